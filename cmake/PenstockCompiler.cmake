@@ -1,0 +1,20 @@
+# Warnings, sanitizers and determinism: the flags that every target of ours is built with.
+add_library(penstock_compiler INTERFACE)
+target_compile_options(penstock_compiler INTERFACE
+  -Wall -Wextra -Wshadow -Wconversion -Wnon-virtual-dtor -Woverloaded-virtual -Wold-style-cast
+  -Wduplicated-cond -Wlogical-op -Wimplicit-fallthrough -Werror
+  # Same seed, same bytes, on every machine: no fused multiply-add behind our back.
+  -ffp-contract=off)
+if(CMAKE_BUILD_TYPE STREQUAL "Debug" OR PENSTOCK_SANITIZE)
+  target_compile_definitions(penstock_compiler INTERFACE _GLIBCXX_ASSERTIONS)
+endif()
+if(PENSTOCK_SANITIZE)
+  add_compile_options(-fsanitize=${PENSTOCK_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${PENSTOCK_SANITIZE})
+endif()
+
+find_program(CCACHE ccache)
+if(CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER
+      ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${CCACHE})
+endif()

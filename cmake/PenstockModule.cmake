@@ -1,0 +1,37 @@
+# penstock_module(NAME [DEPENDS module...] [LIBRARIES target...])
+#
+# src/NAME/**/*.cpp becomes the static library penstock_NAME; files *_test.cpp become the test program
+# NAME_test and files *_property_test.cpp go with them. Nothing else needs to be listed anywhere.
+function(penstock_module name)
+  cmake_parse_arguments(ARG "" "" "DEPENDS;LIBRARIES" ${ARGN})
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/src/${name}/*.cpp")
+  set(tests ${sources})
+  list(FILTER tests INCLUDE REGEX "_test\\.cpp$")
+  list(FILTER sources EXCLUDE REGEX "_test\\.cpp$")
+
+  set(library penstock_${name})
+  if(sources)
+    add_library(${library} STATIC ${sources})
+    set(scope PUBLIC)
+    target_link_libraries(${library} PRIVATE penstock_compiler)
+    if(name STREQUAL "core")
+      target_precompile_headers(${library} PRIVATE ${CMAKE_SOURCE_DIR}/cmake/precompiled.h)
+    else()
+      target_precompile_headers(${library} REUSE_FROM penstock_core)
+    endif()
+  else()
+    add_library(${library} INTERFACE)
+    set(scope INTERFACE)
+  endif()
+  target_include_directories(${library} ${scope} ${CMAKE_SOURCE_DIR}/src)
+  list(TRANSFORM ARG_DEPENDS PREPEND penstock_)
+  target_link_libraries(${library} ${scope} ${ARG_DEPENDS} ${ARG_LIBRARIES} fmt::fmt Threads::Threads)
+
+  if(PENSTOCK_TESTS AND tests)
+    add_executable(${name}_test ${tests})
+    target_link_libraries(${name}_test PRIVATE ${library} penstock_compiler GTest::gtest_main)
+    target_compile_options(${name}_test PRIVATE -Wno-conversion -Wno-shadow)
+    gtest_discover_tests(${name}_test TEST_PREFIX "${name}." DISCOVERY_TIMEOUT 60
+                         PROPERTIES LABELS unit TIMEOUT 300)
+  endif()
+endfunction()

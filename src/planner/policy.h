@@ -1,0 +1,95 @@
+// One interface for Penstock's planner and for every peer it is compared with: an observation in, a decision out.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/result.h"
+#include "core/time.h"
+#include "signals/observation.h"
+#include "signals/run_result.h"
+
+namespace penstock::planner {
+
+// Why a pool's target is what it is. Names are stable: logs, metrics and reports print them.
+enum class Reason : std::uint8_t {
+  kFixed,               // the policy never changes it
+  kWithinTolerance,     // the signal is near its target
+  kNoData,              // nothing to decide on: hold
+  kInsufficientData,    // too little yet: hold
+  kScalingInProgress,   // waits for replicas that start or drain
+  kLoadAboveTarget,
+  kLoadBelowTarget,
+  kStabilized,          // an earlier recommendation of the window holds
+  kPanic,               // the short window rules
+  kSaturated,           // spare capacity below its trigger
+  kSpareCapacity,       // one replica less would still do
+  kConsolidationRefused,  // one replica less would not do
+  kSloAtRisk,
+  kSloMet,
+  kForeseen,            // a policy that knows the future
+};
+[[nodiscard]] const char* to_string(Reason reason);  // "fixed", "within_tolerance", …
+
+// What kept a target from being what the policy wanted.
+enum class Limit : std::uint8_t { kNone, kMinReplicas, kMaxReplicas, kGrowthRate, kShrinkRate, kStabilization, kCooldown };
+[[nodiscard]] const char* to_string(Limit limit);  // "", "min_replicas", …
+
+struct Evidence {
+  const char* name;  // "request_rate"
+  double value;
+  const char* unit;  // "1/s", "tokens", "share", "ms", "replicas"
+};
+
+struct PoolDecision {
+  std::uint32_t current = 0;  // the pool's target before
+  std::uint32_t target = 0;
+  Reason reason = Reason::kFixed;
+  Limit limited_by = Limit::kNone;
+  std::vector<Evidence> evidence;
+};
+
+// The evidence as a sentence: "request_rate 12.4 1/s, target 2 1/s".
+[[nodiscard]] std::string sentence(const PoolDecision& decision);
+
+struct Decision {
+  std::vector<PoolDecision> pools;  // one for each pool of the observation, in its order
+};
+
+// A policy holds its windows and nothing else; time comes with the observation. Not thread-safe; one per run.
+class Policy {
+ public:
+  virtual ~Policy() = default;
+  [[nodiscard]] virtual std::string_view name() const = 0;
+  // Time between decisions; Duration::max() for a policy that decides only once, at the start.
+  [[nodiscard]] virtual core::Duration interval() const = 0;
+  [[nodiscard]] virtual Decision decide(const signals::Observation& observation) = 0;
+};
+
+// What one replica of a pool carries within the SLO: what an engineer would load-test before writing a target down.
+struct ReplicaCapacity {
+  double requests_per_s = 1.0;
+  double input_tokens_per_s = 1.0;
+  double output_tokens_per_s = 1.0;
+  double concurrency = 1.0;  // mean requests in flight at that rate
+};
+
+struct PolicyContext {
+  ReplicaCapacity capacity;
+  signals::SloTarget slo;
+  std::uint64_t max_batched_tokens = 8192;
+  std::uint64_t max_sequences = 256;
+  std::uint64_t context_length = 131072;  // longest prompt the model takes
+};
+
+// "static", "hpa-rate", "hpa-concurrency", "keda-tokens", "kpa", "apa", "llmd-saturation-v1", "llmd-saturation-v2",
+// "llmd-slo", "dynamo-throughput", "dynamo-latency". An unknown name is an error that lists these.
+[[nodiscard]] core::Result<std::unique_ptr<Policy>> make_policy(std::string_view name, const PolicyContext& context);
+[[nodiscard]] std::vector<std::string_view> policy_names();
+// One line on the rule and its source, for --help and the reports.
+[[nodiscard]] std::string_view policy_summary(std::string_view name);
+
+}  // namespace penstock::planner

@@ -1,0 +1,82 @@
+// What a run of one policy over one workload came to: the value that tables, JSON, CSV and HTML render.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/sketch.h"
+#include "core/time.h"
+
+namespace penstock::signals {
+
+struct SloTarget {
+  core::Duration ttft = std::chrono::seconds{2};        // per request
+  core::Duration itl = std::chrono::milliseconds{50};   // per request: mean gap between its tokens
+};
+
+// Requests with something in common: a prompt-length band, an output-length band, a tenant, a class, cache hit or not.
+struct SegmentResult {
+  std::string dimension;  // "prompt tokens", "output tokens", "tenant", "traffic class", "prefix cache"
+  std::string label;      // "1k-4k", "tenant-17", "hit", …
+  std::uint64_t requests = 0;
+  std::uint64_t failed = 0;
+  double slo_attainment = 0.0;
+  core::Summary ttft_ms, itl_ms;
+};
+
+// One moment of a run: the fleet at the end of the interval, the traffic during it.
+struct SeriesPoint {
+  core::Instant at;
+  double arrivals_per_s = 0.0, input_tokens_per_s = 0.0, output_tokens_per_s = 0.0;
+  std::uint32_t target = 0, starting = 0, ready = 0, draining = 0;  // summed over pools
+  std::vector<std::uint32_t> ready_by_pool;
+  std::uint64_t queued_requests = 0, running_requests = 0;
+  double kv_usage = 0.0;                       // of the ready replicas' capacity
+  std::uint64_t first_tokens = 0;              // in the interval; 0: the TTFT figures mean nothing
+  double ttft_p50_ms = 0.0, ttft_p95_ms = 0.0;
+  std::uint64_t completed = 0;                 // in the interval; 0: the ITL figures mean nothing
+  double itl_p50_ms = 0.0, itl_p95_ms = 0.0;
+  std::uint64_t arrived = 0, met_slo = 0;      // by arrival in the interval
+};
+
+struct DecisionNote {
+  core::Instant at;
+  std::string pool;
+  std::uint32_t current = 0, target = 0;
+  std::string reason;    // stable name
+  std::string sentence;  // evidence in words, with units
+  std::string limited_by;  // empty, or the stable name of the clamp
+};
+
+struct FailureCount {
+  std::string reason;  // "prompt_exceeds_kv_cache", "replica_crashed", …
+  std::uint64_t requests = 0;
+};
+
+struct RunResult {
+  std::string policy;
+  std::string router;
+  std::uint32_t replicas = 0;           // at the start
+  std::uint32_t peak_replicas = 0;
+  double mean_replicas = 0.0;           // started and not stopped, over time
+  std::uint64_t requests = 0, completed = 0, failed = 0;
+  std::vector<FailureCount> failures;
+  double slo_attainment = 0.0;          // share of all requests; a failed one missed
+  double ttft_attainment = 0.0, itl_attainment = 0.0;
+  double goodput_rps = 0.0;             // requests that met the SLO, per second of the run
+  double duration_s = 0.0;
+  double gpu_hours = 0.0;               // from the request for a replica to its end, start-up and drain included
+  double cost = 0.0;
+  core::Summary ttft_ms, itl_ms, tpot_ms, e2e_ms;  // itl: over all gaps between tokens; tpot: over requests' means
+  double prefix_hit_ratio = 0.0;        // share of prompt tokens found in a cache
+  std::uint64_t preemptions = 0;
+  std::uint64_t scaling_actions = 0;    // changes of a pool's target
+  std::uint64_t direction_changes = 0;  // an up after a down or the reverse
+  double simulated_requests_per_s = 0.0;  // wall speed; the one figure that differs between equal runs
+  std::vector<SeriesPoint> series;
+  std::vector<DecisionNote> decisions;  // those that changed a target
+  std::vector<SegmentResult> segments;
+};
+
+}  // namespace penstock::signals

@@ -1,0 +1,71 @@
+// Runs one policy over one workload under a simulated clock.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/result.h"
+#include "core/time.h"
+#include "engine/config.h"
+#include "engine/step_time.h"
+#include "planner/policy.h"
+#include "signals/observation.h"
+#include "signals/run_result.h"
+#include "workload/request.h"
+
+namespace penstock::simulation {
+
+enum class RouterKind : std::uint8_t { kKv, kRoundRobin, kLeastLoaded, kPowerOfTwo };
+[[nodiscard]] const char* to_string(RouterKind router);  // "kv", "round-robin", "least-loaded", "p2c"
+
+struct PoolSpec {
+  std::string name = "default";
+  signals::Role role = signals::Role::kAggregated;
+  engine::EngineConfig engine;
+  std::shared_ptr<const engine::StepTimeModel> step_time;
+  std::uint32_t replicas = 1;      // ready at the start of the run
+  std::uint32_t min_replicas = 1;
+  std::uint32_t max_replicas = 64;
+  std::uint32_t gpus_per_replica = 1;
+  double price_per_gpu_hour = 1.0;
+  core::Duration start_up = std::chrono::seconds{120};  // from the request for a replica until it is ready
+};
+
+// What can go wrong, drawn from the seed. All off by default.
+struct Faults {
+  core::Duration telemetry_delay{};     // an observation shows the engines as they were this long ago
+  double telemetry_loss = 0.0;          // share of samples that never arrive; the policy then sees an older one
+  double telemetry_lie = 0.0;           // share of samples whose queue and KV figures read zero
+  double crashes_per_replica_hour = 0.0;
+  double start_up_spread = 0.0;         // start-up times are drawn from start_up · [1, 1 + spread]
+  std::uint32_t slow_replicas = 0;      // this many of the first replicas …
+  double slow_factor = 1.0;             // … take this many times longer for every step
+};
+
+struct RunOptions {
+  std::vector<PoolSpec> pools = {PoolSpec{}};  // one aggregated pool, or one prefill and one decode pool
+  RouterKind router = RouterKind::kKv;
+  signals::SloTarget slo;
+  Faults faults;
+  double kv_bytes_per_token = 131072.0;              // moved from prefill to decode
+  double kv_transfer_bytes_per_s = 50e9;
+  std::uint64_t seed = 1;
+  std::uint32_t series_points = 360;                 // at most; at least one point a second of the run
+  bool merge_steps = true;                           // advance runs of identical iterations at once; false steps each
+  std::function<void(double share_done)> progress;   // called now and then from the calling thread; may be empty
+};
+
+// Errors: pools that do not make a deployment, a block size that does not divide the workload's (or the reverse).
+[[nodiscard]] core::Result<signals::RunResult> run(const workload::Workload& workload, planner::Policy& policy,
+                                                   const RunOptions& options);
+
+// The greatest rate of Poisson arrivals, with request shapes drawn from the workload, at which one replica keeps the
+// SLO for `attainment` of the requests. It is what an engineer would load-test before writing an autoscaler's target.
+[[nodiscard]] core::Result<planner::ReplicaCapacity> probe_capacity(const workload::Workload& workload,
+                                                                    const PoolSpec& pool, const RunOptions& options,
+                                                                    double attainment = 0.95);
+
+}  // namespace penstock::simulation
