@@ -1,0 +1,48 @@
+# What one can do here. `make help` lists it.
+.DEFAULT_GOAL := help
+.PHONY: help setup build up test test-tsan bench golden fuzz format lint hooks clean
+JOBS ?= $(shell nproc)
+CXX_FILES = $(shell git ls-files --cached --others --exclude-standard -- '*.h' '*.cpp')
+BINARY = build/release/penstock
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup:  ## install what building and testing need (Debian 12; root or sudo), once
+	@tools/setup-debian.sh
+
+build: setup  ## build the release program: build/release/penstock
+	@tools/build.sh release penstock
+
+up: build  ## build, then replay the built-in workload and show its report
+	$(BINARY) up
+
+test: setup  ## build and run all tests: release, AddressSanitizer, and ThreadSanitizer for what has threads
+	@tools/test.sh release asan tsan:threads
+
+test-tsan: setup  ## build everything with ThreadSanitizer and run all tests
+	@tools/test.sh tsan
+
+bench: setup  ## build and run the benchmarks; BENCH=name runs only those whose file name contains it
+	@tools/build.sh release
+	@tools/bench.sh build/release '$(BENCH)'
+
+golden: setup  ## rewrite the golden files from what the program prints now; review the diff
+	@tools/build.sh release
+	PENSTOCK_UPDATE_GOLDEN=1 ctest --preset release --quiet -j $(JOBS) || true
+	@git status --short
+
+fuzz: setup  ## build the libFuzzer programs (clang) and run each for SECONDS_EACH (30) over its corpus
+	@tools/fuzz.sh $(or $(SECONDS_EACH),30)
+
+format:  ## format the C++ files
+	@clang-format-14 -i $(CXX_FILES)
+
+lint:  ## clang-format and clang-tidy on what changed since SINCE (default HEAD); ALL=1 checks everything
+	@tools/lint.sh
+
+hooks:  ## install a git hook that checks the format and tests/tidy before each commit
+	@tools/pre-commit.sh --install
+
+clean:  ## remove what was built
+	rm -rf build report out

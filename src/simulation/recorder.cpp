@@ -1,0 +1,290 @@
+#include "simulation/recorder.h"
+
+#include <algorithm>
+
+#include "core/result.h"
+
+namespace penstock::simulation {
+
+const char* to_string(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::kOpen: return "open";
+    case Outcome::kCompleted: return "completed";
+    case Outcome::kTooLarge: return "prompt_exceeds_kv_cache";
+    case Outcome::kReplicaCrashed: return "replica_crashed";
+    case Outcome::kUnfinished: return "unfinished";
+  }
+  return "unknown";
+}
+
+// ---- the last minute -------------------------------------------------------------------------------------------------
+
+TrafficMeter::Slice& TrafficMeter::slice_at(core::Instant at) {
+  const std::int64_t index = at.time_since_epoch() / kSlice;
+  Slice& slice = slices_[static_cast<std::size_t>(index) % kSlices];
+  if (slice.index != index) {
+    slice = Slice{};
+    slice.index = index;
+  }
+  return slice;
+}
+
+void TrafficMeter::arrived(core::Instant at, std::uint32_t input_tokens) {
+  Slice& slice = slice_at(at);
+  ++slice.arrivals;
+  slice.input_tokens += input_tokens;
+  ++arrivals_total;
+  input_tokens_total += input_tokens;
+}
+
+void TrafficMeter::first_token(core::Instant at, double ttft_ms) { slice_at(at).ttft_ms.add(ttft_ms); }
+
+void TrafficMeter::completed(core::Instant at, std::uint32_t output_tokens, double itl_ms) {
+  Slice& slice = slice_at(at);
+  ++slice.completed;
+  slice.completed_output_tokens += output_tokens;
+  if (output_tokens > 1) slice.itl_ms.add(itl_ms);
+  ++completed_total;
+}
+
+void TrafficMeter::failed(core::Instant at) {
+  ++slice_at(at).failed;
+  ++failed_total;
+}
+
+signals::TrafficWindow TrafficMeter::window(core::Instant now) {
+  const std::int64_t last = now.time_since_epoch() / kSlice;
+  const std::int64_t first = std::max<std::int64_t>(0, last - static_cast<std::int64_t>(kSlices) + 1);
+  signals::TrafficWindow window;
+  window.length = now.time_since_epoch() - first * kSlice;
+  core::QuantileSketch ttft, itl;
+  for (const Slice& slice : slices_) {
+    if (slice.index < first || slice.index > last) continue;
+    window.arrivals += slice.arrivals;
+    window.input_tokens += slice.input_tokens;
+    window.completed += slice.completed;
+    window.completed_output_tokens += slice.completed_output_tokens;
+    window.failed += slice.failed;
+    ttft.merge(slice.ttft_ms);
+    itl.merge(slice.itl_ms);
+  }
+  const auto figures = [](const core::QuantileSketch& sketch) {
+    return signals::LatencyWindow{sketch.count(),         sketch.mean(),         sketch.quantile(0.50),
+                                  sketch.quantile(0.90), sketch.quantile(0.95), sketch.quantile(0.99)};
+  };
+  window.ttft = figures(ttft);
+  window.itl = figures(itl);
+  return window;
+}
+
+// ---- requests ----------------------------------------------------------------------------------------------------------
+
+Recorder::Recorder(const workload::Workload& workload, const signals::SloTarget& slo, core::Duration point_width)
+    : workload_(workload),
+      ttft_limit_ms_(core::to_milliseconds(slo.ttft)),
+      itl_limit_ms_(core::to_milliseconds(slo.itl)),
+      point_width_(point_width),
+      records_(workload.requests.size()) {}
+
+void Recorder::arrived(std::uint32_t request) {
+  ++arrived_;
+  ++point_arrivals_;
+  point_input_tokens_ += workload_.requests[request].input_tokens;
+}
+
+void Recorder::first_token(std::uint32_t request, core::Instant at, std::uint32_t cached_tokens) {
+  Record& record = records_[request];
+  record.ttft_ms = static_cast<float>(core::to_milliseconds(at - workload_.requests[request].arrival));
+  record.cache_hit = cached_tokens > 0;
+  point_ttft_ms_.add(static_cast<double>(record.ttft_ms));
+}
+
+void Recorder::completed(std::uint32_t request, core::Instant at) {
+  Record& record = records_[request];
+  const workload::Request& shape = workload_.requests[request];
+  const double e2e_ms = core::to_milliseconds(at - shape.arrival);
+  record.e2e_ms = static_cast<float>(e2e_ms);
+  if (shape.output_tokens > 1) {
+    record.itl_ms = static_cast<float>(std::max(0.0, e2e_ms - static_cast<double>(record.ttft_ms)) / (shape.output_tokens - 1));
+    point_itl_ms_.add(static_cast<double>(record.itl_ms));
+  }
+  record.outcome = Outcome::kCompleted;
+  ++point_completed_;
+  ++ended_;
+  last_end_ = std::max(last_end_, at);
+}
+
+void Recorder::failed(std::uint32_t request, core::Instant at, Outcome outcome) {
+  PENSTOCK_ASSERT(records_[request].outcome == Outcome::kOpen, "a request ends once");
+  records_[request].outcome = outcome;
+  ++ended_;
+  last_end_ = std::max(last_end_, at);
+}
+
+bool Recorder::met_ttft(const Record& record) const {
+  return record.outcome == Outcome::kCompleted && static_cast<double>(record.ttft_ms) <= ttft_limit_ms_;
+}
+
+bool Recorder::met_itl(const Record& record) const {
+  return record.outcome == Outcome::kCompleted && static_cast<double>(record.itl_ms) <= itl_limit_ms_;
+}
+
+// ---- series ------------------------------------------------------------------------------------------------------------
+
+void Recorder::close_point(core::Instant at, const FleetSnapshot& fleet) {
+  const double seconds = core::to_seconds(at - point_start_);
+  if (seconds <= 0.0) return;
+  signals::SeriesPoint point;
+  point.at = at;
+  point.arrivals_per_s = static_cast<double>(point_arrivals_) / seconds;
+  point.input_tokens_per_s = static_cast<double>(point_input_tokens_) / seconds;
+  point.output_tokens_per_s = static_cast<double>(fleet.generated_tokens - generated_before_) / seconds;
+  point.target = fleet.target;
+  point.starting = fleet.starting;
+  point.ready = fleet.ready;
+  point.draining = fleet.draining;
+  point.ready_by_pool = fleet.ready_by_pool;
+  point.queued_requests = fleet.queued_requests;
+  point.running_requests = fleet.running_requests;
+  if (fleet.kv_capacity_tokens > 0)
+    point.kv_usage = static_cast<double>(fleet.kv_used_tokens) / static_cast<double>(fleet.kv_capacity_tokens);
+  point.first_tokens = point_ttft_ms_.count();
+  point.ttft_p50_ms = point_ttft_ms_.quantile(0.50);
+  point.ttft_p95_ms = point_ttft_ms_.quantile(0.95);
+  point.completed = point_completed_;
+  point.itl_p50_ms = point_itl_ms_.quantile(0.50);
+  point.itl_p95_ms = point_itl_ms_.quantile(0.95);
+  series_.push_back(point);
+
+  point_start_ = at;
+  point_arrivals_ = point_input_tokens_ = point_completed_ = 0;
+  generated_before_ = fleet.generated_tokens;
+  point_ttft_ms_.clear();
+  point_itl_ms_.clear();
+}
+
+// ---- summaries ---------------------------------------------------------------------------------------------------------
+
+namespace {
+
+double share(std::uint64_t part, std::uint64_t whole) {
+  return whole == 0 ? 1.0 : static_cast<double>(part) / static_cast<double>(whole);
+}
+
+struct Band {
+  std::uint32_t below;
+  const char* label;
+};
+constexpr std::array<Band, 5> kPromptBands = {{{1024, "below 1k"}, {4096, "1k-4k"}, {16384, "4k-16k"}, {65536, "16k-64k"}, {UINT32_MAX, "64k and more"}}};
+constexpr std::array<Band, 4> kOutputBands = {{{64, "below 64"}, {256, "64-256"}, {1024, "256-1k"}, {UINT32_MAX, "1k and more"}}};
+constexpr std::size_t kTenantsShown = 10;
+
+template <std::size_t N>
+std::size_t band_of(const std::array<Band, N>& bands, std::uint32_t tokens) {
+  std::size_t band = 0;
+  while (band + 1 < N && tokens >= bands[band].below) ++band;
+  return band;
+}
+
+}  // namespace
+
+void Recorder::summarize(signals::RunResult& result) const {
+  std::vector<float> ttft, tpot, e2e;
+  ttft.reserve(records_.size());
+  e2e.reserve(records_.size());
+  std::array<std::uint64_t, 5> by_outcome{};
+  std::uint64_t met_both = 0, ttft_met = 0, itl_met = 0;
+  result.series = series_;
+  for (std::size_t i = 0; i < records_.size(); ++i) {
+    const Record& record = records_[i];
+    const workload::Request& request = workload_.requests[i];
+    ++by_outcome[static_cast<std::size_t>(record.outcome)];
+    if (record.ttft_ms >= 0.0F) ttft.push_back(record.ttft_ms);
+    if (record.outcome == Outcome::kCompleted) {
+      e2e.push_back(record.e2e_ms);
+      if (request.output_tokens > 1) tpot.push_back(record.itl_ms);
+    }
+    const bool met = met_ttft(record) && met_itl(record);
+    met_both += met ? 1 : 0;
+    ttft_met += met_ttft(record) ? 1 : 0;
+    itl_met += met_itl(record) ? 1 : 0;
+    if (!result.series.empty()) {
+      const auto point = std::min(static_cast<std::size_t>(request.arrival.time_since_epoch() / point_width_),
+                                  result.series.size() - 1);
+      ++result.series[point].arrived;
+      result.series[point].met_slo += met ? 1 : 0;
+    }
+  }
+  result.requests = records_.size();
+  result.completed = by_outcome[static_cast<std::size_t>(Outcome::kCompleted)];
+  result.failed = result.requests - result.completed;
+  for (const Outcome outcome : {Outcome::kTooLarge, Outcome::kReplicaCrashed, Outcome::kUnfinished, Outcome::kOpen}) {
+    const std::uint64_t count = by_outcome[static_cast<std::size_t>(outcome)];
+    if (count > 0) result.failures.push_back({to_string(outcome), count});
+  }
+  result.slo_attainment = share(met_both, result.requests);
+  result.ttft_attainment = share(ttft_met, result.requests);
+  result.itl_attainment = share(itl_met, result.requests);
+  result.duration_s = core::to_seconds(std::max(last_end_, core::Instant{workload_.span()}));
+  if (result.duration_s > 0.0) result.goodput_rps = static_cast<double>(met_both) / result.duration_s;
+  result.ttft_ms = core::summarize(ttft);
+  result.tpot_ms = core::summarize(tpot);
+  result.e2e_ms = core::summarize(e2e);
+  add_segments(result);
+}
+
+void Recorder::add_segments(signals::RunResult& result) const {
+  // The tenants with most requests by name, the others together.
+  std::vector<std::uint64_t> by_tenant(workload_.tenants.size());
+  for (const workload::Request& request : workload_.requests) ++by_tenant[request.tenant];
+  std::vector<std::uint32_t> ranked(by_tenant.size());
+  for (std::uint32_t i = 0; i < ranked.size(); ++i) ranked[i] = i;
+  std::stable_sort(ranked.begin(), ranked.end(), [&](auto a, auto b) { return by_tenant[a] > by_tenant[b]; });
+  const std::size_t shown = ranked.size() <= kTenantsShown + 1 ? ranked.size() : kTenantsShown;
+  std::vector<std::size_t> tenant_segment(ranked.size(), shown);
+  for (std::size_t rank = 0; rank < shown; ++rank) tenant_segment[ranked[rank]] = rank;
+
+  struct Accumulator {
+    std::string dimension, label;
+    std::uint64_t requests = 0, failed = 0, met = 0;
+    core::QuantileSketch ttft_ms, itl_ms;
+  };
+  std::vector<Accumulator> all;
+  const auto add = [&](const char* dimension, std::string label) { all.push_back({dimension, std::move(label), 0, 0, 0, {}, {}}); };
+  for (const Band& band : kPromptBands) add("prompt tokens", band.label);
+  for (const Band& band : kOutputBands) add("output tokens", band.label);
+  const std::size_t classes = all.size();
+  add("traffic class", "interactive");
+  add("traffic class", "batch");
+  const std::size_t cache = all.size();
+  add("prefix cache", "miss");
+  add("prefix cache", "hit");
+  const std::size_t tenants = all.size();
+  for (std::size_t rank = 0; rank < shown; ++rank) add("tenant", workload_.tenants[ranked[rank]]);
+  if (shown < ranked.size()) add("tenant", "all others");
+
+  for (std::size_t i = 0; i < records_.size(); ++i) {
+    const Record& record = records_[i];
+    const workload::Request& request = workload_.requests[i];
+    const std::array<std::size_t, 5> segments = {
+        band_of(kPromptBands, request.input_tokens), kPromptBands.size() + band_of(kOutputBands, request.output_tokens),
+        classes + static_cast<std::size_t>(request.traffic_class), cache + (record.cache_hit ? 1U : 0U),
+        tenants + tenant_segment[request.tenant]};
+    for (const std::size_t segment : segments) {
+      Accumulator& into = all[segment];
+      ++into.requests;
+      into.failed += record.outcome == Outcome::kCompleted ? 0 : 1;
+      into.met += met_ttft(record) && met_itl(record) ? 1 : 0;
+      if (record.ttft_ms >= 0.0F) into.ttft_ms.add(static_cast<double>(record.ttft_ms));
+      if (record.outcome == Outcome::kCompleted && request.output_tokens > 1)
+        into.itl_ms.add(static_cast<double>(record.itl_ms));
+    }
+  }
+  for (const Accumulator& from : all) {
+    if (from.requests == 0) continue;
+    result.segments.push_back({from.dimension, from.label, from.requests, from.failed, share(from.met, from.requests),
+                               core::summarize(from.ttft_ms), core::summarize(from.itl_ms)});
+  }
+}
+
+}  // namespace penstock::simulation

@@ -1,0 +1,103 @@
+// Keeps what became of every request, and turns it into windows, series, segments and summaries.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "core/sketch.h"
+#include "core/time.h"
+#include "signals/observation.h"
+#include "signals/run_result.h"
+#include "workload/request.h"
+
+namespace penstock::simulation {
+
+enum class Outcome : std::uint8_t {
+  kOpen,
+  kCompleted,
+  kTooLarge,        // prompt and output can never fit
+  kReplicaCrashed,  // after its first token was out; before, it is sent to another replica
+  kUnfinished,      // nothing could serve it until the run was given up
+};
+[[nodiscard]] const char* to_string(Outcome outcome);
+
+// Counts of the last minute in slices of five seconds.
+class TrafficMeter {
+ public:
+  void arrived(core::Instant at, std::uint32_t input_tokens);
+  void first_token(core::Instant at, double ttft_ms);
+  void completed(core::Instant at, std::uint32_t output_tokens, double itl_ms);
+  void failed(core::Instant at);
+  [[nodiscard]] signals::TrafficWindow window(core::Instant now);
+
+  std::uint64_t arrivals_total = 0, input_tokens_total = 0, completed_total = 0, failed_total = 0;
+
+ private:
+  static constexpr core::Duration kSlice = std::chrono::seconds{5};
+  static constexpr std::size_t kSlices = 12;
+  struct Slice {
+    std::int64_t index = -1;
+    std::uint64_t arrivals = 0, input_tokens = 0, completed = 0, completed_output_tokens = 0, failed = 0;
+    core::QuantileSketch ttft_ms, itl_ms;
+  };
+  Slice& slice_at(core::Instant at);
+  std::array<Slice, kSlices> slices_;
+};
+
+// The state of the fleet at one moment, summed over its replicas.
+struct FleetSnapshot {
+  std::uint32_t target = 0, starting = 0, ready = 0, draining = 0;
+  std::vector<std::uint32_t> ready_by_pool;
+  std::uint64_t queued_requests = 0, running_requests = 0;
+  std::uint64_t kv_used_tokens = 0, kv_capacity_tokens = 0;
+  std::uint64_t generated_tokens = 0;  // since the start
+};
+
+class Recorder {
+ public:
+  Recorder(const workload::Workload& workload, const signals::SloTarget& slo, core::Duration point_width);
+
+  void arrived(std::uint32_t request);
+  void first_token(std::uint32_t request, core::Instant at, std::uint32_t cached_tokens);
+  void completed(std::uint32_t request, core::Instant at);
+  void failed(std::uint32_t request, core::Instant at, Outcome outcome);
+
+  [[nodiscard]] std::uint64_t open() const { return arrived_ - ended_; }
+  [[nodiscard]] core::Instant last_end() const { return last_end_; }
+  [[nodiscard]] bool has_first_token(std::uint32_t request) const { return records_[request].ttft_ms >= 0.0F; }
+  [[nodiscard]] Outcome outcome(std::uint32_t request) const { return records_[request].outcome; }
+  [[nodiscard]] double ttft_ms(std::uint32_t request) const { return static_cast<double>(records_[request].ttft_ms); }
+  [[nodiscard]] double itl_ms(std::uint32_t request) const { return static_cast<double>(records_[request].itl_ms); }
+
+  void close_point(core::Instant at, const FleetSnapshot& fleet);
+
+  // Counts, percentiles, attainment, series and segments; what a fleet adds is left to the caller.
+  void summarize(signals::RunResult& result) const;
+
+ private:
+  struct Record {  // 16 bytes a request
+    float ttft_ms = -1.0F;
+    float itl_ms = 0.0F;
+    float e2e_ms = 0.0F;
+    Outcome outcome = Outcome::kOpen;
+    bool cache_hit = false;
+  };
+  [[nodiscard]] bool met_ttft(const Record& record) const;
+  [[nodiscard]] bool met_itl(const Record& record) const;
+  void add_segments(signals::RunResult& result) const;
+
+  const workload::Workload& workload_;
+  double ttft_limit_ms_, itl_limit_ms_;
+  core::Duration point_width_;
+  std::vector<Record> records_;
+  std::uint64_t arrived_ = 0, ended_ = 0;
+  core::Instant last_end_;
+
+  std::vector<signals::SeriesPoint> series_;
+  core::Instant point_start_;
+  std::uint64_t point_arrivals_ = 0, point_input_tokens_ = 0, point_completed_ = 0, generated_before_ = 0;
+  core::QuantileSketch point_ttft_ms_, point_itl_ms_;
+};
+
+}  // namespace penstock::simulation

@@ -1,0 +1,75 @@
+#include "simulation/run.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "simulation/world.h"
+#include "workload/transform.h"
+
+namespace penstock::simulation {
+
+using signals::Role;
+
+const char* to_string(RouterKind router) {
+  switch (router) {
+    case RouterKind::kKv: return "kv";
+    case RouterKind::kRoundRobin: return "round-robin";
+    case RouterKind::kLeastLoaded: return "least-loaded";
+    case RouterKind::kPowerOfTwo: return "p2c";
+  }
+  return "unknown";
+}
+
+namespace {
+
+core::Result<void> check(const workload::Workload& workload, const RunOptions& options) {
+  const auto& pools = options.pools;
+  const bool aggregated = pools.size() == 1 && pools[0].role == Role::kAggregated;
+  const bool disaggregated = pools.size() == 2 && pools[0].role != pools[1].role &&
+                             pools[0].role != Role::kAggregated && pools[1].role != Role::kAggregated;
+  if (!aggregated && !disaggregated)
+    return core::invalid_input("pools", "a deployment is one aggregated pool, or one prefill and one decode pool",
+                               "give each pool its role");
+  for (const PoolSpec& pool : pools) {
+    const std::string where = "pools." + pool.name;
+    if (!pool.step_time) return core::invalid_input(where + ".engine", "has no step-time model");
+    if (pool.min_replicas > pool.max_replicas || pool.replicas < pool.min_replicas || pool.replicas > pool.max_replicas)
+      return core::invalid_input(where, "needs min replicas <= replicas <= max replicas, has " +
+                                            std::to_string(pool.min_replicas) + ", " + std::to_string(pool.replicas) +
+                                            ", " + std::to_string(pool.max_replicas));
+    if (pool.engine.block_tokens == 0 || pool.engine.kv_blocks == 0 || pool.engine.max_sequences == 0)
+      return core::invalid_input(where + ".engine", "block size, KV blocks and max sequences must be at least 1");
+    if (pool.engine.max_batched_tokens < pool.engine.max_sequences)
+      return core::invalid_input(where + ".engine", "max batched tokens (" + std::to_string(pool.engine.max_batched_tokens) +
+                                                        ") must be at least max sequences (" +
+                                                        std::to_string(pool.engine.max_sequences) + ")");
+    if (pool.engine.block_tokens != pools[0].engine.block_tokens)
+      return core::invalid_input(where + ".engine", "both pools need the same block size");
+  }
+  if (workload.requests.empty()) return core::invalid_input("workload", "has no requests");
+  return {};
+}
+
+}  // namespace
+
+core::Result<signals::RunResult> run(const workload::Workload& workload, planner::Policy& policy,
+                                     const RunOptions& options) {
+  if (auto checked = check(workload, options); !checked) return tl::make_unexpected(checked.error());
+  const std::uint32_t block_tokens = options.pools[0].engine.block_tokens;
+  workload::Workload reblocked;
+  const workload::Workload* input = &workload;
+  if (!workload.block_ids.empty() && workload.block_tokens != block_tokens) {
+    auto converted = workload::reblock(workload, block_tokens);
+    if (!converted) return tl::make_unexpected(converted.error());
+    reblocked = std::move(*converted);
+    input = &reblocked;
+  }
+  // The speed of the simulation is the one figure taken from the wall.
+  const auto began = std::chrono::steady_clock::now();
+  signals::RunResult result = World{*input, policy, options}.run();
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
+  if (took.count() > 0.0) result.simulated_requests_per_s = static_cast<double>(result.requests) / took.count();
+  return result;
+}
+
+}  // namespace penstock::simulation

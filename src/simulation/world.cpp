@@ -1,0 +1,438 @@
+#include "simulation/world.h"
+
+#include <algorithm>
+
+#include "core/result.h"
+
+namespace penstock::simulation {
+
+using signals::ReplicaState;
+using signals::Role;
+
+namespace {
+
+constexpr core::Duration kLimitAfterLastArrival = std::chrono::hours{24};  // then the run is given up
+constexpr core::Duration kNarrowestPoint = std::chrono::seconds{1};
+
+}  // namespace
+
+core::Duration series_width(const workload::Workload& workload, const RunOptions& options) {
+  const core::Duration width = workload.span() / std::max<std::uint32_t>(1, options.series_points);
+  return std::max(kNarrowestPoint, std::chrono::ceil<std::chrono::seconds>(width));
+}
+
+World::World(const workload::Workload& workload, planner::Policy& policy, const RunOptions& options)
+    : workload_(workload),
+      policy_(policy),
+      options_(options),
+      faults_(core::RandomStream{options.seed}.fork("faults")),
+      fleet_(options, core::RandomStream{options.seed}.fork("fleet")),
+      recorder_(workload, options.slo, series_width(workload, options)),
+      flights_(workload.requests.size()),
+      generated_history_(options.pools.size()),
+      point_width_(series_width(workload, options)),
+      last_direction_(options.pools.size()) {
+  for (std::uint32_t i = 0; i < options.pools.size(); ++i) {
+    if (options.pools[i].role == Role::kDecode) decode_pool_ = i;
+    if (options.pools[i].role != Role::kDecode) entry_pool_ = i;
+  }
+}
+
+void World::schedule(core::Instant at, Control kind, std::uint32_t subject) {
+  control_.push({at, next_serial_++, kind, subject});
+}
+
+signals::RunResult World::run() {
+  for (std::uint32_t pool = 0; pool < fleet_.pools().size(); ++pool)
+    for (std::uint32_t i = 0; i < options_.pools[pool].replicas; ++i) start_replica(pool, true);
+  if (policy_.interval() != core::Duration::max()) {
+    const core::Instant first = core::kStart + policy_.interval();
+    schedule(std::max(core::kStart, first - options_.faults.telemetry_delay), Control::kScrape);
+    schedule(first, Control::kTick);
+  }
+  schedule(core::kStart + point_width_, Control::kPoint);
+
+  const auto& requests = workload_.requests;
+  const core::Instant give_up = core::Instant{workload_.span()} + kLimitAfterLastArrival;
+  const std::size_t progress_every = std::max<std::size_t>(1, requests.size() / 200);
+  std::size_t next = 0;
+  while (next < requests.size() || recorder_.open() > 0) {
+    const core::Instant arrival = next < requests.size() ? requests[next].arrival : core::kNever;
+    const core::Instant control = control_.top().at;  // never empty: a point of the series is always scheduled
+    const core::Instant engine = engines_.next_time();
+    now_ = std::min({arrival, control, engine});
+    if (now_ > give_up) break;
+    if (control == now_) {
+      const ControlEvent event = control_.top();
+      control_.pop();
+      handle(event);
+    } else if (arrival == now_) {
+      arrive(static_cast<std::uint32_t>(next++));
+      if (options_.progress && next % progress_every == 0)
+        options_.progress(static_cast<double>(next) / static_cast<double>(requests.size()));
+    } else {
+      advance_engine(engines_.next_actor());
+    }
+  }
+
+  for (std::uint32_t request = 0; request < requests.size(); ++request)
+    if (recorder_.outcome(request) == Outcome::kOpen) fail(request, entry_pool_, Outcome::kUnfinished);
+  const core::Instant end = std::max(recorder_.last_end(), core::Instant{workload_.span()});
+  recorder_.close_point(end, fleet_.snapshot(now_));
+
+  signals::RunResult result;
+  recorder_.summarize(result);
+  const FleetTotals totals = fleet_.totals(end);
+  result.policy = policy_.name();
+  result.router = to_string(options_.router);
+  for (const PoolSpec& pool : options_.pools) result.replicas += pool.replicas;
+  result.peak_replicas = totals.peak_replicas;
+  if (end > core::kStart)
+    result.mean_replicas = core::to_seconds(totals.replica_time) / core::to_seconds(end);
+  result.gpu_hours = core::to_hours(totals.gpu_time);
+  result.cost = totals.cost;
+  result.itl_ms = core::summarize(totals.token_gaps_ms);
+  if (totals.prompt_tokens > 0)
+    result.prefix_hit_ratio = static_cast<double>(totals.hit_tokens) / static_cast<double>(totals.prompt_tokens);
+  result.preemptions = totals.preemptions;
+  result.scaling_actions = decisions_.size();
+  result.direction_changes = direction_changes_;
+  result.decisions = std::move(decisions_);
+  return result;
+}
+
+void World::handle(const ControlEvent& event) {
+  switch (event.kind) {
+    case Control::kReplicaReady: replica_ready(event.subject); break;
+    case Control::kTransferDone: finish_transfer(event.subject); break;
+    case Control::kCrash: crash(event.subject); break;
+    case Control::kScrape:
+      scrape();
+      schedule(now_ + policy_.interval(), Control::kScrape);
+      break;
+    case Control::kTick:
+      tick();
+      schedule(now_ + policy_.interval(), Control::kTick);
+      break;
+    case Control::kPoint:
+      recorder_.close_point(now_, fleet_.snapshot(now_));
+      schedule(now_ + point_width_, Control::kPoint);
+      break;
+  }
+}
+
+// ---- the life of a request -------------------------------------------------------------------------------------------
+
+engine::EngineRequest World::engine_request(std::uint32_t request, Role role) const {
+  const workload::Request& shape = workload_.requests[request];
+  engine::EngineRequest engine_request;
+  engine_request.request = request;
+  engine_request.input_tokens = shape.input_tokens;
+  engine_request.output_tokens = role == Role::kPrefill ? 1 : shape.output_tokens;
+  engine_request.priority = shape.priority;
+  engine_request.block_ids = workload_.blocks_of(shape);
+  engine_request.prefilled = role == Role::kDecode;
+  return engine_request;
+}
+
+std::uint32_t World::blocks_of(std::uint32_t request, const Pool& pool) const {
+  const std::uint32_t size = pool.spec.engine.block_tokens;
+  return (workload_.requests[request].input_tokens + size - 1) / size;
+}
+
+void World::arrive(std::uint32_t request) {
+  recorder_.arrived(request);
+  fleet_.pools()[entry_pool_].meter.arrived(now_, workload_.requests[request].input_tokens);
+  for (const Pool& pool : fleet_.pools()) {
+    if (pool.spec.role == Role::kDecode && workload_.requests[request].output_tokens == 1) continue;
+    if (!engine::can_fit(pool.spec.engine, engine_request(request, pool.spec.role))) {
+      fail(request, entry_pool_, Outcome::kTooLarge);
+      return;
+    }
+  }
+  route(request, entry_pool_);
+}
+
+void World::route(std::uint32_t request, std::uint32_t pool_index) {
+  Pool& pool = fleet_.pools()[pool_index];
+  const workload::Request& shape = workload_.requests[request];
+  const std::uint32_t full_blocks = shape.input_tokens / pool.spec.engine.block_tokens;
+  const auto ids = workload_.blocks_of(shape);
+  const auto choice = pool.router.choose({shape.input_tokens, ids.first(std::min<std::size_t>(ids.size(), full_blocks))});
+  if (!choice) {
+    pool.unrouted.push_back(request);
+    return;
+  }
+  const auto found = std::find_if(pool.replicas.begin(), pool.replicas.end(),
+                                  [&](std::uint32_t id) { return fleet_.replica(id).slot == choice->slot; });
+  Replica& replica = fleet_.replica(*found);
+  Flight& flight = flights_[request];
+  flight.replica = replica.id;
+  const std::uint32_t overlap = choice->overlap_blocks * pool.spec.engine.block_tokens;
+  flight.charged_tokens = pool.spec.role == Role::kDecode ? 0 : shape.input_tokens - std::min(overlap, shape.input_tokens);
+  pool.router.dispatched(choice->slot, flight.charged_tokens, blocks_of(request, pool));
+  replica.engine->submit(engine_request(request, pool.spec.role), now_);
+  engines_.set(replica.id, replica.engine->next_event());
+}
+
+void World::advance_engine(std::uint32_t id) {
+  Replica& replica = fleet_.replica(id);
+  events_.clear();
+  replica.engine->advance(now_, events_);
+  auto& cached = replica.engine->cache().events();
+  if (!cached.empty()) {
+    routing::PrefixIndex& index = fleet_.pools()[replica.pool].router.index();
+    for (const engine::CacheEvent& event : cached)
+      event.stored ? index.stored(replica.slot, event.key) : index.removed(replica.slot, event.key);
+    cached.clear();
+  }
+  engines_.set(id, replica.engine->next_event());
+  for (const engine::EngineEvent& event : events_) {
+    switch (event.kind) {
+      case engine::EngineEventKind::kFirstToken: on_first_token(event, replica); break;
+      case engine::EngineEventKind::kCompleted: on_completed(event, replica); break;
+    }
+  }
+  if (!events_.empty()) stop_if_drained(id);
+}
+
+void World::on_first_token(const engine::EngineEvent& event, Replica& replica) {
+  Pool& pool = fleet_.pools()[replica.pool];
+  Flight& flight = flights_[event.request];
+  pool.router.first_token(replica.slot, flight.charged_tokens);
+  flight.charged_tokens = 0;
+  flight.cached_tokens = event.cached_tokens;
+  // From a prefill replica it reaches the user only with the KV that the decode replica waits for.
+  if (pool.spec.role == Role::kPrefill && workload_.requests[event.request].output_tokens > 1) return;
+  recorder_.first_token(event.request, event.at, event.cached_tokens);
+  fleet_.pools()[entry_pool_].meter.first_token(event.at, recorder_.ttft_ms(event.request));
+}
+
+void World::on_completed(const engine::EngineEvent& event, Replica& replica) {
+  Pool& pool = fleet_.pools()[replica.pool];
+  pool.router.finished(replica.slot, blocks_of(event.request, pool));
+  if (pool.spec.role == Role::kPrefill) {
+    if (workload_.requests[event.request].output_tokens > 1) {
+      start_transfer(event.request, replica);
+      return;
+    }
+    replica.engine->release_held(event.request, now_);
+    engines_.set(replica.id, replica.engine->next_event());
+  }
+  complete(event.request, replica.pool);
+}
+
+void World::start_transfer(std::uint32_t request, Replica& source) {
+  const double bytes = static_cast<double>(workload_.requests[request].input_tokens) * options_.kv_bytes_per_token;
+  const core::Duration time = core::from_seconds(bytes / options_.kv_transfer_bytes_per_s);
+  source.link_free_at = std::max(source.link_free_at, now_) + time;
+  ++source.open_transfers;
+  schedule(source.link_free_at, Control::kTransferDone, request);
+}
+
+void World::finish_transfer(std::uint32_t request) {
+  if (recorder_.outcome(request) != Outcome::kOpen) return;  // its source crashed
+  Flight& flight = flights_[request];
+  Replica& source = fleet_.replica(flight.replica);
+  --source.open_transfers;
+  source.engine->release_held(request, now_);
+  engines_.set(source.id, source.engine->next_event());
+  recorder_.first_token(request, now_, flight.cached_tokens);
+  fleet_.pools()[entry_pool_].meter.first_token(now_, recorder_.ttft_ms(request));
+  Pool& decode = fleet_.pools()[*decode_pool_];
+  decode.meter.arrived(now_, workload_.requests[request].input_tokens);
+  route(request, *decode_pool_);
+  stop_if_drained(source.id);
+}
+
+void World::complete(std::uint32_t request, std::uint32_t pool) {
+  recorder_.completed(request, now_);
+  const std::uint32_t output = workload_.requests[request].output_tokens;
+  for (const std::uint32_t metered : {entry_pool_, pool}) {
+    fleet_.pools()[metered].meter.completed(now_, output, recorder_.itl_ms(request));
+    if (pool == entry_pool_) break;
+  }
+}
+
+void World::fail(std::uint32_t request, std::uint32_t pool, Outcome outcome) {
+  recorder_.failed(request, now_, outcome);
+  fleet_.pools()[pool].meter.failed(now_);
+}
+
+// ---- the life of a replica -------------------------------------------------------------------------------------------
+
+void World::start_replica(std::uint32_t pool, bool ready_at_once) {
+  const auto [id, start_up] = fleet_.start(pool, now_, ready_at_once);
+  if (!ready_at_once) schedule(now_ + start_up, Control::kReplicaReady, id);
+  if (options_.faults.crashes_per_replica_hour > 0.0) {
+    const double hours = faults_.exponential(1.0 / options_.faults.crashes_per_replica_hour);
+    schedule(now_ + core::from_seconds(hours * 3600.0), Control::kCrash, id);
+  }
+}
+
+void World::replica_ready(std::uint32_t id) {
+  if (fleet_.replica(id).state != ReplicaState::kStarting) return;  // given up while it started
+  fleet_.make_ready(id, now_);
+  const std::uint32_t pool = fleet_.replica(id).pool;
+  std::vector<std::uint32_t> waiting;
+  waiting.swap(fleet_.pools()[pool].unrouted);
+  for (const std::uint32_t request : waiting) route(request, pool);
+}
+
+void World::stop_if_drained(std::uint32_t id) {
+  const Replica& replica = fleet_.replica(id);
+  if (replica.state != ReplicaState::kDraining || !replica.engine->idle() || replica.open_transfers > 0) return;
+  engines_.set(id, core::kNever);
+  fleet_.end(id, now_, ReplicaState::kStopped);
+}
+
+void World::crash(std::uint32_t id) {
+  if (!fleet_.replica(id).alive()) return;
+  const std::uint32_t pool = fleet_.replica(id).pool;
+  const std::vector<std::uint32_t> open = fleet_.replica(id).engine->open_requests();
+  engines_.set(id, core::kNever);
+  fleet_.end(id, now_, ReplicaState::kCrashed);
+  for (const std::uint32_t request : open) {
+    // Nothing was sent to the user yet: another replica may try, unless the prompt's KV was on its way already.
+    const bool moving = fleet_.pools()[pool].spec.role == Role::kPrefill && flights_[request].cached_tokens != UINT32_MAX &&
+                        flights_[request].charged_tokens == 0;
+    if (!recorder_.has_first_token(request) && !moving) {
+      route(request, pool);
+    } else {
+      fail(request, pool, Outcome::kReplicaCrashed);
+    }
+  }
+  reconcile(pool);
+}
+
+void World::set_target(std::uint32_t pool_index, std::uint32_t target) {
+  fleet_.pools()[pool_index].target = target;
+  reconcile(pool_index);
+}
+
+// Brings starting and ready replicas to the target, as a Deployment's controller does.
+void World::reconcile(std::uint32_t pool_index) {
+  const std::uint32_t target = fleet_.pools()[pool_index].target;
+  const std::uint32_t serving =
+      fleet_.count(pool_index, ReplicaState::kStarting) + fleet_.count(pool_index, ReplicaState::kReady);
+  for (std::uint32_t i = serving; i < target; ++i) start_replica(pool_index, false);
+  if (serving <= target) return;
+  for (const std::uint32_t id : fleet_.victims(pool_index, serving - target)) {
+    if (fleet_.replica(id).state == ReplicaState::kStarting) {
+      fleet_.end(id, now_, ReplicaState::kStopped);
+    } else {
+      fleet_.drain(id, now_);
+      stop_if_drained(id);
+    }
+  }
+}
+
+// ---- what the policy sees and does -----------------------------------------------------------------------------------
+
+void World::scrape() {
+  for (Pool& pool : fleet_.pools()) {
+    for (const std::uint32_t id : pool.replicas) {
+      Replica& replica = fleet_.replica(id);
+      if (replica.state == ReplicaState::kStarting) continue;
+      if (options_.faults.telemetry_loss > 0.0 && faults_.uniform() < options_.faults.telemetry_loss) continue;
+      const engine::EngineState state = replica.engine->state(now_);
+      signals::EngineSample sample;
+      sample.sampled_at = now_;
+      sample.queued_requests = state.waiting;
+      sample.running_requests = state.running;
+      sample.queued_prefill_tokens = state.waiting_prefill_tokens;
+      sample.inflight_prefill_tokens = state.inflight_prefill_tokens;
+      sample.scheduled_kv_tokens = state.decoding_kv_tokens;
+      sample.queued_kv_tokens = state.preempted_kv_tokens;
+      sample.kv_used_tokens = state.active_kv_tokens;
+      sample.kv_capacity_tokens = state.total_kv_tokens;
+      sample.prompt_tokens_total = state.prompt_tokens;
+      sample.prefix_hit_tokens_total = state.prefix_hit_tokens;
+      sample.generation_tokens_total = state.generated_tokens;
+      sample.completed_total = state.completed;
+      sample.preemptions_total = state.preemptions;
+      sample.evictions_total = state.evictions;
+      if (state.oldest_waiting != core::kNever) sample.oldest_queued_age = now_ - state.oldest_waiting;
+      sample.batch_merge_efficiency = state.batch_merge_efficiency;
+      if (options_.faults.telemetry_lie > 0.0 && faults_.uniform() < options_.faults.telemetry_lie) {
+        sample.queued_requests = 0;
+        sample.queued_prefill_tokens = sample.inflight_prefill_tokens = 0;
+        sample.scheduled_kv_tokens = sample.queued_kv_tokens = sample.kv_used_tokens = 0;
+        sample.oldest_queued_age = core::Duration{};
+      }
+      replica.heard = sample;
+    }
+  }
+}
+
+std::uint64_t World::generated_total(std::uint32_t pool) const {
+  std::uint64_t total = 0;
+  auto& fleet = const_cast<Fleet&>(fleet_);
+  for (std::uint32_t id = 0; id < fleet.replica_count(); ++id) {
+    const Replica& replica = fleet.replica(id);
+    if (replica.pool == pool) total += replica.engine ? replica.engine->state(now_).generated_tokens : replica.generated_at_end;
+  }
+  return total;
+}
+
+signals::Observation World::observe() {
+  signals::Observation observation;
+  observation.now = now_;
+  for (std::uint32_t index = 0; index < fleet_.pools().size(); ++index) {
+    Pool& pool = fleet_.pools()[index];
+    signals::PoolObservation& seen = observation.pools.emplace_back();
+    seen.name = pool.spec.name;
+    seen.role = pool.spec.role;
+    seen.gpus_per_replica = pool.spec.gpus_per_replica;
+    seen.min_replicas = pool.spec.min_replicas;
+    seen.max_replicas = pool.spec.max_replicas;
+    seen.target_replicas = pool.target;
+    seen.start_up = pool.spec.start_up;
+    seen.starting = fleet_.count(index, ReplicaState::kStarting);
+    seen.ready = fleet_.count(index, ReplicaState::kReady);
+    seen.draining = fleet_.count(index, ReplicaState::kDraining);
+    for (const std::uint32_t id : pool.replicas) {
+      const Replica& replica = fleet_.replica(id);
+      seen.replicas.push_back({id, replica.state, replica.state_since, replica.heard});
+    }
+    seen.unrouted_requests = static_cast<std::uint32_t>(pool.unrouted.size());
+    seen.arrivals_total = pool.meter.arrivals_total;
+    seen.input_tokens_total = pool.meter.input_tokens_total;
+    seen.completed_total = pool.meter.completed_total;
+    seen.failed_total = pool.meter.failed_total;
+    seen.last_minute = pool.meter.window(now_);
+
+    auto& history = generated_history_[index];
+    seen.output_tokens_total = generated_total(index);
+    history.emplace_back(now_, seen.output_tokens_total);
+    while (history.size() > 1 && history[1].first + seen.last_minute.length <= now_) history.pop_front();
+    seen.last_minute.output_tokens = seen.output_tokens_total - history.front().second;
+    if (now_ - history.front().first < seen.last_minute.length && history.front().first == history.back().first)
+      seen.last_minute.output_tokens = seen.output_tokens_total;  // the first look
+  }
+  return observation;
+}
+
+void World::tick() {
+  const signals::Observation observation = observe();
+  apply(policy_.decide(observation), observation);
+}
+
+void World::apply(const planner::Decision& decision, const signals::Observation& observation) {
+  PENSTOCK_ASSERT(decision.pools.size() == observation.pools.size(), "a policy decides on every pool");
+  for (std::uint32_t index = 0; index < decision.pools.size(); ++index) {
+    const planner::PoolDecision& pool = decision.pools[index];
+    const PoolSpec& spec = options_.pools[index];
+    const std::uint32_t target = std::clamp(pool.target, spec.min_replicas, spec.max_replicas);
+    const std::uint32_t current = fleet_.pools()[index].target;
+    if (target == current) continue;
+    const int direction = target > current ? 1 : -1;
+    if (last_direction_[index] != 0 && last_direction_[index] != direction) ++direction_changes_;
+    last_direction_[index] = direction;
+    decisions_.push_back({now_, spec.name, current, target, planner::to_string(pool.reason), planner::sentence(pool),
+                          planner::to_string(pool.limited_by)});
+    set_target(index, target);
+  }
+}
+
+}  // namespace penstock::simulation

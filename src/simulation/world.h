@@ -1,0 +1,95 @@
+// The discrete-event world: requests arrive, are routed and served, while a policy watches and scales.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <queue>
+#include <vector>
+
+#include "core/random.h"
+#include "planner/policy.h"
+#include "simulation/event_heap.h"
+#include "simulation/fleet.h"
+#include "simulation/recorder.h"
+#include "simulation/run.h"
+
+namespace penstock::simulation {
+
+// One run. Arrivals come from the workload in order, engines are actors in a heap, all else (ticks, start-ups,
+// transfers, crashes, points of the series) is a queue of control events. Of equal times, control events come first, then
+// arrivals, then engines.
+class World {
+ public:
+  World(const workload::Workload& workload, planner::Policy& policy, const RunOptions& options);
+  [[nodiscard]] signals::RunResult run();
+
+ private:
+  enum class Control : std::uint8_t { kReplicaReady, kTransferDone, kCrash, kScrape, kTick, kPoint };
+  struct ControlEvent {
+    core::Instant at;
+    std::uint64_t serial;  // equal times run in the order they were scheduled
+    Control kind;
+    std::uint32_t subject;  // replica or request
+    bool operator>(const ControlEvent& other) const {
+      return at != other.at ? at > other.at : serial > other.serial;
+    }
+  };
+  struct Flight {                     // a request on its way
+    std::uint32_t replica = UINT32_MAX;
+    std::uint32_t charged_tokens = 0;  // uncached prompt tokens the router counts until the first token
+    std::uint32_t cached_tokens = 0;
+  };
+
+  void schedule(core::Instant at, Control kind, std::uint32_t subject = 0);
+  void handle(const ControlEvent& event);
+
+  void arrive(std::uint32_t request);
+  void route(std::uint32_t request, std::uint32_t pool);
+  void advance_engine(std::uint32_t replica);
+  void on_first_token(const engine::EngineEvent& event, Replica& replica);
+  void on_completed(const engine::EngineEvent& event, Replica& replica);
+  void start_transfer(std::uint32_t request, Replica& source);
+  void finish_transfer(std::uint32_t request);
+  void complete(std::uint32_t request, std::uint32_t pool);
+  void fail(std::uint32_t request, std::uint32_t pool, Outcome outcome);
+  [[nodiscard]] std::uint32_t blocks_of(std::uint32_t request, const Pool& pool) const;
+  [[nodiscard]] engine::EngineRequest engine_request(std::uint32_t request, signals::Role role) const;
+
+  void start_replica(std::uint32_t pool, bool ready_at_once);
+  void replica_ready(std::uint32_t id);
+  void stop_if_drained(std::uint32_t id);
+  void crash(std::uint32_t id);
+  void set_target(std::uint32_t pool, std::uint32_t target);
+  void reconcile(std::uint32_t pool);
+
+  void scrape();
+  void tick();
+  [[nodiscard]] signals::Observation observe();
+  void apply(const planner::Decision& decision, const signals::Observation& observation);
+  [[nodiscard]] std::uint64_t generated_total(std::uint32_t pool) const;
+
+  const workload::Workload& workload_;
+  planner::Policy& policy_;
+  const RunOptions& options_;
+  core::RandomStream faults_;
+  Fleet fleet_;
+  Recorder recorder_;
+  core::Instant now_;
+  EventHeap engines_;
+  std::priority_queue<ControlEvent, std::vector<ControlEvent>, std::greater<>> control_;
+  std::uint64_t next_serial_ = 0;
+  std::vector<Flight> flights_;
+  std::vector<engine::EngineEvent> events_;
+  std::uint32_t entry_pool_ = 0;
+  std::optional<std::uint32_t> decode_pool_;
+  std::vector<std::deque<std::pair<core::Instant, std::uint64_t>>> generated_history_;
+  core::Duration point_width_{};
+
+  std::vector<signals::DecisionNote> decisions_;
+  std::vector<int> last_direction_;
+  std::uint64_t direction_changes_ = 0;
+};
+
+[[nodiscard]] core::Duration series_width(const workload::Workload& workload, const RunOptions& options);
+
+}  // namespace penstock::simulation

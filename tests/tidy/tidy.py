@@ -1,0 +1,314 @@
+#!/usr/bin/env python3
+"""Checks what the tree promises and no compiler sees: which folder may include which, which calls are banned where,
+dead files, long files, left-over marks, links of the documents. Prints `file:line: finding`; exits 1 if there is any.
+"""
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+# Which folder of src/ may use which, in the order of the way through. The one place where this is written down.
+MAY_USE = {
+    "core": [],
+    "config": ["core"],
+    "workload": ["core"],
+    "engine": ["core", "workload"],
+    "signals": ["core"],
+    "capacity": ["core", "workload", "engine", "signals"],
+    "forecast": ["core"],
+    "planner": ["core", "config", "signals", "capacity", "forecast"],
+    "actuation": ["core", "planner"],
+    "routing": ["core"],
+    "admission": ["core", "config"],
+    "ledger": ["core"],
+    "simulation": ["core", "config", "workload", "engine", "signals", "capacity", "forecast", "planner", "actuation",
+                   "routing", "admission", "ledger"],
+    "report": ["core", "signals", "planner"],
+    "net": ["core"],
+    "gateway": ["core", "net", "routing", "admission", "signals", "ledger"],
+    "connect": ["core", "net", "signals", "planner", "actuation", "ledger"],
+}
+MAY_USE["cli"] = list(MAY_USE)
+
+SHELLS = {"net", "gateway", "connect", "cli", "simulation"}  # the others are pure: values in, values out
+FILE_READERS = {"workload", "config", "report", "engine", "cli"}
+LINES_MAX = 500
+SKIPPED_FOLDERS = {".git", "build", "node_modules", "report", "out", "__pycache__"}  # in a tree without git, at its top
+
+BANNED_EVERYWHERE = [
+    (r"\bstd::(?:regex|basic_regex|sregex_iterator|smatch|cmatch)\b|#include <regex>",
+     "std::regex is slow and overflows the stack; parse by hand"),
+]
+BANNED_IN_PURE = [
+    (r"\bstd::\w+_distribution\b", "distributions differ between standard libraries; use core::RandomStream"),
+    (r"\brandom_device\b", "randomness is a seeded core::RandomStream that is passed in"),
+    (r"\b(?:std::)?s?rand\(", "randomness is a seeded core::RandomStream that is passed in"),
+    (r"\b(?:system_clock|steady_clock|high_resolution_clock)\b", "time is an argument"),
+    (r"\bstd::(?:j?thread|(?:\w+_)?mutex|condition_variable|async|lock_guard|unique_lock|scoped_lock)\b"
+     r"|#include <(?:thread|mutex|shared_mutex|condition_variable|future)>", "pure folders have no threads"),
+    (r"\bstd::(?:cout|cerr|cin|clog)\b|#include <iostream>", "pure folders do not print"),
+]
+FILE_ACCESS = (r"\bstd::[io]?fstream\b|#include <(?:fstream|filesystem)>|\bfopen\(",
+               "files are read and written in " + ", ".join(sorted(FILE_READERS)))
+# Libraries that are slow to compile, or leak: they stay in .cpp files.
+KEPT_OUT_OF_HEADERS = re.compile(r"nlohmann/json\.hpp|yaml-cpp/|simdjson|boost/|spdlog/|CLI/|lzma\.h|zstd\.h|zlib\.h")
+# Spelt with brackets so that this file does not contain them.
+MARKS = re.compile(r"\b(?:TOD[O]|FIXM[E]|XX[X]|HAC[K])\b|\bDISABLE[D]_|\bGTEST_SKI[P]\b")
+MACHINE_PATHS = re.compile(r"(?<![\w.~})-])/(?:wor[k]|hom[e]|roo[t]|Users)/")
+UNSAFE_MATH = re.compile(r"-ffast-mat[h]|-Ofas[t]|-funsafe-math-optimization[s]")
+
+CXX = (".h", ".cpp")
+TEXT = CXX + (".py", ".sh", ".md", ".cmake", ".txt", ".js", ".css", ".html", ".json", ".yaml", ".yml", ".csv", ".jsonl")
+LENGTH_CHECKED = CXX + (".py", ".sh", ".cmake", ".js", ".css")
+SAMPLES = re.compile(r"(?:^|/)(?:corpus|golden|testdata)/")  # bytes that are there to be odd
+
+
+def list_files(root):
+    """Paths below root: what git tracks or would track; without git, everything but what is built."""
+    if (root / ".git").exists():
+        command = ["git", "-C", str(root), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+        listed = subprocess.run(command, capture_output=True, check=True).stdout.decode()
+        return sorted(name for name in set(listed.split("\0")) if name and (root / name).is_file())
+    names = []
+    for folder, folders, files in os.walk(root):
+        at_top = Path(folder) == root
+        folders[:] = [f for f in folders if f not in SKIPPED_FOLDERS or (not at_top and f in ("report", "out"))]
+        names += [str((Path(folder) / name).relative_to(root)) for name in files]
+    return sorted(names)
+
+
+def blank(match):
+    return re.sub(r"[^\n]", " ", match.group(0))
+
+
+CXX_NOISE = re.compile(r'R"([^()\\ ]{0,16})\((?:.|\n)*?\)\1"|//[^\n]*|/\*(?:.|\n)*?\*/'
+                       r'|(?<!#include )"(?:\\.|[^"\\\n])*"' r"|'(?:\\.|[^'\\\n])'")
+
+
+def code_of(text):
+    """C++ without comments and literals; lines stay where they are, and so do the names in #include."""
+    return CXX_NOISE.sub(blank, text)
+
+
+class Tree:
+    """The files of one tree, and the findings about them."""
+
+    def __init__(self, root):
+        self.root = Path(root).resolve()
+        self.files = list_files(self.root)
+        self.findings = []
+        self.text = {}
+        for name in self.files:
+            if name.endswith(TEXT) or Path(name).suffix == "":
+                data = (self.root / name).read_bytes()
+                try:
+                    self.text[name] = data.decode()
+                except UnicodeDecodeError:
+                    if name.endswith(TEXT) and not SAMPLES.search(name):
+                        self.add(name, 1, "is not UTF-8")
+        self.code = {name: code_of(text) for name, text in self.text.items() if name.endswith(CXX)}
+        self.includes = {name: [(number, target) for number, target in includes_of(code)]
+                         for name, code in self.code.items()}
+
+    def add(self, name, line, what):
+        self.findings.append((name, line, what))
+
+    def each_line(self, names, lines_of=None):
+        for name in names:
+            for number, line in enumerate((lines_of or self.text)[name].split("\n"), 1):
+                yield name, number, line
+
+    def own(self, suffixes=TEXT):
+        """Text that people write, without samples."""
+        return [name for name in self.text if name.endswith(suffixes) and not SAMPLES.search(name)]
+
+
+def includes_of(code):
+    for number, line in enumerate(code.split("\n"), 1):
+        if match := re.match(r'\s*#\s*include\s+["<]([^">]+)[">]', line):
+            yield number, match.group(1)
+
+
+def folder_of(name):
+    parts = name.split("/")
+    return parts[1] if parts[0] == "src" and len(parts) > 2 else None
+
+
+def check_arrows(tree):
+    """Folders of src/ include what the table allows; CMake links what is included and no more than is allowed."""
+    depends = cmake_depends(tree)
+    for name in tree.code:
+        folder = folder_of(name)
+        if folder is None:
+            continue
+        if folder not in MAY_USE:
+            tree.add(name, 1, f"src/{folder} is not in the table of tests/tidy/tidy.py")
+            continue
+        for number, target in tree.includes[name]:
+            used = target.split("/")[0]
+            if "/" not in target or used not in MAY_USE or used == folder or "src/" + target not in tree.code:
+                continue
+            if used not in MAY_USE[folder]:
+                tree.add(name, number, f"{folder} may not use {used}: {target}")
+            elif folder in depends and used not in depends[folder][1]:
+                tree.add(name, number, f"CMakeLists.txt does not list {used} in the DEPENDS of {folder}")
+    for folder, (number, listed) in depends.items():
+        for used in listed:
+            if used not in MAY_USE.get(folder, []):
+                tree.add("CMakeLists.txt", number, f"{folder} may not use {used}")
+
+
+def cmake_depends(tree):
+    """{folder: (line, [folder it links])} from the penstock_module lines."""
+    text = re.sub(r"#[^\n]*", "", tree.text.get("CMakeLists.txt", ""))
+    depends = {}
+    for match in re.finditer(r"penstock_module\((\w+)([^)]*)\)", text):
+        listed = re.search(r"DEPENDS\s+([\w\s]*?)(?:LIBRARIES|$)", match.group(2))
+        line = text.count("\n", 0, match.start()) + 1
+        depends[match.group(1)] = (line, listed.group(1).split() if listed else [])
+    return depends
+
+
+def check_banned_calls(tree):
+    for name, number, line in tree.each_line(tree.code, tree.code):
+        folder = folder_of(name)
+        rules = list(BANNED_EVERYWHERE)
+        if folder is not None and folder not in SHELLS:
+            rules += BANNED_IN_PURE
+        if folder in MAY_USE and folder not in FILE_READERS and not name.endswith("_test.cpp"):
+            rules.append(FILE_ACCESS)
+        for pattern, why in rules:
+            if match := re.search(pattern, line):
+                tree.add(name, number, f"{match.group(0).strip()} is banned here: {why}")
+    cmake = [name for name in tree.text if Path(name).name in ("CMakeLists.txt", "CMakePresets.json", "Makefile")
+             or name.endswith(".cmake")]
+    for name, number, line in tree.each_line(cmake):
+        if UNSAFE_MATH.search(line):
+            tree.add(name, number, "unsafe math breaks `same seed, same bytes`")
+
+
+def check_headers(tree):
+    for name in tree.code:
+        if not name.endswith(".h"):
+            continue
+        if "#pragma once" not in tree.code[name].split("\n"):
+            tree.add(name, 1, "has no `#pragma once`")
+        if folder_of(name):
+            for number, target in tree.includes[name]:
+                if KEPT_OUT_OF_HEADERS.match(target):
+                    tree.add(name, number, f"{target} stays out of headers; include it in the .cpp file")
+
+
+def check_dead_files(tree):
+    """A header is used by more than its own source and test; a source belongs to a folder that is built."""
+    users = {}
+    for name, includes in tree.includes.items():
+        for _, target in includes:
+            users.setdefault(target, set()).add(name)
+            users.setdefault(str(Path(name).parent / target), set()).add(name)
+    build = tree.text.get("CMakeLists.txt", "")
+    for name in tree.code:
+        folder = folder_of(name)
+        if folder is None:
+            continue
+        if name.endswith(".h"):
+            stem = re.escape(name[:-2])
+            own = re.compile(stem + r"(?:(?:_\w+)?_test)?\.cpp")
+            includers = users.get(name[4:], set()) | users.get(name, set())
+            if all(own.fullmatch(user) for user in includers):
+                tree.add(name, 1, "nothing but its own source and test includes it")
+        elif not re.search(rf"penstock_module\({folder}\b|add_subdirectory\(src/{folder}\)", build):
+            tree.add(name, 1, f"nothing builds src/{folder}")
+        elif name.endswith("_test.cpp") and not re.search(rf"penstock_module\({folder}\b", build):
+            if "_test" not in re.sub(r".*EXCLUDE REGEX.*", "", tree.text.get(f"src/{folder}/CMakeLists.txt", "")):
+                tree.add(name, 1, f"src/{folder}/CMakeLists.txt builds no tests")
+
+
+def check_text(tree):
+    for name in tree.own(LENGTH_CHECKED):
+        length = tree.text[name].count("\n")
+        if length > LINES_MAX:
+            tree.add(name, LINES_MAX + 1, f"has {length} lines; {LINES_MAX} at most")
+    for name, number, line in tree.each_line(tree.text):
+        if match := MACHINE_PATHS.search(line):
+            tree.add(name, number, f"{match.group(0)}… is a path of one machine")
+    for name, number, line in tree.each_line(tree.own()):
+        if name.endswith("package-lock.json"):
+            continue
+        if match := MARKS.search(line):
+            tree.add(name, number, f"{match.group(0)} marks work that is not done; do it, or open an issue")
+        if re.search(r"[\x00-\x08\x0b-\x1f\x7f]", line):
+            tree.add(name, number, "has a control character")
+        if name.endswith(CXX + (".py",)) and "\t" in line:
+            tree.add(name, number, "has a tab")
+        if line != line.rstrip() and not name.endswith((".csv", ".jsonl")):
+            tree.add(name, number, "has blanks at its end")
+    for name in tree.own():
+        if tree.text[name] and not tree.text[name].endswith("\n"):
+            tree.add(name, tree.text[name].count("\n") + 1, "does not end with a newline")
+
+
+def anchors_of(text):
+    """The anchors that GitHub gives to the headings of a document."""
+    anchors = set()
+    for heading in re.findall(r"^#{1,6}\s+(.*?)\s*#*$", re.sub(r"```.*?```", "", text, flags=re.S), flags=re.M):
+        plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).replace("`", "").lower()
+        anchors.add(re.sub(r"[^\w\- ]", "", plain).replace(" ", "-"))
+    return anchors
+
+
+def check_links(tree):
+    present = set(tree.files) | {str(parent) for name in tree.files for parent in Path(name).parents}
+    for name in tree.own((".md",)):
+        prose = re.sub(r"```.*?```", blank, tree.text[name], flags=re.S)
+        for number, line in enumerate(prose.split("\n"), 1):
+            for target in re.findall(r"\]\(<?([^)>\s]+)>?(?:\s+\"[^\"]*\")?\)", re.sub(r"`[^`]*`", "", line)):
+                if re.match(r"[a-z][a-z+.-]*:", target):
+                    continue
+                path, _, anchor = target.partition("#")
+                linked = os.path.normpath(os.path.join(os.path.dirname(name), path)) if path else name
+                if linked not in present:
+                    tree.add(name, number, f"links to {target}, which is not there")
+                elif anchor and linked.endswith(".md") and anchor not in anchors_of(tree.text[linked]):
+                    tree.add(name, number, f"links to {target}, but that file has no such heading")
+
+
+def check_folders(tree):
+    """Each room explains itself, and each fuzz target starts from something."""
+    rooms = {"/".join(name.split("/")[:2]) for name in tree.files if folder_of(name)}
+    rooms |= {name.split("/")[0] for name in tree.files} & {"bench", "fuzz", "tests", "tools", "web"}
+    for room in sorted(rooms):
+        if room + "/README.md" not in tree.text:
+            tree.add(room + "/README.md", 1, "is missing: purpose, main types, who may include it")
+    for name in tree.code:
+        if match := re.fullmatch(r"fuzz/(\w+)_fuzz\.cpp", name):
+            corpus = f"fuzz/corpus/{match.group(1)}/"
+            if not any(file.startswith(corpus) for file in tree.files):
+                tree.add(name, 1, f"has no inputs in {corpus}")
+
+
+CHECKS = [check_arrows, check_banned_calls, check_headers, check_dead_files, check_text, check_links, check_folders]
+
+
+def check(root):
+    tree = Tree(root)
+    for rule in CHECKS:
+        rule(tree)
+    return tree, sorted(set(tree.findings))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--root", default=Path(__file__).resolve().parents[2], help="the tree to check")
+    tree, findings = check(parser.parse_args().root)
+    for name, line, what in findings:
+        print(f"{name}:{line}: {what}")
+    print(f"tidy: {len(tree.files)} files, {len(findings)} findings")
+    return 1 if findings or not tree.code else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

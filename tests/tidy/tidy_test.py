@@ -1,0 +1,145 @@
+#!/usr/bin/env python3
+"""Every rule of tidy.py fires on a sample that breaks it, and is silent on a tree that keeps them all."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import tidy  # noqa: E402
+
+GOOD = {
+    "CMakeLists.txt": "penstock_module(core)\npenstock_module(signals DEPENDS core)\n"
+                      "penstock_module(planner DEPENDS core signals)\nadd_subdirectory(src/cli)\n",
+    "src/core/README.md": "# core\n",
+    "src/core/time.h": "#pragma once\n",
+    "src/signals/README.md": "# signals\nSee [core](../core/README.md#core).\n",
+    "src/signals/observation.h": '#pragma once\n#include "core/time.h"\n',
+    "src/signals/observation.cpp": '#include "signals/observation.h"\n// std::mutex here\nauto x = "std::cout";\n',
+    "src/planner/README.md": "# planner\n",
+    "src/planner/policy.cpp": '#include "core/time.h"\n#include "signals/observation.h"\n',
+    "src/planner/policy_test.cpp": '#include <fstream>\n#include "signals/observation.h"\n',
+    "src/cli/README.md": "# cli\n",
+    "src/cli/main.cpp": '#include <iostream>\n#include <fstream>\nint main() { std::cout << 1; }\n',
+    "src/cli/CMakeLists.txt": "add_executable(penstock main.cpp)\n",
+}
+
+# Put together from halves, so that this file keeps the rules too.
+TO_DO = "TO" + "DO"
+HOME = "/ho" + "me/somebody/x"
+
+# name: (files added to or replaced in the good tree, the file that the finding names, part of the finding)
+BAD = {
+    "a folder includes what it may not": (
+        {"src/signals/bad.cpp": '#include "planner/plan.h"\n', "src/planner/plan.h": "#pragma once\n"},
+        "src/signals/bad.cpp", "signals may not use planner"),
+    "planner never reaches simulation": (
+        {"src/planner/bad.cpp": '#include "simulation/run.h"\n', "src/simulation/run.h": "#pragma once\n"},
+        "src/planner/bad.cpp", "planner may not use simulation"),
+    "an include without a link": (
+        {"CMakeLists.txt": GOOD["CMakeLists.txt"].replace("DEPENDS core signals", "DEPENDS core")},
+        "src/planner/policy.cpp", "does not list signals in the DEPENDS of planner"),
+    "a link that the table forbids": (
+        {"CMakeLists.txt": GOOD["CMakeLists.txt"].replace("(signals DEPENDS core)",
+                                                          "(signals DEPENDS core planner LIBRARIES x::x)")},
+        "CMakeLists.txt", "signals may not use planner"),
+    "a folder that the table does not know": ({"src/utils/a.cpp": "\n"}, "src/utils/a.cpp", "not in the table"),
+    "a distribution": ({"src/core/bad.cpp": "std::normal_distribution<> d;\n"}, "src/core/bad.cpp", "distribution"),
+    "a random device": ({"src/core/bad.cpp": "std::random_device d;\n"}, "src/core/bad.cpp", "random_device"),
+    "rand": ({"src/core/bad.cpp": "int i = std::rand();\n"}, "src/core/bad.cpp", "banned"),
+    "a clock": ({"src/planner/bad.cpp": "auto t = std::chrono::steady_clock::now();\n"},
+                "src/planner/bad.cpp", "time is an argument"),
+    "a thread": ({"src/planner/bad.cpp": "#include <thread>\n"}, "src/planner/bad.cpp", "no threads"),
+    "a lock": ({"src/planner/bad.cpp": "std::shared_mutex m;\n"}, "src/planner/bad.cpp", "no threads"),
+    "output": ({"src/core/bad.cpp": "#include <iostream>\n"}, "src/core/bad.cpp", "do not print"),
+    "a regex, even in a shell": ({"src/cli/bad.cpp": "std::regex r;\n"}, "src/cli/bad.cpp", "std::regex"),
+    "a file where none is read": (
+        {"src/planner/bad.cpp": "std::ifstream f;\n"}, "src/planner/bad.cpp", "files are read"),
+    "unsafe math": ({"cmake/x.cmake": "add_compile_options(-ffast-" + "math)\n"}, "cmake/x.cmake", "unsafe math"),
+    "a header without a guard": (
+        {"src/core/time.h": "// pragma once\n"}, "src/core/time.h", "#pragma once"),
+    "a heavy library in a header": (
+        {"src/core/time.h": "#pragma once\n#include <nlohmann/json.hpp>\n"}, "src/core/time.h", "stays out of headers"),
+    "a header that only its own source uses": (
+        {"src/core/dead.h": "#pragma once\n", "src/core/dead.cpp": '#include "core/dead.h"\n',
+         "src/core/dead_property_test.cpp": '#include "core/dead.h"\n'}, "src/core/dead.h", "nothing but its own"),
+    "a source that nothing builds": ({"src/net/a.cpp": "\n"}, "src/net/a.cpp", "nothing builds src/net"),
+    "a test that nothing builds": ({"src/cli/main_test.cpp": "\n"}, "src/cli/main_test.cpp", "builds no tests"),
+    "a long file": ({"src/core/long.cpp": "\n" * 501}, "src/core/long.cpp", "501 lines"),
+    "work that is not done": ({"tools/x.sh": f"# {TO_DO}: later\n"}, "tools/x.sh", TO_DO),
+    "a test that is switched off": (
+        {"src/core/a_test.cpp": "TEST(A, DISABLE" + "D_B) {}\n"}, "src/core/a_test.cpp", "DISABLE" + "D_"),
+    "a test that is skipped": ({"src/core/a_test.cpp": "GTEST_SKI" + "P();\n"}, "src/core/a_test.cpp", "SKI" + "P"),
+    "a path of one machine": ({"docs/x.md": f"Run {HOME}\n"}, "docs/x.md", "path of one machine"),
+    "a path of one machine in a sample": (
+        {"tests/golden/a.txt": f"{HOME}\n"}, "tests/golden/a.txt", "path of one machine"),
+    "a control character": ({"src/core/a.cpp": "int a;\x07\n"}, "src/core/a.cpp", "control character"),
+    "a tab": ({"src/core/a.cpp": "\tint a;\n"}, "src/core/a.cpp", "a tab"),
+    "blanks at the end of a line": ({"docs/a.md": "text  \n"}, "docs/a.md", "blanks"),
+    "no newline at the end": ({"docs/a.md": "text"}, "docs/a.md", "newline"),
+    "bytes that are not UTF-8": ({"src/core/a.cpp": b"// \xff\n"}, "src/core/a.cpp", "UTF-8"),
+    "a link to nothing": ({"README.md": "[a](docs/none.md)\n"}, "README.md", "docs/none.md, which is not there"),
+    "an image that is missing": ({"README.md": "![a](docs/none.png)\n"}, "README.md", "docs/none.png"),
+    "a link to a heading that is not there": (
+        {"README.md": "[a](src/core/README.md#speed)\n"}, "README.md", "no such heading"),
+    "a folder that does not explain itself": (
+        {"src/core/README.md": None, "src/signals/README.md": "# signals\n"}, "src/core/README.md", "is missing"),
+    "a fuzz target without inputs": (
+        {"fuzz/trace_fuzz.cpp": "\n", "fuzz/README.md": "# fuzz\n"}, "fuzz/trace_fuzz.cpp", "has no inputs"),
+}
+
+
+def write_tree(root, files):
+    for name, content in files.items():
+        if content is None:
+            continue
+        path = Path(root) / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+
+
+def findings_of(files):
+    with tempfile.TemporaryDirectory() as root:
+        write_tree(root, files)
+        return tidy.check(root)[1]
+
+
+class TidyTest(unittest.TestCase):
+    def test_a_tree_that_keeps_the_rules_has_no_findings(self):
+        self.assertEqual(findings_of(GOOD), [])
+
+    def test_each_rule_fires_on_a_sample_that_breaks_it(self):
+        for rule, (files, named, part) in BAD.items():
+            with self.subTest(rule):
+                findings = findings_of({**GOOD, **files})
+                self.assertTrue(any(name == named and part in what for name, _, what in findings), findings)
+
+    def test_a_finding_names_the_line(self):
+        findings = findings_of({**GOOD, "src/core/a.cpp": "int a;\n/* two\nlines */ std::mutex m;\n"})
+        self.assertEqual([(name, line) for name, line, _ in findings], [("src/core/a.cpp", 3)])
+
+    def test_samples_may_hold_odd_bytes(self):
+        odd = {"fuzz/corpus/trace/a.csv": b"a,\xff\x00\t \n", "src/core/testdata/b.json": "{ \t\n"}
+        self.assertEqual(findings_of({**GOOD, **odd, "fuzz/README.md": "# fuzz\n"}), [])
+
+    def test_the_table_has_no_cycle_and_the_planner_does_not_reach_the_simulation(self):
+        def reach(folder, above=()):
+            self.assertNotIn(folder, above)
+            return {folder}.union(*(reach(used, above + (folder,)) for used in tidy.MAY_USE[folder] if folder != "cli"))
+        for folder in tidy.MAY_USE:
+            reach(folder)
+        self.assertNotIn("simulation", reach("planner"))
+
+    def test_what_git_ignores_is_not_checked(self):
+        with tempfile.TemporaryDirectory() as root:
+            write_tree(root, {**GOOD, ".gitignore": "/scratch/\n", "scratch/a.cpp": "\t;\n", "new.cpp": "\t;\n"})
+            clean = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+            subprocess.run(["git", "init", "-q", root], check=True, env=clean)
+            self.assertEqual([name for name, _, _ in tidy.check(root)[1]], ["new.cpp"])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# Builds and tests presets in turn, then sums them up: tools/test.sh PRESET[:LABEL]...
+# With a label, only the tests that carry it run, and a preset without any is not even built. Exits 1 if any failed.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+jobs=${JOBS:-$(nproc)}
+passed=0
+failed=0
+
+# Counts "97% tests passed, 3 tests failed out of 120", ctest's closing line. Without one, the run itself failed.
+count() {
+  local summary='s/^[0-9]+% tests passed, ([0-9]+) tests? failed out of ([0-9]+)$/\1 \2/p' bad=1 all=1
+  read -r bad all < <(sed -nE "$summary" "$1" | tail -n 1) || true
+  failed=$((failed + ${bad:-1}))
+  passed=$((passed + ${all:-1} - ${bad:-1}))
+}
+
+# Whether the last tested preset knows a test with this label; cheaper than building a preset to find out.
+has_label() { ctest --test-dir "$1" -L "^$2\$" -N 2>/dev/null | grep -qE '^Total Tests: [1-9]'; }
+
+last=
+for item in "$@"; do
+  preset=${item%%:*}
+  select=()
+  if [ "$preset" != "$item" ]; then
+    label=${item#*:}
+    if [ -n "$last" ] && ! has_label "build/$last" "$label"; then
+      echo "test: no test has the label $label; preset $preset is not needed"
+      continue
+    fi
+    select=(-L "^$label\$")
+  fi
+  echo "test: preset $preset"
+  if ! tools/build.sh "$preset"; then
+    echo "test: preset $preset does not build"
+    echo "$passed passed, $((failed + 1)) failed"
+    exit 1
+  fi
+  log=build/$preset/ctest.log
+  ctest --preset "$preset" -j "$jobs" --no-tests=error "${select[@]}" 2>&1 | tee "$log"
+  status=${PIPESTATUS[0]}
+  before=$failed
+  count "$log"
+  [ "$status" = 0 ] || [ "$failed" -gt "$before" ] || failed=$((failed + 1))
+  last=$preset
+done
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]
