@@ -1,6 +1,7 @@
 // The settings of one engine: what vLLM, SGLang and TensorRT-LLM call their scheduler arguments.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 
 #include "core/time.h"
@@ -40,6 +41,10 @@ struct EngineConfig {
   core::Duration prefill_share_interval = std::chrono::milliseconds{500};
   double prefill_share_step = 0.05;
   double prefill_share_kv_limit = 0.85;         // the share never grows while KV usage is above
+
+  [[nodiscard]] std::uint32_t watermark_blocks() const {
+    return static_cast<std::uint32_t>(std::ceil(watermark * kv_blocks));
+  }
 };
 
 }  // namespace penstock::engine

@@ -47,13 +47,13 @@ void WaitingQueue::pop_head(core::Instant now) {
     preempted_.pop_back();
     return;
   }
-  --size_;
-  if (!reorders()) {
+  if (reorders()) {
+    served_[head(now).serial - first_serial_] = true;
+    drop_served();
+  } else {
     fifo_.pop_front();
-    return;
   }
-  served_[head(now).serial - first_serial_] = true;
-  drop_served();
+  --size_;
 }
 
 core::Instant WaitingQueue::oldest() const {

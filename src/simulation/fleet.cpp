@@ -25,10 +25,8 @@ routing::Strategy strategy_of(RouterKind router) {
 Fleet::Fleet(const RunOptions& options, core::RandomStream random) : options_(options), random_(random) {
   for (std::uint32_t i = 0; i < options.pools.size(); ++i) {
     const PoolSpec& spec = options.pools[i];
-    pools_.push_back(Pool{spec, spec.replicas,
-                          routing::Router{strategy_of(options.router), spec.engine.block_tokens,
-                                          random.fork("router").fork(i)},
-                          {}, {}, 0, {}, {}});
+    routing::Router router{strategy_of(options.router), spec.engine.block_tokens, random.fork("router").fork(i)};
+    pools_.push_back(Pool{spec, spec.replicas, std::move(router), {}, {}, {}, {}, 0, {}});
   }
 }
 
@@ -39,10 +37,12 @@ Fleet::Started Fleet::start(std::uint32_t pool_index, core::Instant now, bool re
   replica.id = id;
   replica.pool = pool_index;
   if (pool.free_slots.empty()) {
-    replica.slot = pool.next_slot++;
+    replica.slot = static_cast<std::uint32_t>(pool.replica_at.size());
+    pool.replica_at.push_back(id);
   } else {
     replica.slot = pool.free_slots.back();
     pool.free_slots.pop_back();
+    pool.replica_at[replica.slot] = id;
   }
   replica.requested_at = replica.state_since = now;
   replica.engine = std::make_unique<engine::Engine>(pool.spec.engine, *pool.spec.step_time, options_.merge_steps);
@@ -81,7 +81,7 @@ void Fleet::end(std::uint32_t id, core::Instant now, ReplicaState state) {
   settle(replica, now, ended_);
   replica.state = state;
   replica.state_since = replica.ended_at = now;
-  replica.generated_at_end = replica.engine->state(now).generated_tokens;
+  pool.generated_by_ended += replica.engine->state(now).generated_tokens;
   replica.engine.reset();
   pool.router.set_eligible(replica.slot, false);
   pool.router.forget(replica.slot);
@@ -110,6 +110,12 @@ std::uint32_t Fleet::count(std::uint32_t pool, ReplicaState state) const {
   const auto& ids = pools_[pool].replicas;
   return static_cast<std::uint32_t>(
       std::count_if(ids.begin(), ids.end(), [&](std::uint32_t id) { return replicas_[id].state == state; }));
+}
+
+std::uint64_t Fleet::generated_tokens(std::uint32_t pool, core::Instant now) const {
+  std::uint64_t tokens = pools_[pool].generated_by_ended;
+  for (const std::uint32_t id : pools_[pool].replicas) tokens += replicas_[id].engine->state(now).generated_tokens;
+  return tokens;
 }
 
 FleetSnapshot Fleet::snapshot(core::Instant now) const {

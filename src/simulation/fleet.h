@@ -22,10 +22,8 @@ struct Replica {
   signals::ReplicaState state = signals::ReplicaState::kStarting;
   core::Instant requested_at, state_since, ended_at;
   std::unique_ptr<engine::Engine> engine;          // gone once stopped or crashed
-  std::uint32_t open_transfers = 0;                // KV on its way from here
   core::Instant link_free_at;                      // transfers from one replica follow each other
   std::optional<signals::EngineSample> heard;      // what the planner last heard of it
-  std::uint64_t generated_at_end = 0;
 
   [[nodiscard]] bool alive() const {
     return state == signals::ReplicaState::kStarting || state == signals::ReplicaState::kReady ||
@@ -38,9 +36,10 @@ struct Pool {
   std::uint32_t target = 0;
   routing::Router router;
   std::vector<std::uint32_t> replicas;       // ids of the living, oldest first
+  std::vector<std::uint32_t> replica_at;     // by slot of the router
   std::vector<std::uint32_t> free_slots;
-  std::uint32_t next_slot = 0;
   std::vector<std::uint32_t> unrouted;       // requests that wait for a ready replica
+  std::uint64_t generated_by_ended = 0;      // tokens from replicas that are gone
   TrafficMeter meter;
 };
 
@@ -60,7 +59,6 @@ class Fleet {
 
   [[nodiscard]] std::vector<Pool>& pools() { return pools_; }
   [[nodiscard]] Replica& replica(std::uint32_t id) { return replicas_[id]; }
-  [[nodiscard]] std::size_t replica_count() const { return replicas_.size(); }
 
   // A replica that is asked for now; it is ready after the returned time.
   struct Started {
@@ -77,6 +75,7 @@ class Fleet {
   [[nodiscard]] std::vector<std::uint32_t> victims(std::uint32_t pool, std::uint32_t count) const;
   [[nodiscard]] std::uint32_t count(std::uint32_t pool, signals::ReplicaState state) const;
 
+  [[nodiscard]] std::uint64_t generated_tokens(std::uint32_t pool, core::Instant now) const;  // since the start
   [[nodiscard]] FleetSnapshot snapshot(core::Instant now) const;
   [[nodiscard]] FleetTotals totals(core::Instant end) const;  // as if all ended then
 

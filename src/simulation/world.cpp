@@ -18,7 +18,7 @@ constexpr core::Duration kNarrowestPoint = std::chrono::seconds{1};
 
 core::Duration series_width(const workload::Workload& workload, const RunOptions& options) {
   const core::Duration width = workload.span() / std::max<std::uint32_t>(1, options.series_points);
-  return std::max(kNarrowestPoint, std::chrono::ceil<std::chrono::seconds>(width));
+  return std::max<core::Duration>(kNarrowestPoint, std::chrono::ceil<std::chrono::seconds>(width));
 }
 
 World::World(const workload::Workload& workload, planner::Policy& policy, const RunOptions& options)
@@ -29,7 +29,7 @@ World::World(const workload::Workload& workload, planner::Policy& policy, const 
       fleet_(options, core::RandomStream{options.seed}.fork("fleet")),
       recorder_(workload, options.slo, series_width(workload, options)),
       flights_(workload.requests.size()),
-      generated_history_(options.pools.size()),
+      generated_history_(options.pools.size(), {{core::kStart, 0}}),
       point_width_(series_width(workload, options)),
       last_direction_(options.pools.size()) {
   for (std::uint32_t i = 0; i < options.pools.size(); ++i) {
@@ -163,9 +163,7 @@ void World::route(std::uint32_t request, std::uint32_t pool_index) {
     pool.unrouted.push_back(request);
     return;
   }
-  const auto found = std::find_if(pool.replicas.begin(), pool.replicas.end(),
-                                  [&](std::uint32_t id) { return fleet_.replica(id).slot == choice->slot; });
-  Replica& replica = fleet_.replica(*found);
+  Replica& replica = fleet_.replica(pool.replica_at[choice->slot]);
   Flight& flight = flights_[request];
   flight.replica = replica.id;
   const std::uint32_t overlap = choice->overlap_blocks * pool.spec.engine.block_tokens;
@@ -226,15 +224,17 @@ void World::start_transfer(std::uint32_t request, Replica& source) {
   const double bytes = static_cast<double>(workload_.requests[request].input_tokens) * options_.kv_bytes_per_token;
   const core::Duration time = core::from_seconds(bytes / options_.kv_transfer_bytes_per_s);
   source.link_free_at = std::max(source.link_free_at, now_) + time;
-  ++source.open_transfers;
-  schedule(source.link_free_at, Control::kTransferDone, request);
+  flights_[request].transfer = static_cast<std::uint32_t>(transfers_.size());
+  schedule(source.link_free_at, Control::kTransferDone, flights_[request].transfer);
+  transfers_.push_back(request);
 }
 
-void World::finish_transfer(std::uint32_t request) {
-  if (recorder_.outcome(request) != Outcome::kOpen) return;  // its source crashed
+void World::finish_transfer(std::uint32_t transfer) {
+  const std::uint32_t request = transfers_[transfer];
   Flight& flight = flights_[request];
+  if (flight.transfer != transfer) return;  // its source crashed
+  flight.transfer = kNone;
   Replica& source = fleet_.replica(flight.replica);
-  --source.open_transfers;
   source.engine->release_held(request, now_);
   engines_.set(source.id, source.engine->next_event());
   recorder_.first_token(request, now_, flight.cached_tokens);
@@ -281,7 +281,7 @@ void World::replica_ready(std::uint32_t id) {
 
 void World::stop_if_drained(std::uint32_t id) {
   const Replica& replica = fleet_.replica(id);
-  if (replica.state != ReplicaState::kDraining || !replica.engine->idle() || replica.open_transfers > 0) return;
+  if (replica.state != ReplicaState::kDraining || !replica.engine->idle()) return;
   engines_.set(id, core::kNever);
   fleet_.end(id, now_, ReplicaState::kStopped);
 }
@@ -293,13 +293,11 @@ void World::crash(std::uint32_t id) {
   engines_.set(id, core::kNever);
   fleet_.end(id, now_, ReplicaState::kCrashed);
   for (const std::uint32_t request : open) {
-    // Nothing was sent to the user yet: another replica may try, unless the prompt's KV was on its way already.
-    const bool moving = fleet_.pools()[pool].spec.role == Role::kPrefill && flights_[request].cached_tokens != UINT32_MAX &&
-                        flights_[request].charged_tokens == 0;
-    if (!recorder_.has_first_token(request) && !moving) {
-      route(request, pool);
-    } else {
+    if (recorder_.has_first_token(request)) {
       fail(request, pool, Outcome::kReplicaCrashed);
+    } else {  // nothing was sent to the user yet: another replica may try
+      flights_[request].transfer = kNone;
+      route(request, pool);
     }
   }
   reconcile(pool);
@@ -365,16 +363,6 @@ void World::scrape() {
   }
 }
 
-std::uint64_t World::generated_total(std::uint32_t pool) const {
-  std::uint64_t total = 0;
-  auto& fleet = const_cast<Fleet&>(fleet_);
-  for (std::uint32_t id = 0; id < fleet.replica_count(); ++id) {
-    const Replica& replica = fleet.replica(id);
-    if (replica.pool == pool) total += replica.engine ? replica.engine->state(now_).generated_tokens : replica.generated_at_end;
-  }
-  return total;
-}
-
 signals::Observation World::observe() {
   signals::Observation observation;
   observation.now = now_;
@@ -402,13 +390,11 @@ signals::Observation World::observe() {
     seen.failed_total = pool.meter.failed_total;
     seen.last_minute = pool.meter.window(now_);
 
+    seen.output_tokens_total = fleet_.generated_tokens(index, now_);
     auto& history = generated_history_[index];
-    seen.output_tokens_total = generated_total(index);
     history.emplace_back(now_, seen.output_tokens_total);
-    while (history.size() > 1 && history[1].first + seen.last_minute.length <= now_) history.pop_front();
+    while (history[1].first + seen.last_minute.length <= now_) history.pop_front();
     seen.last_minute.output_tokens = seen.output_tokens_total - history.front().second;
-    if (now_ - history.front().first < seen.last_minute.length && history.front().first == history.back().first)
-      seen.last_minute.output_tokens = seen.output_tokens_total;  // the first look
   }
   return observation;
 }

@@ -29,13 +29,15 @@ class World {
     core::Instant at;
     std::uint64_t serial;  // equal times run in the order they were scheduled
     Control kind;
-    std::uint32_t subject;  // replica or request
+    std::uint32_t subject;  // replica or transfer
     bool operator>(const ControlEvent& other) const {
       return at != other.at ? at > other.at : serial > other.serial;
     }
   };
-  struct Flight {                     // a request on its way
-    std::uint32_t replica = UINT32_MAX;
+  static constexpr std::uint32_t kNone = UINT32_MAX;
+  struct Flight {                      // a request on its way
+    std::uint32_t replica = kNone;
+    std::uint32_t transfer = kNone;    // of its KV, while that is on its way
     std::uint32_t charged_tokens = 0;  // uncached prompt tokens the router counts until the first token
     std::uint32_t cached_tokens = 0;
   };
@@ -49,7 +51,7 @@ class World {
   void on_first_token(const engine::EngineEvent& event, Replica& replica);
   void on_completed(const engine::EngineEvent& event, Replica& replica);
   void start_transfer(std::uint32_t request, Replica& source);
-  void finish_transfer(std::uint32_t request);
+  void finish_transfer(std::uint32_t transfer);
   void complete(std::uint32_t request, std::uint32_t pool);
   void fail(std::uint32_t request, std::uint32_t pool, Outcome outcome);
   [[nodiscard]] std::uint32_t blocks_of(std::uint32_t request, const Pool& pool) const;
@@ -66,7 +68,6 @@ class World {
   void tick();
   [[nodiscard]] signals::Observation observe();
   void apply(const planner::Decision& decision, const signals::Observation& observation);
-  [[nodiscard]] std::uint64_t generated_total(std::uint32_t pool) const;
 
   const workload::Workload& workload_;
   planner::Policy& policy_;
@@ -79,10 +80,11 @@ class World {
   std::priority_queue<ControlEvent, std::vector<ControlEvent>, std::greater<>> control_;
   std::uint64_t next_serial_ = 0;
   std::vector<Flight> flights_;
+  std::vector<std::uint32_t> transfers_;  // the request of each, as they were started
   std::vector<engine::EngineEvent> events_;
   std::uint32_t entry_pool_ = 0;
   std::optional<std::uint32_t> decode_pool_;
-  std::vector<std::deque<std::pair<core::Instant, std::uint64_t>>> generated_history_;
+  std::vector<std::deque<std::pair<core::Instant, std::uint64_t>>> generated_history_;  // totals by pool, at ticks
   core::Duration point_width_{};
 
   std::vector<signals::DecisionNote> decisions_;

@@ -1,0 +1,156 @@
+// Whatever the settings and the requests: merging iterations changes nothing, every request ends, nothing is lost.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "core/random.h"
+#include "engine/engine.h"
+#include "engine/engine_testing.h"
+
+namespace penstock::engine {
+namespace {
+
+using testing::LinearNanoseconds;
+using testing::TimedRequest;
+
+struct Scenario {
+  EngineConfig config;
+  LinearNanoseconds::Terms times;
+  std::vector<std::vector<std::uint32_t>> ids;
+  std::vector<TimedRequest> requests;
+  bool prefill_role = false;
+};
+
+Scenario draw(std::uint64_t seed) {
+  core::RandomStream random{seed};
+  Scenario scenario;
+  EngineConfig& config = scenario.config;
+  config.block_tokens = static_cast<std::uint32_t>(1 + random.below(16));
+  config.kv_blocks = static_cast<std::uint32_t>(12 + random.below(100));
+  config.max_sequences = static_cast<std::uint32_t>(1 + random.below(12));
+  config.max_batched_tokens = config.max_sequences + static_cast<std::uint32_t>(random.below(80));
+  config.chunked_prefill = random.below(4) != 0;
+  config.prefix_caching = random.below(4) != 0;
+  config.watermark = random.below(3) == 0 ? 0.1 : 0.0;
+  config.queue_order = static_cast<QueueOrder>(random.below(3));
+  config.fairness_bound = std::chrono::milliseconds{random.below(30)};
+  config.preemption_order = static_cast<PreemptionOrder>(random.below(3));
+  config.queue_delay = std::chrono::microseconds{random.below(3) == 0 ? random.below(3000) : 0};
+  config.prefill_share = random.below(3) == 0 ? 0.3 : 1.0;
+  config.prefill_share_interval = std::chrono::milliseconds{1 + random.below(20)};
+  scenario.times = {static_cast<std::int64_t>(100'000 + random.below(1'000'000)), static_cast<std::int64_t>(random.below(2000)),
+                    static_cast<std::int64_t>(random.below(2) * random.below(5000)),
+                    static_cast<std::int64_t>(random.below(2) * random.below(900)), static_cast<std::int64_t>(random.below(100))};
+  scenario.prefill_role = random.below(5) == 0;
+
+  const std::uint32_t capacity = config.block_tokens * config.kv_blocks;
+  core::Instant at;
+  std::uint32_t fresh = 1000;
+  scenario.ids.resize(20 + random.below(60));
+  for (std::uint32_t i = 0; i < scenario.ids.size(); ++i) {
+    if (random.below(3) != 0) at += core::Duration{static_cast<std::int64_t>(random.exponential(4e6))};
+    EngineRequest request;
+    request.request = i;
+    request.input_tokens = static_cast<std::uint32_t>(1 + random.below(capacity / 3));
+    request.output_tokens = static_cast<std::uint32_t>(1 + random.below(scenario.prefill_role ? 1 : capacity / 3));
+    request.priority = static_cast<std::int8_t>(random.below(3));
+    request.prefilled = !scenario.prefill_role && random.below(6) == 0 && request.output_tokens > 1;
+    if (random.below(4) != 0) {  // one of three families of prompts, shared up to a random depth
+      const std::uint32_t family = static_cast<std::uint32_t>(random.below(3)) * 200;
+      const std::uint32_t blocks = (request.input_tokens + request.output_tokens) / config.block_tokens + 1;
+      const auto depth = static_cast<std::uint32_t>(random.below(blocks + 1));
+      for (std::uint32_t block = 0; block < blocks; ++block)
+        scenario.ids[i].push_back(block < depth && block < 200 ? family + block : fresh++);
+    }
+    request.block_ids = scenario.ids[i];
+    if (can_fit(config, request)) scenario.requests.push_back({at, request});
+  }
+  return scenario;
+}
+
+struct Outcome {
+  std::vector<EngineEvent> events;
+  EngineState state;
+  std::uint64_t gaps = 0;
+  double gap_sum = 0.0;
+};
+
+Outcome run(const Scenario& scenario, bool merge) {
+  const LinearNanoseconds times{scenario.times};
+  Engine engine{scenario.config, times, merge};
+  if (scenario.prefill_role) engine.hold_prefilled();
+  Outcome outcome;
+  outcome.events = testing::drive(engine, scenario.requests,
+                                  scenario.prefill_role ? core::Duration{3'000'000} : core::Duration{-1});
+  EXPECT_TRUE(engine.idle());
+  outcome.state = engine.state(core::Instant{std::chrono::hours{1}});
+  outcome.gaps = engine.token_gaps_ms().count();
+  outcome.gap_sum = engine.token_gaps_ms().sum();
+  return outcome;
+}
+
+TEST(EngineProperty, MergedStepsGiveTheSameResultsAsSingleOnes) {
+  for (std::uint64_t seed = 0; seed < 1000; ++seed) {
+    SCOPED_TRACE(seed);
+    const Scenario scenario = draw(seed);
+    const Outcome merged = run(scenario, true), single = run(scenario, false);
+    ASSERT_EQ(merged.events.size(), single.events.size());
+    for (std::size_t i = 0; i < merged.events.size(); ++i) {
+      ASSERT_EQ(merged.events[i].kind, single.events[i].kind) << i;
+      ASSERT_EQ(merged.events[i].request, single.events[i].request) << i;
+      ASSERT_EQ(merged.events[i].at, single.events[i].at) << i;
+      ASSERT_EQ(merged.events[i].cached_tokens, single.events[i].cached_tokens) << i;
+    }
+    ASSERT_EQ(merged.state.steps, single.state.steps);
+    ASSERT_EQ(merged.state.generated_tokens, single.state.generated_tokens);
+    ASSERT_EQ(merged.state.preemptions, single.state.preemptions);
+    ASSERT_EQ(merged.state.evictions, single.state.evictions);
+    ASSERT_EQ(merged.gaps, single.gaps);
+    ASSERT_NEAR(merged.gap_sum, single.gap_sum, 1e-6 * (1.0 + single.gap_sum));
+  }
+}
+
+TEST(EngineProperty, EveryRequestEndsAndEveryTokenIsCounted) {
+  std::uint64_t preemptions = 0, evictions = 0, hits = 0;
+  for (std::uint64_t seed = 5000; seed < 5600; ++seed) {
+    SCOPED_TRACE(seed);
+    const Scenario scenario = draw(seed);
+    const Outcome outcome = run(scenario, true);
+    std::uint64_t tokens = 0, prompts = 0, first_tokens = 0, gaps = 0;
+    for (const TimedRequest& timed : scenario.requests) {
+      tokens += timed.request.output_tokens - (timed.request.prefilled ? 1 : 0);
+      gaps += timed.request.output_tokens - 1;
+      prompts += timed.request.prefilled ? 0 : timed.request.input_tokens;
+      first_tokens += timed.request.prefilled ? 0 : 1;
+    }
+    std::vector<int> seen(200);
+    std::uint64_t firsts = 0;
+    core::Instant last;
+    for (const EngineEvent& event : outcome.events) {
+      ASSERT_GE(event.at, last);
+      last = event.at;
+      firsts += event.kind == EngineEventKind::kFirstToken ? 1 : 0;
+      seen[event.request] += event.kind == EngineEventKind::kCompleted ? 1 : 0;
+    }
+    for (const TimedRequest& timed : scenario.requests) ASSERT_EQ(seen[timed.request.request], 1);
+    ASSERT_EQ(firsts, first_tokens);
+    ASSERT_EQ(outcome.state.generated_tokens, tokens);
+    ASSERT_EQ(outcome.gaps, gaps);
+    ASSERT_EQ(outcome.state.prompt_tokens, prompts);
+    ASSERT_LE(outcome.state.prefix_hit_tokens, prompts);
+    ASSERT_EQ(outcome.state.active_kv_tokens, 0U);
+    ASSERT_EQ(outcome.state.waiting_prefill_tokens, 0U);
+    ASSERT_EQ(outcome.state.preempted_kv_tokens, 0U);
+    ASSERT_EQ(outcome.state.decoding_kv_tokens, 0U);
+    preemptions += outcome.state.preemptions;
+    evictions += outcome.state.evictions;
+    hits += outcome.state.prefix_hit_tokens;
+  }
+  // The scenarios reach what they are meant to reach.
+  EXPECT_GT(preemptions, 100U);
+  EXPECT_GT(evictions, 1000U);
+  EXPECT_GT(hits, 1000U);
+}
+
+}  // namespace
+}  // namespace penstock::engine
