@@ -1,0 +1,83 @@
+// The algorithm of Kubernetes' HorizontalPodAutoscaler (autoscaling/v2), which several policies end in: a metric becomes a
+// proposal (pkg/controller/podautoscaler/replica_calculator.go), the proposal a target (horizontal.go, behaviour rules).
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "planner/bounds.h"
+#include "planner/policy.h"
+
+namespace penstock::planner {
+
+inline constexpr core::Duration kHpaSyncPeriod = std::chrono::seconds{15};
+inline constexpr double kHpaTolerance = 0.1;
+// Targets are written down below the load-tested capacity of a replica, so that there is room until the next one is ready.
+inline constexpr double kHpaTargetUtilization = 0.8;
+
+// What a metric asks for, before windows, rates and bounds.
+struct HpaProposal {
+  double replicas = 0.0;           // a whole number; kept as a double because nothing bounds it yet
+  Reason reason = Reason::kNoData;  // kNoData, kWithinTolerance, kLoadAboveTarget or kLoadBelowTarget
+};
+
+// A metric of type Pods. Draining pods are in neither count.
+struct PodMetric {
+  double sum = 0.0;
+  std::uint32_t known = 0;
+  std::uint32_t missing = 0;  // ready or starting, without a value: taken as at the target on the way down, as idle on the way up
+};
+[[nodiscard]] HpaProposal propose_from_pods(const PodMetric& metric, double target, std::uint32_t current);
+
+// A metric of type External or Object with an AverageValue target, spread over the replicas there are.
+[[nodiscard]] HpaProposal propose_from_total(double total, double target, std::uint32_t replicas);
+
+// Of several metrics the greatest proposal counts; one without data forbids to shrink, and does not forbid to grow.
+[[nodiscard]] HpaProposal greatest(std::span<const HpaProposal> proposals, std::uint32_t current);
+
+// One of spec.behavior's policies. The policy of a direction that allows the greatest change counts (selectPolicy: Max).
+struct HpaPolicy {
+  enum class Kind : std::uint8_t { kPods, kPercent };
+  Kind kind;
+  std::uint32_t value;
+  core::Duration period;
+};
+struct HpaRules {
+  core::Duration stabilization;     // up: the least proposal of the window counts, down: the greatest
+  std::vector<HpaPolicy> policies;  // at least one
+};
+struct HpaBehavior {
+  HpaRules up, down;
+};
+// Up: no window, the greater of 100 % and 4 pods in 15 s. Down: a window of 300 s, 100 % in 15 s.
+[[nodiscard]] HpaBehavior hpa_default_behavior();
+
+// Turns the proposals for one pool into targets.
+class HpaController {
+ public:
+  explicit HpaController(HpaBehavior behavior = hpa_default_behavior());
+
+  // `current` is what was last asked for. A proposal without data keeps it. The evidence is the caller's.
+  [[nodiscard]] PoolDecision decide(core::Instant now, std::uint32_t current, const Bounds& bounds,
+                                    const HpaProposal& proposal);
+
+ private:
+  struct Recommendation {
+    core::Instant at;
+    double replicas;
+  };
+  struct Change {
+    core::Instant at;
+    double replicas;  // negative: removed
+  };
+  [[nodiscard]] double stabilize(core::Instant now, double current, double proposed);
+  [[nodiscard]] double limit_of(const HpaRules& rules, core::Instant now, double current, bool up) const;
+
+  HpaBehavior behavior_;
+  bool started_ = false;
+  std::vector<Recommendation> recommendations_;
+  std::vector<Change> changes_;
+};
+
+}  // namespace penstock::planner

@@ -1,0 +1,143 @@
+#include "planner/policy.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "planner/policies/apa.h"
+#include "planner/policies/dynamo_load.h"
+#include "planner/policies/hpa_concurrency.h"
+#include "planner/policies/hpa_rate.h"
+#include "planner/policies/keda_tokens.h"
+#include "planner/policies/kpa.h"
+#include "planner/policies/llmd_saturation_v1.h"
+#include "planner/policies/llmd_saturation_v2.h"
+#include "planner/policies/llmd_slo.h"
+#include "planner/policies/static_fleet.h"
+
+namespace penstock::planner {
+
+namespace {
+
+struct Entry {
+  std::string_view name;
+  std::string_view summary;
+  std::unique_ptr<Policy> (*make)(const PolicyContext&);
+};
+
+constexpr std::array kPolicies{
+    Entry{"static", "keeps the fleet as it is", make_static_fleet},
+    Entry{"hpa-rate", "Kubernetes HPA on requests per second and replica, target 80 % of the load-tested rate",
+          make_hpa_rate},
+    Entry{"hpa-concurrency", "Kubernetes HPA on running and queued requests of a replica, target 80 % of the load-tested",
+          make_hpa_concurrency},
+    Entry{"keda-tokens", "KEDA on prompt and output tokens per second and on KV use: ceil(rate / (capacity x 0.75))",
+          make_keda_tokens},
+    Entry{"kpa", "Knative autoscaler on concurrency: windows of 60 s and 6 s, panic at 200 %, target 70 %", make_kpa},
+    Entry{"apa", "AIBrix APA on KV use 0.5: +-10 % tolerance, at most x2 or /2 a step, 300 s before a step down", make_apa},
+    Entry{"llmd-saturation-v1", "llm-d variant autoscaler on spare KV and queue slots, one replica a step",
+          make_llmd_saturation_v1},
+    Entry{"llmd-saturation-v2", "llm-d variant autoscaler on tokens in use and queued against learned capacity",
+          make_llmd_saturation_v2},
+    Entry{"llmd-slo", "llm-d SLO-aware KEDA: p90 latency over its target, up above 0.55, down below 0.40", make_llmd_slo},
+    Entry{"dynamo-throughput", "NVIDIA Dynamo planner, target throughput: full queue or KV up, idle down, one a step",
+          make_dynamo_throughput},
+    Entry{"dynamo-latency", "NVIDIA Dynamo planner, target latency: 10 % queue or 40 % KV up, empty down, one a step",
+          make_dynamo_latency},
+};
+
+[[nodiscard]] const Entry* find(std::string_view name) {
+  const auto* found = std::find_if(kPolicies.begin(), kPolicies.end(), [&](const Entry& e) { return e.name == name; });
+  return found == kPolicies.end() ? nullptr : found;
+}
+
+// Rules divide by all of these.
+[[nodiscard]] core::Result<void> check(const PolicyContext& context) {
+  const auto positive = [](const char* where, double value, const char* hint) -> core::Result<void> {
+    if (std::isfinite(value) && value > 0.0) return {};
+    return core::invalid_input(where, fmt::format("must be positive, is {}", value), hint);
+  };
+  constexpr const char* kLoadTest = "load-test one replica, or lower the SLO";
+  const ReplicaCapacity& capacity = context.capacity;
+  return positive("capacity.requests_per_s", capacity.requests_per_s, kLoadTest)
+      .and_then([&] { return positive("capacity.input_tokens_per_s", capacity.input_tokens_per_s, kLoadTest); })
+      .and_then([&] { return positive("capacity.output_tokens_per_s", capacity.output_tokens_per_s, kLoadTest); })
+      .and_then([&] { return positive("capacity.concurrency", capacity.concurrency, kLoadTest); })
+      .and_then([&] { return positive("slo.ttft", core::to_seconds(context.slo.ttft), ""); })
+      .and_then([&] { return positive("slo.itl", core::to_seconds(context.slo.itl), ""); })
+      .and_then([&] { return positive("context_length", static_cast<double>(context.context_length), ""); })
+      .and_then([&] { return positive("max_batched_tokens", static_cast<double>(context.max_batched_tokens), ""); })
+      .and_then([&] { return positive("max_sequences", static_cast<double>(context.max_sequences), ""); });
+}
+
+}  // namespace
+
+const char* to_string(Reason reason) {
+  switch (reason) {
+    case Reason::kFixed: return "fixed";
+    case Reason::kWithinTolerance: return "within_tolerance";
+    case Reason::kNoData: return "no_data";
+    case Reason::kInsufficientData: return "insufficient_data";
+    case Reason::kScalingInProgress: return "scaling_in_progress";
+    case Reason::kLoadAboveTarget: return "load_above_target";
+    case Reason::kLoadBelowTarget: return "load_below_target";
+    case Reason::kStabilized: return "stabilized";
+    case Reason::kPanic: return "panic";
+    case Reason::kSaturated: return "saturated";
+    case Reason::kSpareCapacity: return "spare_capacity";
+    case Reason::kConsolidationRefused: return "consolidation_refused";
+    case Reason::kSloAtRisk: return "slo_at_risk";
+    case Reason::kSloMet: return "slo_met";
+    case Reason::kForeseen: return "foreseen";
+  }
+  return "unknown";
+}
+
+const char* to_string(Limit limit) {
+  switch (limit) {
+    case Limit::kNone: return "";
+    case Limit::kMinReplicas: return "min_replicas";
+    case Limit::kMaxReplicas: return "max_replicas";
+    case Limit::kGrowthRate: return "growth_rate";
+    case Limit::kShrinkRate: return "shrink_rate";
+    case Limit::kStabilization: return "stabilization";
+    case Limit::kCooldown: return "cooldown";
+  }
+  return "unknown";
+}
+
+std::string sentence(const PoolDecision& decision) {
+  std::string text;
+  for (const Evidence& evidence : decision.evidence) {
+    // Three digits say enough; whole tokens and milliseconds stay readable without an exponent.
+    const bool large = std::abs(evidence.value) >= 1000.0;
+    text += fmt::format("{}{} {} {}", text.empty() ? "" : ", ", evidence.name,
+                        large ? fmt::format("{:.0f}", evidence.value) : fmt::format("{:.3g}", evidence.value),
+                        evidence.unit);
+  }
+  return text;
+}
+
+core::Result<std::unique_ptr<Policy>> make_policy(std::string_view name, const PolicyContext& context) {
+  const Entry* entry = find(name);
+  if (entry == nullptr)
+    return core::invalid_input("policy", fmt::format("there is none named '{}'", name),
+                               fmt::format("use one of: {}", fmt::join(policy_names(), ", ")));
+  if (const core::Result<void> checked = check(context); !checked) return tl::make_unexpected(checked.error());
+  return entry->make(context);
+}
+
+std::vector<std::string_view> policy_names() {
+  std::vector<std::string_view> names;
+  for (const Entry& entry : kPolicies) names.push_back(entry.name);
+  return names;
+}
+
+std::string_view policy_summary(std::string_view name) {
+  const Entry* entry = find(name);
+  return entry == nullptr ? std::string_view{} : entry->summary;
+}
+
+}  // namespace penstock::planner

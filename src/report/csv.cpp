@@ -1,0 +1,97 @@
+#include "report/csv.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "report/ranking.h"
+
+namespace penstock::report {
+
+using signals::RunResult;
+
+namespace {
+
+// Collects one row; the same calls in the same order make the header, so that the two cannot disagree.
+class Row {
+ public:
+  explicit Row(bool header) : header_(header) {}
+
+  void add(std::string_view name, std::string_view value) { cell(header_ ? name : value); }
+  void add(std::string_view name, std::uint64_t value) { cell(header_ ? std::string(name) : fmt::format("{}", value)); }
+  void add(std::string_view name, double value) {
+    cell(header_ ? std::string(name) : std::isfinite(value) ? fmt::format("{}", value) : std::string());
+  }
+  // No latency is zero: a maximum of zero says that nothing was measured.
+  void add_summary(std::string_view name, const core::Summary& summary) {
+    const auto figure = [&](const char* which, double value) {
+      add(fmt::format("{}_{}_ms", name, which), summary.max > 0.0 ? value : NAN);
+    };
+    figure("mean", summary.mean);
+    figure("p50", summary.p50);
+    figure("p90", summary.p90);
+    figure("p95", summary.p95);
+    figure("p99", summary.p99);
+    figure("max", summary.max);
+  }
+  [[nodiscard]] std::string line() && { return std::move(text_) + "\r\n"; }
+
+ private:
+  void cell(std::string_view value) {
+    if (!text_.empty()) text_ += ',';
+    if (value.find_first_of(",\"\r\n") == std::string_view::npos) {
+      text_ += value;
+      return;
+    }
+    text_ += '"';
+    for (const char c : value) {
+      if (c == '"') text_ += '"';
+      text_ += c;
+    }
+    text_ += '"';
+  }
+
+  bool header_;
+  std::string text_;
+};
+
+std::string row_of(const RunResult& result, std::string_view set, bool header) {
+  Row row{header};
+  row.add("set", set);
+  row.add("policy", result.policy);
+  row.add("router", result.router);
+  row.add("replicas", result.replicas);
+  row.add("peak_replicas", result.peak_replicas);
+  row.add("mean_replicas", result.mean_replicas);
+  row.add("requests", result.requests);
+  row.add("completed", result.completed);
+  row.add("failed", result.failed);
+  row.add("slo_attainment", result.slo_attainment);
+  row.add("ttft_attainment", result.ttft_attainment);
+  row.add("itl_attainment", result.itl_attainment);
+  row.add("goodput_rps", result.goodput_rps);
+  row.add("duration_s", result.duration_s);
+  row.add("gpu_hours", result.gpu_hours);
+  row.add("cost", result.cost);
+  row.add_summary("ttft", result.ttft_ms);
+  row.add_summary("itl", result.itl_ms);
+  row.add_summary("tpot", result.tpot_ms);
+  row.add_summary("e2e", result.e2e_ms);
+  row.add("prefix_hit_ratio", result.prefix_hit_ratio);
+  row.add("preemptions", result.preemptions);
+  row.add("scaling_actions", result.scaling_actions);
+  row.add("direction_changes", result.direction_changes);
+  row.add("simulated_requests_per_s", result.simulated_requests_per_s);
+  return std::move(row).line();
+}
+
+}  // namespace
+
+std::string to_csv(const Report& report) {
+  std::string text = row_of(RunResult{}, "", true);
+  for (const RankedResult& ranked : rank(report.results)) text += row_of(*ranked.result, "policy", false);
+  for (const RankedResult& ranked : rank(report.frontier)) text += row_of(*ranked.result, "frontier", false);
+  return text;
+}
+
+}  // namespace penstock::report

@@ -1,0 +1,130 @@
+#include "report/format.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace penstock::report {
+
+std::string format_count(std::uint64_t count) {
+  std::string digits = fmt::format("{}", count);
+  for (std::size_t place = digits.size(); place > 3; place -= 3) digits.insert(place - 3, ",");
+  return digits;
+}
+
+std::string format_share(double share) {
+  if (!std::isfinite(share)) return "–";
+  if (share > 0.0 && share < 0.0005) return "<0.1 %";
+  if (share < 1.0 && share >= 0.9995) return "99.9 %";
+  return fmt::format("{:.1f} %", share * 100.0);
+}
+
+std::string format_milliseconds(double milliseconds) {
+  if (!std::isfinite(milliseconds)) return "–";
+  if (milliseconds < 9.995) return fmt::format("{:.2f} ms", milliseconds);
+  if (milliseconds < 99.95) return fmt::format("{:.1f} ms", milliseconds);
+  if (milliseconds < 999.5) return fmt::format("{:.0f} ms", milliseconds);
+  const double seconds = milliseconds / 1000.0;
+  if (seconds < 9.995) return fmt::format("{:.2f} s", seconds);
+  if (seconds < 99.95) return fmt::format("{:.1f} s", seconds);
+  return format_count(static_cast<std::uint64_t>(std::llround(seconds))) + " s";
+}
+
+std::string format_seconds(double seconds) {
+  if (!std::isfinite(seconds) || seconds < 0.0) return "–";
+  if (seconds < 1.0) return fmt::format("{:.3g} ms", seconds * 1000.0);
+  if (seconds < 60.0) return fmt::format("{:.3g} s", seconds);
+  const auto whole = static_cast<std::uint64_t>(std::llround(seconds));
+  const auto two = [](std::uint64_t large, const char* unit, std::uint64_t small, const char* small_unit) {
+    return small == 0 ? fmt::format("{} {}", large, unit) : fmt::format("{} {} {} {}", large, unit, small, small_unit);
+  };
+  if (whole < 3600) return two(whole / 60, "min", whole % 60, "s");
+  const std::uint64_t minutes = (whole + 30) / 60;
+  if (minutes < 24 * 60) return two(minutes / 60, "h", minutes % 60, "min");
+  const std::uint64_t hours = (whole + 1800) / 3600;
+  return two(hours / 24, "d", hours % 24, "h");
+}
+
+std::string format_quantity(double value) {
+  if (!std::isfinite(value)) return "–";
+  struct Scale {
+    double from, divisor;
+    const char* suffix;
+  };
+  // From 9,995 on, three digits and a suffix say as much as the digits would.
+  static constexpr std::array<Scale, 3> kScales = {{{999.5e6, 1e9, "G"}, {999.5e3, 1e6, "M"}, {9995.0, 1e3, "k"}}};
+  for (const Scale& scale : kScales) {
+    if (std::abs(value) < scale.from) continue;
+    const double scaled = value / scale.divisor;
+    const int decimals = std::abs(scaled) < 9.995 ? 2 : std::abs(scaled) < 99.95 ? 1 : 0;
+    return fmt::format("{:.{}f}{}", scaled, decimals, scale.suffix);
+  }
+  if (std::abs(value) >= 999.5) return fmt::format("{:.0f}", value);
+  const int decimals = std::abs(value) < 9.995 ? 2 : std::abs(value) < 99.95 ? 1 : 0;
+  return fmt::format("{:.{}f}", value, decimals);
+}
+
+std::string format_difference(double part, double whole) {
+  if (!(whole > 0.0) || !std::isfinite(part)) return "–";
+  const double percent = std::round((part / whole - 1.0) * 100.0);
+  if (percent == 0.0) return "±0 %";
+  return fmt::format("{}{:.0f} %", percent < 0.0 ? "−" : "+", std::abs(percent));
+}
+
+namespace {
+
+// Bytes of the well-formed UTF-8 sequence at the start of `text` (Unicode 15, table 3-7); 0 when there is none.
+std::size_t sequence_length(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
+  const auto continues = [&](std::size_t i) { return (byte(i) & 0xC0U) == 0x80U; };
+  const unsigned first = byte(0), second = byte(1);
+  if (first < 0x80U) return 1;
+  if (first >= 0xC2U && first <= 0xDFU) return continues(1) ? 2 : 0;
+  if (first >= 0xE0U && first <= 0xEFU) {
+    const bool overlong = first == 0xE0U && second < 0xA0U, surrogate = first == 0xEDU && second > 0x9FU;
+    return continues(1) && continues(2) && !overlong && !surrogate ? 3 : 0;
+  }
+  if (first >= 0xF0U && first <= 0xF4U) {
+    const bool overlong = first == 0xF0U && second < 0x90U, beyond = first == 0xF4U && second > 0x8FU;
+    return continues(1) && continues(2) && continues(3) && !overlong && !beyond ? 4 : 0;
+  }
+  return 0;
+}
+
+// C0, DEL, C1, and the marks that turn the direction of what follows (U+202A..E, U+2066..9).
+bool steers(std::string_view sequence) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(sequence[i]); };
+  if (sequence.size() == 1) return byte(0) < 0x20U || byte(0) == 0x7FU;
+  if (sequence.size() == 2) return byte(0) == 0xC2U && byte(1) < 0xA0U;
+  if (sequence.size() != 3 || byte(0) != 0xE2U) return false;
+  return (byte(1) == 0x80U && byte(2) >= 0xAAU && byte(2) <= 0xAEU) ||
+         (byte(1) == 0x81U && byte(2) >= 0xA6U && byte(2) <= 0xA9U);
+}
+
+}  // namespace
+
+std::string printable(std::string_view text) {
+  std::string clean;
+  clean.reserve(text.size());
+  while (!text.empty()) {
+    const std::size_t length = sequence_length(text);
+    const std::string_view sequence = text.substr(0, std::max<std::size_t>(1, length));
+    if (length == 0 || steers(sequence)) {
+      clean += '?';
+    } else {
+      clean += sequence;
+    }
+    text.remove_prefix(sequence.size());
+  }
+  return clean;
+}
+
+std::size_t display_width(std::string_view text) {
+  std::size_t width = 0;
+  for (const char c : text) width += (static_cast<unsigned char>(c) & 0xC0U) != 0x80U ? 1 : 0;
+  return width;
+}
+
+}  // namespace penstock::report

@@ -1,0 +1,102 @@
+#include "report/ranking.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "report/format.h"
+
+namespace penstock::report {
+
+using signals::RunResult;
+
+namespace {
+
+bool is_static(const RunResult& result) { return result.policy == "static"; }
+
+bool better(const RunResult& a, const RunResult& b) {
+  if (a.slo_attainment != b.slo_attainment) return a.slo_attainment > b.slo_attainment;
+  return a.gpu_hours < b.gpu_hours;
+}
+
+std::string short_label(const RunResult& result) {
+  return is_static(result) ? fmt::format("static {}", result.replicas) : result.policy;
+}
+
+std::string label_of(const RunResult& result, const std::vector<RunResult>& all) {
+  const std::string label = short_label(result);
+  bool same_name = false, other_router = false;
+  for (const RunResult& other : all) {
+    if (&other == &result || short_label(other) != label) continue;
+    same_name = true;
+    other_router = other_router || other.router != result.router;
+  }
+  if (other_router) return fmt::format("{} ({})", label, result.router);
+  if (same_name && !is_static(result)) return fmt::format("{} from {}", label, result.replicas);
+  return label;
+}
+
+std::string gpu_hours(const RunResult& result) { return format_quantity(result.gpu_hours) + " GPU-hours"; }
+
+std::string replicas(const RunResult& result) {
+  return fmt::format("{} {}", result.replicas, result.replicas == 1 ? "replica" : "replicas");
+}
+
+// The cheapest static fleet that keeps the SLO at least as often as `best`; without one, the static fleet that keeps it
+// most often; null when no static fleet was tried.
+const RunResult* static_rival(const Report& report, const RunResult& best) {
+  const RunResult *cheapest = nullptr, *closest = nullptr;
+  for (const auto* results : {&report.frontier, &report.results}) {
+    for (const RunResult& result : *results) {
+      if (!is_static(result) || &result == &best) continue;
+      if (closest == nullptr || better(result, *closest)) closest = &result;
+      if (result.slo_attainment < best.slo_attainment) continue;
+      if (cheapest == nullptr || result.gpu_hours < cheapest->gpu_hours) cheapest = &result;
+    }
+  }
+  return cheapest != nullptr ? cheapest : closest;
+}
+
+std::string against_static(const Report& report, const RunResult& best) {
+  const RunResult* rival = static_rival(report, best);
+  if (rival == nullptr) return ".";
+  if (rival->slo_attainment < best.slo_attainment)
+    return fmt::format("; no static fleet that was tried does as well: {} kept {} at {}.", replicas(*rival),
+                       format_share(rival->slo_attainment), gpu_hours(*rival));
+  return fmt::format("; the cheapest static fleet that does as well, {}, costs {} ({}).", replicas(*rival),
+                     gpu_hours(*rival), format_difference(rival->gpu_hours, best.gpu_hours));
+}
+
+std::string against_scaling(const std::vector<RankedResult>& ranked) {
+  const RunResult& best = *ranked.front().result;
+  const auto rival = std::find_if(ranked.begin(), ranked.end(), [](const auto& r) { return !is_static(*r.result); });
+  if (rival == ranked.end()) return ".";
+  return fmt::format("; the best policy that scales, {}, kept {} at {} ({}).", rival->label,
+                     format_share(rival->result->slo_attainment), gpu_hours(*rival->result),
+                     format_difference(rival->result->gpu_hours, best.gpu_hours));
+}
+
+}  // namespace
+
+std::vector<RankedResult> rank(const std::vector<RunResult>& results) {
+  std::vector<RankedResult> ranked;
+  ranked.reserve(results.size());
+  for (const RunResult& result : results) ranked.push_back({&result, label_of(result, results)});
+  std::stable_sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) { return better(*a.result, *b.result); });
+  return ranked;
+}
+
+std::string headline(const Report& report) {
+  const std::vector<RankedResult> ranked = rank(report.results);
+  if (ranked.empty()) return "No policy was run.";
+  const RunResult& best = *ranked.front().result;
+  if (best.requests == 0) return "The workload holds no requests: there is nothing to compare.";
+  const std::string first =
+      fmt::format("{} kept {} of {} requests within TTFT {} and ITL {} at {}", ranked.front().label,
+                  format_share(best.slo_attainment), format_count(best.requests),
+                  format_seconds(core::to_seconds(report.info.slo.ttft)),
+                  format_seconds(core::to_seconds(report.info.slo.itl)), gpu_hours(best));
+  return first + (is_static(best) ? against_scaling(ranked) : against_static(report, best));
+}
+
+}  // namespace penstock::report

@@ -1,0 +1,16 @@
+// Reports reach the disk whole or not at all.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "core/result.h"
+
+namespace penstock::report {
+
+// Writes `text` to a neighbour of `path`, flushes it to the disk and renames it, so that a reader sees the old file or the
+// new one, and a failure leaves the old one and nothing else. A symbolic link stays one; a file keeps its permissions.
+// What is no regular file (/dev/stdout, a pipe) is written to in place. Errors are of the environment and name the path.
+[[nodiscard]] core::Result<void> write_file(const std::string& path, std::string_view text);
+
+}  // namespace penstock::report

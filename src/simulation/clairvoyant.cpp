@@ -1,0 +1,186 @@
+#include "simulation/clairvoyant.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "simulation/schedule.h"
+
+namespace penstock::simulation {
+namespace {
+
+constexpr core::Duration kForever = std::chrono::hours{24 * 365};
+
+using signals::RunResult;
+using signals::SeriesPoint;
+
+// A fleet size per pool, held throughout.
+core::Result<RunResult> run_fixed(const workload::Workload& workload, RunOptions options,
+                                  const std::vector<std::uint32_t>& sizes) {
+  for (std::size_t pool = 0; pool < sizes.size(); ++pool)
+    options.pools[pool].replicas = options.pools[pool].min_replicas = options.pools[pool].max_replicas = sizes[pool];
+  auto still = planner::make_policy("static", {});
+  if (!still) return tl::make_unexpected(still.error());
+  return run(workload, **still, options);
+}
+
+std::vector<double> misses_by_window(const RunResult& result, std::size_t windows) {
+  std::vector<double> misses(windows);
+  for (std::size_t i = 0; i < result.series.size(); ++i) {
+    const SeriesPoint& point = result.series[i];
+    misses[std::min(i, windows - 1)] += static_cast<double>(point.arrived - point.met_slo);
+  }
+  return misses;
+}
+
+double count_misses(const RunResult& result) {
+  return std::round((1.0 - result.slo_attainment) * static_cast<double>(result.requests));
+}
+
+// Every size up to 8, then steps of an eighth.
+std::vector<std::uint32_t> sizes_to_try(std::uint32_t smallest, std::uint32_t largest) {
+  std::vector<std::uint32_t> sizes;
+  for (std::uint32_t size = smallest; size < largest; size += std::max(1U, size / 8)) sizes.push_back(size);
+  sizes.push_back(largest);
+  return sizes;
+}
+
+// Between two simulated sizes, misses are taken to fall evenly; a larger fleet never misses more.
+void fill_between(std::vector<double>& row, std::size_t from, std::size_t to) {
+  row[to] = std::min(row[to], row[from]);
+  for (std::size_t n = from + 1; n < to; ++n)
+    row[n] = row[from] + (row[to] - row[from]) * static_cast<double>(n - from) / static_cast<double>(to - from);
+}
+
+class Search {
+ public:
+  Search(const workload::Workload& workload, const RunOptions& options, const ClairvoyantOptions& clairvoyant)
+      : workload_(workload), options_(options), clairvoyant_(clairvoyant) {
+    const auto windows = std::clamp<std::int64_t>(workload.span() / clairvoyant.narrowest_window, 1, clairvoyant.windows_max);
+    options_.series_points = static_cast<std::uint32_t>(windows);
+    options_.progress = nullptr;
+  }
+
+  core::Result<std::vector<Schedule>> find() {
+    std::vector<std::uint32_t> full;
+    std::vector<Schedule> all_at_once;
+    for (const PoolSpec& pool : options_.pools) {
+      full.push_back(pool.max_replicas);
+      all_at_once.push_back({kForever, {pool.max_replicas}});
+    }
+    // The goal is set by the best that can be done from the fleet there is at the start.
+    FollowSchedules soonest{all_at_once};
+    auto reached = run(workload_, soonest, options_);
+    if (!reached) return tl::make_unexpected(reached.error());
+    window_ = reached->series.front().at.time_since_epoch();
+    windows_ = static_cast<std::size_t>(workload_.span() / window_) + 1;
+    allowed_ = static_cast<double>(reached->requests) -
+               std::ceil(clairvoyant_.goal * (static_cast<double>(reached->requests) - count_misses(*reached)));
+    auto fixed = run_fixed(workload_, options_, full);
+    if (!fixed) return tl::make_unexpected(fixed.error());
+    for (std::size_t pool = 0; pool < full.size(); ++pool)
+      if (auto made = make_table(pool, full, *fixed); !made) return tl::make_unexpected(made.error());
+    return refine();
+  }
+
+ private:
+  core::Result<void> make_table(std::size_t pool, const std::vector<std::uint32_t>& full, const RunResult& largest) {
+    const PoolSpec& spec = options_.pools[pool];
+    const double fewest = count_misses(largest);
+    MissTable table{window_, spec.min_replicas, std::vector<std::vector<double>>(windows_)};
+    std::size_t filled = 0;
+    for (const std::uint32_t size : sizes_to_try(spec.min_replicas, spec.max_replicas)) {
+      std::vector<std::uint32_t> sizes = full;
+      sizes[pool] = size;
+      auto result = size == spec.max_replicas ? core::Result<RunResult>{largest} : run_fixed(workload_, options_, sizes);
+      if (!result) return tl::make_unexpected(result.error());
+      const std::vector<double> misses = misses_by_window(*result, windows_);
+      const std::size_t at = size - spec.min_replicas;
+      for (std::size_t window = 0; window < windows_; ++window) {
+        auto& row = table.misses[window];
+        row.resize(at + 1);
+        row[at] = misses[window];
+        if (at > 0) fill_between(row, filled, at);
+      }
+      filled = at;
+      // What is left to gain is a tenth of what may be missed: larger fleets are not worth a look.
+      if (count_misses(*result) <= fewest + 0.1 * std::max(0.0, allowed_ - fewest)) break;
+    }
+    tables_.push_back(std::move(table));
+    return {};
+  }
+
+  core::Result<std::vector<Schedule>> refine() {
+    std::vector<Schedule> best;
+    double best_cost = 0.0, best_misses = 0.0;
+    double aim = allowed_ / static_cast<double>(tables_.size());
+    for (std::uint32_t i = 0; i < clairvoyant_.refinements; ++i) {
+      std::vector<Schedule> schedules;
+      for (std::size_t pool = 0; pool < tables_.size(); ++pool) {
+        const PoolSpec& spec = options_.pools[pool];
+        schedules.push_back(cheapest_within(tables_[pool], {spec.replicas, spec.start_up}, aim));
+      }
+      FollowSchedules policy{schedules};
+      auto result = run(workload_, policy, options_);
+      if (!result) return tl::make_unexpected(result.error());
+      const double misses = count_misses(*result);
+      const bool better = best.empty() || (misses <= allowed_ && (best_misses > allowed_ || result->cost < best_cost)) ||
+                          (misses > allowed_ && misses < best_misses);
+      if (better) {
+        best = schedules;
+        best_cost = result->cost;
+        best_misses = misses;
+      }
+      correct(schedules, *result);
+      // Aim lower when too many missed, and a little higher when there was room.
+      const double ratio = (allowed_ + 1.0) / (misses + 1.0);
+      aim = std::clamp(aim * std::clamp(misses > allowed_ ? ratio : std::sqrt(ratio), 0.5, 1.5), 0.0,
+                       2.0 * allowed_ + 1.0);
+    }
+    return best;
+  }
+
+  // What was seen replaces what the fixed fleets said of these sizes. Half of what a window missed beyond that is laid
+  // to the window before, whose backlog it had to serve.
+  void correct(const std::vector<Schedule>& schedules, const RunResult& result) {
+    const std::vector<double> seen = misses_by_window(result, windows_);
+    for (std::size_t pool = 0; pool < tables_.size(); ++pool) {
+      MissTable& table = tables_[pool];
+      for (std::size_t window = 0; window < windows_; ++window) {
+        const std::size_t at = schedules[pool].replicas[window] - table.smallest;
+        const double excess = seen[window] - table.misses[window][at];
+        if (excess > 0.0) {
+          raise(table.misses[window], at, 0.5 * excess);
+          if (window > 0) raise(table.misses[window - 1], schedules[pool].replicas[window - 1] - table.smallest, 0.5 * excess);
+        } else if (tables_.size() == 1) {
+          for (std::size_t n = at; n < table.misses[window].size(); ++n)
+            table.misses[window][n] = std::min(table.misses[window][n], seen[window]);
+        }
+      }
+    }
+  }
+
+  static void raise(std::vector<double>& row, std::size_t at, double excess) {
+    for (std::size_t n = 0; n <= at; ++n) row[n] += excess;
+  }
+
+  const workload::Workload& workload_;
+  RunOptions options_;
+  const ClairvoyantOptions& clairvoyant_;
+  core::Duration window_{};
+  std::size_t windows_ = 1;
+  double allowed_ = 0.0;
+  std::vector<MissTable> tables_;  // by pool
+};
+
+}  // namespace
+
+core::Result<std::unique_ptr<planner::Policy>> make_clairvoyant(const workload::Workload& workload,
+                                                                const RunOptions& options,
+                                                                const ClairvoyantOptions& clairvoyant) {
+  if (workload.requests.empty()) return core::invalid_input("workload", "has no requests");
+  auto schedules = Search{workload, options, clairvoyant}.find();
+  if (!schedules) return tl::make_unexpected(schedules.error());
+  return std::make_unique<FollowSchedules>(std::move(*schedules));
+}
+
+}  // namespace penstock::simulation

@@ -1,0 +1,54 @@
+// Fleet sizes window by window, and the cheapest of them for a given price of a missed SLO.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/time.h"
+#include "planner/policy.h"
+
+namespace penstock::simulation {
+
+struct Schedule {
+  core::Duration window{};
+  std::vector<std::uint32_t> replicas;  // ready in each window
+};
+
+// How many requests that arrive in a window miss the SLO, by fleet size: misses[window][size - smallest].
+struct MissTable {
+  core::Duration window{};
+  std::uint32_t smallest = 1;
+  std::vector<std::vector<double>> misses;
+
+  [[nodiscard]] std::uint32_t largest() const { return smallest + static_cast<std::uint32_t>(misses.front().size()) - 1; }
+};
+
+struct ScheduleLimits {
+  std::uint32_t initial = 1;  // ready at the start; no more can be ready before the first start-up time is over
+  core::Duration start_up{};
+};
+
+// The schedule with the least replica-seconds + start-up · replicas added + price · misses, exactly, by dynamic
+// programming in O(windows · sizes). `price_s` is in replica-seconds a miss.
+[[nodiscard]] Schedule cheapest_schedule(const MissTable& table, const ScheduleLimits& limits, double price_s);
+
+// What the table says of a schedule.
+[[nodiscard]] double misses_of(const MissTable& table, const Schedule& schedule);
+
+// The cheapest schedule whose misses are at most `allowed`, or the one with the fewest if none is so good.
+[[nodiscard]] Schedule cheapest_within(const MissTable& table, const ScheduleLimits& limits, double allowed);
+
+// Follows one schedule for each pool, asking for replicas a start-up time ahead.
+class FollowSchedules final : public planner::Policy {
+ public:
+  explicit FollowSchedules(std::vector<Schedule> schedules) : schedules_(std::move(schedules)) {}
+
+  [[nodiscard]] std::string_view name() const override { return "clairvoyant"; }
+  [[nodiscard]] core::Duration interval() const override { return std::chrono::seconds{5}; }
+  [[nodiscard]] planner::Decision decide(const signals::Observation& observation) override;
+
+ private:
+  std::vector<Schedule> schedules_;  // in the order of the pools
+};
+
+}  // namespace penstock::simulation
