@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 .PHONY: help setup build up test test-tsan bench golden fuzz format lint hooks clean
 JOBS ?= $(shell nproc)
-CXX_FILES = $(shell git ls-files --cached --others --exclude-standard -- '*.h' '*.cpp')
+CXX_FILES = $(wildcard $(shell git ls-files --cached --others --exclude-standard -- '*.h' '*.cpp'))
 BINARY = build/release/penstock
 
 help:  ## list the targets
@@ -24,7 +24,7 @@ test-tsan: setup  ## build everything with ThreadSanitizer and run all tests
 	@tools/test.sh tsan
 
 bench: setup  ## build and run the benchmarks; BENCH=name runs only those whose file name contains it
-	@tools/build.sh release
+	@tools/build.sh release penstock bench/all
 	@tools/bench.sh build/release '$(BENCH)'
 
 golden: setup  ## rewrite the golden files from what the program prints now; review the diff
@@ -38,7 +38,7 @@ fuzz: setup  ## build the libFuzzer programs (clang) and run each for SECONDS_EA
 format:  ## format the C++ files
 	@clang-format-14 -i $(CXX_FILES)
 
-lint:  ## clang-format and clang-tidy on what changed since SINCE (default HEAD); ALL=1 checks everything
+lint:  ## tests/tidy, and clang-format and clang-tidy on what changed since SINCE (HEAD); ALL=1 checks every file
 	@tools/lint.sh
 
 hooks:  ## install a git hook that checks the format and tests/tidy before each commit

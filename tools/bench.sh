@@ -3,7 +3,7 @@
 set -euo pipefail
 found=0
 for program in "$1"/bench/*_bench; do
-  [ -x "$program" ] && [[ $(basename "$program") == *"${2:-}"* ]] || continue
+  if [ ! -x "$program" ] || [[ $(basename "$program") != *"${2:-}"* ]]; then continue; fi
   found=1
   echo "bench: $(basename "$program")"
   "$program" --benchmark_counters_tabular=true

@@ -1,29 +1,38 @@
 #!/usr/bin/env bash
-# Checks the format and clang-tidy's list (.clang-tidy) on the C++ files that changed since SINCE (default: HEAD, or the
-# last commit when nothing is changed), or on all of them with ALL=1.
+# Checks tests/tidy on the tree, then the format and clang-tidy's list (.clang-tidy) on the C++ files that changed since
+# SINCE (default: HEAD, or the last commit when nothing is changed), or on all of them with ALL=1.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-tools=(clang-format-14 clang-tidy-14 clang++-14)
-for tool in "${tools[@]}"; do
+for tool in clang-format-14 clang-tidy-14 clang++-14; do
   command -v "$tool" >/dev/null || { echo "lint: $tool was not found; run make setup" >&2; exit 1; }
 done
 
+failed=0
+python3 -B tests/tidy/tidy.py || failed=1
+
+since=${SINCE:-HEAD}
+git rev-parse --verify --quiet "$since^{commit}" >/dev/null || {
+  echo "lint: SINCE=$since is no commit" >&2
+  exit 1
+}
 changed() {
   git diff --name-only --diff-filter=d "$1" -- '*.h' '*.cpp'
   git ls-files --others --exclude-standard -- '*.h' '*.cpp'
 }
 if [ -n "${ALL:-}" ]; then
-  mapfile -t files < <(git ls-files --cached --others --exclude-standard -- '*.h' '*.cpp')
+  empty=$(git hash-object -t tree /dev/null)  # every file changed since there was none
+  mapfile -t files < <(changed "$empty")
 else
-  mapfile -t files < <(changed "${SINCE:-HEAD}")
-  if [ ${#files[@]} = 0 ] && [ -z "${SINCE:-}" ]; then mapfile -t files < <(changed HEAD~1); fi
+  mapfile -t files < <(changed "$since")
+  if [ ${#files[@]} = 0 ] && [ -z "${SINCE:-}" ] && git rev-parse --verify --quiet HEAD~1 >/dev/null; then
+    mapfile -t files < <(changed HEAD~1)
+  fi
 fi
 if [ ${#files[@]} = 0 ]; then
-  echo "lint: nothing changed"
-  exit 0
+  echo "lint: no C++ file changed"
+  exit $failed
 fi
 
-failed=0
 clang-format-14 --dry-run -Werror "${files[@]}" || failed=1
 
 # A header is checked through the source beside it, and through whatever else of the list includes it.
@@ -41,4 +50,8 @@ if [ ${#sources[@]} -gt 0 ]; then
       --extra-arg=-Wno-unknown-warning-option --extra-arg=-Wno-error 2> >(grep -vE '^[0-9]+ warnings? generated' >&2) ||
     failed=1
 fi
-[ $failed = 0 ] && echo "lint: ${#files[@]} files are clean" || { echo "lint: failed"; exit 1; }
+if [ $failed != 0 ]; then
+  echo "lint: failed" >&2
+  exit 1
+fi
+echo "lint: ${#files[@]} files are clean"

@@ -22,9 +22,10 @@ trap 'rm -rf "$staged"' EXIT
 git checkout-index --all --prefix="$staged/"
 mapfile -t files < <(git diff --cached --name-only --diff-filter=d -- '*.h' '*.cpp')
 if [ ${#files[@]} -gt 0 ]; then
+  command -v clang-format-14 >/dev/null || { echo "hooks: clang-format-14 was not found; run make setup" >&2; exit 1; }
   (cd "$staged" && clang-format-14 --dry-run -Werror "${files[@]}") || {
     echo "hooks: format the files above with 'make format' and stage them again" >&2
     exit 1
   }
 fi
-python3 "$staged/tests/tidy/tidy.py" --root "$staged"
+python3 -B "$staged/tests/tidy/tidy.py" --root "$staged"

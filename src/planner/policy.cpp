@@ -25,17 +25,18 @@ struct Entry {
   std::string_view name;
   std::string_view summary;
   std::unique_ptr<Policy> (*make)(const PolicyContext&);
+  bool uses_capacity = false;  // then what one replica carries must be known
 };
 
 constexpr std::array kPolicies{
     Entry{"static", "keeps the fleet as it is", make_static_fleet},
     Entry{"hpa-rate", "Kubernetes HPA on requests per second and replica, target 80 % of the load-tested rate",
-          make_hpa_rate},
+          make_hpa_rate, true},
     Entry{"hpa-concurrency", "Kubernetes HPA on running and queued requests of a replica, target 80 % of the load-tested",
-          make_hpa_concurrency},
+          make_hpa_concurrency, true},
     Entry{"keda-tokens", "KEDA on prompt and output tokens per second and on KV use: ceil(rate / (capacity x 0.75))",
-          make_keda_tokens},
-    Entry{"kpa", "Knative autoscaler on concurrency: windows of 60 s and 6 s, panic at 200 %, target 70 %", make_kpa},
+          make_keda_tokens, true},
+    Entry{"kpa", "Knative autoscaler on concurrency: windows of 60 s and 6 s, panic at 200 %, target 70 %", make_kpa, true},
     Entry{"apa", "AIBrix APA on KV use 0.5: +-10 % tolerance, at most x2 or /2 a step, 300 s before a step down", make_apa},
     Entry{"llmd-saturation-v1", "llm-d variant autoscaler on spare KV and queue slots, one replica a step",
           make_llmd_saturation_v1},
@@ -53,23 +54,24 @@ constexpr std::array kPolicies{
   return found == kPolicies.end() ? nullptr : found;
 }
 
-// Rules divide by all of these.
+[[nodiscard]] core::Result<void> positive(const char* where, double value, const char* hint = "") {
+  if (std::isfinite(value) && value > 0.0) return {};
+  return core::invalid_input(where, fmt::format("must be positive, is {}", value), hint);
+}
+
+// The rules divide by these.
 [[nodiscard]] core::Result<void> check(const PolicyContext& context) {
-  const auto positive = [](const char* where, double value, const char* hint) -> core::Result<void> {
-    if (std::isfinite(value) && value > 0.0) return {};
-    return core::invalid_input(where, fmt::format("must be positive, is {}", value), hint);
-  };
-  constexpr const char* kLoadTest = "load-test one replica, or lower the SLO";
-  const ReplicaCapacity& capacity = context.capacity;
-  return positive("capacity.requests_per_s", capacity.requests_per_s, kLoadTest)
-      .and_then([&] { return positive("capacity.input_tokens_per_s", capacity.input_tokens_per_s, kLoadTest); })
-      .and_then([&] { return positive("capacity.output_tokens_per_s", capacity.output_tokens_per_s, kLoadTest); })
-      .and_then([&] { return positive("capacity.concurrency", capacity.concurrency, kLoadTest); })
-      .and_then([&] { return positive("slo.ttft", core::to_seconds(context.slo.ttft), ""); })
-      .and_then([&] { return positive("slo.itl", core::to_seconds(context.slo.itl), ""); })
-      .and_then([&] { return positive("context_length", static_cast<double>(context.context_length), ""); })
-      .and_then([&] { return positive("max_batched_tokens", static_cast<double>(context.max_batched_tokens), ""); })
-      .and_then([&] { return positive("max_sequences", static_cast<double>(context.max_sequences), ""); });
+  return positive("slo.ttft", core::to_seconds(context.slo.ttft))
+      .and_then([&] { return positive("slo.itl", core::to_seconds(context.slo.itl)); })
+      .and_then([&] { return positive("context_length", static_cast<double>(context.context_length)); });
+}
+
+[[nodiscard]] core::Result<void> check(const ReplicaCapacity& capacity) {
+  constexpr const char* kHint = "load-test one replica at an slo that it can keep";
+  return positive("capacity.requests_per_s", capacity.requests_per_s, kHint)
+      .and_then([&] { return positive("capacity.input_tokens_per_s", capacity.input_tokens_per_s, kHint); })
+      .and_then([&] { return positive("capacity.output_tokens_per_s", capacity.output_tokens_per_s, kHint); })
+      .and_then([&] { return positive("capacity.concurrency", capacity.concurrency, kHint); });
 }
 
 }  // namespace
@@ -125,7 +127,9 @@ core::Result<std::unique_ptr<Policy>> make_policy(std::string_view name, const P
   if (entry == nullptr)
     return core::invalid_input("policy", fmt::format("there is none named '{}'", name),
                                fmt::format("use one of: {}", fmt::join(policy_names(), ", ")));
-  if (const core::Result<void> checked = check(context); !checked) return tl::make_unexpected(checked.error());
+  core::Result<void> checked = check(context);
+  if (checked && entry->uses_capacity) checked = check(context.capacity);
+  if (!checked) return tl::make_unexpected(checked.error());
   return entry->make(context);
 }
 

@@ -63,7 +63,9 @@ class Writer {
     if (!std::isfinite(value)) {
       text_ += "null";
     } else if (style_.significant_digits) {
-      fmt::format_to(std::back_inserter(text_), "{:.{}g}", value, *style_.significant_digits);
+      // Large numbers keep all digits before the point: dates in seconds must not jump.
+      const bool large = std::abs(value) >= std::pow(10.0, *style_.significant_digits);
+      text_ += large ? fmt::format("{:.0f}", value) : fmt::format("{:.{}g}", value, *style_.significant_digits);
     } else {
       fmt::format_to(std::back_inserter(text_), "{}", value);
     }

@@ -13,16 +13,6 @@ constexpr core::Duration kForever = std::chrono::hours{24 * 365};
 using signals::RunResult;
 using signals::SeriesPoint;
 
-// A fleet size per pool, held throughout.
-core::Result<RunResult> run_fixed(const workload::Workload& workload, RunOptions options,
-                                  const std::vector<std::uint32_t>& sizes) {
-  for (std::size_t pool = 0; pool < sizes.size(); ++pool)
-    options.pools[pool].replicas = options.pools[pool].min_replicas = options.pools[pool].max_replicas = sizes[pool];
-  auto still = planner::make_policy("static", {});
-  if (!still) return tl::make_unexpected(still.error());
-  return run(workload, **still, options);
-}
-
 std::vector<double> misses_by_window(const RunResult& result, std::size_t windows) {
   std::vector<double> misses(windows);
   for (std::size_t i = 0; i < result.series.size(); ++i) {
@@ -36,10 +26,10 @@ double count_misses(const RunResult& result) {
   return std::round((1.0 - result.slo_attainment) * static_cast<double>(result.requests));
 }
 
-// Every size up to 8, then steps of an eighth.
+// Every size up to 8, then steps of a quarter.
 std::vector<std::uint32_t> sizes_to_try(std::uint32_t smallest, std::uint32_t largest) {
   std::vector<std::uint32_t> sizes;
-  for (std::uint32_t size = smallest; size < largest; size += std::max(1U, size / 8)) sizes.push_back(size);
+  for (std::uint32_t size = smallest; size < largest; size += size < 8 ? 1U : size / 4) sizes.push_back(size);
   sizes.push_back(largest);
   return sizes;
 }
@@ -75,38 +65,60 @@ class Search {
     windows_ = static_cast<std::size_t>(workload_.span() / window_) + 1;
     allowed_ = static_cast<double>(reached->requests) -
                std::ceil(clairvoyant_.goal * (static_cast<double>(reached->requests) - count_misses(*reached)));
-    auto fixed = run_fixed(workload_, options_, full);
-    if (!fixed) return tl::make_unexpected(fixed.error());
     for (std::size_t pool = 0; pool < full.size(); ++pool)
-      if (auto made = make_table(pool, full, *fixed); !made) return tl::make_unexpected(made.error());
+      if (auto made = make_table(pool, full); !made) return tl::make_unexpected(made.error());
     return refine();
   }
 
  private:
-  core::Result<void> make_table(std::size_t pool, const std::vector<std::uint32_t>& full, const RunResult& largest) {
+  core::Result<void> make_table(std::size_t pool, const std::vector<std::uint32_t>& full) {
     const PoolSpec& spec = options_.pools[pool];
-    const double fewest = count_misses(largest);
     MissTable table{window_, spec.min_replicas, std::vector<std::vector<double>>(windows_)};
     std::size_t filled = 0;
+    double fewest = allowed_;
     for (const std::uint32_t size : sizes_to_try(spec.min_replicas, spec.max_replicas)) {
-      std::vector<std::uint32_t> sizes = full;
-      sizes[pool] = size;
-      auto result = size == spec.max_replicas ? core::Result<RunResult>{largest} : run_fixed(workload_, options_, sizes);
-      if (!result) return tl::make_unexpected(result.error());
-      const std::vector<double> misses = misses_by_window(*result, windows_);
+      auto misses = misses_without_backlog(pool, full, size);
+      if (!misses) return tl::make_unexpected(misses.error());
       const std::size_t at = size - spec.min_replicas;
+      double sum = 0.0;
       for (std::size_t window = 0; window < windows_; ++window) {
         auto& row = table.misses[window];
         row.resize(at + 1);
-        row[at] = misses[window];
+        row[at] = (*misses)[window];
         if (at > 0) fill_between(row, filled, at);
+        sum += row[at];
       }
       filled = at;
-      // What is left to gain is a tenth of what may be missed: larger fleets are not worth a look.
-      if (count_misses(*result) <= fewest + 0.1 * std::max(0.0, allowed_ - fewest)) break;
+      // Larger fleets are worth a look while they still save a twentieth of what may be missed.
+      if (sum <= 0.5 * allowed_ && sum >= fewest - 0.05 * allowed_) break;
+      fewest = std::min(fewest, sum);
     }
     tables_.push_back(std::move(table));
     return {};
+  }
+
+  // What misses in each window that is served by `size` replicas of the pool, when a larger fleet served the window
+  // before and left nothing behind: two runs, each with the size in every other window.
+  core::Result<std::vector<double>> misses_without_backlog(std::size_t pool, const std::vector<std::uint32_t>& full,
+                                                           std::uint32_t size) {
+    RunOptions options = options_;
+    std::vector<Schedule> schedules;
+    for (std::size_t i = 0; i < full.size(); ++i) {
+      options.pools[i].start_up = core::Duration{};
+      options.pools[i].replicas = i == pool ? size : full[i];
+      schedules.push_back({window_, std::vector<std::uint32_t>(windows_, options.pools[i].replicas)});
+    }
+    std::vector<double> misses(windows_);
+    for (const std::size_t first : {0U, 1U}) {
+      for (std::size_t window = 0; window < windows_; ++window)
+        schedules[pool].replicas[window] = window % 2 == first ? size : std::min(full[pool], 2 * size + 2);
+      FollowSchedules policy{schedules};
+      auto result = run(workload_, policy, options);
+      if (!result) return tl::make_unexpected(result.error());
+      const std::vector<double> seen = misses_by_window(*result, windows_);
+      for (std::size_t window = first; window < windows_; window += 2) misses[window] = seen[window];
+    }
+    return misses;
   }
 
   core::Result<std::vector<Schedule>> refine() {
@@ -139,7 +151,7 @@ class Search {
     return best;
   }
 
-  // What was seen replaces what the fixed fleets said of these sizes. Half of what a window missed beyond that is laid
+  // What was seen replaces what the table said of these sizes. Half of what a window missed beyond that is laid
   // to the window before, whose backlog it had to serve.
   void correct(const std::vector<Schedule>& schedules, const RunResult& result) {
     const std::vector<double> seen = misses_by_window(result, windows_);

@@ -47,6 +47,9 @@ core::Result<void> check(const workload::Workload& workload, const RunOptions& o
       return core::invalid_input(where + ".engine", "both pools need the same block size");
   }
   if (workload.requests.empty()) return core::invalid_input("workload", "has no requests");
+  if (!std::is_sorted(workload.requests.begin(), workload.requests.end(),
+                      [](const auto& left, const auto& right) { return left.arrival < right.arrival; }))
+    return core::invalid_input("workload", "its requests are not in the order of arrival");
   return {};
 }
 

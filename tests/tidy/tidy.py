@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Checks what the tree promises and no compiler sees: which folder may include which, which calls are banned where,
-dead files, long files, left-over marks, links of the documents. Prints `file:line: finding`; exits 1 if there is any.
+walks over unordered containers, dead files, long files, left-over marks, shell scripts, links of the documents.
+Prints `file:line: finding`; exits 1 if there is any.
 """
 
 import argparse
@@ -33,28 +34,38 @@ MAY_USE = {
 }
 MAY_USE["cli"] = list(MAY_USE)
 
-SHELLS = {"net", "gateway", "connect", "cli", "simulation"}  # the others are pure: values in, values out
-FILE_READERS = {"workload", "config", "report", "engine", "cli"}
 LINES_MAX = 500
 SKIPPED_FOLDERS = {".git", "build", "node_modules", "report", "out", "__pycache__"}  # in a tree without git, at its top
 
-BANNED_EVERYWHERE = [
-    (r"\bstd::(?:regex|basic_regex|sregex_iterator|smatch|cmatch)\b|#include <regex>",
+# What no file of C++ may call: (pattern, files that may, why). A pure folder takes values and returns values; what
+# fetches, waits, logs and acts is a shell.
+SHELLS = "src/(?:net|gateway|connect|cli)/.*"
+OUTSIDE = "(?:bench|fuzz|tests)/.*"
+BANNED = [
+    (r"\bstd::(?:regex|basic_regex|sregex_iterator|smatch|cmatch)\b|#include <regex>", "",
      "std::regex is slow and overflows the stack; parse by hand"),
-]
-BANNED_IN_PURE = [
-    (r"\bstd::\w+_distribution\b", "distributions differ between standard libraries; use core::RandomStream"),
-    (r"\brandom_device\b", "randomness is a seeded core::RandomStream that is passed in"),
-    (r"\b(?:std::)?s?rand\(", "randomness is a seeded core::RandomStream that is passed in"),
-    (r"\b(?:system_clock|steady_clock|high_resolution_clock)\b", "time is an argument"),
+    (r"\bstd::\w+_distribution\b", "", "distributions differ between standard libraries; use core::RandomStream"),
+    (r"\brandom_device\b|\b(?:std::)?s?rand\(", "", "randomness is a seeded core::RandomStream that is passed in"),
+    (r"\bstd::sto\w+\(|\bato[fil]l?\(|\bstrto\w+\(|\bsscanf\(|\bsetlocale\b", "",
+     "it hides errors, throws or asks the locale; use std::from_chars"),
+    (r"\b(?:system|steady|high_resolution)_clock\b|\bclock_gettime\b|\bgettimeofday\b|\b(?:std::)?time\(nullptr\)",
+     # The speed of a simulation is the one figure of a run that the wall has a part in.
+     rf"src/core/wall_clock\.(?:h|cpp)|src/simulation/run\.cpp|{SHELLS}|{OUTSIDE}", "time is an argument"),
     (r"\bstd::(?:j?thread|(?:\w+_)?mutex|condition_variable|async|lock_guard|unique_lock|scoped_lock)\b"
-     r"|#include <(?:thread|mutex|shared_mutex|condition_variable|future)>", "pure folders have no threads"),
-    (r"\bstd::(?:cout|cerr|cin|clog)\b|#include <iostream>", "pure folders do not print"),
+     r"|#include <(?:thread|mutex|shared_mutex|condition_variable|future)>", rf"{SHELLS}|{OUTSIDE}",
+     "pure folders have no threads"),
+    (r"\bstd::(?:cout|cerr|clog)\b|\bfmt::print\(|\b(?:std::)?(?:v?f?printf|f?puts|putchar)\(",
+     rf"src/core/result\.cpp|{SHELLS}|{OUTSIDE}", "pure folders do not print"),
+    (r"(?<![\w.>])(?:std::)?(?:_?exit|quick_exit|abort)\(", rf"src/core/result\.cpp|{SHELLS}|{OUTSIDE}",
+     "errors are values; what cannot happen is a PENSTOCK_ASSERT"),
+    (r"\bgetenv\(", rf"{SHELLS}|{OUTSIDE}|.*_test\.cpp", "settings are arguments"),
+    (r"\bstd::(?:[io]?fstream|cin)\b|#include <(?:fstream|filesystem|iostream)>|\bfopen\(",
+     rf"src/(?:workload|config|report|engine)/.*|{SHELLS}|{OUTSIDE}|.*_test\.cpp",
+     "files are read and written in workload, config, report, engine and the shells"),
 ]
-FILE_ACCESS = (r"\bstd::[io]?fstream\b|#include <(?:fstream|filesystem)>|\bfopen\(",
-               "files are read and written in " + ", ".join(sorted(FILE_READERS)))
 # Libraries that are slow to compile, or leak: they stay in .cpp files.
 KEPT_OUT_OF_HEADERS = re.compile(r"nlohmann/json\.hpp|yaml-cpp/|simdjson|boost/|spdlog/|CLI/|lzma\.h|zstd\.h|zlib\.h")
+RETURNS_RESULT = re.compile(r"\s*(?:(?:virtual|static|inline|constexpr|friend)\s+)*(?:core::)?Result<[^;=]*>\s+\w+\(")
 # Spelt with brackets so that this file does not contain them.
 MARKS = re.compile(r"\b(?:TOD[O]|FIXM[E]|XX[X]|HAC[K])\b|\bDISABLE[D]_|\bGTEST_SKI[P]\b")
 MACHINE_PATHS = re.compile(r"(?<![\w.~})-])/(?:wor[k]|hom[e]|roo[t]|Users)/")
@@ -67,11 +78,14 @@ SAMPLES = re.compile(r"(?:^|/)(?:corpus|golden|testdata)/")  # bytes that are th
 
 
 def list_files(root):
-    """Paths below root: what git tracks or would track; without git, everything but what is built."""
+    """Paths below root: what git tracks, and what it would track in folders; a file that somebody left at the top is
+    their own. Without git, everything but what is built."""
     if (root / ".git").exists():
-        command = ["git", "-C", str(root), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-        listed = subprocess.run(command, capture_output=True, check=True).stdout.decode()
-        return sorted(name for name in set(listed.split("\0")) if name and (root / name).is_file())
+        def listed(*which):
+            command = ["git", "-C", str(root), "ls-files", "-z", "--exclude-standard", *which]
+            return set(subprocess.run(command, capture_output=True, check=True).stdout.decode().split("\0"))
+        names = listed("--cached") | {name for name in listed("--others") if "/" in name}
+        return sorted(name for name in names if name and (root / name).is_file())
     names = []
     for folder, folders, files in os.walk(root):
         at_top = Path(folder) == root
@@ -174,20 +188,44 @@ def cmake_depends(tree):
 
 def check_banned_calls(tree):
     for name, number, line in tree.each_line(tree.code, tree.code):
-        folder = folder_of(name)
-        rules = list(BANNED_EVERYWHERE)
-        if folder is not None and folder not in SHELLS:
-            rules += BANNED_IN_PURE
-        if folder in MAY_USE and folder not in FILE_READERS and not name.endswith("_test.cpp"):
-            rules.append(FILE_ACCESS)
-        for pattern, why in rules:
-            if match := re.search(pattern, line):
+        for pattern, may, why in BANNED:
+            if (match := re.search(pattern, line)) and not re.fullmatch(may, name):
                 tree.add(name, number, f"{match.group(0).strip()} is banned here: {why}")
+    for name, code in tree.code.items():
+        if folder_of(name) and (match := re.search(r"\bthrow\b", code)) and not re.search(r"\bcatch\b", code):
+            tree.add(name, line_of(code, match), "throws and does not catch; errors are core::Result values")
     cmake = [name for name in tree.text if Path(name).name in ("CMakeLists.txt", "CMakePresets.json", "Makefile")
              or name.endswith(".cmake")]
     for name, number, line in tree.each_line(cmake):
         if UNSAFE_MATH.search(line):
             tree.add(name, number, "unsafe math breaks `same seed, same bytes`")
+
+
+def line_of(text, match):
+    return text.count("\n", 0, match.start()) + 1
+
+
+def unordered_names(code):
+    """Variables and members that are declared as std::unordered_*."""
+    for match in re.finditer(r"\bstd::unordered_\w+\s*<", code):
+        at, depth = match.end(), 1
+        while at < len(code) and depth > 0:
+            depth += {"<": 1, ">": -1}.get(code[at], 0)
+            at += 1
+        if declared := re.match(r"[\s&*]*(\w+)\s*[;={,)]", code[at:]):
+            yield declared.group(1)
+
+
+def check_order(tree):
+    """Nobody walks an unordered container: its order differs between machines, and would reach a result."""
+    for name, code in tree.code.items():
+        if folder_of(name) is None:
+            continue
+        header = tree.code.get(re.sub(r"(?:_test)?\.cpp$", ".h", name), "")
+        names = set(unordered_names(code)) | set(unordered_names(header))
+        for match in re.finditer(r"\bfor\s*\([^;()]*[^:]:\s*(\w+)\)", code):
+            if match.group(1) in names:
+                tree.add(name, line_of(code, match), f"walks {match.group(1)}, whose order differs between machines")
 
 
 def check_headers(tree):
@@ -196,6 +234,11 @@ def check_headers(tree):
             continue
         if "#pragma once" not in tree.code[name].split("\n"):
             tree.add(name, 1, "has no `#pragma once`")
+        for number, line in enumerate(tree.code[name].split("\n"), 1):
+            if re.match(r"\s*using namespace\b", line):
+                tree.add(name, number, "a header opens no namespace for those who include it")
+            if RETURNS_RESULT.match(line):
+                tree.add(name, number, "a function that returns Result is [[nodiscard]]")
         if folder_of(name):
             for number, target in tree.includes[name]:
                 if KEPT_OUT_OF_HEADERS.match(target):
@@ -251,6 +294,20 @@ def check_text(tree):
             tree.add(name, tree.text[name].count("\n") + 1, "does not end with a newline")
 
 
+def check_scripts(tree):
+    """Shell scripts parse, stop at the first error, and can be called by name."""
+    for name, text in tree.text.items():
+        if SAMPLES.search(name) or not (name.endswith(".sh") or re.match(r"#!.*\b(?:ba)?sh\b", text)):
+            continue
+        parsed = subprocess.run(["bash", "-n"], input=text.encode(), capture_output=True)
+        if parsed.returncode != 0:
+            tree.add(name, 1, "does not parse: " + parsed.stderr.decode(errors="replace").strip().split("\n")[0])
+        if not re.search(r"^set -e?uo pipefail$", text, flags=re.M):
+            tree.add(name, 1, "has no `set -euo pipefail`")
+        if not os.access(tree.root / name, os.X_OK):
+            tree.add(name, 1, "is not executable")
+
+
 def anchors_of(text):
     """The anchors that GitHub gives to the headings of a document."""
     anchors = set()
@@ -262,6 +319,7 @@ def anchors_of(text):
 
 def check_links(tree):
     present = set(tree.files) | {str(parent) for name in tree.files for parent in Path(name).parents}
+    reached = set()
     for name in tree.own((".md",)):
         prose = re.sub(r"```.*?```", blank, tree.text[name], flags=re.S)
         for number, line in enumerate(prose.split("\n"), 1):
@@ -270,10 +328,15 @@ def check_links(tree):
                     continue
                 path, _, anchor = target.partition("#")
                 linked = os.path.normpath(os.path.join(os.path.dirname(name), path)) if path else name
+                if linked != name:
+                    reached |= {linked, linked + "/README.md"}
                 if linked not in present:
                     tree.add(name, number, f"links to {target}, which is not there")
                 elif anchor and linked.endswith(".md") and anchor not in anchors_of(tree.text[linked]):
                     tree.add(name, number, f"links to {target}, but that file has no such heading")
+    for name in tree.own((".md",)):
+        if name.startswith("docs/") and name not in reached:
+            tree.add(name, 1, "no other document links to it")
 
 
 def check_folders(tree):
@@ -288,9 +351,13 @@ def check_folders(tree):
             corpus = f"fuzz/corpus/{match.group(1)}/"
             if not any(file.startswith(corpus) for file in tree.files):
                 tree.add(name, 1, f"has no inputs in {corpus}")
+    for corpus in sorted({name.split("/")[2] for name in tree.files if re.match(r"fuzz/corpus/[^/]+/", name)}):
+        if f"fuzz/{corpus}_fuzz.cpp" not in tree.code:
+            tree.add(f"fuzz/corpus/{corpus}", 1, f"there is no fuzz/{corpus}_fuzz.cpp that reads it")
 
 
-CHECKS = [check_arrows, check_banned_calls, check_headers, check_dead_files, check_text, check_links, check_folders]
+CHECKS = [check_arrows, check_banned_calls, check_order, check_headers, check_dead_files, check_text, check_scripts,
+          check_links, check_folders]
 
 
 def check(root):

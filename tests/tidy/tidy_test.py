@@ -52,15 +52,37 @@ BAD = {
     "rand": ({"src/core/bad.cpp": "int i = std::rand();\n"}, "src/core/bad.cpp", "banned"),
     "a clock": ({"src/planner/bad.cpp": "auto t = std::chrono::steady_clock::now();\n"},
                 "src/planner/bad.cpp", "time is an argument"),
+    "a clock in the simulation": (
+        {"src/simulation/bad.cpp": "auto t = std::chrono::system_clock::now();\n"},
+        "src/simulation/bad.cpp", "time is an argument"),
+    "a distribution in a benchmark": (
+        {"bench/bad.cpp": "std::uniform_int_distribution<> d;\n"}, "bench/bad.cpp", "distribution"),
+    "a number that depends on the locale": (
+        {"src/cli/bad.cpp": "int i = std::stoi(text);\n"}, "src/cli/bad.cpp", "from_chars"),
+    "the environment": ({"src/core/bad.cpp": 'auto v = getenv("X");\n'}, "src/core/bad.cpp", "settings are arguments"),
+    "an end of the process": ({"src/core/bad.cpp": "std::exit(1);\n"}, "src/core/bad.cpp", "errors are values"),
+    "an exception that escapes": ({"src/core/bad.cpp": "\nthrow 1;\n"}, "src/core/bad.cpp", "does not catch"),
     "a thread": ({"src/planner/bad.cpp": "#include <thread>\n"}, "src/planner/bad.cpp", "no threads"),
     "a lock": ({"src/planner/bad.cpp": "std::shared_mutex m;\n"}, "src/planner/bad.cpp", "no threads"),
-    "output": ({"src/core/bad.cpp": "#include <iostream>\n"}, "src/core/bad.cpp", "do not print"),
+    "output": ({"src/core/bad.cpp": "std::cerr << 1;\n"}, "src/core/bad.cpp", "do not print"),
+    "output of C": ({"src/core/bad.cpp": "std::fprintf(stderr, x);\n"}, "src/core/bad.cpp", "do not print"),
+    "a walk over an unordered container": (
+        {"src/core/bad.cpp": "std::unordered_map<int, std::vector<int>> by_id;\nfor (auto& [a, b] : by_id) f(b);\n"},
+        "src/core/bad.cpp", "walks by_id"),
+    "a walk over an unordered member": (
+        {"src/core/time.h": "#pragma once\nstd::unordered_set<int> seen_;\n",
+         "src/core/time.cpp": '#include "core/time.h"\nfor (const int id : seen_) f(id);\n'},
+        "src/core/time.cpp", "walks seen_"),
     "a regex, even in a shell": ({"src/cli/bad.cpp": "std::regex r;\n"}, "src/cli/bad.cpp", "std::regex"),
     "a file where none is read": (
         {"src/planner/bad.cpp": "std::ifstream f;\n"}, "src/planner/bad.cpp", "files are read"),
     "unsafe math": ({"cmake/x.cmake": "add_compile_options(-ffast-" + "math)\n"}, "cmake/x.cmake", "unsafe math"),
     "a header without a guard": (
         {"src/core/time.h": "// pragma once\n"}, "src/core/time.h", "#pragma once"),
+    "a header that opens a namespace": (
+        {"src/core/time.h": "#pragma once\nusing namespace std;\n"}, "src/core/time.h", "opens no namespace"),
+    "an error that may be overlooked": (
+        {"src/core/time.h": "#pragma once\ncore::Result<int> parse(int text);\n"}, "src/core/time.h", "[[nodiscard]]"),
     "a heavy library in a header": (
         {"src/core/time.h": "#pragma once\n#include <nlohmann/json.hpp>\n"}, "src/core/time.h", "stays out of headers"),
     "a header that only its own source uses": (
@@ -81,6 +103,13 @@ BAD = {
     "blanks at the end of a line": ({"docs/a.md": "text  \n"}, "docs/a.md", "blanks"),
     "no newline at the end": ({"docs/a.md": "text"}, "docs/a.md", "newline"),
     "bytes that are not UTF-8": ({"src/core/a.cpp": b"// \xff\n"}, "src/core/a.cpp", "UTF-8"),
+    "a script that does not parse": (
+        {"tools/x.sh": "set -euo pipefail\nif true; then\n"}, "tools/x.sh", "does not parse"),
+    "a script that goes on after an error": ({"tools/x.sh": "true\n"}, "tools/x.sh", "set -euo pipefail"),
+    "a script that cannot be called": ({"tools/x.sh": "set -euo pipefail\n"}, "tools/x.sh", "not executable"),
+    "a document that nothing leads to": ({"docs/x.md": "# x\n"}, "docs/x.md", "no other document links to it"),
+    "inputs without a fuzz target": (
+        {"fuzz/corpus/none/a": "a", "fuzz/README.md": "# fuzz\n"}, "fuzz/corpus/none", "no fuzz/none_fuzz.cpp"),
     "a link to nothing": ({"README.md": "[a](docs/none.md)\n"}, "README.md", "docs/none.md, which is not there"),
     "an image that is missing": ({"README.md": "![a](docs/none.png)\n"}, "README.md", "docs/none.png"),
     "a link to a heading that is not there": (
@@ -122,7 +151,8 @@ class TidyTest(unittest.TestCase):
         self.assertEqual([(name, line) for name, line, _ in findings], [("src/core/a.cpp", 3)])
 
     def test_samples_may_hold_odd_bytes(self):
-        odd = {"fuzz/corpus/trace/a.csv": b"a,\xff\x00\t \n", "src/core/testdata/b.json": "{ \t\n"}
+        odd = {"fuzz/corpus/trace/a.csv": b"a,\xff\x00\t \n", "fuzz/trace_fuzz.cpp": "",
+               "src/core/testdata/b.json": "{ \t\n"}
         self.assertEqual(findings_of({**GOOD, **odd, "fuzz/README.md": "# fuzz\n"}), [])
 
     def test_the_table_has_no_cycle_and_the_planner_does_not_reach_the_simulation(self):
@@ -133,12 +163,20 @@ class TidyTest(unittest.TestCase):
             reach(folder)
         self.assertNotIn("simulation", reach("planner"))
 
-    def test_what_git_ignores_is_not_checked(self):
+    def test_what_git_ignores_and_what_lies_at_the_top_is_not_checked(self):
         with tempfile.TemporaryDirectory() as root:
-            write_tree(root, {**GOOD, ".gitignore": "/scratch/\n", "scratch/a.cpp": "\t;\n", "new.cpp": "\t;\n"})
             clean = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+            write_tree(root, {**GOOD, ".gitignore": "/scratch/\n"})
             subprocess.run(["git", "init", "-q", root], check=True, env=clean)
-            self.assertEqual([name for name, _, _ in tidy.check(root)[1]], ["new.cpp"])
+            subprocess.run(["git", "-C", root, "add", "."], check=True, env=clean)
+            write_tree(root, {"scratch/a.cpp": "\t;\n", "mine.csv": "\t;", "src/core/new.cpp": "\t;\n"})
+            self.assertEqual([name for name, _, _ in tidy.check(root)[1]], ["src/core/new.cpp"])
+
+    def test_a_script_that_keeps_the_rules_has_no_findings(self):
+        with tempfile.TemporaryDirectory() as root:
+            write_tree(root, {**GOOD, "tools/README.md": "# tools\n", "tools/x.sh": "#!/bin/bash\nset -euo pipefail\n"})
+            (Path(root) / "tools/x.sh").chmod(0o755)
+            self.assertEqual(tidy.check(root)[1], [])
 
 
 if __name__ == "__main__":

@@ -1,0 +1,103 @@
+// What a replay is asked to do, as plain values that know nothing of the rooms they are for.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "config/reader.h"
+#include "config/scalars.h"
+#include "core/time.h"
+
+namespace penstock::config {
+
+// Names ("kv", "fcfs") are text out of a fixed choice; what a default is, docs/reference/replay-options.md says for each.
+struct EngineSettings {
+  std::string model = "polynomial";  // a step-time model: "polynomial", "linear:…", a profile's file
+  std::uint32_t block_tokens = 512;
+  std::uint32_t kv_blocks = 2000;
+  std::uint32_t max_sequences = 256;
+  std::uint32_t max_batched_tokens = 8192;
+  bool chunked_prefill = true;
+  bool prefix_caching = true;
+  double watermark = 0.0;
+  std::string queue_order = "fcfs";
+  core::Duration fairness_bound = std::chrono::seconds{10};
+  std::string preemption_order = "lifo";
+  core::Duration queue_delay{};
+  double prefill_share = 1.0, prefill_share_min = 0.1, prefill_share_max = 0.6;
+};
+
+struct PoolSettings {
+  std::string name = "default";
+  std::string role = "aggregated";
+  std::uint32_t replicas = 1, min_replicas = 1, max_replicas = 64;
+  std::uint32_t gpus = 1;
+  double price = 1.0;  // of one GPU for one hour
+  core::Duration start_up = std::chrono::seconds{120};
+  EngineSettings engine;
+};
+
+struct FaultSettings {
+  core::Duration telemetry_delay{};
+  double telemetry_loss = 0.0, telemetry_lie = 0.0;
+  double crashes_per_replica_hour = 0.0;
+  double start_up_spread = 0.0;
+  std::uint32_t slow_replicas = 0;
+  double slow_factor = 1.0;
+};
+
+// What one replica carries within the SLO, where the user knows it; what is not given is load-tested in simulation.
+struct CapacitySettings {
+  std::optional<double> requests_per_s, input_tokens_per_s, output_tokens_per_s, concurrency;
+};
+
+struct ReplaySettings {
+  std::vector<std::string> traces;  // files, "synthetic:…" or "built-in"
+  std::string format = "auto";
+  bool skip_bad_rows = false;
+  double rate_scale = 1.0;
+  core::Duration from{};
+  std::optional<core::Duration> to;
+
+  std::vector<std::string> policies = {"static", "hpa-rate", "keda-tokens", "dynamo-latency"};
+  CountRange frontier;
+  std::string router = "kv";
+  core::Duration slo_ttft = std::chrono::seconds{2};
+  core::Duration slo_itl = std::chrono::milliseconds{50};
+  CapacitySettings capacity;
+  std::uint64_t seed = 1;
+  std::uint32_t jobs = 0;  // runs at once; 0: as many as there are cores
+
+  std::vector<PoolSettings> pools = {PoolSettings{}};
+  double kv_bytes_per_token = 131072.0;
+  double kv_transfer_bytes_per_s = 50e9;
+  FaultSettings faults;
+
+  std::string json, csv, html;  // files to write; empty: none
+  std::uint32_t series_points = 360;
+};
+
+// A flag as it was given. Flags count after the file and in their order; what one says of pools, it says of all of them.
+struct FlagValue {
+  std::string flag;  // "--max-replicas"
+  std::string text;
+};
+
+struct ReplaySources {
+  std::string file;                        // name of the YAML file for messages; empty: none
+  std::string yaml;                        // its text
+  std::vector<std::string> traces;         // named on the command line; if any, those of the file are left out
+  std::vector<FlagValue> flags;
+  std::vector<std::string_view> policies;  // the names there are, "all" not among them
+};
+
+// Reads and checks everything, and reports every fault with the place it comes from: file, line and column, or the flag.
+// "all" among the policies becomes all of them. A replay without any trace is fine here, so that a file can be checked
+// on its own.
+[[nodiscard]] tl::expected<ReplaySettings, Problems> load_replay(const ReplaySources& sources);
+
+}  // namespace penstock::config

@@ -1,0 +1,36 @@
+// The iteration law of the serving literature: α + β·batch + γ·prefill tokens + δ·KV tokens.
+#pragma once
+
+#include <string>
+
+#include "core/result.h"
+#include "engine/step_time.h"
+
+namespace penstock::engine {
+
+struct LinearCoefficients {
+  double step_ms = 0.0;           // α, > 0
+  double sequence_ms = 0.0;       // β, per sequence that gets a token
+  double prefill_token_ms = 0.0;  // γ, per prompt token computed
+  double kv_token_ms = 0.0;       // δ, per token of context that is read: of decoding sequences and of earlier chunks
+};
+
+class Linear final : public StepTimeModel {
+ public:
+  // An error, where "linear", when a coefficient is negative, not finite or above an hour, or α is 0.
+  [[nodiscard]] static core::Result<Linear> make(const LinearCoefficients& coefficients);
+
+  [[nodiscard]] core::Duration step(const StepShape& shape) const override;
+  [[nodiscard]] DecodeRun decode_run(const StepShape& shape, std::uint32_t steps, core::Duration limit) const override;
+  [[nodiscard]] std::string description() const override;
+
+ private:
+  explicit Linear(const LinearCoefficients& coefficients);
+  [[nodiscard]] double fixed_ns(const StepShape& shape) const;
+  [[nodiscard]] core::Duration time(double fixed_ns, std::uint64_t context_tokens) const;
+
+  LinearCoefficients coefficients_;
+  double step_ns_, sequence_ns_, prefill_token_ns_, kv_token_ns_;
+};
+
+}  // namespace penstock::engine

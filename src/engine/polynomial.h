@@ -1,0 +1,17 @@
+// NVIDIA Dynamo's default engine timing, so that runs compare: one pass is its prefill and its decode, one after the other.
+#pragma once
+
+#include "engine/step_time.h"
+
+namespace penstock::engine {
+
+// prefill_ms(n new tokens) = 4.209989e-07·n² + 1.518344e-02·n + 16.50142, when the pass computes any prompt token;
+// decode_ms(p = active / total KV tokens) = max(1, −25.74·p² + 54.01·p + 5.74), when any sequence decodes.
+class Polynomial final : public StepTimeModel {
+ public:
+  [[nodiscard]] core::Duration step(const StepShape& shape) const override;
+  [[nodiscard]] DecodeRun decode_run(const StepShape& shape, std::uint32_t steps, core::Duration limit) const override;
+  [[nodiscard]] std::string description() const override { return "polynomial"; }
+};
+
+}  // namespace penstock::engine

@@ -1,0 +1,28 @@
+// From what a user writes to a step-time model.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "core/result.h"
+#include "engine/profile.h"
+#include "engine/step_time.h"
+
+namespace penstock::engine {
+
+// `spec` is one of
+//   polynomial                               NVIDIA Dynamo's default timing
+//   linear:ALPHA,BETA,GAMMA,DELTA            ms a step, a sequence, a prompt token, a KV token
+//   FILE.json, FILE.npz, table:FILE[,FILE]   a measured profile; prefill and decode may lie in two files
+//   roofline:MODEL,GPU[,tp=N][,…]            computed from data sheets; see roofline.h
+// Reads the files that are named. Errors name the spec or the file; docs/step-time.md describes each.
+[[nodiscard]] core::Result<std::shared_ptr<const StepTimeModel>> make_step_time_model(std::string_view spec);
+
+// The table alone, from bytes that are already there.
+[[nodiscard]] core::Result<std::shared_ptr<const StepTimeModel>> make_table_model(std::span<const ProfileFile> files);
+
+// A whole file of at most `bytes_max`; kEnvironment when it cannot be read, kInvalidInput when it is longer.
+[[nodiscard]] core::Result<std::string> read_file(const std::string& path, std::size_t bytes_max);
+
+}  // namespace penstock::engine

@@ -1,0 +1,112 @@
+// For tests: pools as a policy sees them, built in a line, and a policy that is asked at moments in seconds.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "planner/policy.h"
+
+namespace penstock::planner::testing {
+
+using signals::EngineSample;
+using signals::Observation;
+using signals::PoolObservation;
+using signals::ReplicaState;
+using signals::Role;
+
+inline constexpr std::uint64_t kKvTokens = 1000;  // KV capacity of every engine here
+
+[[nodiscard]] inline core::Instant at_s(double seconds) { return core::kStart + core::from_seconds(seconds); }
+
+// An engine with so many requests, and so many of its kKvTokens in use.
+[[nodiscard]] inline EngineSample engine(std::uint32_t queued, std::uint32_t running = 0, std::uint64_t kv_used = 0) {
+  EngineSample sample;
+  sample.queued_requests = queued;
+  sample.running_requests = running;
+  sample.kv_used_tokens = kv_used;
+  sample.kv_capacity_tokens = kKvTokens;
+  return sample;
+}
+[[nodiscard]] inline EngineSample with_kv(double usage) {
+  return engine(0, 0, static_cast<std::uint64_t>(std::llround(usage * kKvTokens)));
+}
+
+// Ready replicas with these samples, as many as asked for; 1 to 100 are allowed.
+[[nodiscard]] inline PoolObservation pool_of(const std::vector<EngineSample>& samples, Role role = Role::kAggregated) {
+  PoolObservation pool;
+  pool.role = role;
+  pool.max_replicas = 100;
+  pool.target_replicas = pool.ready = static_cast<std::uint32_t>(samples.size());
+  for (const EngineSample& sample : samples)
+    pool.replicas.push_back({static_cast<std::uint32_t>(pool.replicas.size()), ReplicaState::kReady, {}, sample});
+  return pool;
+}
+// As many equal engines; new values of the same replicas when the pool is built again.
+[[nodiscard]] inline PoolObservation pool_of(std::uint32_t replicas, const EngineSample& sample,
+                                             Role role = Role::kAggregated) {
+  return pool_of(std::vector<EngineSample>(replicas, sample), role);
+}
+[[nodiscard]] inline PoolObservation with_starting(PoolObservation pool, std::uint32_t count) {
+  for (std::uint32_t i = 0; i < count; ++i)
+    pool.replicas.push_back({1000 + i, ReplicaState::kStarting, {}, std::nullopt});
+  pool.starting += count;
+  pool.target_replicas += count;
+  return pool;
+}
+[[nodiscard]] inline PoolObservation without_samples_of_last(PoolObservation pool, std::uint32_t count) {
+  for (std::uint32_t i = 0; i < count; ++i) pool.replicas[pool.replicas.size() - 1 - i].sample.reset();
+  return pool;
+}
+[[nodiscard]] inline PoolObservation bounded(PoolObservation pool, std::uint32_t min, std::uint32_t max) {
+  pool.min_replicas = min;
+  pool.max_replicas = max;
+  return pool;
+}
+
+// A minute with so many arrivals.
+[[nodiscard]] inline PoolObservation with_arrivals(PoolObservation pool, std::uint64_t arrivals) {
+  pool.last_minute.length = std::chrono::minutes{1};
+  pool.last_minute.arrivals = arrivals;
+  return pool;
+}
+
+// Asks a policy about one pool; samples are as old as `age_s`.
+class Asker {
+ public:
+  Asker(std::string_view name, const PolicyContext& context = {}) {
+    auto made = make_policy(name, context);
+    if (!made) ADD_FAILURE() << made.error().message();
+    policy_ = std::move(*made);
+  }
+
+  PoolDecision ask(double seconds, const PoolObservation& pool, double age_s = 0.0) {
+    return ask_all(seconds, {pool}, age_s).pools.at(0);
+  }
+  Decision ask_all(double seconds, std::vector<PoolObservation> pools, double age_s = 0.0) {
+    Observation observation;
+    observation.now = at_s(seconds);
+    observation.pools = std::move(pools);
+    for (PoolObservation& pool : observation.pools)
+      for (signals::ReplicaObservation& replica : pool.replicas)
+        if (replica.sample) replica.sample->sampled_at = at_s(seconds - age_s);
+    return policy_->decide(observation);
+  }
+  Policy& policy() { return *policy_; }
+
+ private:
+  std::unique_ptr<Policy> policy_;
+};
+
+}  // namespace penstock::planner::testing
+
+// The three parts of a decision that a table states: EXPECT_DECISION(decision, 3, kLoadAboveTarget, kNone).
+#define EXPECT_DECISION(decision, replicas, why, limit)                                                \
+  do {                                                                                                 \
+    const ::penstock::planner::PoolDecision& decided = (decision);                                     \
+    EXPECT_EQ(decided.target, static_cast<std::uint32_t>(replicas)) << sentence(decided);              \
+    EXPECT_STREQ(to_string(decided.reason), to_string(::penstock::planner::Reason::why));              \
+    EXPECT_STREQ(to_string(decided.limited_by), to_string(::penstock::planner::Limit::limit));         \
+  } while (false)

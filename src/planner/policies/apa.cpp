@@ -1,0 +1,84 @@
+#include "planner/policies/apa.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "planner/bounds.h"
+#include "planner/poolwise_policy.h"
+#include "planner/samples.h"
+#include "planner/windows.h"
+
+namespace penstock::planner {
+
+namespace {
+
+constexpr core::Duration kResync = std::chrono::seconds{10};
+constexpr core::Duration kWindow = std::chrono::seconds{180};
+constexpr core::Duration kScaleDownCooldown = std::chrono::seconds{300};
+constexpr double kUpTolerance = 0.1;
+constexpr double kDownTolerance = 0.1;
+constexpr double kMaxScaleUpRate = 2.0;
+constexpr double kMaxScaleDownRate = 2.0;
+constexpr double kKvTarget = 0.5;
+constexpr double kPrefillQueueTarget = 10.0;
+
+struct ApaState {
+  TimedValues metric{kWindow};
+  TimedValues recommendations{kScaleDownCooldown};
+};
+
+class Apa final : public PoolwisePolicy<ApaState> {
+ public:
+  Apa() : PoolwisePolicy("apa", kResync) {}
+
+ protected:
+  PoolDecision decide_pool(core::Instant now, const signals::PoolObservation& pool, ApaState& state) override {
+    const bool prefill = pool.role == signals::Role::kPrefill;
+    const ReadySamples samples = ready_samples(pool, now);
+    if (samples.known.empty()) return hold(pool, Reason::kNoData);  // all scrapes failed: an error, no scaling
+    double sum = 0.0;
+    for (const signals::ReplicaObservation* replica : samples.known)
+      sum += prefill ? static_cast<double>(replica->sample->queued_requests) : replica->sample->kv_usage();
+    state.metric.add(now, sum / static_cast<double>(samples.known.size()));
+
+    const double mean = *state.metric.mean(now, kWindow);
+    const double target = prefill ? kPrefillQueueTarget : kKvTarget;
+    const double size = pool.target_replicas;
+    const auto [recommended, rate] = recommend(size, mean / target);
+    // The recommendation that enters the window is one that the pool may have.
+    const double allowed = bound(recommended, bounds_of(pool)).replicas;
+    state.recommendations.add(now, allowed);
+    const double wish = *state.recommendations.max(now, kScaleDownCooldown);
+
+    Reason reason = Reason::kWithinTolerance;
+    if (recommended != size) reason = recommended > size ? Reason::kLoadAboveTarget : Reason::kLoadBelowTarget;
+    if (wish != allowed && wish >= size) reason = Reason::kStabilized;
+    PoolDecision decision = decide_bounded(pool, wish, reason);
+    const Limit clamped = bound(recommended, bounds_of(pool)).limit;
+    decision.limited_by = wish != allowed ? Limit::kCooldown : clamped != Limit::kNone ? clamped : rate;
+    decision.evidence = {{prefill ? "queued_requests" : "kv_usage", mean, prefill ? "requests" : "share"},
+                         {"target", target, prefill ? "requests" : "share"},
+                         {"heard", static_cast<double>(samples.known.size()), "replicas"}};
+    return decision;
+  }
+
+ private:
+  [[nodiscard]] static std::pair<double, Limit> recommend(double size, double ratio) {
+    const double wish = std::ceil(size * ratio);
+    if (ratio > 1.0 + kUpTolerance) {
+      const double most = std::ceil(kMaxScaleUpRate * size);
+      return wish > most ? std::pair{most, Limit::kGrowthRate} : std::pair{wish, Limit::kNone};
+    }
+    if (ratio < 1.0 - kDownTolerance) {
+      const double least = std::floor(size / kMaxScaleDownRate);
+      return wish < least ? std::pair{least, Limit::kShrinkRate} : std::pair{wish, Limit::kNone};
+    }
+    return {size, Limit::kNone};
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Policy> make_apa(const PolicyContext&) { return std::make_unique<Apa>(); }
+
+}  // namespace penstock::planner

@@ -1,0 +1,16 @@
+// "apa": AIBrix' PodAutoscaler, strategy APA (pkg/controller/podautoscaler/algorithm/apa.go), every 10 s.
+//   r = mean over 180 s of the mean over heard replicas of the metric / its target
+//   r > 1.1: min(ceil(N · r), ceil(2 · N)); r < 0.9: max(ceil(N · r), floor(N / 2)); otherwise N
+//   then the greatest of what the last 300 s recommended
+// The metric is KV use with target 0.5; for prefill pools it is queued requests with target 10. N is the target so far.
+#pragma once
+
+#include <memory>
+
+#include "planner/policy.h"
+
+namespace penstock::planner {
+
+[[nodiscard]] std::unique_ptr<Policy> make_apa(const PolicyContext& context);
+
+}  // namespace penstock::planner

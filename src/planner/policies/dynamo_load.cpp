@@ -1,0 +1,123 @@
+#include "planner/policies/dynamo_load.h"
+
+#include <algorithm>
+
+#include "planner/bounds.h"
+
+namespace penstock::planner {
+
+namespace {
+
+constexpr core::Duration kLoadInterval = std::chrono::seconds{5};
+
+struct Thresholds {
+  double queue_up;    // of the context length, reached
+  double queue_down;  // undercut, or, when 0, an empty queue
+  double kv_up;       // of the KV capacity, exceeded
+  double kv_down;     // undercut
+};
+constexpr Thresholds kThroughput{1.0, 0.1, 1.0, 0.6};
+constexpr Thresholds kLatency{0.1, 0.0, 0.4, 0.1};
+
+// The load of each heard engine, as a share; empty when an engine has no capacity to compare with.
+[[nodiscard]] std::vector<double> loads_of(const signals::PoolObservation& pool, double context_length) {
+  std::vector<double> loads;
+  for (const signals::ReplicaObservation& replica : pool.replicas) {
+    if (replica.state != signals::ReplicaState::kReady || !replica.sample) continue;
+    const signals::EngineSample& sample = *replica.sample;
+    if (pool.role == signals::Role::kPrefill) {
+      loads.push_back(static_cast<double>(sample.queued_prefill_tokens) / context_length);
+      continue;
+    }
+    if (sample.kv_capacity_tokens == 0) return {};
+    std::uint64_t tokens = sample.scheduled_kv_tokens + sample.queued_kv_tokens;
+    if (pool.role == signals::Role::kAggregated) tokens += sample.queued_prefill_tokens;
+    loads.push_back(static_cast<double>(tokens) / static_cast<double>(sample.kv_capacity_tokens));
+  }
+  return loads;
+}
+
+[[nodiscard]] bool scaling(const signals::PoolObservation& pool) { return pool.target_replicas != pool.ready; }
+
+class DynamoLoad final : public Policy {
+ public:
+  DynamoLoad(std::string_view name, const Thresholds& thresholds, const PolicyContext& context)
+      : name_(name), thresholds_(thresholds), context_length_(static_cast<double>(context.context_length)) {}
+
+  [[nodiscard]] std::string_view name() const override { return name_; }
+  [[nodiscard]] core::Duration interval() const override { return kLoadInterval; }
+
+  [[nodiscard]] Decision decide(const signals::Observation& observation) override {
+    std::vector<std::vector<double>> loads;
+    Partner partner;
+    for (const signals::PoolObservation& pool : observation.pools) {
+      loads.push_back(loads_of(pool, context_length_));
+      if (pool.role == signals::Role::kAggregated) continue;
+      partner.scaling |= scaling(pool);
+      partner.incomplete |= !loads.back().empty() && loads.back().size() != pool.ready;
+    }
+    Decision decision;
+    for (std::size_t i = 0; i < observation.pools.size(); ++i) {
+      const signals::PoolObservation& pool = observation.pools[i];
+      const Partner none;
+      decision.pools.push_back(
+          decide_pool(pool, loads[i], pool.role == signals::Role::kAggregated ? none : partner));
+      decision.pools.back().evidence = evidence_of(pool, loads[i]);
+    }
+    return decision;
+  }
+
+ private:
+  // What holds back a prefill or decode pool together with the other.
+  struct Partner {
+    bool scaling = false;
+    bool incomplete = false;
+  };
+
+  [[nodiscard]] PoolDecision decide_pool(const signals::PoolObservation& pool, const std::vector<double>& loads,
+                                         const Partner& partner) const {
+    if (scaling(pool) || partner.scaling) return hold(pool, Reason::kScalingInProgress);
+    if (loads.empty()) return hold(pool, Reason::kNoData);
+    if (loads.size() != pool.ready || partner.incomplete) return hold(pool, Reason::kInsufficientData);
+    const bool prefill = pool.role == signals::Role::kPrefill;
+    const auto hot = [&](double load) { return prefill ? load >= thresholds_.queue_up : load > thresholds_.kv_up; };
+    const auto idle = [&](double load) {
+      if (!prefill) return load < thresholds_.kv_down;
+      return thresholds_.queue_down > 0.0 ? load < thresholds_.queue_down : load <= 0.0;
+    };
+    const double size = pool.ready;
+    if (std::any_of(loads.begin(), loads.end(), hot)) return decide_bounded(pool, size + 1.0, Reason::kLoadAboveTarget);
+    if (pool.ready > 1 && std::all_of(loads.begin(), loads.end(), idle))
+      return decide_bounded(pool, size - 1.0, Reason::kLoadBelowTarget);
+    return hold(pool, Reason::kWithinTolerance);
+  }
+
+  [[nodiscard]] static std::vector<Evidence> evidence_of(const signals::PoolObservation& pool,
+                                                         const std::vector<double>& loads) {
+    std::vector<Evidence> evidence;
+    if (!loads.empty()) {
+      const auto [least, most] = std::minmax_element(loads.begin(), loads.end());
+      const bool prefill = pool.role == signals::Role::kPrefill;
+      evidence.push_back({prefill ? "queue_load_max" : "kv_load_max", *most, "share"});
+      evidence.push_back({prefill ? "queue_load_min" : "kv_load_min", *least, "share"});
+    }
+    evidence.push_back({"heard", static_cast<double>(loads.size()), "replicas"});
+    evidence.push_back({"ready", static_cast<double>(pool.ready), "replicas"});
+    return evidence;
+  }
+
+  std::string_view name_;
+  Thresholds thresholds_;
+  double context_length_;
+};
+
+}  // namespace
+
+std::unique_ptr<Policy> make_dynamo_throughput(const PolicyContext& context) {
+  return std::make_unique<DynamoLoad>("dynamo-throughput", kThroughput, context);
+}
+std::unique_ptr<Policy> make_dynamo_latency(const PolicyContext& context) {
+  return std::make_unique<DynamoLoad>("dynamo-latency", kLatency, context);
+}
+
+}  // namespace penstock::planner

@@ -1,0 +1,107 @@
+#include "planner/policies/keda_tokens.h"
+
+#include <algorithm>
+
+#include "planner/hpa_algorithm.h"
+#include "planner/poolwise_policy.h"
+#include "planner/samples.h"
+
+namespace penstock::planner {
+
+namespace {
+
+constexpr double kUtilization = 0.75;  // U: the middle of the published 0.7-0.8
+constexpr double kKvTarget = 0.75;     // KV use of a replica
+constexpr core::Duration kPollingInterval = std::chrono::seconds{30};
+constexpr core::Duration kCooldown = std::chrono::seconds{300};
+
+struct KedaState {
+  HpaController hpa;
+  std::optional<core::Instant> last_poll;
+  std::optional<core::Instant> last_active;
+};
+
+struct Trigger {
+  double value = 0.0;
+  double target = 1.0;  // AverageValue: what one replica should carry
+};
+
+class KedaTokens final : public PoolwisePolicy<KedaState> {
+ public:
+  explicit KedaTokens(const PolicyContext& context)
+      : PoolwisePolicy("keda-tokens", kHpaSyncPeriod), capacity_(context.capacity) {}
+
+ protected:
+  PoolDecision decide_pool(core::Instant now, const signals::PoolObservation& pool, KedaState& state) override {
+    std::vector<Evidence> evidence;
+    const std::vector<Trigger> triggers = measure(now, pool, evidence);
+    const bool active = std::any_of(triggers.begin(), triggers.end(), [](const Trigger& t) { return t.value > 0.0; });
+    if (active || !state.last_active) state.last_active = now;
+
+    PoolDecision decision;
+    if (pool.min_replicas == 0 && pool.target_replicas == 0) {
+      decision = hold(pool, Reason::kWithinTolerance);
+      if (active && polls(now, state)) decision = decide_bounded(pool, 1.0, Reason::kLoadAboveTarget);
+    } else {
+      decision = scale(now, pool, triggers, state);
+      if (pool.min_replicas == 0 && !active && decision.target == 1) {
+        decision.limited_by = Limit::kCooldown;
+        if (polls(now, state) && now - *state.last_active >= kCooldown)
+          decision = decide_bounded(pool, 0.0, Reason::kLoadBelowTarget);
+      }
+    }
+    decision.evidence = std::move(evidence);
+    return decision;
+  }
+
+ private:
+  [[nodiscard]] std::vector<Trigger> measure(core::Instant now, const signals::PoolObservation& pool,
+                                             std::vector<Evidence>& evidence) const {
+    const signals::TrafficWindow& traffic = pool.last_minute;
+    if (traffic.length <= core::Duration::zero()) return {};
+    const double seconds = core::to_seconds(traffic.length);
+    std::vector<Trigger> triggers;
+    if (pool.role != signals::Role::kDecode) {
+      triggers.push_back({static_cast<double>(traffic.input_tokens) / seconds, capacity_.input_tokens_per_s * kUtilization});
+      evidence.push_back({"input_token_rate", triggers.back().value, "tokens/s"});
+      evidence.push_back({"input_target_per_replica", triggers.back().target, "tokens/s"});
+    }
+    if (pool.role != signals::Role::kPrefill) {
+      triggers.push_back(
+          {static_cast<double>(traffic.output_tokens) / seconds, capacity_.output_tokens_per_s * kUtilization});
+      evidence.push_back({"output_token_rate", triggers.back().value, "tokens/s"});
+      evidence.push_back({"output_target_per_replica", triggers.back().target, "tokens/s"});
+      Trigger kv{0.0, kKvTarget};
+      for (const signals::ReplicaObservation* replica : ready_samples(pool, now).known)
+        kv.value += replica->sample->kv_usage();
+      triggers.push_back(kv);
+      evidence.push_back({"kv_usage_sum", kv.value, "replicas"});
+    }
+    return triggers;
+  }
+
+  [[nodiscard]] static PoolDecision scale(core::Instant now, const signals::PoolObservation& pool,
+                                          const std::vector<Trigger>& triggers, KedaState& state) {
+    std::vector<HpaProposal> proposals;
+    for (const Trigger& trigger : triggers)
+      proposals.push_back(propose_from_total(trigger.value, trigger.target, provisioned(pool)));
+    Bounds bounds = bounds_of(pool);  // an HPA's minReplicas is at least 1
+    bounds.min = std::max(bounds.min, 1U);
+    bounds.max = std::max(bounds.max, bounds.min);
+    return state.hpa.decide(now, pool.target_replicas, bounds, greatest(proposals, pool.target_replicas));
+  }
+
+  [[nodiscard]] static bool polls(core::Instant now, KedaState& state) {
+    if (state.last_poll && now - *state.last_poll < kPollingInterval) return false;
+    state.last_poll = now;
+    return true;
+  }
+
+  ReplicaCapacity capacity_;
+};
+
+}  // namespace
+
+std::unique_ptr<Policy> make_keda_tokens(const PolicyContext& context) { return std::make_unique<KedaTokens>(context); }
+
+}  // namespace penstock::planner

@@ -1,0 +1,103 @@
+#include "planner/policies/kpa.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "planner/bounds.h"
+#include "planner/poolwise_policy.h"
+#include "planner/samples.h"
+#include "planner/windows.h"
+
+namespace penstock::planner {
+
+namespace {
+
+constexpr core::Duration kTick = std::chrono::seconds{2};
+constexpr core::Duration kStableWindow = std::chrono::seconds{60};
+constexpr core::Duration kPanicWindow = std::chrono::seconds{6};  // 10 % of the stable one
+constexpr double kPanicThreshold = 2.0;
+constexpr double kTargetUtilization = 0.7;
+constexpr double kMaxScaleUpRate = 1000.0;
+constexpr double kMaxScaleDownRate = 2.0;
+
+struct KpaState {
+  TimedValues concurrency{kStableWindow};
+  bool started = false;
+  std::optional<core::Instant> panic_since;  // when the threshold was last crossed
+  double panic_replicas = 0.0;               // the most that this panic asked for
+};
+
+class Kpa final : public PoolwisePolicy<KpaState> {
+ public:
+  explicit Kpa(const PolicyContext& context)
+      : PoolwisePolicy("kpa", kTick), target_requests_(kTargetUtilization * context.capacity.concurrency) {}
+
+ protected:
+  PoolDecision decide_pool(core::Instant now, const signals::PoolObservation& pool, KpaState& state) override {
+    const std::uint32_t ready = pool.ready;
+    if (!state.started) {
+      state.started = true;
+      if (ready > 1) state.panic_since = now;
+      state.panic_replicas = ready;
+    }
+    record(now, pool, state);
+    const std::optional<double> stable = state.concurrency.mean(now, kStableWindow);
+    const std::optional<double> panic = state.concurrency.mean(now, kPanicWindow);
+    if (!stable || !panic) return hold(pool, Reason::kNoData);
+
+    const double size = std::max(1.0, static_cast<double>(ready));
+    const double most = std::ceil(kMaxScaleUpRate * size);
+    const double least = std::floor(size / kMaxScaleDownRate);
+    const double stable_wish = std::ceil(*stable / target_requests_);
+    const double panic_wish = std::ceil(*panic / target_requests_);
+    update_panic(now, panic_wish / size >= kPanicThreshold, state);
+
+    double wish = std::clamp(stable_wish, least, most);
+    Limit rate = stable_wish > most ? Limit::kGrowthRate : stable_wish < least ? Limit::kShrinkRate : Limit::kNone;
+    Reason reason = Reason::kWithinTolerance;
+    if (state.panic_since) {
+      state.panic_replicas = std::max({state.panic_replicas, wish, std::clamp(panic_wish, least, most)});
+      wish = state.panic_replicas;
+      rate = std::max(stable_wish, panic_wish) > most ? Limit::kGrowthRate : Limit::kNone;
+      reason = Reason::kPanic;
+    } else if (wish != pool.target_replicas) {
+      reason = wish > pool.target_replicas ? Reason::kLoadAboveTarget : Reason::kLoadBelowTarget;
+    }
+    PoolDecision decision = decide_bounded(pool, wish, reason);
+    if (decision.limited_by == Limit::kNone) decision.limited_by = rate;
+    decision.evidence = {{"stable_concurrency", *stable, "requests"},
+                         {"panic_concurrency", *panic, "requests"},
+                         {"target_per_replica", target_requests_, "requests"},
+                         {"ready", static_cast<double>(ready), "replicas"}};
+    return decision;
+  }
+
+ private:
+  // Knative scrapes a sample of the pods and takes the rest to be alike; its activator counts what waits in front of them.
+  static void record(core::Instant now, const signals::PoolObservation& pool, KpaState& state) {
+    const ReadySamples samples = ready_samples(pool, now);
+    if (samples.known.empty() && pool.unrouted_requests == 0) return;
+    double heard = 0.0;
+    for (const signals::ReplicaObservation* replica : samples.known)
+      heard += static_cast<double>(replica->sample->running_requests) + replica->sample->queued_requests;
+    const double mean = samples.known.empty() ? 0.0 : heard / static_cast<double>(samples.known.size());
+    state.concurrency.add(now, mean * pool.ready + pool.unrouted_requests);
+  }
+
+  static void update_panic(core::Instant now, bool over, KpaState& state) {
+    if (over) {
+      state.panic_since = now;
+    } else if (state.panic_since && now - *state.panic_since > kStableWindow) {
+      state.panic_since.reset();
+      state.panic_replicas = 0.0;
+    }
+  }
+
+  double target_requests_;
+};
+
+}  // namespace
+
+std::unique_ptr<Policy> make_kpa(const PolicyContext& context) { return std::make_unique<Kpa>(context); }
+
+}  // namespace penstock::planner

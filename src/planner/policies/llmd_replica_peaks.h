@@ -1,0 +1,51 @@
+// The replica metrics that llm-d's variant autoscaler queries: max_over_time(…[1m]) of KV use and of the waiting queue.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "core/time.h"
+#include "planner/samples.h"
+#include "planner/windows.h"
+
+namespace penstock::planner {
+
+inline constexpr core::Duration kLlmdInterval = std::chrono::seconds{15};
+inline constexpr double kLlmdKvThreshold = 0.80;    // kvCacheThreshold
+inline constexpr double kLlmdQueueThreshold = 5.0;  // queueLengthThreshold, requests
+
+struct ReplicaPeak {
+  double kv_usage = 0.0;         // 0..1
+  double queued_requests = 0.0;
+  double kv_capacity_tokens = 0.0;
+};
+
+// Ready replicas that were heard within the last minute, oldest first; the others have no series and are left out.
+class LlmdReplicaPeaks {
+ public:
+  [[nodiscard]] std::vector<ReplicaPeak> observe(core::Instant now, const signals::PoolObservation& pool) {
+    std::map<std::uint32_t, Windows> still_there;
+    std::vector<ReplicaPeak> peaks;
+    for (const signals::ReplicaObservation* replica : ready_samples(pool, now, kRange).known) {
+      const signals::EngineSample& sample = *replica->sample;
+      Windows& windows = still_there[replica->replica] = windows_[replica->replica];
+      windows.kv_usage.add(sample.sampled_at, sample.kv_usage());
+      windows.queue.add(sample.sampled_at, sample.queued_requests);
+      peaks.push_back({*windows.kv_usage.max(now, kRange), *windows.queue.max(now, kRange),
+                       static_cast<double>(sample.kv_capacity_tokens)});
+    }
+    windows_ = std::move(still_there);
+    return peaks;
+  }
+
+ private:
+  static constexpr core::Duration kRange = std::chrono::minutes{1};
+  struct Windows {
+    TimedValues kv_usage{kRange};
+    TimedValues queue{kRange};
+  };
+  std::map<std::uint32_t, Windows> windows_;  // by replica
+};
+
+}  // namespace penstock::planner

@@ -1,0 +1,179 @@
+#include "report/table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "report/format.h"
+#include "report/ranking.h"
+
+namespace penstock::report {
+
+using signals::RunResult;
+
+namespace {
+
+constexpr std::size_t kGap = 2;  // blanks between columns
+
+struct Column {
+  std::string group, name;  // two lines of heading
+  bool left = false;
+};
+
+class Grid {
+ public:
+  Grid(std::vector<Column> columns, const TableStyle& style) : columns_(std::move(columns)), style_(style) {
+    for (const Column& column : columns_)
+      widths_.push_back(std::max(display_width(column.name), display_width(column.group)));
+  }
+
+  void add(std::vector<std::string> cells) {
+    for (std::size_t i = 0; i < cells.size(); ++i) widths_[i] = std::max(widths_[i], display_width(cells[i]));
+    rows_.push_back(std::move(cells));
+  }
+
+  // The first row is the best one and stands out.
+  [[nodiscard]] std::string text() const {
+    std::string text = heading([](const Column& column) { return column.group; });
+    text += heading([](const Column& column) { return column.name; });
+    for (std::size_t row = 0; row < rows_.size(); ++row) text += painted(line(rows_[row]), row == 0 ? "\033[1m" : "");
+    return text;
+  }
+
+ private:
+  template <class Text>
+  std::string heading(const Text& text_of) const {
+    std::vector<std::string> cells;
+    for (const Column& column : columns_) cells.push_back(text_of(column));
+    return painted(line(cells), "\033[2m");
+  }
+
+  [[nodiscard]] std::string line(const std::vector<std::string>& cells) const {
+    std::string text;
+    for (std::size_t i = 0; i < cells.size(); ++i) {
+      const std::string blanks(widths_[i] - display_width(cells[i]), ' ');
+      if (i > 0) text.append(kGap, ' ');
+      text += columns_[i].left ? cells[i] + blanks : blanks + cells[i];
+    }
+    text.erase(text.find_last_not_of(' ') + 1);
+    return text;
+  }
+
+  [[nodiscard]] std::string painted(const std::string& text, std::string_view code) const {
+    return style_.colour && !code.empty() ? fmt::format("{}{}\033[0m\n", code, text) : text + "\n";
+  }
+
+  std::vector<Column> columns_;
+  const TableStyle& style_;
+  std::vector<std::size_t> widths_;
+  std::vector<std::vector<std::string>> rows_;
+};
+
+std::string latency(const core::Summary& summary, double value) {
+  return summary.max > 0.0 ? format_milliseconds(value) : "–";
+}
+
+std::string bare_milliseconds(const core::Summary& summary, double value) {
+  return summary.max > 0.0 ? format_quantity(value) : "–";
+}
+
+std::string fleet(const RunResult& result) {
+  return result.peak_replicas <= result.replicas && result.scaling_actions == 0
+             ? fmt::format("{}", result.replicas)
+             : fmt::format("{}→{} ~{}", result.replicas, result.peak_replicas, format_quantity(result.mean_replicas));
+}
+
+std::string policies(const Report& report, const TableStyle& style) {
+  Grid grid{{{"", "policy", true},
+             {"", "replicas", true},
+             {"SLO", "kept"},
+             {"TTFT", "p50"},
+             {"", "p95"},
+             {"", "p99"},
+             {"ITL ms", "p50"},
+             {"", "p95"},
+             {"good-", "put/s"},
+             {"GPU-", "hours"},
+             {"", "cost"},
+             {"cache", "hits"},
+             {"pre-", "empted"},
+             {"", "failed"},
+             {"", "actions"},
+             {"speed", "req/s"}},
+            style};
+  for (const RankedResult& ranked : rank(report.results)) {
+    const RunResult& r = *ranked.result;
+    grid.add({printable(ranked.label), fleet(r), format_share(r.slo_attainment), latency(r.ttft_ms, r.ttft_ms.p50),
+              latency(r.ttft_ms, r.ttft_ms.p95), latency(r.ttft_ms, r.ttft_ms.p99),
+              bare_milliseconds(r.itl_ms, r.itl_ms.p50), bare_milliseconds(r.itl_ms, r.itl_ms.p95),
+              format_quantity(r.goodput_rps), format_quantity(r.gpu_hours), format_quantity(r.cost),
+              format_share(r.prefix_hit_ratio), format_count(r.preemptions), format_count(r.failed),
+              format_count(r.scaling_actions), format_quantity(r.simulated_requests_per_s)});
+  }
+  return grid.text();
+}
+
+std::string frontier(const Report& report, const TableStyle& style) {
+  Grid grid{{{"static", "fleet", true},
+             {"SLO", "kept"},
+             {"TTFT", "p95"},
+             {"", "p99"},
+             {"ITL ms", "p95"},
+             {"good-", "put/s"},
+             {"GPU-", "hours"},
+             {"", "cost"},
+             {"", "failed"}},
+            style};
+  for (const RankedResult& ranked : rank(report.frontier)) {
+    const RunResult& r = *ranked.result;
+    grid.add({printable(ranked.label), format_share(r.slo_attainment), latency(r.ttft_ms, r.ttft_ms.p95),
+              latency(r.ttft_ms, r.ttft_ms.p99), bare_milliseconds(r.itl_ms, r.itl_ms.p95),
+              format_quantity(r.goodput_rps), format_quantity(r.gpu_hours), format_quantity(r.cost),
+              format_count(r.failed)});
+  }
+  return grid.text();
+}
+
+std::string facts(const RunInfo& info) {
+  std::string text = fmt::format("{}: {} requests in {}", printable(info.workload), format_count(info.requests),
+                                 format_seconds(core::to_seconds(info.duration)));
+  if (info.rate_scale != 1.0) text += fmt::format(" at {:.4g} times the rate", info.rate_scale);
+  text += fmt::format("; SLO: TTFT {} and ITL {} a request\n", format_seconds(core::to_seconds(info.slo.ttft)),
+                      format_seconds(core::to_seconds(info.slo.itl)));
+  if (!info.engine.empty()) text += fmt::format("engine {}; ", printable(info.engine));
+  text += fmt::format("{} KV blocks of {} tokens a replica; router {}; start-up {}; seed {}\n",
+                      format_count(info.kv_blocks), info.block_tokens, printable(info.router),
+                      format_seconds(core::to_seconds(info.start_up)), info.seed);
+  return text;
+}
+
+std::string reasons(const Report& report) {
+  std::string text;
+  for (const RankedResult& ranked : rank(report.results)) {
+    if (ranked.result->failures.empty()) continue;
+    text += printable(ranked.label) + ": failed:";
+    const char* separator = " ";
+    for (const auto& failure : ranked.result->failures) {
+      text += fmt::format("{}{} {}", separator, format_count(failure.requests), printable(failure.reason));
+      separator = ", ";
+    }
+    text += '\n';
+  }
+  if (report.info.skipped_rows > 0)
+    text += fmt::format("skipped: {} bad {} of the trace\n", format_count(report.info.skipped_rows),
+                        report.info.skipped_rows == 1 ? "row" : "rows");
+  for (const std::string& note : report.info.notes) text += printable(note) + "\n";
+  return text;
+}
+
+}  // namespace
+
+std::string render_table(const Report& report, const TableStyle& style) {
+  std::string text = facts(report.info);
+  if (!report.results.empty()) text += "\n" + policies(report, style);
+  if (!report.frontier.empty()) text += "\n" + frontier(report, style);
+  if (const std::string lines = reasons(report); !lines.empty()) text += "\n" + lines;
+  return text + "\n" + printable(headline(report)) + "\n";
+}
+
+}  // namespace penstock::report
