@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <compare>
+#include <optional>
+#include <set>
 
 #include "simulation/schedule.h"
 
@@ -45,7 +48,9 @@ class Search {
  public:
   Search(const workload::Workload& workload, const RunOptions& options, const ClairvoyantOptions& clairvoyant)
       : workload_(workload), options_(options), clairvoyant_(clairvoyant) {
-    const auto windows = std::clamp<std::int64_t>(workload.span() / clairvoyant.narrowest_window, 1, clairvoyant.windows_max);
+    const core::Duration narrowest = clairvoyant.narrowest_window;
+    const auto windows =
+        std::clamp<std::int64_t>((workload.span() + narrowest - core::Duration{1}) / narrowest, 1, clairvoyant.windows_max);
     options_.series_points = static_cast<std::uint32_t>(windows);
     options_.progress = nullptr;
   }
@@ -121,32 +126,92 @@ class Search {
     return misses;
   }
 
+  struct Trial {
+    std::vector<Schedule> schedules;  // by pool
+    double cost = 0.0, misses = 0.0;
+  };
+
+  core::Result<RunResult> simulate(const std::vector<Schedule>& schedules) const {
+    FollowSchedules policy{schedules};
+    return run(workload_, policy, options_);
+  }
+
+  [[nodiscard]] bool is_better(const Trial& trial, const Trial& than) const {
+    if (trial.misses > allowed_) return trial.misses < than.misses;
+    return than.misses > allowed_ || trial.cost < than.cost;
+  }
+
   core::Result<std::vector<Schedule>> refine() {
-    std::vector<Schedule> best;
-    double best_cost = 0.0, best_misses = 0.0;
+    Trial best;
     double aim = allowed_ / static_cast<double>(tables_.size());
     for (std::uint32_t i = 0; i < clairvoyant_.refinements; ++i) {
-      std::vector<Schedule> schedules;
+      Trial trial;
       for (std::size_t pool = 0; pool < tables_.size(); ++pool) {
         const PoolSpec& spec = options_.pools[pool];
-        schedules.push_back(cheapest_within(tables_[pool], {spec.replicas, spec.start_up}, aim));
+        trial.schedules.push_back(cheapest_within(tables_[pool], {spec.replicas, spec.start_up}, aim));
       }
-      FollowSchedules policy{schedules};
-      auto result = run(workload_, policy, options_);
+      auto result = simulate(trial.schedules);
       if (!result) return tl::make_unexpected(result.error());
-      const double misses = count_misses(*result);
-      const bool better = best.empty() || (misses <= allowed_ && (best_misses > allowed_ || result->cost < best_cost)) ||
-                          (misses > allowed_ && misses < best_misses);
-      if (better) {
-        best = schedules;
-        best_cost = result->cost;
-        best_misses = misses;
-      }
-      correct(schedules, *result);
+      trial.cost = result->cost;
+      trial.misses = count_misses(*result);
+      correct(trial.schedules, *result);
       // Aim lower when too many missed, and a little higher when there was room.
-      const double ratio = (allowed_ + 1.0) / (misses + 1.0);
-      aim = std::clamp(aim * std::clamp(misses > allowed_ ? ratio : std::sqrt(ratio), 0.5, 1.5), 0.0,
-                       2.0 * allowed_ + 1.0);
+      const double ratio = (allowed_ + 1.0) / (trial.misses + 1.0);
+      aim *= std::clamp(trial.misses > allowed_ ? ratio : std::sqrt(ratio), 0.5, 1.5);
+      if (best.schedules.empty() || is_better(trial, best)) best = std::move(trial);
+    }
+    return trim(std::move(best));
+  }
+
+  // Takes a replica out of one stretch after the other, where the table expects the least harm for what it saves, and
+  // keeps what the simulation finds good.
+  core::Result<std::vector<Schedule>> trim(Trial best) {
+    std::set<Cut> refused;
+    for (std::uint32_t i = 0; i < clairvoyant_.trims; ++i) {
+      const std::optional<Cut> cut = most_promising(best.schedules, refused);
+      if (!cut) break;
+      Trial trial{best.schedules};
+      for (std::size_t window = cut->begin; window < cut->end; ++window) --trial.schedules[cut->pool].replicas[window];
+      auto result = simulate(trial.schedules);
+      if (!result) return tl::make_unexpected(result.error());
+      trial.cost = result->cost;
+      trial.misses = count_misses(*result);
+      if (is_better(trial, best))
+        best = std::move(trial);
+      else
+        refused.insert(*cut);
+    }
+    return best.schedules;
+  }
+
+  struct Cut {
+    std::size_t pool, begin, end;  // windows [begin, end)
+    auto operator<=>(const Cut&) const = default;
+  };
+
+  [[nodiscard]] std::optional<Cut> most_promising(const std::vector<Schedule>& schedules, const std::set<Cut>& refused) const {
+    std::optional<Cut> best;
+    double best_worth = 0.0;
+    for (std::size_t pool = 0; pool < schedules.size(); ++pool) {
+      const std::vector<std::uint32_t>& replicas = schedules[pool].replicas;
+      const MissTable& table = tables_[pool];
+      for (std::size_t begin = 0, end = 0; begin < windows_; begin = end) {
+        while (end < windows_ && replicas[end] == replicas[begin]) ++end;
+        const std::size_t at = replicas[begin] - table.smallest;
+        if (at == 0) continue;
+        const std::size_t middle = (begin + end) / 2;
+        for (const Cut& cut : {Cut{pool, begin, end}, Cut{pool, begin, middle}, Cut{pool, middle, end},
+                               Cut{pool, begin, begin + 1}, Cut{pool, end - 1, end}}) {
+          if (cut.begin == cut.end || refused.contains(cut)) continue;
+          double harm = 1.0;
+          for (std::size_t window = cut.begin; window < cut.end; ++window)
+            harm += table.misses[window][at - 1] - table.misses[window][at];
+          const double worth = static_cast<double>(cut.end - cut.begin) / harm;
+          if (worth <= best_worth) continue;
+          best = cut;
+          best_worth = worth;
+        }
+      }
     }
     return best;
   }

@@ -2,8 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
+#include <array>
 #include <limits>
+#include <span>
 
 #include "simulation/schedule.h"
 #include "simulation/world_testing.h"
@@ -79,23 +80,27 @@ TEST(Schedule, AsksForReplicasAStartUpTimeAhead) {
   EXPECT_EQ(target_at(9999), 1U);
 }
 
-// A quiet stretch, a busy one, a quiet one: 6 windows of 30 s.
-workload::Workload hill(std::uint64_t seed) {
+constexpr core::Duration kWindow = std::chrono::seconds{30};
+
+// Half a minute at each of the rates.
+workload::Workload at_rates(std::span<const double> rates_per_s, std::uint64_t seed) {
   workload::Workload made;
   made.block_tokens = 16;
-  double at = 0.0;
-  std::uint64_t part = seed * 100;
-  for (const double rate : {8.0, 10.0, 34.0, 38.0, 22.0, 6.0}) {
-    auto more = random_workload(static_cast<std::uint32_t>(30.0 * rate), rate, ++part);
-    for (auto& request : more.requests) {
-      request.arrival += core::from_seconds(at);
+  core::Duration start{};
+  for (const double rate : rates_per_s) {
+    for (auto request : random_workload(static_cast<std::uint32_t>(40.0 * rate), rate, ++seed).requests) {
+      if (request.arrival.time_since_epoch() >= kWindow) break;
+      request.arrival += start;
       request.first_block = request.block_count = 0;
-      if (core::to_seconds(request.arrival) < at + 30.0) made.requests.push_back(request);
+      made.requests.push_back(request);
     }
-    at += 30.0;
+    start += kWindow;
   }
   return made;
 }
+
+// A quiet stretch, a busy one, a quiet one.
+workload::Workload hill(std::uint64_t seed) { return at_rates(std::array{8.0, 10.0, 34.0, 38.0, 22.0, 6.0}, 100 * seed); }
 
 RunOptions hill_options() {
   RunOptions run_options = options(pool(2, 4));
@@ -103,21 +108,25 @@ RunOptions hill_options() {
   return run_options;
 }
 
-// The gap that docs/policies.md states: the best of all 4^6 schedules against the one that is found.
+// The gap that docs/policies.md states: the best of all 3^5 schedules against the one that is found.
 TEST(Clairvoyant, IsNearTheBestOfAllSchedules) {
-  double worst = 0.0;
-  for (const std::uint64_t seed : {1, 2}) {
+  for (const std::uint64_t seed : {7, 13}) {
     SCOPED_TRACE(seed);
-    const auto workload = hill(seed);
-    const RunOptions run_options = hill_options();
-    FollowSchedules soonest{{Schedule{std::chrono::hours{1}, {4}}}};
+    core::RandomStream random{seed};
+    std::array<double, 5> rates_per_s{};
+    for (double& rate : rates_per_s) rate = random.uniform(4.0, 55.0);
+    const auto workload = at_rates(rates_per_s, 100 * seed);
+    RunOptions run_options = hill_options();
+    run_options.pools[0].max_replicas = 3;
+    FollowSchedules soonest{{Schedule{std::chrono::hours{1}, {3}}}};
     const double goal = 0.99 * run(workload, soonest, run_options)->slo_attainment;
 
     double least = std::numeric_limits<double>::infinity();
-    for (int code = 0; code < 4096; ++code) {
-      Schedule schedule{std::chrono::seconds{30}, std::vector<std::uint32_t>(6)};
-      for (int window = 0; window < 6; ++window) schedule.replicas[window] = 1 + (code >> (2 * window) & 3);
-      if (schedule.replicas[0] > 2) continue;  // the same as another
+    for (int code = 0; code < 243; ++code) {
+      Schedule schedule{kWindow, std::vector<std::uint32_t>(5)};
+      for (int window = 0, digits = code; window < 5; ++window, digits /= 3)
+        schedule.replicas[window] = 1 + static_cast<std::uint32_t>(digits % 3);
+      if (schedule.replicas[0] > run_options.pools[0].replicas) continue;  // nobody could be ready so soon
       FollowSchedules policy{{schedule}};
       const auto result = run(workload, policy, run_options);
       if (result->slo_attainment >= goal) least = std::min(least, result->gpu_hours);
@@ -127,10 +136,8 @@ TEST(Clairvoyant, IsNearTheBestOfAllSchedules) {
     ASSERT_TRUE(policy.has_value());
     const auto found = run(workload, **policy, run_options);
     EXPECT_GE(found->slo_attainment, goal);
-    EXPECT_LE(found->gpu_hours, 1.05 * least);
-    worst = std::max(worst, found->gpu_hours / least - 1.0);
+    EXPECT_LE(found->gpu_hours, 1.02 * least);
   }
-  RecordProperty("gap_percent", std::to_string(100.0 * worst));
 }
 
 TEST(Clairvoyant, CostsNoMoreThanTheFixedFleetThatKeepsItsGoal) {
