@@ -1,6 +1,6 @@
 # What one can do here. `make help` lists it.
 .DEFAULT_GOAL := help
-.PHONY: help setup build up test test-tsan bench golden fuzz format lint hooks clean
+.PHONY: help setup build up test test-tsan bench fidelity golden fuzz format lint hooks clean
 JOBS ?= $(shell nproc)
 CXX_FILES = $(wildcard $(shell git ls-files --cached --others --exclude-standard -- '*.h' '*.cpp'))
 BINARY = build/release/penstock
@@ -23,9 +23,13 @@ test: setup  ## build and run all tests: release, AddressSanitizer, and ThreadSa
 test-tsan: setup  ## build everything with ThreadSanitizer and run all tests
 	@tools/test.sh tsan
 
-bench: setup  ## build and run the benchmarks; BENCH=name runs only those whose file name contains it
-	@tools/build.sh release penstock bench/all
+bench: setup  ## our speed beside the peer's, then the hot paths; BENCH=name runs only those whose file name contains it
+	@tools/build.sh release penstock benchmarks
 	@tools/bench.sh build/release '$(BENCH)'
+
+fidelity: setup  ## write docs/fidelity.md: our engine model against Dynamo's replay and against measured engines
+	@tools/build.sh release penstock
+	@tools/fidelity.sh $(BINARY)
 
 golden: setup  ## rewrite the golden files from what the program prints now; review the diff
 	@tools/build.sh release

@@ -40,7 +40,7 @@ declare -A sources=()
 for file in "${files[@]}"; do
   source=${file%.h}
   source=${source%.cpp}.cpp
-  case $source in src/* | bench/* | fuzz/*) [ ! -e "$source" ] || sources[$source]=1 ;; esac
+  case $source in src/* | bench/* | fuzz/* | tests/*) [ ! -e "$source" ] || sources[$source]=1 ;; esac
 done
 if [ ${#sources[@]} -gt 0 ]; then
   # A tree configured for clang: the precompiled header of g++ is not for it. Nothing is built there.

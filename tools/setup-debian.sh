@@ -11,7 +11,7 @@ packages=(
   libfmt-dev nlohmann-json3-dev libyaml-cpp-dev libsimdjson-dev libcli11-dev libexpected-dev libeigen3-dev
   liblzma-dev libzstd-dev zlib1g-dev
   # tests, benchmarks, tools
-  libgtest-dev libgmock-dev libbenchmark-dev librapidcheck-dev xz-utils zstd chromium
+  libgtest-dev libgmock-dev libbenchmark-dev librapidcheck-dev xz-utils zstd chromium python3-venv
   clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev
 )
 # A Node.js from elsewhere brings its own npm, and Debian's would clash with it.
