@@ -192,8 +192,12 @@ void find_tabs(std::string_view file, std::string_view text, Problems& problems)
   }
 }
 
+// yaml-cpp lets a quote that the file leaves open pass; it minds a document that ends inside of it.
+constexpr std::string_view kEndOfDocument = "\n...\n";
+
 // Messages of yaml-cpp begin in lower case and have no full stop; some end in a colon or go over several lines.
 std::string one_line(std::string text) {
+  if (text == YAML::ErrorMsg::DOC_IN_SCALAR) return "a quote is opened and not closed";
   std::replace(text.begin(), text.end(), '\n', ' ');
   while (!text.empty() && (text.back() == '.' || text.back() == ':' || text.back() == ' ')) text.pop_back();
   return text;
@@ -228,7 +232,7 @@ tl::expected<YamlNode, Problems> parse_yaml(std::string_view file, std::string_v
 
   TreeBuilder builder{file, limits, problems};
   try {
-    std::istringstream stream{std::string{text}};
+    std::istringstream stream{std::string{text} + std::string{kEndOfDocument}};
     YAML::Parser parser{stream};
     parser.HandleNextDocument(builder);
     if (parser) report(1, 1, "has more than one document");

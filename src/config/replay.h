@@ -16,7 +16,7 @@ namespace penstock::config {
 
 // Names ("kv", "fcfs") are text out of a fixed choice; what a default is, docs/reference/replay-options.md says for each.
 struct EngineSettings {
-  std::string model = "polynomial";  // a step-time model: "polynomial", "linear:…", a profile's file
+  std::string model = "polynomial";  // a step-time model: "polynomial", "linear:…", "roofline:…", a profile's file
   std::uint32_t block_tokens = 512;
   std::uint32_t kv_blocks = 2000;
   std::uint32_t max_sequences = 256;

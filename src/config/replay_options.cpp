@@ -140,7 +140,7 @@ void add_workload(std::vector<Option>& table) {
                               "leave bad rows of a trace out and count them, instead of refusing it", "true"),
                           PENSTOCK_FIELD(replay.skip_bad_rows)));
   table.push_back(number(row(kGroup, "rate_scale", "--rate-scale", "replay this many times as many requests per second"),
-                         PENSTOCK_FIELD(replay.rate_scale), 1e-6, 1e6));
+                         PENSTOCK_FIELD(replay.rate_scale), 1e-6, 1e3));
   table.push_back(duration(row(kGroup, "from", "--from", "leave out what arrives before"), PENSTOCK_FIELD(replay.from)));
   Option to = row(kGroup, "to", "--to", "leave out what arrives at this time or later");
   to.type = "duration";
@@ -202,7 +202,8 @@ void add_fleet(std::vector<Option>& table) {
 void add_engine(std::vector<Option>& table) {
   constexpr std::string_view kGroup = "Engine";
   const std::size_t first = table.size();
-  table.push_back(text(row(kGroup, "engine.model", "--engine", "step-time model: polynomial, linear:… or a profile"),
+  table.push_back(text(row(kGroup, "engine.model", "--engine",
+                         "step-time model: polynomial, linear:…, roofline:… or a measured profile"),
                        PENSTOCK_FIELD(pool.engine.model)));
   table.push_back(count(row(kGroup, "engine.block_size", "--block-size", "tokens in one KV block"),
                         PENSTOCK_FIELD(pool.engine.block_tokens), 1, 65'536));

@@ -93,8 +93,8 @@ TEST(Suggestions, NameWhatIsClose) {
 }
 
 TEST(Quoted, IsOneShortLine) {
-  EXPECT_EQ(quoted("a\nb\x1b[31m"), "'a?b?[31m'");
-  EXPECT_EQ(quoted(std::string(1000, 'x')).size(), 60 + 2 + 3U);
+  EXPECT_EQ(config::quoted("a\nb\x1b[31m"), "'a?b?[31m'");
+  EXPECT_EQ(config::quoted(std::string(1000, 'x')).size(), 60 + 2 + 3U);
 }
 
 }  // namespace

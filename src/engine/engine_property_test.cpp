@@ -1,11 +1,14 @@
 // Whatever the settings and the requests: merging iterations changes nothing, every request ends, nothing is lost.
 #include <gtest/gtest.h>
 
-#include <cmath>
+#include <memory>
+#include <string>
+#include <string_view>
 
 #include "core/random.h"
 #include "engine/engine.h"
 #include "engine/engine_testing.h"
+#include "engine/step_time_models.h"
 
 namespace penstock::engine {
 namespace {
@@ -72,11 +75,9 @@ struct Outcome {
   std::vector<EngineEvent> events;
   EngineState state;
   std::uint64_t gaps = 0;
-  double gap_sum = 0.0;
 };
 
-Outcome run(const Scenario& scenario, bool merge) {
-  const LinearNanoseconds times{scenario.times};
+Outcome run(const Scenario& scenario, const StepTimeModel& times, bool merge) {
   Engine engine{scenario.config, times, merge};
   if (scenario.prefill_role) engine.hold_prefilled();
   Outcome outcome;
@@ -85,29 +86,55 @@ Outcome run(const Scenario& scenario, bool merge) {
   EXPECT_TRUE(engine.idle());
   outcome.state = engine.state(core::Instant{std::chrono::hours{1}});
   outcome.gaps = engine.token_gaps_ms().count();
-  outcome.gap_sum = engine.token_gaps_ms().sum();
   return outcome;
+}
+
+void expect_no_difference(const Scenario& scenario, const StepTimeModel& times) {
+  const Outcome merged = run(scenario, times, true), single = run(scenario, times, false);
+  ASSERT_EQ(merged.events.size(), single.events.size());
+  for (std::size_t i = 0; i < merged.events.size(); ++i) {
+    ASSERT_EQ(merged.events[i].kind, single.events[i].kind) << i;
+    ASSERT_EQ(merged.events[i].request, single.events[i].request) << i;
+    ASSERT_EQ(merged.events[i].at, single.events[i].at) << i;
+    ASSERT_EQ(merged.events[i].cached_tokens, single.events[i].cached_tokens) << i;
+  }
+  ASSERT_EQ(merged.state.steps, single.state.steps);
+  ASSERT_EQ(merged.state.generated_tokens, single.state.generated_tokens);
+  ASSERT_EQ(merged.state.preemptions, single.state.preemptions);
+  ASSERT_EQ(merged.state.evictions, single.state.evictions);
+  ASSERT_EQ(merged.gaps, single.gaps);
 }
 
 TEST(EngineProperty, MergedStepsGiveTheSameResultsAsSingleOnes) {
   for (std::uint64_t seed = 0; seed < 1000; ++seed) {
     SCOPED_TRACE(seed);
     const Scenario scenario = draw(seed);
-    const Outcome merged = run(scenario, true), single = run(scenario, false);
-    ASSERT_EQ(merged.events.size(), single.events.size());
-    for (std::size_t i = 0; i < merged.events.size(); ++i) {
-      ASSERT_EQ(merged.events[i].kind, single.events[i].kind) << i;
-      ASSERT_EQ(merged.events[i].request, single.events[i].request) << i;
-      ASSERT_EQ(merged.events[i].at, single.events[i].at) << i;
-      ASSERT_EQ(merged.events[i].cached_tokens, single.events[i].cached_tokens) << i;
-    }
-    ASSERT_EQ(merged.state.steps, single.state.steps);
-    ASSERT_EQ(merged.state.generated_tokens, single.state.generated_tokens);
-    ASSERT_EQ(merged.state.preemptions, single.state.preemptions);
-    ASSERT_EQ(merged.state.evictions, single.state.evictions);
-    ASSERT_EQ(merged.gaps, single.gaps);
-    ASSERT_NEAR(merged.gap_sum, single.gap_sum, 1e-6 * (1.0 + single.gap_sum));
+    expect_no_difference(scenario, LinearNanoseconds{scenario.times});
+    if (HasFatalFailure()) return;
   }
+}
+
+std::shared_ptr<const StepTimeModel> small_table() {
+  constexpr std::string_view kProfile =
+      R"({"prefill_isl": [16, 256, 1024], "prefill_ttft_ms": [2.5, 9.1, 40.7],
+          "decode_active_kv_tokens": [10, 400, 10, 900], "decode_context_length": [8, 8, 300, 300],
+          "decode_itl": [3.1, 5.7, 3.3, 8.9]})";
+  const ProfileFile file{"small.json", {reinterpret_cast<const std::uint8_t*>(kProfile.data()), kProfile.size()}};
+  auto model = make_table_model({&file, 1});
+  EXPECT_TRUE(model.has_value()) << model.error().message();
+  return *std::move(model);
+}
+
+TEST(EngineProperty, MergingChangesNothingUnderAnyStepTimeModel) {
+  const std::vector<std::shared_ptr<const StepTimeModel>> models = {
+      *make_step_time_model("polynomial"), *make_step_time_model("linear:4.2,0.07,0.021,0.0003"), small_table(),
+      *make_step_time_model("roofline:llama-3.1-8b,h100")};
+  for (std::uint64_t seed = 2000; seed < 2150; ++seed)
+    for (const auto& model : models) {
+      SCOPED_TRACE(model->description() + " " + std::to_string(seed));
+      expect_no_difference(draw(seed), *model);
+      if (HasFatalFailure()) return;
+    }
 }
 
 TEST(EngineProperty, EveryRequestEndsAndEveryTokenIsCounted) {
@@ -115,7 +142,7 @@ TEST(EngineProperty, EveryRequestEndsAndEveryTokenIsCounted) {
   for (std::uint64_t seed = 5000; seed < 5600; ++seed) {
     SCOPED_TRACE(seed);
     const Scenario scenario = draw(seed);
-    const Outcome outcome = run(scenario, true);
+    const Outcome outcome = run(scenario, LinearNanoseconds{scenario.times}, true);
     std::uint64_t tokens = 0, prompts = 0, first_tokens = 0, gaps = 0;
     for (const TimedRequest& timed : scenario.requests) {
       tokens += timed.request.output_tokens - (timed.request.prefilled ? 1 : 0);

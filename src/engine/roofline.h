@@ -38,6 +38,7 @@ class Roofline final : public StepTimeModel {
   [[nodiscard]] double step_ms(const StepShape& shape) const;  // the same, not rounded
   // Tokens whose keys and values fit beside the weights: 0.9 of the memory, 2 GB a GPU kept for activations.
   [[nodiscard]] double kv_capacity_tokens() const;
+  [[nodiscard]] const RooflineSpec& spec() const { return spec_; }
   [[nodiscard]] const RooflineEfficiency& efficiency() const { return efficiency_; }
 
  private:

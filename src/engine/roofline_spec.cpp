@@ -85,7 +85,10 @@ core::Result<std::vector<Setting>> settings_of(std::string_view text) {
     text.remove_prefix(std::min(part.size() + 1, text.size()));
     const auto equals = part.find('=');
     if (equals == std::string_view::npos) return invalid_input(kWhere, fmt::format("'{}' is no setting", part), kForm);
-    settings.push_back({part.substr(0, equals), part.substr(equals + 1)});
+    const std::string_view key = part.substr(0, equals);
+    for (const Setting& earlier : settings)
+      if (earlier.key == key) return invalid_input(fmt::format("{}: {}", kWhere, key), "is there twice");
+    settings.push_back({key, part.substr(equals + 1)});
   }
   return settings;
 }

@@ -8,7 +8,9 @@ namespace penstock::planner {
 
 namespace {
 
-[[nodiscard]] bool within_tolerance(double ratio) { return std::abs(1.0 - ratio) <= kHpaTolerance; }
+[[nodiscard]] bool within_tolerance(double ratio) {
+  return ratio >= 1.0 - kHpaTolerance && ratio <= 1.0 + kHpaTolerance;
+}
 
 [[nodiscard]] HpaProposal propose(double replicas, std::uint32_t current) {
   if (replicas > current) return {replicas, Reason::kLoadAboveTarget};

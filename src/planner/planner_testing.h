@@ -73,6 +73,30 @@ inline constexpr std::uint64_t kKvTokens = 1000;  // KV capacity of every engine
   return pool;
 }
 
+// A minute at these token rates.
+[[nodiscard]] inline PoolObservation with_token_rates(PoolObservation pool, std::uint64_t input_per_s,
+                                                      std::uint64_t output_per_s) {
+  pool.last_minute.length = std::chrono::minutes{1};
+  pool.last_minute.input_tokens = input_per_s * 60;
+  pool.last_minute.output_tokens = output_per_s * 60;
+  return pool;
+}
+// A minute of ten requests with so many tokens each.
+[[nodiscard]] inline PoolObservation with_shape(PoolObservation pool, std::uint64_t input, std::uint64_t output) {
+  pool.last_minute.length = std::chrono::minutes{1};
+  pool.last_minute.arrivals = pool.last_minute.completed = 10;
+  pool.last_minute.input_tokens = 10 * input;
+  pool.last_minute.completed_output_tokens = 10 * output;
+  return pool;
+}
+// A minute with these p90 latencies.
+[[nodiscard]] inline PoolObservation with_p90(PoolObservation pool, double ttft_ms, double itl_ms) {
+  pool.last_minute.length = std::chrono::minutes{1};
+  pool.last_minute.ttft = {.count = 10, .p90_ms = ttft_ms};
+  pool.last_minute.itl = {.count = 10, .p90_ms = itl_ms};
+  return pool;
+}
+
 // Asks a policy about one pool; samples are as old as `age_s`.
 class Asker {
  public:

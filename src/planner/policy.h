@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -79,10 +80,18 @@ struct ReplicaCapacity {
 
 struct PolicyContext {
   ReplicaCapacity capacity;
+  // Of replicas that only prefill or only decode, where they were load-tested by themselves; else `capacity` is theirs too.
+  std::optional<ReplicaCapacity> prefill_capacity, decode_capacity;
   signals::SloTarget slo;
   std::uint64_t max_batched_tokens = 8192;
   std::uint64_t max_sequences = 256;
   std::uint64_t context_length = 131072;  // longest prompt the model takes
+
+  [[nodiscard]] const ReplicaCapacity& capacity_of(signals::Role role) const {
+    if (role == signals::Role::kPrefill && prefill_capacity) return *prefill_capacity;
+    if (role == signals::Role::kDecode && decode_capacity) return *decode_capacity;
+    return capacity;
+  }
 };
 
 // "static", "hpa-rate", "hpa-concurrency", "keda-tokens", "kpa", "apa", "llmd-saturation-v1", "llmd-saturation-v2",

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <concepts>
 
 #include "report/ranking.h"
 
@@ -18,7 +19,9 @@ class Row {
   explicit Row(bool header) : header_(header) {}
 
   void add(std::string_view name, std::string_view value) { cell(header_ ? name : value); }
-  void add(std::string_view name, std::uint64_t value) { cell(header_ ? std::string(name) : fmt::format("{}", value)); }
+  void add(std::string_view name, std::integral auto value) {
+    cell(header_ ? std::string(name) : fmt::format("{}", value));
+  }
   void add(std::string_view name, double value) {
     cell(header_ ? std::string(name) : std::isfinite(value) ? fmt::format("{}", value) : std::string());
   }

@@ -34,8 +34,8 @@ std::string format_milliseconds(double milliseconds) {
 
 std::string format_seconds(double seconds) {
   if (!std::isfinite(seconds) || seconds < 0.0) return "–";
-  if (seconds < 1.0) return fmt::format("{:.3g} ms", seconds * 1000.0);
-  if (seconds < 60.0) return fmt::format("{:.3g} s", seconds);
+  if (seconds < 0.9995) return fmt::format("{:.3g} ms", seconds * 1000.0);
+  if (seconds < 59.95) return fmt::format("{:.3g} s", seconds);
   const auto whole = static_cast<std::uint64_t>(std::llround(seconds));
   const auto two = [](std::uint64_t large, const char* unit, std::uint64_t small, const char* small_unit) {
     return small == 0 ? fmt::format("{} {}", large, unit) : fmt::format("{} {} {} {}", large, unit, small, small_unit);

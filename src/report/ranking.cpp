@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <map>
 
 #include "report/format.h"
 
@@ -14,9 +16,12 @@ namespace {
 
 bool is_static(const RunResult& result) { return result.policy == "static"; }
 
+// What was not measured is worse than the worst, so that the order is total.
 bool better(const RunResult& a, const RunResult& b) {
-  if (a.slo_attainment != b.slo_attainment) return a.slo_attainment > b.slo_attainment;
-  return a.gpu_hours < b.gpu_hours;
+  const auto kept = [](const RunResult& r) { return std::isfinite(r.slo_attainment) ? r.slo_attainment : -1.0; };
+  const auto price = [](const RunResult& r) { return std::isfinite(r.gpu_hours) ? r.gpu_hours : HUGE_VAL; };
+  if (kept(a) != kept(b)) return kept(a) > kept(b);
+  return price(a) < price(b);
 }
 
 std::string short_label(const RunResult& result) {
@@ -34,6 +39,13 @@ std::string label_of(const RunResult& result, const std::vector<RunResult>& all)
   if (other_router) return fmt::format("{} ({})", label, result.router);
   if (same_name && !is_static(result)) return fmt::format("{} from {}", label, result.replicas);
   return label;
+}
+
+// The page finds a result by its label: runs that differ in nothing that a label says get a number.
+void number_equal_labels(std::vector<RankedResult>& ranked) {
+  std::map<std::string, std::uint32_t> seen;
+  for (RankedResult& entry : ranked)
+    if (const std::uint32_t times = ++seen[entry.label]; times > 1) entry.label += fmt::format(" #{}", times);
 }
 
 std::string gpu_hours(const RunResult& result) { return format_quantity(result.gpu_hours) + " GPU-hours"; }
@@ -82,6 +94,7 @@ std::vector<RankedResult> rank(const std::vector<RunResult>& results) {
   std::vector<RankedResult> ranked;
   ranked.reserve(results.size());
   for (const RunResult& result : results) ranked.push_back({&result, label_of(result, results)});
+  number_equal_labels(ranked);
   std::stable_sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) { return better(*a.result, *b.result); });
   return ranked;
 }

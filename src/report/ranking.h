@@ -10,7 +10,8 @@ namespace penstock::report {
 
 struct RankedResult {
   const signals::RunResult* result = nullptr;  // into the vector that was ranked, which must outlive this
-  std::string label;  // the policy; with size or router where results would share a name: "static 4", "kpa (p2c)"
+  // The policy; with size or router where results would share a name: "static 4", "kpa (p2c)". No two are equal.
+  std::string label;
 };
 
 // Best first: highest SLO attainment, then fewest GPU-hours, then the given order.

@@ -2,6 +2,7 @@
 // fractions only: the same on every machine.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -73,7 +74,8 @@ inline void add_series(signals::RunResult& result, const SampleFleet& fleet, std
 
 inline void add_segments(signals::RunResult& result, double attainment) {
   const auto add = [&](const char* dimension, const char* label, std::uint64_t requests, double missed) {
-    result.segments.push_back({dimension, label, requests, requests / 500, 1.0 - (1.0 - attainment) * missed,
+    const std::uint64_t failed = result.failed > 0 ? requests / 500 : 0;
+    result.segments.push_back({dimension, label, requests, failed, std::max(0.0, 1.0 - (1.0 - attainment) * missed),
                                sample_summary(250.0 * (1.0 + missed)), sample_summary(16.0 + missed)});
   };
   add("prompt tokens", "below 1k", 2000, 0.25);

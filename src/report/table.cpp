@@ -13,7 +13,42 @@ using signals::RunResult;
 
 namespace {
 
-constexpr std::size_t kGap = 2;  // blanks between columns
+constexpr std::size_t kGap = 2;           // blanks between columns
+constexpr std::size_t kWidthMax = 140;    // of a line of the table
+constexpr std::size_t kNameWidthMax = 24;  // of a policy's name; the JSON has it in full
+
+// The first `width` code points of printable text, the last of them an ellipsis if there are more.
+std::string cut(const std::string& text, std::size_t width) {
+  if (display_width(text) <= width) return text;
+  std::size_t end = 0, seen = 0;
+  for (; end < text.size(); ++end)
+    if ((static_cast<unsigned char>(text[end]) & 0xC0U) != 0x80U && ++seen == width) break;
+  return text.substr(0, end) + "…";
+}
+
+std::string name_of(const RankedResult& ranked) { return cut(printable(ranked.label), kNameWidthMax); }
+
+// One line of prose as lines that fit, the second and later ones indented. A word that is too long is cut.
+std::string paragraph(const std::string& text) {
+  std::string lines;
+  std::size_t column = 0;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(' ', begin), text.size());
+    const std::string word = cut(text.substr(begin, end - begin), kWidthMax - kGap);
+    begin = end + 1;
+    const std::size_t width = display_width(word);
+    if (column > 0 && column + 1 + width > kWidthMax) {
+      lines += "\n" + std::string(kGap, ' ');
+      column = kGap;
+    } else if (column > 0) {
+      lines += ' ';
+      ++column;
+    }
+    lines += word;
+    column += width;
+  }
+  return lines + "\n";
+}
 
 struct Column {
   std::string group, name;  // two lines of heading
@@ -103,7 +138,7 @@ std::string policies(const Report& report, const TableStyle& style) {
             style};
   for (const RankedResult& ranked : rank(report.results)) {
     const RunResult& r = *ranked.result;
-    grid.add({printable(ranked.label), fleet(r), format_share(r.slo_attainment), latency(r.ttft_ms, r.ttft_ms.p50),
+    grid.add({name_of(ranked), fleet(r), format_share(r.slo_attainment), latency(r.ttft_ms, r.ttft_ms.p50),
               latency(r.ttft_ms, r.ttft_ms.p95), latency(r.ttft_ms, r.ttft_ms.p99),
               bare_milliseconds(r.itl_ms, r.itl_ms.p50), bare_milliseconds(r.itl_ms, r.itl_ms.p95),
               format_quantity(r.goodput_rps), format_quantity(r.gpu_hours), format_quantity(r.cost),
@@ -126,7 +161,7 @@ std::string frontier(const Report& report, const TableStyle& style) {
             style};
   for (const RankedResult& ranked : rank(report.frontier)) {
     const RunResult& r = *ranked.result;
-    grid.add({printable(ranked.label), format_share(r.slo_attainment), latency(r.ttft_ms, r.ttft_ms.p95),
+    grid.add({name_of(ranked), format_share(r.slo_attainment), latency(r.ttft_ms, r.ttft_ms.p95),
               latency(r.ttft_ms, r.ttft_ms.p99), bare_milliseconds(r.itl_ms, r.itl_ms.p95),
               format_quantity(r.goodput_rps), format_quantity(r.gpu_hours), format_quantity(r.cost),
               format_count(r.failed)});
@@ -135,34 +170,34 @@ std::string frontier(const Report& report, const TableStyle& style) {
 }
 
 std::string facts(const RunInfo& info) {
-  std::string text = fmt::format("{}: {} requests in {}", printable(info.workload), format_count(info.requests),
-                                 format_seconds(core::to_seconds(info.duration)));
-  if (info.rate_scale != 1.0) text += fmt::format(" at {:.4g} times the rate", info.rate_scale);
-  text += fmt::format("; SLO: TTFT {} and ITL {} a request\n", format_seconds(core::to_seconds(info.slo.ttft)),
-                      format_seconds(core::to_seconds(info.slo.itl)));
-  if (!info.engine.empty()) text += fmt::format("engine {}; ", printable(info.engine));
-  text += fmt::format("{} KV blocks of {} tokens a replica; router {}; start-up {}; seed {}\n",
-                      format_count(info.kv_blocks), info.block_tokens, printable(info.router),
-                      format_seconds(core::to_seconds(info.start_up)), info.seed);
-  return text;
+  std::string replayed = fmt::format("{}: {} requests in {}", printable(info.workload), format_count(info.requests),
+                                     format_seconds(core::to_seconds(info.duration)));
+  if (info.rate_scale != 1.0) replayed += fmt::format(" at {:.4g} times the rate", info.rate_scale);
+  replayed += fmt::format("; SLO: TTFT {} and ITL {} a request", format_seconds(core::to_seconds(info.slo.ttft)),
+                          format_seconds(core::to_seconds(info.slo.itl)));
+  std::string fleet;
+  if (!info.engine.empty()) fleet += fmt::format("engine {}; ", printable(info.engine));
+  fleet += fmt::format("{} KV blocks of {} tokens a replica; ", format_count(info.kv_blocks), info.block_tokens);
+  if (!info.router.empty()) fleet += fmt::format("router {}; ", printable(info.router));
+  fleet += fmt::format("start-up {}; seed {}", format_seconds(core::to_seconds(info.start_up)), info.seed);
+  return paragraph(replayed) + paragraph(fleet);
 }
 
-std::string reasons(const Report& report) {
+std::string failures(const RankedResult& ranked) {
   std::string text;
-  for (const RankedResult& ranked : rank(report.results)) {
-    if (ranked.result->failures.empty()) continue;
-    text += printable(ranked.label) + ": failed:";
-    const char* separator = " ";
-    for (const auto& failure : ranked.result->failures) {
-      text += fmt::format("{}{} {}", separator, format_count(failure.requests), printable(failure.reason));
-      separator = ", ";
-    }
-    text += '\n';
-  }
+  for (const auto& failure : ranked.result->failures)
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", format_count(failure.requests), printable(failure.reason));
+  return name_of(ranked) + ": failed: " + text;
+}
+
+std::string remarks(const Report& report) {
+  std::string text;
+  for (const RankedResult& ranked : rank(report.results))
+    if (!ranked.result->failures.empty()) text += paragraph(failures(ranked));
   if (report.info.skipped_rows > 0)
     text += fmt::format("skipped: {} bad {} of the trace\n", format_count(report.info.skipped_rows),
                         report.info.skipped_rows == 1 ? "row" : "rows");
-  for (const std::string& note : report.info.notes) text += printable(note) + "\n";
+  for (const std::string& note : report.info.notes) text += paragraph(printable(note));
   return text;
 }
 
@@ -172,8 +207,8 @@ std::string render_table(const Report& report, const TableStyle& style) {
   std::string text = facts(report.info);
   if (!report.results.empty()) text += "\n" + policies(report, style);
   if (!report.frontier.empty()) text += "\n" + frontier(report, style);
-  if (const std::string lines = reasons(report); !lines.empty()) text += "\n" + lines;
-  return text + "\n" + printable(headline(report)) + "\n";
+  if (const std::string lines = remarks(report); !lines.empty()) text += "\n" + lines;
+  return text + "\n" + paragraph(printable(headline(report)));
 }
 
 }  // namespace penstock::report

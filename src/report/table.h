@@ -12,7 +12,7 @@ struct TableStyle {
 };
 
 // What was replayed, the policies best first, the frontier of static fleets, what failed or was left out, and the headline.
-// At most about 140 columns wide with names of up to 20 characters; ends with a newline. Names are made safe to print.
+// At most 140 columns wide: long names are cut and prose is wrapped. Ends with a newline. Names are made safe to print.
 [[nodiscard]] std::string render_table(const Report& report, const TableStyle& style);
 
 }  // namespace penstock::report

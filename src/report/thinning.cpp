@@ -14,6 +14,7 @@ SeriesPoint merge(std::span<const SeriesPoint> points, core::Instant start) {
   SeriesPoint merged = points.back();
   double arrivals = 0.0, input = 0.0, output = 0.0, ttft_p50 = 0.0, itl_p50 = 0.0;
   merged.first_tokens = merged.completed = merged.arrived = merged.met_slo = 0;
+  merged.ttft_p95_ms = merged.itl_p95_ms = 0.0;
   core::Instant begin = start;
   for (const SeriesPoint& point : points) {
     const double seconds = core::to_seconds(point.at - begin);

@@ -62,6 +62,18 @@ int open_neighbour(const std::string& path, std::string& name) {
   return -1;
 }
 
+// What `path` leads to through symbolic links, whether it is there or not; an empty path when they lead in a circle.
+std::filesystem::path resolve(std::filesystem::path path) {
+  constexpr int kLinks = 40;  // as many as Linux follows
+  for (int i = 0; i < kLinks; ++i) {
+    std::error_code no_link;
+    const std::filesystem::path next = std::filesystem::read_symlink(path, no_link);
+    if (no_link) return path;
+    path = path.parent_path() / next;
+  }
+  return {};
+}
+
 }  // namespace
 
 core::Result<void> write_file(const std::string& path, std::string_view text) {
@@ -71,9 +83,8 @@ core::Result<void> write_file(const std::string& path, std::string_view text) {
   if (exists && S_ISDIR(existing.st_mode)) return failure(path, EISDIR);
   if (exists && !S_ISREG(existing.st_mode)) return write_in_place(path, text);
 
-  std::error_code no_link;
-  const std::string target = exists ? std::filesystem::canonical(path, no_link).string() : path;
-  if (no_link) return failure(path, no_link.value());
+  const std::string target = resolve(path).string();
+  if (target.empty()) return failure(path, ELOOP);
 
   std::string neighbour;
   const int file = open_neighbour(target, neighbour);

@@ -46,8 +46,8 @@ struct ReadReport {
 //
 // Errors are "file:line: what is wrong": a format that is not known, an empty trace or window, lengths that are not
 // positive whole numbers, times that are not numbers or go back, rows with too few columns; and of the file as a whole,
-// compressed data that is damaged or ends early. With skip_bad_rows bad rows are counted instead, but a damaged file and
-// a trace with no good row are errors all the same.
+// compressed data that is damaged or ends early. With skip_bad_rows bad rows are counted instead, but a damaged file
+// and a trace with no good row are errors all the same.
 [[nodiscard]] core::Result<Workload> read_workload(const std::string& path, const ReadOptions& options,
                                                    ReadReport* report = nullptr);
 // The same from memory; `name` stands for the file in messages.

@@ -1,5 +1,7 @@
 // Writes the pages that report_test.py opens: report_sample FOLDER.
 #include <cstdio>
+#include <string>
+#include <utility>
 
 #include "report/html.h"
 #include "report/report_testing.h"

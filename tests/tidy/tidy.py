@@ -41,6 +41,7 @@ SKIPPED_FOLDERS = {".git", "build", "node_modules", "report", "out", "__pycache_
 # fetches, waits, logs and acts is a shell.
 SHELLS = "src/(?:net|gateway|connect|cli)/.*"
 OUTSIDE = "(?:bench|fuzz|tests)/.*"
+TESTS = r".*_(?:test\.cpp|testing\.h)"
 BANNED = [
     (r"\bstd::(?:regex|basic_regex|sregex_iterator|smatch|cmatch)\b|#include <regex>", "",
      "std::regex is slow and overflows the stack; parse by hand"),
@@ -58,22 +59,24 @@ BANNED = [
      rf"src/core/result\.cpp|{SHELLS}|{OUTSIDE}", "pure folders do not print"),
     (r"(?<![\w.>])(?:std::)?(?:_?exit|quick_exit|abort)\(", rf"src/core/result\.cpp|{SHELLS}|{OUTSIDE}",
      "errors are values; what cannot happen is a PENSTOCK_ASSERT"),
-    (r"\bgetenv\(", rf"{SHELLS}|{OUTSIDE}|.*_test\.cpp", "settings are arguments"),
+    (r"\bgetenv\(", rf"{SHELLS}|{OUTSIDE}|{TESTS}", "settings are arguments"),
     (r"\bstd::(?:[io]?fstream|cin)\b|#include <(?:fstream|filesystem|iostream)>|\bfopen\(",
-     rf"src/(?:workload|config|report|engine)/.*|{SHELLS}|{OUTSIDE}|.*_test\.cpp",
+     rf"src/(?:workload|config|report|engine)/.*|{SHELLS}|{OUTSIDE}|{TESTS}",
      "files are read and written in workload, config, report, engine and the shells"),
 ]
 # Libraries that are slow to compile, or leak: they stay in .cpp files.
 KEPT_OUT_OF_HEADERS = re.compile(r"nlohmann/json\.hpp|yaml-cpp/|simdjson|boost/|spdlog/|CLI/|lzma\.h|zstd\.h|zlib\.h")
 RETURNS_RESULT = re.compile(r"\s*(?:(?:virtual|static|inline|constexpr|friend)\s+)*(?:core::)?Result<[^;=]*>\s+\w+\(")
 # Spelt with brackets so that this file does not contain them.
-MARKS = re.compile(r"\b(?:TOD[O]|FIXM[E]|XX[X]|HAC[K])\b|\bDISABLE[D]_|\bGTEST_SKI[P]\b")
+MARKS = re.compile(r"\b(?:TOD[O]|FIXM[E]|HAC[K])\b|(?<!\")\bXX[X]\b|\bDISABLE[D]_|\bGTEST_SKI[P]\b")
 MACHINE_PATHS = re.compile(r"(?<![\w.~})-])/(?:wor[k]|hom[e]|roo[t]|Users)/")
 UNSAFE_MATH = re.compile(r"-ffast-mat[h]|-Ofas[t]|-funsafe-math-optimization[s]")
 
 CXX = (".h", ".cpp")
 TEXT = CXX + (".py", ".sh", ".md", ".cmake", ".txt", ".js", ".css", ".html", ".json", ".yaml", ".yml", ".csv", ".jsonl")
-LENGTH_CHECKED = CXX + (".py", ".sh", ".cmake", ".js", ".css")
+LENGTH_CHECKED = CXX + (".py", ".sh", ".cmake", ".js", ".css", ".html")
+# In documents: [text](target "title"), ![image](target), [name]: target, <img src="target">.
+LINK = re.compile(r'\]\(<?([^)>\s]+)>?(?:\s+"[^"]*")?\)|^ {0,3}\[[^\]]+\]:\s+<?([^>\s]+)|\b(?:src|href)="([^"\s]+)"')
 SAMPLES = re.compile(r"(?:^|/)(?:corpus|golden|testdata)/")  # bytes that are there to be odd
 
 
@@ -192,7 +195,7 @@ def check_banned_calls(tree):
             if (match := re.search(pattern, line)) and not re.fullmatch(may, name):
                 tree.add(name, number, f"{match.group(0).strip()} is banned here: {why}")
     for name, code in tree.code.items():
-        if folder_of(name) and (match := re.search(r"\bthrow\b", code)) and not re.search(r"\bcatch\b", code):
+        if folder_of(name) and not re.fullmatch(TESTS, name) and (match := re.search(r"\bthrow\b", code)) and not re.search(r"\bcatch\b", code):
             tree.add(name, line_of(code, match), "throws and does not catch; errors are core::Result values")
     cmake = [name for name in tree.text if Path(name).name in ("CMakeLists.txt", "CMakePresets.json", "Makefile")
              or name.endswith(".cmake")]
@@ -230,6 +233,10 @@ def check_order(tree):
 
 def check_headers(tree):
     for name in tree.code:
+        if not re.fullmatch(f"{TESTS}|{OUTSIDE}", name):
+            for number, target in tree.includes[name]:
+                if target.endswith("_testing.h"):
+                    tree.add(name, number, f"{target} is for tests")
         if not name.endswith(".h"):
             continue
         if "#pragma once" not in tree.code[name].split("\n"):
@@ -239,7 +246,7 @@ def check_headers(tree):
                 tree.add(name, number, "a header opens no namespace for those who include it")
             if RETURNS_RESULT.match(line):
                 tree.add(name, number, "a function that returns Result is [[nodiscard]]")
-        if folder_of(name):
+        if folder_of(name) and not re.fullmatch(TESTS, name):
             for number, target in tree.includes[name]:
                 if KEPT_OUT_OF_HEADERS.match(target):
                     tree.add(name, number, f"{target} stays out of headers; include it in the .cpp file")
@@ -323,7 +330,7 @@ def check_links(tree):
     for name in tree.own((".md",)):
         prose = re.sub(r"```.*?```", blank, tree.text[name], flags=re.S)
         for number, line in enumerate(prose.split("\n"), 1):
-            for target in re.findall(r"\]\(<?([^)>\s]+)>?(?:\s+\"[^\"]*\")?\)", re.sub(r"`[^`]*`", "", line)):
+            for target in map("".join, LINK.findall(re.sub(r"`[^`]*`", "", line))):
                 if re.match(r"[a-z][a-z+.-]*:", target):
                     continue
                 path, _, anchor = target.partition("#")

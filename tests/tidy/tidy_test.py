@@ -85,6 +85,9 @@ BAD = {
         {"src/core/time.h": "#pragma once\ncore::Result<int> parse(int text);\n"}, "src/core/time.h", "[[nodiscard]]"),
     "a heavy library in a header": (
         {"src/core/time.h": "#pragma once\n#include <nlohmann/json.hpp>\n"}, "src/core/time.h", "stays out of headers"),
+    "what is for tests in a product": (
+        {"src/core/bad.cpp": '#include "core/a_testing.h"\n', "src/core/a_testing.h": "#pragma once\n"},
+        "src/core/bad.cpp", "is for tests"),
     "a header that only its own source uses": (
         {"src/core/dead.h": "#pragma once\n", "src/core/dead.cpp": '#include "core/dead.h"\n',
          "src/core/dead_property_test.cpp": '#include "core/dead.h"\n'}, "src/core/dead.h", "nothing but its own"),
@@ -112,6 +115,9 @@ BAD = {
         {"fuzz/corpus/none/a": "a", "fuzz/README.md": "# fuzz\n"}, "fuzz/corpus/none", "no fuzz/none_fuzz.cpp"),
     "a link to nothing": ({"README.md": "[a](docs/none.md)\n"}, "README.md", "docs/none.md, which is not there"),
     "an image that is missing": ({"README.md": "![a](docs/none.png)\n"}, "README.md", "docs/none.png"),
+    "a link by name to nothing": ({"README.md": "[a]\n\n[a]: docs/none.md\n"}, "README.md", "docs/none.md"),
+    "an image of HTML that is missing": (
+        {"README.md": '<img src="docs/none.png" width="9">\n'}, "README.md", "docs/none.png"),
     "a link to a heading that is not there": (
         {"README.md": "[a](src/core/README.md#speed)\n"}, "README.md", "no such heading"),
     "a folder that does not explain itself": (
@@ -154,6 +160,12 @@ class TidyTest(unittest.TestCase):
         odd = {"fuzz/corpus/trace/a.csv": b"a,\xff\x00\t \n", "fuzz/trace_fuzz.cpp": "",
                "src/core/testdata/b.json": "{ \t\n"}
         self.assertEqual(findings_of({**GOOD, **odd, "fuzz/README.md": "# fuzz\n"}), [])
+
+    def test_what_is_for_tests_may_throw_and_use_heavy_libraries(self):
+        files = {"src/core/a_testing.h": "#pragma once\n#include <zlib.h>\ninline void f() { throw 1; }\n",
+                 "src/core/a_test.cpp": '#include "core/a_testing.h"\nauto text = "XX' 'X";\n',
+                 "src/core/b_test.cpp": '#include "core/a_testing.h"\n'}
+        self.assertEqual(findings_of({**GOOD, **files}), [])
 
     def test_the_table_has_no_cycle_and_the_planner_does_not_reach_the_simulation(self):
         def reach(folder, above=()):

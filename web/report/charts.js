@@ -1,6 +1,7 @@
-// The charts. Each is drawn from `chosen` (policy, rival, span, moment); drawing again replaces what is there.
+// The charts. Each is drawn from `chosen` (policy, rivals, span, moment); drawing again replaces what is there.
 
 const CONFIG = {displayModeBar: false, responsive: true, showTips: false, doubleClick: false};
+const PERCENT = {tickvals: [0, 25, 50, 75, 100], ticktext: ['0 %', '25 %', '50 %', '75 %', '100 %']};
 const TIME_CHARTS = ['replicas', 'ttft', 'itl', 'slo', 'queue', 'kv', 'tokens'];
 const narrow = () => document.documentElement.clientWidth < 620;
 const touch = matchMedia('(pointer: coarse)').matches;
@@ -18,10 +19,10 @@ function layout(changes) {
   return {
     paper_bgcolor: 'rgba(0,0,0,0)', plot_bgcolor: 'rgba(0,0,0,0)', colorway: [soft],
     font: {family: css('--sans'), size: 12, color: soft},
-    margin: {l: narrow() ? 44 : 54, r: narrow() ? 10 : 18, t: 34, b: 34},
+    margin: {l: narrow() ? 44 : 54, r: narrow() ? 14 : 24, t: 34, b: 34},
     hovermode: 'x unified', dragmode: touch ? false : 'zoom', showlegend: true,
     hoverlabel: {bgcolor: surface, bordercolor: line, font: {family: css('--sans'), color: ink, size: 12}, namelength: -1, align: 'left'},
-    legend: {orientation: 'h', x: 0, y: 1.01, yanchor: 'bottom', font: {size: 11, color: soft}, itemclick: false, itemdoubleclick: false},
+    legend: {orientation: 'h', traceorder: 'normal', x: 0, y: 1.01, yanchor: 'bottom', font: {size: 11, color: soft}, itemclick: false, itemdoubleclick: false},
     xaxis: {...axis, showgrid: false, ticks: 'outside', tickcolor: line, ticklen: 4, ...xaxis},
     yaxis: {...axis, rangemode: 'tozero', fixedrange: true, ...yaxis},
     ...(yaxis2 ? {yaxis2: {...axis, rangemode: 'tozero', fixedrange: true, ...yaxis2}} : {}),
@@ -43,12 +44,13 @@ function timeAxis() {
   };
 }
 
-// The chosen policy, then the one it is compared with, which is always dashed.
+const DASHES = ['dash', 'dot', 'dashdot', 'longdash', 'longdashdot'];
+const rivalsInOrder = () => report.results.filter(result => chosen.rivals.has(result));
+// The chosen policy, then those it is compared with, which are always dashed.
 function shown() {
-  const list = [{result: chosen.policy, dash: 'solid'}];
-  if (chosen.rival && chosen.rival !== chosen.policy) list.push({result: chosen.rival, dash: 'dash'});
-  return list.map(({result, dash}) => ({
-    result, dash, colour: colourOf(result), dates: result.series.at_s.map(toDate), series: result.series,
+  const list = [chosen.policy, ...rivalsInOrder()];
+  return list.map((result, i) => ({
+    result, dash: i ? DASHES[(i - 1) % DASHES.length] : 'solid', colour: colourOf(result), dates: result.series.at_s.map(toDate), series: result.series,
     name: text => list.length > 1 ? `${plain(result.label)}: ${text}` : text,
   }));
 }
@@ -158,8 +160,8 @@ function drawReplicas() {
 function drawLatency(name, limit, p50, p95) {
   const traces = shown().flatMap(of => [
     line(of, 'p95', of.series[p95], {customdata: of.series[p95].map(milliseconds), hovertemplate: '%{customdata}'}),
-    line(of, 'p50', of.series[p50], {customdata: of.series[p50].map(milliseconds), hovertemplate: '%{customdata}',
-      line: {color: faded(of.colour, .6), width: 1.2}}),
+    ...(of.dash !== 'solid' ? [] : [line(of, 'p50', of.series[p50], {
+      customdata: of.series[p50].map(milliseconds), hovertemplate: '%{customdata}', line: {color: faded(of.colour, .6), width: 1.2}})]),
   ]);
   const values = traces.flatMap(trace => trace.y).filter(value => known(value) && value > 0);
   const log = values.length > 0 && Math.max(...values) > 5 * limit;
@@ -193,7 +195,7 @@ function drawKept() {
     const {dates, kept, text} = keptOverTime(of.series);
     return line({...of, dates}, 'kept', kept, {customdata: text, hovertemplate: '%{customdata}', mode: 'lines', line: {shape: 'vh'},
       ...(of.dash === 'solid' ? {fill: 'tozeroy', fillcolor: faded(of.colour, .12)} : {})});
-  }), {xaxis: timeAxis(), shapes: marks(), yaxis: {range: [0, 104], ticksuffix: '%', tickvals: [0, 25, 50, 75, 100]}});
+  }), {xaxis: timeAxis(), shapes: marks(), yaxis: {range: [0, 104], ...PERCENT}});
 }
 
 function drawOthers() {
@@ -201,11 +203,12 @@ function drawOthers() {
   draw('queue', shown().flatMap(of => [
     line(of, 'waiting', of.series.queued_requests, {hovertemplate: '%{y:,}', mode: 'lines',
       ...(of.dash === 'solid' ? {fill: 'tozeroy', fillcolor: faded(of.colour, .16)} : {})}),
-    line(of, 'running', of.series.running_requests, {hovertemplate: '%{y:,}', mode: 'lines', line: {color: faded(of.colour, .6), width: 1.2, dash: of.dash === 'solid' ? 'dot' : 'dashdot'}}),
+    ...(of.dash !== 'solid' ? [] : [line(of, 'running', of.series.running_requests, {
+      hovertemplate: '%{y:,}', mode: 'lines', line: {color: faded(of.colour, .6), width: 1.2, dash: 'dot'}})]),
   ]), {...common, yaxis: {tickformat: '~s'}});
   draw('kv', shown().map(of => line(of, 'in use', of.series.kv_usage.map(value => known(value) ? 100 * value : null), {
     hovertemplate: '%{y:.1f} %', mode: 'lines', ...(of.dash === 'solid' ? {fill: 'tozeroy', fillcolor: faded(of.colour, .12)} : {}),
-  })), {...common, yaxis: {range: [0, 104], ticksuffix: '%', tickvals: [0, 25, 50, 75, 100]}});
+  })), {...common, yaxis: {range: [0, 104], ...PERCENT}});
   draw('tokens', shown().flatMap((of, i) => [
     line(of, 'output', of.series.output_tokens_per_s, {hovertemplate: '%{y:.4~s} tokens/s', mode: 'lines'}),
     ...(i ? [] : [line(of, 'prompt', of.series.input_tokens_per_s, {name: 'prompt', hovertemplate: '%{y:.4~s} tokens/s', mode: 'lines',

@@ -26,8 +26,8 @@ function milliseconds(value) {
 // A limit or a setting, which is round: 50 ms, 2 s, 1 h 30 min.
 function seconds(value) {
   if (!known(value)) return NOTHING;
-  if (value < 1) return Number((value * 1000).toPrecision(3)) + SPACE + 'ms';
-  if (value < 60) return Number(value.toPrecision(3)) + SPACE + 's';
+  if (value < 0.9995) return Number((value * 1000).toPrecision(3)) + SPACE + 'ms';
+  if (value < 59.95) return Number(value.toPrecision(3)) + SPACE + 's';
   const two = (large, unit, small, smallUnit) =>
     large + SPACE + unit + (small ? ' ' + small + SPACE + smallUnit : '');
   const whole = Math.round(value);
@@ -53,6 +53,9 @@ function clock(value) {
   const time = Math.floor(whole / 3600) % 24 + ':' + two(Math.floor(whole / 60) % 60) + ':' + two(whole % 60);
   return whole < 86400 ? time : Math.floor(whole / 86400) + SPACE + 'd ' + time;
 }
+
+// A sentence whose numbers stay on a line with their units.
+const unbroken = sentence => sentence.replace(/(\d) (%|ms|s|min|h|d)(?![a-z])/g, '$1' + SPACE + '$2');
 
 const words = name => String(name).replaceAll('_', ' ');
 

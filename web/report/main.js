@@ -1,6 +1,7 @@
 // What the reader chose, and what happens when that changes.
 
-const chosen = {policy: report.results[0] ?? null, rival: null, span: null, moment: null};
+// `rivals` are switched on beside the policy that is looked at, in every chart and card.
+const chosen = {policy: report.results[0] ?? null, rivals: new Set(), span: null, moment: null};
 const byId = id => document.getElementById(id);
 const find = label => report.results.find(result => result.label === label) ?? null;
 
@@ -10,9 +11,11 @@ function renderChips() {
   byId('chips').replaceChildren(...report.results.map(result => make('label', {'--colour': colourOf(result)},
     make('input', {type: 'radio', name: 'policy', checked: result === chosen.policy, onchange: () => choose(result)}),
     dot(result), result.label)));
-  const rivals = report.results.filter(result => result !== chosen.policy);
-  byId('compare').replaceChildren(make('option', {value: ''}, 'nothing'), ...rivals.map(result =>
-    make('option', {value: result.label, selected: result === chosen.rival}, result.label)));
+  byId('compare').replaceChildren(...report.results.filter(result => result !== chosen.policy).map(result =>
+    make('label', {'--colour': colourOf(result)},
+      make('input', {type: 'checkbox', checked: chosen.rivals.has(result), onchange: () => compare(result)}),
+      dot(result), result.label)));
+  byId('compare-with').hidden = report.results.length < 2;
 }
 
 // [name, value, note, the rival's value]
@@ -32,11 +35,12 @@ function metrics(r) {
 
 function renderCards() {
   if (!chosen.policy) return byId('cards').replaceChildren();
-  const rival = chosen.rival ? metrics(chosen.rival) : null;
+  const rivals = rivalsInOrder().map(result => [result, metrics(result)]);
   byId('cards').replaceChildren(...metrics(chosen.policy).map(([name, value, note], i) =>
     make('div', {class: 'metric'}, make('p', {class: 'name'}, name), make('p', {class: 'value'}, value),
       make('p', {class: 'note'}, note),
-      rival && make('p', {class: 'rival'}, dot(chosen.rival), `${chosen.rival.label} `, make('b', {}, rival[i][1])))));
+      ...rivals.map(([result, values]) => make('p', {class: 'rival'}, dot(result), make('span', {}, result.label),
+        make('b', {}, values[i][1]))))));
 }
 
 function renderDecisionFilter() {
@@ -58,20 +62,35 @@ function renderAll() {
   drawTime();
 }
 
-function choose(policy, rival = chosen.rival) {
+// The choice is kept in the address, so that a link shows what its sender saw.
+function rememberChoice() {
+  const link = new URLSearchParams({policy: chosen.policy.label});
+  rivalsInOrder().forEach(result => link.append('compare', result.label));
+  try {
+    history.replaceState(null, '', '#' + link);
+  } catch {  // some browsers refuse it for files; the link is then not kept
+  }
+}
+
+function compare(result) {
+  if (!chosen.rivals.delete(result)) chosen.rivals.add(result);
+  renderCards();
+  drawTrade();
+  drawTime();
+  rememberChoice();
+}
+
+function choose(policy) {
   const focus = document.activeElement?.closest('#chips, #summary')?.id;
   if (policy !== chosen.policy) chosen.moment = null;
-  Object.assign(chosen, {policy, rival: rival === policy ? null : rival});
+  chosen.policy = policy;
+  chosen.rivals.delete(policy);
   Object.assign(filter, {policy, rows: PAGE});
   renderAll();
   // The control that was used has been made anew: the keyboard stays on it.
   if (focus === 'chips') byId('chips').querySelector(':checked').focus({preventScroll: true});
   if (focus === 'summary') document.querySelector('#summary .chosen .pick button, #summary .chosen button').focus({preventScroll: true});
-  const link = new URLSearchParams({policy: policy.label, ...(chosen.rival ? {compare: chosen.rival.label} : {})});
-  try {
-    history.replaceState(null, '', '#' + link);
-  } catch {  // some browsers refuse it for files; the link is then not kept
-  }
+  rememberChoice();
 }
 
 // A moment of a run: a line through all charts over time, and its row in the table.
@@ -114,7 +133,6 @@ function listen() {
     setTheme(systemTheme.matches ? 'dark' : 'light');
     renderAll();
   });
-  byId('compare').addEventListener('change', event => choose(chosen.policy, find(event.target.value)));
   byId('whole').addEventListener('click', () => zoom(null));
   byId('decision-policy').addEventListener('change', event => {
     Object.assign(filter, {policy: find(event.target.value), rows: PAGE});
@@ -164,8 +182,7 @@ function start() {
   setTheme(remembered.get() ?? (systemTheme.matches ? 'dark' : 'light'));
   const link = new URLSearchParams(location.hash.slice(1));
   chosen.policy = find(link.get('policy')) ?? chosen.policy;
-  chosen.rival = find(link.get('compare'));
-  if (chosen.rival === chosen.policy) chosen.rival = null;
+  chosen.rivals = new Set(link.getAll('compare').map(find).filter(result => result && result !== chosen.policy));
   filter.policy = chosen.policy;
   byId('trade-text').textContent = report.frontier.length
     ? 'Up and to the left is better. A policy above the dotted line beats every static fleet of that cost. Choose a point to see that policy.'

@@ -234,6 +234,7 @@ function renderReplayed() {
   ];
   document.getElementById('options').replaceChildren(
     ...facts.filter(([, text]) => text).flatMap(([name, text]) => [make('dt', {}, name), make('dd', {}, text)]));
+  document.getElementById('headline').textContent = unbroken(report.headline);
   document.getElementById('command').textContent = options.command;
   const notes = [
     ...report.results.filter(result => result.failures.length).map(result => `${result.label}: ` +

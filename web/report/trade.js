@@ -8,15 +8,17 @@ function labelPositions(points, toPixels, width) {
     const [x, y] = toPixels(point);
     return {left: x - 8, right: x + 8, top: y - 8, bottom: y + 8};
   });
+  // The line of static fleets rises to the right: there is room below and above it.
   const around = (point, length) => {
     const [x, y] = toPixels(point);
     const at = (left, top) => ({left, right: left + length, top, bottom: top + LABEL_HEIGHT});
-    return [
+    const places = [
       ['middle right', at(x + 11, y - 8)], ['top center', at(x - length / 2, y - 26)],
       ['bottom center', at(x - length / 2, y + 11)], ['middle left', at(x - length - 11, y - 8)],
       ['top right', at(x + 6, y - 24)], ['bottom right', at(x + 6, y + 9)],
       ['top left', at(x - length - 6, y - 24)], ['bottom left', at(x - length - 6, y + 9)],
     ];
+    return point.onLine ? [places[5], places[6], ...places] : places;
   };
   const apart = (a, b) => a.right < b.left || b.right < a.left || a.bottom < b.top || b.bottom < a.top;
   return points.map((point, own) => {
@@ -34,7 +36,7 @@ function tradePoints() {
   const fleets = [...report.frontier].sort((a, b) => a.gpu_hours - b.gpu_hours);
   return {
     policies: report.results.map(result => point(result, result.label)).filter(p => known(p.x) && known(p.y)),
-    fleets: fleets.map(fleet => point(fleet, String(fleet.replicas))).filter(p => known(p.x) && known(p.y)),
+    fleets: fleets.map(fleet => ({...point(fleet, String(fleet.replicas)), onLine: true})).filter(p => known(p.x) && known(p.y)),
   };
 }
 
@@ -70,13 +72,14 @@ function drawTrade() {
     textfont: {size: 12, color: ink}, cliponaxis: false,
     marker: {size: p.result === chosen.policy ? 15 : 12, symbol: symbolOf(p.result), color: colourOf(p.result),
       line: {color: p.result === chosen.policy ? ink : surface, width: p.result === chosen.policy ? 1.8 : 1}},
+    opacity: chosen.rivals.size && p.result !== chosen.policy && !chosen.rivals.has(p.result) ? .35 : 1,
     customdata: [tradeHover(p, p.label)], hovertemplate: '%{customdata}<extra></extra>',
   }));
   const unlabelled = policies.some((p, i) => !positions[i]);
   draw('trade', traces, {
     hovermode: 'closest', dragmode: false, showlegend: unlabelled || fleets.length > 0,
     xaxis: {range: [0, right], fixedrange: true, title: {text: 'GPU-hours', font: {size: 11}, standoff: 8}, showgrid: true},
-    yaxis: {range: [bottom, top], rangemode: 'normal', ticksuffix: '%', title: {text: 'requests within the SLO', font: {size: 11}, standoff: 6}},
+    yaxis: {range: [bottom, top], rangemode: 'normal', ticksuffix: ' %', title: {text: 'requests within the SLO', font: {size: 11}, standoff: 6}},
     margin: {l: narrow() ? 52 : 62, r: 18, t: 34, b: 46},
   }, (trace, point) => {
     const found = policies.find(p => plain(p.label) === trace.name);

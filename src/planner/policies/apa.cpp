@@ -44,7 +44,11 @@ class Apa final : public PoolwisePolicy<ApaState> {
     const double mean = *state.metric.mean(now, kWindow);
     const double target = prefill ? kPrefillQueueTarget : kKvTarget;
     const double size = pool.target_replicas;
-    const auto [recommended, rate] = recommend(size, mean / target);
+    auto [recommended, rate] = recommend(size, mean / target);
+    if (const double guarded = guard_starting(pool, recommended, mean / target); guarded != recommended) {
+      recommended = guarded;
+      rate = Limit::kNone;
+    }
     // The recommendation that enters the window is one that the pool may have.
     const double allowed = bound(recommended, bounds_of(pool)).replicas;
     state.recommendations.add(now, allowed);
@@ -74,6 +78,15 @@ class Apa final : public PoolwisePolicy<ApaState> {
       return wish < least ? std::pair{least, Limit::kShrinkRate} : std::pair{wish, Limit::kNone};
     }
     return {size, Limit::kNone};
+  }
+
+  // applyPendingReplicaGuard of autoscaler.go, for a metric that is read from pods.
+  [[nodiscard]] static double guard_starting(const signals::PoolObservation& pool, double recommended, double ratio) {
+    const double size = pool.target_replicas;
+    const double ready = pool.ready;
+    if (pool.starting == 0 || ready >= size || recommended == size) return recommended;
+    if (recommended > size) return std::clamp(std::ceil(ready * ratio), size, recommended);
+    return std::clamp(std::ceil(ready * ratio + (size - ready)), recommended, size);
   }
 };
 

@@ -29,7 +29,7 @@ struct Trigger {
 class KedaTokens final : public PoolwisePolicy<KedaState> {
  public:
   explicit KedaTokens(const PolicyContext& context)
-      : PoolwisePolicy("keda-tokens", kHpaSyncPeriod), capacity_(context.capacity) {}
+      : PoolwisePolicy("keda-tokens", kHpaSyncPeriod), context_(context) {}
 
  protected:
   PoolDecision decide_pool(core::Instant now, const signals::PoolObservation& pool, KedaState& state) override {
@@ -37,17 +37,19 @@ class KedaTokens final : public PoolwisePolicy<KedaState> {
     const std::vector<Trigger> triggers = measure(now, pool, evidence);
     const bool active = std::any_of(triggers.begin(), triggers.end(), [](const Trigger& t) { return t.value > 0.0; });
     if (active || !state.last_active) state.last_active = now;
+    const bool polled = polls(now, state);
 
     PoolDecision decision;
     if (pool.min_replicas == 0 && pool.target_replicas == 0) {
       decision = hold(pool, Reason::kWithinTolerance);
-      if (active && polls(now, state)) decision = decide_bounded(pool, 1.0, Reason::kLoadAboveTarget);
+      if (active && polled) decision = decide_bounded(pool, 1.0, Reason::kLoadAboveTarget);
     } else {
       decision = scale(now, pool, triggers, state);
-      if (pool.min_replicas == 0 && !active && decision.target == 1) {
-        decision.limited_by = Limit::kCooldown;
-        if (polls(now, state) && now - *state.last_active >= kCooldown)
+      if (pool.min_replicas == 0 && !active) {
+        if (polled && now - *state.last_active >= kCooldown)
           decision = decide_bounded(pool, 0.0, Reason::kLoadBelowTarget);
+        else if (decision.target == 1)
+          decision.limited_by = Limit::kCooldown;
       }
     }
     decision.evidence = std::move(evidence);
@@ -58,17 +60,18 @@ class KedaTokens final : public PoolwisePolicy<KedaState> {
   [[nodiscard]] std::vector<Trigger> measure(core::Instant now, const signals::PoolObservation& pool,
                                              std::vector<Evidence>& evidence) const {
     const signals::TrafficWindow& traffic = pool.last_minute;
-    if (traffic.length <= core::Duration::zero()) return {};
-    const double seconds = core::to_seconds(traffic.length);
+    const ReplicaCapacity& capacity = context_.capacity_of(pool.role);
+    const auto rate_per_s = [&](std::uint64_t tokens) {
+      return traffic.length > core::Duration::zero() ? static_cast<double>(tokens) / core::to_seconds(traffic.length) : 0.0;
+    };
     std::vector<Trigger> triggers;
     if (pool.role != signals::Role::kDecode) {
-      triggers.push_back({static_cast<double>(traffic.input_tokens) / seconds, capacity_.input_tokens_per_s * kUtilization});
+      triggers.push_back({rate_per_s(traffic.input_tokens), capacity.input_tokens_per_s * kUtilization});
       evidence.push_back({"input_token_rate", triggers.back().value, "tokens/s"});
       evidence.push_back({"input_target_per_replica", triggers.back().target, "tokens/s"});
     }
     if (pool.role != signals::Role::kPrefill) {
-      triggers.push_back(
-          {static_cast<double>(traffic.output_tokens) / seconds, capacity_.output_tokens_per_s * kUtilization});
+      triggers.push_back({rate_per_s(traffic.output_tokens), capacity.output_tokens_per_s * kUtilization});
       evidence.push_back({"output_token_rate", triggers.back().value, "tokens/s"});
       evidence.push_back({"output_target_per_replica", triggers.back().target, "tokens/s"});
       Trigger kv{0.0, kKvTarget};
@@ -97,7 +100,7 @@ class KedaTokens final : public PoolwisePolicy<KedaState> {
     return true;
   }
 
-  ReplicaCapacity capacity_;
+  PolicyContext context_;
 };
 
 }  // namespace

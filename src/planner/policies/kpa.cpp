@@ -29,8 +29,7 @@ struct KpaState {
 
 class Kpa final : public PoolwisePolicy<KpaState> {
  public:
-  explicit Kpa(const PolicyContext& context)
-      : PoolwisePolicy("kpa", kTick), target_requests_(kTargetUtilization * context.capacity.concurrency) {}
+  explicit Kpa(const PolicyContext& context) : PoolwisePolicy("kpa", kTick), context_(context) {}
 
  protected:
   PoolDecision decide_pool(core::Instant now, const signals::PoolObservation& pool, KpaState& state) override {
@@ -42,14 +41,16 @@ class Kpa final : public PoolwisePolicy<KpaState> {
     }
     record(now, pool, state);
     const std::optional<double> stable = state.concurrency.mean(now, kStableWindow);
-    const std::optional<double> panic = state.concurrency.mean(now, kPanicWindow);
-    if (!stable || !panic) return hold(pool, Reason::kNoData);
+    if (!stable) return hold(pool, Reason::kNoData);
+    // Only the stable window has to hold a value; the average of an empty panic window is zero.
+    const double panic = state.concurrency.mean(now, kPanicWindow).value_or(0.0);
+    const double target_requests = kTargetUtilization * context_.capacity_of(pool.role).concurrency;
 
     const double size = std::max(1.0, static_cast<double>(ready));
     const double most = std::ceil(kMaxScaleUpRate * size);
     const double least = std::floor(size / kMaxScaleDownRate);
-    const double stable_wish = std::ceil(*stable / target_requests_);
-    const double panic_wish = std::ceil(*panic / target_requests_);
+    const double stable_wish = std::ceil(*stable / target_requests);
+    const double panic_wish = std::ceil(panic / target_requests);
     update_panic(now, panic_wish / size >= kPanicThreshold, state);
 
     double wish = std::clamp(stable_wish, least, most);
@@ -66,8 +67,8 @@ class Kpa final : public PoolwisePolicy<KpaState> {
     PoolDecision decision = decide_bounded(pool, wish, reason);
     if (decision.limited_by == Limit::kNone) decision.limited_by = rate;
     decision.evidence = {{"stable_concurrency", *stable, "requests"},
-                         {"panic_concurrency", *panic, "requests"},
-                         {"target_per_replica", target_requests_, "requests"},
+                         {"panic_concurrency", panic, "requests"},
+                         {"target_per_replica", target_requests, "requests"},
                          {"ready", static_cast<double>(ready), "replicas"}};
     return decision;
   }
@@ -93,7 +94,7 @@ class Kpa final : public PoolwisePolicy<KpaState> {
     }
   }
 
-  double target_requests_;
+  PolicyContext context_;
 };
 
 }  // namespace

@@ -1,0 +1,95 @@
+#include "cli/capacities.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "config/scalars.h"
+#include "report/format.h"
+
+namespace penstock::cli {
+namespace {
+
+constexpr std::size_t kIdleRequests = 200;
+constexpr core::Duration kIdleGap = std::chrono::hours{1};  // longer than any request takes
+constexpr double kLeastAttainment = 0.5;  // below, a load test would find the rate of a service that nobody wants
+constexpr double kFullAttainment = 0.95;  // what a load test asks for
+
+// Requests spread over the workload, so far apart that each has the replica to itself.
+workload::Workload one_by_one(const workload::Workload& from) {
+  workload::Workload made;
+  made.name = from.name;
+  made.block_ids = from.block_ids;
+  made.block_tokens = from.block_tokens;
+  made.tenants = from.tenants;
+  const std::size_t count = std::min(kIdleRequests, from.requests.size());
+  for (std::size_t i = 0; i < count; ++i) {
+    made.requests.push_back(from.requests[i * from.requests.size() / count]);
+    made.requests.back().arrival = core::kStart + static_cast<std::int64_t>(i) * kIdleGap;
+  }
+  return made;
+}
+
+// The share of requests that keep the SLO when nothing competes with them. No rate, however low, does better.
+core::Result<double> idle_attainment(const ReplaySetup& setup) {
+  simulation::RunOptions options = setup.options;
+  options.faults = {};
+  options.series_points = 1;
+  for (simulation::PoolSpec& pool : options.pools) pool.replicas = pool.min_replicas = pool.max_replicas = 1;
+  auto still = planner::make_policy("static", {});
+  if (!still) return tl::make_unexpected(still.error());
+  const auto result = simulation::run(one_by_one(setup.workload), **still, options);
+  if (!result) return tl::make_unexpected(result.error());
+  return result->slo_attainment;
+}
+
+std::string describe(const planner::ReplicaCapacity& capacity) {
+  using report::format_quantity;
+  return fmt::format("{} requests/s, {} prompt and {} output tokens/s, {} in flight", format_quantity(capacity.requests_per_s),
+                     format_quantity(capacity.input_tokens_per_s), format_quantity(capacity.output_tokens_per_s),
+                     format_quantity(capacity.concurrency));
+}
+
+}  // namespace
+
+bool needs_capacity(std::string_view policy) {
+  if (policy == kClairvoyant) return false;
+  // Those that divide by it refuse a capacity of zero.
+  planner::PolicyContext context;
+  context.capacity = {0.0, 0.0, 0.0, 0.0};
+  return !planner::make_policy(policy, context);
+}
+
+core::Result<PoolCapacity> find_capacity(const ReplaySetup& setup, std::size_t pool) {
+  const config::CapacitySettings& known = setup.settings.capacity;
+  const simulation::PoolSpec& spec = setup.options.pools[pool];
+  const std::string whose = setup.options.pools.size() == 1 ? "one replica" : fmt::format("one {} replica", spec.name);
+  const bool all_known =
+      known.requests_per_s && known.input_tokens_per_s && known.output_tokens_per_s && known.concurrency;
+  PoolCapacity found;
+  std::string source = "as given";
+  if (!all_known) {
+    const auto idle = idle_attainment(setup);
+    if (!idle) return tl::make_unexpected(idle.error());
+    if (*idle < kLeastAttainment)
+      return core::invalid_input(
+          "--slo", fmt::format("TTFT {} and ITL {} are beyond {}: idle, it keeps them for {} of the requests, so that there "
+                               "is no capacity to tell the policies", config::format_duration(setup.options.slo.ttft),
+                               config::format_duration(setup.options.slo.itl), whose, report::format_share(*idle)),
+          "choose a looser SLO or a faster engine, give the capacity with --capacity, or choose policies that need none");
+    auto probed = simulation::probe_capacity(setup.workload, spec, setup.options);
+    if (!probed) return tl::make_unexpected(probed.error());
+    found.capacity = *probed;
+    source = "load-tested in simulation";
+    if (*idle < kFullAttainment) source += fmt::format("; idle, it keeps the SLO for {}", report::format_share(*idle));
+  }
+  planner::ReplicaCapacity& capacity = found.capacity;
+  capacity.requests_per_s = known.requests_per_s.value_or(capacity.requests_per_s);
+  capacity.input_tokens_per_s = known.input_tokens_per_s.value_or(capacity.input_tokens_per_s);
+  capacity.output_tokens_per_s = known.output_tokens_per_s.value_or(capacity.output_tokens_per_s);
+  capacity.concurrency = known.concurrency.value_or(capacity.concurrency);
+  found.note = fmt::format("capacity of {} ({}): {}", whose, source, describe(capacity));
+  return found;
+}
+
+}  // namespace penstock::cli

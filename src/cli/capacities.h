@@ -1,0 +1,25 @@
+// What one replica of each pool carries: as the user knows it, or from a load test in simulation.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/replay_setup.h"
+#include "core/result.h"
+#include "planner/policy.h"
+
+namespace penstock::cli {
+
+struct PoolCapacity {
+  planner::ReplicaCapacity capacity;
+  std::string note;  // a sentence on where the figures come from
+};
+
+// Whether a policy of this name asks for the capacity.
+[[nodiscard]] bool needs_capacity(std::string_view policy);
+
+// Takes about 32 runs of 2,000 requests, unless all four figures are in the settings. Errors: an SLO that one replica
+// cannot keep even when it has nothing else to do.
+[[nodiscard]] core::Result<PoolCapacity> find_capacity(const ReplaySetup& setup, std::size_t pool);
+
+}  // namespace penstock::cli

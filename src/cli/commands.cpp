@@ -1,0 +1,76 @@
+#include "cli/commands.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <exception>
+
+#include "cli/console.h"
+#include "config/scalars.h"
+
+namespace penstock::cli {
+namespace {
+
+constexpr std::array kCommands{
+    Command{"replay", "compare autoscaling policies on recorded or made-up traffic", replay},
+    Command{"up", "replay the built-in workload and show the report", up},
+    Command{"workload", "describe traces: rates, lengths, bursts, shared prefixes", show_workload},
+    Command{"check", "check a configuration file and list everything that is wrong with it", check},
+};
+
+std::string help() {
+  std::string text =
+      "Penstock, a control plane for LLM inference.\n\n"
+      "Usage: penstock COMMAND [FLAG…]\n\n"
+      "Commands:\n";
+  for (const Command& command : kCommands) text += fmt::format("  {:<10} {}\n", command.name, command.summary);
+  return text +
+         "\n"
+         "  --help     this page; after a command, the page of that command\n"
+         "  --version  Penstock's version\n\n"
+         "Try: penstock up\n"
+         "     penstock replay TRACE --policy all --frontier 1..8 --html report.html\n\n"
+         "Exit codes: 0 good, 1 the machine failed (a full disk, say), 2 bad input, 130 Ctrl-C.\n";
+}
+
+core::Error unknown(const std::string& word) {
+  std::vector<std::string_view> names;
+  for (const Command& command : kCommands) names.push_back(command.name);
+  const std::string close = config::suggestion(word, names);
+  const std::string known = "the commands are " + config::choices(names);
+  return {core::ErrorCode::kInvalidInput, {}, "there is no command " + config::quoted(word),
+          close.empty() ? known : close + " " + known};
+}
+
+int dispatch(const Arguments& arguments) {
+  if (arguments.empty()) {
+    print_error_text(help());
+    return kBadInput;
+  }
+  const std::string& word = arguments.front();
+  if (word == "--version") return print("penstock " PENSTOCK_VERSION "\n");
+  if (word == "--help" || word == "-h" || (word == "help" && arguments.size() == 1)) return print(help());
+  const bool wants_help = word == "help";
+  const std::string& name = wants_help ? arguments[1] : word;
+  const auto command = std::find_if(kCommands.begin(), kCommands.end(), [&](const Command& c) { return c.name == name; });
+  if (command == kCommands.end()) return complain(unknown(name));
+  return command->run(wants_help ? Arguments{"--help"} : Arguments(arguments.begin() + 1, arguments.end()));
+}
+
+}  // namespace
+
+std::span<const Command> commands() { return kCommands; }
+
+int run(const Arguments& arguments) {
+  end_on_interrupt();
+  try {
+    return dispatch(arguments);
+  } catch (const std::bad_alloc&) {
+    return complain({core::ErrorCode::kEnvironment, {}, "out of memory", "replay a part with --from and --to"});
+  } catch (const std::exception& error) {
+    return complain({core::ErrorCode::kEnvironment, {}, fmt::format("stopped by a fault: {}", error.what()), {}});
+  }
+}
+
+}  // namespace penstock::cli

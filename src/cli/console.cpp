@@ -1,0 +1,92 @@
+#include "cli/console.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "cli/commands.h"
+#include "report/format.h"
+
+namespace penstock::cli {
+namespace {
+
+constexpr const char kEraseLine[] = "\r\033[K";
+
+// Only what a signal handler may call.
+void end(int signal) {
+  if (::isatty(STDERR_FILENO) == 1) {
+    // A terminal that is gone cannot be told.
+    [[maybe_unused]] const auto written = ::write(STDERR_FILENO, kEraseLine, sizeof kEraseLine - 1);
+  }
+  ::_exit(128 + signal);
+}
+
+sigset_t interrupts() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGINT);
+  sigaddset(&set, SIGTERM);
+  return set;
+}
+
+}  // namespace
+
+int print(std::string_view text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0) return kGood;
+  return complain({core::ErrorCode::kEnvironment, "standard output",
+                   fmt::format("cannot write: {}", std::strerror(errno)), {}});
+}
+
+void print_error_text(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stderr); }
+
+int complain(const core::Error& error) {
+  print_error_text("penstock: " + report::printable(error.message()) + "\n");
+  return error.code == core::ErrorCode::kEnvironment ? kEnvironment : kBadInput;
+}
+
+int complain(std::span<const core::Error> errors) {
+  int code = kGood;
+  for (const core::Error& error : errors) code = std::max(code, complain(error));
+  return code;
+}
+
+int complain_of_input(core::Error error) {
+  error.code = core::ErrorCode::kInvalidInput;
+  return complain(error);
+}
+
+bool stdout_has_colour() {
+  const char* no_colour = std::getenv("NO_COLOR");
+  return ::isatty(STDOUT_FILENO) == 1 && (no_colour == nullptr || *no_colour == '\0');
+}
+
+bool stderr_is_terminal() { return ::isatty(STDERR_FILENO) == 1; }
+
+void end_on_interrupt() {
+  struct sigaction action {};
+  action.sa_handler = end;
+  sigemptyset(&action.sa_mask);
+  for (const int signal : {SIGINT, SIGTERM}) {
+    // Whoever started the program in the background with interrupts ignored wants them to stay so.
+    struct sigaction before {};
+    if (::sigaction(signal, nullptr, &before) == 0 && before.sa_handler == SIG_IGN) continue;
+    ::sigaction(signal, &action, nullptr);
+  }
+}
+
+InterruptLater::InterruptLater() {
+  const sigset_t set = interrupts();
+  ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
+}
+
+InterruptLater::~InterruptLater() {
+  const sigset_t set = interrupts();
+  ::pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+}
+
+}  // namespace penstock::cli

@@ -1,0 +1,172 @@
+#include "cli/replay_runs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "cli/capacities.h"
+#include "simulation/clairvoyant.h"
+
+namespace penstock::cli {
+namespace {
+
+using planner::Policy;
+using signals::RunResult;
+using Progress = std::function<void(double share_done)>;
+
+constexpr double kClairvoyantRuns = 60.0;  // that one policy takes, about
+
+// A rule with figures of its own for each pool: one instance for each, all see everything, and of each counts what it
+// says of its pool.
+class PolicyForEachPool final : public Policy {
+ public:
+  explicit PolicyForEachPool(std::vector<std::unique_ptr<Policy>> policies) : policies_(std::move(policies)) {}
+
+  [[nodiscard]] std::string_view name() const override { return policies_.front()->name(); }
+  [[nodiscard]] core::Duration interval() const override { return policies_.front()->interval(); }
+  [[nodiscard]] planner::Decision decide(const signals::Observation& observation) override {
+    planner::Decision joined;
+    for (std::size_t i = 0; i < policies_.size(); ++i) {
+      planner::Decision decision = policies_[i]->decide(observation);
+      PENSTOCK_ASSERT(i < decision.pools.size(), "a policy decides on every pool that it sees");
+      joined.pools.push_back(std::move(decision.pools[i]));
+    }
+    return joined;
+  }
+
+ private:
+  std::vector<std::unique_ptr<Policy>> policies_;
+};
+
+class Replay {
+ public:
+  Replay(const ReplaySetup& setup, const std::function<void(const TaskProgress&)>& show) : setup_(setup), show_(show) {
+    const std::size_t pools = setup.options.pools.size();
+    capacities_.resize(pools);
+  }
+
+  core::Result<ReplayRuns> run() {
+    return find_capacities().and_then([this] { return run_policies(); }).map([this] {
+      keep_best_splits();
+      return std::move(runs_);
+    });
+  }
+
+ private:
+  [[nodiscard]] std::uint32_t jobs() const { return setup_.settings.jobs; }
+
+  core::Result<void> find_capacities() {
+    const auto& policies = setup_.settings.policies;
+    if (std::none_of(policies.begin(), policies.end(), [](const std::string& name) { return needs_capacity(name); })) return {};
+    std::vector<Task> tasks;
+    for (std::size_t i = 0; i < capacities_.size(); ++i)
+      tasks.push_back({"load test", 1.0, [this, i](const Progress&) -> core::Result<void> {
+                         auto found = find_capacity(setup_, i);
+                         if (!found) return tl::make_unexpected(found.error());
+                         capacities_[i] = *std::move(found);
+                         return {};
+                       }});
+    if (auto done = run_tasks(tasks, jobs(), show_); !done) return done;
+    for (const PoolCapacity& capacity : capacities_) runs_.notes.push_back(capacity.note);
+    return {};
+  }
+
+  core::Result<std::unique_ptr<Policy>> make_policy(std::string_view name) const {
+    if (name == kClairvoyant) return simulation::make_clairvoyant(setup_.workload, setup_.options);
+    std::vector<std::unique_ptr<Policy>> policies;
+    for (std::size_t i = 0; i < capacities_.size(); ++i) {
+      const engine::EngineConfig& engine = setup_.options.pools[i].engine;
+      planner::PolicyContext context;
+      context.capacity = capacities_[i].capacity;
+      context.slo = setup_.options.slo;
+      context.max_batched_tokens = engine.max_batched_tokens;
+      context.max_sequences = engine.max_sequences;
+      auto policy = planner::make_policy(name, context);
+      if (!policy) return policy;
+      policies.push_back(*std::move(policy));
+    }
+    if (policies.size() == 1) return std::move(policies.front());
+    return std::make_unique<PolicyForEachPool>(std::move(policies));
+  }
+
+  core::Result<void> run_one(std::string_view name, simulation::RunOptions options, const Progress& progress,
+                             RunResult& result) const {
+    auto policy = make_policy(name);
+    if (!policy) return tl::make_unexpected(policy.error());
+    options.progress = progress;
+    auto done = simulation::run(setup_.workload, **policy, options);
+    if (!done) return tl::make_unexpected(done.error());
+    result = *std::move(done);
+    return {};
+  }
+
+  core::Result<void> run_policies() {
+    const auto& policies = setup_.settings.policies;
+    runs_.results.resize(policies.size());
+    std::vector<Task> tasks;
+    for (std::size_t i = 0; i < policies.size(); ++i)
+      tasks.push_back({policies[i], policies[i] == kClairvoyant ? kClairvoyantRuns : 1.0,
+                       [this, i, &policies](const Progress& progress) {
+                         return run_one(policies[i], setup_.options, progress, runs_.results[i]);
+                       }});
+    const std::vector<simulation::RunOptions> fleets = static_fleets();
+    splits_.resize(fleets.size());
+    for (std::size_t i = 0; i < fleets.size(); ++i)
+      tasks.push_back({"static fleets", 1.0, [this, i, &fleets](const Progress& progress) {
+                         return run_one("static", fleets[i], progress, splits_[i]);
+                       }});
+    // The longest first, so that no core waits for it at the end.
+    std::stable_sort(tasks.begin(), tasks.end(), [](const Task& a, const Task& b) { return a.weight > b.weight; });
+    return run_tasks(tasks, jobs(), show_);
+  }
+
+  // Fleets of every size of the frontier; with two pools, in every split.
+  [[nodiscard]] std::vector<simulation::RunOptions> static_fleets() const {
+    std::vector<simulation::RunOptions> fleets;
+    const auto add = [&](std::vector<std::uint32_t> replicas) {
+      fleets.push_back(setup_.options);
+      fleets.back().series_points = 1;
+      for (std::size_t i = 0; i < replicas.size(); ++i) {
+        simulation::PoolSpec& pool = fleets.back().pools[i];
+        pool.replicas = pool.min_replicas = pool.max_replicas = replicas[i];
+      }
+    };
+    const config::CountRange& sizes = setup_.settings.frontier;
+    if (sizes.empty()) return fleets;
+    for (std::uint32_t size = sizes.first; size <= sizes.last; ++size) {
+      if (setup_.options.pools.size() == 1) add({size});
+      else
+        for (std::uint32_t first = 1; first < size; ++first) add({first, size - first});
+    }
+    return fleets;
+  }
+
+  void keep_best_splits() {
+    const auto better = [](const RunResult& a, const RunResult& b) {
+      return a.slo_attainment != b.slo_attainment ? a.slo_attainment > b.slo_attainment : a.gpu_hours < b.gpu_hours;
+    };
+    for (RunResult& split : splits_) {
+      auto& kept = runs_.frontier;
+      if (kept.empty() || kept.back().replicas != split.replicas) kept.push_back(std::move(split));
+      else if (better(split, kept.back())) kept.back() = std::move(split);
+    }
+    if (capacities_.size() > 1 && !runs_.frontier.empty())
+      runs_.notes.push_back("static fleets: of each size the best split between the pools");
+  }
+
+  const ReplaySetup& setup_;
+  const std::function<void(const TaskProgress&)>& show_;
+  std::vector<PoolCapacity> capacities_;  // by pool
+  std::vector<RunResult> splits_;         // of the frontier, by size and split
+  ReplayRuns runs_;
+};
+
+}  // namespace
+
+core::Result<ReplayRuns> run_replay(const ReplaySetup& setup, const std::function<void(const TaskProgress&)>& show) {
+  return Replay{setup, show}.run();
+}
+
+}  // namespace penstock::cli

@@ -1,0 +1,28 @@
+// Every run that a replay is made of: load tests, policies, static fleets.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "cli/replay_setup.h"
+#include "cli/task_pool.h"
+#include "core/result.h"
+#include "signals/run_result.h"
+
+namespace penstock::cli {
+
+struct ReplayRuns {
+  std::vector<signals::RunResult> results;   // in the order of the policies in the settings
+  std::vector<signals::RunResult> frontier;  // by size; for two pools, the best split of each size
+  std::vector<std::string> notes;            // what the policies were told of a replica's capacity
+};
+
+// Runs in parallel; the result does not depend on how many at a time.
+//
+// Policies that need to know what a replica carries get it from the settings, or from a load test in simulation, one for
+// each pool. Errors: those of a run, and an SLO that not even an idle replica keeps, where a policy needs the capacity.
+[[nodiscard]] core::Result<ReplayRuns> run_replay(const ReplaySetup& setup,
+                                                  const std::function<void(const TaskProgress&)>& show);
+
+}  // namespace penstock::cli

@@ -1,0 +1,32 @@
+// From what a user asked for to what a simulation takes.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "config/replay.h"
+#include "core/result.h"
+#include "report/run_info.h"
+#include "simulation/run.h"
+#include "workload/request.h"
+
+namespace penstock::cli {
+
+// "clairvoyant" is no policy that could be deployed, so the planner's list does not have it.
+inline constexpr std::string_view kClairvoyant = "clairvoyant";
+[[nodiscard]] std::vector<std::string_view> all_policies();
+
+struct ReplaySetup {
+  config::ReplaySettings settings;
+  workload::Workload workload;
+  simulation::RunOptions options;
+  report::RunInfo info;  // its command is the caller's to fill in
+};
+
+// Errors: traces, step-time models, and what of them does not fit together. Reads the files that are named.
+[[nodiscard]] core::Result<ReplaySetup> prepare_replay(config::ReplaySettings settings);
+
+// The part that needs no trace: formats, engines, descriptions of traffic.
+[[nodiscard]] core::Result<simulation::RunOptions> make_run_options(const config::ReplaySettings& settings);
+
+}  // namespace penstock::cli

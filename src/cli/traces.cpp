@@ -1,0 +1,82 @@
+#include "cli/traces.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "workload/synthetic.h"
+#include "workload/transform.h"
+
+namespace penstock::cli {
+namespace {
+
+using workload::Workload;
+
+constexpr std::string_view kSynthetic = "synthetic:";
+
+core::Result<Workload> make_up(const std::string& name, std::uint64_t seed) {
+  if (name == "built-in") return workload::built_in_workload(seed);
+  return workload::parse_synthetic(name).and_then(
+      [&](const workload::SyntheticSpec& spec) { return workload::make_synthetic(spec, seed); });
+}
+
+core::Result<Trace> load(const std::string& name, const config::ReplaySettings& settings, std::uint64_t seed) {
+  Trace trace;
+  core::Result<Workload> loaded;
+  if (name == "built-in" || name.starts_with(kSynthetic)) {
+    trace.format = name == "built-in" ? name : "synthetic";
+    loaded = make_up(name, seed);
+    if (loaded && (settings.from > core::Duration{} || settings.to))
+      loaded = workload::cut_window(*loaded, settings.from, settings.to);
+  } else {
+    const auto format = workload::parse_format(settings.format);
+    if (!format) return tl::make_unexpected(format.error());
+    workload::ReadOptions options;
+    options.format = *format;
+    options.skip_bad_rows = settings.skip_bad_rows;
+    options.from = settings.from;
+    options.to = settings.to;
+    loaded = workload::read_workload(name, options, &trace.report);
+    trace.format = workload::name_of(trace.report.format);
+  }
+  if (loaded && settings.rate_scale != 1.0) loaded = workload::scale_rate(*loaded, settings.rate_scale, seed);
+  if (!loaded) {
+    core::Error error = loaded.error();
+    if (error.where.empty()) error.where = name;
+    return tl::make_unexpected(std::move(error));
+  }
+  trace.workload = *std::move(loaded);
+  return trace;
+}
+
+}  // namespace
+
+core::Result<std::vector<Trace>> load_traces(const config::ReplaySettings& settings) {
+  if (settings.traces.empty())
+    return core::invalid_input({}, "there is no trace to read",
+                               "name a file, synthetic:rate=5,duration=10m, or built-in for the workload that comes along");
+  std::vector<Trace> traces;
+  for (const std::string& name : settings.traces) {
+    // A description that is named twice makes different requests each time, as two services would.
+    auto trace = load(name, settings, settings.seed + traces.size());
+    if (!trace) return tl::make_unexpected(trace.error());
+    traces.push_back(*std::move(trace));
+  }
+  return traces;
+}
+
+core::Result<Workload> join_traces(std::vector<Trace> traces, std::uint32_t block_tokens) {
+  std::vector<Workload> workloads;
+  for (Trace& trace : traces) {
+    if (trace.workload.block_tokens != block_tokens) {
+      auto converted = workload::reblock(trace.workload, block_tokens);
+      if (!converted) return converted;
+      trace.workload = *std::move(converted);
+    }
+    workloads.push_back(std::move(trace.workload));
+  }
+  if (workloads.size() == 1) return std::move(workloads.front());
+  return workload::merge(workloads);
+}
+
+}  // namespace penstock::cli

@@ -1,0 +1,26 @@
+// Where requests come from: files, descriptions of made-up traffic, or what is built in.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "config/replay.h"
+#include "core/result.h"
+#include "workload/reader.h"
+#include "workload/request.h"
+
+namespace penstock::cli {
+
+struct Trace {
+  workload::Workload workload;   // windowed and scaled as the settings say
+  std::string format;            // "mooncake", …, "synthetic", "built-in"
+  workload::ReadReport report;   // of a file
+};
+
+// One for each name in the settings, in their order. Errors name the file and the line, or the words of a description.
+[[nodiscard]] core::Result<std::vector<Trace>> load_traces(const config::ReplaySettings& settings);
+
+// All of them at once, with blocks of `block_tokens`.
+[[nodiscard]] core::Result<workload::Workload> join_traces(std::vector<Trace> traces, std::uint32_t block_tokens);
+
+}  // namespace penstock::cli

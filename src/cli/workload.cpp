@@ -1,0 +1,165 @@
+// `penstock workload`: what traces are like, before anything is replayed.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "cli/arguments.h"
+#include "cli/commands.h"
+#include "cli/console.h"
+#include "cli/replay_command.h"
+#include "cli/replay_setup.h"
+#include "cli/traces.h"
+#include "report/format.h"
+#include "workload/statistics.h"
+
+namespace penstock::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Described {
+  std::string name;
+  std::string format;
+  workload::ReadReport report;
+  workload::Statistics statistics;
+};
+
+Usage usage() {
+  Usage usage;
+  usage.command = "workload";
+  usage.summary = "Reads traces and prints what decides how hard they are to serve.";
+  usage.operand = "TRACE";
+  usage.many_operands = true;
+  usage.flags = replay_flags({"Workload"});
+  usage.flags.push_back({"Output", "--json", {}, "print JSON instead of a table", {}});
+  usage.notes =
+      "Examples:\n"
+      "  penstock workload conversation.jsonl.xz\n"
+      "  penstock workload azure.csv --from 1h --to 2h --rate-scale 4 --json\n";
+  return usage;
+}
+
+std::string lengths(const core::Summary& summary) {
+  const auto whole = [](double tokens) { return report::format_count(static_cast<std::uint64_t>(tokens + 0.5)); };
+  return fmt::format("{} / {} / {} / {}", whole(summary.p50), whole(summary.p95), whole(summary.p99), whole(summary.max));
+}
+
+struct Row {
+  const char* name;
+  std::function<std::string(const Described&)> cell;
+};
+
+std::vector<Row> rows() {
+  using report::format_count;
+  using report::format_quantity;
+  using report::format_share;
+  return {
+      {"", [](const Described& d) { return report::printable(d.name); }},
+      {"format", [](const Described& d) { return d.format; }},
+      {"requests", [](const Described& d) { return format_count(d.statistics.requests); }},
+      {"time from first to last", [](const Described& d) { return report::format_seconds(core::to_seconds(d.statistics.span)); }},
+      {"requests a second", [](const Described& d) { return format_quantity(d.statistics.requests_per_s); }},
+      {"variation of gaps (1: Poisson)", [](const Described& d) { return format_quantity(d.statistics.gap_cv); }},
+      {"fullest 10 s over the mean", [](const Described& d) { return format_quantity(d.statistics.peak_10s); }},
+      {"fullest minute over the mean", [](const Described& d) { return format_quantity(d.statistics.peak_60s); }},
+      {"prompt tokens p50/p95/p99/max", [](const Described& d) { return lengths(d.statistics.input_tokens); }},
+      {"output tokens p50/p95/p99/max", [](const Described& d) { return lengths(d.statistics.output_tokens); }},
+      {"prompt tokens a second", [](const Described& d) { return format_quantity(d.statistics.input_tokens_per_s); }},
+      {"output tokens a second", [](const Described& d) { return format_quantity(d.statistics.output_tokens_per_s); }},
+      {"prompt tokens seen before", [](const Described& d) { return format_share(d.statistics.prefix_reuse); }},
+      {"tenants", [](const Described& d) { return format_count(d.statistics.tenants); }},
+      {"share of the largest tenant", [](const Described& d) { return format_share(d.statistics.largest_tenant); }},
+      {"bad rows left out", [](const Described& d) { return format_count(d.report.skipped_rows); }},
+  };
+}
+
+std::string table(const std::vector<Described>& all) {
+  std::vector<std::vector<std::string>> lines;
+  std::vector<std::size_t> widths(all.size() + 1);
+  for (const Row& row : rows()) {
+    std::vector<std::string> cells = {row.name};
+    for (const Described& described : all) cells.push_back(row.cell(described));
+    for (std::size_t i = 0; i < cells.size(); ++i) widths[i] = std::max(widths[i], report::display_width(cells[i]));
+    lines.push_back(std::move(cells));
+  }
+  std::string text;
+  for (const auto& cells : lines) {
+    text += cells[0] + std::string(widths[0] - report::display_width(cells[0]), ' ');
+    for (std::size_t i = 1; i < cells.size(); ++i)
+      text += "  " + std::string(widths[i] - report::display_width(cells[i]), ' ') + cells[i];
+    text += '\n';
+  }
+  for (const Described& described : all) {
+    for (const std::string& skipped : described.report.skipped) text += "skipped: " + report::printable(skipped) + "\n";
+    if (described.report.skipped_rows > described.report.skipped.size())
+      text += fmt::format("skipped: {} more\n", described.report.skipped_rows - described.report.skipped.size());
+  }
+  return text;
+}
+
+Json summary(const core::Summary& s) {
+  return {{"mean", s.mean}, {"p50", s.p50}, {"p90", s.p90}, {"p95", s.p95}, {"p99", s.p99}, {"max", s.max}};
+}
+
+Json document(const Described& d) {
+  const workload::Statistics& s = d.statistics;
+  return {{"name", d.name},
+          {"format", d.format},
+          {"requests", s.requests},
+          {"span_s", core::to_seconds(s.span)},
+          {"requests_per_s", s.requests_per_s},
+          {"gap_cv", s.gap_cv},
+          {"peak_10s", s.peak_10s},
+          {"peak_60s", s.peak_60s},
+          {"input_tokens", summary(s.input_tokens)},
+          {"output_tokens", summary(s.output_tokens)},
+          {"input_tokens_per_s", s.input_tokens_per_s},
+          {"output_tokens_per_s", s.output_tokens_per_s},
+          {"prefix_reuse", s.prefix_reuse},
+          {"tenants", s.tenants},
+          {"largest_tenant", s.largest_tenant},
+          {"skipped_rows", d.report.skipped_rows},
+          {"skipped", d.report.skipped}};
+}
+
+std::string json(const std::vector<Described>& all) {
+  Json list = Json::array();
+  for (const Described& described : all) list.push_back(document(described));
+  // A file name may hold any bytes; JSON may not.
+  return Json{{"penstock", PENSTOCK_VERSION}, {"workloads", list}}.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace
+
+int show_workload(const Arguments& arguments) {
+  auto parsed = parse_arguments(usage(), arguments);
+  if (!parsed) return parsed.error();
+  const bool as_json = parsed->has("--json");
+  std::erase_if(parsed->flags, [](const config::FlagValue& flag) { return flag.flag == "--json"; });
+  config::ReplaySources sources;
+  sources.traces = parsed->operands;
+  sources.flags = replay_flag_values(*parsed);
+  sources.policies = all_policies();
+  const auto settings = load_settings(sources);
+  if (!settings) return settings.error();
+  auto traces = load_traces(*settings);
+  if (!traces) return complain_of_input(traces.error());
+
+  std::vector<Described> all;
+  for (std::size_t i = 0; i < traces->size(); ++i) {
+    const Trace& trace = (*traces)[i];
+    all.push_back({settings->traces[i], trace.format, trace.report, workload::describe(trace.workload)});
+  }
+  if (traces->size() > 1) {
+    const std::uint32_t block_tokens = traces->front().workload.block_tokens;
+    const auto together = join_traces(*std::move(traces), block_tokens);
+    if (!together) return complain_of_input(together.error());
+    all.push_back({"together", "", {}, workload::describe(*together)});
+  }
+  return print(as_json ? json(all) : table(all));
+}
+
+}  // namespace penstock::cli

@@ -1,0 +1,173 @@
+#include "engine/roofline.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace penstock::engine {
+namespace {
+
+Roofline parsed(std::string_view text) {
+  auto roofline = parse_roofline(text);
+  EXPECT_TRUE(roofline) << text << ": " << (roofline ? "" : roofline.error().message());
+  return *roofline;
+}
+
+std::string problem(std::string_view text) {
+  const auto roofline = parse_roofline(text);
+  return roofline ? "" : roofline.error().message();
+}
+
+double decode_ms(const Roofline& roofline, std::uint32_t sequences, std::uint64_t context_each) {
+  StepShape shape;
+  shape.decode_sequences = sequences;
+  shape.decode_context_tokens = sequences * context_each;
+  return roofline.step_ms(shape);
+}
+
+double prefill_ms(const Roofline& roofline, std::uint64_t tokens) {
+  StepShape shape;
+  shape.prefill_requests = 1;
+  shape.prefill_new_tokens = tokens;
+  shape.prefill_attention_pairs = 0.5 * static_cast<double>(tokens) * static_cast<double>(tokens + 1);
+  return roofline.step_ms(shape);
+}
+
+constexpr const char* kIdeal = ",bandwidth=1,compute=1,layer_us=0,sequence_us=0,interconnect=1";
+
+TEST(Roofline, OneSequenceReadsTheWeightsAndItsKeysAndValues) {
+  // Weights of 7.504e9 parameters, 32 layers of 4096·(32+16)·128 + 4096² + 3·4096·14336 and 128256·4096, in 2 bytes over
+  // 3350 GB/s; 131072 bytes of keys and values a token.
+  const Roofline roofline = parsed(std::string{"llama-3.1-8b,h100"} + kIdeal);
+  const double weights = (32.0 * (4096.0 * 48 * 128 + 4096.0 * 4096 + 3.0 * 4096 * 14336) + 128256.0 * 4096) * 2;
+  EXPECT_NEAR(decode_ms(roofline, 1, 1000), (weights + 131072.0 * 1000) / 3350e6, 1e-3);
+}
+
+TEST(Roofline, PromptsRunAtTheRoofOfCompute) {
+  const Roofline roofline = parsed(std::string{"llama-3.1-8b,h100"} + kIdeal);
+  const double parameters = 32.0 * (4096.0 * 48 * 128 + 4096.0 * 4096 + 3.0 * 4096 * 14336);
+  const double flops = 2.0 * parameters * 4096 + 32.0 * 4 * 32 * 128 * (4096.0 * 4097 / 2);
+  const double weights_ms = (parameters + 128256.0 * 4096) * 2 / 3350e6;
+  EXPECT_NEAR(prefill_ms(roofline, 4096), flops / 989e9 + weights_ms, 1e-3);
+}
+
+TEST(Roofline, EveryStepGrowsWithBatchContextAndTokens) {
+  for (const ModelCard& model : model_catalogue()) {
+    for (const char* precision : {"bf16", "fp8", "fp4"}) {
+      const Roofline roofline = parsed(std::string{model.name} + ",b300,tp=8,precision=" + precision);
+      for (std::uint32_t batch = 1; batch <= 256; batch *= 2) {
+        EXPECT_LT(decode_ms(roofline, batch, 1000), decode_ms(roofline, batch * 2, 1000)) << model.name;
+        EXPECT_LE(decode_ms(roofline, batch, 1000), decode_ms(roofline, batch, 2000)) << model.name;
+      }
+      for (std::uint64_t tokens = 1; tokens <= 32768; tokens *= 2)
+        EXPECT_LT(prefill_ms(roofline, tokens), prefill_ms(roofline, tokens * 2)) << model.name;
+    }
+  }
+}
+
+TEST(Roofline, SparseAttentionReadsNoMoreThanItsTokens) {
+  const Roofline roofline = parsed("glm-5,b200,tp=8,precision=fp8");
+  EXPECT_LT(decode_ms(roofline, 8, 1000), decode_ms(roofline, 8, 2048));
+  EXPECT_DOUBLE_EQ(decode_ms(roofline, 8, 2048), decode_ms(roofline, 8, 100000));
+}
+
+TEST(Roofline, MoreGpusMakeAStepShorterButNotBySoMany) {
+  const double one = decode_ms(parsed("llama-3.1-70b,h200,tp=2,precision=fp8"), 16, 1000);
+  const double two = decode_ms(parsed("llama-3.1-70b,h200,tp=4,precision=fp8"), 16, 1000);
+  EXPECT_LT(two, one);
+  EXPECT_GT(two, one / 2);
+}
+
+TEST(Roofline, AMixtureReadsMoreExpertsAsItsBatchGrows) {
+  // A batch of 64 reads all experts of the mixture, and no more weights of the dense model.
+  const Roofline mixture = parsed("qwen3-30b-a3b,h100"), dense = parsed("llama-3.1-8b,h100");
+  EXPECT_GT(decode_ms(mixture, 64, 100) / decode_ms(mixture, 1, 100), 2.5);
+  EXPECT_LT(decode_ms(dense, 64, 100) / decode_ms(dense, 1, 100), 1.5);
+}
+
+TEST(Roofline, CapacityIsWhatTheWeightsLeave) {
+  // 0.9·80 GB − 2 GB − 8.03e9·2 bytes = 53.9 GB for 131072 bytes a token.
+  EXPECT_NEAR(parsed("llama-3.1-8b,h100").kv_capacity_tokens(), 411'600, 1'000);
+  EXPECT_GT(parsed("llama-3.1-8b,h200").kv_capacity_tokens(), 800'000);
+  // A latent cannot be split: eight GPUs hold it eight times.
+  const double tensor = parsed("deepseek-v3,h200,tp=8,precision=fp8").kv_capacity_tokens();
+  const double ranks = parsed("deepseek-v3,h200,tp=8,attention_ranks=8,precision=fp8").kv_capacity_tokens();
+  EXPECT_GT(ranks, 4 * tensor);
+}
+
+TEST(RooflineSpec, TakesDefaultsAndOverrides) {
+  EXPECT_EQ(parsed("llama-3.1-8b,h100").description(), "roofline:llama-3.1-8b,h100_sxm,tp=1,precision=bf16,backend=vllm");
+  EXPECT_EQ(parsed("meta-llama/Llama-3.1-70B-Instruct,H200,tp=4,precision=fp8,backend=trtllm").description(),
+            "roofline:llama-3.1-70b,h200_sxm,tp=4,precision=fp8,backend=trtllm");
+  EXPECT_DOUBLE_EQ(parsed("llama-3.1-8b,h100,bandwidth=0.5").efficiency().bandwidth, 0.5);
+  EXPECT_DOUBLE_EQ(parsed("llama-3.1-8b,h100,bandwidth=0.5").efficiency().compute,
+                   parsed("llama-3.1-8b,h100").efficiency().compute);
+}
+
+TEST(RooflineSpec, ItsDescriptionReadsBackAsTheSame) {
+  const Roofline once = parsed("qwen3-32b,h100,tp=4,precision=fp8,backend=sglang");
+  const Roofline again = parsed(std::string_view{once.description()}.substr(9));
+  EXPECT_EQ(once.description(), again.description());
+  EXPECT_EQ(decode_ms(once, 7, 1234), decode_ms(again, 7, 1234));
+}
+
+TEST(RooflineSpec, SaysWhatIsKnownInsteadOfWhatIsNot) {
+  EXPECT_TRUE(problem("llama-9,h100").starts_with("roofline: model 'llama-9' is not in the catalogue; known: llama-3.2-1b "));
+  EXPECT_TRUE(problem("llama-3.1-8b,h900").starts_with("roofline: GPU 'h900' is not in the catalogue; known: a10 a100_sxm "));
+  EXPECT_EQ(problem("llama-3.1-8b"), "roofline: needs a model and a GPU; write roofline:MODEL,GPU,tp=N,precision=P,backend=B");
+  EXPECT_EQ(problem("llama-3.1-8b,h100,tp=0"), "roofline: tp: must be from 1 to 256, is '0'");
+  EXPECT_EQ(problem("llama-3.1-8b,h100,tp=two"), "roofline: tp: must be from 1 to 256, is 'two'");
+  EXPECT_EQ(problem("llama-3.1-8b,h100,precision=fp7"), "roofline: precision: 'fp7' is unknown; use bf16, fp8, fp4 or int4");
+  EXPECT_EQ(problem("llama-3.1-8b,h100,backend=tgi"), "roofline: backend: 'tgi' is unknown; use vllm, sglang or trtllm");
+  EXPECT_EQ(problem("llama-3.1-8b,h100,bandwidth=1.5"), "roofline: bandwidth: must be from 0.01 to 1, is '1.5'");
+  EXPECT_EQ(problem("llama-3.1-8b,h100,compute=nan"), "roofline: compute: must be from 0.01 to 1, is 'nan'");
+  EXPECT_TRUE(problem("llama-3.1-8b,h100,pp=2").starts_with("roofline: pp: is no setting; use tp, "));
+  EXPECT_EQ(problem("llama-3.1-8b,h100,fast"), "roofline: 'fast' is no setting; write roofline:MODEL,GPU,tp=N,precision=P,backend=B");
+  EXPECT_EQ(problem("llama-3.1-8b,h100,tp=2,tp=4"), "roofline: tp: is there twice");
+}
+
+TEST(RooflineSpec, RefusesWeightsThatDoNotFit) {
+  EXPECT_EQ(problem("llama-3.1-70b,h100,precision=bf16"),
+            "roofline: the weights of llama-3.1-70b in bf16 do not fit 1 x h100_sxm (80 GB each); raise tp or lower the precision");
+  EXPECT_EQ(problem("llama-3.1-70b,h100,precision=bf16,tp=4"), "");
+}
+
+TEST(RooflineCalibration, IsSortedSoThatALookUpFinds) {
+  const auto rows = roofline_calibration();
+  for (std::size_t i = 1; i < rows.size(); ++i) EXPECT_LT(rows[i - 1].effect, rows[i].effect);
+}
+
+TEST(RooflineCalibration, FiguresStayWithinTheirRanges) {
+  for (const ModelCard& model : model_catalogue()) {
+    for (const GpuCard& gpu : gpu_catalogue()) {
+      const RooflineEfficiency figures = calibrated_efficiency(Backend::kVllm, gpu.name, Precision::kFp8, model);
+      const FigureShift values = {figures.bandwidth, figures.compute, figures.layer_overhead_us,
+                                  figures.sequence_overhead_us, figures.interconnect};
+      for (std::size_t i = 0; i < kFigures; ++i) {
+        EXPECT_GT(values[i], kFigureRanges[i].low);
+        EXPECT_LT(values[i], kFigureRanges[i].high);
+      }
+    }
+  }
+}
+
+TEST(RooflineCalibration, WithoutShiftsAFigureStaysAtItsStart) {
+  const RooflineEfficiency figures = efficiency_of(start_shift());
+  EXPECT_NEAR(figures.bandwidth, 0.80, 1e-12);
+  EXPECT_NEAR(figures.layer_overhead_us, 45.0, 1e-9);
+}
+
+TEST(RooflineCalibration, TheUnseenInheritsWhatIsKnown) {
+  // No row of an A100 is measured: its figures are those of the family, the backend, the precision and the model.
+  FigureShift sum = start_shift();
+  for (const CalibrationRow& row : roofline_calibration())
+    for (const char* effect : {"dense", "dense/vllm", "dense/bf16", "dense/llama-3.1-8b"})
+      if (row.effect == effect)
+        for (std::size_t i = 0; i < kFigures; ++i) sum[i] += row.shift[i];
+  const auto figures = calibrated_efficiency(Backend::kVllm, "a100_sxm", Precision::kBf16, *find_model("llama-3.1-8b"));
+  EXPECT_NEAR(figures.bandwidth, efficiency_of(sum).bandwidth, 1e-12);
+  EXPECT_NEAR(figures.interconnect, efficiency_of(sum).interconnect, 1e-12);
+}
+
+}  // namespace
+}  // namespace penstock::engine

@@ -1,0 +1,35 @@
+// The table and the CSV of a report made by hand, as files that are reviewed as a diff. PENSTOCK_UPDATE_GOLDEN=1 rewrites
+// them.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "report/csv.h"
+#include "report/report_testing.h"
+#include "report/table.h"
+
+namespace penstock::report {
+namespace {
+
+void expect_golden(const std::string& name, const std::string& text) {
+  const auto path = std::filesystem::path(__FILE__).parent_path() / "golden" / name;
+  if (std::getenv("PENSTOCK_UPDATE_GOLDEN") != nullptr) {
+    std::filesystem::create_directories(path.parent_path());
+    std::ofstream(path, std::ios::binary) << text;
+  }
+  std::ifstream file(path, std::ios::binary);
+  const std::string golden{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_EQ(text, golden) << "differs from " << path << "; PENSTOCK_UPDATE_GOLDEN=1 rewrites it";
+}
+
+TEST(Golden, TableLooksAsReviewed) { expect_golden("table.txt", render_table(testing::sample_report(120), {})); }
+TEST(Golden, TableInColourLooksAsReviewed) {
+  expect_golden("table_colour.txt", render_table(testing::sample_report(120), {.colour = true}));
+}
+TEST(Golden, CsvLooksAsReviewed) { expect_golden("report.csv", to_csv(testing::sample_report(120))); }
+
+}  // namespace
+}  // namespace penstock::report

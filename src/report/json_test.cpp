@@ -1,0 +1,156 @@
+#include "report/json.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "report/document.h"
+#include "report/report_testing.h"
+
+namespace penstock::report {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json parsed(const Report& report) { return Json::parse(to_json(report)); }
+
+TEST(Json, HoldsTheKeysThatOtherProgramsReadInEveryResult) {
+  const Json json = parsed(testing::sample_report(12));
+  ASSERT_EQ(json["results"].size(), 4U);
+  for (const Json& result : json["results"]) {
+    for (const char* key : {"policy", "replicas", "requests", "completed", "failed", "slo_attainment", "goodput_rps",
+                            "gpu_hours", "cost", "ttft_ms", "itl_ms", "e2e_ms", "tpot_ms", "prefix_hit_ratio",
+                            "preemptions", "scaling_actions", "direction_changes", "simulated_requests_per_s", "series",
+                            "decisions", "segments", "failures"})
+      EXPECT_TRUE(result.contains(key)) << key;
+    for (const char* latency : {"ttft_ms", "itl_ms", "e2e_ms", "tpot_ms"}) {
+      std::vector<std::string> figures;
+      for (const auto& item : result[latency].items()) figures.push_back(item.key());
+      EXPECT_EQ(figures, (std::vector<std::string>{"mean", "p50", "p90", "p95", "p99", "max"})) << latency;
+    }
+  }
+}
+
+TEST(Json, PutsTheBestResultFirst) {
+  const Json json = parsed(testing::sample_report(1));
+  EXPECT_EQ(json["results"][0]["policy"], "kpa");
+  EXPECT_EQ(json["results"][0]["slo_attainment"], 0.96875);
+  EXPECT_EQ(json["results"][3]["label"], "static 2");
+}
+
+TEST(Json, PutsTheStaticFleetsThatWereTriedIntoTheFrontier) {
+  const Json json = parsed(testing::sample_report(1));
+  ASSERT_EQ(json["frontier"].size(), 8U);
+  EXPECT_EQ(json["frontier"][0]["replicas"], 7);
+  EXPECT_TRUE(json["frontier"][0].contains("ttft_ms"));
+  EXPECT_FALSE(json["frontier"][0].contains("series"));
+}
+
+TEST(Json, HasAnEmptyFrontierWhenNoneWasAskedFor) {
+  Report report = testing::sample_report(1);
+  report.frontier.clear();
+  EXPECT_EQ(parsed(report)["frontier"], Json::array());
+}
+
+TEST(Json, SaysWhatIsNeededToRepeatTheRun) {
+  const Json json = parsed(testing::sample_report(1));
+  EXPECT_EQ(json["penstock"], "0.1.0");
+  EXPECT_EQ(json["options"]["seed"], 7);
+  EXPECT_EQ(json["options"]["slo"]["ttft_ms"], 2000);
+  EXPECT_EQ(json["options"]["pools"][0]["max_replicas"], 8);
+  EXPECT_EQ(json["workload"]["skipped_rows"], 3);
+  EXPECT_EQ(json["options"]["command"], testing::sample_report(1).info.command);
+}
+
+TEST(Json, WritesEveryPointAndDecisionOfARun) {
+  const Report report = testing::sample_report(120);
+  const Json best = parsed(report)["results"][0];
+  EXPECT_EQ(best["series"]["at_s"].size(), 120U);
+  EXPECT_EQ(best["series"]["kv_usage"].size(), 120U);
+  EXPECT_EQ(best["decisions"].size(), 12U);
+  EXPECT_EQ(best["decisions"][0]["reason"], "load_above_target");
+  EXPECT_EQ(best["decisions"][0]["current"], 2);
+  EXPECT_EQ(best["decisions"][0]["target"], 3);
+}
+
+TEST(Json, ShowsReplicasByPoolOnlyWhereThereAreSeveral) {
+  Report report = testing::sample_report(3);
+  EXPECT_FALSE(parsed(report)["results"][0]["series"].contains("ready_replicas_by_pool"));
+  for (auto& result : report.results)
+    for (auto& point : result.series) point.ready_by_pool = {1, 2};
+  EXPECT_EQ(parsed(report)["results"][0]["series"]["ready_replicas_by_pool"][2], (Json{1, 2}));
+}
+
+TEST(Json, CallsWhatWasNotMeasuredNullAndNeverZero) {
+  Report report = testing::sample_report(3);
+  report.results = {report.results[2]};
+  report.results[0].ttft_ms = {};
+  report.results[0].goodput_rps = NAN;
+  const Json result = parsed(report)["results"][0];
+  EXPECT_TRUE(result["ttft_ms"]["p95"].is_null());
+  EXPECT_TRUE(result["goodput_rps"].is_null());
+  EXPECT_TRUE(result["series"]["ttft_p95_ms"][0].is_null());
+  EXPECT_TRUE(result["series"]["itl_p50_ms"][0].is_null());
+  EXPECT_EQ(result["series"]["ttft_p95_ms"][1], 1250);
+}
+
+TEST(Json, IsValidUtf8WhateverBytesANameHolds) {
+  Report report = testing::hostile_report();
+  report.info.workload = "a\xff\xc3(\xe2\x82";
+  const Json json = parsed(report);  // the parser refuses what is not UTF-8
+  EXPECT_EQ(json["workload"]["name"], "a\xef\xbf\xbd\xef\xbf\xbd(\xef\xbf\xbd");
+  EXPECT_NE(json["results"][0]["policy"].get<std::string>().find("</script>"), std::string::npos);
+}
+
+TEST(Json, HoldsEqualLinesForEqualRunsButForTheWallSpeed) {
+  Report first = testing::sample_report(12), second = first;
+  EXPECT_EQ(to_json(first), to_json(second));
+  for (auto& result : second.results) result.simulated_requests_per_s *= 3.0;
+  std::istringstream lines_a(to_json(first)), lines_b(to_json(second));
+  std::string a, b;
+  int different = 0;
+  while (std::getline(lines_a, a) && std::getline(lines_b, b)) {
+    if (a == b) continue;
+    ++different;
+    EXPECT_NE(a.find("\"simulated_requests_per_s\""), std::string::npos) << a;
+  }
+  EXPECT_EQ(different, 4);
+}
+
+TEST(Json, EndsWithANewlineAndKeepsASeriesOnOneLine) {
+  const std::string text = to_json(testing::sample_report(12));
+  EXPECT_TRUE(text.ends_with("}\n"));
+  EXPECT_NE(text.find("\"target_replicas\": [2, 2, "), std::string::npos);
+}
+
+TEST(Json, WritesAReportOfNothing) {
+  const Json json = parsed(Report{});
+  EXPECT_EQ(json["results"], Json::array());
+  EXPECT_EQ(json["headline"], "No policy was run.");
+}
+
+TEST(JsonNumbers, ReadBackEqual) {
+  for (const double value : {0.1, 1.0 / 3.0, 1e-300, 1.7976931348623157e308, 123456789.125, -0.0, 5e-324})
+    EXPECT_EQ(Json::parse(write_json(Json(value), {})).get<double>(), value);
+  EXPECT_EQ(write_json(Json(std::numeric_limits<std::uint64_t>::max()), {}), "18446744073709551615");
+}
+
+TEST(JsonNumbers, AreShortenedWithoutLosingDigitsBeforeThePoint) {
+  EXPECT_EQ(write_json(Json(0.123456789), {false, 3}), "0.123");
+  EXPECT_EQ(write_json(Json(987654.4), {false, 3}), "987654");
+  EXPECT_EQ(write_json(Json{1.5, 2, "a"}, {false, 3}), "[1.5,2,\"a\"]");
+}
+
+TEST(Document, IsThinnedAndCutOnRequest) {
+  const Report report = testing::sample_report(120);
+  const Json json = make_document(report, {10, 3, false});
+  const Json& best = json["results"][0];
+  EXPECT_EQ(best["series"]["at_s"].size(), 10U);
+  EXPECT_EQ(best["decisions"].size(), 3U);
+  EXPECT_EQ(best["decisions_total"], 12);
+  EXPECT_FALSE(best.contains("simulated_requests_per_s"));
+}
+
+}  // namespace
+}  // namespace penstock::report

@@ -1,0 +1,100 @@
+#include "report/table.h"
+
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "report/format.h"
+#include "report/report_testing.h"
+
+namespace penstock::report {
+namespace {
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+std::size_t line_with(const std::string& text, const std::string& start) {
+  const auto lines = lines_of(text);
+  for (std::size_t i = 0; i < lines.size(); ++i)
+    if (lines[i].starts_with(start)) return i;
+  return lines.size();
+}
+
+TEST(Table, IsNoWiderThan140Columns) {
+  Report report = testing::sample_report(12);
+  report.info.notes = {std::string(70, 'a') + " " + std::string(75, 'b')};
+  for (auto& result : report.results) {
+    result.policy = "llmd-saturation-v2xx";
+    result.replicas = 12;
+    result.preemptions = 123456;
+    result.failed = 1234567;
+  }
+  for (const std::string& line : lines_of(render_table(report, {}))) EXPECT_LE(display_width(line), 140U) << line;
+}
+
+TEST(Table, PutsTheBestPolicyFirst) {
+  const std::string text = render_table(testing::sample_report(12), {});
+  EXPECT_LT(line_with(text, "kpa "), line_with(text, "hpa-rate "));
+  EXPECT_LT(line_with(text, "hpa-rate "), line_with(text, "static 2 "));
+}
+
+TEST(Table, HasNoEscapesWithoutColour) {
+  EXPECT_EQ(render_table(testing::sample_report(12), {}).find('\033'), std::string::npos);
+}
+
+TEST(Table, SaysTheSameWithColourAsWithout) {
+  std::string text = render_table(testing::sample_report(12), {.colour = true});
+  ASSERT_NE(text.find("\033[1m"), std::string::npos);
+  for (std::size_t at = text.find('\033'); at != std::string::npos; at = text.find('\033'))
+    text.erase(at, text.find('m', at) + 1 - at);
+  EXPECT_EQ(text, render_table(testing::sample_report(12), {}));
+}
+
+TEST(Table, LetsNoNameSteerTheTerminal) {
+  const std::string text = render_table(testing::hostile_report(), {});
+  EXPECT_EQ(text.find('\033'), std::string::npos);
+  EXPECT_EQ(text.find('\xff'), std::string::npos);
+  EXPECT_NE(text.find("?[31m?"), std::string::npos);
+}
+
+TEST(Table, LetsNoNameStartALineOfItsOwn) {
+  Report report = testing::sample_report(12);
+  for (auto& result : report.results) result.policy = "kpa\n\nkpa kept 100 %";
+  report.info.workload = "a\rb";
+  const std::string text = render_table(report, {});
+  EXPECT_EQ(line_with(text, "kpa kept 100"), lines_of(text).size());
+  EXPECT_EQ(text.find('\r'), std::string::npos);
+}
+
+TEST(Table, CutsNamesThatWouldPushTheFiguresOffTheScreen) {
+  Report report = testing::sample_report(12);
+  report.results[0].policy = std::string(5000, 'x');
+  for (const std::string& line : lines_of(render_table(report, {}))) EXPECT_LE(display_width(line), 140U);
+}
+
+TEST(Table, ShowsADashWhereNothingWasMeasured) {
+  Report report = testing::sample_report(12);
+  report.results = {report.results[0]};
+  report.results[0].ttft_ms = {};
+  report.frontier.clear();
+  EXPECT_NE(render_table(report, {}).find("–"), std::string::npos);
+}
+
+TEST(Table, CountsWhatFailedAndWhatWasLeftOut) {
+  const std::string text = render_table(testing::sample_report(12), {});
+  EXPECT_NE(text.find("hpa-rate: failed: 20 prompt_exceeds_kv_cache, 1 unfinished\n"), std::string::npos);
+  EXPECT_NE(text.find("skipped: 3 bad rows of the trace\n"), std::string::npos);
+  EXPECT_NE(text.find("dynamo-latency left out: it needs a prefill and a decode pool\n"), std::string::npos);
+}
+
+TEST(Table, SaysSoWhenNothingWasRun) {
+  const std::string text = render_table(Report{}, {});
+  EXPECT_TRUE(text.ends_with("\nNo policy was run.\n"));
+}
+
+}  // namespace
+}  // namespace penstock::report

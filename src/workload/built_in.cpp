@@ -1,0 +1,91 @@
+// The workload that is shown where a user has named no trace.
+#include <vector>
+
+#include "core/random.h"
+#include "core/result.h"
+#include "workload/synthetic.h"
+#include "workload/transform.h"
+
+namespace penstock::workload {
+namespace {
+
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+// People who chat: long system prompts, a few turns each, more of them as the morning goes on.
+SyntheticSpec morning_chat() {
+  SyntheticSpec spec;
+  spec.rate = {RateShape::kDiurnal, 0.4, 2.0, {}, minutes{80}};
+  spec.arrival_cv = 1.5;
+  spec.input = {1600.0, 0.8, 32'768};
+  spec.output = {220.0, 0.8, 2'048};
+  spec.prefix_groups = 3;
+  spec.prefix_tokens = 1024;
+  spec.turns = 3.5;
+  spec.think_time = seconds{40};
+  return spec;
+}
+
+// A link goes around: for six minutes many come at once, with one short question each.
+SyntheticSpec flash_crowd() {
+  SyntheticSpec spec;
+  spec.rate = {RateShape::kBurst, 0.0, 4.0, minutes{38}, minutes{6}};
+  spec.input = {1400.0, 0.4, 8'192};
+  spec.output = {180.0, 0.6, 1'024};
+  spec.prefix_groups = 1;
+  spec.prefix_tokens = 1024;
+  return spec;
+}
+
+// Documents that are summarised in the background, from the twelfth minute on.
+SyntheticSpec document_batch() {
+  SyntheticSpec spec;
+  spec.rate = {RateShape::kStep, 0.02, 0.2, minutes{12}, {}};
+  spec.arrival_cv = 2.0;
+  spec.input = {7000.0, 0.5, 32'768};
+  spec.output = {400.0, 0.4, 2'048};
+  spec.batch_share = 1.0;
+  return spec;
+}
+
+// Programs that call tools in a loop: one long set of instructions, many quick turns.
+SyntheticSpec tool_agent() {
+  SyntheticSpec spec;
+  spec.rate = {RateShape::kConstant, 0.3, 0.3, {}, {}};
+  spec.input = {6500.0, 0.05, 32'768};
+  spec.output = {90.0, 0.7, 1'024};
+  spec.prefix_groups = 2;
+  spec.prefix_tokens = 6144;
+  spec.turns = 9.0;
+  spec.think_time = seconds{6};
+  return spec;
+}
+
+}  // namespace
+
+Workload built_in_workload(std::uint64_t seed) {
+  struct Part {
+    const char* tenant;
+    SyntheticSpec spec;
+  };
+  const Part parts[] = {{"chat", morning_chat()},
+                        {"chat", flash_crowd()},
+                        {"documents", document_batch()},
+                        {"agents", tool_agent()}};
+  std::vector<Workload> workloads;
+  const core::RandomStream random{seed};
+  for (const Part& part : parts) {
+    SyntheticSpec spec = part.spec;
+    spec.duration = std::chrono::hours{1};
+    auto made = make_synthetic(spec, random.fork(workloads.size()).next());
+    PENSTOCK_ASSERT(made.has_value(), "the built-in settings are sound");
+    made->tenants = {part.tenant};
+    workloads.push_back(std::move(*made));
+  }
+  auto merged = merge(workloads);
+  PENSTOCK_ASSERT(merged.has_value(), "the built-in parts have blocks of one size");
+  merged->name = "built-in";
+  return std::move(*merged);
+}
+
+}  // namespace penstock::workload

@@ -1,0 +1,194 @@
+#include "workload/fields.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <cmath>
+#include <optional>
+#include <system_error>
+
+namespace penstock::workload {
+namespace {
+
+constexpr std::size_t kShownBytesMax = 60;
+
+tl::unexpected<std::string> wrong(std::string what) { return tl::make_unexpected(std::move(what)); }
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool all_digits(std::string_view text) { return std::all_of(text.begin(), text.end(), is_digit); }
+
+std::string without_controls(std::string_view text) {
+  std::string clean{text.substr(0, kShownBytesMax)};
+  for (char& c : clean)
+    if (c < ' ' || c > '~') c = '?';
+  if (text.size() > kShownBytesMax) clean += "...";
+  return clean;
+}
+
+// digits[.digits], the fraction in units of 10^-decimals; nothing when it is something else or does not fit.
+struct Decimal {
+  std::uint64_t whole = 0, fraction = 0;
+};
+std::optional<Decimal> parse_decimal(std::string_view text, std::size_t decimals) {
+  Decimal value;
+  const char* const end = text.data() + text.size();
+  const auto [after, error] = std::from_chars(text.data(), end, value.whole);
+  if (error != std::errc{}) return std::nullopt;
+  if (after == end) return value;
+  if (*after != '.') return std::nullopt;
+  const std::string_view digits{after + 1, static_cast<std::size_t>(end - after - 1)};
+  if (!all_digits(digits)) return std::nullopt;
+  for (std::size_t i = 0; i < decimals; ++i)
+    value.fraction = value.fraction * 10 + (i < digits.size() ? static_cast<std::uint64_t>(digits[i] - '0') : 0);
+  return value;
+}
+
+// A number in any notation, for what the exact parsers leave: exponents, signs, overflow. NaN and infinity are none.
+std::optional<double> parse_number(std::string_view text) {
+  double value = 0.0;
+  const auto [after, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (after != text.data() + text.size() || text.empty()) return std::nullopt;
+  if (error == std::errc::result_out_of_range) {
+    if (text.find("e-") != std::string_view::npos || text.find("E-") != std::string_view::npos) return 0.0;
+    return text.starts_with('-') ? -HUGE_VAL : HUGE_VAL;
+  }
+  if (error != std::errc{} || !std::isfinite(value)) return std::nullopt;
+  return value;
+}
+
+struct UnitInfo {
+  std::string_view name;
+  std::uint64_t per_second;
+  std::size_t decimals;  // of one unit that are whole nanoseconds
+};
+UnitInfo info_of(TimeUnit unit) {
+  switch (unit) {
+    case TimeUnit::kMilliseconds: return {"milliseconds", 1'000, 6};
+    case TimeUnit::kMicroseconds: return {"microseconds", 1'000'000, 3};
+    case TimeUnit::kSeconds: break;
+  }
+  return {"seconds", 1, 9};
+}
+
+// Fixed-width fields of a date: cuts `digits` digits off the front of `text`.
+std::optional<int> take_number(std::string_view& text, std::size_t digits) {
+  if (text.size() < digits || !all_digits(text.substr(0, digits))) return std::nullopt;
+  int value = 0;
+  for (std::size_t i = 0; i < digits; ++i) value = value * 10 + (text[i] - '0');
+  text.remove_prefix(digits);
+  return value;
+}
+bool take(std::string_view& text, std::string_view one_of) {
+  if (text.empty() || one_of.find(text[0]) == std::string_view::npos) return false;
+  text.remove_prefix(1);
+  return true;
+}
+
+std::optional<core::Duration> take_date(std::string_view& text) {
+  const auto year = take_number(text, 4);
+  if (!year || !take(text, "-")) return std::nullopt;
+  const auto month = take_number(text, 2);
+  if (!month || !take(text, "-")) return std::nullopt;
+  const auto day = take_number(text, 2);
+  if (!day) return std::nullopt;
+  const std::chrono::year_month_day date{std::chrono::year{*year}, std::chrono::month{static_cast<unsigned>(*month)},
+                                         std::chrono::day{static_cast<unsigned>(*day)}};
+  if (!date.ok() || *year < 1970 || *year > 2254) return std::nullopt;
+  return std::chrono::sys_days{date}.time_since_epoch();
+}
+
+std::optional<core::Duration> take_time_of_day(std::string_view& text) {
+  const auto hour = take_number(text, 2);
+  if (!hour || *hour > 23 || !take(text, ":")) return std::nullopt;
+  const auto minute = take_number(text, 2);
+  if (!minute || *minute > 59 || !take(text, ":")) return std::nullopt;
+  const auto second = take_number(text, 2);
+  if (!second || *second > 59) return std::nullopt;
+  core::Duration time = std::chrono::hours{*hour} + std::chrono::minutes{*minute} + std::chrono::seconds{*second};
+  if (!take(text, ".")) return time;
+  const auto length = static_cast<std::size_t>(std::find_if_not(text.begin(), text.end(), is_digit) - text.begin());
+  if (length == 0 || length > 9) return std::nullopt;
+  std::int64_t fraction_ns = 0;
+  for (std::size_t i = 0; i < 9; ++i) fraction_ns = fraction_ns * 10 + (i < length ? text[i] - '0' : 0);
+  text.remove_prefix(length);
+  return time + core::Duration{fraction_ns};
+}
+
+std::optional<core::Duration> take_zone(std::string_view& text) {
+  if (text.empty() || take(text, "Zz")) return core::Duration{};
+  const bool west = text[0] == '-';
+  if (!take(text, "+-")) return std::nullopt;
+  const auto hours = take_number(text, 2);
+  if (!hours || *hours > 23) return std::nullopt;
+  take(text, ":");
+  const auto minutes = take_number(text, 2);
+  if (!minutes || *minutes > 59) return std::nullopt;
+  const core::Duration offset = std::chrono::hours{*hours} + std::chrono::minutes{*minutes};
+  return west ? -offset : offset;
+}
+
+}  // namespace
+
+std::string shown(std::string_view text) { return without_controls(text); }
+std::string quoted_cut(std::string_view text) { return '"' + without_controls(text) + '"'; }
+
+std::string_view trimmed(std::string_view text) {
+  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
+  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
+  return text;
+}
+
+Parsed<std::uint32_t> parse_tokens(std::string_view column, std::string_view text, std::uint32_t min) {
+  if (const auto exact = parse_decimal(text, 18); exact && exact->fraction == 0) {
+    if (exact->whole < min)
+      return wrong(fmt::format("{} is {}, must be at least {}", shown(column), exact->whole, min));
+    if (exact->whole > kTokensMax)
+      return wrong(fmt::format("{} is {}, must be at most {}", shown(column), exact->whole, kTokensMax));
+    return static_cast<std::uint32_t>(exact->whole);
+  }
+  if (text.empty()) return wrong(fmt::format("{} is blank", shown(column)));
+  const auto number = parse_number(text);
+  if (number && *number < 0)
+    return wrong(fmt::format("{} is {}, must be at least {}", shown(column), shown(text), min));
+  if (number && *number > kTokensMax)
+    return wrong(fmt::format("{} is {}, must be at most {}", shown(column), shown(text), kTokensMax));
+  return wrong(fmt::format("{} {} is not a whole number", shown(column), quoted_cut(text)));
+}
+
+Parsed<core::Duration> parse_time(std::string_view column, std::string_view text, TimeUnit unit) {
+  const UnitInfo info = info_of(unit);
+  const auto per_second = static_cast<std::int64_t>(info.per_second);
+  if (const auto exact = parse_decimal(text, info.decimals); exact && exact->whole < kTimeMaxS * info.per_second) {
+    const std::int64_t unit_ns = 1'000'000'000 / per_second;
+    const auto whole = static_cast<std::int64_t>(exact->whole);
+    const auto fraction_ns = static_cast<std::int64_t>(exact->fraction);
+    return core::Duration{whole * unit_ns + fraction_ns};
+  }
+  if (text.empty()) return wrong(fmt::format("{} is blank", shown(column)));
+  const auto number = parse_number(text);
+  if (!number) return wrong(fmt::format("{} {} is not a number of {}", shown(column), quoted_cut(text), info.name));
+  if (*number < 0) return wrong(fmt::format("{} is {}, must be at least 0", shown(column), shown(text)));
+  if (*number >= static_cast<double>(kTimeMaxS * per_second))
+    return wrong(fmt::format("{} is {}, must be below {} {}", shown(column), shown(text), kTimeMaxS * per_second,
+                             info.name));
+  return core::from_seconds(*number / static_cast<double>(per_second));
+}
+
+Parsed<core::Duration> parse_date_time(std::string_view column, std::string_view text) {
+  if (text.empty()) return wrong(fmt::format("{} is blank", shown(column)));
+  std::string_view rest = text;
+  if (const auto date = take_date(rest); date && take(rest, " Tt"))
+    if (const auto time = take_time_of_day(rest))
+      if (const auto offset = take_zone(rest); offset && rest.empty() && *date + *time >= *offset)
+        return *date + *time - *offset;
+  return wrong(fmt::format("{} {} is not a date and time", shown(column), quoted_cut(text)));
+}
+
+bool has_zone(std::string_view date_time) {
+  constexpr std::size_t kDateBytes = 10;  // its hyphens are none of a zone
+  return date_time.size() > kDateBytes && date_time.find_first_of("Zz+-", kDateBytes) != std::string_view::npos;
+}
+
+}  // namespace penstock::workload

@@ -1,0 +1,137 @@
+#include "workload/mooncake.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <simdjson.h>
+
+#include <array>
+#include <charconv>
+
+#include "workload/line_reader.h"
+
+namespace penstock::workload {
+namespace {
+
+namespace ondemand = simdjson::ondemand;
+
+static_assert(LineReader::kPaddingBytes >= simdjson::SIMDJSON_PADDING);
+
+constexpr std::uint32_t kBlockTokens = 512;
+
+enum FieldIndex : std::uint8_t { kTimestamp, kInputLength, kOutputLength, kHashIds, kFieldCount };
+constexpr std::array<std::string_view, kFieldCount> kFields = {"timestamp", "input_length", "output_length",
+                                                               "hash_ids"};
+
+tl::unexpected<std::string> wrong(std::string what) { return tl::make_unexpected(std::move(what)); }
+tl::unexpected<std::string> not_json() { return wrong("is not one JSON object"); }
+
+simdjson::padded_string_view padded(std::string_view line) {
+  return simdjson::padded_string_view{line.data(), line.size(), line.size() + simdjson::SIMDJSON_PADDING};
+}
+
+// The text of a number, so that CSV and JSON share one way to read and to refuse them.
+std::string_view text_of(ondemand::value& value) {
+  std::string_view text = value.raw_json_token();
+  while (!text.empty() && (text.back() == ' ' || text.back() == '\t' || text.back() == '\r')) text.remove_suffix(1);
+  return text;
+}
+
+Parsed<void> read_hash_ids(ondemand::value& value, std::vector<std::uint64_t>& ids) {
+  constexpr std::size_t kIdsMax = 2 * (kTokensMax / kBlockTokens + 1);
+  ondemand::array array;
+  if (value.get_array().get(array) != simdjson::SUCCESS) return wrong("hash_ids is not a list");
+  for (auto element : array) {
+    ondemand::value item;
+    if (element.get(item) != simdjson::SUCCESS) return not_json();
+    const std::string_view text = text_of(item);
+    const char* const end = text.data() + text.size();
+    std::uint64_t id = 0;
+    auto parsed = std::from_chars(text.data(), end, id);
+    if (text.starts_with('-')) {
+      std::int64_t negative = 0;
+      parsed = std::from_chars(text.data(), end, negative);
+      id = static_cast<std::uint64_t>(negative);
+    }
+    if (parsed.ec != std::errc{} || parsed.ptr != end)
+      return wrong(fmt::format("hash_ids holds {}, which is not a whole number of 64 bits", quoted_cut(text)));
+    if (ids.size() == kIdsMax) return wrong(fmt::format("hash_ids holds more than {} ids", kIdsMax));
+    ids.push_back(id);
+  }
+  return {};
+}
+
+class MooncakeRowParser final : public RowParser {
+ public:
+  explicit MooncakeRowParser(Wanted wanted) : wanted_{wanted} {}
+
+  Parsed<void> parse(std::string_view line, TraceRow& row) override {
+    row.hash_ids.clear();
+    auto ids = std::move(row.hash_ids);
+    row = {};
+    row.hash_ids = std::move(ids);
+    ondemand::document document;
+    ondemand::object object;
+    if (parser_.iterate(padded(line)).get(document) != simdjson::SUCCESS) return not_json();
+    if (document.get_object().get(object) != simdjson::SUCCESS) return not_json();
+    seen_ = {};
+    for (auto entry : object) {
+      std::string_view key;
+      ondemand::value value;
+      if (entry.unescaped_key().get(key) != simdjson::SUCCESS) return not_json();
+      if (entry.value().get(value) != simdjson::SUCCESS) return not_json();
+      if (auto good = read_field(key, value, row); !good) return good;
+    }
+    if (document.current_location().error() != simdjson::OUT_OF_BOUNDS) return not_json();  // more follows
+    return check(row);
+  }
+  [[nodiscard]] Format format() const override { return Format::kMooncake; }
+  [[nodiscard]] std::uint32_t block_tokens() const override { return kBlockTokens; }
+  [[nodiscard]] bool has_tenants() const override { return false; }
+
+ private:
+  [[nodiscard]] Parsed<void> read_field(std::string_view key, ondemand::value& value, TraceRow& row) {
+    const auto found = std::find(kFields.begin(), kFields.end(), key);
+    if (found == kFields.end()) return {};
+    const auto index = static_cast<std::size_t>(found - kFields.begin());
+    if (std::exchange(seen_[index], true)) return wrong(fmt::format("names {} twice", key));
+    if (index == kHashIds) return read_hash_ids(value, row.hash_ids);
+    const std::string_view text = text_of(value);
+    if (index == kTimestamp) {
+      if (wanted_ == Wanted::kLengths) return {};
+      row.time_text = text;
+      return parse_time(key, text, TimeUnit::kMilliseconds).map([&](core::Duration time) { row.time = time; });
+    }
+    std::uint32_t& tokens = index == kInputLength ? row.input_tokens : row.output_tokens;
+    return parse_tokens(key, text).map([&](std::uint32_t count) { tokens = count; });
+  }
+
+  [[nodiscard]] Parsed<void> check(const TraceRow& row) const {
+    std::vector<std::string_view> missing;
+    for (const auto index : {kTimestamp, kInputLength, kOutputLength})
+      if (!seen_[index] && !(index == kTimestamp && wanted_ == Wanted::kLengths)) missing.push_back(kFields[index]);
+    if (!missing.empty()) return wrong(fmt::format("has no {}", fmt::join(missing, ", no ")));
+    const std::uint64_t tokens = std::uint64_t{row.input_tokens} + row.output_tokens;
+    if (row.hash_ids.size() > (tokens + kBlockTokens - 1) / kBlockTokens)
+      return wrong(fmt::format("hash_ids holds {} ids, but {} tokens fill only {} blocks of {}", row.hash_ids.size(),
+                               tokens, (tokens + kBlockTokens - 1) / kBlockTokens, kBlockTokens));
+    return {};
+  }
+
+  ondemand::parser parser_;
+  std::array<bool, kFieldCount> seen_{};
+  Wanted wanted_;
+};
+
+}  // namespace
+
+std::unique_ptr<RowParser> mooncake_row_parser(Wanted wanted) { return std::make_unique<MooncakeRowParser>(wanted); }
+
+bool is_whole_session(std::string_view line) {
+  ondemand::parser parser;
+  ondemand::document document;
+  ondemand::array requests;
+  return parser.iterate(padded(line)).get(document) == simdjson::SUCCESS &&
+         document.find_field_unordered("requests").get_array().get(requests) == simdjson::SUCCESS;
+}
+
+}  // namespace penstock::workload

@@ -1,0 +1,205 @@
+#include "workload/reader.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <utility>
+
+#include "workload/byte_source.h"
+#include "workload/csv_rows.h"
+#include "workload/decompress.h"
+#include "workload/line_reader.h"
+#include "workload/mooncake.h"
+#include "workload/trace_builder.h"
+#include "workload/trace_row.h"
+
+namespace penstock::workload {
+namespace {
+
+using core::invalid_input;
+
+constexpr std::array<std::string_view, 6> kFormatNames = {"auto",       "mooncake", "azure2023",
+                                                          "azure2024", "burstgpt", "csv"};  // by Format
+constexpr std::size_t kRememberedFaults = 10;
+constexpr std::string_view kSkipHint = "mend the row, or leave such rows out with --skip-bad-rows";
+
+std::string known_formats() {
+  return fmt::format("known are {}", fmt::join(kFormatNames.begin() + 1, kFormatNames.end(), ", "));
+}
+
+// "mooncake_conversation" of "traces/mooncake_conversation.jsonl.xz".
+std::string trace_name(std::string_view path) {
+  path.remove_prefix(path.find_last_of('/') + 1);
+  for (const std::string_view ending : {".gz", ".xz", ".zst", ".csv", ".jsonl", ".json", ".txt"})
+    if (path.size() > ending.size() && path.ends_with(ending)) path.remove_suffix(ending.size());
+  return std::string{path};
+}
+
+// The lines of a trace, and the parser that its first line asks for. A header is not one of the rows.
+class Trace {
+ public:
+  static core::Result<Trace> open(std::string name, std::unique_ptr<ByteSource> source, Format format, Wanted wanted) {
+    auto unpacked = decompress(name, std::move(source));
+    if (!unpacked) return tl::make_unexpected(unpacked.error());
+    Trace trace{LineReader{std::move(name), std::move(*unpacked)}};
+    const auto line = trace.lines_.next();
+    if (!line) return tl::make_unexpected(line.error());
+    if (!*line) return invalid_input(trace.name(), "holds no request", "the file is empty");
+    if (auto good = trace.choose_parser(**line, format, wanted); !good) return tl::make_unexpected(good.error());
+    return trace;
+  }
+
+  core::Result<std::optional<std::string_view>> next() {
+    if (first_row_) return std::exchange(first_row_, std::nullopt);
+    return lines_.next();
+  }
+  [[nodiscard]] RowParser& parser() { return *parser_; }
+  [[nodiscard]] std::string place() const { return lines_.place(); }
+  [[nodiscard]] const std::string& name() const { return lines_.name(); }
+
+ private:
+  explicit Trace(LineReader lines) : lines_{std::move(lines)} {}
+
+  core::Result<void> choose_parser(std::string_view first_line, Format format, Wanted wanted) {
+    const bool is_json = trimmed(first_line).starts_with('{');
+    if (format == Format::kMooncake || (format == Format::kAuto && is_json)) {
+      if (is_json && is_whole_session(first_line))
+        return invalid_input(place(),
+                             "holds a whole session: times count from its own start, and nothing says when it arrives",
+                             "write one object for each request, with the timestamp of its arrival");
+      parser_ = mooncake_row_parser(wanted);
+      first_row_ = first_line;
+      return {};
+    }
+    if (format == Format::kAuto && !looks_like_header(first_line))
+      return invalid_input(place(), fmt::format("is of no known format: {}", quoted_cut(trimmed(first_line))),
+                           known_formats());
+    auto parser = csv_row_parser(place(), first_line, format, wanted);
+    if (!parser) return tl::make_unexpected(parser.error());
+    parser_ = std::move(*parser);
+    return {};
+  }
+
+  LineReader lines_;
+  std::unique_ptr<RowParser> parser_;
+  std::optional<std::string_view> first_row_;  // valid until lines_ moves on
+};
+
+std::string seconds(core::Duration duration) { return fmt::format("{:.9g} s", core::to_seconds(duration)); }
+
+core::Result<void> check_window(const std::string& name, const ReadOptions& options) {
+  if (options.from < core::Duration{})
+    return invalid_input(name, fmt::format("the window begins at {}, before the trace", seconds(options.from)));
+  if (options.to && *options.to <= options.from)
+    return invalid_input(
+        name, fmt::format("the window from {} to {} is empty", seconds(options.from), seconds(*options.to)));
+  return {};
+}
+
+void remember_fault(ReadReport& report, const std::string& place, const std::string& what) {
+  ++report.skipped_rows;
+  if (report.skipped.size() < kRememberedFaults) report.skipped.push_back(fmt::format("{}: {}", place, what));
+}
+
+core::Result<void> read_rows(Trace& trace, TraceBuilder& builder, const ReadOptions& options, ReadReport& report) {
+  TraceRow row;
+  while (true) {
+    const auto line = trace.next();
+    if (!line) return tl::make_unexpected(line.error());
+    if (!*line) return {};
+    ++report.rows;
+    auto goes_on = [&]() -> tl::expected<bool, RowFault> {
+      if (auto parsed = trace.parser().parse(**line, row); !parsed)
+        return tl::make_unexpected(RowFault{std::move(parsed.error()), {}, false});
+      return builder.add(row);
+    }();
+    if (goes_on && !*goes_on) return {};
+    if (goes_on) continue;
+    const RowFault& fault = goes_on.error();
+    if (fault.fatal || !options.skip_bad_rows)
+      return invalid_input(trace.place(), fault.what, fault.hint.empty() ? std::string{kSkipHint} : fault.hint);
+    remember_fault(report, trace.place(), fault.what);
+  }
+}
+
+core::Result<Workload> read(std::string name, std::unique_ptr<ByteSource> source, const ReadOptions& options,
+                            ReadReport& report) {
+  auto trace = Trace::open(std::move(name), std::move(source), options.format, Wanted::kRequests);
+  if (!trace) return tl::make_unexpected(trace.error());
+  TraceBuilder builder{options, trace->parser()};
+  auto good = read_rows(*trace, builder, options, report);
+  report.format = trace->parser().format();
+  if (!good) return tl::make_unexpected(good.error());
+  if (report.rows == 0) return invalid_input(trace->name(), "holds no request", "nothing follows the header");
+  if (!builder.saw_good_row())
+    return invalid_input(trace->name(), fmt::format("holds no good row: all {} are bad, the first at {}", report.rows,
+                                                    report.skipped.front()));
+  const core::Duration last = builder.last_arrival();
+  Workload workload = std::move(builder).finish();
+  if (workload.requests.empty()) {
+    const std::string end = options.to ? "to " + seconds(*options.to) : "on";
+    return invalid_input(trace->name(), fmt::format("no request arrives from {} {}", seconds(options.from), end),
+                         fmt::format("the last one read arrives at {}", seconds(last)));
+  }
+  workload.name = trace_name(trace->name());
+  workload.skipped_rows = report.skipped_rows;
+  return workload;
+}
+
+}  // namespace
+
+std::string_view name_of(Format format) { return kFormatNames[static_cast<std::size_t>(format)]; }
+
+std::span<const std::string_view> format_names() { return kFormatNames; }
+
+core::Result<Format> parse_format(std::string_view name) {
+  const auto found = std::find(kFormatNames.begin(), kFormatNames.end(), name);
+  if (found == kFormatNames.end())
+    return invalid_input({}, fmt::format("{} is no format of traces", quoted_cut(name)),
+                         fmt::format("use one of {}", fmt::join(kFormatNames, ", ")));
+  return static_cast<Format>(found - kFormatNames.begin());
+}
+
+core::Result<Workload> read_workload(const std::string& path, const ReadOptions& options, ReadReport* report) {
+  ReadReport own;
+  ReadReport& filled = report ? *report : own;
+  filled = {};
+  if (auto good = check_window(path, options); !good) return tl::make_unexpected(good.error());
+  auto file = open_file(path);
+  if (!file) return tl::make_unexpected(file.error());
+  return read(path, std::move(*file), options, filled);
+}
+
+core::Result<Workload> read_workload_bytes(std::string_view name, std::span<const std::uint8_t> bytes,
+                                           const ReadOptions& options, ReadReport* report) {
+  ReadReport own;
+  ReadReport& filled = report ? *report : own;
+  filled = {};
+  if (auto good = check_window(std::string{name}, options); !good) return tl::make_unexpected(good.error());
+  return read(std::string{name}, bytes_in_memory(bytes), options, filled);
+}
+
+core::Result<std::vector<LengthPair>> read_lengths(const std::string& path) {
+  auto file = open_file(path);
+  if (!file) return tl::make_unexpected(file.error());
+  auto trace = Trace::open(path, std::move(*file), Format::kAuto, Wanted::kLengths);
+  if (!trace) return tl::make_unexpected(trace.error());
+  std::vector<LengthPair> pairs;
+  TraceRow row;
+  while (true) {
+    const auto line = trace->next();
+    if (!line) return tl::make_unexpected(line.error());
+    if (!*line) break;
+    if (auto good = trace->parser().parse(**line, row); !good) return invalid_input(trace->place(), good.error());
+    if (pairs.size() == ReadOptions{}.requests_max)
+      return invalid_input(trace->place(), fmt::format("holds more than {} pairs of lengths", pairs.size()));
+    pairs.push_back({row.input_tokens, row.output_tokens});
+  }
+  if (pairs.empty()) return invalid_input(path, "holds no lengths", "nothing follows the header");
+  return pairs;
+}
+
+}  // namespace penstock::workload

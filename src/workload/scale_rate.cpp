@@ -1,0 +1,139 @@
+// scale_rate: more or less of the same traffic.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+#include <unordered_map>
+
+#include "core/random.h"
+#include "workload/assembly.h"
+#include "workload/transform.h"
+
+namespace penstock::workload {
+namespace {
+
+// A copy is delayed enough that its arrivals do not fall on those of another, little enough that the hours of the day,
+// and the bursts of minutes, stay where they are.
+constexpr core::Duration kJitterMax = std::chrono::seconds{30};
+constexpr std::int64_t kJitterOfSpan = 100;  // and at most one part in so many of the span
+
+// Requests of a group that shares a prefix are drawn together unless they are more than one in so many of all: such a
+// group is drawn by the smaller groups inside it, and its prefix is still shared by those that remain.
+constexpr std::uint64_t kGroupsMin = 100;
+
+// The units that a share of a workload is drawn by: unit_of[i] is the unit of request i, units are numbered in the order
+// they appear.
+struct Units {
+  std::vector<std::uint32_t> unit_of;
+  std::vector<std::uint32_t> sizes;  // requests of each
+};
+
+Units units_of(const Workload& workload, const CompactIds& compact) {
+  // An id names a whole prefix, so how often it appears is the number of requests that share the prefix.
+  std::vector<std::uint32_t> sharers(compact.bound, 0);
+  for (const std::uint32_t id : compact.ids) ++sharers[id];
+  const std::uint64_t sharers_max = std::max<std::uint64_t>(workload.requests.size() / kGroupsMin, 1);
+
+  Units units;
+  units.unit_of.reserve(workload.requests.size());
+  constexpr std::uint64_t kSessionBit = std::uint64_t{1} << 32;  // sessions and prefixes have numbers of their own
+  std::unordered_map<std::uint64_t, std::uint32_t> known;
+  for (const auto& request : workload.requests) {
+    auto unit = static_cast<std::uint32_t>(units.sizes.size());
+    if (request.session != kNoSession) {
+      unit = known.emplace(kSessionBit | request.session, unit).first->second;
+    } else {
+      const auto ids = std::span{compact.ids}.subspan(request.first_block, request.block_count);
+      const auto group = std::find_if(ids.begin(), ids.end(), [&](auto id) { return sharers[id] <= sharers_max; });
+      if (group != ids.end() && sharers[*group] > 1) unit = known.emplace(*group, unit).first->second;
+    }
+    if (unit == units.sizes.size()) units.sizes.push_back(0);
+    ++units.sizes[unit];
+    units.unit_of.push_back(unit);
+  }
+  return units;
+}
+
+// Which units make up `share` of the requests, as nearly as whole units can.
+std::vector<bool> draw_units(const Units& units, double share, core::RandomStream random) {
+  std::vector<std::uint32_t> order(units.sizes.size());
+  for (std::uint32_t unit = 0; unit < order.size(); ++unit) order[unit] = unit;
+  for (std::size_t left = order.size(); left > 1; --left) std::swap(order[left - 1], order[random.below(left)]);
+  const double wanted = share * static_cast<double>(units.unit_of.size());
+  std::vector<bool> drawn(order.size(), false);
+  double taken = 0.0;
+  for (const std::uint32_t unit : order) {
+    const double half = 0.5 * units.sizes[unit];
+    if (taken + half > wanted) break;
+    drawn[unit] = true;
+    taken += 2.0 * half;
+  }
+  return drawn;
+}
+
+// Delays all arrivals by one draw within the jitter; those that leave the span at one end come back at the other, so
+// that no request is lost.
+class Jitter {
+ public:
+  Jitter(core::Duration span, core::RandomStream random) : length_(span.count() + 1) {
+    const std::int64_t bound = std::min<std::int64_t>(kJitterMax.count(), span.count() / kJitterOfSpan);
+    shift_ = static_cast<std::int64_t>(random.below(2 * static_cast<std::uint64_t>(bound) + 1)) - bound;
+  }
+  [[nodiscard]] core::Instant apply(core::Instant arrival) const {
+    const std::int64_t moved = (arrival.time_since_epoch().count() + shift_ + length_) % length_;
+    return core::Instant{core::Duration{moved}};
+  }
+
+ private:
+  std::int64_t length_;
+  std::int64_t shift_ = 0;
+};
+
+}  // namespace
+
+core::Result<Workload> scale_rate(const Workload& workload, double factor, std::uint64_t seed) {
+  if (!(factor > 0.0 && factor <= 1000.0))
+    return core::invalid_input(workload.name, fmt::format("a factor of {:g} cannot scale its rate", factor),
+                               "use one above 0 and at most 1000");
+  if (factor == 1.0) return workload;
+  const auto copies = static_cast<std::uint64_t>(factor);
+  const double share = factor - static_cast<double>(copies);
+  const std::uint64_t all = copies + (share > 0.0 ? 1 : 0);
+  const CompactIds compact = compact_ids(workload);
+  const std::uint64_t sessions = session_bound(workload);
+  const auto fits = check_size(workload.name, all * workload.requests.size(), all * workload.block_ids.size(),
+                               all * compact.bound, all * sessions);
+  if (!fits) return tl::make_unexpected(fits.error());
+
+  Workload out;
+  out.name = workload.name;
+  out.block_tokens = workload.block_tokens;
+  out.tenants = workload.tenants;
+  out.skipped_rows = workload.skipped_rows;
+  out.requests.reserve(all * workload.requests.size());
+  out.block_ids.reserve(all * workload.block_ids.size());
+  const core::RandomStream random = core::RandomStream{seed}.fork("scale_rate");
+  for (std::uint64_t copy = 0; copy < all; ++copy) {
+    const bool whole = copy < copies;
+    const Units units = whole ? Units{} : units_of(workload, compact);
+    const auto drawn = whole ? std::vector<bool>{} : draw_units(units, share, random.fork("share"));
+    const Jitter jitter{workload.span(), random.fork("jitter").fork(copy)};
+    for (std::size_t index = 0; index < workload.requests.size(); ++index) {
+      if (!whole && !drawn[units.unit_of[index]]) continue;
+      Request request = workload.requests[index];
+      const auto ids = std::span{compact.ids}.subspan(request.first_block, request.block_count);
+      if (copy > 0) request.arrival = jitter.apply(request.arrival);  // the first is the traffic as it was
+      if (request.session != kNoSession) request.session += static_cast<std::uint32_t>(copy * sessions);
+      append(out, request, ids, copy * compact.bound);
+    }
+  }
+  if (out.requests.empty())
+    return core::invalid_input(workload.name, fmt::format("a factor of {:g} leaves none of its {} requests", factor,
+                                                          workload.requests.size()),
+                               "use a larger one");
+  sort_by_arrival(out.requests);
+  return out;
+}
+
+}  // namespace penstock::workload

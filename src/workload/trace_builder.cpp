@@ -1,0 +1,110 @@
+#include "workload/trace_builder.h"
+
+#include <fmt/format.h>
+#include <simdjson.h>
+
+#include <algorithm>
+
+#include "workload/csv_rows.h"
+
+namespace penstock::workload {
+namespace {
+
+constexpr std::string_view kNarrower = "read a shorter window of it";
+
+// Names travel into reports, JSON and terminals.
+bool is_plain_text(std::string_view name) {
+  const bool is_clean = std::none_of(name.begin(), name.end(), [](char c) { return (c >= 0 && c < ' ') || c == 0x7f; });
+  return is_clean && simdjson::validate_utf8(name.data(), name.size());
+}
+
+tl::unexpected<RowFault> fault(std::string what, std::string hint = {}) {
+  return tl::make_unexpected(RowFault{std::move(what), std::move(hint), false});
+}
+tl::unexpected<RowFault> fatal(std::string what, std::string_view hint) {
+  return tl::make_unexpected(RowFault{std::move(what), std::string{hint}, true});
+}
+
+}  // namespace
+
+TraceBuilder::TraceBuilder(const ReadOptions& options, const RowParser& parser)
+    : options_{options}, has_tenants_{parser.has_tenants()} {
+  workload_.block_tokens = parser.block_tokens();
+  if (has_tenants_) workload_.tenants.clear();
+}
+
+tl::expected<bool, RowFault> TraceBuilder::add(const TraceRow& row) {
+  if (auto good = check_time(row); !good) return tl::make_unexpected(good.error());
+  if (auto good = check_names(row); !good) return tl::make_unexpected(good.error());
+  if (!first_time_) first_time_ = row.time;
+  last_time_ = row.time;
+  last_time_text_ = row.time_text;
+
+  const core::Duration since_first = row.time - *first_time_;
+  if (options_.to && since_first >= *options_.to) return false;
+  if (since_first < options_.from) return true;
+  if (workload_.requests.size() == options_.requests_max)
+    return fatal(fmt::format("holds more than {} requests", options_.requests_max), kNarrower);
+  const std::size_t blocks = row.hash_ids.size() + row.prefix_tokens / workload_.block_tokens;
+  if (blocks > kBlockIdsMax - workload_.block_ids.size())
+    return fatal(fmt::format("names more than {} blocks", kBlockIdsMax), kNarrower);
+
+  Request request;
+  request.arrival = core::kStart + (since_first - options_.from);
+  request.input_tokens = row.input_tokens;
+  request.output_tokens = row.output_tokens;
+  request.tenant = tenant_number(row.tenant);
+  request.session = session_number(row.session);
+  request.traffic_class = row.traffic_class;
+  request.priority = row.priority;
+  append_blocks(row, request);
+  workload_.requests.push_back(request);
+  return true;
+}
+
+tl::expected<void, RowFault> TraceBuilder::check_time(const TraceRow& row) const {
+  if (!first_time_ || row.time >= last_time_) return {};
+  // A session that begins where the trace began: the clock is the session's own, and no row can be placed in time.
+  if (row.time <= *first_time_ && !row.session.empty() && !sessions_.contains(std::string{row.session}))
+    return fatal(fmt::format("time starts again at {} with session {}: times count from the start of each session, and "
+                             "nothing says when a session arrives", shown(row.time_text), quoted_cut(row.session)),
+                 "add to each time the arrival of its session, and sort the rows");
+  return fault(fmt::format("time goes back from {} to {}", shown(last_time_text_), shown(row.time_text)),
+               "sort the rows by time, or leave such rows out with --skip-bad-rows");
+}
+
+tl::expected<void, RowFault> TraceBuilder::check_names(const TraceRow& row) {
+  if (!is_plain_text(row.tenant))
+    return fault(fmt::format("the tenant {} holds control characters or is not UTF-8", quoted_cut(row.tenant)));
+  return {};
+}
+
+void TraceBuilder::append_blocks(const TraceRow& row, Request& request) {
+  auto& ids = workload_.block_ids;
+  request.first_block = static_cast<std::uint32_t>(ids.size());
+  for (const std::uint64_t id : row.hash_ids) ids.push_back(blocks_.of(id));
+  if (const std::size_t count = row.prefix_tokens / workload_.block_tokens; count > 0) {
+    auto& group = prefix_groups_[std::string{row.prefix_group}];
+    while (group.size() < count) group.push_back(blocks_.fresh());
+    ids.insert(ids.end(), group.begin(), group.begin() + static_cast<std::ptrdiff_t>(count));
+  }
+  request.block_count = static_cast<std::uint32_t>(ids.size()) - request.first_block;
+}
+
+std::uint32_t TraceBuilder::tenant_number(std::string_view name) {
+  if (!has_tenants_) return 0;
+  name_ = name.empty() ? std::string_view{"default"} : name;
+  const auto [place, is_new] = tenants_.try_emplace(name_, static_cast<std::uint32_t>(workload_.tenants.size()));
+  if (is_new) workload_.tenants.push_back(name_);
+  return place->second;
+}
+
+std::uint32_t TraceBuilder::session_number(std::string_view name) {
+  if (name.empty()) return kNoSession;
+  name_ = name;
+  return sessions_.try_emplace(name_, static_cast<std::uint32_t>(sessions_.size())).first->second;
+}
+
+Workload TraceBuilder::finish() && { return std::move(workload_); }
+
+}  // namespace penstock::workload

@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+"""Bad input ends with one clear line that says where and what, exit code 2, and no file left behind."""
+
+import gzip
+import json
+import lzma
+import os
+import unittest
+
+import cli_testing
+from cli_testing import CliTest, azure, mooncake
+
+OUTPUTS = ["--json", "out.json", "--csv", "out.csv", "--html", "out.html"]
+
+
+class BadTraces(CliTest):
+    def assert_trace_refused(self, name, content, says, *flags):
+        self.assert_refused("replay", self.write(name, content), "--policy", "static", *OUTPUTS, *flags, says=says)
+
+    def test_unknown_format(self):
+        self.assert_trace_refused("trace.xml", "<requests/>\n<request/>\n", "trace.xml")
+
+    def test_unknown_name_of_a_format(self):
+        self.assert_trace_refused("trace.jsonl", mooncake(), "moncake", "--format", "moncake")
+
+    def test_empty_file(self):
+        self.assert_trace_refused("empty.csv", "", "empty.csv")
+
+    def test_header_without_rows(self):
+        self.assert_trace_refused("header.csv", azure([]), "header.csv")
+
+    def test_zero_length(self):
+        self.assert_trace_refused("zero.csv", azure(["2023-11-16 18:17:03.1,10,5", "2023-11-16 18:17:04.1,0,5"]), "zero.csv:3: ")
+
+    def test_negative_length(self):
+        self.assert_trace_refused("negative.jsonl", mooncake(2) + json.dumps(
+            {"timestamp": 9000, "input_length": -5, "output_length": 3, "hash_ids": [1]}) + "\n", "negative.jsonl:3: ")
+
+    def test_times_that_go_back(self):
+        self.assert_trace_refused("back.csv", azure(["2023-11-16 18:17:03.1,10,5", "2023-11-16 18:17:02.1,10,5"]), "back.csv:3: ")
+
+    def test_row_that_is_no_json(self):
+        self.assert_trace_refused("broken.jsonl", mooncake(2) + "{\"timestamp\": 1\n", "broken.jsonl:3: ")
+
+    def test_truncated_compressed_files(self):
+        for name, compress in (("cut.jsonl.gz", gzip.compress), ("cut.jsonl.xz", lzma.compress)):
+            with self.subTest(name):
+                whole = compress(mooncake(2000).encode())
+                self.assert_trace_refused(name, whole[:len(whole) // 2], name)
+
+    def test_damaged_compressed_file(self):
+        damaged = bytearray(lzma.compress(mooncake(2000).encode()))
+        damaged[len(damaged) // 2] ^= 0xFF
+        self.assert_trace_refused("damaged.jsonl.xz", bytes(damaged), "damaged.jsonl.xz")
+
+    def test_file_that_is_not_there(self):
+        self.assert_refused("replay", "missing.csv", *OUTPUTS, says="missing.csv")
+
+    def test_a_folder_is_no_trace(self):
+        (self.folder / "folder").mkdir()
+        self.assert_refused("replay", "folder", *OUTPUTS, says="folder")
+
+    @unittest.skipIf(os.geteuid() == 0, "root may read every file")
+    def test_unreadable_file(self):
+        self.write("closed.csv", azure(["2023-11-16 18:17:03.1,10,5"]))
+        (self.folder / "closed.csv").chmod(0)
+        self.assert_refused("replay", "closed.csv", *OUTPUTS, says="closed.csv")
+
+    def test_empty_window(self):
+        self.assert_trace_refused("trace.jsonl", mooncake(), "trace.jsonl", "--from", "10h")
+
+    def test_bad_rows_are_left_out_on_request(self):
+        self.write("some.csv", azure(["2023-11-16 18:17:03.1,10,5", "2023-11-16 18:17:04.1,0,5", "2023-11-16 18:17:05.1,9,5"]))
+        done = self.run_program("replay", "some.csv", "--skip-bad-rows", "--policy", "static", "--json", "out.json")
+        self.assertIn("skipped: 1 bad row", done.stdout)
+        self.assertEqual(self.read_json("out.json")["results"][0]["requests"], 2)
+
+    def test_words_of_made_up_traffic(self):
+        self.assert_refused("replay", "synthetic:rate=5,colour=red", *OUTPUTS, says="colour")
+
+
+class BadFlags(CliTest):
+    def setUp(self):
+        super().setUp()
+        self.trace = self.write("trace.jsonl", mooncake())
+
+    def test_contradictions(self):
+        for flags, says in ((["--replicas", "9", "--max-replicas", "8"], "--replicas: must be at most max_replicas (8), is 9"),
+                            (["--from", "1h", "--to", "1h"], "--to: must be later than from (1h), is 1h"),
+                            (["--pool", "role=prefill"], "one prefill and one decode pool"),
+                            (["--min-replicas", "4", "--max-replicas", "2"], "must be at least min_replicas (4), is 2"),
+                            (["--slo", "ttft=0s"], "--slo ttft: must be longer than 0"),
+                            (["--json", "same", "--csv", "same"], "names the same file as json")):
+            with self.subTest(flags):
+                self.assert_refused("replay", self.trace, *OUTPUTS, *flags, says=says)
+
+    def test_values_that_cannot_be_read(self):
+        for flags, says in ((["--replicas", "0"], "--replicas: must be from 1"),
+                            (["--replicas", "-1"], "--replicas: must be a whole number"),
+                            (["--rate-scale", "-1"], "--rate-scale: must be from"),
+                            (["--start-up", "120"], "--start-up: needs a unit"),
+                            (["--policy", "hpa-rat"], "did you mean hpa-rate?"),
+                            (["--engine", "linaer:1,2,3,4"], "linaer"),
+                            (["--engine", "linear:1,2"], "linear"),
+                            (["--replicas"], "--replicas"),
+                            (["--json", "--csv", "x.csv"], "--json: needs a value"),
+                            (["--replcas", "3"], "did you mean --replicas?"),
+                            (["--router=kvv"], "--router: must be kv")):
+            with self.subTest(flags):
+                self.assert_refused("replay", self.trace, *flags, says=says)
+
+    def test_no_trace_at_all(self):
+        self.assert_refused("replay", "--policy", "static", says="there is no trace to read; name a file")
+
+    def test_unknown_command(self):
+        self.assert_refused("rpelay", self.trace, says="did you mean replay?")
+
+    def test_an_slo_that_no_replica_keeps(self):
+        slo = ["--slo", "ttft=1us,itl=1us"]
+        self.assert_refused("replay", self.trace, "--policy", "static,hpa-rate", *slo, *OUTPUTS, says="beyond one replica")
+        self.run_program("replay", self.trace, "--policy", "static,dynamo-latency", *slo)
+
+    def test_profile_with_a_hole(self):
+        profile = {"prefill_isl": [100, 1000], "prefill_ttft_ms": [10, None], "decode_active_kv_tokens": [1, 2],
+                   "decode_itl": [5, 6], "decode_context_length": [100, 100]}
+        self.write("profile.json", json.dumps(profile))
+        self.assert_refused("replay", self.trace, "--engine", "profile.json", *OUTPUTS, says="profile.json")
+
+    def test_profile_that_is_not_there(self):
+        self.assert_refused("replay", self.trace, "--engine", "missing.npz", *OUTPUTS, says="missing.npz")
+
+
+class BadOutputs(CliTest):
+    """The environment's faults end with 1, before anything is run."""
+
+    def setUp(self):
+        super().setUp()
+        self.trace = self.write("trace.jsonl", mooncake())
+
+    def test_folder_that_is_not_there(self):
+        said = self.assert_refused("replay", "built-in", "--policy", "all", "--html", "nowhere/out.html",
+                                   says="nowhere/out.html: cannot write", code=1)
+        self.assertIn("create the folder first", said)
+
+    def test_output_that_is_a_folder(self):
+        (self.folder / "folder").mkdir()
+        self.assert_refused("replay", self.trace, "--json", "folder", says="folder: cannot write", code=1)
+
+    @unittest.skipIf(os.geteuid() == 0, "root may write to every folder")
+    def test_folder_that_is_closed(self):
+        (self.folder / "closed").mkdir(mode=0o500)
+        self.assert_refused("replay", self.trace, "--json", "closed/out.json", says="closed/out.json: cannot write", code=1)
+
+    def test_output_that_would_overwrite_the_trace(self):
+        self.assert_refused("replay", self.trace, "--json", "./trace.jsonl", says="would overwrite trace.jsonl")
+        self.assertEqual((self.folder / "trace.jsonl").read_text(), mooncake())
+
+    def test_a_failed_run_leaves_the_old_report_alone(self):
+        self.write("out.json", "old")
+        self.assert_refused("replay", "missing.csv", "--json", "out.json", says="missing.csv")
+        self.assertEqual((self.folder / "out.json").read_text(), "old")
+
+
+if __name__ == "__main__":
+    cli_testing.main()

@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+"""`penstock replay` from end to end, with the real program on small traces."""
+
+import csv
+import io
+import signal
+import subprocess
+import time
+
+import cli_testing
+from cli_testing import CliTest, PROGRAM, mooncake, without_wall_speed
+
+SMALL = ["--policy", "static,hpa-rate,dynamo-latency", "--replicas", "1", "--max-replicas", "4"]
+
+
+class Replay(CliTest):
+    def setUp(self):
+        super().setUp()
+        self.trace = self.write("trace.jsonl", mooncake())
+
+    def test_prints_one_row_for_each_policy_best_first(self):
+        done = self.run_program("replay", self.trace, *SMALL, "--frontier", "1..2")
+        self.assertEqual(done.stderr, "")
+        for name in ("static 1", "hpa-rate", "dynamo-latency", "static 2"):
+            self.assertRegex(done.stdout, rf"(?m)^{name} ")
+        self.assertIn("60 requests", done.stdout)
+        self.assertIn("capacity of one replica (load-tested in simulation)", done.stdout)
+
+    def test_json_holds_every_policy_and_the_whole_frontier(self):
+        self.run_program("replay", self.trace, *SMALL, "--frontier", "1..3", "--json", "out.json")
+        report = self.read_json("out.json")
+        self.assertEqual(list(report), ["penstock", "headline", "workload", "options", "notes", "results", "frontier"])
+        self.assertEqual({result["policy"] for result in report["results"]}, {"static", "hpa-rate", "dynamo-latency"})
+        self.assertEqual(sorted(result["replicas"] for result in report["frontier"]), [1, 2, 3])
+        for result in report["results"]:
+            self.assertEqual(result["requests"], 60)
+            self.assertEqual(result["completed"] + result["failed"], 60)
+            self.assertLessEqual(result["ttft_ms"]["p50"], result["ttft_ms"]["p99"])
+            self.assertTrue(0.0 <= result["slo_attainment"] <= 1.0)
+
+    def test_csv_and_html_are_written(self):
+        self.run_program("replay", self.trace, *SMALL, "--csv", "out.csv", "--html", "out.html")
+        rows = list(csv.DictReader(io.StringIO((self.folder / "out.csv").read_text())))
+        self.assertEqual(len(rows), 3)
+        page = (self.folder / "out.html").read_text()
+        self.assertTrue(page.startswith("<!"))
+        self.assertNotIn("http-equiv=\"refresh\"", page)
+        self.assertEqual(self.files(), ["out.csv", "out.html", "trace.jsonl"])
+
+    def test_same_seed_same_bytes_however_many_jobs(self):
+        flags = ["--policy", "all", "--max-replicas", "4", "--frontier", "1..4", "--crashes", "20", "--seed", "7"]
+        for name, jobs in (("one", 1), ("two", 2), ("again", 2)):
+            self.run_program("replay", self.trace, *flags, "--jobs", jobs, "--json", f"{name}.json", "--csv", f"{name}.csv",
+                             "--html", f"{name}.html")
+        for other in ("two", "again"):
+            for kind in ("json", "html"):
+                first, second = ((self.folder / f"{name}.{kind}").read_text() for name in ("one", other))
+                self.assertEqual(without_wall_speed(first), without_wall_speed(second))
+
+    def test_all_policies_include_the_one_that_knows_the_future(self):
+        self.run_program("replay", self.trace, "--policy", "all", "--max-replicas", "3", "--json", "out.json")
+        policies = {result["policy"] for result in self.read_json("out.json")["results"]}
+        self.assertLess({"static", "kpa", "apa", "llmd-slo", "dynamo-throughput", "clairvoyant"}, policies)
+
+    def test_static_keeps_the_replicas_that_were_asked_for(self):
+        self.run_program("replay", self.trace, "--policy", "static", "--replicas", "3", "--json", "out.json")
+        result = self.read_json("out.json")["results"][0]
+        self.assertEqual((result["replicas"], result["peak_replicas"], result["scaling_actions"]), (3, 3, 0))
+
+    def test_several_traces_run_together(self):
+        self.run_program("replay", self.trace, self.write("more.jsonl", mooncake(requests=40)), "--policy", "static",
+                         "--json", "out.json")
+        self.assertEqual(self.read_json("out.json")["results"][0]["requests"], 100)
+
+    def test_window_and_rate_choose_the_requests(self):
+        self.run_program("replay", self.trace, "--policy", "static", "--from", "5s", "--to", "15s", "--rate-scale", "2",
+                         "--json", "out.json")
+        self.assertEqual(self.read_json("out.json")["results"][0]["requests"], 40)
+
+    def test_made_up_traffic_needs_no_file(self):
+        done = self.run_program("replay", "synthetic:rate=2,duration=60s,input=500,output=50", "--policy", "static")
+        self.assertRegex(done.stdout, r"(?m)^static 1 ")
+
+    def test_a_prompt_larger_than_the_kv_cache_is_counted_failed(self):
+        large = self.write("large.jsonl", mooncake(requests=1, input_length=60000) + mooncake(requests=20).replace(
+            '"timestamp": 0,', '"timestamp": 1,'))
+        done = self.run_program("replay", large, "--policy", "static", "--kv-blocks", "50", "--json", "out.json")
+        result = self.read_json("out.json")["results"][0]
+        self.assertEqual(result["failures"], [{"reason": "prompt_exceeds_kv_cache", "requests": 1}])
+        self.assertIn("prompt_exceeds_kv_cache", done.stdout)
+
+    def test_prefill_and_decode_pools(self):
+        self.run_program("replay", self.trace, "--policy", "static,hpa-rate", "--pool", "role=prefill,replicas=1",
+                         "--pool", "role=decode,replicas=2", "--max-replicas", "4", "--frontier", "2..4", "--json", "out.json")
+        report = self.read_json("out.json")
+        self.assertEqual({result["replicas"] for result in report["results"]}, {3})
+        self.assertEqual(sorted(result["replicas"] for result in report["frontier"]), [2, 3, 4])
+        self.assertTrue(any("decode replica" in note for note in report["notes"]))
+
+    def test_a_given_capacity_is_not_load_tested(self):
+        done = self.run_program("replay", self.trace, "--policy", "hpa-rate", "--capacity",
+                                "requests_per_s=2,input_tokens_per_s=2400,output_tokens_per_s=80,concurrency=4")
+        self.assertIn("capacity of one replica (as given)", done.stdout)
+
+    def test_flags_overrule_the_configuration(self):
+        self.write("p.yaml", "trace: [trace.jsonl]\npolicy: [static]\nreplicas: 2\nslo:\n  ttft: 1s\n")
+        self.run_program("replay", "--config", "p.yaml", "--replicas", "3", "--json", "out.json")
+        report = self.read_json("out.json")
+        self.assertEqual([result["replicas"] for result in report["results"]], [3])
+
+    def test_the_command_in_the_report_repeats_the_run(self):
+        name = self.write("it's a trace.jsonl", mooncake())
+        self.run_program("replay", name, "--policy", "static", "--replicas", "2", "--json", "out.json")
+        report = (self.folder / "out.json").read_text()
+        self.assertIn("penstock replay 'it'\\\\''s a trace.jsonl' --policy static --replicas 2", report)
+
+    def test_progress_goes_to_standard_error_alone(self):
+        done = self.run_program("replay", self.trace, "--policy", "static", "--progress")
+        self.assertIn("1 of 1", done.stderr)
+        self.assertNotIn("[####", done.stdout)
+
+    def test_interrupt_ends_quickly_with_130_and_leaves_no_file(self):
+        flags = ["--policy", "all", "--max-replicas", "32", "--frontier", "1..64", "--json", "out.json"]
+        running = subprocess.Popen([PROGRAM, "replay", "built-in", "--rate-scale", "50", *flags], cwd=self.folder,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, restore_signals=True)
+        time.sleep(1.0)
+        self.assertIsNone(running.poll(), "it should still be at work")
+        running.send_signal(signal.SIGINT)
+        output, _ = running.communicate(timeout=5)
+        self.assertEqual((running.returncode, output), (130, b""))
+        self.assertEqual(self.files(), ["trace.jsonl"])
+
+
+if __name__ == "__main__":
+    cli_testing.main()
