@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <iterator>
 #include <map>
 
 #include "cli/console.h"
@@ -15,7 +16,6 @@ namespace {
 
 constexpr std::size_t kHelpColumn = 34;
 constexpr std::size_t kHelpWidth = 110;
-constexpr int kOperandsMax = 10'000;
 
 core::Error wrong(std::string where, std::string what, std::string hint = {}) {
   return {core::ErrorCode::kInvalidInput, std::move(where), std::move(what), std::move(hint)};
@@ -83,15 +83,14 @@ class Reader {
       if (!flag.value.empty()) option->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
       by_option_[option] = &flag;
     }
-    operands_ = app_.add_option("operands");
-    operands_->expected(0, kOperandsMax)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   }
 
   [[nodiscard]] bool wants_help() const { return help_->count() > 0; }
 
   core::Result<Parsed> read(const Arguments& arguments) {
+    const auto end = std::find(arguments.begin(), arguments.end(), "--");
     try {
-      app_.parse(Arguments(arguments.rbegin(), arguments.rend()));
+      app_.parse(Arguments(std::make_reverse_iterator(end), arguments.rend()));
     } catch (const CLI::ArgumentMismatch& error) {
       const std::string_view message = error.what();  // "--json: 1 required TEXT missing"
       return tl::make_unexpected(wrong(std::string{message.substr(0, message.find(':'))}, "needs a value"));
@@ -99,15 +98,18 @@ class Reader {
       return tl::make_unexpected(wrong({}, error.what()));
     }
     if (wants_help()) return Parsed{};
-    for (const std::string& word : app_.remaining())
-      if (word.size() > 1 && word.front() == '-' && word != "--") return tl::make_unexpected(unknown_flag(usage_, word));
-    return check(collect());
+    Parsed parsed;
+    for (const std::string& word : app_.remaining()) {
+      if (word.size() > 1 && word.front() == '-') return tl::make_unexpected(unknown_flag(usage_, word));
+      parsed.operands.push_back(word);
+    }
+    if (end != arguments.end()) parsed.operands.insert(parsed.operands.end(), end + 1, arguments.end());
+    collect_flags(parsed);
+    return check(std::move(parsed));
   }
 
  private:
-  Parsed collect() {
-    Parsed parsed;
-    parsed.operands = operands_->results();
+  void collect_flags(Parsed& parsed) const {
     std::map<const CLI::Option*, std::size_t> seen;
     for (const CLI::Option* option : app_.parse_order()) {
       const auto found = by_option_.find(option);
@@ -116,7 +118,6 @@ class Reader {
       const std::size_t index = seen[option]++;
       parsed.flags.push_back({flag.name, flag.value.empty() ? flag.implied : option->results().at(index)});
     }
-    return parsed;
   }
 
   core::Result<Parsed> check(Parsed parsed) const {
@@ -136,7 +137,6 @@ class Reader {
   const Usage& usage_;
   CLI::App app_;
   CLI::Option* help_ = nullptr;
-  CLI::Option* operands_ = nullptr;
   std::map<const CLI::Option*, const Flag*> by_option_;
 };
 

@@ -17,6 +17,7 @@ constexpr std::array kCommands{
     Command{"up", "replay the built-in workload and show the report", up},
     Command{"workload", "describe traces: rates, lengths, bursts, shared prefixes", show_workload},
     Command{"check", "check a configuration file and list everything that is wrong with it", check},
+    Command{"fidelity", "compare the simulation with the peer's and with measured engines", fidelity},
 };
 
 std::string help() {

@@ -29,5 +29,6 @@ struct Command {
 [[nodiscard]] int check(const Arguments& arguments);
 [[nodiscard]] int up(const Arguments& arguments);
 [[nodiscard]] int show_workload(const Arguments& arguments);
+[[nodiscard]] int fidelity(const Arguments& arguments);
 
 }  // namespace penstock::cli

@@ -158,6 +158,10 @@ std::optional<ArrayHeader> parse_header(std::string_view text, std::size_t dimen
   return header;
 }
 
+bool is_printable(std::string_view text, std::size_t size_max) {
+  return text.size() <= size_max && std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < 127; });
+}
+
 template <class T>
 void append(Bytes data, std::size_t count, std::vector<double>& values) {
   for (std::size_t i = 0; i < count; ++i) values.push_back(static_cast<double>(read_at<T>(data, i * sizeof(T))));
@@ -183,7 +187,7 @@ core::Result<NumberArray> parse_array(Bytes bytes, const std::string& where, con
   const Bytes data = bytes.subspan(8 + length_bytes + length);
   const std::string& type = header->type;
   if (type != "<f8" && type != "<i8" && type != "<f4" && type != "<i4")
-    return invalid_input(where, fmt::format("holds {} numbers", type.size() < 16 ? type : "other"),
+    return invalid_input(where, fmt::format("holds {} numbers", is_printable(type, 16) ? type : "other"),
                          "little-endian f4, f8, i4 and i8 are read");
   const std::size_t width = type.back() == '8' ? 8 : 4;
   std::size_t count = 1;
@@ -212,8 +216,7 @@ core::Result<std::map<std::string, NumberArray>> read_npz(Bytes bytes, std::stri
   for (const Entry& entry : *entries) {
     if (!entry.name.ends_with(".npy")) continue;
     std::string name = entry.name.substr(0, entry.name.size() - 4);
-    const bool printable = name.size() <= 64 && std::all_of(name.begin(), name.end(), [](char c) { return c > ' ' && c < 127; });
-    if (!printable) return invalid_input(std::string{where}, "has an array whose name is not printable or too long");
+    if (!is_printable(name, 64)) return invalid_input(std::string{where}, "has an array whose name is not printable or too long");
     const std::string place = fmt::format("{}: {}", where, name);
     if (entry.unpacked_bytes > limits.array_bytes_max)
       return invalid_input(place, fmt::format("is {} bytes, {} at most", entry.unpacked_bytes, limits.array_bytes_max));

@@ -54,7 +54,7 @@ TEST(Roofline, PromptsRunAtTheRoofOfCompute) {
 TEST(Roofline, EveryStepGrowsWithBatchContextAndTokens) {
   for (const ModelCard& model : model_catalogue()) {
     for (const char* precision : {"bf16", "fp8", "fp4"}) {
-      const Roofline roofline = parsed(std::string{model.name} + ",b300,tp=8,precision=" + precision);
+      const Roofline roofline = parsed(std::string{model.name} + ",b300,tp=16,precision=" + precision);
       for (std::uint32_t batch = 1; batch <= 256; batch *= 2) {
         EXPECT_LT(decode_ms(roofline, batch, 1000), decode_ms(roofline, batch * 2, 1000)) << model.name;
         EXPECT_LE(decode_ms(roofline, batch, 1000), decode_ms(roofline, batch, 2000)) << model.name;

@@ -114,8 +114,9 @@ const char* to_string(Limit limit) {
 std::string sentence(const PoolDecision& decision) {
   std::string text;
   for (const Evidence& evidence : decision.evidence) {
-    // Three digits say enough; whole tokens and milliseconds stay readable without an exponent.
-    const bool large = std::abs(evidence.value) >= 1000.0;
+    // Three digits say enough; whole tokens and milliseconds stay readable without an exponent. From 999.5 on, three
+    // digits would be 1e+03.
+    const bool large = std::abs(evidence.value) >= 999.5;
     text += fmt::format("{}{} {} {}", text.empty() ? "" : ", ", evidence.name,
                         large ? fmt::format("{:.0f}", evidence.value) : fmt::format("{:.3g}", evidence.value),
                         evidence.unit);

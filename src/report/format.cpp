@@ -10,7 +10,7 @@ namespace penstock::report {
 
 std::string format_count(std::uint64_t count) {
   std::string digits = fmt::format("{}", count);
-  for (std::size_t place = digits.size(); place > 3; place -= 3) digits.insert(place - 3, ",");
+  for (std::size_t place = digits.size(); place > 3; place -= 3) digits.insert(place - 3, 1, ',');
   return digits;
 }
 

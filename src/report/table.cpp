@@ -13,9 +13,10 @@ using signals::RunResult;
 
 namespace {
 
-constexpr std::size_t kGap = 2;           // blanks between columns
-constexpr std::size_t kWidthMax = 140;    // of a line of the table
-constexpr std::size_t kNameWidthMax = 24;  // of a policy's name; the JSON has it in full
+constexpr std::size_t kGap = 2;            // blanks between columns
+constexpr std::size_t kWidthMax = 140;     // of a line of the table
+constexpr std::size_t kNameWidthMax = 32;  // of a policy's name; the JSON has it in full
+constexpr std::size_t kNameWidthMin = 8;   // where the figures need the rest of the line
 
 // The first `width` code points of printable text, the last of them an ellipsis if there are more.
 std::string cut(const std::string& text, std::size_t width) {
@@ -67,8 +68,13 @@ class Grid {
     rows_.push_back(std::move(cells));
   }
 
-  // The first row is the best one and stands out.
-  [[nodiscard]] std::string text() const {
+  // The first row is the best one and stands out. When the figures are wide, the names in the first column are cut.
+  [[nodiscard]] std::string text() {
+    std::size_t width = kGap * (columns_.size() - 1);
+    for (const std::size_t column : widths_) width += column;
+    const std::size_t excess = width > kWidthMax ? width - kWidthMax : 0;
+    if (excess > 0) widths_[0] = std::max(kNameWidthMin, widths_[0] - std::min(widths_[0], excess));
+    for (std::vector<std::string>& row : rows_) row[0] = cut(row[0], widths_[0]);
     std::string text = heading([](const Column& column) { return column.group; });
     text += heading([](const Column& column) { return column.name; });
     for (std::size_t row = 0; row < rows_.size(); ++row) text += painted(line(rows_[row]), row == 0 ? "\033[1m" : "");
@@ -112,6 +118,10 @@ std::string bare_milliseconds(const core::Summary& summary, double value) {
   return summary.max > 0.0 ? format_quantity(value) : "–";
 }
 
+std::string short_count(std::uint64_t count) {
+  return count < 100'000 ? format_count(count) : format_quantity(static_cast<double>(count));
+}
+
 std::string fleet(const RunResult& result) {
   return result.peak_replicas <= result.replicas && result.scaling_actions == 0
              ? fmt::format("{}", result.replicas)
@@ -142,8 +152,8 @@ std::string policies(const Report& report, const TableStyle& style) {
               latency(r.ttft_ms, r.ttft_ms.p95), latency(r.ttft_ms, r.ttft_ms.p99),
               bare_milliseconds(r.itl_ms, r.itl_ms.p50), bare_milliseconds(r.itl_ms, r.itl_ms.p95),
               format_quantity(r.goodput_rps), format_quantity(r.gpu_hours), format_quantity(r.cost),
-              format_share(r.prefix_hit_ratio), format_count(r.preemptions), format_count(r.failed),
-              format_count(r.scaling_actions), format_quantity(r.simulated_requests_per_s)});
+              format_share(r.prefix_hit_ratio), short_count(r.preemptions), short_count(r.failed),
+              short_count(r.scaling_actions), format_quantity(r.simulated_requests_per_s)});
   }
   return grid.text();
 }
@@ -164,7 +174,7 @@ std::string frontier(const Report& report, const TableStyle& style) {
     grid.add({name_of(ranked), format_share(r.slo_attainment), latency(r.ttft_ms, r.ttft_ms.p95),
               latency(r.ttft_ms, r.ttft_ms.p99), bare_milliseconds(r.itl_ms, r.itl_ms.p95),
               format_quantity(r.goodput_rps), format_quantity(r.gpu_hours), format_quantity(r.cost),
-              format_count(r.failed)});
+              short_count(r.failed)});
   }
   return grid.text();
 }

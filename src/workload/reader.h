@@ -29,8 +29,8 @@ enum class Format : std::uint8_t {
 struct ReadOptions {
   Format format = Format::kAuto;
   bool skip_bad_rows = false;
-  core::Duration from{};             // since the trace's first arrival; requests before it are left out …
-  std::optional<core::Duration> to;  // … and those at or after this
+  core::Duration from{};               // since the trace's first arrival; requests before it are left out …
+  std::optional<core::Duration> to{};  // … and those at or after this
   std::uint64_t requests_max = 50'000'000;
 };
 

@@ -5,7 +5,9 @@
 #include <zlib.h>
 #include <zstd.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -67,12 +69,13 @@ inline Bytes xz(std::string_view text) {
 }
 
 // The same text, but the file claims a dictionary of (2 | size & 1) << (size / 2 + 11) bytes; packing with such a one
-// would take gigabytes. The first block's header follows the stream's of 12 bytes: size, flags, filter and its one
-// property, padding, checksum (The .xz File Format, 3.1).
+// would take gigabytes. The first block's header follows the stream's of 12 bytes: size, flags, lengths, the filter
+// LZMA2 with its one property, padding, checksum (The .xz File Format, 3.1).
 inline Bytes xz_claiming(std::string_view text, std::uint8_t size) {
   Bytes packed = xz(text);
   const std::size_t checksum_at = 12 + packed[12] * 4;
-  packed[12 + 4] = size;
+  static constexpr std::uint8_t kLzma2[] = {0x21, 0x01};
+  *(std::search(packed.begin() + 14, packed.end(), std::begin(kLzma2), std::end(kLzma2)) + 2) = size;
   const std::uint32_t checksum = lzma_crc32(packed.data() + 12, checksum_at - 12, 0);
   for (std::size_t i = 0; i < 4; ++i) packed[checksum_at + i] = static_cast<std::uint8_t>(checksum >> (8 * i));
   return packed;

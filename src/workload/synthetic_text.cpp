@@ -77,11 +77,14 @@ struct Draft {
   std::optional<core::Duration> duration, at, length;
 };
 
-using Outcome = tl::expected<void, std::string>;
+// An error says what is wrong with the value; the caller knows the word.
+using Outcome = core::Result<void>;
+
+Outcome wrong_value(std::string what) { return core::invalid_input({}, std::move(what)); }
 
 template <class Value, class Target>
 Outcome store(Parsed<Value> parsed, Target& target) {
-  if (!parsed) return tl::make_unexpected(parsed.error());
+  if (!parsed) return wrong_value(parsed.error());
   target = *parsed;
   return {};
 }
@@ -93,7 +96,7 @@ Outcome set_rate(Draft& draft, std::string_view text) {
   const auto low = parse_number(text.substr(0, dots));
   const auto high = parse_number(text.substr(dots + 2));
   if (!low || !high)
-    return tl::make_unexpected(fmt::format("must be one rate or two like 2..20, is {}", quoted_cut(text)));
+    return wrong_value(fmt::format("must be one rate or two like 2..20, is {}", quoted_cut(text)));
   draft.spec.rate.low = *low;
   draft.spec.rate.high = *high;
   return {};
@@ -103,28 +106,28 @@ Outcome set_shape(Draft& draft, std::string_view text) {
   static constexpr std::array<std::string_view, 5> kNames = {"constant", "ramp", "step", "burst", "diurnal"};
   const auto found = std::find(kNames.begin(), kNames.end(), text);
   if (found == kNames.end())
-    return tl::make_unexpected(fmt::format("must be {}, is {}", fmt::join(kNames, " or "), quoted_cut(text)));
+    return wrong_value(fmt::format("must be {}, is {}", fmt::join(kNames, " or "), quoted_cut(text)));
   draft.shape = static_cast<RateShape>(found - kNames.begin());
   return {};
 }
 
 Outcome set_lengths(Draft& draft, std::string_view text) {
   auto pairs = read_lengths(std::string{text});
-  if (!pairs) return tl::make_unexpected(pairs.error().message());
+  if (!pairs) return tl::make_unexpected(pairs.error());
   draft.spec.lengths = std::move(*pairs);
   return {};
 }
 
 Outcome set_name(Draft& draft, std::string_view text) {
   if (text.empty() || text.size() > kNameMax || shown(text) != text)
-    return tl::make_unexpected(fmt::format("must be 1 to {} letters on one line, is {}", kNameMax, quoted_cut(text)));
+    return wrong_value(fmt::format("must be 1 to {} letters on one line, is {}", kNameMax, quoted_cut(text)));
   draft.spec.name = text;
   return {};
 }
 
 Outcome set_requests(Draft& draft, std::string_view text) {
   const auto stored = store(parse_count<std::uint64_t>(text), draft.spec.requests_max);
-  if (stored && draft.spec.requests_max == 0) return tl::make_unexpected(std::string{"must be at least 1, is 0"});
+  if (stored && draft.spec.requests_max == 0) return wrong_value("must be at least 1, is 0");
   return stored;
 }
 
@@ -258,8 +261,12 @@ core::Result<SyntheticSpec> parse_synthetic(std::string_view text) {
     if (word == kWords.end()) return unknown_word(name);
     if (std::find(seen.begin(), seen.end(), name) != seen.end()) return wrong_word(name, "is given twice");
     seen.push_back(name);
-    const auto done = word->set(draft, trimmed(part.substr(equals + 1)));
-    if (!done) return wrong_word(name, done.error());
+    auto done = word->set(draft, trimmed(part.substr(equals + 1)));
+    if (!done) {
+      core::Error error = std::move(done.error());
+      error.where = fmt::format("{}: {}{}{}", kKind, name, error.where.empty() ? "" : ": ", error.where);
+      return tl::make_unexpected(std::move(error));
+    }
   }
   return resolve(std::move(draft));
 }

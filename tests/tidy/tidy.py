@@ -140,7 +140,8 @@ class Tree:
 
     def own(self, suffixes=TEXT):
         """Text that people write, without samples."""
-        return [name for name in self.text if name.endswith(suffixes) and not SAMPLES.search(name)]
+        return [name for name in self.text if not SAMPLES.search(name) and
+                (name.endswith(suffixes) or (suffixes is TEXT and Path(name).suffix == ""))]
 
 
 def includes_of(code):

@@ -104,6 +104,7 @@ BAD = {
     "a control character": ({"src/core/a.cpp": "int a;\x07\n"}, "src/core/a.cpp", "control character"),
     "a tab": ({"src/core/a.cpp": "\tint a;\n"}, "src/core/a.cpp", "a tab"),
     "blanks at the end of a line": ({"docs/a.md": "text  \n"}, "docs/a.md", "blanks"),
+    "blanks at the end of a line of a file without a suffix": ({"Makefile": "all: \n"}, "Makefile", "blanks"),
     "no newline at the end": ({"docs/a.md": "text"}, "docs/a.md", "newline"),
     "bytes that are not UTF-8": ({"src/core/a.cpp": b"// \xff\n"}, "src/core/a.cpp", "UTF-8"),
     "a script that does not parse": (
