@@ -22,6 +22,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const std::string again = roofline->description();
     if (!parse_roofline(std::string_view{again}.substr(again.find(':') + 1))) std::abort();
   }
-  if (const auto linear = make_step_time_model("linear:" + text); linear && (*linear)->step(shape).count() < 1) std::abort();
+  if (const auto linear = make_step_time_model("linear:" + text); linear && (*linear)->step(shape).count() < 1)
+    std::abort();
   return 0;
 }

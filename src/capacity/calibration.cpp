@@ -32,7 +32,8 @@ std::array<std::string, kEffects> effects_of(const engine::RooflineSpec& spec) {
 // The parameters are effect after effect, kFigures each.
 class Fit {
  public:
-  Fit(std::span<const CalibrationPoint> points, const CalibrationOptions& options) : points_{points}, options_{options} {
+  Fit(std::span<const CalibrationPoint> points, const CalibrationOptions& options)
+      : points_{points}, options_{options} {
     std::map<std::string, Eigen::Index> index;
     for (const CalibrationPoint& point : points)
       for (const std::string& effect : effects_of(point.spec)) index.emplace(effect, 0);

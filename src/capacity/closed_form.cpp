@@ -46,7 +46,8 @@ StepTimes step_times(const engine::Roofline& replica, const DecodeBatch& batch, 
   const StepTimes low = at(static_cast<std::uint32_t>(whole));
   if (share == 0.0) return low;
   const StepTimes high = at(static_cast<std::uint32_t>(whole) + 1);
-  return {low.decode_ms + share * (high.decode_ms - low.decode_ms), low.prompt_ms + share * (high.prompt_ms - low.prompt_ms)};
+  return {low.decode_ms + share * (high.decode_ms - low.decode_ms),
+          low.prompt_ms + share * (high.prompt_ms - low.prompt_ms)};
 }
 
 double tokens_per_s(const ServingPoint& point, const ServingEstimate& estimate) {

@@ -14,9 +14,9 @@ struct ServingPoint {
 
 struct ServingEstimate {
   double ttft_ms = 0.0;
-  double tpot_ms = 0.0;                 // mean over a request's tokens after the first
-  double output_tokens_per_s = 0.0;     // concurrency·output / (ttft + output·tpot)
-  double running = 0.0;                 // requests that run at once, the rest waits for KV blocks
+  double tpot_ms = 0.0;              // mean over a request's tokens after the first
+  double output_tokens_per_s = 0.0;  // concurrency·output / (ttft + output·tpot)
+  double running = 0.0;              // requests that run at once, the rest waits for KV blocks
 };
 
 // What a client sees before its first token beyond the steps that compute its prompt, in the closed loops of published
@@ -28,8 +28,8 @@ struct ClosedLoop {
 };
 [[nodiscard]] ClosedLoop closed_loop_of(engine::Backend backend);
 
-// Aggregated serving. With b the sequences that run, min(concurrency, KV capacity / (input + output/2)), d the decode step
-// of b sequences at mean context input + output/2, and p what a whole prompt adds to a step:
+// Aggregated serving. With b the sequences that run, min(concurrency, KV capacity / (input + output/2)), d the decode
+// step of b sequences at mean context input + output/2, and p what a whole prompt adds to a step:
 //   tpot = d + (b − 1)/output · p       while a request makes its tokens, every other one is replaced once
 //   ttft = fixed + p + steps·d + burst·(b − 1)·p + (concurrency/b − 1)·output·tpot
 // with the closed_loop_of() the replica's backend.

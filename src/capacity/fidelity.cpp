@@ -43,15 +43,16 @@ std::vector<SiliconRow> rows_where(std::span<const SiliconRow> rows, const Keep&
 
 std::string percent(double share) { return fmt::format("{:.1f}", 100.0 * share); }
 
-std::string pair(const ErrorSummary& errors) { return fmt::format("{} / {}", percent(errors.median), percent(errors.p90)); }
-
-std::string figures_row(std::string_view name, const FidelityFigures& figures) {
-  return fmt::format("| {} | {} | {} | {} | {} |\n", name, figures.tpot.rows, pair(figures.tpot), pair(figures.throughput),
-                     pair(figures.ttft));
+std::string pair(const ErrorSummary& errors) {
+  return fmt::format("{} / {}", percent(errors.median), percent(errors.p90));
 }
 
-constexpr const char* kFiguresHead =
-    "| {} | points | TPOT | throughput | TTFT |\n|---|---:|---:|---:|---:|\n";
+std::string figures_row(std::string_view name, const FidelityFigures& figures) {
+  return fmt::format("| {} | {} | {} | {} | {} |\n", name, figures.tpot.rows, pair(figures.tpot),
+                     pair(figures.throughput), pair(figures.ttft));
+}
+
+constexpr const char* kFiguresHead = "| {} | points | TPOT | throughput | TTFT |\n|---|---:|---:|---:|---:|\n";
 
 template <class Name>
 std::string figures_table(std::string_view head, std::span<const SiliconRow> rows, const Name& name) {
@@ -65,7 +66,8 @@ std::string figures_table(std::string_view head, std::span<const SiliconRow> row
 
 std::string unseen_section(std::span<const SiliconRow> dense, std::span<const SiliconRow> mixtures) {
   const UnseenFidelity unseen = unseen_fidelity(dense);
-  std::string text = "## Combinations that the fit has not seen\n\n"
+  std::string text =
+      "## Combinations that the fit has not seen\n\n"
       "One combination of model, GPU and GPUs a replica at a time is left out of the fit and then estimated.\n\n"
       "| combination | points | TPOT | bias |\n|---|---:|---:|---:|\n";
   const auto line = [&](std::string_view name, const ErrorSummary& errors) {
@@ -90,10 +92,12 @@ std::string disaggregated_section(std::span<const SiliconRow> rows) {
     deviations.push_back(decode_serving(roofline, point).tpot_ms / row.tpot_ms - 1.0);
   }
   const ErrorSummary errors = summarise(deviations);
-  const auto total = std::count_if(rows.begin(), rows.end(), [](const SiliconRow& row) { return !row.is_aggregated(); });
-  return fmt::format("## Disaggregated\n\n{} points; {} state the batch of a decode worker, of those {} with weights that fit "
-                     "its GPUs. TPOT of the decode side alone, none of them fitted: {} (bias {:+.1f}).\n\n",
-                     total, stated, errors.rows, pair(errors), 100.0 * errors.bias);
+  const auto total =
+      std::count_if(rows.begin(), rows.end(), [](const SiliconRow& row) { return !row.is_aggregated(); });
+  return fmt::format(
+      "## Disaggregated\n\n{} points; {} state the batch of a decode worker, of those {} with weights that fit "
+      "its GPUs. TPOT of the decode side alone, none of them fitted: {} (bias {:+.1f}).\n\n",
+      total, stated, errors.rows, pair(errors), 100.0 * errors.bias);
 }
 
 std::string engine_name(const SiliconRow& row) {
@@ -106,8 +110,10 @@ std::string uncovered_section(std::span<const SiliconRow> rows) {
     if (row.spec.model == nullptr) ++unknown;
     if (row.spec.model != nullptr && row.is_aggregated() && !is_covered(row)) ++too_large;
   }
-  return fmt::format("Not covered: {} points of models that the catalogue lacks, {} aggregated points whose weights and one "
-                     "request do not fit the GPUs that they state.\n", unknown, too_large);
+  return fmt::format(
+      "Not covered: {} points of models that the catalogue lacks, {} aggregated points whose weights and one "
+      "request do not fit the GPUs that they state.\n",
+      unknown, too_large);
 }
 
 std::string report_of(std::span<const SiliconRow> rows) {
@@ -121,13 +127,18 @@ std::string report_of(std::span<const SiliconRow> rows) {
   const auto dense = rows_where(rows, is_dense), mixtures = rows_where(rows, is_mixture);
   const auto dense_held = rows_where(dense, held_out), mixtures_held = rows_where(mixtures, held_out);
 
-  std::string text = "# Roofline against measured engines\n\n"
-      "Relative error of the closed form, in %, as median / p90. The figures were fitted to one half of the points, chosen by "
+  std::string text =
+      "# Roofline against measured engines\n\n"
+      "Relative error of the closed form, in %, as median / p90. The figures were fitted to one half of the points, "
+      "chosen by "
       "a hash of the operating point; unless said otherwise the other half is shown.\n\n";
   text += "## Dense models, aggregated\n\n" + figures_table("backend, GPU, precision", dense_held, engine_name);
-  text += figures_row("the fitted half, for comparison", aggregated_fidelity(rows_where(dense, in_calibration_half))) + "\n";
-  text += "## Mixtures of experts, aggregated\n\n" +
-          figures_table("model", mixtures_held, [](const SiliconRow& row) { return std::string{row.spec.model->name}; }) + "\n";
+  text += figures_row("the fitted half, for comparison", aggregated_fidelity(rows_where(dense, in_calibration_half))) +
+          "\n";
+  text +=
+      "## Mixtures of experts, aggregated\n\n" +
+      figures_table("model", mixtures_held, [](const SiliconRow& row) { return std::string{row.spec.model->name}; }) +
+      "\n";
   text += unseen_section(dense, mixtures);
   text += disaggregated_section(rows);
   return text + uncovered_section(rows);
@@ -158,7 +169,8 @@ UnseenFidelity unseen_fidelity(std::span<const SiliconRow> rows, const Calibrati
   for (const auto& [name, members] : combinations) {
     std::vector<CalibrationPoint> others;
     for (const SiliconRow& row : rows)
-      if (is_covered(row) && in_calibration_half(row) && combination_of(row) != name) others.push_back(calibration_point(row));
+      if (is_covered(row) && in_calibration_half(row) && combination_of(row) != name)
+        others.push_back(calibration_point(row));
     const Calibration calibration = fit_calibration(others, options);
     std::vector<double> deviations;
     for (const SiliconRow* row : members) {

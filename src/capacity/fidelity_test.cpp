@@ -85,15 +85,17 @@ TEST(Fidelity, RowsThatTheModelMadeHaveNoErrorWhenTheyAreUnseen) {
 
 TEST(Fidelity, TheReportNamesEveryPartAndWhatIsNotCovered) {
   std::string csv = testing::made_up_csv({0.62, 0.45, 80.0, 12.0, 0.35});
-  csv += "vllm,1,acme/Novel-9B,h100_sxm,fp8,agg,10,10,1,1,1,1,1,1,,,,,,,1,1\n"
-         "vllm,1,meta-llama/Llama-3.1-405B,h100_sxm,fp8,agg,10,10,1,1,1,1,1,1,,,,,,,1,1\n"
-         "vllm,1,Qwen/Qwen3-32B,h100_sxm,fp8,disagg,4000,500,,,,,,,1,2,1,16,3,4,300,9\n";
+  csv +=
+      "vllm,1,acme/Novel-9B,h100_sxm,fp8,agg,10,10,1,1,1,1,1,1,,,,,,,1,1\n"
+      "vllm,1,meta-llama/Llama-3.1-405B,h100_sxm,fp8,agg,10,10,1,1,1,1,1,1,,,,,,,1,1\n"
+      "vllm,1,Qwen/Qwen3-32B,h100_sxm,fp8,disagg,4000,500,,,,,,,1,2,1,16,3,4,300,9\n";
   const File file{csv};
   const auto report = silicon_fidelity_markdown(file.path());
   ASSERT_TRUE(report) << report.error().message();
-  for (const char* part : {"## Dense models, aggregated", "| vllm h100_sxm fp8 |", "| **all** |", "the fitted half",
-                           "## Mixtures of experts", "## Combinations that the fit has not seen", "qwen3-32b h200_sxm x4",
-                           "1 points; 1 state the batch", "1 points of models that the catalogue lacks, 1 aggregated points"})
+  for (const char* part :
+       {"## Dense models, aggregated", "| vllm h100_sxm fp8 |", "| **all** |", "the fitted half",
+        "## Mixtures of experts", "## Combinations that the fit has not seen", "qwen3-32b h200_sxm x4",
+        "1 points; 1 state the batch", "1 points of models that the catalogue lacks, 1 aggregated points"})
     EXPECT_NE(report->find(part), std::string::npos) << part << "\n" << *report;
   EXPECT_EQ(report->find("nan"), std::string::npos);
 }
@@ -107,7 +109,8 @@ TEST(Fidelity, TheTableIsTextThatTheEngineIncludes) {
 }
 
 TEST(Fidelity, AFileThatIsNotThereIsAnError) {
-  EXPECT_EQ(silicon_fidelity_markdown("no/such.csv").error().message(), "no/such.csv: cannot be opened: No such file or directory");
+  EXPECT_EQ(silicon_fidelity_markdown("no/such.csv").error().message(),
+            "no/such.csv: cannot be opened: No such file or directory");
   EXPECT_FALSE(calibration_table("no/such.csv"));
 }
 

@@ -13,14 +13,50 @@ namespace {
 using core::invalid_input;
 
 enum Column : std::size_t {
-  kBackend, kModel, kSystem, kPrecision, kMode, kInput, kOutput, kBatch, kTensor, kPipeline, kRanks, kExpertTensor,
-  kExpertParallel, kPrefillBatch, kPrefillWorkers, kPrefillTensor, kDecodeBatch, kDecodeWorkers, kDecodeTensor, kTtft,
-  kTpot, kColumns
+  kBackend,
+  kModel,
+  kSystem,
+  kPrecision,
+  kMode,
+  kInput,
+  kOutput,
+  kBatch,
+  kTensor,
+  kPipeline,
+  kRanks,
+  kExpertTensor,
+  kExpertParallel,
+  kPrefillBatch,
+  kPrefillWorkers,
+  kPrefillTensor,
+  kDecodeBatch,
+  kDecodeWorkers,
+  kDecodeTensor,
+  kTtft,
+  kTpot,
+  kColumns
 };
-constexpr std::array<std::string_view, kColumns> kNames = {
-    "backend", "model_path", "system", "precision", "mode", "isl", "osl", "batch_size", "tp_size", "pp_size",
-    "attention_dp_size", "moe_tp_size", "moe_ep_size", "prefill_batch_size", "prefill_num_workers", "prefill_tp_size",
-    "decode_batch_size", "decode_num_workers", "decode_tp_size", "silicon_ttft_ms", "silicon_tpot_ms"};
+constexpr std::array<std::string_view, kColumns> kNames = {"backend",
+                                                           "model_path",
+                                                           "system",
+                                                           "precision",
+                                                           "mode",
+                                                           "isl",
+                                                           "osl",
+                                                           "batch_size",
+                                                           "tp_size",
+                                                           "pp_size",
+                                                           "attention_dp_size",
+                                                           "moe_tp_size",
+                                                           "moe_ep_size",
+                                                           "prefill_batch_size",
+                                                           "prefill_num_workers",
+                                                           "prefill_tp_size",
+                                                           "decode_batch_size",
+                                                           "decode_num_workers",
+                                                           "decode_tp_size",
+                                                           "silicon_ttft_ms",
+                                                           "silicon_tpot_ms"};
 
 constexpr std::uint32_t kCountMax = 10'000'000;
 constexpr double kMillisecondsMax = 1e8;
@@ -62,7 +98,9 @@ class Cells {
     return value;
   }
   void fail(Column column, std::string what, std::string hint = {}) {
-    if (!failed_) error_ = {core::ErrorCode::kInvalidInput, fmt::format("{}: {}", place_, kNames[column]), std::move(what), std::move(hint)};
+    if (!failed_)
+      error_ = {core::ErrorCode::kInvalidInput, fmt::format("{}: {}", place_, kNames[column]), std::move(what),
+                std::move(hint)};
     failed_ = true;
   }
   [[nodiscard]] bool failed() const { return failed_; }
@@ -84,16 +122,19 @@ void read_engine(Cells& cells, SiliconRow& row) {
   row.model = cells.text(kModel);
   row.spec.model = engine::find_model(row.model);
   row.spec.gpu = engine::find_gpu(cells.text(kSystem));
-  if (row.spec.gpu == nullptr) cells.fail(kSystem, fmt::format("GPU '{}' is not in the catalogue", cells.text(kSystem)));
+  if (row.spec.gpu == nullptr)
+    cells.fail(kSystem, fmt::format("GPU '{}' is not in the catalogue", cells.text(kSystem)));
   if (!engine::parse_backend(cells.text(kBackend), row.spec.backend))
     cells.fail(kBackend, fmt::format("'{}' is unknown", cells.text(kBackend)), "use vllm, sglang or trtllm");
-  if (const auto precision = cells.text(kPrecision); !precision.empty() && !engine::parse_precision(precision, row.spec.precision))
+  if (const auto precision = cells.text(kPrecision);
+      !precision.empty() && !engine::parse_precision(precision, row.spec.precision))
     cells.fail(kPrecision, fmt::format("'{}' is unknown", precision), "use bf16, fp8, fp4 or int4");
 }
 
 void read_aggregated(Cells& cells, SiliconRow& row) {
   const std::uint32_t tensor = cells.count(kTensor, 1), ranks = cells.count_or(kRanks, 1);
-  const std::uint32_t expert_tensor = cells.count_or(kExpertTensor, 1), expert_parallel = cells.count_or(kExpertParallel, 1);
+  const std::uint32_t expert_tensor = cells.count_or(kExpertTensor, 1),
+                      expert_parallel = cells.count_or(kExpertParallel, 1);
   const std::uint64_t gpus = std::uint64_t{tensor} * ranks * cells.count_or(kPipeline, 1);
   const auto root = static_cast<std::uint32_t>(std::lround(std::sqrt(static_cast<double>(gpus))));
   const bool twice = root > 1 && std::uint64_t{root} * root == gpus &&
@@ -105,7 +146,8 @@ void read_aggregated(Cells& cells, SiliconRow& row) {
 }
 
 void read_disaggregated(Cells& cells, SiliconRow& row) {
-  row.prefill = {cells.count_or(kPrefillBatch, 0), cells.count_or(kPrefillWorkers, 0), cells.count_or(kPrefillTensor, 0)};
+  row.prefill = {cells.count_or(kPrefillBatch, 0), cells.count_or(kPrefillWorkers, 0),
+                 cells.count_or(kPrefillTensor, 0)};
   row.decode = {cells.count_or(kDecodeBatch, 0), cells.count_or(kDecodeWorkers, 0), cells.count_or(kDecodeTensor, 0)};
   row.spec.tensor_parallel = std::max(row.decode.tensor_parallel, 1U);
   row.concurrency = row.decode.batch;
@@ -136,7 +178,8 @@ core::Result<std::array<std::size_t, kColumns>> columns_of(std::string_view head
   std::array<std::size_t, kColumns> at{};
   for (std::size_t i = 0; i < kColumns; ++i) {
     const auto found = std::find(names.begin(), names.end(), kNames[i]);
-    if (found == names.end()) return invalid_input(fmt::format("{}:1", where), fmt::format("has no column {}", kNames[i]));
+    if (found == names.end())
+      return invalid_input(fmt::format("{}:1", where), fmt::format("has no column {}", kNames[i]));
     at[i] = static_cast<std::size_t>(found - names.begin());
   }
   return at;
@@ -171,9 +214,11 @@ core::Result<std::vector<SiliconRow>> read_silicon(std::string_view text, std::s
     const std::string_view content = take_line(text);
     if (content.empty()) continue;
     const std::string place = fmt::format("{}:{}", where, line);
-    if (rows.size() == kSiliconRowsMax) return invalid_input(place, fmt::format("has more than {} rows", kSiliconRowsMax));
+    if (rows.size() == kSiliconRowsMax)
+      return invalid_input(place, fmt::format("has more than {} rows", kSiliconRowsMax));
     const auto split = cells_of(content);
-    if (split.size() != width) return invalid_input(place, fmt::format("has {} cells where the header has {}", split.size(), width));
+    if (split.size() != width)
+      return invalid_input(place, fmt::format("has {} cells where the header has {}", split.size(), width));
     std::array<std::string_view, kColumns> named;
     for (std::size_t i = 0; i < kColumns; ++i) named[i] = split[(*columns)[i]];
     Cells cells{place, named};

@@ -23,10 +23,10 @@ struct SiliconRow {
   std::size_t line = 0;
   std::string model;  // as the file says
   ServingMode mode = ServingMode::kAggregated;
-  engine::RooflineSpec spec;         // model is nullptr when the catalogue lacks it; in disaggregated rows one decode worker
+  engine::RooflineSpec spec;  // model is nullptr when the catalogue lacks it; in disaggregated rows one decode worker
   std::uint32_t input_tokens = 0, output_tokens = 0;
-  std::uint32_t concurrency = 0;     // requests in flight at the replica; of one decode worker in disaggregated rows
-  WorkerGroup prefill, decode;       // zero in aggregated rows
+  std::uint32_t concurrency = 0;  // requests in flight at the replica; of one decode worker in disaggregated rows
+  WorkerGroup prefill, decode;    // zero in aggregated rows
   double ttft_ms = 0.0, tpot_ms = 0.0;
 
   [[nodiscard]] bool is_aggregated() const { return mode == ServingMode::kAggregated; }
@@ -41,8 +41,8 @@ inline constexpr std::size_t kSiliconBytesMax = std::size_t{64} << 20;
 // Columns by name, in any order: backend, model_path, system, precision (empty: bf16), mode (agg or disagg), isl, osl,
 // batch_size, tp_size, pp_size, attention_dp_size, moe_tp_size, moe_ep_size, decode_batch_size, decode_num_workers,
 // decode_tp_size, prefill_…, silicon_ttft_ms, silicon_tpot_ms; others are ignored. `where` names the file in errors,
-// which are "file:line: column: …": a missing column, a cell that is no number or out of range, an unknown backend, GPU,
-// precision or mode. A model that the catalogue lacks is no error.
+// which are "file:line: column: …": a missing column, a cell that is no number or out of range, an unknown backend,
+// GPU, precision or mode. A model that the catalogue lacks is no error.
 //
 // batch_size counts requests per attention rank. A replica has tp·attention_dp·pp GPUs, but where that is r² with
 // moe_tp = moe_ep = r or tp = attention_dp = r, the file has multiplied two names of the same r GPUs: such rows repeat

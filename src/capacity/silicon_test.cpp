@@ -20,7 +20,8 @@ std::string problem(std::string_view rows) {
 }
 
 TEST(Silicon, ReadsAnAggregatedRow) {
-  const auto rows = read("trtllm,1.0,meta-llama/Llama-3.1-70B,h200_sxm,fp8,agg,1024,512,32,4,1,1,4,1,,,,,,,210.5,12.25\r\n");
+  const auto rows =
+      read("trtllm,1.0,meta-llama/Llama-3.1-70B,h200_sxm,fp8,agg,1024,512,32,4,1,1,4,1,,,,,,,210.5,12.25\r\n");
   ASSERT_TRUE(rows) << rows.error().message();
   const SiliconRow& row = rows->front();
   EXPECT_TRUE(row.is_aggregated());
@@ -43,9 +44,10 @@ TEST(Silicon, BatchIsOfOneAttentionRank) {
 }
 
 TEST(Silicon, GpusThatTheFileNamesTwiceCountOnce) {
-  const auto rows = read("trtllm,,deepseek-ai/DeepSeek-R1,b200_sxm,fp8,agg,1024,1024,4,1,1,64,8,8,,,,,,,1403,21\n"
-                         "vllm,,MiniMaxAI/MiniMax-M2.5,b200_sxm,fp8,agg,1024,1024,2,2,1,2,1,4,,,,,,,74,9.58\n"
-                         "trtllm,,deepseek-ai/DeepSeek-R1,b200_sxm,fp8,agg,1024,1024,8,64,1,1,8,8,,,,,,,308,9.6\n");
+  const auto rows = read(
+      "trtllm,,deepseek-ai/DeepSeek-R1,b200_sxm,fp8,agg,1024,1024,4,1,1,64,8,8,,,,,,,1403,21\n"
+      "vllm,,MiniMaxAI/MiniMax-M2.5,b200_sxm,fp8,agg,1024,1024,2,2,1,2,1,4,,,,,,,74,9.58\n"
+      "trtllm,,deepseek-ai/DeepSeek-R1,b200_sxm,fp8,agg,1024,1024,8,64,1,1,8,8,,,,,,,308,9.6\n");
   ASSERT_TRUE(rows) << rows.error().message();
   EXPECT_EQ((*rows)[0].key(), "trtllm|b200_sxm|fp8|deepseek-v3|8|8|1024|1024|256");
   EXPECT_EQ((*rows)[1].key(), "vllm|b200_sxm|fp8|minimax-m2.5|2|2|1024|1024|4");
@@ -53,8 +55,9 @@ TEST(Silicon, GpusThatTheFileNamesTwiceCountOnce) {
 }
 
 TEST(Silicon, ReadsDisaggregatedRowsAsFarAsTheyAreStated) {
-  const auto rows = read("sglang,,Qwen/Qwen3-32B,h100_sxm,fp8,disagg,4000,500,,,,,,,1,2,1,16,3,4,300,9\n"
-                         "sglang,,Qwen/Qwen3-32B,h100_sxm,fp8,disagg,4000,500,,,,,,,,,1,,,4,300,9\n");
+  const auto rows = read(
+      "sglang,,Qwen/Qwen3-32B,h100_sxm,fp8,disagg,4000,500,,,,,,,1,2,1,16,3,4,300,9\n"
+      "sglang,,Qwen/Qwen3-32B,h100_sxm,fp8,disagg,4000,500,,,,,,,,,1,,,4,300,9\n");
   ASSERT_TRUE(rows) << rows.error().message();
   EXPECT_EQ((*rows)[0].prefill.workers, 2U);
   EXPECT_EQ((*rows)[0].concurrency, 16U);
@@ -70,17 +73,20 @@ TEST(Silicon, AModelThatTheCatalogueLacksIsNoError) {
 }
 
 TEST(Silicon, ErrorsNameFileLineAndColumn) {
-  EXPECT_EQ(problem("vllm,,q,h100_sxm,,agg,1,1,1,1,1,1,1,1,,,,,,,1\n"), "m.csv:2: has 21 cells where the header has 22");
+  EXPECT_EQ(problem("vllm,,q,h100_sxm,,agg,1,1,1,1,1,1,1,1,,,,,,,1\n"),
+            "m.csv:2: has 21 cells where the header has 22");
   EXPECT_EQ(problem("\nvllm,,q,h100_sxm,,agg,0,1,1,1,1,1,1,1,,,,,,,1,1\n"),
             "m.csv:3: isl: must be a whole number from 1 to 10000000, is '0'");
   EXPECT_EQ(problem("vllm,,q,h100_sxm,,agg,1,1,1,1,1,1,1,1,,,,,,,1,nan\n"),
             "m.csv:2: silicon_tpot_ms: must be above 0 and at most 100000000 ms, is 'nan'");
-  EXPECT_EQ(problem("vllm,,q,tpu,,agg,1,1,1,1,1,1,1,1,,,,,,,1,1\n"), "m.csv:2: system: GPU 'tpu' is not in the catalogue");
+  EXPECT_EQ(problem("vllm,,q,tpu,,agg,1,1,1,1,1,1,1,1,,,,,,,1,1\n"),
+            "m.csv:2: system: GPU 'tpu' is not in the catalogue");
   EXPECT_EQ(problem("tgi,,q,h100_sxm,,agg,1,1,1,1,1,1,1,1,,,,,,,1,1\n"),
             "m.csv:2: backend: 'tgi' is unknown; use vllm, sglang or trtllm");
   EXPECT_EQ(problem("vllm,,q,h100_sxm,fp7,agg,1,1,1,1,1,1,1,1,,,,,,,1,1\n"),
             "m.csv:2: precision: 'fp7' is unknown; use bf16, fp8, fp4 or int4");
-  EXPECT_EQ(problem("vllm,,q,h100_sxm,,solo,1,1,1,1,1,1,1,1,,,,,,,1,1\n"), "m.csv:2: mode: 'solo' is unknown; use agg or disagg");
+  EXPECT_EQ(problem("vllm,,q,h100_sxm,,solo,1,1,1,1,1,1,1,1,,,,,,,1,1\n"),
+            "m.csv:2: mode: 'solo' is unknown; use agg or disagg");
   EXPECT_EQ(read_silicon("a,b\n1,2\n", "m.csv").error().message(), "m.csv:1: has no column backend");
   EXPECT_EQ(read_silicon("", "m.csv").error().message(), "m.csv:1: has no column backend");
 }

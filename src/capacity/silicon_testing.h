@@ -19,7 +19,8 @@ inline constexpr std::string_view kHeader =
     "decode_num_workers,decode_tp_size,silicon_ttft_ms,silicon_tpot_ms\n";
 
 inline std::optional<std::string> silicon_csv() {
-  const auto path = std::filesystem::path{__FILE__}.parent_path() / "../../../shared/engine-data/silicon_measurements.csv";
+  const auto path =
+      std::filesystem::path{__FILE__}.parent_path() / "../../../shared/engine-data/silicon_measurements.csv";
   if (!std::filesystem::exists(path)) return std::nullopt;
   return path.string();
 }
@@ -31,12 +32,13 @@ inline std::string made_up_csv(const engine::RooflineEfficiency& figures) {
     for (const char* gpu : {"h100_sxm", "h200_sxm"}) {
       for (const std::uint32_t gpus : {2U, 4U}) {
         const engine::RooflineSpec spec{engine::find_model(model), engine::find_gpu(gpu), gpus, 1,
-                                        engine::Precision::kFp8, engine::Backend::kVllm};
+                                        engine::Precision::kFp8,   engine::Backend::kVllm};
         for (const std::uint32_t input : {512U, 2048U, 6000U}) {
           for (const std::uint32_t concurrency : {1U, 4U, 16U, 64U, 128U}) {
-            const ServingEstimate estimate = aggregated_serving(engine::Roofline{spec, figures}, {input, 400, concurrency});
-            csv += fmt::format("vllm,1,{},{},fp8,agg,{},400,{},{},1,1,1,1,,,,,,,{},{}\n", model, gpu, input, concurrency, gpus,
-                               estimate.ttft_ms, estimate.tpot_ms);
+            const ServingEstimate estimate =
+                aggregated_serving(engine::Roofline{spec, figures}, {input, 400, concurrency});
+            csv += fmt::format("vllm,1,{},{},fp8,agg,{},400,{},{},1,1,1,1,,,,,,,{},{}\n", model, gpu, input,
+                               concurrency, gpus, estimate.ttft_ms, estimate.tpot_ms);
           }
         }
       }

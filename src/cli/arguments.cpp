@@ -64,10 +64,13 @@ std::string help_page(const Usage& usage) {
 }
 
 core::Error unknown_flag(const Usage& usage, const std::string& word) {
-  std::vector<std::string_view> names = {"--help"};
+  const std::string name = word.substr(0, word.find('='));
+  std::vector<std::string_view> names;
   for (const Flag& flag : usage.flags) names.push_back(flag.name);
-  const std::string close = config::suggestion(word.substr(0, word.find('=')), names);
-  return wrong(word.substr(0, word.find('=')), fmt::format("is no flag of `penstock {}`", usage.command),
+  const auto begun = std::find_if(names.begin(), names.end(), [&](std::string_view full) { return full.starts_with(name); });
+  const std::string close =
+      begun != names.end() && name != "-" && name != "--" ? fmt::format("did you mean {}?", *begun) : config::suggestion(name, names);
+  return wrong(name, fmt::format("is no flag of `penstock {}`", usage.command),
                close.empty() ? fmt::format("`penstock {} --help` lists them", usage.command) : close);
 }
 
@@ -104,20 +107,23 @@ class Reader {
       parsed.operands.push_back(word);
     }
     if (end != arguments.end()) parsed.operands.insert(parsed.operands.end(), end + 1, arguments.end());
-    collect_flags(parsed);
+    if (auto collected = collect_flags(parsed); !collected) return tl::make_unexpected(collected.error());
     return check(std::move(parsed));
   }
 
  private:
-  void collect_flags(Parsed& parsed) const {
+  core::Result<void> collect_flags(Parsed& parsed) const {
     std::map<const CLI::Option*, std::size_t> seen;
     for (const CLI::Option* option : app_.parse_order()) {
       const auto found = by_option_.find(option);
       if (found == by_option_.end()) continue;
       const Flag& flag = *found->second;
-      const std::size_t index = seen[option]++;
-      parsed.flags.push_back({flag.name, flag.value.empty() ? flag.implied : option->results().at(index)});
+      const std::string& text = option->results().at(seen[option]++);
+      if (flag.value.empty() && text != "true")
+        return tl::make_unexpected(wrong(flag.name, "takes no value, is given " + config::quoted(text)));
+      parsed.flags.push_back({flag.name, flag.value.empty() ? flag.implied : text});
     }
+    return {};
   }
 
   core::Result<Parsed> check(Parsed parsed) const {

@@ -8,6 +8,8 @@
 #include "cli/traces.h"
 #include "config/reader.h"
 #include "report/format.h"
+#include "workload/reader.h"
+#include "workload/synthetic.h"
 
 namespace penstock::cli {
 namespace {
@@ -60,7 +62,10 @@ int check(const Arguments& arguments) {
   }
   int code = kGood;
   if (const auto format = workload::parse_format(settings->format); !format)
-    code = report_problem(file + ": " + format.error().message());
+    code = report_problem(file + ": format: " + format.error().message());
+  for (const std::string& trace : settings->traces)
+    if (const auto spec = workload::parse_synthetic(trace); trace.starts_with(kSyntheticTrace) && !spec)
+      code = report_problem(file + ": trace: " + spec.error().message());
   if (const auto options = make_run_options(*settings); !options)
     code = report_problem(file + ": engine.model: " + options.error().message());
   return code != kGood ? code : print(report::printable(fmt::format("{}: ok, {}", file, summary(*settings))) + "\n");

@@ -12,8 +12,6 @@ namespace {
 
 using workload::Workload;
 
-constexpr std::string_view kSynthetic = "synthetic:";
-
 core::Result<Workload> make_up(const std::string& name, std::uint64_t seed) {
   if (name == "built-in") return workload::built_in_workload(seed);
   return workload::parse_synthetic(name).and_then(
@@ -23,14 +21,14 @@ core::Result<Workload> make_up(const std::string& name, std::uint64_t seed) {
 core::Result<Trace> load(const std::string& name, const config::ReplaySettings& settings, std::uint64_t seed) {
   Trace trace;
   core::Result<Workload> loaded;
-  if (name == "built-in" || name.starts_with(kSynthetic)) {
+  if (name == "built-in" || name.starts_with(kSyntheticTrace)) {
     trace.format = name == "built-in" ? name : "synthetic";
     loaded = make_up(name, seed);
     if (loaded && (settings.from > core::Duration{} || settings.to))
       loaded = workload::cut_window(*loaded, settings.from, settings.to);
   } else {
     const auto format = workload::parse_format(settings.format);
-    if (!format) return tl::make_unexpected(format.error());
+    if (!format) return core::invalid_input("--format", format.error().message());
     workload::ReadOptions options;
     options.format = *format;
     options.skip_bad_rows = settings.skip_bad_rows;

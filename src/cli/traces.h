@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "config/replay.h"
@@ -10,6 +11,9 @@
 #include "workload/request.h"
 
 namespace penstock::cli {
+
+// Names that begin so describe traffic.
+inline constexpr std::string_view kSyntheticTrace = "synthetic:";
 
 struct Trace {
   workload::Workload workload;   // windowed and scaled as the settings say

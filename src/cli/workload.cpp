@@ -21,7 +21,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct Described {
-  std::string name;
+  std::string name;   // as it was given
+  std::string title;  // short
   std::string format;
   workload::ReadReport report;
   workload::Statistics statistics;
@@ -57,7 +58,7 @@ std::vector<Row> rows() {
   using report::format_quantity;
   using report::format_share;
   return {
-      {"", [](const Described& d) { return report::printable(d.name); }},
+      {"", [](const Described& d) { return report::printable(d.title); }},
       {"format", [](const Described& d) { return d.format; }},
       {"requests", [](const Described& d) { return format_count(d.statistics.requests); }},
       {"time from first to last", [](const Described& d) { return report::format_seconds(core::to_seconds(d.statistics.span)); }},
@@ -151,13 +152,13 @@ int show_workload(const Arguments& arguments) {
   std::vector<Described> all;
   for (std::size_t i = 0; i < traces->size(); ++i) {
     const Trace& trace = (*traces)[i];
-    all.push_back({settings->traces[i], trace.format, trace.report, workload::describe(trace.workload)});
+    all.push_back({settings->traces[i], trace.workload.name, trace.format, trace.report, workload::describe(trace.workload)});
   }
   if (traces->size() > 1) {
     const std::uint32_t block_tokens = traces->front().workload.block_tokens;
     const auto together = join_traces(*std::move(traces), block_tokens);
     if (!together) return complain_of_input(together.error());
-    all.push_back({"together", "", {}, workload::describe(*together)});
+    all.push_back({"together", "together", "", {}, workload::describe(*together)});
   }
   return print(as_json ? json(all) : table(all));
 }

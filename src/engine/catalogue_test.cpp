@@ -27,16 +27,17 @@ TEST(ModelCatalogue, ParametersAddUpToThePublishedSizes) {
   const struct {
     const char* name;
     double total, active;
-  } sizes[] = {{"llama-3.2-1b", 1.5, 1.0},    {"llama-3.1-8b", 8.0, 7.0},     {"llama-3.1-70b", 70.6, 68.5},
-               {"llama-3.1-405b", 405, 401},  {"qwen2.5-72b", 72.7, 70.2},    {"qwen3-32b", 32.8, 31.2},
-               {"mixtral-8x7b", 46.7, 12.6},  {"qwen3-30b-a3b", 30.5, 2.7},   {"qwen3-235b-a22b", 235, 21},
-               {"gpt-oss-120b", 117, 4.6},    {"gpt-oss-20b", 21, 3.0},       {"deepseek-v3", 671, 36},
-               {"minimax-m2.5", 229, 9.2},    {"kimi-k2.5", 1030, 31}};
+  } sizes[] = {{"llama-3.2-1b", 1.5, 1.0},   {"llama-3.1-8b", 8.0, 7.0},   {"llama-3.1-70b", 70.6, 68.5},
+               {"llama-3.1-405b", 405, 401}, {"qwen2.5-72b", 72.7, 70.2},  {"qwen3-32b", 32.8, 31.2},
+               {"mixtral-8x7b", 46.7, 12.6}, {"qwen3-30b-a3b", 30.5, 2.7}, {"qwen3-235b-a22b", 235, 21},
+               {"gpt-oss-120b", 117, 4.6},   {"gpt-oss-20b", 21, 3.0},     {"deepseek-v3", 671, 36},
+               {"minimax-m2.5", 229, 9.2},   {"kimi-k2.5", 1030, 31}};
   for (const auto& [name, total, active] : sizes) {
     const ModelCard* model = find_model(name);
     ASSERT_NE(model, nullptr) << name;
     EXPECT_NEAR(model->parameters() / 1e9 / total, 1.0, 0.05) << name << " " << model->parameters() / 1e9;
-    EXPECT_NEAR(model->active_parameters() / 1e9 / active, 1.0, 0.08) << name << " " << model->active_parameters() / 1e9;
+    EXPECT_NEAR(model->active_parameters() / 1e9 / active, 1.0, 0.08)
+        << name << " " << model->active_parameters() / 1e9;
   }
 }
 

@@ -35,12 +35,14 @@ std::string raw(T value) {
 }
 
 // A .npy array as NumPy writes it; `shape` is "3," or "2, 2".
-inline std::string npy(std::string_view type, std::string_view shape, std::string_view data, bool fortran_order = false) {
+inline std::string npy(std::string_view type, std::string_view shape, std::string_view data,
+                       bool fortran_order = false) {
   std::string header = "{'descr': '" + std::string{type} + "', 'fortran_order': " + (fortran_order ? "True" : "False") +
                        ", 'shape': (" + std::string{shape} + "), }";
   header.resize((header.size() + 1 + 10 + 63) / 64 * 64 - 10 - 1, ' ');
   header += '\n';
-  return "\x93NUMPY" + std::string{'\x01', '\0'} + raw(static_cast<std::uint16_t>(header.size())) + header + std::string{data};
+  return "\x93NUMPY" + std::string{'\x01', '\0'} + raw(static_cast<std::uint16_t>(header.size())) + header +
+         std::string{data};
 }
 
 inline std::string npy_doubles(const std::vector<double>& values) {
@@ -79,12 +81,14 @@ inline std::string zip(const std::vector<ZipEntry>& entries) {
     const std::string common = raw(std::uint16_t{20}) + raw(std::uint16_t{0}) +
                                raw(static_cast<std::uint16_t>(entry.deflated ? 8 : 0)) + raw(std::uint32_t{0}) + sizes;
     directory += raw(std::uint32_t{0x02014b50}) + raw(std::uint16_t{20}) + common + raw(std::uint16_t{0}) +
-                 raw(std::uint32_t{0}) + raw(std::uint32_t{0}) + raw(static_cast<std::uint32_t>(file.size())) + entry.name;
+                 raw(std::uint32_t{0}) + raw(std::uint32_t{0}) + raw(static_cast<std::uint32_t>(file.size())) +
+                 entry.name;
     file += raw(std::uint32_t{0x04034b50}) + common + entry.name + packed;
   }
   const auto count = static_cast<std::uint16_t>(entries.size());
   return file + directory + raw(std::uint32_t{0x06054b50}) + raw(std::uint32_t{0}) + raw(count) + raw(count) +
-         raw(static_cast<std::uint32_t>(directory.size())) + raw(static_cast<std::uint32_t>(file.size())) + raw(std::uint16_t{0});
+         raw(static_cast<std::uint32_t>(directory.size())) + raw(static_cast<std::uint32_t>(file.size())) +
+         raw(std::uint16_t{0});
 }
 
 }  // namespace penstock::engine::testing

@@ -46,9 +46,7 @@ core::Duration Linear::time(double fixed_ns, std::uint64_t context_tokens) const
   return whole_nanoseconds(fixed_ns + kv_token_ns_ * static_cast<double>(context_tokens));
 }
 
-core::Duration Linear::step(const StepShape& shape) const {
-  return time(fixed_ns(shape), shape.decode_context_tokens);
-}
+core::Duration Linear::step(const StepShape& shape) const { return time(fixed_ns(shape), shape.decode_context_tokens); }
 
 DecodeRun Linear::decode_run(const StepShape& shape, std::uint32_t steps, core::Duration limit) const {
   const double fixed = fixed_ns(shape);

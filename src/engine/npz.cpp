@@ -64,14 +64,16 @@ core::Result<std::vector<Entry>> directory(Bytes bytes, std::string_view where, 
     entry.checksum = read_at<std::uint32_t>(bytes, at + 16);
     const auto packed = read_at<std::uint32_t>(bytes, at + 20), unpacked = read_at<std::uint32_t>(bytes, at + 24);
     const std::size_t name_bytes = read_at<std::uint16_t>(bytes, at + 28);
-    const std::size_t rest = std::size_t{read_at<std::uint16_t>(bytes, at + 30)} + read_at<std::uint16_t>(bytes, at + 32);
+    const std::size_t rest =
+        std::size_t{read_at<std::uint16_t>(bytes, at + 30)} + read_at<std::uint16_t>(bytes, at + 32);
     entry.local_at = read_at<std::uint32_t>(bytes, at + 42);
     if (!has(bytes, at + kEntryBytes, name_bytes + rest))
       return invalid_input(file, fmt::format("entry {} of its directory runs over the end", i));
     entry.name.assign(reinterpret_cast<const char*>(bytes.data()) + at + kEntryBytes, name_bytes);
     entry.packed_bytes = packed;
     entry.unpacked_bytes = unpacked;
-    if (packed == UINT32_MAX || unpacked == UINT32_MAX) return invalid_input(file, "has sizes of ZIP64", "write it smaller");
+    if (packed == UINT32_MAX || unpacked == UINT32_MAX)
+      return invalid_input(file, "has sizes of ZIP64", "write it smaller");
     if (flags & 1U) return invalid_input(file, "is encrypted");
     entries.push_back(std::move(entry));
     at += kEntryBytes + name_bytes + rest;
@@ -83,7 +85,8 @@ core::Result<std::vector<std::uint8_t>> unpack(Bytes bytes, const Entry& entry, 
   const std::size_t at = entry.local_at;
   if (!has(bytes, at, kLocalBytes) || read_at<std::uint32_t>(bytes, at) != kLocalSignature)
     return invalid_input(where, "its local header is damaged");
-  const std::size_t data_at = at + kLocalBytes + read_at<std::uint16_t>(bytes, at + 26) + read_at<std::uint16_t>(bytes, at + 28);
+  const std::size_t data_at =
+      at + kLocalBytes + read_at<std::uint16_t>(bytes, at + 26) + read_at<std::uint16_t>(bytes, at + 28);
   if (!has(bytes, data_at, entry.packed_bytes)) return invalid_input(where, "its data run over the end of the file");
   const Bytes packed = bytes.subspan(data_at, entry.packed_bytes);
 
@@ -107,7 +110,8 @@ core::Result<std::vector<std::uint8_t>> unpack(Bytes bytes, const Entry& entry, 
     return invalid_input(where, fmt::format("is packed by method {}", entry.method), "numpy stores or deflates");
   }
   if (unpacked.size() != entry.unpacked_bytes)
-    return invalid_input(where, fmt::format("unpacks to {} bytes instead of {}", unpacked.size(), entry.unpacked_bytes));
+    return invalid_input(where,
+                         fmt::format("unpacks to {} bytes instead of {}", unpacked.size(), entry.unpacked_bytes));
   if (crc32(0, unpacked.data(), static_cast<uInt>(unpacked.size())) != entry.checksum)
     return invalid_input(where, "its checksum differs", "the file is damaged");
   return unpacked;
@@ -172,7 +176,8 @@ core::Result<NumberArray> parse_array(Bytes bytes, const std::string& where, con
   if (bytes.size() < 10 || std::memcmp(bytes.data(), kMagic.data(), kMagic.size()) != 0)
     return invalid_input(where, "is not a .npy array");
   const int version = bytes[6];
-  if (version < 1 || version > 3) return invalid_input(where, fmt::format("is of .npy format {}", version), "1 to 3 are read");
+  if (version < 1 || version > 3)
+    return invalid_input(where, fmt::format("is of .npy format {}", version), "1 to 3 are read");
   const std::size_t length_bytes = version == 1 ? 2 : 4;
   if (!has(bytes, 8, length_bytes)) return invalid_input(where, "ends within its header");
   const std::size_t length = version == 1 ? read_at<std::uint16_t>(bytes, 8) : read_at<std::uint32_t>(bytes, 8);
@@ -208,7 +213,8 @@ core::Result<NumberArray> parse_array(Bytes bytes, const std::string& where, con
 
 }  // namespace
 
-core::Result<std::map<std::string, NumberArray>> read_npz(Bytes bytes, std::string_view where, const NpzLimits& limits) {
+core::Result<std::map<std::string, NumberArray>> read_npz(Bytes bytes, std::string_view where,
+                                                          const NpzLimits& limits) {
   const auto entries = directory(bytes, where, limits);
   if (!entries) return tl::make_unexpected(entries.error());
   std::map<std::string, NumberArray> arrays;
@@ -216,7 +222,8 @@ core::Result<std::map<std::string, NumberArray>> read_npz(Bytes bytes, std::stri
   for (const Entry& entry : *entries) {
     if (!entry.name.ends_with(".npy")) continue;
     std::string name = entry.name.substr(0, entry.name.size() - 4);
-    if (!is_printable(name, 64)) return invalid_input(std::string{where}, "has an array whose name is not printable or too long");
+    if (!is_printable(name, 64))
+      return invalid_input(std::string{where}, "has an array whose name is not printable or too long");
     const std::string place = fmt::format("{}: {}", where, name);
     if (entry.unpacked_bytes > limits.array_bytes_max)
       return invalid_input(place, fmt::format("is {} bytes, {} at most", entry.unpacked_bytes, limits.array_bytes_max));

@@ -51,7 +51,8 @@ TEST(Npz, NamesWhatIsWrongWithAnArray) {
   EXPECT_EQ(problem(zip({{"a.npy", "no array at all"}})), "p.npz: a: is not a .npy array");
   EXPECT_EQ(problem(zip({{"a.npy", npy("<f2", "1,", "xx")}})),
             "p.npz: a: holds <f2 numbers; little-endian f4, f8, i4 and i8 are read");
-  EXPECT_EQ(problem(zip({{"a.npy", npy("<f8", "2,", one)}})), "p.npz: a: holds 8 bytes where its shape needs 2 numbers");
+  EXPECT_EQ(problem(zip({{"a.npy", npy("<f8", "2,", one)}})),
+            "p.npz: a: holds 8 bytes where its shape needs 2 numbers");
   EXPECT_EQ(problem(zip({{"a.npy", npy("<f8", "1, 1", one, true)}})),
             "p.npz: a: is in Fortran order; save it with numpy.ascontiguousarray");
   EXPECT_EQ(problem(zip({{"a.npy", npy("<f8", "x", one)}})),

@@ -1,4 +1,5 @@
-// NVIDIA Dynamo's default engine timing, so that runs compare: one pass is its prefill and its decode, one after the other.
+// NVIDIA Dynamo's default engine timing, so that runs compare: one pass is its prefill and its decode, one after the
+// other.
 #pragma once
 
 #include "engine/step_time.h"

@@ -31,9 +31,7 @@ TEST(Polynomial, DecodeFollowsTheUseOfTheCache) {
   EXPECT_NEAR(step_ms(shape_of(0, 64, 1000, 1000)), 34.01, 1e-6);
 }
 
-TEST(Polynomial, DecodeIsNeverBelowAMillisecond) {
-  EXPECT_NEAR(step_ms(shape_of(0, 1, 3000, 1000)), 1.0, 1e-9);
-}
+TEST(Polynomial, DecodeIsNeverBelowAMillisecond) { EXPECT_NEAR(step_ms(shape_of(0, 1, 3000, 1000)), 1.0, 1e-9); }
 
 TEST(Polynomial, AMixedStepIsBothPartsOneAfterTheOther) {
   EXPECT_NEAR(step_ms(shape_of(1000, 64, 500, 1000)), 32.1058589 + 26.31, 1e-6);

@@ -23,10 +23,18 @@ struct Field {
 };
 using Fields = std::map<std::string, Field>;
 
-constexpr std::string_view kKnownFields[] = {
-    "prefill_isl",        "prefill_ttft_ms", "prefill_ttft",          "decode_active_kv_tokens",
-    "x_kv_usage",         "max_kv_tokens",   "decode_context_length", "y_context_length",
-    "decode_itl",         "decode_itl_ms",   "z_itl",                 "z_itl_ms"};
+constexpr std::string_view kKnownFields[] = {"prefill_isl",
+                                             "prefill_ttft_ms",
+                                             "prefill_ttft",
+                                             "decode_active_kv_tokens",
+                                             "x_kv_usage",
+                                             "max_kv_tokens",
+                                             "decode_context_length",
+                                             "y_context_length",
+                                             "decode_itl",
+                                             "decode_itl_ms",
+                                             "z_itl",
+                                             "z_itl_ms"};
 
 core::Result<double> number(const Json& value, const std::string& where) {
   if (!value.is_number()) return invalid_input(where, fmt::format("must be a number, is {}", value.type_name()));
@@ -36,7 +44,8 @@ core::Result<double> number(const Json& value, const std::string& where) {
 core::Result<NumberArray> numbers(const Json& value, const std::string& where) {
   NumberArray array;
   if (value.is_number()) return NumberArray{{1}, {value.get<double>()}};
-  if (!value.is_array()) return invalid_input(where, fmt::format("must be a list of numbers, is {}", value.type_name()));
+  if (!value.is_array())
+    return invalid_input(where, fmt::format("must be a list of numbers, is {}", value.type_name()));
   array.shape.push_back(value.size());
   const bool grid = !value.empty() && value[0].is_array();
   if (grid) array.shape.push_back(value[0].size());
@@ -90,9 +99,11 @@ core::Result<Fields> gather(std::span<const ProfileFile> files) {
         return invalid_input(field.where, fmt::format("has more than {} points", kProfilePointsMax));
       for (std::size_t i = 0; i < field.array.values.size(); ++i) {
         const double value = field.array.values[i];
-        if (std::isnan(value)) return invalid_input(fmt::format("{}[{}]", field.where, i), "is a hole (NaN)", "fill or leave out the point");
+        if (std::isnan(value))
+          return invalid_input(fmt::format("{}[{}]", field.where, i), "is a hole (NaN)", "fill or leave out the point");
         if (!(value >= 0.0 && value <= 1e12))
-          return invalid_input(fmt::format("{}[{}]", field.where, i), fmt::format("must be from 0 to 1e12, is {}", value));
+          return invalid_input(fmt::format("{}[{}]", field.where, i),
+                               fmt::format("must be from 0 to 1e12, is {}", value));
       }
       fields.try_emplace(std::string{name}, std::move(field));
     }
@@ -106,10 +117,12 @@ const Field* first_of(const Fields& fields, std::initializer_list<const char*> n
   return nullptr;
 }
 
-core::Result<const Field*> needed(const Fields& fields, std::string_view files, std::initializer_list<const char*> names) {
+core::Result<const Field*> needed(const Fields& fields, std::string_view files,
+                                  std::initializer_list<const char*> names) {
   if (const Field* field = first_of(fields, names)) return field;
-  return invalid_input(std::string{files}, fmt::format("has no field {}", *names.begin()),
-                       "a profile needs prefill_isl, prefill_ttft_ms, decode_active_kv_tokens, decode_context_length and decode_itl");
+  return invalid_input(
+      std::string{files}, fmt::format("has no field {}", *names.begin()),
+      "a profile needs prefill_isl, prefill_ttft_ms, decode_active_kv_tokens, decode_context_length and decode_itl");
 }
 
 std::optional<core::Error> lengths_differ(const Field& field, const Field& other) {
@@ -123,7 +136,8 @@ std::optional<core::Error> not_rising(const Field& field) {
   for (std::size_t i = 1; i < values.size(); ++i)
     if (!(values[i] > values[i - 1]))
       return invalid_input(fmt::format("{}[{}]", field.where, i),
-                           fmt::format("must be above the one before ({}), is {}", values[i - 1], values[i]), "sort the profile")
+                           fmt::format("must be above the one before ({}), is {}", values[i - 1], values[i]),
+                           "sort the profile")
           .value();
   return std::nullopt;
 }
@@ -164,8 +178,9 @@ core::Result<Field> kv_axis(const Fields& fields, std::string_view files, double
 core::Result<std::vector<DecodeLine>> grid_lines(const Field& kv, const Field& context, const Field& itl) {
   const std::size_t rows = itl.array.shape[0], columns = itl.array.shape[1];
   if (kv.array.values.size() != rows || context.array.values.size() != columns)
-    return invalid_input(itl.where, fmt::format("is a grid of {} by {} where {} has {} values and {} has {}", rows, columns,
-                                                kv.where, kv.array.values.size(), context.where, context.array.values.size()));
+    return invalid_input(
+        itl.where, fmt::format("is a grid of {} by {} where {} has {} values and {} has {}", rows, columns, kv.where,
+                               kv.array.values.size(), context.where, context.array.values.size()));
   if (auto wrong = not_rising(kv)) return tl::make_unexpected(*wrong);
   if (auto wrong = not_rising(context)) return tl::make_unexpected(*wrong);
   std::vector<DecodeLine> lines;

@@ -12,7 +12,7 @@
 namespace penstock::engine {
 
 struct ProfilePoint {
-  double x = 0.0;   // prompt tokens, or KV tokens
+  double x = 0.0;  // prompt tokens, or KV tokens
   double ms = 0.0;
 };
 
@@ -29,11 +29,11 @@ struct EngineProfile {
 
 // Fields: `prefill_isl` with `prefill_ttft_ms` or `prefill_ttft`; `decode_itl`, `z_itl` or `z_itl_ms` over
 // `decode_active_kv_tokens` (or `x_kv_usage` with `max_kv_tokens`) and `decode_context_length` (or `y_context_length`).
-// The decode fields are points in any order, or two axes with a grid decode_itl[kv][context]. Both parts are needed; they
-// may come from several files, each given with its name, the first that has a field counts.
+// The decode fields are points in any order, or two axes with a grid decode_itl[kv][context]. Both parts are needed;
+// they may come from several files, each given with its name, the first that has a field counts.
 //
-// Errors name file and field: a hole, a number that is not finite or negative, lengths that differ, an axis that does not
-// rise, two points at one place, more points than kProfilePointsMax.
+// Errors name file and field: a hole, a number that is not finite or negative, lengths that differ, an axis that does
+// not rise, two points at one place, more points than kProfilePointsMax.
 struct ProfileFile {
   std::string name;  // ".npz" at its end: NPZ, otherwise JSON
   std::span<const std::uint8_t> bytes;

@@ -39,7 +39,8 @@ TEST(Profile, SortsScatteredPointsIntoLines) {
 }
 
 TEST(Profile, ReadsAGridByItsTwoAxes) {
-  const auto profile = read(with_decode(R"("decode_active_kv_tokens": [100, 200, 300], "decode_context_length": [50, 100],
+  const auto profile =
+      read(with_decode(R"("decode_active_kv_tokens": [100, 200, 300], "decode_context_length": [50, 100],
       "decode_itl": [[1, 2], [3, 4], [5, 6]])"));
   ASSERT_TRUE(profile) << profile.error().message();
   ASSERT_EQ(profile->decode.size(), 2U);
@@ -70,7 +71,8 @@ TEST(Profile, NamesHolesAndNumbersThatCannotBe) {
             "p.json: decode_itl[1]: must be a list of 2 numbers; the grid has holes");
   EXPECT_EQ(problem("{\"prefill_isl\": [NaN]}"), "p.json: is not valid JSON");
   const std::string hole = testing::zip({{"prefill_isl.npy", testing::npy_doubles({1, std::nan("")})}});
-  EXPECT_EQ(read(hole, "p.npz").error().message(), "p.npz: prefill_isl[1]: is a hole (NaN); fill or leave out the point");
+  EXPECT_EQ(read(hole, "p.npz").error().message(),
+            "p.npz: prefill_isl[1]: is a hole (NaN); fill or leave out the point");
 }
 
 TEST(Profile, RefusesAxesThatDoNotRise) {
@@ -87,16 +89,19 @@ TEST(Profile, RefusesAxesThatDoNotRise) {
 TEST(Profile, NamesLengthsThatDiffer) {
   EXPECT_EQ(problem(with_prefill(R"("prefill_isl": [1, 2], "prefill_ttft_ms": [1])")),
             "p.json: prefill_ttft_ms: has 1 values where p.json: prefill_isl has 2");
-  EXPECT_EQ(problem(with_decode(R"("decode_active_kv_tokens": [1], "decode_context_length": [1], "decode_itl": [[1, 2]])")),
-            "p.json: decode_itl: is a grid of 1 by 2 where p.json: decode_active_kv_tokens has 1 values and "
-            "p.json: decode_context_length has 1");
+  EXPECT_EQ(
+      problem(with_decode(R"("decode_active_kv_tokens": [1], "decode_context_length": [1], "decode_itl": [[1, 2]])")),
+      "p.json: decode_itl: is a grid of 1 by 2 where p.json: decode_active_kv_tokens has 1 values and "
+      "p.json: decode_context_length has 1");
 }
 
 TEST(Profile, NamesTheFieldThatIsMissing) {
-  EXPECT_EQ(problem("{}"), "p.json: has no field prefill_isl; a profile needs prefill_isl, prefill_ttft_ms, "
-                           "decode_active_kv_tokens, decode_context_length and decode_itl");
+  EXPECT_EQ(problem("{}"),
+            "p.json: has no field prefill_isl; a profile needs prefill_isl, prefill_ttft_ms, "
+            "decode_active_kv_tokens, decode_context_length and decode_itl");
   EXPECT_EQ(problem("[]"), "p.json: must be a JSON object of lists");
-  EXPECT_TRUE(problem(with_prefill(R"("prefill_isl": [], "prefill_ttft_ms": [])")).starts_with("p.json: prefill_isl: is empty"));
+  EXPECT_TRUE(problem(with_prefill(R"("prefill_isl": [], "prefill_ttft_ms": [])"))
+                  .starts_with("p.json: prefill_isl: is empty"));
 }
 
 TEST(Profile, JoinsPartsOfSeveralFiles) {

@@ -31,7 +31,8 @@ double blend(double a, double b) {
 
 }  // namespace
 
-Roofline::Roofline(const RooflineSpec& spec, const RooflineEfficiency& efficiency) : spec_{spec}, efficiency_{efficiency} {
+Roofline::Roofline(const RooflineSpec& spec, const RooflineEfficiency& efficiency)
+    : spec_{spec}, efficiency_{efficiency} {
   const ModelCard& model = *spec.model;
   const GpuCard& gpu = *spec.gpu;
   const double gpus = spec.tensor_parallel;
@@ -42,8 +43,9 @@ Roofline::Roofline(const RooflineSpec& spec, const RooflineEfficiency& efficienc
   const double width = dense_weight_bytes(model, spec.precision);
 
   // Each attention rank holds the attention of all its layers.
-  weights_ms_ = ((model.attention_parameters() * ranks + model.dense_parameters()) * width +
-                 model.embedding_parameters() * 2.0) / gpus / bytes_per_ms;
+  weights_ms_ =
+      ((model.attention_parameters() * ranks + model.dense_parameters()) * width + model.embedding_parameters() * 2.0) /
+      gpus / bytes_per_ms;
   experts_ms_ = model.expert_parameters() * bytes_per_weight(spec.precision) / gpus / bytes_per_ms;
   token_ms_ = 2.0 * model.active_parameters() / flops_per_ms;
 
@@ -103,7 +105,8 @@ double Roofline::kv_capacity_tokens() const {
   const double gpus = spec_.tensor_parallel, ranks = std::min<double>(spec_.attention_ranks, gpus);
   const double width = dense_weight_bytes(model, spec_.precision);
   const double weights = (model.attention_parameters() * ranks + model.dense_parameters()) * width +
-                         model.expert_parameters() * bytes_per_weight(spec_.precision) + model.embedding_parameters() * 4.0;
+                         model.expert_parameters() * bytes_per_weight(spec_.precision) +
+                         model.embedding_parameters() * 4.0;
   const double spare = kMemoryShare * spec_.gpu->memory_gb * 1e9 * gpus - kActivationBytes * gpus - weights;
   const double copies = gpus / std::min(gpus, ranks * model.kv_heads);
   const double layers = model.full_layers > 0 ? model.full_layers : model.layers;

@@ -17,15 +17,15 @@ enum class Backend : std::uint8_t { kVllm, kSglang, kTrtllm };
 [[nodiscard]] bool parse_backend(std::string_view text, Backend& backend);
 
 struct RooflineEfficiency {
-  double bandwidth = 0.8;          // share of the memory bandwidth that is reached
-  double compute = 0.6;            // share of the peak rate of products
-  double layer_overhead_us = 45;   // of every step, per layer: launches, scheduling
+  double bandwidth = 0.8;            // share of the memory bandwidth that is reached
+  double compute = 0.6;              // share of the peak rate of products
+  double layer_overhead_us = 45;     // of every step, per layer: launches, scheduling
   double sequence_overhead_us = 20;  // of every step, per decoding sequence: sampling, detokenisation
-  double interconnect = 0.5;       // share of the interconnect's rate in all-reduces
+  double interconnect = 0.5;         // share of the interconnect's rate in all-reduces
 };
 
-// The fit is additive in a transformed space, so that what is unseen inherits what is known: a root for dense models and
-// one for mixtures of experts, and shifts for backend, GPU, precision, for the three together, and for the model. A
+// The fit is additive in a transformed space, so that what is unseen inherits what is known: a root for dense models
+// and one for mixtures of experts, and shifts for backend, GPU, precision, for the three together, and for the model. A
 // figure is its range's lower end times (upper/lower)^logistic(sum).
 inline constexpr std::size_t kFigures = 5;
 using FigureShift = std::array<double, kFigures>;
@@ -33,11 +33,11 @@ struct FigureRange {
   double low, high, start;  // start: where a fit without any data stays
 };
 inline constexpr std::array<FigureRange, kFigures> kFigureRanges = {{
-    {0.30, 1.00, 0.80},    // bandwidth
-    {0.15, 1.00, 0.60},    // compute
-    {1.0, 500.0, 45.0},    // µs a layer
-    {0.2, 400.0, 20.0},    // µs a sequence
-    {0.03, 1.00, 0.50},    // interconnect
+    {0.30, 1.00, 0.80},  // bandwidth
+    {0.15, 1.00, 0.60},  // compute
+    {1.0, 500.0, 45.0},  // µs a layer
+    {0.2, 400.0, 20.0},  // µs a sequence
+    {0.03, 1.00, 0.50},  // interconnect
 }};
 [[nodiscard]] RooflineEfficiency efficiency_of(const FigureShift& sum);  // of the shifts, start included
 [[nodiscard]] FigureShift start_shift();

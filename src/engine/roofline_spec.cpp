@@ -29,7 +29,7 @@ bool parse_number(std::string_view text, T& value) {
 
 struct Override {
   std::string_view key;
-  double RooflineEfficiency::* figure;
+  double RooflineEfficiency::*figure;
   double low, high;
 };
 constexpr Override kOverrides[] = {
@@ -58,8 +58,9 @@ tl::expected<void, core::Error> apply(RooflineSpec& spec, const Setting& setting
     if (!parse_backend(value, spec.backend))
       return invalid_input(where, fmt::format("'{}' is unknown", value), "use vllm, sglang or trtllm");
   } else {
-    return invalid_input(where, "is no setting",
-                         "use tp, attention_ranks, precision, backend, bandwidth, compute, layer_us, sequence_us or interconnect");
+    return invalid_input(
+        where, "is no setting",
+        "use tp, attention_ranks, precision, backend, bandwidth, compute, layer_us, sequence_us or interconnect");
   }
   return {};
 }
@@ -103,10 +104,12 @@ core::Result<Roofline> parse_roofline(std::string_view text) {
   RooflineSpec spec;
   spec.model = find_model(model);
   if (spec.model == nullptr)
-    return invalid_input(kWhere, fmt::format("model '{}' is not in the catalogue", model), "known: " + names_of(model_catalogue()));
+    return invalid_input(kWhere, fmt::format("model '{}' is not in the catalogue", model),
+                         "known: " + names_of(model_catalogue()));
   spec.gpu = find_gpu(gpu);
   if (spec.gpu == nullptr)
-    return invalid_input(kWhere, fmt::format("GPU '{}' is not in the catalogue", gpu), "known: " + names_of(gpu_catalogue()));
+    return invalid_input(kWhere, fmt::format("GPU '{}' is not in the catalogue", gpu),
+                         "known: " + names_of(gpu_catalogue()));
 
   const auto settings = settings_of(text.substr(std::min(second + 1, text.size())));
   if (!settings) return tl::make_unexpected(settings.error());
@@ -120,9 +123,11 @@ core::Result<Roofline> parse_roofline(std::string_view text) {
 
   const Roofline roofline{spec, efficiency};
   if (roofline.kv_capacity_tokens() < 1.0)
-    return invalid_input(kWhere, fmt::format("the weights of {} in {} do not fit {} x {} ({} GB each)", spec.model->name,
-                                             name_of(spec.precision), spec.tensor_parallel, spec.gpu->name, spec.gpu->memory_gb),
-                         "raise tp or lower the precision");
+    return invalid_input(
+        kWhere,
+        fmt::format("the weights of {} in {} do not fit {} x {} ({} GB each)", spec.model->name,
+                    name_of(spec.precision), spec.tensor_parallel, spec.gpu->name, spec.gpu->memory_gb),
+        "raise tp or lower the precision");
   return roofline;
 }
 

@@ -36,8 +36,8 @@ double prefill_ms(const Roofline& roofline, std::uint64_t tokens) {
 constexpr const char* kIdeal = ",bandwidth=1,compute=1,layer_us=0,sequence_us=0,interconnect=1";
 
 TEST(Roofline, OneSequenceReadsTheWeightsAndItsKeysAndValues) {
-  // Weights of 7.504e9 parameters, 32 layers of 4096·(32+16)·128 + 4096² + 3·4096·14336 and 128256·4096, in 2 bytes over
-  // 3350 GB/s; 131072 bytes of keys and values a token.
+  // Weights of 7.504e9 parameters, 32 layers of 4096·(32+16)·128 + 4096² + 3·4096·14336 and 128256·4096, in 2 bytes
+  // over 3350 GB/s; 131072 bytes of keys and values a token.
   const Roofline roofline = parsed(std::string{"llama-3.1-8b,h100"} + kIdeal);
   const double weights = (32.0 * (4096.0 * 48 * 128 + 4096.0 * 4096 + 3.0 * 4096 * 14336) + 128256.0 * 4096) * 2;
   EXPECT_NEAR(decode_ms(roofline, 1, 1000), (weights + 131072.0 * 1000) / 3350e6, 1e-3);
@@ -96,7 +96,8 @@ TEST(Roofline, CapacityIsWhatTheWeightsLeave) {
 }
 
 TEST(RooflineSpec, TakesDefaultsAndOverrides) {
-  EXPECT_EQ(parsed("llama-3.1-8b,h100").description(), "roofline:llama-3.1-8b,h100_sxm,tp=1,precision=bf16,backend=vllm");
+  EXPECT_EQ(parsed("llama-3.1-8b,h100").description(),
+            "roofline:llama-3.1-8b,h100_sxm,tp=1,precision=bf16,backend=vllm");
   EXPECT_EQ(parsed("meta-llama/Llama-3.1-70B-Instruct,H200,tp=4,precision=fp8,backend=trtllm").description(),
             "roofline:llama-3.1-70b,h200_sxm,tp=4,precision=fp8,backend=trtllm");
   EXPECT_DOUBLE_EQ(parsed("llama-3.1-8b,h100,bandwidth=0.5").efficiency().bandwidth, 0.5);
@@ -112,23 +113,30 @@ TEST(RooflineSpec, ItsDescriptionReadsBackAsTheSame) {
 }
 
 TEST(RooflineSpec, SaysWhatIsKnownInsteadOfWhatIsNot) {
-  EXPECT_TRUE(problem("llama-9,h100").starts_with("roofline: model 'llama-9' is not in the catalogue; known: llama-3.2-1b "));
-  EXPECT_TRUE(problem("llama-3.1-8b,h900").starts_with("roofline: GPU 'h900' is not in the catalogue; known: a10 a100_sxm "));
-  EXPECT_EQ(problem("llama-3.1-8b"), "roofline: needs a model and a GPU; write roofline:MODEL,GPU,tp=N,precision=P,backend=B");
+  EXPECT_TRUE(
+      problem("llama-9,h100").starts_with("roofline: model 'llama-9' is not in the catalogue; known: llama-3.2-1b "));
+  EXPECT_TRUE(
+      problem("llama-3.1-8b,h900").starts_with("roofline: GPU 'h900' is not in the catalogue; known: a10 a100_sxm "));
+  EXPECT_EQ(problem("llama-3.1-8b"),
+            "roofline: needs a model and a GPU; write roofline:MODEL,GPU,tp=N,precision=P,backend=B");
   EXPECT_EQ(problem("llama-3.1-8b,h100,tp=0"), "roofline: tp: must be from 1 to 256, is '0'");
   EXPECT_EQ(problem("llama-3.1-8b,h100,tp=two"), "roofline: tp: must be from 1 to 256, is 'two'");
-  EXPECT_EQ(problem("llama-3.1-8b,h100,precision=fp7"), "roofline: precision: 'fp7' is unknown; use bf16, fp8, fp4 or int4");
-  EXPECT_EQ(problem("llama-3.1-8b,h100,backend=tgi"), "roofline: backend: 'tgi' is unknown; use vllm, sglang or trtllm");
+  EXPECT_EQ(problem("llama-3.1-8b,h100,precision=fp7"),
+            "roofline: precision: 'fp7' is unknown; use bf16, fp8, fp4 or int4");
+  EXPECT_EQ(problem("llama-3.1-8b,h100,backend=tgi"),
+            "roofline: backend: 'tgi' is unknown; use vllm, sglang or trtllm");
   EXPECT_EQ(problem("llama-3.1-8b,h100,bandwidth=1.5"), "roofline: bandwidth: must be from 0.01 to 1, is '1.5'");
   EXPECT_EQ(problem("llama-3.1-8b,h100,compute=nan"), "roofline: compute: must be from 0.01 to 1, is 'nan'");
   EXPECT_TRUE(problem("llama-3.1-8b,h100,pp=2").starts_with("roofline: pp: is no setting; use tp, "));
-  EXPECT_EQ(problem("llama-3.1-8b,h100,fast"), "roofline: 'fast' is no setting; write roofline:MODEL,GPU,tp=N,precision=P,backend=B");
+  EXPECT_EQ(problem("llama-3.1-8b,h100,fast"),
+            "roofline: 'fast' is no setting; write roofline:MODEL,GPU,tp=N,precision=P,backend=B");
   EXPECT_EQ(problem("llama-3.1-8b,h100,tp=2,tp=4"), "roofline: tp: is there twice");
 }
 
 TEST(RooflineSpec, RefusesWeightsThatDoNotFit) {
   EXPECT_EQ(problem("llama-3.1-70b,h100,precision=bf16"),
-            "roofline: the weights of llama-3.1-70b in bf16 do not fit 1 x h100_sxm (80 GB each); raise tp or lower the precision");
+            "roofline: the weights of llama-3.1-70b in bf16 do not fit 1 x h100_sxm (80 GB each); raise tp or lower "
+            "the precision");
   EXPECT_EQ(problem("llama-3.1-70b,h100,precision=bf16,tp=4"), "");
 }
 

@@ -21,7 +21,8 @@ using ModelResult = core::Result<std::shared_ptr<const StepTimeModel>>;
 
 constexpr std::size_t kFilesMax = 4;
 constexpr const char* kHint =
-    "use polynomial, linear:ALPHA,BETA,GAMMA,DELTA, roofline:MODEL,GPU,tp=N,precision=P, or a profile FILE.json or FILE.npz";
+    "use polynomial, linear:ALPHA,BETA,GAMMA,DELTA, roofline:MODEL,GPU,tp=N,precision=P, or a profile FILE.json or "
+    "FILE.npz";
 
 std::vector<std::string_view> split(std::string_view text) {
   std::vector<std::string_view> parts;
@@ -37,11 +38,13 @@ ModelResult make_linear(std::string_view arguments) {
   const auto parts = split(arguments);
   std::array<double, 4> values{};
   if (parts.size() != values.size())
-    return invalid_input("linear", fmt::format("takes 4 numbers, has {}", parts.size()), "write linear:ALPHA,BETA,GAMMA,DELTA in ms");
+    return invalid_input("linear", fmt::format("takes 4 numbers, has {}", parts.size()),
+                         "write linear:ALPHA,BETA,GAMMA,DELTA in ms");
   for (std::size_t i = 0; i < values.size(); ++i) {
     const auto [end, error] = std::from_chars(parts[i].data(), parts[i].data() + parts[i].size(), values[i]);
     if (error != std::errc{} || end != parts[i].data() + parts[i].size())
-      return invalid_input("linear", fmt::format("'{}' is not a number", parts[i]), "write linear:ALPHA,BETA,GAMMA,DELTA in ms");
+      return invalid_input("linear", fmt::format("'{}' is not a number", parts[i]),
+                           "write linear:ALPHA,BETA,GAMMA,DELTA in ms");
   }
   auto model = Linear::make({values[0], values[1], values[2], values[3]});
   if (!model) return tl::make_unexpected(model.error());
@@ -51,7 +54,8 @@ ModelResult make_linear(std::string_view arguments) {
 ModelResult make_table(std::string_view paths) {
   std::vector<std::string> contents;
   const auto names = split(paths);
-  if (names.size() > kFilesMax) return invalid_input("table", fmt::format("names {} files, {} at most", names.size(), kFilesMax));
+  if (names.size() > kFilesMax)
+    return invalid_input("table", fmt::format("names {} files, {} at most", names.size(), kFilesMax));
   for (const std::string_view name : names) {
     auto bytes = read_file(std::string{name}, kProfileBytesMax);
     if (!bytes) return tl::make_unexpected(bytes.error());
@@ -59,8 +63,8 @@ ModelResult make_table(std::string_view paths) {
   }
   std::vector<ProfileFile> files;
   for (std::size_t i = 0; i < names.size(); ++i)
-    files.push_back({std::string{names[i]},
-                     {reinterpret_cast<const std::uint8_t*>(contents[i].data()), contents[i].size()}});
+    files.push_back(
+        {std::string{names[i]}, {reinterpret_cast<const std::uint8_t*>(contents[i].data()), contents[i].size()}});
   return make_table_model(files);
 }
 

@@ -17,7 +17,8 @@ std::string problem(std::string_view spec) {
 }
 
 constexpr const char* kProfile = R"({"prefill_isl": [100, 1000, 8000], "prefill_ttft_ms": [20, 50, 400],
-  "decode_active_kv_tokens": [100, 5000, 200000, 300, 9000, 150000], "decode_context_length": [100, 100, 100, 3000, 3000, 3000],
+  "decode_active_kv_tokens": [100, 5000, 200000, 300, 9000, 150000],
+  "decode_context_length": [100, 100, 100, 3000, 3000, 3000],
   "decode_itl": [4, 6, 31, 5, 6.5, 22]})";
 
 std::shared_ptr<const StepTimeModel> table() {
@@ -26,8 +27,8 @@ std::shared_ptr<const StepTimeModel> table() {
 }
 
 TEST(StepTimeModels, EveryFormMakesAModelThatDescribesItself) {
-  for (const char* spec : {"polynomial", "linear:10,0.1,0.02,0.001",
-                           "roofline:llama-3.1-8b,h100_sxm,tp=1,precision=bf16,backend=vllm"}) {
+  for (const char* spec :
+       {"polynomial", "linear:10,0.1,0.02,0.001", "roofline:llama-3.1-8b,h100_sxm,tp=1,precision=bf16,backend=vllm"}) {
     const auto model = make_step_time_model(spec);
     ASSERT_TRUE(model) << model.error().message();
     EXPECT_EQ((*model)->description(), spec);
@@ -87,11 +88,12 @@ DecodeRun step_by_step(const StepTimeModel& model, StepShape shape, std::uint32_
 
 std::vector<std::shared_ptr<const StepTimeModel>> all_models() {
   std::vector<std::shared_ptr<const StepTimeModel>> models = {table()};
-  for (const char* spec : {"polynomial", "linear:8,0.05,0.015,0.00004", "linear:0.000001,0,0,0.0000001", "linear:5,0,0,0",
-                           "roofline:llama-3.1-8b,h100", "roofline:llama-3.1-70b,h200,tp=8,precision=fp8,backend=trtllm",
-                           "roofline:qwen3-30b-a3b,a100,tp=2", "roofline:deepseek-v3,b200,tp=8,attention_ranks=8,precision=fp4",
-                           "roofline:gpt-oss-120b,h100,tp=4,precision=fp4", "roofline:glm-5,b300,tp=8,precision=fp8",
-                           "roofline:qwen3.5-397b-a17b,b300,tp=8,backend=sglang"})
+  for (const char* spec :
+       {"polynomial", "linear:8,0.05,0.015,0.00004", "linear:0.000001,0,0,0.0000001", "linear:5,0,0,0",
+        "roofline:llama-3.1-8b,h100", "roofline:llama-3.1-70b,h200,tp=8,precision=fp8,backend=trtllm",
+        "roofline:qwen3-30b-a3b,a100,tp=2", "roofline:deepseek-v3,b200,tp=8,attention_ranks=8,precision=fp4",
+        "roofline:gpt-oss-120b,h100,tp=4,precision=fp4", "roofline:glm-5,b300,tp=8,precision=fp8",
+        "roofline:qwen3.5-397b-a17b,b300,tp=8,backend=sglang"})
     models.push_back(make_step_time_model(spec).value());
   return models;
 }
@@ -108,13 +110,18 @@ TEST(StepTimeModelsProperty, ADecodeRunEqualsItsStepsToTheNanosecond) {
       const auto steps = static_cast<std::uint32_t>(1 + random.below(300));
       const core::Duration one = model->step(shape);
       // Limits before, at, and between the ends of steps, and none.
-      const core::Duration limits[] = {core::Duration{0}, one, one * 3, one * 3 + core::Duration{1},
-                                       core::Duration{static_cast<std::int64_t>(random.uniform(0.0, 200.0) * static_cast<double>(one.count()))},
-                                       core::Duration::max()};
+      const core::Duration limits[] = {
+          core::Duration{0},
+          one,
+          one * 3,
+          one * 3 + core::Duration{1},
+          core::Duration{static_cast<std::int64_t>(random.uniform(0.0, 200.0) * static_cast<double>(one.count()))},
+          core::Duration::max()};
       for (const core::Duration limit : limits) {
         const DecodeRun run = model->decode_run(shape, steps, limit);
         const DecodeRun expected = step_by_step(*model, shape, steps, limit);
-        ASSERT_EQ(run.steps, expected.steps) << model->description() << " round " << round << " limit " << limit.count();
+        ASSERT_EQ(run.steps, expected.steps)
+            << model->description() << " round " << round << " limit " << limit.count();
         ASSERT_EQ(run.time, expected.time) << model->description() << " round " << round << " limit " << limit.count();
       }
     }

@@ -16,8 +16,8 @@ namespace penstock::engine {
 // Prefill: linear between measured lengths; below the shortest its time (the fixed cost rules there); above the longest
 // along the last two points. Decode: linear in KV tokens along the line of each measured context length, and linear
 // between the two nearest lengths; a length outside the measured takes the nearest line. A line goes on below its first
-// point at that point's time and above its last along the slope from its first to its last, which noise at the end moves
-// least. Slopes of an extrapolation are never negative.
+// point at that point's time and above its last along the slope from its first to its last, which noise at the end
+// moves least. Slopes of an extrapolation are never negative.
 class Table final : public StepTimeModel {
  public:
   // `name` is what description() prints after "table:".

@@ -31,7 +31,9 @@ struct Bounded {
 }
 
 // Replicas that count as the pool's size now: those that drain were given up.
-[[nodiscard]] inline std::uint32_t provisioned(const signals::PoolObservation& pool) { return pool.starting + pool.ready; }
+[[nodiscard]] inline std::uint32_t provisioned(const signals::PoolObservation& pool) {
+  return pool.starting + pool.ready;
+}
 
 // The decision of a rule that wants `wish` replicas for `reason`, within the pool's bounds.
 [[nodiscard]] inline PoolDecision decide_bounded(const signals::PoolObservation& pool, double wish, Reason reason) {

@@ -127,7 +127,8 @@ double HpaController::limit_of(const HpaRules& rules, core::Instant now, double 
     for (const Change& change : changes_)
       if (change.at > now - policy.period) at_period_start -= change.replicas;
     const double step = policy.kind == HpaPolicy::Kind::kPods ? policy.value : at_period_start * policy.value / 100.0;
-    limit = up ? std::max(limit, std::ceil(at_period_start + step)) : std::min(limit, std::trunc(at_period_start - step));
+    limit =
+        up ? std::max(limit, std::ceil(at_period_start + step)) : std::min(limit, std::trunc(at_period_start - step));
   }
   return limit;
 }

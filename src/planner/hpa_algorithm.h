@@ -1,5 +1,6 @@
-// The algorithm of Kubernetes' HorizontalPodAutoscaler (autoscaling/v2), which several policies end in: a metric becomes a
-// proposal (pkg/controller/podautoscaler/replica_calculator.go), the proposal a target (horizontal.go, behaviour rules).
+// The algorithm of Kubernetes' HorizontalPodAutoscaler (autoscaling/v2), which several policies end in: a metric
+// becomes a proposal (pkg/controller/podautoscaler/replica_calculator.go), the proposal a target (horizontal.go,
+// behaviour rules).
 #pragma once
 
 #include <cstdint>
@@ -13,12 +14,13 @@ namespace penstock::planner {
 
 inline constexpr core::Duration kHpaSyncPeriod = std::chrono::seconds{15};
 inline constexpr double kHpaTolerance = 0.1;
-// Targets are written down below the load-tested capacity of a replica, so that there is room until the next one is ready.
+// Targets are written down below the load-tested capacity of a replica, so that there is room until the next one is
+// ready.
 inline constexpr double kHpaTargetUtilization = 0.8;
 
 // What a metric asks for, before windows, rates and bounds.
 struct HpaProposal {
-  double replicas = 0.0;           // a whole number; kept as a double because nothing bounds it yet
+  double replicas = 0.0;            // a whole number; kept as a double because nothing bounds it yet
   Reason reason = Reason::kNoData;  // kNoData, kWithinTolerance, kLoadAboveTarget or kLoadBelowTarget
 };
 
@@ -26,7 +28,7 @@ struct HpaProposal {
 struct PodMetric {
   double sum = 0.0;
   std::uint32_t known = 0;
-  std::uint32_t missing = 0;  // ready or starting, without a value: taken as at the target on the way down, as idle on the way up
+  std::uint32_t missing = 0;  // ready or starting, without a value: at the target on the way down, idle on the way up
 };
 [[nodiscard]] HpaProposal propose_from_pods(const PodMetric& metric, double target, std::uint32_t current);
 
@@ -36,7 +38,8 @@ struct PodMetric {
 // Of several metrics the greatest proposal counts; one without data forbids to shrink, and does not forbid to grow.
 [[nodiscard]] HpaProposal greatest(std::span<const HpaProposal> proposals, std::uint32_t current);
 
-// One of spec.behavior's policies. The policy of a direction that allows the greatest change counts (selectPolicy: Max).
+// One of spec.behavior's policies. The policy of a direction that allows the greatest change counts (selectPolicy:
+// Max).
 struct HpaPolicy {
   enum class Kind : std::uint8_t { kPods, kPercent };
   Kind kind;

@@ -100,7 +100,8 @@ TEST(HpaBehaviour, ShrinkingWaitsForTheGreatestProposalOfFiveMinutesToPass) {
   EXPECT_DECISION(hpa.decide(at_s(15), 4, kWide, to(1, Reason::kLoadBelowTarget)), 4, kStabilized, kStabilization);
   EXPECT_DECISION(hpa.decide(at_s(285), 4, kWide, to(2, Reason::kLoadBelowTarget)), 4, kStabilized, kStabilization);
   // At 300 s the 4 of 0 s is out of the window; the 2 of 285 s is the greatest of the rest.
-  EXPECT_DECISION(hpa.decide(at_s(300), 4, kWide, to(1, Reason::kLoadBelowTarget)), 2, kLoadBelowTarget, kStabilization);
+  EXPECT_DECISION(hpa.decide(at_s(300), 4, kWide, to(1, Reason::kLoadBelowTarget)), 2, kLoadBelowTarget,
+                  kStabilization);
 }
 TEST(HpaBehaviour, TheSizeFoundAtTheStartCountsAsARecommendation) {
   HpaController hpa;
@@ -112,7 +113,8 @@ TEST(HpaBehaviour, AWindowForGrowthTakesTheLeastProposal) {
   HpaController hpa{{.up = {std::chrono::seconds{30}, free.policies}, .down = free}};
   EXPECT_DECISION(hpa.decide(at_s(0), 2, kWide, to(8)), 2, kStabilized, kStabilization);  // the 2 found
   EXPECT_DECISION(hpa.decide(at_s(15), 2, kWide, to(5)), 2, kStabilized, kStabilization);
-  EXPECT_DECISION(hpa.decide(at_s(30), 2, kWide, to(9)), 5, kLoadAboveTarget, kStabilization);  // min(8, 5, 9), 0 s is out
+  // min(8, 5, 9): 0 s is out.
+  EXPECT_DECISION(hpa.decide(at_s(30), 2, kWide, to(9)), 5, kLoadAboveTarget, kStabilization);
 }
 TEST(HpaBehaviour, PodsPoliciesLimitTheWayDown) {
   const HpaRules one{core::Duration::zero(), {{HpaPolicy::Kind::kPods, 1, std::chrono::seconds{120}}}};
@@ -124,7 +126,8 @@ TEST(HpaBehaviour, PodsPoliciesLimitTheWayDown) {
 TEST(HpaBehaviour, BoundsComeLast) {
   HpaController hpa;
   EXPECT_DECISION(hpa.decide(at_s(0), 4, {1, 5}, to(50)), 5, kLoadAboveTarget, kMaxReplicas);
-  HpaController down{{.up = {core::Duration::zero(), {}}, .down = {core::Duration::zero(), {{HpaPolicy::Kind::kPercent, 100, std::chrono::seconds{15}}}}}};
+  HpaController down{{.up = {core::Duration::zero(), {}},
+                      .down = {core::Duration::zero(), {{HpaPolicy::Kind::kPercent, 100, std::chrono::seconds{15}}}}}};
   EXPECT_DECISION(down.decide(at_s(0), 4, {3, 5}, to(0, Reason::kLoadBelowTarget)), 3, kLoadBelowTarget, kMinReplicas);
 }
 TEST(HpaBehaviour, ASizeOutsideTheBoundsIsMovedWithoutAskingTheMetric) {

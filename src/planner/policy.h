@@ -17,26 +17,34 @@ namespace penstock::planner {
 
 // Why a pool's target is what it is. Names are stable: logs, metrics and reports print them.
 enum class Reason : std::uint8_t {
-  kFixed,               // the policy never changes it
-  kWithinTolerance,     // the signal is near its target
-  kNoData,              // nothing to decide on: hold
-  kInsufficientData,    // too little yet: hold
-  kScalingInProgress,   // waits for replicas that start or drain
+  kFixed,              // the policy never changes it
+  kWithinTolerance,    // the signal is near its target
+  kNoData,             // nothing to decide on: hold
+  kInsufficientData,   // too little yet: hold
+  kScalingInProgress,  // waits for replicas that start or drain
   kLoadAboveTarget,
   kLoadBelowTarget,
-  kStabilized,          // an earlier recommendation of the window holds
-  kPanic,               // the short window rules
-  kSaturated,           // spare capacity below its trigger
-  kSpareCapacity,       // one replica less would still do
+  kStabilized,            // an earlier recommendation of the window holds
+  kPanic,                 // the short window rules
+  kSaturated,             // spare capacity below its trigger
+  kSpareCapacity,         // one replica less would still do
   kConsolidationRefused,  // one replica less would not do
   kSloAtRisk,
   kSloMet,
-  kForeseen,            // a policy that knows the future
+  kForeseen,  // a policy that knows the future
 };
 [[nodiscard]] const char* to_string(Reason reason);  // "fixed", "within_tolerance", …
 
 // What kept a target from being what the policy wanted.
-enum class Limit : std::uint8_t { kNone, kMinReplicas, kMaxReplicas, kGrowthRate, kShrinkRate, kStabilization, kCooldown };
+enum class Limit : std::uint8_t {
+  kNone,
+  kMinReplicas,
+  kMaxReplicas,
+  kGrowthRate,
+  kShrinkRate,
+  kStabilization,
+  kCooldown
+};
 [[nodiscard]] const char* to_string(Limit limit);  // "", "min_replicas", …
 
 struct Evidence {
@@ -80,7 +88,8 @@ struct ReplicaCapacity {
 
 struct PolicyContext {
   ReplicaCapacity capacity;
-  // Of replicas that only prefill or only decode, where they were load-tested by themselves; else `capacity` is theirs too.
+  // Of replicas that only prefill or only decode, where they were load-tested by themselves; else `capacity` is theirs
+  // too.
   std::optional<ReplicaCapacity> prefill_capacity, decode_capacity;
   signals::SloTarget slo;
   std::uint64_t max_batched_tokens = 8192;

@@ -126,7 +126,8 @@ std::vector<Step> play(std::string_view name, std::uint64_t seed, Telemetry tele
   const std::vector<Role> roles = draw_roles(random);
   const auto policy = made(name, draw_context(random));
   std::vector<std::uint32_t> targets = first_targets;
-  for (std::size_t i = targets.size(); i < roles.size(); ++i) targets.push_back(1 + static_cast<std::uint32_t>(random.below(8)));
+  for (std::size_t i = targets.size(); i < roles.size(); ++i)
+    targets.push_back(1 + static_cast<std::uint32_t>(random.below(8)));
   core::Instant now = core::kStart;
   std::vector<Step> steps;
   for (int step = 0; step < kSteps; ++step) {
@@ -134,7 +135,8 @@ std::vector<Step> play(std::string_view name, std::uint64_t seed, Telemetry tele
                                                        : policy->interval() * static_cast<int>(1 + random.below(4));
     Observation observation = draw(random, now, roles, targets, telemetry);
     Decision decision = policy->decide(observation);
-    for (std::size_t i = 0; i < std::min(targets.size(), decision.pools.size()); ++i) targets[i] = decision.pools[i].target;
+    for (std::size_t i = 0; i < std::min(targets.size(), decision.pools.size()); ++i)
+      targets[i] = decision.pools[i].target;
     steps.push_back({std::move(observation), std::move(decision)});
   }
   return steps;
@@ -213,7 +215,8 @@ TEST(PolicyProperty, WithoutTelemetryNoPoolShrinks) {
     for (std::uint64_t seed = 0; seed < kSequences; ++seed)
       for (const Step& step : play(name, seed, Telemetry::kNone))
         for (std::size_t i = 0; i < step.decision.pools.size(); ++i)
-          ASSERT_GE(step.decision.pools[i].target, step.observation.pools[i].target_replicas) << name << ", seed " << seed;
+          ASSERT_GE(step.decision.pools[i].target, step.observation.pools[i].target_replicas)
+              << name << ", seed " << seed;
   }
 }
 TEST(PolicyProperty, TelemetryThatEndsShrinksNoPoolOnceTheWindowsAreEmpty) {

@@ -47,12 +47,14 @@ TEST(PolicyRegistry, AnUnknownNameIsAnErrorThatListsAll) {
   for (const std::string_view name : {"", "STATIC", "kpa "}) EXPECT_NE(error_of(name), "no error") << name;
 }
 TEST(PolicyRegistry, ACapacityThatNothingCanBeDividedByIsAnError) {
-  for (const double bad : {0.0, -1.0, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()}) {
-    for (double ReplicaCapacity::* figure : {&ReplicaCapacity::requests_per_s, &ReplicaCapacity::input_tokens_per_s,
-                                             &ReplicaCapacity::output_tokens_per_s, &ReplicaCapacity::concurrency}) {
+  for (const double bad :
+       {0.0, -1.0, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()}) {
+    for (double ReplicaCapacity::*figure : {&ReplicaCapacity::requests_per_s, &ReplicaCapacity::input_tokens_per_s,
+                                            &ReplicaCapacity::output_tokens_per_s, &ReplicaCapacity::concurrency}) {
       PolicyContext context;
       context.capacity.*figure = bad;
-      for (const std::string_view name : kMeasured) EXPECT_NE(error_of(name, context), "no error") << name << ' ' << bad;
+      for (const std::string_view name : kMeasured)
+        EXPECT_NE(error_of(name, context), "no error") << name << ' ' << bad;
       EXPECT_EQ(error_of("static", context), "no error");
       EXPECT_EQ(error_of("apa", context), "no error");
     }
@@ -97,12 +99,15 @@ TEST(PolicyNames, ReasonsAndLimitsHaveNamesOfTheirOwn) {
 }
 
 TEST(PolicySentence, NamesEachFigureWithItsUnit) {
-  const PoolDecision decision{1, 2, Reason::kFixed, Limit::kNone, {{"request_rate", 12.4, "1/s"}, {"demand", 123456.7, "tokens"}}};
+  const PoolDecision decision{
+      1, 2, Reason::kFixed, Limit::kNone, {{"request_rate", 12.4, "1/s"}, {"demand", 123456.7, "tokens"}}};
   EXPECT_EQ(sentence(decision), "request_rate 12.4 1/s, demand 123457 tokens");
   EXPECT_EQ(sentence({}), "");
 }
 TEST(PolicySentence, LargeFiguresHaveNoExponent) {
-  const auto said = [](double value) { return sentence({0, 0, Reason::kFixed, Limit::kNone, {{"ttft", value, "ms"}}}); };
+  const auto said = [](double value) {
+    return sentence({0, 0, Reason::kFixed, Limit::kNone, {{"ttft", value, "ms"}}});
+  };
   EXPECT_EQ(said(999.4), "ttft 999 ms");
   EXPECT_EQ(said(999.6), "ttft 1000 ms");
   EXPECT_EQ(said(1.5e9), "ttft 1500000000 ms");

@@ -8,8 +8,8 @@
 
 namespace penstock::planner {
 
-// State is what the rule remembers of one pool; it starts default-constructed. Pools are told apart by their place in the
-// observation.
+// State is what the rule remembers of one pool; it starts default-constructed. Pools are told apart by their place in
+// the observation.
 template <class State>
 class PoolwisePolicy : public Policy {
  public:

@@ -15,7 +15,7 @@ using std::chrono::seconds;
 // People who chat: long system prompts, a few turns each, more of them as the morning goes on.
 SyntheticSpec morning_chat() {
   SyntheticSpec spec;
-  spec.rate = {RateShape::kDiurnal, 0.4, 2.0, {}, minutes{80}};
+  spec.rate = {RateShape::kDiurnal, 0.3, 1.5, {}, minutes{80}};
   spec.arrival_cv = 1.5;
   spec.input = {1600.0, 0.8, 32'768};
   spec.output = {220.0, 0.8, 2'048};
@@ -29,7 +29,7 @@ SyntheticSpec morning_chat() {
 // A link goes around: for six minutes many come at once, with one short question each.
 SyntheticSpec flash_crowd() {
   SyntheticSpec spec;
-  spec.rate = {RateShape::kBurst, 0.0, 4.0, minutes{38}, minutes{6}};
+  spec.rate = {RateShape::kBurst, 0.0, 3.0, minutes{38}, minutes{6}};
   spec.input = {1400.0, 0.4, 8'192};
   spec.output = {180.0, 0.6, 1'024};
   spec.prefix_groups = 1;
@@ -51,7 +51,7 @@ SyntheticSpec document_batch() {
 // Programs that call tools in a loop: one long set of instructions, many quick turns.
 SyntheticSpec tool_agent() {
   SyntheticSpec spec;
-  spec.rate = {RateShape::kConstant, 0.3, 0.3, {}, {}};
+  spec.rate = {RateShape::kConstant, 0.25, 0.25, {}, {}};
   spec.input = {6500.0, 0.05, 32'768};
   spec.output = {90.0, 0.7, 1'024};
   spec.prefix_groups = 2;

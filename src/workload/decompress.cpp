@@ -191,6 +191,12 @@ bool begins_with(std::span<const std::uint8_t> bytes, std::initializer_list<std:
   return bytes.size() >= magic.size() && std::equal(magic.begin(), magic.end(), bytes.begin());
 }
 
+// pzstd begins with a skippable frame, which has a first byte of 0x50 to 0x5f (RFC 8878, 3.1.2).
+bool is_zstd(std::span<const std::uint8_t> bytes) {
+  if (begins_with(bytes, {0x28, 0xb5, 0x2f, 0xfd})) return true;
+  return !bytes.empty() && (bytes[0] & 0xf0) == 0x50 && begins_with(bytes.subspan(1), {0x2a, 0x4d, 0x18});
+}
+
 }  // namespace
 
 core::Result<std::unique_ptr<ByteSource>> decompress(std::string name, std::unique_ptr<ByteSource> source) {
@@ -200,7 +206,7 @@ core::Result<std::unique_ptr<ByteSource>> decompress(std::string name, std::uniq
   const auto head = packed.rest();
   if (begins_with(head, {0x1f, 0x8b})) return started<Gzip>(std::move(packed), name, "gzip");
   if (begins_with(head, {0xfd, '7', 'z', 'X', 'Z', 0x00})) return started<Xz>(std::move(packed), name, "xz");
-  if (begins_with(head, {0x28, 0xb5, 0x2f, 0xfd})) return started<Zstd>(std::move(packed), name, "zstd");
+  if (is_zstd(head)) return started<Zstd>(std::move(packed), name, "zstd");
   return std::make_unique<Plain>(std::move(packed));
 }
 

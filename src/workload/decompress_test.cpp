@@ -60,6 +60,13 @@ TEST(Decompress, MembersThatFollowOneAnotherAreOneText) {
   }
 }
 
+TEST(Decompress, ZstdMayBeginWithASkippableFrame) {
+  Bytes packed = {0x50, 0x2a, 0x4d, 0x18, 2, 0, 0, 0, 0xaa, 0xbb};
+  const Bytes frame = testing::zstd("text");
+  packed.insert(packed.end(), frame.begin(), frame.end());
+  EXPECT_EQ(unpack(packed), "text");
+}
+
 TEST(Decompress, EveryCutIsToldFromTheEnd) {
   for (const auto& packer : kPackers) {
     const Bytes whole = packer.pack(long_text().substr(0, 2000));

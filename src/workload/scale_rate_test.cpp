@@ -151,21 +151,31 @@ TEST(ScaleRate, LengthsAndTenantsKeepTheirShares) {
   }
 }
 
-// n independent copies have n times the mean and n times the variance of the counts, so their CV falls with √n; a thinned
-// one keeps 1/f of the Poisson part. Arrivals are bursty within windows and the rate is flat, so that the shift of 30 s
-// makes copies independent.
+// n copies have n times the mean of the counts and n(1 + (n − 1)ρ) times their variance. Windows of 10 s that are moved
+// apart by up to 30 s overlap by ρ = 1/6 of a window on average; the rate is flat, so that nothing else is common.
 TEST(ScaleRate, BurstinessScalesAsSuperpositionPredicts) {
-  const Workload workload = made("synthetic:rate=4,duration=10h,cv=3");
+  const Workload workload = made("synthetic:rate=4,duration=2h,cv=3");
   const double span_s = core::to_seconds(workload.span());
   const double cv = testing::count_cv(workload, 10.0, span_s);
-  for (const double factor : {4.0, 9.0}) {
-    const double scaled = testing::count_cv(*scale_rate(workload, factor, 2), 10.0, span_s);
-    EXPECT_NEAR(scaled / (cv / std::sqrt(factor)), 1.0, 0.12) << factor;
+  for (const double factor : {2.0, 4.0, 8.0}) {
+    double variance = 0.0;
+    for (std::uint64_t seed = 0; seed < 10; ++seed)
+      variance += std::pow(testing::count_cv(*scale_rate(workload, factor, seed), 10.0, span_s), 2.0) / 10.0;
+    const double predicted = cv * cv * (1.0 + (factor - 1.0) / 6.0) / factor;
+    EXPECT_NEAR(variance / predicted, 1.0, 0.15) << factor;
   }
-  // Thinning by a half: variance f²·V + f(1 − f)·m.
-  const double mean = 40.0;
-  const double thinned = std::sqrt(0.25 * cv * cv * mean * mean + 0.25 * mean) / (0.5 * mean);
-  EXPECT_NEAR(testing::count_cv(*scale_rate(workload, 0.5, 2), 10.0, span_s) / thinned, 1.0, 0.05);
+}
+
+// A request that stays with probability f: variance f²·V + f(1 − f)·mean.
+TEST(ScaleRate, ThinningScalesBurstinessAsPredicted) {
+  const Workload workload = made("synthetic:rate=4,duration=4h,cv=3");
+  const double span_s = core::to_seconds(workload.span());
+  const double cv = testing::count_cv(workload, 10.0, span_s);
+  const double mean = 10.0 * static_cast<double>(workload.requests.size()) / span_s;
+  for (const double share : {0.2, 0.5}) {
+    const double predicted = std::sqrt(cv * cv + (1.0 - share) / (share * mean));
+    EXPECT_NEAR(testing::count_cv(*scale_rate(workload, share, 2), 10.0, span_s) / predicted, 1.0, 0.05) << share;
+  }
 }
 
 TEST(ScaleRate, BurstsOfMinutesStayBursts) {

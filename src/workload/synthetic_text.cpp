@@ -261,6 +261,7 @@ core::Result<SyntheticSpec> parse_synthetic(std::string_view text) {
     if (word == kWords.end()) return unknown_word(name);
     if (std::find(seen.begin(), seen.end(), name) != seen.end()) return wrong_word(name, "is given twice");
     seen.push_back(name);
+    if (draft.length && (name == "length" || name == "period")) return wrong_word(name, "says the same as length");
     auto done = word->set(draft, trimmed(part.substr(equals + 1)));
     if (!done) {
       core::Error error = std::move(done.error());

@@ -14,7 +14,7 @@ namespace penstock::workload::testing {
 struct Row {
   double arrival_s = 0.0;
   std::uint32_t input_tokens = 1, output_tokens = 1;
-  std::vector<std::uint32_t> ids;
+  std::vector<std::uint32_t> ids = {};
   std::uint32_t session = kNoSession;
   std::uint32_t tenant = 0;
 };

@@ -54,10 +54,10 @@ class Check(CliTest):
                          ["p.yaml:3:13: slo.ttft: must be longer than 0",
                           "p.yaml:1:11: replicas: must be at most max_replicas (8), is 9"])
 
-    def test_engines_and_formats_are_looked_up(self):
-        self.write("p.yaml", "format: moncake\nengine: {model: linaer}\n")
+    def test_engines_formats_and_described_traffic_are_looked_up(self):
+        self.write("p.yaml", "trace: [missing.csv, 'synthetic:colour=red']\nformat: moncake\nengine: {model: linaer}\n")
         lines = self.run_program("check", "p.yaml", code=2).stderr.splitlines()
-        self.assertEqual(len(lines), 2)
+        self.assertEqual(len(lines), 3)
         self.assertTrue(all(line.startswith("p.yaml: ") for line in lines))
 
     def test_a_file_that_is_not_there(self):

@@ -34,9 +34,10 @@ TEST(Apa, ShrinksByHalfAtMostOnceFiveMinutesAgree) {
 }
 TEST(Apa, DecidesOnTheMeanOfThreeMinutes) {
   Asker asker = apa();
-  EXPECT_DECISION(asker.ask(0, pool_of(2, with_kv(0.9))), 4, kLoadAboveTarget, kNone);   // ceil(2 · 1.8)
-  EXPECT_DECISION(asker.ask(10, pool_of(4, with_kv(0.5))), 6, kLoadAboveTarget, kNone);  // (0.9 + 0.5) / 2 = 0.7: ceil(5.6)
-  EXPECT_DECISION(asker.ask(185, pool_of(6, with_kv(0.5))), 6, kWithinTolerance, kNone); // 0 s is out: 0.5
+  EXPECT_DECISION(asker.ask(0, pool_of(2, with_kv(0.9))), 4, kLoadAboveTarget, kNone);  // ceil(2 · 1.8)
+  // (0.9 + 0.5) / 2 = 0.7: ceil(4 · 1.4 = 5.6).
+  EXPECT_DECISION(asker.ask(10, pool_of(4, with_kv(0.5))), 6, kLoadAboveTarget, kNone);
+  EXPECT_DECISION(asker.ask(185, pool_of(6, with_kv(0.5))), 6, kWithinTolerance, kNone);  // 0 s is out: 0.5
 }
 TEST(Apa, PrefillPoolsLookAtTheirQueue) {
   // 15 waiting each: r = 1.5; full caches do not count.

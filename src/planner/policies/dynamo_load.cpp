@@ -60,8 +60,7 @@ class DynamoLoad final : public Policy {
     for (std::size_t i = 0; i < observation.pools.size(); ++i) {
       const signals::PoolObservation& pool = observation.pools[i];
       const Partner none;
-      decision.pools.push_back(
-          decide_pool(pool, loads[i], pool.role == signals::Role::kAggregated ? none : partner));
+      decision.pools.push_back(decide_pool(pool, loads[i], pool.role == signals::Role::kAggregated ? none : partner));
       decision.pools.back().evidence = evidence_of(pool, loads[i]);
     }
     return decision;

@@ -45,14 +45,14 @@ struct KvCase {
 };
 TEST(DynamoLoad, OneHotEngineAddsOneAndOnlyAllIdleEnginesRemoveOne) {
   const KvCase cases[] = {
-      {"throughput", {1001, 0}, 3, Reason::kLoadAboveTarget},    // any above 100 %
-      {"throughput", {1000, 0}, 2, Reason::kWithinTolerance},    // 100 % is not above
-      {"throughput", {5000, 5000}, 3, Reason::kLoadAboveTarget}, // one a step, however hot
-      {"throughput", {599, 599}, 1, Reason::kLoadBelowTarget},   // all below 60 %; nothing asks what one could hold
+      {"throughput", {1001, 0}, 3, Reason::kLoadAboveTarget},     // any above 100 %
+      {"throughput", {1000, 0}, 2, Reason::kWithinTolerance},     // 100 % is not above
+      {"throughput", {5000, 5000}, 3, Reason::kLoadAboveTarget},  // one a step, however hot
+      {"throughput", {599, 599}, 1, Reason::kLoadBelowTarget},    // all below 60 %; nothing asks what one could hold
       {"throughput", {600, 0}, 2, Reason::kWithinTolerance},
-      {"latency", {401, 0}, 3, Reason::kLoadAboveTarget},        // any above 40 %
+      {"latency", {401, 0}, 3, Reason::kLoadAboveTarget},  // any above 40 %
       {"latency", {400, 0}, 2, Reason::kWithinTolerance},
-      {"latency", {99, 99}, 1, Reason::kLoadBelowTarget},        // all below 10 %
+      {"latency", {99, 99}, 1, Reason::kLoadBelowTarget},  // all below 10 %
       {"latency", {100, 0}, 2, Reason::kWithinTolerance},
   };
   for (const Role role : {Role::kAggregated, Role::kDecode}) {
@@ -98,7 +98,8 @@ TEST(DynamoLoad, PrefillLatencyAddsAtATenthAndRemovesAtAnEmptyQueue) {
   EXPECT_DECISION(ask(0, 0), 1, kLoadBelowTarget, kNone);
 }
 TEST(DynamoLoad, PrefillPoolsDoNotLookAtTheirCaches) {
-  EXPECT_DECISION(dynamo("throughput").ask(0, pool_of(2, load(5000, 0, 500), Role::kPrefill)), 2, kWithinTolerance, kNone);
+  EXPECT_DECISION(dynamo("throughput").ask(0, pool_of(2, load(5000, 0, 500), Role::kPrefill)), 2, kWithinTolerance,
+                  kNone);
 }
 
 // ---- when it only observes ----
@@ -118,20 +119,23 @@ TEST(DynamoLoad, TheLastMessageOfAnEngineCountsHoweverOldItIs) {
   EXPECT_DECISION(dynamo("throughput").ask(9000, pool_of(2, load(5000)), 8000), 3, kLoadAboveTarget, kNone);
 }
 TEST(DynamoLoad, PrefillAndDecodeWaitForEachOther) {
-  const auto decision = dynamo("throughput").ask_all(0, {pool_of(2, queue(5000), Role::kPrefill),
-                                                         with_starting(pool_of(2, load(500), Role::kDecode), 1)});
+  const auto decision = dynamo("throughput")
+                            .ask_all(0, {pool_of(2, queue(5000), Role::kPrefill),
+                                         with_starting(pool_of(2, load(500), Role::kDecode), 1)});
   EXPECT_DECISION(decision.pools[0], 2, kScalingInProgress, kNone);
   EXPECT_DECISION(decision.pools[1], 3, kScalingInProgress, kNone);
 }
 TEST(DynamoLoad, AnEngineThatIsNotHeardHoldsBothPools) {
-  const auto decision = dynamo("throughput").ask_all(
-      0, {pool_of(2, queue(5000), Role::kPrefill), without_samples_of_last(pool_of(2, load(5000), Role::kDecode), 1)});
+  const auto decision = dynamo("throughput")
+                            .ask_all(0, {pool_of(2, queue(5000), Role::kPrefill),
+                                         without_samples_of_last(pool_of(2, load(5000), Role::kDecode), 1)});
   EXPECT_DECISION(decision.pools[0], 2, kInsufficientData, kNone);
   EXPECT_DECISION(decision.pools[1], 2, kInsufficientData, kNone);
 }
 TEST(DynamoLoad, APoolOfWhichNothingIsHeardDoesNotHoldTheOther) {
-  const auto decision = dynamo("throughput").ask_all(
-      0, {pool_of(2, queue(5000), Role::kPrefill), without_samples_of_last(pool_of(2, load(0), Role::kDecode), 2)});
+  const auto decision = dynamo("throughput")
+                            .ask_all(0, {pool_of(2, queue(5000), Role::kPrefill),
+                                         without_samples_of_last(pool_of(2, load(0), Role::kDecode), 2)});
   EXPECT_DECISION(decision.pools[0], 3, kLoadAboveTarget, kNone);
   EXPECT_DECISION(decision.pools[1], 2, kNoData, kNone);
 }

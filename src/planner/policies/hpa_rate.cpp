@@ -9,8 +9,7 @@ namespace {
 
 class HpaRate final : public PoolwisePolicy<HpaController> {
  public:
-  explicit HpaRate(const PolicyContext& context)
-      : PoolwisePolicy("hpa-rate", kHpaSyncPeriod), context_(context) {}
+  explicit HpaRate(const PolicyContext& context) : PoolwisePolicy("hpa-rate", kHpaSyncPeriod), context_(context) {}
 
  protected:
   PoolDecision decide_pool(core::Instant now, const signals::PoolObservation& pool, HpaController& hpa) override {

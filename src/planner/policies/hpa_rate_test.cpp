@@ -43,7 +43,8 @@ TEST(HpaRate, ShrinksOnlyAfterFiveMinutesOfLowRate) {
   EXPECT_DECISION(hpa.ask(300, pool(3, 120)), 1, kLoadBelowTarget, kNone);
 }
 TEST(HpaRate, StaysAboveTheMinimumAndBelowTheMaximum) {
-  EXPECT_DECISION(Asker("hpa-rate", context()).ask(60, bounded(pool(3, 6000), 1, 5)), 5, kLoadAboveTarget, kMaxReplicas);
+  EXPECT_DECISION(Asker("hpa-rate", context()).ask(60, bounded(pool(3, 6000), 1, 5)), 5, kLoadAboveTarget,
+                  kMaxReplicas);
   Asker hpa("hpa-rate", context());
   (void)hpa.ask(0, bounded(pool(3, 0), 2, 5));
   EXPECT_DECISION(hpa.ask(300, bounded(pool(3, 0), 2, 5)), 2, kLoadBelowTarget, kMinReplicas);

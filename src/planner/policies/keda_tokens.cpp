@@ -10,7 +10,7 @@ namespace penstock::planner {
 
 namespace {
 
-constexpr double kUtilization = 0.75;  // U: the middle of the published 0.7-0.8
+constexpr double kUtilization = 0.75;  // U: room until the next replica is ready
 constexpr double kKvTarget = 0.75;     // KV use of a replica
 constexpr core::Duration kPollingInterval = std::chrono::seconds{30};
 constexpr core::Duration kCooldown = std::chrono::seconds{300};
@@ -62,7 +62,8 @@ class KedaTokens final : public PoolwisePolicy<KedaState> {
     const signals::TrafficWindow& traffic = pool.last_minute;
     const ReplicaCapacity& capacity = context_.capacity_of(pool.role);
     const auto rate_per_s = [&](std::uint64_t tokens) {
-      return traffic.length > core::Duration::zero() ? static_cast<double>(tokens) / core::to_seconds(traffic.length) : 0.0;
+      return traffic.length > core::Duration::zero() ? static_cast<double>(tokens) / core::to_seconds(traffic.length)
+                                                     : 0.0;
     };
     std::vector<Trigger> triggers;
     if (pool.role != signals::Role::kDecode) {

@@ -1,4 +1,5 @@
-// One replica was load-tested at 1000 prompt and 200 output tokens per second, so the targets are 0.75 of them: 750 and 150.
+// One replica was load-tested at 1000 prompt and 200 output tokens per second, so the targets are 0.75 of them: 750 and
+// 150.
 #include <gtest/gtest.h>
 
 #include "planner/planner_testing.h"
@@ -67,8 +68,10 @@ TEST(KedaTokens, WithoutAnySeriesItShrinksAsOnZero) {
 }
 TEST(KedaTokens, SamplesOfFiveMinutesAgoAreNoSeries) {
   // Two at 0.9 would ask for 3, were they younger.
-  EXPECT_DECISION(keda().ask(600, with_token_rates(pool_of(2, with_kv(0.9)), 1500, 0), 300), 2, kWithinTolerance, kNone);
-  EXPECT_DECISION(keda().ask(600, with_token_rates(pool_of(2, with_kv(0.9)), 1500, 0), 299), 3, kLoadAboveTarget, kNone);
+  EXPECT_DECISION(keda().ask(600, with_token_rates(pool_of(2, with_kv(0.9)), 1500, 0), 300), 2, kWithinTolerance,
+                  kNone);
+  EXPECT_DECISION(keda().ask(600, with_token_rates(pool_of(2, with_kv(0.9)), 1500, 0), 299), 3, kLoadAboveTarget,
+                  kNone);
 }
 TEST(KedaTokens, StaysWithinItsBounds) {
   EXPECT_DECISION(keda().ask(60, bounded(with_token_rates(pool_of(2, engine(0)), 2400, 0), 1, 3)), 3, kLoadAboveTarget,
@@ -118,7 +121,8 @@ TEST(KedaTokens, LetsGoOfAllReplicasAfterFiveMinutesWithoutActivity) {
   }
 }
 TEST(KedaTokens, TheLastReplicaStaysForTheCooldown) {
-  EXPECT_DECISION(keda().ask(0, bounded(with_token_rates(pool_of(1, engine(0)), 0, 0), 0, 9)), 1, kStabilized, kCooldown);
+  EXPECT_DECISION(keda().ask(0, bounded(with_token_rates(pool_of(1, engine(0)), 0, 0), 0, 9)), 1, kStabilized,
+                  kCooldown);
 }
 TEST(KedaTokens, SaysRatesAndTargets) {
   EXPECT_EQ(sentence(keda().ask(60, with_token_rates(pool_of(2, with_kv(0.25)), 2400, 150))),

@@ -74,7 +74,8 @@ class Kpa final : public PoolwisePolicy<KpaState> {
   }
 
  private:
-  // Knative scrapes a sample of the pods and takes the rest to be alike; its activator counts what waits in front of them.
+  // Knative scrapes a sample of the pods and takes the rest to be alike; its activator counts what waits in front of
+  // them.
   static void record(core::Instant now, const signals::PoolObservation& pool, KpaState& state) {
     const ReadySamples samples = ready_samples(pool, now);
     if (samples.known.empty() && pool.unrouted_requests == 0) return;

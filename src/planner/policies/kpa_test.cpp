@@ -92,8 +92,8 @@ TEST(Kpa, HoldsWhenNothingWasHeardForAMinute) {
 TEST(Kpa, DecidesOnItsWindowWhileThatHoldsAValue) {
   Asker asker = settled();
   (void)asker.ask(64, pool_of(4, engine(0, 1)));
-  EXPECT_DECISION(asker.ask(66, unheard(4)), 3, kLoadBelowTarget, kNone);           // 28 and 4, as at 64 s
-  EXPECT_DECISION(asker.ask(122, unheard(4)), 2, kLoadBelowTarget, kShrinkRate);    // 4 alone asks for 1
+  EXPECT_DECISION(asker.ask(66, unheard(4)), 3, kLoadBelowTarget, kNone);         // 28 and 4, as at 64 s
+  EXPECT_DECISION(asker.ask(122, unheard(4)), 2, kLoadBelowTarget, kShrinkRate);  // 4 alone asks for 1
 }
 TEST(Kpa, HoldsOnSamplesOfFiveMinutesAgo) {
   EXPECT_DECISION(kpa().ask(600, pool_of(1, engine(50)), 300), 1, kNoData, kNone);
@@ -106,8 +106,9 @@ TEST(Kpa, StaysWithinItsBounds) {
 TEST(Kpa, EachRoleIsMeasuredByItsOwnLoadTest) {
   PolicyContext split = context();
   split.decode_capacity = ReplicaCapacity{.concurrency = 100.0};  // target 70
-  const auto decision = Asker("kpa", split).ask_all(0, {pool_of(1, engine(0, 63), signals::Role::kPrefill),
-                                                        pool_of(1, engine(0, 63), signals::Role::kDecode)});
+  const auto decision = Asker("kpa", split)
+                            .ask_all(0, {pool_of(1, engine(0, 63), signals::Role::kPrefill),
+                                         pool_of(1, engine(0, 63), signals::Role::kDecode)});
   EXPECT_DECISION(decision.pools[0], 9, kPanic, kNone);  // 63 / 7
   EXPECT_DECISION(decision.pools[1], 1, kWithinTolerance, kNone);
 }

@@ -16,7 +16,7 @@ inline constexpr double kLlmdKvThreshold = 0.80;    // kvCacheThreshold
 inline constexpr double kLlmdQueueThreshold = 5.0;  // queueLengthThreshold, requests
 
 struct ReplicaPeak {
-  double kv_usage = 0.0;         // 0..1
+  double kv_usage = 0.0;  // 0..1
   double queued_requests = 0.0;
   double kv_capacity_tokens = 0.0;
 };

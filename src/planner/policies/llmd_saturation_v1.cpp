@@ -14,7 +14,7 @@ constexpr std::uint32_t kUnsaturatedToShrink = 2;
 
 struct Spare {
   std::uint32_t unsaturated = 0;
-  double kv = 0.0;     // mean over the unsaturated
+  double kv = 0.0;  // mean over the unsaturated
   double queue = 0.0;
 
   [[nodiscard]] bool below_trigger() const { return kv < kKvSpareTrigger || queue < kQueueSpareTrigger; }

@@ -60,7 +60,8 @@ TEST(LlmdSaturationV1, WaitsForReplicasThatAreGone) {
   EXPECT_DECISION(saturation().ask(0, pool), 3, kScalingInProgress, kNone);
 }
 TEST(LlmdSaturationV1, HoldsUntilEveryReplicaIsHeard) {
-  EXPECT_DECISION(saturation().ask(0, without_samples_of_last(pool_of(3, with_kv(0.9)), 1)), 3, kInsufficientData, kNone);
+  EXPECT_DECISION(saturation().ask(0, without_samples_of_last(pool_of(3, with_kv(0.9)), 1)), 3, kInsufficientData,
+                  kNone);
   EXPECT_DECISION(saturation().ask(0, without_samples_of_last(pool_of(3, engine(0)), 3)), 3, kNoData, kNone);
 }
 TEST(LlmdSaturationV1, HoldsOnSamplesOfAMinuteAgo) {

@@ -26,7 +26,7 @@ constexpr std::array kOutputBands{100.0, 500.0};  // tokens; the last band is op
 }
 
 struct Shape {
-  double input_tokens = 0.0;   // mean of a request
+  double input_tokens = 0.0;  // mean of a request
   double output_tokens = 0.0;
 };
 
@@ -81,7 +81,8 @@ class LlmdSaturationV2 final : public PoolwisePolicy<V2State> {
     if (pool.role == signals::Role::kPrefill)
       shape.output_tokens = 1.0;
     else if (traffic.completed > 0)
-      shape.output_tokens = static_cast<double>(traffic.completed_output_tokens) / static_cast<double>(traffic.completed);
+      shape.output_tokens =
+          static_cast<double>(traffic.completed_output_tokens) / static_cast<double>(traffic.completed);
   }
 
   [[nodiscard]] static double upstream_demand(const signals::PoolObservation& pool, const Shape& shape) {
@@ -89,7 +90,8 @@ class LlmdSaturationV2 final : public PoolwisePolicy<V2State> {
     return pool.unrouted_requests * (shape.input_tokens + output);
   }
 
-  [[nodiscard]] double compute_bound(const ReplicaPeak& peak, double in_use, double memory_bound, V2State& state) const {
+  [[nodiscard]] double compute_bound(const ReplicaPeak& peak, double in_use, double memory_bound,
+                                     V2State& state) const {
     const Shape& shape = state.shape;
     const auto band = std::upper_bound(kOutputBands.begin(), kOutputBands.end(), shape.output_tokens);
     auto& observed = state.observed[static_cast<std::size_t>(band - kOutputBands.begin())];

@@ -1,6 +1,7 @@
 // "llmd-saturation-v2": the token rule of llm-d's workload variant autoscaler
 // (internal/engines/analyzers/saturation_v2/analyzer.go), every 15 s, on the peaks of the last minute.
-//   demand of a replica = KV use · KV tokens + queue · I; of requests in front of the pool: n · I (prefill) or n · (I + O)
+//   demand of a replica = KV use · KV tokens + queue · I
+//   demand of n requests in front of the pool = n · I (prefill) or n · (I + O)
 //   k1 = 0.80 · KV tokens
 //   k2 = its tokens in use while its queue >= 5, else the mean of the last 10 such in the same band of O (< 100, < 500,
 //        more), else min(B · O / (I + O), S) · (I + O / 2), else k1

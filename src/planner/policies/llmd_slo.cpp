@@ -19,8 +19,9 @@ constexpr core::Duration kSmoothing = std::chrono::seconds{45};
 
 [[nodiscard]] HpaBehavior guide_behavior() {
   using std::chrono::seconds;
-  return {.up = {seconds{30}, {{HpaPolicy::Kind::kPercent, 100, seconds{60}}, {HpaPolicy::Kind::kPods, 4, seconds{60}}}},
-          .down = {seconds{180}, {{HpaPolicy::Kind::kPods, 1, seconds{120}}}}};
+  return {
+      .up = {seconds{30}, {{HpaPolicy::Kind::kPercent, 100, seconds{60}}, {HpaPolicy::Kind::kPods, 4, seconds{60}}}},
+      .down = {seconds{180}, {{HpaPolicy::Kind::kPods, 1, seconds{120}}}}};
 }
 
 struct SloState {
