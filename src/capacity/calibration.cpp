@@ -155,10 +155,19 @@ std::uint64_t fnv1a(std::string_view text) {
 }  // namespace
 
 Calibration fit_calibration(std::span<const CalibrationPoint> points, const CalibrationOptions& options) {
-  if (points.empty()) return {};
-  Fit fit{points, options};
-  fit.run();
-  return fit.result();
+  // Dense models and mixtures share no effect, so two small systems say the same as one large.
+  Calibration calibration;
+  for (const bool mixture : {false, true}) {
+    std::vector<CalibrationPoint> family;
+    for (const CalibrationPoint& point : points)
+      if (point.spec.model->is_mixture() == mixture) family.push_back(point);
+    if (family.empty()) continue;
+    Fit fit{family, options};
+    fit.run();
+    Calibration fitted_family = fit.result();
+    for (FittedEffect& fitted : fitted_family) calibration.push_back(std::move(fitted));
+  }
+  return calibration;
 }
 
 engine::RooflineEfficiency efficiency_by(const Calibration& calibration, const engine::RooflineSpec& spec) {

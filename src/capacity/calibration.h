@@ -31,7 +31,7 @@ struct CalibrationOptions {
 };
 
 // Levenberg-Marquardt on Σ ρ(ln(tpot / measured) / scale) + ½ Σ (weight·shift)², ρ(r) = √(1 + r²) − 1. The same points
-// give the same figures; effects without points are left out. Cost: iterations × (points·30² + effects³).
+// give the same figures; effects without points are left out. Cost: iterations × (points·30² + (5·effects)³).
 [[nodiscard]] Calibration fit_calibration(std::span<const CalibrationPoint> points,
                                           const CalibrationOptions& options = {});
 

@@ -67,9 +67,11 @@ core::Error unknown_flag(const Usage& usage, const std::string& word) {
   const std::string name = word.substr(0, word.find('='));
   std::vector<std::string_view> names;
   for (const Flag& flag : usage.flags) names.push_back(flag.name);
-  const auto begun = std::find_if(names.begin(), names.end(), [&](std::string_view full) { return full.starts_with(name); });
-  const std::string close =
-      begun != names.end() && name != "-" && name != "--" ? fmt::format("did you mean {}?", *begun) : config::suggestion(name, names);
+  const auto begun =
+      std::find_if(names.begin(), names.end(), [&](std::string_view full) { return full.starts_with(name); });
+  const std::string close = begun != names.end() && name != "-" && name != "--"
+                                ? fmt::format("did you mean {}?", *begun)
+                                : config::suggestion(name, names);
   return wrong(name, fmt::format("is no flag of `penstock {}`", usage.command),
                close.empty() ? fmt::format("`penstock {} --help` lists them", usage.command) : close);
 }
@@ -135,8 +137,8 @@ class Reader {
       return tl::make_unexpected(wrong({}, "does not know what to do with " + config::quoted(parsed.operands[0]),
                                        fmt::format("`penstock {}` takes flags only", usage_.command)));
     if (!usage_.operand.empty() && !usage_.many_operands && operands != 1)
-      return tl::make_unexpected(wrong({}, fmt::format("`penstock {}` takes one {}, there are {}", usage_.command,
-                                                       usage_.operand, operands)));
+      return tl::make_unexpected(
+          wrong({}, fmt::format("`penstock {}` takes one {}, there are {}", usage_.command, usage_.operand, operands)));
     return parsed;
   }
 
@@ -151,7 +153,8 @@ std::string placeholder(const config::Option& option) {
   if (option.type == "text") return option.group == "Output" ? "FILE" : option.flag == "--engine" ? "MODEL" : "NAME";
   if (option.type == "bytes per second") return "BYTES/s";
   std::string word{option.type};
-  std::transform(word.begin(), word.end(), word.begin(), [](char c) { return c >= 'a' && c <= 'z' ? char(c - 'a' + 'A') : c; });
+  std::transform(word.begin(), word.end(), word.begin(),
+                 [](char c) { return c >= 'a' && c <= 'z' ? char(c - 'a' + 'A') : c; });
   return word;
 }
 
@@ -167,7 +170,8 @@ Flag flag_of(const config::Option& option) {
 
 Flag flag_of(const config::CompositeFlag& composite) {
   const config::ReplaySettings defaults;
-  Flag flag{std::string{composite.group}, std::string{composite.flag}, "KEY=VALUE,…", std::string{composite.help}, {}, {}};
+  Flag flag{
+      std::string{composite.group}, std::string{composite.flag}, "KEY=VALUE,…", std::string{composite.help}, {}, {}};
   const std::string section = std::string{composite.section} + ".";
   for (const config::Option& option : config::replay_options()) {
     const std::string value = option.show(defaults, defaults.pools.front());
@@ -233,7 +237,8 @@ std::string command_line(const Usage& usage, const Parsed& parsed, const std::ve
   std::string line = "penstock " + usage.command;
   for (const std::string& operand : parsed.operands) line += " " + shell_quoted(operand);
   for (const config::FlagValue& given : parsed.flags) {
-    const auto flag = std::find_if(usage.flags.begin(), usage.flags.end(), [&](const Flag& f) { return f.name == given.flag; });
+    const auto flag =
+        std::find_if(usage.flags.begin(), usage.flags.end(), [&](const Flag& f) { return f.name == given.flag; });
     if (std::find(without.begin(), without.end(), given.flag) != without.end() || flag == usage.flags.end()) continue;
     line += " " + given.flag;
     if (!flag->value.empty()) line += " " + shell_quoted(given.text);

@@ -13,11 +13,11 @@
 namespace penstock::cli {
 
 struct Flag {
-  std::string group;     // heading in the help
-  std::string name;      // "--start-up"
-  std::string value;     // what stands for its value in the help, "DURATION"; empty: it takes none …
-  std::string help;      // one line without a full stop
-  std::string fallback;  // the default, for the help; may be empty
+  std::string group;             // heading in the help
+  std::string name;              // "--start-up"
+  std::string value;             // what stands for its value in the help, "DURATION"; empty: it takes none …
+  std::string help;              // one line without a full stop
+  std::string fallback;          // the default, for the help; may be empty
   std::string implied = "true";  // … and says this
 };
 
@@ -27,7 +27,7 @@ struct Usage {
   std::string operand;  // "TRACE"; empty: takes none
   bool many_operands = false;
   std::vector<Flag> flags;
-  std::string notes;    // after the flags: examples
+  std::string notes;  // after the flags: examples
 };
 
 struct Parsed {

@@ -45,9 +45,9 @@ core::Result<double> idle_attainment(const ReplaySetup& setup) {
 
 std::string describe(const planner::ReplicaCapacity& capacity) {
   using report::format_quantity;
-  return fmt::format("{} requests/s, {} prompt and {} output tokens/s, {} in flight", format_quantity(capacity.requests_per_s),
-                     format_quantity(capacity.input_tokens_per_s), format_quantity(capacity.output_tokens_per_s),
-                     format_quantity(capacity.concurrency));
+  return fmt::format("{} requests/s, {} prompt and {} output tokens/s, {} in flight",
+                     format_quantity(capacity.requests_per_s), format_quantity(capacity.input_tokens_per_s),
+                     format_quantity(capacity.output_tokens_per_s), format_quantity(capacity.concurrency));
 }
 
 }  // namespace
@@ -73,10 +73,13 @@ core::Result<PoolCapacity> find_capacity(const ReplaySetup& setup, std::size_t p
     if (!idle) return tl::make_unexpected(idle.error());
     if (*idle < kLeastAttainment)
       return core::invalid_input(
-          "--slo", fmt::format("TTFT {} and ITL {} are beyond {}: idle, it keeps them for {} of the requests, so that there "
-                               "is no capacity to tell the policies", config::format_duration(setup.options.slo.ttft),
-                               config::format_duration(setup.options.slo.itl), whose, report::format_share(*idle)),
-          "choose a looser SLO or a faster engine, give the capacity with --capacity, or choose policies that need none");
+          "--slo",
+          fmt::format("TTFT {} and ITL {} are beyond {}: idle, it keeps them for {} of the requests, so that there "
+                      "is no capacity to tell the policies",
+                      config::format_duration(setup.options.slo.ttft), config::format_duration(setup.options.slo.itl),
+                      whose, report::format_share(*idle)),
+          "choose a looser SLO or a faster engine, give the capacity with --capacity, or choose policies that need "
+          "none");
     auto probed = simulation::probe_capacity(setup.workload, spec, setup.options);
     if (!probed) return tl::make_unexpected(probed.error());
     found.capacity = *probed;

@@ -17,8 +17,9 @@ namespace {
 Usage usage() {
   Usage usage;
   usage.command = "check";
-  usage.summary = "Checks a YAML configuration of `penstock replay` without running anything. Every problem is a line\n"
-                  "`file:line:column: what; hint` on standard error. Exit codes: 0 good, 2 not.";
+  usage.summary =
+      "Checks a YAML configuration of `penstock replay` without running anything. Every problem is a line\n"
+      "`file:line:column: what; hint` on standard error. Exit codes: 0 good, 2 not.";
   usage.operand = "FILE";
   usage.notes = "Keys and defaults: docs/reference/replay-options.md, or `penstock replay --options-markdown`.\n";
   return usage;
@@ -31,8 +32,8 @@ std::string counted(std::size_t count, std::string_view one, std::string_view ma
 std::string summary(const config::ReplaySettings& settings) {
   std::string pools;
   for (const config::PoolSettings& pool : settings.pools)
-    pools += fmt::format("{}{} {}..{} from {}", pools.empty() ? "" : ", ", pool.name, pool.min_replicas, pool.max_replicas,
-                         pool.replicas);
+    pools += fmt::format("{}{} {}..{} from {}", pools.empty() ? "" : ", ", pool.name, pool.min_replicas,
+                         pool.max_replicas, pool.replicas);
   return fmt::format("{}, {}, replicas {}", counted(settings.traces.size(), "trace", "traces"),
                      counted(settings.policies.size(), "policy", "policies"), pools);
 }

@@ -40,7 +40,9 @@ core::Error unknown(const std::string& word) {
   for (const Command& command : kCommands) names.push_back(command.name);
   const std::string close = config::suggestion(word, names);
   const std::string known = "the commands are " + config::choices(names);
-  return {core::ErrorCode::kInvalidInput, {}, "there is no command " + config::quoted(word),
+  return {core::ErrorCode::kInvalidInput,
+          {},
+          "there is no command " + config::quoted(word),
           close.empty() ? known : close + " " + known};
 }
 
@@ -54,7 +56,8 @@ int dispatch(const Arguments& arguments) {
   if (word == "--help" || word == "-h" || (word == "help" && arguments.size() == 1)) return print(help());
   const bool wants_help = word == "help";
   const std::string& name = wants_help ? arguments[1] : word;
-  const auto command = std::find_if(kCommands.begin(), kCommands.end(), [&](const Command& c) { return c.name == name; });
+  const auto command =
+      std::find_if(kCommands.begin(), kCommands.end(), [&](const Command& c) { return c.name == name; });
   if (command == kCommands.end()) return complain(unknown(name));
   return command->run(wants_help ? Arguments{"--help"} : Arguments(arguments.begin() + 1, arguments.end()));
 }

@@ -38,8 +38,8 @@ sigset_t interrupts() {
 
 int print(std::string_view text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0) return kGood;
-  return complain({core::ErrorCode::kEnvironment, "standard output",
-                   fmt::format("cannot write: {}", std::strerror(errno)), {}});
+  return complain(
+      {core::ErrorCode::kEnvironment, "standard output", fmt::format("cannot write: {}", std::strerror(errno)), {}});
 }
 
 void print_error_text(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stderr); }

@@ -27,8 +27,9 @@ struct Output {
 
 std::vector<Output> outputs_of(const config::ReplaySettings& settings) {
   std::vector<Output> outputs;
-  for (const Output& output : {Output{settings.json, "--json", report::to_json}, Output{settings.csv, "--csv", report::to_csv},
-                               Output{settings.html, "--html", report::to_html}})
+  for (const Output& output :
+       {Output{settings.json, "--json", report::to_json}, Output{settings.csv, "--csv", report::to_csv},
+        Output{settings.html, "--html", report::to_html}})
     if (!output.path.empty()) outputs.push_back(output);
   return outputs;
 }
@@ -41,18 +42,21 @@ core::Result<void> check(const Output& output, const std::vector<std::string>& i
   std::error_code error;
   for (const std::string& input : inputs)
     if (fs::equivalent(output.path, input, error) && !error)
-      return core::invalid_input(output.flag, fmt::format("would overwrite {}, which is read", input), "name another file");
+      return core::invalid_input(output.flag, fmt::format("would overwrite {}, which is read", input),
+                                 "name another file");
   const fs::file_status status = fs::status(output.path, error);
   if (fs::is_directory(status)) return cannot_write(output.path, EISDIR, "name a file in it");
   if (fs::exists(status) && !fs::is_regular_file(status))
-    return ::access(output.path.c_str(), W_OK) == 0 ? core::Result<void>{}
-                                                    : cannot_write(output.path, errno, "choose a path that you may write to");
+    return ::access(output.path.c_str(), W_OK) == 0
+               ? core::Result<void>{}
+               : cannot_write(output.path, errno, "choose a path that you may write to");
   // A file is replaced, so it is the folder that must let us.
   fs::path folder = fs::path{output.path}.parent_path();
   if (folder.empty()) folder = ".";
   if (!fs::exists(folder, error)) return cannot_write(output.path, ENOENT, "create the folder first");
   if (!fs::is_directory(folder, error)) return cannot_write(output.path, ENOTDIR, "choose another path");
-  if (::access(folder.c_str(), W_OK | X_OK) != 0) return cannot_write(output.path, errno, "choose a path that you may write to");
+  if (::access(folder.c_str(), W_OK | X_OK) != 0)
+    return cannot_write(output.path, errno, "choose a path that you may write to");
   return {};
 }
 

@@ -12,7 +12,8 @@ namespace penstock::cli {
 
 // Whether every output file that the settings name can be written, as far as can be told without writing. Errors: a
 // folder that is not there or closed (of the environment), a file that is read, too (of the input; `inputs` names them).
-[[nodiscard]] core::Result<void> check_outputs(const config::ReplaySettings& settings, const std::vector<std::string>& inputs);
+[[nodiscard]] core::Result<void> check_outputs(const config::ReplaySettings& settings,
+                                               const std::vector<std::string>& inputs);
 
 // Renders everything, then writes it; each file appears whole or not at all.
 [[nodiscard]] core::Result<void> write_outputs(const config::ReplaySettings& settings, const report::Report& report);

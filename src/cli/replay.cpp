@@ -34,21 +34,24 @@ std::string notes() {
   std::string text = "Policies:\n";
   for (const std::string_view name : planner::policy_names())
     text += fmt::format("  {:<19} {}\n", name, planner::policy_summary(name));
-  text += fmt::format("  {:<19} knows the future: what a fleet could have cost at best; takes about 60 runs\n\n", kClairvoyant);
+  text += fmt::format("  {:<19} knows the future: what a fleet could have cost at best; takes about 60 runs\n\n",
+                      kClairvoyant);
   return text + std::string{kTraces} + std::string{kExamples};
 }
 
 Usage usage() {
   Usage usage;
   usage.command = "replay";
-  usage.summary = "Replays traces through a simulated fleet, once for each autoscaling policy, and compares what came of it:\n"
-                  "latency, SLO attainment, GPU-hours and cost. The table is printed best first.";
+  usage.summary =
+      "Replays traces through a simulated fleet, once for each autoscaling policy, and compares what came of it:\n"
+      "latency, SLO attainment, GPU-hours and cost. The table is printed best first.";
   usage.operand = "TRACE";
   usage.many_operands = true;
   usage.flags = replay_flags();
   usage.flags.push_back({"Other", "--config", "FILE", "a YAML file with any of this; flags overrule it", {}, {}});
   usage.flags.push_back({"Other", "--progress", {}, "show how far it is even where standard error is no terminal", {}});
-  usage.flags.push_back({"Other", "--options-markdown", {}, "print the reference page of all options and YAML keys", {}});
+  usage.flags.push_back(
+      {"Other", "--options-markdown", {}, "print the reference page of all options and YAML keys", {}});
   usage.notes = notes();
   return usage;
 }

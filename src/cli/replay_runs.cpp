@@ -59,7 +59,8 @@ class Replay {
 
   core::Result<void> find_capacities() {
     const auto& policies = setup_.settings.policies;
-    if (std::none_of(policies.begin(), policies.end(), [](const std::string& name) { return needs_capacity(name); })) return {};
+    if (std::none_of(policies.begin(), policies.end(), [](const std::string& name) { return needs_capacity(name); }))
+      return {};
     std::vector<Task> tasks;
     for (std::size_t i = 0; i < capacities_.size(); ++i)
       tasks.push_back({"load test", 1.0, [this, i](const Progress&) -> core::Result<void> {
@@ -136,7 +137,8 @@ class Replay {
     const config::CountRange& sizes = setup_.settings.frontier;
     if (sizes.empty()) return fleets;
     for (std::uint32_t size = sizes.first; size <= sizes.last; ++size) {
-      if (setup_.options.pools.size() == 1) add({size});
+      if (setup_.options.pools.size() == 1)
+        add({size});
       else
         for (std::uint32_t first = 1; first < size; ++first) add({first, size - first});
     }
@@ -149,8 +151,10 @@ class Replay {
     };
     for (RunResult& split : splits_) {
       auto& kept = runs_.frontier;
-      if (kept.empty() || kept.back().replicas != split.replicas) kept.push_back(std::move(split));
-      else if (better(split, kept.back())) kept.back() = std::move(split);
+      if (kept.empty() || kept.back().replicas != split.replicas)
+        kept.push_back(std::move(split));
+      else if (better(split, kept.back()))
+        kept.back() = std::move(split);
     }
     if (capacities_.size() > 1 && !runs_.frontier.empty())
       runs_.notes.push_back("static fleets: of each size the best split between the pools");

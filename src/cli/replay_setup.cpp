@@ -25,9 +25,10 @@ constexpr std::array<std::pair<std::string_view, simulation::RouterKind>, 4> kRo
      {"round-robin", simulation::RouterKind::kRoundRobin},
      {"least-loaded", simulation::RouterKind::kLeastLoaded},
      {"p2c", simulation::RouterKind::kPowerOfTwo}}};
-constexpr std::array<std::pair<std::string_view, signals::Role>, 3> kRoles = {{{"aggregated", signals::Role::kAggregated},
-                                                                               {"prefill", signals::Role::kPrefill},
-                                                                               {"decode", signals::Role::kDecode}}};
+constexpr std::array<std::pair<std::string_view, signals::Role>, 3> kRoles = {
+    {{"aggregated", signals::Role::kAggregated},
+     {"prefill", signals::Role::kPrefill},
+     {"decode", signals::Role::kDecode}}};
 constexpr std::array<std::pair<std::string_view, engine::QueueOrder>, 3> kQueueOrders = {
     {{"fcfs", engine::QueueOrder::kFcfs},
      {"shortest", engine::QueueOrder::kShortest},
@@ -113,8 +114,10 @@ report::RunInfo info_of(const config::ReplaySettings& settings, const simulation
   info.slo = options.slo;
   for (const simulation::PoolSpec& pool : options.pools) {
     const std::string engine = pool.step_time->description();
-    if (info.engine.empty()) info.engine = engine;
-    else if (engine != first.step_time->description()) info.engine += fmt::format(" ({} pool: {})", pool.name, engine);
+    if (info.engine.empty())
+      info.engine = engine;
+    else if (engine != first.step_time->description())
+      info.engine += fmt::format(" ({} pool: {})", pool.name, engine);
     info.pools.push_back(info_of(pool));
   }
   info.version = PENSTOCK_VERSION;

@@ -64,7 +64,8 @@ class TaskPool {
     try {
       return task.run([&](double share_done) { state.share_done = share_done; });
     } catch (const std::bad_alloc&) {
-      return core::environment_error(task.name, "out of memory", "replay a part with --from and --to, or use fewer --jobs");
+      return core::environment_error(task.name, "out of memory",
+                                     "replay a part with --from and --to, or use fewer --jobs");
     } catch (const std::exception& error) {
       return core::environment_error(task.name, fmt::format("stopped by a fault: {}", error.what()));
     }
@@ -77,8 +78,10 @@ class TaskPool {
     for (std::size_t i = 0; i < tasks_.size(); ++i) {
       weights += tasks_[i].weight;
       progress.share_done += tasks_[i].weight * states_[i].share_done;
-      if (states_[i].done) ++progress.tasks_done;
-      else if (progress.running.empty()) progress.running = tasks_[i].name;
+      if (states_[i].done)
+        ++progress.tasks_done;
+      else if (progress.running.empty())
+        progress.running = tasks_[i].name;
     }
     if (weights > 0.0) progress.share_done /= weights;
     return progress;

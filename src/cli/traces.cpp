@@ -51,8 +51,9 @@ core::Result<Trace> load(const std::string& name, const config::ReplaySettings& 
 
 core::Result<std::vector<Trace>> load_traces(const config::ReplaySettings& settings) {
   if (settings.traces.empty())
-    return core::invalid_input({}, "there is no trace to read",
-                               "name a file, synthetic:rate=5,duration=10m, or built-in for the workload that comes along");
+    return core::invalid_input(
+        {}, "there is no trace to read",
+        "name a file, synthetic:rate=5,duration=10m, or built-in for the workload that comes along");
   std::vector<Trace> traces;
   for (const std::string& name : settings.traces) {
     // A description that is named twice makes different requests each time, as two services would.

@@ -16,9 +16,9 @@ namespace penstock::cli {
 inline constexpr std::string_view kSyntheticTrace = "synthetic:";
 
 struct Trace {
-  workload::Workload workload;   // windowed and scaled as the settings say
-  std::string format;            // "mooncake", …, "synthetic", "built-in"
-  workload::ReadReport report;   // of a file
+  workload::Workload workload;  // windowed and scaled as the settings say
+  std::string format;           // "mooncake", …, "synthetic", "built-in"
+  workload::ReadReport report;  // of a file
 };
 
 // One for each name in the settings, in their order. Errors name the file and the line, or the words of a description.

@@ -45,7 +45,8 @@ Usage usage() {
 
 std::string lengths(const core::Summary& summary) {
   const auto whole = [](double tokens) { return report::format_count(static_cast<std::uint64_t>(tokens + 0.5)); };
-  return fmt::format("{} / {} / {} / {}", whole(summary.p50), whole(summary.p95), whole(summary.p99), whole(summary.max));
+  return fmt::format("{} / {} / {} / {}", whole(summary.p50), whole(summary.p95), whole(summary.p99),
+                     whole(summary.max));
 }
 
 struct Row {
@@ -61,7 +62,8 @@ std::vector<Row> rows() {
       {"", [](const Described& d) { return report::printable(d.title); }},
       {"format", [](const Described& d) { return d.format; }},
       {"requests", [](const Described& d) { return format_count(d.statistics.requests); }},
-      {"time from first to last", [](const Described& d) { return report::format_seconds(core::to_seconds(d.statistics.span)); }},
+      {"time from first to last",
+       [](const Described& d) { return report::format_seconds(core::to_seconds(d.statistics.span)); }},
       {"requests a second", [](const Described& d) { return format_quantity(d.statistics.requests_per_s); }},
       {"variation of gaps (1: Poisson)", [](const Described& d) { return format_quantity(d.statistics.gap_cv); }},
       {"fullest 10 s over the mean", [](const Described& d) { return format_quantity(d.statistics.peak_10s); }},
@@ -130,7 +132,8 @@ std::string json(const std::vector<Described>& all) {
   Json list = Json::array();
   for (const Described& described : all) list.push_back(document(described));
   // A file name may hold any bytes; JSON may not.
-  return Json{{"penstock", PENSTOCK_VERSION}, {"workloads", list}}.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return Json{{"penstock", PENSTOCK_VERSION}, {"workloads", list}}.dump(2, ' ', false, Json::error_handler_t::replace) +
+         "\n";
 }
 
 }  // namespace
@@ -152,7 +155,8 @@ int show_workload(const Arguments& arguments) {
   std::vector<Described> all;
   for (std::size_t i = 0; i < traces->size(); ++i) {
     const Trace& trace = (*traces)[i];
-    all.push_back({settings->traces[i], trace.workload.name, trace.format, trace.report, workload::describe(trace.workload)});
+    all.push_back(
+        {settings->traces[i], trace.workload.name, trace.format, trace.report, workload::describe(trace.workload)});
   }
   if (traces->size() > 1) {
     const std::uint32_t block_tokens = traces->front().workload.block_tokens;

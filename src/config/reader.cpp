@@ -74,7 +74,7 @@ class TreeBuilder final : public YAML::EventHandler {
     YAML::anchor_t anchor = YAML::NullAnchor;
     std::set<std::string> seen;  // keys
     bool expects_key = true;
-    bool skip_value = false;     // its key was refused
+    bool skip_value = false;  // its key was refused
   };
 
   static YamlNode node_at(const YAML::Mark& mark) {
@@ -94,7 +94,8 @@ class TreeBuilder final : public YAML::EventHandler {
   }
   [[nodiscard]] std::string too_deep() const { return fmt::format("nests deeper than {} levels", limits_.depth_max); }
   void check_size(const YAML::Mark& mark) {
-    if (nodes_ > limits_.nodes_max) fail(mark, fmt::format("has more than {} values, aliases counted", limits_.nodes_max));
+    if (nodes_ > limits_.nodes_max)
+      fail(mark, fmt::format("has more than {} values, aliases counted", limits_.nodes_max));
   }
   void check_tag(const YAML::Mark& mark, const std::string& tag) {
     if (tag == "?" || tag == "!" || tag.empty()) return;
@@ -163,7 +164,8 @@ class TreeBuilder final : public YAML::EventHandler {
     } else if (!parent.seen.insert(node.text).second) {
       const auto first = std::find_if(parent.node.keys.begin(), parent.node.keys.end(),
                                       [&](const YamlNode::Key& key) { return key.text == node.text; });
-      report(node.line, node.column, fmt::format("key {} is there twice, first in line {}", quoted(node.text), first->line));
+      report(node.line, node.column,
+             fmt::format("key {} is there twice, first in line {}", quoted(node.text), first->line));
     } else {
       parent.node.keys.push_back({node.text, node.line, node.column});
       parent.skip_value = false;
@@ -186,8 +188,8 @@ void find_tabs(std::string_view file, std::string_view text, Problems& problems)
     const std::size_t end = std::min(text.find('\n', begin), text.size());
     const std::size_t first = text.find_first_not_of(' ', begin);
     if (first < end && text[first] == '\t')
-      problems.push_back({core::ErrorCode::kInvalidInput, place(file, line, first - begin + 1),
-                          "indented with a tab", "indent with blanks"});
+      problems.push_back({core::ErrorCode::kInvalidInput, place(file, line, first - begin + 1), "indented with a tab",
+                          "indent with blanks"});
     begin = end + 1;
   }
 }

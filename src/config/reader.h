@@ -23,10 +23,10 @@ struct YamlNode {
   };
 
   Kind kind = Kind::kNull;
-  std::string text;                // of a scalar
+  std::string text;  // of a scalar
   std::size_t line = 1, column = 1;
-  std::vector<Key> keys;           // of a map, each once
-  std::vector<YamlNode> items;     // of a sequence; of a map, in the order of its keys
+  std::vector<Key> keys;        // of a map, each once
+  std::vector<YamlNode> items;  // of a sequence; of a map, in the order of its keys
 
   // "a section", "a list", "nothing" or the text in quotes.
   [[nodiscard]] std::string description() const;

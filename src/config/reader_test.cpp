@@ -49,7 +49,8 @@ TEST(Yaml, PointsAtTabsAndSyntaxErrors) {
 }
 
 TEST(Yaml, RefusesTagsOddKeysAndSecondDocuments) {
-  EXPECT_EQ(first_problem("a: !!int 3\n"), "p.yaml:1:4: tags are not supported, has 'tag:yaml.org,2002:int'; remove it");
+  EXPECT_EQ(first_problem("a: !!int 3\n"),
+            "p.yaml:1:4: tags are not supported, has 'tag:yaml.org,2002:int'; remove it");
   EXPECT_EQ(first_problem("[1]: 2\n"), "p.yaml:1:1: a key must be plain text, is a list");
   EXPECT_EQ(first_problem("a: 1\n---\nb: 2\n"), "p.yaml:1:1: has more than one document");
 }
@@ -69,8 +70,9 @@ TEST(Yaml, StopsAliasBombsAndDeepNestingEarly) {
     bomb += "]\n";
   }
   EXPECT_NE(first_problem(bomb).find("has more than 20000 values, aliases counted"), std::string::npos);
-  EXPECT_NE(first_problem("a: " + std::string(20, '[') + std::string(20, ']') + "\n").find("nests deeper than 16 levels"),
-            std::string::npos);
+  EXPECT_NE(
+      first_problem("a: " + std::string(20, '[') + std::string(20, ']') + "\n").find("nests deeper than 16 levels"),
+      std::string::npos);
   EXPECT_FALSE(first_problem(std::string(100'000, '[')).empty());
   std::string dashes;
   for (int i = 0; i < 10'000; ++i) dashes += "- ";

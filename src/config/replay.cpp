@@ -89,19 +89,25 @@ class Loader {
     }
     const YamlNode* pools = nullptr;
     const std::vector<std::string_view> names = keys(false);
-    read_section(sources_.file, *root, "", {names, [&](std::string_view name, const YamlNode& node) {
-                   if (name == "pools") pools = &node;
-                   else take_node(*option_of_key(name, false), base_, node, "");
-                 }}, problems_);
+    read_section(sources_.file, *root, "",
+                 {names,
+                  [&](std::string_view name, const YamlNode& node) {
+                    if (name == "pools")
+                      pools = &node;
+                    else
+                      take_node(*option_of_key(name, false), base_, node, "");
+                  }},
+                 problems_);
     settings_.pools = {base_};
     if (pools != nullptr) read_pools(*pools);
   }
 
   void read_pools(const YamlNode& list) {
     if (list.kind != YamlNode::Kind::kSequence || list.items.empty()) {
-      report(yaml_place(sources_.file, list, "pools"),
-             {core::ErrorCode::kInvalidInput, {}, "must be a list of pools, is " + list.description(),
-              "begin each pool with a dash"});
+      report(yaml_place(sources_.file, list, "pools"), {core::ErrorCode::kInvalidInput,
+                                                        {},
+                                                        "must be a list of pools, is " + list.description(),
+                                                        "begin each pool with a dash"});
       return;
     }
     const std::vector<std::string_view> names = keys(true);
@@ -109,9 +115,11 @@ class Loader {
     for (std::size_t i = 0; i < list.items.size(); ++i) {
       PoolSettings pool = base_;
       pool.name.clear();
-      read_section(sources_.file, list.items[i], pool_prefix(i), {names, [&](std::string_view name, const YamlNode& node) {
-                     take_node(*option_of_key(name, true), pool, node, pool_prefix(i));
-                   }}, problems_);
+      read_section(
+          sources_.file, list.items[i], pool_prefix(i),
+          {names, [&](std::string_view name,
+                      const YamlNode& node) { take_node(*option_of_key(name, true), pool, node, pool_prefix(i)); }},
+          problems_);
       origins_[fmt::format("pools[{}]", i)] = yaml_place(sources_.file, list.items[i], fmt::format("pools[{}]", i));
       settings_.pools.push_back(std::move(pool));
     }
@@ -134,8 +142,10 @@ class Loader {
         values.push_back(item.text);
       }
     } else {
-      return report(where, {core::ErrorCode::kInvalidInput, {},
-                            fmt::format("must be a {}, is {}", option.type, node.description()), {}});
+      return report(where, {core::ErrorCode::kInvalidInput,
+                            {},
+                            fmt::format("must be a {}, is {}", option.type, node.description()),
+                            {}});
     }
     put(option, pool, values, where, path);
   }
@@ -163,8 +173,7 @@ class Loader {
       auto parts = parse_list(flag.text);
       if (!parts) return report(flag.flag, parts.error());
       values = *std::move(parts);
-      for (std::size_t i = 0; i < values.size(); ++i)
-        origins_[fmt::format("{}[{}]", option->key, i)] = flag.flag;
+      for (std::size_t i = 0; i < values.size(); ++i) origins_[fmt::format("{}[{}]", option->key, i)] = flag.flag;
     }
     put(*option, base_, values, flag.flag, std::string{option->key});
     if (!option->per_pool) return;
@@ -179,14 +188,16 @@ class Loader {
     std::vector<std::string_view> names;
     for (const Option& option : replay_options())
       if (option.key.starts_with(prefix)) names.push_back(option.key.substr(prefix.size()));
-    assign(flag, base_, names, [&](std::string_view key) { return option_of_key(prefix + std::string{key}, false); }, "");
+    assign(
+        flag, base_, names, [&](std::string_view key) { return option_of_key(prefix + std::string{key}, false); }, "");
   }
 
   void read_pool_flag(const FlagValue& flag) {
     const std::size_t index = settings_.pools.size();
     PoolSettings pool = base_;
     pool.name.clear();
-    assign(flag, pool, keys(true), [](std::string_view key) { return option_of_key(key, true); }, pool_prefix(index));
+    assign(
+        flag, pool, keys(true), [](std::string_view key) { return option_of_key(key, true); }, pool_prefix(index));
     origins_[fmt::format("pools[{}]", index)] = flag.flag;
     settings_.pools.push_back(std::move(pool));
   }
@@ -199,7 +210,9 @@ class Loader {
     for (const Assignment& assignment : *assignments) {
       const Option* option = find(assignment.key);
       if (option == nullptr) {
-        report(flag.flag, {core::ErrorCode::kInvalidInput, {}, "has no key " + quoted(assignment.key),
+        report(flag.flag, {core::ErrorCode::kInvalidInput,
+                           {},
+                           "has no key " + quoted(assignment.key),
                            "its keys are " + choices(names)});
         continue;
       }

@@ -88,9 +88,9 @@ struct FlagValue {
 };
 
 struct ReplaySources {
-  std::string file;                        // name of the YAML file for messages; empty: none
-  std::string yaml;                        // its text
-  std::vector<std::string> traces;         // named on the command line; if any, those of the file are left out
+  std::string file;                 // name of the YAML file for messages; empty: none
+  std::string yaml;                 // its text
+  std::vector<std::string> traces;  // named on the command line; if any, those of the file are left out
   std::vector<FlagValue> flags;
   std::vector<std::string_view> policies;  // the names there are, "all" not among them
 };

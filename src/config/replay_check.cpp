@@ -81,7 +81,8 @@ class Checker {
     if (settings_.slo_ttft <= core::Duration{}) report(place("slo.ttft"), "must be longer than 0");
     if (settings_.slo_itl <= core::Duration{}) report(place("slo.itl"), "must be longer than 0");
     if (settings_.faults.slow_factor != 1.0 && settings_.faults.slow_replicas == 0)
-      report(place("faults.slow_factor"), "slows nothing down while slow_replicas is 0", "say how many replicas are slow");
+      report(place("faults.slow_factor"), "slows nothing down while slow_replicas is 0",
+             "say how many replicas are slow");
   }
 
   void check_roles() {
@@ -95,11 +96,14 @@ class Checker {
     const auto decode = with_role("decode");
     const std::string where = place(given("pools[0]") ? "pools[0]" : "pools");
     if (prefill == 0 && decode == 0) {
-      if (pools.size() != 1) report(where, fmt::format("one aggregated pool is simulated at a time, there are {}", pools.size()));
+      if (pools.size() != 1)
+        report(where, fmt::format("one aggregated pool is simulated at a time, there are {}", pools.size()));
     } else if (prefill != 1 || decode != 1 || pools.size() != 2) {
       report(where,
-             fmt::format("a disaggregated deployment has one prefill and one decode pool, this one has {} prefill, {} decode "
-                         "and {} aggregated", prefill, decode, with_role("aggregated")),
+             fmt::format(
+                 "a disaggregated deployment has one prefill and one decode pool, this one has {} prefill, {} decode "
+                 "and {} aggregated",
+                 prefill, decode, with_role("aggregated")),
              "give each pool its role");
     } else if (pools[0].name == pools[1].name) {
       report(place("pools[1].name"), fmt::format("two pools are called {}", quoted(pools[1].name)));
@@ -114,16 +118,18 @@ class Checker {
     const std::string replicas = in_pool(index, "replicas");
     const std::string least = in_pool(index, "min_replicas");
     const std::string most = in_pool(index, "max_replicas");
-    if (!given(most)) pool.max_replicas = std::max({pool.max_replicas, given(replicas) ? pool.replicas : 1,
-                                                    pool.min_replicas});
+    if (!given(most))
+      pool.max_replicas = std::max({pool.max_replicas, given(replicas) ? pool.replicas : 1, pool.min_replicas});
     if (pool.min_replicas > pool.max_replicas)
-      return report(place(most), fmt::format("must be at least min_replicas ({}), is {}", pool.min_replicas,
-                                             pool.max_replicas));
+      return report(place(most),
+                    fmt::format("must be at least min_replicas ({}), is {}", pool.min_replicas, pool.max_replicas));
     if (!given(replicas)) pool.replicas = std::clamp(pool.replicas, pool.min_replicas, pool.max_replicas);
     if (pool.replicas < pool.min_replicas)
-      report(place(replicas), fmt::format("must be at least min_replicas ({}), is {}", pool.min_replicas, pool.replicas));
+      report(place(replicas),
+             fmt::format("must be at least min_replicas ({}), is {}", pool.min_replicas, pool.replicas));
     if (pool.replicas > pool.max_replicas)
-      report(place(replicas), fmt::format("must be at most max_replicas ({}), is {}", pool.max_replicas, pool.replicas));
+      report(place(replicas),
+             fmt::format("must be at most max_replicas ({}), is {}", pool.max_replicas, pool.replicas));
   }
 
   void check_engine(std::size_t index) {
@@ -140,8 +146,10 @@ class Checker {
     if (engine.watermark >= 1.0) report(where("watermark"), "must be below 1, or no request is ever admitted");
     const std::uint32_t block = settings_.pools.front().engine.block_tokens;
     if (engine.block_tokens != block)
-      report(where("block_size"), fmt::format("must be the same in both pools, is {} and {}", block, engine.block_tokens));
-    if (engine.prefill_share_min <= 0.0) report(where("prefill_share_min"), "must be above 0, or no prompt is ever computed");
+      report(where("block_size"),
+             fmt::format("must be the same in both pools, is {} and {}", block, engine.block_tokens));
+    if (engine.prefill_share_min <= 0.0)
+      report(where("prefill_share_min"), "must be above 0, or no prompt is ever computed");
     if (engine.prefill_share_min > engine.prefill_share_max) {
       const bool blame_max = given(in_pool(index, "engine.prefill_share_max"));
       report(where(blame_max ? "prefill_share_max" : "prefill_share_min"),

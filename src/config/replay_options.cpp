@@ -43,18 +43,21 @@ std::string show_number(double value) { return format_number(value); }
 template <class ValueOf>
 Option count(Option option, ValueOf value_of, std::uint64_t low, std::uint64_t high) {
   option.type = "count";
-  return scalar(option, value_of, [=](std::string_view text) { return parse_count(text, low, high); },
-                [](std::uint64_t value) { return std::to_string(value); });
+  return scalar(
+      option, value_of, [=](std::string_view text) { return parse_count(text, low, high); },
+      [](std::uint64_t value) { return std::to_string(value); });
 }
 template <class ValueOf>
 Option number(Option option, ValueOf value_of, double low, double high) {
   option.type = "number";
-  return scalar(option, value_of, [=](std::string_view text) { return parse_number(text, low, high); }, show_number);
+  return scalar(
+      option, value_of, [=](std::string_view text) { return parse_number(text, low, high); }, show_number);
 }
 template <class ValueOf>
 Option known_number(Option option, ValueOf value_of) {
   option.type = "number";
-  return scalar(option, value_of, [](std::string_view text) { return parse_number(text, 1e-9, 1e12); }, show_optional);
+  return scalar(
+      option, value_of, [](std::string_view text) { return parse_number(text, 1e-9, 1e12); }, show_optional);
 }
 template <class ValueOf>
 Option share(Option option, ValueOf value_of) {
@@ -74,8 +77,9 @@ Option boolean(Option option, ValueOf value_of) {
 template <class ValueOf>
 Option bytes(Option option, ValueOf value_of, bool per_second) {
   option.type = per_second ? "bytes per second" : "bytes";
-  return scalar(option, value_of, [=](std::string_view text) { return parse_bytes(text, per_second); },
-                [=](double value) { return format_bytes(value) + (per_second ? "/s" : ""); });
+  return scalar(
+      option, value_of, [=](std::string_view text) { return parse_bytes(text, per_second); },
+      [=](double value) { return format_bytes(value) + (per_second ? "/s" : ""); });
 }
 
 core::Result<std::string> parse_text(std::string_view text) {
@@ -114,9 +118,12 @@ Option list(Option option, ValueOf value_of) {
 }
 
 // Fields, for the functions above. The two parameters are the replay and the pool.
-#define PENSTOCK_FIELD(field) [](auto& replay, auto& pool) -> auto& { static_cast<void>(replay); \
-                                                                      static_cast<void>(pool);   \
-                                                                      return field; }
+#define PENSTOCK_FIELD(field)             \
+  [](auto& replay, auto& pool) -> auto& { \
+    static_cast<void>(replay);            \
+    static_cast<void>(pool);              \
+    return field;                         \
+  }
 
 Option row(std::string_view group, std::string_view key, std::string_view flag, std::string_view help,
            std::string_view implied = {}) {
@@ -131,17 +138,20 @@ Option row(std::string_view group, std::string_view key, std::string_view flag, 
 
 void add_workload(std::vector<Option>& table) {
   constexpr std::string_view kGroup = "Workload";
-  table.push_back(list(row(kGroup, "trace", "", "trace files, `synthetic:…` or `built-in`; on the command line they need "
-                                                "no flag"),
+  table.push_back(list(row(kGroup, "trace", "",
+                           "trace files, `synthetic:…` or `built-in`; on the command line they need "
+                           "no flag"),
                        PENSTOCK_FIELD(replay.traces)));
   table.push_back(text(row(kGroup, "format", "--format", "format of the traces, if it is not to be found out"),
                        PENSTOCK_FIELD(replay.format)));
   table.push_back(boolean(row(kGroup, "skip_bad_rows", "--skip-bad-rows",
                               "leave bad rows of a trace out and count them, instead of refusing it", "true"),
                           PENSTOCK_FIELD(replay.skip_bad_rows)));
-  table.push_back(number(row(kGroup, "rate_scale", "--rate-scale", "replay this many times as many requests per second"),
-                         PENSTOCK_FIELD(replay.rate_scale), 1e-6, 1e3));
-  table.push_back(duration(row(kGroup, "from", "--from", "leave out what arrives before"), PENSTOCK_FIELD(replay.from)));
+  table.push_back(
+      number(row(kGroup, "rate_scale", "--rate-scale", "replay this many times as many requests per second"),
+             PENSTOCK_FIELD(replay.rate_scale), 1e-6, 1e3));
+  table.push_back(
+      duration(row(kGroup, "from", "--from", "leave out what arrives before"), PENSTOCK_FIELD(replay.from)));
   Option to = row(kGroup, "to", "--to", "leave out what arrives at this time or later");
   to.type = "duration";
   table.push_back(scalar(to, PENSTOCK_FIELD(replay.to), parse_duration, [](const std::optional<core::Duration>& value) {
@@ -157,26 +167,28 @@ void add_comparison(std::vector<Option>& table) {
                        PENSTOCK_FIELD(replay.policies)));
   Option frontier = row(kGroup, "frontier", "--frontier", "also run static fleets of each size in this range");
   frontier.type = "range";
-  table.push_back(scalar(frontier, PENSTOCK_FIELD(replay.frontier),
-                         [](std::string_view range) { return parse_range(range, 256); }, [](const CountRange& range) {
-                           return range.empty() ? std::string{} : fmt::format("{}..{}", range.first, range.last);
-                         }));
-  table.push_back(choice(row(kGroup, "router", "--router", "how requests find a replica: kv, round-robin, least-loaded "
-                                                           "or p2c"),
+  table.push_back(scalar(
+      frontier, PENSTOCK_FIELD(replay.frontier), [](std::string_view range) { return parse_range(range, 256); },
+      [](const CountRange& range) {
+        return range.empty() ? std::string{} : fmt::format("{}..{}", range.first, range.last);
+      }));
+  table.push_back(choice(row(kGroup, "router", "--router",
+                             "how requests find a replica: kv, round-robin, least-loaded "
+                             "or p2c"),
                          PENSTOCK_FIELD(replay.router), {"kv", "round-robin", "least-loaded", "p2c"}));
   table.push_back(duration(row(kGroup, "slo.ttft", "", "longest time to first token that keeps the SLO"),
                            PENSTOCK_FIELD(replay.slo_ttft)));
   table.push_back(duration(row(kGroup, "slo.itl", "", "longest mean gap between a request's tokens that keeps the SLO"),
                            PENSTOCK_FIELD(replay.slo_itl)));
-  table.push_back(count(row(kGroup, "jobs", "--jobs", "runs at once; 0 is one for each core"), PENSTOCK_FIELD(replay.jobs),
-                        0, 1024));
+  table.push_back(count(row(kGroup, "jobs", "--jobs", "runs at once; 0 is one for each core"),
+                        PENSTOCK_FIELD(replay.jobs), 0, 1024));
 }
 
 void add_fleet(std::vector<Option>& table) {
   constexpr std::string_view kGroup = "Fleet";
   const std::size_t first = table.size();
-  table.push_back(text(row(kGroup, "name", "", "what reports call the pool; by default its role"),
-                       PENSTOCK_FIELD(pool.name)));
+  table.push_back(
+      text(row(kGroup, "name", "", "what reports call the pool; by default its role"), PENSTOCK_FIELD(pool.name)));
   table.push_back(choice(row(kGroup, "role", "", "aggregated, or one pool with prefill and one with decode"),
                          PENSTOCK_FIELD(pool.role), {"aggregated", "prefill", "decode"}));
   for (std::size_t i = first; i < table.size(); ++i) table[i].pool_only = true;
@@ -187,8 +199,8 @@ void add_fleet(std::vector<Option>& table) {
   table.push_back(count(row(kGroup, "max_replicas", "--max-replicas", "most replicas a policy may ask for"),
                         PENSTOCK_FIELD(pool.max_replicas), 1, kReplicasMax));
   table.push_back(count(row(kGroup, "gpus", "--gpus", "GPUs of one replica"), PENSTOCK_FIELD(pool.gpus), 1, 1024));
-  table.push_back(number(row(kGroup, "price", "--price", "price of one GPU for one hour"), PENSTOCK_FIELD(pool.price), 0.0,
-                         1e6));
+  table.push_back(
+      number(row(kGroup, "price", "--price", "price of one GPU for one hour"), PENSTOCK_FIELD(pool.price), 0.0, 1e6));
   table.push_back(duration(row(kGroup, "start_up", "--start-up", "from the request for a replica until it is ready"),
                            PENSTOCK_FIELD(pool.start_up)));
   for (std::size_t i = first; i < table.size(); ++i) table[i].per_pool = true;
@@ -203,7 +215,7 @@ void add_engine(std::vector<Option>& table) {
   constexpr std::string_view kGroup = "Engine";
   const std::size_t first = table.size();
   table.push_back(text(row(kGroup, "engine.model", "--engine",
-                         "step-time model: polynomial, linear:…, roofline:… or a measured profile"),
+                           "step-time model: polynomial, linear:…, roofline:… or a measured profile"),
                        PENSTOCK_FIELD(pool.engine.model)));
   table.push_back(count(row(kGroup, "engine.block_size", "--block-size", "tokens in one KV block"),
                         PENSTOCK_FIELD(pool.engine.block_tokens), 1, 65'536));
@@ -211,22 +223,23 @@ void add_engine(std::vector<Option>& table) {
                         PENSTOCK_FIELD(pool.engine.kv_blocks), 1, kBlocksMax));
   table.push_back(count(row(kGroup, "engine.max_sequences", "--max-sequences", "sequences that run at once"),
                         PENSTOCK_FIELD(pool.engine.max_sequences), 1, 65'536));
-  table.push_back(count(row(kGroup, "engine.max_batched_tokens", "--max-batched-tokens", "token budget of one iteration"),
-                        PENSTOCK_FIELD(pool.engine.max_batched_tokens), 1, 16'777'216));
+  table.push_back(
+      count(row(kGroup, "engine.max_batched_tokens", "--max-batched-tokens", "token budget of one iteration"),
+            PENSTOCK_FIELD(pool.engine.max_batched_tokens), 1, 16'777'216));
   table.push_back(boolean(row(kGroup, "engine.chunked_prefill", "--no-chunked-prefill",
                               "spread a long prompt over several iterations", "false"),
                           PENSTOCK_FIELD(pool.engine.chunked_prefill)));
-  table.push_back(boolean(row(kGroup, "engine.prefix_caching", "--no-prefix-caching",
-                              "keep blocks for requests that begin alike", "false"),
-                          PENSTOCK_FIELD(pool.engine.prefix_caching)));
+  table.push_back(boolean(
+      row(kGroup, "engine.prefix_caching", "--no-prefix-caching", "keep blocks for requests that begin alike", "false"),
+      PENSTOCK_FIELD(pool.engine.prefix_caching)));
   table.push_back(share(row(kGroup, "engine.watermark", "--watermark", "blocks kept free when a request is admitted"),
                         PENSTOCK_FIELD(pool.engine.watermark)));
-  table.push_back(choice(row(kGroup, "engine.queue_order", "--queue-order",
-                             "who is served first: fcfs, shortest or priority"),
-                         PENSTOCK_FIELD(pool.engine.queue_order), {"fcfs", "shortest", "priority"}));
-  table.push_back(duration(row(kGroup, "engine.fairness_bound", "--fairness-bound",
-                               "with shortest: who waited longer than this goes first"),
-                           PENSTOCK_FIELD(pool.engine.fairness_bound)));
+  table.push_back(
+      choice(row(kGroup, "engine.queue_order", "--queue-order", "who is served first: fcfs, shortest or priority"),
+             PENSTOCK_FIELD(pool.engine.queue_order), {"fcfs", "shortest", "priority"}));
+  table.push_back(duration(
+      row(kGroup, "engine.fairness_bound", "--fairness-bound", "with shortest: who waited longer than this goes first"),
+      PENSTOCK_FIELD(pool.engine.fairness_bound)));
   table.push_back(choice(row(kGroup, "engine.preemption_order", "--preemption-order",
                              "who gives way when KV blocks run out: lifo, least-progress or priority"),
                          PENSTOCK_FIELD(pool.engine.preemption_order), {"lifo", "least-progress", "priority"}));
@@ -250,37 +263,41 @@ void add_faults_and_capacity(std::vector<Option>& table) {
                            PENSTOCK_FIELD(replay.faults.telemetry_delay)));
   table.push_back(share(row(kFaults, "faults.telemetry_loss", "--telemetry-loss", "samples that never arrive"),
                         PENSTOCK_FIELD(replay.faults.telemetry_loss)));
-  table.push_back(share(row(kFaults, "faults.telemetry_lie", "--telemetry-lie",
-                            "samples that show an empty queue and an empty KV cache"),
-                        PENSTOCK_FIELD(replay.faults.telemetry_lie)));
+  table.push_back(share(
+      row(kFaults, "faults.telemetry_lie", "--telemetry-lie", "samples that show an empty queue and an empty KV cache"),
+      PENSTOCK_FIELD(replay.faults.telemetry_lie)));
   table.push_back(number(row(kFaults, "faults.crashes_per_replica_hour", "--crashes", "crashes per replica and hour"),
                          PENSTOCK_FIELD(replay.faults.crashes_per_replica_hour), 0.0, 3600.0));
   table.push_back(number(row(kFaults, "faults.start_up_spread", "--start-up-spread",
                              "start-ups take up to this many times start_up longer"),
                          PENSTOCK_FIELD(replay.faults.start_up_spread), 0.0, 100.0));
-  table.push_back(count(row(kFaults, "faults.slow_replicas", "--slow-replicas", "this many of the first replicas are slow"),
-                        PENSTOCK_FIELD(replay.faults.slow_replicas), 0, kReplicasMax));
+  table.push_back(
+      count(row(kFaults, "faults.slow_replicas", "--slow-replicas", "this many of the first replicas are slow"),
+            PENSTOCK_FIELD(replay.faults.slow_replicas), 0, kReplicasMax));
   table.push_back(number(row(kFaults, "faults.slow_factor", "--slow-factor", "how many times longer their steps take"),
                          PENSTOCK_FIELD(replay.faults.slow_factor), 1.0, 1000.0));
   constexpr std::string_view kCapacity = "Capacity";
-  table.push_back(known_number(row(kCapacity, "capacity.requests_per_s", "",
-                                   "requests per second that one replica carries within the SLO"),
-                               PENSTOCK_FIELD(replay.capacity.requests_per_s)));
-  table.push_back(known_number(row(kCapacity, "capacity.input_tokens_per_s", "", "prompt tokens per second of the same"),
-                               PENSTOCK_FIELD(replay.capacity.input_tokens_per_s)));
-  table.push_back(known_number(row(kCapacity, "capacity.output_tokens_per_s", "", "output tokens per second of the same"),
-                               PENSTOCK_FIELD(replay.capacity.output_tokens_per_s)));
+  table.push_back(known_number(
+      row(kCapacity, "capacity.requests_per_s", "", "requests per second that one replica carries within the SLO"),
+      PENSTOCK_FIELD(replay.capacity.requests_per_s)));
+  table.push_back(
+      known_number(row(kCapacity, "capacity.input_tokens_per_s", "", "prompt tokens per second of the same"),
+                   PENSTOCK_FIELD(replay.capacity.input_tokens_per_s)));
+  table.push_back(
+      known_number(row(kCapacity, "capacity.output_tokens_per_s", "", "output tokens per second of the same"),
+                   PENSTOCK_FIELD(replay.capacity.output_tokens_per_s)));
   table.push_back(known_number(row(kCapacity, "capacity.concurrency", "", "requests in flight at that rate"),
                                PENSTOCK_FIELD(replay.capacity.concurrency)));
 }
 
 void add_output(std::vector<Option>& table) {
   constexpr std::string_view kGroup = "Output";
-  table.push_back(text(row(kGroup, "json", "--json", "write the results as JSON to this file"),
-                       PENSTOCK_FIELD(replay.json)));
-  table.push_back(text(row(kGroup, "csv", "--csv", "write one line per result to this file"), PENSTOCK_FIELD(replay.csv)));
-  table.push_back(text(row(kGroup, "html", "--html", "write a report with charts to this file"),
-                       PENSTOCK_FIELD(replay.html)));
+  table.push_back(
+      text(row(kGroup, "json", "--json", "write the results as JSON to this file"), PENSTOCK_FIELD(replay.json)));
+  table.push_back(
+      text(row(kGroup, "csv", "--csv", "write one line per result to this file"), PENSTOCK_FIELD(replay.csv)));
+  table.push_back(
+      text(row(kGroup, "html", "--html", "write a report with charts to this file"), PENSTOCK_FIELD(replay.html)));
   table.push_back(count(row(kGroup, "series_points", "--series-points", "points of each chart, at most"),
                         PENSTOCK_FIELD(replay.series_points), 1, 100'000));
 }
@@ -311,8 +328,9 @@ std::span<const CompositeFlag> composite_flags() {
   static constexpr std::array<CompositeFlag, 3> kFlags = {
       {{"What is compared", "--slo", "slo", "the SLO, as ttft=2s,itl=50ms"},
        {"Fleet", "--pool", "pools", "a pool, as role=prefill,replicas=2,max_replicas=8; once for each pool"},
-       {"Capacity", "--capacity", "capacity", "what one replica carries, as requests_per_s=2.5,concurrency=12; else "
-                                              "it is load-tested in simulation"}}};
+       {"Capacity", "--capacity", "capacity",
+        "what one replica carries, as requests_per_s=2.5,concurrency=12; else "
+        "it is load-tested in simulation"}}};
   return kFlags;
 }
 
@@ -333,12 +351,13 @@ std::string replay_options_markdown() {
       page += "| key | flag | type | default | meaning |\n|---|---|---|---|---|\n";
     }
     page += fmt::format("| `{}{}` | {} | {} | {} | {}{} |\n", option.pool_only ? "pools[]." : "", option.key,
-                        cell(option.flag), option.type, cell(option.show(defaults, defaults.pools.front())), option.help,
-                        option.per_pool && !option.pool_only ? " ¹" : "");
+                        cell(option.flag), option.type, cell(option.show(defaults, defaults.pools.front())),
+                        option.help, option.per_pool && !option.pool_only ? " ¹" : "");
   }
-  page += "\n¹ May stand in an item of `pools`, too, where it holds for that pool alone.\n\n"
-          "A duration is written `120s`, `50ms` or `1h30m`, a share `0.3` or `30%`, a size `128KiB` or `2.5GB`, a range\n"
-          "`1..8`. A list is a YAML list, or has commas in a flag.\n";
+  page +=
+      "\n¹ May stand in an item of `pools`, too, where it holds for that pool alone.\n\n"
+      "A duration is written `120s`, `50ms` or `1h30m`, a share `0.3` or `30%`, a size `128KiB` or `2.5GB`, a range\n"
+      "`1..8`. A list is a YAML list, or has commas in a flag.\n";
   return page;
 }
 

@@ -60,9 +60,14 @@ TEST(Replay, YamlAndFlagsSayTheSame) {
   const ReplaySettings yaml = loaded(
       "trace: [a.csv, b.csv]\npolicy: [static, hpa-rate]\nreplicas: 4\nslo: {ttft: 1s, itl: 30ms}\n"
       "engine: {model: 'linear:1,2,3', chunked_prefill: false}\nfrontier: 1..8\nto: 1h\nskip_bad_rows: true\n");
-  ReplaySources by_flag = sources("", {{"--policy", "static,hpa-rate"}, {"--replicas", "4"}, {"--slo", "ttft=1s,itl=30ms"},
-                                       {"--engine", "linear:1,2,3"}, {"--no-chunked-prefill", "false"},
-                                       {"--frontier", "1..8"}, {"--to", "1h"}, {"--skip-bad-rows", "true"}});
+  ReplaySources by_flag = sources("", {{"--policy", "static,hpa-rate"},
+                                       {"--replicas", "4"},
+                                       {"--slo", "ttft=1s,itl=30ms"},
+                                       {"--engine", "linear:1,2,3"},
+                                       {"--no-chunked-prefill", "false"},
+                                       {"--frontier", "1..8"},
+                                       {"--to", "1h"},
+                                       {"--skip-bad-rows", "true"}});
   by_flag.traces = {"a.csv", "b.csv"};
   const auto flags = load_replay(by_flag);
   ASSERT_TRUE(flags);
@@ -83,8 +88,9 @@ TEST(Replay, FlagsOverrideTheFileInEveryPool) {
 }
 
 TEST(Replay, PoolFlagsMakePoolsThatShareTheOtherFlags) {
-  const ReplaySettings settings = loaded("", {{"--pool", "role=prefill,replicas=2"}, {"--pool", "role=decode"},
-                                              {"--replicas", "3"}, {"--kv-blocks", "500"}});
+  const ReplaySettings settings = loaded(
+      "",
+      {{"--pool", "role=prefill,replicas=2"}, {"--pool", "role=decode"}, {"--replicas", "3"}, {"--kv-blocks", "500"}});
   ASSERT_EQ(settings.pools.size(), 2U);
   EXPECT_EQ(settings.pools[0].replicas, 2U);
   EXPECT_EQ(settings.pools[1].replicas, 3U);
@@ -120,7 +126,8 @@ struct Contradiction {
 
 TEST(Replay, ContradictionsNameTheirPlace) {
   const Contradiction cases[] = {
-      {"pools:\n  - role: prefill\n  - role: decode\n    min_replicas: 4\n    max_replicas: 2\n", {},
+      {"pools:\n  - role: prefill\n  - role: decode\n    min_replicas: 4\n    max_replicas: 2\n",
+       {},
        "p.yaml:5:19: pools[1].max_replicas: must be at least min_replicas (4), is 2\n"},
       {"", {{"--replicas", "9"}, {"--max-replicas", "8"}}, "--replicas: must be at most max_replicas (8), is 9\n"},
       {"", {{"--replicas", "1"}, {"--min-replicas", "2"}}, "--replicas: must be at least min_replicas (2), is 1\n"},
@@ -133,21 +140,28 @@ TEST(Replay, ContradictionsNameTheirPlace) {
       {"", {{"--block-size", "0"}}, "--block-size: must be from 1 to 65536, is '0'\n"},
       {"", {{"--max-batched-tokens", "100"}}, "--max-batched-tokens: must be at least max_sequences (256), is 100\n"},
       {"", {{"--watermark", "100%"}}, "--watermark: must be below 1, or no request is ever admitted\n"},
-      {"", {{"--prefill-share", "0.9"}},
+      {"",
+       {{"--prefill-share", "0.9"}},
        "--prefill-share: must be 1, or from prefill_share_min (0.1) to prefill_share_max (0.6), is 0.9\n"},
-      {"", {{"--prefill-share-min", "0.7"}},
+      {"",
+       {{"--prefill-share-min", "0.7"}},
        "--prefill-share-min: prefill_share_min (0.7) must be at most prefill_share_max (0.6)\n"},
-      {"pools:\n  - role: prefill\n", {},
-       "p.yaml:2:5: pools[0]: a disaggregated deployment has one prefill and one decode pool, this one has 1 prefill, 0 "
+      {"pools:\n  - role: prefill\n",
+       {},
+       "p.yaml:2:5: pools[0]: a disaggregated deployment has one prefill and one decode pool, this one has 1 prefill, "
+       "0 "
        "decode and 0 aggregated; give each pool its role\n"},
       {"pools: 3\n", {}, "p.yaml:1:8: pools: must be a list of pools, is '3'; begin each pool with a dash\n"},
-      {"", {{"--pool", "role=prefill"}, {"--pool", "role=decode"}, {"--frontier", "1..4"}},
+      {"",
+       {{"--pool", "role=prefill"}, {"--pool", "role=decode"}, {"--frontier", "1..4"}},
        "--frontier: must begin at 2 or more, since prefill and decode need a replica each\n"},
       {"", {{"--json", "x"}, {"--csv", "x"}}, "--csv: names the same file as json, 'x'\n"},
-      {"policy: [static, hpa-rat]\n", {},
+      {"policy: [static, hpa-rat]\n",
+       {},
        "p.yaml:1:18: policy[1]: no policy is called 'hpa-rat'; did you mean hpa-rate? there are static, hpa-rate, "
        "keda-tokens, dynamo-latency, clairvoyant or all\n"},
-      {"", {{"--slow-factor", "2"}},
+      {"",
+       {{"--slow-factor", "2"}},
        "--slow-factor: slows nothing down while slow_replicas is 0; say how many replicas are slow\n"},
   };
   for (const Contradiction& contradiction : cases)

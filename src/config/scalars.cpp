@@ -19,11 +19,17 @@ struct Unit {
   double factor;
 };
 // Longer names first where one begins another.
-constexpr std::array<Unit, 7> kTimeUnits = {{{"ns", 1.0}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}, {"m", 60e9},
-                                             {"h", 3600e9}, {"d", 86400e9}}};
-constexpr std::array<Unit, 9> kByteUnits = {{{"KiB", 1024.0}, {"MiB", 1048576.0}, {"GiB", 1073741824.0},
-                                             {"TiB", 1099511627776.0}, {"kB", 1e3}, {"MB", 1e6}, {"GB", 1e9},
-                                             {"TB", 1e12}, {"B", 1.0}}};
+constexpr std::array<Unit, 7> kTimeUnits = {
+    {{"ns", 1.0}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}, {"m", 60e9}, {"h", 3600e9}, {"d", 86400e9}}};
+constexpr std::array<Unit, 9> kByteUnits = {{{"KiB", 1024.0},
+                                             {"MiB", 1048576.0},
+                                             {"GiB", 1073741824.0},
+                                             {"TiB", 1099511627776.0},
+                                             {"kB", 1e3},
+                                             {"MB", 1e6},
+                                             {"GB", 1e9},
+                                             {"TB", 1e12},
+                                             {"B", 1.0}}};
 
 tl::unexpected<core::Error> refuse(std::string what, std::string hint = {}) {
   return core::invalid_input({}, std::move(what), std::move(hint));
@@ -119,7 +125,8 @@ core::Result<core::Duration> parse_duration(std::string_view text) {
   do {
     double number = 0.0;
     double factor = 0.0;
-    if (!take_decimal(rest, number)) return refuse("must be a duration such as 120s, 50ms or 1h30m, is " + quoted(text));
+    if (!take_decimal(rest, number))
+      return refuse("must be a duration such as 120s, 50ms or 1h30m, is " + quoted(text));
     if (take_unit(rest, kTimeUnits, factor).empty())
       return refuse("needs a unit (ns, us, ms, s, m, h or d), is " + quoted(text));
     if (previous > 0.0 && factor >= previous)
@@ -136,7 +143,8 @@ core::Result<double> parse_bytes(std::string_view text, bool per_second) {
   std::string_view rest = text;
   double number = 0.0;
   double factor = 1.0;
-  if (!take_decimal(rest, number)) return refuse(fmt::format("must be a size such as {}, is {}", examples, quoted(text)));
+  if (!take_decimal(rest, number))
+    return refuse(fmt::format("must be a size such as {}, is {}", examples, quoted(text)));
   if (per_second && rest.ends_with("/s")) rest.remove_suffix(2);
   if (!rest.empty() && (take_unit(rest, kByteUnits, factor).empty() || !rest.empty()))
     return refuse(fmt::format("must be a size such as {}, is {}", examples, quoted(text)));

@@ -15,13 +15,21 @@ using std::chrono::seconds;
 
 TEST(Durations, AreReadInEveryUnit) {
   const std::pair<const char*, core::Duration> cases[] = {
-      {"120s", seconds{120}}, {"50ms", milliseconds{50}}, {"1h", hours{1}}, {"1h30m", minutes{90}}, {"2.5s", milliseconds{2500}},
-      {"1d2h3m4s5ms", hours{26} + minutes{3} + seconds{4} + milliseconds{5}}, {"0", {}}, {"0s", {}}, {"7us", core::Duration{7000}}};
+      {"120s", seconds{120}},
+      {"50ms", milliseconds{50}},
+      {"1h", hours{1}},
+      {"1h30m", minutes{90}},
+      {"2.5s", milliseconds{2500}},
+      {"1d2h3m4s5ms", hours{26} + minutes{3} + seconds{4} + milliseconds{5}},
+      {"0", {}},
+      {"0s", {}},
+      {"7us", core::Duration{7000}}};
   for (const auto& [text, expected] : cases) EXPECT_EQ(parse_duration(text).value(), expected) << text;
 }
 
 TEST(Durations, WithoutUnitOrOrderAreRefused) {
-  for (const char* text : {"120", "s", "", "-5s", "1s1s", "1s1m", "1h ", "5 s", "nan", "1e3s", "99999d", "1x", "1.s.", "infs"})
+  for (const char* text :
+       {"120", "s", "", "-5s", "1s1s", "1s1m", "1h ", "5 s", "nan", "1e3s", "99999d", "1x", "1.s.", "infs"})
     EXPECT_FALSE(parse_duration(text)) << text;
   EXPECT_EQ(parse_duration("120").error().what, "needs a unit (ns, us, ms, s, m, h or d), is '120'");
 }
@@ -60,7 +68,8 @@ TEST(Bytes, KnowDecimalAndBinaryUnits) {
   EXPECT_DOUBLE_EQ(parse_bytes("128KiB", false).value(), 131072.0);
   EXPECT_DOUBLE_EQ(parse_bytes("50GB/s", true).value(), 50e9);
   EXPECT_DOUBLE_EQ(parse_bytes("50GB", true).value(), 50e9);
-  for (const char* text : {"", "KiB", "1KB", "0", "1GB/s", "1 GB", "1GB2", "-1B"}) EXPECT_FALSE(parse_bytes(text, false)) << text;
+  for (const char* text : {"", "KiB", "1KB", "0", "1GB/s", "1 GB", "1GB2", "-1B"})
+    EXPECT_FALSE(parse_bytes(text, false)) << text;
   EXPECT_EQ(format_bytes(131072.0), "128KiB");
   EXPECT_EQ(format_bytes(50e9), "50GB");
 }
@@ -69,7 +78,8 @@ TEST(Ranges, AreNotReversedAndBeginAtOne) {
   EXPECT_EQ(parse_range("1..8", 256)->last, 8U);
   EXPECT_EQ(parse_range("4", 256)->first, 4U);
   EXPECT_EQ(parse_range("4", 256)->last, 4U);
-  for (const char* text : {"0..8", "1-8", "1..", "..8", "1...8", "1..257", "a..b", ""}) EXPECT_FALSE(parse_range(text, 256)) << text;
+  for (const char* text : {"0..8", "1-8", "1..", "..8", "1...8", "1..257", "a..b", ""})
+    EXPECT_FALSE(parse_range(text, 256)) << text;
   EXPECT_EQ(parse_range("8..1", 256).error().message(), "must not be reversed, is '8..1'; write 1..8");
 }
 

@@ -16,8 +16,7 @@ struct RooflineSpec {
   const ModelCard* model = nullptr;  // of the catalogue
   const GpuCard* gpu = nullptr;
   std::uint32_t tensor_parallel = 1;  // GPUs of one replica; a mixture's experts are spread over them
-  std::uint32_t attention_ranks =
-      1;  // groups of these GPUs that serve sequences of their own (attention data parallel)
+  std::uint32_t attention_ranks = 1;  // groups of these GPUs with sequences of their own (attention data parallel)
   Precision precision = Precision::kBf16;
   Backend backend = Backend::kVllm;
 };

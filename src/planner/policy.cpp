@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <utility>
 
 #include "planner/policies/apa.h"
 #include "planner/policies/dynamo_load.h"
@@ -59,9 +58,9 @@ constexpr std::array kPolicies{
   return found == kPolicies.end() ? nullptr : found;
 }
 
-[[nodiscard]] core::Result<void> positive(std::string where, double value, const char* hint = "") {
+[[nodiscard]] core::Result<void> positive(const char* where, double value, const char* hint = "") {
   if (std::isfinite(value) && value > 0.0) return {};
-  return core::invalid_input(std::move(where), fmt::format("must be positive, is {}", value), hint);
+  return core::invalid_input(where, fmt::format("must be positive, is {}", value), hint);
 }
 
 // The rules divide by these.
@@ -71,12 +70,12 @@ constexpr std::array kPolicies{
       .and_then([&] { return positive("context_length", static_cast<double>(context.context_length)); });
 }
 
-[[nodiscard]] core::Result<void> check(const std::string& where, const ReplicaCapacity& capacity) {
+[[nodiscard]] core::Result<void> check(const ReplicaCapacity& capacity) {
   constexpr const char* kHint = "load-test one replica at an slo that it can keep";
-  return positive(where + ".requests_per_s", capacity.requests_per_s, kHint)
-      .and_then([&] { return positive(where + ".input_tokens_per_s", capacity.input_tokens_per_s, kHint); })
-      .and_then([&] { return positive(where + ".output_tokens_per_s", capacity.output_tokens_per_s, kHint); })
-      .and_then([&] { return positive(where + ".concurrency", capacity.concurrency, kHint); });
+  return positive("capacity.requests_per_s", capacity.requests_per_s, kHint)
+      .and_then([&] { return positive("capacity.input_tokens_per_s", capacity.input_tokens_per_s, kHint); })
+      .and_then([&] { return positive("capacity.output_tokens_per_s", capacity.output_tokens_per_s, kHint); })
+      .and_then([&] { return positive("capacity.concurrency", capacity.concurrency, kHint); });
 }
 
 }  // namespace
@@ -134,11 +133,7 @@ core::Result<std::unique_ptr<Policy>> make_policy(std::string_view name, const P
     return core::invalid_input("policy", fmt::format("there is none named '{}'", name),
                                fmt::format("use one of: {}", fmt::join(policy_names(), ", ")));
   core::Result<void> checked = check(context);
-  if (checked && entry->uses_capacity) {
-    checked = check("capacity", context.capacity);
-    if (checked && context.prefill_capacity) checked = check("prefill_capacity", *context.prefill_capacity);
-    if (checked && context.decode_capacity) checked = check("decode_capacity", *context.decode_capacity);
-  }
+  if (checked && entry->uses_capacity) checked = check(context.capacity);
   if (!checked) return tl::make_unexpected(checked.error());
   return entry->make(context);
 }

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -86,21 +85,14 @@ struct ReplicaCapacity {
   double concurrency = 1.0;  // mean requests in flight at that rate
 };
 
+// One for all pools that a policy decides on. Where prefill and decode replicas carry different things, each pool has a
+// policy with a context of its own, which still sees all pools.
 struct PolicyContext {
   ReplicaCapacity capacity;
-  // Of replicas that only prefill or only decode, where they were load-tested by themselves; else `capacity` is theirs
-  // too.
-  std::optional<ReplicaCapacity> prefill_capacity, decode_capacity;
   signals::SloTarget slo;
   std::uint64_t max_batched_tokens = 8192;
   std::uint64_t max_sequences = 256;
   std::uint64_t context_length = 131072;  // longest prompt the model takes
-
-  [[nodiscard]] const ReplicaCapacity& capacity_of(signals::Role role) const {
-    if (role == signals::Role::kPrefill && prefill_capacity) return *prefill_capacity;
-    if (role == signals::Role::kDecode && decode_capacity) return *decode_capacity;
-    return capacity;
-  }
 };
 
 // "static", "hpa-rate", "hpa-concurrency", "keda-tokens", "kpa", "apa", "llmd-saturation-v1", "llmd-saturation-v2",

@@ -104,7 +104,6 @@ PolicyContext draw_context(core::RandomStream& random) {
   PolicyContext context;
   context.capacity = {random.log_normal(2.0, 1.0), random.log_normal(5000.0, 1.0), random.log_normal(1000.0, 1.0),
                       random.log_normal(20.0, 1.0)};
-  if (random.below(2) == 0) context.decode_capacity = ReplicaCapacity{.concurrency = random.log_normal(80.0, 1.0)};
   return context;
 }
 

@@ -66,9 +66,9 @@ TEST(PolicyRegistry, ACapacityErrorSaysWhichFigureAndWhatToDo) {
   EXPECT_EQ(error_of("hpa-rate", context),
             "capacity.requests_per_s: must be positive, is 0; load-test one replica at an slo that it can keep");
   context.capacity.requests_per_s = 1.0;
-  context.decode_capacity = ReplicaCapacity{.concurrency = -2.0};
+  context.capacity.concurrency = -2.0;
   EXPECT_EQ(error_of("kpa", context),
-            "decode_capacity.concurrency: must be positive, is -2; load-test one replica at an slo that it can keep");
+            "capacity.concurrency: must be positive, is -2; load-test one replica at an slo that it can keep");
 }
 TEST(PolicyRegistry, AnSloOfNoTimeIsAnError) {
   PolicyContext context;
@@ -77,15 +77,6 @@ TEST(PolicyRegistry, AnSloOfNoTimeIsAnError) {
   context = {};
   context.context_length = 0;
   EXPECT_EQ(error_of("dynamo-throughput", context), "context_length: must be positive, is 0");
-}
-
-TEST(PolicyContext, AReplicaOfARoleHasItsOwnCapacityWhereThereIsOne) {
-  PolicyContext context;
-  context.capacity.concurrency = 3.0;
-  context.prefill_capacity = ReplicaCapacity{.concurrency = 5.0};
-  EXPECT_EQ(context.capacity_of(signals::Role::kAggregated).concurrency, 3.0);
-  EXPECT_EQ(context.capacity_of(signals::Role::kPrefill).concurrency, 5.0);
-  EXPECT_EQ(context.capacity_of(signals::Role::kDecode).concurrency, 3.0);
 }
 
 TEST(PolicyNames, ReasonsAndLimitsHaveNamesOfTheirOwn) {

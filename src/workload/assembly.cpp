@@ -38,8 +38,9 @@ core::Result<void> check_size(const std::string& where, std::uint64_t requests, 
   if (requests > kRequestsMax)
     return core::invalid_input(where, fmt::format("would have {} requests, more than {}", requests, kRequestsMax));
   if (blocks > kIdsMax || id_bound > kIdsMax)
-    return core::invalid_input(where, fmt::format("would have {} block ids, more than {}", std::max(blocks, id_bound),
-                                                  kIdsMax), "cut a window, or use larger blocks");
+    return core::invalid_input(
+        where, fmt::format("would have {} block ids, more than {}", std::max(blocks, id_bound), kIdsMax),
+        "cut a window, or use larger blocks");
   if (sessions > kIdsMax)
     return core::invalid_input(where, fmt::format("would have {} sessions, more than {}", sessions, kIdsMax));
   return {};

@@ -22,8 +22,8 @@ struct CompactIds {
 };
 [[nodiscard]] CompactIds compact_ids(const Workload& workload);
 
-// Tokens that a request's ids name: its last block may be cut short by the end of the prompt or, where the ids go on over
-// the output, by the end of the answer.
+// Tokens that a request's ids name: its last block may be cut short by the end of the prompt or, where the ids go on
+// over the output, by the end of the answer.
 [[nodiscard]] std::uint64_t named_tokens(const Request& request, std::uint32_t block_tokens);
 
 // Blocks that hold so many tokens, the last of them perhaps in part.

@@ -12,13 +12,16 @@ namespace {
 using std::chrono::minutes;
 using std::chrono::seconds;
 
-// People who chat: long system prompts, a few turns each, more of them as the morning goes on.
+// Sized so that NVIDIA Dynamo's default timing needs one replica at dawn, two at noon and four or five for the crowd, and
+// so that no single prompt takes a replica longer than the usual two seconds.
+
+// People who chat about what they paste: a few turns each, more of them as the morning goes on.
 SyntheticSpec morning_chat() {
   SyntheticSpec spec;
-  spec.rate = {RateShape::kDiurnal, 0.3, 1.5, {}, minutes{80}};
+  spec.rate = {RateShape::kDiurnal, 0.2, 1.6, {}, minutes{80}};
   spec.arrival_cv = 1.5;
-  spec.input = {1600.0, 0.8, 32'768};
-  spec.output = {220.0, 0.8, 2'048};
+  spec.input = {4000.0, 0.8, 24'000};
+  spec.output = {300.0, 0.8, 2'048};
   spec.prefix_groups = 3;
   spec.prefix_tokens = 1024;
   spec.turns = 3.5;
@@ -26,33 +29,33 @@ SyntheticSpec morning_chat() {
   return spec;
 }
 
-// A link goes around: for six minutes many come at once, with one short question each.
+// A launch: for four minutes many come at once, each with a document of their own.
 SyntheticSpec flash_crowd() {
   SyntheticSpec spec;
-  spec.rate = {RateShape::kBurst, 0.0, 3.0, minutes{38}, minutes{6}};
-  spec.input = {1400.0, 0.4, 8'192};
-  spec.output = {180.0, 0.6, 1'024};
+  spec.rate = {RateShape::kBurst, 0.0, 6.0, minutes{38}, minutes{4}};
+  spec.input = {9000.0, 0.4, 24'000};
+  spec.output = {200.0, 0.6, 1'024};
   spec.prefix_groups = 1;
   spec.prefix_tokens = 1024;
   return spec;
 }
 
-// Documents that are summarised in the background, from the twelfth minute on.
+// Reports that are summarised in the background, from the twelfth minute on.
 SyntheticSpec document_batch() {
   SyntheticSpec spec;
   spec.rate = {RateShape::kStep, 0.02, 0.2, minutes{12}, {}};
   spec.arrival_cv = 2.0;
-  spec.input = {7000.0, 0.5, 32'768};
-  spec.output = {400.0, 0.4, 2'048};
+  spec.input = {12'000.0, 0.5, 28'000};
+  spec.output = {500.0, 0.4, 2'048};
   spec.batch_share = 1.0;
   return spec;
 }
 
-// Programs that call tools in a loop: one long set of instructions, many quick turns.
+// Programs that call tools in a loop: one long set of instructions, many quick turns that each bring a tool's answer.
 SyntheticSpec tool_agent() {
   SyntheticSpec spec;
   spec.rate = {RateShape::kConstant, 0.25, 0.25, {}, {}};
-  spec.input = {6500.0, 0.05, 32'768};
+  spec.input = {7500.0, 0.1, 28'000};
   spec.output = {90.0, 0.7, 1'024};
   spec.prefix_groups = 2;
   spec.prefix_tokens = 6144;
@@ -68,10 +71,8 @@ Workload built_in_workload(std::uint64_t seed) {
     const char* tenant;
     SyntheticSpec spec;
   };
-  const Part parts[] = {{"chat", morning_chat()},
-                        {"chat", flash_crowd()},
-                        {"documents", document_batch()},
-                        {"agents", tool_agent()}};
+  const Part parts[] = {
+      {"chat", morning_chat()}, {"chat", flash_crowd()}, {"documents", document_batch()}, {"agents", tool_agent()}};
   std::vector<Workload> workloads;
   const core::RandomStream random{seed};
   for (const Part& part : parts) {

@@ -34,7 +34,8 @@ TEST(Fields, TokensThatAreNoneSayWhy) {
   EXPECT_EQ(tokens_fault("10.5"), "input_tokens \"10.5\" is not a whole number");
   EXPECT_EQ(tokens_fault("0.5"), "input_tokens \"0.5\" is not a whole number");
   EXPECT_EQ(tokens_fault("100000001"), "input_tokens is 100000001, must be at most 100000000");
-  EXPECT_EQ(tokens_fault("99999999999999999999999"), "input_tokens is 99999999999999999999999, must be at most 100000000");
+  EXPECT_EQ(tokens_fault("99999999999999999999999"),
+            "input_tokens is 99999999999999999999999, must be at most 100000000");
   EXPECT_EQ(tokens_fault("1e999"), "input_tokens is 1e999, must be at most 100000000");
   for (const std::string_view text : {"nan", "inf", "-inf", "abc", "12 3", "+4", "0x10", "1,000", "."})
     EXPECT_EQ(tokens_fault(text), "input_tokens \"" + std::string{text} + "\" is not a whole number");
@@ -79,7 +80,8 @@ TEST(Fields, DatesThatAreNoneAreRefused) {
        {"XXX", "2023-11-16", "2023-02-29 00:00:00", "2023-13-01 00:00:00", "2023-11-16 24:00:00", "2023-11-16 10:60:00",
         "2023-11-16 10:00:60", "2023-11-16 10:00:00.", "2023-11-16 10:00:00.1234567890", "1969-12-31 23:59:59",
         "1970-01-01 00:00:00+01:00", "9999-01-01 00:00:00", "2023-11-16 10:00:00 UTC", "2023-11-16 10:00:00+1"})
-    EXPECT_EQ(parse_date_time("TIMESTAMP", text).error(), "TIMESTAMP \"" + std::string{text} + "\" is not a date and time");
+    EXPECT_EQ(parse_date_time("TIMESTAMP", text).error(),
+              "TIMESTAMP \"" + std::string{text} + "\" is not a date and time");
   EXPECT_EQ(parse_date_time("TIMESTAMP", "").error(), "TIMESTAMP is blank");
 }
 

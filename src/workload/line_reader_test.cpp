@@ -45,7 +45,9 @@ TEST(LineReader, LinesEndWithEitherLineEnd) {
   EXPECT_EQ(lines_of(""), Lines{});
 }
 
-TEST(LineReader, BlankLinesCountButAreNotReturned) { EXPECT_EQ(lines_of("\n \t\r\na\n\nb\n\n\n"), (Lines{"3:a", "5:b"})); }
+TEST(LineReader, BlankLinesCountButAreNotReturned) {
+  EXPECT_EQ(lines_of("\n \t\r\na\n\nb\n\n\n"), (Lines{"3:a", "5:b"}));
+}
 
 TEST(LineReader, ByteOrderMarkIsNoPartOfTheFirstLine) {
   EXPECT_EQ(lines_of("\xef\xbb\xbf" "a\n\xef\xbb\xbf" "b"), (Lines{"1:a", "2:\xef\xbb\xbf" "b"}));

@@ -111,9 +111,10 @@ class MooncakeRowParser final : public RowParser {
       if (!seen_[index] && !(index == kTimestamp && wanted_ == Wanted::kLengths)) missing.push_back(kFields[index]);
     if (!missing.empty()) return wrong(fmt::format("has no {}", fmt::join(missing, ", no ")));
     const std::uint64_t tokens = std::uint64_t{row.input_tokens} + row.output_tokens;
-    if (row.hash_ids.size() > (tokens + kBlockTokens - 1) / kBlockTokens)
-      return wrong(fmt::format("hash_ids holds {} ids, but {} tokens fill only {} blocks of {}", row.hash_ids.size(),
-                               tokens, (tokens + kBlockTokens - 1) / kBlockTokens, kBlockTokens));
+    const std::uint64_t most = (tokens + kBlockTokens - 1) / kBlockTokens;
+    if (row.hash_ids.size() > most)
+      return wrong(fmt::format("hash_ids holds {} ids for {} tokens, must be at most {} (one for each {} tokens)",
+                               row.hash_ids.size(), tokens, most, kBlockTokens));
     return {};
   }
 

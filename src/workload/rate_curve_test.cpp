@@ -37,9 +37,11 @@ TEST(RateCurve, EachShapeByHand) {
 
 TEST(ExpectedArrivals, AddUpToTheAreaUnderTheCurve) {
   EXPECT_NEAR((ExpectedArrivals{{RateShape::kConstant, 3.0, 3.0, {}, {}}, minutes{1}}.all()), 180.0, 1e-9);
-  EXPECT_NEAR((ExpectedArrivals{{RateShape::kRamp, 0.0, 6.0, seconds{10}, seconds{20}}, seconds{40}}.all()), 120.0, 1e-9);
+  EXPECT_NEAR((ExpectedArrivals{{RateShape::kRamp, 0.0, 6.0, seconds{10}, seconds{20}}, seconds{40}}.all()), 120.0,
+              1e-9);
   EXPECT_NEAR((ExpectedArrivals{{RateShape::kStep, 1.0, 6.0, seconds{10}, {}}, seconds{40}}.all()), 190.0, 1e-9);
-  EXPECT_NEAR((ExpectedArrivals{{RateShape::kBurst, 1.0, 6.0, seconds{10}, seconds{5}}, seconds{40}}.all()), 65.0, 1e-9);
+  EXPECT_NEAR((ExpectedArrivals{{RateShape::kBurst, 1.0, 6.0, seconds{10}, seconds{5}}, seconds{40}}.all()), 65.0,
+              1e-9);
   EXPECT_NEAR((ExpectedArrivals{{RateShape::kDiurnal, 2.0, 6.0, hours{3}, hours{24}}, hours{24}}.all()), 4.0 * 86400.0,
               1e-6);
 }

@@ -41,8 +41,10 @@ struct ReadReport {
   std::vector<std::string> skipped;  // the first ten, "file:line: what is wrong"
 };
 
+// Formats, columns and what is refused are in docs/workloads.md.
+//
 // Reads one file, plain or compressed with gzip, xz or zstd (told by its first bytes), piece by piece: memory holds the
-// requests and their block ids, never the text. Arrivals count from `from`.
+// requests and their block ids, never the text. Arrivals count from `from`. Reading ends at the first request past `to`.
 //
 // Errors are "file:line: what is wrong": a format that is not known, an empty trace or window, lengths that are not
 // positive whole numbers, times that are not numbers or go back, rows with too few columns; and of the file as a whole,

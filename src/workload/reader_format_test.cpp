@@ -90,13 +90,13 @@ TEST(TraceFormats, WhatIsWrongWithAMooncakeRowIsSaid) {
   EXPECT_EQ(row("{\"hash_ids\":[18446744073709551616]}"),
             "t.csv:1: hash_ids holds \"18446744073709551616\", which is not a whole number of 64 bits");
   EXPECT_EQ(row("{\"timestamp\":0,\"input_length\":500,\"output_length\":12,\"hash_ids\":[1,2]}"),
-            "t.csv:1: hash_ids holds 2 ids, but 512 tokens fill only 1 blocks of 512");
+            "t.csv:1: hash_ids holds 2 ids for 512 tokens, must be at most 1 (one for each 512 tokens)");
 }
 
 TEST(TraceFormats, LinesThatAreNotOneJsonObjectAreRefused) {
   const std::string good = "{\"timestamp\":0,\"input_length\":5,\"output_length\":5}";
-  for (const std::string& text : {std::string{"{"}, good.substr(0, good.size() - 1), good + "x", good + good, good + " 5",
-                                  std::string{"{\"timestamp\" 0}"}, std::string{"{\"a\":\"\xff\"}"},
+  for (const std::string& text : {std::string{"{"}, good.substr(0, good.size() - 1), good + "x", good + good,
+                                  good + " 5", std::string{"{\"timestamp\" 0}"}, std::string{"{\"a\":\"\xff\"}"},
                                   std::string{"{\"timestamp\":0 5}"}, std::string{"{timestamp:0}"}})
     EXPECT_EQ(fault_of(text), "t.csv:1: is not one JSON object") << text;
   EXPECT_EQ(fault_of(good + "\nnull\n"), "t.csv:2: is not one JSON object");
@@ -165,13 +165,14 @@ TEST(TraceFormats, TablesNameTheirColumnsInAnyOfTheUsualWays) {
 }
 
 TEST(TraceFormats, TimestampOfATableMayBeADate) {
-  const auto workload = read_text("timestamp,input_tokens,output_tokens\n2024-05-10 00:00:00,1,1\n2024-05-10 00:01:00,1,1")
-                            .value();
+  const auto workload =
+      read_text("timestamp,input_tokens,output_tokens\n2024-05-10 00:00:00,1,1\n2024-05-10 00:01:00,1,1").value();
   EXPECT_EQ(workload.span(), std::chrono::minutes{1});
 }
 
 TEST(TraceFormats, TablesMayNameTenantSessionClassAndPriority) {
-  const auto workload = read_text("client,arrival_s,session,input_tokens,output_tokens,class,priority,prefix_hit_tokens\n"
+  const auto workload = read_text("client,arrival_s,session,input_tokens,output_tokens,class,priority,"
+                                  "prefix_hit_tokens\n"
                                   "\"b, the second\",0,x,1,1,Batch,-128,7\n"
                                   "a,0,y,1,1,interactive,127,0\n"
                                   ",0,x,1,1,,,\n")

@@ -51,7 +51,8 @@ TEST(Reader, ArrivalsCountFromTheFirstRequest) {
 }
 
 TEST(Reader, LineEndsByteOrderMarkAndBlankLinesDoNotMatter) {
-  const auto workload = read_text("\xef\xbb\xbf" "arrival_s, input_tokens ,output_tokens\r\n0,1,1\r\n\r\n 1 , 2 , 3 \r\n\n\n").value();
+  const auto workload =
+      read_text("\xef\xbb\xbf" "arrival_s, input_tokens ,output_tokens\r\n0,1,1\r\n\r\n 1 , 2 , 3 \r\n\n\n").value();
   ASSERT_EQ(workload.requests.size(), 2U);
   EXPECT_EQ(workload.requests[1].output_tokens, 3U);
   EXPECT_EQ(fault_of(table("0,1,1\n\n\nx,1,1\n")), "t.csv:5: arrival_s \"x\" is not a number of seconds");
@@ -65,7 +66,8 @@ TEST(Reader, EmptyTracesHoldNoRequest) {
 
 TEST(Reader, UnknownFormatShowsTheFirstLineAndNamesTheKnownOnes) {
   EXPECT_EQ(message_of("PK\x03\x04 some archive\nmore"),
-            "t.csv:1: is of no known format: \"PK?? some archive\"; known are mooncake, azure2023, azure2024, burstgpt, csv");
+            "t.csv:1: is of no known format: \"PK?? some archive\"; known are mooncake, azure2023, azure2024, "
+            "burstgpt, csv");
   EXPECT_EQ(fault_of("[{\"timestamp\":0}]"), "t.csv:1: is of no known format: \"[{\"timestamp\":0}]\"");
 }
 
@@ -103,7 +105,7 @@ TEST(Reader, BadRowsAreErrorsAtTheirLine) {
 
 TEST(Reader, BadOptionalColumnsAreErrorsToo) {
   const auto row = [](std::string_view column, std::string_view value) {
-    return fault_of("arrival_s,input_tokens,output_tokens," + std::string{column} + "\n0,100,1," + std::string{value} + "\n");
+    return fault_of("arrival_s,input_tokens,output_tokens," + std::string{column} + "\n0,100,1," + std::string{value});
   };
   EXPECT_EQ(row("priority", "128"), "t.csv:2: priority \"128\" is not a whole number from -128 to 127");
   EXPECT_EQ(row("priority", "high"), "t.csv:2: priority \"high\" is not a whole number from -128 to 127");
@@ -112,22 +114,24 @@ TEST(Reader, BadOptionalColumnsAreErrorsToo) {
   EXPECT_EQ(row("user", "a\x1b[2J"), "t.csv:2: the tenant \"a?[2J\" holds control characters or is not UTF-8");
   EXPECT_EQ(row("user", "\xff"), "t.csv:2: the tenant \"?\" holds control characters or is not UTF-8");
   EXPECT_EQ(row("user", "Zo\xc3\xab"), "");
-  EXPECT_EQ(row("prefix_group,prefix_tokens", "a,101"), "t.csv:2: prefix_tokens is 101, must be at most 100 (input_tokens)");
+  EXPECT_EQ(row("prefix_group,prefix_tokens", "a,101"),
+            "t.csv:2: prefix_tokens is 101, must be at most 100 (input_tokens)");
   EXPECT_EQ(row("prefix_group,prefix_tokens", ",64"), "t.csv:2: prefix_group is blank");
   EXPECT_EQ(row("prefix_group,prefix_tokens", "a,"), "t.csv:2: prefix_tokens is blank");
 }
 
 TEST(Reader, TimesThatGoBackAreErrors) {
   EXPECT_EQ(message_of(table("0,1,1\n12.50,1,1\n3,1,1\n")),
-            "t.csv:4: time goes back from 12.50 to 3; sort the rows by time, or leave such rows out with --skip-bad-rows");
+            "t.csv:4: time goes back from 12.50 to 3; sort the rows by time, or leave such rows out with "
+            "--skip-bad-rows");
   EXPECT_EQ(message_of(table("0,1,1\n0,1,1\n")), "");
 }
 
 TEST(Reader, TimesOfEachSessionsOwnCannotBeReplayedAndCannotBeSkipped) {
   const std::string text = "session,t_s,input_tokens,output_tokens\na,0.0,1,1\na,19.0,1,1\nb,0.0,1,1\n";
   const std::string message =
-      "t.csv:4: time starts again at 0.0 with session \"b\": times count from the start of each session, and nothing says "
-      "when a session arrives; add to each time the arrival of its session, and sort the rows";
+      "t.csv:4: time starts again at 0.0 with session \"b\": times count from the start of each session, and nothing "
+      "says when a session arrives; add to each time the arrival of its session, and sort the rows";
   EXPECT_EQ(message_of(text), message);
   EXPECT_EQ(message_of(text, {.skip_bad_rows = true}), message);
   EXPECT_EQ(fault_of("{\"id\":\"trace_0001\",\"requests\":[{\"t\":0.0,\"in\":5,\"out\":6}]}"),
@@ -245,7 +249,8 @@ TEST(Reader, AFileThatCannotBeReadIsAnErrorOfTheEnvironment) {
 }
 
 TEST(Reader, LengthsNeedNoArrivals) {
-  const TraceFile file{"lengths.csv", testing::bytes_of("num_prefill_tokens,num_decode_tokens,pd_ratio\n74,918,0.08\n290,905,0.3\n")};
+  const TraceFile file{"lengths.csv",
+                       testing::bytes_of("num_prefill_tokens,num_decode_tokens,pd_ratio\n74,918,0.08\n290,905,0.3\n")};
   const auto pairs = read_lengths(file.path()).value();
   ASSERT_EQ(pairs.size(), 2U);
   EXPECT_EQ(pairs[0].input_tokens, 74U);
@@ -263,7 +268,8 @@ TEST(Reader, BadLengthsAreErrorsAtTheirLine) {
   const TraceFile bad{"a.csv", testing::bytes_of("input_tokens,output_tokens\n1,1\n1,0\n")};
   EXPECT_EQ(read_lengths(bad.path()).error().message(), bad.path() + ":3: output_tokens is 0, must be at least 1");
   const TraceFile empty{"b.csv", testing::bytes_of("input_tokens,output_tokens\n")};
-  EXPECT_EQ(read_lengths(empty.path()).error().message(), empty.path() + ": holds no lengths; nothing follows the header");
+  EXPECT_EQ(read_lengths(empty.path()).error().message(),
+            empty.path() + ": holds no lengths; nothing follows the header");
 }
 
 }  // namespace

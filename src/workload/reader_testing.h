@@ -24,9 +24,9 @@ inline std::span<const std::uint8_t> bytes_of(std::string_view text) {
   return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
 }
 
-inline core::Result<Workload> read_text(std::string_view text, const ReadOptions& options = {},
-                                        ReadReport* report = nullptr, std::string_view name = "t.csv") {
-  return read_workload_bytes(name, bytes_of(text), options, report);
+[[nodiscard]] inline core::Result<Workload> read_text(std::string_view text, const ReadOptions& options = {},
+                                                      ReadReport* report = nullptr) {
+  return read_workload_bytes("t.csv", bytes_of(text), options, report);
 }
 
 // "" when it could be read.

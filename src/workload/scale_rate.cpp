@@ -129,9 +129,9 @@ core::Result<Workload> scale_rate(const Workload& workload, double factor, std::
     }
   }
   if (out.requests.empty())
-    return core::invalid_input(workload.name, fmt::format("a factor of {:g} leaves none of its {} requests", factor,
-                                                          workload.requests.size()),
-                               "use a larger one");
+    return core::invalid_input(
+        workload.name, fmt::format("a factor of {:g} leaves none of its {} requests", factor, workload.requests.size()),
+        "use a larger one");
   sort_by_arrival(out.requests);
   return out;
 }

@@ -71,7 +71,8 @@ TEST(ScaleRate, FractionsComeWithinOneUnitOfTheirShare) {
   const Workload shared = built_in_workload(1);
   const auto requests = static_cast<double>(shared.requests.size());
   for (const double factor : {0.25, 0.5, 1.5})
-    EXPECT_NEAR(static_cast<double>(scale_rate(shared, factor, 2)->requests.size()), factor * requests, 0.01 * requests);
+    EXPECT_NEAR(static_cast<double>(scale_rate(shared, factor, 2)->requests.size()), factor * requests,
+                0.01 * requests);
 }
 
 TEST(ScaleRate, FirstCopyIsTheTrafficAsItWasAndOthersAreShiftedByLittle) {
@@ -86,7 +87,8 @@ TEST(ScaleRate, FirstCopyIsTheTrafficAsItWasAndOthersAreShiftedByLittle) {
   EXPECT_LE(std::abs(shift), 31.0);
   std::size_t moved = 0;  // by the same shift, but for those that came back at the other end
   for (const double arrival : before)
-    moved += std::any_of(second.begin(), second.end(), [&](double at) { return std::abs(at - arrival) < 31.0; }) ? 1 : 0;
+    moved +=
+        std::any_of(second.begin(), second.end(), [&](double at) { return std::abs(at - arrival) < 31.0; }) ? 1 : 0;
   EXPECT_GE(moved, before.size() - 10);
 }
 

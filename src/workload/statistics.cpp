@@ -98,8 +98,8 @@ Statistics describe(const Workload& workload) {
 
   std::vector<std::uint64_t> of_tenant(workload.tenants.size(), 0);
   for (const auto& request : requests) ++of_tenant[request.tenant];
-  statistics.tenants = static_cast<std::uint32_t>(std::count_if(of_tenant.begin(), of_tenant.end(),
-                                                                [](std::uint64_t count) { return count > 0; }));
+  statistics.tenants = static_cast<std::uint32_t>(
+      std::count_if(of_tenant.begin(), of_tenant.end(), [](std::uint64_t count) { return count > 0; }));
   const auto largest = *std::max_element(of_tenant.begin(), of_tenant.end());
   statistics.largest_tenant = static_cast<double>(largest) / static_cast<double>(requests.size());
   return statistics;

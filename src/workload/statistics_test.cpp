@@ -43,31 +43,34 @@ TEST(Statistics, RatesAndLengthsByHand) {
 
 TEST(Statistics, PeaksAreTheFullestWindowOverTheMean) {
   // 12 requests in 120 s: one per ten seconds, but five of them in the window from 50 s and the last at 120 s.
-  const Workload workload = workload_of({{0.0}, {10.0}, {20.0}, {30.0}, {50.0}, {51.0}, {52.0}, {53.0}, {59.9}, {70.0},
-                                         {80.0}, {120.0}});
+  const Workload workload =
+      workload_of({{0.0}, {10.0}, {20.0}, {30.0}, {50.0}, {51.0}, {52.0}, {53.0}, {59.9}, {70.0}, {80.0}, {120.0}});
   const Statistics statistics = describe(workload);
   EXPECT_NEAR(statistics.peak_10s, 5.0, 1e-12);
   EXPECT_NEAR(statistics.peak_60s, 9.0 / 6.0, 1e-12);
 }
 
 TEST(Statistics, PrefixReuseCountsLeadingFullBlocksSeenBefore) {
-  const Workload workload = workload_of({{0.0, 30, 1, {0, 1, 2}},    // nothing seen; names 0, 1 and 2
-                                         {1.0, 30, 1, {0, 1, 3}},    // 20 tokens
-                                         {2.0, 25, 1, {0, 1, 2}},    // 20: the third is not full
-                                         {3.0, 30, 1, {9, 1, 2}}},   // none: the first is new
+  const Workload workload = workload_of({{0.0, 30, 1, {0, 1, 2}},   // nothing seen; names 0, 1 and 2
+                                         {1.0, 30, 1, {0, 1, 3}},   // 20 tokens
+                                         {2.0, 25, 1, {0, 1, 2}},   // 20: the third is not full
+                                         {3.0, 30, 1, {9, 1, 2}}},  // none: the first is new
                                         10);
   EXPECT_DOUBLE_EQ(describe(workload).prefix_reuse, 40.0 / 115.0);
 }
 
 TEST(Statistics, PrefixReuseFindsTheAnswerOfTheTurnBefore) {
-  const Workload workload = workload_of({{0.0, 15, 20, {0, 1, 2, 3}},         // 35 tokens: names 0, 1 and 2
-                                         {1.0, 45, 1, {0, 1, 2, 3}}}, 10);    // 30 of 45
+  const Workload workload = workload_of({{0.0, 15, 20, {0, 1, 2, 3}},  // 35 tokens: names 0, 1 and 2
+                                         {1.0, 45, 1, {0, 1, 2, 3}}},
+                                        10);  // 30 of 45
   EXPECT_DOUBLE_EQ(describe(workload).prefix_reuse, 30.0 / 60.0);
 }
 
 TEST(Statistics, TenantsAreThoseThatSendSomething) {
-  Workload workload = workload_of({{0.0, 1, 1, {}, kNoSession, 2}, {1.0, 1, 1, {}, kNoSession, 0},
-                                   {2.0, 1, 1, {}, kNoSession, 2}, {3.0, 1, 1, {}, kNoSession, 2}});
+  Workload workload = workload_of({{0.0, 1, 1, {}, kNoSession, 2},
+                                   {1.0, 1, 1, {}, kNoSession, 0},
+                                   {2.0, 1, 1, {}, kNoSession, 2},
+                                   {3.0, 1, 1, {}, kNoSession, 2}});
   workload.tenants = {"a", "b", "c"};
   const Statistics statistics = describe(workload);
   EXPECT_EQ(statistics.tenants, 2U);

@@ -159,8 +159,8 @@ void Generator::draw_lengths(Session& session) {
 bool Generator::emit(Session& session) {
   draw_lengths(session);
   session.context_tokens = std::uint64_t{session.request.input_tokens} + session.request.output_tokens;
-  const bool goes_on = spec_.turns > 1.0 && turns_.uniform() >= 1.0 / spec_.turns &&
-                       session.context_tokens < spec_.input.max;
+  const bool goes_on =
+      spec_.turns > 1.0 && turns_.uniform() >= 1.0 / spec_.turns && session.context_tokens < spec_.input.max;
   if (goes_on) {
     // A block that the answer ends in keeps its id: in the next turn it is full, and in smaller blocks part of it is
     // the same already.

@@ -24,9 +24,9 @@ struct Bounded {
 };
 
 core::Result<void> out_of_range(const Bounded& setting) {
-  return core::invalid_input(fmt::format("synthetic: {}", setting.word),
-                             fmt::format("must be between {:.15g} and {:.15g}, is {:.15g}", setting.low, setting.high,
-                                         setting.value));
+  return core::invalid_input(
+      fmt::format("synthetic: {}", setting.word),
+      fmt::format("must be between {:.15g} and {:.15g}, is {:.15g}", setting.low, setting.high, setting.value));
 }
 
 core::Result<void> wrong(const char* word, std::string what, std::string hint = {}) {
@@ -54,8 +54,9 @@ core::Result<void> check_prefix(const SyntheticSpec& spec) {
   if (spec.prefix_tokens == 0) return wrong("prefix_tokens", "must be at least 1 where prefix_groups is given");
   const double below = spec.lengths.empty() ? spec.input.mean : spec.input.max;
   if (spec.prefix_tokens + 1.0 > below)
-    return wrong("prefix_tokens", fmt::format("must leave a token of the input ({:.15g}), is {}", below,
-                                              spec.prefix_tokens), "raise input: the prefix counts towards it");
+    return wrong("prefix_tokens",
+                 fmt::format("must leave a token of the input ({:.15g}), is {}", below, spec.prefix_tokens),
+                 "raise input: the prefix counts towards it");
   return {};
 }
 

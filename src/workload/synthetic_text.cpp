@@ -48,7 +48,8 @@ Parsed<core::Duration> parse_duration(std::string_view text) {
     std::string_view name;
     double seconds;
   };
-  static constexpr std::array<Unit, 5> kUnits = {{{"ms", 1e-3}, {"s", 1.0}, {"m", 60.0}, {"h", 3600.0}, {"d", 86400.0}}};
+  static constexpr std::array<Unit, 5> kUnits = {
+      {{"ms", 1e-3}, {"s", 1.0}, {"m", 60.0}, {"h", 3600.0}, {"d", 86400.0}}};
   const auto wrong = [&] {
     return tl::make_unexpected(fmt::format("must be a time like 90s, 1h30m or 500ms, is {}", quoted_cut(text)));
   };
@@ -95,8 +96,7 @@ Outcome set_rate(Draft& draft, std::string_view text) {
   if (!draft.range) return store(parse_number(text), draft.spec.rate.low);
   const auto low = parse_number(text.substr(0, dots));
   const auto high = parse_number(text.substr(dots + 2));
-  if (!low || !high)
-    return wrong_value(fmt::format("must be one rate or two like 2..20, is {}", quoted_cut(text)));
+  if (!low || !high) return wrong_value(fmt::format("must be one rate or two like 2..20, is {}", quoted_cut(text)));
   draft.spec.rate.low = *low;
   draft.spec.rate.high = *high;
   return {};
@@ -151,7 +151,8 @@ constexpr std::array<Word, 23> kWords = {{
     {"input_max", [](Draft& d, std::string_view t) { return store(parse_count<std::uint32_t>(t), d.spec.input.max); }},
     {"output", [](Draft& d, std::string_view t) { return store(parse_number(t), d.spec.output.mean); }},
     {"output_cv", [](Draft& d, std::string_view t) { return store(parse_number(t), d.spec.output.cv); }},
-    {"output_max", [](Draft& d, std::string_view t) { return store(parse_count<std::uint32_t>(t), d.spec.output.max); }},
+    {"output_max",
+     [](Draft& d, std::string_view t) { return store(parse_count<std::uint32_t>(t), d.spec.output.max); }},
     {"lengths", set_lengths},
     {"tenants", [](Draft& d, std::string_view t) { return store(parse_count<std::uint32_t>(t), d.spec.tenants); }},
     {"batch", [](Draft& d, std::string_view t) { return store(parse_share(t), d.spec.batch_share); }},

@@ -29,8 +29,10 @@ TEST(SyntheticText, TheKindAloneIsAllDefaults) {
 
 TEST(SyntheticText, EveryWordSetsItsSetting) {
   const auto spec = parse_synthetic(
-      "synthetic:name=mine,rate=2..20,shape=burst,at=5m,length=90s,duration=1h30m,requests=7,cv=2.5,input=900,input_cv=0.5,"
-      "input_max=5000,output=80,output_cv=0.25,output_max=700,tenants=3,batch=25%,prefix_groups=4,prefix_tokens=600,turns=2.5,"
+      "synthetic:name=mine,rate=2..20,shape=burst,at=5m,length=90s,duration=1h30m,requests=7,cv=2.5,input=900,input_cv="
+      "0.5,"
+      "input_max=5000,output=80,output_cv=0.25,output_max=700,tenants=3,batch=25%,prefix_groups=4,prefix_tokens=600,"
+      "turns=2.5,"
       "think=1500ms,block=64");
   ASSERT_TRUE(spec.has_value()) << spec.error().message();
   EXPECT_EQ(spec->name, "mine");
@@ -99,10 +101,11 @@ TEST(SyntheticText, LengthsComeFromAFile) {
 }
 
 TEST(SyntheticText, MisspeltWordsAreErrorsWithTheNearestAndAllThereAre) {
-  EXPECT_EQ(message("synthetic:inptu=5"),
-            "synthetic: knows no word \"inptu\"; did you mean input? there are name, rate, shape, at, length, period, "
-            "duration, requests, cv, input, input_cv, input_max, output, output_cv, output_max, lengths, tenants, batch, "
-            "prefix_groups, prefix_tokens, turns, think, block");
+  EXPECT_EQ(
+      message("synthetic:inptu=5"),
+      "synthetic: knows no word \"inptu\"; did you mean input? there are name, rate, shape, at, length, period, "
+      "duration, requests, cv, input, input_cv, input_max, output, output_cv, output_max, lengths, tenants, batch, "
+      "prefix_groups, prefix_tokens, turns, think, block");
   EXPECT_NE(message("synthetic:prefix_group=5").find("did you mean prefix_groups?"), std::string::npos);
   EXPECT_EQ(message("synthetic:speed=5").find("did you mean"), std::string::npos);
   EXPECT_EQ(message("synthetic:=5").find("did you mean"), std::string::npos);
@@ -117,7 +120,8 @@ TEST(SyntheticText, ErrorsNameTheWordAndWhatWasSeen) {
       {"synthetic:rate=0", "synthetic: rate: must be above 0"},
       {"synthetic:rate=2..20,shape=constant", "synthetic: rate: must be one rate where shape is constant"},
       {"synthetic:rate=2,shape=ramp", "synthetic: rate: must be two rates like 2..20 where shape is not constant"},
-      {"synthetic:shape=square", "synthetic: shape: must be constant or ramp or step or burst or diurnal, is \"square\""},
+      {"synthetic:shape=square",
+       "synthetic: shape: must be constant or ramp or step or burst or diurnal, is \"square\""},
       {"synthetic:at=5m", "synthetic: at: says nothing of a constant rate; give a shape and rate=2..20"},
       {"synthetic:rate=1..2,shape=step,length=5m",
        "synthetic: length: says nothing of a rate that is constant or steps"},

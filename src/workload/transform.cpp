@@ -106,8 +106,9 @@ core::Result<Workload> joint_frame(const std::vector<Workload>& workloads) {
     if (workload.block_ids.empty()) continue;
     if (sized == nullptr) sized = &workload;
     if (workload.block_tokens != sized->block_tokens)
-      return core::invalid_input(workload.name, fmt::format("has blocks of {} tokens, but {} has blocks of {}",
-                                                            workload.block_tokens, sized->name, sized->block_tokens),
+      return core::invalid_input(workload.name,
+                                 fmt::format("has blocks of {} tokens, but {} has blocks of {}", workload.block_tokens,
+                                             sized->name, sized->block_tokens),
                                  "give all of them blocks of one size");
   }
   const auto fits = check_size(frame.name, requests, blocks, bound, sessions);
@@ -177,10 +178,10 @@ core::Result<Workload> reblock(const Workload& workload, std::uint32_t block_tok
   }
   if (block_tokens != 0 && workload.block_tokens % block_tokens == 0) return split_blocks(workload, block_tokens);
   if (block_tokens != 0 && block_tokens % workload.block_tokens == 0) return join_blocks(workload, block_tokens);
-  return core::invalid_input(workload.name,
-                             fmt::format("its blocks of {} tokens cannot be named by blocks of {}",
-                                         workload.block_tokens, block_tokens),
-                             "one size must divide the other");
+  return core::invalid_input(
+      workload.name,
+      fmt::format("its blocks of {} tokens cannot be named by blocks of {}", workload.block_tokens, block_tokens),
+      "one size must divide the other");
 }
 
 }  // namespace penstock::workload

@@ -126,12 +126,13 @@ TEST(Reblock, LargerBlocksAreNamedByTheLastOfTheirParts) {
 }
 
 TEST(Reblock, ATailIsNamedOnlyWhereItEndsTheRequestAndNeverLikeAFullBlock) {
-  const Workload workload = workload_of({{0.0, 23, 1, {0, 1, 2}},      // ends in the third of two and two
-                                         {1.0, 32, 1, {0, 1, 5, 2}},   // a full block whose last part is 2
-                                         {2.0, 24, 1, {0, 1, 2}},      // the same tail again
-                                         {3.0, 40, 1, {0, 1, 2}},      // the prompt goes on without names
-                                         {4.0, 20, 9, {0, 1, 2, 3, 4}, 1}},  // a tail in mid-answer: 29 tokens are 4 blocks
-                                        8);
+  const Workload workload =
+      workload_of({{0.0, 23, 1, {0, 1, 2}},            // ends in the third of two and two
+                   {1.0, 32, 1, {0, 1, 5, 2}},         // a full block whose last part is 2
+                   {2.0, 24, 1, {0, 1, 2}},            // the same tail again
+                   {3.0, 40, 1, {0, 1, 2}},            // the prompt goes on without names
+                   {4.0, 20, 9, {0, 1, 2, 3, 4}, 1}},  // a tail in mid-answer: 29 tokens are 4 blocks
+                  8);
   const auto large = reblock(workload, 16);
   ASSERT_TRUE(large.has_value());
   EXPECT_EQ(ids_of(*large, 0), (Ids{1, 6}));
@@ -161,8 +162,12 @@ TEST(Reblock, LargeIdsFitAfterTheyAreNumberedAnew) {
 }
 
 TEST(Reblock, MoreIdsThanThereAreNumbersIsAnError) {
-  const Workload workload = workload_of({{0.0, 1U << 30, 1, {0}}, {1.0, 1U << 30, 1, {1}}, {2.0, 1U << 30, 1, {2}},
-                                         {3.0, 1U << 30, 1, {3}}, {4.0, 1U << 30, 1, {4}}}, 1U << 30);
+  const Workload workload = workload_of({{0.0, 1U << 30, 1, {0}},
+                                         {1.0, 1U << 30, 1, {1}},
+                                         {2.0, 1U << 30, 1, {2}},
+                                         {3.0, 1U << 30, 1, {3}},
+                                         {4.0, 1U << 30, 1, {4}}},
+                                        1U << 30);
   const auto small = reblock(workload, 1);
   ASSERT_FALSE(small.has_value());
   EXPECT_EQ(small.error().message(),

@@ -57,10 +57,11 @@ inline bool is_sorted_by_arrival(const Workload& workload) {
 
 inline bool same(const Workload& a, const Workload& b) {
   const auto fields = [](const Request& request) {
-    return std::tuple{request.arrival, request.input_tokens, request.output_tokens, request.tenant,
-                      request.session, request.traffic_class, request.priority, request.block_count};
+    return std::tuple{request.arrival, request.input_tokens,  request.output_tokens, request.tenant,
+                      request.session, request.traffic_class, request.priority,      request.block_count};
   };
-  if (a.requests.size() != b.requests.size() || a.block_tokens != b.block_tokens || a.tenants != b.tenants) return false;
+  if (a.requests.size() != b.requests.size() || a.block_tokens != b.block_tokens || a.tenants != b.tenants)
+    return false;
   for (std::size_t index = 0; index < a.requests.size(); ++index)
     if (fields(a.requests[index]) != fields(b.requests[index]) || ids_of(a, index) != ids_of(b, index)) return false;
   return true;

@@ -11,11 +11,11 @@ namespace {
 class HpaConcurrency final : public PoolwisePolicy<HpaController> {
  public:
   explicit HpaConcurrency(const PolicyContext& context)
-      : PoolwisePolicy("hpa-concurrency", kHpaSyncPeriod), context_(context) {}
+      : PoolwisePolicy("hpa-concurrency", kHpaSyncPeriod), capacity_(context.capacity) {}
 
  protected:
   PoolDecision decide_pool(core::Instant now, const signals::PoolObservation& pool, HpaController& hpa) override {
-    const double target_requests = kHpaTargetUtilization * context_.capacity_of(pool.role).concurrency;
+    const double target_requests = kHpaTargetUtilization * capacity_.concurrency;
     const ReadySamples samples = ready_samples(pool, now);
     PodMetric metric;
     metric.known = static_cast<std::uint32_t>(samples.known.size());
@@ -33,7 +33,7 @@ class HpaConcurrency final : public PoolwisePolicy<HpaController> {
   }
 
  private:
-  PolicyContext context_;
+  ReplicaCapacity capacity_;
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
 // "hpa-concurrency": Kubernetes HPA on a Pods metric with an AverageValue target.
-//   value of a pod = running + queued requests, target = 0.8 · concurrency of the capacity of its role
+//   value of a pod = running + queued requests, target = 0.8 · capacity.concurrency
 //   ratio = Σ values / (target · pods), replicas = |1 - ratio| <= 0.1 ? current : ceil(ratio · pods)
 // A pod without a value (starting, or not heard) counts as at the target on the way down and as idle on the way up.
 #pragma once

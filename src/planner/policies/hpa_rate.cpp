@@ -9,11 +9,12 @@ namespace {
 
 class HpaRate final : public PoolwisePolicy<HpaController> {
  public:
-  explicit HpaRate(const PolicyContext& context) : PoolwisePolicy("hpa-rate", kHpaSyncPeriod), context_(context) {}
+  explicit HpaRate(const PolicyContext& context)
+      : PoolwisePolicy("hpa-rate", kHpaSyncPeriod), capacity_(context.capacity) {}
 
  protected:
   PoolDecision decide_pool(core::Instant now, const signals::PoolObservation& pool, HpaController& hpa) override {
-    const double target_per_s = kHpaTargetUtilization * context_.capacity_of(pool.role).requests_per_s;
+    const double target_per_s = kHpaTargetUtilization * capacity_.requests_per_s;
     const signals::TrafficWindow& traffic = pool.last_minute;
     HpaProposal proposal;
     double rate_per_s = 0.0;
@@ -29,7 +30,7 @@ class HpaRate final : public PoolwisePolicy<HpaController> {
   }
 
  private:
-  PolicyContext context_;
+  ReplicaCapacity capacity_;
 };
 
 }  // namespace

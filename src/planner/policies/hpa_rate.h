@@ -1,5 +1,5 @@
 // "hpa-rate": Kubernetes HPA on a Prometheus request rate, as an External metric with an AverageValue target.
-//   rate = arrivals of the last minute / its length, target = 0.8 · requests_per_s of the capacity of its role
+//   rate = arrivals of the last minute / its length, target = 0.8 · capacity.requests_per_s
 //   replicas = |1 - rate / (target · N)| <= 0.1 ? N : ceil(rate / target), then HPA's default behaviour
 #pragma once
 

@@ -29,7 +29,7 @@ struct Trigger {
 class KedaTokens final : public PoolwisePolicy<KedaState> {
  public:
   explicit KedaTokens(const PolicyContext& context)
-      : PoolwisePolicy("keda-tokens", kHpaSyncPeriod), context_(context) {}
+      : PoolwisePolicy("keda-tokens", kHpaSyncPeriod), capacity_(context.capacity) {}
 
  protected:
   PoolDecision decide_pool(core::Instant now, const signals::PoolObservation& pool, KedaState& state) override {
@@ -60,19 +60,18 @@ class KedaTokens final : public PoolwisePolicy<KedaState> {
   [[nodiscard]] std::vector<Trigger> measure(core::Instant now, const signals::PoolObservation& pool,
                                              std::vector<Evidence>& evidence) const {
     const signals::TrafficWindow& traffic = pool.last_minute;
-    const ReplicaCapacity& capacity = context_.capacity_of(pool.role);
     const auto rate_per_s = [&](std::uint64_t tokens) {
       return traffic.length > core::Duration::zero() ? static_cast<double>(tokens) / core::to_seconds(traffic.length)
                                                      : 0.0;
     };
     std::vector<Trigger> triggers;
     if (pool.role != signals::Role::kDecode) {
-      triggers.push_back({rate_per_s(traffic.input_tokens), capacity.input_tokens_per_s * kUtilization});
+      triggers.push_back({rate_per_s(traffic.input_tokens), capacity_.input_tokens_per_s * kUtilization});
       evidence.push_back({"input_token_rate", triggers.back().value, "tokens/s"});
       evidence.push_back({"input_target_per_replica", triggers.back().target, "tokens/s"});
     }
     if (pool.role != signals::Role::kPrefill) {
-      triggers.push_back({rate_per_s(traffic.output_tokens), capacity.output_tokens_per_s * kUtilization});
+      triggers.push_back({rate_per_s(traffic.output_tokens), capacity_.output_tokens_per_s * kUtilization});
       evidence.push_back({"output_token_rate", triggers.back().value, "tokens/s"});
       evidence.push_back({"output_target_per_replica", triggers.back().target, "tokens/s"});
       Trigger kv{0.0, kKvTarget};
@@ -101,7 +100,7 @@ class KedaTokens final : public PoolwisePolicy<KedaState> {
     return true;
   }
 
-  PolicyContext context_;
+  ReplicaCapacity capacity_;
 };
 
 }  // namespace

@@ -94,16 +94,6 @@ TEST(KedaTokens, DecodePoolsLookAtOutputTokensAndKvUseOnly) {
   const auto hot = with_token_rates(pool_of(2, with_kv(0.9), signals::Role::kDecode), 9000, 300);
   EXPECT_DECISION(keda().ask(60, hot), 3, kLoadAboveTarget, kNone);
 }
-TEST(KedaTokens, EachRoleIsMeasuredByItsOwnLoadTest) {
-  PolicyContext split = context();
-  split.prefill_capacity = ReplicaCapacity{.input_tokens_per_s = 4000.0};  // target 3000
-  split.decode_capacity = ReplicaCapacity{.output_tokens_per_s = 800.0};   // target 600
-  const auto decision = Asker("keda-tokens", split)
-                            .ask_all(60, {with_token_rates(pool_of(1, engine(0), signals::Role::kPrefill), 5000, 1500),
-                                          with_token_rates(pool_of(1, engine(0), signals::Role::kDecode), 5000, 1500)});
-  EXPECT_DECISION(decision.pools[0], 2, kLoadAboveTarget, kNone);  // ceil(5000 / 3000)
-  EXPECT_DECISION(decision.pools[1], 3, kLoadAboveTarget, kNone);  // ceil(1500 / 600 = 2.5)
-}
 TEST(KedaTokens, WakesFromZeroAtTheNextPoll) {
   Asker asker = keda();
   const auto quiet = bounded(with_token_rates(pool_of({}), 0, 0), 0, 9);
@@ -119,6 +109,16 @@ TEST(KedaTokens, LetsGoOfAllReplicasAfterFiveMinutesWithoutActivity) {
     for (double now = 0; now < 300; now += 15) EXPECT_EQ(asker.ask(now, pool).target, replicas);
     EXPECT_DECISION(asker.ask(300, pool), 0, kLoadBelowTarget, kNone);
   }
+}
+TEST(KedaTokens, LetsGoAtAPollOnly) {
+  Asker asker = keda();
+  const auto idle = bounded(with_token_rates(pool_of(1, engine(0)), 0, 0), 0, 9);
+  const auto busy = bounded(with_token_rates(pool_of(1, engine(0)), 10, 0), 0, 9);
+  (void)asker.ask(0, idle);
+  (void)asker.ask(15, busy);
+  // Polls come at 0, 30, 60 s and so on; at 315 s the 300 s are over, at 330 s is the next poll.
+  for (double now = 30; now < 330; now += 15) EXPECT_EQ(asker.ask(now, idle).target, 1U) << now;
+  EXPECT_DECISION(asker.ask(330, idle), 0, kLoadBelowTarget, kNone);
 }
 TEST(KedaTokens, TheLastReplicaStaysForTheCooldown) {
   EXPECT_DECISION(keda().ask(0, bounded(with_token_rates(pool_of(1, engine(0)), 0, 0), 0, 9)), 1, kStabilized,

@@ -29,7 +29,7 @@ struct KpaState {
 
 class Kpa final : public PoolwisePolicy<KpaState> {
  public:
-  explicit Kpa(const PolicyContext& context) : PoolwisePolicy("kpa", kTick), context_(context) {}
+  explicit Kpa(const PolicyContext& context) : PoolwisePolicy("kpa", kTick), capacity_(context.capacity) {}
 
  protected:
   PoolDecision decide_pool(core::Instant now, const signals::PoolObservation& pool, KpaState& state) override {
@@ -44,7 +44,7 @@ class Kpa final : public PoolwisePolicy<KpaState> {
     if (!stable) return hold(pool, Reason::kNoData);
     // Only the stable window has to hold a value; the average of an empty panic window is zero.
     const double panic = state.concurrency.mean(now, kPanicWindow).value_or(0.0);
-    const double target_requests = kTargetUtilization * context_.capacity_of(pool.role).concurrency;
+    const double target_requests = kTargetUtilization * capacity_.concurrency;
 
     const double size = std::max(1.0, static_cast<double>(ready));
     const double most = std::ceil(kMaxScaleUpRate * size);
@@ -95,7 +95,7 @@ class Kpa final : public PoolwisePolicy<KpaState> {
     }
   }
 
-  PolicyContext context_;
+  ReplicaCapacity capacity_;
 };
 
 }  // namespace

@@ -1,7 +1,6 @@
 // "kpa": Knative Serving's autoscaler on concurrency (pkg/autoscaler/scaling/autoscaler.go), every 2 s.
 //   concurrency = mean over heard replicas of (running + queued) · ready + requests in front of the pool
-//   stable, panic = its mean over 60 s and over 6 s, target = 0.7 · concurrency of the capacity of its
-//   role, R = max(1, ready)
+//   stable, panic = its mean over 60 s and over 6 s, target = 0.7 · capacity.concurrency, R = max(1, ready)
 //   d_stable = ceil(stable / target), d_panic = ceil(panic / target), each held in [floor(R / 2), ceil(1000 · R)]
 //   panicking from the moment ceil(panic / target) / R >= 2 until 60 s after it was last so; then
 //   max(d_stable, d_panic), never less than before in this panic; otherwise d_stable

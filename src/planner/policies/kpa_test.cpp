@@ -103,15 +103,5 @@ TEST(Kpa, StaysWithinItsBounds) {
   EXPECT_DECISION(settled().ask(64, bounded(pool_of(4, engine(13, 7)), 1, 6)), 6, kPanic, kMaxReplicas);
   EXPECT_DECISION(settled().ask(124, bounded(pool_of(4, engine(0)), 3, 6)), 3, kLoadBelowTarget, kMinReplicas);
 }
-TEST(Kpa, EachRoleIsMeasuredByItsOwnLoadTest) {
-  PolicyContext split = context();
-  split.decode_capacity = ReplicaCapacity{.concurrency = 100.0};  // target 70
-  const auto decision = Asker("kpa", split)
-                            .ask_all(0, {pool_of(1, engine(0, 63), signals::Role::kPrefill),
-                                         pool_of(1, engine(0, 63), signals::Role::kDecode)});
-  EXPECT_DECISION(decision.pools[0], 9, kPanic, kNone);  // 63 / 7
-  EXPECT_DECISION(decision.pools[1], 1, kWithinTolerance, kNone);
-}
-
 }  // namespace
 }  // namespace penstock::planner
