@@ -18,7 +18,7 @@ using std::chrono::seconds;
 // People who chat about what they paste: a few turns each, more of them as the morning goes on.
 SyntheticSpec morning_chat() {
   SyntheticSpec spec;
-  spec.rate = {RateShape::kDiurnal, 0.2, 1.6, {}, minutes{80}};
+  spec.rate = {RateShape::kDiurnal, 0.2, 1.5, {}, minutes{80}};
   spec.arrival_cv = 1.5;
   spec.input = {4000.0, 0.8, 24'000};
   spec.output = {300.0, 0.8, 2'048};
@@ -29,10 +29,10 @@ SyntheticSpec morning_chat() {
   return spec;
 }
 
-// A launch: for four minutes many come at once, each with a document of their own.
+// A launch: for six minutes many come at once, each with a document of their own.
 SyntheticSpec flash_crowd() {
   SyntheticSpec spec;
-  spec.rate = {RateShape::kBurst, 0.0, 6.0, minutes{38}, minutes{4}};
+  spec.rate = {RateShape::kBurst, 0.0, 4.5, minutes{38}, minutes{6}};
   spec.input = {9000.0, 0.4, 24'000};
   spec.output = {200.0, 0.6, 1'024};
   spec.prefix_groups = 1;
