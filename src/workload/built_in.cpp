@@ -12,8 +12,8 @@ namespace {
 using std::chrono::minutes;
 using std::chrono::seconds;
 
-// Sized so that NVIDIA Dynamo's default timing needs one replica at dawn, two at noon and four or five for the crowd, and
-// so that no single prompt takes a replica longer than the usual two seconds.
+// Sized for NVIDIA Dynamo's default timing: one replica carries the dawn, two the noon, three or four the crowd, and no
+// prompt takes one longer than half of the usual two seconds to its first token.
 
 // People who chat about what they paste: a few turns each, more of them as the morning goes on.
 SyntheticSpec morning_chat() {

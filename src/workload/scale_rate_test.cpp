@@ -153,8 +153,8 @@ TEST(ScaleRate, LengthsAndTenantsKeepTheirShares) {
   }
 }
 
-// n copies have n times the mean of the counts and n(1 + (n − 1)ρ) times their variance. Windows of 10 s that are moved
-// apart by up to 30 s overlap by ρ = 1/6 of a window on average; the rate is flat, so that nothing else is common.
+// n copies have n times the mean of the counts and n(1 + (n − 1)ρ) times their variance. Windows of 10 s that are
+// moved apart by up to 30 s overlap by ρ = 1/6 of a window on average; the rate is flat, so nothing else is common.
 TEST(ScaleRate, BurstinessScalesAsSuperpositionPredicts) {
   const Workload workload = made("synthetic:rate=4,duration=2h,cv=3");
   const double span_s = core::to_seconds(workload.span());
