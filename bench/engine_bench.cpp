@@ -40,8 +40,12 @@ void serve_request(benchmark::State& state) {
     core::RandomStream random{1};
     for (std::uint32_t i = 0; i < 1000; ++i)
       requests.push_back({core::kStart + core::from_seconds(i * 0.2),
-                          {i, static_cast<std::uint32_t>(200 + random.below(2000)),
-                           static_cast<std::uint32_t>(50 + random.below(400)), 0, {}, false}});
+                          {i,
+                           static_cast<std::uint32_t>(200 + random.below(2000)),
+                           static_cast<std::uint32_t>(50 + random.below(400)),
+                           0,
+                           {},
+                           false}});
     benchmark::DoNotOptimize(engine::testing::drive(engine, requests));
   }
   state.SetItemsProcessed(state.iterations() * 1000);

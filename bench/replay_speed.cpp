@@ -65,7 +65,8 @@ Speed measure(const workload::Workload& work, const simulation::RunOptions& run_
   return best;
 }
 
-std::optional<double> peer_speed(const std::vector<simulation::PeerRun>& peer, const std::string& work, std::uint32_t replicas) {
+std::optional<double> peer_speed(const std::vector<simulation::PeerRun>& peer, const std::string& work,
+                                 std::uint32_t replicas) {
   for (const auto& run : peer)
     if (run.work == work && run.replicas == replicas && run.requests_per_s > 0.0 &&
         (work == "synthetic" || run.router == simulation::RouterKind::kKv))
@@ -106,8 +107,9 @@ int main(int argc, char** argv) {
     print_row(fmt::format("Mooncake conversation, {} replicas, KV router", replicas),
               measure(mooncake, options(replicas, RouterKind::kKv), "static"), peer_speed(peer, "mooncake", replicas));
 
-  const auto day = trace_or("servegen_mid_day1.csv.xz",
-                            "synthetic:rate=7.1,duration=24h,cv=2.4,input=375,input_cv=1.5,output=63,output_cv=2,tenants=60");
+  const auto day =
+      trace_or("servegen_mid_day1.csv.xz",
+               "synthetic:rate=7.1,duration=24h,cv=2.4,input=375,input_cv=1.5,output=63,output_cv=2,tenants=60");
   print_row("ServeGen mid day 1 (24 h), dynamo-latency policy, 5 s ticks",
             measure(day, options(2, RouterKind::kKv), "dynamo-latency"), std::nullopt);
   return 0;

@@ -18,7 +18,8 @@ void choose(benchmark::State& state, routing::Strategy strategy) {
   constexpr std::uint32_t kFamilies = 512, kShared = 32, kBlocks = 64;
   for (std::uint32_t slot = 0; slot < replicas; ++slot) {
     router.set_eligible(slot, true);
-    router.dispatched(slot, static_cast<std::uint32_t>(random.below(20'000)), static_cast<std::uint32_t>(random.below(500)));
+    router.dispatched(slot, static_cast<std::uint32_t>(random.below(20'000)),
+                      static_cast<std::uint32_t>(random.below(500)));
   }
   for (std::uint32_t family = 0; family < kFamilies; ++family)
     for (std::uint32_t block = 0; block < kShared; ++block)
@@ -27,7 +28,8 @@ void choose(benchmark::State& state, routing::Strategy strategy) {
   std::uint32_t fresh = 1U << 20;
   for (auto _ : state) {
     const auto family = static_cast<std::uint32_t>(random.below(kFamilies));
-    for (std::uint32_t block = 0; block < kBlocks; ++block) ids[block] = block < kShared ? family * kShared + block : fresh++;
+    for (std::uint32_t block = 0; block < kBlocks; ++block)
+      ids[block] = block < kShared ? family * kShared + block : fresh++;
     benchmark::DoNotOptimize(router.choose({kBlocks * 64, ids}));
   }
 }

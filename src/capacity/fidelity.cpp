@@ -67,7 +67,7 @@ std::string figures_table(std::string_view head, std::span<const SiliconRow> row
 std::string unseen_section(std::span<const SiliconRow> dense, std::span<const SiliconRow> mixtures) {
   const UnseenFidelity unseen = unseen_fidelity(dense);
   std::string text =
-      "## Combinations that the fit has not seen\n\n"
+      "### Combinations that the fit has not seen\n\n"
       "One combination of model, GPU and GPUs a replica at a time is left out of the fit and then estimated.\n\n"
       "| combination | points | TPOT | bias |\n|---|---:|---:|---:|\n";
   const auto line = [&](std::string_view name, const ErrorSummary& errors) {
@@ -95,7 +95,7 @@ std::string disaggregated_section(std::span<const SiliconRow> rows) {
   const auto total =
       std::count_if(rows.begin(), rows.end(), [](const SiliconRow& row) { return !row.is_aggregated(); });
   return fmt::format(
-      "## Disaggregated\n\n{} points; {} state the batch of a decode worker, of those {} with weights that fit "
+      "### Disaggregated\n\n{} points; {} state the batch of a decode worker, of those {} with weights that fit "
       "its GPUs. TPOT of the decode side alone, none of them fitted: {} (bias {:+.1f}).\n\n",
       total, stated, errors.rows, pair(errors), 100.0 * errors.bias);
 }
@@ -128,15 +128,15 @@ std::string report_of(std::span<const SiliconRow> rows) {
   const auto dense_held = rows_where(dense, held_out), mixtures_held = rows_where(mixtures, held_out);
 
   std::string text =
-      "# Roofline against measured engines\n\n"
+      "\n## Against measured engines\n\n"
       "Relative error of the closed form, in %, as median / p90. The figures were fitted to one half of the points, "
       "chosen by "
       "a hash of the operating point; unless said otherwise the other half is shown.\n\n";
-  text += "## Dense models, aggregated\n\n" + figures_table("backend, GPU, precision", dense_held, engine_name);
+  text += "### Dense models, aggregated\n\n" + figures_table("backend, GPU, precision", dense_held, engine_name);
   text += figures_row("the fitted half, for comparison", aggregated_fidelity(rows_where(dense, in_calibration_half))) +
           "\n";
   text +=
-      "## Mixtures of experts, aggregated\n\n" +
+      "### Mixtures of experts, aggregated\n\n" +
       figures_table("model", mixtures_held, [](const SiliconRow& row) { return std::string{row.spec.model->name}; }) +
       "\n";
   text += unseen_section(dense, mixtures);

@@ -16,22 +16,42 @@ namespace {
 
 constexpr std::string_view kIntroduction =
     "# Fidelity\n\n"
-    "Written by `make fidelity`, which runs `penstock fidelity`. Two questions: does the simulated fleet do what another\n"
+    "Written by `make fidelity`, which runs `penstock fidelity`. Two questions: does the simulated fleet do what "
+    "another\n"
     "simulator of the same engine does, and does the step-time model take as long as real engines on real GPUs do?\n";
 
 constexpr std::string_view kPeer =
     "\n## Against NVIDIA Dynamo's replay\n\n"
-    "Mooncake conversation (12,031 requests in 0.98 h, Apache-2.0), static fleets, `polynomial` timing, blocks of 512 tokens,\n"
-    "2,000 blocks a replica, SLO TTFT 2 s and mean ITL 50 ms. Dynamo: `ai-dynamo` 1.3.1 from PyPI, `python -m dynamo.replay`,\n"
+    "Mooncake conversation (12,031 requests in 0.98 h, Apache-2.0), static fleets, `polynomial` timing, blocks of 512 "
+    "tokens,\n"
+    "2,000 blocks a replica, SLO TTFT 2 s and mean ITL 50 ms. Dynamo: `ai-dynamo` 1.3.1 from PyPI, `python -m "
+    "dynamo.replay`,\n"
     "run by `bench/dynamo_replay.py`; its share within the SLO is counted from its own list of requests.\n\n";
 
 constexpr std::string_view kPeerNotes =
     "\nWhat is left:\n\n"
-    "- Under round robin, where no router has a choice, both engines agree but for rounding: admission, chunked prefill,\n"
+    "- Under round robin, where no router has a choice, both engines agree but for rounding: admission, chunked "
+    "prefill,\n"
     "  prefix cache, preemption and timing are the same.\n"
     "- With the KV router, replicas that cost the same are told apart by a random draw in both, from different random\n"
-    "  streams. One request that goes elsewhere changes what every cache holds from then on. Dynamo's own figures differ\n"
+    "  streams. One request that goes elsewhere changes what every cache holds from then on. Dynamo's own figures "
+    "differ\n"
     "  from one run to the next by about as much as ours differ from them.\n";
+
+constexpr std::string_view kSiliconNotes =
+    "\nHow to read it:\n\n"
+    "- Expect the errors of the unseen combinations for a model or GPU that is not in the measurements, and those of "
+    "the\n"
+    "  held-out half for one that is. Only the figures were fitted to one half; the form of the model was chosen while "
+    "the\n"
+    "  errors of both could be seen, so the held-out errors are somewhat too kind.\n"
+    "- The replay simulates steps and takes the queue from the simulation; the closed form's TTFT, which guesses the "
+    "queue\n"
+    "  of a load generator's clients, is the weakest figure here and is used nowhere else.\n"
+    "- Mixtures of experts depend on how evenly experts are chosen and on kernels that change between versions; two "
+    "of\n"
+    "  seven models are off by more than 10 % in the median.\n"
+    "- How the calibration works, with formulae: [step-time.md](step-time.md).\n";
 
 Usage usage() {
   Usage usage;
@@ -42,7 +62,11 @@ Usage usage() {
       {"Input", "--peer", "FILE", "the peer's runs of it, as bench/dynamo_replay.py writes them", {}},
       {"Input", "--silicon", "FILE", "CSV of measured engines", {}},
       {"Output", "--out", "FILE", "write the page to this file instead of standard output", {}},
-      {"Output", "--calibrate", {}, "print the calibration table fitted to --silicon instead: roofline_calibration.inc", {}},
+      {"Output",
+       "--calibrate",
+       {},
+       "print the calibration table fitted to --silicon instead: roofline_calibration.inc",
+       {}},
   };
   usage.notes = "Example:\n  penstock fidelity --silicon silicon_measurements.csv --out fidelity.md\n";
   return usage;
@@ -74,7 +98,7 @@ core::Result<std::string> page(const Parsed& parsed) {
   if (!silicon.empty()) {
     auto section = capacity::silicon_fidelity_markdown(silicon);
     if (!section) return section;
-    text += *section;
+    text += *section + std::string{kSiliconNotes};
   }
   return text;
 }
@@ -87,7 +111,9 @@ int fidelity(const Arguments& arguments) {
   if (parsed->has("--peer") != parsed->has("--trace"))
     return complain_of_input({core::ErrorCode::kInvalidInput, "--peer", "needs --trace, and the reverse", {}});
   if (!parsed->has("--peer") && !parsed->has("--silicon"))
-    return complain_of_input({core::ErrorCode::kInvalidInput, {}, "there is nothing to compare with",
+    return complain_of_input({core::ErrorCode::kInvalidInput,
+                              {},
+                              "there is nothing to compare with",
                               "give --silicon FILE, or --trace FILE and --peer FILE"});
   if (parsed->has("--calibrate") && !parsed->has("--silicon"))
     return complain_of_input({core::ErrorCode::kInvalidInput, "--calibrate", "needs --silicon", {}});

@@ -74,8 +74,9 @@ class Replay {
     return {};
   }
 
-  core::Result<std::unique_ptr<Policy>> make_policy(std::string_view name) const {
-    if (name == kClairvoyant) return simulation::make_clairvoyant(setup_.workload, setup_.options);
+  core::Result<std::unique_ptr<Policy>> make_policy(std::string_view name,
+                                                    const simulation::RunOptions& options) const {
+    if (name == kClairvoyant) return simulation::make_clairvoyant(setup_.workload, options);
     std::vector<std::unique_ptr<Policy>> policies;
     for (std::size_t i = 0; i < capacities_.size(); ++i) {
       const engine::EngineConfig& engine = setup_.options.pools[i].engine;
@@ -94,9 +95,10 @@ class Replay {
 
   core::Result<void> run_one(std::string_view name, simulation::RunOptions options, const Progress& progress,
                              RunResult& result) const {
-    auto policy = make_policy(name);
-    if (!policy) return tl::make_unexpected(policy.error());
     options.progress = progress;
+    auto policy = make_policy(name, options);
+    if (!policy) return tl::make_unexpected(policy.error());
+    if (name == kClairvoyant) options.progress = nullptr;  // its search was nearly all of it
     auto done = simulation::run(setup_.workload, **policy, options);
     if (!done) return tl::make_unexpected(done.error());
     result = *std::move(done);

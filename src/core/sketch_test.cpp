@@ -74,7 +74,8 @@ TEST(QuantileSketch, ShareAtMostIsRightOutsideTheErrorBand) {
   const QuantileSketch sketch = sketch_of(values);
   for (const double limit : {0.5, 5.0, 20.0, 100.0, 1000.0}) {
     const auto below = [&](double at) {
-      return static_cast<double>(std::count_if(values.begin(), values.end(), [&](double v) { return v <= at; })) / 2000.0;
+      return static_cast<double>(std::count_if(values.begin(), values.end(), [&](double v) { return v <= at; })) /
+             2000.0;
     };
     EXPECT_GE(sketch.share_at_most(limit), below(limit));
     EXPECT_LE(sketch.share_at_most(limit), below(limit * 1.0203));

@@ -19,6 +19,9 @@ std::int64_t steps_of(core::Duration horizon, core::Duration interval) {
   return std::clamp<std::int64_t>(steps, 1, static_cast<std::int64_t>(Predictor::kStepsMax));
 }
 
+// Whatever a model expects, a forecast is a value that could be a sample; a NaN becomes 0.
+double bounded(double value) { return value > 0.0 ? std::min(value, Intake::kLargestValue) : 0.0; }
+
 }  // namespace
 
 CalibratedPredictor::CalibratedPredictor(std::string_view name, std::unique_ptr<Model> model,
@@ -40,11 +43,9 @@ CalibratedPredictor::CalibratedPredictor(std::string_view name, std::unique_ptr<
 }
 
 bool CalibratedPredictor::observe(const Sample& sample) {
-  const std::optional<Point> before = intake_.last();
   const std::optional<Point> point = intake_.accept(sample);
   if (!point) return false;
-  // After a jump of the clock, steps go on as if nothing was missing, and nobody knows what is.
-  if (before && (point->at < before->at || (point->step == before->step + 1 && point->at - before->at > 2 * interval_))) {
+  if (point->after_jump) {
     history_.clear();
     for (Track& track : tracks_) track.pending.clear();
   }
@@ -87,13 +88,48 @@ std::optional<Forecast> CalibratedPredictor::forecast(core::Duration horizon) co
   model_->expect(path);
   for (double& value : path) value = bounded(value);
   const Outcome expected = outcome_of(path.data(), path.size(), peak_steps_);
+  const Between tracks = between(steps);
   Forecast forecast;
   forecast.from = intake_.last()->at;
   forecast.horizon = steps * interval_;
-  forecast.level = spread(expected.level, steps, &Track::level);
-  forecast.peak = spread(expected.peak, steps, &Track::peak);
-  forecast.outcomes = between(steps).lower->level.count();
+  forecast.level = spread(expected.level, tracks, &Track::level);
+  forecast.peak = spread(expected.peak, tracks, &Track::peak);
+  forecast.outcomes = std::min(tracks.lower->level.count(), tracks.upper->level.count());
   return forecast;
+}
+
+CalibratedPredictor::Between CalibratedPredictor::between(std::int64_t steps) const {
+  const auto upper =
+      std::find_if(tracks_.begin(), tracks_.end(), [&](const Track& track) { return track.steps >= steps; });
+  if (upper == tracks_.end()) return {&tracks_.back(), &tracks_.back(), 0.0};
+  if (upper == tracks_.begin()) return {&*upper, &*upper, 0.0};
+  const Track& lower = *(upper - 1);
+  return {&lower, &*upper, static_cast<double>(steps - lower.steps) / static_cast<double>(upper->steps - lower.steps)};
+}
+
+Distribution CalibratedPredictor::spread(double expected, const Between& between, ResidualBook Track::*book) {
+  const double scaled = to_scale(expected);
+  const auto residuals = [&](const Track& track) {
+    Quantiles quantiles = (track.*book).quantiles();
+    const auto count = static_cast<double>((track.*book).count());
+    const double trust = count / (count + kPriorOutcomes);
+    for (std::size_t i = 0; i < quantiles.size(); ++i)
+      quantiles[i] = trust * quantiles[i] + (1.0 - trust) * kPriorDeviation * scaled * kNormal[i];
+    return quantiles;
+  };
+  const Quantiles lower = residuals(*between.lower);
+  const Quantiles upper = between.share > 0.0 ? residuals(*between.upper) : lower;
+  Distribution result;
+  result.mean = expected;
+  for (std::size_t i = 0; i < result.quantiles.size(); ++i)
+    result.quantiles[i] = from_scale(scaled + lower[i] + between.share * (upper[i] - lower[i]));
+  return result;
+}
+
+std::optional<double> CalibratedPredictor::recent_error(std::size_t index) const {
+  const Track& track = tracks_[index];
+  if (track.error_weight <= 0.0) return std::nullopt;
+  return track.error_sum / track.error_weight;
 }
 
 }  // namespace penstock::forecast

@@ -45,8 +45,14 @@ class CalibratedPredictor final : public Predictor {
 
   void settle(Track& track, std::int64_t through);
   void remember(std::int64_t from);
-  [[nodiscard]] Outcome expect(std::size_t steps, std::vector<double>& path) const;
-  [[nodiscard]] Distribution spread(double expected, double steps, ResidualBook Track::*book) const;
+  // The tracks that a horizon lies between, and how far it is from the lower to the upper.
+  struct Between {
+    const Track* lower;
+    const Track* upper;
+    double share;
+  };
+  [[nodiscard]] Between between(std::int64_t steps) const;
+  [[nodiscard]] static Distribution spread(double expected, const Between& between, ResidualBook Track::*book);
 
   std::string name_;
   std::unique_ptr<Model> model_;

@@ -30,12 +30,13 @@ std::optional<Point> Intake::accept(const Sample& sample) {
   }
   if (!last_) {
     anchor_at_ = sample.at;
-    last_ = Point{0, sample.at, sample.value};
+    last_ = Point{0, sample.at, sample.value, false};
     return last_;
   }
   std::int64_t step = anchor_step_ + rounded_steps(sample.at - anchor_at_, interval_);
   const bool behind = step <= last_->step;
-  if (behind || sample.at - last_->at > gap_max_) {
+  const bool jumped = behind || sample.at - last_->at > gap_max_;
+  if (jumped) {
     ++(behind ? rejections_.out_of_order : rejections_.time_jumps);
     if (!believes_jump_to(sample.at)) return std::nullopt;
     step = last_->step + 1;
@@ -43,7 +44,7 @@ std::optional<Point> Intake::accept(const Sample& sample) {
     anchor_step_ = step;
   }
   elsewhere_ = 0;
-  last_ = Point{step, sample.at, sample.value};
+  last_ = Point{step, sample.at, sample.value, jumped};
   return last_;
 }
 

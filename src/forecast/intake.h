@@ -30,6 +30,7 @@ struct Point {
   std::int64_t step = 0;
   core::Instant at;
   double value = 0.0;
+  bool after_jump = false;  // the clock jumped: how much is missing before it is unknown
 };
 
 class Intake {

@@ -5,6 +5,7 @@
 #include <compare>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "simulation/schedule.h"
 
@@ -49,10 +50,13 @@ class Search {
   Search(const workload::Workload& workload, const RunOptions& options, const ClairvoyantOptions& clairvoyant)
       : workload_(workload), options_(options), clairvoyant_(clairvoyant) {
     const core::Duration narrowest = clairvoyant.narrowest_window;
-    const auto windows =
-        std::clamp<std::int64_t>((workload.span() + narrowest - core::Duration{1}) / narrowest, 1, clairvoyant.windows_max);
+    const auto windows = std::clamp<std::int64_t>((workload.span() + narrowest - core::Duration{1}) / narrowest, 1,
+                                                  clairvoyant.windows_max);
     options_.series_points = static_cast<std::uint32_t>(windows);
-    options_.progress = nullptr;
+    progress_ = std::exchange(options_.progress, nullptr);
+    for (const PoolSpec& pool : options_.pools)
+      runs_expected_ += 3 * sizes_to_try(pool.min_replicas, pool.max_replicas).size();
+    runs_expected_ += clairvoyant.refinements + clairvoyant.trims;
   }
 
   core::Result<std::vector<Schedule>> find() {
@@ -63,8 +67,7 @@ class Search {
       all_at_once.push_back({kForever, {pool.max_replicas}});
     }
     // The goal is set by the best that can be done from the fleet there is at the start.
-    FollowSchedules soonest{all_at_once};
-    auto reached = run(workload_, soonest, options_);
+    auto reached = simulate(all_at_once, options_);
     if (!reached) return tl::make_unexpected(reached.error());
     window_ = reached->series.front().at.time_since_epoch();
     windows_ = static_cast<std::size_t>(workload_.span() / window_) + 1;
@@ -117,8 +120,7 @@ class Search {
     for (const std::size_t first : {0U, 1U}) {
       for (std::size_t window = 0; window < windows_; ++window)
         schedules[pool].replicas[window] = window % 2 == first ? size : std::min(full[pool], 2 * size + 2);
-      FollowSchedules policy{schedules};
-      auto result = run(workload_, policy, options);
+      auto result = simulate(schedules, options);
       if (!result) return tl::make_unexpected(result.error());
       const std::vector<double> seen = misses_by_window(*result, windows_);
       for (std::size_t window = first; window < windows_; window += 2) misses[window] = seen[window];
@@ -128,39 +130,64 @@ class Search {
 
   struct Trial {
     std::vector<Schedule> schedules;  // by pool
-    double cost = 0.0, misses = 0.0;
+    double misses = 0.0;
+    RunResult result;
   };
 
-  core::Result<RunResult> simulate(const std::vector<Schedule>& schedules) const {
+  core::Result<RunResult> simulate(const std::vector<Schedule>& schedules, const RunOptions& options) {
+    ++runs_;
+    if (progress_) progress_(std::min(1.0, static_cast<double>(runs_) / static_cast<double>(runs_expected_)));
     FollowSchedules policy{schedules};
-    return run(workload_, policy, options_);
+    return run(workload_, policy, options);
+  }
+
+  core::Result<Trial> attempt(std::vector<Schedule> schedules) {
+    auto result = simulate(schedules, options_);
+    if (!result) return tl::make_unexpected(result.error());
+    return Trial{std::move(schedules), count_misses(*result), *std::move(result)};
   }
 
   [[nodiscard]] bool is_better(const Trial& trial, const Trial& than) const {
     if (trial.misses > allowed_) return trial.misses < than.misses;
-    return than.misses > allowed_ || trial.cost < than.cost;
+    return than.misses > allowed_ || trial.result.cost < than.result.cost;
+  }
+
+  // The best fleet of one size, from the first moment on: what is found must not be dearer than that.
+  core::Result<Trial> best_fixed_fleet() {
+    std::optional<Trial> best;
+    const PoolSpec& spec = options_.pools.front();
+    for (const std::uint32_t size : sizes_to_try(std::max(1U, spec.min_replicas), tables_.front().largest())) {
+      auto trial = attempt({{window_, std::vector<std::uint32_t>(windows_, size)}});
+      if (!trial) return trial;
+      if (!best || is_better(*trial, *best)) best = *std::move(trial);
+      if (best->misses <= allowed_) break;
+    }
+    return *std::move(best);
   }
 
   core::Result<std::vector<Schedule>> refine() {
-    Trial best;
+    std::optional<Trial> best;
+    if (tables_.size() == 1) {
+      auto fixed = best_fixed_fleet();
+      if (!fixed) return tl::make_unexpected(fixed.error());
+      best = *std::move(fixed);
+    }
     double aim = allowed_ / static_cast<double>(tables_.size());
     for (std::uint32_t i = 0; i < clairvoyant_.refinements; ++i) {
-      Trial trial;
+      std::vector<Schedule> schedules;
       for (std::size_t pool = 0; pool < tables_.size(); ++pool) {
         const PoolSpec& spec = options_.pools[pool];
-        trial.schedules.push_back(cheapest_within(tables_[pool], {spec.replicas, spec.start_up}, aim));
+        schedules.push_back(cheapest_within(tables_[pool], {spec.replicas, spec.start_up}, aim));
       }
-      auto result = simulate(trial.schedules);
-      if (!result) return tl::make_unexpected(result.error());
-      trial.cost = result->cost;
-      trial.misses = count_misses(*result);
-      correct(trial.schedules, *result);
+      auto trial = attempt(std::move(schedules));
+      if (!trial) return tl::make_unexpected(trial.error());
+      correct(trial->schedules, trial->result);
       // Aim lower when too many missed, and a little higher when there was room.
-      const double ratio = (allowed_ + 1.0) / (trial.misses + 1.0);
-      aim *= std::clamp(trial.misses > allowed_ ? ratio : std::sqrt(ratio), 0.5, 1.5);
-      if (best.schedules.empty() || is_better(trial, best)) best = std::move(trial);
+      const double ratio = (allowed_ + 1.0) / (trial->misses + 1.0);
+      aim *= std::clamp(trial->misses > allowed_ ? ratio : std::sqrt(ratio), 0.5, 1.5);
+      if (!best || is_better(*trial, *best)) best = *std::move(trial);
     }
-    return trim(std::move(best));
+    return trim(*std::move(best));
   }
 
   // Takes a replica out of one stretch after the other, where the table expects the least harm for what it saves, and
@@ -170,18 +197,16 @@ class Search {
     for (std::uint32_t i = 0; i < clairvoyant_.trims; ++i) {
       const std::optional<Cut> cut = most_promising(best.schedules, refused);
       if (!cut) break;
-      Trial trial{best.schedules};
-      for (std::size_t window = cut->begin; window < cut->end; ++window) --trial.schedules[cut->pool].replicas[window];
-      auto result = simulate(trial.schedules);
-      if (!result) return tl::make_unexpected(result.error());
-      trial.cost = result->cost;
-      trial.misses = count_misses(*result);
-      if (is_better(trial, best))
-        best = std::move(trial);
+      std::vector<Schedule> schedules = best.schedules;
+      for (std::size_t window = cut->begin; window < cut->end; ++window) --schedules[cut->pool].replicas[window];
+      auto trial = attempt(std::move(schedules));
+      if (!trial) return tl::make_unexpected(trial.error());
+      if (is_better(*trial, best))
+        best = *std::move(trial);
       else
         refused.insert(*cut);
     }
-    return best.schedules;
+    return std::move(best.schedules);
   }
 
   struct Cut {
@@ -189,7 +214,8 @@ class Search {
     auto operator<=>(const Cut&) const = default;
   };
 
-  [[nodiscard]] std::optional<Cut> most_promising(const std::vector<Schedule>& schedules, const std::set<Cut>& refused) const {
+  [[nodiscard]] std::optional<Cut> most_promising(const std::vector<Schedule>& schedules,
+                                                  const std::set<Cut>& refused) const {
     std::optional<Cut> best;
     double best_worth = 0.0;
     for (std::size_t pool = 0; pool < schedules.size(); ++pool) {
@@ -227,7 +253,8 @@ class Search {
         const double excess = seen[window] - table.misses[window][at];
         if (excess > 0.0) {
           raise(table.misses[window], at, 0.5 * excess);
-          if (window > 0) raise(table.misses[window - 1], schedules[pool].replicas[window - 1] - table.smallest, 0.5 * excess);
+          if (window > 0)
+            raise(table.misses[window - 1], schedules[pool].replicas[window - 1] - table.smallest, 0.5 * excess);
         } else if (tables_.size() == 1) {
           for (std::size_t n = at; n < table.misses[window].size(); ++n)
             table.misses[window][n] = std::min(table.misses[window][n], seen[window]);
@@ -243,6 +270,8 @@ class Search {
   const workload::Workload& workload_;
   RunOptions options_;
   const ClairvoyantOptions& clairvoyant_;
+  std::function<void(double)> progress_;
+  std::size_t runs_ = 0, runs_expected_ = 1;
   core::Duration window_{};
   std::size_t windows_ = 1;
   double allowed_ = 0.0;

@@ -25,12 +25,13 @@ struct ClairvoyantOptions {
 //     where the price of a miss is found by bisection, so that the goal is just kept. Replicas are asked for a start-up
 //     time before they are needed.
 //  3. The schedule is simulated. Where more or fewer miss than the table said, because of what the windows before left
-//     behind, the table is corrected and step 2 repeated; the cheapest schedule that kept the goal goes on.
+//     behind, the table is corrected and step 2 repeated; the cheapest schedule that kept the goal goes on, or the
+//     cheapest fixed fleet that kept it if that costs less.
 //  4. Replicas are taken out of stretches of it, one trial at a time, for as long as the goal is kept.
 // In a disaggregated deployment both pools are planned so, each beside a full fleet of the other.
 //
 // It is near the optimum, not at it: docs/policies.md states the gap to exhaustive search. The workload and the options
-// must be those of the run. Takes as long as about 60 runs.
+// must be those of the run; `options.progress` hears of the search. Takes as long as about 60 runs.
 [[nodiscard]] core::Result<std::unique_ptr<planner::Policy>> make_clairvoyant(const workload::Workload& workload,
                                                                               const RunOptions& options,
                                                                               const ClairvoyantOptions& clairvoyant = {});

@@ -100,7 +100,9 @@ workload::Workload at_rates(std::span<const double> rates_per_s, std::uint64_t s
 }
 
 // A quiet stretch, a busy one, a quiet one.
-workload::Workload hill(std::uint64_t seed) { return at_rates(std::array{8.0, 10.0, 34.0, 38.0, 22.0, 6.0}, 100 * seed); }
+workload::Workload hill(std::uint64_t seed) {
+  return at_rates(std::array{8.0, 10.0, 34.0, 38.0, 22.0, 6.0}, 100 * seed);
+}
 
 RunOptions hill_options() {
   RunOptions run_options = options(pool(2, 4));

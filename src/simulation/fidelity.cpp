@@ -11,8 +11,8 @@ namespace penstock::simulation {
 namespace {
 
 constexpr std::array<std::string_view, 10> kColumns = {
-    "work",        "router",           "replicas",       "requests",      "ttft_mean_ms", "itl_mean_ms",
-    "ttft_p99_ms", "prefix_hit_ratio", "slo_attainment", "requests_per_s"};
+    "work",        "router",      "replicas",         "requests",       "ttft_mean_ms",
+    "itl_mean_ms", "ttft_p99_ms", "prefix_hit_ratio", "slo_attainment", "requests_per_s"};
 
 std::vector<std::string_view> split(std::string_view text, char at) {
   std::vector<std::string_view> parts;
@@ -32,25 +32,32 @@ bool read_number(std::string_view text, double& number) {
 core::Result<PeerRun> parse_row(std::string where, std::string_view line) {
   const auto cells = split(line, ',');
   if (cells.size() != kColumns.size())
-    return core::invalid_input(std::move(where), fmt::format("has {} columns instead of {}", cells.size(), kColumns.size()));
+    return core::invalid_input(std::move(where),
+                               fmt::format("has {} columns instead of {}", cells.size(), kColumns.size()));
   PeerRun peer;
   peer.work = cells[0];
   bool known = false;
-  for (const auto router : {RouterKind::kKv, RouterKind::kRoundRobin, RouterKind::kLeastLoaded, RouterKind::kPowerOfTwo})
+  for (const auto router :
+       {RouterKind::kKv, RouterKind::kRoundRobin, RouterKind::kLeastLoaded, RouterKind::kPowerOfTwo})
     if (cells[1] == to_string(router)) {
       peer.router = router;
       known = true;
     }
   if (!known) return core::invalid_input(std::move(where), fmt::format("there is no router '{}'", cells[1]));
   double replicas = 0.0, requests = 0.0;
-  const std::array<double*, 8> numbers = {&replicas,         &requests,
-                                          &peer.ttft_mean_ms, &peer.itl_mean_ms,
-                                          &peer.ttft_p99_ms,  &peer.prefix_hit_ratio,
-                                          &peer.slo_attainment, &peer.requests_per_s};
+  const std::array<double*, 8> numbers = {&replicas,
+                                          &requests,
+                                          &peer.ttft_mean_ms,
+                                          &peer.itl_mean_ms,
+                                          &peer.ttft_p99_ms,
+                                          &peer.prefix_hit_ratio,
+                                          &peer.slo_attainment,
+                                          &peer.requests_per_s};
   for (std::size_t i = 0; i < numbers.size(); ++i) {
     if (numbers[i] == &peer.slo_attainment && cells[i + 2].empty()) continue;
     if (!read_number(cells[i + 2], *numbers[i]))
-      return core::invalid_input(std::move(where), fmt::format("{} is '{}', not a number", kColumns[i + 2], cells[i + 2]));
+      return core::invalid_input(std::move(where),
+                                 fmt::format("{} is '{}', not a number", kColumns[i + 2], cells[i + 2]));
   }
   if (replicas < 1.0 || replicas > 10'000.0)
     return core::invalid_input(std::move(where), fmt::format("{} replicas", cells[2]));
@@ -88,7 +95,8 @@ core::Result<std::string> compare_with_peer(const workload::Workload& workload, 
   std::string text =
       "| router | replicas | mean TTFT ms | | | mean ITL ms | | | p99 TTFT ms | | | prefix hits | | SLO kept | | |\n"
       "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n"
-      "| | | Dynamo | Penstock | Δ % | Dynamo | Penstock | Δ % | Dynamo | Penstock | Δ % | Dynamo | Penstock | Dynamo | "
+      "| | | Dynamo | Penstock | Δ % | Dynamo | Penstock | Δ % | Dynamo | Penstock | Δ % | Dynamo | Penstock | Dynamo "
+      "| "
       "Penstock | Δ points |\n";
   double worst_mean = 0.0, worst_points = 0.0;
   for (const PeerRun& theirs : peer) {
@@ -107,15 +115,16 @@ core::Result<std::string> compare_with_peer(const workload::Workload& workload, 
     worst_mean = std::max({worst_mean, std::abs(ttft), std::abs(itl)});
     worst_points = std::max(worst_points, std::abs(points));
     text += fmt::format(
-        "| {} | {} | {:.1f} | {:.1f} | {:+.1f} | {:.2f} | {:.2f} | {:+.1f} | {:.0f} | {:.0f} | {:+.1f} | {:.1f} % | {:.1f} % "
+        "| {} | {} | {:.1f} | {:.1f} | {:+.1f} | {:.2f} | {:.2f} | {:+.1f} | {:.0f} | {:.0f} | {:+.1f} | {:.1f} % | "
+        "{:.1f} % "
         "| {:.1f} % | {:.1f} % | {:+.1f} |\n",
         to_string(theirs.router), theirs.replicas, theirs.ttft_mean_ms, ours->ttft_ms.mean, ttft, theirs.itl_mean_ms,
         ours->itl_ms.mean, itl, theirs.ttft_p99_ms, ours->ttft_ms.p99, relative(ours->ttft_ms.p99, theirs.ttft_p99_ms),
         100.0 * theirs.prefix_hit_ratio, 100.0 * ours->prefix_hit_ratio, 100.0 * theirs.slo_attainment,
         100.0 * ours->slo_attainment, points);
   }
-  text += fmt::format("\nLargest difference of a mean: {:.1f} %; of the share that kept the SLO: {:.1f} points.\n", worst_mean,
-                      worst_points);
+  text += fmt::format("\nLargest difference of a mean: {:.1f} %; of the share that kept the SLO: {:.1f} points.\n",
+                      worst_mean, worst_points);
   return text;
 }
 

@@ -8,7 +8,8 @@ namespace penstock::simulation {
 namespace {
 
 constexpr std::string_view kHeader =
-    "work,router,replicas,requests,ttft_mean_ms,itl_mean_ms,ttft_p99_ms,prefix_hit_ratio,slo_attainment,requests_per_s\n";
+    "work,router,replicas,requests,ttft_mean_ms,itl_mean_ms,ttft_p99_ms,prefix_hit_ratio,slo_attainment,requests_per_"
+    "s\n";
 
 std::string with_header(std::string_view rows) { return std::string{kHeader} + std::string{rows}; }
 
@@ -39,15 +40,23 @@ TEST(PeerComparison, ShowsNoDifferenceToItself) {
   RunOptions run_options = testing::options(testing::pool(2));
   auto policy = planner::make_policy("static", {});
   const auto ours = run(workload, **policy, run_options);
-  PeerRun peer{"mooncake", run_options.router, 2, ours->ttft_ms.mean, ours->itl_ms.mean, ours->ttft_ms.p99,
-               ours->prefix_hit_ratio, ours->slo_attainment, 1.0};
+  PeerRun peer{"mooncake",
+               run_options.router,
+               2,
+               ours->ttft_ms.mean,
+               ours->itl_ms.mean,
+               ours->ttft_ms.p99,
+               ours->prefix_hit_ratio,
+               ours->slo_attainment,
+               1.0};
   const auto same = compare_with_peer(workload, run_options, {peer});
   ASSERT_TRUE(same.has_value());
   EXPECT_NE(same->find("Largest difference of a mean: 0.0 %; of the share that kept the SLO: 0.0 points."),
             std::string::npos)
       << *same;
   peer.ttft_mean_ms *= 0.8;
-  EXPECT_NE(compare_with_peer(workload, run_options, {peer})->find("Largest difference of a mean: 25.0 %"), std::string::npos);
+  EXPECT_NE(compare_with_peer(workload, run_options, {peer})->find("Largest difference of a mean: 25.0 %"),
+            std::string::npos);
 }
 
 }  // namespace

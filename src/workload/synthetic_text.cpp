@@ -126,7 +126,7 @@ Outcome set_name(Draft& draft, std::string_view text) {
 }
 
 Outcome set_requests(Draft& draft, std::string_view text) {
-  const auto stored = store(parse_count<std::uint64_t>(text), draft.spec.requests_max);
+  auto stored = store(parse_count<std::uint64_t>(text), draft.spec.requests_max);
   if (stored && draft.spec.requests_max == 0) return wrong_value("must be at least 1, is 0");
   return stored;
 }
@@ -182,8 +182,8 @@ std::size_t edits_between(std::string_view from, std::string_view to) {
 }
 
 tl::unexpected<core::Error> unknown_word(std::string_view word) {
-  std::vector<std::string_view> names;
-  for (const Word& known : kWords) names.push_back(known.name);
+  std::array<std::string_view, kWords.size()> names;
+  std::transform(kWords.begin(), kWords.end(), names.begin(), [](const Word& known) { return known.name; });
   std::string hint = fmt::format("there are {}", fmt::join(names, ", "));
   if (word.size() <= 32) {  // what is longer is no misspelling
     const auto nearest = std::min_element(names.begin(), names.end(), [&](std::string_view a, std::string_view b) {
