@@ -97,6 +97,7 @@ const char* to_string(Reason reason) {
     case Reason::kSloAtRisk: return "slo_at_risk";
     case Reason::kSloMet: return "slo_met";
     case Reason::kForeseen: return "foreseen";
+    case Reason::kCheapestThatKeepsSlo: return "cheapest_that_keeps_slo";
   }
   return "unknown";
 }
@@ -110,6 +111,11 @@ const char* to_string(Limit limit) {
     case Limit::kShrinkRate: return "shrink_rate";
     case Limit::kStabilization: return "stabilization";
     case Limit::kCooldown: return "cooldown";
+    case Limit::kStaleTelemetry: return "stale_telemetry";
+    case Limit::kScalingUnderWay: return "scaling_under_way";
+    case Limit::kHotKvCache: return "hot_kv_cache";
+    case Limit::kQueueWaits: return "queue_waits";
+    case Limit::kFailures: return "failures";
   }
   return "unknown";
 }

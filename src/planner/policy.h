@@ -31,6 +31,7 @@ enum class Reason : std::uint8_t {
   kSloAtRisk,
   kSloMet,
   kForeseen,  // a policy that knows the future
+  kCheapestThatKeepsSlo,  // of the fleets that were tried out
 };
 [[nodiscard]] const char* to_string(Reason reason);  // "fixed", "within_tolerance", …
 
@@ -42,7 +43,13 @@ enum class Limit : std::uint8_t {
   kGrowthRate,
   kShrinkRate,
   kStabilization,
-  kCooldown
+  kCooldown,
+  // Nothing shrinks while …
+  kStaleTelemetry,   // a ready replica was not heard of lately
+  kScalingUnderWay,  // replicas start or drain
+  kHotKvCache,
+  kQueueWaits,
+  kFailures,         // requests failed lately
 };
 [[nodiscard]] const char* to_string(Limit limit);  // "", "min_replicas", …
 
@@ -74,6 +81,8 @@ class Policy {
   [[nodiscard]] virtual std::string_view name() const = 0;
   // Time between decisions; Duration::max() for a policy that decides only once, at the start.
   [[nodiscard]] virtual core::Duration interval() const = 0;
+  // How far back it wants to see single requests in Observation::recent.
+  [[nodiscard]] virtual core::Duration memory() const { return core::Duration{}; }
   [[nodiscard]] virtual Decision decide(const signals::Observation& observation) = 0;
 };
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -19,34 +20,34 @@ enum class ReplicaState : std::uint8_t { kStarting, kReady, kDraining, kStopped,
 // What one engine last said about itself. Gauges are instantaneous, counters count from the replica's start.
 struct EngineSample {
   core::Instant sampled_at;
-  std::uint32_t queued_requests = 0;         // waiting, preempted ones included
+  std::uint32_t queued_requests = 0;  // waiting, preempted ones included
   std::uint32_t running_requests = 0;
-  std::uint64_t queued_prefill_tokens = 0;   // prompt tokens of waiting requests
-  std::uint64_t inflight_prefill_tokens = 0; // prompt tokens of running requests that are not computed yet
-  std::uint64_t scheduled_kv_tokens = 0;     // Σ lengths of decoding sequences
-  std::uint64_t queued_kv_tokens = 0;        // Σ lengths of preempted sequences that wait
-  std::uint64_t kv_used_tokens = 0;          // distinct tokens in blocks in use; cached blocks nobody uses do not count
+  std::uint64_t queued_prefill_tokens = 0;    // prompt tokens of waiting requests
+  std::uint64_t inflight_prefill_tokens = 0;  // prompt tokens of running requests that are not computed yet
+  std::uint64_t scheduled_kv_tokens = 0;      // Σ lengths of decoding sequences
+  std::uint64_t queued_kv_tokens = 0;         // Σ lengths of preempted sequences that wait
+  std::uint64_t kv_used_tokens = 0;  // distinct tokens in blocks in use; cached blocks nobody uses do not count
   std::uint64_t kv_capacity_tokens = 0;
-  std::uint64_t prompt_tokens_total = 0;     // computed or found in the cache
+  std::uint64_t prompt_tokens_total = 0;  // computed or found in the cache
   std::uint64_t prefix_hit_tokens_total = 0;
   std::uint64_t generation_tokens_total = 0;
   std::uint64_t completed_total = 0;
   std::uint64_t preemptions_total = 0;
-  std::uint64_t evictions_total = 0;         // cached blocks given up
-  core::Duration oldest_queued_age{};        // 0 when nothing waits
-  double batch_merge_efficiency = 0.0;       // mean share of sequence slots filled when stepping, since the start
+  std::uint64_t evictions_total = 0;    // cached blocks given up
+  core::Duration oldest_queued_age{};   // 0 when nothing waits
+  double batch_merge_efficiency = 0.0;  // mean share of sequence slots filled when stepping, since the start
 
-  [[nodiscard]] double kv_usage() const {    // 0..1
+  [[nodiscard]] double kv_usage() const {  // 0..1
     return kv_capacity_tokens == 0 ? 0.0
                                    : static_cast<double>(kv_used_tokens) / static_cast<double>(kv_capacity_tokens);
   }
 };
 
 struct ReplicaObservation {
-  std::uint32_t replica = 0;            // unique in a run, never used again
+  std::uint32_t replica = 0;  // unique in a run, never used again
   ReplicaState state = ReplicaState::kStarting;
   core::Instant state_since;
-  std::optional<EngineSample> sample;   // none: nothing was ever heard from it. Missing is not zero
+  std::optional<EngineSample> sample;  // none: nothing was ever heard from it. Missing is not zero
 };
 
 struct LatencyWindow {
@@ -58,13 +59,13 @@ struct LatencyWindow {
 struct TrafficWindow {
   core::Duration length{};
   std::uint64_t arrivals = 0;
-  std::uint64_t input_tokens = 0;      // of the arrivals
-  std::uint64_t output_tokens = 0;     // generated in the window
+  std::uint64_t input_tokens = 0;   // of the arrivals
+  std::uint64_t output_tokens = 0;  // generated in the window
   std::uint64_t completed = 0;
   std::uint64_t completed_output_tokens = 0;  // Σ output lengths of the completed
   std::uint64_t failed = 0;
-  LatencyWindow ttft;                  // of first tokens that came in the window
-  LatencyWindow itl;                   // per-request mean ITL of requests that completed in the window
+  LatencyWindow ttft;  // of first tokens that came in the window
+  LatencyWindow itl;   // per-request mean ITL of requests that completed in the window
 };
 
 struct PoolObservation {
@@ -73,12 +74,12 @@ struct PoolObservation {
   std::uint32_t gpus_per_replica = 1;
   std::uint32_t min_replicas = 1;
   std::uint32_t max_replicas = 1;
-  std::uint32_t target_replicas = 1;   // what was last asked for
-  core::Duration start_up{};           // from the request for a replica until it is ready
+  std::uint32_t target_replicas = 1;  // what was last asked for
+  core::Duration start_up{};          // from the request for a replica until it is ready
   std::uint32_t starting = 0, ready = 0, draining = 0;
   std::vector<ReplicaObservation> replicas;  // starting, ready and draining ones, oldest first
-  std::uint32_t unrouted_requests = 0; // waiting in front of the pool because no replica is ready
-  std::uint64_t arrivals_total = 0;    // counters since the start of the run
+  std::uint32_t unrouted_requests = 0;       // waiting in front of the pool because no replica is ready
+  std::uint64_t arrivals_total = 0;          // counters since the start of the run
   std::uint64_t input_tokens_total = 0;
   std::uint64_t output_tokens_total = 0;
   std::uint64_t completed_total = 0;
@@ -86,9 +87,20 @@ struct PoolObservation {
   TrafficWindow last_minute;
 };
 
+// A request that came lately: what trial runs of other fleets are made of.
+struct RecentRequest {
+  core::Instant arrival;
+  std::uint32_t input_tokens = 0;
+  std::uint32_t output_tokens = 0;           // 0: it has not ended, so nobody knows
+  bool answered = false;                     // its first token is out
+  std::span<const std::uint32_t> block_ids;  // what its prompt may share, at the engines' block size
+};
+
 struct Observation {
   core::Instant now;
   std::vector<PoolObservation> pools;
+  // Arrivals of the time that Policy::memory() asks for, in their order; valid while the policy decides.
+  std::span<const RecentRequest> recent;
 };
 
 }  // namespace penstock::signals

@@ -142,6 +142,10 @@ std::uint32_t World::blocks_of(std::uint32_t request, const Pool& pool) const {
 
 void World::arrive(std::uint32_t request) {
   recorder_.arrived(request);
+  if (policy_.memory() > core::Duration{}) {
+    const workload::Request& shape = workload_.requests[request];
+    seen_.push_back({now_, shape.input_tokens, 0, false, workload_.blocks_of(shape)});
+  }
   fleet_.pools()[entry_pool_].meter.arrived(now_, workload_.requests[request].input_tokens);
   for (const Pool& pool : fleet_.pools()) {
     if (pool.spec.role == Role::kDecode && workload_.requests[request].output_tokens == 1) continue;
@@ -202,6 +206,7 @@ void World::on_first_token(const engine::EngineEvent& event, Replica& replica) {
   flight.cached_tokens = event.cached_tokens;
   // From a prefill replica it reaches the user only with the KV that the decode replica waits for.
   if (pool.spec.role == Role::kPrefill && workload_.requests[event.request].output_tokens > 1) return;
+  if (!seen_.empty()) seen_[event.request].answered = true;
   recorder_.first_token(event.request, event.at, event.cached_tokens);
   fleet_.pools()[entry_pool_].meter.first_token(event.at, recorder_.ttft_ms(event.request));
 }
@@ -237,6 +242,7 @@ void World::finish_transfer(std::uint32_t transfer) {
   Replica& source = fleet_.replica(flight.replica);
   source.engine->release_held(request, now_);
   engines_.set(source.id, source.engine->next_event());
+  if (!seen_.empty()) seen_[request].answered = true;
   recorder_.first_token(request, now_, flight.cached_tokens);
   fleet_.pools()[entry_pool_].meter.first_token(now_, recorder_.ttft_ms(request));
   Pool& decode = fleet_.pools()[*decode_pool_];
@@ -248,6 +254,7 @@ void World::finish_transfer(std::uint32_t transfer) {
 void World::complete(std::uint32_t request, std::uint32_t pool) {
   recorder_.completed(request, now_);
   const std::uint32_t output = workload_.requests[request].output_tokens;
+  if (!seen_.empty()) seen_[request].output_tokens = output;
   for (const std::uint32_t metered : {entry_pool_, pool}) {
     fleet_.pools()[metered].meter.completed(now_, output, recorder_.itl_ms(request));
     if (pool == entry_pool_) break;
@@ -366,6 +373,8 @@ void World::scrape() {
 signals::Observation World::observe() {
   signals::Observation observation;
   observation.now = now_;
+  while (recent_from_ < seen_.size() && seen_[recent_from_].arrival <= now_ - policy_.memory()) ++recent_from_;
+  observation.recent = std::span{seen_}.subspan(recent_from_);
   for (std::uint32_t index = 0; index < fleet_.pools().size(); ++index) {
     Pool& pool = fleet_.pools()[index];
     signals::PoolObservation& seen = observation.pools.emplace_back();

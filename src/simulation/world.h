@@ -80,6 +80,8 @@ class World {
   std::priority_queue<ControlEvent, std::vector<ControlEvent>, std::greater<>> control_;
   std::uint64_t next_serial_ = 0;
   std::vector<Flight> flights_;
+  std::vector<signals::RecentRequest> seen_;  // by request, if the policy wants to see them
+  std::size_t recent_from_ = 0;
   std::vector<std::uint32_t> transfers_;  // the request of each, as they were started
   std::vector<engine::EngineEvent> events_;
   std::uint32_t entry_pool_ = 0;

@@ -1,0 +1,207 @@
+#include "planner/penstock_planner.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <vector>
+
+namespace penstock::planner {
+namespace {
+
+constexpr core::Duration kInterval = std::chrono::seconds{5};
+
+using Fleet = std::vector<std::uint32_t>;  // replicas by pool
+
+// What a search came to, and the numbers behind it.
+struct Plan {
+  Fleet fleet;
+  double attainment = 1.0;  // of that fleet in its trial
+  double one_less = 1.0;    // of the fleet with one replica less in its last pool
+  double best = 1.0;        // of a fleet so large that more changes nothing
+  std::uint64_t requests = 0;
+  double rate = 0.0;
+};
+
+// Finds the cheapest fleet that keeps the goal on the traffic that is loaded, by trials that are remembered.
+class Search {
+ public:
+  Search(FleetTrials& trials, const signals::Observation& observation, double goal)
+      : trials_(trials), observation_(observation), goal_(goal) {}
+
+  Plan run(const Fleet& from) {
+    Plan plan;
+    plan.fleet = large_enough(from);
+    const TrialOutcome best = attempt(plan.fleet);
+    plan.best = best.slo_attainment;
+    plan.requests = best.requests;
+    // Each pool in turn gets as small as it can while those after it are still large. What may be missed is shared out.
+    const auto pools = static_cast<double>(from.size());
+    for (std::size_t pool = 0; pool < from.size(); ++pool) {
+      const double share = static_cast<double>(pool + 1) / pools;
+      smallest(plan.fleet, pool, from[pool], plan.best * (1.0 - share * (1.0 - goal_)));
+    }
+    plan.attainment = attempt(plan.fleet).slo_attainment;
+    Fleet less = plan.fleet;
+    if (less.back() > std::max(1U, observation_.pools.back().min_replicas)) {
+      --less.back();
+      plan.one_less = attempt(less).slo_attainment;
+    }
+    return plan;
+  }
+
+ private:
+  TrialOutcome attempt(const Fleet& fleet) {
+    const auto known = outcomes_.find(fleet);
+    if (known != outcomes_.end()) return known->second;
+    return outcomes_.emplace(fleet, trials_.attempt(fleet)).first->second;
+  }
+
+  // Doubles until doubling gains nothing.
+  Fleet large_enough(const Fleet& from) {
+    const auto grown = [&](const Fleet& fleet) {
+      Fleet more = fleet;
+      for (std::size_t i = 0; i < more.size(); ++i)
+        more[i] = std::clamp(2 * more[i], 1U, std::max(1U, observation_.pools[i].max_replicas));
+      return more;
+    };
+    Fleet large = grown(from);
+    for (double kept = attempt(large).slo_attainment;;) {
+      const Fleet more = grown(large);
+      if (more == large || kept > kAllKept) return large;
+      const double gained = attempt(more).slo_attainment - kept;
+      if (gained < kGain) return large;
+      large = more;
+      kept += gained;
+    }
+  }
+
+  // Lowers fleet[pool] to the least that keeps `required`, by halving the gap between what does and what does not.
+  void smallest(Fleet& fleet, std::size_t pool, std::uint32_t guess, double required) {
+    const auto keeps = [&](std::uint32_t replicas) {
+      Fleet tried = fleet;
+      tried[pool] = replicas;
+      return attempt(tried).slo_attainment >= required;
+    };
+    std::uint32_t enough = fleet[pool];
+    std::uint32_t low = std::max(1U, observation_.pools[pool].min_replicas);
+    std::uint32_t next = std::clamp(guess, low, enough);  // most of the time the fleet of a minute ago is about right
+    for (std::uint32_t step = 1; low < enough; step *= 2) {
+      if (next >= enough) next = enough - 1;
+      if (keeps(next)) {
+        enough = next;
+        next = enough > low + step ? enough - step : low;
+      } else {
+        low = next + 1;
+        next = std::min(enough - 1, low + step - 1);
+      }
+      if (low >= enough) break;
+    }
+    fleet[pool] = enough;
+  }
+
+  static constexpr double kAllKept = 0.999;
+  static constexpr double kGain = 0.005;
+
+  FleetTrials& trials_;
+  const signals::Observation& observation_;
+  double goal_;
+  std::map<Fleet, TrialOutcome> outcomes_;
+};
+
+class PenstockPlanner final : public Policy {
+ public:
+  PenstockPlanner(std::shared_ptr<FleetTrials> trials, const signals::SloTarget& slo, const PlannerOptions& options)
+      : trials_(std::move(trials)), slo_(slo), options_(options) {}
+
+  [[nodiscard]] std::string_view name() const override { return "penstock"; }
+  [[nodiscard]] core::Duration interval() const override { return kInterval; }
+  [[nodiscard]] core::Duration memory() const override { return options_.memory; }
+
+  [[nodiscard]] Decision decide(const signals::Observation& observation) override {
+    guardrails_.resize(observation.pools.size(), Guardrails{options_.guardrails});
+    const core::Instant now = observation.now;
+    if (now >= next_plan_) {
+      if (auto made = plan(observation, options_.memory)) {
+        plan_ = std::move(made);
+        next_plan_ = now + options_.plan_every;
+      }
+    }
+    const bool trouble = in_trouble(observation);
+    if (trouble && now >= next_reaction_) {
+      reaction_ = plan(observation, options_.react_memory);
+      next_reaction_ = now + options_.react_every;
+    }
+    if (!trouble) reaction_.reset();
+
+    Decision decision;
+    for (std::size_t i = 0; i < observation.pools.size(); ++i)
+      decision.pools.push_back(guardrails_[i].apply(now, observation.pools[i], propose(observation.pools[i], i)));
+    return decision;
+  }
+
+ private:
+  [[nodiscard]] bool in_trouble(const signals::Observation& observation) const {
+    for (const signals::PoolObservation& pool : observation.pools) {
+      if (pool.unrouted_requests > 0) return true;
+      for (const signals::ReplicaObservation& replica : pool.replicas)
+        if (replica.sample && replica.sample->oldest_queued_age > slo_.ttft / 2) return true;
+      const signals::TrafficWindow& traffic = pool.last_minute;
+      if (traffic.ttft.count > 0 && traffic.ttft.p95_ms > core::to_milliseconds(slo_.ttft)) return true;
+      if (traffic.itl.count > 0 && traffic.itl.p95_ms > core::to_milliseconds(slo_.itl)) return true;
+    }
+    return false;
+  }
+
+  [[nodiscard]] std::optional<Plan> plan(const signals::Observation& observation, core::Duration memory) {
+    auto requests = observation.recent;
+    while (!requests.empty() && requests.front().arrival <= observation.now - memory) requests = requests.subspan(1);
+    if (requests.size() > options_.requests_max) requests = requests.last(options_.requests_max);
+    if (requests.size() < options_.requests_min || !trials_) return std::nullopt;
+    trials_->load({requests, 1.0});
+    Fleet from;
+    for (const signals::PoolObservation& pool : observation.pools) from.push_back(std::max(1U, pool.target_replicas));
+    Plan made = Search{*trials_, observation, options_.goal}.run(from);
+    const double seconds = core::to_seconds(observation.now - requests.front().arrival);
+    made.rate = seconds > 0.0 ? static_cast<double>(requests.size()) / seconds : 0.0;
+    return made;
+  }
+
+  [[nodiscard]] PoolDecision propose(const signals::PoolObservation& pool, std::size_t index) const {
+    PoolDecision proposal;
+    proposal.current = proposal.target = pool.target_replicas;
+    proposal.reason = Reason::kInsufficientData;
+    const Plan* chosen = nullptr;
+    if (plan_) {
+      chosen = &*plan_;
+      proposal.reason = Reason::kCheapestThatKeepsSlo;
+    }
+    if (reaction_ && (chosen == nullptr || reaction_->fleet[index] > chosen->fleet[index])) {
+      chosen = &*reaction_;
+      proposal.reason = Reason::kSloAtRisk;
+    }
+    if (chosen == nullptr) return proposal;
+    proposal.target = chosen->fleet[index];
+    proposal.evidence = {{"request_rate", chosen->rate, "1/s"},
+                         {"attainment", chosen->attainment, "share"},
+                         {"attainment_one_less", chosen->one_less, "share"},
+                         {"attainment_at_best", chosen->best, "share"},
+                         {"tried_on", static_cast<double>(chosen->requests), "requests"}};
+    return proposal;
+  }
+
+  std::shared_ptr<FleetTrials> trials_;
+  signals::SloTarget slo_;
+  PlannerOptions options_;
+  std::vector<Guardrails> guardrails_;
+  std::optional<Plan> plan_, reaction_;
+  core::Instant next_plan_{}, next_reaction_{};
+};
+
+}  // namespace
+
+std::unique_ptr<Policy> make_penstock_planner(std::shared_ptr<FleetTrials> trials, const signals::SloTarget& slo,
+                                              const PlannerOptions& options) {
+  return std::make_unique<PenstockPlanner>(std::move(trials), slo, options);
+}
+
+}  // namespace penstock::planner

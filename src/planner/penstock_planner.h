@@ -1,0 +1,33 @@
+// Penstock's own policy: simulate before scaling.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "core/time.h"
+#include "planner/guardrails.h"
+#include "planner/policy.h"
+#include "planner/trials.h"
+
+namespace penstock::planner {
+
+struct PlannerOptions {
+  double goal = 0.99;                                     // of the SLO attainment that a fleet of any size would keep
+  core::Duration memory = std::chrono::minutes{10};       // traffic that plans are tried on
+  std::size_t requests_max = 4000;                        // the latest of it, at most
+  std::size_t requests_min = 30;                          // fewer say nothing
+  core::Duration plan_every = std::chrono::seconds{60};   // the floor: what the traffic of a while needs
+  core::Duration react_every = std::chrono::seconds{10};  // above it, in trouble: what the last minute needs
+  core::Duration react_memory = std::chrono::seconds{60};
+  GuardrailOptions guardrails;
+};
+
+// Two loops on one interval of 5 s. The plan tries fleets on the requests of the last minutes and takes the cheapest that
+// keeps the goal; the reaction does the same with what came in the last minute, those included that still wait, as soon
+// as a queue grows or latencies leave the SLO. The larger of the two is what the guardrails get. Without trials, or
+// requests to try them on, it holds.
+[[nodiscard]] std::unique_ptr<Policy> make_penstock_planner(std::shared_ptr<FleetTrials> trials,
+                                                            const signals::SloTarget& slo,
+                                                            const PlannerOptions& options = {});
+
+}  // namespace penstock::planner
