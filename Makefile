@@ -1,6 +1,6 @@
 # What one can do here. `make help` lists it.
 .DEFAULT_GOAL := help
-.PHONY: help setup build up test test-tsan bench fidelity golden fuzz format lint hooks clean
+.PHONY: help setup build up test test-tsan bench fidelity evaluate golden fuzz format lint hooks clean
 JOBS ?= $(shell nproc)
 CXX_FILES = $(wildcard $(shell git ls-files --cached --others --exclude-standard -- '*.h' '*.cpp'))
 BINARY = build/release/penstock
@@ -30,6 +30,10 @@ bench: setup  ## our speed beside the peer's, then the hot paths; BENCH=name run
 fidelity: setup  ## write docs/fidelity.md: our engine model against Dynamo's replay and against measured engines
 	@tools/build.sh release penstock
 	@tools/fidelity.sh $(BINARY)
+
+evaluate: setup  ## write docs/evaluation.md: Penstock's policy against all marks; QUICK=1: only the busiest two hours of a day
+	@tools/build.sh release penstock
+	@tools/evaluate.sh $(BINARY) --jobs $(JOBS)
 
 golden: setup  ## rewrite the golden files from what the program prints now; review the diff
 	@tools/build.sh release

@@ -150,6 +150,7 @@ class Reader {
 
 std::string placeholder(const config::Option& option) {
   if (!option.implied.empty()) return {};
+  if (option.flag == "--report-dir") return "FOLDER";
   if (option.type == "text") return option.group == "Output" ? "FILE" : option.flag == "--engine" ? "MODEL" : "NAME";
   if (option.type == "bytes per second") return "BYTES/s";
   std::string word{option.type};

@@ -14,10 +14,12 @@ namespace {
 
 constexpr std::array kCommands{
     Command{"replay", "compare autoscaling policies on recorded or made-up traffic", replay},
+    Command{"explain", "say in plain words why a replay's policy decided as it did", explain},
     Command{"up", "replay the built-in workload and show the report", up},
     Command{"workload", "describe traces: rates, lengths, bursts, shared prefixes", show_workload},
     Command{"check", "check a configuration file and list everything that is wrong with it", check},
     Command{"fidelity", "compare the simulation with the peer's and with measured engines", fidelity},
+    Command{"evaluate", "measure Penstock's policy against the rules of others and the optimum", evaluate},
 };
 
 std::string help() {

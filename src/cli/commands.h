@@ -26,9 +26,11 @@ struct Command {
 [[nodiscard]] int run(const Arguments& arguments);
 
 [[nodiscard]] int replay(const Arguments& arguments);
+[[nodiscard]] int explain(const Arguments& arguments);
 [[nodiscard]] int check(const Arguments& arguments);
 [[nodiscard]] int up(const Arguments& arguments);
 [[nodiscard]] int show_workload(const Arguments& arguments);
 [[nodiscard]] int fidelity(const Arguments& arguments);
+[[nodiscard]] int evaluate(const Arguments& arguments);
 
 }  // namespace penstock::cli

@@ -9,7 +9,10 @@
 #include <utility>
 
 #include "cli/console.h"
+#include "config/scalars.h"
+#include "connect/sqlite/decision_store.h"
 #include "report/csv.h"
+#include "report/decision_log.h"
 #include "report/html.h"
 #include "report/json.h"
 #include "report/write_file.h"
@@ -22,14 +25,36 @@ namespace fs = std::filesystem;
 struct Output {
   const std::string& path;
   const char* flag;
-  std::string (*render)(const report::Report&);
+  core::Result<std::string> (*render)(const report::Report&);
 };
+
+template <std::string (*text_of)(const report::Report&)>
+core::Result<std::string> rendered(const report::Report& report) {
+  return text_of(report);
+}
+
+core::Result<std::string> decisions_as_lines(const report::Report& report) {
+  return report::to_decision_jsonl(report::decision_entries(report.results, report.info.pools));
+}
+
+core::Result<std::string> decisions_as_database(const report::Report& report) {
+  auto store = connect::DecisionStore::in_memory();
+  if (!store) return tl::make_unexpected(store.error());
+  return store->append(report::decision_entries(report.results, report.info.pools)).and_then([&] {
+    return store->bytes();
+  });
+}
+
+constexpr std::string_view kDatabaseEnding = ".sqlite";
 
 std::vector<Output> outputs_of(const config::ReplaySettings& settings) {
   std::vector<Output> outputs;
   for (const Output& output :
-       {Output{settings.json, "--json", report::to_json}, Output{settings.csv, "--csv", report::to_csv},
-        Output{settings.html, "--html", report::to_html}})
+       {Output{settings.json, "--json", rendered<report::to_json>},
+        Output{settings.csv, "--csv", rendered<report::to_csv>},
+        Output{settings.html, "--html", rendered<report::to_html>},
+        Output{settings.decision_log, "--decision-log",
+               settings.decision_log.ends_with(kDatabaseEnding) ? decisions_as_database : decisions_as_lines}})
     if (!output.path.empty()) outputs.push_back(output);
   return outputs;
 }
@@ -60,19 +85,30 @@ core::Result<void> check(const Output& output, const std::vector<std::string>& i
   return {};
 }
 
+core::Result<void> check_decision_log(const std::string& path) {
+  std::error_code error;
+  const bool is_stream = fs::exists(path, error) && !fs::is_regular_file(path, error);  // /dev/stdout takes lines
+  if (path.empty() || is_stream || path.ends_with(".jsonl") || path.ends_with(kDatabaseEnding)) return {};
+  return core::invalid_input("--decision-log", "must end in .jsonl or .sqlite, is " + config::quoted(path));
+}
+
 }  // namespace
 
 core::Result<void> check_outputs(const config::ReplaySettings& settings, const std::vector<std::string>& inputs) {
   for (const Output& output : outputs_of(settings))
     if (auto checked = check(output, inputs); !checked) return checked;
-  return {};
+  return check_decision_log(settings.decision_log);
 }
 
 core::Result<void> write_outputs(const config::ReplaySettings& settings, const report::Report& report) {
-  std::vector<std::pair<const std::string*, std::string>> rendered;
-  for (const Output& output : outputs_of(settings)) rendered.emplace_back(&output.path, output.render(report));
+  std::vector<std::pair<const std::string*, std::string>> files;
+  for (const Output& output : outputs_of(settings)) {
+    auto text = output.render(report);
+    if (!text) return tl::make_unexpected(text.error());
+    files.emplace_back(&output.path, *std::move(text));
+  }
   const InterruptLater all_or_nothing;
-  for (const auto& [path, text] : rendered)
+  for (const auto& [path, text] : files)
     if (auto written = report::write_file(*path, text); !written) return written;
   return {};
 }

@@ -80,7 +80,8 @@ int replay(const Arguments& arguments) {
   ReplayRequest request;
   request.settings = *std::move(settings);
   // Neither the number of cores nor the names of the outputs change what is found.
-  request.command = command_line(page, *parsed, {"--jobs", "--progress", "--json", "--csv", "--html"});
+  request.command = command_line(page, *parsed, {"--jobs", "--progress", "--json", "--csv", "--html", "--decision-log",
+                                                 "--report-dir", "--report-interval"});
   if (!sources.file.empty()) request.inputs.push_back(sources.file);
   request.progress = parsed->has("--progress");
   return carry_out(std::move(request));

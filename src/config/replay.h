@@ -78,6 +78,9 @@ struct ReplaySettings {
   FaultSettings faults;
 
   std::string json, csv, html;  // files to write; empty: none
+  std::string decision_log;     // one more: FILE.jsonl or FILE.sqlite
+  std::string report_dir;       // folder for a report of each policy and interval; empty: none
+  core::Duration report_interval = std::chrono::hours{24};
   std::uint32_t series_points = 360;
 };
 

@@ -298,6 +298,14 @@ void add_output(std::vector<Option>& table) {
       text(row(kGroup, "csv", "--csv", "write one line per result to this file"), PENSTOCK_FIELD(replay.csv)));
   table.push_back(
       text(row(kGroup, "html", "--html", "write a report with charts to this file"), PENSTOCK_FIELD(replay.html)));
+  table.push_back(text(row(kGroup, "decision_log", "--decision-log",
+                           "write every decision with its evidence to this .jsonl or .sqlite file, for `penstock explain`"),
+                       PENSTOCK_FIELD(replay.decision_log)));
+  table.push_back(text(row(kGroup, "report_dir", "--report-dir",
+                           "write a report with charts for each policy and interval of the run to this folder"),
+                       PENSTOCK_FIELD(replay.report_dir)));
+  table.push_back(duration(row(kGroup, "report_interval", "--report-interval", "length of such an interval"),
+                           PENSTOCK_FIELD(replay.report_interval)));
   table.push_back(count(row(kGroup, "series_points", "--series-points", "points of each chart, at most"),
                         PENSTOCK_FIELD(replay.series_points), 1, 100'000));
 }

@@ -36,6 +36,7 @@ struct EngineEvent {
   std::uint32_t request;
   core::Instant at;
   std::uint32_t cached_tokens;  // of the prompt, found in the cache at its first admission
+  core::Instant admitted_at;    // when it was first scheduled: before, it waited
 };
 
 // Whether an engine can ever serve the request: prompt and output fit into the KV cache, and without chunked prefill the
@@ -103,6 +104,7 @@ class Engine {
     std::uint64_t joined_step = 0;      // its first token of this admission came out at the end of this step
     std::uint64_t finish_step = 0;
     core::Instant submitted;
+    core::Instant admitted_at;          // the first time
     core::Instant last_token_at;        // of a preempted sequence
     std::uint64_t serial = 0;
     std::vector<KvCache::Node> shared;  // its leading blocks

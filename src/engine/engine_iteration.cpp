@@ -94,6 +94,7 @@ bool Engine::admit(Slot slot, core::Instant now, std::uint64_t& budget) {
     preempted_kv_tokens_ -= sequence.known;
   } else {
     sequence.admitted_before = true;
+    sequence.admitted_at = now;
     sequence.cached_tokens = arrives ? 0 : cached;
     if (!arrives) {
       waiting_prefill_tokens_ -= request.input_tokens;
@@ -259,7 +260,7 @@ void Engine::emit_joined(core::Instant at, std::vector<EngineEvent>& events) {
     Sequence& sequence = sequences_[slot];
     const EngineRequest& request = sequence.request;
     if (sequence.generated == 0) {
-      events.push_back({EngineEventKind::kFirstToken, request.request, at, sequence.cached_tokens});
+      events.push_back({EngineEventKind::kFirstToken, request.request, at, sequence.cached_tokens, sequence.admitted_at});
     } else {
       token_gaps_ms_.add(core::to_milliseconds(at - sequence.last_token_at));
     }
@@ -313,7 +314,8 @@ void Engine::count_crossing(std::uint32_t crossing, int change) {
 void Engine::complete(Slot slot, core::Instant at, std::vector<EngineEvent>& events) {
   Sequence& sequence = sequences_[slot];
   ++completed_;
-  events.push_back({EngineEventKind::kCompleted, sequence.request.request, at, sequence.cached_tokens});
+  events.push_back({EngineEventKind::kCompleted, sequence.request.request, at, sequence.cached_tokens,
+                    sequence.admitted_at});
   unlink_running(slot);
   if (hold_) {
     sequence.phase = Phase::kHeld;

@@ -35,6 +35,8 @@ PoolDecision Guardrails::apply(core::Instant now, const signals::PoolObservation
   if (pool.failed_total > failed_total_) failed_at_ = now;
   failed_total_ = pool.failed_total;
 
+  // Nothing is known of the time before: what runs may be there for a reason.
+  if (wishes_.empty()) wishes_.push_back({now, current});
   wishes_.push_back({now, proposal.target});
   while (wishes_.front().at <= now - options_.stabilisation) wishes_.pop_front();
   std::uint32_t wish = proposal.target;

@@ -1,6 +1,7 @@
 #include "planner/penstock_planner.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <vector>
@@ -38,7 +39,11 @@ class Search {
     const auto pools = static_cast<double>(from.size());
     for (std::size_t pool = 0; pool < from.size(); ++pool) {
       const double share = static_cast<double>(pool + 1) / pools;
-      smallest(plan.fleet, pool, from[pool], plan.best * (1.0 - share * (1.0 - goal_)));
+      const double goal = plan.best * (1.0 - share * (1.0 - goal_));
+      // Between the fleet there is and one replica less or more, half a standard deviation of the misses decides for
+      // the fleet there is.
+      const double doubt = 0.5 * std::sqrt(goal * (1.0 - goal) / static_cast<double>(std::max<std::uint64_t>(1, best.requests)));
+      smallest(plan.fleet, pool, from[pool], goal, doubt);
     }
     plan.attainment = attempt(plan.fleet).slo_attainment;
     Fleet less = plan.fleet;
@@ -76,11 +81,11 @@ class Search {
   }
 
   // Lowers fleet[pool] to the least that keeps `required`, by halving the gap between what does and what does not.
-  void smallest(Fleet& fleet, std::size_t pool, std::uint32_t guess, double required) {
+  void smallest(Fleet& fleet, std::size_t pool, std::uint32_t guess, double goal, double doubt) {
     const auto keeps = [&](std::uint32_t replicas) {
       Fleet tried = fleet;
       tried[pool] = replicas;
-      return attempt(tried).slo_attainment >= required;
+      return attempt(tried).slo_attainment >= (replicas < guess ? goal + doubt : goal - doubt);
     };
     std::uint32_t enough = fleet[pool];
     std::uint32_t low = std::max(1U, observation_.pools[pool].min_replicas);
@@ -123,9 +128,11 @@ class PenstockPlanner final : public Policy {
     if (now >= next_plan_) {
       if (auto made = plan(observation, options_.memory)) {
         plan_ = std::move(made);
+        check_trials(observation);
         next_plan_ = now + options_.plan_every;
       }
     }
+    note_changes(observation);
     const bool trouble = in_trouble(observation);
     if (trouble && now >= next_reaction_) {
       reaction_ = plan(observation, options_.react_memory);
@@ -152,10 +159,52 @@ class PenstockPlanner final : public Policy {
     return false;
   }
 
+  void note_changes(const signals::Observation& observation) {
+    Fleet ready;
+    for (const signals::PoolObservation& pool : observation.pools) ready.push_back(pool.ready);
+    if (ready == ready_) return;
+    ready_ = std::move(ready);
+    ready_since_ = observation.now;
+  }
+
+  // Whether a request kept the SLO as far as one can tell by now.
+  [[nodiscard]] bool met_slo(const signals::RecentRequest& request, core::Instant now) const {
+    const double ttft_ms = request.ttft_ms >= 0.0F ? static_cast<double>(request.ttft_ms)
+                                                   : core::to_milliseconds(now - request.arrival);
+    return ttft_ms <= core::to_milliseconds(slo_.ttft) &&
+           static_cast<double>(request.itl_ms) <= core::to_milliseconds(slo_.itl);
+  }
+
+  // Compares what the fleet did with what its trial says it would have done.
+  void check_trials(const signals::Observation& observation) {
+    const core::Instant now = observation.now;
+    if (ready_since_ > now - options_.check_memory) return;
+    const auto requests = latest(observation, options_.check_memory);
+    if (requests.size() < options_.requests_min || std::find(ready_.begin(), ready_.end(), 0U) != ready_.end()) return;
+    std::size_t met = 0;
+    for (const signals::RecentRequest& request : requests) met += met_slo(request, now) ? 1 : 0;
+    const double observed = static_cast<double>(met) / static_cast<double>(requests.size());
+    trials_->load({requests, 1.0});
+    const double promised = trials_->attempt(ready_).slo_attainment;
+    const double doubt = std::sqrt(promised * (1.0 - promised) / static_cast<double>(requests.size()));
+    if (observed < promised - 2.0 * doubt - 0.5 * (1.0 - options_.goal))
+      bias_ = std::min(options_.bias_max, bias_ + options_.bias_step);
+    else
+      bias_ = std::max(0.0, bias_ - 0.1 * options_.bias_step);
+  }
+
+  [[nodiscard]] std::span<const signals::RecentRequest> latest(const signals::Observation& observation,
+                                                               core::Duration memory) const {
+    const auto all = observation.recent;
+    const auto first = std::partition_point(all.begin(), all.end(), [&](const signals::RecentRequest& request) {
+      return request.arrival <= observation.now - memory;
+    });
+    const auto requests = all.subspan(static_cast<std::size_t>(first - all.begin()));
+    return requests.size() > options_.requests_max ? requests.last(options_.requests_max) : requests;
+  }
+
   [[nodiscard]] std::optional<Plan> plan(const signals::Observation& observation, core::Duration memory) {
-    auto requests = observation.recent;
-    while (!requests.empty() && requests.front().arrival <= observation.now - memory) requests = requests.subspan(1);
-    if (requests.size() > options_.requests_max) requests = requests.last(options_.requests_max);
+    const auto requests = latest(observation, memory);
     if (requests.size() < options_.requests_min || !trials_) return std::nullopt;
     trials_->load({requests, 1.0});
     Fleet from;
@@ -180,12 +229,13 @@ class PenstockPlanner final : public Policy {
       proposal.reason = Reason::kSloAtRisk;
     }
     if (chosen == nullptr) return proposal;
-    proposal.target = chosen->fleet[index];
+    proposal.target = static_cast<std::uint32_t>(std::ceil(chosen->fleet[index] * (1.0 + bias_) - 1e-9));
     proposal.evidence = {{"request_rate", chosen->rate, "1/s"},
                          {"attainment", chosen->attainment, "share"},
                          {"attainment_one_less", chosen->one_less, "share"},
                          {"attainment_at_best", chosen->best, "share"},
-                         {"tried_on", static_cast<double>(chosen->requests), "requests"}};
+                         {"tried_on", static_cast<double>(chosen->requests), "requests"},
+                         {"raised_by", bias_, "share"}};
     return proposal;
   }
 
@@ -195,6 +245,9 @@ class PenstockPlanner final : public Policy {
   std::vector<Guardrails> guardrails_;
   std::optional<Plan> plan_, reaction_;
   core::Instant next_plan_{}, next_reaction_{};
+  Fleet ready_;
+  core::Instant ready_since_{};
+  double bias_ = 0.0;  // share of replicas beyond what trials ask for
 };
 
 }  // namespace

@@ -19,6 +19,9 @@ struct PlannerOptions {
   core::Duration plan_every = std::chrono::seconds{60};   // the floor: what the traffic of a while needs
   core::Duration react_every = std::chrono::seconds{10};  // above it, in trouble: what the last minute needs
   core::Duration react_memory = std::chrono::seconds{60};
+  core::Duration check_memory = std::chrono::minutes{3};  // a fleet that stood so long is compared with its trial
+  double bias_step = 0.1;                                 // more replicas than a trial asks for, each time it was too kind
+  double bias_max = 1.0;
   GuardrailOptions guardrails;
 };
 
@@ -26,6 +29,9 @@ struct PlannerOptions {
 // keeps the goal; the reaction does the same with what came in the last minute, those included that still wait, as soon
 // as a queue grows or latencies leave the SLO. The larger of the two is what the guardrails get. Without trials, or
 // requests to try them on, it holds.
+//
+// Trials can be wrong: a replica may be slow, a profile too kind. Where a fleet has stood for a while and missed more than
+// its trial on the same requests, plans are raised a step, and lowered again once they come true.
 [[nodiscard]] std::unique_ptr<Policy> make_penstock_planner(std::shared_ptr<FleetTrials> trials,
                                                             const signals::SloTarget& slo,
                                                             const PlannerOptions& options = {});

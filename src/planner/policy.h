@@ -70,8 +70,18 @@ struct PoolDecision {
 // The evidence as a sentence: "request_rate 12.4 1/s, target 2 1/s".
 [[nodiscard]] std::string sentence(const PoolDecision& decision);
 
+// A fleet that was tried out before a decision, and what it would have kept.
+struct Candidate {
+  std::vector<std::uint32_t> replicas;  // by pool
+  double slo_attainment = 0.0;          // shares of the tried requests, 0..1
+  double ttft_attainment = 0.0;
+  double itl_attainment = 0.0;
+  bool chosen = false;
+};
+
 struct Decision {
-  std::vector<PoolDecision> pools;  // one for each pool of the observation, in its order
+  std::vector<PoolDecision> pools;    // one for each pool of the observation, in its order
+  std::vector<Candidate> candidates;  // what the policy tried out, in the order of the trials; empty: it tries nothing
 };
 
 // A policy holds its windows and nothing else; time comes with the observation. Not thread-safe; one per run.
@@ -83,6 +93,8 @@ class Policy {
   [[nodiscard]] virtual core::Duration interval() const = 0;
   // How far back it wants to see single requests in Observation::recent.
   [[nodiscard]] virtual core::Duration memory() const { return core::Duration{}; }
+  // Whether it looks at PoolObservation::detail, which costs time on the path of every request.
+  [[nodiscard]] virtual bool wants_segments() const { return false; }
   [[nodiscard]] virtual Decision decide(const signals::Observation& observation) = 0;
 };
 

@@ -68,6 +68,40 @@ struct TrafficWindow {
   LatencyWindow itl;   // per-request mean ITL of requests that completed in the window
 };
 
+// Latencies of the last minute of requests with something in common. Dimensions: "prompt tokens", "output tokens",
+// "traffic class", "prefix cache", "tenant".
+struct SegmentWindow {
+  std::string dimension;
+  std::string label;  // "1k-4k", "batch", "hit", "tenant-17", …
+  LatencyWindow ttft;
+  LatencyWindow itl;
+};
+
+// One part of the time to a first token.
+struct TimePart {
+  double mean_ms = 0.0, p95_ms = 0.0;
+  double slow_mean_ms = 0.0;  // of the slow first tokens only; their parts sum to their mean TTFT
+};
+
+// Where the time to the first tokens of the last minute went. The parts follow each other in this order.
+struct FirstTokenWindow {
+  std::uint64_t count = 0;  // 0: the parts mean nothing
+  std::uint64_t slow = 0;   // of them, later than the SLO allows; 0: slow_mean_ms means nothing
+  TimePart admission;       // held at the door before it was let in
+  TimePart replica_wait;    // let in, but no replica was ready, or one crashed that had it
+  TimePart queue;           // in an engine, until it was first scheduled
+  TimePart prefill;         // from there until its first token was computed
+  TimePart transfer;        // of its KV to a decode replica, the wait for the link included
+};
+
+// What only a diagnosis needs, and what costs more to keep.
+struct PoolDetail {
+  std::vector<SegmentWindow> segments;  // those with traffic in the last minute
+  FirstTokenWindow first_tokens;
+  std::uint64_t shed = 0;                // arrivals of the last minute that admission refused
+  core::Duration oldest_unrouted_age{};  // 0 when nothing waits in front of the pool
+};
+
 struct PoolObservation {
   std::string name = "default";
   Role role = Role::kAggregated;
@@ -85,6 +119,7 @@ struct PoolObservation {
   std::uint64_t completed_total = 0;
   std::uint64_t failed_total = 0;
   TrafficWindow last_minute;
+  std::optional<PoolDetail> detail;  // none unless Policy::wants_segments(), or where nobody measures it
 };
 
 // A request that came lately: what trial runs of other fleets are made of.
@@ -92,7 +127,8 @@ struct RecentRequest {
   core::Instant arrival;
   std::uint32_t input_tokens = 0;
   std::uint32_t output_tokens = 0;           // 0: it has not ended, so nobody knows
-  bool answered = false;                     // its first token is out
+  float ttft_ms = -1.0F;                     // below 0: not answered yet
+  float itl_ms = -1.0F;                      // mean gap between its tokens; below 0: it has not ended
   std::span<const std::uint32_t> block_ids;  // what its prompt may share, at the engines' block size
 };
 

@@ -40,6 +40,19 @@ struct SeriesPoint {
   std::uint64_t arrived = 0, met_slo = 0;      // by arrival in the interval
 };
 
+struct EvidenceValue {
+  std::string name;  // "request_rate"
+  double value = 0.0;
+  std::string unit;  // "1/s"
+};
+
+// A fleet that was tried out before a decision, and the shares of the tried requests that it would have kept.
+struct CandidateNote {
+  std::vector<std::uint32_t> replicas{};  // by pool
+  double slo_attainment = 0.0, ttft_attainment = 0.0, itl_attainment = 0.0;
+  bool chosen = false;
+};
+
 struct DecisionNote {
   core::Instant at;
   std::string pool;
@@ -47,6 +60,8 @@ struct DecisionNote {
   std::string reason;    // stable name
   std::string sentence;  // evidence in words, with units
   std::string limited_by;  // empty, or the stable name of the clamp
+  std::vector<EvidenceValue> evidence{};  // the same as values
+  std::vector<CandidateNote> candidates{};
 };
 
 struct FailureCount {
@@ -76,6 +91,7 @@ struct RunResult {
   double simulated_requests_per_s = 0.0;  // wall speed; the one figure that differs between equal runs
   std::vector<SeriesPoint> series;
   std::vector<DecisionNote> decisions;  // those that changed a target
+  std::vector<DecisionNote> holds{};    // those that kept it, where reason or limit are not what the pool's last one had
   std::vector<SegmentResult> segments;
 };
 

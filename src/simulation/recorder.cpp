@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/result.h"
+#include "signals/bands.h"
 
 namespace penstock::simulation {
 
@@ -171,20 +172,7 @@ double share(std::uint64_t part, std::uint64_t whole) {
   return whole == 0 ? 1.0 : static_cast<double>(part) / static_cast<double>(whole);
 }
 
-struct Band {
-  std::uint32_t below;
-  const char* label;
-};
-constexpr std::array<Band, 5> kPromptBands = {{{1024, "below 1k"}, {4096, "1k-4k"}, {16384, "4k-16k"}, {65536, "16k-64k"}, {UINT32_MAX, "64k and more"}}};
-constexpr std::array<Band, 4> kOutputBands = {{{64, "below 64"}, {256, "64-256"}, {1024, "256-1k"}, {UINT32_MAX, "1k and more"}}};
 constexpr std::size_t kTenantsShown = 10;
-
-template <std::size_t N>
-std::size_t band_of(const std::array<Band, N>& bands, std::uint32_t tokens) {
-  std::size_t band = 0;
-  while (band + 1 < N && tokens >= bands[band].below) ++band;
-  return band;
-}
 
 }  // namespace
 
@@ -251,8 +239,8 @@ void Recorder::add_segments(signals::RunResult& result) const {
   };
   std::vector<Accumulator> all;
   const auto add = [&](const char* dimension, std::string label) { all.push_back({dimension, std::move(label), 0, 0, 0, {}, {}}); };
-  for (const Band& band : kPromptBands) add("prompt tokens", band.label);
-  for (const Band& band : kOutputBands) add("output tokens", band.label);
+  for (const signals::Band& band : signals::kPromptBands) add("prompt tokens", band.label);
+  for (const signals::Band& band : signals::kOutputBands) add("output tokens", band.label);
   const std::size_t classes = all.size();
   add("traffic class", "interactive");
   add("traffic class", "batch");
@@ -267,7 +255,8 @@ void Recorder::add_segments(signals::RunResult& result) const {
     const Record& record = records_[i];
     const workload::Request& request = workload_.requests[i];
     const std::array<std::size_t, 5> segments = {
-        band_of(kPromptBands, request.input_tokens), kPromptBands.size() + band_of(kOutputBands, request.output_tokens),
+        signals::band_of(signals::kPromptBands, request.input_tokens),
+        signals::kPromptBands.size() + signals::band_of(signals::kOutputBands, request.output_tokens),
         classes + static_cast<std::size_t>(request.traffic_class), cache + (record.cache_hit ? 1U : 0U),
         tenants + tenant_segment[request.tenant]};
     for (const std::size_t segment : segments) {

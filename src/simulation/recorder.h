@@ -67,6 +67,7 @@ class Recorder {
   [[nodiscard]] core::Instant last_end() const { return last_end_; }
   [[nodiscard]] bool has_first_token(std::uint32_t request) const { return records_[request].ttft_ms >= 0.0F; }
   [[nodiscard]] Outcome outcome(std::uint32_t request) const { return records_[request].outcome; }
+  [[nodiscard]] bool cache_hit(std::uint32_t request) const { return records_[request].cache_hit; }
   [[nodiscard]] double ttft_ms(std::uint32_t request) const { return static_cast<double>(records_[request].ttft_ms); }
   [[nodiscard]] double itl_ms(std::uint32_t request) const { return static_cast<double>(records_[request].itl_ms); }
 

@@ -13,8 +13,12 @@ constexpr double kSameRate = 0.02;             // a factor nearer to 1 than this
 
 class Trials final : public planner::FleetTrials {
  public:
-  explicit Trials(const RunOptions& options) : options_(options) {
+  Trials(const RunOptions& options, const TrialOptions& trials) : options_(options) {
     options_.faults = {};
+    if (trials.step_time_factor != 1.0) {  // every replica is as slow, or as fast, as the profile says
+      options_.faults.slow_replicas = UINT32_MAX;
+      options_.faults.slow_factor = trials.step_time_factor;
+    }
     options_.progress = nullptr;
     options_.series_points = 1;
   }
@@ -70,8 +74,8 @@ class Trials final : public planner::FleetTrials {
 
 }  // namespace
 
-std::unique_ptr<planner::FleetTrials> make_trials(const RunOptions& options) {
-  return std::make_unique<Trials>(options);
+std::unique_ptr<planner::FleetTrials> make_trials(const RunOptions& options, const TrialOptions& trials) {
+  return std::make_unique<Trials>(options, trials);
 }
 
 }  // namespace penstock::simulation

@@ -31,10 +31,15 @@ World::World(const workload::Workload& workload, planner::Policy& policy, const 
       flights_(workload.requests.size()),
       generated_history_(options.pools.size(), {{core::kStart, 0}}),
       point_width_(series_width(workload, options)),
-      last_direction_(options.pools.size()) {
+      last_direction_(options.pools.size()),
+      last_said_(options.pools.size()) {
   for (std::uint32_t i = 0; i < options.pools.size(); ++i) {
     if (options.pools[i].role == Role::kDecode) decode_pool_ = i;
     if (options.pools[i].role != Role::kDecode) entry_pool_ = i;
+  }
+  if (policy.wants_segments()) {
+    segments_.assign(options.pools.size(), signals::SegmentMeter{options.slo.ttft});
+    passages_.resize(workload.requests.size());
   }
 }
 
@@ -98,6 +103,7 @@ signals::RunResult World::run() {
   result.scaling_actions = decisions_.size();
   result.direction_changes = direction_changes_;
   result.decisions = std::move(decisions_);
+  result.holds = std::move(holds_);
   return result;
 }
 
@@ -144,7 +150,7 @@ void World::arrive(std::uint32_t request) {
   recorder_.arrived(request);
   if (policy_.memory() > core::Duration{}) {
     const workload::Request& shape = workload_.requests[request];
-    seen_.push_back({now_, shape.input_tokens, 0, false, workload_.blocks_of(shape)});
+    seen_.push_back({now_, shape.input_tokens, 0, -1.0F, -1.0F, workload_.blocks_of(shape)});
   }
   fleet_.pools()[entry_pool_].meter.arrived(now_, workload_.requests[request].input_tokens);
   for (const Pool& pool : fleet_.pools()) {
@@ -173,6 +179,7 @@ void World::route(std::uint32_t request, std::uint32_t pool_index) {
   const std::uint32_t overlap = choice->overlap_blocks * pool.spec.engine.block_tokens;
   flight.charged_tokens = pool.spec.role == Role::kDecode ? 0 : shape.input_tokens - std::min(overlap, shape.input_tokens);
   pool.router.dispatched(choice->slot, flight.charged_tokens, blocks_of(request, pool));
+  if (!passages_.empty() && pool.spec.role != Role::kDecode) passages_[request].submitted = now_;
   replica.engine->submit(engine_request(request, pool.spec.role), now_);
   engines_.set(replica.id, replica.engine->next_event());
 }
@@ -204,11 +211,21 @@ void World::on_first_token(const engine::EngineEvent& event, Replica& replica) {
   pool.router.first_token(replica.slot, flight.charged_tokens);
   flight.charged_tokens = 0;
   flight.cached_tokens = event.cached_tokens;
+  if (!passages_.empty()) {
+    passages_[event.request].admitted = event.admitted_at;
+    passages_[event.request].prefilled = event.at;
+  }
   // From a prefill replica it reaches the user only with the KV that the decode replica waits for.
   if (pool.spec.role == Role::kPrefill && workload_.requests[event.request].output_tokens > 1) return;
-  if (!seen_.empty()) seen_[event.request].answered = true;
-  recorder_.first_token(event.request, event.at, event.cached_tokens);
-  fleet_.pools()[entry_pool_].meter.first_token(event.at, recorder_.ttft_ms(event.request));
+  answer(event.request, event.cached_tokens);
+}
+
+// The first token reaches the user.
+void World::answer(std::uint32_t request, std::uint32_t cached_tokens) {
+  recorder_.first_token(request, now_, cached_tokens);
+  if (!seen_.empty()) seen_[request].ttft_ms = static_cast<float>(recorder_.ttft_ms(request));
+  fleet_.pools()[entry_pool_].meter.first_token(now_, recorder_.ttft_ms(request));
+  if (!segments_.empty()) segments_[entry_pool_].first_token(now_, traits_of(request), times_of(request));
 }
 
 void World::on_completed(const engine::EngineEvent& event, Replica& replica) {
@@ -242,9 +259,7 @@ void World::finish_transfer(std::uint32_t transfer) {
   Replica& source = fleet_.replica(flight.replica);
   source.engine->release_held(request, now_);
   engines_.set(source.id, source.engine->next_event());
-  if (!seen_.empty()) seen_[request].answered = true;
-  recorder_.first_token(request, now_, flight.cached_tokens);
-  fleet_.pools()[entry_pool_].meter.first_token(now_, recorder_.ttft_ms(request));
+  answer(request, flight.cached_tokens);
   Pool& decode = fleet_.pools()[*decode_pool_];
   decode.meter.arrived(now_, workload_.requests[request].input_tokens);
   route(request, *decode_pool_);
@@ -254,9 +269,14 @@ void World::finish_transfer(std::uint32_t transfer) {
 void World::complete(std::uint32_t request, std::uint32_t pool) {
   recorder_.completed(request, now_);
   const std::uint32_t output = workload_.requests[request].output_tokens;
-  if (!seen_.empty()) seen_[request].output_tokens = output;
+  if (!seen_.empty()) {
+    seen_[request].output_tokens = output;
+    seen_[request].itl_ms = static_cast<float>(recorder_.itl_ms(request));
+  }
   for (const std::uint32_t metered : {entry_pool_, pool}) {
     fleet_.pools()[metered].meter.completed(now_, output, recorder_.itl_ms(request));
+    if (!segments_.empty())
+      segments_[metered].completed(now_, traits_of(request), output, recorder_.ttft_ms(request), recorder_.itl_ms(request));
     if (pool == entry_pool_) break;
   }
 }
@@ -398,6 +418,7 @@ signals::Observation World::observe() {
     seen.completed_total = pool.meter.completed_total;
     seen.failed_total = pool.meter.failed_total;
     seen.last_minute = pool.meter.window(now_);
+    if (!segments_.empty()) seen.detail = detail_of(index);
 
     seen.output_tokens_total = fleet_.generated_tokens(index, now_);
     auto& history = generated_history_[index];
@@ -420,14 +441,44 @@ void World::apply(const planner::Decision& decision, const signals::Observation&
     const PoolSpec& spec = options_.pools[index];
     const std::uint32_t target = std::clamp(pool.target, spec.min_replicas, spec.max_replicas);
     const std::uint32_t current = fleet_.pools()[index].target;
-    if (target == current) continue;
+    if (target == current) {
+      note_hold(index, pool, decision);
+      continue;
+    }
     const int direction = target > current ? 1 : -1;
     if (last_direction_[index] != 0 && last_direction_[index] != direction) ++direction_changes_;
     last_direction_[index] = direction;
-    decisions_.push_back({now_, spec.name, current, target, planner::to_string(pool.reason), planner::sentence(pool),
-                          planner::to_string(pool.limited_by)});
+    decisions_.push_back(note_of(index, current, target, decision));
+    last_said_[index] = {pool.reason, pool.limited_by};
     set_target(index, target);
   }
+}
+
+// A reason that lasts is noted once: a day of ticks stays a few hundred notes.
+void World::note_hold(std::uint32_t index, const planner::PoolDecision& pool, const planner::Decision& decision) {
+  const std::pair said{pool.reason, pool.limited_by};
+  if (last_said_[index] == said) return;
+  last_said_[index] = said;
+  const std::uint32_t target = fleet_.pools()[index].target;
+  holds_.push_back(note_of(index, target, target, decision));
+}
+
+signals::DecisionNote World::note_of(std::uint32_t index, std::uint32_t current, std::uint32_t target,
+                                     const planner::Decision& decision) const {
+  const planner::PoolDecision& pool = decision.pools[index];
+  signals::DecisionNote note{now_,
+                             options_.pools[index].name,
+                             current,
+                             target,
+                             planner::to_string(pool.reason),
+                             planner::sentence(pool),
+                             planner::to_string(pool.limited_by)};
+  for (const planner::Evidence& evidence : pool.evidence)
+    note.evidence.push_back({evidence.name, evidence.value, evidence.unit});
+  for (const planner::Candidate& tried : decision.candidates)
+    note.candidates.push_back(
+        {tried.replicas, tried.slo_attainment, tried.ttft_attainment, tried.itl_attainment, tried.chosen});
+  return note;
 }
 
 }  // namespace penstock::simulation

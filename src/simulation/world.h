@@ -3,11 +3,14 @@
 
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <queue>
+#include <utility>
 #include <vector>
 
 #include "core/random.h"
 #include "planner/policy.h"
+#include "signals/segment_meter.h"
 #include "simulation/event_heap.h"
 #include "simulation/fleet.h"
 #include "simulation/recorder.h"
@@ -42,6 +45,11 @@ class World {
     std::uint32_t cached_tokens = 0;
   };
 
+  struct Passage {                     // when a request went from one part of its time to the next
+    core::Instant submitted;           // to the engine that computed its prompt
+    core::Instant admitted, prefilled;
+  };
+
   void schedule(core::Instant at, Control kind, std::uint32_t subject = 0);
   void handle(const ControlEvent& event);
 
@@ -50,6 +58,9 @@ class World {
   void advance_engine(std::uint32_t replica);
   void on_first_token(const engine::EngineEvent& event, Replica& replica);
   void on_completed(const engine::EngineEvent& event, Replica& replica);
+  void answer(std::uint32_t request, std::uint32_t cached_tokens);
+  [[nodiscard]] signals::RequestTraits traits_of(std::uint32_t request) const;
+  [[nodiscard]] signals::FirstTokenTimes times_of(std::uint32_t request) const;
   void start_transfer(std::uint32_t request, Replica& source);
   void finish_transfer(std::uint32_t transfer);
   void complete(std::uint32_t request, std::uint32_t pool);
@@ -67,7 +78,11 @@ class World {
   void scrape();
   void tick();
   [[nodiscard]] signals::Observation observe();
+  [[nodiscard]] signals::PoolDetail detail_of(std::uint32_t pool);
   void apply(const planner::Decision& decision, const signals::Observation& observation);
+  void note_hold(std::uint32_t pool, const planner::PoolDecision& said, const planner::Decision& decision);
+  [[nodiscard]] signals::DecisionNote note_of(std::uint32_t pool, std::uint32_t current, std::uint32_t target,
+                                              const planner::Decision& decision) const;
 
   const workload::Workload& workload_;
   planner::Policy& policy_;
@@ -82,6 +97,8 @@ class World {
   std::vector<Flight> flights_;
   std::vector<signals::RecentRequest> seen_;  // by request, if the policy wants to see them
   std::size_t recent_from_ = 0;
+  std::vector<signals::SegmentMeter> segments_;  // by pool, if the policy wants them …
+  std::vector<Passage> passages_;                // … and then by request
   std::vector<std::uint32_t> transfers_;  // the request of each, as they were started
   std::vector<engine::EngineEvent> events_;
   std::uint32_t entry_pool_ = 0;
@@ -89,8 +106,9 @@ class World {
   std::vector<std::deque<std::pair<core::Instant, std::uint64_t>>> generated_history_;  // totals by pool, at ticks
   core::Duration point_width_{};
 
-  std::vector<signals::DecisionNote> decisions_;
+  std::vector<signals::DecisionNote> decisions_, holds_;
   std::vector<int> last_direction_;
+  std::vector<std::optional<std::pair<planner::Reason, planner::Limit>>> last_said_;  // by pool
   std::uint64_t direction_changes_ = 0;
 };
 

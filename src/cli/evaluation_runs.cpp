@@ -1,0 +1,104 @@
+#include "cli/evaluation_runs.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "cli/capacities.h"
+#include "cli/replay_runs.h"
+#include "cli/replay_setup.h"
+#include "cli/traces.h"
+#include "planner/penstock_planner.h"
+#include "report/evaluation_watch.h"
+#include "simulation/trials.h"
+
+namespace penstock::cli {
+namespace {
+
+// Settings and workload, the capacity of a replica found once, and the initial fleet that follows from it.
+core::Result<ReplaySetup> prepare(config::ReplaySettings settings) {
+  auto setup = prepare_replay(std::move(settings));
+  if (!setup) return setup;
+  const auto found = find_capacity(*setup, 0);
+  if (!found) return tl::make_unexpected(found.error());
+  const planner::ReplicaCapacity& capacity = found->capacity;
+  setup->settings.capacity = {capacity.requests_per_s, capacity.input_tokens_per_s, capacity.output_tokens_per_s,
+                              capacity.concurrency};
+  simulation::PoolSpec& pool = setup->options.pools.front();
+  const double seconds = std::max(1.0, core::to_seconds(setup->workload.span()));
+  const double needed = static_cast<double>(setup->workload.requests.size()) / seconds / capacity.requests_per_s;
+  pool.replicas = static_cast<std::uint32_t>(std::clamp<double>(std::ceil(needed), pool.min_replicas, pool.max_replicas));
+  setup->info.pools.front().replicas = pool.replicas;
+  return setup;
+}
+
+bool same_world(const config::FaultSettings& faults) {
+  return faults.crashes_per_replica_hour == 0.0 && faults.slow_replicas == 0;
+}
+
+core::Result<report::ScenarioEvaluation> run_scenario(const EvaluationScenario& scenario, const ReplaySetup& setup,
+                                                      const std::function<void(double)>& progress) {
+  simulation::RunOptions options = setup.options;
+  options.progress = progress;
+  options.series_points = 1;
+  simulation::TrialOptions trials;
+  trials.step_time_factor = scenario.trial_step_time_factor;
+  const auto policy = planner::make_penstock_planner(simulation::make_trials(options, trials), options.slo);
+  report::WatchedPolicy watched{*policy};
+  auto result = simulation::run(setup.workload, watched, options);
+  if (!result) return tl::make_unexpected(result.error());
+  report::ScenarioEvaluation evaluation;
+  evaluation.name = scenario.name;
+  evaluation.workload = scenario.workload.starts_with(kSyntheticTrace) ? "made up" : scenario.workload;
+  evaluation.result = *std::move(result);
+  evaluation.scale_down_failures = report::scale_down_failures(evaluation.result);
+  evaluation.invariants_broken = watched.broken();
+  evaluation.first_broken = watched.first_broken();
+  return evaluation;
+}
+
+}  // namespace
+
+core::Result<report::TraceEvaluation> evaluate_trace(const EvaluationTrace& trace, const EvaluationScope& scope,
+                                                     const ShowProgress& show) {
+  auto settings = settings_of(trace, scope);
+  if (!settings) return tl::make_unexpected(settings.error());
+  auto setup = prepare(*std::move(settings));
+  if (!setup) return tl::make_unexpected(setup.error());
+  auto runs = run_replay(*setup, show);
+  if (!runs) return tl::make_unexpected(runs.error());
+  report::TraceEvaluation evaluation;
+  evaluation.name = trace.name;
+  evaluation.title = trace.title;
+  evaluation.info = std::move(setup->info);
+  evaluation.day_long = trace.day_long && !scope.quick;
+  evaluation.results = std::move(runs->results);
+  evaluation.frontier = std::move(runs->frontier);
+  return evaluation;
+}
+
+core::Result<std::vector<report::ScenarioEvaluation>> evaluate_scenarios(
+    const std::vector<EvaluationScenario>& scenarios, const std::vector<report::TraceEvaluation>& traces,
+    const EvaluationScope& scope, const ShowProgress& show) {
+  std::vector<report::ScenarioEvaluation> evaluations(scenarios.size());
+  std::vector<Task> tasks;
+  for (std::size_t i = 0; i < scenarios.size(); ++i)
+    tasks.push_back({scenarios[i].name, 1.0, [&, i](const std::function<void(double)>& progress) -> core::Result<void> {
+                       auto settings = settings_of(scenarios[i], scope);
+                       if (!settings) return tl::make_unexpected(settings.error());
+                       const auto setup = prepare(*std::move(settings));
+                       if (!setup) return tl::make_unexpected(setup.error());
+                       auto evaluation = run_scenario(scenarios[i], *setup, progress);
+                       if (!evaluation) return tl::make_unexpected(evaluation.error());
+                       for (const report::TraceEvaluation& trace : traces)
+                         if (trace.name == scenarios[i].workload && same_world(setup->settings.faults))
+                           evaluation->frontier_points =
+                               report::against_frontier(evaluation->result, trace.frontier).points;
+                       evaluations[i] = *std::move(evaluation);
+                       return {};
+                     }});
+  if (auto done = run_tasks(tasks, scope.jobs, show); !done) return tl::make_unexpected(done.error());
+  return evaluations;
+}
+
+}  // namespace penstock::cli

@@ -1,0 +1,117 @@
+// `penstock explain`: a decision log in plain words.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <optional>
+
+#include "cli/arguments.h"
+#include "cli/commands.h"
+#include "cli/console.h"
+#include "config/reader.h"
+#include "config/scalars.h"
+#include "connect/sqlite/decision_store.h"
+#include "report/decision_log.h"
+#include "report/decision_log_words.h"
+#include "report/format.h"
+
+namespace penstock::cli {
+namespace {
+
+using signals::DecisionEntry;
+
+constexpr std::size_t kLogBytesMax = std::size_t{1} << 30;
+
+Usage usage() {
+  Usage usage;
+  usage.command = "explain";
+  usage.summary =
+      "Reads a decision log, as `penstock replay --decision-log FILE` writes it, and says in plain words what was\n"
+      "decided and why. Without --at it lists the decisions: changes, and the reasons for which nothing changed.";
+  usage.operand = "FILE";
+  usage.flags = {{"Which decision", "--at", "TIME", "the one in force at this time since the start, as 12m30s", {}, {}},
+                 {"Which decision", "--policy", "NAME", "of this policy only", {}, {}},
+                 {"Which decision", "--pool", "NAME", "on this pool only", {}, {}}};
+  usage.notes =
+      "Examples:\n"
+      "  penstock replay built-in --policy penstock,dynamo-latency --decision-log log.jsonl\n"
+      "  penstock explain log.jsonl --policy penstock\n"
+      "  penstock explain log.jsonl --at 12m30s\n\n"
+      "Exit codes: 0 good, 2 bad input.\n";
+  return usage;
+}
+
+bool begins_as_database(const std::string& file) {
+  std::array<char, 16> first{};
+  std::ifstream stream{file, std::ios::binary};
+  stream.read(first.data(), first.size());
+  return connect::is_sqlite({first.data(), static_cast<std::size_t>(std::max<std::streamsize>(0, stream.gcount()))});
+}
+
+core::Result<std::vector<DecisionEntry>> read_log(const std::string& file) {
+  if (begins_as_database(file))
+    return connect::DecisionStore::open_read_only(file).and_then(
+        [](const connect::DecisionStore& store) { return store.read(); });
+  return config::read_text_file(file, kLogBytesMax).and_then([&](const std::string& text) {
+    return report::parse_decision_jsonl(text, file);
+  });
+}
+
+// Leaves the tracks whose name, as `name_of` tells it, is the one that was asked for.
+template <class NameOf>
+core::Result<void> keep(std::vector<report::DecisionTrack>& tracks, const Parsed& parsed, const char* flag,
+                        NameOf name_of) {
+  if (!parsed.has(flag)) return {};
+  const std::string wanted = parsed.value_of(flag);
+  std::vector<std::string_view> names;
+  for (const report::DecisionTrack& track : tracks)
+    if (std::find(names.begin(), names.end(), name_of(track)) == names.end()) names.push_back(name_of(track));
+  if (std::find(names.begin(), names.end(), wanted) == names.end())
+    return core::invalid_input(flag, "the log has no decision of " + config::quoted(wanted),
+                               names.empty() ? "it is empty" : "it has those of " + config::choices(names));
+  std::erase_if(tracks, [&](const report::DecisionTrack& track) { return name_of(track) != wanted; });
+  return {};
+}
+
+core::Result<std::optional<core::Instant>> moment(const Parsed& parsed) {
+  if (!parsed.has("--at")) return std::optional<core::Instant>{};
+  auto since_start = config::parse_duration(parsed.value_of("--at"));
+  if (!since_start) {
+    since_start.error().where = "--at";
+    return tl::make_unexpected(since_start.error());
+  }
+  return std::optional{core::kStart + *since_start};
+}
+
+}  // namespace
+
+int explain(const Arguments& arguments) {
+  const Usage page = usage();
+  const auto parsed = parse_arguments(page, arguments);
+  if (!parsed) return parsed.error();
+  const auto at = moment(*parsed);
+  if (!at) return complain(at.error());
+  const std::string& file = parsed->operands.front();
+  const auto log = read_log(file);
+  if (!log) return complain_of_input(log.error());
+
+  std::vector<report::DecisionTrack> tracks = report::decision_tracks(*log);
+  const auto kept =
+      keep(tracks, *parsed, "--policy", [](const auto& track) -> const std::string& { return track.policy; })
+          .and_then([&] {
+            return keep(tracks, *parsed, "--pool", [](const auto& track) -> const std::string& { return track.pool; });
+          });
+  if (!kept) return complain(kept.error());
+  if (tracks.empty())
+    return print(report::printable(file) + ": no decision in it: no policy of that replay ever looked at its fleet\n");
+
+  std::string text;
+  for (const report::DecisionTrack& track : tracks) {
+    if (!text.empty()) text += "\n";
+    text += *at ? report::explain_decision(track, **at) : report::list_decisions(track);
+  }
+  return print(text);
+}
+
+}  // namespace penstock::cli

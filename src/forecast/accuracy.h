@@ -1,0 +1,62 @@
+// How good forecasts were, against the naive one: that the level over the horizon equals the last value.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <string_view>
+
+#include "forecast/history.h"
+#include "forecast/predictor.h"
+
+namespace penstock::forecast {
+
+// Over the last forecasts whose horizon has passed. All means; `scored` = 0: they mean nothing.
+struct AccuracyReport {
+  std::uint64_t scored = 0;
+  double error = 0.0;          // |expected level - level|, in units of the series
+  double naive_error = 0.0;    // |last value - level|
+  double median_error = 0.0;   // |p50 - level|
+  double bias = 0.0;           // expected level - level
+  double pinball_p90 = 0.0;    // loss of the p90 of the level
+  double below_p50 = 0.0, below_p90 = 0.0, below_p95 = 0.0;  // share of levels at most at the quantile
+  double peak_below_p90 = 0.0;                               // the same of the peak
+
+  // As MASE (Hyndman and Koehler, International Journal of Forecasting 22, 2006), with the naive error of the same
+  // moments in the denominator: below 1 is better than naive. Without a naive error 1 for no error, else infinite.
+  [[nodiscard]] double ratio() const;
+};
+
+// Scores one predictor at one horizon. Usage at each moment: settle the sample, let the predictor observe it, add its
+// forecast. Memory is bounded by the horizon in intervals and by `kept`.
+class Accuracy {
+ public:
+  static constexpr std::size_t kKept = 1000;
+
+  Accuracy(core::Duration interval, core::Duration horizon, core::Duration peak_window = {}, std::size_t kept = kKept);
+
+  // Scores forecasts whose horizon ends at or before the point; those with less than half of it seen are dropped.
+  void settle(const Point& point);
+  void add(const Point& now, const Forecast& forecast);  // forecast.horizon is the one given above, in whole intervals
+
+  [[nodiscard]] AccuracyReport report() const;  // linear in what is kept
+
+ private:
+  struct Pending {
+    std::int64_t from;
+    double last_value;
+    double expected, p50, p90, p95, peak_p90;
+  };
+  struct Score {
+    double error, naive_error, median_error, bias, pinball_p90;
+    bool below_p50, below_p90, below_p95, peak_below_p90;
+  };
+  static Score score(const Pending& pending, const Outcome& outcome);
+
+  std::int64_t steps_;
+  std::size_t peak_steps_, kept_;
+  History history_;
+  std::deque<Pending> pending_;
+  std::deque<Score> scores_;
+};
+
+}  // namespace penstock::forecast

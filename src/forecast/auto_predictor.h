@@ -1,0 +1,38 @@
+// "auto": at each horizon the forecast of the predictor that was best there lately.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "forecast/calibrated.h"
+
+namespace penstock::forecast {
+
+// All others run side by side. The error of each is the mean absolute error of its levels, halved in weight every
+// `memory`. The choice changes when another's is below kSwitch of the chosen one's, so that near ties do not flap; it
+// begins with "constant", which needs the least history.
+class AutoPredictor final : public Predictor {
+ public:
+  static constexpr double kSwitch = 0.95;
+
+  // `candidates` is not empty; its first is the one to begin with.
+  AutoPredictor(std::vector<std::unique_ptr<CalibratedPredictor>> candidates, const PredictorOptions& options);
+
+  bool observe(const Sample& sample) override;
+  [[nodiscard]] std::optional<Forecast> forecast(core::Duration horizon) const override;
+  [[nodiscard]] bool ready() const override { return candidates_.front()->ready(); }
+  [[nodiscard]] const std::optional<Point>& last() const override { return candidates_.front()->last(); }
+  [[nodiscard]] const Rejections& rejections() const override { return candidates_.front()->rejections(); }
+  [[nodiscard]] std::string_view name() const override { return "auto"; }
+  [[nodiscard]] std::string_view chosen(core::Duration horizon) const override;
+
+ private:
+  void choose(std::size_t index);
+  [[nodiscard]] const CalibratedPredictor& candidate_for(core::Duration horizon) const;
+
+  std::vector<std::unique_ptr<CalibratedPredictor>> candidates_;
+  std::vector<core::Duration> horizons_;
+  std::vector<std::size_t> chosen_;  // by horizon
+};
+
+}  // namespace penstock::forecast

@@ -1,0 +1,68 @@
+// A model made into a predictor: input is checked, every forecast is compared with what came, and the errors give the
+// quantiles of the next.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "forecast/history.h"
+#include "forecast/model.h"
+#include "forecast/predictor.h"
+#include "forecast/residuals.h"
+
+namespace penstock::forecast {
+
+class CalibratedPredictor final : public Predictor {
+ public:
+  CalibratedPredictor(std::string_view name, std::unique_ptr<Model> model, const PredictorOptions& options);
+
+  bool observe(const Sample& sample) override;
+  [[nodiscard]] std::optional<Forecast> forecast(core::Duration horizon) const override;
+  [[nodiscard]] bool ready() const override { return model_->ready(); }
+  [[nodiscard]] const std::optional<Point>& last() const override { return intake_.last(); }
+  [[nodiscard]] const Rejections& rejections() const override { return intake_.rejections(); }
+  [[nodiscard]] std::string_view name() const override { return name_; }
+  [[nodiscard]] std::string_view chosen(core::Duration) const override { return name_; }
+
+  // Mean absolute error of the level at options.horizons[index], newer ones weighing more; none before one passed.
+  [[nodiscard]] std::optional<double> recent_error(std::size_t index) const;
+
+ private:
+  struct Pending {
+    std::int64_t from;
+    Outcome expected;
+  };
+  // What is known of one of the horizons.
+  struct Track {
+    std::int64_t steps = 1;
+    std::int64_t stride = 1;  // steps between forecasts that are remembered: overlapping ones say little new
+    std::deque<Pending> pending;
+    ResidualBook level, peak;
+    double error_sum = 0.0, error_weight = 0.0;
+    double decay = 1.0;  // of the two sums, per outcome
+  };
+
+  void settle(Track& track, std::int64_t through);
+  void remember(std::int64_t from);
+  // The tracks that a horizon lies between, and how far it is from the lower to the upper.
+  struct Between {
+    const Track* lower;
+    const Track* upper;
+    double share;
+  };
+  [[nodiscard]] Between between(std::int64_t steps) const;
+  [[nodiscard]] static Distribution spread(double expected, const Between& between, ResidualBook Track::*book);
+
+  std::string name_;
+  std::unique_ptr<Model> model_;
+  Intake intake_;
+  core::Duration interval_;
+  std::size_t peak_steps_;
+  std::vector<Track> tracks_;  // by horizon, ascending
+  History history_;
+  std::vector<double> path_;   // scratch of remember()
+};
+
+}  // namespace penstock::forecast

@@ -1,0 +1,36 @@
+// "kalman": a local level with a trend, filtered.
+//   level' = level + trend + N(0, q_level),  trend' = trend + N(0, q_trend),  value = level + N(0, r)
+// The variances are those of one minute and are rescaled to the interval of d minutes, so that a finer interval filters
+// over the same time: q_level · d, q_trend · d³ for a trend per interval, r / d. Only their ratios matter: the filter
+// has no unit. A missing interval is a prediction without a correction. From the fifth point on.
+#pragma once
+
+#include "forecast/model.h"
+#include "forecast/predictor.h"
+
+namespace penstock::forecast {
+
+class KalmanModel final : public Model {
+ public:
+  static constexpr int kPointsMin = 5;
+
+  explicit KalmanModel(const PredictorOptions& options);
+
+  void update(const Point& point) override;
+  [[nodiscard]] bool ready() const override { return points_ >= kPointsMin; }
+  void expect(std::span<double> path) const override;
+
+  [[nodiscard]] double level() const { return level_; }
+  [[nodiscard]] double trend() const { return trend_; }  // per interval
+
+ private:
+  void predict();
+
+  double q_level_, q_trend_, r_;
+  double level_ = 0.0, trend_ = 0.0;
+  double p_level_ = 0.0, p_both_ = 0.0, p_trend_ = 0.0;  // covariance of the state
+  std::int64_t last_step_ = 0;
+  int points_ = 0;
+};
+
+}  // namespace penstock::forecast

@@ -1,0 +1,26 @@
+// "linear": the trend goes on. A line by least squares through the points of the last window (10 minutes by default),
+//   slope = Σ (t - t̄)(y - ȳ) / Σ (t - t̄)²,   expectation after k steps = ȳ + slope · (t_last + k - t̄)
+// From the third point on.
+#pragma once
+
+#include <deque>
+
+#include "forecast/model.h"
+#include "forecast/predictor.h"
+
+namespace penstock::forecast {
+
+class LinearModel final : public Model {
+ public:
+  explicit LinearModel(const PredictorOptions& options);
+
+  void update(const Point& point) override;
+  [[nodiscard]] bool ready() const override { return points_.size() >= 3; }
+  void expect(std::span<double> path) const override;
+
+ private:
+  std::int64_t window_steps_;
+  std::deque<Point> points_;
+};
+
+}  // namespace penstock::forecast

@@ -1,0 +1,70 @@
+#include "forecast/residuals.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace penstock::forecast {
+namespace {
+
+const std::array<double, ResidualBook::kCapacity>& weights_by_age() {
+  static const auto weights = [] {
+    std::array<double, ResidualBook::kCapacity> table{};
+    for (std::size_t age = 0; age < table.size(); ++age)
+      table[age] = std::exp2(-static_cast<double>(age) / ResidualBook::kHalfLife);
+    return table;
+  }();
+  return weights;
+}
+
+}  // namespace
+
+double to_scale(double value) { return std::sqrt(std::max(value, 0.0)); }
+double from_scale(double scaled) { return scaled > 0.0 ? scaled * scaled : 0.0; }
+
+ResidualBook::ResidualBook(double overlap) : ring_(kCapacity, 0.0), overlap_(overlap) { sorted_.reserve(kCapacity); }
+
+void ResidualBook::add(double residual) {
+  const auto before = [](const Entry& a, const Entry& b) {
+    return a.residual != b.residual ? a.residual < b.residual : a.number < b.number;
+  };
+  if (sorted_.size() == kCapacity) {
+    const Entry oldest{ring_[added_ % kCapacity], added_ - kCapacity};
+    sorted_.erase(std::lower_bound(sorted_.begin(), sorted_.end(), oldest, before));
+  }
+  const Entry entry{residual, added_};
+  sorted_.insert(std::lower_bound(sorted_.begin(), sorted_.end(), entry, before), entry);
+  ring_[added_ % kCapacity] = residual;
+  ++added_;
+}
+
+Quantiles ResidualBook::quantiles() const {
+  Quantiles result{};
+  if (sorted_.empty()) return result;
+  const auto& weights = weights_by_age();
+  double total = 0.0;
+  for (std::size_t age = 0; age < sorted_.size(); ++age) total += weights[age];
+
+  std::size_t wanted = 0;
+  double below = 0.0;                   // weight below the entry
+  double position_before = 0.0;         // middle of the entry before, on the axis of weights
+  double residual_before = sorted_.front().residual;
+  for (const Entry& entry : sorted_) {
+    const double weight = weights[added_ - 1 - entry.number];
+    const double position = below + 0.5 * weight;
+    for (; wanted < result.size(); ++wanted) {
+      const double target = kProbabilities[wanted] * (total + overlap_) - 0.5 * overlap_;
+      if (target > position) break;
+      const double span = position - position_before;
+      const double share = span > 0.0 ? std::clamp((target - position_before) / span, 0.0, 1.0) : 1.0;
+      result[wanted] = residual_before + share * (entry.residual - residual_before);
+    }
+    below += weight;
+    position_before = position;
+    residual_before = entry.residual;
+  }
+  for (; wanted < result.size(); ++wanted) result[wanted] = sorted_.back().residual;
+  return result;
+}
+
+}  // namespace penstock::forecast

@@ -1,0 +1,349 @@
+#include "planner/diagnosis_rules.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string>
+#include <string_view>
+
+namespace penstock::planner {
+namespace {
+
+using signals::LatencyWindow;
+using signals::PoolObservation;
+using signals::ReplicaState;
+using signals::Role;
+using signals::SegmentWindow;
+
+bool believable(const LatencyWindow& window) {
+  if (window.count == 0) return true;
+  const auto fine = [](double ms) { return std::isfinite(ms) && ms >= 0.0; };
+  return fine(window.mean_ms) && fine(window.p50_ms) && fine(window.p90_ms) && fine(window.p95_ms) &&
+         fine(window.p99_ms);
+}
+
+// Why the engines' figures prove nothing now; empty when they do. A replica that has just become ready may be heard with
+// the next sample.
+const char* distrust(const PoolView& view) {
+  bool heard = false;
+  for (const signals::ReplicaObservation& replica : view.pool.replicas) {
+    if (replica.state != ReplicaState::kReady) continue;
+    if (!replica.sample && replica.state_since > view.now - view.options.sample_age) continue;
+    if (!replica.sample) return "a ready replica was never heard of";
+    if (replica.sample->sampled_at <= view.now - view.options.sample_age)
+      return "a ready replica was not heard of lately";
+    if (contradicts_itself(*replica.sample)) return "an engine contradicts itself";
+    heard = true;
+  }
+  return heard ? "" : "no ready replica was heard of";
+}
+
+// ---- for whom ----------------------------------------------------------------------------------------------------------
+
+struct Affected {
+  bool bad = false;
+  std::string segment = "all";
+  const LatencyWindow* window = nullptr;  // of the segment, or of all
+};
+
+using Latency = LatencyWindow SegmentWindow::*;
+
+// The dimension that tells bad from fine best names the segment: the one with the largest ratio between its worst p95 and
+// the worst p95 that keeps the limit. Where all is fine together, a tenth of a segment must be late before it counts:
+// there are two dozen of them, and a p95 of each would often be late by chance.
+Affected affected(const PoolView& view, const LatencyWindow& all, Latency latency, double limit_ms) {
+  const bool all_bad = all.count >= view.options.samples_min && all.p95_ms > limit_ms;
+  Affected found{all_bad, "all", &all};
+  if (!view.pool.detail) return found;
+  const auto& segments = view.pool.detail->segments;
+  double best_contrast = 0.0;
+  for (auto from = segments.begin(); from != segments.end();) {
+    const auto to = std::find_if(from, segments.end(), [&](const auto& next) { return next.dimension != from->dimension; });
+    const SegmentWindow* worst = nullptr;
+    double fine_ms = -1.0;
+    for (auto segment = from; segment != to; ++segment) {
+      const LatencyWindow& window = (*segment).*latency;
+      if (window.count < view.options.segment_samples_min || !believable(window)) continue;
+      if (window.p95_ms <= limit_ms) fine_ms = std::max(fine_ms, window.p95_ms);
+      const bool bad = (all_bad ? window.p95_ms : window.p90_ms) > limit_ms;
+      if (bad && (worst == nullptr || window.p95_ms > ((*worst).*latency).p95_ms)) worst = &*segment;
+    }
+    const double contrast = worst == nullptr ? 0.0
+                            : fine_ms >= 0.0 ? ((*worst).*latency).p95_ms / std::max(1.0, fine_ms)
+                            : all_bad        ? 0.0
+                                             : 1.0;  // bad, with too few beside it to compare with
+    if (contrast > best_contrast) {
+      best_contrast = contrast;
+      found = {true, worst->dimension + " " + worst->label, &((*worst).*latency)};
+    }
+    from = to;
+  }
+  return found;
+}
+
+// ---- why ---------------------------------------------------------------------------------------------------------------
+
+Finding unknown(const PoolView& view, Symptom symptom, const char* because) {
+  Finding finding;
+  finding.symptom = symptom;
+  finding.pool = view.index;
+  finding.pool_name = view.pool.name;
+  finding.segment = "all";
+  finding.unknown_because = because;
+  return finding;
+}
+
+// A finding with the latency that is bad; the cause is still to be found.
+Finding begin(const PoolView& view, Symptom symptom, const Affected& whom, double limit_ms) {
+  Finding finding = unknown(view, symptom, "");
+  finding.segment = whom.segment;
+  const bool ttft = symptom == Symptom::kTtft;
+  if (whom.window->count > 0) {
+    finding.severity = whom.window->p95_ms / limit_ms;
+    finding.evidence.push_back({ttft ? "ttft_p95" : "itl_p95", whom.window->p95_ms, "ms"});
+  }
+  finding.evidence.push_back({ttft ? "ttft_limit" : "itl_limit", limit_ms, "ms"});
+  return finding;
+}
+
+void blame(Finding& finding, Cause cause, std::initializer_list<Evidence> evidence) {
+  finding.cause = cause;
+  finding.evidence.insert(finding.evidence.end(), evidence);
+}
+
+bool preempts(const PoolView& view, const EngineMinute& minute) {
+  return minute.preemptions > 0 && minute.preemptions_per_request() >= view.options.preemptions_per_request;
+}
+
+void blame_preemption(Finding& finding, const EngineMinute& minute) {
+  blame(finding, Cause::kPreemption,
+        {{"preemptions", minute.per_minute(minute.preemptions), "1/min"},
+         {"preemptions_per_request", minute.preemptions_per_request(), "1"},
+         {"kv_usage", minute.kv_usage, "share"}});
+}
+
+void blame_kv(Finding& finding, const EngineMinute& minute) {
+  blame(finding, Cause::kKvPressure,
+        {{"kv_usage", minute.kv_usage, "share"},
+         {"kv_blocked_engines", minute.kv_blocked_share, "share"},
+         {"evictions", minute.per_minute(minute.evictions), "1/min"}});
+}
+
+bool cache_went_cold(const PoolView& view, const EngineMinute& minute) {
+  if (view.history.long_term_prompt_tokens() < static_cast<double>(view.options.long_term_tokens_min)) return false;
+  if (minute.prompt_tokens == 0) return false;
+  const double before = view.history.long_term_hit_share();
+  return minute.hit_share() <= before - view.options.hit_share_drop &&
+         minute.hit_share() < before * view.options.hit_share_kept;
+}
+
+void blame_cache(Finding& finding, const PoolView& view, const EngineMinute& minute) {
+  blame(finding, Cause::kRoutingCache,
+        {{"hit_share", minute.hit_share(), "share"},
+         {"hit_share_long_term", view.history.long_term_hit_share(), "share"},
+         {"evictions", minute.per_minute(minute.evictions), "1/min"}});
+}
+
+// Requests wait in the engines. Most specific first: what is on its way, what cannot fit, what used to be cached, who
+// could have taken it; what is left is load.
+void explain_queue(Finding& finding, const PoolView& view, const EngineMinute& minute) {
+  if (minute.starting_share >= view.options.starting_share) {
+    blame(finding, Cause::kColdStart,
+          {{"starting", static_cast<double>(view.pool.starting), "replicas"},
+           {"ready", static_cast<double>(view.pool.ready), "replicas"},
+           {"starting_share", minute.starting_share, "share"},
+           {"start_up", core::to_seconds(view.pool.start_up), "s"}});
+  } else if (preempts(view, minute)) {
+    blame_preemption(finding, minute);
+  } else if (minute.kv_blocked_share >= view.options.kv_blocked_share) {
+    blame_kv(finding, minute);
+  } else if (cache_went_cold(view, minute)) {
+    blame_cache(finding, view, minute);
+  } else if (minute.idle_share >= view.options.idle_share) {
+    blame(finding, Cause::kRoutingCache,
+          {{"idle_engines", minute.idle_share, "share"}, {"queued_per_replica", minute.queued_per_replica, "requests"}});
+  } else {
+    blame(finding, Cause::kQueue,
+          {{"queued_per_replica", minute.queued_per_replica, "requests"},
+           {"running_per_replica", minute.running_per_replica, "requests"},
+           {"ready", static_cast<double>(view.pool.ready), "replicas"}});
+  }
+}
+
+void explain_prefill(Finding& finding, const PoolView& view, const EngineMinute& minute) {
+  if (preempts(view, minute)) {
+    blame_preemption(finding, minute);
+  } else if (cache_went_cold(view, minute)) {
+    blame_cache(finding, view, minute);
+  } else {
+    const signals::TrafficWindow& traffic = view.pool.last_minute;
+    const double prompt = traffic.arrivals == 0 ? 0.0
+                                                : static_cast<double>(traffic.input_tokens) /
+                                                      static_cast<double>(traffic.arrivals);
+    blame(finding, Cause::kPrefill, {{"prompt_mean", prompt, "tokens"}, {"hit_share", minute.hit_share(), "share"}});
+  }
+}
+
+void explain_replica_wait(Finding& finding, const PoolView& view) {
+  finding.phase = Phase::kReplicaWait;
+  blame(finding, Cause::kColdStart,
+        {{"waiting", static_cast<double>(view.pool.unrouted_requests), "requests"},
+         {"starting", static_cast<double>(view.pool.starting), "replicas"},
+         {"ready", static_cast<double>(view.pool.ready), "replicas"},
+         {"start_up", core::to_seconds(view.pool.start_up), "s"}});
+}
+
+// ---- the time to the first token ---------------------------------------------------------------------------------------
+
+// How long the longest has waited for its first token. A preempted sequence has had its own, so where some are, the age
+// of the oldest says nothing.
+struct Waiting {
+  double unrouted_ms = 0.0, queued_ms = 0.0;
+};
+Waiting waiting(const PoolView& view) {
+  Waiting longest;
+  if (view.pool.detail) longest.unrouted_ms = core::to_milliseconds(view.pool.detail->oldest_unrouted_age);
+  for (const signals::ReplicaObservation& replica : view.pool.replicas) {
+    if (!replica.sample || replica.sample->queued_kv_tokens > 0) continue;
+    if (replica.sample->sampled_at <= view.now - view.options.sample_age) continue;
+    longest.queued_ms = std::max(longest.queued_ms, core::to_milliseconds(replica.sample->oldest_queued_age));
+  }
+  return longest;
+}
+
+double shed_share(const PoolObservation& pool) {
+  if (!pool.detail || pool.detail->shed == 0) return 0.0;
+  const auto shed = static_cast<double>(pool.detail->shed);
+  return shed / std::max(shed, static_cast<double>(pool.last_minute.arrivals));
+}
+
+// Of the mean time of the slow first tokens, the part that is longest.
+struct Longest {
+  Phase phase = Phase::kNone;
+  double share = 0.0;
+  double p95_ms = 0.0;
+};
+std::optional<Longest> longest_part(const signals::FirstTokenWindow& window) {
+  const std::array<std::pair<Phase, const signals::TimePart*>, 5> parts = {{{Phase::kAdmission, &window.admission},
+                                                                            {Phase::kReplicaWait, &window.replica_wait},
+                                                                            {Phase::kQueue, &window.queue},
+                                                                            {Phase::kPrefill, &window.prefill},
+                                                                            {Phase::kTransfer, &window.transfer}}};
+  double sum_ms = 0.0, most_ms = -1.0;
+  Longest longest;
+  for (const auto& [phase, part] : parts) {
+    if (!std::isfinite(part->slow_mean_ms) || part->slow_mean_ms < 0.0 || !std::isfinite(part->p95_ms))
+      return std::nullopt;
+    sum_ms += part->slow_mean_ms;
+    if (part->slow_mean_ms <= most_ms) continue;
+    most_ms = part->slow_mean_ms;
+    longest = {phase, 0.0, part->p95_ms};
+  }
+  if (window.slow == 0 || sum_ms <= 0.0) return std::nullopt;
+  longest.share = most_ms / sum_ms;
+  return longest;
+}
+
+void explain_ttft(Finding& finding, const PoolView& view) {
+  switch (finding.phase) {
+    case Phase::kAdmission:
+      blame(finding, Cause::kAdmission, {{"shed", shed_share(view.pool), "share"}});
+      return;
+    case Phase::kReplicaWait: explain_replica_wait(finding, view); return;
+    case Phase::kTransfer: blame(finding, Cause::kTransfer, {}); return;
+    default: break;
+  }
+  finding.unknown_because = distrust(view);
+  if (*finding.unknown_because != '\0') return;
+  const EngineMinute minute = view.history.last_minute();
+  finding.phase == Phase::kPrefill ? explain_prefill(finding, view, minute) : explain_queue(finding, view, minute);
+}
+
+}  // namespace
+
+std::optional<Finding> judge_ttft(const PoolView& view) {
+  const LatencyWindow& window = view.pool.last_minute.ttft;
+  if (!believable(window)) return unknown(view, Symptom::kUnknown, "the ttft figures are not numbers");
+  const double limit_ms = core::to_milliseconds(view.slo.ttft);
+  const Affected whom = affected(view, window, &SegmentWindow::ttft, limit_ms);
+  const Waiting longest = waiting(view);
+  const double shed = shed_share(view.pool);
+  const bool stuck = std::max(longest.unrouted_ms, longest.queued_ms) > limit_ms;
+  if (!whom.bad && !stuck && shed < view.options.shed_share) {
+    // Requests came and none was answered: that is either the start of something or all the telemetry there is.
+    if (window.count == 0 && view.pool.last_minute.arrivals > 0 && view.pool.ready > 0 && *distrust(view) != '\0')
+      return unknown(view, Symptom::kUnknown, distrust(view));
+    return std::nullopt;
+  }
+
+  Finding finding = begin(view, Symptom::kTtft, whom, limit_ms);
+  if (shed >= view.options.shed_share) {
+    finding.phase = Phase::kAdmission;
+  } else if (longest.unrouted_ms > limit_ms) {
+    finding.phase = Phase::kReplicaWait;
+    finding.severity = std::max(finding.severity, longest.unrouted_ms / limit_ms);
+    finding.evidence.push_back({"oldest_waiting", longest.unrouted_ms, "ms"});
+  } else if (!view.pool.detail && !stuck) {
+    finding.unknown_because = "nobody measures where the time to the first token goes";
+    return finding;
+  } else if (const auto part = view.pool.detail ? longest_part(view.pool.detail->first_tokens) : std::nullopt) {
+    finding.phase = part->phase;
+    finding.evidence.push_back({"share_of_slow_ttft", part->share, "share"});
+    finding.evidence.push_back({"phase_p95", part->p95_ms, "ms"});
+  } else if (stuck) {
+    finding.phase = Phase::kQueue;
+    finding.severity = std::max(finding.severity, longest.queued_ms / limit_ms);
+    finding.evidence.push_back({"oldest_waiting", longest.queued_ms, "ms"});
+  } else {
+    finding.unknown_because = "the parts of the time to the first token do not add up to it";
+    return finding;
+  }
+  explain_ttft(finding, view);
+  return finding;
+}
+
+// ---- the gaps between tokens -------------------------------------------------------------------------------------------
+
+std::optional<Finding> judge_itl(const PoolView& view) {
+  const LatencyWindow& window = view.pool.last_minute.itl;
+  if (!believable(window)) return unknown(view, Symptom::kUnknown, "the itl figures are not numbers");
+  const double limit_ms = core::to_milliseconds(view.slo.itl);
+  const Affected whom = affected(view, window, &SegmentWindow::itl, limit_ms);
+  const bool decode = view.pool.role == Role::kDecode;
+  const bool stuck = decode && view.pool.unrouted_requests > 0;
+  if (!whom.bad && !stuck) return std::nullopt;
+
+  Finding finding = begin(view, Symptom::kItl, whom, limit_ms);
+  finding.phase = Phase::kDecode;
+  if (stuck) {
+    explain_replica_wait(finding, view);
+    return finding;
+  }
+  finding.unknown_because = distrust(view);
+  if (*finding.unknown_because != '\0') return finding;
+
+  // What a request waits for on a decode replica lies between its first token and its second.
+  const EngineMinute minute = view.history.last_minute();
+  const bool queued = decode && minute.queued_per_replica >= view.options.decode_queue_min;
+  if (preempts(view, minute)) {
+    blame_preemption(finding, minute);
+  } else if (queued) {
+    finding.phase = Phase::kQueue;
+    explain_queue(finding, view, minute);
+  } else if (!decode && minute.prefill_tokens_per_step() >= view.options.prefill_tokens_per_step) {
+    blame(finding, Cause::kPrefill,
+          {{"prefill_tokens_per_step", minute.prefill_tokens_per_step(), "tokens"},
+           {"running_per_replica", minute.running_per_replica, "requests"}});
+  } else if (minute.running_per_replica >= view.options.decode_batch_min) {
+    blame(finding, Cause::kDecodeBatch,
+          {{"running_per_replica", minute.running_per_replica, "requests"},
+           {"kv_usage", minute.kv_usage, "share"},
+           {"prefill_tokens_per_step", minute.prefill_tokens_per_step(), "tokens"}});
+  } else {
+    finding.evidence.push_back({"running_per_replica", minute.running_per_replica, "requests"});
+    finding.unknown_because = "steps are slow with hardly a request in them: a slow engine, or one that shares its gpu";
+  }
+  return finding;
+}
+
+}  // namespace penstock::planner

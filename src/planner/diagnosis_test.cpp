@@ -1,0 +1,408 @@
+#include "planner/diagnosis.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "planner/planner_testing.h"
+
+namespace penstock::planner {
+namespace {
+
+using signals::LatencyWindow;
+using signals::PoolDetail;
+using signals::TimePart;
+using signals::EngineSample;
+using signals::Observation;
+using signals::PoolObservation;
+using signals::Role;
+using testing::at_s;
+
+constexpr double kTtftLimitMs = 2000.0, kItlLimitMs = 50.0;
+
+LatencyWindow latency(double p95_ms, std::uint64_t count = 100) {
+  return {count, p95_ms / 2, p95_ms / 2, p95_ms, p95_ms, p95_ms};
+}
+
+// A busy engine in good health, with so much behind it.
+EngineSample busy(std::uint64_t prompt_tokens, std::uint64_t hit_tokens = 0) {
+  EngineSample sample = testing::engine(0, 8, 500);
+  sample.prompt_tokens_total = prompt_tokens;
+  sample.prefix_hit_tokens_total = hit_tokens;
+  sample.generation_tokens_total = prompt_tokens / 4;
+  sample.completed_total = prompt_tokens / 1000;
+  return sample;
+}
+
+// Two replicas in a minute of 300 requests that keep the SLO.
+PoolObservation healthy(Role role = Role::kAggregated, const EngineSample& sample = busy(1000)) {
+  PoolObservation pool = testing::pool_of(2, sample, role);
+  pool.name = role == Role::kDecode ? "decode" : "web";
+  pool.last_minute.length = std::chrono::minutes{1};
+  pool.last_minute.arrivals = 300;
+  pool.last_minute.input_tokens = 300 * 400;
+  pool.last_minute.ttft = latency(300.0);
+  pool.last_minute.itl = latency(20.0);
+  pool.detail = PoolDetail{};
+  pool.detail->first_tokens.count = 300;
+  return pool;
+}
+
+// The same with late first tokens, whose time went mostly into one part.
+PoolObservation late(TimePart signals::FirstTokenWindow::*part, PoolObservation pool = healthy()) {
+  pool.last_minute.ttft = latency(5000.0);
+  signals::FirstTokenWindow& window = pool.detail->first_tokens;
+  window.slow = 40;
+  window.prefill = {150.0, 400.0, 200.0};
+  window.*part = {2000.0, 4700.0, 3800.0};
+  return pool;
+}
+
+PoolObservation slow_tokens(PoolObservation pool = healthy()) {
+  pool.last_minute.itl = latency(80.0);
+  return pool;
+}
+
+PoolObservation queued(PoolObservation pool, std::uint32_t requests, std::uint64_t kv_used = 500) {
+  for (auto& replica : pool.replicas) {
+    replica.sample->queued_requests = requests;
+    replica.sample->queued_prefill_tokens = std::uint64_t{requests} * 100;
+    replica.sample->kv_used_tokens = kv_used;
+  }
+  return pool;
+}
+
+PoolObservation grown(PoolObservation pool, std::uint64_t prompts, std::uint64_t hits, std::uint64_t generated,
+                      std::uint64_t preemptions = 0) {
+  for (auto& replica : pool.replicas) {
+    replica.sample->prompt_tokens_total += prompts;
+    replica.sample->prefix_hit_tokens_total += hits;
+    replica.sample->generation_tokens_total += generated;
+    replica.sample->completed_total += 10;
+    replica.sample->preemptions_total += preemptions;
+  }
+  return pool;
+}
+
+class Patient {
+ public:
+  Diagnosis at(double seconds, std::vector<PoolObservation> pools, double age_s = 0.0) {
+    Observation observation;
+    observation.now = at_s(seconds);
+    observation.pools = std::move(pools);
+    for (PoolObservation& pool : observation.pools)
+      for (auto& replica : pool.replicas)
+        if (replica.sample) replica.sample->sampled_at = at_s(seconds - age_s);
+    return diagnoser_.observe(observation);
+  }
+
+ private:
+  Diagnoser diagnoser_{{core::from_milliseconds(kTtftLimitMs), core::from_milliseconds(kItlLimitMs)}};
+};
+
+double evidence(const Finding& finding, std::string_view name) {
+  for (const Evidence& each : finding.evidence)
+    if (name == each.name) return each.value;
+  ADD_FAILURE() << "no " << name << " in: " << sentence(finding);
+  return 0.0;
+}
+
+// EXPECT_FINDING(diagnosis, kTtft, kQueue, kQueue): one finding, its symptom, phase and cause.
+#define EXPECT_FINDING(diagnosis, symptom_is, phase_is, cause_is)                              \
+  do {                                                                                         \
+    const Diagnosis& said = (diagnosis);                                                       \
+    ASSERT_EQ(said.findings.size(), 1U) << sentence(said);                                     \
+    EXPECT_STREQ(to_string(said.symptom), to_string(Symptom::symptom_is)) << sentence(said);   \
+    EXPECT_STREQ(to_string(said.findings[0].phase), to_string(Phase::phase_is)) << sentence(said); \
+    EXPECT_STREQ(to_string(said.cause()), to_string(Cause::cause_is)) << sentence(said);       \
+  } while (false)
+
+TEST(Diagnosis, NothingIsWrongWhileTheSloIsKept) {
+  const Diagnosis diagnosis = Patient{}.at(60, {healthy()});
+  EXPECT_EQ(diagnosis.symptom, Symptom::kNone);
+  EXPECT_EQ(diagnosis.cause(), Cause::kNone);
+  EXPECT_EQ(sentence(diagnosis), "latency keeps the slo");
+}
+
+TEST(Diagnosis, NothingIsWrongWhereNobodyAsks) {
+  PoolObservation pool = testing::pool_of(1, EngineSample{});
+  EXPECT_EQ(Patient{}.at(60, {pool}).symptom, Symptom::kNone);
+}
+
+TEST(Diagnosis, WaitingInTheEnginesForOthersIsAQueue) {
+  Patient patient;
+  const Diagnosis diagnosis = patient.at(60, {queued(late(&signals::FirstTokenWindow::queue), 6)});
+  EXPECT_FINDING(diagnosis, kTtft, kQueue, kQueue);
+  const Finding& finding = diagnosis.findings[0];
+  EXPECT_EQ(finding.segment, "all");
+  EXPECT_EQ(evidence(finding, "queued_per_replica"), 6.0);
+  EXPECT_EQ(evidence(finding, "share_of_slow_ttft"), 0.95);
+  EXPECT_EQ(finding.severity, 2.5);
+  EXPECT_EQ(sentence(diagnosis),
+            "ttft is bad in pool web, in the phase queue: queue (ttft_p95 5000 ms, ttft_limit 2000 ms, "
+            "share_of_slow_ttft 0.95 share, phase_p95 4700 ms, queued_per_replica 6 requests, running_per_replica 8 "
+            "requests, ready 2 replicas); the planner adds replicas to this pool until trials of the traffic keep the slo");
+}
+
+TEST(Diagnosis, LongPromptsArePrefill) {
+  const Diagnosis diagnosis = Patient{}.at(60, {late(&signals::FirstTokenWindow::prefill)});
+  EXPECT_FINDING(diagnosis, kTtft, kPrefill, kPrefill);
+  EXPECT_EQ(evidence(diagnosis.findings[0], "prompt_mean"), 400.0);
+}
+
+TEST(Diagnosis, ACacheThatUsedToHitIsRoutingOrCache) {
+  Patient patient;
+  PoolObservation pool = healthy();
+  for (int i = 0; i < 30; ++i) {
+    pool = grown(pool, 10'000, 6'000, 2000);
+    EXPECT_EQ(patient.at(10 * i, {pool}).symptom, Symptom::kNone);
+  }
+  Diagnosis diagnosis;
+  for (int i = 30; i < 36; ++i) {
+    pool = grown(late(&signals::FirstTokenWindow::prefill, pool), 10'000, 1'000, 2000);
+    diagnosis = patient.at(10 * i, {pool});
+  }
+  EXPECT_FINDING(diagnosis, kTtft, kPrefill, kRoutingCache);
+  EXPECT_NEAR(evidence(diagnosis.findings[0], "hit_share"), 0.1, 0.01);
+  EXPECT_NEAR(evidence(diagnosis.findings[0], "hit_share_long_term"), 0.6, 0.01);
+}
+
+TEST(Diagnosis, AQueueBesideIdleEnginesIsRouting) {
+  PoolObservation pool = late(&signals::FirstTokenWindow::queue);
+  pool.replicas[0].sample->queued_requests = 20;
+  pool.replicas[1].sample->running_requests = 1;
+  EXPECT_FINDING(Patient{}.at(60, {pool}), kTtft, kQueue, kRoutingCache);
+}
+
+TEST(Diagnosis, WaitingAtTheDoorIsAdmission) {
+  EXPECT_FINDING(Patient{}.at(60, {late(&signals::FirstTokenWindow::admission)}), kTtft, kAdmission, kAdmission);
+}
+
+TEST(Diagnosis, RefusedRequestsAreAdmissionHoweverFastTheOthersAre) {
+  PoolObservation pool = healthy();
+  pool.detail->shed = 30;
+  const Diagnosis diagnosis = Patient{}.at(60, {pool});
+  EXPECT_FINDING(diagnosis, kTtft, kAdmission, kAdmission);
+  EXPECT_NEAR(evidence(diagnosis.findings[0], "shed"), 0.1, 1e-9);
+}
+
+TEST(Diagnosis, KvOnItsWayIsTransfer) {
+  const Diagnosis diagnosis =
+      Patient{}.at(60, {late(&signals::FirstTokenWindow::transfer, healthy(Role::kPrefill)), healthy(Role::kDecode)});
+  EXPECT_FINDING(diagnosis, kTtft, kTransfer, kTransfer);
+  EXPECT_EQ(diagnosis.findings[0].pool, 0U);
+}
+
+TEST(Diagnosis, AQueueWhileReplicasStartIsAColdStart) {
+  const Diagnosis diagnosis =
+      Patient{}.at(60, {testing::with_starting(queued(late(&signals::FirstTokenWindow::queue), 6), 2)});
+  EXPECT_FINDING(diagnosis, kTtft, kQueue, kColdStart);
+  EXPECT_EQ(evidence(diagnosis.findings[0], "starting_share"), 0.5);
+}
+
+TEST(Diagnosis, WaitingWhereNoReplicaIsReadyIsAColdStartBeforeAnyFirstToken) {
+  PoolObservation pool = testing::with_starting(testing::pool_of(0, EngineSample{}), 1);
+  pool.unrouted_requests = 7;
+  pool.last_minute.arrivals = 7;
+  pool.detail = PoolDetail{};
+  pool.detail->oldest_unrouted_age = std::chrono::seconds{9};
+  const Diagnosis diagnosis = Patient{}.at(60, {pool});
+  EXPECT_FINDING(diagnosis, kTtft, kReplicaWait, kColdStart);
+  EXPECT_EQ(diagnosis.findings[0].severity, 4.5);
+}
+
+TEST(Diagnosis, ManyDecodesInAStepAreADecodeBatch) {
+  const Diagnosis diagnosis = Patient{}.at(60, {slow_tokens()});
+  EXPECT_FINDING(diagnosis, kItl, kDecode, kDecodeBatch);
+  EXPECT_EQ(evidence(diagnosis.findings[0], "running_per_replica"), 8.0);
+}
+
+TEST(Diagnosis, PromptsBesideDecodesSlowTheTokensOfAll) {
+  Patient patient;
+  PoolObservation pool = slow_tokens();
+  (void)patient.at(50, {pool});
+  const Diagnosis diagnosis = patient.at(60, {grown(pool, 100'000, 0, 1000)});
+  EXPECT_FINDING(diagnosis, kItl, kDecode, kPrefill);
+  EXPECT_EQ(evidence(diagnosis.findings[0], "prefill_tokens_per_step"), 800.0);  // 100 prompt tokens a token, in eights
+}
+
+TEST(Diagnosis, AQueueThatHasNoKvIsKvPressure) {
+  EXPECT_FINDING(Patient{}.at(60, {queued(late(&signals::FirstTokenWindow::queue), 6, 930)}), kTtft, kQueue, kKvPressure);
+}
+
+TEST(Diagnosis, SequencesThatStartAgainArePreemption) {
+  Patient patient;
+  PoolObservation pool = queued(slow_tokens(late(&signals::FirstTokenWindow::queue)), 6, 990);
+  (void)patient.at(50, {pool});
+  const Diagnosis diagnosis = patient.at(60, {grown(pool, 4000, 0, 1000, 5)});
+  EXPECT_FINDING(diagnosis, kBoth, kQueue, kPreemption);
+  EXPECT_EQ(evidence(diagnosis.findings[0], "preemptions"), 60.0);  // 2 · 5 in ten seconds
+  EXPECT_EQ(evidence(diagnosis.findings[0], "itl_p95"), 80.0);
+  EXPECT_EQ(evidence(diagnosis.findings[0], "ttft_p95"), 5000.0);
+}
+
+TEST(Diagnosis, BothPhasesAreNamedEachWithItsPool) {
+  const Diagnosis diagnosis = Patient{}.at(60, {queued(late(&signals::FirstTokenWindow::queue, healthy(Role::kPrefill)), 9),
+                                                slow_tokens(healthy(Role::kDecode))});
+  ASSERT_EQ(diagnosis.findings.size(), 2U) << sentence(diagnosis);
+  EXPECT_EQ(diagnosis.symptom, Symptom::kBoth);
+  EXPECT_EQ(diagnosis.findings[0].cause, Cause::kQueue);  // 2.5 times its limit, the other 1.6
+  EXPECT_EQ(diagnosis.findings[0].pool, 0U);
+  EXPECT_EQ(diagnosis.findings[1].cause, Cause::kDecodeBatch);
+  EXPECT_EQ(diagnosis.findings[1].pool, 1U);
+}
+
+TEST(Diagnosis, ADecodePoolWithoutKvDelaysTheSecondToken) {
+  const Diagnosis diagnosis =
+      Patient{}.at(60, {healthy(Role::kPrefill), queued(slow_tokens(healthy(Role::kDecode)), 3, 960)});
+  EXPECT_FINDING(diagnosis, kItl, kQueue, kKvPressure);
+  EXPECT_EQ(diagnosis.findings[0].pool, 1U);
+}
+
+TEST(Diagnosis, NamesTheSegmentThatDiffersMostFromItsPeers) {
+  PoolObservation pool = late(&signals::FirstTokenWindow::prefill);
+  pool.detail->segments = {{"prompt tokens", "below 1k", latency(200.0), {}},
+                           {"prompt tokens", "16k-64k", latency(6000.0), {}},
+                           {"traffic class", "interactive", latency(1900.0), {}},
+                           {"traffic class", "batch", latency(2500.0), {}},
+                           {"tenant", "acme", latency(9000.0, 5), {}},  // five requests prove nothing
+                           {"tenant", "rest", latency(2100.0), {}}};
+  const Diagnosis diagnosis = Patient{}.at(60, {pool});
+  EXPECT_FINDING(diagnosis, kTtft, kPrefill, kPrefill);
+  EXPECT_EQ(diagnosis.findings[0].segment, "prompt tokens 16k-64k");
+  EXPECT_EQ(diagnosis.findings[0].severity, 3.0);
+}
+
+TEST(Diagnosis, OneSegmentMayBeBadWhileAllTogetherAreFine) {
+  PoolObservation pool = late(&signals::FirstTokenWindow::prefill);
+  pool.last_minute.ttft = latency(900.0, 2000);
+  pool.detail->segments = {{"prompt tokens", "below 1k", latency(200.0, 1960), {}},
+                           {"prompt tokens", "64k and more", latency(6000.0, 40), {}}};
+  const Diagnosis diagnosis = Patient{}.at(60, {pool});
+  EXPECT_FINDING(diagnosis, kTtft, kPrefill, kPrefill);
+  EXPECT_EQ(diagnosis.findings[0].segment, "prompt tokens 64k and more");
+}
+
+TEST(Diagnosis, AQueueOlderThanTheLimitIsBadBeforeItsFirstToken) {
+  PoolObservation pool = queued(healthy(), 9);
+  pool.last_minute.ttft = {};
+  pool.detail.reset();
+  for (auto& replica : pool.replicas) replica.sample->oldest_queued_age = std::chrono::seconds{4};
+  const Diagnosis diagnosis = Patient{}.at(60, {pool});
+  EXPECT_FINDING(diagnosis, kTtft, kQueue, kQueue);
+  EXPECT_EQ(evidence(diagnosis.findings[0], "oldest_waiting"), 4000.0);
+}
+
+TEST(Diagnosis, TheAgeOfAPreemptedSequenceIsNoLateFirstToken) {
+  PoolObservation pool = queued(healthy(), 1);
+  for (auto& replica : pool.replicas) {
+    replica.sample->oldest_queued_age = std::chrono::seconds{40};
+    replica.sample->queued_kv_tokens = 300;
+  }
+  EXPECT_EQ(Patient{}.at(60, {pool}).symptom, Symptom::kNone);
+}
+
+// ---- what cannot be told ---------------------------------------------------------------------------------------------
+
+TEST(Diagnosis, LatenciesThatAreNoNumbersAreUnknown) {
+  for (const double odd : {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity(), -1.0}) {
+    PoolObservation pool = healthy();
+    pool.last_minute.ttft.p95_ms = odd;
+    const Diagnosis diagnosis = Patient{}.at(60, {pool});
+    EXPECT_FINDING(diagnosis, kUnknown, kNone, kUnknown);
+    EXPECT_STREQ(diagnosis.findings[0].unknown_because, "the ttft figures are not numbers");
+  }
+}
+
+TEST(Diagnosis, StaleMissingOrContradictoryEnginesAreUnknown) {
+  const PoolObservation sick = queued(slow_tokens(late(&signals::FirstTokenWindow::queue)), 6);
+  const auto because = [](const Diagnosis& diagnosis) {
+    EXPECT_EQ(diagnosis.symptom, Symptom::kBoth);
+    EXPECT_EQ(diagnosis.cause(), Cause::kUnknown) << sentence(diagnosis);
+    return std::string{diagnosis.findings.at(0).unknown_because};
+  };
+  EXPECT_EQ(because(Patient{}.at(60, {sick}, 31.0)), "a ready replica was not heard of lately");
+  EXPECT_EQ(because(Patient{}.at(60, {testing::without_samples_of_last(sick, 1)})), "a ready replica was never heard of");
+  PoolObservation liar = sick;
+  liar.replicas[1].sample->kv_used_tokens = 0;  // while requests run
+  EXPECT_EQ(because(Patient{}.at(60, {liar})), "an engine contradicts itself");
+}
+
+TEST(Diagnosis, AReplicaThatHasJustBecomeReadyMayBeSilentForAWhile) {
+  PoolObservation pool = testing::without_samples_of_last(slow_tokens(), 1);
+  pool.replicas[1].state_since = at_s(58);
+  EXPECT_FINDING(Patient{}.at(60, {pool}), kItl, kDecode, kDecodeBatch);
+}
+
+TEST(Diagnosis, ALateFirstTokenWithoutItsPartsIsUnknown) {
+  PoolObservation pool = late(&signals::FirstTokenWindow::queue);
+  pool.detail.reset();
+  const Diagnosis diagnosis = Patient{}.at(60, {pool});
+  EXPECT_FINDING(diagnosis, kTtft, kNone, kUnknown);
+  EXPECT_STREQ(diagnosis.findings[0].unknown_because, "nobody measures where the time to the first token goes");
+}
+
+TEST(Diagnosis, SlowTokensOfOneRequestAtATimeAreUnknown) {
+  PoolObservation pool = slow_tokens();
+  for (auto& replica : pool.replicas) replica.sample->running_requests = 1;
+  EXPECT_FINDING(Patient{}.at(60, {pool}), kItl, kDecode, kUnknown);
+}
+
+TEST(Diagnosis, SilenceIsNotHealthWhileRequestsComeIn) {
+  PoolObservation pool = healthy();
+  pool.last_minute.ttft = {};
+  EXPECT_FINDING(Patient{}.at(60, {pool}, 60.0), kUnknown, kNone, kUnknown);
+  EXPECT_EQ(Patient{}.at(60, {pool}).symptom, Symptom::kNone);
+}
+
+TEST(Diagnosis, AFewLateRequestsAreNoPercentile) {
+  PoolObservation pool = late(&signals::FirstTokenWindow::queue);
+  pool.last_minute.ttft = latency(5000.0, 9);
+  EXPECT_EQ(Patient{}.at(60, {pool}).symptom, Symptom::kNone);
+}
+
+TEST(Diagnosis, EveryCauseHasANameAndAdvice) {
+  for (std::uint8_t i = 0; i <= static_cast<std::uint8_t>(Cause::kPreemption); ++i) {
+    const auto cause = static_cast<Cause>(i);
+    EXPECT_STRNE(advice(cause), "");
+    EXPECT_EQ(std::string_view{to_string(cause)} == "unknown", cause == Cause::kUnknown);
+  }
+}
+
+// ---- what it remembers -----------------------------------------------------------------------------------------------
+
+TEST(PoolHistory, CountersOfARestartedOrNewReplicaAreNoLeap) {
+  PoolHistory history;
+  const auto add = [&](double seconds, PoolObservation pool) {
+    for (auto& replica : pool.replicas) replica.sample->sampled_at = at_s(seconds);
+    history.add(at_s(seconds), pool, std::chrono::seconds{30});
+  };
+  add(100, testing::pool_of(1, busy(900'000)));
+  EXPECT_EQ(history.last_minute().prompt_tokens, 0U);  // of before
+  add(110, testing::pool_of(1, busy(901'000)));
+  EXPECT_EQ(history.last_minute().prompt_tokens, 1000U);
+  add(120, testing::pool_of(1, busy(300)));  // began again
+  EXPECT_EQ(history.last_minute().prompt_tokens, 1300U);
+  PoolObservation more = testing::pool_of(2, busy(300));
+  more.replicas[1].state_since = at_s(121);
+  add(130, more);  // all that the new one did is of this minute
+  EXPECT_EQ(history.last_minute().prompt_tokens, 1600U);
+  EXPECT_EQ(history.last_minute().length, std::chrono::seconds{30});
+}
+
+TEST(PoolHistory, TheLastMinuteMovesIntoTheLongTerm) {
+  PoolHistory history;
+  std::uint64_t prompts = 0;
+  for (int i = 0; i <= 20; ++i, prompts += 1000) {
+    PoolObservation pool = testing::pool_of(1, busy(prompts, prompts / 2));
+    pool.replicas[0].sample->sampled_at = at_s(10 * i);
+    history.add(at_s(10 * i), pool, std::chrono::seconds{30});
+  }
+  EXPECT_EQ(history.last_minute().prompt_tokens, 6000U);
+  EXPECT_NEAR(history.long_term_hit_share(), 0.5, 1e-9);
+  EXPECT_GT(history.long_term_prompt_tokens(), 12'000.0);  // 14,000, decayed
+  EXPECT_LT(history.long_term_prompt_tokens(), 14'000.0);
+}
+
+}  // namespace
+}  // namespace penstock::planner

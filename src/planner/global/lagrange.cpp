@@ -1,0 +1,247 @@
+#include "planner/global/lagrange.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+namespace penstock::planner::global {
+namespace {
+
+constexpr int kBisections = 60;
+constexpr int kSubgradientSteps = 120;
+constexpr int kFeasibilitySteps = 80;
+constexpr int kRepairSteps = 400;
+constexpr int kStepsToRound = 30;
+constexpr int kStepsWithoutGain = 8;  // then Polyak's step is halved
+constexpr double kClosed = 0.5;       // scores are whole numbers: a bound this near is reached
+
+// The best choice of each group at these prices. Of equals the first one, which uses least.
+Selection best_at(const Stage& stage, std::span<const double> prices, double* bound) {
+  Selection selection{{}, 0.0, std::vector<double>(stage.resources, 0.0)};
+  selection.choices.reserve(stage.groups());
+  double sum = 0.0;
+  for (std::size_t r = 0; r < stage.resources; ++r) sum += prices[r] * stage.limits[r];
+  for (std::size_t group = 0; group < stage.groups(); ++group) {
+    std::uint32_t best = stage.begin[group];
+    double most = -std::numeric_limits<double>::infinity();
+    for (std::uint32_t choice = stage.begin[group]; choice < stage.begin[group + 1]; ++choice) {
+      const double value = stage.score[choice] - stage.priced(choice, prices);
+      if (value > most) {
+        most = value;
+        best = choice;
+      }
+    }
+    sum += most;
+    selection.choices.push_back(best);
+    selection.score += stage.score[best];
+    for (std::size_t r = 0; r < stage.resources; ++r) selection.used[r] += stage.use[best * stage.columns + r];
+  }
+  *bound = sum;
+  return selection;
+}
+
+bool replacement_fits(const Stage& stage, const Selection& selection, std::uint32_t from, std::uint32_t to) {
+  for (std::size_t r = 0; r < stage.resources; ++r) {
+    const double change = stage.use[to * stage.columns + r] - stage.use[from * stage.columns + r];
+    if (selection.used[r] + change > stage.limits[r]) return false;
+  }
+  return true;
+}
+
+void replace(const Stage& stage, Selection& selection, std::size_t group, std::uint32_t to) {
+  const std::uint32_t from = std::exchange(selection.choices[group], to);
+  selection.score += stage.score[to] - stage.score[from];
+  for (std::size_t r = 0; r < stage.resources; ++r)
+    selection.used[r] += stage.use[to * stage.columns + r] - stage.use[from * stage.columns + r];
+}
+
+// Better choices for single groups while some fit: in each round a group takes the one that gains most.
+void fill(const Stage& stage, Selection& selection) {
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (std::size_t group = 0; group < stage.groups(); ++group) {
+      const std::uint32_t current = selection.choices[group];
+      std::uint32_t best = current;
+      for (std::uint32_t choice = stage.begin[group]; choice < stage.begin[group + 1]; ++choice)
+        if (stage.score[choice] > stage.score[best] && replacement_fits(stage, selection, current, choice))
+          best = choice;
+      if (best == current) continue;
+      replace(stage, selection, group, best);
+      changed = true;
+    }
+  }
+}
+
+// Sum of what is used over the limits, as shares of them.
+double excess(const Stage& stage, const Selection& selection, std::uint32_t from, std::uint32_t to) {
+  double sum = 0.0;
+  for (std::size_t r = 0; r < stage.resources; ++r) {
+    const double change = stage.use[to * stage.columns + r] - stage.use[from * stage.columns + r];
+    sum += std::max(0.0, selection.used[r] + change - stage.limits[r]) / std::max(1.0, stage.limits[r]);
+  }
+  return sum;
+}
+
+// Makes a selection fit, if it can: in each step the group gives way that loses least, at the prices, for the excess it
+// takes away.
+void repair(const Stage& stage, Selection& selection, std::span<const double> prices) {
+  for (int step = 0; step < kRepairSteps && !selection.fits(stage); ++step) {
+    const double before = excess(stage, selection, selection.choices[0], selection.choices[0]);
+    double least = std::numeric_limits<double>::infinity();
+    std::size_t group_of = stage.groups();
+    std::uint32_t best = 0;
+    for (std::size_t group = 0; group < stage.groups(); ++group) {
+      const std::uint32_t current = selection.choices[group];
+      const double value = stage.score[current] - stage.priced(current, prices);
+      for (std::uint32_t choice = stage.begin[group]; choice < stage.begin[group + 1]; ++choice) {
+        const double gone = before - excess(stage, selection, current, choice);
+        if (gone <= 0.0) continue;
+        const double loss = (value - stage.score[choice] + stage.priced(choice, prices)) / gone;
+        if (loss >= least) continue;
+        least = loss;
+        group_of = group;
+        best = choice;
+      }
+    }
+    if (group_of == stage.groups()) return;
+    replace(stage, selection, group_of, best);
+  }
+}
+
+class Descent {
+ public:
+  Descent(const Stage& stage, Selection start) : stage_(stage) {
+    result_.best = std::move(start);
+    result_.prices.assign(stage.resources, 0.0);
+    result_.bound = std::numeric_limits<double>::infinity();
+  }
+
+  // The selection at these prices; the bound and the best selection are kept.
+  Selection look(const std::vector<double>& prices) {
+    double bound = 0.0;
+    Selection selection = best_at(stage_, prices, &bound);
+    if (bound < result_.bound) {
+      result_.bound = bound;
+      result_.prices = prices;
+    }
+    if (selection.fits(stage_) && selection.score > result_.best.score) result_.best = selection;
+    return selection;
+  }
+  [[nodiscard]] bool closed() const { return result_.bound < result_.best.score + kClosed; }
+  [[nodiscard]] double bound() const { return result_.bound; }
+  [[nodiscard]] double score() const { return result_.best.score; }
+  [[nodiscard]] const std::vector<double>& prices() const { return result_.prices; }
+
+  // Looks for a good selection near the best prices.
+  void round() {
+    double bound = 0.0;
+    Selection selection = best_at(stage_, result_.prices, &bound);
+    repair(stage_, selection, result_.prices);
+    if (!selection.fits(stage_)) return;
+    fill(stage_, selection);
+    if (selection.score > result_.best.score) result_.best = std::move(selection);
+  }
+
+  Relaxation finish() {
+    if (!closed()) round();
+    fill(stage_, result_.best);
+    return std::move(result_);
+  }
+
+ private:
+  const Stage& stage_;
+  Relaxation result_;
+};
+
+void bisect(const Stage& stage, Descent& descent) {
+  double low = 0.0, high = 1.0;
+  while (!descent.look({high}).fits(stage) && high < 1e18) high *= 16.0;
+  for (int i = 0; i < kBisections && !descent.closed() && high - low > 1e-9 * high; ++i) {
+    const double middle = 0.5 * (low + high);
+    (descent.look({middle}).fits(stage) ? high : low) = middle;
+  }
+}
+
+void descend(const Stage& stage, Descent& descent, Selection selection) {
+  std::vector<double> prices(stage.resources, 0.0), scale(stage.resources);
+  for (std::size_t r = 0; r < stage.resources; ++r) scale[r] = std::max(1.0, stage.limits[r]);
+  double theta = 1.5;
+  int idle = 0;
+  for (int i = 0; i < kSubgradientSteps && !descent.closed(); ++i) {
+    // In units of a resource's limit, so that GPUs and money weigh alike.
+    double norm = 0.0;
+    for (std::size_t r = 0; r < stage.resources; ++r) {
+      const double slope = (selection.used[r] - stage.limits[r]) / scale[r];
+      if (slope > 0.0 || prices[r] > 0.0) norm += slope * slope;
+    }
+    if (norm <= 0.0) return;
+    const double step = theta * (descent.bound() - descent.score() + 1.0) / norm;
+    for (std::size_t r = 0; r < stage.resources; ++r) {
+      const double slope = (selection.used[r] - stage.limits[r]) / scale[r];
+      prices[r] = std::max(0.0, prices[r] + step * slope / scale[r]);
+    }
+    if (i % kStepsToRound == kStepsToRound - 1) descent.round();
+    const double before = descent.bound();
+    selection = descent.look(prices);
+    idle = descent.bound() < before ? 0 : idle + 1;
+    if (idle >= kStepsWithoutGain) {
+      theta *= 0.5;
+      idle = 0;
+      prices = descent.prices();
+      selection = descent.look(prices);
+    }
+  }
+}
+
+}  // namespace
+
+Relaxation relax(const Stage& stage, Selection start) {
+  Descent descent(stage, std::move(start));
+  Selection free = descent.look(std::vector<double>(stage.resources, 0.0));
+  if (!free.fits(stage)) {
+    if (stage.resources == 1)
+      bisect(stage, descent);
+    else
+      descend(stage, descent, std::move(free));
+  }
+  return descent.finish();
+}
+
+Feasibility find_feasible(const Stage& stage) {
+  Feasibility result;
+  result.prices.assign(stage.resources, 0.0);
+  for (std::size_t group = 0; group < stage.groups(); ++group)
+    if (stage.begin[group] == stage.begin[group + 1]) result.impossible = true;
+  if (result.impossible) return result;
+  Stage unscored = stage;
+  std::fill(unscored.score.begin(), unscored.score.end(), 0.0);
+  std::vector<double> prices(stage.resources);
+  for (std::size_t r = 0; r < stage.resources; ++r) prices[r] = 1.0 / std::max(1.0, stage.limits[r]);
+  double least = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < kFeasibilitySteps; ++i) {
+    double bound = 0.0;
+    Selection selection = best_at(unscored, prices, &bound);
+    if (selection.fits(unscored)) {
+      result.found = total_of(stage, std::move(selection.choices));
+      return result;
+    }
+    if (bound < least) {
+      least = bound;
+      result.prices = prices;
+    }
+    // Σ min p·use > p·limits: the prices add up to a proof. The margin is for rounding.
+    if (bound < -1e-9) {
+      result.impossible = true;
+      return result;
+    }
+    for (std::size_t r = 0; r < stage.resources; ++r) {
+      const double scale = std::max(1.0, stage.limits[r]);
+      const double over = (selection.used[r] - stage.limits[r]) / scale;
+      prices[r] = std::max(0.0, prices[r] + over / scale / std::sqrt(1.0 + i));
+    }
+  }
+  return result;
+}
+
+}  // namespace penstock::planner::global

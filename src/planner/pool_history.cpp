@@ -1,0 +1,162 @@
+#include "planner/pool_history.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace penstock::planner {
+namespace {
+
+using signals::EngineSample;
+using signals::ReplicaState;
+
+constexpr core::Duration kMinute = std::chrono::minutes{1};
+constexpr double kLongTermHalfLifeS = 600.0;
+constexpr double kKvFull = 0.95;  // nothing fits any more, whatever the prompts are like
+
+double ratio(double part, double whole) { return whole > 0.0 ? part / whole : 0.0; }
+double ratio(std::uint64_t part, std::uint64_t whole) {
+  return ratio(static_cast<double>(part), static_cast<double>(whole));
+}
+
+// Free KV is less than what the next of its queue needs. A prompt that arrives with its KV is no prefill for the engine,
+// but needs the blocks all the same.
+bool blocked_by_kv(const EngineSample& sample, double mean_prompt_tokens) {
+  if (sample.kv_usage() >= kKvFull) return true;
+  const double waiting = ratio(sample.queued_prefill_tokens + sample.queued_kv_tokens, sample.queued_requests);
+  const auto free = static_cast<double>(sample.kv_capacity_tokens - sample.kv_used_tokens);
+  return free < std::max(waiting, sample.queued_prefill_tokens == 0 ? mean_prompt_tokens : 0.0);
+}
+
+}  // namespace
+
+bool contradicts_itself(const EngineSample& sample) {
+  if (sample.kv_used_tokens > sample.kv_capacity_tokens) return true;
+  if (sample.running_requests > 0 && sample.kv_used_tokens == 0) return true;
+  return sample.prefix_hit_tokens_total > sample.prompt_tokens_total;
+}
+
+double EngineMinute::hit_share() const { return ratio(prefix_hit_tokens, prompt_tokens); }
+
+double EngineMinute::preemptions_per_request() const {
+  return ratio(static_cast<double>(preemptions), static_cast<double>(std::max<std::uint64_t>(1, completed)));
+}
+
+double EngineMinute::per_minute(std::uint64_t count) const {
+  return ratio(static_cast<double>(count) * 60.0, core::to_seconds(length));
+}
+
+double EngineMinute::prefill_tokens_per_step() const {
+  const double computed = static_cast<double>(prompt_tokens - prefix_hit_tokens);
+  return ratio(computed * running_per_replica, static_cast<double>(generation_tokens));
+}
+
+void PoolHistory::add_counters(Tick& tick, core::Instant now, const signals::ReplicaObservation& replica) {
+  const EngineSample& sample = *replica.sample;
+  const auto known = last_.find(replica.replica);
+  EngineSample before;  // all zero: it started since
+  if (known != last_.end() && known->second.prompt_tokens_total <= sample.prompt_tokens_total &&
+      known->second.generation_tokens_total <= sample.generation_tokens_total) {
+    before = known->second;
+  } else if (known == last_.end() && (!started_ || replica.state_since <= now - kMinute)) {
+    before = sample;  // what it did before it was first heard is not of this minute
+  }
+  const auto gain = [](std::uint64_t from, std::uint64_t to) { return to > from ? to - from : 0; };
+  EngineMinute& gained = tick.since_last;
+  gained.prompt_tokens += gain(before.prompt_tokens_total, sample.prompt_tokens_total);
+  gained.prefix_hit_tokens += gain(before.prefix_hit_tokens_total, sample.prefix_hit_tokens_total);
+  gained.generation_tokens += gain(before.generation_tokens_total, sample.generation_tokens_total);
+  gained.completed += gain(before.completed_total, sample.completed_total);
+  gained.preemptions += gain(before.preemptions_total, sample.preemptions_total);
+  gained.evictions += gain(before.evictions_total, sample.evictions_total);
+  last_[replica.replica] = sample;
+}
+
+void PoolHistory::add(core::Instant now, const signals::PoolObservation& pool, core::Duration sample_age_max) {
+  Tick tick;
+  tick.at = now;
+  if (!ticks_.empty()) tick.since_last.length = now - ticks_.back().at;
+  const double mean_prompt = ratio(pool.last_minute.input_tokens, pool.last_minute.arrivals);
+
+  std::vector<const EngineSample*> heard;
+  for (const signals::ReplicaObservation& replica : pool.replicas) {
+    if (!replica.sample || replica.sample->sampled_at <= now - sample_age_max) continue;
+    if (contradicts_itself(*replica.sample)) continue;
+    add_counters(tick, now, replica);
+    if (replica.state == ReplicaState::kReady) heard.push_back(&*replica.sample);
+  }
+  std::erase_if(last_, [&](const auto& entry) {
+    return std::none_of(pool.replicas.begin(), pool.replicas.end(),
+                        [&](const auto& replica) { return replica.replica == entry.first; });
+  });
+  started_ = true;
+
+  EngineMinute& means = tick.since_last;
+  means.starting_share = ratio(pool.starting, std::uint64_t{pool.starting} + pool.ready);
+  double running = 0.0, queued = 0.0, kv = 0.0, blocked = 0.0, with_queue = 0.0;
+  for (const EngineSample* sample : heard) {
+    running += sample->running_requests;
+    queued += sample->queued_requests;
+    kv += sample->kv_usage();
+    if (sample->queued_requests == 0) continue;
+    with_queue += 1.0;
+    blocked += blocked_by_kv(*sample, mean_prompt) ? 1.0 : 0.0;
+  }
+  const auto engines = static_cast<double>(heard.size());
+  means.kv_usage = ratio(kv, engines);
+  means.running_per_replica = ratio(running, engines);
+  means.queued_per_replica = ratio(queued, engines);
+  means.kv_blocked_share = ratio(blocked, with_queue);
+  const auto idle = std::count_if(heard.begin(), heard.end(), [&](const EngineSample* sample) {
+    return sample->queued_requests == 0 && sample->running_requests <= means.running_per_replica / 2.0;
+  });
+  means.idle_share = ratio(static_cast<double>(idle), engines);
+  tick.heard = !heard.empty();
+  tick.queued = with_queue > 0.0;
+  ticks_.push_back(tick);
+  forget(now);
+}
+
+void PoolHistory::forget(core::Instant now) {
+  while (ticks_.size() > 1 && ticks_.front().at <= now - kMinute) {
+    const EngineMinute& old = ticks_.front().since_last;
+    const double kept = std::exp2(-core::to_seconds(old.length) / kLongTermHalfLifeS);
+    long_prompt_tokens_ = long_prompt_tokens_ * kept + static_cast<double>(old.prompt_tokens);
+    long_hit_tokens_ = long_hit_tokens_ * kept + static_cast<double>(old.prefix_hit_tokens);
+    ticks_.pop_front();
+  }
+}
+
+EngineMinute PoolHistory::last_minute() const {
+  EngineMinute sum;
+  double heard = 0.0, queued = 0.0;
+  for (const Tick& tick : ticks_) {
+    const EngineMinute& part = tick.since_last;
+    sum.length += part.length;
+    sum.prompt_tokens += part.prompt_tokens;
+    sum.prefix_hit_tokens += part.prefix_hit_tokens;
+    sum.generation_tokens += part.generation_tokens;
+    sum.completed += part.completed;
+    sum.preemptions += part.preemptions;
+    sum.evictions += part.evictions;
+    sum.starting_share += part.starting_share;
+    if (tick.heard) {
+      heard += 1.0;
+      sum.kv_usage += part.kv_usage;
+      sum.running_per_replica += part.running_per_replica;
+      sum.queued_per_replica += part.queued_per_replica;
+    }
+    if (tick.queued) {
+      queued += 1.0;
+      sum.kv_blocked_share += part.kv_blocked_share;
+      sum.idle_share += part.idle_share;
+    }
+  }
+  sum.starting_share = ratio(sum.starting_share, static_cast<double>(ticks_.size()));
+  for (double* mean : {&sum.kv_usage, &sum.running_per_replica, &sum.queued_per_replica}) *mean = ratio(*mean, heard);
+  for (double* mean : {&sum.kv_blocked_share, &sum.idle_share}) *mean = ratio(*mean, queued);
+  return sum;
+}
+
+double PoolHistory::long_term_hit_share() const { return ratio(long_hit_tokens_, long_prompt_tokens_); }
+
+}  // namespace penstock::planner

@@ -1,0 +1,65 @@
+// What the engines of a pool did in the last minute, and in the long run: gauges averaged, counters that start again with
+// every replica turned into sums.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <vector>
+
+#include "core/time.h"
+#include "signals/observation.h"
+
+namespace penstock::planner {
+
+// An engine that says two things of which at most one is true: requests run without a KV block, more KV is used than
+// there is, more was found in the cache than was asked for.
+[[nodiscard]] bool contradicts_itself(const signals::EngineSample& sample);
+
+struct EngineMinute {
+  core::Duration length{};  // of the time between the observations below; the counts are of so long
+  std::uint64_t prompt_tokens = 0, prefix_hit_tokens = 0, generation_tokens = 0;
+  std::uint64_t completed = 0, preemptions = 0, evictions = 0;
+  // Means over the observations, of the replicas that were heard then.
+  double kv_usage = 0.0;  // 0..1
+  double running_per_replica = 0.0;
+  double queued_per_replica = 0.0;
+  double starting_share = 0.0;  // starting / (starting + ready)
+  // Means over the observations in which an engine had a queue; 0 if none had.
+  double kv_blocked_share = 0.0;  // of the engines with a queue: their free KV is less than the next prompt needs
+  double idle_share = 0.0;        // of the engines: nothing queued, and at most half of the mean number running
+
+  [[nodiscard]] double hit_share() const;                // of the prompt tokens; 0 without any
+  [[nodiscard]] double preemptions_per_request() const;  // completed ones
+  [[nodiscard]] double per_minute(std::uint64_t count) const;
+  // Prompt tokens computed in a decode step, on average: what each gap between tokens also pays for.
+  [[nodiscard]] double prefill_tokens_per_step() const;
+};
+
+// Fed with every observation of one pool, in order of time. Cost is linear in its replicas.
+class PoolHistory {
+ public:
+  void add(core::Instant now, const signals::PoolObservation& pool, core::Duration sample_age_max);
+
+  [[nodiscard]] EngineMinute last_minute() const;
+  // Before the last minute, with a half-life of ten minutes. 0 without prompts.
+  [[nodiscard]] double long_term_hit_share() const;
+  [[nodiscard]] double long_term_prompt_tokens() const { return long_prompt_tokens_; }
+
+ private:
+  struct Tick {
+    core::Instant at;
+    EngineMinute since_last;
+    bool heard = false;   // the means count
+    bool queued = false;  // those over queues count
+  };
+  void add_counters(Tick& tick, core::Instant now, const signals::ReplicaObservation& replica);
+  void forget(core::Instant now);
+
+  bool started_ = false;
+  std::deque<Tick> ticks_;                              // of the last minute
+  std::map<std::uint32_t, signals::EngineSample> last_;  // by replica
+  double long_prompt_tokens_ = 0.0, long_hit_tokens_ = 0.0;
+};
+
+}  // namespace penstock::planner

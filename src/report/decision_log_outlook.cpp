@@ -1,0 +1,161 @@
+// What would change a decision: the limit that holds it, and the figures at which its policy would choose otherwise.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "report/decision_log.h"
+#include "report/format.h"
+
+namespace penstock::report {
+namespace {
+
+using signals::CandidateNote;
+using signals::DecisionNote;
+using signals::EvidenceValue;
+
+struct Phrase {
+  std::string_view name, text;
+};
+
+// By the stable names of planner::Limit.
+constexpr std::array kLimits{
+    Phrase{"min_replicas", "would shrink further with a lower min_replicas"},
+    Phrase{"max_replicas", "would grow further with a higher max_replicas"},
+    Phrase{"growth_rate", "grows further as soon as the allowed growth a minute lets it"},
+    Phrase{"shrink_rate", "shrinks further, a step at a time, while the wish stays lower"},
+    Phrase{"stabilization", "shrinks once nothing larger was asked for during the whole stabilisation window"},
+    Phrase{"cooldown", "shrinks once the cooldown has passed without a larger wish"},
+    Phrase{"stale_telemetry", "shrinks once every ready replica is heard of again"},
+    Phrase{"scaling_under_way", "shrinks once no replica starts or drains any more"},
+    Phrase{"hot_kv_cache", "shrinks once the KV cache is used less"},
+    Phrase{"queue_waits", "shrinks once no request waits in a queue"},
+    Phrase{"failures", "shrinks once no request has failed for a while"},
+};
+
+// Where neither limit, candidates nor a known pair of figures says more; by the stable names of planner::Reason.
+constexpr std::array kReasons{
+    Phrase{"fixed", "nothing changes it: the policy keeps its fleet"},
+    Phrase{"no_data", "decides again once there is telemetry"},
+    Phrase{"insufficient_data", "decides again once enough was seen"},
+    Phrase{"scaling_in_progress", "decides again once the replicas that start or drain are through"},
+    Phrase{"stabilized", "follows the lower wish once the window has passed without a higher one"},
+    Phrase{"panic", "follows the long window again once the short one is below the panic threshold"},
+    Phrase{"consolidation_refused", "shrinks once one replica less would carry the load"},
+    Phrase{"foreseen", "nothing changes it: the policy knows what comes"},
+};
+
+// A load, and what one replica is meant to take of it.
+struct LoadPair {
+  std::string_view load, per_replica;
+  bool total;  // the load is of the whole pool, not of one replica
+};
+constexpr std::array kLoads{
+    LoadPair{"request_rate", "target_per_replica", true},
+    LoadPair{"requests_per_replica", "target_per_replica", false},
+    LoadPair{"stable_concurrency", "target_per_replica", true},
+    LoadPair{"input_token_rate", "input_target_per_replica", true},
+    LoadPair{"output_token_rate", "output_target_per_replica", true},
+    LoadPair{"demand", "capacity_per_replica", true},
+};
+
+template <class Phrases>
+std::string_view find_phrase(const Phrases& phrases, std::string_view name) {
+  const auto found = std::find_if(phrases.begin(), phrases.end(), [&](const Phrase& p) { return p.name == name; });
+  return found == phrases.end() ? std::string_view{} : found->text;
+}
+
+const EvidenceValue* find_evidence(const DecisionNote& note, std::string_view name) {
+  const auto found =
+      std::find_if(note.evidence.begin(), note.evidence.end(), [&](const EvidenceValue& e) { return e.name == name; });
+  return found == note.evidence.end() ? nullptr : &*found;
+}
+
+std::string of_replicas(std::uint32_t count) { return fmt::format("{} {}", count, count == 1 ? "replica" : "replicas"); }
+
+// Of two fleets that were tried: the larger of those that have fewer replicas than the chosen one in this pool, and as
+// many in the others.
+const CandidateNote* next_smaller(const DecisionNote& note, const CandidateNote& chosen, std::size_t pool) {
+  const CandidateNote* next = nullptr;
+  for (const CandidateNote& tried : note.candidates) {
+    if (tried.replicas.size() != chosen.replicas.size() || tried.replicas[pool] >= chosen.replicas[pool]) continue;
+    std::vector<std::uint32_t> others = tried.replicas;
+    others[pool] = chosen.replicas[pool];
+    if (others == chosen.replicas && (next == nullptr || tried.replicas[pool] > next->replicas[pool])) next = &tried;
+  }
+  return next;
+}
+
+std::string of_candidates(const DecisionNote& note, std::size_t pool) {
+  const auto chosen = std::find_if(note.candidates.begin(), note.candidates.end(),
+                                   [](const CandidateNote& tried) { return tried.chosen; });
+  if (chosen == note.candidates.end() || pool >= chosen->replicas.size()) return {};
+  const std::uint32_t replicas = chosen->replicas[pool];
+  std::string text = fmt::format("scales up when {} no longer {} enough of the SLO (kept in the trial: {})",
+                                 of_replicas(replicas), replicas == 1 ? "keeps" : "keep",
+                                 format_share(chosen->slo_attainment));
+  if (const CandidateNote* less = next_smaller(note, *chosen, pool))
+    text += fmt::format(", down when {} would do (kept: {})", of_replicas(less->replicas[pool]),
+                        format_share(less->slo_attainment));
+  return text;
+}
+
+std::string of_trial_figures(const DecisionNote& note) {
+  const EvidenceValue* kept = find_evidence(note, "attainment");
+  const EvidenceValue* less = find_evidence(note, "attainment_one_less");
+  if (kept == nullptr || less == nullptr) return {};
+  return fmt::format(
+      "scales up when the fleet no longer keeps enough of the SLO (kept in the trial: {}), down when one replica less "
+      "would do (kept: {})",
+      format_share(kept->value), format_share(less->value));
+}
+
+std::string of_loads(const DecisionNote& note) {
+  std::string up, down;
+  const double target = note.target;
+  for (const LoadPair& pair : kLoads) {
+    const EvidenceValue* load = find_evidence(note, pair.load);
+    const EvidenceValue* each = find_evidence(note, pair.per_replica);
+    if (load == nullptr || each == nullptr || !(each->value > 0.0) || note.target == 0) continue;
+    const double most = each->value * (pair.total ? target : 1.0);
+    const double least = most * (target - 1.0) / target;
+    up += fmt::format("{}{} passes about {} {} (now {})", up.empty() ? "scales up when " : " or ", load->name,
+                      format_quantity(most), load->unit, format_quantity(load->value));
+    if (note.target > 1)
+      down += fmt::format("{}{} falls below about {} {}", down.empty() ? ", down when " : " and ", load->name,
+                          format_quantity(least), load->unit);
+  }
+  return up + down;
+}
+
+std::string of_first_figure(const DecisionNote& note) {
+  if (note.evidence.empty()) return {};
+  const EvidenceValue& first = note.evidence.front();
+  return fmt::format("changes when {} (now {} {}) leaves the range in which the policy holds", first.name,
+                     format_quantity(first.value), first.unit);
+}
+
+}  // namespace
+
+std::string what_would_change(const DecisionNote& note, std::size_t pool) {
+  std::string text;
+  const auto add = [&](std::string_view part) {
+    if (!part.empty()) text += (text.empty() ? "" : "; ") + std::string{part};
+  };
+  if (!note.limited_by.empty()) {
+    const std::string_view known = find_phrase(kLimits, note.limited_by);
+    add(known.empty() ? "changes once its limit, " + note.limited_by + ", is lifted" : std::string{known});
+  }
+  for (const std::string& part : {of_candidates(note, pool), of_trial_figures(note), of_loads(note)}) {
+    if (part.empty()) continue;
+    add(part);
+    return text;
+  }
+  if (text.empty()) add(find_phrase(kReasons, note.reason));
+  if (text.empty()) add(of_first_figure(note));
+  if (text.empty()) add("the log does not say what would change it");
+  return text;
+}
+
+}  // namespace penstock::report

@@ -1,0 +1,269 @@
+#include "report/metrics.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <initializer_list>
+#include <utility>
+
+#include "report/format.h"
+
+namespace penstock::report {
+namespace {
+
+using Labels = std::initializer_list<std::pair<std::string_view, std::string_view>>;
+constexpr std::size_t kCandidatesMax = 64;  // exported, the first ones: each is a series
+
+// Of a label's value: quotes, backslashes and line ends; bytes that are no UTF-8 become "?".
+std::string escaped(std::string_view value) {
+  std::string text;
+  for (const char c : value) {
+    if (c == '\\' || c == '"') text += '\\';
+    text += c == '\n' ? std::string{"\\n"} : std::string(1, c);
+  }
+  return printable(text);
+}
+
+// The samples of one family; its head is written with the first of them.
+class Samples {
+ public:
+  Samples(std::string_view name, std::string_view type, std::string_view help, std::string& text)
+      : name_(name), type_(type), help_(help), text_(text) {}
+
+  void add(std::optional<double> value, Labels labels = {}) {
+    if (!value || !std::isfinite(*value)) return;
+    if (!std::exchange(begun_, true))
+      text_ += fmt::format("# HELP {} {}\n# TYPE {} {}\n", name_, help_, name_, type_);
+    text_ += name_;
+    char before = '{';
+    for (const auto& [label, label_value] : labels)
+      text_ += fmt::format("{}{}=\"{}\"", std::exchange(before, ','), label, escaped(label_value));
+    text_ += fmt::format("{} {}\n", labels.size() > 0 ? "}" : "", *value);
+  }
+
+  // An enum as Prometheus' clients write it: every state is a series, and the one that holds is 1. Their label is called
+  // as the metric is; `state` is what its documentation says. Queries by either find it.
+  template <class States, class State>
+  void add_states(const States& states, const std::optional<State>& current) {
+    if (!current) return;
+    for (std::size_t i = 0; i < states.size(); ++i)
+      add(i == static_cast<std::size_t>(*current) ? 1.0 : 0.0, {{"state", states[i]}, {name_, states[i]}});
+  }
+
+ private:
+  std::string_view name_, type_, help_;
+  std::string& text_;
+  bool begun_ = false;
+};
+
+using Metrics = PlannerMetrics;
+struct Family {
+  std::string_view name, type, labels, help;
+  void (*add)(const Metrics&, Samples&);
+};
+
+template <class Value>
+void of_engines(const Metrics& metrics, Samples& samples, Value value) {
+  for (const EngineMetrics& engine : metrics.engines)
+    samples.add(value(engine), {{"worker_id", engine.worker_id}, {"dp_rank", std::to_string(engine.dp_rank)}});
+}
+template <class Value>
+void of_pools(const Metrics& metrics, Samples& samples, Value value) {
+  for (const PoolMetrics& pool : metrics.pools) samples.add(value(pool), {{"pool", pool.pool}});
+}
+// A fleet as one label: "prefill=2,decode=4".
+template <class Value>
+void of_candidates(const Metrics& metrics, Samples& samples, Value value) {
+  for (std::size_t i = 0; i < std::min(kCandidatesMax, metrics.candidates.size()); ++i) {
+    const signals::CandidateNote& tried = metrics.candidates[i];
+    std::string fleet;
+    for (std::size_t k = 0; k < tried.replicas.size(); ++k)
+      fleet += fmt::format("{}{}={}", fleet.empty() ? "" : ",",
+                           k < metrics.candidate_pools.size() ? metrics.candidate_pools[k] : std::to_string(k),
+                           tried.replicas[k]);
+    samples.add(value(tried), {{"replicas", fleet}, {"chosen", tried.chosen ? "true" : "false"}});
+  }
+}
+
+constexpr std::array kFamilies{
+    // ---- under Dynamo's names
+    Family{"dynamo_planner_num_prefill_replicas", "gauge", "", "Current number of ready prefill replicas",
+           [](const Metrics& m, Samples& s) { s.add(m.prefill_replicas); }},
+    Family{"dynamo_planner_num_decode_replicas", "gauge", "",
+           "Current number of ready decode replicas; aggregated ones count here",
+           [](const Metrics& m, Samples& s) { s.add(m.decode_replicas); }},
+    Family{"dynamo_planner_observed_ttft_ms", "gauge", "", "Mean time to first token of the last minute (ms)",
+           [](const Metrics& m, Samples& s) { s.add(m.observed_latency.ttft_ms); }},
+    Family{"dynamo_planner_observed_itl_ms", "gauge", "", "Mean inter-token latency of the last minute (ms)",
+           [](const Metrics& m, Samples& s) { s.add(m.observed_latency.itl_ms); }},
+    Family{"dynamo_planner_observed_requests_per_second", "gauge", "", "Request rate of the last minute (1/s)",
+           [](const Metrics& m, Samples& s) { s.add(m.observed.requests_per_s); }},
+    Family{"dynamo_planner_observed_request_duration_seconds", "gauge", "",
+           "Mean time from a request's arrival to its last token (s)",
+           [](const Metrics& m, Samples& s) { s.add(m.observed_request_duration_s); }},
+    Family{"dynamo_planner_observed_input_sequence_tokens", "gauge", "", "Mean prompt length of the last minute (tokens)",
+           [](const Metrics& m, Samples& s) { s.add(m.observed.input_tokens); }},
+    Family{"dynamo_planner_observed_output_sequence_tokens", "gauge", "",
+           "Mean output length of what completed in the last minute (tokens)",
+           [](const Metrics& m, Samples& s) { s.add(m.observed.output_tokens); }},
+    Family{"dynamo_planner_predicted_requests_per_second", "gauge", "", "Forecast request rate (1/s)",
+           [](const Metrics& m, Samples& s) { s.add(m.predicted.requests_per_s); }},
+    Family{"dynamo_planner_predicted_input_sequence_tokens", "gauge", "", "Forecast mean prompt length (tokens)",
+           [](const Metrics& m, Samples& s) { s.add(m.predicted.input_tokens); }},
+    Family{"dynamo_planner_predicted_output_sequence_tokens", "gauge", "", "Forecast mean output length (tokens)",
+           [](const Metrics& m, Samples& s) { s.add(m.predicted.output_tokens); }},
+    Family{"dynamo_planner_predicted_num_prefill_replicas", "gauge", "", "Decided number of prefill replicas",
+           [](const Metrics& m, Samples& s) { s.add(m.decided_prefill_replicas); }},
+    Family{"dynamo_planner_predicted_num_decode_replicas", "gauge", "",
+           "Decided number of decode replicas; aggregated ones count here",
+           [](const Metrics& m, Samples& s) { s.add(m.decided_decode_replicas); }},
+    Family{"dynamo_planner_gpu_hours", "gauge", "", "GPU-hours so far, start-up and drain included",
+           [](const Metrics& m, Samples& s) { s.add(m.gpu_hours); }},
+    Family{"dynamo_planner_sla_target_ttft_ms", "gauge", "", "Target of the time to first token (ms)",
+           [](const Metrics& m, Samples& s) { s.add(m.sla_target.ttft_ms); }},
+    Family{"dynamo_planner_sla_target_itl_ms", "gauge", "", "Target of the inter-token latency (ms)",
+           [](const Metrics& m, Samples& s) { s.add(m.sla_target.itl_ms); }},
+    Family{"dynamo_planner_estimated_ttft_ms", "gauge", "", "Largest estimated time to first token among engines (ms)",
+           [](const Metrics& m, Samples& s) { s.add(m.estimated.ttft_ms); }},
+    Family{"dynamo_planner_estimated_itl_ms", "gauge", "", "Largest estimated inter-token latency among engines (ms)",
+           [](const Metrics& m, Samples& s) { s.add(m.estimated.itl_ms); }},
+    Family{"dynamo_planner_engine_prefill_capacity_requests_per_second", "gauge", "",
+           "What one prefill engine carries within the SLO (1/s)",
+           [](const Metrics& m, Samples& s) { s.add(m.prefill_capacity_requests_per_s); }},
+    Family{"dynamo_planner_engine_decode_capacity_requests_per_second", "gauge", "",
+           "What one decode engine carries within the SLO (1/s)",
+           [](const Metrics& m, Samples& s) { s.add(m.decode_capacity_requests_per_s); }},
+    Family{"dynamo_planner_engine_prefill_requests_per_second", "gauge", "",
+           "The same as engine_prefill_capacity_requests_per_second, under the name of its documentation",
+           [](const Metrics& m, Samples& s) { s.add(m.prefill_capacity_requests_per_s); }},
+    Family{"dynamo_planner_engine_decode_requests_per_second", "gauge", "",
+           "The same as engine_decode_capacity_requests_per_second, under the name of its documentation",
+           [](const Metrics& m, Samples& s) { s.add(m.decode_capacity_requests_per_s); }},
+    Family{"dynamo_planner_load_scaling_decision", "gauge", "state", "Why the loop that reacts to load chose so",
+           [](const Metrics& m, Samples& s) { s.add_states(kLoadScalingStates, m.load_scaling); }},
+    Family{"dynamo_planner_throughput_scaling_decision", "gauge", "state", "Why the loop that plans ahead chose so",
+           [](const Metrics& m, Samples& s) { s.add_states(kThroughputScalingStates, m.throughput_scaling); }},
+    Family{"dynamo_planner_engine_queued_prefill_tokens", "gauge", "worker_id, dp_rank",
+           "Prompt tokens that wait at an engine",
+           [](const Metrics& m, Samples& s) {
+             of_engines(m, s, [](const EngineMetrics& e) { return e.queued_prefill_tokens; });
+           }},
+    Family{"dynamo_planner_engine_queued_decode_kv_tokens", "gauge", "worker_id, dp_rank",
+           "KV tokens of sequences that wait to decode at an engine",
+           [](const Metrics& m, Samples& s) {
+             of_engines(m, s, [](const EngineMetrics& e) { return e.queued_decode_kv_tokens; });
+           }},
+    Family{"dynamo_planner_engine_inflight_decode_kv_tokens", "gauge", "worker_id, dp_rank",
+           "KV tokens of sequences that decode at an engine",
+           [](const Metrics& m, Samples& s) {
+             of_engines(m, s, [](const EngineMetrics& e) { return e.inflight_decode_kv_tokens; });
+           }},
+    // ---- Penstock's own
+    Family{"penstock_replicas", "gauge", "pool, state", "Replicas by state: starting, ready, draining",
+           [](const Metrics& m, Samples& s) {
+             for (const PoolMetrics& pool : m.pools) {
+               s.add(pool.starting, {{"pool", pool.pool}, {"state", "starting"}});
+               s.add(pool.ready, {{"pool", pool.pool}, {"state", "ready"}});
+               s.add(pool.draining, {{"pool", pool.pool}, {"state", "draining"}});
+             }
+           }},
+    Family{"penstock_target_replicas", "gauge", "pool", "Replicas that the last decision asks for",
+           [](const Metrics& m, Samples& s) { of_pools(m, s, [](const PoolMetrics& p) { return p.target_replicas; }); }},
+    Family{"penstock_min_replicas", "gauge", "pool", "Fewest replicas that may be asked for",
+           [](const Metrics& m, Samples& s) { of_pools(m, s, [](const PoolMetrics& p) { return p.min_replicas; }); }},
+    Family{"penstock_max_replicas", "gauge", "pool", "Most replicas that may be asked for",
+           [](const Metrics& m, Samples& s) { of_pools(m, s, [](const PoolMetrics& p) { return p.max_replicas; }); }},
+    Family{"penstock_decision", "gauge", "pool, reason, limited_by", "Always 1: reason and limit of the last decision",
+           [](const Metrics& m, Samples& s) {
+             for (const PoolMetrics& pool : m.pools)
+               if (!pool.reason.empty())
+                 s.add(1.0, {{"pool", pool.pool}, {"reason", pool.reason}, {"limited_by", pool.limited_by}});
+           }},
+    Family{"penstock_decision_evidence", "gauge", "pool, name, unit", "The numbers behind the last decision",
+           [](const Metrics& m, Samples& s) {
+             for (const PoolMetrics& pool : m.pools)
+               for (const signals::EvidenceValue& evidence : pool.evidence)
+                 s.add(evidence.value, {{"pool", pool.pool}, {"name", evidence.name}, {"unit", evidence.unit}});
+           }},
+    Family{"penstock_decisions_total", "counter", "pool, reason, limited_by", "Decisions so far, holds included",
+           [](const Metrics& m, Samples& s) {
+             for (const DecisionCount& count : m.decisions)
+               s.add(static_cast<double>(count.decisions),
+                     {{"pool", count.pool}, {"reason", count.reason}, {"limited_by", count.limited_by}});
+           }},
+    Family{"penstock_candidate_slo_attainment_ratio", "gauge", "replicas, chosen",
+           "Share of the tried requests for which a fleet would have kept the SLO",
+           [](const Metrics& m, Samples& s) {
+             of_candidates(m, s, [](const signals::CandidateNote& tried) { return tried.slo_attainment; });
+           }},
+    Family{"penstock_candidate_ttft_attainment_ratio", "gauge", "replicas, chosen",
+           "The same for the time to first token alone",
+           [](const Metrics& m, Samples& s) {
+             of_candidates(m, s, [](const signals::CandidateNote& tried) { return tried.ttft_attainment; });
+           }},
+    Family{"penstock_candidate_itl_attainment_ratio", "gauge", "replicas, chosen",
+           "The same for the inter-token latency alone",
+           [](const Metrics& m, Samples& s) {
+             of_candidates(m, s, [](const signals::CandidateNote& tried) { return tried.itl_attainment; });
+           }},
+    Family{"penstock_slo_attainment_ratio", "gauge", "", "Share of requests that kept the whole SLO",
+           [](const Metrics& m, Samples& s) { s.add(m.slo_attainment); }},
+    Family{"penstock_ttft_attainment_ratio", "gauge", "", "Share of requests that kept the time to first token",
+           [](const Metrics& m, Samples& s) { s.add(m.ttft_attainment); }},
+    Family{"penstock_itl_attainment_ratio", "gauge", "", "Share of requests that kept the inter-token latency",
+           [](const Metrics& m, Samples& s) { s.add(m.itl_attainment); }},
+    Family{"penstock_requests_total", "counter", "pool", "Requests that came to a pool",
+           [](const Metrics& m, Samples& s) { of_pools(m, s, [](const PoolMetrics& p) { return p.requests_total; }); }},
+    Family{"penstock_requests_failed_total", "counter", "pool", "Requests that failed in a pool",
+           [](const Metrics& m, Samples& s) { of_pools(m, s, [](const PoolMetrics& p) { return p.failed_total; }); }},
+    Family{"penstock_unrouted_requests", "gauge", "pool", "Requests that wait because no replica is ready",
+           [](const Metrics& m, Samples& s) {
+             of_pools(m, s, [](const PoolMetrics& p) { return p.unrouted_requests; });
+           }},
+    Family{"penstock_queue_oldest_seconds", "gauge", "pool", "Age of the oldest request that waits at an engine",
+           [](const Metrics& m, Samples& s) { of_pools(m, s, [](const PoolMetrics& p) { return p.oldest_queued_s; }); }},
+    Family{"penstock_kv_usage_ratio", "gauge", "pool", "KV cache in use, mean over the replicas heard of",
+           [](const Metrics& m, Samples& s) { of_pools(m, s, [](const PoolMetrics& p) { return p.kv_usage; }); }},
+    Family{"penstock_telemetry_age_seconds", "gauge", "pool", "Age of the oldest sample among the ready replicas",
+           [](const Metrics& m, Samples& s) { of_pools(m, s, [](const PoolMetrics& p) { return p.telemetry_age_s; }); }},
+    Family{"penstock_silent_replicas", "gauge", "pool", "Ready replicas that were not heard of for 30 s, or never",
+           [](const Metrics& m, Samples& s) { of_pools(m, s, [](const PoolMetrics& p) { return p.silent_replicas; }); }},
+    Family{"penstock_gpu_seconds_total", "counter", "pool", "GPU time so far, start-up and drain included",
+           [](const Metrics& m, Samples& s) { of_pools(m, s, [](const PoolMetrics& p) { return p.gpu_s_total; }); }},
+    Family{"penstock_cost_total", "counter", "pool", "What that GPU time cost, in the unit of the configured price",
+           [](const Metrics& m, Samples& s) { of_pools(m, s, [](const PoolMetrics& p) { return p.cost_total; }); }},
+};
+
+}  // namespace
+
+std::string to_prometheus_text(const PlannerMetrics& metrics) {
+  std::string text;
+  for (const Family& family : kFamilies) {
+    Samples samples{family.name, family.type, family.help, text};
+    family.add(metrics, samples);
+  }
+  return text;
+}
+
+std::string metrics_markdown() {
+  std::string page =
+      "# Metrics of the planner\n\n"
+      "Generated from the table in `src/report/metrics.cpp`; `report_test` holds this page to it.\n\n"
+      "A figure that is not known is a series that is not there, never a zero. The series `dynamo_planner_*` have the\n"
+      "names, units and labels of NVIDIA Dynamo's planner (1.3.1), so dashboards made for it go on working; its two\n"
+      "enum gauges have one series a state, of which one is 1, and carry the state in `state` and in a label called as\n"
+      "the metric, as Prometheus' Python client writes it.\n\n"
+      "| series | type | labels | meaning |\n|---|---|---|---|\n";
+  for (const Family& family : kFamilies)
+    page += fmt::format("| `{}` | {} | {} | {} |\n", family.name, family.type, family.labels, family.help);
+  const auto list = [&](std::string_view name, const auto& states) {
+    page += fmt::format("\nStates of `{}`:", name);
+    for (const std::string_view state : states) page += fmt::format("{}`{}`", &state == &states[0] ? "\n" : ",\n", state);
+    page += ".\n";
+  };
+  list("dynamo_planner_load_scaling_decision", kLoadScalingStates);
+  list("dynamo_planner_throughput_scaling_decision", kThroughputScalingStates);
+  return page;
+}
+
+}  // namespace penstock::report

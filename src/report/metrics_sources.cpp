@@ -1,0 +1,258 @@
+#include "report/metrics_sources.h"
+
+#include <algorithm>
+#include <set>
+
+#include "core/result.h"
+
+namespace penstock::report {
+
+using planner::Limit;
+using planner::Reason;
+using signals::Role;
+
+void PlannerTotals::count(const signals::Observation& observation, const planner::Decision& decision) {
+  PENSTOCK_ASSERT(decision.pools.size() == observation.pools.size(), "a policy decides on every pool");
+  gpu_time_.resize(std::max(gpu_time_.size(), observation.pools.size()));
+  const core::Duration passed =
+      counted_to_ ? std::max(core::Duration{}, observation.now - *counted_to_) : core::Duration{};
+  counted_to_ = std::max(observation.now, counted_to_.value_or(observation.now));
+  names_.clear();
+  for (std::size_t i = 0; i < observation.pools.size(); ++i) {
+    const signals::PoolObservation& pool = observation.pools[i];
+    names_.push_back(pool.name);
+    gpu_time_[i] += passed * pool.gpus_per_replica * (pool.starting + pool.ready + pool.draining);
+    ++decisions_[{i, decision.pools[i].reason, decision.pools[i].limited_by}];
+  }
+}
+
+core::Duration PlannerTotals::gpu_time(std::size_t pool) const {
+  return pool < gpu_time_.size() ? gpu_time_[pool] : core::Duration{};
+}
+
+std::optional<double> PlannerTotals::cost(std::size_t pool) const {
+  if (pool >= prices_.size()) return std::nullopt;
+  return core::to_hours(gpu_time(pool)) * prices_[pool];
+}
+
+std::vector<DecisionCount> PlannerTotals::decisions() const {
+  std::vector<DecisionCount> counts;
+  for (const auto& [key, decisions] : decisions_) {
+    const auto& [pool, reason, limit] = key;
+    if (pool < names_.size())
+      counts.push_back({names_[pool], planner::to_string(reason), planner::to_string(limit), decisions});
+  }
+  return counts;
+}
+
+namespace {
+
+std::optional<double> mean_of(std::uint64_t sum, std::uint64_t count) {
+  if (count == 0) return std::nullopt;
+  return static_cast<double>(sum) / static_cast<double>(count);
+}
+
+// A sample that may be believed: of a ready replica, not old, and not of a time to come.
+const signals::EngineSample* fresh_sample(const signals::ReplicaObservation& replica, core::Instant now) {
+  if (replica.state != signals::ReplicaState::kReady || !replica.sample) return nullptr;
+  if (replica.sample->sampled_at > now || replica.sample->sampled_at < now - kSampleAgeMax) return nullptr;
+  return &*replica.sample;
+}
+
+void add_engines(PlannerMetrics& metrics, const signals::PoolObservation& pool, core::Instant now) {
+  for (const signals::ReplicaObservation& replica : pool.replicas) {
+    const signals::EngineSample* sample = fresh_sample(replica, now);
+    if (sample == nullptr) continue;
+    EngineMetrics& engine = metrics.engines.emplace_back();
+    engine.worker_id = std::to_string(replica.replica);
+    if (pool.role != Role::kDecode) engine.queued_prefill_tokens = static_cast<double>(sample->queued_prefill_tokens);
+    if (pool.role == Role::kPrefill) continue;
+    engine.queued_decode_kv_tokens = static_cast<double>(sample->queued_kv_tokens);
+    engine.inflight_decode_kv_tokens = static_cast<double>(sample->scheduled_kv_tokens);
+  }
+}
+
+void add_health(PoolMetrics& metrics, const signals::PoolObservation& pool, core::Instant now) {
+  double kv_usage = 0.0;
+  std::uint32_t measured = 0;
+  std::optional<core::Duration> oldest_sample, oldest_queued;
+  for (const signals::ReplicaObservation& replica : pool.replicas) {
+    if (replica.state != signals::ReplicaState::kReady) continue;
+    if (replica.sample) oldest_sample = std::max(oldest_sample.value_or(core::Duration{}), now - replica.sample->sampled_at);
+    const signals::EngineSample* sample = fresh_sample(replica, now);
+    if (sample == nullptr) {
+      ++metrics.silent_replicas;
+      continue;
+    }
+    oldest_queued = std::max(oldest_queued.value_or(core::Duration{}), sample->oldest_queued_age);
+    if (sample->kv_capacity_tokens == 0) continue;
+    kv_usage += sample->kv_usage();
+    ++measured;
+  }
+  if (oldest_sample) metrics.telemetry_age_s = core::to_seconds(*oldest_sample);
+  if (oldest_queued) metrics.oldest_queued_s = core::to_seconds(*oldest_queued);
+  if (measured > 0) metrics.kv_usage = kv_usage / measured;
+}
+
+PoolMetrics pool_metrics(const MetricSources& sources, std::size_t index) {
+  const signals::PoolObservation& pool = sources.observation.pools[index];
+  const planner::PoolDecision& decision = sources.decision.pools[index];
+  PoolMetrics metrics;
+  metrics.pool = pool.name;
+  metrics.role = pool.role;
+  metrics.starting = pool.starting;
+  metrics.ready = pool.ready;
+  metrics.draining = pool.draining;
+  metrics.min_replicas = pool.min_replicas;
+  metrics.max_replicas = pool.max_replicas;
+  metrics.target_replicas = decision.target;
+  metrics.reason = planner::to_string(decision.reason);
+  metrics.limited_by = planner::to_string(decision.limited_by);
+  // A name that comes twice would be one series with two values, which no scrape survives: the first one stays.
+  std::set<std::string_view> names;
+  for (const planner::Evidence& evidence : decision.evidence)
+    if (names.insert(evidence.name).second) metrics.evidence.push_back({evidence.name, evidence.value, evidence.unit});
+  metrics.unrouted_requests = pool.unrouted_requests;
+  add_health(metrics, pool, sources.observation.now);
+  metrics.requests_total = static_cast<double>(pool.arrivals_total);
+  metrics.failed_total = static_cast<double>(pool.failed_total);
+  metrics.gpu_s_total = core::to_seconds(sources.totals.gpu_time(index));
+  metrics.cost_total = sources.totals.cost(index);
+  return metrics;
+}
+
+void add_replicas(PlannerMetrics& metrics, const MetricSources& sources) {
+  const auto add = [](std::optional<double>& sum, std::uint32_t replicas) { sum = sum.value_or(0.0) + replicas; };
+  for (std::size_t i = 0; i < sources.observation.pools.size(); ++i) {
+    const signals::PoolObservation& pool = sources.observation.pools[i];
+    const bool prefill = pool.role == Role::kPrefill;
+    add(prefill ? metrics.prefill_replicas : metrics.decode_replicas, pool.ready);
+    add(prefill ? metrics.decided_prefill_replicas : metrics.decided_decode_replicas, sources.decision.pools[i].target);
+  }
+}
+
+// Sums over the pools that requests come to first: a decode pool sees the same ones again.
+void add_traffic(PlannerMetrics& metrics, const signals::Observation& observation) {
+  std::uint64_t arrivals = 0, input_tokens = 0, completed = 0, output_tokens = 0, first_tokens = 0, gaps = 0;
+  double rate = 0.0, ttft_ms = 0.0, itl_ms = 0.0;
+  bool measured = false;
+  for (const signals::PoolObservation& pool : observation.pools) {
+    const signals::TrafficWindow& window = pool.last_minute;
+    if (pool.role == Role::kDecode || window.length <= core::Duration{}) continue;
+    measured = true;
+    rate += static_cast<double>(window.arrivals) / core::to_seconds(window.length);
+    arrivals += window.arrivals;
+    input_tokens += window.input_tokens;
+    completed += window.completed;
+    output_tokens += window.completed_output_tokens;
+    first_tokens += window.ttft.count;
+    ttft_ms += window.ttft.mean_ms * static_cast<double>(window.ttft.count);
+    gaps += window.itl.count;
+    itl_ms += window.itl.mean_ms * static_cast<double>(window.itl.count);
+  }
+  if (measured) metrics.observed.requests_per_s = rate;
+  metrics.observed.input_tokens = mean_of(input_tokens, arrivals);
+  metrics.observed.output_tokens = mean_of(output_tokens, completed);
+  if (first_tokens > 0) metrics.observed_latency.ttft_ms = ttft_ms / static_cast<double>(first_tokens);
+  if (gaps > 0) metrics.observed_latency.itl_ms = itl_ms / static_cast<double>(gaps);
+}
+
+// A fleet may be tried twice, by the plan and by the reaction; its last outcome counts, and one series stays one.
+void add_candidates(PlannerMetrics& metrics, const planner::Decision& decision) {
+  for (const planner::Candidate& tried : decision.candidates) {
+    const signals::CandidateNote note{tried.replicas, tried.slo_attainment, tried.ttft_attainment,
+                                      tried.itl_attainment, tried.chosen};
+    const auto same = std::find_if(metrics.candidates.begin(), metrics.candidates.end(),
+                                   [&](const signals::CandidateNote& known) { return known.replicas == note.replicas; });
+    if (same == metrics.candidates.end()) {
+      metrics.candidates.push_back(note);
+    } else {
+      const bool chosen = same->chosen || note.chosen;
+      *same = note;
+      same->chosen = chosen;
+    }
+  }
+}
+
+LoadScaling load_scaling_of(const planner::PoolDecision& decision) {
+  if (decision.target > decision.current) return LoadScaling::kScaleUp;
+  if (decision.target < decision.current) return LoadScaling::kScaleDown;
+  if (decision.limited_by == Limit::kStaleTelemetry) return LoadScaling::kWorkerCountMismatch;
+  if (decision.limited_by == Limit::kScalingUnderWay) return LoadScaling::kScalingInProgress;
+  switch (decision.reason) {
+    case Reason::kFixed: return LoadScaling::kDisabled;
+    case Reason::kNoData: return LoadScaling::kNoFpmData;
+    case Reason::kInsufficientData: return LoadScaling::kInsufficientData;
+    case Reason::kScalingInProgress: return LoadScaling::kScalingInProgress;
+    case Reason::kConsolidationRefused: return LoadScaling::kScaleDownRefusedConsolidation;
+    default: return LoadScaling::kNoChange;
+  }
+}
+
+ThroughputScaling throughput_scaling_of(const planner::PoolDecision& decision) {
+  switch (decision.reason) {
+    case Reason::kFixed: return ThroughputScaling::kDisabled;
+    case Reason::kNoData: return ThroughputScaling::kNoTrafficData;
+    case Reason::kInsufficientData: return ThroughputScaling::kModelNotReady;
+    default:
+      return decision.target == decision.current ? ThroughputScaling::kSetLowerBound : ThroughputScaling::kScale;
+  }
+}
+
+template <class State, std::size_t count>
+State gravest(const planner::Decision& decision, State (*state_of)(const planner::PoolDecision&),
+              const std::array<State, count>& by_weight) {
+  auto found = by_weight.end();
+  for (const planner::PoolDecision& pool : decision.pools)
+    found = std::min(found, std::find(by_weight.begin(), by_weight.end(), state_of(pool)));
+  return found == by_weight.end() ? State::kUnset : *found;
+}
+
+}  // namespace
+
+LoadScaling load_scaling_state(const planner::Decision& decision) {
+  using enum LoadScaling;
+  static constexpr std::array kByWeight = {kScaleUp,          kScaleDown,         kNoFpmData,
+                                           kWorkerCountMismatch, kInsufficientData, kScalingInProgress,
+                                           kScaleDownRefusedConsolidation, kNoChange, kDisabled};
+  return gravest(decision, load_scaling_of, kByWeight);
+}
+
+ThroughputScaling throughput_scaling_state(const planner::Decision& decision) {
+  using enum ThroughputScaling;
+  static constexpr std::array kByWeight = {kScale, kNoTrafficData, kModelNotReady, kSetLowerBound, kDisabled};
+  return gravest(decision, throughput_scaling_of, kByWeight);
+}
+
+PlannerMetrics make_planner_metrics(const MetricSources& sources) {
+  const signals::Observation& observation = sources.observation;
+  PENSTOCK_ASSERT(sources.decision.pools.size() == observation.pools.size(), "a policy decides on every pool");
+  PlannerMetrics metrics;
+  add_replicas(metrics, sources);
+  add_traffic(metrics, observation);
+  core::Duration gpu_time{};
+  for (std::size_t i = 0; i < observation.pools.size(); ++i) {
+    metrics.pools.push_back(pool_metrics(sources, i));
+    metrics.candidate_pools.push_back(observation.pools[i].name);
+    add_engines(metrics, observation.pools[i], observation.now);
+    gpu_time += sources.totals.gpu_time(i);
+  }
+  metrics.gpu_hours = core::to_hours(gpu_time);
+  metrics.decisions = sources.totals.decisions();
+  add_candidates(metrics, sources.decision);
+  if (sources.slo)
+    metrics.sla_target = {core::to_milliseconds(sources.slo->ttft), core::to_milliseconds(sources.slo->itl)};
+  metrics.observed_request_duration_s = sources.observed_request_duration_s;
+  metrics.predicted = sources.predicted;
+  metrics.estimated = sources.estimated;
+  metrics.prefill_capacity_requests_per_s = sources.prefill_capacity_requests_per_s;
+  metrics.decode_capacity_requests_per_s = sources.decode_capacity_requests_per_s;
+  metrics.slo_attainment = sources.slo_attainment;
+  metrics.ttft_attainment = sources.ttft_attainment;
+  metrics.itl_attainment = sources.itl_attainment;
+  metrics.load_scaling = sources.load_scaling.value_or(load_scaling_state(sources.decision));
+  metrics.throughput_scaling = sources.throughput_scaling.value_or(throughput_scaling_state(sources.decision));
+  return metrics;
+}
+
+}  // namespace penstock::report
