@@ -5,11 +5,11 @@
 #include <array>
 #include <fstream>
 #include <optional>
+#include <vector>
 
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/console.h"
-#include "config/reader.h"
 #include "config/scalars.h"
 #include "connect/sqlite/decision_store.h"
 #include "report/decision_log.h"
@@ -49,13 +49,26 @@ bool begins_as_database(const std::string& file) {
   return connect::is_sqlite({first.data(), static_cast<std::size_t>(std::max<std::streamsize>(0, stream.gcount()))});
 }
 
+// In pieces: what is allowed is much more than most logs are.
+core::Result<std::string> read_text(const std::string& file) {
+  std::ifstream stream{file, std::ios::binary};
+  if (!stream) return core::invalid_input(file, "cannot be opened", "is the name right?");
+  std::string text;
+  std::vector<char> piece(std::size_t{1} << 20);
+  while (text.size() <= kLogBytesMax) {
+    stream.read(piece.data(), static_cast<std::streamsize>(piece.size()));
+    if (stream.bad() || (stream.gcount() == 0 && !stream.eof())) return core::environment_error(file, "cannot be read");
+    text.append(piece.data(), static_cast<std::size_t>(stream.gcount()));
+    if (stream.eof()) return text;
+  }
+  return core::invalid_input(file, fmt::format("is larger than {} bytes", kLogBytesMax), "split it");
+}
+
 core::Result<std::vector<DecisionEntry>> read_log(const std::string& file) {
   if (begins_as_database(file))
     return connect::DecisionStore::open_read_only(file).and_then(
         [](const connect::DecisionStore& store) { return store.read(); });
-  return config::read_text_file(file, kLogBytesMax).and_then([&](const std::string& text) {
-    return report::parse_decision_jsonl(text, file);
-  });
+  return read_text(file).and_then([&](const std::string& text) { return report::parse_decision_jsonl(text, file); });
 }
 
 // Leaves the tracks whose name, as `name_of` tells it, is the one that was asked for.
@@ -97,11 +110,11 @@ int explain(const Arguments& arguments) {
   if (!log) return complain_of_input(log.error());
 
   std::vector<report::DecisionTrack> tracks = report::decision_tracks(*log);
-  const auto kept =
-      keep(tracks, *parsed, "--policy", [](const auto& track) -> const std::string& { return track.policy; })
-          .and_then([&] {
-            return keep(tracks, *parsed, "--pool", [](const auto& track) -> const std::string& { return track.pool; });
-          });
+  const auto kept = keep(tracks, *parsed, "--policy", [](const auto& track) -> const std::string& {
+                      return track.policy;
+                    }).and_then([&] {
+    return keep(tracks, *parsed, "--pool", [](const auto& track) -> const std::string& { return track.pool; });
+  });
   if (!kept) return complain(kept.error());
   if (tracks.empty())
     return print(report::printable(file) + ": no decision in it: no policy of that replay ever looked at its fleet\n");

@@ -12,7 +12,9 @@
 #include "config/scalars.h"
 #include "connect/sqlite/decision_store.h"
 #include "report/csv.h"
+#include "report/cut.h"
 #include "report/decision_log.h"
+#include "report/decision_log_words.h"
 #include "report/html.h"
 #include "report/json.h"
 #include "report/write_file.h"
@@ -85,6 +87,36 @@ core::Result<void> check(const Output& output, const std::vector<std::string>& i
   return {};
 }
 
+constexpr core::Duration::rep kReportsMax = 500;  // of one policy; a page takes 1.3 MB
+
+core::Result<void> check_report_folder(const std::string& folder) {
+  std::error_code error;
+  const fs::file_status status = fs::status(folder, error);
+  if (!folder.empty() && fs::exists(status) && !fs::is_directory(status))
+    return core::environment_error(folder, "is no folder", "choose another path for --report-dir");
+  if (!folder.empty() && fs::exists(status) && ::access(folder.c_str(), W_OK | X_OK) != 0)
+    return cannot_write(folder, errno, "choose a path that you may write to");
+  return {};
+}
+
+core::Result<void> write_reports(const config::ReplaySettings& settings, const report::Report& report) {
+  std::error_code error;
+  fs::create_directories(settings.report_dir, error);
+  if (error) return cannot_write(settings.report_dir, error.value(), "choose another path for --report-dir");
+  for (const signals::RunResult& result : report.results) {
+    std::size_t number = 0;
+    for (const report::Interval& interval : report::intervals_of(result, settings.report_interval)) {
+      const std::string name = fmt::format("{}-{:03}-{}-{}.html", result.policy, ++number,
+                                           report::format_moment(interval.from), report::format_moment(interval.to));
+      const std::string page = report::to_html(report::cut(report.info, result, interval));
+      const InterruptLater whole_page;
+      if (auto written = report::write_file((fs::path{settings.report_dir} / name).string(), page); !written)
+        return written;
+    }
+  }
+  return {};
+}
+
 core::Result<void> check_decision_log(const std::string& path) {
   std::error_code error;
   const bool is_stream = fs::exists(path, error) && !fs::is_regular_file(path, error);  // /dev/stdout takes lines
@@ -97,7 +129,18 @@ core::Result<void> check_decision_log(const std::string& path) {
 core::Result<void> check_outputs(const config::ReplaySettings& settings, const std::vector<std::string>& inputs) {
   for (const Output& output : outputs_of(settings))
     if (auto checked = check(output, inputs); !checked) return checked;
-  return check_decision_log(settings.decision_log);
+  return check_decision_log(settings.decision_log).and_then([&] { return check_report_folder(settings.report_dir); });
+}
+
+core::Result<void> check_report_interval(const config::ReplaySettings& settings, core::Duration run) {
+  if (settings.report_dir.empty()) return {};
+  if (settings.report_interval <= core::Duration{})
+    return core::invalid_input("--report-interval", "must be longer than 0");
+  if (run / settings.report_interval < kReportsMax) return {};
+  return core::invalid_input("--report-interval",
+                             fmt::format("would make {} reports of each policy, at most {} are allowed",
+                                         run / settings.report_interval + 1, kReportsMax),
+                             "choose a longer one");
 }
 
 core::Result<void> write_outputs(const config::ReplaySettings& settings, const report::Report& report) {
@@ -107,10 +150,12 @@ core::Result<void> write_outputs(const config::ReplaySettings& settings, const r
     if (!text) return tl::make_unexpected(text.error());
     files.emplace_back(&output.path, *std::move(text));
   }
-  const InterruptLater all_or_nothing;
-  for (const auto& [path, text] : files)
-    if (auto written = report::write_file(*path, text); !written) return written;
-  return {};
+  {
+    const InterruptLater all_or_nothing;
+    for (const auto& [path, text] : files)
+      if (auto written = report::write_file(*path, text); !written) return written;
+  }
+  return settings.report_dir.empty() ? core::Result<void>{} : write_reports(settings, report);
 }
 
 }  // namespace penstock::cli

@@ -23,6 +23,8 @@ int carry_out(ReplayRequest request) {
   if (const auto checked = check_outputs(request.settings, inputs); !checked) return complain(checked.error());
   auto setup = prepare_replay(std::move(request.settings));
   if (!setup) return complain_of_input(setup.error());
+  if (const auto checked = check_report_interval(setup->settings, setup->info.duration); !checked)
+    return complain(checked.error());
 
   ProgressBar bar{request.progress || stderr_is_terminal()};
   auto runs = run_replay(*setup, [&](const TaskProgress& progress) { bar.show(progress); });

@@ -166,7 +166,10 @@ class Checker {
 
   void check_outputs() {
     const std::pair<std::string, const std::string*> files[] = {
-        {"json", &settings_.json}, {"csv", &settings_.csv}, {"html", &settings_.html}};
+        {"json", &settings_.json},
+        {"csv", &settings_.csv},
+        {"html", &settings_.html},
+        {"decision_log", &settings_.decision_log}};
     for (std::size_t i = 0; i < std::size(files); ++i)
       for (std::size_t j = 0; j < i; ++j)
         if (!files[i].second->empty() && *files[i].second == *files[j].second)

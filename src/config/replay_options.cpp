@@ -299,7 +299,8 @@ void add_output(std::vector<Option>& table) {
   table.push_back(
       text(row(kGroup, "html", "--html", "write a report with charts to this file"), PENSTOCK_FIELD(replay.html)));
   table.push_back(text(row(kGroup, "decision_log", "--decision-log",
-                           "write every decision with its evidence to this .jsonl or .sqlite file, for `penstock explain`"),
+                           "write every decision with its evidence to this .jsonl or .sqlite file, for "
+                           "`penstock explain`"),
                        PENSTOCK_FIELD(replay.decision_log)));
   table.push_back(text(row(kGroup, "report_dir", "--report-dir",
                            "write a report with charts for each policy and interval of the run to this folder"),

@@ -53,8 +53,11 @@ struct DiagnosisOptions {
   double hit_share_kept = 0.75;       // … and less than this part of it
   std::uint64_t long_term_tokens_min = 100'000;  // prompts behind a long-term share
   double idle_share = 0.4;            // of the engines, idle while others have a queue
-  double prefill_tokens_per_step = 512.0;  // beside the decodes of an aggregated replica
-  double decode_batch_min = 2.0;      // sequences running on a replica; fewer make no step slow
+  double prefill_tokens_per_step = 512.0;  // beside the decodes of an aggregated replica, on average …
+  double computed_prompt = 512.0;     // … or now and then: uncached tokens of the mean prompt, where gaps are uneven:
+  double uneven_gaps = 1.3;           // p95 over the median of all. A large batch slows everybody alike, a prompt few
+  double decode_batch_min = 8.0;      // sequences running on a replica; fewer make no step slow …
+  double decode_kv_min = 0.5;         // … unless their KV, read in each step, fills so much of the cache
   double decode_queue_min = 1.0;      // requests waiting on a decode replica for their second token
 };
 

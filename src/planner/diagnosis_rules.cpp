@@ -304,6 +304,24 @@ std::optional<Finding> judge_ttft(const PoolView& view) {
 
 // ---- the gaps between tokens -------------------------------------------------------------------------------------------
 
+namespace {
+
+double computed_prompt(const PoolView& view, const EngineMinute& minute) {
+  const double seconds = core::to_seconds(minute.length), window = core::to_seconds(view.pool.last_minute.length);
+  if (view.pool.last_minute.arrivals == 0 || seconds <= 0.0 || window <= 0.0) return 0.0;
+  const double tokens_per_s = static_cast<double>(minute.prompt_tokens - minute.prefix_hit_tokens) / seconds;
+  return tokens_per_s / (static_cast<double>(view.pool.last_minute.arrivals) / window);
+}
+
+// Prompts are computed in the steps that decode: in most of them, or in few that a request with a short answer feels.
+bool prompts_interfere(const PoolView& view, const EngineMinute& minute, const LatencyWindow& affected) {
+  if (minute.prefill_tokens_per_step() >= view.options.prefill_tokens_per_step) return true;
+  const bool uneven = affected.p95_ms >= view.options.uneven_gaps * view.pool.last_minute.itl.p50_ms;
+  return uneven && computed_prompt(view, minute) >= view.options.computed_prompt;
+}
+
+}  // namespace
+
 std::optional<Finding> judge_itl(const PoolView& view) {
   const LatencyWindow& window = view.pool.last_minute.itl;
   if (!believable(window)) return unknown(view, Symptom::kUnknown, "the itl figures are not numbers");
@@ -330,11 +348,13 @@ std::optional<Finding> judge_itl(const PoolView& view) {
   } else if (queued) {
     finding.phase = Phase::kQueue;
     explain_queue(finding, view, minute);
-  } else if (!decode && minute.prefill_tokens_per_step() >= view.options.prefill_tokens_per_step) {
+  } else if (!decode && prompts_interfere(view, minute, *whom.window)) {
     blame(finding, Cause::kPrefill,
-          {{"prefill_tokens_per_step", minute.prefill_tokens_per_step(), "tokens"},
+          {{"itl_p50_of_all", window.p50_ms, "ms"},
+           {"computed_prompt_mean", computed_prompt(view, minute), "tokens"},
+           {"prefill_tokens_per_step", minute.prefill_tokens_per_step(), "tokens"},
            {"running_per_replica", minute.running_per_replica, "requests"}});
-  } else if (minute.running_per_replica >= view.options.decode_batch_min) {
+  } else if (minute.running_per_replica >= view.options.decode_batch_min || minute.kv_usage >= view.options.decode_kv_min) {
     blame(finding, Cause::kDecodeBatch,
           {{"running_per_replica", minute.running_per_replica, "requests"},
            {"kv_usage", minute.kv_usage, "share"},

@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <limits>
 
+#include "core/random.h"
 #include "planner/planner_testing.h"
 
 namespace penstock::planner {
@@ -21,7 +23,7 @@ using testing::at_s;
 constexpr double kTtftLimitMs = 2000.0, kItlLimitMs = 50.0;
 
 LatencyWindow latency(double p95_ms, std::uint64_t count = 100) {
-  return {count, p95_ms / 2, p95_ms / 2, p95_ms, p95_ms, p95_ms};
+  return {count, 0.8 * p95_ms, 0.8 * p95_ms, p95_ms, p95_ms, p95_ms};
 }
 
 // A busy engine in good health, with so much behind it.
@@ -226,6 +228,26 @@ TEST(Diagnosis, PromptsBesideDecodesSlowTheTokensOfAll) {
   EXPECT_EQ(evidence(diagnosis.findings[0], "prefill_tokens_per_step"), 800.0);  // 100 prompt tokens a token, in eights
 }
 
+TEST(Diagnosis, AFewLongPromptsSlowTheTokensOfAFew) {
+  Patient patient;
+  PoolObservation pool = slow_tokens();
+  pool.last_minute.itl.p50_ms = 15.0;
+  pool.last_minute.arrivals = 6;
+  (void)patient.at(0, {pool});
+  const Diagnosis diagnosis = patient.at(60, {grown(pool, 6000, 0, 2000)});
+  EXPECT_FINDING(diagnosis, kItl, kDecode, kPrefill);
+  EXPECT_LT(evidence(diagnosis.findings[0], "prefill_tokens_per_step"), 100.0);
+  EXPECT_EQ(evidence(diagnosis.findings[0], "computed_prompt_mean"), 2000.0);
+  pool.last_minute.itl.p50_ms = 70.0;  // slow for everybody
+  EXPECT_FINDING(Patient{}.at(60, {grown(pool, 6000, 0, 2000)}), kItl, kDecode, kDecodeBatch);
+}
+
+TEST(Diagnosis, AFewSequencesWithLongContextsAreADecodeBatch) {
+  PoolObservation pool = slow_tokens();
+  for (auto& replica : pool.replicas) replica.sample->running_requests = 3;
+  EXPECT_FINDING(Patient{}.at(60, {pool}), kItl, kDecode, kDecodeBatch);
+}
+
 TEST(Diagnosis, AQueueThatHasNoKvIsKvPressure) {
   EXPECT_FINDING(Patient{}.at(60, {queued(late(&signals::FirstTokenWindow::queue), 6, 930)}), kTtft, kQueue, kKvPressure);
 }
@@ -344,7 +366,7 @@ TEST(Diagnosis, ALateFirstTokenWithoutItsPartsIsUnknown) {
 
 TEST(Diagnosis, SlowTokensOfOneRequestAtATimeAreUnknown) {
   PoolObservation pool = slow_tokens();
-  for (auto& replica : pool.replicas) replica.sample->running_requests = 1;
+  for (auto& replica : pool.replicas) replica.sample = testing::engine(0, 1, 20);
   EXPECT_FINDING(Patient{}.at(60, {pool}), kItl, kDecode, kUnknown);
 }
 
@@ -359,6 +381,44 @@ TEST(Diagnosis, AFewLateRequestsAreNoPercentile) {
   PoolObservation pool = late(&signals::FirstTokenWindow::queue);
   pool.last_minute.ttft = latency(5000.0, 9);
   EXPECT_EQ(Patient{}.at(60, {pool}).symptom, Symptom::kNone);
+}
+
+TEST(Diagnosis, WhateverIsSeenAFindingHasACauseWithEvidenceOrAReasonNotToKnow) {
+  core::RandomStream random{7};
+  const auto odd = [&](double most) {
+    const double values[] = {0.0, -1.0, std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()};
+    return random.below(12) == 0 ? values[random.below(4)] : most * random.uniform();
+  };
+  const auto part = [&] { return TimePart{odd(2000), odd(5000), odd(5000)}; };
+  std::size_t named = 0, unknown = 0;
+  for (int run = 0; run < 50; ++run) {
+    Patient patient;
+    for (int i = 0; i < 40; ++i) {
+      PoolObservation pool = healthy(static_cast<Role>(random.below(3)));
+      pool.last_minute.arrivals = random.below(3) * 100;
+      pool.last_minute.ttft = {random.below(40), odd(4000), odd(4000), odd(4000), odd(4000), odd(4000)};
+      pool.last_minute.itl = {random.below(40), odd(100), odd(100), odd(100), odd(100), odd(100)};
+      pool.detail->first_tokens = {40, random.below(20), part(), part(), part(), part(), part()};
+      pool.detail->shed = random.below(20) == 0 ? 50 : 0;
+      for (auto& replica : pool.replicas) {
+        replica.sample = testing::engine(static_cast<std::uint32_t>(random.below(9)),
+                                         static_cast<std::uint32_t>(random.below(20)), random.below(1100));
+        replica.sample->prompt_tokens_total = random.below(100'000);
+        replica.sample->prefix_hit_tokens_total = random.below(50'000);
+        if (random.below(20) == 0) replica.sample.reset();
+      }
+      for (const Finding& finding : patient.at(5 * i, {pool}, odd(20) > 19.0 ? 40.0 : 0.0).findings) {
+        const bool known = finding.cause != Cause::kUnknown;
+        EXPECT_EQ(known, std::string_view{finding.unknown_because}.empty()) << sentence(finding);
+        EXPECT_NE(finding.cause, Cause::kNone);
+        EXPECT_GE(finding.evidence.size(), known ? 2U : 0U) << sentence(finding);
+        for (const Evidence& each : finding.evidence) EXPECT_TRUE(std::isfinite(each.value)) << sentence(finding);
+        (known ? named : unknown) += 1;
+      }
+    }
+  }
+  EXPECT_GT(named, 100U);
+  EXPECT_GT(unknown, 100U);
 }
 
 TEST(Diagnosis, EveryCauseHasANameAndAdvice) {

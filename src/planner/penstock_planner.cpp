@@ -13,6 +13,12 @@ constexpr core::Duration kInterval = std::chrono::seconds{5};
 
 using Fleet = std::vector<std::uint32_t>;  // replicas by pool
 
+core::Duration start_up_of(const signals::Observation& observation) {
+  core::Duration longest{};
+  for (const signals::PoolObservation& pool : observation.pools) longest = std::max(longest, pool.start_up);
+  return longest;
+}
+
 // What a search came to, and the numbers behind it.
 struct Plan {
   Fleet fleet;
@@ -20,7 +26,9 @@ struct Plan {
   double one_less = 1.0;    // of the fleet with one replica less in its last pool
   double best = 1.0;        // of a fleet so large that more changes nothing
   std::uint64_t requests = 0;
-  double rate = 0.0;
+  double rate = 0.0;    // requests a second that it was tried on …
+  double growth = 1.0;  // … at so many times their rate
+  std::vector<Candidate> tried;
 };
 
 // Finds the cheapest fleet that keeps the goal on the traffic that is loaded, by trials that are remembered.
@@ -42,7 +50,8 @@ class Search {
       const double goal = plan.best * (1.0 - share * (1.0 - goal_));
       // Between the fleet there is and one replica less or more, half a standard deviation of the misses decides for
       // the fleet there is.
-      const double doubt = 0.5 * std::sqrt(goal * (1.0 - goal) / static_cast<double>(std::max<std::uint64_t>(1, best.requests)));
+      const double doubt =
+          0.5 * std::sqrt(goal * (1.0 - goal) / static_cast<double>(std::max<std::uint64_t>(1, best.requests)));
       smallest(plan.fleet, pool, from[pool], goal, doubt);
     }
     plan.attainment = attempt(plan.fleet).slo_attainment;
@@ -51,6 +60,8 @@ class Search {
       --less.back();
       plan.one_less = attempt(less).slo_attainment;
     }
+    for (Candidate& candidate : tried_) candidate.chosen = candidate.replicas == plan.fleet;
+    plan.tried = std::move(tried_);
     return plan;
   }
 
@@ -58,7 +69,9 @@ class Search {
   TrialOutcome attempt(const Fleet& fleet) {
     const auto known = outcomes_.find(fleet);
     if (known != outcomes_.end()) return known->second;
-    return outcomes_.emplace(fleet, trials_.attempt(fleet)).first->second;
+    const TrialOutcome outcome = trials_.attempt(fleet);
+    tried_.push_back({fleet, outcome.slo_attainment, outcome.ttft_attainment, outcome.itl_attainment, false});
+    return outcomes_.emplace(fleet, outcome).first->second;
   }
 
   // Doubles until doubling gains nothing.
@@ -80,26 +93,41 @@ class Search {
     }
   }
 
-  // Lowers fleet[pool] to the least that keeps `required`, by halving the gap between what does and what does not.
+  // Lowers fleet[pool] to the least that keeps the goal.
   void smallest(Fleet& fleet, std::size_t pool, std::uint32_t guess, double goal, double doubt) {
-    const auto keeps = [&](std::uint32_t replicas) {
+    const auto keeps = [&, there_is = guess](std::uint32_t replicas) {
       Fleet tried = fleet;
       tried[pool] = replicas;
-      return attempt(tried).slo_attainment >= (replicas < guess ? goal + doubt : goal - doubt);
+      return attempt(tried).slo_attainment >= (replicas < there_is ? goal + doubt : goal - doubt);
     };
-    std::uint32_t enough = fleet[pool];
-    std::uint32_t low = std::max(1U, observation_.pools[pool].min_replicas);
-    std::uint32_t next = std::clamp(guess, low, enough);  // most of the time the fleet of a minute ago is about right
-    for (std::uint32_t step = 1; low < enough; step *= 2) {
-      if (next >= enough) next = enough - 1;
-      if (keeps(next)) {
+    const std::uint32_t least = std::max(1U, observation_.pools[pool].min_replicas);
+    std::uint32_t enough = fleet[pool], short_of = least - 1;  // what keeps the goal, what does not or is not allowed
+    if (enough <= least) return;
+    // Steps away from the guess double until the answer lies between two of them: most of the time it is near.
+    guess = std::clamp(guess, least, enough - 1);
+    if (keeps(guess)) {
+      enough = guess;
+      for (std::uint32_t step = 1; enough > least; step *= 2) {
+        const std::uint32_t next = enough > least + step ? enough - step : least;
+        if (!keeps(next)) {
+          short_of = next;
+          break;
+        }
         enough = next;
-        next = enough > low + step ? enough - step : low;
-      } else {
-        low = next + 1;
-        next = std::min(enough - 1, low + step - 1);
       }
-      if (low >= enough) break;
+    } else {
+      short_of = guess;
+      for (std::uint32_t step = 1; short_of + step < enough; step *= 2) {
+        if (keeps(short_of + step)) {
+          enough = short_of + step;
+          break;
+        }
+        short_of += step;
+      }
+    }
+    while (enough - short_of > 1) {
+      const std::uint32_t middle = short_of + (enough - short_of) / 2;
+      (keeps(middle) ? enough : short_of) = middle;
     }
     fleet[pool] = enough;
   }
@@ -111,6 +139,7 @@ class Search {
   const signals::Observation& observation_;
   double goal_;
   std::map<Fleet, TrialOutcome> outcomes_;
+  std::vector<Candidate> tried_;
 };
 
 class PenstockPlanner final : public Policy {
@@ -125,6 +154,9 @@ class PenstockPlanner final : public Policy {
   [[nodiscard]] Decision decide(const signals::Observation& observation) override {
     guardrails_.resize(observation.pools.size(), Guardrails{options_.guardrails});
     const core::Instant now = observation.now;
+    if (!outlook_) outlook_.emplace(options_.rate, options_.memory, start_up_of(observation) + options_.plan_every);
+    outlook_->observe(now, observation.pools.front().arrivals_total);
+    note_changes(observation);
     if (now >= next_plan_) {
       if (auto made = plan(observation, options_.memory)) {
         plan_ = std::move(made);
@@ -132,7 +164,6 @@ class PenstockPlanner final : public Policy {
         next_plan_ = now + options_.plan_every;
       }
     }
-    note_changes(observation);
     const bool trouble = in_trouble(observation);
     if (trouble && now >= next_reaction_) {
       reaction_ = plan(observation, options_.react_memory);
@@ -143,6 +174,7 @@ class PenstockPlanner final : public Policy {
     Decision decision;
     for (std::size_t i = 0; i < observation.pools.size(); ++i)
       decision.pools.push_back(guardrails_[i].apply(now, observation.pools[i], propose(observation.pools[i], i)));
+    if (const Plan* plan = reaction_ ? &*reaction_ : plan_ ? &*plan_ : nullptr) decision.candidates = plan->tried;
     return decision;
   }
 
@@ -169,8 +201,8 @@ class PenstockPlanner final : public Policy {
 
   // Whether a request kept the SLO as far as one can tell by now.
   [[nodiscard]] bool met_slo(const signals::RecentRequest& request, core::Instant now) const {
-    const double ttft_ms = request.ttft_ms >= 0.0F ? static_cast<double>(request.ttft_ms)
-                                                   : core::to_milliseconds(now - request.arrival);
+    const double ttft_ms =
+        request.ttft_ms >= 0.0F ? static_cast<double>(request.ttft_ms) : core::to_milliseconds(now - request.arrival);
     return ttft_ms <= core::to_milliseconds(slo_.ttft) &&
            static_cast<double>(request.itl_ms) <= core::to_milliseconds(slo_.itl);
   }
@@ -206,12 +238,15 @@ class PenstockPlanner final : public Policy {
   [[nodiscard]] std::optional<Plan> plan(const signals::Observation& observation, core::Duration memory) {
     const auto requests = latest(observation, memory);
     if (requests.size() < options_.requests_min || !trials_) return std::nullopt;
-    trials_->load({requests, 1.0});
+    const double seconds = core::to_seconds(observation.now - requests.front().arrival);
+    const double rate = seconds > 0.0 ? static_cast<double>(requests.size()) / seconds : 0.0;
+    const double growth = memory == options_.memory ? outlook_->growth(rate) : 1.0;
+    trials_->load({requests, growth});
     Fleet from;
     for (const signals::PoolObservation& pool : observation.pools) from.push_back(std::max(1U, pool.target_replicas));
     Plan made = Search{*trials_, observation, options_.goal}.run(from);
-    const double seconds = core::to_seconds(observation.now - requests.front().arrival);
-    made.rate = seconds > 0.0 ? static_cast<double>(requests.size()) / seconds : 0.0;
+    made.rate = rate;
+    made.growth = growth;
     return made;
   }
 
@@ -231,6 +266,7 @@ class PenstockPlanner final : public Policy {
     if (chosen == nullptr) return proposal;
     proposal.target = static_cast<std::uint32_t>(std::ceil(chosen->fleet[index] * (1.0 + bias_) - 1e-9));
     proposal.evidence = {{"request_rate", chosen->rate, "1/s"},
+                         {"expected_growth", chosen->growth, "times"},
                          {"attainment", chosen->attainment, "share"},
                          {"attainment_one_less", chosen->one_less, "share"},
                          {"attainment_at_best", chosen->best, "share"},
@@ -247,7 +283,8 @@ class PenstockPlanner final : public Policy {
   core::Instant next_plan_{}, next_reaction_{};
   Fleet ready_;
   core::Instant ready_since_{};
-  double bias_ = 0.0;  // share of replicas beyond what trials ask for
+  std::optional<RateOutlook> outlook_;  // from the first observation on, which tells the start-up time
+  double bias_ = 0.0;                   // share of replicas beyond what trials ask for
 };
 
 }  // namespace

@@ -7,21 +7,23 @@
 #include "core/time.h"
 #include "planner/guardrails.h"
 #include "planner/policy.h"
+#include "planner/rate_outlook.h"
 #include "planner/trials.h"
 
 namespace penstock::planner {
 
 struct PlannerOptions {
   double goal = 0.99;                                     // of the SLO attainment that a fleet of any size would keep
-  core::Duration memory = std::chrono::minutes{10};       // traffic that plans are tried on
-  std::size_t requests_max = 4000;                        // the latest of it, at most
+  core::Duration memory = std::chrono::minutes{20};       // traffic that plans are tried on
+  std::size_t requests_max = 6000;                        // the latest of it, at most
   std::size_t requests_min = 30;                          // fewer say nothing
   core::Duration plan_every = std::chrono::seconds{60};   // the floor: what the traffic of a while needs
   core::Duration react_every = std::chrono::seconds{10};  // above it, in trouble: what the last minute needs
   core::Duration react_memory = std::chrono::seconds{60};
   core::Duration check_memory = std::chrono::minutes{3};  // a fleet that stood so long is compared with its trial
-  double bias_step = 0.1;                                 // more replicas than a trial asks for, each time it was too kind
+  double bias_step = 0.1;  // more replicas than a trial asks for, each time it was too kind
   double bias_max = 1.0;
+  RateOutlookOptions rate;
   GuardrailOptions guardrails;
 };
 

@@ -61,11 +61,10 @@ Json to_json(const DecisionEntry& entry) {
   for (const EvidenceValue& item : note.evidence)
     evidence.push_back({{"name", item.name}, {"value", number(item.value)}, {"unit", item.unit}});
   for (const CandidateNote& tried : note.candidates) candidates.push_back(to_json(tried, entry.pools));
-  return {{"at_s", core::to_seconds(note.at)}, {"policy", entry.policy},
-          {"pool", note.pool},                 {"current", note.current},
-          {"target", note.target},             {"reason", note.reason},
-          {"limited_by", note.limited_by},     {"evidence", evidence},
-          {"candidates", candidates},          {"would_change", entry.would_change}};
+  return {{"at_s", core::to_seconds(note.at)}, {"policy", entry.policy}, {"pool", note.pool},
+          {"current", note.current},           {"target", note.target},  {"reason", note.reason},
+          {"limited_by", note.limited_by},     {"evidence", evidence},   {"candidates", candidates},
+          {"would_change", entry.would_change}};
 }
 
 // The first key that is missing or of another kind; everything is read before it is asked for.

@@ -28,8 +28,8 @@ inline constexpr std::size_t kDecisionEntriesMax = 5'000'000;
 // Equal entries give equal bytes. A figure that is not finite is null, and reads back as not a number.
 [[nodiscard]] std::string to_decision_jsonl(std::span<const signals::DecisionEntry> entries);
 
-// Keys that are not known are passed over, so that a log of a later version still reads. Errors are of the input and say
-// `name:line: what`.
+// Keys that are not known are passed over, so that a log of a later version still reads. Errors are of the input and
+// say `name:line: what`.
 [[nodiscard]] core::Result<std::vector<signals::DecisionEntry>> parse_decision_jsonl(std::string_view text,
                                                                                      std::string_view name);
 

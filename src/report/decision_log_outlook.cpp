@@ -72,7 +72,9 @@ const EvidenceValue* find_evidence(const DecisionNote& note, std::string_view na
   return found == note.evidence.end() ? nullptr : &*found;
 }
 
-std::string of_replicas(std::uint32_t count) { return fmt::format("{} {}", count, count == 1 ? "replica" : "replicas"); }
+std::string of_replicas(std::uint32_t count) {
+  return fmt::format("{} {}", count, count == 1 ? "replica" : "replicas");
+}
 
 // Of two fleets that were tried: the larger of those that have fewer replicas than the chosen one in this pool, and as
 // many in the others.
@@ -92,9 +94,9 @@ std::string of_candidates(const DecisionNote& note, std::size_t pool) {
                                    [](const CandidateNote& tried) { return tried.chosen; });
   if (chosen == note.candidates.end() || pool >= chosen->replicas.size()) return {};
   const std::uint32_t replicas = chosen->replicas[pool];
-  std::string text = fmt::format("scales up when {} no longer {} enough of the SLO (kept in the trial: {})",
-                                 of_replicas(replicas), replicas == 1 ? "keeps" : "keep",
-                                 format_share(chosen->slo_attainment));
+  std::string text =
+      fmt::format("scales up when {} no longer {} enough of the SLO (kept in the trial: {})", of_replicas(replicas),
+                  replicas == 1 ? "keeps" : "keep", format_share(chosen->slo_attainment));
   if (const CandidateNote* less = next_smaller(note, *chosen, pool))
     text += fmt::format(", down when {} would do (kept: {})", of_replicas(less->replicas[pool]),
                         format_share(less->slo_attainment));
@@ -105,10 +107,11 @@ std::string of_trial_figures(const DecisionNote& note) {
   const EvidenceValue* kept = find_evidence(note, "attainment");
   const EvidenceValue* less = find_evidence(note, "attainment_one_less");
   if (kept == nullptr || less == nullptr) return {};
-  return fmt::format(
-      "scales up when the fleet no longer keeps enough of the SLO (kept in the trial: {}), down when one replica less "
-      "would do (kept: {})",
-      format_share(kept->value), format_share(less->value));
+  std::string text = fmt::format("scales up when the fleet no longer keeps enough of the SLO (kept in the trial: {})",
+                                 format_share(kept->value));
+  if (note.target > 1)
+    text += fmt::format(", down when one replica less would do (kept: {})", format_share(less->value));
+  return text;
 }
 
 std::string of_loads(const DecisionNote& note) {
@@ -132,8 +135,9 @@ std::string of_loads(const DecisionNote& note) {
 std::string of_first_figure(const DecisionNote& note) {
   if (note.evidence.empty()) return {};
   const EvidenceValue& first = note.evidence.front();
-  return fmt::format("changes when {} (now {} {}) leaves the range in which the policy holds", first.name,
-                     format_quantity(first.value), first.unit);
+  const std::string now =
+      first.unit == "share" ? format_share(first.value) : format_quantity(first.value) + " " + first.unit;
+  return fmt::format("changes when {} (now {}) leaves the range in which the policy holds", first.name, now);
 }
 
 }  // namespace

@@ -20,8 +20,8 @@ struct Phrase {
   std::string_view name, text;
 };
 
-// By the stable names of planner::Reason and planner::Limit. A name that is not here, of a later version, is shown as it
-// is.
+// By the stable names of planner::Reason and planner::Limit. A name that is not here, of a later version, is shown as
+// it is.
 constexpr std::array kReasons{
     Phrase{"fixed", "the policy never changes its fleet"},
     Phrase{"within_tolerance", "the load is near what the fleet is meant to carry"},
@@ -38,7 +38,7 @@ constexpr std::array kReasons{
     Phrase{"slo_at_risk", "the SLO is at risk"},
     Phrase{"slo_met", "the SLO is kept with room to spare"},
     Phrase{"foreseen", "the policy knows the traffic to come"},
-    Phrase{"cheapest_that_keeps_slo", "of the fleets that were tried, it is the cheapest that keeps the SLO"},
+    Phrase{"cheapest_that_keeps_slo", "this is the cheapest fleet tried that keeps the SLO"},
 };
 constexpr std::array kLimits{
     Phrase{"min_replicas", "the pool's fewest replicas"},
@@ -60,7 +60,9 @@ std::string in_words(const Phrases& phrases, const std::string& name) {
   return found == phrases.end() ? printable(name) : std::string{found->text};
 }
 
-std::string of_replicas(std::uint32_t count) { return fmt::format("{} {}", count, count == 1 ? "replica" : "replicas"); }
+std::string of_replicas(std::uint32_t count) {
+  return fmt::format("{} {}", count, count == 1 ? "replica" : "replicas");
+}
 
 bool changes(const DecisionNote& note) { return note.current != note.target; }
 
@@ -90,12 +92,18 @@ std::string table(const std::vector<std::vector<std::string>>& rows) {
   return text;
 }
 
+// Counts are whole, shares are percent, all else has three digits.
+std::string figure(const signals::EvidenceValue& evidence) {
+  if (evidence.unit == "share") return format_share(evidence.value);
+  const bool is_count = evidence.value >= 0.0 && evidence.value < 1e9 && evidence.value == std::floor(evidence.value);
+  return (is_count ? format_count(static_cast<std::uint64_t>(evidence.value)) : format_quantity(evidence.value)) + " " +
+         printable(evidence.unit);
+}
+
 std::string evidence_table(const DecisionNote& note) {
   std::vector<std::vector<std::string>> rows;
   for (const signals::EvidenceValue& evidence : note.evidence)
-    rows.push_back({printable(evidence.name), evidence.unit == "share" ? format_share(evidence.value)
-                                                                       : format_quantity(evidence.value) + " " +
-                                                                             printable(evidence.unit)});
+    rows.push_back({printable(evidence.name), figure(evidence)});
   return rows.empty() ? std::string{} : "  Based on:\n" + table(rows);
 }
 
@@ -131,8 +139,8 @@ std::string next_change(const DecisionTrack& track, core::Instant at) {
 
 // Where a hold is in force, the change that it keeps.
 std::string last_change(std::span<const DecisionEntry* const> before) {
-  const auto last = std::find_if(before.rbegin(), before.rend(),
-                                 [](const DecisionEntry* entry) { return changes(entry->note); });
+  const auto last =
+      std::find_if(before.rbegin(), before.rend(), [](const DecisionEntry* entry) { return changes(entry->note); });
   if (last == before.rend()) return "  Last change: none since the start.\n";
   if (last == before.rbegin()) return {};  // it is the decision in force
   const DecisionNote& note = (*last)->note;
@@ -185,12 +193,12 @@ std::string list_decisions(const DecisionTrack& track) {
   std::array<std::size_t, 6> widths{};
   for (const auto& row : rows)
     for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], display_width(row[i]));
-  std::string text = fmt::format("{}: {} {}, {} {}\n", heading(track), format_count(changed),
-                                 changed == 1 ? "change" : "changes", format_count(rows.size() - changed),
-                                 rows.size() - changed == 1 ? "hold" : "holds");
+  std::string text =
+      fmt::format("{}: {} {}, {} {}\n", heading(track), format_count(changed), changed == 1 ? "change" : "changes",
+                  format_count(rows.size() - changed), rows.size() - changed == 1 ? "hold" : "holds");
   for (const auto& row : rows) {
-    std::string line = fmt::format("  {:>{}}  {:>{}} {} {:>{}}  {:<{}}  {}", row[0], widths[0], row[1], widths[1], row[2],
-                                   row[3], widths[3], row[4], widths[4], row[5]);
+    std::string line = fmt::format("  {:>{}}  {:>{}} {} {:>{}}  {:<{}}  {}", row[0], widths[0], row[1], widths[1],
+                                   row[2], row[3], widths[3], row[4], widths[4], row[5]);
     line.erase(line.find_last_not_of(' ') + 1);
     text += line + "\n";
   }

@@ -22,8 +22,8 @@ struct DecisionTrack {
 // A line for each decision: time, change, reason, limit.
 [[nodiscard]] std::string list_decisions(const DecisionTrack& track);
 
-// The decision in force at a moment: the change or hold before it, why, what it is based on, the fleets that were tried,
-// what would change it, and the next change.
+// The decision in force at a moment: the change or hold before it, why, what it is based on, the fleets that were
+// tried, what would change it, and the next change.
 [[nodiscard]] std::string explain_decision(const DecisionTrack& track, core::Instant at);
 
 // "12m30s", to the second where that is enough: what --at takes.

@@ -32,8 +32,7 @@ class Samples {
 
   void add(std::optional<double> value, Labels labels = {}) {
     if (!value || !std::isfinite(*value)) return;
-    if (!std::exchange(begun_, true))
-      text_ += fmt::format("# HELP {} {}\n# TYPE {} {}\n", name_, help_, name_, type_);
+    if (!std::exchange(begun_, true)) text_ += fmt::format("# HELP {} {}\n# TYPE {} {}\n", name_, help_, name_, type_);
     text_ += name_;
     char before = '{';
     for (const auto& [label, label_value] : labels)
@@ -41,8 +40,8 @@ class Samples {
     text_ += fmt::format("{} {}\n", labels.size() > 0 ? "}" : "", *value);
   }
 
-  // An enum as Prometheus' clients write it: every state is a series, and the one that holds is 1. Their label is called
-  // as the metric is; `state` is what its documentation says. Queries by either find it.
+  // An enum as Prometheus' clients write it: every state is a series, and the one that holds is 1. Their label is
+  // called as the metric is; `state` is what its documentation says. Queries by either find it.
   template <class States, class State>
   void add_states(const States& states, const std::optional<State>& current) {
     if (!current) return;
@@ -101,7 +100,8 @@ constexpr std::array kFamilies{
     Family{"dynamo_planner_observed_request_duration_seconds", "gauge", "",
            "Mean time from a request's arrival to its last token (s)",
            [](const Metrics& m, Samples& s) { s.add(m.observed_request_duration_s); }},
-    Family{"dynamo_planner_observed_input_sequence_tokens", "gauge", "", "Mean prompt length of the last minute (tokens)",
+    Family{"dynamo_planner_observed_input_sequence_tokens", "gauge", "",
+           "Mean prompt length of the last minute (tokens)",
            [](const Metrics& m, Samples& s) { s.add(m.observed.input_tokens); }},
     Family{"dynamo_planner_observed_output_sequence_tokens", "gauge", "",
            "Mean output length of what completed in the last minute (tokens)",
@@ -167,8 +167,9 @@ constexpr std::array kFamilies{
                s.add(pool.draining, {{"pool", pool.pool}, {"state", "draining"}});
              }
            }},
-    Family{"penstock_target_replicas", "gauge", "pool", "Replicas that the last decision asks for",
-           [](const Metrics& m, Samples& s) { of_pools(m, s, [](const PoolMetrics& p) { return p.target_replicas; }); }},
+    Family{
+        "penstock_target_replicas", "gauge", "pool", "Replicas that the last decision asks for",
+        [](const Metrics& m, Samples& s) { of_pools(m, s, [](const PoolMetrics& p) { return p.target_replicas; }); }},
     Family{"penstock_min_replicas", "gauge", "pool", "Fewest replicas that may be asked for",
            [](const Metrics& m, Samples& s) { of_pools(m, s, [](const PoolMetrics& p) { return p.min_replicas; }); }},
     Family{"penstock_max_replicas", "gauge", "pool", "Most replicas that may be asked for",
@@ -216,18 +217,20 @@ constexpr std::array kFamilies{
            [](const Metrics& m, Samples& s) { of_pools(m, s, [](const PoolMetrics& p) { return p.requests_total; }); }},
     Family{"penstock_requests_failed_total", "counter", "pool", "Requests that failed in a pool",
            [](const Metrics& m, Samples& s) { of_pools(m, s, [](const PoolMetrics& p) { return p.failed_total; }); }},
-    Family{"penstock_unrouted_requests", "gauge", "pool", "Requests that wait because no replica is ready",
-           [](const Metrics& m, Samples& s) {
-             of_pools(m, s, [](const PoolMetrics& p) { return p.unrouted_requests; });
-           }},
-    Family{"penstock_queue_oldest_seconds", "gauge", "pool", "Age of the oldest request that waits at an engine",
-           [](const Metrics& m, Samples& s) { of_pools(m, s, [](const PoolMetrics& p) { return p.oldest_queued_s; }); }},
+    Family{
+        "penstock_unrouted_requests", "gauge", "pool", "Requests that wait because no replica is ready",
+        [](const Metrics& m, Samples& s) { of_pools(m, s, [](const PoolMetrics& p) { return p.unrouted_requests; }); }},
+    Family{
+        "penstock_queue_oldest_seconds", "gauge", "pool", "Age of the oldest request that waits at an engine",
+        [](const Metrics& m, Samples& s) { of_pools(m, s, [](const PoolMetrics& p) { return p.oldest_queued_s; }); }},
     Family{"penstock_kv_usage_ratio", "gauge", "pool", "KV cache in use, mean over the replicas heard of",
            [](const Metrics& m, Samples& s) { of_pools(m, s, [](const PoolMetrics& p) { return p.kv_usage; }); }},
-    Family{"penstock_telemetry_age_seconds", "gauge", "pool", "Age of the oldest sample among the ready replicas",
-           [](const Metrics& m, Samples& s) { of_pools(m, s, [](const PoolMetrics& p) { return p.telemetry_age_s; }); }},
-    Family{"penstock_silent_replicas", "gauge", "pool", "Ready replicas that were not heard of for 30 s, or never",
-           [](const Metrics& m, Samples& s) { of_pools(m, s, [](const PoolMetrics& p) { return p.silent_replicas; }); }},
+    Family{
+        "penstock_telemetry_age_seconds", "gauge", "pool", "Age of the oldest sample among the ready replicas",
+        [](const Metrics& m, Samples& s) { of_pools(m, s, [](const PoolMetrics& p) { return p.telemetry_age_s; }); }},
+    Family{
+        "penstock_silent_replicas", "gauge", "pool", "Ready replicas that were not heard of for 30 s, or never",
+        [](const Metrics& m, Samples& s) { of_pools(m, s, [](const PoolMetrics& p) { return p.silent_replicas; }); }},
     Family{"penstock_gpu_seconds_total", "counter", "pool", "GPU time so far, start-up and drain included",
            [](const Metrics& m, Samples& s) { of_pools(m, s, [](const PoolMetrics& p) { return p.gpu_s_total; }); }},
     Family{"penstock_cost_total", "counter", "pool", "What that GPU time cost, in the unit of the configured price",
@@ -251,14 +254,16 @@ std::string metrics_markdown() {
       "Generated from the table in `src/report/metrics.cpp`; `report_test` holds this page to it.\n\n"
       "A figure that is not known is a series that is not there, never a zero. The series `dynamo_planner_*` have the\n"
       "names, units and labels of NVIDIA Dynamo's planner (1.3.1), so dashboards made for it go on working; its two\n"
-      "enum gauges have one series a state, of which one is 1, and carry the state in `state` and in a label called as\n"
+      "enum gauges have one series a state, of which one is 1, and carry the state in `state` and in a label called "
+      "as\n"
       "the metric, as Prometheus' Python client writes it.\n\n"
       "| series | type | labels | meaning |\n|---|---|---|---|\n";
   for (const Family& family : kFamilies)
     page += fmt::format("| `{}` | {} | {} | {} |\n", family.name, family.type, family.labels, family.help);
   const auto list = [&](std::string_view name, const auto& states) {
     page += fmt::format("\nStates of `{}`:", name);
-    for (const std::string_view state : states) page += fmt::format("{}`{}`", &state == &states[0] ? "\n" : ",\n", state);
+    for (const std::string_view state : states)
+      page += fmt::format("{}`{}`", &state == &states[0] ? "\n" : ",\n", state);
     page += ".\n";
   };
   list("dynamo_planner_load_scaling_decision", kLoadScalingStates);

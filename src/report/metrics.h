@@ -28,10 +28,17 @@ enum class LoadScaling : std::uint8_t {
   kScaleDownCappedByThroughput,
   kScaleDownRefusedConsolidation,
 };
-inline constexpr std::array<std::string_view, 11> kLoadScalingStates = {
-    "unset",        "disabled",  "no_fpm_data", "scaling_in_progress",
-    "worker_count_mismatch", "insufficient_data", "no_change", "scale_up",
-    "scale_down",   "scale_down_capped_by_throughput", "scale_down_refused_consolidation"};
+inline constexpr std::array<std::string_view, 11> kLoadScalingStates = {"unset",
+                                                                        "disabled",
+                                                                        "no_fpm_data",
+                                                                        "scaling_in_progress",
+                                                                        "worker_count_mismatch",
+                                                                        "insufficient_data",
+                                                                        "no_change",
+                                                                        "scale_up",
+                                                                        "scale_down",
+                                                                        "scale_down_capped_by_throughput",
+                                                                        "scale_down_refused_consolidation"};
 
 // The same of the loop that plans for the throughput to come.
 enum class ThroughputScaling : std::uint8_t {
@@ -49,7 +56,7 @@ inline constexpr std::array<std::string_view, 7> kThroughputScalingStates = {
 // What the engines of one kind, or requests of one moment, are like; what is not known has no value.
 struct TrafficFigures {
   std::optional<double> requests_per_s;
-  std::optional<double> input_tokens;   // of a request, on average
+  std::optional<double> input_tokens;  // of a request, on average
   std::optional<double> output_tokens;
 };
 struct LatencyFigures {
@@ -73,10 +80,10 @@ struct PoolMetrics {
   std::string reason, limited_by;         // of the same; a reason that is empty: nothing was decided yet
   std::vector<signals::EvidenceValue> evidence;
   std::uint32_t unrouted_requests = 0;
-  std::uint32_t silent_replicas = 0;              // ready, and not heard of lately
-  std::optional<double> telemetry_age_s;          // of the oldest sample among the ready replicas
+  std::uint32_t silent_replicas = 0;      // ready, and not heard of lately
+  std::optional<double> telemetry_age_s;  // of the oldest sample among the ready replicas
   std::optional<double> oldest_queued_s;
-  std::optional<double> kv_usage;                 // 0..1, mean over the replicas that were heard of
+  std::optional<double> kv_usage;  // 0..1, mean over the replicas that were heard of
   std::optional<double> requests_total, failed_total;
   std::optional<double> gpu_s_total, cost_total;
 };
@@ -88,7 +95,7 @@ struct DecisionCount {
 
 // Everything that the series need. An empty optional, a list without items: no such series. Missing is not zero.
 struct PlannerMetrics {
-  std::optional<double> prefill_replicas, decode_replicas;                // ready; aggregated ones count as decode
+  std::optional<double> prefill_replicas, decode_replicas;  // ready; aggregated ones count as decode
   std::optional<double> decided_prefill_replicas, decided_decode_replicas;
   TrafficFigures observed;
   LatencyFigures observed_latency;

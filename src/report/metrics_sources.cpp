@@ -78,7 +78,8 @@ void add_health(PoolMetrics& metrics, const signals::PoolObservation& pool, core
   std::optional<core::Duration> oldest_sample, oldest_queued;
   for (const signals::ReplicaObservation& replica : pool.replicas) {
     if (replica.state != signals::ReplicaState::kReady) continue;
-    if (replica.sample) oldest_sample = std::max(oldest_sample.value_or(core::Duration{}), now - replica.sample->sampled_at);
+    if (replica.sample)
+      oldest_sample = std::max(oldest_sample.value_or(core::Duration{}), now - replica.sample->sampled_at);
     const signals::EngineSample* sample = fresh_sample(replica, now);
     if (sample == nullptr) {
       ++metrics.silent_replicas;
@@ -160,10 +161,11 @@ void add_traffic(PlannerMetrics& metrics, const signals::Observation& observatio
 // A fleet may be tried twice, by the plan and by the reaction; its last outcome counts, and one series stays one.
 void add_candidates(PlannerMetrics& metrics, const planner::Decision& decision) {
   for (const planner::Candidate& tried : decision.candidates) {
-    const signals::CandidateNote note{tried.replicas, tried.slo_attainment, tried.ttft_attainment,
-                                      tried.itl_attainment, tried.chosen};
-    const auto same = std::find_if(metrics.candidates.begin(), metrics.candidates.end(),
-                                   [&](const signals::CandidateNote& known) { return known.replicas == note.replicas; });
+    const signals::CandidateNote note{tried.replicas, tried.slo_attainment, tried.ttft_attainment, tried.itl_attainment,
+                                      tried.chosen};
+    const auto same =
+        std::find_if(metrics.candidates.begin(), metrics.candidates.end(),
+                     [&](const signals::CandidateNote& known) { return known.replicas == note.replicas; });
     if (same == metrics.candidates.end()) {
       metrics.candidates.push_back(note);
     } else {
@@ -194,8 +196,7 @@ ThroughputScaling throughput_scaling_of(const planner::PoolDecision& decision) {
     case Reason::kFixed: return ThroughputScaling::kDisabled;
     case Reason::kNoData: return ThroughputScaling::kNoTrafficData;
     case Reason::kInsufficientData: return ThroughputScaling::kModelNotReady;
-    default:
-      return decision.target == decision.current ? ThroughputScaling::kSetLowerBound : ThroughputScaling::kScale;
+    default: return decision.target == decision.current ? ThroughputScaling::kSetLowerBound : ThroughputScaling::kScale;
   }
 }
 
@@ -212,9 +213,15 @@ State gravest(const planner::Decision& decision, State (*state_of)(const planner
 
 LoadScaling load_scaling_state(const planner::Decision& decision) {
   using enum LoadScaling;
-  static constexpr std::array kByWeight = {kScaleUp,          kScaleDown,         kNoFpmData,
-                                           kWorkerCountMismatch, kInsufficientData, kScalingInProgress,
-                                           kScaleDownRefusedConsolidation, kNoChange, kDisabled};
+  static constexpr std::array kByWeight = {kScaleUp,
+                                           kScaleDown,
+                                           kNoFpmData,
+                                           kWorkerCountMismatch,
+                                           kInsufficientData,
+                                           kScalingInProgress,
+                                           kScaleDownRefusedConsolidation,
+                                           kNoChange,
+                                           kDisabled};
   return gravest(decision, load_scaling_of, kByWeight);
 }
 

@@ -69,7 +69,7 @@ class Doctor final : public planner::Policy {
   [[nodiscard]] std::size_t sick() const { return diagnoses.size() - times(Cause::kNone); }
 
   std::vector<Diagnosis> diagnoses;
-  core::Duration started{};           // of this run, in the time of the diagnoser
+  core::Duration started{};  // of this run, in the time of the diagnoser
   std::uint32_t first_replica = 0;
 
  private:
@@ -108,14 +108,14 @@ void run_ok(const workload::Workload& work, Doctor& doctor, const RunOptions& ru
   ASSERT_TRUE(result.has_value()) << (result ? "" : result.error().message());
 }
 
-#define EXPECT_VERDICT(doctor, symptom_is, phase_is, cause_is)                                       \
-  do {                                                                                               \
-    const Diagnosis said = (doctor).verdict();                                                       \
-    ASSERT_FALSE(said.findings.empty());                                                             \
-    EXPECT_STREQ(to_string(said.symptom), to_string(Symptom::symptom_is)) << sentence(said);         \
-    EXPECT_STREQ(to_string(said.findings[0].phase), to_string(Phase::phase_is)) << sentence(said);   \
-    EXPECT_STREQ(to_string(said.cause()), to_string(Cause::cause_is)) << sentence(said);             \
-    EXPECT_GE((doctor).times(Cause::cause_is) * 10, (doctor).sick() * 7) << sentence(said);          \
+#define EXPECT_VERDICT(doctor, symptom_is, phase_is, cause_is)                                     \
+  do {                                                                                             \
+    const Diagnosis said = (doctor).verdict();                                                     \
+    ASSERT_FALSE(said.findings.empty());                                                           \
+    EXPECT_STREQ(to_string(said.symptom), to_string(Symptom::symptom_is)) << sentence(said);       \
+    EXPECT_STREQ(to_string(said.findings[0].phase), to_string(Phase::phase_is)) << sentence(said); \
+    EXPECT_STREQ(to_string(said.cause()), to_string(Cause::cause_is)) << sentence(said);           \
+    EXPECT_GE((doctor).times(Cause::cause_is) * 10, (doctor).sick() * 7) << sentence(said);        \
   } while (false)
 
 TEST(DiagnosisInTheWorld, AFleetThatKeepsItsPromisesIsWell) {
@@ -140,7 +140,8 @@ TEST(DiagnosisInTheWorld, ABurstWhileReplicasStartIsAColdStart) {
   RunOptions run_options = options(pool(1));
   run_options.pools[0].engine.kv_blocks = 10'000;
   run_options.pools[0].start_up = std::chrono::seconds{30};
-  Doctor doctor{run_options.slo, [](const signals::Observation& seen, std::size_t) { return seen.now < at_s(40) ? 1U : 4U; }};
+  Doctor doctor{run_options.slo,
+                [](const signals::Observation& seen, std::size_t) { return seen.now < at_s(40) ? 1U : 4U; }};
   workload::Workload work = steady(40, 5, {50, 200});
   add(work, 40, 60, 25, {50, 200});
   add(work, 60, 80, 5, {50, 200});
@@ -184,6 +185,20 @@ TEST(DiagnosisInTheWorld, ManyDecodesAreADecodeBatch) {
   Doctor doctor{run_options.slo};
   run_ok(steady(120, 3.6, {50, 250}), doctor, run_options);
   EXPECT_VERDICT(doctor, kItl, kDecode, kDecodeBatch);
+}
+
+// One prompt in eleven has 20,000 tokens: ten steps take 30 ms instead of 10, and what decodes beside it feels it.
+TEST(DiagnosisInTheWorld, LongPromptsBesideDecodesArePrefillToo) {
+  RunOptions run_options = options(pool(4));
+  run_options.pools[0].engine.kv_blocks = 20'000;
+  run_options.router = RouterKind::kRoundRobin;
+  run_options.slo.itl = std::chrono::microseconds{12'500};
+  Doctor doctor{run_options.slo};
+  workload::Workload work = steady(120, 20, {50, 50});
+  add(work, 0.05, 120, 2, {20'000, 10});
+  in_order(work);
+  run_ok(work, doctor, run_options);
+  EXPECT_VERDICT(doctor, kItl, kDecode, kPrefill);
 }
 
 // Two of the prompts fill 60 of the 80 blocks, and their answers 4 more: the third waits, and nobody is preempted.

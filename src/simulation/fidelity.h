@@ -14,7 +14,7 @@ namespace penstock::simulation {
 
 // One run of the peer, as bench/dynamo_replay.py writes it.
 struct PeerRun {
-  std::string work;    // "mooncake", "synthetic"
+  std::string work;  // "mooncake", "synthetic"
   RouterKind router = RouterKind::kKv;
   std::uint32_t replicas = 1;
   double ttft_mean_ms = 0.0, itl_mean_ms = 0.0, ttft_p99_ms = 0.0;

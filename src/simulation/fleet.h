@@ -21,9 +21,9 @@ struct Replica {
   std::uint32_t slot = 0;  // in the pool's router
   signals::ReplicaState state = signals::ReplicaState::kStarting;
   core::Instant requested_at, state_since, ended_at;
-  std::unique_ptr<engine::Engine> engine;          // gone once stopped or crashed
-  core::Instant link_free_at;                      // transfers from one replica follow each other
-  std::optional<signals::EngineSample> heard;      // what the planner last heard of it
+  std::unique_ptr<engine::Engine> engine;      // gone once stopped or crashed
+  core::Instant link_free_at;                  // transfers from one replica follow each other
+  std::optional<signals::EngineSample> heard;  // what the planner last heard of it
 
   [[nodiscard]] bool alive() const {
     return state == signals::ReplicaState::kStarting || state == signals::ReplicaState::kReady ||
@@ -35,17 +35,17 @@ struct Pool {
   PoolSpec spec;
   std::uint32_t target = 0;
   routing::Router router;
-  std::vector<std::uint32_t> replicas;       // ids of the living, oldest first
-  std::vector<std::uint32_t> replica_at;     // by slot of the router
+  std::vector<std::uint32_t> replicas;    // ids of the living, oldest first
+  std::vector<std::uint32_t> replica_at;  // by slot of the router
   std::vector<std::uint32_t> free_slots;
-  std::vector<std::uint32_t> unrouted;       // requests that wait for a ready replica
-  std::uint64_t generated_by_ended = 0;      // tokens from replicas that are gone
+  std::vector<std::uint32_t> unrouted;   // requests that wait for a ready replica
+  std::uint64_t generated_by_ended = 0;  // tokens from replicas that are gone
   TrafficMeter meter;
 };
 
 // What ended replicas leave behind.
 struct FleetTotals {
-  core::Duration gpu_time{};      // Σ GPUs × (end − request), of ended replicas
+  core::Duration gpu_time{};  // Σ GPUs × (end − request), of ended replicas
   double cost = 0.0;
   core::Duration replica_time{};
   std::uint64_t preemptions = 0, prompt_tokens = 0, hit_tokens = 0, generated_tokens = 0;

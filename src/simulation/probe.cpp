@@ -11,7 +11,7 @@ namespace {
 constexpr std::size_t kProbeRequests = 2000;
 constexpr std::uint32_t kPartnerReplicas = 64;  // of the pool that is not probed, so that it never limits
 constexpr int kDoublings = 24;
-constexpr int kHalvings = 7;                    // the found rate is within 2^(1/128), 0.5 %, of the sought one
+constexpr int kHalvings = 7;  // the found rate is within 2^(1/128), 0.5 %, of the sought one
 
 // Requests drawn from the workload, with their prefixes, arriving at random at 1/s.
 workload::Workload draw(const workload::Workload& from, std::uint64_t seed) {
@@ -56,7 +56,8 @@ core::Result<planner::ReplicaCapacity> probe_capacity(const workload::Workload& 
   if (!still) return tl::make_unexpected(still.error());
   const auto at_rate = [&](double rate) {
     for (std::size_t i = 0; i < paced.requests.size(); ++i)
-      paced.requests[i].arrival = core::Instant{core::from_seconds(core::to_seconds(shapes.requests[i].arrival) / rate)};
+      paced.requests[i].arrival =
+          core::Instant{core::from_seconds(core::to_seconds(shapes.requests[i].arrival) / rate)};
     return run(paced, **still, probe);
   };
 

@@ -70,7 +70,7 @@ signals::TrafficWindow TrafficMeter::window(core::Instant now) {
     itl.merge(slice.itl_ms);
   }
   const auto figures = [](const core::QuantileSketch& sketch) {
-    return signals::LatencyWindow{sketch.count(),         sketch.mean(),         sketch.quantile(0.50),
+    return signals::LatencyWindow{sketch.count(),        sketch.mean(),         sketch.quantile(0.50),
                                   sketch.quantile(0.90), sketch.quantile(0.95), sketch.quantile(0.99)};
   };
   window.ttft = figures(ttft);
@@ -106,7 +106,8 @@ void Recorder::completed(std::uint32_t request, core::Instant at) {
   const double e2e_ms = core::to_milliseconds(at - shape.arrival);
   record.e2e_ms = static_cast<float>(e2e_ms);
   if (shape.output_tokens > 1) {
-    record.itl_ms = static_cast<float>(std::max(0.0, e2e_ms - static_cast<double>(record.ttft_ms)) / (shape.output_tokens - 1));
+    record.itl_ms =
+        static_cast<float>(std::max(0.0, e2e_ms - static_cast<double>(record.ttft_ms)) / (shape.output_tokens - 1));
     point_itl_ms_.add(static_cast<double>(record.itl_ms));
   }
   record.outcome = Outcome::kCompleted;
@@ -238,7 +239,9 @@ void Recorder::add_segments(signals::RunResult& result) const {
     core::QuantileSketch ttft_ms, itl_ms;
   };
   std::vector<Accumulator> all;
-  const auto add = [&](const char* dimension, std::string label) { all.push_back({dimension, std::move(label), 0, 0, 0, {}, {}}); };
+  const auto add = [&](const char* dimension, std::string label) {
+    all.push_back({dimension, std::move(label), 0, 0, 0, {}, {}});
+  };
   for (const signals::Band& band : signals::kPromptBands) add("prompt tokens", band.label);
   for (const signals::Band& band : signals::kOutputBands) add("output tokens", band.label);
   const std::size_t classes = all.size();

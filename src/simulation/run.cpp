@@ -40,7 +40,8 @@ core::Result<void> check(const workload::Workload& workload, const RunOptions& o
     if (pool.engine.block_tokens == 0 || pool.engine.kv_blocks == 0 || pool.engine.max_sequences == 0)
       return core::invalid_input(where + ".engine", "block size, KV blocks and max sequences must be at least 1");
     if (pool.engine.max_batched_tokens < pool.engine.max_sequences)
-      return core::invalid_input(where + ".engine", "max batched tokens (" + std::to_string(pool.engine.max_batched_tokens) +
+      return core::invalid_input(where + ".engine", "max batched tokens (" +
+                                                        std::to_string(pool.engine.max_batched_tokens) +
                                                         ") must be at least max sequences (" +
                                                         std::to_string(pool.engine.max_sequences) + ")");
     if (pool.engine.block_tokens != pools[0].engine.block_tokens)

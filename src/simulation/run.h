@@ -26,7 +26,7 @@ struct PoolSpec {
   signals::Role role = signals::Role::kAggregated;
   engine::EngineConfig engine;
   std::shared_ptr<const engine::StepTimeModel> step_time;
-  std::uint32_t replicas = 1;      // ready at the start of the run
+  std::uint32_t replicas = 1;  // ready at the start of the run
   std::uint32_t min_replicas = 1;
   std::uint32_t max_replicas = 64;
   std::uint32_t gpus_per_replica = 1;
@@ -36,13 +36,13 @@ struct PoolSpec {
 
 // What can go wrong, drawn from the seed. All off by default.
 struct Faults {
-  core::Duration telemetry_delay{};     // an observation shows the engines as they were this long ago
-  double telemetry_loss = 0.0;          // share of samples that never arrive; the policy then sees an older one
-  double telemetry_lie = 0.0;           // share of samples whose queue and KV figures read zero
+  core::Duration telemetry_delay{};  // an observation shows the engines as they were this long ago
+  double telemetry_loss = 0.0;       // share of samples that never arrive; the policy then sees an older one
+  double telemetry_lie = 0.0;        // share of samples whose queue and KV figures read zero
   double crashes_per_replica_hour = 0.0;
-  double start_up_spread = 0.0;         // start-up times are drawn from start_up · [1, 1 + spread]
-  std::uint32_t slow_replicas = 0;      // this many of the first replicas …
-  double slow_factor = 1.0;             // … take this many times longer for every step
+  double start_up_spread = 0.0;     // start-up times are drawn from start_up · [1, 1 + spread]
+  std::uint32_t slow_replicas = 0;  // this many of the first replicas …
+  double slow_factor = 1.0;         // … take this many times longer for every step
 };
 
 struct RunOptions {
@@ -50,12 +50,12 @@ struct RunOptions {
   RouterKind router = RouterKind::kKv;
   signals::SloTarget slo;
   Faults faults;
-  double kv_bytes_per_token = 131072.0;              // moved from prefill to decode
+  double kv_bytes_per_token = 131072.0;  // moved from prefill to decode
   double kv_transfer_bytes_per_s = 50e9;
   std::uint64_t seed = 1;
-  std::uint32_t series_points = 360;                 // at most; at least one point a second of the run
-  bool merge_steps = true;                           // advance runs of identical iterations at once; false steps each
-  std::function<void(double share_done)> progress;   // called now and then from the calling thread; may be empty
+  std::uint32_t series_points = 360;                // at most; at least one point a second of the run
+  bool merge_steps = true;                          // advance runs of identical iterations at once; false steps each
+  std::function<void(double share_done)> progress;  // called now and then from the calling thread; may be empty
 };
 
 // Errors: pools that do not make a deployment, a block size that does not divide the workload's (or the reverse).

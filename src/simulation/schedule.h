@@ -20,7 +20,9 @@ struct MissTable {
   std::uint32_t smallest = 1;
   std::vector<std::vector<double>> misses;
 
-  [[nodiscard]] std::uint32_t largest() const { return smallest + static_cast<std::uint32_t>(misses.front().size()) - 1; }
+  [[nodiscard]] std::uint32_t largest() const {
+    return smallest + static_cast<std::uint32_t>(misses.front().size()) - 1;
+  }
 };
 
 struct ScheduleLimits {

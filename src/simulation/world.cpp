@@ -92,8 +92,7 @@ signals::RunResult World::run() {
   result.router = to_string(options_.router);
   for (const PoolSpec& pool : options_.pools) result.replicas += pool.replicas;
   result.peak_replicas = totals.peak_replicas;
-  if (end > core::kStart)
-    result.mean_replicas = core::to_seconds(totals.replica_time) / core::to_seconds(end);
+  if (end > core::kStart) result.mean_replicas = core::to_seconds(totals.replica_time) / core::to_seconds(end);
   result.gpu_hours = core::to_hours(totals.gpu_time);
   result.cost = totals.cost;
   result.itl_ms = core::summarize(totals.token_gaps_ms);
@@ -168,7 +167,8 @@ void World::route(std::uint32_t request, std::uint32_t pool_index) {
   const workload::Request& shape = workload_.requests[request];
   const std::uint32_t full_blocks = shape.input_tokens / pool.spec.engine.block_tokens;
   const auto ids = workload_.blocks_of(shape);
-  const auto choice = pool.router.choose({shape.input_tokens, ids.first(std::min<std::size_t>(ids.size(), full_blocks))});
+  const auto choice =
+      pool.router.choose({shape.input_tokens, ids.first(std::min<std::size_t>(ids.size(), full_blocks))});
   if (!choice) {
     pool.unrouted.push_back(request);
     return;
@@ -177,7 +177,8 @@ void World::route(std::uint32_t request, std::uint32_t pool_index) {
   Flight& flight = flights_[request];
   flight.replica = replica.id;
   const std::uint32_t overlap = choice->overlap_blocks * pool.spec.engine.block_tokens;
-  flight.charged_tokens = pool.spec.role == Role::kDecode ? 0 : shape.input_tokens - std::min(overlap, shape.input_tokens);
+  flight.charged_tokens =
+      pool.spec.role == Role::kDecode ? 0 : shape.input_tokens - std::min(overlap, shape.input_tokens);
   pool.router.dispatched(choice->slot, flight.charged_tokens, blocks_of(request, pool));
   if (!passages_.empty() && pool.spec.role != Role::kDecode) passages_[request].submitted = now_;
   replica.engine->submit(engine_request(request, pool.spec.role), now_);
@@ -276,7 +277,8 @@ void World::complete(std::uint32_t request, std::uint32_t pool) {
   for (const std::uint32_t metered : {entry_pool_, pool}) {
     fleet_.pools()[metered].meter.completed(now_, output, recorder_.itl_ms(request));
     if (!segments_.empty())
-      segments_[metered].completed(now_, traits_of(request), output, recorder_.ttft_ms(request), recorder_.itl_ms(request));
+      segments_[metered].completed(now_, traits_of(request), output, recorder_.ttft_ms(request),
+                                   recorder_.itl_ms(request));
     if (pool == entry_pool_) break;
   }
 }

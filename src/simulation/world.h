@@ -33,20 +33,18 @@ class World {
     std::uint64_t serial;  // equal times run in the order they were scheduled
     Control kind;
     std::uint32_t subject;  // replica or transfer
-    bool operator>(const ControlEvent& other) const {
-      return at != other.at ? at > other.at : serial > other.serial;
-    }
+    bool operator>(const ControlEvent& other) const { return at != other.at ? at > other.at : serial > other.serial; }
   };
   static constexpr std::uint32_t kNone = UINT32_MAX;
-  struct Flight {                      // a request on its way
+  struct Flight {  // a request on its way
     std::uint32_t replica = kNone;
     std::uint32_t transfer = kNone;    // of its KV, while that is on its way
     std::uint32_t charged_tokens = 0;  // uncached prompt tokens the router counts until the first token
     std::uint32_t cached_tokens = 0;
   };
 
-  struct Passage {                     // when a request went from one part of its time to the next
-    core::Instant submitted;           // to the engine that computed its prompt
+  struct Passage {            // when a request went from one part of its time to the next
+    core::Instant submitted;  // to the engine that computed its prompt
     core::Instant admitted, prefilled;
   };
 
@@ -99,7 +97,7 @@ class World {
   std::size_t recent_from_ = 0;
   std::vector<signals::SegmentMeter> segments_;  // by pool, if the policy wants them …
   std::vector<Passage> passages_;                // … and then by request
-  std::vector<std::uint32_t> transfers_;  // the request of each, as they were started
+  std::vector<std::uint32_t> transfers_;         // the request of each, as they were started
   std::vector<engine::EngineEvent> events_;
   std::uint32_t entry_pool_ = 0;
   std::optional<std::uint32_t> decode_pool_;

@@ -34,7 +34,7 @@ TEST(World, OneRequestIsMeasuredFromItsArrival) {
   Scripted still = steps({});
   const auto result = run_ok(requests_at({5.0}, 100, 11), still, options(pool(1)));
   EXPECT_EQ(result.completed, 1U);
-  EXPECT_NEAR(result.ttft_ms.mean, 11.0, 1e-3);      // 10 ms + 100 · 10 µs
+  EXPECT_NEAR(result.ttft_ms.mean, 11.0, 1e-3);  // 10 ms + 100 · 10 µs
   EXPECT_NEAR(result.tpot_ms.mean, 10.0, 1e-3);
   EXPECT_NEAR(result.e2e_ms.mean, 111.0, 1e-3);
   EXPECT_EQ(result.slo_attainment, 1.0);
@@ -95,7 +95,8 @@ TEST(World, ScalingUpAndDownAtRandomFailsNoRequest) {
       RunOptions run_options = split ? disaggregated(2, 2) : options(pool(2));
       run_options.router = static_cast<RouterKind>(seed % 4);
       run_options.seed = seed;
-      Scripted policy{[&](const signals::Observation&, std::size_t) { return static_cast<std::uint32_t>(1 + random.below(6)); }};
+      Scripted policy{
+          [&](const signals::Observation&, std::size_t) { return static_cast<std::uint32_t>(1 + random.below(6)); }};
       const auto result = run_ok(random_workload(1500, 20.0, seed), policy, run_options);
       EXPECT_EQ(result.failed, 0U);
       EXPECT_EQ(result.completed, 1500U);
@@ -285,7 +286,8 @@ TEST(World, SegmentsOfADimensionAddUpToAllRequests) {
   Scripted still = steps({});
   auto workload = random_workload(1000, 15.0);
   for (std::uint32_t tenant = 1; tenant < 30; ++tenant) workload.tenants.push_back("tenant-" + std::to_string(tenant));
-  for (std::size_t i = 0; i < workload.requests.size(); ++i) workload.requests[i].tenant = static_cast<std::uint32_t>(i % 30);
+  for (std::size_t i = 0; i < workload.requests.size(); ++i)
+    workload.requests[i].tenant = static_cast<std::uint32_t>(i % 30);
   const auto result = run_ok(workload, still, options(pool(2)));
   std::map<std::string, std::uint64_t> requests;
   for (const auto& segment : result.segments) requests[segment.dimension] += segment.requests;

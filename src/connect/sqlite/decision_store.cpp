@@ -157,7 +157,8 @@ core::Result<DecisionStore> DecisionStore::connect(const std::string& path, int 
   const int code = sqlite3_open_v2(path.c_str(), &opened, flags | SQLITE_OPEN_NOMUTEX, nullptr);
   Handle handle{opened};  // also after a failure there is something to close
   if (code != SQLITE_OK) return tl::make_unexpected(sqlite_error(opened, path));
-  // A file from elsewhere may be made to do harm: nothing in its schema is run, and no value is larger than a log's line.
+  // A file from elsewhere may be made to do harm: nothing in its schema is run, and no value is larger than a log's
+  // line.
   sqlite3_db_config(opened, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
   sqlite3_db_config(opened, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
   sqlite3_limit(opened, SQLITE_LIMIT_LENGTH, kValueBytesMax);
@@ -182,15 +183,16 @@ core::Result<DecisionStore> DecisionStore::open_read_only(const std::string& pat
 core::Result<DecisionStore> DecisionStore::in_memory() { return open(":memory:"); }
 
 core::Result<void> DecisionStore::check_schema() const {
-  Statement version{database_.get(), name_, "select application_id, user_version from pragma_application_id, pragma_user_version"};
+  Statement version{database_.get(), name_,
+                    "select application_id, user_version from pragma_application_id, pragma_user_version"};
   const auto row = version.step();
   if (!row) return tl::make_unexpected(row.error());
   if (!*row || version.integer(0) != kApplicationId)
     return core::invalid_input(name_, "is an SQLite database, but no decision log",
                                "`penstock replay --decision-log` writes one");
   if (version.integer(1) != kSchemaVersion)
-    return core::invalid_input(name_, fmt::format("has version {} of the schema, this program knows {}",
-                                                  version.integer(1), kSchemaVersion));
+    return core::invalid_input(
+        name_, fmt::format("has version {} of the schema, this program knows {}", version.integer(1), kSchemaVersion));
   return {};
 }
 

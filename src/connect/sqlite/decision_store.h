@@ -2,8 +2,8 @@
 //
 //   select pool, reason, count(*) from decisions where policy = 'penstock' group by pool, reason;
 //
-// Tables: decisions (one row an entry, at_ns since the start), evidence, candidates, candidate_replicas; the latter three
-// refer to decisions.id and keep the order of the entry.
+// Tables: decisions (one row an entry, at_ns since the start), evidence, candidates, candidate_replicas; the latter
+// three refer to decisions.id and keep the order of the entry.
 #pragma once
 
 #include <memory>
@@ -27,8 +27,8 @@ struct DecisionFilter {
   std::optional<core::Instant> from, to;  // both included
 };
 
-// One connection; for one thread at a time. Other processes may read while this one writes. Errors name the file: of the
-// input where it is no decision log, of the environment where the disk or a lock is at fault.
+// One connection; for one thread at a time. Other processes may read while this one writes. Errors name the file: of
+// the input where it is no decision log, of the environment where the disk or a lock is at fault.
 class DecisionStore {
  public:
   static constexpr core::Duration kLockWaitMax = std::chrono::seconds{5};
@@ -39,7 +39,8 @@ class DecisionStore {
   [[nodiscard]] static core::Result<DecisionStore> open_read_only(const std::string& path);
   [[nodiscard]] static core::Result<DecisionStore> in_memory();
 
-  // All of them or, after an error, none; an entry with two candidates' fleets of other sizes than its pools is an error.
+  // All of them or, after an error, none; an entry with two candidates' fleets of other sizes than its pools is an
+  // error.
   [[nodiscard]] core::Result<void> append(std::span<const signals::DecisionEntry> entries);
   // In the order in which they were appended.
   [[nodiscard]] core::Result<std::vector<signals::DecisionEntry>> read(const DecisionFilter& filter = {}) const;

@@ -17,9 +17,8 @@ using signals::DecisionEntry;
 class DecisionStoreTest : public testing::Test {
  protected:
   void SetUp() override {
-    folder_ = fs::path(testing::TempDir()) / ("penstock-store-" + std::string(testing::UnitTest::GetInstance()
-                                                                                  ->current_test_info()
-                                                                                  ->name()));
+    folder_ = fs::path(testing::TempDir()) /
+              ("penstock-store-" + std::string(testing::UnitTest::GetInstance()->current_test_info()->name()));
     fs::remove_all(folder_);
     fs::create_directories(folder_);
   }
@@ -89,7 +88,8 @@ TEST_F(DecisionStoreTest, WhatIsAppendedReadsBackTheSame) {
 TEST_F(DecisionStoreTest, FilterKeepsPolicyPoolAndTime) {
   auto store = DecisionStore::in_memory();
   ASSERT_TRUE(store);
-  ASSERT_TRUE(store->append(std::vector{entry(1, "a", "x"), entry(2, "a", "y"), entry(3, "b", "x"), entry(4, "a", "x")}));
+  ASSERT_TRUE(
+      store->append(std::vector{entry(1, "a", "x"), entry(2, "a", "y"), entry(3, "b", "x"), entry(4, "a", "x")}));
   DecisionFilter filter;
   filter.policy = "a";
   filter.pool = "x";

@@ -12,8 +12,7 @@ core::Error sqlite_error(sqlite3* database, const std::string& name) {
   const int code = sqlite3_errcode(database);
   const char* what = database == nullptr ? "out of memory" : sqlite3_errmsg(database);
   switch (code) {
-    case SQLITE_NOTADB:
-      return {core::ErrorCode::kInvalidInput, name, "is no SQLite database", "name a decision log"};
+    case SQLITE_NOTADB: return {core::ErrorCode::kInvalidInput, name, "is no SQLite database", "name a decision log"};
     case SQLITE_CORRUPT:
       return {core::ErrorCode::kInvalidInput, name, fmt::format("is damaged: {}", what), "restore it from a copy"};
     // A table or column that is missing or holds something else: a database, but no decision log.

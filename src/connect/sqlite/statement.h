@@ -14,7 +14,8 @@ struct sqlite3_stmt;
 
 namespace penstock::connect {
 
-// Of the last call on that connection. Damaged files and files of another kind are the user's, all else the environment's.
+// Of the last call on that connection. Damaged files and files of another kind are the user's, all else the
+// environment's.
 [[nodiscard]] core::Error sqlite_error(sqlite3* database, const std::string& name);
 [[nodiscard]] core::Result<void> execute(sqlite3* database, const std::string& name, const char* sql);
 
@@ -27,7 +28,8 @@ class Statement {
   Statement& bind(double value);
   Statement& bind(std::string_view value);
 
-  // To the next row; false after the last one. run() is for statements that have no rows, and makes it ready for others.
+  // To the next row; false after the last one. run() is for statements that have no rows, and makes it ready for
+  // others.
   [[nodiscard]] core::Result<bool> step();
   [[nodiscard]] core::Result<void> run();
   void reset();

@@ -188,7 +188,8 @@ void expect_best(Objective objective, const Options& limits, std::uint64_t fleet
     // Bounds of the first class that there is hold without a condition.
     const std::size_t c = static_cast<std::size_t>(2 - result->classes[0].priority);
     const std::size_t width = objective == Objective::kMaxMin ? 2 : 1;
-    const double bound = objective == Objective::kMaxMin ? result->classes[0].level_bound : result->classes[0].value_bound;
+    const ClassPlan& first = result->classes[0];
+    const double bound = objective == Objective::kMaxMin ? first.level_bound : first.value_bound;
     ASSERT_GE(bound, best[c * width] - kNear);
   }
   EXPECT_GT(solved, fleets / 2);

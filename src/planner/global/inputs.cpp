@@ -14,7 +14,7 @@ namespace {
 
 using core::invalid_input;
 
-constexpr double kUnitsMax = 1e12;    // of money or traffic: sums of so many, times prices, stay exact enough in doubles
+constexpr double kUnitsMax = 1e12;    // of money: sums of so many, times prices, stay exact enough in doubles
 constexpr double kFigureMax = 1e12;   // requests/s, weights, prices, budgets
 constexpr double kReplicasMax = 1e6;  // of a pool
 

@@ -1,4 +1,5 @@
-// What plan() was given: checked, names resolved, and in an order of its own, so that the order of the input decides nothing.
+// What plan() was given: checked, names resolved, and in an order of its own, so that the order of the input decides
+// nothing.
 #pragma once
 
 #include <cstddef>

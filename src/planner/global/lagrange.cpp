@@ -10,9 +10,9 @@ namespace {
 
 constexpr int kBisections = 60;
 constexpr int kSubgradientSteps = 120;
-constexpr int kFeasibilitySteps = 80;
+constexpr int kFeasibilitySteps = 60;
 constexpr int kRepairSteps = 400;
-constexpr int kStepsToRound = 30;
+constexpr int kStepsToRound = 30;  // from one attempt to make a selection fit to the next
 constexpr int kStepsWithoutGain = 8;  // then Polyak's step is halved
 constexpr double kClosed = 0.5;       // scores are whole numbers: a bound this near is reached
 
@@ -214,16 +214,15 @@ Feasibility find_feasible(const Stage& stage) {
   for (std::size_t group = 0; group < stage.groups(); ++group)
     if (stage.begin[group] == stage.begin[group + 1]) result.impossible = true;
   if (result.impossible) return result;
-  Stage unscored = stage;
-  std::fill(unscored.score.begin(), unscored.score.end(), 0.0);
   std::vector<double> prices(stage.resources);
   for (std::size_t r = 0; r < stage.resources; ++r) prices[r] = 1.0 / std::max(1.0, stage.limits[r]);
   double least = std::numeric_limits<double>::infinity();
   for (int i = 0; i < kFeasibilitySteps; ++i) {
     double bound = 0.0;
-    Selection selection = best_at(unscored, prices, &bound);
-    if (selection.fits(unscored)) {
-      result.found = total_of(stage, std::move(selection.choices));
+    Selection selection = best_at(stage, prices, &bound);
+    if (i % kStepsToRound == kStepsToRound - 1) repair(stage, selection, prices);
+    if (selection.fits(stage)) {
+      result.found = std::move(selection);
       return result;
     }
     if (bound < least) {

@@ -24,7 +24,7 @@ struct Feasibility {
   bool impossible = false;     // proven; when nothing is found and this is false, nobody knows
   std::vector<double> prices;  // those that came nearest to proving it
 };
-// Any selection within the limits, by prices that rise where too much is used.
+// Any selection within the limits, by prices that rise where too much is used. Scores must all be 0.
 [[nodiscard]] Feasibility find_feasible(const Stage& stage);
 
 }  // namespace penstock::planner::global

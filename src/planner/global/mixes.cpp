@@ -30,8 +30,8 @@ class Mixer {
     return deployment_.offers[offer].steps[step].carried_rps;
   }
 
-  // All steps of the offers from this one on, the earlier ones given. Once the demand is carried, more of an offer is of
-  // no use. False: too many.
+  // All steps of the offers from this one on, the earlier ones given. Once the demand is carried, more of an offer is
+  // of no use. False: too many.
   bool from(std::size_t offer, double carried_before) {
     if (offer == deployment_.offers.size()) {
       if (mixes_.empty() || !wasteful()) mixes_.push_back(mix_at(input_, steps_));

@@ -30,8 +30,9 @@ struct MixInput {
 // Steps of the offers, and what they use and carry.
 [[nodiscard]] Mix mix_at(const MixInput& input, std::vector<std::uint32_t> steps);
 
-// The first is the floor: every offer's first step. The others follow in order of their cost, then of their steps. A mix
-// is left out when an offer could be a step lower and the mix would carry as much. kMixesMax holds for what is left.
+// The first is the floor: every offer's first step. The others follow in order of their cost, then of their steps. A
+// mix is left out when an offer could be a step lower and the mix would carry as much. kMixesMax holds for what is
+// left.
 [[nodiscard]] core::Result<std::vector<Mix>> mixes_of(const MixInput& input);
 
 }  // namespace penstock::planner::global

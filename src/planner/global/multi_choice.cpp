@@ -2,24 +2,39 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
-#include <ctime>
 #include <limits>
 #include <utility>
 
 #include "core/result.h"
+#include "planner/global/dense.h"
 
 namespace penstock::planner::global {
 
 namespace {
 
-constexpr std::size_t kFirstStates = 64;
-constexpr std::size_t kWidening = 8;
+constexpr std::size_t kFirstStates = 16;
+constexpr std::size_t kWidening = 16;
+constexpr std::size_t kWorkShare = 2;
 
 bool has_empty_group(const Stage& stage) {
   for (std::size_t group = 0; group < stage.groups(); ++group)
     if (stage.begin[group] == stage.begin[group + 1]) return true;
   return false;
+}
+
+// What the selection that loses least in pinned criteria, one after the other, says about those that lose no more than
+// is allowed.
+enum class Verdict : std::uint8_t {
+  kExact,       // it loses just what is allowed, so all that fit do, and it scores most of them
+  kImpossible,  // it loses more: none fits
+  kNothing,     // it loses less, and others may score more
+};
+Verdict verdict_of(const Stage& stage, const Selection& loses_least) {
+  for (std::size_t r = 1; r < stage.resources; ++r) {
+    if (loses_least.used[r] > stage.limits[r]) return Verdict::kImpossible;
+    if (loses_least.used[r] < stage.limits[r]) return Verdict::kNothing;
+  }
+  return Verdict::kExact;
 }
 
 }  // namespace
@@ -65,6 +80,9 @@ Stage MultiChoice::stage_of(std::span<const double> scores_by_choice) const {
   for (const Column& column : resources_) stage.limits.push_back(column.limit);
   for (const Column& column : checks_) stage.limits.push_back(column.limit);
   stage.begin = {0};
+  stage.score.reserve(begin_.back());
+  stage.id.reserve(begin_.back());
+  stage.use.reserve(begin_.back() * stage.columns);
   for (const auto& group : active_) {
     for (const std::uint32_t choice : group) {
       stage.score.push_back(scores_by_choice[choice]);
@@ -99,8 +117,9 @@ Maximum MultiChoice::maximise(std::size_t criterion) {
   const std::vector<double> scores = scores_of(criterion);
   const Stage whole = stage_of(scores);
   const Selection start = current_in(whole);
-  // The stage without dominated choices may lack the selected ones: it is for the bound, and for what is better.
-  const Stage stage = reduced(whole);
+  // Dominated choices go, even where they are selected. Those above a limit stay for now: without them a limit that
+  // holds everybody up would seem to be worth nothing.
+  const Stage stage = undominated(whole);
   std::vector<std::uint32_t> equals;
   for (std::size_t group = 0; group < selected_.size(); ++group) {
     std::uint32_t stand_in = stage.begin[group];
@@ -125,21 +144,33 @@ Maximum MultiChoice::maximise(std::size_t criterion) {
       bound = best;
       break;
     }
-    const SearchLimits limits{std::min(states, search_.states_max), search_.work_max};
-    const SearchResult result = search(open, relaxation.prices, best, limits);
+    const SearchResult result = search_within(open, relaxation.prices, best, std::min(states, search_.states_max));
     if (result.better) {
       best = result.better->score;
       adopt(open, *result.better);
     }
     bound = std::min(bound, std::max(best, std::floor(result.bound + kRounding)));
-    if (states >= search_.states_max) break;
+    if (bound <= best || states >= search_.states_max) break;
+    if (own_resources_ != 1) continue;
+    const auto tabled = best_by_table(open);
+    const Verdict verdict = tabled ? verdict_of(open, *tabled) : Verdict::kNothing;
+    if (verdict == Verdict::kExact && tabled->score > best) {
+      best = tabled->score;
+      adopt(open, *tabled);
+    }
+    if (verdict != Verdict::kNothing) bound = best;
   }
-#ifdef TRACE
-  std::fprintf(stderr,"crit %zu left %zu stage %zu start %.0f relaxbest %.0f L %.1f best %.0f bound %.0f  %.1f ms\n", criterion, choices_left(), stage.score.size(), start.score, relaxation.best.score, relaxation.bound, best, bound, 1e3*double(std::clock())/CLOCKS_PER_SEC);
-#endif
   pin(scores, best, relaxation.prices);
   relaxation.prices.resize(own_resources_);
   return {best, bound, std::move(relaxation.prices)};
+}
+
+// Later searches must be left some work, too: each may take a share of what is left.
+SearchResult MultiChoice::search_within(const Stage& stage, std::span<const double> prices, double above,
+                                        std::size_t states_max) {
+  SearchResult result = search(stage, prices, above, {states_max, search_.work_max / kWorkShare});
+  search_.work_max -= std::min(search_.work_max, result.made);
+  return result;
 }
 
 void MultiChoice::pin(std::span<const double> scores, double reached, std::span<const double> prices) {
@@ -152,7 +183,8 @@ void MultiChoice::pin(std::span<const double> scores, double reached, std::span<
     most_of_all += most;
   }
   loss.limit = most_of_all - reached;
-  // loss + p·use ≤ loss limit + p·limits follows from the resources; each group's least of the left side makes it a bound.
+  // loss + p·use ≤ loss limit + p·limits follows from the resources; each group's least of the left side makes it a
+  // bound.
   Column check = loss;
   for (std::size_t r = 0; r < prices.size(); ++r) {
     if (prices[r] <= 0.0) continue;
@@ -179,7 +211,7 @@ void MultiChoice::shrink_to(const Stage& stage) {
       bool possible = stage.id[i] == selected_[group];
       if (!possible) {
         possible = true;
-        for (std::size_t c = 0; c < stage.columns && possible; ++c)
+        for (std::size_t c = own_resources_; c < stage.columns && possible; ++c)
           possible = sum[c] - least[group * stage.columns + c] + stage.uses(i)[c] <=
                      stage.limits[c] + (c < stage.resources ? 0.0 : kRounding);
       }
@@ -201,7 +233,7 @@ Restriction MultiChoice::restrict_to(const std::vector<bool>& allowed) {
   Feasibility feasibility = find_feasible(stage);
   bool unknown = !feasibility.found && !feasibility.impossible;
   if (unknown) {
-    SearchResult result = search(stage, feasibility.prices, -1.0, search_);
+    SearchResult result = search_within(stage, feasibility.prices, -1.0, std::min(kFirstStates, search_.states_max));
     feasibility.found = std::move(result.better);
     unknown = result.bound > -1.0;
   }
@@ -217,16 +249,6 @@ std::vector<std::uint32_t> MultiChoice::selection() const {
   std::vector<std::uint32_t> choices;
   for (std::size_t group = 0; group < selected_.size(); ++group) choices.push_back(selected_[group] - begin_[group]);
   return choices;
-}
-
-std::size_t MultiChoice::choices_left() const {
-  std::size_t count = 0;
-  for (const auto& group : active_) count += group.size();
-  return count;
-}
-
-void MultiChoice::select(std::span<const std::uint32_t> choices) {
-  for (std::size_t group = 0; group < selected_.size(); ++group) selected_[group] = begin_[group] + choices[group];
 }
 
 }  // namespace penstock::planner::global

@@ -1,5 +1,5 @@
-// One choice for each group under several resources, one criterion after the other: the multiple-choice knapsack problem
-// with lexicographic objectives (Kellerer, Pferschy, Pisinger: Knapsack Problems, 2004, chapters 10 and 11).
+// One choice for each group under several resources, one criterion after the other: the multiple-choice knapsack
+// problem with lexicographic objectives (Kellerer, Pferschy, Pisinger: Knapsack Problems, 2004, chapters 10 and 11).
 #pragma once
 
 #include <cstddef>
@@ -21,8 +21,8 @@ struct Maximum {
 
 enum class Restriction : std::uint8_t { kKept, kImpossible, kUnknown };
 
-// Groups and choices are numbered as they are added. The first choice of each group must use no more of any resource than
-// its others, and all first choices together must fit.
+// Groups and choices are numbered as they are added. The first choice of each group must use no more of any resource
+// than its others, and all first choices together must fit.
 class MultiChoice {
  public:
   MultiChoice(std::vector<double> limits, std::size_t criteria, const SearchLimits& search);
@@ -34,8 +34,8 @@ class MultiChoice {
   [[nodiscard]] bool first_choices_fit() const;
 
   // Maximises the sum of a criterion, then pins it: later calls keep at least what this one reached. A pinned criterion
-  // becomes two columns: what is lost against the best of each group, a resource of which as much may be used as was lost
-  // here; and its bound at the shadow prices, a check.
+  // becomes two columns: what is lost against the best of each group, a resource of which as much may be used as was
+  // lost here; and its bound at the shadow prices, a check.
   Maximum maximise(std::size_t criterion);
 
   // Only the choices c with allowed[c] from now on. Changes nothing unless it returns kKept; kUnknown: the search ended
@@ -44,10 +44,6 @@ class MultiChoice {
 
   // The choice for each group, counted within the group.
   [[nodiscard]] std::vector<std::uint32_t> selection() const;
-  // A choice that takes part in no selection which keeps what was pinned is out; sure for choices that are out, not
-  // for those that are in.
-  [[nodiscard]] std::size_t choices_left() const;
-  void select(std::span<const std::uint32_t> choices);  // by group; must fit
 
  private:
   struct Column {
@@ -59,11 +55,12 @@ class MultiChoice {
   [[nodiscard]] Selection current_in(const Stage& stage) const;
   void adopt(const Stage& stage, const Selection& selection);
   void shrink_to(const Stage& stage);
+  SearchResult search_within(const Stage& stage, std::span<const double> prices, double above, std::size_t states_max);
   void pin(std::span<const double> scores, double reached, std::span<const double> prices);
 
   std::size_t own_resources_;
   std::size_t criteria_;
-  SearchLimits search_;
+  SearchLimits search_;            // work_max: what is left of it
   std::vector<Column> resources_;  // the caller's, then the losses of pinned criteria
   std::vector<Column> checks_;
   std::vector<double> scores_;                      // by choice and criterion

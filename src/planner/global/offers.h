@@ -44,8 +44,8 @@ struct ReplicaRange {
                                               std::span<const double> shares);
 
 // A prefill and a decode pool that scale together: the weaker side is what they carry. On each rung the sides are as
-// nearly in the ratio of their capacities as whole replicas allow, and no replica waits for the other side without need;
-// beyond a side's max the other one does not grow. An error where a capacity is not above 0.
+// nearly in the ratio of their capacities as whole replicas allow, and no replica waits for the other side without
+// need; beyond a side's max the other one does not grow. An error where a capacity is not above 0.
 struct DisaggregatedSide {
   OfferPool pool;
   ReplicaRange range;

@@ -15,6 +15,10 @@ Stage filtered(const Stage& stage, Keep keep) {
   left.columns = stage.columns;
   left.limits = stage.limits;
   left.begin = {0};
+  left.begin.reserve(stage.begin.size());
+  left.score.reserve(stage.score.size());
+  left.id.reserve(stage.id.size());
+  left.use.reserve(stage.use.size());
   for (std::size_t group = 0; group < stage.groups(); ++group) {
     for (std::uint32_t choice = stage.begin[group]; choice < stage.begin[group + 1]; ++choice) {
       if (!keep(group, choice)) continue;
@@ -52,6 +56,20 @@ Selection total_of(const Stage& stage, std::vector<std::uint32_t> choices) {
   return sum;
 }
 
+Stage undominated(const Stage& stage) {
+  std::vector<std::uint32_t> kept;
+  std::size_t kept_group = stage.groups();
+  return filtered(stage, [&](std::size_t group, std::uint32_t choice) {
+    if (group != kept_group) kept.clear();
+    kept_group = group;
+    const std::size_t from = kept.size() > kDominatorsMax ? kept.size() - kDominatorsMax : 0;
+    for (std::size_t i = from; i < kept.size(); ++i)
+      if (dominates(stage, kept[i], choice)) return false;
+    kept.push_back(choice);
+    return true;
+  });
+}
+
 Stage reduced(const Stage& stage) {
   // What each group takes at the least, so that a choice is held against the best that the others can do.
   std::vector<double> least(stage.groups() * stage.columns, std::numeric_limits<double>::infinity());
@@ -62,22 +80,14 @@ Stage reduced(const Stage& stage) {
       for (std::size_t c = 0; c < stage.columns; ++c) of[c] = std::min(of[c], stage.use[choice * stage.columns + c]);
     for (std::size_t c = 0; c < stage.columns; ++c) sum[c] += of[c];
   }
-  std::vector<std::uint32_t> kept;
-  std::size_t kept_group = stage.groups();
-  return filtered(stage, [&](std::size_t group, std::uint32_t choice) {
-    if (group != kept_group) kept.clear();
-    kept_group = group;
+  return undominated(filtered(stage, [&](std::size_t group, std::uint32_t choice) {
     for (std::size_t c = 0; c < stage.columns; ++c) {
       const double others = sum[c] - least[group * stage.columns + c];
       const double slack = c < stage.resources ? 0.0 : kRounding;
       if (!(others + stage.use[choice * stage.columns + c] <= stage.limits[c] + slack)) return false;
     }
-    const std::size_t from = kept.size() > kDominatorsMax ? kept.size() - kDominatorsMax : 0;
-    for (std::size_t i = from; i < kept.size(); ++i)
-      if (dominates(stage, kept[i], choice)) return false;
-    kept.push_back(choice);
     return true;
-  });
+  }));
 }
 
 Stage reduced(const Stage& stage, std::span<const double> prices, double at_least) {

@@ -43,8 +43,9 @@ struct Selection {
 // Sums of doubles that are no whole numbers may be off by this much; scores differ by 1 at least.
 inline constexpr double kRounding = 0.25;
 
-// Without the choices that no selection within the limits holds, and without those that another one of their group
-// matches in score with no more of any resource. May leave a group empty: then nothing fits.
+// Without the choices that another one of their group matches in score with no more of any resource.
+[[nodiscard]] Stage undominated(const Stage& stage);
+// Without those either that no selection within the limits holds. May leave a group empty: then nothing fits.
 [[nodiscard]] Stage reduced(const Stage& stage);
 // Without the choices that cannot be part of a selection that scores `at_least`, by the bound at these prices.
 [[nodiscard]] Stage reduced(const Stage& stage, std::span<const double> prices, double at_least);

@@ -1,0 +1,28 @@
+// Decision logs: an error names one line, and what is read writes and reads back as the same bytes and can be told.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+#include "report/decision_log.h"
+#include "report/decision_log_words.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace penstock;
+  const auto log = report::parse_decision_jsonl({reinterpret_cast<const char*>(data), size}, "fuzz.jsonl");
+  if (!log) {
+    if (log.error().where.rfind("fuzz.jsonl:", 0) != 0) std::abort();
+    return 0;
+  }
+  const std::string written = report::to_decision_jsonl(*log);
+  const auto again = report::parse_decision_jsonl(written, "fuzz.jsonl");
+  if (!again || report::to_decision_jsonl(*again) != written) std::abort();
+  for (const report::DecisionTrack& track : report::decision_tracks(*log)) {
+    if (report::list_decisions(track).empty()) std::abort();
+    for (const core::Instant at : {core::kStart, track.entries.back()->note.at, core::kNever})
+      if (report::explain_decision(track, at).find('\x1b') != std::string::npos) std::abort();
+  }
+  for (const signals::DecisionEntry& entry : *log)
+    if (report::what_would_change(entry.note, 0).empty()) std::abort();
+  return 0;
+}

@@ -1,0 +1,117 @@
+#include "report/cut.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+
+#include "report/decision_log_words.h"
+
+namespace penstock::report {
+
+using signals::DecisionNote;
+using signals::RunResult;
+using signals::SeriesPoint;
+
+namespace {
+
+constexpr int kTailShare = 10;  // a rest below this part of an interval is no report of its own
+constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+
+std::uint32_t paid_for(const SeriesPoint& point) { return point.starting + point.ready + point.draining; }
+
+// Of all replicas between two moments, in seconds; each point stands for the time since the one before it.
+double replica_seconds(const std::vector<SeriesPoint>& series, const Interval& interval) {
+  double sum = 0.0;
+  core::Instant before = core::kStart;
+  for (const SeriesPoint& point : series) {
+    if (point.at > interval.from && point.at <= interval.to)
+      sum += core::to_seconds(point.at - before) * paid_for(point);
+    before = point.at;
+  }
+  return sum;
+}
+
+std::uint64_t turns(const std::vector<DecisionNote>& decisions) {
+  std::map<std::string, bool> last_up;
+  std::uint64_t count = 0;
+  for (const DecisionNote& note : decisions) {
+    const bool up = note.target > note.current;
+    const auto [known, is_new] = last_up.emplace(note.pool, up);
+    if (!is_new && known->second != up) ++count;
+    known->second = up;
+  }
+  return count;
+}
+
+template <class Item>
+std::vector<Item> within(const std::vector<Item>& items, const Interval& interval) {
+  std::vector<Item> kept;
+  std::copy_if(items.begin(), items.end(), std::back_inserter(kept),
+               [&](const Item& item) { return item.at > interval.from && item.at <= interval.to; });
+  for (Item& item : kept) item.at = core::kStart + (item.at - interval.from);
+  return kept;
+}
+
+RunResult cut(const RunResult& whole, const Interval& interval) {
+  RunResult part;
+  part.policy = whole.policy;
+  part.router = whole.router;
+  part.series = within(whole.series, interval);
+  part.decisions = within(whole.decisions, interval);
+  part.holds = within(whole.holds, interval);
+  std::uint64_t kept = 0;
+  for (const SeriesPoint& point : part.series) {
+    part.requests += point.arrived;
+    part.completed += point.completed;
+    kept += point.met_slo;
+    part.peak_replicas = std::max(part.peak_replicas, paid_for(point));
+  }
+  const auto first = std::find_if(whole.series.rbegin(), whole.series.rend(),
+                                  [&](const SeriesPoint& point) { return point.at <= interval.from; });
+  part.replicas = first == whole.series.rend() ? whole.replicas : paid_for(*first);
+  part.slo_attainment = part.requests == 0 ? kUnknown : static_cast<double>(kept) / static_cast<double>(part.requests);
+  part.ttft_attainment = part.itl_attainment = kUnknown;
+  part.duration_s = core::to_seconds(interval.to - interval.from);
+  part.goodput_rps = static_cast<double>(kept) / part.duration_s;
+  const double all = replica_seconds(whole.series, {core::kStart - core::Duration{1}, core::kNever});
+  const double here = replica_seconds(whole.series, interval);
+  part.mean_replicas = here / part.duration_s;
+  part.gpu_hours = all > 0.0 ? whole.gpu_hours * here / all : 0.0;
+  part.cost = all > 0.0 ? whole.cost * here / all : 0.0;
+  part.prefix_hit_ratio = kUnknown;
+  part.scaling_actions = part.decisions.size();
+  part.direction_changes = turns(part.decisions);
+  return part;
+}
+
+}  // namespace
+
+std::vector<Interval> intervals_of(const RunResult& result, core::Duration length) {
+  std::vector<Interval> intervals;
+  if (result.series.empty() || length <= core::Duration{}) return intervals;
+  const core::Instant end = result.series.back().at;
+  for (core::Instant from = core::kStart; from < end;) {
+    const core::Instant to = end - from > length + length / kTailShare ? from + length : end;
+    intervals.push_back({from, to});
+    from = to;
+  }
+  return intervals;
+}
+
+Report cut(const RunInfo& info, const RunResult& result, const Interval& interval) {
+  Report report;
+  report.info = info;
+  report.results.push_back(cut(result, interval));
+  report.info.workload += fmt::format(" ({} to {})", format_moment(interval.from), format_moment(interval.to));
+  report.info.requests = report.results.front().requests;
+  report.info.duration = interval.to - interval.from;
+  report.info.notes.push_back(
+      fmt::format("{} to {} of the run, times count from there; latency percentiles are in the charts, segments and {} "
+                  "failures in the report on the whole run",
+                  format_moment(interval.from), format_moment(interval.to), result.failed));
+  return report;
+}
+
+}  // namespace penstock::report

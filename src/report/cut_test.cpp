@@ -1,0 +1,64 @@
+#include "report/cut.h"
+
+#include <gtest/gtest.h>
+
+#include "report/html.h"
+#include "report/report_testing.h"
+
+namespace penstock::report {
+namespace {
+
+using testing::at_second;
+
+TEST(Cut, IntervalsCoverTheRunWithoutGapOrOverlap) {
+  const auto result = testing::sample_report(120).results.front();
+  const auto intervals = intervals_of(result, std::chrono::minutes{25});
+  ASSERT_EQ(intervals.size(), 3U);
+  EXPECT_EQ(intervals[0].from, core::kStart);
+  EXPECT_EQ(intervals[0].to, intervals[1].from);
+  EXPECT_EQ(intervals[1].to, intervals[2].from);
+  EXPECT_EQ(intervals[2].to, at_second(3600));
+  const auto with_rest = intervals_of(result, std::chrono::seconds{1750});  // 100 s remain
+  ASSERT_EQ(with_rest.size(), 2U);
+  EXPECT_EQ(with_rest[1].to, at_second(3600));
+  EXPECT_TRUE(intervals_of(signals::RunResult{}, std::chrono::hours{1}).empty());
+}
+
+TEST(Cut, PartsAddUpToTheWhole) {
+  const Report whole = testing::sample_report(120);
+  const auto& result = whole.results.front();
+  double gpu_hours = 0.0, cost = 0.0;
+  std::uint64_t actions = 0, arrived = 0, all_arrived = 0;
+  std::size_t points = 0;
+  for (const Interval& interval : intervals_of(result, std::chrono::minutes{7})) {
+    const auto part = cut(whole.info, result, interval).results.front();
+    gpu_hours += part.gpu_hours;
+    cost += part.cost;
+    actions += part.scaling_actions;
+    arrived += part.requests;
+    points += part.series.size();
+    EXPECT_GE(part.slo_attainment, 0.0);
+    EXPECT_LE(part.slo_attainment, 1.0);
+  }
+  for (const auto& point : result.series) all_arrived += point.arrived;
+  EXPECT_NEAR(gpu_hours, result.gpu_hours, 1e-9);
+  EXPECT_NEAR(cost, result.cost, 1e-9);
+  EXPECT_EQ(actions, result.decisions.size());
+  EXPECT_EQ(arrived, all_arrived);
+  EXPECT_EQ(points, result.series.size());
+}
+
+TEST(Cut, ItsPageIsWholeAndSaysWhichPartItShows) {
+  const Report whole = testing::sample_report(120);
+  const Report part = cut(whole.info, whole.results.front(), {at_second(1200), at_second(2400)});
+  EXPECT_NE(part.info.workload.find("(20m to 40m)"), std::string::npos);
+  EXPECT_EQ(part.info.duration, std::chrono::minutes{20});
+  EXPECT_EQ(part.results.front().series.front().at, at_second(30));
+  EXPECT_EQ(part.results.front().series.back().at, at_second(1200));
+  const std::string page = to_html(part);
+  EXPECT_TRUE(page.starts_with("<!"));
+  EXPECT_NE(page.find("20m to 40m of the run"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace penstock::report

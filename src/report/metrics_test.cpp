@@ -1,0 +1,205 @@
+#include "report/metrics.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <limits>
+#include <set>
+
+#include "report/metrics_sources.h"
+
+namespace penstock::report {
+namespace {
+
+core::Instant at(int second) { return core::kStart + std::chrono::seconds{second}; }
+
+signals::ReplicaObservation replica(std::uint32_t id, int sampled_at_s) {
+  signals::ReplicaObservation made;
+  made.replica = id;
+  made.state = signals::ReplicaState::kReady;
+  signals::EngineSample sample;
+  sample.sampled_at = at(sampled_at_s);
+  sample.queued_prefill_tokens = 4096;
+  sample.queued_kv_tokens = 100;
+  sample.scheduled_kv_tokens = 2000;
+  sample.kv_used_tokens = 250;
+  sample.kv_capacity_tokens = 1000;
+  made.sample = sample;
+  return made;
+}
+
+struct Scene {
+  signals::Observation observation;
+  planner::Decision decision;
+  PlannerTotals totals{{2.5}};
+
+  Scene() {
+    observation.now = at(60);
+    signals::PoolObservation& pool = observation.pools.emplace_back();
+    pool.gpus_per_replica = 2;
+    pool.max_replicas = 8;
+    pool.ready = 2;
+    pool.starting = 1;
+    pool.replicas = {replica(3, 58), replica(4, 59)};
+    pool.last_minute.length = std::chrono::seconds{60};
+    pool.last_minute.arrivals = 120;
+    pool.last_minute.input_tokens = 120'000;
+    pool.last_minute.ttft = {110, 250.0, 0, 0, 0, 0};
+    planner::PoolDecision& decided = decision.pools.emplace_back();
+    decided.current = 3;
+    decided.target = 4;
+    decided.reason = planner::Reason::kSloAtRisk;
+    decided.limited_by = planner::Limit::kGrowthRate;
+    decided.evidence = {{"request_rate", 2.0, "1/s"}};
+    decision.candidates = {{{3}, 0.5, 0.6, 0.7, false}, {{4}, 1.0, 1.0, 1.0, true}};
+  }
+  [[nodiscard]] std::string text() const {
+    return to_prometheus_text(make_planner_metrics({.observation = observation,
+                                                    .decision = decision,
+                                                    .totals = totals,
+                                                    .slo = signals::SloTarget{},
+                                                    .predicted = {},
+                                                    .estimated = {},
+                                                    .observed_request_duration_s = {},
+                                                    .prefill_capacity_requests_per_s = {},
+                                                    .decode_capacity_requests_per_s = {},
+                                                    .slo_attainment = {},
+                                                    .ttft_attainment = {},
+                                                    .itl_attainment = {},
+                                                    .load_scaling = {},
+                                                    .throughput_scaling = {}}));
+  }
+};
+
+bool has_line(const std::string& text, const std::string& line) {
+  return ("\n" + text).find("\n" + line + "\n") != std::string::npos;
+}
+
+TEST(Metrics, AnAggregatedPoolCountsAsDecodeUnderDynamosNames) {
+  const std::string text = Scene{}.text();
+  for (const char* line :
+       {"dynamo_planner_num_decode_replicas 2", "dynamo_planner_predicted_num_decode_replicas 4",
+        "dynamo_planner_observed_requests_per_second 2", "dynamo_planner_observed_ttft_ms 250",
+        "dynamo_planner_observed_input_sequence_tokens 1000", "dynamo_planner_sla_target_ttft_ms 2000",
+        "dynamo_planner_sla_target_itl_ms 50", "# TYPE dynamo_planner_num_decode_replicas gauge"})
+    EXPECT_TRUE(has_line(text, line)) << line << "\n" << text;
+  EXPECT_EQ(text.find("num_prefill_replicas"), std::string::npos);
+}
+
+TEST(Metrics, WhatIsNotKnownIsASeriesThatIsNotThere) {
+  const std::string text = Scene{}.text();
+  for (const char* name : {"dynamo_planner_observed_itl_ms", "dynamo_planner_observed_output_sequence_tokens",
+                           "dynamo_planner_predicted_requests_per_second", "dynamo_planner_estimated_ttft_ms",
+                           "dynamo_planner_engine_decode_requests_per_second", "penstock_slo_attainment_ratio"})
+    EXPECT_EQ(text.find(name), std::string::npos) << name;
+  EXPECT_EQ(to_prometheus_text({}), "");
+  PlannerMetrics metrics;
+  metrics.estimated.ttft_ms = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(to_prometheus_text(metrics), "");
+}
+
+TEST(Metrics, EveryStateOfAnEnumIsASeriesAndOneOfThemIsOne) {
+  const std::string text = Scene{}.text();
+  const std::string name = "dynamo_planner_load_scaling_decision";
+  for (const std::string_view state : kLoadScalingStates)
+    EXPECT_TRUE(has_line(text, name + "{state=\"" + std::string(state) + "\"," + name + "=\"" + std::string(state) +
+                                   "\"} " + (state == "scale_up" ? "1" : "0")))
+        << state;
+  EXPECT_NE(text.find("dynamo_planner_throughput_scaling_decision{state=\"scale\""), std::string::npos);
+}
+
+TEST(Metrics, EnginesCarryWorkerAndRankAndVanishWithTheirTelemetry) {
+  Scene scene;
+  EXPECT_TRUE(
+      has_line(scene.text(), "dynamo_planner_engine_queued_prefill_tokens{worker_id=\"3\",dp_rank=\"0\"} 4096"));
+  EXPECT_TRUE(
+      has_line(scene.text(), "dynamo_planner_engine_inflight_decode_kv_tokens{worker_id=\"4\",dp_rank=\"0\"} 2000"));
+  EXPECT_TRUE(has_line(scene.text(), "penstock_kv_usage_ratio{pool=\"default\"} 0.25"));
+  EXPECT_TRUE(has_line(scene.text(), "penstock_telemetry_age_seconds{pool=\"default\"} 2"));
+  scene.observation.pools[0].replicas[0].sample->sampled_at = at(10);  // 50 s old
+  scene.observation.pools[0].replicas[1].sample.reset();
+  const std::string silent = scene.text();
+  EXPECT_EQ(silent.find("worker_id"), std::string::npos);
+  EXPECT_EQ(silent.find("penstock_kv_usage_ratio"), std::string::npos);
+  EXPECT_TRUE(has_line(silent, "penstock_silent_replicas{pool=\"default\"} 2"));
+}
+
+TEST(Metrics, DecisionsCandidatesAndTotalsAreThere) {
+  Scene scene;
+  scene.totals.count(scene.observation, scene.decision);
+  scene.observation.now = at(3660);
+  scene.totals.count(scene.observation, scene.decision);
+  const std::string text = scene.text();
+  for (const char* line :
+       {"penstock_target_replicas{pool=\"default\"} 4", "penstock_replicas{pool=\"default\",state=\"starting\"} 1",
+        "penstock_decision{pool=\"default\",reason=\"slo_at_risk\",limited_by=\"growth_rate\"} 1",
+        "penstock_decisions_total{pool=\"default\",reason=\"slo_at_risk\",limited_by=\"growth_rate\"} 2",
+        "penstock_decision_evidence{pool=\"default\",name=\"request_rate\",unit=\"1/s\"} 2",
+        "penstock_candidate_slo_attainment_ratio{replicas=\"default=3\",chosen=\"false\"} 0.5",
+        "penstock_candidate_itl_attainment_ratio{replicas=\"default=4\",chosen=\"true\"} 1",
+        // 3 replicas of 2 GPUs for an hour
+        "penstock_gpu_seconds_total{pool=\"default\"} 21600", "penstock_cost_total{pool=\"default\"} 15",
+        "dynamo_planner_gpu_hours 6"})
+    EXPECT_TRUE(has_line(text, line)) << line << "\n" << text;
+}
+
+TEST(Metrics, AClockThatStepsBackAddsNoGpuTime) {
+  Scene scene;
+  scene.totals.count(scene.observation, scene.decision);
+  scene.observation.now = at(30);
+  scene.totals.count(scene.observation, scene.decision);
+  EXPECT_EQ(scene.totals.gpu_time(0), core::Duration{});
+  scene.observation.now = at(61);
+  scene.totals.count(scene.observation, scene.decision);
+  EXPECT_EQ(scene.totals.gpu_time(0), std::chrono::seconds{6});
+}
+
+TEST(Metrics, LabelsAreEscapedAndNoSeriesComesTwice) {
+  Scene scene;
+  scene.observation.pools[0].name = "a\"b\\c\nd\xff";
+  scene.decision.pools[0].evidence.push_back({"request_rate", 3.0, "1/s"});
+  scene.decision.candidates.push_back({{4}, 0.9, 0.9, 0.9, false});
+  const std::string text = scene.text();
+  EXPECT_TRUE(has_line(text, "penstock_target_replicas{pool=\"a\\\"b\\\\c\\nd?\"} 4")) << text;
+  std::set<std::string> series;
+  std::size_t begin = 0;
+  for (std::size_t end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {
+    const std::string line = text.substr(begin, end - begin);
+    EXPECT_TRUE(series.insert(line.substr(0, line.starts_with('#') ? line.size() : line.rfind(' '))).second) << line;
+  }
+}
+
+TEST(Metrics, StatesFollowFromReasonsAndLimitsOfAllPools) {
+  planner::Decision decision;
+  EXPECT_EQ(load_scaling_state(decision), LoadScaling::kUnset);
+  const auto add = [&](std::uint32_t current, std::uint32_t target, planner::Reason reason, planner::Limit limit) {
+    decision.pools.push_back({current, target, reason, limit, {}});
+  };
+  add(2, 2, planner::Reason::kFixed, planner::Limit::kNone);
+  EXPECT_EQ(load_scaling_state(decision), LoadScaling::kDisabled);
+  EXPECT_EQ(throughput_scaling_state(decision), ThroughputScaling::kDisabled);
+  add(2, 2, planner::Reason::kConsolidationRefused, planner::Limit::kNone);
+  EXPECT_EQ(load_scaling_state(decision), LoadScaling::kScaleDownRefusedConsolidation);
+  add(2, 2, planner::Reason::kSloMet, planner::Limit::kStaleTelemetry);
+  EXPECT_EQ(load_scaling_state(decision), LoadScaling::kWorkerCountMismatch);
+  EXPECT_EQ(throughput_scaling_state(decision), ThroughputScaling::kSetLowerBound);
+  add(2, 1, planner::Reason::kSloMet, planner::Limit::kNone);
+  EXPECT_EQ(load_scaling_state(decision), LoadScaling::kScaleDown);
+  add(2, 3, planner::Reason::kSloAtRisk, planner::Limit::kNone);
+  EXPECT_EQ(load_scaling_state(decision), LoadScaling::kScaleUp);
+  EXPECT_EQ(throughput_scaling_state(decision), ThroughputScaling::kScale);
+}
+
+TEST(Metrics, TheReferencePageIsWhatTheCodeSays) {
+  const auto path = std::filesystem::path(__FILE__).parent_path() / "../../docs/reference/metrics.md";
+  if (std::getenv("PENSTOCK_UPDATE_GOLDEN") != nullptr) std::ofstream(path, std::ios::binary) << metrics_markdown();
+  std::ifstream file(path, std::ios::binary);
+  const std::string page{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_EQ(page, metrics_markdown()) << "PENSTOCK_UPDATE_GOLDEN=1 rewrites it";
+}
+
+}  // namespace
+}  // namespace penstock::report

@@ -1,0 +1,68 @@
+// What a run keeps of its policy's decisions.
+#include <gtest/gtest.h>
+
+#include "simulation/run.h"
+#include "simulation/world_testing.h"
+
+namespace penstock::simulation {
+namespace {
+
+using testing::options;
+using testing::pool;
+using testing::random_workload;
+
+// Once a second: the first decision grows to 2, the next three hold for one reason, all after that for another.
+class Talkative final : public planner::Policy {
+ public:
+  [[nodiscard]] std::string_view name() const override { return "talkative"; }
+  [[nodiscard]] core::Duration interval() const override { return std::chrono::seconds{1}; }
+  [[nodiscard]] planner::Decision decide(const signals::Observation& observation) override {
+    ++asked_;
+    planner::PoolDecision said;
+    said.current = observation.pools[0].target_replicas;
+    said.target = 2;
+    said.reason = asked_ == 1  ? planner::Reason::kSloAtRisk
+                  : asked_ < 5 ? planner::Reason::kScalingInProgress
+                               : planner::Reason::kSloMet;
+    said.evidence = {{"asked", static_cast<double>(asked_), "times"}};
+    return {{said}, {{{1}, 0.5, 0.6, 0.7, false}, {{2}, 1.0, 1.0, 1.0, true}}};
+  }
+
+ private:
+  int asked_ = 0;
+};
+
+TEST(DecisionNotes, ChangesAndHoldsKeepEvidenceAndCandidates) {
+  const auto workload = random_workload(60, 5.0);
+  Talkative policy;
+  const auto result = run(workload, policy, options(pool(1)));
+  ASSERT_TRUE(result);
+  ASSERT_EQ(result->decisions.size(), 1U);
+  const signals::DecisionNote& change = result->decisions.front();
+  EXPECT_EQ(change.target, 2U);
+  EXPECT_EQ(change.reason, "slo_at_risk");
+  ASSERT_EQ(change.evidence.size(), 1U);
+  EXPECT_EQ(change.evidence[0].name, "asked");
+  EXPECT_EQ(change.evidence[0].value, 1.0);
+  ASSERT_EQ(change.candidates.size(), 2U);
+  EXPECT_EQ(change.candidates[0].replicas, std::vector<std::uint32_t>{1});
+  EXPECT_EQ(change.candidates[0].ttft_attainment, 0.6);
+  EXPECT_TRUE(change.candidates[1].chosen);
+}
+
+TEST(DecisionNotes, AReasonThatLastsIsNotedOnce) {
+  const auto workload = random_workload(60, 5.0);
+  Talkative policy;
+  const auto result = run(workload, policy, options(pool(1)));
+  ASSERT_TRUE(result);
+  ASSERT_EQ(result->holds.size(), 2U);
+  EXPECT_EQ(result->holds[0].reason, "scaling_in_progress");
+  EXPECT_EQ(result->holds[0].current, result->holds[0].target);
+  EXPECT_EQ(result->holds[0].evidence[0].value, 2.0);
+  EXPECT_EQ(result->holds[1].reason, "slo_met");
+  EXPECT_EQ(result->holds[1].evidence[0].value, 5.0);
+  EXPECT_EQ(result->scaling_actions, 1U);
+}
+
+}  // namespace
+}  // namespace penstock::simulation
