@@ -31,7 +31,8 @@ constexpr std::string_view kExamples =
     "Exit codes: 0 good, 1 a file cannot be written, 2 bad input, 130 Ctrl-C.\n";
 
 std::string notes() {
-  std::string text = "Policies:\n";
+  std::string text = fmt::format("Policies:\n  {:<19} tries fleets out on recent requests, orders the cheapest that keeps the SLO\n",
+                                 kPenstock);
   for (const std::string_view name : planner::policy_names())
     text += fmt::format("  {:<19} {}\n", name, planner::policy_summary(name));
   text += fmt::format("  {:<19} knows the future: what a fleet could have cost at best; takes about 60 runs\n\n",

@@ -79,7 +79,7 @@ class Replay {
   core::Result<std::unique_ptr<Policy>> make_policy(std::string_view name,
                                                     const simulation::RunOptions& options) const {
     if (name == kClairvoyant) return simulation::make_clairvoyant(setup_.workload, options);
-    if (name == "penstock") return planner::make_penstock_planner(simulation::make_trials(options), options.slo);
+    if (name == kPenstock) return planner::make_penstock_planner(simulation::make_trials(options), options.slo);
     std::vector<std::unique_ptr<Policy>> policies;
     for (std::size_t i = 0; i < capacities_.size(); ++i) {
       const engine::EngineConfig& engine = setup_.options.pools[i].engine;

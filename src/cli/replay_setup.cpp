@@ -128,7 +128,7 @@ report::RunInfo info_of(const config::ReplaySettings& settings, const simulation
 
 std::vector<std::string_view> all_policies() {
   std::vector<std::string_view> names = planner::policy_names();
-  names.insert(names.begin(), "penstock");
+  names.insert(names.begin(), kPenstock);
   names.push_back(kClairvoyant);
   return names;
 }

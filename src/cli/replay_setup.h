@@ -14,6 +14,8 @@ namespace penstock::cli {
 
 // "clairvoyant" is no policy that could be deployed, so the planner's list does not have it.
 inline constexpr std::string_view kClairvoyant = "clairvoyant";
+// Penstock's own brings a simulator along, which the planner's list does not know either.
+inline constexpr std::string_view kPenstock = "penstock";
 [[nodiscard]] std::vector<std::string_view> all_policies();
 
 struct ReplaySetup {
