@@ -14,8 +14,8 @@ namespace {
 constexpr std::array kTraces{
     EvaluationTrace{"mooncake", "Mooncake conversation", "mooncake_conversation.jsonl.xz", 2.0, false},
     EvaluationTrace{"azure", "Azure 2023 code", "azure2023_code.csv.xz", 8.0, false},
-    EvaluationTrace{"servegen-mid", "ServeGen m-mid, day 1", "servegen_mid_day1_thinned.csv.zst", 24.0, true},
-    EvaluationTrace{"servegen-large", "ServeGen m-large, day 0", "servegen_large_day0_thinned.csv.zst", 36.0, true},
+    EvaluationTrace{"servegen-mid", "ServeGen m-mid, day 1", "servegen_mid_day1_thinned.csv.zst", 36.0, true},
+    EvaluationTrace{"servegen-large", "ServeGen m-large, day 0", "servegen_large_day0_thinned.csv.zst", 48.0, true},
 };
 
 constexpr std::uint32_t kReplicasMax = 32;

@@ -26,8 +26,9 @@ struct Plan {
   double one_less = 1.0;    // of the fleet with one replica less in its last pool
   double best = 1.0;        // of a fleet so large that more changes nothing
   std::uint64_t requests = 0;
-  double rate = 0.0;    // requests a second that it was tried on …
-  double growth = 1.0;  // … at so many times their rate
+  double stressed = 1.0;  // of the fleet that the traffic itself needs, at a higher rate
+  double rate = 0.0;      // requests a second that it was tried on …
+  double growth = 1.0;    // … at so many times their rate
   std::vector<Candidate> tried;
 };
 
@@ -247,7 +248,17 @@ class PenstockPlanner final : public Policy {
     Plan made = Search{*trials_, observation, options_.goal}.run(from);
     made.rate = rate;
     made.growth = growth;
+    if (memory == options_.memory) stress(observation, {requests, growth * options_.stress}, made);
     return made;
+  }
+
+  // Raises the fleet until it would not collapse if the rate rose while the next replicas start.
+  void stress(const signals::Observation& observation, const TrialTraffic& traffic, Plan& plan) const {
+    trials_->load(traffic);
+    plan.stressed = trials_->attempt(plan.fleet).slo_attainment;
+    if (plan.stressed >= options_.stress_goal * plan.best) return;
+    const Plan stressed = Search{*trials_, observation, options_.stress_goal}.run(plan.fleet);
+    for (std::size_t i = 0; i < plan.fleet.size(); ++i) plan.fleet[i] = std::max(plan.fleet[i], stressed.fleet[i]);
   }
 
   [[nodiscard]] PoolDecision propose(const signals::PoolObservation& pool, std::size_t index) const {
@@ -270,6 +281,7 @@ class PenstockPlanner final : public Policy {
                          {"attainment", chosen->attainment, "share"},
                          {"attainment_one_less", chosen->one_less, "share"},
                          {"attainment_at_best", chosen->best, "share"},
+                         {"attainment_stressed", chosen->stressed, "share"},
                          {"tried_on", static_cast<double>(chosen->requests), "requests"},
                          {"raised_by", bias_, "share"}};
     return proposal;

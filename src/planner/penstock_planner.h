@@ -15,6 +15,8 @@ namespace penstock::planner {
 struct PlannerOptions {
   double goal = 0.99;                                     // of the SLO attainment that a fleet of any size would keep
   core::Duration memory = std::chrono::minutes{20};       // traffic that plans are tried on
+  double stress = 1.5;                                    // times the rate at which a fleet must not collapse …
+  double stress_goal = 0.9;                               // … but keep this much of the best
   std::size_t requests_max = 6000;                        // the latest of it, at most
   std::size_t requests_min = 30;                          // fewer say nothing
   core::Duration plan_every = std::chrono::seconds{60};   // the floor: what the traffic of a while needs
@@ -28,9 +30,9 @@ struct PlannerOptions {
 };
 
 // Two loops on one interval of 5 s. The plan tries fleets on the requests of the last minutes and takes the cheapest that
-// keeps the goal; the reaction does the same with what came in the last minute, those included that still wait, as soon
-// as a queue grows or latencies leave the SLO. The larger of the two is what the guardrails get. Without trials, or
-// requests to try them on, it holds.
+// keeps the goal, and does not collapse at a higher rate. The reaction does the first with what came in the last minute,
+// those included that still wait, as soon as a queue grows or latencies leave the SLO. The larger of the two is what the
+// guardrails get. Without trials, or requests to try them on, it holds.
 //
 // Trials can be wrong: a replica may be slow, a profile too kind. Where a fleet has stood for a while and missed more than
 // its trial on the same requests, plans are raised a step, and lowered again once they come true.

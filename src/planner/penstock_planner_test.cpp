@@ -51,9 +51,11 @@ struct Moment {
 // Lets a planner run for a while: targets are reached at once, engines are idle, every request is answered well.
 class Course {
  public:
-  explicit Course(double per_replica = 2.0) : trials_(std::make_shared<FormulaTrials>(per_replica)) {
+  explicit Course(double per_replica = 2.0, double stress = 1.0)
+      : trials_(std::make_shared<FormulaTrials>(per_replica)) {
     PlannerOptions options;
     options.memory = std::chrono::minutes{5};
+    options.stress = stress;
     planner_ = make_penstock_planner(trials_, {}, options);
   }
 
@@ -108,6 +110,11 @@ TEST(PenstockPlanner, GrowsToTheCheapestFleetThatKeepsTheGoal) {
   Course run{2.0};
   const PoolDecision decision = run.at_rate(16.0, 120);  // 16 / 2 = 8, of which 99 % are still 8
   EXPECT_DECISION(decision, 8, kCheapestThatKeepsSlo, kNone);
+}
+
+TEST(PenstockPlanner, KeepsRoomForARiseWhileReplicasStart) {
+  Course run{2.0, 1.5};
+  EXPECT_EQ(run.at_rate(16.0, 120).target, 11U);  // 90 % of 1.5 · 16 is 21.6, for which 10 are too few
 }
 
 TEST(PenstockPlanner, ShrinksWhenALullHasLasted) {
@@ -172,7 +179,9 @@ TEST(PenstockPlanner, ShowsWhatItTried) {
 
 TEST(PenstockPlanner, SizesEachPoolOfADisaggregatedDeployment) {
   auto trials = std::make_shared<FormulaTrials>(2.0);
-  const auto planner = make_penstock_planner(trials, {});
+  PlannerOptions options;
+  options.stress = 1.0;
+  const auto planner = make_penstock_planner(trials, {}, options);
   std::vector<signals::RecentRequest> requests;
   for (int i = 0; i < 600; ++i) requests.push_back({at_s(i * 0.1), 500, 100, 100.0F, 10.0F, {}});  // 10 a second
   signals::Observation observation;

@@ -16,7 +16,7 @@ namespace penstock::report {
 namespace {
 
 constexpr double kWidth = 900.0, kHeight = 480.0;
-constexpr double kLeft = 70.0, kRight = 590.0, kTop = 56.0, kBottom = 420.0;  // of the plot
+constexpr double kLeft = 86.0, kRight = 590.0, kTop = 56.0, kBottom = 420.0;  // of the plot
 constexpr double kLegend = 620.0;                                               // its left edge
 constexpr std::string_view kInk = "#1f2933", kFaint = "#e4e7eb", kGrey = "#616e7c", kFixed = "#9aa5b1";
 constexpr std::string_view kOurs = "#c2410c", kForeseen = "#15803d", kRule = "#1d4ed8";
@@ -131,9 +131,9 @@ class Chart {
       const bool ours = run.policy == evaluation_.policy;
       draw_dot({kLegend, y}, i + 1, run);
       svg_.text({kLegend + 16, y + 4}, ranked_[i].label, {.colour = kInk, .bold = ours});
-      svg_.text({kWidth - 70, y + 4}, fmt::format("{:.2f} %", run.slo_attainment * 100.0),
+      svg_.text({kWidth - 72, y + 4}, fmt::format("{:.2f} %", run.slo_attainment * 100.0),
                 {.colour = kInk, .anchor = "end", .bold = ours});
-      svg_.text({kWidth - 14, y + 4}, fmt::format("{:.4g} h", run.gpu_hours),
+      svg_.text({kWidth - 14, y + 4}, format_quantity(run.gpu_hours) + " h",
                 {.colour = kInk, .anchor = "end", .bold = ours});
     }
     svg_.line({kLegend - 9, y}, {kLegend + 9, y}, {kFixed, 2.0, "5 3"});

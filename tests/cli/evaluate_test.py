@@ -1,0 +1,44 @@
+#!/usr/bin/env python3
+"""`penstock evaluate` from end to end, on a trace of a minute under the name of a recorded one."""
+
+import re
+
+import cli_testing
+from cli_testing import CliTest, mooncake
+
+ONLY = ["--only", "mooncake"]
+
+
+class Evaluate(CliTest):
+    def setUp(self):
+        super().setUp()
+        self.write("mooncake_conversation.jsonl.xz", mooncake())  # its first bytes tell that it is not packed
+
+    def evaluate(self, *words):
+        self.run_program("evaluate", "--traces", ".", *ONLY, *words)
+
+    def test_writes_the_page_and_the_chart_it_links(self):
+        self.evaluate("--out", "docs/evaluation.md", "--charts", "docs/images")
+        page = (self.folder / "docs/evaluation.md").read_text()
+        self.assertRegex(page, r"`penstock` reached \d+ of \d+\.")
+        for row in ("static frontier", "clairvoyant", "`dynamo-latency`", "flapping", r"\*\*penstock\*\*"):
+            self.assertRegex(page, rf"(?m)^\| {row}")
+        link = re.search(r"\]\((images/[^)]+)\)", page).group(1)
+        self.assertTrue((self.folder / "docs" / link).read_text().startswith("<svg "))
+
+    def test_same_page_however_many_jobs(self):
+        for name, jobs in (("one", 1), ("two", 2)):
+            self.evaluate("--jobs", jobs, "--out", f"{name}.md", "--charts", name)
+        one, two = ((self.folder / f"{name}.md").read_text().replace(f"({name}/", "(") for name in ("one", "two"))
+        self.assertEqual(one, two)
+        chart = "evaluation-mooncake.svg"
+        self.assertEqual((self.folder / "one" / chart).read_text(), (self.folder / "two" / chart).read_text())
+
+    def test_says_what_is_missing_before_it_runs(self):
+        self.assert_refused("evaluate", says="--traces: is needed")
+        self.assert_refused("evaluate", "--traces", ".", "--only", "moonbake", says='there is no "moonbake"')
+        self.assert_refused("evaluate", "--traces", "nowhere", *ONLY, says="nowhere/mooncake_conversation.jsonl.xz")
+
+
+if __name__ == "__main__":
+    cli_testing.main()
