@@ -155,7 +155,9 @@ std::string heading(const DecisionTrack& track) {
 }  // namespace
 
 std::string format_moment(core::Instant at) {
-  const auto total = std::chrono::round<std::chrono::milliseconds>(at.time_since_epoch()).count();
+  // To the nearest millisecond; std::chrono::round overflows near kNever.
+  const auto nanoseconds = at.time_since_epoch().count();
+  const auto total = nanoseconds / 1'000'000 + (nanoseconds % 1'000'000 >= 500'000 ? 1 : 0);
   const auto hours = total / 3'600'000, minutes = total / 60'000 % 60, seconds = total / 1000 % 60, rest = total % 1000;
   std::string text;
   if (hours > 0) text += fmt::format("{}h", hours);
