@@ -84,7 +84,8 @@ core::Result<Request> read_request(const Usage& page, const Parsed& parsed) {
     if (!parts) return core::invalid_input("--only", parts.error().message());
     for (const std::string& part : *parts)
       if (std::find(known.begin(), known.end(), part) == known.end())
-        return core::invalid_input("--only", "there is no " + config::quoted(part), "known are " + config::choices(known));
+        return core::invalid_input("--only", "there is no " + config::quoted(part),
+                                   "known are " + config::choices(known));
     request.parts = *parts;
   }
   request.out = parsed.value_of("--out");
@@ -167,7 +168,8 @@ int evaluate(const Arguments& arguments) {
   if (const auto written = write(*request, *evaluation, text); !written) return complain(written.error());
   if (request->out.empty()) return print(text);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
-  return print(fmt::format("{} written in {}\n", report::printable(request->out), report::format_seconds(took.count())));
+  return print(
+      fmt::format("{} written in {}\n", report::printable(request->out), report::format_seconds(took.count())));
 }
 
 }  // namespace penstock::cli

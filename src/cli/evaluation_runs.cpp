@@ -27,7 +27,8 @@ core::Result<ReplaySetup> prepare(config::ReplaySettings settings) {
   simulation::PoolSpec& pool = setup->options.pools.front();
   const double seconds = std::max(1.0, core::to_seconds(setup->workload.span()));
   const double needed = static_cast<double>(setup->workload.requests.size()) / seconds / capacity.requests_per_s;
-  pool.replicas = static_cast<std::uint32_t>(std::clamp<double>(std::ceil(needed), pool.min_replicas, pool.max_replicas));
+  pool.replicas =
+      static_cast<std::uint32_t>(std::clamp<double>(std::ceil(needed), pool.min_replicas, pool.max_replicas));
   setup->info.pools.front().replicas = pool.replicas;
   return setup;
 }

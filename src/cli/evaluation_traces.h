@@ -21,10 +21,10 @@ struct EvaluationTrace {
 [[nodiscard]] std::span<const EvaluationTrace> evaluation_traces();
 
 struct EvaluationScenario {
-  std::string workload;  // a trace's name, or "synthetic:…"
-  std::string name;      // what is off
+  std::string workload;                                 // a trace's name, or "synthetic:…"
+  std::string name;                                     // what is off
   std::function<void(config::ReplaySettings&)> change;  // may be empty
-  double trial_step_time_factor = 1.0;  // of the planner's model; the world keeps its own
+  double trial_step_time_factor = 1.0;                  // of the planner's model; the world keeps its own
 };
 [[nodiscard]] std::vector<EvaluationScenario> evaluation_scenarios();
 

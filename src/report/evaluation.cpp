@@ -36,7 +36,8 @@ double direction_changes_per_hour(const RunResult& result) {
 }
 
 const RunResult* find_run(std::span<const RunResult> results, std::string_view policy) {
-  const auto found = std::find_if(results.begin(), results.end(), [&](const auto& run) { return run.policy == policy; });
+  const auto found =
+      std::find_if(results.begin(), results.end(), [&](const auto& run) { return run.policy == policy; });
   return found == results.end() ? nullptr : &*found;
 }
 
@@ -76,8 +77,8 @@ Verdict against_frontier(const RunResult& run, std::span<const RunResult> fronti
 
 Verdict against_clairvoyant(const RunResult& run, const RunResult& clairvoyant, const EvaluationTargets& targets) {
   Verdict verdict = compare(run, clairvoyant);
-  verdict.reached = verdict.points >= -targets.clairvoyant_points &&
-                    verdict.gpu_hours_ratio <= targets.clairvoyant_gpu_hours;
+  verdict.reached =
+      verdict.points >= -targets.clairvoyant_points && verdict.gpu_hours_ratio <= targets.clairvoyant_gpu_hours;
   return verdict;
 }
 
@@ -90,9 +91,9 @@ Verdict against_peak_fleet(const RunResult& run, const RunResult& fleet, const E
 
 Verdict against_rule(const RunResult& run, const RunResult& rule, const EvaluationTargets& targets) {
   Verdict verdict = compare(run, rule);
-  const bool fewer_violations = static_cast<double>(violations(run)) <=
-                                    targets.rule_violations * static_cast<double>(violations(rule)) &&
-                                verdict.gpu_hours_ratio <= 1.0;
+  const bool fewer_violations =
+      static_cast<double>(violations(run)) <= targets.rule_violations * static_cast<double>(violations(rule)) &&
+      verdict.gpu_hours_ratio <= 1.0;
   const bool cheaper = verdict.points >= 0.0 && verdict.gpu_hours_ratio <= targets.rule_gpu_hours;
   verdict.reached = fewer_violations || cheaper;
   return verdict;
@@ -101,7 +102,8 @@ Verdict against_rule(const RunResult& run, const RunResult& rule, const Evaluati
 std::uint64_t scale_down_failures(const RunResult& result) {
   std::uint64_t failures = 0;
   for (const signals::FailureCount& failure : result.failures)
-    if (failure.reason != "prompt_exceeds_kv_cache" && failure.reason != "replica_crashed") failures += failure.requests;
+    if (failure.reason != "prompt_exceeds_kv_cache" && failure.reason != "replica_crashed")
+      failures += failure.requests;
   return failures;
 }
 

@@ -14,13 +14,13 @@ namespace penstock::report {
 
 // What is asked for. A page shows these figures; a verdict is computed from them.
 struct EvaluationTargets {
-  double clairvoyant_points = 1.0;           // of attainment, at most so many below …
-  double clairvoyant_gpu_hours = 1.15;       // … at so many times its GPU-hours
-  double peak_attainment = 0.99;             // of what a fixed fleet of peak size keeps …
-  double peak_gpu_hours = 0.70;              // … at so many times its GPU-hours, on traces of a day
-  double rule_violations = 0.5;              // of a rule's, at no more GPU-hours …
-  double rule_gpu_hours = 0.75;              // … or of its GPU-hours, at no lower attainment
-  double direction_changes_per_hour = 4.0;   // at most
+  double clairvoyant_points = 1.0;          // of attainment, at most so many below …
+  double clairvoyant_gpu_hours = 1.15;      // … at so many times its GPU-hours
+  double peak_attainment = 0.99;            // of what a fixed fleet of peak size keeps …
+  double peak_gpu_hours = 0.70;             // … at so many times its GPU-hours, on traces of a day
+  double rule_violations = 0.5;             // of a rule's, at no more GPU-hours …
+  double rule_gpu_hours = 0.75;             // … or of its GPU-hours, at no lower attainment
+  double direction_changes_per_hour = 4.0;  // at most
 };
 
 // One trace: every policy from the same initial fleet, and fixed fleets of all sizes.

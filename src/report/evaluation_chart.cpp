@@ -17,7 +17,7 @@ namespace {
 
 constexpr double kWidth = 900.0, kHeight = 480.0;
 constexpr double kLeft = 86.0, kRight = 590.0, kTop = 56.0, kBottom = 420.0;  // of the plot
-constexpr double kLegend = 620.0;                                               // its left edge
+constexpr double kLegend = 620.0;                                             // its left edge
 constexpr std::string_view kInk = "#1f2933", kFaint = "#e4e7eb", kGrey = "#616e7c", kFixed = "#9aa5b1";
 constexpr std::string_view kOurs = "#c2410c", kForeseen = "#15803d", kRule = "#1d4ed8";
 constexpr std::array kAttainments = {0.0, 0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9995, 0.9999};

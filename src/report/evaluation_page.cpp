@@ -47,11 +47,13 @@ std::string targets_line(const EvaluationTargets& targets, std::string_view agai
   const auto share = [](double value) { return fmt::format("{:g} %", value * 100.0); };
   if (against == "static frontier") return "static frontier: at its GPU-hours, no fixed fleet keeps more";
   if (against == "clairvoyant")
-    return fmt::format("clairvoyant: at most {:g} point{} below, at most {:g}× its GPU-hours", targets.clairvoyant_points,
-                       targets.clairvoyant_points == 1.0 ? "" : "s", targets.clairvoyant_gpu_hours);
+    return fmt::format("clairvoyant: at most {:g} point{} below, at most {:g}× its GPU-hours",
+                       targets.clairvoyant_points, targets.clairvoyant_points == 1.0 ? "" : "s",
+                       targets.clairvoyant_gpu_hours);
   if (against == "static at peak size")
-    return fmt::format("static at peak size: at least {} of its attainment for at most {:g}× its GPU-hours (whole days)",
-                       share(targets.peak_attainment), targets.peak_gpu_hours);
+    return fmt::format(
+        "static at peak size: at least {} of its attainment for at most {:g}× its GPU-hours (whole days)",
+        share(targets.peak_attainment), targets.peak_gpu_hours);
   if (against == "flapping")
     return fmt::format("flapping: at most {:g} direction changes an hour", targets.direction_changes_per_hour);
   return fmt::format("`{}`", against);
@@ -61,7 +63,8 @@ std::string heading(const Evaluation& evaluation) {
   const EvaluationTargets& targets = evaluation.targets;
   std::string text =
       "# Evaluation\n\n"
-      "Written by `make evaluate`, which runs `penstock evaluate`: Penstock's own policy beside fixed fleets, the rules\n"
+      "Written by `make evaluate`, which runs `penstock evaluate`: Penstock's own policy beside fixed fleets, the "
+      "rules\n"
       "of other projects ([policies.md](policies.md)) and a policy that knows the future, on the same traces and the\n"
       "same engine. Every figure and every verdict on this page is computed from these runs. No parameter of a policy\n"
       "is set for a trace.\n";
@@ -71,20 +74,23 @@ std::string heading(const Evaluation& evaluation) {
     text += fmt::format(
         "\n- SLO: TTFT {} and mean ITL {}, both, for each request; attainment is the share of requests that keep it.\n"
         "- Engine: `{}` step times, blocks of {} tokens, {} a replica; router `{}`; seed {}.\n"
-        "- A replica is ready {} after it was asked for, and costs GPU-hours from then on; between {} and {} replicas.\n",
+        "- A replica is ready {} after it was asked for, and costs GPU-hours from then on; between {} and {} "
+        "replicas.\n",
         format_seconds(core::to_seconds(info.slo.ttft)), format_seconds(core::to_seconds(info.slo.itl)), info.engine,
         info.block_tokens, format_count(info.kv_blocks), info.router, info.seed,
         format_seconds(core::to_seconds(info.start_up)), info.pools.front().min_replicas,
         info.pools.front().max_replicas);
   }
-  return text +
-         fmt::format(
-             "- All policies start from the same fleet: what the trace's mean rate needs by a load test of one replica.\n"
-             "- Rates are scaled so that the peak needs about 8 to 20 replicas. *Peak size* is the smallest fixed fleet\n"
-             "  to which more replicas add less than 0.1 points.\n"
-             "- A rule of another project is beaten with at most {:g}× its violations at no more GPU-hours, or with at\n"
-             "  least its attainment at no more than {:g}× its GPU-hours.\n",
-             targets.rule_violations, targets.rule_gpu_hours);
+  return text + fmt::format(
+                    "- All policies start from the same fleet: what the trace's mean rate needs by a load test of one "
+                    "replica.\n"
+                    "- Rates are scaled so that the peak needs about 8 to 20 replicas. *Peak size* is the smallest "
+                    "fixed fleet\n"
+                    "  to which more replicas add less than 0.1 points.\n"
+                    "- A rule of another project is beaten with at most {:g}× its violations at no more GPU-hours, or "
+                    "with at\n"
+                    "  least its attainment at no more than {:g}× its GPU-hours.\n",
+                    targets.rule_violations, targets.rule_gpu_hours);
 }
 
 std::string traces_table(const Evaluation& evaluation) {
@@ -109,7 +115,8 @@ std::string targets_table(const Evaluation& evaluation) {
     judged += judgement.reached ? 1 : 0;
     reached += judgement.reached.value_or(false) ? 1 : 0;
   }
-  std::string text = fmt::format("\n## Targets\n\n`{}` reached {} of {}.\n\n| against |", evaluation.policy, reached, judged);
+  std::string text =
+      fmt::format("\n## Targets\n\n`{}` reached {} of {}.\n\n| against |", evaluation.policy, reached, judged);
   std::string rule = "\n|---|";
   for (const TraceEvaluation& trace : evaluation.traces) {
     text += fmt::format(" {} |", trace.title);
@@ -123,7 +130,9 @@ std::string targets_table(const Evaluation& evaluation) {
       text += fmt::format("\n| {} |", targets_line(evaluation.targets, against));
     }
     text += fmt::format(" {}{} |",
-                        !judgement.reached ? "" : *judgement.reached ? "reached: " : "**not reached**: ",
+                        !judgement.reached   ? ""
+                        : *judgement.reached ? "reached: "
+                                             : "**not reached**: ",
                         judgement.figures);
   }
   return text + "\n";
@@ -167,17 +176,19 @@ std::string scenarios_table(const Evaluation& evaluation) {
                         scenario.frontier_points ? signed_points(*scenario.frontier_points) : "–",
                         direction_changes_per_hour(run), format_count(run.failed),
                         format_count(scenario.scale_down_failures),
-                        scenario.invariants_broken == 0 ? "0"
-                                                        : fmt::format("**{}** ({})", scenario.invariants_broken,
-                                                                      scenario.first_broken));
+                        scenario.invariants_broken == 0
+                            ? "0"
+                            : fmt::format("**{}** ({})", scenario.invariants_broken, scenario.first_broken));
   }
   return fmt::format(
              "\n## Robustness\n\n"
-             "`{}` where the world is not as it should be. Invariants, checked at every decision by a watcher of its own:\n"
+             "`{}` where the world is not as it should be. Invariants, checked at every decision by a watcher of its "
+             "own:\n"
              "within bounds; growth within its factor a minute; no shrinking on missing or old telemetry, on a hot KV\n"
              "cache, while a queue waits, while replicas start or drain, or when requests fail. In all: {} failed by\n"
              "scaling down, {} invariants broken.\n\n"
-             "| workload | what is off | SLO kept | GPU-hours | replicas | points above fixed fleets | direction changes/h "
+             "| workload | what is off | SLO kept | GPU-hours | replicas | points above fixed fleets | direction "
+             "changes/h "
              "| failed | … by scaling down | invariants broken |\n|---|---|---:|---:|---:|---:|---:|---:|---:|---:|\n",
              evaluation.policy, format_count(failures), format_count(broken)) +
          rows;
@@ -212,8 +223,9 @@ std::vector<Judgement> judge(const Evaluation& evaluation) {
     const RunResult* fleet = peak_fleet(trace.frontier);
     if (fleet == nullptr) return;
     const Verdict verdict = against_peak_fleet(run, *fleet, targets);
-    judgement.figures = fmt::format("{} of its attainment, {} GPU-hours", percent(run.slo_attainment / fleet->slo_attainment),
-                                    times(verdict.gpu_hours_ratio));
+    judgement.figures =
+        fmt::format("{} of its attainment, {} GPU-hours", percent(run.slo_attainment / fleet->slo_attainment),
+                    times(verdict.gpu_hours_ratio));
     if (trace.day_long) judgement.reached = verdict.reached;
   });
   for (const std::string& rule : rules_of(evaluation))
@@ -221,8 +233,8 @@ std::vector<Judgement> judge(const Evaluation& evaluation) {
       const RunResult* other = find_run(trace.results, rule);
       if (other == nullptr) return;
       const Verdict verdict = against_rule(run, *other, targets);
-      judgement.figures = fmt::format("{} violations, {} GPU-hours", times(verdict.violations_ratio),
-                                      times(verdict.gpu_hours_ratio));
+      judgement.figures =
+          fmt::format("{} violations, {} GPU-hours", times(verdict.violations_ratio), times(verdict.gpu_hours_ratio));
       judgement.reached = verdict.reached;
     });
   each("flapping", [&](const TraceEvaluation&, const RunResult& run, Judgement& judgement) {

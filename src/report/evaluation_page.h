@@ -12,9 +12,9 @@ namespace penstock::report {
 
 // One target on one trace.
 struct Judgement {
-  std::string against;  // "static frontier", "hpa-rate", …
-  std::string trace;    // its name
-  std::string figures;  // "+0.62 points"
+  std::string against;          // "static frontier", "hpa-rate", …
+  std::string trace;            // its name
+  std::string figures;          // "+0.62 points"
   std::optional<bool> reached;  // none: the target does not speak of this trace
 };
 // Every target on every trace, by target and then by trace.

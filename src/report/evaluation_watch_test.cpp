@@ -93,9 +93,9 @@ TEST(WatchedPolicy, HoldsShrinkingToAHealthyAndHeardOfFleet) {
     EXPECT_EQ(broken_by(4, trouble), "") << text;
   };
   says("shrinks while telemetry", [](auto& pool) { pool.replicas[1].sample.reset(); });
-  says("shrinks while telemetry",
-       [](auto& pool) { pool.replicas[1].sample->sampled_at -= std::chrono::seconds{31}; });
-  says("shrinks while a queue", [](auto& pool) { pool.replicas[3].sample->oldest_queued_age = std::chrono::seconds{1}; });
+  says("shrinks while telemetry", [](auto& pool) { pool.replicas[1].sample->sampled_at -= std::chrono::seconds{31}; });
+  says("shrinks while a queue",
+       [](auto& pool) { pool.replicas[3].sample->oldest_queued_age = std::chrono::seconds{1}; });
   says("shrinks while a queue", [](auto& pool) { pool.unrouted_requests = 1; });
   says("shrinks while the KV cache", [](auto& pool) {
     for (auto& replica : pool.replicas) replica.sample->kv_used_tokens = 800;

@@ -43,8 +43,8 @@ void Svg::rectangle(SvgPoint corner, double width, double height, std::string_vi
 }
 
 void Svg::line(SvgPoint from, SvgPoint to, const SvgStroke& stroke) {
-  marks_ += fmt::format("<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\"{}/>\n", from.x, from.y, to.x, to.y,
-                        attributes(stroke));
+  marks_ += fmt::format("<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\"{}/>\n", from.x, from.y, to.x,
+                        to.y, attributes(stroke));
 }
 
 void Svg::path(std::span<const SvgPoint> points, const SvgStroke& stroke) {
@@ -55,8 +55,8 @@ void Svg::path(std::span<const SvgPoint> points, const SvgStroke& stroke) {
 }
 
 void Svg::circle(SvgPoint centre, double radius, std::string_view fill, const SvgStroke& stroke) {
-  marks_ += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"{:.1f}\" fill=\"{}\"{}/>\n", centre.x, centre.y, radius,
-                        fill, attributes(stroke));
+  marks_ += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"{:.1f}\" fill=\"{}\"{}/>\n", centre.x, centre.y,
+                        radius, fill, attributes(stroke));
 }
 
 void Svg::text(SvgPoint at, std::string_view words, const SvgFont& font) { add_text(at, words, font, {}); }
@@ -66,10 +66,10 @@ void Svg::text_upwards(SvgPoint at, std::string_view words, const SvgFont& font)
 }
 
 void Svg::add_text(SvgPoint at, std::string_view words, const SvgFont& font, std::string_view transform) {
-  marks_ += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" font-size=\"{:.0f}\" fill=\"{}\"{}{}{}>{}</text>\n", at.x, at.y,
-                        font.size, font.colour,
-                        font.anchor == "start" ? "" : fmt::format(" text-anchor=\"{}\"", font.anchor),
-                        font.bold ? " font-weight=\"600\"" : "", transform, escaped(words));
+  marks_ +=
+      fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" font-size=\"{:.0f}\" fill=\"{}\"{}{}{}>{}</text>\n", at.x, at.y,
+                  font.size, font.colour, font.anchor == "start" ? "" : fmt::format(" text-anchor=\"{}\"", font.anchor),
+                  font.bold ? " font-weight=\"600\"" : "", transform, escaped(words));
 }
 
 std::string Svg::str() const { return marks_ + "</svg>\n"; }

@@ -36,7 +36,7 @@ class Evaluate(CliTest):
 
     def test_says_what_is_missing_before_it_runs(self):
         self.assert_refused("evaluate", says="--traces: is needed")
-        self.assert_refused("evaluate", "--traces", ".", "--only", "moonbake", says='there is no "moonbake"')
+        self.assert_refused("evaluate", "--traces", ".", "--only", "moonbake", says="there is no 'moonbake'")
         self.assert_refused("evaluate", "--traces", "nowhere", *ONLY, says="nowhere/mooncake_conversation.jsonl.xz")
 
 
