@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds and tests presets in turn, then sums them up: tools/test.sh PRESET[:LABEL]...
-# With a label, only the tests that carry it run, and a preset without any is not even built. Exits 1 if any failed.
+# With a label, only the tests that carry it run; the target tests_LABEL is what they need, and a preset without any such
+# test is not even built. Exits 1 if any failed.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 jobs=${JOBS:-$(nproc)}
@@ -22,6 +23,7 @@ last=
 for item in "$@"; do
   preset=${item%%:*}
   select=()
+  targets=()
   if [ "$preset" != "$item" ]; then
     label=${item#*:}
     if [ -n "$last" ] && ! has_label "build/$last" "$label"; then
@@ -29,9 +31,10 @@ for item in "$@"; do
       continue
     fi
     select=(-L "^$label\$")
+    targets=("tests_$label")
   fi
   echo "test: preset $preset"
-  if ! tools/build.sh "$preset"; then
+  if ! tools/build.sh "$preset" "${targets[@]}"; then
     echo "test: preset $preset does not build"
     echo "$passed passed, $((failed + 1)) failed"
     exit 1

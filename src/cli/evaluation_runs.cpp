@@ -33,8 +33,21 @@ core::Result<ReplaySetup> prepare(config::ReplaySettings settings) {
   return setup;
 }
 
-bool same_world(const config::FaultSettings& faults) {
-  return faults.crashes_per_replica_hour == 0.0 && faults.slow_replicas == 0;
+bool is_made_up(const EvaluationScenario& scenario) { return scenario.workload.starts_with(kSyntheticTrace); }
+
+// What fixed fleets keep in the world of a scenario: those of its trace, or run here where it was made up. Empty where
+// faults of replicas make it another world.
+core::Result<std::vector<signals::RunResult>> fixed_fleets(const EvaluationScenario& scenario, ReplaySetup setup,
+                                                           const std::vector<report::TraceEvaluation>& traces) {
+  const config::FaultSettings& faults = setup.settings.faults;
+  if (faults.crashes_per_replica_hour > 0.0 || faults.slow_replicas > 0) return {};
+  for (const report::TraceEvaluation& trace : traces)
+    if (trace.name == scenario.workload) return trace.frontier;
+  if (!is_made_up(scenario)) return {};
+  setup.settings.policies.clear();
+  setup.settings.frontier = kEvaluationFrontier;
+  setup.settings.jobs = 1;  // scenarios themselves run side by side
+  return run_replay(setup, {}).map([](ReplayRuns runs) { return std::move(runs.frontier); });
 }
 
 core::Result<report::ScenarioEvaluation> run_scenario(const EvaluationScenario& scenario, const ReplaySetup& setup,
@@ -50,7 +63,7 @@ core::Result<report::ScenarioEvaluation> run_scenario(const EvaluationScenario& 
   if (!result) return tl::make_unexpected(result.error());
   report::ScenarioEvaluation evaluation;
   evaluation.name = scenario.name;
-  evaluation.workload = scenario.workload.starts_with(kSyntheticTrace) ? "made up" : scenario.workload;
+  evaluation.workload = is_made_up(scenario) ? "made up" : scenario.workload;
   evaluation.result = *std::move(result);
   evaluation.scale_down_failures = report::scale_down_failures(evaluation.result);
   evaluation.invariants_broken = watched.broken();
@@ -91,10 +104,10 @@ core::Result<std::vector<report::ScenarioEvaluation>> evaluate_scenarios(
                        if (!setup) return tl::make_unexpected(setup.error());
                        auto evaluation = run_scenario(scenarios[i], *setup, progress);
                        if (!evaluation) return tl::make_unexpected(evaluation.error());
-                       for (const report::TraceEvaluation& trace : traces)
-                         if (trace.name == scenarios[i].workload && same_world(setup->settings.faults))
-                           evaluation->frontier_points =
-                               report::against_frontier(evaluation->result, trace.frontier).points;
+                       const auto fixed = fixed_fleets(scenarios[i], *setup, traces);
+                       if (!fixed) return tl::make_unexpected(fixed.error());
+                       if (!fixed->empty())
+                         evaluation->frontier_points = report::against_frontier(evaluation->result, *fixed).points;
                        evaluations[i] = *std::move(evaluation);
                        return {};
                      }});

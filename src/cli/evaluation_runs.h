@@ -18,8 +18,8 @@ using ShowProgress = std::function<void(const TaskProgress&)>;
                                                                    const EvaluationScope& scope,
                                                                    const ShowProgress& show);
 
-// The policy under test in each scenario, in their order. Fixed fleets are those of the traces that were evaluated
-// before: they need no start-up and no profile, so only faults of the world itself leave nothing to compare with.
+// The policy under test in each scenario, in their order. Fixed fleets to compare with are those of the traces that were
+// evaluated before, since start-up, telemetry and profile are nothing to them; for made-up traffic they run here.
 [[nodiscard]] core::Result<std::vector<report::ScenarioEvaluation>> evaluate_scenarios(
     const std::vector<EvaluationScenario>& scenarios, const std::vector<report::TraceEvaluation>& traces,
     const EvaluationScope& scope, const ShowProgress& show);

@@ -19,7 +19,6 @@ constexpr std::array kTraces{
 };
 
 constexpr std::uint32_t kReplicasMax = 32;
-constexpr config::CountRange kFrontier{1, 24};
 constexpr core::Duration kWindowStep = std::chrono::minutes{5};
 
 // Where the window of this length begins that most requests arrive in.
@@ -66,7 +65,6 @@ void add_faults(std::vector<EvaluationScenario>& scenarios, const std::string& w
   };
   add("20 % of telemetry lost", [](auto& faults) { faults.telemetry_loss = 0.2; });
   add("5 % of telemetry reads zero", [](auto& faults) { faults.telemetry_lie = 0.05; });
-  add("telemetry 30 s late", [](auto& faults) { faults.telemetry_delay = std::chrono::seconds{30}; });
   add("start-up up to twice as long", [](auto& faults) { faults.start_up_spread = 1.0; });
   add("one replica three times slower", [](auto& faults) {
     faults.slow_replicas = 1;
@@ -88,10 +86,10 @@ std::vector<EvaluationScenario> evaluation_scenarios() {
     add_faults(scenarios, workload);
   }
   const std::string lengths = ",input=2000,input_cv=1,output=200,output_cv=1";
-  scenarios.push_back({"synthetic:rate=12..60,shape=step,at=30m,duration=1h" + lengths, "a step of 5× the load", {}});
+  scenarios.push_back({"synthetic:rate=24..120,shape=step,at=30m,duration=1h" + lengths, "a step of 5× the load", {}});
   scenarios.push_back(
-      {"synthetic:rate=12..60,shape=burst,at=30m,length=5m,duration=1h" + lengths, "a flash crowd of 5 minutes", {}});
-  scenarios.push_back({"synthetic:rate=40..0,shape=burst,at=20m,length=20m,duration=1h" + lengths,
+      {"synthetic:rate=24..120,shape=burst,at=30m,length=5m,duration=1h" + lengths, "a flash crowd of 5 minutes", {}});
+  scenarios.push_back({"synthetic:rate=80..0,shape=burst,at=20m,length=20m,duration=1h" + lengths,
                        "traffic to zero for 20 minutes and back",
                        {}});
   return scenarios;
@@ -101,7 +99,7 @@ core::Result<config::ReplaySettings> settings_of(const EvaluationTrace& trace, c
   config::ReplaySettings settings = base_settings(scope);
   settings.traces = {path_of(trace, scope)};
   settings.rate_scale = trace.rate_scale;
-  settings.frontier = kFrontier;
+  settings.frontier = kEvaluationFrontier;
   settings.policies.clear();
   for (const std::string_view policy : all_policies()) settings.policies.emplace_back(policy);
   if (scope.quick && trace.day_long) {

@@ -20,6 +20,9 @@ struct EvaluationTrace {
 };
 [[nodiscard]] std::span<const EvaluationTrace> evaluation_traces();
 
+// Sizes of the fixed fleets.
+inline constexpr config::CountRange kEvaluationFrontier{1, 24};
+
 struct EvaluationScenario {
   std::string workload;                                 // a trace's name, or "synthetic:…"
   std::string name;                                     // what is off
