@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -21,9 +22,10 @@ struct Replica {
   std::uint32_t slot = 0;  // in the pool's router
   signals::ReplicaState state = signals::ReplicaState::kStarting;
   core::Instant requested_at, state_since, ended_at;
-  std::unique_ptr<engine::Engine> engine;      // gone once stopped or crashed
-  core::Instant link_free_at;                  // transfers from one replica follow each other
-  std::optional<signals::EngineSample> heard;  // what the planner last heard of it
+  std::unique_ptr<engine::Engine> engine;        // gone once stopped or crashed
+  core::Instant link_free_at;                    // transfers from one replica follow each other
+  std::deque<signals::EngineSample> on_its_way;  // telemetry, oldest first, until its delay is over
+  std::optional<signals::EngineSample> heard;    // what the planner last heard of it
 
   [[nodiscard]] bool alive() const {
     return state == signals::ReplicaState::kStarting || state == signals::ReplicaState::kReady ||

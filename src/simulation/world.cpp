@@ -52,7 +52,7 @@ signals::RunResult World::run() {
     for (std::uint32_t i = 0; i < options_.pools[pool].replicas; ++i) start_replica(pool, true);
   if (policy_.interval() != core::Duration::max()) {
     const core::Instant first = core::kStart + policy_.interval();
-    schedule(std::max(core::kStart, first - options_.faults.telemetry_delay), Control::kScrape);
+    schedule(first - options_.faults.telemetry_delay % policy_.interval(), Control::kScrape);
     schedule(first, Control::kTick);
   }
   schedule(core::kStart + point_width_, Control::kPoint);
@@ -387,7 +387,7 @@ void World::scrape() {
         sample.scheduled_kv_tokens = sample.queued_kv_tokens = sample.kv_used_tokens = 0;
         sample.oldest_queued_age = core::Duration{};
       }
-      replica.heard = sample;
+      replica.on_its_way.push_back(sample);
     }
   }
 }
@@ -411,7 +411,10 @@ signals::Observation World::observe() {
     seen.ready = fleet_.count(index, ReplicaState::kReady);
     seen.draining = fleet_.count(index, ReplicaState::kDraining);
     for (const std::uint32_t id : pool.replicas) {
-      const Replica& replica = fleet_.replica(id);
+      Replica& replica = fleet_.replica(id);
+      auto& coming = replica.on_its_way;
+      for (; !coming.empty() && coming.front().sampled_at <= now_ - options_.faults.telemetry_delay; coming.pop_front())
+        replica.heard = coming.front();
       seen.replicas.push_back({id, replica.state, replica.state_since, replica.heard});
     }
     seen.unrouted_requests = static_cast<std::uint32_t>(pool.unrouted.size());
