@@ -12,7 +12,7 @@ using namespace penstock;
 engine::EngineConfig config() {
   engine::EngineConfig made;
   made.block_tokens = 64;
-  made.kv_blocks = 65'536;
+  made.kv_blocks = 100'000'000;  // nothing has to give way
   return made;
 }
 
