@@ -42,7 +42,8 @@ std::vector<DecisionEntry> decision_entries(const std::vector<signals::RunResult
 
 namespace {
 
-Json number(double value) { return std::isfinite(value) ? Json(value) : Json(); }
+// Without a minus zero, which would be read back as a plain one.
+Json number(double value) { return std::isfinite(value) ? Json(value + 0.0) : Json(); }
 
 Json to_json(const CandidateNote& tried, const std::vector<std::string>& pools) {
   Json replicas = Json::object();
