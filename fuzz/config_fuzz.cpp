@@ -17,6 +17,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   sources.file = "fuzz.yaml";
   sources.yaml = text;
   sources.policies.assign(kPolicies.begin(), kPolicies.end());
+  sources.predictors = {"auto", "constant"};
   const auto from_file = load_replay(sources);
   if (!from_file)
     for (const auto& error : from_file.error())
@@ -24,7 +25,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 
   ReplaySources flags;
   flags.policies = sources.policies;
-  for (const char* flag : {"--slo", "--pool", "--frontier", "--start-up", "--policy", "--kv-bandwidth", "--watermark"})
+  for (const char* flag : {"--slo", "--pool", "--frontier", "--start-up", "--policy", "--kv-bandwidth", "--watermark",
+                           "--target", "--load-interval", "--gpu-budget", "--predictor"})
     flags.flags.push_back({flag, text});
   static_cast<void>(load_replay(flags));
   return 0;

@@ -1,5 +1,6 @@
 // The main function of a fuzz target where libFuzzer is not: replays a corpus, then mutations of it that depend on
 // their number alone, so that any of them can be repeated.
+#include <unistd.h>
 #include <algorithm>
 #include <charconv>
 #include <csignal>
@@ -13,7 +14,6 @@
 #include <string>
 #include <string_view>
 #include <system_error>
-#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -71,9 +71,13 @@ Bytes read(const std::string& path) {
 }
 
 // Bytes that parsers of numbers, JSON, CSV and YAML tend to trip over.
-constexpr std::string_view kTokens[] = {
-    "-1", "0",  "1e999", "18446744073709551616", "4294967296", "nan", "\"", "{", "[", "}", "]", ",", ":", "\n",
-    "\r", "\t", "- ",    "&a *a",                "\\u0000",    "#",   "''", "é", "~", "null", "\xff\xfe", ";"};
+constexpr std::string_view kTokens[] = {"-1",         "0",     "1e999",   "18446744073709551616",
+                                        "4294967296", "nan",   "\"",      "{",
+                                        "[",          "}",     "]",       ",",
+                                        ":",          "\n",    "\r",      "\t",
+                                        "- ",         "&a *a", "\\u0000", "#",
+                                        "''",         "é",     "~",       "null",
+                                        "\xff\xfe",   ";"};
 
 void mutate_once(Bytes& bytes, const std::vector<Bytes>& corpus, RandomStream& random) {
   const auto position = [&] { return static_cast<std::ptrdiff_t>(random.below(bytes.size() + 1)); };
@@ -107,7 +111,8 @@ void mutate_once(Bytes& bytes, const std::vector<Bytes>& corpus, RandomStream& r
     default: {  // go on with the end of another input
       const Bytes& other = corpus[random.below(corpus.size())];
       bytes.erase(bytes.begin() + position(), bytes.end());
-      bytes.insert(bytes.end(), other.begin() + static_cast<std::ptrdiff_t>(random.below(other.size() + 1)), other.end());
+      bytes.insert(bytes.end(), other.begin() + static_cast<std::ptrdiff_t>(random.below(other.size() + 1)),
+                   other.end());
     }
   }
   if (bytes.size() > kMutatedBytesMax) bytes.resize(kMutatedBytesMax);

@@ -38,8 +38,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       if (window) options.to = std::chrono::seconds{10};
       workload::ReadReport report;
       const auto trace = workload::read_workload_bytes("fuzz", std::span{data, size}, options, &report);
-      if (trace) check(*trace, report);
-      else require(trace.error().message().find('\n') == std::string::npos);
+      if (trace)
+        check(*trace, report);
+      else
+        require(trace.error().message().find('\n') == std::string::npos);
     }
   }
   return 0;

@@ -4,9 +4,11 @@
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/console.h"
+#include "cli/planner_setup.h"
 #include "cli/replay_setup.h"
 #include "cli/traces.h"
 #include "config/reader.h"
+#include "forecast/predictor.h"
 #include "report/format.h"
 #include "workload/reader.h"
 #include "workload/synthetic.h"
@@ -43,6 +45,22 @@ int report_problem(const std::string& line) {
   return kBadInput;
 }
 
+// Schedules one by one, so that each says what is wrong with it.
+int check_planner(const std::string& file, const config::ReplaySettings& settings) {
+  int code = kGood;
+  config::ReplaySettings part = settings;
+  part.planner.warm_trace.clear();
+  for (const config::ScheduleSettings& schedule : settings.planner.schedules) {
+    part.planner.schedules = {schedule};
+    if (const auto options = make_planner_options(part); !options) code = report_problem(options.error().message());
+  }
+  part.planner.schedules.clear();
+  part.planner.warm_trace = settings.planner.warm_trace;
+  if (const auto options = make_planner_options(part); !options)
+    code = report_problem(file + ": planner.warm_trace: " + options.error().message());
+  return code;
+}
+
 }  // namespace
 
 int check(const Arguments& arguments) {
@@ -56,6 +74,7 @@ int check(const Arguments& arguments) {
   sources.file = file;
   sources.yaml = *std::move(text);
   sources.policies = all_policies();
+  sources.predictors = forecast::predictor_names();
   const auto settings = config::load_replay(sources);
   if (!settings) {
     for (const core::Error& problem : settings.error()) report_problem(problem.message());
@@ -69,6 +88,7 @@ int check(const Arguments& arguments) {
       code = report_problem(file + ": trace: " + spec.error().message());
   if (const auto options = make_run_options(*settings); !options)
     code = report_problem(file + ": engine.model: " + options.error().message());
+  if (const int planner = check_planner(file, *settings); planner != kGood) code = planner;
   return code != kGood ? code : print(report::printable(fmt::format("{}: ok, {}", file, summary(*settings))) + "\n");
 }
 

@@ -20,6 +20,8 @@ constexpr std::array kCommands{
     Command{"check", "check a configuration file and list everything that is wrong with it", check},
     Command{"fidelity", "compare the simulation with the peer's and with measured engines", fidelity},
     Command{"evaluate", "measure Penstock's policy against the rules of others and the optimum", evaluate},
+    Command{"allocate", "split one budget of GPUs and money among several deployments", allocate},
+    Command{"profile", "show what an engine model promises and what a replica carries within the SLO", profile},
 };
 
 std::string help() {

@@ -32,5 +32,7 @@ struct Command {
 [[nodiscard]] int show_workload(const Arguments& arguments);
 [[nodiscard]] int fidelity(const Arguments& arguments);
 [[nodiscard]] int evaluate(const Arguments& arguments);
+[[nodiscard]] int allocate(const Arguments& arguments);
+[[nodiscard]] int profile(const Arguments& arguments);
 
 }  // namespace penstock::cli

@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "cli/capacities.h"
+#include "cli/planner_setup.h"
 #include "cli/replay_runs.h"
 #include "cli/replay_setup.h"
 #include "cli/traces.h"
-#include "planner/penstock_planner.h"
 #include "report/evaluation_watch.h"
 #include "simulation/trials.h"
 
@@ -57,7 +57,7 @@ core::Result<report::ScenarioEvaluation> run_scenario(const EvaluationScenario& 
   options.series_points = 1;
   simulation::TrialOptions trials;
   trials.step_time_factor = scenario.trial_step_time_factor;
-  const auto policy = planner::make_penstock_planner(simulation::make_trials(options, trials), options.slo);
+  const auto policy = make_penstock(setup.planner, options, trials);
   report::WatchedPolicy watched{*policy};
   auto result = simulation::run(setup.workload, watched, options);
   if (!result) return tl::make_unexpected(result.error());

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <span>
 #include <utility>
 
 #include "cli/console.h"
@@ -17,6 +18,7 @@
 #include "report/decision_log_words.h"
 #include "report/html.h"
 #include "report/json.h"
+#include "report/metrics.h"
 #include "report/write_file.h"
 
 namespace penstock::cli {
@@ -33,6 +35,10 @@ struct Output {
 template <std::string (*text_of)(const report::Report&)>
 core::Result<std::string> rendered(const report::Report& report) {
   return text_of(report);
+}
+
+core::Result<std::string> metrics_as_text(const report::Report& report) {
+  return report::to_prometheus_text(std::span{report.metrics});
 }
 
 core::Result<std::string> decisions_as_lines(const report::Report& report) {
@@ -56,7 +62,8 @@ std::vector<Output> outputs_of(const config::ReplaySettings& settings) {
         Output{settings.csv, "--csv", rendered<report::to_csv>},
         Output{settings.html, "--html", rendered<report::to_html>},
         Output{settings.decision_log, "--decision-log",
-               settings.decision_log.ends_with(kDatabaseEnding) ? decisions_as_database : decisions_as_lines}})
+               settings.decision_log.ends_with(kDatabaseEnding) ? decisions_as_database : decisions_as_lines},
+        Output{settings.metrics, "--metrics", metrics_as_text}})
     if (!output.path.empty()) outputs.push_back(output);
   return outputs;
 }

@@ -10,6 +10,7 @@
 #include "cli/replay_setup.h"
 #include "config/reader.h"
 #include "config/replay_options.h"
+#include "forecast/predictor.h"
 #include "planner/policy.h"
 
 namespace penstock::cli {
@@ -31,8 +32,8 @@ constexpr std::string_view kExamples =
     "Exit codes: 0 good, 1 a file cannot be written, 2 bad input, 130 Ctrl-C.\n";
 
 std::string notes() {
-  std::string text = fmt::format("Policies:\n  {:<19} tries fleets out on recent requests, orders the cheapest that keeps the SLO\n",
-                                 kPenstock);
+  std::string text = fmt::format(
+      "Policies:\n  {:<19} tries fleets out on recent requests, orders the cheapest that keeps the SLO\n", kPenstock);
   for (const std::string_view name : planner::policy_names())
     text += fmt::format("  {:<19} {}\n", name, planner::policy_summary(name));
   text += fmt::format("  {:<19} knows the future: what a fleet could have cost at best; takes about 60 runs\n\n",
@@ -75,14 +76,16 @@ int replay(const Arguments& arguments) {
   sources.traces = parsed->operands;
   sources.flags = replay_flag_values(*parsed);
   sources.policies = all_policies();
+  sources.predictors = forecast::predictor_names();
   auto settings = load_settings(sources);
   if (!settings) return settings.error();
 
   ReplayRequest request;
   request.settings = *std::move(settings);
   // Neither the number of cores nor the names of the outputs change what is found.
-  request.command = command_line(page, *parsed, {"--jobs", "--progress", "--json", "--csv", "--html", "--decision-log",
-                                                 "--report-dir", "--report-interval"});
+  request.command = command_line(
+      page, *parsed,
+      {"--jobs", "--progress", "--json", "--csv", "--html", "--decision-log", "--report-dir", "--report-interval"});
   if (!sources.file.empty()) request.inputs.push_back(sources.file);
   request.progress = parsed->has("--progress");
   return carry_out(std::move(request));

@@ -34,9 +34,10 @@ int carry_out(ReplayRequest request) {
   report::Report report;
   report.info = std::move(setup->info);
   report.info.command = std::move(request.command);
-  report.info.notes = std::move(runs->notes);
+  report.info.notes.insert(report.info.notes.end(), runs->notes.begin(), runs->notes.end());
   report.results = std::move(runs->results);
   report.frontier = std::move(runs->frontier);
+  report.metrics = std::move(runs->metrics);
   if (const auto written = write_outputs(setup->settings, report); !written) return complain(written.error());
   return print(report::render_table(report, {.colour = stdout_has_colour()}));
 }

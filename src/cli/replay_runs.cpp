@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "cli/capacities.h"
-#include "planner/penstock_planner.h"
+#include "cli/planner_setup.h"
+#include "report/metrics_watch.h"
 #include "simulation/clairvoyant.h"
-#include "simulation/trials.h"
 
 namespace penstock::cli {
 namespace {
@@ -79,7 +79,7 @@ class Replay {
   core::Result<std::unique_ptr<Policy>> make_policy(std::string_view name,
                                                     const simulation::RunOptions& options) const {
     if (name == kClairvoyant) return simulation::make_clairvoyant(setup_.workload, options);
-    if (name == kPenstock) return planner::make_penstock_planner(simulation::make_trials(options), options.slo);
+    if (name == kPenstock) return make_penstock(setup_.planner, options, {.uncertainty = setup_.uncertainty});
     std::vector<std::unique_ptr<Policy>> policies;
     for (std::size_t i = 0; i < capacities_.size(); ++i) {
       const engine::EngineConfig& engine = setup_.options.pools[i].engine;
@@ -97,25 +97,31 @@ class Replay {
   }
 
   core::Result<void> run_one(std::string_view name, simulation::RunOptions options, const Progress& progress,
-                             RunResult& result) const {
+                             RunResult& result, report::PlannerMetrics* metrics = nullptr) const {
     options.progress = progress;
     auto policy = make_policy(name, options);
     if (!policy) return tl::make_unexpected(policy.error());
     if (name == kClairvoyant) options.progress = nullptr;  // its search was nearly all of it
-    auto done = simulation::run(setup_.workload, **policy, options);
+    std::vector<double> prices;
+    for (const simulation::PoolSpec& pool : options.pools) prices.push_back(pool.price_per_gpu_hour);
+    report::MeteredPolicy metered{**policy, prices};
+    auto done = simulation::run(setup_.workload, metrics == nullptr ? **policy : metered, options);
     if (!done) return tl::make_unexpected(done.error());
     result = *std::move(done);
+    if (metrics != nullptr) *metrics = metered.at_end(result, options.slo);
     return {};
   }
 
   core::Result<void> run_policies() {
     const auto& policies = setup_.settings.policies;
     runs_.results.resize(policies.size());
+    if (!setup_.settings.metrics.empty()) runs_.metrics.resize(policies.size());
     std::vector<Task> tasks;
     for (std::size_t i = 0; i < policies.size(); ++i)
       tasks.push_back({policies[i], policies[i] == kClairvoyant ? kClairvoyantRuns : 1.0,
                        [this, i, &policies](const Progress& progress) {
-                         return run_one(policies[i], setup_.options, progress, runs_.results[i]);
+                         return run_one(policies[i], setup_.options, progress, runs_.results[i],
+                                        runs_.metrics.empty() ? nullptr : &runs_.metrics[i]);
                        }});
     const std::vector<simulation::RunOptions> fleets = static_fleets();
     splits_.resize(fleets.size());

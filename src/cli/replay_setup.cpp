@@ -3,10 +3,15 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <limits>
 #include <utility>
 
+#include "capacity/profile_range.h"
+#include "cli/planner_setup.h"
 #include "cli/traces.h"
+#include "config/planner_options.h"
 #include "engine/step_time_models.h"
+#include "engine/table.h"
 #include "planner/policy.h"
 
 namespace penstock::cli {
@@ -71,6 +76,21 @@ simulation::PoolSpec pool_of(const config::PoolSettings& settings) {
   return made;
 }
 
+static_assert(config::kSegmentsMax <= signals::kSegmentsMax && config::kGeneralTarget == signals::kGeneralTarget);
+
+signals::SegmentSlo slo_of(const config::SegmentSettings& settings) {
+  signals::SegmentSlo made;
+  made.name = settings.name;
+  made.model = settings.model;
+  made.traffic_class = settings.traffic_class;
+  made.tenant = settings.tenant;
+  made.prompt_min = settings.prompt_min;
+  made.prompt_max = settings.prompt_max;
+  made.target = {*settings.ttft, *settings.itl};  // loading filled in what the file left out
+  made.goal = *settings.goal;
+  return made;
+}
+
 simulation::Faults faults_of(const config::FaultSettings& settings) {
   simulation::Faults made;
   made.telemetry_delay = settings.telemetry_delay;
@@ -80,6 +100,7 @@ simulation::Faults faults_of(const config::FaultSettings& settings) {
   made.start_up_spread = settings.start_up_spread;
   made.slow_replicas = settings.slow_replicas;
   made.slow_factor = settings.slow_factor;
+  made.refused_actions = settings.refused_actions;
   return made;
 }
 
@@ -124,6 +145,22 @@ report::RunInfo info_of(const config::ReplaySettings& settings, const simulation
   return info;
 }
 
+// Where the traffic leaves what the pool's profile measured. What replicas of its role never do is not looked at.
+capacity::ProfileCoverage coverage_of(const simulation::PoolSpec& pool, const workload::Workload& workload) {
+  const auto* table = dynamic_cast<const engine::Table*>(pool.step_time.get());
+  if (table == nullptr) return {};
+  constexpr capacity::TokenRange kAny{0.0, std::numeric_limits<double>::infinity()};
+  capacity::ProfileRanges ranges = capacity::ranges_of(table->profile());
+  if (pool.role == signals::Role::kDecode) ranges.prompt = kAny;
+  if (pool.role == signals::Role::kPrefill) {
+    ranges.context = kAny;
+    ranges.kv_tokens_max = kAny.high;
+  }
+  capacity::ProfileRangeCheck check{ranges, static_cast<double>(pool.engine.block_tokens) * pool.engine.kv_blocks};
+  for (const workload::Request& request : workload.requests) check.add(request.input_tokens, request.output_tokens);
+  return check.coverage();
+}
+
 }  // namespace
 
 std::vector<std::string_view> all_policies() {
@@ -145,6 +182,9 @@ core::Result<simulation::RunOptions> make_run_options(const config::ReplaySettin
   options.router = chosen(settings.router, kRouters);
   options.slo.ttft = settings.slo_ttft;
   options.slo.itl = settings.slo_itl;
+  options.slo_goal = settings.slo_goal;
+  for (const config::SegmentSettings& segment : settings.slo_segments) options.slo_segments.push_back(slo_of(segment));
+  options.model = settings.model;
   options.faults = faults_of(settings.faults);
   options.kv_bytes_per_token = settings.kv_bytes_per_token;
   options.kv_transfer_bytes_per_s = settings.kv_transfer_bytes_per_s;
@@ -156,6 +196,8 @@ core::Result<simulation::RunOptions> make_run_options(const config::ReplaySettin
 core::Result<ReplaySetup> prepare_replay(config::ReplaySettings settings) {
   auto options = make_run_options(settings);
   if (!options) return tl::make_unexpected(options.error());
+  auto planner = make_planner_options(settings);
+  if (!planner) return tl::make_unexpected(planner.error());
   auto traces = load_traces(settings);
   if (!traces) return tl::make_unexpected(traces.error());
   std::uint64_t skipped = 0;
@@ -163,7 +205,15 @@ core::Result<ReplaySetup> prepare_replay(config::ReplaySettings settings) {
   auto workload = join_traces(*std::move(traces), options->pools.front().engine.block_tokens);
   if (!workload) return tl::make_unexpected(workload.error());
   report::RunInfo info = info_of(settings, *options, *workload, skipped);
-  return ReplaySetup{std::move(settings), *std::move(workload), *std::move(options), std::move(info)};
+  double uncertainty = 1.0;
+  for (const simulation::PoolSpec& pool : options->pools) {
+    const capacity::ProfileCoverage coverage = coverage_of(pool, *workload);
+    uncertainty = std::max(uncertainty, coverage.widening);
+    for (const std::string& warning : coverage.warnings)
+      info.notes.push_back(fmt::format("profile of the {} pool: {}", pool.name, warning));
+  }
+  return ReplaySetup{std::move(settings), *std::move(workload), *std::move(options),
+                     std::move(info),     *std::move(planner),  uncertainty};
 }
 
 }  // namespace penstock::cli

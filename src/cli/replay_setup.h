@@ -6,6 +6,7 @@
 
 #include "config/replay.h"
 #include "core/result.h"
+#include "planner/penstock/penstock_planner.h"
 #include "report/run_info.h"
 #include "simulation/run.h"
 #include "workload/request.h"
@@ -22,7 +23,9 @@ struct ReplaySetup {
   config::ReplaySettings settings;
   workload::Workload workload;
   simulation::RunOptions options;
-  report::RunInfo info;  // its command is the caller's to fill in
+  report::RunInfo info;               // its command is the caller's to fill in
+  planner::PlannerOptions planner{};  // of Penstock's own policy
+  double uncertainty = 1.0;           // ≥ 1, more where the traffic leaves what a pool's profile measured
 };
 
 // Errors: traces, step-time models, and what of them does not fit together. Reads the files that are named.

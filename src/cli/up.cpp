@@ -14,6 +14,7 @@
 #include "cli/console.h"
 #include "cli/replay_command.h"
 #include "cli/replay_setup.h"
+#include "forecast/predictor.h"
 #include "report/format.h"
 
 namespace penstock::cli {
@@ -83,6 +84,7 @@ int up(const Arguments& arguments) {
   config::ReplaySources sources;
   sources.traces = {"built-in"};
   sources.policies = all_policies();
+  sources.predictors = forecast::predictor_names();
   for (const Setting& setting : kShow) sources.flags.push_back({setting.flag, setting.text});
   sources.flags.push_back({"--html", kPage});
   for (config::FlagValue& flag : replay_flag_values(*parsed)) sources.flags.push_back(std::move(flag));

@@ -12,6 +12,7 @@
 #include "cli/replay_command.h"
 #include "cli/replay_setup.h"
 #include "cli/traces.h"
+#include "forecast/predictor.h"
 #include "report/format.h"
 #include "workload/statistics.h"
 
@@ -147,6 +148,7 @@ int show_workload(const Arguments& arguments) {
   sources.traces = parsed->operands;
   sources.flags = replay_flag_values(*parsed);
   sources.policies = all_policies();
+  sources.predictors = forecast::predictor_names();
   const auto settings = load_settings(sources);
   if (!settings) return settings.error();
   auto traces = load_traces(*settings);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "config/planner_options.h"
 #include "config/replay_check.h"
 #include "config/replay_options.h"
 
@@ -64,7 +65,7 @@ class Loader {
     read_flags();
     if (!sources_.traces.empty()) settings_.traces = sources_.traces;
     // A value that could not be read would show up again as a contradiction with the default that stands in for it.
-    if (problems_.empty()) check_replay(settings_, sources_.policies, origins_, problems_);
+    if (problems_.empty()) check_replay(settings_, {sources_.policies, sources_.predictors}, origins_, problems_);
     if (!problems_.empty()) return tl::make_unexpected(std::move(problems_));
     return std::move(settings_);
   }
@@ -94,10 +95,16 @@ class Loader {
                   [&](std::string_view name, const YamlNode& node) {
                     if (name == "pools")
                       pools = &node;
+                    else if (name == "slo.segments")
+                      read_items(node, name, segment_keys(), kSegmentsMax, settings_.slo_segments);
+                    else if (name == "planner.schedules")
+                      read_items(node, name, schedule_keys(), kSchedulesMax, settings_.planner.schedules);
                     else
                       take_node(*option_of_key(name, false), base_, node, "");
                   }},
                  problems_);
+    for (std::size_t i = 0; i < settings_.planner.schedules.size(); ++i)
+      settings_.planner.schedules[i].place = origins_[fmt::format("planner.schedules[{}].cron", i)];
     settings_.pools = {base_};
     if (pools != nullptr) read_pools(*pools);
   }
@@ -123,6 +130,54 @@ class Loader {
       origins_[fmt::format("pools[{}]", i)] = yaml_place(sources_.file, list.items[i], fmt::format("pools[{}]", i));
       settings_.pools.push_back(std::move(pool));
     }
+  }
+
+  // A list of sections, each with the keys of the table.
+  template <class Item>
+  void read_items(const YamlNode& list, std::string_view list_path, const std::vector<ItemKey<Item>>& table,
+                  std::size_t items_max, std::vector<Item>& items) {
+    const std::string place = yaml_place(sources_.file, list, list_path);
+    if (list.kind != YamlNode::Kind::kSequence || list.items.empty())
+      return report(place, {core::ErrorCode::kInvalidInput,
+                            {},
+                            "must be a list of sections, is " + list.description(),
+                            "begin each with a dash"});
+    if (list.items.size() > items_max)
+      return report(place, {core::ErrorCode::kInvalidInput,
+                            {},
+                            fmt::format("must have at most {} items, has {}", items_max, list.items.size()),
+                            {}});
+    origins_[std::string{list_path}] = place;
+    for (std::size_t i = 0; i < list.items.size(); ++i)
+      items.push_back(read_item(list.items[i], fmt::format("{}[{}]", list_path, i), table));
+  }
+
+  template <class Item>
+  Item read_item(const YamlNode& section, const std::string& path, const std::vector<ItemKey<Item>>& table) {
+    Item item;
+    std::vector<std::string_view> names;
+    for (const ItemKey<Item>& key : table) names.push_back(key.key);
+    const auto take = [&](std::string_view name, const YamlNode& node) {
+      const auto key = std::find_if(table.begin(), table.end(), [&](const auto& each) { return each.key == name; });
+      const std::string key_path = fmt::format("{}.{}", path, name);
+      const std::string place = yaml_place(sources_.file, node, key_path);
+      origins_[key_path] = place;
+      if (node.kind != YamlNode::Kind::kScalar)
+        report(place, {core::ErrorCode::kInvalidInput,
+                       {},
+                       fmt::format("must be a {}, is {}", key->type, node.description()),
+                       {}});
+      else if (auto done = key->put(item, node.text); !done)
+        report(place, done.error());
+    };
+    const std::string place = yaml_place(sources_.file, section, path);
+    origins_[path] = place;
+    read_section(sources_.file, section, path + ".", {names, take}, problems_);
+    if (section.kind == YamlNode::Kind::kMap)
+      for (const ItemKey<Item>& key : table)
+        if (key.required && !origins_.contains(fmt::format("{}.{}", path, key.key)))
+          report(place, {core::ErrorCode::kInvalidInput, {}, fmt::format("needs the key {}", key.key), {}});
+    return item;
   }
 
   void take_node(const Option& option, PoolSettings& pool, const YamlNode& node, const std::string& prefix) {
@@ -187,9 +242,14 @@ class Loader {
     const std::string prefix = std::string{composite.section} + ".";
     std::vector<std::string_view> names;
     for (const Option& option : replay_options())
-      if (option.key.starts_with(prefix)) names.push_back(option.key.substr(prefix.size()));
+      if (option.key.starts_with(prefix) && !option.items) names.push_back(option.key.substr(prefix.size()));
     assign(
-        flag, base_, names, [&](std::string_view key) { return option_of_key(prefix + std::string{key}, false); }, "");
+        flag, base_, names,
+        [&](std::string_view key) {
+          const Option* option = option_of_key(prefix + std::string{key}, false);
+          return option == nullptr || option->items ? nullptr : option;
+        },
+        "");
   }
 
   void read_pool_flag(const FlagValue& flag) {

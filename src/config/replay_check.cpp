@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "config/planner_check.h"
 #include "config/replay_options.h"
 
 namespace penstock::config {
@@ -32,13 +33,7 @@ class Checker {
 
   [[nodiscard]] bool given(const std::string& path) const { return origins_.contains(path); }
 
-  // Its place, or for a default its flag or key.
-  [[nodiscard]] std::string place(const std::string& path) const {
-    if (const auto found = origins_.find(path); found != origins_.end()) return found->second;
-    for (const Option& option : replay_options())
-      if (option.key == path && !option.flag.empty()) return std::string{option.flag};
-    return path;
-  }
+  [[nodiscard]] std::string place(const std::string& path) const { return place_of(origins_, path); }
 
   // The path of a pool's value: its own, or that which all pools share.
   [[nodiscard]] std::string in_pool(std::size_t pool, std::string_view key) const {
@@ -165,11 +160,11 @@ class Checker {
   }
 
   void check_outputs() {
-    const std::pair<std::string, const std::string*> files[] = {
-        {"json", &settings_.json},
-        {"csv", &settings_.csv},
-        {"html", &settings_.html},
-        {"decision_log", &settings_.decision_log}};
+    const std::pair<std::string, const std::string*> files[] = {{"json", &settings_.json},
+                                                                {"csv", &settings_.csv},
+                                                                {"html", &settings_.html},
+                                                                {"decision_log", &settings_.decision_log},
+                                                                {"metrics", &settings_.metrics}};
     for (std::size_t i = 0; i < std::size(files); ++i)
       for (std::size_t j = 0; j < i; ++j)
         if (!files[i].second->empty() && *files[i].second == *files[j].second)
@@ -183,9 +178,16 @@ class Checker {
 
 }  // namespace
 
-void check_replay(ReplaySettings& settings, std::span<const std::string_view> policies, const Origins& origins,
-                  Problems& problems) {
-  Checker{settings, origins, problems}.check_all(policies);
+std::string place_of(const Origins& origins, const std::string& path) {
+  if (const auto found = origins.find(path); found != origins.end()) return found->second;
+  for (const Option& option : replay_options())
+    if (option.key == path && !option.flag.empty()) return std::string{option.flag};
+  return path;
+}
+
+void check_replay(ReplaySettings& settings, const KnownNames& known, const Origins& origins, Problems& problems) {
+  Checker{settings, origins, problems}.check_all(known.policies);
+  check_planner(settings, known.predictors, origins, problems);
 }
 
 }  // namespace penstock::config

@@ -14,9 +14,14 @@ namespace penstock::config {
 // "--slo ttft". What is a default is not in it.
 using Origins = std::map<std::string, std::string, std::less<>>;
 
+// Where the value at the path came from; of a default, its flag or key.
+[[nodiscard]] std::string place_of(const Origins& origins, const std::string& path);
+
 // Settles what follows from other values, such as replicas that nobody named beside bounds that somebody did, "all"
 // policies and names of pools, and reports what cannot be.
-void check_replay(ReplaySettings& settings, std::span<const std::string_view> policies, const Origins& origins,
-                  Problems& problems);
+struct KnownNames {
+  std::span<const std::string_view> policies, predictors;
+};
+void check_replay(ReplaySettings& settings, const KnownNames& known, const Origins& origins, Problems& problems);
 
 }  // namespace penstock::config

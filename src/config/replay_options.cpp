@@ -2,139 +2,17 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
 #include <array>
+
+#include "config/option_rows.h"
+#include "config/planner_options.h"
 
 namespace penstock::config {
 namespace {
 
-constexpr std::uint32_t kReplicasMax = 10'000;
 constexpr std::uint32_t kBlocksMax = 100'000'000;
-constexpr std::size_t kTextMax = 4096;
 
-using Names = std::vector<std::string_view>;
-using Values = std::span<const std::string>;
-
-std::string joined(const std::vector<std::string>& parts) {
-  std::string text;
-  for (const std::string& part : parts) text += (text.empty() ? "" : ",") + part;
-  return text;
-}
-
-// `value_of` picks the field out of (replay, pool). It takes both const and not, so that one lambda reads and writes.
-template <class ValueOf, class Parse, class Show>
-Option scalar(Option option, ValueOf value_of, Parse parse, Show show) {
-  option.put = [=](OptionTarget target, Values values) -> core::Result<void> {
-    auto value = parse(std::string_view{values.front()});
-    if (!value) return tl::make_unexpected(value.error());
-    auto& field = value_of(target.replay, target.pool);
-    field = static_cast<std::remove_reference_t<decltype(field)>>(*std::move(value));
-    return {};
-  };
-  option.show = [=](const ReplaySettings& replay, const PoolSettings& pool) -> std::string {
-    return show(value_of(replay, pool));
-  };
-  return option;
-}
-
-std::string show_optional(const std::optional<double>& value) { return value ? format_number(*value) : ""; }
-std::string show_number(double value) { return format_number(value); }
-
-template <class ValueOf>
-Option count(Option option, ValueOf value_of, std::uint64_t low, std::uint64_t high) {
-  option.type = "count";
-  return scalar(
-      option, value_of, [=](std::string_view text) { return parse_count(text, low, high); },
-      [](std::uint64_t value) { return std::to_string(value); });
-}
-template <class ValueOf>
-Option number(Option option, ValueOf value_of, double low, double high) {
-  option.type = "number";
-  return scalar(
-      option, value_of, [=](std::string_view text) { return parse_number(text, low, high); }, show_number);
-}
-template <class ValueOf>
-Option known_number(Option option, ValueOf value_of) {
-  option.type = "number";
-  return scalar(
-      option, value_of, [](std::string_view text) { return parse_number(text, 1e-9, 1e12); }, show_optional);
-}
-template <class ValueOf>
-Option share(Option option, ValueOf value_of) {
-  option.type = "share";
-  return scalar(option, value_of, parse_share, show_number);
-}
-template <class ValueOf>
-Option duration(Option option, ValueOf value_of) {
-  option.type = "duration";
-  return scalar(option, value_of, parse_duration, format_duration);
-}
-template <class ValueOf>
-Option boolean(Option option, ValueOf value_of) {
-  option.type = "boolean";
-  return scalar(option, value_of, parse_boolean, [](bool value) { return std::string{value ? "true" : "false"}; });
-}
-template <class ValueOf>
-Option bytes(Option option, ValueOf value_of, bool per_second) {
-  option.type = per_second ? "bytes per second" : "bytes";
-  return scalar(
-      option, value_of, [=](std::string_view text) { return parse_bytes(text, per_second); },
-      [=](double value) { return format_bytes(value) + (per_second ? "/s" : ""); });
-}
-
-core::Result<std::string> parse_text(std::string_view text) {
-  if (text.empty()) return core::invalid_input({}, "must not be empty");
-  if (text.size() > kTextMax) return core::invalid_input({}, fmt::format("must have at most {} bytes", kTextMax));
-  return std::string{text};
-}
-template <class ValueOf>
-Option text(Option option, ValueOf value_of) {
-  option.type = "text";
-  return scalar(option, value_of, parse_text, [](const std::string& value) { return value; });
-}
-template <class ValueOf>
-Option choice(Option option, ValueOf value_of, Names names) {
-  option.type = "choice";
-  const auto parse = [names](std::string_view text) -> core::Result<std::string> {
-    if (std::find(names.begin(), names.end(), text) != names.end()) return std::string{text};
-    return core::invalid_input({}, fmt::format("must be {}, is {}", choices(names), quoted(text)),
-                               suggestion(text, names));
-  };
-  return scalar(option, value_of, parse, [](const std::string& value) { return value; });
-}
-template <class ValueOf>
-Option list(Option option, ValueOf value_of) {
-  option.type = "list";
-  option.list = true;
-  option.put = [=](OptionTarget target, Values values) -> core::Result<void> {
-    if (values.empty()) return core::invalid_input({}, "must have at least one item");
-    for (const std::string& value : values)
-      if (auto checked = parse_text(value); !checked) return tl::make_unexpected(checked.error());
-    value_of(target.replay, target.pool).assign(values.begin(), values.end());
-    return {};
-  };
-  option.show = [=](const ReplaySettings& replay, const PoolSettings& pool) { return joined(value_of(replay, pool)); };
-  return option;
-}
-
-// Fields, for the functions above. The two parameters are the replay and the pool.
-#define PENSTOCK_FIELD(field)             \
-  [](auto& replay, auto& pool) -> auto& { \
-    static_cast<void>(replay);            \
-    static_cast<void>(pool);              \
-    return field;                         \
-  }
-
-Option row(std::string_view group, std::string_view key, std::string_view flag, std::string_view help,
-           std::string_view implied = {}) {
-  Option option;
-  option.group = group;
-  option.key = key;
-  option.flag = flag;
-  option.help = help;
-  option.implied = implied;
-  return option;
-}
+using namespace rows;
 
 void add_workload(std::vector<Option>& table) {
   constexpr std::string_view kGroup = "Workload";
@@ -180,12 +58,16 @@ void add_comparison(std::vector<Option>& table) {
                            PENSTOCK_FIELD(replay.slo_ttft)));
   table.push_back(duration(row(kGroup, "slo.itl", "", "longest mean gap between a request's tokens that keeps the SLO"),
                            PENSTOCK_FIELD(replay.slo_itl)));
+  add_targets(table, kGroup);
   table.push_back(count(row(kGroup, "jobs", "--jobs", "runs at once; 0 is one for each core"),
                         PENSTOCK_FIELD(replay.jobs), 0, 1024));
 }
 
 void add_fleet(std::vector<Option>& table) {
   constexpr std::string_view kGroup = "Fleet";
+  table.push_back(
+      text(row(kGroup, "model", "--model", "name of the model that is served, for segments that ask for one"),
+           PENSTOCK_FIELD(replay.model)));
   const std::size_t first = table.size();
   table.push_back(
       text(row(kGroup, "name", "", "what reports call the pool; by default its role"), PENSTOCK_FIELD(pool.name)));
@@ -276,6 +158,9 @@ void add_faults_and_capacity(std::vector<Option>& table) {
             PENSTOCK_FIELD(replay.faults.slow_replicas), 0, kReplicasMax));
   table.push_back(number(row(kFaults, "faults.slow_factor", "--slow-factor", "how many times longer their steps take"),
                          PENSTOCK_FIELD(replay.faults.slow_factor), 1.0, 1000.0));
+  table.push_back(share(row(kFaults, "faults.refused_actions", "--refused-actions",
+                            "scale requests that the platform refuses; the fleet stays as it is"),
+                        PENSTOCK_FIELD(replay.faults.refused_actions)));
   constexpr std::string_view kCapacity = "Capacity";
   table.push_back(known_number(
       row(kCapacity, "capacity.requests_per_s", "", "requests per second that one replica carries within the SLO"),
@@ -302,6 +187,9 @@ void add_output(std::vector<Option>& table) {
                            "write every decision with its evidence to this .jsonl or .sqlite file, for "
                            "`penstock explain`"),
                        PENSTOCK_FIELD(replay.decision_log)));
+  table.push_back(text(row(kGroup, "metrics", "--metrics",
+                           "write the planner's Prometheus series as they stand at the end of each run to this file"),
+                       PENSTOCK_FIELD(replay.metrics)));
   table.push_back(text(row(kGroup, "report_dir", "--report-dir",
                            "write a report with charts for each policy and interval of the run to this folder"),
                        PENSTOCK_FIELD(replay.report_dir)));
@@ -311,8 +199,6 @@ void add_output(std::vector<Option>& table) {
                         PENSTOCK_FIELD(replay.series_points), 1, 100'000));
 }
 
-#undef PENSTOCK_FIELD
-
 std::vector<Option> make_table() {
   std::vector<Option> table;
   add_workload(table);
@@ -320,6 +206,7 @@ std::vector<Option> make_table() {
   add_fleet(table);
   add_engine(table);
   add_faults_and_capacity(table);
+  add_planner(table);
   add_output(table);
   return table;
 }
@@ -335,7 +222,7 @@ const std::vector<Option>& replay_options() {
 
 std::span<const CompositeFlag> composite_flags() {
   static constexpr std::array<CompositeFlag, 3> kFlags = {
-      {{"What is compared", "--slo", "slo", "the SLO, as ttft=2s,itl=50ms"},
+      {{"What is compared", "--slo", "slo", "the SLO, as ttft=2s,itl=50ms,goal=99%"},
        {"Fleet", "--pool", "pools", "a pool, as role=prefill,replicas=2,max_replicas=8; once for each pool"},
        {"Capacity", "--capacity", "capacity",
         "what one replica carries, as requests_per_s=2.5,concurrency=12; else "
@@ -362,6 +249,10 @@ std::string replay_options_markdown() {
     page += fmt::format("| `{}{}` | {} | {} | {} | {}{} |\n", option.pool_only ? "pools[]." : "", option.key,
                         cell(option.flag), option.type, cell(option.show(defaults, defaults.pools.front())),
                         option.help, option.per_pool && !option.pool_only ? " ¹" : "");
+    if (option.items)
+      for (const ItemRow& item : item_rows(option.key))
+        page += fmt::format("| `{}[].{}` |  | {} | {} | {} |\n", option.key, item.key, item.type, cell(item.fallback),
+                            item.help);
   }
   page +=
       "\n¹ May stand in an item of `pools`, too, where it holds for that pool alone.\n\n"

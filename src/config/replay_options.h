@@ -18,14 +18,15 @@ struct OptionTarget {
 };
 
 struct Option {
-  std::string_view group;    // heading in the help and the reference
-  std::string_view key;      // in YAML, "slo.ttft"
-  std::string_view flag;     // "--start-up"; "" has none
-  std::string_view type;     // "count", "duration", …
-  std::string_view help;     // one line without a full stop
-  bool per_pool = false;     // may stand in an item of `pools`, too
-  bool pool_only = false;    // … and nowhere else
-  bool list = false;         // a list in YAML, commas in a flag
+  std::string_view group;  // heading in the help and the reference
+  std::string_view key;    // in YAML, "slo.ttft"
+  std::string_view flag;   // "--start-up"; "" has none
+  std::string_view type;   // "count", "duration", …
+  std::string_view help;   // one line without a full stop
+  bool per_pool = false;   // may stand in an item of `pools`, too
+  bool pool_only = false;  // … and nowhere else
+  bool list = false;       // a list in YAML, commas in a flag
+  bool items = false;  // a list of sections, in YAML only; `put` refuses, the sections' keys are in planner_options.h
   std::string_view implied;  // what a flag without a value says; "" for one that takes a value
   // Puts a value there, or several if `list`; errors have no place.
   std::function<core::Result<void>(OptionTarget, std::span<const std::string>)> put;

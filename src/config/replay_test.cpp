@@ -6,35 +6,10 @@
 #include <sstream>
 
 #include "config/replay_options.h"
+#include "config/replay_testing.h"
 
 namespace penstock::config {
 namespace {
-
-const std::vector<std::string_view> kPolicies = {"static", "hpa-rate", "keda-tokens", "dynamo-latency", "clairvoyant"};
-
-ReplaySources sources(std::string yaml, std::vector<FlagValue> flags = {}) {
-  ReplaySources made;
-  made.file = yaml.empty() ? "" : "p.yaml";
-  made.yaml = std::move(yaml);
-  made.flags = std::move(flags);
-  made.policies = kPolicies;
-  return made;
-}
-
-ReplaySettings loaded(std::string yaml, std::vector<FlagValue> flags = {}) {
-  auto settings = load_replay(sources(std::move(yaml), std::move(flags)));
-  if (!settings) ADD_FAILURE() << settings.error().front().message();
-  return settings.value_or(ReplaySettings{});
-}
-
-// All messages, one a line.
-std::string problems(std::string yaml, std::vector<FlagValue> flags = {}) {
-  const auto settings = load_replay(sources(std::move(yaml), std::move(flags)));
-  std::string text;
-  if (!settings)
-    for (const core::Error& error : settings.error()) text += error.message() + "\n";
-  return text;
-}
 
 TEST(Replay, DefaultsStandWithoutAnySource) {
   const ReplaySettings settings = loaded("");
@@ -135,7 +110,7 @@ TEST(Replay, ContradictionsNameTheirPlace) {
       {"", {{"--from", "2h"}, {"--to", "1h"}}, "--to: must be later than from (2h), is 1h\n"},
       {"", {{"--slo", "ttft=0s"}}, "--slo ttft: must be longer than 0\n"},
       {"slo: {itl: 0}\n", {}, "p.yaml:1:12: slo.itl: must be longer than 0\n"},
-      {"", {{"--slo", "tttf=1s"}}, "--slo: has no key 'tttf'; its keys are ttft or itl\n"},
+      {"", {{"--slo", "tttf=1s"}}, "--slo: has no key 'tttf'; its keys are ttft, itl or goal\n"},
       {"", {{"--slo", "1s"}}, "--slo: must be like key=value,key=value, is '1s'\n"},
       {"", {{"--block-size", "0"}}, "--block-size: must be from 1 to 65536, is '0'\n"},
       {"", {{"--max-batched-tokens", "100"}}, "--max-batched-tokens: must be at least max_sequences (256), is 100\n"},
@@ -160,6 +135,10 @@ TEST(Replay, ContradictionsNameTheirPlace) {
        {},
        "p.yaml:1:18: policy[1]: no policy is called 'hpa-rat'; did you mean hpa-rate? there are static, hpa-rate, "
        "keda-tokens, dynamo-latency, clairvoyant or all\n"},
+      {"pools: [{price: -1}]\n", {}, "p.yaml:1:17: pools[0].price: must be from 0 to 1e+06, is '-1'\n"},
+      {"price: -0.5\n", {}, "p.yaml:1:8: price: must be from 0 to 1e+06, is '-0.5'\n"},
+      {"", {{"--price", "-2"}}, "--price: must be from 0 to 1e+06, is '-2'\n"},
+      {"", {{"--pool", "price=-2"}}, "--pool price: must be from 0 to 1e+06, is '-2'\n"},
       {"",
        {{"--slow-factor", "2"}},
        "--slow-factor: slows nothing down while slow_replicas is 0; say how many replicas are slow\n"},

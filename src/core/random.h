@@ -18,13 +18,13 @@ class RandomStream {
   [[nodiscard]] RandomStream fork(std::uint64_t index) const;
 
   [[nodiscard]] std::uint64_t next();
-  [[nodiscard]] double uniform();                              // [0, 1)
-  [[nodiscard]] double uniform(double low, double high);       // [low, high)
-  [[nodiscard]] std::uint64_t below(std::uint64_t bound);      // [0, bound), bound > 0
-  [[nodiscard]] double exponential(double mean);               // mean > 0
-  [[nodiscard]] double normal();                               // mean 0, standard deviation 1
+  [[nodiscard]] double uniform();                                // [0, 1)
+  [[nodiscard]] double uniform(double low, double high);         // [low, high)
+  [[nodiscard]] std::uint64_t below(std::uint64_t bound);        // [0, bound), bound > 0
+  [[nodiscard]] double exponential(double mean);                 // mean > 0
+  [[nodiscard]] double normal();                                 // mean 0, standard deviation 1
   [[nodiscard]] double log_normal(double median, double sigma);  // sigma of the underlying normal
-  [[nodiscard]] double gamma(double shape, double scale);      // shape > 0, scale > 0; mean shape·scale
+  [[nodiscard]] double gamma(double shape, double scale);        // shape > 0, scale > 0; mean shape·scale
 
  private:
   std::array<std::uint64_t, 4> state_{};

@@ -10,8 +10,8 @@ namespace penstock::core {
 
 // A code exists only where a caller reacts to it.
 enum class ErrorCode {
-  kInvalidInput,   // the user's bytes are wrong: exit code 2
-  kEnvironment,    // a file, a socket or the disk failed: exit code 1
+  kInvalidInput,  // the user's bytes are wrong: exit code 2
+  kEnvironment,   // a file, a socket or the disk failed: exit code 1
 };
 
 struct Error {
@@ -36,7 +36,8 @@ using Result = tl::expected<T, Error>;
 [[nodiscard]] inline tl::unexpected<Error> invalid_input(std::string where, std::string what, std::string hint = {}) {
   return tl::make_unexpected(Error{ErrorCode::kInvalidInput, std::move(where), std::move(what), std::move(hint)});
 }
-[[nodiscard]] inline tl::unexpected<Error> environment_error(std::string where, std::string what, std::string hint = {}) {
+[[nodiscard]] inline tl::unexpected<Error> environment_error(std::string where, std::string what,
+                                                             std::string hint = {}) {
   return tl::make_unexpected(Error{ErrorCode::kEnvironment, std::move(where), std::move(what), std::move(hint)});
 }
 
@@ -46,5 +47,4 @@ using Result = tl::expected<T, Error>;
 
 // Stays on in release builds: a wrong simulation is worse than a stopped one.
 #define PENSTOCK_ASSERT(condition, reason) \
-  (static_cast<bool>(condition) ? void(0)  \
-                                : ::penstock::core::assertion_failed(#condition, reason, __FILE__, __LINE__))
+  (static_cast<bool>(condition) ? void(0) : ::penstock::core::assertion_failed(#condition, reason, __FILE__, __LINE__))

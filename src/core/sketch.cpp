@@ -49,8 +49,8 @@ void QuantileSketch::merge(const QuantileSketch& other) {
       first_ = other.first_;
     } else {
       const int first = std::min(first_, other.first_);
-      const int last = std::max(first_ + static_cast<int>(counts_.size()),
-                                other.first_ + static_cast<int>(other.counts_.size()));
+      const int last =
+          std::max(first_ + static_cast<int>(counts_.size()), other.first_ + static_cast<int>(other.counts_.size()));
       counts_.insert(counts_.begin(), static_cast<std::size_t>(first_ - first), 0);
       counts_.resize(static_cast<std::size_t>(last - first));
       first_ = first;
@@ -119,7 +119,7 @@ Summary summarize(std::vector<float>& values) {
 }
 
 Summary summarize(const QuantileSketch& sketch) {
-  return {sketch.mean(),          sketch.quantile(0.50), sketch.quantile(0.90),
+  return {sketch.mean(),         sketch.quantile(0.50), sketch.quantile(0.90),
           sketch.quantile(0.95), sketch.quantile(0.99), sketch.max()};
 }
 

@@ -27,7 +27,9 @@ inline constexpr Instant kNever = Instant::max();
   return Duration{std::llround(milliseconds * 1e6)};
 }
 [[nodiscard]] inline Duration from_seconds(double seconds) { return Duration{std::llround(seconds * 1e9)}; }
-[[nodiscard]] constexpr double to_milliseconds(Duration duration) { return static_cast<double>(duration.count()) / 1e6; }
+[[nodiscard]] constexpr double to_milliseconds(Duration duration) {
+  return static_cast<double>(duration.count()) / 1e6;
+}
 [[nodiscard]] constexpr double to_seconds(Duration duration) { return static_cast<double>(duration.count()) / 1e9; }
 [[nodiscard]] constexpr double to_seconds(Instant instant) { return to_seconds(instant.time_since_epoch()); }
 [[nodiscard]] constexpr double to_hours(Duration duration) { return to_seconds(duration) / 3600.0; }

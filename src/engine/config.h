@@ -21,13 +21,13 @@ enum class PreemptionOrder : std::uint8_t {
 };
 
 struct EngineConfig {
-  std::uint32_t block_tokens = 512;             // tokens per KV block
-  std::uint32_t kv_blocks = 2000;               // blocks in the KV cache
-  std::uint32_t max_sequences = 256;            // running at once
-  std::uint32_t max_batched_tokens = 8192;      // token budget of one iteration
-  bool chunked_prefill = true;                  // off: a prompt is computed in one iteration or waits for one
+  std::uint32_t block_tokens = 512;         // tokens per KV block
+  std::uint32_t kv_blocks = 2000;           // blocks in the KV cache
+  std::uint32_t max_sequences = 256;        // running at once
+  std::uint32_t max_batched_tokens = 8192;  // token budget of one iteration
+  bool chunked_prefill = true;              // off: a prompt is computed in one iteration or waits for one
   bool prefix_caching = true;
-  double watermark = 0.0;                       // share of blocks kept free when a request is admitted
+  double watermark = 0.0;  // share of blocks kept free when a request is admitted
   QueueOrder queue_order = QueueOrder::kFcfs;
   core::Duration fairness_bound = std::chrono::seconds{10};  // a request that waited longer goes first
   PreemptionOrder preemption_order = PreemptionOrder::kLifo;
@@ -40,7 +40,7 @@ struct EngineConfig {
   double prefill_share_min = 0.1, prefill_share_max = 0.6;
   core::Duration prefill_share_interval = std::chrono::milliseconds{500};
   double prefill_share_step = 0.05;
-  double prefill_share_kv_limit = 0.85;         // the share never grows while KV usage is above
+  double prefill_share_kv_limit = 0.85;  // the share never grows while KV usage is above
 
   [[nodiscard]] std::uint32_t watermark_blocks() const {
     return static_cast<std::uint32_t>(std::ceil(watermark * kv_blocks));

@@ -93,8 +93,8 @@ void Engine::advance(core::Instant now, std::vector<EngineEvent>& events) {
 }
 
 void Engine::release_held(std::uint32_t request, core::Instant now) {
-  const auto found = std::find_if(held_.begin(), held_.end(),
-                                  [&](Slot slot) { return sequences_[slot].request.request == request; });
+  const auto found =
+      std::find_if(held_.begin(), held_.end(), [&](Slot slot) { return sequences_[slot].request.request == request; });
   PENSTOCK_ASSERT(found != held_.end(), "only a held request is released");
   const Slot slot = *found;
   held_.erase(found);
@@ -114,11 +114,14 @@ std::vector<std::uint32_t> Engine::open_requests() const {
 
 EngineState Engine::state(core::Instant now) const {
   std::uint64_t done = 0;  // steps of the run under way that are over
+  EngineState state;
+  state.iterations = iterations_;
   if (in_pass_ && run_.steps > 1 && now > run_.start) {
     const DecodeRun part = measure(run_.shape, run_.steps, now - run_.start);
-    done = part.time > now - run_.start ? part.steps - 1 : part.steps;
+    const bool last_is_over = part.time <= now - run_.start;
+    done = last_is_over ? part.steps : part.steps - 1;
+    if (done > 0) add_run(state.iterations, run_.shape, done, last_is_over ? part.time : part.time - last_step(part));
   }
-  EngineState state;
   state.waiting = static_cast<std::uint32_t>(waiting_.size());
   state.running = running_;
   state.waiting_prefill_tokens = waiting_prefill_tokens_;
@@ -136,11 +139,18 @@ EngineState Engine::state(core::Instant now) const {
   state.evictions = cache_.evictions();
   state.steps = step_ + done;
   if (step_ > 0) {
-    state.batch_merge_efficiency = static_cast<double>(filled_slots_) / static_cast<double>(step_) /
-                                   static_cast<double>(config_.max_sequences);
+    state.batch_merge_efficiency =
+        static_cast<double>(filled_slots_) / static_cast<double>(step_) / static_cast<double>(config_.max_sequences);
   }
   if (!waiting_.empty()) state.oldest_waiting = waiting_.oldest();
   return state;
+}
+
+// Of a run with the shape of the one under way.
+core::Duration Engine::last_step(const DecodeRun& run) const {
+  StepShape shape = run_.shape;
+  shape.decode_context_tokens += std::uint64_t{shape.decode_sequences} * (run.steps - 1);
+  return measure(shape, 1, core::Duration::max()).time;
 }
 
 // ---- preemption and bookkeeping --------------------------------------------------------------------------------------
@@ -165,8 +175,8 @@ void Engine::preempt(Slot slot) {
   sequence.computed = 0;
   preempted_kv_tokens_ += std::uint64_t{sequence.request.input_tokens} + sequence.generated;
   unlink_running(slot);
-  waiting_.push_preempted({slot, sequence.serial, sequence.submitted, sequence.request.input_tokens,
-                           sequence.request.priority});
+  waiting_.push_preempted(
+      {slot, sequence.serial, sequence.submitted, sequence.request.input_tokens, sequence.request.priority});
 }
 
 Engine::Slot Engine::pick_victim() const {

@@ -9,6 +9,7 @@
 #include "core/sketch.h"
 #include "core/time.h"
 #include "engine/config.h"
+#include "engine/iteration_totals.h"
 #include "engine/kv_cache.h"
 #include "engine/step_time.h"
 #include "engine/waiting_queue.h"
@@ -17,11 +18,11 @@ namespace penstock::engine {
 
 // A request as an engine sees it. The block ids must outlive it.
 struct EngineRequest {
-  std::uint32_t request = 0;                // the caller's number for it
-  std::uint32_t input_tokens = 0;           // > 0
-  std::uint32_t output_tokens = 0;          // > 0
+  std::uint32_t request = 0;        // the caller's number for it
+  std::uint32_t input_tokens = 0;   // > 0
+  std::uint32_t output_tokens = 0;  // > 0
   std::int8_t priority = 0;
-  std::span<const std::uint32_t> block_ids; // at the engine's block size; may go on over the output
+  std::span<const std::uint32_t> block_ids;  // at the engine's block size; may go on over the output
   // Its KV arrived from a prefill engine together with its first token: it only decodes.
   bool prefilled = false;
 };
@@ -55,6 +56,7 @@ struct EngineState {
   std::uint64_t completed = 0, preemptions = 0, evictions = 0, steps = 0;
   double batch_merge_efficiency = 0.0;  // mean share of the sequence slots filled, over steps
   core::Instant oldest_waiting = core::kNever;
+  IterationTotals iterations;  // of the steps counted above
 };
 
 // Advances from one boundary between iterations to the next. Iterations that change nothing but lengths are merged into
@@ -96,27 +98,25 @@ class Engine {
     EngineRequest request;
     Phase phase = Phase::kFree;
     bool admitted_before = false;
-    std::uint32_t generated = 0;        // when it was last touched; while it decodes, see generated_of
-    std::uint32_t computed = 0;         // tokens in the cache; only while its prompt is being computed
-    std::uint32_t known = 0;            // prompt, plus what it had generated when it was last admitted
-    std::uint32_t private_blocks = 0;   // without those that decoding added
+    std::uint32_t generated = 0;       // when it was last touched; while it decodes, see generated_of
+    std::uint32_t computed = 0;        // tokens in the cache; only while its prompt is being computed
+    std::uint32_t known = 0;           // prompt, plus what it had generated when it was last admitted
+    std::uint32_t private_blocks = 0;  // without those that decoding added
     std::uint32_t cached_tokens = 0;
-    std::uint64_t joined_step = 0;      // its first token of this admission came out at the end of this step
+    std::uint64_t joined_step = 0;  // its first token of this admission came out at the end of this step
     std::uint64_t finish_step = 0;
     core::Instant submitted;
-    core::Instant admitted_at;          // the first time
-    core::Instant last_token_at;        // of a preempted sequence
+    core::Instant admitted_at;    // the first time
+    core::Instant last_token_at;  // of a preempted sequence
     std::uint64_t serial = 0;
-    std::vector<KvCache::Node> shared;  // its leading blocks
+    std::vector<KvCache::Node> shared;        // its leading blocks
     Slot previous = kNoSlot, next = kNoSlot;  // running sequences by admission
   };
 
   struct Finish {
     std::uint64_t step;
     Slot slot;
-    bool operator>(const Finish& other) const {
-      return step != other.step ? step > other.step : slot > other.slot;
-    }
+    bool operator>(const Finish& other) const { return step != other.step ? step > other.step : slot > other.slot; }
   };
 
   struct Run {  // iterations under way
@@ -124,7 +124,7 @@ class Engine {
     StepShape shape;
     std::uint32_t steps = 0;
     core::Duration time{};
-    bool mergeable = false;   // only decodes: may be cut at any boundary
+    bool mergeable = false;  // only decodes: may be cut at any boundary
   };
 
   [[nodiscard]] BlockKey key_of(const Sequence& sequence, std::uint32_t block) const;
@@ -133,7 +133,7 @@ class Engine {
   [[nodiscard]] std::uint32_t blocks_for(std::uint64_t tokens) const;
 
   void begin_pass(core::Instant now);
-  bool grow_decodes();                          // true if something had to be preempted
+  bool grow_decodes();                           // true if something had to be preempted
   bool continue_prefill(std::uint64_t& budget);  // the same
   void admit_waiting(core::Instant now, std::uint64_t& budget);
   bool admit(Slot slot, core::Instant now, std::uint64_t& budget);
@@ -156,6 +156,7 @@ class Engine {
   void free_slot(Slot slot);
   [[nodiscard]] core::Duration scaled(core::Duration time) const;
   [[nodiscard]] DecodeRun measure(const StepShape& shape, std::uint32_t steps, core::Duration limit) const;
+  [[nodiscard]] core::Duration last_step(const DecodeRun& run) const;
   [[nodiscard]] std::uint32_t crossing_class(const Sequence& sequence) const;
   void count_crossing(std::uint32_t crossing, int change);
   [[nodiscard]] std::uint32_t steps_to_crossing() const;
@@ -173,18 +174,18 @@ class Engine {
   std::vector<Slot> held_;
   Slot first_running_ = kNoSlot, last_running_ = kNoSlot;
   std::uint32_t running_ = 0, decoding_ = 0;
-  Slot prefilling_ = kNoSlot;          // the one whose prompt is part computed; the last that was admitted
-  std::vector<Slot> joining_;          // their first token of this admission comes at the end of this pass
-  std::vector<Slot> arriving_;         // decode from this pass on with KV computed elsewhere
-  bool grown_ = false;                 // blocks for this pass's tokens of decoding sequences are allocated
+  Slot prefilling_ = kNoSlot;   // the one whose prompt is part computed; the last that was admitted
+  std::vector<Slot> joining_;   // their first token of this admission comes at the end of this pass
+  std::vector<Slot> arriving_;  // decode from this pass on with KV computed elsewhere
+  bool grown_ = false;          // blocks for this pass's tokens of decoding sequences are allocated
   std::priority_queue<Finish, std::vector<Finish>, std::greater<>> finishes_;
 
   // Sequences that need a block more at step s are those in class s mod block_tokens.
   std::vector<std::uint32_t> crossings_;
   std::vector<std::uint64_t> crossing_bits_;
 
-  std::uint64_t step_ = 0;             // steps done
-  std::uint64_t decode_context_ = 0;   // Σ lengths of decoding sequences, as of step_
+  std::uint64_t step_ = 0;            // steps done
+  std::uint64_t decode_context_ = 0;  // Σ lengths of decoding sequences, as of step_
   std::uint64_t waiting_prefill_tokens_ = 0, preempted_kv_tokens_ = 0;
   std::uint64_t next_serial_ = 0;
   bool in_pass_ = false;
@@ -196,7 +197,9 @@ class Engine {
   core::Instant share_updated_;
   std::int64_t share_waiting_ = 0, share_decoding_ = 0;
 
-  std::uint64_t prompt_tokens_ = 0, hit_tokens_ = 0, generated_ = 0, completed_ = 0, preemptions_ = 0, filled_slots_ = 0;
+  std::uint64_t prompt_tokens_ = 0, hit_tokens_ = 0, generated_ = 0, completed_ = 0, preemptions_ = 0,
+                filled_slots_ = 0;
+  IterationTotals iterations_;  // of the steps done
   core::QuantileSketch token_gaps_ms_;
 };
 

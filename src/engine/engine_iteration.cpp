@@ -173,8 +173,7 @@ void Engine::plan_run(bool preempted) {
            sequences_[finishes_.top().slot].finish_step != finishes_.top().step)
       finishes_.pop();  // left by a preemption
     steps = static_cast<std::uint32_t>(std::min<std::uint64_t>(finishes_.top().step - step_, steps_to_crossing()));
-    if (config_.prefill_share < 1.0)
-      limit = share_updated_ + config_.prefill_share_interval - run_.start;
+    if (config_.prefill_share < 1.0) limit = share_updated_ + config_.prefill_share_interval - run_.start;
   }
   const DecodeRun run = measure(shape, steps, limit);
   run_.steps = run.steps;
@@ -235,11 +234,11 @@ void Engine::end_pass(core::Instant now, std::vector<EngineEvent>& events) {
   const double gap_ms = core::to_milliseconds(run_.time) / steps;
   const auto arrived = static_cast<std::uint32_t>(arriving_.size());
   token_gaps_ms_.add(gap_ms, std::uint64_t{decoding_ - arrived} * steps);
-  for (const Slot slot : arriving_)
-    token_gaps_ms_.add(core::to_milliseconds(now - sequences_[slot].last_token_at));
+  for (const Slot slot : arriving_) token_gaps_ms_.add(core::to_milliseconds(now - sequences_[slot].last_token_at));
   arriving_.clear();
 
   step_ += steps;
+  add_run(iterations_, run_.shape, steps, run_.time);
   decode_context_ += std::uint64_t{decoding_} * steps;
   generated_ += std::uint64_t{decoding_} * steps;
   filled_slots_ += (std::uint64_t{decoding_} + joining_.size()) * steps;
@@ -260,7 +259,8 @@ void Engine::emit_joined(core::Instant at, std::vector<EngineEvent>& events) {
     Sequence& sequence = sequences_[slot];
     const EngineRequest& request = sequence.request;
     if (sequence.generated == 0) {
-      events.push_back({EngineEventKind::kFirstToken, request.request, at, sequence.cached_tokens, sequence.admitted_at});
+      events.push_back(
+          {EngineEventKind::kFirstToken, request.request, at, sequence.cached_tokens, sequence.admitted_at});
     } else {
       token_gaps_ms_.add(core::to_milliseconds(at - sequence.last_token_at));
     }
@@ -314,8 +314,8 @@ void Engine::count_crossing(std::uint32_t crossing, int change) {
 void Engine::complete(Slot slot, core::Instant at, std::vector<EngineEvent>& events) {
   Sequence& sequence = sequences_[slot];
   ++completed_;
-  events.push_back({EngineEventKind::kCompleted, sequence.request.request, at, sequence.cached_tokens,
-                    sequence.admitted_at});
+  events.push_back(
+      {EngineEventKind::kCompleted, sequence.request.request, at, sequence.cached_tokens, sequence.admitted_at});
   unlink_running(slot);
   if (hold_) {
     sequence.phase = Phase::kHeld;
@@ -333,7 +333,8 @@ void Engine::complete(Slot slot, core::Instant at, std::vector<EngineEvent>& eve
 void Engine::release_blocks(Sequence& sequence, std::uint64_t computed, std::uint32_t allocated, bool come_back) {
   const auto shared = static_cast<std::uint32_t>(sequence.shared.size());
   const auto full = std::max(static_cast<std::uint32_t>(computed / config_.block_tokens), shared);
-  const auto named = come_back ? full : std::clamp(static_cast<std::uint32_t>(sequence.request.block_ids.size()), shared, full);
+  const auto named =
+      come_back ? full : std::clamp(static_cast<std::uint32_t>(sequence.request.block_ids.size()), shared, full);
   cache_.release_private(full - named, allocated - full);
   for (std::uint32_t block = named; block > shared; --block) cache_.release_private_as(key_of(sequence, block - 1));
   for (std::uint32_t block = shared; block > 0; --block) cache_.release(sequence.shared[block - 1]);

@@ -41,9 +41,10 @@ Scenario draw(std::uint64_t seed) {
   config.queue_delay = std::chrono::microseconds{random.below(3) == 0 ? random.below(3000) : 0};
   config.prefill_share = random.below(3) == 0 ? 0.3 : 1.0;
   config.prefill_share_interval = std::chrono::milliseconds{1 + random.below(20)};
-  scenario.times = {static_cast<std::int64_t>(100'000 + random.below(1'000'000)), static_cast<std::int64_t>(random.below(2000)),
-                    static_cast<std::int64_t>(random.below(2) * random.below(5000)),
-                    static_cast<std::int64_t>(random.below(2) * random.below(900)), static_cast<std::int64_t>(random.below(100))};
+  scenario.times = {
+      static_cast<std::int64_t>(100'000 + random.below(1'000'000)), static_cast<std::int64_t>(random.below(2000)),
+      static_cast<std::int64_t>(random.below(2) * random.below(5000)),
+      static_cast<std::int64_t>(random.below(2) * random.below(900)), static_cast<std::int64_t>(random.below(100))};
   scenario.prefill_role = random.below(5) == 0;
 
   const std::uint32_t capacity = config.block_tokens * config.kv_blocks;
@@ -74,6 +75,7 @@ Scenario draw(std::uint64_t seed) {
 struct Outcome {
   std::vector<EngineEvent> events;
   EngineState state;
+  std::vector<IterationTotals> looks;  // at equal times
   std::uint64_t gaps = 0;
 };
 
@@ -81,12 +83,31 @@ Outcome run(const Scenario& scenario, const StepTimeModel& times, bool merge) {
   Engine engine{scenario.config, times, merge};
   if (scenario.prefill_role) engine.hold_prefilled();
   Outcome outcome;
-  outcome.events = testing::drive(engine, scenario.requests,
-                                  scenario.prefill_role ? core::Duration{3'000'000} : core::Duration{-1});
+  outcome.events =
+      testing::drive(engine, scenario.requests, scenario.prefill_role ? core::Duration{3'000'000} : core::Duration{-1},
+                     [&](core::Instant now) { outcome.looks.push_back(engine.state(now).iterations); });
   EXPECT_TRUE(engine.idle());
   outcome.state = engine.state(core::Instant{std::chrono::hours{1}});
   outcome.gaps = engine.token_gaps_ms().count();
   return outcome;
+}
+
+void expect_equal(const IterationSums& a, const IterationSums& b) {
+  ASSERT_EQ(a.steps, b.steps);
+  ASSERT_EQ(a.busy, b.busy);
+  ASSERT_EQ(a.decode_sequences, b.decode_sequences);
+  ASSERT_EQ(a.decode_context_tokens, b.decode_context_tokens);
+  ASSERT_EQ(a.active_kv_tokens, b.active_kv_tokens);
+}
+
+void expect_equal(const IterationTotals& a, const IterationTotals& b) {
+  expect_equal(a.prefill, b.prefill);
+  expect_equal(a.decode, b.decode);
+  ASSERT_EQ(a.prefill_requests, b.prefill_requests);
+  ASSERT_EQ(a.prefill_new_tokens, b.prefill_new_tokens);
+  ASSERT_EQ(a.prefill_new_tokens_squared, b.prefill_new_tokens_squared);
+  ASSERT_EQ(a.prefill_context_tokens, b.prefill_context_tokens);
+  ASSERT_EQ(a.prefill_attention_pairs, b.prefill_attention_pairs);
 }
 
 void expect_no_difference(const Scenario& scenario, const StepTimeModel& times) {
@@ -103,6 +124,13 @@ void expect_no_difference(const Scenario& scenario, const StepTimeModel& times) 
   ASSERT_EQ(merged.state.preemptions, single.state.preemptions);
   ASSERT_EQ(merged.state.evictions, single.state.evictions);
   ASSERT_EQ(merged.gaps, single.gaps);
+  ASSERT_EQ(merged.looks.size(), single.looks.size());
+  for (std::size_t i = 0; i < merged.looks.size(); ++i) {
+    SCOPED_TRACE(i);
+    expect_equal(merged.looks[i], single.looks[i]);
+    if (::testing::Test::HasFatalFailure()) return;
+  }
+  expect_equal(merged.state.iterations, single.state.iterations);
 }
 
 TEST(EngineProperty, MergedStepsGiveTheSameResultsAsSingleOnes) {
@@ -149,6 +177,15 @@ TEST(EngineProperty, EveryRequestEndsAndEveryTokenIsCounted) {
       gaps += timed.request.output_tokens - 1;
       prompts += timed.request.prefilled ? 0 : timed.request.input_tokens;
       first_tokens += timed.request.prefilled ? 0 : 1;
+    }
+    const IterationTotals& iterations = outcome.state.iterations;
+    ASSERT_EQ(iterations.prefill.steps + iterations.decode.steps, outcome.state.steps);
+    ASSERT_EQ(iterations.prefill.decode_sequences + iterations.decode.decode_sequences, tokens);
+    // What was not found in the cache is computed; preempted sequences compute some of it again.
+    const std::uint64_t uncached = outcome.state.prompt_tokens - outcome.state.prefix_hit_tokens;
+    ASSERT_GE(iterations.prefill_new_tokens, uncached);
+    if (outcome.state.preemptions == 0) {
+      ASSERT_EQ(iterations.prefill_new_tokens, uncached);
     }
     std::vector<int> seen(200);
     std::uint64_t firsts = 0;

@@ -92,8 +92,8 @@ TEST(Engine, NoMoreThanMaxSequencesRunAtOnce) {
   EngineConfig config = small();
   config.max_sequences = 2;
   Engine engine{config, kTimes};
-  const auto events = drive(
-      engine, {{at_us(0), request(1, 4, 3)}, {at_us(0), request(2, 4, 3)}, {at_us(0), request(3, 4, 3)}});
+  const auto events =
+      drive(engine, {{at_us(0), request(1, 4, 3)}, {at_us(0), request(2, 4, 3)}, {at_us(0), request(3, 4, 3)}});
   EXPECT_EQ(time_of(events, EngineEventKind::kCompleted, 2), at_us(3008));
   EXPECT_EQ(time_of(events, EngineEventKind::kFirstToken, 3), at_us(4012));
 }
@@ -137,15 +137,16 @@ TEST(Engine, TheLeastRecentlyUsedPrefixIsGivenUpFirst) {
   const Ids a = {1, 2}, b = {3, 4}, c = {5, 6, 7};
   const auto events = drive(engine, {{at_us(0), request(1, 8, 1, a)},
                                      {at_us(10'000), request(2, 8, 1, b)},
-                                     {at_us(20'000), request(3, 9, 1, a)},     // a is used again: 8 of 9 cached
-                                     {at_us(30'000), request(4, 12, 1, c)},    // takes 2 free blocks and one of b's
+                                     {at_us(20'000), request(3, 9, 1, a)},   // a is used again: 8 of 9 cached
+                                     {at_us(30'000), request(4, 12, 1, c)},  // takes 2 free blocks and one of b's
                                      {at_us(40'000), request(5, 9, 1, a)}});
   EXPECT_EQ(time_of(events, EngineEventKind::kFirstToken, 3), at_us(21'001));
   EXPECT_EQ(time_of(events, EngineEventKind::kFirstToken, 5), at_us(41'001));
 }
 
 // 10 blocks of 4. Two requests of 16 + 12 tokens need 7 blocks each at the end: one has to go.
-std::vector<EngineEvent> run_short_of_kv(PreemptionOrder order, std::uint64_t& preemptions, std::int8_t second_priority = 0) {
+std::vector<EngineEvent> run_short_of_kv(PreemptionOrder order, std::uint64_t& preemptions,
+                                         std::int8_t second_priority = 0) {
   EngineConfig config = small();
   config.kv_blocks = 10;
   config.preemption_order = order;
@@ -196,8 +197,8 @@ TEST(Engine, ShortestFirstServesTheShorterPromptThatCameLater) {
   config.queue_order = QueueOrder::kShortest;
   config.fairness_bound = std::chrono::milliseconds{100};
   Engine engine{config, kTimes};
-  const auto events = drive(
-      engine, {{at_us(0), request(1, 8, 10)}, {at_us(100), request(2, 60, 1)}, {at_us(200), request(3, 4, 1)}});
+  const auto events =
+      drive(engine, {{at_us(0), request(1, 8, 10)}, {at_us(100), request(2, 60, 1)}, {at_us(200), request(3, 4, 1)}});
   EXPECT_LT(time_of(events, EngineEventKind::kFirstToken, 3), time_of(events, EngineEventKind::kFirstToken, 2));
 }
 
@@ -207,8 +208,8 @@ TEST(Engine, ShortestFirstLetsNobodyWaitBeyondTheFairnessBound) {
   config.queue_order = QueueOrder::kShortest;
   config.fairness_bound = std::chrono::milliseconds{5};
   Engine engine{config, kTimes};
-  const auto events = drive(
-      engine, {{at_us(0), request(1, 8, 10)}, {at_us(100), request(2, 60, 1)}, {at_us(9000), request(3, 4, 1)}});
+  const auto events =
+      drive(engine, {{at_us(0), request(1, 8, 10)}, {at_us(100), request(2, 60, 1)}, {at_us(9000), request(3, 4, 1)}});
   EXPECT_LT(time_of(events, EngineEventKind::kFirstToken, 2), time_of(events, EngineEventKind::kFirstToken, 3));
 }
 
@@ -281,7 +282,7 @@ TEST(Engine, ASlowReplicaTakesLongerForEveryStep) {
 TEST(Engine, WhatCanNeverFitIsKnownBeforehand) {
   EngineConfig config = small();
   config.kv_blocks = 10;
-  EXPECT_TRUE(can_fit(config, request(1, 38, 3)));   // 40 tokens in the cache
+  EXPECT_TRUE(can_fit(config, request(1, 38, 3)));  // 40 tokens in the cache
   EXPECT_FALSE(can_fit(config, request(1, 38, 4)));
   config.watermark = 0.1;
   EXPECT_FALSE(can_fit(config, request(1, 38, 3)));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <vector>
 
 #include "engine/engine.h"
@@ -12,11 +13,11 @@ namespace penstock::engine::testing {
 class LinearNanoseconds final : public StepTimeModel {
  public:
   struct Terms {
-    std::int64_t step = 1'000'000;       // every step
+    std::int64_t step = 1'000'000;  // every step
     std::int64_t prefill_token = 1'000;
     std::int64_t sequence = 0;
-    std::int64_t context_token = 0;      // Σ lengths of decoding sequences
-    std::int64_t held_token = 0;         // tokens in active blocks
+    std::int64_t context_token = 0;  // Σ lengths of decoding sequences
+    std::int64_t held_token = 0;     // tokens in active blocks
   };
   explicit LinearNanoseconds(const Terms& terms) : terms_(terms) {}
 
@@ -38,10 +39,14 @@ struct TimedRequest {
   EngineRequest request;
 };
 
+// Called every 7.777777 ms, which falls on no boundary between steps of whole microseconds or milliseconds.
+using Look = std::function<void(core::Instant now)>;
+
 // Submits in order and advances until nothing is left; a prefill engine's held requests are let go `hold` after they
 // completed.
 inline std::vector<EngineEvent> drive(Engine& engine, const std::vector<TimedRequest>& requests,
-                                      core::Duration hold = core::Duration{-1}) {
+                                      core::Duration hold = core::Duration{-1}, const Look& look = {}) {
+  core::Instant next_look{core::Duration{7'777'777}};
   std::vector<EngineEvent> all, now_events;
   std::vector<std::pair<core::Instant, std::uint32_t>> held;
   std::size_t next = 0;
@@ -50,6 +55,7 @@ inline std::vector<EngineEvent> drive(Engine& engine, const std::vector<TimedReq
     const core::Instant release = held.empty() ? core::kNever : held.front().first;
     const core::Instant now = std::min({arrival, release, engine.next_event()});
     if (now == core::kNever) return all;
+    for (; look && next_look < now; next_look += core::Duration{7'777'777}) look(next_look);
     if (now == release) {
       engine.release_held(held.front().second, now);
       held.erase(held.begin());

@@ -11,19 +11,19 @@ namespace {
 // cards: half of the bidirectional rate. GB300's and B300's FP4 rate is the dense one.
 constexpr std::array kGpus = {
     //       name       memory  bandwidth  bf16   fp8     fp4     interconnect
-    GpuCard{"a10",       24.0,   600.0,   125.0,  125.0,   125.0,  32.0},
-    GpuCard{"a100_sxm",  80.0,  2039.0,   312.0,  312.0,   312.0, 300.0},
-    GpuCard{"a100_pcie", 80.0,  1935.0,   312.0,  312.0,   312.0,  32.0},
-    GpuCard{"l4",        24.0,   300.0,   121.0,  242.0,   242.0,  32.0},
-    GpuCard{"l40s",      48.0,   864.0,   362.0,  733.0,   733.0,  32.0},
-    GpuCard{"h20_sxm",   96.0,  4000.0,   148.0,  296.0,   296.0, 450.0},
-    GpuCard{"h100_sxm",  80.0,  3350.0,   989.0, 1979.0,  1979.0, 450.0},
-    GpuCard{"h100_pcie", 80.0,  2000.0,   756.0, 1513.0,  1513.0,  64.0},
-    GpuCard{"h200_sxm", 141.0,  4800.0,   989.0, 1979.0,  1979.0, 450.0},
-    GpuCard{"b200_sxm", 180.0,  8000.0,  2250.0, 4500.0,  9000.0, 900.0},
-    GpuCard{"b300_sxm", 270.0,  8000.0,  2250.0, 4500.0, 13500.0, 900.0},
-    GpuCard{"gb200",    186.0,  8000.0,  2500.0, 5000.0, 10000.0, 900.0},
-    GpuCard{"gb300",    279.0,  8000.0,  2500.0, 5000.0, 15000.0, 900.0},
+    GpuCard{"a10", 24.0, 600.0, 125.0, 125.0, 125.0, 32.0},
+    GpuCard{"a100_sxm", 80.0, 2039.0, 312.0, 312.0, 312.0, 300.0},
+    GpuCard{"a100_pcie", 80.0, 1935.0, 312.0, 312.0, 312.0, 32.0},
+    GpuCard{"l4", 24.0, 300.0, 121.0, 242.0, 242.0, 32.0},
+    GpuCard{"l40s", 48.0, 864.0, 362.0, 733.0, 733.0, 32.0},
+    GpuCard{"h20_sxm", 96.0, 4000.0, 148.0, 296.0, 296.0, 450.0},
+    GpuCard{"h100_sxm", 80.0, 3350.0, 989.0, 1979.0, 1979.0, 450.0},
+    GpuCard{"h100_pcie", 80.0, 2000.0, 756.0, 1513.0, 1513.0, 64.0},
+    GpuCard{"h200_sxm", 141.0, 4800.0, 989.0, 1979.0, 1979.0, 450.0},
+    GpuCard{"b200_sxm", 180.0, 8000.0, 2250.0, 4500.0, 9000.0, 900.0},
+    GpuCard{"b300_sxm", 270.0, 8000.0, 2250.0, 4500.0, 13500.0, 900.0},
+    GpuCard{"gb200", 186.0, 8000.0, 2500.0, 5000.0, 10000.0, 900.0},
+    GpuCard{"gb300", 279.0, 8000.0, 2500.0, 5000.0, 15000.0, 900.0},
 };
 
 struct PrecisionName {
@@ -76,7 +76,7 @@ double bytes_per_weight(Precision precision) {
   switch (precision) {
     case Precision::kBf16: return 2.0;
     case Precision::kFp8: return 1.0;
-    case Precision::kFp4: return 0.5625;  // and one byte of scale for 16 weights
+    case Precision::kFp4: return 0.5625;   // and one byte of scale for 16 weights
     case Precision::kInt4: return 0.5625;  // and a scale and a zero point for 32
   }
   return 2.0;

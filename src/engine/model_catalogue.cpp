@@ -11,8 +11,15 @@ namespace {
 
 constexpr ModelCard dense(std::string_view name, std::uint32_t layers, std::uint32_t hidden, std::uint32_t heads,
                           std::uint32_t kv_heads, std::uint32_t head_dim, std::uint32_t ffn, std::uint32_t vocabulary) {
-  return {.name = name, .layers = layers, .hidden = hidden, .heads = heads, .kv_heads = kv_heads,
-          .head_dim = head_dim, .value_dim = head_dim, .ffn = ffn, .vocabulary = vocabulary};
+  return {.name = name,
+          .layers = layers,
+          .hidden = hidden,
+          .heads = heads,
+          .kv_heads = kv_heads,
+          .head_dim = head_dim,
+          .value_dim = head_dim,
+          .ffn = ffn,
+          .vocabulary = vocabulary};
 }
 
 struct Experts {
@@ -53,55 +60,56 @@ constexpr ModelCard sparse(ModelCard card, std::uint32_t tokens) {
 
 constexpr std::array kModels = {
     //     name             layers hidden heads kv  dim  ffn    vocabulary
-    dense("llama-3.2-1b",      16,  2048,  32,   8,  64,  8192, 128256),
-    dense("llama-3.2-3b",      28,  3072,  24,   8, 128,  8192, 128256),
-    dense("llama-2-7b",        32,  4096,  32,  32, 128, 11008,  32000),
-    dense("llama-2-70b",       80,  8192,  64,   8, 128, 28672,  32000),
-    dense("llama-3.1-8b",      32,  4096,  32,   8, 128, 14336, 128256),
-    dense("llama-3.1-70b",     80,  8192,  64,   8, 128, 28672, 128256),
-    dense("llama-3.1-405b",   126, 16384, 128,   8, 128, 53248, 128256),
-    dense("mistral-7b",        32,  4096,  32,   8, 128, 14336,  32768),
-    dense("qwen2.5-7b",        28,  3584,  28,   4, 128, 18944, 152064),
-    dense("qwen2.5-32b",       64,  5120,  40,   8, 128, 27648, 152064),
-    dense("qwen2.5-72b",       80,  8192,  64,   8, 128, 29568, 152064),
-    dense("qwen3-0.6b",        28,  1024,  16,   8, 128,  3072, 151936),
-    dense("qwen3-1.7b",        28,  2048,  16,   8, 128,  6144, 151936),
-    dense("qwen3-4b",          36,  2560,  32,   8, 128,  9728, 151936),
-    dense("qwen3-8b",          36,  4096,  32,   8, 128, 12288, 151936),
-    dense("qwen3-14b",         40,  5120,  40,   8, 128, 17408, 151936),
-    dense("qwen3-32b",         64,  5120,  64,   8, 128, 25600, 151936),
-    mixture(dense("mixtral-8x7b",      32, 4096, 32, 8, 128, 14336,  32000), {8, 2, 0, 14336, 0}),
-    mixture(dense("mixtral-8x22b",     56, 6144, 48, 8, 128, 16384,  32768), {8, 2, 0, 16384, 0}),
-    mixture(dense("qwen3-30b-a3b",     48, 2048, 32, 4, 128,  6144, 151936), {128, 8, 0, 768, 0}),
-    mixture(dense("qwen3-235b-a22b",   94, 4096, 64, 4, 128, 12288, 151936), {128, 8, 0, 1536, 0}),
+    dense("llama-3.2-1b", 16, 2048, 32, 8, 64, 8192, 128256),
+    dense("llama-3.2-3b", 28, 3072, 24, 8, 128, 8192, 128256),
+    dense("llama-2-7b", 32, 4096, 32, 32, 128, 11008, 32000),
+    dense("llama-2-70b", 80, 8192, 64, 8, 128, 28672, 32000),
+    dense("llama-3.1-8b", 32, 4096, 32, 8, 128, 14336, 128256),
+    dense("llama-3.1-70b", 80, 8192, 64, 8, 128, 28672, 128256),
+    dense("llama-3.1-405b", 126, 16384, 128, 8, 128, 53248, 128256),
+    dense("mistral-7b", 32, 4096, 32, 8, 128, 14336, 32768),
+    dense("qwen2.5-7b", 28, 3584, 28, 4, 128, 18944, 152064),
+    dense("qwen2.5-32b", 64, 5120, 40, 8, 128, 27648, 152064),
+    dense("qwen2.5-72b", 80, 8192, 64, 8, 128, 29568, 152064),
+    dense("qwen3-0.6b", 28, 1024, 16, 8, 128, 3072, 151936),
+    dense("qwen3-1.7b", 28, 2048, 16, 8, 128, 6144, 151936),
+    dense("qwen3-4b", 36, 2560, 32, 8, 128, 9728, 151936),
+    dense("qwen3-8b", 36, 4096, 32, 8, 128, 12288, 151936),
+    dense("qwen3-14b", 40, 5120, 40, 8, 128, 17408, 151936),
+    dense("qwen3-32b", 64, 5120, 64, 8, 128, 25600, 151936),
+    mixture(dense("mixtral-8x7b", 32, 4096, 32, 8, 128, 14336, 32000), {8, 2, 0, 14336, 0}),
+    mixture(dense("mixtral-8x22b", 56, 6144, 48, 8, 128, 16384, 32768), {8, 2, 0, 16384, 0}),
+    mixture(dense("qwen3-30b-a3b", 48, 2048, 32, 4, 128, 6144, 151936), {128, 8, 0, 768, 0}),
+    mixture(dense("qwen3-235b-a22b", 94, 4096, 64, 4, 128, 12288, 151936), {128, 8, 0, 1536, 0}),
     // Three of four layers are linear attention.
     partial(mixture(dense("qwen3.5-397b-a17b", 60, 4096, 32, 2, 256, 1024, 248320), {512, 10, 1, 1024, 0}), 15, 0),
     // Every other layer sees 128 tokens.
-    partial(mixture(dense("gpt-oss-20b",  24, 2880, 64, 8, 64, 2880, 201088), {32, 4, 0, 2880, 0}), 12, 128),
+    partial(mixture(dense("gpt-oss-20b", 24, 2880, 64, 8, 64, 2880, 201088), {32, 4, 0, 2880, 0}), 12, 128),
     partial(mixture(dense("gpt-oss-120b", 36, 2880, 64, 8, 64, 2880, 201088), {128, 4, 0, 2880, 0}), 18, 128),
-    mixture(dense("minimax-m2.5",      62, 3072, 48, 8, 128, 1536, 200064), {256, 8, 0, 1536, 0}),
-    latent(mixture(dense("deepseek-v3",  61, 7168, 128, 1, 192, 18432, 129280), {256, 8, 1, 2048, 3}),
+    mixture(dense("minimax-m2.5", 62, 3072, 48, 8, 128, 1536, 200064), {256, 8, 0, 1536, 0}),
+    latent(mixture(dense("deepseek-v3", 61, 7168, 128, 1, 192, 18432, 129280), {256, 8, 1, 2048, 3}),
            {512, 1536, 64, 128}),
-    latent(mixture(dense("kimi-k2.5",    61, 7168,  64, 1, 192, 18432, 163840), {384, 8, 1, 2048, 1}),
+    latent(mixture(dense("kimi-k2.5", 61, 7168, 64, 1, 192, 18432, 163840), {384, 8, 1, 2048, 1}),
            {512, 1536, 64, 128}),
-    sparse(latent(mixture(dense("glm-5", 78, 6144,  64, 1, 256, 12288, 154880), {256, 8, 1, 2048, 3}),
-                  {512, 2048, 64, 256}), 2048),
+    sparse(latent(mixture(dense("glm-5", 78, 6144, 64, 1, 256, 12288, 154880), {256, 8, 1, 2048, 3}),
+                  {512, 2048, 64, 256}),
+           2048),
 };
 
 struct Alias {
   std::string_view name, of;
 };
 constexpr std::array kAliases = {
-    Alias{"deepseek-r1", "deepseek-v3"},    Alias{"deepseek-r1-0528", "deepseek-v3"},
-    Alias{"deepseek-v3.1", "deepseek-v3"},  Alias{"deepseek-v3-0324", "deepseek-v3"},
-    Alias{"kimi-k2", "kimi-k2.5"},          Alias{"minimax-m2", "minimax-m2.5"},
-    Alias{"llama-3-8b", "llama-3.1-8b"},    Alias{"llama-3-70b", "llama-3.1-70b"},
+    Alias{"deepseek-r1", "deepseek-v3"},     Alias{"deepseek-r1-0528", "deepseek-v3"},
+    Alias{"deepseek-v3.1", "deepseek-v3"},   Alias{"deepseek-v3-0324", "deepseek-v3"},
+    Alias{"kimi-k2", "kimi-k2.5"},           Alias{"minimax-m2", "minimax-m2.5"},
+    Alias{"llama-3-8b", "llama-3.1-8b"},     Alias{"llama-3-70b", "llama-3.1-70b"},
     Alias{"llama-3.3-70b", "llama-3.1-70b"}, Alias{"deepseek-r1-distill-llama-70b", "llama-3.1-70b"},
     Alias{"qwq-32b", "qwen2.5-32b"},
 };
 
-constexpr std::array<std::string_view, 10> kEndings = {"-instruct", "-chat",  "-fp8",  "-nvfp4", "-fp4",
-                                                       "-int4",     "-bf16",  "-it",   "-hf",    "-base"};
+constexpr std::array<std::string_view, 10> kEndings = {"-instruct", "-chat", "-fp8", "-nvfp4", "-fp4",
+                                                       "-int4",     "-bf16", "-it",  "-hf",    "-base"};
 
 // "nvidia/Llama-3.1-8B-Instruct-FP8" → "llama-3.1-8b".
 std::string plain_name(std::string_view name) {

@@ -44,4 +44,7 @@ class StepTimeModel {
   [[nodiscard]] virtual std::string description() const = 0;
 };
 
+// The same model with every step taking `factor` (> 0) times as long.
+[[nodiscard]] std::shared_ptr<const StepTimeModel> slowed(std::shared_ptr<const StepTimeModel> model, double factor);
+
 }  // namespace penstock::engine

@@ -27,6 +27,7 @@ class Table final : public StepTimeModel {
   [[nodiscard]] DecodeRun decode_run(const StepShape& shape, std::uint32_t steps, core::Duration limit) const override;
   [[nodiscard]] std::string description() const override { return "table:" + name_; }
 
+  [[nodiscard]] const EngineProfile& profile() const { return profile_; }
   [[nodiscard]] double prefill_ms(double new_tokens) const;
   [[nodiscard]] double decode_ms(double kv_tokens, double context_tokens) const;
 

@@ -52,9 +52,9 @@ class WaitingQueue {
   std::vector<Item> preempted_;  // last in, first out
   std::deque<Item> fifo_;        // all others, by arrival; some may be served already when the order is another
   std::priority_queue<Item, std::vector<Item>, After> heap_{After{order_}};
-  std::vector<bool> served_;     // by serial − first_serial_, for the two orders that keep two structures
+  std::vector<bool> served_;  // by serial − first_serial_, for the two orders that keep two structures
   std::uint64_t first_serial_ = 0;
-  std::size_t size_ = 0;         // without the preempted
+  std::size_t size_ = 0;  // without the preempted
 };
 
 }  // namespace penstock::engine

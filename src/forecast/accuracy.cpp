@@ -37,8 +37,8 @@ void Accuracy::settle(const Point& point) {
 
 void Accuracy::add(const Point& now, const Forecast& forecast) {
   const Distribution& level = forecast.level;
-  pending_.push_back({now.step, now.value, level.mean, level.quantile(0.50), level.quantile(0.90),
-                      level.quantile(0.95), forecast.peak.quantile(0.90)});
+  pending_.push_back({now.step, now.value, level.mean, level.quantile(0.50), level.quantile(0.90), level.quantile(0.95),
+                      forecast.peak.quantile(0.90)});
 }
 
 Accuracy::Score Accuracy::score(const Pending& pending, const Outcome& outcome) {

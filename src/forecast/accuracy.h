@@ -13,11 +13,11 @@ namespace penstock::forecast {
 // Over the last forecasts whose horizon has passed. All means; `scored` = 0: they mean nothing.
 struct AccuracyReport {
   std::uint64_t scored = 0;
-  double error = 0.0;          // |expected level - level|, in units of the series
-  double naive_error = 0.0;    // |last value - level|
-  double median_error = 0.0;   // |p50 - level|
-  double bias = 0.0;           // expected level - level
-  double pinball_p90 = 0.0;    // loss of the p90 of the level
+  double error = 0.0;                                        // |expected level - level|, in units of the series
+  double naive_error = 0.0;                                  // |last value - level|
+  double median_error = 0.0;                                 // |p50 - level|
+  double bias = 0.0;                                         // expected level - level
+  double pinball_p90 = 0.0;                                  // loss of the p90 of the level
   double below_p50 = 0.0, below_p90 = 0.0, below_p95 = 0.0;  // share of levels at most at the quantile
   double peak_below_p90 = 0.0;                               // the same of the peak
 

@@ -19,7 +19,9 @@ Forecast flat(double mean, double p90) {
   return forecast;
 }
 
-Point point(std::int64_t step, double value) { return {step, at_s(10.0 * static_cast<double>(step + 1)), value, false}; }
+Point point(std::int64_t step, double value) {
+  return {step, at_s(10.0 * static_cast<double>(step + 1)), value, false};
+}
 
 TEST(Accuracy, ScoresAForecastWhenItsHorizonHasPassedAndNotBefore) {
   Accuracy accuracy(seconds{10}, seconds{20});

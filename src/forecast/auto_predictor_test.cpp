@@ -81,8 +81,8 @@ TEST(AutoPredictor, ForecastsFromTheFirstSample) {
 
 TEST(AutoPredictor, CanChooseAnotherAtEachHorizon) {
   const auto predictor = predictor_of("auto", half_minutes());
-  feed(*predictor, seconds{30}, bursty_rates([](double at) { return 20.0 + 15.0 * std::sin(2.0 * kPi * at / 7200.0); },
-                                             2.0, 30.0, 2000, 27));
+  feed(*predictor, seconds{30},
+       bursty_rates([](double at) { return 20.0 + 15.0 * std::sin(2.0 * kPi * at / 7200.0); }, 2.0, 30.0, 2000, 27));
   for (const auto horizon : {minutes{1}, minutes{2}, minutes{6}, minutes{60}}) {
     const auto names = predictor_names();
     EXPECT_NE(std::find(names.begin(), names.end(), predictor->chosen(horizon)), names.end());

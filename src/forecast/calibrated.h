@@ -62,7 +62,7 @@ class CalibratedPredictor final : public Predictor {
   std::size_t peak_steps_;
   std::vector<Track> tracks_;  // by horizon, ascending
   History history_;
-  std::vector<double> path_;   // scratch of remember()
+  std::vector<double> path_;  // scratch of remember()
 };
 
 }  // namespace penstock::forecast

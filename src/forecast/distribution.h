@@ -7,8 +7,8 @@
 namespace penstock::forecast {
 
 // Quantiles are kept at these probabilities; those between are interpolated.
-inline constexpr std::array<double, 11> kProbabilities = {0.01, 0.05, 0.10, 0.25, 0.50, 0.75, 0.80, 0.90, 0.95, 0.975,
-                                                          0.99};
+inline constexpr std::array<double, 11> kProbabilities = {0.01, 0.05, 0.10, 0.25,  0.50, 0.75,
+                                                          0.80, 0.90, 0.95, 0.975, 0.99};
 using Quantiles = std::array<double, kProbabilities.size()>;  // ascending
 
 struct Distribution {

@@ -36,8 +36,7 @@ inline void feed(Predictor& predictor, core::Duration interval, const std::vecto
 
 // Scores of a predictor over a series, from value `skip` on.
 [[nodiscard]] inline AccuracyReport score(std::string_view name, const PredictorOptions& options,
-                                          core::Duration horizon, const std::vector<double>& values,
-                                          std::size_t skip) {
+                                          core::Duration horizon, const std::vector<double>& values, std::size_t skip) {
   const auto predictor = predictor_of(name, options);
   Accuracy accuracy(options.interval, horizon, options.peak_window, values.size());
   for (std::size_t i = 0; i < values.size(); ++i) {

@@ -24,11 +24,12 @@ inline constexpr std::int64_t kStepsMax = 4096;  // intervals in a horizon or a 
 
 // What comes in (from, from + horizon].
 struct Forecast {
-  core::Instant from;       // the last sample
+  core::Instant from;        // the last sample
   core::Duration horizon{};  // whole intervals
-  Distribution level;       // of the mean over the horizon
-  Distribution peak;        // of the greatest mean over a peak window within it
-  std::size_t outcomes = 0;  // passed forecasts that the quantiles rest on; below kFewOutcomes a prior has a part in them
+  Distribution level;        // of the mean over the horizon
+  Distribution peak;         // of the greatest mean over a peak window within it
+  std::size_t outcomes =
+      0;  // passed forecasts that the quantiles rest on; below kFewOutcomes a prior has a part in them
 };
 inline constexpr std::size_t kFewOutcomes = 20;
 
@@ -41,10 +42,10 @@ struct PredictorOptions {
   core::Duration peak_window{};                    // rounded to intervals; 0: one interval
   core::Duration gap_max = std::chrono::hours{6};  // longer silence counts as a jump of the clock
 
-  core::Duration level_window = std::chrono::seconds{60};    // constant: the mean of this long
-  core::Duration trend_window = std::chrono::minutes{10};    // linear: the line through this long
-  core::Duration season = std::chrono::hours{24};            // seasonal, decomposition
-  core::Duration long_season = std::chrono::hours{24 * 7};   // a multiple of the season; 0: none
+  core::Duration level_window = std::chrono::seconds{60};   // constant: the mean of this long
+  core::Duration trend_window = std::chrono::minutes{10};   // linear: the line through this long
+  core::Duration season = std::chrono::hours{24};           // seasonal, decomposition
+  core::Duration long_season = std::chrono::hours{24 * 7};  // a multiple of the season; 0: none
   // kalman: variances on a time step of one minute, rescaled to the interval.
   double q_level = 1.0;
   double q_trend = 0.1;

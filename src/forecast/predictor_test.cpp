@@ -25,8 +25,9 @@ TEST(Predictor, EveryNameIsMadeAndNamesItself) {
 TEST(Predictor, AnUnknownNameIsAnErrorThatListsTheKnown) {
   const auto predictor = make_predictor("prophet");
   ASSERT_FALSE(predictor);
-  EXPECT_EQ(predictor.error().message(),
-            "predictor: unknown name \"prophet\"; one of constant, linear, seasonal, arima, kalman, decomposition, auto");
+  EXPECT_EQ(
+      predictor.error().message(),
+      "predictor: unknown name \"prophet\"; one of constant, linear, seasonal, arima, kalman, decomposition, auto");
 }
 
 TEST(Predictor, WrongOptionsAreErrorsThatNameTheOption) {
@@ -37,7 +38,10 @@ TEST(Predictor, WrongOptionsAreErrorsThatNameTheOption) {
   const std::vector<Row> rows = {
       {"interval", [](auto& o) { o.interval = {}; }},
       {"horizons", [](auto& o) { o.horizons.clear(); }},
-      {"horizons[1]", [](auto& o) { o.horizons = {seconds{60}, seconds{60}}; }},
+      {"horizons[1]",
+       [](auto& o) {
+         o.horizons = {seconds{60}, seconds{60}};
+       }},
       {"horizons[0]", [](auto& o) { o.horizons = {hours{1000}}; }},
       {"peak_window", [](auto& o) { o.peak_window = seconds{-1}; }},
       {"gap_max", [](auto& o) { o.gap_max = seconds{1}; }},

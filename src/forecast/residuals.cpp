@@ -46,8 +46,8 @@ Quantiles ResidualBook::quantiles() const {
   for (std::size_t age = 0; age < sorted_.size(); ++age) total += weights[age];
 
   std::size_t wanted = 0;
-  double below = 0.0;                   // weight below the entry
-  double position_before = 0.0;         // middle of the entry before, on the axis of weights
+  double below = 0.0;            // weight below the entry
+  double position_before = 0.0;  // middle of the entry before, on the axis of weights
   double residual_before = sorted_.front().residual;
   for (const Entry& entry : sorted_) {
     const double weight = weights[added_ - 1 - entry.number];

@@ -11,7 +11,7 @@ namespace penstock::forecast {
 
 // Errors are kept on a scale of square roots, √outcome - √expected. There the spread of a Poisson count does not depend
 // on its size, and the scale has no unit: requests a second and tokens behave alike.
-[[nodiscard]] double to_scale(double value);    // value >= 0
+[[nodiscard]] double to_scale(double value);     // value >= 0
 [[nodiscard]] double from_scale(double scaled);  // never negative
 
 // The last kCapacity errors at one horizon, weighted by recency.
@@ -36,8 +36,8 @@ class ResidualBook {
     double residual;
     std::uint64_t number;
   };
-  std::vector<Entry> sorted_;   // by residual, then number
-  std::vector<double> ring_;    // by number modulo capacity
+  std::vector<Entry> sorted_;  // by residual, then number
+  std::vector<double> ring_;   // by number modulo capacity
   std::uint64_t added_ = 0;
   double overlap_;
 };

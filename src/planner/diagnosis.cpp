@@ -61,13 +61,16 @@ const char* advice(Cause cause) {
     case Cause::kRoutingCache:
       return "replicas do not bring the cache back: route by prefix, and look at what changed in router or prompts";
     case Cause::kAdmission: return "replicas do not open the door: raise the budget, or accept the wait";
-    case Cause::kTransfer: return "more bandwidth between prefill and decode; prefill replicas help where each has a link";
+    case Cause::kTransfer:
+      return "more bandwidth between prefill and decode; prefill replicas help where each has a link";
     case Cause::kColdStart:
-      return "the planner waits for the replicas on their way and asks for no more than trials need; keep a warm one, or "
+      return "the planner waits for the replicas on their way and asks for no more than trials need; keep a warm one, "
+             "or "
              "shorten the start";
     case Cause::kDecodeBatch: return "the planner adds replicas that decode, so that fewer sequences share a step";
     case Cause::kKvPressure:
-      return "the planner adds replicas for their KV and refuses to shrink; a larger KV cache or shorter contexts help too";
+      return "the planner adds replicas for their KV and refuses to shrink; a larger KV cache or shorter contexts help "
+             "too";
     case Cause::kPreemption:
       return "the planner adds replicas for their KV and refuses to shrink; admit fewer sequences at once, or keep a "
              "watermark free";
@@ -109,8 +112,8 @@ void add(Diagnosis& diagnosis, std::optional<Finding> finding) {
   if (!finding) return;
   if (!diagnosis.findings.empty()) {
     Finding& last = diagnosis.findings.back();
-    const bool same = last.pool == finding->pool && last.cause == finding->cause &&
-                      last.symptom == Symptom::kTtft && finding->symptom == Symptom::kItl &&
+    const bool same = last.pool == finding->pool && last.cause == finding->cause && last.symptom == Symptom::kTtft &&
+                      finding->symptom == Symptom::kItl &&
                       std::string_view{last.unknown_because} == finding->unknown_because;
     if (same) {
       last.symptom = Symptom::kBoth;

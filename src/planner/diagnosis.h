@@ -45,30 +45,30 @@ struct DiagnosisOptions {
   std::uint64_t samples_min = 10;          // fewer first tokens or completions in a minute have no p95
   std::uint64_t segment_samples_min = 20;  // the same for a segment, of which there are many to be wrong about
   core::Duration sample_age = std::chrono::seconds{30};  // an older sample of an engine is as good as none
-  double shed_share = 0.05;           // of the arrivals refused, from which on the door is the trouble
-  double starting_share = 0.2;        // of the replicas of the last minute that were still starting
+  double shed_share = 0.05;     // of the arrivals refused, from which on the door is the trouble
+  double starting_share = 0.2;  // of the replicas of the last minute that were still starting
   double preemptions_per_request = 0.1;
-  double kv_blocked_share = 0.5;      // of the engines with a queue that have no KV for its head
-  double hit_share_drop = 0.1;        // of the prompt tokens, below the long-term share …
-  double hit_share_kept = 0.75;       // … and less than this part of it
+  double kv_blocked_share = 0.5;                 // of the engines with a queue that have no KV for its head
+  double hit_share_drop = 0.1;                   // of the prompt tokens, below the long-term share …
+  double hit_share_kept = 0.75;                  // … and less than this part of it
   std::uint64_t long_term_tokens_min = 100'000;  // prompts behind a long-term share
-  double idle_share = 0.4;            // of the engines, idle while others have a queue
-  double prefill_tokens_per_step = 512.0;  // beside the decodes of an aggregated replica, on average …
-  double computed_prompt = 512.0;     // … or now and then: uncached tokens of the mean prompt, where gaps are uneven:
-  double uneven_gaps = 1.3;           // p95 over the median of all. A large batch slows everybody alike, a prompt few
-  double decode_batch_min = 8.0;      // sequences running on a replica; fewer make no step slow …
-  double decode_kv_min = 0.5;         // … unless their KV, read in each step, fills so much of the cache
-  double decode_queue_min = 1.0;      // requests waiting on a decode replica for their second token
+  double idle_share = 0.4;                       // of the engines, idle while others have a queue
+  double prefill_tokens_per_step = 512.0;        // beside the decodes of an aggregated replica, on average …
+  double computed_prompt = 512.0;  // … or now and then: uncached tokens of the mean prompt, where gaps are uneven:
+  double uneven_gaps = 1.3;        // p95 over the median of all. A large batch slows everybody alike, a prompt few
+  double decode_batch_min = 8.0;   // sequences running on a replica; fewer make no step slow …
+  double decode_kv_min = 0.5;      // … unless their KV, read in each step, fills so much of the cache
+  double decode_queue_min = 1.0;   // requests waiting on a decode replica for their second token
 };
 
 struct Finding {
   Symptom symptom = Symptom::kNone;  // kTtft, kItl, kBoth or kUnknown
   Phase phase = Phase::kNone;
   Cause cause = Cause::kUnknown;
-  std::uint32_t pool = 0;    // index into the observation's
+  std::uint32_t pool = 0;  // index into the observation's
   std::string pool_name;
-  std::string segment;       // "all", or whose latency is worst: "prompt tokens 16k-64k", "tenant acme"
-  double severity = 0.0;     // p95 latency over its limit; 0 when nobody knows
+  std::string segment;    // "all", or whose latency is worst: "prompt tokens 16k-64k", "tenant acme"
+  double severity = 0.0;  // p95 latency over its limit; 0 when nobody knows
   std::vector<Evidence> evidence;
   const char* unknown_because = "";  // with Cause::kUnknown
 };

@@ -58,7 +58,8 @@ Affected affected(const PoolView& view, const LatencyWindow& all, Latency latenc
   const auto& segments = view.pool.detail->segments;
   double best_contrast = 0.0;
   for (auto from = segments.begin(); from != segments.end();) {
-    const auto to = std::find_if(from, segments.end(), [&](const auto& next) { return next.dimension != from->dimension; });
+    const auto to =
+        std::find_if(from, segments.end(), [&](const auto& next) { return next.dimension != from->dimension; });
     const SegmentWindow* worst = nullptr;
     double fine_ms = -1.0;
     for (auto segment = from; segment != to; ++segment) {
@@ -160,8 +161,9 @@ void explain_queue(Finding& finding, const PoolView& view, const EngineMinute& m
   } else if (cache_went_cold(view, minute)) {
     blame_cache(finding, view, minute);
   } else if (minute.idle_share >= view.options.idle_share) {
-    blame(finding, Cause::kRoutingCache,
-          {{"idle_engines", minute.idle_share, "share"}, {"queued_per_replica", minute.queued_per_replica, "requests"}});
+    blame(
+        finding, Cause::kRoutingCache,
+        {{"idle_engines", minute.idle_share, "share"}, {"queued_per_replica", minute.queued_per_replica, "requests"}});
   } else {
     blame(finding, Cause::kQueue,
           {{"queued_per_replica", minute.queued_per_replica, "requests"},
@@ -177,9 +179,8 @@ void explain_prefill(Finding& finding, const PoolView& view, const EngineMinute&
     blame_cache(finding, view, minute);
   } else {
     const signals::TrafficWindow& traffic = view.pool.last_minute;
-    const double prompt = traffic.arrivals == 0 ? 0.0
-                                                : static_cast<double>(traffic.input_tokens) /
-                                                      static_cast<double>(traffic.arrivals);
+    const double prompt =
+        traffic.arrivals == 0 ? 0.0 : static_cast<double>(traffic.input_tokens) / static_cast<double>(traffic.arrivals);
     blame(finding, Cause::kPrefill, {{"prompt_mean", prompt, "tokens"}, {"hit_share", minute.hit_share(), "share"}});
   }
 }
@@ -246,9 +247,7 @@ std::optional<Longest> longest_part(const signals::FirstTokenWindow& window) {
 
 void explain_ttft(Finding& finding, const PoolView& view) {
   switch (finding.phase) {
-    case Phase::kAdmission:
-      blame(finding, Cause::kAdmission, {{"shed", shed_share(view.pool), "share"}});
-      return;
+    case Phase::kAdmission: blame(finding, Cause::kAdmission, {{"shed", shed_share(view.pool), "share"}}); return;
     case Phase::kReplicaWait: explain_replica_wait(finding, view); return;
     case Phase::kTransfer: blame(finding, Cause::kTransfer, {}); return;
     default: break;
@@ -354,7 +353,8 @@ std::optional<Finding> judge_itl(const PoolView& view) {
            {"computed_prompt_mean", computed_prompt(view, minute), "tokens"},
            {"prefill_tokens_per_step", minute.prefill_tokens_per_step(), "tokens"},
            {"running_per_replica", minute.running_per_replica, "requests"}});
-  } else if (minute.running_per_replica >= view.options.decode_batch_min || minute.kv_usage >= view.options.decode_kv_min) {
+  } else if (minute.running_per_replica >= view.options.decode_batch_min ||
+             minute.kv_usage >= view.options.decode_kv_min) {
     blame(finding, Cause::kDecodeBatch,
           {{"running_per_replica", minute.running_per_replica, "requests"},
            {"kv_usage", minute.kv_usage, "share"},

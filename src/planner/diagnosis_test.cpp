@@ -11,13 +11,13 @@
 namespace penstock::planner {
 namespace {
 
-using signals::LatencyWindow;
-using signals::PoolDetail;
-using signals::TimePart;
 using signals::EngineSample;
+using signals::LatencyWindow;
 using signals::Observation;
+using signals::PoolDetail;
 using signals::PoolObservation;
 using signals::Role;
+using signals::TimePart;
 using testing::at_s;
 
 constexpr double kTtftLimitMs = 2000.0, kItlLimitMs = 50.0;
@@ -110,13 +110,13 @@ double evidence(const Finding& finding, std::string_view name) {
 }
 
 // EXPECT_FINDING(diagnosis, kTtft, kQueue, kQueue): one finding, its symptom, phase and cause.
-#define EXPECT_FINDING(diagnosis, symptom_is, phase_is, cause_is)                              \
-  do {                                                                                         \
-    const Diagnosis& said = (diagnosis);                                                       \
-    ASSERT_EQ(said.findings.size(), 1U) << sentence(said);                                     \
-    EXPECT_STREQ(to_string(said.symptom), to_string(Symptom::symptom_is)) << sentence(said);   \
+#define EXPECT_FINDING(diagnosis, symptom_is, phase_is, cause_is)                                  \
+  do {                                                                                             \
+    const Diagnosis& said = (diagnosis);                                                           \
+    ASSERT_EQ(said.findings.size(), 1U) << sentence(said);                                         \
+    EXPECT_STREQ(to_string(said.symptom), to_string(Symptom::symptom_is)) << sentence(said);       \
     EXPECT_STREQ(to_string(said.findings[0].phase), to_string(Phase::phase_is)) << sentence(said); \
-    EXPECT_STREQ(to_string(said.cause()), to_string(Cause::cause_is)) << sentence(said);       \
+    EXPECT_STREQ(to_string(said.cause()), to_string(Cause::cause_is)) << sentence(said);           \
   } while (false)
 
 TEST(Diagnosis, NothingIsWrongWhileTheSloIsKept) {
@@ -140,10 +140,11 @@ TEST(Diagnosis, WaitingInTheEnginesForOthersIsAQueue) {
   EXPECT_EQ(evidence(finding, "queued_per_replica"), 6.0);
   EXPECT_EQ(evidence(finding, "share_of_slow_ttft"), 0.95);
   EXPECT_EQ(finding.severity, 2.5);
-  EXPECT_EQ(sentence(diagnosis),
-            "ttft is bad in pool web, in the phase queue: queue (ttft_p95 5000 ms, ttft_limit 2000 ms, "
-            "share_of_slow_ttft 0.95 share, phase_p95 4700 ms, queued_per_replica 6 requests, running_per_replica 8 "
-            "requests, ready 2 replicas); the planner adds replicas to this pool until trials of the traffic keep the slo");
+  EXPECT_EQ(
+      sentence(diagnosis),
+      "ttft is bad in pool web, in the phase queue: queue (ttft_p95 5000 ms, ttft_limit 2000 ms, "
+      "share_of_slow_ttft 0.95 share, phase_p95 4700 ms, queued_per_replica 6 requests, running_per_replica 8 "
+      "requests, ready 2 replicas); the planner adds replicas to this pool until trials of the traffic keep the slo");
 }
 
 TEST(Diagnosis, LongPromptsArePrefill) {
@@ -249,7 +250,8 @@ TEST(Diagnosis, AFewSequencesWithLongContextsAreADecodeBatch) {
 }
 
 TEST(Diagnosis, AQueueThatHasNoKvIsKvPressure) {
-  EXPECT_FINDING(Patient{}.at(60, {queued(late(&signals::FirstTokenWindow::queue), 6, 930)}), kTtft, kQueue, kKvPressure);
+  EXPECT_FINDING(Patient{}.at(60, {queued(late(&signals::FirstTokenWindow::queue), 6, 930)}), kTtft, kQueue,
+                 kKvPressure);
 }
 
 TEST(Diagnosis, SequencesThatStartAgainArePreemption) {
@@ -264,8 +266,9 @@ TEST(Diagnosis, SequencesThatStartAgainArePreemption) {
 }
 
 TEST(Diagnosis, BothPhasesAreNamedEachWithItsPool) {
-  const Diagnosis diagnosis = Patient{}.at(60, {queued(late(&signals::FirstTokenWindow::queue, healthy(Role::kPrefill)), 9),
-                                                slow_tokens(healthy(Role::kDecode))});
+  const Diagnosis diagnosis =
+      Patient{}.at(60, {queued(late(&signals::FirstTokenWindow::queue, healthy(Role::kPrefill)), 9),
+                        slow_tokens(healthy(Role::kDecode))});
   ASSERT_EQ(diagnosis.findings.size(), 2U) << sentence(diagnosis);
   EXPECT_EQ(diagnosis.symptom, Symptom::kBoth);
   EXPECT_EQ(diagnosis.findings[0].cause, Cause::kQueue);  // 2.5 times its limit, the other 1.6
@@ -344,7 +347,8 @@ TEST(Diagnosis, StaleMissingOrContradictoryEnginesAreUnknown) {
     return std::string{diagnosis.findings.at(0).unknown_because};
   };
   EXPECT_EQ(because(Patient{}.at(60, {sick}, 31.0)), "a ready replica was not heard of lately");
-  EXPECT_EQ(because(Patient{}.at(60, {testing::without_samples_of_last(sick, 1)})), "a ready replica was never heard of");
+  EXPECT_EQ(because(Patient{}.at(60, {testing::without_samples_of_last(sick, 1)})),
+            "a ready replica was never heard of");
   PoolObservation liar = sick;
   liar.replicas[1].sample->kv_used_tokens = 0;  // while requests run
   EXPECT_EQ(because(Patient{}.at(60, {liar})), "an engine contradicts itself");
@@ -386,7 +390,8 @@ TEST(Diagnosis, AFewLateRequestsAreNoPercentile) {
 TEST(Diagnosis, WhateverIsSeenAFindingHasACauseWithEvidenceOrAReasonNotToKnow) {
   core::RandomStream random{7};
   const auto odd = [&](double most) {
-    const double values[] = {0.0, -1.0, std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()};
+    const double values[] = {0.0, -1.0, std::numeric_limits<double>::quiet_NaN(),
+                             std::numeric_limits<double>::infinity()};
     return random.below(12) == 0 ? values[random.below(4)] : most * random.uniform();
   };
   const auto part = [&] { return TimePart{odd(2000), odd(5000), odd(5000)}; };

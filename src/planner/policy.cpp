@@ -98,6 +98,12 @@ const char* to_string(Reason reason) {
     case Reason::kSloMet: return "slo_met";
     case Reason::kForeseen: return "foreseen";
     case Reason::kCheapestThatKeepsSlo: return "cheapest_that_keeps_slo";
+    case Reason::kSchedule: return "schedule";
+    case Reason::kWarmPool: return "warm_pool";
+    case Reason::kObserveOnly: return "observe_only";
+    case Reason::kIdle: return "idle";
+    case Reason::kFormula: return "token_formula";
+    case Reason::kSloBurns: return "slo_burns";
   }
   return "unknown";
 }
@@ -116,6 +122,12 @@ const char* to_string(Limit limit) {
     case Limit::kHotKvCache: return "hot_kv_cache";
     case Limit::kQueueWaits: return "queue_waits";
     case Limit::kFailures: return "failures";
+    case Limit::kConsolidation: return "consolidation";
+    case Limit::kMinEndpoints: return "min_endpoints";
+    case Limit::kGpuBudget: return "gpu_budget";
+    case Limit::kManualChange: return "manual_change";
+    case Limit::kClockJump: return "clock_jump";
+    case Limit::kRefused: return "refused";
   }
   return "unknown";
 }

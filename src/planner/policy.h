@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,8 +31,14 @@ enum class Reason : std::uint8_t {
   kConsolidationRefused,  // one replica less would not do
   kSloAtRisk,
   kSloMet,
-  kForeseen,  // a policy that knows the future
+  kForeseen,              // a policy that knows the future
   kCheapestThatKeepsSlo,  // of the fleets that were tried out
+  kSchedule,              // a floor of the calendar, now or soon
+  kWarmPool,              // spare replicas beyond what is needed
+  kObserveOnly,           // the rollout phase lets nothing act
+  kIdle,                  // no traffic for a while: the least there may be
+  kFormula,               // the trials were not done in time: token rates over what a replica carries
+  kSloBurns,              // the SLO is missed although trials say that the fleet would do
 };
 [[nodiscard]] const char* to_string(Reason reason);  // "fixed", "within_tolerance", …
 
@@ -49,7 +56,15 @@ enum class Limit : std::uint8_t {
   kScalingUnderWay,  // replicas start or drain
   kHotKvCache,
   kQueueWaits,
-  kFailures,         // requests failed lately
+  kFailures,       // requests failed lately
+  kConsolidation,  // the replicas that were left could not carry the load
+  kMinEndpoints,   // too few would be left that are ready
+  // Nothing grows beyond …
+  kGpuBudget,  // the GPUs that all pools share
+  // Nothing changes while …
+  kManualChange,  // somebody else set the target lately
+  kClockJump,     // the clock went back or leapt
+  kRefused,       // the platform refused the change
 };
 [[nodiscard]] const char* to_string(Limit limit);  // "", "min_replicas", …
 
@@ -64,7 +79,9 @@ struct PoolDecision {
   std::uint32_t target = 0;
   Reason reason = Reason::kFixed;
   Limit limited_by = Limit::kNone;
-  std::vector<Evidence> evidence;
+  std::vector<Evidence> evidence{};
+  std::optional<std::uint32_t>
+      next_phase_target{};  // what the next rollout phase would ask for; none: this is the last
 };
 
 // The evidence as a sentence: "request_rate 12.4 1/s, target 2 1/s".
@@ -79,9 +96,20 @@ struct Candidate {
   bool chosen = false;
 };
 
+// What is expected over the start-up time, and how good such forecasts of the rate have been lately.
+struct Outlook {
+  std::optional<double> requests_per_s, input_tokens, output_tokens;  // lengths are means; none: not known yet
+  std::optional<double> error, naive_error;  // mean absolute errors of the rate in 1/s; of "no change" the second
+};
+
 struct Decision {
-  std::vector<PoolDecision> pools;    // one for each pool of the observation, in its order
-  std::vector<Candidate> candidates;  // what the policy tried out, in the order of the trials; empty: it tries nothing
+  std::vector<PoolDecision> pools{};  // one for each pool of the observation, in its order
+  std::vector<Candidate>
+      candidates{};         // what the policy tried out, in the order of the trials; empty: it tries nothing
+  std::string cause{};      // of bad latency, a stable name ("none", "queue", …); empty: not diagnosed
+  std::string diagnosis{};  // the same in words
+  std::string phase{};      // the rollout phase that it is in; empty: the policy knows none
+  std::optional<Outlook> outlook{};
 };
 
 // A policy holds its windows and nothing else; time comes with the observation. Not thread-safe; one per run.

@@ -81,9 +81,9 @@ TEST(PolicyRegistry, AnSloOfNoTimeIsAnError) {
 
 TEST(PolicyNames, ReasonsAndLimitsHaveNamesOfTheirOwn) {
   std::set<std::string_view> names;
-  for (int reason = 0; reason <= static_cast<int>(Reason::kForeseen); ++reason)
+  for (int reason = 0; reason <= static_cast<int>(Reason::kSloBurns); ++reason)
     EXPECT_TRUE(names.insert(to_string(static_cast<Reason>(reason))).second) << reason;
-  for (int limit = 0; limit <= static_cast<int>(Limit::kCooldown); ++limit)
+  for (int limit = 0; limit <= static_cast<int>(Limit::kRefused); ++limit)
     EXPECT_TRUE(names.insert(to_string(static_cast<Limit>(limit))).second) << limit;
   EXPECT_FALSE(names.contains("unknown"));
   EXPECT_STREQ(to_string(Limit::kNone), "");

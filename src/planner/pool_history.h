@@ -57,7 +57,7 @@ class PoolHistory {
   void forget(core::Instant now);
 
   bool started_ = false;
-  std::deque<Tick> ticks_;                              // of the last minute
+  std::deque<Tick> ticks_;                               // of the last minute
   std::map<std::uint32_t, signals::EngineSample> last_;  // by replica
   double long_prompt_tokens_ = 0.0, long_hit_tokens_ = 0.0;
 };

@@ -61,6 +61,7 @@ RunResult cut(const RunResult& whole, const Interval& interval) {
   part.series = within(whole.series, interval);
   part.decisions = within(whole.decisions, interval);
   part.holds = within(whole.holds, interval);
+  part.outlooks = within(whole.outlooks, interval);
   std::uint64_t kept = 0;
   for (const SeriesPoint& point : part.series) {
     part.requests += point.arrived;

@@ -48,6 +48,20 @@ TEST(Cut, PartsAddUpToTheWhole) {
   EXPECT_EQ(points, result.series.size());
 }
 
+TEST(Cut, KeepsWhatDecisionsSay) {
+  const Report whole = testing::sample_report(12);
+  const auto result = testing::diagnosed_result(120);
+  const auto part = cut(whole.info, result, {at_second(600), at_second(1200)}).results.front();
+  ASSERT_FALSE(part.decisions.empty());
+  EXPECT_EQ(part.decisions.front().cause, "queue");
+  EXPECT_EQ(part.decisions.front().phase, "guardrails");
+  EXPECT_TRUE(part.decisions.front().next_phase_target);
+  EXPECT_TRUE(part.decisions.front().outlook);
+  ASSERT_EQ(part.outlooks.size(), 20U);
+  EXPECT_EQ(part.outlooks.back().at, at_second(600));
+  EXPECT_EQ(part.outlooks.back().expected.requests_per_s, result.outlooks[39].expected.requests_per_s);
+}
+
 TEST(Cut, ItsPageIsWholeAndSaysWhichPartItShows) {
   const Report whole = testing::sample_report(120);
   const Report part = cut(whole.info, whole.results.front(), {at_second(1200), at_second(2400)});

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -42,6 +43,13 @@ std::vector<DecisionEntry> decision_entries(const std::vector<signals::RunResult
 
 namespace {
 
+constexpr std::array<std::pair<const char*, std::optional<double> signals::OutlookNote::*>, 5> kOutlookFigures = {
+    {{"requests_per_s", &signals::OutlookNote::requests_per_s},
+     {"input_tokens", &signals::OutlookNote::input_tokens},
+     {"output_tokens", &signals::OutlookNote::output_tokens},
+     {"error", &signals::OutlookNote::error},
+     {"naive_error", &signals::OutlookNote::naive_error}}};
+
 // Without a minus zero, which would be read back as a plain one.
 Json number(double value) { return std::isfinite(value) ? Json(value + 0.0) : Json(); }
 
@@ -56,16 +64,38 @@ Json to_json(const CandidateNote& tried, const std::vector<std::string>& pools) 
           {"chosen", tried.chosen}};
 }
 
+// The figures that are known.
+Json to_json(const signals::OutlookNote& outlook) {
+  Json json = Json::object();
+  for (const auto& [key, field] : kOutlookFigures)
+    if (outlook.*field) json[key] = number(*(outlook.*field));
+  return json;
+}
+
+// What not every policy says stands at the end of its line, and only where it was said.
+void add_what_was_said(Json& json, const DecisionNote& note) {
+  const auto add = [&](const char* key, const std::string& text) {
+    if (!text.empty()) json[key] = text;
+  };
+  add("cause", note.cause);
+  add("diagnosis", note.diagnosis);
+  add("phase", note.phase);
+  if (note.next_phase_target) json["next_phase_target"] = *note.next_phase_target;
+  if (note.outlook && note.outlook->known()) json["outlook"] = to_json(*note.outlook);
+}
+
 Json to_json(const DecisionEntry& entry) {
   const DecisionNote& note = entry.note;
   Json evidence = Json::array(), candidates = Json::array();
   for (const EvidenceValue& item : note.evidence)
     evidence.push_back({{"name", item.name}, {"value", number(item.value)}, {"unit", item.unit}});
   for (const CandidateNote& tried : note.candidates) candidates.push_back(to_json(tried, entry.pools));
-  return {{"at_s", core::to_seconds(note.at)}, {"policy", entry.policy}, {"pool", note.pool},
-          {"current", note.current},           {"target", note.target},  {"reason", note.reason},
-          {"limited_by", note.limited_by},     {"evidence", evidence},   {"candidates", candidates},
-          {"would_change", entry.would_change}};
+  Json json = {{"at_s", core::to_seconds(note.at)}, {"policy", entry.policy}, {"pool", note.pool},
+               {"current", note.current},           {"target", note.target},  {"reason", note.reason},
+               {"limited_by", note.limited_by},     {"evidence", evidence},   {"candidates", candidates},
+               {"would_change", entry.would_change}};
+  add_what_was_said(json, note);
+  return json;
 }
 
 // The first key that is missing or of another kind; everything is read before it is asked for.
@@ -81,6 +111,14 @@ class Fields {
     if (value->is_string()) return value->get<std::string>();
     wrong(key, "must be text");
     return {};
+  }
+  [[nodiscard]] bool has(const char* key) const { return json_.is_object() && json_.contains(key); }
+  const Json& object(const char* key) {
+    static const Json kNone = Json::object();
+    const Json* value = find(key);
+    if (value == nullptr || value->is_object()) return value == nullptr ? kNone : *value;
+    wrong(key, "must be an object");
+    return kNone;
   }
   std::uint32_t replicas(const char* key) {
     const Json* value = find(key);
@@ -151,6 +189,34 @@ std::string path(const std::string& where, const char* list, std::size_t index) 
   return fmt::format("{}: {}[{}]", where, list, index);
 }
 
+// A figure that is null was not finite when it was written, which is as good as not known.
+core::Result<signals::OutlookNote> read_outlook(const Json& json, const std::string& where) {
+  Fields fields{json, where + ": outlook"};
+  signals::OutlookNote outlook;
+  for (const auto& [key, field] : kOutlookFigures) {
+    if (!fields.has(key)) continue;
+    const double value = fields.figure(key);
+    if (std::isfinite(value)) outlook.*field = value;
+  }
+  if (fields.error()) return tl::make_unexpected(*fields.error());
+  return outlook;
+}
+
+core::Result<void> read_what_was_said(const Json& json, const std::string& where, DecisionNote& note) {
+  Fields fields{json, where};
+  for (const auto& [key, text] :
+       {std::pair{"cause", &note.cause}, std::pair{"diagnosis", &note.diagnosis}, std::pair{"phase", &note.phase}})
+    if (fields.has(key)) *text = fields.text(key);
+  if (fields.has("next_phase_target")) note.next_phase_target = fields.replicas("next_phase_target");
+  const Json* outlook = fields.has("outlook") ? &fields.object("outlook") : nullptr;
+  if (fields.error()) return tl::make_unexpected(*fields.error());
+  if (outlook == nullptr) return {};
+  auto read = read_outlook(*outlook, where);
+  if (!read) return tl::make_unexpected(std::move(read.error()));
+  if (read->known()) note.outlook = *read;
+  return {};
+}
+
 core::Result<DecisionEntry> read_entry(const Json& json, const std::string& where) {
   Fields fields{json, where};
   DecisionEntry entry;
@@ -166,6 +232,7 @@ core::Result<DecisionEntry> read_entry(const Json& json, const std::string& wher
   const Json& evidence = fields.list("evidence");
   const Json& candidates = fields.list("candidates");
   if (fields.error()) return tl::make_unexpected(*fields.error());
+  if (auto said = read_what_was_said(json, where, note); !said) return tl::make_unexpected(std::move(said.error()));
 
   for (const Json& item : evidence) {
     Fields inner{item, path(where, "evidence", note.evidence.size())};

@@ -32,6 +32,12 @@ constexpr std::array kLimits{
     Phrase{"hot_kv_cache", "shrinks once the KV cache is used less"},
     Phrase{"queue_waits", "shrinks once no request waits in a queue"},
     Phrase{"failures", "shrinks once no request has failed for a while"},
+    Phrase{"consolidation", "shrinks once fewer replicas could carry the load"},
+    Phrase{"min_endpoints", "shrinks once more replicas are ready than must be"},
+    Phrase{"gpu_budget", "grows further with a higher GPU budget, or once another pool gives GPUs back"},
+    Phrase{"manual_change", "decides again once the hold after the manual change has passed"},
+    Phrase{"clock_jump", "decides again at the next tick, if the clock is steady"},
+    Phrase{"refused", "asks again, and changes once the platform agrees"},
 };
 
 // Where neither limit, candidates nor a known pair of figures says more; by the stable names of planner::Reason.
@@ -44,6 +50,12 @@ constexpr std::array kReasons{
     Phrase{"panic", "follows the long window again once the short one is below the panic threshold"},
     Phrase{"consolidation_refused", "shrinks once one replica less would carry the load"},
     Phrase{"foreseen", "nothing changes it: the policy knows what comes"},
+    Phrase{"schedule", "follows the plan again once the floor of the schedule has passed"},
+    Phrase{"warm_pool", "follows the plan, and keeps as many spare replicas beyond it"},
+    Phrase{"observe_only", "acts once the rollout phase lets it"},
+    Phrase{"idle", "grows as soon as requests come"},
+    Phrase{"token_formula", "follows the trials once they are done in time"},
+    Phrase{"slo_burns", "grows further while the SLO is missed, and shrinks once it is kept"},
 };
 
 // A load, and what one replica is meant to take of it.

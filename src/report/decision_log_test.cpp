@@ -88,6 +88,62 @@ TEST(DecisionLog, WhatIsWrittenReadsBackToTheSameBytes) {
   EXPECT_EQ(to_decision_jsonl(*read), text);
 }
 
+DecisionEntry diagnosed_entry() {
+  DecisionEntry entry = tried_entry();
+  entry.note.cause = "queue";
+  entry.note.diagnosis = "ttft is bad in pool default for \"all\"";
+  entry.note.phase = "guardrails";
+  entry.note.next_phase_target = 7;
+  entry.note.outlook = signals::OutlookNote{12.5, 2048.0, {}, 0.75, 1.5};
+  return entry;
+}
+
+TEST(DecisionLog, WhatAPolicySaysBesidesStandsAtTheEndOfTheLineAndReadsBack) {
+  const std::string text = to_decision_jsonl(std::vector{diagnosed_entry()});
+  const std::string plain = to_decision_jsonl(std::vector{tried_entry()});
+  EXPECT_EQ(text.substr(0, plain.size() - 2), plain.substr(0, plain.size() - 2));
+  EXPECT_TRUE(text.ends_with(
+      ",\"cause\":\"queue\",\"diagnosis\":\"ttft is bad in pool default for \\\"all\\\"\",\"phase\":\"guardrails\","
+      "\"next_phase_target\":7,\"outlook\":{\"requests_per_s\":12.5,\"input_tokens\":2048,\"error\":0.75,"
+      "\"naive_error\":1.5}}\n"))
+      << text;
+  const auto read = parse_decision_jsonl(text, "log.jsonl");
+  ASSERT_TRUE(read) << read.error().message();
+  const DecisionNote& note = read->front().note;
+  EXPECT_EQ(note.cause, "queue");
+  EXPECT_EQ(note.next_phase_target, 7U);
+  ASSERT_TRUE(note.outlook);
+  EXPECT_EQ(note.outlook->error, 0.75);
+  EXPECT_FALSE(note.outlook->output_tokens);
+  EXPECT_EQ(to_decision_jsonl(*read), text);
+  const auto older = parse_decision_jsonl(plain, "log.jsonl");
+  ASSERT_TRUE(older);
+  EXPECT_TRUE(older->front().note.cause.empty());
+  EXPECT_FALSE(older->front().note.outlook);
+}
+
+TEST(DecisionLog, AnOutlookOfNothingIsNotWritten) {
+  DecisionEntry entry = tried_entry();
+  entry.note.outlook.emplace();
+  EXPECT_EQ(to_decision_jsonl(std::vector{entry}), to_decision_jsonl(std::vector{tried_entry()}));
+  EXPECT_EQ(explain_decision(decision_tracks(std::vector{entry})[0], at(752)).find("Expected"), std::string::npos);
+}
+
+TEST(DecisionLog, WhatAPolicySaysBesidesIsCheckedToo) {
+  const std::string good = to_decision_jsonl(std::vector{diagnosed_entry()});
+  const auto message = [&](const std::string& from, const std::string& to) {
+    std::string line = good;
+    const auto read = parse_decision_jsonl(line.replace(line.find(from), from.size(), to), "log.jsonl");
+    return read ? std::string{"no error"} : read.error().where + ": " + read.error().what;
+  };
+  EXPECT_EQ(message("\"cause\":\"queue\"", "\"cause\":7"), "log.jsonl:1: cause: must be text");
+  EXPECT_EQ(message("\"next_phase_target\":7", "\"next_phase_target\":-7"),
+            "log.jsonl:1: next_phase_target: must be a count of replicas");
+  EXPECT_EQ(message("12.5", "\"much\""), "log.jsonl:1: outlook: requests_per_s: must be a number");
+  EXPECT_EQ(message("12.5", "null"), "no error");
+  EXPECT_EQ(message("\"outlook\":{", "\"outlook\":[],\"x\":{"), "log.jsonl:1: outlook: must be an object");
+}
+
 TEST(DecisionLog, ErrorsNameFileLineAndKey) {
   const std::string good = to_decision_jsonl(std::vector{tried_entry()});
   const auto message = [&](const std::string& bad) {
@@ -133,8 +189,8 @@ TEST(WhatWouldChange, ALimitComesFirst) {
   DecisionNote limited = tried_entry().note;
   limited.limited_by = "hot_kv_cache";
   EXPECT_TRUE(what_would_change(limited, 0).starts_with("shrinks once the KV cache is used less; scales up when 5"));
-  limited.limited_by = "gpu_budget";
-  EXPECT_TRUE(what_would_change(limited, 0).starts_with("changes once its limit, gpu_budget, is lifted; "));
+  limited.limited_by = "a_limit_of_later";
+  EXPECT_TRUE(what_would_change(limited, 0).starts_with("changes once its limit, a_limit_of_later, is lifted; "));
 }
 
 TEST(WhatWouldChange, OfTwoPoolsOnlyTheFleetsThatDifferInItsOwnCount) {
@@ -147,8 +203,16 @@ TEST(WhatWouldChange, OfTwoPoolsOnlyTheFleetsThatDifferInItsOwnCount) {
 }
 
 TEST(WhatWouldChange, EveryReasonAndLimitHasAnAnswer) {
-  for (int reason = 0; reason <= static_cast<int>(planner::Reason::kCheapestThatKeepsSlo); ++reason)
+  for (int reason = 0; reason <= static_cast<int>(planner::Reason::kSloBurns); ++reason)
     EXPECT_FALSE(what_would_change(note(1, 1, 1, planner::to_string(static_cast<planner::Reason>(reason))), 0).empty());
+  for (const auto reason : {planner::Reason::kSchedule, planner::Reason::kWarmPool, planner::Reason::kObserveOnly,
+                            planner::Reason::kIdle, planner::Reason::kFormula, planner::Reason::kSloBurns})
+    EXPECT_EQ(what_would_change(note(1, 1, 1, planner::to_string(reason)), 0).find("does not say"), std::string::npos);
+  DecisionNote limited = tried_entry().note;
+  for (int limit = 1; limit <= static_cast<int>(planner::Limit::kRefused); ++limit) {
+    limited.limited_by = planner::to_string(static_cast<planner::Limit>(limit));
+    EXPECT_EQ(what_would_change(limited, 0).find("once its limit"), std::string::npos) << limited.limited_by;
+  }
   EXPECT_FALSE(what_would_change(note(1, 1, 1, "a_reason_of_later"), 0).empty());
 }
 
@@ -181,6 +245,20 @@ TEST(Explain, AHoldNamesTheChangeThatItKeepsAndItsLimit) {
   EXPECT_NE(text.find("Last change: at 12m30s it grows from 3 to 5 replicas"), std::string::npos);
 }
 
+TEST(Explain, PutsEveryReasonAndLimitIntoWords) {
+  auto log = sample_log();
+  const auto tracks = decision_tracks(log);
+  const auto in_words = [&](std::string& field, const char* name) {  // names of one word may be in the sentence
+    field = name;
+    return field.find('_') == std::string::npos ||
+           explain_decision(tracks[0], at(99999)).find(field) == std::string::npos;
+  };
+  for (int reason = 0; reason <= static_cast<int>(planner::Reason::kSloBurns); ++reason)
+    EXPECT_TRUE(in_words(log.back().note.reason, planner::to_string(static_cast<planner::Reason>(reason)))) << reason;
+  for (int limit = 1; limit <= static_cast<int>(planner::Limit::kRefused); ++limit)
+    EXPECT_TRUE(in_words(log.back().note.limited_by, planner::to_string(static_cast<planner::Limit>(limit)))) << limit;
+}
+
 TEST(Explain, BeforeTheFirstAndAfterTheLastDecision) {
   const auto log = sample_log();
   const auto track = decision_tracks(log)[0];
@@ -199,8 +277,35 @@ TEST(Explain, TheListHasALineForEachDecision) {
             "     20m  5 → 4  slo_met\n");
 }
 
+TEST(Explain, TellsTheDiagnosisThePhaseAndTheOutlook) {
+  const std::vector<DecisionEntry> log = {diagnosed_entry()};
+  const auto track = decision_tracks(log)[0];
+  const std::string text = explain_decision(track, at(752));
+  EXPECT_NE(text.find("keeps the SLO.\n"
+                      "  The diagnosis: ttft is bad in pool default for \"all\".\n"
+                      "  Phase guardrails: would ask for 7 replicas in phase throughput.\n"
+                      "  Expected over the start-up time: 12.5 requests/s, 2048 prompt tokens each; lately off by 0.75 "
+                      "requests/s; expecting no change was off by 1.50 requests/s.\n"
+                      "  Based on:\n"),
+            std::string::npos)
+      << text;
+  EXPECT_EQ(list_decisions(track),
+            "penstock, pool default: 1 change, 0 holds\n"
+            "  12m30s  3 → 5  cheapest_that_keeps_slo    cause queue\n");
+  DecisionEntry last_phase = diagnosed_entry();
+  last_phase.note.diagnosis.clear();
+  last_phase.note.next_phase_target.reset();
+  last_phase.note.outlook = signals::OutlookNote{{}, {}, {}, 0.5, {}};
+  const std::string less = explain_decision(decision_tracks(std::vector{last_phase})[0], at(752));
+  EXPECT_NE(less.find("  The diagnosis: queue.\n  Phase guardrails.\n"
+                      "  Expected over the start-up time: not known yet; lately off by 0.50 requests/s.\n"),
+            std::string::npos)
+      << less;
+}
+
 TEST(Explain, NamesThatSteerATerminalAreMadeHarmless) {
-  DecisionEntry entry = tried_entry();
+  DecisionEntry entry = diagnosed_entry();
+  entry.note.cause = entry.note.diagnosis = entry.note.phase = "\x1b[2J\nx";
   entry.policy = entry.note.pool = entry.note.reason = entry.note.limited_by = entry.would_change = "\x1b[2J\nx";
   entry.note.evidence = {{"\x1b[2J", 1.0, "\x1b]0;x\x07"}};
   entry.pools = {"\x1b[31m"};

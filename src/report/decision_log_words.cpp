@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "report/format.h"
+#include "report/metrics.h"
 
 namespace penstock::report {
 namespace {
@@ -39,6 +40,12 @@ constexpr std::array kReasons{
     Phrase{"slo_met", "the SLO is kept with room to spare"},
     Phrase{"foreseen", "the policy knows the traffic to come"},
     Phrase{"cheapest_that_keeps_slo", "this is the cheapest fleet tried that keeps the SLO"},
+    Phrase{"schedule", "it follows a schedule: a floor now or soon, or the plan again after one"},
+    Phrase{"warm_pool", "the warm pool adds ready replicas to what the traffic needs"},
+    Phrase{"observe_only", "the rollout phase lets nothing act"},
+    Phrase{"idle", "nothing has come for a while"},
+    Phrase{"token_formula", "trials were not done in time, so token rates over what a replica carries decided"},
+    Phrase{"slo_burns", "the SLO is missed although trials say that the fleet would do, so it grows step by step"},
 };
 constexpr std::array kLimits{
     Phrase{"min_replicas", "the pool's fewest replicas"},
@@ -52,6 +59,12 @@ constexpr std::array kLimits{
     Phrase{"hot_kv_cache", "a KV cache that is nearly full"},
     Phrase{"queue_waits", "requests that wait in a queue"},
     Phrase{"failures", "requests that failed lately"},
+    Phrase{"consolidation", "the load, which fewer replicas could not carry"},
+    Phrase{"min_endpoints", "the fewest replicas that must be ready"},
+    Phrase{"gpu_budget", "the GPUs that all pools share"},
+    Phrase{"manual_change", "a target that somebody else set lately"},
+    Phrase{"clock_jump", "a clock that went back or leapt"},
+    Phrase{"refused", "the platform, which refused the change"},
 };
 
 template <class Phrases>
@@ -148,6 +161,36 @@ std::string last_change(std::span<const DecisionEntry* const> before) {
                      in_words(kReasons, note.reason));
 }
 
+// What was wrong with latency, what the rollout's next phase would do, and what was expected: as far as it was said.
+std::string diagnosis_of(const DecisionNote& note) {
+  if (note.cause.empty() && note.diagnosis.empty()) return {};
+  return fmt::format("  The diagnosis: {}.\n", printable(note.diagnosis.empty() ? note.cause : note.diagnosis));
+}
+
+std::string phase_of(const DecisionNote& note) {
+  if (note.phase.empty() && !note.next_phase_target) return {};
+  const std::string phase = note.phase.empty() ? "Rollout" : "Phase " + printable(note.phase);
+  if (!note.next_phase_target) return fmt::format("  {}.\n", phase);
+  const std::string_view next = next_rollout_phase(note.phase);
+  return fmt::format("  {}: would ask for {} in {}.\n", phase, of_replicas(*note.next_phase_target),
+                     next.empty() ? "the next phase" : fmt::format("phase {}", next));
+}
+
+std::string outlook_of(const DecisionNote& note) {
+  if (!note.outlook || !note.outlook->known()) return {};
+  const signals::OutlookNote& outlook = *note.outlook;
+  std::vector<std::string> parts;
+  if (outlook.requests_per_s) parts.push_back(format_quantity(*outlook.requests_per_s) + " requests/s");
+  if (outlook.input_tokens) parts.push_back(format_quantity(*outlook.input_tokens) + " prompt tokens each");
+  if (outlook.output_tokens) parts.push_back(format_quantity(*outlook.output_tokens) + " output tokens each");
+  std::string text = fmt::format("  Expected over the start-up time: {}", parts.empty() ? "not known yet" : "");
+  for (std::size_t i = 0; i < parts.size(); ++i) text += (i == 0 ? "" : ", ") + parts[i];
+  if (outlook.error) text += fmt::format("; lately off by {} requests/s", format_quantity(*outlook.error));
+  if (outlook.naive_error)
+    text += fmt::format("; expecting no change was off by {} requests/s", format_quantity(*outlook.naive_error));
+  return text + ".\n";
+}
+
 std::string heading(const DecisionTrack& track) {
   return fmt::format("{}, pool {}", printable(track.policy), printable(track.pool));
 }
@@ -190,17 +233,18 @@ std::string list_decisions(const DecisionTrack& track) {
     if (changes(note)) ++changed;
     rows.push_back({format_moment(note.at), changes(note) ? std::to_string(note.current) : "",
                     changes(note) ? "→" : "=", std::to_string(note.target), printable(note.reason),
-                    note.limited_by.empty() ? "" : "limited by " + printable(note.limited_by)});
+                    note.limited_by.empty() ? "" : "limited by " + printable(note.limited_by),
+                    note.cause.empty() ? "" : "cause " + printable(note.cause)});
   }
-  std::array<std::size_t, 6> widths{};
+  std::array<std::size_t, 7> widths{};
   for (const auto& row : rows)
     for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], display_width(row[i]));
   std::string text =
       fmt::format("{}: {} {}, {} {}\n", heading(track), format_count(changed), changed == 1 ? "change" : "changes",
                   format_count(rows.size() - changed), rows.size() - changed == 1 ? "hold" : "holds");
   for (const auto& row : rows) {
-    std::string line = fmt::format("  {:>{}}  {:>{}} {} {:>{}}  {:<{}}  {}", row[0], widths[0], row[1], widths[1],
-                                   row[2], row[3], widths[3], row[4], widths[4], row[5]);
+    std::string line = fmt::format("  {:>{}}  {:>{}} {} {:>{}}  {:<{}}  {:<{}}  {}", row[0], widths[0], row[1],
+                                   widths[1], row[2], row[3], widths[3], row[4], widths[4], row[5], widths[5], row[6]);
     line.erase(line.find_last_not_of(' ') + 1);
     text += line + "\n";
   }
@@ -219,6 +263,7 @@ std::string explain_decision(const DecisionTrack& track, core::Instant at) {
   text += fmt::format("  Decided at {}: {}, because {}.\n", format_moment(note.at), change_of(note),
                       in_words(kReasons, note.reason));
   if (!note.limited_by.empty()) text += fmt::format("  Limited by {}.\n", in_words(kLimits, note.limited_by));
+  text += diagnosis_of(note) + phase_of(note) + outlook_of(note);
   text += evidence_table(note) + candidate_table(entry);
   if (!entry.would_change.empty()) text += fmt::format("  What would change it: {}.\n", printable(entry.would_change));
   const std::span<const DecisionEntry* const> all{track.entries};

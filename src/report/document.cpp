@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <nlohmann/json.hpp>
 
 #include "report/ranking.h"
@@ -12,6 +13,8 @@
 namespace penstock::report {
 
 using Json = nlohmann::ordered_json;
+using signals::DecisionNote;
+using signals::OutlookPoint;
 using signals::RunResult;
 using signals::SeriesPoint;
 
@@ -94,15 +97,88 @@ Json series(const std::vector<SeriesPoint>& points) {
   return json;
 }
 
-Json decisions(const RunResult& result, std::size_t decisions_max) {
+std::string cut_between_words(const std::string& text, std::optional<std::size_t> bytes_max) {
+  if (!bytes_max || text.size() <= *bytes_max) return text;
+  const std::size_t blank = text.rfind(' ', *bytes_max);
+  return text.substr(0, blank == std::string::npos ? *bytes_max : blank) + " …";
+}
+
+// What not every policy says, only where it was said.
+void add_what_was_said(Json& json, const DecisionNote& note, const DocumentOptions& options) {
+  if (!note.cause.empty()) json["cause"] = note.cause;
+  if (!note.diagnosis.empty()) json["diagnosis"] = cut_between_words(note.diagnosis, options.diagnosis_bytes_max);
+  if (!note.phase.empty()) json["phase"] = note.phase;
+  if (note.next_phase_target) json["next_phase_target"] = *note.next_phase_target;
+  if (note.outlook && note.outlook->requests_per_s)
+    json["expected_requests_per_s"] = number(*note.outlook->requests_per_s);
+}
+
+Json decisions(const RunResult& result, const DocumentOptions& options) {
   Json json = Json::array();
-  for (std::size_t i = 0; i < std::min(decisions_max, result.decisions.size()); ++i) {
-    const signals::DecisionNote& note = result.decisions[i];
-    json.push_back({{"at_s", core::to_seconds(note.at)}, {"pool", note.pool},
-                    {"current", note.current},           {"target", note.target},
-                    {"reason", note.reason},             {"limited_by", note.limited_by},
+  const std::size_t count = std::min(options.decisions_max.value_or(SIZE_MAX), result.decisions.size());
+  for (std::size_t i = 0; i < count; ++i) {
+    const DecisionNote& note = result.decisions[i];
+    json.push_back({{"at_s", core::to_seconds(note.at)},
+                    {"pool", note.pool},
+                    {"current", note.current},
+                    {"target", note.target},
+                    {"reason", note.reason},
+                    {"limited_by", note.limited_by},
                     {"evidence", note.sentence}});
+    add_what_was_said(json.back(), note, options);
   }
+  return json;
+}
+
+// Why nothing changed, without the evidence, which the decision log has.
+Json holds(const RunResult& result, const DocumentOptions& options) {
+  Json json = Json::array();
+  const std::size_t count = std::min(options.decisions_max.value_or(SIZE_MAX), result.holds.size());
+  for (std::size_t i = 0; i < count; ++i) {
+    const DecisionNote& note = result.holds[i];
+    json.push_back({{"at_s", core::to_seconds(note.at)},
+                    {"pool", note.pool},
+                    {"target", note.target},
+                    {"reason", note.reason},
+                    {"limited_by", note.limited_by}});
+    add_what_was_said(json.back(), note, options);
+  }
+  return json;
+}
+
+// In columns as the series; a column of which nothing is known is left out.
+Json outlooks(const RunResult& result, const DocumentOptions& options) {
+  const std::vector<OutlookPoint>& all = result.outlooks;
+  const std::size_t most = std::max<std::size_t>(1, options.series_points_max.value_or(SIZE_MAX));
+  const std::size_t step = all.empty() ? 1 : (all.size() - 1) / most + 1;
+  Json json = Json::object();
+  const auto column = [&](const char* name, const auto& value) {
+    Json values = Json::array();
+    bool any = false;
+    for (std::size_t i = 0; i < all.size(); i += step) {
+      values.push_back(value(all[i]));
+      any |= !values.back().is_null();
+    }
+    if (any) json[name] = std::move(values);
+  };
+  const auto known = [](const std::optional<double>& value) { return value ? number(*value) : Json(); };
+  column("at_s", [](const OutlookPoint& p) { return Json(core::to_seconds(p.at)); });
+  column("expected_requests_per_s", [&](const OutlookPoint& p) { return known(p.expected.requests_per_s); });
+  column("expected_input_tokens", [&](const OutlookPoint& p) { return known(p.expected.input_tokens); });
+  column("expected_output_tokens", [&](const OutlookPoint& p) { return known(p.expected.output_tokens); });
+  column("forecast_error", [&](const OutlookPoint& p) { return known(p.expected.error); });
+  column("naive_forecast_error", [&](const OutlookPoint& p) { return known(p.expected.naive_error); });
+  column("estimated_ttft_ms", [&](const OutlookPoint& p) { return known(p.ttft_ms); });
+  column("estimated_itl_ms", [&](const OutlookPoint& p) { return known(p.itl_ms); });
+  column("capacity_by_pool", [&](const OutlookPoint& p) {
+    Json pools = Json::array();
+    bool any = false;
+    for (const std::optional<double>& capacity : p.capacity_by_pool) {
+      pools.push_back(known(capacity));
+      any |= capacity.has_value();
+    }
+    return any ? pools : Json();
+  });
   return json;
 }
 
@@ -116,6 +192,26 @@ Json segments(const RunResult& result) {
                     {"slo_attainment", number(segment.slo_attainment)},
                     {"ttft_ms", summary(segment.ttft_ms)},
                     {"itl_ms", summary(segment.itl_ms)}});
+  return json;
+}
+
+// Each target and how many of its requests kept it; shares of no requests are null.
+Json targets(const RunResult& result) {
+  Json json = Json::array();
+  for (const signals::TargetResult& target : result.targets) {
+    const auto share = [&](std::uint64_t met) {
+      return target.requests > 0 ? Json(static_cast<double>(met) / static_cast<double>(target.requests)) : Json();
+    };
+    json.push_back({{"name", target.name},
+                    {"ttft_limit_ms", core::to_milliseconds(target.target.ttft)},
+                    {"itl_limit_ms", core::to_milliseconds(target.target.itl)},
+                    {"goal", number(target.goal)},
+                    {"requests", target.requests},
+                    {"slo_attainment", share(target.met)},
+                    {"ttft_attainment", share(target.ttft_met)},
+                    {"itl_attainment", share(target.itl_met)},
+                    {"goal_kept", target.attainment() >= target.goal}});
+  }
   return json;
 }
 
@@ -163,14 +259,19 @@ Json make_document(const Report& report, const DocumentOptions& options) {
   for (const RankedResult& ranked : rank(report.results)) {
     const RunResult& result = *ranked.result;
     Json entry = totals(ranked, options.wall_speed);
-    entry["series"] = series(options.series_points_max ? thin(result.series, *options.series_points_max) : result.series);
+    entry["series"] =
+        series(options.series_points_max ? thin(result.series, *options.series_points_max) : result.series);
     entry["decisions_total"] = result.decisions.size();
-    entry["decisions"] = decisions(result, options.decisions_max.value_or(result.decisions.size()));
+    entry["decisions"] = decisions(result, options);
+    if (!result.holds.empty()) entry["holds"] = holds(result, options);
+    if (!result.outlooks.empty()) entry["outlooks"] = outlooks(result, options);
     entry["segments"] = segments(result);
+    if (result.targets.size() > 1) entry["targets"] = targets(result);
     json["results"].push_back(std::move(entry));
   }
   json["frontier"] = Json::array();
-  for (const RankedResult& ranked : rank(report.frontier)) json["frontier"].push_back(totals(ranked, options.wall_speed));
+  for (const RankedResult& ranked : rank(report.frontier))
+    json["frontier"].push_back(totals(ranked, options.wall_speed));
   return json;
 }
 

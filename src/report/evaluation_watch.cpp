@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "report/format.h"
 
@@ -32,20 +33,53 @@ const char* reason_to_stay(core::Instant now, const signals::PoolObservation& po
   return nullptr;
 }
 
+// Why it must not shrink so far, or null.
+const char* reason_to_shrink_less(const signals::PoolObservation& pool, std::uint32_t target,
+                                  const planner::GuardrailOptions& limits) {
+  if (std::min(pool.ready, target) < std::max(pool.min_replicas, limits.minimum_endpoints))
+    return "leaves too few ready replicas";
+  for (const signals::ReplicaObservation& replica : pool.replicas) {
+    if (replica.state != signals::ReplicaState::kReady || !replica.sample) continue;
+    const signals::EngineSample& sample = *replica.sample;
+    const auto scaled = [&](std::uint64_t tokens) {
+      return static_cast<double>(tokens) * pool.ready / std::max(1U, target) * 100.0;
+    };
+    const double of_kv = scaled(sample.kv_used_tokens + sample.queued_kv_tokens + sample.queued_prefill_tokens);
+    const double of_queue = pool.role == signals::Role::kPrefill ? scaled(sample.queued_prefill_tokens) : 0.0;
+    constexpr double kRounding = 1.0 + 1e-6;
+    const double most = std::min(100U, limits.sensitivity) * kRounding;
+    if (of_kv > most * static_cast<double>(sample.kv_capacity_tokens) ||
+        of_queue > most * static_cast<double>(limits.prefill_queue_tokens))
+      return "leaves too few replicas for the load";
+  }
+  return nullptr;
+}
+
+std::vector<std::uint32_t> ready_of(const signals::PoolObservation& pool) {
+  std::vector<std::uint32_t> ready;
+  for (const signals::ReplicaObservation& replica : pool.replicas)
+    if (replica.state == signals::ReplicaState::kReady) ready.push_back(replica.replica);
+  return ready;
+}
+
 }  // namespace
 
 planner::Decision WatchedPolicy::decide(const signals::Observation& observation) {
   planner::Decision decision = policy_.decide(observation);
-  targets_.resize(observation.pools.size());
+  pasts_.resize(observation.pools.size());
   expect(decision.pools.size() == observation.pools.size(), observation.now, "decides on every pool that it sees");
   for (std::size_t i = 0; i < std::min(decision.pools.size(), observation.pools.size()); ++i)
-    check(observation.now, observation.pools[i], decision.pools[i], targets_[i]);
+    check(observation.now, observation.pools[i], decision.pools[i], pasts_[i]);
+  if (decision.pools.size() == observation.pools.size()) check_budget(observation, decision);
+  last_now_ = observation.now;
   return decision;
 }
 
 void WatchedPolicy::check(core::Instant now, const signals::PoolObservation& pool,
-                          const planner::PoolDecision& decision, std::deque<Target>& targets) {
+                          const planner::PoolDecision& decision, Past& past) {
   const std::uint32_t current = pool.target_replicas;
+  check_change(now, pool, decision, past);
+  std::deque<Target>& targets = past.targets;
   targets.push_back({now, current});
   while (targets.front().at <= now - kMinute) targets.pop_front();
 
@@ -60,8 +94,55 @@ void WatchedPolicy::check(core::Instant now, const signals::PoolObservation& poo
   }
   if (decision.target < current && current <= pool.max_replicas) {
     const char* reason = reason_to_stay(now, pool, limits_);
+    if (reason == nullptr && decision.target >= pool.min_replicas)
+      reason = reason_to_shrink_less(pool, decision.target, limits_);
     expect(reason == nullptr, now, reason);
   }
+}
+
+void WatchedPolicy::check_change(core::Instant now, const signals::PoolObservation& pool,
+                                 const planner::PoolDecision& decision, Past& past) {
+  const std::uint32_t current = pool.target_replicas;
+  const bool went_back = last_now_ && now < *last_now_;
+  if (went_back) {
+    past.targets.clear();
+    past.failed_at.reset();
+    past.changed_at.reset();
+  }
+  std::vector<std::uint32_t> ready = ready_of(pool);
+  const bool one_more = std::any_of(ready.begin(), ready.end(), [&](std::uint32_t id) {
+    return std::find(past.ready.begin(), past.ready.end(), id) == past.ready.end();
+  });
+  const bool shrunk = past.asked && *past.asked < *past.seen && current == *past.asked;
+  if (one_more || shrunk) past.failed_at.reset();
+  if (past.actions_failed && pool.actions_failed_total > *past.actions_failed) past.failed_at = now;
+  if (past.asked && current != *past.asked && current != *past.seen) past.changed_at = now;
+
+  if (decision.target != std::clamp(current, pool.min_replicas, std::max(pool.min_replicas, pool.max_replicas))) {
+    expect(!went_back, now, "changes its target when the clock goes back");
+    expect(!past.failed_at || now - *past.failed_at >= limits_.failure_cooldown, now,
+           "changes its target soon after an action failed");
+    expect(!past.changed_at || now - *past.changed_at >= limits_.manual_hold, now,
+           "changes a target that somebody else set lately");
+  }
+  past.actions_failed = pool.actions_failed_total;
+  past.ready = std::move(ready);
+  past.asked = decision.target;
+  past.seen = current;
+}
+
+void WatchedPolicy::check_budget(const signals::Observation& observation, const planner::Decision& decision) {
+  if (!limits_.gpu_budget) return;
+  std::uint64_t gpus = 0;
+  bool grows = false;
+  for (std::size_t i = 0; i < decision.pools.size(); ++i) {
+    const signals::PoolObservation& pool = observation.pools[i];
+    const std::uint32_t target = decision.pools[i].target;
+    grows = grows || target > std::max(pool.target_replicas, pool.min_replicas);
+    gpus += std::uint64_t{pool.gpus_per_replica} *
+            (std::max({target, pool.target_replicas, pool.starting + pool.ready}) + pool.draining);
+  }
+  expect(!grows || gpus <= *limits_.gpu_budget, observation.now, "grows beyond the GPU budget");
 }
 
 void WatchedPolicy::expect(bool held, core::Instant now, const char* invariant) {

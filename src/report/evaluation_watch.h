@@ -3,19 +3,24 @@
 
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "planner/guardrails.h"
+#include "planner/penstock/guardrails.h"
 #include "planner/policy.h"
 
 namespace penstock::report {
 
 // Passes everything on to a policy and back, and counts the decisions that break an invariant:
 //  - a target outside its pool's bounds, or evidence that is no finite number;
-//  - growth beyond the allowed factor a minute;
+//  - growth beyond the allowed factor a minute, or beyond the GPU budget;
 //  - shrinking while a ready replica was not heard of lately, replicas start or drain, the KV cache is hot, a queue waits,
-//    or a request failed within the last minute.
+//    or a request failed within the last minute;
+//  - shrinking to fewer ready replicas than must be, or than can carry the load;
+//  - any change after an action failed, before a replica became ready or the shortest cooldown has passed; for the time
+//    that a target which somebody else set is left alone; or when the clock goes back. After a jump of the clock, windows
+//    begin anew.
 // `policy` must outlive it. Thresholds are those of the guardrails; how they are applied is written a second time here,
 // so that a fault there shows.
 class WatchedPolicy final : public planner::Policy {
@@ -36,13 +41,25 @@ class WatchedPolicy final : public planner::Policy {
     core::Instant at;
     std::uint32_t replicas;
   };
+  // Of one pool.
+  struct Past {
+    std::deque<Target> targets;                // of the last minute
+    std::optional<std::uint32_t> asked, seen;  // what was decided last, and the target then
+    std::optional<std::uint64_t> actions_failed;
+    std::vector<std::uint32_t> ready;                    // ids
+    std::optional<core::Instant> failed_at, changed_at;  // an action; by somebody else
+  };
   void check(core::Instant now, const signals::PoolObservation& pool, const planner::PoolDecision& decision,
-             std::deque<Target>& targets);
+             Past& past);
+  void check_change(core::Instant now, const signals::PoolObservation& pool, const planner::PoolDecision& decision,
+                    Past& past);
+  void check_budget(const signals::Observation& observation, const planner::Decision& decision);
   void expect(bool held, core::Instant now, const char* invariant);
 
   planner::Policy& policy_;
   planner::GuardrailOptions limits_;
-  std::vector<std::deque<Target>> targets_;  // of the last minute, by pool
+  std::vector<Past> pasts_;  // by pool
+  std::optional<core::Instant> last_now_;
   std::uint64_t broken_ = 0;
   std::string first_broken_;
 };

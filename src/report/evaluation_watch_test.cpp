@@ -104,6 +104,74 @@ TEST(WatchedPolicy, HoldsShrinkingToAHealthyAndHeardOfFleet) {
   says("shrinks while requests fail", [](auto& pool) { pool.last_minute.failed = 1; });
 }
 
+// Two decisions, 5 s apart unless said otherwise: what the second breaks where something happens before it.
+std::string broken_next(std::uint32_t first, std::uint32_t then, std::uint32_t second,
+                        const std::function<void(signals::Observation&)>& event = {}) {
+  Told told;
+  WatchedPolicy watched{told};
+  told.target = first;
+  static_cast<void>(watched.decide(calm(1000.0, 4)));
+  EXPECT_EQ(watched.broken(), 0U);
+  told.target = second;
+  signals::Observation next = calm(1005.0, then);
+  if (event) event(next);
+  static_cast<void>(watched.decide(next));
+  return watched.first_broken();
+}
+
+TEST(WatchedPolicy, KeepsEnoughReadyReplicasForTheLoad) {
+  EXPECT_EQ(broken_by(3, [](auto& pool) { pool.replicas[0].sample->kv_used_tokens = 600; }), "");
+  EXPECT_TRUE(broken_by(3, [](auto& pool) {
+                pool.replicas[0].sample->kv_used_tokens = 500;
+                pool.replicas[0].sample->queued_prefill_tokens = 150;
+              }).starts_with("leaves too few replicas for the load"));
+  EXPECT_TRUE(broken_by(3, [](auto& pool) {
+                pool.target_replicas = 5;
+                pool.min_replicas = 3;
+                pool.ready = 2;
+              }).starts_with("leaves too few ready replicas"));
+}
+
+TEST(WatchedPolicy, LetsNothingChangeSoonAfterAnActionFailed) {
+  const auto fails = [](signals::Observation& next) { next.pools[0].actions_failed_total = 1; };
+  EXPECT_EQ(broken_next(6, 4, 4, fails), "");
+  EXPECT_TRUE(broken_next(6, 4, 6, fails).starts_with("changes its target soon after"));
+  EXPECT_TRUE(broken_next(4, 4, 3, fails).starts_with("changes its target soon after"));
+  EXPECT_EQ(broken_next(6, 4, 6), "");
+}
+
+TEST(WatchedPolicy, LetsATargetAloneThatSomebodyElseSet) {
+  EXPECT_EQ(broken_next(6, 5, 5), "");
+  EXPECT_TRUE(broken_next(6, 5, 6).starts_with("changes a target that somebody else set"));
+  EXPECT_TRUE(broken_next(6, 5, 4).starts_with("changes a target that somebody else set"));
+  EXPECT_EQ(broken_next(6, 5, 6, [](auto& next) { next.pools[0].min_replicas = 6; }), "");
+}
+
+TEST(WatchedPolicy, LetsNothingChangeWhenTheClockGoesBack) {
+  const auto back = [](signals::Observation& next) { next = calm(900.0, 4); };
+  EXPECT_EQ(broken_next(4, 4, 4, back), "");
+  EXPECT_TRUE(broken_next(4, 4, 6, back).starts_with("changes its target when the clock goes back"));
+}
+
+TEST(WatchedPolicy, HoldsGrowthToTheGpuBudget) {
+  const auto says = [](std::uint32_t target, std::uint32_t draining) {
+    planner::GuardrailOptions limits;
+    limits.gpu_budget = 12;
+    Told told;
+    told.target = target;
+    WatchedPolicy watched{told, limits};
+    signals::Observation observation = calm(0.0, 4);
+    observation.pools[0].gpus_per_replica = 2;
+    observation.pools[0].draining = draining;
+    static_cast<void>(watched.decide(observation));
+    return watched.first_broken();
+  };
+  EXPECT_EQ(says(6, 0), "");
+  EXPECT_TRUE(says(7, 0).starts_with("grows beyond the GPU budget"));
+  EXPECT_TRUE(says(6, 1).starts_with("grows beyond the GPU budget"));
+  EXPECT_EQ(says(4, 9), "");
+}
+
 TEST(WatchedPolicy, RefusesEvidenceThatIsNoNumber) {
   Told told;
   told.evidence = std::numeric_limits<double>::quiet_NaN();

@@ -78,14 +78,18 @@ TEST(Printable, KeepsTextOfAnyLanguage) { EXPECT_EQ(printable("señor 日本 �
 
 TEST(Printable, TakesControlOfTheTerminalFromNames) {
   EXPECT_EQ(printable("a\x1b[31mb\nc\x7f"), "a?[31mb?c?");
-  EXPECT_EQ(printable("\xc2\x9b" "31m"), "?31m");            // the one-character form of the escape, U+009B
-  EXPECT_EQ(printable("abc\xe2\x80\xae" "def"), "abc?def");  // U+202E turns the direction of what follows
+  EXPECT_EQ(printable("\xc2\x9b"
+                      "31m"),
+            "?31m");  // the one-character form of the escape, U+009B
+  EXPECT_EQ(printable("abc\xe2\x80\xae"
+                      "def"),
+            "abc?def");  // U+202E turns the direction of what follows
 }
 
 TEST(Printable, ReplacesBytesThatAreNotUtf8) {
   EXPECT_EQ(printable("\xff"), "?");
   EXPECT_EQ(printable("a\xc3"), "a?");
-  EXPECT_EQ(printable("\xc0\xaf"), "??");      // an overlong slash
+  EXPECT_EQ(printable("\xc0\xaf"), "??");       // an overlong slash
   EXPECT_EQ(printable("\xed\xa0\x80"), "???");  // half of a surrogate pair
 }
 

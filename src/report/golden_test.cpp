@@ -26,6 +26,9 @@ void expect_golden(const std::string& name, const std::string& text) {
 }
 
 TEST(Golden, TableLooksAsReviewed) { expect_golden("table.txt", render_table(testing::sample_report(120), {})); }
+TEST(Golden, TableOfTargetsLooksAsReviewed) {
+  expect_golden("table_targets.txt", render_table(testing::targeted_report(), {.colour = true}));
+}
 TEST(Golden, TableInColourLooksAsReviewed) {
   expect_golden("table_colour.txt", render_table(testing::sample_report(120), {.colour = true}));
 }

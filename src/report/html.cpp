@@ -19,8 +19,9 @@ namespace penstock::report {
 
 namespace {
 
-constexpr std::size_t kSeriesPointsMax = 400;  // more than a chart has pixels for, per policy
-constexpr std::size_t kDecisionsMax = 2000;    // per policy; the page says how many there were
+constexpr std::size_t kSeriesPointsMax = 400;    // more than a chart has pixels for, per policy
+constexpr std::size_t kDecisionsMax = 2000;      // per policy; the page says how many there were
+constexpr std::size_t kDiagnosisBytesMax = 240;  // the decision log has all of it
 constexpr int kDigits = 5;
 
 std::string escape(std::string_view text) {
@@ -54,7 +55,7 @@ std::string escape_json(std::string_view json) {
 }
 
 std::string data_of(const Report& report) {
-  const DocumentOptions options{kSeriesPointsMax, kDecisionsMax, false};
+  const DocumentOptions options{kSeriesPointsMax, kDecisionsMax, false, kDiagnosisBytesMax};
   return escape_json(write_json(make_document(report, options), {false, kDigits}));
 }
 

@@ -83,7 +83,8 @@ TEST(Html, HoldsEqualBytesForEqualRuns) {
 
 TEST(Html, LeavesNoPartOfTheTemplateUnfilled) {
   const std::string page = own_part(testing::sample_report(60));
-  for (const char* name : {"{{title}}", "{{headline}}", "{{table}}", "{{style}}", "{{data}}", "{{plotly}}", "{{scripts}}"})
+  for (const char* name :
+       {"{{title}}", "{{headline}}", "{{table}}", "{{style}}", "{{data}}", "{{plotly}}", "{{scripts}}"})
     EXPECT_EQ(page.find(name), std::string::npos) << name;
 }
 

@@ -21,10 +21,28 @@ TEST(Json, HoldsTheKeysThatOtherProgramsReadInEveryResult) {
   const Json json = parsed(testing::sample_report(12));
   ASSERT_EQ(json["results"].size(), 4U);
   for (const Json& result : json["results"]) {
-    for (const char* key : {"policy", "replicas", "requests", "completed", "failed", "slo_attainment", "goodput_rps",
-                            "gpu_hours", "cost", "ttft_ms", "itl_ms", "e2e_ms", "tpot_ms", "prefix_hit_ratio",
-                            "preemptions", "scaling_actions", "direction_changes", "simulated_requests_per_s", "series",
-                            "decisions", "segments", "failures"})
+    for (const char* key : {"policy",
+                            "replicas",
+                            "requests",
+                            "completed",
+                            "failed",
+                            "slo_attainment",
+                            "goodput_rps",
+                            "gpu_hours",
+                            "cost",
+                            "ttft_ms",
+                            "itl_ms",
+                            "e2e_ms",
+                            "tpot_ms",
+                            "prefix_hit_ratio",
+                            "preemptions",
+                            "scaling_actions",
+                            "direction_changes",
+                            "simulated_requests_per_s",
+                            "series",
+                            "decisions",
+                            "segments",
+                            "failures"})
       EXPECT_TRUE(result.contains(key)) << key;
     for (const char* latency : {"ttft_ms", "itl_ms", "e2e_ms", "tpot_ms"}) {
       std::vector<std::string> figures;
@@ -63,6 +81,23 @@ TEST(Json, SaysWhatIsNeededToRepeatTheRun) {
   EXPECT_EQ(json["options"]["pools"][0]["max_replicas"], 8);
   EXPECT_EQ(json["workload"]["skipped_rows"], 3);
   EXPECT_EQ(json["options"]["command"], testing::sample_report(1).info.command);
+}
+
+TEST(Json, TellsTargetsApartOnlyWhereThereAreSeveral) {
+  Report report = testing::targeted_report();
+  const Json targets = parsed(report)["results"][0]["targets"];
+  ASSERT_EQ(targets.size(), 3U);
+  EXPECT_EQ(targets[1]["name"], "chat");
+  EXPECT_EQ(targets[1]["ttft_limit_ms"], 500);
+  EXPECT_EQ(targets[1]["itl_limit_ms"], 40);
+  EXPECT_EQ(targets[1]["goal"], 0.95);
+  EXPECT_EQ(targets[1]["requests"], 4000);
+  EXPECT_EQ(targets[1]["slo_attainment"], 3843.0 / 4000.0);
+  EXPECT_EQ(targets[1]["goal_kept"], true);
+  EXPECT_EQ(targets[0]["goal_kept"], false);
+  EXPECT_TRUE(targets[2]["slo_attainment"].is_null());
+  for (auto& result : report.results) result.targets.resize(1);
+  EXPECT_FALSE(parsed(report)["results"][0].contains("targets"));
 }
 
 TEST(Json, WritesEveryPointAndDecisionOfARun) {
@@ -142,6 +177,44 @@ TEST(JsonNumbers, AreShortenedWithoutLosingDigitsBeforeThePoint) {
   EXPECT_EQ(write_json(Json(0.123456789), {false, 3}), "0.123");
   EXPECT_EQ(write_json(Json(987654.4), {false, 3}), "987654");
   EXPECT_EQ(write_json(Json{1.5, 2, "a"}, {false, 3}), "[1.5,2,\"a\"]");
+}
+
+TEST(Json, HasADiagnosisAPhaseAndAnOutlookOnlyWhereTheyWereSaid) {
+  Report report = testing::sample_report(12);
+  EXPECT_EQ(to_json(report).find("\"cause\""), std::string::npos);
+  EXPECT_EQ(to_json(report).find("\"holds\""), std::string::npos);
+  EXPECT_EQ(to_json(report).find("\"outlooks\""), std::string::npos);
+  report.results = {testing::diagnosed_result(12)};
+  const Json result = parsed(report)["results"][0];
+  const Json& decision = result["decisions"][0];
+  EXPECT_EQ(decision["cause"], "queue");
+  EXPECT_EQ(decision["phase"], "guardrails");
+  EXPECT_EQ(decision["next_phase_target"], 4);
+  EXPECT_EQ(decision["expected_requests_per_s"], 4.5);
+  const Json& hold = result["holds"][0];
+  EXPECT_EQ(hold["at_s"], 30);
+  EXPECT_EQ(hold["cause"], "none");
+  EXPECT_EQ(hold["reason"], "slo_met");
+  EXPECT_FALSE(hold.contains("next_phase_target"));
+  const Json& outlooks = result["outlooks"];
+  EXPECT_EQ(outlooks["at_s"].size(), 12U);
+  EXPECT_TRUE(outlooks["expected_requests_per_s"][0].is_null());
+  EXPECT_EQ(outlooks["expected_requests_per_s"][5], report.results[0].outlooks[5].expected.requests_per_s.value());
+  EXPECT_EQ(outlooks["capacity_by_pool"][0], Json{1.25});
+  EXPECT_EQ(outlooks["estimated_ttft_ms"][1], 600.0);
+  EXPECT_FALSE(outlooks.contains("expected_output_tokens"));
+}
+
+TEST(Document, CutsWordsOfADiagnosisAndThinsOutlooksOnRequest) {
+  Report report = testing::sample_report(1);
+  report.results = {testing::diagnosed_result(120)};
+  report.results[0].decisions[0].diagnosis = "one two three four";
+  const Json json = make_document(report, {10, 3, false, 9});
+  const Json& result = json["results"][0];
+  EXPECT_EQ(result["decisions"][0]["diagnosis"], "one two …");
+  EXPECT_LE(result["holds"].size(), 3U);
+  EXPECT_LE(result["outlooks"]["at_s"].size(), 10U);
+  EXPECT_EQ(result["outlooks"]["at_s"].size(), result["outlooks"]["capacity_by_pool"].size());
 }
 
 TEST(Document, IsThinnedAndCutOnRequest) {

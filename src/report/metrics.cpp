@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <initializer_list>
 #include <utility>
 
+#include "planner/diagnosis.h"
 #include "report/format.h"
 
 namespace penstock::report {
@@ -35,10 +37,14 @@ class Samples {
     if (!std::exchange(begun_, true)) text_ += fmt::format("# HELP {} {}\n# TYPE {} {}\n", name_, help_, name_, type_);
     text_ += name_;
     char before = '{';
-    for (const auto& [label, label_value] : labels)
+    const auto add_label = [&](std::string_view label, std::string_view label_value) {
       text_ += fmt::format("{}{}=\"{}\"", std::exchange(before, ','), label, escaped(label_value));
-    text_ += fmt::format("{} {}\n", labels.size() > 0 ? "}" : "", *value);
+    };
+    if (!policy_.empty()) add_label("policy", policy_);
+    for (const auto& [label, label_value] : labels) add_label(label, label_value);
+    text_ += fmt::format("{} {}\n", before == ',' ? "}" : "", *value);
   }
+  void of_policy(std::string_view policy) { policy_ = policy; }
 
   // An enum as Prometheus' clients write it: every state is a series, and the one that holds is 1. Their label is
   // called as the metric is; `state` is what its documentation says. Queries by either find it.
@@ -50,7 +56,7 @@ class Samples {
   }
 
  private:
-  std::string_view name_, type_, help_;
+  std::string_view name_, type_, help_, policy_;
   std::string& text_;
   bool begun_ = false;
 };
@@ -69,6 +75,24 @@ void of_engines(const Metrics& metrics, Samples& samples, Value value) {
 template <class Value>
 void of_pools(const Metrics& metrics, Samples& samples, Value value) {
   for (const PoolMetrics& pool : metrics.pools) samples.add(value(pool), {{"pool", pool.pool}});
+}
+// Every state is a series, and the one that holds is 1. A name that is not among them, of a later version, is one more.
+template <class States>
+void add_named(Samples& samples, const States& states, std::string_view label, const std::string& current,
+               std::string_view pool = {}) {
+  if (current.empty()) return;
+  const auto add = [&](std::string_view state) {
+    const double holds = state == current ? 1.0 : 0.0;
+    pool.empty() ? samples.add(holds, {{label, state}}) : samples.add(holds, {{"pool", pool}, {label, state}});
+  };
+  for (const std::string_view state : states) add(state);
+  if (std::find(states.begin(), states.end(), current) == states.end()) add(current);
+}
+std::vector<std::string_view> causes() {
+  std::vector<std::string_view> names;
+  for (std::size_t i = 0; i <= static_cast<std::size_t>(planner::Cause::kPreemption); ++i)
+    names.emplace_back(planner::to_string(static_cast<planner::Cause>(i)));
+  return names;
 }
 // A fleet as one label: "prefill=2,decode=4".
 template <class Value>
@@ -192,6 +216,29 @@ constexpr std::array kFamilies{
                s.add(static_cast<double>(count.decisions),
                      {{"pool", count.pool}, {"reason", count.reason}, {"limited_by", count.limited_by}});
            }},
+    Family{"penstock_diagnosis", "gauge", "pool, cause",
+           "What is wrong with latency, as the last decision says: every cause is a series, of which one is 1",
+           [](const Metrics& m, Samples& s) {
+             for (const PoolMetrics& pool : m.pools) add_named(s, causes(), "cause", pool.cause, pool.pool);
+           }},
+    Family{"penstock_rollout_phase", "gauge", "phase",
+           "How much of the planner acts: every phase is a series, of which one is 1",
+           [](const Metrics& m, Samples& s) { add_named(s, kRolloutPhases, "phase", m.phase); }},
+    Family{
+        "penstock_next_phase_target_replicas", "gauge", "pool", "Replicas that the next rollout phase would ask for",
+        [](const Metrics& m, Samples& s) { of_pools(m, s, [](const PoolMetrics& p) { return p.next_phase_target; }); }},
+    Family{
+        "penstock_forecast_error_requests_per_second", "gauge", "forecast",
+        "Mean absolute error of forecasts of the request rate lately: the planner's, and of expecting no change (1/s)",
+        [](const Metrics& m, Samples& s) {
+          s.add(m.forecast_error, {{"forecast", "planner"}});
+          s.add(m.naive_forecast_error, {{"forecast", "naive"}});
+        }},
+    Family{"penstock_replica_capacity_requests_per_second", "gauge", "pool",
+           "What one replica carries within the SLO; of a fleet that was tried, the least that it can (1/s)",
+           [](const Metrics& m, Samples& s) {
+             of_pools(m, s, [](const PoolMetrics& p) { return p.capacity_requests_per_s; });
+           }},
     Family{"penstock_candidate_slo_attainment_ratio", "gauge", "replicas, chosen",
            "Share of the tried requests for which a fleet would have kept the SLO",
            [](const Metrics& m, Samples& s) {
@@ -239,13 +286,23 @@ constexpr std::array kFamilies{
 
 }  // namespace
 
-std::string to_prometheus_text(const PlannerMetrics& metrics) {
+std::string to_prometheus_text(const PlannerMetrics& metrics) { return to_prometheus_text(std::span{&metrics, 1}); }
+
+std::string to_prometheus_text(std::span<const PlannerMetrics> metrics) {
   std::string text;
   for (const Family& family : kFamilies) {
     Samples samples{family.name, family.type, family.help, text};
-    family.add(metrics, samples);
+    for (const PlannerMetrics& one : metrics) {
+      samples.of_policy(one.policy);
+      family.add(one, samples);
+    }
   }
   return text;
+}
+
+std::string_view next_rollout_phase(std::string_view phase) {
+  const auto found = std::find(kRolloutPhases.begin(), kRolloutPhases.end(), phase);
+  return found == kRolloutPhases.end() || found + 1 == kRolloutPhases.end() ? std::string_view{} : *(found + 1);
 }
 
 std::string metrics_markdown() {
@@ -256,7 +313,9 @@ std::string metrics_markdown() {
       "names, units and labels of NVIDIA Dynamo's planner (1.3.1), so dashboards made for it go on working; its two\n"
       "enum gauges have one series a state, of which one is 1, and carry the state in `state` and in a label called "
       "as\n"
-      "the metric, as Prometheus' Python client writes it.\n\n"
+      "the metric, as Prometheus' Python client writes it. `penstock replay --metrics FILE` writes all of them as "
+      "they\n"
+      "stand at the end of a run, with one more label, `policy`.\n\n"
       "| series | type | labels | meaning |\n|---|---|---|---|\n";
   for (const Family& family : kFamilies)
     page += fmt::format("| `{}` | {} | {} | {} |\n", family.name, family.type, family.labels, family.help);
@@ -268,6 +327,8 @@ std::string metrics_markdown() {
   };
   list("dynamo_planner_load_scaling_decision", kLoadScalingStates);
   list("dynamo_planner_throughput_scaling_decision", kThroughputScalingStates);
+  list("penstock_diagnosis", causes());
+  list("penstock_rollout_phase", kRolloutPhases);
   return page;
 }
 

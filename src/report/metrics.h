@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -53,6 +54,12 @@ enum class ThroughputScaling : std::uint8_t {
 inline constexpr std::array<std::string_view, 7> kThroughputScalingStates = {
     "unset", "disabled", "no_traffic_data", "predict_failed", "model_not_ready", "set_lower_bound", "scale"};
 
+// How much of a planner acts, in the order in which an operator lets it.
+inline constexpr std::array<std::string_view, 6> kRolloutPhases = {"observe", "guardrails",     "throughput",
+                                                                   "load",    "phase-specific", "cost"};
+// The one after it; empty for the last and for one that is not known.
+[[nodiscard]] std::string_view next_rollout_phase(std::string_view phase);
+
 // What the engines of one kind, or requests of one moment, are like; what is not known has no value.
 struct TrafficFigures {
   std::optional<double> requests_per_s;
@@ -79,6 +86,9 @@ struct PoolMetrics {
   std::optional<double> target_replicas;  // of the last decision
   std::string reason, limited_by;         // of the same; a reason that is empty: nothing was decided yet
   std::vector<signals::EvidenceValue> evidence;
+  std::string cause;                              // of bad latency; empty: not diagnosed
+  std::optional<double> next_phase_target;        // of the rollout
+  std::optional<double> capacity_requests_per_s;  // of one replica, within the SLO
   std::uint32_t unrouted_requests = 0;
   std::uint32_t silent_replicas = 0;      // ready, and not heard of lately
   std::optional<double> telemetry_age_s;  // of the oldest sample among the ready replicas
@@ -95,6 +105,7 @@ struct DecisionCount {
 
 // Everything that the series need. An empty optional, a list without items: no such series. Missing is not zero.
 struct PlannerMetrics {
+  std::string policy;                                       // a label of every series; empty: no such label
   std::optional<double> prefill_replicas, decode_replicas;  // ready; aggregated ones count as decode
   std::optional<double> decided_prefill_replicas, decided_decode_replicas;
   TrafficFigures observed;
@@ -115,6 +126,8 @@ struct PlannerMetrics {
   std::vector<std::string> candidate_pools;  // names, in the order of CandidateNote::replicas
   std::vector<signals::CandidateNote> candidates;
   std::optional<double> slo_attainment, ttft_attainment, itl_attainment;  // shares, 0..1
+  std::string phase;                                                      // of the rollout; empty: there is none
+  std::optional<double> forecast_error, naive_forecast_error;             // of the request rate, 1/s
 };
 
 inline constexpr std::string_view kMetricsContentType = "text/plain; version=0.0.4; charset=utf-8";
@@ -122,6 +135,8 @@ inline constexpr std::string_view kMetricsContentType = "text/plain; version=0.0
 // The text exposition format 0.0.4: families in a fixed order, samples in the order of the value, labels escaped. A
 // figure that is not finite is as good as missing.
 [[nodiscard]] std::string to_prometheus_text(const PlannerMetrics& metrics);
+// Of several planners, whose policies differ.
+[[nodiscard]] std::string to_prometheus_text(std::span<const PlannerMetrics> metrics);
 
 // The reference page of all series, docs/reference/metrics.md.
 [[nodiscard]] std::string metrics_markdown();

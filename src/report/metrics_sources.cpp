@@ -4,6 +4,7 @@
 #include <set>
 
 #include "core/result.h"
+#include "planner/decision_figures.h"
 
 namespace penstock::report {
 
@@ -113,6 +114,9 @@ PoolMetrics pool_metrics(const MetricSources& sources, std::size_t index) {
   std::set<std::string_view> names;
   for (const planner::Evidence& evidence : decision.evidence)
     if (names.insert(evidence.name).second) metrics.evidence.push_back({evidence.name, evidence.value, evidence.unit});
+  metrics.cause = sources.decision.cause;
+  if (decision.next_phase_target) metrics.next_phase_target = *decision.next_phase_target;
+  metrics.capacity_requests_per_s = planner::capacity_per_replica(sources.decision, index);
   metrics.unrouted_requests = pool.unrouted_requests;
   add_health(metrics, pool, sources.observation.now);
   metrics.requests_total = static_cast<double>(pool.arrivals_total);
@@ -176,18 +180,65 @@ void add_candidates(PlannerMetrics& metrics, const planner::Decision& decision) 
   }
 }
 
+void add_outlook(PlannerMetrics& metrics, const planner::Decision& decision) {
+  metrics.phase = decision.phase;
+  if (!decision.outlook) return;
+  metrics.predicted = {decision.outlook->requests_per_s, decision.outlook->input_tokens,
+                       decision.outlook->output_tokens};
+  metrics.forecast_error = decision.outlook->error;
+  metrics.naive_forecast_error = decision.outlook->naive_error;
+}
+
+// Dynamo knows one capacity for all prefill engines and one for all that decode; the smallest is the one to plan with.
+void add_estimates(PlannerMetrics& metrics, const planner::Decision& decision) {
+  const planner::Estimate estimate = planner::estimate_of(decision);
+  metrics.estimated = {estimate.ttft_ms, estimate.itl_ms};
+  for (const PoolMetrics& pool : metrics.pools) {
+    if (!pool.capacity_requests_per_s) continue;
+    const auto lower = [&](std::optional<double>& least) {
+      least = std::min(least.value_or(*pool.capacity_requests_per_s), *pool.capacity_requests_per_s);
+    };
+    if (pool.role != Role::kDecode) lower(metrics.prefill_capacity_requests_per_s);
+    if (pool.role != Role::kPrefill) lower(metrics.decode_capacity_requests_per_s);
+  }
+}
+
+void known_first(std::optional<double>& figure, const std::optional<double>& told) {
+  if (told) figure = told;
+}
+
+// A loop that its rollout phase does not let act yet is switched off.
+bool before_phase(const std::string& phase, std::string_view acts_from) {
+  const auto place = [](std::string_view name) {
+    return std::find(kRolloutPhases.begin(), kRolloutPhases.end(), name);
+  };
+  return place(phase) < place(acts_from);
+}
+
+// The reaction wanted less than the plan, which is the floor.
+bool below_floor(const planner::PoolDecision& decision) {
+  const auto wish = planner::evidence_value(decision, "load_wish", "replicas");
+  const auto floor = planner::evidence_value(decision, "floor", "replicas");
+  return wish && floor && *wish < *floor && *wish < decision.current;
+}
+
 LoadScaling load_scaling_of(const planner::PoolDecision& decision) {
   if (decision.target > decision.current) return LoadScaling::kScaleUp;
   if (decision.target < decision.current) return LoadScaling::kScaleDown;
-  if (decision.limited_by == Limit::kStaleTelemetry) return LoadScaling::kWorkerCountMismatch;
-  if (decision.limited_by == Limit::kScalingUnderWay) return LoadScaling::kScalingInProgress;
+  switch (decision.limited_by) {
+    case Limit::kStaleTelemetry: return LoadScaling::kNoFpmData;
+    case Limit::kScalingUnderWay: return LoadScaling::kScalingInProgress;
+    case Limit::kConsolidation: return LoadScaling::kScaleDownRefusedConsolidation;
+    case Limit::kManualChange: return LoadScaling::kWorkerCountMismatch;
+    default: break;
+  }
   switch (decision.reason) {
     case Reason::kFixed: return LoadScaling::kDisabled;
     case Reason::kNoData: return LoadScaling::kNoFpmData;
     case Reason::kInsufficientData: return LoadScaling::kInsufficientData;
     case Reason::kScalingInProgress: return LoadScaling::kScalingInProgress;
     case Reason::kConsolidationRefused: return LoadScaling::kScaleDownRefusedConsolidation;
-    default: return LoadScaling::kNoChange;
+    default: return below_floor(decision) ? LoadScaling::kScaleDownCappedByThroughput : LoadScaling::kNoChange;
   }
 }
 
@@ -213,6 +264,7 @@ State gravest(const planner::Decision& decision, State (*state_of)(const planner
 
 LoadScaling load_scaling_state(const planner::Decision& decision) {
   using enum LoadScaling;
+  if (before_phase(decision.phase, "load")) return kDisabled;
   static constexpr std::array kByWeight = {kScaleUp,
                                            kScaleDown,
                                            kNoFpmData,
@@ -220,6 +272,7 @@ LoadScaling load_scaling_state(const planner::Decision& decision) {
                                            kInsufficientData,
                                            kScalingInProgress,
                                            kScaleDownRefusedConsolidation,
+                                           kScaleDownCappedByThroughput,
                                            kNoChange,
                                            kDisabled};
   return gravest(decision, load_scaling_of, kByWeight);
@@ -227,8 +280,11 @@ LoadScaling load_scaling_state(const planner::Decision& decision) {
 
 ThroughputScaling throughput_scaling_state(const planner::Decision& decision) {
   using enum ThroughputScaling;
+  if (before_phase(decision.phase, "throughput")) return kDisabled;
   static constexpr std::array kByWeight = {kScale, kNoTrafficData, kModelNotReady, kSetLowerBound, kDisabled};
-  return gravest(decision, throughput_scaling_of, kByWeight);
+  const ThroughputScaling state = gravest(decision, throughput_scaling_of, kByWeight);
+  const bool no_forecast = decision.outlook && !decision.outlook->requests_per_s;
+  return state == kSetLowerBound && no_forecast ? kPredictFailed : state;
 }
 
 PlannerMetrics make_planner_metrics(const MetricSources& sources) {
@@ -250,10 +306,15 @@ PlannerMetrics make_planner_metrics(const MetricSources& sources) {
   if (sources.slo)
     metrics.sla_target = {core::to_milliseconds(sources.slo->ttft), core::to_milliseconds(sources.slo->itl)};
   metrics.observed_request_duration_s = sources.observed_request_duration_s;
-  metrics.predicted = sources.predicted;
-  metrics.estimated = sources.estimated;
-  metrics.prefill_capacity_requests_per_s = sources.prefill_capacity_requests_per_s;
-  metrics.decode_capacity_requests_per_s = sources.decode_capacity_requests_per_s;
+  add_outlook(metrics, sources.decision);
+  add_estimates(metrics, sources.decision);
+  known_first(metrics.predicted.requests_per_s, sources.predicted.requests_per_s);
+  known_first(metrics.predicted.input_tokens, sources.predicted.input_tokens);
+  known_first(metrics.predicted.output_tokens, sources.predicted.output_tokens);
+  known_first(metrics.estimated.ttft_ms, sources.estimated.ttft_ms);
+  known_first(metrics.estimated.itl_ms, sources.estimated.itl_ms);
+  known_first(metrics.prefill_capacity_requests_per_s, sources.prefill_capacity_requests_per_s);
+  known_first(metrics.decode_capacity_requests_per_s, sources.decode_capacity_requests_per_s);
   metrics.slo_attainment = sources.slo_attainment;
   metrics.ttft_attainment = sources.ttft_attainment;
   metrics.itl_attainment = sources.itl_attainment;

@@ -37,7 +37,8 @@ class PlannerTotals {
   std::map<std::tuple<std::size_t, planner::Reason, planner::Limit>, std::uint64_t> decisions_;
 };
 
-// What one moment's figures are made of. Only the first three must be there.
+// What one moment's figures are made of. Only the first three must be there; what the decision says of the outlook and in
+// its evidence is taken from there, unless somebody knows better and says so here.
 struct MetricSources {
   const signals::Observation& observation;
   const planner::Decision& decision;  // on that observation; none of its pools may be missing

@@ -2,14 +2,19 @@
 
 #include <gtest/gtest.h>
 
+#include <cctype>
+#include <charconv>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <limits>
+#include <map>
 #include <set>
+#include <utility>
 
 #include "report/metrics_sources.h"
+#include "report/metrics_watch.h"
 
 namespace penstock::report {
 namespace {
@@ -56,21 +61,22 @@ struct Scene {
     decided.evidence = {{"request_rate", 2.0, "1/s"}};
     decision.candidates = {{{3}, 0.5, 0.6, 0.7, false}, {{4}, 1.0, 1.0, 1.0, true}};
   }
-  [[nodiscard]] std::string text() const {
-    return to_prometheus_text(make_planner_metrics({.observation = observation,
-                                                    .decision = decision,
-                                                    .totals = totals,
-                                                    .slo = signals::SloTarget{},
-                                                    .predicted = {},
-                                                    .estimated = {},
-                                                    .observed_request_duration_s = {},
-                                                    .prefill_capacity_requests_per_s = {},
-                                                    .decode_capacity_requests_per_s = {},
-                                                    .slo_attainment = {},
-                                                    .ttft_attainment = {},
-                                                    .itl_attainment = {},
-                                                    .load_scaling = {},
-                                                    .throughput_scaling = {}}));
+  [[nodiscard]] std::string text() const { return to_prometheus_text(make_planner_metrics(sources())); }
+  [[nodiscard]] MetricSources sources() const {
+    return {.observation = observation,
+            .decision = decision,
+            .totals = totals,
+            .slo = signals::SloTarget{},
+            .predicted = {},
+            .estimated = {},
+            .observed_request_duration_s = {},
+            .prefill_capacity_requests_per_s = {},
+            .decode_capacity_requests_per_s = {},
+            .slo_attainment = {},
+            .ttft_attainment = {},
+            .itl_attainment = {},
+            .load_scaling = {},
+            .throughput_scaling = {}};
   }
 };
 
@@ -93,9 +99,9 @@ TEST(Metrics, WhatIsNotKnownIsASeriesThatIsNotThere) {
   const std::string text = Scene{}.text();
   for (const char* name : {"dynamo_planner_observed_itl_ms", "dynamo_planner_observed_output_sequence_tokens",
                            "dynamo_planner_predicted_requests_per_second", "dynamo_planner_estimated_ttft_ms",
-                           "dynamo_planner_engine_decode_requests_per_second", "penstock_slo_attainment_ratio"})
+                           "penstock_diagnosis", "penstock_rollout_phase", "penstock_slo_attainment_ratio"})
     EXPECT_EQ(text.find(name), std::string::npos) << name;
-  EXPECT_EQ(to_prometheus_text({}), "");
+  EXPECT_EQ(to_prometheus_text(PlannerMetrics{}), "");
   PlannerMetrics metrics;
   metrics.estimated.ttft_ms = std::numeric_limits<double>::infinity();
   EXPECT_EQ(to_prometheus_text(metrics), "");
@@ -184,13 +190,191 @@ TEST(Metrics, StatesFollowFromReasonsAndLimitsOfAllPools) {
   add(2, 2, planner::Reason::kConsolidationRefused, planner::Limit::kNone);
   EXPECT_EQ(load_scaling_state(decision), LoadScaling::kScaleDownRefusedConsolidation);
   add(2, 2, planner::Reason::kSloMet, planner::Limit::kStaleTelemetry);
-  EXPECT_EQ(load_scaling_state(decision), LoadScaling::kWorkerCountMismatch);
+  EXPECT_EQ(load_scaling_state(decision), LoadScaling::kNoFpmData);
   EXPECT_EQ(throughput_scaling_state(decision), ThroughputScaling::kSetLowerBound);
   add(2, 1, planner::Reason::kSloMet, planner::Limit::kNone);
   EXPECT_EQ(load_scaling_state(decision), LoadScaling::kScaleDown);
   add(2, 3, planner::Reason::kSloAtRisk, planner::Limit::kNone);
   EXPECT_EQ(load_scaling_state(decision), LoadScaling::kScaleUp);
   EXPECT_EQ(throughput_scaling_state(decision), ThroughputScaling::kScale);
+}
+
+TEST(Metrics, LimitsAndPhasesHaveTheirStates) {
+  using planner::Limit;
+  using planner::Reason;
+  const auto decided = [](Reason reason, Limit limit) {
+    planner::Decision decision;
+    decision.pools.push_back({3, 3, reason, limit});
+    return decision;
+  };
+  const auto load = [&](Reason reason, Limit limit) { return load_scaling_state(decided(reason, limit)); };
+  EXPECT_EQ(load(Reason::kSloMet, Limit::kScalingUnderWay), LoadScaling::kScalingInProgress);
+  EXPECT_EQ(load(Reason::kSloMet, Limit::kConsolidation), LoadScaling::kScaleDownRefusedConsolidation);
+  EXPECT_EQ(load(Reason::kSloMet, Limit::kManualChange), LoadScaling::kWorkerCountMismatch);
+  EXPECT_EQ(load(Reason::kSloMet, Limit::kHotKvCache), LoadScaling::kNoChange);
+  EXPECT_EQ(load(Reason::kInsufficientData, Limit::kNone), LoadScaling::kInsufficientData);
+  EXPECT_EQ(load(Reason::kNoData, Limit::kNone), LoadScaling::kNoFpmData);
+
+  planner::Decision capped = decided(Reason::kCheapestThatKeepsSlo, Limit::kNone);
+  capped.pools[0].evidence = {{"floor", 3.0, "replicas"}, {"load_wish", 2.0, "replicas"}};
+  EXPECT_EQ(load_scaling_state(capped), LoadScaling::kScaleDownCappedByThroughput);
+  capped.pools[0].evidence[1].value = 3.0;
+  EXPECT_EQ(load_scaling_state(capped), LoadScaling::kNoChange);
+
+  planner::Decision phased = decided(Reason::kCheapestThatKeepsSlo, Limit::kNone);
+  const auto states = [&](const char* phase) {
+    phased.phase = phase;
+    return std::pair{load_scaling_state(phased), throughput_scaling_state(phased)};
+  };
+  EXPECT_EQ(states("guardrails"), std::pair(LoadScaling::kDisabled, ThroughputScaling::kDisabled));
+  EXPECT_EQ(states("throughput"), std::pair(LoadScaling::kDisabled, ThroughputScaling::kSetLowerBound));
+  EXPECT_EQ(states("cost"), std::pair(LoadScaling::kNoChange, ThroughputScaling::kSetLowerBound));
+  EXPECT_EQ(states(""), std::pair(LoadScaling::kNoChange, ThroughputScaling::kSetLowerBound));
+  phased.outlook.emplace();
+  EXPECT_EQ(states("load").second, ThroughputScaling::kPredictFailed);
+  phased.outlook->requests_per_s = 2.0;
+  EXPECT_EQ(states("load").second, ThroughputScaling::kSetLowerBound);
+}
+
+TEST(Metrics, DiagnosisPhaseAndOutlookOfADecisionAreSeries) {
+  Scene scene;
+  scene.decision.cause = "queue";
+  scene.decision.phase = "guardrails";
+  scene.decision.pools[0].next_phase_target = 7;
+  scene.decision.outlook = planner::Outlook{2.5, 1024.0, {}, 0.25, 0.5};
+  scene.decision.pools[0].evidence.push_back({"estimated_ttft", 640.0, "ms"});
+  const std::string text = scene.text();
+  for (const char* line :
+       {"penstock_diagnosis{pool=\"default\",cause=\"queue\"} 1",
+        "penstock_diagnosis{pool=\"default\",cause=\"none\"} 0",
+        "penstock_diagnosis{pool=\"default\",cause=\"preemption\"} 0", "penstock_rollout_phase{phase=\"guardrails\"} 1",
+        "penstock_rollout_phase{phase=\"cost\"} 0", "penstock_next_phase_target_replicas{pool=\"default\"} 7",
+        "penstock_forecast_error_requests_per_second{forecast=\"planner\"} 0.25",
+        "penstock_forecast_error_requests_per_second{forecast=\"naive\"} 0.5",
+        "dynamo_planner_predicted_requests_per_second 2.5", "dynamo_planner_predicted_input_sequence_tokens 1024",
+        "dynamo_planner_estimated_ttft_ms 640",
+        // 2 requests a second on the 4 replicas that were chosen
+        "dynamo_planner_engine_decode_capacity_requests_per_second 0.5",
+        "dynamo_planner_engine_decode_requests_per_second 0.5",
+        "penstock_replica_capacity_requests_per_second{pool=\"default\"} 0.5"})
+    EXPECT_TRUE(has_line(text, line)) << line << "\n" << text;
+  EXPECT_EQ(text.find("predicted_output_sequence_tokens"), std::string::npos);
+  scene.decision.cause = "a_cause_of_later";
+  EXPECT_TRUE(has_line(scene.text(), "penstock_diagnosis{pool=\"default\",cause=\"a_cause_of_later\"} 1"));
+  EXPECT_EQ(Scene{}.text().find("penstock_diagnosis"), std::string::npos);
+}
+
+// Reads the text format 0.0.4 to the letter; the number of samples, or what is wrong with it.
+std::string strictly_read(const std::string& text, std::map<std::string, double>& samples) {
+  std::set<std::string> finished;
+  std::string family, type;
+  std::size_t at = 0;
+  const auto is_name = [&](char c) { return c == '_' || (std::isalnum(static_cast<unsigned char>(c)) != 0); };
+  const auto name = [&](const std::string& line, std::size_t& from) {
+    const std::size_t begin = from;
+    while (from < line.size() && is_name(line[from])) ++from;
+    return line.substr(begin, from - begin);
+  };
+  for (std::size_t end; (end = text.find('\n', at)) != std::string::npos; at = end + 1) {
+    const std::string line = text.substr(at, end - at);
+    if (line.starts_with("# HELP ")) {
+      std::size_t place = 7;
+      finished.insert(std::exchange(family, name(line, place)));
+      if (finished.contains(family)) return "twice: " + line;
+      type.clear();
+      continue;
+    }
+    if (line.starts_with("# TYPE ")) {
+      if (line != "# TYPE " + family + " gauge" && line != "# TYPE " + family + " counter") return "type: " + line;
+      type = line;
+      continue;
+    }
+    std::size_t place = 0;
+    if (name(line, place) != family || type.empty()) return "family: " + line;
+    if (place < line.size() && line[place] == '{') {
+      std::set<std::string> labels;
+      do {
+        const std::string label = name(line, ++place);
+        if (label.empty() || !labels.insert(label).second || line.substr(place, 2) != "=\"") return "label: " + line;
+        for (place += 2; place < line.size() && line[place] != '"'; ++place)
+          if (line[place] == '\\' && std::string_view{"\\\"n"}.find(line[++place]) == std::string_view::npos)
+            return "escape: " + line;
+        ++place;
+      } while (place < line.size() && line[place] == ',');
+      if (place >= line.size() || line[place++] != '}') return "labels: " + line;
+    }
+    double value = 0.0;
+    const char* const last = line.data() + line.size();
+    if (place >= line.size() || line[place] != ' ') return "value: " + line;
+    if (const auto read = std::from_chars(line.data() + place + 1, last, value); read.ptr != last)
+      return "value: " + line;
+    if (!samples.emplace(line.substr(0, place), value).second) return "twice: " + line;
+  }
+  return at == text.size() ? "" : "the last line has no end";
+}
+
+TEST(Metrics, SeveralPoliciesShareTheHeadsOfTheirFamilies) {
+  Scene scene;
+  scene.decision.cause = "queue";
+  scene.decision.phase = "load";
+  scene.decision.outlook = planner::Outlook{2.5, 1024.0, 256.0, 0.25, 0.5};
+  std::vector<PlannerMetrics> both(2, make_planner_metrics(scene.sources()));
+  both[0].policy = "penstock";
+  both[1].policy = "a \"quoted\"\nname\\";
+  std::map<std::string, double> samples, alone;
+  EXPECT_EQ(strictly_read(to_prometheus_text(both), samples), "");
+  EXPECT_EQ(strictly_read(scene.text(), alone), "");
+  EXPECT_EQ(samples.size(), 2 * alone.size());
+  EXPECT_EQ(samples["penstock_target_replicas{policy=\"penstock\",pool=\"default\"}"], 4.0);
+  EXPECT_EQ(samples["dynamo_planner_gpu_hours{policy=\"a \\\"quoted\\\"\\nname\\\\\"}"], 0.0);
+  const std::string text = to_prometheus_text(both);
+  std::map<std::string, double> again, twice;
+  EXPECT_EQ(strictly_read(text.substr(0, text.size() - 1), again), "the last line has no end");
+  EXPECT_NE(strictly_read(text + text, twice), "");
+}
+
+class Once final : public planner::Policy {
+ public:
+  explicit Once(Scene scene) : scene_(std::move(scene)) {}
+  [[nodiscard]] std::string_view name() const override { return "once"; }
+  [[nodiscard]] core::Duration interval() const override { return std::chrono::seconds{7}; }
+  [[nodiscard]] core::Duration memory() const override { return std::chrono::seconds{8}; }
+  [[nodiscard]] bool wants_segments() const override { return true; }
+  [[nodiscard]] planner::Decision decide(const signals::Observation&) override { return scene_.decision; }
+
+ private:
+  Scene scene_;
+};
+
+TEST(Metrics, AMeteredPolicyIsThatPolicyAndKeepsItsLastDecision) {
+  Scene scene;
+  Once once{scene};
+  MeteredPolicy metered{once, {2.5}};
+  EXPECT_EQ(metered.name(), "once");
+  EXPECT_EQ(metered.interval(), std::chrono::seconds{7});
+  EXPECT_EQ(metered.memory(), std::chrono::seconds{8});
+  EXPECT_TRUE(metered.wants_segments());
+
+  signals::RunResult result;
+  result.requests = result.completed = 10;
+  result.slo_attainment = 0.75;
+  result.e2e_ms.mean = 2500.0;
+  result.gpu_hours = 9.0;
+  std::string text = to_prometheus_text(metered.at_end(result, {}));  // it never decided
+  EXPECT_TRUE(has_line(text, "dynamo_planner_gpu_hours{policy=\"once\"} 9"));
+  EXPECT_TRUE(has_line(text, "dynamo_planner_sla_target_itl_ms{policy=\"once\"} 50"));
+  EXPECT_EQ(text.find("num_decode_replicas"), std::string::npos);
+
+  EXPECT_EQ(metered.decide(scene.observation).pools[0].target, 4U);
+  scene.observation.now = at(3660);
+  static_cast<void>(metered.decide(scene.observation));
+  text = to_prometheus_text(metered.at_end(result, {}));
+  for (const char* line :
+       {"dynamo_planner_gpu_hours{policy=\"once\"} 6", "penstock_target_replicas{policy=\"once\",pool=\"default\"} 4",
+        "penstock_slo_attainment_ratio{policy=\"once\"} 0.75",
+        "penstock_cost_total{policy=\"once\",pool=\"default\"} 15",
+        "dynamo_planner_observed_request_duration_seconds{policy=\"once\"} 2.5"})
+    EXPECT_TRUE(has_line(text, line)) << line << "\n" << text;
 }
 
 TEST(Metrics, TheReferencePageIsWhatTheCodeSays) {

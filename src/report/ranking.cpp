@@ -95,7 +95,8 @@ std::vector<RankedResult> rank(const std::vector<RunResult>& results) {
   ranked.reserve(results.size());
   for (const RunResult& result : results) ranked.push_back({&result, label_of(result, results)});
   number_equal_labels(ranked);
-  std::stable_sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) { return better(*a.result, *b.result); });
+  std::stable_sort(ranked.begin(), ranked.end(),
+                   [](const auto& a, const auto& b) { return better(*a.result, *b.result); });
   return ranked;
 }
 
@@ -104,11 +105,14 @@ std::string headline(const Report& report) {
   if (ranked.empty()) return "No policy was run.";
   const RunResult& best = *ranked.front().result;
   if (best.requests == 0) return "The workload holds no requests: there is nothing to compare.";
+  const std::string limits =
+      best.targets.size() > 1
+          ? "the targets of their segments"
+          : fmt::format("TTFT {} and ITL {}", format_seconds(core::to_seconds(report.info.slo.ttft)),
+                        format_seconds(core::to_seconds(report.info.slo.itl)));
   const std::string first =
-      fmt::format("{} kept {} of {} requests within TTFT {} and ITL {} at {}", ranked.front().label,
-                  format_share(best.slo_attainment), format_count(best.requests),
-                  format_seconds(core::to_seconds(report.info.slo.ttft)),
-                  format_seconds(core::to_seconds(report.info.slo.itl)), gpu_hours(best));
+      fmt::format("{} kept {} of {} requests within {} at {}", ranked.front().label, format_share(best.slo_attainment),
+                  format_count(best.requests), limits, gpu_hours(best));
   return first + (is_static(best) ? against_scaling(ranked) : against_static(report, best));
 }
 

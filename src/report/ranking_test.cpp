@@ -58,9 +58,10 @@ TEST(Ranking, IsTotalThoughAFigureIsMissing) {
 }
 
 TEST(Headline, NamesTheBestPolicyAndThePriceOfAStaticFleetThatDoesAsWell) {
-  EXPECT_EQ(headline(testing::sample_report(1)),
-            "kpa kept 96.9 % of 10,000 requests within TTFT 2 s and ITL 50 ms at 5.00 GPU-hours; the cheapest static fleet "
-            "that does as well, 7 replicas, costs 7.00 GPU-hours (+40 %).");
+  EXPECT_EQ(
+      headline(testing::sample_report(1)),
+      "kpa kept 96.9 % of 10,000 requests within TTFT 2 s and ITL 50 ms at 5.00 GPU-hours; the cheapest static fleet "
+      "that does as well, 7 replicas, costs 7.00 GPU-hours (+40 %).");
 }
 
 TEST(Headline, SaysThatNoStaticFleetDoesAsWell) {
@@ -74,9 +75,10 @@ TEST(Headline, SaysThatNoStaticFleetDoesAsWell) {
 TEST(Headline, HoldsAStaticFleetThatWinsAgainstTheBestPolicyThatScales) {
   Report report;
   report.results = {result_of("kpa", 2, 0.8, 5.0), result_of("static", 9, 1.0, 10.0)};
-  EXPECT_EQ(headline(report),
-            "static 9 kept 100.0 % of 100 requests within TTFT 2 s and ITL 50 ms at 10.0 GPU-hours; the best policy that "
-            "scales, kpa, kept 80.0 % at 5.00 GPU-hours (−50 %).");
+  EXPECT_EQ(
+      headline(report),
+      "static 9 kept 100.0 % of 100 requests within TTFT 2 s and ITL 50 ms at 10.0 GPU-hours; the best policy that "
+      "scales, kpa, kept 80.0 % at 5.00 GPU-hours (−50 %).");
 }
 
 TEST(Headline, MakesNoComparisonWhenThereIsNothingToCompare) {

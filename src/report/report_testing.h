@@ -64,9 +64,10 @@ inline void add_series(signals::RunResult& result, const SampleFleet& fleet, std
     result.series.push_back(point);
     if (point.target != before) {
       const bool up = point.target > before;
-      result.decisions.push_back({point.at, "default", before, point.target, up ? "load_above_target" : "spare_capacity",
-                                  up ? "request_rate 4.2 1/s, target 2 1/s, panic_threshold 2" : "request_rate 1.5 1/s, target 2 1/s",
-                                  up && point.target == fleet.high ? "max_replicas" : ""});
+      result.decisions.push_back(
+          {point.at, "default", before, point.target, up ? "load_above_target" : "spare_capacity",
+           up ? "request_rate 4.2 1/s, target 2 1/s, panic_threshold 2" : "request_rate 1.5 1/s, target 2 1/s",
+           up && point.target == fleet.high ? "max_replicas" : ""});
       before = point.target;
     }
   }
@@ -122,6 +123,47 @@ inline signals::RunResult sample_result(const SampleFleet& fleet, std::size_t po
   return result;
 }
 
+// A policy that says all there is to say: the diagnosis is a queue from its first growth to its first shrinking.
+inline signals::RunResult diagnosed_result(std::size_t points) {
+  signals::RunResult result = sample_result({"penstock", 2, 8, 0.984375, 1.125}, points);
+  for (signals::DecisionNote& note : result.decisions) {
+    const bool up = note.target > note.current;
+    note.cause = up ? "queue" : "none";
+    note.diagnosis =
+        up ? "ttft is bad in pool default for prompt tokens 16k-64k, in the phase queue: queue (ttft_p95 5120 "
+             "ms, ttft_limit 2000 ms)"
+           : "latency keeps the slo";
+    note.phase = "guardrails";
+    note.next_phase_target = note.target + 1;
+    note.outlook = signals::OutlookNote{4.5, 2048.0, {}, 0.25, 0.5};
+  }
+  signals::DecisionNote hold{at_second(30), "default", 2, 2, "slo_met", "", ""};
+  hold.cause = "none";
+  hold.diagnosis = "latency keeps the slo";
+  hold.phase = "guardrails";
+  result.holds = {hold};
+  if (!result.decisions.empty()) {
+    hold.at = at_second(1800);
+    hold.current = hold.target = 8;
+    hold.limited_by = "scaling_under_way";
+    hold.cause = "cold_start";
+    hold.diagnosis = "replicas are on their way";
+    result.holds.push_back(hold);
+  }
+  for (const signals::SeriesPoint& point : result.series) {
+    signals::OutlookPoint outlook;
+    outlook.at = point.at;
+    if (!result.outlooks.empty())
+      outlook.expected = {
+          1.0 + 4.0 * tide(static_cast<std::uint64_t>(core::to_seconds(point.at)) + 120), 2048.0, {}, 0.25, 0.5};
+    outlook.ttft_ms = 600.0;
+    outlook.itl_ms = 25.0;
+    outlook.capacity_by_pool = {1.25};
+    result.outlooks.push_back(outlook);
+  }
+  return result;
+}
+
 // Given worst first, so that an output in order shows that it was ranked.
 inline Report sample_report(std::size_t points) {
   Report report;
@@ -156,6 +198,26 @@ inline Report sample_report(std::size_t points) {
   return report;
 }
 
+// The same where some requests have a target of their own, and nobody sends any of the last kind.
+inline Report targeted_report() {
+  Report report = sample_report(12);
+  for (signals::RunResult& result : report.results) {
+    const auto kept = [&](double requests, double missed) {
+      return static_cast<std::uint64_t>(requests * (1.0 - (1.0 - result.slo_attainment) * missed));
+    };
+    result.targets = {{"general", {}, 0.99, 6000, kept(6000, 1.0), kept(6000, 0.5), kept(6000, 0.5)},
+                      {"chat",
+                       {std::chrono::milliseconds{500}, std::chrono::milliseconds{40}},
+                       0.95,
+                       4000,
+                       kept(4000, 1.25),
+                       kept(4000, 1.0),
+                       kept(4000, 0.75)},
+                      {"nightly", {std::chrono::minutes{1}, std::chrono::seconds{1}}, 0.5, 0, 0, 0, 0}};
+  }
+  return report;
+}
+
 // Names that try to leave their place: markup, a chart's markup, a template, a terminal's escape, half of a character.
 inline constexpr const char* kHostileName = "</script><img src=x onerror=alert(1)>{{data}}\x1b[31m\xff%{x}<b>&lt;";
 
@@ -167,11 +229,25 @@ inline Report hostile_report() {
   report.info.notes = {kHostileName};
   for (signals::RunResult& result : report.results) {
     if (result.policy == "kpa") result.policy = kHostileName;
+    result.targets = {{"general", {}, 0.99, 1, 1, 1, 1}, {kHostileName, {}, 0.99, 1, 0, 0, 0}};
     for (auto& segment : result.segments)
       if (segment.dimension == "tenant") segment.label = std::string(segment.label) + kHostileName;
     for (auto& note : result.decisions) note.pool = note.reason = note.sentence = note.limited_by = kHostileName;
     for (auto& failure : result.failures) failure.reason = kHostileName;
   }
+  signals::RunResult told = diagnosed_result(60);
+  told.policy = kHostileName;
+  for (std::vector<signals::DecisionNote>* notes : {&told.decisions, &told.holds})
+    for (auto& note : *notes)
+      note.pool = note.reason = note.limited_by = note.cause = note.diagnosis = note.phase = kHostileName;
+  report.results.push_back(std::move(told));
+  return report;
+}
+
+// A report whose best policy diagnoses, forecasts and stands in a phase of its rollout.
+inline Report diagnosed_report() {
+  Report report = sample_report(120);
+  report.results.push_back(diagnosed_result(120));
   return report;
 }
 

@@ -58,7 +58,8 @@ struct Column {
 
 class Grid {
  public:
-  Grid(std::vector<Column> columns, const TableStyle& style) : columns_(std::move(columns)), style_(style) {
+  Grid(std::vector<Column> columns, const TableStyle& style, bool best_first = true)
+      : columns_(std::move(columns)), style_(style), best_first_(best_first) {
     for (const Column& column : columns_)
       widths_.push_back(std::max(display_width(column.name), display_width(column.group)));
   }
@@ -68,7 +69,7 @@ class Grid {
     rows_.push_back(std::move(cells));
   }
 
-  // The first row is the best one and stands out. When the figures are wide, the names in the first column are cut.
+  // Where the best row is first, it stands out. When the figures are wide, the names in the first column are cut.
   [[nodiscard]] std::string text() {
     std::size_t width = kGap * (columns_.size() - 1);
     for (const std::size_t column : widths_) width += column;
@@ -77,7 +78,8 @@ class Grid {
     for (std::vector<std::string>& row : rows_) row[0] = cut(row[0], widths_[0]);
     std::string text = heading([](const Column& column) { return column.group; });
     text += heading([](const Column& column) { return column.name; });
-    for (std::size_t row = 0; row < rows_.size(); ++row) text += painted(line(rows_[row]), row == 0 ? "\033[1m" : "");
+    for (std::size_t row = 0; row < rows_.size(); ++row)
+      text += painted(line(rows_[row]), row == 0 && best_first_ ? "\033[1m" : "");
     return text;
   }
 
@@ -106,6 +108,7 @@ class Grid {
 
   std::vector<Column> columns_;
   const TableStyle& style_;
+  bool best_first_;
   std::vector<std::size_t> widths_;
   std::vector<std::vector<std::string>> rows_;
 };
@@ -179,12 +182,51 @@ std::string frontier(const Report& report, const TableStyle& style) {
   return grid.text();
 }
 
-std::string facts(const RunInfo& info) {
+// One row for each target and policy.
+std::string targets(const Report& report, const TableStyle& style) {
+  Grid grid{{{"", "segment", true},
+             {"", "policy", true},
+             {"TTFT", "limit"},
+             {"ITL", "limit"},
+             {"", "requests"},
+             {"", "goal"},
+             {"SLO", "kept"},
+             {"TTFT", "kept"},
+             {"ITL", "kept"},
+             {"", "", true}},
+            style,
+            false};
+  const std::vector<RankedResult> ranked = rank(report.results);
+  for (std::size_t i = 0; i <= signals::kSegmentsMax; ++i) {
+    for (const RankedResult& each : ranked) {
+      if (each.result->targets.size() <= i) continue;
+      const signals::TargetResult& target = each.result->targets[i];
+      const auto kept = [&](std::uint64_t met) {
+        if (target.requests == 0) return std::string{"–"};
+        return format_share(static_cast<double>(met) / static_cast<double>(target.requests));
+      };
+      grid.add({cut(printable(target.name), kNameWidthMax), name_of(each),
+                format_seconds(core::to_seconds(target.target.ttft)),
+                format_seconds(core::to_seconds(target.target.itl)), short_count(target.requests),
+                format_share(target.goal), kept(target.met), kept(target.ttft_met), kept(target.itl_met),
+                target.attainment() < target.goal ? "missed" : ""});
+    }
+  }
+  return grid.text();
+}
+
+bool has_segments(const Report& report) {
+  return std::any_of(report.results.begin(), report.results.end(),
+                     [](const RunResult& result) { return result.targets.size() > 1; });
+}
+
+std::string facts(const RunInfo& info, bool segments) {
   std::string replayed = fmt::format("{}: {} requests in {}", printable(info.workload), format_count(info.requests),
                                      format_seconds(core::to_seconds(info.duration)));
   if (info.rate_scale != 1.0) replayed += fmt::format(" at {:.4g} times the rate", info.rate_scale);
   replayed += fmt::format("; SLO: TTFT {} and ITL {} a request", format_seconds(core::to_seconds(info.slo.ttft)),
                           format_seconds(core::to_seconds(info.slo.itl)));
+  if (segments) replayed += ", or the target of its segment";
   std::string fleet;
   if (!info.engine.empty()) fleet += fmt::format("engine {}; ", printable(info.engine));
   fleet += fmt::format("{} KV blocks of {} tokens a replica; ", format_count(info.kv_blocks), info.block_tokens);
@@ -214,8 +256,9 @@ std::string remarks(const Report& report) {
 }  // namespace
 
 std::string render_table(const Report& report, const TableStyle& style) {
-  std::string text = facts(report.info);
+  std::string text = facts(report.info, has_segments(report));
   if (!report.results.empty()) text += "\n" + policies(report, style);
+  if (has_segments(report)) text += "\n" + targets(report, style);
   if (!report.frontier.empty()) text += "\n" + frontier(report, style);
   if (const std::string lines = remarks(report); !lines.empty()) text += "\n" + lines;
   return text + "\n" + paragraph(printable(headline(report)));

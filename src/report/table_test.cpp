@@ -42,6 +42,21 @@ TEST(Table, PutsTheBestPolicyFirst) {
   EXPECT_LT(line_with(text, "hpa-rate "), line_with(text, "static 2 "));
 }
 
+TEST(Table, ShowsTargetsOnlyWhereThereAreSeveral) {
+  Report report = testing::targeted_report();
+  EXPECT_NE(render_table(report, {}).find("nightly"), std::string::npos);
+  for (auto& result : report.results) result.targets.resize(1);
+  EXPECT_EQ(render_table(report, {}), render_table(testing::sample_report(12), {}));
+}
+
+TEST(Table, LetsNoSegmentSteerTheTerminal) {
+  Report report = testing::targeted_report();
+  for (auto& result : report.results) result.targets[1].name = testing::kHostileName;
+  const std::string text = render_table(report, {});
+  EXPECT_EQ(text.find('\033'), std::string::npos);
+  for (const std::string& line : lines_of(text)) EXPECT_LE(display_width(line), 140U) << line;
+}
+
 TEST(Table, HasNoEscapesWithoutColour) {
   EXPECT_EQ(render_table(testing::sample_report(12), {}).find('\033'), std::string::npos);
 }

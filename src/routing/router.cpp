@@ -66,7 +66,8 @@ Choice Router::choose_kv(const RouteRequest& request) {
     // In tokens, which keeps it in whole numbers.
     const auto prefill = static_cast<std::int64_t>(load.prefill_tokens + request.input_tokens) -
                          std::int64_t{overlap_[slot]} * block_tokens_;
-    const std::int64_t cost = std::max<std::int64_t>(0, prefill) + static_cast<std::int64_t>(load.kv_blocks) * block_tokens_;
+    const std::int64_t cost =
+        std::max<std::int64_t>(0, prefill) + static_cast<std::int64_t>(load.kv_blocks) * block_tokens_;
     if (cost < best_cost) {
       best_cost = cost;
       best = slot;

@@ -12,7 +12,7 @@
 namespace penstock::routing {
 
 enum class Strategy : std::uint8_t {
-  kKv,           // prefix overlap against queued prefill and KV in use
+  kKv,  // prefix overlap against queued prefill and KV in use
   kRoundRobin,
   kLeastLoaded,  // fewest open requests
   kPowerOfTwo,   // the less loaded of two drawn at random

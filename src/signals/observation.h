@@ -17,6 +17,29 @@ enum class ReplicaState : std::uint8_t { kStarting, kReady, kDraining, kStopped,
 [[nodiscard]] const char* to_string(Role role);           // "aggregated", "prefill", "decode"
 [[nodiscard]] const char* to_string(ReplicaState state);  // "starting", …
 
+// Sums over an engine's iterations of one kind.
+struct IterationSums {
+  std::uint64_t steps = 0;
+  core::Duration busy{};                    // wall time that they took
+  std::uint64_t decode_sequences = 0;       // sequences that got a token, those included whose prompt ended
+  std::uint64_t decode_context_tokens = 0;  // Σ their lengths
+  std::uint64_t active_kv_tokens = 0;       // Σ over iterations of the distinct tokens in blocks in use
+};
+
+// What an engine's messages of one iteration each add up to since the replica's start. All zero: it sends none.
+struct IterationTotals {
+  IterationSums prefill;  // iterations that computed prompt tokens, whatever they decoded beside them
+  IterationSums decode;   // iterations that only decoded
+  std::uint64_t prefill_requests = 0;
+  std::uint64_t prefill_new_tokens = 0;
+  double prefill_new_tokens_squared = 0.0;   // Σ over iterations of the square of one's new tokens
+  std::uint64_t prefill_context_tokens = 0;  // Σ tokens of the same prompts that were in the cache before
+  double prefill_attention_pairs = 0.0;      // Σ new·(before + (new + 1)/2)
+
+  [[nodiscard]] std::uint64_t steps() const { return prefill.steps + decode.steps; }
+  [[nodiscard]] core::Duration busy() const { return prefill.busy + decode.busy; }
+};
+
 // What one engine last said about itself. Gauges are instantaneous, counters count from the replica's start.
 struct EngineSample {
   core::Instant sampled_at;
@@ -36,6 +59,7 @@ struct EngineSample {
   std::uint64_t evictions_total = 0;    // cached blocks given up
   core::Duration oldest_queued_age{};   // 0 when nothing waits
   double batch_merge_efficiency = 0.0;  // mean share of sequence slots filled when stepping, since the start
+  IterationTotals iterations;
 
   [[nodiscard]] double kv_usage() const {  // 0..1
     return kv_capacity_tokens == 0 ? 0.0
@@ -118,6 +142,7 @@ struct PoolObservation {
   std::uint64_t output_tokens_total = 0;
   std::uint64_t completed_total = 0;
   std::uint64_t failed_total = 0;
+  std::uint64_t actions_failed_total = 0;  // scaling actions that were refused, and replicas that died while starting
   TrafficWindow last_minute;
   std::optional<PoolDetail> detail;  // none unless Policy::wants_segments(), or where nobody measures it
 };
@@ -130,6 +155,7 @@ struct RecentRequest {
   float ttft_ms = -1.0F;                     // below 0: not answered yet
   float itl_ms = -1.0F;                      // mean gap between its tokens; below 0: it has not ended
   std::span<const std::uint32_t> block_ids;  // what its prompt may share, at the engines' block size
+  std::uint8_t target = 0;                   // of its SLO, as target_index() tells
 };
 
 struct Observation {

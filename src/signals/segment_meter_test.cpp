@@ -32,8 +32,10 @@ TEST(SegmentMeter, TellsRequestsApartByWhatTheyHaveInCommon) {
   }
   const PoolDetail detail = meter.read(at_s(20), kTenants);
   EXPECT_EQ(detail.segments.size(), 8U);  // two of each dimension but the output lengths, which nobody knows yet
-  for (const auto& [dimension, label] : {std::pair{"prompt tokens", "below 1k"}, {"traffic class", "interactive"},
-                                         {"prefix cache", "hit"}, {"tenant", "acme"}}) {
+  for (const auto& [dimension, label] : {std::pair{"prompt tokens", "below 1k"},
+                                         {"traffic class", "interactive"},
+                                         {"prefix cache", "hit"},
+                                         {"tenant", "acme"}}) {
     const SegmentWindow* segment = find(detail, dimension, label);
     ASSERT_NE(segment, nullptr) << dimension;
     EXPECT_EQ(segment->ttft.count, 100U);
@@ -84,7 +86,8 @@ TEST(SegmentMeter, TenantsBeyondTheLimitCountTogether) {
   SegmentMeter meter{std::chrono::seconds{2}};
   for (std::uint32_t tenant = 0; tenant < 100; ++tenant) {
     names.push_back("t" + std::to_string(tenant));
-    for (std::uint32_t i = 0; i <= tenant % 20; ++i) meter.first_token(at_s(10), {100, tenant, false, false}, after(0, 1));
+    for (std::uint32_t i = 0; i <= tenant % 20; ++i)
+      meter.first_token(at_s(10), {100, tenant, false, false}, after(0, 1));
   }
   std::size_t shown = 0;
   std::uint64_t requests = 0;

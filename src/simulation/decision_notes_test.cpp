@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "simulation/run.h"
+#include "simulation/world.h"
 #include "simulation/world_testing.h"
 
 namespace penstock::simulation {
@@ -62,6 +63,70 @@ TEST(DecisionNotes, AReasonThatLastsIsNotedOnce) {
   EXPECT_EQ(result->holds[1].reason, "slo_met");
   EXPECT_EQ(result->holds[1].evidence[0].value, 5.0);
   EXPECT_EQ(result->scaling_actions, 1U);
+}
+
+// Once a second, and always a hold for the same reason; at the third tick the diagnosis changes, at the fifth the wish of
+// the next phase, at the seventh its words alone.
+class Diagnosing final : public planner::Policy {
+ public:
+  [[nodiscard]] std::string_view name() const override { return "diagnosing"; }
+  [[nodiscard]] core::Duration interval() const override { return std::chrono::seconds{1}; }
+  [[nodiscard]] planner::Decision decide(const signals::Observation& observation) override {
+    ++asked_;
+    planner::PoolDecision said;
+    said.current = said.target = observation.pools[0].target_replicas;
+    said.reason = planner::Reason::kSloMet;
+    said.evidence = {{"estimated_itl", 20.0 + asked_, "ms"}};
+    said.next_phase_target = asked_ < 5 ? 3 : 4;
+    planner::Decision decision;
+    decision.pools = {said};
+    decision.cause = asked_ < 3 ? "none" : "queue";
+    decision.diagnosis = asked_ < 7 ? "in words" : "in other words";
+    decision.phase = "observe";
+    decision.outlook = planner::Outlook{static_cast<double>(asked_), 100.0, {}, 0.5, {}};
+    return decision;
+  }
+
+ private:
+  int asked_ = 0;
+};
+
+TEST(DecisionNotes, ANewDiagnosisOrANewWishOfTheNextPhaseIsNews) {
+  const auto workload = random_workload(60, 5.0);
+  Diagnosing policy;
+  const auto result = run(workload, policy, options(pool(1)));
+  ASSERT_TRUE(result);
+  EXPECT_TRUE(result->decisions.empty());
+  ASSERT_EQ(result->holds.size(), 3U);
+  EXPECT_EQ(result->holds[0].cause, "none");
+  EXPECT_EQ(result->holds[1].cause, "queue");
+  EXPECT_EQ(result->holds[1].diagnosis, "in words");
+  EXPECT_EQ(result->holds[1].phase, "observe");
+  EXPECT_EQ(result->holds[1].next_phase_target, 3U);
+  EXPECT_EQ(result->holds[2].next_phase_target, 4U);
+  ASSERT_TRUE(result->holds[1].outlook);
+  EXPECT_EQ(result->holds[1].outlook->requests_per_s, 3.0);
+  EXPECT_EQ(result->holds[1].outlook->input_tokens, 100.0);
+  EXPECT_FALSE(result->holds[1].outlook->output_tokens);
+  EXPECT_EQ(result->holds[1].outlook->error, 0.5);
+}
+
+TEST(DecisionNotes, OutlooksComeAsOftenAsTheSeriesHasPoints) {
+  const auto workload = random_workload(60, 5.0);
+  Diagnosing policy;
+  auto setup = options(pool(1));
+  setup.series_points = 4;
+  const auto result = run(workload, policy, setup);
+  ASSERT_TRUE(result);
+  ASSERT_GE(result->outlooks.size(), 2U);
+  EXPECT_LE(result->outlooks.size(), result->series.size() + 1);
+  EXPECT_EQ(result->outlooks[0].expected.requests_per_s, 1.0);
+  EXPECT_EQ(result->outlooks[0].itl_ms, 21.0);
+  EXPECT_FALSE(result->outlooks[0].ttft_ms);
+  for (std::size_t i = 1; i < result->outlooks.size(); ++i)
+    EXPECT_GE(result->outlooks[i].at - result->outlooks[i - 1].at, series_width(workload, setup));
+  Talkative silent;
+  EXPECT_TRUE(run(workload, silent, options(pool(1)))->outlooks.empty());
 }
 
 }  // namespace

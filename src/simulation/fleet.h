@@ -43,6 +43,7 @@ struct Pool {
   std::vector<std::uint32_t> unrouted;   // requests that wait for a ready replica
   std::uint64_t generated_by_ended = 0;  // tokens from replicas that are gone
   TrafficMeter meter;
+  std::uint64_t actions_failed = 0;  // scale requests refused, and replicas that died while starting
 };
 
 // What ended replicas leave behind.

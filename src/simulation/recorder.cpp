@@ -80,12 +80,34 @@ signals::TrafficWindow TrafficMeter::window(core::Instant now) {
 
 // ---- requests ----------------------------------------------------------------------------------------------------------
 
-Recorder::Recorder(const workload::Workload& workload, const signals::SloTarget& slo, core::Duration point_width)
+namespace {
+
+// The target of each request; nothing if there is but the general one.
+std::vector<std::uint8_t> targets_of(const workload::Workload& workload, const signals::SloPolicy& slo,
+                                     std::string_view model) {
+  std::vector<std::uint8_t> targets;
+  if (slo.segments.empty()) return targets;
+  targets.reserve(workload.requests.size());
+  for (const workload::Request& request : workload.requests) {
+    const bool batch = request.traffic_class == workload::TrafficClass::kBatch;
+    targets.push_back(signals::target_index(slo.segments, {model, batch ? "batch" : "interactive",
+                                                           workload.tenants[request.tenant], request.input_tokens}));
+  }
+  return targets;
+}
+
+}  // namespace
+
+Recorder::Recorder(const workload::Workload& workload, const signals::SloPolicy& slo, std::string_view model,
+                   core::Duration point_width)
     : workload_(workload),
-      ttft_limit_ms_(core::to_milliseconds(slo.ttft)),
-      itl_limit_ms_(core::to_milliseconds(slo.itl)),
+      slo_(slo),
+      targets_(targets_of(workload, slo, model)),
       point_width_(point_width),
-      records_(workload.requests.size()) {}
+      records_(workload.requests.size()) {
+  for (std::size_t i = 0; i <= slo.segments.size(); ++i)
+    limits_.push_back({core::to_milliseconds(slo.target_at(i).ttft), core::to_milliseconds(slo.target_at(i).itl)});
+}
 
 void Recorder::arrived(std::uint32_t request) {
   ++arrived_;
@@ -123,12 +145,14 @@ void Recorder::failed(std::uint32_t request, core::Instant at, Outcome outcome) 
   last_end_ = std::max(last_end_, at);
 }
 
-bool Recorder::met_ttft(const Record& record) const {
-  return record.outcome == Outcome::kCompleted && static_cast<double>(record.ttft_ms) <= ttft_limit_ms_;
+bool Recorder::met_ttft(std::size_t request) const {
+  const Record& record = records_[request];
+  return record.outcome == Outcome::kCompleted && static_cast<double>(record.ttft_ms) <= limits_of(request).ttft_ms;
 }
 
-bool Recorder::met_itl(const Record& record) const {
-  return record.outcome == Outcome::kCompleted && static_cast<double>(record.itl_ms) <= itl_limit_ms_;
+bool Recorder::met_itl(std::size_t request) const {
+  const Record& record = records_[request];
+  return record.outcome == Outcome::kCompleted && static_cast<double>(record.itl_ms) <= limits_of(request).itl_ms;
 }
 
 // ---- series ------------------------------------------------------------------------------------------------------------
@@ -193,10 +217,10 @@ void Recorder::summarize(signals::RunResult& result) const {
       e2e.push_back(record.e2e_ms);
       if (request.output_tokens > 1) tpot.push_back(record.itl_ms);
     }
-    const bool met = met_ttft(record) && met_itl(record);
+    const bool met = met_ttft(i) && met_itl(i);
     met_both += met ? 1 : 0;
-    ttft_met += met_ttft(record) ? 1 : 0;
-    itl_met += met_itl(record) ? 1 : 0;
+    ttft_met += met_ttft(i) ? 1 : 0;
+    itl_met += met_itl(i) ? 1 : 0;
     if (!result.series.empty()) {
       const auto point = std::min(static_cast<std::size_t>(request.arrival.time_since_epoch() / point_width_),
                                   result.series.size() - 1);
@@ -214,12 +238,50 @@ void Recorder::summarize(signals::RunResult& result) const {
   result.slo_attainment = share(met_both, result.requests);
   result.ttft_attainment = share(ttft_met, result.requests);
   result.itl_attainment = share(itl_met, result.requests);
+  result.targets = by_target({{}, {}, 0.0, result.requests, met_both, ttft_met, itl_met}, core::kStart);
   result.duration_s = core::to_seconds(std::max(last_end_, core::Instant{workload_.span()}));
   if (result.duration_s > 0.0) result.goodput_rps = static_cast<double>(met_both) / result.duration_s;
   result.ttft_ms = core::summarize(ttft);
   result.tpot_ms = core::summarize(tpot);
   result.e2e_ms = core::summarize(e2e);
   add_segments(result);
+}
+
+void Recorder::judge(signals::RunResult& result, core::Instant from) const {
+  std::uint64_t met = 0, ttft_met = 0, itl_met = 0;
+  for (std::size_t i = 0; i < records_.size(); ++i) {
+    if (workload_.requests[i].arrival < from) continue;
+    const Record& record = records_[i];
+    ++result.requests;
+    result.completed += record.outcome == Outcome::kCompleted ? 1 : 0;
+    met += met_ttft(i) && met_itl(i) ? 1 : 0;
+    ttft_met += met_ttft(i) ? 1 : 0;
+    itl_met += met_itl(i) ? 1 : 0;
+  }
+  result.failed = result.requests - result.completed;
+  result.slo_attainment = share(met, result.requests);
+  result.ttft_attainment = share(ttft_met, result.requests);
+  result.itl_attainment = share(itl_met, result.requests);
+  result.targets = by_target({{}, {}, 0.0, result.requests, met, ttft_met, itl_met}, from);
+}
+
+std::vector<signals::TargetResult> Recorder::by_target(const signals::TargetResult& all, core::Instant from) const {
+  std::vector<signals::TargetResult> results(limits_.size());
+  if (targets_.empty()) results.front() = all;
+  for (std::size_t i = 0; i < targets_.size(); ++i) {
+    if (workload_.requests[i].arrival < from) continue;
+    signals::TargetResult& result = results[targets_[i]];
+    ++result.requests;
+    result.met += met_ttft(i) && met_itl(i) ? 1 : 0;
+    result.ttft_met += met_ttft(i) ? 1 : 0;
+    result.itl_met += met_itl(i) ? 1 : 0;
+  }
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    results[i].name = i == 0 ? std::string{signals::kGeneralTarget} : slo_.segments[i - 1].name;
+    results[i].target = slo_.target_at(i);
+    results[i].goal = slo_.goal_at(i);
+  }
+  return results;
 }
 
 void Recorder::add_segments(signals::RunResult& result) const {
@@ -266,7 +328,7 @@ void Recorder::add_segments(signals::RunResult& result) const {
       Accumulator& into = all[segment];
       ++into.requests;
       into.failed += record.outcome == Outcome::kCompleted ? 0 : 1;
-      into.met += met_ttft(record) && met_itl(record) ? 1 : 0;
+      into.met += met_ttft(i) && met_itl(i) ? 1 : 0;
       if (record.ttft_ms >= 0.0F) into.ttft_ms.add(static_cast<double>(record.ttft_ms));
       if (record.outcome == Outcome::kCompleted && request.output_tokens > 1)
         into.itl_ms.add(static_cast<double>(record.itl_ms));

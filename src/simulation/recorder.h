@@ -3,12 +3,14 @@
 
 #include <array>
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "core/sketch.h"
 #include "core/time.h"
 #include "signals/observation.h"
 #include "signals/run_result.h"
+#include "signals/slo.h"
 #include "workload/request.h"
 
 namespace penstock::simulation {
@@ -56,7 +58,9 @@ struct FleetSnapshot {
 
 class Recorder {
  public:
-  Recorder(const workload::Workload& workload, const signals::SloTarget& slo, core::Duration point_width);
+  // Each request is judged by the target of its segment of `slo`.
+  Recorder(const workload::Workload& workload, const signals::SloPolicy& slo, std::string_view model,
+           core::Duration point_width);
 
   void arrived(std::uint32_t request);
   void first_token(std::uint32_t request, core::Instant at, std::uint32_t cached_tokens);
@@ -70,11 +74,15 @@ class Recorder {
   [[nodiscard]] bool cache_hit(std::uint32_t request) const { return records_[request].cache_hit; }
   [[nodiscard]] double ttft_ms(std::uint32_t request) const { return static_cast<double>(records_[request].ttft_ms); }
   [[nodiscard]] double itl_ms(std::uint32_t request) const { return static_cast<double>(records_[request].itl_ms); }
+  // Of its SLO: 0 is the general one, i + 1 that of segment i.
+  [[nodiscard]] std::uint8_t target(std::uint32_t request) const { return targets_.empty() ? 0 : targets_[request]; }
 
   void close_point(core::Instant at, const FleetSnapshot& fleet);
 
   // Counts, percentiles, attainment, series and segments; what a fleet adds is left to the caller.
   void summarize(signals::RunResult& result) const;
+  // The counts and shares alone, of requests that arrived at `from` or later.
+  void judge(signals::RunResult& result, core::Instant from) const;
 
  private:
   struct Record {  // 16 bytes a request
@@ -84,12 +92,23 @@ class Recorder {
     Outcome outcome = Outcome::kOpen;
     bool cache_hit = false;
   };
-  [[nodiscard]] bool met_ttft(const Record& record) const;
-  [[nodiscard]] bool met_itl(const Record& record) const;
+  struct Limits {
+    double ttft_ms, itl_ms;
+  };
+  [[nodiscard]] bool met_ttft(std::size_t request) const;
+  [[nodiscard]] bool met_itl(std::size_t request) const;
+  [[nodiscard]] const Limits& limits_of(std::size_t request) const {
+    return limits_[targets_.empty() ? 0 : targets_[request]];
+  }
+  // The targets with their counts. `all` has those of all requests that are judged.
+  [[nodiscard]] std::vector<signals::TargetResult> by_target(const signals::TargetResult& all,
+                                                             core::Instant from) const;
   void add_segments(signals::RunResult& result) const;
 
   const workload::Workload& workload_;
-  double ttft_limit_ms_, itl_limit_ms_;
+  signals::SloPolicy slo_;
+  std::vector<Limits> limits_;         // by target
+  std::vector<std::uint8_t> targets_;  // by request; empty: all have the general one
   core::Duration point_width_;
   std::vector<Record> records_;
   std::uint64_t arrived_ = 0, ended_ = 0;

@@ -43,18 +43,24 @@ struct Faults {
   double start_up_spread = 0.0;     // start-up times are drawn from start_up · [1, 1 + spread]
   std::uint32_t slow_replicas = 0;  // this many of the first replicas …
   double slow_factor = 1.0;         // … take this many times longer for every step
+  double refused_actions = 0.0;     // share of scale requests that the platform refuses
 };
 
 struct RunOptions {
   std::vector<PoolSpec> pools = {PoolSpec{}};  // one aggregated pool, or one prefill and one decode pool
   RouterKind router = RouterKind::kKv;
   signals::SloTarget slo;
+  double slo_goal = 0.99;                         // share of the requests that are to keep it
+  std::vector<signals::SegmentSlo> slo_segments;  // requests that are judged by targets of their own
+  std::string model;                              // that is served, for segments that ask for one; empty: any
   Faults faults;
   double kv_bytes_per_token = 131072.0;  // moved from prefill to decode
   double kv_transfer_bytes_per_s = 50e9;
   std::uint64_t seed = 1;
-  std::uint32_t series_points = 360;                // at most; at least one point a second of the run
-  bool merge_steps = true;                          // advance runs of identical iterations at once; false steps each
+  bool details = true;                       // false: counts and shares alone, no series, percentiles, segments …
+  core::Instant judged_from = core::kStart;  // … and then of requests that arrive at this time or later
+  std::uint32_t series_points = 360;         // at most; at least one point a second of the run
+  bool merge_steps = true;                   // advance runs of identical iterations at once; false steps each
   std::function<void(double share_done)> progress;  // called now and then from the calling thread; may be empty
 };
 

@@ -15,17 +15,20 @@ class Trials final : public planner::FleetTrials {
  public:
   Trials(const RunOptions& options, const TrialOptions& trials) : options_(options) {
     options_.faults = {};
-    if (trials.step_time_factor != 1.0) {  // every replica is as slow, or as fast, as the profile says
-      options_.faults.slow_replicas = UINT32_MAX;
-      options_.faults.slow_factor = trials.step_time_factor;
-    }
+    options_.slo_segments = signals::segments_by_name(options.slo_segments);
+    for (const PoolSpec& pool : options_.pools) profiles_.push_back(pool.step_time);
+    if (trials.step_time_factor != 1.0)
+      for (auto& profile : profiles_) profile = engine::slowed(profile, trials.step_time_factor);
+    correct({});
     options_.progress = nullptr;
-    options_.series_points = 1;
+    options_.details = false;
   }
 
   void load(const planner::TrialTraffic& traffic) override {
     workload_ = workload::Workload{};
     workload_.name = "trial";
+    workload_.tenants = {std::string{signals::kGeneralTarget}};
+    for (const signals::SegmentSlo& segment : options_.slo_segments) workload_.tenants.push_back(segment.name);
     workload_.block_tokens = options_.pools.front().engine.block_tokens;
     std::vector<std::uint32_t> lengths;
     for (const auto& request : traffic.requests)
@@ -36,6 +39,7 @@ class Trials final : public planner::FleetTrials {
     for (const auto& recent : traffic.requests) {
       workload::Request request;
       request.arrival = core::kStart + (recent.arrival - start);
+      request.tenant = recent.target;
       request.input_tokens = recent.input_tokens;
       request.output_tokens = recent.output_tokens;
       if (request.output_tokens == 0)
@@ -45,6 +49,7 @@ class Trials final : public planner::FleetTrials {
       workload_.block_ids.insert(workload_.block_ids.end(), recent.block_ids.begin(), recent.block_ids.end());
       workload_.requests.push_back(request);
     }
+    options_.judged_from = core::kStart + std::max(core::Duration{}, traffic.judged_from - start);
     if (std::abs(traffic.rate_factor - 1.0) < kSameRate || workload_.requests.empty()) return;
     auto scaled = workload::scale_rate(workload_, traffic.rate_factor, 1);
     if (scaled && !scaled->requests.empty()) workload_ = *std::move(scaled);
@@ -60,15 +65,25 @@ class Trials final : public planner::FleetTrials {
     auto still = planner::make_policy("static", {});
     const auto result = run(workload_, **still, options_);
     PENSTOCK_ASSERT(result.has_value(), "a trial is a deployment that was already run");
-    outcome.requests = result->requests;
-    outcome.slo_attainment = result->slo_attainment;
-    outcome.ttft_attainment = result->ttft_attainment;
-    outcome.itl_attainment = result->itl_attainment;
+    const auto requests = static_cast<double>(result->requests);
+    outcome.all = {requests, result->slo_attainment * requests};
+    outcome.ttft = {requests, result->ttft_attainment * requests};
+    outcome.itl = {requests, result->itl_attainment * requests};
+    if (options_.slo_segments.empty()) return outcome;
+    for (const signals::TargetResult& target : result->targets)
+      outcome.targets.push_back({static_cast<double>(target.requests), static_cast<double>(target.met)});
     return outcome;
+  }
+
+  void correct(std::span<const double> step_time_factors) override {
+    for (std::size_t i = 0; i < profiles_.size(); ++i)
+      options_.pools[i].step_time =
+          i < step_time_factors.size() ? engine::slowed(profiles_[i], step_time_factors[i]) : profiles_[i];
   }
 
  private:
   RunOptions options_;
+  std::vector<std::shared_ptr<const engine::StepTimeModel>> profiles_;  // by pool, as the planner was given them
   workload::Workload workload_;
 };
 

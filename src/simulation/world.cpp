@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/result.h"
+#include "simulation/engine_sample.h"
 
 namespace penstock::simulation {
 
@@ -27,7 +28,8 @@ World::World(const workload::Workload& workload, planner::Policy& policy, const 
       options_(options),
       faults_(core::RandomStream{options.seed}.fork("faults")),
       fleet_(options, core::RandomStream{options.seed}.fork("fleet")),
-      recorder_(workload, options.slo, series_width(workload, options)),
+      recorder_(workload, {options.slo, options.slo_goal, options.slo_segments}, options.model,
+                series_width(workload, options)),
       flights_(workload.requests.size()),
       generated_history_(options.pools.size(), {{core::kStart, 0}}),
       point_width_(series_width(workload, options)),
@@ -55,7 +57,7 @@ signals::RunResult World::run() {
     schedule(first - options_.faults.telemetry_delay % policy_.interval(), Control::kScrape);
     schedule(first, Control::kTick);
   }
-  schedule(core::kStart + point_width_, Control::kPoint);
+  schedule(options_.details ? core::kStart + point_width_ : core::kNever, Control::kPoint);
 
   const auto& requests = workload_.requests;
   const core::Instant give_up = core::Instant{workload_.span()} + kLimitAfterLastArrival;
@@ -82,6 +84,11 @@ signals::RunResult World::run() {
 
   for (std::uint32_t request = 0; request < requests.size(); ++request)
     if (recorder_.outcome(request) == Outcome::kOpen) fail(request, entry_pool_, Outcome::kUnfinished);
+  if (!options_.details) {
+    signals::RunResult counts;
+    recorder_.judge(counts, options_.judged_from);
+    return counts;
+  }
   const core::Instant end = std::max(recorder_.last_end(), core::Instant{workload_.span()});
   recorder_.close_point(end, fleet_.snapshot(now_));
 
@@ -103,6 +110,7 @@ signals::RunResult World::run() {
   result.direction_changes = direction_changes_;
   result.decisions = std::move(decisions_);
   result.holds = std::move(holds_);
+  result.outlooks = std::move(outlooks_);
   return result;
 }
 
@@ -149,7 +157,7 @@ void World::arrive(std::uint32_t request) {
   recorder_.arrived(request);
   if (policy_.memory() > core::Duration{}) {
     const workload::Request& shape = workload_.requests[request];
-    seen_.push_back({now_, shape.input_tokens, 0, -1.0F, -1.0F, workload_.blocks_of(shape)});
+    seen_.push_back({now_, shape.input_tokens, 0, -1.0F, -1.0F, workload_.blocks_of(shape), recorder_.target(request)});
   }
   fleet_.pools()[entry_pool_].meter.arrived(now_, workload_.requests[request].input_tokens);
   for (const Pool& pool : fleet_.pools()) {
@@ -318,6 +326,7 @@ void World::stop_if_drained(std::uint32_t id) {
 void World::crash(std::uint32_t id) {
   if (!fleet_.replica(id).alive()) return;
   const std::uint32_t pool = fleet_.replica(id).pool;
+  if (fleet_.replica(id).state == ReplicaState::kStarting) ++fleet_.pools()[pool].actions_failed;
   const std::vector<std::uint32_t> open = fleet_.replica(id).engine->open_requests();
   engines_.set(id, core::kNever);
   fleet_.end(id, now_, ReplicaState::kCrashed);
@@ -362,25 +371,7 @@ void World::scrape() {
       Replica& replica = fleet_.replica(id);
       if (replica.state == ReplicaState::kStarting) continue;
       if (options_.faults.telemetry_loss > 0.0 && faults_.uniform() < options_.faults.telemetry_loss) continue;
-      const engine::EngineState state = replica.engine->state(now_);
-      signals::EngineSample sample;
-      sample.sampled_at = now_;
-      sample.queued_requests = state.waiting;
-      sample.running_requests = state.running;
-      sample.queued_prefill_tokens = state.waiting_prefill_tokens;
-      sample.inflight_prefill_tokens = state.inflight_prefill_tokens;
-      sample.scheduled_kv_tokens = state.decoding_kv_tokens;
-      sample.queued_kv_tokens = state.preempted_kv_tokens;
-      sample.kv_used_tokens = state.active_kv_tokens;
-      sample.kv_capacity_tokens = state.total_kv_tokens;
-      sample.prompt_tokens_total = state.prompt_tokens;
-      sample.prefix_hit_tokens_total = state.prefix_hit_tokens;
-      sample.generation_tokens_total = state.generated_tokens;
-      sample.completed_total = state.completed;
-      sample.preemptions_total = state.preemptions;
-      sample.evictions_total = state.evictions;
-      if (state.oldest_waiting != core::kNever) sample.oldest_queued_age = now_ - state.oldest_waiting;
-      sample.batch_merge_efficiency = state.batch_merge_efficiency;
+      signals::EngineSample sample = sample_of(replica.engine->state(now_), now_);
       if (options_.faults.telemetry_lie > 0.0 && faults_.uniform() < options_.faults.telemetry_lie) {
         sample.queued_requests = 0;
         sample.queued_prefill_tokens = sample.inflight_prefill_tokens = 0;
@@ -422,6 +413,7 @@ signals::Observation World::observe() {
     seen.input_tokens_total = pool.meter.input_tokens_total;
     seen.completed_total = pool.meter.completed_total;
     seen.failed_total = pool.meter.failed_total;
+    seen.actions_failed_total = pool.actions_failed;
     seen.last_minute = pool.meter.window(now_);
     if (!segments_.empty()) seen.detail = detail_of(index);
 
@@ -441,6 +433,7 @@ void World::tick() {
 
 void World::apply(const planner::Decision& decision, const signals::Observation& observation) {
   PENSTOCK_ASSERT(decision.pools.size() == observation.pools.size(), "a policy decides on every pool");
+  note_outlook(decision);
   for (std::uint32_t index = 0; index < decision.pools.size(); ++index) {
     const planner::PoolDecision& pool = decision.pools[index];
     const PoolSpec& spec = options_.pools[index];
@@ -450,40 +443,24 @@ void World::apply(const planner::Decision& decision, const signals::Observation&
       note_hold(index, pool, decision);
       continue;
     }
+    if (options_.faults.refused_actions > 0.0 && faults_.uniform() < options_.faults.refused_actions) {
+      refuse(index, decision);
+      continue;
+    }
     const int direction = target > current ? 1 : -1;
     if (last_direction_[index] != 0 && last_direction_[index] != direction) ++direction_changes_;
     last_direction_[index] = direction;
     decisions_.push_back(note_of(index, current, target, decision));
-    last_said_[index] = {pool.reason, pool.limited_by};
+    last_said_[index] = Said{pool.reason, pool.limited_by, decision.cause, pool.next_phase_target};
     set_target(index, target);
   }
 }
 
-// A reason that lasts is noted once: a day of ticks stays a few hundred notes.
-void World::note_hold(std::uint32_t index, const planner::PoolDecision& pool, const planner::Decision& decision) {
-  const std::pair said{pool.reason, pool.limited_by};
-  if (last_said_[index] == said) return;
-  last_said_[index] = said;
-  const std::uint32_t target = fleet_.pools()[index].target;
-  holds_.push_back(note_of(index, target, target, decision));
-}
-
-signals::DecisionNote World::note_of(std::uint32_t index, std::uint32_t current, std::uint32_t target,
-                                     const planner::Decision& decision) const {
-  const planner::PoolDecision& pool = decision.pools[index];
-  signals::DecisionNote note{now_,
-                             options_.pools[index].name,
-                             current,
-                             target,
-                             planner::to_string(pool.reason),
-                             planner::sentence(pool),
-                             planner::to_string(pool.limited_by)};
-  for (const planner::Evidence& evidence : pool.evidence)
-    note.evidence.push_back({evidence.name, evidence.value, evidence.unit});
-  for (const planner::Candidate& tried : decision.candidates)
-    note.candidates.push_back(
-        {tried.replicas, tried.slo_attainment, tried.ttft_attainment, tried.itl_attainment, tried.chosen});
-  return note;
+// The platform says no; the policy finds its target as it was, and one more failed action.
+void World::refuse(std::uint32_t index, planner::Decision decision) {
+  ++fleet_.pools()[index].actions_failed;
+  decision.pools[index].limited_by = planner::Limit::kRefused;
+  note_hold(index, decision.pools[index], decision);
 }
 
 }  // namespace penstock::simulation

@@ -5,6 +5,7 @@
 #include <deque>
 #include <optional>
 #include <queue>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -78,7 +79,9 @@ class World {
   [[nodiscard]] signals::Observation observe();
   [[nodiscard]] signals::PoolDetail detail_of(std::uint32_t pool);
   void apply(const planner::Decision& decision, const signals::Observation& observation);
+  void refuse(std::uint32_t pool, planner::Decision decision);
   void note_hold(std::uint32_t pool, const planner::PoolDecision& said, const planner::Decision& decision);
+  void note_outlook(const planner::Decision& decision);
   [[nodiscard]] signals::DecisionNote note_of(std::uint32_t pool, std::uint32_t current, std::uint32_t target,
                                               const planner::Decision& decision) const;
 
@@ -106,7 +109,15 @@ class World {
 
   std::vector<signals::DecisionNote> decisions_, holds_;
   std::vector<int> last_direction_;
-  std::vector<std::optional<std::pair<planner::Reason, planner::Limit>>> last_said_;  // by pool
+  std::vector<signals::OutlookPoint> outlooks_;
+  struct Said {  // what makes a hold worth a note when it changes
+    planner::Reason reason;
+    planner::Limit limited_by;
+    std::string cause;
+    std::optional<std::uint32_t> next_phase_target;
+    bool operator==(const Said&) const = default;
+  };
+  std::vector<std::optional<Said>> last_said_;  // by pool
   std::uint64_t direction_changes_ = 0;
 };
 

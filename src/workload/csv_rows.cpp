@@ -14,7 +14,16 @@ namespace penstock::workload {
 namespace {
 
 enum Role : std::uint8_t {
-  kTime, kInput, kOutput, kTenant, kSession, kPriority, kClass, kPrefixGroup, kPrefixTokens, kRoleCount
+  kTime,
+  kInput,
+  kOutput,
+  kTenant,
+  kSession,
+  kPriority,
+  kClass,
+  kPrefixGroup,
+  kPrefixTokens,
+  kRoleCount
 };
 
 struct KnownColumn {
@@ -24,18 +33,38 @@ struct KnownColumn {
 };
 // Of several columns for one role the one that stands first here is taken.
 constexpr KnownColumn kKnownColumns[] = {
-    {"arrival_s", kTime}, {"timestamp_s", kTime}, {"t_s", kTime}, {"time_s", kTime},
-    {"timestamp_ms", kTime, TimeUnit::kMilliseconds}, {"arrival_ms", kTime, TimeUnit::kMilliseconds},
-    {"timestamp_us", kTime, TimeUnit::kMicroseconds}, {"timestamp", kTime},
-    {"input_tokens", kInput}, {"input_length", kInput}, {"prompt_tokens", kInput}, {"num_prefill_tokens", kInput},
-    {"contexttokens", kInput}, {"request_tokens", kInput},
-    {"output_tokens", kOutput}, {"output_length", kOutput}, {"completion_tokens", kOutput},
-    {"num_decode_tokens", kOutput}, {"generatedtokens", kOutput}, {"response_tokens", kOutput},
-    {"tenant", kTenant}, {"client", kTenant}, {"user", kTenant}, {"model", kTenant},
-    {"session", kSession}, {"session_id", kSession},
+    {"arrival_s", kTime},
+    {"timestamp_s", kTime},
+    {"t_s", kTime},
+    {"time_s", kTime},
+    {"timestamp_ms", kTime, TimeUnit::kMilliseconds},
+    {"arrival_ms", kTime, TimeUnit::kMilliseconds},
+    {"timestamp_us", kTime, TimeUnit::kMicroseconds},
+    {"timestamp", kTime},
+    {"input_tokens", kInput},
+    {"input_length", kInput},
+    {"prompt_tokens", kInput},
+    {"num_prefill_tokens", kInput},
+    {"contexttokens", kInput},
+    {"request_tokens", kInput},
+    {"output_tokens", kOutput},
+    {"output_length", kOutput},
+    {"completion_tokens", kOutput},
+    {"num_decode_tokens", kOutput},
+    {"generatedtokens", kOutput},
+    {"response_tokens", kOutput},
+    {"tenant", kTenant},
+    {"client", kTenant},
+    {"user", kTenant},
+    {"model", kTenant},
+    {"session", kSession},
+    {"session_id", kSession},
     {"priority", kPriority},
-    {"class", kClass}, {"traffic_class", kClass},
-    {"prefix_group", kPrefixGroup}, {"prefix_group_id", kPrefixGroup}, {"prefix_id", kPrefixGroup},
+    {"class", kClass},
+    {"traffic_class", kClass},
+    {"prefix_group", kPrefixGroup},
+    {"prefix_group_id", kPrefixGroup},
+    {"prefix_id", kPrefixGroup},
     {"prefix_tokens", kPrefixTokens},
 };
 
@@ -163,8 +192,7 @@ Parsed<void> CsvRowParser::parse(std::string_view line, TraceRow& row) {
 
 Parsed<void> CsvRowParser::read_time(Fields fields, TraceRow& row) {
   row.time_text = field(fields, kTime);
-  const bool is_date =
-      columns_.dates || (columns_.may_be_dates && row.time_text.find(':') != std::string_view::npos);
+  const bool is_date = columns_.dates || (columns_.may_be_dates && row.time_text.find(':') != std::string_view::npos);
   const auto time = is_date ? parse_date_time(columns_.names[kTime], row.time_text)
                             : parse_time(columns_.names[kTime], row.time_text, columns_.unit);
   if (!time) return wrong(time.error());
@@ -216,13 +244,14 @@ Parsed<void> CsvRowParser::read_service(Fields fields, TraceRow& row) const {
     const char* const end = text.data() + text.size();
     const auto [after, error] = std::from_chars(text.data(), end, row.priority);
     if (!text.empty() && (error != std::errc{} || after != end))
-      return wrong(fmt::format("{} {} is not a whole number from -128 to 127", columns_.names[kPriority],
-                               quoted_cut(text)));
+      return wrong(
+          fmt::format("{} {} is not a whole number from -128 to 127", columns_.names[kPriority], quoted_cut(text)));
   }
   if (columns_.has(kClass)) {
     const std::string_view text = field(fields, kClass);
     const std::string name = normalized(text.substr(0, kNameBytesMax));
-    if (name == "batch") row.traffic_class = TrafficClass::kBatch;
+    if (name == "batch")
+      row.traffic_class = TrafficClass::kBatch;
     else if (!name.empty() && name != "interactive")
       return wrong(fmt::format("{} {} is neither interactive nor batch", columns_.names[kClass], quoted_cut(text)));
   }

@@ -100,8 +100,10 @@ class Gzip final : public ByteSource {
       stream_.avail_in = static_cast<uInt>(packed_.rest().size());
       const int status = inflate(&stream_, Z_NO_FLUSH);
       packed_.take(packed_.rest().size() - stream_.avail_in);
-      if (status == Z_STREAM_END) between_members_ = true;
-      else if (status != Z_OK && status != Z_BUF_ERROR) return packed_.damaged("gzip");
+      if (status == Z_STREAM_END)
+        between_members_ = true;
+      else if (status != Z_OK && status != Z_BUF_ERROR)
+        return packed_.damaged("gzip");
     }
     return room - stream_.avail_out;
   }
@@ -130,8 +132,7 @@ class Xz final : public ByteSource {
       stream_.avail_in = packed_.rest().size();
       const lzma_ret status = lzma_code(&stream_, packed_.exhausted() ? LZMA_FINISH : LZMA_RUN);
       packed_.take(packed_.rest().size() - stream_.avail_in);
-      if (status == LZMA_MEMLIMIT_ERROR || status == LZMA_MEM_ERROR)
-        return packed_.too_much_memory("xz", kXzMemoryMax);
+      if (status == LZMA_MEMLIMIT_ERROR || status == LZMA_MEM_ERROR) return packed_.too_much_memory("xz", kXzMemoryMax);
       if (status == LZMA_BUF_ERROR) return packed_.ends_early("xz");
       if (status != LZMA_OK && status != LZMA_STREAM_END) return packed_.damaged("xz");
       done_ = status == LZMA_STREAM_END;

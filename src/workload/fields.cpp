@@ -171,8 +171,8 @@ Parsed<core::Duration> parse_time(std::string_view column, std::string_view text
   if (!number) return wrong(fmt::format("{} {} is not a number of {}", shown(column), quoted_cut(text), info.name));
   if (*number < 0) return wrong(fmt::format("{} is {}, must be at least 0", shown(column), shown(text)));
   if (*number >= static_cast<double>(kTimeMaxS * per_second))
-    return wrong(fmt::format("{} is {}, must be below {} {}", shown(column), shown(text), kTimeMaxS * per_second,
-                             info.name));
+    return wrong(
+        fmt::format("{} is {}, must be below {} {}", shown(column), shown(text), kTimeMaxS * per_second, info.name));
   return core::from_seconds(*number / static_cast<double>(per_second));
 }
 

@@ -58,8 +58,7 @@ core::Result<void> LineReader::fill() {
   std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
   end_ -= begin_;
   begin_ = 0;
-  if (end_ + kPaddingBytes == buffer_.size())
-    buffer_.resize(std::min(2 * end_, kBufferBytesMax) + kPaddingBytes);
+  if (end_ + kPaddingBytes == buffer_.size()) buffer_.resize(std::min(2 * end_, kBufferBytesMax) + kPaddingBytes);
   const std::span room{reinterpret_cast<std::uint8_t*>(buffer_.data()) + end_, buffer_.size() - kPaddingBytes - end_};
   const auto count = source_->read(room);
   if (!count) return tl::make_unexpected(count.error());

@@ -33,9 +33,7 @@ Lines lines_of(LineReader reader) {
     lines.push_back(std::to_string(reader.line()) + ":" + std::string{(*line)->substr(0, 20)});
   }
 }
-Lines lines_of(std::string_view text) {
-  return lines_of(LineReader{"t", bytes_in_memory(testing::bytes_of(text))});
-}
+Lines lines_of(std::string_view text) { return lines_of(LineReader{"t", bytes_in_memory(testing::bytes_of(text))}); }
 
 TEST(LineReader, LinesEndWithEitherLineEnd) {
   const Lines expected{"1:a", "2:b", "3:c"};
@@ -50,7 +48,12 @@ TEST(LineReader, BlankLinesCountButAreNotReturned) {
 }
 
 TEST(LineReader, ByteOrderMarkIsNoPartOfTheFirstLine) {
-  EXPECT_EQ(lines_of("\xef\xbb\xbf" "a\n\xef\xbb\xbf" "b"), (Lines{"1:a", "2:\xef\xbb\xbf" "b"}));
+  EXPECT_EQ(lines_of("\xef\xbb\xbf"
+                     "a\n\xef\xbb\xbf"
+                     "b"),
+            (Lines{"1:a",
+                   "2:\xef\xbb\xbf"
+                   "b"}));
 }
 
 TEST(LineReader, LineAsLongAsTheLimitPassesAndALongerOneIsAnError) {

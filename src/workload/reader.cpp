@@ -21,7 +21,7 @@ namespace {
 
 using core::invalid_input;
 
-constexpr std::array<std::string_view, 6> kFormatNames = {"auto",       "mooncake", "azure2023",
+constexpr std::array<std::string_view, 6> kFormatNames = {"auto",      "mooncake", "azure2023",
                                                           "azure2024", "burstgpt", "csv"};  // by Format
 constexpr std::size_t kRememberedFaults = 10;
 constexpr std::string_view kSkipHint = "mend the row, or leave such rows out with --skip-bad-rows";
@@ -94,8 +94,8 @@ core::Result<void> check_window(const std::string& name, const ReadOptions& opti
   if (options.from < core::Duration{})
     return invalid_input(name, fmt::format("the window begins at {}, before the trace", seconds(options.from)));
   if (options.to && *options.to <= options.from)
-    return invalid_input(
-        name, fmt::format("the window from {} to {} is empty", seconds(options.from), seconds(*options.to)));
+    return invalid_input(name,
+                         fmt::format("the window from {} to {} is empty", seconds(options.from), seconds(*options.to)));
   return {};
 }
 

@@ -35,8 +35,8 @@ struct ReadOptions {
 };
 
 struct ReadReport {
-  Format format = Format::kAuto;     // what it was
-  std::uint64_t rows = 0;            // header not counted
+  Format format = Format::kAuto;  // what it was
+  std::uint64_t rows = 0;         // header not counted
   std::uint64_t skipped_rows = 0;
   std::vector<std::string> skipped;  // the first ten, "file:line: what is wrong"
 };

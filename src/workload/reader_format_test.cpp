@@ -50,8 +50,9 @@ TEST(TraceFormats, MooncakeGivesArrivalsLengthsAndBlocksNumberedByFirstAppearanc
 }
 
 TEST(TraceFormats, MooncakeFieldsMayStandInAnyOrderAmongOthers) {
-  const auto workload = read_text("{\"note\":{\"deep\":[1,{\"timestamp\":9}]},\"hash_ids\":[],\"output_length\":2,"
-                                  "\"input_length\":1,\"timestamp\":0.5}")
+  const auto workload = read_text(
+                            "{\"note\":{\"deep\":[1,{\"timestamp\":9}]},\"hash_ids\":[],\"output_length\":2,"
+                            "\"input_length\":1,\"timestamp\":0.5}")
                             .value();
   EXPECT_EQ(workload.requests[0].input_tokens, 1U);
   EXPECT_EQ(workload.requests[0].output_tokens, 2U);
@@ -60,9 +61,10 @@ TEST(TraceFormats, MooncakeFieldsMayStandInAnyOrderAmongOthers) {
 
 TEST(TraceFormats, MooncakeIdsMayBeHashesOfAnySize) {
   const auto workload =
-      read_text("{\"timestamp\":0,\"input_length\":2048,\"output_length\":1,"
-                "\"hash_ids\":[18446744073709551615,-1,9223372036854775807,3]}\n"
-                "{\"timestamp\":0,\"input_length\":2048,\"output_length\":1,\"hash_ids\":[3,9223372036854775807,-2]}")
+      read_text(
+          "{\"timestamp\":0,\"input_length\":2048,\"output_length\":1,"
+          "\"hash_ids\":[18446744073709551615,-1,9223372036854775807,3]}\n"
+          "{\"timestamp\":0,\"input_length\":2048,\"output_length\":1,\"hash_ids\":[3,9223372036854775807,-2]}")
           .value();
   EXPECT_EQ(workload.block_ids, (std::vector<std::uint32_t>{0, 0, 1, 2, 2, 1, 3}));
 }
@@ -171,11 +173,12 @@ TEST(TraceFormats, TimestampOfATableMayBeADate) {
 }
 
 TEST(TraceFormats, TablesMayNameTenantSessionClassAndPriority) {
-  const auto workload = read_text("client,arrival_s,session,input_tokens,output_tokens,class,priority,"
-                                  "prefix_hit_tokens\n"
-                                  "\"b, the second\",0,x,1,1,Batch,-128,7\n"
-                                  "a,0,y,1,1,interactive,127,0\n"
-                                  ",0,x,1,1,,,\n")
+  const auto workload = read_text(
+                            "client,arrival_s,session,input_tokens,output_tokens,class,priority,"
+                            "prefix_hit_tokens\n"
+                            "\"b, the second\",0,x,1,1,Batch,-128,7\n"
+                            "a,0,y,1,1,interactive,127,0\n"
+                            ",0,x,1,1,,,\n")
                             .value();
   EXPECT_EQ(workload.tenants, (std::vector<std::string>{"b, the second", "a", "default"}));
   EXPECT_EQ(workload.requests[2].tenant, 2U);
@@ -189,8 +192,9 @@ TEST(TraceFormats, TablesMayNameTenantSessionClassAndPriority) {
 }
 
 TEST(TraceFormats, PrefixGroupsShareTheirFullBlocks) {
-  const auto workload = read_text("arrival_s,input_tokens,output_tokens,prefix_group,prefix_tokens\n"
-                                  "0,500,1,docs,200\n1,500,1,code,64\n2,500,1,docs,270\n3,500,1,docs,63\n4,500,1,,\n")
+  const auto workload = read_text(
+                            "arrival_s,input_tokens,output_tokens,prefix_group,prefix_tokens\n"
+                            "0,500,1,docs,200\n1,500,1,code,64\n2,500,1,docs,270\n3,500,1,docs,63\n4,500,1,,\n")
                             .value();
   EXPECT_EQ(workload.block_tokens, 64U);
   EXPECT_EQ(workload.block_ids, (std::vector<std::uint32_t>{0, 1, 2, 3, 0, 1, 2, 4}));

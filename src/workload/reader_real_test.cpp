@@ -48,8 +48,9 @@ std::string servegen_sample(int rows) {
 TEST(PublishedTraces, MooncakeConversation) {
   if (check_published("mooncake_conversation.jsonl.xz", {12'031, 1, 288'500, Format::kMooncake, core::Seconds{3537.0}}))
     return;
-  const auto sample = testing::xz("{\"timestamp\": 27, \"input_length\": 6758, \"output_length\": 500, \"hash_ids\": "
-                                  "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13]}\n");
+  const auto sample = testing::xz(
+      "{\"timestamp\": 27, \"input_length\": 6758, \"output_length\": 500, \"hash_ids\": "
+      "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13]}\n");
   EXPECT_EQ(read_workload_bytes("sample", sample, {}).value().block_ids.size(), 14U);
 }
 

@@ -51,8 +51,10 @@ TEST(Reader, ArrivalsCountFromTheFirstRequest) {
 }
 
 TEST(Reader, LineEndsByteOrderMarkAndBlankLinesDoNotMatter) {
-  const auto workload =
-      read_text("\xef\xbb\xbf" "arrival_s, input_tokens ,output_tokens\r\n0,1,1\r\n\r\n 1 , 2 , 3 \r\n\n\n").value();
+  const auto workload = read_text(
+                            "\xef\xbb\xbf"
+                            "arrival_s, input_tokens ,output_tokens\r\n0,1,1\r\n\r\n 1 , 2 , 3 \r\n\n\n")
+                            .value();
   ASSERT_EQ(workload.requests.size(), 2U);
   EXPECT_EQ(workload.requests[1].output_tokens, 3U);
   EXPECT_EQ(fault_of(table("0,1,1\n\n\nx,1,1\n")), "t.csv:5: arrival_s \"x\" is not a number of seconds");
@@ -181,9 +183,10 @@ TEST(Reader, ReadingEndsWhereTheWindowDoes) {
 }
 
 TEST(Reader, TenantsSessionsAndBlocksOutsideTheWindowAreNotNamed) {
-  const auto workload = read_text("arrival_s,client,session,input_tokens,output_tokens,prefix_id,prefix_tokens\n"
-                                  "0,a,s,100,1,p,64\n5,b,t,100,1,q,64\n9,c,u,100,1,r,64\n",
-                                  {.from = 5s, .to = 9s})
+  const auto workload = read_text(
+                            "arrival_s,client,session,input_tokens,output_tokens,prefix_id,prefix_tokens\n"
+                            "0,a,s,100,1,p,64\n5,b,t,100,1,q,64\n9,c,u,100,1,r,64\n",
+                            {.from = 5s, .to = 9s})
                             .value();
   EXPECT_EQ(workload.tenants, std::vector<std::string>{"b"});
   EXPECT_EQ(workload.requests[0].session, 0U);

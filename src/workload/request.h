@@ -21,10 +21,10 @@ struct Request {
   std::uint32_t output_tokens = 0;  // > 0
   std::uint32_t tenant = 0;         // index into Workload::tenants
   std::uint32_t session = kNoSession;
-  std::uint32_t first_block = 0;    // into Workload::block_ids
-  std::uint32_t block_count = 0;    // 0: shares no prefix with anything
+  std::uint32_t first_block = 0;  // into Workload::block_ids
+  std::uint32_t block_count = 0;  // 0: shares no prefix with anything
   TrafficClass traffic_class = TrafficClass::kInteractive;
-  std::int8_t priority = 0;         // higher is served first where the scheduler looks at it
+  std::int8_t priority = 0;  // higher is served first where the scheduler looks at it
 };
 
 // Requests in arrival order, with the identities of their KV blocks.
@@ -37,9 +37,9 @@ struct Workload {
   std::string name;
   std::vector<Request> requests;
   std::vector<std::uint32_t> block_ids;
-  std::uint32_t block_tokens = 512;           // tokens per block id
+  std::uint32_t block_tokens = 512;  // tokens per block id
   std::vector<std::string> tenants = {"default"};
-  std::uint64_t skipped_rows = 0;             // bad rows left out at the user's wish
+  std::uint64_t skipped_rows = 0;  // bad rows left out at the user's wish
 
   [[nodiscard]] std::span<const std::uint32_t> blocks_of(const Request& request) const {
     return std::span{block_ids}.subspan(request.first_block, request.block_count);

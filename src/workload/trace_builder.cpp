@@ -67,7 +67,8 @@ tl::expected<void, RowFault> TraceBuilder::check_time(const TraceRow& row) const
   // A session that begins where the trace began: the clock is the session's own, and no row can be placed in time.
   if (row.time <= *first_time_ && !row.session.empty() && !sessions_.contains(std::string{row.session}))
     return fatal(fmt::format("time starts again at {} with session {}: times count from the start of each session, and "
-                             "nothing says when a session arrives", shown(row.time_text), quoted_cut(row.session)),
+                             "nothing says when a session arrives",
+                             shown(row.time_text), quoted_cut(row.session)),
                  "add to each time the arrival of its session, and sort the rows");
   return fault(fmt::format("time goes back from {} to {}", shown(last_time_text_), shown(row.time_text)),
                "sort the rows by time, or leave such rows out with --skip-bad-rows");

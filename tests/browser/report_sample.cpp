@@ -16,8 +16,11 @@ int main(int argc, char** argv) {
   const std::string folder = argv[1];
   report::Report empty;
   empty.info = report::testing::sample_report(1).info;
-  const std::pair<const char*, report::Report> pages[] = {
-      {"sample", report::testing::sample_report(120)}, {"hostile", report::testing::hostile_report()}, {"empty", empty}};
+  const std::pair<const char*, report::Report> pages[] = {{"sample", report::testing::sample_report(120)},
+                                                          {"hostile", report::testing::hostile_report()},
+                                                          {"diagnosed", report::testing::diagnosed_report()},
+                                                          {"targeted", report::testing::targeted_report()},
+                                                          {"empty", empty}};
   for (const auto& [name, value] : pages) {
     const auto written = report::write_file(folder + "/" + name + ".html", report::to_html(value));
     if (!written) {

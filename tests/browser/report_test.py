@@ -39,6 +39,18 @@ class Page:
     def drawn(self):
         return self.document.count('<svg class="main-svg"')
 
+    def chart(self, name):
+        """The figure of one chart: its caption and all that was drawn."""
+        return self.figure(name).split(">", 1)[1]
+
+    def hidden(self, name):
+        return re.search(r"\bhidden\b", self.figure(name).split(">", 1)[0]) is not None
+
+    def figure(self, name):
+        body = self.body()
+        at = body.index(f'id="chart-{name}"')
+        return body[body.rindex("<figure", 0, at):body.index("</figure>", at)]
+
     def rows(self, heading):
         """Rows of the table that follows a heading."""
         after = self.body().split(heading, 1)[1]
@@ -50,7 +62,7 @@ class ReportTest(unittest.TestCase):
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory()
         subprocess.run([ARGUMENTS.sample, cls.folder.name], check=True)
-        cls.pages = {name: cls.open(name) for name in ("sample", "hostile", "empty")}
+        cls.pages = {name: cls.open(name) for name in ("sample", "hostile", "diagnosed", "targeted", "empty")}
 
     @classmethod
     def tearDownClass(cls):
@@ -81,6 +93,44 @@ class ReportTest(unittest.TestCase):
             self.assertGreater(page.rows(heading), 2, heading)
         self.assertIn("prompt tokens", page.body())
         self.assertIn("tenant", page.body())
+
+    def test_a_policy_that_diagnoses_shows_it_over_time_and_in_the_table(self):
+        page = self.pages["diagnosed"]
+        chart = page.chart("lanes")
+        for name in ("diagnosis", "reason", "limited by", "phase"):
+            self.assertIn(f">{name}<", chart)
+        for state in ("queue", "cold start", "guardrails", "load above target"):
+            self.assertIn(f">{state}<", chart, state)
+        table = page.body().split('id="decision-table"', 1)[1].split("</table>", 1)[0]
+        for text in (">diagnosis<", ">next phase<", "ttft is bad in pool default"):
+            self.assertIn(text, table)
+
+    def test_what_was_expected_stands_beside_what_came(self):
+        page = self.pages["diagnosed"]
+        self.assertIn("expected requests/s", page.chart("replicas"))
+        self.assertIn("next phase would ask for", page.chart("replicas"))
+        for name in ("ttft", "itl"):
+            self.assertIn("estimated", page.chart(name))
+        self.assertIn("expected prompt", page.chart("lengths"))
+        self.assertNotIn("expected output", page.chart("lengths"))
+        self.assertIn("capacity of a replica", page.chart("capacity"))
+
+    def test_charts_of_what_nobody_said_are_hidden(self):
+        page = self.pages["sample"]
+        self.assertNotIn("expected requests/s", page.chart("replicas"))
+        self.assertIn("prompt", page.chart("lengths"))
+        self.assertTrue(page.hidden("capacity"))
+        self.assertFalse(page.hidden("lanes"))
+        self.assertNotIn(">diagnosis<", page.body())
+        self.assertFalse(self.pages["diagnosed"].hidden("capacity"))
+
+    def test_targets_are_listed_where_segments_have_their_own(self):
+        table = self.pages["targeted"].body().split(">Targets by segment<", 1)[1].split("</table>", 1)[0]
+        self.assertEqual(len(re.findall(r"<tr\b", table)), 1 + 3 * 4)
+        for text in (">chat<", ">nightly<", ">500\u00a0ms<", ">95.0\u00a0%<"):
+            self.assertIn(text, table.replace("&nbsp;", "\u00a0"), text)
+        self.assertIn('<div id="targets" hidden', self.pages["sample"].body())
+        self.assertNotIn('<div id="targets" hidden', self.pages["targeted"].body())
 
     def test_a_report_of_nothing_is_still_a_page(self):
         self.assertIn("Penstock", self.pages["empty"].body())

@@ -23,7 +23,8 @@ class Help(CliTest):
 
     def test_replay_shows_groups_defaults_policies_and_examples(self):
         page = self.run_program("replay", "--help").stdout
-        for part in ("Workload:", "Fleet:", "Engine:", "--kv-blocks COUNT", "[2000]", "[ttft=2s,itl=50ms]", "clairvoyant",
+        for part in ("Workload:", "Fleet:", "Engine:", "--kv-blocks COUNT", "[2000]", "[ttft=2s,itl=50ms,goal=0.99]",
+                     "clairvoyant",
                      "Examples:"):
             self.assertIn(part, page)
         self.assertLessEqual(max(map(len, page.splitlines())), 140)
@@ -53,6 +54,18 @@ class Check(CliTest):
         self.assertEqual(done.stderr.splitlines(),
                          ["p.yaml:3:13: slo.ttft: must be longer than 0",
                           "p.yaml:1:11: replicas: must be at most max_replicas (8), is 9"])
+
+    def test_contradictions_of_the_slo_and_the_planner(self):
+        self.write("p.yaml", "slo: {segments: [{name: chat, tenat: x}]}\nplanner: {predictor: seasonale, gpu_budget: 8}\n")
+        self.assertEqual(self.run_program("check", "p.yaml", code=2).stderr.splitlines(),
+                         ["p.yaml:1:31: slo.segments[0].tenat: is no known key; did you mean tenant?"])
+        self.write("p.yaml", "slo: {segments: [{name: chat, ttft: 1s}]}\nplanner: {predictor: seasonale, gpu_budget: 1}\n"
+                   "pools: [{gpus: 2, price: 3}]\n")
+        lines = self.run_program("check", "p.yaml", code=2).stderr.splitlines()
+        self.assertEqual([line.split(";")[0] for line in lines],
+                         ["p.yaml:1:18: slo.segments[0]: selects nothing",
+                          "p.yaml:2:22: planner.predictor: no predictor is called 'seasonale'",
+                          "p.yaml:2:45: planner.gpu_budget: must be at least the 2 GPUs of the pools' min_replicas, is 1"])
 
     def test_engines_formats_and_described_traffic_are_looked_up(self):
         self.write("p.yaml", "trace: [missing.csv, 'synthetic:colour=red']\nformat: moncake\nengine: {model: linaer}\n")

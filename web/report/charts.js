@@ -2,7 +2,7 @@
 
 const CONFIG = {displayModeBar: false, responsive: true, showTips: false, doubleClick: false};
 const PERCENT = {tickvals: [0, 25, 50, 75, 100], ticktext: ['0 %', '25 %', '50 %', '75 %', '100 %']};
-const TIME_CHARTS = ['replicas', 'ttft', 'itl', 'slo', 'queue', 'kv', 'tokens'];
+const TIME_CHARTS = ['replicas', 'lanes', 'ttft', 'itl', 'slo', 'queue', 'kv', 'tokens', 'lengths', 'capacity'];
 const narrow = () => document.documentElement.clientWidth < 620;
 const touch = matchMedia('(pointer: coarse)').matches;
 const css = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -105,6 +105,44 @@ function draw(name, traces, changes, onclick) {
 
 // ---- over time -------------------------------------------------------------------------------------------------------
 
+// What a decision or hold says beside its reason, as lines for a hover.
+function saidBesides(note) {
+  const lines = [];
+  if (note.cause || note.diagnosis) lines.push(wrapped('diagnosis: ' + (note.diagnosis || words(note.cause))));
+  if (note.phase) lines.push(wrapped('phase ' + note.phase));
+  if (known(note.next_phase_target)) lines.push(`the next phase would ask for ${note.next_phase_target}`);
+  if (known(note.expected_requests_per_s)) lines.push(`expects ${quantity(note.expected_requests_per_s)} requests/s`);
+  return lines.map(text => '<br>' + text).join('');
+}
+
+// Of one policy, changes and holds in the order of time.
+const notesOf = result => [...result.decisions, ...result.holds ?? []].sort((a, b) => a.at_s - b.at_s);
+
+// What the policy expected or estimated, where it did: one column of its outlooks as a line.
+function outlookLine(of, name, column, changes) {
+  const {outlooks} = of.result;
+  if (!outlooks?.[column]) return [];
+  const dates = outlooks.at_s.map(toDate);
+  return [line({...of, dates}, name, outlooks[column], {mode: 'lines', ...changes,
+    line: {color: css('--ink'), width: 1.2, dash: 'dash', ...changes.line}})];
+}
+
+// What the next rollout phase would ask for, summed over the pools that said so.
+function nextPhaseLine(of) {
+  const byPool = new Map(), dates = [], targets = [];
+  for (const note of notesOf(of.result)) {
+    if (known(note.next_phase_target)) byPool.set(note.pool, note.next_phase_target);
+    else byPool.delete(note.pool);
+    dates.push(toDate(note.at_s));
+    targets.push(byPool.size ? [...byPool.values()].reduce((a, b) => a + b, 0) : null);
+  }
+  if (!targets.some(known)) return [];
+  dates.push(of.dates.at(-1));
+  targets.push(targets.at(-1));
+  return [line({...of, dates}, 'next phase would ask for', targets, {mode: 'lines', hovertemplate: '%{y}',
+    line: {shape: 'hv', color: COLOURS[themeName()][3], width: 1.3, dash: 'dash'}})];
+}
+
 function decisionMarks(of) {
   const {decisions} = of.result;
   const [surface, ink] = ['--surface', '--ink'].map(css);
@@ -117,7 +155,7 @@ function decisionMarks(of) {
     marker: {symbol: decisions.map(d => d.target > d.current ? 'triangle-up' : 'triangle-down'), size: 9,
       color: decisions.map(d => d.target > d.current ? of.colour : surface), line: {color: decisions.length > 60 ? of.colour : ink, width: 1.1}},
     text: decisions.map(d => `<b>${plain(d.pool)}: ${d.current} → ${d.target}</b>, ${plain(words(d.reason))}` +
-      (d.limited_by ? `, limited by ${plain(words(d.limited_by))}` : '') + `<br>${wrapped(d.evidence)}`),
+      (d.limited_by ? `, limited by ${plain(words(d.limited_by))}` : '') + `<br>${wrapped(d.evidence)}` + saidBesides(d)),
     hovertemplate: '%{text}<extra></extra>',
   };
 }
@@ -132,6 +170,8 @@ function drawReplicas() {
   const traces = [
     line({...main, dash: 'solid'}, 'requests/s', s.arrivals_per_s, {name: 'load', yaxis: 'y2', fill: 'tozeroy', mode: 'lines',
       line: {color: soft, width: 1.2}, fillcolor: faded(STATIC_COLOUR[themeName()], .14), hovertemplate: '%{y:.3~g} requests/s'}),
+    ...outlookLine(main, 'expected requests/s', 'expected_requests_per_s',
+      {yaxis: 'y2', hovertemplate: '%{y:.3~g} requests/s over the start-up time'}),
     line(atStart, 'ready', from0(start, s.ready_replicas), {mode: 'lines', fill: 'tozeroy', fillcolor: faded(main.colour, .16),
       line: step, hovertemplate: '%{y}'}),
     line(atStart, 'starting', from0(start, s.ready_replicas.map((ready, i) => ready + s.starting_replicas[i])), {mode: 'lines',
@@ -146,6 +186,7 @@ function drawReplicas() {
   for (const other of list.slice(1))
     traces.push(line({...other, dates: from0(0, other.dates)}, 'ready', from0(other.result.replicas, other.series.ready_replicas),
       {mode: 'lines', line: step, hovertemplate: '%{y}'}));
+  traces.push(...nextPhaseLine(main));
   if (main.result.decisions.length) traces.push(decisionMarks(main));
   draw('replicas', traces, {
     xaxis: {...timeAxis(), anchor: 'y'}, shapes: marks(),
@@ -156,12 +197,75 @@ function drawReplicas() {
   });
 }
 
+// ---- what was decided, and why, as bands ---------------------------------------------------------------------------------
+
+const CAUSES = ['queue', 'prefill', 'routing_cache', 'admission', 'transfer', 'cold_start', 'decode_batch', 'kv_pressure', 'preemption'];
+const causeColour = cause => cause === 'none' ? STATIC_COLOUR[themeName()]
+  : COLOURS[themeName()][(1 + Math.max(0, CAUSES.indexOf(cause))) % COLOURS[themeName()].length];
+
+// Spans of time in which `value` of the notes stays the same, empty ones left out.
+function bands(notes, value, end) {
+  const spans = [];
+  for (const note of notes) {
+    const name = value(note) || '';
+    const last = spans.at(-1);
+    if (last?.name === name) continue;
+    if (last) last.to = note.at_s;
+    spans.push({name, note, from: note.at_s, to: end});
+  }
+  return spans.filter(span => span.name && span.to > span.from);
+}
+
+// [what the lane is called, its notes, what of them it shows, the colour of a value]
+function lanesOf(result) {
+  const notes = notesOf(result);
+  const pools = [...new Set(notes.map(note => note.pool))];
+  const palette = new Map();
+  const colour = name => {
+    if (!palette.has(name)) palette.set(name, COLOURS[themeName()][palette.size % COLOURS[themeName()].length]);
+    return palette.get(name);
+  };
+  const ofPool = (name, value) => pools.map(pool =>
+    [pools.length > 1 ? `${pool}: ${name}` : name, notes.filter(note => note.pool === pool), value, colour]);
+  return [['diagnosis', notes, note => note.cause, causeColour], ...ofPool('reason', note => note.reason),
+    ...ofPool('limited by', note => note.limited_by), ['phase', notes, note => note.phase, colour]];
+}
+
+function drawLanes() {
+  const [main] = shown(), end = main.series.at_s.at(-1) ?? 0;
+  const lanes = lanesOf(main.result).map(([name, notes, value, colour]) => ({name, colour, spans: bands(notes, value, end)}))
+    .filter(({spans}) => spans.length);
+  const traces = lanes.flatMap(({name, colour, spans}, lane) => [...new Set(spans.map(span => span.name))].map(state => {
+    const own = spans.filter(span => span.name === state);
+    return {
+      type: 'bar', orientation: 'h', name: `${name} ${words(state)}`, width: .72, showlegend: false,
+      base: own.map(span => toDate(span.from)), x: own.map(span => toDate(span.to - span.from)), y: own.map(() => lane),
+      text: own.map(() => plain(words(state))), textposition: 'inside', insidetextanchor: 'middle', textangle: 0,
+      insidetextfont: {color: css('--ink'), size: 11},
+      marker: {color: faded(colour(state), .38), line: {width: 1, color: colour(state)}},
+      customdata: own.map(span => `<b>${plain(name)}: ${plain(words(state))}</b><br>${clock(span.from)} to ${clock(span.to)}` +
+        (name === 'diagnosis' && span.note.diagnosis ? '<br>' + wrapped(span.note.diagnosis) : '')),
+      hovertemplate: '%{customdata}<extra></extra>',
+    };
+  }));
+  const element = place('lanes');
+  element.closest('figure').hidden = !traces.length;
+  element.style.height = 60 + 38 * lanes.length + 'px';
+  draw('lanes', traces, {
+    xaxis: timeAxis(), shapes: marks(), barmode: 'overlay', hovermode: 'closest', uniformtext: {minsize: 9, mode: 'hide'},
+    margin: {l: narrow() ? 80 : 110, r: narrow() ? 14 : 24, t: 12, b: 34},
+    yaxis: {range: [lanes.length - .5, -.5], tickvals: lanes.map((_, i) => i), ticktext: lanes.map(({name}) => plain(name)), showgrid: false},
+  });
+}
+
 // Latencies far over their limit need a logarithmic axis, or the limit lies on the floor.
-function drawLatency(name, limit, p50, p95) {
+function drawLatency(name, limit, p50, p95, estimated) {
   const traces = shown().flatMap(of => [
     line(of, 'p95', of.series[p95], {customdata: of.series[p95].map(milliseconds), hovertemplate: '%{customdata}'}),
     ...(of.dash !== 'solid' ? [] : [line(of, 'p50', of.series[p50], {
-      customdata: of.series[p50].map(milliseconds), hovertemplate: '%{customdata}', line: {color: faded(of.colour, .6), width: 1.2}})]),
+      customdata: of.series[p50].map(milliseconds), hovertemplate: '%{customdata}', line: {color: faded(of.colour, .6), width: 1.2}}),
+      ...outlookLine(of, 'estimated', estimated,
+        {customdata: of.result.outlooks?.[estimated]?.map(milliseconds), hovertemplate: '%{customdata}'})]),
   ]);
   const values = traces.flatMap(trace => trace.y).filter(value => known(value) && value > 0);
   const log = values.length > 0 && Math.max(...values) > 5 * limit;
@@ -216,11 +320,63 @@ function drawOthers() {
   ]), {...common, yaxis: {tickformat: '~s', ticksuffix: '/s'}});
 }
 
+// Mean lengths over neighbours together; output tokens are those that left, over the requests that completed.
+function meanLengths(series, bins = 60) {
+  const width = Math.max(1, Math.ceil(series.at_s.length / bins));
+  const result = {dates: [], prompt: [], output: []};
+  const seconds = series.at_s.map((at, i) => at - (series.at_s[i - 1] ?? 0));
+  for (let i = 0; i < series.at_s.length; i += width) {
+    const sum = value => seconds.slice(i, i + width).reduce((total, _, k) => total + value(i + k), 0);
+    const mean = (tokens, requests) => requests ? tokens / requests : null;
+    result.dates.push(toDate(series.at_s[Math.min(i + width, series.at_s.length) - 1]));
+    result.prompt.push(mean(sum(k => series.input_tokens_per_s[k] * seconds[k]), sum(k => series.arrived[k])));
+    result.output.push(mean(sum(k => series.output_tokens_per_s[k] * seconds[k]), sum(k => series.completed[k])));
+  }
+  return result;
+}
+
+function drawLengths() {
+  const [main] = shown(), {dates, prompt, output} = meanLengths(main.series);
+  const of = {...main, dates}, soft = css('--soft');
+  const tokens = '%{y:.4~s} tokens';
+  draw('lengths', [
+    line(of, 'prompt', prompt, {mode: 'lines', hovertemplate: tokens}),
+    line(of, 'output', output, {mode: 'lines', hovertemplate: tokens, line: {color: soft, dash: 'dot'}}),
+    ...outlookLine(main, 'expected prompt', 'expected_input_tokens', {hovertemplate: tokens}),
+    ...outlookLine(main, 'expected output', 'expected_output_tokens', {hovertemplate: tokens, line: {color: soft, width: 1.1}}),
+  ], {xaxis: timeAxis(), shapes: marks(), yaxis: {tickformat: '~s'}});
+}
+
+// What a replica is asked to do, and what it can do within the SLO.
+function drawCapacity() {
+  const [main] = shown(), {outlooks, series} = main.result;
+  const pools = report.options.pools, several = pools.length > 1;
+  const capacities = outlooks?.capacity_by_pool;
+  place('capacity').closest('figure').hidden = !capacities;
+  if (!capacities) return;
+  const rate = '%{y:.3~g} requests/s';
+  const traces = pools.flatMap((pool, i) => {
+    const of = i ? {...main, colour: COLOURS[themeName()][(1 + 3 * i) % COLOURS[themeName()].length]} : main;
+    const name = text => several ? `${plain(pool.name)}: ${text}` : text;
+    const ready = series.ready_replicas.map((all, k) => series.ready_replicas_by_pool?.[k]?.[i] ?? all);
+    const load = series.arrivals_per_s.map((arrivals, k) => ready[k] ? arrivals / ready[k] : null);
+    return [
+      line(of, name('load of a replica'), load, {mode: 'lines', hovertemplate: rate}),
+      line({...of, dates: outlooks.at_s.map(toDate)}, name('capacity of a replica'), capacities.map(values => values?.[i] ?? null),
+        {mode: 'lines', hovertemplate: rate, line: {width: 1.3, dash: 'dash'}}),
+    ];
+  });
+  draw('capacity', traces, {xaxis: timeAxis(), shapes: marks(), yaxis: {tickformat: '~g', ticksuffix: '/s'}});
+}
+
 function drawTime() {
   if (!chosen.policy) return;
   drawReplicas();
-  drawLatency('ttft', slo.ttft_ms, 'ttft_p50_ms', 'ttft_p95_ms');
-  drawLatency('itl', slo.itl_ms, 'itl_p50_ms', 'itl_p95_ms');
+  drawLanes();
+  drawLatency('ttft', slo.ttft_ms, 'ttft_p50_ms', 'ttft_p95_ms', 'estimated_ttft_ms');
+  drawLatency('itl', slo.itl_ms, 'itl_p50_ms', 'itl_p95_ms', 'estimated_itl_ms');
   drawKept();
   drawOthers();
+  drawLengths();
+  drawCapacity();
 }

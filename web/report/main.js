@@ -57,6 +57,7 @@ function renderAll() {
   renderDecisionFilter();
   renderDecisions();
   renderHeat();
+  renderTargets();
   if (chosen.policy) renderSegments();
   drawTrade();
   drawTime();

@@ -95,7 +95,7 @@ function filteredDecisions() {
   const search = filter.search.toLowerCase();
   return results.flatMap(result => result.decisions.map(decision => ({result, decision})))
     .filter(({decision}) => !filter.reason || decision.reason === filter.reason)
-    .filter(({decision}) => !search || `${decision.evidence} ${decision.limited_by}`.toLowerCase().includes(search))
+    .filter(({decision}) => !search || `${decision.evidence} ${decision.limited_by} ${decision.cause ?? ''} ${decision.diagnosis ?? ''}`.toLowerCase().includes(search))
     .sort((a, b) => a.decision.at_s - b.decision.at_s);
 }
 
@@ -112,6 +112,10 @@ function decisionRow({result, decision}, columns) {
     evidence: make('td', {class: 'text soft'}, decision.evidence),
     'limited by': make('td', {class: 'left'},
       decision.limited_by ? make('span', {class: 'tag'}, words(decision.limited_by)) : ''),
+    diagnosis: make('td', {class: 'text soft'},
+      decision.cause ? make('span', {class: 'tag'}, words(decision.cause)) : '',
+      decision.diagnosis ? ' ' + decision.diagnosis : ''),
+    'next phase': make('td', {}, known(decision.next_phase_target) ? count(decision.next_phase_target) : ''),
   };
   const marked = chosen.policy === result && chosen.moment === decision.at_s;
   return make('tr', {class: marked ? 'marked' : null}, ...columns.map(name => cells[name]));
@@ -121,7 +125,9 @@ function renderDecisions() {
   const found = filteredDecisions();
   const pools = new Set(report.results.flatMap(result => result.decisions.map(decision => decision.pool)));
   const columns = ['time', ...(filter.policy ? [] : ['policy']), ...(pools.size > 1 ? ['pool'] : []),
-    'replicas', 'reason', 'evidence', 'limited by'];
+    'replicas', 'reason', 'evidence', 'limited by',
+    ...(found.some(({decision}) => decision.cause) ? ['diagnosis'] : []),
+    ...(found.some(({decision}) => known(decision.next_phase_target)) ? ['next phase'] : [])];
   const rows = found.slice(0, filter.rows).map(entry => decisionRow(entry, columns));
   if (!rows.length) {
     const idle = filter.policy && !filter.policy.decisions.length;
@@ -189,6 +195,29 @@ function renderHeat() {
   document.getElementById('heat').replaceChildren(make('thead', {}, head), body);
 }
 
+// Only where segments have targets of their own.
+function renderTargets() {
+  const results = report.results.filter(result => result.targets);
+  document.getElementById('targets').hidden = !results.length;
+  if (!results.length) return;
+  const names = ['segment', 'policy', 'TTFT limit', 'ITL limit', 'requests', 'goal', 'SLO kept', 'TTFT kept', 'ITL kept'];
+  const body = make('tbody');
+  results[0].targets.forEach(({name}, i) => {
+    for (const result of results) {
+      const t = result.targets[i];
+      body.append(make('tr', {}, make('th', {class: 'first pick', scope: 'row', title: name}, name),
+        make('td', {style: 'text-align: left'}, dot(result), result.label),
+        make('td', {}, seconds(t.ttft_limit_ms / 1000)), make('td', {}, seconds(t.itl_limit_ms / 1000)),
+        make('td', {}, count(t.requests)), make('td', {}, share(t.goal)),
+        make('td', {class: t.goal_kept ? '' : 'bad'}, share(t.slo_attainment)),
+        make('td', {}, share(t.ttft_attainment)),
+        make('td', {}, share(t.itl_attainment))));
+    }
+  });
+  const head = make('tr', {}, ...names.map((name, i) => make('th', {class: i ? null : 'first', scope: 'col'}, name)));
+  document.getElementById('target-table').replaceChildren(make('thead', {}, head), body);
+}
+
 function renderSegments() {
   const {policy} = chosen;
   document.getElementById('segments-of').textContent = policy ? `Latency by segment: ${policy.label}` : 'Latency by segment';
@@ -222,7 +251,8 @@ function renderReplayed() {
     ['workload', workload.name],
     ['requests', `${count(workload.requests)} in ${seconds(workload.duration_s)}` +
       (workload.rate_scale === 1 ? '' : `, at ${workload.rate_scale} times the recorded rate`)],
-    ['SLO', `TTFT ${seconds(slo.ttft_ms / 1000)} and ITL ${seconds(slo.itl_ms / 1000)}, held to each request`],
+    ['SLO', `TTFT ${seconds(slo.ttft_ms / 1000)} and ITL ${seconds(slo.itl_ms / 1000)}, held to each request` +
+      (report.results.some(result => result.targets) ? ' whose segment has no target of its own' : '')],
     ['engine', options.engine],
     ['KV cache', `${count(options.kv_blocks)} blocks of ${options.block_tokens} tokens a replica`],
     ['router', options.router],

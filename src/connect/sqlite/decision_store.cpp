@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 #include <sqlite3.h>
 
+#include <cmath>
+#include <limits>
+
 #include "connect/sqlite/statement.h"
 
 namespace penstock::connect {
@@ -13,7 +16,8 @@ using signals::DecisionEntry;
 using signals::DecisionNote;
 
 constexpr int kApplicationId = 0x504E5354;  // "PNST", in the file's header, so that `file` can tell it
-constexpr int kSchemaVersion = 1;
+constexpr int kSchemaVersion = 2;           // 2: cause, diagnosis, phase and outlook
+constexpr int kOldestVersion = 1;  // that is still read, and brought to the present one when it is opened for appending
 constexpr int kValueBytesMax = 1 << 20;
 
 constexpr const char* kSchema = R"(
@@ -36,11 +40,33 @@ create table candidate_replicas(
   primary key(decision, candidate, position)) strict, without rowid;
 )";
 
+// From version 1 to 2; a new file is made in the same two steps. Null is what was not said.
+constexpr const char* kSecondVersion = R"(
+alter table decisions add column cause text not null default '';
+alter table decisions add column diagnosis text not null default '';
+alter table decisions add column phase text not null default '';
+alter table decisions add column next_phase_target integer;
+alter table decisions add column expected_requests_per_s real;
+alter table decisions add column expected_input_tokens real;
+alter table decisions add column expected_output_tokens real;
+alter table decisions add column forecast_error real;
+alter table decisions add column naive_forecast_error real;
+)";
+
+constexpr const char* kFirstColumns =
+    "id, at_ns, policy, pool, current_replicas, target_replicas, reason, limited_by, would_change";
+constexpr const char* kSecondColumns =
+    "cause, diagnosis, phase, next_phase_target, expected_requests_per_s, expected_input_tokens, "
+    "expected_output_tokens, forecast_error, naive_forecast_error";
+constexpr const char* kSecondColumnsOfTheFirst = "'', '', '', null, null, null, null, null, null";
+constexpr int kSecondColumn = 9;  // the place of the first of them in a row
+
 // What one prepared insert each puts into the four tables.
 class Inserts {
  public:
   Inserts(sqlite3* database, const std::string& name)
-      : decision_(database, name, "insert into decisions values(null, ?, ?, ?, ?, ?, ?, ?, ?)"),
+      : decision_(database, name,
+                  "insert into decisions values(null, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"),
         evidence_(database, name, "insert into evidence values(?, ?, ?, ?, ?)"),
         candidate_(database, name, "insert into candidates values(?, ?, ?, ?, ?, ?)"),
         replicas_(database, name, "insert into candidate_replicas values(?, ?, ?, ?, ?)"),
@@ -52,6 +78,7 @@ class Inserts {
     decision_.bind(note.at.time_since_epoch().count()).bind(entry.policy).bind(note.pool);
     decision_.bind(std::int64_t{note.current}).bind(std::int64_t{note.target});
     decision_.bind(note.reason).bind(note.limited_by).bind(entry.would_change);
+    bind_what_was_said(note);
     if (auto done = decision_.run(); !done) return done;
     const std::int64_t id = sqlite3_last_insert_rowid(database_);
     for (std::size_t i = 0; i < note.evidence.size(); ++i) {
@@ -65,6 +92,15 @@ class Inserts {
   }
 
  private:
+  void bind_what_was_said(const DecisionNote& note) {
+    constexpr double kNull = std::numeric_limits<double>::quiet_NaN();
+    decision_.bind(note.cause).bind(note.diagnosis).bind(note.phase);
+    note.next_phase_target ? decision_.bind(std::int64_t{*note.next_phase_target}) : decision_.bind(kNull);
+    const signals::OutlookNote outlook = note.outlook.value_or(signals::OutlookNote{});
+    for (const std::optional<double>& figure :
+         {outlook.requests_per_s, outlook.input_tokens, outlook.output_tokens, outlook.error, outlook.naive_error})
+      decision_.bind(figure.value_or(kNull));
+  }
   core::Result<void> add(std::int64_t id, std::size_t index, const CandidateNote& tried,
                          const std::vector<std::string>& pools) {
     if (tried.replicas.size() != pools.size())
@@ -148,6 +184,26 @@ core::Result<std::uint32_t> replicas_of(std::int64_t value, const std::string& n
   return core::invalid_input(name, fmt::format("is no decision log: {} is no count of replicas", value));
 }
 
+std::optional<double> figure_of(const Statement& row, int column) {
+  const double value = row.real(column);
+  return std::isnan(value) ? std::nullopt : std::optional{value};
+}
+
+core::Result<void> read_what_was_said(const Statement& row, const std::string& name, DecisionNote& note) {
+  note.cause = row.text(kSecondColumn);
+  note.diagnosis = row.text(kSecondColumn + 1);
+  note.phase = row.text(kSecondColumn + 2);
+  if (figure_of(row, kSecondColumn + 3)) {
+    const auto target = replicas_of(row.integer(kSecondColumn + 3), name);
+    if (!target) return tl::make_unexpected(target.error());
+    note.next_phase_target = *target;
+  }
+  const auto figure = [&](int place) { return figure_of(row, kSecondColumn + 4 + place); };
+  const signals::OutlookNote outlook{figure(0), figure(1), figure(2), figure(3), figure(4)};
+  if (outlook.known()) note.outlook = outlook;
+  return {};
+}
+
 }  // namespace
 
 void DecisionStore::Close::operator()(sqlite3* database) const { sqlite3_close_v2(database); }
@@ -176,13 +232,15 @@ core::Result<DecisionStore> DecisionStore::open(const std::string& path) {
 core::Result<DecisionStore> DecisionStore::open_read_only(const std::string& path) {
   auto store = connect(path, SQLITE_OPEN_READONLY);
   if (!store) return store;
-  if (auto checked = store->check_schema(); !checked) return tl::make_unexpected(checked.error());
+  const auto version = store->schema_version();
+  if (!version) return tl::make_unexpected(version.error());
+  store->version_ = *version;
   return store;
 }
 
 core::Result<DecisionStore> DecisionStore::in_memory() { return open(":memory:"); }
 
-core::Result<void> DecisionStore::check_schema() const {
+core::Result<int> DecisionStore::schema_version() const {
   Statement version{database_.get(), name_,
                     "select application_id, user_version from pragma_application_id, pragma_user_version"};
   const auto row = version.step();
@@ -190,22 +248,29 @@ core::Result<void> DecisionStore::check_schema() const {
   if (!*row || version.integer(0) != kApplicationId)
     return core::invalid_input(name_, "is an SQLite database, but no decision log",
                                "`penstock replay --decision-log` writes one");
-  if (version.integer(1) != kSchemaVersion)
-    return core::invalid_input(
-        name_, fmt::format("has version {} of the schema, this program knows {}", version.integer(1), kSchemaVersion));
-  return {};
+  if (version.integer(1) < kOldestVersion || version.integer(1) > kSchemaVersion)
+    return core::invalid_input(name_, fmt::format("has version {} of the schema, this program knows {} to {}",
+                                                  version.integer(1), kOldestVersion, kSchemaVersion));
+  return static_cast<int>(version.integer(1));
 }
 
 core::Result<void> DecisionStore::prepare_schema() {
   // In one transaction, so that two processes that open a new file do not both fill it.
   if (auto begun = execute(database_.get(), name_, "begin immediate"); !begun) return begun;
   const auto fill = [&]() -> core::Result<void> {
-    Statement tables{database_.get(), name_, "select count(*) from sqlite_schema"};
-    const auto row = tables.step();
-    if (!row) return tl::make_unexpected(row.error());
-    if (tables.integer(0) > 0) return check_schema();
-    const std::string sql =
-        fmt::format("{}pragma application_id = {}; pragma user_version = {};", kSchema, kApplicationId, kSchemaVersion);
+    bool is_new = false;
+    {
+      Statement tables{database_.get(), name_, "select count(*) from sqlite_schema"};
+      const auto row = tables.step();
+      if (!row) return tl::make_unexpected(row.error());
+      is_new = tables.integer(0) == 0;
+    }
+    const core::Result<int> found = is_new ? core::Result<int>{0} : schema_version();
+    if (!found) return tl::make_unexpected(found.error());
+    version_ = kSchemaVersion;
+    if (*found == kSchemaVersion) return {};
+    const std::string sql = fmt::format("{}{}pragma application_id = {}; pragma user_version = {};",
+                                        is_new ? kSchema : "", kSecondVersion, kApplicationId, kSchemaVersion);
     return execute(database_.get(), name_, sql.c_str());
   };
   core::Result<void> filled = fill();
@@ -225,9 +290,8 @@ core::Result<void> DecisionStore::append(std::span<const DecisionEntry> entries)
 }
 
 core::Result<std::vector<DecisionEntry>> DecisionStore::read(const DecisionFilter& filter) const {
-  std::string sql =
-      "select id, at_ns, policy, pool, current_replicas, target_replicas, reason, limited_by, would_change "
-      "from decisions where true";
+  std::string sql = fmt::format("select {}, {} from decisions where true", kFirstColumns,
+                                version_ == kSchemaVersion ? kSecondColumns : kSecondColumnsOfTheFirst);
   if (filter.policy) sql += " and policy = ?";
   if (filter.pool) sql += " and pool = ?";
   if (filter.from) sql += " and at_ns >= ?";
@@ -258,6 +322,7 @@ core::Result<std::vector<DecisionEntry>> DecisionStore::read(const DecisionFilte
     entry.note.reason = rows.text(6);
     entry.note.limited_by = rows.text(7);
     entry.would_change = rows.text(8);
+    if (auto said = read_what_was_said(rows, name_, entry.note); !said) return tl::make_unexpected(said.error());
     if (auto done = selects.complete(rows.integer(0), entry); !done) return tl::make_unexpected(done.error());
   }
 }

@@ -3,7 +3,7 @@
 //   select pool, reason, count(*) from decisions where policy = 'penstock' group by pool, reason;
 //
 // Tables: decisions (one row an entry, at_ns since the start), evidence, candidates, candidate_replicas; the latter
-// three refer to decisions.id and keep the order of the entry.
+// three refer to decisions.id and keep the order of the entry. What a policy did not say is an empty text or null.
 #pragma once
 
 #include <memory>
@@ -34,7 +34,8 @@ class DecisionStore {
   static constexpr core::Duration kLockWaitMax = std::chrono::seconds{5};
   static constexpr std::size_t kEntriesMax = 5'000'000;  // read at once
 
-  // Opens a log for appending, and makes it if it is not there.
+  // Opens a log for appending, and makes it if it is not there. A log of an older version gets the columns of this one;
+  // opened for reading only, it stays as it is.
   [[nodiscard]] static core::Result<DecisionStore> open(const std::string& path);
   [[nodiscard]] static core::Result<DecisionStore> open_read_only(const std::string& path);
   [[nodiscard]] static core::Result<DecisionStore> in_memory();
@@ -55,10 +56,11 @@ class DecisionStore {
   DecisionStore(Handle handle, std::string name) : database_(std::move(handle)), name_(std::move(name)) {}
   [[nodiscard]] static core::Result<DecisionStore> connect(const std::string& path, int flags);
   [[nodiscard]] core::Result<void> prepare_schema();
-  [[nodiscard]] core::Result<void> check_schema() const;
+  [[nodiscard]] core::Result<int> schema_version() const;
 
   Handle database_;
   std::string name_;  // for messages
+  int version_ = 0;   // of the schema of the file
 };
 
 // Whether a file that begins with these bytes is an SQLite database.

@@ -1,10 +1,12 @@
 #include "connect/sqlite/decision_store.h"
 
 #include <gtest/gtest.h>
+#include <sqlite3.h>
 
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <limits>
 #include <string>
 
@@ -48,6 +50,18 @@ void expect_same(const DecisionEntry& a, const DecisionEntry& b) {
   EXPECT_EQ(a.note.reason, b.note.reason);
   EXPECT_EQ(a.note.limited_by, b.note.limited_by);
   EXPECT_EQ(a.would_change, b.would_change);
+  EXPECT_EQ(a.note.cause, b.note.cause);
+  EXPECT_EQ(a.note.diagnosis, b.note.diagnosis);
+  EXPECT_EQ(a.note.phase, b.note.phase);
+  EXPECT_EQ(a.note.next_phase_target, b.note.next_phase_target);
+  ASSERT_EQ(a.note.outlook.has_value(), b.note.outlook.has_value());
+  if (a.note.outlook) {
+    EXPECT_EQ(a.note.outlook->requests_per_s, b.note.outlook->requests_per_s);
+    EXPECT_EQ(a.note.outlook->input_tokens, b.note.outlook->input_tokens);
+    EXPECT_EQ(a.note.outlook->output_tokens, b.note.outlook->output_tokens);
+    EXPECT_EQ(a.note.outlook->error, b.note.outlook->error);
+    EXPECT_EQ(a.note.outlook->naive_error, b.note.outlook->naive_error);
+  }
   EXPECT_EQ(a.pools, b.pools);
   ASSERT_EQ(a.note.evidence.size(), b.note.evidence.size());
   for (std::size_t i = 0; i < a.note.evidence.size(); ++i) {
@@ -71,7 +85,14 @@ TEST_F(DecisionStoreTest, WhatIsAppendedReadsBackTheSame) {
   plain.note.evidence.clear();
   plain.note.candidates.clear();
   plain.pools.clear();
-  const std::vector<DecisionEntry> entries = {entry(5, "penstock", "prefill"), entry(5, "penstock", "decode"), plain};
+  DecisionEntry diagnosed = entry(8, "penstock", "decode");
+  diagnosed.note.cause = "queue";
+  diagnosed.note.diagnosis = "ttft is bad; \"all\" wait";
+  diagnosed.note.phase = "guardrails";
+  diagnosed.note.next_phase_target = 0;
+  diagnosed.note.outlook = signals::OutlookNote{12.5, {}, 250.0, 0.75, {}};
+  const std::vector<DecisionEntry> entries = {entry(5, "penstock", "prefill"), entry(5, "penstock", "decode"), plain,
+                                              diagnosed};
   {
     auto store = DecisionStore::open(path("log.sqlite"));
     ASSERT_TRUE(store) << store.error().message();
@@ -108,6 +129,82 @@ TEST_F(DecisionStoreTest, ASecondOpeningAppendsToTheFirst) {
     ASSERT_TRUE(store->append(std::vector{entry(second, "a", "x")}));
   }
   EXPECT_EQ(DecisionStore::open_read_only(path("log.sqlite"))->read()->size(), 2U);
+}
+
+// What the program wrote before decisions had a diagnosis.
+constexpr const char* kFirstVersion = R"(
+create table decisions(
+  id integer primary key, at_ns integer not null, policy text not null, pool text not null,
+  current_replicas integer not null, target_replicas integer not null, reason text not null, limited_by text not null,
+  would_change text not null) strict;
+create index decisions_by_time on decisions(policy, pool, at_ns);
+create table evidence(
+  decision integer not null references decisions, position integer not null,
+  name text not null, value real, unit text not null,
+  primary key(decision, position)) strict, without rowid;
+create table candidates(
+  decision integer not null references decisions, position integer not null,
+  slo_attainment real, ttft_attainment real, itl_attainment real, chosen integer not null,
+  primary key(decision, position)) strict, without rowid;
+create table candidate_replicas(
+  decision integer not null references decisions, candidate integer not null, position integer not null,
+  pool text not null, replicas integer not null,
+  primary key(decision, candidate, position)) strict, without rowid;
+pragma application_id = 1347310420;
+pragma user_version = 1;
+insert into decisions values(null, 5000000000, 'penstock', 'default', 2, 4, 'slo_at_risk', '', 'more load');
+insert into evidence values(1, 0, 'request_rate', 12.4, '1/s');
+)";
+
+void run_sql(const std::string& file, const std::string& sql) {
+  sqlite3* database = nullptr;
+  ASSERT_EQ(sqlite3_open(file.c_str(), &database), SQLITE_OK);
+  char* error = nullptr;
+  EXPECT_EQ(sqlite3_exec(database, sql.c_str(), nullptr, nullptr, &error), SQLITE_OK) << error;
+  sqlite3_free(error);
+  sqlite3_close(database);
+}
+
+TEST_F(DecisionStoreTest, ALogOfTheFirstVersionIsReadAsItIsAndAppendedTo) {
+  run_sql(path("old.sqlite"), kFirstVersion);
+  const auto bytes_of = [&] {
+    std::ifstream file(path("old.sqlite"), std::ios::binary);
+    return std::string{std::istreambuf_iterator<char>(file), {}};
+  };
+  const std::string before = bytes_of();
+  {
+    const auto store = DecisionStore::open_read_only(path("old.sqlite"));
+    ASSERT_TRUE(store) << store.error().message();
+    const auto read = store->read();
+    ASSERT_TRUE(read) << read.error().message();
+    ASSERT_EQ(read->size(), 1U);
+    EXPECT_EQ(read->front().note.target, 4U);
+    EXPECT_TRUE(read->front().note.cause.empty());
+    EXPECT_FALSE(read->front().note.next_phase_target);
+    EXPECT_FALSE(read->front().note.outlook);
+  }
+  EXPECT_EQ(bytes_of(), before);
+  DecisionEntry later = entry(9, "penstock", "default");
+  later.note.cause = "queue";
+  {
+    auto store = DecisionStore::open(path("old.sqlite"));
+    ASSERT_TRUE(store) << store.error().message();
+    ASSERT_TRUE(store->append(std::vector{later}));
+    EXPECT_EQ(store->read()->size(), 2U);
+  }
+  const auto read = DecisionStore::open_read_only(path("old.sqlite"))->read();
+  ASSERT_TRUE(read) << read.error().message();
+  ASSERT_EQ(read->size(), 2U);
+  EXPECT_EQ((*read)[0].note.evidence.size(), 1U);
+  expect_same((*read)[1], later);
+}
+
+TEST_F(DecisionStoreTest, ALogOfALaterVersionIsRefused) {
+  run_sql(path("later.sqlite"), std::string{kFirstVersion} + "pragma user_version = 3;");
+  const auto store = DecisionStore::open_read_only(path("later.sqlite"));
+  ASSERT_FALSE(store);
+  EXPECT_EQ(store.error().what, "has version 3 of the schema, this program knows 1 to 2");
+  EXPECT_FALSE(DecisionStore::open(path("later.sqlite")));
 }
 
 TEST_F(DecisionStoreTest, AnAppendThatFailsLeavesNothingBehind) {

@@ -27,9 +27,8 @@ struct ArmaFit {
 
 // ARMA(p, q) by Hannan and Rissanen; none when the series is too short or the result not stationary and invertible.
 // `innovations` are estimates of e, one for each value.
-[[nodiscard]] std::optional<ArmaFit> fit_arma(const std::vector<double>& values,
-                                              const std::vector<double>& innovations, std::size_t p, std::size_t q,
-                                              bool with_constant = true);
+[[nodiscard]] std::optional<ArmaFit> fit_arma(const std::vector<double>& values, const std::vector<double>& innovations,
+                                              std::size_t p, std::size_t q, bool with_constant = true);
 // Residuals of a long autoregression; empty when there is none.
 [[nodiscard]] std::vector<double> estimate_innovations(const std::vector<double>& values);
 // Whether all roots of 1 - Σ c_i x^i lie outside the unit circle.

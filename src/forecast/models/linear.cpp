@@ -30,8 +30,7 @@ void LinearModel::expect(std::span<double> path) const {
     variance += time * time;
   }
   const double slope = covariance / variance;
-  for (std::size_t k = 0; k < path.size(); ++k)
-    path[k] = value_mean + slope * (static_cast<double>(k + 1) - time_mean);
+  for (std::size_t k = 0; k < path.size(); ++k) path[k] = value_mean + slope * (static_cast<double>(k + 1) - time_mean);
 }
 
 }  // namespace penstock::forecast

@@ -124,7 +124,8 @@ TEST(SeasonalModel, ScalesTheSeasonWithTheLevel) {
   const auto season = [](std::int64_t step) {
     return 10.0 + 5.0 * std::sin(2.0 * std::numbers::pi * static_cast<double>(step) / 60.0);
   };
-  for (std::int64_t step = 0; step < 240; ++step) put(model, seconds{60}, step, season(step) * (step < 180 ? 1.0 : 2.0));
+  for (std::int64_t step = 0; step < 240; ++step)
+    put(model, seconds{60}, step, season(step) * (step < 180 ? 1.0 : 2.0));
   const auto path = path_of(model, 40);
   // The minutes right after the step took a little of it for season.
   for (std::int64_t i = 10; i < 40; ++i) EXPECT_NEAR(path[i], 2.0 * season(240 + i), 0.12 * 2.0 * season(240 + i)) << i;

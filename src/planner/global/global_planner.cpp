@@ -61,7 +61,7 @@ std::optional<core::Error> check_floors(const Inputs& inputs) {
     if (floors <= resource.available) continue;
     const bool money = resource.limit == PoolLimit::kMoneyBudget;
     const double scale = money ? inputs.money_unit : 1.0;
-    const std::string where = money            ? "budget.money_per_hour"
+    const std::string where = money           ? "budget.money_per_hour"
                               : resource.kind ? "hardware." + resource.name + ".gpus"
                                               : "budget.gpus";
     return core::invalid_input(where,
@@ -77,7 +77,10 @@ std::optional<core::Error> check_floors(const Inputs& inputs) {
 class Planning {
  public:
   Planning(const Inputs& inputs, const Options& options)
-      : inputs_(inputs), options_(options), classes_(classes_of(inputs)), scarce_(scarce(inputs)),
+      : inputs_(inputs),
+        options_(options),
+        classes_(classes_of(inputs)),
+        scarce_(scarce(inputs)),
         solver_(limits(), classes_.size() + 2, {options.states_max, options.work_max}) {
     std::vector<std::vector<std::uint32_t>> previous;
     for (const PlannedDeployment& planned : inputs_.deployments)
@@ -122,8 +125,7 @@ class Planning {
     solution.cost_per_hour = -least_cost.score * inputs_.money_unit;
     solution.cost_bound = -least_cost.bound * inputs_.money_unit;
     for (std::size_t r = 0; r < scarce_.size(); ++r)
-      solution.resources[scarce_[r]].saving_per_unit =
-          least_cost.prices[r] * inputs_.money_unit * per_unit(scarce_[r]);
+      solution.resources[scarce_[r]].saving_per_unit = least_cost.prices[r] * inputs_.money_unit * per_unit(scarce_[r]);
     if (!options_.previous.empty()) static_cast<void>(solver_.maximise(cost_criterion() + 1));
     const std::vector<std::uint32_t> chosen = solver_.selection();
     for (std::size_t d = 0; d < chosen.size(); ++d) solution.mixes.push_back(inputs_.deployments[d].mixes[chosen[d]]);

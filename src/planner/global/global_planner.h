@@ -20,15 +20,15 @@ struct Hardware {
 };
 
 struct Budget {
-  std::optional<std::uint64_t> gpus;     // of all kinds together
+  std::optional<std::uint64_t> gpus;  // of all kinds together
   std::optional<double> money_per_hour;
 };
 
 // One model at one SLO. Its offers add up: two on different hardware are one heterogeneous fleet.
 struct Deployment {
-  std::string name;      // unique
-  int priority = 0;      // class; a higher one is served first
-  double weight = 1.0;   // within the class, > 0
+  std::string name;     // unique
+  int priority = 0;     // class; a higher one is served first
+  double weight = 1.0;  // within the class, > 0
   double demand_rps = 0.0;
   std::vector<Offer> offers;
 };
@@ -36,7 +36,7 @@ struct Deployment {
 // What a class maximises when not everything can be carried.
 enum class Objective : std::uint8_t {
   kMostTraffic,  // Σ weight · requests/s within the SLO
-  kMaxMin,       // first the least share/weight of the deployments that do not have all they can get, then Σ requests/s
+  kMaxMin,  // first the least share/weight of the deployments that do not have all they can get, then Σ requests/s
 };
 
 struct PoolReplicas {
@@ -58,9 +58,9 @@ struct Options {
 
 // What kept a pool from having one step more. Names are stable.
 enum class PoolLimit : std::uint8_t {
-  kNone,         // its deployment's demand is carried
+  kNone,  // its deployment's demand is carried
   kMaxReplicas,
-  kHardware,     // GPUs of its kind are out
+  kHardware,  // GPUs of its kind are out
   kGpuBudget,
   kMoneyBudget,
   kNoGain,       // a step more fits and would carry nothing more

@@ -219,8 +219,7 @@ TEST(GlobalPlanner, GivesTheSamePlanForEveryOrderOfTheInput) {
     Fleet turned = fleet;
     std::reverse(turned.deployments.begin(), turned.deployments.end());
     std::rotate(turned.hardware.begin(), turned.hardware.begin() + 1, turned.hardware.end());
-    for (Deployment& deployment : turned.deployments)
-      std::reverse(deployment.offers.begin(), deployment.offers.end());
+    for (Deployment& deployment : turned.deployments) std::reverse(deployment.offers.begin(), deployment.offers.end());
     const GlobalPlan other = planned(turned.deployments, turned.hardware, turned.budget);
     for (const PoolPlan& pool : straight.pools) {
       EXPECT_EQ(testing::replicas_in(other, pool.deployment, pool.pool), pool.replicas);

@@ -65,8 +65,8 @@ TEST(GlobalPlanner, ServesAHigherClassFirstWhateverItBrings) {
 TEST(GlobalPlanner, TakesTheCheapestMixThatCarriesTheDemand) {
   // h100: 10 requests/s for 3; l40s: 3 for 1 (0.30 and 0.33 a request). 22 requests/s: 2 h100 + 1 l40s carry 23 for 7,
   // 1 + 4 carry 22 for 7, 0 + 8 carry 24 for 8, 3 + 0 carry 30 for 9.
-  const GlobalPlan plan = planned(
-      {deployment("chat", 22.0, {on("h100", 1, {0, 9}, 10.0), on("l40s", 1, {0, 9}, 3.0)})}, kPrices, {});
+  const GlobalPlan plan =
+      planned({deployment("chat", 22.0, {on("h100", 1, {0, 9}, 10.0), on("l40s", 1, {0, 9}, 3.0)})}, kPrices, {});
   EXPECT_DOUBLE_EQ(kept_in(plan, "chat"), 22.0);
   EXPECT_DOUBLE_EQ(plan.cost_per_hour, 7.0);
   EXPECT_EQ(plan.gap, 0.0);
@@ -75,8 +75,8 @@ TEST(GlobalPlanner, TakesTheCheapestMixThatCarriesTheDemand) {
 TEST(GlobalPlanner, FallsBackOnAnotherKindWhereOneIsScarce) {
   std::vector<Hardware> prices = kPrices;
   prices[2].gpus = 3;
-  const GlobalPlan plan = planned(
-      {deployment("chat", 20.0, {on("h100", 1, {0, 9}, 5.0), on("l40s", 1, {0, 9}, 5.0)})}, prices, {});
+  const GlobalPlan plan =
+      planned({deployment("chat", 20.0, {on("h100", 1, {0, 9}, 5.0), on("l40s", 1, {0, 9}, 5.0)})}, prices, {});
   EXPECT_EQ(replicas_in(plan, "chat", "l40s"), 3U);
   EXPECT_EQ(replicas_in(plan, "chat", "h100"), 1U);
   EXPECT_NEAR(resource_in(plan, "l40s").saving_per_unit, 2.0, 1e-3) << "one l40s more would save an h100";
@@ -172,9 +172,9 @@ TEST(GlobalPlanner, NamesWhatLimitsAPool) {
   EXPECT_EQ(limit_in(planned(one, kPrices, gpus(3)), "chat", "h100"), "gpu_budget");
   EXPECT_EQ(limit_in(planned(one, kPrices, money(10.0)), "chat", "h100"), "money_budget");
   EXPECT_EQ(limit_in(planned(one, kPrices, {}), "chat", "h100"), "max_replicas");
-  EXPECT_EQ(limit_in(planned({deployment("flat", 9.0, {by_curve("h100", {0.0, 2.0, 2.0})})}, kPrices, {}), "flat",
-                     "h100"),
-            "no_gain");
+  EXPECT_EQ(
+      limit_in(planned({deployment("flat", 9.0, {by_curve("h100", {0.0, 2.0, 2.0})})}, kPrices, {}), "flat", "h100"),
+      "no_gain");
 }
 
 TEST(GlobalPlanner, SpendsABudgetToTheCent) {
@@ -223,8 +223,7 @@ TEST(GlobalPlanner, ChangesAsFewDeploymentsAsItCan) {
 TEST(GlobalPlanner, LeavesAPlanInForceThatNoLongerFits) {
   Options options;
   options.previous = {{"a", "h100", 8}};
-  const GlobalPlan plan =
-      planned({deployment("a", 100.0, {on("h100", 1, {0, 9}, 10.0)})}, kPrices, gpus(4), options);
+  const GlobalPlan plan = planned({deployment("a", 100.0, {on("h100", 1, {0, 9}, 10.0)})}, kPrices, gpus(4), options);
   EXPECT_FALSE(plan.kept_previous);
   EXPECT_EQ(replicas_in(plan, "a", "h100"), 4U);
 }

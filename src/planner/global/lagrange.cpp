@@ -11,10 +11,10 @@ namespace {
 constexpr int kBisections = 60;
 constexpr int kSubgradientSteps = 120;
 constexpr int kFeasibilitySteps = 60;
-constexpr int kRepairSteps = 400;
-constexpr int kStepsToRound = 30;  // from one attempt to make a selection fit to the next
-constexpr int kStepsWithoutGain = 8;  // then Polyak's step is halved
-constexpr double kClosed = 0.5;       // scores are whole numbers: a bound this near is reached
+constexpr int kRepairSteps = 100;
+constexpr double kLeastGone = 1e-9;  // below, what seems to go is rounding
+constexpr int kStepsToRound = 30;    // from one attempt to make a selection fit to the next
+constexpr double kClosed = 0.5;      // scores are whole numbers: a bound this near is reached
 
 // The best choice of each group at these prices. Of equals the first one, which uses least.
 Selection best_at(const Stage& stage, std::span<const double> prices, double* bound) {
@@ -73,21 +73,45 @@ void fill(const Stage& stage, Selection& selection) {
   }
 }
 
-// Sum of what is used over the limits, as shares of them.
-double excess(const Stage& stage, const Selection& selection, std::uint32_t from, std::uint32_t to) {
-  double sum = 0.0;
-  for (std::size_t r = 0; r < stage.resources; ++r) {
-    const double change = stage.use[to * stage.columns + r] - stage.use[from * stage.columns + r];
-    sum += std::max(0.0, selection.used[r] + change - stage.limits[r]) / std::max(1.0, stage.limits[r]);
+// What is used over the limits, as shares of them.
+class Excess {
+ public:
+  explicit Excess(const Stage& stage) : stage_(stage), over_(stage.resources), share_(stage.resources) {
+    for (std::size_t r = 0; r < stage.resources; ++r) share_[r] = 1.0 / std::max(1.0, stage.limits[r]);
   }
-  return sum;
-}
+
+  void look(const Selection& selection) {
+    sum_ = 0.0;
+    for (std::size_t r = 0; r < stage_.resources; ++r) {
+      over_[r] = selection.used[r] - stage_.limits[r];
+      sum_ += std::max(0.0, over_[r]) * share_[r];
+    }
+  }
+
+  // How much of it goes with a replacement; 0 where none does.
+  [[nodiscard]] double gone(std::uint32_t from, std::uint32_t to) const {
+    const double* const less = stage_.use.data() + from * stage_.columns;
+    const double* const more = stage_.use.data() + to * stage_.columns;
+    double left = sum_;
+    for (std::size_t r = 0; r < stage_.resources; ++r) {
+      left -= std::max(0.0, over_[r] + (more[r] - less[r])) * share_[r];
+      if (left <= kLeastGone) return 0.0;
+    }
+    return left;
+  }
+
+ private:
+  const Stage& stage_;
+  std::vector<double> over_, share_;
+  double sum_ = 0.0;
+};
 
 // Makes a selection fit, if it can: in each step the group gives way that loses least, at the prices, for the excess it
 // takes away.
 void repair(const Stage& stage, Selection& selection, std::span<const double> prices) {
+  Excess excess{stage};
   for (int step = 0; step < kRepairSteps && !selection.fits(stage); ++step) {
-    const double before = excess(stage, selection, selection.choices[0], selection.choices[0]);
+    excess.look(selection);
     double least = std::numeric_limits<double>::infinity();
     std::size_t group_of = stage.groups();
     std::uint32_t best = 0;
@@ -95,7 +119,7 @@ void repair(const Stage& stage, Selection& selection, std::span<const double> pr
       const std::uint32_t current = selection.choices[group];
       const double value = stage.score[current] - stage.priced(current, prices);
       for (std::uint32_t choice = stage.begin[group]; choice < stage.begin[group + 1]; ++choice) {
-        const double gone = before - excess(stage, selection, current, choice);
+        const double gone = excess.gone(current, choice);
         if (gone <= 0.0) continue;
         const double loss = (value - stage.score[choice] + stage.priced(choice, prices)) / gone;
         if (loss >= least) continue;
@@ -163,33 +187,50 @@ void bisect(const Stage& stage, Descent& descent) {
   }
 }
 
-void descend(const Stage& stage, Descent& descent, Selection selection) {
-  std::vector<double> prices(stage.resources, 0.0), scale(stage.resources);
-  for (std::size_t r = 0; r < stage.resources; ++r) scale[r] = std::max(1.0, stage.limits[r]);
-  double theta = 1.5;
+// How a descent goes: each step follows the slope, bent towards the step before where the two point apart, so that it
+// does not run from wall to wall of a valley (Camerini, Fratta, Maffioli, Math. Programming Study 3, 1975).
+struct Gait {
+  double bend = 0.0;   // 0: the slope itself
+  double theta = 1.5;  // of Polyak's step, at the start
+  int steps_without_gain = 8;
+};
+constexpr Gait kStraight{0.0, 1.5, 8};
+constexpr Gait kBent{1.0, 1.0, 8};
+
+void descend(const Stage& stage, Descent& descent, Selection selection, std::vector<double> prices, const Gait& gait) {
+  const std::size_t resources = stage.resources;
+  std::vector<double> scale(resources), slope(resources), direction(resources, 0.0);
+  for (std::size_t r = 0; r < resources; ++r) scale[r] = std::max(1.0, stage.limits[r]);
+  double theta = gait.theta;
   int idle = 0;
   for (int i = 0; i < kSubgradientSteps && !descent.closed(); ++i) {
     // In units of a resource's limit, so that GPUs and money weigh alike.
+    double along = 0.0, square = 0.0;
+    for (std::size_t r = 0; r < resources; ++r) {
+      slope[r] = (selection.used[r] - stage.limits[r]) / scale[r];
+      if (slope[r] < 0.0 && prices[r] <= 0.0) slope[r] = 0.0;
+      along += slope[r] * direction[r];
+      square += direction[r] * direction[r];
+    }
+    const double bend = along < 0.0 ? -gait.bend * along / square : 0.0;
     double norm = 0.0;
-    for (std::size_t r = 0; r < stage.resources; ++r) {
-      const double slope = (selection.used[r] - stage.limits[r]) / scale[r];
-      if (slope > 0.0 || prices[r] > 0.0) norm += slope * slope;
+    for (std::size_t r = 0; r < resources; ++r) {
+      direction[r] = slope[r] + bend * direction[r];
+      norm += direction[r] * direction[r];
     }
     if (norm <= 0.0) return;
     const double step = theta * (descent.bound() - descent.score() + 1.0) / norm;
-    for (std::size_t r = 0; r < stage.resources; ++r) {
-      const double slope = (selection.used[r] - stage.limits[r]) / scale[r];
-      prices[r] = std::max(0.0, prices[r] + step * slope / scale[r]);
-    }
+    for (std::size_t r = 0; r < resources; ++r) prices[r] = std::max(0.0, prices[r] + step * direction[r] / scale[r]);
     if (i % kStepsToRound == kStepsToRound - 1) descent.round();
     const double before = descent.bound();
     selection = descent.look(prices);
     idle = descent.bound() < before ? 0 : idle + 1;
-    if (idle >= kStepsWithoutGain) {
+    if (idle >= gait.steps_without_gain) {
       theta *= 0.5;
       idle = 0;
       prices = descent.prices();
       selection = descent.look(prices);
+      std::fill(direction.begin(), direction.end(), 0.0);
     }
   }
 }
@@ -200,10 +241,13 @@ Relaxation relax(const Stage& stage, Selection start) {
   Descent descent(stage, std::move(start));
   Selection free = descent.look(std::vector<double>(stage.resources, 0.0));
   if (!free.fits(stage)) {
-    if (stage.resources == 1)
+    if (stage.resources == 1) {
       bisect(stage, descent);
-    else
-      descend(stage, descent, std::move(free));
+    } else {
+      const std::vector<double> nothing(stage.resources, 0.0);
+      descend(stage, descent, free, nothing, kStraight);
+      if (!descent.closed()) descend(stage, descent, free, nothing, kBent);
+    }
   }
   return descent.finish();
 }

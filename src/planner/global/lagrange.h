@@ -16,7 +16,7 @@ struct Relaxation {
   double bound = 0.0;          // L(prices)
   Selection best;              // the best selection met that fits; starts from the one given
 };
-// One resource is bisected; several go down a subgradient with Polyak's step.
+// One resource is bisected; several go down a subgradient with Polyak's step, once straight and once bent.
 [[nodiscard]] Relaxation relax(const Stage& stage, Selection start);
 
 struct Feasibility {

@@ -19,9 +19,8 @@ class Mixer {
       return core::invalid_input(deployment_.name + ".offers",
                                  fmt::format("more than {} combinations of their steps", kMixesMax),
                                  "declare fewer kinds of hardware for it, or larger steps");
-    std::sort(mixes_.begin() + 1, mixes_.end(), [](const Mix& a, const Mix& b) {
-      return a.cost != b.cost ? a.cost < b.cost : a.steps < b.steps;
-    });
+    std::sort(mixes_.begin() + 1, mixes_.end(),
+              [](const Mix& a, const Mix& b) { return a.cost != b.cost ? a.cost < b.cost : a.steps < b.steps; });
     return std::move(mixes_);
   }
 

@@ -10,7 +10,7 @@
 
 namespace penstock::planner::global {
 
-inline constexpr std::size_t kMixesMax = 20'000;     // of one deployment
+inline constexpr std::size_t kMixesMax = 20'000;  // of one deployment
 inline constexpr std::size_t kMixesTriedMax = 2'000'000;
 
 struct Mix {

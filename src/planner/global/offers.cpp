@@ -16,8 +16,7 @@ Offer linear_offer(OfferPool pool, ReplicaRange range, double rps_per_replica) {
   return offer;
 }
 
-core::Result<Offer> curve_offer(OfferPool pool, ReplicaRange range, double demand_rps,
-                                std::span<const double> shares) {
+core::Result<Offer> curve_offer(OfferPool pool, ReplicaRange range, double demand_rps, std::span<const double> shares) {
   if (range.max < range.min || shares.size() != std::size_t{range.max - range.min} + 1)
     return core::invalid_input(pool.name + ".shares",
                                fmt::format("{} shares for {} to {} replicas", shares.size(), range.min, range.max),
@@ -67,8 +66,7 @@ core::Result<Offer> unit_offer(OfferPool prefill, OfferPool decode, const Unit& 
   Offer offer{{std::move(prefill), std::move(decode)}, {}};
   for (std::uint64_t n = units.min; n <= units.max; ++n) {
     const auto count = static_cast<std::uint32_t>(n);
-    offer.steps.push_back(
-        {{count * unit.prefill, count * unit.decode}, static_cast<double>(count) * unit.carried_rps});
+    offer.steps.push_back({{count * unit.prefill, count * unit.decode}, static_cast<double>(count) * unit.carried_rps});
   }
   return offer;
 }

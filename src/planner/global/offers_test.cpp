@@ -42,8 +42,8 @@ TEST(Offers, DisaggregatedSidesGrowInTheRatioOfTheirCapacities) {
   // 6 requests/s a prefill replica, 4 a decode replica: two to three.
   const auto offer = disaggregated_offer({{"prefill", "h100", 1}, {1, 4}, 6.0}, {{"decode", "h100", 1}, {1, 9}, 4.0});
   ASSERT_TRUE(offer.has_value());
-  EXPECT_EQ(replicas_of(*offer), (std::vector<std::vector<std::uint32_t>>{
-                                     {1, 1}, {1, 2}, {2, 2}, {2, 3}, {3, 4}, {3, 5}, {4, 5}, {4, 6}}));
+  EXPECT_EQ(replicas_of(*offer),
+            (std::vector<std::vector<std::uint32_t>>{{1, 1}, {1, 2}, {2, 2}, {2, 3}, {3, 4}, {3, 5}, {4, 5}, {4, 6}}));
   EXPECT_DOUBLE_EQ(offer->steps[3].carried_rps, 12.0);
   EXPECT_DOUBLE_EQ(offer->steps[7].carried_rps, 24.0);
 }

@@ -33,8 +33,7 @@ std::vector<ClassPlan> values_of(const Inputs& inputs, Objective objective, std:
     for (std::size_t d = 0; d < mixes.size(); ++d) {
       const PlannedDeployment& planned = inputs.deployments[d];
       if (planned.deployment.priority != plan.priority) continue;
-      plan.value +=
-          (objective == Objective::kMostTraffic ? planned.deployment.weight : 1.0) * mixes[d].carried_rps;
+      plan.value += (objective == Objective::kMostTraffic ? planned.deployment.weight : 1.0) * mixes[d].carried_rps;
       if (objective == Objective::kMaxMin) plan.level = std::min(plan.level, level_of(planned, mixes[d].carried_rps));
     }
   }

@@ -8,8 +8,8 @@
 namespace penstock::planner::global {
 namespace {
 
-constexpr std::size_t kDominatorsMax = 24;   // earlier states that a state is compared with
-constexpr std::size_t kCompletionsMax = 4;   // states of a depth that are finished greedily, for a better selection
+constexpr std::size_t kDominatorsMax = 24;  // earlier states that a state is compared with
+constexpr std::size_t kCompletionsMax = 4;  // states of a depth that are finished greedily, for a better selection
 constexpr std::uint32_t kNobody = std::numeric_limits<std::uint32_t>::max();
 
 struct State {
@@ -105,8 +105,7 @@ class Search {
       return stage_.begin[group + 1] - stage_.begin[group] < 2 ? std::numeric_limits<double>::infinity()
                                                                : value_[best[0]] - value_[best[1]];
     };
-    std::stable_sort(order_.begin(), order_.end(),
-                     [&](std::size_t a, std::size_t b) { return regret(a) > regret(b); });
+    std::stable_sort(order_.begin(), order_.end(), [&](std::size_t a, std::size_t b) { return regret(a) > regret(b); });
   }
 
   // What the groups from each depth on take at least of every column, and bring at most at the prices.
@@ -284,8 +283,8 @@ class Search {
   double dropped_;
   std::size_t made_ = 0;
   std::vector<std::size_t> order_;
-  std::vector<double> value_;           // by choice: score - prices · use
-  std::vector<std::uint32_t> ranked_;   // choices, within each group the most valuable first
+  std::vector<double> value_;          // by choice: score - prices · use
+  std::vector<std::uint32_t> ranked_;  // choices, within each group the most valuable first
   std::vector<double> rest_value_, rest_use_;
   double constant_ = 0.0;
   std::vector<std::vector<Link>> history_;  // by depth, for the way back

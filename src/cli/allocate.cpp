@@ -1,0 +1,150 @@
+// `penstock allocate`: several deployments, one budget: who gets which GPUs.
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "cli/allocate_setup.h"
+#include "cli/allocate_words.h"
+#include "cli/arguments.h"
+#include "cli/commands.h"
+#include "cli/console.h"
+#include "cli/outputs.h"
+#include "cli/progress_bar.h"
+#include "config/allocation.h"
+#include "config/scalars.h"
+#include "report/write_file.h"
+
+namespace penstock::cli {
+namespace {
+
+namespace global = planner::global;
+
+constexpr std::uint64_t kJobsMax = 1024;
+
+Usage usage() {
+  Usage usage;
+  usage.command = "allocate";
+  usage.summary =
+      "Splits one budget of GPUs and money among several deployments: how many replicas each pool gets, what keeps it\n"
+      "from more, and how far from the best plan that can be. Where a demand comes from a trace, it plans again and\n"
+      "again over the trace and shows what sharing the budget brings.";
+  usage.operand = "FILE";
+  usage.flags = {
+      {"Demand", "--rate", "NAME=RPS", "requests/s of a deployment instead of what the file says; repeatable", {}, {}},
+      {"Output", "--json", "FILE", "write the plan as JSON", {}, {}},
+      {"Other", "--jobs", "COUNT", "load tests that run at once", "as many as cores", {}},
+      {"Other", "--progress", {}, "show how far it is even where standard error is no terminal", {}}};
+  usage.notes =
+      "FILE is YAML; docs/global-planner.md explains every key:\n\n"
+      "  hardware:\n"
+      "    - {name: h100, price: 3.0, gpus: 16}\n"
+      "  budget: {gpus: 16, money_per_hour: 60}\n"
+      "  deployments:\n"
+      "    - name: chat\n"
+      "      priority: 1\n"
+      "      demand: 12                # requests/s, or {trace: FILE, rate_scale: 2}\n"
+      "      slo: {ttft: 1s, itl: 40ms}\n"
+      "      shape: {input: 1000, output: 250}\n"
+      "      pools:\n"
+      "        - {hardware: h100, gpus: 2, engine: \"roofline:llama-3.1-70b,h100_sxm,tp=2,precision=fp8\"}\n\n"
+      "Examples:\n"
+      "  penstock allocate allocate.yaml\n"
+      "  penstock allocate allocate.yaml --rate chat=20 --json plan.json\n\n"
+      "Exit codes: 0 good, 1 a file cannot be written, 2 bad input, 130 Ctrl-C.\n";
+  return usage;
+}
+
+core::Result<std::uint32_t> jobs_of(const Parsed& parsed) {
+  if (!parsed.has("--jobs")) return 0;
+  auto jobs = config::parse_count(parsed.value_of("--jobs"), 1, kJobsMax);
+  if (!jobs) return core::invalid_input("--jobs", jobs.error().what, jobs.error().hint);
+  return static_cast<std::uint32_t>(*jobs);
+}
+
+tl::expected<config::AllocationSettings, int> load(const std::string& file, const Parsed& parsed) {
+  auto text = config::read_text_file(file, config::YamlLimits{}.bytes_max);
+  if (!text) return tl::make_unexpected(complain_of_input(text.error()));
+  config::AllocationSources sources{file, *std::move(text), {}};
+  for (const config::FlagValue& flag : parsed.flags)
+    if (flag.flag == "--rate") sources.rates.push_back(flag.text);
+  auto settings = config::load_allocation(sources);
+  if (!settings) return tl::make_unexpected(complain(settings.error()));
+  return *std::move(settings);
+}
+
+// Looked at before the load tests, which take a while.
+core::Result<void> check_output(const std::string& json, const std::string& file,
+                                const config::AllocationSettings& settings) {
+  config::ReplaySettings outputs;
+  outputs.json = json;
+  std::vector<std::string> inputs = {file};
+  for (const config::AllocationDeployment& deployment : settings.deployments)
+    if (!deployment.demand.trace.empty()) inputs.push_back(deployment.demand.trace);
+  return check_outputs(outputs, inputs);
+}
+
+struct Found {
+  std::string words, json;
+};
+
+// The planner names what does not fit in its own words; the file is where it comes from.
+core::Error from_planner(core::Error error, const std::string& file) {
+  error.where = file + ": " + error.where;
+  return error;
+}
+
+core::Result<Found> plan_once(const AllocationSetup& setup) {
+  std::vector<global::Deployment> deployments;
+  for (const global::ChangingDeployment& each : setup.deployments) deployments.push_back(each.deployment);
+  return global::plan(deployments, setup.hardware, setup.budget, setup.options)
+      .map([&](const global::GlobalPlan& plan) {
+        return Found{plan_in_words(setup, plan), plan_as_json(setup, plan)};
+      });
+}
+
+core::Result<Found> plan_again_and_again(const AllocationSetup& setup) {
+  global::OverTimeOptions options;
+  options.minutes_each = static_cast<std::size_t>(setup.settings.every / std::chrono::minutes{1});
+  options.plan = setup.options;
+  AllocationRuns runs;
+  const auto run = [&](auto plan, global::OverTime& into) {
+    return plan(setup.deployments, setup.hardware, setup.budget, options).map([&](global::OverTime&& result) {
+      into = std::move(result);
+    });
+  };
+  return run(global::plan_over_time, runs.shared)
+      .and_then([&] { return run(global::plan_apart_over_time, runs.apart); })
+      .and_then([&] { return run(global::plan_once_at_peak, runs.at_peak); })
+      .map([&] {
+        return Found{runs_in_words(setup, runs), runs_as_json(setup, runs)};
+      });
+}
+
+}  // namespace
+
+int allocate(const Arguments& arguments) {
+  const auto parsed = parse_arguments(usage(), arguments);
+  if (!parsed) return parsed.error();
+  const std::string& file = parsed->operands.front();
+  const auto jobs = jobs_of(*parsed);
+  if (!jobs) return complain(jobs.error());
+  auto settings = load(file, *parsed);
+  if (!settings) return settings.error();
+  const std::string json = parsed->value_of("--json");
+  if (const auto checked = check_output(json, file, *settings); !checked) return complain(checked.error());
+
+  ProgressBar bar{parsed->has("--progress") || stderr_is_terminal()};
+  const auto setup =
+      prepare_allocation(*std::move(settings), *jobs, [&](const TaskProgress& progress) { bar.show(progress); });
+  bar.erase();
+  if (!setup) return complain(setup.error());
+  const auto found = setup->settings.has_traces() ? plan_again_and_again(*setup) : plan_once(*setup);
+  if (!found) return complain(from_planner(found.error(), file));
+  if (!json.empty()) {
+    const InterruptLater whole_file;
+    if (const auto written = report::write_file(json, found->json); !written) return complain(written.error());
+  }
+  return print(found->words);
+}
+
+}  // namespace penstock::cli

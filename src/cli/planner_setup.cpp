@@ -1,0 +1,126 @@
+#include "cli/planner_setup.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <utility>
+
+#include "cli/traces.h"
+#include "engine/step_time.h"
+#include "forecast/cron.h"
+#include "simulation/traffic_history.h"
+
+namespace penstock::cli {
+namespace {
+
+using planner::OptimizationTarget;
+using planner::RolloutPhase;
+
+template <class Value, std::size_t kCount>
+using Choices = std::array<std::pair<std::string_view, Value>, kCount>;
+
+constexpr Choices<OptimizationTarget, 3> kTargets{{{"throughput", OptimizationTarget::kThroughput},
+                                                   {"latency", OptimizationTarget::kLatency},
+                                                   {"sla", OptimizationTarget::kSla}}};
+constexpr Choices<RolloutPhase, 6> kPhases{{{"observe", RolloutPhase::kObserve},
+                                            {"guardrails", RolloutPhase::kGuardrails},
+                                            {"throughput", RolloutPhase::kThroughput},
+                                            {"load", RolloutPhase::kLoad},
+                                            {"phase-specific", RolloutPhase::kPhaseSpecific},
+                                            {"cost", RolloutPhase::kCost}}};
+
+template <class Value, std::size_t kCount>
+Value chosen(std::string_view name, const Choices<Value, kCount>& choices) {
+  const auto found =
+      std::find_if(choices.begin(), choices.end(), [&](const auto& choice) { return choice.first == name; });
+  PENSTOCK_ASSERT(found != choices.end(), "the configuration lets only these names in");
+  return found->second;
+}
+
+core::Result<std::vector<planner::PoolSchedule>> floors_of(const config::PlannerSettings& settings) {
+  std::vector<planner::PoolSchedule> floors;
+  for (const config::ScheduleSettings& schedule : settings.schedules) {
+    auto floor = forecast::make_floor(schedule.cron, settings.utc_offset, schedule.length, schedule.replicas);
+    if (!floor) {
+      core::Error error = floor.error();
+      error.where = schedule.place;
+      return tl::make_unexpected(std::move(error));
+    }
+    floors.push_back({schedule.pool, *std::move(floor)});
+  }
+  return floors;
+}
+
+core::Result<std::vector<forecast::TrafficSample>> history_of(const config::ReplaySettings& settings,
+                                                              core::Duration interval) {
+  if (settings.planner.warm_trace.empty()) return std::vector<forecast::TrafficSample>{};
+  config::ReplaySettings past = settings;
+  past.traces = {settings.planner.warm_trace};
+  past.from = {};
+  past.to.reset();
+  auto traces = load_traces(past);
+  if (!traces) return tl::make_unexpected(traces.error());
+  auto workload = join_traces(*std::move(traces), settings.pools.front().engine.block_tokens);
+  if (!workload) return tl::make_unexpected(workload.error());
+  return simulation::traffic_history(*workload, interval);
+}
+
+planner::GuardrailOptions guardrails_of(const config::PlannerSettings& settings) {
+  planner::GuardrailOptions made;
+  made.growth_per_minute = settings.growth;
+  made.stabilisation = settings.stabilisation;
+  made.shrink_share = settings.shrink_share;
+  made.kv_hot = settings.kv_hot;
+  made.sensitivity = static_cast<std::uint32_t>(settings.sensitivity);
+  made.manual_hold = settings.manual_hold;
+  made.failure_cooldown = settings.failure_cooldown;
+  if (settings.gpu_budget > 0) made.gpu_budget = settings.gpu_budget;
+  return made;
+}
+
+planner::PoolProfile profile_of(const simulation::PoolSpec& pool, const simulation::TrialOptions& trials) {
+  planner::PoolProfile profile;
+  profile.step_time = engine::slowed(pool.step_time, trials.step_time_factor);
+  profile.limits.max_sequences = pool.engine.max_sequences;
+  profile.limits.max_batched_tokens = static_cast<double>(pool.engine.max_batched_tokens);
+  profile.limits.kv_tokens = static_cast<double>(pool.engine.kv_blocks) * pool.engine.block_tokens;
+  return profile;
+}
+
+}  // namespace
+
+core::Result<planner::PlannerOptions> make_planner_options(const config::ReplaySettings& settings) {
+  const config::PlannerSettings& from = settings.planner;
+  planner::PlannerOptions made;
+  made.target = chosen(from.target, kTargets);
+  made.phase = chosen(from.phase, kPhases);
+  made.throughput_loop.interval = from.throughput_interval;
+  if (from.load_interval > core::Duration{})
+    made.interval = from.load_interval;
+  else
+    made.load_loop.interval = {};
+  made.utilisation = from.utilisation;
+  made.cost_after = from.cost_after;
+  made.outlook.predictor = from.predictor;
+  made.guardrails = guardrails_of(from);
+  made.schedule.unix_start = std::chrono::duration_cast<std::chrono::seconds>(from.start_time).count();
+  made.schedule.warm_pool = from.warm_pool;
+  auto floors = floors_of(from);
+  if (!floors) return tl::make_unexpected(floors.error());
+  made.schedule.floors = *std::move(floors);
+  auto history = history_of(settings, made.outlook.interval);
+  if (!history) return tl::make_unexpected(history.error());
+  made.history = *std::move(history);
+  return made;
+}
+
+std::unique_ptr<planner::Policy> make_penstock(planner::PlannerOptions planner, const simulation::RunOptions& options,
+                                               const simulation::TrialOptions& trials) {
+  planner.profiles.clear();
+  for (const simulation::PoolSpec& pool : options.pools) planner.profiles.push_back(profile_of(pool, trials));
+  planner.headroom.standard *= trials.uncertainty;
+  const signals::SloPolicy slo{options.slo, options.slo_goal, options.slo_segments};
+  return planner::make_penstock_planner(simulation::make_trials(options, trials), slo, planner);
+}
+
+}  // namespace penstock::cli

@@ -1,0 +1,24 @@
+// From the planner section of a configuration to Penstock's own policy.
+#pragma once
+
+#include <memory>
+
+#include "config/replay.h"
+#include "core/result.h"
+#include "planner/penstock/penstock_planner.h"
+#include "planner/policy.h"
+#include "simulation/run.h"
+#include "simulation/trials.h"
+
+namespace penstock::cli {
+
+// Reads the trace that warms forecasts up, if there is one. Errors: that trace, and schedules that cannot be read, each
+// with its place.
+[[nodiscard]] core::Result<planner::PlannerOptions> make_planner_options(const config::ReplaySettings& settings);
+
+// Tries fleets in the world of `options`. `planner` is what make_planner_options() gave.
+[[nodiscard]] std::unique_ptr<planner::Policy> make_penstock(planner::PlannerOptions planner,
+                                                             const simulation::RunOptions& options,
+                                                             const simulation::TrialOptions& trials = {});
+
+}  // namespace penstock::cli

@@ -1,0 +1,199 @@
+// `penstock profile`: what a step-time model says of an engine, as a table and as a profile that can be read back.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "capacity/sampled_profile.h"
+#include "capacity/token_formula.h"
+#include "cli/arguments.h"
+#include "cli/commands.h"
+#include "cli/console.h"
+#include "cli/replay_command.h"
+#include "cli/replay_setup.h"
+#include "config/scalars.h"
+#include "report/format.h"
+#include "report/write_file.h"
+
+namespace penstock::cli {
+namespace {
+
+constexpr std::uint32_t kLengths[] = {128, 512, 2048, 8192, 32'768};
+constexpr std::uint32_t kSequences[] = {1, 4, 16, 64, 256, 1024};
+constexpr std::uint64_t kTokensMax = 10'000'000;
+
+Usage usage() {
+  Usage usage;
+  usage.command = "profile";
+  usage.summary =
+      "Shows how long a step-time model's prompts and decode steps take, and what one replica carries within the SLO.\n"
+      "With --json it writes the model as a measured profile, which --engine reads.";
+  usage.flags = replay_flags({"Engine"});
+  for (Flag& flag : replay_flags({"What is compared"}))
+    if (flag.name == "--slo") usage.flags.push_back(std::move(flag));
+  usage.flags.push_back({"Traffic", "--input", "TOKENS", "prompt tokens of a request, on average", "2000"});
+  usage.flags.push_back({"Traffic", "--output", "TOKENS", "output tokens of a request, on average", "200"});
+  usage.flags.push_back({"Traffic", "--cached", "SHARE", "of the prompt tokens, found in the cache", "0"});
+  usage.flags.push_back({"Output", "--json", "FILE", "write the profile to this file", {}});
+  usage.notes =
+      "Examples:\n"
+      "  penstock profile --engine roofline:llama-3.1-8b,h100 --slo ttft=1s,itl=30ms --input 4000\n"
+      "  penstock profile --engine polynomial --json engine.json\n"
+      "  penstock replay trace.csv --engine engine.json\n";
+  return usage;
+}
+
+struct Asked {
+  simulation::RunOptions options;
+  capacity::TrafficShape traffic;
+  capacity::EngineLimits limits;
+
+  [[nodiscard]] const engine::StepTimeModel& model() const { return *options.pools.front().step_time; }
+};
+
+core::Error of_flag(const char* flag, core::Error error) {
+  error.where = flag;
+  return error;
+}
+
+core::Result<Asked> understand(const Parsed& parsed, const config::ReplaySettings& settings) {
+  Asked asked;
+  const auto input = config::parse_count(parsed.value_of("--input", "2000"), 1, kTokensMax);
+  if (!input) return tl::make_unexpected(of_flag("--input", input.error()));
+  const auto output = config::parse_count(parsed.value_of("--output", "200"), 1, kTokensMax);
+  if (!output) return tl::make_unexpected(of_flag("--output", output.error()));
+  const auto cached = config::parse_share(parsed.value_of("--cached", "0"));
+  if (!cached) return tl::make_unexpected(of_flag("--cached", cached.error()));
+  if (*cached >= 1.0) return core::invalid_input("--cached", "must be below 1", "one token at least is computed");
+  asked.traffic = {static_cast<double>(*input), static_cast<double>(*output), *cached};
+  auto options = make_run_options(settings);
+  if (!options) return tl::make_unexpected(options.error());
+  asked.options = *std::move(options);
+  const engine::EngineConfig& engine = asked.options.pools.front().engine;
+  asked.limits = {static_cast<double>(engine.max_sequences), static_cast<double>(engine.max_batched_tokens),
+                  static_cast<double>(engine.block_tokens) * engine.kv_blocks};
+  return asked;
+}
+
+// ---- the table -------------------------------------------------------------------------------------------------------
+
+using Rows = std::vector<std::vector<std::string>>;
+
+// The first column to the left, the others to the right.
+std::string aligned(const Rows& rows) {
+  std::vector<std::size_t> widths;
+  for (const auto& cells : rows) {
+    widths.resize(std::max(widths.size(), cells.size()));
+    for (std::size_t i = 0; i < cells.size(); ++i) widths[i] = std::max(widths[i], report::display_width(cells[i]));
+  }
+  std::string text;
+  for (const auto& cells : rows) {
+    for (std::size_t i = 0; i < cells.size(); ++i) {
+      const std::string padding(widths[i] - report::display_width(cells[i]), ' ');
+      text += i == 0 ? "  " + cells[i] + padding : "  " + padding + cells[i];
+    }
+    text += '\n';
+  }
+  return text;
+}
+
+std::vector<std::uint32_t> lengths(const Asked& asked) {
+  std::vector<std::uint32_t> fitting;
+  for (const std::uint32_t length : kLengths)
+    if (length <= asked.limits.kv_tokens) fitting.push_back(length);
+  return fitting;
+}
+
+std::string prompts_table(const Asked& asked) {
+  Rows rows{{"prompt tokens"}, {"TTFT"}};
+  for (const std::uint32_t length : lengths(asked)) {
+    rows[0].push_back(report::format_count(length));
+    rows[1].push_back(report::format_milliseconds(capacity::lone_ttft_ms(asked.model(), asked.limits, length)));
+  }
+  return "One prompt on an idle engine\n" + aligned(rows);
+}
+
+std::string decode_table(const Asked& asked) {
+  Rows rows{{"ITL of sequences"}};
+  for (const std::uint32_t length : lengths(asked)) rows[0].push_back(report::format_count(length) + " tokens");
+  for (const std::uint32_t sequences : kSequences) {
+    if (sequences > asked.limits.max_sequences) break;
+    rows.push_back({report::format_count(sequences)});
+    for (const std::uint32_t length : lengths(asked)) {
+      const bool fits = static_cast<double>(sequences) * length <= asked.limits.kv_tokens;
+      rows.back().push_back(
+          fits ? report::format_milliseconds(capacity::decode_step_ms(asked.model(), asked.limits, sequences, length))
+               : "");
+    }
+  }
+  return "A step that only decodes, by sequences at once and their length; empty: more than the KV cache holds\n" +
+         aligned(rows);
+}
+
+std::string capacity_table(const Asked& asked) {
+  using report::format_quantity;
+  Rows rows{{"replica", "requests/s", "C_in tokens/s", "C_out tokens/s", "decode at once", "p95 TTFT", "p95 ITL"}};
+  for (const signals::Role role : {signals::Role::kAggregated, signals::Role::kPrefill, signals::Role::kDecode}) {
+    capacity::CapacityOptions options;
+    options.role = role;
+    const auto found = capacity::token_capacity(asked.model(), asked.traffic, asked.limits, asked.options.slo, options);
+    rows.push_back({signals::to_string(role)});
+    if (!found) {
+      rows.back().insert(rows.back().end(), {"none", "", "", "", "", ""});
+      continue;
+    }
+    const auto milliseconds = [](double ms) { return ms > 0.0 ? report::format_milliseconds(ms) : std::string{}; };
+    rows.back().insert(rows.back().end(),
+                       {format_quantity(found->requests_per_s), format_quantity(found->tokens.input_tokens_per_s),
+                        format_quantity(found->tokens.output_tokens_per_s),
+                        found->concurrency > 0.0 ? format_quantity(found->concurrency) : "",
+                        milliseconds(found->ttft_ms), milliseconds(found->itl_ms)});
+  }
+  return fmt::format(
+             "What a replica carries within TTFT {} and ITL {}: {} prompt tokens ({} cached), {} output tokens\n",
+             config::format_duration(asked.options.slo.ttft), config::format_duration(asked.options.slo.itl),
+             report::format_count(static_cast<std::uint64_t>(asked.traffic.input_tokens)),
+             report::format_share(asked.traffic.cached_share),
+             report::format_count(static_cast<std::uint64_t>(asked.traffic.output_tokens))) +
+         aligned(rows);
+}
+
+std::string page(const Asked& asked) {
+  const std::string engine =
+      fmt::format("{}: KV cache of {} tokens, {} sequences at once, {} tokens an iteration\n\n",
+                  report::printable(asked.model().description()),
+                  report::format_count(static_cast<std::uint64_t>(asked.limits.kv_tokens)),
+                  report::format_count(static_cast<std::uint64_t>(asked.limits.max_sequences)),
+                  report::format_count(static_cast<std::uint64_t>(asked.limits.max_batched_tokens)));
+  return engine + prompts_table(asked) + "\n" + decode_table(asked) + "\n" + capacity_table(asked);
+}
+
+}  // namespace
+
+int profile(const Arguments& arguments) {
+  auto parsed = parse_arguments(usage(), arguments);
+  if (!parsed) return parsed.error();
+  const std::string file = parsed->value_of("--json");
+  if (parsed->has("--json") && file.empty())
+    return complain_of_input({core::ErrorCode::kInvalidInput, "--json", "must name a file", {}});
+  std::erase_if(parsed->flags, [](const config::FlagValue& flag) { return flag.flag == "--json"; });
+  config::ReplaySources sources;
+  sources.flags = replay_flag_values(*parsed);
+  sources.policies = all_policies();
+  const auto settings = load_settings(sources);
+  if (!settings) return settings.error();
+  const auto asked = understand(*parsed, *settings);
+  if (!asked) return complain_of_input(asked.error());
+  if (!file.empty()) {
+    const engine::EngineProfile sampled = capacity::sample_profile(asked->model(), asked->limits);
+    if (sampled.prefill.empty() || sampled.decode.empty())
+      return complain_of_input(
+          {core::ErrorCode::kInvalidInput, "--kv-blocks", "is too small a KV cache to profile", {}});
+    const auto written = report::write_file(file, capacity::profile_json(sampled, asked->model().description()));
+    if (!written) return complain(written.error());
+  }
+  return print(page(*asked));
+}
+
+}  // namespace penstock::cli

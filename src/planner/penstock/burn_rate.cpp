@@ -1,0 +1,57 @@
+#include "planner/penstock/burn_rate.h"
+
+#include <algorithm>
+
+namespace penstock::planner {
+namespace {
+
+constexpr core::Duration kSpan = std::chrono::minutes{1};
+
+}  // namespace
+
+bool BurnRate::missed(const signals::RecentRequest& request) const {
+  const signals::SloTarget& target = slo_.target_at(request.target);
+  if (request.ttft_ms < 0.0F) return now_ - request.arrival > target.ttft;
+  return static_cast<double>(request.ttft_ms) > core::to_milliseconds(target.ttft) ||
+         static_cast<double>(request.itl_ms) > core::to_milliseconds(target.itl);
+}
+
+void BurnRate::observe(const signals::Observation& observation, double best) {
+  const core::Instant until = observation.now - options_.judged_after;
+  if (observation.now < now_) {  // the clock went back: what was remembered has no time any more
+    spans_.clear();
+    held_since_.reset();
+    judged_to_ = until;
+  }
+  now_ = observation.now;
+  const auto first = std::partition_point(observation.recent.begin(), observation.recent.end(),
+                                          [&](const auto& request) { return request.arrival <= judged_to_; });
+  for (auto request = first; request != observation.recent.end() && request->arrival <= until; ++request) {
+    if (spans_.empty() || spans_.back().at <= now_ - kSpan) spans_.push_back(Span{now_});
+    Span& span = spans_.back();
+    span.requests += 1.0;
+    span.missed += missed(*request) ? 1.0 : 0.0;
+    span.allowed += 1.0 - best * slo_.goal_at(request->target);
+  }
+  judged_to_ = std::max(judged_to_, until);
+  while (!spans_.empty() && spans_.front().at <= now_ - options_.long_window) spans_.pop_front();
+  if (over_short_window() > options_.short_burns || over_long_window() > options_.long_burns)
+    held_since_.reset();
+  else if (!held_since_)
+    held_since_ = now_;
+}
+
+double BurnRate::over(core::Duration window) const {
+  double missed = 0.0, allowed = 0.0;
+  for (auto span = spans_.rbegin(); span != spans_.rend() && span->at > now_ - window; ++span) {
+    missed += span->missed;
+    allowed += span->allowed;
+  }
+  return allowed > 0.0 ? missed / allowed : 0.0;
+}
+
+bool BurnRate::burning() const {
+  return over_short_window() > options_.short_burns && over_long_window() > options_.long_burns;
+}
+
+}  // namespace penstock::planner

@@ -1,0 +1,150 @@
+#include "planner/penstock/fleet_guardrails.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+#include "core/result.h"
+#include "planner/bounds.h"
+
+namespace penstock::planner {
+
+using signals::Observation;
+using signals::PoolObservation;
+
+namespace {
+
+// A pool in want of replicas.
+struct Claim {
+  std::uint32_t least = 0, most = 0;  // replicas
+  double wish = 0.0;                  // what the ratio is kept to
+  double gpus = 1.0;                  // of one replica
+
+  [[nodiscard]] double share_of(double scale) const {
+    return std::clamp(scale * wish, static_cast<double>(least), static_cast<double>(most));
+  }
+};
+
+// The greatest share of all wishes that fits; 0 where not even the least does.
+double greatest_scale(const std::vector<Claim>& claims, double gpus) {
+  const auto needs = [&](double scale) {
+    return std::accumulate(claims.begin(), claims.end(), 0.0,
+                           [&](double sum, const Claim& claim) { return sum + claim.gpus * claim.share_of(scale); });
+  };
+  if (needs(1.0) <= gpus) return 1.0;
+  double fits = 0.0, exceeds = 1.0;
+  constexpr int kHalvings = 60;  // more than a double tells apart
+  for (int i = 0; i < kHalvings; ++i) {
+    const double middle = 0.5 * (fits + exceeds);
+    (needs(middle) <= gpus ? fits : exceeds) = middle;
+  }
+  return fits;
+}
+
+// Replicas for each claim, within its least and most, that need no more GPUs than there are, and more than the least only
+// if that fits. By largest remainder: all are rounded down, then who lost most gets one more, if that fits.
+std::vector<std::uint32_t> apportion(const std::vector<Claim>& claims, double gpus) {
+  constexpr double kRounding = 1e-9;
+  const double scale = greatest_scale(claims, gpus);
+  std::vector<std::uint32_t> replicas;
+  std::vector<double> lost;
+  double left = gpus;
+  for (const Claim& claim : claims) {
+    const double share = claim.share_of(scale);
+    const double whole = std::floor(share + kRounding);
+    replicas.push_back(static_cast<std::uint32_t>(whole));
+    lost.push_back(share - whole);
+    left -= claim.gpus * whole;
+  }
+  std::vector<std::size_t> order(claims.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return lost[a] > lost[b]; });
+  for (const std::size_t i : order) {
+    if (lost[i] <= kRounding || claims[i].gpus > left) continue;
+    ++replicas[i];
+    left -= claims[i].gpus;
+  }
+  return replicas;
+}
+
+double gpus_of(const PoolObservation& pool, std::uint32_t replicas) {
+  return static_cast<double>(pool.gpus_per_replica) * replicas;
+}
+
+}  // namespace
+
+std::vector<std::uint32_t> FleetGuardrails::affordable(const Observation& observation,
+                                                       const std::vector<PoolDecision>& proposals) const {
+  std::vector<std::uint32_t> wishes;
+  for (const PoolDecision& proposal : proposals) wishes.push_back(proposal.target);
+  if (!options_.gpu_budget) return wishes;
+  const auto budget = static_cast<double>(*options_.gpu_budget);
+  double held = 0.0, wished = 0.0;
+  std::vector<Claim> claims;
+  for (std::size_t i = 0; i < observation.pools.size(); ++i) {
+    const PoolObservation& pool = observation.pools[i];
+    const std::uint32_t most = std::max(pool.min_replicas, std::min(wishes[i], pool.target_replicas));
+    claims.push_back({pool.min_replicas, most, static_cast<double>(most), gpus_of(pool, 1)});
+    held += gpus_of(pool, pool.target_replicas);
+    wished += gpus_of(pool, most);
+  }
+  if (held <= budget) return wishes;
+  std::vector<std::uint32_t> granted;
+  for (const Claim& claim : claims) granted.push_back(claim.most);
+  if (wished > budget) granted = apportion(claims, budget);
+  for (std::size_t i = 0; i < wishes.size(); ++i) wishes[i] = std::min(wishes[i], granted[i]);
+  return wishes;
+}
+
+void FleetGuardrails::cut_growth(const Observation& observation, const std::vector<std::uint32_t>& wishes,
+                                 std::vector<PoolDecision>& decisions) {
+  if (!options_.gpu_budget) return;
+  double left = static_cast<double>(*options_.gpu_budget);
+  std::vector<Claim> claims;
+  std::vector<std::size_t> growing;
+  for (std::size_t i = 0; i < decisions.size(); ++i) {
+    const PoolObservation& pool = observation.pools[i];
+    const std::uint32_t has = std::max(pool.target_replicas, provisioned(pool));
+    left -= gpus_of(pool, pool.draining);
+    if (decisions[i].target <= pool.target_replicas) {
+      left -= gpus_of(pool, has);
+      continue;
+    }
+    // What serves beyond the target is about to drain: it is no growth that is paid for already.
+    const std::uint32_t least = std::min(decisions[i].target, std::max(pool.target_replicas, pool.min_replicas));
+    left -= gpus_of(pool, has > least ? has - least : 0);
+    claims.push_back(
+        {least, decisions[i].target, static_cast<double>(std::max(wishes[i], decisions[i].target)), gpus_of(pool, 1)});
+    growing.push_back(i);
+  }
+  const std::vector<std::uint32_t> granted = apportion(claims, left);
+  for (std::size_t i = 0; i < growing.size(); ++i) {
+    PoolDecision& decision = decisions[growing[i]];
+    if (granted[i] == decision.target) continue;
+    decision.target = granted[i];
+    decision.limited_by = Limit::kGpuBudget;
+    pools_[growing[i]].revise(granted[i]);
+  }
+}
+
+std::vector<PoolDecision> FleetGuardrails::apply(const Observation& observation, std::vector<PoolDecision> proposals,
+                                                 signals::ClockState clock) {
+  PENSTOCK_ASSERT(proposals.size() == observation.pools.size(), "one proposal for each pool");
+  pools_.resize(proposals.size(), Guardrails{options_});
+  const std::vector<std::uint32_t> wishes = affordable(observation, proposals);
+  std::vector<PoolDecision> decisions;
+  for (std::size_t i = 0; i < proposals.size(); ++i) {
+    const std::uint32_t wish = proposals[i].target;
+    proposals[i].target = wishes[i];
+    PoolDecision& decision = decisions.emplace_back(
+        clock == signals::ClockState::kSteady
+            ? pools_[i].apply(observation.now, observation.pools[i], std::move(proposals[i]))
+            : pools_[i].hold_over_jump(observation.now, observation.pools[i], std::move(proposals[i])));
+    if (decision.limited_by == Limit::kNone && decision.target < wish) decision.limited_by = Limit::kGpuBudget;
+  }
+  cut_growth(observation, wishes, decisions);
+  return decisions;
+}
+
+}  // namespace penstock::planner

@@ -1,0 +1,201 @@
+#include "planner/penstock/guardrails.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "planner/bounds.h"
+
+namespace penstock::planner {
+
+using signals::PoolObservation;
+using signals::ReplicaObservation;
+using signals::ReplicaState;
+
+namespace {
+
+constexpr core::Duration kMinute = std::chrono::minutes{1};
+constexpr std::uint32_t kDoublingsMax = 8;
+
+// The part of a replica's capacity that is taken, above 1 where more waits than fits.
+double load_share(const signals::EngineSample& sample, const PoolObservation& pool, const GuardrailOptions& options) {
+  const double queued = static_cast<double>(sample.queued_prefill_tokens);
+  const double kv = static_cast<double>(sample.kv_used_tokens) + static_cast<double>(sample.queued_kv_tokens) + queued;
+  const double of_kv = kv / static_cast<double>(std::max<std::uint64_t>(1, sample.kv_capacity_tokens));
+  if (pool.role != signals::Role::kPrefill) return of_kv;
+  return std::max(of_kv, queued / static_cast<double>(std::max<std::uint64_t>(1, options.prefill_queue_tokens)));
+}
+
+}  // namespace
+
+// The wish on its way to a target, and the last that changed it.
+class Guardrails::Clamp {
+ public:
+  explicit Clamp(std::uint32_t wish) : wish_(wish) {}
+  void to(std::uint32_t replicas, Limit why) {
+    if (wish_ == replicas) return;
+    wish_ = replicas;
+    limit_ = why;
+  }
+  [[nodiscard]] std::uint32_t wish() const { return wish_; }
+  [[nodiscard]] Limit limit() const { return limit_; }
+
+ private:
+  std::uint32_t wish_;
+  Limit limit_ = Limit::kNone;
+};
+
+Limit Guardrails::shrink_hold(core::Instant now, const PoolObservation& pool) const {
+  double kv_usage = 0.0;
+  std::uint32_t known = 0;
+  core::Duration oldest{};
+  for (const ReplicaObservation& replica : pool.replicas) {
+    if (replica.state != ReplicaState::kReady) continue;
+    if (!replica.sample || replica.sample->sampled_at < now - options_.sample_age ||
+        replica.sample->kv_capacity_tokens == 0 || replica.sample->sampled_at > now)
+      return Limit::kStaleTelemetry;
+    kv_usage += replica.sample->kv_usage();
+    oldest = std::max(oldest, replica.sample->oldest_queued_age);
+    ++known;
+  }
+  if (known == 0 || known != pool.ready) return Limit::kStaleTelemetry;
+  if (pool.starting > 0 || pool.draining > 0) return Limit::kScalingUnderWay;
+  if (kv_usage > options_.kv_hot * known) return Limit::kHotKvCache;
+  if (pool.unrouted_requests > 0 || oldest > options_.queue_age) return Limit::kQueueWaits;
+  if (failed_at_ && *failed_at_ > time_ - options_.stabilisation) return Limit::kFailures;
+  return Limit::kNone;
+}
+
+std::uint32_t Guardrails::fewest_that_carry(const PoolObservation& pool, std::uint32_t most) const {
+  double fullest = 0.0;
+  for (const ReplicaObservation& replica : pool.replicas)
+    if (replica.state == ReplicaState::kReady && replica.sample)
+      fullest = std::max(fullest, load_share(*replica.sample, pool, options_));
+  if (fullest == 0.0) return 0;
+  // Of N replicas M are left: the load of each grows N/M times, and must stay within the threshold.
+  const double threshold = std::min(100U, options_.sensitivity) / 100.0;
+  const double needed = std::ceil(fullest * pool.ready / threshold - 1e-9);
+  return needed < static_cast<double>(most) ? static_cast<std::uint32_t>(needed) : most;
+}
+
+void Guardrails::note_time(core::Instant now) {
+  if (last_now_) time_ += now - *last_now_;
+  last_now_ = now;
+}
+
+void Guardrails::note_ready(const PoolObservation& pool) {
+  ready_.swap(was_ready_);
+  ready_.clear();
+  for (const ReplicaObservation& replica : pool.replicas)
+    if (replica.state == ReplicaState::kReady) ready_.push_back(replica.replica);
+  std::sort(ready_.begin(), ready_.end());
+}
+
+void Guardrails::note_failures(const PoolObservation& pool) {
+  if (pool.failed_total > failed_total_) failed_at_ = time_;
+  failed_total_ = pool.failed_total;
+
+  note_ready(pool);
+  const bool one_more_ready = !std::includes(was_ready_.begin(), was_ready_.end(), ready_.begin(), ready_.end());
+  const bool shrunk = asked_ && *asked_ < seen_ && pool.target_replicas == *asked_;
+  if (one_more_ready || shrunk) {
+    failures_in_a_row_ = 0;
+    cooldown_until_ = time_;
+  }
+  if (actions_failed_ && pool.actions_failed_total > *actions_failed_) {
+    const core::Duration doubled = options_.failure_cooldown * (1LL << std::min(failures_in_a_row_, kDoublingsMax));
+    cooldown_until_ = time_ + std::min(options_.failure_cooldown_max, doubled);
+    ++failures_in_a_row_;
+  }
+  actions_failed_ = pool.actions_failed_total;
+}
+
+void Guardrails::note_manual_change(std::uint32_t current) {
+  const bool changed = asked_ && current != *asked_ && current != seen_;
+  if (changed) manual_until_ = time_ + options_.manual_hold;
+  // What was wished before, or is wished meanwhile, is no reason for a jump afterwards.
+  if (!changed && time_ >= manual_until_) return;
+  wishes_.clear();
+  targets_.clear();
+}
+
+void Guardrails::note_wish(std::uint32_t current, std::uint32_t wish) {
+  // Nothing is known of the time before: what runs may be there for a reason.
+  if (wishes_.empty()) wishes_.push_back({time_, current});
+  wishes_.push_back({time_, wish});
+  while (wishes_.front().at <= time_ - options_.stabilisation) wishes_.pop_front();
+  targets_.push_back({time_, current});
+  while (targets_.front().at <= time_ - kMinute) targets_.pop_front();
+}
+
+void Guardrails::limit_shrinking(core::Instant now, const PoolObservation& pool, Clamp& clamp) const {
+  const std::uint32_t current = pool.target_replicas;
+  if (clamp.wish() >= current) return;
+  std::uint32_t most = clamp.wish();
+  for (const Entry& entry : wishes_) most = std::max(most, entry.replicas);
+  clamp.to(std::min(most, current), Limit::kStabilization);
+  if (clamp.wish() >= current) return;
+
+  if (const Limit held = shrink_hold(now, pool); held != Limit::kNone) return clamp.to(current, held);
+  if (shrunk_at_ && *shrunk_at_ > time_ - options_.shrink_step) return clamp.to(current, Limit::kShrinkRate);
+  const auto step = std::max(1U, static_cast<std::uint32_t>(std::floor(options_.shrink_share * current)));
+  clamp.to(std::max(clamp.wish(), current - step), Limit::kShrinkRate);
+  clamp.to(std::max(clamp.wish(), fewest_that_carry(pool, current)), Limit::kConsolidation);
+
+  // No replica starts or drains here: as many are ready afterwards as are now, or as the target says.
+  if (pool.ready < std::max(pool.min_replicas, options_.minimum_endpoints))
+    clamp.to(current, Limit::kMinEndpoints);
+  else
+    clamp.to(std::min(current, std::max(clamp.wish(), options_.minimum_endpoints)), Limit::kMinEndpoints);
+}
+
+void Guardrails::limit_growth(std::uint32_t current, Clamp& clamp) const {
+  if (clamp.wish() <= current) return;
+  std::uint32_t least = current;
+  for (const Entry& entry : targets_) least = std::min(least, entry.replicas);
+  const double most = std::max(std::floor(options_.growth_per_minute * least), 1.0 * least + options_.growth_least);
+  if (clamp.wish() > most) clamp.to(std::max(static_cast<std::uint32_t>(most), current), Limit::kGrowthRate);
+}
+
+PoolDecision Guardrails::finish(const PoolObservation& pool, PoolDecision proposal, Clamp clamp) {
+  const Bounded bounded = bound(clamp.wish(), bounds_of(pool));
+  clamp.to(bounded.replicas, bounded.limit);
+  if (clamp.wish() < pool.target_replicas) shrunk_at_ = time_;
+  proposal.current = seen_ = pool.target_replicas;
+  proposal.target = clamp.wish();
+  proposal.limited_by = clamp.limit();
+  asked_ = proposal.target;
+  return proposal;
+}
+
+PoolDecision Guardrails::apply(core::Instant now, const PoolObservation& pool, PoolDecision proposal) {
+  if (last_now_ && now < *last_now_) return hold_over_jump(now, pool, std::move(proposal));
+  const std::uint32_t current = pool.target_replicas;
+  note_time(now);
+  note_failures(pool);
+  note_manual_change(current);
+  note_wish(current, proposal.target);
+
+  Clamp clamp{proposal.target};
+  if (time_ < manual_until_) {
+    clamp.to(current, Limit::kManualChange);
+  } else if (time_ < cooldown_until_) {
+    clamp.to(current, Limit::kCooldown);
+  } else {
+    limit_shrinking(now, pool, clamp);
+    limit_growth(current, clamp);
+  }
+  return finish(pool, std::move(proposal), clamp);
+}
+
+PoolDecision Guardrails::hold_over_jump(core::Instant now, const PoolObservation& pool, PoolDecision proposal) {
+  last_now_ = now;
+  note_failures(pool);
+  note_manual_change(pool.target_replicas);
+  note_wish(pool.target_replicas, proposal.target);
+  Clamp clamp{proposal.target};
+  clamp.to(pool.target_replicas, Limit::kClockJump);
+  return finish(pool, std::move(proposal), clamp);
+}
+
+}  // namespace penstock::planner

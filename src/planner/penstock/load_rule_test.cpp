@@ -1,0 +1,92 @@
+#include "planner/penstock/load_rule.h"
+
+#include <gtest/gtest.h>
+
+#include "planner/planner_testing.h"
+
+namespace penstock::planner {
+namespace {
+
+using testing::engine;
+using testing::pool_of;
+using testing::with_kv;
+using testing::with_starting;
+
+signals::EngineSample queueing(std::uint64_t prompt_tokens, std::uint64_t capacity) {
+  signals::EngineSample sample;
+  sample.queued_prefill_tokens = prompt_tokens;
+  sample.kv_capacity_tokens = capacity;
+  return sample;
+}
+
+PoolDecision by_throughput(const signals::PoolObservation& pool) { return by_load(pool, throughput_rule()); }
+
+TEST(LoadRule, GrowsWithTheCacheInUse) {
+  const PoolDecision decision = by_throughput(pool_of(10, with_kv(0.9)));  // ⌈10 · 0.9 / 0.72⌉ = ⌈12.5⌉
+  EXPECT_DECISION(decision, 13, kLoadAboveTarget, kNone);
+  EXPECT_EQ(decision.current, 10U);
+  EXPECT_NE(sentence(decision).find("kv_use 0.9"), std::string::npos) << sentence(decision);
+}
+
+TEST(LoadRule, CountsWhatWaitsForTheCache) {
+  signals::EngineSample sample = with_kv(0.5);
+  sample.queued_kv_tokens = 220;
+  sample.queued_prefill_tokens = 180;  // 0.9 together
+  EXPECT_DECISION(by_throughput(pool_of(10, sample)), 13, kLoadAboveTarget, kNone);
+}
+
+TEST(LoadRule, GrowsWithTheQueue) {
+  // 16384 prompt tokens a replica are twice the target.
+  EXPECT_DECISION(by_throughput(pool_of(4, queueing(16384, 1'000'000))), 8, kLoadAboveTarget, kNone);
+}
+
+TEST(LoadRule, IsTheMeanOverReplicas) {
+  // (0.9 + 0.54) / 2 is the target itself.
+  EXPECT_DECISION(by_throughput(pool_of({with_kv(0.9), with_kv(0.54)})), 2, kWithinTolerance, kNone);
+}
+
+TEST(LoadRule, ShrinksWithTheLoad) {
+  EXPECT_DECISION(by_throughput(pool_of(10, with_kv(0.36))), 5, kLoadBelowTarget, kNone);
+  EXPECT_DECISION(by_throughput(pool_of(10, engine(0))), 1, kLoadBelowTarget, kNone);
+}
+
+TEST(LoadRule, ChangesNothingNearTheTarget) {
+  EXPECT_DECISION(by_throughput(pool_of(10, with_kv(0.79))), 10, kWithinTolerance, kNone);
+  EXPECT_DECISION(by_throughput(pool_of(10, with_kv(0.65))), 10, kWithinTolerance, kNone);
+  EXPECT_DECISION(by_throughput(pool_of(10, with_kv(0.80))), 12, kLoadAboveTarget, kNone);
+  EXPECT_DECISION(by_throughput(pool_of(10, with_kv(0.64))), 9, kLoadBelowTarget, kNone);
+}
+
+TEST(LoadRule, GrowsThreeTimesAtOnceAtMost) {
+  EXPECT_DECISION(by_throughput(pool_of(4, queueing(1'000'000, 100'000'000))), 12, kLoadAboveTarget, kNone);
+}
+
+TEST(LoadRule, HoldsWithoutData) {
+  EXPECT_DECISION(by_throughput(testing::without_samples_of_last(pool_of(3, with_kv(0.9)), 3)), 3, kNoData, kNone);
+  EXPECT_DECISION(by_throughput(pool_of(3, signals::EngineSample{})), 3, kNoData, kNone);
+  EXPECT_DECISION(by_throughput(pool_of(0, with_kv(0.9))), 0, kNoData, kNone);
+}
+
+TEST(LoadRule, LooksAtReadyReplicasOnly) {
+  signals::PoolObservation pool = pool_of({with_kv(0.9), with_kv(0.9), with_kv(0.0)});
+  pool.replicas[2].state = signals::ReplicaState::kDraining;
+  pool.target_replicas = 2;
+  EXPECT_DECISION(by_throughput(pool), 3, kLoadAboveTarget, kNone);  // ⌈2 · 1.25⌉
+}
+
+TEST(LoadRule, WhatStartsIsNotAskedForTwice) {
+  // 4 at 0.9 need 5, and 2 more start: 6 stay.
+  EXPECT_DECISION(by_throughput(with_starting(pool_of(4, with_kv(0.9)), 2)), 6, kLoadAboveTarget, kNone);
+  // 4 at twice the target need 8, of which 2 start.
+  EXPECT_DECISION(by_throughput(with_starting(pool_of(4, queueing(16384, 1'000'000)), 2)), 8, kLoadAboveTarget, kNone);
+  // What has no work yet may be given up before it is ready.
+  EXPECT_DECISION(by_throughput(with_starting(pool_of(4, with_kv(0.36)), 2)), 2, kLoadBelowTarget, kNone);
+}
+
+TEST(LoadRule, TheLatencyRuleWantsMoreForTheSameLoad) {
+  EXPECT_DECISION(by_load(pool_of(10, with_kv(0.6)), latency_rule()), 15, kLoadAboveTarget, kNone);
+  EXPECT_DECISION(by_load(pool_of(4, queueing(2048, 1'000'000)), latency_rule()), 8, kLoadAboveTarget, kNone);
+}
+
+}  // namespace
+}  // namespace penstock::planner

@@ -1,0 +1,382 @@
+#include "planner/penstock/penstock_planner.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "planner/bounds.h"
+#include "planner/diagnosis.h"
+#include "planner/penstock/fleet_guardrails.h"
+#include "planner/penstock/load_rule.h"
+#include "signals/sanitize.h"
+
+namespace penstock::planner {
+
+const char* to_string(RolloutPhase phase) {
+  switch (phase) {
+    case RolloutPhase::kObserve: return "observe";
+    case RolloutPhase::kGuardrails: return "guardrails";
+    case RolloutPhase::kThroughput: return "throughput";
+    case RolloutPhase::kLoad: return "load";
+    case RolloutPhase::kPhaseSpecific: return "phase-specific";
+    case RolloutPhase::kCost: return "cost";
+  }
+  return "unknown";
+}
+
+namespace {
+
+constexpr core::Duration kIdleAfter = std::chrono::minutes{5};
+constexpr core::Duration kRaiseStep = std::chrono::minutes{1};  // between looks at a burning SLO
+constexpr double kRaiseShare = 0.1;                             // of the plan, a step
+constexpr double kRaisedMost = 1.0;
+constexpr double kRaiseForgotten = 0.01;                       // of it, each minute that nothing burns
+constexpr core::Duration kNoticed = std::chrono::seconds{60};  // until a rise is known; with a start-up of 120 s …
+constexpr double kUsualS = 180.0;                              // … what the standard headroom is meant for
+constexpr double kUsable = 0.2;                                // of the requests, that some fleet keeps in trials
+
+core::Duration start_up_of(const signals::Observation& observation) {
+  core::Duration longest{};
+  for (const signals::PoolObservation& pool : observation.pools) longest = std::max(longest, pool.start_up);
+  return longest;
+}
+
+signals::SanitizerOptions sanitizer_options(const PlannerOptions& options) {
+  signals::SanitizerOptions made;
+  made.interval = options.interval;
+  made.sample_age = options.guardrails.sample_age;
+  return made;
+}
+
+class PenstockPlanner final : public Policy {
+ public:
+  PenstockPlanner(std::shared_ptr<FleetTrials> trials, const signals::SloPolicy& slo, const PlannerOptions& options)
+      : trials_(std::move(trials)),
+        slo_(slo),
+        options_(options),
+        sanitizer_(sanitizer_options(options)),
+        diagnoser_(slo.target),
+        burn_(slo, options.burn_rate),
+        floor_(trials_, options.throughput_loop),
+        load_(trials_, options.load_loop),
+        schedule_(options.schedule),
+        guardrails_(options.guardrails) {
+    for (const PoolProfile& profile : options.profiles) speeds_.emplace_back(profile);
+    for (std::size_t i = 0; i <= slo.segments.size(); ++i) {
+      goals_.push_back(slo.goal_at(i));
+      strictest_ttft_ = std::min(strictest_ttft_, slo.target_at(i).ttft);
+    }
+  }
+
+  [[nodiscard]] std::string_view name() const override { return "penstock"; }
+  [[nodiscard]] core::Duration interval() const override { return options_.interval; }
+  [[nodiscard]] core::Duration memory() const override {
+    return 3 * std::max(options_.throughput_loop.memory.length, options_.load_loop.memory.length) / 2;
+  }
+  [[nodiscard]] bool wants_segments() const override { return true; }
+
+  [[nodiscard]] Decision decide(const signals::Observation& observation) override {
+    signals::Observation seen = observation;
+    const signals::Findings& found = sanitizer_.clean(seen);
+    if (!outlook_) begin(seen);
+    learn(seen);
+    if (plans() && found.clock == signals::ClockState::kSteady) make_plans(seen);
+
+    Decision decision;
+    const Diagnosis diagnosis = diagnoser_.observe(seen);
+    decision.cause = to_string(diagnosis.cause());
+    decision.diagnosis = sentence(diagnosis);
+    decision.phase = to_string(options_.phase);
+    decision.outlook = outlook_->outlook();
+    std::vector<PoolDecision> proposals = wishes(seen, options_.phase);
+    if (options_.phase > RolloutPhase::kGuardrails) schedule_.apply(seen, proposals);
+    decision.pools =
+        options_.phase == RolloutPhase::kObserve ? proposals : guardrails_.apply(seen, proposals, found.clock);
+    say_next_phase(seen, decision);
+    if (const auto& plan = leading_plan()) decision.candidates = plan->tried;
+    return decision;
+  }
+
+ private:
+  [[nodiscard]] bool plans() const { return trials_ && options_.target == OptimizationTarget::kSla; }
+  [[nodiscard]] bool has_floor() const { return options_.throughput_loop.interval > core::Duration{}; }
+  [[nodiscard]] bool has_load() const { return options_.load_loop.interval > core::Duration{}; }
+
+  void begin(const signals::Observation& observation) {
+    busy_at_ = observation.now;  // of the time before nothing is known
+    const core::Duration start_up = start_up_of(observation);
+    outlook_.emplace(options_.outlook, options_.throughput_loop.memory.length,
+                     start_up + options_.throughput_loop.interval);
+    outlook_->warm_up(options_.history);
+    HeadroomOptions headroom = options_.headroom;
+    headroom.goal = slo_.goal;
+    // A load that wanders goes as far as the root of the time that it is left alone.
+    headroom.standard = 1.0 + (headroom.standard - 1.0) * std::sqrt(core::to_seconds(start_up + kNoticed) / kUsualS);
+    headroom.lag = start_up + options_.load_loop.memory.length_least;
+    headroom.hold = options_.guardrails.stabilisation;
+    headroom_.emplace(headroom);
+  }
+
+  void learn(const signals::Observation& observation) {
+    outlook_->observe(observation);
+    headroom_->observe(observation.now, observation.pools.front());
+    burn_.observe(observation, floor_.plan() ? floor_.plan()->best : 1.0);
+    if (observation.pools.front().last_minute.arrivals > 0 || in_flight(observation)) busy_at_ = observation.now;
+    bool changed = false;
+    for (std::size_t i = 0; i < std::min(speeds_.size(), observation.pools.size()); ++i)
+      changed = speeds_[i].observe(observation.pools[i], observation.now) || changed;
+    if (!changed || !trials_) return;
+    std::vector<double> factors;
+    for (const ReplicaSpeed& speed : speeds_) factors.push_back(speed.factor());
+    trials_->correct(factors);
+    floor_.forget_outcomes();
+    load_.forget_outcomes();
+  }
+
+  [[nodiscard]] static bool in_flight(const signals::Observation& observation) {
+    for (const signals::PoolObservation& pool : observation.pools) {
+      if (pool.unrouted_requests > 0) return true;
+      for (const signals::ReplicaObservation& replica : pool.replicas)
+        if (!replica.sample || replica.sample->running_requests + replica.sample->queued_requests > 0) return true;
+    }
+    return false;
+  }
+
+  // A request waits too long for what it was promised, or the p95 of the last minute was over it.
+  [[nodiscard]] bool in_trouble(const signals::Observation& observation) const {
+    for (const signals::PoolObservation& pool : observation.pools) {
+      if (pool.unrouted_requests > 0) return true;
+      for (const signals::ReplicaObservation& replica : pool.replicas)
+        if (replica.sample && replica.sample->oldest_queued_age > strictest_ttft_ / 2) return true;
+      const signals::TrafficWindow& traffic = pool.last_minute;
+      if (traffic.ttft.count > 0 && traffic.ttft.p95_ms > core::to_milliseconds(slo_.target.ttft)) return true;
+      if (traffic.itl.count > 0 && traffic.itl.p95_ms > core::to_milliseconds(slo_.target.itl)) return true;
+    }
+    return false;
+  }
+
+  // ---- plans -----------------------------------------------------------------------------------------------------------
+
+  [[nodiscard]] bool refines_cost() const { return headroom_->known() && burn_.held_for() >= options_.cost_after; }
+  // More than the standard is always had where the traffic asks for it; less only in the phase for it.
+  [[nodiscard]] double headroom(RolloutPhase phase) const {
+    const double learned = headroom_->learned(), standard = headroom_->standard();
+    return learned > standard || (phase == RolloutPhase::kCost && refines_cost()) ? learned : standard;
+  }
+
+  void make_plans(const signals::Observation& observation) {
+    if (has_floor())
+      floor_.tick(observation, [&](double rate) {
+        return PlanGoal{goals_, outlook_->growth(rate), 1.0, options_.headroom_goal};
+      });
+    if (has_load())
+      load_.tick(
+          observation,
+          [&](double) {
+            return PlanGoal{goals_, 1.0, headroom(options_.phase), options_.headroom_goal};
+          },
+          in_trouble(observation));
+    raise_plans(observation);
+  }
+
+  // The SLO burns, and the plans say that the fleet would do: they are wrong, and are raised step by step until it stops.
+  // What was raised is given up slowly, so that the fleet does not fall back into the same trouble.
+  void raise_plans(const signals::Observation& observation) {
+    const core::Duration passed = observation.now - raised_at_;
+    if (passed < kRaiseStep) return;
+    const std::uint64_t waiting = waiting_requests(observation), waited = std::exchange(waiting_, waiting);
+    raised_at_ = observation.now;
+    if (!burn_.burning()) {
+      raised_by_ = std::max(0.0, raised_by_ - kRaiseForgotten);
+      return;
+    }
+    // A queue that gets shorter is trouble that is over soon, and replicas on their way have not shown what they do.
+    const bool starting = std::any_of(observation.pools.begin(), observation.pools.end(),
+                                      [](const signals::PoolObservation& pool) { return pool.starting > 0; });
+    if (!in_trouble(observation) || starting || waiting < waited) return;
+    if (observation.now < raise_from_) return;
+    raised_by_ = std::min(kRaisedMost, raised_by_ + kRaiseShare);
+    raise_from_ = observation.now + start_up_of(observation);
+  }
+
+  [[nodiscard]] static std::uint64_t waiting_requests(const signals::Observation& observation) {
+    std::uint64_t waiting = 0;
+    for (const signals::PoolObservation& pool : observation.pools) {
+      waiting += pool.unrouted_requests;
+      for (const signals::ReplicaObservation& replica : pool.replicas)
+        if (replica.sample) waiting += replica.sample->queued_requests;
+    }
+    return waiting;
+  }
+
+  // A model in which no fleet keeps anything is wrong, or the SLO is; neither is a reason to shrink.
+  [[nodiscard]] static bool usable(const std::optional<LoopPlan>& plan) { return plan && plan->best >= kUsable; }
+
+  [[nodiscard]] const std::optional<LoopPlan>& leading_plan() const {
+    const auto size = [](const std::optional<LoopPlan>& plan) {
+      std::uint64_t replicas = 0;
+      if (plan)
+        for (const std::uint32_t count : plan->fleet) replicas += count;
+      return replicas;
+    };
+    return size(load_.plan()) > size(floor_.plan()) ? load_.plan() : floor_.plan();
+  }
+
+  // ---- wishes ----------------------------------------------------------------------------------------------------------
+
+  [[nodiscard]] std::vector<PoolDecision> wishes(const signals::Observation& observation, RolloutPhase phase) const {
+    std::vector<PoolDecision> wishes;
+    for (std::size_t i = 0; i < observation.pools.size(); ++i) wishes.push_back(wish(observation, i, phase));
+    if (phase == RolloutPhase::kLoad && wishes.size() > 1) keep_ratio(wishes);
+    return wishes;
+  }
+
+  [[nodiscard]] PoolDecision wish(const signals::Observation& observation, std::size_t index,
+                                  RolloutPhase phase) const {
+    const signals::PoolObservation& pool = observation.pools[index];
+    PoolDecision hold;
+    hold.current = hold.target = pool.target_replicas;
+    hold.reason = Reason::kObserveOnly;
+    if (phase == RolloutPhase::kObserve) return hold;
+    hold.target = bound(pool.target_replicas, bounds_of(pool)).replicas;
+    if (phase == RolloutPhase::kGuardrails) return hold;
+    if (observation.now > busy_at_ + kIdleAfter) {
+      hold.target = std::max(1U, pool.min_replicas);
+      hold.reason = Reason::kIdle;
+      return hold;
+    }
+    if (!plans())
+      return by_load(pool, options_.target == OptimizationTarget::kLatency ? latency_rule() : throughput_rule());
+    return by_plans(observation, index, phase);
+  }
+
+  [[nodiscard]] PoolDecision by_plans(const signals::Observation& observation, std::size_t index,
+                                      RolloutPhase phase) const {
+    const signals::PoolObservation& pool = observation.pools[index];
+    PoolDecision wish;
+    wish.current = wish.target = pool.target_replicas;
+    wish.reason = Reason::kInsufficientData;
+    const LoopPlan* chosen = nullptr;
+    if (usable(floor_.plan())) chosen = &*floor_.plan();
+    bool by_load_loop = false;
+    if (phase >= RolloutPhase::kLoad && usable(load_.plan()) &&
+        (chosen == nullptr || load_.plan()->fleet[index] > chosen->fleet[index])) {
+      chosen = &*load_.plan();
+      by_load_loop = true;
+    }
+    if (chosen != nullptr) {
+      wish.reason = by_load_loop && in_trouble(observation) ? Reason::kSloAtRisk : Reason::kCheapestThatKeepsSlo;
+      wish.target = chosen->fleet[index];
+      add_evidence(*chosen, wish);
+      if (floor_.plan())
+        wish.evidence.push_back({"floor", static_cast<double>(floor_.plan()->fleet[index]), "replicas"});
+      if (load_.plan())
+        wish.evidence.push_back({"load_wish", static_cast<double>(load_.plan()->fleet[index]), "replicas"});
+    }
+    serve_by_formula(observation, index, wish);
+    if (raised_by_ > 0.0 && phase >= RolloutPhase::kLoad) {
+      const double raised = std::ceil(wish.target * (1.0 + raised_by_) - 1e-9);
+      if (raised > wish.target && burn_.burning()) wish.reason = Reason::kSloBurns;
+      wish.target = static_cast<std::uint32_t>(raised);
+      wish.evidence.push_back({"raised_by", raised_by_, "share"});
+    }
+    wish.evidence.push_back({"burn_rate", burn_.over_short_window(), "times"});
+    if (index < speeds_.size()) add_speed(speeds_[index], pool, wish);
+    return wish;
+  }
+
+  static void add_evidence(const LoopPlan& plan, PoolDecision& wish) {
+    wish.evidence = {{"request_rate", plan.rate, "1/s"},
+                     {"expected_growth", plan.goal.growth, "times"},
+                     {"headroom", plan.goal.headroom, "times"},
+                     {"attainment", plan.attainment, "share"},
+                     {"attainment_one_less", plan.one_less, "share"},
+                     {"attainment_at_best", plan.best, "share"},
+                     {"attainment_stressed", plan.stressed, "share"},
+                     {"tried_on", plan.requests, "requests"}};
+  }
+
+  // A search that takes longer than its loop's interval has not answered in time.
+  void serve_by_formula(const signals::Observation& observation, std::size_t index, PoolDecision& wish) const {
+    const auto overdue = [&](const PlanLoop& loop, core::Duration interval) {
+      return loop.waiting_since() && observation.now > *loop.waiting_since() + interval;
+    };
+    const bool late =
+        overdue(floor_, options_.throughput_loop.interval) || overdue(load_, 4 * options_.load_loop.interval);
+    if (!late || index >= speeds_.size()) return;
+    const auto formula = speeds_[index].by_formula(observation.pools[index], slo_.target,
+                                                   outlook_->growth(rate_of(observation)), options_.utilisation);
+    const bool planned = wish.reason != Reason::kInsufficientData;
+    if (!formula || formula->replicas < wish.target || (planned && formula->replicas == wish.target)) return;
+    wish.target = formula->replicas;
+    wish.reason = Reason::kFormula;
+    wish.evidence = {{"by_input", static_cast<double>(formula->by_input), "replicas"},
+                     {"by_output", static_cast<double>(formula->by_output), "replicas"},
+                     {"utilisation", formula->utilisation, "share"}};
+  }
+
+  [[nodiscard]] static double rate_of(const signals::Observation& observation) {
+    const signals::TrafficWindow& traffic = observation.pools.front().last_minute;
+    const double seconds = core::to_seconds(traffic.length);
+    return seconds > 0.0 ? static_cast<double>(traffic.arrivals) / seconds : 0.0;
+  }
+
+  static void add_speed(const ReplicaSpeed& speed, const signals::PoolObservation& pool, PoolDecision& wish) {
+    const double lacking = speed.replicas_lacking(pool);
+    if (wish.reason != Reason::kInsufficientData) wish.target += static_cast<std::uint32_t>(std::lround(lacking));
+    wish.evidence.push_back({"step_time_factor", speed.factor(), "times"});
+    if (const auto error = speed.correction().error()) wish.evidence.push_back({"step_time_error", *error, "share"});
+    if (lacking > 0.0) wish.evidence.push_back({"lost_to_slow_replicas", lacking, "replicas"});
+  }
+
+  // All pools by the factor of the one that needs most.
+  static void keep_ratio(std::vector<PoolDecision>& wishes) {
+    double factor = 0.0;
+    for (const PoolDecision& wish : wishes)
+      factor = std::max(factor, static_cast<double>(wish.target) / std::max(1U, wish.current));
+    for (PoolDecision& wish : wishes)
+      wish.target = static_cast<std::uint32_t>(std::ceil(std::max(1U, wish.current) * factor - 1e-9));
+  }
+
+  void say_next_phase(const signals::Observation& observation, Decision& decision) const {
+    if (options_.phase == RolloutPhase::kCost) return;
+    const auto next = static_cast<RolloutPhase>(static_cast<std::uint8_t>(options_.phase) + 1);
+    const std::vector<PoolDecision> wishes_then = wishes(observation, next);
+    for (std::size_t i = 0; i < wishes_then.size(); ++i) {
+      double wish = wishes_then[i].target;
+      // Of the last phase nothing is planned yet: its fleets are those of now with another headroom.
+      if (next == RolloutPhase::kCost) wish = std::ceil(wish * headroom(next) / headroom(options_.phase) - 1e-9);
+      decision.pools[i].next_phase_target =
+          bound(static_cast<std::uint32_t>(wish), bounds_of(observation.pools[i])).replicas;
+    }
+  }
+
+  std::shared_ptr<FleetTrials> trials_;
+  signals::SloPolicy slo_;
+  PlannerOptions options_;
+  std::vector<double> goals_;  // by target
+  core::Duration strictest_ttft_ = core::Duration::max();
+  signals::Sanitizer sanitizer_;
+  Diagnoser diagnoser_;
+  BurnRate burn_;
+  PlanLoop floor_, load_;
+  ScheduleFloor schedule_;
+  FleetGuardrails guardrails_;
+  std::vector<ReplicaSpeed> speeds_;       // by pool
+  std::optional<TrafficOutlook> outlook_;  // from the first observation on, which tells the start-up time
+  std::optional<Headroom> headroom_;
+  double raised_by_ = 0.0;     // share of replicas beyond what trials ask for
+  std::uint64_t waiting_ = 0;  // requests, when that was last looked at
+  core::Instant raised_at_{}, raise_from_{}, busy_at_{};
+};
+
+}  // namespace
+
+std::unique_ptr<Policy> make_penstock_planner(std::shared_ptr<FleetTrials> trials, const signals::SloPolicy& slo,
+                                              const PlannerOptions& options) {
+  return std::make_unique<PenstockPlanner>(std::move(trials), slo, options);
+}
+
+}  // namespace penstock::planner

@@ -1,0 +1,41 @@
+#include "planner/penstock/plan_loop.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace penstock::planner {
+
+Fleet targets_of(const signals::Observation& observation) {
+  Fleet fleet;
+  for (const signals::PoolObservation& pool : observation.pools) fleet.push_back(std::max(1U, pool.target_replicas));
+  return fleet;
+}
+
+void PlanLoop::tick(const signals::Observation& observation, const std::function<PlanGoal(double rate)>& goal_at,
+                    bool urgent) {
+  memory_.begin_tick(observation);
+  if (!search_) {
+    next_ = std::min(next_, observation.now + options_.interval);  // where the clock went back
+    if (observation.now < next_ && !urgent) return;
+    memory_.advance();
+    if (memory_.requests() < options_.requests_min) return;
+    search_ = Search{observation.now, targets_of(observation), goal_at(memory_.rate())};
+    next_ = observation.now + options_.interval;
+  }
+  if (auto found = search_plan(memory_, observation.pools, search_->from, search_->goal)) {
+    plan_ = LoopPlan{*std::move(found), observation.now, memory_.rate(), std::move(search_->goal)};
+    search_.reset();
+  }
+}
+
+void PlanLoop::drop() {
+  plan_.reset();
+  search_.reset();
+}
+
+std::optional<core::Instant> PlanLoop::waiting_since() const {
+  if (!search_) return std::nullopt;
+  return search_->began;
+}
+
+}  // namespace penstock::planner

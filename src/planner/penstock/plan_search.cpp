@@ -1,0 +1,187 @@
+#include "planner/penstock/plan_search.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <utility>
+
+namespace penstock::planner {
+namespace {
+
+constexpr double kAllKept = 0.999;
+constexpr double kHardlyHalf = 0.5;  // of an overrun fleet, which may keep hardly more when it is doubled
+constexpr double kGain = 0.005;      // less is no gain from twice the fleet
+constexpr double kDoubt = 0.5;       // standard deviations
+constexpr double kRounding = 1e-9;
+
+class Search {
+ public:
+  Search(FleetOutcomes& outcomes, const std::vector<signals::PoolObservation>& pools, const PlanGoal& goal)
+      : outcomes_(outcomes), pools_(pools), goal_(goal) {}
+
+  std::optional<FleetPlan> run(const Fleet& from) {
+    FleetPlan plan;
+    plan.fleet = large_enough(from);
+    best_ = judge(plan.fleet);
+    plan.best = best_.all.attainment();
+    plan.requests = best_.all.requests;
+    // Where bounds leave no room for the headroom, as much of it as there is.
+    stressed_least_ = std::min(goal_.headroom_goal * plan.best, stressed(plan.fleet));
+    for (std::size_t pool = 0; pool < from.size() && !exhausted_; ++pool)
+      smallest(plan, pool, from[pool], static_cast<double>(pool + 1) / static_cast<double>(from.size()));
+    plan.attainment = judge(plan.fleet).all.attainment();
+    plan.stressed = stressed(plan.fleet);
+    Fleet less = plan.fleet;
+    if (less.back() > least(less.size() - 1)) {
+      --less.back();
+      plan.one_less = judge(less).all.attainment();
+    }
+    if (exhausted_) return std::nullopt;
+    for (const auto& [fleet, outcome] : judged_)
+      plan.tried.push_back(
+          {fleet, outcome.all.attainment(), outcome.ttft.attainment(), outcome.itl.attainment(), fleet == plan.fleet});
+    return plan;
+  }
+
+ private:
+  [[nodiscard]] std::uint32_t least(std::size_t pool) const { return std::max(1U, pools_[pool].min_replicas); }
+  [[nodiscard]] std::uint32_t most(std::size_t pool) const { return std::max(1U, pools_[pool].max_replicas); }
+
+  TrialOutcome attempt(const Fleet& fleet) {
+    const auto known = tried_.find(fleet);
+    if (known != tried_.end()) return known->second;
+    if (exhausted_) return {};
+    const std::optional<TrialOutcome> outcome = outcomes_.outcome(fleet);
+    exhausted_ = !outcome;
+    return outcome ? tried_.emplace(fleet, *outcome).first->second : TrialOutcome{};
+  }
+
+  // What the fleet keeps at `load` times the traffic: what a fleet so many times smaller keeps. Between whole replicas the
+  // corner above is reached pool by pool, the largest part of a replica first, which keeps outcomes rising with fleets.
+  TrialOutcome attempt(const Fleet& fleet, double load) {
+    if (std::abs(load - 1.0) < 0.02) return attempt(fleet);
+    Fleet corner = fleet;
+    std::vector<std::pair<double, std::size_t>> parts;  // of a replica, and whose
+    for (std::size_t i = 0; i < fleet.size(); ++i) {
+      const double replicas = std::max(1.0, fleet[i] / load);
+      corner[i] = static_cast<std::uint32_t>(replicas);
+      if (replicas > corner[i]) parts.emplace_back(replicas - corner[i], i);
+    }
+    std::sort(parts.rbegin(), parts.rend());
+    parts.emplace_back(0.0, 0);
+    TrialOutcome between = attempt(corner).times(1.0 - parts.front().first);
+    for (std::size_t i = 0; i + 1 < parts.size(); ++i) {
+      ++corner[parts[i].second];
+      between += attempt(corner).times(parts[i].first - parts[i + 1].first);
+    }
+    return between;
+  }
+
+  // What the fleet keeps of the traffic that is planned for.
+  TrialOutcome judge(const Fleet& fleet) {
+    return judged_.insert_or_assign(fleet, attempt(fleet, goal_.growth)).first->second;
+  }
+
+  // Doubles until doubling gains nothing and there is headroom.
+  Fleet large_enough(const Fleet& from) {
+    const auto grown = [&](const Fleet& fleet) {
+      Fleet more = fleet;
+      for (std::size_t i = 0; i < more.size(); ++i) more[i] = std::clamp(2 * more[i], least(i), most(i));
+      return more;
+    };
+    Fleet large = grown(from);
+    for (Fleet more = grown(large); more != large && !exhausted_ && gains(large, more); more = grown(large))
+      large = more;
+    return large;
+  }
+
+  [[nodiscard]] bool gains(const Fleet& large, const Fleet& more) {
+    const TrialOutcome kept = judge(large);
+    if (kept.all.attainment() < kHardlyHalf || !has_headroom(large, goal_.headroom_goal * kept.all.attainment()))
+      return true;
+    if (kept.all.attainment() > kAllKept) return false;
+    const TrialOutcome kept_by_more = judge(more);
+    if (kept_by_more.all.attainment() - kept.all.attainment() >= kGain) return true;
+    for (std::size_t i = 0; i < std::min(kept.targets.size(), kept_by_more.targets.size()); ++i)
+      if (kept_by_more.targets[i].attainment() - kept.targets[i].attainment() >= kGain) return true;
+    return false;
+  }
+
+  double stressed(const Fleet& fleet) { return attempt(fleet, goal_.growth * goal_.headroom).all.attainment(); }
+  [[nodiscard]] bool has_headroom(const Fleet& fleet, double least) {
+    return goal_.headroom <= 1.0 || stressed(fleet) >= least - kRounding;
+  }
+
+  // Whether so much of what may be missed is missed at most, by each target. `doubts`: the standard deviations by which
+  // it must be better; as good as the best is good enough, however few the requests.
+  [[nodiscard]] bool keeps_goals(const TrialOutcome& outcome, double share_of_misses, double doubts) const {
+    const auto keeps = [&](const TrialCounts& counts, const TrialCounts& best, double goal) {
+      const double least = best.attainment() * (1.0 - share_of_misses * (1.0 - goal));
+      const double deviation = std::sqrt(least * (1.0 - least) / std::max(1.0, best.requests));
+      return counts.attainment() >= std::min(best.attainment(), least + doubts * deviation) - kRounding;
+    };
+    if (outcome.targets.empty()) return keeps(outcome.all, best_.all, goal_.goals.front());
+    for (std::size_t i = 0; i < outcome.targets.size(); ++i)
+      if (!keeps(outcome.targets[i], best_.targets[i], goal_.goals[std::min(i, goal_.goals.size() - 1)])) return false;
+    return true;
+  }
+
+  [[nodiscard]] bool keeps(const FleetPlan& plan, std::size_t pool, std::uint32_t replicas, std::uint32_t there_is,
+                           double share_of_misses) {
+    Fleet tried = plan.fleet;
+    tried[pool] = replicas;
+    if (!keeps_goals(judge(tried), share_of_misses, replicas < there_is ? kDoubt : -kDoubt)) return false;
+    return has_headroom(tried, stressed_least_);
+  }
+
+  // Lowers the pool to the least that keeps the goal.
+  void smallest(FleetPlan& plan, std::size_t pool, std::uint32_t there_is, double share_of_misses) {
+    std::uint32_t enough = plan.fleet[pool], short_of = least(pool) - 1;  // keeps the goal; does not, or is not allowed
+    if (enough <= least(pool)) return;
+    const auto holds = [&](std::uint32_t replicas) { return keeps(plan, pool, replicas, there_is, share_of_misses); };
+    const std::uint32_t guess = std::clamp(there_is, least(pool), enough - 1);
+    if (holds(guess)) {
+      enough = guess;
+      for (std::uint32_t step = 1; enough > least(pool) && !exhausted_; step *= 2) {
+        const std::uint32_t next = enough > least(pool) + step ? enough - step : least(pool);
+        if (!holds(next)) {
+          short_of = next;
+          break;
+        }
+        enough = next;
+      }
+    } else {
+      short_of = guess;
+      for (std::uint32_t step = 1; short_of + step < enough && !exhausted_; step *= 2) {
+        if (holds(short_of + step)) {
+          enough = short_of + step;
+          break;
+        }
+        short_of += step;
+      }
+    }
+    while (enough - short_of > 1 && !exhausted_) {
+      const std::uint32_t middle = short_of + (enough - short_of) / 2;
+      (holds(middle) ? enough : short_of) = middle;
+    }
+    plan.fleet[pool] = enough;
+  }
+
+  FleetOutcomes& outcomes_;
+  const std::vector<signals::PoolObservation>& pools_;
+  PlanGoal goal_;
+  std::map<Fleet, TrialOutcome> tried_;   // at the traffic's rate
+  std::map<Fleet, TrialOutcome> judged_;  // at the rate that is planned for
+  TrialOutcome best_;
+  double stressed_least_ = 0.0;
+  bool exhausted_ = false;
+};
+
+}  // namespace
+
+std::optional<FleetPlan> search_plan(FleetOutcomes& outcomes, const std::vector<signals::PoolObservation>& pools,
+                                     const Fleet& from, const PlanGoal& goal) {
+  return Search{outcomes, pools, goal}.run(from);
+}
+
+}  // namespace penstock::planner

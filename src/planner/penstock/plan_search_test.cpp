@@ -1,0 +1,385 @@
+#include "planner/penstock/plan_search.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <set>
+
+#include "core/random.h"
+
+namespace penstock::planner {
+namespace {
+
+// Outcomes by a formula, as many new ones a tick as there is time for.
+class FormulaOutcomes final : public FleetOutcomes {
+ public:
+  using Formula = std::function<TrialOutcome(const Fleet&)>;
+  explicit FormulaOutcomes(Formula formula) : formula_(std::move(formula)) {}
+
+  std::optional<TrialOutcome> outcome(const Fleet& fleet) override {
+    if (!known_.contains(fleet)) {
+      if (left == 0) return std::nullopt;
+      --left;
+    }
+    known_.insert(fleet);
+    return formula_(fleet);
+  }
+  [[nodiscard]] TrialOutcome at(const Fleet& fleet) const { return formula_(fleet); }
+  [[nodiscard]] std::size_t asked() const { return known_.size(); }
+
+  int left = 1'000'000;
+
+ private:
+  Formula formula_;
+  std::set<Fleet> known_;
+};
+
+TrialOutcome of_all(double requests, double share) {
+  const TrialCounts counts{requests, std::floor(requests * std::clamp(share, 0.0, 1.0) + 1e-9)};
+  return {counts, counts, counts, {}};
+}
+// A replica of each pool carries one of `need` parts; what does not fit is missed.
+FormulaOutcomes needing(double need, double requests = 1e6) {
+  return FormulaOutcomes{
+      [=](const Fleet& fleet) { return of_all(requests, *std::min_element(fleet.begin(), fleet.end()) / need); }};
+}
+
+std::vector<signals::PoolObservation> pools_of(std::uint32_t count, std::uint32_t least, std::uint32_t most) {
+  std::vector<signals::PoolObservation> pools(count);
+  for (signals::PoolObservation& pool : pools) {
+    pool.min_replicas = least;
+    pool.max_replicas = most;
+  }
+  return pools;
+}
+
+FleetPlan plan_of(FormulaOutcomes outcomes, const Fleet& from, const PlanGoal& goal = {}, std::uint32_t least = 1,
+                  std::uint32_t most = 100) {
+  return search_plan(outcomes, pools_of(static_cast<std::uint32_t>(from.size()), least, most), from, goal).value();
+}
+
+TEST(PlanSearch, FindsTheLeastThatKeepsTheGoalFromAnywhere) {
+  for (const std::uint32_t from : {1U, 5U, 15U, 16U, 17U, 40U, 100U})
+    EXPECT_EQ(plan_of(needing(16), {from}).fleet, Fleet{16}) << from;
+}
+
+TEST(PlanSearch, TheGoalIsAShareOfWhatAFleetOfAnySizeKeeps) {
+  const FormulaOutcomes outcomes{[](const Fleet& fleet) { return of_all(1e6, 0.6 * std::min(1.0, fleet[0] / 20.0)); }};
+  const FleetPlan plan = plan_of(outcomes, {10}, {{0.90}});
+  EXPECT_EQ(plan.fleet, Fleet{18});
+  EXPECT_NEAR(plan.best, 0.6, 1e-6);
+  EXPECT_NEAR(plan.attainment, 0.54, 1e-6);
+  EXPECT_NEAR(plan.one_less, 0.51, 1e-6);
+  EXPECT_EQ(plan.requests, 1e6);
+}
+
+TEST(PlanSearch, AnOverrunFleetGrowsThoughTwiceOfItGainsNothing) {
+  // Of what a fleet far too small is asked for, nearly nothing is on time, and nor is it with twice the fleet.
+  const FormulaOutcomes outcomes{[](const Fleet& fleet) { return of_all(1e6, fleet[0] < 30 ? 0.001 : 1.0); }};
+  const FleetPlan plan = plan_of(outcomes, {1});
+  EXPECT_EQ(plan.fleet, Fleet{30});
+  EXPECT_EQ(plan.best, 1.0);
+}
+
+TEST(PlanSearch, ATargetThatGainsIsAGainThoughItIsFew) {
+  const FormulaOutcomes outcomes{[](const Fleet& fleet) {
+    TrialOutcome outcome;
+    outcome.targets = {{9970, 9970}, {30, std::min(30.0, static_cast<double>(fleet[0]))}};
+    outcome.all = {10000, outcome.targets[0].met + outcome.targets[1].met};
+    return outcome;
+  }};
+  EXPECT_EQ(plan_of(outcomes, {5}, {{0.99, 0.90}}).fleet, Fleet{27});
+}
+
+TEST(PlanSearch, EachTargetKeepsItsOwnGoal) {
+  const auto two = [](const Fleet& fleet) {
+    TrialOutcome outcome;
+    outcome.targets = {{1e6, 1e6 * std::min(1.0, fleet[0] / 10.0)}, {1e6, 1e6 * std::min(1.0, fleet[0] / 20.0)}};
+    outcome.all = {2e6, outcome.targets[0].met + outcome.targets[1].met};
+    return outcome;
+  };
+  EXPECT_EQ(plan_of(FormulaOutcomes{two}, {15}, {{0.99, 0.45}}).fleet, Fleet{10});
+  EXPECT_EQ(plan_of(FormulaOutcomes{two}, {15}, {{0.50, 0.90}}).fleet, Fleet{18});
+  EXPECT_EQ(plan_of(FormulaOutcomes{two}, {15}, {{0.90}}).fleet, Fleet{18});  // the last goal is that of the rest
+}
+
+TEST(PlanSearch, ATargetOfFewRequestsOrNoneHoldsNothingUp) {
+  for (const double few : {0.0, 3.0, 20.0}) {
+    const FormulaOutcomes outcomes{[=](const Fleet& fleet) {
+      TrialOutcome outcome = of_all(1e6, fleet[0] / 8.0);
+      outcome.targets = {outcome.all, {few, fleet[0] < 6 ? 0.0 : few}};
+      return outcome;
+    }};
+    EXPECT_EQ(plan_of(outcomes, {30}, {{0.99, 0.99}}).fleet, Fleet{8}) << few;
+  }
+}
+
+TEST(PlanSearch, BetweenTheFleetThereIsAndAnotherDoubtDecidesForTheFleetThereIs) {
+  // Of 10000 requests 9900 are to be kept, give or take half of √(10000 · 0.99 · 0.01) = 5.
+  const auto steps = [](double at_8, double at_9) {
+    return FormulaOutcomes{[=](const Fleet& fleet) {
+      return of_all(10000, fleet[0] < 8 ? 0.1 : fleet[0] == 8 ? at_8 : fleet[0] == 9 ? at_9 : 1.0);
+    }};
+  };
+  EXPECT_EQ(plan_of(steps(0.9903, 1.0), {9}).fleet, Fleet{9});  // 8 would do, but perhaps not
+  EXPECT_EQ(plan_of(steps(0.9903, 1.0), {8}).fleet, Fleet{8});  // … and stays where it is the fleet
+  EXPECT_EQ(plan_of(steps(0.9897, 1.0), {8}).fleet, Fleet{8});  // as well as where it falls a little short
+  EXPECT_EQ(plan_of(steps(0.9890, 1.0), {8}).fleet, Fleet{9});  // beyond doubt it does not
+  EXPECT_EQ(plan_of(steps(0.9910, 1.0), {9}).fleet, Fleet{8});  // beyond doubt it does
+}
+
+TEST(PlanSearch, GrowthMultipliesTheFleet) {
+  EXPECT_EQ(plan_of(needing(16), {16}, {.growth = 1.5}).fleet, Fleet{24});
+  EXPECT_EQ(plan_of(needing(16), {16}, {.growth = 0.5}).fleet, Fleet{8});
+  // Between the trials of whole fleets: 7 / 1.25 = 5.6 is as much as 6 of 10 and 5 of 10 make in proportion.
+  EXPECT_NEAR(plan_of(needing(10), {7}, {.growth = 1.25}, 7, 7).attainment, 0.56, 1e-6);
+}
+
+TEST(PlanSearch, PoolsOfWholeReplicasDoNotCountInProportions) {
+  // At twice the load (2, 3) is (1, 1.5), halfway from (1, 1) to (1, 2).
+  FormulaOutcomes outcomes{[](const Fleet& fleet) { return of_all(1e6, (fleet[0] + 2.0 * fleet[1]) / 10.0); }};
+  std::vector<signals::PoolObservation> pools = pools_of(2, 2, 2);
+  pools[1].min_replicas = pools[1].max_replicas = 3;
+  EXPECT_NEAR(search_plan(outcomes, pools, {2, 3}, {.growth = 2.0}).value().attainment, 0.4, 1e-6);
+}
+
+TEST(PlanSearch, HeadroomKeepsAShareOfTheBestAtAHigherRate) {
+  // 90 % of 16 · 1.5 replicas are 21.6.
+  for (const std::uint32_t from : {1U, 8U, 16U, 22U, 60U}) {
+    const FleetPlan plan = plan_of(needing(16), {from}, {.headroom = 1.5});
+    EXPECT_EQ(plan.fleet, Fleet{22}) << from;
+    EXPECT_NEAR(plan.stressed, 22 / 1.5 / 16, 1e-3);
+  }
+  EXPECT_EQ(plan_of(needing(16), {16}, {.headroom = 1.5, .headroom_goal = 0.5}).fleet, Fleet{16});
+}
+
+TEST(PlanSearch, APoolAtItsBoundWithoutHeadroomBlowsNoOtherUp) {
+  FormulaOutcomes outcomes{[](const Fleet& fleet) { return of_all(1e6, std::min(fleet[0] / 6.0, fleet[1] / 10.0)); }};
+  std::vector<signals::PoolObservation> pools = pools_of(2, 1, 100);
+  pools[1].max_replicas = 10;
+  const FleetPlan plan = search_plan(outcomes, pools, {6, 10}, {.headroom = 1.5}).value();
+  EXPECT_LE(plan.fleet[0], 9U);
+  EXPECT_EQ(plan.fleet[1], 10U);
+}
+
+TEST(PlanSearch, StaysWithinBounds) {
+  EXPECT_EQ(plan_of(needing(50), {10}, {}, 1, 20).fleet, Fleet{20});
+  EXPECT_EQ(plan_of(needing(2), {10}, {}, 5, 20).fleet, Fleet{5});
+  EXPECT_EQ(plan_of(needing(2), {40}, {}, 5, 20).fleet, Fleet{5});
+  EXPECT_EQ(plan_of(needing(2), {1}, {}, 5, 20).fleet, Fleet{5});
+  EXPECT_EQ(plan_of(needing(2), {7}, {}, 7, 7).fleet, Fleet{7});
+  EXPECT_EQ(plan_of(needing(0.5), {1}, {}, 0, 0).fleet, Fleet{1});  // a fleet of none cannot be tried
+}
+
+TEST(PlanSearch, AsksFewOutcomes) {
+  for (const std::uint32_t from : {1U, 300U, 997U, 1000U}) {
+    FormulaOutcomes outcomes = needing(700);
+    EXPECT_EQ(search_plan(outcomes, pools_of(1, 1, 1000), {from}, {{0.9905}}).value().fleet, Fleet{694});
+    EXPECT_LE(outcomes.asked(), 32U) << from;
+  }
+  FormulaOutcomes near = needing(20);
+  EXPECT_EQ(search_plan(near, pools_of(1, 1, 1000), {20}, {}).value().fleet, Fleet{20});
+  EXPECT_LE(near.asked(), 3U);  // twice as many, as many, and one less
+}
+
+TEST(PlanSearch, GoesOnWhereATickHadNoTimeForMore) {
+  const PlanGoal goal{.growth = 1.2, .headroom = 1.3};
+  FormulaOutcomes once = needing(31), bit_by_bit = needing(31);
+  const FleetPlan expected = search_plan(once, pools_of(2, 1, 100), {3, 70}, goal).value();
+  std::optional<FleetPlan> found;
+  int ticks = 0;
+  while (!found) {
+    bit_by_bit.left = 1;
+    found = search_plan(bit_by_bit, pools_of(2, 1, 100), {3, 70}, goal);
+    ASSERT_LT(++ticks, 200);
+  }
+  EXPECT_EQ(found->fleet, expected.fleet);
+  EXPECT_EQ(found->attainment, expected.attainment);
+  EXPECT_EQ(found->one_less, expected.one_less);
+  EXPECT_EQ(bit_by_bit.asked(), once.asked());
+  EXPECT_EQ(static_cast<std::size_t>(ticks), once.asked());
+}
+
+TEST(PlanSearch, ShowsWhatWasTriedAndOneThatIsChosen) {
+  for (const double growth : {1.0, 1.5}) {
+    const FleetPlan plan = plan_of(needing(16), {10}, {.growth = growth});
+    int chosen = 0;
+    for (const Candidate& candidate : plan.tried) {
+      EXPECT_NEAR(candidate.slo_attainment, std::min(1.0, candidate.replicas[0] / growth / 16), 1e-5);
+      chosen += candidate.chosen ? 1 : 0;
+      EXPECT_EQ(candidate.chosen, candidate.replicas == plan.fleet);
+    }
+    EXPECT_EQ(chosen, 1);
+  }
+}
+
+// ---- against trying every fleet ---------------------------------------------------------------------------------------
+
+// Rising outcomes of random shape: of each target a share that no fleet can keep, a size from which all the rest is kept,
+// and how the share rises up to it; the pool that is shortest of it counts.
+struct Shape {
+  struct Target {
+    double requests, most, power;
+    std::vector<double> needs;  // by pool
+  };
+  std::vector<Target> targets;
+
+  static Shape drawn(core::RandomStream& random, std::size_t pools) {
+    Shape shape;
+    for (std::uint64_t i = 1 + random.below(3); i > 0; --i) {
+      Target target{std::floor(random.uniform(1500, 5000)), random.uniform(0.7, 1.0), random.uniform(0.7, 5.0), {}};
+      for (std::size_t pool = 0; pool < pools; ++pool) target.needs.push_back(random.uniform(1, 60));
+      shape.targets.push_back(target);
+    }
+    return shape;
+  }
+  [[nodiscard]] TrialOutcome outcome(const Fleet& fleet) const {
+    TrialOutcome outcome;
+    for (const Target& target : targets) {
+      double share = 1.0;
+      for (std::size_t pool = 0; pool < fleet.size(); ++pool) share = std::min(share, fleet[pool] / target.needs[pool]);
+      // In steps, so that twice a fleet that is too small is clearly a gain.
+      const double steps = std::floor(40.0 * target.most * std::pow(share, target.power));
+      outcome.targets.push_back({target.requests, target.requests * steps / 40.0});
+      outcome.all.requests += target.requests;
+      outcome.all.met += outcome.targets.back().met;
+    }
+    return outcome;
+  }
+};
+
+// What the header promises, by trying one fleet after the other.
+class BruteForce {
+ public:
+  BruteForce(const Shape& shape, const std::vector<signals::PoolObservation>& pools, const Fleet& from,
+             const PlanGoal& goal)
+      : shape_(shape), pools_(pools), from_(from), goal_(goal) {
+    fleet_ = doubled(from);
+    while (doubled(fleet_) != fleet_ && !is_large(fleet_)) fleet_ = doubled(fleet_);
+    best_ = at(fleet_, goal.growth);
+    Fleet most;
+    for (const auto& pool : pools) most.push_back(pool.max_replicas);
+    rises_ = at(most, goal.growth).all.attainment() - best_.all.attainment() < 1e-3;
+    stressed_ = std::min(goal.headroom_goal * best_.all.attainment(), stressed(fleet_));
+  }
+  [[nodiscard]] const TrialOutcome& best() const { return best_; }
+  // Until the most is kept: no target that keeps nothing at some size and nothing at twice that, while others do well.
+  [[nodiscard]] bool rises() const { return rises_; }
+
+  Fleet least() {
+    for (std::size_t pool = 0; pool < fleet_.size(); ++pool) {
+      Fleet tried = fleet_;
+      for (tried[pool] = pools_[pool].min_replicas; tried[pool] < fleet_[pool] && !keeps(tried, pool);) ++tried[pool];
+      fleet_ = tried;
+    }
+    return fleet_;
+  }
+
+ private:
+  [[nodiscard]] TrialOutcome at(const Fleet& fleet, double load) const {
+    // Σ over all pools' thresholds: the fleet rounded up where its part is above the threshold.
+    std::vector<double> thresholds = {0.0};
+    for (const std::uint32_t count : fleet) {
+      const double replicas = std::max(1.0, count / load);
+      thresholds.push_back(replicas - std::floor(replicas));
+    }
+    std::sort(thresholds.begin(), thresholds.end());
+    thresholds.push_back(1.0);
+    TrialOutcome outcome;
+    for (std::size_t i = 0; i + 1 < thresholds.size(); ++i) {
+      Fleet rounded;
+      for (const std::uint32_t count : fleet) {
+        const double replicas = std::max(1.0, count / load), part = replicas - std::floor(replicas);
+        rounded.push_back(static_cast<std::uint32_t>(replicas) + (part > thresholds[i] ? 1 : 0));
+      }
+      outcome += shape_.outcome(rounded).times(thresholds[i + 1] - thresholds[i]);
+    }
+    return outcome;
+  }
+  [[nodiscard]] double stressed(const Fleet& fleet) const {
+    return at(fleet, goal_.growth * goal_.headroom).all.attainment();
+  }
+  [[nodiscard]] Fleet doubled(Fleet fleet) const {
+    for (std::size_t i = 0; i < fleet.size(); ++i)
+      fleet[i] = std::clamp(2 * fleet[i], pools_[i].min_replicas, pools_[i].max_replicas);
+    return fleet;
+  }
+  // Has headroom, and more of it would keep no more.
+  [[nodiscard]] bool is_large(const Fleet& fleet) const {
+    const double kept = at(fleet, goal_.growth).all.attainment();
+    const double by_more = at(doubled(fleet), goal_.growth).all.attainment();
+    return kept >= 0.5 && stressed(fleet) >= goal_.headroom_goal * kept - 1e-12 && by_more - kept < 1e-3;
+  }
+  [[nodiscard]] bool keeps(const Fleet& fleet, std::size_t pool) const {
+    const double misses = (static_cast<double>(pool) + 1.0) / static_cast<double>(fleet.size());
+    const TrialOutcome outcome = at(fleet, goal_.growth);
+    for (std::size_t i = 0; i < outcome.targets.size(); ++i) {
+      const double best = best_.targets[i].attainment();
+      const double least = best - misses * best * (1.0 - goal_.goals[i]);
+      const double doubt = 0.5 * std::sqrt(least * (1.0 - least) / outcome.targets[i].requests);
+      const double needed = fleet[pool] < from_[pool] ? std::min(best, least + doubt) : least - doubt;
+      if (outcome.targets[i].attainment() < needed - 1e-12) return false;
+    }
+    return goal_.headroom == 1.0 || stressed(fleet) >= stressed_ - 1e-12;
+  }
+
+  const Shape& shape_;
+  const std::vector<signals::PoolObservation>& pools_;
+  Fleet from_;
+  PlanGoal goal_;
+  Fleet fleet_;
+  TrialOutcome best_;
+  double stressed_ = 0.0;
+  bool rises_ = true;
+};
+
+void compare_with_every_fleet(std::size_t pool_count, bool grows) {
+  core::RandomStream random{20260214 + pool_count};
+  int compared = 0, by_headroom = 0, at_bound = 0;
+  for (int round = 0; round < 600; ++round) {
+    const Shape shape = Shape::drawn(random, pool_count);
+    std::vector<signals::PoolObservation> pools(pool_count);
+    Fleet from;
+    for (signals::PoolObservation& pool : pools) {
+      pool.min_replicas = static_cast<std::uint32_t>(1 + random.below(5));
+      pool.max_replicas = pool.min_replicas + static_cast<std::uint32_t>(random.below(150));
+      from.push_back(static_cast<std::uint32_t>(1 + random.below(120)));
+    }
+    PlanGoal goal;
+    goal.goals.clear();
+    for (std::size_t i = 0; i < shape.targets.size(); ++i) goal.goals.push_back(random.uniform(0.5, 0.999));
+    if (grows) goal.growth = random.below(2) == 0 ? 0.5 : 2.0;
+    if (round % 2 == 1) goal.headroom = random.uniform(1.05, 1.9);
+    BruteForce every{shape, pools, from, goal};
+    if (!every.rises()) continue;
+    ++compared;
+    FormulaOutcomes outcomes{[&](const Fleet& fleet) { return shape.outcome(fleet); }};
+    const auto plan = search_plan(outcomes, pools, from, goal);
+    ASSERT_TRUE(plan.has_value());
+    ASSERT_NEAR(plan->best, every.best().all.attainment(), 1e-9) << "round " << round;
+    ASSERT_EQ(plan->fleet, every.least()) << "round " << round;
+    ASSERT_LE(outcomes.asked(), 70 * pool_count);
+    for (std::size_t i = 0; i < pool_count; ++i) {
+      ASSERT_GE(plan->fleet[i], pools[i].min_replicas);
+      ASSERT_LE(plan->fleet[i], pools[i].max_replicas);
+      at_bound += plan->fleet[i] == pools[i].max_replicas ? 1 : 0;
+    }
+    if (goal.headroom > 1.0) {
+      goal.headroom = 1.0;
+      by_headroom += BruteForce{shape, pools, from, goal}.least() != plan->fleet ? 1 : 0;
+    }
+  }
+  EXPECT_GT(compared, 580);
+  EXPECT_GT(by_headroom, 30);
+  EXPECT_GT(at_bound, 30);
+}
+
+TEST(PlanSearchProperty, OnePoolIsTheLeastOfAllFleetsThatKeepTheGoals) { compare_with_every_fleet(1, false); }
+TEST(PlanSearchProperty, OnePoolIsTheLeastForTrafficThatGrowsOrFalls) { compare_with_every_fleet(1, true); }
+TEST(PlanSearchProperty, TwoPoolsAreTheLeastOneAfterTheOther) { compare_with_every_fleet(2, false); }
+TEST(PlanSearchProperty, TwoPoolsAreTheLeastForTrafficThatGrowsOrFalls) { compare_with_every_fleet(2, true); }
+
+}  // namespace
+}  // namespace penstock::planner

@@ -1,0 +1,69 @@
+#include "planner/penstock/replica_speed.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace penstock::planner {
+namespace {
+
+constexpr double kWorthCorrecting = 0.05;  // of the factor that is applied
+constexpr double kKnownWell = 0.05;        // standard error over the factor
+constexpr double kLeast = 0.2, kMost = 10.0;
+constexpr double kWarmCache = 0.95;  // a share above counts as this: someone computes prompts
+
+double cached_share(const signals::PoolObservation& pool) {
+  double prompts = 0.0, hits = 0.0;
+  for (const signals::ReplicaObservation& replica : pool.replicas) {
+    if (!replica.sample) continue;
+    prompts += static_cast<double>(replica.sample->prompt_tokens_total);
+    hits += static_cast<double>(replica.sample->prefix_hit_tokens_total);
+  }
+  return prompts > 0.0 ? std::clamp(hits / prompts, 0.0, kWarmCache) : 0.0;
+}
+
+}  // namespace
+
+bool ReplicaSpeed::observe(const signals::PoolObservation& pool, core::Instant now) {
+  correction_.observe(pool, now);
+  const std::optional<double> factor = correction_.factor(), error = correction_.standard_error();
+  if (!factor || !error || *error > kKnownWell * *factor) return false;
+  const double bounded = std::clamp(*factor, kLeast, kMost);
+  if (std::abs(bounded / applied_ - 1.0) < kWorthCorrecting) return false;
+  applied_ = bounded;
+  return true;
+}
+
+double ReplicaSpeed::replicas_lacking(const signals::PoolObservation& pool) const {
+  const std::optional<double> usual = correction_.factor();
+  if (!usual) return 0.0;
+  double lacking = 0.0;
+  for (const signals::ReplicaObservation& replica : pool.replicas) {
+    if (replica.state != signals::ReplicaState::kReady) continue;
+    if (const auto factor = correction_.factor_of(replica.replica))
+      lacking += std::max(0.0, 1.0 - *usual / *factor - kWorthCorrecting);
+  }
+  return lacking;
+}
+
+std::optional<capacity::FormulaResult> ReplicaSpeed::by_formula(const signals::PoolObservation& pool,
+                                                                const signals::SloTarget& slo, double growth,
+                                                                double utilisation) const {
+  const signals::TrafficWindow& traffic = pool.last_minute;
+  const double seconds = core::to_seconds(traffic.length);
+  if (!profile_.step_time || traffic.arrivals == 0 || traffic.completed == 0 || seconds <= 0.0) return std::nullopt;
+  const auto arrivals = static_cast<double>(traffic.arrivals);
+  capacity::TrafficShape shape;
+  shape.input_tokens = static_cast<double>(traffic.input_tokens) / arrivals;
+  shape.output_tokens = static_cast<double>(traffic.completed_output_tokens) / static_cast<double>(traffic.completed);
+  shape.cached_share = cached_share(pool);
+  capacity::CapacityOptions options;
+  options.role = pool.role;
+  options.factor = applied_ * profile_.widening;
+  const auto estimate = capacity::token_capacity(*profile_.step_time, shape, profile_.limits, slo, options);
+  if (!estimate) return std::nullopt;
+  const double rate = growth * arrivals / seconds;
+  return capacity::replicas_by_formula(rate * shape.input_tokens, rate * shape.output_tokens, estimate->tokens,
+                                       utilisation);
+}
+
+}  // namespace penstock::planner

@@ -1,0 +1,275 @@
+#include "planner/penstock/traffic_memory.h"
+
+#include <gtest/gtest.h>
+
+#include "planner/penstock/trials_testing.h"
+
+namespace penstock::planner {
+namespace {
+
+using testing::at_s;
+using testing::RecordedTrials;
+
+// A memory, the traffic that it is shown, and the trials that it asks.
+class Course {
+ public:
+  explicit Course(
+      const MemoryOptions& options = {},
+      RecordedTrials::Share share = [](double replicas, core::Instant) { return replicas / 20.0; })
+      : trials(std::make_shared<RecordedTrials>(std::move(share))), memory(trials, options) {}
+
+  void arrive(double to_s, double rate_per_s) {
+    testing::add_requests(requests_, arrived_s_, to_s, rate_per_s);
+    arrived_s_ = to_s;
+  }
+  void tick(double at) {
+    signals::Observation observation;
+    observation.now = at_s(at);
+    // Later requests have not come yet.
+    const auto end = std::partition_point(requests_.begin(), requests_.end(),
+                                          [&](const auto& request) { return request.arrival <= observation.now; });
+    observation.recent = {requests_.begin(), end};
+    memory.begin_tick(observation);
+  }
+  void advance(double at) {
+    tick(at);
+    memory.advance();
+  }
+  // Every half a minute.
+  void go_on(double to_s, double rate_per_s) {
+    const double from_s = arrived_s_;
+    arrive(to_s, rate_per_s);
+    for (double at = from_s + 30.0; at <= to_s; at += 30.0) advance(at);
+  }
+  // When the judged times of the slices begin that a fleet had to be tried on, the newest first.
+  std::vector<double> tried_on(const Fleet& fleet) {
+    trials->attempts.clear();
+    EXPECT_TRUE(memory.outcome(fleet).has_value());
+    std::vector<double> begins;
+    for (const RecordedTrials::Attempt& attempt : trials->attempts) begins.push_back(attempt.judged_from_s);
+    return begins;
+  }
+
+  std::shared_ptr<RecordedTrials> trials;
+  TrafficMemory memory;
+
+ private:
+  std::vector<signals::RecentRequest> requests_;
+  double arrived_s_ = 0.0;
+};
+
+const MemoryOptions kNoLimit{.slice_requests = 3000, .tick_requests = 100'000'000};
+using Begins = std::vector<double>;
+
+TEST(TrafficMemory, ASliceOfManyRequestsClosesAfterTheLeastTime) {
+  Course run{kNoLimit};
+  run.go_on(90, 100);  // 6000 in a minute
+  EXPECT_EQ(run.tried_on({10}), (Begins{60, 0}));
+}
+
+TEST(TrafficMemory, ASliceOfFewRequestsClosesAfterTheMostTime) {
+  Course run{kNoLimit};
+  run.go_on(270, 2);
+  EXPECT_EQ(run.tried_on({10}), Begins{0});
+  run.go_on(330, 2);
+  EXPECT_EQ(run.tried_on({10}), (Begins{300, 0}));
+}
+
+TEST(TrafficMemory, AClosedSliceIsTriedOnceWithAFleet) {
+  Course run{kNoLimit};
+  run.go_on(150, 100);
+  EXPECT_EQ(run.tried_on({10}), (Begins{120, 60, 0}));
+  EXPECT_EQ(run.tried_on({10}), Begins{});
+  run.tick(151);
+  EXPECT_EQ(run.tried_on({10}), Begins{});  // without advance() slices stay what they are
+  run.advance(165);
+  EXPECT_EQ(run.tried_on({10}), Begins{120});  // the open one is another now
+  EXPECT_EQ(run.tried_on({12}), (Begins{120, 60, 0}));
+}
+
+TEST(TrafficMemory, EverythingIsTriedAgainWhenTrialsChange) {
+  Course run{kNoLimit};
+  run.go_on(150, 100);
+  (void)run.tried_on({10});
+  run.memory.forget_outcomes();
+  EXPECT_EQ(run.tried_on({10}), (Begins{120, 60, 0}));
+}
+
+TEST(TrafficMemory, ForgetsWhatIsOlderThanItsLength) {
+  Course run{kNoLimit};
+  run.go_on(1500, 2);
+  EXPECT_EQ(run.tried_on({10}), (Begins{1200, 900, 600, 300}));
+  EXPECT_EQ(run.memory.requests(), 2400U);
+}
+
+TEST(TrafficMemory, ForgetsEarlierWhereThereAreEnoughRequests) {
+  Course run{kNoLimit};
+  run.go_on(360, 100);
+  EXPECT_EQ(run.tried_on({10}), (Begins{300, 240, 180, 120, 60}));
+  // 8000 and the oldest slice's are less than there are in 20 minutes of 10 a second.
+  Course fewer{kNoLimit};
+  fewer.go_on(1500, 10);
+  EXPECT_EQ(fewer.tried_on({10}), (Begins{1200, 900, 600}));  // 9000, of which 6000 would be too few
+}
+
+TEST(TrafficMemory, SumsWeighSlicesByTheirRequests) {
+  // A slice of 100 a minute of which half are kept, one of 300 a minute of which all are, and an open one of a quarter.
+  Course run{kNoLimit, [](double, core::Instant from) {
+               return from < at_s(300) ? 0.5 : from < at_s(600) ? 1.0 : 0.25;
+             }};
+  run.go_on(300, 100.0 / 60);
+  run.go_on(600, 300.0 / 60);
+  run.go_on(660, 400.0 / 60);
+  const TrialOutcome outcome = run.memory.outcome({10}).value();
+  EXPECT_NEAR(outcome.all.requests, 500 + 1500 + 400, 1e-6);
+  EXPECT_NEAR(outcome.all.met, 250 + 1500 + 100, 1e-6);
+  EXPECT_NEAR(outcome.itl.met, 1850, 1e-6);
+}
+
+TEST(TrafficMemory, ACutTrialStandsForItsWholeSlice) {
+  Course run{kNoLimit, [](double, core::Instant from) { return from < at_s(60) ? 0.5 : 1.0; }};
+  run.go_on(60, 1000);
+  run.go_on(120, 100);
+  const TrialOutcome outcome = run.memory.outcome({10}).value();
+  EXPECT_NEAR(outcome.all.requests, 66'000, 1e-6);
+  EXPECT_NEAR(outcome.all.met, 36'000, 1e-6);
+  for (const RecordedTrials::Attempt& attempt : run.trials->attempts)
+    EXPECT_LE(static_cast<double>(attempt.requests) * attempt.rate_factor, 6001.0);  // twice what a trial serves about
+}
+
+TEST(TrafficMemory, AMinuteWithoutRequestsCostsNothing) {
+  Course run{kNoLimit};
+  run.go_on(300, 0);
+  EXPECT_EQ(run.tried_on({10}), Begins{});
+  EXPECT_EQ(run.memory.outcome({10})->all.requests, 0.0);
+  EXPECT_EQ(run.memory.requests(), 0U);
+  EXPECT_EQ(run.memory.rate(), 0.0);
+}
+
+TEST(TrafficMemory, TheWorkOfATickIsBounded) {
+  Course run{{.tick_requests = 5000}};
+  run.go_on(300, 50);  // five slices of 3000 requests, with 1500 more to warm up
+  run.trials->attempts.clear();
+  int ticks = 0;
+  std::optional<TrialOutcome> outcome;
+  while (!outcome) {
+    run.tick(300);
+    const std::size_t before = run.trials->attempts.size();
+    outcome = run.memory.outcome({3});
+    EXPECT_LE(run.trials->attempts.size() - before, 2U);  // 4500, and one that goes over it
+    if (!outcome) {
+      EXPECT_FALSE(run.memory.outcome({3}).has_value());  // not in this tick
+    }
+    ASSERT_LT(++ticks, 10);
+  }
+  EXPECT_EQ(ticks, 3);
+  EXPECT_EQ(run.trials->attempts.size(), 5U);  // none twice
+  EXPECT_EQ(outcome->all.requests, 15'000.0);
+  run.tick(300);
+  EXPECT_EQ(run.memory.outcome({3})->all.met, outcome->all.met);
+}
+
+TEST(TrafficMemory, WhatIsKnownCostsNoTime) {
+  Course run{{.tick_requests = 1}};
+  run.go_on(60, 50);
+  EXPECT_TRUE(run.memory.outcome({3}).has_value());
+  EXPECT_TRUE(run.memory.outcome({3}).has_value());
+  EXPECT_FALSE(run.memory.outcome({10}).has_value());
+}
+
+TEST(TrafficMemory, ASmallFleetWithItsShareOfTheTrafficStandsForALargeOne) {
+  Course run{kNoLimit};
+  run.go_on(120, 100);  // the second slice: 6000 requests and 3000 to warm up, thrice what a trial serves
+  struct Case {
+    std::uint32_t fleet, serving;
+    double rate_factor;
+  };
+  for (const Case& expected : {Case{30, 10, 1.0 / 3}, Case{31, 10, 10.0 / 31}, Case{10, 3, 0.3}, Case{5, 3, 0.6}}) {
+    run.memory.forget_outcomes();
+    run.trials->attempts.clear();
+    EXPECT_NEAR(run.memory.outcome({expected.fleet})->all.attainment(), std::min(1.0, expected.fleet / 20.0), 1e-9);
+    const RecordedTrials::Attempt& attempt = run.trials->attempts.front();
+    EXPECT_EQ(attempt.replicas, Fleet{expected.serving}) << expected.fleet;
+    EXPECT_NEAR(attempt.rate_factor, expected.rate_factor, 1e-12);
+    EXPECT_EQ(attempt.judged_from_s, 60.0);
+    EXPECT_NEAR(attempt.first_s, 30.005, 1e-6);
+  }
+}
+
+TEST(TrafficMemory, AFleetTooSmallToBeStoodForServesTheEndOfTheSlice) {
+  Course run{kNoLimit};
+  run.go_on(120, 100);
+  (void)run.memory.outcome({2});
+  const RecordedTrials::Attempt& attempt = run.trials->attempts.front();
+  EXPECT_EQ(attempt.replicas, Fleet{2});
+  EXPECT_EQ(attempt.rate_factor, 1.0);
+  EXPECT_EQ(attempt.requests, 6000U);                // of 9000
+  EXPECT_NEAR(attempt.judged_from_s, 80.005, 1e-6);  // a third of a minute warms up
+}
+
+TEST(TrafficMemory, FleetsOfSeveralPoolsServeThemselves) {
+  Course run{kNoLimit};
+  run.go_on(60, 100);
+  (void)run.memory.outcome({30, 40});
+  EXPECT_EQ(run.trials->attempts.front().replicas, (Fleet{30, 40}));
+  EXPECT_EQ(run.trials->attempts.front().rate_factor, 1.0);
+}
+
+TEST(TrafficMemory, WhatKeepsAllIsNotTriedLarger) {
+  Course run{kNoLimit};
+  run.go_on(60, 5);
+  (void)run.tried_on({20});
+  EXPECT_EQ(run.tried_on({21}), Begins{});
+  EXPECT_EQ(run.memory.outcome({90})->all.attainment(), 1.0);
+  EXPECT_EQ(run.tried_on({19}), Begins{0});
+}
+
+TEST(TrafficMemory, WhatKeepsHardlyHalfIsNotTriedSmaller) {
+  Course run{kNoLimit};
+  run.go_on(60, 5);
+  (void)run.tried_on({9});
+  EXPECT_EQ(run.tried_on({5}), Begins{});
+  EXPECT_NEAR(run.memory.outcome({1})->all.attainment(), 0.45, 1e-9);
+  EXPECT_EQ(run.tried_on({12}), Begins{0});
+  EXPECT_EQ(run.tried_on({11}), Begins{0});  // 12 keeps 60 %
+}
+
+TEST(TrafficMemory, NoShortcutIsTakenWithSeveralPools) {
+  Course run{kNoLimit};
+  run.go_on(60, 5);
+  EXPECT_EQ(run.tried_on({20, 20}), Begins{0});
+  EXPECT_EQ(run.tried_on({21, 21}), Begins{0});
+  EXPECT_EQ(run.tried_on({4, 4}), Begins{0});
+  EXPECT_EQ(run.tried_on({3, 30}), Begins{0});
+}
+
+TEST(TrafficMemory, TellsItsRequestsAndTheirRate) {
+  Course run{kNoLimit};
+  run.go_on(300, 2);
+  run.go_on(420, 5);
+  EXPECT_EQ(run.memory.requests(), 1200U);
+  EXPECT_NEAR(run.memory.rate(), 1200.0 / 420, 1e-9);
+}
+
+TEST(TrafficMemory, WhatCameBeforeTheFirstLookIsRememberedForItsLength) {
+  Course run{kNoLimit};
+  run.arrive(3000, 2);
+  run.advance(3000);
+  EXPECT_EQ(run.memory.requests(), 2400U);
+  EXPECT_NEAR(run.memory.rate(), 2.0, 1e-9);
+  EXPECT_EQ(run.tried_on({10}).size(), 1U);
+}
+
+TEST(TrafficMemory, StartsAfreshWhenTheClockGoesBack) {
+  Course run{kNoLimit};
+  run.go_on(600, 2);
+  run.advance(100);
+  EXPECT_EQ(run.memory.requests(), 0U);
+  EXPECT_EQ(run.tried_on({10}), Begins{});
+  run.advance(160);
+  EXPECT_EQ(run.memory.requests(), 120U);
+  EXPECT_EQ(run.tried_on({10}), Begins{100});
+}
+
+}  // namespace
+}  // namespace penstock::planner

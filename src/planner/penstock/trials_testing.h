@@ -1,0 +1,61 @@
+// For tests: trials by a formula that remember what they were asked, and the requests to try fleets on.
+#pragma once
+
+#include <algorithm>
+#include <functional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "planner/penstock/trials.h"
+#include "planner/planner_testing.h"
+
+namespace penstock::planner::testing {
+
+// Of the traffic judged in a trial the fleet keeps the share that a formula tells of its scarcest pool, at the full rate,
+// and of the time from which it is judged.
+class RecordedTrials final : public FleetTrials {
+ public:
+  using Share = std::function<double(double replicas, core::Instant judged_from)>;
+  explicit RecordedTrials(Share share) : share_(std::move(share)) {}
+
+  struct Attempt {
+    std::vector<std::uint32_t> replicas;
+    double rate_factor;
+    double judged_from_s;
+    std::size_t requests;  // warm-up included
+    double first_s;        // arrival of the first of them
+  };
+
+  void load(const TrialTraffic& traffic) override { traffic_ = traffic; }
+  TrialOutcome attempt(std::span<const std::uint32_t> replicas) override {
+    attempts.push_back({{replicas.begin(), replicas.end()},
+                        traffic_.rate_factor,
+                        core::to_seconds(traffic_.judged_from),
+                        traffic_.requests.size(),
+                        traffic_.requests.empty() ? -1.0 : core::to_seconds(traffic_.requests.front().arrival)});
+    const std::uint32_t scarcest = *std::min_element(replicas.begin(), replicas.end());
+    const double share = std::min(1.0, share_(scarcest / traffic_.rate_factor, traffic_.judged_from));
+    const auto judged = static_cast<double>(
+        std::count_if(traffic_.requests.begin(), traffic_.requests.end(),
+                      [&](const signals::RecentRequest& request) { return request.arrival >= traffic_.judged_from; }));
+    const TrialCounts counts{judged * traffic_.rate_factor, judged * traffic_.rate_factor * share};
+    return {counts, counts, counts, {}};
+  }
+  void correct(std::span<const double>) override {}
+
+  std::vector<Attempt> attempts;
+
+ private:
+  Share share_;
+  TrialTraffic traffic_;
+};
+
+// Arrivals at even distances; none at the ends.
+inline void add_requests(std::vector<signals::RecentRequest>& requests, double from_s, double to_s, double rate_per_s) {
+  const auto count = static_cast<int>(std::lround((to_s - from_s) * rate_per_s));
+  for (int i = 0; i < count; ++i)
+    requests.push_back({at_s(from_s + (i + 0.5) / rate_per_s), 500, 100, 50.0F, 10.0F, {}});
+}
+
+}  // namespace penstock::planner::testing

@@ -1,0 +1,233 @@
+#include "signals/sanitize.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+namespace penstock::signals {
+
+namespace {
+
+bool is_share(double value) { return value >= 0.0 && value <= 1.0; }           // false for NaN
+bool is_figure(double value) { return std::isfinite(value) && value >= 0.0; }  // likewise
+
+bool queue_disagrees(const EngineSample& sample) {
+  return sample.queued_requests == 0 && (sample.queued_prefill_tokens > 0 || sample.queued_kv_tokens > 0 ||
+                                         sample.oldest_queued_age > core::Duration{});
+}
+
+bool running_disagrees(const EngineSample& sample) {
+  const bool tokens = sample.scheduled_kv_tokens > 0 || sample.inflight_prefill_tokens > 0;
+  return sample.running_requests == 0 ? tokens : !tokens && sample.kv_used_tokens == 0;
+}
+
+bool went_back(const EngineSample& before, const EngineSample& now) {
+  return now.prompt_tokens_total < before.prompt_tokens_total ||
+         now.prefix_hit_tokens_total < before.prefix_hit_tokens_total ||
+         now.generation_tokens_total < before.generation_tokens_total || now.completed_total < before.completed_total ||
+         now.preemptions_total < before.preemptions_total || now.evictions_total < before.evictions_total;
+}
+
+// Whether it was fine; empties it where it was not.
+bool clean_latencies(LatencyWindow& window) {
+  const std::array figures{window.mean_ms, window.p50_ms, window.p90_ms, window.p95_ms, window.p99_ms};
+  if (std::all_of(figures.begin(), figures.end(), is_figure)) return true;
+  const bool counted = window.count > 0;  // otherwise the figures mean nothing anyway
+  window = {};
+  return !counted;
+}
+
+bool clean_first_tokens(FirstTokenWindow& window) {
+  for (const TimePart* part :
+       {&window.admission, &window.replica_wait, &window.queue, &window.prefill, &window.transfer}) {
+    if (is_figure(part->mean_ms) && is_figure(part->p95_ms) && is_figure(part->slow_mean_ms)) continue;
+    const bool counted = window.count > 0;
+    window = {};
+    return !counted;
+  }
+  return true;
+}
+
+std::array<std::uint64_t, 6> counters_of(const PoolObservation& pool) {
+  return {pool.arrivals_total,  pool.input_tokens_total, pool.output_tokens_total,
+          pool.completed_total, pool.failed_total,       pool.actions_failed_total};
+}
+
+void count(HealthCounts& counts, Health health) {
+  switch (health) {
+    case Health::kFresh: ++counts.fresh; break;
+    case Health::kStale: ++counts.stale; break;
+    case Health::kMissing: ++counts.missing; break;
+    case Health::kContradictory: ++counts.contradictory; break;
+  }
+}
+
+}  // namespace
+
+const char* to_string(Health health) {
+  switch (health) {
+    case Health::kFresh: return "fresh";
+    case Health::kStale: return "stale";
+    case Health::kMissing: return "missing";
+    case Health::kContradictory: return "contradictory";
+  }
+  return "unknown";
+}
+
+const char* to_string(ClockState clock) {
+  switch (clock) {
+    case ClockState::kSteady: return "steady";
+    case ClockState::kWentBack: return "went_back";
+    case ClockState::kLeapt: return "leapt";
+  }
+  return "unknown";
+}
+
+const char* to_string(Contradiction contradiction) {
+  switch (contradiction) {
+    case Contradiction::kFutureSample: return "future_sample";
+    case Contradiction::kSampleBeforeStart: return "sample_before_start";
+    case Contradiction::kSampleOutOfOrder: return "sample_out_of_order";
+    case Contradiction::kNegativeAge: return "negative_age";
+    case Contradiction::kKvOverCapacity: return "kv_over_capacity";
+    case Contradiction::kQueueDisagrees: return "queue_disagrees";
+    case Contradiction::kRunningDisagrees: return "running_disagrees";
+    case Contradiction::kCounterWentBack: return "counter_went_back";
+    case Contradiction::kShareOutOfRange: return "share_out_of_range";
+    case Contradiction::kLatencyNoNumber: return "latency_no_number";
+    case Contradiction::kTrafficOutOfRange: return "traffic_out_of_range";
+    case Contradiction::kReplicaCounts: return "replica_counts";
+    case Contradiction::kPoolCounterWentBack: return "pool_counter_went_back";
+  }
+  return "unknown";
+}
+
+Health HealthCounts::worst() const {
+  if (contradictory > 0) return Health::kContradictory;
+  if (missing > 0 || fresh + stale == 0) return Health::kMissing;
+  return stale > 0 ? Health::kStale : Health::kFresh;
+}
+
+ClockState Sanitizer::clock_at(core::Instant now) {
+  const std::optional<core::Instant> before = std::exchange(last_now_, now);
+  if (!before || now == *before) return ClockState::kSteady;
+  if (now < *before) return ClockState::kWentBack;
+  return now - *before > options_.interval * options_.leap_intervals ? ClockState::kLeapt : ClockState::kSteady;
+}
+
+void Sanitizer::report(Contradiction what, std::uint32_t pool, std::optional<std::uint32_t> replica) {
+  if (findings_.issues.size() < Findings::kIssuesMax) findings_.issues.push_back({what, pool, replica});
+}
+
+std::optional<Contradiction> Sanitizer::at_odds(const EngineSample& sample, core::Instant now,
+                                                const SampleMemory* before) const {
+  if (sample.sampled_at > now) return Contradiction::kFutureSample;
+  if (sample.sampled_at < core::kStart) return Contradiction::kSampleBeforeStart;
+  if (sample.oldest_queued_age < core::Duration{}) return Contradiction::kNegativeAge;
+  if (sample.kv_used_tokens > sample.kv_capacity_tokens) return Contradiction::kKvOverCapacity;
+  if (!is_share(sample.batch_merge_efficiency)) return Contradiction::kShareOutOfRange;
+  if (queue_disagrees(sample)) return Contradiction::kQueueDisagrees;
+  if (running_disagrees(sample)) return Contradiction::kRunningDisagrees;
+  if (before == nullptr) return std::nullopt;
+  if (sample.sampled_at < before->sample.sampled_at) return Contradiction::kSampleOutOfOrder;
+  if (went_back(before->sample, sample)) return Contradiction::kCounterWentBack;
+  return std::nullopt;
+}
+
+void Sanitizer::clean_replicas(Observation& observation, std::uint32_t index) {
+  PoolMemory& memory = memory_[index];
+  PoolHealth& health = findings_.pools[index];
+  const auto by_replica = [](const SampleMemory& entry, std::uint32_t replica) { return entry.replica < replica; };
+  memory.next.clear();
+  for (ReplicaObservation& replica : observation.pools[index].replicas) {
+    const auto found = std::lower_bound(memory.samples.begin(), memory.samples.end(), replica.replica, by_replica);
+    const SampleMemory* before = found != memory.samples.end() && found->replica == replica.replica ? &*found : nullptr;
+    Health seen = Health::kMissing;
+    if (replica.sample) {
+      // What is at odds with the past is remembered all the same: an engine that restarted goes on from there.
+      memory.next.push_back({replica.replica, *replica.sample});
+      seen = replica.sample->sampled_at < observation.now - options_.sample_age ? Health::kStale : Health::kFresh;
+      if (const auto what = at_odds(*replica.sample, observation.now, before)) {
+        report(*what, index, replica.replica);
+        replica.sample.reset();
+        seen = Health::kContradictory;
+      }
+    } else if (before != nullptr) {
+      memory.next.push_back(*before);
+    }
+    health.replicas.push_back(seen);
+    if (replica.state != ReplicaState::kReady) continue;
+    count(health.ready, seen);
+    count(findings_.ready, seen);
+  }
+  const auto in_order = [](const SampleMemory& a, const SampleMemory& b) { return a.replica < b.replica; };
+  if (!std::is_sorted(memory.next.begin(), memory.next.end(), in_order))
+    std::sort(memory.next.begin(), memory.next.end(), in_order);
+  memory.samples.swap(memory.next);
+}
+
+void Sanitizer::clean_windows(PoolObservation& pool, std::uint32_t index) {
+  TrafficWindow& traffic = pool.last_minute;
+  bool numbers = clean_latencies(traffic.ttft);
+  numbers &= clean_latencies(traffic.itl);
+  if (traffic.length < core::Duration{}) {
+    report(Contradiction::kTrafficOutOfRange, index);
+    traffic = {};
+  }
+  if (pool.detail) {
+    for (SegmentWindow& segment : pool.detail->segments) {
+      numbers &= clean_latencies(segment.ttft);
+      numbers &= clean_latencies(segment.itl);
+    }
+    numbers &= clean_first_tokens(pool.detail->first_tokens);
+    if (pool.detail->oldest_unrouted_age < core::Duration{}) {
+      report(Contradiction::kNegativeAge, index);
+      pool.detail->oldest_unrouted_age = {};
+    }
+  }
+  if (!numbers) report(Contradiction::kLatencyNoNumber, index);
+}
+
+void Sanitizer::check_counts(const PoolObservation& pool, std::uint32_t index) {
+  std::array<std::uint32_t, 5> listed{};
+  for (const ReplicaObservation& replica : pool.replicas) ++listed[static_cast<std::size_t>(replica.state)];
+  const auto is = [&](ReplicaState state, std::uint32_t said) {
+    return listed[static_cast<std::size_t>(state)] == said;
+  };
+  if (!is(ReplicaState::kStarting, pool.starting) || !is(ReplicaState::kReady, pool.ready) ||
+      !is(ReplicaState::kDraining, pool.draining)) {
+    findings_.pools[index].consistent = false;
+    report(Contradiction::kReplicaCounts, index);
+  }
+  const auto counters = counters_of(pool);
+  auto& before = memory_[index].counters;
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    if (counters[i] >= before[i]) continue;
+    findings_.pools[index].consistent = false;
+    report(Contradiction::kPoolCounterWentBack, index);
+    break;
+  }
+  before.assign(counters.begin(), counters.end());
+}
+
+const Findings& Sanitizer::clean(Observation& observation) {
+  findings_.clock = clock_at(observation.now);
+  findings_.issues.clear();
+  findings_.ready = {};
+  findings_.pools.resize(observation.pools.size());
+  memory_.resize(observation.pools.size());
+  for (std::uint32_t index = 0; index < observation.pools.size(); ++index) {
+    PoolHealth& health = findings_.pools[index];
+    health.replicas.clear();
+    health.ready = {};
+    health.consistent = true;
+    if (findings_.clock != ClockState::kSteady) memory_[index].samples.clear();
+    clean_replicas(observation, index);
+    clean_windows(observation.pools[index], index);
+    check_counts(observation.pools[index], index);
+  }
+  return findings_;
+}
+
+}  // namespace penstock::signals
