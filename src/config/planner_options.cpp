@@ -98,9 +98,9 @@ void add_limits(std::vector<Option>& table) {
   table.push_back(duration(
       row(kPlanner, "planner.manual_hold", "", "how long a number of replicas that a person set is left alone"),
       PENSTOCK_FIELD(replay.planner.manual_hold)));
-  table.push_back(duration(
-      row(kPlanner, "planner.failure_cooldown", "", "how long nothing shrinks after a replica or an action failed"),
-      PENSTOCK_FIELD(replay.planner.failure_cooldown)));
+  table.push_back(duration(row(kPlanner, "planner.failure_cooldown", "",
+                               "how long nothing changes after a scaling action failed; doubles with each in a row"),
+                           PENSTOCK_FIELD(replay.planner.failure_cooldown)));
   table.push_back(share(row(kPlanner, "planner.kv_hot", "", "mean use of the KV cache at which nothing shrinks"),
                         PENSTOCK_FIELD(replay.planner.kv_hot)));
 }

@@ -247,8 +247,11 @@ class PenstockPlanner final : public Policy {
       hold.reason = Reason::kIdle;
       return hold;
     }
-    if (!plans())
-      return by_load(pool, options_.target == OptimizationTarget::kLatency ? latency_rule() : throughput_rule());
+    if (!plans()) {
+      LoadRuleOptions rule = throughput_rule();
+      rule.kv_target = options_.utilisation;
+      return by_load(pool, options_.target == OptimizationTarget::kLatency ? latency_rule() : rule);
+    }
     return by_plans(observation, index, phase);
   }
 

@@ -18,6 +18,7 @@ void PlanLoop::tick(const signals::Observation& observation, const std::function
     next_ = std::min(next_, observation.now + options_.interval);  // where the clock went back
     if (observation.now < next_ && !urgent) return;
     memory_.advance();
+    memory_.look_back(urgent ? options_.urgent_memory : core::Duration::max());
     if (memory_.requests() < options_.requests_min) return;
     search_ = Search{observation.now, targets_of(observation), goal_at(memory_.rate())};
     next_ = observation.now + options_.interval;

@@ -18,6 +18,8 @@ struct PlanLoopOptions {
   core::Duration interval = std::chrono::seconds{180};  // from the beginning of one search to that of the next
   MemoryOptions memory;                                 // the traffic that fleets are tried on
   std::size_t requests_min = 30;                        // fewer say nothing
+  core::Duration urgent_memory =
+      std::chrono::seconds{60};  // slices that ended within it are all that an urgent plan knows
 };
 
 struct LoopPlan : FleetPlan {
@@ -33,7 +35,7 @@ class PlanLoop {
       : options_(options), memory_(std::move(trials), options.memory) {}
 
   // `goal_at` is asked when a search begins, with the rate of the requests in memory. `urgent`: a search begins as soon as
-  // none is under way.
+  // none is under way, on the latest traffic alone.
   void tick(const signals::Observation& observation, const std::function<PlanGoal(double rate)>& goal_at,
             bool urgent = false);
   // Gives the plan up, and the search that is under way.

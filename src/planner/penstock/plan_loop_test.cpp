@@ -94,7 +94,7 @@ TEST(PlanLoop, AsksForTheGoalAtTheRateOfWhatItRemembers) {
   EXPECT_TRUE(run.tick(60));
   ASSERT_EQ(run.goals_asked.size(), 1U);
   EXPECT_NEAR(run.goals_asked[0], 10.0, 1e-9);
-  EXPECT_EQ(run.loop.plan()->fleet, Fleet{16});  // 90 % of twice the rate need 15, of 1.1 times that 16
+  EXPECT_EQ(run.loop.plan()->fleet, Fleet{17});  // 90 % of twice the rate need 15, of 1.13 times that 17
   EXPECT_EQ(run.loop.plan()->goal.growth, 2.0);
   run.rate_per_s = 30;
   EXPECT_TRUE(run.tick(240));

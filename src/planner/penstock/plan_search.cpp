@@ -12,6 +12,8 @@ constexpr double kAllKept = 0.999;
 constexpr double kHardlyHalf = 0.5;  // of an overrun fleet, which may keep hardly more when it is doubled
 constexpr double kGain = 0.005;      // less is no gain from twice the fleet
 constexpr double kDoubt = 0.5;       // standard deviations
+constexpr double kSameLoad = 0.02;
+constexpr double kMoreForOne = 0.5;  // headroom of a pool of one; a part of it of larger ones
 constexpr double kRounding = 1e-9;
 
 class Search {
@@ -48,22 +50,33 @@ class Search {
   [[nodiscard]] std::uint32_t most(std::size_t pool) const { return std::max(1U, pools_[pool].max_replicas); }
 
   TrialOutcome attempt(const Fleet& fleet) {
-    const auto known = tried_.find(fleet);
-    if (known != tried_.end()) return known->second;
-    if (exhausted_) return {};
-    const std::optional<TrialOutcome> outcome = outcomes_.outcome(fleet);
-    exhausted_ = !outcome;
-    return outcome ? tried_.emplace(fleet, *outcome).first->second : TrialOutcome{};
+    return attempt(tried_, fleet, [&] { return outcomes_.outcome(fleet); });
   }
 
-  // What the fleet keeps at `load` times the traffic: what a fleet so many times smaller keeps. Between whole replicas the
+  template <class Key, class Ask>
+  TrialOutcome attempt(std::map<Key, TrialOutcome>& tried, const Key& key, const Ask& ask) {
+    const auto known = tried.find(key);
+    if (known != tried.end()) return known->second;
+    if (exhausted_) return {};
+    const std::optional<TrialOutcome> outcome = ask();
+    exhausted_ = !outcome;
+    return outcome ? tried.emplace(key, *outcome).first->second : TrialOutcome{};
+  }
+
+  TrialOutcome attempt_at(const Fleet& fleet, double load) {
+    return attempt(tried_at_, std::pair{fleet, load}, [&] { return outcomes_.outcome_at(fleet, load); });
+  }
+
+  // What the fleet keeps at so many times the traffic in each pool: what a fleet so many times smaller keeps. Between whole replicas the
   // corner above is reached pool by pool, the largest part of a replica first, which keeps outcomes rising with fleets.
-  TrialOutcome attempt(const Fleet& fleet, double load) {
-    if (std::abs(load - 1.0) < 0.02) return attempt(fleet);
+  // Less than a replica stands for nothing: then the traffic comes at that rate.
+  TrialOutcome attempt(const Fleet& fleet, const std::vector<double>& loads) {
     Fleet corner = fleet;
     std::vector<std::pair<double, std::size_t>> parts;  // of a replica, and whose
     for (std::size_t i = 0; i < fleet.size(); ++i) {
-      const double replicas = std::max(1.0, fleet[i] / load);
+      if (std::abs(loads[i] - 1.0) < kSameLoad) continue;
+      if (fleet[i] < loads[i]) return attempt_at(fleet, *std::max_element(loads.begin(), loads.end()));
+      const double replicas = fleet[i] / loads[i];
       corner[i] = static_cast<std::uint32_t>(replicas);
       if (replicas > corner[i]) parts.emplace_back(replicas - corner[i], i);
     }
@@ -79,7 +92,8 @@ class Search {
 
   // What the fleet keeps of the traffic that is planned for.
   TrialOutcome judge(const Fleet& fleet) {
-    return judged_.insert_or_assign(fleet, attempt(fleet, goal_.growth)).first->second;
+    return judged_.insert_or_assign(fleet, attempt(fleet, std::vector<double>(fleet.size(), goal_.growth)))
+        .first->second;
   }
 
   // Doubles until doubling gains nothing and there is headroom.
@@ -107,7 +121,11 @@ class Search {
     return false;
   }
 
-  double stressed(const Fleet& fleet) { return attempt(fleet, goal_.growth * goal_.headroom).all.attainment(); }
+  double stressed(const Fleet& fleet) {
+    std::vector<double> loads;
+    for (const std::uint32_t replicas : fleet) loads.push_back(goal_.growth * headroom_of(goal_.headroom, replicas));
+    return attempt(fleet, loads).all.attainment();
+  }
   [[nodiscard]] bool has_headroom(const Fleet& fleet, double least) {
     return goal_.headroom <= 1.0 || stressed(fleet) >= least - kRounding;
   }
@@ -170,14 +188,19 @@ class Search {
   FleetOutcomes& outcomes_;
   const std::vector<signals::PoolObservation>& pools_;
   PlanGoal goal_;
-  std::map<Fleet, TrialOutcome> tried_;   // at the traffic's rate
-  std::map<Fleet, TrialOutcome> judged_;  // at the rate that is planned for
+  std::map<Fleet, TrialOutcome> tried_;                        // at the traffic's rate
+  std::map<std::pair<Fleet, double>, TrialOutcome> tried_at_;  // of the traffic at another rate
+  std::map<Fleet, TrialOutcome> judged_;                       // at the rate that is planned for
   TrialOutcome best_;
   double stressed_least_ = 0.0;
   bool exhausted_ = false;
 };
 
 }  // namespace
+
+double headroom_of(double headroom, std::uint32_t replicas) {
+  return headroom > 1.0 ? headroom + kMoreForOne / replicas : 1.0;
+}
 
 std::optional<FleetPlan> search_plan(FleetOutcomes& outcomes, const std::vector<signals::PoolObservation>& pools,
                                      const Fleet& from, const PlanGoal& goal) {

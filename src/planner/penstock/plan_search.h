@@ -19,6 +19,8 @@ class FleetOutcomes {
   virtual ~FleetOutcomes() = default;
   // None while the answer would cost more work than this tick has left: ask again in the next.
   [[nodiscard]] virtual std::optional<TrialOutcome> outcome(const Fleet& fleet) = 0;
+  // The same of the traffic at `load` (> 0) times its rate, to a twentieth.
+  [[nodiscard]] virtual std::optional<TrialOutcome> outcome_at(const Fleet& fleet, double load) = 0;
 };
 
 struct PlanGoal {
@@ -38,6 +40,9 @@ struct FleetPlan {
   double requests = 0.0;    // that it was tried on
   std::vector<Candidate> tried;
 };
+
+// What a pool of so many replicas must be able to carry: the smaller it is, the further its load strays from the mean.
+[[nodiscard]] double headroom_of(double headroom, std::uint32_t replicas);
 
 // Tries fleets around `from`, within the pools' bounds, in steps that double away from it and halve back. Each pool in
 // turn gets as small as it can while those after it are still large, and what may be missed is shared out between them.

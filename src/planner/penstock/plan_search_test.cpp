@@ -18,6 +18,11 @@ class FormulaOutcomes final : public FleetOutcomes {
   using Formula = std::function<TrialOutcome(const Fleet&)>;
   explicit FormulaOutcomes(Formula formula) : formula_(std::move(formula)) {}
 
+  // Of less than a replica, as much as one keeps.
+  std::optional<TrialOutcome> outcome_at(const Fleet& fleet, double load) override {
+    loads.push_back(load);
+    return outcome(fleet);
+  }
   std::optional<TrialOutcome> outcome(const Fleet& fleet) override {
     if (!known_.contains(fleet)) {
       if (left == 0) return std::nullopt;
@@ -30,6 +35,7 @@ class FormulaOutcomes final : public FleetOutcomes {
   [[nodiscard]] std::size_t asked() const { return known_.size(); }
 
   int left = 1'000'000;
+  std::vector<double> loads;  // that less than a replica was asked for
 
  private:
   Formula formula_;
@@ -150,7 +156,7 @@ TEST(PlanSearch, HeadroomKeepsAShareOfTheBestAtAHigherRate) {
   for (const std::uint32_t from : {1U, 8U, 16U, 22U, 60U}) {
     const FleetPlan plan = plan_of(needing(16), {from}, {.headroom = 1.5});
     EXPECT_EQ(plan.fleet, Fleet{22}) << from;
-    EXPECT_NEAR(plan.stressed, 22 / 1.5 / 16, 1e-3);
+    EXPECT_NEAR(plan.stressed, 22 / headroom_of(1.5, 22) / 16, 1e-3);
   }
   EXPECT_EQ(plan_of(needing(16), {16}, {.headroom = 1.5, .headroom_goal = 0.5}).fleet, Fleet{16});
 }
@@ -279,10 +285,15 @@ class BruteForce {
 
  private:
   [[nodiscard]] TrialOutcome at(const Fleet& fleet, double load) const {
+    return at(fleet, std::vector<double>(fleet.size(), load));
+  }
+  [[nodiscard]] TrialOutcome at(const Fleet& fleet, const std::vector<double>& loads) const {
+    for (std::size_t i = 0; i < fleet.size(); ++i)
+      if (fleet[i] < loads[i]) return shape_.outcome(fleet);
     // Σ over all pools' thresholds: the fleet rounded up where its part is above the threshold.
     std::vector<double> thresholds = {0.0};
-    for (const std::uint32_t count : fleet) {
-      const double replicas = std::max(1.0, count / load);
+    for (std::size_t i = 0; i < fleet.size(); ++i) {
+      const double replicas = fleet[i] / loads[i];
       thresholds.push_back(replicas - std::floor(replicas));
     }
     std::sort(thresholds.begin(), thresholds.end());
@@ -290,8 +301,8 @@ class BruteForce {
     TrialOutcome outcome;
     for (std::size_t i = 0; i + 1 < thresholds.size(); ++i) {
       Fleet rounded;
-      for (const std::uint32_t count : fleet) {
-        const double replicas = std::max(1.0, count / load), part = replicas - std::floor(replicas);
+      for (std::size_t pool = 0; pool < fleet.size(); ++pool) {
+        const double replicas = fleet[pool] / loads[pool], part = replicas - std::floor(replicas);
         rounded.push_back(static_cast<std::uint32_t>(replicas) + (part > thresholds[i] ? 1 : 0));
       }
       outcome += shape_.outcome(rounded).times(thresholds[i + 1] - thresholds[i]);
@@ -299,7 +310,9 @@ class BruteForce {
     return outcome;
   }
   [[nodiscard]] double stressed(const Fleet& fleet) const {
-    return at(fleet, goal_.growth * goal_.headroom).all.attainment();
+    std::vector<double> loads;
+    for (const std::uint32_t count : fleet) loads.push_back(goal_.growth * headroom_of(goal_.headroom, count));
+    return at(fleet, loads).all.attainment();
   }
   [[nodiscard]] Fleet doubled(Fleet fleet) const {
     for (std::size_t i = 0; i < fleet.size(); ++i)
@@ -380,6 +393,15 @@ TEST(PlanSearchProperty, OnePoolIsTheLeastOfAllFleetsThatKeepTheGoals) { compare
 TEST(PlanSearchProperty, OnePoolIsTheLeastForTrafficThatGrowsOrFalls) { compare_with_every_fleet(1, true); }
 TEST(PlanSearchProperty, TwoPoolsAreTheLeastOneAfterTheOther) { compare_with_every_fleet(2, false); }
 TEST(PlanSearchProperty, TwoPoolsAreTheLeastForTrafficThatGrowsOrFalls) { compare_with_every_fleet(2, true); }
+
+TEST(PlanSearch, LessThanAReplicaIsTriedAtTheRateItself) {
+  FormulaOutcomes outcomes = needing(1.0);
+  PlanGoal goal;
+  goal.headroom = 1.5;
+  (void)search_plan(outcomes, pools_of(1, 1, 8), {1}, goal);
+  ASSERT_FALSE(outcomes.loads.empty());
+  for (const double load : outcomes.loads) EXPECT_NEAR(load, 2.0, 1e-12);  // one replica: 1.5 and a half
+}
 
 }  // namespace
 }  // namespace penstock::planner

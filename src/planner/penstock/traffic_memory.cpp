@@ -8,6 +8,7 @@ namespace {
 
 constexpr double kAllKept = 0.999;
 constexpr double kHardlyHalf = 0.5;
+constexpr double kTwentieths = 20.0;
 
 }  // namespace
 
@@ -34,7 +35,7 @@ void TrafficMemory::advance() {
   }
   const auto forgotten = [&](const Slice& oldest) {
     if (oldest.from < now_ - options_.length) return true;
-    return oldest.from < now_ - options_.length_least && requests() - oldest.requests >= options_.enough_requests;
+    return oldest.from < now_ - options_.length_least && remembered() - oldest.requests >= options_.enough_requests;
   };
   while (!closed_.empty() && forgotten(closed_.front())) closed_.pop_front();
 }
@@ -47,24 +48,26 @@ std::span<const signals::RecentRequest> TrafficMemory::between(core::Instant fro
   return {at(from), at(to)};
 }
 
-const TrialOutcome* TrafficMemory::known(const Slice& slice, const Fleet& fleet) {
-  if (const auto found = slice.outcomes.find(fleet); found != slice.outcomes.end()) return &found->second;
+const TrialOutcome* TrafficMemory::known(const std::map<Fleet, TrialOutcome>& outcomes, const Fleet& fleet) {
+  if (const auto found = outcomes.find(fleet); found != outcomes.end()) return &found->second;
   if (fleet.size() != 1) return nullptr;
-  const auto larger = slice.outcomes.upper_bound(fleet);
-  if (larger != slice.outcomes.end() && larger->second.all.attainment() < kHardlyHalf) return &larger->second;
-  for (auto smaller = larger; smaller != slice.outcomes.begin();)
+  const auto larger = outcomes.upper_bound(fleet);
+  if (larger != outcomes.end() && larger->second.all.attainment() < kHardlyHalf) return &larger->second;
+  for (auto smaller = larger; smaller != outcomes.begin();)
     if ((--smaller)->second.all.attainment() > kAllKept) return &smaller->second;
   return nullptr;
 }
 
-std::optional<TrialOutcome> TrafficMemory::outcome(const Fleet& fleet) {
+std::optional<TrialOutcome> TrafficMemory::outcome_at(const Fleet& fleet, double load) {
+  const int twentieths = std::max(1, static_cast<int>(std::lround(load * kTwentieths)));
   TrialOutcome sum;
   const auto add = [&](Slice& slice) {
-    if (slice.requests == 0) return true;
-    const TrialOutcome* outcome = known(slice, fleet);
+    if (slice.requests == 0 || !counts(slice)) return true;
+    std::map<Fleet, TrialOutcome>& outcomes = slice.outcomes[twentieths];
+    const TrialOutcome* outcome = known(outcomes, fleet);
     if (outcome == nullptr) {
       if (served_ >= options_.tick_requests) return false;
-      outcome = &slice.outcomes.emplace(fleet, attempt(slice, fleet)).first->second;
+      outcome = &outcomes.emplace(fleet, attempt(slice, fleet, twentieths / kTwentieths)).first->second;
     }
     sum += *outcome;
     return true;
@@ -75,17 +78,19 @@ std::optional<TrialOutcome> TrafficMemory::outcome(const Fleet& fleet) {
   return sum;
 }
 
-TrialOutcome TrafficMemory::attempt(const Slice& slice, const Fleet& fleet) {
+TrialOutcome TrafficMemory::attempt(const Slice& slice, const Fleet& fleet, double load) {
   const auto warm_up = core::Duration{static_cast<std::int64_t>(
       options_.warm_up * static_cast<double>(std::max(slice.to - slice.from, options_.slice_least).count()))};
   TrialTraffic traffic;
   traffic.requests = between(slice.from - warm_up, slice.to);
   traffic.judged_from = slice.from;
+  traffic.rate_factor = load;
   Fleet serving = fleet;
-  const double crowd = static_cast<double>(traffic.requests.size()) / static_cast<double>(options_.slice_requests);
+  const double crowd =
+      load * static_cast<double>(traffic.requests.size()) / static_cast<double>(options_.slice_requests);
   if (fleet.size() == 1 && crowd > 1.0 && fleet.front() > options_.replicas_least) {
     serving.front() = std::max(options_.replicas_least, static_cast<std::uint32_t>(std::floor(fleet.front() / crowd)));
-    traffic.rate_factor = static_cast<double>(serving.front()) / fleet.front();
+    traffic.rate_factor = load * serving.front() / fleet.front();
   }
   // What is still too much is cut to its end, a part of which warms up.
   const auto most = static_cast<std::size_t>(2.0 * static_cast<double>(options_.slice_requests) / traffic.rate_factor);
@@ -106,14 +111,21 @@ void TrafficMemory::forget_outcomes() {
   for (Slice& slice : closed_) slice.outcomes.clear();
 }
 
-std::size_t TrafficMemory::requests() const {
+std::size_t TrafficMemory::remembered() const {
   std::size_t requests = open_.requests;
   for (const Slice& slice : closed_) requests += slice.requests;
   return requests;
 }
 
+std::size_t TrafficMemory::requests() const {
+  std::size_t requests = open_.requests;
+  for (const Slice& slice : closed_) requests += counts(slice) ? slice.requests : 0;
+  return requests;
+}
+
 double TrafficMemory::rate() const {
-  const core::Instant from = closed_.empty() ? open_.from : closed_.front().from;
+  core::Instant from = open_.from;
+  for (auto slice = closed_.rbegin(); slice != closed_.rend() && counts(*slice); ++slice) from = slice->from;
   const double seconds = core::to_seconds(open_.to - from);
   return seconds > 0.0 ? static_cast<double>(requests()) / seconds : 0.0;
 }

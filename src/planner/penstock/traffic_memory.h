@@ -44,30 +44,36 @@ class TrafficMemory final : public FleetOutcomes {
   // Closes and forgets slices, so that the memory ends now; all of them where the clock went back.
   void advance();
 
+  // From now on only slices that end within so long count; the others are kept.
+  void look_back(core::Duration length) { look_back_ = length; }
   // Trials are not what they were: everything is to be tried again.
   void forget_outcomes();
 
-  [[nodiscard]] std::optional<TrialOutcome> outcome(const Fleet& fleet) override;
+  [[nodiscard]] std::optional<TrialOutcome> outcome(const Fleet& fleet) override { return outcome_at(fleet, 1.0); }
+  [[nodiscard]] std::optional<TrialOutcome> outcome_at(const Fleet& fleet, double load) override;
 
-  [[nodiscard]] std::size_t requests() const;  // in the memory
+  [[nodiscard]] std::size_t requests() const;  // in the slices that count
   [[nodiscard]] double rate() const;           // a second, their mean
 
  private:
   struct Slice {
     core::Instant from, to;
     std::size_t requests = 0;
-    std::map<Fleet, TrialOutcome> outcomes{};
+    std::map<int, std::map<Fleet, TrialOutcome>> outcomes{};  // by load in twentieths
   };
+  [[nodiscard]] std::size_t remembered() const;  // requests in all slices
+  [[nodiscard]] bool counts(const Slice& slice) const { return open_.to - slice.to < look_back_; }
   [[nodiscard]] std::span<const signals::RecentRequest> between(core::Instant from, core::Instant to) const;
-  [[nodiscard]] static const TrialOutcome* known(const Slice& slice, const Fleet& fleet);
-  [[nodiscard]] TrialOutcome attempt(const Slice& slice, const Fleet& fleet);
+  [[nodiscard]] static const TrialOutcome* known(const std::map<Fleet, TrialOutcome>& outcomes, const Fleet& fleet);
+  [[nodiscard]] TrialOutcome attempt(const Slice& slice, const Fleet& fleet, double load);
 
   std::shared_ptr<FleetTrials> trials_;
   MemoryOptions options_;
   std::span<const signals::RecentRequest> recent_;
   core::Instant now_{};
   std::deque<Slice> closed_;
-  Slice open_{};            // from the end of the last closed one until now; forgets its outcomes when it moves
+  Slice open_{};  // from the end of the last closed one until now; forgets its outcomes when it moves
+  core::Duration look_back_ = core::Duration::max();
   std::size_t served_ = 0;  // requests in this tick
 };
 

@@ -271,5 +271,18 @@ TEST(TrafficMemory, StartsAfreshWhenTheClockGoesBack) {
   EXPECT_EQ(run.tried_on({10}), Begins{100});
 }
 
+TEST(TrafficMemory, RemembersOutcomesByTheRateTheyAreFor) {
+  Course run{kNoLimit};
+  run.go_on(60, 10);
+  const double once = run.memory.outcome({10})->all.attainment();
+  run.trials->attempts.clear();
+  EXPECT_EQ(run.memory.outcome_at({10}, 1.0)->all.attainment(), once);
+  EXPECT_TRUE(run.trials->attempts.empty());
+  (void)run.memory.outcome_at({10}, 1.5);
+  (void)run.memory.outcome_at({10}, 1.51);  // the same twentieth
+  ASSERT_EQ(run.trials->attempts.size(), 1U);
+  EXPECT_NEAR(run.trials->attempts.front().rate_factor, 1.5, 1e-12);
+}
+
 }  // namespace
 }  // namespace penstock::planner
