@@ -13,7 +13,7 @@ struct HeadroomOptions {
   double standard = 1.5;           // as long as too little is known
   double least = 1.1, most = 2.5;  // what is ever learned
   double goal = 0.99;              // of the requests
-  double budget_share = 0.6;       // of what may be missed, that rises beyond the headroom may cost
+  double budget_share = 0.9;       // of what may be missed, that rises beyond the headroom may cost
   core::Duration lag{};            // from a rise until replicas for it are ready
   core::Duration hold{};           // how long a fleet stays large after a fall
   core::Duration history = std::chrono::hours{24};
