@@ -1,10 +1,8 @@
 #include "cli/planner_setup.h"
 
-#include <algorithm>
-#include <array>
-#include <string_view>
 #include <utility>
 
+#include "cli/named_choice.h"
 #include "cli/traces.h"
 #include "engine/step_time.h"
 #include "forecast/cron.h"
@@ -16,26 +14,15 @@ namespace {
 using planner::OptimizationTarget;
 using planner::RolloutPhase;
 
-template <class Value, std::size_t kCount>
-using Choices = std::array<std::pair<std::string_view, Value>, kCount>;
-
-constexpr Choices<OptimizationTarget, 3> kTargets{{{"throughput", OptimizationTarget::kThroughput},
-                                                   {"latency", OptimizationTarget::kLatency},
-                                                   {"sla", OptimizationTarget::kSla}}};
-constexpr Choices<RolloutPhase, 6> kPhases{{{"observe", RolloutPhase::kObserve},
-                                            {"guardrails", RolloutPhase::kGuardrails},
-                                            {"throughput", RolloutPhase::kThroughput},
-                                            {"load", RolloutPhase::kLoad},
-                                            {"phase-specific", RolloutPhase::kPhaseSpecific},
-                                            {"cost", RolloutPhase::kCost}}};
-
-template <class Value, std::size_t kCount>
-Value chosen(std::string_view name, const Choices<Value, kCount>& choices) {
-  const auto found =
-      std::find_if(choices.begin(), choices.end(), [&](const auto& choice) { return choice.first == name; });
-  PENSTOCK_ASSERT(found != choices.end(), "the configuration lets only these names in");
-  return found->second;
-}
+constexpr NamedChoices<OptimizationTarget, 3> kTargets{{{"throughput", OptimizationTarget::kThroughput},
+                                                        {"latency", OptimizationTarget::kLatency},
+                                                        {"sla", OptimizationTarget::kSla}}};
+constexpr NamedChoices<RolloutPhase, 6> kPhases{{{"observe", RolloutPhase::kObserve},
+                                                 {"guardrails", RolloutPhase::kGuardrails},
+                                                 {"throughput", RolloutPhase::kThroughput},
+                                                 {"load", RolloutPhase::kLoad},
+                                                 {"phase-specific", RolloutPhase::kPhaseSpecific},
+                                                 {"cost", RolloutPhase::kCost}}};
 
 core::Result<std::vector<planner::PoolSchedule>> floors_of(const config::PlannerSettings& settings) {
   std::vector<planner::PoolSchedule> floors;

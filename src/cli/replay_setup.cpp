@@ -2,11 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <array>
+#include <algorithm>
 #include <limits>
 #include <utility>
 
 #include "capacity/profile_range.h"
+#include "cli/named_choice.h"
 #include "cli/planner_setup.h"
 #include "cli/traces.h"
 #include "config/planner_options.h"
@@ -17,28 +18,17 @@
 namespace penstock::cli {
 namespace {
 
-// A choice's name as its enumerator. config made sure that it is one of them.
-template <class Enum, std::size_t kCount>
-Enum chosen(std::string_view name, const std::array<std::pair<std::string_view, Enum>, kCount>& names) {
-  for (const auto& [known, value] : names)
-    if (known == name) return value;
-  PENSTOCK_ASSERT(false, "config lets only known names through");
-}
-
-constexpr std::array<std::pair<std::string_view, simulation::RouterKind>, 4> kRouters = {
-    {{"kv", simulation::RouterKind::kKv},
-     {"round-robin", simulation::RouterKind::kRoundRobin},
-     {"least-loaded", simulation::RouterKind::kLeastLoaded},
-     {"p2c", simulation::RouterKind::kPowerOfTwo}}};
-constexpr std::array<std::pair<std::string_view, signals::Role>, 3> kRoles = {
-    {{"aggregated", signals::Role::kAggregated},
-     {"prefill", signals::Role::kPrefill},
-     {"decode", signals::Role::kDecode}}};
-constexpr std::array<std::pair<std::string_view, engine::QueueOrder>, 3> kQueueOrders = {
-    {{"fcfs", engine::QueueOrder::kFcfs},
-     {"shortest", engine::QueueOrder::kShortest},
-     {"priority", engine::QueueOrder::kPriority}}};
-constexpr std::array<std::pair<std::string_view, engine::PreemptionOrder>, 3> kPreemptionOrders = {
+constexpr NamedChoices<simulation::RouterKind, 4> kRouters = {{{"kv", simulation::RouterKind::kKv},
+                                                               {"round-robin", simulation::RouterKind::kRoundRobin},
+                                                               {"least-loaded", simulation::RouterKind::kLeastLoaded},
+                                                               {"p2c", simulation::RouterKind::kPowerOfTwo}}};
+constexpr NamedChoices<signals::Role, 3> kRoles = {{{"aggregated", signals::Role::kAggregated},
+                                                    {"prefill", signals::Role::kPrefill},
+                                                    {"decode", signals::Role::kDecode}}};
+constexpr NamedChoices<engine::QueueOrder, 3> kQueueOrders = {{{"fcfs", engine::QueueOrder::kFcfs},
+                                                               {"shortest", engine::QueueOrder::kShortest},
+                                                               {"priority", engine::QueueOrder::kPriority}}};
+constexpr NamedChoices<engine::PreemptionOrder, 3> kPreemptionOrders = {
     {{"lifo", engine::PreemptionOrder::kLifo},
      {"least-progress", engine::PreemptionOrder::kLeastProgress},
      {"priority", engine::PreemptionOrder::kPriority}}};

@@ -29,11 +29,6 @@ void PlanLoop::tick(const signals::Observation& observation, const std::function
   }
 }
 
-void PlanLoop::drop() {
-  plan_.reset();
-  search_.reset();
-}
-
 std::optional<core::Instant> PlanLoop::waiting_since() const {
   if (!search_) return std::nullopt;
   return search_->began;

@@ -38,8 +38,6 @@ class PlanLoop {
   // none is under way, on the latest traffic alone.
   void tick(const signals::Observation& observation, const std::function<PlanGoal(double rate)>& goal_at,
             bool urgent = false);
-  // Gives the plan up, and the search that is under way.
-  void drop();
   // Trials are not what they were.
   void forget_outcomes() { memory_.forget_outcomes(); }
 

@@ -138,16 +138,6 @@ TEST(PlanLoop, TriesAgainWhenTrialsChange) {
   EXPECT_FALSE(run.trials->attempts.empty());
 }
 
-TEST(PlanLoop, DropsPlanAndSearch) {
-  Course run{{.memory = {.tick_requests = 1}}};
-  for (double at = 60; !run.tick(at); at += 5) ASSERT_LT(at, 200);
-  EXPECT_FALSE(run.tick(300));
-  EXPECT_TRUE(run.loop.waiting_since().has_value());
-  run.loop.drop();
-  EXPECT_FALSE(run.loop.plan().has_value());
-  EXPECT_FALSE(run.loop.waiting_since().has_value());
-}
-
 TEST(PlanLoop, GoesOnWhenTheClockWentBack) {
   Course run;
   EXPECT_TRUE(run.tick(4000));
