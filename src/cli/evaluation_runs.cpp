@@ -57,7 +57,7 @@ core::Result<report::ScenarioEvaluation> run_scenario(const EvaluationScenario& 
   options.series_points = 1;
   simulation::TrialOptions trials;
   trials.step_time_factor = scenario.trial_step_time_factor;
-  const auto policy = make_penstock(setup.planner, options, trials);
+  const auto policy = make_penstock(setup.planner, options, setup.uncertainty, trials);
   report::WatchedPolicy watched{*policy};
   auto result = simulation::run(setup.workload, watched, options);
   if (!result) return tl::make_unexpected(result.error());

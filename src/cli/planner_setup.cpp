@@ -102,10 +102,10 @@ core::Result<planner::PlannerOptions> make_planner_options(const config::ReplayS
 }
 
 std::unique_ptr<planner::Policy> make_penstock(planner::PlannerOptions planner, const simulation::RunOptions& options,
-                                               const simulation::TrialOptions& trials) {
+                                               double uncertainty, const simulation::TrialOptions& trials) {
   planner.profiles.clear();
   for (const simulation::PoolSpec& pool : options.pools) planner.profiles.push_back(profile_of(pool, trials));
-  planner.headroom.standard *= trials.uncertainty;
+  planner.headroom.standard *= uncertainty;
   const signals::SloPolicy slo{options.slo, options.slo_goal, options.slo_segments};
   return planner::make_penstock_planner(simulation::make_trials(options, trials), slo, planner);
 }

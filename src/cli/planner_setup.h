@@ -16,9 +16,10 @@ namespace penstock::cli {
 // with its place.
 [[nodiscard]] core::Result<planner::PlannerOptions> make_planner_options(const config::ReplaySettings& settings);
 
-// Tries fleets in the world of `options`. `planner` is what make_planner_options() gave.
+// Tries fleets in the world of `options`. `planner` is what make_planner_options() gave. `uncertainty`, ≥ 1, multiplies the
+// standard headroom: more where the traffic leaves what a pool's profile measured.
 [[nodiscard]] std::unique_ptr<planner::Policy> make_penstock(planner::PlannerOptions planner,
-                                                             const simulation::RunOptions& options,
+                                                             const simulation::RunOptions& options, double uncertainty,
                                                              const simulation::TrialOptions& trials = {});
 
 }  // namespace penstock::cli

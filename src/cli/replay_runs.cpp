@@ -79,7 +79,7 @@ class Replay {
   core::Result<std::unique_ptr<Policy>> make_policy(std::string_view name,
                                                     const simulation::RunOptions& options) const {
     if (name == kClairvoyant) return simulation::make_clairvoyant(setup_.workload, options);
-    if (name == kPenstock) return make_penstock(setup_.planner, options, {.uncertainty = setup_.uncertainty});
+    if (name == kPenstock) return make_penstock(setup_.planner, options, setup_.uncertainty);
     std::vector<std::unique_ptr<Policy>> policies;
     for (std::size_t i = 0; i < capacities_.size(); ++i) {
       const engine::EngineConfig& engine = setup_.options.pools[i].engine;

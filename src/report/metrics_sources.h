@@ -43,15 +43,15 @@ struct MetricSources {
   const signals::Observation& observation;
   const planner::Decision& decision;  // on that observation; none of its pools may be missing
   const PlannerTotals& totals;
-  std::optional<signals::SloTarget> slo;
-  TrafficFigures predicted;
-  LatencyFigures estimated;
-  std::optional<double> observed_request_duration_s;
-  std::optional<double> prefill_capacity_requests_per_s, decode_capacity_requests_per_s;
-  std::optional<double> slo_attainment, ttft_attainment, itl_attainment;
+  std::optional<signals::SloTarget> slo{};
+  TrafficFigures predicted{};
+  LatencyFigures estimated{};
+  std::optional<double> observed_request_duration_s{};
+  std::optional<double> prefill_capacity_requests_per_s{}, decode_capacity_requests_per_s{};
+  std::optional<double> slo_attainment{}, ttft_attainment{}, itl_attainment{};
   // A policy with loops of its own says so; else the states follow from reasons and limits.
-  std::optional<LoadScaling> load_scaling;
-  std::optional<ThroughputScaling> throughput_scaling;
+  std::optional<LoadScaling> load_scaling{};
+  std::optional<ThroughputScaling> throughput_scaling{};
 };
 
 // A sample older than this says nothing about an engine.

@@ -63,20 +63,7 @@ struct Scene {
   }
   [[nodiscard]] std::string text() const { return to_prometheus_text(make_planner_metrics(sources())); }
   [[nodiscard]] MetricSources sources() const {
-    return {.observation = observation,
-            .decision = decision,
-            .totals = totals,
-            .slo = signals::SloTarget{},
-            .predicted = {},
-            .estimated = {},
-            .observed_request_duration_s = {},
-            .prefill_capacity_requests_per_s = {},
-            .decode_capacity_requests_per_s = {},
-            .slo_attainment = {},
-            .ttft_attainment = {},
-            .itl_attainment = {},
-            .load_scaling = {},
-            .throughput_scaling = {}};
+    return {.observation = observation, .decision = decision, .totals = totals, .slo = signals::SloTarget{}};
   }
 };
 

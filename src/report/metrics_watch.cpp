@@ -13,20 +13,7 @@ planner::Decision MeteredPolicy::decide(const signals::Observation& observation)
 PlannerMetrics MeteredPolicy::at_end(const signals::RunResult& result, const signals::SloTarget& slo) const {
   PlannerMetrics metrics;
   if (seen_) {
-    metrics = make_planner_metrics({.observation = *seen_,
-                                    .decision = decided_,
-                                    .totals = totals_,
-                                    .slo = slo,
-                                    .predicted = {},
-                                    .estimated = {},
-                                    .observed_request_duration_s = {},
-                                    .prefill_capacity_requests_per_s = {},
-                                    .decode_capacity_requests_per_s = {},
-                                    .slo_attainment = {},
-                                    .ttft_attainment = {},
-                                    .itl_attainment = {},
-                                    .load_scaling = {},
-                                    .throughput_scaling = {}});
+    metrics = make_planner_metrics({.observation = *seen_, .decision = decided_, .totals = totals_, .slo = slo});
   } else {
     metrics.sla_target = {core::to_milliseconds(slo.ttft), core::to_milliseconds(slo.itl)};
     metrics.gpu_hours = result.gpu_hours;

@@ -10,7 +10,6 @@ namespace penstock::simulation {
 
 struct TrialOptions {
   double step_time_factor = 1.0;  // steps take so many times as long as in the world: a profile that is off
-  double uncertainty = 1.0;       // ≥ 1: how much less is known where the traffic leaves what the profile measured
 };
 
 // `options` say how the fleet is built; faults are left out, for nobody can foresee them. An output length that is not
