@@ -15,13 +15,16 @@ namespace {
 constexpr std::array kCommands{
     Command{"replay", "compare autoscaling policies on recorded or made-up traffic", replay},
     Command{"explain", "say in plain words why a replay's policy decided as it did", explain},
-    Command{"up", "replay the built-in workload and show the report", up},
+    Command{"up", "run engines, gateway, planner, load and the live page on this machine", up},
     Command{"workload", "describe traces: rates, lengths, bursts, shared prefixes", show_workload},
     Command{"check", "check a configuration file and list everything that is wrong with it", check},
     Command{"fidelity", "compare the simulation with the peer's and with measured engines", fidelity},
     Command{"evaluate", "measure Penstock's policy against the rules of others and the optimum", evaluate},
     Command{"allocate", "split one budget of GPUs and money among several deployments", allocate},
     Command{"profile", "show what an engine model promises and what a replica carries within the SLO", profile},
+    Command{"engine", "serve the OpenAI API from the engine model, in real time", serve_engine},
+    Command{"gateway", "serve the OpenAI API in front of many replicas", serve_gateway},
+    Command{"plan", "watch a gateway and its engines, decide on replicas, show it on a live page", run_planner},
 };
 
 std::string help() {

@@ -34,5 +34,8 @@ struct Command {
 [[nodiscard]] int evaluate(const Arguments& arguments);
 [[nodiscard]] int allocate(const Arguments& arguments);
 [[nodiscard]] int profile(const Arguments& arguments);
+[[nodiscard]] int serve_engine(const Arguments& arguments);
+[[nodiscard]] int serve_gateway(const Arguments& arguments);
+[[nodiscard]] int run_planner(const Arguments& arguments);
 
 }  // namespace penstock::cli

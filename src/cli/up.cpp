@@ -1,113 +1,313 @@
-// `penstock up`: what Penstock does, shown without any preparation.
-#include <fcntl.h>
+// `penstock up`: all of Penstock on one machine, at work.
 #include <fmt/format.h>
-#include <spawn.h>
-#include <unistd.h>
 
-#include <array>
-#include <cstdlib>
+#include <algorithm>
+#include <csignal>
 #include <filesystem>
+#include <fstream>
 #include <utility>
 
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/console.h"
-#include "cli/replay_command.h"
-#include "cli/replay_setup.h"
-#include "forecast/predictor.h"
+#include "cli/gateway_setup.h"
+#include "connect/processes/process_host.h"
+#include "net/fetch.h"
+#include "net/signals.h"
 #include "report/format.h"
 
 namespace penstock::cli {
 namespace {
 
-constexpr const char* kPage = "report/penstock-report.html";
-
-struct Setting {
-  const char* flag;
-  const char* text;
-};
-constexpr std::array kShow = {Setting{"--policy", "all"}, Setting{"--replicas", "2"}, Setting{"--max-replicas", "8"},
-                              Setting{"--frontier", "1..8"}};
-
 Usage usage() {
   Usage usage;
   usage.command = "up";
   usage.summary =
-      "Replays the workload that comes with Penstock, an hour of a small service, with every policy; writes the\n"
-      "report with charts, prints the table, and opens the report where there is a display.";
-  usage.flags.push_back({"Flags", "--html", "FILE", "where the report goes", kPage, {}});
-  for (Flag& flag : replay_flags())
-    if (flag.name == "--seed" || flag.name == "--jobs") {
-      flag.group = "Flags";
-      usage.flags.push_back(std::move(flag));
-    }
-  usage.flags.push_back({"Flags", "--no-open", {}, "do not open the report", {}});
-  usage.flags.push_back({"Flags", "--progress", {}, "show how far it is even where standard error is no terminal", {}});
-  usage.notes = "The same by hand: penstock replay built-in";
-  for (const Setting& setting : kShow) usage.notes += fmt::format(" {} {}", setting.flag, setting.text);
-  usage.notes += fmt::format(" --html {}\n", kPage);
+      "Runs everything on this machine, with nothing from outside: simulated engines that the planner starts and "
+      "stops,\n"
+      "the gateway in front of them, a day of traffic in some minutes, and the live page. Ctrl-C ends it all.";
+  const auto add = [&](const char* name, const char* value, const char* help, const char* fallback) {
+    usage.flags.push_back({"Flags", name, value, help, fallback, "true"});
+  };
+  add("--dashboard", "ADDRESS", "where the live page is served; 0 disables it", "127.0.0.1:8080");
+  add("--listen", "ADDRESS", "where the OpenAI API is served", "127.0.0.1:8000");
+  add("--admin-listen", "ADDRESS", "the gateway's metrics and figures", "127.0.0.1:8081");
+  add("--ports", "FIRST-LAST", "for the engines, three each", "9000-9899");
+  add("--peak", "RATE", "requests a second at the day's busiest", "12");
+  add("--trough", "RATE", "and at its quietest", "1");
+  add("--period", "DURATION", "length of the day", "10m");
+  add("--duration", "DURATION", "end after this time; 0s is when Ctrl-C says so", "0s");
+  add("--max-replicas", "COUNT", "most engines at once", "6");
+  add("--disaggregated", "", "prefill and decode engines apart, with KV transfers between them", "");
+  add("--no-load", "", "no traffic of its own: bring yours", "");
+  add("--config", "FILE", "pools, SLO, planner, tenants and models of your own", "");
+  add("--state-dir", "FOLDER", "where logs, state and ledger are kept",
+      "penstock-up in the folder for temporary files");
+  usage.notes =
+      "Then, for example:\n"
+      "  curl http://127.0.0.1:8000/v1/chat/completions -H 'Authorization: Bearer sk-demo' \\\n"
+      "    -H 'Content-Type: application/json' \\\n"
+      "    -d "
+      "'{\"model\":\"penstock-sim\",\"messages\":[{\"role\":\"user\",\"content\":\"hello\"}],\"stream\":true}'\n";
   return usage;
 }
 
-bool is_set(const char* variable) {
-  const char* value = std::getenv(variable);
-  return value != nullptr && *value != '\0';
+// One file for the gateway and the planner. Loops are as much faster as the day is shorter.
+std::string demo_config(bool disaggregated, const std::string& max_replicas) {
+  std::string pools = fmt::format(
+      "pools:\n"
+      "  - {{name: chat, replicas: 1, min_replicas: 1, max_replicas: {}}}\n",
+      max_replicas);
+  if (disaggregated)
+    pools = fmt::format(
+        "pools:\n"
+        "  - {{name: prefill, role: prefill, replicas: 1, min_replicas: 1, max_replicas: {0}}}\n"
+        "  - {{name: decode, role: decode, replicas: 1, min_replicas: 1, max_replicas: {0}}}\n",
+        max_replicas);
+  return "model: penstock-sim\n"
+         "start_up: 10s\n"
+         "price: 2.5\n"
+         "engine: {block_size: 16, kv_blocks: 12288}\n" +
+         pools +
+         "slo: {ttft: 2s, itl: 50ms, goal: 0.99}\n"
+         "planner:\n"
+         "  throughput_interval: 30s\n"
+         "  load_interval: 2s\n"
+         "  stabilisation: 20s\n"
+         "  failure_cooldown: 10s\n"
+         "  manual_hold: 30s\n"
+         "models:\n"
+         "  - {name: penstock-sim, input_price: 0.5, cached_input_price: 0.1, output_price: 1.5}\n"
+         "gateway: {anonymous: true}\n"
+         "tenants:\n"
+         "  - {name: shop, keys: [sk-shop], weight: 2}\n"
+         "  - {name: search, keys: [sk-search]}\n"
+         "  - {name: nightly, keys: [sk-nightly], class: batch, tokens_per_minute: 600000, over_budget: queue}\n"
+         "  - {name: demo, keys: [sk-demo], concurrent: 8}\n";
 }
 
-// Leaves it to the desktop; a report that does not open is there all the same.
-void open_page(const std::string& path) {
-  if (!is_set("DISPLAY") && !is_set("WAYLAND_DISPLAY")) return;
-  posix_spawn_file_actions_t files;
-  posix_spawnattr_t attributes;
-  if (::posix_spawn_file_actions_init(&files) != 0) return;
-  if (::posix_spawnattr_init(&attributes) == 0) {
-    ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);
-    for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
-      ::posix_spawn_file_actions_addopen(&files, stream, "/dev/null", O_RDWR, 0);
-    std::string program = "xdg-open";
-    std::string page = std::filesystem::absolute(path).string();
-    char* const words[] = {program.data(), page.data(), nullptr};
-    ::pid_t child = 0;
-    static_cast<void>(::posix_spawnp(&child, program.c_str(), &files, &attributes, words, environ));
-    ::posix_spawnattr_destroy(&attributes);
+struct Part {
+  std::string name;
+  std::vector<std::string> words;
+  std::string log;
+  std::optional<connect::Process> process;
+  bool may_end = false;  // by itself, without that being trouble
+};
+
+// Starts the parts one after the other, and ends them in the order that hurts nobody.
+class Show {
+ public:
+  Show(net::Loop& loop, const Parsed& parsed, std::filesystem::path folder)
+      : loop_(loop), client_(loop), parsed_(parsed), folder_(std::move(folder)) {}
+
+  core::Result<void> begin(const std::string& program, const std::string& config) {
+    const std::string replicas = folder_ / "replicas.json";
+    parts_.push_back(part("gateway", {program, "gateway", "--config", config, "--replicas-file", replicas, "--listen",
+                                      parsed_.value_of("--listen", "127.0.0.1:8000"), "--admin-listen", admin(),
+                                      "--ledger", folder_ / "ledger.sqlite"}));
+    parts_.push_back(part(
+        "planner", {program, "plan", "--config", config, "--engines", "local", "--bind-engines", "--gateway", admin(),
+                    "--state-dir", folder_, "--dashboard", parsed_.value_of("--dashboard", "127.0.0.1:8080"), "--ports",
+                    parsed_.value_of("--ports", "9000-9899"), "--decision-log", folder_ / "decisions.sqlite"}));
+    if (!parsed_.has("--no-load")) {
+      parts_.push_back(part("load", {program,
+                                     "load",
+                                     "http://" + parsed_.value_of("--listen", "127.0.0.1:8000"),
+                                     "--profile",
+                                     "diurnal",
+                                     "--period",
+                                     parsed_.value_of("--period", "10m"),
+                                     "--peak",
+                                     parsed_.value_of("--peak", "12"),
+                                     "--trough",
+                                     parsed_.value_of("--trough", "1"),
+                                     "--duration",
+                                     "365d",
+                                     "--input-tokens",
+                                     "200..6000",
+                                     "--output-tokens",
+                                     "40..400",
+                                     "--prefixes",
+                                     "12",
+                                     "--shared-prefix-tokens",
+                                     "1024",
+                                     "--prefix-share",
+                                     "0.6",
+                                     "--tenant",
+                                     "shop=sk-shop:5",
+                                     "--tenant",
+                                     "search=sk-search:3",
+                                     "--tenant",
+                                     "nightly=sk-nightly:2"}));
+      parts_.back().may_end = true;
+    }
+    for (std::size_t i = 0; i < 2; ++i)
+      if (auto started = start(parts_[i]); !started) return started;
+    timers_.push_back(loop_.every(std::chrono::milliseconds{200}, [this] { look(); }));
+    timers_.push_back(loop_.every(std::chrono::milliseconds{300}, [this] { ask_ready(); }));
+    return {};
   }
-  ::posix_spawn_file_actions_destroy(&files);
+
+  // Load first, so that nothing new comes; then the planner, which drains its engines; the gateway last.
+  void end(int code) {
+    if (std::exchange(ending_, true)) {
+      for (Part& each : parts_)
+        if (each.process) static_cast<void>(host_.signal(*each.process, SIGKILL));
+      return loop_.stop();
+    }
+    code_ = code;
+    say("ending: load, engines, gateway");
+    end_next();
+  }
+
+  [[nodiscard]] int code() const { return code_; }
+
+ private:
+  Part part(std::string name, std::vector<std::string> words) const {
+    Part made;
+    made.log = folder_ / (name + ".log");
+    made.name = std::move(name);
+    made.words = std::move(words);
+    return made;
+  }
+  [[nodiscard]] std::string admin() const { return parsed_.value_of("--admin-listen", "127.0.0.1:8081"); }
+  static void say(const std::string& text) { static_cast<void>(print("up: " + text + "\n")); }
+
+  core::Result<void> start(Part& started) {
+    connect::Command command;
+    command.argv = started.words;
+    command.log_file = started.log;
+    command.dies_with_us = true;
+    auto process = host_.start(command);
+    if (!process) return tl::make_unexpected(process.error());
+    started.process = *process;
+    return {};
+  }
+
+  void ask_ready() {
+    if (ready_ || ending_ || std::exchange(asking_, true)) return;
+    const auto address = parse_listen(admin(), "--admin-listen");
+    net::FetchRequest request;
+    request.call.address = *address;
+    request.call.head_time = std::chrono::seconds{2};
+    request.host_field = admin();
+    request.target = "/ready";
+    net::fetch(client_, std::move(request), [this](const core::Result<net::FetchAnswer>& answer) {
+      asking_ = false;
+      if (ready_ || ending_ || !answer || answer->status != 200) return;
+      ready_ = true;
+      announce();
+      if (parts_.size() < 3) return;
+      if (auto started = start(parts_[2]); !started) fail(started.error().message());
+    });
+  }
+
+  void announce() {
+    const std::string page = parsed_.value_of("--dashboard", "127.0.0.1:8080");
+    say("the first engine serves");
+    static_cast<void>(
+        print(fmt::format("  OpenAI API     http://{}/v1   (model penstock-sim, key sk-demo)\n"
+                          "  live page      {}\n"
+                          "  metrics        http://{}/metrics{}\n"
+                          "  logs, ledger   {}\n"
+                          "Ctrl-C ends it all.\n",
+                          parsed_.value_of("--listen", "127.0.0.1:8000"), page == "0" ? "off" : "http://" + page,
+                          admin(), page == "0" ? "" : " and http://" + page + "/metrics", folder_.string())));
+  }
+
+  void look() {
+    for (const connect::Ended& ended : host_.reap())
+      for (Part& each : parts_) {
+        if (each.process != ended.process) continue;
+        each.process.reset();
+        if (ending_) {
+          say(each.name + " ended");
+          end_next();
+        } else if (!each.may_end) {
+          const std::string line = connect::last_line(each.log);
+          fail(fmt::format("the {} ended by itself ({}){}", each.name, connect::describe(ended),
+                           line.empty() ? "" : ": " + line));
+        } else {
+          say(each.name + " has ended: " + connect::last_line(each.log));
+        }
+      }
+  }
+
+  void fail(const std::string& why) {
+    print_error_text("penstock: " + report::printable(why) + "\n");
+    end(kEnvironment);
+  }
+
+  void end_next() {
+    for (const std::string_view name : {"load", "planner", "gateway"})
+      for (Part& each : parts_)
+        if (each.name == name && each.process) {
+          static_cast<void>(host_.signal(*each.process, SIGTERM));
+          return;
+        }
+    loop_.stop();
+  }
+
+  net::Loop& loop_;
+  net::Client client_;
+  const Parsed& parsed_;
+  std::filesystem::path folder_;
+  connect::ProcessHost host_;
+  std::vector<Part> parts_;
+  std::vector<net::Loop::Timer> timers_;
+  bool ready_ = false, asking_ = false, ending_ = false;
+  int code_ = kGood;
+};
+
+core::Result<std::filesystem::path> make_folder(const Parsed& parsed) {
+  std::error_code error;
+  std::filesystem::path folder = parsed.value_of("--state-dir");
+  if (folder.empty()) {
+    folder = std::filesystem::temp_directory_path(error) / "penstock-up";
+    // What an earlier run left there is of no use to this one.
+    if (!error) std::filesystem::remove_all(folder, error);
+  }
+  if (!error) std::filesystem::create_directories(folder, error);
+  if (error) return core::environment_error(folder.string(), "cannot be made: " + error.message());
+  return folder;
+}
+
+core::Result<std::string> config_file(const Parsed& parsed, const std::filesystem::path& folder) {
+  if (parsed.has("--config")) return parsed.value_of("--config");
+  const std::string path = folder / "penstock.yaml";
+  std::ofstream file{path};
+  file << demo_config(parsed.has("--disaggregated"), parsed.value_of("--max-replicas", "6")) << std::flush;
+  if (!file) return core::environment_error(path, "cannot be written");
+  return path;
 }
 
 }  // namespace
 
 int up(const Arguments& arguments) {
   const Usage page = usage();
-  auto parsed = parse_arguments(page, arguments);
+  const auto parsed = parse_arguments(page, arguments);
   if (!parsed) return parsed.error();
+  for (const char* flag : {"--listen", "--admin-listen"})
+    if (parsed->has(flag))
+      if (const auto address = parse_listen(parsed->value_of(flag), flag); !address) return complain(address.error());
+  const auto duration = config::parse_duration(parsed->value_of("--duration", "0s"));
+  if (!duration) return complain({core::ErrorCode::kInvalidInput, "--duration", duration.error().what, {}});
+  const auto folder = make_folder(*parsed);
+  if (!folder) return complain(folder.error());
+  const auto config = config_file(*parsed, *folder);
+  if (!config) return complain(config.error());
+  std::error_code error;
+  const std::string program = std::filesystem::read_symlink("/proc/self/exe", error).string();
+  if (error) return complain({core::ErrorCode::kEnvironment, "/proc/self/exe", error.message(), {}});
 
-  config::ReplaySources sources;
-  sources.traces = {"built-in"};
-  sources.policies = all_policies();
-  sources.predictors = forecast::predictor_names();
-  for (const Setting& setting : kShow) sources.flags.push_back({setting.flag, setting.text});
-  sources.flags.push_back({"--html", kPage});
-  for (config::FlagValue& flag : replay_flag_values(*parsed)) sources.flags.push_back(std::move(flag));
-  auto settings = load_settings(sources);
-  if (!settings) return settings.error();
-  if (!parsed->has("--html")) {
-    std::error_code error;
-    const auto folder = std::filesystem::path{kPage}.parent_path();
-    std::filesystem::create_directories(folder, error);
-    if (error)
-      return complain({core::ErrorCode::kEnvironment, folder.string(), "cannot be made: " + error.message(),
-                       "go to a folder that you may write to, or use --html"});
-  }
-
-  const std::string html = settings->html;
-  ReplayRequest request;
-  request.settings = *std::move(settings);
-  request.command = command_line(page, *parsed, {"--jobs", "--progress", "--html", "--no-open"});
-  request.progress = parsed->has("--progress");
-  if (const int code = carry_out(std::move(request)); code != kGood) return code;
-  if (const int code = print("\nreport: " + report::printable(html) + "\n"); code != kGood) return code;
-  if (!parsed->has("--no-open")) open_page(html);
-  return kGood;
+  net::Loop loop;
+  Show show{loop, *parsed, *folder};
+  const net::SignalWatch signals{loop, {SIGTERM, SIGINT}, [&](int) { show.end(kGood); }};
+  if (const int code = print("up: starting gateway, planner and engines\n"); code != kGood) return code;
+  if (auto begun = show.begin(program, *config); !begun) return complain(begun.error());
+  if (*duration > core::Duration{}) loop.after(*duration, [&] { show.end(kGood); });
+  loop.run();
+  return show.code();
 }
 
 }  // namespace penstock::cli

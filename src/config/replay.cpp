@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "config/gateway_keys.h"
 #include "config/planner_options.h"
 #include "config/replay_check.h"
 #include "config/replay_options.h"
@@ -50,7 +51,10 @@ std::vector<std::string_view> keys(bool in_pool) {
   std::vector<std::string_view> names;
   for (const Option& option : replay_options())
     if (in_pool ? option.per_pool : !option.pool_only) names.push_back(option.key);
-  if (!in_pool) names.push_back("pools");
+  if (in_pool) return names;
+  names.push_back("pools");
+  for (const std::string_view name : gateway_names())
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
   return names;
 }
 
@@ -99,8 +103,8 @@ class Loader {
                       read_items(node, name, segment_keys(), kSegmentsMax, settings_.slo_segments);
                     else if (name == "planner.schedules")
                       read_items(node, name, schedule_keys(), kSchedulesMax, settings_.planner.schedules);
-                    else
-                      take_node(*option_of_key(name, false), base_, node, "");
+                    else if (const Option* option = option_of_key(name, false))  // the gateway's keys are its own
+                      take_node(*option, base_, node, "");
                   }},
                  problems_);
     for (std::size_t i = 0; i < settings_.planner.schedules.size(); ++i)

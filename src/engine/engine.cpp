@@ -37,6 +37,12 @@ BlockKey Engine::key_of(const Sequence& sequence, std::uint32_t block) const {
   return block < ids.size() ? BlockKey{ids[block]} : private_key(sequence.request.request, block);
 }
 
+void Engine::count_waiting_prefill(const EngineRequest& request, int sign) {
+  const double tokens = request.input_tokens;
+  waiting_prefill_tokens_ += static_cast<std::uint64_t>(sign * std::int64_t{request.input_tokens});
+  waiting_prefill_squared_ += sign * tokens * tokens;
+}
+
 // A last block that is not full has no identity yet, whatever the workload calls it.
 std::uint32_t Engine::shareable_blocks(const Sequence& sequence) const {
   if (!config_.prefix_caching) return 0;
@@ -74,7 +80,7 @@ void Engine::submit(const EngineRequest& request, core::Instant now) {
   sequence.serial = next_serial_++;
   const bool queue_was_empty = waiting_.empty();
   waiting_.push({slot, sequence.serial, now, request.input_tokens, request.priority});
-  waiting_prefill_tokens_ += request.prefilled ? 0 : request.input_tokens;
+  if (!request.prefilled) count_waiting_prefill(request, +1);
 
   if (in_pass_) {
     // Whoever waits already goes first, and is not admitted before somebody ends: then the end of the run is soon enough.
@@ -88,6 +94,7 @@ void Engine::submit(const EngineRequest& request, core::Instant now) {
 
 void Engine::advance(core::Instant now, std::vector<EngineEvent>& events) {
   PENSTOCK_ASSERT(now == next_event_, "an engine advances from boundary to boundary");
+  last_iteration_.time = {};
   if (in_pass_) end_pass(now, events);
   begin_pass(now);
 }
@@ -103,6 +110,32 @@ void Engine::release_held(std::uint32_t request, core::Instant now) {
   release_blocks(sequence, tokens, blocks_for(tokens), false);
   free_slot(slot);
   if (!in_pass_ && next_event_ == core::kNever && !waiting_.empty()) next_event_ = now;
+}
+
+bool Engine::cancel(std::uint32_t request, core::Instant now) {
+  const auto found = std::find_if(sequences_.begin(), sequences_.end(), [&](const Sequence& sequence) {
+    return sequence.phase != Phase::kFree && sequence.request.request == request;
+  });
+  if (found == sequences_.end()) return false;
+  const auto slot = static_cast<Slot>(found - sequences_.begin());
+  if (found->phase == Phase::kHeld) {
+    release_held(request, now);
+    return true;
+  }
+  if (in_pass_) cut_run(now);  // whoever waits may have room at the next boundary
+  if (found->phase != Phase::kWaiting) {
+    PENSTOCK_ASSERT(in_pass_, "what is running is in an iteration");
+    if (std::find(cancelled_.begin(), cancelled_.end(), slot) == cancelled_.end()) cancelled_.push_back(slot);
+    return true;
+  }
+  waiting_.remove(slot, found->serial);
+  if (found->admitted_before)
+    preempted_kv_tokens_ -= std::uint64_t{found->request.input_tokens} + found->generated;
+  else if (!found->request.prefilled)
+    count_waiting_prefill(found->request, -1);
+  free_slot(slot);
+  if (!in_pass_ && next_event_ == core::kNever && !waiting_.empty()) next_event_ = now;
+  return true;
 }
 
 std::vector<std::uint32_t> Engine::open_requests() const {
@@ -124,7 +157,9 @@ EngineState Engine::state(core::Instant now) const {
   }
   state.waiting = static_cast<std::uint32_t>(waiting_.size());
   state.running = running_;
+  state.preempted = waiting_.preempted();
   state.waiting_prefill_tokens = waiting_prefill_tokens_;
+  state.waiting_prefill_squared = waiting_prefill_squared_;
   if (prefilling_ != kNoSlot)
     state.inflight_prefill_tokens = sequences_[prefilling_].known - sequences_[prefilling_].computed;
   state.decoding_kv_tokens = decode_context_ + decoding_ * done;

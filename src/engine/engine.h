@@ -29,6 +29,7 @@ struct EngineRequest {
 
 enum class EngineEventKind : std::uint8_t {
   kFirstToken,  // the prompt is computed and the first token is out
+  kToken,       // one more token is out; only with follow_tokens()
   kCompleted,   // the last token is out
 };
 
@@ -44,10 +45,23 @@ struct EngineEvent {
 // prompt into one iteration.
 [[nodiscard]] bool can_fit(const EngineConfig& config, const EngineRequest& request);
 
+// One iteration that is over.
+struct IterationDetail {
+  core::Duration time{};
+  StepShape shape;
+  std::uint32_t decoded = 0;                 // of shape.decode_sequences, those that had their first token before
+  std::uint64_t decoded_context_tokens = 0;  // Σ their lengths …
+  double decoded_context_squared = 0.0;      // … and Σ of the squares
+  std::uint64_t prompt_tokens = 0;           // Σ whole lengths of the prompts that the iteration computed of …
+  double prompt_tokens_squared = 0.0;        // … and Σ of the squares
+};
+
 // What an engine did since it started, and what it holds now.
 struct EngineState {
   std::uint32_t waiting = 0, running = 0;
+  std::uint32_t preempted = 0;  // of the waiting: they decoded before
   std::uint64_t waiting_prefill_tokens = 0;
+  double waiting_prefill_squared = 0.0;  // Σ of the squares of those prompts' lengths
   std::uint64_t inflight_prefill_tokens = 0;
   std::uint64_t decoding_kv_tokens = 0;
   std::uint64_t preempted_kv_tokens = 0;
@@ -73,6 +87,20 @@ class Engine {
   [[nodiscard]] core::Instant next_event() const { return next_event_; }  // kNever while idle
   // Carries out what is due at next_event() == now and appends what happened.
   void advance(core::Instant now, std::vector<EngineEvent>& events);
+
+  // Gives up a request that has not completed: its client is gone. What runs ends with the iteration under way, and then
+  // its blocks are free; no event of it comes any more. A held request is released. False: it has completed, or never
+  // was. O(open requests).
+  bool cancel(std::uint32_t request, core::Instant now);
+
+  // From now on each token is an event, and iterations are no longer merged: for who hands tokens out as they come.
+  // Before the first submit.
+  void follow_tokens() {
+    follow_ = true;
+    merge_steps_ = false;
+  }
+  // With follow_tokens(), the iteration that the last advance() ended. A time of 0: it ended none.
+  [[nodiscard]] const IterationDetail& last_iteration() const { return last_iteration_; }
 
   // With hold_prefilled, a completed request keeps its blocks until it is released: its KV is being moved.
   void hold_prefilled() { hold_ = true; }
@@ -124,13 +152,16 @@ class Engine {
     StepShape shape;
     std::uint32_t steps = 0;
     core::Duration time{};
-    bool mergeable = false;  // only decodes: may be cut at any boundary
+    bool mergeable = false;           // only decodes: may be cut at any boundary
+    std::uint64_t prompt_tokens = 0;  // as in IterationDetail
+    double prompt_tokens_squared = 0.0;
   };
 
   [[nodiscard]] BlockKey key_of(const Sequence& sequence, std::uint32_t block) const;
   [[nodiscard]] std::uint32_t shareable_blocks(const Sequence& sequence) const;
   [[nodiscard]] std::uint32_t generated_of(const Sequence& sequence, std::uint64_t step) const;
   [[nodiscard]] std::uint32_t blocks_for(std::uint64_t tokens) const;
+  void count_waiting_prefill(const EngineRequest& request, int sign);
 
   void begin_pass(core::Instant now);
   bool grow_decodes();                           // true if something had to be preempted
@@ -144,6 +175,9 @@ class Engine {
   void plan_run(bool preempted);
   void cut_run(core::Instant now);
   void end_pass(core::Instant now, std::vector<EngineEvent>& events);
+  void note_iteration();
+  void abort_cancelled();
+  void emit_tokens(core::Instant at, std::vector<EngineEvent>& events) const;
   void emit_joined(core::Instant at, std::vector<EngineEvent>& events);
   void enter_decode(Slot slot);
   void leave_decode(Sequence& sequence);
@@ -165,6 +199,7 @@ class Engine {
   const StepTimeModel& step_time_;
   bool merge_steps_;
   bool hold_ = false;
+  bool follow_ = false;
   double slow_factor_ = 1.0;
 
   KvCache cache_;
@@ -174,10 +209,11 @@ class Engine {
   std::vector<Slot> held_;
   Slot first_running_ = kNoSlot, last_running_ = kNoSlot;
   std::uint32_t running_ = 0, decoding_ = 0;
-  Slot prefilling_ = kNoSlot;   // the one whose prompt is part computed; the last that was admitted
-  std::vector<Slot> joining_;   // their first token of this admission comes at the end of this pass
-  std::vector<Slot> arriving_;  // decode from this pass on with KV computed elsewhere
-  bool grown_ = false;          // blocks for this pass's tokens of decoding sequences are allocated
+  Slot prefilling_ = kNoSlot;    // the one whose prompt is part computed; the last that was admitted
+  std::vector<Slot> joining_;    // their first token of this admission comes at the end of this pass
+  std::vector<Slot> arriving_;   // decode from this pass on with KV computed elsewhere
+  std::vector<Slot> cancelled_;  // leave at the end of this pass
+  bool grown_ = false;           // blocks for this pass's tokens of decoding sequences are allocated
   std::priority_queue<Finish, std::vector<Finish>, std::greater<>> finishes_;
 
   // Sequences that need a block more at step s are those in class s mod block_tokens.
@@ -187,6 +223,8 @@ class Engine {
   std::uint64_t step_ = 0;            // steps done
   std::uint64_t decode_context_ = 0;  // Σ lengths of decoding sequences, as of step_
   std::uint64_t waiting_prefill_tokens_ = 0, preempted_kv_tokens_ = 0;
+  double waiting_prefill_squared_ = 0.0;  // exact: whole numbers far below 2^53
+  IterationDetail last_iteration_;
   std::uint64_t next_serial_ = 0;
   bool in_pass_ = false;
   core::Instant pass_start_;

@@ -97,7 +97,7 @@ bool Engine::admit(Slot slot, core::Instant now, std::uint64_t& budget) {
     sequence.admitted_at = now;
     sequence.cached_tokens = arrives ? 0 : cached;
     if (!arrives) {
-      waiting_prefill_tokens_ -= request.input_tokens;
+      count_waiting_prefill(request, -1);
       prompt_tokens_ += request.input_tokens;
       hit_tokens_ += cached;
     }
@@ -142,6 +142,8 @@ void Engine::schedule_chunk(Sequence& sequence, std::uint32_t tokens) {
   ++shape.prefill_requests;
   shape.prefill_new_tokens += tokens;
   shape.prefill_context_tokens += sequence.computed;
+  run_.prompt_tokens += sequence.known;
+  run_.prompt_tokens_squared += static_cast<double>(sequence.known) * sequence.known;
   shape.prefill_attention_pairs += tokens * (sequence.computed + (tokens + 1) / 2.0);
   sequence.computed += tokens;
   const auto slot = static_cast<Slot>(&sequence - sequences_.data());
@@ -242,6 +244,9 @@ void Engine::end_pass(core::Instant now, std::vector<EngineEvent>& events) {
   decode_context_ += std::uint64_t{decoding_} * steps;
   generated_ += std::uint64_t{decoding_} * steps;
   filled_slots_ += (std::uint64_t{decoding_} + joining_.size()) * steps;
+  if (follow_) note_iteration();
+  if (!cancelled_.empty()) abort_cancelled();
+  if (follow_) emit_tokens(now, events);
 
   while (!finishes_.empty() && finishes_.top().step <= step_) {
     const Finish finish = finishes_.top();
@@ -254,6 +259,47 @@ void Engine::end_pass(core::Instant now, std::vector<EngineEvent>& events) {
   emit_joined(now, events);
 }
 
+void Engine::note_iteration() {
+  last_iteration_ = {run_.time, run_.shape, 0, 0, 0.0, run_.prompt_tokens, run_.prompt_tokens_squared};
+  for (Slot slot = first_running_; slot != kNoSlot; slot = sequences_[slot].next) {
+    const Sequence& sequence = sequences_[slot];
+    if (sequence.phase != Phase::kDecode) continue;
+    const std::uint64_t length = std::uint64_t{sequence.request.input_tokens} + generated_of(sequence, step_) - 1;
+    ++last_iteration_.decoded;
+    last_iteration_.decoded_context_tokens += length;
+    last_iteration_.decoded_context_squared += static_cast<double>(length) * static_cast<double>(length);
+  }
+}
+
+// Their last iteration is over: its tokens are computed, and nobody gets them.
+void Engine::abort_cancelled() {
+  for (const Slot slot : cancelled_) {
+    Sequence& sequence = sequences_[slot];
+    if (sequence.phase == Phase::kDecode) {
+      leave_decode(sequence);
+      const std::uint64_t computed = std::uint64_t{sequence.request.input_tokens} + generated_of(sequence, step_) - 1;
+      release_blocks(sequence, computed, blocks_for(computed), false);
+    } else {
+      const auto held = static_cast<std::uint32_t>(sequence.shared.size()) + sequence.private_blocks;
+      release_blocks(sequence, sequence.computed, held, false);
+      generated_ += std::erase(joining_, slot);
+      if (prefilling_ == slot) prefilling_ = kNoSlot;
+    }
+    unlink_running(slot);
+    free_slot(slot);
+  }
+  cancelled_.clear();
+}
+
+void Engine::emit_tokens(core::Instant at, std::vector<EngineEvent>& events) const {
+  for (Slot slot = first_running_; slot != kNoSlot; slot = sequences_[slot].next) {
+    const Sequence& sequence = sequences_[slot];
+    if (sequence.phase == Phase::kDecode)
+      events.push_back(
+          {EngineEventKind::kToken, sequence.request.request, at, sequence.cached_tokens, sequence.admitted_at});
+  }
+}
+
 void Engine::emit_joined(core::Instant at, std::vector<EngineEvent>& events) {
   for (const Slot slot : joining_) {
     Sequence& sequence = sequences_[slot];
@@ -263,6 +309,8 @@ void Engine::emit_joined(core::Instant at, std::vector<EngineEvent>& events) {
           {EngineEventKind::kFirstToken, request.request, at, sequence.cached_tokens, sequence.admitted_at});
     } else {
       token_gaps_ms_.add(core::to_milliseconds(at - sequence.last_token_at));
+      if (follow_)
+        events.push_back({EngineEventKind::kToken, request.request, at, sequence.cached_tokens, sequence.admitted_at});
     }
     ++generated_;
     ++sequence.generated;

@@ -56,6 +56,20 @@ void WaitingQueue::pop_head(core::Instant now) {
   --size_;
 }
 
+void WaitingQueue::remove(Slot slot, std::uint64_t serial) {
+  if (std::erase_if(preempted_, [&](const Item& item) { return item.slot == slot; }) > 0) return;
+  if (reorders()) {
+    served_[serial - first_serial_] = true;
+    drop_served();
+  } else {
+    const auto found = std::lower_bound(fifo_.begin(), fifo_.end(), serial,
+                                        [](const Item& item, std::uint64_t wanted) { return item.serial < wanted; });
+    PENSTOCK_ASSERT(found != fifo_.end() && found->serial == serial, "only who waits can leave");
+    fifo_.erase(found);
+  }
+  --size_;
+}
+
 core::Instant WaitingQueue::oldest() const {
   core::Instant oldest = core::kNever;
   for (const Item& item : preempted_) oldest = std::min(oldest, item.since);

@@ -32,10 +32,12 @@ class WaitingQueue {
 
   [[nodiscard]] bool empty() const { return size() == 0; }
   [[nodiscard]] std::size_t size() const { return preempted_.size() + size_; }
+  [[nodiscard]] std::uint32_t preempted() const { return static_cast<std::uint32_t>(preempted_.size()); }
   // The one to serve next at `now`. Not empty.
   [[nodiscard]] const Item& head(core::Instant now);
   void pop_head(core::Instant now);
-  [[nodiscard]] core::Instant oldest() const;  // arrival of the one that waits longest; not empty
+  void remove(Slot slot, std::uint64_t serial);  // one that waits, wherever it stands; O(size)
+  [[nodiscard]] core::Instant oldest() const;    // arrival of the one that waits longest; not empty
   // Whether the head depends on what arrives or on the time, not only on what was pushed first.
   [[nodiscard]] bool reorders() const { return order_ != QueueOrder::kFcfs; }
   void clear();

@@ -208,6 +208,7 @@ void World::advance_engine(std::uint32_t id) {
   for (const engine::EngineEvent& event : events_) {
     switch (event.kind) {
       case engine::EngineEventKind::kFirstToken: on_first_token(event, replica); break;
+      case engine::EngineEventKind::kToken: break;  // only where tokens are followed
       case engine::EngineEventKind::kCompleted: on_completed(event, replica); break;
     }
   }

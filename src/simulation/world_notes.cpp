@@ -1,15 +1,9 @@
 // What a run keeps of its policy's decisions.
 #include "planner/decision_figures.h"
+#include "planner/decision_note.h"
 #include "simulation/world.h"
 
 namespace penstock::simulation {
-namespace {
-
-signals::OutlookNote note_of(const planner::Outlook& outlook) {
-  return {outlook.requests_per_s, outlook.input_tokens, outlook.output_tokens, outlook.error, outlook.naive_error};
-}
-
-}  // namespace
 
 // What lasts is noted once: a day of ticks stays a few hundred notes.
 void World::note_hold(std::uint32_t index, const planner::PoolDecision& pool, const planner::Decision& decision) {
@@ -25,7 +19,7 @@ void World::note_outlook(const planner::Decision& decision) {
   if (!outlooks_.empty() && now_ - outlooks_.back().at < point_width_) return;
   signals::OutlookPoint point;
   point.at = now_;
-  if (decision.outlook) point.expected = simulation::note_of(*decision.outlook);
+  if (decision.outlook) point.expected = planner::note_of(*decision.outlook);
   const planner::Estimate estimate = planner::estimate_of(decision);
   point.ttft_ms = estimate.ttft_ms;
   point.itl_ms = estimate.itl_ms;
@@ -39,25 +33,7 @@ void World::note_outlook(const planner::Decision& decision) {
 
 signals::DecisionNote World::note_of(std::uint32_t index, std::uint32_t current, std::uint32_t target,
                                      const planner::Decision& decision) const {
-  const planner::PoolDecision& pool = decision.pools[index];
-  signals::DecisionNote note{now_,
-                             options_.pools[index].name,
-                             current,
-                             target,
-                             planner::to_string(pool.reason),
-                             planner::sentence(pool),
-                             planner::to_string(pool.limited_by)};
-  for (const planner::Evidence& evidence : pool.evidence)
-    note.evidence.push_back({evidence.name, evidence.value, evidence.unit});
-  for (const planner::Candidate& tried : decision.candidates)
-    note.candidates.push_back(
-        {tried.replicas, tried.slo_attainment, tried.ttft_attainment, tried.itl_attainment, tried.chosen});
-  note.cause = decision.cause;
-  note.diagnosis = decision.diagnosis;
-  note.phase = decision.phase;
-  note.next_phase_target = pool.next_phase_target;
-  if (decision.outlook) note.outlook = simulation::note_of(*decision.outlook);
-  return note;
+  return planner::note_of(decision, {now_, options_.pools[index].name, index, current, target});
 }
 
 }  // namespace penstock::simulation

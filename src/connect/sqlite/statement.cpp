@@ -12,14 +12,14 @@ core::Error sqlite_error(sqlite3* database, const std::string& name) {
   const int code = sqlite3_errcode(database);
   const char* what = database == nullptr ? "out of memory" : sqlite3_errmsg(database);
   switch (code) {
-    case SQLITE_NOTADB: return {core::ErrorCode::kInvalidInput, name, "is no SQLite database", "name a decision log"};
+    case SQLITE_NOTADB: return {core::ErrorCode::kInvalidInput, name, "is no SQLite database", "name another file"};
     case SQLITE_CORRUPT:
       return {core::ErrorCode::kInvalidInput, name, fmt::format("is damaged: {}", what), "restore it from a copy"};
-    // A table or column that is missing or holds something else: a database, but no decision log.
+    // A table or column that is missing or holds something else: a database, but of another kind.
     case SQLITE_ERROR:
     case SQLITE_MISMATCH:
     case SQLITE_CONSTRAINT:
-      return {core::ErrorCode::kInvalidInput, name, fmt::format("is no decision log: {}", what), {}};
+      return {core::ErrorCode::kInvalidInput, name, fmt::format("does not hold what it should: {}", what), {}};
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
       return {core::ErrorCode::kEnvironment, name, "is locked by another process", "try again when it is done"};

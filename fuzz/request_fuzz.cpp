@@ -1,0 +1,64 @@
+// Bodies of requests: what is taken is JSON to another parser, too, and what is sent on for it reads as it was but for the
+// fields that were meant.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "api/request.h"
+
+namespace {
+
+using namespace penstock;
+
+bool is_json(std::string_view body) {
+  try {
+    return nlohmann::json::parse(body).is_object();
+  } catch (const nlohmann::json::out_of_range&) {
+    return true;  // a number that no double holds
+  } catch (const nlohmann::json::exception&) {
+    return false;
+  }
+}
+
+void expect(bool holds) {
+  if (!holds) std::abort();
+}
+
+bool same_prompt(const api::InferenceRequest& a, const api::InferenceRequest& b) {
+  return a.model == b.model && a.text == b.text && a.choices == b.choices && a.stop == b.stop && a.user == b.user;
+}
+
+void follow(api::RequestReader& reader, api::Endpoint endpoint, std::string_view body) {
+  api::InferenceRequest request;
+  if (const auto read = reader.read(endpoint, body, request); !read) return expect(!read.error().what.empty());
+  expect(is_json(body) && !request.model.empty() && body.at(request.object_end) == '}');
+  expect(request.choices >= 1 && request.choices <= api::kChoicesMax && request.stop.size() <= api::kStopsMax);
+
+  api::InferenceRequest other;
+  const std::string clamped = api::with_max_tokens(body, request, 77);
+  expect(reader.read(endpoint, clamped, other) && same_prompt(request, other) && other.max_tokens == 77U);
+  expect(other.stream == request.stream && other.include_usage == request.include_usage);
+
+  const auto prefill = api::prefill_body(body);
+  expect(prefill && reader.read(endpoint, *prefill, other) && same_prompt(request, other) && other.max_tokens == 1U);
+  expect(!other.stream && other.kv_transfer && other.kv_transfer->do_remote_decode);
+
+  const auto decode = api::decode_body(body, R"({"do_remote_prefill":true,"remote_block_ids":[5]})");
+  expect(decode && reader.read(endpoint, *decode, other) && same_prompt(request, other));
+  expect(other.max_tokens == request.max_tokens && other.stream == request.stream && other.kv_transfer);
+  expect(other.kv_transfer->do_remote_prefill && other.kv_transfer->remote_block_ids.size() == 1);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view body{reinterpret_cast<const char*>(data), size};
+  api::RequestReader reader;
+  follow(reader, api::Endpoint::kChatCompletions, body);
+  follow(reader, api::Endpoint::kCompletions, body);
+  if (const auto prefill = api::prefill_body(body)) expect(api::prefill_body(*prefill).has_value());
+  static_cast<void>(api::kv_transfer_params_of(body));
+  return 0;
+}

@@ -1,0 +1,174 @@
+#include "actuation/advance.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "actuation/steps.h"
+#include "core/result.h"
+
+namespace penstock::actuation {
+
+namespace {
+
+bool is_wanted(std::span<const PoolWant> wants, const std::string& pool) {
+  return std::any_of(wants.begin(), wants.end(), [&](const PoolWant& want) { return want.pool == pool; });
+}
+
+bool has_living(const FleetState& fleet, const std::string& pool) {
+  return std::any_of(fleet.replicas.begin(), fleet.replicas.end(),
+                     [&](const Replica& r) { return r.pool == pool && !has_ended(r.stage); });
+}
+
+void forget_ended(FleetState& fleet, std::uint32_t kept) {
+  const auto ended = [](const Replica& r) { return has_ended(r.stage); };
+  auto surplus = std::count_if(fleet.replicas.begin(), fleet.replicas.end(), ended) - std::int64_t{kept};
+  std::erase_if(fleet.replicas, [&](const Replica& r) { return surplus > 0 && ended(r) && surplus-- > 0; });
+}
+
+}  // namespace
+
+std::vector<PoolWant> wants_after(const planner::Decision& decision, std::vector<PoolWant> before) {
+  PENSTOCK_ASSERT(decision.pools.size() == before.size(), "a decision has one part for each pool");
+  for (std::size_t i = 0; i < before.size(); ++i) before[i].replicas = decision.pools[i].target;
+  return before;
+}
+
+const Seen* Tick::seen_of(std::uint32_t replica) const {
+  const auto found = std::lower_bound(seen.begin(), seen.end(), replica,
+                                      [](const Seen* one, std::uint32_t id) { return one->replica < id; });
+  return found != seen.end() && (*found)->replica == replica ? *found : nullptr;
+}
+
+void Tick::enter(Replica& replica, Stage stage) const {
+  replica.stage = stage;
+  replica.since = now;
+  replica.quiet_since.reset();
+}
+
+void Tick::admit(Replica& replica, Why why) {
+  enter(replica, Stage::kServing);
+  replica.unhealthy_since.reset();
+  step(StepKind::kAdmit, replica, why);
+}
+
+void Tick::drain(Replica& replica, Why why) {
+  enter(replica, Stage::kDraining);
+  step(StepKind::kDrain, replica, why);
+}
+
+void Tick::stop(Replica& replica, Why why) {
+  enter(replica, Stage::kStopping);
+  step(StepKind::kStop, replica, why);
+}
+
+PoolState& pool_state(FleetState& fleet, const std::string& name) {
+  const auto found =
+      std::find_if(fleet.pools.begin(), fleet.pools.end(), [&](const PoolState& pool) { return pool.name == name; });
+  if (found != fleet.pools.end()) return *found;
+  fleet.pools.push_back({name});
+  return fleet.pools.back();
+}
+
+core::Instant count_crash(PoolState& pool, const Limits& limits, core::Instant now) {
+  if (pool.start_after && now < *pool.start_after) return *pool.start_after;
+  core::Duration wait = limits.backoff_first;
+  for (std::uint32_t i = 0; i < pool.crashes && wait < limits.backoff_max; ++i) wait *= 2;
+  ++pool.crashes;
+  pool.start_after = now + std::min(wait, limits.backoff_max);
+  return *pool.start_after;
+}
+
+Advance advance(FleetState& fleet, std::span<const PoolWant> wants, std::span<const Seen> seen, const Limits& limits,
+                core::Instant now) {
+  Tick tick{fleet, limits, now, {}};
+  tick.seen.reserve(seen.size());
+  for (const Seen& one : seen) tick.seen.push_back(&one);
+  std::stable_sort(tick.seen.begin(), tick.seen.end(),
+                   [](const Seen* a, const Seen* b) { return a->replica < b->replica; });
+
+  follow_replicas(tick);
+  for (const PoolWant& want : wants) level_pool(tick, want);
+  for (std::size_t i = 0; i < fleet.pools.size(); ++i)
+    if (const std::string name = fleet.pools[i].name; !is_wanted(wants, name)) level_pool(tick, {name, 0, {}});
+
+  std::erase_if(fleet.pools,
+                [&](const PoolState& pool) { return !is_wanted(wants, pool.name) && !has_living(fleet, pool.name); });
+  forget_ended(fleet, limits.ended_kept);
+  return std::move(tick.result);
+}
+
+void started(FleetState& fleet, std::uint32_t id, Process process, core::Instant now) {
+  Replica* const replica = fleet.find(id);
+  PENSTOCK_ASSERT(replica != nullptr, "only what was asked for is started");
+  if (replica->stage != Stage::kRequested) return;
+  replica->stage = Stage::kStarting;
+  replica->since = now;
+  replica->process = process;
+}
+
+std::vector<Note> start_failed(FleetState& fleet, std::uint32_t id, std::string_view why, const Limits& limits,
+                               core::Instant now) {
+  Replica* const replica = fleet.find(id);
+  PENSTOCK_ASSERT(replica != nullptr, "only what was asked for fails to start");
+  if (replica->stage != Stage::kRequested) return {};
+  replica->stage = Stage::kFailed;
+  replica->since = now;
+  const core::Instant next = count_crash(pool_state(fleet, replica->pool), limits, now);
+  return {{true, id, replica->pool,
+           fmt::format("{} could not be started: {}; tries again in {:.0f} s", name_of(*replica), why,
+                       core::to_seconds(next - now))}};
+}
+
+std::vector<Step> resume(const FleetState& fleet) {
+  std::vector<Step> steps;
+  for (const Replica& replica : fleet.replicas) {
+    const auto again = [&](StepKind kind) { steps.push_back({kind, replica.id, Why::kResumed}); };
+    switch (replica.stage) {
+      case Stage::kRequested: again(StepKind::kStart); break;
+      case Stage::kWarming: again(StepKind::kWarmUp); break;
+      case Stage::kServing: again(StepKind::kAdmit); break;
+      case Stage::kDraining: again(StepKind::kDrain); break;
+      case Stage::kStopping: again(replica.killed ? StepKind::kKill : StepKind::kStop); break;
+      case Stage::kStarting:
+      case Stage::kStopped:
+      case Stage::kFailed: break;
+    }
+  }
+  return steps;
+}
+
+const char* to_string(StepKind kind) {
+  switch (kind) {
+    case StepKind::kStart: return "start";
+    case StepKind::kWarmUp: return "warm_up";
+    case StepKind::kAdmit: return "admit";
+    case StepKind::kDrain: return "drain";
+    case StepKind::kStop: return "stop";
+    case StepKind::kKill: return "kill";
+  }
+  return "";
+}
+
+const char* to_string(Why why) {
+  switch (why) {
+    case Why::kBelowTarget: return "below_target";
+    case Why::kReplacesFailed: return "replaces_failed";
+    case Why::kReplacesOutdated: return "replaces_outdated";
+    case Why::kHealthy: return "healthy";
+    case Why::kWarm: return "warm";
+    case Why::kWarmUpLate: return "warm_up_late";
+    case Why::kTakenBack: return "taken_back";
+    case Why::kAboveTarget: return "above_target";
+    case Why::kOutdated: return "outdated";
+    case Why::kUnhealthy: return "unhealthy";
+    case Why::kDrained: return "drained";
+    case Why::kDrainDeadline: return "drain_deadline";
+    case Why::kStartDeadline: return "start_deadline";
+    case Why::kStopDeadline: return "stop_deadline";
+    case Why::kResumed: return "resumed";
+  }
+  return "";
+}
+
+}  // namespace penstock::actuation

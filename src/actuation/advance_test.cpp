@@ -1,0 +1,391 @@
+#include "actuation/advance.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace penstock::actuation {
+namespace {
+
+using core::Instant;
+using namespace std::chrono_literals;
+using Steps = std::vector<Step>;
+
+constexpr Instant at(core::Duration time) { return core::kStart + time; }
+
+// A fleet of one pool whose replicas do what they should, unless a test says otherwise.
+class AdvanceTest : public testing::Test {
+ protected:
+  Steps tick(core::Duration time) {
+    now_ = at(time);
+    for (Seen& one : seen_) {
+      if (one.engine) one.engine->at = now_;
+      if (one.gateway) one.gateway->at = now_;
+    }
+    Advance result = advance(fleet_, std::vector{want_}, seen_, limits_, now_);
+    notes_ = result.notes;
+    return result.steps;
+  }
+
+  void start(std::uint32_t id) { started(fleet_, id, {1000 + id, 7}, now_); }
+
+  Seen& seen(std::uint32_t id) {
+    const auto found = std::find_if(seen_.begin(), seen_.end(), [&](const Seen& s) { return s.replica == id; });
+    if (found != seen_.end()) return *found;
+    seen_.push_back({id, ProcessSeen::kAlive, EngineSeen{now_, true, OpenWork{}}, GatewaySeen{now_, true, 0}});
+    return seen_.back();
+  }
+
+  // Replicas 1 … count serve since `time`.
+  void serve(std::uint32_t count, core::Duration time = 0s) {
+    want_.replicas = count;
+    limits_.warm_up = false;
+    tick(time);
+    for (std::uint32_t id = fleet_.next_id - count; id < fleet_.next_id; ++id) {
+      start(id);
+      seen(id);
+    }
+    tick(time);
+    tick(time + 1s);  // the gateway has them now
+  }
+
+  Stage stage(std::uint32_t id) { return fleet_.find(id)->stage; }
+  bool told(bool loud, std::string_view text) {
+    return std::any_of(notes_.begin(), notes_.end(), [&](const Note& note) {
+      return note.loud == loud && note.text.find(text) != std::string::npos;
+    });
+  }
+
+  FleetState fleet_;
+  PoolWant want_{"default", 0, "r1"};
+  Limits limits_;
+  std::vector<Seen> seen_;
+  std::vector<Note> notes_;
+  Instant now_ = core::kStart;
+};
+
+TEST_F(AdvanceTest, AReplicaStartsWarmsUpServesDrainsAndStops) {
+  want_.replicas = 1;
+  EXPECT_EQ(tick(0s), (Steps{{StepKind::kStart, 1, Why::kBelowTarget}}));
+  EXPECT_EQ(tick(1s), Steps{});  // still to be started: not asked for twice
+  start(1);
+  seen(1).engine->healthy = false;
+  EXPECT_EQ(tick(2s), Steps{});
+  seen(1).engine->healthy = true;
+  EXPECT_EQ(tick(3s), (Steps{{StepKind::kWarmUp, 1, Why::kHealthy}}));
+  seen(1).warm_up = {{4, 3}};
+  EXPECT_EQ(tick(4s), Steps{});
+  seen(1).warm_up = {{4, 4}};
+  EXPECT_EQ(tick(5s), (Steps{{StepKind::kAdmit, 1, Why::kWarm}}));
+  EXPECT_EQ(tick(6s), Steps{});
+
+  want_.replicas = 0;
+  seen(1).gateway->open_requests = 1;
+  EXPECT_EQ(tick(7s), (Steps{{StepKind::kDrain, 1, Why::kAboveTarget}}));
+  seen(1).gateway->open_requests = 0;
+  seen(1).gateway->routes = false;
+  EXPECT_EQ(tick(8s), Steps{});  // the engine was asked no later than the gateway
+  EXPECT_EQ(tick(9s), (Steps{{StepKind::kStop, 1, Why::kDrained}}));
+  seen(1).process = ProcessSeen::kGone;
+  EXPECT_EQ(tick(10s), Steps{});
+  EXPECT_EQ(stage(1), Stage::kStopped);
+  EXPECT_TRUE(notes_.empty());
+}
+
+TEST_F(AdvanceTest, ADrainWaitsForTheGatewayTheEngineAndItsTransfers) {
+  serve(1);
+  want_.replicas = 0;
+  tick(10s);
+  Seen& one = seen(1);
+  EXPECT_EQ(tick(11s), Steps{});  // still routed to
+  EXPECT_EQ(tick(12s), Steps{});
+  one.gateway = {{now_, false, 2}};
+  EXPECT_EQ(tick(13s), Steps{});
+  one.gateway->open_requests = 0;
+  one.engine->open = {{1, 0}};
+  EXPECT_EQ(tick(14s), Steps{});
+  EXPECT_EQ(tick(15s), Steps{});
+  one.engine->open = {{0, 1}};
+  EXPECT_EQ(tick(16s), Steps{});
+  one.engine->open.reset();  // says nothing: that is not idle
+  EXPECT_EQ(tick(17s), Steps{});
+  one.engine.reset();
+  EXPECT_EQ(tick(18s), Steps{});
+  one.engine = {{now_, true, OpenWork{}}};
+  EXPECT_EQ(tick(19s), (Steps{{StepKind::kStop, 1, Why::kDrained}}));
+}
+
+TEST_F(AdvanceTest, WithoutAGatewayADrainWaitsUntilTheEngineWasQuietForAWhile) {
+  limits_.gateway = false;
+  serve(1);
+  want_.replicas = 0;
+  tick(10s);
+  EXPECT_EQ(tick(11s), Steps{});
+  seen(1).engine->open = {{1, 0}};
+  EXPECT_EQ(tick(14s), Steps{});  // begins anew
+  seen(1).engine->open = {{0, 0}};
+  EXPECT_EQ(tick(15s), Steps{});
+  EXPECT_EQ(tick(19s), Steps{});
+  EXPECT_EQ(tick(20s), (Steps{{StepKind::kStop, 1, Why::kDrained}}));
+}
+
+TEST_F(AdvanceTest, WhatDoesNotDrainIsStoppedAtTheDeadlineAndThatIsToldLoudly) {
+  serve(1);
+  want_.replicas = 0;
+  seen(1).gateway->open_requests = 3;
+  tick(10s);
+  seen(1).gateway->routes = false;
+  EXPECT_EQ(tick(609s), Steps{});
+  EXPECT_EQ(tick(610s), (Steps{{StepKind::kStop, 1, Why::kDrainDeadline}}));
+  EXPECT_TRUE(told(true, "default-1 is stopped although it did not drain in 600 s; open: 3 at the gateway"));
+  EXPECT_EQ(tick(639s), Steps{});
+  EXPECT_EQ(tick(640s), (Steps{{StepKind::kKill, 1, Why::kStopDeadline}}));
+  EXPECT_TRUE(told(true, "did not end 30 s after SIGTERM"));
+  seen(1).process = ProcessSeen::kGone;
+  tick(641s);
+  EXPECT_EQ(stage(1), Stage::kStopped);
+}
+
+TEST_F(AdvanceTest, GivesUpThoseThatStartFirstThenThoseThatWarmUpThenTheIdlest) {
+  serve(3);
+  limits_.warm_up = true;
+  want_.replicas = 6;
+  tick(10s);
+  for (const std::uint32_t id : {4U, 5U, 6U}) start(id);
+  seen(4);
+  tick(11s);  // 4 warms up
+  seen(1).gateway->open_requests = 5;
+  seen(2).gateway->open_requests = 1;
+  seen(3).gateway->open_requests = 5;
+  want_.replicas = 5;
+  EXPECT_EQ(tick(12s), (Steps{{StepKind::kStop, 6, Why::kAboveTarget}}));
+  want_.replicas = 1;
+  EXPECT_EQ(tick(13s), (Steps{{StepKind::kStop, 5, Why::kAboveTarget},
+                              {StepKind::kStop, 4, Why::kAboveTarget},
+                              {StepKind::kDrain, 2, Why::kAboveTarget},
+                              {StepKind::kDrain, 3, Why::kAboveTarget}}));  // the newer of two alike
+}
+
+TEST_F(AdvanceTest, TakesDrainingReplicasBackBeforeItStartsOthers) {
+  serve(3);
+  want_.replicas = 2;
+  EXPECT_EQ(tick(10s), (Steps{{StepKind::kDrain, 3, Why::kAboveTarget}}));
+  want_.replicas = 1;
+  seen(1).gateway->open_requests = 9;
+  EXPECT_EQ(tick(11s), (Steps{{StepKind::kDrain, 2, Why::kAboveTarget}}));
+  want_.replicas = 2;
+  EXPECT_EQ(tick(11500ms), (Steps{{StepKind::kAdmit, 2, Why::kTakenBack}}));  // the last to leave
+  want_.replicas = 4;
+  EXPECT_EQ(tick(11700ms), (Steps{{StepKind::kAdmit, 3, Why::kTakenBack}, {StepKind::kStart, 4, Why::kBelowTarget}}));
+}
+
+TEST_F(AdvanceTest, ADrainThatBeginsAnewForgetsWhatWasQuietBefore) {
+  serve(2);
+  want_.replicas = 1;
+  tick(10s);
+  seen(2).gateway->routes = false;
+  tick(11s);  // quiet
+  want_.replicas = 2;
+  seen(2).gateway->open_requests = 1;
+  EXPECT_EQ(tick(11500ms), (Steps{{StepKind::kAdmit, 2, Why::kTakenBack}}));
+  want_.replicas = 1;
+  seen(1).gateway->open_requests = 9;
+  tick(12s);
+  EXPECT_EQ(tick(13s), Steps{});
+  EXPECT_EQ(stage(2), Stage::kDraining);
+}
+
+TEST_F(AdvanceTest, ACrashIsReplacedAfterAWaitThatDoubles) {
+  serve(1);
+  seen(1).process = ProcessSeen::kGone;
+  seen(1).last_words = "exit code 1: out of memory";
+  EXPECT_EQ(tick(10s), Steps{});
+  EXPECT_EQ(stage(1), Stage::kFailed);
+  EXPECT_TRUE(told(true, "default-1 died while serving: exit code 1: out of memory; the pool starts"));
+  EXPECT_EQ(tick(10900ms), Steps{});
+  EXPECT_EQ(tick(11s), (Steps{{StepKind::kStart, 2, Why::kReplacesFailed}}));
+  core::Duration time = 11s, wait = 1s;
+  for (std::uint32_t id = 2; id < 12; ++id) {
+    start(id);
+    seen_ = {{id, ProcessSeen::kGone}};
+    EXPECT_EQ(tick(time), Steps{});
+    wait = std::min<core::Duration>(2 * wait, 60s);
+    EXPECT_EQ(tick(time + wait - 1ms), Steps{});
+    time += wait;
+    EXPECT_EQ(tick(time).size(), 1U) << id;
+  }
+  EXPECT_EQ(wait, 60s);
+}
+
+TEST_F(AdvanceTest, CrashesAtTheSameTimeAreOneTrouble) {
+  serve(4);
+  for (const std::uint32_t id : {1U, 2U, 3U, 4U}) seen(id).process = ProcessSeen::kGone;
+  tick(10s);
+  EXPECT_EQ(fleet_.pools[0].crashes, 1U);
+  EXPECT_EQ(tick(11s).size(), 4U);
+}
+
+TEST_F(AdvanceTest, CrashesAreForgottenOnceAReplacementServesForAWhile) {
+  serve(1);
+  seen(1).process = ProcessSeen::kGone;
+  tick(10s);
+  tick(11s);
+  start(2);
+  seen(2);
+  tick(12s);
+  tick(71s);
+  EXPECT_EQ(fleet_.pools[0].crashes, 1U);
+  tick(72s);
+  EXPECT_EQ(fleet_.pools[0].crashes, 0U);
+}
+
+TEST_F(AdvanceTest, AStartThatFailsIsToldAndTriedAgainLater) {
+  want_.replicas = 1;
+  tick(0s);
+  const auto notes = start_failed(fleet_, 1, "engine: no such program", limits_, now_);
+  ASSERT_EQ(notes.size(), 1U);
+  EXPECT_EQ(notes[0].text, "default-1 could not be started: engine: no such program; tries again in 1 s");
+  EXPECT_TRUE(start_failed(fleet_, 1, "again", limits_, now_).empty());
+  EXPECT_EQ(tick(500ms), Steps{});
+  EXPECT_EQ(tick(1s), (Steps{{StepKind::kStart, 2, Why::kReplacesFailed}}));
+}
+
+TEST_F(AdvanceTest, GivesUpWhatIsNotHealthyInTime) {
+  want_.replicas = 1;
+  tick(0s);
+  start(1);
+  seen(1).engine->healthy = false;
+  EXPECT_EQ(tick(599s), Steps{});
+  EXPECT_EQ(tick(600s), (Steps{{StepKind::kStop, 1, Why::kStartDeadline}}));
+  EXPECT_TRUE(told(true, "was not healthy after 600 s"));
+  EXPECT_EQ(tick(601s), (Steps{{StepKind::kStart, 2, Why::kReplacesFailed}}));
+  seen(1).process = ProcessSeen::kGone;
+  tick(602s);
+  EXPECT_EQ(stage(1), Stage::kFailed);
+}
+
+TEST_F(AdvanceTest, ServesAfterTheWarmUpDeadlineAllTheSameAndSaysSo) {
+  want_.replicas = 1;
+  tick(0s);
+  start(1);
+  seen(1);
+  tick(1s);
+  seen(1).warm_up = {{8, 5}};
+  EXPECT_EQ(tick(60s), Steps{});
+  EXPECT_EQ(tick(61s), (Steps{{StepKind::kAdmit, 1, Why::kWarmUpLate}}));
+  EXPECT_TRUE(told(false, "only 5 of 8 warm-up prompts"));
+}
+
+TEST_F(AdvanceTest, DoesNotServeWhatIsUnwellAfterItsWarmUp) {
+  want_.replicas = 1;
+  tick(0s);
+  start(1);
+  seen(1);
+  tick(1s);
+  seen(1).engine->healthy = false;
+  EXPECT_EQ(tick(61s), (Steps{{StepKind::kStop, 1, Why::kStartDeadline}}));
+}
+
+TEST_F(AdvanceTest, ReplacesAnOldRevisionOneByOneAndNeverBeforeTheNewOneTakesTraffic) {
+  serve(2);
+  want_.revision = "r2";
+  EXPECT_EQ(tick(10s), (Steps{{StepKind::kStart, 3, Why::kReplacesOutdated}}));
+  start(3);
+  EXPECT_EQ(tick(11s), Steps{});
+  seen(3).gateway->routes = false;
+  EXPECT_EQ(tick(12s), (Steps{{StepKind::kAdmit, 3, Why::kHealthy}}));
+  EXPECT_EQ(tick(13s), Steps{});  // the gateway does not send there yet
+  seen(3).gateway->routes = true;
+  EXPECT_EQ(tick(14s), (Steps{{StepKind::kDrain, 2, Why::kOutdated}}));
+  EXPECT_EQ(tick(15s), Steps{});  // three hold GPUs until it has gone
+  seen(2).gateway->routes = false;
+  tick(16s);
+  EXPECT_EQ(tick(17s), (Steps{{StepKind::kStop, 2, Why::kDrained}}));
+  seen(2).process = ProcessSeen::kGone;
+  EXPECT_EQ(tick(18s), (Steps{{StepKind::kStart, 4, Why::kReplacesOutdated}}));
+}
+
+TEST_F(AdvanceTest, ReplacesWhatIsUnhealthyForLongAndKeepsItUntilThen) {
+  serve(2);
+  seen(1).engine->healthy = false;
+  EXPECT_EQ(tick(10s), Steps{});
+  EXPECT_EQ(tick(39s), Steps{});
+  EXPECT_EQ(tick(40s), (Steps{{StepKind::kStart, 3, Why::kReplacesOutdated}}));
+  start(3);
+  seen(3);
+  EXPECT_EQ(tick(41s), (Steps{{StepKind::kAdmit, 3, Why::kHealthy}}));
+  EXPECT_EQ(tick(42s), (Steps{{StepKind::kDrain, 1, Why::kUnhealthy}}));
+  seen(1).engine->healthy = true;
+  tick(43s);
+  want_.replicas = 3;
+  EXPECT_EQ(tick(44s), (Steps{{StepKind::kAdmit, 1, Why::kTakenBack}}));
+}
+
+TEST_F(AdvanceTest, SilenceOfAnEngineIsNoReasonToReplaceIt) {
+  serve(2);
+  seen(1).engine.reset();
+  seen(2).engine.reset();
+  EXPECT_EQ(tick(10s), Steps{});
+  EXPECT_EQ(tick(2h), Steps{});
+}
+
+TEST_F(AdvanceTest, StartsNoMoreThanItMayAndTellsThatOnce) {
+  limits_.replicas_max = 3;
+  want_.replicas = 5;
+  EXPECT_EQ(tick(0s).size(), 3U);
+  EXPECT_TRUE(told(true, "pool default needs 5 more replicas, but 0 run already, and 3 may"));
+  EXPECT_EQ(tick(1s), Steps{});
+  EXPECT_TRUE(notes_.empty());
+}
+
+TEST_F(AdvanceTest, DrainsAPoolThatNobodyWantsAndForgetsIt) {
+  serve(1);
+  EXPECT_EQ(advance(fleet_, {}, seen_, limits_, at(10s)).steps, (Steps{{StepKind::kDrain, 1, Why::kAboveTarget}}));
+  EXPECT_EQ(fleet_.pools.size(), 1U);
+  seen(1).process = ProcessSeen::kGone;
+  const auto result = advance(fleet_, {}, seen_, limits_, at(11s));
+  EXPECT_TRUE(fleet_.pools.empty());
+  ASSERT_EQ(result.notes.size(), 1U);
+  EXPECT_NE(result.notes[0].text.find("died while it drained"), std::string::npos);
+}
+
+TEST_F(AdvanceTest, RemembersOnlyTheLastThatEnded) {
+  limits_.ended_kept = 2;
+  serve(4);
+  for (const std::uint32_t id : {1U, 2U, 3U}) seen(id).process = ProcessSeen::kGone;
+  tick(10s);
+  EXPECT_EQ(fleet_.find(1), nullptr);
+  EXPECT_NE(fleet_.find(2), nullptr);
+  EXPECT_EQ(fleet_.replicas.size(), 3U);
+}
+
+TEST_F(AdvanceTest, ResumesWithTheStepsThatMayNotHaveBeenTaken) {
+  serve(3);
+  limits_.warm_up = true;
+  want_.replicas = 5;
+  tick(10s);
+  start(4);
+  seen(4);
+  tick(11s);
+  fleet_.find(1)->stage = Stage::kDraining;
+  fleet_.find(2)->stage = Stage::kStopping;
+  EXPECT_EQ(resume(fleet_), (Steps{{StepKind::kDrain, 1, Why::kResumed},
+                                   {StepKind::kStop, 2, Why::kResumed},
+                                   {StepKind::kAdmit, 3, Why::kResumed},
+                                   {StepKind::kWarmUp, 4, Why::kResumed},
+                                   {StepKind::kStart, 5, Why::kResumed}}));
+}
+
+TEST(WantsAfter, TakeTheTargetsOfADecision) {
+  planner::Decision decision;
+  decision.pools.resize(2);
+  decision.pools[0].target = 3;
+  decision.pools[1].target = 0;
+  const auto wants = wants_after(decision, {{"prefill", 1, "a"}, {"decode", 1, "b"}});
+  EXPECT_EQ(wants[0].replicas, 3U);
+  EXPECT_EQ(wants[0].revision, "a");
+  EXPECT_EQ(wants[1].replicas, 0U);
+}
+
+}  // namespace
+}  // namespace penstock::actuation

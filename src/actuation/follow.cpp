@@ -1,0 +1,159 @@
+// The life of each replica: what is seen of it and its deadlines move it from stage to stage.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "actuation/steps.h"
+
+namespace penstock::actuation {
+
+namespace {
+
+double seconds_since(core::Instant then, core::Instant now) { return core::to_seconds(now - then); }
+
+bool healthy_since(const Seen* seen, core::Instant since) {
+  return seen != nullptr && seen->engine && seen->engine->healthy && seen->engine->at >= since;
+}
+
+std::string words(const Seen& seen) { return seen.last_words.empty() ? "" : fmt::format(": {}", seen.last_words); }
+
+// What may still be open, for a note; of what nobody tells, nothing is said.
+std::string open_words(const Seen* seen) {
+  std::string text;
+  if (seen != nullptr && seen->gateway) text += fmt::format("{} at the gateway", seen->gateway->open_requests);
+  if (seen != nullptr && seen->engine && seen->engine->open)
+    text += fmt::format("{}{} requests and {} KV transfers at the engine", text.empty() ? "" : ", ",
+                        seen->engine->open->requests, seen->engine->open->transfers);
+  return text.empty() ? "nobody tells what is open" : "open: " + text;
+}
+
+void process_is_gone(Tick& tick, Replica& replica, const Seen& seen) {
+  const Stage before = replica.stage;
+  tick.enter(replica, before == Stage::kStopping && !replica.given_up ? Stage::kStopped : Stage::kFailed);
+  if (before == Stage::kStopping) return;
+  if (before == Stage::kDraining) {
+    tick.note(true, replica,
+              fmt::format("{} died while it drained{}; {}", name_of(replica), words(seen), open_words(&seen)));
+    return;
+  }
+  const core::Instant next = count_crash(pool_state(tick.fleet, replica.pool), tick.limits, tick.now);
+  tick.note(true, replica,
+            fmt::format("{} died while {}{}; the pool starts its next replica in {:.0f} s at the earliest",
+                        name_of(replica), to_string(before), words(seen), core::to_seconds(next - tick.now)));
+}
+
+void give_up(Tick& tick, Replica& replica, const std::string& what) {
+  const core::Instant next = count_crash(pool_state(tick.fleet, replica.pool), tick.limits, tick.now);
+  tick.note(true, replica,
+            fmt::format("{} {}; it is stopped, and the pool starts its next replica in {:.0f} s at the earliest",
+                        name_of(replica), what, core::to_seconds(next - tick.now)));
+  replica.given_up = true;
+  tick.stop(replica, Why::kStartDeadline);
+}
+
+void follow_start(Tick& tick, Replica& replica, const Seen* seen) {
+  if (healthy_since(seen, replica.since)) {
+    if (!tick.limits.warm_up) return tick.admit(replica, Why::kHealthy);
+    tick.enter(replica, Stage::kWarming);
+    return tick.step(StepKind::kWarmUp, replica, Why::kHealthy);
+  }
+  if (tick.now - replica.since >= tick.limits.start_deadline)
+    give_up(tick, replica, fmt::format("was not healthy after {:.0f} s", seconds_since(replica.since, tick.now)));
+}
+
+void follow_warm_up(Tick& tick, Replica& replica, const Seen* seen) {
+  if (seen != nullptr && seen->warm_up && seen->warm_up->answered >= seen->warm_up->prompts)
+    return tick.admit(replica, Why::kWarm);
+  const core::Duration age = tick.now - replica.since;
+  if (age < tick.limits.warm_up_deadline) return;
+  if (healthy_since(seen, replica.since)) {
+    tick.note(false, replica,
+              fmt::format("{} serves although only {} of {} warm-up prompts were answered in {:.0f} s",
+                          name_of(replica), seen->warm_up ? seen->warm_up->answered : 0,
+                          seen->warm_up ? seen->warm_up->prompts : 0, core::to_seconds(age)));
+    return tick.admit(replica, Why::kWarmUpLate);
+  }
+  // Silence is no reason to give it up before it had the time that a start may take.
+  const bool said_unwell = seen != nullptr && seen->engine && !seen->engine->healthy;
+  if (said_unwell || age >= tick.limits.start_deadline) give_up(tick, replica, "was not healthy after its warm-up");
+}
+
+void follow_health(Replica& replica, const Seen* seen) {
+  if (seen == nullptr || !seen->engine || seen->engine->at < replica.since) return;
+  if (seen->engine->healthy)
+    replica.unhealthy_since.reset();
+  else if (!replica.unhealthy_since)
+    replica.unhealthy_since = seen->engine->at;
+}
+
+bool is_idle(const Seen* seen) {
+  return seen != nullptr && seen->engine && seen->engine->open && seen->engine->open->requests == 0 &&
+         seen->engine->open->transfers == 0;
+}
+
+// Requests may be on their way from the gateway to the engine. So the gateway must have said that it sends nothing and
+// waits for nothing, and the engine must have been asked after that.
+bool is_drained(const Tick& tick, Replica& replica, const Seen* seen) {
+  if (tick.limits.gateway) {
+    if (seen == nullptr || !seen->gateway || seen->gateway->at <= replica.since) return false;
+    if (seen->gateway->routes || seen->gateway->open_requests > 0) {
+      replica.quiet_since.reset();
+      return false;
+    }
+    if (!replica.quiet_since) replica.quiet_since = seen->gateway->at;
+    return is_idle(seen) && seen->engine->at > *replica.quiet_since;
+  }
+  if (seen == nullptr || !seen->engine || seen->engine->at <= replica.since) return false;
+  if (!is_idle(seen)) {
+    replica.quiet_since.reset();
+    return false;
+  }
+  if (!replica.quiet_since) replica.quiet_since = seen->engine->at;
+  return seen->engine->at - *replica.quiet_since >= tick.limits.drain_quiet;
+}
+
+void follow_drain(Tick& tick, Replica& replica, const Seen* seen) {
+  follow_health(replica, seen);
+  if (is_drained(tick, replica, seen)) return tick.stop(replica, Why::kDrained);
+  if (tick.now - replica.since < tick.limits.drain_deadline) return;
+  tick.note(true, replica,
+            fmt::format("{} is stopped although it did not drain in {:.0f} s; {}", name_of(replica),
+                        seconds_since(replica.since, tick.now), open_words(seen)));
+  tick.stop(replica, Why::kDrainDeadline);
+}
+
+void follow_stop(Tick& tick, Replica& replica) {
+  if (tick.now - replica.since < tick.limits.stop_deadline) return;
+  if (!replica.killed)
+    tick.note(true, replica,
+              fmt::format("{} did not end {:.0f} s after SIGTERM, and is killed", name_of(replica),
+                          seconds_since(replica.since, tick.now)));
+  replica.killed = true;
+  replica.since = tick.now;  // again after as long, should it not end
+  tick.step(StepKind::kKill, replica, Why::kStopDeadline);
+}
+
+}  // namespace
+
+void follow_replicas(Tick& tick) {
+  for (Replica& replica : tick.fleet.replicas) {
+    const Seen* const seen = tick.seen_of(replica.id);
+    if (replica.stage == Stage::kRequested || has_ended(replica.stage)) continue;
+    if (seen != nullptr && seen->process == ProcessSeen::kGone) {
+      process_is_gone(tick, replica, *seen);
+      continue;
+    }
+    switch (replica.stage) {
+      case Stage::kStarting: follow_start(tick, replica, seen); break;
+      case Stage::kWarming: follow_warm_up(tick, replica, seen); break;
+      case Stage::kServing: follow_health(replica, seen); break;
+      case Stage::kDraining: follow_drain(tick, replica, seen); break;
+      case Stage::kStopping: follow_stop(tick, replica); break;
+      case Stage::kRequested:
+      case Stage::kStopped:
+      case Stage::kFailed: break;
+    }
+  }
+}
+
+}  // namespace penstock::actuation

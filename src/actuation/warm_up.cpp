@@ -1,0 +1,135 @@
+#include "actuation/warm_up.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <tuple>
+
+namespace penstock::actuation {
+
+namespace {
+
+constexpr std::uint32_t kUnknownLength = 256;
+
+std::vector<std::uint32_t> representative_lengths(std::span<const std::uint32_t> recent, const WarmUpOptions& options) {
+  std::vector<std::uint32_t> lengths;
+  if (options.representative == 0) return lengths;
+  std::vector<std::uint32_t> sorted{recent.begin(), recent.end()};
+  std::sort(sorted.begin(), sorted.end());
+  if (sorted.empty()) sorted.push_back(kUnknownLength);
+  for (std::uint32_t i = 0; i < options.representative; ++i) {
+    const std::size_t middle = (2 * std::size_t{i} + 1) * sorted.size() / (2 * std::size_t{options.representative});
+    lengths.push_back(std::clamp<std::uint32_t>(sorted[middle], 1, std::max(options.prompt_tokens_max, 1U)));
+  }
+  lengths.erase(std::unique(lengths.begin(), lengths.end()), lengths.end());
+  return lengths;
+}
+
+// Text that is like nothing else: its first word is its own.
+std::string made_up_text(std::uint32_t number, std::uint32_t tokens, double bytes_per_token) {
+  const auto bytes =
+      static_cast<std::size_t>(std::max(1.0, std::round(static_cast<double>(tokens) * std::max(bytes_per_token, 0.1))));
+  std::string text = fmt::format("{} warm-up.", number + 1);
+  for (std::uint32_t word = 0; text.size() < bytes; ++word) text += fmt::format(" {}", (word * 7919U + number) % 997U);
+  text.resize(bytes);
+  return text;
+}
+
+// A cut in the midst of a character would be no UTF-8.
+void cut_to(std::string& text, std::size_t bytes) {
+  if (text.size() <= bytes) return;
+  while (bytes > 0 && (static_cast<unsigned char>(text[bytes]) & 0xC0U) == 0x80U) --bytes;
+  text.resize(bytes);
+}
+
+double saved_tokens(std::uint64_t hits, std::uint32_t tokens) {
+  return static_cast<double>(hits) * static_cast<double>(tokens);
+}
+
+class Budget {
+ public:
+  explicit Budget(const WarmUpOptions& options) : tokens_(options.tokens_max), bytes_(options.bytes_max) {}
+
+  bool take(const WarmUpPrompt& prompt) {
+    if (prompt.tokens > tokens_ || prompt.text.size() > bytes_) return false;
+    tokens_ -= prompt.tokens;
+    bytes_ -= prompt.text.size();
+    return true;
+  }
+
+ private:
+  std::uint64_t tokens_, bytes_;
+};
+
+core::Instant due_at(const PrefixUse& use, const PingOptions& options) {
+  return std::max(use.used_at, use.pinged_at.value_or(use.used_at)) + options.idle;
+}
+
+bool is_hot(const PrefixUse& use, const PingOptions& options, core::Instant now) {
+  return use.hits >= options.hits_min && now - use.used_at <= options.hot;
+}
+
+}  // namespace
+
+std::vector<WarmUpPrompt> plan_warm_up(std::span<const std::uint32_t> recent_input_tokens,
+                                       std::span<const HotPrefix> prefixes, const WarmUpOptions& options) {
+  std::vector<WarmUpPrompt> prompts;
+  Budget budget{options};
+  std::uint32_t number = 0;
+  for (const std::uint32_t tokens : representative_lengths(recent_input_tokens, options)) {
+    WarmUpPrompt prompt{made_up_text(number++, tokens, options.bytes_per_token), tokens,
+                        std::max(options.output_tokens, 1U), true};
+    if (budget.take(prompt)) prompts.push_back(std::move(prompt));
+  }
+
+  std::vector<const HotPrefix*> ranked;
+  for (const HotPrefix& prefix : prefixes)
+    if (!prefix.text.empty()) ranked.push_back(&prefix);
+  std::sort(ranked.begin(), ranked.end(), [](const HotPrefix* a, const HotPrefix* b) {
+    const double saved_a = saved_tokens(a->hits, a->tokens), saved_b = saved_tokens(b->hits, b->tokens);
+    return saved_a != saved_b ? saved_a > saved_b : a->text < b->text;
+  });
+  std::uint32_t taken = 0;
+  for (const HotPrefix* prefix : ranked) {
+    if (taken == options.prefixes_max) break;
+    WarmUpPrompt prompt{prefix->text, prefix->tokens, 1, false};
+    if (prompt.tokens > options.prompt_tokens_max) {
+      const double share = static_cast<double>(options.prompt_tokens_max) / static_cast<double>(prompt.tokens);
+      cut_to(prompt.text, static_cast<std::size_t>(share * static_cast<double>(prompt.text.size())));
+      prompt.tokens = options.prompt_tokens_max;
+    }
+    if (prompt.text.empty() || !budget.take(prompt)) continue;
+    prompts.push_back(std::move(prompt));
+    ++taken;
+  }
+  return prompts;
+}
+
+std::vector<Ping> pings_due(std::span<const PrefixUse> uses, const PingOptions& options, core::Instant now) {
+  std::vector<const PrefixUse*> due;
+  for (const PrefixUse& use : uses)
+    if (is_hot(use, options, now) && due_at(use, options) <= now) due.push_back(&use);
+  std::sort(due.begin(), due.end(), [](const PrefixUse* a, const PrefixUse* b) {
+    return std::tuple{a->replica, -saved_tokens(a->hits, a->tokens), a->prefix} <
+           std::tuple{b->replica, -saved_tokens(b->hits, b->tokens), b->prefix};
+  });
+  std::vector<Ping> pings;
+  std::map<std::uint32_t, std::uint32_t> count;
+  for (const PrefixUse* use : due)
+    if (count[use->replica]++ < options.per_replica) pings.push_back({use->replica, use->prefix});
+  return pings;
+}
+
+std::optional<core::Instant> next_ping(std::span<const PrefixUse> uses, const PingOptions& options, core::Instant now) {
+  std::optional<core::Instant> next;
+  for (const PrefixUse& use : uses) {
+    const core::Instant at = due_at(use, options);
+    if (!is_hot(use, options, std::max(at, now))) continue;
+    next = next ? std::min(*next, at) : at;
+  }
+  return next;
+}
+
+}  // namespace penstock::actuation

@@ -1,0 +1,120 @@
+#include "admission/estimator.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace penstock::admission {
+namespace {
+
+constexpr double kBytesPerToken = 4.0;
+constexpr double kBytesPerTokenMin = 0.05, kBytesPerTokenMax = 64.0;  // pictures and padding; no tokenizer is beyond
+constexpr double kPriorTokens = 500.0;                                // of prompt, that the prior of a model counts as
+constexpr double kOutputTokens = 256.0;
+constexpr double kPriorAnswers = 3.0;       // that what is known of a model and class counts as for a tenant of it
+constexpr double kAnswersMax = 64.0;        // that a mean stands for; older ones are forgotten
+constexpr double kKept = 1.0 - 1.0 / 64.0;  // of sums, at each answer
+constexpr std::uint64_t kSeenMin = 10;      // answers before an error is told
+
+std::string joined(std::string_view model, std::string_view traffic_class, std::string_view tenant) {
+  std::string key;
+  key.reserve(model.size() + traffic_class.size() + tenant.size() + 2);
+  key.append(model).append(1, '\0').append(traffic_class).append(1, '\0').append(tenant);
+  return key;
+}
+
+// All tenants of a model and class; no tenant's key, because it lacks the second separator.
+std::string joined(std::string_view model, std::string_view traffic_class) {
+  std::string key{model};
+  key.append(1, '\0').append(traffic_class);
+  return key;
+}
+
+// Its place in the map; the shared one where there is no room for it.
+template <class Map>
+typename Map::mapped_type& place_of(Map& map, std::string_view key) {
+  if (const auto found = map.find(key); found != map.end()) return found->second;
+  const bool room = map.size() + 1 < TokenEstimator::kKeysMax && key.size() <= TokenEstimator::kKeyBytesMax;
+  return map[room ? std::string{key} : std::string{}];
+}
+
+template <class Map>
+const typename Map::mapped_type* find_in(const Map& map, std::string_view key) {
+  if (const auto found = map.find(key); found != map.end()) return &found->second;
+  const bool room = map.size() + 1 < TokenEstimator::kKeysMax && key.size() <= TokenEstimator::kKeyBytesMax;
+  const auto shared = room ? map.end() : map.find(std::string_view{});
+  return shared == map.end() ? nullptr : &shared->second;
+}
+
+std::uint32_t counted(double tokens) {
+  return static_cast<std::uint32_t>(std::clamp(tokens, 1.0, double{std::numeric_limits<std::uint32_t>::max()}));
+}
+
+}  // namespace
+
+void TokenEstimator::Errors::add(double estimated, double was) {
+  missed = missed * kKept + std::abs(estimated - was);
+  counted = counted * kKept + was;
+  ++seen;
+}
+
+std::optional<double> TokenEstimator::Errors::relative() const {
+  if (seen < kSeenMin || counted <= 0.0) return std::nullopt;
+  return missed / counted;
+}
+
+double TokenEstimator::bytes_per_token(std::string_view model) const {
+  const Ratio* learnt = find_in(ratios_, model);
+  const Ratio ratio = learnt != nullptr ? *learnt : Ratio{};
+  const double mean = (ratio.bytes + kPriorTokens * kBytesPerToken) / (ratio.tokens + kPriorTokens);
+  return std::clamp(mean, kBytesPerTokenMin, kBytesPerTokenMax);
+}
+
+double TokenEstimator::output_mean(const Request& request) const {
+  double mean = kOutputTokens;
+  const auto refine = [&](const Length* learnt) {
+    if (learnt != nullptr)
+      mean = (mean * kPriorAnswers + learnt->mean * learnt->weight) / (kPriorAnswers + learnt->weight);
+  };
+  refine(find_in(lengths_, joined(request.model, request.traffic_class)));
+  refine(find_in(lengths_, joined(request.model, request.traffic_class, request.tenant)));
+  return mean;
+}
+
+TokenEstimate TokenEstimator::estimate(const Request& request) const {
+  TokenEstimate made;
+  made.prompt_tokens =
+      request.prompt_tokens > 0
+          ? request.prompt_tokens
+          : counted(std::ceil(static_cast<double>(request.text_bytes) / bytes_per_token(request.model)));
+  made.output_tokens = counted(std::round(output_mean(request)));
+  if (request.max_tokens) made.output_tokens = std::min(made.output_tokens, *request.max_tokens);
+  return made;
+}
+
+void TokenEstimator::learn_length(const std::string& key, double tokens) {
+  Length& length = place_of(lengths_, key);
+  length.weight = std::min(length.weight + 1.0, kAnswersMax);
+  length.mean += (tokens - length.mean) / length.weight;
+}
+
+void TokenEstimator::learn(const Request& request, std::uint32_t prompt_tokens, std::uint32_t output_tokens) {
+  const TokenEstimate estimated = estimate(request);
+  if (request.prompt_tokens == 0 && request.text_bytes > 0 && prompt_tokens > 0) {
+    prompt_errors_.add(estimated.prompt_tokens, prompt_tokens);
+    Ratio& ratio = place_of(ratios_, request.model);
+    ratio.bytes = ratio.bytes * kKept + static_cast<double>(request.text_bytes);
+    ratio.tokens = ratio.tokens * kKept + static_cast<double>(prompt_tokens);
+  }
+  output_errors_.add(estimated.output_tokens, output_tokens);
+  const double mean = output_mean(request);
+  const bool cut = request.max_tokens && output_tokens >= *request.max_tokens;
+  if (cut && static_cast<double>(output_tokens) < mean) return;
+  learn_length(joined(request.model, request.traffic_class), output_tokens);
+  learn_length(joined(request.model, request.traffic_class, request.tenant), output_tokens);
+}
+
+std::optional<double> TokenEstimator::prompt_error() const { return prompt_errors_.relative(); }
+std::optional<double> TokenEstimator::output_error() const { return output_errors_.relative(); }
+
+}  // namespace penstock::admission

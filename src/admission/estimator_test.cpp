@@ -1,0 +1,136 @@
+#include "admission/estimator.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "core/random.h"
+
+namespace penstock::admission {
+namespace {
+
+using Request = TokenEstimator::Request;
+
+Request request(std::size_t bytes, std::optional<std::uint32_t> max_tokens = std::nullopt) {
+  return {"m", "acme", "interactive", bytes, 0, max_tokens};
+}
+
+TEST(TokenEstimator, BeginsWithFourBytesATokenAnd256TokensOfOutput) {
+  const TokenEstimator estimator;
+  const TokenEstimate estimate = estimator.estimate(request(4000));
+  EXPECT_EQ(estimate.prompt_tokens, 1000U);
+  EXPECT_EQ(estimate.output_tokens, 256U);
+  EXPECT_EQ(estimate.total(), 1256U);
+}
+
+TEST(TokenEstimator, IsClampedByMaxTokens) {
+  TokenEstimator estimator;
+  EXPECT_EQ(estimator.estimate(request(4000, 16)).output_tokens, 16U);
+  EXPECT_EQ(estimator.estimate(request(4000, 0)).output_tokens, 0U);
+  for (int i = 0; i < 200; ++i) estimator.learn(request(4000), 1000, 5000);
+  EXPECT_GT(estimator.estimate(request(4000)).output_tokens, 4000U);
+  EXPECT_EQ(estimator.estimate(request(4000, 300)).output_tokens, 300U);
+}
+
+TEST(TokenEstimator, TokenNumbersOfTheClientAreCountedAndTeachNothing) {
+  TokenEstimator estimator;
+  Request counted = request(0);
+  counted.prompt_tokens = 77;
+  EXPECT_EQ(estimator.estimate(counted).prompt_tokens, 77U);
+  counted.text_bytes = 10'000;
+  for (int i = 0; i < 50; ++i) estimator.learn(counted, 77, 10);
+  EXPECT_EQ(estimator.estimate(request(4000)).prompt_tokens, 1000U);
+  EXPECT_FALSE(estimator.prompt_error());
+}
+
+TEST(TokenEstimator, ConvergesToAModelsBytesPerToken) {
+  core::RandomStream random{7};
+  TokenEstimator estimator;
+  for (int i = 0; i < 300; ++i) {
+    const std::uint64_t bytes = 200 + random.below(8000);
+    estimator.learn(request(bytes), static_cast<std::uint32_t>(static_cast<double>(bytes) / random.uniform(2.0, 3.0)),
+                    10);
+  }
+  EXPECT_NEAR(estimator.estimate(request(10'000)).prompt_tokens, 10'000 / 2.5, 200);
+  EXPECT_LT(*estimator.prompt_error(), 0.15);
+  Request other = request(10'000);
+  other.model = "other";
+  EXPECT_EQ(estimator.estimate(other).prompt_tokens, 2500U);  // another tokenizer
+}
+
+TEST(TokenEstimator, FollowsAChangeOfWhatPassesThrough) {
+  TokenEstimator estimator;
+  for (int i = 0; i < 300; ++i) estimator.learn(request(4000), 1000, 100);
+  for (int i = 0; i < 300; ++i) estimator.learn(request(4000), 2000, 700);
+  EXPECT_NEAR(estimator.estimate(request(4000)).prompt_tokens, 2000, 40);
+  EXPECT_NEAR(estimator.estimate(request(4000)).output_tokens, 700, 40);
+}
+
+TEST(TokenEstimator, LearnsOutputByTenantAndClassFromWhatTheModelTaught) {
+  TokenEstimator estimator;
+  Request chatty = request(100), terse = request(100), fresh = request(100), batch = request(100);
+  chatty.tenant = "chatty", terse.tenant = "terse", fresh.tenant = "fresh", batch.traffic_class = "batch";
+  for (int i = 0; i < 200; ++i) {
+    estimator.learn(chatty, 25, 900);
+    estimator.learn(terse, 25, 100);
+  }
+  EXPECT_NEAR(estimator.estimate(chatty).output_tokens, 900, 60);
+  EXPECT_NEAR(estimator.estimate(terse).output_tokens, 100, 60);
+  EXPECT_NEAR(estimator.estimate(fresh).output_tokens, 500, 60);
+  EXPECT_EQ(estimator.estimate(batch).output_tokens, 256U);
+}
+
+TEST(TokenEstimator, AnAnswerCutShortDoesNotLowerWhatIsExpected) {
+  TokenEstimator estimator;
+  for (int i = 0; i < 100; ++i) estimator.learn(request(100), 25, 500);
+  const std::uint32_t before = estimator.estimate(request(100)).output_tokens;
+  for (int i = 0; i < 100; ++i) estimator.learn(request(100, 5), 25, 5);
+  EXPECT_EQ(estimator.estimate(request(100)).output_tokens, before);
+  for (int i = 0; i < 200; ++i) estimator.learn(request(100, 2000), 25, 2000);
+  EXPECT_GT(estimator.estimate(request(100)).output_tokens, 1500U);
+}
+
+TEST(TokenEstimator, TellsItsErrorAfterTenAnswers) {
+  TokenEstimator estimator;
+  for (int i = 0; i < 9; ++i) estimator.learn(request(4000, 100), 1000, 80);
+  EXPECT_FALSE(estimator.prompt_error());
+  EXPECT_FALSE(estimator.output_error());
+  estimator.learn(request(4000, 100), 1000, 80);
+  EXPECT_DOUBLE_EQ(estimator.prompt_error().value(), 0.0);
+  EXPECT_GT(estimator.output_error().value(), 0.0);
+  EXPECT_LT(estimator.output_error().value(), 0.3);
+}
+
+TEST(TokenEstimator, NonsenseFromAnEngineStaysWithinBounds) {
+  TokenEstimator estimator;
+  for (int i = 0; i < 300; ++i) estimator.learn(request(100), 4'000'000'000, 4'000'000'000);
+  EXPECT_LE(estimator.estimate(request(1'000'000)).prompt_tokens, 20'000'000U);
+  for (int i = 0; i < 300; ++i) estimator.learn(request(60'000'000), 1, 0);
+  EXPECT_GE(estimator.estimate(request(64'000)).prompt_tokens, 1000U);
+  for (int i = 0; i < 300; ++i) estimator.learn(request(100), 0, 0);
+  EXPECT_GE(estimator.estimate(request(0)).prompt_tokens, 1U);
+}
+
+TEST(TokenEstimator, KeysBeyondTheLimitShareOne) {
+  TokenEstimator estimator;
+  std::string name;
+  for (std::size_t i = 0; i < 2 * TokenEstimator::kKeysMax; ++i) {
+    name = "model-" + std::to_string(i);
+    Request one = request(4000);
+    one.model = name;
+    estimator.learn(one, 2000, 700);
+  }
+  Request late = request(4000), later = request(4000);
+  late.model = "late", later.model = "later";
+  for (int i = 0; i < 100; ++i) estimator.learn(late, 500, 20);
+  EXPECT_EQ(estimator.estimate(later).prompt_tokens, estimator.estimate(late).prompt_tokens);
+  Request first = request(4000);
+  first.model = "model-0";
+  const TokenEstimate kept = estimator.estimate(first);
+  for (int i = 0; i < 100; ++i) estimator.learn(late, 500, 20);
+  EXPECT_EQ(estimator.estimate(first).prompt_tokens, kept.prompt_tokens);
+  EXPECT_EQ(estimator.estimate(first).output_tokens, kept.output_tokens);
+}
+
+}  // namespace
+}  // namespace penstock::admission

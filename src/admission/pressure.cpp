@@ -1,0 +1,41 @@
+#include "admission/pressure.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace penstock::admission {
+namespace {
+
+constexpr double kRetryAfterMax = 60.0;
+
+bool fits(std::uint64_t tokens, std::uint64_t in_flight, std::uint64_t limit) {
+  return in_flight <= limit && tokens <= limit - in_flight;
+}
+
+}  // namespace
+
+Verdict judge(const ReplicaPressure& replica, std::uint64_t prompt_tokens, const PressureLimits& limits) {
+  if (replica.open_requests == 0 && replica.prefill_tokens_in_flight == 0) return Verdict::kAdmit;
+  const double kv_usage = replica.kv_usage.value_or(0.0);
+  if (kv_usage >= limits.kv_reject) return Verdict::kReject;
+  if (replica.prefill_tokens_in_flight == 0) return Verdict::kAdmit;
+  const std::uint64_t tokens_max =
+      kv_usage > limits.kv_throttle ? limits.prefill_tokens_throttled : limits.prefill_tokens_per_replica;
+  return fits(prompt_tokens, replica.prefill_tokens_in_flight, tokens_max) ? Verdict::kAdmit : Verdict::kWait;
+}
+
+std::optional<std::uint32_t> clamped_max_tokens(std::optional<std::uint32_t> max_tokens,
+                                                std::uint64_t waiting_prompt_tokens, const PressureLimits& limits) {
+  if (waiting_prompt_tokens <= limits.clamp_above_queue_tokens) return std::nullopt;
+  if (max_tokens && *max_tokens <= limits.clamp_max_tokens) return std::nullopt;
+  return limits.clamp_max_tokens;
+}
+
+std::uint32_t retry_after_s(std::uint64_t waiting_tokens, double let_in_tokens_per_s) {
+  if (waiting_tokens == 0) return 1;
+  if (!(let_in_tokens_per_s > 0.0)) return static_cast<std::uint32_t>(kRetryAfterMax);
+  const double seconds = std::ceil(static_cast<double>(waiting_tokens) / let_in_tokens_per_s);
+  return static_cast<std::uint32_t>(std::clamp(seconds, 1.0, kRetryAfterMax));
+}
+
+}  // namespace penstock::admission

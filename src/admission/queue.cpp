@@ -1,0 +1,250 @@
+#include "admission/queue.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <list>
+#include <map>
+#include <set>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+
+#include "core/result.h"
+
+namespace penstock::admission {
+namespace {
+
+constexpr std::size_t kClasses = 2;
+
+std::size_t index_of(Class traffic_class) { return static_cast<std::size_t>(traffic_class); }
+
+// The requests of one tenant in one class and tier, in the order in which they came.
+struct Flow {
+  std::list<Waiting> waiting;
+  double start = 0.0;        // tag of the first one, or the least that the next one will get
+  std::uint64_t serial = 0;  // decides between equal tags: who began to wait first
+};
+
+struct Head {
+  std::int32_t tier = 0;
+  double start = 0.0;
+  std::uint64_t serial = 0;
+  Flow* flow = nullptr;  // no part of the order
+  bool operator<(const Head& other) const {
+    return std::tuple{-std::int64_t{tier}, start, serial} <
+           std::tuple{-std::int64_t{other.tier}, other.start, other.serial};
+  }
+};
+
+struct Level {  // a tier of a class
+  double virtual_time = 0.0;
+  double finish_max = 0.0;
+  std::size_t waiting_tenants = 0;
+};
+
+struct Line {  // a class
+  std::set<Head> heads;
+  std::map<std::int32_t, Level> levels;
+  std::map<std::pair<std::int32_t, std::uint32_t>, Flow> flows;  // by tier and tenant; those that are empty are kept
+  std::size_t size = 0;
+  std::uint64_t tokens = 0;
+};
+
+struct Tenant {
+  double weight = 1.0;
+  std::uint32_t waiting = 0;
+};
+
+}  // namespace
+
+const char* to_string(Class traffic_class) { return traffic_class == Class::kBatch ? "batch" : "interactive"; }
+
+struct FairQueue::State {
+  QueueLimits limits;
+  std::uint32_t batch_turn = 8;
+
+  std::array<Line, kClasses> lines;
+  std::unordered_map<std::uint32_t, Tenant> tenants;
+  std::unordered_map<std::uint64_t, std::list<Waiting>::iterator> tickets;
+  std::set<std::pair<core::Instant, std::uint64_t>> by_deadline, by_age;
+  std::uint64_t serials = 0;
+  std::uint32_t turns_since_batch = 0;  // while batch waits
+
+  // Where head_at stopped.
+  struct Cursor {
+    std::size_t index = 0;
+    std::size_t step = 0;  // 0: the class whose turn it is, 1: the other
+    std::set<Head>::iterator at;
+    bool valid = false;
+  } cursor;
+
+  [[nodiscard]] std::size_t class_at(std::size_t step) const {
+    const bool batch_first = turns_since_batch + 1 >= batch_turn && lines[1].size > 0;
+    return batch_first ? 1 - step : step;
+  }
+  void skip_ends() {
+    while (cursor.step < kClasses && cursor.at == lines[class_at(cursor.step)].heads.end())
+      if (++cursor.step < kClasses) cursor.at = lines[class_at(cursor.step)].heads.begin();
+  }
+  void seek(std::size_t index) {
+    if (!cursor.valid || cursor.index > index) {
+      cursor = {0, 0, lines[class_at(0)].heads.begin(), true};
+      skip_ends();
+    }
+    for (; cursor.index < index && cursor.step < kClasses; ++cursor.index) {
+      ++cursor.at;
+      skip_ends();
+    }
+  }
+
+  [[nodiscard]] static Head head_of(std::int32_t tier, Flow& flow) { return {tier, flow.start, flow.serial, &flow}; }
+
+  // Takes one request out of everything but the set of heads.
+  Waiting unlink(Line& line, Flow& flow, std::list<Waiting>::iterator at) {
+    const Waiting gone = *at;
+    flow.waiting.erase(at);
+    tickets.erase(gone.ticket);
+    by_age.erase({gone.since, gone.ticket});
+    if (gone.deadline != core::kNever) by_deadline.erase({gone.deadline, gone.ticket});
+    --line.size;
+    line.tokens -= gone.tokens;
+    --tenants[gone.tenant].waiting;
+    cursor.valid = false;
+    return gone;
+  }
+
+  void after_removal(Line& line, std::int32_t tier, Flow& flow) {
+    if (!flow.waiting.empty()) {
+      line.heads.insert(head_of(tier, flow));
+      return;
+    }
+    Level& level = line.levels[tier];
+    // Nobody waits any more: who comes next owes nothing to the others for what it got before.
+    if (--level.waiting_tenants == 0) level.virtual_time = std::max(level.virtual_time, level.finish_max);
+    if (&line == &lines[1] && line.size == 0) turns_since_batch = 0;
+  }
+
+  Waiting remove(std::list<Waiting>::iterator at) {
+    Line& line = lines[index_of(at->traffic_class)];
+    const std::int32_t tier = at->tier;
+    Flow& flow = line.flows.find({tier, at->tenant})->second;
+    line.heads.erase(head_of(tier, flow));
+    const Waiting gone = unlink(line, flow, at);
+    after_removal(line, tier, flow);
+    return gone;
+  }
+
+  // Those of the same tier that came first and were passed over get no credit for it: they keep their place at the front,
+  // but not the time that they could not use.
+  static void forget_credit(Line& line, std::int32_t tier, double start, std::set<Head>::iterator end) {
+    auto at = line.heads.lower_bound({tier, -1.0, 0, nullptr});
+    while (at != end && at->start < start) {
+      const auto passed = at++;
+      auto node = line.heads.extract(passed);
+      node.value().start = start;
+      node.value().flow->start = start;
+      line.heads.insert(std::move(node));
+    }
+  }
+
+  Waiting serve(std::size_t class_index, std::set<Head>::iterator at) {
+    Line& line = lines[class_index];
+    Flow& flow = *at->flow;
+    const std::int32_t tier = at->tier;
+    Level& level = line.levels[tier];
+    forget_credit(line, tier, flow.start, at);
+    line.heads.erase(at);
+    level.virtual_time = std::max(level.virtual_time, flow.start);
+    const Waiting taken = unlink(line, flow, flow.waiting.begin());
+    flow.start += static_cast<double>(taken.tokens) / tenants[taken.tenant].weight;
+    level.finish_max = std::max(level.finish_max, flow.start);
+    if (class_index == 1) {
+      turns_since_batch = 0;
+    } else if (lines[1].size > 0) {
+      ++turns_since_batch;
+    }
+    after_removal(line, tier, flow);
+    return taken;
+  }
+};
+
+FairQueue::FairQueue(const QueueLimits& limits, std::uint32_t batch_turn) : state_(std::make_unique<State>()) {
+  PENSTOCK_ASSERT(batch_turn > 0, "batch has one in so many turns");
+  state_->limits = limits;
+  state_->batch_turn = batch_turn;
+}
+FairQueue::~FairQueue() = default;
+FairQueue::FairQueue(FairQueue&&) noexcept = default;
+FairQueue& FairQueue::operator=(FairQueue&&) noexcept = default;
+
+void FairQueue::set_weight(std::uint32_t tenant, double weight) {
+  PENSTOCK_ASSERT(weight > 0.0 && std::isfinite(weight), "weights are checked where they are read");
+  state_->tenants[tenant].weight = weight;
+}
+
+bool FairQueue::push(const Waiting& waiting) {
+  State& state = *state_;
+  PENSTOCK_ASSERT(!state.tickets.contains(waiting.ticket), "a ticket waits once");
+  Line& line = state.lines[index_of(waiting.traffic_class)];
+  Tenant& tenant = state.tenants[waiting.tenant];
+  if (line.size >= state.limits.requests || tenant.waiting >= state.limits.requests_per_tenant) return false;
+  if (waiting.tokens > state.limits.tokens || line.tokens > state.limits.tokens - waiting.tokens) return false;
+
+  Flow& flow = line.flows[{waiting.tier, waiting.tenant}];
+  if (flow.waiting.empty()) {
+    Level& level = line.levels[waiting.tier];
+    ++level.waiting_tenants;
+    flow.start = std::max(flow.start, level.virtual_time);
+    flow.serial = state.serials++;
+    line.heads.insert(State::head_of(waiting.tier, flow));
+  }
+  flow.waiting.push_back(waiting);
+  state.tickets.emplace(waiting.ticket, std::prev(flow.waiting.end()));
+  state.by_age.emplace(waiting.since, waiting.ticket);
+  if (waiting.deadline != core::kNever) state.by_deadline.emplace(waiting.deadline, waiting.ticket);
+  ++line.size;
+  line.tokens += waiting.tokens;
+  ++tenant.waiting;
+  state.cursor.valid = false;
+  return true;
+}
+
+const Waiting* FairQueue::head_at(std::size_t index) {
+  state_->seek(index);
+  return state_->cursor.step < kClasses ? &state_->cursor.at->flow->waiting.front() : nullptr;
+}
+
+Waiting FairQueue::take(std::size_t index) {
+  state_->seek(index);
+  PENSTOCK_ASSERT(state_->cursor.step < kClasses, "what is taken was seen");
+  return state_->serve(state_->class_at(state_->cursor.step), state_->cursor.at);
+}
+
+bool FairQueue::remove(std::uint64_t ticket) {
+  const auto found = state_->tickets.find(ticket);
+  if (found == state_->tickets.end()) return false;
+  static_cast<void>(state_->remove(found->second));
+  return true;
+}
+
+std::vector<Waiting> FairQueue::expired(core::Instant now) {
+  std::vector<Waiting> gone;
+  while (!state_->by_deadline.empty() && state_->by_deadline.begin()->first <= now)
+    gone.push_back(state_->remove(state_->tickets.find(state_->by_deadline.begin()->second)->second));
+  return gone;
+}
+
+core::Instant FairQueue::next_deadline() const {
+  return state_->by_deadline.empty() ? core::kNever : state_->by_deadline.begin()->first;
+}
+
+std::size_t FairQueue::size() const { return state_->tickets.size(); }
+std::size_t FairQueue::size(Class traffic_class) const { return state_->lines[index_of(traffic_class)].size; }
+std::uint64_t FairQueue::tokens() const { return state_->lines[0].tokens + state_->lines[1].tokens; }
+std::uint64_t FairQueue::tokens(Class traffic_class) const { return state_->lines[index_of(traffic_class)].tokens; }
+core::Instant FairQueue::oldest() const {
+  return state_->by_age.empty() ? core::kNever : state_->by_age.begin()->first;
+}
+
+}  // namespace penstock::admission

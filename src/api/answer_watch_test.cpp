@@ -1,0 +1,161 @@
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "api/answer.h"
+#include "core/random.h"
+
+namespace penstock::api {
+namespace {
+
+AnswerWatch watched(std::string_view bytes, bool stream = true) {
+  AnswerWatch watch;
+  watch.reset(stream);
+  watch.take(bytes);
+  return watch;
+}
+
+std::string choice(const std::string& inner) { return R"(data: {"id":"x","choices":[{"index":0,)" + inner + "}]}\n\n"; }
+
+std::string stream_of(int texts) {
+  const AnswerFrame frame{"chatcmpl-1", "m", 1, true};
+  std::string out;
+  append_first_event(out, frame);
+  for (int i = 0; i < texts; ++i) append_text_event(out, frame, i % 3 == 0 ? " \"data\": {\n" : "token");
+  append_finish_event(out, frame, FinishReason::kStop);
+  append_usage_event(out, frame, {100, 41, 64});
+  out += kDoneEvent;
+  return out;
+}
+
+std::string chunked(std::string_view body, core::RandomStream& random, std::uint64_t chunk_max) {
+  std::string out;
+  while (!body.empty()) {
+    const std::string_view chunk = body.substr(0, 1 + random.below(chunk_max));
+    out += fmt::format("{:x}{}\r\n{}\r\n", chunk.size(), random.below(4) == 0 ? ";name=\"a\"" : "", chunk);
+    body.remove_prefix(chunk.size());
+  }
+  return out + "0\r\nTrailer: 5\r\n\r\n";
+}
+
+TEST(AnswerWatch, CountsEventsThatBringText) {
+  const auto watch = watched(stream_of(40));
+  EXPECT_EQ(watch.text_events(), 40U);
+  EXPECT_EQ(watch.usage(), (Usage{100, 41, 64}));
+  EXPECT_TRUE(watch.done());
+}
+
+TEST(AnswerWatch, KnowsWhatBringsText) {
+  for (const char* inner :
+       {R"("delta":{"content":"a"})", R"("delta": {"role":"assistant", "content" : "\""})", R"("text":" ")",
+        R"("text":"","delta":{"content":"x"})", R"("delta":{"reasoning_content":"hm"})",
+        R"("delta":{"reasoning":"hm"})", R"("delta":{"content":null,"tool_calls":[{"index":0}]})",
+        R"("delta":{"refusal":"no"})", R"("delta":{"function_call":{"name":"f"}})",
+        R"("finish_reason":"content","delta":{"content":"b"})", R"("note":"a \" \\\\","delta":{"content":"b"})"})
+    EXPECT_EQ(watched(choice(inner)).text_events(), 1U) << inner;
+  for (const char* inner :
+       {R"("delta":{"role":"assistant","content":""})", R"("delta":{})", R"("text":"")", R"("delta":{"content":null})",
+        R"("delta":{"tool_calls":[]})", R"("delta":{"tool_calls":null})", R"("finish_reason":"content")",
+        R"("delta":{},"logprobs":{"content":[{"token":"a"}]})", R"("delta":{"note":"\"content\":\"x\""})"})
+    EXPECT_EQ(watched(choice(inner)).text_events(), 0U) << inner;
+  EXPECT_EQ(watched("data: {\"content\":\"a\"}\n\n: {\"choices\":[{\"text\":\"a\"}]}\n\nevent: x\n\n").text_events(),
+            0U);
+}
+
+TEST(AnswerWatch, TellsHowManyEventsEachPieceEnded) {
+  AnswerWatch watch;
+  watch.reset(true);
+  const std::string event = choice(R"("text":"a")");
+  EXPECT_EQ(watch.take(event + event + event.substr(0, 30)), 2U);
+  EXPECT_EQ(watch.take(event.substr(30)), 1U);
+  EXPECT_EQ(watch.take(""), 0U);
+  watch.reset(true);
+  EXPECT_EQ(watch.text_events(), 0U);
+  EXPECT_EQ(watch.take(event), 1U);
+}
+
+TEST(AnswerWatch, TakesOtherLineEndsAndCutsAtWholeEvents) {
+  std::string stream = choice(R"("text":"a")") + "data:[DONE]\n\n";
+  std::string with_returns;
+  for (const char c : stream) with_returns += c == '\n' ? std::string{"\r\n"} : std::string{c};
+  for (const auto& bytes : {stream, with_returns}) {
+    EXPECT_EQ(watched(bytes).text_events(), 1U);
+    EXPECT_TRUE(watched(bytes).done());
+  }
+  EXPECT_FALSE(watched(stream.substr(0, stream.size() - 2)).done());  // its line has not ended
+}
+
+TEST(AnswerWatch, LooksThroughChunksThatCutEventsAnywhere) {
+  core::RandomStream random{3};
+  for (const bool stream : {true, false}) {
+    const std::string body =
+        stream ? stream_of(25)
+               : whole_answer({"x", "m", 1, true}, std::string(3000, 'u'), FinishReason::kStop, {100, 41, 64});
+    for (int i = 0; i < 300; ++i) {
+      const std::string bytes = chunked(body, random, i < 100 ? 3 : 400);
+      AnswerWatch watch;
+      watch.reset(stream);
+      std::uint32_t counted = 0;
+      for (std::string_view rest = bytes; !rest.empty();) {
+        const std::size_t piece = 1 + random.below(i % 2 == 0 ? 5 : 2000);
+        counted += watch.take(rest.substr(0, piece));
+        rest.remove_prefix(std::min(piece, rest.size()));
+      }
+      ASSERT_EQ(counted, stream ? 25U : 0U);
+      ASSERT_EQ(watch.usage(), (Usage{100, 41, 64}));
+      ASSERT_EQ(watch.done(), stream);
+    }
+  }
+}
+
+TEST(AnswerWatch, CountsTheEventsOfARealEngine) {
+  const std::string event =
+      R"(data: {"id":"chatcmpl-d","object":"chat.completion.chunk","created":1,"model":"da","choices":[{"index":0,)"
+      R"("delta":{"content":" abc"},"logprobs":null,"finish_reason":null,"token_ids":null}],"usage":)"
+      R"({"prompt_tokens":3,"total_tokens":5,"completion_tokens":2}})"
+      "\n\n";
+  const auto watch = watched(fmt::format("{:X}\r\n{}\r\n", event.size(), event));
+  EXPECT_EQ(watch.text_events(), 1U);
+  EXPECT_EQ(watch.usage(), (Usage{3, 2, 0}));
+}
+
+TEST(AnswerWatch, TakesTheLastUsage) {
+  EXPECT_EQ(watched(R"({"usage":{"prompt_tokens":1,"completion_tokens":2},"x":1,"usage": {"prompt_tokens" : 3,
+    "prompt_tokens_details":{"audio":null,"cached_tokens":2},"completion_tokens":4 } })",
+                    false)
+                .usage(),
+            (Usage{3, 4, 2}));
+  for (const char* none :
+       {R"({"usage":null})", R"({"usage":{"prompt_tokens":1)", R"({"content":"\"usage\":{}"})", "{}"})
+    EXPECT_FALSE(watched(none, false).usage().has_value()) << none;
+  EXPECT_EQ(watched(R"({"usage":{"prompt_tokens":99999999999999999999,"completion_tokens":-5}})", false).usage(),
+            (Usage{UINT32_MAX, 0, 0}));
+}
+
+TEST(AnswerWatch, FindsUsageInFrontOfALongAnswer) {
+  EXPECT_EQ(
+      watched(R"({"usage":{"prompt_tokens":1,"completion_tokens":2},"text":")" + std::string(9000, 'x') + "\"}", false)
+          .usage(),
+      (Usage{1, 2, 0}));
+}
+
+TEST(AnswerWatch, CountsLongEventsAndFindsTheirUsage) {
+  const std::string event = R"(data: {"choices":[{"text":")" + std::string(9000, 'x') +
+                            R"("}],"usage":{"prompt_tokens":1,"completion_tokens":2}})" + "\r\n\r\n";
+  for (const std::size_t piece : {std::size_t{1}, std::size_t{1000}, event.size()}) {
+    AnswerWatch watch;
+    watch.reset(true);
+    for (std::size_t at = 0; at < event.size(); at += piece) watch.take(std::string_view{event}.substr(at, piece));
+    EXPECT_EQ(watch.text_events(), 1U);
+    EXPECT_EQ(watch.usage(), (Usage{1, 2, 0}));
+  }
+}
+
+TEST(AnswerWatch, StopsAtFramingThatIsNone) {
+  const std::string event = choice(R"("text":"a")");
+  EXPECT_EQ(watched(fmt::format("{:x}\r\n{}\r\nzz\r\n{}", event.size(), event, event)).text_events(), 1U);
+  EXPECT_EQ(watched(fmt::format("{:x}\r\n{}\r\n0\r\n\r\n{}", event.size(), event, event)).text_events(), 1U);
+  EXPECT_EQ(watched("ffffffffffffffffffffff\r\n" + event).text_events(), 1U);  // no size, so no chunks
+}
+
+}  // namespace
+}  // namespace penstock::api

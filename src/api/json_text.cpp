@@ -1,0 +1,214 @@
+#include "api/json_text.h"
+
+#include <array>
+#include <bit>
+#include <cstring>
+
+namespace penstock::api {
+namespace {
+
+constexpr std::uint64_t kOnes = 0x0101'0101'0101'0101, kHighBits = kOnes << 7, kBackslashes = kOnes * '\\';
+static_assert(std::endian::native == std::endian::little, "the first byte of a word is its lowest");
+
+// Sets the high bit of the first byte that is a backslash; bytes behind it may be marked wrongly.
+std::uint64_t backslashes_in(std::uint64_t word) {
+  const std::uint64_t zeros = word ^ kBackslashes;
+  return (zeros - kOnes) & ~zeros & kHighBits;
+}
+
+int hex_digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  const char lower = static_cast<char>(c | 0x20);
+  return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
+}
+
+// Four hexadecimal digits, or a negative number.
+int code_unit(const char* at, const char* end) {
+  if (end - at < 4) return -1;
+  int unit = 0;
+  for (int i = 0; i < 4; ++i) {
+    const int digit = hex_digit(at[i]);
+    if (digit < 0) return -1;
+    unit = unit * 16 + digit;
+  }
+  return unit;
+}
+
+char* write_utf8(char* to, int code) {
+  const auto put = [&to](int byte) { *to++ = static_cast<char>(byte); };
+  if (code < 0x80) {
+    put(code);
+  } else if (code < 0x800) {
+    put(0xC0 | code >> 6);
+    put(0x80 | (code & 0x3F));
+  } else if (code < 0x10000) {
+    put(0xE0 | code >> 12);
+    put(0x80 | (code >> 6 & 0x3F));
+    put(0x80 | (code & 0x3F));
+  } else {
+    put(0xF0 | code >> 18);
+    put(0x80 | (code >> 12 & 0x3F));
+    put(0x80 | (code >> 6 & 0x3F));
+    put(0x80 | (code & 0x3F));
+  }
+  return to;
+}
+
+bool read_unicode_escape(const char*& at, const char* end, char*& to) {
+  int code = code_unit(at, end);
+  if (code < 0 || (code >= 0xDC00 && code <= 0xDFFF)) return false;
+  at += 4;
+  if (code >= 0xD800 && code < 0xDC00) {
+    if (end - at < 6 || at[0] != '\\' || at[1] != 'u') return false;
+    const int low = code_unit(at + 2, end);
+    if (low < 0xDC00 || low > 0xDFFF) return false;
+    code = 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00);
+    at += 6;
+  }
+  to = write_utf8(to, code);
+  return true;
+}
+
+// One escape at `at`, which points to its backslash; writes 4 bytes at most.
+bool read_escape(const char*& at, const char* end, char*& to) {
+  if (end - at < 2) return false;
+  const char kind = at[1];
+  at += 2;
+  switch (kind) {
+    case '"':
+    case '\\':
+    case '/': *to++ = kind; return true;
+    case 'b': *to++ = '\b'; return true;
+    case 'f': *to++ = '\f'; return true;
+    case 'n': *to++ = '\n'; return true;
+    case 'r': *to++ = '\r'; return true;
+    case 't': *to++ = '\t'; return true;
+    case 'u': return read_unicode_escape(at, end, to);
+    default: return false;
+  }
+}
+
+bool is_number(std::string_view token) {
+  std::size_t at = 0;
+  const auto take = [&](std::string_view any) {
+    const bool there = at < token.size() && any.find(token[at]) != std::string_view::npos;
+    at += there ? 1 : 0;
+    return there;
+  };
+  const auto take_digits = [&] {
+    const std::size_t from = at;
+    while (at < token.size() && token[at] >= '0' && token[at] <= '9') ++at;
+    return at > from;
+  };
+  static_cast<void>(take("-"));
+  if (!take("0") && !take_digits()) return false;
+  if (take(".") && !take_digits()) return false;
+  if (take("eE")) {
+    static_cast<void>(take("+-"));
+    if (!take_digits()) return false;
+  }
+  return at == token.size();
+}
+
+}  // namespace
+
+bool append_unescaped(std::string& out, std::string_view raw) {
+  // By way of a piece that stays in the first cache: a string cannot grow without being filled with zeros first.
+  constexpr std::size_t kPieceBytes = 4096;
+  char piece[kPieceBytes + 16];  // a word and an escape fit behind the last place that is looked at
+  const char* at = raw.data();
+  const char* const end = at + raw.size();
+  char* to = piece;
+  while (at != end) {
+    if (to >= piece + kPieceBytes) {
+      out.append(piece, to);
+      to = piece;
+    }
+    if (end - at >= 8) {
+      std::uint64_t word = 0;
+      std::memcpy(&word, at, 8);
+      std::memcpy(to, &word, 8);
+      const std::uint64_t found = backslashes_in(word);
+      const int plain = found == 0 ? 8 : std::countr_zero(found) / 8;
+      at += plain;
+      to += plain;
+      if (found == 0) continue;
+    } else if (*at != '\\') {
+      *to++ = *at++;
+      continue;
+    }
+    if (!read_escape(at, end, to)) {
+      out.append(piece, to);
+      return false;
+    }
+  }
+  out.append(piece, to);
+  return true;
+}
+
+bool has_good_escapes(std::string_view raw) {
+  const char* at = raw.data();
+  const char* const end = at + raw.size();
+  while (at != end) {
+    at = static_cast<const char*>(std::memchr(at, '\\', static_cast<std::size_t>(end - at)));
+    if (at == nullptr) return true;
+    char bytes[4];
+    char* to = bytes;
+    if (!read_escape(at, end, to)) return false;
+  }
+  return true;
+}
+
+void append_json_string(std::string& out, std::string_view text) {
+  constexpr char kHex[] = "0123456789abcdef";
+  out += '"';
+  std::size_t plain = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (static_cast<unsigned char>(c) >= 0x20 && c != '"' && c != '\\') continue;
+    out.append(text.substr(plain, i - plain));
+    plain = i + 1;
+    out += '\\';
+    switch (c) {
+      case '\b': out += 'b'; break;
+      case '\f': out += 'f'; break;
+      case '\n': out += 'n'; break;
+      case '\r': out += 'r'; break;
+      case '\t': out += 't'; break;
+      case '"':
+      case '\\': out += c; break;
+      default:
+        out += "u00";
+        out += kHex[c >> 4];
+        out += kHex[c & 0x0F];
+    }
+  }
+  out.append(text.substr(plain));
+  out += '"';
+}
+
+std::string_view name_of(Kind kind) {
+  constexpr std::array<std::string_view, 7> kNames{"null",     "a boolean", "a number", "a string",
+                                                   "an array", "an object", "no JSON"};
+  return kNames[static_cast<std::size_t>(kind)];
+}
+
+Kind kind_of(std::string_view token) {
+  switch (token.empty() ? '\0' : token.front()) {
+    case '"': return token.size() > 1 && token.back() == '"' ? Kind::kString : Kind::kNone;
+    case '[': return Kind::kArray;
+    case '{': return Kind::kObject;
+    case 'n': return token == "null" ? Kind::kNull : Kind::kNone;
+    case 't': return token == "true" ? Kind::kBool : Kind::kNone;
+    case 'f': return token == "false" ? Kind::kBool : Kind::kNone;
+    default: return is_number(token) ? Kind::kNumber : Kind::kNone;
+  }
+}
+
+std::string_view without_space_behind(std::string_view json) {
+  while (!json.empty() && (json.back() == ' ' || json.back() == '\n' || json.back() == '\r' || json.back() == '\t'))
+    json.remove_suffix(1);
+  return json;
+}
+
+}  // namespace penstock::api

@@ -1,0 +1,20 @@
+// A prompt as keys of its blocks: what prefix caches are matched by, without a tokenizer.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace penstock::api {
+
+// Key i names the first (i + 1)·block_bytes bytes of the text: equal keys mean equal prefixes (128-bit-quality xxh3 cut to
+// 63 bits, never above 2^63). Only whole blocks have one. `keys` is emptied first and keeps its memory. O(bytes).
+void prompt_keys(std::string_view text, std::uint32_t block_bytes, std::vector<std::uint64_t>& keys);
+
+// Penstock's own engines take four bytes of text as a token, so that lengths need no vocabulary.
+inline constexpr std::uint32_t kBytesPerToken = 4;
+[[nodiscard]] constexpr std::uint32_t simulated_tokens(std::size_t text_bytes) {
+  return static_cast<std::uint32_t>((text_bytes + kBytesPerToken - 1) / kBytesPerToken);
+}
+
+}  // namespace penstock::api

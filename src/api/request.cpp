@@ -1,0 +1,499 @@
+#include "api/request.h"
+
+#include <fmt/format.h>
+#include <simdjson.h>
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+#include "api/json_text.h"
+#include "api/request_fields.h"
+
+namespace penstock::api {
+namespace {
+
+namespace ondemand = simdjson::ondemand;
+using core::invalid_input;
+using core::Result;
+
+constexpr std::size_t kKeptBytesMax = 4 * 1024 * 1024;  // of a buffer, from one request to the next
+
+// A value and how it begins. A scalar is whole in `token` and needs not be asked of the parser again.
+struct Value {
+  ondemand::value json;
+  std::string_view token;
+  Kind kind = Kind::kNone;
+
+  explicit Value(ondemand::value value)
+      : json(value), token(without_space_behind(json.raw_json_token())), kind(kind_of(token)) {
+    // A string that is left to be skipped passes for a key if there is a colon behind it: {"a":"b":1}.
+    if (kind == Kind::kString && json.get_raw_json_string().error() != simdjson::SUCCESS) kind = Kind::kNone;
+  }
+  [[nodiscard]] bool is_null() const { return kind == Kind::kNull; }
+  [[nodiscard]] std::string_view quoted() const { return token.substr(1, token.size() - 2); }
+};
+
+tl::unexpected<core::Error> wrong_kind(std::string_view where, std::string_view expected, Kind kind) {
+  return invalid_input(std::string{where}, fmt::format("must be {}, is {}", expected, name_of(kind)));
+}
+
+// What goes wrong inside is told with the way there; what is wrong with the whole body has no place.
+Result<void> within(std::string_view outer, Result<void> result) {
+  if (!result && !result.error().where.empty()) result.error().where.insert(0, outer);
+  return result;
+}
+Result<void> within(std::string_view outer, std::size_t index, Result<void> result) {
+  return result ? result : within(fmt::format("{}[{}].", outer, index), std::move(result));
+}
+
+// Walks one body from its beginning to its end, over each value once.
+class Walk {
+ public:
+  // `body` is what the document was made of: tokens lie in it.
+  Walk(ondemand::document& document, std::string_view body, InferenceRequest& request)
+      : document_(document), body_(body), request_(request) {}
+
+  Result<void> read();
+
+ private:
+  tl::unexpected<core::Error> not_json();
+  template <class OnField>
+  Result<void> each_field(ondemand::object object, OnField&& on_field);
+  template <class OnField>
+  Result<void> each_field(const Value& value, std::string_view where, OnField&& on_field);
+  template <class OnElement>
+  Result<void> each_element(const Value& value, std::string_view where, OnElement&& on_element);
+  Result<void> pass(const Value& value);
+  Result<std::string_view> pass_span(const Value& value);
+  std::string_view span_since(const Value& value);
+
+  Result<void> append_text(const Value& value, std::string_view where, std::string& text);
+  Result<void> read_text(const Value& value, std::string_view where, std::string& text);
+  static Result<void> read_flag(const Value& value, std::string_view where, bool& flag);
+  template <class Number>
+  static Result<void> read_number(const Value& value, std::string_view where, Number low, Number high, Number& number);
+
+  Result<void> read_field(Field field, const Value& value);
+  Result<void> read_max_tokens(Field field, const Value& value);
+  Result<void> read_stop(const Value& value);
+  Result<void> read_kv_transfer(const Value& value);
+  Result<void> read_block_ids(const Value& value);
+  Result<void> read_messages(const Value& value);
+  Result<void> read_message(const Value& value);
+  Result<void> read_content(const Value& value);
+  Result<void> read_part(const Value& value);
+  Result<void> read_prompt(const Value& value);
+  Result<void> read_prompt_element(const Value& value, Kind& first, std::size_t index);
+  Result<void> finish();
+
+  ondemand::document& document_;
+  std::string_view body_;
+  InferenceRequest& request_;
+  int depth_ = 0;
+  std::uint32_t seen_ = 0;  // a bit for each Field
+  bool has_stream_options_ = false;
+  std::string session_of_params_;
+};
+
+tl::unexpected<core::Error> Walk::not_json() {
+  if (depth_ > kDepthMax) return invalid_input("", fmt::format("the body nests deeper than {} levels", kDepthMax));
+  const char* at = nullptr;
+  if (document_.current_location().get(at) != simdjson::SUCCESS) return invalid_input("", "the body is not valid JSON");
+  return invalid_input("", fmt::format("the body is not valid JSON at or before byte {}",
+                                       std::min(static_cast<std::size_t>(at - body_.data()), body_.size())));
+}
+
+template <class OnField>
+Result<void> Walk::each_field(ondemand::object object, OnField&& on_field) {
+  if (++depth_ > kDepthMax) return not_json();
+  for (auto entry : object) {
+    ondemand::field field;
+    std::string_view key;
+    if (std::move(entry).get(field) != simdjson::SUCCESS) return not_json();
+    if (field.unescaped_key().get(key) != simdjson::SUCCESS) return not_json();
+    const Value value{field.value()};
+    if (value.kind == Kind::kNone) return not_json();
+    if (auto done = on_field(key, value); !done) return done;
+  }
+  --depth_;
+  return {};
+}
+
+template <class OnField>
+Result<void> Walk::each_field(const Value& value, std::string_view where, OnField&& on_field) {
+  if (value.kind != Kind::kObject) return wrong_kind(where, "an object", value.kind);
+  ondemand::object object;
+  if (ondemand::value json = value.json; json.get_object().get(object) != simdjson::SUCCESS) return not_json();
+  return each_field(object, on_field);
+}
+
+template <class OnElement>
+Result<void> Walk::each_element(const Value& value, std::string_view where, OnElement&& on_element) {
+  if (value.kind != Kind::kArray) return wrong_kind(where, "an array", value.kind);
+  if (++depth_ > kDepthMax) return not_json();
+  ondemand::array array;
+  if (ondemand::value json = value.json; json.get_array().get(array) != simdjson::SUCCESS) return not_json();
+  std::size_t index = 0;
+  for (auto entry : array) {
+    ondemand::value json;
+    if (std::move(entry).get(json) != simdjson::SUCCESS) return not_json();
+    const Value element{json};
+    if (element.kind == Kind::kNone) return not_json();
+    if (auto done = on_element(element, index++); !done) return done;
+  }
+  --depth_;
+  return {};
+}
+
+// Over a value that nobody reads, which must be JSON all the same: an engine behind a gateway would refuse it.
+Result<void> Walk::pass(const Value& value) {
+  if (value.kind == Kind::kArray)
+    return each_element(value, "", [this](const Value& element, std::size_t) { return pass(element); });
+  if (value.kind == Kind::kObject)
+    return each_field(value, "", [this](std::string_view, const Value& field) { return pass(field); });
+  if (value.kind == Kind::kString && !has_good_escapes(value.quoted())) return not_json();
+  return {};
+}
+
+// The same; the bytes of the value.
+Result<std::string_view> Walk::pass_span(const Value& value) {
+  if (auto passed = pass(value); !passed) return tl::make_unexpected(std::move(passed).error());
+  return span_since(value);
+}
+
+// From the beginning of a value that was just walked over to its end.
+std::string_view Walk::span_since(const Value& value) {
+  const char* end = value.token.data() + value.token.size();
+  if (value.kind == Kind::kArray || value.kind == Kind::kObject)
+    if (document_.current_location().get(end) != simdjson::SUCCESS) end = body_.data() + body_.size();
+  return without_space_behind({value.token.data(), static_cast<std::size_t>(end - value.token.data())});
+}
+
+Result<void> Walk::append_text(const Value& value, std::string_view where, std::string& text) {
+  if (value.kind != Kind::kString) return wrong_kind(where, "a string", value.kind);
+  if (!append_unescaped(text, value.quoted())) return not_json();
+  return {};
+}
+
+Result<void> Walk::read_text(const Value& value, std::string_view where, std::string& text) {
+  text.clear();
+  if (auto read = append_text(value, where, text); !read) return read;
+  if (text.empty()) return invalid_input(std::string{where}, "must not be empty");
+  return {};
+}
+
+Result<void> Walk::read_flag(const Value& value, std::string_view where, bool& flag) {
+  if (value.kind != Kind::kBool) return wrong_kind(where, "a boolean", value.kind);
+  flag = value.token == "true";
+  return {};
+}
+
+template <class Number>
+Result<void> Walk::read_number(const Value& value, std::string_view where, Number low, Number high, Number& number) {
+  if (value.kind != Kind::kNumber) return wrong_kind(where, "a whole number", value.kind);
+  const char* const end = value.token.data() + value.token.size();
+  const auto read = std::from_chars(value.token.data(), end, number);
+  if (read.ec == std::errc{} && read.ptr == end && number >= low && number <= high) return {};
+  return invalid_input(std::string{where},
+                       fmt::format("must be a whole number of {} to {}, is {}", low, high, value.token.substr(0, 32)));
+}
+
+Result<void> Walk::read() {
+  ondemand::object object;
+  if (const auto error = document_.get_object().get(object); error != simdjson::SUCCESS) {
+    if (error == simdjson::INCORRECT_TYPE) return invalid_input("", "the body must be a JSON object");
+    return not_json();
+  }
+  auto done = each_field(object, [this](std::string_view key, const Value& value) -> Result<void> {
+    const Field field = field_named(key);
+    if (field == Field::kOther) return pass(value);
+    // Readers differ in which of two they take; whoever is last must not see another request than the first.
+    const std::uint32_t bit = 1U << static_cast<unsigned>(field);
+    if ((seen_ & bit) != 0) return invalid_input(std::string{key}, "must not be given twice");
+    seen_ |= bit;
+    return read_field(field, value);
+  });
+  if (!done) return done;
+  if (document_.current_location().error() != simdjson::OUT_OF_BOUNDS) return not_json();  // something behind it
+  return finish();
+}
+
+Result<void> Walk::read_field(Field field, const Value& value) {
+  const std::string_view name = name_of(field);
+  const bool chat = request_.endpoint == Endpoint::kChatCompletions;
+  switch (field) {
+    case Field::kModel: return read_text(value, name, request_.model);
+    case Field::kMessages: return chat ? read_messages(value) : pass(value);
+    case Field::kPrompt: return chat ? pass(value) : read_prompt(value);
+    case Field::kMaxTokens:
+    case Field::kMaxCompletionTokens: return read_max_tokens(field, value);
+    default: break;
+  }
+  // To leave a field out and to make it null is the same to OpenAI.
+  if (value.is_null()) return {};
+  switch (field) {
+    case Field::kTools: {
+      const auto tools = pass_span(value);
+      if (!tools) return tl::make_unexpected(tools.error());
+      // In front: templates render them before the messages, wherever they stand in the body.
+      if (chat) request_.text.insert(0, tools->size() + 1, '\n').replace(0, tools->size(), *tools);
+      return {};
+    }
+    case Field::kStream: return read_flag(value, name, request_.stream);
+    case Field::kStreamOptions:
+      has_stream_options_ = true;
+      return each_field(value, name, [this](std::string_view key, const Value& option) {
+        if (key != "include_usage" || option.is_null()) return pass(option);
+        return read_flag(option, "stream_options.include_usage", request_.include_usage);
+      });
+    case Field::kChoices: return read_number(value, name, 1U, kChoicesMax, request_.choices);
+    case Field::kStop: return read_stop(value);
+    case Field::kIgnoreEos: return read_flag(value, name, request_.ignore_eos);
+    case Field::kUser: request_.user.clear(); return append_text(value, name, request_.user);
+    case Field::kSessionId: return read_text(value, name, request_.session_id);
+    case Field::kSessionParams:
+      return each_field(value, name, [this](std::string_view key, const Value& param) {
+        if (key != "session_id" || param.is_null()) return pass(param);
+        return read_text(param, "session_params.session_id", session_of_params_);
+      });
+    case Field::kKvTransferParams: return read_kv_transfer(value);
+    case Field::kPriority: return read_number(value, name, INT32_MIN, INT32_MAX, request_.priority.emplace(0));
+    default: return pass(value);
+  }
+}
+
+Result<void> Walk::read_max_tokens(Field field, const Value& value) {
+  const bool known = request_.max_tokens.has_value();
+  const bool newer = field == Field::kMaxCompletionTokens;
+  std::uint32_t tokens = 0;
+  if (!value.is_null()) {
+    const auto read = read_number(value, name_of(field), 1U, UINT32_MAX, tokens);
+    if (!read) return read;
+  }
+  // The newer field counts before the older, and a number before null, which may have a number put in its place.
+  if (known && (value.is_null() || !newer)) return {};
+  if (!value.is_null()) request_.max_tokens = tokens;
+  request_.max_tokens_place = {static_cast<std::size_t>(value.token.data() - body_.data()), value.token.size()};
+  return {};
+}
+
+Result<void> Walk::read_stop(const Value& value) {
+  if (value.kind == Kind::kString) return read_text(value, "stop", request_.stop.emplace_back());
+  if (value.kind != Kind::kArray) return wrong_kind("stop", "a string or an array of strings", value.kind);
+  constexpr std::array<std::string_view, kStopsMax> kPlaces{"stop[0]", "stop[1]", "stop[2]", "stop[3]"};
+  return each_element(value, "stop", [&](const Value& element, std::size_t index) -> Result<void> {
+    if (index == kStopsMax) return invalid_input("stop", fmt::format("must have {} strings at most", kStopsMax));
+    return read_text(element, kPlaces[index], request_.stop.emplace_back());
+  });
+}
+
+Result<void> Walk::read_kv_transfer(const Value& value) {
+  KvTransfer& transfer = request_.kv_transfer.emplace();
+  const auto read_one = [&](std::string_view key, const Value& field) -> Result<void> {
+    if (field.is_null()) return {};
+    if (key == "do_remote_decode") return read_flag(field, key, transfer.do_remote_decode);
+    if (key == "do_remote_prefill") return read_flag(field, key, transfer.do_remote_prefill);
+    if (key == "remote_engine_id") return read_text(field, key, transfer.remote_engine_id);
+    if (key == "remote_host") return read_text(field, key, transfer.remote_host);
+    if (key == "remote_port") return read_number(field, key, 0U, 65'535U, transfer.remote_port);
+    if (key == "remote_block_ids") return read_block_ids(field);
+    return pass(field);
+  };
+  return each_field(value, "kv_transfer_params", [&](std::string_view key, const Value& field) {
+    return within("kv_transfer_params.", read_one(key, field));
+  });
+}
+
+// Flat, or an array for each group of layers.
+Result<void> Walk::read_block_ids(const Value& value) {
+  return each_element(value, "remote_block_ids", [this](const Value& element, std::size_t) -> Result<void> {
+    if (element.kind == Kind::kArray) return read_block_ids(element);
+    std::uint64_t& id = request_.kv_transfer->remote_block_ids.emplace_back();
+    return read_number<std::uint64_t>(element, "remote_block_ids", 0, UINT64_MAX, id);
+  });
+}
+
+Result<void> Walk::read_messages(const Value& value) {
+  std::size_t count = 0;
+  auto read = each_element(value, "messages", [&](const Value& message, std::size_t index) -> Result<void> {
+    count = index + 1;
+    if (message.kind != Kind::kObject) return wrong_kind(fmt::format("messages[{}]", index), "an object", message.kind);
+    return within("messages", index, read_message(message));
+  });
+  if (read && count == 0) return invalid_input("messages", "must not be empty");
+  return read;
+}
+
+Result<void> Walk::read_message(const Value& value) {
+  std::string& text = request_.text;
+  const std::size_t begin = text.size();
+  std::string role;
+  bool has_content = false;
+  std::array<std::string_view, 2> calls;  // an assistant's, as JSON; part of the prompt as much as its text
+  constexpr std::array<std::string_view, 4> kNames{"role", "content", "tool_calls", "function_call"};
+  std::array<bool, kNames.size()> seen{};
+  auto read = each_field(value, "", [&](std::string_view key, const Value& field) -> Result<void> {
+    const auto name = static_cast<std::size_t>(std::find(kNames.begin(), kNames.end(), key) - kNames.begin());
+    if (name == kNames.size()) return pass(field);
+    if (std::exchange(seen[name], true)) return invalid_input(std::string{key}, "must not be given twice");
+    if (name == 0) {
+      if (auto known = read_text(field, key, role); !known) return known;
+      role += '\n';
+      text.insert(begin, role);
+      return {};
+    }
+    if (field.is_null()) return {};
+    if (name == 1) {
+      has_content = true;
+      return read_content(field);
+    }
+    const auto span = pass_span(field);
+    if (!span) return tl::make_unexpected(span.error());
+    calls[name - 2] = *span;
+    return {};
+  });
+  if (!read) return read;
+  if (role.empty()) return invalid_input("role", "is missing");
+  const bool has_calls = !calls[0].empty() || !calls[1].empty();
+  if (!has_content && !(has_calls && role == "assistant\n"))
+    return invalid_input("content", "is missing", "only an assistant's message with tool_calls may do without");
+  text += '\n';
+  for (const std::string_view call : calls)
+    if (!call.empty()) text.append(call).append(1, '\n');
+  return {};
+}
+
+Result<void> Walk::read_content(const Value& value) {
+  if (value.kind == Kind::kString) return append_text(value, "content", request_.text);
+  if (value.kind != Kind::kArray) return wrong_kind("content", "a string or an array of parts", value.kind);
+  return each_element(value, "content", [this](const Value& part, std::size_t index) -> Result<void> {
+    if (index > 0) request_.text += '\n';  // as vLLM joins them
+    if (part.kind == Kind::kString) return append_text(part, "content", request_.text);
+    if (part.kind != Kind::kObject) return wrong_kind(fmt::format("content[{}]", index), "an object", part.kind);
+    return within("content", index, read_part(part));
+  });
+}
+
+Result<void> Walk::read_part(const Value& value) {
+  std::string type;
+  std::optional<Value> text;
+  auto read = each_field(value, "", [&](std::string_view key, const Value& field) -> Result<void> {
+    if (key == "type") {
+      if (!type.empty()) return invalid_input("type", "must not be given twice");
+      return read_text(field, key, type);
+    }
+    if (key != "text") return pass(field);
+    if (text.has_value()) return invalid_input("text", "must not be given twice");
+    text.emplace(field);
+    return pass(field);
+  });
+  if (!read) return read;
+  if (type.empty()) return invalid_input("type", "is missing");
+  if (type != "text") {
+    request_.text += span_since(value);  // an image: the same bytes are the same prompt
+    return {};
+  }
+  if (!text.has_value()) return invalid_input("text", "is missing");
+  return append_text(*text, "text", request_.text);
+}
+
+Result<void> Walk::read_prompt(const Value& value) {
+  if (value.kind == Kind::kString) return read_text(value, "prompt", request_.text);
+  if (value.kind != Kind::kArray)
+    return wrong_kind("prompt", "a string, or an array of strings or of token numbers", value.kind);
+  Kind first = Kind::kNone;
+  auto read = each_element(value, "prompt", [&](const Value& element, std::size_t index) {
+    return read_prompt_element(element, first, index);
+  });
+  if (read && request_.text.empty()) return invalid_input("prompt", "must not be empty");
+  return read;
+}
+
+Result<void> Walk::read_prompt_element(const Value& value, Kind& first, std::size_t index) {
+  const auto where = [&] { return fmt::format("prompt[{}]", index); };
+  if (index == 0) first = value.kind;
+  if (value.kind != first) return wrong_kind(where(), "of the kind of the first", value.kind);
+  if (value.kind == Kind::kString) {
+    if (index > 0) request_.text += '\n';
+    return append_text(value, "prompt", request_.text);
+  }
+  std::uint32_t token = 0;
+  const auto append_token = [&](const Value& number) -> Result<void> {
+    if (auto read = read_number(number, "prompt", 0U, UINT32_MAX, token); !read) return read;
+    for (int shift = 0; shift < 32; shift += 8) request_.text += static_cast<char>(token >> shift & 0xFF);
+    ++request_.prompt_tokens_given;
+    return {};
+  };
+  if (value.kind == Kind::kNumber) return append_token(value);
+  if (value.kind != Kind::kArray) return wrong_kind(where(), "a string or a token number", value.kind);
+  // Several prompts of token numbers in one request.
+  return each_element(value, "prompt", [&](const Value& number, std::size_t) { return append_token(number); });
+}
+
+Result<void> Walk::finish() {
+  const auto missing = [this](Field field) { return (seen_ & 1U << static_cast<unsigned>(field)) == 0; };
+  const Field prompt = request_.endpoint == Endpoint::kChatCompletions ? Field::kMessages : Field::kPrompt;
+  for (const Field field : {Field::kModel, prompt})
+    if (missing(field)) return invalid_input(std::string{name_of(field)}, "is missing");
+  if (has_stream_options_ && !request_.stream)
+    return invalid_input("stream_options", "must not be given unless stream is true");
+  if (request_.session_id.empty()) request_.session_id = session_of_params_;
+  request_.object_end = without_space_behind(body_).size() - 1;
+  return {};
+}
+
+void clear(InferenceRequest& request, Endpoint endpoint) {
+  InferenceRequest fresh;
+  fresh.endpoint = endpoint;
+  if (request.text.capacity() > kKeptBytesMax) std::string{}.swap(request.text);
+  fresh.text = std::move(request.text);
+  fresh.model = std::move(request.model);
+  fresh.text.clear();
+  fresh.model.clear();
+  request = std::move(fresh);
+}
+
+tl::unexpected<core::Error> unreadable(simdjson::error_code error) {
+  switch (error) {
+    case simdjson::MEMALLOC: return core::environment_error("", "there is no memory for the body");
+    case simdjson::UTF8_ERROR: return invalid_input("", "the body is not valid UTF-8");
+    case simdjson::EMPTY: return invalid_input("", "the body is empty");
+    case simdjson::UNCLOSED_STRING: return invalid_input("", "the body is not valid JSON: a string has no end");
+    case simdjson::UNESCAPED_CHARS:
+      return invalid_input("", "the body is not valid JSON: a control character in a string");
+    default: return invalid_input("", "the body is not valid JSON");
+  }
+}
+
+}  // namespace
+
+std::string_view path_of(Endpoint endpoint) {
+  return endpoint == Endpoint::kChatCompletions ? "/v1/chat/completions" : "/v1/completions";
+}
+
+struct RequestReader::State {
+  ondemand::parser parser;
+  std::string padded;
+};
+
+RequestReader::RequestReader() : state_(std::make_unique<State>()) {}
+RequestReader::~RequestReader() = default;
+
+core::Result<void> RequestReader::read(Endpoint endpoint, std::string_view body, InferenceRequest& request) {
+  clear(request, endpoint);
+  if (body.size() > kBodyBytesMax)
+    return invalid_input("", fmt::format("the body has {} bytes, {} are the most", body.size(), kBodyBytesMax));
+  // The index of a long body is five times its size.
+  if (state_->padded.capacity() > kKeptBytesMax) state_ = std::make_unique<State>();
+  std::string& padded = state_->padded;
+  padded.reserve(body.size() + simdjson::SIMDJSON_PADDING);
+  padded.assign(body);
+  padded.append(simdjson::SIMDJSON_PADDING, ' ');
+  ondemand::document document;
+  const simdjson::padded_string_view view{padded.data(), body.size(), padded.size()};
+  if (const auto error = state_->parser.iterate(view).get(document); error != simdjson::SUCCESS)
+    return unreadable(error);
+  return Walk{document, {padded.data(), body.size()}, request}.read();
+}
+
+}  // namespace penstock::api

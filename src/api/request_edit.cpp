@@ -1,0 +1,149 @@
+// Bodies with a few fields changed. All other bytes stay as they are: who sent them may sign or compare them.
+#include <fmt/format.h>
+#include <simdjson.h>
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <span>
+
+#include "api/json_text.h"
+#include "api/request.h"
+
+namespace penstock::api {
+namespace {
+
+namespace ondemand = simdjson::ondemand;
+using core::invalid_input;
+using core::Result;
+
+struct Edit {
+  std::string_view name;
+  std::optional<std::string_view> value;  // JSON; none: the field goes away
+  bool add = false;                       // where the field is not there
+};
+
+// A field of the outermost object, by its places.
+struct FieldPlace {
+  std::size_t begin = 0, value = 0, end = 0;
+  std::string name;
+};
+
+Result<std::string_view> bytes_of(ondemand::value value) {
+  const std::string_view token = value.raw_json_token();
+  std::string_view bytes = token;
+  simdjson::error_code error = simdjson::SUCCESS;
+  if (token.front() == '{') {
+    ondemand::object object;
+    error = value.get_object().get(object);
+    if (error == simdjson::SUCCESS) error = object.raw_json().get(bytes);
+  } else if (token.front() == '[') {
+    ondemand::array array;
+    error = value.get_array().get(array);
+    if (error == simdjson::SUCCESS) error = array.raw_json().get(bytes);
+  } else if (token.front() == '"') {
+    error = value.get_raw_json_string().error();  // else it passes for a key if there is a colon behind it
+  }
+  bytes = without_space_behind(bytes);
+  if (error != simdjson::SUCCESS || kind_of(bytes) == Kind::kNone) return invalid_input("", "not valid JSON");
+  return bytes;
+}
+
+Result<std::vector<FieldPlace>> fields_of(std::string_view body) {
+  const auto not_object = [] { return invalid_input("", "the body is not a JSON object"); };
+  if (body.size() > kBodyBytesMax) return not_object();
+  const simdjson::padded_string padded{body};
+  ondemand::parser parser;
+  ondemand::document document;
+  ondemand::object object;
+  if (parser.iterate(padded).get(document) != simdjson::SUCCESS) return not_object();
+  if (document.get_object().get(object) != simdjson::SUCCESS) return not_object();
+  std::vector<FieldPlace> fields;
+  for (auto entry : object) {
+    ondemand::field field;
+    if (std::move(entry).get(field) != simdjson::SUCCESS) return not_object();
+    FieldPlace place;
+    place.begin = static_cast<std::size_t>(field.key().raw() - 1 - padded.data());
+    std::string_view name;
+    if (field.unescaped_key().get(name) != simdjson::SUCCESS) return not_object();
+    place.name = name;
+    const auto bytes = bytes_of(field.value());
+    if (!bytes) return not_object();
+    place.value = static_cast<std::size_t>(bytes->data() - padded.data());
+    place.end = place.value + bytes->size();
+    fields.push_back(std::move(place));
+  }
+  if (document.current_location().error() != simdjson::OUT_OF_BOUNDS) return not_object();
+  return fields;
+}
+
+// Each field that stays brings what stands between it and the one before.
+Result<std::string> edited(std::string_view body, std::span<const Edit> edits) {
+  const auto fields = fields_of(body);
+  if (!fields) return tl::make_unexpected(fields.error());
+  const std::size_t open = body.find('{') + 1;
+  std::string out;
+  out.reserve(body.size() + 256);
+  out.append(body.substr(0, open));
+  std::size_t before = open;  // the end of the field before, kept or not
+  bool first = true;
+  for (const FieldPlace& field : *fields) {
+    const auto edit = std::find_if(edits.begin(), edits.end(), [&](const Edit& e) { return e.name == field.name; });
+    if (edit == edits.end() || edit->value.has_value()) {
+      // Space in front of the first field is no comma.
+      const std::size_t from = first && before != open ? field.begin : before;
+      const bool kept = edit == edits.end();
+      out.append(body.substr(from, (kept ? field.end : field.value) - from));
+      if (!kept) out.append(*edit->value);
+      first = false;
+    }
+    before = field.end;
+  }
+  for (const Edit& edit : edits) {
+    const auto named = [&](const FieldPlace& field) { return field.name == edit.name; };
+    if (!edit.add || std::any_of(fields->begin(), fields->end(), named)) continue;
+    out += fmt::format(R"({}"{}":{})", first ? "" : ",", edit.name, *edit.value);
+    first = false;
+  }
+  out.append(body.substr(before));
+  return out;
+}
+
+}  // namespace
+
+std::string with_max_tokens(std::string_view body, const InferenceRequest& request, std::uint32_t max_tokens) {
+  const Place& place = request.max_tokens_place;
+  if (place.size > 0)
+    return fmt::format("{}{}{}", body.substr(0, place.at), max_tokens, body.substr(place.at + place.size));
+  // A request has a model at least, so there is a field to put a comma behind.
+  return fmt::format(R"({},"max_tokens":{}{})", body.substr(0, request.object_end), max_tokens,
+                     body.substr(request.object_end));
+}
+
+core::Result<std::string> prefill_body(std::string_view body) {
+  constexpr std::string_view kKeep =
+      R"({"do_remote_decode":true,"do_remote_prefill":false,"remote_engine_id":null,"remote_block_ids":null,)"
+      R"("remote_host":null,"remote_port":null})";
+  constexpr std::array kEdits{Edit{"max_tokens", "1", true},        Edit{"max_completion_tokens", "1"},
+                              Edit{"min_tokens", std::nullopt},     Edit{"stream", "false"},
+                              Edit{"stream_options", std::nullopt}, Edit{"kv_transfer_params", kKeep, true}};
+  return edited(body, kEdits);
+}
+
+core::Result<std::string> decode_body(std::string_view body, std::string_view kv_transfer_params) {
+  if (kind_of(kv_transfer_params) != Kind::kObject)
+    return core::environment_error("kv_transfer_params", "the prefill engine answered none");
+  const std::array edits{Edit{"kv_transfer_params", kv_transfer_params, true}};
+  return edited(body, edits);
+}
+
+std::string kv_transfer_params_of(std::string_view answer) {
+  const auto fields = fields_of(answer);
+  if (!fields) return {};
+  const auto named = [](const FieldPlace& field) { return field.name == "kv_transfer_params"; };
+  const auto found = std::find_if(fields->begin(), fields->end(), named);
+  if (found == fields->end()) return {};
+  const std::string_view params = answer.substr(found->value, found->end - found->value);
+  return kind_of(params) == Kind::kObject ? std::string{params} : std::string{};
+}
+
+}  // namespace penstock::api

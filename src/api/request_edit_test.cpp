@@ -1,0 +1,78 @@
+#include <gtest/gtest.h>
+
+#include "api/request.h"
+
+namespace penstock::api {
+namespace {
+
+constexpr std::string_view kKeep =
+    R"("kv_transfer_params":{"do_remote_decode":true,"do_remote_prefill":false,"remote_engine_id":null,)"
+    R"("remote_block_ids":null,"remote_host":null,"remote_port":null})";
+
+std::string clamped(const std::string& body, std::uint32_t max_tokens) {
+  RequestReader reader;
+  InferenceRequest request;
+  EXPECT_TRUE(reader.read(Endpoint::kCompletions, body, request)) << body;
+  const std::string changed = with_max_tokens(body, request, max_tokens);
+  EXPECT_TRUE(reader.read(Endpoint::kCompletions, changed, request)) << changed;
+  EXPECT_EQ(request.max_tokens, max_tokens) << changed;
+  return changed;
+}
+
+TEST(WithMaxTokens, ChangesTheNumberAndNothingElse) {
+  EXPECT_EQ(clamped(R"( {"max_tokens" : 4096 , "model":"m", "x":[1 ,2], "prompt":"p"} )", 16),
+            R"( {"max_tokens" : 16 , "model":"m", "x":[1 ,2], "prompt":"p"} )");
+  EXPECT_EQ(clamped(R"({"model":"m","prompt":"p","max_tokens":8,"max_completion_tokens":7})", 3),
+            R"({"model":"m","prompt":"p","max_tokens":8,"max_completion_tokens":3})");
+  EXPECT_EQ(clamped(R"({"model":"m","prompt":"p","max_tokens":null})", 3),
+            R"({"model":"m","prompt":"p","max_tokens":3})");
+  EXPECT_EQ(clamped(R"({"model":"m","prompt":"p","max_tokens":8,"max_completion_tokens":null})", 3),
+            R"({"model":"m","prompt":"p","max_tokens":3,"max_completion_tokens":null})");
+}
+
+TEST(WithMaxTokens, AddsTheFieldWhereThereIsNone) {
+  EXPECT_EQ(clamped("{\"model\":\"m\",\"prompt\":\"p\" }\n", 16),
+            "{\"model\":\"m\",\"prompt\":\"p\" ,\"max_tokens\":16}\n");
+}
+
+TEST(PrefillBody, AsksForOneTokenAndKeepsTheKv) {
+  EXPECT_EQ(prefill_body(R"({ "model":"m", "stream" : true, "stream_options":{"include_usage":true},"max_tokens":100,)"
+                         R"("max_completion_tokens":null,"min_tokens":5,"prompt":"}\"{", "x" : 1e5 })")
+                .value(),
+            std::string{R"({ "model":"m", "stream" : false,"max_tokens":1,"max_completion_tokens":1,"prompt":"}\"{", )"
+                        R"("x" : 1e5,)"} +
+                std::string{kKeep} + " }");
+}
+
+TEST(PrefillBody, RemovesTheFirstAndTheLastField) {
+  EXPECT_EQ(prefill_body(R"({ "min_tokens":1, "stream_options":{}, "model":"m","min_tokens":2})").value(),
+            R"({"model":"m","max_tokens":1,)" + std::string{kKeep} + "}");
+  EXPECT_EQ(prefill_body(R"({"min_tokens":1})").value(), R"({"max_tokens":1,)" + std::string{kKeep} + "}");
+  EXPECT_EQ(prefill_body("{ }").value(), R"({"max_tokens":1,)" + std::string{kKeep} + " }");
+}
+
+TEST(PrefillBody, RefusesWhatIsNoObject) {
+  for (const char* body : {"", "[]", "{\"a\"}", "{\"a\":}", "{} x", "{\"a\":[}", "{\"a\":\"b\":1}"})
+    EXPECT_FALSE(prefill_body(body).has_value()) << body;
+}
+
+TEST(DecodeBody, CarriesWhatThePrefillEngineAnswered) {
+  const std::string params = R"({"do_remote_prefill":true,"remote_block_ids":[1,2]})";
+  EXPECT_EQ(decode_body(R"({"model":"m","stream":true})", params).value(),
+            R"({"model":"m","stream":true,"kv_transfer_params":)" + params + "}");
+  EXPECT_EQ(decode_body(R"({"kv_transfer_params":{"a":[{}]} ,"model":"m"})", params).value(),
+            R"({"kv_transfer_params":)" + params + R"( ,"model":"m"})");
+  EXPECT_EQ(decode_body("{}", "").error().code, core::ErrorCode::kEnvironment);
+}
+
+TEST(KvTransferParams, AreReadOfAnAnswer) {
+  EXPECT_EQ(
+      kv_transfer_params_of(R"({"id":"x","choices":[{"kv_transfer_params":1}], "kv_transfer_params": {"a":[1, 2]} })"),
+      R"({"a":[1, 2]})");
+  EXPECT_EQ(kv_transfer_params_of(R"({"id":"x","kv_transfer_params":null})"), "");
+  EXPECT_EQ(kv_transfer_params_of(R"({"id":"x"})"), "");
+  EXPECT_EQ(kv_transfer_params_of("<html>"), "");
+}
+
+}  // namespace
+}  // namespace penstock::api

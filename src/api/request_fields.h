@@ -1,0 +1,54 @@
+// The fields of a request that Penstock reads.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+namespace penstock::api {
+
+enum class Field : std::uint8_t {
+  kModel,
+  kMessages,
+  kPrompt,
+  kTools,
+  kStream,
+  kStreamOptions,
+  kMaxTokens,
+  kMaxCompletionTokens,
+  kChoices,
+  kStop,
+  kIgnoreEos,
+  kUser,
+  kSessionId,
+  kSessionParams,
+  kKvTransferParams,
+  kPriority,
+  kOther,
+};
+
+inline constexpr std::array<std::string_view, 16> kFieldNames{"model",
+                                                              "messages",
+                                                              "prompt",
+                                                              "tools",
+                                                              "stream",
+                                                              "stream_options",
+                                                              "max_tokens",
+                                                              "max_completion_tokens",
+                                                              "n",
+                                                              "stop",
+                                                              "ignore_eos",
+                                                              "user",
+                                                              "session_id",
+                                                              "session_params",
+                                                              "kv_transfer_params",
+                                                              "priority"};
+static_assert(kFieldNames.size() == static_cast<std::size_t>(Field::kOther));
+
+[[nodiscard]] constexpr std::string_view name_of(Field field) { return kFieldNames[static_cast<std::size_t>(field)]; }
+[[nodiscard]] constexpr Field field_named(std::string_view name) {
+  return static_cast<Field>(std::find(kFieldNames.begin(), kFieldNames.end(), name) - kFieldNames.begin());
+}
+
+}  // namespace penstock::api

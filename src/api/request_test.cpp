@@ -1,0 +1,323 @@
+#include "api/request.h"
+
+#include <gtest/gtest.h>
+
+#include "core/random.h"
+
+namespace penstock::api {
+namespace {
+
+struct Read {
+  core::Result<void> result;
+  InferenceRequest request;
+};
+
+Read read(Endpoint endpoint, const std::string& body) {
+  RequestReader reader;
+  Read read;
+  read.result = reader.read(endpoint, body, read.request);
+  return read;
+}
+Read chat(const std::string& body) { return read(Endpoint::kChatCompletions, body); }
+Read completion(const std::string& body) { return read(Endpoint::kCompletions, body); }
+
+InferenceRequest good(const Read& read) {
+  EXPECT_TRUE(read.result.has_value()) << read.result.error().message();
+  return read.request;
+}
+std::string wrong(const Read& read) { return read.result ? "nothing is wrong" : read.result.error().message(); }
+
+// A chat with one message and the fields given.
+std::string with(const std::string& fields) {
+  return R"({"model":"m","messages":[{"role":"user","content":"hi"}])" + fields + "}";
+}
+std::string with_message(const std::string& message) { return R"({"model":"m","messages":[)" + message + "]}"; }
+
+TEST(RequestReader, ReadsAChat) {
+  const auto request = good(chat(R"( {"model" : "llama", "messages": [{"role":"system","content":"Be brief."},
+    {"role":"user","content":"\"Hé\" \ud83d\ude00\n"}], "stream":true, "stream_options":{"include_usage":true},
+    "temperature":0.5, "max_tokens": 32, "n":2, "stop":["a","\n"], "user":"u1", "session_id":"s1", "ignore_eos":true,
+    "priority":-3, "logit_bias":{"1":[2.5e1,null,{"x":"\t"}]} } )"));
+  EXPECT_EQ(request.model, "llama");
+  EXPECT_EQ(request.text, "system\nBe brief.\nuser\n\"Hé\" \xF0\x9F\x98\x80\n\n");
+  EXPECT_TRUE(request.stream);
+  EXPECT_TRUE(request.include_usage);
+  EXPECT_EQ(request.max_tokens, 32U);
+  EXPECT_EQ(request.choices, 2U);
+  EXPECT_EQ(request.stop, (std::vector<std::string>{"a", "\n"}));
+  EXPECT_EQ(request.user, "u1");
+  EXPECT_EQ(request.session_id, "s1");
+  EXPECT_TRUE(request.ignore_eos);
+  EXPECT_EQ(request.priority, -3);
+  EXPECT_FALSE(request.kv_transfer.has_value());
+}
+
+TEST(RequestReader, TakesNullForAFieldThatIsNotThere) {
+  const auto request = good(chat(with(R"(,"stream":null,"stream_options":null,"max_tokens":null,"n":null,"stop":null,
+    "user":null,"session_id":null,"session_params":null,"kv_transfer_params":null,"priority":null,"tools":null,
+    "ignore_eos":null)")));
+  EXPECT_FALSE(request.stream);
+  EXPECT_FALSE(request.max_tokens.has_value());
+  EXPECT_EQ(request.choices, 1U);
+  EXPECT_TRUE(request.stop.empty());
+  EXPECT_FALSE(request.kv_transfer.has_value());
+  EXPECT_EQ(request.text, "user\nhi\n");
+}
+
+TEST(RequestReader, KeepsNothingOfTheRequestBefore) {
+  RequestReader reader;
+  InferenceRequest request;
+  ASSERT_TRUE(reader.read(Endpoint::kChatCompletions,
+                          with(R"(,"stream":true,"stop":"x","n":3,"max_tokens":5,"user":"u","session_id":"s",
+                               "kv_transfer_params":{"do_remote_decode":true},"priority":1,"ignore_eos":true)"),
+                          request));
+  ASSERT_TRUE(reader.read(Endpoint::kCompletions, R"({"model":"n","prompt":[1,2]})", request));
+  EXPECT_EQ(request.endpoint, Endpoint::kCompletions);
+  EXPECT_EQ(request.model, "n");
+  EXPECT_EQ(request.text, std::string("\1\0\0\0\2\0\0\0", 8));
+  EXPECT_EQ(request.prompt_tokens_given, 2U);
+  EXPECT_FALSE(request.stream || request.ignore_eos || request.max_tokens || request.kv_transfer || request.priority);
+  EXPECT_TRUE(request.stop.empty() && request.user.empty() && request.session_id.empty());
+  EXPECT_EQ(request.choices, 1U);
+  EXPECT_EQ(request.max_tokens_place.size, 0U);
+}
+
+TEST(RequestReader, WritesEqualBeginningsOfChatsAsEqualTexts) {
+  const std::string first = R"({"role":"system","content":"s"},{"role":"user","content":"u"})";
+  const auto shorter = good(chat(with_message(first)));
+  const auto longer = good(chat(with_message(first + R"(,{"role":"assistant","content":"a"})")));
+  EXPECT_TRUE(longer.text.starts_with(shorter.text));
+  EXPECT_GT(longer.text.size(), shorter.text.size());
+}
+
+TEST(RequestReader, PutsTheRoleInFrontWhereverItStands) {
+  EXPECT_EQ(
+      good(chat(with_message(R"({"content":"hi","role":"user"},{"content":"ho","name":"x","role":"user"})"))).text,
+      "user\nhi\nuser\nho\n");
+}
+
+TEST(RequestReader, PutsToolsInFrontWhereverTheyStand) {
+  const std::string tools = R"([ {"type":"function", "function":{"name":"f\u00e9"}} ])";
+  EXPECT_EQ(good(chat(with(R"(,"tools":)" + tools + R"( ,"n":1)"))).text, tools + "\nuser\nhi\n");
+  EXPECT_EQ(good(chat(R"({"tools": )" + tools + R"(,"model":"m","messages":[{"role":"user","content":"hi"}]})")).text,
+            tools + "\nuser\nhi\n");
+}
+
+TEST(RequestReader, TakesAnAssistantWithoutContentIfItCalls) {
+  EXPECT_EQ(good(chat(with_message(R"({"role":"assistant","content":null,"tool_calls":[ {"id":"1"} ] })"))).text,
+            "assistant\n\n[ {\"id\":\"1\"} ]\n");
+  EXPECT_EQ(good(chat(with_message(R"({"tool_calls":[{"id":"1"}],"role":"assistant","content":"c"})"))).text,
+            "assistant\nc\n[{\"id\":\"1\"}]\n");
+}
+
+TEST(RequestReader, JoinsThePartsOfAMessage) {
+  EXPECT_EQ(
+      good(chat(with_message(R"({"role":"user","content":[{"type":"text","text":"a\t"},{"text":"b","type":"text"},"c",
+              {"type":"image_url", "image_url":{"url":"data:x"}} ]})")))
+          .text,
+      "user\na\t\nb\nc\n{\"type\":\"image_url\", \"image_url\":{\"url\":\"data:x\"}}\n");
+}
+
+TEST(RequestReader, ReadsPromptsOfAllKinds) {
+  EXPECT_EQ(good(completion(R"({"model":"m","prompt":"a\\b"})")).text, "a\\b");
+  EXPECT_EQ(good(completion(R"({"model":"m","prompt":["a","b"]})")).text, "a\nb");
+  const auto numbers = good(completion(R"({"model":"m","prompt":[1,258,4294967295]})"));
+  EXPECT_EQ(numbers.text, std::string("\1\0\0\0\2\1\0\0\xff\xff\xff\xff", 12));
+  EXPECT_EQ(numbers.prompt_tokens_given, 3U);
+  EXPECT_EQ(good(completion(R"({"model":"m","prompt":[[1,2],[3]]})")).prompt_tokens_given, 3U);
+}
+
+TEST(RequestReader, ReadsWhereTheKvOfAPromptIs) {
+  const auto request = good(chat(with(R"(,"kv_transfer_params":{"do_remote_prefill":true,"do_remote_decode":false,
+    "remote_engine_id":"e1","remote_block_ids":[[1,2],[9007199254740993]],"remote_host":"10.0.0.1","remote_port":5600,
+    "tp_size":2})")));
+  ASSERT_TRUE(request.kv_transfer.has_value());
+  EXPECT_TRUE(request.kv_transfer->do_remote_prefill);
+  EXPECT_FALSE(request.kv_transfer->do_remote_decode);
+  EXPECT_EQ(request.kv_transfer->remote_engine_id, "e1");
+  EXPECT_EQ(request.kv_transfer->remote_host, "10.0.0.1");
+  EXPECT_EQ(request.kv_transfer->remote_port, 5600U);
+  EXPECT_EQ(request.kv_transfer->remote_block_ids, (std::vector<std::uint64_t>{1, 2, 9007199254740993}));
+}
+
+TEST(RequestReader, PrefersTheNewerLimitAndTheNearerSession) {
+  for (const char* fields :
+       {R"(,"max_tokens":7,"max_completion_tokens":9)", R"(,"max_completion_tokens":9,"max_tokens":7)"})
+    EXPECT_EQ(good(chat(with(fields))).max_tokens, 9U);
+  EXPECT_EQ(good(chat(with(R"(,"max_tokens":7,"max_completion_tokens":null)"))).max_tokens, 7U);
+  EXPECT_EQ(good(chat(with(R"(,"session_params":{"session_id":"b"},"session_id":"a")"))).session_id, "a");
+  EXPECT_EQ(good(chat(with(R"(,"session_params":{"session_id":"b"})"))).session_id, "b");
+}
+
+TEST(RequestReader, RefusesWhatIsNoChat) {
+  const std::pair<std::string, std::string> kCases[] = {
+      {"", "the body is empty"},
+      {"[]", "the body must be a JSON object"},
+      {"7", "the body must be a JSON object"},
+      {"}", "the body must be a JSON object"},
+      {"<html>", "the body must be a JSON object"},
+      {"\xEF\xBB\xBF{}", "the body must be a JSON object"},
+      {"{}", "model: is missing"},
+      {R"({"model":"m"})", "messages: is missing"},
+      {R"({"model":"","messages":[]})", "model: must not be empty"},
+      {R"({"model":null,"messages":[]})", "model: must be a string, is null"},
+      {R"({"model":"m","messages":[]})", "messages: must not be empty"},
+      {R"({"model":"m","messages":{}})", "messages: must be an array, is an object"},
+      {R"({"model":"m","messages":null})", "messages: must be an array, is null"},
+      {R"({"messages":[{"role":"user","content":"hi"}]})", "model: is missing"},
+      {with_message("3"), "messages[0]: must be an object, is a number"},
+      {with_message(R"({"content":"x"})"), "messages[0].role: is missing"},
+      {with_message(R"({"role":1,"content":"x"})"), "messages[0].role: must be a string, is a number"},
+      {with_message(R"({"role":"user","content":"x"},{"role":"user"})"),
+       "messages[1].content: is missing; only an assistant's message with tool_calls may do without"},
+      {with_message(R"({"role":"user","content":null,"tool_calls":[1]})"),
+       "messages[0].content: is missing; only an assistant's message with tool_calls may do without"},
+      {with_message(R"({"role":"user","content":5})"),
+       "messages[0].content: must be a string or an array of parts, is a number"},
+      {with_message(R"({"role":"user","content":[5]})"), "messages[0].content[0]: must be an object, is a number"},
+      {with_message(R"({"role":"user","content":[{"type":"text","text":"a"},{"type":"text"}]})"),
+       "messages[0].content[1].text: is missing"},
+      {with_message(R"({"role":"user","content":[{"text":"a"}]})"), "messages[0].content[0].type: is missing"},
+      {with_message(R"({"role":"user","content":"a","content":"b"})"), "messages[0].content: must not be given twice"},
+      {with(R"(,"n":0)"), "n: must be a whole number of 1 to 8, is 0"},
+      {with(R"(,"n":9)"), "n: must be a whole number of 1 to 8, is 9"},
+      {with(R"(,"max_tokens":0)"), "max_tokens: must be a whole number of 1 to 4294967295, is 0"},
+      {with(R"(,"max_tokens":-1)"), "max_tokens: must be a whole number of 1 to 4294967295, is -1"},
+      {with(R"(,"max_tokens":1.5)"), "max_tokens: must be a whole number of 1 to 4294967295, is 1.5"},
+      {with(R"(,"max_completion_tokens":4294967296)"),
+       "max_completion_tokens: must be a whole number of 1 to 4294967295, is 4294967296"},
+      {with(R"(,"max_tokens":"5")"), "max_tokens: must be a whole number, is a string"},
+      {with(R"(,"max_tokens":5,"max_tokens":500)"), "max_tokens: must not be given twice"},
+      {with(R"(,"max_tokens":5,"max\u005ftokens":500)"), "max_tokens: must not be given twice"},
+      {with(R"(,"stream":1)"), "stream: must be a boolean, is a number"},
+      {with(R"(,"stream_options":{"include_usage":true})"), "stream_options: must not be given unless stream is true"},
+      {with(R"(,"stream":true,"stream_options":{"include_usage":3})"),
+       "stream_options.include_usage: must be a boolean, is a number"},
+      {with(R"(,"stop":["a","b","c","d","e"])"), "stop: must have 4 strings at most"},
+      {with(R"(,"stop":["a",1])"), "stop[1]: must be a string, is a number"},
+      {with(R"(,"stop":{})"), "stop: must be a string or an array of strings, is an object"},
+      {with(R"(,"user":[])"), "user: must be a string, is an array"},
+      {with(R"(,"priority":2147483648)"),
+       "priority: must be a whole number of -2147483648 to 2147483647, is 2147483648"},
+      {with(R"(,"kv_transfer_params":1)"), "kv_transfer_params: must be an object, is a number"},
+      {with(R"(,"kv_transfer_params":{"remote_port":70000})"),
+       "kv_transfer_params.remote_port: must be a whole number of 0 to 65535, is 70000"},
+      {with(R"(,"kv_transfer_params":{"remote_block_ids":[-1]})"),
+       "kv_transfer_params.remote_block_ids: must be a whole number of 0 to 18446744073709551615, is -1"},
+      {with(R"(,"session_params":"s")"), "session_params: must be an object, is a string"},
+  };
+  for (const auto& [body, message] : kCases) EXPECT_EQ(wrong(chat(body)), message) << body;
+}
+
+TEST(RequestReader, RefusesWhatIsNoPrompt) {
+  const std::pair<std::string, std::string> kCases[] = {
+      {R"({"model":"m"})", "prompt: is missing"},
+      {R"({"model":"m","prompt":""})", "prompt: must not be empty"},
+      {R"({"model":"m","prompt":[]})", "prompt: must not be empty"},
+      {R"({"model":"m","prompt":[[]]})", "prompt: must not be empty"},
+      {R"({"model":"m","prompt":null})",
+       "prompt: must be a string, or an array of strings or of token numbers, is null"},
+      {R"({"model":"m","prompt":["a",1]})", "prompt[1]: must be of the kind of the first, is a number"},
+      {R"({"model":"m","prompt":[true]})", "prompt[0]: must be a string or a token number, is a boolean"},
+      {R"({"model":"m","prompt":[-1]})", "prompt: must be a whole number of 0 to 4294967295, is -1"},
+      {R"({"model":"m","prompt":[[["a"]]]})", "prompt: must be a whole number, is an array"},
+  };
+  for (const auto& [body, message] : kCases) EXPECT_EQ(wrong(completion(body)), message) << body;
+}
+
+TEST(RequestReader, RefusesWhatIsNoJsonAlsoInFieldsThatNobodyReads) {
+  for (const std::string& body : {std::string{"{"},
+
+                                  std::string{R"({"model")"},
+                                  with(",\"x\":"),
+                                  with(R"(,"x":tru)"),
+                                  with(R"(,"x":"a":1)"),
+                                  with(R"(,"x":"a":1})"),
+                                  with(R"(,"user":"a":1)"),
+                                  with(R"(,"x":["a":1])"),
+                                  with(R"(,"x":1:1)"),
+                                  with(R"(,"x":nullx)"),
+                                  with(R"(,"x":1.)"),
+                                  with(R"(,"x":01)"),
+                                  with(R"(,"x":+1)"),
+                                  with(R"(,"x":[1 2])"),
+                                  with(R"(,"x":[1,])"),
+                                  with(R"(,"x":{"a":1,})"),
+                                  with(R"(,"x":{"a" 1})"),
+                                  with(R"(,"x":{1:2})"),
+                                  with(R"(,"x":"\q")"),
+                                  with(R"(,"x":"\u12g4")"),
+                                  with(R"(,"x":"\ud800")"),
+                                  with(R"(,"x":"\ud800\u0041")"),
+                                  with(R"(,"x":"\udc00")"),
+                                  with(R"(,"x":[1})"),
+                                  with(R"(,"x":{"a":1])"),
+                                  with(R"(,"x":"a"b)"),
+                                  with(R"(,"x":"a""b")"),
+                                  with(R"(,"x":1"b")"),
+                                  with("}"),
+                                  with("") + "x",
+                                  with("") + "{}",
+                                  with(R"(,"x":"a)"),
+                                  with(",\"x\":\"a\nb\""),
+                                  with(",,"),
+                                  with(R"(,"user":"\x")"),
+                                  with(R"(,"x\q":1)"),
+                                  with_message(R"({"role":"user","content":"\u00"})"),
+                                  with_message(R"({"role":"user","content":"a"}{})"),
+                                  with_message(R"({"role":"user","content":[{"type":"text","text":"\ud800"}]})")}) {
+    EXPECT_TRUE(wrong(chat(body)).starts_with("the body is not valid JSON")) << body << ": " << wrong(chat(body));
+  }
+  for (const std::string bytes : {"\xff", "\xc3", "\xe2\x82", "\xed\xa0\x80", "\xf5\x80\x80\x80"})
+    EXPECT_EQ(wrong(chat(with(R"(,"x":")" + bytes + "\""))), "the body is not valid UTF-8");
+}
+
+TEST(RequestReader, LimitsDepthAndSize) {
+  const auto nested = [](int levels) {
+    return with(R"(,"x":)" + std::string(static_cast<std::size_t>(levels), '[') +
+                std::string(static_cast<std::size_t>(levels), ']'));
+  };
+  EXPECT_TRUE(chat(nested(kDepthMax - 1)).result.has_value());
+  EXPECT_EQ(wrong(chat(nested(kDepthMax))), "the body nests deeper than 128 levels");
+  EXPECT_EQ(wrong(chat(nested(1'000'000))), "the body nests deeper than 128 levels");
+  EXPECT_EQ(wrong(chat(std::string(kBodyBytesMax + 1, ' '))), "the body has 67108865 bytes, 67108864 are the most");
+  const std::string frame = with_message(R"({"role":"user","content":""})");
+  const std::string longest =
+      with_message(R"({"role":"user","content":")" + std::string(kBodyBytesMax - frame.size(), 'x') + "\"}");
+  RequestReader reader;
+  InferenceRequest request;
+  ASSERT_TRUE(reader.read(Endpoint::kChatCompletions, longest, request));
+  EXPECT_EQ(request.text.size(), kBodyBytesMax - frame.size() + 6);
+  ASSERT_TRUE(reader.read(Endpoint::kChatCompletions, with(""), request));
+  EXPECT_LT(request.text.capacity(), 1024U);  // the memory of the longest is given back
+}
+
+TEST(RequestReader, LeavesFieldsOfTheOtherEndpointAlone) {
+  EXPECT_EQ(good(chat(with(R"(,"prompt":7)"))).text, "user\nhi\n");
+  EXPECT_EQ(good(completion(R"({"model":"m","prompt":"p","messages":7,"tools":[1]})")).text, "p");
+}
+
+// Long texts are unescaped in pieces; escapes must survive wherever the pieces end.
+TEST(RequestReader, UnescapesTextsOfEveryLength) {
+  core::RandomStream random{7};
+  RequestReader reader;
+  InferenceRequest request;
+  const std::pair<std::string, std::string> kPieces[] = {
+      {"a", "a"},     {"\\n", "\n"},           {"\\\\", "\\"}, {"\\u00e9", "é"},
+      {"\\\"", "\""}, {"\\ud83d\\ude00", "😀"}, {"é", "é"},     {"plain text", "plain text"}};
+  for (int i = 0; i < 300; ++i) {
+    std::string escaped, plain;
+    const std::uint64_t pieces = random.below(3000);
+    for (std::uint64_t piece = 0; piece < pieces; ++piece) {
+      const auto& [from, to] = kPieces[random.below(std::size(kPieces))];
+      escaped += from;
+      plain += to;
+    }
+    ASSERT_TRUE(reader.read(Endpoint::kChatCompletions, with_message(R"({"role":"user","content":")" + escaped + "\"}"),
+                            request));
+    ASSERT_EQ(request.text, "user\n" + plain + "\n");
+  }
+}
+
+}  // namespace
+}  // namespace penstock::api

@@ -1,0 +1,114 @@
+// `penstock gateway`: the OpenAI API in front of many replicas.
+#include "gateway/gateway.h"
+
+#include <fmt/format.h>
+
+#include <csignal>
+#include <utility>
+
+#include "cli/arguments.h"
+#include "cli/commands.h"
+#include "cli/console.h"
+#include "cli/gateway_setup.h"
+#include "config/gateway_keys.h"
+#include "config/reader.h"
+#include "net/signals.h"
+#include "report/format.h"
+
+namespace penstock::cli {
+namespace {
+
+Usage usage() {
+  Usage usage;
+  usage.command = "gateway";
+  usage.summary =
+      "Serves the OpenAI API in front of many replicas: authenticates, admits, routes by prefix cache and load, "
+      "relays\n"
+      "tokens as they come, and accounts for them. Replicas are any OpenAI-compatible servers.";
+  usage.operand = "URL";
+  usage.many_operands = true;
+  usage.flags.push_back(
+      {"Flags", "--config", "FILE", "YAML with everything that flags say, tenants, models, classes", {}, {}});
+  usage.flags.push_back({"Flags", "--options-markdown", {}, "print the reference of all options and end", {}, "true"});
+  const config::GatewaySettings defaults;
+  for (const config::GatewayKey& key : config::gateway_keys()) {
+    if (key.flag.empty()) continue;
+    std::string value{key.type};
+    for (char& c : value) c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+    usage.flags.push_back(
+        {std::string{key.group}, std::string{key.flag}, value, std::string{key.help}, key.show(defaults), {}});
+  }
+  usage.notes =
+      "SIGTERM drains: no new connections, and exit code 0 once all requests have ended.\n\n"
+      "Examples:\n"
+      "  penstock gateway http://127.0.0.1:8001 http://127.0.0.1:8002\n"
+      "  penstock gateway --config penstock.yaml --replicas-file replicas.json --ledger usage.sqlite\n";
+  return usage;
+}
+
+tl::expected<config::GatewaySettings, int> read_settings(const Parsed& parsed) {
+  config::GatewaySources sources;
+  sources.replicas = parsed.operands;
+  if (parsed.has("--config")) {
+    sources.file = parsed.value_of("--config");
+    auto text = config::read_text_file(sources.file, config::YamlLimits{}.bytes_max);
+    if (!text) return tl::make_unexpected(complain_of_input(text.error()));
+    sources.yaml = *std::move(text);
+  }
+  for (const config::FlagValue& flag : parsed.flags)
+    if (flag.flag != "--config") sources.flags.push_back(flag);
+  auto settings = config::load_gateway(sources);
+  if (!settings) return tl::make_unexpected(complain(settings.error()));
+  if (settings->replicas.empty() && settings->replicas_file.empty() && settings->replicas_dns.empty())
+    return tl::make_unexpected(complain({core::ErrorCode::kInvalidInput,
+                                         {},
+                                         "there is no replica to send requests to",
+                                         "name their URLs, or a --replicas-file"}));
+  return *std::move(settings);
+}
+
+}  // namespace
+
+int serve_gateway(const Arguments& arguments) {
+  const auto parsed = parse_arguments(usage(), arguments);
+  if (!parsed) return parsed.error();
+  if (parsed->has("--options-markdown")) return print(config::gateway_options_markdown());
+  const auto settings = read_settings(*parsed);
+  if (!settings) return settings.error();
+
+  net::Loop loop;
+  std::unique_ptr<gateway::Gateway> served;
+  bool draining = false;
+  const net::SignalWatch signals{loop, {SIGTERM, SIGINT}, [&](int) {
+                                   // A second one ends it at once.
+                                   if (std::exchange(draining, true)) return loop.stop();
+                                   served->drain([&] { loop.stop(); });
+                                 }};
+  auto options = make_gateway_options(*settings);
+  if (!options) return complain_of_input(options.error());
+  const auto listen = parse_listen(settings->listen, "--listen");
+  if (!listen) return complain(listen.error());
+  const auto admin = parse_listen(settings->admin_listen, "--admin-listen");
+  if (!admin) return complain(admin.error());
+  auto ledger = open_ledger(settings->ledger);
+  if (!ledger) return complain(ledger.error());
+  auto opened = gateway::Gateway::open(*std::move(options), *listen, *admin, *std::move(ledger));
+  if (!opened) return complain(opened.error());
+  served = *std::move(opened);
+  served->start();
+  auto discovery = Discovery::start(loop, *settings, *served, [](const std::string& said) {
+    print_error_text("penstock: " + report::printable(said) + "\n");
+  });
+  if (!discovery) return complain_of_input(discovery.error());
+  const std::string scheme = settings->tls_certificate.empty() ? "http" : "https";
+  if (const int code = print(fmt::format("gateway ready on {}://{}, metrics on http://{}/metrics\n", scheme,
+                                         served->address().text(), served->admin_address().text()));
+      code != kGood)
+    return code;
+  loop.run();
+  discovery->reset();
+  served.reset();
+  return kGood;
+}
+
+}  // namespace penstock::cli

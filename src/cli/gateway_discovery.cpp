@@ -1,0 +1,231 @@
+// Replicas by name, by file and by DNS.
+#include <fmt/format.h>
+
+#include <condition_variable>
+#include <filesystem>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <variant>
+
+#include "cli/gateway_setup.h"
+#include "connect/replicas_file.h"
+#include "connect/zmq/subscriber.h"
+#include "net/address.h"
+#include "signals/telemetry/kv_event.h"
+
+namespace penstock::cli {
+namespace {
+
+constexpr core::Duration kFileInterval = std::chrono::milliseconds{100};
+
+signals::Role role_named(std::string_view name) {
+  for (const signals::Role role : {signals::Role::kPrefill, signals::Role::kDecode})
+    if (name == signals::to_string(role)) return role;
+  return signals::Role::kAggregated;
+}
+
+gateway::ReplicaPhase phase_of(connect::ReplicaTraffic state) {
+  switch (state) {
+    case connect::ReplicaTraffic::kWarming: return gateway::ReplicaPhase::kWarming;
+    case connect::ReplicaTraffic::kServing: return gateway::ReplicaPhase::kServing;
+    case connect::ReplicaTraffic::kDraining: return gateway::ReplicaPhase::kDraining;
+  }
+  return gateway::ReplicaPhase::kServing;
+}
+
+struct Found {
+  gateway::ReplicaSpec spec;
+  std::string kv_events;
+};
+
+// Numeric hosts at once; names ask the resolver, which may take its time.
+core::Result<std::vector<net::Address>> addresses_of(const std::string& url) {
+  const auto parsed = net::parse_url(url);
+  if (!parsed) return tl::make_unexpected(parsed.error());
+  if (const auto numeric = net::Address::parse(parsed->host, parsed->port)) return std::vector{*numeric};
+  return net::Address::resolve(parsed->host, parsed->port);
+}
+
+class Finder final : public Discovery {
+ public:
+  Finder(net::Loop& loop, const config::GatewaySettings& settings, gateway::Gateway& gateway,
+         std::function<void(const std::string&)> say)
+      : loop_(loop), settings_(settings), gateway_(gateway), say_(std::move(say)) {}
+
+  ~Finder() override {
+    subscriber_.reset();
+    {
+      const std::scoped_lock lock{mutex_};
+      stopping_ = true;
+    }
+    wake_.notify_all();
+    if (resolver_.joinable()) resolver_.join();
+    loop_.cancel(timer_);
+  }
+
+  core::Result<void> begin() {
+    for (const config::ReplicaSettings& replica : settings_.replicas) {
+      auto addresses = addresses_of(replica.url);
+      if (!addresses) return tl::make_unexpected(addresses.error());
+      Found found;
+      found.spec.id = found.spec.url = replica.url;
+      found.spec.model = replica.model;
+      found.spec.pool = "default";
+      found.spec.role = role_named(replica.role);
+      found.spec.weight = replica.weight;
+      found.spec.addresses = *std::move(addresses);
+      found.kv_events = replica.kv_events;
+      named_.push_back(std::move(found));
+    }
+    auto started =
+        connect::Subscriber::start({}, [this](const connect::SubscriberMessage& message) { take_kv_events(message); });
+    if (!started) return tl::make_unexpected(started.error());
+    subscriber_ = *std::move(started);
+    if (!settings_.replicas_file.empty()) {
+      // A file that is not there yet is written by a planner that starts after us.
+      if (std::filesystem::exists(settings_.replicas_file))
+        if (auto read = read_file(); !read) return read;
+      timer_ = loop_.every(kFileInterval, [this] { look_at_file(); });
+    }
+    if (!settings_.replicas_dns.empty()) resolver_ = std::thread{[this] { resolve(); }};
+    hand_over();
+    return {};
+  }
+
+ private:
+  void look_at_file() {
+    std::error_code error;
+    const auto written = std::filesystem::last_write_time(settings_.replicas_file, error);
+    if (error || written == file_time_) return;
+    if (auto read = read_file(); !read) {
+      file_time_ = written;
+      return say_(read.error().message());
+    }
+    hand_over();
+  }
+
+  core::Result<void> read_file() {
+    std::error_code error;
+    const auto written = std::filesystem::last_write_time(settings_.replicas_file, error);
+    auto entries = connect::load_replicas(settings_.replicas_file);
+    if (!entries) return tl::make_unexpected(entries.error());
+    std::vector<Found> all;
+    for (connect::ReplicaEntry& entry : *entries) {
+      auto addresses = addresses_of(entry.url);
+      if (!addresses) return tl::make_unexpected(addresses.error());
+      Found found;
+      found.spec.id = std::move(entry.id);
+      found.spec.url = std::move(entry.url);
+      found.spec.model = std::move(entry.model);
+      found.spec.pool = std::move(entry.pool);
+      found.spec.role = entry.role;
+      found.spec.phase = phase_of(entry.state);
+      found.spec.weight = entry.weight;
+      found.spec.kv_tokens = entry.kv_blocks.value_or(0) * entry.block_tokens.value_or(0);
+      found.spec.addresses = *std::move(addresses);
+      found.kv_events = std::move(entry.kv_events);
+      all.push_back(std::move(found));
+    }
+    file_time_ = written;
+    from_file_ = std::move(all);
+    return {};
+  }
+
+  void resolve() {
+    const std::size_t colon = settings_.replicas_dns.rfind(':');
+    const std::string host = settings_.replicas_dns.substr(0, colon);
+    const auto url = net::parse_url(settings_.replicas_dns);
+    std::unique_lock lock{mutex_};
+    while (!stopping_) {
+      lock.unlock();
+      auto addresses = url ? net::Address::resolve(url->host, url->port)
+                           : core::Result<std::vector<net::Address>>{tl::make_unexpected(url.error())};
+      loop_.post([this, addresses = std::move(addresses)] {
+        if (!addresses) return say_(addresses.error().message());
+        std::vector<Found> all;
+        for (const net::Address& address : *addresses) {
+          Found found;
+          found.spec.id = found.spec.url = "http://" + address.text();
+          found.spec.pool = "default";
+          found.spec.addresses = {address};
+          all.push_back(std::move(found));
+        }
+        from_dns_ = std::move(all);
+        hand_over();
+      });
+      lock.lock();
+      wake_.wait_for(lock, settings_.dns_interval, [this] { return stopping_; });
+    }
+  }
+
+  void hand_over() {
+    std::vector<gateway::ReplicaSpec> specs;
+    std::map<std::string, std::string> events;
+    for (const auto* part : {&named_, &from_file_, &from_dns_})
+      for (const Found& found : *part) {
+        specs.push_back(found.spec);
+        if (!found.kv_events.empty()) events.emplace(found.kv_events, found.spec.id);
+      }
+    for (const auto& [endpoint, id] : events)
+      if (auto added = subscriber_->add(endpoint); !added) say_(added.error().message());
+    {
+      const std::scoped_lock lock{mutex_};
+      for (const auto& [endpoint, id] : by_endpoint_)
+        if (!events.contains(endpoint)) subscriber_->remove(endpoint);
+      by_endpoint_ = std::move(events);
+    }
+    gateway_.set_replicas(std::move(specs));
+  }
+
+  // On the subscriber's thread.
+  void take_kv_events(const connect::SubscriberMessage& message) {
+    std::string id;
+    {
+      const std::scoped_lock lock{mutex_};
+      const auto known = by_endpoint_.find(std::string{message.endpoint});
+      if (known == by_endpoint_.end()) return;
+      id = known->second;
+    }
+    const auto batch = signals::decode_batch(message.payload);
+    if (!batch) return;
+    using Change = gateway::Desk::KvChange;
+    // What was missed cannot be known: better to believe nothing than what is not there.
+    if (message.lost > 0 || message.restarted) gateway_.kv_event(id, Change::kCleared, {});
+    for (const signals::KvEvent& event : batch->events) {
+      if (const auto* stored = std::get_if<signals::BlockStored>(&event))
+        gateway_.kv_event(id, Change::kStored, stored->block_hashes);
+      else if (const auto* removed = std::get_if<signals::BlockRemoved>(&event))
+        gateway_.kv_event(id, Change::kRemoved, removed->block_hashes);
+      else
+        gateway_.kv_event(id, Change::kCleared, {});
+    }
+  }
+
+  net::Loop& loop_;
+  const config::GatewaySettings& settings_;
+  gateway::Gateway& gateway_;
+  std::function<void(const std::string&)> say_;
+  std::vector<Found> named_, from_file_, from_dns_;
+  std::filesystem::file_time_type file_time_{};
+  net::Loop::Timer timer_ = 0;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool stopping_ = false;
+  std::map<std::string, std::string> by_endpoint_;
+  std::thread resolver_;
+  std::unique_ptr<connect::Subscriber> subscriber_;
+};
+
+}  // namespace
+
+core::Result<std::unique_ptr<Discovery>> Discovery::start(net::Loop& loop, const config::GatewaySettings& settings,
+                                                          gateway::Gateway& gateway,
+                                                          std::function<void(const std::string&)> say) {
+  auto finder = std::make_unique<Finder>(loop, settings, gateway, std::move(say));
+  if (auto begun = finder->begin(); !begun) return tl::make_unexpected(begun.error());
+  return finder;
+}
+
+}  // namespace penstock::cli

@@ -1,0 +1,330 @@
+#include "connect/sqlite/ledger_store.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sqlite3.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <limits>
+#include <system_error>
+
+#include "connect/sqlite/statement.h"
+
+namespace penstock::connect {
+namespace {
+
+using ledger::Entry;
+
+constexpr int kApplicationId = 0x504E534C;  // "PNSL", in the file's header
+constexpr int kSchemaVersion = 1;
+constexpr int kValueBytesMax = 1 << 20;
+constexpr std::uint64_t kPageBytes = 4096;
+constexpr std::int64_t kDayMs = 86'400'000;
+
+constexpr const char* kSchema = R"(
+create table entries(
+  id integer primary key, request_id text not null, tenant text not null, key_name text not null, model text not null,
+  traffic_class text not null, replica text not null, opened_unix_ms integer not null, closed_unix_ms integer,
+  reserved_tokens integer not null, prompt_tokens integer not null, cached_tokens integer not null,
+  output_tokens integer not null, measured integer not null, outcome text, ttft_ms real, itl_ms real,
+  cost real not null, check((closed_unix_ms is null) = (outcome is null))) strict;
+create index entries_by_time on entries(opened_unix_ms);
+create index entries_open on entries(id) where closed_unix_ms is null;
+)";
+
+constexpr const char* kInsert =
+    "insert into entries values(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) on conflict(id) do ";
+// The estimate of the opening gives way to what was counted.
+constexpr const char* kUpdate =
+    "update set closed_unix_ms = excluded.closed_unix_ms, replica = excluded.replica, "
+    "prompt_tokens = excluded.prompt_tokens, cached_tokens = excluded.cached_tokens, "
+    "output_tokens = excluded.output_tokens, measured = excluded.measured, outcome = excluded.outcome, "
+    "ttft_ms = excluded.ttft_ms, itl_ms = excluded.itl_ms, cost = excluded.cost where closed_unix_ms is null";
+
+// What is open counts with its reservation only, as in ledger::Balance. Columns in the order of read_sums.
+constexpr const char* kSums =
+    "sum(outcome is not 'refused'), sum(outcome <> 'refused'), sum(outcome = 'completed'), sum(outcome = 'cancelled'), "
+    "sum(outcome = 'timed_out'), sum(outcome = 'failed'), sum(outcome = 'refused'), sum(outcome = 'lost'), "
+    "sum(iif(outcome is null, reserved_tokens, 0)), sum(iif(outcome <> 'refused', prompt_tokens, 0)), "
+    "sum(iif(outcome <> 'refused', cached_tokens, 0)), sum(iif(outcome <> 'refused', output_tokens, 0)), "
+    "sum(iif(outcome <> 'refused', cost, 0.0))";
+
+constexpr double kNull = std::numeric_limits<double>::quiet_NaN();
+
+std::int64_t whole(std::uint64_t value) {
+  return static_cast<std::int64_t>(std::min<std::uint64_t>(value, std::numeric_limits<std::int64_t>::max()));
+}
+
+core::Result<void> put(Statement& insert, const Entry& entry, bool closed) {
+  insert.bind(whole(entry.id)).bind(entry.request_id).bind(entry.tenant).bind(entry.key_name).bind(entry.model);
+  insert.bind(entry.traffic_class).bind(entry.replica).bind(entry.opened_unix_ms);
+  // Also where the wall clock was set back in between.
+  closed ? insert.bind(std::max(entry.closed_unix_ms, entry.opened_unix_ms)) : insert.bind(kNull);
+  insert.bind(whole(entry.reserved_tokens)).bind(whole(entry.prompt_tokens)).bind(whole(entry.cached_tokens));
+  insert.bind(whole(entry.output_tokens)).bind(std::int64_t{entry.measured});
+  closed ? insert.bind(to_string(entry.outcome)) : insert.bind(kNull);
+  insert.bind(entry.ttft_ms < 0.0 ? kNull : entry.ttft_ms).bind(entry.itl_ms < 0.0 ? kNull : entry.itl_ms);
+  return insert.bind(entry.cost).run();
+}
+
+std::string where_of(const LedgerFilter& filter) {
+  std::string sql = " where true";
+  if (filter.tenant) sql += " and tenant = ?";
+  if (filter.model) sql += " and model = ?";
+  if (filter.from_unix_ms) sql += " and opened_unix_ms >= ?";
+  if (filter.to_unix_ms) sql += " and opened_unix_ms < ?";
+  return sql;
+}
+
+void bind_filter(Statement& rows, const LedgerFilter& filter) {
+  if (filter.tenant) rows.bind(*filter.tenant);
+  if (filter.model) rows.bind(*filter.model);
+  if (filter.from_unix_ms) rows.bind(*filter.from_unix_ms);
+  if (filter.to_unix_ms) rows.bind(*filter.to_unix_ms);
+}
+
+std::uint64_t count_at(const Statement& row, int column) { return static_cast<std::uint64_t>(row.integer(column)); }
+
+ledger::Sums read_sums(const Statement& row, int first) {
+  ledger::Sums sums;
+  std::uint64_t* const counts[] = {&sums.opened,        &sums.closed,        &sums.completed,
+                                   &sums.cancelled,     &sums.timed_out,     &sums.failed,
+                                   &sums.refused,       &sums.lost,          &sums.reserved_tokens,
+                                   &sums.prompt_tokens, &sums.cached_tokens, &sums.output_tokens};
+  for (std::uint64_t* count : counts) *count = count_at(row, first++);
+  sums.cost = row.real(first);
+  return sums;
+}
+
+core::Result<Entry> read_entry(const Statement& row, const std::string& name) {
+  Entry entry;
+  entry.id = count_at(row, 0);
+  std::string* const texts[] = {&entry.request_id, &entry.tenant,        &entry.key_name,
+                                &entry.model,      &entry.traffic_class, &entry.replica};
+  for (int column = 1; std::string * text : texts) *text = row.text(column++);
+  entry.opened_unix_ms = row.integer(7);
+  entry.closed_unix_ms = row.integer(8);
+  std::uint64_t* const counts[] = {&entry.reserved_tokens, &entry.prompt_tokens, &entry.cached_tokens,
+                                   &entry.output_tokens};
+  for (int column = 9; std::uint64_t * count : counts) *count = count_at(row, column++);
+  entry.measured = row.integer(13) != 0;
+  if (entry.closed_unix_ms != 0) {
+    const auto outcome = ledger::outcome_of(row.text(14));
+    if (!outcome) return core::invalid_input(name, fmt::format("is no ledger: '{}' is no outcome", row.text(14)));
+    entry.outcome = *outcome;
+  }
+  entry.ttft_ms = std::isnan(row.real(15)) ? -1.0 : row.real(15);
+  entry.itl_ms = std::isnan(row.real(16)) ? -1.0 : row.real(16);
+  entry.cost = row.real(17);
+  return entry;
+}
+
+// Calls `row` for each row; it returns Result<void>.
+template <class Row>
+core::Result<void> each(Statement& rows, Row row) {
+  for (;;) {
+    const auto more = rows.step();
+    if (!more) return tl::make_unexpected(more.error());
+    if (!*more) return {};
+    if (core::Result<void> done = row(); !done) return done;
+  }
+}
+
+core::Result<std::uint64_t> number(sqlite3* database, const std::string& name, const std::string& sql,
+                                   const LedgerFilter& filter = {}) {
+  Statement rows{database, name, sql};
+  bind_filter(rows, filter);
+  const auto row = rows.step();
+  if (!row) return tl::make_unexpected(row.error());
+  return *row ? count_at(rows, 0) : 0;
+}
+
+std::string message_of(int code) { return std::generic_category().message(code); }
+
+}  // namespace
+
+void LedgerStore::Close::operator()(sqlite3* database) const { sqlite3_close_v2(database); }
+LedgerStore::Lock::~Lock() { ::close(descriptor); }
+
+core::Result<std::unique_ptr<LedgerStore::Lock>> LedgerStore::lock(const std::string& path) {
+  const std::string file = path + ".lock";
+  const int descriptor = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (descriptor < 0)
+    return core::environment_error(file, fmt::format("cannot be opened: {}", message_of(errno)),
+                                   "name a ledger in a folder that is there and writable");
+  auto held = std::make_unique<Lock>(descriptor);
+  if (::flock(descriptor, LOCK_EX | LOCK_NB) != 0)
+    return core::environment_error(path, "is written by another process", "give each gateway a ledger of its own");
+  return held;
+}
+
+core::Result<LedgerStore> LedgerStore::connect(const std::string& path, int flags, core::Duration lock_wait) {
+  sqlite3* opened = nullptr;
+  const int code = sqlite3_open_v2(path.c_str(), &opened, flags | SQLITE_OPEN_NOMUTEX, nullptr);
+  Handle handle{opened};  // also after a failure there is something to close
+  if (code != SQLITE_OK) return tl::make_unexpected(sqlite_error(opened, path));
+  // As for a decision log: a file from elsewhere may be made to do harm.
+  sqlite3_db_config(opened, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
+  sqlite3_db_config(opened, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
+  sqlite3_limit(opened, SQLITE_LIMIT_LENGTH, kValueBytesMax);
+  sqlite3_busy_timeout(opened, static_cast<int>(lock_wait / std::chrono::milliseconds{1}));
+  return LedgerStore{std::move(handle), path};
+}
+
+core::Result<bool> LedgerStore::is_new() const {
+  Statement version{database_.get(), name_,
+                    "select application_id, user_version, (select count(*) from sqlite_schema) "
+                    "from pragma_application_id, pragma_user_version"};
+  const auto row = version.step();
+  if (!row) return tl::make_unexpected(row.error());
+  if (*row && version.integer(0) == 0 && version.integer(2) == 0) return true;
+  if (!*row || version.integer(0) != kApplicationId)
+    return core::invalid_input(name_, "is an SQLite database, but no ledger", "name another file");
+  if (version.integer(1) != kSchemaVersion)
+    return core::invalid_input(
+        name_, fmt::format("has version {} of the schema, this program knows {}", version.integer(1), kSchemaVersion));
+  return false;
+}
+
+template <class Work>
+core::Result<void> LedgerStore::in_transaction(Work work) {
+  if (auto begun = execute(database_.get(), name_, "begin immediate"); !begun) return begun;
+  core::Result<void> done = work();
+  if (done) done = execute(database_.get(), name_, "commit");
+  // A full disk may have ended the transaction already.
+  if (!done && sqlite3_get_autocommit(database_.get()) == 0)
+    static_cast<void>(execute(database_.get(), name_, "rollback"));
+  return done;
+}
+
+core::Result<LedgerStore> LedgerStore::open(const std::string& path, const LedgerOptions& options) {
+  auto held = lock(path);
+  if (!held) return tl::make_unexpected(held.error());
+  auto store = connect(path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, options.lock_wait);
+  if (!store) return store;
+  store->lock_ = std::move(*held);
+  if (auto ready = store->prepare(options); !ready) return tl::make_unexpected(ready.error());
+  return store;
+}
+
+core::Result<LedgerStore> LedgerStore::open_read_only(const std::string& path) {
+  auto store = connect(path, SQLITE_OPEN_READONLY, LedgerOptions{}.lock_wait);
+  if (!store) return store;
+  const auto empty = store->is_new();
+  if (!empty) return tl::make_unexpected(empty.error());
+  if (*empty) return core::invalid_input(path, "is empty, and no ledger");
+  return store;
+}
+
+core::Result<void> LedgerStore::prepare(const LedgerOptions& options) {
+  const auto fresh = is_new();  // before anything is changed in a file that may be another's
+  if (!fresh) return tl::make_unexpected(fresh.error());
+  if (sqlite3_db_readonly(database_.get(), "main") == 1)
+    return core::environment_error(name_, "is read-only", "make it writable, or name another file");
+  // What a batch wrote need not reach the disk before the next one: a process that is killed loses nothing by that.
+  std::string pragmas = "pragma journal_mode = wal; pragma synchronous = normal; pragma journal_size_limit = 16777216;";
+  if (options.bytes_max > 0) pragmas += fmt::format("pragma max_page_count = {};", options.bytes_max / kPageBytes + 1);
+  if (auto set = execute(database_.get(), name_, pragmas.c_str()); !set) return set;
+  return in_transaction([&]() -> core::Result<void> {
+    if (*fresh) {
+      const std::string sql = fmt::format("{} pragma application_id = {}; pragma user_version = {};", kSchema,
+                                          kApplicationId, kSchemaVersion);
+      if (auto made = execute(database_.get(), name_, sql.c_str()); !made) return made;
+    }
+    return settle_former(options.now_unix_ms);
+  });
+}
+
+core::Result<void> LedgerStore::settle_former(std::int64_t now_unix_ms) {
+  Statement close{
+      database_.get(), name_,
+      "update entries set closed_unix_ms = max(opened_unix_ms, ?), outcome = 'lost' where closed_unix_ms is null"};
+  if (auto closed = close.bind(now_unix_ms).run(); !closed) return closed;
+  lost_ = static_cast<std::uint64_t>(sqlite3_changes64(database_.get()));
+  const auto next = number(database_.get(), name_, "select coalesce(max(id), 0) + 1 from entries");
+  if (!next) return tl::make_unexpected(next.error());
+  next_id_ = *next;
+  return {};
+}
+
+core::Result<void> LedgerStore::write(std::span<const Entry> opened, std::span<const Entry> closed) {
+  return in_transaction([&]() -> core::Result<void> {
+    Statement open{database_.get(), name_, fmt::format("{}nothing", kInsert)};
+    Statement close{database_.get(), name_, fmt::format("{}{}", kInsert, kUpdate)};
+    for (const Entry& entry : opened)
+      if (auto done = put(open, entry, false); !done) return done;
+    for (const Entry& entry : closed)
+      if (auto done = put(close, entry, true); !done) return done;
+    return {};
+  });
+}
+
+core::Result<LedgerStore::Sums> LedgerStore::sums(const LedgerFilter& filter) const {
+  Statement rows{
+      database_.get(), name_,
+      fmt::format("select tenant, model, {} from entries{} group by tenant, model", kSums, where_of(filter))};
+  bind_filter(rows, filter);
+  Sums sums;
+  auto read = each(rows, [&]() -> core::Result<void> {
+    sums.emplace(std::pair{rows.text(0), rows.text(1)}, read_sums(rows, 2));
+    return {};
+  });
+  if (!read) return tl::make_unexpected(read.error());
+  return sums;
+}
+
+core::Result<std::vector<LedgerDay>> LedgerStore::days(const LedgerFilter& filter) const {
+  Statement rows{database_.get(), name_,
+                 fmt::format("select opened_unix_ms / {0} * {0} as day, tenant, model, {1} from entries{2} "
+                             "group by day, tenant, model order by day, tenant, model",
+                             kDayMs, kSums, where_of(filter))};
+  bind_filter(rows, filter);
+  std::vector<LedgerDay> days;
+  auto read = each(rows, [&]() -> core::Result<void> {
+    days.push_back({rows.integer(0), rows.text(1), rows.text(2), read_sums(rows, 3)});
+    return {};
+  });
+  if (!read) return tl::make_unexpected(read.error());
+  return days;
+}
+
+core::Result<std::uint64_t> LedgerStore::open_entries(const LedgerFilter& filter) const {
+  const std::string sql = "select count(*) from entries" + where_of(filter) + " and closed_unix_ms is null";
+  return number(database_.get(), name_, sql, filter);
+}
+
+core::Result<std::vector<Entry>> LedgerStore::entries(const LedgerFilter& filter) const {
+  Statement rows{database_.get(), name_, "select * from entries" + where_of(filter) + " order by id"};
+  bind_filter(rows, filter);
+  std::vector<Entry> entries;
+  auto read = each(rows, [&]() -> core::Result<void> {
+    if (entries.size() == kEntriesMax)
+      return core::invalid_input(name_, fmt::format("has more than {} entries", kEntriesMax), "ask for fewer");
+    auto entry = read_entry(rows, name_);
+    if (!entry) return tl::make_unexpected(entry.error());
+    entries.push_back(std::move(*entry));
+    return {};
+  });
+  if (!read) return tl::make_unexpected(read.error());
+  return entries;
+}
+
+core::Result<std::uint64_t> LedgerStore::remove_before(std::int64_t unix_ms, std::uint64_t entries_max) {
+  std::uint64_t removed = 0;
+  auto done = in_transaction([&]() -> core::Result<void> {
+    Statement remove{database_.get(), name_,
+                     "delete from entries where id in (select id from entries where opened_unix_ms < ? "
+                     "and closed_unix_ms is not null order by opened_unix_ms limit ?)"};
+    if (auto run = remove.bind(unix_ms).bind(whole(entries_max)).run(); !run) return run;
+    removed = static_cast<std::uint64_t>(sqlite3_changes64(database_.get()));
+    return {};
+  });
+  if (!done) return tl::make_unexpected(done.error());
+  return removed;
+}
+
+}  // namespace penstock::connect

@@ -1,0 +1,251 @@
+#include "connect/sqlite/ledger_writer.h"
+
+#include <gtest/gtest.h>
+#include <sqlite3.h>
+
+#include <filesystem>
+#include <limits>
+#include <memory>
+#include <set>
+#include <string>
+#include <thread>
+
+#include "ledger/ledger_testing.h"
+
+namespace penstock::connect {
+namespace {
+
+namespace fs = std::filesystem;
+using ledger::Entry;
+using ledger::Outcome;
+using ledger::testing::closed;
+using ledger::testing::opened;
+using ledger::testing::refused;
+
+constexpr std::int64_t kNowMs = 1'790'000'100'000;
+
+class LedgerWriterTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fs::path(testing::TempDir()) /
+              ("penstock-writer-" + std::string(testing::UnitTest::GetInstance()->current_test_info()->name()));
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+  }
+  void TearDown() override {
+    writer_.reset();
+    sqlite3_close(blocker_);
+    fs::remove_all(folder_);
+  }
+  [[nodiscard]] std::string path() const { return (folder_ / "ledger.sqlite").string(); }
+
+  void start(const LedgerWriterOptions& options = {}, std::uint64_t bytes_max = 0) {
+    auto store = LedgerStore::open(path(), {kNowMs, bytes_max, std::chrono::milliseconds{1}});
+    ASSERT_TRUE(store) << store.error().message();
+    writer_ = std::make_unique<LedgerWriter>(std::move(*store), options, [this](const std::string& sentence) {
+      const std::lock_guard lock{mutex_};
+      said_.push_back(sentence);
+    });
+  }
+  // Nobody can write as long as another connection holds a transaction.
+  void block() {
+    ASSERT_EQ(sqlite3_open(path().c_str(), &blocker_), SQLITE_OK);
+    ASSERT_EQ(sqlite3_exec(blocker_, "begin immediate", nullptr, nullptr, nullptr), SQLITE_OK);
+  }
+  void unblock() { ASSERT_EQ(sqlite3_exec(blocker_, "rollback", nullptr, nullptr, nullptr), SQLITE_OK); }
+  [[nodiscard]] std::vector<std::string> said() {
+    const std::lock_guard lock{mutex_};
+    return said_;
+  }
+  [[nodiscard]] std::vector<Entry> entries() const {
+    const auto store = LedgerStore::open_read_only(path());
+    const auto read = store->entries();
+    return read ? *read : std::vector<Entry>{};
+  }
+
+  fs::path folder_;
+  sqlite3* blocker_ = nullptr;
+  std::mutex mutex_;
+  std::vector<std::string> said_;
+  std::unique_ptr<LedgerWriter> writer_;
+};
+
+TEST_F(LedgerWriterTest, WritesWhatItIsHanded) {
+  start();
+  EXPECT_EQ(writer_->next_id(), 1U);
+  EXPECT_EQ(writer_->next_id(), 2U);
+  writer_->opened(opened(1));
+  writer_->opened(opened(2));
+  writer_->closed(closed(opened(1)));
+  writer_->refused(refused(3));
+  EXPECT_TRUE(writer_->flush());
+  const auto state = writer_->state();
+  EXPECT_EQ(state.written, 4U);
+  EXPECT_EQ(state.waiting, 0U);
+  EXPECT_EQ(state.dropped, 0U);
+  EXPECT_FALSE(state.trouble);
+  ASSERT_EQ(entries().size(), 3U);
+  EXPECT_EQ(entries()[1].closed_unix_ms, 0);
+  EXPECT_TRUE(said().empty());
+}
+
+TEST_F(LedgerWriterTest, WritesBatchesWithoutBeingAsked) {
+  LedgerWriterOptions options;
+  options.interval = std::chrono::milliseconds{1};
+  start(options);
+  writer_->opened(opened(1));
+  while (writer_->state().written < 1) std::this_thread::yield();
+  EXPECT_EQ(entries().size(), 1U);
+}
+
+TEST_F(LedgerWriterTest, AFullBatchDoesNotWaitForTheInterval) {
+  LedgerWriterOptions options;
+  options.interval = std::chrono::hours{1};
+  options.batch = 10;
+  start(options);
+  for (std::uint64_t id = 1; id <= 10; ++id) writer_->opened(opened(id));
+  while (writer_->state().written < 10) std::this_thread::yield();
+  EXPECT_EQ(entries().size(), 10U);
+}
+
+TEST_F(LedgerWriterTest, ItsEndWritesWhatWaits) {
+  LedgerWriterOptions options;
+  options.interval = std::chrono::hours{1};
+  options.batch = 7;
+  start(options);
+  for (std::uint64_t id = 1; id <= 3; ++id) writer_->opened(opened(id));
+  for (std::uint64_t id = 10; id <= 100; ++id) writer_->closed(closed(opened(id)));
+  writer_.reset();
+  EXPECT_EQ(entries().size(), 94U);
+  EXPECT_TRUE(said().empty());
+}
+
+TEST_F(LedgerWriterTest, WhatFailsIsTriedAgainAndWrittenOnce) {
+  LedgerWriterOptions options;
+  options.retry = std::chrono::milliseconds{1};
+  start(options);
+  block();
+  for (std::uint64_t id = 1; id <= 50; ++id) writer_->opened(opened(id));
+  EXPECT_FALSE(writer_->flush());
+  EXPECT_FALSE(writer_->flush());
+  EXPECT_EQ(writer_->state().waiting, 50U);
+  EXPECT_EQ(writer_->state().trouble->what, "is locked by another process");
+  for (std::uint64_t id = 1; id <= 50; ++id) writer_->closed(closed(opened(id)));
+  unblock();
+  while (!writer_->flush()) std::this_thread::yield();
+  const auto state = writer_->state();
+  EXPECT_EQ(state.written, 100U);
+  EXPECT_EQ(state.dropped, 0U);
+  EXPECT_GE(state.failures, 2U);
+  EXPECT_FALSE(state.trouble);
+  ASSERT_EQ(entries().size(), 50U);
+  for (const Entry& entry : entries()) EXPECT_EQ(entry.outcome, Outcome::kCompleted);
+  writer_.reset();
+  ASSERT_EQ(said().size(), 2U);
+  EXPECT_NE(said()[0].find("the ledger is not written: "), std::string::npos) << said()[0];
+  EXPECT_EQ(said()[1], "the ledger is written again; 0 entries were dropped");
+}
+
+TEST_F(LedgerWriterTest, BeyondItsLimitItDropsCountsAndSaysSo) {
+  LedgerWriterOptions options;
+  options.entries_max = 20;
+  options.retry = std::chrono::milliseconds{1};
+  start(options);
+  block();
+  for (std::uint64_t id = 1; id <= 35; ++id) writer_->opened(opened(id));
+  EXPECT_FALSE(writer_->flush());
+  EXPECT_EQ(writer_->state().waiting, 20U);
+  EXPECT_EQ(writer_->state().dropped, 15U);
+  unblock();
+  while (!writer_->flush()) std::this_thread::yield();
+  writer_->closed(closed(opened(35)));  // whose opening was dropped
+  EXPECT_TRUE(writer_->flush());
+  EXPECT_EQ(writer_->state().written, 21U);
+  writer_.reset();
+  EXPECT_EQ(entries().size(), 21U);
+  ASSERT_EQ(said().size(), 3U);
+  EXPECT_EQ(said()[1], "entries of the ledger are dropped: 20 wait, and no more than 20 may");
+  EXPECT_EQ(said()[2], "the ledger is written again; 15 entries were dropped");
+}
+
+TEST_F(LedgerWriterTest, AFullDiskHoldsUpNobody) {
+  LedgerWriterOptions options;
+  options.entries_max = 5000;
+  options.retry = std::chrono::hours{1};
+  start(options, 64 * 1024);
+  for (std::uint64_t id = 1; id <= 20'000; ++id) writer_->closed(closed(opened(id)));
+  while (writer_->flush()) writer_->closed(closed(opened(30'000)));
+  const auto state = writer_->state();
+  EXPECT_EQ(state.trouble->what, "database or disk is full");
+  EXPECT_GT(state.dropped, 0U);
+  EXPECT_LE(state.waiting, 5000U);
+  writer_.reset();
+  ASSERT_FALSE(said().empty());
+  EXPECT_NE(said().back().find("entries of the ledger are not written: "), std::string::npos) << said().back();
+}
+
+TEST_F(LedgerWriterTest, AnEntryThatTheDatabaseRefusesDoesNotHoldUpTheRest) {
+  start();
+  Entry wrong = closed(opened(2));
+  wrong.cost = std::numeric_limits<double>::quiet_NaN();
+  writer_->closed(closed(opened(1)));
+  writer_->closed(wrong);
+  writer_->closed(closed(opened(3)));
+  EXPECT_TRUE(writer_->flush());
+  EXPECT_EQ(writer_->state().written, 2U);
+  EXPECT_EQ(writer_->state().dropped, 1U);
+  writer_->closed(closed(opened(4)));
+  EXPECT_TRUE(writer_->flush());
+  EXPECT_FALSE(writer_->state().trouble);
+  EXPECT_EQ(entries().size(), 3U);
+}
+
+TEST_F(LedgerWriterTest, RemovesWhatIsOlderThanItKeeps) {
+  LedgerWriterOptions options;
+  options.keep = std::chrono::hours{24};
+  start(options);
+  for (std::uint64_t id = 1; id <= 5; ++id) writer_->closed(closed(opened(id)));
+  EXPECT_TRUE(writer_->flush());
+  EXPECT_EQ(entries().size(), 5U);
+  Entry later = opened(6);
+  later.opened_unix_ms += 25 * 3'600'000;
+  writer_->opened(later);
+  EXPECT_TRUE(writer_->flush());
+  ASSERT_EQ(entries().size(), 1U);
+  EXPECT_EQ(entries()[0].id, 6U);
+}
+
+TEST_F(LedgerWriterTest, ManyThreadsHandOverAtOnce) {
+  LedgerWriterOptions options;
+  options.interval = std::chrono::milliseconds{1};
+  options.batch = 50;
+  start(options);
+  constexpr int kThreads = 4, kEach = 300;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i)
+    threads.emplace_back([this] {
+      for (int n = 0; n < kEach; ++n) {
+        const Entry entry = opened(writer_->next_id());
+        writer_->opened(entry);
+        writer_->closed(closed(entry));
+        if (n % 100 == 0) {
+          EXPECT_TRUE(writer_->flush());
+        }
+        static_cast<void>(writer_->state());
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  writer_.reset();
+  const std::vector<Entry> written = entries();
+  ASSERT_EQ(written.size(), std::size_t{kThreads * kEach});
+  std::set<std::uint64_t> ids;
+  for (const Entry& entry : written) {
+    ids.insert(entry.id);
+    EXPECT_EQ(entry.outcome, Outcome::kCompleted);
+    EXPECT_NE(entry.closed_unix_ms, 0);
+  }
+  EXPECT_EQ(ids.size(), written.size());
+}
+
+}  // namespace
+}  // namespace penstock::connect

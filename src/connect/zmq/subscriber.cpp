@@ -1,0 +1,224 @@
+#include "connect/zmq/subscriber.h"
+
+#include <fmt/format.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <set>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+#include <zmq.hpp>
+
+#include "connect/zmq/frames.h"
+
+namespace penstock::connect {
+namespace {
+
+constexpr int kReconnectMs = 100;
+constexpr int kReconnectMsMax = 5'000;
+constexpr int kBatch = 256;  // messages of one endpoint before the next one's turn
+
+// What an endpoint's socket is, on the subscriber's thread only.
+struct Source {
+  std::string endpoint;
+  zmq::socket_t socket;
+  std::optional<std::uint64_t> last;
+};
+
+class ZmqSubscriber final : public Subscriber {
+ public:
+  ZmqSubscriber(SubscriberOptions options, Handler handler)
+      : options_(std::move(options)), handler_(std::move(handler)) {}
+
+  ~ZmqSubscriber() override {
+    if (thread_.joinable()) {
+      stopping_ = true;
+      wake();
+      thread_.join();
+    }
+    if (wake_ >= 0) ::close(wake_);
+  }
+  ZmqSubscriber(const ZmqSubscriber&) = delete;
+  ZmqSubscriber& operator=(const ZmqSubscriber&) = delete;
+
+  core::Result<void> open() {
+    wake_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (wake_ < 0) return core::environment_error("subscriber", "no descriptor is left to wake it by");
+    try {
+      context_.set(zmq::ctxopt::max_sockets, static_cast<int>(kEndpointsMax) + 16);
+    } catch (const zmq::error_t& error) {
+      return core::environment_error("subscriber", fmt::format("ZeroMQ does not start: {}", error.what()));
+    }
+    try {
+      thread_ = std::thread([this] { run(); });
+    } catch (const std::system_error& error) {
+      return core::environment_error("subscriber", fmt::format("its thread does not start: {}", error.what()));
+    }
+    return {};
+  }
+
+  core::Result<void> add(const std::string& endpoint) override {
+    if (!is_tcp_endpoint(endpoint))
+      return core::invalid_input(endpoint, "is no endpoint of ZeroMQ", "it looks like tcp://127.0.0.1:5557");
+    const std::lock_guard lock(mutex_);
+    if (wanted_.size() >= kEndpointsMax && wanted_.count(endpoint) == 0)
+      return core::invalid_input(endpoint, fmt::format("is one endpoint too many, of at most {}", kEndpointsMax));
+    if (wanted_.insert(endpoint).second) changed();
+    return {};
+  }
+
+  void remove(const std::string& endpoint) override {
+    const std::lock_guard lock(mutex_);
+    if (wanted_.erase(endpoint) > 0) changed();
+  }
+
+  [[nodiscard]] SubscriberCounts counts() const override {
+    return {received_.load(), malformed_.load(), lost_.load(), restarts_.load()};
+  }
+
+ private:
+  void wake() const {
+    const std::uint64_t one = 1;
+    // It fails only where it is awake already.
+    [[maybe_unused]] const ssize_t written = ::write(wake_, &one, sizeof one);
+  }
+  void changed() {
+    has_changed_ = true;
+    wake();
+  }
+
+  void run() {
+    while (!stopping_) {
+      try {
+        update_sources();
+        wait_and_read();
+      } catch (const zmq::error_t&) {
+        // A signal that came in between, or memory that is short: try again.
+        std::this_thread::sleep_for(std::chrono::milliseconds{1});
+      }
+    }
+    sources_.clear();
+  }
+
+  // Brings the sockets in line with what is wanted. One whose connection cannot be made stays out, and is tried again with
+  // the next change; add() has checked what can be checked.
+  void update_sources() {
+    std::set<std::string> wanted;
+    {
+      const std::lock_guard lock(mutex_);
+      if (!std::exchange(has_changed_, false)) return;
+      wanted = wanted_;
+    }
+    std::erase_if(sources_, [&](const auto& source) { return wanted.count(source.first) == 0; });
+    for (const std::string& endpoint : wanted) {
+      if (sources_.count(endpoint) > 0) continue;
+      try {
+        sources_.emplace(endpoint, connected(endpoint));
+      } catch (const zmq::error_t&) {
+        continue;
+      }
+    }
+    items_.clear();
+    order_.clear();
+    items_.push_back({nullptr, wake_, ZMQ_POLLIN, 0});
+    for (auto& [endpoint, source] : sources_) {
+      items_.push_back({source.socket.handle(), 0, ZMQ_POLLIN, 0});
+      order_.push_back(&source);
+    }
+  }
+
+  Source connected(const std::string& endpoint) {
+    Source source{endpoint, zmq::socket_t(context_, zmq::socket_type::sub), std::nullopt};
+    source.socket.set(zmq::sockopt::rcvhwm, options_.high_water_mark);
+    source.socket.set(zmq::sockopt::maxmsgsize, options_.message_bytes_max);
+    source.socket.set(zmq::sockopt::linger, 0);
+    source.socket.set(zmq::sockopt::reconnect_ivl, kReconnectMs);
+    source.socket.set(zmq::sockopt::reconnect_ivl_max, kReconnectMsMax);
+    source.socket.set(zmq::sockopt::subscribe, options_.topic);
+    source.socket.connect(endpoint);
+    return source;
+  }
+
+  void wait_and_read() {
+    if (items_.empty()) items_.push_back({nullptr, wake_, ZMQ_POLLIN, 0});
+    zmq::poll(items_.data(), items_.size(), std::chrono::milliseconds{-1});
+    if ((items_[0].revents & ZMQ_POLLIN) != 0) {
+      std::uint64_t count = 0;
+      [[maybe_unused]] const ssize_t taken = ::read(wake_, &count, sizeof count);
+    }
+    for (std::size_t i = 1; i < items_.size() && !stopping_; ++i)
+      if ((items_[i].revents & ZMQ_POLLIN) != 0) read_some(*order_[i - 1]);
+  }
+
+  void read_some(Source& source) {
+    for (int i = 0; i < kBatch && !stopping_; ++i) {
+      std::size_t frames = 0;
+      bool more = true;
+      while (more) {
+        zmq::message_t frame;
+        if (!source.socket.recv(frame, zmq::recv_flags::dontwait)) return;  // a message comes whole or not at all
+        more = frame.more();
+        if (frames < kFramesMax) parts_[frames] = frame.to_string();
+        ++frames;
+      }
+      hand_on(source, frames);
+    }
+  }
+
+  void hand_on(Source& source, std::size_t frames) {
+    const auto framed = read_frames({parts_.data(), std::min(frames, kFramesMax)});
+    if (frames > kFramesMax || !framed) {
+      ++malformed_;
+      return;
+    }
+    SubscriberMessage message;
+    message.endpoint = source.endpoint;
+    message.topic = framed->topic;
+    message.sequence = framed->sequence;
+    message.payload = framed->payload;
+    if (framed->sequence) {
+      const SequenceStep step = step_between(source.last, *framed->sequence);
+      message.lost = step.lost;
+      message.restarted = step.restarted;
+      source.last = framed->sequence;
+      lost_ += step.lost;
+      restarts_ += step.restarted ? 1 : 0;
+    }
+    ++received_;
+    handler_(message);
+  }
+
+  const SubscriberOptions options_;
+  const Handler handler_;
+  int wake_ = -1;
+  std::atomic<bool> stopping_ = false;
+  std::atomic<std::uint64_t> received_ = 0, malformed_ = 0, lost_ = 0, restarts_ = 0;
+
+  mutable std::mutex mutex_;
+  std::set<std::string> wanted_;
+  bool has_changed_ = false;
+
+  zmq::context_t context_;
+  std::map<std::string, Source> sources_;  // this and what follows: of the thread
+  std::vector<zmq::pollitem_t> items_;     // the wake-up, then the sources in their order
+  std::vector<Source*> order_;
+  std::array<std::string, kFramesMax> parts_;
+  std::thread thread_;
+};
+
+}  // namespace
+
+core::Result<std::unique_ptr<Subscriber>> Subscriber::start(const SubscriberOptions& options, Handler handler) {
+  auto subscriber = std::make_unique<ZmqSubscriber>(options, std::move(handler));
+  if (const auto opened = subscriber->open(); !opened) return tl::make_unexpected(opened.error());
+  return subscriber;
+}
+
+}  // namespace penstock::connect

@@ -1,0 +1,284 @@
+// Publisher and subscriber together, over the loopback.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+#include <zmq.hpp>
+
+#include "connect/zmq/publisher.h"
+#include "connect/zmq/subscriber.h"
+
+namespace penstock::connect {
+namespace {
+
+constexpr std::chrono::seconds kPatience{60};
+
+struct Received {
+  std::string endpoint, topic, payload;
+  std::optional<std::uint64_t> sequence;
+  std::uint64_t lost;
+  bool restarted;
+};
+
+class Inbox {
+ public:
+  Subscriber::Handler handler() {
+    return [this](const SubscriberMessage& message) {
+      const std::lock_guard lock(mutex_);
+      messages_.push_back({std::string(message.endpoint), std::string(message.topic), std::string(message.payload),
+                           message.sequence, message.lost, message.restarted});
+      arrived_.notify_all();
+    };
+  }
+  std::size_t size() {
+    const std::lock_guard lock(mutex_);
+    return messages_.size();
+  }
+  std::vector<Received> all() {
+    const std::lock_guard lock(mutex_);
+    return messages_;
+  }
+  template <class Condition>
+  bool wait(Condition condition, std::chrono::milliseconds patience = kPatience) {
+    std::unique_lock lock(mutex_);
+    return arrived_.wait_for(lock, patience, [&] { return condition(messages_); });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable arrived_;
+  std::vector<Received> messages_;
+};
+
+std::unique_ptr<Publisher> publisher(std::uint16_t port = 0) {
+  PublisherOptions options;
+  options.port = port;
+  auto bound = Publisher::bind(options);
+  EXPECT_TRUE(bound) << bound.error().message();
+  return std::move(*bound);
+}
+
+std::unique_ptr<Subscriber> subscriber(Inbox& inbox, const SubscriberOptions& options = {}) {
+  auto started = Subscriber::start(options, inbox.handler());
+  EXPECT_TRUE(started) << started.error().message();
+  return std::move(*started);
+}
+
+bool has_from(const std::vector<Received>& messages, const std::string& endpoint) {
+  for (const Received& one : messages)
+    if (one.endpoint == endpoint) return true;
+  return false;
+}
+
+// A subscriber that has just come misses what was sent before; so send until something arrives.
+void join(Publisher& from, Inbox& inbox) {
+  for (auto left = kPatience * 10; left.count() > 0; --left) {
+    ASSERT_TRUE(from.send("", "hello"));
+    const auto here = [&](const auto& messages) { return has_from(messages, from.endpoint()); };
+    if (inbox.wait(here, std::chrono::milliseconds{100})) return;
+  }
+  FAIL() << "nothing arrived from " << from.endpoint();
+}
+
+TEST(Zmq, CarriesMessagesInOrderWithTheirSequence) {
+  const auto from = publisher();
+  EXPECT_EQ(from->endpoint(), "tcp://127.0.0.1:" + std::to_string(from->port()));
+  Inbox inbox;
+  const auto to = subscriber(inbox);
+  ASSERT_TRUE(to->add(from->endpoint()));
+  join(*from, inbox);
+  const std::size_t count = 2000;
+  for (std::size_t i = 0; i < count; ++i) ASSERT_TRUE(from->send("topic", std::to_string(i)));
+  ASSERT_TRUE(inbox.wait([&](const auto& messages) { return messages.back().payload == std::to_string(count - 1); }));
+  const auto messages = inbox.all();
+  for (std::size_t i = 1; i < messages.size(); ++i) {
+    EXPECT_EQ(messages[i].sequence.value(), messages[i - 1].sequence.value() + 1);
+    EXPECT_EQ(messages[i].lost, 0U);
+    EXPECT_FALSE(messages[i].restarted);
+  }
+  EXPECT_EQ(messages.back().topic, "topic");
+  EXPECT_EQ(from->dropped(), 0U);
+  EXPECT_EQ(from->sent(), messages.back().sequence.value() + 1);
+  EXPECT_EQ(to->counts().received, messages.size());
+  EXPECT_EQ(to->counts().lost, 0U);
+}
+
+TEST(Zmq, TellsManyEndpointsApartAndForgetsRemovedOnes) {
+  std::vector<std::unique_ptr<Publisher>> engines;
+  Inbox inbox;
+  const auto to = subscriber(inbox);
+  for (int i = 0; i < 20; ++i) {
+    engines.push_back(publisher());
+    ASSERT_TRUE(to->add(engines.back()->endpoint()));
+    ASSERT_TRUE(to->add(engines.back()->endpoint()));  // once more changes nothing
+  }
+  for (const auto& engine : engines) join(*engine, inbox);
+  const std::string gone = engines[3]->endpoint();
+  to->remove(gone);
+  to->remove("tcp://127.0.0.1:1");  // never was there
+  // What was under way may still come; then silence, while the others go on.
+  std::uint64_t before = 0, after = 1;
+  for (int round = 0; round < 600 && before != after; ++round) {
+    const auto count = [&] {
+      std::uint64_t messages = 0;
+      for (const Received& one : inbox.all()) messages += one.endpoint == gone ? 1 : 0;
+      return messages;
+    };
+    before = count();
+    ASSERT_TRUE(engines[3]->send("", "late"));
+    const std::size_t known = inbox.size();
+    ASSERT_TRUE(engines[4]->send("", "on"));
+    ASSERT_TRUE(inbox.wait([&](const auto& messages) {
+      return messages.size() > known && messages.back().endpoint == engines[4]->endpoint();
+    }));
+    after = count();
+  }
+  EXPECT_EQ(before, after);
+}
+
+TEST(Zmq, ComesBackToAPublisherThatBeginsAnew) {
+  auto from = publisher();
+  const std::uint16_t port = from->port();
+  Inbox inbox;
+  const auto to = subscriber(inbox);
+  ASSERT_TRUE(to->add(from->endpoint()));
+  join(*from, inbox);
+  ASSERT_TRUE(from->send("", "more"));
+  ASSERT_TRUE(inbox.wait([](const auto& messages) { return messages.back().payload == "more"; }));
+  const std::uint64_t last = inbox.all().back().sequence.value();
+  from.reset();
+  from = publisher(port);
+  const auto anew = [](const auto& messages) { return messages.back().payload == "anew"; };
+  for (int i = 0; i < 600 && !inbox.wait(anew, std::chrono::milliseconds{100}); ++i)
+    ASSERT_TRUE(from->send("", "anew"));
+  ASSERT_TRUE(inbox.wait(anew));
+  // The subscriber may have missed so many that the numbers went on without going back.
+  for (const Received& one : inbox.all())
+    if (one.payload == "anew") {
+      EXPECT_EQ(one.restarted, one.sequence.value() <= last);
+      break;
+    }
+}
+
+TEST(Zmq, WaitsForAPublisherThatIsNotThereYet) {
+  auto from = publisher();
+  const std::uint16_t port = from->port();
+  const std::string endpoint = from->endpoint();
+  from.reset();
+  Inbox inbox;
+  const auto to = subscriber(inbox);
+  ASSERT_TRUE(to->add(endpoint));
+  from = publisher(port);
+  join(*from, inbox);
+}
+
+TEST(Zmq, ReadsOtherFramesAndCountsWhatItCannotRead) {
+  zmq::context_t context;
+  zmq::socket_t raw(context, zmq::socket_type::pub);
+  raw.bind("tcp://127.0.0.1:*");
+  const std::string endpoint = raw.get(zmq::sockopt::last_endpoint);
+  Inbox inbox;
+  const auto to = subscriber(inbox);
+  ASSERT_TRUE(to->add(endpoint));
+  const auto send = [&](const std::vector<std::string>& frames) {
+    for (std::size_t i = 0; i < frames.size(); ++i)
+      raw.send(zmq::buffer(frames[i]), i + 1 < frames.size() ? zmq::send_flags::sndmore : zmq::send_flags::none);
+  };
+  for (int i = 0; i < 600 && inbox.size() == 0; ++i) {
+    send({"hello"});
+    inbox.wait([](const auto& messages) { return !messages.empty(); }, std::chrono::milliseconds{100});
+  }
+  send({"topic", "two frames"});
+  send({"a", "b", "no sequence"});
+  send({"a", "b", "c", "too many"});
+  send({std::string(7, '\0') + '\x05', "numbered"});
+  send({std::string(7, '\0') + '\x09', "after a gap"});
+  ASSERT_TRUE(inbox.wait([](const auto& messages) { return messages.back().payload == "after a gap"; }));
+  const auto messages = inbox.all();
+  EXPECT_EQ(messages[0].payload, "hello");
+  EXPECT_FALSE(messages[0].sequence);
+  EXPECT_EQ(messages[messages.size() - 3].topic, "topic");
+  EXPECT_EQ(messages[messages.size() - 2].sequence, 5U);
+  EXPECT_EQ(messages.back().lost, 3U);
+  EXPECT_EQ(to->counts().malformed, 2U);
+  EXPECT_EQ(to->counts().lost, 3U);
+}
+
+TEST(Zmq, HearsOnlyItsTopic) {
+  const auto from = publisher();
+  Inbox inbox;
+  SubscriberOptions options;
+  options.topic = "kv";
+  const auto to = subscriber(inbox, options);
+  ASSERT_TRUE(to->add(from->endpoint()));
+  for (int i = 0; i < 600 && inbox.size() == 0; ++i) {
+    from->send("other", "x");
+    from->send("kv-events", "y");
+    inbox.wait([](const auto& messages) { return !messages.empty(); }, std::chrono::milliseconds{100});
+  }
+  ASSERT_GT(inbox.size(), 0U);
+  for (const Received& one : inbox.all()) EXPECT_EQ(one.topic, "kv-events");
+}
+
+TEST(Zmq, AddsAndRemovesFromItsOwnHandler) {
+  const auto first = publisher(), second = publisher();
+  Inbox inbox;
+  const auto keep = inbox.handler();
+  Subscriber* self = nullptr;
+  std::mutex mutex;
+  auto started = Subscriber::start({}, [&](const SubscriberMessage& message) {
+    keep(message);
+    const std::lock_guard lock(mutex);
+    if (self == nullptr || message.endpoint != first->endpoint()) return;
+    EXPECT_TRUE(self->add(second->endpoint()));
+    self->remove(std::string(message.endpoint));
+  });
+  ASSERT_TRUE(started);
+  {
+    const std::lock_guard lock(mutex);
+    self = started->get();
+  }
+  ASSERT_TRUE(self->add(first->endpoint()));
+  join(*first, inbox);
+  join(*second, inbox);
+}
+
+TEST(Zmq, NeverBlocksOnASubscriberThatDoesNotRead) {
+  PublisherOptions options;
+  options.high_water_mark = 10;
+  auto from = std::move(*Publisher::bind(options));
+  zmq::context_t context;
+  zmq::socket_t idle(context, zmq::socket_type::sub);
+  idle.set(zmq::sockopt::rcvhwm, 1);
+  idle.set(zmq::sockopt::subscribe, "");
+  idle.connect(from->endpoint());
+  zmq::message_t frame;
+  while (!idle.recv(frame, zmq::recv_flags::dontwait)) ASSERT_TRUE(from->send("", "hello"));
+  const std::string large(100'000, 'x');
+  for (int i = 0; i < 2000; ++i) from->send("", large);
+  EXPECT_GE(from->sent() + from->dropped(), 2000U);
+}
+
+TEST(Zmq, SaysWhatIsWrongWithAnEndpoint) {
+  const auto taken = publisher();
+  PublisherOptions options;
+  options.port = taken->port();
+  const auto again = Publisher::bind(options);
+  ASSERT_FALSE(again);
+  EXPECT_EQ(again.error().code, core::ErrorCode::kEnvironment);
+  EXPECT_NE(again.error().message().find("cannot be bound"), std::string::npos) << again.error().message();
+  options.address = "203.0.113.7";
+  EXPECT_FALSE(Publisher::bind(options));
+  Inbox inbox;
+  const auto to = subscriber(inbox);
+  const auto added = to->add("localhost:5557");
+  ASSERT_FALSE(added);
+  EXPECT_NE(added.error().message().find("localhost:5557"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace penstock::connect

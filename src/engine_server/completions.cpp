@@ -1,0 +1,196 @@
+// What a POST to the OpenAI endpoints goes through: checks, the KV from elsewhere if there is some, the engine, the tokens.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <limits>
+
+#include "api/prompt_keys.h"
+#include "engine_server/engine_server.h"
+#include "engine_server/pull.h"
+
+namespace penstock::engine_server {
+namespace {
+
+constexpr std::uint32_t kCompletionTokens = 16;  // of a completion that does not say; a chat takes what it needs
+constexpr std::size_t kRequestIdMax = 128;
+constexpr core::Duration kRetryAfter = std::chrono::seconds{1};
+
+std::int64_t unix_time() {
+  return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+// vLLM's lower numbers go first; the engine's higher ones do.
+std::int8_t priority_of(const api::InferenceRequest& request) {
+  return static_cast<std::int8_t>(-std::clamp(request.priority.value_or(0), -127, 127));
+}
+
+}  // namespace
+
+bool EngineServer::is_faulty() {
+  if (options_.fault == Fault::kNone || requests_++ < options_.fault_after) return false;
+  switch (options_.fault) {
+    case Fault::kHang: engine_.hang(); return true;
+    case Fault::kGarbage: return true;
+    case Fault::kCrash: std::_Exit(70);
+    case Fault::kSlow:
+      options_.fault = Fault::kNone;
+      engine_.slow_down(options_.slow_factor);
+      return false;
+    case Fault::kNone: break;
+  }
+  return false;
+}
+
+void EngineServer::answer_completion(net::Exchange& exchange, api::Endpoint endpoint) {
+  if (state_ == ServerState::kStarting)
+    return refuse_for_now(exchange, {503, "service_unavailable_error", "starting", "the engine is starting", {}},
+                          ready_at_ - loop_.now());
+  if (state_ == ServerState::kDraining)
+    return refuse_for_now(exchange, {503, "service_unavailable_error", "draining", "the engine is shutting down", {}},
+                          kRetryAfter);
+  if (is_faulty()) {
+    // A hung engine leaves it as it is.
+    if (options_.fault != Fault::kGarbage) return;
+    if (exchange.head().http_1_0) return exchange.abort();
+    exchange.start_raw("\x01\x02garbage\r\n\r\n", true);
+    exchange.write_raw("\xff\xfe{");
+    return exchange.finish();
+  }
+  if (const auto read = reader_.read(endpoint, exchange.body(), request_); !read) {
+    const std::string& where = read.error().where;
+    return refuse(exchange, {400,
+                             "invalid_request_error",
+                             {},
+                             where.empty() ? read.error().what : where + ": " + read.error().what,
+                             where});
+  }
+  if (auto fault = fault_of(request_)) return refuse(exchange, *fault);
+  if (engine_.state().waiting >= options_.max_queue)
+    return refuse_for_now(
+        exchange,
+        {429, "rate_limit_error", "queue_full", fmt::format("{} requests are waiting already", options_.max_queue), {}},
+        kRetryAfter);
+  if (endpoint == api::Endpoint::kCompletions && !request_.max_tokens) request_.max_tokens = kCompletionTokens;
+
+  const std::uint64_t key = next_key_++;
+  const core::Instant arrived = engine_.time_at(exchange.received_at());
+  auto answer = std::make_unique<LiveAnswer>(exchange, shape_of(exchange, request_), [this, key] { on_gone(key); });
+  if (options_.role == signals::Role::kDecode && request_.kv_transfer && request_.kv_transfer->do_remote_prefill)
+    return begin_pull(std::move(answer), key, arrived);
+  begin(request_, std::move(answer), key, arrived, false);
+}
+
+std::optional<api::ApiError> EngineServer::fault_of(const api::InferenceRequest& request) const {
+  if (!request.model.empty() && request.model != options_.model_name)
+    return api::ApiError{404, "invalid_request_error", "model_not_found",
+                         fmt::format("The model `{}` does not exist.", request.model.substr(0, 200)), "model"};
+  if (request.choices != 1)
+    return api::ApiError{400, "invalid_request_error", {}, "n: must be 1, this engine gives one answer", "n"};
+  if (request.max_tokens == 0U)
+    return api::ApiError{400, "invalid_request_error", {}, "max_tokens: must be at least 1", "max_tokens"};
+  return std::nullopt;
+}
+
+AnswerShape EngineServer::shape_of(const net::Exchange& exchange, const api::InferenceRequest& request) {
+  AnswerShape shape;
+  shape.frame.chat = request.endpoint == api::Endpoint::kChatCompletions;
+  const std::string id = fmt::format("{}-{:x}", options_.id, next_key_ - 1);
+  const std::string_view given = exchange.head().field("x-request-id");
+  shape.request_id = given.empty() || given.size() > kRequestIdMax ? id : std::string{given};
+  shape.frame.id = (shape.frame.chat ? "chatcmpl-" : "cmpl-") + shape.request_id;
+  shape.frame.model = options_.model_name;
+  shape.frame.created = unix_time();
+  shape.stream = request.stream;
+  shape.include_usage = request.include_usage;
+  return shape;
+}
+
+void EngineServer::begin(const api::InferenceRequest& request, std::unique_ptr<LiveAnswer> answer, std::uint64_t key,
+                         core::Instant arrived, bool prefilled) {
+  Ask ask;
+  ask.text = request.text;
+  ask.max_tokens = request.max_tokens;
+  ask.ignore_eos = request.ignore_eos;
+  ask.stop = request.stop;
+  ask.priority = priority_of(request);
+  ask.arrived = arrived;
+  ask.prefilled = prefilled;
+  ask.keep_kv = options_.role == signals::Role::kPrefill && !request.stream && request.kv_transfer &&
+                request.kv_transfer->do_remote_decode;
+  const auto number = engine_.submit(ask);
+  if (!number) {
+    engine_.count_failed();
+    answer->refuse({400, "invalid_request_error", "context_length_exceeded", number.error().what, "messages"});
+    return;
+  }
+  answers_.emplace(*number, Answer{std::move(answer), key});
+  numbers_.emplace(key, *number);
+}
+
+void EngineServer::begin_pull(std::unique_ptr<LiveAnswer> answer, std::uint64_t key, core::Instant arrived) {
+  auto pull = std::make_unique<Pull>();
+  pull->answer = std::move(answer);
+  pull->arrived = arrived;
+  pull->request = std::move(request_);
+  request_ = {};
+  const api::KvTransfer& transfer = *pull->request.kv_transfer;
+  if (const auto address = kv_address(transfer)) {
+    pull->fetch = std::make_unique<KvPull>(client_, *address, transfer.remote_block_ids.front(), options_.api_key,
+                                           [this, key](bool good) { end_pull(key, good); });
+    pulls_.emplace(key, std::move(pull));
+    return;
+  }
+  pulls_.emplace(key, std::move(pull));
+  end_pull(key, false);
+}
+
+// What could not be fetched is computed here.
+void EngineServer::end_pull(std::uint64_t key, bool good) {
+  const auto found = pulls_.find(key);
+  const std::unique_ptr<Pull> pull = std::move(found->second);
+  pulls_.erase(found);
+  ++(good ? transfers_.fetched : transfers_.failed);
+  begin(pull->request, std::move(pull->answer), key, pull->arrived, good);
+  check_drained();
+}
+
+void EngineServer::on_progress(std::uint32_t number) {
+  const auto found = answers_.find(number);
+  const SessionRequest* request = engine_.find(number);
+  if (found == answers_.end() || request == nullptr) return;
+  const std::string params = request->holds_kv ? kv_transfer_params(number) : std::string{};
+  // The decode engine may ask before the answer has returned.
+  if (request->holds_kv) source_.offer(number, request->prompt_tokens);
+  const LiveAnswer::Outcome outcome = found->second.live->deliver(*request, params);
+  if (outcome == LiveAnswer::Outcome::kMore) return;
+  numbers_.erase(found->second.key);
+  answers_.erase(found);
+  if (outcome == LiveAnswer::Outcome::kTooSlow)
+    engine_.cancel(number);
+  else
+    engine_.forget(number);
+}
+
+void EngineServer::on_gone(std::uint64_t key) {
+  if (const auto found = numbers_.find(key); found != numbers_.end()) {
+    engine_.cancel(found->second);
+    answers_.erase(found->second);
+    numbers_.erase(found);
+  } else {
+    pulls_.erase(key);
+  }
+  check_drained();
+}
+
+std::string EngineServer::kv_transfer_params(std::uint32_t number) const {
+  std::string host = options_.advertised_host;
+  if (host.empty()) host = options_.host == "0.0.0.0" || options_.host == "::" ? "127.0.0.1" : options_.host;
+  return fmt::format(
+      R"({{"do_remote_prefill":true,"do_remote_decode":false,"remote_engine_id":{},"remote_block_ids":[{}],)"
+      R"("remote_host":{},"remote_port":{}}})",
+      quoted(options_.id), number, quoted(host), address_.port());
+}
+
+}  // namespace penstock::engine_server

@@ -1,0 +1,156 @@
+// What the engine says of itself: models, health, metrics, info; and how it says no.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <charconv>
+#include <cmath>
+
+#include "api/json_text.h"
+#include "engine_server/engine_server.h"
+#include "engine_server/pull.h"
+#include "signals/telemetry/engine_exposition.h"
+
+namespace penstock::engine_server {
+namespace {
+
+void respond_text(net::Exchange& exchange, std::string_view type, std::string_view body) {
+  const std::array fields{net::Field{"Content-Type", type}};
+  exchange.respond(200, fields, body);
+}
+
+// Takes as long whichever byte differs.
+bool equal_secret(std::string_view given, std::string_view secret) {
+  unsigned difference = given.size() == secret.size() ? 0U : 1U;
+  for (std::size_t i = 0; i < secret.size(); ++i) {
+    const char byte = i < given.size() ? given[i] : '\0';
+    difference |= static_cast<unsigned char>(byte) ^ static_cast<unsigned char>(secret[i]);
+  }
+  return difference == 0;
+}
+
+}  // namespace
+
+std::string quoted(std::string_view text) {
+  std::string out;
+  api::append_json_string(out, text);
+  return out;
+}
+
+std::string_view to_string(ServerState state) {
+  switch (state) {
+    case ServerState::kStarting: return "starting";
+    case ServerState::kReady: return "ready";
+    case ServerState::kDraining: return "draining";
+  }
+  return "";
+}
+
+std::string info_body(const ServerOptions& options, const ServerInfo& info) {
+  const engine::EngineConfig& engine = options.session.engine;
+  return fmt::format(
+      R"({{"id":{},"model":{},"role":"{}","state":"{}","block_tokens":{},"kv_blocks":{},"max_sequences":{},)"
+      R"("max_batched_tokens":{},"context_tokens":{},"speed":{},"fpm_endpoint":{},"kv_events_endpoint":{},)"
+      R"("requests_open":{},"transfers_open":{},"pid":{}}})",
+      quoted(options.id), quoted(options.model_name), signals::to_string(options.role), to_string(info.state),
+      engine.block_tokens, engine.kv_blocks, engine.max_sequences, engine.max_batched_tokens,
+      options.session.context_tokens, options.speed, info.fpm_endpoint.empty() ? "null" : quoted(info.fpm_endpoint),
+      info.kv_events_endpoint.empty() ? "null" : quoted(info.kv_events_endpoint), info.requests_open,
+      info.transfers_open, getpid());
+}
+
+std::string transfer_exposition(const TransferCounts& counts) {
+  return fmt::format(
+      "# HELP penstock_engine_kv_transfers_total Moves of a prompt's KV between engines, by how they ended.\n"
+      "# TYPE penstock_engine_kv_transfers_total counter\n"
+      "penstock_engine_kv_transfers_total{{result=\"sent\"}} {}\n"
+      "penstock_engine_kv_transfers_total{{result=\"expired\"}} {}\n"
+      "penstock_engine_kv_transfers_total{{result=\"fetched\"}} {}\n"
+      "penstock_engine_kv_transfers_total{{result=\"failed\"}} {}\n",
+      counts.sent, counts.expired, counts.fetched, counts.failed);
+}
+
+ServerInfo EngineServer::info() const {
+  return {state_, requests_open(), pulls_.size() + source_.sending(), engine_.telemetry().fpm_endpoint(),
+          engine_.telemetry().kv_events_endpoint()};
+}
+
+void EngineServer::answer_document(net::Exchange& exchange) {
+  const std::string_view path = exchange.head().path();
+  if (path == "/health") {
+    if (state_ == ServerState::kReady) return respond_text(exchange, "application/json", R"({"status":"ready"})");
+    const core::Duration wait = state_ == ServerState::kStarting ? ready_at_ - loop_.now() : std::chrono::seconds{1};
+    return refuse_for_now(
+        exchange,
+        {503, "service_unavailable_error", to_string(state_), fmt::format("the engine is {}", to_string(state_)), {}},
+        wait);
+  }
+  if (path == "/metrics") return answer_metrics(exchange);
+  if (path == "/version")
+    return respond_text(exchange, "application/json", fmt::format(R"({{"version":{}}})", quoted(options_.version)));
+  if (path == "/penstock/v1/info") return respond_text(exchange, "application/json", info_body(options_, info()));
+  if (path == "/v1/models" && is_allowed(exchange))
+    return respond_text(exchange, "application/json",
+                        api::models_body(options_.model_name, created_, options_.session.context_tokens));
+  if (path.starts_with(kKvPath) && is_allowed(exchange)) return answer_kv(exchange);
+  if (path == "/v1/models" || path.starts_with(kKvPath))
+    return refuse(exchange, {401, "authentication_error", "invalid_api_key", "the API key is missing or wrong", {}});
+  refuse(exchange,
+         {404, "invalid_request_error", "not_found", fmt::format("there is nothing at {}", path.substr(0, 200)), {}});
+}
+
+void EngineServer::answer_metrics(net::Exchange& exchange) {
+  signals::EngineFigures figures = engine_.figures();
+  figures.model = options_.model_name;
+  figures.block_tokens = options_.session.engine.block_tokens;
+  figures.kv_bytes_per_token = static_cast<std::uint64_t>(options_.kv_bytes_per_token);
+  TransferCounts counts = transfers_;
+  counts.sent = source_.sent();
+  counts.expired = source_.expired();
+  respond_text(exchange, "text/plain; version=0.0.4; charset=utf-8",
+               signals::engine_exposition(figures) + transfer_exposition(counts));
+}
+
+void EngineServer::answer_kv(net::Exchange& exchange) {
+  const std::string_view text = exchange.head().path().substr(kKvPath.size());
+  std::uint32_t number = 0;
+  const auto read = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (read.ec != std::errc{} || read.ptr != text.data() + text.size() || !source_.has(number))
+    return refuse(exchange, {404, "invalid_request_error", "kv_not_found", "no KV is held under this number", {}});
+  source_.serve(exchange, number);
+}
+
+bool EngineServer::is_allowed(const net::Exchange& exchange) const {
+  if (options_.api_key.empty()) return true;
+  std::string_view given = exchange.head().field("authorization");
+  constexpr std::string_view kScheme = "Bearer ";
+  if (!net::equal_fold(given.substr(0, kScheme.size()), kScheme)) return false;
+  return equal_secret(given.substr(kScheme.size()), options_.api_key);
+}
+
+void EngineServer::refuse(net::Exchange& exchange, const api::ApiError& error) {
+  respond_json(exchange, error.status, exchange.head().field("x-request-id"), api::error_body(error));
+}
+
+void EngineServer::refuse_for_now(net::Exchange& exchange, const api::ApiError& error, core::Duration retry_after) {
+  const auto seconds = std::to_string(std::max(1LL, std::llround(std::ceil(core::to_seconds(retry_after)))));
+  const std::string body = api::error_body(error);
+  if (state_ != ServerState::kDraining) {
+    const std::array fields{net::Field{"Content-Type", "application/json"}, net::Field{"Retry-After", seconds}};
+    return exchange.respond(error.status, fields, body);
+  }
+  // Whoever asks an engine that is about to end shall not send the next request on the same connection.
+  exchange.start_raw(fmt::format("HTTP/1.1 {} {}\r\nContent-Type: application/json\r\nRetry-After: {}\r\n"
+                                 "Content-Length: {}\r\n\r\n",
+                                 error.status, net::reason_phrase(error.status), seconds, body.size()),
+                     true);
+  exchange.write_raw(body);
+  exchange.finish();
+}
+
+std::string EngineServer::error_body(int status, std::string_view fault) {
+  return api::error_body(
+      {status, status >= 500 ? "service_unavailable_error" : "invalid_request_error", {}, std::string{fault}, {}});
+}
+
+}  // namespace penstock::engine_server

@@ -1,0 +1,224 @@
+#include "gateway/desk.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "gateway/desk_state.h"
+#include "net/loop.h"
+
+namespace penstock::gateway {
+
+Desk::Desk(const GatewayOptions& options, std::unique_ptr<LedgerSink> sink)
+    : state_(std::make_unique<State>(options, std::move(sink), net::Loop::read_clock())) {}
+Desk::~Desk() = default;
+
+Answer Desk::arrive(const Facts& facts, Mailbox& mailbox, core::Instant now) {
+  const std::scoped_lock lock{mutex_};
+  State& state = *state_;
+  const admission::TokenEstimate estimate = state.gate.estimator().estimate(
+      {facts.model, state.tenant_names[facts.tenant], admission::to_string(facts.traffic_class), facts.text_bytes,
+       facts.prompt_tokens_given, facts.max_tokens});
+  Answer answer;
+  if (auto objection = state.objection(facts, estimate)) {
+    answer.refusal = state.refuse(facts, *std::move(objection));
+    return answer;
+  }
+  Flight& flight = state.open(facts, mailbox, estimate);
+  const auto option = state.choose(flight, now);
+  const admission::Verdict verdict = option ? state.judge(flight, *option, now) : admission::Verdict::kWait;
+  admission::Arrival arrival;
+  arrival.ticket = flight.ticket;
+  arrival.tenant = flight.tenant;
+  arrival.lane = flight.lane;
+  arrival.traffic_class = flight.traffic_class;
+  arrival.estimate = estimate;
+  arrival.now = now;
+  const admission::Answer said = state.gate.arrive(arrival, verdict);
+  switch (said.decision) {
+    case admission::Decision::kAdmit:
+      answer.ticket = flight.ticket;
+      state.grant(flight, now);
+      answer.grant = state.dispatch(flight, *option, now);
+      return answer;
+    case admission::Decision::kQueue: answer.ticket = flight.ticket; return answer;
+    default:
+      answer.refusal = state.refuse(facts, refusal_of(said));
+      state.flights.remove(flight);
+      return answer;
+  }
+}
+
+void Desk::attempt_ended(Ticket ticket, Attempt attempt, core::Instant now) {
+  const std::scoped_lock lock{mutex_};
+  Flight* flight = state_->flights.find(ticket);
+  if (flight == nullptr || flight->slot == kNoSlot) return;
+  ReplicaSet& replicas = state_->replicas;
+  switch (attempt) {
+    case Attempt::kAnswered: return replicas.succeeded(flight->slot, now);
+    case Attempt::kAbandoned: return replicas.undecided(flight->slot, now);
+    case Attempt::kBusy: replicas.busy(flight->slot, now); break;
+    case Attempt::kFaulted: replicas.faulted(flight->slot, now); break;
+  }
+  flight->failed_slots.push_back(flight->slot);
+  state_->leave_slot(*flight);
+}
+
+std::optional<Grant> Desk::route_again(Ticket ticket, core::Instant now) {
+  const std::scoped_lock lock{mutex_};
+  State& state = *state_;
+  Flight* flight = state.flights.find(ticket);
+  if (flight == nullptr || flight->attempts > state.options.retries) return std::nullopt;
+  // A few retries are always allowed, so that a quiet gateway has some, too.
+  constexpr double kAlways = 10.0;
+  if (static_cast<double>(state.retried) >= kAlways + state.options.retry_share * static_cast<double>(state.granted))
+    return std::nullopt;
+  state.leave_slot(*flight);
+  // A second leg is not repeated alone: its KV may be gone with the replica that failed.
+  flight->decodes_only = false;
+  const auto option = state.choose(*flight, now);
+  if (!option) return std::nullopt;
+  ++state.retried;
+  return state.dispatch(*flight, *option, now);
+}
+
+std::optional<Grant> Desk::route_decode(Ticket ticket, core::Instant now) {
+  const std::scoped_lock lock{mutex_};
+  State& state = *state_;
+  Flight* flight = state.flights.find(ticket);
+  if (flight == nullptr || flight->slot == kNoSlot) return std::nullopt;
+  const std::uint32_t group = state.replicas.replica(flight->slot).group;
+  if (!flight->slot_answered)
+    state.replicas.selector(group).first_token(flight->slot, flight->uncached_tokens, now - flight->dispatched_at, now);
+  flight->slot_answered = true;
+  state.leave_slot(*flight);
+  flight->decodes_only = true;
+  const auto option = state.choose(*flight, now);
+  if (!option) {
+    flight->decodes_only = false;
+    return std::nullopt;
+  }
+  return state.dispatch(*flight, *option, now);
+}
+
+void Desk::answered(Ticket ticket, core::Instant now) {
+  const std::scoped_lock lock{mutex_};
+  Flight* flight = state_->flights.find(ticket);
+  if (flight == nullptr || flight->slot == kNoSlot || flight->answered) return;
+  flight->answered = flight->slot_answered = true;
+  flight->answered_at = now;
+  std::vector<std::uint64_t>{}.swap(flight->keys);
+  const std::uint32_t group = state_->replicas.replica(flight->slot).group;
+  if (flight->decodes_only)
+    // How long it took says something of the KV's way, nothing of a prefill.
+    state_->replicas.selector(group).assume_first_token(flight->slot, flight->uncached_tokens, flight->dispatched_at,
+                                                        now);
+  else
+    state_->replicas.selector(group).first_token(flight->slot, flight->uncached_tokens, now - flight->dispatched_at,
+                                                 now);
+  state_->note_first_token(*flight, now);
+}
+
+void Desk::ended(Ticket ticket, const Ending& ending, core::Instant now) {
+  const std::scoped_lock lock{mutex_};
+  Flight* flight = state_->flights.find(ticket);
+  if (flight == nullptr) return;
+  if (!flight->granted) {
+    static_cast<void>(state_->gate.cancelled(ticket));
+    state_->drop_refused(*flight);
+  } else {
+    state_->leave_slot(*flight);
+    state_->settle(*flight, ending, now);
+    state_->flights.remove(*flight);
+  }
+  state_->pump(now);
+}
+
+void Desk::tick(core::Instant now) {
+  const std::scoped_lock lock{mutex_};
+  state_->replicas.tick(now);
+  state_->assume_first_tokens(now);
+  state_->pump(now);
+}
+
+void Desk::set_replicas(const std::vector<ReplicaSpec>& specs, core::Instant now) {
+  const std::scoped_lock lock{mutex_};
+  state_->replicas.set(specs, now);
+  state_->pump(now);
+}
+
+void Desk::set_health(std::string_view id, bool healthy, core::Instant now) {
+  const std::scoped_lock lock{mutex_};
+  if (const auto slot = state_->replicas.slot_of(id)) state_->replicas.set_health(*slot, healthy, now);
+}
+
+void Desk::heard(std::string_view id, const routing::Heard& heard) {
+  const std::scoped_lock lock{mutex_};
+  if (const auto slot = state_->replicas.slot_of(id))
+    state_->replicas.selector(state_->replicas.replica(*slot).group).heard(*slot, heard);
+}
+
+void Desk::kv_event(std::string_view id, KvChange change, std::span<const std::uint64_t> keys) {
+  const std::scoped_lock lock{mutex_};
+  const auto slot = state_->replicas.slot_of(id);
+  if (!slot) return;
+  routing::Selector& selector = state_->replicas.selector(state_->replicas.replica(*slot).group);
+  switch (change) {
+    case KvChange::kStored:
+      for (const std::uint64_t key : keys) selector.stored(*slot, key);
+      break;
+    case KvChange::kRemoved:
+      for (const std::uint64_t key : keys) selector.removed(*slot, key);
+      break;
+    case KvChange::kCleared: selector.cleared(*slot); break;
+  }
+}
+
+TrafficLog::Page Desk::traffic(std::uint64_t after, std::size_t events_max) const {
+  const std::scoped_lock lock{mutex_};
+  return state_->traffic.after(after, events_max);
+}
+
+std::vector<std::string> Desk::models() const {
+  const std::scoped_lock lock{mutex_};
+  return state_->replicas.models();
+}
+
+Overview Desk::overview(core::Instant now) const {
+  const std::scoped_lock lock{mutex_};
+  const State& state = *state_;
+  Overview seen;
+  seen.now = now;
+  for (std::uint32_t slot = 0; slot < state.replicas.slots(); ++slot) {
+    const ReplicaSet::Replica& replica = state.replicas.replica(slot);
+    if (!replica.present && replica.open_requests == 0) continue;
+    seen.replicas.push_back({replica.spec, slot, replica.healthy, replica.breaker.state() == Breaker::State::kOpen,
+                             replica.requests_total, replica.failures_total, replica.busy_total,
+                             state.replicas.load(slot, now)});
+  }
+  for (std::uint32_t tenant = 0; tenant < state.tenant_names.size(); ++tenant) {
+    const admission::Gate::Tenant figures = state.gate.tenant(tenant, now);
+    const bool limited = state.options.tenants[tenant].budget.tokens_per_minute > 0.0;
+    seen.tenants.push_back({state.tenant_names[tenant], limited ? std::max(0.0, figures.available_tokens) : -1.0,
+                            figures.running, figures.waiting});
+    seen.running += figures.running;
+  }
+  for (std::uint32_t lane = 0; lane < state.lanes.size(); ++lane) {
+    const State::Lane& model = state.lanes[lane];
+    seen.models.push_back({model.name, model.segments.read(now, state.tenant_names), model.ttft_ms, model.itl_ms});
+    seen.waiting_tokens += state.gate.waiting_tokens(lane);
+  }
+  seen.sums.assign(state.balance.sums().begin(), state.balance.sums().end());
+  seen.waiting_interactive = static_cast<std::uint32_t>(state.gate.waiting(admission::Class::kInteractive));
+  seen.waiting_batch = static_cast<std::uint32_t>(state.gate.waiting(admission::Class::kBatch));
+  seen.oldest_waiting = state.gate.oldest();
+  seen.granted_total = state.granted;
+  seen.refused_total = state.refused;
+  seen.retried_total = state.retried;
+  seen.clamped_total = state.clamped;
+  seen.refusals.assign(state.refusals.begin(), state.refusals.end());
+  seen.prompt_error = state_->gate.estimator().prompt_error();
+  seen.output_error = state_->gate.estimator().output_error();
+  return seen;
+}
+
+}  // namespace penstock::gateway

@@ -1,0 +1,170 @@
+// Where every request is decided, once for all threads: whether it may go, where it goes, and what it took in the end.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "api/answer.h"
+#include "core/time.h"
+#include "gateway/options.h"
+#include "gateway/target.h"
+#include "gateway/traffic_log.h"
+#include "ledger/balance.h"
+#include "ledger/entry.h"
+#include "routing/selector.h"
+#include "signals/segment_meter.h"
+
+namespace penstock::gateway {
+
+using Ticket = std::uint64_t;  // 0: none
+
+// Where a request goes now.
+struct Grant {
+  std::shared_ptr<const Target> target;
+  std::uint32_t slot = 0;
+  bool prefill_only = false;                // the first of two legs: the KV goes on to a decode replica
+  std::optional<std::uint32_t> max_tokens;  // what it is clamped to
+  routing::Why why = routing::Why::kLoad;
+};
+
+// What a thread found out about a request.
+struct Facts {
+  std::string_view request_id, model;
+  std::uint32_t tenant = 0;
+  admission::Class traffic_class = admission::Class::kInteractive;
+  std::size_t text_bytes = 0;
+  std::uint32_t prompt_tokens_given = 0;
+  std::optional<std::uint32_t> max_tokens;
+  std::uint32_t choices = 1;
+  bool stream = false;
+  std::span<const std::uint64_t> keys;
+  std::uint64_t affinity = 0;
+  core::Instant received_at;
+};
+
+struct Refusal {
+  api::ApiError error;
+  std::uint32_t retry_after_s = 0;  // 0: says nothing of it
+};
+
+// Exactly one of the three.
+struct Answer {
+  Ticket ticket = 0;           // of a request that was let in or waits
+  std::optional<Grant> grant;  // let in
+  std::optional<Refusal> refusal;
+};
+
+// Told what became of a request that waited; on any thread, while the desk is locked: pass it on and return.
+class Mailbox {
+ public:
+  virtual void deliver(Ticket ticket, Grant grant) = 0;
+  virtual void deliver(Ticket ticket, Refusal refusal) = 0;
+
+ protected:
+  ~Mailbox() = default;
+};
+
+// How one attempt at one replica went.
+enum class Attempt : std::uint8_t {
+  kAnswered,   // with anything that is not the replica's fault
+  kBusy,       // 429 or 503
+  kFaulted,    // not reached, cut off, hung, garbage, or another 5xx
+  kAbandoned,  // the client left before one could tell
+};
+
+struct Ending {
+  ledger::Outcome outcome = ledger::Outcome::kCompleted;
+  std::optional<api::Usage> usage;  // the engine's figures, where it told them
+  std::uint32_t output_events = 0;  // that went by, where it did not
+  core::Instant last_token_at;
+};
+
+// Where entries go for good. Called while the desk is locked: must not block.
+class LedgerSink {
+ public:
+  virtual ~LedgerSink() = default;
+  virtual void opened(const ledger::Entry& entry) = 0;
+  virtual void closed(const ledger::Entry& entry) = 0;
+};
+
+struct ReplicaStatus {
+  ReplicaSpec spec;
+  std::uint32_t slot = 0;
+  bool healthy = true;
+  bool breaker_open = false;
+  std::uint64_t requests_total = 0, failures_total = 0, busy_total = 0;
+  routing::Selector::Load load;
+};
+
+struct TenantStatus {
+  std::string name;
+  double budget_available = -1.0;  // tokens; below 0: no limit
+  std::uint32_t running = 0, waiting = 0;
+};
+
+struct ModelLatencies {
+  std::string model;
+  signals::PoolDetail detail;            // of the last minute
+  core::QuantileSketch ttft_ms, itl_ms;  // since the start
+};
+
+struct Overview {
+  core::Instant now;
+  std::vector<ReplicaStatus> replicas;
+  std::vector<TenantStatus> tenants;
+  std::vector<ModelLatencies> models;
+  std::vector<std::pair<std::pair<std::string, std::string>, ledger::Sums>> sums;  // by tenant and model
+  std::uint32_t waiting_interactive = 0, waiting_batch = 0, running = 0;
+  std::uint64_t waiting_tokens = 0;
+  core::Instant oldest_waiting = core::kNever;
+  std::uint64_t granted_total = 0, refused_total = 0, retried_total = 0, clamped_total = 0;
+  std::vector<std::pair<std::string, std::uint64_t>> refusals;  // by code
+  std::optional<double> prompt_error, output_error;             // of the estimates
+};
+
+// A lock is taken once for each call; no call waits for anything else. All calls from any thread.
+//
+// A request's life: arrive() → [deliver() →] for each attempt attempt_ended(), and where it may go on route_again() →
+// answered() at its first token → ended(), which is the last call for a ticket.
+class Desk {
+ public:
+  Desk(const GatewayOptions& options, std::unique_ptr<LedgerSink> sink);
+  ~Desk();
+
+  [[nodiscard]] Answer arrive(const Facts& facts, Mailbox& mailbox, core::Instant now);
+  void attempt_ended(Ticket ticket, Attempt attempt, core::Instant now);
+  // Another replica than those that failed it; with `decode`, the second leg of a disaggregated request.
+  // None: there is none, or retries are used up.
+  [[nodiscard]] std::optional<Grant> route_again(Ticket ticket, core::Instant now);
+  [[nodiscard]] std::optional<Grant> route_decode(Ticket ticket, core::Instant now);
+  void answered(Ticket ticket, core::Instant now);
+  void ended(Ticket ticket, const Ending& ending, core::Instant now);
+
+  // Let in what may be let in by now, refuse what has waited too long, try broken replicas again. Some ten times a second.
+  void tick(core::Instant now);
+
+  // All replicas there are: what is not named is gone as soon as its requests have ended. Models must be known.
+  void set_replicas(const std::vector<ReplicaSpec>& specs, core::Instant now);
+  void set_health(std::string_view id, bool healthy, core::Instant now);
+  void heard(std::string_view id, const routing::Heard& heard);
+  enum class KvChange : std::uint8_t { kStored, kRemoved, kCleared };
+  void kv_event(std::string_view id, KvChange change, std::span<const std::uint64_t> keys);
+
+  [[nodiscard]] Overview overview(core::Instant now) const;
+  [[nodiscard]] TrafficLog::Page traffic(std::uint64_t after, std::size_t events_max) const;
+  [[nodiscard]] std::vector<std::string> models() const;
+  [[nodiscard]] std::shared_ptr<const Target> any_target(std::string_view model) const;
+
+ private:
+  struct State;
+  mutable std::mutex mutex_;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace penstock::gateway

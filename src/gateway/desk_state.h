@@ -1,0 +1,77 @@
+// What the desk keeps under its lock.
+#pragma once
+
+#include <array>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "admission/gate.h"
+#include "gateway/desk.h"
+#include "gateway/flights.h"
+#include "gateway/replica_set.h"
+#include "ledger/balance.h"
+
+namespace penstock::gateway {
+
+struct Desk::State {
+  State(const GatewayOptions& settings, std::unique_ptr<LedgerSink> ledger, core::Instant now);
+
+  struct Lane {  // a model
+    std::string name;
+    signals::SegmentMeter segments;
+    core::QuantileSketch ttft_ms, itl_ms;
+  };
+
+  const GatewayOptions& options;
+  std::unique_ptr<LedgerSink> sink;
+  admission::Gate gate;
+  ReplicaSet replicas;
+  Flights flights;
+  ledger::Balance balance;
+  TrafficLog traffic;
+  std::vector<Lane> lanes;
+  std::vector<std::string> tenant_names;
+  std::int64_t unix_ms_at_start = 0;  // of core::kStart
+  std::uint64_t next_entry = 0;
+  std::uint64_t granted = 0, refused = 0, retried = 0, clamped = 0;
+  std::map<std::string, std::uint64_t, std::less<>> refusals;
+  // When the prompts of answers that are not streamed should be computed: nobody tells.
+  std::multimap<core::Instant, Ticket> unseen_first_tokens;
+
+  // Checks that need no decision: may this tenant use the model, does anybody serve it, does the prompt fit.
+  [[nodiscard]] std::optional<Refusal> objection(const Facts& facts, const admission::TokenEstimate& estimate) const;
+  Flight& open(const Facts& facts, Mailbox& mailbox, const admission::TokenEstimate& estimate);
+  [[nodiscard]] std::uint32_t lane_of(std::string_view model);
+  [[nodiscard]] admission::TokenEstimator::Request estimate_request(const Flight& flight) const;
+  [[nodiscard]] std::int64_t unix_ms(core::Instant now) const;
+
+  // The replica that would take it now.
+  struct Option {
+    std::uint32_t group = 0;
+    routing::Selection selection;
+    bool prefill_only = false;
+  };
+  [[nodiscard]] std::optional<Option> choose(const Flight& flight, core::Instant now);
+  [[nodiscard]] routing::Ask ask_of(const Flight& flight) const;
+  [[nodiscard]] admission::Verdict judge(const Flight& flight, const Option& option, core::Instant now) const;
+  [[nodiscard]] Grant dispatch(Flight& flight, const Option& option, core::Instant now);
+  void grant(Flight& flight, core::Instant now);
+  void leave_slot(Flight& flight);
+  void assume_first_tokens(core::Instant now);
+
+  Refusal refuse(const Facts& facts, Refusal refusal);
+  void drop_refused(Flight& flight);
+  void settle(Flight& flight, const Ending& ending, core::Instant now);
+  void pump(core::Instant now);
+  // A flight's first token, for meters and the log.
+  void note_first_token(const Flight& flight, core::Instant now);
+  void note_end(const Flight& flight, const Ending& ending, core::Instant now);
+};
+
+// What the gate says, in OpenAI's words.
+[[nodiscard]] Refusal refusal_of(const admission::Answer& answer);
+
+}  // namespace penstock::gateway

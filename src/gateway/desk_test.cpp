@@ -1,0 +1,245 @@
+#include "gateway/desk.h"
+
+#include <gtest/gtest.h>
+
+#include "gateway/desk_testing.h"
+
+namespace penstock::gateway {
+namespace {
+
+using namespace std::chrono_literals;
+constexpr core::Instant kNow = core::kStart + 100s;
+
+class DeskTest : public testing::Test {
+ protected:
+  void open(GatewayOptions made = options_for_tests()) {
+    options = std::move(made);
+    desk = std::make_unique<Desk>(options, std::make_unique<TestSink>(opened, closed));
+  }
+  Answer arrive(const Facts& facts, core::Instant now = kNow) {
+    Facts timed = facts;
+    timed.received_at = now;
+    return desk->arrive(timed, mailbox, now);
+  }
+  static Ending completed(std::uint32_t prompt, std::uint32_t cached, std::uint32_t output, core::Instant last) {
+    Ending ending;
+    ending.usage = api::Usage{prompt, output, cached};
+    ending.output_events = output;
+    ending.last_token_at = last;
+    return ending;
+  }
+
+  GatewayOptions options;
+  std::vector<ledger::Entry> opened, closed;
+  TestMailbox mailbox;
+  std::unique_ptr<Desk> desk;
+};
+
+TEST_F(DeskTest, RefusesAModelThatNobodyServes) {
+  open();
+  const Answer answer = arrive(facts_of(400));
+  ASSERT_TRUE(answer.refusal);
+  EXPECT_EQ(answer.refusal->error.status, 404);
+  EXPECT_EQ(answer.refusal->error.code, "model_not_found");
+}
+
+TEST_F(DeskTest, AnEndedRequestIsInTheLedgerWithItsCost) {
+  open();
+  desk->set_replicas({replica_named("r1")}, kNow);
+  const Answer answer = arrive(facts_of(4000));
+  ASSERT_TRUE(answer.grant);
+  EXPECT_EQ(answer.grant->target->id, "r1");
+  desk->attempt_ended(answer.ticket, Attempt::kAnswered, kNow + 1s);
+  desk->answered(answer.ticket, kNow + 1s);
+  desk->ended(answer.ticket, completed(1000, 400, 101, kNow + 3s), kNow + 3s);
+  ASSERT_EQ(opened.size(), 1U);
+  ASSERT_EQ(closed.size(), 1U);
+  const ledger::Entry& entry = closed[0];
+  EXPECT_EQ(entry.id, opened[0].id);
+  EXPECT_EQ(entry.replica, "r1");
+  EXPECT_TRUE(entry.measured);
+  EXPECT_DOUBLE_EQ(entry.ttft_ms, 1000.0);
+  EXPECT_DOUBLE_EQ(entry.itl_ms, 20.0);
+  EXPECT_DOUBLE_EQ(entry.cost, (600 * 1.0 + 400 * 0.5 + 101 * 2.0) / 1e6);
+  EXPECT_EQ(ledger::imbalance(entry), "");
+  EXPECT_EQ(desk->overview(kNow + 3s).running, 0U);
+}
+
+TEST_F(DeskTest, WaitsWhileNoReplicaIsReadyAndGoesWhenOneIs) {
+  open();
+  ReplicaSpec warming = replica_named("r1");
+  warming.phase = ReplicaPhase::kWarming;
+  desk->set_replicas({warming}, kNow);
+  const Answer answer = arrive(facts_of(400));
+  ASSERT_NE(answer.ticket, 0U);
+  EXPECT_FALSE(answer.grant);
+  desk->tick(kNow + 1s);
+  EXPECT_TRUE(mailbox.grants.empty());
+  desk->set_replicas({replica_named("r1")}, kNow + 2s);
+  ASSERT_TRUE(mailbox.grants.contains(answer.ticket));
+  EXPECT_EQ(mailbox.grants.at(answer.ticket).target->id, "r1");
+}
+
+TEST_F(DeskTest, RefusesWhatHasWaitedTooLong) {
+  open();
+  ReplicaSpec warming = replica_named("r1");
+  warming.phase = ReplicaPhase::kWarming;
+  desk->set_replicas({warming}, kNow);
+  const Answer answer = arrive(facts_of(400));
+  desk->tick(kNow + 11s);
+  ASSERT_TRUE(mailbox.refusals.contains(answer.ticket));
+  EXPECT_EQ(mailbox.refusals.at(answer.ticket).error.status, 503);
+  EXPECT_GE(mailbox.refusals.at(answer.ticket).retry_after_s, 1U);
+}
+
+TEST_F(DeskTest, AClientThatLeavesTheQueueLeavesNothingBehind) {
+  open();
+  ReplicaSpec warming = replica_named("r1");
+  warming.phase = ReplicaPhase::kWarming;
+  desk->set_replicas({warming}, kNow);
+  const Answer answer = arrive(facts_of(400));
+  Ending ending;
+  ending.outcome = ledger::Outcome::kCancelled;
+  desk->ended(answer.ticket, ending, kNow + 1s);
+  desk->set_replicas({replica_named("r1")}, kNow + 2s);
+  EXPECT_TRUE(mailbox.grants.empty());
+  EXPECT_EQ(desk->overview(kNow + 2s).waiting_interactive, 0U);
+  EXPECT_TRUE(opened.empty());
+}
+
+TEST_F(DeskTest, AFaultedAttemptGoesToAnotherReplica) {
+  open();
+  desk->set_replicas({replica_named("r1"), replica_named("r2")}, kNow);
+  const Answer answer = arrive(facts_of(400));
+  ASSERT_TRUE(answer.grant);
+  desk->attempt_ended(answer.ticket, Attempt::kFaulted, kNow);
+  const auto again = desk->route_again(answer.ticket, kNow);
+  ASSERT_TRUE(again);
+  EXPECT_NE(again->target->id, answer.grant->target->id);
+  desk->attempt_ended(answer.ticket, Attempt::kFaulted, kNow);
+  EXPECT_FALSE(desk->route_again(answer.ticket, kNow)) << "there is no third replica";
+  Ending ending;
+  ending.outcome = ledger::Outcome::kFailed;
+  desk->ended(answer.ticket, ending, kNow);
+  ASSERT_EQ(closed.size(), 1U);
+  EXPECT_EQ(closed[0].outcome, ledger::Outcome::kFailed);
+  EXPECT_EQ(closed[0].output_tokens, 0U);
+}
+
+TEST_F(DeskTest, ManyRequestsTogetherNeverPassABudget) {
+  GatewayOptions made = options_for_tests();
+  Tenant tenant;
+  tenant.name = "small";
+  tenant.budget = {10'000.0, 0.0};
+  made.tenants.push_back(tenant);
+  open(std::move(made));
+  desk->set_replicas({replica_named("r1"), replica_named("r2")}, kNow);
+  Facts facts = facts_of(4000, 1);  // some 1,000 tokens of prompt …
+  facts.max_tokens = 1000;          // … and 256 of output, as it begins to guess
+  std::uint64_t granted_tokens = 0;
+  int refused = 0;
+  for (int i = 0; i < 50; ++i) {
+    const Answer answer = arrive(facts);
+    if (answer.refusal) {
+      EXPECT_EQ(answer.refusal->error.status, 429);
+      EXPECT_EQ(answer.refusal->error.code, "token_budget_exceeded");
+      ++refused;
+    }
+  }
+  for (const ledger::Entry& entry : opened) granted_tokens += entry.reserved_tokens;
+  EXPECT_LE(granted_tokens, 10'000U);
+  EXPECT_GE(granted_tokens, 8'000U);
+  EXPECT_EQ(opened.size() + static_cast<std::size_t>(refused), 50U);
+}
+
+TEST_F(DeskTest, AFullKvCacheHoldsInteractiveRequestsBack) {
+  open();
+  desk->set_replicas({replica_named("r1")}, kNow);
+  routing::Heard heard;
+  heard.at = kNow;
+  heard.running = 50;
+  heard.kv_usage = 0.95;
+  desk->heard("r1", heard);
+  const Answer first = arrive(facts_of(400));
+  ASSERT_TRUE(first.grant) << "one is always let in to a replica that has none of ours";
+  const Answer second = arrive(facts_of(400));
+  EXPECT_FALSE(second.grant);
+  ASSERT_NE(second.ticket, 0U);
+  heard.kv_usage = 0.5;
+  heard.at = kNow + 1s;
+  desk->heard("r1", heard);
+  desk->tick(kNow + 1s);
+  EXPECT_TRUE(mailbox.grants.contains(second.ticket));
+}
+
+TEST_F(DeskTest, ADisaggregatedRequestGoesToPrefillAndThenToDecode) {
+  open();
+  desk->set_replicas({replica_named("p1", signals::Role::kPrefill), replica_named("d1", signals::Role::kDecode)}, kNow);
+  const Answer answer = arrive(facts_of(4000));
+  ASSERT_TRUE(answer.grant);
+  EXPECT_TRUE(answer.grant->prefill_only);
+  EXPECT_EQ(answer.grant->target->id, "p1");
+  desk->attempt_ended(answer.ticket, Attempt::kAnswered, kNow + 1s);
+  const auto decode = desk->route_decode(answer.ticket, kNow + 1s);
+  ASSERT_TRUE(decode);
+  EXPECT_FALSE(decode->prefill_only);
+  EXPECT_EQ(decode->target->id, "d1");
+  desk->answered(answer.ticket, kNow + 2s);
+  desk->ended(answer.ticket, completed(1000, 0, 11, kNow + 3s), kNow + 3s);
+  ASSERT_EQ(closed.size(), 1U);
+  EXPECT_EQ(closed[0].replica, "d1");
+  for (const ReplicaStatus& status : desk->overview(kNow + 3s).replicas) EXPECT_EQ(status.load.open_requests, 0U);
+}
+
+TEST_F(DeskTest, ADrainingReplicaIsForgottenOnlyAfterItsLastRequest) {
+  open();
+  desk->set_replicas({replica_named("r1")}, kNow);
+  const Answer answer = arrive(facts_of(400));
+  ASSERT_TRUE(answer.grant);
+  desk->set_replicas({}, kNow + 1s);
+  EXPECT_EQ(desk->overview(kNow + 1s).replicas.size(), 1U);
+  desk->answered(answer.ticket, kNow + 2s);
+  desk->ended(answer.ticket, completed(100, 0, 10, kNow + 3s), kNow + 3s);
+  EXPECT_TRUE(desk->overview(kNow + 3s).replicas.empty());
+}
+
+TEST_F(DeskTest, TheTrafficLogTellsTheStoryOfARequest) {
+  open();
+  desk->set_replicas({replica_named("r1")}, kNow);
+  const Answer answer = arrive(facts_of(4000));
+  desk->answered(answer.ticket, kNow + 1s);
+  desk->ended(answer.ticket, completed(1000, 0, 11, kNow + 2s), kNow + 2s);
+  const TrafficLog::Page page = desk->traffic(0, 100);
+  ASSERT_EQ(page.events.size(), 3U);
+  EXPECT_EQ(page.events[0].kind, TrafficEvent::Kind::kArrival);
+  EXPECT_EQ(page.events[1].kind, TrafficEvent::Kind::kFirstToken);
+  EXPECT_DOUBLE_EQ(page.events[1].ttft_ms, 1000.0);
+  EXPECT_EQ(page.events[2].kind, TrafficEvent::Kind::kEnd);
+  EXPECT_DOUBLE_EQ(page.events[2].itl_ms, 100.0);
+  EXPECT_EQ(page.events[2].request, page.events[0].request);
+}
+
+TEST_F(DeskTest, AnAnswerThatIsNotStreamedDoesNotCountAsPrefillForever) {
+  open();
+  desk->set_replicas({replica_named("r1")}, kNow);
+  ASSERT_TRUE(arrive(facts_of(40'000)).grant);
+  const auto prefill_tokens = [&](core::Instant now) { return desk->overview(now).replicas[0].load.prefill_tokens; };
+  EXPECT_EQ(prefill_tokens(kNow), 10'000U);
+  desk->tick(kNow + 100ms);
+  EXPECT_EQ(prefill_tokens(kNow + 100ms), 10'000U);
+  desk->tick(kNow + 60s);
+  EXPECT_EQ(prefill_tokens(kNow + 60s), 0U);
+}
+
+TEST_F(DeskTest, RefusesAPromptThatTheModelCannotHold) {
+  open();
+  desk->set_replicas({replica_named("r1")}, kNow);
+  const Answer answer = arrive(facts_of(400'000));
+  ASSERT_TRUE(answer.refusal);
+  EXPECT_EQ(answer.refusal->error.status, 400);
+  EXPECT_EQ(answer.refusal->error.code, "context_length_exceeded");
+  EXPECT_NE(answer.refusal->error.message.find("32768"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace penstock::gateway

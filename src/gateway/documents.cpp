@@ -1,0 +1,140 @@
+#include "gateway/documents.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "gateway/words.h"
+
+namespace penstock::gateway {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json latency(const signals::LatencyWindow& window) {
+  if (window.count == 0) return nullptr;
+  return {{"count", window.count},   {"mean_ms", window.mean_ms}, {"p50_ms", window.p50_ms},
+          {"p90_ms", window.p90_ms}, {"p95_ms", window.p95_ms},   {"p99_ms", window.p99_ms}};
+}
+
+Json replica(const ReplicaStatus& status) {
+  Json made{{"id", status.spec.id},
+            {"url", status.spec.url},
+            {"model", status.spec.model},
+            {"pool", status.spec.pool},
+            {"role", signals::to_string(status.spec.role)},
+            {"phase", to_string(status.spec.phase)},
+            {"healthy", status.healthy},
+            {"breaker_open", status.breaker_open},
+            {"eligible", status.load.eligible},
+            {"open_requests", status.load.open_requests},
+            {"prefill_tokens", status.load.prefill_tokens},
+            {"context_tokens", status.load.context_tokens},
+            {"prefill_tokens_per_s", status.load.prefill_tokens_per_s},
+            {"prefix_keys", status.load.keys},
+            {"requests_total", status.requests_total},
+            {"failures_total", status.failures_total},
+            {"busy_total", status.busy_total}};
+  made["kv_usage"] = status.load.kv_usage ? Json(*status.load.kv_usage) : Json(nullptr);
+  return made;
+}
+
+Json usage(const std::pair<std::pair<std::string, std::string>, ledger::Sums>& row) {
+  const ledger::Sums& sums = row.second;
+  return {{"tenant", row.first.first},
+          {"model", row.first.second},
+          {"opened", sums.opened},
+          {"closed", sums.closed},
+          {"completed", sums.completed},
+          {"cancelled", sums.cancelled},
+          {"timed_out", sums.timed_out},
+          {"failed", sums.failed},
+          {"refused", sums.refused},
+          {"prompt_tokens", sums.prompt_tokens},
+          {"cached_tokens", sums.cached_tokens},
+          {"output_tokens", sums.output_tokens},
+          {"cost", sums.cost}};
+}
+
+}  // namespace
+
+bool is_ready(const Overview& overview) {
+  return std::any_of(overview.replicas.begin(), overview.replicas.end(),
+                     [](const ReplicaStatus& status) { return status.load.eligible; });
+}
+
+std::string overview_document(const Overview& overview, std::string_view boot_id) {
+  Json made{{"boot", boot_id}, {"now_s", core::to_seconds(overview.now)}};
+  made["replicas"] = Json::array();
+  for (const ReplicaStatus& status : overview.replicas) made["replicas"].push_back(replica(status));
+  made["tenants"] = Json::array();
+  for (const TenantStatus& tenant : overview.tenants)
+    made["tenants"].push_back(
+        {{"name", tenant.name},
+         {"budget_available", tenant.budget_available < 0.0 ? Json(nullptr) : Json(tenant.budget_available)},
+         {"running", tenant.running},
+         {"waiting", tenant.waiting}});
+  made["usage"] = Json::array();
+  for (const auto& row : overview.sums) made["usage"].push_back(usage(row));
+  made["latencies"] = Json::array();
+  for (const ModelLatencies& model : overview.models)
+    for (const signals::SegmentWindow& segment : model.detail.segments)
+      made["latencies"].push_back({{"model", model.model},
+                                   {"dimension", segment.dimension},
+                                   {"label", segment.label},
+                                   {"ttft", latency(segment.ttft)},
+                                   {"itl", latency(segment.itl)}});
+  const bool waits = overview.oldest_waiting != core::kNever;
+  made["queue"] = {
+      {"interactive", overview.waiting_interactive},
+      {"batch", overview.waiting_batch},
+      {"tokens", overview.waiting_tokens},
+      {"oldest_s", waits ? Json(core::to_seconds(overview.now - overview.oldest_waiting)) : Json(nullptr)}};
+  made["running"] = overview.running;
+  made["granted_total"] = overview.granted_total;
+  made["refused_total"] = overview.refused_total;
+  made["retried_total"] = overview.retried_total;
+  made["clamped_total"] = overview.clamped_total;
+  made["refusals"] = Json::object();
+  for (const auto& [code, count] : overview.refusals) made["refusals"][code] = count;
+  return made.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string traffic_document(const TrafficLog::Page& page, std::string_view boot_id, core::Instant now) {
+  Json events = Json::array();
+  for (const TrafficEvent& event : page.events) {
+    const double at_s = core::to_seconds(event.at);
+    switch (event.kind) {
+      case TrafficEvent::Kind::kArrival:
+        events.push_back({"arrival", event.request, at_s, event.model, event.traffic_class, event.tenant,
+                          event.input_tokens, event.keys});
+        break;
+      case TrafficEvent::Kind::kFirstToken:
+        events.push_back({"first_token", event.request, at_s, event.admission_ms, event.ttft_ms, event.cached_tokens});
+        break;
+      case TrafficEvent::Kind::kEnd:
+        events.push_back({"end", event.request, at_s, ledger::to_string(event.outcome), event.replica,
+                          event.prompt_tokens, event.output_tokens, event.itl_ms});
+        break;
+    }
+  }
+  const Json made{{"boot", boot_id},
+                  {"now_s", core::to_seconds(now)},
+                  {"next", page.next},
+                  {"lost", page.lost},
+                  {"events", std::move(events)}};
+  return made.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string first_model_in(std::string_view models_answer) {
+  const Json answer = Json::parse(models_answer, nullptr, false);
+  if (!answer.is_object() || !answer.contains("data") || !answer["data"].is_array() || answer["data"].empty())
+    return {};
+  const Json& first = answer["data"].front();
+  if (!first.is_object() || !first.contains("id") || !first["id"].is_string()) return {};
+  return first["id"].get<std::string>();
+}
+
+}  // namespace penstock::gateway

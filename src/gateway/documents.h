@@ -1,0 +1,25 @@
+// A gateway's state as JSON and as Prometheus' text, for planners, dashboards and people.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "core/time.h"
+#include "gateway/desk.h"
+#include "gateway/traffic_log.h"
+#include "net/server.h"
+
+namespace penstock::gateway {
+
+[[nodiscard]] bool is_ready(const Overview& overview);  // some replica may be chosen
+
+// docs/gateway.md describes both. Times are seconds on the clock of `now_s` in the same document.
+[[nodiscard]] std::string overview_document(const Overview& overview, std::string_view boot_id);
+[[nodiscard]] std::string traffic_document(const TrafficLog::Page& page, std::string_view boot_id, core::Instant now);
+
+[[nodiscard]] std::string metrics_text(const Overview& overview, const net::ServerCounters& connections);
+
+// "data[0].id" of an answer to /v1/models; empty if there is none.
+[[nodiscard]] std::string first_model_in(std::string_view models_answer);
+
+}  // namespace penstock::gateway

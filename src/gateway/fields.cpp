@@ -1,0 +1,85 @@
+#include "gateway/fields.h"
+
+#include <algorithm>
+#include <array>
+
+namespace penstock::gateway {
+namespace {
+
+constexpr std::array<std::string_view, 9> kHopByHop = {
+    "connection",        "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer",
+    "transfer-encoding", "upgrade"};
+constexpr std::array<std::string_view, 5> kRewritten = {"host", "content-length", "authorization", "expect",
+                                                        "x-request-id"};
+
+template <std::size_t N>
+bool is_one_of(std::string_view name, const std::array<std::string_view, N>& names) {
+  return std::any_of(names.begin(), names.end(), [&](std::string_view known) { return net::equal_fold(name, known); });
+}
+
+// Connection may name further fields that end here (RFC 9110, 7.6.1).
+bool named_in(std::string_view connection, std::string_view name) {
+  while (!connection.empty()) {
+    const std::size_t comma = std::min(connection.find(','), connection.size());
+    std::string_view token = connection.substr(0, comma);
+    while (!token.empty() && token.front() == ' ') token.remove_prefix(1);
+    while (!token.empty() && token.back() == ' ') token.remove_suffix(1);
+    if (net::equal_fold(token, name)) return true;
+    connection.remove_prefix(std::min(comma + 1, connection.size()));
+  }
+  return false;
+}
+
+void append_field(std::string& out, const net::Field& field) {
+  out.append(field.name).append(": ").append(field.value).append("\r\n");
+}
+
+}  // namespace
+
+void append_forwarded_request_fields(std::string& out, const net::RequestHead& head) {
+  const std::string_view connection = head.field("connection");
+  for (const net::Field& field : head.fields)
+    if (!is_one_of(field.name, kHopByHop) && !is_one_of(field.name, kRewritten) && !named_in(connection, field.name))
+      append_field(out, field);
+}
+
+void append_answer_head(std::string& out, const net::ResponseHead& head, std::string_view request_id,
+                        std::string_view replica, std::string_view why) {
+  out.append("HTTP/1.1 ").append(std::to_string(head.status)).append(" ");
+  out.append(net::reason_phrase(head.status)).append("\r\n");
+  const std::string_view connection = head.field("connection");
+  for (const net::Field& field : head.fields)
+    if (!is_one_of(field.name, kHopByHop) && !net::equal_fold(field.name, "content-length") &&
+        !net::equal_fold(field.name, "x-request-id") && !named_in(connection, field.name))
+      append_field(out, field);
+  append_field(out, {"x-request-id", request_id});
+  append_field(out, {"x-penstock-replica", replica});
+  append_field(out, {"x-penstock-route", why});
+}
+
+std::vector<net::Field> fields_of(std::string_view answer_head) {
+  std::vector<net::Field> fields;
+  answer_head.remove_prefix(std::min(answer_head.find("\r\n") + 2, answer_head.size()));
+  while (!answer_head.empty()) {
+    const std::string_view line = answer_head.substr(0, answer_head.find("\r\n"));
+    if (line.empty()) break;
+    const std::size_t colon = line.find(':');
+    fields.push_back({line.substr(0, colon), line.substr(std::min(colon + 2, line.size()))});
+    answer_head.remove_prefix(std::min(line.size() + 2, answer_head.size()));
+  }
+  return fields;
+}
+
+std::string usable_request_id(std::string_view id) {
+  constexpr std::size_t kIdMax = 128;
+  if (id.size() > kIdMax) return {};
+  if (!std::all_of(id.begin(), id.end(), [](char c) { return c > ' ' && c < '\x7f'; })) return {};
+  return std::string{id};
+}
+
+std::string_view session_of(const net::RequestHead& head, const api::InferenceRequest& request) {
+  if (const std::string_view session = head.field("x-session-id"); !session.empty()) return session;
+  return request.session_id.empty() ? std::string_view{request.user} : std::string_view{request.session_id};
+}
+
+}  // namespace penstock::gateway

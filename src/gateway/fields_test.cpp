@@ -1,0 +1,69 @@
+#include "gateway/fields.h"
+
+#include <gtest/gtest.h>
+
+namespace penstock::gateway {
+namespace {
+
+net::RequestHead request(std::vector<net::Field> fields) {
+  net::RequestHead head;
+  head.fields = std::move(fields);
+  return head;
+}
+
+TEST(ForwardedFields, LeaveOutWhatConcernsOneConnection) {
+  std::string out;
+  append_forwarded_request_fields(out, request({{"Host", "gateway"},
+                                                {"Connection", "keep-alive, X-Hop"},
+                                                {"X-Hop", "1"},
+                                                {"Transfer-Encoding", "chunked"},
+                                                {"Upgrade", "h2c"},
+                                                {"Content-Type", "application/json"},
+                                                {"traceparent", "00-1-2-01"}}));
+  EXPECT_EQ(out, "Content-Type: application/json\r\ntraceparent: 00-1-2-01\r\n");
+}
+
+TEST(ForwardedFields, NeverHoldTheClientsKey) {
+  std::string out;
+  append_forwarded_request_fields(out, request({{"authorization", "Bearer sk-secret"}, {"Accept", "*/*"}}));
+  EXPECT_EQ(out, "Accept: */*\r\n");
+}
+
+TEST(AnswerHead, TellsWhoAnsweredAndWhy) {
+  net::ResponseHead head;
+  head.status = 200;
+  head.fields = {{"Content-Type", "text/event-stream"},
+                 {"Transfer-Encoding", "chunked"},
+                 {"Content-Length", "5"},
+                 {"X-Request-Id", "engine's"}};
+  std::string out;
+  append_answer_head(out, head, "req-1", "r1", "prefix");
+  EXPECT_EQ(out,
+            "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nx-request-id: req-1\r\nx-penstock-replica: r1\r\n"
+            "x-penstock-route: prefix\r\n");
+  const auto fields = fields_of(out);
+  ASSERT_EQ(fields.size(), 4U);
+  EXPECT_EQ(fields[0].name, "Content-Type");
+  EXPECT_EQ(fields[0].value, "text/event-stream");
+  EXPECT_EQ(fields[3].name, "x-penstock-route");
+  EXPECT_EQ(fields[3].value, "prefix");
+}
+
+TEST(RequestId, IsTakenOnlyIfItMayStandInAHeader) {
+  EXPECT_EQ(usable_request_id("abc-123"), "abc-123");
+  EXPECT_EQ(usable_request_id("has blank"), "");
+  EXPECT_EQ(usable_request_id(std::string(129, 'a')), "");
+  EXPECT_EQ(usable_request_id("tab\t"), "");
+}
+
+TEST(SessionOf, PrefersTheHeaderThenTheBodysSession) {
+  api::InferenceRequest body;
+  body.user = "user-7";
+  EXPECT_EQ(session_of(request({}), body), "user-7");
+  body.session_id = "s-1";
+  EXPECT_EQ(session_of(request({}), body), "s-1");
+  EXPECT_EQ(session_of(request({{"x-session-id", "s-2"}}), body), "s-2");
+}
+
+}  // namespace
+}  // namespace penstock::gateway

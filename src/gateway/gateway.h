@@ -1,0 +1,54 @@
+// The live data path in front of the engines: OpenAI's API in, one replica of many out.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/result.h"
+#include "gateway/desk.h"
+#include "gateway/options.h"
+#include "net/address.h"
+
+namespace penstock::gateway {
+
+class Steward;
+class Worker;
+class KeyRing;
+
+// Threads: one for each worker, and one that looks after the replicas. All calls from any thread.
+class Gateway {
+ public:
+  // Listens at once on both addresses, so that a port that is taken is an error here; serves from start() on.
+  [[nodiscard]] static core::Result<std::unique_ptr<Gateway>> open(GatewayOptions options, const net::Address& listen,
+                                                                   const net::Address& admin,
+                                                                   std::unique_ptr<LedgerSink> sink);
+  ~Gateway();  // cuts what is open
+
+  void start();
+  [[nodiscard]] net::Address address() const { return address_; }
+  [[nodiscard]] net::Address admin_address() const { return admin_address_; }
+
+  // All replicas there are, with resolved addresses.
+  void set_replicas(std::vector<ReplicaSpec> specs);
+  void kv_event(std::string_view replica, Desk::KvChange change, std::span<const std::uint64_t> keys);
+
+  // Refuses new connections and lets what is under way end. `done` is called once, on some thread, when it has.
+  void drain(std::function<void()> done);
+
+ private:
+  explicit Gateway(GatewayOptions options);
+
+  GatewayOptions options_;
+  std::unique_ptr<KeyRing> key_ring_;
+  net::Address address_, admin_address_;
+  std::unique_ptr<Desk> desk_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+  std::unique_ptr<Steward> steward_;
+};
+
+}  // namespace penstock::gateway

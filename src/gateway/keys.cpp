@@ -1,0 +1,45 @@
+#include "gateway/keys.h"
+
+#include <openssl/sha.h>
+
+#include <algorithm>
+
+#include "net/http.h"
+
+namespace penstock::gateway {
+
+KeyRing::Digest KeyRing::digest_of(std::string_view key) {
+  Digest digest{};
+  ::SHA256(reinterpret_cast<const unsigned char*>(key.data()), key.size(), digest.data());
+  return digest;
+}
+
+core::Result<void> KeyRing::add(std::string_view key, std::uint32_t tenant) {
+  if (key.empty()) return core::invalid_input({}, "an API key is empty");
+  const Digest digest = digest_of(key);
+  const auto at = std::lower_bound(entries_.begin(), entries_.end(), digest,
+                                   [](const Entry& entry, const Digest& wanted) { return entry.digest < wanted; });
+  if (at != entries_.end() && at->digest == digest)
+    return core::invalid_input({}, "an API key is given twice", "give each tenant keys of its own");
+  entries_.insert(at, Entry{digest, tenant});
+  return {};
+}
+
+std::optional<std::uint32_t> KeyRing::tenant_of(std::string_view key) const {
+  const Digest digest = digest_of(key);
+  const auto at = std::lower_bound(entries_.begin(), entries_.end(), digest,
+                                   [](const Entry& entry, const Digest& wanted) { return entry.digest < wanted; });
+  if (at == entries_.end() || at->digest != digest) return std::nullopt;
+  return at->tenant;
+}
+
+std::string_view bearer_key(std::string_view authorization) {
+  constexpr std::string_view kScheme = "bearer ";
+  if (authorization.size() <= kScheme.size() || !net::equal_fold(authorization.substr(0, kScheme.size()), kScheme))
+    return {};
+  authorization.remove_prefix(kScheme.size());
+  while (!authorization.empty() && authorization.front() == ' ') authorization.remove_prefix(1);
+  return authorization;
+}
+
+}  // namespace penstock::gateway

@@ -1,0 +1,164 @@
+#include <fmt/format.h>
+
+#include <iterator>
+#include <utility>
+
+#include "gateway/documents.h"
+#include "gateway/words.h"
+#include "signals/telemetry/exposition.h"
+
+namespace penstock::gateway {
+namespace {
+
+constexpr double kQuantiles[] = {0.5, 0.9, 0.95, 0.99};
+
+// Families one after the other; a family without samples is left out.
+class Text {
+ public:
+  void family(std::string_view name, std::string_view type, std::string_view help) {
+    name_ = name;
+    head_ = fmt::format("# HELP {} {}\n# TYPE {} {}\n", name, help, name, type);
+  }
+  void add(double value, std::initializer_list<std::pair<std::string_view, std::string_view>> labels = {},
+           std::string_view suffix = {}) {
+    text_ += std::exchange(head_, {});
+    text_.append(name_).append(suffix);
+    bool first = true;
+    for (const auto& [label, said] : labels) {
+      text_ += std::exchange(first, false) ? '{' : ',';
+      fmt::format_to(std::back_inserter(text_), "{}=\"{}\"", label, signals::escape_label(said));
+    }
+    fmt::format_to(std::back_inserter(text_), "{} {}\n", first ? "" : "}", value);
+  }
+  [[nodiscard]] std::string take() { return std::move(text_); }
+
+ private:
+  std::string name_, head_, text_;
+};
+
+double windowed(const signals::LatencyWindow& window, double quantile) {
+  if (quantile == 0.5) return window.p50_ms;
+  if (quantile == 0.9) return window.p90_ms;
+  return quantile == 0.95 ? window.p95_ms : window.p99_ms;
+}
+
+void add_latencies(Text& text, const Overview& overview, bool ttft) {
+  const std::string_view what = ttft ? "ttft" : "itl";
+  const std::string help = ttft ? "time to first token" : "mean gap between tokens of a request";
+  text.family(fmt::format("penstock_{}_seconds", what), "summary", help + ", since the start");
+  for (const ModelLatencies& model : overview.models) {
+    const core::QuantileSketch& sketch = ttft ? model.ttft_ms : model.itl_ms;
+    if (sketch.count() == 0) continue;
+    for (const double quantile : kQuantiles)
+      text.add(sketch.quantile(quantile) / 1000.0, {{"model", model.model}, {"quantile", fmt::format("{}", quantile)}});
+    text.add(sketch.sum() / 1000.0, {{"model", model.model}}, "_sum");
+    text.add(static_cast<double>(sketch.count()), {{"model", model.model}}, "_count");
+  }
+  text.family(fmt::format("penstock_{}_minute_seconds", what), "gauge",
+              help + ", of the last minute, by what requests have in common");
+  for (const ModelLatencies& model : overview.models)
+    for (const signals::SegmentWindow& segment : model.detail.segments) {
+      const signals::LatencyWindow& window = ttft ? segment.ttft : segment.itl;
+      if (window.count == 0) continue;
+      for (const double quantile : kQuantiles)
+        text.add(windowed(window, quantile) / 1000.0, {{"model", model.model},
+                                                       {"dimension", segment.dimension},
+                                                       {"segment", segment.label},
+                                                       {"quantile", fmt::format("{}", quantile)}});
+    }
+}
+
+template <class ValueOf>
+void add_replicas(Text& text, const Overview& overview, std::string_view name, std::string_view type,
+                  std::string_view help, ValueOf value_of) {
+  text.family(name, type, help);
+  for (const ReplicaStatus& status : overview.replicas)
+    text.add(static_cast<double>(value_of(status)), {{"replica", status.spec.id}, {"model", status.spec.model}});
+}
+
+void add_usage(Text& text, const Overview& overview) {
+  text.family("penstock_requests_total", "counter", "requests that ended, by outcome");
+  for (const auto& [key, sums] : overview.sums)
+    for (const auto& [outcome, count] :
+         {std::pair{"completed", sums.completed}, std::pair{"cancelled", sums.cancelled},
+          std::pair{"timed_out", sums.timed_out}, std::pair{"failed", sums.failed}, std::pair{"refused", sums.refused}})
+      text.add(static_cast<double>(count), {{"tenant", key.first}, {"model", key.second}, {"outcome", outcome}});
+  text.family("penstock_tokens_total", "counter", "tokens of requests that ended; cached ones are part of the input");
+  for (const auto& [key, sums] : overview.sums)
+    for (const auto& [kind, count] : {std::pair{"input", sums.prompt_tokens}, std::pair{"cached", sums.cached_tokens},
+                                      std::pair{"output", sums.output_tokens}})
+      text.add(static_cast<double>(count), {{"tenant", key.first}, {"model", key.second}, {"kind", kind}});
+  text.family("penstock_cost_total", "counter", "price of those tokens");
+  for (const auto& [key, sums] : overview.sums) text.add(sums.cost, {{"tenant", key.first}, {"model", key.second}});
+}
+
+void add_queues(Text& text, const Overview& overview) {
+  text.family("penstock_waiting_requests", "gauge", "requests that wait to be let in");
+  text.add(overview.waiting_interactive, {{"class", "interactive"}});
+  text.add(overview.waiting_batch, {{"class", "batch"}});
+  text.family("penstock_waiting_tokens", "gauge", "tokens that they are expected to take");
+  text.add(static_cast<double>(overview.waiting_tokens));
+  text.family("penstock_oldest_waiting_seconds", "gauge", "age of the one that waits longest");
+  text.add(overview.oldest_waiting == core::kNever ? 0.0 : core::to_seconds(overview.now - overview.oldest_waiting));
+  text.family("penstock_running_requests", "gauge", "requests that were let in and have not ended");
+  text.add(overview.running);
+  text.family("penstock_granted_requests_total", "counter", "requests that were let in");
+  text.add(static_cast<double>(overview.granted_total));
+  text.family("penstock_refusals_total", "counter", "requests that were refused, by the code of the error");
+  for (const auto& [code, count] : overview.refusals) text.add(static_cast<double>(count), {{"code", code}});
+  text.family("penstock_retries_total", "counter", "attempts after the first");
+  text.add(static_cast<double>(overview.retried_total));
+  text.family("penstock_clamped_requests_total", "counter", "requests whose max_tokens was lowered");
+  text.add(static_cast<double>(overview.clamped_total));
+  text.family("penstock_tenant_budget_tokens", "gauge", "tokens that are left in a tenant's budget");
+  for (const TenantStatus& tenant : overview.tenants)
+    if (tenant.budget_available >= 0.0) text.add(tenant.budget_available, {{"tenant", tenant.name}});
+  text.family("penstock_estimate_error_ratio", "gauge",
+              "mean error of the token estimates, over the mean of the counts");
+  if (overview.prompt_error) text.add(*overview.prompt_error, {{"of", "prompt"}});
+  if (overview.output_error) text.add(*overview.output_error, {{"of", "output"}});
+}
+
+void add_connections(Text& text, const net::ServerCounters& connections) {
+  text.family("penstock_connections", "gauge", "connections of clients");
+  text.add(connections.open);
+  text.family("penstock_connections_accepted_total", "counter", "connections of clients since the start");
+  text.add(static_cast<double>(connections.accepted));
+  text.family("penstock_connections_refused_total", "counter", "connections over the limit");
+  text.add(static_cast<double>(connections.refused));
+  text.family("penstock_malformed_requests_total", "counter", "requests that were no HTTP or over a limit");
+  text.add(static_cast<double>(connections.malformed));
+  text.family("penstock_request_timeouts_total", "counter", "requests whose head or body took too long");
+  text.add(static_cast<double>(connections.timed_out));
+  text.family("penstock_clients_gone_total", "counter", "clients that left before their answer ended");
+  text.add(static_cast<double>(connections.clients_gone));
+}
+
+}  // namespace
+
+std::string metrics_text(const Overview& overview, const net::ServerCounters& connections) {
+  Text text;
+  add_latencies(text, overview, true);
+  add_latencies(text, overview, false);
+  add_queues(text, overview);
+  add_usage(text, overview);
+  add_replicas(text, overview, "penstock_replica_eligible", "gauge", "1 if the replica may be chosen",
+               [](const ReplicaStatus& status) { return status.load.eligible ? 1 : 0; });
+  add_replicas(text, overview, "penstock_replica_open_requests", "gauge", "requests at the replica",
+               [](const ReplicaStatus& status) { return status.load.open_requests; });
+  add_replicas(text, overview, "penstock_replica_prefill_tokens", "gauge",
+               "uncached prompt tokens sent and not yet answered with a first token",
+               [](const ReplicaStatus& status) { return status.load.prefill_tokens; });
+  add_replicas(text, overview, "penstock_replica_prefix_keys", "gauge", "prefixes it is believed to hold",
+               [](const ReplicaStatus& status) { return status.load.keys; });
+  add_replicas(text, overview, "penstock_replica_requests_total", "counter", "attempts at the replica",
+               [](const ReplicaStatus& status) { return status.requests_total; });
+  add_replicas(text, overview, "penstock_replica_failures_total", "counter", "attempts that it failed",
+               [](const ReplicaStatus& status) { return status.failures_total; });
+  add_replicas(text, overview, "penstock_replica_busy_total", "counter", "attempts that it was too busy for",
+               [](const ReplicaStatus& status) { return status.busy_total; });
+  add_connections(text, connections);
+  return text.take();
+}
+
+}  // namespace penstock::gateway

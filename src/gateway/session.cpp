@@ -1,0 +1,372 @@
+#include "gateway/session.h"
+
+#include <fmt/format.h>
+#include <xxhash.h>
+
+#include <utility>
+
+#include "api/prompt_keys.h"
+#include "gateway/fields.h"
+
+namespace penstock::gateway {
+namespace {
+
+Refusal refusal_of(int status, std::string_view type, std::string_view code, std::string message,
+                   std::string param = {}) {
+  Refusal refusal;
+  refusal.error.status = status;
+  refusal.error.type = type;
+  refusal.error.code = code;
+  refusal.error.message = std::move(message);
+  refusal.error.param = std::move(param);
+  return refusal;
+}
+
+void let_go(std::string& text) {
+  if (text.capacity() > sizeof(std::string)) std::string{}.swap(text);
+}
+
+}  // namespace
+
+void refuse(net::Exchange& exchange, const Refusal& refusal, std::string_view request_id) {
+  std::vector<net::Field> fields{{"Content-Type", "application/json"}};
+  if (!request_id.empty()) fields.push_back({"x-request-id", request_id});
+  const std::string seconds = std::to_string(refusal.retry_after_s);
+  if (refusal.retry_after_s > 0) fields.push_back({"Retry-After", seconds});
+  if (refusal.error.status == 401) fields.push_back({"WWW-Authenticate", "Bearer"});
+  exchange.respond(refusal.error.status, fields, api::error_body(refusal.error));
+}
+
+void Session::begin(net::Exchange& exchange, api::Endpoint endpoint) {
+  exchange_ = &exchange;
+  endpoint_ = endpoint;
+  leg_ = Leg::kWhole;
+  answer_begun_ = attempt_open_ = close_after_ = paused_ = false;
+  raw_ = true;
+  status_ = 0;
+  content_length_.reset();
+  request_id_ = usable_request_id(exchange.head().field("x-request-id"));
+  if (request_id_.empty()) request_id_ = fmt::format("req-{:016x}", bench_.random.next());
+  exchange.listen(this);
+  if (const auto refusal = admit()) {
+    const std::string id = request_id_;
+    refuse(release(), *refusal, id);
+  }
+}
+
+std::optional<std::uint32_t> Session::authenticate() const {
+  const std::string_view key = bearer_key(exchange_->head().field("authorization"));
+  if (!key.empty())
+    if (const auto tenant = bench_.key_ring.tenant_of(key)) return tenant;
+  if (bench_.options.anonymous) return bench_.anonymous_tenant;
+  return std::nullopt;
+}
+
+// Reads the request and asks the desk. None: it is on its way or waits.
+std::optional<Refusal> Session::admit() {
+  const auto tenant = authenticate();
+  if (!tenant)
+    return refusal_of(401, "authentication_error", "invalid_api_key",
+                      "no valid API key: send one that this gateway knows as \"Authorization: Bearer KEY\"");
+  Facts facts;
+  facts.tenant = *tenant;
+  facts.traffic_class = *tenant < bench_.options.tenants.size() ? bench_.options.tenants[*tenant].traffic_class
+                                                                : admission::Class::kInteractive;
+  if (const std::string_view asked = exchange_->head().field("x-traffic-class"); !asked.empty()) {
+    if (asked != "interactive" && asked != "batch")
+      return refusal_of(400, "invalid_request_error", "invalid_traffic_class",
+                        "X-Traffic-Class must be interactive or batch");
+    facts.traffic_class = asked == "batch" ? admission::Class::kBatch : admission::Class::kInteractive;
+  }
+  api::InferenceRequest& request = bench_.scratch;
+  if (const auto read = bench_.reader.read(endpoint_, exchange_->body(), request); !read)
+    return refusal_of(400, "invalid_request_error", "invalid_request", read.error().what, read.error().where);
+  api::prompt_keys(request.text, bench_.options.key_tokens * api::kBytesPerToken, bench_.keys);
+  stream_ = request.stream;
+
+  facts.request_id = request_id_;
+  facts.model = request.model;
+  facts.text_bytes = request.text.size();
+  facts.prompt_tokens_given = request.prompt_tokens_given;
+  facts.max_tokens = request.max_tokens;
+  facts.choices = request.choices;
+  facts.stream = request.stream;
+  facts.keys = bench_.keys;
+  if (const std::string_view session = session_of(exchange_->head(), request); !session.empty())
+    facts.affinity = XXH3_64bits(session.data(), session.size()) | 1;
+  facts.received_at = exchange_->received_at();
+
+  Answer answer = bench_.desk.arrive(facts, bench_.mailbox, net::Loop::read_clock());
+  if (answer.refusal) return std::move(answer.refusal);
+  ticket_ = answer.ticket;
+  body_ = exchange_->take_body();
+  const ClassOptions& options =
+      facts.traffic_class == admission::Class::kBatch ? bench_.options.batch : bench_.options.interactive;
+  if (options.time_budget > core::Duration{}) {
+    raw_ = false;
+    budget_ = bench_.loop.after(options.time_budget, [this] { out_of_time(); });
+  }
+  if (answer.grant)
+    go(*std::move(answer.grant));
+  else
+    bench_.waiting.emplace(ticket_, this);
+  return std::nullopt;
+}
+
+void Session::granted(Grant grant) {
+  bench_.waiting.erase(ticket_);
+  go(std::move(grant));
+}
+
+void Session::refused(const Refusal& refusal) {
+  bench_.waiting.erase(ticket_);
+  ticket_ = 0;
+  const std::string id = request_id_;
+  refuse(release(), refusal, id);
+}
+
+// ---- to the replica --------------------------------------------------------------------------------------------------
+
+void Session::go(Grant grant) {
+  grant_ = std::move(grant);
+  std::string_view body = body_;
+  if (grant_.prefill_only) {
+    leg_ = Leg::kPrefill;
+    auto changed = api::prefill_body(body_);
+    PENSTOCK_ASSERT(changed.has_value(), "the body was read before");
+    leg_body_ = *std::move(changed);
+    body = leg_body_;
+  } else {
+    if (leg_ == Leg::kDecode) body = leg_body_;
+    if (grant_.max_tokens) {
+      const auto read = bench_.reader.read(endpoint_, body, bench_.scratch);
+      PENSTOCK_ASSERT(read.has_value(), "the body was read before");
+      leg_body_ = api::with_max_tokens(body, bench_.scratch, *grant_.max_tokens);
+      body = leg_body_;
+    }
+  }
+  write_request_head(body);
+  answer_head_.clear();
+  watch_.reset(stream_ && leg_ != Leg::kPrefill);
+  const Target& target = *grant_.target;
+  net::CallOptions options;
+  options.address = target.addresses.front();
+  if (target.tls) options.tls = bench_.options.client_tls;
+  options.host = target.host;
+  raw_call_ = raw_ && leg_ != Leg::kPrefill && !exchange_->head().http_1_0;
+  options.raw = raw_call_;
+  options.head_time = bench_.options.first_byte_time;
+  options.silence = bench_.options.silence;
+  attempt_open_ = true;
+  call_ = &bench_.client.call(options, upstream_, body, *this);
+}
+
+void Session::write_request_head(std::string_view body) {
+  const Target& target = *grant_.target;
+  upstream_.clear();
+  upstream_.append("POST ").append(target.path_prefix).append(api::path_of(endpoint_));
+  if (const std::string_view query = exchange_->head().query(); !query.empty()) upstream_.append("?").append(query);
+  upstream_.append(" HTTP/1.1\r\nHost: ").append(target.host_field).append("\r\n");
+  append_forwarded_request_fields(upstream_, exchange_->head());
+  if (!bench_.options.replica_key.empty())
+    upstream_.append("Authorization: Bearer ").append(bench_.options.replica_key).append("\r\n");
+  upstream_.append("x-request-id: ").append(request_id_);
+  fmt::format_to(std::back_inserter(upstream_), "\r\nContent-Length: {}\r\n\r\n", body.size());
+}
+
+bool Session::go_again(Attempt attempt) {
+  const core::Instant now = bench_.loop.now();
+  if (std::exchange(attempt_open_, false)) bench_.desk.attempt_ended(ticket_, attempt, now);
+  if (answer_begun_ || body_.empty()) return false;
+  // KV that a decode replica could not fetch is not asked for twice: the whole request starts again.
+  leg_ = Leg::kWhole;
+  auto grant = bench_.desk.route_again(ticket_, now);
+  if (!grant) return false;
+  forget_call();
+  go(*std::move(grant));
+  return true;
+}
+
+void Session::forget_call() {
+  if (call_ == nullptr) return;
+  call_->cancel();
+  call_ = nullptr;
+}
+
+// ---- from the replica ------------------------------------------------------------------------------------------------
+
+void Session::on_head(const net::ResponseHead& head) {
+  status_ = head.status;
+  const bool busy = head.status == 429 || head.status == 503;
+  const bool broken = head.status >= 500 && !busy;
+  if ((busy || broken) && go_again(busy ? Attempt::kBusy : Attempt::kFaulted)) return;
+  if (leg_ == Leg::kPrefill && head.status == 200) return;
+  take_response_head(head);
+}
+
+// Keeps the head until the first byte of the body: till then the request can still go elsewhere.
+void Session::take_response_head(const net::ResponseHead& head) {
+  leg_body_.clear();
+  content_length_ = head.content_length;
+  // An answer without a length or chunks ends with its connection; the client gets it in chunks.
+  raw_ = raw_call_ && (head.chunked || head.content_length);
+  close_after_ = !exchange_->head().keep_alive;
+  append_answer_head(answer_head_, head, request_id_, grant_.target->id, routing::to_string(grant_.why));
+  if ((head.status == 429 || head.status == 503) && !head.has_field("retry-after"))
+    answer_head_.append("Retry-After: 1\r\n");
+  if (raw_) {
+    if (head.chunked)
+      answer_head_.append("Transfer-Encoding: chunked\r\n");
+    else
+      fmt::format_to(std::back_inserter(answer_head_), "Content-Length: {}\r\n", *head.content_length);
+    answer_head_.append(close_after_ ? "Connection: close\r\n\r\n" : "\r\n");
+  }
+}
+
+void Session::begin_answer() {
+  if (answer_begun_) return;
+  answer_begun_ = true;
+  if (std::exchange(attempt_open_, false))
+    bench_.desk.attempt_ended(ticket_, status_ >= 500 ? Attempt::kFaulted : Attempt::kAnswered, bench_.loop.now());
+  let_go(body_);
+  let_go(upstream_);
+  let_go(leg_body_);
+  if (raw_) {
+    exchange_->start_raw(answer_head_, close_after_);
+  } else {
+    const std::vector<net::Field> fields = fields_of(answer_head_);
+    exchange_->start(status_, fields, content_length_);
+  }
+  let_go(answer_head_);
+}
+
+void Session::on_body(std::string_view bytes) {
+  if (leg_ == Leg::kPrefill && status_ == 200) {
+    constexpr std::size_t kPrefillAnswerMax = 1 << 20;
+    if (answer_head_.size() + bytes.size() <= kPrefillAnswerMax) answer_head_.append(bytes);
+    return;
+  }
+  begin_answer();
+  const std::uint32_t before = watch_.text_events();
+  if (watch_.take(bytes) > 0 || (!stream_ && !bytes.empty())) {
+    last_token_at_ = bench_.loop.now();
+    if (before == 0 && stream_) bench_.desk.answered(ticket_, last_token_at_);
+  }
+  const bool kept_up = raw_ ? exchange_->write_raw(bytes) : exchange_->write(bytes);
+  if (!kept_up && !paused_) {
+    paused_ = true;
+    call_->pause();
+  }
+}
+
+void Session::on_end() {
+  call_ = nullptr;
+  if (leg_ == Leg::kPrefill && status_ == 200) return end_prefill_leg();
+  begin_answer();
+  end(status_ < 400 ? ledger::Outcome::kCompleted : ledger::Outcome::kFailed);
+  release().finish();
+}
+
+void Session::end_prefill_leg() {
+  const std::string transfer = api::kv_transfer_params_of(answer_head_);
+  answer_head_.clear();
+  const core::Instant now = bench_.loop.now();
+  if (std::exchange(attempt_open_, false))
+    bench_.desk.attempt_ended(ticket_, transfer.empty() ? Attempt::kFaulted : Attempt::kAnswered, now);
+  if (transfer.empty() && go_again(Attempt::kFaulted)) return;
+  auto changed = transfer.empty() ? core::invalid_input({}, "the prefill replica did not say where its KV is")
+                                  : api::decode_body(body_, transfer);
+  std::optional<Grant> grant;
+  if (changed) grant = bench_.desk.route_decode(ticket_, now);
+  if (!grant)
+    return give_up(502, "prefill_failed", "no decode replica could take the request over from its prefill replica");
+  leg_body_ = *std::move(changed);
+  leg_ = Leg::kDecode;
+  go(*std::move(grant));
+}
+
+void Session::on_fault(net::ClientFault fault, bool) {
+  call_ = nullptr;
+  if (answer_begun_) {
+    end(ledger::Outcome::kFailed);
+    release().abort();
+    return;
+  }
+  if (go_again(Attempt::kFaulted)) return;
+  if (fault == net::ClientFault::kTimeout) return give_up(504, "replica_timeout", "the replica did not answer in time");
+  give_up(502, "replica_failed", fmt::format("no replica answered: {}", net::to_string(fault)));
+}
+
+void Session::give_up(int status, std::string_view code, std::string message) {
+  Refusal refusal = refusal_of(status, "api_error", code, std::move(message));
+  refusal.retry_after_s = 1;
+  end(ledger::Outcome::kFailed);
+  const std::string id = request_id_;
+  refuse(release(), refusal, id);
+}
+
+// ---- the client ------------------------------------------------------------------------------------------------------
+
+void Session::on_writable() {
+  if (!paused_ || call_ == nullptr) return;
+  paused_ = false;
+  call_->resume();
+}
+
+void Session::on_client_gone() {
+  forget_call();
+  bench_.waiting.erase(ticket_);
+  if (std::exchange(attempt_open_, false)) bench_.desk.attempt_ended(ticket_, Attempt::kAbandoned, bench_.loop.now());
+  end(ledger::Outcome::kCancelled);
+  static_cast<void>(release());
+}
+
+// What there is goes out as a whole answer that says it was cut.
+void Session::out_of_time() {
+  budget_ = 0;
+  forget_call();
+  bench_.waiting.erase(ticket_);
+  if (std::exchange(attempt_open_, false)) bench_.desk.attempt_ended(ticket_, Attempt::kAbandoned, bench_.loop.now());
+  const bool partial = answer_begun_ && stream_;
+  const bool begun = answer_begun_;
+  end(ledger::Outcome::kTimedOut);
+  const std::string id = request_id_;
+  const std::string model = grant_.target ? grant_.target->model : std::string{};
+  net::Exchange& exchange = release();
+  if (partial) {
+    std::string rest;
+    api::append_finish_event(rest, {id, model, 0, endpoint_ == api::Endpoint::kChatCompletions},
+                             api::FinishReason::kLength);
+    rest.append(api::kDoneEvent);
+    exchange.write(rest);
+    exchange.finish();
+  } else if (begun) {
+    exchange.abort();
+  } else {
+    refuse(exchange, refusal_of(504, "api_error", "time_budget_exceeded", "the time budget of its class ran out"), id);
+  }
+}
+
+void Session::end(ledger::Outcome outcome) {
+  if (ticket_ == 0) return;
+  Ending ending;
+  ending.outcome = outcome;
+  ending.usage = watch_.usage();
+  ending.output_events = watch_.text_events();
+  ending.last_token_at = last_token_at_;
+  bench_.desk.ended(std::exchange(ticket_, 0), ending, bench_.loop.now());
+}
+
+net::Exchange& Session::release() {
+  bench_.loop.cancel(std::exchange(budget_, 0));
+  let_go(body_);
+  let_go(upstream_);
+  let_go(leg_body_);
+  let_go(answer_head_);
+  grant_ = Grant{};
+  watch_.reset(false);
+  bench_.free.push_back(this);
+  return *std::exchange(exchange_, nullptr);
+}
+
+}  // namespace penstock::gateway

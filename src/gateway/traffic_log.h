@@ -1,0 +1,54 @@
+// What planners ask of a gateway: every arrival, first token and end of the last while, in order.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "core/time.h"
+#include "ledger/entry.h"
+
+namespace penstock::gateway {
+
+struct TrafficEvent {
+  enum class Kind : std::uint8_t { kArrival, kFirstToken, kEnd };
+  std::uint64_t sequence = 0;  // from 1, without gaps
+  Kind kind = Kind::kArrival;
+  std::uint64_t request = 0;  // the same in all events of a request
+  core::Instant at;
+  // Of an arrival.
+  std::string model, traffic_class, tenant;
+  std::uint32_t input_tokens = 0;   // estimated, or given by the client
+  std::vector<std::uint64_t> keys;  // of its prefix blocks; cut to kKeysMax
+  // Of a first token: of the time since the arrival, what it waited to be let in.
+  double admission_ms = 0.0, ttft_ms = 0.0;
+  std::uint32_t cached_tokens = 0;  // as believed
+  // Of an end; the replica is that which had it last.
+  ledger::Outcome outcome = ledger::Outcome::kCompleted;
+  std::string replica;
+  std::uint32_t prompt_tokens = 0, output_tokens = 0;
+  double itl_ms = -1.0;
+
+  static constexpr std::size_t kKeysMax = 256;
+};
+
+// Bounded: the oldest go first, and who asks for them is told how many were missed. Not thread-safe.
+class TrafficLog {
+ public:
+  static constexpr std::size_t kEventsMax = 100'000;
+
+  void add(TrafficEvent event);
+  struct Page {
+    std::uint64_t next = 1;  // ask for those after this
+    std::uint64_t lost = 0;  // that were asked for and are gone
+    std::vector<TrafficEvent> events;
+  };
+  [[nodiscard]] Page after(std::uint64_t sequence, std::size_t events_max) const;
+
+ private:
+  std::deque<TrafficEvent> events_;
+  std::uint64_t last_ = 0;
+};
+
+}  // namespace penstock::gateway

@@ -1,0 +1,141 @@
+#include "gateway/worker.h"
+
+#include <utility>
+
+#include "api/json_text.h"
+
+namespace penstock::gateway {
+namespace {
+
+Refusal not_found(std::string_view path) {
+  Refusal refusal;
+  refusal.error.status = 404;
+  refusal.error.code = "unknown_url";
+  refusal.error.message = "there is nothing at " + std::string{path.substr(0, 200)} +
+                          "; try /v1/chat/completions, /v1/completions or /v1/models";
+  return refusal;
+}
+
+Refusal wrong_method(std::string_view allowed) {
+  Refusal refusal;
+  refusal.error.status = 405;
+  refusal.error.code = "method_not_allowed";
+  refusal.error.message = "this path takes " + std::string{allowed} + " only";
+  return refusal;
+}
+
+}  // namespace
+
+Worker::Worker(const GatewayOptions& options, const KeyRing& key_ring, std::uint32_t anonymous_tenant, Desk& desk,
+               int listening, std::uint64_t index)
+    : client_(loop_, options.client),
+      bench_{options,
+             key_ring,
+             anonymous_tenant,
+             desk,
+             *this,
+             loop_,
+             client_,
+             core::RandomStream{options.seed}.fork("gateway request ids").fork(index)},
+      server_(std::make_unique<net::Server>(loop_, listening, static_cast<net::RequestHandler&>(*this), options.server,
+                                            options.tls)) {
+  loop_.every(std::chrono::milliseconds{200}, [this] {
+    const net::ServerCounters now = server_->counters();
+    const std::scoped_lock lock{counters_mutex_};
+    counters_ = now;
+    if (drained_ && now.open == 0) std::exchange(drained_, nullptr)();
+  });
+}
+
+Worker::~Worker() { stop(); }
+
+void Worker::start() {
+  thread_ = std::thread{[this] { loop_.run(); }};
+}
+
+void Worker::stop() {
+  loop_.stop();
+  if (thread_.joinable()) thread_.join();
+}
+
+void Worker::drain(std::function<void()> done) {
+  loop_.post([this, done = std::move(done)] {
+    server_->drain();
+    const std::scoped_lock lock{counters_mutex_};
+    drained_ = done;
+  });
+}
+
+net::ServerCounters Worker::counters() const {
+  const std::scoped_lock lock{counters_mutex_};
+  return counters_;
+}
+
+Session& Worker::take_session() {
+  if (bench_.free.empty()) {
+    sessions_.push_back(std::make_unique<Session>(bench_));
+    return *sessions_.back();
+  }
+  Session* session = bench_.free.back();
+  bench_.free.pop_back();
+  return *session;
+}
+
+void Worker::on_request(net::Exchange& exchange) {
+  const std::string_view path = exchange.head().path();
+  for (const api::Endpoint endpoint : {api::Endpoint::kChatCompletions, api::Endpoint::kCompletions}) {
+    if (path != api::path_of(endpoint)) continue;
+    if (exchange.head().method != "POST") return refuse(exchange, wrong_method("POST"), {});
+    return take_session().begin(exchange, endpoint);
+  }
+  const bool reads = exchange.head().method == "GET" || exchange.head().method == "HEAD";
+  if (path == "/v1/models") return reads ? answer_models(exchange) : refuse(exchange, wrong_method("GET"), {});
+  if (path == "/health") {
+    const std::vector<net::Field> fields{{"Content-Type", "text/plain"}};
+    return exchange.respond(200, fields, "ok\n");
+  }
+  refuse(exchange, not_found(path), {});
+}
+
+void Worker::answer_models(net::Exchange& exchange) {
+  const std::string_view key = bearer_key(exchange.head().field("authorization"));
+  if (!bench_.options.anonymous && !bench_.key_ring.tenant_of(key)) {
+    Refusal refusal;
+    refusal.error = {401, "authentication_error", "invalid_api_key", "no valid API key", {}};
+    return refuse(exchange, refusal, {});
+  }
+  std::string body = R"({"object":"list","data":[)";
+  bool first = true;
+  for (const std::string& model : bench_.desk.models()) {
+    if (!std::exchange(first, false)) body += ',';
+    body += R"({"id":)";
+    api::append_json_string(body, model);
+    body += R"(,"object":"model","created":0,"owned_by":"penstock"})";
+  }
+  body += "]}";
+  const std::vector<net::Field> fields{{"Content-Type", "application/json"}};
+  exchange.respond(200, fields, body);
+}
+
+std::string Worker::error_body(int status, std::string_view fault) {
+  api::ApiError error;
+  error.status = status;
+  error.type = status >= 500 ? "api_error" : "invalid_request_error";
+  error.message = fault;
+  return api::error_body(error);
+}
+
+void Worker::deliver(Ticket ticket, Grant grant) {
+  loop_.post([this, ticket, grant = std::move(grant)]() mutable {
+    if (const auto found = bench_.waiting.find(ticket); found != bench_.waiting.end())
+      found->second->granted(std::move(grant));
+  });
+}
+
+void Worker::deliver(Ticket ticket, Refusal refusal) {
+  loop_.post([this, ticket, refusal = std::move(refusal)] {
+    if (const auto found = bench_.waiting.find(ticket); found != bench_.waiting.end()) found->second->refused(refusal);
+  });
+}
+
+}  // namespace penstock::gateway

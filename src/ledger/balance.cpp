@@ -1,0 +1,89 @@
+#include "ledger/balance.h"
+
+#include <fmt/format.h>
+
+namespace penstock::ledger {
+namespace {
+
+std::uint64_t& count_of(Sums& sums, Outcome outcome) {
+  switch (outcome) {
+    case Outcome::kCompleted: return sums.completed;
+    case Outcome::kCancelled: return sums.cancelled;
+    case Outcome::kTimedOut: return sums.timed_out;
+    case Outcome::kFailed: return sums.failed;
+    case Outcome::kRefused: return sums.refused;
+    case Outcome::kLost: return sums.lost;
+  }
+  return sums.lost;
+}
+
+}  // namespace
+
+std::string imbalance(const Sums& sums, std::uint64_t open) {
+  if (sums.closed + open != sums.opened)
+    return fmt::format("{} were opened, {} closed and {} are open", sums.opened, sums.closed, open);
+  const std::uint64_t ended = sums.completed + sums.cancelled + sums.timed_out + sums.failed + sums.lost;
+  if (ended != sums.closed) return fmt::format("{} were closed, and {} have an outcome", sums.closed, ended);
+  if (open == 0 && sums.reserved_tokens != 0)
+    return fmt::format("none is open, and {} tokens are reserved", sums.reserved_tokens);
+  if (sums.cached_tokens > sums.prompt_tokens)
+    return fmt::format("{} cached tokens in prompts of {}", sums.cached_tokens, sums.prompt_tokens);
+  return {};
+}
+
+void Balance::found(const Entry& entry, const std::string& what) {
+  if (fault_.empty() && !what.empty()) fault_ = fmt::format("{}, {}: {}", entry.tenant, entry.model, what);
+}
+
+void Balance::open(const Entry& entry) {
+  const auto [at, is_new] = open_.emplace(entry.id, Open{{entry.tenant, entry.model}, entry.reserved_tokens});
+  if (!is_new) return found(entry, fmt::format("entry {} was opened twice", entry.id));
+  Sums& sums = sums_[at->second.key];
+  ++sums.opened;
+  sums.reserved_tokens += entry.reserved_tokens;
+}
+
+void Balance::close(const Entry& entry) {
+  const auto at = open_.find(entry.id);
+  if (at == open_.end()) return found(entry, fmt::format("entry {} was closed, but is not open", entry.id));
+  found(entry, imbalance(entry));
+  if (entry.outcome == Outcome::kRefused) found(entry, fmt::format("entry {} was opened, and then refused", entry.id));
+  if (at->second.key != Key{entry.tenant, entry.model} || at->second.reserved_tokens != entry.reserved_tokens)
+    found(entry, fmt::format("entry {} was closed with other values than it was opened with", entry.id));
+  Sums& sums = sums_[at->second.key];
+  ++sums.closed;
+  ++count_of(sums, entry.outcome);
+  sums.reserved_tokens -= at->second.reserved_tokens;
+  sums.prompt_tokens += entry.prompt_tokens;
+  sums.cached_tokens += entry.cached_tokens;
+  sums.output_tokens += entry.output_tokens;
+  sums.cost += entry.cost;
+  open_.erase(at);
+}
+
+void Balance::refuse(const Entry& entry) {
+  found(entry, imbalance(entry));
+  if (entry.outcome != Outcome::kRefused)
+    found(entry, fmt::format("entry {} was refused as {}", entry.id, to_string(entry.outcome)));
+  ++sums_[{entry.tenant, entry.model}].refused;
+}
+
+std::string Balance::fault() const {
+  if (!fault_.empty()) return fault_;
+  std::map<Key, std::uint64_t> open;
+  std::map<Key, std::uint64_t> reserved;
+  for (auto at = open_.begin(); at != open_.end(); ++at) {  // in any order: sums only
+    ++open[at->second.key];
+    reserved[at->second.key] += at->second.reserved_tokens;
+  }
+  for (const auto& [key, sums] : sums_) {
+    if (const std::string what = imbalance(sums, open[key]); !what.empty())
+      return fmt::format("{}, {}: {}", key.first, key.second, what);
+    if (sums.reserved_tokens != reserved[key])
+      return fmt::format("{}, {}: {} tokens are reserved, open entries have {}", key.first, key.second,
+                         sums.reserved_tokens, reserved[key]);
+  }
+  return {};
+}
+
+}  // namespace penstock::ledger

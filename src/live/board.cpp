@@ -1,0 +1,103 @@
+#include "live/board.h"
+
+#include <utility>
+#include <vector>
+
+#include "live/assets.h"
+#include "live/board_document.h"
+
+namespace penstock::live {
+namespace {
+
+constexpr std::size_t kViewersMax = 200;
+// No script or style but the page's own, and nothing from elsewhere.
+constexpr std::string_view kPolicy =
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
+    "connect-src 'self'; img-src data:";
+
+void answer(net::Exchange& exchange, int status, std::string_view type, std::string_view body) {
+  const std::vector<net::Field> fields{{"Content-Type", type},
+                                       {"Cache-Control", "no-store"},
+                                       {"X-Content-Type-Options", "nosniff"},
+                                       {"Content-Security-Policy", kPolicy}};
+  exchange.respond(status, fields, body);
+}
+
+std::string event_text(std::string_view name, const std::string& data) {
+  std::string text = "event: ";
+  text.append(name).append("\ndata: ").append(data).append("\n\n");
+  return text;
+}
+
+// The page with its style, scripts and library in their places.
+std::string page_text() {
+  std::string page{assets::page()};
+  for (const auto& [mark, content] : {std::pair{std::string_view{"/*STYLE*/"}, assets::style()},
+                                      {std::string_view{"/*LIBRARY*/"}, assets::library()},
+                                      {std::string_view{"/*SCRIPTS*/"}, assets::scripts()}})
+    if (const std::size_t at = page.find(mark); at != std::string::npos) page.replace(at, mark.size(), content);
+  return page;
+}
+
+}  // namespace
+
+// One that listens to the events. A slow one misses states rather than have them pile up.
+class Board::Viewer final : private net::ExchangeListener {
+ public:
+  Viewer(Board& board, net::Exchange& exchange) : board_(board), exchange_(exchange) {
+    exchange_.listen(this);
+    const std::vector<net::Field> fields{{"Content-Type", "text/event-stream"}, {"Cache-Control", "no-store"}};
+    exchange_.start(200, fields);
+  }
+  void send(std::string_view text) {
+    if (keeps_up_) keeps_up_ = exchange_.write(text);
+  }
+
+ private:
+  void on_writable() override { keeps_up_ = true; }
+  void on_client_gone() override { board_.viewers_.erase(this); }
+
+  Board& board_;
+  net::Exchange& exchange_;
+  bool keeps_up_ = true;
+};
+
+Board::Board(net::Loop& loop, int listening, const PlannerDaemon& daemon, std::string version)
+    : loop_(loop), daemon_(daemon), version_(std::move(version)), server_(loop, listening, *this) {
+  timer_ = loop_.every(std::chrono::seconds{1}, [this] { push(); });
+}
+
+Board::~Board() { loop_.cancel(timer_); }
+
+void Board::push() {
+  if (viewers_.empty()) return;
+  std::string text = event_text("state", state_document(daemon_, loop_.now(), version_));
+  if (!daemon_.points().empty() && daemon_.points().back().at != last_point_) {
+    last_point_ = daemon_.points().back().at;
+    text += event_text("point", last_point_document(daemon_));
+  }
+  for (const auto& [raw, viewer] : viewers_) viewer->send(text);
+}
+
+void Board::on_request(net::Exchange& exchange) {
+  const std::string_view path = exchange.head().path();
+  if (exchange.head().method != "GET" && exchange.head().method != "HEAD")
+    return answer(exchange, 405, "text/plain", "this address takes GET only\n");
+  if (path == "/") return answer(exchange, 200, "text/html; charset=utf-8", page_text());
+  if (path == "/api/state")
+    return answer(exchange, 200, "application/json", state_document(daemon_, loop_.now(), version_));
+  if (path == "/api/points") return answer(exchange, 200, "application/json", points_document(daemon_));
+  if (path == "/metrics") return answer(exchange, 200, report::kMetricsContentType, daemon_.metrics_text());
+  if (path == "/health") return answer(exchange, 200, "text/plain", "ok\n");
+  if (path != "/events") return answer(exchange, 404, "text/plain", "there is nothing at this path\n");
+  if (viewers_.size() >= kViewersMax) return answer(exchange, 503, "text/plain", "too many viewers\n");
+  auto viewer = std::make_unique<Viewer>(*this, exchange);
+  viewer->send(event_text("points", points_document(daemon_)) +
+               event_text("state", state_document(daemon_, loop_.now(), version_)));
+  Viewer* raw = viewer.get();
+  viewers_.emplace(raw, std::move(viewer));
+}
+
+std::string Board::error_body(int, std::string_view fault) { return std::string{fault} + "\n"; }
+
+}  // namespace penstock::live

@@ -1,0 +1,44 @@
+// Replicas that others run: the gateway knows them, and Penstock only looks.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "live/engine_watch.h"
+#include "live/fleet.h"
+
+namespace penstock::live {
+
+// A replica belongs to the first pool with its role. What the gateway does not name any more is gone.
+class ObservedFleet final : public Fleet {
+ public:
+  ObservedFleet(net::Loop& loop, net::Client& client, std::vector<signals::Role> pools);
+
+  [[nodiscard]] bool acts() const override { return false; }
+  void want(std::size_t, std::uint32_t) override {}
+  void gateway_says(const GatewayState& state, core::Instant at) override;
+  void recent_prompts(std::vector<std::uint32_t>) override {}
+  void fill(std::size_t pool, signals::PoolObservation& seen) const override;
+  [[nodiscard]] std::vector<ReplicaView> replicas(std::size_t pool) const override;
+  [[nodiscard]] const std::vector<FleetEvent>& events() const override { return events_; }
+
+ private:
+  struct Known {
+    std::uint32_t number = 0;
+    std::size_t pool = 0;
+    std::string url, phase;
+    signals::ReplicaState state = signals::ReplicaState::kStarting;
+    core::Instant since;
+  };
+  void tell(core::Instant at, std::string text);
+
+  std::vector<signals::Role> pools_;
+  EngineWatch watch_;
+  std::uint32_t next_ = 1;
+  std::map<std::string, Known> known_;  // by id
+  std::vector<FleetEvent> events_;
+};
+
+}  // namespace penstock::live

@@ -1,0 +1,222 @@
+#include "live/planner_daemon.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "net/fetch.h"
+#include "planner/decision_note.h"
+#include "report/decision_log.h"
+
+namespace penstock::live {
+namespace {
+
+constexpr core::Duration kPatience = std::chrono::seconds{2};
+// What trials are made of is asked for from the policy; windows and segments need a minute.
+constexpr core::Duration kMemoryLeast = std::chrono::minutes{2};
+
+bool is_disaggregated(const DaemonOptions& options) {
+  return std::any_of(options.pools.begin(), options.pools.end(),
+                     [](const DaemonPool& pool) { return pool.role == signals::Role::kDecode; });
+}
+
+std::vector<double> prices(const DaemonOptions& options) {
+  std::vector<double> made;
+  for (const DaemonPool& pool : options.pools) made.push_back(pool.price_per_gpu_hour);
+  return made;
+}
+
+}  // namespace
+
+PlannerDaemon::PlannerDaemon(net::Loop& loop, net::Client& client, Fleet& fleet, planner::Policy& policy,
+                             DaemonOptions options, std::function<void(const signals::DecisionEntry&)> log)
+    : loop_(loop),
+      client_(client),
+      fleet_(fleet),
+      policy_(policy),
+      options_(std::move(options)),
+      log_(std::move(log)),
+      book_({std::max(policy.memory(), kMemoryLeast), 100'000, options_.slo, is_disaggregated(options_)}),
+      totals_(prices(options_)) {
+  last_said_.resize(options_.pools.size());
+  timers_.push_back(loop_.every(options_.gateway_interval, [this] { ask_gateway(); }));
+  timers_.push_back(loop_.every(options_.point_interval, [this] { add_point(); }));
+  // A policy that decides once does so when there is something to see.
+  const core::Duration interval = std::min<core::Duration>(policy_.interval(), std::chrono::hours{24});
+  timers_.push_back(loop_.after(std::chrono::seconds{1}, [this] { tick(); }));
+  timers_.push_back(loop_.every(interval, [this] { tick(); }));
+}
+
+PlannerDaemon::~PlannerDaemon() {
+  for (const net::Loop::Timer timer : timers_) loop_.cancel(timer);
+}
+
+// ---- what the gateway says -------------------------------------------------------------------------------------------
+
+void PlannerDaemon::ask_gateway() {
+  ask_traffic();
+  if (std::exchange(overview_under_way_, true)) return;
+  net::FetchRequest request;
+  request.call.address = options_.gateway;
+  request.call.head_time = request.call.silence = kPatience;
+  request.host_field = options_.gateway_host;
+  request.target = "/penstock/v1/overview";
+  const core::Instant asked_at = loop_.now();
+  net::fetch(client_, std::move(request), [this, asked_at](core::Result<net::FetchAnswer> answer) {
+    overview_under_way_ = false;
+    if (!answer || answer->status != 200) return;
+    auto state = read_overview(answer->body);
+    if (!state) return;
+    gateway_ = *std::move(state);
+    // It was true when the answer was made, which is after it was asked for.
+    fleet_.gateway_says(*gateway_, asked_at);
+  });
+}
+
+void PlannerDaemon::ask_traffic() {
+  if (std::exchange(traffic_under_way_, true)) return;
+  net::FetchRequest request;
+  request.call.address = options_.gateway;
+  request.call.head_time = request.call.silence = kPatience;
+  request.host_field = options_.gateway_host;
+  request.target = fmt::format("/penstock/v1/traffic?after={}", next_event_);
+  request.answer_bytes_max = 256 * 1024 * 1024;
+  net::fetch(client_, std::move(request), [this](core::Result<net::FetchAnswer> answer) {
+    traffic_under_way_ = false;
+    if (!answer || answer->status != 200) return;
+    const auto page = read_traffic(answer->body);
+    if (!page) return;
+    next_event_ = page->next;
+    book_.take(*page, loop_.now());
+  });
+}
+
+// ---- a tick ----------------------------------------------------------------------------------------------------------
+
+signals::Observation PlannerDaemon::observe(core::Instant now) {
+  signals::Observation seen;
+  seen.now = now;
+  for (std::size_t index = 0; index < options_.pools.size(); ++index) {
+    const DaemonPool& pool = options_.pools[index];
+    signals::PoolObservation& made = seen.pools.emplace_back();
+    made.name = pool.name;
+    made.role = pool.role;
+    made.gpus_per_replica = pool.gpus_per_replica;
+    made.min_replicas = pool.min_replicas;
+    made.max_replicas = pool.max_replicas;
+    made.start_up = pool.start_up;
+    fleet_.fill(index, made);
+  }
+  const auto role_of = [&](bool decode) {
+    return std::find_if(seen.pools.begin(), seen.pools.end(), [&](const signals::PoolObservation& pool) {
+      return (pool.role == signals::Role::kDecode) == decode;
+    });
+  };
+  const auto entry = role_of(false);
+  const auto decode = role_of(true);
+  book_.fill(*entry, decode == seen.pools.end() ? nullptr : &*decode, now);
+  if (gateway_) {
+    entry->unrouted_requests = gateway_->waiting;
+    entry->detail->oldest_unrouted_age = core::from_seconds(gateway_->oldest_waiting_s);
+  }
+  const core::Instant from = now.time_since_epoch() > policy_.memory() ? now - policy_.memory() : core::kStart;
+  seen.recent = book_.recent(from);
+  return seen;
+}
+
+void PlannerDaemon::tick() {
+  const core::Instant begun = net::Loop::read_clock();
+  signals::Observation seen = observe(loop_.now());
+  std::vector<std::uint32_t> prompts;
+  for (const signals::RecentRequest& request : seen.recent) prompts.push_back(request.input_tokens);
+  if (!prompts.empty()) fleet_.recent_prompts(std::move(prompts));
+  planner::Decision decision = policy_.decide(seen);
+  slowest_tick_ = std::max(slowest_tick_, net::Loop::read_clock() - begun);
+  totals_.count(seen, decision);
+  apply(decision, seen);
+  seen.recent = {};
+  seen_ = std::move(seen);
+  decided_ = std::move(decision);
+}
+
+// What changes a target is an entry, and so is a hold for another reason than the last one.
+void PlannerDaemon::apply(const planner::Decision& decision, const signals::Observation& seen) {
+  PENSTOCK_ASSERT(decision.pools.size() == options_.pools.size(), "a policy decides on every pool");
+  for (std::size_t index = 0; index < decision.pools.size(); ++index) {
+    const planner::PoolDecision& pool = decision.pools[index];
+    const DaemonPool& bounds = options_.pools[index];
+    const std::uint32_t current = seen.pools[index].target_replicas;
+    const std::uint32_t target = std::clamp(pool.target, bounds.min_replicas, bounds.max_replicas);
+    Said said{pool.reason, pool.limited_by, decision.cause};
+    const bool new_words = !last_said_[index] || *last_said_[index] != said;
+    last_said_[index] = std::move(said);
+    if (target == current && !new_words) continue;
+    signals::DecisionEntry entry;
+    entry.policy = policy_.name();
+    entry.note = planner::note_of(decision, {seen.now, bounds.name, index, current, target});
+    for (const DaemonPool& each : options_.pools) entry.pools.push_back(each.name);
+    entry.would_change = report::what_would_change(entry.note, index);
+    if (log_) log_(entry);
+    decisions_.push_back(std::move(entry));
+    if (decisions_.size() > options_.decisions_max) decisions_.pop_front();
+    if (target != current && !options_.observe_only && fleet_.acts()) fleet_.want(index, target);
+  }
+}
+
+// ---- what is shown ---------------------------------------------------------------------------------------------------
+
+void PlannerDaemon::add_point() {
+  const signals::Observation seen = observe(loop_.now());
+  LivePoint point;
+  point.at = seen.now;
+  const signals::PoolObservation* entry = nullptr;
+  std::uint64_t used = 0, capacity = 0, prompts = 0, hits = 0;
+  for (const signals::PoolObservation& pool : seen.pools) {
+    if (pool.role != signals::Role::kDecode) entry = &pool;
+    point.target.push_back(pool.target_replicas);
+    point.starting.push_back(pool.starting);
+    point.ready.push_back(pool.ready);
+    point.draining.push_back(pool.draining);
+    for (const signals::ReplicaObservation& replica : pool.replicas) {
+      if (!replica.sample) continue;
+      point.queued += replica.sample->queued_requests;
+      point.running += replica.sample->running_requests;
+      used += replica.sample->kv_used_tokens;
+      capacity += replica.sample->kv_capacity_tokens;
+      prompts += replica.sample->prompt_tokens_total;
+      hits += replica.sample->prefix_hit_tokens_total;
+    }
+  }
+  const double seconds = std::max(1.0, core::to_seconds(entry->last_minute.length));
+  point.arrivals_per_s = static_cast<double>(entry->last_minute.arrivals) / seconds;
+  point.input_tokens_per_s = static_cast<double>(entry->last_minute.input_tokens) / seconds;
+  point.output_tokens_per_s = static_cast<double>(entry->last_minute.output_tokens) / seconds;
+  point.ttft = entry->last_minute.ttft;
+  point.itl = entry->last_minute.itl;
+  point.waiting = entry->unrouted_requests;
+  if (capacity > 0) point.kv_usage = static_cast<double>(used) / static_cast<double>(capacity);
+  // Counters of engines that ended are gone from the sums: such an interval says nothing.
+  if (prompts > prompt_tokens_before_ && hits >= hit_tokens_before_)
+    point.hit_ratio =
+        static_cast<double>(hits - hit_tokens_before_) / static_cast<double>(prompts - prompt_tokens_before_);
+  else if (!points_.empty())
+    point.hit_ratio = points_.back().hit_ratio;
+  prompt_tokens_before_ = prompts;
+  hit_tokens_before_ = hits;
+  points_.push_back(std::move(point));
+  if (points_.size() > options_.points_max) points_.pop_front();
+}
+
+std::string PlannerDaemon::metrics_text() const {
+  if (!seen_ || !decided_) return {};
+  report::MetricSources sources{*seen_, *decided_, totals_};
+  sources.slo = options_.slo.target;
+  if (book_.judged() > 0)
+    sources.slo_attainment = static_cast<double>(book_.kept()) / static_cast<double>(book_.judged());
+  report::PlannerMetrics metrics = report::make_planner_metrics(sources);
+  metrics.policy.clear();
+  return report::to_prometheus_text(metrics);
+}
+
+}  // namespace penstock::live

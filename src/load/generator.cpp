@@ -1,0 +1,262 @@
+#include "load/generator.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "load/answer_timer.h"
+#include "net/client.h"
+
+namespace penstock::load {
+namespace {
+
+using core::Duration;
+
+constexpr Duration kSweepInterval = std::chrono::milliseconds{20};
+constexpr Duration kMargin = std::chrono::minutes{1};  // that the client's own limits leave to ours
+constexpr int kSendsAtOnce = 64;                       // then answers have their turn
+constexpr std::size_t kSaidBytesMax = 256;
+
+double thread_cpu_s() {
+  rusage usage{};
+  ::getrusage(RUSAGE_THREAD, &usage);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+}  // namespace
+
+struct Generator::State {
+  // One request and its answer.
+  struct Flight final : net::ResponseListener {
+    Flight(State& state, std::uint64_t number, const PlannedRequest& planned, Duration sent)
+        : owner{state}, id{number}, shape{planned.shape}, timer{planned.shape.stream, planned.at, sent} {}
+
+    void on_head(const net::ResponseHead& head) override {
+      message = {};
+      is_good = head.status >= 200 && head.status < 300;
+      timer.take_head(head.status, head.has_field("retry-after"), owner.now());
+    }
+    void on_body(std::string_view bytes) override {
+      const Duration now = owner.now();
+      if (!is_good && said.size() < kSaidBytesMax) said += bytes.substr(0, kSaidBytesMax - said.size());
+      const AnswerTimer::Tokens tokens = timer.take_body(bytes, now);
+      if (tokens.count == 0) return;
+      if (!tokens.gap) owner.tally.note_first_token(*timer.record().ttft(), now);
+      owner.tally.note_tokens(tokens, now);
+    }
+    void on_end() override {
+      timer.end(owner.now());
+      owner.ended(*this);
+    }
+    void on_fault(net::ClientFault fault, bool) override {
+      timer.fault(fault, owner.now());
+      owner.ended(*this);
+    }
+
+    State& owner;
+    std::uint64_t id;
+    RequestShape shape;
+    AnswerTimer timer;
+    Message message;  // until the answer's head is there
+    std::string said;
+    net::Call* call = nullptr;
+    bool is_good = false;
+  };
+
+  State(net::Loop& on, GeneratorOptions with, RequestSource from, Tally& into, std::function<void()> done)
+      : loop{on},
+        options{std::move(with)},
+        source{std::move(from)},
+        tally{into},
+        on_done{std::move(done)},
+        client{on, limits_for(options)} {}
+  ~State() {
+    loop.cancel(send_timer);
+    loop.cancel(sweep_timer);
+  }
+
+  static net::ClientLimits limits_for(const GeneratorOptions& options) {
+    net::ClientLimits limits;
+    limits.idle_connections = std::max(options.max_in_flight, options.concurrency);
+    return limits;
+  }
+
+  [[nodiscard]] Duration now() const { return net::Loop::read_clock() - started; }
+  [[nodiscard]] bool is_closed_loop() const { return options.concurrency > 0; }
+  [[nodiscard]] std::uint32_t places() const { return is_closed_loop() ? options.concurrency : options.max_in_flight; }
+  [[nodiscard]] std::uint32_t in_flight() const { return static_cast<std::uint32_t>(flights.size()); }
+
+  // From the loop, never from within a listener: flights may go.
+  void pump();
+  void pump_soon();
+  bool prepare_next(Duration time);
+  void send(Duration time);
+  void give_up_unsent(Duration time);
+  void ended(Flight& flight);
+  void sweep();
+  void stop();
+
+  net::Loop& loop;
+  GeneratorOptions options;
+  RequestSource source;
+  Tally& tally;
+  std::function<void()> on_done;
+  core::Instant started{};
+  double cpu_at_start_s = 0.0;
+  Duration last_sent{};
+  std::optional<PlannedRequest> next;
+  bool next_is_held = false, source_is_dry = false, is_done = false, pump_is_posted = false;
+  std::uint64_t numbers = 0;
+  // By number, so that the first is the one that has waited longest.
+  std::map<std::uint64_t, std::unique_ptr<Flight>> flights;
+  std::vector<std::unique_ptr<Flight>> landed;  // ended within their own callbacks
+  net::Loop::Timer send_timer = 0, sweep_timer = 0;
+  std::shared_ptr<bool> alive = std::make_shared<bool>(true);
+  net::Client client;  // goes first, and cancels what the flights wait for
+};
+
+void Generator::State::pump_soon() {
+  if (std::exchange(pump_is_posted, true)) return;
+  loop.post([this, still = std::weak_ptr{alive}] {
+    if (still.expired()) return;
+    pump_is_posted = false;
+    pump();
+  });
+}
+
+// Whether there is a request whose time has come; else sees to it that pump() is called when it has.
+bool Generator::State::prepare_next(Duration time) {
+  if (!next && !source_is_dry) {
+    next = source();
+    next_is_held = false;
+    if (next && is_closed_loop()) next->at = time;
+    source_is_dry = !next || (is_closed_loop() && time >= options.duration);
+    if (source_is_dry) next.reset();
+  }
+  if (!next) return false;
+  if (next->at <= time) return true;
+  loop.cancel(send_timer);
+  // From the loop's own idea of now, which may be a little behind.
+  send_timer = loop.after(started + next->at - loop.now(), [this] { pump(); });
+  return false;
+}
+
+void Generator::State::pump() {
+  if (is_done) return;
+  landed.clear();
+  for (int sends = 0;; ++sends) {
+    const Duration time = now();
+    if (is_closed_loop() && in_flight() >= places()) break;
+    if (!prepare_next(time)) break;
+    if (time - next->at >= options.timeout) {
+      give_up_unsent(time);
+    } else if (in_flight() >= places()) {
+      next_is_held = true;
+      break;
+    } else {
+      send(time);
+    }
+    if (sends >= kSendsAtOnce) return pump_soon();
+  }
+  if (source_is_dry && !next && flights.empty()) {
+    is_done = true;
+    loop.cancel(std::exchange(sweep_timer, 0));
+    on_done();
+  }
+}
+
+void Generator::State::send(Duration time) {
+  const std::uint64_t number = numbers++;
+  auto flight = std::make_unique<Flight>(*this, number, *next, time);
+  flight->message = write_request(options.dialect, next->shape, number);
+  tally.note_sent({next->at, time, next_is_held});
+  next.reset();
+  last_sent = time;
+  net::CallOptions call;
+  call.address = options.address;
+  call.tls = options.tls;
+  call.host = options.tls_host;
+  call.head_time = call.silence = options.timeout + kMargin;
+  flight->call = &client.call(call, flight->message.head, flight->message.body, *flight);
+  flights.emplace(number, std::move(flight));
+  tally.note_in_flight(in_flight(), time);
+}
+
+void Generator::State::give_up_unsent(Duration time) {
+  AnswerTimer timer{next->shape.stream, next->at, time};
+  timer.give_up(Outcome::kTimedOut, time);
+  tally.note_unsent(next->at);
+  tally.note_end(timer.record(), next->shape, {});
+  next.reset();
+}
+
+void Generator::State::ended(Flight& flight) {
+  tally.note_end(flight.timer.record(), flight.shape, flight.said);
+  auto node = flights.extract(flight.id);
+  landed.push_back(std::move(node.mapped()));
+  pump_soon();
+}
+
+void Generator::State::sweep() {
+  const Duration time = now();
+  tally.note_in_flight(in_flight(), time);
+  while (!flights.empty()) {
+    Flight& oldest = *flights.begin()->second;
+    if (time - oldest.timer.record().intended < options.timeout) break;
+    oldest.call->cancel();
+    oldest.timer.give_up(Outcome::kTimedOut, time);
+    ended(oldest);
+  }
+  if (next && next_is_held) pump_soon();  // it may have waited long enough
+}
+
+void Generator::State::stop() {
+  source_is_dry = true;
+  next.reset();
+  const Duration time = now();
+  while (!flights.empty()) {
+    Flight& flight = *flights.begin()->second;
+    flight.call->cancel();
+    flight.timer.give_up(Outcome::kCancelled, time);
+    ended(flight);
+  }
+  pump_soon();
+}
+
+Generator::Generator(net::Loop& loop, GeneratorOptions options, RequestSource source, Tally& tally,
+                     std::function<void()> on_done)
+    : state_{std::make_unique<State>(loop, std::move(options), std::move(source), tally, std::move(on_done))} {}
+Generator::~Generator() = default;
+
+void Generator::start() {
+  State& state = *state_;
+  state.started = net::Loop::read_clock();
+  state.cpu_at_start_s = thread_cpu_s();
+  state.sweep_timer = state.loop.every(kSweepInterval, [&state] { state.sweep(); });
+  state.pump_soon();
+}
+
+void Generator::stop() { state_->stop(); }
+Duration Generator::elapsed() const { return state_->now(); }
+std::uint32_t Generator::in_flight() const { return state_->in_flight(); }
+bool Generator::at_limit() const { return state_->next.has_value() && state_->next_is_held; }
+Duration Generator::sending_time() const { return state_->last_sent; }
+double Generator::cpu_s() const { return thread_cpu_s() - state_->cpu_at_start_s; }
+
+std::uint64_t raise_descriptor_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  return limit.rlim_cur;
+}
+
+}  // namespace penstock::load

@@ -1,0 +1,113 @@
+#include "load/table.h"
+
+#include <fmt/format.h>
+
+#include "report/format.h"
+
+namespace penstock::load {
+namespace {
+
+using report::format_count;
+using report::format_milliseconds;
+using report::format_quantity;
+using report::format_share;
+
+std::string cell(const core::QuantileSketch& sketch, double quantile) {
+  return sketch.count() == 0 ? "–" : format_milliseconds(sketch.quantile(quantile));
+}
+
+// Padded by what is seen, not by bytes.
+std::string left(std::string_view text, std::size_t width) {
+  const std::size_t seen = report::display_width(text);
+  return std::string{text} + std::string(width > seen ? width - seen : 0, ' ');
+}
+std::string right(std::string_view text, std::size_t width) {
+  const std::size_t seen = report::display_width(text);
+  return std::string(width > seen ? width - seen : 0, ' ') + std::string{text};
+}
+
+void add_latencies(std::string& out, const Tally& tally) {
+  out += fmt::format("\n{}{}{}{}{}{}{}\n", left("", 28), right("p50", 10), right("p90", 10), right("p95", 10),
+                     right("p99", 10), right("max", 10), right("samples", 12));
+  const auto row = [&](std::string_view name, const core::QuantileSketch& sketch) {
+    out += left(name, 28);
+    for (const double quantile : {0.5, 0.9, 0.95, 0.99}) out += right(cell(sketch, quantile), 10);
+    out += right(sketch.count() == 0 ? "–" : format_milliseconds(sketch.max()), 10);
+    out += right(format_count(sketch.count()), 12) + "\n";
+  };
+  row("TTFT, from intended start", tally.all().ttft_ms);
+  row("ITL, mean of a request", tally.all().itl_ms);
+  row("gap between two tokens", tally.gaps_ms());
+  row("longest gap of a request", tally.max_gaps_ms());
+  row("first byte", tally.first_byte_ms());
+  row("whole answer", tally.all().latency_ms);
+}
+
+void add_segments(std::string& out, const Tally& tally) {
+  out += fmt::format("\n{}{}{}{}{}{}{}{}\n", left("segment", 28), right("requests", 10), right("errors", 8),
+                     right("refused", 9), right("TTFT p50", 10), right("p95", 9), right("ITL p50", 9), right("p95", 9));
+  for (const Segment& segment : tally.segments()) {
+    const Figures& figures = segment.figures;
+    out += left(fmt::format("{} {}", segment.group, report::printable(segment.label)), 28);
+    out += right(format_count(figures.ended()), 10) + right(format_count(figures.errors()), 8) +
+           right(format_count(figures.of(Outcome::kRefused)), 9);
+    out += right(cell(figures.ttft_ms, 0.5), 10) + right(cell(figures.ttft_ms, 0.95), 9) +
+           right(cell(figures.itl_ms, 0.5), 9) + right(cell(figures.itl_ms, 0.95), 9) + "\n";
+  }
+}
+
+void add_causes(std::string& out, const Tally& tally) {
+  if (tally.causes().empty()) return;
+  out += "\nwhat did not end well\n";
+  for (const auto& [reason, cause] : tally.causes()) {
+    out += fmt::format("  {} {}", right(format_count(cause.count), 8), report::printable(reason));
+    if (!cause.example.empty()) out += fmt::format(": {}", report::printable(cause.example));
+    out += "\n";
+  }
+}
+
+void add_generator(std::string& out, const RunSummary& run, const Tally& tally) {
+  out += fmt::format("\ngenerator: {} of a core", format_share(cpu_share(run)));
+  if (tally.tokens_seen() > 0)
+    out += fmt::format(", {} µs a token", format_quantity(run.cpu_s * 1e6 / static_cast<double>(tally.tokens_seen())));
+  if (tally.lateness_ms().count() > 0)
+    out += fmt::format(", sends late by p99 {}", format_milliseconds(tally.lateness_ms().quantile(0.99)));
+  out += "\n";
+  if (tally.held_by_limit() > 0)
+    out += fmt::format("{} requests had to wait for a place: the limit of {} in flight was reached\n",
+                       format_count(tally.held_by_limit()), format_count(run.max_in_flight));
+  if (is_bottleneck(run, tally)) out += "the generator may be the bottleneck: latencies include its own delays\n";
+}
+
+}  // namespace
+
+std::string render_table(const RunSummary& run, const Tally& tally) {
+  const Figures& all = tally.all();
+  std::string out = fmt::format("{}  {}\n{}\n\n", report::printable(run.target), report::printable(run.model),
+                                report::printable(run.traffic));
+  out += fmt::format("{} {} ok, {} refused, {} failed, {} truncated, {} timed out, {} cancelled\n",
+                     run.interrupted ? "interrupted:" : "requests:", format_count(all.of(Outcome::kOk)),
+                     format_count(all.of(Outcome::kRefused)), format_count(all.of(Outcome::kFailed)),
+                     format_count(all.of(Outcome::kTruncated)), format_count(all.of(Outcome::kTimedOut)),
+                     format_count(all.of(Outcome::kCancelled)));
+  out += fmt::format("in {}: {} requests/s, {} tokens/s", report::format_seconds(core::to_seconds(run.elapsed)),
+                     format_quantity(ok_per_s(tally)), format_quantity(tokens_per_s(tally)));
+  if (all.tokens_wanted > 0)
+    out += fmt::format(", {} of the tokens that were asked for",
+                       format_share(static_cast<double>(all.tokens_out) / static_cast<double>(all.tokens_wanted)));
+  if (tally.cached_tokens() > 0)
+    out += fmt::format(", {} of the prompts cached", format_share(static_cast<double>(tally.cached_tokens()) /
+                                                                  static_cast<double>(tally.prompt_tokens())));
+  out += "\n";
+  add_latencies(out, tally);
+  add_segments(out, tally);
+  add_causes(out, tally);
+  add_generator(out, run, tally);
+  if (!run.verdicts.empty()) out += "\n";
+  for (const Verdict& verdict : run.verdicts)
+    out +=
+        fmt::format("{} {}={}: {}\n", verdict.is_met ? "met   " : "MISSED", verdict.name, verdict.limit, verdict.seen);
+  return out;
+}
+
+}  // namespace penstock::load

@@ -1,0 +1,97 @@
+// One connection of a client, and the call that it carries at the moment.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "core/time.h"
+#include "net/body_framing.h"
+#include "net/client.h"
+#include "net/intrusive_list.h"
+#include "net/loop.h"
+#include "net/tls.h"
+
+namespace penstock::net {
+
+class ClientPool;
+struct ServerBucket;
+struct InPool {};    // all connections: those with a call, and those without by age
+struct InBucket {};  // idle ones of an address by their last use, or those that wait for a turn without an event
+
+// Owned by its pool, which it asks to keep or to drop it when a call has ended. It holds no buffers but a head that has
+// come in part: bytes are handed to the listener from the pool's scratch buffer.
+class ClientConnection final : public Watcher, public Call, public ListHook<InPool>, public ListHook<InBucket> {
+ public:
+  ClientConnection(ClientPool& pool, ServerBucket& bucket, const CallOptions& options);
+  ~ClientConnection();
+  ClientConnection(const ClientConnection&) = delete;
+  ClientConnection& operator=(const ClientConnection&) = delete;
+
+  void start(const CallOptions& options, std::string_view head, std::string_view body, ResponseListener& listener);
+  void take_turn();  // that was asked for by ClientPool::defer()
+  void expire() { fault(ClientFault::kTimeout); }
+  [[nodiscard]] bool serves(const CallOptions& options) const;
+  [[nodiscard]] ServerBucket& bucket() { return bucket_; }
+  // Of the call; of an idle connection, the end of its time.
+  [[nodiscard]] core::Instant deadline() const { return deadline_; }
+  void rest_until(core::Instant deadline);
+  [[nodiscard]] bool is_idle() const { return phase_ == Phase::kIdle; }
+
+  void cancel() override;
+  void pause() override;
+  void resume() override;
+  void on_ready(std::uint32_t events) override;
+
+ private:
+  enum class Phase : std::uint8_t { kIdle, kConnecting, kHead, kBody };
+
+  void connect();
+  void disconnect();
+  bool finish_connect();
+  void send();
+  void receive(std::uint32_t events);
+  void hold_back(std::uint32_t events);
+  bool take(std::string_view bytes, bool is_last);
+  bool take_head(std::string_view& bytes, std::string& owner);
+  bool take_body(std::string_view bytes, bool is_last);
+  void begin_body(const ResponseHead& head);
+  void end_of_stream(bool is_clean);
+  void finish(bool may_keep);
+  void fault(ClientFault fault);
+  void update_interest();
+  [[nodiscard]] bool has_unsent() const { return sent_ < head_.size() + body_.size(); }
+
+  ClientPool& pool_;
+  ServerBucket& bucket_;
+  std::shared_ptr<TlsContext> tls_;
+  std::string host_;
+  std::optional<Transport> transport_;
+  std::uint32_t interest_ = 0;  // what the loop watches for; 0: nothing but errors
+  Phase phase_ = Phase::kIdle;
+  bool is_watched_ = false;
+  bool is_established_ = false;  // something has been written, so that TLS is through
+  bool is_broken_ = false;       // takes no more bytes
+  bool keeps_alive_ = false;     // after this answer
+  bool wants_out_ = false;
+  bool reads_ = true;  // whether the loop watches for bytes: not while paused, once some came
+
+  // Of the call.
+  bool is_reused_ = false;
+  bool has_answer_ = false;
+  bool is_paused_ = false;
+  bool is_raw_ = false;
+  bool to_head_ = false;
+  ResponseListener* listener_ = nullptr;
+  bool* is_gone_ = nullptr;  // told when this ends during a call of the listener
+  std::string_view head_, body_;
+  std::size_t sent_ = 0;
+  core::Instant deadline_, head_deadline_;
+  core::Duration silence_{0};
+  std::string held_;  // a head that has come in part
+  BodyFraming framing_;
+};
+
+}  // namespace penstock::net

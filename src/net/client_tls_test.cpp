@@ -1,0 +1,146 @@
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "net/client.h"
+#include "net/client_testing.h"
+#include "net/tls_testing.h"
+
+namespace penstock::net {
+namespace {
+
+using namespace testing;
+
+CallOptions secure(const ScriptedServer& server, const std::shared_ptr<TlsContext>& tls,
+                   const std::string& host = "localhost") {
+  CallOptions options = to(server.address());
+  options.tls = tls;
+  options.host = host;
+  return options;
+}
+
+void answer_all(Peer& peer, int) {
+  while (peer.read_request()) peer.send(kHello);
+}
+
+TEST(ClientTls, KeepsConnectionsByServerNameAndContext) {
+  const TestCertificate certificate;
+  ScriptedServer server{answer_all, certificate.server()};
+  const auto tls = certificate.client(), other = certificate.client();
+  Loop loop;
+  Client client{loop};
+  for (const auto& options : {secure(server, tls), secure(server, tls), secure(server, tls, "127.0.0.1"),
+                              secure(server, other), secure(server, other), secure(server, tls)}) {
+    Recorder recorder{loop};
+    client.call(options, kGet, {}, recorder);
+    run(loop);
+    EXPECT_EQ(recorder.body, "hello");
+  }
+  EXPECT_EQ(server.accepted(), 3);
+}
+
+TEST(ClientTls, CallsAServerThatCannotProveItsNameNoConnection) {
+  const TestCertificate certificate, stranger;
+  ScriptedServer server{answer_all, certificate.server()};
+  Loop loop;
+  Client client{loop};
+  for (const auto& options : {secure(server, certificate.client(), "other"), secure(server, stranger.client())}) {
+    Recorder recorder{loop};
+    client.call(options, kGet, {}, recorder);
+    run(loop);
+    EXPECT_EQ(recorder.fault, ClientFault::kConnect);
+    EXPECT_FALSE(recorder.answered);
+  }
+}
+
+TEST(ClientTls, CallsAServerWithoutTlsNoConnection) {
+  const TestCertificate certificate;
+  ScriptedServer server{[](Peer& peer, int) {
+    peer.read_some();
+    peer.send("HTTP/1.1 400 Bad Request\r\n\r\n");
+  }};
+  Loop loop;
+  Client client{loop};
+  Recorder recorder{loop};
+  client.call(secure(server, certificate.client()), kGet, {}, recorder);
+  run(loop);
+  EXPECT_EQ(recorder.fault, ClientFault::kConnect);
+}
+
+TEST(ClientTls, CarriesLargeBodiesBothWaysWithPauses) {
+  const TestCertificate certificate;
+  const std::string large(4 * 1024 * 1024, 'x');
+  std::size_t seen = 0;
+  ScriptedServer server{
+      [&](Peer& peer, int) {
+        seen = peer.read_request().value().size();
+        peer.send("HTTP/1.1 200 OK\r\nContent-Length: " + std::to_string(large.size()) + "\r\n\r\n" + large);
+        peer.wait_until_closed();
+      },
+      certificate.server()};
+  {
+    Loop loop;
+    Client client{loop};
+    Recorder recorder{loop};
+    const std::string head =
+        "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: " + std::to_string(large.size()) + "\r\n\r\n";
+    Call& call = client.call(secure(server, certificate.client()), head, large, recorder);
+    recorder.at_body = [&] {
+      call.pause();
+      if (recorder.pieces % 2 == 0) return call.resume();
+      loop.after(std::chrono::milliseconds{1}, [&] {
+        if (recorder.ends + recorder.faults == 0) call.resume();
+      });
+    };
+    run(loop);
+    EXPECT_EQ(recorder.ends, 1);
+    EXPECT_TRUE(recorder.body == large);
+    EXPECT_EQ(seen, head.size() + large.size());
+  }
+}
+
+TEST(ClientTls, FindsTheEndOfABodyWithoutALengthOnlyWhereItIsMeant) {
+  const TestCertificate certificate;
+  for (const bool cut : {false, true}) {
+    ScriptedServer server{[&](Peer& peer, int) {
+                            peer.read_request();
+                            peer.send("HTTP/1.1 200 OK\r\n\r\nsome");
+                            std::this_thread::sleep_for(std::chrono::milliseconds{5});
+                            if (cut) peer.cut();
+                          },
+                          certificate.server()};
+    Loop loop;
+    Client client{loop};
+    Recorder recorder{loop};
+    client.call(secure(server, certificate.client()), kGet, {}, recorder);
+    run(loop);
+    EXPECT_EQ(recorder.body, "some");
+    EXPECT_EQ(recorder.ends, cut ? 0 : 1);
+  }
+}
+
+TEST(ClientTls, ReplacesAStaleConnectionOnce) {
+  const TestCertificate certificate;
+  ScriptedServer server{[&](Peer& peer, int number) {
+                          peer.read_request();
+                          peer.send(kHello);
+                          peer.read_request();
+                          if (number == 0) return;
+                          peer.send(kHello);
+                          peer.wait_until_closed();
+                        },
+                        certificate.server()};
+  const auto tls = certificate.client();
+  Loop loop;
+  Client client{loop};
+  for (int i = 0; i < 2; ++i) {
+    Recorder recorder{loop};
+    client.call(secure(server, tls), kGet, {}, recorder);
+    run(loop);
+    EXPECT_EQ(recorder.body, "hello");
+  }
+  EXPECT_EQ(server.accepted(), 2);
+}
+
+}  // namespace
+}  // namespace penstock::net

@@ -1,0 +1,62 @@
+#include "net/fetch.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace penstock::net {
+namespace {
+
+// Lives from the call to its last callback.
+class Fetching final : public ResponseListener {
+ public:
+  Fetching(FetchRequest request, std::function<void(core::Result<FetchAnswer>)> done)
+      : request_(std::move(request)), done_(std::move(done)) {}
+
+  void begin(Client& client) {
+    head_ = fmt::format("{} {} HTTP/1.1\r\nHost: {}\r\n", request_.method, request_.target, request_.host_field);
+    for (const Field& field : request_.fields)
+      fmt::format_to(std::back_inserter(head_), "{}: {}\r\n", field.name, field.value);
+    if (!request_.body.empty() || request_.method != "GET")
+      fmt::format_to(std::back_inserter(head_), "Content-Length: {}\r\n", request_.body.size());
+    head_ += "\r\n";
+    request_.call.raw = false;
+    call_ = &client.call(request_.call, head_, request_.body, *this);
+  }
+
+ private:
+  void on_head(const ResponseHead& head) override { answer_.status = head.status; }
+  void on_body(std::string_view bytes) override {
+    if (answer_.body.size() + bytes.size() > request_.answer_bytes_max) {
+      call_->cancel();
+      return end(core::environment_error(request_.host_field + request_.target,
+                                         fmt::format("answers with more than {} bytes", request_.answer_bytes_max)));
+    }
+    answer_.body.append(bytes);
+  }
+  void on_end() override { end(std::move(answer_)); }
+  void on_fault(ClientFault fault, bool) override {
+    end(core::environment_error(request_.host_field + request_.target, to_string(fault)));
+  }
+  void end(core::Result<FetchAnswer> result) {
+    const auto done = std::move(done_);
+    delete this;
+    done(std::move(result));
+  }
+
+  FetchRequest request_;
+  std::function<void(core::Result<FetchAnswer>)> done_;
+  std::string head_;
+  FetchAnswer answer_;
+  Call* call_ = nullptr;
+};
+
+}  // namespace
+
+void fetch(Client& client, FetchRequest request, std::function<void(core::Result<FetchAnswer>)> done) {
+  // Deletes itself with its last callback; a client that goes first lets go of its calls without a word.
+  auto* fetching = new Fetching{std::move(request), std::move(done)};
+  fetching->begin(client);
+}
+
+}  // namespace penstock::net

@@ -1,0 +1,371 @@
+#include "net/server_connection.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "core/result.h"
+
+namespace penstock::net {
+
+namespace {
+
+constexpr std::size_t kWaitingBytesMax = 64 * 1024;  // of requests that came before the last was answered
+constexpr std::size_t kDirectBytesMin = 64 * 1024;  // that have come, and are to come, for reading into the body itself
+constexpr std::size_t kBodyStepBytes = 1024 * 1024;
+constexpr core::Duration kFreshTime = std::chrono::seconds{1};  // for a first request to arrive during a drain
+
+// The request's bytes in memory of their own, and the views with them.
+void keep_head(Request& request, std::string_view bytes) {
+  request.head_bytes.assign(bytes);
+  const char* const base = request.head_bytes.data();
+  const auto rebase = [&](std::string_view& view) { view = {base + (view.data() - bytes.data()), view.size()}; };
+  rebase(request.head.method);
+  rebase(request.head.target);
+  for (Field& field : request.head.fields) {
+    rebase(field.name);
+    rebase(field.value);
+  }
+}
+
+}  // namespace
+
+ServerConnection::ServerConnection(ServerCore& core, int descriptor, const Address& peer, std::uint32_t slot)
+    : core_{core},
+      transport_{std::in_place, descriptor, core.tls},
+      opened_at_{core.loop.now()},
+      slot_{slot},
+      peer_{peer} {}
+
+void ServerConnection::begin() {
+  const int on = 1;
+  setsockopt(transport_->descriptor(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  interest_ = EPOLLIN | EPOLLRDHUP;
+  core_.loop.watch(transport_->descriptor(), interest_, *this);
+  set_phase_deadline(core_.loop.now() + (core_.tls != nullptr ? core_.limits.head_time : core_.limits.idle_time));
+}
+
+void ServerConnection::detach() {
+  core_.loop.unwatch(transport_->descriptor(), *this);
+  transport_.reset();
+  phase_ = Phase::kClosed;
+}
+
+void ServerConnection::close() {
+  if (phase_ == Phase::kClosed) return;
+  if (request_ != nullptr) release_request();
+  detach();
+  std::string{}.swap(in_);
+  std::string{}.swap(out_);
+  core_.bury(*this);
+}
+
+void ServerConnection::on_ready(std::uint32_t events) {
+  if ((events & (EPOLLERR | EPOLLHUP)) != 0) return on_lost();
+  const bool readable = (events & (EPOLLIN | EPOLLRDHUP)) != 0, writable = (events & EPOLLOUT) != 0;
+  if (!out_.empty() && (writable || (readable && write_wants_read_))) send_waiting();
+  const bool ended = (events & EPOLLRDHUP) != 0;
+  if (phase_ == Phase::kBusy && ended) return on_lost();
+  if (phase_ == Phase::kHead && ended && !out_.empty()) {
+    // It wants no more than what is on the way to it.
+    begin_closing();
+  } else if (readable || (writable && read_wants_write_)) {
+    read_input();
+  }
+  if (phase_ != Phase::kClosed) update_interest();
+}
+
+void ServerConnection::read_input() {
+  bool has_more = true;
+  while (has_more && phase_ != Phase::kClosed && phase_ != Phase::kClosing) {
+    const bool direct = phase_ == Phase::kBody && make_room_in_body();
+    Transport::Transfer got;
+    if (direct) {
+      std::string& body = request_->body;
+      got = transport_->read(body.data() + request_->body_read, body.size() - request_->body_read);
+    } else {
+      const std::size_t waiting = std::min(kWaitingBytesMax, in_.size());
+      const std::size_t room = must_wait() ? kWaitingBytesMax - waiting : ServerCore::kScratchBytes;
+      if (room == 0) return;
+      got = transport_->read(core_.scratch.get(), room);
+    }
+    read_wants_write_ = got.wants_write;
+    if (got.bytes > 0 && direct) {
+      count_body(got.bytes);
+    } else if (got.bytes > 0) {
+      take_input({core_.scratch.get(), got.bytes});
+    }
+    if (phase_ == Phase::kClosed) return;
+    if (got.failed) return on_lost();
+    if (got.closed) return on_input_end();
+    has_more = got.bytes > 0 && transport_->has_pending();
+  }
+}
+
+// Whether a long body has room to be read into, so that it is not copied through the scratch buffer. The room is in
+// proportion to what has come: an announced length costs nothing.
+bool ServerConnection::make_room_in_body() {
+  Request& request = *request_;
+  if (request.head.chunked) return false;
+  if (request.body.size() > request.body_read) return true;
+  const std::size_t whole = *request.head.content_length;
+  if (request.body_read < kDirectBytesMin || whole - request.body_read < kDirectBytesMin) return false;
+  if (request.body_read >= kBodyStepBytes) request.body.reserve(whole);
+  request.body.resize(std::min(whole, request.body_read + std::min(kBodyStepBytes, 4 * request.body_read)));
+  return true;
+}
+
+void ServerConnection::on_input_end() {
+  if (phase_ == Phase::kClosing || (phase_ == Phase::kHead && !out_.empty())) return begin_closing();
+  on_lost();
+}
+
+bool ServerConnection::must_wait() const { return phase_ == Phase::kBusy || (phase_ == Phase::kHead && !out_.empty()); }
+
+void ServerConnection::take_input(std::string_view bytes) {
+  if (phase_ == Phase::kClosing || phase_ == Phase::kLinger) return;
+  if (must_wait()) {
+    if (in_.empty()) read_at_ = core_.loop.now();
+    in_.append(bytes);
+    return;
+  }
+  std::string held = std::exchange(in_, {});
+  std::string_view rest = bytes;
+  if (held.empty()) {
+    read_at_ = core_.loop.now();
+  } else {
+    held.append(bytes);
+    rest = held;
+  }
+  while (!rest.empty() && !must_wait() && (phase_ == Phase::kHead || phase_ == Phase::kBody))
+    if (!advance(rest)) break;
+  if (!rest.empty() && (phase_ == Phase::kHead || phase_ == Phase::kBusy)) keep(rest, held);
+}
+
+// `rest` is the end of `held`, unless that is empty.
+void ServerConnection::keep(std::string_view rest, std::string& held) {
+  if (rest.size() * 2 < held.capacity() || held.empty()) {
+    in_.assign(rest);
+  } else {
+    held.erase(0, held.size() - rest.size());
+    in_ = std::move(held);
+  }
+}
+
+// Takes what it can off the front. False: it needs more than there is.
+bool ServerConnection::advance(std::string_view& rest) {
+  return phase_ == Phase::kHead ? advance_head(rest) : advance_body(rest);
+}
+
+bool ServerConnection::advance_head(std::string_view& rest) {
+  if (!head_begun_) {
+    head_begun_ = was_used_ = true;
+    searched_ = 0;
+    set_phase_deadline(core_.loop.now() + core_.limits.head_time);
+  }
+  auto request = core_.take_request();
+  const HeadResult result = parse_request_head(rest, request->head, searched_);
+  const bool too_long = (result.state == HeadState::kComplete ? result.bytes : rest.size()) > core_.limits.head_bytes;
+  if (result.state == HeadState::kMalformed || too_long) {
+    core_.give_back(std::move(request));
+    ++core_.counters.malformed;
+    if (result.state == HeadState::kMalformed)
+      refuse(result.status, result.fault);
+    else
+      refuse(431, "the head of the request is too long");
+    return false;
+  }
+  if (result.state == HeadState::kIncomplete) {
+    core_.give_back(std::move(request));
+    searched_ = rest.size();
+    return false;
+  }
+  head_begun_ = false;
+  request_ = std::move(request);
+  request_->received_at = read_at_;
+  read_at_ = core_.loop.now();
+  keep_head(*request_, rest.substr(0, result.bytes));
+  rest.remove_prefix(result.bytes);
+  begin_body(rest);
+  return true;
+}
+
+void ServerConnection::begin_body(std::string_view rest) {
+  const RequestHead& head = request_->head;
+  const std::uint64_t length = head.content_length.value_or(0);
+  if (length > core_.limits.body_bytes) {
+    ++core_.counters.malformed;
+    return refuse(413, "the body of the request is too large");
+  }
+  if (length == 0 && !head.chunked) return begin_exchange();
+  phase_ = Phase::kBody;
+  set_phase_deadline(core_.loop.now() + core_.limits.body_time);
+  request_->body.reserve(std::min<std::size_t>(length, kBodyStepBytes));
+  if (head.expect_continue && (head.chunked ? rest.empty() : rest.size() < length))
+    send("HTTP/1.1 100 Continue\r\n\r\n");
+}
+
+bool ServerConnection::advance_body(std::string_view& rest) {
+  if (request_->head.chunked) {
+    const ChunkReader::Step step = request_->chunks.take(rest);
+    rest.remove_prefix(step.consumed);
+    if (step.state == ChunkReader::State::kMalformed) {
+      ++core_.counters.malformed;
+      refuse(400, "a chunk of the body that is malformed");
+      return false;
+    }
+    if (request_->body.size() + step.payload.size() > core_.limits.body_bytes) {
+      ++core_.counters.malformed;
+      refuse(413, "the body of the request is too large");
+      return false;
+    }
+    request_->body.append(step.payload);
+    if (!count_body(step.payload.size())) return false;
+    if (step.state == ChunkReader::State::kDone) begin_exchange();
+    return true;
+  }
+  const std::size_t left = *request_->head.content_length - request_->body_read;
+  const std::string_view piece = rest.substr(0, left);
+  request_->body.append(piece);
+  rest.remove_prefix(piece.size());
+  return count_body(piece.size());
+}
+
+// Bytes that are in the body now. False: there is no place for them.
+bool ServerConnection::count_body(std::size_t bytes) {
+  request_->body_read += bytes;
+  core_.body_bytes += bytes;
+  if (core_.body_bytes > core_.limits.body_bytes_total) {
+    ++core_.counters.refused;
+    refuse(503, "too many large requests at once");
+    return false;
+  }
+  if (!request_->head.chunked && request_->body_read == *request_->head.content_length) {
+    begin_exchange();
+  } else if (request_->body_read / kBodyStepBytes != (request_->body_read - bytes) / kBodyStepBytes) {
+    // Each MiB that has come earns the time for another.
+    set_phase_deadline(phase_deadline_ + core_.limits.body_time);
+  }
+  return true;
+}
+
+void ServerConnection::begin_exchange() {
+  core_.body_bytes -= request_->body_read;
+  request_->body_read = 0;
+  phase_ = Phase::kBusy;
+  set_phase_deadline(core::kNever);
+  framing_ = Framing::kNone;
+  listener_ = nullptr;
+  owes_writable_ = ends_by_closing_ = false;
+  closes_ = !request_->head.keep_alive;
+  lingers_ = request_->head.keep_alive;
+  ++core_.counters.requests;
+  ++core_.counters.busy;
+  core_.handler.on_request(*this);
+}
+
+void ServerConnection::end_exchange() {
+  const bool closes = closes_ || core_.draining;
+  release_request();
+  if (closes) {
+    phase_ = Phase::kClosing;
+    return begin_closing();
+  }
+  phase_ = Phase::kHead;
+  set_phase_deadline(core_.loop.now() + core_.limits.idle_time);
+  if (!in_.empty() || transport_->has_pending()) {
+    if (!std::exchange(resumes_, true)) core_.resume_later(*this);
+  }
+}
+
+void ServerConnection::release_request() {
+  if (phase_ == Phase::kBody) core_.body_bytes -= request_->body_read;
+  if (phase_ == Phase::kBusy) --core_.counters.busy;
+  framing_ = Framing::kNone;
+  listener_ = nullptr;
+  std::string{}.swap(answer_head_);
+  answer_chunks_.reset();
+  core_.give_back(std::move(request_));
+}
+
+void ServerConnection::resume() {
+  resumes_ = false;
+  if (phase_ == Phase::kClosed) return;
+  if (is_broken_) return on_lost();
+  if (!in_.empty() && !must_wait()) take_input({});
+  if (phase_ != Phase::kClosed && !must_wait() && transport_->has_pending()) read_input();
+  if (phase_ != Phase::kClosed) update_interest();
+}
+
+void ServerConnection::drain() {
+  const auto is_idle = [this] { return phase_ == Phase::kHead && !head_begun_ && out_.empty() && in_.empty(); };
+  if (!is_idle()) return;
+  read_input();
+  if (phase_ == Phase::kClosed) return;
+  if (!is_idle()) return update_interest();
+  if (was_used_ || core_.loop.now() - opened_at_ >= kFreshTime) return close();
+  // Its first request may be on the way: what connects expects to be served.
+  set_phase_deadline(core_.loop.now() + kFreshTime);
+}
+
+void ServerConnection::on_lost() {
+  ExchangeListener* const listener = phase_ == Phase::kBusy ? listener_ : nullptr;
+  if (phase_ == Phase::kBusy) ++core_.counters.clients_gone;
+  close();
+  if (listener != nullptr) listener->on_client_gone();
+}
+
+void ServerConnection::on_deadline() {
+  if (write_deadline_ <= core_.loop.now()) {
+    ++core_.counters.timed_out;
+    return on_lost();
+  }
+  switch (phase_) {
+    case Phase::kHead:
+      if (!head_begun_) return close();
+      ++core_.counters.timed_out;
+      refuse(408, "the head of the request took too long");
+      break;
+    case Phase::kBody:
+      ++core_.counters.timed_out;
+      refuse(408, "the body of the request took too long");
+      break;
+    case Phase::kLinger: return close();
+    case Phase::kBusy:
+    case Phase::kClosing:
+    case Phase::kClosed: break;
+  }
+  if (phase_ != Phase::kClosed) update_interest();
+}
+
+std::string_view ServerConnection::peer() const {
+  if (peer_text_.empty()) peer_text_ = peer_.text();
+  return peer_text_;
+}
+
+void ServerConnection::update_interest() {
+  std::uint32_t wanted = 0;
+  const bool is_full = must_wait() && in_.size() >= kWaitingBytesMax;
+  if (phase_ != Phase::kClosing) wanted = is_full ? EPOLLRDHUP : EPOLLIN | EPOLLRDHUP;
+  if (write_wants_read_) wanted |= EPOLLIN;
+  if ((!out_.empty() && !write_wants_read_) || read_wants_write_) wanted |= EPOLLOUT;
+  if (wanted == interest_) return;
+  interest_ = wanted;
+  core_.loop.change(transport_->descriptor(), wanted, *this);
+}
+
+void ServerConnection::set_phase_deadline(core::Instant deadline) {
+  phase_deadline_ = deadline;
+  core_.set_deadline(slot_, std::min(phase_deadline_, write_deadline_));
+}
+
+void ServerConnection::set_write_deadline(core::Instant deadline) {
+  write_deadline_ = deadline;
+  core_.set_deadline(slot_, std::min(phase_deadline_, write_deadline_));
+}
+
+}  // namespace penstock::net

@@ -1,0 +1,84 @@
+// What the connections of one server share: limits, scratch memory, and the order in which they are woken and buried.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/time.h"
+#include "net/http.h"
+#include "net/loop.h"
+#include "net/server.h"
+
+namespace penstock::net {
+
+class ServerConnection;
+class Address;
+
+// A request from the end of its head to the end of its answer.
+struct Request {
+  RequestHead head;        // its views point into head_bytes
+  std::string head_bytes;  // never moved while the request is under way
+  std::string body;
+  std::size_t body_read = 0;  // the body may be longer: room for what comes
+  ChunkReader chunks;
+  core::Instant received_at;
+};
+
+class ServerCore {
+ public:
+  static constexpr std::size_t kScratchBytes = 64 * 1024;
+
+  ServerCore(Loop& event_loop, RequestHandler& request_handler, const ServerLimits& server_limits,
+             std::shared_ptr<TlsContext> tls_context);
+  ~ServerCore();
+  ServerCore(const ServerCore&) = delete;
+  ServerCore& operator=(const ServerCore&) = delete;
+
+  void add(int descriptor, const Address& peer);
+  void set_deadline(std::uint32_t slot, core::Instant deadline) { entries_[slot].deadline = deadline; }
+  // Takes the connection out; its memory goes once nothing of it can be on the stack.
+  void bury(ServerConnection& connection);
+  // Has resume() called from the loop, where no handler is on the stack.
+  void resume_later(ServerConnection& connection);
+  // Each idle connection either has a request waiting in its socket, or closes.
+  void drain();
+
+  [[nodiscard]] std::unique_ptr<Request> take_request();
+  void give_back(std::unique_ptr<Request> request);
+  void empty_frame();
+  [[nodiscard]] std::string_view date_line();  // "Date: …\r\n"
+
+  Loop& loop;
+  RequestHandler& handler;
+  const ServerLimits limits;
+  const std::shared_ptr<TlsContext> tls;
+  ServerCounters counters;
+  bool draining = false;
+  std::size_t body_bytes = 0;  // of the requests that are being read
+  const std::unique_ptr<char[]> scratch;
+  std::string frame;  // what is put together to be sent at once; empty between calls
+
+ private:
+  struct Entry {
+    core::Instant deadline = core::kNever;  // here, side by side, so that a sweep reads nothing else
+    std::unique_ptr<ServerConnection> connection;
+  };
+
+  void sweep();
+  void defer();
+  void run_deferred();
+
+  std::vector<Entry> entries_;
+  std::vector<std::unique_ptr<ServerConnection>> buried_;
+  std::vector<ServerConnection*> resumes_;
+  std::vector<std::unique_ptr<Request>> spare_;
+  Loop::Timer sweep_timer_ = 0, deferred_timer_ = 0;
+  bool drains_idle_ = false;
+  std::string date_line_;
+  std::int64_t date_second_ = -1;
+};
+
+}  // namespace penstock::net

@@ -1,0 +1,164 @@
+#include "routing/held_prefixes.h"
+
+#include <algorithm>
+
+namespace penstock::routing {
+namespace {
+
+constexpr std::size_t kAhead = 8;  // keys whose memory is asked for before they are needed
+constexpr core::Duration kLookEvery = std::chrono::milliseconds{10};
+// How late choose() may find outdated predictions before it clears them itself; sent() usually has by then.
+constexpr core::Duration kLate = std::chrono::milliseconds{500};
+
+// Milliseconds that wrap after 49 days; only differences of seconds are taken.
+std::uint32_t clipped_ms(core::Instant at) {
+  return static_cast<std::uint32_t>(
+      std::chrono::duration_cast<std::chrono::milliseconds>(at.time_since_epoch()).count());
+}
+
+}  // namespace
+
+void HeldPrefixes::open(std::uint32_t slot, std::uint32_t capacity_keys) {
+  if (slot >= slots_.size()) slots_.resize(slot + 1);
+  slots_[slot].capacity = std::max(capacity_keys, 1U);
+}
+
+void HeldPrefixes::forget(std::uint32_t slot) {
+  drop_all(slot, slots_[slot].predicted);
+  drop_all(slot, slots_[slot].known);
+  slots_[slot] = Slot{};
+}
+
+void HeldPrefixes::set_capacity(std::uint32_t slot, std::uint32_t keys) {
+  slots_[slot].capacity = std::max(keys, 1U);
+  fit(slot);
+}
+
+void HeldPrefixes::sent(std::uint32_t slot, std::span<const std::uint64_t> keys, core::Instant now) {
+  if (now >= outdated_at_) drop_outdated(now);
+  if (slots_[slot].by_events) {
+    predict(slot, keys, now);
+  } else {
+    believe(slot, keys);
+  }
+}
+
+// Backwards, so that the end of a prompt is older than its beginning and goes first.
+void HeldPrefixes::believe(std::uint32_t slot, std::span<const std::uint64_t> keys) {
+  RecentKeys& known = slots_[slot].known;
+  keys = keys.first(std::min<std::size_t>(keys.size(), slots_[slot].capacity));
+  for (std::size_t i = keys.size(); i-- > 0;) {
+    if (i >= 2 * kAhead) known.prefetch(keys[i - 2 * kAhead]);
+    if (i >= kAhead) {
+      known.prefetch_node(keys[i - kAhead]);
+      holders_.prefetch(keys[i - kAhead]);
+    }
+    if (const std::uint32_t node = known.find(keys[i]); node != RecentKeys::kNone) {
+      known.touch(node);
+      continue;
+    }
+    if (known.size() >= slots_[slot].capacity) {
+      const std::uint32_t oldest = known.oldest();
+      if (const std::uint32_t next = known.newer(oldest); next != RecentKeys::kNone) {
+        known.prefetch(known.key(next));
+        holders_.prefetch(known.key(next));
+      }
+      drop_known(slot, oldest);
+    }
+    known.insert(keys[i]);
+    holders_.add(slot, keys[i]);
+  }
+}
+
+void HeldPrefixes::predict(std::uint32_t slot, std::span<const std::uint64_t> keys, core::Instant now) {
+  Slot& of = slots_[slot];
+  keys = keys.first(std::min<std::size_t>(keys.size(), of.capacity));
+  const std::uint32_t until = clipped_ms(now + kPredicted);
+  for (std::size_t i = keys.size(); i-- > 0;) {
+    if (of.known.find(keys[i]) != RecentKeys::kNone) continue;
+    if (const std::uint32_t node = of.predicted.find(keys[i]); node != RecentKeys::kNone) {
+      of.predicted.set_note(node, until);
+      of.predicted.touch(node);
+      continue;
+    }
+    if (of.predicted.size() >= of.capacity) {
+      holders_.drop(slot, of.predicted.key(of.predicted.oldest()));
+      of.predicted.erase(of.predicted.oldest());
+    }
+    of.predicted.insert(keys[i], until);
+    holders_.add(slot, keys[i]);
+  }
+  outdated_at_ = std::min(outdated_at_, now + kPredicted);
+}
+
+void HeldPrefixes::drop_outdated(core::Instant now) {
+  outdated_at_ = core::kNever;
+  const std::uint32_t now_ms = clipped_ms(now);
+  for (std::uint32_t slot = 0; slot < slots_.size(); ++slot) {
+    RecentKeys& predicted = slots_[slot].predicted;
+    while (predicted.size() > 0) {
+      const std::uint32_t node = predicted.oldest();
+      const auto left_ms = static_cast<std::int32_t>(predicted.note(node) - now_ms);
+      if (left_ms > 0) {
+        outdated_at_ =
+            std::min(outdated_at_, now + std::max<core::Duration>(std::chrono::milliseconds{left_ms}, kLookEvery));
+        break;
+      }
+      holders_.drop(slot, predicted.key(node));
+      predicted.erase(node);
+    }
+  }
+}
+
+void HeldPrefixes::first_event(std::uint32_t slot) {
+  Slot& of = slots_[slot];
+  if (of.by_events) return;
+  drop_all(slot, of.known);
+  of.by_events = true;
+}
+
+void HeldPrefixes::stored(std::uint32_t slot, std::uint64_t key) {
+  first_event(slot);
+  Slot& of = slots_[slot];
+  if (const std::uint32_t node = of.known.find(key); node != RecentKeys::kNone) return of.known.touch(node);
+  if (const std::uint32_t node = of.predicted.find(key); node != RecentKeys::kNone) of.predicted.erase(node);
+  of.known.insert(key);
+  holders_.add(slot, key);
+  fit(slot);
+}
+
+void HeldPrefixes::removed(std::uint32_t slot, std::uint64_t key) {
+  first_event(slot);
+  if (const std::uint32_t node = slots_[slot].known.find(key); node != RecentKeys::kNone) drop_known(slot, node);
+}
+
+void HeldPrefixes::cleared(std::uint32_t slot) {
+  first_event(slot);
+  drop_all(slot, slots_[slot].known);
+  drop_all(slot, slots_[slot].predicted);
+}
+
+void HeldPrefixes::fit(std::uint32_t slot) {
+  const Slot& of = slots_[slot];
+  const std::uint64_t most = of.by_events ? std::uint64_t{of.capacity} * kSaidOverCapacity : of.capacity;
+  while (of.known.size() > most) drop_known(slot, of.known.oldest());
+}
+
+void HeldPrefixes::drop_known(std::uint32_t slot, std::uint32_t node) {
+  RecentKeys& known = slots_[slot].known;
+  holders_.drop(slot, known.key(node));
+  known.erase(node);
+}
+
+void HeldPrefixes::drop_all(std::uint32_t slot, RecentKeys& keys) {
+  for (std::uint32_t node = keys.oldest(); node != RecentKeys::kNone; node = keys.newer(node))
+    holders_.drop(slot, keys.key(node));
+  keys.clear();
+}
+
+std::span<const Holders::Overlap> HeldPrefixes::overlaps(std::span<const std::uint64_t> keys, core::Instant now) {
+  if (outdated_at_ != core::kNever && now >= outdated_at_ + kLate) drop_outdated(now);
+  return holders_.overlaps(keys);
+}
+
+}  // namespace penstock::routing

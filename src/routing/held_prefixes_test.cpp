@@ -1,0 +1,124 @@
+#include "routing/held_prefixes.h"
+
+#include <gtest/gtest.h>
+
+namespace penstock::routing {
+namespace {
+
+using namespace std::chrono_literals;
+using Keys = std::vector<std::uint64_t>;
+constexpr core::Instant kNow = core::kStart + 100s;
+
+std::uint32_t overlap(HeldPrefixes& held, std::uint32_t slot, const Keys& keys, core::Instant now = kNow) {
+  for (const Holders::Overlap& found : held.overlaps(keys, now))
+    if (found.slot == slot) return found.keys;
+  return 0;
+}
+
+TEST(HeldPrefixes, WhatWasSentIsBelievedToBeHeld) {
+  HeldPrefixes held;
+  held.open(0, 100);
+  held.sent(0, Keys{1, 2, 3}, kNow);
+  EXPECT_EQ(overlap(held, 0, {1, 2, 4}), 2U);
+  EXPECT_EQ(overlap(held, 0, {1, 2, 4}, kNow + 1h), 2U);
+  EXPECT_EQ(held.keys(0), 3U);
+}
+
+TEST(HeldPrefixes, TheEndOfThePromptUsedLeastRecentlyGoesFirst) {
+  HeldPrefixes held;
+  held.open(0, 6);
+  held.sent(0, Keys{1, 2, 3}, kNow);
+  held.sent(0, Keys{11, 12, 13}, kNow);
+  held.sent(0, Keys{1, 2, 3}, kNow);
+  held.sent(0, Keys{21, 22}, kNow);
+  EXPECT_EQ(overlap(held, 0, {11, 12, 13}), 1U);
+  EXPECT_EQ(overlap(held, 0, {1, 2, 3}), 3U);
+  EXPECT_EQ(held.keys(0), 6U);
+}
+
+TEST(HeldPrefixes, OfAPromptLongerThanTheCacheTheBeginningIsHeld) {
+  HeldPrefixes held;
+  held.open(0, 3);
+  held.sent(0, Keys{1, 2, 3, 4, 5}, kNow);
+  EXPECT_EQ(overlap(held, 0, {1, 2, 3, 4, 5}), 3U);
+}
+
+TEST(HeldPrefixes, ASmallerCapacityForgetsAtOnce) {
+  HeldPrefixes held;
+  held.open(0, 100);
+  held.sent(0, Keys{1, 2, 3, 4}, kNow);
+  held.set_capacity(0, 2);
+  EXPECT_EQ(held.keys(0), 2U);
+  EXPECT_EQ(overlap(held, 0, {1, 2, 3, 4}), 2U);
+}
+
+TEST(HeldPrefixes, TheFirstEventReplacesBeliefOfThatSlotAlone) {
+  HeldPrefixes held;
+  held.open(0, 100);
+  held.open(1, 100);
+  held.sent(0, Keys{1, 2, 3}, kNow);
+  held.sent(1, Keys{1, 2, 3}, kNow);
+  held.stored(0, 1);
+  EXPECT_TRUE(held.by_events(0));
+  EXPECT_FALSE(held.by_events(1));
+  EXPECT_EQ(overlap(held, 0, {1, 2, 3}), 1U);
+  EXPECT_EQ(overlap(held, 1, {1, 2, 3}), 3U);
+  held.removed(0, 1);
+  held.removed(0, 99);
+  EXPECT_EQ(overlap(held, 0, {1, 2, 3}), 0U);
+}
+
+TEST(HeldPrefixes, WithEventsWhatWasSentIsPredictedForSeconds) {
+  HeldPrefixes held;
+  held.open(0, 100);
+  held.cleared(0);
+  held.sent(0, Keys{1, 2, 3}, kNow);
+  EXPECT_EQ(overlap(held, 0, {1, 2, 3}, kNow + 4s), 3U);
+  EXPECT_EQ(held.keys(0), 0U);
+  held.stored(0, 1);
+  EXPECT_EQ(overlap(held, 0, {1, 2, 3}, kNow + 6s), 1U);
+  EXPECT_EQ(held.keys(0), 1U);
+}
+
+TEST(HeldPrefixes, APredictionLastsFromItsLatestUse) {
+  HeldPrefixes held;
+  held.open(0, 100);
+  held.cleared(0);
+  held.sent(0, Keys{1, 2}, kNow);
+  held.sent(0, Keys{1, 3}, kNow + 4s);
+  EXPECT_EQ(overlap(held, 0, {1, 3}, kNow + 8s), 2U);
+  EXPECT_EQ(overlap(held, 0, {1, 2}, kNow + 8s), 1U);
+  EXPECT_EQ(overlap(held, 0, {1, 3}, kNow + 10s), 0U);
+}
+
+TEST(HeldPrefixes, AClearedCacheHoldsNothing) {
+  HeldPrefixes held;
+  held.open(0, 100);
+  held.stored(0, 1);
+  held.sent(0, Keys{1, 2}, kNow);
+  held.cleared(0);
+  EXPECT_EQ(overlap(held, 0, {1, 2}), 0U);
+}
+
+TEST(HeldPrefixes, LostRemovalsDoNotGrowWithoutLimit) {
+  HeldPrefixes held;
+  held.open(0, 100);
+  for (std::uint64_t key = 0; key < 10'000; ++key) held.stored(0, key);
+  EXPECT_EQ(held.keys(0), 100 * HeldPrefixes::kSaidOverCapacity);
+  EXPECT_EQ(overlap(held, 0, {9'999}), 1U);
+}
+
+TEST(HeldPrefixes, AForgottenSlotBeginsAnew) {
+  HeldPrefixes held;
+  held.open(0, 100);
+  held.stored(0, 1);
+  held.sent(0, Keys{1, 2}, kNow);
+  held.forget(0);
+  held.open(0, 50);
+  EXPECT_EQ(overlap(held, 0, {1, 2}), 0U);
+  EXPECT_EQ(held.capacity(0), 50U);
+  EXPECT_FALSE(held.by_events(0));
+}
+
+}  // namespace
+}  // namespace penstock::routing

@@ -1,0 +1,228 @@
+#!/usr/bin/env python3
+"""`penstock gateway` from end to end: real engines behind it, real clients in front of it."""
+
+import json
+import os
+import socket
+import sqlite3
+import subprocess
+import tempfile
+import unittest
+
+from live_testing import KILL, PROGRAM, SECONDS, STOP, Engine, Gateway, Stream, ask, chat, complete, until
+
+SLOW = ("--engine", "linear:20,0,0.001,0")  # 20 ms a token
+FAST = ("--speed", "50")
+
+
+class GatewayTest(unittest.TestCase):
+    def folder(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        return folder.name
+
+    def write(self, folder, name, text):
+        path = os.path.join(folder, name)
+        with open(path, "w") as file:
+            file.write(text)
+        return path
+
+    def test_relays_whole_and_streamed_answers(self):
+        engine = Engine(self, *FAST)
+        gateway = Gateway(self, engine.url).ready()
+        status, fields, body = complete(gateway.port, 8)
+        self.assertEqual(status, 200, body)
+        answer = json.loads(body)
+        self.assertEqual(answer["usage"]["completion_tokens"], 8)
+        self.assertEqual(fields["x-penstock-replica"], engine.url)
+        self.assertTrue(fields["x-request-id"])
+        stream = Stream(gateway.port, 50).join()
+        self.assertTrue(stream.whole(50), stream.text[-300:])
+
+    def test_speaks_openais_language_when_it_refuses(self):
+        gateway = Gateway(self, Engine(self, *FAST).url).ready()
+        for status, code, request in (
+                (404, "model_not_found", {**chat(4), "model": "nobody's"}),
+                (400, "invalid_request", {"model": "penstock-sim"}),
+                (400, "context_length_exceeded", chat(10_000_000))):
+            seen, _, body = ask(gateway.port, "POST", "/v1/chat/completions", request)
+            self.assertEqual((seen, json.loads(body)["error"]["code"]), (status, code), body)
+        self.assertEqual(ask(gateway.port, "GET", "/v1/elsewhere")[0], 404)
+        self.assertEqual(ask(gateway.port, "GET", "/v1/chat/completions")[0], 405)
+        models = json.loads(ask(gateway.port, "GET", "/v1/models")[2])
+        self.assertEqual([model["id"] for model in models["data"]], ["penstock-sim"])
+
+    def test_keys_tell_tenants_and_budgets_hold(self):
+        folder = self.folder()
+        config = self.write(folder, "p.yaml", "tenants:\n"
+                            "  - {name: small, keys: [sk-small], tokens_per_minute: 2000}\n"
+                            "  - {name: large, keys: [sk-large]}\n")
+        gateway = Gateway(self, "--config", config, Engine(self, *FAST).url).ready()
+        self.assertEqual(complete(gateway.port)[0], 401)
+        self.assertEqual(complete(gateway.port, Authorization="Bearer sk-wrong")[0], 401)
+        statuses = [complete(gateway.port, 500, Authorization="Bearer sk-small")[0] for _ in range(8)]
+        self.assertIn(200, statuses)
+        self.assertIn(429, statuses)
+        status, fields, body = complete(gateway.port, 2000, Authorization="Bearer sk-small")
+        self.assertEqual(status, 429, body)
+        self.assertEqual(json.loads(body)["error"]["code"], "token_budget_exceeded")
+        self.assertGreaterEqual(int(fields["Retry-After"]), 1)
+        self.assertEqual(complete(gateway.port, 500, Authorization="Bearer sk-large")[0], 200)
+        self.assertNotIn("sk-small", json.dumps(gateway.overview()) + gateway.said())
+
+    def test_a_client_that_leaves_frees_its_place_at_the_engine(self):
+        engine = Engine(self, *SLOW)
+        gateway = Gateway(self, engine.url).ready()
+        streams = [Stream(gateway.port, 5000, f"prompt {i}") for i in range(5)]
+        until("tokens on all streams", lambda: all(stream.tokens() > 0 for stream in streams))
+        for stream in streams:
+            stream.leave()
+        until("an idle engine", lambda: engine.info()["requests_open"] == 0)
+        until("the gateway's books", lambda: gateway.open_requests() == 0)
+        usage = gateway.overview()["usage"][0]
+        self.assertEqual((usage["cancelled"], usage["completed"]), (5, 0))
+        self.assertGreater(usage["output_tokens"], 0)
+
+    def test_an_engine_that_is_killed_costs_only_what_it_had_begun(self):
+        engines = [Engine(self, *SLOW, name=f"e{i}") for i in range(2)]
+        gateway = Gateway(self, *(engine.url for engine in engines)).ready()
+        begun = [Stream(gateway.port, 100, f"prompt {i}") for i in range(10)]
+        until("tokens on all streams", lambda: all(stream.tokens() > 0 for stream in begun))
+        engines[0].signal(KILL)
+        later = [complete(gateway.port, 2, f"later {i}")[0] for i in range(20)]
+        self.assertEqual(later, [200] * 20)
+        for stream in begun:
+            stream.join()
+            if stream.replica == engines[0].url:
+                self.assertFalse(stream.text.endswith("data: [DONE]\n\n"), "an answer that is not whole says so")
+            else:
+                self.assertTrue(stream.whole(100))
+
+    def test_garbage_and_silence_of_a_replica_are_not_the_clients_trouble(self):
+        good = Engine(self, *FAST, name="good")
+        bad = Engine(self, *FAST, "--fault", "garbage", name="bad")
+        gateway = Gateway(self, good.url, bad.url)
+        until("both replicas", lambda: len(gateway.overview()["replicas"]) == 2)
+        gateway.ready()
+        self.assertEqual([complete(gateway.port, 2, f"prompt {i}")[0] for i in range(30)], [200] * 30)
+
+    def test_replicas_come_and_go_with_their_file_and_no_stream_breaks(self):
+        folder = self.folder()
+        engines = [Engine(self, *SLOW, name=f"e{i}") for i in range(2)]
+
+        def say(*states):
+            replicas = [{"id": f"r{i}", "url": engine.url, "model": "penstock-sim", "state": state}
+                        for i, (engine, state) in enumerate(zip(engines, states)) if state]
+            new = self.write(folder, "new.json", json.dumps({"version": 1, "replicas": replicas}))
+            os.replace(new, os.path.join(folder, "replicas.json"))
+
+        def eligible():
+            return sorted(replica["id"] for replica in gateway.overview()["replicas"] if replica["eligible"])
+
+        say("serving", "serving")
+        gateway = Gateway(self, "--replicas-file", os.path.join(folder, "replicas.json")).ready()
+        until("both", lambda: eligible() == ["r0", "r1"])
+        streams = [Stream(gateway.port, 60, f"prompt {i}") for i in range(60)]
+        until("tokens on all streams", lambda: all(stream.tokens() > 0 for stream in streams))
+        self.assertEqual({stream.replica for stream in streams}, {"r0", "r1"})
+        say("draining", "serving")
+        until("one", lambda: eligible() == ["r1"])
+        self.assertEqual({Stream(gateway.port, 2, f"more {i}").join().replica for i in range(5)}, {"r1"})
+        say(None, "serving")
+        engines[0].signal(STOP)
+        for stream in streams:
+            self.assertTrue(stream.join().whole(60), stream.text[-200:])
+        self.assertEqual(engines[0].wait(), 0)
+
+    def test_requests_wait_for_the_first_replica(self):
+        folder = self.folder()
+        path = os.path.join(folder, "replicas.json")
+        entry = {"id": "r0", "url": Engine(self, *FAST).url, "model": "penstock-sim", "state": "warming"}
+        self.write(folder, "replicas.json", json.dumps({"version": 1, "replicas": [entry]}))
+        gateway = Gateway(self, "--replicas-file", path)
+        until("the replica", lambda: gateway.overview()["replicas"])
+        stream = Stream(gateway.port, 5)
+        until("one that waits", lambda: gateway.overview()["queue"]["interactive"] == 1)
+        new = self.write(folder, "new.json", json.dumps({"version": 1, "replicas": [{**entry, "state": "serving"}]}))
+        os.replace(new, path)
+        self.assertTrue(stream.join().whole(5), stream.text)
+
+    def test_a_prefill_and_a_decode_engine_serve_one_request(self):
+        prefill = Engine(self, *FAST, "--role", "prefill", name="p")
+        decode = Engine(self, *FAST, "--role", "decode", name="d")
+        config = self.write(self.folder(), "p.yaml", "gateway:\n  replicas:\n"
+                            f"    - {{url: '{prefill.url}', role: prefill}}\n"
+                            f"    - {{url: '{decode.url}', role: decode}}\n")
+        gateway = Gateway(self, "--config", config)
+        until("both", lambda: sum(replica["eligible"] for replica in gateway.overview()["replicas"]) == 2)
+        stream = Stream(gateway.port, 30, "a prompt of some length " * 200).join()
+        self.assertTrue(stream.whole(30), stream.text[-300:])
+        self.assertEqual(stream.replica, decode.url)
+        until("all KV fetched", lambda: prefill.info()["requests_open"] == 0 and prefill.info()["transfers_open"] == 0)
+        self.assertEqual(complete(gateway.port, 8, "not streamed")[0], 200)
+
+    def test_the_ledger_balances_after_the_gateway_was_killed(self):
+        folder = self.folder()
+        ledger = os.path.join(folder, "ledger.sqlite")
+        engine = Engine(self, *SLOW)
+        gateway = Gateway(self, "--ledger", ledger, engine.url).ready()
+        for i in range(5):
+            self.assertEqual(complete(gateway.port, 3, f"prompt {i}")[0], 200)
+        streams = [Stream(gateway.port, 2000, f"stream {i}") for i in range(4)]
+        until("tokens on all streams", lambda: all(stream.tokens() > 0 for stream in streams))
+
+        def opened():
+            with sqlite3.connect(f"file:{ledger}?mode=ro", uri=True) as store:
+                return store.execute("select count(*) from entries").fetchone()[0]
+
+        until("the entries", lambda: opened() == 9)
+        gateway.signal(KILL)
+        for stream in streams:
+            stream.join()
+        gateway.wait()
+        again = Gateway(self, "--ledger", ledger, engine.url).ready()
+        again.signal(STOP)
+        self.assertEqual(again.wait(), 0)
+        with sqlite3.connect(f"file:{ledger}?mode=ro", uri=True) as store:
+            outcomes = dict(store.execute("select outcome, count(*) from entries group by outcome").fetchall())
+        self.assertEqual(outcomes, {"completed": 5, "lost": 4})
+
+    def test_sigterm_lets_streams_end(self):
+        gateway = Gateway(self, Engine(self, *SLOW).url).ready()
+        streams = [Stream(gateway.port, 40, f"prompt {i}") for i in range(10)]
+        until("tokens on all streams", lambda: all(stream.tokens() > 0 for stream in streams))
+        gateway.signal(STOP)
+        for stream in streams:
+            self.assertTrue(stream.join().whole(40), stream.text[-200:])
+        self.assertEqual(gateway.wait(), 0)
+
+    def test_a_time_budget_ends_an_answer_with_what_there_is(self):
+        config = self.write(self.folder(), "p.yaml", "classes: {batch: {time_budget: 500ms}}\n")
+        gateway = Gateway(self, "--config", config, Engine(self, *SLOW).url).ready()
+        stream = Stream(gateway.port, 5000, X_Traffic_Class="batch").join()
+        self.assertTrue(stream.text.endswith("data: [DONE]\n\n"), stream.text[-200:])
+        self.assertIn('"finish_reason":"length"', stream.text)
+        self.assertGreater(stream.tokens(), 0)
+        self.assertEqual(gateway.overview()["usage"][0]["timed_out"], 1)
+
+    def test_bytes_that_are_no_http_are_refused_and_nothing_else_happens(self):
+        gateway = Gateway(self, Engine(self, *FAST).url).ready()
+        for sent in (b"\x16\x03\x01\x02\x00\x01", b"GET / HTTP/9.9\r\n\r\n", b"POST /v1/chat/completions HTTP/1.1\r\n"
+                     b"Host: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n", b"\0" * 100 + b"\r\n\r\n"):
+            with socket.create_connection(("127.0.0.1", gateway.port), timeout=SECONDS) as connection:
+                connection.sendall(sent)
+                self.assertTrue(connection.recv(4096).startswith(b"HTTP/1.1 "), sent)
+        self.assertEqual(ask(gateway.port, "POST", "/v1/chat/completions", "no object")[0], 400)
+        self.assertEqual(complete(gateway.port)[0], 200)
+
+    def test_a_port_that_is_taken_is_said(self):
+        gateway = Gateway(self, Engine(self, *FAST).url).ready()
+        done = subprocess.run([PROGRAM, "gateway", "--listen", f"127.0.0.1:{gateway.port}",
+                               "--admin-listen", "127.0.0.1:0", "http://127.0.0.1:1"], capture_output=True, text=True,
+                              timeout=SECONDS, check=False)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn(f"port {gateway.port}", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

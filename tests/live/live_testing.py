@@ -1,0 +1,151 @@
+"""Real processes of Penstock for tests: engines, a gateway, and clients of the standard library."""
+
+import http.client
+import json
+import os
+import re
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+
+PROGRAM = os.environ.get("PENSTOCK", "penstock")
+SECONDS = 60  # that anything may take
+
+
+def until(what, condition):
+    """Waits for a state that must come; how long it takes is the machine's business."""
+    for _ in range(SECONDS * 50):
+        found = condition()
+        if found:
+            return found
+        time.sleep(0.02)
+    raise AssertionError(f"{what} did not come about in {SECONDS} s")
+
+
+class Program:
+    """A subcommand that prints a line once it is ready; ended with the test."""
+
+    def __init__(self, test, *words, ready):
+        self.errors = tempfile.TemporaryFile("w+")
+        self.process = subprocess.Popen([PROGRAM, *words], stdout=subprocess.PIPE, stderr=self.errors, text=True)
+        test.addCleanup(self.end)
+        line = self.process.stdout.readline()
+        found = re.search(ready, line)
+        assert found, f"{words[0]} said {line!r}, {self.said()}"
+        self.ports = [int(port) for port in found.groups()]
+
+    def said(self):
+        self.errors.seek(0)
+        return self.errors.read()
+
+    def signal(self, number):
+        self.process.send_signal(number)
+
+    def wait(self):
+        return self.process.wait(SECONDS)
+
+    def end(self):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait(SECONDS)
+        self.process.stdout.close()
+        self.errors.close()
+
+
+class Engine(Program):
+    def __init__(self, test, *flags, name="e"):
+        super().__init__(test, "engine", "--id", name, *flags, ready=r"ready on http://127\.0\.0\.1:(\d+)")
+        self.port = self.ports[0]
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.process.stdout.readline()
+
+    def info(self):
+        return json.loads(ask(self.port, "GET", "/penstock/v1/info")[2])
+
+
+class Gateway(Program):
+    def __init__(self, test, *words):
+        super().__init__(test, "gateway", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", *words,
+                         ready=r"ready on https?://127\.0\.0\.1:(\d+), metrics on http://127\.0\.0\.1:(\d+)")
+        self.port, self.admin = self.ports
+
+    def ready(self):
+        until("a replica that may be chosen", lambda: ask(self.admin, "GET", "/ready")[0] == 200)
+        return self
+
+    def overview(self):
+        return json.loads(ask(self.admin, "GET", "/penstock/v1/overview")[2])
+
+    def open_requests(self):
+        return sum(replica["open_requests"] for replica in self.overview()["replicas"])
+
+
+def ask(port, method, path, body=None, **fields):
+    """Status, fields and body of one exchange."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=SECONDS)
+    try:
+        headers = {name.replace("_", "-"): value for name, value in fields.items()}
+        connection.request(method, path, body=None if body is None else json.dumps(body), headers=headers)
+        answer = connection.getresponse()
+        return answer.status, answer.headers, answer.read().decode()
+    finally:
+        connection.close()
+
+
+def chat(tokens, prompt="hello", **more):
+    return {"model": "penstock-sim", "messages": [{"role": "user", "content": prompt}], "max_tokens": tokens,
+            "ignore_eos": True, **more}
+
+
+def complete(port, tokens=4, prompt="hello", **fields):
+    return ask(port, "POST", "/v1/chat/completions", chat(tokens, prompt), **fields)
+
+
+class Stream:
+    """A streamed answer, read by a thread."""
+
+    def __init__(self, port, tokens, prompt="hello", **fields):
+        self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=SECONDS)
+        headers = {name.replace("_", "-"): value for name, value in fields.items()}
+        self.connection.request("POST", "/v1/chat/completions", body=json.dumps(chat(tokens, prompt, stream=True)),
+                                headers=headers)
+        self.text, self.status, self.fault, self.replica = "", None, None, None
+        self.thread = threading.Thread(target=self._read)
+        self.thread.start()
+
+    def _read(self):
+        try:
+            answer = self.connection.getresponse()
+            self.status = answer.status
+            self.replica = answer.headers["x-penstock-replica"]
+            while True:
+                piece = answer.read1(65536)
+                if not piece:
+                    break
+                self.text += piece.decode()
+        # The library takes a cut between two chunks for a bad number.
+        except (http.client.HTTPException, OSError, ValueError) as fault:
+            self.fault = fault
+
+    def tokens(self):
+        return self.text.count('"content":" ')
+
+    def leave(self):
+        """Closes the connection as a client does that has gone: at once, with bytes unread."""
+        self.connection.sock.shutdown(2)
+        self.join()
+
+    def join(self):
+        self.thread.join(SECONDS)
+        assert not self.thread.is_alive(), "the stream did not end"
+        self.connection.close()
+        return self
+
+    def whole(self, tokens):
+        return self.status == 200 and self.tokens() == tokens and self.text.endswith("data: [DONE]\n\n")
+
+
+STOP = signal.SIGTERM
+KILL = signal.SIGKILL

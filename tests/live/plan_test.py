@@ -1,0 +1,274 @@
+#!/usr/bin/env python3
+"""`penstock plan` from end to end: it runs engines behind a gateway, and whatever is killed, users notice nothing."""
+
+import http.client
+import json
+import os
+import re
+import socket
+import subprocess
+import unittest
+
+from live_testing import KILL, PROGRAM, SECONDS, STOP, Engine, Gateway, Stream, ask, complete, until
+from many_streams import ManyStreams
+from planner_testing import Home, Planner, rows_of, until_routed, until_serving
+
+STATIC = ("--policy", "static")
+TWO = "  - {name: chat, replicas: 2, min_replicas: 1, max_replicas: 3}"
+SLOW = ", model: 'linear:20,0,0.001,0'"  # 20 ms a token
+
+
+class PlanTest(unittest.TestCase):
+    def run_to_end(self, *words):
+        return subprocess.run([PROGRAM, "plan", *words], capture_output=True, text=True, timeout=SECONDS, check=False)
+
+    def test_starts_what_is_wanted_and_ends_it_again(self):
+        home = Home(self, TWO)
+        gateway = home.gateway(self)
+        planner = home.planner(self, gateway, *STATIC)
+        until_serving(home, 2)
+        until_routed(gateway, 2)
+        self.assertEqual(complete(gateway.port)[0], 200)
+        pool = planner.pool()
+        self.assertEqual((pool["target"], pool["ready"]), (2, 2))
+        self.assertEqual(len(home.engines()), 2)
+        planner.signal(STOP)
+        self.assertEqual(planner.wait(), 0)
+        self.assertEqual(home.engines(), {})
+        self.assertEqual(home.serving(), [])
+
+    def test_lets_engines_be_where_it_is_told_to(self):
+        home = Home(self)
+        gateway = home.gateway(self)
+        planner = home.planner(self, gateway, *STATIC, "--keep-engines")
+        until_serving(home, 1)
+        before = home.engines()
+        planner.signal(STOP)
+        self.assertEqual(planner.wait(), 0)
+        self.assertEqual(home.engines(), before)
+        self.assertEqual(complete(gateway.port)[0], 200)
+
+    def test_grows_under_load_and_shrinks_afterwards(self):
+        home = Home(self, engine=", max_sequences: 8, model: 'linear:20,0,0.001,0'")
+        gateway = home.gateway(self)
+        planner = home.planner(self, gateway)
+        until_serving(home, 1)
+        until_routed(gateway, 1)
+        streams = ManyStreams(self, gateway.port, 100, 150, patience=3 * SECONDS)
+        until("more replicas", lambda: planner.pool()["ready"] > 1)
+        self.assertEqual(streams.join(), [])
+        until("one replica", lambda: home.stages() == {"serving": 1})
+        changes = [entry for entry in planner.state()["decisions"] if entry["target"] != entry["current"]]
+        self.assertTrue(any(entry["target"] > entry["current"] for entry in changes), changes)
+        self.assertTrue(any(entry["target"] < entry["current"] for entry in changes), changes)
+        self.assertTrue(all(entry["sentence"] for entry in changes), changes)
+
+    def test_observes_and_never_acts_on_what_it_did_not_start(self):
+        engine = Engine(self, "--speed", "50")
+        gateway = Gateway(self, engine.url).ready()
+        home = Home(self, TWO)
+        planner = Planner(self, "--config", home.config, "--state-dir", home.path("unused"), "--gateway",
+                          f"127.0.0.1:{gateway.admin}")
+        until("the engine's figures", lambda: [each for each in planner.pool()["replicas"] if each["sample"]])
+        until("a decision", lambda: planner.state()["decisions"])
+        self.assertEqual(planner.state()["mode"], "observe")
+        self.assertFalse(os.path.exists(home.path("unused")))
+        self.assertEqual(home.engines(), {})
+        engine.signal(KILL)
+        self.assertEqual(ask(planner.port, "GET", "/health")[0], 200)
+
+    def test_killed_in_the_midst_of_starting_the_next_one_goes_on(self):
+        home = Home(self, TWO, start_up="4s")
+        gateway = home.gateway(self)
+        first = home.planner(self, gateway, *STATIC)
+        until("two engines", lambda: len(home.engines()) == 2)
+        before = home.engines()
+        first.signal(KILL)
+        first.wait()
+        self.assertEqual(home.stages(), {"starting": 2})
+        home.planner(self, gateway, *STATIC)
+        until_serving(home, 2)
+        self.assertEqual(home.engines(), before)
+        self.assertEqual(complete(gateway.port)[0], 200)
+
+    def test_killed_between_a_start_and_its_note_the_next_one_finds_the_engine(self):
+        home = Home(self)
+        gateway = home.gateway(self)
+        first = home.planner(self, gateway, *STATIC)
+        until_serving(home, 1)
+        first.signal(KILL)
+        first.wait()
+        before = home.engines()
+        fleet = home.fleet()
+        fleet["replicas"][0].update({"stage": "requested", "process": None})
+        with open(home.path("fleet.json"), "w") as file:
+            json.dump(fleet, file)
+        home.planner(self, gateway, *STATIC)
+        until_serving(home, 1)
+        self.assertEqual(home.engines(), before)
+        self.assertEqual([each["id"] for each in home.fleet()["replicas"]], [1])
+
+    def test_killed_in_the_midst_of_draining_the_next_one_goes_on_and_no_stream_breaks(self):
+        home = Home(self, TWO, engine=SLOW)
+        gateway = home.gateway(self)
+        first = home.planner(self, gateway, *STATIC)
+        until_serving(home, 2)
+        until_routed(gateway, 2)
+        streams = ManyStreams(self, gateway.port, 40, 300)
+        until("tokens on all streams", lambda: streams.begun() == 40)
+        self.assertEqual(len(streams.replicas()), 2)
+        first.signal(KILL)
+        first.wait()
+        home.write_config("  - {name: chat, replicas: 1, min_replicas: 1, max_replicas: 1}", SLOW)
+        second = home.planner(self, gateway, *STATIC)
+        until("one that drains", lambda: home.stages() == {"serving": 1, "draining": 1})
+        second.signal(KILL)
+        second.wait()
+        before = home.engines()
+        self.assertEqual(len(before), 2)
+        home.planner(self, gateway, *STATIC)
+        self.assertEqual([complete(gateway.port, 2, f"meanwhile {i}")[0] for i in range(5)], [200] * 5)
+        self.assertGreater(streams.open(), 0)
+        self.assertEqual(streams.join(), [])
+        until("one replica", lambda: home.stages() == {"serving": 1} and len(home.engines()) == 1)
+        self.assertLessEqual(set(home.engines()), set(before))
+
+    def test_an_engine_that_is_killed_is_replaced_and_that_is_said(self):
+        home = Home(self)
+        gateway = home.gateway(self)
+        planner = home.planner(self, gateway, *STATIC)
+        until_serving(home, 1)
+        (pid,) = home.engines()
+        os.kill(pid, KILL)
+        until("another engine", lambda: home.serving() == ["chat-2"])
+        until("an answer", lambda: complete(gateway.port)[0] == 200)
+        self.assertTrue(planner.has_said("signal 9", loud=True), planner.state()["events"])
+        self.assertNotIn(pid, home.engines())
+
+    def test_a_user_notices_nothing_while_there_is_no_planner(self):
+        home = Home(self, TWO)
+        gateway = home.gateway(self)
+        planner = home.planner(self, gateway, *STATIC)
+        until_serving(home, 2)
+        until_routed(gateway, 2)
+        planner.signal(KILL)
+        planner.wait()
+        self.assertEqual([complete(gateway.port, 2, f"prompt {i}")[0] for i in range(30)], [200] * 30)
+
+    def test_metrics_are_strict_and_have_both_families(self):
+        home = Home(self)
+        gateway = home.gateway(self)
+        planner = home.planner(self, gateway)
+        until_serving(home, 1)
+        for i in range(5):
+            self.assertEqual(complete(gateway.port, 4, f"prompt {i}")[0], 200)
+        until("a decision", lambda: planner.metrics())
+        for port, prefixes in ((planner.port, ("dynamo_planner_", "penstock_")), (gateway.admin, ("penstock_",))):
+            names = parse_strictly(self, ask(port, "GET", "/metrics")[2])
+            for prefix in prefixes:
+                self.assertTrue(any(name.startswith(prefix) for name in names), names)
+
+    def test_events_send_states_and_points(self):
+        home = Home(self)
+        planner = home.planner(self, home.gateway(self), *STATIC)
+        connection = http.client.HTTPConnection("127.0.0.1", planner.port, timeout=SECONDS)
+        connection.request("GET", "/events")
+        answer = connection.getresponse()
+        self.assertEqual(answer.headers["Content-Type"], "text/event-stream")
+        seen = {}
+        while not {"points", "state", "point"} <= set(seen):
+            name, data = answer.readline().decode(), answer.readline().decode()
+            self.assertRegex(name, r"\Aevent: \w+\n\Z")
+            seen[name[len("event: "):-1]] = json.loads(data[len("data: "):])
+            self.assertEqual(answer.readline(), b"\n")
+        connection.close()
+        self.assertEqual(seen["state"]["pools"][0]["name"], "chat")
+        self.assertIn("arrivals_per_s", seen["point"])
+
+    def test_works_without_a_live_page(self):
+        home = Home(self)
+        gateway = home.gateway(self)
+        planner = Planner(self, "--config", home.config, "--engines", "local", "--state-dir", home.folder, "--ports",
+                          home.ports, "--gateway", f"127.0.0.1:{gateway.admin}", *STATIC, "--dashboard", "0", page=False)
+        until_serving(home, 1)
+        with open(f"/proc/{planner.process.pid}/net/tcp") as table, socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.assertTrue(table.read())
+        planner.signal(STOP)
+        self.assertEqual(planner.wait(), 0)
+
+    def test_a_port_that_is_taken_is_said_before_anything_starts(self):
+        home = Home(self)
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            port = taken.getsockname()[1]
+            done = self.run_to_end("--config", home.config, "--engines", "local", "--state-dir", home.folder, "--ports",
+                                   home.ports, "--dashboard", f"127.0.0.1:{port}")
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertIn(str(port), done.stderr)
+        self.assertEqual(home.engines(), {})
+
+    def test_a_state_folder_that_cannot_be_is_said(self):
+        home = Home(self)
+        with open(home.path("file"), "w"):
+            pass
+        done = self.run_to_end("--config", home.config, "--engines", "local", "--state-dir", home.path("file"),
+                               "--dashboard", "127.0.0.1:0")
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertRegex(done.stderr, r"\Apenstock: [^\n]*/file[^\n]*\n\Z")
+
+    def test_two_planners_do_not_share_a_state_folder(self):
+        home = Home(self)
+        gateway = home.gateway(self)
+        home.planner(self, gateway, *STATIC)
+        until_serving(home, 1)
+        done = self.run_to_end("--config", home.config, "--engines", "local", "--state-dir", home.folder, "--gateway",
+                               f"127.0.0.1:{gateway.admin}", "--dashboard", "127.0.0.1:0", *STATIC)
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertIn("another planner", done.stderr)
+        self.assertEqual(len(home.engines()), 1)
+
+    def test_decisions_can_be_read_by_explain(self):
+        for kind in ("sqlite", "jsonl"):
+            home = Home(self)
+            log = home.path(f"decisions.{kind}")
+            planner = home.planner(self, home.gateway(self), "--decision-log", log)
+            until_serving(home, 1)
+            until("a decision", lambda: planner.state()["decisions"])
+            planner.signal(STOP)
+            self.assertEqual(planner.wait(), 0)
+            done = subprocess.run([PROGRAM, "explain", log], capture_output=True, text=True, timeout=SECONDS, check=False)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("chat", done.stdout)
+            if kind == "sqlite":
+                self.assertTrue(rows_of(log, "select name from sqlite_master where type = 'table'"))
+
+
+SERIES = re.compile(r'([a-zA-Z_:][a-zA-Z0-9_:]*)(\{(?:[a-zA-Z_][a-zA-Z0-9_]*="(?:[^"\\\n]|\\[\\n"])*",?)*\})? '
+                    r"([-+]?(?:\d+(?:\.\d*)?(?:e[-+]?\d+)?|Inf)|NaN)")
+SUFFIXES = {"histogram": ("_bucket", "_sum", "_count"), "summary": ("", "_sum", "_count")}
+
+
+def parse_strictly(test, text):
+    """The families of Prometheus' text; each has HELP and TYPE, stands in one piece, and no series comes twice."""
+    test.assertTrue(text.endswith("\n"))
+    families, series, family, kind = [], set(), None, None
+    for line in text.splitlines():
+        if line.startswith("# HELP "):
+            family, kind = line.split(" ")[2], None
+            test.assertNotIn(family, families)
+            families.append(family)
+        elif line.startswith("# TYPE "):
+            test.assertEqual(line.split(" ")[2], family)
+            kind = line.split(" ")[3]
+            test.assertIn(kind, ("counter", "gauge", "histogram", "summary"))
+        else:
+            found = SERIES.fullmatch(line)
+            test.assertIsNotNone(found, line)
+            test.assertIn(found[1], [family + suffix for suffix in SUFFIXES.get(kind, ("",))], line)
+            test.assertNotIn((found[1], found[2]), series)
+            series.add((found[1], found[2]))
+    return families
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,127 @@
+// Decisions, newest first, each with all that it was made on. An entry never changes once it is there, so it is kept as
+// long as it is listed: what is open stays open, and the focus stays where it is.
+
+const decisions = {entries: new Map(), filter: '', changesOnly: false, wall: 0};
+
+const keyOf = decision => JSON.stringify([decision.at_s, clip(decision.pool, 400), decision.current, decision.target, clip(decision.reason)]);
+
+function showDecisions(state) {
+  const place = byId('decision-list'), several = list(state.pools).length > 1;
+  const pools = list(state.pools).map(pool => text(record(pool).name));
+  const wanted = new Map();
+  for (const decision of list(state.decisions).map(record)) {
+    const key = keyOf(decision);
+    if (!wanted.has(key)) wanted.set(key, decision);
+  }
+  const anew = decisions.wall !== wall.changes;
+  decisions.wall = wall.changes;
+  for (const [key, entry] of decisions.entries)
+    if (anew || !wanted.has(key)) {
+      entry.item.remove();
+      decisions.entries.delete(key);
+    }
+  // What comes is in front; what is there keeps its place.
+  let before = place.firstElementChild;
+  for (const [key, decision] of wanted) {
+    const there = decisions.entries.get(key);
+    if (there) {
+      if (there.item === before) before = before.nextElementSibling;
+      else place.insertBefore(there.item, before);
+      say(there.since, agoOf(decision, state));
+      continue;
+    }
+    const entry = buildDecision(decision, several, pools);
+    say(entry.since, agoOf(decision, state));
+    decisions.entries.set(key, entry);
+    place.insertBefore(entry.item, before);
+  }
+  filterDecisions();
+}
+
+const agoOf = (decision, state) => ago(known(decision.at_s) ? state.now_s - decision.at_s : null);
+
+const foundIn = decision => [decision.pool, decision.reason, words(text(decision.reason)), decision.limited_by,
+  words(text(decision.limited_by)), decision.cause, words(text(decision.cause)), decision.phase, decision.sentence,
+  decision.diagnosis].map(part => text(part)).join(' ').toLowerCase();
+
+function filterDecisions() {
+  let shown = 0;
+  for (const entry of decisions.entries.values()) {
+    const fits = (!decisions.changesOnly || entry.changes) && entry.words.includes(decisions.filter);
+    entry.item.hidden = !fits;
+    shown += fits;
+  }
+  const all = decisions.entries.size;
+  say(byId('decision-count'), all === 0 ? '' : shown === all ? count(all) : `${shown} of ${all}`);
+  byId('decision-none').hidden = shown > 0;
+  say(byId('decision-none'), all === 0 ? 'No decision yet.' : 'No decision fits the filter.');
+}
+
+function buildDecision(decision, several, pools) {
+  const {current, target} = decision, changes = current !== target;
+  const direction = !changes ? 'hold' : target > current ? 'up' : 'down';
+  const step = changes ? `${count(current)} → ${count(target)}` : `holds ${count(target)}`;
+  const chip = (kind, value) => value ? make('span', {class: 'chip ' + kind}, make('bdi', {}, value)) : null;
+  const since = make('span');
+  const summary = make('summary', {},
+    make('span', {class: 'step ' + direction}, step),
+    make('span', {class: 'why'}, make('bdi', {}, wordsOf(decision.reason) || NOTHING)),
+    make('span', {class: 'chips'},
+      make('span', {class: 'at', title: 'planner time ' + (known(decision.at_s) ? clock(decision.at_s) : NOTHING)},
+        timeOfDay(decision.at_s), ' · ', since),
+      several ? chip('pool', clip(decision.pool, 40)) : null,
+      chip('limit', decision.limited_by ? 'limited by ' + wordsOf(decision.limited_by) : ''),
+      chip('cause', decision.cause && decision.cause !== 'none' ? wordsOf(decision.cause) : '')));
+  const detail = make('details', {}, summary);
+  // Most are never opened.
+  detail.addEventListener('toggle', () => detail.append(decisionBody(decision, pools)), {once: true});
+  return {item: make('li', {class: direction}, detail), changes, words: foundIn(decision), since};
+}
+
+function decisionBody(decision, pools) {
+  const body = make('div', {class: 'body'});
+  const part = (title, ...content) => body.append(make('h4', {}, title), ...content);
+  const words = value => make('p', {}, make('bdi', {}, unbroken(clip(value, 1200))));
+  if (decision.diagnosis) part('Diagnosis', words(decision.diagnosis));
+  if (decision.limited_by) part('Limited by', words(wordsOf(decision.limited_by)));
+  if (decision.would_change) part('What would change it', words(decision.would_change));
+  const evidence = list(decision.evidence).slice(0, 100).map(record);
+  // The sentence says the same as the evidence, in a row.
+  if (evidence.length) part('Evidence', evidenceTable(evidence));
+  else if (decision.sentence) part('Evidence', words(decision.sentence));
+  const candidates = list(decision.candidates).slice(0, 100).map(record);
+  if (candidates.length) part('Fleets that were tried', candidateTable(candidates, pools));
+  if (decision.phase) part('Phase', words(decision.phase));
+  if (!body.childNodes.length) body.append(words('Nothing more is known of it.'));
+  return body;
+}
+
+function evidenceValue(value, unit) {
+  if (!known(value)) return NOTHING;
+  if (unit === 'share') return share(value);
+  if (unit === 'ms') return milliseconds(value);
+  if (unit === 's') return seconds(value);
+  return (Number.isInteger(value) ? count(value) : quantity(value)) + (unit ? SPACE + clip(unit, 24) : '');
+}
+
+function plainTable(caption, heads, rows) {
+  const head = make('tr', {}, ...heads.map((title, index) =>
+    make('th', {scope: 'col', class: index ? '' : 'left'}, title)));
+  return make('div', {class: 'scroll', tabindex: '0', role: 'region', 'aria-label': caption},
+    make('table', {}, make('caption', {class: 'unseen'}, caption), make('thead', {}, head), make('tbody', {}, ...rows)));
+}
+
+const evidenceTable = evidence => plainTable('Evidence', ['what', 'value'], evidence.map(each =>
+  make('tr', {}, make('th', {scope: 'row', class: 'left'}, make('bdi', {}, wordsOf(each.name))),
+    make('td', {}, make('bdi', {}, evidenceValue(each.value, each.unit))))));
+
+function candidateTable(candidates, pools) {
+  const named = pools.length > 1 ? pools.map(pool => clip(pool, 24)) : ['replicas'];
+  return plainTable('Fleets that were tried', [...named, 'SLO kept', 'TTFT', 'ITL', ''], candidates.map(each => {
+    const replicas = named.map((name, index) => count(list(each.replicas)[index]));
+    return make('tr', {class: each.chosen ? 'chosen' : ''},
+      make('th', {scope: 'row', class: 'left'}, replicas[0]), ...replicas.slice(1).map(value => make('td', {}, value)),
+      ...[each.slo, each.ttft, each.itl].map(value => make('td', {}, share(value))),
+      make('td', {class: 'left'}, each.chosen ? '✓ chosen' : ''));
+  }));
+}

@@ -1,0 +1,170 @@
+// Joins the parts: what comes in is shown once a frame, keys and buttons do the same things.
+
+const page = {paused: false, frame: 0, frozen: null};
+
+function schedule() {
+  if (!page.frame) page.frame = requestAnimationFrame(() => {
+    page.frame = 0;
+    show();
+  });
+}
+
+function show() {
+  showConnection();
+  if (page.paused || !live.state) return;
+  const state = live.state;
+  byId('waiting').hidden = true;
+  byId('content').hidden = false;
+  showHead(state);
+  showTiles(state, live.points.at(-1));
+  showDiagnosis(state);
+  showCharts(state);
+  showDecisions(state);
+  showTables(state);
+}
+
+// ---- the head --------------------------------------------------------------------------------------------------------
+
+const CONNECTION_WORDS = {connecting: 'connecting', live: 'live', stale: 'stale', reconnecting: 'reconnecting'};
+let announced = null;
+
+function showConnection() {
+  const {name, old} = connection();
+  const aged = known(old) && name !== 'live' ? ` · ${age(old)} old` : '';
+  mark(byId('connection'), 'data-state', name);
+  say(byId('connection-word'), CONNECTION_WORDS[name] + aged);
+  mark(document.documentElement, 'data-old', name === 'stale' || name === 'reconnecting');
+  // A reader hears of a change, not of each second.
+  if (announced === name) return;
+  announced = name;
+  say(byId('announcement'), {
+    connecting: 'Connecting to the planner.', live: 'Connected: what is shown is live.',
+    stale: 'The planner has gone silent: what is shown is old.', reconnecting: 'The connection is lost: reconnecting.',
+  }[name]);
+}
+
+const PHASE_MODES = {act: 'acts', observe: 'observes'};
+
+function showHead(state) {
+  const slo = record(state.slo);
+  say(byId('mode'), PHASE_MODES[state.mode] ?? (wordsOf(state.mode) || NOTHING));
+  mark(byId('mode'), 'data-mode', text(state.mode));
+  mark(byId('mode'), 'title', state.mode === 'observe' ? 'decides and says so, changes nothing' : 'changes the fleet');
+  say(byId('policy'), clip(state.policy, 60) || NOTHING);
+  say(byId('phase'), wordsOf(state.phase) || NOTHING);
+  say(byId('slo'), `TTFT ${limitOf(slo.ttft_ms)} · ITL ${limitOf(slo.itl_ms)}`);
+  const kept = keptOf(slo);
+  say(byId('goal'), known(slo.goal) ? ` · goal ${share(slo.goal)}` : '');
+  say(byId('kept'), share(kept));
+  mark(byId('kept'), 'data-tone', !known(kept) || !known(slo.goal) ? null : kept >= slo.goal ? 'good' : 'over');
+  say(byId('up'), age(state.now_s));
+  say(byId('version'), 'Penstock ' + clip(state.version, 40));
+}
+
+const CAUSE_FINE = new Set(['none']);
+
+function showDiagnosis(state) {
+  const diagnosis = state.diagnosis ? record(state.diagnosis) : null, cause = text(diagnosis?.cause);
+  mark(byId('diagnosis'), 'data-tone', !cause ? null : CAUSE_FINE.has(cause) ? 'good' : 'near');
+  say(byId('diagnosis-cause'), !cause ? NOTHING : CAUSE_FINE.has(cause) ? 'nothing is wrong' : wordsOf(cause));
+  say(byId('diagnosis-words'), diagnosis ? unbroken(clip(diagnosis.words, 800)) : 'Not diagnosed yet, or the policy does not.');
+}
+
+// ---- what one may do -------------------------------------------------------------------------------------------------
+
+const systemDark = matchMedia('(prefers-color-scheme: dark)');
+
+function showTheme() {
+  const chosen = memory.get('penstock-theme');
+  const theme = chosen === 'light' || chosen === 'dark' ? chosen : page.theme ?? (systemDark.matches ? 'dark' : 'light');
+  document.documentElement.dataset.theme = theme;
+  const button = byId('theme');
+  if (!button) return;
+  say(button, theme === 'dark' ? 'Light' : 'Dark');
+  mark(button, 'aria-label', theme === 'dark' ? 'use the light theme' : 'use the dark theme');
+  if (charts.length) recolourCharts();
+}
+
+function switchTheme() {
+  page.theme = document.documentElement.dataset.theme === 'dark' ? 'light' : 'dark';
+  memory.set('penstock-theme', page.theme);
+  showTheme();
+}
+
+function pause() {
+  page.paused = !page.paused;
+  mark(byId('pause'), 'aria-pressed', page.paused);
+  say(byId('pause-word'), page.paused ? 'Resume' : 'Pause');
+  byId('paused').hidden = !page.paused;
+  if (page.paused) say(byId('paused-since'), timeOfDay(live.state?.now_s));
+  schedule();
+}
+
+function chooseWindow(minutes) {
+  shownMinutes = minutes;
+  for (const button of document.querySelectorAll('[data-minutes]'))
+    mark(button, 'aria-pressed', Number(button.dataset.minutes) === minutes);
+  memory.set('penstock-window', minutes);
+  if (live.state) showCharts(live.state);
+}
+
+function chooseChanges(only) {
+  decisions.changesOnly = byId('changes-only').checked = only;
+  filterDecisions();
+}
+
+function help() {
+  const dialog = byId('help');
+  if (dialog.open) dialog.close();
+  else dialog.showModal();
+}
+
+const SHORT_CUTS = {
+  '?': help, p: pause, t: switchTheme, c: () => chooseChanges(!decisions.changesOnly),
+  '/': () => byId('filter').focus(),
+  d: () => byId('decision-list').querySelector('li:not([hidden]) summary')?.focus(),
+  1: () => chooseWindow(5), 2: () => chooseWindow(15), 3: () => chooseWindow(60),
+};
+
+function onKey(event) {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
+  const typing = event.target.matches?.('input:not([type=checkbox]), textarea, select');
+  if (event.key === 'Escape' && event.target === byId('filter')) {
+    byId('filter').value = '';
+    byId('filter').dispatchEvent(new Event('input'));
+    return byId('filter').blur();
+  }
+  if (typing || (byId('help').open && event.key !== '?')) return;
+  const act = SHORT_CUTS[event.key];
+  if (!act) return;
+  event.preventDefault();
+  act();
+}
+
+function start() {
+  showTheme();
+  buildTiles(byId('tiles'));
+  buildTables();
+  const minutes = Number(memory.get('penstock-window'));
+  chooseWindow(minutes in WINDOWS ? minutes : 15);
+  systemDark.addEventListener('change', showTheme);
+  addEventListener('keydown', onKey);
+  byId('theme').addEventListener('click', switchTheme);
+  byId('pause').addEventListener('click', pause);
+  byId('resume').addEventListener('click', pause);
+  byId('keys').addEventListener('click', help);
+  byId('help-close').addEventListener('click', help);
+  byId('changes-only').addEventListener('change', event => chooseChanges(event.target.checked));
+  byId('filter').addEventListener('input', event => {
+    decisions.filter = event.target.value.trim().toLowerCase();
+    filterDecisions();
+  });
+  for (const button of document.querySelectorAll('[data-minutes]'))
+    button.addEventListener('click', () => chooseWindow(Number(button.dataset.minutes)));
+  setInterval(showConnection, 1000);
+  openFeed(schedule, showConnection);
+}
+
+showTheme();  // at once: the page is not to flash in the other colours
+if (document.readyState === 'loading') addEventListener('DOMContentLoaded', start, {once: true});
+else start();

@@ -1,0 +1,216 @@
+// Tables whose rows are kept by key: each second only the cells that changed are written.
+
+const ROWS_MAX = 300;
+
+// `columns`: [head, row => {text, tone, meter, title, words}, {left, title}]; the first is the row's head.
+function makeTable(place, caption, columns, empty) {
+  const head = make('tr', {}, ...columns.map(([title, , more = {}], index) =>
+    make('th', {scope: 'col', class: more.left || index === 0 ? 'left' : '', title: more.title}, title)));
+  const body = make('tbody');
+  const none = make('p', {class: 'none'}, empty);
+  const over = make('p', {class: 'none'});
+  const box = make('div', {class: 'scroll', tabindex: '0', role: 'region', 'aria-label': caption},
+    make('table', {}, make('caption', {class: 'unseen'}, caption), make('thead', {}, head), body));
+  byId(place).append(box, none, over);
+  const rows = new Map();
+
+  const cellOf = ([, , more = {}], index) => {
+    const words = make('bdi'), bar = make('i'), meter = make('span', {class: 'meter', 'aria-hidden': 'true'}, bar);
+    const cell = make(index === 0 ? 'th' : 'td', {scope: index === 0 ? 'row' : null, class: more.left || index === 0 ? 'left' : ''}, meter, words);
+    return {cell, words, meter, bar};
+  };
+  return {
+    show(items, key) {
+      const seen = new Set();
+      let before = body.firstElementChild;
+      for (const item of items.slice(0, ROWS_MAX)) {
+        let id = key(item);
+        while (seen.has(id)) id += '\u0000';
+        seen.add(id);
+        let row = rows.get(id);
+        if (!row) {
+          const cells = columns.map(cellOf);
+          row = {element: make('tr', {}, ...cells.map(each => each.cell)), cells};
+          rows.set(id, row);
+        }
+        if (row.element === before) before = before.nextElementSibling;
+        else body.insertBefore(row.element, before);
+        columns.forEach(([, figure], index) => showCell(row.cells[index], figure(item)));
+      }
+      for (const [id, row] of rows)
+        if (!seen.has(id)) {
+          row.element.remove();
+          rows.delete(id);
+        }
+      box.hidden = items.length === 0;
+      none.hidden = items.length > 0;
+      over.hidden = items.length <= ROWS_MAX;
+      say(over, `and ${count(items.length - ROWS_MAX)} more`);
+    },
+    say: words => say(none, words),
+  };
+}
+
+function showCell({cell, words, meter, bar}, shown) {
+  const figure = typeof shown === 'string' ? {text: shown} : shown;
+  say(words, figure.text === '' ? NOTHING : figure.text);
+  mark(cell, 'data-tone', figure.tone ?? null);
+  mark(cell, 'title', figure.title ?? null);
+  meter.hidden = !known(figure.meter);
+  if (known(figure.meter)) bar.style.setProperty('width', Math.min(100, Math.max(0, figure.meter * 100)) + '%');
+}
+
+const named = value => ({text: clip(value, 60), title: text(value).length > 60 ? clip(value, 300) : null});
+
+// ---- replicas --------------------------------------------------------------------------------------------------------
+
+// A replica of the planner and what the gateway says of the same; what only the gateway knows comes last.
+function replicaRows(state) {
+  const others = new Map(list(record(state.gateway).replicas).map(record).map(replica => [text(replica.id), replica]));
+  const rows = [];
+  for (const pool of list(state.pools).map(record))
+    for (const replica of list(pool.replicas).map(record)) {
+      const id = text(replica.name);
+      rows.push({id, pool: pool.name, stage: replica.stage, url: replica.url, age_s: replica.age_s,
+                 sample: replica.sample ? record(replica.sample) : null, gateway: others.get(id) ?? null});
+      others.delete(id);
+    }
+  for (const [id, replica] of others)
+    rows.push({id, pool: replica.pool, stage: replica.phase, url: replica.url, age_s: null, sample: null, gateway: replica});
+  return rows;
+}
+
+const STAGE_TONES = {serving: 'good', ready: 'good', starting: 'near', warming: 'near', requested: 'near', failed: 'over', crashed: 'over'};
+const SAMPLE_OLD_S = 10;
+
+const REPLICA_COLUMNS = [
+  ['replica', row => ({...named(row.id), title: clip(row.url, 300) || null})],
+  ['pool', row => named(row.pool), {left: true}],
+  ['stage', row => ({text: wordsOf(row.stage), tone: STAGE_TONES[text(row.stage)] ?? null}), {left: true}],
+  ['waiting', row => sampled(row, 'queued'), {title: 'requests in the engine\'s queue'}],
+  ['running', row => sampled(row, 'running'), {title: 'sequences in the engine\'s batch'}],
+  ['KV used', row => {
+    const value = row.sample?.kv_usage ?? row.gateway?.kv_usage;
+    return {text: share(value), meter: value, tone: known(value) && value > 0.9 ? 'over' : null};
+  }],
+  ['open', row => count(row.gateway?.open_requests), {title: 'requests that the gateway has open with it'}],
+  ['gateway', row => gatewayWord(row.gateway), {left: true, title: 'whether the gateway sends requests there'}],
+  ['failed', row => count(row.gateway?.failures_total), {title: 'requests that failed there, by the gateway'}],
+  ['in stage', row => age(row.age_s), {title: 'how long it has been in this stage'}],
+];
+
+function sampled(row, key) {
+  const old = row.sample && row.sample.age_s > SAMPLE_OLD_S;
+  return {text: count(row.sample?.[key]), tone: old ? 'near' : null,
+          title: old ? `said ${age(row.sample.age_s)} ago` : null};
+}
+
+function gatewayWord(gateway) {
+  if (!gateway) return NOTHING;
+  if (gateway.breaker_open) return {text: 'breaker open', tone: 'over'};
+  if (gateway.healthy === false) return {text: 'unhealthy', tone: 'over'};
+  return gateway.eligible ? {text: 'takes requests', tone: 'good'} : 'takes none';
+}
+
+// ---- segments --------------------------------------------------------------------------------------------------------
+
+const QUANTILES = ['p50', 'p95', 'p99'];
+const latencyColumns = (key, title, limit) => QUANTILES.map(quantile => [
+  `${title} ${quantile}`, row => {
+    const value = record(row[key])[quantile + '_ms'], over = known(value) && known(row.slo[limit]) && value > row.slo[limit];
+    return {text: milliseconds(value) + (over ? ' ▲' : ''), tone: over ? 'over' : null, title: over ? 'over the SLO' : null};
+  }]);
+
+const SEGMENT_COLUMNS = [
+  ['segment', row => ({...named(row.label), title: clip(row.label, 300)})],
+  ['by', row => ({text: [wordsOf(row.dimension), clip(row.model, 40)].filter(Boolean).join(' · ')}), {left: true}],
+  ['first tokens', row => count(record(row.ttft).count)],
+  ...latencyColumns('ttft', 'TTFT', 'ttft_ms'),
+  ...latencyColumns('itl', 'ITL', 'itl_ms'),
+];
+
+// The planner's, or the gateway's while the planner has seen none.
+function segmentRows(state) {
+  const own = list(state.segments), slo = record(state.slo);
+  return (own.length ? own : list(record(state.gateway).latencies)).map(segment => ({...record(segment), slo}));
+}
+
+// ---- tenants ---------------------------------------------------------------------------------------------------------
+
+// A row for each tenant and model that was paid for, and one for a tenant that has had nothing yet.
+function tenantRows(state) {
+  const gateway = record(state.gateway);
+  const tenants = new Map(list(gateway.tenants).map(record).map(tenant => [text(tenant.name), tenant]));
+  const rows = list(gateway.usage).map(record).map(usage => ({usage, name: text(usage.tenant), tenant: tenants.get(text(usage.tenant)) ?? {}}));
+  const paid = new Set(rows.map(row => row.name));
+  for (const [name, tenant] of tenants) if (!paid.has(name)) rows.push({usage: {}, name, tenant});
+  return rows;
+}
+
+const amount = value => known(value) ? (Number.isInteger(value) && value < 9995 ? count(value) : quantity(value)) : NOTHING;
+const TENANT_COLUMNS = [
+  ['tenant', row => named(row.name)],
+  ['model', row => named(row.usage.model), {left: true}],
+  ['requests', row => amount(row.usage.completed), {title: 'completed'}],
+  ['under way', row => count(row.tenant.running), {title: 'of all the tenant\'s models'}],
+  ['waiting', row => count(row.tenant.waiting), {title: 'of all the tenant\'s models'}],
+  ['refused', row => ({text: amount(row.usage.refused), tone: row.usage.refused > 0 ? 'near' : null})],
+  ['failed', row => {
+    const value = total([row.usage.failed, row.usage.timed_out]);
+    return {text: amount(value), tone: value > 0 ? 'over' : null};
+  }, {title: 'failed or timed out'}],
+  ['tokens in', row => amount(row.usage.prompt_tokens)],
+  ['cached', row => ({text: amount(row.usage.cached_tokens),
+                      meter: row.usage.prompt_tokens > 0 ? row.usage.cached_tokens / row.usage.prompt_tokens : null})],
+  ['tokens out', row => amount(row.usage.output_tokens)],
+  ['cost', row => known(row.usage.cost) ? quantity(row.usage.cost) : NOTHING],
+  ['budget left', row => row.tenant.budget_available === null ? 'no limit' : amount(row.tenant.budget_available),
+   {title: 'tokens of this minute'}],
+];
+
+// ---- together --------------------------------------------------------------------------------------------------------
+
+const tables = {};
+function buildTables() {
+  tables.replicas = makeTable('replicas', 'Replicas', REPLICA_COLUMNS, 'No replica is known.');
+  tables.segments = makeTable('segments', 'Latency by segment', SEGMENT_COLUMNS, 'No request of the last minute to tell of.');
+  tables.tenants = makeTable('tenants', 'Tenants and cost', TENANT_COLUMNS, 'The gateway has served nobody yet.');
+}
+
+function showTables(state) {
+  tables.replicas.show(replicaRows(state), row => row.pool + '/' + clip(row.id, 400));
+  tables.segments.show(segmentRows(state), row => [clip(row.model, 400), clip(row.dimension, 400), clip(row.label, 400)].join('/'));
+  tables.tenants.say(state.gateway ? 'The gateway has served nobody yet.' : 'No gateway is heard of.');
+  tables.tenants.show(tenantRows(state), row => clip(row.name, 400) + '/' + clip(row.usage.model, 400));
+  showGateway(state);
+  showEvents(state);
+}
+
+function showGateway(state) {
+  const gateway = record(state.gateway), silence = gatewaySilence();
+  const refusals = Object.entries(record(gateway.refusals)).filter(([, value]) => value > 0).slice(0, 40)
+    .sort((one, other) => other[1] - one[1]).map(([code, value]) => `${wordsOf(code)} ${count(value)}`).join(' · ');
+  const said = !state.gateway ? 'Not heard of: requests, tenants and cost are not known.'
+    : known(silence) && silence > STALE_AFTER_S ? `Silent for ${age(silence)}: what it said before is shown.` : '';
+  byId('gateway-word').hidden = !said;
+  say(byId('gateway-word'), said);
+  for (const [id, value] of [['granted', gateway.granted_total], ['refused', gateway.refused_total],
+    ['retried', gateway.retried_total], ['clamped', gateway.clamped_total], ['interactive', record(gateway.queue).interactive],
+    ['batch', record(gateway.queue).batch], ['tokens', record(gateway.queue).tokens]])
+    say(byId('gateway-' + id), amount(value));
+  say(byId('gateway-refusals'), refusals || (state.gateway ? 'none' : NOTHING));
+}
+
+const shownEvents = {key: null};
+function showEvents(state) {
+  const events = list(state.events).map(record), key = JSON.stringify([wall.changes, events]);
+  byId('event-none').hidden = events.length > 0;
+  if (key === shownEvents.key) return;
+  shownEvents.key = key;
+  byId('event-list').replaceChildren(...events.slice(0, 200).map(event => make('li', {class: event.loud ? 'loud' : ''},
+    make('time', {title: known(event.at_s) ? 'planner time ' + clock(event.at_s) : null}, timeOfDay(event.at_s)),
+    make('span', {class: 'words'},
+      event.loud ? make('b', {class: 'look'}, 'attention ') : null,
+      event.pool ? make('span', {class: 'chip pool'}, make('bdi', {}, clip(event.pool, 40))) : null,
+      make('bdi', {}, clip(event.text, 600))))));
+}

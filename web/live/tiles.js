@@ -1,0 +1,109 @@
+// The figures at the top: what is going on now, each with what it is to be compared with.
+
+const TILES = [
+  ['kept', 'SLO kept', tile => {
+    const {kept, judged, goal} = tile.slo, value = keptOf(tile.slo);
+    return {
+      value: share(value), meter: value,
+      note: (judged > 0 ? `${count(kept)} of ${count(judged)}` : 'no request judged yet') + (known(goal) ? ` · goal ${share(goal)}` : ''),
+      tone: !known(value) || !known(goal) ? null : value >= goal ? 'good' : 'over',
+    };
+  }],
+  ['ttft', 'TTFT p95', tile => latencyTile(tile.point.ttft, tile.slo.ttft_ms)],
+  ['itl', 'ITL p95', tile => latencyTile(tile.point.itl, tile.slo.itl_ms)],
+  ['requests', 'Requests/s', tile => ({
+    value: rate(tile.point.arrivals_per_s), note: `${count(tile.gateway.running)} under way`,
+  })],
+  ['tokens', 'Tokens/s in · out', tile => ({
+    value: rate(tile.point.input_tokens_per_s) + ' · ' + rate(tile.point.output_tokens_per_s), note: 'prompt · generated',
+  })],
+  ['replicas', 'Replicas ready', tile => {
+    const sum = key => total(tile.pools.map(pool => pool[key]));
+    const ready = sum('ready'), target = sum('target');
+    return {
+      value: count(ready), unit: `of ${count(target)}`,
+      note: `${count(sum('starting'))} starting · ${count(sum('draining'))} draining`,
+      tone: known(ready) && known(target) && ready < target ? 'near' : null,
+    };
+  }],
+  ['queue', 'Waiting', tile => {
+    const engines = total(tile.samples.map(sample => sample.queued));
+    const queue = record(tile.gateway.queue);
+    const gateway = total([queue.interactive, queue.batch]);
+    return {
+      value: count(total([engines, gateway])), unit: 'requests',
+      note: `engines ${count(engines)} · gateway ${count(gateway)}` +
+        (known(queue.oldest_s) ? ` · oldest ${seconds(queue.oldest_s)}` : ''),
+    };
+  }],
+  ['kv', 'KV cache used', tile => {
+    const told = tile.samples.filter(sample => known(sample.kv_usage));
+    const weight = sample => sample.kv_capacity_tokens > 0 ? sample.kv_capacity_tokens : 1;
+    const used = told.length
+      ? total(told.map(sample => sample.kv_usage * weight(sample))) / total(told.map(weight)) : null;
+    const fullest = told.length ? Math.max(...told.map(sample => sample.kv_usage)) : null;
+    return {value: share(used), note: `fullest replica ${share(fullest)}`, tone: toneOf(used, 0.9), meter: used};
+  }],
+  ['hits', 'Prefix hits', tile => ({
+    value: share(tile.hits), note: 'of prompt tokens, lately', meter: tile.hits, tone: null,
+  })],
+  ['cost', 'GPU-hours', tile => ({
+    value: quantity(total(tile.pools.map(pool => pool.gpu_hours))),
+    note: `cost ${quantity(total(tile.pools.map(pool => pool.cost)))}`,
+  })],
+];
+
+const keptOf = slo => slo.judged > 0 && known(slo.kept) ? slo.kept / slo.judged : null;
+const rate = value => !known(value) ? NOTHING : value === 0 ? '0' : quantity(value);
+
+function latencyTile(window, limit) {
+  const value = record(window).p95_ms, tone = toneOf(value, limit);
+  return {
+    value: milliseconds(value),
+    note: `SLO ${limitOf(limit)}` + (tone ? ` · ${TONES[tone]}` : ''),
+    tone,
+    meter: known(value) && known(limit) && limit > 0 ? value / limit : null,
+  };
+}
+const limitOf = value => known(value) ? seconds(value / 1000) : NOTHING;
+
+// Engines that said nothing of their KV cache cannot have told of hits either.
+function hitsOf(point, samples) {
+  return known(point.hit_ratio) && samples.length ? point.hit_ratio : null;
+}
+
+const samplesOf = state => list(state.pools)
+  .flatMap(pool => list(record(pool).replicas).map(replica => record(replica).sample))
+  .filter(sample => sample !== null && typeof sample === 'object');
+
+const tiles = new Map();
+
+function buildTiles(place) {
+  for (const [id, label] of TILES) {
+    const value = make('b'), unit = make('span', {class: 'unit'}), note = make('p', {class: 'note'}, NOTHING);
+    const bar = make('i'), meter = make('div', {class: 'meter', 'aria-hidden': 'true'}, bar);
+    value.textContent = NOTHING;
+    const box = make('div', {class: 'tile', id: 'tile-' + id, role: 'group', 'aria-labelledby': `tile-${id}-label`},
+      make('h2', {id: `tile-${id}-label`}, label), make('p', {class: 'value'}, value, ' ', unit), meter, note);
+    meter.hidden = true;
+    tiles.set(id, {box, value, unit, note, meter, bar});
+    place.append(box);
+  }
+}
+
+function showTiles(state, point) {
+  const samples = samplesOf(state);
+  const tile = {
+    point: record(point), slo: record(state.slo), gateway: record(state.gateway), samples,
+    pools: list(state.pools).map(record), hits: hitsOf(record(point), samples),
+  };
+  for (const [id, , figures] of TILES) {
+    const shown = figures(tile), at = tiles.get(id);
+    say(at.value, shown.value);
+    say(at.unit, shown.unit ?? '');
+    say(at.note, shown.note ?? '');
+    mark(at.box, 'data-tone', shown.tone ?? null);
+    at.meter.hidden = !known(shown.meter);
+    if (known(shown.meter)) at.bar.style.setProperty('width', Math.min(100, Math.max(0, shown.meter * 100)) + '%');
+  }
+}
