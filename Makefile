@@ -1,6 +1,6 @@
 # What one can do here. `make help` lists it.
 .DEFAULT_GOAL := help
-.PHONY: help setup build up test test-tsan bench fidelity evaluate golden fuzz format lint hooks clean
+.PHONY: help setup build up test test-tsan soak bench fidelity evaluate golden fuzz format lint hooks clean
 JOBS ?= $(shell nproc)
 CXX_FILES = $(wildcard $(shell git ls-files --cached --others --exclude-standard -- '*.h' '*.cpp'))
 BINARY = build/release/penstock
@@ -14,7 +14,7 @@ setup:  ## install what building and testing need (Debian 12; root or sudo), onc
 build: setup  ## build the release program: build/release/penstock
 	@tools/build.sh release penstock
 
-up: build  ## build, then replay the built-in workload and show its report
+up: build  ## build, then run engines, gateway, planner, load and the live page on this machine; Ctrl-C ends it
 	$(BINARY) up
 
 test: setup  ## build and run all tests: release, AddressSanitizer, and ThreadSanitizer for what has threads
@@ -22,6 +22,9 @@ test: setup  ## build and run all tests: release, AddressSanitizer, and ThreadSa
 
 test-tsan: setup  ## build everything with ThreadSanitizer and run all tests
 	@tools/test.sh tsan
+
+soak: build  ## tests of patience, for minutes: idle and dribbling clients, kills under load, another's load generator
+	PENSTOCK=$(BINARY) python3 -B tests/live/soak_test.py
 
 bench: setup  ## our speed beside the peer's, then the hot paths; BENCH=name runs only those whose file name contains it
 	@tools/build.sh release penstock benchmarks

@@ -1,4 +1,4 @@
-// A YAML file that configures a replay, up to its contradictions, and the flags that say the same.
+// A YAML file that configures a replay or a gateway, up to its contradictions, and the flags that say the same.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -6,7 +6,17 @@
 #include <string>
 #include <string_view>
 
+#include "config/gateway.h"
 #include "config/replay.h"
+
+namespace {
+
+void expect_one_line_each(const penstock::config::Problems& problems) {
+  for (const auto& error : problems)
+    if (error.message().find('\n') != std::string::npos) std::abort();
+}
+
+}  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace penstock::config;
@@ -19,9 +29,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   sources.policies.assign(kPolicies.begin(), kPolicies.end());
   sources.predictors = {"auto", "constant"};
   const auto from_file = load_replay(sources);
-  if (!from_file)
-    for (const auto& error : from_file.error())
-      if (error.message().find('\n') != std::string::npos) std::abort();
+  if (!from_file) expect_one_line_each(from_file.error());
+
+  GatewaySources of_gateway;
+  of_gateway.file = sources.file;
+  of_gateway.yaml = text;
+  if (const auto gateway = load_gateway(of_gateway); !gateway) expect_one_line_each(gateway.error());
 
   ReplaySources flags;
   flags.policies = sources.policies;
@@ -29,5 +42,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                            "--target", "--load-interval", "--gpu-budget", "--predictor"})
     flags.flags.push_back({flag, text});
   static_cast<void>(load_replay(flags));
+  GatewaySources gateway_flags;
+  for (const char* flag : {"--listen", "--threads", "--retries", "--anonymous"})
+    gateway_flags.flags.push_back({flag, text});
+  static_cast<void>(load_gateway(gateway_flags));
   return 0;
 }

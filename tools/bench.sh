@@ -20,6 +20,12 @@ if [[ replay_speed == *"$only"* ]]; then
   echo "bench: replay_speed"
   "$build/bench/replay_speed" "$peer"
 fi
+if [[ gateway_speed == *"$only"* ]]; then
+  found=1
+  echo "bench: gateway_speed, the gateway beside nginx and two routers, some minutes (SKIP_PEER=1 leaves the routers out)"
+  bench/gateway/setup.sh "$build/bench/gateway-peers" ${SKIP_PEER:+--without-routers}
+  python3 bench/gateway/gateway_speed.py "$build"
+fi
 for program in "$build"/bench/*_bench; do
   if [ ! -x "$program" ] || [[ $(basename "$program") != *"$only"* ]]; then continue; fi
   found=1
@@ -27,6 +33,6 @@ for program in "$build"/bench/*_bench; do
   "$program" --benchmark_counters_tabular=true
 done
 [ $found = 1 ] || {
-  echo "bench: no benchmark has '$only' in its name; there are: replay_speed engine_bench routing_bench policy_bench" >&2
+  echo "bench: no benchmark has '$only' in its name; there are: replay_speed gateway_speed $(cd bench && echo *_bench.cpp | sed 's/\.cpp//g')" >&2
   exit 1
 }

@@ -1,7 +1,9 @@
 #include "admission/estimator.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <initializer_list>
 #include <limits>
 
 namespace penstock::admission {
@@ -16,19 +18,24 @@ constexpr double kAnswersMax = 64.0;        // that a mean stands for; older one
 constexpr double kKept = 1.0 - 1.0 / 64.0;  // of sums, at each answer
 constexpr std::uint64_t kSeenMin = 10;      // answers before an error is told
 
-std::string joined(std::string_view model, std::string_view traffic_class, std::string_view tenant) {
-  std::string key;
-  key.reserve(model.size() + traffic_class.size() + tenant.size() + 2);
-  key.append(model).append(1, '\0').append(traffic_class).append(1, '\0').append(tenant);
-  return key;
-}
+// Names with separators between them, to be looked up: this is done several times a request, and allocates nothing. One
+// that is too long to be kept is cut, and still too long.
+class Joined {
+ public:
+  Joined(std::initializer_list<std::string_view> names) {
+    for (const std::string_view& name : names) {
+      if (&name != names.begin()) append({"\0", 1});
+      append(name);
+    }
+  }
+  [[nodiscard]] std::string_view view() const { return {bytes_.data(), size_}; }
 
-// All tenants of a model and class; no tenant's key, because it lacks the second separator.
-std::string joined(std::string_view model, std::string_view traffic_class) {
-  std::string key{model};
-  key.append(1, '\0').append(traffic_class);
-  return key;
-}
+ private:
+  void append(std::string_view text) { size_ += text.copy(bytes_.data() + size_, bytes_.size() - size_); }
+
+  std::array<char, TokenEstimator::kKeyBytesMax + 1> bytes_;
+  std::size_t size_ = 0;
+};
 
 // Its place in the map; the shared one where there is no room for it.
 template <class Map>
@@ -76,8 +83,9 @@ double TokenEstimator::output_mean(const Request& request) const {
     if (learnt != nullptr)
       mean = (mean * kPriorAnswers + learnt->mean * learnt->weight) / (kPriorAnswers + learnt->weight);
   };
-  refine(find_in(lengths_, joined(request.model, request.traffic_class)));
-  refine(find_in(lengths_, joined(request.model, request.traffic_class, request.tenant)));
+  // All tenants of a model and class first: no tenant's key, because it lacks the second separator.
+  refine(find_in(lengths_, Joined{request.model, request.traffic_class}.view()));
+  refine(find_in(lengths_, Joined{request.model, request.traffic_class, request.tenant}.view()));
   return mean;
 }
 
@@ -92,7 +100,7 @@ TokenEstimate TokenEstimator::estimate(const Request& request) const {
   return made;
 }
 
-void TokenEstimator::learn_length(const std::string& key, double tokens) {
+void TokenEstimator::learn_length(std::string_view key, double tokens) {
   Length& length = place_of(lengths_, key);
   length.weight = std::min(length.weight + 1.0, kAnswersMax);
   length.mean += (tokens - length.mean) / length.weight;
@@ -110,8 +118,8 @@ void TokenEstimator::learn(const Request& request, std::uint32_t prompt_tokens, 
   const double mean = output_mean(request);
   const bool cut = request.max_tokens && output_tokens >= *request.max_tokens;
   if (cut && static_cast<double>(output_tokens) < mean) return;
-  learn_length(joined(request.model, request.traffic_class), output_tokens);
-  learn_length(joined(request.model, request.traffic_class, request.tenant), output_tokens);
+  learn_length(Joined{request.model, request.traffic_class}.view(), output_tokens);
+  learn_length(Joined{request.model, request.traffic_class, request.tenant}.view(), output_tokens);
 }
 
 std::optional<double> TokenEstimator::prompt_error() const { return prompt_errors_.relative(); }

@@ -57,7 +57,7 @@ class TokenEstimator {
   };
   [[nodiscard]] double bytes_per_token(std::string_view model) const;
   [[nodiscard]] double output_mean(const Request& request) const;
-  void learn_length(const std::string& key, double tokens);
+  void learn_length(std::string_view key, double tokens);
 
   Errors prompt_errors_, output_errors_;
 };

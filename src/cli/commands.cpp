@@ -24,6 +24,7 @@ constexpr std::array kCommands{
     Command{"profile", "show what an engine model promises and what a replica carries within the SLO", profile},
     Command{"engine", "serve the OpenAI API from the engine model, in real time", serve_engine},
     Command{"gateway", "serve the OpenAI API in front of many replicas", serve_gateway},
+    Command{"load", "send requests to any OpenAI-compatible server and measure what users would see", generate_load},
     Command{"plan", "watch a gateway and its engines, decide on replicas, show it on a live page", run_planner},
 };
 
@@ -39,7 +40,8 @@ std::string help() {
          "  --version  Penstock's version\n\n"
          "Try: penstock up\n"
          "     penstock replay TRACE --policy all --frontier 1..8 --html report.html\n\n"
-         "Exit codes: 0 good, 1 the machine failed (a full disk, say), 2 bad input, 130 Ctrl-C.\n";
+         "Exit codes: 0 good, 1 the machine failed (a full disk, say), 2 bad input, 3 an expectation missed, 130 "
+         "Ctrl-C.\n";
 }
 
 core::Error unknown(const std::string& word) {

@@ -14,6 +14,7 @@ using Arguments = std::vector<std::string>;  // without the names of the program
 inline constexpr int kGood = 0;
 inline constexpr int kEnvironment = 1;  // the machine's fault: a disk that is full, a folder that may not be written to
 inline constexpr int kBadInput = 2;     // the user's: a flag, a configuration, a trace
+inline constexpr int kMissed = 3;       // what `load --expect` asked for was not met
 
 struct Command {
   std::string_view name;
@@ -36,6 +37,7 @@ struct Command {
 [[nodiscard]] int profile(const Arguments& arguments);
 [[nodiscard]] int serve_engine(const Arguments& arguments);
 [[nodiscard]] int serve_gateway(const Arguments& arguments);
+[[nodiscard]] int generate_load(const Arguments& arguments);
 [[nodiscard]] int run_planner(const Arguments& arguments);
 
 }  // namespace penstock::cli

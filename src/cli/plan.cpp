@@ -24,6 +24,7 @@
 #include "live/planner_daemon.h"
 #include "net/signals.h"
 #include "report/decision_log.h"
+#include "report/format.h"
 
 namespace penstock::cli {
 namespace {
@@ -99,7 +100,8 @@ tl::expected<config::ReplaySettings, int> read_settings(const Parsed& parsed) {
 }
 
 // The flags by which `penstock engine` becomes a replica of the pool.
-std::vector<std::string> engine_arguments(const config::PoolSettings& pool, const std::string& model) {
+std::vector<std::string> engine_arguments(const config::ReplaySettings& settings, const config::PoolSettings& pool,
+                                          const std::string& model) {
   const config::EngineSettings& engine = pool.engine;
   std::vector<std::string> words = {"--model-name",
                                     model,
@@ -117,12 +119,26 @@ std::vector<std::string> engine_arguments(const config::PoolSettings& pool, cons
                                     std::to_string(engine.max_batched_tokens),
                                     "--start-up",
                                     config::format_duration(pool.start_up),
+                                    "--watermark",
+                                    config::format_number(engine.watermark),
                                     "--queue-order",
                                     engine.queue_order,
+                                    "--fairness-bound",
+                                    config::format_duration(engine.fairness_bound),
                                     "--preemption-order",
                                     engine.preemption_order,
+                                    "--queue-delay",
+                                    config::format_duration(engine.queue_delay),
                                     "--prefill-share",
-                                    config::format_number(engine.prefill_share)};
+                                    config::format_number(engine.prefill_share),
+                                    "--prefill-share-min",
+                                    config::format_number(engine.prefill_share_min),
+                                    "--prefill-share-max",
+                                    config::format_number(engine.prefill_share_max),
+                                    "--kv-bytes-per-token",
+                                    config::format_bytes(settings.kv_bytes_per_token),
+                                    "--kv-bandwidth",
+                                    config::format_bytes(settings.kv_transfer_bytes_per_s)};
   if (!engine.chunked_prefill) words.emplace_back("--no-chunked-prefill");
   if (!engine.prefix_caching) words.emplace_back("--no-prefix-caching");
   return words;
@@ -161,6 +177,7 @@ core::Result<live::LocalFleetOptions> fleet_options(const Parsed& parsed, const 
   made.replicas_file = folder / "replicas.json";
   made.log_folder = folder / "logs";
   made.dies_with_us = parsed.has("--bind-engines");
+  made.say = [](const std::string& said) { print_error_text("penstock: " + report::printable(said) + "\n"); };
   const auto ports = parse_ports(parsed.value_of("--ports", "9000-9899"));
   if (!ports) return tl::make_unexpected(ports.error());
   made.ports = *ports;
@@ -172,7 +189,7 @@ core::Result<live::LocalFleetOptions> fleet_options(const Parsed& parsed, const 
                  : pool.role == "decode" ? signals::Role::kDecode
                                          : signals::Role::kAggregated;
     local.model = model;
-    local.arguments = engine_arguments(pool, model);
+    local.arguments = engine_arguments(settings, pool, model);
     made.pools.push_back(std::move(local));
   }
   return made;

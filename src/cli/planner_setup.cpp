@@ -74,6 +74,18 @@ planner::PoolProfile profile_of(const simulation::PoolSpec& pool, const simulati
   return profile;
 }
 
+// A memory that is shorter than usual is cut into slices that are shorter, too.
+void remember(planner::PlannerOptions& made, core::Duration length) {
+  for (planner::PlanLoopOptions* loop : {&made.throughput_loop, &made.load_loop}) {
+    planner::MemoryOptions& memory = loop->memory;
+    memory.length = length;
+    memory.length_least = std::min(memory.length_least, length / 4);
+    memory.slice_most = std::min(memory.slice_most, length / 4);
+    memory.slice_least = std::min(memory.slice_least, length / 8);
+    loop->urgent_memory = std::min(loop->urgent_memory, length);
+  }
+}
+
 }  // namespace
 
 core::Result<planner::PlannerOptions> make_planner_options(const config::ReplaySettings& settings) {
@@ -86,6 +98,7 @@ core::Result<planner::PlannerOptions> make_planner_options(const config::ReplayS
     made.interval = from.load_interval;
   else
     made.load_loop.interval = {};
+  remember(made, from.memory);
   made.utilisation = from.utilisation;
   made.cost_after = from.cost_after;
   made.outlook.predictor = from.predictor;

@@ -73,6 +73,7 @@ std::string demo_config(bool disaggregated, const std::string& max_replicas) {
          "planner:\n"
          "  throughput_interval: 30s\n"
          "  load_interval: 2s\n"
+         "  memory: 80s\n"
          "  stabilisation: 20s\n"
          "  failure_cooldown: 10s\n"
          "  manual_hold: 30s\n"
@@ -134,11 +135,11 @@ class Show {
                                      "--prefix-share",
                                      "0.6",
                                      "--tenant",
-                                     "shop=sk-shop:5",
+                                     "shop=sk-shop:50%",
                                      "--tenant",
-                                     "search=sk-search:3",
+                                     "search=sk-search:30%",
                                      "--tenant",
-                                     "nightly=sk-nightly:2"}));
+                                     "nightly=sk-nightly:20%"}));
       parts_.back().may_end = true;
     }
     for (std::size_t i = 0; i < 2; ++i)

@@ -137,12 +137,31 @@ class Loader {
 
   // Contradictions between values that are each fine alone.
   void check() {
+    for (const auto& [key, time] : {std::pair{"gateway.dns_interval", settings_.dns_interval},
+                                    {"gateway.health_interval", settings_.health_interval},
+                                    {"gateway.scrape_interval", settings_.scrape_interval},
+                                    {"gateway.first_byte_time", settings_.first_byte_time},
+                                    {"gateway.silence", settings_.silence},
+                                    {"slo.ttft", settings_.slo_ttft},
+                                    {"slo.itl", settings_.slo_itl}})
+      if (time <= core::Duration{}) report(place_of(key), "must be longer than 0");
+    check_lists();
     if (settings_.tls_certificate.empty() != settings_.tls_key.empty())
       report(place_of(settings_.tls_key.empty() ? "gateway.tls.certificate" : "gateway.tls.key"),
              "needs a certificate and a key, there is one of them");
     if (settings_.kv_reject < settings_.kv_throttle)
       report(place_of("gateway.admission.kv_reject"),
              fmt::format("must be at least kv_throttle ({}), is {}", settings_.kv_throttle, settings_.kv_reject));
+    // Who names tenants means to know who asks.
+    if (!settings_.tenants.empty() && !places_.contains("gateway.anonymous")) settings_.anonymous = false;
+    for (SegmentSettings& segment : settings_.slo_segments) {
+      if (!segment.ttft) segment.ttft = settings_.slo_ttft;
+      if (!segment.itl) segment.itl = settings_.slo_itl;
+      if (!segment.goal) segment.goal = settings_.slo_goal;
+    }
+  }
+
+  void check_lists() {
     std::set<std::string_view> names;
     for (std::size_t i = 0; i < settings_.tenants.size(); ++i) {
       const TenantSettings& tenant = settings_.tenants[i];
@@ -152,18 +171,16 @@ class Loader {
       if (tenant.keys.empty() && tenant.key_files.empty() && tenant.key_envs.empty())
         report(where, "needs keys, key_files or key_envs: nobody could be this tenant");
     }
+    std::set<std::string_view> models;
+    for (std::size_t i = 0; i < settings_.models.size(); ++i)
+      if (!models.insert(settings_.models[i].name).second)
+        report(place_of(fmt::format("models[{}]", i)),
+               "the name " + quoted(settings_.models[i].name) + " is there twice");
     std::set<std::string_view> urls;
     for (std::size_t i = 0; i < settings_.replicas.size(); ++i)
       if (!urls.insert(settings_.replicas[i].url).second)
         report(place_of(fmt::format("gateway.replicas[{}]", i)),
                "the url " + quoted(settings_.replicas[i].url) + " is there twice");
-    // Who names tenants means to know who asks.
-    if (!settings_.tenants.empty() && !places_.contains("gateway.anonymous")) settings_.anonymous = false;
-    for (SegmentSettings& segment : settings_.slo_segments) {
-      if (!segment.ttft) segment.ttft = settings_.slo_ttft;
-      if (!segment.itl) segment.itl = settings_.slo_itl;
-      if (!segment.goal) segment.goal = settings_.slo_goal;
-    }
   }
 
   const GatewaySources& sources_;

@@ -53,8 +53,17 @@ std::string other_value(const GatewayKey& key) {
                                                                   {"share", "0.87"},
                                                                   {"number", "77"},
                                                                   {"bytes", "77B"}};
+  if (key.key == "gateway.retries") return "7";
   if (key.type == "boolean") return key.show(GatewaySettings{}) == "true" ? "false" : "true";
   return kByType.at(key.type);
+}
+
+// "a.b" as sections in each other.
+std::string as_yaml(std::string_view key, const std::string& value) {
+  const std::size_t dot = key.find('.');
+  const std::string name{key.substr(0, dot)};
+  if (dot == std::string_view::npos) return name + ": '" + value + "'";
+  return name + ": {" + as_yaml(key.substr(dot + 1), value) + "}";
 }
 
 TEST(GatewaySettings, DefaultsStandWithoutAnySource) {
@@ -96,7 +105,7 @@ TEST(GatewaySettings, YamlAndFlagsSayTheSame) {
   for (const GatewayKey& key : gateway_keys()) {
     if (key.flag.empty() || key.key.starts_with("gateway.tls")) continue;
     const std::string value = other_value(key);
-    const GatewaySettings yaml = loaded_gateway(std::string{key.key} + ": '" + value + "'\n");
+    const GatewaySettings yaml = loaded_gateway(as_yaml(key.key, value));
     const GatewaySettings flag = loaded_gateway("", {{std::string{key.flag}, value}});
     EXPECT_EQ(key.show(yaml), key.show(flag)) << key.key;
     EXPECT_NE(key.show(yaml), key.show(GatewaySettings{})) << key.key;
@@ -162,22 +171,25 @@ TEST(GatewaySettings, WhoNamesTenantsMeansToKnowWhoAsks) {
 }
 
 TEST(GatewaySettings, ReportsAllFaultsOfAFileAtOnceWithTheirPlaces) {
-  EXPECT_EQ(gateway_problems("gateway: {listn: x, retries: 11, admission: {kv_reject: 2}}\n"
-                             "tenants: [{name: a, keys: [k], wieght: 1}, {keys: [k2]}, 7]\n"
-                             "models: m\n"
-                             "classes: {batch: {queue_time: 5}}\n"),
-            "p.yaml:1:11: gateway.listn: is no known key; did you mean listen?\n"
-            "p.yaml:1:30: gateway.retries: must be from 0 to 10, is '11'\n"
-            "p.yaml:1:56: gateway.admission.kv_reject: must be from 0 to 1, is '2'\n"
-            "p.yaml:2:32: tenants[0].wieght: is no known key; did you mean weight?\n"
-            "p.yaml:2:44: tenants[1]: needs the key name\n"
-            "p.yaml:2:58: tenants[2]: must be a section, is '7'\n"
-            "p.yaml:3:9: models: must be a list of sections, is 'm'; begin each with a dash\n"
-            "p.yaml:4:31: classes.batch.queue_time: needs a unit (ns, us, ms, s, m, h or d), is '5'\n");
+  EXPECT_EQ(
+      gateway_problems("gateway: {listn: x, retries: 11, admission: {kv_reject: 2}}\n"
+                       "tenants: [{name: a, keys: [k], wieght: 1}, {keys: [k2]}, 7]\n"
+                       "models: m\n"
+                       "classes: {batch: {queue_time: 5}}\n"),
+      "p.yaml:1:11: gateway.listn: is no known key; did you mean listen?\n"
+      "p.yaml:1:30: gateway.retries: must be from 0 to 10, is '11'\n"
+      "p.yaml:1:57: gateway.admission.kv_reject: must be a share from 0 to 1 or 0% to 100%, is '2'\n"
+      "p.yaml:2:32: tenants[0].wieght: is no known key; did you mean weight?\n"
+      "p.yaml:2:44: tenants[1]: needs the key name\n"
+      "p.yaml:2:58: tenants[2]: must be a section, is '7'; its keys are name, keys, key_files, key_envs, weight, tier, "
+      "tokens_per_minute, burst, over_budget, concurrent, context, models or class\n"
+      "p.yaml:3:9: models: must be a list of sections, is 'm'; begin each with a dash\n"
+      "p.yaml:4:31: classes.batch.queue_time: needs a unit (ns, us, ms, s, m, h or d), is '5'\n");
 }
 
 TEST(GatewaySettings, FaultsOfFlagsNameTheFlag) {
-  EXPECT_EQ(gateway_problems("", {{"--retries", "many"}}), "--retries: must be a count, is 'many'\n");
+  EXPECT_EQ(gateway_problems("", {{"--retries", "many"}}),
+            "--retries: must be a whole number from 0 to 10, is 'many'\n");
 }
 
 TEST(GatewaySettings, ContradictionsNameTheirPlace) {
@@ -196,6 +208,8 @@ TEST(GatewaySettings, ContradictionsNameTheirPlace) {
        "p.yaml:1:11: tenants[0]: needs keys, key_files or key_envs: nobody could be this tenant\n"},
       {"gateway: {replicas: [{url: 'http://a:1'}, {url: 'http://a:1'}]}\n",
        "p.yaml:1:43: gateway.replicas[1]: the url 'http://a:1' is there twice\n"},
+      {"gateway: {health_interval: 0s}\n", "p.yaml:1:28: gateway.health_interval: must be longer than 0\n"},
+      {"slo: {itl: 0s}\n", "p.yaml:1:12: slo.itl: must be longer than 0\n"},
       {"models: [{name: m}, {name: m}]\n", "p.yaml:1:21: models[1]: the name 'm' is there twice\n"},
   };
   for (const auto& [yaml, message] : cases) EXPECT_EQ(gateway_problems(yaml), message);
@@ -229,7 +243,7 @@ TEST(GatewaySettings, ShareOneFileWithThePlanners) {
   const GatewaySettings gateway = loaded_gateway(yaml);
   const ReplaySettings planner = loaded(yaml);
   EXPECT_EQ(gateway.slo_ttft, core::Duration{1s});
-  EXPECT_EQ(planner.slo.ttft, core::Duration{1s});
+  EXPECT_EQ(planner.slo_ttft, core::Duration{1s});
   EXPECT_EQ(gateway.interactive.queue_time, core::Duration{3s});
   EXPECT_EQ(planner.pools[0].max_replicas, 4U);
 }

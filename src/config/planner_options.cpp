@@ -57,6 +57,9 @@ void add_loops(std::vector<Option>& table) {
   table.push_back(duration(row(kPlanner, "planner.load_interval", "--load-interval",
                                "from one correction by load to the next; 0s switches this loop off"),
                            PENSTOCK_FIELD(replay.planner.load_interval)));
+  table.push_back(duration(row(kPlanner, "planner.memory", "",
+                               "how far back the traffic goes that fleets are tried on; shorter where a day is short"),
+                           PENSTOCK_FIELD(replay.planner.memory)));
   table.push_back(share_within(row(kPlanner, "planner.utilisation", "",
                                    "of a replica's capacity that the token formula and the target throughput plan for"),
                                PENSTOCK_FIELD(replay.planner.utilisation), 0.5, 0.95));

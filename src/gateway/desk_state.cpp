@@ -225,9 +225,9 @@ void Desk::State::grant(Flight& flight, core::Instant now) {
 }
 
 void Desk::State::assume_first_tokens(core::Instant now) {
-  while (!unseen_first_tokens.empty() && unseen_first_tokens.begin()->first <= now) {
-    Flight* flight = flights.find(unseen_first_tokens.begin()->second);
-    unseen_first_tokens.erase(unseen_first_tokens.begin());
+  while (!unseen_first_tokens.empty() && unseen_first_tokens.top().first <= now) {
+    Flight* flight = flights.find(unseen_first_tokens.top().second);
+    unseen_first_tokens.pop();
     if (flight == nullptr || flight->slot == kNoSlot || flight->slot_answered) continue;
     flight->slot_answered = true;
     replicas.selector(replicas.replica(flight->slot).group)

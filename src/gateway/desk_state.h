@@ -2,8 +2,10 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <map>
 #include <memory>
+#include <queue>
 #include <string>
 #include <utility>
 #include <vector>
@@ -39,7 +41,8 @@ struct Desk::State {
   std::uint64_t granted = 0, refused = 0, retried = 0, clamped = 0;
   std::map<std::string, std::uint64_t, std::less<>> refusals;
   // When the prompts of answers that are not streamed should be computed: nobody tells.
-  std::multimap<core::Instant, Ticket> unseen_first_tokens;
+  using Unseen = std::pair<core::Instant, Ticket>;
+  std::priority_queue<Unseen, std::vector<Unseen>, std::greater<>> unseen_first_tokens;
 
   // Checks that need no decision: may this tenant use the model, does anybody serve it, does the prompt fit.
   [[nodiscard]] std::optional<Refusal> objection(const Facts& facts, const admission::TokenEstimate& estimate) const;

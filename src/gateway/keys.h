@@ -18,7 +18,13 @@ class KeyRing {
   // Errors: an empty key, or one that another tenant has, too. Messages never hold the key.
   [[nodiscard]] core::Result<void> add(std::string_view key, std::uint32_t tenant);
   [[nodiscard]] std::optional<std::uint32_t> tenant_of(std::string_view key) const;
-  [[nodiscard]] bool empty() const { return entries_.empty(); }
+  // Who sends a key that is nobody's is not anonymous but wrong; where there are no keys at all, any will do, since
+  // OpenAI's clients always send one.
+  [[nodiscard]] std::optional<std::uint32_t> tenant_or(std::string_view key,
+                                                       std::optional<std::uint32_t> anonymous) const {
+    if (key.empty() || entries_.empty()) return anonymous;
+    return tenant_of(key);
+  }
 
  private:
   using Digest = std::array<unsigned char, 32>;

@@ -24,6 +24,16 @@ TEST(KeyRing, KnowsNoOtherKey) {
   EXPECT_EQ(ring.tenant_of(""), std::nullopt);
 }
 
+TEST(KeyRing, AWrongKeyIsNotAnonymousWhereThereAreKeys) {
+  KeyRing ring;
+  EXPECT_EQ(ring.tenant_or("any", 7), 7U);
+  ASSERT_TRUE(ring.add("sk-one", 0));
+  EXPECT_EQ(ring.tenant_or("sk-one", 7), 0U);
+  EXPECT_EQ(ring.tenant_or("any", 7), std::nullopt);
+  EXPECT_EQ(ring.tenant_or("", 7), 7U);
+  EXPECT_EQ(ring.tenant_or("", std::nullopt), std::nullopt);
+}
+
 TEST(KeyRing, RefusesAKeyOfTwoTenantsWithoutSayingIt) {
   KeyRing ring;
   ASSERT_TRUE(ring.add("sk-secret", 0));

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <xxhash.h>
 
+#include <array>
+#include <charconv>
 #include <utility>
 
 #include "api/prompt_keys.h"
@@ -26,6 +28,20 @@ void let_go(std::string& text) {
   if (text.capacity() > sizeof(std::string)) std::string{}.swap(text);
 }
 
+// Emptied, and its memory kept where the next request will want it again.
+void empty(std::string& text) {
+  constexpr std::size_t kKeptBytesMax = 4096;
+  text.clear();
+  if (text.capacity() > kKeptBytesMax) let_go(text);
+}
+
+void append_number(std::string& out, std::uint64_t number) {
+  std::array<char, 20> digits{};
+  out.append(digits.data(), std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr);
+}
+
+constexpr std::size_t kKeepingSessions = 64;  // idle ones that keep memory
+
 }  // namespace
 
 void refuse(net::Exchange& exchange, const Refusal& refusal, std::string_view request_id) {
@@ -46,7 +62,7 @@ void Session::begin(net::Exchange& exchange, api::Endpoint endpoint) {
   status_ = 0;
   content_length_.reset();
   request_id_ = usable_request_id(exchange.head().field("x-request-id"));
-  if (request_id_.empty()) request_id_ = fmt::format("req-{:016x}", bench_.random.next());
+  if (request_id_.empty()) fmt::format_to(std::back_inserter(request_id_), "req-{:016x}", bench_.random.next());
   exchange.listen(this);
   if (const auto refusal = admit()) {
     const std::string id = request_id_;
@@ -55,11 +71,8 @@ void Session::begin(net::Exchange& exchange, api::Endpoint endpoint) {
 }
 
 std::optional<std::uint32_t> Session::authenticate() const {
-  const std::string_view key = bearer_key(exchange_->head().field("authorization"));
-  if (!key.empty())
-    if (const auto tenant = bench_.key_ring.tenant_of(key)) return tenant;
-  if (bench_.options.anonymous) return bench_.anonymous_tenant;
-  return std::nullopt;
+  return bench_.key_ring.tenant_or(bearer_key(exchange_->head().field("authorization")),
+                                   bench_.options.anonymous ? std::optional{bench_.anonymous_tenant} : std::nullopt);
 }
 
 // Reads the request and asks the desk. None: it is on its way or waits.
@@ -99,7 +112,7 @@ std::optional<Refusal> Session::admit() {
   Answer answer = bench_.desk.arrive(facts, bench_.mailbox, net::Loop::read_clock());
   if (answer.refusal) return std::move(answer.refusal);
   ticket_ = answer.ticket;
-  body_ = exchange_->take_body();
+  exchange_->take_body(body_);
   const ClassOptions& options =
       facts.traffic_class == admission::Class::kBatch ? bench_.options.batch : bench_.options.interactive;
   if (options.time_budget > core::Duration{}) {
@@ -171,7 +184,9 @@ void Session::write_request_head(std::string_view body) {
   if (!bench_.options.replica_key.empty())
     upstream_.append("Authorization: Bearer ").append(bench_.options.replica_key).append("\r\n");
   upstream_.append("x-request-id: ").append(request_id_);
-  fmt::format_to(std::back_inserter(upstream_), "\r\nContent-Length: {}\r\n\r\n", body.size());
+  upstream_.append("\r\nContent-Length: ");
+  append_number(upstream_, body.size());
+  upstream_.append("\r\n\r\n");
 }
 
 bool Session::go_again(Attempt attempt) {
@@ -215,11 +230,14 @@ void Session::take_response_head(const net::ResponseHead& head) {
   if ((head.status == 429 || head.status == 503) && !head.has_field("retry-after"))
     answer_head_.append("Retry-After: 1\r\n");
   if (raw_) {
-    if (head.chunked)
+    if (head.chunked) {
       answer_head_.append("Transfer-Encoding: chunked\r\n");
-    else
-      fmt::format_to(std::back_inserter(answer_head_), "Content-Length: {}\r\n", *head.content_length);
-    answer_head_.append(close_after_ ? "Connection: close\r\n\r\n" : "\r\n");
+    } else {
+      answer_head_.append("Content-Length: ");
+      append_number(answer_head_, *head.content_length);
+      answer_head_.append("\r\n");
+    }
+    answer_head_.append("\r\n");
   }
 }
 
@@ -228,16 +246,14 @@ void Session::begin_answer() {
   answer_begun_ = true;
   if (std::exchange(attempt_open_, false))
     bench_.desk.attempt_ended(ticket_, status_ >= 500 ? Attempt::kFaulted : Attempt::kAnswered, bench_.loop.now());
-  let_go(body_);
-  let_go(upstream_);
-  let_go(leg_body_);
   if (raw_) {
     exchange_->start_raw(answer_head_, close_after_);
   } else {
     const std::vector<net::Field> fields = fields_of(answer_head_);
     exchange_->start(status_, fields, content_length_);
   }
-  let_go(answer_head_);
+  // A stream may last; what is not streamed is over in a moment.
+  for (std::string* text : {&body_, &upstream_, &leg_body_, &answer_head_}) stream_ ? let_go(*text) : empty(*text);
 }
 
 void Session::on_body(std::string_view bytes) {
@@ -359,10 +375,8 @@ void Session::end(ledger::Outcome outcome) {
 
 net::Exchange& Session::release() {
   bench_.loop.cancel(std::exchange(budget_, 0));
-  let_go(body_);
-  let_go(upstream_);
-  let_go(leg_body_);
-  let_go(answer_head_);
+  for (std::string* text : {&body_, &upstream_, &leg_body_, &answer_head_})
+    bench_.free.size() < kKeepingSessions ? empty(*text) : let_go(*text);
   grant_ = Grant{};
   watch_.reset(false);
   bench_.free.push_back(this);

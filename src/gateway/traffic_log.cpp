@@ -6,22 +6,28 @@
 namespace penstock::gateway {
 
 void TrafficLog::add(TrafficEvent event) {
+  const std::size_t place = last_ % kEventsMax;
+  if (place / kPieceEvents == pieces_.size()) pieces_.push_back(std::make_unique<Piece>());
   event.sequence = ++last_;
   if (event.keys.size() > TrafficEvent::kKeysMax) event.keys.resize(TrafficEvent::kKeysMax);
-  events_.push_back(std::move(event));
-  if (events_.size() > kEventsMax) events_.pop_front();
+  (*pieces_[place / kPieceEvents])[place % kPieceEvents] = std::move(event);
 }
+
+std::size_t TrafficLog::size() const { return std::min<std::uint64_t>(last_, kEventsMax); }
 
 TrafficLog::Page TrafficLog::after(std::uint64_t sequence, std::size_t events_max) const {
   Page page;
   // A number from before a restart means nothing here: begin anew.
   if (sequence > last_) sequence = 0;
-  const std::uint64_t first_kept = last_ - events_.size() + 1;
+  const std::uint64_t first_kept = last_ - size() + 1;
   const std::uint64_t first = std::max(sequence + 1, first_kept);
   page.lost = first - (sequence + 1);
-  const auto begin = events_.begin() + static_cast<std::ptrdiff_t>(first - first_kept);
-  const auto count = std::min<std::size_t>(events_max, static_cast<std::size_t>(events_.end() - begin));
-  page.events.assign(begin, begin + static_cast<std::ptrdiff_t>(count));
+  const std::uint64_t count = std::min<std::uint64_t>(events_max, last_ + 1 - first);
+  page.events.reserve(count);
+  for (std::uint64_t next = first; next < first + count; ++next) {
+    const std::size_t place = (next - 1) % kEventsMax;
+    page.events.push_back((*pieces_[place / kPieceEvents])[place % kPieceEvents]);
+  }
   page.next = first + count - 1;
   return page;
 }

@@ -1,8 +1,9 @@
 // What planners ask of a gateway: every arrival, first token and end of the last while, in order.
 #pragma once
 
+#include <array>
 #include <cstdint>
-#include <deque>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -47,7 +48,15 @@ class TrafficLog {
   [[nodiscard]] Page after(std::uint64_t sequence, std::size_t events_max) const;
 
  private:
-  std::deque<TrafficEvent> events_;
+  // In pieces that are never moved, and used again once there are kEventsMax: what is written once a request shall not
+  // allocate each time.
+  static constexpr std::size_t kPieceEvents = 500;
+  static_assert(kEventsMax % kPieceEvents == 0);
+  using Piece = std::array<TrafficEvent, kPieceEvents>;
+
+  [[nodiscard]] std::size_t size() const;
+
+  std::vector<std::unique_ptr<Piece>> pieces_;
   std::uint64_t last_ = 0;
 };
 

@@ -99,7 +99,8 @@ void Worker::on_request(net::Exchange& exchange) {
 
 void Worker::answer_models(net::Exchange& exchange) {
   const std::string_view key = bearer_key(exchange.head().field("authorization"));
-  if (!bench_.options.anonymous && !bench_.key_ring.tenant_of(key)) {
+  const auto anonymous = bench_.options.anonymous ? std::optional{bench_.anonymous_tenant} : std::nullopt;
+  if (!bench_.key_ring.tenant_or(key, anonymous)) {
     Refusal refusal;
     refusal.error = {401, "authentication_error", "invalid_api_key", "no valid API key", {}};
     return refuse(exchange, refusal, {});

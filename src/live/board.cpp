@@ -3,23 +3,24 @@
 #include <utility>
 #include <vector>
 
-#include "live/assets.h"
 #include "live/board_document.h"
 
 namespace penstock::live {
 namespace {
 
 constexpr std::size_t kViewersMax = 200;
-// No script or style but the page's own, and nothing from elsewhere.
-constexpr std::string_view kPolicy =
-    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
-    "connect-src 'self'; img-src data:";
+constexpr std::string_view kRetry =
+    "retry: 1000\n\n";  // milliseconds after which a browser asks again once the stream is cut
+// What is no page needs none of this.
+constexpr std::string_view kPolicy = "default-src 'none'; frame-ancestors 'none'";
 
-void answer(net::Exchange& exchange, int status, std::string_view type, std::string_view body) {
+void answer(net::Exchange& exchange, int status, std::string_view type, std::string_view body,
+            std::string_view policy = kPolicy) {
   const std::vector<net::Field> fields{{"Content-Type", type},
                                        {"Cache-Control", "no-store"},
                                        {"X-Content-Type-Options", "nosniff"},
-                                       {"Content-Security-Policy", kPolicy}};
+                                       {"Referrer-Policy", "no-referrer"},
+                                       {"Content-Security-Policy", policy}};
   exchange.respond(status, fields, body);
 }
 
@@ -27,16 +28,6 @@ std::string event_text(std::string_view name, const std::string& data) {
   std::string text = "event: ";
   text.append(name).append("\ndata: ").append(data).append("\n\n");
   return text;
-}
-
-// The page with its style, scripts and library in their places.
-std::string page_text() {
-  std::string page{assets::page()};
-  for (const auto& [mark, content] : {std::pair{std::string_view{"/*STYLE*/"}, assets::style()},
-                                      {std::string_view{"/*LIBRARY*/"}, assets::library()},
-                                      {std::string_view{"/*SCRIPTS*/"}, assets::scripts()}})
-    if (const std::size_t at = page.find(mark); at != std::string::npos) page.replace(at, mark.size(), content);
-  return page;
 }
 
 }  // namespace
@@ -63,7 +54,7 @@ class Board::Viewer final : private net::ExchangeListener {
 };
 
 Board::Board(net::Loop& loop, int listening, const PlannerDaemon& daemon, std::string version)
-    : loop_(loop), daemon_(daemon), version_(std::move(version)), server_(loop, listening, *this) {
+    : loop_(loop), daemon_(daemon), version_(std::move(version)), page_(make_page()), server_(loop, listening, *this) {
   timer_ = loop_.every(std::chrono::seconds{1}, [this] { push(); });
 }
 
@@ -83,7 +74,7 @@ void Board::on_request(net::Exchange& exchange) {
   const std::string_view path = exchange.head().path();
   if (exchange.head().method != "GET" && exchange.head().method != "HEAD")
     return answer(exchange, 405, "text/plain", "this address takes GET only\n");
-  if (path == "/") return answer(exchange, 200, "text/html; charset=utf-8", page_text());
+  if (path == "/") return answer(exchange, 200, "text/html; charset=utf-8", page_.html, page_.policy);
   if (path == "/api/state")
     return answer(exchange, 200, "application/json", state_document(daemon_, loop_.now(), version_));
   if (path == "/api/points") return answer(exchange, 200, "application/json", points_document(daemon_));
@@ -92,7 +83,7 @@ void Board::on_request(net::Exchange& exchange) {
   if (path != "/events") return answer(exchange, 404, "text/plain", "there is nothing at this path\n");
   if (viewers_.size() >= kViewersMax) return answer(exchange, 503, "text/plain", "too many viewers\n");
   auto viewer = std::make_unique<Viewer>(*this, exchange);
-  viewer->send(event_text("points", points_document(daemon_)) +
+  viewer->send(std::string{kRetry} + event_text("points", points_document(daemon_)) +
                event_text("state", state_document(daemon_, loop_.now(), version_)));
   Viewer* raw = viewer.get();
   viewers_.emplace(raw, std::move(viewer));

@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 
+#include "live/page.h"
 #include "live/planner_daemon.h"
 #include "net/loop.h"
 #include "net/server.h"
@@ -32,6 +33,7 @@ class Board final : private net::RequestHandler {
   net::Loop& loop_;
   const PlannerDaemon& daemon_;
   std::string version_;
+  Page page_;
   std::map<Viewer*, std::unique_ptr<Viewer>> viewers_;
   core::Instant last_point_;
   net::Loop::Timer timer_ = 0;

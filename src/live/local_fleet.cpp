@@ -75,6 +75,12 @@ LocalFleet::LocalFleet(net::Loop& loop, net::Client& client, LocalFleetOptions o
 core::Result<std::unique_ptr<LocalFleet>> LocalFleet::open(net::Loop& loop, net::Client& client,
                                                            LocalFleetOptions options) {
   std::unique_ptr<LocalFleet> fleet{new LocalFleet{loop, client, std::move(options)}};
+  auto lock = connect::FileLock::take(fleet->options_.state_file + ".lock");
+  if (!lock) return tl::make_unexpected(lock.error());
+  if (!*lock)
+    return core::environment_error(fleet->options_.state_file, "is used by another planner",
+                                   "stop it, or give this one another --state-dir");
+  fleet->lock_ = std::move(*lock);
   auto known = connect::load_fleet(fleet->options_.state_file, loop.now());
   if (!known) return tl::make_unexpected(known.error());
   if (*known) {
@@ -111,11 +117,12 @@ LocalFleet::~LocalFleet() {
 }
 
 void LocalFleet::want(std::size_t pool, std::uint32_t replicas) {
-  if (!ended_) wants_[pool].replicas = replicas;
+  if (!ending_) wants_[pool].replicas = replicas;
 }
 
 void LocalFleet::end_all(std::function<void()> done) {
   for (actuation::PoolWant& want : wants_) want.replicas = 0;
+  ending_ = true;
   ended_ = std::move(done);
 }
 
@@ -139,6 +146,7 @@ std::string LocalFleet::log_file(const actuation::Replica& replica) const {
 }
 
 void LocalFleet::tell(bool loud, std::string pool, std::string text) {
+  if (loud && options_.say) options_.say(text);
   events_.push_back({loop_.now(), loud, std::move(pool), std::move(text)});
   if (events_.size() > kEventsMax) events_.erase(events_.begin());
 }
@@ -274,6 +282,8 @@ void LocalFleet::start(std::uint32_t id) {
     for (const actuation::Note& note : actuation::start_failed(state_, id, why, options_.limits, loop_.now()))
       tell(note.loud, note.pool, note.text);
   };
+  // The last planner started it, and was killed before it could note that.
+  if (replica->process) return actuation::started(state_, id, *replica->process, loop_.now());
   const std::size_t pool = pool_of(*replica);
   if (pool == options_.pools.size()) return fail("its pool is not there any more");
   while (replica->ports.size() < kPorts) {
@@ -333,11 +343,18 @@ void LocalFleet::send_signal(std::uint32_t id, int number) {
   if (auto sent = host_.signal(*replica->process, number); !sent) tell(true, replica->pool, sent.error().message());
 }
 
+// It is tried again at every tick, and told once.
+void LocalFleet::note_write(std::string& trouble, const core::Result<void>& done) {
+  const std::string before = std::exchange(trouble, done ? std::string{} : done.error().message());
+  if (trouble == before) return;
+  tell(true, "", trouble.empty() ? "can be written again: " + before : trouble);
+}
+
 void LocalFleet::save() {
   if (state_ == saved_) return;
-  if (auto done = connect::save_fleet(options_.state_file, state_, loop_.now()); !done)
-    return tell(true, "", done.error().message());
-  saved_ = state_;
+  const auto done = connect::save_fleet(options_.state_file, state_, loop_.now());
+  note_write(save_trouble_, done);
+  if (done) saved_ = state_;
 }
 
 void LocalFleet::write_replicas() {
@@ -360,8 +377,9 @@ void LocalFleet::write_replicas() {
     entries.push_back(std::move(entry));
   }
   if (ever_written_ && entries == written_) return;
-  if (auto done = connect::save_replicas(options_.replicas_file, entries); !done)
-    return tell(true, "", done.error().message());
+  const auto done = connect::save_replicas(options_.replicas_file, entries);
+  note_write(replicas_trouble_, done);
+  if (!done) return;
   written_ = std::move(entries);
   ever_written_ = true;
 }

@@ -10,6 +10,7 @@
 
 #include "actuation/advance.h"
 #include "actuation/warm_up.h"
+#include "connect/file_lock.h"
 #include "connect/processes/process_host.h"
 #include "connect/replicas_file.h"
 #include "core/result.h"
@@ -39,10 +40,11 @@ struct LocalFleetOptions {
   std::vector<LocalPool> pools;
   actuation::Limits limits;
   actuation::WarmUpOptions warm_up;
+  std::function<void(const std::string&)> say;  // what somebody should look at, as it happens; empty: nobody listens
 };
 
 // On one loop; advances a few times a second. A planner that is started again goes on from the state file: it adopts the
-// processes that still run. Stopping the planner leaves the engines and the gateway's list as they are, unless end_all()
+// processes that still run. One planner at a time has a state file. Stopping the planner leaves the engines and the gateway's list as they are, unless end_all()
 // was called and has ended.
 class LocalFleet final : public Fleet {
  public:
@@ -95,6 +97,7 @@ class LocalFleet final : public Fleet {
   void tell(bool loud, std::string pool, std::string text);
   void save();
   void write_replicas();
+  void note_write(std::string& trouble, const core::Result<void>& done);
   [[nodiscard]] std::size_t pool_of(const actuation::Replica& replica) const;
   [[nodiscard]] std::string log_file(const actuation::Replica& replica) const;
   [[nodiscard]] bool is_known(std::uint32_t id) const;
@@ -102,6 +105,7 @@ class LocalFleet final : public Fleet {
   net::Loop& loop_;
   net::Client& client_;
   LocalFleetOptions options_;
+  std::optional<connect::FileLock> lock_;  // of the state file
   connect::ProcessHost host_;
   EngineWatch watch_;
   actuation::FleetState state_, saved_;
@@ -111,7 +115,9 @@ class LocalFleet final : public Fleet {
   std::vector<std::uint32_t> recent_input_tokens_;
   std::vector<connect::ReplicaEntry> written_;
   bool ever_written_ = false;
+  std::string save_trouble_, replicas_trouble_;  // why these files cannot be written now; empty: they can
   std::vector<FleetEvent> events_;
+  bool ending_ = false;  // for good: nothing is wanted any more
   std::function<void()> ended_;
   std::vector<net::Loop::Timer> timers_;
 };

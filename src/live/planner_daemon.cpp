@@ -87,7 +87,11 @@ void PlannerDaemon::ask_traffic() {
     if (!answer || answer->status != 200) return;
     const auto page = read_traffic(answer->body);
     if (!page) return;
-    next_event_ = page->next;
+    // A gateway that began anew counts anew: what it has counted up to our number is not known here.
+    const bool anew = page->boot != boot_ && next_event_ > 0;
+    boot_ = page->boot;
+    next_event_ = anew ? 0 : page->next;
+    if (anew) return;
     book_.take(*page, loop_.now());
   });
 }

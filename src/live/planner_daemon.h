@@ -95,6 +95,7 @@ class PlannerDaemon {
   TrafficBook book_;
   report::PlannerTotals totals_;
   std::uint64_t next_event_ = 0;
+  std::string boot_;  // of the gateway whose events these are
   bool overview_under_way_ = false, traffic_under_way_ = false;
   std::optional<GatewayState> gateway_;
   std::optional<signals::Observation> seen_;

@@ -51,8 +51,8 @@ class AnswerTimer {
 
   void take_head(int status, bool has_retry_after, core::Duration now);
   struct Tokens {
-    std::uint32_t count = 0;            // text events that ended in this piece
-    std::optional<core::Duration> gap;  // since the one before it; none for the first. All others of the piece: zero
+    std::uint32_t count = 0;              // text events that ended in this piece
+    std::optional<core::Duration> gap{};  // since the one before it; none for the first. All others of the piece: zero
   };
   Tokens take_body(std::string_view payload, core::Duration now);
   void end(core::Duration now);  // the body was whole

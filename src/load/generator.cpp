@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <deque>
 #include <map>
 #include <optional>
 #include <utility>
@@ -20,6 +21,8 @@ constexpr Duration kSweepInterval = std::chrono::milliseconds{20};
 constexpr Duration kMargin = std::chrono::minutes{1};  // that the client's own limits leave to ours
 constexpr int kSendsAtOnce = 64;                       // then answers have their turn
 constexpr std::size_t kSaidBytesMax = 256;
+// A closed loop would hammer a server that refuses at once: a place whose request did not end well is free after this.
+constexpr Duration kRest = std::chrono::milliseconds{100};
 
 double thread_cpu_s() {
   rusage usage{};
@@ -116,6 +119,7 @@ struct Generator::State {
   std::uint64_t numbers = 0;
   // By number, so that the first is the one that has waited longest.
   std::map<std::uint64_t, std::unique_ptr<Flight>> flights;
+  std::deque<Duration> resting;                 // closed loop: when places are free again
   std::vector<std::unique_ptr<Flight>> landed;  // ended within their own callbacks
   net::Loop::Timer send_timer = 0, sweep_timer = 0;
   std::shared_ptr<bool> alive = std::make_shared<bool>(true);
@@ -153,7 +157,7 @@ void Generator::State::pump() {
   landed.clear();
   for (int sends = 0;; ++sends) {
     const Duration time = now();
-    if (is_closed_loop() && in_flight() >= places()) break;
+    if (is_closed_loop() && in_flight() + resting.size() >= places()) break;
     if (!prepare_next(time)) break;
     if (time - next->at >= options.timeout) {
       give_up_unsent(time);
@@ -198,7 +202,9 @@ void Generator::State::give_up_unsent(Duration time) {
 }
 
 void Generator::State::ended(Flight& flight) {
-  tally.note_end(flight.timer.record(), flight.shape, flight.said);
+  const RequestRecord& record = flight.timer.record();
+  tally.note_end(record, flight.shape, flight.said);
+  if (is_closed_loop() && record.outcome != Outcome::kOk) resting.push_back(record.end + kRest);
   auto node = flights.extract(flight.id);
   landed.push_back(std::move(node.mapped()));
   pump_soon();
@@ -214,7 +220,10 @@ void Generator::State::sweep() {
     oldest.timer.give_up(Outcome::kTimedOut, time);
     ended(oldest);
   }
-  if (next && next_is_held) pump_soon();  // it may have waited long enough
+  const bool had_rest = !resting.empty() && resting.front() <= time;
+  while (!resting.empty() && resting.front() <= time) resting.pop_front();
+  // A request that waits for a place may have waited long enough.
+  if (had_rest || (next && next_is_held)) pump_soon();
 }
 
 void Generator::State::stop() {

@@ -24,7 +24,9 @@ struct GeneratorOptions {
   std::shared_ptr<net::TlsContext> tls;  // null: plain
   std::string tls_host;
   Dialect dialect;
-  std::uint32_t concurrency = 0;  // closed loop: so many at once, each followed by the next. 0: open loop
+  // Closed loop: so many at once, each followed by the next, after a tenth of a second where it did not end well.
+  // 0: open loop.
+  std::uint32_t concurrency = 0;
   // Open loop: no more than so many at once. What has to wait for a place still counts from its intended start.
   std::uint32_t max_in_flight = 4096;
   core::Duration timeout = std::chrono::minutes{10};  // of a request, from its intended start

@@ -17,7 +17,7 @@ namespace penstock::load {
 
 struct TraceOptions {
   double speed = 1.0;                               // times are divided by it
-  std::vector<std::uint32_t> tenants;               // for each tenant of the workload its index among the generator's
+  std::vector<std::uint32_t> tenants{};             // for each tenant of the workload its index among the generator's
   bool own_classes = true;                          // the trace's classes count, not the mix's
   core::Duration duration = core::Duration::max();  // what starts later is left out
   std::uint64_t requests_max = 0;

@@ -44,6 +44,8 @@ class Exchange {
   [[nodiscard]] virtual const RequestHead& head() const = 0;  // its views hold until the exchange is gone
   [[nodiscard]] virtual std::string_view body() const = 0;    // whole, unchunked
   [[nodiscard]] virtual std::string take_body() = 0;
+  // The same, and leaves its memory to a later request; what was in `into` is dropped.
+  virtual void take_body(std::string& into) = 0;
   [[nodiscard]] virtual std::string_view peer() const = 0;         // "127.0.0.1:4711"
   [[nodiscard]] virtual core::Instant received_at() const = 0;     // when its first byte was read
   virtual void listen(ExchangeListener* listener) = 0;

@@ -104,10 +104,14 @@ void ServerConnection::start(int status, std::span<const Field> fields, std::opt
 
 bool ServerConnection::send_body(std::string_view payload) {
   PENSTOCK_ASSERT(phase_ == Phase::kBusy && framing_ != Framing::kNone, "an answer starts before its body");
-  const std::string head = std::exchange(answer_head_, {});
-  if (head.empty() && payload.empty()) return out_.empty();
-  const bool all_sent = send(head, payload);
+  if (answer_head_.empty() && payload.empty()) return out_.empty();
+  const bool all_sent = send(answer_head_, payload);
   owes_writable_ = owes_writable_ || !all_sent;
+  if (!answer_head_.empty()) {
+    answer_head_.clear();
+    answer_head_.swap(core_.spare_head);
+    std::string{}.swap(answer_head_);
+  }
   return all_sent;
 }
 
@@ -160,6 +164,7 @@ void ServerConnection::start_raw(std::string_view head, bool close_after) {
       answer_chunks_ = std::make_unique<ChunkReader>();
     }
   } else {
+    answer_head_.swap(core_.spare_head);
     answer_head_.assign(head.substr(0, head.size() - 2));
   }
   append_connection(answer_head_);

@@ -32,6 +32,10 @@ class ServerConnection final : public Watcher, public Exchange {
   [[nodiscard]] const RequestHead& head() const override { return request_->head; }
   [[nodiscard]] std::string_view body() const override { return request_->body; }
   [[nodiscard]] std::string take_body() override { return std::move(request_->body); }
+  void take_body(std::string& into) override {
+    into.swap(request_->body);
+    request_->body.clear();
+  }
   [[nodiscard]] std::string_view peer() const override;
   [[nodiscard]] core::Instant received_at() const override { return request_->received_at; }
   void listen(ExchangeListener* listener) override { listener_ = listener; }

@@ -59,7 +59,8 @@ class ServerCore {
   bool draining = false;
   std::size_t body_bytes = 0;  // of the requests that are being read
   const std::unique_ptr<char[]> scratch;
-  std::string frame;  // what is put together to be sent at once; empty between calls
+  std::string frame;       // what is put together to be sent at once; empty between calls
+  std::string spare_head;  // memory for the next answer's head
 
  private:
   struct Entry {

@@ -46,6 +46,7 @@ struct SignalWatch::State final : Watcher {
 SignalWatch::SignalWatch(Loop& loop, std::initializer_list<int> signals, std::function<void(int)> on_signal)
     : state_{std::make_unique<State>(loop, signals, std::move(on_signal))} {
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
 }
 
 SignalWatch::~SignalWatch() = default;

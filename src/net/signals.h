@@ -10,7 +10,8 @@
 namespace penstock::net {
 
 // While it lives, the signals are blocked for the thread that made it (and for threads that it starts) and call
-// `on_signal(number)` on the loop. To be made before other threads. It ignores SIGPIPE for good.
+// `on_signal(number)` on the loop. To be made before other threads. It ignores SIGPIPE and
+// SIGXFSZ for good: a peer that has gone and a file that may not grow are errors of a write, not the end.
 class SignalWatch {
  public:
   SignalWatch(Loop& loop, std::initializer_list<int> signals, std::function<void(int)> on_signal);

@@ -102,6 +102,8 @@ class Page:
         self.session = browser.call("Target.attachToTarget", targetId=self.target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
+        # Of several tabs one has the focus; each is to behave as if it had.
+        self.call("Emulation.setFocusEmulationEnabled", enabled=True)
         self.resize(width, height, phone)
         self.set_dark(dark)
 
@@ -131,8 +133,8 @@ class Page:
     def wait_for(self, script, seconds=PATIENCE_S):
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            if value := self.run(script):
-                return value
+            if self.run(f"Boolean({script})"):  # an element by itself would come as an empty object
+                return
             time.sleep(0.05)
         raise AssertionError(f"never came true: {script}\n{self.run('document.body.innerText.slice(0, 2000)')}")
 
@@ -142,9 +144,12 @@ class Page:
     def press(self, key):
         code = self.KEYS.get(key, 0)
         typed = "\r" if key == "Enter" else key if len(key) == 1 else ""
-        self.call("Input.dispatchKeyEvent", type="keyDown" if typed else "rawKeyDown", key=key, text=typed,
+        self.call("Input.dispatchKeyEvent", type="keyDown" if typed else "rawKeyDown", key=key, code=key, text=typed,
                   windowsVirtualKeyCode=code)
-        self.call("Input.dispatchKeyEvent", type="keyUp", key=key, windowsVirtualKeyCode=code)
+        self.call("Input.dispatchKeyEvent", type="keyUp", key=key, code=key, windowsVirtualKeyCode=code)
+
+    def move_to(self, x, y):
+        self.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
 
     def type(self, text):
         self.call("Input.insertText", text=text)

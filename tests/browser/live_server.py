@@ -41,7 +41,7 @@ class LiveServer(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", port), Handler)
         self.page, self.policy = page_and_policy()
         self.state, self.points = state, points
-        self.refuses = False
+        self.refuses, self.refused = False, threading.Event()
         self.viewers, self.lock = [], threading.Lock()
         threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
 
@@ -96,7 +96,8 @@ class Handler(BaseHTTPRequestHandler):
         if self.path != "/events":
             return self.answer(404, "text/plain", b"there is nothing at this path\n")
         if self.server.refuses:
-            return self.answer(503, "text/plain", b"too many viewers\n")
+            self.answer(503, "text/plain", b"too many viewers\n")
+            return self.server.refused.set()
         viewer = queue.Queue()
         viewer.put("retry: 300\n\n" + event_text("points", self.server.points) + event_text("state", self.server.state))
         with self.server.lock:

@@ -6,7 +6,6 @@ import re
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 from pathlib import Path
 
@@ -68,11 +67,6 @@ def azure(rows):
 def without_wall_speed(text):
     """What two equal runs have in common: all but how fast the machine was."""
     return re.sub(r'"simulated_requests_per_s": [^,\n]+', "", text)
-
-
-def pause():
-    """Between two looks at what another process does."""
-    time.sleep(0.1)
 
 
 def main():

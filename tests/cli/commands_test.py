@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""`penstock check`, `up`, `workload`, and the pages of help."""
+"""`penstock check`, `workload`, and the pages of help."""
 
 import json
-import os
+import re
 import unittest
 from pathlib import Path
 
@@ -15,8 +15,11 @@ ROOT = Path(__file__).resolve().parents[2]
 class Help(CliTest):
     def test_every_command_has_a_page(self):
         page = self.run_program("--help").stdout
-        for command in ("replay", "up", "workload", "check"):
-            self.assertIn(command, page)
+        listed = re.findall(r"(?m)^  ([a-z]+) {2,}\S", page)
+        for command in ("replay", "explain", "up", "workload", "check", "fidelity", "evaluate", "allocate", "profile",
+                        "engine", "gateway", "plan"):
+            self.assertIn(command, listed)
+        for command in listed:
             own = self.run_program(command, "--help").stdout
             self.assertTrue(own.startswith(f"Usage: penstock {command}"))
             self.assertEqual(own, self.run_program("help", command).stdout)
@@ -36,9 +39,10 @@ class Help(CliTest):
         done = self.run_program(code=2)
         self.assertIn("Commands:", done.stderr)
 
-    def test_the_reference_page_is_what_the_program_says(self):
-        page = self.run_program("replay", "--options-markdown").stdout
-        self.assertEqual((ROOT / "docs/reference/replay-options.md").read_text(), page)
+    def test_the_reference_pages_are_what_the_program_says(self):
+        for command in ("replay", "gateway"):
+            page = self.run_program(command, "--options-markdown").stdout
+            self.assertEqual((ROOT / f"docs/reference/{command}-options.md").read_text(), page)
 
 
 class Check(CliTest):
@@ -73,6 +77,42 @@ class Check(CliTest):
         self.assertEqual(len(lines), 3)
         self.assertTrue(all(line.startswith("p.yaml: ") for line in lines))
 
+    def test_a_file_of_the_gateway(self):
+        self.write("g.yaml", "gateway: {listen: '127.0.0.1:9000', replicas: [{url: 'http://a:1'}, {url: 'http://b:1'}]}\n"
+                   "tenants: [{name: shop, keys: [sk-shop]}]\n")
+        self.assertEqual(self.run_program("check", "g.yaml").stdout,
+                         "g.yaml: ok, gateway on 127.0.0.1:9000, 2 replicas, 1 tenant, 0 models\n")
+
+    def test_one_file_for_both(self):
+        self.write("p.yaml", "pools: [{name: chat, max_replicas: 4}]\nslo: {ttft: 1s}\nmodels: [{name: m}]\n")
+        self.assertRegex(self.run_program("check", "p.yaml").stdout,
+                         r"\Ap\.yaml: ok, 0 traces, \d+ policies, replicas chat 1\.\.4 from 1; "
+                         r"gateway on 127\.0\.0\.1:8000, 0 replicas, 0 tenants, 1 model\n\Z")
+
+    def test_problems_of_both_each_said_once(self):
+        self.write("p.yaml", "replicas: 010\nslo: {ttft: 2}\ngatway: {}\nclasses: {batch: {queue_time: 5}}\n")
+        lines = self.run_program("check", "p.yaml", code=2).stderr.splitlines()
+        self.assertEqual(sorted(line.split(":")[1] for line in lines), ["1", "2", "3", "4"], lines)
+
+    def test_what_the_gateway_would_look_up_is_looked_up(self):
+        self.write("good.key", "sk-from-file\n")
+        tenants = "tenants: [{name: shop, key_files: [good.key], key_envs: PENSTOCK_TEST_KEY}]\n"
+        self.write("p.yaml", tenants)
+        self.assertIn("1 tenant", self.run_program("check", "p.yaml", environment={"PENSTOCK_TEST_KEY": "sk-env"}).stdout)
+        cases = [(tenants, "p.yaml: tenant shop: the environment variable 'PENSTOCK_TEST_KEY' is not set"),
+                 ("tenants: [{name: shop, key_files: [missing.key]}]\n", "p.yaml: missing.key: cannot be opened"),
+                 ("tenants: [{name: a, keys: [sk-one]}, {name: b, keys: [sk-one]}]\n",
+                  "p.yaml: tenants[1]: an API key is given twice"),
+                 ("gateway: {tls: {certificate: c.pem, key: k.pem}}\n", "p.yaml: c.pem"),
+                 ("gateway: {listen: here}\n", "p.yaml: gateway.listen: must be address:port, is 'here'"),
+                 ("gateway: {replicas: [{url: 'ftp://a'}]}\n", "p.yaml: gateway.replicas[0].url: ")]
+        for text, says in cases:
+            self.write("p.yaml", text)
+            lines = self.run_program("check", "p.yaml", code=2).stderr.splitlines()
+            self.assertEqual(len(lines), 1, lines)
+            self.assertTrue(lines[0].startswith(says), lines[0])
+            self.assertNotIn("sk-", lines[0])
+
     def test_a_file_that_is_not_there(self):
         self.assert_refused("check", "missing.yaml", says="missing.yaml: cannot be opened")
 
@@ -106,27 +146,16 @@ class Workload(CliTest):
 
 
 class Up(CliTest):
-    def test_writes_the_report_and_says_where(self):
-        done = self.run_program("up")
-        self.assertEqual(self.files(), ["report", "report/penstock-report.html"])
-        self.assertTrue(done.stdout.endswith("report: report/penstock-report.html\n"))
-        self.assertRegex(done.stdout, r"(?m)^clairvoyant ")
-        self.assertEqual(done.stderr, "")
+    def test_the_page_says_what_it_serves_and_where(self):
+        page = self.run_program("up", "--help").stdout
+        for part in ("--dashboard ADDRESS", "[127.0.0.1:8080]", "--no-load", "--disaggregated", "--max-replicas COUNT",
+                     "sk-demo", "Ctrl-C"):
+            self.assertIn(part, page)
 
-    def test_opens_the_report_only_where_there_is_a_display(self):
-        opener = self.folder / "xdg-open"
-        opener.write_text("#!/bin/sh\nprintf '%s' \"$1\" > opened.part && mv opened.part opened\n")
-        opener.chmod(0o755)
-        path = f"{self.folder}{os.pathsep}{os.environ['PATH']}"
-        flags = ["up", "--html", "page.html"]
-        self.run_program(*flags, environment={"PATH": path})
-        self.assertNotIn("opened", self.files())
-        self.run_program(*flags, environment={"PATH": path, "DISPLAY": ":0"})
-        for _ in range(100):
-            if "opened" in self.files():
-                break
-            cli_testing.pause()
-        self.assertEqual(os.path.realpath((self.folder / "opened").read_text()), os.path.realpath(self.folder / "page.html"))
+    def test_bad_flags_start_nothing(self):
+        self.assert_refused("up", "--listen", "nowhere", says="--listen: must be address:port, is 'nowhere'")
+        self.assert_refused("up", "--duration", "long", says="--duration: ")
+        self.assert_refused("up", "--peek", "3", says="--peek")
 
 
 if __name__ == "__main__":

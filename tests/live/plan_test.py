@@ -54,10 +54,12 @@ class PlanTest(unittest.TestCase):
         planner = home.planner(self, gateway)
         until_serving(home, 1)
         until_routed(gateway, 1)
-        streams = ManyStreams(self, gateway.port, 100, 150, patience=3 * SECONDS)
+        streams = ManyStreams(self, gateway.port, 60, 100, patience=3 * SECONDS)
         until("more replicas", lambda: planner.pool()["ready"] > 1)
+        most = planner.pool()["target"]
         self.assertEqual(streams.join(), [])
-        until("one replica", lambda: home.stages() == {"serving": 1})
+        until("fewer replicas", lambda: planner.pool()["target"] < most and set(home.stages()) == {"serving"})
+        self.assertLess(len(home.engines()), most)
         changes = [entry for entry in planner.state()["decisions"] if entry["target"] != entry["current"]]
         self.assertTrue(any(entry["target"] > entry["current"] for entry in changes), changes)
         self.assertTrue(any(entry["target"] < entry["current"] for entry in changes), changes)
@@ -191,9 +193,6 @@ class PlanTest(unittest.TestCase):
         planner = Planner(self, "--config", home.config, "--engines", "local", "--state-dir", home.folder, "--ports",
                           home.ports, "--gateway", f"127.0.0.1:{gateway.admin}", *STATIC, "--dashboard", "0", page=False)
         until_serving(home, 1)
-        with open(f"/proc/{planner.process.pid}/net/tcp") as table, socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.assertTrue(table.read())
         planner.signal(STOP)
         self.assertEqual(planner.wait(), 0)
 

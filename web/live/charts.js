@@ -14,16 +14,16 @@ const latencySeries = key => [
 const ofReady = key => point => sumOf(point.ready) > 0 ? point[key] : null;
 
 const CHARTS = [
-  {id: 'requests', title: 'Requests', hint: 'arrivals a second, mean of a minute', format: quantity, series: [
+  {id: 'requests', title: 'Requests', hint: 'arrivals a second, mean of a minute', format: figure, series: [
     {label: 'requests/s', colour: 'a', width: 2, fill: true, main: true, of: point => point.arrivals_per_s}]},
-  {id: 'tokens', title: 'Tokens', hint: 'a second, mean of a minute', format: quantity, series: [
+  {id: 'tokens', title: 'Tokens', hint: 'a second, mean of a minute', format: figure, series: [
     {label: 'in', colour: 'a', width: 2, main: true, of: point => point.input_tokens_per_s},
     {label: 'out', colour: 'b', width: 2, of: point => point.output_tokens_per_s}]},
   {id: 'ttft', title: 'Time to first token', hint: 'of the last minute', format: milliseconds,
    limit: state => record(state.slo).ttft_ms, series: latencySeries('ttft')},
   {id: 'itl', title: 'Inter-token latency', hint: 'of the last minute', format: milliseconds,
    limit: state => record(state.slo).itl_ms, series: latencySeries('itl')},
-  {id: 'queues', title: 'Requests at work and waiting', format: count, series: [
+  {id: 'queues', title: 'Requests at work and waiting', format: count, whole: true, series: [
     {label: 'running', colour: 'a', width: 1, of: point => point.running},
     {label: 'waiting at engines', colour: 'b', width: 2, fill: true, main: true, of: point => point.queued},
     {label: 'waiting at the gateway', colour: 'd', width: 2, of: point => point.waiting}]},
@@ -65,7 +65,7 @@ function rangeOf(chart, limit, most) {
   if (chart.top) return [0, chart.top];
   let top = known(most) && most > 0 ? most * 1.12 : 1;
   // A limit that is far away would press the curve to the floor.
-  if (known(limit) && top > limit * 0.2) top = Math.max(top, limit * 1.12);
+  if (known(limit) && (!known(most) || top > limit * 0.2)) top = Math.max(top, limit * 1.12);
   return [0, chart.whole ? Math.max(2, Math.ceil(top)) : top];
 }
 
@@ -80,12 +80,12 @@ function optionsOf(chart, width) {
       y: {range: (u, least, most) => rangeOf(chart.what, chart.limit, most)},
     },
     axes: [
-      {...axis, space: 70, size: 26, values: (u, splits) => splits.map(at => timeOfDay(at - (wall.offset ?? 0), shownMinutes <= 5))},
+      {...axis, space: 70, size: 26, values: (u, splits) => splits.map(at => timeOfDay(at - (wall.offset ?? 0), chart.span[1] - chart.span[0] < 301))},
       {...axis, space: 34, size: 58, incrs: chart.what.whole ? [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000] : undefined,
        values: (u, splits) => splits.map(value => tickOf(chart.what.format, value))},
     ],
     series: [{}, ...chart.what.series.map(series => ({
-      label: series.label, width: series.width, dash: series.dash, points: {show: false}, spanGaps: false,
+      label: series.label, width: series.width, dash: series.dash, points: {show: (u, index, from, to) => to - from < 8, size: 4}, spanGaps: false,
       stroke: () => colours[series.colour],
       fill: series.fill ? () => faint(colours[series.colour]) : undefined,
       paths: series.step ? uPlot.paths.stepped({align: 1}) : undefined,

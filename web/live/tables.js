@@ -35,7 +35,7 @@ function makeTable(place, caption, columns, empty) {
         }
         if (row.element === before) before = before.nextElementSibling;
         else body.insertBefore(row.element, before);
-        columns.forEach(([, figure], index) => showCell(row.cells[index], figure(item)));
+        columns.forEach(([, shown], index) => showCell(row.cells[index], shown(item)));
       }
       for (const [id, row] of rows)
         if (!seen.has(id)) {
@@ -52,12 +52,12 @@ function makeTable(place, caption, columns, empty) {
 }
 
 function showCell({cell, words, meter, bar}, shown) {
-  const figure = typeof shown === 'string' ? {text: shown} : shown;
-  say(words, figure.text === '' ? NOTHING : figure.text);
-  mark(cell, 'data-tone', figure.tone ?? null);
-  mark(cell, 'title', figure.title ?? null);
-  meter.hidden = !known(figure.meter);
-  if (known(figure.meter)) bar.style.setProperty('width', Math.min(100, Math.max(0, figure.meter * 100)) + '%');
+  const one = typeof shown === 'string' ? {text: shown} : shown;
+  say(words, one.text === '' ? NOTHING : one.text);
+  mark(cell, 'data-tone', one.tone ?? null);
+  mark(cell, 'title', one.title ?? null);
+  meter.hidden = !known(one.meter);
+  if (known(one.meter)) bar.style.setProperty('width', Math.min(100, Math.max(0, one.meter * 100)) + '%');
 }
 
 const named = value => ({text: clip(value, 60), title: text(value).length > 60 ? clip(value, 300) : null});
@@ -163,7 +163,7 @@ const TENANT_COLUMNS = [
   ['cached', row => ({text: amount(row.usage.cached_tokens),
                       meter: row.usage.prompt_tokens > 0 ? row.usage.cached_tokens / row.usage.prompt_tokens : null})],
   ['tokens out', row => amount(row.usage.output_tokens)],
-  ['cost', row => known(row.usage.cost) ? quantity(row.usage.cost) : NOTHING],
+  ['cost', row => figure(row.usage.cost)],
   ['budget left', row => row.tenant.budget_available === null ? 'no limit' : amount(row.tenant.budget_available),
    {title: 'tokens of this minute'}],
 ];

@@ -12,10 +12,10 @@ const TILES = [
   ['ttft', 'TTFT p95', tile => latencyTile(tile.point.ttft, tile.slo.ttft_ms)],
   ['itl', 'ITL p95', tile => latencyTile(tile.point.itl, tile.slo.itl_ms)],
   ['requests', 'Requests/s', tile => ({
-    value: rate(tile.point.arrivals_per_s), note: `${count(tile.gateway.running)} under way`,
+    value: figure(tile.point.arrivals_per_s), note: `${count(tile.gateway.running)} under way`,
   })],
   ['tokens', 'Tokens/s in · out', tile => ({
-    value: rate(tile.point.input_tokens_per_s) + ' · ' + rate(tile.point.output_tokens_per_s), note: 'prompt · generated',
+    value: figure(tile.point.input_tokens_per_s) + ' · ' + figure(tile.point.output_tokens_per_s), note: 'prompt · generated',
   })],
   ['replicas', 'Replicas ready', tile => {
     const sum = key => total(tile.pools.map(pool => pool[key]));
@@ -48,13 +48,12 @@ const TILES = [
     value: share(tile.hits), note: 'of prompt tokens, lately', meter: tile.hits, tone: null,
   })],
   ['cost', 'GPU-hours', tile => ({
-    value: quantity(total(tile.pools.map(pool => pool.gpu_hours))),
-    note: `cost ${quantity(total(tile.pools.map(pool => pool.cost)))}`,
+    value: figure(total(tile.pools.map(pool => pool.gpu_hours))),
+    note: `cost ${figure(total(tile.pools.map(pool => pool.cost)))}`,
   })],
 ];
 
 const keptOf = slo => slo.judged > 0 && known(slo.kept) ? slo.kept / slo.judged : null;
-const rate = value => !known(value) ? NOTHING : value === 0 ? '0' : quantity(value);
 
 function latencyTile(window, limit) {
   const value = record(window).p95_ms, tone = toneOf(value, limit);
@@ -65,7 +64,6 @@ function latencyTile(window, limit) {
     meter: known(value) && known(limit) && limit > 0 ? value / limit : null,
   };
 }
-const limitOf = value => known(value) ? seconds(value / 1000) : NOTHING;
 
 // Engines that said nothing of their KV cache cannot have told of hits either.
 function hitsOf(point, samples) {

@@ -50,6 +50,9 @@ function timeOfDay(at, withSeconds = true) {
   return two(date.getHours()) + ':' + two(date.getMinutes()) + (withSeconds ? ':' + two(date.getSeconds()) : '');
 }
 const age = value => known(value) ? seconds(value < 60 ? Math.max(0, Math.round(value)) : value) : NOTHING;
+const figure = value => value === 0 ? '0' : quantity(value);
+const limitOf = value => known(value) ? seconds(value / 1000) : NOTHING;  // of milliseconds
+
 // How long ago, in one unit: what counts is the order of magnitude.
 function ago(value) {
   if (!known(value)) return '';

@@ -1,16 +1,11 @@
 #include "connect/sqlite/ledger_store.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sqlite3.h>
-#include <sys/file.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
 #include <limits>
-#include <system_error>
 
 #include "connect/sqlite/statement.h"
 
@@ -143,23 +138,15 @@ core::Result<std::uint64_t> number(sqlite3* database, const std::string& name, c
   return *row ? count_at(rows, 0) : 0;
 }
 
-std::string message_of(int code) { return std::generic_category().message(code); }
-
 }  // namespace
 
 void LedgerStore::Close::operator()(sqlite3* database) const { sqlite3_close_v2(database); }
-LedgerStore::Lock::~Lock() { ::close(descriptor); }
-
-core::Result<std::unique_ptr<LedgerStore::Lock>> LedgerStore::lock(const std::string& path) {
-  const std::string file = path + ".lock";
-  const int descriptor = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  if (descriptor < 0)
-    return core::environment_error(file, fmt::format("cannot be opened: {}", message_of(errno)),
-                                   "name a ledger in a folder that is there and writable");
-  auto held = std::make_unique<Lock>(descriptor);
-  if (::flock(descriptor, LOCK_EX | LOCK_NB) != 0)
+core::Result<FileLock> LedgerStore::lock(const std::string& path) {
+  auto held = FileLock::take(path + ".lock");
+  if (!held) return tl::make_unexpected(held.error());
+  if (!*held)
     return core::environment_error(path, "is written by another process", "give each gateway a ledger of its own");
-  return held;
+  return **std::move(held);
 }
 
 core::Result<LedgerStore> LedgerStore::connect(const std::string& path, int flags, core::Duration lock_wait) {

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "connect/file_lock.h"
 #include "core/result.h"
 #include "core/time.h"
 #include "ledger/balance.h"
@@ -80,16 +81,9 @@ class LedgerStore {
   struct Close {
     void operator()(sqlite3* database) const;
   };
-  struct Lock {  // of the one process that writes; released by the kernel, too
-    explicit Lock(int opened) : descriptor(opened) {}
-    ~Lock();
-    Lock(const Lock&) = delete;
-    Lock& operator=(const Lock&) = delete;
-    int descriptor;
-  };
   using Handle = std::unique_ptr<sqlite3, Close>;
   LedgerStore(Handle handle, std::string name) : name_(std::move(name)), database_(std::move(handle)) {}
-  [[nodiscard]] static core::Result<std::unique_ptr<Lock>> lock(const std::string& path);
+  [[nodiscard]] static core::Result<FileLock> lock(const std::string& path);
   [[nodiscard]] static core::Result<LedgerStore> connect(const std::string& path, int flags, core::Duration lock_wait);
   [[nodiscard]] core::Result<bool> is_new() const;
   [[nodiscard]] core::Result<void> prepare(const LedgerOptions& options);
@@ -97,9 +91,9 @@ class LedgerStore {
   template <class Work>
   [[nodiscard]] core::Result<void> in_transaction(Work work);
 
-  std::string name_;  // for messages
-  std::unique_ptr<Lock> lock_;
-  Handle database_;  // closed before the lock is released
+  std::string name_;              // for messages
+  std::optional<FileLock> lock_;  // of the one process that writes
+  Handle database_;               // closed before the lock is released
   std::uint64_t lost_ = 0, next_id_ = 1;
 };
 

@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::int64_t kCleaningMs = 60'000;   // of the entries' own time, between removals
 constexpr std::uint64_t kRemovedMax = 10'000;  // at once, so that entries do not wait long meanwhile
+constexpr std::size_t kSparesMax = 4;          // batches whose memory is kept
 
 }  // namespace
 
@@ -28,17 +29,46 @@ LedgerWriter::~LedgerWriter() {
   thread_.join();
 }
 
-void LedgerWriter::hand_over(Event event) {
+void LedgerWriter::Entries::add(const ledger::Entry& entry) {
+  if (count_ == places_.size()) places_.emplace_back();
+  places_[count_++] = entry;
+}
+
+void LedgerWriter::Entries::remove_front(std::size_t count) {
+  std::rotate(places_.begin(), places_.begin() + static_cast<std::ptrdiff_t>(count), places_.end());
+  count_ -= count;
+}
+
+std::size_t LedgerWriter::Entries::remove_opened_of(std::span<const ledger::Entry> closed) {
+  std::vector<std::uint64_t> ids(closed.size());
+  std::transform(closed.begin(), closed.end(), ids.begin(), [](const ledger::Entry& entry) { return entry.id; });
+  std::sort(ids.begin(), ids.end());
+  std::size_t kept = 0;
+  for (std::size_t at = 0; at < count_; ++at) {
+    if (std::binary_search(ids.begin(), ids.end(), places_[at].id)) continue;
+    if (kept != at) std::swap(places_[kept], places_[at]);
+    ++kept;
+  }
+  return std::exchange(count_, kept) - kept;
+}
+
+void LedgerWriter::hand_over(const ledger::Entry& entry, bool closes) {
   bool wakes = false;
   {
     const std::lock_guard lock{mutex_};
-    if (queue_.size() + in_hand_ >= options_.entries_max) {
+    if (queued_ + in_hand_ >= options_.entries_max) {
       ++dropped_;
       wakes = !dropping_told_;
     } else {
-      queue_.push_back(std::move(event));
+      if (queue_.empty() || queue_.back()->size() >= options_.batch) {
+        queue_.push_back(spare_.empty() ? std::make_unique<Batch>() : std::move(spare_.back()));
+        if (!spare_.empty()) spare_.pop_back();
+      }
+      Batch& batch = *queue_.back();
+      (closes ? batch.closed : batch.opened).add(entry);
+      ++queued_;
       ++accepted_;
-      wakes = queue_.size() == 1 || queue_.size() == options_.batch;
+      wakes = queued_ == 1 || queued_ == options_.batch;
     }
   }
   if (wakes) wake_.notify_one();
@@ -46,7 +76,7 @@ void LedgerWriter::hand_over(Event event) {
 
 LedgerWriter::State LedgerWriter::state() const {
   const std::lock_guard lock{mutex_};
-  return {queue_.size() + in_hand_, written_, dropped_, failures_, trouble_};
+  return {queued_ + in_hand_, written_, dropped_, failures_, trouble_};
 }
 
 bool LedgerWriter::flush() {
@@ -66,49 +96,54 @@ bool LedgerWriter::wait_for_work(std::unique_lock<std::mutex>& lock) {
     if (trouble_) wake_.wait_for(lock, options_.retry, [&] { return hurried() || untold(); });
     return true;
   }
-  wake_.wait(lock, [&] { return hurried() || !queue_.empty(); });
-  wake_.wait_for(lock, options_.interval, [&] { return hurried() || queue_.size() >= options_.batch; });
-  return !queue_.empty();
+  wake_.wait(lock, [&] { return hurried() || queued_ > 0; });
+  wake_.wait_for(lock, options_.interval, [&] { return hurried() || queued_ >= options_.batch; });
+  return queued_ > 0;
 }
 
 void LedgerWriter::take() {
   if (in_hand_ > 0) return;
   std::swap(backlog_, queue_);
-  in_hand_ = backlog_.size();
+  in_hand_ = std::exchange(queued_, 0);
 }
 
 // An entry that the database itself refuses is left out, so that it does not hold up the rest for ever.
 LedgerWriter::Written LedgerWriter::write_batch() {
-  for (; batch_.size() < options_.batch && !backlog_.empty(); backlog_.pop_front()) {
-    Event& event = backlog_.front();
-    newest_unix_ms_ = std::max(newest_unix_ms_, event.entry.opened_unix_ms);
-    (event.closes ? batch_.closed : batch_.opened).push_back(std::move(event.entry));
-  }
+  Batch& batch = *backlog_.front();
+  for (const Entries* part : {&batch.opened, &batch.closed})
+    for (const ledger::Entry& entry : part->view()) newest_unix_ms_ = std::max(newest_unix_ms_, entry.opened_unix_ms);
+  batch.left_out += batch.opened.remove_opened_of(batch.closed.view());
   Written written;
-  if (const auto whole = store_.write(batch_.opened, batch_.closed); whole) {
-    written.entries = batch_.size();
-    batch_ = {};
+  bool is_done = true;
+  if (const auto whole = store_.write(batch.opened.view(), batch.closed.view()); whole) {
+    written.entries = batch.size();
   } else if (whole.error().code == core::ErrorCode::kEnvironment) {
     written.error = whole.error();
-  } else if (write_each(batch_.opened, false, written)) {
-    static_cast<void>(write_each(batch_.closed, true, written));
+    is_done = false;
+  } else {
+    is_done = write_each(batch.opened, false, written) && write_each(batch.closed, true, written);
+    if (is_done) written.entries += batch.left_out;
+  }
+  if (is_done) {
+    done_ = std::move(backlog_.front());
+    backlog_.pop_front();
   }
   return written;
 }
 
 // False: the disk failed; what was not written stays.
-bool LedgerWriter::write_each(std::vector<ledger::Entry>& entries, bool closes, Written& written) {
+bool LedgerWriter::write_each(Entries& entries, bool closes, Written& written) {
   std::size_t done = 0;
   bool works = true;
   for (; done < entries.size() && works; ++done) {
-    const std::span<const ledger::Entry> one{&entries[done], 1}, none;
+    const std::span<const ledger::Entry> one = entries.view().subspan(done, 1), none;
     const auto put = closes ? store_.write(none, one) : store_.write(one, none);
     if (!put) written.error = put.error();
     works = put || put.error().code != core::ErrorCode::kEnvironment;
     if (!works) break;
     ++(put ? written.entries : written.refused);
   }
-  entries.erase(entries.begin(), entries.begin() + static_cast<std::ptrdiff_t>(done));
+  entries.remove_front(done);
   return works;
 }
 
@@ -118,6 +153,13 @@ void LedgerWriter::note(const Written& written) {
   settled_ += written.entries + written.refused;
   in_hand_ -= written.entries + written.refused;
   trouble_ = written.error;
+  if (done_ && spare_.size() < kSparesMax) {
+    done_->opened.clear();
+    done_->closed.clear();
+    done_->left_out = 0;
+    spare_.push_back(std::move(done_));
+  }
+  done_.reset();
   if (!written.error) return;
   ++failures_;
   flush_until_ = 0;  // they are told, and the next attempt comes in its time
@@ -125,10 +167,10 @@ void LedgerWriter::note(const Written& written) {
 
 // There is no later to try it again in.
 std::string LedgerWriter::give_up() {
-  const std::uint64_t left = in_hand_ + queue_.size();
+  const std::uint64_t left = in_hand_ + queued_;
   dropped_ += left;
   settled_ += left;
-  in_hand_ = 0;
+  in_hand_ = queued_ = 0;
   queue_.clear();
   dropped_told_ = dropped_;
   return fmt::format("{} entries of the ledger are not written: {}", left, trouble_->message());
@@ -137,7 +179,7 @@ std::string LedgerWriter::give_up() {
 // What is to be said now: that batches fail, that entries are dropped, and at the end of both what it came to.
 std::vector<std::string> LedgerWriter::news() {
   std::vector<std::string> told;
-  const std::size_t waiting = queue_.size() + in_hand_;
+  const std::size_t waiting = queued_ + in_hand_;
   if (trouble_ && !trouble_told_) {
     trouble_told_ = true;
     told.push_back(fmt::format("the ledger is not written: {}; {} entries wait", trouble_->message(), waiting));

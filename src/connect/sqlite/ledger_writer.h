@@ -7,8 +7,10 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -44,9 +46,9 @@ class LedgerWriter {
   [[nodiscard]] std::uint64_t next_id() {
     return next_id_.fetch_add(1, std::memory_order_relaxed);
   }  // never used before
-  void opened(ledger::Entry entry) { hand_over({false, std::move(entry)}); }
-  void closed(ledger::Entry entry) { hand_over({true, std::move(entry)}); }
-  void refused(ledger::Entry entry) { hand_over({true, std::move(entry)}); }
+  void opened(const ledger::Entry& entry) { hand_over(entry, false); }
+  void closed(const ledger::Entry& entry) { hand_over(entry, true); }
+  void refused(const ledger::Entry& entry) { hand_over(entry, true); }
 
   struct State {
     std::uint64_t waiting = 0;
@@ -59,24 +61,38 @@ class LedgerWriter {
   [[nodiscard]] bool flush();
 
  private:
-  struct Event {
-    bool closes = false;
-    ledger::Entry entry;
+  // A list whose places are used again with the memory of what was in them: entries come from threads that serve requests,
+  // and memory that one thread takes and another frees is slow for both.
+  class Entries {
+   public:
+    void add(const ledger::Entry& entry);
+    void remove_front(std::size_t count);
+    // Leaves out the openings of those that close here: a row that says all is written once.
+    std::size_t remove_opened_of(std::span<const ledger::Entry> closed);
+    void clear() { count_ = 0; }
+    [[nodiscard]] std::size_t size() const { return count_; }
+    [[nodiscard]] std::span<const ledger::Entry> view() const { return {places_.data(), count_}; }
+
+   private:
+    std::vector<ledger::Entry> places_;
+    std::size_t count_ = 0;
   };
   struct Batch {
-    std::vector<ledger::Entry> opened, closed;
-    [[nodiscard]] std::size_t size() const { return opened.size() + closed.size(); }
+    Entries opened, closed;
+    std::size_t left_out = 0;  // openings whose closing is here, too
+    [[nodiscard]] std::size_t size() const { return opened.size() + closed.size() + left_out; }
   };
+  using Batches = std::deque<std::unique_ptr<Batch>>;
   struct Written {
     std::uint64_t entries = 0, refused = 0;  // refused by the database, whatever the disk
     std::optional<core::Error> error;        // of the batch, or of the last entry that was refused
   };
-  void hand_over(Event event);
+  void hand_over(const ledger::Entry& entry, bool closes);
   void run();
   [[nodiscard]] bool wait_for_work(std::unique_lock<std::mutex>& lock);
   void take();
   [[nodiscard]] Written write_batch();
-  [[nodiscard]] bool write_each(std::vector<ledger::Entry>& entries, bool closes, Written& written);
+  [[nodiscard]] bool write_each(Entries& entries, bool closes, Written& written);
   void note(const Written& written);
   [[nodiscard]] std::string give_up();
   [[nodiscard]] std::vector<std::string> news();
@@ -86,16 +102,17 @@ class LedgerWriter {
   const Say say_;
   std::atomic<std::uint64_t> next_id_;
 
-  // The writing thread's own. What failed stays in the batch.
+  // The writing thread's own. What failed stays in the first batch.
   LedgerStore store_;
-  std::deque<Event> backlog_;
-  Batch batch_;
+  Batches backlog_;
+  std::unique_ptr<Batch> done_;  // what was written, to be used again
   std::int64_t newest_unix_ms_ = 0, cleaned_unix_ms_ = 0;
 
   mutable std::mutex mutex_;  // of all below
   std::condition_variable wake_, progress_;
-  std::deque<Event> queue_;
-  std::size_t in_hand_ = 0;                   // in the backlog and the batch
+  Batches queue_, spare_;
+  std::size_t queued_ = 0;                    // entries in the queue
+  std::size_t in_hand_ = 0;                   // in the backlog
   std::uint64_t accepted_ = 0, settled_ = 0;  // that came into the queue; of those, that are written or given up
   std::uint64_t written_ = 0, dropped_ = 0, failures_ = 0;
   std::optional<core::Error> trouble_;

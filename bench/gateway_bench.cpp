@@ -1,0 +1,106 @@
+// What the gateway does for a request beside reading and writing sockets: its body is read and its prefixes are hashed,
+// the desk lets it in, chooses a replica and accounts for it in the end.
+#include <benchmark/benchmark.h>
+
+#include <string>
+#include <vector>
+
+#include "api/prompt_keys.h"
+#include "api/request.h"
+#include "core/random.h"
+#include "gateway/desk.h"
+
+namespace {
+
+using namespace penstock;
+using gateway::Desk;
+
+constexpr std::uint32_t kPrompts = 64;
+
+struct Nobody final : gateway::Mailbox {
+  void deliver(gateway::Ticket, gateway::Grant) override {}
+  void deliver(gateway::Ticket, gateway::Refusal) override {}
+};
+
+// The first half of each prompt is the same.
+std::vector<std::string> chats(std::size_t bytes) {
+  constexpr std::string_view kProse = "The quick brown fox jumps over the lazy dog, and then it goes back home. ";
+  std::string shared;
+  while (shared.size() < bytes / 2) shared += kProse;
+  std::vector<std::string> made;
+  for (std::uint32_t prompt = 0; prompt < kPrompts; ++prompt) {
+    std::string content = shared + "prompt " + std::to_string(prompt) + ": ";
+    while (content.size() < bytes) content += kProse;
+    made.push_back(R"({"model":"m","messages":[{"role":"user","content":")" + content + R"("}],"max_tokens":10})");
+  }
+  return made;
+}
+
+gateway::GatewayOptions options_with_tenant() {
+  gateway::GatewayOptions options;
+  options.tenants.resize(2);
+  options.tenants[0].name = "bench";
+  options.tenants[0].budget = {1e12, 0.0};
+  options.tenants[0].concurrent = 100'000;
+  options.tenants[1].name = "anonymous";
+  options.models = {{"m", {1.0, 0.5, 2.0}, 131'072}};
+  options.pressure.prefill_tokens_per_replica = 100'000'000;
+  options.selector.slow_start = core::Duration{};
+  return options;
+}
+
+std::vector<gateway::ReplicaSpec> replicas(std::int64_t count) {
+  std::vector<gateway::ReplicaSpec> specs;
+  for (std::int64_t i = 0; i < count; ++i) {
+    gateway::ReplicaSpec spec;
+    spec.url = "http://127.0.0.1:" + std::to_string(20'000 + i);
+    spec.id = spec.url;
+    spec.model = "m";
+    spec.addresses = {net::Address{}};
+    specs.push_back(spec);
+  }
+  return specs;
+}
+
+void request_read_routed_and_accounted(benchmark::State& state) {
+  const auto bytes = static_cast<std::size_t>(state.range(0));
+  const std::vector<std::string> bodies = chats(bytes);
+  const gateway::GatewayOptions options = options_with_tenant();
+  Desk desk{options, nullptr};
+  core::Instant now = core::kStart;
+  desk.set_replicas(replicas(state.range(1)), now);
+  Nobody nobody;
+  api::RequestReader reader;
+  api::InferenceRequest request;
+  std::vector<std::uint64_t> keys;
+  std::size_t next = 0;
+  for (auto _ : state) {
+    const bool read = reader.read(api::Endpoint::kChatCompletions, bodies[next++ % kPrompts], request).has_value();
+    api::prompt_keys(request.text, options.key_tokens * api::kBytesPerToken, keys);
+    gateway::Facts facts;
+    facts.request_id = "req-0123456789abcdef";
+    facts.model = request.model;
+    facts.text_bytes = request.text.size();
+    facts.max_tokens = request.max_tokens;
+    facts.keys = keys;
+    facts.received_at = now;
+    const gateway::Answer answer = desk.arrive(facts, nobody, now);
+    if (!read || !answer.grant) {
+      state.SkipWithError("a request is not let in");
+      break;
+    }
+    now += std::chrono::microseconds{100};
+    desk.attempt_ended(answer.ticket, gateway::Attempt::kAnswered, now);
+    gateway::Ending ending;
+    ending.usage = api::Usage{static_cast<std::uint32_t>(bytes / 4), 10, 0};
+    desk.ended(answer.ticket, ending, now);
+    if (next % 512 == 0) desk.tick(now);
+  }
+  state.SetBytesProcessed(static_cast<std::int64_t>(bytes) * static_cast<std::int64_t>(state.iterations()));
+}
+BENCHMARK(request_read_routed_and_accounted)
+    ->ArgsProduct({{1000, 220'000}, {2, 256}})
+    ->ArgNames({"bytes", "replicas"})
+    ->Unit(benchmark::kMicrosecond);
+
+}  // namespace

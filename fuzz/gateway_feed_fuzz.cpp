@@ -1,0 +1,37 @@
+// What a gateway answers its planner, damaged in whatever way: refused in one line, or something that can be counted.
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+#include "live/gateway_feed.h"
+#include "live/traffic_book.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace penstock;
+  const std::string_view text{reinterpret_cast<const char*>(data), size};
+  const auto refused_well = [](const core::Error& error) {
+    return error.message().starts_with("the gateway's ") && error.message().find('\n') == std::string::npos;
+  };
+  if (const auto page = live::read_traffic(text)) {
+    live::BookOptions options;
+    options.disaggregated = true;
+    live::TrafficBook book{options};
+    core::Instant now = core::kStart + std::chrono::seconds{100};
+    for (int i = 0; i < 2; ++i, now += std::chrono::seconds{1}) book.take(*page, now);
+    signals::PoolObservation entry, decode;
+    book.fill(entry, &decode, now);
+    if (book.kept() > book.judged()) std::abort();
+    for (const signals::RecentRequest& request : book.recent(core::kStart))
+      if (request.arrival < core::kStart || request.arrival > now || std::isnan(request.ttft_ms)) std::abort();
+  } else if (!refused_well(page.error())) {
+    std::abort();
+  }
+  if (const auto state = live::read_overview(text)) {
+    static_cast<void>(core::from_seconds(state->oldest_waiting_s));
+  } else if (!refused_well(state.error())) {
+    std::abort();
+  }
+  return 0;
+}

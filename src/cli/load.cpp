@@ -1,0 +1,208 @@
+// `penstock load`: a load generator for any OpenAI-compatible server.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "cli/commands.h"
+#include "cli/console.h"
+#include "cli/load_setup.h"
+#include "load/document.h"
+#include "load/live_view.h"
+#include "load/page.h"
+#include "load/table.h"
+#include "net/fetch.h"
+#include "net/signals.h"
+#include "net/tls.h"
+#include "report/write_file.h"
+
+namespace penstock::cli {
+namespace {
+
+constexpr core::Duration kLookInterval = std::chrono::seconds{1};
+constexpr int kLooksALine = 5;  // where there is no terminal
+constexpr core::Duration kModelsTime = std::chrono::seconds{10};
+
+// ---- before the run ------------------------------------------------------------------------------------------------
+
+core::Result<void> find_server(LoadSetup& setup) {
+  load::GeneratorOptions& generator = setup.generator;
+  if (auto numeric = net::Address::parse(setup.url.host, setup.url.port)) {
+    generator.address = *numeric;
+  } else {
+    auto resolved = net::Address::resolve(setup.url.host, setup.url.port);
+    if (!resolved) return tl::make_unexpected(resolved.error());
+    generator.address = resolved->front();
+  }
+  if (!setup.url.tls) return {};
+  auto tls = net::TlsContext::client(setup.tls_ca);
+  if (!tls) return tl::make_unexpected(tls.error());
+  generator.tls = *std::move(tls);
+  generator.tls_host = setup.url.host;
+  return {};
+}
+
+// After ten minutes of load is late to hear that a folder is not there.
+core::Result<void> check_folders(const LoadSetup& setup) {
+  for (const auto& [flag, path] : {std::pair{"--json", setup.json}, {"--html", setup.html}}) {
+    const std::filesystem::path folder = std::filesystem::path{path}.parent_path();
+    std::error_code error;
+    if (!path.empty() && !folder.empty() && !std::filesystem::is_directory(folder, error))
+      return core::environment_error(flag, "there is no folder " + folder.string());
+  }
+  return {};
+}
+
+core::Result<std::string> first_model(const net::FetchAnswer& answer) {
+  if (answer.status != 200) return core::environment_error("/v1/models", fmt::format("status {}", answer.status));
+  const auto json = nlohmann::json::parse(answer.body, nullptr, false);
+  const nlohmann::json::json_pointer place{"/data/0/id"};
+  if (!json.is_object() || !json.contains(place) || !json.at(place).is_string())
+    return core::environment_error("/v1/models", "the answer names no model");
+  return json.at(place).get<std::string>();
+}
+
+core::Result<std::string> ask_model(net::Loop& loop, const LoadSetup& setup) {
+  const load::GeneratorOptions& generator = setup.generator;
+  const std::string authorization = "Bearer " + generator.dialect.senders.front().key;
+  net::FetchRequest request;
+  request.call.address = generator.address;
+  request.call.tls = generator.tls;
+  request.call.host = generator.tls_host;
+  request.call.head_time = request.call.silence = kModelsTime;
+  request.host_field = generator.dialect.host_field;
+  request.target = generator.dialect.path_prefix + "/v1/models";
+  if (!generator.dialect.senders.front().key.empty()) request.fields.push_back({"Authorization", authorization});
+  core::Result<std::string> model;
+  net::Client client{loop};
+  net::fetch(client, std::move(request), [&](core::Result<net::FetchAnswer> answer) {
+    model = answer.and_then(first_model);
+    loop.stop();
+  });
+  loop.run();
+  if (!model) {
+    core::Error error = model.error();
+    error.where = setup.url.host_field() + (error.where.empty() ? "" : " " + error.where);
+    error.hint = "name the server's --model if it cannot be asked for it";
+    return tl::make_unexpected(std::move(error));
+  }
+  return model;
+}
+
+// ---- while it runs -------------------------------------------------------------------------------------------------
+
+class Watcher {
+ public:
+  Watcher(const load::Generator& generator, const load::Tally& tally, core::Duration planned)
+      : generator_{generator}, tally_{tally}, is_terminal_{::isatty(STDOUT_FILENO) == 1} {
+    state_.planned = planned;
+  }
+
+  void look() {
+    const core::Duration elapsed = generator_.elapsed();
+    const double cpu_s = generator_.cpu_s();
+    const double passed_s = core::to_seconds(elapsed - state_.elapsed);
+    state_.cpu_share = passed_s > 0.0 ? (cpu_s - cpu_s_) / passed_s : 0.0;
+    cpu_s_ = cpu_s;
+    state_.elapsed = elapsed;
+    state_.in_flight = generator_.in_flight();
+    state_.at_limit = generator_.at_limit();
+    ++looks_;
+    if (is_terminal_) {
+      static_cast<void>(print(erasure() + load::render_live(state_, tally_)));
+      is_drawn_ = true;
+    } else if (looks_ % kLooksALine == 0) {
+      print_error_text(load::render_progress(state_, tally_));
+    }
+  }
+  void erase() { static_cast<void>(print(std::exchange(is_drawn_, false) ? block_erasure() : std::string{})); }
+
+ private:
+  [[nodiscard]] static std::string block_erasure() { return fmt::format("\033[{}A\033[J", load::kLiveLines); }
+  [[nodiscard]] std::string erasure() const { return is_drawn_ ? block_erasure() : std::string{}; }
+
+  const load::Generator& generator_;
+  const load::Tally& tally_;
+  load::LiveState state_;
+  double cpu_s_ = 0.0;
+  int looks_ = 0;
+  bool is_terminal_, is_drawn_ = false;
+};
+
+load::RunSummary run_load(net::Loop& loop, LoadSetup& setup, load::Tally& tally) {
+  load::RunSummary run;
+  load::Generator generator{loop, setup.generator, setup.source, tally, [&] { loop.stop(); }};
+  Watcher watcher{generator, tally, setup.planned};
+  const net::SignalWatch signals{loop, {SIGTERM, SIGINT}, [&](int) {
+                                   run.interrupted = true;
+                                   generator.stop();
+                                 }};
+  const net::Loop::Timer looks = loop.every(kLookInterval, [&] { watcher.look(); });
+  generator.start();
+  loop.run();
+  loop.cancel(looks);
+  watcher.erase();
+  run.elapsed = generator.elapsed();
+  run.cpu_s = generator.cpu_s();
+  return run;
+}
+
+// ---- after it ------------------------------------------------------------------------------------------------------
+
+core::Result<void> write_files(const LoadSetup& setup, const load::RunSummary& run, const load::Tally& tally) {
+  if (!setup.json.empty())
+    if (auto written = report::write_file(setup.json, load::to_json(run, tally)); !written) return written;
+  if (!setup.html.empty())
+    if (auto written = report::write_file(setup.html, load::to_page(run, tally)); !written) return written;
+  return {};
+}
+
+int exit_code(const load::RunSummary& run, const load::Tally& tally) {
+  for (const load::Verdict& verdict : run.verdicts)
+    if (!verdict.is_met) return kMissed;
+  const load::Figures& all = tally.all();
+  // Nobody there is no result; that all was refused may be what was to be seen.
+  if (all.of(load::Outcome::kOk) > 0 || all.errors() == 0 || !run.verdicts.empty()) return kGood;
+  return complain({core::ErrorCode::kEnvironment, run.target, "no request ended well",
+                   tally.causes().empty() ? "" : tally.causes().begin()->first});
+}
+
+}  // namespace
+
+int generate_load(const Arguments& arguments) {
+  const Usage usage = load_usage();
+  const auto parsed = parse_arguments(usage, arguments);
+  if (!parsed) return parsed.error();
+  auto setup = read_load_setup(*parsed);
+  if (!setup) return complain_of_input(setup.error());
+  if (const auto checked = check_folders(*setup); !checked) return complain(checked.error());
+  if (const auto found = find_server(*setup); !found) return complain(found.error());
+
+  static_cast<void>(load::raise_descriptor_limit());
+  net::Loop loop;
+  setup->generator.dialect.model = setup->model;
+  if (setup->model.empty()) {
+    auto model = ask_model(loop, *setup);
+    if (!model) return complain(model.error());
+    setup->generator.dialect.model = *std::move(model);
+  }
+  std::vector<std::string> tenants;
+  for (const load::Sender& sender : setup->generator.dialect.senders) tenants.push_back(sender.name);
+  load::Tally tally{std::move(tenants)};
+  load::RunSummary run = run_load(loop, *setup, tally);
+  run.target = parsed->operands.front();
+  run.model = setup->generator.dialect.model;
+  run.traffic = setup->traffic;
+  run.command = command_line(usage, *parsed, {"--api-key", "--tenant"});
+  run.max_in_flight = setup->generator.max_in_flight;
+  run.verdicts = load::judge(setup->expectations, tally);
+  if (const int code = print(load::render_table(run, tally)); code != kGood) return code;
+  if (const auto written = write_files(*setup, run, tally); !written) return complain(written.error());
+  return exit_code(run, tally);
+}
+
+}  // namespace penstock::cli

@@ -1,0 +1,182 @@
+#include "gateway/documents.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "gateway/desk_testing.h"
+#include "signals/telemetry/exposition.h"
+#include "signals/telemetry/exposition_check.h"
+
+namespace penstock::gateway {
+namespace {
+
+using Json = nlohmann::json;
+using namespace std::chrono_literals;
+constexpr core::Instant kNow = core::kStart + 100s;
+
+// A desk with names that need escaping, that has seen each kind of end.
+class Documents : public testing::Test {
+ protected:
+  void work() {
+    ReplicaSpec draining = replica_named("r2");
+    draining.phase = ReplicaPhase::kDraining;
+    desk.set_replicas({replica_named("r1"), draining}, kNow);
+    run(0, ledger::Outcome::kCompleted);
+    run(1, ledger::Outcome::kFailed);
+    Facts nowhere = facts_of(400);
+    nowhere.model = "none";
+    EXPECT_TRUE(desk.arrive(nowhere, mailbox, kNow).refusal);
+    routing::Heard heard;
+    heard.at = kNow + 3s;
+    heard.kv_usage = 0.5;
+    desk.heard("r1", heard);
+  }
+  void run(std::uint32_t tenant, ledger::Outcome outcome) {
+    const std::vector<std::uint64_t> keys{1, (std::uint64_t{1} << 63) - 1};
+    Facts facts = facts_of(4000, tenant);
+    facts.keys = keys;
+    facts.received_at = kNow;
+    const Answer answer = desk.arrive(facts, mailbox, kNow);
+    ASSERT_TRUE(answer.grant);
+    desk.answered(answer.ticket, kNow + 1s);
+    Ending ending;
+    ending.outcome = outcome;
+    ending.usage = api::Usage{1000, 11, 400};
+    ending.last_token_at = kNow + 2s;
+    desk.ended(answer.ticket, ending, kNow + 2s);
+  }
+  [[nodiscard]] Json overview(core::Instant now = kNow + 3s) const {
+    return Json::parse(overview_document(desk.overview(now), "boot-1"));
+  }
+
+  GatewayOptions options = [] {
+    GatewayOptions made = options_for_tests();
+    made.tenants.resize(2);
+    made.tenants[1].name = "say \"hi\"\\\n";
+    made.tenants[1].budget = {60'000.0, 0.0};
+    return made;
+  }();
+  TestMailbox mailbox;
+  Desk desk{options, nullptr};
+};
+
+std::vector<std::string> faults_of(const std::string& text) {
+  const auto parsed = signals::parse_exposition(text, "metrics");
+  if (!parsed) return {parsed.error().message()};
+  return signals::check_exposition(*parsed);
+}
+
+TEST_F(Documents, TheOverviewTellsOfReplicasTenantsAndUsage) {
+  work();
+  const Json seen = overview();
+  EXPECT_EQ(seen["boot"], "boot-1");
+  EXPECT_DOUBLE_EQ(seen["now_s"], 103.0);
+  ASSERT_EQ(seen["replicas"].size(), 2U);
+  const Json& first = seen["replicas"][0];
+  EXPECT_EQ(first["id"], "r1");
+  EXPECT_EQ(first["role"], "aggregated");
+  EXPECT_EQ(first["phase"], "serving");
+  EXPECT_EQ(first["eligible"], true);
+  EXPECT_EQ(first["open_requests"], 0);
+  EXPECT_EQ(first["requests_total"], 2);
+  EXPECT_DOUBLE_EQ(first["kv_usage"], 0.5);
+  EXPECT_EQ(seen["replicas"][1]["phase"], "draining");
+  EXPECT_EQ(seen["replicas"][1]["eligible"], false);
+  EXPECT_EQ(seen["tenants"][1]["name"], "say \"hi\"\\\n");
+  EXPECT_GT(seen["tenants"][1]["budget_available"], 0.0);
+  EXPECT_EQ(seen["refused_total"], 1);
+  EXPECT_EQ(seen["refusals"]["model_not_found"], 1);
+  EXPECT_EQ(seen["granted_total"], 2);
+  double cost = 0.0;
+  for (const Json& row : seen["usage"]) cost += row["cost"].get<double>();
+  EXPECT_GT(cost, 0.0);
+  EXPECT_FALSE(seen["latencies"].empty());
+}
+
+TEST_F(Documents, WhatIsNotKnownIsNull) {
+  desk.set_replicas({replica_named("r1")}, kNow);
+  const Json seen = overview();
+  EXPECT_TRUE(seen["replicas"][0]["kv_usage"].is_null());
+  EXPECT_TRUE(seen["tenants"][0]["budget_available"].is_null()) << "there is no limit";
+  EXPECT_TRUE(seen["queue"]["oldest_s"].is_null());
+  EXPECT_EQ(seen["latencies"], Json::array());
+}
+
+TEST_F(Documents, TheQueueHasItsAge) {
+  ReplicaSpec warming = replica_named("r1");
+  warming.phase = ReplicaPhase::kWarming;
+  desk.set_replicas({warming}, kNow);
+  Facts facts = facts_of(400);
+  facts.received_at = kNow;
+  EXPECT_NE(desk.arrive(facts, mailbox, kNow).ticket, 0U);
+  const Json queue = overview()["queue"];
+  EXPECT_EQ(queue["interactive"], 1);
+  EXPECT_EQ(queue["batch"], 0);
+  EXPECT_GT(queue["tokens"], 0);
+  EXPECT_DOUBLE_EQ(queue["oldest_s"], 3.0);
+}
+
+TEST_F(Documents, TheTrafficIsRowsInTheirOrder) {
+  work();
+  const Json seen = Json::parse(traffic_document(desk.traffic(0, 100), "boot-1", kNow + 3s));
+  EXPECT_EQ(seen["boot"], "boot-1");
+  EXPECT_EQ(seen["lost"], 0);
+  EXPECT_EQ(seen["next"], 6);
+  ASSERT_EQ(seen["events"].size(), 6U);
+  const Json& arrival = seen["events"][0];
+  EXPECT_EQ(arrival[0], "arrival");
+  EXPECT_DOUBLE_EQ(arrival[2], 100.0);
+  EXPECT_EQ(arrival[3], "m");
+  EXPECT_EQ(arrival[4], "interactive");
+  EXPECT_EQ(arrival[5], "anonymous");
+  EXPECT_EQ(arrival[7], Json::parse("[1,9223372036854775807]"));
+  const Json& first_token = seen["events"][1];
+  EXPECT_EQ(first_token[0], "first_token");
+  EXPECT_EQ(first_token[1], arrival[1]);
+  EXPECT_DOUBLE_EQ(first_token[4], 1000.0);
+  const Json& end = seen["events"][2];
+  EXPECT_EQ(end[0], "end");
+  EXPECT_EQ(end[3], "completed");
+  EXPECT_EQ(end[4], "r1");
+  EXPECT_EQ(end[5], 1000);
+  EXPECT_EQ(end[6], 11);
+  EXPECT_DOUBLE_EQ(end[7], 100.0);
+  EXPECT_EQ(seen["events"][5][3], "failed");
+}
+
+TEST_F(Documents, TheMetricsAreWhatPrometheusReads) {
+  EXPECT_TRUE(faults_of(metrics_text(desk.overview(kNow), {})).empty());
+  work();
+  net::ServerCounters connections;
+  connections.open = 3;
+  const std::string text = metrics_text(desk.overview(kNow + 3s), connections);
+  for (const std::string& fault : faults_of(text)) ADD_FAILURE() << fault;
+  for (const char* line :
+       {"penstock_connections 3\n", "penstock_granted_requests_total 2\n",
+        "penstock_refusals_total{code=\"model_not_found\"} 1\n", "penstock_ttft_seconds_count{model=\"m\"} 2\n",
+        "penstock_replica_eligible{replica=\"r2\",model=\"m\"} 0\n",
+        "penstock_requests_total{tenant=\"anonymous\",model=\"m\",outcome=\"completed\"} 1\n",
+        "penstock_tokens_total{tenant=\"anonymous\",model=\"m\",kind=\"cached\"} 400\n",
+        "tenant=\"say \\\"hi\\\"\\\\\\n\""})
+    EXPECT_NE(text.find(line), std::string::npos) << line << "\n" << text;
+}
+
+TEST(IsReady, WhenSomeReplicaMayBeChosen) {
+  Overview overview;
+  EXPECT_FALSE(is_ready(overview));
+  overview.replicas.resize(2);
+  EXPECT_FALSE(is_ready(overview));
+  overview.replicas[1].load.eligible = true;
+  EXPECT_TRUE(is_ready(overview));
+}
+
+TEST(FirstModelIn, TakesTheFirstAndNothingFromGarbage) {
+  EXPECT_EQ(first_model_in(R"({"data":[{"id":"m"},{"id":"n"}]})"), "m");
+  for (const char* text : {"", "[]", "{}", R"({"data":[]})", R"({"data":{}})", R"({"data":[1]})",
+                           R"({"data":[{"id":7}]})", R"({"data":[{}]})", "{\"data\":[{\"id\":\"\xff\"}]}"})
+    EXPECT_EQ(first_model_in(text), "") << text;
+}
+
+}  // namespace
+}  // namespace penstock::gateway

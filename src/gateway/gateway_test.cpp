@@ -1,0 +1,282 @@
+// A gateway from the outside: who may ask, what waits, where it goes, what its admin address says.
+#include "gateway/gateway.h"
+
+#include "api/prompt_keys.h"
+#include "gateway/gateway_testing.h"
+
+namespace penstock::gateway {
+namespace {
+
+using namespace std::chrono_literals;
+
+GatewayOptions with_tenants() {
+  GatewayOptions options = quiet_options();
+  options.anonymous = false;
+  options.tenants.resize(2);
+  options.tenants[0].name = "shop";
+  options.tenants[0].keys = {"sk-shop"};
+  options.tenants[1].name = "search";
+  options.tenants[1].keys = {"sk-search"};
+  return options;
+}
+
+std::string get_models(const TestGateway& gateway, std::string_view fields = {}) {
+  RawClient client{gateway.address()};
+  client.send(net::testing::get("/v1/models", fields));
+  return client.read_answer().body;
+}
+
+TEST(Gateway, KnowsWhoAsksByTheKey) {
+  TestReplica replica{answer_well};
+  TestGateway gateway{{spec_of(replica, "r1")}, with_tenants()};
+  EXPECT_EQ(ask(gateway, chat_body(), "Authorization: Bearer sk-shop\r\n").status, 200);
+  EXPECT_EQ(ask(gateway, chat_body(), "authorization: bearer sk-search\r\nX-Tenant: shop\r\n").status, 200);
+  const auto entries = gateway.closed(2);
+  EXPECT_EQ(entries[0].tenant, "shop");
+  EXPECT_EQ(entries[1].tenant, "search") << "who pays is told by the key alone";
+}
+
+TEST(Gateway, RefusesWhoHasNoValidKeyWithoutRepeatingIt) {
+  TestReplica replica{answer_well};
+  TestGateway gateway{{spec_of(replica, "r1")}, with_tenants()};
+  for (const char* fields : {"", "Authorization: Bearer sk-guess\r\n", "Authorization: Basic sk-shop\r\n"}) {
+    const auto answer = ask(gateway, chat_body(), fields);
+    EXPECT_EQ(answer.status, 401);
+    EXPECT_EQ(field_in(answer.head, "www-authenticate"), "Bearer");
+    EXPECT_NE(answer.body.find("invalid_api_key"), std::string::npos);
+    EXPECT_EQ(answer.body.find("sk-"), std::string::npos);
+  }
+  EXPECT_NE(get_models(gateway).find("invalid_api_key"), std::string::npos);
+  EXPECT_TRUE(replica.requests().empty());
+}
+
+TEST(Gateway, ListsTheModelsThereAre) {
+  TestReplica replica{answer_well};
+  TestGateway gateway{{spec_of(replica, "r1"), spec_of(replica, "r2")}, with_tenants()};
+  EXPECT_EQ(get_models(gateway, "Authorization: Bearer sk-shop\r\n"),
+            R"({"object":"list","data":[{"id":"m","object":"model","created":0,"owned_by":"penstock"}]})");
+}
+
+TEST(Gateway, AsksAReplicaForItsModel) {
+  TestReplica replica{answer_well};
+  ReplicaSpec spec = spec_of(replica, "r1");
+  spec.model.clear();
+  TestGateway gateway{{}};
+  (*gateway).set_replicas({spec});
+  EXPECT_TRUE(gateway.wait_for(R"("model":"m")"));
+  EXPECT_EQ(ask(gateway, chat_body()).status, 200);
+}
+
+TEST(Gateway, SaysWhatItServesWhereSomethingElseIsAsked) {
+  TestGateway gateway{{}};
+  RawClient client{gateway.address()};
+  client.send(net::testing::get("/v2/anything"));
+  EXPECT_EQ(client.read_answer().status, 404);
+  client.send(net::testing::get("/v1/chat/completions"));
+  EXPECT_EQ(client.read_answer().status, 405);
+  client.send(net::testing::post("/v1/models", "{}"));
+  EXPECT_EQ(client.read_answer().status, 405);
+  client.send(net::testing::get("/health"));
+  EXPECT_EQ(client.read_answer().status, 200);
+}
+
+TEST(Gateway, RefusesATrafficClassThatThereIsNot) {
+  TestReplica replica{answer_well};
+  TestGateway gateway{{spec_of(replica, "r1")}};
+  EXPECT_EQ(ask(gateway, chat_body(), "X-Traffic-Class: urgent\r\n").status, 400);
+  EXPECT_EQ(ask(gateway, chat_body(), "X-Traffic-Class: batch\r\n").status, 200);
+  EXPECT_EQ(gateway.closed(1).front().traffic_class, "batch");
+}
+
+TEST(Gateway, WhatWaitsIsLetInOnWhicheverThreadItWaits) {
+  TestReplica replica{answer_well};
+  ReplicaSpec warming = spec_of(replica, "r1");
+  warming.phase = ReplicaPhase::kWarming;
+  GatewayOptions options = quiet_options();
+  options.threads = 3;
+  TestGateway gateway{{warming}, std::move(options)};
+  std::vector<std::unique_ptr<RawClient>> clients;
+  for (int i = 0; i < 12; ++i) {
+    clients.push_back(std::make_unique<RawClient>(gateway.address()));
+    clients.back()->send(chat_request(chat_body("hi", i % 2 == 0 ? kStream : "")));
+  }
+  EXPECT_TRUE(gateway.wait_for(R"("interactive":12)"));
+  EXPECT_TRUE(replica.requests().empty());
+  gateway.set_replicas({spec_of(replica, "r1")});
+  for (const auto& client : clients) EXPECT_EQ(client->read_answer().status, 200);
+  EXPECT_EQ(gateway.closed(12).size(), 12U);
+}
+
+TEST(Gateway, WhatWaitedTooLongIsToldWhenToRetry) {
+  TestReplica replica{answer_well};
+  ReplicaSpec warming = spec_of(replica, "r1");
+  warming.phase = ReplicaPhase::kWarming;
+  GatewayOptions options = quiet_options();
+  options.interactive.queue_time = 50ms;
+  TestGateway gateway{{warming}, std::move(options)};
+  const auto answer = ask(gateway, chat_body());
+  EXPECT_EQ(answer.status, 503);
+  EXPECT_NE(answer.body.find("queue_timeout"), std::string::npos);
+  EXPECT_NE(field_in(answer.head, "retry-after"), "");
+}
+
+TEST(Gateway, AClientThatLeavesTheQueueIsForgotten) {
+  TestReplica replica{answer_well};
+  ReplicaSpec warming = spec_of(replica, "r1");
+  warming.phase = ReplicaPhase::kWarming;
+  TestGateway gateway{{warming}};
+  {
+    RawClient client{gateway.address()};
+    client.send(chat_request(chat_body()));
+    EXPECT_TRUE(gateway.wait_for(R"("interactive":1)"));
+  }
+  EXPECT_TRUE(gateway.wait_for(R"("interactive":0)"));
+}
+
+TEST(Gateway, EndsWhileRequestsWaitAndRun) {
+  TestReplica replica{[](Peer& peer, const std::string&, int) { peer.wait_until_closed(); }};
+  GatewayOptions options = quiet_options();
+  options.threads = 2;
+  options.tenants.resize(1);
+  options.tenants[0].name = "shop";
+  options.tenants[0].keys = {"sk-shop"};
+  options.tenants[0].concurrent = 2;
+  options.tenants[0].over_budget = OverBudget::kQueue;
+  TestGateway gateway{{spec_of(replica, "r1")}, std::move(options)};
+  std::vector<std::unique_ptr<RawClient>> clients;
+  for (int i = 0; i < 16; ++i) {
+    clients.push_back(std::make_unique<RawClient>(gateway.address()));
+    clients.back()->send(chat_request(chat_body(), "Authorization: Bearer sk-shop\r\n"));
+  }
+  EXPECT_TRUE(gateway.wait_for(R"("running":2)"));
+  for (std::size_t i = 0; i < 4; ++i) clients[i]->close();  // what they leave lets others in as it all ends
+  gateway.end();
+}
+
+TEST(Gateway, ClampsMaxTokensWhileMuchWaits) {
+  TestReplica replica{answer_well};
+  ReplicaSpec warming = spec_of(replica, "r1");
+  warming.phase = ReplicaPhase::kWarming;
+  GatewayOptions options = quiet_options();
+  options.pressure.clamp_above_queue_tokens = 0;
+  options.pressure.clamp_max_tokens = 7;
+  TestGateway gateway{{warming}, std::move(options)};
+  std::vector<std::unique_ptr<RawClient>> clients;
+  for (int i = 0; i < 3; ++i) {
+    clients.push_back(std::make_unique<RawClient>(gateway.address()));
+    clients.back()->send(chat_request(chat_body("hi", R"(,"max_tokens":1000,"seed":5)")));
+  }
+  EXPECT_TRUE(gateway.wait_for(R"("interactive":3)"));
+  gateway.set_replicas({spec_of(replica, "r1")});
+  for (const auto& client : clients) EXPECT_EQ(client->read_answer().status, 200);
+  const std::string clamped = chat_body("hi", R"(,"max_tokens":7,"seed":5)");
+  int seen = 0;
+  for (const std::string& request : replica.requests())
+    if (request.ends_with("\r\n\r\n" + clamped)) ++seen;
+  EXPECT_GE(seen, 1);
+  EXPECT_EQ(gateway.admin("/penstock/v1/overview").find(R"("clamped_total":0)"), std::string::npos);
+}
+
+TEST(Gateway, KvEventsSayWhoHoldsAPrefix) {
+  TestReplica replica{answer_well};
+  GatewayOptions options = quiet_options();
+  options.key_tokens = 16;
+  TestGateway gateway{{spec_of(replica, "r1"), spec_of(replica, "r2"), spec_of(replica, "r3")}, std::move(options)};
+  for (int i = 0; i < 6; ++i) {
+    const std::string id = "r" + std::to_string(1 + i % 3);
+    const std::string prompt = "prompt " + std::to_string(i) + std::string(4000, 'x');
+    std::vector<std::uint64_t> keys;
+    api::prompt_keys("user\n" + prompt + "\n", 16 * api::kBytesPerToken, keys);
+    (*gateway).kv_event(id, Desk::KvChange::kStored, keys);
+    const auto answer = ask(gateway, chat_body(prompt));
+    EXPECT_EQ(field_in(answer.head, "x-penstock-replica"), id);
+    EXPECT_EQ(field_in(answer.head, "x-penstock-route"), "prefix");
+  }
+}
+
+TEST(Gateway, APortThatIsTakenIsAnErrorThatNamesIt) {
+  TestGateway gateway{{}};
+  for (const std::uint32_t threads : {1U, 2U}) {
+    GatewayOptions options = quiet_options();
+    options.threads = threads;
+    const auto second = Gateway::open(std::move(options), gateway.address(), net::Address{}, nullptr);
+    ASSERT_FALSE(second);
+    EXPECT_NE(second.error().message().find(std::to_string(gateway.address().port())), std::string::npos);
+  }
+}
+
+TEST(Gateway, AKeyOfTwoTenantsIsAnErrorThatHidesIt) {
+  GatewayOptions options = with_tenants();
+  options.tenants[1].keys = {"sk-shop"};
+  const auto opened = Gateway::open(std::move(options), net::Address{}, net::Address{}, nullptr);
+  ASSERT_FALSE(opened);
+  EXPECT_NE(opened.error().message().find("tenant search"), std::string::npos);
+  EXPECT_EQ(opened.error().message().find("sk-shop"), std::string::npos);
+}
+
+TEST(Gateway, DrainsWithoutCuttingWhatIsUnderWay) {
+  std::promise<void> go_on;
+  const std::shared_future<void> may_go_on = go_on.get_future().share();
+  TestReplica replica{[&](Peer& peer, const std::string&, int) {
+    peer.send(chunked_head() + chunk(text_event("one")));
+    may_go_on.wait();
+    peer.send(chunk(api::kDoneEvent) + std::string{net::kLastChunk});
+  }};
+  TestGateway gateway{{spec_of(replica, "r1")}};
+  RawClient client{gateway.address()};
+  client.send(chat_request(chat_body("hi", kStream)));
+  EXPECT_NE(client.read_until("one"), "");
+  std::promise<void> drained;
+  (*gateway).drain([&] { drained.set_value(); });
+  auto done = drained.get_future();
+  EXPECT_EQ(done.wait_for(300ms), std::future_status::timeout);
+  go_on.set_value();
+  EXPECT_TRUE(client.read_all().ends_with(net::kLastChunk));
+  EXPECT_EQ(done.wait_for(20s), std::future_status::ready);
+}
+
+TEST(Admin, SaysWhetherAnybodyMayBeChosen) {
+  TestReplica replica{answer_well};
+  TestGateway gateway{{}};
+  RawClient client{(*gateway).admin_address()};
+  client.send(net::testing::get("/ready"));
+  EXPECT_EQ(client.read_answer().status, 503);
+  gateway.set_replicas({spec_of(replica, "r1")});
+  client.send(net::testing::get("/ready"));
+  EXPECT_EQ(client.read_answer().status, 200);
+  client.send(net::testing::post("/ready", "{}"));
+  EXPECT_EQ(client.read_answer().status, 405);
+  client.send(net::testing::get("/nothing"));
+  EXPECT_EQ(client.read_answer().status, 404);
+}
+
+TEST(Admin, TellsOfTrafficFromANumberOn) {
+  TestReplica replica{[](Peer& peer, const std::string&, int) {
+    peer.send(chunked_head() + chunk(text_event("one")) + chunk(api::kDoneEvent) + std::string{net::kLastChunk});
+  }};
+  TestGateway gateway{{spec_of(replica, "r1")}};
+  ask(gateway, chat_body("hi", kStream));
+  gateway.closed(1);
+  const std::string all = gateway.admin("/penstock/v1/traffic");
+  EXPECT_NE(all.find(R"(["arrival",)"), std::string::npos);
+  EXPECT_NE(all.find(R"(["first_token",)"), std::string::npos);
+  EXPECT_NE(all.find(R"(["end",)"), std::string::npos);
+  EXPECT_NE(all.find(R"("next":3)"), std::string::npos);
+  EXPECT_EQ(gateway.admin("/penstock/v1/traffic?after=2").find("arrival"), std::string::npos);
+  EXPECT_NE(gateway.admin("/penstock/v1/traffic?limit=1").find(R"("next":1,)"), std::string::npos);
+}
+
+TEST(Admin, AnUnhealthyReplicaIsNotChosen) {
+  TestReplica good{answer_well};
+  ReplicaSpec nobody = replica_named("nobody");
+  nobody.addresses = {*net::Address::parse("127.0.0.1", 1)};
+  GatewayOptions options = quiet_options();
+  options.health_interval = 20ms;
+  TestGateway gateway{{nobody, spec_of(good, "good")}, std::move(options)};
+  EXPECT_TRUE(gateway.wait_for(R"("healthy":false)"));
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(ask(gateway, chat_body()).status, 200);
+  EXPECT_NE(gateway.admin("/penstock/v1/overview").find(R"("retried_total":0)"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace penstock::gateway

@@ -1,0 +1,229 @@
+// A whole gateway on loopback, and replicas that do byte by byte what a test tells them to.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <future>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "api/answer.h"
+#include "gateway/desk_testing.h"
+#include "gateway/gateway.h"
+#include "net/client_testing.h"
+#include "net/http.h"
+#include "net/server_testing.h"
+
+namespace penstock::gateway {
+
+using net::testing::Peer;
+using net::testing::RawClient;
+
+inline const std::string kModelsAnswer = R"({"object":"list","data":[{"id":"m"}]})";
+
+inline std::string with_length(std::string_view status, std::string_view body, std::string_view fields = {}) {
+  return "HTTP/1.1 " + std::string{status} + "\r\nContent-Type: application/json\r\n" + std::string{fields} +
+         "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + std::string{body};
+}
+
+inline std::string chunked_head(std::string_view status = "200 OK") {
+  return "HTTP/1.1 " + std::string{status} +
+         "\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n";
+}
+
+inline std::string chunk(std::string_view payload) {
+  std::string text;
+  net::append_chunk(text, payload);
+  return text;
+}
+
+inline const api::AnswerFrame kFrame{"chatcmpl-1", "m", 1, true};
+
+inline std::string text_event(std::string_view text) {
+  std::string event;
+  api::append_text_event(event, kFrame, text);
+  return event;
+}
+
+// A whole answer, as a replica that works gives it.
+inline std::string good_answer(std::string_view text = "hello", std::string_view kv_transfer_params = {}) {
+  return with_length("200 OK",
+                     api::whole_answer(kFrame, text, api::FinishReason::kStop, {12, 3, 4}, kv_transfer_params));
+}
+
+// Answers health checks by itself and hands requests for answers to the script, which gets the bytes of each and its
+// number, from 0. To outlive the gateway that uses it.
+class TestReplica {
+ public:
+  using Script = std::function<void(Peer&, const std::string& request, int number)>;
+
+  explicit TestReplica(Script script) : script_(std::move(script)), server_([this](Peer& peer, int) { serve(peer); }) {}
+
+  [[nodiscard]] std::string url() const { return "http://" + server_.address().text(); }
+  [[nodiscard]] const net::Address& address() const { return server_.address(); }
+  [[nodiscard]] std::vector<std::string> requests() const {
+    const std::scoped_lock lock{mutex_};
+    return requests_;
+  }
+
+ private:
+  void serve(Peer& peer) {
+    while (const auto request = peer.read_request()) {
+      if (request->starts_with("GET /v1/models")) {
+        peer.send(with_length("200 OK", kModelsAnswer));
+      } else if (request->starts_with("GET ")) {
+        peer.send(with_length(request->starts_with("GET /health") ? "200 OK" : "404 Not Found", "{}"));
+      } else {
+        int number = 0;
+        {
+          const std::scoped_lock lock{mutex_};
+          number = static_cast<int>(requests_.size());
+          requests_.push_back(*request);
+        }
+        script_(peer, *request, number);
+      }
+    }
+  }
+
+  Script script_;
+  mutable std::mutex mutex_;
+  std::vector<std::string> requests_;
+  net::testing::ScriptedServer server_;  // last: its threads use the rest
+};
+
+inline void answer_well(Peer& peer, const std::string&, int) { peer.send(good_answer()); }
+
+inline ReplicaSpec spec_of(const TestReplica& replica, const std::string& id,
+                           signals::Role role = signals::Role::kAggregated) {
+  ReplicaSpec spec = replica_named(id, role);
+  spec.url = replica.url();
+  spec.addresses = {replica.address()};
+  return spec;
+}
+
+// Entries from whatever thread.
+class SharedSink final : public LedgerSink {
+ public:
+  struct Entries {
+    std::mutex mutex;
+    std::vector<ledger::Entry> closed;
+  };
+  explicit SharedSink(std::shared_ptr<Entries> entries) : entries_(std::move(entries)) {}
+  void opened(const ledger::Entry&) override {}
+  void closed(const ledger::Entry& entry) override {
+    const std::scoped_lock lock{entries_->mutex};
+    entries_->closed.push_back(entry);
+  }
+
+ private:
+  std::shared_ptr<Entries> entries_;
+};
+
+// Looks after nothing by itself for as long as a test takes.
+inline GatewayOptions quiet_options() {
+  GatewayOptions options;
+  options.models = {{"m", {1.0, 0.5, 2.0}, 32'768}};
+  options.selector.slow_start = core::Duration{};
+  options.health_interval = options.scrape_interval = std::chrono::hours{1};
+  return options;
+}
+
+class TestGateway {
+ public:
+  explicit TestGateway(std::vector<ReplicaSpec> replicas, GatewayOptions options = quiet_options())
+      : entries_(std::make_shared<SharedSink::Entries>()) {
+    auto opened =
+        Gateway::open(std::move(options), net::Address{}, net::Address{}, std::make_unique<SharedSink>(entries_));
+    EXPECT_TRUE(opened) << opened.error().message();
+    gateway_ = *std::move(opened);
+    gateway_->start();
+    set_replicas(std::move(replicas));
+  }
+
+  Gateway& operator*() { return *gateway_; }
+  void end() { gateway_.reset(); }
+  [[nodiscard]] net::Address address() const { return gateway_->address(); }
+
+  // Returns when the desk knows all of them.
+  void set_replicas(std::vector<ReplicaSpec> replicas) {
+    std::vector<std::string> marks;
+    for (const ReplicaSpec& spec : replicas) {
+      const char* phase = spec.phase == ReplicaPhase::kWarming ? "warming" : "serving";
+      marks.push_back(R"("id":")" + spec.id + R"(","url":")" + spec.url + '"');
+      if (spec.phase != ReplicaPhase::kDraining) marks.push_back(std::string{R"("phase":")"} + phase);
+    }
+    gateway_->set_replicas(std::move(replicas));
+    EXPECT_TRUE(wait_until([&](const std::string& overview) {
+      for (const std::string& mark : marks)
+        if (overview.find(mark) == std::string::npos) return false;
+      return true;
+    })) << admin("/penstock/v1/overview");
+  }
+
+  std::string admin(std::string_view path) {
+    RawClient client{gateway_->admin_address()};
+    client.send(net::testing::get(path));
+    return client.read_answer().body;
+  }
+  // Until the overview is as it should be, or a test's patience is over.
+  template <class Predicate>
+  bool wait_until(Predicate&& holds) {
+    for (int i = 0; i < 2000; ++i) {
+      if (holds(admin("/penstock/v1/overview"))) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds{5});
+    }
+    return false;
+  }
+  bool wait_for(std::string_view mark) {
+    return wait_until([&](const std::string& overview) { return overview.find(mark) != std::string::npos; });
+  }
+  // The entries of the ledger, once there are so many.
+  std::vector<ledger::Entry> closed(std::size_t count) {
+    for (int i = 0; i < 2000; ++i) {
+      {
+        const std::scoped_lock lock{entries_->mutex};
+        if (entries_->closed.size() >= count) return entries_->closed;
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds{5});
+    }
+    ADD_FAILURE() << "the ledger has fewer than " << count << " entries";
+    return {};
+  }
+
+ private:
+  std::shared_ptr<SharedSink::Entries> entries_;
+  std::unique_ptr<Gateway> gateway_;
+};
+
+inline std::string chat_body(std::string_view content = "hi", std::string_view more = {}) {
+  return R"({"model":"m","messages":[{"role":"user","content":")" + std::string{content} + R"("}])" +
+         std::string{more} + "}";
+}
+inline const std::string kStream = R"(,"stream":true)";
+
+inline std::string chat_request(std::string_view body, std::string_view fields = {}) {
+  return "POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\n" + std::string{fields} +
+         "Content-Type: application/json\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" +
+         std::string{body};
+}
+
+// One request on a connection of its own.
+inline RawClient::Answer ask(const TestGateway& gateway, std::string_view body, std::string_view fields = {}) {
+  RawClient client{gateway.address()};
+  client.send(chat_request(body, fields));
+  return client.read_answer();
+}
+
+[[nodiscard]] inline std::string field_in(const std::string& head, std::string_view name) {
+  net::ResponseHead parsed;
+  static_cast<void>(net::parse_response_head(head, parsed));
+  return std::string{parsed.field(name)};
+}
+
+}  // namespace penstock::gateway

@@ -1,0 +1,179 @@
+#include "gateway/replica_set.h"
+
+#include <gtest/gtest.h>
+
+#include "gateway/desk_testing.h"
+
+namespace penstock::gateway {
+namespace {
+
+using namespace std::chrono_literals;
+constexpr core::Instant kNow = core::kStart + 100s;
+
+class ReplicaSetTest : public testing::Test {
+ protected:
+  // Sends a request where the group's selector wants it.
+  std::optional<std::uint32_t> dispatch(core::Instant now = kNow) {
+    const auto group = set.group_of("m", signals::Role::kAggregated);
+    if (!group) return std::nullopt;
+    const auto selection = set.selector(*group).choose(routing::Ask{}, now);
+    if (!selection) return std::nullopt;
+    set.dispatched(selection->slot, routing::Ask{}, *selection, now);
+    return selection->slot;
+  }
+  void finish(std::uint32_t slot) {
+    set.selector(set.replica(slot).group).finished(slot, 0, 0, 0, false);
+    set.left(slot);
+  }
+  [[nodiscard]] bool eligible(std::uint32_t slot, core::Instant now = kNow) const {
+    return set.load(slot, now).eligible;
+  }
+
+  GatewayOptions options = [] {
+    GatewayOptions made = options_for_tests();
+    made.breaker = {2, 10s};
+    return made;
+  }();
+  ReplicaSet set{options};
+};
+
+TEST_F(ReplicaSetTest, ReplicasOfAModelAndARoleStandInForEachOther) {
+  ReplicaSpec other = replica_named("o1");
+  other.model = "other";
+  set.set({replica_named("r1"), replica_named("r2"), replica_named("p1", signals::Role::kPrefill), other}, kNow);
+  EXPECT_EQ(set.replica(*set.slot_of("r1")).group, set.replica(*set.slot_of("r2")).group);
+  EXPECT_NE(set.replica(*set.slot_of("r1")).group, set.replica(*set.slot_of("p1")).group);
+  EXPECT_NE(set.replica(*set.slot_of("r1")).group, set.replica(*set.slot_of("o1")).group);
+  EXPECT_EQ(set.models(), (std::vector<std::string>{"m", "other"}));
+  EXPECT_TRUE(set.serves("other"));
+  EXPECT_FALSE(set.serves("none"));
+  EXPECT_EQ(set.group_of("none", signals::Role::kAggregated), std::nullopt);
+}
+
+TEST_F(ReplicaSetTest, ASlotIsUsedAgainOnceItsReplicaIsGone) {
+  set.set({replica_named("r1"), replica_named("r2")}, kNow);
+  const std::uint32_t slot = *set.slot_of("r1");
+  set.set({replica_named("r2")}, kNow);
+  EXPECT_EQ(set.slot_of("r1"), std::nullopt);
+  set.set({replica_named("r2"), replica_named("r3")}, kNow);
+  EXPECT_EQ(set.slot_of("r3"), slot);
+  EXPECT_EQ(set.slots(), 2U);
+  EXPECT_EQ(set.replica(slot).requests_total, 0U);
+}
+
+TEST_F(ReplicaSetTest, ASlotWithOpenRequestsIsKept) {
+  set.set({replica_named("r1")}, kNow);
+  const std::uint32_t slot = *dispatch();
+  set.set({replica_named("r2")}, kNow);
+  EXPECT_FALSE(eligible(slot));
+  EXPECT_NE(*set.slot_of("r2"), slot);
+  finish(slot);
+  EXPECT_EQ(set.slot_of("r1"), std::nullopt);
+  set.set({replica_named("r2"), replica_named("r3")}, kNow);
+  EXPECT_EQ(set.slot_of("r3"), slot);
+}
+
+TEST_F(ReplicaSetTest, TheSameNameElsewhereIsAnotherReplica) {
+  set.set({replica_named("r1")}, kNow);
+  const std::uint32_t before = *dispatch();
+  ReplicaSpec moved = replica_named("r1");
+  moved.url = "http://127.0.0.1:10";
+  set.set({moved}, kNow);
+  const std::uint32_t after = *set.slot_of("r1");
+  EXPECT_NE(after, before);
+  EXPECT_FALSE(eligible(before));
+  EXPECT_TRUE(eligible(after));
+  EXPECT_EQ(set.replica(after).target->host_field, "127.0.0.1:10");
+  finish(before);
+  EXPECT_EQ(set.slot_of("r1"), after) << "the end of the first one is not the end of its name";
+}
+
+TEST_F(ReplicaSetTest, TheSameReplicaKeepsWhatIsKnownOfIt) {
+  set.set({replica_named("r1")}, kNow);
+  const std::uint32_t slot = *dispatch();
+  set.set_health(slot, false, kNow);
+  ReplicaSpec moved = replica_named("r1");
+  moved.addresses = {*net::Address::parse("127.0.0.2", 9)};
+  set.set({moved}, kNow);
+  EXPECT_EQ(set.slot_of("r1"), slot);
+  EXPECT_EQ(set.replica(slot).target->addresses, moved.addresses);
+  EXPECT_EQ(set.replica(slot).requests_total, 1U);
+  EXPECT_FALSE(eligible(slot)) << "it is as unhealthy as before";
+}
+
+TEST_F(ReplicaSetTest, OnlyWhatServesAndIsHealthyMayBeChosen) {
+  ReplicaSpec spec = replica_named("r1");
+  for (const auto& [phase, may] : {std::pair{ReplicaPhase::kWarming, false}, std::pair{ReplicaPhase::kServing, true},
+                                   std::pair{ReplicaPhase::kDraining, false}}) {
+    spec.phase = phase;
+    set.set({spec}, kNow);
+    EXPECT_EQ(eligible(*set.slot_of("r1")), may);
+  }
+  spec.phase = ReplicaPhase::kServing;
+  set.set({spec}, kNow);
+  set.set_health(0, false, kNow);
+  EXPECT_FALSE(eligible(0));
+  set.set_health(0, true, kNow);
+  EXPECT_TRUE(eligible(0));
+}
+
+TEST_F(ReplicaSetTest, ADrainingReplicaEndsWhatItHas) {
+  set.set({replica_named("r1")}, kNow);
+  const std::uint32_t slot = *dispatch();
+  ReplicaSpec draining = replica_named("r1");
+  draining.phase = ReplicaPhase::kDraining;
+  set.set({draining}, kNow);
+  EXPECT_FALSE(dispatch());
+  EXPECT_EQ(set.replica(slot).open_requests, 1U);
+  finish(slot);
+  EXPECT_EQ(set.slot_of("r1"), slot) << "it is there until discovery says otherwise";
+}
+
+TEST_F(ReplicaSetTest, FailuresInARowTakeAReplicaOutAndOneRequestTriesIt) {
+  set.set({replica_named("r1")}, kNow);
+  for (int i = 0; i < 2; ++i) {
+    const std::uint32_t slot = *dispatch();
+    set.faulted(slot, kNow);
+    finish(slot);
+  }
+  EXPECT_FALSE(dispatch());
+  set.tick(kNow + 9s);
+  EXPECT_FALSE(dispatch(kNow + 9s));
+  set.tick(kNow + 10s);
+  const auto trial = dispatch(kNow + 10s);
+  ASSERT_TRUE(trial);
+  EXPECT_FALSE(dispatch(kNow + 10s)) << "one request tries it, not all";
+  set.succeeded(*trial, kNow + 11s);
+  EXPECT_TRUE(dispatch(kNow + 11s));
+}
+
+TEST_F(ReplicaSetTest, ATrialThatFailsTakesItOutAgain) {
+  set.set({replica_named("r1")}, kNow);
+  for (int i = 0; i < 2; ++i) set.faulted(*dispatch(), kNow);
+  set.tick(kNow + 10s);
+  set.faulted(*dispatch(kNow + 10s), kNow + 11s);
+  set.tick(kNow + 20s);
+  EXPECT_FALSE(dispatch(kNow + 20s));
+  set.tick(kNow + 21s);
+  EXPECT_TRUE(dispatch(kNow + 21s));
+}
+
+TEST_F(ReplicaSetTest, ATrialWhoseClientLeftLeavesRoomForAnother) {
+  set.set({replica_named("r1")}, kNow);
+  for (int i = 0; i < 2; ++i) set.faulted(*dispatch(), kNow);
+  set.tick(kNow + 10s);
+  set.undecided(*dispatch(kNow + 10s), kNow + 10s);
+  EXPECT_TRUE(dispatch(kNow + 10s));
+}
+
+TEST_F(ReplicaSetTest, ABusyReplicaIsNotABrokenOne) {
+  set.set({replica_named("r1"), replica_named("r2")}, kNow);
+  const std::uint32_t slot = *dispatch();
+  for (int i = 0; i < 5; ++i) set.busy(slot, kNow);
+  EXPECT_TRUE(eligible(slot));
+  EXPECT_EQ(set.replica(slot).busy_total, 5U);
+  for (int i = 0; i < 5; ++i) EXPECT_NE(*dispatch(), slot) << "the other is asked while it is busy";
+}
+
+}  // namespace
+}  // namespace penstock::gateway

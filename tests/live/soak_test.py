@@ -1,0 +1,142 @@
+#!/usr/bin/env python3
+"""Patience: thousands of connections that do nothing, clients that dribble, hours of users in a minute. `make soak`."""
+
+import json
+import os
+import resource
+import selectors
+import socket
+import subprocess
+import threading
+import time
+import unittest
+
+from live_testing import KILL, SECONDS, Engine, Gateway, Stream, chat, complete, until
+from many_streams import ManyStreams
+from planner_testing import Home, until_routed, until_serving
+from real_clients import guidellm
+
+FAST = ("--speed", "50")
+IDLE = 10_000
+DESCRIPTORS_FOR_OTHERS = 500  # of the test itself
+BYTES_AN_IDLE_CONNECTION = 16 * 1024
+HEAD_SECONDS, BODY_SECONDS = 10, 60  # docs/gateway.md, Limits
+
+
+class SoakTest(unittest.TestCase):
+    def test_idle_connections_cost_little_and_hold_nobody_up(self):
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        count = min(IDLE, hard - DESCRIPTORS_FOR_OTHERS)
+        if count < IDLE:
+            print(f"only {count} connections: the limit on open files is {hard}")
+        gateway = Gateway(self, Engine(self, *FAST).url).ready()
+        before = memory_of(gateway)
+        idle = []
+        self.addCleanup(lambda: [each.close() for each in idle])
+        for _ in range(count):
+            idle.append(socket.create_connection(("127.0.0.1", gateway.port), timeout=SECONDS))
+        self.assertEqual([complete(gateway.port, 2, f"prompt {i}")[0] for i in range(100)], [200] * 100)
+        used = memory_of(gateway) - before
+        print(f"{count} idle connections: {used / count / 1024:.1f} KiB each")
+        self.assertLess(used, count * BYTES_AN_IDLE_CONNECTION + 64 * 1024 * 1024)
+
+    def test_dribbling_clients_are_cut(self):
+        gateway = Gateway(self, Engine(self, *FAST).url).ready()
+        head = b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nX-Padding: " + b"x" * 1000
+        whole = b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n"
+        dribblers = [Dribbler(gateway.port, b"", head) for _ in range(200)]
+        dribblers += [Dribbler(gateway.port, whole, b" " * 1000) for _ in range(200)]
+        began = time.monotonic()
+        statuses = []
+        while any(not each.done for each in dribblers) and time.monotonic() < began + BODY_SECONDS + SECONDS:
+            for each in dribblers:
+                each.go_on()
+            statuses.append(complete(gateway.port, 2, f"prompt {len(statuses)}")[0])
+            time.sleep(1)
+        self.assertEqual(set(statuses), {200})
+        self.assertEqual({each.answer.split(b" ")[1] for each in dribblers if each.answer}, {b"408"})
+        for each in dribblers:
+            self.assertTrue(each.done)
+            each.connection.close()
+
+    def test_whatever_is_killed_users_lose_only_what_was_begun(self):
+        """A minute of streams while an engine, the planner and again an engine are killed."""
+        home = Home(self, "  - {name: chat, replicas: 3, min_replicas: 3, max_replicas: 3}",
+                    ", model: 'linear:10,0,0.001,0'")
+        gateway = home.gateway(self)
+        planner = home.planner(self, gateway, "--policy", "static")
+        until_serving(home, 3)
+        until_routed(gateway, 3)
+        outcomes, ending = [], threading.Event()
+
+        def user(number):
+            turn = 0
+            while not ending.is_set():
+                stream = Stream(gateway.port, 50, f"user {number} turn {turn}").join()
+                outcomes.append(("whole" if stream.whole(50) else "cut" if stream.status == 200 else stream.status,
+                                 stream.replica))
+                turn += 1
+
+        users = [threading.Thread(target=user, args=(number,)) for number in range(20)]
+        for each in users:
+            each.start()
+        for _ in range(3):
+            time.sleep(5)
+            os.kill(min(home.engines()), KILL)
+            time.sleep(5)
+            planner.signal(KILL)
+            planner.wait()
+            planner = home.planner(self, gateway, "--policy", "static")
+            until_serving(home, 3)
+        ending.set()
+        for each in users:
+            each.join()
+        counts = {outcome: sum(each[0] == outcome for each in outcomes) for outcome in {each[0] for each in outcomes}}
+        print(f"three engines and three planners killed: {counts}")
+        self.assertEqual(set(counts) - {"whole", "cut"}, set(), counts)
+        self.assertLessEqual(counts.get("cut", 0), 3 * len(users))
+        self.assertEqual(len(home.engines()), 3)
+
+    def test_guidellm_finds_nothing_amiss(self):
+        gateway = Gateway(self, Engine(self, *FAST).url).ready()
+        report = guidellm(f"http://127.0.0.1:{gateway.port}", requests=50)
+        self.assertEqual(report, {"successful": 50, "errored": 0, "incomplete": 0})
+
+
+class Dribbler:
+    """Sends a byte of `rest` a second."""
+
+    def __init__(self, port, first, rest):
+        self.connection = socket.create_connection(("127.0.0.1", port), timeout=SECONDS)
+        self.connection.sendall(first)
+        self.connection.setblocking(False)
+        self.rest, self.sent, self.done, self.answer = rest, 0, False, b""
+
+    def go_on(self):
+        if self.done:
+            return
+        try:
+            received = self.connection.recv(4096)
+            self.answer += received
+            self.done = not received
+        except BlockingIOError:
+            pass
+        except OSError:
+            self.done = True
+        if not self.done:
+            try:
+                self.connection.send(self.rest[self.sent:self.sent + 1])
+                self.sent += 1
+            except OSError:
+                self.done = True
+
+
+def memory_of(program):
+    with open(f"/proc/{program.process.pid}/statm") as file:
+        return int(file.read().split()[1]) * resource.getpagesize()
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
