@@ -103,10 +103,11 @@ class Replica final : public net::RequestHandler {
   }
 
   void on_request(Exchange& exchange) override {
-    if (exchange.head().method == "POST") return answer(exchange);
     static constexpr std::array<Field, 1> kJson = {Field{"Content-Type", "application/json"}};
     static constexpr std::array<Field, 1> kText = {Field{"Content-Type", "text/plain"}};
     const std::string_view path = exchange.head().path();
+    // Nothing below it: what asks for more than an engine need have shall not be measured waiting for it.
+    if (exchange.head().method == "POST" && path == "/v1/chat/completions") return answer(exchange);
     if (path == "/v1/models") return exchange.respond(200, kJson, kModels);
     if (path == "/count") return exchange.respond(200, kText, fmt::format("{}\n", served_));
     exchange.respond(path == "/health" || path == "/metrics" ? 200 : 404, kText, {});

@@ -10,6 +10,7 @@
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/console.h"
+#include "cli/flag_reader.h"
 #include "cli/replay_command.h"
 #include "cli/replay_setup.h"
 #include "config/scalars.h"
@@ -83,45 +84,18 @@ Usage usage() {
 
 // ---- from flags to options ---------------------------------------------------------------------------------------------
 
-// Collects the first fault, so that each flag reads in one line.
-class FlagReader {
- public:
-  explicit FlagReader(const Parsed& parsed) : parsed_(parsed) {}
+core::Result<std::string> parse_name(const std::string& text) {
+  const bool printable = std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < '\x7f'; });
+  if (text.empty() || text.size() > kNameBytesMax || !printable)
+    return core::invalid_input({}, fmt::format("must be 1 to {} visible ASCII characters", kNameBytesMax));
+  return text;
+}
 
-  // The value of the flag by `parse`, or what it already is where the flag is not given.
-  template <class Value, class Parse>
-  void read(const char* flag, Value& value, const Parse& parse) {
-    if (!parsed_.has(flag) || error_) return;
-    auto read = parse(parsed_.value_of(flag));
-    if (read) {
-      value = static_cast<Value>(*read);
-      return;
-    }
-    error_ = read.error();
-    error_->where = flag;
-  }
-  template <class Count>
-  void count(const char* flag, Count& value, std::uint64_t low, std::uint64_t high) {
-    read(flag, value, [&](const std::string& text) { return config::parse_count(text, low, high); });
-  }
-  void port(const char* flag, std::optional<std::uint16_t>& value) {
-    read(flag, value, [](const std::string& text) { return config::parse_count(text, 0, UINT16_MAX); });
-  }
-  void name(const char* flag, std::string& value) { read(flag, value, parse_name); }
-
-  [[nodiscard]] const std::optional<core::Error>& error() const { return error_; }
-
- private:
-  static core::Result<std::string> parse_name(const std::string& text) {
-    const bool printable = std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < '\x7f'; });
-    if (text.empty() || text.size() > kNameBytesMax || !printable)
-      return core::invalid_input({}, fmt::format("must be 1 to {} visible ASCII characters", kNameBytesMax));
-    return text;
-  }
-
-  const Parsed& parsed_;
-  std::optional<core::Error> error_;
-};
+core::Result<std::optional<std::uint16_t>> parse_port(const std::string& text) {
+  return config::parse_count(text, 0, UINT16_MAX).map([](std::uint64_t port) {
+    return std::optional{static_cast<std::uint16_t>(port)};
+  });
+}
 
 core::Result<signals::Role> parse_role(const std::string& text) {
   for (const signals::Role role : {signals::Role::kAggregated, signals::Role::kPrefill, signals::Role::kDecode})
@@ -152,31 +126,28 @@ core::Result<FaultPlan> parse_fault(const std::string& text) {
 
 core::Result<void> read_own_flags(const Parsed& parsed, ServerOptions& options) {
   FlagReader reader{parsed};
-  const auto number = [](double low, double high) {
-    return [low, high](const std::string& text) { return config::parse_number(text, low, high); };
-  };
-  reader.name("--host", options.host);
+  reader.read("--host", options.host, parse_name);
   reader.count("--port", options.port, 0, UINT16_MAX);
-  reader.name("--advertise", options.advertised_host);
-  reader.name("--id", options.id);
-  reader.name("--model-name", options.model_name);
-  reader.name("--api-key", options.api_key);
+  reader.read("--advertise", options.advertised_host, parse_name);
+  reader.read("--id", options.id, parse_name);
+  reader.read("--model-name", options.model_name, parse_name);
+  reader.read("--api-key", options.api_key, parse_name);
   reader.count("--max-queue", options.max_queue, 0, 10'000'000);
   reader.read("--role", options.role, parse_role);
-  reader.port("--fpm-port", options.fpm_port);
-  reader.port("--kv-events-port", options.kv_events_port);
-  reader.read("--speed", options.speed, number(1e-3, 1e5));
-  reader.read("--drain-timeout", options.drain_timeout, config::parse_duration);
+  reader.read("--fpm-port", options.fpm_port, parse_port);
+  reader.read("--kv-events-port", options.kv_events_port, parse_port);
+  reader.number("--speed", options.speed, 1e-3, 1e5);
+  reader.duration("--drain-timeout", options.drain_timeout);
   reader.count("--context-tokens", options.session.context_tokens, 2, 100'000'000);
-  reader.read("--output-median", options.session.answers.output_median, number(1.0, 1e6));
+  reader.number("--output-median", options.session.answers.output_median, 1.0, 1e6);
   reader.count("--kv-wire-bytes-per-token", options.kv_wire_bytes_per_token, 0, 1'000'000);
-  reader.read("--kv-hold", options.kv_hold_time, config::parse_duration);
+  reader.duration("--kv-hold", options.kv_hold_time);
   FaultPlan fault;
   reader.read("--fault", fault, parse_fault);
   options.fault = fault.kind;
   options.fault_after = fault.after;
   options.slow_factor = fault.kind == Fault::kSlow ? kFaultSlowFactor : 1.0;
-  reader.read("--slow", options.slow_factor, number(1.0, 1e4));
+  reader.number("--slow", options.slow_factor, 1.0, 1e4);
   if (reader.error()) return tl::make_unexpected(*reader.error());
   return {};
 }

@@ -58,7 +58,7 @@ inline std::string good_answer(std::string_view text = "hello", std::string_view
 }
 
 // Answers health checks by itself and hands requests for answers to the script, which gets the bytes of each and its
-// number, from 0. To outlive the gateway that uses it.
+// number, from 0; a script that is done with its connection cuts it. To outlive the gateway that uses it.
 class TestReplica {
  public:
   using Script = std::function<void(Peer&, const std::string& request, int number)>;

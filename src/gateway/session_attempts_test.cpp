@@ -10,7 +10,7 @@ using signals::Role;
 TestReplica::Script always(std::string answer) {
   return [answer = std::move(answer)](Peer& peer, const std::string&, int) { peer.send(answer); };
 }
-void hang_up(Peer& peer, const std::string&, int) { peer.close(); }
+void hang_up(Peer& peer, const std::string&, int) { peer.cut(); }
 void say_garbage(Peer& peer, const std::string&, int) {
   peer.send("this is no HTTP\r\n\r\n");
   peer.wait_until_closed();
@@ -196,7 +196,7 @@ TEST(TwoLegs, ADecodeReplicaThatFailsBeforeItsFirstByteBeginsTheRequestAnew) {
 TEST(TwoLegs, ADecodeReplicaThatIsCutOffCutsTheClientsAnswer) {
   TestReplica prefill{prefill_well}, decode{[](Peer&peer, const std::string&, int) {
     peer.send(chunked_head() + chunk(text_event("one")));
-    peer.close();
+    peer.cut();
   }};
   TestGateway gateway{{spec_of(prefill, "p1", Role::kPrefill), spec_of(decode, "d1", Role::kDecode)}};
   const auto answer = ask(gateway, chat_body("hi", kStream));

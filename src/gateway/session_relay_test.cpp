@@ -90,7 +90,7 @@ TEST(Relay, TheHeadOfAStreamWaitsForItsFirstChunk) {
 TEST(Relay, AnAnswerThatEndsWithItsConnectionBecomesChunks) {
   TestReplica replica{[](Peer& peer, const std::string&, int) {
     peer.send("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n" + kStreamed);
-    peer.close();
+    peer.cut();
   }};
   TestGateway gateway{{spec_of(replica, "r1")}};
   const auto answer = ask(gateway, chat_body("hi", kStream));
@@ -117,7 +117,7 @@ TEST(Relay, AClientOfHttp10GetsNoChunks) {
 TEST(Relay, AStreamThatIsCutIsCutForTheClientToo) {
   TestReplica replica{[](Peer& peer, const std::string&, int) {
     peer.send(chunked_head() + chunk(text_event("one")));
-    peer.close();
+    peer.cut();
   }};
   TestGateway gateway{{spec_of(replica, "r1"), spec_of(replica, "r2")}};
   const auto answer = ask(gateway, chat_body("hi", kStream));

@@ -77,8 +77,25 @@ void ClientConnection::connect() {
     return pool_.defer(*this);
   }
   reads_ = is_watched_ = true;
-  interest_ = kReading | EPOLLOUT;
+  if (tls_ == nullptr) send_at_once();
+  if (!transport_) return pool_.defer(*this);
+  interest_ = kReading | (phase_ == Phase::kConnecting || wants_out_ ? std::uint32_t{EPOLLOUT} : 0U);
   pool_.loop().watch(descriptor, interest_, *this);
+}
+
+// A connection within the machine stands already: one that takes the request now saves a round of the loop.
+void ClientConnection::send_at_once() {
+  const Transport::Transfer transfer = transport_->write(head_, body_);
+  if (transfer.closed || transfer.failed) {
+    is_watched_ = false;
+    transport_.reset();
+  } else if (transfer.bytes > 0) {
+    phase_ = Phase::kHead;
+    is_established_ = true;
+    deadline_ = head_deadline_;
+    sent_ = transfer.bytes;
+    wants_out_ = transfer.wants_write;
+  }
 }
 
 void ClientConnection::disconnect() {

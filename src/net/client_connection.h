@@ -49,6 +49,7 @@ class ClientConnection final : public Watcher, public Call, public ListHook<InPo
   enum class Phase : std::uint8_t { kIdle, kConnecting, kHead, kBody };
 
   void connect();
+  void send_at_once();
   void disconnect();
   bool finish_connect();
   void send();

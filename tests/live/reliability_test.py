@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """What goes wrong around the gateway and the planner, and that users notice as little of it as can be."""
 
+import glob
 import json
 import os
 import resource
@@ -12,6 +13,7 @@ import unittest
 
 from fake_replica import EVENT, HEAD, FakeReplica, chunk, plain
 from live_testing import KILL, SECONDS, STOP, Engine, Gateway, Program, Stream, ask, chat, complete, until
+from many_streams import ManyStreams
 from planner_testing import Home, rows_of, until_routed, until_serving
 
 SLOW = ("--engine", "linear:20,0,0.001,0")  # 20 ms a token
@@ -165,15 +167,16 @@ class ReliabilityTest(unittest.TestCase):
 
     def test_a_full_disk_stops_the_decision_log_and_nothing_else(self):
         for kind in ("jsonl", "sqlite"):
-            home = Home(self)
+            home = Home(self, engine=", max_sequences: 8, model: 'linear:20,0,0.001,0'")
             gateway = home.gateway(self)
             log = home.path(f"decisions.{kind}")
             planner = home.planner(self, gateway, "--decision-log", log)
-            self.let_files_grow(planner, 4096)
             until_serving(home, 1)
-            for i in range(20):
-                self.assertEqual(complete(gateway.port, 2, f"prompt {i}")[0], 200)
+            until("a decision", lambda: planner.state()["decisions"])
+            self.let_files_grow(planner, max(os.path.getsize(path) for path in glob.glob(log + "*")))
+            streams = ManyStreams(self, gateway.port, 60, 50)
             until("words on it", lambda: "decisions are not logged any more" in planner.said())
+            self.assertEqual(streams.join(), [])
             self.assertEqual(planner.state()["mode"], "act")
 
     def test_a_planner_whose_state_cannot_be_written_says_so_once_and_goes_on(self):
