@@ -146,6 +146,7 @@ bool append_unescaped(std::string& out, std::string_view raw) {
     const std::size_t plain_bytes = copy_plain(at, end, to, piece + kPieceBytes);
     at += plain_bytes;
     to += plain_bytes;
+    if (at == end) break;
     if (end - at >= 8) {
       std::uint64_t word = 0;
       std::memcpy(&word, at, 8);

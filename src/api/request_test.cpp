@@ -297,6 +297,18 @@ TEST(RequestReader, LeavesFieldsOfTheOtherEndpointAlone) {
   EXPECT_EQ(good(completion(R"({"model":"m","prompt":"p","messages":7,"tools":[1]})")).text, "p");
 }
 
+// Texts are copied many bytes at a time, and end anywhere within a step.
+TEST(RequestReader, ReadsPlainTextsOfEveryLength) {
+  RequestReader reader;
+  InferenceRequest request;
+  for (std::size_t length = 1; length < 9000; length += length < 600 ? 1 : 31) {
+    const std::string plain(length, 'x');
+    ASSERT_TRUE(reader.read(Endpoint::kChatCompletions, with_message(R"({"role":"user","content":")" + plain + "\"}"),
+                            request));
+    ASSERT_EQ(request.text, "user\n" + plain + "\n");
+  }
+}
+
 // Long texts are unescaped in pieces; escapes must survive wherever the pieces end.
 TEST(RequestReader, UnescapesTextsOfEveryLength) {
   core::RandomStream random{7};

@@ -107,6 +107,20 @@ TEST(Server, ReadsChunkedBodies) {
   EXPECT_EQ(client.read_answer().body, "GET /next ");
 }
 
+TEST(Server, ABodyThatIsTakenLeavesNothingOfWhatWasThere) {
+  std::string taken = "what was there before";
+  TestServer server{[&](Exchange& exchange) {
+    exchange.take_body(taken);
+    const std::string left{exchange.body()};
+    exchange.respond(200, {}, taken + "|" + left);
+  }};
+  RawClient client{server.address()};
+  client.send(post("/", std::string(2000, 'x')) + post("/", "short") + get("/none"));
+  EXPECT_EQ(client.read_answer().body, std::string(2000, 'x') + "|");
+  EXPECT_EQ(client.read_answer().body, "short|");
+  EXPECT_EQ(client.read_answer().body, "|");
+}
+
 TEST(Server, ReadsLargeBodies) {
   TestServer server{[](Exchange& exchange) { exchange.respond(200, {}, exchange.take_body()); }};
   for (const std::size_t size : {65'000u, 131'072u, 1'000'000u, 9'000'001u}) {

@@ -12,6 +12,7 @@ import time
 
 PROGRAM = os.environ.get("PENSTOCK", "penstock")
 SECONDS = 60  # that anything may take
+SANITIZER = re.compile("WARNING: ThreadSanitizer|ERROR: (Thread|Address|Leak)Sanitizer|runtime error: ")
 
 
 def until(what, condition):
@@ -22,6 +23,11 @@ def until(what, condition):
             return found
         time.sleep(0.02)
     raise AssertionError(f"{what} did not come about in {SECONDS} s")
+
+
+def check_sanitizers(said):
+    """A program that was built with one goes on after a report, and its exit code says nothing where it is killed."""
+    assert not SANITIZER.search(said), said
 
 
 class Program:
@@ -51,7 +57,9 @@ class Program:
             self.process.kill()
         self.process.wait(SECONDS)
         self.process.stdout.close()
+        said = self.said()
         self.errors.close()
+        check_sanitizers(said)
 
 
 class Engine(Program):

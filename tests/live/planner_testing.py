@@ -1,12 +1,13 @@
 """A planner with engines of its own for tests, and what is needed to see and to end them."""
 
+import glob
 import json
 import os
 import signal
 import sqlite3
 import tempfile
 
-from live_testing import Gateway, Program, ask, until
+from live_testing import Gateway, Program, ask, check_sanitizers, until
 
 MARK = b"PENSTOCK_PROCESS="
 PORTS_EACH = 60  # of one planner, below those that the system gives to clients
@@ -42,6 +43,7 @@ class Home:
         Home.ranges += 1
         first = 10000 + (os.getpid() * 7 + Home.ranges) % 350 * PORTS_EACH
         self.ports = f"{first}-{first + PORTS_EACH - 1}"
+        test.addCleanup(self.check_logs)
         test.addCleanup(self.kill_engines)
 
     def path(self, name):
@@ -75,6 +77,11 @@ class Home:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
                 pass
+
+    def check_logs(self):
+        for path in glob.glob(self.path("logs/*.log")):
+            with open(path) as file:
+                check_sanitizers(file.read())
 
     def fleet(self):
         with open(self.path("fleet.json")) as file:

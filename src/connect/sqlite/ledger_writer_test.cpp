@@ -89,6 +89,33 @@ TEST_F(LedgerWriterTest, WritesWhatItIsHanded) {
   EXPECT_TRUE(said().empty());
 }
 
+TEST_F(LedgerWriterTest, WhatOpensAndClosesInOneBatchIsWrittenOnceAndCountsTwice) {
+  LedgerWriterOptions options;
+  options.interval = std::chrono::hours{1};
+  options.batch = 8;
+  start(options);
+  // Batches are used again: nothing of an earlier entry may stay in a later one's place.
+  for (std::uint64_t id = 1; id <= 60; ++id) {
+    Entry entry = opened(id, id % 2 == 0 ? "acme" : "a tenant whose name fits in no short string");
+    if (id % 3 == 0) entry.request_id.clear();
+    writer_->opened(entry);
+    if (id % 5 != 0) writer_->closed(closed(entry));
+    if (id % 7 == 0) EXPECT_TRUE(writer_->flush());
+  }
+  EXPECT_TRUE(writer_->flush());
+  EXPECT_EQ(writer_->state().written, 60U + 48U);
+  const std::vector<Entry> written = entries();
+  ASSERT_EQ(written.size(), 60U);
+  for (std::uint64_t id = 1; id <= 60; ++id) {
+    const Entry& entry = written[id - 1];
+    EXPECT_EQ(entry.id, id);
+    EXPECT_EQ(entry.request_id, id % 3 == 0 ? "" : "req-" + std::to_string(id));
+    EXPECT_EQ(entry.tenant, id % 2 == 0 ? "acme" : "a tenant whose name fits in no short string");
+    EXPECT_EQ(entry.closed_unix_ms == 0, id % 5 == 0);
+    EXPECT_EQ(entry.output_tokens, id % 5 == 0 ? opened(id).output_tokens : 200U);
+  }
+}
+
 TEST_F(LedgerWriterTest, WritesBatchesWithoutBeingAsked) {
   LedgerWriterOptions options;
   options.interval = std::chrono::milliseconds{1};
