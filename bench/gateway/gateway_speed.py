@@ -9,6 +9,7 @@ binary than the build's."""
 
 import argparse
 import json
+import signal
 import statistics
 import subprocess
 import sys
@@ -167,6 +168,7 @@ def main():
     parser.add_argument("--seconds", type=int, default=4, help="of each measurement")
     parser.add_argument("--only", default="post,long,stream,hot")
     given = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("gateway_speed: ended from outside"))
     build = given.build.resolve()
     tools = find_tools(build, given.venv or build / "bench" / "gateway-peers")
     for name in (*Gateway.NAMES, "wrk"):

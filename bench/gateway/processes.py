@@ -1,5 +1,6 @@
 """The gateways that are measured, as processes with a port each, and what they use of CPU and memory."""
 
+import ctypes
 import http.client
 import os
 import re
@@ -46,12 +47,19 @@ def answers(port):
         connection.close()
 
 
+def end_with_parent():
+    """A measurement that is killed leaves no server behind."""
+    pr_set_pdeathsig = 1
+    ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGTERM)
+
+
 class Program:
     """A process with all that it starts; in a group of its own, so that it ends as a whole."""
 
     def __init__(self, command, log, cwd=None):
         self.log = open(log, "ab")
-        self.process = subprocess.Popen(command, stdout=self.log, stderr=self.log, cwd=cwd, start_new_session=True)
+        self.process = subprocess.Popen(command, stdout=self.log, stderr=self.log, cwd=cwd, start_new_session=True,
+                                        preexec_fn=end_with_parent)
 
     def pids(self):
         """The process and what descends from it."""
