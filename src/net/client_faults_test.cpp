@@ -203,7 +203,8 @@ void cancel_and_look(When when, bool tls) {
     EXPECT_EQ(recorder.pieces, when >= When::kAtBody ? 1 : 0);
     EXPECT_EQ(client.open_connections(), 0U);
   }
-  EXPECT_TRUE(heard || when == When::kAtOnce);
+  // What has no answer yet may be cancelled before the server has accepted it.
+  EXPECT_TRUE(heard || when <= When::kConnected);
 }
 
 TEST(ClientCancel, ClosesAtOnceInEachState) {
