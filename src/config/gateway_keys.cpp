@@ -5,27 +5,16 @@
 #include <array>
 #include <utility>
 
+#include "config/option_rows.h"
 #include "config/scalars.h"
 
 namespace penstock::config {
 namespace {
 
 constexpr std::uint64_t kTokensMax = 1'000'000'000'000;
-constexpr std::size_t kTextMax = 4096;
 
-core::Result<std::string> text_in(std::string_view text) {
-  if (text.empty()) return core::invalid_input({}, "must not be empty");
-  if (text.size() > kTextMax) return core::invalid_input({}, fmt::format("must have at most {} bytes", kTextMax));
-  return std::string{text};
-}
-
-auto one_of(std::vector<std::string_view> names) {
-  return [names = std::move(names)](std::string_view text) -> core::Result<std::string> {
-    for (const std::string_view name : names)
-      if (name == text) return std::string{text};
-    return core::invalid_input({}, fmt::format("must be {}, is {}", choices(names), quoted(text)),
-                               suggestion(text, names));
-  };
+auto one_of(rows::Names names) {
+  return [names = std::move(names)](std::string_view text) { return rows::parse_choice(text, names); };
 }
 
 auto count_in(std::uint64_t low, std::uint64_t high) {
@@ -73,16 +62,17 @@ GatewayKey key(std::string_view group, std::string_view name, std::string_view f
 void add_addresses(std::vector<GatewayKey>& keys) {
   constexpr std::string_view kGroup = "Addresses";
   keys.push_back(key(kGroup, "gateway.listen", "--listen", "address", "where users' requests come in",
-                     PENSTOCK_OF(listen), text_in));
+                     PENSTOCK_OF(listen), rows::parse_text));
   keys.push_back(key(kGroup, "gateway.admin_listen", "--admin-listen", "address",
-                     "metrics, and what the planner asks; never for users", PENSTOCK_OF(admin_listen), text_in));
+                     "metrics, and what the planner asks; never for users", PENSTOCK_OF(admin_listen),
+                     rows::parse_text));
   keys.push_back(key(kGroup, "gateway.threads", "--threads", "count", "of the data path; 0 is one for each core",
                      PENSTOCK_OF(threads), count_in(0, 1024)));
   keys.push_back(key(kGroup, "gateway.tls.certificate", "--tls-certificate", "text",
                      "PEM file with the certificate chain; without one, plain HTTP", PENSTOCK_OF(tls_certificate),
-                     text_in));
-  keys.push_back(
-      key(kGroup, "gateway.tls.key", "--tls-key", "text", "PEM file with its key", PENSTOCK_OF(tls_key), text_in));
+                     rows::parse_text));
+  keys.push_back(key(kGroup, "gateway.tls.key", "--tls-key", "text", "PEM file with its key", PENSTOCK_OF(tls_key),
+                     rows::parse_text));
   keys.push_back(
       key(kGroup, "gateway.body_max", "", "bytes", "longest body of a request", PENSTOCK_OF(body_bytes_max), size_in));
   keys.push_back(key(kGroup, "gateway.connections_max", "", "count", "connections of clients at once",
@@ -92,9 +82,10 @@ void add_addresses(std::vector<GatewayKey>& keys) {
 void add_discovery(std::vector<GatewayKey>& keys) {
   constexpr std::string_view kGroup = "Replicas";
   keys.push_back(key(kGroup, "gateway.replicas_file", "--replicas-file", "text",
-                     "JSON file that names the replicas, followed as it changes", PENSTOCK_OF(replicas_file), text_in));
+                     "JSON file that names the replicas, followed as it changes", PENSTOCK_OF(replicas_file),
+                     rows::parse_text));
   keys.push_back(key(kGroup, "gateway.replicas_dns", "--replicas-dns", "address",
-                     "name and port whose addresses are the replicas", PENSTOCK_OF(replicas_dns), text_in));
+                     "name and port whose addresses are the replicas", PENSTOCK_OF(replicas_dns), rows::parse_text));
   keys.push_back(key(kGroup, "gateway.dns_interval", "", "duration", "from one look-up of that name to the next",
                      PENSTOCK_OF(dns_interval), parse_duration));
   keys.push_back(key(kGroup, "gateway.health_interval", "", "duration", "from one health check to the next",
@@ -164,7 +155,7 @@ void add_admission(std::vector<GatewayKey>& keys) {
 void add_rest(std::vector<GatewayKey>& keys) {
   constexpr std::string_view kGroup = "Accounting and SLO";
   keys.push_back(key(kGroup, "gateway.ledger", "--ledger", "text", "SQLite file with an entry for each request",
-                     PENSTOCK_OF(ledger), text_in));
+                     PENSTOCK_OF(ledger), rows::parse_text));
   keys.push_back(
       key(kGroup, "slo.ttft", "", "duration", "longest time to first token", PENSTOCK_OF(slo_ttft), parse_duration));
   keys.push_back(key(kGroup, "slo.itl", "", "duration", "longest mean gap between a request's tokens",
@@ -174,16 +165,6 @@ void add_rest(std::vector<GatewayKey>& keys) {
 }
 
 #undef PENSTOCK_OF
-
-template <class Item, class Field, class Parse>
-std::function<core::Result<void>(Item&, std::string_view)> into(Field Item::*field, Parse parse) {
-  return [=](Item& item, std::string_view text) -> core::Result<void> {
-    auto value = parse(text);
-    if (!value) return tl::make_unexpected(value.error());
-    item.*field = static_cast<Field>(*std::move(value));
-    return {};
-  };
-}
 
 constexpr std::array<std::string_view, 4> kLists = {"gateway.replicas", "tenants", "models", "slo.segments"};
 
@@ -216,54 +197,56 @@ const std::vector<GatewayKey>& gateway_keys() {
 const std::vector<ItemKey<ReplicaSettings>>& replica_keys() {
   using Item = ReplicaSettings;
   static const std::vector<ItemKey<Item>> kKeys = {
-      {"url", "text", "", "where it is, http://host:port", true, into(&Item::url, text_in)},
-      {"model", "text", "", "what it serves; it is asked where this is not given", false, into(&Item::model, text_in)},
+      {"url", "text", "", "where it is, http://host:port", true, put_into(&Item::url, rows::parse_text)},
+      {"model", "text", "", "what it serves; it is asked where this is not given", false,
+       put_into(&Item::model, rows::parse_text)},
       {"role", "choice", "aggregated", "aggregated, prefill or decode", false,
-       into(&Item::role, one_of({"aggregated", "prefill", "decode"}))},
-      {"weight", "number", "1", "its share against the others", false, into(&Item::weight, number_in(0.01, 100.0))},
-      {"kv_events", "text", "", "ZeroMQ endpoint of its KV events", false, into(&Item::kv_events, text_in)}};
+       put_into(&Item::role, one_of({"aggregated", "prefill", "decode"}))},
+      {"weight", "number", "1", "its share against the others", false, put_into(&Item::weight, number_in(0.01, 100.0))},
+      {"kv_events", "text", "", "ZeroMQ endpoint of its KV events", false,
+       put_into(&Item::kv_events, rows::parse_text)}};
   return kKeys;
 }
 
 const std::vector<ItemKey<TenantSettings>>& tenant_keys() {
   using Item = TenantSettings;
   static const std::vector<ItemKey<Item>> kKeys = {
-      {"name", "text", "", "what ledgers and metrics call it", true, into(&Item::name, text_in)},
-      {"keys", "list", "", "its API keys", false, into(&Item::keys, parse_list)},
-      {"key_files", "list", "", "files that hold one API key each", false, into(&Item::key_files, parse_list)},
+      {"name", "text", "", "what ledgers and metrics call it", true, put_into(&Item::name, rows::parse_text)},
+      {"keys", "list", "", "its API keys", false, put_into(&Item::keys, parse_list)},
+      {"key_files", "list", "", "files that hold one API key each", false, put_into(&Item::key_files, parse_list)},
       {"key_envs", "list", "", "environment variables that hold one API key each", false,
-       into(&Item::key_envs, parse_list)},
+       put_into(&Item::key_envs, parse_list)},
       {"weight", "number", "1", "its share while others wait, too", false,
-       into(&Item::weight, number_in(0.001, 1000.0))},
-      {"tier", "count", "0", "a higher one is let in first; may be negative", false, into(&Item::tier, tier_in)},
+       put_into(&Item::weight, number_in(0.001, 1000.0))},
+      {"tier", "count", "0", "a higher one is let in first; may be negative", false, put_into(&Item::tier, tier_in)},
       {"tokens_per_minute", "number", "0", "its budget, prompt and output together; 0 is no limit", false,
-       into(&Item::tokens_per_minute, number_in(0.0, 1e12))},
+       put_into(&Item::tokens_per_minute, number_in(0.0, 1e12))},
       {"burst", "number", "a minute's", "most that can be saved up", false,
-       into(&Item::burst_tokens, number_in(0.0, 1e12))},
+       put_into(&Item::burst_tokens, number_in(0.0, 1e12))},
       {"over_budget", "choice", "reject", "reject, or queue until there is budget", false,
-       into(&Item::over_budget, one_of({"reject", "queue"}))},
+       put_into(&Item::over_budget, one_of({"reject", "queue"}))},
       {"concurrent", "count", "0", "requests at once; 0 is no limit", false,
-       into(&Item::concurrent, count_in(0, 1'000'000))},
+       put_into(&Item::concurrent, count_in(0, 1'000'000))},
       {"context", "count", "the model's", "most tokens of prompt and output together", false,
-       into(&Item::context_tokens, count_in(1, 100'000'000))},
-      {"models", "list", "all", "that it may use", false, into(&Item::models, parse_list)},
+       put_into(&Item::context_tokens, count_in(1, 100'000'000))},
+      {"models", "list", "all", "that it may use", false, put_into(&Item::models, parse_list)},
       {"class", "choice", "interactive", "traffic class of requests that do not say one", false,
-       into(&Item::traffic_class, one_of({"interactive", "batch"}))}};
+       put_into(&Item::traffic_class, one_of({"interactive", "batch"}))}};
   return kKeys;
 }
 
 const std::vector<ItemKey<ModelSettings>>& model_keys() {
   using Item = ModelSettings;
   static const std::vector<ItemKey<Item>> kKeys = {
-      {"name", "text", "", "as requests name it", true, into(&Item::name, text_in)},
+      {"name", "text", "", "as requests name it", true, put_into(&Item::name, rows::parse_text)},
       {"input_price", "number", "0", "of a million prompt tokens", false,
-       into(&Item::input_price, number_in(0.0, 1e9))},
+       put_into(&Item::input_price, number_in(0.0, 1e9))},
       {"cached_input_price", "number", "0", "of a million prompt tokens that were in a cache", false,
-       into(&Item::cached_input_price, number_in(0.0, 1e9))},
+       put_into(&Item::cached_input_price, number_in(0.0, 1e9))},
       {"output_price", "number", "0", "of a million output tokens", false,
-       into(&Item::output_price, number_in(0.0, 1e9))},
+       put_into(&Item::output_price, number_in(0.0, 1e9))},
       {"context", "count", "131072", "most tokens of prompt and output together", false,
-       into(&Item::context_tokens, count_in(1, 100'000'000))}};
+       put_into(&Item::context_tokens, count_in(1, 100'000'000))}};
   return kKeys;
 }
 

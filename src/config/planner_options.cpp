@@ -108,17 +108,6 @@ void add_limits(std::vector<Option>& table) {
                         PENSTOCK_FIELD(replay.planner.kv_hot)));
 }
 
-// Puts what `parse` reads into the member of the item.
-template <class Item, class Field, class Parse>
-std::function<core::Result<void>(Item&, std::string_view)> into(Field Item::*field, Parse parse) {
-  return [=](Item& item, std::string_view text) -> core::Result<void> {
-    auto value = parse(text);
-    if (!value) return tl::make_unexpected(value.error());
-    item.*field = static_cast<Field>(*std::move(value));
-    return {};
-  };
-}
-
 core::Result<std::string> parse_class(std::string_view text) { return parse_choice(text, {"interactive", "batch"}); }
 core::Result<std::uint64_t> parse_prompt(std::string_view text) { return parse_count(text, 0, 1'000'000'000); }
 core::Result<std::uint64_t> parse_floor(std::string_view text) { return parse_count(text, 1, kReplicasMax); }
@@ -148,31 +137,31 @@ void add_planner(std::vector<Option>& table) {
 const std::vector<ItemKey<SegmentSettings>>& segment_keys() {
   using Item = SegmentSettings;
   static const std::vector<ItemKey<Item>> kKeys = {
-      {"name", "text", "", "what reports call it", true, into(&Item::name, parse_text)},
-      {"model", "text", "", "requests for this model", false, into(&Item::model, parse_text)},
+      {"name", "text", "", "what reports call it", true, put_into(&Item::name, parse_text)},
+      {"model", "text", "", "requests for this model", false, put_into(&Item::model, parse_text)},
       {"class", "choice", "", "requests of this class: interactive or batch", false,
-       into(&Item::traffic_class, parse_class)},
-      {"tenant", "text", "", "requests of this tenant", false, into(&Item::tenant, parse_text)},
+       put_into(&Item::traffic_class, parse_class)},
+      {"tenant", "text", "", "requests of this tenant", false, put_into(&Item::tenant, parse_text)},
       {"prompt_min", "count", "", "requests whose prompt has so many tokens or more", false,
-       into(&Item::prompt_min, parse_prompt)},
+       put_into(&Item::prompt_min, parse_prompt)},
       {"prompt_max", "count", "", "requests whose prompt has so many tokens or fewer", false,
-       into(&Item::prompt_max, parse_prompt)},
-      {"ttft", "duration", "slo.ttft", "longest time to first token", false, into(&Item::ttft, parse_duration)},
+       put_into(&Item::prompt_max, parse_prompt)},
+      {"ttft", "duration", "slo.ttft", "longest time to first token", false, put_into(&Item::ttft, parse_duration)},
       {"itl", "duration", "slo.itl", "longest mean gap between a request's tokens", false,
-       into(&Item::itl, parse_duration)},
+       put_into(&Item::itl, parse_duration)},
       {"goal", "share", "slo.goal", "share of its requests that are to keep both", false,
-       into(&Item::goal, parse_share)}};
+       put_into(&Item::goal, parse_share)}};
   return kKeys;
 }
 
 const std::vector<ItemKey<ScheduleSettings>>& schedule_keys() {
   using Item = ScheduleSettings;
   static const std::vector<ItemKey<Item>> kKeys = {
-      {"cron", "text", "", "when it begins, in the five fields of crontab(5)", true, into(&Item::cron, parse_text)},
-      {"length", "duration", "", "how long it lasts", true, into(&Item::length, parse_duration)},
+      {"cron", "text", "", "when it begins, in the five fields of crontab(5)", true, put_into(&Item::cron, parse_text)},
+      {"length", "duration", "", "how long it lasts", true, put_into(&Item::length, parse_duration)},
       {"pool", "text", "", "the pool it is for; may be left out where there is one", false,
-       into(&Item::pool, parse_text)},
-      {"replicas", "count", "", "fewest replicas meanwhile", true, into(&Item::replicas, parse_floor)}};
+       put_into(&Item::pool, parse_text)},
+      {"replicas", "count", "", "fewest replicas meanwhile", true, put_into(&Item::replicas, parse_floor)}};
   return kKeys;
 }
 

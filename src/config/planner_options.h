@@ -21,6 +21,16 @@ struct ItemKey {
   // Puts a value there; errors have no place.
   std::function<core::Result<void>(Item&, std::string_view)> put;
 };
+// Puts what `parse` reads into the member of the item.
+template <class Item, class Field, class Parse>
+std::function<core::Result<void>(Item&, std::string_view)> put_into(Field Item::*field, Parse parse) {
+  return [=](Item& item, std::string_view text) -> core::Result<void> {
+    auto value = parse(text);
+    if (!value) return tl::make_unexpected(value.error());
+    item.*field = static_cast<Field>(*std::move(value));
+    return {};
+  };
+}
 [[nodiscard]] const std::vector<ItemKey<SegmentSettings>>& segment_keys();    // of slo.segments
 [[nodiscard]] const std::vector<ItemKey<ScheduleSettings>>& schedule_keys();  // of planner.schedules
 

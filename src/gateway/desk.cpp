@@ -183,18 +183,17 @@ std::vector<std::string> Desk::models() const {
   return state_->replicas.models();
 }
 
+std::vector<ReplicaStatus> Desk::replicas(core::Instant now) const {
+  const std::scoped_lock lock{mutex_};
+  return state_->statuses(now);
+}
+
 Overview Desk::overview(core::Instant now) const {
   const std::scoped_lock lock{mutex_};
   const State& state = *state_;
   Overview seen;
   seen.now = now;
-  for (std::uint32_t slot = 0; slot < state.replicas.slots(); ++slot) {
-    const ReplicaSet::Replica& replica = state.replicas.replica(slot);
-    if (!replica.present && replica.open_requests == 0) continue;
-    seen.replicas.push_back({replica.spec, slot, replica.healthy, replica.breaker.state() == Breaker::State::kOpen,
-                             replica.requests_total, replica.failures_total, replica.busy_total,
-                             state.replicas.load(slot, now)});
-  }
+  seen.replicas = state.statuses(now);
   for (std::uint32_t tenant = 0; tenant < state.tenant_names.size(); ++tenant) {
     const admission::Gate::Tenant figures = state.gate.tenant(tenant, now);
     const bool limited = state.options.tenants[tenant].budget.tokens_per_minute > 0.0;

@@ -13,6 +13,7 @@
 #include "api/answer.h"
 #include "core/time.h"
 #include "gateway/options.h"
+#include "gateway/refusal.h"
 #include "gateway/target.h"
 #include "gateway/traffic_log.h"
 #include "ledger/balance.h"
@@ -27,7 +28,6 @@ using Ticket = std::uint64_t;  // 0: none
 // Where a request goes now.
 struct Grant {
   std::shared_ptr<const Target> target;
-  std::uint32_t slot = 0;
   bool prefill_only = false;                // the first of two legs: the KV goes on to a decode replica
   std::optional<std::uint32_t> max_tokens;  // what it is clamped to
   routing::Why why = routing::Why::kLoad;
@@ -41,16 +41,10 @@ struct Facts {
   std::size_t text_bytes = 0;
   std::uint32_t prompt_tokens_given = 0;
   std::optional<std::uint32_t> max_tokens;
-  std::uint32_t choices = 1;
   bool stream = false;
   std::span<const std::uint64_t> keys;
   std::uint64_t affinity = 0;
   core::Instant received_at;
-};
-
-struct Refusal {
-  api::ApiError error;
-  std::uint32_t retry_after_s = 0;  // 0: says nothing of it
 };
 
 // Exactly one of the three.
@@ -157,9 +151,10 @@ class Desk {
   void kv_event(std::string_view id, KvChange change, std::span<const std::uint64_t> keys);
 
   [[nodiscard]] Overview overview(core::Instant now) const;
+  [[nodiscard]] std::vector<ReplicaStatus> replicas(
+      core::Instant now) const;  // the same as the overview's, at less cost
   [[nodiscard]] TrafficLog::Page traffic(std::uint64_t after, std::size_t events_max) const;
   [[nodiscard]] std::vector<std::string> models() const;
-  [[nodiscard]] std::shared_ptr<const Target> any_target(std::string_view model) const;
 
  private:
   struct State;

@@ -9,15 +9,6 @@
 namespace penstock::gateway {
 namespace {
 
-Refusal objection_of(int status, std::string_view code, std::string message, std::string param) {
-  Refusal refusal;
-  refusal.error.status = status;
-  refusal.error.code = code;
-  refusal.error.message = std::move(message);
-  refusal.error.param = std::move(param);
-  return refusal;
-}
-
 const Model* model_of(const GatewayOptions& options, std::string_view name) {
   const auto found = std::find_if(options.models.begin(), options.models.end(),
                                   [&](const Model& model) { return model.name == name; });
@@ -51,8 +42,7 @@ Refusal refusal_of(const admission::Answer& answer) {
       default: return {503, "overloaded_error", "engines_full"};
     }
   }();
-  Refusal refusal;
-  refusal.error = {words.status, words.type, words.code, answer.why, {}};
+  Refusal refusal = make_refusal(words.status, words.type, words.code, answer.why);
   refusal.retry_after_s = answer.retry_after_s;
   return refusal;
 }
@@ -76,6 +66,17 @@ std::int64_t Desk::State::unix_ms(core::Instant now) const {
   return unix_ms_at_start + std::chrono::duration_cast<std::chrono::milliseconds>(now.time_since_epoch()).count();
 }
 
+std::vector<ReplicaStatus> Desk::State::statuses(core::Instant now) const {
+  std::vector<ReplicaStatus> all;
+  for (std::uint32_t slot = 0; slot < replicas.slots(); ++slot) {
+    const ReplicaSet::Replica& replica = replicas.replica(slot);
+    if (!replica.present && replica.open_requests == 0) continue;
+    all.push_back({replica.spec, slot, replica.healthy, replica.breaker.state() == Breaker::State::kOpen,
+                   replica.requests_total, replica.failures_total, replica.busy_total, replicas.load(slot, now)});
+  }
+  return all;
+}
+
 std::uint32_t Desk::State::lane_of(std::string_view model) {
   const auto known = std::find_if(lanes.begin(), lanes.end(), [&](const Lane& lane) { return lane.name == model; });
   if (known != lanes.end()) return static_cast<std::uint32_t>(known - lanes.begin());
@@ -89,7 +90,7 @@ std::optional<Refusal> Desk::State::objection(const Facts& facts, const admissio
   const auto& allowed = tenant.models;
   const bool may = allowed.empty() || std::find(allowed.begin(), allowed.end(), facts.model) != allowed.end();
   if (!may || !replicas.serves(facts.model))
-    return objection_of(404, "model_not_found",
+    return make_refusal(404, "invalid_request_error", "model_not_found",
                         fmt::format("the model {:?} does not exist here or may not be used with this key; /v1/models "
                                     "lists those there are",
                                     facts.model.substr(0, 200)),
@@ -99,7 +100,7 @@ std::optional<Refusal> Desk::State::objection(const Facts& facts, const admissio
   if (tenant.context_tokens > 0) limit = std::min(limit, tenant.context_tokens);
   const std::uint64_t asked = std::uint64_t{estimate.prompt_tokens} + facts.max_tokens.value_or(0);
   if (asked > limit)
-    return objection_of(400, "context_length_exceeded",
+    return make_refusal(400, "invalid_request_error", "context_length_exceeded",
                         fmt::format("the request needs about {} tokens ({} of prompt, max_tokens {}), the limit is {}; "
                                     "shorten the prompt or lower max_tokens",
                                     asked, estimate.prompt_tokens, facts.max_tokens.value_or(0), limit),
@@ -198,7 +199,6 @@ Grant Desk::State::dispatch(Flight& flight, const Option& option, core::Instant 
     unseen_first_tokens.emplace(now + core::from_milliseconds(option.selection.expected_ttft_ms), flight.ticket);
   Grant grant;
   grant.target = replicas.replica(flight.slot).target;
-  grant.slot = flight.slot;
   grant.prefill_only = option.prefill_only;
   grant.why = option.selection.why;
   grant.max_tokens =

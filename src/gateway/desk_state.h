@@ -47,6 +47,7 @@ struct Desk::State {
   // Checks that need no decision: may this tenant use the model, does anybody serve it, does the prompt fit.
   [[nodiscard]] std::optional<Refusal> objection(const Facts& facts, const admission::TokenEstimate& estimate) const;
   Flight& open(const Facts& facts, Mailbox& mailbox, const admission::TokenEstimate& estimate);
+  [[nodiscard]] std::vector<ReplicaStatus> statuses(core::Instant now) const;
   [[nodiscard]] std::uint32_t lane_of(std::string_view model);
   [[nodiscard]] admission::TokenEstimator::Request estimate_request(const Flight& flight) const;
   [[nodiscard]] std::int64_t unix_ms(core::Instant now) const;

@@ -60,8 +60,8 @@ Json usage(const std::pair<std::pair<std::string, std::string>, ledger::Sums>& r
 
 }  // namespace
 
-bool is_ready(const Overview& overview) {
-  return std::any_of(overview.replicas.begin(), overview.replicas.end(),
+bool is_ready(std::span<const ReplicaStatus> replicas) {
+  return std::any_of(replicas.begin(), replicas.end(),
                      [](const ReplicaStatus& status) { return status.load.eligible; });
 }
 

@@ -1,6 +1,7 @@
 // A gateway's state as JSON and as Prometheus' text, for planners, dashboards and people.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -11,7 +12,7 @@
 
 namespace penstock::gateway {
 
-[[nodiscard]] bool is_ready(const Overview& overview);  // some replica may be chosen
+[[nodiscard]] bool is_ready(std::span<const ReplicaStatus> replicas);  // some replica may be chosen
 
 // docs/gateway.md describes both. Times are seconds on the clock of `now_s` in the same document.
 [[nodiscard]] std::string overview_document(const Overview& overview, std::string_view boot_id);

@@ -164,11 +164,11 @@ TEST_F(Documents, TheMetricsAreWhatPrometheusReads) {
 
 TEST(IsReady, WhenSomeReplicaMayBeChosen) {
   Overview overview;
-  EXPECT_FALSE(is_ready(overview));
+  EXPECT_FALSE(is_ready(overview.replicas));
   overview.replicas.resize(2);
-  EXPECT_FALSE(is_ready(overview));
+  EXPECT_FALSE(is_ready(overview.replicas));
   overview.replicas[1].load.eligible = true;
-  EXPECT_TRUE(is_ready(overview));
+  EXPECT_TRUE(is_ready(overview.replicas));
 }
 
 TEST(FirstModelIn, TakesTheFirstAndNothingFromGarbage) {

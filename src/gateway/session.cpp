@@ -13,17 +13,6 @@
 namespace penstock::gateway {
 namespace {
 
-Refusal refusal_of(int status, std::string_view type, std::string_view code, std::string message,
-                   std::string param = {}) {
-  Refusal refusal;
-  refusal.error.status = status;
-  refusal.error.type = type;
-  refusal.error.code = code;
-  refusal.error.message = std::move(message);
-  refusal.error.param = std::move(param);
-  return refusal;
-}
-
 void let_go(std::string& text) {
   if (text.capacity() > sizeof(std::string)) std::string{}.swap(text);
 }
@@ -79,21 +68,21 @@ std::optional<std::uint32_t> Session::authenticate() const {
 std::optional<Refusal> Session::admit() {
   const auto tenant = authenticate();
   if (!tenant)
-    return refusal_of(401, "authentication_error", "invalid_api_key",
-                      "no valid API key: send one that this gateway knows as \"Authorization: Bearer KEY\"");
+    return make_refusal(401, "authentication_error", "invalid_api_key",
+                        "no valid API key: send one that this gateway knows as \"Authorization: Bearer KEY\"");
   Facts facts;
   facts.tenant = *tenant;
   facts.traffic_class = *tenant < bench_.options.tenants.size() ? bench_.options.tenants[*tenant].traffic_class
                                                                 : admission::Class::kInteractive;
   if (const std::string_view asked = exchange_->head().field("x-traffic-class"); !asked.empty()) {
     if (asked != "interactive" && asked != "batch")
-      return refusal_of(400, "invalid_request_error", "invalid_traffic_class",
-                        "X-Traffic-Class must be interactive or batch");
+      return make_refusal(400, "invalid_request_error", "invalid_traffic_class",
+                          "X-Traffic-Class must be interactive or batch");
     facts.traffic_class = asked == "batch" ? admission::Class::kBatch : admission::Class::kInteractive;
   }
   api::InferenceRequest& request = bench_.scratch;
   if (const auto read = bench_.reader.read(endpoint_, exchange_->body(), request); !read)
-    return refusal_of(400, "invalid_request_error", "invalid_request", read.error().what, read.error().where);
+    return make_refusal(400, "invalid_request_error", "invalid_request", read.error().what, read.error().where);
   api::prompt_keys(request.text, bench_.options.key_tokens * api::kBytesPerToken, bench_.keys);
   stream_ = request.stream;
 
@@ -102,7 +91,6 @@ std::optional<Refusal> Session::admit() {
   facts.text_bytes = request.text.size();
   facts.prompt_tokens_given = request.prompt_tokens_given;
   facts.max_tokens = request.max_tokens;
-  facts.choices = request.choices;
   facts.stream = request.stream;
   facts.keys = bench_.keys;
   if (const std::string_view session = session_of(exchange_->head(), request); !session.empty())
@@ -314,7 +302,7 @@ void Session::on_fault(net::ClientFault fault, bool) {
 }
 
 void Session::give_up(int status, std::string_view code, std::string message) {
-  Refusal refusal = refusal_of(status, "api_error", code, std::move(message));
+  Refusal refusal = make_refusal(status, "api_error", code, std::move(message));
   refusal.retry_after_s = 1;
   end(ledger::Outcome::kFailed);
   const std::string id = request_id_;
@@ -359,7 +347,8 @@ void Session::out_of_time() {
   } else if (begun) {
     exchange.abort();
   } else {
-    refuse(exchange, refusal_of(504, "api_error", "time_budget_exceeded", "the time budget of its class ran out"), id);
+    refuse(exchange, make_refusal(504, "api_error", "time_budget_exceeded", "the time budget of its class ran out"),
+           id);
   }
 }
 

@@ -158,7 +158,7 @@ void Steward::on_request(net::Exchange& exchange) {
     return answer(exchange, 405, "application/json", error_body(405, "this address takes GET only"));
   if (path == "/health") return answer(exchange, 200, "text/plain", "ok\n");
   if (path == "/ready") {
-    const bool ready = is_ready(desk_.overview(loop_.now()));
+    const bool ready = is_ready(desk_.replicas(loop_.now()));
     return answer(exchange, ready ? 200 : 503, "text/plain", ready ? "ready\n" : "no replica may be chosen\n");
   }
   if (path == "/metrics")

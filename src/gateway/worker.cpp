@@ -8,20 +8,14 @@ namespace penstock::gateway {
 namespace {
 
 Refusal not_found(std::string_view path) {
-  Refusal refusal;
-  refusal.error.status = 404;
-  refusal.error.code = "unknown_url";
-  refusal.error.message = "there is nothing at " + std::string{path.substr(0, 200)} +
-                          "; try /v1/chat/completions, /v1/completions or /v1/models";
-  return refusal;
+  return make_refusal(404, "invalid_request_error", "unknown_url",
+                      "there is nothing at " + std::string{path.substr(0, 200)} +
+                          "; try /v1/chat/completions, /v1/completions or /v1/models");
 }
 
 Refusal wrong_method(std::string_view allowed) {
-  Refusal refusal;
-  refusal.error.status = 405;
-  refusal.error.code = "method_not_allowed";
-  refusal.error.message = "this path takes " + std::string{allowed} + " only";
-  return refusal;
+  return make_refusal(405, "invalid_request_error", "method_not_allowed",
+                      "this path takes " + std::string{allowed} + " only");
 }
 
 }  // namespace
@@ -101,9 +95,7 @@ void Worker::answer_models(net::Exchange& exchange) {
   const std::string_view key = bearer_key(exchange.head().field("authorization"));
   const auto anonymous = bench_.options.anonymous ? std::optional{bench_.anonymous_tenant} : std::nullopt;
   if (!bench_.key_ring.tenant_or(key, anonymous)) {
-    Refusal refusal;
-    refusal.error = {401, "authentication_error", "invalid_api_key", "no valid API key", {}};
-    return refuse(exchange, refusal, {});
+    return refuse(exchange, make_refusal(401, "authentication_error", "invalid_api_key", "no valid API key"), {});
   }
   std::string body = R"({"object":"list","data":[)";
   bool first = true;

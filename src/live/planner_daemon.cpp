@@ -27,6 +27,15 @@ std::vector<double> prices(const DaemonOptions& options) {
   return made;
 }
 
+net::FetchRequest request_for(const DaemonOptions& options, std::string target) {
+  net::FetchRequest request;
+  request.call.address = options.gateway;
+  request.call.head_time = request.call.silence = kPatience;
+  request.host_field = options.gateway_host;
+  request.target = std::move(target);
+  return request;
+}
+
 }  // namespace
 
 PlannerDaemon::PlannerDaemon(net::Loop& loop, net::Client& client, Fleet& fleet, planner::Policy& policy,
@@ -57,30 +66,22 @@ PlannerDaemon::~PlannerDaemon() {
 void PlannerDaemon::ask_gateway() {
   ask_traffic();
   if (std::exchange(overview_under_way_, true)) return;
-  net::FetchRequest request;
-  request.call.address = options_.gateway;
-  request.call.head_time = request.call.silence = kPatience;
-  request.host_field = options_.gateway_host;
-  request.target = "/penstock/v1/overview";
   const core::Instant asked_at = loop_.now();
-  net::fetch(client_, std::move(request), [this, asked_at](core::Result<net::FetchAnswer> answer) {
-    overview_under_way_ = false;
-    if (!answer || answer->status != 200) return;
-    auto state = read_overview(answer->body);
-    if (!state) return;
-    gateway_ = *std::move(state);
-    // It was true when the answer was made, which is after it was asked for.
-    fleet_.gateway_says(*gateway_, asked_at);
-  });
+  net::fetch(client_, request_for(options_, "/penstock/v1/overview"),
+             [this, asked_at](core::Result<net::FetchAnswer> answer) {
+               overview_under_way_ = false;
+               if (!answer || answer->status != 200) return;
+               auto state = read_overview(answer->body);
+               if (!state) return;
+               gateway_ = *std::move(state);
+               // It was true when the answer was made, which is after it was asked for.
+               fleet_.gateway_says(*gateway_, asked_at);
+             });
 }
 
 void PlannerDaemon::ask_traffic() {
   if (std::exchange(traffic_under_way_, true)) return;
-  net::FetchRequest request;
-  request.call.address = options_.gateway;
-  request.call.head_time = request.call.silence = kPatience;
-  request.host_field = options_.gateway_host;
-  request.target = fmt::format("/penstock/v1/traffic?after={}", next_event_);
+  net::FetchRequest request = request_for(options_, fmt::format("/penstock/v1/traffic?after={}", next_event_));
   request.answer_bytes_max = 256 * 1024 * 1024;
   net::fetch(client_, std::move(request), [this](core::Result<net::FetchAnswer> answer) {
     traffic_under_way_ = false;
@@ -124,14 +125,15 @@ signals::Observation PlannerDaemon::observe(core::Instant now) {
     entry->unrouted_requests = gateway_->waiting;
     entry->detail->oldest_unrouted_age = core::from_seconds(gateway_->oldest_waiting_s);
   }
-  const core::Instant from = now.time_since_epoch() > policy_.memory() ? now - policy_.memory() : core::kStart;
-  seen.recent = book_.recent(from);
   return seen;
 }
 
 void PlannerDaemon::tick() {
   const core::Instant begun = net::Loop::read_clock();
   signals::Observation seen = observe(loop_.now());
+  const core::Instant from =
+      seen.now.time_since_epoch() > policy_.memory() ? seen.now - policy_.memory() : core::kStart;
+  seen.recent = book_.recent(from);
   std::vector<std::uint32_t> prompts;
   for (const signals::RecentRequest& request : seen.recent) prompts.push_back(request.input_tokens);
   if (!prompts.empty()) fleet_.recent_prompts(std::move(prompts));

@@ -83,7 +83,7 @@ class PlannerDaemon {
   void ask_traffic();
   void tick();
   void add_point();
-  [[nodiscard]] signals::Observation observe(core::Instant now);
+  [[nodiscard]] signals::Observation observe(core::Instant now);  // without single requests
   void apply(const planner::Decision& decision, const signals::Observation& seen);
 
   net::Loop& loop_;
