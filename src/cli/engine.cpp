@@ -15,6 +15,7 @@
 #include "cli/replay_setup.h"
 #include "config/scalars.h"
 #include "engine_server/engine_server.h"
+#include "net/descriptors.h"
 #include "net/signals.h"
 
 namespace penstock::cli {
@@ -190,6 +191,7 @@ int serve_engine(const Arguments& arguments) {
   const auto options = read_options(*parsed);
   if (!options) return options.error();
 
+  net::prepare_descriptors(1 << 14);
   net::Loop loop;
   int code = kGood;
   std::unique_ptr<engine_server::EngineServer> server;

@@ -12,6 +12,7 @@
 #include "cli/gateway_setup.h"
 #include "config/gateway_keys.h"
 #include "config/reader.h"
+#include "net/descriptors.h"
 #include "net/signals.h"
 #include "report/format.h"
 
@@ -76,6 +77,13 @@ int serve_gateway(const Arguments& arguments) {
   const auto settings = read_settings(*parsed);
   if (!settings) return settings.error();
 
+  // One for each client and one for the replica that works for it.
+  if (const std::uint64_t may = net::prepare_descriptors(std::uint64_t{settings->connections_max} * 2);
+      may < settings->connections_max)
+    print_error_text(
+        fmt::format("penstock: only {} files may be open here, fewer than gateway.connections_max ({}): "
+                    "raise the limit (ulimit -n, LimitNOFILE=), or lower that\n",
+                    may, settings->connections_max));
   net::Loop loop;
   std::unique_ptr<gateway::Gateway> served;
   bool draining = false;

@@ -15,6 +15,7 @@
 #include "load/live_view.h"
 #include "load/page.h"
 #include "load/table.h"
+#include "net/descriptors.h"
 #include "net/fetch.h"
 #include "net/signals.h"
 #include "net/tls.h"
@@ -182,7 +183,7 @@ int generate_load(const Arguments& arguments) {
   if (const auto checked = check_folders(*setup); !checked) return complain(checked.error());
   if (const auto found = find_server(*setup); !found) return complain(found.error());
 
-  static_cast<void>(load::raise_descriptor_limit());
+  net::prepare_descriptors(1 << 14);
   net::Loop loop;
   setup->generator.dialect.model = setup->model;
   if (setup->model.empty()) {

@@ -259,13 +259,4 @@ bool Generator::at_limit() const { return state_->next.has_value() && state_->ne
 Duration Generator::sending_time() const { return state_->last_sent; }
 double Generator::cpu_s() const { return thread_cpu_s() - state_->cpu_at_start_s; }
 
-std::uint64_t raise_descriptor_limit() {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;
-  limit.rlim_cur = limit.rlim_max;
-  ::setrlimit(RLIMIT_NOFILE, &limit);
-  ::getrlimit(RLIMIT_NOFILE, &limit);
-  return limit.rlim_cur;
-}
-
 }  // namespace penstock::load

@@ -59,7 +59,4 @@ class Generator {
   std::unique_ptr<State> state_;
 };
 
-// Lets the process open as many connections as the system allows it to. Returns how many that are.
-std::uint64_t raise_descriptor_limit();
-
 }  // namespace penstock::load

@@ -55,13 +55,14 @@ std::int64_t whole(std::uint64_t value) {
 }
 
 core::Result<void> put(Statement& insert, const Entry& entry, bool closed) {
-  insert.bind(whole(entry.id)).bind(entry.request_id).bind(entry.tenant).bind(entry.key_name).bind(entry.model);
-  insert.bind(entry.traffic_class).bind(entry.replica).bind(entry.opened_unix_ms);
+  insert.bind(whole(entry.id)).bind_lasting(entry.request_id).bind_lasting(entry.tenant);
+  insert.bind_lasting(entry.key_name).bind_lasting(entry.model).bind_lasting(entry.traffic_class);
+  insert.bind_lasting(entry.replica).bind(entry.opened_unix_ms);
   // Also where the wall clock was set back in between.
   closed ? insert.bind(std::max(entry.closed_unix_ms, entry.opened_unix_ms)) : insert.bind(kNull);
   insert.bind(whole(entry.reserved_tokens)).bind(whole(entry.prompt_tokens)).bind(whole(entry.cached_tokens));
   insert.bind(whole(entry.output_tokens)).bind(std::int64_t{entry.measured});
-  closed ? insert.bind(to_string(entry.outcome)) : insert.bind(kNull);
+  closed ? insert.bind_lasting(to_string(entry.outcome)) : insert.bind(kNull);
   insert.bind(entry.ttft_ms < 0.0 ? kNull : entry.ttft_ms).bind(entry.itl_ms < 0.0 ? kNull : entry.itl_ms);
   return insert.bind(entry.cost).run();
 }

@@ -59,10 +59,13 @@ Statement& Statement::bind(double value) {
   return *this;
 }
 
-Statement& Statement::bind(std::string_view value) {
+Statement& Statement::bind(std::string_view value) { return bind_text(value, SQLITE_TRANSIENT); }
+Statement& Statement::bind_lasting(std::string_view value) { return bind_text(value, SQLITE_STATIC); }
+
+Statement& Statement::bind_text(std::string_view value, void (*keeps)(void*)) {
   const char* bytes = value.empty() ? "" : value.data();  // a null pointer would be bound as null
   if (!failed_)
-    check(sqlite3_bind_text64(statement_.get(), next_parameter_++, bytes, value.size(), SQLITE_TRANSIENT, SQLITE_UTF8));
+    check(sqlite3_bind_text64(statement_.get(), next_parameter_++, bytes, value.size(), keeps, SQLITE_UTF8));
   return *this;
 }
 

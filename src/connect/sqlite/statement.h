@@ -27,6 +27,8 @@ class Statement {
   Statement& bind(std::int64_t value);
   Statement& bind(double value);
   Statement& bind(std::string_view value);
+  // Of what stays as it is until the statement has run: nothing is copied.
+  Statement& bind_lasting(std::string_view value);
 
   // To the next row; false after the last one. run() is for statements that have no rows, and makes it ready for
   // others.
@@ -43,6 +45,7 @@ class Statement {
   struct Finalize {
     void operator()(sqlite3_stmt* statement) const;
   };
+  Statement& bind_text(std::string_view value, void (*keeps)(void*));
   void check(int code);
 
   sqlite3* database_;

@@ -1,0 +1,29 @@
+#include "net/descriptors.h"
+
+#include <fcntl.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+namespace penstock::net {
+
+std::uint64_t prepare_descriptors(std::uint64_t wanted) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;
+  const std::uint64_t held = std::min<std::uint64_t>(wanted, limit.rlim_cur);
+  if (const int any = ::eventfd(0, EFD_CLOEXEC); any >= 0) {
+    // The table never shrinks again.
+    if (const int last = ::fcntl(any, F_DUPFD_CLOEXEC, static_cast<int>(std::max<std::uint64_t>(held, 1) - 1));
+        last >= 0)
+      ::close(last);
+    ::close(any);
+  }
+  return limit.rlim_cur;
+}
+
+}  // namespace penstock::net
