@@ -17,7 +17,6 @@ constexpr double kRateTimeSeconds = 30.0;  // over which the pace of letting in 
 constexpr double kRateAgeMin = 1.0;
 constexpr std::uint32_t kRetryAfterMax = 60;
 
-std::size_t index_of(Class traffic_class) { return static_cast<std::size_t>(traffic_class); }
 std::size_t index_of(Decision decision) { return static_cast<std::size_t>(decision); }
 
 // Tokens let in a second, exponentially forgetting.

@@ -6,7 +6,7 @@
 namespace penstock::admission {
 namespace {
 
-constexpr double kRetryAfterMax = 60.0;
+constexpr double kRetryAfterMaxS = 60.0;
 
 bool fits(std::uint64_t tokens, std::uint64_t in_flight, std::uint64_t limit) {
   return in_flight <= limit && tokens <= limit - in_flight;
@@ -33,9 +33,9 @@ std::optional<std::uint32_t> clamped_max_tokens(std::optional<std::uint32_t> max
 
 std::uint32_t retry_after_s(std::uint64_t waiting_tokens, double let_in_tokens_per_s) {
   if (waiting_tokens == 0) return 1;
-  if (!(let_in_tokens_per_s > 0.0)) return static_cast<std::uint32_t>(kRetryAfterMax);
+  if (!(let_in_tokens_per_s > 0.0)) return static_cast<std::uint32_t>(kRetryAfterMaxS);
   const double seconds = std::ceil(static_cast<double>(waiting_tokens) / let_in_tokens_per_s);
-  return static_cast<std::uint32_t>(std::clamp(seconds, 1.0, kRetryAfterMax));
+  return static_cast<std::uint32_t>(std::clamp(seconds, 1.0, kRetryAfterMaxS));
 }
 
 }  // namespace penstock::admission

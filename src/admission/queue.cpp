@@ -17,8 +17,6 @@ namespace {
 
 constexpr std::size_t kClasses = 2;
 
-std::size_t index_of(Class traffic_class) { return static_cast<std::size_t>(traffic_class); }
-
 // The requests of one tenant in one class and tier, in the order in which they came.
 struct Flow {
   std::list<Waiting> waiting;

@@ -13,6 +13,7 @@
 namespace penstock::admission {
 
 enum class Class : std::uint8_t { kInteractive, kBatch };
+[[nodiscard]] constexpr std::size_t index_of(Class traffic_class) { return static_cast<std::size_t>(traffic_class); }
 [[nodiscard]] const char* to_string(Class traffic_class);  // "interactive", "batch"
 
 struct Waiting {

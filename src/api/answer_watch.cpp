@@ -2,6 +2,7 @@
 #include <charconv>
 
 #include "api/answer.h"
+#include "core/digits.h"
 
 namespace penstock::api {
 namespace {
@@ -9,12 +10,6 @@ namespace {
 constexpr std::size_t kHeadBytes = 1024;   // of an event, in which its choices begin
 constexpr std::size_t kUsageBytes = 1024;  // that an object of usage has at most, its name included
 constexpr std::size_t kSizeDigitsMax = 15;
-
-int hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  const char lower = static_cast<char>(c | 0x20);
-  return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
-}
 
 std::size_t skip_space(std::string_view json, std::size_t at) {
   while (at < json.size() && (json[at] == ' ' || json[at] == '\t' || json[at] == '\n' || json[at] == '\r')) ++at;
@@ -159,7 +154,7 @@ bool AnswerWatch::take_framing(char c) {
   switch (framing_) {
     case Framing::kUnknown:
     case Framing::kSize:
-      if (const int digit = hex_digit(c); digit >= 0 && size_digits_ < kSizeDigitsMax) {
+      if (const int digit = core::hex_digit(c); digit >= 0 && size_digits_ < kSizeDigitsMax) {
         ++size_digits_;
         chunk_left_ = chunk_left_ * 16 + static_cast<std::uint64_t>(digit);
         if (framing_ == Framing::kUnknown) line_ += c;

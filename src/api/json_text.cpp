@@ -4,6 +4,8 @@
 #include <bit>
 #include <cstring>
 
+#include "core/digits.h"
+
 namespace penstock::api {
 namespace {
 
@@ -16,18 +18,12 @@ std::uint64_t backslashes_in(std::uint64_t word) {
   return (zeros - kOnes) & ~zeros & kHighBits;
 }
 
-int hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  const char lower = static_cast<char>(c | 0x20);
-  return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
-}
-
 // Four hexadecimal digits, or a negative number.
 int code_unit(const char* at, const char* end) {
   if (end - at < 4) return -1;
   int unit = 0;
   for (int i = 0; i < 4; ++i) {
-    const int digit = hex_digit(at[i]);
+    const int digit = core::hex_digit(at[i]);
     if (digit < 0) return -1;
     unit = unit * 16 + digit;
   }

@@ -16,7 +16,7 @@ namespace {
 constexpr double kFigureMax = 1e6;  // requests/s, prices, weights
 constexpr std::uint64_t kGpusMax = 1'000'000;
 constexpr std::uint64_t kReplicasMax = 10'000;
-constexpr std::uint64_t kTokensMax = 10'000'000;
+constexpr std::uint64_t kPromptTokensMax = 10'000'000;
 constexpr std::uint64_t kPriorityMax = 1'000'000;
 constexpr double kRateScaleMax = 1000.0;
 constexpr std::array<std::string_view, 2> kObjectives = {"most-traffic", "max-min"};
@@ -99,9 +99,9 @@ Put whole_number(int& into) {
   };
 }
 
-class Loader {
+class AllocationLoader {
  public:
-  explicit Loader(const AllocationSources& sources) : sources_(sources) {}
+  explicit AllocationLoader(const AllocationSources& sources) : sources_(sources) {}
 
   tl::expected<AllocationSettings, Problems> load() {
     auto root = parse_yaml(sources_.file, sources_.yaml);
@@ -160,20 +160,20 @@ class Loader {
   }
 
   void read_root(const YamlNode& root) {
-    const auto list = [this](const char* name, void (Loader::*each)(const YamlNode&, const std::string&)) {
+    const auto list = [this](const char* name, void (AllocationLoader::*each)(const YamlNode&, const std::string&)) {
       return [this, name, each](const YamlNode& node) {
         read_list(node, name, [&](const YamlNode& item, const std::string& prefix) { (this->*each)(item, prefix); });
       };
     };
     read(root, "",
-         {{"hardware", {}, list("hardware", &Loader::read_hardware)},
+         {{"hardware", {}, list("hardware", &AllocationLoader::read_hardware)},
           {"budget.gpus", count(0, kGpusMax, [this](std::uint64_t gpus) { settings_.budget_gpus = gpus; }), {}},
           {"budget.money_per_hour",
            number(0.0, 1e12, [this](double money) { settings_.budget_money_per_hour = money; }),
            {}},
           {"objective", one_of(kObjectives, settings_.objective), {}},
-          {"deployments", {}, list("deployments", &Loader::read_deployment)},
-          {"previous", {}, list("previous", &Loader::read_previous)},
+          {"deployments", {}, list("deployments", &AllocationLoader::read_deployment)},
+          {"previous", {}, list("previous", &AllocationLoader::read_previous)},
           {"every", duration(settings_.every), {}}},
          {"hardware", "deployments"});
   }
@@ -191,7 +191,7 @@ class Loader {
   void read_deployment(const YamlNode& node, const std::string& prefix) {
     AllocationDeployment made;
     const auto tokens = [](std::uint32_t& into) {
-      return count(1, kTokensMax, [&into](std::uint64_t value) { into = static_cast<std::uint32_t>(value); });
+      return count(1, kPromptTokensMax, [&into](std::uint64_t value) { into = static_cast<std::uint32_t>(value); });
     };
     read(node, prefix,
          {{"name", text_of(made.name), {}},
@@ -289,7 +289,7 @@ std::string AllocationSettings::place(const std::string& path) const {
 }
 
 tl::expected<AllocationSettings, Problems> load_allocation(const AllocationSources& sources) {
-  return Loader{sources}.load();
+  return AllocationLoader{sources}.load();
 }
 
 }  // namespace penstock::config

@@ -12,9 +12,9 @@ namespace {
 
 constexpr core::Duration kMinute = std::chrono::minutes{1};
 
-class Checker {
+class AllocationChecker {
  public:
-  Checker(AllocationSettings& settings, Problems& problems) : settings_(settings), problems_(problems) {}
+  AllocationChecker(AllocationSettings& settings, Problems& problems) : settings_(settings), problems_(problems) {}
 
   void check_all() {
     for (std::size_t i = 0; i < settings_.hardware.size(); ++i) hardware_names_.push_back(settings_.hardware[i].name);
@@ -176,6 +176,8 @@ class Checker {
 
 }  // namespace
 
-void check_allocation(AllocationSettings& settings, Problems& problems) { Checker{settings, problems}.check_all(); }
+void check_allocation(AllocationSettings& settings, Problems& problems) {
+  AllocationChecker{settings, problems}.check_all();
+}
 
 }  // namespace penstock::config

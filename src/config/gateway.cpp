@@ -13,9 +13,9 @@ namespace {
 
 constexpr std::size_t kItemsMax = 10'000;
 
-class Loader {
+class GatewayLoader {
  public:
-  explicit Loader(const GatewaySources& sources) : sources_(sources) {}
+  explicit GatewayLoader(const GatewaySources& sources) : sources_(sources) {}
 
   tl::expected<GatewaySettings, Problems> load() {
     if (!sources_.file.empty()) read_file();
@@ -191,6 +191,8 @@ class Loader {
 
 }  // namespace
 
-tl::expected<GatewaySettings, Problems> load_gateway(const GatewaySources& sources) { return Loader{sources}.load(); }
+tl::expected<GatewaySettings, Problems> load_gateway(const GatewaySources& sources) {
+  return GatewayLoader{sources}.load();
+}
 
 }  // namespace penstock::config

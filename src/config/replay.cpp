@@ -60,9 +60,9 @@ std::vector<std::string_view> keys(bool in_pool) {
 
 std::string pool_prefix(std::size_t index) { return fmt::format("pools[{}].", index); }
 
-class Loader {
+class ReplayLoader {
  public:
-  explicit Loader(const ReplaySources& sources) : sources_(sources), base_(settings_.pools.front()) {}
+  explicit ReplayLoader(const ReplaySources& sources) : sources_(sources), base_(settings_.pools.front()) {}
 
   tl::expected<ReplaySettings, Problems> load() {
     if (!sources_.file.empty()) read_file();
@@ -294,6 +294,8 @@ class Loader {
 
 }  // namespace
 
-tl::expected<ReplaySettings, Problems> load_replay(const ReplaySources& sources) { return Loader{sources}.load(); }
+tl::expected<ReplaySettings, Problems> load_replay(const ReplaySources& sources) {
+  return ReplayLoader{sources}.load();
+}
 
 }  // namespace penstock::config

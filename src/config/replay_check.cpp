@@ -10,9 +10,9 @@
 namespace penstock::config {
 namespace {
 
-class Checker {
+class ReplayChecker {
  public:
-  Checker(ReplaySettings& settings, const Origins& origins, Problems& problems)
+  ReplayChecker(ReplaySettings& settings, const Origins& origins, Problems& problems)
       : settings_(settings), origins_(origins), problems_(problems) {}
 
   void check_all(std::span<const std::string_view> policies) {
@@ -186,7 +186,7 @@ std::string place_of(const Origins& origins, const std::string& path) {
 }
 
 void check_replay(ReplaySettings& settings, const KnownNames& known, const Origins& origins, Problems& problems) {
-  Checker{settings, origins, problems}.check_all(known.policies);
+  ReplayChecker{settings, origins, problems}.check_all(known.policies);
   check_planner(settings, known.predictors, origins, problems);
 }
 

@@ -7,6 +7,8 @@
 #include <charconv>
 #include <cmath>
 
+#include "core/digits.h"
+
 namespace penstock::config {
 namespace {
 
@@ -35,8 +37,6 @@ tl::unexpected<core::Error> refuse(std::string what, std::string hint = {}) {
   return core::invalid_input({}, std::move(what), std::move(hint));
 }
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
 std::string_view trimmed(std::string_view text) {
   const auto blank = [](char c) { return c == ' ' || c == '\t'; };
   while (!text.empty() && blank(text.front())) text.remove_prefix(1);
@@ -46,7 +46,7 @@ std::string_view trimmed(std::string_view text) {
 
 // The unsigned decimal number that `text` begins with, which is taken off; false if there is none.
 bool take_decimal(std::string_view& text, double& number) {
-  if (text.empty() || !is_digit(text.front())) return false;
+  if (text.empty() || !core::is_digit(text.front())) return false;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed);
   if (error != std::errc{} || !std::isfinite(number)) return false;
   text.remove_prefix(static_cast<std::size_t>(end - text.data()));
@@ -55,7 +55,7 @@ bool take_decimal(std::string_view& text, double& number) {
 
 std::string_view take_unit(std::string_view& text, std::span<const Unit> units, double& factor) {
   std::size_t length = 0;
-  while (length < text.size() && !is_digit(text[length])) ++length;
+  while (length < text.size() && !core::is_digit(text[length])) ++length;
   const std::string_view name = text.substr(0, length);
   for (const Unit& unit : units) {
     if (unit.name != name) continue;
@@ -87,7 +87,7 @@ std::size_t distance(std::string_view a, std::string_view b) {
 }  // namespace
 
 core::Result<std::uint64_t> parse_count(std::string_view text, std::uint64_t low, std::uint64_t high) {
-  const bool digits = !text.empty() && std::all_of(text.begin(), text.end(), is_digit);
+  const bool digits = !text.empty() && std::all_of(text.begin(), text.end(), core::is_digit);
   if (!digits) return refuse(fmt::format("must be a whole number from {} to {}, is {}", low, high, quoted(text)));
   if (text.size() > 1 && text.front() == '0')
     return refuse(fmt::format("must not begin with a zero, is {}", quoted(text)), "some tools would read it as octal");
@@ -103,7 +103,7 @@ core::Result<double> parse_number(std::string_view text, double low, double high
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc{} || end != text.data() + text.size() || !std::isfinite(number))
     return refuse("must be a number, is " + quoted(text));
-  if (text.size() > 1 && text[0] == '0' && is_digit(text[1]))
+  if (text.size() > 1 && text[0] == '0' && core::is_digit(text[1]))
     return refuse(fmt::format("must not begin with a zero, is {}", quoted(text)), "some tools would read it as octal");
   if (number < low || number > high)
     return refuse(fmt::format("must be from {} to {}, is {}", format_number(low), format_number(high), quoted(text)));

@@ -16,13 +16,13 @@ using Json = nlohmann::json;
 
 namespace {
 
-constexpr std::int64_t kVersion = 1;
-constexpr std::size_t kNameBytes = 200, kAddressBytes = 2000;
+constexpr std::int64_t kReplicasVersion = 1;
+constexpr std::size_t kReplicaNameBytes = 200, kAddressBytes = 2000;
 constexpr double kWeightMin = 1e-3, kWeightMax = 1e3;
 
 template <class T, std::size_t N>
 T choice(JsonFields& fields, const char* name, const T (&choices)[N]) {
-  const std::string text = fields.text(name, kNameBytes);
+  const std::string text = fields.text(name, kReplicaNameBytes);
   std::string names;
   for (const T one : choices) {
     if (text == to_string(one)) return one;
@@ -41,12 +41,12 @@ void check_url(JsonFields& fields, const std::string& url) {
 
 ReplicaEntry read_entry(JsonFields& fields) {
   ReplicaEntry entry;
-  entry.id = fields.text("id", kNameBytes);
+  entry.id = fields.text("id", kReplicaNameBytes);
   if (entry.id.empty()) fields.fail("id", "must not be empty");
   entry.url = fields.text("url", kAddressBytes);
   check_url(fields, entry.url);
-  if (fields.has("model")) entry.model = fields.text("model", kNameBytes);
-  if (fields.has("pool")) entry.pool = fields.text("pool", kNameBytes);
+  if (fields.has("model")) entry.model = fields.text("model", kReplicaNameBytes);
+  if (fields.has("pool")) entry.pool = fields.text("pool", kReplicaNameBytes);
   if (fields.has("role"))
     entry.role = choice(fields, "role", {signals::Role::kAggregated, signals::Role::kPrefill, signals::Role::kDecode});
   if (fields.has("state"))
@@ -94,8 +94,8 @@ core::Result<std::vector<ReplicaEntry>> read_replicas(std::string_view text, con
   if (!root) return tl::make_unexpected(root.error());
   JsonFields top{*root, file, ""};
   if (const std::int64_t version = top.integer("version", 1, std::numeric_limits<std::int64_t>::max());
-      version != kVersion)
-    top.fail("version", fmt::format("is {}, but only {} is known", version, kVersion), "use a newer penstock");
+      version != kReplicasVersion)
+    top.fail("version", fmt::format("is {}, but only {} is known", version, kReplicasVersion), "use a newer penstock");
   const Json* const list = top.list("replicas", kReplicasMax);
   if (top.error()) return tl::make_unexpected(*top.error());
 
@@ -121,7 +121,7 @@ std::string replicas_text(std::span<const ReplicaEntry> replicas) {
   const auto dump = [](const nlohmann::ordered_json& value) {
     return value.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
   };
-  std::string text = fmt::format("{{\"version\":{},\"replicas\":[", kVersion);
+  std::string text = fmt::format("{{\"version\":{},\"replicas\":[", kReplicasVersion);
   const char* separator = "\n";
   for (const ReplicaEntry& entry : replicas) {
     nlohmann::ordered_json line;

@@ -22,6 +22,7 @@ using Instant = Timeline::time_point;
 
 inline constexpr Instant kStart{};
 inline constexpr Instant kNever = Instant::max();
+inline constexpr Duration kMinute = std::chrono::minutes{1};
 
 [[nodiscard]] inline Duration from_milliseconds(double milliseconds) {
   return Duration{std::llround(milliseconds * 1e6)};
@@ -32,6 +33,9 @@ inline constexpr Instant kNever = Instant::max();
 }
 [[nodiscard]] constexpr double to_seconds(Duration duration) { return static_cast<double>(duration.count()) / 1e9; }
 [[nodiscard]] constexpr double to_seconds(Instant instant) { return to_seconds(instant.time_since_epoch()); }
+[[nodiscard]] constexpr double ratio(Duration part, Duration whole) {
+  return static_cast<double>(part.count()) / static_cast<double>(whole.count());
+}
 [[nodiscard]] constexpr double to_hours(Duration duration) { return to_seconds(duration) / 3600.0; }
 
 }  // namespace penstock::core

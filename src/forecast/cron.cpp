@@ -4,6 +4,8 @@
 #include <array>
 #include <string>
 
+#include "core/digits.h"
+
 namespace penstock::forecast {
 namespace {
 
@@ -24,7 +26,6 @@ constexpr std::array<Field, 5> kFields = {{
 constexpr std::size_t kTextMax = 256;
 
 bool is_space(char c) { return c == ' ' || c == '\t'; }
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 bool is_printable(char c) { return c >= ' ' && c <= '~'; }
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
@@ -104,7 +105,7 @@ class Parser {
     int step = 1;
     if (take('/')) {
       const std::size_t at = at_;
-      if (!is_digit(peek())) return unexpected(field);
+      if (!core::is_digit(peek())) return unexpected(field);
       step = digits();
       if (step < 1 || step > field.max)
         return error(at, std::string(field.name) + ": a step must be 1-" + std::to_string(field.max));
@@ -118,7 +119,7 @@ class Parser {
 
   core::Result<int> number_or_name(const Field& field) {
     const std::size_t start = at_;
-    if (is_digit(peek())) {
+    if (core::is_digit(peek())) {
       const int value = digits();
       if (value < field.min || value > field.max)
         return error(start, std::string(field.name) + " must be " + std::to_string(field.min) + "-" +
@@ -136,7 +137,7 @@ class Parser {
 
   int digits() {
     int value = 0;
-    while (is_digit(peek())) value = std::min(10'000, value * 10 + (text_[at_++] - '0'));
+    while (core::is_digit(peek())) value = std::min(10'000, value * 10 + (text_[at_++] - '0'));
     return value;
   }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "load/latency_text.h"
 #include "report/format.h"
 
 namespace penstock::load {
@@ -9,10 +10,6 @@ namespace {
 
 using report::format_count;
 using report::format_quantity;
-
-std::string cell(const core::QuantileSketch& sketch, double quantile) {
-  return sketch.count() == 0 ? "–" : report::format_milliseconds(sketch.quantile(quantile));
-}
 
 std::string clock(core::Duration time) {
   const auto seconds = time / std::chrono::seconds{1};
@@ -33,10 +30,11 @@ std::string render_live(const LiveState& state, const Tally& tally) {
                                 counts(tally.all()), state.at_limit ? "   limit in flight reached" : "");
   out += fmt::format("last 10 s   {} requests/s   {} tokens/s\n", format_quantity(recent.sent_per_s),
                      format_quantity(recent.tokens_per_s));
-  out += fmt::format("TTFT        p50 {:>8}   p95 {:>8}      ITL  p50 {:>8}   p95 {:>8}\n", cell(recent.ttft_ms, 0.5),
-                     cell(recent.ttft_ms, 0.95), cell(recent.gap_ms, 0.5), cell(recent.gap_ms, 0.95));
+  out += fmt::format("TTFT        p50 {:>8}   p95 {:>8}      ITL  p50 {:>8}   p95 {:>8}\n",
+                     latency_text(recent.ttft_ms, 0.5), latency_text(recent.ttft_ms, 0.95),
+                     latency_text(recent.gap_ms, 0.5), latency_text(recent.gap_ms, 0.95));
   out += fmt::format("generator   CPU {}   sends late by p99 {}\n", report::format_share(state.cpu_share),
-                     cell(tally.lateness_ms(), 0.99));
+                     latency_text(tally.lateness_ms(), 0.99));
   return out;
 }
 
@@ -45,7 +43,7 @@ std::string render_progress(const LiveState& state, const Tally& tally) {
   return fmt::format("{}  {}, {} in flight, {} requests/s, {} tokens/s, TTFT p95 {}, ITL p95 {}{}\n",
                      clock(state.elapsed), counts(tally.all()), format_count(state.in_flight),
                      format_quantity(recent.sent_per_s), format_quantity(recent.tokens_per_s),
-                     cell(recent.ttft_ms, 0.95), cell(recent.gap_ms, 0.95),
+                     latency_text(recent.ttft_ms, 0.95), latency_text(recent.gap_ms, 0.95),
                      state.at_limit ? ", limit in flight reached" : "");
 }
 

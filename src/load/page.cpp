@@ -5,6 +5,7 @@
 #include <array>
 #include <span>
 
+#include "load/latency_text.h"
 #include "load/time_chart.h"
 #include "report/format.h"
 
@@ -53,24 +54,6 @@ td.wide { width: 45%; } .meter { height: 10px; border-radius: 5px; background: v
 <main>
 )";
 
-std::string escaped(std::string_view text) {
-  std::string safe;
-  for (const char c : report::printable(text)) {
-    switch (c) {
-      case '&': safe += "&amp;"; break;
-      case '<': safe += "&lt;"; break;
-      case '>': safe += "&gt;"; break;
-      case '"': safe += "&quot;"; break;
-      default: safe += c;
-    }
-  }
-  return safe;
-}
-
-std::string cell(const core::QuantileSketch& sketch, double quantile) {
-  return sketch.count() == 0 ? "–" : format_milliseconds(sketch.quantile(quantile));
-}
-
 void add_tiles(std::string& out, const RunSummary& run, const Tally& tally) {
   const Figures& all = tally.all();
   const auto tile = [&](std::string_view name, std::string_view value, bool bad = false) {
@@ -86,10 +69,10 @@ void add_tiles(std::string& out, const RunSummary& run, const Tally& tally) {
   tile("cancelled", format_count(all.of(Outcome::kCancelled)));
   tile("requests a second", format_quantity(ok_per_s(tally)));
   tile("tokens a second", format_quantity(tokens_per_s(tally)));
-  tile("TTFT p95", cell(all.ttft_ms, 0.95));
-  tile("ITL p95", cell(all.itl_ms, 0.95));
+  tile("TTFT p95", latency_text(all.ttft_ms, 0.95));
+  tile("ITL p95", latency_text(all.itl_ms, 0.95));
   tile("generator's CPU, of a core", format_share(cpu_share(run)), cpu_share(run) > kBusyShare);
-  tile("sends late by, p99", cell(tally.lateness_ms(), 0.99), is_bottleneck(run, tally));
+  tile("sends late by, p99", latency_text(tally.lateness_ms(), 0.99), is_bottleneck(run, tally));
   out += "</div>\n";
 }
 
@@ -99,8 +82,9 @@ void add_verdicts(std::string& out, const RunSummary& run) {
       "<h2>Expectations</h2>\n<div class=\"card scroll\"><table>\n"
       "<tr><th>figure</th><th>limit</th><th>seen</th><th></th></tr>\n";
   for (const Verdict& verdict : run.verdicts)
-    out += fmt::format("<tr><td>{}</td><td>{}</td><td>{}</td><td class=\"{}\">{}</td></tr>\n", escaped(verdict.name),
-                       escaped(verdict.limit), escaped(verdict.seen), verdict.is_met ? "good" : "bad",
+    out += fmt::format("<tr><td>{}</td><td>{}</td><td>{}</td><td class=\"{}\">{}</td></tr>\n",
+                       report::markup_escaped(verdict.name), report::markup_escaped(verdict.limit),
+                       report::markup_escaped(verdict.seen), verdict.is_met ? "good" : "bad",
                        verdict.is_met ? "met" : "missed");
   out += "</table></div>\n";
 }
@@ -146,7 +130,8 @@ void add_latencies(std::string& out, const Tally& tally) {
       "<th>p99</th><th>max</th><th>mean</th><th>samples</th></tr>\n";
   const auto row = [&](std::string_view name, const core::QuantileSketch& sketch) {
     out += fmt::format("<tr><td>{}</td>", name);
-    for (const double quantile : {0.5, 0.9, 0.95, 0.99}) out += fmt::format("<td>{}</td>", cell(sketch, quantile));
+    for (const double quantile : {0.5, 0.9, 0.95, 0.99})
+      out += fmt::format("<td>{}</td>", latency_text(sketch, quantile));
     const bool any = sketch.count() > 0;
     out += fmt::format("<td>{}</td><td>{}</td><td>{}</td></tr>\n", any ? format_milliseconds(sketch.max()) : "–",
                        any ? format_milliseconds(sketch.mean()) : "–", format_count(sketch.count()));
@@ -184,11 +169,12 @@ void add_segments(std::string& out, const Tally& tally) {
       "<th>refused</th><th>TTFT p50</th><th>p95</th><th>p99</th><th>ITL p50</th><th>p95</th><th>p99</th></tr>\n";
   for (const Segment& segment : tally.segments()) {
     const Figures& figures = segment.figures;
-    out += fmt::format("<tr><td>{} {}</td><td>{}</td><td>{}</td><td>{}</td>", segment.group, escaped(segment.label),
-                       format_count(figures.ended()), format_count(figures.errors()),
-                       format_count(figures.of(Outcome::kRefused)));
+    out += fmt::format("<tr><td>{} {}</td><td>{}</td><td>{}</td><td>{}</td>", segment.group,
+                       report::markup_escaped(segment.label), format_count(figures.ended()),
+                       format_count(figures.errors()), format_count(figures.of(Outcome::kRefused)));
     for (const auto* sketch : {&figures.ttft_ms, &figures.itl_ms})
-      for (const double quantile : {0.5, 0.95, 0.99}) out += fmt::format("<td>{}</td>", cell(*sketch, quantile));
+      for (const double quantile : {0.5, 0.95, 0.99})
+        out += fmt::format("<td>{}</td>", latency_text(*sketch, quantile));
     out += "</tr>\n";
   }
   out += "</table></div>\n";
@@ -200,8 +186,8 @@ void add_causes(std::string& out, const Tally& tally) {
       "<h2>What did not end well</h2>\n<div class=\"card scroll\"><table>\n"
       "<tr><th>cause</th><th>requests</th><th>an example</th></tr>\n";
   for (const auto& [reason, cause] : tally.causes())
-    out += fmt::format("<tr><td>{}</td><td>{}</td><td class=\"text\">{}</td></tr>\n", escaped(reason),
-                       format_count(cause.count), escaped(cause.example));
+    out += fmt::format("<tr><td>{}</td><td>{}</td><td class=\"text\">{}</td></tr>\n", report::markup_escaped(reason),
+                       format_count(cause.count), report::markup_escaped(cause.example));
   out += "</table></div>\n";
 }
 
@@ -211,9 +197,9 @@ std::string to_page(const RunSummary& run, const Tally& tally) {
   constexpr std::array kTtftBounds = {50.0, 100.0, 200.0, 500.0, 1000.0, 2000.0, 5000.0, 10000.0};
   constexpr std::array kGapBounds = {5.0, 10.0, 20.0, 30.0, 50.0, 100.0, 200.0, 500.0};
   std::string out{kHead};
-  out += fmt::format("<h1>Penstock load: {}</h1>\n<p>{}{}, {}</p>\n<p>{}</p>\n", escaped(run.target),
-                     run.interrupted ? "Interrupted. " : "", escaped(run.model), escaped(run.traffic),
-                     escaped(run.command));
+  out += fmt::format("<h1>Penstock load: {}</h1>\n<p>{}{}, {}</p>\n<p>{}</p>\n", report::markup_escaped(run.target),
+                     run.interrupted ? "Interrupted. " : "", report::markup_escaped(run.model),
+                     report::markup_escaped(run.traffic), report::markup_escaped(run.command));
   if (is_bottleneck(run, tally))
     out += "<p class=\"bad\">The generator may be the bottleneck: latencies include its own delays.</p>\n";
   add_tiles(out, run, tally);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "load/latency_text.h"
 #include "report/format.h"
 
 namespace penstock::load {
@@ -11,10 +12,6 @@ using report::format_count;
 using report::format_milliseconds;
 using report::format_quantity;
 using report::format_share;
-
-std::string cell(const core::QuantileSketch& sketch, double quantile) {
-  return sketch.count() == 0 ? "–" : format_milliseconds(sketch.quantile(quantile));
-}
 
 // Padded by what is seen, not by bytes.
 std::string left(std::string_view text, std::size_t width) {
@@ -26,12 +23,12 @@ std::string right(std::string_view text, std::size_t width) {
   return std::string(width > seen ? width - seen : 0, ' ') + std::string{text};
 }
 
-void add_latencies(std::string& out, const Tally& tally) {
+void append_latencies(std::string& out, const Tally& tally) {
   out += fmt::format("\n{}{}{}{}{}{}{}\n", left("", 28), right("p50", 10), right("p90", 10), right("p95", 10),
                      right("p99", 10), right("max", 10), right("samples", 12));
   const auto row = [&](std::string_view name, const core::QuantileSketch& sketch) {
     out += left(name, 28);
-    for (const double quantile : {0.5, 0.9, 0.95, 0.99}) out += right(cell(sketch, quantile), 10);
+    for (const double quantile : {0.5, 0.9, 0.95, 0.99}) out += right(latency_text(sketch, quantile), 10);
     out += right(sketch.count() == 0 ? "–" : format_milliseconds(sketch.max()), 10);
     out += right(format_count(sketch.count()), 12) + "\n";
   };
@@ -43,7 +40,7 @@ void add_latencies(std::string& out, const Tally& tally) {
   row("whole answer", tally.all().latency_ms);
 }
 
-void add_segments(std::string& out, const Tally& tally) {
+void append_segments(std::string& out, const Tally& tally) {
   out += fmt::format("\n{}{}{}{}{}{}{}{}\n", left("segment", 28), right("requests", 10), right("errors", 8),
                      right("refused", 9), right("TTFT p50", 10), right("p95", 9), right("ITL p50", 9), right("p95", 9));
   for (const Segment& segment : tally.segments()) {
@@ -51,12 +48,12 @@ void add_segments(std::string& out, const Tally& tally) {
     out += left(fmt::format("{} {}", segment.group, report::printable(segment.label)), 28);
     out += right(format_count(figures.ended()), 10) + right(format_count(figures.errors()), 8) +
            right(format_count(figures.of(Outcome::kRefused)), 9);
-    out += right(cell(figures.ttft_ms, 0.5), 10) + right(cell(figures.ttft_ms, 0.95), 9) +
-           right(cell(figures.itl_ms, 0.5), 9) + right(cell(figures.itl_ms, 0.95), 9) + "\n";
+    out += right(latency_text(figures.ttft_ms, 0.5), 10) + right(latency_text(figures.ttft_ms, 0.95), 9) +
+           right(latency_text(figures.itl_ms, 0.5), 9) + right(latency_text(figures.itl_ms, 0.95), 9) + "\n";
   }
 }
 
-void add_causes(std::string& out, const Tally& tally) {
+void append_causes(std::string& out, const Tally& tally) {
   if (tally.causes().empty()) return;
   out += "\nwhat did not end well\n";
   for (const auto& [reason, cause] : tally.causes()) {
@@ -99,9 +96,9 @@ std::string render_table(const RunSummary& run, const Tally& tally) {
     out += fmt::format(", {} of the prompts cached", format_share(static_cast<double>(tally.cached_tokens()) /
                                                                   static_cast<double>(tally.prompt_tokens())));
   out += "\n";
-  add_latencies(out, tally);
-  add_segments(out, tally);
-  add_causes(out, tally);
+  append_latencies(out, tally);
+  append_segments(out, tally);
+  append_causes(out, tally);
   add_generator(out, run, tally);
   if (!run.verdicts.empty()) out += "\n";
   for (const Verdict& verdict : run.verdicts)

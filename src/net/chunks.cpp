@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 
+#include "core/digits.h"
 #include "net/http.h"
 
 namespace penstock::net {
@@ -10,13 +11,6 @@ namespace {
 
 constexpr std::uint32_t kOverheadMax = 16 * 1024;
 constexpr std::uint32_t kDigitsMax = 15;  // of a chunk's length: sums of lengths do not overflow
-
-int hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
 
 bool is_control(char c) { return (static_cast<unsigned char>(c) < ' ' && c != '\t') || c == '\x7f'; }
 
@@ -32,7 +26,7 @@ ChunkReader::Step ChunkReader::take(std::string_view bytes) {
     const char c = bytes[step.consumed];
     switch (phase_) {
       case Phase::kSize:
-        if (const int digit = hex_digit(c); digit >= 0) {
+        if (const int digit = core::hex_digit(c); digit >= 0) {
           if (++digits_ > kDigitsMax) return malformed();
           left_ = left_ * 16 + static_cast<std::uint64_t>(digit);
         } else if (digits_ == 0) {
@@ -114,7 +108,7 @@ std::optional<std::string> decode_query(std::string_view text) {
       continue;
     }
     if (text.size() - i < 3) return std::nullopt;
-    const int high = hex_digit(text[i + 1]), low = hex_digit(text[i + 2]);
+    const int high = core::hex_digit(text[i + 1]), low = core::hex_digit(text[i + 2]);
     if (high < 0 || low < 0) return std::nullopt;
     decoded += static_cast<char>(high * 16 + low);
     i += 2;

@@ -4,12 +4,13 @@
 #include <array>
 #include <cstring>
 
+#include "core/digits.h"
+
 namespace penstock::net {
 
 namespace {
 
 constexpr char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c; }
-constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
 constexpr bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 constexpr bool is_blank(char c) { return c == ' ' || c == '\t'; }
 
@@ -21,7 +22,7 @@ constexpr std::array<std::uint8_t, 256> kClasses = [] {
   constexpr std::string_view kAuthorityMarks = "-._~!$&'()*+;=%:[]";  // RFC 3986, §3.2, without users and commas
   for (std::size_t i = 0; i < classes.size(); ++i) {
     const auto c = static_cast<char>(i);
-    const bool is_name = is_digit(c) || is_letter(c);
+    const bool is_name = core::is_digit(c) || is_letter(c);
     if (is_name || kTokenMarks.find(c) != std::string_view::npos) classes[i] |= kToken;
     if (is_name || kAuthorityMarks.find(c) != std::string_view::npos) classes[i] |= kAuthority;
     if (i > ' ' && i < 0x7f) classes[i] |= kVisible;
@@ -84,7 +85,8 @@ struct Version {
   bool is_http = false, is_known = false, is_1_0 = false;
 };
 Version parse_version(std::string_view text) {
-  if (text.size() != 8 || !text.starts_with("HTTP/") || !is_digit(text[5]) || text[6] != '.' || !is_digit(text[7]))
+  if (text.size() != 8 || !text.starts_with("HTTP/") || !core::is_digit(text[5]) || text[6] != '.' ||
+      !core::is_digit(text[7]))
     return {};
   return {true, text[5] == '1', text[7] == '0'};
 }
@@ -108,7 +110,7 @@ bool parse_length(std::string_view text, std::uint64_t& length) {
   if (text.empty() || text.size() > 18) return false;
   length = 0;
   for (const char c : text) {
-    if (!is_digit(c)) return false;
+    if (!core::is_digit(c)) return false;
     length = length * 10 + static_cast<std::uint64_t>(c - '0');
   }
   return true;
@@ -210,8 +212,8 @@ HeadResult parse_status_line(std::string_view line, ResponseHead& head) {
   const Version version = parse_version(line.substr(0, 8));
   if (!version.is_known) return malformed(400, "a first line without HTTP/1.1");
   const std::string_view rest = line.substr(8);
-  if (rest.size() < 4 || rest[0] != ' ' || !is_digit(rest[1]) || !is_digit(rest[2]) || !is_digit(rest[3]) ||
-      (rest.size() > 4 && rest[4] != ' '))
+  if (rest.size() < 4 || rest[0] != ' ' || !core::is_digit(rest[1]) || !core::is_digit(rest[2]) ||
+      !core::is_digit(rest[3]) || (rest.size() > 4 && rest[4] != ' '))
     return malformed(400, "a status that is no number of three digits");
   head.status = (rest[1] - '0') * 100 + (rest[2] - '0') * 10 + (rest[3] - '0');
   if (head.status < 100 || head.status > 599) return malformed(400, "a status that does not exist");

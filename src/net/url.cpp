@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "core/digits.h"
 #include "net/address.h"
 
 namespace penstock::net {
@@ -11,9 +12,8 @@ namespace {
 
 constexpr std::size_t kUrlBytesMax = 2048, kHostBytesMax = 253, kLabelBytesMax = 63;
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool is_hexadecimal(char c) { return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
-bool is_alphanumeric(char c) { return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+bool is_hexadecimal(char c) { return core::is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
+bool is_alphanumeric(char c) { return core::is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
 // For messages, which are one line of plain text whatever was given.
 std::string quoted(std::string_view text) {
@@ -48,7 +48,7 @@ const char* fault_of_name(std::string_view host) {
     if (dot == std::string_view::npos) break;
     rest.remove_prefix(dot + 1);
   }
-  if (is_digit(label.front()) && !Address::parse(host, 0)) {
+  if (core::is_digit(label.front()) && !Address::parse(host, 0)) {
     const bool hexadecimal = label.size() > 1 && label[0] == '0' && (label[1] == 'x' || label[1] == 'X');
     if (hexadecimal || label.find_first_not_of("0123456789") == std::string_view::npos)
       return "its host is not a whole IPv4 address";

@@ -9,7 +9,6 @@ namespace {
 using signals::EngineSample;
 using signals::ReplicaState;
 
-constexpr core::Duration kMinute = std::chrono::minutes{1};
 constexpr double kLongTermHalfLifeS = 600.0;
 constexpr double kKvFull = 0.95;  // nothing fits any more, whatever the prompts are like
 
@@ -57,7 +56,7 @@ void PoolHistory::add_counters(Tick& tick, core::Instant now, const signals::Rep
   if (known != last_.end() && known->second.prompt_tokens_total <= sample.prompt_tokens_total &&
       known->second.generation_tokens_total <= sample.generation_tokens_total) {
     before = known->second;
-  } else if (known == last_.end() && (!started_ || replica.state_since <= now - kMinute)) {
+  } else if (known == last_.end() && (!started_ || replica.state_since <= now - core::kMinute)) {
     before = sample;  // what it did before it was first heard is not of this minute
   }
   const auto gain = [](std::uint64_t from, std::uint64_t to) { return to > from ? to - from : 0; };
@@ -117,7 +116,7 @@ void PoolHistory::add(core::Instant now, const signals::PoolObservation& pool, c
 }
 
 void PoolHistory::forget(core::Instant now) {
-  while (ticks_.size() > 1 && ticks_.front().at <= now - kMinute) {
+  while (ticks_.size() > 1 && ticks_.front().at <= now - core::kMinute) {
     const EngineMinute& old = ticks_.front().since_last;
     const double kept = std::exp2(-core::to_seconds(old.length) / kLongTermHalfLifeS);
     long_prompt_tokens_ = long_prompt_tokens_ * kept + static_cast<double>(old.prompt_tokens);

@@ -51,16 +51,15 @@ constexpr std::array<std::pair<const char*, std::optional<double> signals::Outlo
      {"naive_error", &signals::OutlookNote::naive_error}}};
 
 // Without a minus zero, which would be read back as a plain one.
-Json number(double value) { return std::isfinite(value) ? Json(value + 0.0) : Json(); }
 
 Json to_json(const CandidateNote& tried, const std::vector<std::string>& pools) {
   Json replicas = Json::object();
   for (std::size_t i = 0; i < tried.replicas.size(); ++i)
     replicas[i < pools.size() ? pools[i] : fmt::format("pool {}", i)] = tried.replicas[i];
   return {{"replicas", replicas},
-          {"slo_attainment", number(tried.slo_attainment)},
-          {"ttft_attainment", number(tried.ttft_attainment)},
-          {"itl_attainment", number(tried.itl_attainment)},
+          {"slo_attainment", json_number(tried.slo_attainment)},
+          {"ttft_attainment", json_number(tried.ttft_attainment)},
+          {"itl_attainment", json_number(tried.itl_attainment)},
           {"chosen", tried.chosen}};
 }
 
@@ -68,7 +67,7 @@ Json to_json(const CandidateNote& tried, const std::vector<std::string>& pools) 
 Json to_json(const signals::OutlookNote& outlook) {
   Json json = Json::object();
   for (const auto& [key, field] : kOutlookFigures)
-    if (outlook.*field) json[key] = number(*(outlook.*field));
+    if (outlook.*field) json[key] = json_number(*(outlook.*field));
   return json;
 }
 
@@ -88,7 +87,7 @@ Json to_json(const DecisionEntry& entry) {
   const DecisionNote& note = entry.note;
   Json evidence = Json::array(), candidates = Json::array();
   for (const EvidenceValue& item : note.evidence)
-    evidence.push_back({{"name", item.name}, {"value", number(item.value)}, {"unit", item.unit}});
+    evidence.push_back({{"name", item.name}, {"value", json_number(item.value)}, {"unit", item.unit}});
   for (const CandidateNote& tried : note.candidates) candidates.push_back(to_json(tried, entry.pools));
   Json json = {{"at_s", core::to_seconds(note.at)}, {"policy", entry.policy}, {"pool", note.pool},
                {"current", note.current},           {"target", note.target},  {"reason", note.reason},

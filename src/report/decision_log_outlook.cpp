@@ -15,47 +15,47 @@ using signals::CandidateNote;
 using signals::DecisionNote;
 using signals::EvidenceValue;
 
-struct Phrase {
+struct Outlook {
   std::string_view name, text;
 };
 
 // By the stable names of planner::Limit.
-constexpr std::array kLimits{
-    Phrase{"min_replicas", "would shrink further with a lower min_replicas"},
-    Phrase{"max_replicas", "would grow further with a higher max_replicas"},
-    Phrase{"growth_rate", "grows further as soon as the allowed growth a minute lets it"},
-    Phrase{"shrink_rate", "shrinks further, a step at a time, while the wish stays lower"},
-    Phrase{"stabilization", "shrinks once nothing larger was asked for during the whole stabilisation window"},
-    Phrase{"cooldown", "shrinks once the cooldown has passed without a larger wish"},
-    Phrase{"stale_telemetry", "shrinks once every ready replica is heard of again"},
-    Phrase{"scaling_under_way", "shrinks once no replica starts or drains any more"},
-    Phrase{"hot_kv_cache", "shrinks once the KV cache is used less"},
-    Phrase{"queue_waits", "shrinks once no request waits in a queue"},
-    Phrase{"failures", "shrinks once no request has failed for a while"},
-    Phrase{"consolidation", "shrinks once fewer replicas could carry the load"},
-    Phrase{"min_endpoints", "shrinks once more replicas are ready than must be"},
-    Phrase{"gpu_budget", "grows further with a higher GPU budget, or once another pool gives GPUs back"},
-    Phrase{"manual_change", "decides again once the hold after the manual change has passed"},
-    Phrase{"clock_jump", "decides again at the next tick, if the clock is steady"},
-    Phrase{"refused", "asks again, and changes once the platform agrees"},
+constexpr std::array kLimitOutlooks{
+    Outlook{"min_replicas", "would shrink further with a lower min_replicas"},
+    Outlook{"max_replicas", "would grow further with a higher max_replicas"},
+    Outlook{"growth_rate", "grows further as soon as the allowed growth a minute lets it"},
+    Outlook{"shrink_rate", "shrinks further, a step at a time, while the wish stays lower"},
+    Outlook{"stabilization", "shrinks once nothing larger was asked for during the whole stabilisation window"},
+    Outlook{"cooldown", "shrinks once the cooldown has passed without a larger wish"},
+    Outlook{"stale_telemetry", "shrinks once every ready replica is heard of again"},
+    Outlook{"scaling_under_way", "shrinks once no replica starts or drains any more"},
+    Outlook{"hot_kv_cache", "shrinks once the KV cache is used less"},
+    Outlook{"queue_waits", "shrinks once no request waits in a queue"},
+    Outlook{"failures", "shrinks once no request has failed for a while"},
+    Outlook{"consolidation", "shrinks once fewer replicas could carry the load"},
+    Outlook{"min_endpoints", "shrinks once more replicas are ready than must be"},
+    Outlook{"gpu_budget", "grows further with a higher GPU budget, or once another pool gives GPUs back"},
+    Outlook{"manual_change", "decides again once the hold after the manual change has passed"},
+    Outlook{"clock_jump", "decides again at the next tick, if the clock is steady"},
+    Outlook{"refused", "asks again, and changes once the platform agrees"},
 };
 
 // Where neither limit, candidates nor a known pair of figures says more; by the stable names of planner::Reason.
-constexpr std::array kReasons{
-    Phrase{"fixed", "nothing changes it: the policy keeps its fleet"},
-    Phrase{"no_data", "decides again once there is telemetry"},
-    Phrase{"insufficient_data", "decides again once enough was seen"},
-    Phrase{"scaling_in_progress", "decides again once the replicas that start or drain are through"},
-    Phrase{"stabilized", "follows the lower wish once the window has passed without a higher one"},
-    Phrase{"panic", "follows the long window again once the short one is below the panic threshold"},
-    Phrase{"consolidation_refused", "shrinks once one replica less would carry the load"},
-    Phrase{"foreseen", "nothing changes it: the policy knows what comes"},
-    Phrase{"schedule", "follows the plan again once the floor of the schedule has passed"},
-    Phrase{"warm_pool", "follows the plan, and keeps as many spare replicas beyond it"},
-    Phrase{"observe_only", "acts once the rollout phase lets it"},
-    Phrase{"idle", "grows as soon as requests come"},
-    Phrase{"token_formula", "follows the trials once they are done in time"},
-    Phrase{"slo_burns", "grows further while the SLO is missed, and shrinks once it is kept"},
+constexpr std::array kReasonOutlooks{
+    Outlook{"fixed", "nothing changes it: the policy keeps its fleet"},
+    Outlook{"no_data", "decides again once there is telemetry"},
+    Outlook{"insufficient_data", "decides again once enough was seen"},
+    Outlook{"scaling_in_progress", "decides again once the replicas that start or drain are through"},
+    Outlook{"stabilized", "follows the lower wish once the window has passed without a higher one"},
+    Outlook{"panic", "follows the long window again once the short one is below the panic threshold"},
+    Outlook{"consolidation_refused", "shrinks once one replica less would carry the load"},
+    Outlook{"foreseen", "nothing changes it: the policy knows what comes"},
+    Outlook{"schedule", "follows the plan again once the floor of the schedule has passed"},
+    Outlook{"warm_pool", "follows the plan, and keeps as many spare replicas beyond it"},
+    Outlook{"observe_only", "acts once the rollout phase lets it"},
+    Outlook{"idle", "grows as soon as requests come"},
+    Outlook{"token_formula", "follows the trials once they are done in time"},
+    Outlook{"slo_burns", "grows further while the SLO is missed, and shrinks once it is kept"},
 };
 
 // A load, and what one replica is meant to take of it.
@@ -72,9 +72,9 @@ constexpr std::array kLoads{
     LoadPair{"demand", "capacity_per_replica", true},
 };
 
-template <class Phrases>
-std::string_view find_phrase(const Phrases& phrases, std::string_view name) {
-  const auto found = std::find_if(phrases.begin(), phrases.end(), [&](const Phrase& p) { return p.name == name; });
+template <class Outlooks>
+std::string_view find_phrase(const Outlooks& phrases, std::string_view name) {
+  const auto found = std::find_if(phrases.begin(), phrases.end(), [&](const Outlook& p) { return p.name == name; });
   return found == phrases.end() ? std::string_view{} : found->text;
 }
 
@@ -82,10 +82,6 @@ const EvidenceValue* find_evidence(const DecisionNote& note, std::string_view na
   const auto found =
       std::find_if(note.evidence.begin(), note.evidence.end(), [&](const EvidenceValue& e) { return e.name == name; });
   return found == note.evidence.end() ? nullptr : &*found;
-}
-
-std::string of_replicas(std::uint32_t count) {
-  return fmt::format("{} {}", count, count == 1 ? "replica" : "replicas");
 }
 
 // Of two fleets that were tried: the larger of those that have fewer replicas than the chosen one in this pool, and as
@@ -107,10 +103,10 @@ std::string of_candidates(const DecisionNote& note, std::size_t pool) {
   if (chosen == note.candidates.end() || pool >= chosen->replicas.size()) return {};
   const std::uint32_t replicas = chosen->replicas[pool];
   std::string text =
-      fmt::format("scales up when {} no longer {} enough of the SLO (kept in the trial: {})", of_replicas(replicas),
+      fmt::format("scales up when {} no longer {} enough of the SLO (kept in the trial: {})", format_replicas(replicas),
                   replicas == 1 ? "keeps" : "keep", format_share(chosen->slo_attainment));
   if (const CandidateNote* less = next_smaller(note, *chosen, pool))
-    text += fmt::format(", down when {} would do (kept: {})", of_replicas(less->replicas[pool]),
+    text += fmt::format(", down when {} would do (kept: {})", format_replicas(less->replicas[pool]),
                         format_share(less->slo_attainment));
   return text;
 }
@@ -160,7 +156,7 @@ std::string what_would_change(const DecisionNote& note, std::size_t pool) {
     if (!part.empty()) text += (text.empty() ? "" : "; ") + std::string{part};
   };
   if (!note.limited_by.empty()) {
-    const std::string_view known = find_phrase(kLimits, note.limited_by);
+    const std::string_view known = find_phrase(kLimitOutlooks, note.limited_by);
     add(known.empty() ? "changes once its limit, " + note.limited_by + ", is lifted" : std::string{known});
   }
   for (const std::string& part : {of_candidates(note, pool), of_trial_figures(note), of_loads(note)}) {
@@ -168,7 +164,7 @@ std::string what_would_change(const DecisionNote& note, std::size_t pool) {
     add(part);
     return text;
   }
-  if (text.empty()) add(find_phrase(kReasons, note.reason));
+  if (text.empty()) add(find_phrase(kReasonOutlooks, note.reason));
   if (text.empty()) add(of_first_figure(note));
   if (text.empty()) add("the log does not say what would change it");
   return text;

@@ -73,16 +73,12 @@ std::string in_words(const Phrases& phrases, const std::string& name) {
   return found == phrases.end() ? printable(name) : std::string{found->text};
 }
 
-std::string of_replicas(std::uint32_t count) {
-  return fmt::format("{} {}", count, count == 1 ? "replica" : "replicas");
-}
-
 bool changes(const DecisionNote& note) { return note.current != note.target; }
 
 std::string change_of(const DecisionNote& note) {
-  if (!changes(note)) return fmt::format("holds {}", of_replicas(note.target));
+  if (!changes(note)) return fmt::format("holds {}", format_replicas(note.target));
   return fmt::format("{} from {} to {}", note.target > note.current ? "grows" : "shrinks", note.current,
-                     of_replicas(note.target));
+                     format_replicas(note.target));
 }
 
 // Columns as wide as their widest cell; the first is text and flush left, numbers are flush right.
@@ -172,7 +168,7 @@ std::string phase_of(const DecisionNote& note) {
   const std::string phase = note.phase.empty() ? "Rollout" : "Phase " + printable(note.phase);
   if (!note.next_phase_target) return fmt::format("  {}.\n", phase);
   const std::string_view next = next_rollout_phase(note.phase);
-  return fmt::format("  {}: would ask for {} in {}.\n", phase, of_replicas(*note.next_phase_target),
+  return fmt::format("  {}: would ask for {} in {}.\n", phase, format_replicas(*note.next_phase_target),
                      next.empty() ? "the next phase" : fmt::format("phase {}", next));
 }
 
@@ -256,10 +252,10 @@ std::string explain_decision(const DecisionTrack& track, core::Instant at) {
                                   [&](const DecisionEntry* entry) { return entry->note.at > at; });
   if (after == track.entries.begin())
     return fmt::format("{}, at {}: nothing was decided yet; the run started with {}.\n{}", heading(track),
-                       format_moment(at), of_replicas((*after)->note.current), next_change(track, at));
+                       format_moment(at), format_replicas((*after)->note.current), next_change(track, at));
   const DecisionEntry& entry = **(after - 1);
   const DecisionNote& note = entry.note;
-  std::string text = fmt::format("{}, at {}: {}.\n", heading(track), format_moment(at), of_replicas(note.target));
+  std::string text = fmt::format("{}, at {}: {}.\n", heading(track), format_moment(at), format_replicas(note.target));
   text += fmt::format("  Decided at {}: {}, because {}.\n", format_moment(note.at), change_of(note),
                       in_words(kReasons, note.reason));
   if (!note.limited_by.empty()) text += fmt::format("  Limited by {}.\n", in_words(kLimits, note.limited_by));

@@ -18,13 +18,13 @@ using signals::OutlookPoint;
 using signals::RunResult;
 using signals::SeriesPoint;
 
-namespace {
+Json json_number(double value) { return std::isfinite(value) ? Json(value + 0.0) : Json(); }
 
-Json number(double value) { return std::isfinite(value) ? Json(value) : Json(); }
+namespace {
 
 // No latency is zero: a maximum of zero says that nothing was measured.
 Json summary(const core::Summary& summary) {
-  const auto figure = [&](double value) { return summary.max > 0.0 ? number(value) : Json(); };
+  const auto figure = [&](double value) { return summary.max > 0.0 ? json_number(value) : Json(); };
   return {{"mean", figure(summary.mean)}, {"p50", figure(summary.p50)}, {"p90", figure(summary.p90)},
           {"p95", figure(summary.p95)},   {"p99", figure(summary.p99)}, {"max", figure(summary.max)}};
 }
@@ -36,25 +36,25 @@ Json totals(const RankedResult& ranked, bool wall_speed) {
                {"requests", result.requests},
                {"completed", result.completed},
                {"failed", result.failed},
-               {"slo_attainment", number(result.slo_attainment)},
-               {"goodput_rps", number(result.goodput_rps)},
-               {"gpu_hours", number(result.gpu_hours)},
-               {"cost", number(result.cost)},
+               {"slo_attainment", json_number(result.slo_attainment)},
+               {"goodput_rps", json_number(result.goodput_rps)},
+               {"gpu_hours", json_number(result.gpu_hours)},
+               {"cost", json_number(result.cost)},
                {"ttft_ms", summary(result.ttft_ms)},
                {"itl_ms", summary(result.itl_ms)},
                {"e2e_ms", summary(result.e2e_ms)},
-               {"prefix_hit_ratio", number(result.prefix_hit_ratio)},
+               {"prefix_hit_ratio", json_number(result.prefix_hit_ratio)},
                {"preemptions", result.preemptions},
                {"scaling_actions", result.scaling_actions}};
-  if (wall_speed) json["simulated_requests_per_s"] = number(result.simulated_requests_per_s);
+  if (wall_speed) json["simulated_requests_per_s"] = json_number(result.simulated_requests_per_s);
   json["label"] = ranked.label;
   json["router"] = result.router;
-  json["duration_s"] = number(result.duration_s);
+  json["duration_s"] = json_number(result.duration_s);
   json["peak_replicas"] = result.peak_replicas;
-  json["mean_replicas"] = number(result.mean_replicas);
+  json["mean_replicas"] = json_number(result.mean_replicas);
   json["direction_changes"] = result.direction_changes;
-  json["ttft_attainment"] = number(result.ttft_attainment);
-  json["itl_attainment"] = number(result.itl_attainment);
+  json["ttft_attainment"] = json_number(result.ttft_attainment);
+  json["itl_attainment"] = json_number(result.itl_attainment);
   json["tpot_ms"] = summary(result.tpot_ms);
   json["failures"] = Json::array();
   for (const auto& failure : result.failures)
@@ -70,11 +70,11 @@ Json series(const std::vector<SeriesPoint>& points) {
     for (const SeriesPoint& point : points) values.push_back(value(point));
     json[name] = std::move(values);
   };
-  const auto when = [](bool known, double value) { return known ? number(value) : Json(); };
+  const auto when = [](bool known, double value) { return known ? json_number(value) : Json(); };
   column("at_s", [](const auto& p) { return core::to_seconds(p.at); });
-  column("arrivals_per_s", [](const auto& p) { return number(p.arrivals_per_s); });
-  column("input_tokens_per_s", [](const auto& p) { return number(p.input_tokens_per_s); });
-  column("output_tokens_per_s", [](const auto& p) { return number(p.output_tokens_per_s); });
+  column("arrivals_per_s", [](const auto& p) { return json_number(p.arrivals_per_s); });
+  column("input_tokens_per_s", [](const auto& p) { return json_number(p.input_tokens_per_s); });
+  column("output_tokens_per_s", [](const auto& p) { return json_number(p.output_tokens_per_s); });
   column("target_replicas", [](const auto& p) { return p.target; });
   column("starting_replicas", [](const auto& p) { return p.starting; });
   column("ready_replicas", [](const auto& p) { return p.ready; });
@@ -84,7 +84,7 @@ Json series(const std::vector<SeriesPoint>& points) {
     column("ready_replicas_by_pool", [](const auto& p) { return Json(p.ready_by_pool); });
   column("queued_requests", [](const auto& p) { return p.queued_requests; });
   column("running_requests", [](const auto& p) { return p.running_requests; });
-  column("kv_usage", [](const auto& p) { return number(p.kv_usage); });
+  column("kv_usage", [](const auto& p) { return json_number(p.kv_usage); });
   column("first_tokens", [](const auto& p) { return p.first_tokens; });
   column("ttft_p50_ms", [&](const auto& p) { return when(p.first_tokens > 0, p.ttft_p50_ms); });
   column("ttft_p95_ms", [&](const auto& p) { return when(p.first_tokens > 0, p.ttft_p95_ms); });
@@ -110,7 +110,7 @@ void add_what_was_said(Json& json, const DecisionNote& note, const DocumentOptio
   if (!note.phase.empty()) json["phase"] = note.phase;
   if (note.next_phase_target) json["next_phase_target"] = *note.next_phase_target;
   if (note.outlook && note.outlook->requests_per_s)
-    json["expected_requests_per_s"] = number(*note.outlook->requests_per_s);
+    json["expected_requests_per_s"] = json_number(*note.outlook->requests_per_s);
 }
 
 Json decisions(const RunResult& result, const DocumentOptions& options) {
@@ -161,7 +161,7 @@ Json outlooks(const RunResult& result, const DocumentOptions& options) {
     }
     if (any) json[name] = std::move(values);
   };
-  const auto known = [](const std::optional<double>& value) { return value ? number(*value) : Json(); };
+  const auto known = [](const std::optional<double>& value) { return value ? json_number(*value) : Json(); };
   column("at_s", [](const OutlookPoint& p) { return Json(core::to_seconds(p.at)); });
   column("expected_requests_per_s", [&](const OutlookPoint& p) { return known(p.expected.requests_per_s); });
   column("expected_input_tokens", [&](const OutlookPoint& p) { return known(p.expected.input_tokens); });
@@ -189,7 +189,7 @@ Json segments(const RunResult& result) {
                     {"label", segment.label},
                     {"requests", segment.requests},
                     {"failed", segment.failed},
-                    {"slo_attainment", number(segment.slo_attainment)},
+                    {"slo_attainment", json_number(segment.slo_attainment)},
                     {"ttft_ms", summary(segment.ttft_ms)},
                     {"itl_ms", summary(segment.itl_ms)}});
   return json;
@@ -205,7 +205,7 @@ Json targets(const RunResult& result) {
     json.push_back({{"name", target.name},
                     {"ttft_limit_ms", core::to_milliseconds(target.target.ttft)},
                     {"itl_limit_ms", core::to_milliseconds(target.target.itl)},
-                    {"goal", number(target.goal)},
+                    {"goal", json_number(target.goal)},
                     {"requests", target.requests},
                     {"slo_attainment", share(target.met)},
                     {"ttft_attainment", share(target.ttft_met)},
@@ -219,7 +219,7 @@ Json workload(const RunInfo& info) {
   return {{"name", info.workload},
           {"requests", info.requests},
           {"duration_s", core::to_seconds(info.duration)},
-          {"rate_scale", number(info.rate_scale)},
+          {"rate_scale", json_number(info.rate_scale)},
           {"skipped_rows", info.skipped_rows}};
 }
 
@@ -232,7 +232,7 @@ Json run_options(const RunInfo& info) {
                      {"min_replicas", pool.min_replicas},
                      {"max_replicas", pool.max_replicas},
                      {"gpus_per_replica", pool.gpus_per_replica},
-                     {"price_per_gpu_hour", number(pool.price_per_gpu_hour)},
+                     {"price_per_gpu_hour", json_number(pool.price_per_gpu_hour)},
                      {"start_up_s", core::to_seconds(pool.start_up)}});
   const Json slo = {{"ttft_ms", core::to_milliseconds(info.slo.ttft)}, {"itl_ms", core::to_milliseconds(info.slo.itl)}};
   return {{"slo", slo},
@@ -242,7 +242,7 @@ Json run_options(const RunInfo& info) {
           {"kv_blocks", info.kv_blocks},
           {"router", info.router},
           {"start_up_s", core::to_seconds(info.start_up)},
-          {"price_per_gpu_hour", number(info.price_per_gpu_hour)},
+          {"price_per_gpu_hour", json_number(info.price_per_gpu_hour)},
           {"pools", pools},
           {"command", info.command}};
 }

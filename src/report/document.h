@@ -17,6 +17,8 @@ struct DocumentOptions {
   std::optional<std::size_t>
       diagnosis_bytes_max{};  // of a diagnosis in words, cut between two of them; none: all of it
 };
+// Null where it is not finite; a zero has no sign.
+[[nodiscard]] nlohmann::ordered_json json_number(double value);
 // Figures that mean nothing (percentiles of no request) are null, never zero.
 [[nodiscard]] nlohmann::ordered_json make_document(const Report& report, const DocumentOptions& options);
 

@@ -73,6 +73,10 @@ std::string format_difference(double part, double whole) {
   return fmt::format("{}{:.0f} %", percent < 0.0 ? "−" : "+", std::abs(percent));
 }
 
+std::string format_replicas(std::uint32_t count) {
+  return fmt::format("{} {}", count, count == 1 ? "replica" : "replicas");
+}
+
 namespace {
 
 // Bytes of the well-formed UTF-8 sequence at the start of `text` (Unicode 15, table 3-7); 0 when there is none.
@@ -119,6 +123,20 @@ std::string printable(std::string_view text) {
     text.remove_prefix(sequence.size());
   }
   return clean;
+}
+
+std::string markup_escaped(std::string_view text) {
+  std::string safe;
+  for (const char c : printable(text)) {
+    switch (c) {
+      case '&': safe += "&amp;"; break;
+      case '<': safe += "&lt;"; break;
+      case '>': safe += "&gt;"; break;
+      case '"': safe += "&quot;"; break;
+      default: safe += c;
+    }
+  }
+  return safe;
 }
 
 std::size_t display_width(std::string_view text) {

@@ -17,7 +17,7 @@ using Labels = std::initializer_list<std::pair<std::string_view, std::string_vie
 constexpr std::size_t kCandidatesMax = 64;  // exported, the first ones: each is a series
 
 // Of a label's value: quotes, backslashes and line ends; bytes that are no UTF-8 become "?".
-std::string escaped(std::string_view value) {
+std::string label_escaped(std::string_view value) {
   std::string text;
   for (const char c : value) {
     if (c == '\\' || c == '"') text += '\\';
@@ -38,7 +38,7 @@ class Samples {
     text_ += name_;
     char before = '{';
     const auto add_label = [&](std::string_view label, std::string_view label_value) {
-      text_ += fmt::format("{}{}=\"{}\"", std::exchange(before, ','), label, escaped(label_value));
+      text_ += fmt::format("{}{}=\"{}\"", std::exchange(before, ','), label, label_escaped(label_value));
     };
     if (!policy_.empty()) add_label("policy", policy_);
     for (const auto& [label, label_value] : labels) add_label(label, label_value);

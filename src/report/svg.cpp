@@ -7,20 +7,6 @@
 namespace penstock::report {
 namespace {
 
-std::string escaped(std::string_view text) {
-  std::string safe;
-  for (const char c : printable(text)) {
-    switch (c) {
-      case '&': safe += "&amp;"; break;
-      case '<': safe += "&lt;"; break;
-      case '>': safe += "&gt;"; break;
-      case '"': safe += "&quot;"; break;
-      default: safe += c;
-    }
-  }
-  return safe;
-}
-
 std::string attributes(const SvgStroke& stroke) {
   std::string text = fmt::format(" stroke=\"{}\" stroke-width=\"{:.1f}\"", stroke.colour, stroke.width);
   if (!stroke.dashes.empty()) text += fmt::format(" stroke-dasharray=\"{}\"", stroke.dashes);
@@ -34,7 +20,7 @@ Svg::Svg(double width, double height, std::string_view title, std::string_view d
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.0f} {1:.0f}\" width=\"{0:.0f}\" height=\"{1:.0f}\" "
       "role=\"img\" font-family=\"system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, sans-serif\">\n"
       "<title>{2}</title>\n<desc>{3}</desc>\n",
-      width, height, escaped(title), escaped(description));
+      width, height, markup_escaped(title), markup_escaped(description));
 }
 
 void Svg::rectangle(SvgPoint corner, double width, double height, std::string_view fill) {
@@ -69,7 +55,7 @@ void Svg::add_text(SvgPoint at, std::string_view words, const SvgFont& font, std
   marks_ +=
       fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" font-size=\"{:.0f}\" fill=\"{}\"{}{}{}>{}</text>\n", at.x, at.y,
                   font.size, font.colour, font.anchor == "start" ? "" : fmt::format(" text-anchor=\"{}\"", font.anchor),
-                  font.bold ? " font-weight=\"600\"" : "", transform, escaped(words));
+                  font.bold ? " font-weight=\"600\"" : "", transform, markup_escaped(words));
 }
 
 std::string Svg::str() const { return marks_ + "</svg>\n"; }

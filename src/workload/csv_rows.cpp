@@ -174,8 +174,6 @@ class CsvRowParser final : public RowParser {
   Wanted wanted_;
 };
 
-tl::unexpected<std::string> wrong(std::string what) { return tl::make_unexpected(std::move(what)); }
-
 Parsed<void> CsvRowParser::parse(std::string_view line, TraceRow& row) {
   row = {};
   const auto fields = splitter_.split(line);

@@ -9,15 +9,14 @@
 #include <optional>
 #include <system_error>
 
+#include "core/digits.h"
+
 namespace penstock::workload {
 namespace {
 
 constexpr std::size_t kShownBytesMax = 60;
 
-tl::unexpected<std::string> wrong(std::string what) { return tl::make_unexpected(std::move(what)); }
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool all_digits(std::string_view text) { return std::all_of(text.begin(), text.end(), is_digit); }
+bool all_digits(std::string_view text) { return std::all_of(text.begin(), text.end(), core::is_digit); }
 
 std::string without_controls(std::string_view text) {
   std::string clean{text.substr(0, kShownBytesMax)};
@@ -108,7 +107,8 @@ std::optional<core::Duration> take_time_of_day(std::string_view& text) {
   if (!second || *second > 59) return std::nullopt;
   core::Duration time = std::chrono::hours{*hour} + std::chrono::minutes{*minute} + std::chrono::seconds{*second};
   if (!take(text, ".")) return time;
-  const auto length = static_cast<std::size_t>(std::find_if_not(text.begin(), text.end(), is_digit) - text.begin());
+  const auto length =
+      static_cast<std::size_t>(std::find_if_not(text.begin(), text.end(), core::is_digit) - text.begin());
   if (length == 0 || length > 9) return std::nullopt;
   std::int64_t fraction_ns = 0;
   for (std::size_t i = 0; i < 9; ++i) fraction_ns = fraction_ns * 10 + (i < length ? text[i] - '0' : 0);
@@ -123,9 +123,9 @@ std::optional<core::Duration> take_zone(std::string_view& text) {
   const auto hours = take_number(text, 2);
   if (!hours || *hours > 23) return std::nullopt;
   take(text, ":");
-  const auto minutes = take_number(text, 2);
-  if (!minutes || *minutes > 59) return std::nullopt;
-  const core::Duration offset = std::chrono::hours{*hours} + std::chrono::minutes{*minutes};
+  const auto past = take_number(text, 2);
+  if (!past || *past > 59) return std::nullopt;
+  const core::Duration offset = std::chrono::hours{*hours} + std::chrono::minutes{*past};
   return west ? -offset : offset;
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 #include <tl/expected.hpp>
+#include <utility>
 
 #include "core/time.h"
 
@@ -13,6 +14,10 @@ namespace penstock::workload {
 
 template <class T>
 using Parsed = tl::expected<T, std::string>;  // the error is what is wrong: "input_tokens is blank"
+
+[[nodiscard]] inline tl::unexpected<std::string> wrong(std::string what) {
+  return tl::make_unexpected(std::move(what));
+}
 
 inline constexpr std::uint32_t kTokensMax = 100'000'000;
 // Times are nanoseconds in 63 bits; this is the year 2255 for those that count from 1970.

@@ -22,7 +22,6 @@ enum FieldIndex : std::uint8_t { kTimestamp, kInputLength, kOutputLength, kHashI
 constexpr std::array<std::string_view, kFieldCount> kFields = {"timestamp", "input_length", "output_length",
                                                                "hash_ids"};
 
-tl::unexpected<std::string> wrong(std::string what) { return tl::make_unexpected(std::move(what)); }
 tl::unexpected<std::string> not_json() { return wrong("is not one JSON object"); }
 
 simdjson::padded_string_view padded(std::string_view line) {

@@ -88,14 +88,14 @@ class Trace {
   std::optional<std::string_view> first_row_;  // valid until lines_ moves on
 };
 
-std::string seconds(core::Duration duration) { return fmt::format("{:.9g} s", core::to_seconds(duration)); }
+std::string in_seconds(core::Duration duration) { return fmt::format("{:.9g} s", core::to_seconds(duration)); }
 
 core::Result<void> check_window(const std::string& name, const ReadOptions& options) {
   if (options.from < core::Duration{})
-    return invalid_input(name, fmt::format("the window begins at {}, before the trace", seconds(options.from)));
+    return invalid_input(name, fmt::format("the window begins at {}, before the trace", in_seconds(options.from)));
   if (options.to && *options.to <= options.from)
-    return invalid_input(name,
-                         fmt::format("the window from {} to {} is empty", seconds(options.from), seconds(*options.to)));
+    return invalid_input(
+        name, fmt::format("the window from {} to {} is empty", in_seconds(options.from), in_seconds(*options.to)));
   return {};
 }
 
@@ -140,9 +140,9 @@ core::Result<Workload> read(std::string name, std::unique_ptr<ByteSource> source
   const core::Duration last = builder.last_arrival();
   Workload workload = std::move(builder).finish();
   if (workload.requests.empty()) {
-    const std::string end = options.to ? "to " + seconds(*options.to) : "on";
-    return invalid_input(trace->name(), fmt::format("no request arrives from {} {}", seconds(options.from), end),
-                         fmt::format("the last one read arrives at {}", seconds(last)));
+    const std::string end = options.to ? "to " + in_seconds(*options.to) : "on";
+    return invalid_input(trace->name(), fmt::format("no request arrives from {} {}", in_seconds(options.from), end),
+                         fmt::format("the last one read arrives at {}", in_seconds(last)));
   }
   workload.name = trace_name(trace->name());
   workload.skipped_rows = report.skipped_rows;

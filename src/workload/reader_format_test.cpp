@@ -136,7 +136,8 @@ TEST(TraceFormats, BurstGptGivesModelsAsTenantsAndSessionsWhereTheyAre) {
 }
 
 TEST(TraceFormats, BurstGptFailuresAreBadRows) {
-  const std::string text = std::string{kBurstGpt} + "46,GPT-4,90,0,90,API log\n";
+  std::string text{kBurstGpt};
+  text += "46,GPT-4,90,0,90,API log\n";
   EXPECT_EQ(fault_of(text), "t.csv:4: Response tokens is 0, must be at least 1");
   ReadReport report;
   EXPECT_EQ(read_text(text, {.skip_bad_rows = true}, &report).value().requests.size(), 2U);

@@ -18,7 +18,7 @@ namespace {
 constexpr std::string_view kKind = "synthetic";
 constexpr std::size_t kNameMax = 60;
 
-Parsed<double> parse_number(std::string_view text) {
+Parsed<double> parse_decimal(std::string_view text) {
   double value = 0.0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{} || end != text.data() + text.size() || !std::isfinite(value) || value < 0.0)
@@ -37,7 +37,7 @@ Parsed<Integer> parse_count(std::string_view text) {
 
 Parsed<double> parse_share(std::string_view text) {
   const bool percent = text.ends_with('%');
-  const auto value = parse_number(percent ? text.substr(0, text.size() - 1) : text);
+  const auto value = parse_decimal(percent ? text.substr(0, text.size() - 1) : text);
   if (!value) return tl::make_unexpected(fmt::format("must be a share like 0.3 or 30%, is {}", quoted_cut(text)));
   return percent ? *value / 100.0 : *value;
 }
@@ -59,7 +59,7 @@ Parsed<core::Duration> parse_duration(std::string_view text) {
   do {
     const std::size_t digits = std::min(rest.find_first_not_of("0123456789."), rest.size());
     const std::size_t end = std::min(rest.find_first_of("0123456789.", digits), rest.size());
-    const auto value = parse_number(rest.substr(0, digits));
+    const auto value = parse_decimal(rest.substr(0, digits));
     const auto unit = std::find_if(kUnits.begin(), kUnits.end(),
                                    [&](const Unit& one) { return one.name == rest.substr(digits, end - digits); });
     if (!value || unit == kUnits.end()) return wrong();
@@ -93,9 +93,9 @@ Outcome store(Parsed<Value> parsed, Target& target) {
 Outcome set_rate(Draft& draft, std::string_view text) {
   const std::size_t dots = text.find("..");
   draft.range = dots != std::string_view::npos;
-  if (!draft.range) return store(parse_number(text), draft.spec.rate.low);
-  const auto low = parse_number(text.substr(0, dots));
-  const auto high = parse_number(text.substr(dots + 2));
+  if (!draft.range) return store(parse_decimal(text), draft.spec.rate.low);
+  const auto low = parse_decimal(text.substr(0, dots));
+  const auto high = parse_decimal(text.substr(dots + 2));
   if (!low || !high) return wrong_value(fmt::format("must be one rate or two like 2..20, is {}", quoted_cut(text)));
   draft.spec.rate.low = *low;
   draft.spec.rate.high = *high;
@@ -145,12 +145,12 @@ constexpr std::array<Word, 23> kWords = {{
     {"period", [](Draft& d, std::string_view t) { return store(parse_duration(t), d.length); }},
     {"duration", [](Draft& d, std::string_view t) { return store(parse_duration(t), d.duration); }},
     {"requests", set_requests},
-    {"cv", [](Draft& d, std::string_view t) { return store(parse_number(t), d.spec.arrival_cv); }},
-    {"input", [](Draft& d, std::string_view t) { return store(parse_number(t), d.spec.input.mean); }},
-    {"input_cv", [](Draft& d, std::string_view t) { return store(parse_number(t), d.spec.input.cv); }},
+    {"cv", [](Draft& d, std::string_view t) { return store(parse_decimal(t), d.spec.arrival_cv); }},
+    {"input", [](Draft& d, std::string_view t) { return store(parse_decimal(t), d.spec.input.mean); }},
+    {"input_cv", [](Draft& d, std::string_view t) { return store(parse_decimal(t), d.spec.input.cv); }},
     {"input_max", [](Draft& d, std::string_view t) { return store(parse_count<std::uint32_t>(t), d.spec.input.max); }},
-    {"output", [](Draft& d, std::string_view t) { return store(parse_number(t), d.spec.output.mean); }},
-    {"output_cv", [](Draft& d, std::string_view t) { return store(parse_number(t), d.spec.output.cv); }},
+    {"output", [](Draft& d, std::string_view t) { return store(parse_decimal(t), d.spec.output.mean); }},
+    {"output_cv", [](Draft& d, std::string_view t) { return store(parse_decimal(t), d.spec.output.cv); }},
     {"output_max",
      [](Draft& d, std::string_view t) { return store(parse_count<std::uint32_t>(t), d.spec.output.max); }},
     {"lengths", set_lengths},
@@ -160,7 +160,7 @@ constexpr std::array<Word, 23> kWords = {{
      [](Draft& d, std::string_view t) { return store(parse_count<std::uint32_t>(t), d.spec.prefix_groups); }},
     {"prefix_tokens",
      [](Draft& d, std::string_view t) { return store(parse_count<std::uint32_t>(t), d.spec.prefix_tokens); }},
-    {"turns", [](Draft& d, std::string_view t) { return store(parse_number(t), d.spec.turns); }},
+    {"turns", [](Draft& d, std::string_view t) { return store(parse_decimal(t), d.spec.turns); }},
     {"think", [](Draft& d, std::string_view t) { return store(parse_duration(t), d.spec.think_time); }},
     {"block", [](Draft& d, std::string_view t) { return store(parse_count<std::uint32_t>(t), d.spec.block_tokens); }},
 }};

@@ -22,9 +22,9 @@ using Ordered = nlohmann::ordered_json;
 
 namespace {
 
-constexpr std::int64_t kVersion = 1;
+constexpr std::int64_t kFleetVersion = 1;
 constexpr std::size_t kNameBytes = 1000;
-constexpr std::size_t kPoolsMax = 10'000, kReplicasMax = 100'000, kPortsMax = 16;
+constexpr std::size_t kPoolsMax = 10'000, kFleetReplicasMax = 100'000, kPortsMax = 16;
 // Beyond a hundred years, times are nonsense, and sums of them stay far from overflow.
 constexpr std::int64_t kNanosecondsMax = 3'155'760'000'000'000'000;
 constexpr std::int64_t kNumberMax = 0xffff'ffff;
@@ -168,7 +168,7 @@ Moment moment_at(core::Instant now) {
 std::string fleet_text(const FleetState& fleet, const Moment& moment) {
   const Ages ages{moment.now};
   Ordered root;
-  root["version"] = kVersion;
+  root["version"] = kFleetVersion;
   root["boot"] = moment.boot;
   root["since_boot_ns"] = moment.since_boot.count();
   root["next_id"] = fleet.next_id;
@@ -184,8 +184,8 @@ core::Result<FleetState> read_fleet(std::string_view text, const std::string& fi
   const auto root = parse_object(text, file);
   if (!root) return tl::make_unexpected(root.error());
   JsonFields top{*root, file, ""};
-  if (const std::int64_t version = top.integer("version", 1, INT64_MAX); version != kVersion)
-    top.fail("version", fmt::format("is {}, but only {} is known", version, kVersion),
+  if (const std::int64_t version = top.integer("version", 1, INT64_MAX); version != kFleetVersion)
+    top.fail("version", fmt::format("is {}, but only {} is known", version, kFleetVersion),
              "use the penstock that wrote it");
   const bool same_boot = top.text("boot", kNameBytes) == moment.boot && !moment.boot.empty();
   const core::Duration since_boot{top.integer("since_boot_ns", 0, kNanosecondsMax)};
@@ -197,7 +197,7 @@ core::Result<FleetState> read_fleet(std::string_view text, const std::string& fi
   fleet.next_id = take_count(top, "next_id", 1);
   fleet.next_port = static_cast<std::uint16_t>(top.integer("next_port", 0, 65'535));
   const Json* const pools = top.list("pools", kPoolsMax);
-  const Json* const replicas = top.list("replicas", kReplicasMax);
+  const Json* const replicas = top.list("replicas", kFleetReplicasMax);
   if (top.error()) return tl::make_unexpected(*top.error());
   if (const auto taken = take_list(*pools, "pools", file,
                                    [&](JsonFields& fields) { fleet.pools.push_back(take_pool(fields, saved_at)); });

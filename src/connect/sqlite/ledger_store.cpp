@@ -14,13 +14,13 @@ namespace {
 
 using ledger::Entry;
 
-constexpr int kApplicationId = 0x504E534C;  // "PNSL", in the file's header
-constexpr int kSchemaVersion = 1;
-constexpr int kValueBytesMax = 1 << 20;
+constexpr int kLedgerId = 0x504E534C;  // "PNSL", in the file's header
+constexpr int kLedgerVersion = 1;
+constexpr int kLedgerValueBytesMax = 1 << 20;
 constexpr std::uint64_t kPageBytes = 4096;
 constexpr std::int64_t kDayMs = 86'400'000;
 
-constexpr const char* kSchema = R"(
+constexpr const char* kLedgerSchema = R"(
 create table entries(
   id integer primary key, request_id text not null, tenant text not null, key_name text not null, model text not null,
   traffic_class text not null, replica text not null, opened_unix_ms integer not null, closed_unix_ms integer,
@@ -158,7 +158,7 @@ core::Result<LedgerStore> LedgerStore::connect(const std::string& path, int flag
   // As for a decision log: a file from elsewhere may be made to do harm.
   sqlite3_db_config(opened, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
   sqlite3_db_config(opened, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
-  sqlite3_limit(opened, SQLITE_LIMIT_LENGTH, kValueBytesMax);
+  sqlite3_limit(opened, SQLITE_LIMIT_LENGTH, kLedgerValueBytesMax);
   sqlite3_busy_timeout(opened, static_cast<int>(lock_wait / std::chrono::milliseconds{1}));
   return LedgerStore{std::move(handle), path};
 }
@@ -170,11 +170,11 @@ core::Result<bool> LedgerStore::is_new() const {
   const auto row = version.step();
   if (!row) return tl::make_unexpected(row.error());
   if (*row && version.integer(0) == 0 && version.integer(2) == 0) return true;
-  if (!*row || version.integer(0) != kApplicationId)
+  if (!*row || version.integer(0) != kLedgerId)
     return core::invalid_input(name_, "is an SQLite database, but no ledger", "name another file");
-  if (version.integer(1) != kSchemaVersion)
+  if (version.integer(1) != kLedgerVersion)
     return core::invalid_input(
-        name_, fmt::format("has version {} of the schema, this program knows {}", version.integer(1), kSchemaVersion));
+        name_, fmt::format("has version {} of the schema, this program knows {}", version.integer(1), kLedgerVersion));
   return false;
 }
 
@@ -219,8 +219,8 @@ core::Result<void> LedgerStore::prepare(const LedgerOptions& options) {
   if (auto set = execute(database_.get(), name_, pragmas.c_str()); !set) return set;
   return in_transaction([&]() -> core::Result<void> {
     if (*fresh) {
-      const std::string sql = fmt::format("{} pragma application_id = {}; pragma user_version = {};", kSchema,
-                                          kApplicationId, kSchemaVersion);
+      const std::string sql = fmt::format("{} pragma application_id = {}; pragma user_version = {};", kLedgerSchema,
+                                          kLedgerId, kLedgerVersion);
       if (auto made = execute(database_.get(), name_, sql.c_str()); !made) return made;
     }
     return settle_former(options.now_unix_ms);

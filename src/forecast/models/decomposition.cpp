@@ -22,10 +22,6 @@ constexpr core::Duration kOffsetTime = std::chrono::minutes{5};
 constexpr core::Duration kFadeTime = std::chrono::minutes{60};
 constexpr int kLongSeasonsMax = 4;
 
-double ratio(core::Duration a, core::Duration b) {
-  return static_cast<double>(a.count()) / static_cast<double>(b.count());
-}
-
 // sin and cos of the first `order` harmonics, by the addition theorem: one sine a period instead of one a term.
 void fill_harmonics(double angle, std::size_t order, double* out) {
   const double sine = std::sin(angle);
@@ -47,8 +43,8 @@ DecompositionModel::DecompositionModel(const PredictorOptions& options)
       season_(options.season),
       long_season_(options.long_season),
       row_width_(std::max(options.interval, kRowWidthMin)),
-      keep_per_step_(std::exp(-ratio(options.interval, kOffsetTime))),
-      fade_per_step_(std::exp(-ratio(options.interval, kFadeTime))) {}
+      keep_per_step_(std::exp(-core::ratio(options.interval, kOffsetTime))),
+      fade_per_step_(std::exp(-core::ratio(options.interval, kFadeTime))) {}
 
 std::size_t DecompositionModel::columns() const {
   return 2 + kChangepoints + (with_season_ ? 2 * kSeasonOrder : 0) + (with_long_season_ ? 2 * kLongSeasonOrder : 0);
@@ -59,7 +55,7 @@ core::Instant DecompositionModel::middle_of(const Row& row) const {
 }
 
 void DecompositionModel::fill(core::Instant middle, std::vector<double>& row) const {
-  const double time = ratio(middle - fit_start_, fit_span_);
+  const double time = core::ratio(middle - fit_start_, fit_span_);
   row.resize(columns());
   row[0] = 1.0;
   row[1] = time;
@@ -68,7 +64,7 @@ void DecompositionModel::fill(core::Instant middle, std::vector<double>& row) co
     row[2 + j] = std::max(0.0, time - change);
   }
   const auto angle = [&](core::Duration period) {
-    return 2.0 * std::numbers::pi * ratio(middle.time_since_epoch() % period, period);
+    return 2.0 * std::numbers::pi * core::ratio(middle.time_since_epoch() % period, period);
   };
   double* out = row.data() + 2 + kChangepoints;
   if (with_season_) {
@@ -87,7 +83,7 @@ double DecompositionModel::curve(core::Instant middle, std::vector<double>& row)
 
 void DecompositionModel::keep(core::Instant middle, double value) {
   const core::Duration since = middle.time_since_epoch();
-  const auto number = static_cast<std::int64_t>(std::floor(ratio(since, row_width_)));
+  const auto number = static_cast<std::int64_t>(std::floor(core::ratio(since, row_width_)));
   if (!rows_.empty() && number < rows_.back().number) rows_.clear();  // the clock went back
   if (!rows_.empty() && rows_.back().number == number) {
     rows_.back().sum += value;

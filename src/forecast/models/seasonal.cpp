@@ -18,10 +18,6 @@ constexpr double kChangeMax = 1.5;
 // Share of the first period that must have been seen before its shape is believed.
 constexpr double kSeenMin = 0.8;
 
-double ratio(core::Duration a, core::Duration b) {
-  return static_cast<double>(a.count()) / static_cast<double>(b.count());
-}
-
 std::size_t bins_of(core::Duration period, core::Duration interval, std::int64_t bins_max) {
   return static_cast<std::size_t>(std::clamp<std::int64_t>(period / interval, 2, bins_max));
 }
@@ -31,7 +27,7 @@ std::size_t bins_of(core::Duration period, core::Duration interval, std::int64_t
 SeasonProfile::SeasonProfile(core::Duration period, std::size_t bins) : period_(period), bins_(bins), means_(bins) {}
 
 double SeasonProfile::bins_since_start(core::Instant middle) const {
-  return ratio(middle.time_since_epoch(), period_) * static_cast<double>(bins_);
+  return core::ratio(middle.time_since_epoch(), period_) * static_cast<double>(bins_);
 }
 
 void SeasonProfile::observe(core::Instant middle, double value) {
@@ -107,9 +103,9 @@ double SeasonProfile::factor(core::Instant middle) const {
 SeasonalModel::SeasonalModel(const PredictorOptions& options)
     : interval_(options.interval),
       day_(options.season, bins_of(options.season, options.interval, kDayBins)),
-      level_keep_(std::exp(-ratio(options.interval, kLevelTime))),
-      trend_keep_(std::exp(-ratio(options.interval, kTrendTime))),
-      trend_damping_(std::exp(-ratio(options.interval, kTrendDamping))) {
+      level_keep_(std::exp(-core::ratio(options.interval, kLevelTime))),
+      trend_keep_(std::exp(-core::ratio(options.interval, kTrendTime))),
+      trend_damping_(std::exp(-core::ratio(options.interval, kTrendDamping))) {
   if (options.long_season.count() > 0)
     week_.emplace(options.long_season, bins_of(options.long_season, options.interval, kWeekBins));
 }

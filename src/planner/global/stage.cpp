@@ -6,7 +6,7 @@
 namespace penstock::planner::global {
 namespace {
 
-constexpr std::size_t kDominatorsMax = 32;  // choices of a group that a new one is compared with
+constexpr std::size_t kChoicesComparedMax = 32;  // choices of a group that a new one is compared with
 
 template <class Keep>
 Stage filtered(const Stage& stage, Keep keep) {
@@ -62,7 +62,7 @@ Stage undominated(const Stage& stage) {
   return filtered(stage, [&](std::size_t group, std::uint32_t choice) {
     if (group != kept_group) kept.clear();
     kept_group = group;
-    const std::size_t from = kept.size() > kDominatorsMax ? kept.size() - kDominatorsMax : 0;
+    const std::size_t from = kept.size() > kChoicesComparedMax ? kept.size() - kChoicesComparedMax : 0;
     for (std::size_t i = from; i < kept.size(); ++i)
       if (dominates(stage, kept[i], choice)) return false;
     kept.push_back(choice);

@@ -14,7 +14,6 @@ using signals::ReplicaState;
 
 namespace {
 
-constexpr core::Duration kMinute = std::chrono::minutes{1};
 constexpr std::uint32_t kDoublingsMax = 8;
 
 // The part of a replica's capacity that is taken, above 1 where more waits than fits.
@@ -125,7 +124,7 @@ void Guardrails::note_wish(std::uint32_t current, std::uint32_t wish) {
   wishes_.push_back({time_, wish});
   while (wishes_.front().at <= time_ - options_.stabilisation) wishes_.pop_front();
   targets_.push_back({time_, current});
-  while (targets_.front().at <= time_ - kMinute) targets_.pop_front();
+  while (targets_.front().at <= time_ - core::kMinute) targets_.pop_front();
 }
 
 void Guardrails::limit_shrinking(core::Instant now, const PoolObservation& pool, Clamp& clamp) const {

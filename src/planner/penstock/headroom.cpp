@@ -6,21 +6,20 @@
 namespace penstock::planner {
 namespace {
 
-constexpr core::Duration kMinute = std::chrono::minutes{1};
 constexpr double kStep = 0.05;
 constexpr std::uint32_t kLearnEvery = 10;  // minutes
 constexpr double kOutputWeight = 6.0;      // of an output token, against one of a prompt
 constexpr double kOutputUnknown = 200.0;   // tokens of an answer, until one has ended
 
-std::size_t minutes(core::Duration duration) { return static_cast<std::size_t>(duration / kMinute); }
+std::size_t minutes(core::Duration duration) { return static_cast<std::size_t>(duration / core::kMinute); }
 
 }  // namespace
 
 void Headroom::observe(core::Instant now, const signals::PoolObservation& pool) {
   const core::Duration passed = now - minute_from_;
   const bool went_back = passed < core::Duration{};  // the clock
-  if (passed < kMinute && !went_back) return;
-  const bool steady = !went_back && passed < 2 * kMinute && pool.arrivals_total >= arrivals_ &&
+  if (passed < core::kMinute && !went_back) return;
+  const bool steady = !went_back && passed < 2 * core::kMinute && pool.arrivals_total >= arrivals_ &&
                       pool.input_tokens_total >= input_tokens_;
   const auto arrivals = static_cast<double>(pool.arrivals_total - arrivals_);
   const auto input = static_cast<double>(pool.input_tokens_total - input_tokens_);
@@ -40,7 +39,8 @@ void Headroom::observe(core::Instant now, const signals::PoolObservation& pool) 
 bool Headroom::known() const { return minutes_.size() >= minutes(options_.history_least); }
 
 double Headroom::loss(double headroom) const {
-  const auto lag = static_cast<std::size_t>(std::ceil(static_cast<double>(options_.lag.count()) / kMinute.count()));
+  const auto lag =
+      static_cast<std::size_t>(std::ceil(static_cast<double>(options_.lag.count()) / core::kMinute.count()));
   const std::size_t hold = minutes(options_.hold);
   double requests = 0.0, overrun = 0.0, queue = 0.0;
   std::deque<std::pair<std::size_t, double>> largest;  // of the minutes that the fleet is made for, falling loads

@@ -5,13 +5,13 @@
 #include <map>
 #include <utility>
 
+#include "planner/penstock/kept.h"
+
 namespace penstock::planner {
 namespace {
 
-constexpr double kAllKept = 0.999;
-constexpr double kHardlyHalf = 0.5;  // of an overrun fleet, which may keep hardly more when it is doubled
-constexpr double kGain = 0.005;      // less is no gain from twice the fleet
-constexpr double kDoubt = 0.5;       // standard deviations
+constexpr double kGain = 0.005;  // less is no gain from twice the fleet
+constexpr double kDoubt = 0.5;   // standard deviations
 constexpr double kSameLoad = 0.02;
 constexpr double kMoreForOne = 0.5;  // headroom of a pool of one; a part of it of larger ones
 constexpr double kRounding = 1e-9;

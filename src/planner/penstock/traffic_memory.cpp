@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "planner/penstock/kept.h"
+
 namespace penstock::planner {
 namespace {
 
-constexpr double kAllKept = 0.999;
-constexpr double kHardlyHalf = 0.5;
 constexpr double kTwentieths = 20.0;
 
 }  // namespace

@@ -17,9 +17,9 @@ constexpr core::Duration kWindow = std::chrono::seconds{180};
 constexpr core::Duration kScaleDownCooldown = std::chrono::seconds{300};
 constexpr double kUpTolerance = 0.1;
 constexpr double kDownTolerance = 0.1;
-constexpr double kMaxScaleUpRate = 2.0;
-constexpr double kMaxScaleDownRate = 2.0;
-constexpr double kKvTarget = 0.5;
+constexpr double kApaMaxScaleUpRate = 2.0;
+constexpr double kApaMaxScaleDownRate = 2.0;
+constexpr double kKvUse = 0.5;
 constexpr double kPrefillQueueTarget = 10.0;
 
 struct ApaState {
@@ -42,7 +42,7 @@ class Apa final : public PoolwisePolicy<ApaState> {
     state.metric.add(now, sum / static_cast<double>(samples.known.size()));
 
     const double mean = *state.metric.mean(now, kWindow);
-    const double target = prefill ? kPrefillQueueTarget : kKvTarget;
+    const double target = prefill ? kPrefillQueueTarget : kKvUse;
     const double size = pool.target_replicas;
     auto [recommended, rate] = recommend(size, mean / target);
     if (const double guarded = guard_starting(pool, recommended, mean / target); guarded != recommended) {
@@ -70,11 +70,11 @@ class Apa final : public PoolwisePolicy<ApaState> {
   [[nodiscard]] static std::pair<double, Limit> recommend(double size, double ratio) {
     const double wish = std::ceil(size * ratio);
     if (ratio > 1.0 + kUpTolerance) {
-      const double most = std::ceil(kMaxScaleUpRate * size);
+      const double most = std::ceil(kApaMaxScaleUpRate * size);
       return wish > most ? std::pair{most, Limit::kGrowthRate} : std::pair{wish, Limit::kNone};
     }
     if (ratio < 1.0 - kDownTolerance) {
-      const double least = std::floor(size / kMaxScaleDownRate);
+      const double least = std::floor(size / kApaMaxScaleDownRate);
       return wish < least ? std::pair{least, Limit::kShrinkRate} : std::pair{wish, Limit::kNone};
     }
     return {size, Limit::kNone};

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "signals/telemetry/adapter_rules.h"
+#include "signals/telemetry/saturated.h"
 
 namespace penstock::signals {
 namespace {
@@ -253,10 +254,6 @@ const AdapterTable* table_for(const Exposition& exposition) {
     for (std::size_t i = 0; i < best; ++i)
       if (sample.name.starts_with(tables[i].prefix)) best = i;
   return best < tables.size() ? &tables[best] : nullptr;
-}
-
-std::uint32_t saturated(std::uint64_t value) {
-  return static_cast<std::uint32_t>(std::min<std::uint64_t>(value, UINT32_MAX));
 }
 
 std::optional<LatencyWindow> window_between(const std::optional<Histogram>& before,

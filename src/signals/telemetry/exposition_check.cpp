@@ -17,7 +17,7 @@ struct Family {
   MetricType type = MetricType::kUntyped;
 };
 
-struct Buckets {
+struct CheckedBuckets {
   std::map<double, double> at_most;
   std::optional<double> sum, count;
 };
@@ -119,7 +119,7 @@ class Checker {
   }
 
   void add_to_histogram(const MetricSample& sample, std::string_view name, const std::string& series) {
-    Buckets& buckets = histograms_[fmt::format("{}{{{}}}", name, series)];
+    CheckedBuckets& buckets = histograms_[fmt::format("{}{{{}}}", name, series)];
     if (sample.name.ends_with("_sum")) {
       buckets.sum = sample.value;
     } else if (sample.name.ends_with("_count")) {
@@ -131,7 +131,7 @@ class Checker {
     }
   }
 
-  void check_histogram(const std::string& series, const Buckets& buckets) {
+  void check_histogram(const std::string& series, const CheckedBuckets& buckets) {
     if (!buckets.sum || !buckets.count) say("{}: has no sum or no count", series);
     double before = 0.0;
     for (const auto& [bound, count] : buckets.at_most) {
@@ -149,7 +149,7 @@ class Checker {
   std::set<std::string_view> seen_;
   std::string_view current_;
   std::set<std::string> lines_;
-  std::map<std::string, Buckets> histograms_;
+  std::map<std::string, CheckedBuckets> histograms_;
   std::vector<std::string> faults_;
 };
 

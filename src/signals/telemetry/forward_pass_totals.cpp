@@ -1,13 +1,10 @@
 #include <algorithm>
 
 #include "signals/telemetry/forward_pass.h"
+#include "signals/telemetry/saturated.h"
 
 namespace penstock::signals {
 namespace {
-
-std::uint32_t saturated(std::uint64_t value) {
-  return static_cast<std::uint32_t>(std::min<std::uint64_t>(value, UINT32_MAX));
-}
 
 void add_sums(IterationSums& to, const IterationSums& from) {
   to.steps += from.steps;

@@ -12,7 +12,7 @@
 namespace penstock::signals {
 namespace {
 
-constexpr std::string_view kWhere = "KV events";
+constexpr std::string_view kKvEvent = "KV events";
 constexpr std::size_t kNameBytesMax = 256;
 constexpr std::size_t kHashBytesMax = 64;
 
@@ -241,7 +241,7 @@ class BatchDecoder {
   }
 
   static tl::unexpected<core::Error> fault(std::string what) {
-    return core::invalid_input(std::string(kWhere), std::move(what));
+    return core::invalid_input(std::string(kKvEvent), std::move(what));
   }
   tl::unexpected<core::Error> fault_in(std::string_view name) const {
     if (event_ == kNoEvent) return fault(fmt::format("{}: is not what it should be", printable(name)));
@@ -350,7 +350,7 @@ std::string encode_batch(const KvEventBatch& batch, KvEventLayout layout) {
 
 core::Result<KvEventBatch> decode_batch(std::string_view bytes) {
   if (bytes.size() > kKvBatchBytesMax)
-    return core::invalid_input(std::string(kWhere),
+    return core::invalid_input(std::string(kKvEvent),
                                fmt::format("has {} bytes, of at most {}", bytes.size(), kKvBatchBytesMax));
   return BatchDecoder(bytes).decode();
 }

@@ -1,0 +1,15 @@
+// A quantile of a latency as text, the same in all that a run prints.
+#pragma once
+
+#include <string>
+
+#include "core/sketch.h"
+#include "report/format.h"
+
+namespace penstock::load {
+
+[[nodiscard]] inline std::string latency_text(const core::QuantileSketch& milliseconds, double quantile) {
+  return milliseconds.count() == 0 ? "–" : report::format_milliseconds(milliseconds.quantile(quantile));
+}
+
+}  // namespace penstock::load
