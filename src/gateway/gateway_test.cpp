@@ -182,6 +182,11 @@ TEST(Gateway, KvEventsSayWhoHoldsAPrefix) {
   GatewayOptions options = quiet_options();
   options.key_tokens = 16;
   TestGateway gateway{{spec_of(replica, "r1"), spec_of(replica, "r2"), spec_of(replica, "r3")}, std::move(options)};
+  // They name blocks as we do.
+  ask(gateway, chat_body(std::string(100, 'y')));
+  std::vector<std::uint64_t> known;
+  api::prompt_keys("user\n" + std::string(100, 'y'), 16 * api::kBytesPerToken, known);
+  for (const char* id : {"r1", "r2", "r3"}) (*gateway).kv_event(id, Desk::KvChange::kStored, known);
   for (int i = 0; i < 6; ++i) {
     const std::string id = "r" + std::to_string(1 + i % 3);
     const std::string prompt = "prompt " + std::to_string(i) + std::string(4000, 'x');
