@@ -126,6 +126,7 @@ void Desk::ended(Ticket ticket, const Ending& ending, core::Instant now) {
     static_cast<void>(state_->gate.cancelled(ticket));
     state_->drop_refused(*flight);
   } else {
+    state_->correct_cache(*flight, ending);
     state_->leave_slot(*flight);
     state_->settle(*flight, ending, now);
     state_->flights.remove(*flight);
@@ -170,6 +171,7 @@ void Desk::kv_event(std::string_view id, KvChange change, std::span<const std::u
       for (const std::uint64_t key : keys) selector.removed(*slot, key);
       break;
     case KvChange::kCleared: selector.cleared(*slot); break;
+    case KvChange::kLost: selector.events_lost(*slot); break;
   }
 }
 
@@ -182,6 +184,8 @@ std::vector<std::string> Desk::models() const {
   const std::scoped_lock lock{mutex_};
   return state_->replicas.models();
 }
+
+PrefixShelf* Desk::hot_prefixes() { return state_->shelf ? &*state_->shelf : nullptr; }
 
 std::vector<ReplicaStatus> Desk::replicas(core::Instant now) const {
   const std::scoped_lock lock{mutex_};

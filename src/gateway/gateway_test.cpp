@@ -271,6 +271,29 @@ TEST(Admin, TellsOfTrafficFromANumberOn) {
   EXPECT_NE(gateway.admin("/penstock/v1/traffic?limit=1").find(R"("next":1,)"), std::string::npos);
 }
 
+TEST(Admin, TellsOfHotPrefixesOfAModel) {
+  TestReplica replica{answer_well};
+  TestGateway gateway{{spec_of(replica, "r1")}};
+  const auto prefixes = [&](std::string_view model) {
+    return gateway.admin("/penstock/v1/prefixes?model=" + std::string{model});
+  };
+  for (int i = 0; i < 2; ++i) ask(gateway, chat_body(std::string(1200, 'x') + std::to_string(i)));
+  EXPECT_NE(prefixes("m").find(R"("prefixes":[])"), std::string::npos);
+  ask(gateway, chat_body(std::string(1200, 'x') + "2"));
+  EXPECT_NE(prefixes("m").find(R"("path":"/v1/chat/completions","tokens":256,"hits":3)"), std::string::npos)
+      << prefixes("m");
+  EXPECT_NE(prefixes("n").find(R"("prefixes":[])"), std::string::npos) << "that is another model";
+}
+
+TEST(Admin, WhereTheyAreSwitchedOffNoTextIsKept) {
+  TestReplica replica{answer_well};
+  GatewayOptions options = quiet_options();
+  options.hot_prefixes = false;
+  TestGateway gateway{{spec_of(replica, "r1")}, std::move(options)};
+  for (int i = 0; i < 5; ++i) ask(gateway, chat_body(std::string(1200, 'x')));
+  EXPECT_NE(gateway.admin("/penstock/v1/prefixes").find(R"("prefixes":[])"), std::string::npos);
+}
+
 TEST(Admin, AnUnhealthyReplicaIsNotChosen) {
   TestReplica good{answer_well};
   ReplicaSpec nobody = replica_named("nobody");

@@ -68,6 +68,7 @@ struct GatewayOptions {
 
   routing::SelectorOptions selector;
   std::uint32_t key_tokens = 256;  // of a routing key
+  bool hot_prefixes = true;        // texts of prefixes that many share are kept, for new replicas
   std::uint64_t seed = 1;
   std::uint32_t retries = 2;
   double retry_share = 0.1;  // of all requests; ten are always allowed

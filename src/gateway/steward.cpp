@@ -147,6 +147,10 @@ void Steward::scrape() {
       const auto parsed = signals::parse_exposition(body, asked.spec.id);
       if (!parsed) return;
       const signals::EngineScrape scrape = signals::read_scrape(*parsed);
+      // A counter that goes back is an engine that began anew, with an empty cache.
+      const std::uint64_t prompt_tokens = scrape.prompt_tokens_total.value_or(asked.prompt_tokens_total);
+      if (prompt_tokens < std::exchange(asked.prompt_tokens_total, prompt_tokens))
+        desk_.kv_event(asked.spec.id, Desk::KvChange::kCleared, {});
       if (scrape.running_requests) desk_.heard(asked.spec.id, heard_in(scrape, loop_.now()));
     });
   }
@@ -167,6 +171,7 @@ void Steward::on_request(net::Exchange& exchange) {
   if (path == "/penstock/v1/overview")
     return answer(exchange, 200, "application/json", overview_document(desk_.overview(loop_.now()), boot_id_));
   if (path == "/penstock/v1/traffic") return answer_traffic(exchange);
+  if (path == "/penstock/v1/prefixes") return answer_prefixes(exchange);
   answer(exchange, 404, "application/json", error_body(404, "there is nothing at this path"));
 }
 
@@ -176,6 +181,13 @@ void Steward::answer_traffic(net::Exchange& exchange) {
   const std::uint64_t limit = std::min(number_in(exchange.head().parameter("limit"), kEventsMax), kEventsMax);
   answer(exchange, 200, "application/json",
          traffic_document(desk_.traffic(after, limit), boot_id_, net::Loop::read_clock()));
+}
+
+void Steward::answer_prefixes(net::Exchange& exchange) {
+  const core::Instant now = net::Loop::read_clock();
+  std::vector<HotPrefix> prefixes;
+  if (const PrefixShelf* shelf = desk_.hot_prefixes()) prefixes = shelf->hot(exchange.head().parameter("model"), now);
+  answer(exchange, 200, "application/json", prefixes_document(prefixes, boot_id_, now));
 }
 
 std::string Steward::error_body(int status, std::string_view fault) {
