@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
-#include <tuple>
 
 namespace penstock::actuation {
 
@@ -56,14 +54,6 @@ class Budget {
   std::uint64_t tokens_, bytes_;
 };
 
-core::Instant due_at(const PrefixUse& use, const PingOptions& options) {
-  return std::max(use.used_at, use.pinged_at.value_or(use.used_at)) + options.idle;
-}
-
-bool is_hot(const PrefixUse& use, const PingOptions& options, core::Instant now) {
-  return use.hits >= options.hits_min && now - use.used_at <= options.hot;
-}
-
 }  // namespace
 
 WarmUp plan_warm_up(std::span<const std::uint32_t> recent_input_tokens, std::span<const HotPrefix> prefixes,
@@ -87,31 +77,6 @@ WarmUp plan_warm_up(std::span<const std::uint32_t> recent_input_tokens, std::spa
     if (plan.prefixes.size() < options.prefixes_max && budget.take(prefix->tokens, prefix->body.size()))
       plan.prefixes.push_back(*prefix);
   return plan;
-}
-
-std::vector<Ping> pings_due(std::span<const PrefixUse> uses, const PingOptions& options, core::Instant now) {
-  std::vector<const PrefixUse*> due;
-  for (const PrefixUse& use : uses)
-    if (is_hot(use, options, now) && due_at(use, options) <= now) due.push_back(&use);
-  std::sort(due.begin(), due.end(), [](const PrefixUse* a, const PrefixUse* b) {
-    return std::tuple{a->replica, -saved_tokens(a->hits, a->tokens), a->prefix} <
-           std::tuple{b->replica, -saved_tokens(b->hits, b->tokens), b->prefix};
-  });
-  std::vector<Ping> pings;
-  std::map<std::uint32_t, std::uint32_t> count;
-  for (const PrefixUse* use : due)
-    if (count[use->replica]++ < options.per_replica) pings.push_back({use->replica, use->prefix});
-  return pings;
-}
-
-std::optional<core::Instant> next_ping(std::span<const PrefixUse> uses, const PingOptions& options, core::Instant now) {
-  std::optional<core::Instant> next;
-  for (const PrefixUse& use : uses) {
-    const core::Instant at = due_at(use, options);
-    if (!is_hot(use, options, std::max(at, now))) continue;
-    next = next ? std::min(*next, at) : at;
-  }
-  return next;
 }
 
 }  // namespace penstock::actuation

@@ -1,13 +1,10 @@
-// What a new replica is asked before it takes traffic, and how hot prefixes are kept from growing cold.
+// What a new replica is asked before it takes traffic.
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
-
-#include "core/time.h"
 
 namespace penstock::actuation {
 
@@ -45,36 +42,5 @@ struct WarmUp {
 // The order of `prefixes` does not matter. O(n log n).
 [[nodiscard]] WarmUp plan_warm_up(std::span<const std::uint32_t> recent_input_tokens,
                                   std::span<const HotPrefix> prefixes, const WarmUpOptions& options);
-
-// A prefix on one replica. The caller keeps `pinged_at`.
-struct PrefixUse {
-  std::uint32_t replica = 0;
-  std::uint64_t prefix = 0;  // whatever names it for the caller
-  std::uint64_t hits = 0;    // lately
-  std::uint32_t tokens = 0;
-  core::Instant used_at;                     // by a user
-  std::optional<core::Instant> pinged_at{};  // last
-};
-
-struct PingOptions {
-  core::Duration idle = std::chrono::minutes{2};  // without use or ping, after which it is pinged
-  core::Duration hot = std::chrono::minutes{30};  // after the last use by a user; then it may go
-  std::uint64_t hits_min = 2;                     // that make a prefix hot
-  std::uint32_t per_replica = 2;                  // pings to one replica at one time
-};
-
-struct Ping {
-  std::uint32_t replica = 0;
-  std::uint64_t prefix = 0;
-
-  friend bool operator==(const Ping&, const Ping&) = default;
-};
-
-// The pings that are due now, by replica, those that save most first. One that is left for lack of room is due again.
-[[nodiscard]] std::vector<Ping> pings_due(std::span<const PrefixUse> uses, const PingOptions& options,
-                                          core::Instant now);
-// When the next one is due, if nobody uses anything until then; none: nothing is hot. May be in the past.
-[[nodiscard]] std::optional<core::Instant> next_ping(std::span<const PrefixUse> uses, const PingOptions& options,
-                                                     core::Instant now);
 
 }  // namespace penstock::actuation

@@ -8,11 +8,6 @@
 namespace penstock::actuation {
 namespace {
 
-using core::Instant;
-using namespace std::chrono_literals;
-
-constexpr Instant at(core::Duration time) { return core::kStart + time; }
-
 TEST(WarmUpPlan, TakesLengthsFromAcrossTheRecentTraffic) {
   std::vector<std::uint32_t> recent(100);
   std::iota(recent.rbegin(), recent.rend(), 1U);  // 100 … 1: the order does not matter
@@ -71,37 +66,6 @@ TEST(WarmUpPlan, StaysWithinTokensAndBytesButTakesWhatStillFits) {
   ASSERT_EQ(plan.prefixes.size(), 2U);
   EXPECT_EQ(plan.prefixes[0].body, "fits");
   EXPECT_EQ(plan.prefixes[1].body, "also fits");
-}
-
-PrefixUse use(std::uint32_t replica, std::uint64_t prefix, core::Duration used_at) {
-  return {replica, prefix, 10, 100, at(used_at), std::nullopt};
-}
-
-TEST(PrefixPings, ComeWhenAHotPrefixWasIdleAndEndWhenItIsHotNoMore) {
-  std::vector<PrefixUse> uses{use(1, 7, 0s)};
-  const PingOptions options;
-  EXPECT_EQ(next_ping(uses, options, at(0s)), at(2min));
-  EXPECT_TRUE(pings_due(uses, options, at(119s)).empty());
-  EXPECT_EQ(pings_due(uses, options, at(120s)), (std::vector<Ping>{{1, 7}}));
-  uses[0].pinged_at = at(120s);
-  EXPECT_TRUE(pings_due(uses, options, at(239s)).empty());
-  EXPECT_FALSE(pings_due(uses, options, at(240s)).empty());
-  EXPECT_TRUE(pings_due(uses, options, at(31min)).empty());
-  uses[0].pinged_at = at(29min);
-  EXPECT_EQ(next_ping(uses, options, at(29min)), std::nullopt);
-}
-
-TEST(PrefixPings, LeaveWhatUsersKeepWarmAndWhatIsSeldomUsed) {
-  std::vector<PrefixUse> uses{use(1, 7, 100s), use(1, 8, 0s)};
-  uses[1].hits = 1;
-  EXPECT_TRUE(pings_due(uses, {}, at(150s)).empty());
-  EXPECT_EQ(next_ping(uses, {}, at(150s)), at(220s));
-}
-
-TEST(PrefixPings, SpareAReplicaAndTakeWhatSavesMost) {
-  std::vector<PrefixUse> uses{use(1, 1, 0s), use(2, 5, 0s), use(1, 2, 0s), use(1, 3, 0s)};
-  uses[3].tokens = 1000;
-  EXPECT_EQ(pings_due(uses, {}, at(3min)), (std::vector<Ping>{{1, 3}, {1, 1}, {2, 5}}));
 }
 
 }  // namespace

@@ -108,6 +108,10 @@ void add_routing(std::vector<GatewayKey>& keys) {
   keys.push_back(key(kGroup, "gateway.hot_prefixes", "", "boolean",
                      "keep texts of prompt beginnings that many requests share in memory, to warm new replicas up",
                      PENSTOCK_OF(hot_prefixes), parse_boolean));
+  keys.push_back(
+      key(kGroup, "gateway.prefix_pings", "", "boolean",
+          "send them again, at one token each, to idle replicas that held them and were not asked for 2 minutes",
+          PENSTOCK_OF(prefix_pings), parse_boolean));
   keys.push_back(key(kGroup, "gateway.retries", "--retries", "count",
                      "attempts after the first, on other replicas, before the first byte", PENSTOCK_OF(retries),
                      count_in(0, 10)));

@@ -123,6 +123,13 @@ struct Overview {
   std::optional<double> prompt_error, output_error;             // of the estimates
 };
 
+// A replica that is believed to hold a prefix and computes no prompt now.
+struct PrefixHolder {
+  std::string replica;
+  std::uint32_t slot = 0;
+  core::Instant sent_at;  // the prefix, last, to this replica
+};
+
 // A lock is taken once for each call; no call waits for anything else. All calls from any thread.
 //
 // A request's life: arrive() → [deliver() →] for each attempt attempt_ended(), and where it may go on route_again() →
@@ -156,6 +163,8 @@ class Desk {
       core::Instant now) const;  // the same as the overview's, at less cost
   [[nodiscard]] TrafficLog::Page traffic(std::uint64_t after, std::size_t events_max) const;
   [[nodiscard]] std::vector<std::string> models() const;
+  [[nodiscard]] std::vector<PrefixHolder> idle_holders(const PrefixText& prefix, core::Instant now) const;
+  void pinged(std::uint32_t slot, const PrefixText& prefix, core::Instant now);
   // Has a lock of its own. Null: switched off.
   [[nodiscard]] PrefixShelf* hot_prefixes();
 

@@ -285,6 +285,24 @@ TEST(Admin, TellsOfHotPrefixesOfAModel) {
   EXPECT_NE(prefixes("n").find(R"("prefixes":[])"), std::string::npos) << "that is another model";
 }
 
+TEST(Gateway, SendsAHotPrefixAgainToAReplicaThatWasIdle) {
+  TestReplica replica{answer_well};
+  GatewayOptions options = quiet_options();
+  options.prefix_pings.emplace().idle = std::chrono::milliseconds{1};
+  options.ping_interval = std::chrono::milliseconds{10};
+  TestGateway gateway{{spec_of(replica, "r1")}, std::move(options)};
+  const auto pings = [&] {
+    const auto requests = replica.requests();
+    return std::count_if(requests.begin(), requests.end(),
+                         [](const std::string& request) { return request.ends_with(R"("max_tokens":1})"); });
+  };
+  for (int i = 0; i < 2; ++i) ask(gateway, chat_body(std::string(1200, 'x')));
+  EXPECT_EQ(pings(), 0);
+  ask(gateway, chat_body(std::string(1200, 'x')));
+  EXPECT_TRUE(gateway.wait_until([&](const std::string&) { return pings() >= 2; }));
+  EXPECT_EQ(gateway.closed(3).size(), 3U) << "a ping is nobody's request";
+}
+
 TEST(Admin, WhereTheyAreSwitchedOffNoTextIsKept) {
   TestReplica replica{answer_well};
   GatewayOptions options = quiet_options();

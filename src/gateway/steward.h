@@ -40,7 +40,8 @@ class Steward final : private net::RequestHandler {
     std::uint32_t failures = 0;
     bool healthy = true;
     bool health_under_way = false, scrape_under_way = false;
-    std::uint64_t prompt_tokens_total = 0;  // as last scraped
+    std::uint64_t prompt_tokens_total = 0, queued_requests = 0;  // as last scraped
+    std::uint32_t pings_under_way = 0;
   };
 
   void on_request(net::Exchange& exchange) override;
@@ -52,8 +53,11 @@ class Steward final : private net::RequestHandler {
   void ask_model(Patient& patient);
   void check_health();
   void scrape();
-  void get(const ReplicaSpec& spec, std::string target, core::Duration patience,
-           std::function<void(Patient&, int status, const std::string& body)> done);
+  void ping();
+  using Done = std::function<void(Patient&, int status, const std::string& body)>;
+  void get(const ReplicaSpec& spec, std::string target, core::Duration patience, Done done);
+  // A body: it is posted.
+  void send(const ReplicaSpec& spec, std::string target, std::string body, core::Duration patience, Done done);
 
   const GatewayOptions& options_;
   Desk& desk_;

@@ -6,6 +6,8 @@ namespace penstock::routing {
 namespace {
 
 constexpr std::size_t kAhead = 8;  // keys whose memory is asked for before they are needed
+constexpr std::uint32_t kPredictedMs =
+    std::chrono::duration_cast<std::chrono::milliseconds>(HeldPrefixes::kPredicted).count();
 constexpr core::Duration kLookEvery = std::chrono::milliseconds{10};
 // How late choose() may find outdated predictions before it clears them itself; sent() usually has by then.
 constexpr core::Duration kLate = std::chrono::milliseconds{500};
@@ -124,8 +126,12 @@ void HeldPrefixes::stored(std::uint32_t slot, std::uint64_t key) {
     of.by_events = true;
   }
   if (const std::uint32_t node = of.known.find(key); node != RecentKeys::kNone) return of.known.touch(node);
-  if (const std::uint32_t node = of.predicted.find(key); node != RecentKeys::kNone) of.predicted.erase(node);
-  of.known.insert(key);
+  std::uint32_t used_ms = 0;  // nothing was sent
+  if (const std::uint32_t node = of.predicted.find(key); node != RecentKeys::kNone) {
+    used_ms = of.predicted.note(node) - kPredictedMs;
+    of.predicted.erase(node);
+  }
+  of.known.insert(key, used_ms);
   holders_.add(slot, key);
   fit(slot);
 }
@@ -146,7 +152,7 @@ void HeldPrefixes::events_lost(std::uint32_t slot) {
 std::optional<core::Instant> HeldPrefixes::used_at(std::uint32_t slot, std::uint64_t key, core::Instant now) const {
   const RecentKeys& known = slots_[slot].known;
   const std::uint32_t node = known.find(key);
-  if (node == RecentKeys::kNone) return std::nullopt;
+  if (node == RecentKeys::kNone || known.note(node) == 0) return std::nullopt;
   return now - std::chrono::milliseconds{static_cast<std::int32_t>(clipped_ms(now) - known.note(node))};
 }
 

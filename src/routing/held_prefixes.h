@@ -33,7 +33,7 @@ class HeldPrefixes {
   void cleared(std::uint32_t slot);
   void events_lost(std::uint32_t slot);  // of a slot that goes by events, nothing is known any more
 
-  // When the key was last sent there; none: it is not believed to be held. To the millisecond, within 24 days.
+  // When the key was last sent there; none: it was not, or is not believed to be held. To the millisecond, within 24 days.
   [[nodiscard]] std::optional<core::Instant> used_at(std::uint32_t slot, std::uint64_t key, core::Instant now) const;
   // A cache turned out not to hold what was used at that time: caches give up what was used least recently first, and one
   // that began anew has nothing, so all that was used no later is forgotten. Not where events say what is held.

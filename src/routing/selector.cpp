@@ -328,6 +328,21 @@ void Selector::lacked(std::uint32_t slot, core::Instant used_at) {
   if (state_->knows(slot)) state_->held.lacked(slot, used_at);
 }
 
+std::vector<Selector::Holder> Selector::holders(std::span<const std::uint64_t> keys, core::Instant now) {
+  std::vector<Holder> found;
+  if (keys.empty()) return found;
+  for (const Holders::Overlap& holder : state_->held.overlaps(keys, now)) {
+    if (holder.keys < keys.size()) continue;
+    if (const auto sent_at = state_->held.used_at(holder.slot, keys.back(), now))
+      found.push_back({holder.slot, *sent_at});
+  }
+  return found;
+}
+
+void Selector::pinged(std::uint32_t slot, std::span<const std::uint64_t> keys, core::Instant now) {
+  if (state_->knows(slot)) state_->held.sent(slot, keys, now);
+}
+
 Selector::Load Selector::load(std::uint32_t slot, core::Instant now) const {
   Load load;
   if (!state_->knows(slot)) return load;

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "core/random.h"
 #include "core/time.h"
@@ -106,6 +107,15 @@ class Selector {
   void events_lost(std::uint32_t slot);  // some are missing
   // It did not hold what was last sent there at that time: all that was used no later is forgotten, unless it has events.
   void lacked(std::uint32_t slot, core::Instant used_at);
+
+  struct Holder {
+    std::uint32_t slot = 0;
+    core::Instant sent_at;  // the prefix, last
+  };
+  // The slots that are believed to hold all of the keys. Those that only events told of, nothing having been sent, are left out.
+  [[nodiscard]] std::vector<Holder> holders(std::span<const std::uint64_t> keys, core::Instant now);
+  // A prompt that is no user's request: it counts as held, and as no load.
+  void pinged(std::uint32_t slot, std::span<const std::uint64_t> keys, core::Instant now);
 
   struct Load {
     bool eligible = false;
