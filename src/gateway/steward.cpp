@@ -191,7 +191,10 @@ void Steward::ping() {
     ++patient.pings_under_way;
     desk_.pinged(due.replica, text, now);
     send(patient.spec, std::string{api::path_of(text.endpoint)}, text.body, options_.first_byte_time,
-         [](Patient& asked, int, const std::string&) { --asked.pings_under_way; });
+         [](Patient& asked, int, const std::string&) {
+           // One that went away and came back in the meantime has none.
+           if (asked.pings_under_way > 0) --asked.pings_under_way;
+         });
   }
 }
 
