@@ -35,10 +35,10 @@ struct ShelfOptions {
   std::size_t text_bytes_max = 1 << 17;  // of one prefix; of a longer one, the beginning
   std::size_t bytes_max = 1 << 22;       // of all bodies
   std::size_t prefixes_max = 64;
-  std::size_t body_bytes_max = 1 << 20;                           // of a request whose text is taken
-  core::Duration window = std::chrono::minutes{5};                // hits are counted over this one and the last
-  core::Duration hot = std::chrono::minutes{30};                  // since the last use
-  core::Duration between_texts = std::chrono::milliseconds{100};  // a text is taken from one request at most in so long
+  std::size_t body_bytes_max = 1 << 18;                    // of a request whose text is taken
+  core::Duration window = std::chrono::minutes{5};         // hits are counted over this one and the last
+  core::Duration hot = std::chrono::minutes{30};           // since the last use
+  core::Duration between_texts = std::chrono::seconds{1};  // taking one keeps a thread for milliseconds
 };
 
 // Counts are of a fixed size and forget what is seen seldom, so that prompts that nobody shares cost nothing. Of the
