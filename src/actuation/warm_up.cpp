@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
-#include <tuple>
 
 namespace penstock::actuation {
 
@@ -37,13 +35,6 @@ std::string made_up_text(std::uint32_t number, std::uint32_t tokens, double byte
   return text;
 }
 
-// A cut in the midst of a character would be no UTF-8.
-void cut_to(std::string& text, std::size_t bytes) {
-  if (text.size() <= bytes) return;
-  while (bytes > 0 && (static_cast<unsigned char>(text[bytes]) & 0xC0U) == 0x80U) --bytes;
-  text.resize(bytes);
-}
-
 double saved_tokens(std::uint64_t hits, std::uint32_t tokens) {
   return static_cast<double>(hits) * static_cast<double>(tokens);
 }
@@ -52,10 +43,10 @@ class Budget {
  public:
   explicit Budget(const WarmUpOptions& options) : tokens_(options.tokens_max), bytes_(options.bytes_max) {}
 
-  bool take(const WarmUpPrompt& prompt) {
-    if (prompt.tokens > tokens_ || prompt.text.size() > bytes_) return false;
-    tokens_ -= prompt.tokens;
-    bytes_ -= prompt.text.size();
+  bool take(std::uint32_t tokens, std::size_t bytes) {
+    if (tokens > tokens_ || bytes > bytes_) return false;
+    tokens_ -= tokens;
+    bytes_ -= bytes;
     return true;
   }
 
@@ -63,73 +54,29 @@ class Budget {
   std::uint64_t tokens_, bytes_;
 };
 
-core::Instant due_at(const PrefixUse& use, const PingOptions& options) {
-  return std::max(use.used_at, use.pinged_at.value_or(use.used_at)) + options.idle;
-}
-
-bool is_hot(const PrefixUse& use, const PingOptions& options, core::Instant now) {
-  return use.hits >= options.hits_min && now - use.used_at <= options.hot;
-}
-
 }  // namespace
 
-std::vector<WarmUpPrompt> plan_warm_up(std::span<const std::uint32_t> recent_input_tokens,
-                                       std::span<const HotPrefix> prefixes, const WarmUpOptions& options) {
-  std::vector<WarmUpPrompt> prompts;
+WarmUp plan_warm_up(std::span<const std::uint32_t> recent_input_tokens, std::span<const HotPrefix> prefixes,
+                    const WarmUpOptions& options) {
+  WarmUp plan;
   Budget budget{options};
   std::uint32_t number = 0;
   for (const std::uint32_t tokens : representative_lengths(recent_input_tokens, options)) {
-    WarmUpPrompt prompt{made_up_text(number++, tokens, options.bytes_per_token), tokens,
-                        std::max(options.output_tokens, 1U), true};
-    if (budget.take(prompt)) prompts.push_back(std::move(prompt));
+    WarmUp::Prompt prompt{made_up_text(number++, tokens, options.bytes_per_token), tokens,
+                          std::max(options.output_tokens, 1U)};
+    if (budget.take(tokens, prompt.text.size())) plan.representative.push_back(std::move(prompt));
   }
 
   std::vector<const HotPrefix*> ranked;
-  for (const HotPrefix& prefix : prefixes)
-    if (!prefix.text.empty()) ranked.push_back(&prefix);
+  for (const HotPrefix& prefix : prefixes) ranked.push_back(&prefix);
   std::sort(ranked.begin(), ranked.end(), [](const HotPrefix* a, const HotPrefix* b) {
     const double saved_a = saved_tokens(a->hits, a->tokens), saved_b = saved_tokens(b->hits, b->tokens);
-    return saved_a != saved_b ? saved_a > saved_b : a->text < b->text;
+    return saved_a != saved_b ? saved_a > saved_b : a->body < b->body;
   });
-  std::uint32_t taken = 0;
-  for (const HotPrefix* prefix : ranked) {
-    if (taken == options.prefixes_max) break;
-    WarmUpPrompt prompt{prefix->text, prefix->tokens, 1, false};
-    if (prompt.tokens > options.prompt_tokens_max) {
-      const double share = static_cast<double>(options.prompt_tokens_max) / static_cast<double>(prompt.tokens);
-      cut_to(prompt.text, static_cast<std::size_t>(share * static_cast<double>(prompt.text.size())));
-      prompt.tokens = options.prompt_tokens_max;
-    }
-    if (prompt.text.empty() || !budget.take(prompt)) continue;
-    prompts.push_back(std::move(prompt));
-    ++taken;
-  }
-  return prompts;
-}
-
-std::vector<Ping> pings_due(std::span<const PrefixUse> uses, const PingOptions& options, core::Instant now) {
-  std::vector<const PrefixUse*> due;
-  for (const PrefixUse& use : uses)
-    if (is_hot(use, options, now) && due_at(use, options) <= now) due.push_back(&use);
-  std::sort(due.begin(), due.end(), [](const PrefixUse* a, const PrefixUse* b) {
-    return std::tuple{a->replica, -saved_tokens(a->hits, a->tokens), a->prefix} <
-           std::tuple{b->replica, -saved_tokens(b->hits, b->tokens), b->prefix};
-  });
-  std::vector<Ping> pings;
-  std::map<std::uint32_t, std::uint32_t> count;
-  for (const PrefixUse* use : due)
-    if (count[use->replica]++ < options.per_replica) pings.push_back({use->replica, use->prefix});
-  return pings;
-}
-
-std::optional<core::Instant> next_ping(std::span<const PrefixUse> uses, const PingOptions& options, core::Instant now) {
-  std::optional<core::Instant> next;
-  for (const PrefixUse& use : uses) {
-    const core::Instant at = due_at(use, options);
-    if (!is_hot(use, options, std::max(at, now))) continue;
-    next = next ? std::min(*next, at) : at;
-  }
-  return next;
+  for (const HotPrefix* prefix : ranked)
+    if (plan.prefixes.size() < options.prefixes_max && budget.take(prefix->tokens, prefix->body.size()))
+      plan.prefixes.push_back(*prefix);
+  return plan;
 }
 
 }  // namespace penstock::actuation

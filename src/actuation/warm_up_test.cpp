@@ -8,22 +8,16 @@
 namespace penstock::actuation {
 namespace {
 
-using core::Instant;
-using namespace std::chrono_literals;
-
-constexpr Instant at(core::Duration time) { return core::kStart + time; }
-
 TEST(WarmUpPlan, TakesLengthsFromAcrossTheRecentTraffic) {
   std::vector<std::uint32_t> recent(100);
   std::iota(recent.rbegin(), recent.rend(), 1U);  // 100 … 1: the order does not matter
-  const auto prompts = plan_warm_up(recent, {}, {});
+  const auto prompts = plan_warm_up(recent, {}, {}).representative;
   ASSERT_EQ(prompts.size(), 4U);
   EXPECT_EQ(prompts[0].tokens, 13U);
   EXPECT_EQ(prompts[1].tokens, 38U);
   EXPECT_EQ(prompts[2].tokens, 63U);
   EXPECT_EQ(prompts[3].tokens, 88U);
   for (const auto& prompt : prompts) {
-    EXPECT_TRUE(prompt.representative);
     EXPECT_EQ(prompt.text.size(), prompt.tokens * 4U);
     EXPECT_EQ(prompt.max_tokens, 8U);
   }
@@ -32,28 +26,32 @@ TEST(WarmUpPlan, TakesLengthsFromAcrossTheRecentTraffic) {
 TEST(WarmUpPlan, SharesNoPrefixBetweenRepresentativePrompts) {
   const std::vector<std::uint32_t> recent{100, 200, 300, 400};
   std::set<char> first;
-  for (const auto& prompt : plan_warm_up(recent, {}, {})) first.insert(prompt.text.front());
+  for (const auto& prompt : plan_warm_up(recent, {}, {}).representative) first.insert(prompt.text.front());
   EXPECT_EQ(first.size(), 4U);
 }
 
 TEST(WarmUpPlan, AsksOneOfACommonLengthOnlyOnceAndOneWithoutAnyTraffic) {
   const std::vector<std::uint32_t> same(50, 700);
-  EXPECT_EQ(plan_warm_up(same, {}, {}).size(), 1U);
-  const auto blind = plan_warm_up({}, {}, {});
+  EXPECT_EQ(plan_warm_up(same, {}, {}).representative.size(), 1U);
+  const auto blind = plan_warm_up({}, {}, {}).representative;
   ASSERT_EQ(blind.size(), 1U);
   EXPECT_EQ(blind[0].tokens, 256U);
+}
+
+HotPrefix prefix(std::string body, std::uint32_t tokens, std::uint64_t hits) {
+  return {"/v1/completions", std::move(body), tokens, hits};
 }
 
 TEST(WarmUpPlan, PutsThePrefixesThatSaveMostFirstAndStopsAtTheirLimit) {
   WarmUpOptions options;
   options.prefixes_max = 2;
-  const std::vector<HotPrefix> prefixes{{"seldom", 1000, 1}, {"short", 10, 50}, {"", 99, 999}, {"hot", 500, 40}};
-  const auto prompts = plan_warm_up({}, prefixes, options);
-  ASSERT_EQ(prompts.size(), 3U);
-  EXPECT_EQ(prompts[1].text, "hot");
-  EXPECT_FALSE(prompts[1].representative);
-  EXPECT_EQ(prompts[1].max_tokens, 1U);
-  EXPECT_EQ(prompts[2].text, "seldom");
+  const std::vector<HotPrefix> prefixes{prefix("seldom", 1000, 1), prefix("short", 10, 50), prefix("hot", 500, 40)};
+  const auto plan = plan_warm_up({}, prefixes, options);
+  EXPECT_EQ(plan.representative.size(), 1U);
+  ASSERT_EQ(plan.prefixes.size(), 2U);
+  EXPECT_EQ(plan.prefixes[0].body, "hot");
+  EXPECT_EQ(plan.prefixes[0].path, "/v1/completions");
+  EXPECT_EQ(plan.prefixes[1].body, "seldom");
 }
 
 TEST(WarmUpPlan, StaysWithinTokensAndBytesButTakesWhatStillFits) {
@@ -61,60 +59,13 @@ TEST(WarmUpPlan, StaysWithinTokensAndBytesButTakesWhatStillFits) {
   options.representative = 0;
   options.tokens_max = 100;
   options.bytes_max = 20;
-  const std::vector<HotPrefix> prefixes{{"far too many tokens", 101, 100},
-                                        {"many bytes, many bytes", 50, 90},
-                                        {"fits", 60, 9},
-                                        {"also fits", 40, 8},
-                                        {"x", 1, 1}};
-  const auto prompts = plan_warm_up({}, prefixes, options);
-  ASSERT_EQ(prompts.size(), 2U);
-  EXPECT_EQ(prompts[0].text, "fits");
-  EXPECT_EQ(prompts[1].text, "also fits");
-}
-
-TEST(WarmUpPlan, CutsALongPrefixBetweenCharacters) {
-  WarmUpOptions options;
-  options.representative = 0;
-  options.prompt_tokens_max = 5;
-  const std::vector<HotPrefix> prefixes{
-      {"aääää", 9, 1}};  // 9 bytes, cut at 5: in the midst of the second ä's bytes or after
-  const auto prompts = plan_warm_up({}, prefixes, options);
-  ASSERT_EQ(prompts.size(), 1U);
-  EXPECT_EQ(prompts[0].text, "aää");
-  EXPECT_EQ(prompts[0].tokens, 5U);
-  options.prompt_tokens_max = 4;
-  EXPECT_EQ(plan_warm_up({}, prefixes, options)[0].text, "aä");
-}
-
-PrefixUse use(std::uint32_t replica, std::uint64_t prefix, core::Duration used_at) {
-  return {replica, prefix, 10, 100, at(used_at), std::nullopt};
-}
-
-TEST(PrefixPings, ComeWhenAHotPrefixWasIdleAndEndWhenItIsHotNoMore) {
-  std::vector<PrefixUse> uses{use(1, 7, 0s)};
-  const PingOptions options;
-  EXPECT_EQ(next_ping(uses, options, at(0s)), at(2min));
-  EXPECT_TRUE(pings_due(uses, options, at(119s)).empty());
-  EXPECT_EQ(pings_due(uses, options, at(120s)), (std::vector<Ping>{{1, 7}}));
-  uses[0].pinged_at = at(120s);
-  EXPECT_TRUE(pings_due(uses, options, at(239s)).empty());
-  EXPECT_FALSE(pings_due(uses, options, at(240s)).empty());
-  EXPECT_TRUE(pings_due(uses, options, at(31min)).empty());
-  uses[0].pinged_at = at(29min);
-  EXPECT_EQ(next_ping(uses, options, at(29min)), std::nullopt);
-}
-
-TEST(PrefixPings, LeaveWhatUsersKeepWarmAndWhatIsSeldomUsed) {
-  std::vector<PrefixUse> uses{use(1, 7, 100s), use(1, 8, 0s)};
-  uses[1].hits = 1;
-  EXPECT_TRUE(pings_due(uses, {}, at(150s)).empty());
-  EXPECT_EQ(next_ping(uses, {}, at(150s)), at(220s));
-}
-
-TEST(PrefixPings, SpareAReplicaAndTakeWhatSavesMost) {
-  std::vector<PrefixUse> uses{use(1, 1, 0s), use(2, 5, 0s), use(1, 2, 0s), use(1, 3, 0s)};
-  uses[3].tokens = 1000;
-  EXPECT_EQ(pings_due(uses, {}, at(3min)), (std::vector<Ping>{{1, 3}, {1, 1}, {2, 5}}));
+  const std::vector<HotPrefix> prefixes{prefix("far too many tokens", 101, 100),
+                                        prefix("many bytes, many bytes", 50, 90), prefix("fits", 60, 9),
+                                        prefix("also fits", 40, 8), prefix("x", 1, 1)};
+  const auto plan = plan_warm_up({}, prefixes, options);
+  ASSERT_EQ(plan.prefixes.size(), 2U);
+  EXPECT_EQ(plan.prefixes[0].body, "fits");
+  EXPECT_EQ(plan.prefixes[1].body, "also fits");
 }
 
 }  // namespace

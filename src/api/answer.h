@@ -20,6 +20,7 @@ struct ApiError {
 
 struct Usage {
   std::uint32_t prompt_tokens = 0, completion_tokens = 0, cached_tokens = 0;
+  bool cached_known = true;  // false: the engine said nothing of its cache
   bool operator==(const Usage&) const = default;
 };
 

@@ -64,7 +64,10 @@ void set(Usage& usage, std::string_view key, std::uint64_t number) {
   const auto tokens = static_cast<std::uint32_t>(std::min<std::uint64_t>(number, UINT32_MAX));
   if (key == "prompt_tokens") usage.prompt_tokens = tokens;
   if (key == "completion_tokens") usage.completion_tokens = tokens;
-  if (key == "cached_tokens") usage.cached_tokens = tokens;  // of prompt_tokens_details
+  if (key == "cached_tokens") {  // of prompt_tokens_details
+    usage.cached_tokens = tokens;
+    usage.cached_known = true;
+  }
 }
 
 // What stands behind the name "usage", if it is an object and whole.
@@ -74,6 +77,7 @@ std::optional<Usage> parse_usage(std::string_view json) {
   at = skip_space(json, at + 1);
   if (at >= json.size() || json[at] != '{') return std::nullopt;
   Usage usage;
+  usage.cached_known = false;
   std::string_view key;
   for (int depth = 0; at < json.size();) {
     const char c = json[at];

@@ -115,7 +115,7 @@ TEST(AnswerWatch, CountsTheEventsOfARealEngine) {
       "\n\n";
   const auto watch = watched(fmt::format("{:X}\r\n{}\r\n", event.size(), event));
   EXPECT_EQ(watch.text_events(), 1U);
-  EXPECT_EQ(watch.usage(), (Usage{3, 2, 0}));
+  EXPECT_EQ(watch.usage(), (Usage{3, 2, 0, false}));
 }
 
 TEST(AnswerWatch, TakesTheLastUsage) {
@@ -128,14 +128,14 @@ TEST(AnswerWatch, TakesTheLastUsage) {
        {R"({"usage":null})", R"({"usage":{"prompt_tokens":1)", R"({"content":"\"usage\":{}"})", "{}"})
     EXPECT_FALSE(watched(none, false).usage().has_value()) << none;
   EXPECT_EQ(watched(R"({"usage":{"prompt_tokens":99999999999999999999,"completion_tokens":-5}})", false).usage(),
-            (Usage{UINT32_MAX, 0, 0}));
+            (Usage{UINT32_MAX, 0, 0, false}));
 }
 
 TEST(AnswerWatch, FindsUsageInFrontOfALongAnswer) {
   EXPECT_EQ(
       watched(R"({"usage":{"prompt_tokens":1,"completion_tokens":2},"text":")" + std::string(9000, 'x') + "\"}", false)
           .usage(),
-      (Usage{1, 2, 0}));
+      (Usage{1, 2, 0, false}));
 }
 
 TEST(AnswerWatch, CountsLongEventsAndFindsTheirUsage) {
@@ -146,7 +146,7 @@ TEST(AnswerWatch, CountsLongEventsAndFindsTheirUsage) {
     watch.reset(true);
     for (std::size_t at = 0; at < event.size(); at += piece) watch.take(std::string_view{event}.substr(at, piece));
     EXPECT_EQ(watch.text_events(), 1U);
-    EXPECT_EQ(watch.usage(), (Usage{1, 2, 0}));
+    EXPECT_EQ(watch.usage(), (Usage{1, 2, 0, false}));
   }
 }
 

@@ -192,7 +192,10 @@ class Finder final : public Discovery {
     if (!batch) return;
     using Change = gateway::Desk::KvChange;
     // What was missed cannot be known: better to believe nothing than what is not there.
-    if (message.lost > 0 || message.restarted) gateway_.kv_event(id, Change::kCleared, {});
+    if (message.restarted)
+      gateway_.kv_event(id, Change::kCleared, {});
+    else if (message.lost > 0)
+      gateway_.kv_event(id, Change::kLost, {});
     for (const signals::KvEvent& event : batch->events) {
       if (const auto* stored = std::get_if<signals::BlockStored>(&event))
         gateway_.kv_event(id, Change::kStored, stored->block_hashes);

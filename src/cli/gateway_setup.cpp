@@ -129,6 +129,8 @@ core::Result<gateway::GatewayOptions> make_gateway_options(const config::Gateway
   made.pressure.clamp_max_tokens = settings.clamp_max_tokens;
   made.selector.slow_start = settings.slow_start;
   made.key_tokens = settings.block_tokens;
+  made.hot_prefixes = settings.hot_prefixes;
+  if (settings.prefix_pings) made.prefix_pings.emplace();
   made.retries = settings.retries;
   made.retry_share = settings.retry_budget;
   made.breaker = {settings.breaker_failures, settings.breaker_time};

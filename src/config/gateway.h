@@ -77,6 +77,8 @@ struct GatewaySettings {
   std::uint32_t clamp_max_tokens = 512;
 
   std::uint32_t block_tokens = 256;  // of a routing key
+  bool prefix_pings = false;         // they are sent again to replicas where they grow cold
+  bool hot_prefixes = true;          // their texts are kept in memory, for new replicas
   core::Duration slow_start = std::chrono::seconds{20};
   std::uint32_t retries = 2;                               // before the first byte, on other replicas
   double retry_budget = 0.1;                               // share of requests that may be retried

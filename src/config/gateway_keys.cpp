@@ -105,6 +105,13 @@ void add_routing(std::vector<GatewayKey>& keys) {
                      count_in(16, 65'536)));
   keys.push_back(key(kGroup, "gateway.routing.slow_start", "", "duration",
                      "over which a new replica comes to its full share", PENSTOCK_OF(slow_start), parse_duration));
+  keys.push_back(key(kGroup, "gateway.hot_prefixes", "", "boolean",
+                     "keep texts of prompt beginnings that many requests share in memory, to warm new replicas up",
+                     PENSTOCK_OF(hot_prefixes), parse_boolean));
+  keys.push_back(
+      key(kGroup, "gateway.prefix_pings", "", "boolean",
+          "send them again, at one token each, to idle replicas that held them and were not asked for 2 minutes",
+          PENSTOCK_OF(prefix_pings), parse_boolean));
   keys.push_back(key(kGroup, "gateway.retries", "--retries", "count",
                      "attempts after the first, on other replicas, before the first byte", PENSTOCK_OF(retries),
                      count_in(0, 10)));

@@ -126,6 +126,7 @@ void Desk::ended(Ticket ticket, const Ending& ending, core::Instant now) {
     static_cast<void>(state_->gate.cancelled(ticket));
     state_->drop_refused(*flight);
   } else {
+    state_->correct_cache(*flight, ending);
     state_->leave_slot(*flight);
     state_->settle(*flight, ending, now);
     state_->flights.remove(*flight);
@@ -170,6 +171,7 @@ void Desk::kv_event(std::string_view id, KvChange change, std::span<const std::u
       for (const std::uint64_t key : keys) selector.removed(*slot, key);
       break;
     case KvChange::kCleared: selector.cleared(*slot); break;
+    case KvChange::kLost: selector.events_lost(*slot); break;
   }
 }
 
@@ -182,6 +184,29 @@ std::vector<std::string> Desk::models() const {
   const std::scoped_lock lock{mutex_};
   return state_->replicas.models();
 }
+
+std::vector<PrefixHolder> Desk::idle_holders(const PrefixText& prefix, core::Instant now) const {
+  const std::scoped_lock lock{mutex_};
+  std::vector<PrefixHolder> found;
+  for (const signals::Role role : {signals::Role::kAggregated, signals::Role::kPrefill}) {
+    const auto group = state_->replicas.group_of(prefix.model, role);
+    if (!group) continue;
+    for (const routing::Selector::Holder& holder : state_->replicas.selector(*group).holders(prefix.keys, now)) {
+      const routing::Selector::Load load = state_->replicas.load(holder.slot, now);
+      if (load.eligible && load.prefill_tokens == 0)
+        found.push_back({state_->replicas.replica(holder.slot).spec.id, holder.slot, holder.sent_at});
+    }
+  }
+  return found;
+}
+
+void Desk::pinged(std::uint32_t slot, const PrefixText& prefix, core::Instant now) {
+  const std::scoped_lock lock{mutex_};
+  if (slot < state_->replicas.slots())
+    state_->replicas.selector(state_->replicas.replica(slot).group).pinged(slot, prefix.keys, now);
+}
+
+PrefixShelf* Desk::hot_prefixes() { return state_->shelf ? &*state_->shelf : nullptr; }
 
 std::vector<ReplicaStatus> Desk::replicas(core::Instant now) const {
   const std::scoped_lock lock{mutex_};

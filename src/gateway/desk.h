@@ -13,6 +13,7 @@
 #include "api/answer.h"
 #include "core/time.h"
 #include "gateway/options.h"
+#include "gateway/prefix_shelf.h"
 #include "gateway/refusal.h"
 #include "gateway/target.h"
 #include "gateway/traffic_log.h"
@@ -122,6 +123,13 @@ struct Overview {
   std::optional<double> prompt_error, output_error;             // of the estimates
 };
 
+// A replica that is believed to hold a prefix and computes no prompt now.
+struct PrefixHolder {
+  std::string replica;
+  std::uint32_t slot = 0;
+  core::Instant sent_at;  // the prefix, last, to this replica
+};
+
 // A lock is taken once for each call; no call waits for anything else. All calls from any thread.
 //
 // A request's life: arrive() → [deliver() →] for each attempt attempt_ended(), and where it may go on route_again() →
@@ -147,7 +155,7 @@ class Desk {
   void set_replicas(const std::vector<ReplicaSpec>& specs, core::Instant now);
   void set_health(std::string_view id, bool healthy, core::Instant now);
   void heard(std::string_view id, const routing::Heard& heard);
-  enum class KvChange : std::uint8_t { kStored, kRemoved, kCleared };
+  enum class KvChange : std::uint8_t { kStored, kRemoved, kCleared, kLost };  // kLost: some events are missing
   void kv_event(std::string_view id, KvChange change, std::span<const std::uint64_t> keys);
 
   [[nodiscard]] Overview overview(core::Instant now) const;
@@ -155,6 +163,10 @@ class Desk {
       core::Instant now) const;  // the same as the overview's, at less cost
   [[nodiscard]] TrafficLog::Page traffic(std::uint64_t after, std::size_t events_max) const;
   [[nodiscard]] std::vector<std::string> models() const;
+  [[nodiscard]] std::vector<PrefixHolder> idle_holders(const PrefixText& prefix, core::Instant now) const;
+  void pinged(std::uint32_t slot, const PrefixText& prefix, core::Instant now);
+  // Has a lock of its own. Null: switched off.
+  [[nodiscard]] PrefixShelf* hot_prefixes();
 
  private:
   struct State;

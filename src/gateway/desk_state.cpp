@@ -49,6 +49,11 @@ Refusal refusal_of(const admission::Answer& answer) {
 
 Desk::State::State(const GatewayOptions& settings, std::unique_ptr<LedgerSink> ledger, core::Instant now)
     : options(settings), sink(std::move(ledger)), gate(gate_limits(settings), now), replicas(settings) {
+  if (options.hot_prefixes) {
+    ShelfOptions shelf_options;
+    shelf_options.key_tokens = options.key_tokens;
+    shelf.emplace(shelf_options);
+  }
   for (std::uint32_t tenant = 0; tenant < options.tenants.size(); ++tenant) {
     const Tenant& said = options.tenants[tenant];
     gate.set_tenant(
@@ -193,6 +198,7 @@ Grant Desk::State::dispatch(Flight& flight, const Option& option, core::Instant 
   if (!flight.decodes_only)
     flight.cached_tokens = ask.input_tokens - std::min(ask.input_tokens, option.selection.uncached_tokens);
   flight.dispatched_at = now;
+  flight.overlap_used_at = option.selection.overlap_used_at;
   ++flight.attempts;
   replicas.dispatched(flight.slot, ask, option.selection, now);
   if (!flight.stream)
@@ -263,6 +269,21 @@ void Desk::State::drop_refused(Flight& flight) {
   flight.entry.outcome = ledger::Outcome::kRefused;
   balance.refuse(flight.entry);
   flights.remove(flight);
+}
+
+void Desk::State::correct_cache(const Flight& flight, const Ending& ending) {
+  // What was sent shortly before may not have been computed when this one was looked up.
+  constexpr core::Duration kComputed = std::chrono::seconds{30};
+  constexpr double kFarLess = 0.5;  // as estimates of tokens and those of the engine differ
+  if (flight.slot == kNoSlot || flight.decodes_only || !ending.usage) return;
+  // vLLM says how much was cached where it was anything, and otherwise nothing.
+  if (ending.usage->cached_known) replicas.tells_cached(flight.slot);
+  if (!replicas.replica(flight.slot).tells_cached) return;
+  if (flight.overlap_used_at == core::kNever || flight.dispatched_at - flight.overlap_used_at < kComputed) return;
+  const double believed = 1.0 * flight.cached_tokens / std::max(1U, flight.input_tokens);
+  const double measured = 1.0 * ending.usage->cached_tokens / std::max(1U, ending.usage->prompt_tokens);
+  if (measured < kFarLess * believed)
+    replicas.selector(replicas.replica(flight.slot).group).lacked(flight.slot, flight.overlap_used_at);
 }
 
 void Desk::State::settle(Flight& flight, const Ending& ending, core::Instant now) {

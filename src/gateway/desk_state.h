@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <queue>
 #include <string>
 #include <utility>
@@ -34,6 +35,7 @@ struct Desk::State {
   Flights flights;
   ledger::Balance balance;
   TrafficLog traffic;
+  std::optional<PrefixShelf> shelf;
   std::vector<Lane> lanes;
   std::vector<std::string> tenant_names;
   std::int64_t unix_ms_at_start = 0;  // of core::kStart
@@ -68,6 +70,8 @@ struct Desk::State {
 
   Refusal refuse(const Facts& facts, Refusal refusal);
   void drop_refused(Flight& flight);
+  // Beliefs about the replica's cache against what it measured. Before the flight leaves its slot.
+  void correct_cache(const Flight& flight, const Ending& ending);
   void settle(Flight& flight, const Ending& ending, core::Instant now);
   void pump(core::Instant now);
   // A flight's first token, for meters and the log.

@@ -241,5 +241,61 @@ TEST_F(DeskTest, RefusesAPromptThatTheModelCannotHold) {
   EXPECT_NE(answer.refusal->error.message.find("32768"), std::string::npos);
 }
 
+// One replica, and requests that an engine without KV events answers.
+class DeskCacheTest : public DeskTest {
+ protected:
+  void SetUp() override {
+    open();
+    desk->set_replicas({replica_named("r1")}, kNow);
+  }
+  void serve(std::uint64_t family, std::uint32_t cached, core::Instant now, bool told = true) {
+    std::vector<std::uint64_t> keys;
+    for (std::uint64_t i = 0; i < 10; ++i) keys.push_back(100 * family + i);
+    Facts facts = facts_of(10'240);
+    facts.keys = keys;
+    const Answer answer = arrive(facts, now);
+    ASSERT_TRUE(answer.grant);
+    desk->answered(answer.ticket, now + 1s);
+    Ending ending = completed(2560, cached, 10, now + 2s);
+    ending.usage->cached_known = told;
+    desk->ended(answer.ticket, ending, now + 2s);
+  }
+  [[nodiscard]] std::uint64_t believed(core::Instant now) const { return desk->replicas(now)[0].load.keys; }
+};
+
+TEST_F(DeskCacheTest, WhatAnEngineLostAsItBeganAnewIsBelievedNoMore) {
+  serve(1, 0, kNow);
+  serve(2, 0, kNow + 10s);
+  serve(3, 0, kNow + 20s);
+  EXPECT_EQ(believed(kNow + 30s), 30U);
+  serve(3, 2304, kNow + 60s);
+  EXPECT_EQ(believed(kNow + 70s), 30U) << "it holds what it should";
+  serve(3, 0, kNow + 120s);
+  EXPECT_EQ(believed(kNow + 130s), 10U) << "all is gone but what was computed just now";
+}
+
+TEST_F(DeskCacheTest, AnEngineThatOnlyTellsOfHitsIsUnderstoodOnceItHadOne) {
+  serve(1, 0, kNow, false);
+  serve(2, 0, kNow + 60s, false);
+  serve(1, 0, kNow + 120s, false);
+  EXPECT_EQ(believed(kNow + 130s), 20U) << "it may never tell";
+  serve(1, 2304, kNow + 180s);
+  serve(2, 0, kNow + 240s, false);
+  EXPECT_EQ(believed(kNow + 250s), 20U) << "prefix 1 was used later than prefix 2";
+  serve(1, 0, kNow + 300s, false);
+  serve(3, 0, kNow + 310s, false);
+  serve(2, 0, kNow + 360s, false);
+  EXPECT_EQ(believed(kNow + 370s), 30U) << "and the others later than it";
+  serve(3, 0, kNow + 420s, false);
+  EXPECT_EQ(believed(kNow + 430s), 20U) << "prefix 1 is older than prefix 3";
+}
+
+TEST_F(DeskCacheTest, SiblingsThatComeBeforeThePrefixIsComputedSayNothing) {
+  serve(1, 0, kNow);
+  serve(2, 0, kNow + 1s);
+  serve(2, 0, kNow + 2s);
+  EXPECT_EQ(believed(kNow + 3s), 20U);
+}
+
 }  // namespace
 }  // namespace penstock::gateway

@@ -128,6 +128,19 @@ std::string traffic_document(const TrafficLog::Page& page, std::string_view boot
   return made.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
+std::string prefixes_document(std::span<const HotPrefix> prefixes, std::string_view boot_id, core::Instant now) {
+  Json made{{"boot", boot_id}, {"now_s", core::to_seconds(now)}};
+  made["prefixes"] = Json::array();
+  for (const HotPrefix& prefix : prefixes)
+    made["prefixes"].push_back({{"model", prefix.text->model},
+                                {"path", api::path_of(prefix.text->endpoint)},
+                                {"tokens", prefix.text->tokens},
+                                {"hits", prefix.hits},
+                                {"idle_s", std::max(0.0, core::to_seconds(now - prefix.used_at))},
+                                {"body", prefix.text->body}});
+  return made.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
 std::string first_model_in(std::string_view models_answer) {
   const Json answer = Json::parse(models_answer, nullptr, false);
   if (!answer.is_object() || !answer.contains("data") || !answer["data"].is_array() || answer["data"].empty())

@@ -14,9 +14,12 @@ namespace penstock::gateway {
 
 [[nodiscard]] bool is_ready(std::span<const ReplicaStatus> replicas);  // some replica may be chosen
 
-// docs/gateway.md describes both. Times are seconds on the clock of `now_s` in the same document.
+// docs/gateway.md describes them. Times are seconds on the clock of `now_s` in the same document.
 [[nodiscard]] std::string overview_document(const Overview& overview, std::string_view boot_id);
 [[nodiscard]] std::string traffic_document(const TrafficLog::Page& page, std::string_view boot_id, core::Instant now);
+
+[[nodiscard]] std::string prefixes_document(std::span<const HotPrefix> prefixes, std::string_view boot_id,
+                                            core::Instant now);
 
 [[nodiscard]] std::string metrics_text(const Overview& overview, const net::ServerCounters& connections);
 

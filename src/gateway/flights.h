@@ -34,6 +34,7 @@ struct Flight {
   bool slot_answered = false;
   std::uint32_t uncached_tokens = 0, cached_tokens = 0, input_tokens = 0;  // as the selection had them
   core::Instant dispatched_at;
+  core::Instant overlap_used_at = core::kNever;  // of what it was chosen for
   std::vector<std::uint32_t> failed_slots;
   std::uint32_t attempts = 0;
   Grant grant;  // of one that waited, until it is delivered

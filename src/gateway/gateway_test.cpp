@@ -182,6 +182,11 @@ TEST(Gateway, KvEventsSayWhoHoldsAPrefix) {
   GatewayOptions options = quiet_options();
   options.key_tokens = 16;
   TestGateway gateway{{spec_of(replica, "r1"), spec_of(replica, "r2"), spec_of(replica, "r3")}, std::move(options)};
+  // They name blocks as we do.
+  ask(gateway, chat_body(std::string(100, 'y')));
+  std::vector<std::uint64_t> known;
+  api::prompt_keys("user\n" + std::string(100, 'y'), 16 * api::kBytesPerToken, known);
+  for (const char* id : {"r1", "r2", "r3"}) (*gateway).kv_event(id, Desk::KvChange::kStored, known);
   for (int i = 0; i < 6; ++i) {
     const std::string id = "r" + std::to_string(1 + i % 3);
     const std::string prompt = "prompt " + std::to_string(i) + std::string(4000, 'x');
@@ -264,6 +269,47 @@ TEST(Admin, TellsOfTrafficFromANumberOn) {
   EXPECT_NE(all.find(R"("next":3)"), std::string::npos);
   EXPECT_EQ(gateway.admin("/penstock/v1/traffic?after=2").find("arrival"), std::string::npos);
   EXPECT_NE(gateway.admin("/penstock/v1/traffic?limit=1").find(R"("next":1,)"), std::string::npos);
+}
+
+TEST(Admin, TellsOfHotPrefixesOfAModel) {
+  TestReplica replica{answer_well};
+  TestGateway gateway{{spec_of(replica, "r1")}};
+  const auto prefixes = [&](std::string_view model) {
+    return gateway.admin("/penstock/v1/prefixes?model=" + std::string{model});
+  };
+  for (int i = 0; i < 2; ++i) ask(gateway, chat_body(std::string(1200, 'x') + std::to_string(i)));
+  EXPECT_NE(prefixes("m").find(R"("prefixes":[])"), std::string::npos);
+  ask(gateway, chat_body(std::string(1200, 'x') + "2"));
+  EXPECT_NE(prefixes("m").find(R"("path":"/v1/chat/completions","tokens":256,"hits":3)"), std::string::npos)
+      << prefixes("m");
+  EXPECT_NE(prefixes("n").find(R"("prefixes":[])"), std::string::npos) << "that is another model";
+}
+
+TEST(Gateway, SendsAHotPrefixAgainToAReplicaThatWasIdle) {
+  TestReplica replica{answer_well};
+  GatewayOptions options = quiet_options();
+  options.prefix_pings.emplace().idle = std::chrono::milliseconds{1};
+  options.ping_interval = std::chrono::milliseconds{10};
+  TestGateway gateway{{spec_of(replica, "r1")}, std::move(options)};
+  const auto pings = [&] {
+    const auto requests = replica.requests();
+    return std::count_if(requests.begin(), requests.end(),
+                         [](const std::string& request) { return request.ends_with(R"("max_tokens":1})"); });
+  };
+  for (int i = 0; i < 2; ++i) ask(gateway, chat_body(std::string(1200, 'x')));
+  EXPECT_EQ(pings(), 0);
+  ask(gateway, chat_body(std::string(1200, 'x')));
+  EXPECT_TRUE(gateway.wait_until([&](const std::string&) { return pings() >= 2; }));
+  EXPECT_EQ(gateway.closed(3).size(), 3U) << "a ping is nobody's request";
+}
+
+TEST(Admin, WhereTheyAreSwitchedOffNoTextIsKept) {
+  TestReplica replica{answer_well};
+  GatewayOptions options = quiet_options();
+  options.hot_prefixes = false;
+  TestGateway gateway{{spec_of(replica, "r1")}, std::move(options)};
+  for (int i = 0; i < 5; ++i) ask(gateway, chat_body(std::string(1200, 'x')));
+  EXPECT_NE(gateway.admin("/penstock/v1/prefixes").find(R"("prefixes":[])"), std::string::npos);
 }
 
 TEST(Admin, AnUnhealthyReplicaIsNotChosen) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "ledger/entry.h"
 #include "net/client.h"
 #include "net/server.h"
+#include "routing/prefix_pings.h"
 #include "routing/selector.h"
 #include "signals/observation.h"
 #include "signals/slo.h"
@@ -67,7 +69,10 @@ struct GatewayOptions {
   admission::PressureLimits pressure;
 
   routing::SelectorOptions selector;
-  std::uint32_t key_tokens = 256;  // of a routing key
+  std::uint32_t key_tokens = 256;                           // of a routing key
+  std::optional<routing::PingOptions> prefix_pings;         // none: off
+  core::Duration ping_interval = std::chrono::seconds{10};  // from one look at what is due to the next
+  bool hot_prefixes = true;  // texts of prefixes that many share are kept, for new replicas
   std::uint64_t seed = 1;
   std::uint32_t retries = 2;
   double retry_share = 0.1;  // of all requests; ten are always allowed

@@ -33,6 +33,7 @@ class ReplicaSet {
     bool healthy = true;
     Breaker breaker;
     std::uint32_t open_requests = 0;
+    bool tells_cached = false;  // its usage has said how much was cached
     std::uint64_t requests_total = 0, failures_total = 0, busy_total = 0;
   };
 
@@ -58,6 +59,7 @@ class ReplicaSet {
   void busy(std::uint32_t slot, core::Instant now);
   void undecided(std::uint32_t slot, core::Instant now);
   void left(std::uint32_t slot);  // the request is there no more
+  void tells_cached(std::uint32_t slot) { replicas_[slot].tells_cached = true; }
 
  private:
   struct Group {

@@ -100,6 +100,8 @@ std::optional<Refusal> Session::admit() {
   Answer answer = bench_.desk.arrive(facts, bench_.mailbox, net::Loop::read_clock());
   if (answer.refusal) return std::move(answer.refusal);
   ticket_ = answer.ticket;
+  if (PrefixShelf* shelf = bench_.desk.hot_prefixes())
+    shelf->offer(request, exchange_->body(), bench_.keys, facts.received_at);
   exchange_->take_body(body_);
   const ClassOptions& options =
       facts.traffic_class == admission::Class::kBatch ? bench_.options.batch : bench_.options.interactive;

@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <map>
 #include <utility>
 
 #include "gateway/documents.h"
 #include "net/fetch.h"
+#include "routing/prefix_pings.h"
 #include "signals/telemetry/adapters.h"
 
 namespace penstock::gateway {
@@ -48,6 +50,7 @@ Steward::Steward(const GatewayOptions& options, Desk& desk, int listening, Serve
   loop_.every(kTick, [this] { desk_.tick(loop_.now()); });
   loop_.every(options_.health_interval, [this] { check_health(); });
   loop_.every(options_.scrape_interval, [this] { scrape(); });
+  if (options_.prefix_pings) loop_.every(options_.ping_interval, [this] { ping(); });
 }
 
 Steward::~Steward() {
@@ -91,8 +94,11 @@ void Steward::tell_desk() {
     if (!patient.healthy) desk_.set_health(id, false, loop_.now());
 }
 
-void Steward::get(const ReplicaSpec& spec, std::string target, core::Duration patience,
-                  std::function<void(Patient&, int status, const std::string& body)> done) {
+void Steward::get(const ReplicaSpec& spec, std::string target, core::Duration patience, Done done) {
+  send(spec, std::move(target), {}, patience, std::move(done));
+}
+
+void Steward::send(const ReplicaSpec& spec, std::string target, std::string body, core::Duration patience, Done done) {
   const auto url = net::parse_url(spec.url);
   net::FetchRequest request;
   request.call.address = spec.addresses.front();
@@ -101,6 +107,11 @@ void Steward::get(const ReplicaSpec& spec, std::string target, core::Duration pa
   request.call.head_time = request.call.silence = patience;
   request.host_field = url->host_field();
   request.target = url->path + std::move(target);
+  if (!body.empty()) {
+    request.method = "POST";
+    request.fields.push_back({"Content-Type", "application/json"});
+    request.body = std::move(body);
+  }
   const std::string authorization = "Bearer " + options_.replica_key;
   if (!options_.replica_key.empty()) request.fields.push_back({"Authorization", authorization});
   net::fetch(client_, std::move(request),
@@ -147,8 +158,43 @@ void Steward::scrape() {
       const auto parsed = signals::parse_exposition(body, asked.spec.id);
       if (!parsed) return;
       const signals::EngineScrape scrape = signals::read_scrape(*parsed);
+      // A counter that goes back is an engine that began anew, with an empty cache.
+      const std::uint64_t prompt_tokens = scrape.prompt_tokens_total.value_or(asked.prompt_tokens_total);
+      if (prompt_tokens < std::exchange(asked.prompt_tokens_total, prompt_tokens))
+        desk_.kv_event(asked.spec.id, Desk::KvChange::kCleared, {});
+      asked.queued_requests = scrape.queued_requests.value_or(0);
       if (scrape.running_requests) desk_.heard(asked.spec.id, heard_in(scrape, loop_.now()));
     });
+  }
+}
+
+// Hot prefixes go again where they are believed to be held and nobody asked for them in a while; never in anybody's way.
+void Steward::ping() {
+  const core::Instant now = loop_.now();
+  const PrefixShelf* shelf = desk_.hot_prefixes();
+  if (shelf == nullptr) return;
+  const std::vector<HotPrefix> prefixes = shelf->hot({}, now);
+  std::vector<routing::PrefixUse> uses;
+  std::map<std::uint32_t, Patient*> replicas;  // by slot
+  for (std::uint64_t number = 0; number < prefixes.size(); ++number) {
+    const HotPrefix& prefix = prefixes[number];
+    for (const PrefixHolder& holder : desk_.idle_holders(*prefix.text, now)) {
+      const auto found = patients_.find(holder.replica);
+      if (found == patients_.end() || found->second.queued_requests > 0 || found->second.pings_under_way > 0) continue;
+      replicas[holder.slot] = &found->second;
+      uses.push_back({holder.slot, number, prefix.hits, prefix.text->tokens, prefix.used_at, holder.sent_at});
+    }
+  }
+  for (const routing::Ping& due : routing::pings_due(uses, *options_.prefix_pings, now)) {
+    const PrefixText& text = *prefixes[due.prefix].text;
+    Patient& patient = *replicas.at(due.replica);
+    ++patient.pings_under_way;
+    desk_.pinged(due.replica, text, now);
+    send(patient.spec, std::string{api::path_of(text.endpoint)}, text.body, options_.first_byte_time,
+         [](Patient& asked, int, const std::string&) {
+           // One that went away and came back in the meantime has none.
+           if (asked.pings_under_way > 0) --asked.pings_under_way;
+         });
   }
 }
 
@@ -167,6 +213,7 @@ void Steward::on_request(net::Exchange& exchange) {
   if (path == "/penstock/v1/overview")
     return answer(exchange, 200, "application/json", overview_document(desk_.overview(loop_.now()), boot_id_));
   if (path == "/penstock/v1/traffic") return answer_traffic(exchange);
+  if (path == "/penstock/v1/prefixes") return answer_prefixes(exchange);
   answer(exchange, 404, "application/json", error_body(404, "there is nothing at this path"));
 }
 
@@ -176,6 +223,13 @@ void Steward::answer_traffic(net::Exchange& exchange) {
   const std::uint64_t limit = std::min(number_in(exchange.head().parameter("limit"), kEventsMax), kEventsMax);
   answer(exchange, 200, "application/json",
          traffic_document(desk_.traffic(after, limit), boot_id_, net::Loop::read_clock()));
+}
+
+void Steward::answer_prefixes(net::Exchange& exchange) {
+  const core::Instant now = net::Loop::read_clock();
+  std::vector<HotPrefix> prefixes;
+  if (const PrefixShelf* shelf = desk_.hot_prefixes()) prefixes = shelf->hot(exchange.head().parameter("model"), now);
+  answer(exchange, 200, "application/json", prefixes_document(prefixes, boot_id_, now));
 }
 
 std::string Steward::error_body(int status, std::string_view fault) {

@@ -22,6 +22,7 @@ namespace penstock::gateway {
 //   GET /metrics           Prometheus' text
 //   GET /penstock/v1/overview                       replicas, tenants, queues, usage, as JSON
 //   GET /penstock/v1/traffic?after=N&limit=M        arrivals, first tokens and ends since number N
+//   GET /penstock/v1/prefixes?model=M               hot prefixes with requests to compute them; without M, of all models
 class Steward final : private net::RequestHandler {
  public:
   using ServerCounts = std::function<net::ServerCounters()>;  // of all workers together
@@ -39,18 +40,24 @@ class Steward final : private net::RequestHandler {
     std::uint32_t failures = 0;
     bool healthy = true;
     bool health_under_way = false, scrape_under_way = false;
+    std::uint64_t prompt_tokens_total = 0, queued_requests = 0;  // as last scraped
+    std::uint32_t pings_under_way = 0;
   };
 
   void on_request(net::Exchange& exchange) override;
   std::string error_body(int status, std::string_view fault) override;
   void answer_traffic(net::Exchange& exchange);
+  void answer_prefixes(net::Exchange& exchange);
   void replace(std::vector<ReplicaSpec> specs);
   void tell_desk();
   void ask_model(Patient& patient);
   void check_health();
   void scrape();
-  void get(const ReplicaSpec& spec, std::string target, core::Duration patience,
-           std::function<void(Patient&, int status, const std::string& body)> done);
+  void ping();
+  using Done = std::function<void(Patient&, int status, const std::string& body)>;
+  void get(const ReplicaSpec& spec, std::string target, core::Duration patience, Done done);
+  // A body: it is posted.
+  void send(const ReplicaSpec& spec, std::string target, std::string body, core::Duration patience, Done done);
 
   const GatewayOptions& options_;
   Desk& desk_;

@@ -34,7 +34,9 @@ class Fleet {
   [[nodiscard]] virtual bool acts() const = 0;
   virtual void want(std::size_t pool, std::uint32_t replicas) = 0;
   virtual void gateway_says(const GatewayState& state, core::Instant at) = 0;
-  virtual void recent_prompts(std::vector<std::uint32_t> input_tokens) = 0;  // for warm-up
+  // For warm-up: what users send, and what many of them begin with.
+  virtual void recent_prompts(std::vector<std::uint32_t> input_tokens) = 0;
+  virtual void hot_prefixes(std::vector<GatewayPrefix> prefixes) = 0;
   // Replica counts, states and what the engines said; the target; failed actions.
   virtual void fill(std::size_t pool, signals::PoolObservation& seen) const = 0;
   [[nodiscard]] virtual std::vector<ReplicaView> replicas(std::size_t pool) const = 0;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -158,6 +159,29 @@ core::Result<GatewayState> read_overview(std::string_view json) {
   if (reader.error()) return tl::make_unexpected(*std::move(reader.error()));
   state.json = json;
   return state;
+}
+
+core::Result<std::vector<GatewayPrefix>> read_prefixes(std::string_view json) {
+  const auto parsed = parse(json);
+  if (!parsed) return tl::make_unexpected(parsed.error());
+  Reader reader{"the gateway's prefixes"};
+  const Json& prefixes = reader.member(*parsed, "prefixes");
+  if (!prefixes.is_array()) reader.fail("prefixes");
+  std::vector<GatewayPrefix> all;
+  for (const Json& prefix : prefixes) {
+    GatewayPrefix& read = all.emplace_back();
+    read.model = reader.text(reader.member(prefix, "model"));
+    read.path = reader.text(reader.member(prefix, "path"));
+    read.body = reader.text(reader.member(prefix, "body"));
+    read.tokens = reader.count<std::uint32_t>(reader.member(prefix, "tokens"));
+    read.hits = reader.count<std::uint64_t>(reader.member(prefix, "hits"));
+    // It becomes the first line of a request.
+    const auto is_plain = [](char c) { return c > ' ' && c < '\x7f'; };
+    if (!read.path.starts_with("/v1/") || !std::all_of(read.path.begin(), read.path.end(), is_plain))
+      reader.fail("a path");
+  }
+  if (reader.error()) return tl::make_unexpected(*std::move(reader.error()));
+  return all;
 }
 
 }  // namespace penstock::live

@@ -54,4 +54,12 @@ struct GatewayState {
 };
 [[nodiscard]] core::Result<GatewayState> read_overview(std::string_view json);
 
+// A hot prefix, as a request that makes an engine compute it.
+struct GatewayPrefix {
+  std::string model, path, body;  // path: "/v1/…"
+  std::uint32_t tokens = 0;       // about
+  std::uint64_t hits = 0;         // lately
+};
+[[nodiscard]] core::Result<std::vector<GatewayPrefix>> read_prefixes(std::string_view json);
+
 }  // namespace penstock::live

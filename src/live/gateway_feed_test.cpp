@@ -127,5 +127,28 @@ TEST(ReadOverview, RefusesWhatIsNotWhatItShouldBe) {
     EXPECT_FALSE(read_overview(text)) << text;
 }
 
+const std::string kPrefixes = R"({"boot":"b1","now_s":1.0,"prefixes":[{"model":"m","path":"/v1/chat/completions",)"
+                              R"("tokens":512,"hits":7,"idle_s":1.5,"body":"{\"model\":\"m\"}"}]})";
+
+TEST(ReadPrefixes, ReadsWhatIsToBeSentAndWhere) {
+  const auto read = read_prefixes(kPrefixes);
+  ASSERT_TRUE(read) << read.error().message();
+  ASSERT_EQ(read->size(), 1U);
+  EXPECT_EQ(read->front().path, "/v1/chat/completions");
+  EXPECT_EQ(read->front().body, R"({"model":"m"})");
+  EXPECT_EQ(read->front().tokens, 512U);
+  EXPECT_EQ(read->front().hits, 7U);
+}
+
+TEST(ReadPrefixes, RefusesWhatIsNotWhatItShouldBe) {
+  const std::pair<const char*, const char*> changes[] = {{R"("prefixes":[)", R"("prefix":[)"},
+                                                         {"/v1/chat", "/chat"},
+                                                         {"/v1/chat", R"(/v1/ HTTP/1.1\r\n)"},
+                                                         {"512", "-1"},
+                                                         {"7", "7.5"},
+                                                         {R"("body":)", R"("text":)"}};
+  for (const auto& [what, with] : changes) EXPECT_FALSE(read_prefixes(replaced(kPrefixes, what, with))) << with;
+}
+
 }  // namespace
 }  // namespace penstock::live

@@ -93,6 +93,7 @@ class ScriptedFleet final : public Fleet {
   void want(std::size_t, std::uint32_t replicas) override { wants.push_back(target = replicas); }
   void gateway_says(const GatewayState& state, core::Instant) override { heard.push_back(state.boot); }
   void recent_prompts(std::vector<std::uint32_t> input_tokens) override { prompts = std::move(input_tokens); }
+  void hot_prefixes(std::vector<GatewayPrefix> all) override { prefixes = std::move(all); }
   void fill(std::size_t, signals::PoolObservation& seen) const override {
     seen.target_replicas = target;
     for (const ReplicaView& view : views) {
@@ -107,6 +108,7 @@ class ScriptedFleet final : public Fleet {
   std::uint32_t target = 1;
   std::vector<std::uint32_t> wants, prompts;
   std::vector<std::string> heard;
+  std::vector<GatewayPrefix> prefixes;
   std::vector<ReplicaView> views;
   std::vector<FleetEvent> told;
 };
@@ -124,13 +126,15 @@ class ScriptedGateway final : private net::RequestHandler {
   std::string overview =
       R"({"boot":"b","now_s":5,"replicas":[],"queue":{"interactive":2,"batch":1,"oldest_s":0.5},"refused_total":0})";
   std::string traffic = R"({"boot":"b","now_s":5,"next":0,"lost":0,"events":[]})";
+  std::string prefixes = R"({"prefixes":[]})";
   std::vector<std::string> asked;  // targets
 
  private:
   void on_request(net::Exchange& exchange) override {
     asked.emplace_back(exchange.head().target);
-    const bool of_traffic = exchange.head().path() == "/penstock/v1/traffic";
-    exchange.respond(status, {}, of_traffic ? traffic : overview);
+    const std::string_view path = exchange.head().path();
+    exchange.respond(
+        status, {}, path == "/penstock/v1/traffic" ? traffic : (path == "/penstock/v1/prefixes" ? prefixes : overview));
   }
   std::string error_body(int, std::string_view fault) override { return std::string{fault}; }
 

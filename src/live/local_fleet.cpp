@@ -317,24 +317,43 @@ void LocalFleet::warm_up(std::uint32_t id) {
   const actuation::Replica* replica = state_.find(id);
   const std::size_t pool = pool_of(*replica);
   if (pool == options_.pools.size() || replica->ports.empty()) return;
-  const auto prompts = actuation::plan_warm_up(recent_input_tokens_, {}, options_.warm_up);
-  asked_[id].warm_up = actuation::WarmUpSeen{static_cast<std::uint32_t>(prompts.size()), 0};
-  for (const actuation::WarmUpPrompt& prompt : prompts) {
-    net::FetchRequest request = request_to(replica->ports.front(), "/v1/completions");
-    request.method = "POST";
-    request.call.head_time = request.call.silence = options_.limits.warm_up_deadline;
-    request.fields.push_back({"Content-Type", "application/json"});
-    request.body = nlohmann::json{
-        {"model", options_.pools[pool].model},
-        {"prompt", prompt.text},
-        {"max_tokens", prompt.max_tokens},
-        {"ignore_eos",
-         true}}.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-    net::fetch(client_, std::move(request), [this, id](const core::Result<net::FetchAnswer>&) {
-      const auto found = asked_.find(id);
-      if (found != asked_.end() && found->second.warm_up) ++found->second.warm_up->answered;
-    });
-  }
+  const LocalPool& of = options_.pools[pool];
+  std::vector<actuation::HotPrefix> prefixes;
+  if (of.role != signals::Role::kDecode)
+    for (const GatewayPrefix& hot : hot_prefixes_)
+      if (hot.model == of.model) prefixes.push_back({hot.path, hot.body, hot.tokens, hot.hits});
+  actuation::WarmUp plan = actuation::plan_warm_up(recent_input_tokens_, prefixes, options_.warm_up);
+  Asked& asked = asked_[id];
+  asked.warm_up =
+      actuation::WarmUpSeen{static_cast<std::uint32_t>(plan.representative.size() + plan.prefixes.size()), 0};
+  asked.prefixes = std::move(plan.prefixes);
+  for (const actuation::WarmUp::Prompt& prompt : plan.representative)
+    send_prompt(
+        id, "/v1/completions",
+        nlohmann::json{
+            {"model", of.model}, {"prompt", prompt.text}, {"max_tokens", prompt.max_tokens}, {"ignore_eos", true}}
+            .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  if (plan.representative.empty()) send_prefixes(id);
+}
+
+void LocalFleet::send_prompt(std::uint32_t id, std::string path, std::string body) {
+  net::FetchRequest request = request_to(state_.find(id)->ports.front(), std::move(path));
+  request.method = "POST";
+  request.call.head_time = request.call.silence = options_.limits.warm_up_deadline;
+  request.fields.push_back({"Content-Type", "application/json"});
+  request.body = std::move(body);
+  net::fetch(client_, std::move(request), [this, id](const core::Result<net::FetchAnswer>&) {
+    const auto found = asked_.find(id);
+    if (found == asked_.end() || !found->second.warm_up) return;
+    const actuation::WarmUpSeen& seen = *found->second.warm_up;
+    if (++found->second.warm_up->answered + found->second.prefixes.size() == seen.prompts && is_known(id))
+      send_prefixes(id);
+  });
+}
+
+void LocalFleet::send_prefixes(std::uint32_t id) {
+  for (actuation::HotPrefix& prefix : std::exchange(asked_[id].prefixes, {}))
+    send_prompt(id, std::move(prefix.path), std::move(prefix.body));
 }
 
 void LocalFleet::send_signal(std::uint32_t id, int number) {

@@ -61,6 +61,7 @@ class LocalFleet final : public Fleet {
   void recent_prompts(std::vector<std::uint32_t> input_tokens) override {
     recent_input_tokens_ = std::move(input_tokens);
   }
+  void hot_prefixes(std::vector<GatewayPrefix> prefixes) override { hot_prefixes_ = std::move(prefixes); }
   // All replicas drain and stop; `done` is called once none is left.
   void end_all(std::function<void()> done);
 
@@ -78,6 +79,7 @@ class LocalFleet final : public Fleet {
     std::optional<actuation::EngineSeen> engine;
     std::optional<actuation::GatewaySeen> gateway;
     std::optional<actuation::WarmUpSeen> warm_up;
+    std::vector<actuation::HotPrefix> prefixes;  // to be sent once the other prompts are answered
     std::string last_words;
     std::string fpm_endpoint, kv_events_endpoint;
     std::uint32_t block_tokens = 0;
@@ -93,6 +95,8 @@ class LocalFleet final : public Fleet {
   void take(const actuation::Step& step);
   void start(std::uint32_t id);
   void warm_up(std::uint32_t id);
+  void send_prompt(std::uint32_t id, std::string path, std::string body);
+  void send_prefixes(std::uint32_t id);
   void send_signal(std::uint32_t id, int number);
   void tell(bool loud, std::string pool, std::string text);
   void save();
@@ -113,6 +117,7 @@ class LocalFleet final : public Fleet {
   std::vector<std::uint64_t> actions_failed_;
   std::map<std::uint32_t, Asked> asked_;  // by replica
   std::vector<std::uint32_t> recent_input_tokens_;
+  std::vector<GatewayPrefix> hot_prefixes_;
   std::vector<connect::ReplicaEntry> written_;
   bool ever_written_ = false;
   std::string save_trouble_, replicas_trouble_;  // why these files cannot be written now; empty: they can

@@ -32,7 +32,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_POST(self):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         with open(os.path.join(folder, "prompts"), "ab") as file:
-            file.write(body + b"\n")
+            file.write(self.path.encode() + b" " + body + b"\n")
         self.answer(b"{}")
     def log_message(self, *_):
         pass
@@ -119,6 +119,20 @@ class LocalFleetTest : public testing::Test {
   std::unique_ptr<LocalFleet> fleet;
   std::uint32_t open_requests = 0;
 };
+
+TEST_F(LocalFleetTest, HotPrefixesOfItsModelAreSentAfterTheOtherPromptsAndBeforeItServes) {
+  options.warm_up.representative = 1;
+  open();
+  fleet->recent_prompts({100});
+  fleet->hot_prefixes({{"other", "/v1/completions", R"({"prompt":"none of ours"})", 300, 9},
+                       {options.pools[0].model, "/v1/chat/completions", R"({"messages":"shared"})", 300, 9}});
+  fleet->want(0, 1);
+  run_until_some(Stage::kServing);
+  const std::string prompts = read("prompts");
+  EXPECT_EQ(prompts.find("none of ours"), std::string::npos);
+  EXPECT_NE(prompts.find("\n/v1/chat/completions {\"messages\":\"shared\"}\n"), std::string::npos) << prompts;
+  EXPECT_LT(prompts.find("warm-up"), prompts.find("shared"));
+}
 
 TEST_F(LocalFleetTest, AReplicaStartsWarmsUpServesDrainsAndEnds) {
   open();

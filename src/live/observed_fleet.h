@@ -20,6 +20,7 @@ class ObservedFleet final : public Fleet {
   void want(std::size_t, std::uint32_t) override {}
   void gateway_says(const GatewayState& state, core::Instant at) override;
   void recent_prompts(std::vector<std::uint32_t>) override {}
+  void hot_prefixes(std::vector<GatewayPrefix>) override {}
   void fill(std::size_t pool, signals::PoolObservation& seen) const override;
   [[nodiscard]] std::vector<ReplicaView> replicas(std::size_t pool) const override;
   [[nodiscard]] const std::vector<FleetEvent>& events() const override { return events_; }

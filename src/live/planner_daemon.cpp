@@ -50,6 +50,10 @@ PlannerDaemon::PlannerDaemon(net::Loop& loop, net::Client& client, Fleet& fleet,
       totals_(prices(options_)) {
   last_said_.resize(options_.pools.size());
   timers_.push_back(loop_.every(options_.gateway_interval, [this] { ask_gateway(); }));
+  if (fleet_.acts()) {
+    timers_.push_back(loop_.after(core::Duration{}, [this] { ask_prefixes(); }));
+    timers_.push_back(loop_.every(options_.prefix_interval, [this] { ask_prefixes(); }));
+  }
   timers_.push_back(loop_.every(options_.point_interval, [this] { add_point(); }));
   // A policy that decides once does so when there is something to see.
   const core::Duration interval = std::min<core::Duration>(policy_.interval(), std::chrono::hours{24});
@@ -94,6 +98,17 @@ void PlannerDaemon::ask_traffic() {
     next_event_ = anew ? 0 : page->next;
     if (anew) return;
     book_.take(*page, loop_.now());
+  });
+}
+
+void PlannerDaemon::ask_prefixes() {
+  if (std::exchange(prefixes_under_way_, true)) return;
+  net::FetchRequest request = request_for(options_, "/penstock/v1/prefixes");
+  request.answer_bytes_max = 64 * 1024 * 1024;
+  net::fetch(client_, std::move(request), [this](core::Result<net::FetchAnswer> answer) {
+    prefixes_under_way_ = false;
+    if (!answer || answer->status != 200) return;
+    if (auto prefixes = read_prefixes(answer->body)) fleet_.hot_prefixes(*std::move(prefixes));
   });
 }
 

@@ -38,6 +38,7 @@ struct DaemonOptions {
   net::Address gateway;      // its admin address
   std::string gateway_host;  // "127.0.0.1:8081"
   core::Duration gateway_interval = std::chrono::milliseconds{500};
+  core::Duration prefix_interval = std::chrono::seconds{5};  // their texts may be long
   core::Duration point_interval = std::chrono::seconds{2};
   std::size_t points_max = 1800;
   std::size_t decisions_max = 1000;
@@ -81,6 +82,7 @@ class PlannerDaemon {
  private:
   void ask_gateway();
   void ask_traffic();
+  void ask_prefixes();
   void tick();
   void add_point();
   [[nodiscard]] signals::Observation observe(core::Instant now);  // without single requests
@@ -96,7 +98,7 @@ class PlannerDaemon {
   report::PlannerTotals totals_;
   std::uint64_t next_event_ = 0;
   std::string boot_;  // of the gateway whose events these are
-  bool overview_under_way_ = false, traffic_under_way_ = false;
+  bool overview_under_way_ = false, traffic_under_way_ = false, prefixes_under_way_ = false;
   std::optional<GatewayState> gateway_;
   std::optional<signals::Observation> seen_;
   std::optional<planner::Decision> decided_;

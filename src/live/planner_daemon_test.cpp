@@ -123,17 +123,34 @@ TEST_F(PlannerDaemonTest, HearsOfTrafficFromWhereItLeftOff) {
   gateway.traffic =
       R"({"boot":"b","now_s":5,"next":17,"lost":0,"events":[["arrival",1,4.5,"m","interactive","shop",900,[1,2]]]})";
   open();
-  EXPECT_TRUE(run_until(loop, [&] { return gateway.asked.size() >= 6; }));
-  EXPECT_EQ(gateway.asked[0].substr(0, 20), "/penstock/v1/traffic");
-  EXPECT_NE(std::find(gateway.asked.begin(), gateway.asked.end(), "/penstock/v1/traffic?after=0"), gateway.asked.end());
-  EXPECT_NE(std::find(gateway.asked.begin(), gateway.asked.end(), "/penstock/v1/traffic?after=17"),
-            gateway.asked.end());
+  EXPECT_TRUE(run_until(loop, [&] { return gateway.asked.size() >= 8; }));
+  std::vector<std::string> of_traffic;
+  for (const std::string& target : gateway.asked)
+    if (target.starts_with("/penstock/v1/traffic")) of_traffic.push_back(target);
+  ASSERT_GE(of_traffic.size(), 2U);
+  EXPECT_EQ(of_traffic[0], "/penstock/v1/traffic?after=0");
+  EXPECT_EQ(of_traffic[1], "/penstock/v1/traffic?after=17");
   run_until_decided();
   EXPECT_GE(policy.recent, 1U);
   EXPECT_EQ(fleet.prompts.front(), 900U) << "new replicas warm up with prompts like these";
   EXPECT_EQ(fleet.heard.front(), "b");
   EXPECT_EQ(policy.seen.pools[0].unrouted_requests, 3U);
   EXPECT_EQ(policy.seen.pools[0].detail->oldest_unrouted_age, core::Duration{500ms});
+}
+
+TEST_F(PlannerDaemonTest, TellsTheFleetOfHotPrefixes) {
+  gateway.prefixes =
+      R"({"prefixes":[{"model":"m","path":"/v1/completions","tokens":512,"hits":7,"idle_s":1.5,"body":"{}"}]})";
+  open();
+  EXPECT_TRUE(run_until(loop, [&] { return !fleet.prefixes.empty(); }));
+  EXPECT_EQ(fleet.prefixes.at(0).hits, 7U);
+}
+
+TEST_F(PlannerDaemonTest, AsksForNoPromptsWhereItStartsNothing) {
+  fleet.may_act = false;
+  open();
+  run_until_decided(3);
+  EXPECT_EQ(std::count(gateway.asked.begin(), gateway.asked.end(), "/penstock/v1/prefixes"), 0);
 }
 
 TEST_F(PlannerDaemonTest, AGatewayThatTalksNonsenseIsNotHeard) {

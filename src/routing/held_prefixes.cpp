@@ -6,6 +6,8 @@ namespace penstock::routing {
 namespace {
 
 constexpr std::size_t kAhead = 8;  // keys whose memory is asked for before they are needed
+constexpr std::uint32_t kPredictedMs =
+    std::chrono::duration_cast<std::chrono::milliseconds>(HeldPrefixes::kPredicted).count();
 constexpr core::Duration kLookEvery = std::chrono::milliseconds{10};
 // How late choose() may find outdated predictions before it clears them itself; sent() usually has by then.
 constexpr core::Duration kLate = std::chrono::milliseconds{500};
@@ -39,13 +41,14 @@ void HeldPrefixes::sent(std::uint32_t slot, std::span<const std::uint64_t> keys,
   if (slots_[slot].by_events) {
     predict(slot, keys, now);
   } else {
-    believe(slot, keys);
+    believe(slot, keys, now);
   }
 }
 
 // Backwards, so that the end of a prompt is older than its beginning and goes first.
-void HeldPrefixes::believe(std::uint32_t slot, std::span<const std::uint64_t> keys) {
+void HeldPrefixes::believe(std::uint32_t slot, std::span<const std::uint64_t> keys, core::Instant now) {
   RecentKeys& known = slots_[slot].known;
+  const std::uint32_t now_ms = clipped_ms(now);
   keys = keys.first(std::min<std::size_t>(keys.size(), slots_[slot].capacity));
   for (std::size_t i = keys.size(); i-- > 0;) {
     if (i >= 2 * kAhead) known.prefetch(keys[i - 2 * kAhead]);
@@ -55,6 +58,7 @@ void HeldPrefixes::believe(std::uint32_t slot, std::span<const std::uint64_t> ke
     }
     if (const std::uint32_t node = known.find(keys[i]); node != RecentKeys::kNone) {
       known.touch(node);
+      known.set_note(node, now_ms);
       continue;
     }
     if (known.size() >= slots_[slot].capacity) {
@@ -65,7 +69,7 @@ void HeldPrefixes::believe(std::uint32_t slot, std::span<const std::uint64_t> ke
       }
       drop_known(slot, oldest);
     }
-    known.insert(keys[i]);
+    known.insert(keys[i], now_ms);
     holders_.add(slot, keys[i]);
   }
 }
@@ -73,9 +77,13 @@ void HeldPrefixes::believe(std::uint32_t slot, std::span<const std::uint64_t> ke
 void HeldPrefixes::predict(std::uint32_t slot, std::span<const std::uint64_t> keys, core::Instant now) {
   Slot& of = slots_[slot];
   keys = keys.first(std::min<std::size_t>(keys.size(), of.capacity));
-  const std::uint32_t until = clipped_ms(now + kPredicted);
+  const std::uint32_t now_ms = clipped_ms(now), until = clipped_ms(now + kPredicted);
   for (std::size_t i = keys.size(); i-- > 0;) {
-    if (of.known.find(keys[i]) != RecentKeys::kNone) continue;
+    if (const std::uint32_t node = of.known.find(keys[i]); node != RecentKeys::kNone) {
+      of.known.touch(node);
+      of.known.set_note(node, now_ms);
+      continue;
+    }
     if (const std::uint32_t node = of.predicted.find(keys[i]); node != RecentKeys::kNone) {
       of.predicted.set_note(node, until);
       of.predicted.touch(node);
@@ -110,32 +118,53 @@ void HeldPrefixes::drop_outdated(core::Instant now) {
   }
 }
 
-void HeldPrefixes::first_event(std::uint32_t slot) {
-  Slot& of = slots_[slot];
-  if (of.by_events) return;
-  drop_all(slot, of.known);
-  of.by_events = true;
-}
-
 void HeldPrefixes::stored(std::uint32_t slot, std::uint64_t key) {
-  first_event(slot);
   Slot& of = slots_[slot];
+  if (!of.by_events) {
+    if (!holders_.knows(key)) return;
+    drop_all(slot, of.known);
+    of.by_events = true;
+  }
   if (const std::uint32_t node = of.known.find(key); node != RecentKeys::kNone) return of.known.touch(node);
-  if (const std::uint32_t node = of.predicted.find(key); node != RecentKeys::kNone) of.predicted.erase(node);
-  of.known.insert(key);
+  std::uint32_t used_ms = 0;  // nothing was sent
+  if (const std::uint32_t node = of.predicted.find(key); node != RecentKeys::kNone) {
+    used_ms = of.predicted.note(node) - kPredictedMs;
+    of.predicted.erase(node);
+  }
+  of.known.insert(key, used_ms);
   holders_.add(slot, key);
   fit(slot);
 }
 
 void HeldPrefixes::removed(std::uint32_t slot, std::uint64_t key) {
-  first_event(slot);
   if (const std::uint32_t node = slots_[slot].known.find(key); node != RecentKeys::kNone) drop_known(slot, node);
 }
 
 void HeldPrefixes::cleared(std::uint32_t slot) {
-  first_event(slot);
   drop_all(slot, slots_[slot].known);
   drop_all(slot, slots_[slot].predicted);
+}
+
+void HeldPrefixes::events_lost(std::uint32_t slot) {
+  if (slots_[slot].by_events) cleared(slot);
+}
+
+std::optional<core::Instant> HeldPrefixes::used_at(std::uint32_t slot, std::uint64_t key, core::Instant now) const {
+  const RecentKeys& known = slots_[slot].known;
+  const std::uint32_t node = known.find(key);
+  if (node == RecentKeys::kNone || known.note(node) == 0) return std::nullopt;
+  return now - std::chrono::milliseconds{static_cast<std::int32_t>(clipped_ms(now) - known.note(node))};
+}
+
+void HeldPrefixes::lacked(std::uint32_t slot, core::Instant used_at) {
+  const Slot& of = slots_[slot];
+  if (of.by_events) return;
+  const std::uint32_t until_ms = clipped_ms(used_at);
+  while (of.known.size() > 0) {
+    const std::uint32_t node = of.known.oldest();
+    if (static_cast<std::int32_t>(of.known.note(node) - until_ms) > 0) return;
+    drop_known(slot, node);
+  }
 }
 
 void HeldPrefixes::fit(std::uint32_t slot) {

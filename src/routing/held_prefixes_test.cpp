@@ -15,6 +15,14 @@ std::uint32_t overlap(HeldPrefixes& held, std::uint32_t slot, const Keys& keys, 
   return 0;
 }
 
+// Something of no interest was sent there, and the engine says that it holds that.
+void speak(HeldPrefixes& held, std::uint32_t slot) {
+  held.sent(slot, Keys{777}, kNow - 1h);
+  held.stored(slot, 777);
+  EXPECT_TRUE(held.by_events(slot));
+  held.cleared(slot);
+}
+
 TEST(HeldPrefixes, WhatWasSentIsBelievedToBeHeld) {
   HeldPrefixes held;
   held.open(0, 100);
@@ -71,7 +79,7 @@ TEST(HeldPrefixes, TheFirstEventReplacesBeliefOfThatSlotAlone) {
 TEST(HeldPrefixes, WithEventsWhatWasSentIsPredictedForSeconds) {
   HeldPrefixes held;
   held.open(0, 100);
-  held.cleared(0);
+  speak(held, 0);
   held.sent(0, Keys{1, 2, 3}, kNow);
   EXPECT_EQ(overlap(held, 0, {1, 2, 3}, kNow + 4s), 3U);
   EXPECT_EQ(held.keys(0), 0U);
@@ -83,7 +91,7 @@ TEST(HeldPrefixes, WithEventsWhatWasSentIsPredictedForSeconds) {
 TEST(HeldPrefixes, APredictionLastsFromItsLatestUse) {
   HeldPrefixes held;
   held.open(0, 100);
-  held.cleared(0);
+  speak(held, 0);
   held.sent(0, Keys{1, 2}, kNow);
   held.sent(0, Keys{1, 3}, kNow + 4s);
   EXPECT_EQ(overlap(held, 0, {1, 3}, kNow + 8s), 2U);
@@ -94,6 +102,7 @@ TEST(HeldPrefixes, APredictionLastsFromItsLatestUse) {
 TEST(HeldPrefixes, AClearedCacheHoldsNothing) {
   HeldPrefixes held;
   held.open(0, 100);
+  speak(held, 0);
   held.stored(0, 1);
   held.sent(0, Keys{1, 2}, kNow);
   held.cleared(0);
@@ -103,14 +112,76 @@ TEST(HeldPrefixes, AClearedCacheHoldsNothing) {
 TEST(HeldPrefixes, LostRemovalsDoNotGrowWithoutLimit) {
   HeldPrefixes held;
   held.open(0, 100);
+  speak(held, 0);
   for (std::uint64_t key = 0; key < 10'000; ++key) held.stored(0, key);
   EXPECT_EQ(held.keys(0), 100 * HeldPrefixes::kSaidOverCapacity);
   EXPECT_EQ(overlap(held, 0, {9'999}), 1U);
 }
 
+TEST(HeldPrefixes, EventsThatNameNoKeyOfOursChangeNothing) {
+  HeldPrefixes held;
+  held.open(0, 100);
+  held.sent(0, Keys{1, 2, 3}, kNow);
+  for (std::uint64_t hash = 1000; hash < 2000; ++hash) held.stored(0, hash);
+  held.removed(0, 1001);
+  held.events_lost(0);
+  EXPECT_FALSE(held.by_events(0));
+  EXPECT_EQ(held.keys(0), 3U);
+  EXPECT_EQ(overlap(held, 0, {1, 2, 3}, kNow + 1h), 3U);
+  held.cleared(0);
+  EXPECT_EQ(overlap(held, 0, {1, 2, 3}), 0U) << "that it holds nothing any more needs no names";
+}
+
+TEST(HeldPrefixes, AnEventOfAKeyThatAnotherSlotWasSentIsBelieved) {
+  HeldPrefixes held;
+  held.open(0, 100);
+  held.open(1, 100);
+  held.sent(0, Keys{1, 2}, kNow);
+  for (const std::uint64_t key : {1, 2, 3}) held.stored(1, key);
+  EXPECT_TRUE(held.by_events(1));
+  EXPECT_EQ(overlap(held, 1, {1, 2, 3}), 3U);
+}
+
+TEST(HeldPrefixes, LostEventsMakeTheCacheUnknown) {
+  HeldPrefixes held;
+  held.open(0, 100);
+  speak(held, 0);
+  held.stored(0, 1);
+  held.events_lost(0);
+  EXPECT_EQ(overlap(held, 0, {1}), 0U);
+}
+
+TEST(HeldPrefixes, WhatWasUsedNoLaterThanWhatIsLackedIsForgotten) {
+  HeldPrefixes held;
+  held.open(0, 100);
+  held.sent(0, Keys{1, 2}, kNow);
+  held.sent(0, Keys{11, 12}, kNow + 60s);
+  held.sent(0, Keys{21, 22}, kNow + 120s);
+  const auto used_at = held.used_at(0, 12, kNow + 180s);
+  ASSERT_TRUE(used_at);
+  EXPECT_EQ(*used_at, kNow + 60s);
+  held.sent(0, Keys{11, 12}, kNow + 180s);
+  held.lacked(0, *used_at);
+  EXPECT_EQ(overlap(held, 0, {1, 2}), 0U);
+  EXPECT_EQ(overlap(held, 0, {11, 12}), 2U) << "it was computed anew";
+  EXPECT_EQ(overlap(held, 0, {21, 22}), 2U);
+  EXPECT_FALSE(held.used_at(0, 1, kNow + 180s));
+}
+
+TEST(HeldPrefixes, WhereEventsSayWhatIsHeldNothingElseDoes) {
+  HeldPrefixes held;
+  held.open(0, 100);
+  speak(held, 0);
+  held.sent(0, Keys{1}, kNow);
+  held.stored(0, 1);
+  held.lacked(0, kNow + 1h);
+  EXPECT_EQ(overlap(held, 0, {1}), 1U);
+}
+
 TEST(HeldPrefixes, AForgottenSlotBeginsAnew) {
   HeldPrefixes held;
   held.open(0, 100);
+  speak(held, 0);
   held.stored(0, 1);
   held.sent(0, Keys{1, 2}, kNow);
   held.forget(0);

@@ -29,6 +29,7 @@ class Holders {
   // One entry for each slot that holds the first key, in an order that only the calls so far decide. Valid until the
   // next call.
   [[nodiscard]] std::span<const Overlap> overlaps(std::span<const std::uint64_t> keys);
+  [[nodiscard]] bool knows(std::uint64_t key) { return find(key) != nullptr; }  // some slot holds it
   void prefetch(std::uint64_t key) const;
 
   [[nodiscard]] std::size_t keys() const { return used_; }

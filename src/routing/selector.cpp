@@ -255,6 +255,9 @@ std::optional<Selection> Selector::choose(const Ask& ask, core::Instant now) {
   }
   const PriceTerms& terms = state.terms[selection.slot];
   selection.overlap_keys = state.overlap[selection.slot];
+  if (selection.overlap_keys > 0)
+    selection.overlap_used_at =
+        state.held.used_at(selection.slot, ask.keys[selection.overlap_keys - 1], now).value_or(core::kNever);
   // The last token is computed always: its output is the first one.
   const std::uint32_t uncached = ask.input_tokens - state.cached_tokens(selection.slot, ask);
   selection.uncached_tokens = std::max(uncached, std::min(ask.input_tokens, 1U));
@@ -315,6 +318,29 @@ void Selector::removed(std::uint32_t slot, std::uint64_t key) {
 
 void Selector::cleared(std::uint32_t slot) {
   if (state_->knows(slot)) state_->held.cleared(slot);
+}
+
+void Selector::events_lost(std::uint32_t slot) {
+  if (state_->knows(slot)) state_->held.events_lost(slot);
+}
+
+void Selector::lacked(std::uint32_t slot, core::Instant used_at) {
+  if (state_->knows(slot)) state_->held.lacked(slot, used_at);
+}
+
+std::vector<Selector::Holder> Selector::holders(std::span<const std::uint64_t> keys, core::Instant now) {
+  std::vector<Holder> found;
+  if (keys.empty()) return found;
+  for (const Holders::Overlap& holder : state_->held.overlaps(keys, now)) {
+    if (holder.keys < keys.size()) continue;
+    if (const auto sent_at = state_->held.used_at(holder.slot, keys.back(), now))
+      found.push_back({holder.slot, *sent_at});
+  }
+  return found;
+}
+
+void Selector::pinged(std::uint32_t slot, std::span<const std::uint64_t> keys, core::Instant now) {
+  if (state_->knows(slot)) state_->held.sent(slot, keys, now);
 }
 
 Selector::Load Selector::load(std::uint32_t slot, core::Instant now) const {

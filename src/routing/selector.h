@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "core/random.h"
 #include "core/time.h"
@@ -35,7 +36,8 @@ enum class Why : std::uint8_t {
 struct Selection {
   std::uint32_t slot = 0;
   std::uint32_t overlap_keys = 0;
-  std::uint32_t uncached_tokens = 0;  // of the prompt, as believed
+  core::Instant overlap_used_at = core::kNever;  // when the whole of them was last sent there; never: by events only
+  std::uint32_t uncached_tokens = 0;             // of the prompt, as believed
   double expected_ttft_ms = 0.0;
   Why why = Why::kLoad;
   // For dispatched(): by how much another replica would have been cheaper, had it held the first `shared_keys`, too.
@@ -98,10 +100,22 @@ class Selector {
   void finished(std::uint32_t slot, std::uint32_t uncached_tokens, std::uint32_t input_tokens,
                 std::uint32_t output_tokens, bool answered);
 
-  // KV events: from the first on, only they say what the slot holds.
+  // KV events: from the first on that names a key which was sent to some slot, only they say what the slot holds.
   void stored(std::uint32_t slot, std::uint64_t key);
   void removed(std::uint32_t slot, std::uint64_t key);
   void cleared(std::uint32_t slot);
+  void events_lost(std::uint32_t slot);  // some are missing
+  // It did not hold what was last sent there at that time: all that was used no later is forgotten, unless it has events.
+  void lacked(std::uint32_t slot, core::Instant used_at);
+
+  struct Holder {
+    std::uint32_t slot = 0;
+    core::Instant sent_at;  // the prefix, last
+  };
+  // The slots that are believed to hold all of the keys. Those that only events told of, nothing having been sent, are left out.
+  [[nodiscard]] std::vector<Holder> holders(std::span<const std::uint64_t> keys, core::Instant now);
+  // A prompt that is no user's request: it counts as held, and as no load.
+  void pinged(std::uint32_t slot, std::span<const std::uint64_t> keys, core::Instant now);
 
   struct Load {
     bool eligible = false;

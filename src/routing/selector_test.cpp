@@ -280,6 +280,8 @@ TEST(Selector, ASlotThatIsUsedAgainKnowsNothingOfTheOneBefore) {
 
 TEST(Selector, SiblingsOfABurstMeetBeforeTheirEventsCome) {
   Fleet fleet{4};
+  fleet.send_to(0, numbered(900, 1));
+  for (std::uint32_t slot = 0; slot < 4; ++slot) fleet.selector.stored(slot, numbered(900, 1).front());
   for (std::uint32_t slot = 0; slot < 4; ++slot) fleet.selector.cleared(slot);
   const Selection first = fleet.send(numbered(1, 40));
   fleet.answer(first, 1300ms, kNow + 1300ms);

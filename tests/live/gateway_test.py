@@ -7,6 +7,7 @@ import socket
 import sqlite3
 import subprocess
 import tempfile
+import time
 import unittest
 
 from live_testing import KILL, PROGRAM, SECONDS, STOP, Engine, Gateway, Stream, ask, chat, complete, until
@@ -51,6 +52,22 @@ class GatewayTest(unittest.TestCase):
         self.assertEqual(ask(gateway.port, "GET", "/v1/chat/completions")[0], 405)
         models = json.loads(ask(gateway.port, "GET", "/v1/models")[2])
         self.assertEqual([model["id"] for model in models["data"]], ["penstock-sim"])
+
+    def test_an_engine_that_began_anew_is_not_believed_to_hold_what_it_held(self):
+        engine = Engine(self, *FAST)
+        config = self.write(self.folder(), "p.yaml", "gateway: {scrape_interval: 20ms}\n")
+        gateway = Gateway(self, "--config", config, engine.url).ready()
+
+        def believed():
+            return gateway.overview()["replicas"][0]["prefix_keys"]
+
+        self.assertEqual(complete(gateway.port, 2, "x" * 5000)[0], 200)
+        self.assertGreater(believed(), 0)
+        time.sleep(1)  # many looks at its counters
+        engine.signal(KILL)
+        engine.wait()
+        Engine(self, *FAST, "--port", str(engine.port))
+        until("no belief", lambda: believed() == 0)
 
     def test_keys_tell_tenants_and_budgets_hold(self):
         folder = self.folder()

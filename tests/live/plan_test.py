@@ -66,6 +66,32 @@ class PlanTest(unittest.TestCase):
         self.assertTrue(shrunk()[-1]["sentence"])
         self.assertEqual(complete(gateway.port)[0], 200)
 
+    def test_a_new_replica_holds_what_many_users_begin_with_before_its_first_request(self):
+        home = Home(self)
+        gateway = home.gateway(self)
+        first = home.planner(self, gateway, *STATIC)
+        until_serving(home, 1)
+
+        def shared(question):
+            return {"model": "penstock-sim", "max_tokens": 2, "messages": [
+                {"role": "system", "content": "You are the clerk of a shop. " * 100},
+                {"role": "user", "content": question}]}
+
+        for i in range(4):
+            self.assertEqual(ask(gateway.port, "POST", "/v1/chat/completions", shared(f"question {i}"))[0], 200)
+        (prefix,) = json.loads(ask(gateway.admin, "GET", "/penstock/v1/prefixes?model=penstock-sim")[2])["prefixes"]
+        self.assertNotIn("question", prefix["body"])
+        first.signal(KILL)
+        first.wait()
+        home.write_config("  - {name: chat, replicas: 2, min_replicas: 2, max_replicas: 2}")
+        home.planner(self, gateway, *STATIC)
+        until_serving(home, 2)
+        with open(home.path("replicas.json")) as file:
+            new = max(json.load(file)["replicas"], key=lambda each: each["id"])
+        answer = ask(int(new["url"].rsplit(":", 1)[1]), "POST", "/v1/chat/completions", shared("my first"))[2]
+        usage = json.loads(answer)["usage"]
+        self.assertGreaterEqual(usage["prompt_tokens_details"]["cached_tokens"], prefix["tokens"], usage)
+
     def test_observes_and_never_acts_on_what_it_did_not_start(self):
         engine = Engine(self, "--speed", "50")
         gateway = Gateway(self, engine.url).ready()
