@@ -154,6 +154,7 @@ class Desk {
   [[nodiscard]] std::vector<ReplicaStatus> replicas(
       core::Instant now) const;  // the same as the overview's, at less cost
   [[nodiscard]] TrafficLog::Page traffic(std::uint64_t after, std::size_t events_max) const;
+  // Those that are configured or that some replica served since the start: requests for others are refused with 404.
   [[nodiscard]] std::vector<std::string> models() const;
 
  private:

@@ -28,7 +28,7 @@ constexpr std::uint32_t kModelsMax = 1024;  // that are told apart in meters and
 
 }  // namespace
 
-Refusal refusal_of(const admission::Answer& answer) {
+Refusal Desk::State::refusal_of(const admission::Answer& answer, std::string_view model) const {
   struct Words {
     int status;
     std::string_view type, code;
@@ -43,6 +43,10 @@ Refusal refusal_of(const admission::Answer& answer) {
     }
   }();
   Refusal refusal = make_refusal(words.status, words.type, words.code, answer.why);
+  if (words.status == 503 && !replicas.serves(model)) {
+    refusal.error.code = "no_replica";
+    refusal.error.message = fmt::format("no replica serves the model {:?} now; {}", model, answer.why);
+  }
   refusal.retry_after_s = answer.retry_after_s;
   return refusal;
 }
@@ -89,7 +93,7 @@ std::optional<Refusal> Desk::State::objection(const Facts& facts, const admissio
   const Tenant& tenant = options.tenants[facts.tenant];
   const auto& allowed = tenant.models;
   const bool may = allowed.empty() || std::find(allowed.begin(), allowed.end(), facts.model) != allowed.end();
-  if (!may || !replicas.serves(facts.model))
+  if (!may || !replicas.knows(facts.model))
     return make_refusal(404, "invalid_request_error", "model_not_found",
                         fmt::format("the model {:?} does not exist here or may not be used with this key; /v1/models "
                                     "lists those there are",
@@ -258,10 +262,11 @@ Refusal Desk::State::refuse(const Facts& facts, Refusal refusal) {
   return refusal;
 }
 
-void Desk::State::drop_refused(Flight& flight) {
+void Desk::State::drop(Flight& flight, ledger::Outcome outcome, core::Instant now) {
   ++refused;
-  flight.entry.outcome = ledger::Outcome::kRefused;
+  flight.entry.outcome = ledger::Outcome::kRefused;  // the ledger's word for all that was never let in
   balance.refuse(flight.entry);
+  tell_end(flight, outcome, now);
   flights.remove(flight);
 }
 
@@ -327,11 +332,16 @@ void Desk::State::note_end(const Flight& flight, const Ending& ending, core::Ins
                              flight.traffic_class == admission::Class::kBatch, flight.cached_tokens > 0},
                             static_cast<std::uint32_t>(entry.output_tokens), entry.ttft_ms,
                             std::max(0.0, entry.itl_ms));
+  tell_end(flight, ending.outcome, now);
+}
+
+void Desk::State::tell_end(const Flight& flight, ledger::Outcome outcome, core::Instant now) {
+  const ledger::Entry& entry = flight.entry;
   TrafficEvent event;
   event.kind = TrafficEvent::Kind::kEnd;
   event.request = flight.ticket;
   event.at = now;
-  event.outcome = ending.outcome;
+  event.outcome = outcome;
   event.replica = entry.replica;
   event.prompt_tokens = static_cast<std::uint32_t>(entry.prompt_tokens);
   event.output_tokens = static_cast<std::uint32_t>(entry.output_tokens);
@@ -345,10 +355,10 @@ void Desk::State::pump(core::Instant now) {
   for (const admission::Refused& late : gate.expired(now)) {
     Flight* flight = flights.find(late.ticket);
     PENSTOCK_ASSERT(flight != nullptr, "what waits at the gate is in hand");
-    Refusal refusal = refusal_of(late.answer);
+    Refusal refusal = refusal_of(late.answer, flight->entry.model);
     ++refusals[std::string{refusal.error.code}];
     flight->mailbox->deliver(late.ticket, std::move(refusal));
-    drop_refused(*flight);
+    drop(*flight, ledger::Outcome::kRefused, now);
   }
   const auto verdict_of = [&](std::uint64_t ticket) {
     Flight* flight = flights.find(ticket);

@@ -147,19 +147,27 @@ void Session::go(Grant grant) {
     }
   }
   write_request_head(body);
+  sent_ = body;
+  addresses_tried_ = 0;
+  attempt_open_ = true;
+  call();
+}
+
+void Session::call() {
   answer_head_.clear();
   watch_.reset(stream_ && leg_ != Leg::kPrefill);
   const Target& target = *grant_.target;
+  address_ = target.unreached.load(std::memory_order_relaxed);
+  ++addresses_tried_;
   net::CallOptions options;
-  options.address = target.addresses.front();
+  options.address = target.addresses[address_ % target.addresses.size()];
   if (target.tls) options.tls = bench_.options.client_tls;
   options.host = target.host;
   raw_call_ = raw_ && leg_ != Leg::kPrefill && !exchange_->head().http_1_0;
   options.raw = raw_call_;
   options.head_time = bench_.options.first_byte_time;
   options.silence = bench_.options.silence;
-  attempt_open_ = true;
-  call_ = &bench_.client.call(options, upstream_, body, *this);
+  call_ = &bench_.client.call(options, upstream_, sent_, *this);
 }
 
 void Session::write_request_head(std::string_view body) {
@@ -187,6 +195,16 @@ bool Session::go_again(Attempt attempt) {
   if (!grant) return false;
   forget_call();
   go(*std::move(grant));
+  return true;
+}
+
+bool Session::call_elsewhere() {
+  const Target& target = *grant_.target;
+  // Of several that failed at once, one moves on for all.
+  std::uint32_t failed = address_;
+  target.unreached.compare_exchange_strong(failed, address_ + 1, std::memory_order_relaxed);
+  if (addresses_tried_ >= target.addresses.size()) return false;
+  call();
   return true;
 }
 
@@ -296,6 +314,7 @@ void Session::on_fault(net::ClientFault fault, bool) {
     release().abort();
     return;
   }
+  if (fault == net::ClientFault::kConnect && call_elsewhere()) return;
   if (go_again(Attempt::kFaulted)) return;
   if (fault == net::ClientFault::kTimeout) return give_up(504, "replica_timeout", "the replica did not answer in time");
   give_up(502, "replica_failed", fmt::format("no replica answered: {}", net::to_string(fault)));

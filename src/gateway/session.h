@@ -62,8 +62,10 @@ class Session final : private net::ExchangeListener, private net::ResponseListen
   [[nodiscard]] std::optional<Refusal> admit();
   [[nodiscard]] std::optional<std::uint32_t> authenticate() const;
   void go(Grant grant);
+  void call();
   void write_request_head(std::string_view body);
   bool go_again(Attempt attempt);  // false: there is nowhere to go
+  bool call_elsewhere();           // at the replica's next address; false: it has none left
   void take_response_head(const net::ResponseHead& head);
   void begin_answer();
   void end_prefill_leg();
@@ -88,6 +90,8 @@ class Session final : private net::ExchangeListener, private net::ResponseListen
   bool close_after_ = false;
   bool paused_ = false;
   std::optional<std::uint64_t> content_length_;
+  std::uint32_t address_ = 0;          // that is called, as the target counts
+  std::uint32_t addresses_tried_ = 0;  // by this attempt
   int status_ = 0;
   core::Instant last_token_at_;
   Grant grant_;
@@ -95,6 +99,7 @@ class Session final : private net::ExchangeListener, private net::ResponseListen
   std::string body_;         // the client's; let go with the first byte of the answer
   std::string upstream_;     // head of the request to the replica …
   std::string leg_body_;     // … and its body where that is not the client's
+  std::string_view sent_;    // of the two bodies the one that goes
   std::string answer_head_;  // until the first byte of the body; then let go
   api::AnswerWatch watch_;
 };

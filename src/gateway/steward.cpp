@@ -91,11 +91,12 @@ void Steward::tell_desk() {
     if (!patient.healthy) desk_.set_health(id, false, loop_.now());
 }
 
-void Steward::get(const ReplicaSpec& spec, std::string target, core::Duration patience,
+void Steward::get(const Patient& patient, std::string target, core::Duration patience,
                   std::function<void(Patient&, int status, const std::string& body)> done) {
+  const ReplicaSpec& spec = patient.spec;
   const auto url = net::parse_url(spec.url);
   net::FetchRequest request;
-  request.call.address = spec.addresses.front();
+  request.call.address = spec.addresses[patient.unreached % spec.addresses.size()];
   if (url->tls) request.call.tls = options_.client_tls;
   request.call.host = url->host;
   request.call.head_time = request.call.silence = patience;
@@ -107,6 +108,7 @@ void Steward::get(const ReplicaSpec& spec, std::string target, core::Duration pa
              [this, id = spec.id, done = std::move(done)](core::Result<net::FetchAnswer> result) {
                const auto found = patients_.find(id);
                if (found == patients_.end()) return;
+               if (!result) ++found->second.unreached;
                static const std::string kNothing;
                done(found->second, result ? result->status : 0, result ? result->body : kNothing);
              });
@@ -114,7 +116,7 @@ void Steward::get(const ReplicaSpec& spec, std::string target, core::Duration pa
 
 void Steward::ask_model(Patient& patient) {
   if (std::exchange(patient.asked_model, true)) return;
-  get(patient.spec, "/v1/models", kPatience, [this](Patient& asked, int status, const std::string& body) {
+  get(patient, "/v1/models", kPatience, [this](Patient& asked, int status, const std::string& body) {
     asked.asked_model = false;
     if (status != 200) return;
     asked.spec.model = first_model_in(body);
@@ -126,7 +128,7 @@ void Steward::check_health() {
   for (auto& [id, patient] : patients_) {
     if (patient.spec.model.empty()) ask_model(patient);
     if (std::exchange(patient.health_under_way, true)) continue;
-    get(patient.spec, "/health", kPatience, [this](Patient& asked, int status, const std::string&) {
+    get(patient, "/health", kPatience, [this](Patient& asked, int status, const std::string&) {
       asked.health_under_way = false;
       // Whoever has no such path may still serve.
       const bool good = status == 200 || status == 404;
@@ -141,7 +143,7 @@ void Steward::check_health() {
 void Steward::scrape() {
   for (auto& [id, patient] : patients_) {
     if (!patient.healthy || std::exchange(patient.scrape_under_way, true)) continue;
-    get(patient.spec, "/metrics", kPatience, [this](Patient& asked, int status, const std::string& body) {
+    get(patient, "/metrics", kPatience, [this](Patient& asked, int status, const std::string& body) {
       asked.scrape_under_way = false;
       if (status != 200) return;
       const auto parsed = signals::parse_exposition(body, asked.spec.id);

@@ -38,6 +38,7 @@ class Steward final : private net::RequestHandler {
     bool asked_model = false;
     std::uint32_t failures = 0;
     bool healthy = true;
+    std::size_t unreached = 0;  // counts up with each address that did not answer
     bool health_under_way = false, scrape_under_way = false;
   };
 
@@ -49,7 +50,7 @@ class Steward final : private net::RequestHandler {
   void ask_model(Patient& patient);
   void check_health();
   void scrape();
-  void get(const ReplicaSpec& spec, std::string target, core::Duration patience,
+  void get(const Patient& patient, std::string target, core::Duration patience,
            std::function<void(Patient&, int status, const std::string& body)> done);
 
   const GatewayOptions& options_;
