@@ -42,6 +42,7 @@ struct Facts {
   std::uint32_t prompt_tokens_given = 0;
   std::optional<std::uint32_t> max_tokens;
   bool stream = false;
+  bool splits = true;  // a prefill and a decode replica may share it
   std::span<const std::uint64_t> keys;
   std::uint64_t affinity = 0;
   core::Instant received_at;

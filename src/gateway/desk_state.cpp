@@ -124,6 +124,7 @@ Flight& Desk::State::open(const Facts& facts, Mailbox& mailbox, const admission:
   flight.max_tokens = facts.max_tokens;
   flight.affinity = facts.affinity;
   flight.stream = facts.stream;
+  flight.splits = facts.splits;
   flight.keys.assign(facts.keys.begin(), facts.keys.end());
   flight.received_at = facts.received_at;
   flight.entry.request_id = facts.request_id;
@@ -175,6 +176,7 @@ std::optional<Desk::State::Option> Desk::State::choose(const Flight& flight, cor
   };
   if (flight.decodes_only) return from(Role::kDecode, false);
   if (auto whole = from(Role::kAggregated, false)) return whole;
+  if (!flight.splits) return std::nullopt;
   // Without a decode replica nobody could go on with what is prefilled.
   const auto decode = replicas.group_of(flight.entry.model, Role::kDecode);
   if (!decode || !replicas.selector(*decode).choose(routing::Ask{}, now)) return std::nullopt;

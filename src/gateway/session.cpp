@@ -90,7 +90,9 @@ std::optional<Refusal> Session::admit() {
   facts.model = request.model;
   facts.text_bytes = request.text.size();
   facts.prompt_tokens_given = request.prompt_tokens_given;
-  facts.max_tokens = request.max_tokens;
+  const api::EndpointTraits& traits = api::traits_of(endpoint_);
+  facts.max_tokens = traits.generates ? request.max_tokens : 0;
+  facts.splits = traits.splits;
   facts.stream = request.stream;
   facts.keys = bench_.keys;
   if (const std::string_view session = session_of(exchange_->head(), request); !session.empty())
@@ -350,7 +352,8 @@ void Session::out_of_time() {
   forget_call();
   bench_.waiting.erase(ticket_);
   if (std::exchange(attempt_open_, false)) bench_.desk.attempt_ended(ticket_, Attempt::kAbandoned, bench_.loop.now());
-  const bool partial = answer_begun_ && stream_;
+  // A stream of /v1/responses has no end that could be made up.
+  const bool partial = answer_begun_ && stream_ && endpoint_ != api::Endpoint::kResponses;
   const bool begun = answer_begun_;
   end(ledger::Outcome::kTimedOut);
   const std::string id = request_id_;

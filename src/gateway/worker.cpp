@@ -10,7 +10,7 @@ namespace {
 Refusal not_found(std::string_view path) {
   return make_refusal(404, "invalid_request_error", "unknown_url",
                       "there is nothing at " + std::string{path.substr(0, 200)} +
-                          "; try /v1/chat/completions, /v1/completions or /v1/models");
+                          "; try /v1/chat/completions, /v1/models or another of OpenAI's paths that take a model");
 }
 
 Refusal wrong_method(std::string_view allowed) {
@@ -77,7 +77,7 @@ Session& Worker::take_session() {
 
 void Worker::on_request(net::Exchange& exchange) {
   const std::string_view path = exchange.head().path();
-  for (const api::Endpoint endpoint : {api::Endpoint::kChatCompletions, api::Endpoint::kCompletions}) {
+  for (const api::Endpoint endpoint : api::kEndpoints) {
     if (path != api::path_of(endpoint)) continue;
     if (exchange.head().method != "POST") return refuse(exchange, wrong_method("POST"), {});
     return take_session().begin(exchange, endpoint);
