@@ -23,6 +23,8 @@ struct Usage {
   bool operator==(const Usage&) const = default;
 };
 
+void append_usage(std::string& out, const Usage& usage);  // "usage":{…}
+
 enum class FinishReason : std::uint8_t { kStop, kLength };
 
 // What one answer has in all its pieces.

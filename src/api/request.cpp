@@ -4,7 +4,6 @@
 #include <simdjson.h>
 #include <algorithm>
 #include <array>
-#include <charconv>
 
 #include "api/json_text.h"
 #include "api/request_fields.h"
@@ -179,11 +178,7 @@ Result<void> Walk::read_flag(const Value& value, std::string_view where, bool& f
 template <class Number>
 Result<void> Walk::read_number(const Value& value, std::string_view where, Number low, Number high, Number& number) {
   if (value.kind != Kind::kNumber) return wrong_kind(where, "a whole number", value.kind);
-  const char* const end = value.token.data() + value.token.size();
-  const auto read = std::from_chars(value.token.data(), end, number);
-  if (read.ec == std::errc{} && read.ptr == end && number >= low && number <= high) return {};
-  return invalid_input(std::string{where},
-                       fmt::format("must be a whole number of {} to {}, is {}", low, high, value.token.substr(0, 32)));
+  return read_whole_number(value.token, where, low, high, number);
 }
 
 Result<void> Walk::read() {
@@ -196,7 +191,10 @@ Result<void> Walk::read() {
     const auto text = std::find_if(traits_.text.begin(), traits_.text.end(),
                                    [&](const TextField& named) { return named.name == key; });
     const Field field = field_named(key);
-    if (text == traits_.text.end() && field == Field::kOther) return pass(value);
+    if (text == traits_.text.end() && field == Field::kOther) {
+      request_.plain = request_.plain && (value.is_null() || is_plain(key));
+      return pass(value);
+    }
     const auto place = text == traits_.text.end()
                            ? static_cast<std::size_t>(field)
                            : kFieldNames.size() + static_cast<std::size_t>(text - traits_.text.begin());
@@ -224,6 +222,7 @@ Result<void> Walk::read_field(Field field, const Value& value) {
   if (value.is_null()) return {};
   switch (field) {
     case Field::kTools: {
+      request_.plain = false;
       const auto tools = pass_span(value);
       if (!tools) return tl::make_unexpected(tools.error());
       // In front: templates render them before the messages, wherever they stand in the body.
@@ -425,6 +424,7 @@ Result<void> Walk::read_prompt(std::string_view name, const Value& value) {
 Result<void> Walk::read_prompt_element(std::string_view name, const Value& value, Kind& first, std::size_t index) {
   const auto where = [&] { return fmt::format("{}[{}]", name, index); };
   if (index == 0) first = value.kind;
+  if (index > 0 && value.kind != Kind::kNumber) request_.plain = false;
   if (value.kind != first) return wrong_kind(where(), "of the kind of the first", value.kind);
   if (value.kind == Kind::kString) {
     if (index > 0) request_.text += '\n';
@@ -447,6 +447,7 @@ Result<void> Walk::finish() {
   if ((seen_ & 1U << static_cast<unsigned>(Field::kModel)) == 0) return invalid_input("model", "is missing");
   if (seen_ >> kFieldNames.size() == 0) return invalid_input(std::string{traits_.text.front().name}, "is missing");
   request_.stream = request_.stream && traits_.generates;
+  request_.plain = request_.plain && request_.choices == 1 && !request_.kv_transfer;
   if (has_stream_options_ && !request_.stream)
     return invalid_input("stream_options", "must not be given unless stream is true");
   if (request_.session_id.empty()) request_.session_id = session_of_params_;

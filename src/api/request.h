@@ -47,6 +47,8 @@ struct InferenceRequest {
   std::string session_id;                   // `session_id` or `session_params.session_id`
   std::optional<KvTransfer> kv_transfer;
   std::optional<std::int32_t> priority;  // vLLM's
+  // It asks for one text and nothing beside it (tools, logprobs, a format …): a stream of it can be put together again.
+  bool plain = true;
   // The prompt as one text: of a chat, for each message "role\n", its text and "\n" (text parts of a message in their
   // order); of a completion, the prompt; of others, their fields in the order in which they come. A prompt of token numbers is kept as four bytes each, least first. Two requests
   // that begin with the same messages have texts that begin with the same bytes.
@@ -75,6 +77,8 @@ class RequestReader {
 // The body with another value of max_tokens, or with that field added. For an endpoint that generates.
 [[nodiscard]] std::string with_max_tokens(std::string_view body, const InferenceRequest& request,
                                           std::uint32_t max_tokens);
+// The body of a request that is not streamed, with a stream and its usage asked for.
+[[nodiscard]] core::Result<std::string> streamed_body(std::string_view body);
 // What a prefill engine is sent of a request in front of a prefill→decode pair: max_tokens 1, no stream, and
 // kv_transfer_params that ask it to keep the KV. And what the decode engine is sent after that: the body with the
 // kv_transfer_params that the prefill engine answered (as JSON).

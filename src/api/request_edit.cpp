@@ -119,6 +119,11 @@ std::string with_max_tokens(std::string_view body, const InferenceRequest& reque
                      max_tokens, body.substr(request.object_end));
 }
 
+core::Result<std::string> streamed_body(std::string_view body) {
+  constexpr std::array kEdits{Edit{"stream", "true", true}, Edit{"stream_options", R"({"include_usage":true})", true}};
+  return edited(body, kEdits);
+}
+
 core::Result<std::string> prefill_body(std::string_view body) {
   constexpr std::string_view kKeep =
       R"({"do_remote_decode":true,"do_remote_prefill":false,"remote_engine_id":null,"remote_block_ids":null,)"

@@ -38,4 +38,23 @@ static_assert(kFieldNames.size() == static_cast<std::size_t>(Field::kOther));
   return static_cast<Field>(std::find(kFieldNames.begin(), kFieldNames.end(), name) - kFieldNames.begin());
 }
 
+// Further fields that change what text is generated and not what an answer consists of.
+inline constexpr std::array<std::string_view, 14> kPlainFieldNames{"temperature",
+                                                                   "top_p",
+                                                                   "top_k",
+                                                                   "min_p",
+                                                                   "presence_penalty",
+                                                                   "frequency_penalty",
+                                                                   "repetition_penalty",
+                                                                   "seed",
+                                                                   "logit_bias",
+                                                                   "min_tokens",
+                                                                   "metadata",
+                                                                   "store",
+                                                                   "service_tier",
+                                                                   "reasoning_effort"};
+[[nodiscard]] constexpr bool is_plain(std::string_view name) {
+  return std::find(kPlainFieldNames.begin(), kPlainFieldNames.end(), name) != kPlainFieldNames.end();
+}
+
 }  // namespace penstock::api

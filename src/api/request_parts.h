@@ -2,6 +2,7 @@
 #pragma once
 
 #include <fmt/format.h>
+#include <charconv>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -26,6 +27,16 @@ inline constexpr std::size_t kKeptBytesMax = 4 * 1024 * 1024;  // of a buffer, f
 }
 [[nodiscard]] inline core::Result<void> within(std::string_view outer, std::size_t index, core::Result<void> result) {
   return result ? result : within(fmt::format("{}[{}].", outer, index), std::move(result));
+}
+
+template <class Number>
+[[nodiscard]] core::Result<void> read_whole_number(std::string_view token, std::string_view where, Number low,
+                                                   Number high, Number& number) {
+  const char* const end = token.data() + token.size();
+  const auto read = std::from_chars(token.data(), end, number);
+  if (read.ec == std::errc{} && read.ptr == end && number >= low && number <= high) return {};
+  return core::invalid_input(std::string{where},
+                             fmt::format("must be a whole number of {} to {}, is {}", low, high, token.substr(0, 32)));
 }
 
 // As new, with the memory of its text.

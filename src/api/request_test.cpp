@@ -365,6 +365,25 @@ TEST(RequestReader, ReadsTheLimitUnderTheNameOfItsEndpoint) {
             R"({"model":"m","input":"a","max_output_tokens":3})");
 }
 
+TEST(RequestReader, KnowsWhoAsksForOneTextOnly) {
+  RequestReader reader;
+  InferenceRequest request;
+  const auto is_plain_with = [&](const char* more) {
+    const std::string body = R"({"model":"m","prompt":"p")" + std::string{more} + "}";
+    EXPECT_TRUE(reader.read(Endpoint::kCompletions, body, request)) << body;
+    return request.plain;
+  };
+  for (const char* more : {"", R"(,"temperature":0.5,"seed":1,"stop":"x","n":1)", R"(,"logprobs":null,"tools":null)"})
+    EXPECT_TRUE(is_plain_with(more)) << more;
+  for (const char* more : {R"(,"n":2)", R"(,"logprobs":1)", R"(,"tools":[])", R"(,"response_format":{})",
+                           R"(,"echo":true)", R"(,"kv_transfer_params":{})", R"(,"whatever":1)"})
+    EXPECT_FALSE(is_plain_with(more)) << more;
+  ASSERT_TRUE(reader.read(Endpoint::kCompletions, R"({"model":"m","prompt":[1,2]})", request));
+  EXPECT_TRUE(request.plain);
+  ASSERT_TRUE(reader.read(Endpoint::kCompletions, R"({"model":"m","prompt":["a","b"]})", request));
+  EXPECT_FALSE(request.plain) << "two prompts have two answers";
+}
+
 // Long texts are unescaped in pieces; escapes must survive wherever the pieces end.
 TEST(RequestReader, UnescapesTextsOfEveryLength) {
   core::RandomStream random{7};

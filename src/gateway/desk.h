@@ -30,6 +30,7 @@ struct Grant {
   std::shared_ptr<const Target> target;
   bool prefill_only = false;                // the first of two legs: the KV goes on to a decode replica
   std::optional<std::uint32_t> max_tokens;  // what it is clamped to
+  std::uint32_t prompt_tokens = 0;          // as estimated
   routing::Why why = routing::Why::kLoad;
 };
 
@@ -41,8 +42,8 @@ struct Facts {
   std::size_t text_bytes = 0;
   std::uint32_t prompt_tokens_given = 0;
   std::optional<std::uint32_t> max_tokens;
-  bool stream = false;
-  bool splits = true;  // a prefill and a decode replica may share it
+  bool stream = false;  // between the replica and us
+  bool splits = true;   // a prefill and a decode replica may share it
   std::span<const std::uint64_t> keys;
   std::uint64_t affinity = 0;
   core::Instant received_at;

@@ -9,12 +9,6 @@
 namespace penstock::gateway {
 namespace {
 
-const Model* model_of(const GatewayOptions& options, std::string_view name) {
-  const auto found = std::find_if(options.models.begin(), options.models.end(),
-                                  [&](const Model& model) { return model.name == name; });
-  return found == options.models.end() ? nullptr : &*found;
-}
-
 admission::GateLimits gate_limits(const GatewayOptions& options) {
   admission::GateLimits limits;
   limits.classes[static_cast<std::size_t>(admission::Class::kInteractive)] = {options.interactive.queue_time,
@@ -99,8 +93,7 @@ std::optional<Refusal> Desk::State::objection(const Facts& facts, const admissio
                                     "lists those there are",
                                     facts.model.substr(0, 200)),
                         "model");
-  const Model* model = model_of(options, facts.model);
-  std::uint32_t limit = model != nullptr ? model->context_tokens : Model{}.context_tokens;
+  std::uint32_t limit = context_tokens_of(options, facts.model);
   if (tenant.context_tokens > 0) limit = std::min(limit, tenant.context_tokens);
   const std::uint64_t asked = std::uint64_t{estimate.prompt_tokens} + facts.max_tokens.value_or(0);
   if (asked > limit)
@@ -207,6 +200,7 @@ Grant Desk::State::dispatch(Flight& flight, const Option& option, core::Instant 
   grant.target = replicas.replica(flight.slot).target;
   grant.prefill_only = option.prefill_only;
   grant.why = option.selection.why;
+  grant.prompt_tokens = flight.estimate.prompt_tokens;
   grant.max_tokens =
       admission::clamped_max_tokens(flight.max_tokens, gate.waiting_tokens(flight.lane), options.pressure);
   if (grant.max_tokens && flight.attempts == 1) ++clamped;

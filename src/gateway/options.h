@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "admission/budget.h"
@@ -80,6 +81,9 @@ struct GatewayOptions {
 
   signals::SloPolicy slo;
 };
+
+[[nodiscard]] const Model* model_of(const GatewayOptions& options, std::string_view name);  // null: not configured
+[[nodiscard]] std::uint32_t context_tokens_of(const GatewayOptions& options, std::string_view model);
 
 enum class ReplicaPhase : std::uint8_t { kWarming, kServing, kDraining };
 

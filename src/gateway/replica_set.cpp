@@ -130,8 +130,7 @@ bool ReplicaSet::serves(std::string_view model) const {
 
 bool ReplicaSet::knows(std::string_view model) const {
   return std::any_of(groups_.begin(), groups_.end(), [&](const Group& group) { return group.model == model; }) ||
-         std::any_of(options_.models.begin(), options_.models.end(),
-                     [&](const Model& configured) { return configured.name == model; });
+         model_of(options_, model) != nullptr;
 }
 
 std::vector<std::string> ReplicaSet::models() const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "api/answer.h"
+#include "api/answer_collector.h"
 #include "api/request.h"
 #include "core/random.h"
 #include "gateway/desk.h"
@@ -69,6 +71,10 @@ class Session final : private net::ExchangeListener, private net::ResponseListen
   void take_response_head(const net::ResponseHead& head);
   void begin_answer();
   void end_prefill_leg();
+  // An answer that is not streamed is collected from a stream where a time budget may cut it: session_collect.cpp.
+  void collect(std::string_view bytes);
+  void end_collected();
+  void answer_collected(ledger::Outcome outcome);
   void give_up(int status, std::string_view code, std::string message);
   void out_of_time();
   void end(ledger::Outcome outcome);  // the desk's part
@@ -85,7 +91,7 @@ class Session final : private net::ExchangeListener, private net::ResponseListen
   bool stream_ = false;
   bool raw_ = true;            // the answer's framing is passed on
   bool raw_call_ = true;       // and comes with the bytes of this attempt
-  bool answer_begun_ = false;  // bytes of it went to the client
+  bool answer_begun_ = false;  // bytes of it went to the client, or text of it is collected
   bool attempt_open_ = false;  // the desk does not know yet how it went
   bool close_after_ = false;
   bool paused_ = false;
@@ -102,6 +108,7 @@ class Session final : private net::ExchangeListener, private net::ResponseListen
   std::string_view sent_;    // of the two bodies the one that goes
   std::string answer_head_;  // until the first byte of the body; then let go
   api::AnswerWatch watch_;
+  std::unique_ptr<api::AnswerCollector> collector_;  // null: what comes is passed on
 };
 
 // {"error":…} as the whole answer, with Retry-After and x-request-id.

@@ -1,5 +1,8 @@
 #include "gateway/worker.h"
 
+#include <fmt/format.h>
+
+#include <iterator>
 #include <utility>
 
 #include "api/json_text.h"
@@ -103,7 +106,9 @@ void Worker::answer_models(net::Exchange& exchange) {
     if (!std::exchange(first, false)) body += ',';
     body += R"({"id":)";
     api::append_json_string(body, model);
-    body += R"(,"object":"model","created":0,"owned_by":"penstock"})";
+    fmt::format_to(std::back_inserter(body),
+                   R"(,"object":"model","created":0,"owned_by":"penstock","max_model_len":{}}})",
+                   context_tokens_of(bench_.options, model));
   }
   body += "]}";
   const std::vector<net::Field> fields{{"Content-Type", "application/json"}};
