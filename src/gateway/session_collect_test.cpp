@@ -141,6 +141,13 @@ TEST(TimeBudget, AStreamThatIsCutIsNoAnswer) {
   gateway.end();
 }
 
+TEST(TimeBudget, AStreamThatEndsWithoutAReasonIsNoAnswer) {
+  TestReplica replica{stream_of(words())};
+  TestGateway gateway{{spec_of(replica, "r1")}};
+  EXPECT_EQ(ask(gateway, chat_body(), kBudget).status, 502);
+  gateway.end();
+}
+
 TEST(TimeBudget, AnErrorWithinTheStreamIsTheAnswer) {
   TestReplica replica{
       stream_of("data: {\"error\":{\"message\":\"no\",\"code\":400}}\n\n" + std::string{api::kDoneEvent})};
