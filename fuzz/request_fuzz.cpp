@@ -37,6 +37,7 @@ void follow(api::RequestReader& reader, api::Endpoint endpoint, std::string_view
   expect(request.choices >= 1 && request.choices <= api::kChoicesMax && request.stop.size() <= api::kStopsMax);
 
   api::InferenceRequest other;
+  if (!api::traits_of(endpoint).splits) return;
   const std::string clamped = api::with_max_tokens(body, request, 77);
   expect(reader.read(endpoint, clamped, other) && same_prompt(request, other) && other.max_tokens == 77U);
   expect(other.stream == request.stream && other.include_usage == request.include_usage);
@@ -56,8 +57,7 @@ void follow(api::RequestReader& reader, api::Endpoint endpoint, std::string_view
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view body{reinterpret_cast<const char*>(data), size};
   api::RequestReader reader;
-  follow(reader, api::Endpoint::kChatCompletions, body);
-  follow(reader, api::Endpoint::kCompletions, body);
+  for (const api::Endpoint endpoint : api::kEndpoints) follow(reader, endpoint, body);
   if (const auto prefill = api::prefill_body(body)) expect(api::prefill_body(*prefill).has_value());
   static_cast<void>(api::kv_transfer_params_of(body));
   return 0;

@@ -34,6 +34,15 @@ void append_event_head(std::string& out, const AnswerFrame& frame) {
   append_head(out, frame, frame.chat ? "chat.completion.chunk" : "text_completion");
 }
 
+void append_or_null(std::string& out, std::string_view text) {
+  if (text.empty())
+    out += "null";
+  else
+    append_json_string(out, text);
+}
+
+}  // namespace
+
 void append_usage(std::string& out, const Usage& usage) {
   out += R"("usage":{"prompt_tokens":)";
   append_number(out, usage.prompt_tokens);
@@ -45,15 +54,6 @@ void append_usage(std::string& out, const Usage& usage) {
   append_number(out, usage.cached_tokens);
   out += "}}";
 }
-
-void append_or_null(std::string& out, std::string_view text) {
-  if (text.empty())
-    out += "null";
-  else
-    append_json_string(out, text);
-}
-
-}  // namespace
 
 std::string error_body(const ApiError& error) {
   std::string out = R"({"error":{"message":)";

@@ -24,6 +24,8 @@ struct Usage {
   bool operator==(const Usage&) const = default;
 };
 
+void append_usage(std::string& out, const Usage& usage);  // "usage":{…}
+
 enum class FinishReason : std::uint8_t { kStop, kLength };
 
 // What one answer has in all its pieces.
@@ -51,7 +53,8 @@ inline constexpr std::string_view kDoneEvent = "data: [DONE]\n\n";
 //
 // An event brings text if one of its choices has a `content`, `text`, `reasoning_content`, `reasoning` or `refusal` that
 // is not empty, or a tool or function call: what an engine generated, however many tokens that were and for however many
-// choices. The role of a chat, the reason of the end and the usage bring none. Choices are looked for in the first KiB of
+// choices. The role of a chat, the reason of the end and the usage bring none. Of /v1/responses, each event with a `delta`
+// that is a text brings some. Choices are looked for in the first KiB of
 // an event, usage in its last; in an answer that is no stream, usage may stand anywhere. Usage is what an object "usage"
 // of 1 KiB at most says; "usage":null says nothing.
 class AnswerWatch {

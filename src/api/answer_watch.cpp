@@ -43,9 +43,19 @@ bool holds_something(std::string_view json, std::size_t at, Output output) {
   return at < json.size() && json[at] != ']' && json[at] != '}';
 }
 
+// An event of /v1/responses: {"type":"response.output_text.delta",…,"delta":"text"}.
+bool brings_delta(std::string_view event) {
+  constexpr std::string_view kDelta = R"("delta")";
+  const std::size_t at = event.find(kDelta);
+  if (at == std::string_view::npos) return false;
+  const std::size_t colon = skip_space(event, at + kDelta.size());
+  return colon < event.size() && event[colon] == ':' &&
+         holds_something(event, skip_space(event, colon + 1), Output::kText);
+}
+
 bool brings_text(std::string_view event) {
   std::size_t at = event.find(R"("choices")");
-  if (at == std::string_view::npos) return false;
+  if (at == std::string_view::npos) return brings_delta(event);
   for (at = event.find('"', at + 9); at != std::string_view::npos; at = event.find('"', at)) {
     const std::size_t end = end_of_string(event, at + 1);
     if (end == std::string_view::npos) return false;
@@ -60,11 +70,16 @@ bool brings_text(std::string_view event) {
   return false;
 }
 
+std::uint32_t tokens_of(std::uint64_t number) {
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(number, UINT32_MAX));
+}
+
 void set(Usage& usage, std::string_view key, std::uint64_t number) {
-  const auto tokens = static_cast<std::uint32_t>(std::min<std::uint64_t>(number, UINT32_MAX));
-  if (key == "prompt_tokens") usage.prompt_tokens = tokens;
-  if (key == "completion_tokens") usage.completion_tokens = tokens;
-  if (key == "cached_tokens") {  // of prompt_tokens_details
+  const std::uint32_t tokens = tokens_of(number);
+  // The later names are those of /v1/responses.
+  if (key == "prompt_tokens" || key == "input_tokens") usage.prompt_tokens = tokens;
+  if (key == "completion_tokens" || key == "output_tokens") usage.completion_tokens = tokens;
+  if (key == "cached_tokens") {  // of prompt_tokens_details, input_tokens_details
     usage.cached_tokens = tokens;
     usage.cached_known = true;
   }
@@ -78,6 +93,7 @@ std::optional<Usage> parse_usage(std::string_view json) {
   if (at >= json.size() || json[at] != '{') return std::nullopt;
   Usage usage;
   usage.cached_known = false;
+  std::uint32_t total = 0;  // all that a reranker tells, some say
   std::string_view key;
   for (int depth = 0; at < json.size();) {
     const char c = json[at];
@@ -90,11 +106,15 @@ std::optional<Usage> parse_usage(std::string_view json) {
       std::uint64_t number = UINT64_MAX;  // also what a number is that does not fit
       const auto end = std::from_chars(json.data() + at, json.data() + json.size(), number).ptr;
       set(usage, key, number);
+      if (key == "total_tokens") total = tokens_of(number);
       key = {};
       at = static_cast<std::size_t>(end - json.data());
     } else {
       if (c == '{') ++depth;
-      if (c == '}' && --depth == 0) return usage;
+      if (c == '}' && --depth == 0) {
+        if (usage.prompt_tokens == 0) usage.prompt_tokens = total - std::min(total, usage.completion_tokens);
+        return usage;
+      }
       if (c == '-') key = {};
       ++at;
     }

@@ -131,6 +131,32 @@ TEST(AnswerWatch, TakesTheLastUsage) {
             (Usage{UINT32_MAX, 0, 0, false}));
 }
 
+TEST(AnswerWatch, KnowsTheNamesOfOtherEndpoints) {
+  const auto usage_in = [](const char* json) { return watched(json, false).usage(); };
+  EXPECT_EQ(usage_in(R"({"output":[],"usage":{"input_tokens":9,"input_tokens_details":{"cached_tokens":4},)"
+                     R"("output_tokens":3,"output_tokens_details":{"reasoning_tokens":1},"total_tokens":12}})"),
+            (Usage{9, 3, 4}));
+  EXPECT_EQ(usage_in(R"({"data":[],"usage":{"prompt_tokens":7,"total_tokens":7}})"), (Usage{7, 0, 0}));
+  EXPECT_EQ(usage_in(R"({"results":[],"usage":{"total_tokens":5}})"), (Usage{5, 0, 0}));
+}
+
+TEST(AnswerWatch, CountsTheDeltasOfAResponse) {
+  const auto watch = watched(
+      "event: response.created\n"
+      R"(data: {"type":"response.created","response":{"id":"r","usage":null}})"
+      "\n\nevent: response.output_text.delta\n"
+      R"(data: {"type":"response.output_text.delta","item_id":"m","delta":"Hel"})"
+      "\n\nevent: response.output_text.delta\n"
+      R"(data: {"type":"response.output_text.delta","item_id":"m", "delta" : "lo"})"
+      "\n\nevent: response.output_text.done\n"
+      R"(data: {"type":"response.output_text.done","text":"Hello"})"
+      "\n\nevent: response.completed\n"
+      R"(data: {"type":"response.completed","response":{"usage":{"input_tokens":9,"output_tokens":2}}})"
+      "\n\n");
+  EXPECT_EQ(watch.text_events(), 2U);
+  EXPECT_EQ(watch.usage(), (Usage{9, 2, 0}));
+}
+
 TEST(AnswerWatch, FindsUsageInFrontOfALongAnswer) {
   EXPECT_EQ(
       watched(R"({"usage":{"prompt_tokens":1,"completion_tokens":2},"text":")" + std::string(9000, 'x') + "\"}", false)

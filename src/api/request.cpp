@@ -4,10 +4,10 @@
 #include <simdjson.h>
 #include <algorithm>
 #include <array>
-#include <charconv>
 
 #include "api/json_text.h"
 #include "api/request_fields.h"
+#include "api/request_parts.h"
 
 namespace penstock::api {
 namespace {
@@ -15,8 +15,6 @@ namespace {
 namespace ondemand = simdjson::ondemand;
 using core::invalid_input;
 using core::Result;
-
-constexpr std::size_t kKeptBytesMax = 4 * 1024 * 1024;  // of a buffer, from one request to the next
 
 // A value and how it begins. A scalar is whole in `token` and needs not be asked of the parser again.
 struct Value {
@@ -33,25 +31,12 @@ struct Value {
   [[nodiscard]] std::string_view quoted() const { return token.substr(1, token.size() - 2); }
 };
 
-tl::unexpected<core::Error> wrong_kind(std::string_view where, std::string_view expected, Kind kind) {
-  return invalid_input(std::string{where}, fmt::format("must be {}, is {}", expected, name_of(kind)));
-}
-
-// What goes wrong inside is told with the way there; what is wrong with the whole body has no place.
-Result<void> within(std::string_view outer, Result<void> result) {
-  if (!result && !result.error().where.empty()) result.error().where.insert(0, outer);
-  return result;
-}
-Result<void> within(std::string_view outer, std::size_t index, Result<void> result) {
-  return result ? result : within(fmt::format("{}[{}].", outer, index), std::move(result));
-}
-
 // Walks one body from its beginning to its end, over each value once.
 class Walk {
  public:
   // `body` is what the document was made of: tokens lie in it.
   Walk(ondemand::document& document, std::string_view body, InferenceRequest& request)
-      : document_(document), body_(body), request_(request) {}
+      : document_(document), body_(body), request_(request), traits_(traits_of(request.endpoint)) {}
 
   Result<void> read();
 
@@ -82,15 +67,17 @@ class Walk {
   Result<void> read_message(const Value& value);
   Result<void> read_content(const Value& value);
   Result<void> read_part(const Value& value);
-  Result<void> read_prompt(const Value& value);
-  Result<void> read_prompt_element(const Value& value, Kind& first, std::size_t index);
+  Result<void> read_text_field(const TextField& field, const Value& value);
+  Result<void> read_prompt(std::string_view name, const Value& value);
+  Result<void> read_prompt_element(std::string_view name, const Value& value, Kind& first, std::size_t index);
   Result<void> finish();
 
   ondemand::document& document_;
   std::string_view body_;
   InferenceRequest& request_;
+  const EndpointTraits& traits_;
   int depth_ = 0;
-  std::uint32_t seen_ = 0;  // a bit for each Field
+  std::uint32_t seen_ = 0;  // a bit for each Field, and behind them for each field of text
   bool has_stream_options_ = false;
   std::string session_of_params_;
 };
@@ -191,11 +178,7 @@ Result<void> Walk::read_flag(const Value& value, std::string_view where, bool& f
 template <class Number>
 Result<void> Walk::read_number(const Value& value, std::string_view where, Number low, Number high, Number& number) {
   if (value.kind != Kind::kNumber) return wrong_kind(where, "a whole number", value.kind);
-  const char* const end = value.token.data() + value.token.size();
-  const auto read = std::from_chars(value.token.data(), end, number);
-  if (read.ec == std::errc{} && read.ptr == end && number >= low && number <= high) return {};
-  return invalid_input(std::string{where},
-                       fmt::format("must be a whole number of {} to {}, is {}", low, high, value.token.substr(0, 32)));
+  return read_whole_number(value.token, where, low, high, number);
 }
 
 Result<void> Walk::read() {
@@ -205,13 +188,21 @@ Result<void> Walk::read() {
     return not_json();
   }
   auto done = each_field(object, [this](std::string_view key, const Value& value) -> Result<void> {
+    const auto text = std::find_if(traits_.text.begin(), traits_.text.end(),
+                                   [&](const TextField& named) { return named.name == key; });
     const Field field = field_named(key);
-    if (field == Field::kOther) return pass(value);
+    if (text == traits_.text.end() && field == Field::kOther) {
+      request_.plain = request_.plain && (value.is_null() || is_plain(key));
+      return pass(value);
+    }
+    const auto place = text == traits_.text.end()
+                           ? static_cast<std::size_t>(field)
+                           : kFieldNames.size() + static_cast<std::size_t>(text - traits_.text.begin());
     // Readers differ in which of two they take; whoever is last must not see another request than the first.
-    const std::uint32_t bit = 1U << static_cast<unsigned>(field);
+    const std::uint32_t bit = 1U << place;
     if ((seen_ & bit) != 0) return invalid_input(std::string{key}, "must not be given twice");
     seen_ |= bit;
-    return read_field(field, value);
+    return text == traits_.text.end() ? read_field(field, value) : read_text_field(*text, value);
   });
   if (!done) return done;
   if (document_.current_location().error() != simdjson::OUT_OF_BOUNDS) return not_json();  // something behind it
@@ -220,23 +211,22 @@ Result<void> Walk::read() {
 
 Result<void> Walk::read_field(Field field, const Value& value) {
   const std::string_view name = name_of(field);
-  const bool chat = request_.endpoint == Endpoint::kChatCompletions;
   switch (field) {
     case Field::kModel: return read_text(value, name, request_.model);
-    case Field::kMessages: return chat ? read_messages(value) : pass(value);
-    case Field::kPrompt: return chat ? pass(value) : read_prompt(value);
     case Field::kMaxTokens:
-    case Field::kMaxCompletionTokens: return read_max_tokens(field, value);
+    case Field::kMaxCompletionTokens:
+    case Field::kMaxOutputTokens: return read_max_tokens(field, value);
     default: break;
   }
   // To leave a field out and to make it null is the same to OpenAI.
   if (value.is_null()) return {};
   switch (field) {
     case Field::kTools: {
+      request_.plain = false;
       const auto tools = pass_span(value);
       if (!tools) return tl::make_unexpected(tools.error());
       // In front: templates render them before the messages, wherever they stand in the body.
-      if (chat) request_.text.insert(0, tools->size() + 1, '\n').replace(0, tools->size(), *tools);
+      if (traits_.takes_tools) request_.text.insert(0, tools->size() + 1, '\n').replace(0, tools->size(), *tools);
       return {};
     }
     case Field::kStream: return read_flag(value, name, request_.stream);
@@ -262,7 +252,24 @@ Result<void> Walk::read_field(Field field, const Value& value) {
   }
 }
 
+Result<void> Walk::read_text_field(const TextField& field, const Value& value) {
+  if (field.form == TextForm::kMessages) return read_messages(value);
+  if (field.form == TextForm::kPrompt) return read_prompt(field.name, value);
+  if (value.is_null()) return {};
+  if (value.kind == Kind::kString) {
+    if (auto read = append_text(value, field.name, request_.text); !read) return read;
+  } else {
+    const auto span = pass_span(value);
+    if (!span) return tl::make_unexpected(span.error());
+    request_.text += *span;
+  }
+  request_.text += '\n';
+  return {};
+}
+
 Result<void> Walk::read_max_tokens(Field field, const Value& value) {
+  if (traits_.max_tokens != name_of(field == Field::kMaxCompletionTokens ? Field::kMaxTokens : field))
+    return pass(value);
   const bool known = request_.max_tokens.has_value();
   const bool newer = field == Field::kMaxCompletionTokens;
   std::uint32_t tokens = 0;
@@ -397,29 +404,35 @@ Result<void> Walk::read_part(const Value& value) {
   return append_text(*text, "text", request_.text);
 }
 
-Result<void> Walk::read_prompt(const Value& value) {
-  if (value.kind == Kind::kString) return read_text(value, "prompt", request_.text);
+Result<void> Walk::read_prompt(std::string_view name, const Value& value) {
+  if (value.kind == Kind::kString) {
+    const std::size_t before = request_.text.size();
+    if (auto read = append_text(value, name, request_.text); !read) return read;
+    if (request_.text.size() == before) return invalid_input(std::string{name}, "must not be empty");
+    return {};
+  }
   if (value.kind != Kind::kArray)
-    return wrong_kind("prompt", "a string, or an array of strings or of token numbers", value.kind);
+    return wrong_kind(name, "a string, or an array of strings or of token numbers", value.kind);
   Kind first = Kind::kNone;
-  auto read = each_element(value, "prompt", [&](const Value& element, std::size_t index) {
-    return read_prompt_element(element, first, index);
+  auto read = each_element(value, name, [&](const Value& element, std::size_t index) {
+    return read_prompt_element(name, element, first, index);
   });
-  if (read && request_.text.empty()) return invalid_input("prompt", "must not be empty");
+  if (read && request_.text.empty()) return invalid_input(std::string{name}, "must not be empty");
   return read;
 }
 
-Result<void> Walk::read_prompt_element(const Value& value, Kind& first, std::size_t index) {
-  const auto where = [&] { return fmt::format("prompt[{}]", index); };
+Result<void> Walk::read_prompt_element(std::string_view name, const Value& value, Kind& first, std::size_t index) {
+  const auto where = [&] { return fmt::format("{}[{}]", name, index); };
   if (index == 0) first = value.kind;
+  if (index > 0 && value.kind != Kind::kNumber) request_.plain = false;
   if (value.kind != first) return wrong_kind(where(), "of the kind of the first", value.kind);
   if (value.kind == Kind::kString) {
     if (index > 0) request_.text += '\n';
-    return append_text(value, "prompt", request_.text);
+    return append_text(value, name, request_.text);
   }
   std::uint32_t token = 0;
   const auto append_token = [&](const Value& number) -> Result<void> {
-    if (auto read = read_number(number, "prompt", 0U, UINT32_MAX, token); !read) return read;
+    if (auto read = read_number(number, name, 0U, UINT32_MAX, token); !read) return read;
     for (int shift = 0; shift < 32; shift += 8) request_.text += static_cast<char>(token >> shift & 0xFF);
     ++request_.prompt_tokens_given;
     return {};
@@ -427,30 +440,19 @@ Result<void> Walk::read_prompt_element(const Value& value, Kind& first, std::siz
   if (value.kind == Kind::kNumber) return append_token(value);
   if (value.kind != Kind::kArray) return wrong_kind(where(), "a string or a token number", value.kind);
   // Several prompts of token numbers in one request.
-  return each_element(value, "prompt", [&](const Value& number, std::size_t) { return append_token(number); });
+  return each_element(value, name, [&](const Value& number, std::size_t) { return append_token(number); });
 }
 
 Result<void> Walk::finish() {
-  const auto missing = [this](Field field) { return (seen_ & 1U << static_cast<unsigned>(field)) == 0; };
-  const Field prompt = request_.endpoint == Endpoint::kChatCompletions ? Field::kMessages : Field::kPrompt;
-  for (const Field field : {Field::kModel, prompt})
-    if (missing(field)) return invalid_input(std::string{name_of(field)}, "is missing");
+  if ((seen_ & 1U << static_cast<unsigned>(Field::kModel)) == 0) return invalid_input("model", "is missing");
+  if (seen_ >> kFieldNames.size() == 0) return invalid_input(std::string{traits_.text.front().name}, "is missing");
+  request_.stream = request_.stream && traits_.generates;
+  request_.plain = request_.plain && request_.choices == 1 && !request_.kv_transfer;
   if (has_stream_options_ && !request_.stream)
     return invalid_input("stream_options", "must not be given unless stream is true");
   if (request_.session_id.empty()) request_.session_id = session_of_params_;
   request_.object_end = without_space_behind(body_).size() - 1;
   return {};
-}
-
-void clear(InferenceRequest& request, Endpoint endpoint) {
-  InferenceRequest fresh;
-  fresh.endpoint = endpoint;
-  if (request.text.capacity() > kKeptBytesMax) std::string{}.swap(request.text);
-  fresh.text = std::move(request.text);
-  fresh.model = std::move(request.model);
-  fresh.text.clear();
-  fresh.model.clear();
-  request = std::move(fresh);
 }
 
 tl::unexpected<core::Error> unreadable(simdjson::error_code error) {
@@ -466,10 +468,6 @@ tl::unexpected<core::Error> unreadable(simdjson::error_code error) {
 }
 
 }  // namespace
-
-std::string_view path_of(Endpoint endpoint) {
-  return endpoint == Endpoint::kChatCompletions ? "/v1/chat/completions" : "/v1/completions";
-}
 
 struct RequestReader::State {
   ondemand::parser parser;

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "api/endpoints.h"
 #include "core/result.h"
 
 namespace penstock::api {
@@ -17,9 +18,6 @@ namespace penstock::api {
 inline constexpr std::size_t kBodyBytesMax = 64 * 1024 * 1024;  // of a request
 inline constexpr int kDepthMax = 128;                           // of arrays and objects in each other
 inline constexpr std::uint32_t kChoicesMax = 8, kStopsMax = 4;
-
-enum class Endpoint : std::uint8_t { kChatCompletions, kCompletions };
-[[nodiscard]] std::string_view path_of(Endpoint endpoint);  // "/v1/chat/completions"
 
 // Where a value stands in the body, to be put another in its place. size 0: it is not there.
 struct Place {
@@ -40,7 +38,7 @@ struct InferenceRequest {
   std::string model;
   bool stream = false;
   bool include_usage = false;               // stream_options.include_usage
-  std::optional<std::uint32_t> max_tokens;  // max_completion_tokens, or max_tokens
+  std::optional<std::uint32_t> max_tokens;  // max_completion_tokens, or max_tokens; of a response, max_output_tokens
   Place max_tokens_place;                   // of its value
   std::uint32_t choices = 1;                // n
   std::vector<std::string> stop;            // 4 at most
@@ -49,8 +47,10 @@ struct InferenceRequest {
   std::string session_id;                   // `session_id` or `session_params.session_id`
   std::optional<KvTransfer> kv_transfer;
   std::optional<std::int32_t> priority;  // vLLM's
+  // It asks for one text and nothing beside it (tools, logprobs, a format …): a stream of it can be put together again.
+  bool plain = true;
   // The prompt as one text: of a chat, for each message "role\n", its text and "\n" (text parts of a message in their
-  // order); of a completion, the prompt. A prompt of token numbers is kept as four bytes each, least first. Two requests
+  // order); of a completion, the prompt; of others, their fields in the order in which they come. A prompt of token numbers is kept as four bytes each, least first. Two requests
   // that begin with the same messages have texts that begin with the same bytes.
   std::string text;
   std::uint32_t prompt_tokens_given = 0;  // if the prompt was token numbers: how many
@@ -74,9 +74,11 @@ class RequestReader {
   std::unique_ptr<State> state_;
 };
 
-// The body with another value of max_tokens, or with that field added.
+// The body with another value of max_tokens, or with that field added. For an endpoint that generates.
 [[nodiscard]] std::string with_max_tokens(std::string_view body, const InferenceRequest& request,
                                           std::uint32_t max_tokens);
+// The body of a request that is not streamed, with a stream and its usage asked for.
+[[nodiscard]] core::Result<std::string> streamed_body(std::string_view body);
 // What a prefill engine is sent of a request in front of a prefill→decode pair: max_tokens 1, no stream, and
 // kv_transfer_params that ask it to keep the KV. And what the decode engine is sent after that: the body with the
 // kv_transfer_params that the prefill engine answered (as JSON).

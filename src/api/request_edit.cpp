@@ -115,8 +115,13 @@ std::string with_max_tokens(std::string_view body, const InferenceRequest& reque
   if (place.size > 0)
     return fmt::format("{}{}{}", body.substr(0, place.at), max_tokens, body.substr(place.at + place.size));
   // A request has a model at least, so there is a field to put a comma behind.
-  return fmt::format(R"({},"max_tokens":{}{})", body.substr(0, request.object_end), max_tokens,
-                     body.substr(request.object_end));
+  return fmt::format(R"({},"{}":{}{})", body.substr(0, request.object_end), traits_of(request.endpoint).max_tokens,
+                     max_tokens, body.substr(request.object_end));
+}
+
+core::Result<std::string> streamed_body(std::string_view body) {
+  constexpr std::array kEdits{Edit{"stream", "true", true}, Edit{"stream_options", R"({"include_usage":true})", true}};
+  return edited(body, kEdits);
 }
 
 core::Result<std::string> prefill_body(std::string_view body) {

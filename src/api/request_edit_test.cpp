@@ -35,6 +35,13 @@ TEST(WithMaxTokens, AddsTheFieldWhereThereIsNone) {
             "{\"model\":\"m\",\"prompt\":\"p\" ,\"max_tokens\":16}\n");
 }
 
+TEST(StreamedBody, AsksForAStreamWithItsUsage) {
+  EXPECT_EQ(streamed_body(R"({"model":"m","prompt":"p" })").value(),
+            R"({"model":"m","prompt":"p","stream":true,"stream_options":{"include_usage":true} })");
+  EXPECT_EQ(streamed_body(R"({"stream":false,"stream_options":null,"model":"m"})").value(),
+            R"({"stream":true,"stream_options":{"include_usage":true},"model":"m"})");
+}
+
 TEST(PrefillBody, AsksForOneTokenAndKeepsTheKv) {
   EXPECT_EQ(prefill_body(R"({ "model":"m", "stream" : true, "stream_options":{"include_usage":true},"max_tokens":100,)"
                          R"("max_completion_tokens":null,"min_tokens":5,"prompt":"}\"{", "x" : 1e5 })")

@@ -1,4 +1,4 @@
-// The fields of a request that Penstock reads.
+// The fields of a request that Penstock reads, but for those with its text: these are in endpoints.h.
 #pragma once
 
 #include <algorithm>
@@ -10,13 +10,12 @@ namespace penstock::api {
 
 enum class Field : std::uint8_t {
   kModel,
-  kMessages,
-  kPrompt,
   kTools,
   kStream,
   kStreamOptions,
   kMaxTokens,
   kMaxCompletionTokens,
+  kMaxOutputTokens,
   kChoices,
   kStop,
   kIgnoreEos,
@@ -28,27 +27,34 @@ enum class Field : std::uint8_t {
   kOther,
 };
 
-inline constexpr std::array<std::string_view, 16> kFieldNames{"model",
-                                                              "messages",
-                                                              "prompt",
-                                                              "tools",
-                                                              "stream",
-                                                              "stream_options",
-                                                              "max_tokens",
-                                                              "max_completion_tokens",
-                                                              "n",
-                                                              "stop",
-                                                              "ignore_eos",
-                                                              "user",
-                                                              "session_id",
-                                                              "session_params",
-                                                              "kv_transfer_params",
-                                                              "priority"};
+inline constexpr std::array<std::string_view, 15> kFieldNames{
+    "model",   "tools", "stream",     "stream_options", "max_tokens", "max_completion_tokens", "max_output_tokens",
+    "n",       "stop",  "ignore_eos", "user",           "session_id", "session_params",        "kv_transfer_params",
+    "priority"};
 static_assert(kFieldNames.size() == static_cast<std::size_t>(Field::kOther));
 
 [[nodiscard]] constexpr std::string_view name_of(Field field) { return kFieldNames[static_cast<std::size_t>(field)]; }
 [[nodiscard]] constexpr Field field_named(std::string_view name) {
   return static_cast<Field>(std::find(kFieldNames.begin(), kFieldNames.end(), name) - kFieldNames.begin());
+}
+
+// Further fields that change what text is generated and not what an answer consists of.
+inline constexpr std::array<std::string_view, 14> kPlainFieldNames{"temperature",
+                                                                   "top_p",
+                                                                   "top_k",
+                                                                   "min_p",
+                                                                   "presence_penalty",
+                                                                   "frequency_penalty",
+                                                                   "repetition_penalty",
+                                                                   "seed",
+                                                                   "logit_bias",
+                                                                   "min_tokens",
+                                                                   "metadata",
+                                                                   "store",
+                                                                   "service_tier",
+                                                                   "reasoning_effort"};
+[[nodiscard]] constexpr bool is_plain(std::string_view name) {
+  return std::find(kPlainFieldNames.begin(), kPlainFieldNames.end(), name) != kPlainFieldNames.end();
 }
 
 }  // namespace penstock::api

@@ -309,6 +309,81 @@ TEST(RequestReader, ReadsPlainTextsOfEveryLength) {
   }
 }
 
+TEST(RequestReader, ReadsTheTextOfEveryEndpoint) {
+  const struct {
+    Endpoint endpoint;
+    const char* body;
+    const char* text;
+  } cases[] = {
+      {Endpoint::kResponses, R"({"model":"m","instructions":"Be brief.","input":"h\u0069"})", "Be brief.\nhi\n"},
+      {Endpoint::kResponses, R"({"model":"m","input":[{"role":"user","content":"a"}],"instructions":null})",
+       "[{\"role\":\"user\",\"content\":\"a\"}]\n"},
+      {Endpoint::kResponses, R"({"model":"m","input":"a","tools":[{"x":1}]})", "[{\"x\":1}]\na\n"},
+      {Endpoint::kEmbeddings, R"({"model":"m","input":["a","b"]})", "a\nb"},
+      {Endpoint::kRerank, R"({"model":"m","query":"q","documents":["a","b"],"top_n":1})", "q\n[\"a\",\"b\"]\n"},
+      {Endpoint::kScore, R"({"model":"m","text_1":"a","text_2":["b"]})", "a\n[\"b\"]\n"},
+  };
+  RequestReader reader;
+  InferenceRequest request;
+  for (const auto& each : cases) {
+    ASSERT_TRUE(reader.read(each.endpoint, each.body, request)) << each.body;
+    EXPECT_EQ(request.text, each.text);
+  }
+  ASSERT_TRUE(reader.read(Endpoint::kEmbeddings, R"({"model":"m","input":[[1,2],[3]]})", request));
+  EXPECT_EQ(request.prompt_tokens_given, 3U);
+}
+
+TEST(RequestReader, EveryEndpointNeedsAModelAndAText) {
+  RequestReader reader;
+  InferenceRequest request;
+  for (const Endpoint endpoint : kEndpoints) {
+    const auto no_text = reader.read(endpoint, R"({"model":"m"})", request);
+    ASSERT_FALSE(no_text) << path_of(endpoint);
+    EXPECT_EQ(no_text.error().where, traits_of(endpoint).text.front().name);
+    EXPECT_EQ(reader.read(endpoint, "{}", request).error().where, "model");
+    const std::string twice{traits_of(endpoint).text.front().name};
+    const auto read =
+        reader.read(endpoint, R"({"model":"m",")" + twice + R"(":null,")" + twice + R"(":null})", request);
+    EXPECT_FALSE(read) << path_of(endpoint);
+  }
+}
+
+TEST(RequestReader, ReadsTheLimitUnderTheNameOfItsEndpoint) {
+  RequestReader reader;
+  InferenceRequest request;
+  const std::string body = R"({"model":"m","input":"a","stream":true,"max_tokens":5,"max_output_tokens":7})";
+  ASSERT_TRUE(reader.read(Endpoint::kResponses, body, request));
+  EXPECT_EQ(request.max_tokens, 7U);
+  EXPECT_TRUE(request.stream);
+  EXPECT_EQ(with_max_tokens(body, request, 3),
+            R"({"model":"m","input":"a","stream":true,"max_tokens":5,"max_output_tokens":3})");
+  ASSERT_TRUE(reader.read(Endpoint::kEmbeddings, body, request));
+  EXPECT_EQ(request.max_tokens, std::nullopt);
+  EXPECT_FALSE(request.stream) << "there is nothing to stream";
+  ASSERT_TRUE(reader.read(Endpoint::kResponses, R"({"model":"m","input":"a"})", request));
+  EXPECT_EQ(with_max_tokens(R"({"model":"m","input":"a"})", request, 3),
+            R"({"model":"m","input":"a","max_output_tokens":3})");
+}
+
+TEST(RequestReader, KnowsWhoAsksForOneTextOnly) {
+  RequestReader reader;
+  InferenceRequest request;
+  const auto is_plain_with = [&](const char* more) {
+    const std::string body = R"({"model":"m","prompt":"p")" + std::string{more} + "}";
+    EXPECT_TRUE(reader.read(Endpoint::kCompletions, body, request)) << body;
+    return request.plain;
+  };
+  for (const char* more : {"", R"(,"temperature":0.5,"seed":1,"stop":"x","n":1)", R"(,"logprobs":null,"tools":null)"})
+    EXPECT_TRUE(is_plain_with(more)) << more;
+  for (const char* more : {R"(,"n":2)", R"(,"logprobs":1)", R"(,"tools":[])", R"(,"response_format":{})",
+                           R"(,"echo":true)", R"(,"kv_transfer_params":{})", R"(,"whatever":1)"})
+    EXPECT_FALSE(is_plain_with(more)) << more;
+  ASSERT_TRUE(reader.read(Endpoint::kCompletions, R"({"model":"m","prompt":[1,2]})", request));
+  EXPECT_TRUE(request.plain);
+  ASSERT_TRUE(reader.read(Endpoint::kCompletions, R"({"model":"m","prompt":["a","b"]})", request));
+  EXPECT_FALSE(request.plain) << "two prompts have two answers";
+}
+
 // Long texts are unescaped in pieces; escapes must survive wherever the pieces end.
 TEST(RequestReader, UnescapesTextsOfEveryLength) {
   core::RandomStream random{7};

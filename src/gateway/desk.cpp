@@ -42,7 +42,8 @@ Answer Desk::arrive(const Facts& facts, Mailbox& mailbox, core::Instant now) {
       return answer;
     case admission::Decision::kQueue: answer.ticket = flight.ticket; return answer;
     default:
-      answer.refusal = state.refuse(facts, refusal_of(said));
+      answer.refusal = state.refuse(facts, state.refusal_of(said, facts.model));
+      state.tell_end(flight, ledger::Outcome::kRefused, now);
       state.flights.remove(flight);
       return answer;
   }
@@ -124,7 +125,7 @@ void Desk::ended(Ticket ticket, const Ending& ending, core::Instant now) {
   if (flight == nullptr) return;
   if (!flight->granted) {
     static_cast<void>(state_->gate.cancelled(ticket));
-    state_->drop_refused(*flight);
+    state_->drop(*flight, ending.outcome, now);
   } else {
     state_->correct_cache(*flight, ending);
     state_->leave_slot(*flight);

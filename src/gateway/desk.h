@@ -31,6 +31,7 @@ struct Grant {
   std::shared_ptr<const Target> target;
   bool prefill_only = false;                // the first of two legs: the KV goes on to a decode replica
   std::optional<std::uint32_t> max_tokens;  // what it is clamped to
+  std::uint32_t prompt_tokens = 0;          // as estimated
   routing::Why why = routing::Why::kLoad;
 };
 
@@ -42,7 +43,8 @@ struct Facts {
   std::size_t text_bytes = 0;
   std::uint32_t prompt_tokens_given = 0;
   std::optional<std::uint32_t> max_tokens;
-  bool stream = false;
+  bool stream = false;  // between the replica and us
+  bool splits = true;   // a prefill and a decode replica may share it
   std::span<const std::uint64_t> keys;
   std::uint64_t affinity = 0;
   core::Instant received_at;
@@ -162,6 +164,7 @@ class Desk {
   [[nodiscard]] std::vector<ReplicaStatus> replicas(
       core::Instant now) const;  // the same as the overview's, at less cost
   [[nodiscard]] TrafficLog::Page traffic(std::uint64_t after, std::size_t events_max) const;
+  // Those that are configured or that some replica served since the start: requests for others are refused with 404.
   [[nodiscard]] std::vector<std::string> models() const;
   [[nodiscard]] std::vector<PrefixHolder> idle_holders(const PrefixText& prefix, core::Instant now) const;
   void pinged(std::uint32_t slot, const PrefixText& prefix, core::Instant now);

@@ -9,12 +9,6 @@
 namespace penstock::gateway {
 namespace {
 
-const Model* model_of(const GatewayOptions& options, std::string_view name) {
-  const auto found = std::find_if(options.models.begin(), options.models.end(),
-                                  [&](const Model& model) { return model.name == name; });
-  return found == options.models.end() ? nullptr : &*found;
-}
-
 admission::GateLimits gate_limits(const GatewayOptions& options) {
   admission::GateLimits limits;
   limits.classes[static_cast<std::size_t>(admission::Class::kInteractive)] = {options.interactive.queue_time,
@@ -28,7 +22,7 @@ constexpr std::uint32_t kModelsMax = 1024;  // that are told apart in meters and
 
 }  // namespace
 
-Refusal refusal_of(const admission::Answer& answer) {
+Refusal Desk::State::refusal_of(const admission::Answer& answer, std::string_view model) const {
   struct Words {
     int status;
     std::string_view type, code;
@@ -43,6 +37,10 @@ Refusal refusal_of(const admission::Answer& answer) {
     }
   }();
   Refusal refusal = make_refusal(words.status, words.type, words.code, answer.why);
+  if (words.status == 503 && !replicas.serves(model)) {
+    refusal.error.code = "no_replica";
+    refusal.error.message = fmt::format("no replica serves the model {:?} now; {}", model, answer.why);
+  }
   refusal.retry_after_s = answer.retry_after_s;
   return refusal;
 }
@@ -94,14 +92,13 @@ std::optional<Refusal> Desk::State::objection(const Facts& facts, const admissio
   const Tenant& tenant = options.tenants[facts.tenant];
   const auto& allowed = tenant.models;
   const bool may = allowed.empty() || std::find(allowed.begin(), allowed.end(), facts.model) != allowed.end();
-  if (!may || !replicas.serves(facts.model))
+  if (!may || !replicas.knows(facts.model))
     return make_refusal(404, "invalid_request_error", "model_not_found",
                         fmt::format("the model {:?} does not exist here or may not be used with this key; /v1/models "
                                     "lists those there are",
                                     facts.model.substr(0, 200)),
                         "model");
-  const Model* model = model_of(options, facts.model);
-  std::uint32_t limit = model != nullptr ? model->context_tokens : Model{}.context_tokens;
+  std::uint32_t limit = context_tokens_of(options, facts.model);
   if (tenant.context_tokens > 0) limit = std::min(limit, tenant.context_tokens);
   const std::uint64_t asked = std::uint64_t{estimate.prompt_tokens} + facts.max_tokens.value_or(0);
   if (asked > limit)
@@ -125,6 +122,7 @@ Flight& Desk::State::open(const Facts& facts, Mailbox& mailbox, const admission:
   flight.max_tokens = facts.max_tokens;
   flight.affinity = facts.affinity;
   flight.stream = facts.stream;
+  flight.splits = facts.splits;
   flight.keys.assign(facts.keys.begin(), facts.keys.end());
   flight.received_at = facts.received_at;
   flight.entry.request_id = facts.request_id;
@@ -176,6 +174,7 @@ std::optional<Desk::State::Option> Desk::State::choose(const Flight& flight, cor
   };
   if (flight.decodes_only) return from(Role::kDecode, false);
   if (auto whole = from(Role::kAggregated, false)) return whole;
+  if (!flight.splits) return std::nullopt;
   // Without a decode replica nobody could go on with what is prefilled.
   const auto decode = replicas.group_of(flight.entry.model, Role::kDecode);
   if (!decode || !replicas.selector(*decode).choose(routing::Ask{}, now)) return std::nullopt;
@@ -207,6 +206,7 @@ Grant Desk::State::dispatch(Flight& flight, const Option& option, core::Instant 
   grant.target = replicas.replica(flight.slot).target;
   grant.prefill_only = option.prefill_only;
   grant.why = option.selection.why;
+  grant.prompt_tokens = flight.estimate.prompt_tokens;
   grant.max_tokens =
       admission::clamped_max_tokens(flight.max_tokens, gate.waiting_tokens(flight.lane), options.pressure);
   if (grant.max_tokens && flight.attempts == 1) ++clamped;
@@ -264,10 +264,11 @@ Refusal Desk::State::refuse(const Facts& facts, Refusal refusal) {
   return refusal;
 }
 
-void Desk::State::drop_refused(Flight& flight) {
+void Desk::State::drop(Flight& flight, ledger::Outcome outcome, core::Instant now) {
   ++refused;
-  flight.entry.outcome = ledger::Outcome::kRefused;
+  flight.entry.outcome = ledger::Outcome::kRefused;  // the ledger's word for all that was never let in
   balance.refuse(flight.entry);
+  tell_end(flight, outcome, now);
   flights.remove(flight);
 }
 
@@ -348,11 +349,16 @@ void Desk::State::note_end(const Flight& flight, const Ending& ending, core::Ins
                              flight.traffic_class == admission::Class::kBatch, flight.cached_tokens > 0},
                             static_cast<std::uint32_t>(entry.output_tokens), entry.ttft_ms,
                             std::max(0.0, entry.itl_ms));
+  tell_end(flight, ending.outcome, now);
+}
+
+void Desk::State::tell_end(const Flight& flight, ledger::Outcome outcome, core::Instant now) {
+  const ledger::Entry& entry = flight.entry;
   TrafficEvent event;
   event.kind = TrafficEvent::Kind::kEnd;
   event.request = flight.ticket;
   event.at = now;
-  event.outcome = ending.outcome;
+  event.outcome = outcome;
   event.replica = entry.replica;
   event.prompt_tokens = static_cast<std::uint32_t>(entry.prompt_tokens);
   event.output_tokens = static_cast<std::uint32_t>(entry.output_tokens);
@@ -366,10 +372,10 @@ void Desk::State::pump(core::Instant now) {
   for (const admission::Refused& late : gate.expired(now)) {
     Flight* flight = flights.find(late.ticket);
     PENSTOCK_ASSERT(flight != nullptr, "what waits at the gate is in hand");
-    Refusal refusal = refusal_of(late.answer);
+    Refusal refusal = refusal_of(late.answer, flight->entry.model);
     ++refusals[std::string{refusal.error.code}];
     flight->mailbox->deliver(late.ticket, std::move(refusal));
-    drop_refused(*flight);
+    drop(*flight, ledger::Outcome::kRefused, now);
   }
   const auto verdict_of = [&](std::uint64_t ticket) {
     Flight* flight = flights.find(ticket);

@@ -46,7 +46,7 @@ struct Desk::State {
   using Unseen = std::pair<core::Instant, Ticket>;
   std::priority_queue<Unseen, std::vector<Unseen>, std::greater<>> unseen_first_tokens;
 
-  // Checks that need no decision: may this tenant use the model, does anybody serve it, does the prompt fit.
+  // Checks that need no decision: may this tenant use the model, does it exist, does the prompt fit.
   [[nodiscard]] std::optional<Refusal> objection(const Facts& facts, const admission::TokenEstimate& estimate) const;
   Flight& open(const Facts& facts, Mailbox& mailbox, const admission::TokenEstimate& estimate);
   [[nodiscard]] std::vector<ReplicaStatus> statuses(core::Instant now) const;
@@ -68,18 +68,19 @@ struct Desk::State {
   void leave_slot(Flight& flight);
   void assume_first_tokens(core::Instant now);
 
+  // What the gate says, in OpenAI's words.
+  [[nodiscard]] Refusal refusal_of(const admission::Answer& answer, std::string_view model) const;
   Refusal refuse(const Facts& facts, Refusal refusal);
-  void drop_refused(Flight& flight);
   // Beliefs about the replica's cache against what it measured. Before the flight leaves its slot.
   void correct_cache(const Flight& flight, const Ending& ending);
+  // One that waited and is never let in.
+  void drop(Flight& flight, ledger::Outcome outcome, core::Instant now);
   void settle(Flight& flight, const Ending& ending, core::Instant now);
   void pump(core::Instant now);
   // A flight's first token, for meters and the log.
   void note_first_token(const Flight& flight, core::Instant now);
   void note_end(const Flight& flight, const Ending& ending, core::Instant now);
+  void tell_end(const Flight& flight, ledger::Outcome outcome, core::Instant now);
 };
-
-// What the gate says, in OpenAI's words.
-[[nodiscard]] Refusal refusal_of(const admission::Answer& answer);
 
 }  // namespace penstock::gateway

@@ -37,7 +37,9 @@ class DeskTest : public testing::Test {
 
 TEST_F(DeskTest, RefusesAModelThatNobodyServes) {
   open();
-  const Answer answer = arrive(facts_of(400));
+  Facts facts = facts_of(400);
+  facts.model = "unheard-of";
+  const Answer answer = arrive(facts);
   ASSERT_TRUE(answer.refusal);
   EXPECT_EQ(answer.refusal->error.status, 404);
   EXPECT_EQ(answer.refusal->error.code, "model_not_found");
@@ -78,6 +80,74 @@ TEST_F(DeskTest, WaitsWhileNoReplicaIsReadyAndGoesWhenOneIs) {
   desk->set_replicas({replica_named("r1")}, kNow + 2s);
   ASSERT_TRUE(mailbox.grants.contains(answer.ticket));
   EXPECT_EQ(mailbox.grants.at(answer.ticket).target->id, "r1");
+}
+
+TEST_F(DeskTest, AModelWhoseReplicasAreGoneIsWaitedForAndNotDenied) {
+  GatewayOptions made = options_for_tests();
+  made.models.clear();
+  open(std::move(made));
+  desk->set_replicas({replica_named("r1")}, kNow);
+  desk->set_replicas({}, kNow + 1s);
+  EXPECT_EQ(desk->models(), std::vector<std::string>{"m"});
+  const Answer waits = arrive(facts_of(400), kNow + 1s);
+  ASSERT_FALSE(waits.refusal);
+  desk->tick(kNow + 12s);
+  ASSERT_TRUE(mailbox.refusals.contains(waits.ticket));
+  const Refusal& refusal = mailbox.refusals.at(waits.ticket);
+  EXPECT_EQ(refusal.error.status, 503);
+  EXPECT_EQ(refusal.error.code, "no_replica");
+  EXPECT_GE(refusal.retry_after_s, 1U);
+  const Answer later = arrive(facts_of(400), kNow + 12s);
+  desk->set_replicas({replica_named("r2")}, kNow + 13s);
+  EXPECT_TRUE(mailbox.grants.contains(later.ticket));
+}
+
+TEST_F(DeskTest, AConfiguredModelIsKnownBeforeItHasAReplica) {
+  GatewayOptions made = options_for_tests();
+  made.interactive.queue_time = core::Duration{};
+  open(std::move(made));
+  EXPECT_EQ(desk->models(), std::vector<std::string>{"m"});
+  const Answer answer = arrive(facts_of(400));
+  ASSERT_TRUE(answer.refusal);
+  EXPECT_EQ(answer.refusal->error.status, 503);
+  EXPECT_EQ(answer.refusal->error.code, "no_replica");
+}
+
+TEST_F(DeskTest, PlannersHearTheEndOfWhatIsNeverLetIn) {
+  using Kind = TrafficEvent::Kind;
+  using ledger::Outcome;
+  GatewayOptions made = options_for_tests();
+  made.batch.queue_time = core::Duration{};
+  open(std::move(made));
+  Facts impatient = facts_of(400);
+  impatient.traffic_class = admission::Class::kBatch;
+  EXPECT_TRUE(arrive(impatient).refusal);
+  for (const Outcome outcome : {Outcome::kCancelled, Outcome::kTimedOut}) {
+    Ending ending;
+    ending.outcome = outcome;
+    desk->ended(arrive(facts_of(400)).ticket, ending, kNow + 1s);
+  }
+  static_cast<void>(arrive(facts_of(400)));
+  desk->tick(kNow + 11s);
+  const TrafficLog::Page page = desk->traffic(0, 100);
+  const Outcome outcomes[] = {Outcome::kRefused, Outcome::kCancelled, Outcome::kTimedOut, Outcome::kRefused};
+  ASSERT_EQ(page.events.size(), 8U);
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(page.events[2 * i].kind, Kind::kArrival);
+    EXPECT_EQ(page.events[2 * i + 1].kind, Kind::kEnd);
+    EXPECT_EQ(page.events[2 * i + 1].request, page.events[2 * i].request);
+    EXPECT_EQ(page.events[2 * i + 1].outcome, outcomes[i]) << i;
+  }
+  EXPECT_TRUE(opened.empty());
+}
+
+TEST_F(DeskTest, WhatAClientGotWrongIsNoTrafficForPlanners) {
+  open();
+  Facts facts = facts_of(400);
+  facts.model = "unheard-of";
+  EXPECT_TRUE(arrive(facts).refusal);
+  EXPECT_TRUE(arrive(facts_of(400'000)).refusal);
+  EXPECT_TRUE(desk->traffic(0, 100).events.empty());
 }
 
 TEST_F(DeskTest, RefusesWhatHasWaitedTooLong) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 
 namespace penstock::gateway {
 namespace {
@@ -80,6 +81,18 @@ std::string usable_request_id(std::string_view id) {
 std::string_view session_of(const net::RequestHead& head, const api::InferenceRequest& request) {
   if (const std::string_view session = head.field("x-session-id"); !session.empty()) return session;
   return request.session_id.empty() ? std::string_view{request.user} : std::string_view{request.session_id};
+}
+
+std::optional<core::Duration> time_budget_in(std::string_view text) {
+  constexpr double kMost = 86'400.0;
+  double number = 0.0;
+  const char* const end = text.data() + text.size();
+  const auto read = std::from_chars(text.data(), end, number, std::chars_format::fixed);
+  if (read.ec != std::errc{}) return std::nullopt;
+  const std::string_view unit{read.ptr, static_cast<std::size_t>(end - read.ptr)};
+  const double seconds = unit == "ms" ? number / 1000.0 : unit == "s" ? number : unit == "m" ? 60.0 * number : 0.0;
+  if (!(seconds >= 0.001 && seconds <= kMost)) return std::nullopt;
+  return core::from_seconds(seconds);
 }
 
 }  // namespace penstock::gateway

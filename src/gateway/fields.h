@@ -1,11 +1,13 @@
 // Which header fields pass through the gateway, in either direction.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "api/request.h"
+#include "core/time.h"
 #include "net/http.h"
 
 namespace penstock::gateway {
@@ -25,5 +27,8 @@ void append_answer_head(std::string& out, const net::ResponseHead& head, std::st
 
 // What keeps a conversation together: X-Session-ID, the body's session_id, or its `user`. Empty: nothing does.
 [[nodiscard]] std::string_view session_of(const net::RequestHead& head, const api::InferenceRequest& request);
+
+// "2s", "1500ms", "0.5m": above 0, a day at most. None: it is something else.
+[[nodiscard]] std::optional<core::Duration> time_budget_in(std::string_view text);
 
 }  // namespace penstock::gateway

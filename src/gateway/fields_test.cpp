@@ -65,5 +65,14 @@ TEST(SessionOf, PrefersTheHeaderThenTheBodysSession) {
   EXPECT_EQ(session_of(request({{"x-session-id", "s-2"}}), body), "s-2");
 }
 
+TEST(TimeBudgetIn, ReadsATimeWithItsUnitAndNothingElse) {
+  using namespace std::chrono_literals;
+  EXPECT_EQ(time_budget_in("2s"), core::Duration{2s});
+  EXPECT_EQ(time_budget_in("1500ms"), core::Duration{1500ms});
+  EXPECT_EQ(time_budget_in("0.5m"), core::Duration{30s});
+  for (const char* text : {"", "2", "s", "-1s", "0s", "1e3s", "2 s", "2s ", "inf s", "nans", "1000000000s", "2sec"})
+    EXPECT_EQ(time_budget_in(text), std::nullopt) << text;
+}
+
 }  // namespace
 }  // namespace penstock::gateway

@@ -24,7 +24,7 @@ struct Flight {
   std::uint32_t prompt_tokens_given = 0;
   std::optional<std::uint32_t> max_tokens;
   std::uint64_t affinity = 0;
-  bool stream = false;
+  bool stream = false, splits = true;
   std::vector<std::uint64_t> keys;  // until it is answered
 
   // Where it is now; kNoSlot while it waits or between two replicas.

@@ -207,10 +207,13 @@ inline std::string chat_body(std::string_view content = "hi", std::string_view m
 }
 inline const std::string kStream = R"(,"stream":true)";
 
-inline std::string chat_request(std::string_view body, std::string_view fields = {}) {
-  return "POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\n" + std::string{fields} +
+inline std::string request_to(std::string_view path, std::string_view body, std::string_view fields = {}) {
+  return "POST " + std::string{path} + " HTTP/1.1\r\nHost: gateway\r\n" + std::string{fields} +
          "Content-Type: application/json\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" +
          std::string{body};
+}
+inline std::string chat_request(std::string_view body, std::string_view fields = {}) {
+  return request_to("/v1/chat/completions", body, fields);
 }
 
 // One request on a connection of its own.

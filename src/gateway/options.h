@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "admission/budget.h"
@@ -85,6 +86,9 @@ struct GatewayOptions {
 
   signals::SloPolicy slo;
 };
+
+[[nodiscard]] const Model* model_of(const GatewayOptions& options, std::string_view name);  // null: not configured
+[[nodiscard]] std::uint32_t context_tokens_of(const GatewayOptions& options, std::string_view model);
 
 enum class ReplicaPhase : std::uint8_t { kWarming, kServing, kDraining };
 

@@ -57,6 +57,7 @@ void ReplicaSet::set(const std::vector<ReplicaSpec>& specs, core::Instant now) {
         replicas_[known->second].spec.model == spec.model && replicas_[known->second].spec.role == spec.role) {
       slot = known->second;
       if (replicas_[slot].spec.addresses != spec.addresses) replicas_[slot].target = target_of(spec);
+      describe(slot, spec, now);
     } else {
       // The same name for another place: what was there ends by itself.
       slot = take_slot();
@@ -64,10 +65,7 @@ void ReplicaSet::set(const std::vector<ReplicaSpec>& specs, core::Instant now) {
       replicas_[slot].target = target_of(spec);
       replicas_[slot].group = take_group(spec.model, spec.role);
       selector(replicas_[slot].group).add(slot, now, spec.weight);
-      if (spec.kv_tokens > 0)
-        selector(replicas_[slot].group)
-            .set_capacity(slot,
-                          static_cast<std::uint32_t>(std::max<std::uint64_t>(1, spec.kv_tokens / options_.key_tokens)));
+      describe(slot, spec, now);
     }
     replicas_[slot].spec = spec;
     replicas_[slot].present = true;
@@ -77,6 +75,14 @@ void ReplicaSet::set(const std::vector<ReplicaSpec>& specs, core::Instant now) {
     update(slot, now);
     forget_if_done(slot);
   }
+}
+
+void ReplicaSet::describe(std::uint32_t slot, const ReplicaSpec& spec, core::Instant now) {
+  const std::uint64_t keys =
+      spec.kv_tokens == 0 ? options_.selector.keys_per_replica : spec.kv_tokens / options_.key_tokens;
+  routing::Selector& selector = this->selector(replicas_[slot].group);
+  selector.set_weight(slot, spec.weight, now);
+  selector.set_capacity(slot, static_cast<std::uint32_t>(std::clamp<std::uint64_t>(keys, 1, UINT32_MAX)));
 }
 
 void ReplicaSet::update(std::uint32_t slot, core::Instant now) {
@@ -122,10 +128,15 @@ bool ReplicaSet::serves(std::string_view model) const {
                      [&](const Replica& replica) { return replica.present && replica.spec.model == model; });
 }
 
+bool ReplicaSet::knows(std::string_view model) const {
+  return std::any_of(groups_.begin(), groups_.end(), [&](const Group& group) { return group.model == model; }) ||
+         model_of(options_, model) != nullptr;
+}
+
 std::vector<std::string> ReplicaSet::models() const {
   std::vector<std::string> names;
-  for (const Replica& replica : replicas_)
-    if (replica.present) names.push_back(replica.spec.model);
+  for (const Group& group : groups_) names.push_back(group.model);
+  for (const Model& configured : options_.models) names.push_back(configured.name);
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());
   return names;

@@ -46,10 +46,12 @@ class ReplicaSet {
   [[nodiscard]] std::optional<std::uint32_t> slot_of(std::string_view id) const;
   [[nodiscard]] std::optional<std::uint32_t> group_of(std::string_view model, signals::Role role) const;
   [[nodiscard]] bool serves(std::string_view model) const;  // some replica does, ready or not
+  [[nodiscard]] bool knows(
+      std::string_view model) const;  // it is configured, or some replica served it since the start
   [[nodiscard]] routing::Selector& selector(std::uint32_t group) { return groups_[group].selector; }
   [[nodiscard]] const Replica& replica(std::uint32_t slot) const { return replicas_[slot]; }
   [[nodiscard]] std::uint32_t slots() const { return static_cast<std::uint32_t>(replicas_.size()); }
-  [[nodiscard]] std::vector<std::string> models() const;
+  [[nodiscard]] std::vector<std::string> models() const;  // all that it knows
   [[nodiscard]] routing::Selector::Load load(std::uint32_t slot, core::Instant now) const;
 
   // The life of a request on a slot.
@@ -68,6 +70,7 @@ class ReplicaSet {
     routing::Selector selector;
   };
 
+  void describe(std::uint32_t slot, const ReplicaSpec& spec, core::Instant now);  // what of it may change
   std::uint32_t take_slot();
   std::uint32_t take_group(const std::string& model, signals::Role role);
   void update(std::uint32_t slot, core::Instant now);  // whether it may be chosen

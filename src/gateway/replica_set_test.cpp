@@ -50,6 +50,59 @@ TEST_F(ReplicaSetTest, ReplicasOfAModelAndARoleStandInForEachOther) {
   EXPECT_EQ(set.group_of("none", signals::Role::kAggregated), std::nullopt);
 }
 
+TEST_F(ReplicaSetTest, AModelIsKnownWhenItIsConfiguredOrOnceItWasServed) {
+  ReplicaSpec other = replica_named("o1");
+  other.model = "other";
+  set.set({other}, kNow);
+  set.set({}, kNow);
+  EXPECT_FALSE(set.serves("other"));
+  EXPECT_TRUE(set.knows("other"));
+  EXPECT_TRUE(set.knows("m")) << "configured";
+  EXPECT_FALSE(set.knows("none"));
+  EXPECT_EQ(set.models(), (std::vector<std::string>{"m", "other"}));
+}
+
+TEST_F(ReplicaSetTest, AChangedWeightTakesEffect) {
+  set.set({replica_named("r1"), replica_named("r2")}, kNow);
+  ReplicaSpec light = replica_named("r1");
+  light.weight = 0.001;
+  set.set({light, replica_named("r2")}, kNow);
+  const std::uint32_t slot = *set.slot_of("r2");
+  routing::Ask ask;
+  ask.input_tokens = 1000;
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(set.selector(set.replica(slot).group).choose(ask, kNow)->slot, slot);
+}
+
+TEST_F(ReplicaSetTest, AChangedSizeOfTheCacheTakesEffect) {
+  set.set({replica_named("r1")}, kNow);
+  const std::uint32_t slot = *set.slot_of("r1");
+  const std::vector<std::uint64_t> keys{1, 2, 3, 4, 5, 6};
+  routing::Ask ask;
+  ask.keys = keys;
+  ask.key_tokens = options.key_tokens;
+  ask.input_tokens = 6 * options.key_tokens;
+  routing::Selector& selector = set.selector(set.replica(slot).group);
+  set.dispatched(slot, ask, *selector.choose(ask, kNow), kNow);
+  EXPECT_EQ(set.load(slot, kNow).keys, 6U);
+  ReplicaSpec small = replica_named("r1");
+  small.kv_tokens = 2 * options.key_tokens;
+  set.set({small}, kNow);
+  EXPECT_EQ(set.load(slot, kNow).keys, 2U);
+}
+
+TEST_F(ReplicaSetTest, AChangedRoleMovesAReplicaToThoseOfThatRole) {
+  set.set({replica_named("r1")}, kNow);
+  const std::uint32_t before = *dispatch();
+  set.set({replica_named("r1", signals::Role::kDecode)}, kNow);
+  const std::uint32_t after = *set.slot_of("r1");
+  EXPECT_NE(after, before) << "what is under way ends where it began";
+  EXPECT_FALSE(eligible(before));
+  EXPECT_TRUE(eligible(after));
+  EXPECT_EQ(set.replica(after).group, set.group_of("m", signals::Role::kDecode));
+  finish(before);
+  EXPECT_EQ(set.slot_of("r1"), after);
+}
+
 TEST_F(ReplicaSetTest, ASlotIsUsedAgainOnceItsReplicaIsGone) {
   set.set({replica_named("r1"), replica_named("r2")}, kNow);
   const std::uint32_t slot = *set.slot_of("r1");

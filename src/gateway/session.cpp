@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <xxhash.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <utility>
@@ -80,6 +81,16 @@ std::optional<Refusal> Session::admit() {
                           "X-Traffic-Class must be interactive or batch");
     facts.traffic_class = asked == "batch" ? admission::Class::kBatch : admission::Class::kInteractive;
   }
+  const ClassOptions& of_class =
+      facts.traffic_class == admission::Class::kBatch ? bench_.options.batch : bench_.options.interactive;
+  core::Duration time_budget = of_class.time_budget;
+  if (const std::string_view asked = exchange_->head().field("x-time-budget"); !asked.empty()) {
+    const auto shorter = time_budget_in(asked);
+    if (!shorter)
+      return make_refusal(400, "invalid_request_error", "invalid_time_budget",
+                          "X-Time-Budget must be a time above 0, such as 2s or 1500ms");
+    time_budget = time_budget > core::Duration{} ? std::min(time_budget, *shorter) : *shorter;
+  }
   api::InferenceRequest& request = bench_.scratch;
   if (const auto read = bench_.reader.read(endpoint_, exchange_->body(), request); !read)
     return make_refusal(400, "invalid_request_error", "invalid_request", read.error().what, read.error().where);
@@ -90,8 +101,12 @@ std::optional<Refusal> Session::admit() {
   facts.model = request.model;
   facts.text_bytes = request.text.size();
   facts.prompt_tokens_given = request.prompt_tokens_given;
-  facts.max_tokens = request.max_tokens;
-  facts.stream = request.stream;
+  const api::EndpointTraits& traits = api::traits_of(endpoint_);
+  facts.max_tokens = traits.generates ? request.max_tokens : 0;
+  facts.splits = traits.splits;
+  if (time_budget > core::Duration{} && !stream_ && request.plain && traits.splits)
+    collector_ = std::make_unique<api::AnswerCollector>(endpoint_ == api::Endpoint::kChatCompletions);
+  facts.stream = stream_ || collector_ != nullptr;
   facts.keys = bench_.keys;
   if (const std::string_view session = session_of(exchange_->head(), request); !session.empty())
     facts.affinity = XXH3_64bits(session.data(), session.size()) | 1;
@@ -103,11 +118,9 @@ std::optional<Refusal> Session::admit() {
   if (PrefixShelf* shelf = bench_.desk.hot_prefixes())
     shelf->offer(request, exchange_->body(), bench_.keys, facts.received_at);
   exchange_->take_body(body_);
-  const ClassOptions& options =
-      facts.traffic_class == admission::Class::kBatch ? bench_.options.batch : bench_.options.interactive;
-  if (options.time_budget > core::Duration{}) {
+  if (time_budget > core::Duration{}) {
     raw_ = false;
-    budget_ = bench_.loop.after(options.time_budget, [this] { out_of_time(); });
+    budget_ = bench_.loop.after(time_budget, [this] { out_of_time(); });
   }
   if (answer.grant)
     go(*std::move(answer.grant));
@@ -148,20 +161,35 @@ void Session::go(Grant grant) {
       body = leg_body_;
     }
   }
+  if (collector_ && leg_ != Leg::kPrefill) {
+    auto changed = api::streamed_body(body);
+    PENSTOCK_ASSERT(changed.has_value(), "the body was read before");
+    leg_body_ = *std::move(changed);
+    body = leg_body_;
+  }
   write_request_head(body);
+  sent_ = body;
+  addresses_tried_ = 0;
+  attempt_open_ = true;
+  call();
+}
+
+void Session::call() {
   answer_head_.clear();
-  watch_.reset(stream_ && leg_ != Leg::kPrefill);
+  watch_.reset((stream_ || collector_) && leg_ != Leg::kPrefill);
+  if (collector_) collector_->reset();
   const Target& target = *grant_.target;
+  address_ = target.unreached.load(std::memory_order_relaxed);
+  ++addresses_tried_;
   net::CallOptions options;
-  options.address = target.addresses.front();
+  options.address = target.addresses[address_ % target.addresses.size()];
   if (target.tls) options.tls = bench_.options.client_tls;
   options.host = target.host;
   raw_call_ = raw_ && leg_ != Leg::kPrefill && !exchange_->head().http_1_0;
   options.raw = raw_call_;
   options.head_time = bench_.options.first_byte_time;
   options.silence = bench_.options.silence;
-  attempt_open_ = true;
-  call_ = &bench_.client.call(options, upstream_, body, *this);
+  call_ = &bench_.client.call(options, upstream_, sent_, *this);
 }
 
 void Session::write_request_head(std::string_view body) {
@@ -192,6 +220,16 @@ bool Session::go_again(Attempt attempt) {
   return true;
 }
 
+bool Session::call_elsewhere() {
+  const Target& target = *grant_.target;
+  // Of several that failed at once, one moves on for all.
+  std::uint32_t failed = address_;
+  target.unreached.compare_exchange_strong(failed, address_ + 1, std::memory_order_relaxed);
+  if (addresses_tried_ >= target.addresses.size()) return false;
+  call();
+  return true;
+}
+
 void Session::forget_call() {
   if (call_ == nullptr) return;
   call_->cancel();
@@ -212,6 +250,10 @@ void Session::on_head(const net::ResponseHead& head) {
 // Keeps the head until the first byte of the body: till then the request can still go elsewhere.
 void Session::take_response_head(const net::ResponseHead& head) {
   leg_body_.clear();
+  if (collector_ && !(head.status == 200 && head.field("content-type").starts_with("text/event-stream"))) {
+    collector_.reset();
+    watch_.reset(false);
+  }
   content_length_ = head.content_length;
   // An answer without a length or chunks ends with its connection; the client gets it in chunks.
   raw_ = raw_call_ && (head.chunked || head.content_length);
@@ -252,6 +294,7 @@ void Session::on_body(std::string_view bytes) {
     if (answer_head_.size() + bytes.size() <= kPrefillAnswerMax) answer_head_.append(bytes);
     return;
   }
+  if (collector_) return collect(bytes);
   begin_answer();
   const std::uint32_t before = watch_.text_events();
   if (watch_.take(bytes) > 0 || (!stream_ && !bytes.empty())) {
@@ -268,6 +311,7 @@ void Session::on_body(std::string_view bytes) {
 void Session::on_end() {
   call_ = nullptr;
   if (leg_ == Leg::kPrefill && status_ == 200) return end_prefill_leg();
+  if (collector_) return end_collected();
   begin_answer();
   end(status_ < 400 ? ledger::Outcome::kCompleted : ledger::Outcome::kFailed);
   release().finish();
@@ -293,11 +337,12 @@ void Session::end_prefill_leg() {
 
 void Session::on_fault(net::ClientFault fault, bool) {
   call_ = nullptr;
-  if (answer_begun_) {
+  if (answer_begun_ && !collector_) {
     end(ledger::Outcome::kFailed);
     release().abort();
     return;
   }
+  if (fault == net::ClientFault::kConnect && call_elsewhere()) return;
   if (go_again(Attempt::kFaulted)) return;
   if (fault == net::ClientFault::kTimeout) return give_up(504, "replica_timeout", "the replica did not answer in time");
   give_up(502, "replica_failed", fmt::format("no replica answered: {}", net::to_string(fault)));
@@ -333,8 +378,10 @@ void Session::out_of_time() {
   forget_call();
   bench_.waiting.erase(ticket_);
   if (std::exchange(attempt_open_, false)) bench_.desk.attempt_ended(ticket_, Attempt::kAbandoned, bench_.loop.now());
-  const bool partial = answer_begun_ && stream_;
-  const bool begun = answer_begun_;
+  // A stream of /v1/responses has no end that could be made up.
+  const bool partial = answer_begun_ && stream_ && endpoint_ != api::Endpoint::kResponses;
+  if (collector_ && collector_->has_text()) return answer_collected(ledger::Outcome::kTimedOut);
+  const bool begun = answer_begun_ && !collector_;
   end(ledger::Outcome::kTimedOut);
   const std::string id = request_id_;
   const std::string model = grant_.target ? grant_.target->model : std::string{};
@@ -349,7 +396,8 @@ void Session::out_of_time() {
   } else if (begun) {
     exchange.abort();
   } else {
-    refuse(exchange, make_refusal(504, "api_error", "time_budget_exceeded", "the time budget of its class ran out"),
+    refuse(exchange,
+           make_refusal(504, "api_error", "time_budget_exceeded", "its time budget ran out before there was an answer"),
            id);
   }
 }
@@ -370,6 +418,7 @@ net::Exchange& Session::release() {
     bench_.free.size() < kKeepingSessions ? empty(*text) : let_go(*text);
   grant_ = Grant{};
   watch_.reset(false);
+  collector_.reset();
   bench_.free.push_back(this);
   return *std::exchange(exchange_, nullptr);
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "api/answer.h"
+#include "api/answer_collector.h"
 #include "api/request.h"
 #include "core/random.h"
 #include "gateway/desk.h"
@@ -62,11 +64,17 @@ class Session final : private net::ExchangeListener, private net::ResponseListen
   [[nodiscard]] std::optional<Refusal> admit();
   [[nodiscard]] std::optional<std::uint32_t> authenticate() const;
   void go(Grant grant);
+  void call();
   void write_request_head(std::string_view body);
   bool go_again(Attempt attempt);  // false: there is nowhere to go
+  bool call_elsewhere();           // at the replica's next address; false: it has none left
   void take_response_head(const net::ResponseHead& head);
   void begin_answer();
   void end_prefill_leg();
+  // An answer that is not streamed is collected from a stream where a time budget may cut it: session_collect.cpp.
+  void collect(std::string_view bytes);
+  void end_collected();
+  void answer_collected(ledger::Outcome outcome);
   void give_up(int status, std::string_view code, std::string message);
   void out_of_time();
   void end(ledger::Outcome outcome);  // the desk's part
@@ -83,11 +91,13 @@ class Session final : private net::ExchangeListener, private net::ResponseListen
   bool stream_ = false;
   bool raw_ = true;            // the answer's framing is passed on
   bool raw_call_ = true;       // and comes with the bytes of this attempt
-  bool answer_begun_ = false;  // bytes of it went to the client
+  bool answer_begun_ = false;  // bytes of it went to the client, or text of it is collected
   bool attempt_open_ = false;  // the desk does not know yet how it went
   bool close_after_ = false;
   bool paused_ = false;
   std::optional<std::uint64_t> content_length_;
+  std::uint32_t address_ = 0;          // that is called, as the target counts
+  std::uint32_t addresses_tried_ = 0;  // by this attempt
   int status_ = 0;
   core::Instant last_token_at_;
   Grant grant_;
@@ -95,8 +105,10 @@ class Session final : private net::ExchangeListener, private net::ResponseListen
   std::string body_;         // the client's; let go with the first byte of the answer
   std::string upstream_;     // head of the request to the replica …
   std::string leg_body_;     // … and its body where that is not the client's
+  std::string_view sent_;    // of the two bodies the one that goes
   std::string answer_head_;  // until the first byte of the body; then let go
   api::AnswerWatch watch_;
+  std::unique_ptr<api::AnswerCollector> collector_;  // null: what comes is passed on
 };
 
 // {"error":…} as the whole answer, with Retry-After and x-request-id.

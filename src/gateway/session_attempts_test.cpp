@@ -55,6 +55,19 @@ TEST(Attempts, AReplicaThatIsNotThereIsLeftForAnother) {
   for (int i = 0; i < 20; ++i) EXPECT_EQ(ask(gateway, chat_body()).status, 200);
 }
 
+TEST(Attempts, AReplicaIsReachedAtAnyOfItsAddresses) {
+  TestReplica good{answer_well};
+  ReplicaSpec spec = spec_of(good, "good");
+  spec.addresses = {*net::Address::parse("127.0.0.1", 1), *net::Address::parse("127.0.0.1", 2), good.address()};
+  TestGateway gateway{{spec}};
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(ask(gateway, chat_body()).status, 200);
+  EXPECT_NE(gateway.admin("/penstock/v1/overview").find(R"("failures_total":0)"), std::string::npos);
+  spec.addresses.pop_back();
+  spec.id = "nowhere";
+  gateway.set_replicas({spec});
+  EXPECT_EQ(ask(gateway, chat_body()).status, 502) << "each address is tried once";
+}
+
 TEST(Attempts, WhatTheLastBusyReplicaSaysIsPassedOnWithAWordOnWhenToRetry) {
   TestReplica busy{always(with_length("503 Service Unavailable", R"({"error":"busy"})"))};
   TestGateway gateway{{spec_of(busy, "r1")}};

@@ -94,14 +94,15 @@ void Steward::tell_desk() {
     if (!patient.healthy) desk_.set_health(id, false, loop_.now());
 }
 
-void Steward::get(const ReplicaSpec& spec, std::string target, core::Duration patience, Done done) {
-  send(spec, std::move(target), {}, patience, std::move(done));
+void Steward::get(const Patient& patient, std::string target, core::Duration patience, Done done) {
+  send(patient, std::move(target), {}, patience, std::move(done));
 }
 
-void Steward::send(const ReplicaSpec& spec, std::string target, std::string body, core::Duration patience, Done done) {
+void Steward::send(const Patient& patient, std::string target, std::string body, core::Duration patience, Done done) {
+  const ReplicaSpec& spec = patient.spec;
   const auto url = net::parse_url(spec.url);
   net::FetchRequest request;
-  request.call.address = spec.addresses.front();
+  request.call.address = spec.addresses[patient.unreached % spec.addresses.size()];
   if (url->tls) request.call.tls = options_.client_tls;
   request.call.host = url->host;
   request.call.head_time = request.call.silence = patience;
@@ -118,6 +119,7 @@ void Steward::send(const ReplicaSpec& spec, std::string target, std::string body
              [this, id = spec.id, done = std::move(done)](core::Result<net::FetchAnswer> result) {
                const auto found = patients_.find(id);
                if (found == patients_.end()) return;
+               if (!result) ++found->second.unreached;
                static const std::string kNothing;
                done(found->second, result ? result->status : 0, result ? result->body : kNothing);
              });
@@ -125,7 +127,7 @@ void Steward::send(const ReplicaSpec& spec, std::string target, std::string body
 
 void Steward::ask_model(Patient& patient) {
   if (std::exchange(patient.asked_model, true)) return;
-  get(patient.spec, "/v1/models", kPatience, [this](Patient& asked, int status, const std::string& body) {
+  get(patient, "/v1/models", kPatience, [this](Patient& asked, int status, const std::string& body) {
     asked.asked_model = false;
     if (status != 200) return;
     asked.spec.model = first_model_in(body);
@@ -137,7 +139,7 @@ void Steward::check_health() {
   for (auto& [id, patient] : patients_) {
     if (patient.spec.model.empty()) ask_model(patient);
     if (std::exchange(patient.health_under_way, true)) continue;
-    get(patient.spec, "/health", kPatience, [this](Patient& asked, int status, const std::string&) {
+    get(patient, "/health", kPatience, [this](Patient& asked, int status, const std::string&) {
       asked.health_under_way = false;
       // Whoever has no such path may still serve.
       const bool good = status == 200 || status == 404;
@@ -152,7 +154,7 @@ void Steward::check_health() {
 void Steward::scrape() {
   for (auto& [id, patient] : patients_) {
     if (!patient.healthy || std::exchange(patient.scrape_under_way, true)) continue;
-    get(patient.spec, "/metrics", kPatience, [this](Patient& asked, int status, const std::string& body) {
+    get(patient, "/metrics", kPatience, [this](Patient& asked, int status, const std::string& body) {
       asked.scrape_under_way = false;
       if (status != 200) return;
       const auto parsed = signals::parse_exposition(body, asked.spec.id);
@@ -190,7 +192,7 @@ void Steward::ping() {
     Patient& patient = *replicas.at(due.replica);
     ++patient.pings_under_way;
     desk_.pinged(due.replica, text, now);
-    send(patient.spec, std::string{api::path_of(text.endpoint)}, text.body, options_.first_byte_time,
+    send(patient, std::string{api::path_of(text.endpoint)}, text.body, options_.first_byte_time,
          [](Patient& asked, int, const std::string&) {
            // One that went away and came back in the meantime has none.
            if (asked.pings_under_way > 0) --asked.pings_under_way;

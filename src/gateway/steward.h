@@ -39,6 +39,7 @@ class Steward final : private net::RequestHandler {
     bool asked_model = false;
     std::uint32_t failures = 0;
     bool healthy = true;
+    std::size_t unreached = 0;  // counts up with each address that did not answer
     bool health_under_way = false, scrape_under_way = false;
     std::uint64_t prompt_tokens_total = 0, queued_requests = 0;  // as last scraped
     std::uint32_t pings_under_way = 0;
@@ -55,9 +56,9 @@ class Steward final : private net::RequestHandler {
   void scrape();
   void ping();
   using Done = std::function<void(Patient&, int status, const std::string& body)>;
-  void get(const ReplicaSpec& spec, std::string target, core::Duration patience, Done done);
+  void get(const Patient& patient, std::string target, core::Duration patience, Done done);
   // A body: it is posted.
-  void send(const ReplicaSpec& spec, std::string target, std::string body, core::Duration patience, Done done);
+  void send(const Patient& patient, std::string target, std::string body, core::Duration patience, Done done);
 
   const GatewayOptions& options_;
   Desk& desk_;

@@ -1,6 +1,8 @@
 // How a replica is reached.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -8,10 +10,12 @@
 
 namespace penstock::gateway {
 
-// Never changes once made; threads share it.
+// Never changes once made, but for the address that is tried first; threads share it.
 struct Target {
   std::string id, model;
   std::vector<net::Address> addresses;
+  // Counts up with each of them that could not be connected to.
+  mutable std::atomic<std::uint32_t> unreached{0};
   bool tls = false;
   std::string host;         // for TLS
   std::string host_field;   // "10.0.0.7:8000"

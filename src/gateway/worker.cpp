@@ -1,5 +1,8 @@
 #include "gateway/worker.h"
 
+#include <fmt/format.h>
+
+#include <iterator>
 #include <utility>
 
 #include "api/json_text.h"
@@ -10,7 +13,7 @@ namespace {
 Refusal not_found(std::string_view path) {
   return make_refusal(404, "invalid_request_error", "unknown_url",
                       "there is nothing at " + std::string{path.substr(0, 200)} +
-                          "; try /v1/chat/completions, /v1/completions or /v1/models");
+                          "; try /v1/chat/completions, /v1/models or another of OpenAI's paths that take a model");
 }
 
 Refusal wrong_method(std::string_view allowed) {
@@ -77,7 +80,7 @@ Session& Worker::take_session() {
 
 void Worker::on_request(net::Exchange& exchange) {
   const std::string_view path = exchange.head().path();
-  for (const api::Endpoint endpoint : {api::Endpoint::kChatCompletions, api::Endpoint::kCompletions}) {
+  for (const api::Endpoint endpoint : api::kEndpoints) {
     if (path != api::path_of(endpoint)) continue;
     if (exchange.head().method != "POST") return refuse(exchange, wrong_method("POST"), {});
     return take_session().begin(exchange, endpoint);
@@ -103,7 +106,9 @@ void Worker::answer_models(net::Exchange& exchange) {
     if (!std::exchange(first, false)) body += ',';
     body += R"({"id":)";
     api::append_json_string(body, model);
-    body += R"(,"object":"model","created":0,"owned_by":"penstock"})";
+    fmt::format_to(std::back_inserter(body),
+                   R"(,"object":"model","created":0,"owned_by":"penstock","max_model_len":{}}})",
+                   context_tokens_of(bench_.options, model));
   }
   body += "]}";
   const std::vector<net::Field> fields{{"Content-Type", "application/json"}};

@@ -100,6 +100,7 @@ void TrafficBook::first_token(const TrafficItem& item, core::Instant at) {
 }
 
 void TrafficBook::ended(const TrafficItem& item, core::Instant at) {
+  if (item.outcome == "refused") shed_meter_.arrived(at, 0);
   output_total_ += item.output_tokens;
   output_.emplace_back(at, output_total_);
   Kept* kept = find(item.request);
@@ -163,6 +164,7 @@ void TrafficBook::fill(signals::PoolObservation& entry, signals::PoolObservation
     pool.detail = segments.read(now, tenants_);
   };
   put(entry, entry_meter_, entry_segments_);
+  entry.detail->shed = shed_meter_.window(now).arrivals;
   if (decode != nullptr) put(*decode, decode_meter_, decode_segments_);
 }
 

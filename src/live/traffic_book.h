@@ -71,6 +71,7 @@ class TrafficBook {
   std::uint32_t next_block_ = 0;
   std::vector<std::string> tenants_;
   simulation::TrafficMeter entry_meter_, decode_meter_;
+  simulation::TrafficMeter shed_meter_;  // "arrivals" are ends of requests that were refused
   signals::SegmentMeter entry_segments_, decode_segments_;
   std::deque<std::pair<core::Instant, std::uint64_t>> output_;  // tokens of ends, for the last minute's sum
   std::uint64_t output_total_ = 0;

@@ -95,6 +95,17 @@ TEST(TrafficBook, JudgesWhatWasStreamedOrFailed) {
   }
 }
 
+TEST(TrafficBook, CountsWhatWasRefusedInTheLastMinute) {
+  TrafficBook book{{}};
+  TrafficItem refused = end_of(1, 10.0, "refused", -1.0);
+  refused.prompt_tokens = refused.output_tokens = 0;
+  book.take(page_of({arrival(1, 10.0), refused, arrival(2, 10.0), end_of(2, 11.0, "cancelled")}, 12.0), kNow);
+  EXPECT_EQ(entry_of(book).detail->shed, 1U);
+  EXPECT_EQ(entry_of(book).arrivals_total, 2U) << "it is load all the same";
+  EXPECT_EQ(book.judged(), 0U);
+  EXPECT_EQ(entry_of(book, kNow + 5min).detail->shed, 0U);
+}
+
 TEST(TrafficBook, JudgesARequestByTheTargetOfItsSegment) {
   BookOptions options;
   signals::SegmentSlo strict;

@@ -24,7 +24,7 @@ struct ClientLimits {
 
 enum class ClientFault : std::uint8_t {
   kConnect,    // nobody there, or no TLS
-  kTimeout,    // of the connection, the head or the silence within the body
+  kTimeout,    // of TLS, the head or the silence within the body
   kClosed,     // ended before the answer was whole
   kMalformed,  // not HTTP
 };

@@ -32,7 +32,7 @@ class ClientConnection final : public Watcher, public Call, public ListHook<InPo
 
   void start(const CallOptions& options, std::string_view head, std::string_view body, ResponseListener& listener);
   void take_turn();  // that was asked for by ClientPool::defer()
-  void expire() { fault(ClientFault::kTimeout); }
+  void expire() { fault(phase_ == Phase::kConnecting ? ClientFault::kConnect : ClientFault::kTimeout); }
   [[nodiscard]] bool serves(const CallOptions& options) const;
   [[nodiscard]] ServerBucket& bucket() { return bucket_; }
   // Of the call; of an idle connection, the end of its time.

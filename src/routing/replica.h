@@ -39,6 +39,7 @@ class Replica {
   static constexpr std::size_t kUnansweredMax = 1024;  // that are remembered one by one, to learn from
 
   Replica(core::Instant now, double weight) : weight_(weight), since_(now) {}
+  void set_weight(double weight) { weight_ = weight; }
 
   void set_eligible(bool eligible, core::Instant now);
   void busy_until(core::Instant until);

@@ -208,6 +208,13 @@ void Selector::set_eligible(std::uint32_t slot, bool eligible, core::Instant now
   state_->refresh(slot, now);
 }
 
+void Selector::set_weight(std::uint32_t slot, double weight, core::Instant now) {
+  if (!state_->knows(slot)) return;
+  PENSTOCK_ASSERT(weight > 0.0, "configuration allows weights above 0");
+  state_->replicas[slot]->set_weight(weight);
+  state_->refresh(slot, now);
+}
+
 void Selector::forget(std::uint32_t slot) {
   if (!state_->knows(slot)) return;
   state_->replicas[slot].reset();

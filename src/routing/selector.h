@@ -81,7 +81,8 @@ class Selector {
 
   void add(std::uint32_t slot, core::Instant now, double weight = 1.0);  // eligible from now on; slots are used again
   void set_eligible(std::uint32_t slot, bool eligible,
-                    core::Instant now);                       // draining, broken, or back: with slow start
+                    core::Instant now);  // draining, broken, or back: with slow start
+  void set_weight(std::uint32_t slot, double weight, core::Instant now);
   void forget(std::uint32_t slot);                            // gone, with all that it held
   void set_capacity(std::uint32_t slot, std::uint32_t keys);  // of its cache
   void heard(std::uint32_t slot, const Heard& heard);

@@ -87,6 +87,44 @@ class GatewayTest(unittest.TestCase):
         self.assertEqual(complete(gateway.port, 500, Authorization="Bearer sk-large")[0], 200)
         self.assertNotIn("sk-small", json.dumps(gateway.overview()) + gateway.said())
 
+    def test_a_time_budget_ends_an_answer_that_is_not_streamed_with_what_there_is(self):
+        engine = Engine(self, *SLOW)
+        gateway = Gateway(self, engine.url).ready()
+        status, _, body = complete(gateway.port, 5, X_Time_Budget="60s")
+        answer = json.loads(body)
+        self.assertEqual((status, answer["usage"]["completion_tokens"]), (200, 5), body)
+        self.assertEqual(answer["choices"][0]["message"]["content"],
+                         json.loads(complete(gateway.port, 5)[2])["choices"][0]["message"]["content"])
+        status, _, body = complete(gateway.port, 100_000, X_Time_Budget="3s")
+        answer = json.loads(body)
+        self.assertEqual((status, answer["choices"][0]["finish_reason"]), (200, "length"), body[-300:])
+        self.assertTrue(answer["choices"][0]["message"]["content"])
+        self.assertGreater(answer["usage"]["completion_tokens"], 0)
+        until("an idle engine", lambda: engine.info()["requests_open"] == 0)
+        self.assertEqual(gateway.overview()["usage"][0]["timed_out"], 1)
+
+    def test_a_model_whose_replicas_are_gone_is_waited_for(self):
+        folder = self.folder()
+        path = os.path.join(folder, "replicas.json")
+
+        def say(*replicas):
+            os.replace(self.write(folder, "new.json", json.dumps({"version": 1, "replicas": list(replicas)})), path)
+
+        config = self.write(folder, "p.yaml", "classes:\n  batch: {queue_time: 0s}\n")
+        entry = {"id": "r0", "url": Engine(self, *FAST).url, "model": "penstock-sim", "state": "serving"}
+        say(entry)
+        gateway = Gateway(self, "--config", config, "--replicas-file", path).ready()
+        say()
+        until("no replica", lambda: not gateway.overview()["replicas"])
+        status, fields, body = complete(gateway.port, X_Traffic_Class="batch")
+        self.assertEqual((status, json.loads(body)["error"]["code"]), (503, "no_replica"), body)
+        self.assertGreaterEqual(int(fields["Retry-After"]), 1)
+        self.assertIn("penstock-sim", ask(gateway.port, "GET", "/v1/models")[2])
+        stream = Stream(gateway.port, 5)
+        until("one that waits", lambda: gateway.overview()["queue"]["interactive"] == 1)
+        say(entry)
+        self.assertTrue(stream.join().whole(5), stream.text)
+
     def test_a_client_that_leaves_frees_its_place_at_the_engine(self):
         engine = Engine(self, *SLOW)
         gateway = Gateway(self, engine.url).ready()
