@@ -23,6 +23,7 @@
 #include "live/observed_fleet.h"
 #include "live/planner_daemon.h"
 #include "net/signals.h"
+#include "net/tls.h"
 #include "report/decision_log.h"
 #include "report/format.h"
 
@@ -161,9 +162,10 @@ live::DaemonOptions daemon_options(const simulation::RunOptions& run, const net:
                           pool.start_up, pool.price_per_gpu_hour});
   made.slo = {run.slo, run.slo_goal, run.slo_segments};
   made.gateway = gateway;
-  made.gateway_host = gateway.text();
   return made;
 }
+
+void complain_aloud(const std::string& said) { print_error_text("penstock: " + report::printable(said) + "\n"); }
 
 core::Result<live::LocalFleetOptions> fleet_options(const Parsed& parsed, const config::ReplaySettings& settings) {
   live::LocalFleetOptions made;
@@ -177,7 +179,7 @@ core::Result<live::LocalFleetOptions> fleet_options(const Parsed& parsed, const 
   made.replicas_file = folder / "replicas.json";
   made.log_folder = folder / "logs";
   made.dies_with_us = parsed.has("--bind-engines");
-  made.say = [](const std::string& said) { print_error_text("penstock: " + report::printable(said) + "\n"); };
+  made.say = complain_aloud;
   const auto ports = parse_ports(parsed.value_of("--ports", "9000-9899"));
   if (!ports) return tl::make_unexpected(ports.error());
   made.ports = *ports;
@@ -298,9 +300,13 @@ int run_planner(const Arguments& arguments) {
       if (own->wanted(pool) == 0) own->want(pool, run->pools[pool].replicas);
     fleet = *std::move(opened);
   } else {
-    std::vector<signals::Role> roles;
-    for (const simulation::PoolSpec& pool : run->pools) roles.push_back(pool.role);
-    fleet = std::make_unique<live::ObservedFleet>(loop, client, std::move(roles));
+    auto tls = net::TlsContext::client();
+    if (!tls) return complain(tls.error());
+    live::ObservedFleetOptions options;
+    options.tls = *std::move(tls);
+    options.say = complain_aloud;
+    for (const simulation::PoolSpec& pool : run->pools) options.pools.push_back(pool.role);
+    fleet = std::make_unique<live::ObservedFleet>(loop, client, std::move(options));
   }
   live::DaemonOptions options = daemon_options(*run, *gateway);
   options.observe_only = mode == "observe";

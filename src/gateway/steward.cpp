@@ -91,16 +91,10 @@ void Steward::tell_desk() {
     if (!patient.healthy) desk_.set_health(id, false, loop_.now());
 }
 
-void Steward::get(const ReplicaSpec& spec, std::string target, core::Duration patience,
+void Steward::get(const ReplicaSpec& spec, std::string_view target,
                   std::function<void(Patient&, int status, const std::string& body)> done) {
   const auto url = net::parse_url(spec.url);
-  net::FetchRequest request;
-  request.call.address = spec.addresses.front();
-  if (url->tls) request.call.tls = options_.client_tls;
-  request.call.host = url->host;
-  request.call.head_time = request.call.silence = patience;
-  request.host_field = url->host_field();
-  request.target = url->path + std::move(target);
+  net::FetchRequest request = net::request_to(*url, spec.addresses.front(), target, kPatience, options_.client_tls);
   const std::string authorization = "Bearer " + options_.replica_key;
   if (!options_.replica_key.empty()) request.fields.push_back({"Authorization", authorization});
   net::fetch(client_, std::move(request),
@@ -114,7 +108,7 @@ void Steward::get(const ReplicaSpec& spec, std::string target, core::Duration pa
 
 void Steward::ask_model(Patient& patient) {
   if (std::exchange(patient.asked_model, true)) return;
-  get(patient.spec, "/v1/models", kPatience, [this](Patient& asked, int status, const std::string& body) {
+  get(patient.spec, "/v1/models", [this](Patient& asked, int status, const std::string& body) {
     asked.asked_model = false;
     if (status != 200) return;
     asked.spec.model = first_model_in(body);
@@ -126,7 +120,7 @@ void Steward::check_health() {
   for (auto& [id, patient] : patients_) {
     if (patient.spec.model.empty()) ask_model(patient);
     if (std::exchange(patient.health_under_way, true)) continue;
-    get(patient.spec, "/health", kPatience, [this](Patient& asked, int status, const std::string&) {
+    get(patient.spec, "/health", [this](Patient& asked, int status, const std::string&) {
       asked.health_under_way = false;
       // Whoever has no such path may still serve.
       const bool good = status == 200 || status == 404;
@@ -141,7 +135,7 @@ void Steward::check_health() {
 void Steward::scrape() {
   for (auto& [id, patient] : patients_) {
     if (!patient.healthy || std::exchange(patient.scrape_under_way, true)) continue;
-    get(patient.spec, "/metrics", kPatience, [this](Patient& asked, int status, const std::string& body) {
+    get(patient.spec, "/metrics", [this](Patient& asked, int status, const std::string& body) {
       asked.scrape_under_way = false;
       if (status != 200) return;
       const auto parsed = signals::parse_exposition(body, asked.spec.id);

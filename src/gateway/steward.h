@@ -49,7 +49,7 @@ class Steward final : private net::RequestHandler {
   void ask_model(Patient& patient);
   void check_health();
   void scrape();
-  void get(const ReplicaSpec& spec, std::string target, core::Duration patience,
+  void get(const ReplicaSpec& spec, std::string_view target,
            std::function<void(Patient&, int status, const std::string& body)> done);
 
   const GatewayOptions& options_;

@@ -18,7 +18,6 @@ class BoardTest : public testing::Test {
     options.pools.resize(1);
     options.pools[0].name = "chat";
     options.gateway = gateway.address();
-    options.gateway_host = gateway.address().text();
     options.gateway_interval = 50ms;
     options.point_interval = 100ms;
     daemon.emplace(loop, client, fleet, policy, std::move(options), nullptr);

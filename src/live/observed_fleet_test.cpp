@@ -29,7 +29,7 @@ class ObservedFleetTest : public testing::Test {
 
   net::Loop loop;
   net::Client client{loop};
-  ObservedFleet fleet{loop, client, {Role::kPrefill, Role::kDecode}};
+  ObservedFleet fleet{loop, client, {{Role::kPrefill, Role::kDecode}, {}, {}}};
   GatewayState state;
 };
 

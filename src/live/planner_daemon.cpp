@@ -27,15 +27,6 @@ std::vector<double> prices(const DaemonOptions& options) {
   return made;
 }
 
-net::FetchRequest request_for(const DaemonOptions& options, std::string target) {
-  net::FetchRequest request;
-  request.call.address = options.gateway;
-  request.call.head_time = request.call.silence = kPatience;
-  request.host_field = options.gateway_host;
-  request.target = std::move(target);
-  return request;
-}
-
 }  // namespace
 
 PlannerDaemon::PlannerDaemon(net::Loop& loop, net::Client& client, Fleet& fleet, planner::Policy& policy,
@@ -67,7 +58,7 @@ void PlannerDaemon::ask_gateway() {
   ask_traffic();
   if (std::exchange(overview_under_way_, true)) return;
   const core::Instant asked_at = loop_.now();
-  net::fetch(client_, request_for(options_, "/penstock/v1/overview"),
+  net::fetch(client_, net::request_to(options_.gateway, "/penstock/v1/overview", kPatience),
              [this, asked_at](core::Result<net::FetchAnswer> answer) {
                overview_under_way_ = false;
                if (!answer || answer->status != 200) return;
@@ -81,7 +72,8 @@ void PlannerDaemon::ask_gateway() {
 
 void PlannerDaemon::ask_traffic() {
   if (std::exchange(traffic_under_way_, true)) return;
-  net::FetchRequest request = request_for(options_, fmt::format("/penstock/v1/traffic?after={}", next_event_));
+  net::FetchRequest request =
+      net::request_to(options_.gateway, fmt::format("/penstock/v1/traffic?after={}", next_event_), kPatience);
   request.answer_bytes_max = 256 * 1024 * 1024;
   net::fetch(client_, std::move(request), [this](core::Result<net::FetchAnswer> answer) {
     traffic_under_way_ = false;

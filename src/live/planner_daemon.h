@@ -36,7 +36,6 @@ struct DaemonOptions {
   signals::SloPolicy slo;
   bool observe_only = true;  // decides, says so, and does nothing
   net::Address gateway;      // its admin address
-  std::string gateway_host;  // "127.0.0.1:8081"
   core::Duration gateway_interval = std::chrono::milliseconds{500};
   core::Duration point_interval = std::chrono::seconds{2};
   std::size_t points_max = 1800;

@@ -25,7 +25,6 @@ class PlannerDaemonTest : public testing::Test {
     options.pools = {pool};
     options.observe_only = observe_only;
     options.gateway = gateway.address();
-    options.gateway_host = gateway.address().text();
     options.gateway_interval = 20ms;
     options.point_interval = 50ms;
     options.points_max = 5;

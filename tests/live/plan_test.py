@@ -80,6 +80,15 @@ class PlanTest(unittest.TestCase):
         engine.signal(KILL)
         self.assertEqual(ask(planner.port, "GET", "/health")[0], 200)
 
+    def test_observes_engines_by_their_names(self):
+        engine = Engine(self)
+        gateway = Gateway(self, f"http://localhost:{engine.port}").ready()
+        planner = Planner(self, "--gateway", f"127.0.0.1:{gateway.admin}")
+        until("the engine's figures", lambda: [each for each in planner.pool()["replicas"] if each["sample"]])
+        engine.signal(KILL)
+        until("word of its silence", lambda: planner.has_said(f"localhost:{engine.port} is not heard", loud=True))
+        self.assertEqual(planner.said().count("is not heard"), 1)
+
     def test_killed_in_the_midst_of_starting_the_next_one_goes_on(self):
         home = Home(self, TWO, start_up="4s")
         gateway = home.gateway(self)
