@@ -73,6 +73,17 @@ TEST_F(BoardTest, RefusesWhatItDoesNotHave) {
   EXPECT_EQ(get("/api/state", "POST").status, 405);
 }
 
+TEST_F(BoardTest, AnswersHeadWithTheFieldsOfGetAndNothingMore) {
+  for (const char* path : {"/", "/api/state", "/api/points", "/metrics", "/health", "/events"}) {
+    const net::FetchAnswer head = get(path, "HEAD");
+    EXPECT_EQ(head.status, 200) << path;
+    EXPECT_EQ(head.body, "") << path;
+    EXPECT_EQ(get(path, "DELETE").status, 405) << path;
+  }
+  EXPECT_EQ(get("/nothing", "HEAD").status, 404);
+  EXPECT_TRUE(run_until(loop, [&, decided = policy.decided] { return policy.decided > decided + 20; }));
+}
+
 TEST_F(BoardTest, SendsStatesAndPointsAsTheyCome) {
   net::testing::Recorder recorder{loop};
   const std::string head = "GET /events HTTP/1.1\r\nHost: board\r\n\r\n";

@@ -195,6 +195,20 @@ class PlanTest(unittest.TestCase):
         self.assertEqual(seen["state"]["pools"][0]["name"], "chat")
         self.assertIn("arrivals_per_s", seen["point"])
 
+    def test_the_events_answer_head_and_end(self):
+        planner = Planner(self, "--gateway", "127.0.0.1:1")
+        connection = http.client.HTTPConnection("127.0.0.1", planner.port, timeout=SECONDS)
+        self.addCleanup(connection.close)
+        answers = []
+        # One after the other on one connection, which an answer that does not end would keep for itself.
+        for method in ("HEAD", "POST"):
+            connection.request(method, "/events")
+            answers.append(connection.getresponse())
+            self.assertEqual(answers[-1].status, {"HEAD": 200, "POST": 405}[method])
+            answers[-1].read()
+        self.assertEqual(answers[0].headers["Content-Type"], "text/event-stream")
+        self.assertEqual(answers[1].headers["Allow"], "GET, HEAD")
+
     def test_works_without_a_live_page(self):
         home = Home(self)
         gateway = home.gateway(self)
