@@ -74,7 +74,10 @@ TEST(PenstockPlanner, TheLoadLoopReactsBeforeTheForecastDoes) {
   EXPECT_EQ(run.at_rate(4.0, 900).pools[0].target, 2U);
   run.change = [](signals::Observation& seen) { seen.pools[0].unrouted_requests = 5; };
   // Over its five minutes the throughput loop sees a mean of 8 a second, the last minute has 24.
-  EXPECT_EQ(run.at_rate(24.0, 980).pools[0].reason, Reason::kSloAtRisk);
+  const Decision decision = run.at_rate(24.0, 980);
+  EXPECT_EQ(decision.pools[0].reason, Reason::kSloAtRisk);
+  EXPECT_EQ(decision.cause, "early_signs");
+  EXPECT_NE(decision.diagnosis.find("unrouted 5 requests"), std::string::npos) << decision.diagnosis;
   EXPECT_EQ(run.fleet, Fleet{12});
 }
 
