@@ -126,6 +126,10 @@ void PlannerDaemon::tick() {
   const core::Instant from =
       seen.now.time_since_epoch() > policy_.memory() ? seen.now - policy_.memory() : core::kStart;
   seen.recent = book_.recent(from);
+  // Traffic that is not heard of looks like none at all. What engines say proves nothing beside it, and nothing shrinks.
+  if (seen.now > book_.heard_at() + options_.gateway_patience)
+    for (signals::PoolObservation& pool : seen.pools)
+      for (signals::ReplicaObservation& replica : pool.replicas) replica.sample.reset();
   std::vector<std::uint32_t> prompts;
   for (const signals::RecentRequest& request : seen.recent) prompts.push_back(request.input_tokens);
   if (!prompts.empty()) fleet_.recent_prompts(std::move(prompts));

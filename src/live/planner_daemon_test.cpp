@@ -26,6 +26,7 @@ class PlannerDaemonTest : public testing::Test {
     options.observe_only = observe_only;
     options.gateway = gateway.address();
     options.gateway_interval = 20ms;
+    options.gateway_patience = 500ms;
     options.point_interval = 50ms;
     options.points_max = 5;
     options.decisions_max = 3;
@@ -98,6 +99,20 @@ TEST_F(PlannerDaemonTest, OnlyWatchesWhereItIsToldTo) {
   EXPECT_TRUE(fleet.wants.empty());
   ASSERT_FALSE(logged.empty());
   EXPECT_EQ(logged[0].note.target, 3U) << "it says what it would do";
+}
+
+TEST_F(PlannerDaemonTest, WithoutItsGatewayItHearsNoEngineEither) {
+  fleet.views = {view(sample())};
+  open();
+  const auto heard = [&] {
+    const auto& pools = policy.seen.pools;
+    return !pools.empty() && pools[0].replicas.at(0).sample.has_value();
+  };
+  EXPECT_TRUE(run_until(loop, heard));
+  gateway.status = 500;
+  EXPECT_TRUE(run_until(loop, [&] { return !heard(); }));
+  gateway.status = 200;
+  EXPECT_TRUE(run_until(loop, heard));
 }
 
 TEST_F(PlannerDaemonTest, AHoldIsSaidOnceForEachReason) {

@@ -61,6 +61,16 @@ TEST(PenstockPlanner, ShrinksWhenALullHasLasted) {
   EXPECT_EQ(run.at_rate(4.0, 1800).pools[0].target, 2U);
 }
 
+TEST(PenstockPlanner, ShrinksWhenABurstIsFollowedByATrickle) {
+  Course run;
+  EXPECT_EQ(run.at_rate(16.0, 300).pools[0].target, 8U);
+  run.change = [&run](signals::Observation&) {
+    // One request every half minute: never idle, and never enough for a plan.
+    if (static_cast<int>(run.now_s) % 30 == 0) run.requests.push_back({at_s(run.now_s), 500, 100, 100.0F, 10.0F, {}});
+  };
+  EXPECT_EQ(run.at_rate(0.0, 3600).pools[0].target, 1U);
+}
+
 TEST(PenstockPlanner, KeepsTheFleetThatFits) {
   Course run;
   (void)run.at_rate(15.0, 300);
