@@ -54,7 +54,6 @@ Usage usage() {
       "penstock-state");
   add("Planner daemon", "--dashboard", "ADDRESS", "where the live page is served; 0 disables it", "127.0.0.1:8080");
   add("Planner daemon", "--ports", "FIRST-LAST", "for local engines, three each", "9000-9899");
-  add("Planner daemon", "--model-name", "NAME", "of the model that local engines serve", "penstock-sim");
   add("Planner daemon", "--keep-engines", "",
       "leave local engines running at the end, for the next planner to take over", "");
   add("Planner daemon", "--bind-engines", "", "local engines are killed should the planner die without ending them",
@@ -155,11 +154,13 @@ simulation::RunOptions trial_options(simulation::RunOptions options) {
   return options;
 }
 
-live::DaemonOptions daemon_options(const simulation::RunOptions& run, const net::Address& gateway) {
+live::DaemonOptions daemon_options(const simulation::RunOptions& run, const std::string& model,
+                                   const net::Address& gateway) {
   live::DaemonOptions made;
   for (const simulation::PoolSpec& pool : run.pools)
     made.pools.push_back({pool.name, pool.role, pool.gpus_per_replica, pool.min_replicas, pool.max_replicas,
                           pool.start_up, pool.price_per_gpu_hour});
+  made.model = model;
   made.slo = {run.slo, run.slo_goal, run.slo_segments};
   made.gateway = gateway;
   return made;
@@ -183,7 +184,7 @@ core::Result<live::LocalFleetOptions> fleet_options(const Parsed& parsed, const 
   const auto ports = parse_ports(parsed.value_of("--ports", "9000-9899"));
   if (!ports) return tl::make_unexpected(ports.error());
   made.ports = *ports;
-  const std::string model = parsed.value_of("--model-name", "penstock-sim");
+  const std::string model = settings.model.empty() ? "penstock-sim" : settings.model;
   for (const config::PoolSettings& pool : settings.pools) {
     live::LocalPool local;
     local.name = pool.name;
@@ -303,12 +304,13 @@ int run_planner(const Arguments& arguments) {
     auto tls = net::TlsContext::client();
     if (!tls) return complain(tls.error());
     live::ObservedFleetOptions options;
+    options.model = settings->model;
     options.tls = *std::move(tls);
     options.say = complain_aloud;
     for (const simulation::PoolSpec& pool : run->pools) options.pools.push_back(pool.role);
     fleet = std::make_unique<live::ObservedFleet>(loop, client, std::move(options));
   }
-  live::DaemonOptions options = daemon_options(*run, *gateway);
+  live::DaemonOptions options = daemon_options(*run, settings->model, *gateway);
   options.observe_only = mode == "observe";
   live::PlannerDaemon daemon{loop, client, *fleet, **policy, std::move(options), *std::move(log)};
 

@@ -37,7 +37,8 @@ void ObservedFleet::gateway_says(const GatewayState& state, core::Instant at) {
   for (const auto& [id, replica] : state.replicas) {
     const auto pool = std::find_if(options_.pools.begin(), options_.pools.end(),
                                    [&](signals::Role role) { return replica.role == signals::to_string(role); });
-    if (pool == options_.pools.end()) continue;
+    const bool ours = options_.model.empty() || replica.model == options_.model;
+    if (!ours || pool == options_.pools.end()) continue;
     Known known;
     if (const auto before = known_.find(id); before != known_.end()) {
       known = before->second;

@@ -15,11 +15,12 @@ namespace penstock::live {
 
 struct ObservedFleetOptions {
   std::vector<signals::Role> pools;
+  std::string model;                            // replicas of others are left out; empty: none is
   std::shared_ptr<net::TlsContext> tls;         // for engines behind https
   std::function<void(const std::string&)> say;  // what somebody should look at, as it happens; empty: nobody listens
 };
 
-// A replica belongs to the first pool with its role. What the gateway does not name any more is gone.
+// A replica of the model belongs to the first pool with its role. What the gateway does not name any more is gone.
 class ObservedFleet final : public Fleet {
  public:
   ObservedFleet(net::Loop& loop, net::Client& client, ObservedFleetOptions options);

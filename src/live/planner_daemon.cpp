@@ -37,7 +37,8 @@ PlannerDaemon::PlannerDaemon(net::Loop& loop, net::Client& client, Fleet& fleet,
       policy_(policy),
       options_(std::move(options)),
       log_(std::move(log)),
-      book_({std::max(policy.memory(), kMemoryLeast), 100'000, options_.slo, is_disaggregated(options_)}),
+      book_(
+          {std::max(policy.memory(), kMemoryLeast), 100'000, options_.slo, is_disaggregated(options_), options_.model}),
       totals_(prices(options_)) {
   last_said_.resize(options_.pools.size());
   timers_.push_back(loop_.every(options_.gateway_interval, [this] { ask_gateway(); }));
@@ -113,11 +114,17 @@ signals::Observation PlannerDaemon::observe(core::Instant now) {
   const auto entry = role_of(false);
   const auto decode = role_of(true);
   book_.fill(*entry, decode == seen.pools.end() ? nullptr : &*decode, now);
-  if (gateway_) {
-    entry->unrouted_requests = gateway_->waiting;
-    entry->detail->oldest_unrouted_age = core::from_seconds(gateway_->oldest_waiting_s);
-  }
+  const GatewayWaiting waits = waiting();
+  entry->unrouted_requests = waits.requests;
+  entry->detail->oldest_unrouted_age = core::from_seconds(waits.oldest_s);
   return seen;
+}
+
+GatewayWaiting PlannerDaemon::waiting() const {
+  if (!gateway_) return {};
+  if (options_.model.empty()) return gateway_->waiting;
+  const auto found = gateway_->waiting_by_model.find(options_.model);
+  return found == gateway_->waiting_by_model.end() ? GatewayWaiting{} : found->second;
 }
 
 void PlannerDaemon::tick() {

@@ -34,6 +34,7 @@ struct DaemonPool {
 struct DaemonOptions {
   std::vector<DaemonPool> pools;  // one aggregated, or one prefill and one decode
   signals::SloPolicy slo;
+  std::string model;         // whose requests and replicas these are; empty: of all
   bool observe_only = true;  // decides, says so, and does nothing
   net::Address gateway;      // its admin address
   core::Duration gateway_interval = std::chrono::milliseconds{500};
@@ -84,6 +85,7 @@ class PlannerDaemon {
   void tick();
   void add_point();
   [[nodiscard]] signals::Observation observe(core::Instant now);  // without single requests
+  [[nodiscard]] GatewayWaiting waiting() const;                   // for our model
   void apply(const planner::Decision& decision, const signals::Observation& seen);
 
   net::Loop& loop_;

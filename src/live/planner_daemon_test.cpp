@@ -16,8 +16,9 @@ using namespace std::chrono_literals;
 
 class PlannerDaemonTest : public testing::Test {
  protected:
-  PlannerDaemon& open(bool observe_only = false) {
+  PlannerDaemon& open(bool observe_only = false, std::string model = {}) {
     DaemonOptions options;
+    options.model = std::move(model);
     DaemonPool pool;
     pool.name = "chat";
     pool.max_replicas = 4;
@@ -148,6 +149,22 @@ TEST_F(PlannerDaemonTest, HearsOfTrafficFromWhereItLeftOff) {
   EXPECT_EQ(fleet.heard.front(), "b");
   EXPECT_EQ(policy.seen.pools[0].unrouted_requests, 3U);
   EXPECT_EQ(policy.seen.pools[0].detail->oldest_unrouted_age, core::Duration{500ms});
+}
+
+TEST_F(PlannerDaemonTest, RequestsThatWaitForItsModelAreItsOwn) {
+  open(false, "m");
+  EXPECT_TRUE(run_until(loop, [&] { return daemon->gateway().has_value(); }));
+  run_until_decided(2);
+  EXPECT_EQ(policy.seen.pools[0].unrouted_requests, 1U);
+  EXPECT_EQ(policy.seen.pools[0].detail->oldest_unrouted_age, core::Duration{250ms});
+}
+
+TEST_F(PlannerDaemonTest, RequestsThatWaitForAnotherModelAreNot) {
+  open(false, "another");
+  EXPECT_TRUE(run_until(loop, [&] { return daemon->gateway().has_value(); }));
+  run_until_decided(2);
+  EXPECT_EQ(policy.seen.pools[0].unrouted_requests, 0U);
+  EXPECT_EQ(policy.seen.pools[0].detail->oldest_unrouted_age, core::Duration{});
 }
 
 TEST_F(PlannerDaemonTest, AGatewayThatTalksNonsenseIsNotHeard) {

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import unittest
 
-from live_testing import KILL, PROGRAM, SECONDS, STOP, Engine, Gateway, Stream, ask, complete, until
+from live_testing import KILL, PROGRAM, SECONDS, STOP, Engine, Gateway, Stream, ask, chat, complete, until
 from many_streams import ManyStreams
 from planner_testing import Home, Planner, rows_of, until_routed, until_serving
 
@@ -65,6 +65,28 @@ class PlanTest(unittest.TestCase):
         until("fewer engines", lambda: len(home.engines()) <= shrunk()[-1]["target"])
         self.assertTrue(shrunk()[-1]["sentence"])
         self.assertEqual(complete(gateway.port)[0], 200)
+
+    def test_each_of_two_models_has_a_planner_that_sees_its_own_traffic(self):
+        engine = ", max_sequences: 8, model: 'linear:20,0,0.001,0'"
+        busy = Home(self, engine=engine)
+        quiet = Home(self, "  - {name: code, replicas: 1, min_replicas: 1, max_replicas: 3}", engine, model="coder")
+        gateway = Gateway(self, "--config", busy.config, "--replicas-file",
+                          busy.path("replicas.json") + "," + quiet.path("replicas.json"))
+        of_busy, of_quiet = busy.planner(self, gateway), quiet.planner(self, gateway)
+        until_serving(busy, 1)
+        until_serving(quiet, 1)
+        until_routed(gateway, 2)
+        streams = ManyStreams(self, gateway.port, 60, 100, patience=3 * SECONDS)
+        until("more replicas", lambda: of_busy.pool()["ready"] > 1)
+        until("as many at the gateway", lambda: len(gateway.overview()["replicas"]) > 2)
+        self.assertEqual(streams.join(), [])
+        self.assertEqual(quiet.stages(), {"serving": 1})
+        points = json.loads(ask(of_quiet.port, "GET", "/api/points")[2])
+        self.assertEqual([point["arrivals_per_s"] for point in points if point["arrivals_per_s"]], [])
+        status, fields, _ = ask(gateway.port, "POST", "/v1/chat/completions", {**chat(4), "model": "coder"})
+        self.assertEqual((status, fields["x-penstock-replica"]), (200, "code-1"))
+        until("that request", lambda: any(point["arrivals_per_s"] for point in
+                                          json.loads(ask(of_quiet.port, "GET", "/api/points")[2])))
 
     def test_observes_and_never_acts_on_what_it_did_not_start(self):
         engine = Engine(self, "--speed", "50")
