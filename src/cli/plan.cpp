@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "cli/arguments.h"
+#include "cli/capacities.h"
 #include "cli/commands.h"
 #include "cli/console.h"
 #include "cli/gateway_setup.h"
@@ -58,7 +59,8 @@ Usage usage() {
       "leave local engines running at the end, for the next planner to take over", "");
   add("Planner daemon", "--bind-engines", "", "local engines are killed should the planner die without ending them",
       "");
-  for (Flag& flag : replay_flags({"Fleet", "Engine", "Planner", "SLO"})) usage.flags.push_back(std::move(flag));
+  for (Flag& flag : replay_flags({"Fleet", "Engine", "Planner", "SLO", "Capacity"}))
+    usage.flags.push_back(std::move(flag));
   for (Flag& flag : replay_flags())
     if (flag.name == "--slo" || flag.name == "--policy" || flag.name == "--decision-log") {
       if (flag.name == "--policy") flag.fallback = "penstock";
@@ -246,11 +248,9 @@ core::Result<std::unique_ptr<planner::Policy>> make_live_policy(const Parsed& pa
     if (!options) return tl::make_unexpected(options.error());
     return make_penstock(*std::move(options), trial_options(run), 1.0);
   }
-  planner::PolicyContext context;
-  context.slo = run.slo;
-  context.max_batched_tokens = run.pools.front().engine.max_batched_tokens;
-  context.max_sequences = run.pools.front().engine.max_sequences;
-  return planner::make_policy(name, context);
+  const auto capacity = known_capacity(settings, name);
+  if (!capacity) return tl::make_unexpected(capacity.error());
+  return make_policy_with(std::vector(run.pools.size(), *capacity), name, run);
 }
 
 }  // namespace

@@ -259,6 +259,16 @@ class PlanTest(unittest.TestCase):
         self.assertEqual((done.returncode, done.stdout), (1, ""))
         self.assertRegex(done.stderr, r"\Apenstock: [^\n]*/file[^\n]*\n\Z")
 
+    def test_a_policy_that_divides_by_a_capacity_is_told_it_or_refused(self):
+        done = self.run_to_end("--policy", "hpa-rate", "--capacity", "requests_per_s=2.5,concurrency=12",
+                               "--dashboard", "127.0.0.1:0")
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn("hpa-rate has to know what one replica carries, and lacks input_tokens_per_s, output_tokens_per_s",
+                      done.stderr)
+        planner = Planner(self, "--gateway", "127.0.0.1:1", "--policy", "hpa-rate", "--capacity",
+                          "requests_per_s=2.5,concurrency=12,input_tokens_per_s=9000,output_tokens_per_s=900")
+        self.assertEqual(planner.state()["policy"], "hpa-rate")
+
     def test_two_planners_do_not_share_a_state_folder(self):
         home = Home(self)
         gateway = home.gateway(self)
