@@ -467,9 +467,20 @@ std::size_t Gate::waiting(Class traffic_class) const {
   return sum;
 }
 
+std::size_t Gate::waiting_in(std::uint32_t lane) const {
+  const auto found = state_->lanes.find(lane);
+  if (found == state_->lanes.end()) return 0;
+  return found->second.queue.size();
+}
+
 std::uint64_t Gate::waiting_tokens(std::uint32_t lane) const {
   const auto found = state_->lanes.find(lane);
   return found == state_->lanes.end() ? 0 : found->second.queue.tokens();
+}
+
+core::Instant Gate::oldest_in(std::uint32_t lane) const {
+  const auto found = state_->lanes.find(lane);
+  return found == state_->lanes.end() ? core::kNever : found->second.queue.oldest();
 }
 
 core::Instant Gate::oldest() const {

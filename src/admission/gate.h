@@ -131,7 +131,10 @@ class Gate {
   [[nodiscard]] Tenant tenant(std::uint32_t tenant, core::Instant now) const;
   [[nodiscard]] std::size_t waiting() const;
   [[nodiscard]] std::size_t waiting(Class traffic_class) const;
+  // Of one lane.
+  [[nodiscard]] std::size_t waiting_in(std::uint32_t lane) const;
   [[nodiscard]] std::uint64_t waiting_tokens(std::uint32_t lane) const;
+  [[nodiscard]] core::Instant oldest_in(std::uint32_t lane) const;  // as oldest()
   [[nodiscard]] core::Instant oldest() const;  // since when the oldest waits; kNever when nothing does
 
  private:

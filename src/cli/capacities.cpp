@@ -50,6 +50,30 @@ std::string describe(const planner::ReplicaCapacity& capacity) {
                      format_quantity(capacity.output_tokens_per_s), format_quantity(capacity.concurrency));
 }
 
+using planner::Policy;
+
+// A rule with figures of its own for each pool: one instance for each, all see everything, and of each counts what it
+// says of its pool.
+class PolicyForEachPool final : public Policy {
+ public:
+  explicit PolicyForEachPool(std::vector<std::unique_ptr<Policy>> policies) : policies_(std::move(policies)) {}
+
+  [[nodiscard]] std::string_view name() const override { return policies_.front()->name(); }
+  [[nodiscard]] core::Duration interval() const override { return policies_.front()->interval(); }
+  [[nodiscard]] planner::Decision decide(const signals::Observation& observation) override {
+    planner::Decision joined;
+    for (std::size_t i = 0; i < policies_.size(); ++i) {
+      planner::Decision decision = policies_[i]->decide(observation);
+      PENSTOCK_ASSERT(i < decision.pools.size(), "a policy decides on every pool that it sees");
+      joined.pools.push_back(std::move(decision.pools[i]));
+    }
+    return joined;
+  }
+
+ private:
+  std::vector<std::unique_ptr<Policy>> policies_;
+};
+
 }  // namespace
 
 bool needs_capacity(std::string_view policy) {
@@ -93,6 +117,42 @@ core::Result<PoolCapacity> find_capacity(const ReplaySetup& setup, std::size_t p
   capacity.concurrency = known.concurrency.value_or(capacity.concurrency);
   found.note = fmt::format("capacity of {} ({}): {}", whose, source, describe(capacity));
   return found;
+}
+
+core::Result<PoolCapacity> known_capacity(const config::ReplaySettings& settings, std::string_view policy) {
+  const config::CapacitySettings& known = settings.capacity;
+  std::vector<std::string_view> missing;
+  if (!known.requests_per_s) missing.emplace_back("requests_per_s");
+  if (!known.input_tokens_per_s) missing.emplace_back("input_tokens_per_s");
+  if (!known.output_tokens_per_s) missing.emplace_back("output_tokens_per_s");
+  if (!known.concurrency) missing.emplace_back("concurrency");
+  if (!needs_capacity(policy)) return PoolCapacity{};
+  if (!missing.empty())
+    return core::invalid_input("capacity",
+                               fmt::format("the policy {} has to know what one replica carries, and lacks {}", policy,
+                                           fmt::join(missing, ", ")),
+                               "give them here or with --capacity (`penstock replay` on your traffic finds them), or "
+                               "take the policy penstock");
+  return PoolCapacity{
+      {*known.requests_per_s, *known.input_tokens_per_s, *known.output_tokens_per_s, *known.concurrency}, {}};
+}
+
+core::Result<std::unique_ptr<Policy>> make_policy_with(std::span<const PoolCapacity> capacities, std::string_view name,
+                                                       const simulation::RunOptions& options) {
+  std::vector<std::unique_ptr<Policy>> policies;
+  for (std::size_t i = 0; i < capacities.size(); ++i) {
+    const engine::EngineConfig& engine = options.pools[i].engine;
+    planner::PolicyContext context;
+    context.capacity = capacities[i].capacity;
+    context.slo = options.slo;
+    context.max_batched_tokens = engine.max_batched_tokens;
+    context.max_sequences = engine.max_sequences;
+    auto policy = planner::make_policy(name, context);
+    if (!policy) return policy;
+    policies.push_back(*std::move(policy));
+  }
+  if (policies.size() == 1) return std::move(policies.front());
+  return std::make_unique<PolicyForEachPool>(std::move(policies));
 }
 
 }  // namespace penstock::cli

@@ -1,6 +1,8 @@
 // What one replica of each pool carries: as the user knows it, or from a load test in simulation.
 #pragma once
 
+#include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -21,5 +23,15 @@ struct PoolCapacity {
 // Takes about 32 runs of 2,000 requests, unless all four figures are in the settings. Errors: an SLO that one replica
 // cannot keep even when it has nothing else to do.
 [[nodiscard]] core::Result<PoolCapacity> find_capacity(const ReplaySetup& setup, std::size_t pool);
+
+// The same without a load test: live there is no traffic yet to do one with. Errors: figures that are not in the settings,
+// where the policy needs any.
+[[nodiscard]] core::Result<PoolCapacity> known_capacity(const config::ReplaySettings& settings,
+                                                        std::string_view policy);
+
+// A policy of the planner's list, with a capacity for each pool.
+[[nodiscard]] core::Result<std::unique_ptr<planner::Policy>> make_policy_with(std::span<const PoolCapacity> capacities,
+                                                                              std::string_view name,
+                                                                              const simulation::RunOptions& options);
 
 }  // namespace penstock::cli

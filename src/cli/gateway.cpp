@@ -60,7 +60,7 @@ tl::expected<config::GatewaySettings, int> read_settings(const Parsed& parsed) {
     if (flag.flag != "--config") sources.flags.push_back(flag);
   auto settings = config::load_gateway(sources);
   if (!settings) return tl::make_unexpected(complain(settings.error()));
-  if (settings->replicas.empty() && settings->replicas_file.empty() && settings->replicas_dns.empty())
+  if (settings->replicas.empty() && settings->replicas_files.empty() && settings->replicas_dns.empty())
     return tl::make_unexpected(complain({core::ErrorCode::kInvalidInput,
                                          {},
                                          "there is no replica to send requests to",

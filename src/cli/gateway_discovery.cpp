@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <map>
 #include <mutex>
+#include <set>
 #include <thread>
 #include <utility>
 #include <variant>
@@ -83,33 +84,44 @@ class Finder final : public Discovery {
         connect::Subscriber::start({}, [this](const connect::SubscriberMessage& message) { take_kv_events(message); });
     if (!started) return tl::make_unexpected(started.error());
     subscriber_ = *std::move(started);
-    if (!settings_.replicas_file.empty()) {
+    for (const std::string& path : settings_.replicas_files) {
+      files_.push_back({path, {}, {}});
       // A file that is not there yet is written by a planner that starts after us.
-      if (std::filesystem::exists(settings_.replicas_file))
-        if (auto read = read_file(); !read) return read;
-      timer_ = loop_.every(kFileInterval, [this] { look_at_file(); });
+      if (std::filesystem::exists(path))
+        if (auto read = read_file(files_.back()); !read) return read;
     }
+    if (!files_.empty()) timer_ = loop_.every(kFileInterval, [this] { look_at_files(); });
     if (!settings_.replicas_dns.empty()) resolver_ = std::thread{[this] { resolve(); }};
     hand_over();
     return {};
   }
 
  private:
-  void look_at_file() {
-    std::error_code error;
-    const auto written = std::filesystem::last_write_time(settings_.replicas_file, error);
-    if (error || written == file_time_) return;
-    if (auto read = read_file(); !read) {
-      file_time_ = written;
-      return say_(read.error().message());
+  struct File {
+    std::string path;
+    std::filesystem::file_time_type time{};
+    std::vector<Found> found;
+  };
+
+  void look_at_files() {
+    bool changed = false;
+    for (File& file : files_) {
+      std::error_code error;
+      const auto written = std::filesystem::last_write_time(file.path, error);
+      if (error || written == file.time) continue;
+      auto read = read_file(file);
+      changed = changed || read;
+      if (read) continue;
+      file.time = written;
+      say_(read.error().message());
     }
-    hand_over();
+    if (changed) hand_over();
   }
 
-  core::Result<void> read_file() {
+  core::Result<void> read_file(File& file) {
     std::error_code error;
-    const auto written = std::filesystem::last_write_time(settings_.replicas_file, error);
-    auto entries = connect::load_replicas(settings_.replicas_file);
+    const auto written = std::filesystem::last_write_time(file.path, error);
+    auto entries = connect::load_replicas(file.path);
     if (!entries) return tl::make_unexpected(entries.error());
     std::vector<Found> all;
     for (connect::ReplicaEntry& entry : *entries) {
@@ -128,8 +140,8 @@ class Finder final : public Discovery {
       found.kv_events = std::move(entry.kv_events);
       all.push_back(std::move(found));
     }
-    file_time_ = written;
-    from_file_ = std::move(all);
+    file.time = written;
+    file.found = std::move(all);
     return {};
   }
 
@@ -163,11 +175,22 @@ class Finder final : public Discovery {
   void hand_over() {
     std::vector<gateway::ReplicaSpec> specs;
     std::map<std::string, std::string> events;
-    for (const auto* part : {&named_, &from_file_, &from_dns_})
-      for (const Found& found : *part) {
+    std::set<std::string> ids, urls;
+    const auto add = [&](const std::vector<Found>& part) {
+      for (const Found& found : part) {
+        // Two that are one would be counted twice, and drained once.
+        if (ids.contains(found.spec.id) || !urls.insert(found.spec.url).second) {
+          say_(fmt::format("the replica {} is there twice; {} is left out", found.spec.id, found.spec.url));
+          continue;
+        }
+        ids.insert(found.spec.id);
         specs.push_back(found.spec);
         if (!found.kv_events.empty()) events.emplace(found.kv_events, found.spec.id);
       }
+    };
+    add(named_);
+    for (const File& file : files_) add(file.found);
+    add(from_dns_);
     for (const auto& [endpoint, id] : events)
       if (auto added = subscriber_->add(endpoint); !added) say_(added.error().message());
     {
@@ -210,8 +233,8 @@ class Finder final : public Discovery {
   const config::GatewaySettings& settings_;
   gateway::Gateway& gateway_;
   std::function<void(const std::string&)> say_;
-  std::vector<Found> named_, from_file_, from_dns_;
-  std::filesystem::file_time_type file_time_{};
+  std::vector<Found> named_, from_dns_;
+  std::vector<File> files_;
   net::Loop::Timer timer_ = 0;
   std::mutex mutex_;
   std::condition_variable wake_;

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "cli/arguments.h"
+#include "cli/capacities.h"
 #include "cli/commands.h"
 #include "cli/console.h"
 #include "cli/gateway_setup.h"
@@ -23,6 +24,7 @@
 #include "live/observed_fleet.h"
 #include "live/planner_daemon.h"
 #include "net/signals.h"
+#include "net/tls.h"
 #include "report/decision_log.h"
 #include "report/format.h"
 
@@ -53,12 +55,12 @@ Usage usage() {
       "penstock-state");
   add("Planner daemon", "--dashboard", "ADDRESS", "where the live page is served; 0 disables it", "127.0.0.1:8080");
   add("Planner daemon", "--ports", "FIRST-LAST", "for local engines, three each", "9000-9899");
-  add("Planner daemon", "--model-name", "NAME", "of the model that local engines serve", "penstock-sim");
   add("Planner daemon", "--keep-engines", "",
       "leave local engines running at the end, for the next planner to take over", "");
   add("Planner daemon", "--bind-engines", "", "local engines are killed should the planner die without ending them",
       "");
-  for (Flag& flag : replay_flags({"Fleet", "Engine", "Planner", "SLO"})) usage.flags.push_back(std::move(flag));
+  for (Flag& flag : replay_flags({"Fleet", "Engine", "Planner", "SLO", "Capacity"}))
+    usage.flags.push_back(std::move(flag));
   for (Flag& flag : replay_flags())
     if (flag.name == "--slo" || flag.name == "--policy" || flag.name == "--decision-log") {
       if (flag.name == "--policy") flag.fallback = "penstock";
@@ -154,16 +156,19 @@ simulation::RunOptions trial_options(simulation::RunOptions options) {
   return options;
 }
 
-live::DaemonOptions daemon_options(const simulation::RunOptions& run, const net::Address& gateway) {
+live::DaemonOptions daemon_options(const simulation::RunOptions& run, const std::string& model,
+                                   const net::Address& gateway) {
   live::DaemonOptions made;
   for (const simulation::PoolSpec& pool : run.pools)
     made.pools.push_back({pool.name, pool.role, pool.gpus_per_replica, pool.min_replicas, pool.max_replicas,
                           pool.start_up, pool.price_per_gpu_hour});
+  made.model = model;
   made.slo = {run.slo, run.slo_goal, run.slo_segments};
   made.gateway = gateway;
-  made.gateway_host = gateway.text();
   return made;
 }
+
+void complain_aloud(const std::string& said) { print_error_text("penstock: " + report::printable(said) + "\n"); }
 
 core::Result<live::LocalFleetOptions> fleet_options(const Parsed& parsed, const config::ReplaySettings& settings) {
   live::LocalFleetOptions made;
@@ -177,11 +182,11 @@ core::Result<live::LocalFleetOptions> fleet_options(const Parsed& parsed, const 
   made.replicas_file = folder / "replicas.json";
   made.log_folder = folder / "logs";
   made.dies_with_us = parsed.has("--bind-engines");
-  made.say = [](const std::string& said) { print_error_text("penstock: " + report::printable(said) + "\n"); };
+  made.say = complain_aloud;
   const auto ports = parse_ports(parsed.value_of("--ports", "9000-9899"));
   if (!ports) return tl::make_unexpected(ports.error());
   made.ports = *ports;
-  const std::string model = parsed.value_of("--model-name", "penstock-sim");
+  const std::string model = settings.model.empty() ? "penstock-sim" : settings.model;
   for (const config::PoolSettings& pool : settings.pools) {
     live::LocalPool local;
     local.name = pool.name;
@@ -243,11 +248,9 @@ core::Result<std::unique_ptr<planner::Policy>> make_live_policy(const Parsed& pa
     if (!options) return tl::make_unexpected(options.error());
     return make_penstock(*std::move(options), trial_options(run), 1.0);
   }
-  planner::PolicyContext context;
-  context.slo = run.slo;
-  context.max_batched_tokens = run.pools.front().engine.max_batched_tokens;
-  context.max_sequences = run.pools.front().engine.max_sequences;
-  return planner::make_policy(name, context);
+  const auto capacity = known_capacity(settings, name);
+  if (!capacity) return tl::make_unexpected(capacity.error());
+  return make_policy_with(std::vector(run.pools.size(), *capacity), name, run);
 }
 
 }  // namespace
@@ -298,11 +301,16 @@ int run_planner(const Arguments& arguments) {
       if (own->wanted(pool) == 0) own->want(pool, run->pools[pool].replicas);
     fleet = *std::move(opened);
   } else {
-    std::vector<signals::Role> roles;
-    for (const simulation::PoolSpec& pool : run->pools) roles.push_back(pool.role);
-    fleet = std::make_unique<live::ObservedFleet>(loop, client, std::move(roles));
+    auto tls = net::TlsContext::client();
+    if (!tls) return complain(tls.error());
+    live::ObservedFleetOptions options;
+    options.model = settings->model;
+    options.tls = *std::move(tls);
+    options.say = complain_aloud;
+    for (const simulation::PoolSpec& pool : run->pools) options.pools.push_back(pool.role);
+    fleet = std::make_unique<live::ObservedFleet>(loop, client, std::move(options));
   }
-  live::DaemonOptions options = daemon_options(*run, *gateway);
+  live::DaemonOptions options = daemon_options(*run, settings->model, *gateway);
   options.observe_only = mode == "observe";
   live::PlannerDaemon daemon{loop, client, *fleet, **policy, std::move(options), *std::move(log)};
 

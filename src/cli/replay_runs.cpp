@@ -20,28 +20,6 @@ using Progress = std::function<void(double share_done)>;
 
 constexpr double kClairvoyantRuns = 60.0;  // that one policy takes, about
 
-// A rule with figures of its own for each pool: one instance for each, all see everything, and of each counts what it
-// says of its pool.
-class PolicyForEachPool final : public Policy {
- public:
-  explicit PolicyForEachPool(std::vector<std::unique_ptr<Policy>> policies) : policies_(std::move(policies)) {}
-
-  [[nodiscard]] std::string_view name() const override { return policies_.front()->name(); }
-  [[nodiscard]] core::Duration interval() const override { return policies_.front()->interval(); }
-  [[nodiscard]] planner::Decision decide(const signals::Observation& observation) override {
-    planner::Decision joined;
-    for (std::size_t i = 0; i < policies_.size(); ++i) {
-      planner::Decision decision = policies_[i]->decide(observation);
-      PENSTOCK_ASSERT(i < decision.pools.size(), "a policy decides on every pool that it sees");
-      joined.pools.push_back(std::move(decision.pools[i]));
-    }
-    return joined;
-  }
-
- private:
-  std::vector<std::unique_ptr<Policy>> policies_;
-};
-
 class Replay {
  public:
   Replay(const ReplaySetup& setup, const std::function<void(const TaskProgress&)>& show) : setup_(setup), show_(show) {
@@ -80,20 +58,7 @@ class Replay {
                                                     const simulation::RunOptions& options) const {
     if (name == kClairvoyant) return simulation::make_clairvoyant(setup_.workload, options);
     if (name == kPenstock) return make_penstock(setup_.planner, options, setup_.uncertainty);
-    std::vector<std::unique_ptr<Policy>> policies;
-    for (std::size_t i = 0; i < capacities_.size(); ++i) {
-      const engine::EngineConfig& engine = setup_.options.pools[i].engine;
-      planner::PolicyContext context;
-      context.capacity = capacities_[i].capacity;
-      context.slo = setup_.options.slo;
-      context.max_batched_tokens = engine.max_batched_tokens;
-      context.max_sequences = engine.max_sequences;
-      auto policy = planner::make_policy(name, context);
-      if (!policy) return policy;
-      policies.push_back(*std::move(policy));
-    }
-    if (policies.size() == 1) return std::move(policies.front());
-    return std::make_unique<PolicyForEachPool>(std::move(policies));
+    return make_policy_with(capacities_, name, setup_.options);
   }
 
   core::Result<void> run_one(std::string_view name, simulation::RunOptions options, const Progress& progress,

@@ -188,19 +188,15 @@ class Show {
   void ask_ready() {
     if (ready_ || ending_ || std::exchange(asking_, true)) return;
     const auto address = parse_listen(admin(), "--admin-listen");
-    net::FetchRequest request;
-    request.call.address = *address;
-    request.call.head_time = std::chrono::seconds{2};
-    request.host_field = admin();
-    request.target = "/ready";
-    net::fetch(client_, std::move(request), [this](const core::Result<net::FetchAnswer>& answer) {
-      asking_ = false;
-      if (ready_ || ending_ || !answer || answer->status != 200) return;
-      ready_ = true;
-      announce();
-      if (parts_.size() < 3) return;
-      if (auto started = start(parts_[2]); !started) fail(started.error().message());
-    });
+    net::fetch(client_, net::request_to(*address, "/ready", std::chrono::seconds{2}),
+               [this](const core::Result<net::FetchAnswer>& answer) {
+                 asking_ = false;
+                 if (ready_ || ending_ || !answer || answer->status != 200) return;
+                 ready_ = true;
+                 announce();
+                 if (parts_.size() < 3) return;
+                 if (auto started = start(parts_[2]); !started) fail(started.error().message());
+               });
   }
 
   void announce() {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include "config/gateway_keys.h"
@@ -67,11 +68,29 @@ class GatewayLoader {
     if (name == "slo.segments") return read_items(node, name, segment_keys(), settings_.slo_segments);
     for (const GatewayKey& key : gateway_keys()) {
       if (key.key != name) continue;
-      if (node.kind != YamlNode::Kind::kScalar)
-        return report(place(node, name), fmt::format("must be a {}, is {}", key.type, node.description()));
-      if (auto done = key.put(settings_, node.text); !done) report(place(node, name), done.error());
+      const std::optional<std::string> text = text_of(node, key.type, place(node, name));
+      if (!text) return;
+      if (auto done = key.put(settings_, *text); !done) report(place(node, name), done.error());
       places_[std::string{name}] = place(node, name);
     }
+  }
+
+  // A scalar, or a list as text with commas. None: what it is instead has been reported.
+  std::optional<std::string> text_of(const YamlNode& node, std::string_view type, const std::string& where) {
+    if (node.kind == YamlNode::Kind::kScalar) return node.text;
+    if (type != "list" || node.kind != YamlNode::Kind::kSequence) {
+      report(where, fmt::format("must be a {}, is {}", type, node.description()));
+      return std::nullopt;
+    }
+    std::string text;
+    for (const YamlNode& item : node.items) {
+      if (item.kind != YamlNode::Kind::kScalar || item.text.find(',') != std::string::npos) {
+        report(where, "must be a list of texts without commas");
+        return std::nullopt;
+      }
+      text += (text.empty() ? "" : ",") + item.text;
+    }
+    return text;
   }
 
   template <class Item>
@@ -98,17 +117,9 @@ class GatewayLoader {
       seen.push_back(name);
       const auto key = std::find_if(keys.begin(), keys.end(), [&](const auto& each) { return each.key == name; });
       const std::string where = place(node, fmt::format("{}.{}", path, name));
-      std::string text = node.text;
-      if (key->type == "list" && node.kind == YamlNode::Kind::kSequence) {
-        for (std::size_t i = 0; i < node.items.size(); ++i) {
-          if (node.items[i].kind != YamlNode::Kind::kScalar || node.items[i].text.find(',') != std::string::npos)
-            return report(where, "must be a list of texts without commas");
-          text += (i == 0 ? "" : ",") + node.items[i].text;
-        }
-      } else if (node.kind != YamlNode::Kind::kScalar) {
-        return report(where, fmt::format("must be a {}, is {}", key->type, node.description()));
-      }
-      if (auto done = key->put(item, text); !done) {
+      const std::optional<std::string> text = text_of(node, key->type, where);
+      if (!text) return;
+      if (auto done = key->put(item, *text); !done) {
         // What stands in these keys is nobody's business but the tenant's.
         if (name == "keys") done.error().what = "must be a list of API keys";
         report(where, done.error());

@@ -56,8 +56,8 @@ struct GatewaySettings {
   std::uint32_t threads = 0;                    // 0: one for each core
   std::string tls_certificate, tls_key;         // files; empty: plain HTTP
   std::vector<ReplicaSettings> replicas;
-  std::string replicas_file;  // followed as it changes; empty: none
-  std::string replicas_dns;   // "name:port", asked every few seconds; empty: none
+  std::vector<std::string> replicas_files;  // followed as they change
+  std::string replicas_dns;                 // "name:port", asked every few seconds; empty: none
   core::Duration dns_interval = std::chrono::seconds{10};
   std::string ledger;  // SQLite file; empty: none is kept
   std::uint64_t body_bytes_max = 64ULL * 1024 * 1024;

@@ -34,6 +34,7 @@ core::Result<std::uint64_t> size_in(std::string_view text) {
 }
 
 std::string shown(const std::string& text) { return text; }
+std::string shown(const std::vector<std::string>& parts) { return fmt::format("{}", fmt::join(parts, ",")); }
 std::string shown(bool value) { return value ? "true" : "false"; }
 std::string shown(double value) { return format_number(value); }
 std::string shown(core::Duration value) { return format_duration(value); }
@@ -81,9 +82,9 @@ void add_addresses(std::vector<GatewayKey>& keys) {
 
 void add_discovery(std::vector<GatewayKey>& keys) {
   constexpr std::string_view kGroup = "Replicas";
-  keys.push_back(key(kGroup, "gateway.replicas_file", "--replicas-file", "text",
-                     "JSON file that names the replicas, followed as it changes", PENSTOCK_OF(replicas_file),
-                     rows::parse_text));
+  keys.push_back(key(kGroup, "gateway.replicas_file", "--replicas-file", "list",
+                     "JSON files that name replicas, followed as they change", PENSTOCK_OF(replicas_files),
+                     parse_list));
   keys.push_back(key(kGroup, "gateway.replicas_dns", "--replicas-dns", "address",
                      "name and port whose addresses are the replicas", PENSTOCK_OF(replicas_dns), rows::parse_text));
   keys.push_back(key(kGroup, "gateway.dns_interval", "", "duration", "from one look-up of that name to the next",

@@ -48,6 +48,7 @@ const GatewayKey& key_named(std::string_view name) {
 std::string other_value(const GatewayKey& key) {
   static const std::map<std::string_view, std::string> kByType = {{"address", "127.0.0.1:4711"},
                                                                   {"text", "some.file"},
+                                                                  {"list", "some.file,another.file"},
                                                                   {"count", "77"},
                                                                   {"duration", "77s"},
                                                                   {"share", "0.87"},
@@ -110,6 +111,13 @@ TEST(GatewaySettings, YamlAndFlagsSayTheSame) {
     EXPECT_EQ(key.show(yaml), key.show(flag)) << key.key;
     EXPECT_NE(key.show(yaml), key.show(GatewaySettings{})) << key.key;
   }
+}
+
+TEST(GatewaySettings, ReplicasMayStandInSeveralFiles) {
+  const std::vector<std::string> both = {"a.json", "b.json"};
+  EXPECT_EQ(loaded_gateway("gateway: {replicas_file: [a.json, b.json]}\n").replicas_files, both);
+  EXPECT_EQ(loaded_gateway("", {{"--replicas-file", "a.json,b.json"}}).replicas_files, both);
+  EXPECT_EQ(loaded_gateway("gateway: {replicas_file: a.json}\n").replicas_files, std::vector{both[0]});
 }
 
 TEST(GatewaySettings, FlagsCountMoreThanTheFile) {

@@ -65,9 +65,10 @@ void add_comparison(std::vector<Option>& table) {
 
 void add_fleet(std::vector<Option>& table) {
   constexpr std::string_view kGroup = "Fleet";
-  table.push_back(
-      text(row(kGroup, "model", "--model", "name of the model that is served, for segments that ask for one"),
-           PENSTOCK_FIELD(replay.model)));
+  table.push_back(text(
+      row(kGroup, "model", "--model",
+          "name of the model that is served: live, what is asked of others is left out; segments may name it, too"),
+      PENSTOCK_FIELD(replay.model)));
   const std::size_t first = table.size();
   table.push_back(
       text(row(kGroup, "name", "", "what reports call the pool; by default its role"), PENSTOCK_FIELD(pool.name)));

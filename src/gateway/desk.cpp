@@ -229,7 +229,8 @@ Overview Desk::overview(core::Instant now) const {
   }
   for (std::uint32_t lane = 0; lane < state.lanes.size(); ++lane) {
     const State::Lane& model = state.lanes[lane];
-    seen.models.push_back({model.name, model.segments.read(now, state.tenant_names), model.ttft_ms, model.itl_ms});
+    seen.models.push_back({model.name, model.segments.read(now, state.tenant_names), model.ttft_ms, model.itl_ms,
+                           static_cast<std::uint32_t>(state.gate.waiting_in(lane)), state.gate.oldest_in(lane)});
     seen.waiting_tokens += state.gate.waiting_tokens(lane);
   }
   seen.sums.assign(state.balance.sums().begin(), state.balance.sums().end());

@@ -105,17 +105,19 @@ struct TenantStatus {
   std::uint32_t running = 0, waiting = 0;
 };
 
-struct ModelLatencies {
+struct ModelStatus {
   std::string model;
   signals::PoolDetail detail;            // of the last minute
   core::QuantileSketch ttft_ms, itl_ms;  // since the start
+  std::uint32_t waiting = 0;
+  core::Instant oldest_waiting = core::kNever;
 };
 
 struct Overview {
   core::Instant now;
   std::vector<ReplicaStatus> replicas;
   std::vector<TenantStatus> tenants;
-  std::vector<ModelLatencies> models;
+  std::vector<ModelStatus> models;
   std::vector<std::pair<std::pair<std::string, std::string>, ledger::Sums>> sums;  // by tenant and model
   std::uint32_t waiting_interactive = 0, waiting_batch = 0, running = 0;
   std::uint64_t waiting_tokens = 0;

@@ -79,19 +79,25 @@ std::string overview_document(const Overview& overview, std::string_view boot_id
   made["usage"] = Json::array();
   for (const auto& row : overview.sums) made["usage"].push_back(usage(row));
   made["latencies"] = Json::array();
-  for (const ModelLatencies& model : overview.models)
+  for (const ModelStatus& model : overview.models)
     for (const signals::SegmentWindow& segment : model.detail.segments)
       made["latencies"].push_back({{"model", model.model},
                                    {"dimension", segment.dimension},
                                    {"label", segment.label},
                                    {"ttft", latency(segment.ttft)},
                                    {"itl", latency(segment.itl)}});
-  const bool waits = overview.oldest_waiting != core::kNever;
-  made["queue"] = {
-      {"interactive", overview.waiting_interactive},
-      {"batch", overview.waiting_batch},
-      {"tokens", overview.waiting_tokens},
-      {"oldest_s", waits ? Json(core::to_seconds(overview.now - overview.oldest_waiting)) : Json(nullptr)}};
+  const auto age = [&](core::Instant oldest) {
+    return oldest == core::kNever ? Json(nullptr) : Json(core::to_seconds(overview.now - oldest));
+  };
+  made["queue"] = {{"interactive", overview.waiting_interactive},
+                   {"batch", overview.waiting_batch},
+                   {"tokens", overview.waiting_tokens},
+                   {"oldest_s", age(overview.oldest_waiting)}};
+  made["queue"]["models"] = Json::array();
+  for (const ModelStatus& model : overview.models)
+    if (model.waiting > 0)
+      made["queue"]["models"].push_back(
+          {{"model", model.model}, {"waiting", model.waiting}, {"oldest_s", age(model.oldest_waiting)}});
   made["running"] = overview.running;
   made["granted_total"] = overview.granted_total;
   made["refused_total"] = overview.refused_total;

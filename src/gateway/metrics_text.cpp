@@ -46,7 +46,7 @@ void add_latencies(Text& text, const Overview& overview, bool ttft) {
   const std::string_view what = ttft ? "ttft" : "itl";
   const std::string help = ttft ? "time to first token" : "mean gap between tokens of a request";
   text.family(fmt::format("penstock_{}_seconds", what), "summary", help + ", since the start");
-  for (const ModelLatencies& model : overview.models) {
+  for (const ModelStatus& model : overview.models) {
     const core::QuantileSketch& sketch = ttft ? model.ttft_ms : model.itl_ms;
     if (sketch.count() == 0) continue;
     for (const double quantile : kQuantiles)
@@ -56,7 +56,7 @@ void add_latencies(Text& text, const Overview& overview, bool ttft) {
   }
   text.family(fmt::format("penstock_{}_minute_seconds", what), "gauge",
               help + ", of the last minute, by what requests have in common");
-  for (const ModelLatencies& model : overview.models)
+  for (const ModelStatus& model : overview.models)
     for (const signals::SegmentWindow& segment : model.detail.segments) {
       const signals::LatencyWindow& window = ttft ? segment.ttft : segment.itl;
       if (window.count == 0) continue;

@@ -100,14 +100,8 @@ void Steward::get(const Patient& patient, std::string target, core::Duration pat
 
 void Steward::send(const Patient& patient, std::string target, std::string body, core::Duration patience, Done done) {
   const ReplicaSpec& spec = patient.spec;
-  const auto url = net::parse_url(spec.url);
-  net::FetchRequest request;
-  request.call.address = spec.addresses[patient.unreached % spec.addresses.size()];
-  if (url->tls) request.call.tls = options_.client_tls;
-  request.call.host = url->host;
-  request.call.head_time = request.call.silence = patience;
-  request.host_field = url->host_field();
-  request.target = url->path + std::move(target);
+  const net::Address& address = spec.addresses[patient.unreached % spec.addresses.size()];
+  net::FetchRequest request = net::request_to(*net::parse_url(spec.url), address, target, patience, options_.client_tls);
   if (!body.empty()) {
     request.method = "POST";
     request.fields.push_back({"Content-Type", "application/json"});

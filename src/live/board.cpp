@@ -16,11 +16,12 @@ constexpr std::string_view kPolicy = "default-src 'none'; frame-ancestors 'none'
 
 void answer(net::Exchange& exchange, int status, std::string_view type, std::string_view body,
             std::string_view policy = kPolicy) {
-  const std::vector<net::Field> fields{{"Content-Type", type},
-                                       {"Cache-Control", "no-store"},
-                                       {"X-Content-Type-Options", "nosniff"},
-                                       {"Referrer-Policy", "no-referrer"},
-                                       {"Content-Security-Policy", policy}};
+  std::vector<net::Field> fields{{"Content-Type", type},
+                                 {"Cache-Control", "no-store"},
+                                 {"X-Content-Type-Options", "nosniff"},
+                                 {"Referrer-Policy", "no-referrer"},
+                                 {"Content-Security-Policy", policy}};
+  if (status == 405) fields.push_back({"Allow", "GET, HEAD"});
   exchange.respond(status, fields, body);
 }
 
@@ -35,11 +36,8 @@ std::string event_text(std::string_view name, const std::string& data) {
 // One that listens to the events. A slow one misses states rather than have them pile up.
 class Board::Viewer final : private net::ExchangeListener {
  public:
-  Viewer(Board& board, net::Exchange& exchange) : board_(board), exchange_(exchange) {
-    exchange_.listen(this);
-    const std::vector<net::Field> fields{{"Content-Type", "text/event-stream"}, {"Cache-Control", "no-store"}};
-    exchange_.start(200, fields);
-  }
+  // The answer has been started.
+  Viewer(Board& board, net::Exchange& exchange) : board_(board), exchange_(exchange) { exchange_.listen(this); }
   void send(std::string_view text) {
     if (keeps_up_) keeps_up_ = exchange_.write(text);
   }
@@ -73,7 +71,7 @@ void Board::push() {
 void Board::on_request(net::Exchange& exchange) {
   const std::string_view path = exchange.head().path();
   if (exchange.head().method != "GET" && exchange.head().method != "HEAD")
-    return answer(exchange, 405, "text/plain", "this address takes GET only\n");
+    return answer(exchange, 405, "text/plain", "this address takes GET and HEAD only\n");
   if (path == "/") return answer(exchange, 200, "text/html; charset=utf-8", page_.html, page_.policy);
   if (path == "/api/state")
     return answer(exchange, 200, "application/json", state_document(daemon_, loop_.now(), version_));
@@ -82,6 +80,9 @@ void Board::on_request(net::Exchange& exchange) {
   if (path == "/health") return answer(exchange, 200, "text/plain", "ok\n");
   if (path != "/events") return answer(exchange, 404, "text/plain", "there is nothing at this path\n");
   if (viewers_.size() >= kViewersMax) return answer(exchange, 503, "text/plain", "too many viewers\n");
+  const std::vector<net::Field> fields{{"Content-Type", "text/event-stream"}, {"Cache-Control", "no-store"}};
+  exchange.start(200, fields);
+  if (exchange.head().method == "HEAD") return exchange.finish();
   auto viewer = std::make_unique<Viewer>(*this, exchange);
   viewer->send(std::string{kRetry} + event_text("points", points_document(daemon_)) +
                event_text("state", state_document(daemon_, loop_.now(), version_)));

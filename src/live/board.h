@@ -18,6 +18,7 @@ namespace penstock::live {
 //   GET /api/state        the state; /api/points: what is charted
 //   GET /metrics          Prometheus' text
 //   GET /health           200 while it lives
+// HEAD answers each of them without its body.
 class Board final : private net::RequestHandler {
  public:
   // Owns the listening socket.

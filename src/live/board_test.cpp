@@ -18,7 +18,6 @@ class BoardTest : public testing::Test {
     options.pools.resize(1);
     options.pools[0].name = "chat";
     options.gateway = gateway.address();
-    options.gateway_host = gateway.address().text();
     options.gateway_interval = 50ms;
     options.point_interval = 100ms;
     daemon.emplace(loop, client, fleet, policy, std::move(options), nullptr);
@@ -72,6 +71,17 @@ TEST_F(BoardTest, ServesDocumentsMetricsAndHealth) {
 TEST_F(BoardTest, RefusesWhatItDoesNotHave) {
   EXPECT_EQ(get("/nothing").status, 404);
   EXPECT_EQ(get("/api/state", "POST").status, 405);
+}
+
+TEST_F(BoardTest, AnswersHeadWithTheFieldsOfGetAndNothingMore) {
+  for (const char* path : {"/", "/api/state", "/api/points", "/metrics", "/health", "/events"}) {
+    const net::FetchAnswer head = get(path, "HEAD");
+    EXPECT_EQ(head.status, 200) << path;
+    EXPECT_EQ(head.body, "") << path;
+    EXPECT_EQ(get(path, "DELETE").status, 405) << path;
+  }
+  EXPECT_EQ(get("/nothing", "HEAD").status, 404);
+  EXPECT_TRUE(run_until(loop, [&, decided = policy.decided] { return policy.decided > decided + 20; }));
 }
 
 TEST_F(BoardTest, SendsStatesAndPointsAsTheyCome) {

@@ -1,31 +1,19 @@
 #include "live/engine_watch.h"
 
-#include <utility>
+#include <fmt/format.h>
 
-#include "net/fetch.h"
+#include <utility>
 
 namespace penstock::live {
 namespace {
 
 constexpr core::Duration kPatience = std::chrono::seconds{2};
 
-std::optional<net::FetchRequest> request_to(const std::string& url, std::string_view target) {
-  const auto parsed = net::parse_url(url);
-  if (!parsed) return std::nullopt;
-  const auto address = net::Address::parse(parsed->host, parsed->port);
-  if (!address) return std::nullopt;
-  net::FetchRequest request;
-  request.call.address = *address;
-  request.call.head_time = request.call.silence = kPatience;
-  request.host_field = parsed->host_field();
-  request.target = parsed->path + std::string{target};
-  return request;
-}
-
 }  // namespace
 
-EngineWatch::EngineWatch(net::Loop& loop, net::Client& client, core::Duration interval) : loop_(loop), client_(client) {
-  timer_ = loop_.every(interval, [this] { scrape(); });
+EngineWatch::EngineWatch(net::Loop& loop, net::Client& client, EngineWatchOptions options)
+    : loop_(loop), client_(client), options_(std::move(options)), resolver_(loop, options_.ask) {
+  timer_ = loop_.every(options_.interval, [this] { scrape(); });
   // Without it there are scrapes still: iterations are the better source, not the only one.
   auto started = connect::Subscriber::start({}, [this](const connect::SubscriberMessage& message) {
     auto metrics = signals::decode_forward_pass(message.payload);
@@ -46,7 +34,7 @@ void EngineWatch::watch(const std::vector<WatchedEngine>& engines) {
   std::map<std::uint32_t, Engine> kept;
   for (const WatchedEngine& what : engines) {
     Engine engine;
-    if (const auto known = engines_.find(what.replica); known != engines_.end()) {
+    if (const auto known = engines_.find(what.replica); known != engines_.end() && known->second.what.url == what.url) {
       engine = std::move(known->second);
       engines_.erase(known);
     }
@@ -66,19 +54,64 @@ void EngineWatch::scrape() {
 }
 
 void EngineWatch::scrape(Engine& engine) {
-  auto request = request_to(engine.what.url, "/metrics");
-  if (!request) return;
-  net::fetch(client_, *std::move(request),
-             [this, replica = engine.what.replica](core::Result<net::FetchAnswer> answer) {
-               const auto found = engines_.find(replica);
-               if (found == engines_.end()) return;
-               found->second.under_way = false;
-               if (!answer || answer->status != 200) return;
-               const auto parsed = signals::parse_exposition(answer->body, found->second.what.url);
-               if (!parsed) return;
-               if (auto sample = signals::to_sample(signals::read_scrape(*parsed), loop_.now()))
-                 found->second.scraped = std::move(sample);
+  const auto url = net::parse_url(engine.what.url);
+  if (!url) {
+    engine.under_way = false;
+    return not_heard(engine, url.error().message());
+  }
+  if (!engine.address)
+    if (const auto numeric = net::Address::parse(url->host, url->port)) engine.address = *numeric;
+  if (engine.address) return fetch(engine, *url);
+  resolve(engine, *url);
+}
+
+void EngineWatch::resolve(Engine& engine, const net::Url& url) {
+  resolver_.resolve(url.host, url.port, [this, what = engine.what, url](const net::Resolver::Addresses& addresses) {
+    Engine* asked = still(what);
+    if (asked == nullptr) return;
+    if (addresses) {
+      asked->address = addresses->front();
+      return fetch(*asked, url);
+    }
+    asked->under_way = false;
+    not_heard(*asked, addresses.error().message());
+  });
+}
+
+void EngineWatch::fetch(Engine& engine, const net::Url& url) {
+  net::fetch(client_, net::request_to(url, *engine.address, "/metrics", kPatience, options_.tls),
+             [this, what = engine.what](const core::Result<net::FetchAnswer>& answer) {
+               Engine* asked = still(what);
+               if (asked == nullptr) return;
+               asked->under_way = false;
+               // Its name may stand for another address by now.
+               if (!answer) asked->address.reset();
+               auto sample = answer ? read(*asked, *answer)
+                                    : core::Result<signals::EngineSample>{tl::make_unexpected(answer.error())};
+               if (!sample) return not_heard(*asked, sample.error().message());
+               asked->scraped = *std::move(sample);
+               asked->silent = false;
              });
+}
+
+EngineWatch::Engine* EngineWatch::still(const WatchedEngine& what) {
+  const auto found = engines_.find(what.replica);
+  return found != engines_.end() && found->second.what.url == what.url ? &found->second : nullptr;
+}
+
+core::Result<signals::EngineSample> EngineWatch::read(const Engine& engine, const net::FetchAnswer& answer) const {
+  const std::string where = engine.what.url + "/metrics";
+  if (answer.status != 200) return core::environment_error(where, fmt::format("answers with {}", answer.status));
+  const auto parsed = signals::parse_exposition(answer.body, engine.what.url);
+  if (!parsed) return tl::make_unexpected(parsed.error());
+  auto sample = signals::to_sample(signals::read_scrape(*parsed), loop_.now());
+  if (!sample) return core::environment_error(where, "has no figures of an engine");
+  return *std::move(sample);
+}
+
+void EngineWatch::not_heard(Engine& engine, const std::string& why) {
+  if (std::exchange(engine.silent, true) || !options_.say) return;
+  options_.say(engine.what.url + " is not heard: " + why);
 }
 
 void EngineWatch::message(const std::string& endpoint, const signals::ForwardPassMetrics& metrics) {

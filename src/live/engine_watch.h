@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -9,9 +10,13 @@
 #include <vector>
 
 #include "connect/zmq/subscriber.h"
+#include "core/result.h"
 #include "core/time.h"
+#include "net/address.h"
 #include "net/client.h"
+#include "net/fetch.h"
 #include "net/loop.h"
+#include "net/resolver.h"
 #include "signals/observation.h"
 #include "signals/telemetry/adapters.h"
 #include "signals/telemetry/forward_pass.h"
@@ -20,16 +25,25 @@ namespace penstock::live {
 
 struct WatchedEngine {
   std::uint32_t replica = 0;
-  std::string url;           // "http://127.0.0.1:9001"
+  std::string url;           // "http://127.0.0.1:9001", "https://engine.example/prefix"
   std::string fpm_endpoint;  // "tcp://127.0.0.1:9002"; empty: none is known
 
   friend bool operator==(const WatchedEngine&, const WatchedEngine&) = default;
 };
 
-// On one loop; messages come from a thread of their own and are posted there.
+struct EngineWatchOptions {
+  core::Duration interval = std::chrono::seconds{1};
+  std::shared_ptr<net::TlsContext> tls;  // for engines behind https
+  // Why an engine is not heard, once until it is heard again. Empty: nobody listens.
+  std::function<void(const std::string&)> say;
+  net::Resolver::Ask ask = net::Address::resolve;  // of names in URLs
+};
+
+// On one loop; messages come from a thread of their own and are posted there, and so do addresses of names. A name is
+// asked for again once nobody answers at its address.
 class EngineWatch {
  public:
-  EngineWatch(net::Loop& loop, net::Client& client, core::Duration interval);
+  EngineWatch(net::Loop& loop, net::Client& client, EngineWatchOptions options = {});
   ~EngineWatch();
 
   void watch(const std::vector<WatchedEngine>& engines);  // all there are
@@ -41,19 +55,27 @@ class EngineWatch {
  private:
   struct Engine {
     WatchedEngine what;
+    std::optional<net::Address> address;
     std::optional<signals::EngineSample> scraped;
     std::map<std::uint32_t, signals::ForwardPassTotals> ranks;
-    bool under_way = false;
+    bool under_way = false, silent = false;
   };
   void scrape();
   void scrape(Engine& engine);
+  void resolve(Engine& engine, const net::Url& url);
+  void fetch(Engine& engine, const net::Url& url);
+  [[nodiscard]] Engine* still(const WatchedEngine& what);  // none: what was asked for is gone
+  [[nodiscard]] core::Result<signals::EngineSample> read(const Engine& engine, const net::FetchAnswer& answer) const;
+  void not_heard(Engine& engine, const std::string& why);
   void message(const std::string& endpoint, const signals::ForwardPassMetrics& metrics);
 
   net::Loop& loop_;
   net::Client& client_;
+  EngineWatchOptions options_;
   net::Loop::Timer timer_ = 0;
   std::map<std::uint32_t, Engine> engines_;  // by replica
   std::uint64_t messages_ = 0;
+  net::Resolver resolver_;
   std::unique_ptr<connect::Subscriber> subscriber_;  // last: it posts to the rest
 };
 

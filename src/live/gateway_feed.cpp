@@ -142,6 +142,7 @@ core::Result<GatewayState> read_overview(std::string_view json) {
     GatewayReplica read;
     read.id = reader.text(reader.member(replica, "id"));
     read.url = reader.text(reader.member(replica, "url"));
+    read.model = reader.text(reader.member(replica, "model"));
     read.pool = reader.text(reader.member(replica, "pool"));
     read.role = reader.text(reader.member(replica, "role"));
     read.phase = reader.text(reader.member(replica, "phase"));
@@ -151,10 +152,15 @@ core::Result<GatewayState> read_overview(std::string_view json) {
     state.replicas[read.id] = std::move(read);
   }
   const Json& queue = reader.member(*parsed, "queue");
-  state.waiting = reader.count<std::uint32_t>(reader.member(queue, "interactive")) +
-                  reader.count<std::uint32_t>(reader.member(queue, "batch"));
+  state.waiting.requests = reader.count<std::uint32_t>(reader.member(queue, "interactive")) +
+                           reader.count<std::uint32_t>(reader.member(queue, "batch"));
   if (const Json& oldest = reader.member(queue, "oldest_s"); !oldest.is_null())
-    state.oldest_waiting_s = reader.seconds(oldest);
+    state.waiting.oldest_s = reader.seconds(oldest);
+  const Json& models = reader.member(queue, "models");
+  if (!models.is_array()) reader.fail("a list of models");
+  for (const Json& model : models)
+    state.waiting_by_model[reader.text(reader.member(model, "model"))] = {
+        reader.count<std::uint32_t>(reader.member(model, "waiting")), reader.seconds(reader.member(model, "oldest_s"))};
   state.refused_total = reader.count<std::uint64_t>(reader.member(*parsed, "refused_total"));
   if (reader.error()) return tl::make_unexpected(*std::move(reader.error()));
   state.json = json;

@@ -38,17 +38,21 @@ struct TrafficPage {
 [[nodiscard]] core::Result<TrafficPage> read_traffic(std::string_view json);
 
 struct GatewayReplica {
-  std::string id, url, pool, role;  // role: "aggregated", …
-  std::string phase;                // "warming", "serving", "draining"
+  std::string id, url, model, pool, role;  // role: "aggregated", …
+  std::string phase;                       // "warming", "serving", "draining"
   std::uint32_t open_requests = 0;
   bool eligible = false, healthy = true;
+};
+struct GatewayWaiting {  // requests without a replica
+  std::uint32_t requests = 0;
+  double oldest_s = 0.0;
 };
 struct GatewayState {
   std::string boot;
   double now_s = 0.0;
   std::map<std::string, GatewayReplica> replicas;  // by id
-  std::uint32_t waiting = 0;
-  double oldest_waiting_s = 0.0;
+  GatewayWaiting waiting;
+  std::map<std::string, GatewayWaiting> waiting_by_model;  // where any wait
   std::uint64_t refused_total = 0;
   std::string json;  // the whole document, for the dashboard
 };

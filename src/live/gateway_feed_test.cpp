@@ -10,9 +10,11 @@ const std::string kTraffic = R"({"boot":"b1","now_s":12.5,"next":3,"lost":4,"eve
                              R"(["first_token",7,10.5,100.0,500.0,256],)"
                              R"(["end",7,12.0,"completed","r1",1100,101,-1.0]]})";
 const std::string kOverview =
-    R"({"boot":"b1","now_s":12.5,"replicas":[{"id":"r1","url":"http://a:1","pool":"chat","role":"decode",)"
+    R"({"boot":"b1","now_s":12.5,"replicas":[{"id":"r1","url":"http://a:1","model":"llama","pool":"chat","role":"decode",)"
     R"("phase":"draining","open_requests":3,"eligible":false,"healthy":true}],)"
-    R"("queue":{"interactive":2,"batch":3,"oldest_s":1.5},"refused_total":9})";
+    R"("queue":{"interactive":2,"batch":3,"oldest_s":1.5,)"
+    R"("models":[{"model":"llama","waiting":4,"oldest_s":1.5},{"model":"qwen","waiting":1,"oldest_s":0.5}]},)"
+    R"("refused_total":9})";
 
 std::string replaced(std::string text, std::string_view what, std::string_view with) {
   const std::size_t at = text.find(what);
@@ -91,22 +93,26 @@ TEST(ReadOverview, ReadsReplicasAndQueue) {
   ASSERT_TRUE(state->replicas.contains("r1"));
   const GatewayReplica& replica = state->replicas.at("r1");
   EXPECT_EQ(replica.url, "http://a:1");
+  EXPECT_EQ(replica.model, "llama");
   EXPECT_EQ(replica.pool, "chat");
   EXPECT_EQ(replica.role, "decode");
   EXPECT_EQ(replica.phase, "draining");
   EXPECT_EQ(replica.open_requests, 3U);
   EXPECT_FALSE(replica.eligible);
   EXPECT_TRUE(replica.healthy);
-  EXPECT_EQ(state->waiting, 5U);
-  EXPECT_DOUBLE_EQ(state->oldest_waiting_s, 1.5);
+  EXPECT_EQ(state->waiting.requests, 5U);
+  EXPECT_DOUBLE_EQ(state->waiting.oldest_s, 1.5);
+  ASSERT_EQ(state->waiting_by_model.size(), 2U);
+  EXPECT_EQ(state->waiting_by_model.at("qwen").requests, 1U);
+  EXPECT_DOUBLE_EQ(state->waiting_by_model.at("qwen").oldest_s, 0.5);
   EXPECT_EQ(state->refused_total, 9U);
   EXPECT_EQ(state->json, kOverview);
 }
 
 TEST(ReadOverview, AnEmptyQueueHasNoAge) {
-  const auto state = read_overview(replaced(kOverview, R"("oldest_s":1.5)", R"("oldest_s":null)"));
+  const auto state = read_overview(replaced(kOverview, R"("batch":3,"oldest_s":1.5)", R"("batch":3,"oldest_s":null)"));
   ASSERT_TRUE(state);
-  EXPECT_DOUBLE_EQ(state->oldest_waiting_s, 0.0);
+  EXPECT_DOUBLE_EQ(state->waiting.oldest_s, 0.0);
 }
 
 TEST(ReadOverview, RefusesWhatIsNotWhatItShouldBe) {
@@ -118,6 +124,7 @@ TEST(ReadOverview, RefusesWhatIsNotWhatItShouldBe) {
       {R"("eligible":false,)", ""},
       {R"("open_requests":3)", R"("open_requests":-3)"},
       {R"("queue")", R"("q")"},
+      {R"("models")", R"("m")"},
       {"1.5", "\"long\""},
       {"1.5", "1e300"},
       {R"("refused_total":9)", R"("refused_total":"9")"},

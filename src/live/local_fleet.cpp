@@ -22,13 +22,8 @@ constexpr core::Duration kPatience = std::chrono::seconds{2};
 constexpr std::size_t kEventsMax = 500;
 constexpr std::size_t kPorts = 3;  // of an engine: HTTP, iteration metrics, KV events
 
-net::FetchRequest request_to(std::uint16_t port, std::string target) {
-  net::FetchRequest request;
-  request.call.address = *net::Address::parse("127.0.0.1", port);
-  request.call.head_time = request.call.silence = kPatience;
-  request.host_field = fmt::format("127.0.0.1:{}", port);
-  request.target = std::move(target);
-  return request;
+net::FetchRequest request_to(std::uint16_t port, std::string path, core::Duration patience) {
+  return net::request_to(*net::Address::parse("127.0.0.1", port), std::move(path), patience);
 }
 
 // Engines are found again by this after a crash of the planner; it must differ from that of another planner's.
@@ -62,7 +57,7 @@ connect::ReplicaTraffic traffic_of(actuation::Stage stage) {
 }  // namespace
 
 LocalFleet::LocalFleet(net::Loop& loop, net::Client& client, LocalFleetOptions options)
-    : loop_(loop), client_(client), options_(std::move(options)), watch_(loop, client, std::chrono::seconds{1}) {
+    : loop_(loop), client_(client), options_(std::move(options)), watch_(loop, client) {
   for (const LocalPool& pool : options_.pools) {
     actuation::PoolWant want;
     want.pool = pool.name;
@@ -181,7 +176,7 @@ void LocalFleet::ask_engines() {
     if (actuation::has_ended(replica.stage) || !replica.process || replica.ports.empty()) continue;
     Asked& asked = asked_[replica.id];
     if (std::exchange(asked.under_way, true)) continue;
-    net::fetch(client_, request_to(replica.ports.front(), "/penstock/v1/info"),
+    net::fetch(client_, request_to(replica.ports.front(), "/penstock/v1/info", kPatience),
                [this, id = replica.id](core::Result<net::FetchAnswer> answer) {
                  const auto found = asked_.find(id);
                  if (found == asked_.end() || !is_known(id)) return;
@@ -337,9 +332,9 @@ void LocalFleet::warm_up(std::uint32_t id) {
 }
 
 void LocalFleet::send_prompt(std::uint32_t id, std::string path, std::string body) {
-  net::FetchRequest request = request_to(state_.find(id)->ports.front(), std::move(path));
+  net::FetchRequest request =
+      request_to(state_.find(id)->ports.front(), std::move(path), options_.limits.warm_up_deadline);
   request.method = "POST";
-  request.call.head_time = request.call.silence = options_.limits.warm_up_deadline;
   request.fields.push_back({"Content-Type", "application/json"});
   request.body = std::move(body);
   net::fetch(client_, std::move(request), [this, id](const core::Result<net::FetchAnswer>&) {

@@ -17,11 +17,17 @@ signals::ReplicaState state_of(const GatewayReplica& replica) {
 
 }  // namespace
 
-ObservedFleet::ObservedFleet(net::Loop& loop, net::Client& client, std::vector<signals::Role> pools)
-    : pools_(std::move(pools)), watch_(loop, client, std::chrono::seconds{1}) {}
+ObservedFleet::ObservedFleet(net::Loop& loop, net::Client& client, ObservedFleetOptions options)
+    : options_(std::move(options)), watch_(loop, client, [&] {
+        EngineWatchOptions watch;
+        watch.tls = options_.tls;
+        watch.say = [this, &loop](const std::string& said) { tell(loop.now(), true, said); };
+        return watch;
+      }()) {}
 
-void ObservedFleet::tell(core::Instant at, std::string text) {
-  events_.push_back({at, false, {}, std::move(text)});
+void ObservedFleet::tell(core::Instant at, bool loud, std::string text) {
+  if (loud && options_.say) options_.say(text);
+  events_.push_back({at, loud, {}, std::move(text)});
   if (events_.size() > kEventsMax) events_.erase(events_.begin());
 }
 
@@ -29,18 +35,19 @@ void ObservedFleet::gateway_says(const GatewayState& state, core::Instant at) {
   std::map<std::string, Known> next;
   std::vector<WatchedEngine> engines;
   for (const auto& [id, replica] : state.replicas) {
-    const auto pool = std::find_if(pools_.begin(), pools_.end(),
+    const auto pool = std::find_if(options_.pools.begin(), options_.pools.end(),
                                    [&](signals::Role role) { return replica.role == signals::to_string(role); });
-    if (pool == pools_.end()) continue;
+    const bool ours = options_.model.empty() || replica.model == options_.model;
+    if (!ours || pool == options_.pools.end()) continue;
     Known known;
     if (const auto before = known_.find(id); before != known_.end()) {
       known = before->second;
     } else {
       known.number = next_++;
       known.since = at;
-      tell(at, "the gateway knows " + id);
+      tell(at, false, "the gateway knows " + id);
     }
-    known.pool = static_cast<std::size_t>(pool - pools_.begin());
+    known.pool = static_cast<std::size_t>(pool - options_.pools.begin());
     known.url = replica.url;
     known.phase = replica.phase;
     if (std::exchange(known.state, state_of(replica)) != known.state) known.since = at;
@@ -48,7 +55,7 @@ void ObservedFleet::gateway_says(const GatewayState& state, core::Instant at) {
     next.emplace(id, std::move(known));
   }
   for (const auto& [id, gone] : known_)
-    if (!next.contains(id)) tell(at, "the gateway knows " + id + " no more");
+    if (!next.contains(id)) tell(at, false, "the gateway knows " + id + " no more");
   known_ = std::move(next);
   watch_.watch(engines);
 }

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -11,10 +13,17 @@
 
 namespace penstock::live {
 
-// A replica belongs to the first pool with its role. What the gateway does not name any more is gone.
+struct ObservedFleetOptions {
+  std::vector<signals::Role> pools;
+  std::string model;                            // replicas of others are left out; empty: none is
+  std::shared_ptr<net::TlsContext> tls;         // for engines behind https
+  std::function<void(const std::string&)> say;  // what somebody should look at, as it happens; empty: nobody listens
+};
+
+// A replica of the model belongs to the first pool with its role. What the gateway does not name any more is gone.
 class ObservedFleet final : public Fleet {
  public:
-  ObservedFleet(net::Loop& loop, net::Client& client, std::vector<signals::Role> pools);
+  ObservedFleet(net::Loop& loop, net::Client& client, ObservedFleetOptions options);
 
   [[nodiscard]] bool acts() const override { return false; }
   void want(std::size_t, std::uint32_t) override {}
@@ -33,9 +42,9 @@ class ObservedFleet final : public Fleet {
     signals::ReplicaState state = signals::ReplicaState::kStarting;
     core::Instant since;
   };
-  void tell(core::Instant at, std::string text);
+  void tell(core::Instant at, bool loud, std::string text);
 
-  std::vector<signals::Role> pools_;
+  ObservedFleetOptions options_;
   EngineWatch watch_;
   std::uint32_t next_ = 1;
   std::map<std::string, Known> known_;  // by id

@@ -13,6 +13,7 @@ constexpr core::Instant kNow = core::kStart + 100s;
 GatewayReplica replica(std::string role, std::string phase, bool healthy = true) {
   GatewayReplica made;
   made.url = "http://127.0.0.1:9";
+  made.model = "m";
   made.role = std::move(role);
   made.phase = std::move(phase);
   made.healthy = healthy;
@@ -29,7 +30,7 @@ class ObservedFleetTest : public testing::Test {
 
   net::Loop loop;
   net::Client client{loop};
-  ObservedFleet fleet{loop, client, {Role::kPrefill, Role::kDecode}};
+  ObservedFleet fleet{loop, client, {{Role::kPrefill, Role::kDecode}, "m", {}, {}}};
   GatewayState state;
 };
 
@@ -37,7 +38,9 @@ TEST_F(ObservedFleetTest, ReplicasBelongToThePoolOfTheirRole) {
   state.replicas = {{"p1", replica("prefill", "serving")},
                     {"d1", replica("decode", "serving")},
                     {"d2", replica("decode", "warming")},
-                    {"a1", replica("aggregated", "serving")}};
+                    {"a1", replica("aggregated", "serving")},
+                    {"d3", replica("decode", "serving")}};
+  state.replicas["d3"].model = "another";
   fleet.gateway_says(state, kNow);
   EXPECT_EQ(seen(0).ready, 1U);
   EXPECT_EQ(seen(1).ready, 1U);

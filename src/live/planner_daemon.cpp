@@ -27,15 +27,6 @@ std::vector<double> prices(const DaemonOptions& options) {
   return made;
 }
 
-net::FetchRequest request_for(const DaemonOptions& options, std::string target) {
-  net::FetchRequest request;
-  request.call.address = options.gateway;
-  request.call.head_time = request.call.silence = kPatience;
-  request.host_field = options.gateway_host;
-  request.target = std::move(target);
-  return request;
-}
-
 }  // namespace
 
 PlannerDaemon::PlannerDaemon(net::Loop& loop, net::Client& client, Fleet& fleet, planner::Policy& policy,
@@ -46,7 +37,8 @@ PlannerDaemon::PlannerDaemon(net::Loop& loop, net::Client& client, Fleet& fleet,
       policy_(policy),
       options_(std::move(options)),
       log_(std::move(log)),
-      book_({std::max(policy.memory(), kMemoryLeast), 100'000, options_.slo, is_disaggregated(options_)}),
+      book_(
+          {std::max(policy.memory(), kMemoryLeast), 100'000, options_.slo, is_disaggregated(options_), options_.model}),
       totals_(prices(options_)) {
   last_said_.resize(options_.pools.size());
   timers_.push_back(loop_.every(options_.gateway_interval, [this] { ask_gateway(); }));
@@ -71,7 +63,7 @@ void PlannerDaemon::ask_gateway() {
   ask_traffic();
   if (std::exchange(overview_under_way_, true)) return;
   const core::Instant asked_at = loop_.now();
-  net::fetch(client_, request_for(options_, "/penstock/v1/overview"),
+  net::fetch(client_, net::request_to(options_.gateway, "/penstock/v1/overview", kPatience),
              [this, asked_at](core::Result<net::FetchAnswer> answer) {
                overview_under_way_ = false;
                if (!answer || answer->status != 200) return;
@@ -85,7 +77,8 @@ void PlannerDaemon::ask_gateway() {
 
 void PlannerDaemon::ask_traffic() {
   if (std::exchange(traffic_under_way_, true)) return;
-  net::FetchRequest request = request_for(options_, fmt::format("/penstock/v1/traffic?after={}", next_event_));
+  net::FetchRequest request =
+      net::request_to(options_.gateway, fmt::format("/penstock/v1/traffic?after={}", next_event_), kPatience);
   request.answer_bytes_max = 256 * 1024 * 1024;
   net::fetch(client_, std::move(request), [this](core::Result<net::FetchAnswer> answer) {
     traffic_under_way_ = false;
@@ -103,7 +96,7 @@ void PlannerDaemon::ask_traffic() {
 
 void PlannerDaemon::ask_prefixes() {
   if (std::exchange(prefixes_under_way_, true)) return;
-  net::FetchRequest request = request_for(options_, "/penstock/v1/prefixes");
+  net::FetchRequest request = net::request_to(options_.gateway, "/penstock/v1/prefixes", kPatience);
   request.answer_bytes_max = 64 * 1024 * 1024;
   net::fetch(client_, std::move(request), [this](core::Result<net::FetchAnswer> answer) {
     prefixes_under_way_ = false;
@@ -136,11 +129,17 @@ signals::Observation PlannerDaemon::observe(core::Instant now) {
   const auto entry = role_of(false);
   const auto decode = role_of(true);
   book_.fill(*entry, decode == seen.pools.end() ? nullptr : &*decode, now);
-  if (gateway_) {
-    entry->unrouted_requests = gateway_->waiting;
-    entry->detail->oldest_unrouted_age = core::from_seconds(gateway_->oldest_waiting_s);
-  }
+  const GatewayWaiting waits = waiting();
+  entry->unrouted_requests = waits.requests;
+  entry->detail->oldest_unrouted_age = core::from_seconds(waits.oldest_s);
   return seen;
+}
+
+GatewayWaiting PlannerDaemon::waiting() const {
+  if (!gateway_) return {};
+  if (options_.model.empty()) return gateway_->waiting;
+  const auto found = gateway_->waiting_by_model.find(options_.model);
+  return found == gateway_->waiting_by_model.end() ? GatewayWaiting{} : found->second;
 }
 
 void PlannerDaemon::tick() {
@@ -149,6 +148,10 @@ void PlannerDaemon::tick() {
   const core::Instant from =
       seen.now.time_since_epoch() > policy_.memory() ? seen.now - policy_.memory() : core::kStart;
   seen.recent = book_.recent(from);
+  // Traffic that is not heard of looks like none at all. What engines say proves nothing beside it, and nothing shrinks.
+  if (seen.now > book_.heard_at() + options_.gateway_patience)
+    for (signals::PoolObservation& pool : seen.pools)
+      for (signals::ReplicaObservation& replica : pool.replicas) replica.sample.reset();
   std::vector<std::uint32_t> prompts;
   for (const signals::RecentRequest& request : seen.recent) prompts.push_back(request.input_tokens);
   if (!prompts.empty()) fleet_.recent_prompts(std::move(prompts));

@@ -34,11 +34,12 @@ struct DaemonPool {
 struct DaemonOptions {
   std::vector<DaemonPool> pools;  // one aggregated, or one prefill and one decode
   signals::SloPolicy slo;
+  std::string model;         // whose requests and replicas these are; empty: of all
   bool observe_only = true;  // decides, says so, and does nothing
   net::Address gateway;      // its admin address
-  std::string gateway_host;  // "127.0.0.1:8081"
   core::Duration gateway_interval = std::chrono::milliseconds{500};
   core::Duration prefix_interval = std::chrono::seconds{5};  // their texts may be long
+  core::Duration gateway_patience = std::chrono::seconds{30};  // a gateway that was heard longer ago is not heard
   core::Duration point_interval = std::chrono::seconds{2};
   std::size_t points_max = 1800;
   std::size_t decisions_max = 1000;
@@ -86,6 +87,7 @@ class PlannerDaemon {
   void tick();
   void add_point();
   [[nodiscard]] signals::Observation observe(core::Instant now);  // without single requests
+  [[nodiscard]] GatewayWaiting waiting() const;                   // for our model
   void apply(const planner::Decision& decision, const signals::Observation& seen);
 
   net::Loop& loop_;

@@ -16,8 +16,9 @@ using namespace std::chrono_literals;
 
 class PlannerDaemonTest : public testing::Test {
  protected:
-  PlannerDaemon& open(bool observe_only = false) {
+  PlannerDaemon& open(bool observe_only = false, std::string model = {}) {
     DaemonOptions options;
+    options.model = std::move(model);
     DaemonPool pool;
     pool.name = "chat";
     pool.max_replicas = 4;
@@ -25,8 +26,8 @@ class PlannerDaemonTest : public testing::Test {
     options.pools = {pool};
     options.observe_only = observe_only;
     options.gateway = gateway.address();
-    options.gateway_host = gateway.address().text();
     options.gateway_interval = 20ms;
+    options.gateway_patience = 500ms;
     options.point_interval = 50ms;
     options.points_max = 5;
     options.decisions_max = 3;
@@ -101,6 +102,20 @@ TEST_F(PlannerDaemonTest, OnlyWatchesWhereItIsToldTo) {
   EXPECT_EQ(logged[0].note.target, 3U) << "it says what it would do";
 }
 
+TEST_F(PlannerDaemonTest, WithoutItsGatewayItHearsNoEngineEither) {
+  fleet.views = {view(sample())};
+  open();
+  const auto heard = [&] {
+    const auto& pools = policy.seen.pools;
+    return !pools.empty() && pools[0].replicas.at(0).sample.has_value();
+  };
+  EXPECT_TRUE(run_until(loop, heard));
+  gateway.status = 500;
+  EXPECT_TRUE(run_until(loop, [&] { return !heard(); }));
+  gateway.status = 200;
+  EXPECT_TRUE(run_until(loop, heard));
+}
+
 TEST_F(PlannerDaemonTest, AHoldIsSaidOnceForEachReason) {
   open();
   run_until_decided(3);
@@ -151,6 +166,22 @@ TEST_F(PlannerDaemonTest, AsksForNoPromptsWhereItStartsNothing) {
   open();
   run_until_decided(3);
   EXPECT_EQ(std::count(gateway.asked.begin(), gateway.asked.end(), "/penstock/v1/prefixes"), 0);
+}
+
+TEST_F(PlannerDaemonTest, RequestsThatWaitForItsModelAreItsOwn) {
+  open(false, "m");
+  EXPECT_TRUE(run_until(loop, [&] { return daemon->gateway().has_value(); }));
+  run_until_decided(2);
+  EXPECT_EQ(policy.seen.pools[0].unrouted_requests, 1U);
+  EXPECT_EQ(policy.seen.pools[0].detail->oldest_unrouted_age, core::Duration{250ms});
+}
+
+TEST_F(PlannerDaemonTest, RequestsThatWaitForAnotherModelAreNot) {
+  open(false, "another");
+  EXPECT_TRUE(run_until(loop, [&] { return daemon->gateway().has_value(); }));
+  run_until_decided(2);
+  EXPECT_EQ(policy.seen.pools[0].unrouted_requests, 0U);
+  EXPECT_EQ(policy.seen.pools[0].detail->oldest_unrouted_age, core::Duration{});
 }
 
 TEST_F(PlannerDaemonTest, AGatewayThatTalksNonsenseIsNotHeard) {

@@ -67,6 +67,7 @@ std::uint32_t TrafficBook::block_number(std::uint64_t key) {
 }
 
 void TrafficBook::arrived(const TrafficItem& item, core::Instant at) {
+  if (!options_.model.empty() && item.model != options_.model) return;
   Kept kept;
   kept.request.arrival = at;
   kept.request.input_tokens = std::max(1U, item.input_tokens);
@@ -100,10 +101,12 @@ void TrafficBook::first_token(const TrafficItem& item, core::Instant at) {
 }
 
 void TrafficBook::ended(const TrafficItem& item, core::Instant at) {
+  Kept* kept = find(item.request);
+  // Of another model, or from before our time.
+  if (!options_.model.empty() && kept == nullptr) return;
   if (item.outcome == "refused") shed_meter_.arrived(at, 0);
   output_total_ += item.output_tokens;
   output_.emplace_back(at, output_total_);
-  Kept* kept = find(item.request);
   const bool failed = item.outcome == "failed" || item.outcome == "lost";
   if (failed) {
     ++failed_;

@@ -22,6 +22,7 @@ struct BookOptions {
   std::size_t requests_max = 100'000;
   signals::SloPolicy slo;
   bool disaggregated = false;
+  std::string model;  // requests for others are left out; empty: none is
 };
 
 // Takes pages in their order and tells observations. Requests that were open when a gateway began anew never end here;

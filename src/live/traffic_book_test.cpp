@@ -42,6 +42,25 @@ TEST(TrafficBook, TellsTheStoryOfARequest) {
   EXPECT_FLOAT_EQ(recent[0].itl_ms, 20.0F);
 }
 
+TEST(TrafficBook, LeavesOutWhatIsAskedOfOtherModels) {
+  BookOptions options;
+  options.model = "m";
+  TrafficBook book{options};
+  TrafficItem other = arrival(8, 10.0);
+  other.model = "another";
+  book.take(page_of({arrival(7, 10.0), other, first_token(7, 10.5, 500.0), first_token(8, 10.6, 9000.0),
+                     end_of(7, 12.0), end_of(8, 12.0, "failed")},
+                    13.0),
+            kNow);
+  const signals::PoolObservation entry = entry_of(book);
+  EXPECT_EQ(entry.arrivals_total, 1U);
+  EXPECT_EQ(entry.output_tokens_total, 101U);
+  EXPECT_EQ(entry.failed_total, 0U);
+  EXPECT_EQ(entry.last_minute.ttft.count, 1U);
+  EXPECT_EQ(book.recent(core::kStart).size(), 1U);
+  EXPECT_EQ(book.judged(), 1U);
+}
+
 TEST(TrafficBook, AWindowIsAMinuteAndTotalsAreForGood) {
   TrafficBook book{{}};
   book.take(page_of({arrival(7, 10.0), first_token(7, 10.5, 500.0), end_of(7, 12.0)}, 12.0), kNow);

@@ -53,6 +53,24 @@ class Fetching final : public ResponseListener {
 
 }  // namespace
 
+FetchRequest request_to(const Url& url, const Address& address, std::string_view path, core::Duration patience,
+                        const std::shared_ptr<TlsContext>& tls) {
+  FetchRequest request = request_to(address, url.path + std::string{path}, patience);
+  if (url.tls) request.call.tls = tls;
+  request.call.host = url.host;
+  request.host_field = url.host_field();
+  return request;
+}
+
+FetchRequest request_to(const Address& address, std::string path, core::Duration patience) {
+  FetchRequest request;
+  request.call.address = address;
+  request.call.head_time = request.call.silence = patience;
+  request.host_field = address.text();
+  request.target = std::move(path);
+  return request;
+}
+
 void fetch(Client& client, FetchRequest request, std::function<void(core::Result<FetchAnswer>)> done) {
   // Deletes itself with its last callback; a client that goes first lets go of its calls without a word.
   auto* fetching = new Fetching{std::move(request), std::move(done)};

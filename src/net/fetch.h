@@ -3,11 +3,14 @@
 
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "core/result.h"
+#include "core/time.h"
+#include "net/address.h"
 #include "net/client.h"
 
 namespace penstock::net {
@@ -21,6 +24,13 @@ struct FetchRequest {
   std::string body;
   std::size_t answer_bytes_max = 16 * 1024 * 1024;
 };
+
+// A GET of a path behind the URL, at an address of its host; `tls` for https. `patience` is for the head and for each
+// silence within the body.
+[[nodiscard]] FetchRequest request_to(const Url& url, const Address& address, std::string_view path,
+                                      core::Duration patience, const std::shared_ptr<TlsContext>& tls = nullptr);
+// The same where there is an address alone.
+[[nodiscard]] FetchRequest request_to(const Address& address, std::string path, core::Duration patience);
 
 struct FetchAnswer {
   int status = 0;

@@ -46,6 +46,7 @@ const char* to_string(Cause cause) {
     case Cause::kDecodeBatch: return "decode_batch";
     case Cause::kKvPressure: return "kv_pressure";
     case Cause::kPreemption: return "preemption";
+    case Cause::kEarlySigns: return "early_signs";
   }
   return "unknown";
 }
@@ -74,6 +75,7 @@ const char* advice(Cause cause) {
     case Cause::kPreemption:
       return "the planner adds replicas for their KV and refuses to shrink; admit fewer sequences at once, or keep a "
              "watermark free";
+    case Cause::kEarlySigns: return "the planner already asks for what trials of the latest traffic need";
   }
   return "";
 }
@@ -82,11 +84,14 @@ std::string sentence(const Finding& finding) {
   const std::string where = finding.segment.empty() || finding.segment == "all"
                                 ? fmt::format("pool {}", finding.pool_name)
                                 : fmt::format("pool {} for {}", finding.pool_name, finding.segment);
-  const char* what = finding.symptom == Symptom::kTtft   ? "ttft is bad"
-                     : finding.symptom == Symptom::kItl  ? "itl is bad"
-                     : finding.symptom == Symptom::kBoth ? "ttft and itl are bad"
+  const char* what = finding.symptom == Symptom::kTtft   ? "ttft is"
+                     : finding.symptom == Symptom::kItl  ? "itl is"
+                     : finding.symptom == Symptom::kBoth ? "ttft and itl are"
                                                          : "latency cannot be judged";
-  std::string text = fmt::format("{} in {}", what, where);
+  const char* how = finding.symptom == Symptom::kUnknown  ? ""
+                    : finding.cause == Cause::kEarlySigns ? " at risk"
+                                                          : " bad";
+  std::string text = fmt::format("{}{} in {}", what, how, where);
   if (finding.phase != Phase::kNone) text += fmt::format(", in the phase {}", to_string(finding.phase));
   text += fmt::format(": {}", to_string(finding.cause));
   if (finding.cause == Cause::kUnknown) text += fmt::format(", {}", finding.unknown_because);

@@ -32,6 +32,7 @@ enum class Cause : std::uint8_t {
   kDecodeBatch,   // many sequences decode in each step
   kKvPressure,    // there is no KV for the next request
   kPreemption,    // sequences give up their KV and start again
+  kEarlySigns,    // nothing is diagnosed yet, and the planner acts on what trials of the latest traffic say; its alone
 };
 
 [[nodiscard]] const char* to_string(Symptom symptom);  // "none", "ttft", "itl", "both", "unknown"

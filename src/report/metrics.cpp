@@ -90,7 +90,7 @@ void add_named(Samples& samples, const States& states, std::string_view label, c
 }
 std::vector<std::string_view> causes() {
   std::vector<std::string_view> names;
-  for (std::size_t i = 0; i <= static_cast<std::size_t>(planner::Cause::kPreemption); ++i)
+  for (std::size_t i = 0; i <= static_cast<std::size_t>(planner::Cause::kEarlySigns); ++i)
     names.emplace_back(planner::to_string(static_cast<planner::Cause>(i)));
   return names;
 }

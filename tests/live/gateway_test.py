@@ -189,6 +189,24 @@ class GatewayTest(unittest.TestCase):
             self.assertTrue(stream.join().whole(60), stream.text[-200:])
         self.assertEqual(engines[0].wait(), 0)
 
+    def test_replicas_stand_in_several_files_and_each_id_counts_once(self):
+        folder = self.folder()
+        urls = [Engine(self, *FAST).url for _ in range(3)]
+
+        def say(name, *ids):
+            entries = [{"id": each, "url": url, "model": "penstock-sim", "state": "serving"} for each, url in ids]
+            os.replace(self.write(folder, "new.json", json.dumps({"version": 1, "replicas": entries})),
+                       os.path.join(folder, name))
+
+        say("a.json", ("r0", urls[0]))
+        gateway = Gateway(self, "--replicas-file", f"{folder}/a.json,{folder}/b.json").ready()
+        say("b.json", ("r1", urls[1]), ("r0", urls[2]))
+        until("both", lambda: [(each["id"], each["url"]) for each in gateway.overview()["replicas"]] ==
+              [("r0", urls[0]), ("r1", urls[1])])
+        self.assertIn("r0 is there twice", gateway.said())
+        say("a.json")
+        until("the other r0", lambda: {each["url"] for each in gateway.overview()["replicas"]} == set(urls[1:]))
+
     def test_requests_wait_for_the_first_replica(self):
         folder = self.folder()
         path = os.path.join(folder, "replicas.json")

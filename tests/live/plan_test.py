@@ -9,7 +9,7 @@ import socket
 import subprocess
 import unittest
 
-from live_testing import KILL, PROGRAM, SECONDS, STOP, Engine, Gateway, Stream, ask, complete, until
+from live_testing import KILL, PROGRAM, SECONDS, STOP, Engine, Gateway, Stream, ask, chat, complete, until
 from many_streams import ManyStreams
 from planner_testing import Home, Planner, rows_of, until_routed, until_serving
 
@@ -92,6 +92,28 @@ class PlanTest(unittest.TestCase):
         usage = json.loads(answer)["usage"]
         self.assertGreaterEqual(usage["prompt_tokens_details"]["cached_tokens"], prefix["tokens"], usage)
 
+    def test_each_of_two_models_has_a_planner_that_sees_its_own_traffic(self):
+        engine = ", max_sequences: 8, model: 'linear:20,0,0.001,0'"
+        busy = Home(self, engine=engine)
+        quiet = Home(self, "  - {name: code, replicas: 1, min_replicas: 1, max_replicas: 3}", engine, model="coder")
+        gateway = Gateway(self, "--config", busy.config, "--replicas-file",
+                          busy.path("replicas.json") + "," + quiet.path("replicas.json"))
+        of_busy, of_quiet = busy.planner(self, gateway), quiet.planner(self, gateway)
+        until_serving(busy, 1)
+        until_serving(quiet, 1)
+        until_routed(gateway, 2)
+        streams = ManyStreams(self, gateway.port, 60, 100, patience=3 * SECONDS)
+        until("more replicas", lambda: of_busy.pool()["ready"] > 1)
+        until("as many at the gateway", lambda: len(gateway.overview()["replicas"]) > 2)
+        self.assertEqual(streams.join(), [])
+        self.assertEqual(quiet.stages(), {"serving": 1})
+        points = json.loads(ask(of_quiet.port, "GET", "/api/points")[2])
+        self.assertEqual([point["arrivals_per_s"] for point in points if point["arrivals_per_s"]], [])
+        status, fields, _ = ask(gateway.port, "POST", "/v1/chat/completions", {**chat(4), "model": "coder"})
+        self.assertEqual((status, fields["x-penstock-replica"]), (200, "code-1"))
+        until("that request", lambda: any(point["arrivals_per_s"] for point in
+                                          json.loads(ask(of_quiet.port, "GET", "/api/points")[2])))
+
     def test_observes_and_never_acts_on_what_it_did_not_start(self):
         engine = Engine(self, "--speed", "50")
         gateway = Gateway(self, engine.url).ready()
@@ -105,6 +127,15 @@ class PlanTest(unittest.TestCase):
         self.assertEqual(home.engines(), {})
         engine.signal(KILL)
         self.assertEqual(ask(planner.port, "GET", "/health")[0], 200)
+
+    def test_observes_engines_by_their_names(self):
+        engine = Engine(self)
+        gateway = Gateway(self, f"http://localhost:{engine.port}").ready()
+        planner = Planner(self, "--gateway", f"127.0.0.1:{gateway.admin}")
+        until("the engine's figures", lambda: [each for each in planner.pool()["replicas"] if each["sample"]])
+        engine.signal(KILL)
+        until("word of its silence", lambda: planner.has_said(f"localhost:{engine.port} is not heard", loud=True))
+        self.assertEqual(planner.said().count("is not heard"), 1)
 
     def test_killed_in_the_midst_of_starting_the_next_one_goes_on(self):
         home = Home(self, TWO, start_up="4s")
@@ -212,6 +243,20 @@ class PlanTest(unittest.TestCase):
         self.assertEqual(seen["state"]["pools"][0]["name"], "chat")
         self.assertIn("arrivals_per_s", seen["point"])
 
+    def test_the_events_answer_head_and_end(self):
+        planner = Planner(self, "--gateway", "127.0.0.1:1")
+        connection = http.client.HTTPConnection("127.0.0.1", planner.port, timeout=SECONDS)
+        self.addCleanup(connection.close)
+        answers = []
+        # One after the other on one connection, which an answer that does not end would keep for itself.
+        for method in ("HEAD", "POST"):
+            connection.request(method, "/events")
+            answers.append(connection.getresponse())
+            self.assertEqual(answers[-1].status, {"HEAD": 200, "POST": 405}[method])
+            answers[-1].read()
+        self.assertEqual(answers[0].headers["Content-Type"], "text/event-stream")
+        self.assertEqual(answers[1].headers["Allow"], "GET, HEAD")
+
     def test_works_without_a_live_page(self):
         home = Home(self)
         gateway = home.gateway(self)
@@ -239,6 +284,16 @@ class PlanTest(unittest.TestCase):
                                "--dashboard", "127.0.0.1:0")
         self.assertEqual((done.returncode, done.stdout), (1, ""))
         self.assertRegex(done.stderr, r"\Apenstock: [^\n]*/file[^\n]*\n\Z")
+
+    def test_a_policy_that_divides_by_a_capacity_is_told_it_or_refused(self):
+        done = self.run_to_end("--policy", "hpa-rate", "--capacity", "requests_per_s=2.5,concurrency=12",
+                               "--dashboard", "127.0.0.1:0")
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn("hpa-rate has to know what one replica carries, and lacks input_tokens_per_s, output_tokens_per_s",
+                      done.stderr)
+        planner = Planner(self, "--gateway", "127.0.0.1:1", "--policy", "hpa-rate", "--capacity",
+                          "requests_per_s=2.5,concurrency=12,input_tokens_per_s=9000,output_tokens_per_s=900")
+        self.assertEqual(planner.state()["policy"], "hpa-rate")
 
     def test_two_planners_do_not_share_a_state_folder(self):
         home = Home(self)

@@ -14,7 +14,7 @@ PORTS_EACH = 60  # of one planner, below those that the system gives to clients
 
 # Loops and waits that are as short as a test is.
 CONFIG = """
-model: penstock-sim
+model: {model}
 start_up: {start_up}
 price: 2.5
 engine: {{block_size: 16, kv_blocks: 12288{engine}}}
@@ -34,11 +34,12 @@ class Home:
     ranges = 0
 
     def __init__(self, test, pools="  - {name: chat, replicas: 1, min_replicas: 1, max_replicas: 3}", engine="",
-                 start_up="0s", gateway=""):
+                 start_up="0s", gateway="", model="penstock-sim"):
         folder = tempfile.TemporaryDirectory()
         test.addCleanup(folder.cleanup)
         self.folder = folder.name
         self.config = self.path("penstock.yaml")
+        self.model = model
         self.write_config(pools, engine, start_up, gateway)
         Home.ranges += 1
         first = 10000 + (os.getpid() * 7 + Home.ranges) % 350 * PORTS_EACH
@@ -51,7 +52,7 @@ class Home:
 
     def write_config(self, pools, engine="", start_up="0s", gateway=""):
         with open(self.config, "w") as file:
-            file.write(CONFIG.format(pools=pools, engine=engine, start_up=start_up, gateway=gateway))
+            file.write(CONFIG.format(pools=pools, engine=engine, start_up=start_up, gateway=gateway, model=self.model))
 
     def engines(self):
         """Number to name of each engine process that a planner of this folder started and that runs."""

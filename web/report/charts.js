@@ -199,7 +199,8 @@ function drawReplicas() {
 
 // ---- what was decided, and why, as bands ---------------------------------------------------------------------------------
 
-const CAUSES = ['queue', 'prefill', 'routing_cache', 'admission', 'transfer', 'cold_start', 'decode_batch', 'kv_pressure', 'preemption'];
+const CAUSES = ['queue', 'prefill', 'routing_cache', 'admission', 'transfer', 'cold_start', 'decode_batch', 'kv_pressure', 'preemption',
+  'early_signs'];
 const causeColour = cause => cause === 'none' ? STATIC_COLOUR[themeName()]
   : COLOURS[themeName()][(1 + Math.max(0, CAUSES.indexOf(cause))) % COLOURS[themeName()].length];
 

@@ -8,6 +8,7 @@
 
 #include "planner/bounds.h"
 #include "planner/diagnosis.h"
+#include "planner/penstock/early_signs.h"
 #include "planner/penstock/fleet_guardrails.h"
 #include "planner/penstock/load_rule.h"
 #include "signals/sanitize.h"
@@ -64,10 +65,7 @@ class PenstockPlanner final : public Policy {
         schedule_(options.schedule),
         guardrails_(options.guardrails) {
     for (const PoolProfile& profile : options.profiles) speeds_.emplace_back(profile);
-    for (std::size_t i = 0; i <= slo.segments.size(); ++i) {
-      goals_.push_back(slo.goal_at(i));
-      strictest_ttft_ = std::min(strictest_ttft_, slo.target_at(i).ttft);
-    }
+    for (std::size_t i = 0; i <= slo.segments.size(); ++i) goals_.push_back(slo.goal_at(i));
   }
 
   [[nodiscard]] std::string_view name() const override { return "penstock"; }
@@ -85,15 +83,13 @@ class PenstockPlanner final : public Policy {
     if (plans() && found.clock == signals::ClockState::kSteady) make_plans(seen);
 
     Decision decision;
-    const Diagnosis diagnosis = diagnoser_.observe(seen);
-    decision.cause = to_string(diagnosis.cause());
-    decision.diagnosis = sentence(diagnosis);
     decision.phase = to_string(options_.phase);
     decision.outlook = outlook_->outlook();
     std::vector<PoolDecision> proposals = wishes(seen, options_.phase);
     if (options_.phase > RolloutPhase::kGuardrails) schedule_.apply(seen, proposals);
     decision.pools =
         options_.phase == RolloutPhase::kObserve ? proposals : guardrails_.apply(seen, proposals, found.clock);
+    diagnose(seen, decision);
     say_next_phase(seen, decision);
     if (const auto& plan = leading_plan()) decision.candidates = plan->tried;
     return decision;
@@ -144,17 +140,19 @@ class PenstockPlanner final : public Policy {
     return false;
   }
 
-  // A request waits too long for what it was promised, or the p95 of the last minute was over it.
   [[nodiscard]] bool in_trouble(const signals::Observation& observation) const {
-    for (const signals::PoolObservation& pool : observation.pools) {
-      if (pool.unrouted_requests > 0) return true;
-      for (const signals::ReplicaObservation& replica : pool.replicas)
-        if (replica.sample && replica.sample->oldest_queued_age > strictest_ttft_ / 2) return true;
-      const signals::TrafficWindow& traffic = pool.last_minute;
-      if (traffic.ttft.count > 0 && traffic.ttft.p95_ms > core::to_milliseconds(slo_.target.ttft)) return true;
-      if (traffic.itl.count > 0 && traffic.itl.p95_ms > core::to_milliseconds(slo_.target.itl)) return true;
-    }
-    return false;
+    return early_sign(observation, slo_).has_value();
+  }
+
+  // A risk that is acted on has a cause, also where the SLO is not missed yet.
+  void diagnose(const signals::Observation& observation, Decision& decision) {
+    Diagnosis diagnosis = diagnoser_.observe(observation);
+    const bool at_risk = std::any_of(decision.pools.begin(), decision.pools.end(),
+                                     [](const PoolDecision& pool) { return pool.reason == Reason::kSloAtRisk; });
+    if (at_risk && diagnosis.findings.empty())
+      if (auto sign = early_sign(observation, slo_)) diagnosis.findings.push_back(*std::move(sign));
+    decision.cause = to_string(diagnosis.cause());
+    decision.diagnosis = sentence(diagnosis);
   }
 
   // ---- plans -----------------------------------------------------------------------------------------------------------
@@ -360,7 +358,6 @@ class PenstockPlanner final : public Policy {
   signals::SloPolicy slo_;
   PlannerOptions options_;
   std::vector<double> goals_;  // by target
-  core::Duration strictest_ttft_ = core::Duration::max();
   signals::Sanitizer sanitizer_;
   Diagnoser diagnoser_;
   BurnRate burn_;

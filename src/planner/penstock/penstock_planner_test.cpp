@@ -61,6 +61,16 @@ TEST(PenstockPlanner, ShrinksWhenALullHasLasted) {
   EXPECT_EQ(run.at_rate(4.0, 1800).pools[0].target, 2U);
 }
 
+TEST(PenstockPlanner, ShrinksWhenABurstIsFollowedByATrickle) {
+  Course run;
+  EXPECT_EQ(run.at_rate(16.0, 300).pools[0].target, 8U);
+  run.change = [&run](signals::Observation&) {
+    // One request every half minute: never idle, and never enough for a plan.
+    if (static_cast<int>(run.now_s) % 30 == 0) run.requests.push_back({at_s(run.now_s), 500, 100, 100.0F, 10.0F, {}});
+  };
+  EXPECT_EQ(run.at_rate(0.0, 3600).pools[0].target, 1U);
+}
+
 TEST(PenstockPlanner, KeepsTheFleetThatFits) {
   Course run;
   (void)run.at_rate(15.0, 300);
@@ -74,7 +84,10 @@ TEST(PenstockPlanner, TheLoadLoopReactsBeforeTheForecastDoes) {
   EXPECT_EQ(run.at_rate(4.0, 900).pools[0].target, 2U);
   run.change = [](signals::Observation& seen) { seen.pools[0].unrouted_requests = 5; };
   // Over its five minutes the throughput loop sees a mean of 8 a second, the last minute has 24.
-  EXPECT_EQ(run.at_rate(24.0, 980).pools[0].reason, Reason::kSloAtRisk);
+  const Decision decision = run.at_rate(24.0, 980);
+  EXPECT_EQ(decision.pools[0].reason, Reason::kSloAtRisk);
+  EXPECT_EQ(decision.cause, "early_signs");
+  EXPECT_NE(decision.diagnosis.find("unrouted 5 requests"), std::string::npos) << decision.diagnosis;
   EXPECT_EQ(run.fleet, Fleet{12});
 }
 

@@ -19,7 +19,12 @@ void PlanLoop::tick(const signals::Observation& observation, const std::function
     if (observation.now < next_ && !urgent) return;
     memory_.advance();
     memory_.look_back(urgent ? options_.urgent_memory : core::Duration::max());
-    if (memory_.requests() < options_.requests_min) return;
+    if (memory_.requests() < options_.requests_min) {
+      // Nothing is left of what the last plan was made for: the little that came since is what there is.
+      const bool outlived = plan_ && plan_->made <= observation.now - options_.memory.length;
+      if (!outlived || observation.now < next_) return;
+      memory_.look_back(core::Duration::max());
+    }
     search_ = Search{observation.now, targets_of(observation), goal_at(memory_.rate())};
     next_ = observation.now + options_.interval;
   }

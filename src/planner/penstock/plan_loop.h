@@ -17,7 +17,8 @@ namespace penstock::planner {
 struct PlanLoopOptions {
   core::Duration interval = std::chrono::seconds{180};  // from the beginning of one search to that of the next
   MemoryOptions memory;                                 // the traffic that fleets are tried on
-  std::size_t requests_min = 30;                        // fewer say nothing
+  std::size_t requests_min = 30;                        // fewer say nothing, but that a plan for more is over: once the
+                                                        // memory has forgotten all that it was made for
   core::Duration urgent_memory =
       std::chrono::seconds{60};  // slices that ended within it are all that an urgent plan knows
 };

@@ -69,6 +69,24 @@ TEST(PlanLoop, SaysNothingOnFewRequests) {
   EXPECT_TRUE(run.tick(75));  // as soon as there are enough, an interval or not
 }
 
+TEST(PlanLoop, APlanEndsWithTheMemoryOfItsTraffic) {
+  for (const double trickle : {0.0, 0.05}) {
+    Course run{{.interval = std::chrono::seconds{20},
+                .memory = {.length = std::chrono::minutes{5}, .tick_requests = 100'000'000}}};
+    EXPECT_TRUE(run.tick(60));
+    run.rate_per_s = trickle;
+    run.need = 1.0;
+    double at = 100;
+    for (; run.loop.plan()->requests >= 30.0; at += 40) {
+      ASSERT_LT(at, 1200);
+      run.tick(at);
+    }
+    EXPECT_EQ(run.loop.plan()->fleet, Fleet{1});
+    EXPECT_NEAR(run.loop.plan()->rate, trickle, 0.01);
+    EXPECT_GE(at, 360);
+  }
+}
+
 TEST(PlanLoop, PlansOnceInAnInterval) {
   Course run{{.interval = std::chrono::seconds{180}, .memory = kNoLimit}};
   EXPECT_TRUE(run.tick(60));

@@ -1,0 +1,83 @@
+#include "net/resolver.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <future>
+#include <optional>
+
+namespace penstock::net {
+namespace {
+
+using namespace std::chrono_literals;
+
+void run(Loop& loop) {
+  const auto patience = loop.after(30s, [&] { loop.stop(); });
+  loop.run();
+  loop.cancel(patience);
+}
+
+TEST(Resolver, TellsTheLoopWhatANameStandsFor) {
+  Loop loop;
+  Resolver resolver{loop};
+  std::optional<Resolver::Addresses> heard;
+  resolver.resolve("localhost", 8000, [&](Resolver::Addresses addresses) {
+    heard = std::move(addresses);
+    loop.stop();
+  });
+  EXPECT_FALSE(heard);
+  run(loop);
+  ASSERT_TRUE(heard && *heard);
+  EXPECT_EQ((*heard)->front().port(), 8000);
+}
+
+TEST(Resolver, SaysWhyANameHasNoAddress) {
+  Loop loop;
+  Resolver resolver{loop, [](const std::string& host, std::uint16_t) -> Resolver::Addresses {
+                      return core::environment_error(host, "the name has no address");
+                    }};
+  std::string why;
+  resolver.resolve("nobody", 80, [&](const Resolver::Addresses& addresses) {
+    why = addresses ? "" : addresses.error().message();
+    loop.stop();
+  });
+  run(loop);
+  EXPECT_NE(why.find("nobody"), std::string::npos) << why;
+}
+
+TEST(Resolver, LetsTheLoopRunWhileANameTakesItsTime) {
+  Loop loop;
+  std::promise<void> known;
+  Resolver resolver{loop, [answer = known.get_future().share()](const std::string&, std::uint16_t port) {
+                      answer.wait();
+                      return Resolver::Addresses{{*Address::parse("127.0.0.1", port)}};
+                    }};
+  bool heard = false;
+  resolver.resolve("slow", 80, [&](const Resolver::Addresses&) {
+    heard = true;
+    loop.stop();
+  });
+  int turns = 0;
+  loop.every(1ms, [&] {
+    EXPECT_FALSE(heard);
+    if (++turns == 3) known.set_value();
+  });
+  run(loop);
+  EXPECT_TRUE(heard);
+  EXPECT_GE(turns, 3);
+}
+
+TEST(Resolver, CallsNobodyOnceItIsGone) {
+  Loop loop;
+  bool heard = false;
+  {
+    Resolver resolver{loop};
+    for (int i = 0; i < 3; ++i) resolver.resolve("127.0.0.1", 80, [&](const Resolver::Addresses&) { heard = true; });
+  }
+  loop.post([&] { loop.stop(); });
+  run(loop);
+  EXPECT_FALSE(heard);
+}
+
+}  // namespace
+}  // namespace penstock::net

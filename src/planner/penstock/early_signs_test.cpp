@@ -1,0 +1,57 @@
+#include "planner/penstock/early_signs.h"
+
+#include <gtest/gtest.h>
+
+namespace penstock::planner {
+namespace {
+
+using namespace std::chrono_literals;
+
+class EarlySigns : public testing::Test {
+ protected:
+  EarlySigns() {
+    slo.target = {2s, 50ms};
+    seen.pools.resize(1);
+    seen.pools[0].name = "chat";
+    seen.pools[0].replicas.resize(1);
+    seen.pools[0].replicas[0].sample.emplace();
+  }
+  std::string words() const {
+    const auto finding = early_sign(seen, slo);
+    return finding ? sentence(*finding) : "";
+  }
+
+  signals::SloPolicy slo;
+  signals::Observation seen;
+};
+
+TEST_F(EarlySigns, AreNoneWhileAllIsWell) {
+  seen.pools[0].last_minute.ttft = {.count = 5, .p95_ms = 1900.0};
+  seen.pools[0].replicas[0].sample->oldest_queued_age = 900ms;
+  EXPECT_EQ(words(), "");
+}
+
+TEST_F(EarlySigns, AreARequestThatNoReplicaHas) {
+  seen.pools[0].unrouted_requests = 3;
+  EXPECT_TRUE(words().starts_with(
+      "ttft is at risk in pool chat, in the phase replica_wait: early_signs (unrouted 3 requests); "))
+      << words();
+}
+
+TEST_F(EarlySigns, AreAWaitForHalfOfTheStrictestLimit) {
+  seen.pools[0].replicas[0].sample->oldest_queued_age = 900ms;
+  slo.segments.resize(1);
+  slo.segments[0].target = {1s, 50ms};
+  EXPECT_NE(words().find("in the phase queue: early_signs (oldest_waiting 900 ms)"), std::string::npos) << words();
+}
+
+TEST_F(EarlySigns, AreAP95OfTooFewToDiagnose) {
+  seen.pools[0].last_minute.ttft = {.count = 5, .p95_ms = 2100.0};
+  EXPECT_NE(words().find("ttft_p95"), std::string::npos) << words();
+  seen.pools[0].last_minute.ttft = {};
+  seen.pools[0].last_minute.itl = {.count = 5, .p95_ms = 60.0};
+  EXPECT_TRUE(words().starts_with("itl is at risk")) << words();
+}
+
+}  // namespace
+}  // namespace penstock::planner
