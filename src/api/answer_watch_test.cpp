@@ -136,8 +136,8 @@ TEST(AnswerWatch, KnowsTheNamesOfOtherEndpoints) {
   EXPECT_EQ(usage_in(R"({"output":[],"usage":{"input_tokens":9,"input_tokens_details":{"cached_tokens":4},)"
                      R"("output_tokens":3,"output_tokens_details":{"reasoning_tokens":1},"total_tokens":12}})"),
             (Usage{9, 3, 4}));
-  EXPECT_EQ(usage_in(R"({"data":[],"usage":{"prompt_tokens":7,"total_tokens":7}})"), (Usage{7, 0, 0}));
-  EXPECT_EQ(usage_in(R"({"results":[],"usage":{"total_tokens":5}})"), (Usage{5, 0, 0}));
+  EXPECT_EQ(usage_in(R"({"data":[],"usage":{"prompt_tokens":7,"total_tokens":7}})"), (Usage{7, 0, 0, false}));
+  EXPECT_EQ(usage_in(R"({"results":[],"usage":{"total_tokens":5}})"), (Usage{5, 0, 0, false}));
 }
 
 TEST(AnswerWatch, CountsTheDeltasOfAResponse) {
@@ -154,7 +154,7 @@ TEST(AnswerWatch, CountsTheDeltasOfAResponse) {
       R"(data: {"type":"response.completed","response":{"usage":{"input_tokens":9,"output_tokens":2}}})"
       "\n\n");
   EXPECT_EQ(watch.text_events(), 2U);
-  EXPECT_EQ(watch.usage(), (Usage{9, 2, 0}));
+  EXPECT_EQ(watch.usage(), (Usage{9, 2, 0, false}));
 }
 
 TEST(AnswerWatch, FindsUsageInFrontOfALongAnswer) {

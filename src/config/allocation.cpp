@@ -31,15 +31,15 @@ struct Field {
   std::function<void(const YamlNode&)> take;
 };
 
-Put count(std::uint64_t low, std::uint64_t high, std::function<void(std::uint64_t)> set) {
+Put put_count(std::uint64_t low, std::uint64_t high, std::function<void(std::uint64_t)> set) {
   return [low, high, set = std::move(set)](const std::string& text) { return parse_count(text, low, high).map(set); };
 }
 
-Put number(double low, double high, std::function<void(double)> set) {
+Put put_number(double low, double high, std::function<void(double)> set) {
   return [low, high, set = std::move(set)](const std::string& text) { return parse_number(text, low, high).map(set); };
 }
 
-Put above_zero(double high, std::function<void(double)> set) {
+Put put_above_zero(double high, std::function<void(double)> set) {
   return [high, set = std::move(set)](const std::string& text) -> core::Result<void> {
     auto value = parse_number(text, 0.0, high);
     if (!value) return tl::make_unexpected(value.error());
@@ -49,7 +49,7 @@ Put above_zero(double high, std::function<void(double)> set) {
   };
 }
 
-Put duration(core::Duration& into) {
+Put put_duration(core::Duration& into) {
   return [&into](const std::string& text) -> core::Result<void> {
     auto value = parse_duration(text);
     if (!value) return tl::make_unexpected(value.error());
@@ -58,7 +58,7 @@ Put duration(core::Duration& into) {
   };
 }
 
-Put longer_than_zero(core::Duration& into) {
+Put put_longer_than_zero(core::Duration& into) {
   return [&into](const std::string& text) -> core::Result<void> {
     auto value = parse_duration(text);
     if (!value) return tl::make_unexpected(value.error());
@@ -68,7 +68,7 @@ Put longer_than_zero(core::Duration& into) {
   };
 }
 
-Put text_of(std::string& into) {
+Put put_text_of(std::string& into) {
   return [&into](const std::string& text) -> core::Result<void> {
     if (text.empty()) return core::invalid_input({}, "is empty");
     into = text;
@@ -77,7 +77,7 @@ Put text_of(std::string& into) {
 }
 
 template <std::size_t kCount>
-Put one_of(const std::array<std::string_view, kCount>& names, std::string& into) {
+Put put_one_of(const std::array<std::string_view, kCount>& names, std::string& into) {
   return [&names, &into](const std::string& text) -> core::Result<void> {
     if (std::find(names.begin(), names.end(), text) == names.end())
       return core::invalid_input({}, fmt::format("must be {}, is {}", choices(names), quoted(text)),
@@ -87,7 +87,7 @@ Put one_of(const std::array<std::string_view, kCount>& names, std::string& into)
   };
 }
 
-Put whole_number(int& into) {
+Put put_whole_number(int& into) {
   return [&into](const std::string& text) -> core::Result<void> {
     const bool negative = text.starts_with('-');
     auto value = parse_count(negative ? std::string_view{text}.substr(1) : text, 0, kPriorityMax);
@@ -167,23 +167,23 @@ class AllocationLoader {
     };
     read(root, "",
          {{"hardware", {}, list("hardware", &AllocationLoader::read_hardware)},
-          {"budget.gpus", count(0, kGpusMax, [this](std::uint64_t gpus) { settings_.budget_gpus = gpus; }), {}},
+          {"budget.gpus", put_count(0, kGpusMax, [this](std::uint64_t gpus) { settings_.budget_gpus = gpus; }), {}},
           {"budget.money_per_hour",
-           number(0.0, 1e12, [this](double money) { settings_.budget_money_per_hour = money; }),
+           put_number(0.0, 1e12, [this](double money) { settings_.budget_money_per_hour = money; }),
            {}},
-          {"objective", one_of(kObjectives, settings_.objective), {}},
+          {"objective", put_one_of(kObjectives, settings_.objective), {}},
           {"deployments", {}, list("deployments", &AllocationLoader::read_deployment)},
           {"previous", {}, list("previous", &AllocationLoader::read_previous)},
-          {"every", duration(settings_.every), {}}},
+          {"every", put_duration(settings_.every), {}}},
          {"hardware", "deployments"});
   }
 
   void read_hardware(const YamlNode& node, const std::string& prefix) {
     AllocationHardware hardware;
     read(node, prefix,
-         {{"name", text_of(hardware.name), {}},
-          {"price", number(0.0, kFigureMax, [&](double price) { hardware.price = price; }), {}},
-          {"gpus", count(0, kGpusMax, [&](std::uint64_t gpus) { hardware.gpus = gpus; }), {}}},
+         {{"name", put_text_of(hardware.name), {}},
+          {"price", put_number(0.0, kFigureMax, [&](double price) { hardware.price = price; }), {}},
+          {"gpus", put_count(0, kGpusMax, [&](std::uint64_t gpus) { hardware.gpus = gpus; }), {}}},
          {"name", "price"});
     settings_.hardware.push_back(std::move(hardware));
   }
@@ -191,16 +191,16 @@ class AllocationLoader {
   void read_deployment(const YamlNode& node, const std::string& prefix) {
     AllocationDeployment made;
     const auto tokens = [](std::uint32_t& into) {
-      return count(1, kPromptTokensMax, [&into](std::uint64_t value) { into = static_cast<std::uint32_t>(value); });
+      return put_count(1, kPromptTokensMax, [&into](std::uint64_t value) { into = static_cast<std::uint32_t>(value); });
     };
     read(node, prefix,
-         {{"name", text_of(made.name), {}},
-          {"priority", whole_number(made.priority), {}},
-          {"weight", above_zero(kFigureMax, [&](double weight) { made.weight = weight; }), {}},
-          {"demand", number(0.0, kFigureMax, [&](double rps) { made.demand.rps = rps; }),
+         {{"name", put_text_of(made.name), {}},
+          {"priority", put_whole_number(made.priority), {}},
+          {"weight", put_above_zero(kFigureMax, [&](double weight) { made.weight = weight; }), {}},
+          {"demand", put_number(0.0, kFigureMax, [&](double rps) { made.demand.rps = rps; }),
            [&](const YamlNode& demand) { read_demand(demand, prefix + "demand.", made.demand); }},
-          {"slo.ttft", longer_than_zero(made.slo_ttft), {}},
-          {"slo.itl", longer_than_zero(made.slo_itl), {}},
+          {"slo.ttft", put_longer_than_zero(made.slo_ttft), {}},
+          {"slo.itl", put_longer_than_zero(made.slo_itl), {}},
           {"shape.input", tokens(made.input_tokens), {}},
           {"shape.output", tokens(made.output_tokens), {}},
           {"pools",
@@ -216,26 +216,26 @@ class AllocationLoader {
 
   void read_demand(const YamlNode& node, const std::string& prefix, AllocationDemand& demand) {
     read(node, prefix,
-         {{"trace", text_of(demand.trace), {}},
-          {"rate_scale", above_zero(kRateScaleMax, [&](double scale) { demand.rate_scale = scale; }), {}}},
+         {{"trace", put_text_of(demand.trace), {}},
+          {"rate_scale", put_above_zero(kRateScaleMax, [&](double scale) { demand.rate_scale = scale; }), {}}},
          {"trace"});
   }
 
   void read_pool(const YamlNode& node, const std::string& prefix, std::vector<AllocationPool>& pools) {
     AllocationPool made;
     const auto replicas = [](std::uint32_t& into, std::uint64_t low) {
-      return count(low, kReplicasMax, [&into](std::uint64_t value) { into = static_cast<std::uint32_t>(value); });
+      return put_count(low, kReplicasMax, [&into](std::uint64_t value) { into = static_cast<std::uint32_t>(value); });
     };
     read(node, prefix,
-         {{"name", text_of(made.name), {}},
-          {"hardware", text_of(made.hardware), {}},
-          {"role", one_of(kRoles, made.role), {}},
+         {{"name", put_text_of(made.name), {}},
+          {"hardware", put_text_of(made.hardware), {}},
+          {"role", put_one_of(kRoles, made.role), {}},
           {"gpus", replicas(made.gpus, 1), {}},
-          {"engine", text_of(made.engine), {}},
+          {"engine", put_text_of(made.engine), {}},
           {"min_replicas", replicas(made.min_replicas, 0), {}},
           {"max_replicas", replicas(made.max_replicas, 0), {}},
-          {"capacity", above_zero(kFigureMax, [&](double rps) { made.capacity = rps; }), {}},
-          {"start_up", duration(made.start_up), {}}},
+          {"capacity", put_above_zero(kFigureMax, [&](double rps) { made.capacity = rps; }), {}},
+          {"start_up", put_duration(made.start_up), {}}},
          {"hardware"});
     pools.push_back(std::move(made));
   }
@@ -243,10 +243,10 @@ class AllocationLoader {
   void read_previous(const YamlNode& node, const std::string& prefix) {
     AllocationPrevious made;
     read(node, prefix,
-         {{"deployment", text_of(made.deployment), {}},
-          {"pool", text_of(made.pool), {}},
+         {{"deployment", put_text_of(made.deployment), {}},
+          {"pool", put_text_of(made.pool), {}},
           {"replicas",
-           count(0, kReplicasMax, [&](std::uint64_t value) { made.replicas = static_cast<std::uint32_t>(value); }),
+           put_count(0, kReplicasMax, [&](std::uint64_t value) { made.replicas = static_cast<std::uint32_t>(value); }),
            {}}},
          {"deployment", "pool", "replicas"});
     settings_.previous.push_back(std::move(made));

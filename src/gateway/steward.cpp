@@ -101,7 +101,8 @@ void Steward::get(const Patient& patient, std::string target, core::Duration pat
 void Steward::send(const Patient& patient, std::string target, std::string body, core::Duration patience, Done done) {
   const ReplicaSpec& spec = patient.spec;
   const net::Address& address = spec.addresses[patient.unreached % spec.addresses.size()];
-  net::FetchRequest request = net::request_to(*net::parse_url(spec.url), address, target, patience, options_.client_tls);
+  net::FetchRequest request =
+      net::request_to(*net::parse_url(spec.url), address, target, patience, options_.client_tls);
   if (!body.empty()) {
     request.method = "POST";
     request.fields.push_back({"Content-Type", "application/json"});

@@ -7,7 +7,7 @@
 namespace penstock::live {
 namespace {
 
-constexpr core::Duration kPatience = std::chrono::seconds{2};
+constexpr core::Duration kWatchPatience = std::chrono::seconds{2};
 
 }  // namespace
 
@@ -79,7 +79,7 @@ void EngineWatch::resolve(Engine& engine, const net::Url& url) {
 }
 
 void EngineWatch::fetch(Engine& engine, const net::Url& url) {
-  net::fetch(client_, net::request_to(url, *engine.address, "/metrics", kPatience, options_.tls),
+  net::fetch(client_, net::request_to(url, *engine.address, "/metrics", kWatchPatience, options_.tls),
              [this, what = engine.what](const core::Result<net::FetchAnswer>& answer) {
                Engine* asked = still(what);
                if (asked == nullptr) return;

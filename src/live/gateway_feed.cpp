@@ -10,11 +10,11 @@
 namespace penstock::live {
 namespace {
 
-using Json = nlohmann::json;
+using Document = nlohmann::json;
 constexpr std::size_t kKeysMax = 4096;
 
-core::Result<Json> parse(std::string_view json) {
-  Json parsed = Json::parse(json, nullptr, false);
+core::Result<Document> parse(std::string_view json) {
+  Document parsed = Document::parse(json, nullptr, false);
   if (!parsed.is_object()) return core::invalid_input("the gateway's answer", "is no JSON object");
   return parsed;
 }
@@ -24,21 +24,21 @@ class Reader {
  public:
   explicit Reader(std::string where) : where_(std::move(where)) {}
 
-  std::string text(const Json& value) {
+  std::string text(const Document& value) {
     if (value.is_string()) return value.get<std::string>();
     fail("a text");
     return {};
   }
   // Within some thirty years, so that it fits the clock.
-  double seconds(const Json& value) { return number(value, 1e9); }
-  double milliseconds(const Json& value) { return number(value, 1e12); }
-  bool boolean(const Json& value) {
+  double seconds(const Document& value) { return number(value, 1e9); }
+  double milliseconds(const Document& value) { return number(value, 1e12); }
+  bool boolean(const Document& value) {
     if (value.is_boolean()) return value.get<bool>();
     fail("true or false");
     return false;
   }
   template <class Count>
-  Count count(const Json& value) {
+  Count count(const Document& value) {
     if (value.is_number_unsigned()) {
       const auto read = value.get<std::uint64_t>();
       if (read <= std::numeric_limits<Count>::max()) return static_cast<Count>(read);
@@ -46,8 +46,8 @@ class Reader {
     fail("a count");
     return 0;
   }
-  const Json& member(const Json& object, const char* name) {
-    static const Json kNothing;
+  const Document& member(const Document& object, const char* name) {
+    static const Document kNothing;
     if (object.is_object() && object.contains(name)) return object.at(name);
     fail(name);
     return kNothing;
@@ -58,7 +58,7 @@ class Reader {
   [[nodiscard]] std::optional<core::Error>& error() { return error_; }
 
  private:
-  double number(const Json& value, double most) {
+  double number(const Document& value, double most) {
     if (value.is_number() && std::abs(value.get<double>()) <= most) return value.get<double>();
     fail("a number in its range");
     return 0.0;
@@ -68,24 +68,24 @@ class Reader {
   std::optional<core::Error> error_;
 };
 
-void read_arrival(Reader& reader, const Json& event, TrafficItem& item) {
+void read_arrival(Reader& reader, const Document& event, TrafficItem& item) {
   item.kind = TrafficItem::Kind::kArrival;
   item.model = reader.text(event[3]);
   item.traffic_class = reader.text(event[4]);
   item.tenant = reader.text(event[5]);
   item.input_tokens = reader.count<std::uint32_t>(event[6]);
   if (!event[7].is_array() || event[7].size() > kKeysMax) return reader.fail("a list of keys");
-  for (const Json& key : event[7]) item.keys.push_back(reader.count<std::uint64_t>(key));
+  for (const Document& key : event[7]) item.keys.push_back(reader.count<std::uint64_t>(key));
 }
 
-void read_first_token(Reader& reader, const Json& event, TrafficItem& item) {
+void read_first_token(Reader& reader, const Document& event, TrafficItem& item) {
   item.kind = TrafficItem::Kind::kFirstToken;
   item.admission_ms = reader.milliseconds(event[3]);
   item.ttft_ms = reader.milliseconds(event[4]);
   item.cached_tokens = reader.count<std::uint32_t>(event[5]);
 }
 
-void read_end(Reader& reader, const Json& event, TrafficItem& item) {
+void read_end(Reader& reader, const Document& event, TrafficItem& item) {
   item.kind = TrafficItem::Kind::kEnd;
   item.outcome = reader.text(event[3]);
   item.replica = reader.text(event[4]);
@@ -94,7 +94,7 @@ void read_end(Reader& reader, const Json& event, TrafficItem& item) {
   item.itl_ms = reader.milliseconds(event[7]);
 }
 
-void read_event(Reader& reader, const Json& event, TrafficItem& item) {
+void read_event(Reader& reader, const Document& event, TrafficItem& item) {
   if (!event.is_array() || event.size() < 6 || !event[0].is_string()) return reader.fail("an event");
   const auto kind = event[0].get<std::string>();
   item.request = reader.count<std::uint64_t>(event[1]);
@@ -116,7 +116,7 @@ core::Result<TrafficPage> read_traffic(std::string_view json) {
   page.now_s = reader.seconds(reader.member(*parsed, "now_s"));
   page.next = reader.count<std::uint64_t>(reader.member(*parsed, "next"));
   page.lost = reader.count<std::uint64_t>(reader.member(*parsed, "lost"));
-  const Json& events = reader.member(*parsed, "events");
+  const Document& events = reader.member(*parsed, "events");
   if (!events.is_array()) reader.fail("events");
   if (reader.error()) return tl::make_unexpected(*std::move(reader.error()));
   page.items.reserve(events.size());
@@ -135,10 +135,10 @@ core::Result<GatewayState> read_overview(std::string_view json) {
   GatewayState state;
   state.boot = reader.text(reader.member(*parsed, "boot"));
   state.now_s = reader.seconds(reader.member(*parsed, "now_s"));
-  const Json& replicas = reader.member(*parsed, "replicas");
+  const Document& replicas = reader.member(*parsed, "replicas");
   if (!replicas.is_array()) reader.fail("replicas");
   if (reader.error()) return tl::make_unexpected(*std::move(reader.error()));
-  for (const Json& replica : replicas) {
+  for (const Document& replica : replicas) {
     GatewayReplica read;
     read.id = reader.text(reader.member(replica, "id"));
     read.url = reader.text(reader.member(replica, "url"));
@@ -151,14 +151,14 @@ core::Result<GatewayState> read_overview(std::string_view json) {
     read.healthy = reader.boolean(reader.member(replica, "healthy"));
     state.replicas[read.id] = std::move(read);
   }
-  const Json& queue = reader.member(*parsed, "queue");
+  const Document& queue = reader.member(*parsed, "queue");
   state.waiting.requests = reader.count<std::uint32_t>(reader.member(queue, "interactive")) +
                            reader.count<std::uint32_t>(reader.member(queue, "batch"));
-  if (const Json& oldest = reader.member(queue, "oldest_s"); !oldest.is_null())
+  if (const Document& oldest = reader.member(queue, "oldest_s"); !oldest.is_null())
     state.waiting.oldest_s = reader.seconds(oldest);
-  const Json& models = reader.member(queue, "models");
+  const Document& models = reader.member(queue, "models");
   if (!models.is_array()) reader.fail("a list of models");
-  for (const Json& model : models)
+  for (const Document& model : models)
     state.waiting_by_model[reader.text(reader.member(model, "model"))] = {
         reader.count<std::uint32_t>(reader.member(model, "waiting")), reader.seconds(reader.member(model, "oldest_s"))};
   state.refused_total = reader.count<std::uint64_t>(reader.member(*parsed, "refused_total"));
@@ -171,10 +171,10 @@ core::Result<std::vector<GatewayPrefix>> read_prefixes(std::string_view json) {
   const auto parsed = parse(json);
   if (!parsed) return tl::make_unexpected(parsed.error());
   Reader reader{"the gateway's prefixes"};
-  const Json& prefixes = reader.member(*parsed, "prefixes");
+  const Document& prefixes = reader.member(*parsed, "prefixes");
   if (!prefixes.is_array()) reader.fail("prefixes");
   std::vector<GatewayPrefix> all;
-  for (const Json& prefix : prefixes) {
+  for (const Document& prefix : prefixes) {
     GatewayPrefix& read = all.emplace_back();
     read.model = reader.text(reader.member(prefix, "model"));
     read.path = reader.text(reader.member(prefix, "path"));

@@ -18,7 +18,7 @@ namespace penstock::live {
 namespace {
 
 constexpr core::Duration kTick = std::chrono::milliseconds{200};
-constexpr core::Duration kPatience = std::chrono::seconds{2};
+constexpr core::Duration kEnginePatience = std::chrono::seconds{2};
 constexpr std::size_t kEventsMax = 500;
 constexpr std::size_t kPorts = 3;  // of an engine: HTTP, iteration metrics, KV events
 
@@ -176,7 +176,7 @@ void LocalFleet::ask_engines() {
     if (actuation::has_ended(replica.stage) || !replica.process || replica.ports.empty()) continue;
     Asked& asked = asked_[replica.id];
     if (std::exchange(asked.under_way, true)) continue;
-    net::fetch(client_, request_to(replica.ports.front(), "/penstock/v1/info", kPatience),
+    net::fetch(client_, request_to(replica.ports.front(), "/penstock/v1/info", kEnginePatience),
                [this, id = replica.id](core::Result<net::FetchAnswer> answer) {
                  const auto found = asked_.find(id);
                  if (found == asked_.end() || !is_known(id)) return;

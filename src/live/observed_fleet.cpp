@@ -6,7 +6,7 @@
 namespace penstock::live {
 namespace {
 
-constexpr std::size_t kEventsMax = 500;
+constexpr std::size_t kObservedEventsMax = 500;
 
 // What is not healthy takes no traffic, as if it were still starting.
 signals::ReplicaState state_of(const GatewayReplica& replica) {
@@ -28,7 +28,7 @@ ObservedFleet::ObservedFleet(net::Loop& loop, net::Client& client, ObservedFleet
 void ObservedFleet::tell(core::Instant at, bool loud, std::string text) {
   if (loud && options_.say) options_.say(text);
   events_.push_back({at, loud, {}, std::move(text)});
-  if (events_.size() > kEventsMax) events_.erase(events_.begin());
+  if (events_.size() > kObservedEventsMax) events_.erase(events_.begin());
 }
 
 void ObservedFleet::gateway_says(const GatewayState& state, core::Instant at) {

@@ -12,7 +12,7 @@
 namespace penstock::live {
 namespace {
 
-constexpr core::Duration kPatience = std::chrono::seconds{2};
+constexpr core::Duration kGatewayPatience = std::chrono::seconds{2};
 // What trials are made of is asked for from the policy; windows and segments need a minute.
 constexpr core::Duration kMemoryLeast = std::chrono::minutes{2};
 
@@ -63,7 +63,7 @@ void PlannerDaemon::ask_gateway() {
   ask_traffic();
   if (std::exchange(overview_under_way_, true)) return;
   const core::Instant asked_at = loop_.now();
-  net::fetch(client_, net::request_to(options_.gateway, "/penstock/v1/overview", kPatience),
+  net::fetch(client_, net::request_to(options_.gateway, "/penstock/v1/overview", kGatewayPatience),
              [this, asked_at](core::Result<net::FetchAnswer> answer) {
                overview_under_way_ = false;
                if (!answer || answer->status != 200) return;
@@ -78,7 +78,7 @@ void PlannerDaemon::ask_gateway() {
 void PlannerDaemon::ask_traffic() {
   if (std::exchange(traffic_under_way_, true)) return;
   net::FetchRequest request =
-      net::request_to(options_.gateway, fmt::format("/penstock/v1/traffic?after={}", next_event_), kPatience);
+      net::request_to(options_.gateway, fmt::format("/penstock/v1/traffic?after={}", next_event_), kGatewayPatience);
   request.answer_bytes_max = 256 * 1024 * 1024;
   net::fetch(client_, std::move(request), [this](core::Result<net::FetchAnswer> answer) {
     traffic_under_way_ = false;
@@ -96,7 +96,7 @@ void PlannerDaemon::ask_traffic() {
 
 void PlannerDaemon::ask_prefixes() {
   if (std::exchange(prefixes_under_way_, true)) return;
-  net::FetchRequest request = net::request_to(options_.gateway, "/penstock/v1/prefixes", kPatience);
+  net::FetchRequest request = net::request_to(options_.gateway, "/penstock/v1/prefixes", kGatewayPatience);
   request.answer_bytes_max = 64 * 1024 * 1024;
   net::fetch(client_, std::move(request), [this](core::Result<net::FetchAnswer> answer) {
     prefixes_under_way_ = false;

@@ -38,7 +38,7 @@ struct DaemonOptions {
   bool observe_only = true;  // decides, says so, and does nothing
   net::Address gateway;      // its admin address
   core::Duration gateway_interval = std::chrono::milliseconds{500};
-  core::Duration prefix_interval = std::chrono::seconds{5};  // their texts may be long
+  core::Duration prefix_interval = std::chrono::seconds{5};    // their texts may be long
   core::Duration gateway_patience = std::chrono::seconds{30};  // a gateway that was heard longer ago is not heard
   core::Duration point_interval = std::chrono::seconds{2};
   std::size_t points_max = 1800;
