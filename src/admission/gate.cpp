@@ -57,6 +57,7 @@ struct Record {  // of a ticket that waits or was let in
   Class traffic_class = Class::kInteractive;
   std::uint64_t tokens = 0;
   bool let_in = false;
+  bool own_limited = false;      // when it was last looked at
   std::uint32_t passed = 0;      // by others, while pressure held it up
   std::uint64_t held_up_in = 0;  // the call of next() in which it last had to wait
 };
@@ -172,7 +173,8 @@ struct Gate::State {
 
   Answer refuse(std::uint32_t tenant, Decision decision, std::uint32_t seconds, std::string why) {
     ++tenants[tenant].decisions[index_of(decision)];
-    return {decision, seconds, std::move(why)};
+    const bool own = decision == Decision::kRefuseBudget || decision == Decision::kRefuseConcurrency;
+    return {decision, seconds, std::move(why), own};
   }
 
   // No wait would help: none if some wait could.
@@ -289,11 +291,12 @@ Refused Gate::State::expire(const Waiting& waiting, core::Instant now) {
     seconds = retry_after_s(lane.queue.tokens() + waiting.tokens, lane.pace.tokens_per_s(now));
     what = "for a replica with room";
   }
-  return {waiting.ticket,
-          refuse(waiting.tenant, Decision::kRefuseQueueTime, seconds,
-                 fmt::format("it waited {:.1f} s {}, as long as it may ({}); {} others wait; try again in {} s",
-                             core::to_seconds(now - waiting.since), what,
-                             class_knob(waiting.traffic_class, "queue_time"), lane.queue.size(), seconds))};
+  Answer answer = refuse(waiting.tenant, Decision::kRefuseQueueTime, seconds,
+                         fmt::format("it waited {:.1f} s {}, as long as it may ({}); {} others wait; try again in {} s",
+                                     core::to_seconds(now - waiting.since), what,
+                                     class_knob(waiting.traffic_class, "queue_time"), lane.queue.size(), seconds));
+  answer.own_limit = limit != Own::kNothing;
+  return {waiting.ticket, std::move(answer)};
 }
 
 Look Gate::State::look(const Waiting& head, std::uint32_t number, std::array<bool, 2>& rejected, Call& call,
@@ -309,9 +312,10 @@ Look Gate::State::look(const Waiting& head, std::uint32_t number, std::array<boo
     call.class_broke[of_class] = true;
     if (!call.lane_of_broke) call.lane_of_broke = number;
   }
-  if (limit != Own::kNothing) return Look::kPass;
-
   Record& record = records.find(head.ticket)->second;
+  record.own_limited = limit != Own::kNothing;
+  if (record.own_limited) return Look::kPass;
+
   Verdict verdict = Verdict::kWait;  // letting others in since it was asked has not made room for it
   if (record.held_up_in != calls) {
     if (call.verdicts == kVerdictsMax) {
@@ -381,6 +385,7 @@ Answer Gate::arrive(const Arrival& arrival, Verdict pressure) {
 
   TenantState& tenant = state.tenants[arrival.tenant];
   Record record{arrival.tenant, arrival.lane, arrival.traffic_class, tokens};
+  record.own_limited = limit != Own::kNothing;
   // A class that may not wait has nobody in the queue, and does not stand back for the other one's.
   if (limit == Own::kNothing && pressure == Verdict::kAdmit && !(may_wait && state.somebody_before(arrival))) {
     state.let_in(record, arrival.now);
@@ -390,11 +395,15 @@ Answer Gate::arrive(const Arrival& arrival, Verdict pressure) {
   if (!may_wait) return state.refuse_pressure(arrival);
   const Waiting waiting{arrival.ticket, arrival.tenant, arrival.traffic_class, tokens, tenant.limits.tier,
                         arrival.now,    deadline};
-  if (!state.lane_of(arrival.lane).queue.push(waiting)) return state.refuse_full(arrival);
+  if (!state.lane_of(arrival.lane).queue.push(waiting)) {
+    Answer full = state.refuse_full(arrival);
+    full.own_limit = record.own_limited;
+    return full;
+  }
   state.records.emplace(arrival.ticket, record);
   ++tenant.waiting;
   ++tenant.decisions[index_of(Decision::kQueue)];
-  return {Decision::kQueue, 0, {}};
+  return {Decision::kQueue, 0, {}, record.own_limited};
 }
 
 Next Gate::next(core::Instant now, const VerdictOf& verdict_of) {
@@ -467,20 +476,19 @@ std::size_t Gate::waiting(Class traffic_class) const {
   return sum;
 }
 
-std::size_t Gate::waiting_in(std::uint32_t lane) const {
-  const auto found = state_->lanes.find(lane);
-  if (found == state_->lanes.end()) return 0;
-  return found->second.queue.size();
-}
-
 std::uint64_t Gate::waiting_tokens(std::uint32_t lane) const {
   const auto found = state_->lanes.find(lane);
   return found == state_->lanes.end() ? 0 : found->second.queue.tokens();
 }
 
-core::Instant Gate::oldest_in(std::uint32_t lane) const {
-  const auto found = state_->lanes.find(lane);
-  return found == state_->lanes.end() ? core::kNever : found->second.queue.oldest();
+Gate::Crowd Gate::waiting_for_room(std::uint32_t lane) const {
+  Crowd crowd;
+  if (!state_->lanes.contains(lane)) return crowd;
+  for (const Waiting& waiting : state_->lanes.at(lane).queue.by_age()) {
+    if (state_->records.at(waiting.ticket).own_limited) continue;
+    if (crowd.requests++ == 0) crowd.oldest = waiting.since;
+  }
+  return crowd;
 }
 
 core::Instant Gate::oldest() const {

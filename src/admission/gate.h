@@ -63,6 +63,7 @@ struct Answer {
   Decision decision = Decision::kAdmit;
   std::uint32_t retry_after_s = 0;  // 1..60 of what is refused for now; 0: let in, waits, or will never be granted
   std::string why;                  // of what is refused: a sentence with the limit's name, its value and what was seen
+  bool own_limit = false;  // a limit of its tenant or class holds it up or refuses it: more replicas would not help
 };
 
 struct Admitted {
@@ -132,9 +133,14 @@ class Gate {
   [[nodiscard]] std::size_t waiting() const;
   [[nodiscard]] std::size_t waiting(Class traffic_class) const;
   // Of one lane.
-  [[nodiscard]] std::size_t waiting_in(std::uint32_t lane) const;
   [[nodiscard]] std::uint64_t waiting_tokens(std::uint32_t lane) const;
-  [[nodiscard]] core::Instant oldest_in(std::uint32_t lane) const;  // as oldest()
+  // Those whom a replica with room would let go, and not those whom limits of their tenant or class held up when they
+  // were last looked at. O(those that wait in the lane).
+  struct Crowd {
+    std::uint32_t requests = 0;
+    core::Instant oldest = core::kNever;  // since when it waits
+  };
+  [[nodiscard]] Crowd waiting_for_room(std::uint32_t lane) const;
   [[nodiscard]] core::Instant oldest() const;  // since when the oldest waits; kNever when nothing does
 
  private:

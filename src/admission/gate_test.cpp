@@ -99,6 +99,20 @@ TEST_F(GateTest, ATenantThatMayQueueWaitsForItsBudgetAndIsWokenThen) {
   EXPECT_EQ(gate_.wake_at(wake), core::kNever);
 }
 
+TEST_F(GateTest, TellsWhoWaitsForRoomFromWhomItsOwnLimitsHoldUp) {
+  ASSERT_EQ(arrive(1, kZeta, 900).decision, Decision::kAdmit);
+  EXPECT_TRUE(arrive(2, kZeta, 600).own_limit);
+  EXPECT_EQ(gate_.waiting_for_room(0).requests, 0U);
+  EXPECT_FALSE(arrive(3, kAcme, 10, Verdict::kWait).own_limit);
+  EXPECT_EQ(gate_.waiting_for_room(0).requests, 1U);
+  EXPECT_EQ(gate_.waiting_for_room(0).oldest, kNow);
+  EXPECT_EQ(gate_.waiting_for_room(1).requests, 0U);
+  // Its budget has come: now it is a replica that it waits for.
+  const auto nobody = [](std::uint64_t) { return Verdict::kWait; };
+  EXPECT_TRUE(next(nobody, kNow + seconds{5}).empty());
+  EXPECT_EQ(gate_.waiting_for_room(0).requests, 2U);
+}
+
 TEST_F(GateTest, WhoseBudgetComesAfterItsDeadlineIsRefusedAtOnce) {
   GateLimits shorter = limits();
   shorter.classes[0].queue_time = seconds{2};

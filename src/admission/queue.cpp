@@ -241,6 +241,13 @@ std::size_t FairQueue::size() const { return state_->tickets.size(); }
 std::size_t FairQueue::size(Class traffic_class) const { return state_->lines[index_of(traffic_class)].size; }
 std::uint64_t FairQueue::tokens() const { return state_->lines[0].tokens + state_->lines[1].tokens; }
 std::uint64_t FairQueue::tokens(Class traffic_class) const { return state_->lines[index_of(traffic_class)].tokens; }
+std::vector<Waiting> FairQueue::by_age() const {
+  std::vector<Waiting> all;
+  all.reserve(size());
+  for (const auto& [since, ticket] : state_->by_age) all.push_back(*state_->tickets.at(ticket));
+  return all;
+}
+
 core::Instant FairQueue::oldest() const {
   return state_->by_age.empty() ? core::kNever : state_->by_age.begin()->first;
 }

@@ -75,7 +75,8 @@ class FairQueue {
   [[nodiscard]] std::size_t size(Class traffic_class) const;
   [[nodiscard]] std::uint64_t tokens() const;
   [[nodiscard]] std::uint64_t tokens(Class traffic_class) const;
-  [[nodiscard]] core::Instant oldest() const;  // kNever when nothing waits
+  [[nodiscard]] core::Instant oldest() const;         // kNever when nothing waits
+  [[nodiscard]] std::vector<Waiting> by_age() const;  // all of them, oldest first
 
  private:
   // The i-th of the heads in the order of service; null after the last. Valid until the queue changes. O(1) for the first

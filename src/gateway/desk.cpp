@@ -34,6 +34,7 @@ Answer Desk::arrive(const Facts& facts, Mailbox& mailbox, core::Instant now) {
   arrival.estimate = estimate;
   arrival.now = now;
   const admission::Answer said = state.gate.arrive(arrival, verdict);
+  if (!said.own_limit) state.tell_arrival(flight, flight.received_at);
   switch (said.decision) {
     case admission::Decision::kAdmit:
       answer.ticket = flight.ticket;
@@ -229,8 +230,9 @@ Overview Desk::overview(core::Instant now) const {
   }
   for (std::uint32_t lane = 0; lane < state.lanes.size(); ++lane) {
     const State::Lane& model = state.lanes[lane];
+    const admission::Gate::Crowd crowd = state.gate.waiting_for_room(lane);
     seen.models.push_back({model.name, model.segments.read(now, state.tenant_names), model.ttft_ms, model.itl_ms,
-                           static_cast<std::uint32_t>(state.gate.waiting_in(lane)), state.gate.oldest_in(lane)});
+                           crowd.requests, crowd.oldest});
     seen.waiting_tokens += state.gate.waiting_tokens(lane);
   }
   seen.sums.assign(state.balance.sums().begin(), state.balance.sums().end());

@@ -109,8 +109,8 @@ struct ModelStatus {
   std::string model;
   signals::PoolDetail detail;            // of the last minute
   core::QuantileSketch ttft_ms, itl_ms;  // since the start
-  std::uint32_t waiting = 0;
-  core::Instant oldest_waiting = core::kNever;
+  std::uint32_t waiting_for_room = 0;    // not those whom limits of their tenant or class hold up
+  core::Instant oldest_for_room = core::kNever;
 };
 
 struct Overview {

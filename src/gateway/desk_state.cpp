@@ -129,16 +129,6 @@ Flight& Desk::State::open(const Facts& facts, Mailbox& mailbox, const admission:
   flight.entry.tenant = tenant_names[facts.tenant];
   flight.entry.model = facts.model;
   flight.entry.traffic_class = admission::to_string(facts.traffic_class);
-  TrafficEvent event;
-  event.kind = TrafficEvent::Kind::kArrival;
-  event.request = flight.ticket;
-  event.at = facts.received_at;
-  event.model = facts.model;
-  event.traffic_class = flight.entry.traffic_class;
-  event.tenant = flight.entry.tenant;
-  event.input_tokens = estimate.prompt_tokens;
-  event.keys = flight.keys;
-  traffic.add(std::move(event));
   return flight;
 }
 
@@ -333,8 +323,9 @@ void Desk::State::note_first_token(const Flight& flight, core::Instant now) {
   event.kind = TrafficEvent::Kind::kFirstToken;
   event.request = flight.ticket;
   event.at = now;
-  event.admission_ms = core::to_milliseconds(times.admission);
-  event.ttft_ms = ttft_ms;
+  const core::Instant wanted_at = flight.wanted_at.value_or(flight.received_at);
+  event.admission_ms = core::to_milliseconds(std::max(core::Duration{}, flight.granted_at - wanted_at));
+  event.ttft_ms = core::to_milliseconds(now - wanted_at);
   event.cached_tokens = flight.cached_tokens;
   traffic.add(std::move(event));
 }
@@ -352,7 +343,23 @@ void Desk::State::note_end(const Flight& flight, const Ending& ending, core::Ins
   tell_end(flight, ending.outcome, now);
 }
 
+void Desk::State::tell_arrival(Flight& flight, core::Instant at) {
+  if (flight.wanted_at) return;
+  flight.wanted_at = at;
+  TrafficEvent event;
+  event.kind = TrafficEvent::Kind::kArrival;
+  event.request = flight.ticket;
+  event.at = at;
+  event.model = flight.entry.model;
+  event.traffic_class = flight.entry.traffic_class;
+  event.tenant = flight.entry.tenant;
+  event.input_tokens = flight.estimate.prompt_tokens;
+  event.keys = flight.keys;
+  traffic.add(std::move(event));
+}
+
 void Desk::State::tell_end(const Flight& flight, ledger::Outcome outcome, core::Instant now) {
+  if (!flight.wanted_at) return;
   const ledger::Entry& entry = flight.entry;
   TrafficEvent event;
   event.kind = TrafficEvent::Kind::kEnd;
@@ -374,6 +381,7 @@ void Desk::State::pump(core::Instant now) {
     PENSTOCK_ASSERT(flight != nullptr, "what waits at the gate is in hand");
     Refusal refusal = refusal_of(late.answer, flight->entry.model);
     ++refusals[std::string{refusal.error.code}];
+    if (!late.answer.own_limit) tell_arrival(*flight, flight->received_at);
     flight->mailbox->deliver(late.ticket, std::move(refusal));
     drop(*flight, ledger::Outcome::kRefused, now);
   }
@@ -392,6 +400,7 @@ void Desk::State::pump(core::Instant now) {
     more = next.more && !next.admitted.empty();
     for (const admission::Admitted& admitted : next.admitted) {
       Flight* flight = flights.find(admitted.ticket);
+      tell_arrival(*flight, now);
       grant(*flight, now);
       flight->mailbox->deliver(flight->ticket, std::move(flight->grant));
     }

@@ -80,6 +80,8 @@ struct Desk::State {
   // A flight's first token, for meters and the log.
   void note_first_token(const Flight& flight, core::Instant now);
   void note_end(const Flight& flight, const Ending& ending, core::Instant now);
+  // For planners. What a tenant's or class's own limits hold up or refuse is no work for replicas, and not told.
+  void tell_arrival(Flight& flight, core::Instant at);
   void tell_end(const Flight& flight, ledger::Outcome outcome, core::Instant now);
 };
 

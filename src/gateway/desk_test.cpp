@@ -150,6 +150,48 @@ TEST_F(DeskTest, WhatAClientGotWrongIsNoTrafficForPlanners) {
   EXPECT_TRUE(desk->traffic(0, 100).events.empty());
 }
 
+TEST_F(DeskTest, WhatABudgetRefusesOrHoldsUpIsNoWorkThatPlannersHearOf) {
+  using Kind = TrafficEvent::Kind;
+  GatewayOptions made = options_for_tests();
+  made.tenants.resize(3);
+  made.tenants[1].name = "strict";
+  made.tenants[2].name = "patient";
+  made.tenants[1].budget = made.tenants[2].budget = {60'000.0, 2'000.0};
+  made.tenants[2].over_budget = OverBudget::kQueue;
+  open(std::move(made));
+  desk->set_replicas({replica_named("r1")}, kNow);
+  const Facts strict = facts_of(4000, 1), patient = facts_of(4000, 2);  // some 1,250 tokens with their answers
+  EXPECT_TRUE(arrive(strict).grant);
+  EXPECT_TRUE(arrive(patient).grant);
+  EXPECT_EQ(arrive(strict).refusal->error.code, "token_budget_exceeded");
+  const Answer waits = arrive(patient);
+  EXPECT_FALSE(waits.grant || waits.refusal);
+  EXPECT_EQ(desk->traffic(0, 100).events.size(), 2U);
+  EXPECT_EQ(desk->overview(kNow).waiting_interactive, 1U);
+  EXPECT_EQ(desk->overview(kNow).models.at(0).waiting_for_room, 0U);
+  // It is work from when its budget lets it go, and its wait for that is nobody's fault.
+  desk->tick(kNow + 1s);
+  ASSERT_TRUE(mailbox.grants.contains(waits.ticket));
+  desk->answered(waits.ticket, kNow + 1200ms);
+  const auto events = desk->traffic(2, 100).events;
+  ASSERT_EQ(events.size(), 2U);
+  EXPECT_EQ(events[0].kind, Kind::kArrival);
+  EXPECT_EQ(events[0].at, kNow + 1s);
+  EXPECT_EQ(events[1].kind, Kind::kFirstToken);
+  EXPECT_NEAR(events[1].ttft_ms, 200.0, 1e-6);
+}
+
+TEST_F(DeskTest, WhatWaitsForRoomIsWorkThatPlannersHearOf) {
+  open();
+  ReplicaSpec warming = replica_named("r1");
+  warming.phase = ReplicaPhase::kWarming;
+  desk->set_replicas({warming}, kNow);
+  static_cast<void>(arrive(facts_of(400)));
+  EXPECT_EQ(desk->traffic(0, 100).events.size(), 1U);
+  EXPECT_EQ(desk->overview(kNow).models.at(0).waiting_for_room, 1U);
+  EXPECT_EQ(desk->overview(kNow).models.at(0).oldest_for_room, kNow);
+}
+
 TEST_F(DeskTest, RefusesWhatHasWaitedTooLong) {
   open();
   ReplicaSpec warming = replica_named("r1");

@@ -95,9 +95,10 @@ std::string overview_document(const Overview& overview, std::string_view boot_id
                    {"oldest_s", age(overview.oldest_waiting)}};
   made["queue"]["models"] = Json::array();
   for (const ModelStatus& model : overview.models)
-    if (model.waiting > 0)
-      made["queue"]["models"].push_back(
-          {{"model", model.model}, {"waiting", model.waiting}, {"oldest_s", age(model.oldest_waiting)}});
+    if (model.waiting_for_room > 0)
+      made["queue"]["models"].push_back({{"model", model.model},
+                                         {"waiting_for_room", model.waiting_for_room},
+                                         {"oldest_s", age(model.oldest_for_room)}});
   made["running"] = overview.running;
   made["granted_total"] = overview.granted_total;
   made["refused_total"] = overview.refused_total;

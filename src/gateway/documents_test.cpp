@@ -117,7 +117,7 @@ TEST_F(Documents, TheQueueHasItsAge) {
   EXPECT_DOUBLE_EQ(queue["oldest_s"], 3.0);
   ASSERT_EQ(queue["models"].size(), 1U);
   EXPECT_EQ(queue["models"][0]["model"], "m");
-  EXPECT_EQ(queue["models"][0]["waiting"], 1);
+  EXPECT_EQ(queue["models"][0]["waiting_for_room"], 1);
   EXPECT_DOUBLE_EQ(queue["models"][0]["oldest_s"], 3.0);
 }
 

@@ -40,6 +40,9 @@ struct Flight {
   Grant grant;  // of one that waited, until it is delivered
 
   core::Instant received_at, granted_at, answered_at;
+  // When it came to be work for replicas, as planners are told: when it was received, or once its tenant's own limits let it
+  // go. None: they have not heard of it.
+  std::optional<core::Instant> wanted_at;
   bool granted = false, answered = false;
   ledger::Entry entry;
 };

@@ -152,15 +152,12 @@ core::Result<GatewayState> read_overview(std::string_view json) {
     state.replicas[read.id] = std::move(read);
   }
   const Document& queue = reader.member(*parsed, "queue");
-  state.waiting.requests = reader.count<std::uint32_t>(reader.member(queue, "interactive")) +
-                           reader.count<std::uint32_t>(reader.member(queue, "batch"));
-  if (const Document& oldest = reader.member(queue, "oldest_s"); !oldest.is_null())
-    state.waiting.oldest_s = reader.seconds(oldest);
   const Document& models = reader.member(queue, "models");
   if (!models.is_array()) reader.fail("a list of models");
   for (const Document& model : models)
     state.waiting_by_model[reader.text(reader.member(model, "model"))] = {
-        reader.count<std::uint32_t>(reader.member(model, "waiting")), reader.seconds(reader.member(model, "oldest_s"))};
+        reader.count<std::uint32_t>(reader.member(model, "waiting_for_room")),
+        reader.seconds(reader.member(model, "oldest_s"))};
   state.refused_total = reader.count<std::uint64_t>(reader.member(*parsed, "refused_total"));
   if (reader.error()) return tl::make_unexpected(*std::move(reader.error()));
   state.json = json;

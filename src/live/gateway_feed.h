@@ -43,15 +43,14 @@ struct GatewayReplica {
   std::uint32_t open_requests = 0;
   bool eligible = false, healthy = true;
 };
-struct GatewayWaiting {  // requests without a replica
+struct GatewayWaiting {  // for a replica with room; not those whom a budget holds up
   std::uint32_t requests = 0;
   double oldest_s = 0.0;
 };
 struct GatewayState {
   std::string boot;
   double now_s = 0.0;
-  std::map<std::string, GatewayReplica> replicas;  // by id
-  GatewayWaiting waiting;
+  std::map<std::string, GatewayReplica> replicas;          // by id
   std::map<std::string, GatewayWaiting> waiting_by_model;  // where any wait
   std::uint64_t refused_total = 0;
   std::string json;  // the whole document, for the dashboard

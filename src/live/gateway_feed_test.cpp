@@ -12,8 +12,8 @@ const std::string kTraffic = R"({"boot":"b1","now_s":12.5,"next":3,"lost":4,"eve
 const std::string kOverview =
     R"({"boot":"b1","now_s":12.5,"replicas":[{"id":"r1","url":"http://a:1","model":"llama","pool":"chat","role":"decode",)"
     R"("phase":"draining","open_requests":3,"eligible":false,"healthy":true}],)"
-    R"("queue":{"interactive":2,"batch":3,"oldest_s":1.5,)"
-    R"("models":[{"model":"llama","waiting":4,"oldest_s":1.5},{"model":"qwen","waiting":1,"oldest_s":0.5}]},)"
+    R"("queue":{"interactive":2,"batch":3,"oldest_s":9,)"
+    R"("models":[{"model":"llama","waiting_for_room":4,"oldest_s":1.5},{"model":"qwen","waiting_for_room":1,"oldest_s":0.5}]},)"
     R"("refused_total":9})";
 
 std::string replaced(std::string text, std::string_view what, std::string_view with) {
@@ -100,19 +100,11 @@ TEST(ReadOverview, ReadsReplicasAndQueue) {
   EXPECT_EQ(replica.open_requests, 3U);
   EXPECT_FALSE(replica.eligible);
   EXPECT_TRUE(replica.healthy);
-  EXPECT_EQ(state->waiting.requests, 5U);
-  EXPECT_DOUBLE_EQ(state->waiting.oldest_s, 1.5);
   ASSERT_EQ(state->waiting_by_model.size(), 2U);
   EXPECT_EQ(state->waiting_by_model.at("qwen").requests, 1U);
   EXPECT_DOUBLE_EQ(state->waiting_by_model.at("qwen").oldest_s, 0.5);
   EXPECT_EQ(state->refused_total, 9U);
   EXPECT_EQ(state->json, kOverview);
-}
-
-TEST(ReadOverview, AnEmptyQueueHasNoAge) {
-  const auto state = read_overview(replaced(kOverview, R"("batch":3,"oldest_s":1.5)", R"("batch":3,"oldest_s":null)"));
-  ASSERT_TRUE(state);
-  EXPECT_DOUBLE_EQ(state->waiting.oldest_s, 0.0);
 }
 
 TEST(ReadOverview, RefusesWhatIsNotWhatItShouldBe) {

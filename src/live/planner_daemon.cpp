@@ -136,10 +136,14 @@ signals::Observation PlannerDaemon::observe(core::Instant now) {
 }
 
 GatewayWaiting PlannerDaemon::waiting() const {
-  if (!gateway_) return {};
-  if (options_.model.empty()) return gateway_->waiting;
-  const auto found = gateway_->waiting_by_model.find(options_.model);
-  return found == gateway_->waiting_by_model.end() ? GatewayWaiting{} : found->second;
+  GatewayWaiting sum;
+  if (!gateway_) return sum;
+  for (const auto& [model, waiting] : gateway_->waiting_by_model) {
+    if (!options_.model.empty() && model != options_.model) continue;
+    sum.requests += waiting.requests;
+    sum.oldest_s = std::max(sum.oldest_s, waiting.oldest_s);
+  }
+  return sum;
 }
 
 void PlannerDaemon::tick() {
