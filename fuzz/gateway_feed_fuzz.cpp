@@ -29,7 +29,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     std::abort();
   }
   if (const auto state = live::read_overview(text)) {
-    static_cast<void>(core::from_seconds(state->waiting.oldest_s));
     for (const auto& [model, waiting] : state->waiting_by_model)
       static_cast<void>(core::from_seconds(waiting.oldest_s));
   } else if (!refused_well(state.error())) {
