@@ -65,6 +65,8 @@ class AnswerWatch {
   [[nodiscard]] std::uint32_t text_events() const { return text_events_; }
   [[nodiscard]] const std::optional<Usage>& usage() const { return usage_; }  // the last that was seen
   [[nodiscard]] bool done() const { return done_; }                           // [DONE] went by
+  // Part of an event has come, and its end has not: what were written now would become part of it.
+  [[nodiscard]] bool within_event() const { return stream_ && (within_event_ || !line_.empty()); }
 
  private:
   enum class Framing : std::uint8_t {
@@ -85,6 +87,7 @@ class AnswerWatch {
 
   bool stream_ = false;
   bool done_ = false;
+  bool within_event_ = false;
   Framing framing_ = Framing::kUnknown;
   std::uint8_t size_digits_ = 0;
   std::uint32_t text_events_ = 0;

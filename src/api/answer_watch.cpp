@@ -143,7 +143,7 @@ std::string_view last(std::string_view text, std::size_t bytes) {
 
 void AnswerWatch::reset(bool stream) {
   stream_ = stream;
-  done_ = false;
+  done_ = within_event_ = false;
   framing_ = Framing::kUnknown;
   size_digits_ = 0;
   text_events_ = 0;
@@ -224,6 +224,7 @@ void AnswerWatch::take_stream(std::string_view payload) {
 
 void AnswerWatch::end_line(std::string_view line) {
   constexpr std::string_view kData = "data:", kDone = "[DONE]";
+  within_event_ = !line.empty() && line != "\r";
   if (line.substr(0, kData.size()) != kData) return;
   const std::size_t value = skip_space(line, kData.size());
   if (line.substr(value, kDone.size()) == kDone) {

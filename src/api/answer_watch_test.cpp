@@ -84,6 +84,16 @@ TEST(AnswerWatch, TakesOtherLineEndsAndCutsAtWholeEvents) {
   EXPECT_FALSE(watched(stream.substr(0, stream.size() - 2)).done());  // its line has not ended
 }
 
+TEST(AnswerWatch, KnowsWhetherAnEventHasEnded) {
+  const std::string event = choice(R"("delta":{"content":"x"})");
+  for (std::size_t end = 1; end < event.size(); ++end) EXPECT_TRUE(watched(event.substr(0, end)).within_event()) << end;
+  EXPECT_FALSE(watched(event).within_event());
+  EXPECT_FALSE(watched("data: {}\r\n\r\n").within_event());
+  EXPECT_TRUE(watched("data: {}\r\n\r").within_event());
+  EXPECT_FALSE(watched("").within_event());
+  EXPECT_FALSE(watched("half", false).within_event()) << "an answer that is no stream has none";
+}
+
 TEST(AnswerWatch, LooksThroughChunksThatCutEventsAnywhere) {
   core::RandomStream random{3};
   for (const bool stream : {true, false}) {

@@ -235,11 +235,14 @@ class Show {
     end(kEnvironment);
   }
 
+  // A planner without its gateway would wait for its word on what is open, and nothing is: it ends at once, and the engines
+  // with it.
   void end_next() {
+    const bool any_users = parts_.front().process.has_value();
     for (const std::string_view name : {"load", "planner", "gateway"})
       for (Part& each : parts_)
         if (each.name == name && each.process) {
-          static_cast<void>(host_.signal(*each.process, SIGTERM));
+          static_cast<void>(host_.signal(*each.process, name == "planner" && !any_users ? SIGKILL : SIGTERM));
           return;
         }
     loop_.stop();

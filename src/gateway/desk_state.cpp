@@ -90,16 +90,13 @@ std::uint32_t Desk::State::lane_of(std::string_view model) {
 
 std::optional<Refusal> Desk::State::objection(const Facts& facts, const admission::TokenEstimate& estimate) const {
   const Tenant& tenant = options.tenants[facts.tenant];
-  const auto& allowed = tenant.models;
-  const bool may = allowed.empty() || std::find(allowed.begin(), allowed.end(), facts.model) != allowed.end();
-  if (!may || !replicas.knows(facts.model))
+  if (!may_use(tenant, facts.model) || !replicas.knows(facts.model))
     return make_refusal(404, "invalid_request_error", "model_not_found",
                         fmt::format("the model {:?} does not exist here or may not be used with this key; /v1/models "
                                     "lists those there are",
                                     facts.model.substr(0, 200)),
                         "model");
-  std::uint32_t limit = context_tokens_of(options, facts.model);
-  if (tenant.context_tokens > 0) limit = std::min(limit, tenant.context_tokens);
+  const std::uint32_t limit = context_tokens_of(options, tenant, facts.model);
   const std::uint64_t asked = std::uint64_t{estimate.prompt_tokens} + facts.max_tokens.value_or(0);
   if (asked > limit)
     return make_refusal(400, "invalid_request_error", "context_length_exceeded",

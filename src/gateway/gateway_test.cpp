@@ -58,6 +58,18 @@ TEST(Gateway, ListsTheModelsThereAre) {
       R"({"object":"list","data":[{"id":"m","object":"model","created":0,"owned_by":"penstock","max_model_len":32768}]})");
 }
 
+TEST(Gateway, ListsForAKeyWhatItMayUseAndItsLimits) {
+  TestReplica replica{answer_well};
+  GatewayOptions options = with_tenants();
+  options.tenants[0].models = {"other"};
+  options.tenants[1].context_tokens = 4096;
+  TestGateway gateway{{spec_of(replica, "r1")}, std::move(options)};
+  EXPECT_EQ(get_models(gateway, "Authorization: Bearer sk-shop\r\n"), R"({"object":"list","data":[]})");
+  EXPECT_NE(get_models(gateway, "Authorization: Bearer sk-search\r\n").find(R"("id":"m")"), std::string::npos);
+  EXPECT_NE(get_models(gateway, "Authorization: Bearer sk-search\r\n").find(R"("max_model_len":4096)"),
+            std::string::npos);
+}
+
 TEST(Gateway, AsksAReplicaForItsModel) {
   TestReplica replica{answer_well};
   ReplicaSpec spec = spec_of(replica, "r1");
@@ -74,9 +86,13 @@ TEST(Gateway, SaysWhatItServesWhereSomethingElseIsAsked) {
   client.send(net::testing::get("/v2/anything"));
   EXPECT_EQ(client.read_answer().status, 404);
   client.send(net::testing::get("/v1/chat/completions"));
-  EXPECT_EQ(client.read_answer().status, 405);
+  auto refused = client.read_answer();
+  EXPECT_EQ(refused.status, 405);
+  EXPECT_EQ(field_in(refused.head, "allow"), "POST");
   client.send(net::testing::post("/v1/models", "{}"));
-  EXPECT_EQ(client.read_answer().status, 405);
+  refused = client.read_answer();
+  EXPECT_EQ(refused.status, 405);
+  EXPECT_EQ(field_in(refused.head, "allow"), "GET, HEAD");
   client.send(net::testing::get("/health"));
   EXPECT_EQ(client.read_answer().status, 200);
 }
@@ -251,7 +267,9 @@ TEST(Admin, SaysWhetherAnybodyMayBeChosen) {
   client.send(net::testing::get("/ready"));
   EXPECT_EQ(client.read_answer().status, 200);
   client.send(net::testing::post("/ready", "{}"));
-  EXPECT_EQ(client.read_answer().status, 405);
+  const auto refused = client.read_answer();
+  EXPECT_EQ(refused.status, 405);
+  EXPECT_EQ(field_in(refused.head, "allow"), "GET, HEAD");
   client.send(net::testing::get("/nothing"));
   EXPECT_EQ(client.read_answer().status, 404);
 }

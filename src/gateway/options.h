@@ -88,7 +88,10 @@ struct GatewayOptions {
 };
 
 [[nodiscard]] const Model* model_of(const GatewayOptions& options, std::string_view name);  // null: not configured
-[[nodiscard]] std::uint32_t context_tokens_of(const GatewayOptions& options, std::string_view model);
+[[nodiscard]] bool may_use(const Tenant& tenant, std::string_view model);
+// What a request may need, prompt and answer: the model's limit or the tenant's, the smaller one.
+[[nodiscard]] std::uint32_t context_tokens_of(const GatewayOptions& options, const Tenant& tenant,
+                                              std::string_view model);
 
 enum class ReplicaPhase : std::uint8_t { kWarming, kServing, kDraining };
 

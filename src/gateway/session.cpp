@@ -47,7 +47,7 @@ void Session::begin(net::Exchange& exchange, api::Endpoint endpoint) {
   exchange_ = &exchange;
   endpoint_ = endpoint;
   leg_ = Leg::kWhole;
-  answer_begun_ = attempt_open_ = close_after_ = paused_ = false;
+  answer_begun_ = attempt_open_ = close_after_ = paused_ = overdue_ = false;
   raw_ = true;
   status_ = 0;
   content_length_.reset();
@@ -73,8 +73,7 @@ std::optional<Refusal> Session::admit() {
                         "no valid API key: send one that this gateway knows as \"Authorization: Bearer KEY\"");
   Facts facts;
   facts.tenant = *tenant;
-  facts.traffic_class = *tenant < bench_.options.tenants.size() ? bench_.options.tenants[*tenant].traffic_class
-                                                                : admission::Class::kInteractive;
+  facts.traffic_class = bench_.options.tenants[*tenant].traffic_class;
   if (const std::string_view asked = exchange_->head().field("x-traffic-class"); !asked.empty()) {
     if (asked != "interactive" && asked != "batch")
       return make_refusal(400, "invalid_request_error", "invalid_traffic_class",
@@ -306,6 +305,7 @@ void Session::on_body(std::string_view bytes) {
     paused_ = true;
     call_->pause();
   }
+  if (overdue_ && !watch_.within_event()) out_of_time();
 }
 
 void Session::on_end() {
@@ -372,26 +372,35 @@ void Session::on_client_gone() {
   static_cast<void>(release());
 }
 
-// What there is goes out as a whole answer that says it was cut.
+// What there is goes out as a whole answer that says it was cut; an event that is on its way is waited for.
 void Session::out_of_time() {
-  budget_ = 0;
+  bench_.loop.cancel(std::exchange(budget_, 0));
+  const bool within_event = answer_begun_ && !collector_ && watch_.within_event();
+  if (within_event && !std::exchange(overdue_, true)) {
+    constexpr core::Duration kRestOfEvent = std::chrono::seconds{1};
+    budget_ = bench_.loop.after(kRestOfEvent, [this] { out_of_time(); });
+    return;
+  }
   forget_call();
   bench_.waiting.erase(ticket_);
   if (std::exchange(attempt_open_, false)) bench_.desk.attempt_ended(ticket_, Attempt::kAbandoned, bench_.loop.now());
   // A stream of /v1/responses has no end that could be made up.
-  const bool partial = answer_begun_ && stream_ && endpoint_ != api::Endpoint::kResponses;
+  const bool partial = answer_begun_ && stream_ && !within_event && endpoint_ != api::Endpoint::kResponses;
   if (collector_ && collector_->has_text()) return answer_collected(ledger::Outcome::kTimedOut);
   const bool begun = answer_begun_ && !collector_;
+  const bool has_end = watch_.done();
   end(ledger::Outcome::kTimedOut);
   const std::string id = request_id_;
   const std::string model = grant_.target ? grant_.target->model : std::string{};
   net::Exchange& exchange = release();
   if (partial) {
-    std::string rest;
-    api::append_finish_event(rest, {id, model, 0, endpoint_ == api::Endpoint::kChatCompletions},
-                             api::FinishReason::kLength);
-    rest.append(api::kDoneEvent);
-    exchange.write(rest);
+    if (!has_end) {
+      std::string rest;
+      api::append_finish_event(rest, {id, model, 0, endpoint_ == api::Endpoint::kChatCompletions},
+                               api::FinishReason::kLength);
+      rest.append(api::kDoneEvent);
+      exchange.write(rest);
+    }
     exchange.finish();
   } else if (begun) {
     exchange.abort();

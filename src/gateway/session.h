@@ -95,6 +95,7 @@ class Session final : private net::ExchangeListener, private net::ResponseListen
   bool attempt_open_ = false;  // the desk does not know yet how it went
   bool close_after_ = false;
   bool paused_ = false;
+  bool overdue_ = false;  // its time is up, and the end of an event is waited for
   std::optional<std::uint64_t> content_length_;
   std::uint32_t address_ = 0;          // that is called, as the target counts
   std::uint32_t addresses_tried_ = 0;  // by this attempt

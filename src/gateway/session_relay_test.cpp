@@ -248,6 +248,38 @@ TEST(Relay, ATimeBudgetEndsAStreamWithWhatThereIs) {
   EXPECT_EQ(gateway.closed(1).front().outcome, ledger::Outcome::kTimedOut);
 }
 
+TEST(Relay, ATimeBudgetWaitsForTheEndOfAnEvent) {
+  const std::string second = text_event("two");
+  TestReplica replica{[&](Peer& peer, const std::string&, int) {
+    peer.send(chunked_head() + chunk(text_event("one")) + chunk(second.substr(0, second.size() - 1)));
+    std::this_thread::sleep_for(250ms);
+    peer.send(chunk(second.substr(second.size() - 1)));
+    peer.wait_until_closed();
+  }};
+  GatewayOptions options = quiet_options();
+  options.interactive.time_budget = 200ms;
+  TestGateway gateway{{spec_of(replica, "r1")}, std::move(options)};
+  const auto answer = ask(gateway, chat_body("hi", kStream));
+  EXPECT_TRUE(answer.whole);
+  const std::string both = text_event("one") + second;
+  EXPECT_TRUE(answer.body.starts_with(both)) << answer.body;
+  EXPECT_TRUE(answer.body.substr(both.size()).starts_with("data: ")) << answer.body;
+  EXPECT_TRUE(answer.body.ends_with(api::kDoneEvent));
+}
+
+TEST(Relay, ATimeBudgetCutsAStreamWhoseEventDoesNotEnd) {
+  TestReplica replica{[](Peer& peer, const std::string&, int) {
+    peer.send(chunked_head() + chunk(text_event("one")) + chunk("data: {\"choices\":"));
+    peer.wait_until_closed();
+  }};
+  GatewayOptions options = quiet_options();
+  options.interactive.time_budget = 100ms;
+  TestGateway gateway{{spec_of(replica, "r1")}, std::move(options)};
+  const auto answer = ask(gateway, chat_body("hi", kStream));
+  EXPECT_FALSE(answer.whole) << "nothing can follow half an event";
+  EXPECT_EQ(gateway.closed(1).front().outcome, ledger::Outcome::kTimedOut);
+}
+
 TEST(Relay, ATimeBudgetThatEndsBeforeTheAnswerIsAnError) {
   TestReplica replica{[](Peer& peer, const std::string&, int) { peer.wait_until_closed(); }};
   GatewayOptions options = quiet_options();

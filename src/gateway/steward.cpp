@@ -37,7 +37,8 @@ std::uint64_t number_in(std::string_view text, std::uint64_t fallback) {
 }
 
 void answer(net::Exchange& exchange, int status, std::string_view type, std::string_view body) {
-  const std::vector<net::Field> fields{{"Content-Type", type}, {"Cache-Control", "no-store"}};
+  std::vector<net::Field> fields{{"Content-Type", type}, {"Cache-Control", "no-store"}};
+  if (status == 405) fields.push_back({"Allow", "GET, HEAD"});
   exchange.respond(status, fields, body);
 }
 
@@ -198,7 +199,7 @@ void Steward::ping() {
 void Steward::on_request(net::Exchange& exchange) {
   const std::string_view path = exchange.head().path();
   if (exchange.head().method != "GET" && exchange.head().method != "HEAD")
-    return answer(exchange, 405, "application/json", error_body(405, "this address takes GET only"));
+    return answer(exchange, 405, "application/json", error_body(405, "this address takes GET and HEAD only"));
   if (path == "/health") return answer(exchange, 200, "text/plain", "ok\n");
   if (path == "/ready") {
     const bool ready = is_ready(desk_.replicas(loop_.now()));
@@ -225,7 +226,8 @@ void Steward::answer_traffic(net::Exchange& exchange) {
 void Steward::answer_prefixes(net::Exchange& exchange) {
   const core::Instant now = net::Loop::read_clock();
   std::vector<HotPrefix> prefixes;
-  if (const PrefixShelf* shelf = desk_.hot_prefixes()) prefixes = shelf->hot(exchange.head().parameter("model"), now);
+  if (const PrefixShelf* shelf = desk_.hot_prefixes())
+    prefixes = shelf->hot(exchange.head().decoded_parameter("model"), now);
   answer(exchange, 200, "application/json", prefixes_document(prefixes, boot_id_, now));
 }
 

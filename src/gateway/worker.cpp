@@ -16,9 +16,11 @@ Refusal not_found(std::string_view path) {
                           "; try /v1/chat/completions, /v1/models or another of OpenAI's paths that take a model");
 }
 
-Refusal wrong_method(std::string_view allowed) {
-  return make_refusal(405, "invalid_request_error", "method_not_allowed",
-                      "this path takes " + std::string{allowed} + " only");
+void refuse_method(net::Exchange& exchange, std::string_view allowed) {
+  const Refusal refusal = make_refusal(405, "invalid_request_error", "method_not_allowed",
+                                       "this path takes " + std::string{allowed} + " only");
+  const std::vector<net::Field> fields{{"Content-Type", "application/json"}, {"Allow", allowed}};
+  exchange.respond(refusal.error.status, fields, api::error_body(refusal.error));
 }
 
 }  // namespace
@@ -82,11 +84,11 @@ void Worker::on_request(net::Exchange& exchange) {
   const std::string_view path = exchange.head().path();
   for (const api::Endpoint endpoint : api::kEndpoints) {
     if (path != api::path_of(endpoint)) continue;
-    if (exchange.head().method != "POST") return refuse(exchange, wrong_method("POST"), {});
+    if (exchange.head().method != "POST") return refuse_method(exchange, "POST");
     return take_session().begin(exchange, endpoint);
   }
   const bool reads = exchange.head().method == "GET" || exchange.head().method == "HEAD";
-  if (path == "/v1/models") return reads ? answer_models(exchange) : refuse(exchange, wrong_method("GET"), {});
+  if (path == "/v1/models") return reads ? answer_models(exchange) : refuse_method(exchange, "GET, HEAD");
   if (path == "/health") {
     const std::vector<net::Field> fields{{"Content-Type", "text/plain"}};
     return exchange.respond(200, fields, "ok\n");
@@ -97,18 +99,20 @@ void Worker::on_request(net::Exchange& exchange) {
 void Worker::answer_models(net::Exchange& exchange) {
   const std::string_view key = bearer_key(exchange.head().field("authorization"));
   const auto anonymous = bench_.options.anonymous ? std::optional{bench_.anonymous_tenant} : std::nullopt;
-  if (!bench_.key_ring.tenant_or(key, anonymous)) {
+  const auto number = bench_.key_ring.tenant_or(key, anonymous);
+  if (!number)
     return refuse(exchange, make_refusal(401, "authentication_error", "invalid_api_key", "no valid API key"), {});
-  }
+  const Tenant& tenant = bench_.options.tenants[*number];
   std::string body = R"({"object":"list","data":[)";
   bool first = true;
   for (const std::string& model : bench_.desk.models()) {
+    if (!may_use(tenant, model)) continue;
     if (!std::exchange(first, false)) body += ',';
     body += R"({"id":)";
     api::append_json_string(body, model);
     fmt::format_to(std::back_inserter(body),
                    R"(,"object":"model","created":0,"owned_by":"penstock","max_model_len":{}}})",
-                   context_tokens_of(bench_.options, model));
+                   context_tokens_of(bench_.options, tenant, model));
   }
   body += "]}";
   const std::vector<net::Field> fields{{"Content-Type", "application/json"}};

@@ -275,6 +275,18 @@ std::string_view RequestHead::parameter(std::string_view name) const {
   return {};
 }
 
+std::string RequestHead::decoded_parameter(std::string_view name) const {
+  std::string decoded;
+  for (std::string_view rest = parameter(name); !rest.empty();) {
+    const int high = rest.size() > 2 ? core::hex_digit(rest[1]) : -1,
+              low = rest.size() > 2 ? core::hex_digit(rest[2]) : -1;
+    const bool escaped = rest.front() == '%' && high >= 0 && low >= 0;
+    decoded += escaped ? static_cast<char>(high * 16 + low) : rest.front() == '+' ? ' ' : rest.front();
+    rest.remove_prefix(escaped ? 3 : 1);
+  }
+  return decoded;
+}
+
 HeadResult parse_request_head(std::string_view bytes, RequestHead& head, std::size_t searched) {
   clear(head);
   head.method = head.target = {};

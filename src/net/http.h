@@ -35,6 +35,7 @@ struct RequestHead : MessageHead {
   [[nodiscard]] std::string_view query() const;  // after it; may be empty
   // A parameter of the query, not decoded; empty if there is none.
   [[nodiscard]] std::string_view parameter(std::string_view name) const;
+  [[nodiscard]] std::string decoded_parameter(std::string_view name) const;  // %2F is a slash, + a space
 };
 struct ResponseHead : MessageHead {
   int status = 0;

@@ -12,6 +12,16 @@ std::string with_host(std::string_view first_line, std::string_view fields = {})
   return std::string{first_line} + "\r\nHost: test\r\n" + std::string{fields} + "\r\n";
 }
 
+TEST(RequestHead, DecodesAParameter) {
+  const std::string bytes = with_host("GET /x?model=org%2fname+v%2B&half=%4&odd=%zz%41 HTTP/1.1");
+  RequestHead head;
+  ASSERT_EQ(parse_request_head(bytes, head).state, HeadState::kComplete);
+  EXPECT_EQ(head.decoded_parameter("model"), "org/name v+");
+  EXPECT_EQ(head.decoded_parameter("half"), "%4");
+  EXPECT_EQ(head.decoded_parameter("odd"), "%zzA");
+  EXPECT_EQ(head.decoded_parameter("nothing"), "");
+}
+
 TEST(RequestHead, IsTakenApartInPlace) {
   const std::string bytes = with_host("POST /v1/chat/completions?a=1&b=%20 HTTP/1.1",
                                       "content-LENGTH: 12\r\nX-Empty:\r\nX-Blanks: \t a b \t\r\n") +

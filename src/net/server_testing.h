@@ -136,7 +136,7 @@ class RawClient {
   std::string read_until(std::string_view mark) {
     std::size_t at = held_.find(mark);
     while (at == std::string::npos && read_some()) at = held_.find(mark);
-    const std::string found = held_.substr(0, at == std::string::npos ? at : at + mark.size());
+    std::string found = held_.substr(0, at == std::string::npos ? at : at + mark.size());
     held_.erase(0, found.size());
     return found;
   }

@@ -4,6 +4,7 @@ import glob
 import json
 import os
 import signal
+import socket
 import sqlite3
 import tempfile
 
@@ -150,3 +151,36 @@ def rows_of(path, question):
         return store.execute(question).fetchall()
     finally:
         store.close()
+
+
+def free_port():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return taken.getsockname()[1]
+
+
+class Up(Program):
+    """All of Penstock at ports of its own, in the folder of a home."""
+
+    def __init__(self, test, home, *words):
+        self.port, self.admin, self.page = free_port(), free_port(), free_port()
+        super().__init__(test, "up", *self.places(home, self.port, self.admin, self.page), *words,
+                         ready="up: starting gateway, planner and engines")
+        self.announced = ""
+        while "Ctrl-C ends it all." not in self.announced:
+            line = self.process.stdout.readline()
+            assert line, f"up ended: {self.announced}{self.said()}"
+            self.announced += line
+
+    @staticmethod
+    def places(home, port, admin, page):
+        return ("--listen", f"127.0.0.1:{port}", "--admin-listen", f"127.0.0.1:{admin}", "--dashboard",
+                f"127.0.0.1:{page}", "--ports", home.ports, "--state-dir", home.folder)
+
+    def completed(self):
+        """Requests that ended well, by tenant."""
+        usage = json.loads(ask(self.admin, "GET", "/penstock/v1/overview")[2])["usage"]
+        return {each["tenant"]: each["completed"] for each in usage}
+
+    def state(self):
+        return json.loads(ask(self.page, "GET", "/api/state")[2])

@@ -1,25 +1,25 @@
 #!/usr/bin/env python3
 """Patience: thousands of connections that do nothing, clients that dribble, hours of users in a minute. `make soak`."""
 
-import json
 import os
 import resource
-import selectors
 import socket
 import subprocess
 import threading
 import time
 import unittest
 
-from live_testing import KILL, SECONDS, Engine, Gateway, Stream, chat, complete, until
-from many_streams import ManyStreams
-from planner_testing import Home, until_routed, until_serving
+from live_testing import KILL, PROGRAM, SECONDS, STOP, Engine, Gateway, Stream, complete
+from planner_testing import Home, Up, until_routed, until_serving
 from real_clients import guidellm
 
 FAST = ("--speed", "50")
 IDLE = 10_000
 DESCRIPTORS_FOR_OTHERS = 500  # of the test itself
 BYTES_AN_IDLE_CONNECTION = 16 * 1024
+DAY = ("--profile", "diurnal", "--period", "8m", "--duration", "8m", "--peak", "12", "--trough", "1", "--input-tokens",
+       "100..8000", "--output-tokens", "40..400", "--prefixes", "12", "--shared-prefix-tokens", "1024", "--prefix-share",
+       "0.6", "--expect", "ttft_p95=2s,itl_p95=50ms,errors=0,refused=0")
 HEAD_SECONDS, BODY_SECONDS = 10, 60  # docs/gateway.md, Limits
 
 
@@ -98,6 +98,32 @@ class SoakTest(unittest.TestCase):
         self.assertEqual(set(counts) - {"whole", "cut"}, set(), counts)
         self.assertLessEqual(counts.get("cut", 0), 3 * len(users))
         self.assertEqual(len(home.engines()), 3)
+
+    def test_a_day_of_mixed_prompts_keeps_its_promises_while_the_fleet_changes(self):
+        """Eight minutes from a quiet night over noon to the next night, with prompts of 100 to 8,000 tokens."""
+        home = Home(self)
+        up = Up(self, home, "--no-load")
+        record, ending = [], threading.Event()
+
+        def watch():
+            while not ending.wait(1):
+                pool = up.state()["pools"][0]
+                record.append((pool["ready"], pool["starting"], pool["draining"]))
+
+        watcher = threading.Thread(target=watch)
+        watcher.start()
+        loaded = subprocess.run([PROGRAM, "load", f"http://127.0.0.1:{up.port}", "--api-key", "sk-shop", *DAY],
+                                capture_output=True, text=True)
+        ending.set()
+        watcher.join()
+        ready = [each[0] for each in record]
+        print(loaded.stdout, f"replicas that served, every 20 s: {' '.join(map(str, ready[::20]))}", sep="\n")
+        self.assertEqual(loaded.returncode, 0, loaded.stdout + loaded.stderr)
+        noon = ready.index(max(ready))
+        self.assertGreaterEqual(max(ready), ready[0] + 2, "the fleet did not grow")
+        self.assertLess(min(ready[noon:]), max(ready) - 1, "the fleet did not shrink")
+        up.signal(STOP)
+        self.assertEqual(up.wait(), 0)
 
     def test_guidellm_finds_nothing_amiss(self):
         gateway = Gateway(self, Engine(self, *FAST).url).ready()

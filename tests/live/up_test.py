@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+"""`penstock up`: everything starts, works together, and ends with nothing left."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import unittest
+
+from live_testing import KILL, PROGRAM, SECONDS, Stream, ask, complete, until
+from planner_testing import Home, Up, free_port
+
+LOAD = ("--peak", "20", "--trough", "10", "--period", "20s")
+
+
+class UpTest(unittest.TestCase):
+    def make_home(self):
+        home = Home(self)
+        with open(home.config, "a") as file:
+            file.write("tenants:\n  - {name: shop, keys: [sk-shop]}\n  - {name: search, keys: [sk-search]}\n"
+                       "  - {name: nightly, keys: [sk-nightly], class: batch}\n  - {name: demo, keys: [sk-demo]}\n")
+        return home
+
+    def up(self, home, *words):
+        return Up(self, home, "--config", home.config, *words)
+
+    def assert_ended(self, up, home):
+        self.assertEqual(up.wait(), 0, up.said())
+        self.assertTrue(up.process.stdout.read().endswith("up: planner ended\nup: gateway ended\n"))
+        self.assertEqual(home.engines(), {})
+        for port in (up.port, up.admin, up.page):
+            with socket.socket() as mine:
+                mine.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                mine.bind(("127.0.0.1", port))
+
+    def test_all_parts_work_together_and_end(self):
+        home = self.make_home()
+        up = self.up(home, *LOAD)
+        for port in (up.port, up.admin, up.page):
+            self.assertIn(f"127.0.0.1:{port}", up.announced)
+        status, _, body = complete(up.port, 8, Authorization="Bearer sk-demo")
+        self.assertEqual((status, json.loads(body)["usage"]["completion_tokens"]), (200, 8))
+        until("requests of all tenants", lambda: min((up.completed().get(each, 0) for each in (
+            "shop", "search", "nightly", "demo"))) > 0)
+
+        until("a planner that judges them", lambda: up.state()["slo"]["judged"] > 0)
+        self.assertEqual([each["name"] for each in up.state()["pools"]], ["chat"])
+        self.assertEqual(ask(up.page, "GET", "/")[0], 200)
+        up.signal(signal.SIGINT)
+        self.assert_ended(up, home)
+
+    def test_a_users_stream_is_finished_before_all_ends(self):
+        home = self.make_home()
+        up = self.up(home, "--no-load")
+        stream = Stream(up.port, 200, Authorization="Bearer sk-demo")
+        until("a stream that flows", lambda: stream.tokens() > 2)
+        up.signal(signal.SIGTERM)
+        self.assertTrue(stream.join().whole(200), stream.fault)
+        self.assert_ended(up, home)
+
+    def test_it_ends_by_itself_when_it_is_told_to(self):
+        home = self.make_home()
+        self.assert_ended(self.up(home, "--no-load", "--duration", "3s"), home)
+
+    def test_a_part_that_dies_ends_it_all(self):
+        home = self.make_home()
+        up = self.up(home, "--no-load")
+        children = subprocess.run(["ps", "-o", "pid=,args=", "--ppid", str(up.process.pid)], capture_output=True,
+                                  text=True, check=True).stdout.splitlines()
+        gateway = next(int(line.split()[0]) for line in children if " gateway " in line)
+        os.kill(gateway, KILL)
+        self.assertEqual(up.wait(), 1)
+        self.assertIn("the gateway ended by itself", up.said())
+        until("the end of all engines", lambda: not home.engines())
+
+    def test_a_port_that_is_taken_is_named(self):
+        home = self.make_home()
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            port = taken.getsockname()[1]
+            refused = subprocess.run([PROGRAM, "up", *Up.places(home, port, free_port(), free_port()), "--config", home.config],
+                                     capture_output=True, text=True, timeout=SECONDS)
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn(f"127.0.0.1:{port}", refused.stderr)
+        self.assertIn("is taken", refused.stderr)
+        self.assertEqual(home.engines(), {})
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
