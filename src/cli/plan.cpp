@@ -312,6 +312,7 @@ int run_planner(const Arguments& arguments) {
   }
   live::DaemonOptions options = daemon_options(*run, settings->model, *gateway);
   options.observe_only = mode == "observe";
+  options.kv_bytes_per_token = settings->kv_bytes_per_token;
   live::PlannerDaemon daemon{loop, client, *fleet, **policy, std::move(options), *std::move(log)};
 
   std::unique_ptr<live::Board> board;

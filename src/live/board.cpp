@@ -77,6 +77,8 @@ void Board::on_request(net::Exchange& exchange) {
     return answer(exchange, 200, "application/json", state_document(daemon_, loop_.now(), version_));
   if (path == "/api/points") return answer(exchange, 200, "application/json", points_document(daemon_));
   if (path == "/metrics") return answer(exchange, 200, report::kMetricsContentType, daemon_.metrics_text());
+  if (path == "/metrics/engines")
+    return answer(exchange, 200, report::kMetricsContentType, daemon_.token_metrics_text());
   if (path == "/health") return answer(exchange, 200, "text/plain", "ok\n");
   if (path != "/events") return answer(exchange, 404, "text/plain", "there is nothing at this path\n");
   if (viewers_.size() >= kViewersMax) return answer(exchange, 503, "text/plain", "too many viewers\n");

@@ -66,6 +66,7 @@ TEST_F(BoardTest, ServesDocumentsMetricsAndHealth) {
   EXPECT_EQ(get("/metrics").status, 200);
   EXPECT_TRUE(run_until(loop, [&] { return policy.decided > 0; }));
   EXPECT_NE(get("/metrics").body.find("# TYPE"), std::string::npos);
+  EXPECT_EQ(get("/metrics/engines").status, 200);
 }
 
 TEST_F(BoardTest, RefusesWhatItDoesNotHave) {

@@ -8,6 +8,8 @@ namespace penstock::live {
 namespace {
 
 constexpr core::Duration kWatchPatience = std::chrono::seconds{2};
+// Percentiles of token metrics are of so long, to be had so often.
+constexpr core::Duration kTokenWindow = std::chrono::minutes{1}, kApart = std::chrono::seconds{5};
 
 }  // namespace
 
@@ -86,11 +88,10 @@ void EngineWatch::fetch(Engine& engine, const net::Url& url) {
                asked->under_way = false;
                // Its name may stand for another address by now.
                if (!answer) asked->address.reset();
-               auto sample = answer ? read(*asked, *answer)
-                                    : core::Result<signals::EngineSample>{tl::make_unexpected(answer.error())};
-               if (!sample) return not_heard(*asked, sample.error().message());
-               asked->scraped = *std::move(sample);
-               asked->silent = false;
+               auto scrape = answer ? read(*asked, *answer)
+                                    : core::Result<signals::EngineScrape>{tl::make_unexpected(answer.error())};
+               if (!scrape) return not_heard(*asked, scrape.error().message());
+               heard(*asked, *std::move(scrape));
              });
 }
 
@@ -99,14 +100,24 @@ EngineWatch::Engine* EngineWatch::still(const WatchedEngine& what) {
   return found != engines_.end() && found->second.what.url == what.url ? &found->second : nullptr;
 }
 
-core::Result<signals::EngineSample> EngineWatch::read(const Engine& engine, const net::FetchAnswer& answer) const {
+core::Result<signals::EngineScrape> EngineWatch::read(const Engine& engine, const net::FetchAnswer& answer) {
   const std::string where = engine.what.url + "/metrics";
   if (answer.status != 200) return core::environment_error(where, fmt::format("answers with {}", answer.status));
   const auto parsed = signals::parse_exposition(answer.body, engine.what.url);
   if (!parsed) return tl::make_unexpected(parsed.error());
-  auto sample = signals::to_sample(signals::read_scrape(*parsed), loop_.now());
-  if (!sample) return core::environment_error(where, "has no figures of an engine");
-  return *std::move(sample);
+  signals::EngineScrape scrape = signals::read_scrape(*parsed);
+  if (!signals::to_sample(scrape, {})) return core::environment_error(where, "has no figures of an engine");
+  return scrape;
+}
+
+void EngineWatch::heard(Engine& engine, signals::EngineScrape scrape) {
+  const core::Instant now = loop_.now();
+  if (engine.scraped && (engine.earlier.empty() || engine.scraped->sampled_at - engine.earlier.back().first >= kApart))
+    engine.earlier.emplace_back(engine.scraped->sampled_at, std::move(engine.scrape));
+  while (!engine.earlier.empty() && now - engine.earlier.front().first > kTokenWindow) engine.earlier.pop_front();
+  engine.scraped = signals::to_sample(scrape, now);
+  engine.scrape = std::move(scrape);
+  engine.silent = false;
 }
 
 void EngineWatch::not_heard(Engine& engine, const std::string& why) {
@@ -130,6 +141,14 @@ std::optional<signals::EngineSample> EngineWatch::sample_of(std::uint32_t replic
   const bool heard = signals::apply_forward_pass(ranks, sample);
   if (!heard && !engine.scraped) return std::nullopt;
   return sample;
+}
+
+std::optional<signals::TokenFigures> EngineWatch::tokens_of(std::uint32_t replica, double kv_bytes_per_token) const {
+  const auto found = engines_.find(replica);
+  if (found == engines_.end() || !found->second.scraped || found->second.silent) return std::nullopt;
+  const Engine& engine = found->second;
+  return signals::token_figures(engine.scrape, engine.earlier.empty() ? nullptr : &engine.earlier.front().second,
+                                kv_bytes_per_token);
 }
 
 std::uint64_t EngineWatch::lost_messages() const {

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "connect/zmq/subscriber.h"
@@ -20,6 +22,7 @@
 #include "signals/observation.h"
 #include "signals/telemetry/adapters.h"
 #include "signals/telemetry/forward_pass.h"
+#include "signals/telemetry/token_metrics.h"
 
 namespace penstock::live {
 
@@ -49,6 +52,9 @@ class EngineWatch {
   void watch(const std::vector<WatchedEngine>& engines);  // all there are
   // None: nothing was ever heard of it.
   [[nodiscard]] std::optional<signals::EngineSample> sample_of(std::uint32_t replica) const;
+  // What the last scrape says of tokens, under the names that are the same for engines of any make. None: the engine is not
+  // heard.
+  [[nodiscard]] std::optional<signals::TokenFigures> tokens_of(std::uint32_t replica, double kv_bytes_per_token) const;
   [[nodiscard]] std::uint64_t lost_messages() const;
   [[nodiscard]] std::uint64_t messages() const { return messages_; }
 
@@ -57,6 +63,9 @@ class EngineWatch {
     WatchedEngine what;
     std::optional<net::Address> address;
     std::optional<signals::EngineSample> scraped;
+    signals::EngineScrape scrape;  // what that was made of
+    // Some seconds apart, the oldest a minute ago.
+    std::deque<std::pair<core::Instant, signals::EngineScrape>> earlier;
     std::map<std::uint32_t, signals::ForwardPassTotals> ranks;
     bool under_way = false, silent = false;
   };
@@ -65,7 +74,8 @@ class EngineWatch {
   void resolve(Engine& engine, const net::Url& url);
   void fetch(Engine& engine, const net::Url& url);
   [[nodiscard]] Engine* still(const WatchedEngine& what);  // none: what was asked for is gone
-  [[nodiscard]] core::Result<signals::EngineSample> read(const Engine& engine, const net::FetchAnswer& answer) const;
+  [[nodiscard]] static core::Result<signals::EngineScrape> read(const Engine& engine, const net::FetchAnswer& answer);
+  void heard(Engine& engine, signals::EngineScrape scrape);
   void not_heard(Engine& engine, const std::string& why);
   void message(const std::string& endpoint, const signals::ForwardPassMetrics& metrics);
 

@@ -74,6 +74,20 @@ TEST_F(EngineWatchTest, HearsAnEngineByItsName) {
   EXPECT_TRUE(said.empty());
 }
 
+TEST_F(EngineWatchTest, TellsTokensOfWhatIsHeard) {
+  ScriptedEngine engine{loop};
+  net::Client client{loop};
+  EngineWatch watch{loop, client, options};
+  EXPECT_FALSE(watch.tokens_of(kReplica, 1.0));
+  watch.watch({{kReplica, url(engine), {}}});
+  EXPECT_FALSE(watch.tokens_of(kReplica, 1.0));
+  ASSERT_TRUE(heard(watch));
+  EXPECT_EQ(watch.tokens_of(kReplica, 1.0)->prefill_queue, 5U);
+  engine.leave();
+  EXPECT_TRUE(run_until(loop, [&] { return !said.empty(); }));
+  EXPECT_FALSE(watch.tokens_of(kReplica, 1.0)) << "an old word is none";
+}
+
 TEST_F(EngineWatchTest, HearsAnEngineBehindHttps) {
   const net::testing::TestCertificate certificate{"DNS:engine.example"};
   ScriptedEngine engine{loop, certificate.server()};

@@ -3,12 +3,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/time.h"
 #include "live/gateway_feed.h"
 #include "signals/observation.h"
+#include "signals/telemetry/token_metrics.h"
 
 namespace penstock::live {
 
@@ -40,6 +42,9 @@ class Fleet {
   // Replica counts, states and what the engines said; the target; failed actions.
   virtual void fill(std::size_t pool, signals::PoolObservation& seen) const = 0;
   [[nodiscard]] virtual std::vector<ReplicaView> replicas(std::size_t pool) const = 0;
+  // Of a replica by its number; none: it is not heard.
+  [[nodiscard]] virtual std::optional<signals::TokenFigures> tokens_of(std::uint32_t replica,
+                                                                       double kv_bytes_per_token) const = 0;
   [[nodiscard]] virtual const std::vector<FleetEvent>& events() const = 0;
 };
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -102,6 +103,14 @@ class ScriptedFleet final : public Fleet {
     }
   }
   [[nodiscard]] std::vector<ReplicaView> replicas(std::size_t) const override { return views; }
+  [[nodiscard]] std::optional<signals::TokenFigures> tokens_of(std::uint32_t replica,
+                                                               double kv_bytes_per_token) const override {
+    const auto found = tokens.find(replica);
+    if (found == tokens.end()) return std::nullopt;
+    signals::TokenFigures figures = found->second;
+    figures.kv_bytes_used = kv_bytes_per_token;
+    return figures;
+  }
   [[nodiscard]] const std::vector<FleetEvent>& events() const override { return told; }
 
   bool may_act = true;
@@ -110,6 +119,7 @@ class ScriptedFleet final : public Fleet {
   std::vector<std::string> heard;
   std::vector<GatewayPrefix> prefixes;
   std::vector<ReplicaView> views;
+  std::map<std::uint32_t, signals::TokenFigures> tokens;  // by replica
   std::vector<FleetEvent> told;
 };
 

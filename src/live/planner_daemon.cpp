@@ -8,6 +8,7 @@
 #include "net/fetch.h"
 #include "planner/decision_note.h"
 #include "report/decision_log.h"
+#include "signals/telemetry/exposition.h"
 
 namespace penstock::live {
 namespace {
@@ -245,6 +246,22 @@ std::string PlannerDaemon::metrics_text() const {
   report::PlannerMetrics metrics = report::make_planner_metrics(sources);
   metrics.policy.clear();
   return report::to_prometheus_text(metrics);
+}
+
+std::string PlannerDaemon::token_metrics_text() const {
+  std::vector<signals::TokenFigures> engines;
+  for (std::size_t pool = 0; pool < options_.pools.size(); ++pool)
+    for (const ReplicaView& view : fleet_.replicas(pool)) {
+      auto figures = fleet_.tokens_of(view.seen.replica, options_.kv_bytes_per_token);
+      if (!figures) continue;
+      if (figures->model.empty()) figures->model = options_.model;
+      figures->labels = fmt::format("pool=\"{}\",replica=\"{}\"", signals::escape_label(options_.pools[pool].name),
+                                    signals::escape_label(view.name));
+      engines.push_back(*std::move(figures));
+    }
+  std::string text;
+  signals::append_token_metrics(text, engines);
+  return text;
 }
 
 }  // namespace penstock::live

@@ -34,9 +34,10 @@ struct DaemonPool {
 struct DaemonOptions {
   std::vector<DaemonPool> pools;  // one aggregated, or one prefill and one decode
   signals::SloPolicy slo;
-  std::string model;         // whose requests and replicas these are; empty: of all
-  bool observe_only = true;  // decides, says so, and does nothing
-  net::Address gateway;      // its admin address
+  double kv_bytes_per_token = 131'072.0;  // for token metrics in bytes
+  std::string model;                      // whose requests and replicas these are; empty: of all
+  bool observe_only = true;               // decides, says so, and does nothing
+  net::Address gateway;                   // its admin address
   core::Duration gateway_interval = std::chrono::milliseconds{500};
   core::Duration prefix_interval = std::chrono::seconds{5};    // their texts may be long
   core::Duration gateway_patience = std::chrono::seconds{30};  // a gateway that was heard longer ago is not heard
@@ -79,6 +80,7 @@ class PlannerDaemon {
   [[nodiscard]] const report::PlannerTotals& totals() const { return totals_; }
   [[nodiscard]] core::Duration slowest_tick() const { return slowest_tick_; }
   [[nodiscard]] std::string metrics_text() const;
+  [[nodiscard]] std::string token_metrics_text() const;  // of the engines that are heard
 
  private:
   void ask_gateway();

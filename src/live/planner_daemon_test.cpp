@@ -224,6 +224,24 @@ TEST_F(PlannerDaemonTest, TheMetricsAreThoseOfThePlanner) {
   EXPECT_GT(daemon->slowest_tick(), core::Duration{});
 }
 
+TEST_F(PlannerDaemonTest, TokenMetricsAreOfTheEnginesThatAreHeard) {
+  fleet.views = {view(sample()), view(std::nullopt)};
+  fleet.views[1].seen.replica = 99;
+  fleet.views[0].name = "chat-\"1\"";
+  open();
+  EXPECT_EQ(daemon->token_metrics_text(), "");
+  signals::TokenFigures figures;
+  figures.model = "m";
+  figures.tokens_in = 12;
+  fleet.tokens[fleet.views[0].seen.replica] = figures;
+  const std::string text = daemon->token_metrics_text();
+  EXPECT_TRUE(signals::parse_exposition(text, "metrics"));
+  EXPECT_NE(text.find(R"(tokens_in_total{model_name="m",pool="chat",replica="chat-\"1\""} 12)"), std::string::npos)
+      << text;
+  EXPECT_NE(text.find(R"(kv_cache_bytes_used{model_name="m",pool="chat",replica="chat-\"1\""} 131072)"),
+            std::string::npos);
+}
+
 // ---- the documents ---------------------------------------------------------------------------------------------------
 
 TEST_F(PlannerDaemonTest, BeforeAnythingIsKnownTheStateSaysSo) {

@@ -57,6 +57,20 @@ def node_modules_with(package):
     return installed("node-" + package.replace("@", "-"), install)
 
 
+def prometheus_folder():
+    """Where Debian's prometheus and promtool are: taken out of their package, since installing it would start a service."""
+    def install(folder):
+        download = ("apt-get", "download", "prometheus")
+        if subprocess.run(download, cwd=folder, capture_output=True, check=False).returncode != 0:
+            run(*(() if os.geteuid() == 0 else ("sudo", "-n")), "apt-get", "update", "-q")
+            run(*download, folder=folder)
+        (package,) = [name for name in os.listdir(folder) if name.endswith(".deb")]
+        run("dpkg-deb", "-x", package, ".", folder=folder)
+        os.remove(os.path.join(folder, package))
+
+    return os.path.join(installed("prometheus", install), "usr", "bin")
+
+
 def go_on_with(requirement):
     """Starts this program again under the Python that has it."""
     python = python_with(requirement)

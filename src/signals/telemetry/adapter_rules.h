@@ -13,6 +13,7 @@ namespace penstock::signals {
 enum class Figure : std::uint8_t {
   kQueued,
   kQueuedOther,  // Triton: waiting, by another name
+  kPreempted,    // of the queued ones
   kActive,       // queued and running together
   kRunning,
   kKvUsage,  // a share; of several ranks, their mean
@@ -48,6 +49,8 @@ enum class Figure : std::uint8_t {
   kItlOther,
   kRequest,
   kQueue,
+  kTpot,
+  kPrefill,
   kIterationTokens,
   kEnd,
 };

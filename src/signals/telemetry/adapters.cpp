@@ -172,6 +172,7 @@ class Reader {
     if (active && !scrape_.queued_requests && scrape_.running_requests)
       scrape_.queued_requests = rest(*scrape_.running_requests);
     if (!scrape_.queued_requests) scrape_.queued_requests = count(Figure::kQueuedOther);
+    scrape_.preempted_requests = count(Figure::kPreempted);
     scrape_.queued_prefill_tokens = count(Figure::kQueuedPrefillTokens);
     scrape_.inflight_prefill_tokens = count(Figure::kInflightPrefillTokens);
     scrape_.scheduled_kv_tokens = count(Figure::kScheduledKvTokens);
@@ -234,6 +235,8 @@ class Reader {
     if (!scrape_.itl_s) scrape_.itl_s = histogram(Figure::kItlOther);
     scrape_.request_s = histogram(Figure::kRequest);
     scrape_.queue_s = histogram(Figure::kQueue);
+    scrape_.tpot_s = histogram(Figure::kTpot);
+    scrape_.prefill_s = histogram(Figure::kPrefill);
     scrape_.iteration_tokens = histogram(Figure::kIterationTokens);
   }
 

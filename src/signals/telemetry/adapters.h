@@ -23,7 +23,8 @@ struct EngineScrape {
   std::string model;  // of the first series that names one
 
   std::optional<std::uint64_t> queued_requests, running_requests;
-  std::optional<double> kv_usage;  // 0..1, of all ranks together
+  std::optional<std::uint64_t> preempted_requests;  // of the queued ones: those that decoded before
+  std::optional<double> kv_usage;                   // 0..1, of all ranks together
   std::optional<std::uint64_t> kv_used_tokens, kv_capacity_tokens;
   std::optional<std::uint32_t> block_tokens;
 
@@ -35,6 +36,8 @@ struct EngineScrape {
   std::optional<std::uint64_t> iterations_total;
 
   std::optional<Histogram> ttft_s, itl_s, request_s, queue_s;  // seconds
+  std::optional<Histogram> tpot_s;                             // each request's mean gap; itl_s has each gap
+  std::optional<Histogram> prefill_s;                          // from scheduled to the first token
   std::optional<Histogram> iteration_tokens;
 
   // Penstock's engines only.

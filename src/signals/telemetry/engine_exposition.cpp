@@ -3,67 +3,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <iterator>
 #include <string_view>
+#include <utility>
 
 #include "signals/telemetry/exposition.h"
+#include "signals/telemetry/exposition_writer.h"
+#include "signals/telemetry/token_metrics.h"
 
 namespace penstock::signals {
 namespace {
 
-class Writer {
- public:
-  explicit Writer(std::string& text) : text_(text) {}
-
-  void family(std::string_view name, std::string_view type, std::string_view help) {
-    name_ = name;
-    append("# HELP {} {}\n# TYPE {} {}\n", name, help, name, type);
-  }
-  void sample(std::string_view labels, double value) {
-    append("{}{{{}}} ", name_, labels);
-    number(value);
-  }
-  void gauge(std::string_view name, std::string_view help, std::string_view labels, double value) {
-    family(name, "gauge", help);
-    sample(labels, value);
-  }
-  void counter(std::string_view name, std::string_view help, std::string_view labels, double value) {
-    family(name, "counter", help);
-    sample(labels, value);
-  }
-  void histogram(std::string_view name, std::string_view help, std::string_view labels, const Histogram& values) {
-    family(name, "histogram", help);
-    std::uint64_t at_most = 0;
-    for (std::size_t i = 0; i < values.bounds.size(); ++i) {
-      at_most += values.counts[i];
-      append("{}_bucket{{{},le=\"{}\"}} {}\n", name, labels, values.bounds[i], at_most);
-    }
-    const std::uint64_t count = values.count();
-    append("{}_bucket{{{},le=\"+Inf\"}} {}\n{}_sum{{{}}} ", name, labels, count, name, labels);
-    number(values.sum);
-    append("{}_count{{{}}} {}\n", name, labels, count);
-  }
-
- private:
-  template <class... Args>
-  void append(fmt::format_string<Args...> format, Args&&... args) {
-    fmt::format_to(std::back_inserter(text_), format, std::forward<Args>(args)...);
-  }
-  void number(double value) {
-    if (std::isfinite(value))
-      append("{}\n", value);
-    else
-      append("{}\n", std::isnan(value) ? "NaN" : value > 0.0 ? "+Inf" : "-Inf");
-  }
-
-  std::string& text_;
-  std::string_view name_;
-};
-
 double real(std::uint64_t value) { return static_cast<double>(value); }
 
-void write_vllm(Writer& writer, const EngineFigures& figures, const std::string& labels) {
+void write_vllm(ExpositionWriter& writer, const EngineFigures& figures, const std::string& labels) {
   const EngineSample& sample = figures.sample;
   writer.gauge("vllm:num_requests_running", "Requests in the batches of the engine.", labels, sample.running_requests);
   writer.gauge("vllm:num_requests_waiting", "Requests that wait to be scheduled, preempted ones included.", labels,
@@ -102,42 +54,29 @@ void write_vllm(Writer& writer, const EngineFigures& figures, const std::string&
                    figures.decode_s);
 }
 
-void write_token_metrics(Writer& writer, const EngineFigures& figures, const std::string& labels) {
+TokenFigures token_figures_of(const EngineFigures& figures) {
   const EngineSample& sample = figures.sample;
   const std::uint32_t preempted = std::min(figures.preempted_requests, sample.queued_requests);
-  writer.counter("tokens_in_total", "Prompt tokens, computed or found in the cache.", labels,
-                 real(sample.prompt_tokens_total));
-  writer.counter("tokens_out_total", "Tokens generated.", labels, real(sample.generation_tokens_total));
-  writer.gauge("active_sequences", "Sequences in the batches of the engine.", labels, sample.running_requests);
-  writer.gauge("prefill_queue_len", "Requests whose prompt waits to be computed.", labels,
-               sample.queued_requests - preempted);
-  writer.gauge("decode_queue_len", "Preempted requests that wait to go on.", labels, preempted);
-  writer.gauge("kv_cache_bytes_used", "Bytes of KV blocks in use.", labels,
-               real(sample.kv_used_tokens) * real(figures.kv_bytes_per_token));
-  writer.gauge("kv_cache_bytes_capacity", "Bytes of all KV blocks.", labels,
-               real(sample.kv_capacity_tokens) * real(figures.kv_bytes_per_token));
-  writer.counter("kv_cache_evictions_total", "Cached KV blocks given up for others.", labels,
-                 real(sample.evictions_total));
-  writer.gauge("batch_merge_efficiency", "Mean share of the sequence slots filled when stepping, from 0 to 1.", labels,
-               sample.batch_merge_efficiency);
-  writer.gauge("latency_p95_decode_step_ms", "95th percentile of iterations that only decode, lately.", labels,
-               figures.decode_step_p95_ms);
-  writer.gauge("latency_p95_prefill_ms", "95th percentile of requests' prefill times, lately.", labels,
-               figures.prefill_p95_ms);
+  TokenFigures told;
+  told.model = figures.model;
+  told.tokens_in = sample.prompt_tokens_total;
+  told.tokens_out = sample.generation_tokens_total;
+  told.active_sequences = sample.running_requests;
+  told.prefill_queue = sample.queued_requests - preempted;
+  told.decode_queue = preempted;
+  told.kv_bytes_used = real(sample.kv_used_tokens) * real(figures.kv_bytes_per_token);
+  told.kv_bytes_capacity = real(sample.kv_capacity_tokens) * real(figures.kv_bytes_per_token);
+  told.evictions = sample.evictions_total;
+  told.batch_merge_efficiency = sample.batch_merge_efficiency;
+  told.decode_step_p95_ms = figures.decode_step_p95_ms;
+  told.prefill_p95_ms = figures.prefill_p95_ms;
+  told.ttft_s = figures.ttft_s;
+  told.tpot_s = figures.tpot_s;
+  told.kv_usage = sample.kv_usage();
+  return told;
 }
 
-void write_model_metrics(Writer& writer, const EngineFigures& figures, const std::string& labels) {
-  const EngineSample& sample = figures.sample;
-  writer.histogram("llm_ttft_seconds", "Time to a request's first token.", labels, figures.ttft_s);
-  writer.histogram("llm_tpot_seconds", "A request's mean gap between tokens.", labels, figures.tpot_s);
-  writer.gauge("llm_kv_cache_usage_ratio", "Share of the KV cache in use, from 0 to 1.", labels, sample.kv_usage());
-  writer.gauge("llm_queue_depth", "Requests that wait to be scheduled.", labels, sample.queued_requests);
-  writer.family("llm_tokens_processed_total", "counter", "Tokens of prompts (input) and generated (output).");
-  writer.sample(labels + ",token_type=\"input\"", real(sample.prompt_tokens_total));
-  writer.sample(labels + ",token_type=\"output\"", real(sample.generation_tokens_total));
-}
-
-void write_own(Writer& writer, const EngineSample& sample, const std::string& labels) {
+void write_own(ExpositionWriter& writer, const EngineSample& sample, const std::string& labels) {
   writer.gauge("penstock_engine_queued_prefill_tokens", "Prompt tokens of waiting requests.", labels,
                real(sample.queued_prefill_tokens));
   writer.gauge("penstock_engine_inflight_prefill_tokens", "Prompt tokens of running requests still to be computed.",
@@ -160,12 +99,12 @@ void write_own(Writer& writer, const EngineSample& sample, const std::string& la
 std::string engine_exposition(const EngineFigures& figures) {
   std::string text;
   text.reserve(32 * 1024);
-  Writer writer(text);
+  ExpositionWriter writer(text);
   const std::string model = escape_label(figures.model);
   const std::string labels = fmt::format("model_name=\"{}\"", model);
   write_vllm(writer, figures, labels + ",engine=\"0\"");
-  write_token_metrics(writer, figures, labels);
-  write_model_metrics(writer, figures, fmt::format("model_id=\"{}\"", model));
+  const TokenFigures told = token_figures_of(figures);
+  append_token_metrics(text, {&told, 1});
   write_own(writer, figures.sample, labels);
   return text;
 }

@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+"""A real Prometheus reads all that Penstock shows it, and evaluates the rules that the documentation offers."""
+
+import json
+import os
+import subprocess
+import tempfile
+import unittest
+import urllib.parse
+
+from live_testing import SECONDS, ask, complete, until
+from planner_testing import Home, free_port, until_routed, until_serving
+from real_clients import prometheus_folder
+
+RULES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "reference", "token-rules.yaml")
+CONFIG = """
+global: {{scrape_interval: 1s, evaluation_interval: 1s}}
+rule_files: ['{rules}']
+scrape_configs:
+  - {{job_name: gateway, static_configs: [{{targets: ['127.0.0.1:{gateway}']}}]}}
+  - {{job_name: planner, static_configs: [{{targets: ['127.0.0.1:{planner}']}}]}}
+  - {{job_name: engines, metrics_path: /metrics/engines, static_configs: [{{targets: ['127.0.0.1:{planner}']}}]}}
+  - {{job_name: engine, static_configs: [{{targets: ['{engine}']}}]}}
+"""
+
+
+class Prometheus:
+    """A server of its own, ended with the test."""
+
+    def __init__(self, test, config):
+        folder = tempfile.TemporaryDirectory()
+        test.addCleanup(folder.cleanup)
+        path = os.path.join(folder.name, "prometheus.yml")
+        with open(path, "w") as file:
+            file.write(config)
+        self.port = free_port()
+        log = tempfile.TemporaryFile("w+")
+        self.process = subprocess.Popen(
+            [os.path.join(prometheus_folder(), "prometheus"), f"--config.file={path}",
+             f"--storage.tsdb.path={folder.name}/data", f"--web.listen-address=127.0.0.1:{self.port}"],
+            stdout=log, stderr=subprocess.STDOUT)
+        test.addCleanup(log.close)
+        test.addCleanup(self.process.wait, SECONDS)
+        test.addCleanup(self.process.kill)
+        until("a Prometheus that is ready", self.ready)
+
+    def ready(self):
+        assert self.process.poll() is None, "it ended"
+        try:
+            return ask(self.port, "GET", "/-/ready")[0] == 200
+        except OSError:
+            return False
+
+    def value(self, query):
+        """Of a query with one result; none: there is not one."""
+        answer = json.loads(ask(self.port, "GET", "/api/v1/query?query=" + urllib.parse.quote(query))[2])
+        assert answer["status"] == "success", answer
+        result = answer["data"]["result"]
+        return float(result[0]["value"][1]) if len(result) == 1 else None
+
+
+class PrometheusTest(unittest.TestCase):
+    def test_all_that_there_is_to_scrape_is_read_and_the_rules_hold(self):
+        home = Home(self, "  - {name: chat, replicas: 1, min_replicas: 1, max_replicas: 1}")
+        gateway = home.gateway(self)
+        planner = home.planner(self, gateway)
+        until_serving(home, 1)
+        until_routed(gateway, 1)
+        (engine,) = gateway.overview()["replicas"]
+        prometheus = Prometheus(self, CONFIG.format(
+            rules=os.path.abspath(RULES), gateway=gateway.admin, planner=planner.port,
+            engine=engine["url"].removeprefix("http://")))
+
+        def ask_and_see(query, condition):
+            complete(gateway.port, 20)
+            value = prometheus.value(query)
+            return value is not None and condition(value)
+
+        until("four targets that are read", lambda: prometheus.value("sum(up)") == 4)
+        by = 'pool="chat"'
+        for query, condition in (
+                (f"llm:token_out_rate:1m{{{by}}}", lambda rate: rate > 0),
+                (f"llm:token_in_rate:1m{{{by}}}", lambda rate: rate > 0),
+                (f"llm:kv_utilization{{{by}}}", lambda share: 0 <= share <= 1),
+                (f"llm:queue_depth{{{by}}}", lambda depth: depth >= 0),
+                (f"llm:ttft_seconds:p95_5m{{{by}}}", lambda p95: 0 < p95 < 60),
+                (f"llm:tpot_seconds:p95_5m{{{by}}}", lambda p95: 0 < p95 < 60),
+                # What an autoscaler asks for, and the same from the engine itself.
+                ('sum(llm_queue_depth{model_id="penstock-sim",job="engines"})', lambda depth: depth >= 0),
+                ('sum(tokens_out_total{job="engines"}) - sum(tokens_out_total{job="engine"})', lambda off: abs(off) < 1000),
+                ("sum(dynamo_planner_num_decode_replicas)", lambda replicas: replicas == 1)):
+            with self.subTest(query):
+                until(query, lambda: ask_and_see(query, condition))
+
+        for name, port, path in (("gateway", gateway.admin, "/metrics"), ("planner", planner.port, "/metrics"),
+                                 ("engines", planner.port, "/metrics/engines")):
+            said = subprocess.run([os.path.join(prometheus_folder(), "promtool"), "check", "metrics"],
+                                  input=ask(port, "GET", path)[2], capture_output=True, text=True, timeout=SECONDS)
+            # It exits with 3 where it only has advice on names, which are the field's and not ours.
+            self.assertIn(said.returncode, (0, 3), f"{name}: {said.stdout}{said.stderr}")
+
+    def test_the_rules_are_valid(self):
+        said = subprocess.run([os.path.join(prometheus_folder(), "promtool"), "check", "rules", RULES],
+                              capture_output=True, text=True, timeout=SECONDS)
+        self.assertEqual(said.returncode, 0, said.stdout + said.stderr)
+        self.assertIn("7 rules found", said.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
