@@ -123,6 +123,17 @@ Json point(const LivePoint& point) {
           {"hit_ratio", known(point.hit_ratio)}};
 }
 
+Json scaling(const PlannerDaemon& daemon) {
+  Json made = Json::array();
+  for (const ScalingEvent& event : daemon.scaling().events()) {
+    Json told{{"pool", event.pool}, {"from", event.from}, {"to", event.to}, {"began_s", core::to_seconds(event.began)}};
+    told["settled_s"] = event.settled == core::kNever ? Json(nullptr) : Json(core::to_seconds(event.settled));
+    for (const auto& [outcome, requests] : event.ends.named()) told[std::string{outcome}] = requests;
+    made.push_back(std::move(told));
+  }
+  return made;
+}
+
 // Why latency is what it is, as last diagnosed.
 Json diagnosis(const PlannerDaemon& daemon) {
   if (!daemon.last_decision() || daemon.last_decision()->cause.empty()) return nullptr;
@@ -148,6 +159,7 @@ std::string state_document(const PlannerDaemon& daemon, core::Instant now, const
   for (std::size_t index = 0; index < options.pools.size(); ++index) made["pools"].push_back(pool(daemon, index, now));
   made["segments"] = segments(daemon);
   made["diagnosis"] = diagnosis(daemon);
+  made["scaling"] = scaling(daemon);
   made["decisions"] = Json::array();
   const auto& decisions = daemon.decisions();
   for (auto entry = decisions.rbegin(); entry != decisions.rend() && made["decisions"].size() < kDecisionsShown;

@@ -92,7 +92,17 @@ void PlannerDaemon::ask_traffic() {
     next_event_ = anew ? 0 : page->next;
     if (anew) return;
     book_.take(*page, loop_.now());
+    look_at_scaling();
   });
+}
+
+void PlannerDaemon::look_at_scaling() {
+  std::vector<signals::PoolObservation> pools(options_.pools.size());
+  for (std::size_t index = 0; index < pools.size(); ++index) {
+    pools[index].name = options_.pools[index].name;
+    fleet_.fill(index, pools[index]);
+  }
+  scaling_.look(loop_.now(), pools, book_.ends());
 }
 
 void PlannerDaemon::ask_prefixes() {
@@ -245,6 +255,8 @@ std::string PlannerDaemon::metrics_text() const {
     sources.slo_attainment = static_cast<double>(book_.kept()) / static_cast<double>(book_.judged());
   report::PlannerMetrics metrics = report::make_planner_metrics(sources);
   metrics.policy.clear();
+  for (const ScalingTotals& totals : scaling_.totals())
+    metrics.scaling.push_back({totals.pool, totals.events, totals.ends});
   return report::to_prometheus_text(metrics);
 }
 

@@ -12,6 +12,7 @@
 #include "core/time.h"
 #include "live/fleet.h"
 #include "live/gateway_feed.h"
+#include "live/scaling_book.h"
 #include "live/traffic_book.h"
 #include "net/address.h"
 #include "net/client.h"
@@ -77,6 +78,7 @@ class PlannerDaemon {
   [[nodiscard]] const std::optional<planner::Decision>& last_decision() const { return decided_; }
   [[nodiscard]] const std::optional<GatewayState>& gateway() const { return gateway_; }
   [[nodiscard]] const TrafficBook& book() const { return book_; }
+  [[nodiscard]] const ScalingBook& scaling() const { return scaling_; }
   [[nodiscard]] const report::PlannerTotals& totals() const { return totals_; }
   [[nodiscard]] core::Duration slowest_tick() const { return slowest_tick_; }
   [[nodiscard]] std::string metrics_text() const;
@@ -86,6 +88,7 @@ class PlannerDaemon {
   void ask_gateway();
   void ask_traffic();
   void ask_prefixes();
+  void look_at_scaling();
   void tick();
   void add_point();
   [[nodiscard]] signals::Observation observe(core::Instant now);  // without single requests
@@ -99,6 +102,7 @@ class PlannerDaemon {
   DaemonOptions options_;
   std::function<void(const signals::DecisionEntry&)> log_;
   TrafficBook book_;
+  ScalingBook scaling_;
   report::PlannerTotals totals_;
   std::uint64_t next_event_ = 0;
   std::string boot_;  // of the gateway whose events these are

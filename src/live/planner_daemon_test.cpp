@@ -134,6 +134,27 @@ TEST_F(PlannerDaemonTest, AHoldIsSaidOnceForEachReason) {
   EXPECT_EQ(state()["decisions"][0]["reason"], planner::to_string(planner::Reason::kSloMet)) << "the newest come first";
 }
 
+TEST_F(PlannerDaemonTest, TellsHowRequestsEndedWhileTheFleetChanged) {
+  fleet.target = 2;  // and one is ready
+  fleet.views = {view(sample())};
+  gateway.traffic =
+      R"({"boot":"b","now_s":5,"next":17,"lost":0,"events":[["arrival",1,4.5,"m","interactive","shop",900,[]]]})";
+  open();
+  EXPECT_TRUE(run_until(loop, [&] { return daemon->scaling().events().size() == 1; }));
+  gateway.traffic = R"({"boot":"b","now_s":6,"next":18,"lost":0,"events":[["end",1,5.5,"failed","r1",900,12,20.0]]})";
+  EXPECT_TRUE(run_until(loop, [&] { return daemon->scaling().events()[0].ends.truncated > 0; }));
+  const Json told = state()["scaling"][0];
+  EXPECT_EQ(told["pool"], "chat");
+  EXPECT_EQ(told["to"], 2);
+  EXPECT_TRUE(told["settled_s"].is_null());
+  EXPECT_GE(told["truncated"], 1);
+  EXPECT_EQ(told["failed"], 0);
+  run_until_decided();
+  EXPECT_NE(daemon->metrics_text().find("penstock_scaling_events_total{pool=\"chat\"} 1\n"), std::string::npos);
+  EXPECT_NE(daemon->metrics_text().find("penstock_scaling_requests_total{pool=\"chat\",outcome=\"truncated\"}"),
+            std::string::npos);
+}
+
 TEST_F(PlannerDaemonTest, HearsOfTrafficFromWhereItLeftOff) {
   gateway.traffic =
       R"({"boot":"b","now_s":5,"next":17,"lost":0,"events":[["arrival",1,4.5,"m","interactive","shop",900,[1,2]]]})";

@@ -108,8 +108,11 @@ void TrafficBook::ended(const TrafficItem& item, core::Instant at) {
   output_total_ += item.output_tokens;
   output_.emplace_back(at, output_total_);
   const bool failed = item.outcome == "failed" || item.outcome == "lost";
+  if (item.outcome == "completed") ++ends_.completed;
+  if (item.outcome == "cancelled") ++ends_.cancelled;
+  if (item.outcome == "timed_out") ++ends_.timed_out;
   if (failed) {
-    ++failed_;
+    ++(item.output_tokens > 0 ? ends_.truncated : ends_.failed);
     entry_meter_.failed(at);
     if (options_.disaggregated) decode_meter_.failed(at);
   }

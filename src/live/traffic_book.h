@@ -11,6 +11,7 @@
 #include "core/time.h"
 #include "live/gateway_feed.h"
 #include "signals/observation.h"
+#include "signals/request_ends.h"
 #include "signals/segment_meter.h"
 #include "signals/slo.h"
 #include "simulation/recorder.h"
@@ -41,7 +42,8 @@ class TrafficBook {
 
   [[nodiscard]] std::uint64_t lost_events() const { return lost_; }
   [[nodiscard]] core::Instant heard_at() const { return heard_at_; }
-  [[nodiscard]] std::uint64_t failed() const { return failed_; }
+  // Of all requests so far; refused ones are none of them.
+  [[nodiscard]] const signals::RequestEnds& ends() const { return ends_; }
   // Requests that kept their SLO, of those that were streamed and ended, since the start.
   [[nodiscard]] std::uint64_t kept() const { return kept_; }
   [[nodiscard]] std::uint64_t judged() const { return judged_; }
@@ -77,7 +79,8 @@ class TrafficBook {
   std::deque<std::pair<core::Instant, std::uint64_t>> output_;  // tokens of ends, for the last minute's sum
   std::uint64_t output_total_ = 0;
   std::vector<signals::RecentRequest> recent_;
-  std::uint64_t lost_ = 0, failed_ = 0, kept_ = 0, judged_ = 0;
+  std::uint64_t lost_ = 0, kept_ = 0, judged_ = 0;
+  signals::RequestEnds ends_;
   core::Instant heard_at_, newest_;
 };
 

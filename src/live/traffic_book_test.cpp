@@ -109,9 +109,21 @@ TEST(TrafficBook, JudgesWhatWasStreamedOrFailed) {
     book.take(page_of(each.items, 10.0), kNow);
     EXPECT_EQ(book.kept(), each.kept) << each.what;
     EXPECT_EQ(book.judged(), each.judged) << each.what;
-    EXPECT_EQ(book.failed(), each.failed) << each.what;
+    EXPECT_EQ(book.ends().failed + book.ends().truncated, each.failed) << each.what;
     EXPECT_EQ(entry_of(book).failed_total, each.failed) << each.what;
   }
+}
+
+TEST(TrafficBook, TellsHowRequestsEnded) {
+  TrafficItem nothing = end_of(1, 3.0, "failed");
+  nothing.output_tokens = 0;
+  TrafficItem refused = end_of(6, 3.0, "refused");
+  TrafficBook book{{}};
+  book.take(page_of({nothing, end_of(2, 3.0, "failed"), end_of(3, 3.0, "cancelled"), end_of(4, 3.0, "timed_out"),
+                     end_of(5, 3.0, "completed"), refused, end_of(7, 3.0, "lost")},
+                    10.0),
+            kNow);
+  EXPECT_EQ(book.ends(), (signals::RequestEnds{1, 1, 2, 1, 1}));
 }
 
 TEST(TrafficBook, CountsWhatWasRefusedInTheLastMinute) {

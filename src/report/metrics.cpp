@@ -264,6 +264,19 @@ constexpr std::array kFamilies{
            [](const Metrics& m, Samples& s) { of_pools(m, s, [](const PoolMetrics& p) { return p.requests_total; }); }},
     Family{"penstock_requests_failed_total", "counter", "pool", "Requests that failed in a pool",
            [](const Metrics& m, Samples& s) { of_pools(m, s, [](const PoolMetrics& p) { return p.failed_total; }); }},
+    Family{"penstock_scaling_events_total", "counter", "pool",
+           "Changes of a pool's replicas, from the first to the last",
+           [](const Metrics& m, Samples& s) {
+             for (const ScalingCount& count : m.scaling) s.add(static_cast<double>(count.events), {{"pool", count.pool}});
+           }},
+    Family{"penstock_scaling_requests_total", "counter", "pool, outcome",
+           "Requests that ended while a pool changed, wherever they ran: completed, failed, truncated, timed_out, "
+           "cancelled",
+           [](const Metrics& m, Samples& s) {
+             for (const ScalingCount& count : m.scaling)
+               for (const auto& [outcome, requests] : count.ends.named())
+                 s.add(static_cast<double>(requests), {{"pool", count.pool}, {"outcome", outcome}});
+           }},
     Family{
         "penstock_unrouted_requests", "gauge", "pool", "Requests that wait because no replica is ready",
         [](const Metrics& m, Samples& s) { of_pools(m, s, [](const PoolMetrics& p) { return p.unrouted_requests; }); }},

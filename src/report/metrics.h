@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "signals/observation.h"
+#include "signals/request_ends.h"
 #include "signals/run_result.h"
 
 namespace penstock::report {
@@ -103,6 +104,13 @@ struct DecisionCount {
   std::uint64_t decisions = 0;
 };
 
+// Changes of a pool's replicas, and how requests ended meanwhile.
+struct ScalingCount {
+  std::string pool;
+  std::uint64_t events = 0;
+  signals::RequestEnds ends;
+};
+
 // Everything that the series need. An empty optional, a list without items: no such series. Missing is not zero.
 struct PlannerMetrics {
   std::string policy;                                       // a label of every series; empty: no such label
@@ -123,6 +131,7 @@ struct PlannerMetrics {
 
   std::vector<PoolMetrics> pools;
   std::vector<DecisionCount> decisions;
+  std::vector<ScalingCount> scaling;
   std::vector<std::string> candidate_pools;  // names, in the order of CandidateNote::replicas
   std::vector<signals::CandidateNote> candidates;
   std::optional<double> slo_attainment, ttft_attainment, itl_attainment;  // shares, 0..1

@@ -84,6 +84,10 @@ def state_of(pools, decisions, now_s=2400.0):
                          for dimension, label, ttft, itl in segments],
             "diagnosis": {"cause": "queue", "words": "ttft is bad in pool default for traffic class batch, in the phase queue: queue "
                                                      "(ttft_p95 2904 ms, queued 31 requests); adds replicas"},
+            "scaling": [{"pool": "default", "from": 5, "to": 6, "began_s": now_s - 12, "settled_s": None, "completed": 140,
+                         "failed": 0, "truncated": 0, "timed_out": 0, "cancelled": 2},
+                        {"pool": "default", "from": 4, "to": 5, "began_s": now_s - 300, "settled_s": now_s - 286,
+                         "completed": 1031, "failed": 0, "truncated": 3, "timed_out": 0, "cancelled": 0}],
             "decisions": decisions,
             "events": [{"at_s": now_s - 12, "loud": False, "pool": "default", "text": "warm up default-6: it is healthy"},
                        {"at_s": now_s - 31, "loud": False, "pool": "default", "text": "start default-6: below its target"},
@@ -125,7 +129,7 @@ def bare():
     """Just started: no gateway, nothing measured, pools without replicas."""
     state = state_of([pool("default", "aggregated", [], 1)], [])
     state["pools"][0].update(cost=None, gpu_hours=0.0)
-    state.update(gateway=None, segments=[], diagnosis=None, events=[], phase="", mode="observe", slo={**SLO, "kept": 0, "judged": 0})
+    state.update(gateway=None, segments=[], diagnosis=None, scaling=[], events=[], phase="", mode="observe", slo={**SLO, "kept": 0, "judged": 0})
     quiet = {**point(2398), "arrivals_per_s": 0.0, "input_tokens_per_s": 0.0, "output_tokens_per_s": 0.0, "target": [1], "starting": [0],
              "ready": [0], "draining": [0], "ttft": None, "itl": None, "queued": 0, "running": 0, "waiting": 0, "kv_usage": 0.0, "hit_ratio": 0.0}
     return state, [quiet]

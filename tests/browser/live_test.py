@@ -90,11 +90,15 @@ class WhatIsShown(LiveTest):
 
     def test_tables_list_replicas_segments_tenants_and_events(self):
         page = self.show()
-        rows = page.run("Object.fromEntries(['replicas', 'segments', 'tenants'].map(id => [id, document.querySelectorAll(`#${id} tbody tr`).length]))")
-        self.assertEqual(rows, {"replicas": 7, "segments": 6, "tenants": 3})
+        rows = page.run("Object.fromEntries(['replicas', 'segments', 'tenants', 'scaling'].map(id => [id, document.querySelectorAll(`#${id} tbody tr`).length]))")
+        self.assertEqual(rows, {"replicas": 7, "segments": 6, "tenants": 3, "scaling": 2})
         self.assertIn("2.90\u00a0s ▲", page.text("#segments"))
         self.assertIn("no limit", page.text("#tenants"))
         self.assertIn("budget exhausted 21 · kv full 5", page.text("#gateway-refusals"))
+        scaling = page.run("[...document.querySelectorAll('#scaling tbody tr')].map(row => [...row.cells].slice(1).map(c => c.innerText.trim()))")
+        self.assertEqual(scaling, [["default", "5 → 6", "under way", "140", "0", "0", "0", "2"],
+                                   ["default", "4 → 5", "14\u00a0s", "1,031", "0", "3", "0", "0"]])
+        self.assertEqual(page.run("[...document.querySelectorAll('#scaling [data-tone=over]')].map(c => c.innerText.trim())"), ["3"])
         self.assertIn("default-3 died", page.text("#event-list .loud"))
         heads = page.run("[...document.querySelectorAll('main table th')].filter(h => !h.hasAttribute('scope')).length")
         self.assertEqual(heads, 0)
@@ -125,7 +129,7 @@ class WhatIsShown(LiveTest):
         self.assertEqual(page.text("#tile-requests b"), "0")
         self.assertIn(f"cost {DASH}", page.text("#tile-cost"))
         self.assertEqual(page.text("#mode"), "observes")
-        for words in ("No decision yet.", "No replica is known.", "No gateway is heard of.", "Nothing has happened yet."):
+        for words in ("No decision yet.", "No replica is known.", "No gateway is heard of.", "Nothing has happened yet.", "No replica has come or gone yet."):
             self.assertIn(words, page.run("document.body.innerText"))
         self.assertIn("KV used not known", page.run("document.querySelector('#chart-kv .plot').ariaLabel"))
         self.assert_clean(page)

@@ -28,12 +28,12 @@ class ScaleDownTest(unittest.TestCase):
         streams = ManyStreams(self, gateway.port, STREAMS, 400, patience=3 * SECONDS)
         until("tokens on all streams", lambda: streams.begun() == STREAMS)
         self.assertEqual(len(streams.replicas()), 3)
-        self.replace(home, planner, gateway, POOL.format(1, 1), STEP)
+        planner = self.replace(home, planner, gateway, POOL.format(1, 1), STEP)
         until("two that drain", lambda: home.stages() == {"serving": 1, "draining": 2})
         self.assertEqual(streams.open(), STREAMS)
         self.assertEqual(complete(gateway.port, 2, "meanwhile")[0], 200)
         self.assertEqual(streams.join(), [])
-        self.ends_well(home, gateway, {"serving": 1}, STREAMS)
+        self.ends_well(home, gateway, planner, {"serving": 1}, STREAMS)
 
     def test_a_rolling_change(self):
         home = Home(self, POOL.format(2, 2), STEP)
@@ -44,7 +44,7 @@ class ScaleDownTest(unittest.TestCase):
         before = set(home.engines())
         streams = ManyStreams(self, gateway.port, STREAMS, 200, patience=3 * SECONDS)
         until("tokens on all streams", lambda: streams.begun() == STREAMS)
-        self.replace(home, planner, gateway, POOL.format(2, 2), STEP + ", max_sequences: 250")
+        planner = self.replace(home, planner, gateway, POOL.format(2, 2), STEP + ", max_sequences: 250")
         until("a new one beside the old", lambda: set(home.engines()) - before)
         served = 0
         while streams.open() > 0:
@@ -52,7 +52,7 @@ class ScaleDownTest(unittest.TestCase):
             served += 1
         self.assertEqual(streams.join(), [])
         until("new engines only", lambda: home.stages() == {"serving": 2} and not set(home.engines()) & before)
-        self.ends_well(home, gateway, {"serving": 2}, STREAMS)
+        self.ends_well(home, gateway, planner, {"serving": 2}, STREAMS)
 
     def test_disaggregated_with_transfers_under_way(self):
         home = Home(self, ROLES.format(2, 2), STEP)
@@ -63,11 +63,11 @@ class ScaleDownTest(unittest.TestCase):
         streams = ManyStreams(self, gateway.port, STREAMS, 100, prompt="stream {} " + "word " * 300,
                               patience=3 * SECONDS)
         until("KV transfers", lambda: self.transfers(home) > 0)
-        self.replace(home, planner, gateway, ROLES.format(1, 1), STEP, *SLOW_KV)
+        planner = self.replace(home, planner, gateway, ROLES.format(1, 1), STEP, *SLOW_KV)
         until("two that drain", lambda: home.stages().get("draining", 0) == 2)
         self.assertGreater(self.transfers(home), 0)
         self.assertEqual(streams.join(), [])
-        self.ends_well(home, gateway, {"serving": 2}, STREAMS)
+        self.ends_well(home, gateway, planner, {"serving": 2}, STREAMS)
 
     def replace(self, home, planner, gateway, pools, engine, *words):
         """Another planner takes the engines over, with another configuration."""
@@ -83,7 +83,7 @@ class ScaleDownTest(unittest.TestCase):
     def info(self, replica):
         return json.loads(ask(replica["ports"][0], "GET", "/penstock/v1/info")[2])
 
-    def ends_well(self, home, gateway, stages, streams):
+    def ends_well(self, home, gateway, planner, stages, streams):
         until("the target", lambda: home.stages() == stages)
         until("as many engines", lambda: len(home.engines()) == sum(stages.values()))
         usage = gateway.overview()["usage"][0]
@@ -91,6 +91,13 @@ class ScaleDownTest(unittest.TestCase):
         self.assertGreaterEqual(usage["completed"], streams)
         ended_badly = [each for each in home.fleet()["replicas"] if each["stage"] == "failed" or each["killed"]]
         self.assertEqual(ended_badly, [])
+        # And the planner tells it so.
+        until("a fleet that has settled", lambda: all(each["settled_s"] for each in planner.state()["scaling"]))
+        told = planner.state()["scaling"]
+        self.assertGreaterEqual(max(each["completed"] for each in told), streams, told)
+        for outcome in ("failed", "truncated", "timed_out", "cancelled"):
+            self.assertEqual([each[outcome] for each in told], [0] * len(told), told)
+        self.assertIn('penstock_scaling_requests_total{pool="', ask(planner.port, "GET", "/metrics")[2])
 
 
 if __name__ == "__main__":

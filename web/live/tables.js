@@ -168,6 +168,23 @@ const TENANT_COLUMNS = [
    {title: 'tokens of this minute'}],
 ];
 
+// ---- scaling ---------------------------------------------------------------------------------------------------------
+
+// The hurt of users while a fleet changed is what nobody wants to find here.
+const endsBadly = (key, title) => [key.replace('_', ' '), row => ({text: count(row[key]), tone: row[key] > 0 ? 'over' : null}), {title}];
+const SCALING_COLUMNS = [
+  ['began', row => timeOfDay(row.began_s)],
+  ['pool', row => named(row.pool), {left: true}],
+  ['replicas', row => known(row.from) && known(row.to) ? `${count(row.from)} → ${count(row.to)}` : NOTHING,
+   {left: true, title: 'ready ones before it, and the target'}],
+  ['took', row => known(row.settled_s) ? age(row.settled_s - row.began_s) : {text: 'under way', tone: 'near'}, {left: true}],
+  ['completed', row => count(row.completed)],
+  endsBadly('failed', 'without a byte of the answer'),
+  endsBadly('truncated', 'cut in the midst of the answer'),
+  endsBadly('timed_out', 'their time budget ran out'),
+  ['cancelled', row => count(row.cancelled), {title: 'the client left'}],
+];
+
 // ---- together --------------------------------------------------------------------------------------------------------
 
 const tables = {};
@@ -175,6 +192,7 @@ function buildTables() {
   tables.replicas = makeTable('replicas', 'Replicas', REPLICA_COLUMNS, 'No replica is known.');
   tables.segments = makeTable('segments', 'Latency by segment', SEGMENT_COLUMNS, 'No request of the last minute to tell of.');
   tables.tenants = makeTable('tenants', 'Tenants and cost', TENANT_COLUMNS, 'The gateway has served nobody yet.');
+  tables.scaling = makeTable('scaling', 'Scaling', SCALING_COLUMNS, 'No replica has come or gone yet.');
 }
 
 function showTables(state) {
@@ -182,6 +200,7 @@ function showTables(state) {
   tables.segments.show(segmentRows(state), row => [clip(row.model, 400), clip(row.dimension, 400), clip(row.label, 400)].join('/'));
   tables.tenants.say(state.gateway ? 'The gateway has served nobody yet.' : 'No gateway is heard of.');
   tables.tenants.show(tenantRows(state), row => clip(row.name, 400) + '/' + clip(row.usage.model, 400));
+  tables.scaling.show(list(state.scaling).map(record), row => clip(row.pool, 400) + '/' + row.began_s);
   showGateway(state);
   showEvents(state);
 }
