@@ -215,6 +215,18 @@ std::vector<ReplicaStatus> Desk::replicas(core::Instant now) const {
   return state_->statuses(now);
 }
 
+namespace {
+
+std::optional<double> tenant_saturation(const Tenant& tenant, double available_tokens, std::uint32_t running) {
+  std::optional<double> most;
+  const auto consider = [&](double share) { most = std::clamp(std::max(share, most.value_or(0.0)), 0.0, 1.0); };
+  if (tenant.budget.limited()) consider(1.0 - available_tokens / tenant.budget.capacity());
+  if (tenant.concurrent > 0) consider(static_cast<double>(running) / static_cast<double>(tenant.concurrent));
+  return most;
+}
+
+}  // namespace
+
 Overview Desk::overview(core::Instant now) const {
   const std::scoped_lock lock{mutex_};
   const State& state = *state_;
@@ -223,9 +235,10 @@ Overview Desk::overview(core::Instant now) const {
   seen.replicas = state.statuses(now);
   for (std::uint32_t tenant = 0; tenant < state.tenant_names.size(); ++tenant) {
     const admission::Gate::Tenant figures = state.gate.tenant(tenant, now);
-    const bool limited = state.options.tenants[tenant].budget.tokens_per_minute > 0.0;
-    seen.tenants.push_back({state.tenant_names[tenant], limited ? std::max(0.0, figures.available_tokens) : -1.0,
-                            figures.running, figures.waiting});
+    const Tenant& said = state.options.tenants[tenant];
+    const double available = said.budget.limited() ? std::max(0.0, figures.available_tokens) : -1.0;
+    seen.tenants.push_back({state.tenant_names[tenant], available, figures.running, figures.waiting});
+    seen.tenants.back().saturation = tenant_saturation(said, available, figures.running);
     seen.running += figures.running;
   }
   for (std::uint32_t lane = 0; lane < state.lanes.size(); ++lane) {

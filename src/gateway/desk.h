@@ -38,6 +38,7 @@ struct Grant {
 // What a thread found out about a request.
 struct Facts {
   std::string_view request_id, model;
+  std::string_view route;  // the path, in memory that stays
   std::uint32_t tenant = 0;
   admission::Class traffic_class = admission::Class::kInteractive;
   std::size_t text_bytes = 0;
@@ -103,6 +104,8 @@ struct TenantStatus {
   std::string name;
   double budget_available = -1.0;  // tokens; below 0: no limit
   std::uint32_t running = 0, waiting = 0;
+  // 0..1, of its tokens a minute or its concurrent requests, whichever is nearer its limit; none: it has no limit.
+  std::optional<double> saturation{};
 };
 
 struct ModelStatus {

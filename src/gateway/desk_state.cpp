@@ -120,6 +120,7 @@ Flight& Desk::State::open(const Facts& facts, Mailbox& mailbox, const admission:
   flight.affinity = facts.affinity;
   flight.stream = facts.stream;
   flight.splits = facts.splits;
+  flight.route = facts.route;
   flight.keys.assign(facts.keys.begin(), facts.keys.end());
   flight.received_at = facts.received_at;
   flight.entry.request_id = facts.request_id;
@@ -314,7 +315,7 @@ void Desk::State::note_first_token(const Flight& flight, core::Instant now) {
   times.prefill = now - flight.received_at - times.admission;
   lane.segments.first_token(now,
                             {flight.estimate.prompt_tokens, flight.tenant,
-                             flight.traffic_class == admission::Class::kBatch, flight.cached_tokens > 0},
+                             flight.traffic_class == admission::Class::kBatch, flight.cached_tokens > 0, flight.route},
                             times);
   TrafficEvent event;
   event.kind = TrafficEvent::Kind::kFirstToken;
@@ -334,7 +335,7 @@ void Desk::State::note_end(const Flight& flight, const Ending& ending, core::Ins
   if (ending.outcome == ledger::Outcome::kCompleted && flight.answered)
     lane.segments.completed(now,
                             {flight.estimate.prompt_tokens, flight.tenant,
-                             flight.traffic_class == admission::Class::kBatch, flight.cached_tokens > 0},
+                             flight.traffic_class == admission::Class::kBatch, flight.cached_tokens > 0, flight.route},
                             static_cast<std::uint32_t>(entry.output_tokens), entry.ttft_ms,
                             std::max(0.0, entry.itl_ms));
   tell_end(flight, ending.outcome, now);
@@ -348,6 +349,7 @@ void Desk::State::tell_arrival(Flight& flight, core::Instant at) {
   event.request = flight.ticket;
   event.at = at;
   event.model = flight.entry.model;
+  event.route = flight.route;
   event.traffic_class = flight.entry.traffic_class;
   event.tenant = flight.entry.tenant;
   event.input_tokens = flight.estimate.prompt_tokens;

@@ -181,6 +181,24 @@ TEST_F(DeskTest, WhatABudgetRefusesOrHoldsUpIsNoWorkThatPlannersHearOf) {
   EXPECT_NEAR(events[1].ttft_ms, 200.0, 1e-6);
 }
 
+TEST_F(DeskTest, ATenantIsAsFullAsTheLimitThatIsNearest) {
+  GatewayOptions made = options_for_tests();
+  made.tenants.resize(3);
+  made.tenants[1].name = "many";
+  made.tenants[1].concurrent = 4;
+  made.tenants[2].name = "both";
+  made.tenants[2].concurrent = 100;
+  made.tenants[2].budget = {60'000.0, 2'000.0};
+  open(std::move(made));
+  desk->set_replicas({replica_named("r1")}, kNow);
+  for (std::uint32_t tenant = 0; tenant < 3; ++tenant) EXPECT_TRUE(arrive(facts_of(4000, tenant)).grant);
+  const std::vector<TenantStatus> seen = desk->overview(kNow).tenants;
+  EXPECT_FALSE(seen[0].saturation);
+  EXPECT_DOUBLE_EQ(seen[1].saturation.value(), 0.25);
+  EXPECT_DOUBLE_EQ(seen[2].saturation.value(), 1.0 - seen[2].budget_available / 2'000.0);
+  EXPECT_GT(seen[2].saturation.value(), 0.5);
+}
+
 TEST_F(DeskTest, WhatWaitsForRoomIsWorkThatPlannersHearOf) {
   open();
   ReplicaSpec warming = replica_named("r1");

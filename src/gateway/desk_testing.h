@@ -49,6 +49,7 @@ inline Facts facts_of(std::size_t text_bytes, std::uint32_t tenant = 0) {
   Facts facts;
   facts.request_id = "req-1";
   facts.model = "m";
+  facts.route = "/v1/chat/completions";
   facts.tenant = tenant;
   facts.text_bytes = text_bytes;
   return facts;

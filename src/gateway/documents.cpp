@@ -116,7 +116,7 @@ std::string traffic_document(const TrafficLog::Page& page, std::string_view boot
     switch (event.kind) {
       case TrafficEvent::Kind::kArrival:
         events.push_back({"arrival", event.request, at_s, event.model, event.traffic_class, event.tenant,
-                          event.input_tokens, event.keys});
+                          event.input_tokens, event.keys, event.route});
         break;
       case TrafficEvent::Kind::kFirstToken:
         events.push_back({"first_token", event.request, at_s, event.admission_ms, event.ttft_ms, event.cached_tokens});

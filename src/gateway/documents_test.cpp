@@ -135,6 +135,7 @@ TEST_F(Documents, TheTrafficIsRowsInTheirOrder) {
   EXPECT_EQ(arrival[4], "interactive");
   EXPECT_EQ(arrival[5], "anonymous");
   EXPECT_EQ(arrival[7], Json::parse("[1,9223372036854775807]"));
+  EXPECT_EQ(arrival[8], "/v1/chat/completions");
   const Json& first_token = seen["events"][1];
   EXPECT_EQ(first_token[0], "first_token");
   EXPECT_EQ(first_token[1], arrival[1]);
@@ -164,6 +165,36 @@ TEST_F(Documents, TheMetricsAreWhatPrometheusReads) {
         "penstock_tokens_total{tenant=\"anonymous\",model=\"m\",kind=\"cached\"} 400\n",
         "tenant=\"say \\\"hi\\\"\\\\\\n\""})
     EXPECT_NE(text.find(line), std::string::npos) << line << "\n" << text;
+}
+
+TEST(Metrics, SayHowFullModelsAndTenantsAre) {
+  Overview overview;
+  overview.models.resize(2);
+  overview.models[0].model = "m";
+  overview.models[1].model = "unheard";
+  overview.replicas.resize(4);
+  for (ReplicaStatus& status : overview.replicas) {
+    status.spec.id = "r" + std::to_string(&status - overview.replicas.data());
+    status.spec.model = "m";
+    status.load.eligible = true;
+  }
+  overview.replicas[0].load.kv_usage = 0.5;
+  overview.replicas[1].load.kv_usage = 0.25;
+  overview.replicas[2].load.kv_usage = 1.0;
+  overview.replicas[2].load.eligible = false;
+  overview.tenants.resize(2);
+  overview.tenants[0].name = "shop";
+  overview.tenants[0].saturation = 0.75;
+  overview.tenants[1].name = "free";
+  std::string text = metrics_text(overview, {});
+  for (const std::string& fault : faults_of(text)) ADD_FAILURE() << fault;
+  EXPECT_NE(text.find("penstock_model_saturation_ratio{model=\"m\"} 0.375\n"), std::string::npos) << text;
+  EXPECT_EQ(text.find("penstock_model_saturation_ratio{model=\"unheard\"}"), std::string::npos);
+  EXPECT_NE(text.find("penstock_tenant_saturation_ratio{tenant=\"shop\"} 0.75\n"), std::string::npos);
+  EXPECT_EQ(text.find("penstock_tenant_saturation_ratio{tenant=\"free\"}"), std::string::npos);
+  overview.models[0].waiting_for_room = 1;
+  text = metrics_text(overview, {});
+  EXPECT_NE(text.find("penstock_model_saturation_ratio{model=\"m\"} 1\n"), std::string::npos);
 }
 
 TEST(IsReady, WhenSomeReplicaMayBeChosen) {

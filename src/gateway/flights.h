@@ -24,6 +24,7 @@ struct Flight {
   std::uint32_t prompt_tokens_given = 0;
   std::optional<std::uint32_t> max_tokens;
   std::uint64_t affinity = 0;
+  std::string_view route;  // in memory that stays
   bool stream = false, splits = true;
   std::vector<std::uint64_t> keys;  // until it is answered
 

@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 
 #include <iterator>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "gateway/documents.h"
 #include "gateway/words.h"
@@ -68,6 +70,19 @@ void add_latencies(Text& text, const Overview& overview, bool ttft) {
     }
 }
 
+// None: there is no replica, or none says how full it is.
+std::optional<double> model_saturation(const ModelStatus& model, const std::vector<ReplicaStatus>& replicas) {
+  if (model.waiting_for_room > 0) return 1.0;
+  double sum = 0.0;
+  int count = 0;
+  for (const ReplicaStatus& status : replicas) {
+    if (status.spec.model != model.model || !status.load.eligible || !status.load.kv_usage) continue;
+    sum += *status.load.kv_usage;
+    ++count;
+  }
+  return count == 0 ? std::nullopt : std::optional{sum / count};
+}
+
 template <class ValueOf>
 void add_replicas(Text& text, const Overview& overview, std::string_view name, std::string_view type,
                   std::string_view help, ValueOf value_of) {
@@ -113,10 +128,32 @@ void add_queues(Text& text, const Overview& overview) {
   text.family("penstock_tenant_budget_tokens", "gauge", "tokens that are left in a tenant's budget");
   for (const TenantStatus& tenant : overview.tenants)
     if (tenant.budget_available >= 0.0) text.add(tenant.budget_available, {{"tenant", tenant.name}});
+  text.family("penstock_tenant_running_requests", "gauge", "requests of a tenant that were let in and have not ended");
+  for (const TenantStatus& tenant : overview.tenants) text.add(tenant.running, {{"tenant", tenant.name}});
+  text.family("penstock_tenant_waiting_requests", "gauge", "requests of a tenant that wait to be let in");
+  for (const TenantStatus& tenant : overview.tenants) text.add(tenant.waiting, {{"tenant", tenant.name}});
+  text.family("penstock_tenant_saturation_ratio", "gauge",
+              "how much of a tenant's tokens a minute or concurrent requests is in use, whichever is more");
+  for (const TenantStatus& tenant : overview.tenants)
+    if (tenant.saturation) text.add(*tenant.saturation, {{"tenant", tenant.name}});
   text.family("penstock_estimate_error_ratio", "gauge",
               "mean error of the token estimates, over the mean of the counts");
   if (overview.prompt_error) text.add(*overview.prompt_error, {{"of", "prompt"}});
   if (overview.output_error) text.add(*overview.output_error, {{"of", "output"}});
+}
+
+void add_models(Text& text, const Overview& overview) {
+  text.family("penstock_model_waiting_requests", "gauge", "requests that wait for room at a model's replicas");
+  for (const ModelStatus& model : overview.models) text.add(model.waiting_for_room, {{"model", model.model}});
+  text.family("penstock_model_saturation_ratio", "gauge",
+              "mean KV cache in use over a model's eligible replicas; 1 while requests wait for room there");
+  for (const ModelStatus& model : overview.models)
+    if (const auto saturation = model_saturation(model, overview.replicas))
+      text.add(*saturation, {{"model", model.model}});
+  text.family("penstock_replica_kv_usage_ratio", "gauge", "KV cache in use, as the replica says");
+  for (const ReplicaStatus& status : overview.replicas)
+    if (status.load.kv_usage)
+      text.add(*status.load.kv_usage, {{"replica", status.spec.id}, {"model", status.spec.model}});
 }
 
 void add_connections(Text& text, const net::ServerCounters& connections) {
@@ -142,6 +179,7 @@ std::string metrics_text(const Overview& overview, const net::ServerCounters& co
   add_latencies(text, overview, false);
   add_queues(text, overview);
   add_usage(text, overview);
+  add_models(text, overview);
   add_replicas(text, overview, "penstock_replica_eligible", "gauge", "1 if the replica may be chosen",
                [](const ReplicaStatus& status) { return status.load.eligible ? 1 : 0; });
   add_replicas(text, overview, "penstock_replica_open_requests", "gauge", "requests at the replica",

@@ -98,6 +98,7 @@ std::optional<Refusal> Session::admit() {
 
   facts.request_id = request_id_;
   facts.model = request.model;
+  facts.route = api::path_of(endpoint_);
   facts.text_bytes = request.text.size();
   facts.prompt_tokens_given = request.prompt_tokens_given;
   const api::EndpointTraits& traits = api::traits_of(endpoint_);

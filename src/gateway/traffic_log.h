@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/time.h"
@@ -20,6 +21,7 @@ struct TrafficEvent {
   core::Instant at;
   // Of an arrival.
   std::string model, traffic_class, tenant;
+  std::string_view route;           // the path, in memory that stays
   std::uint32_t input_tokens = 0;   // estimated, or given by the client
   std::vector<std::uint64_t> keys;  // of its prefix blocks; cut to kKeysMax
   // Of a first token: of the time since the arrival, what it waited to be let in.

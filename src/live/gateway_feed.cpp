@@ -76,6 +76,7 @@ void read_arrival(Reader& reader, const Document& event, TrafficItem& item) {
   item.input_tokens = reader.count<std::uint32_t>(event[6]);
   if (!event[7].is_array() || event[7].size() > kKeysMax) return reader.fail("a list of keys");
   for (const Document& key : event[7]) item.keys.push_back(reader.count<std::uint64_t>(key));
+  if (event.size() > 8) item.route = reader.text(event[8]);
 }
 
 void read_first_token(Reader& reader, const Document& event, TrafficItem& item) {

@@ -19,6 +19,7 @@ struct TrafficItem {
   std::uint64_t request = 0;
   double at_s = 0.0;
   std::string model, traffic_class, tenant;  // of an arrival
+  std::string route;                         // its path; empty: the gateway is older
   std::uint32_t input_tokens = 0;
   std::vector<std::uint64_t> keys;
   double admission_ms = 0.0, ttft_ms = 0.0;  // of a first token

@@ -8,6 +8,7 @@ namespace {
 
 constexpr std::size_t kBlocksMax = 4'000'000;
 constexpr std::size_t kTenantsMax = 4096;
+constexpr std::size_t kRoutesMax = 64;
 constexpr core::Duration kMeterMemory = std::chrono::seconds{50};
 
 }  // namespace
@@ -58,6 +59,11 @@ std::uint32_t TrafficBook::tenant_number(const std::string& tenant) {
   return static_cast<std::uint32_t>(std::min<std::ptrdiff_t>(known - tenants_.begin(), kTenantsMax - 1));
 }
 
+std::string_view TrafficBook::route_named(const std::string& route) {
+  if (const auto known = routes_.find(route); known != routes_.end()) return *known;
+  return routes_.size() < kRoutesMax ? std::string_view{*routes_.insert(route).first} : std::string_view{};
+}
+
 std::uint32_t TrafficBook::block_number(std::uint64_t key) {
   // Numbers of the past may then stand for other prefixes: a trial sees a few hits less.
   if (blocks_.size() >= kBlocksMax) blocks_.clear();
@@ -76,6 +82,7 @@ void TrafficBook::arrived(const TrafficItem& item, core::Instant at) {
   for (const std::uint64_t key : item.keys) kept.blocks.push_back(block_number(key));
   kept.tenant_number = tenant_number(item.tenant);
   kept.batch = item.traffic_class == "batch";
+  kept.route = route_named(item.route);
   serials_[item.request] = first_serial_ + kept_requests_.size();
   numbers_.push_back(item.request);
   kept_requests_.push_back(std::move(kept));
@@ -93,7 +100,7 @@ void TrafficBook::first_token(const TrafficItem& item, core::Instant at) {
   times.admission = core::from_milliseconds(item.admission_ms);
   times.prefill = core::from_milliseconds(std::max(0.0, item.ttft_ms - item.admission_ms));
   const signals::RequestTraits traits{kept->request.input_tokens, kept->tenant_number, kept->batch,
-                                      item.cached_tokens > 0};
+                                      item.cached_tokens > 0, kept->route};
   entry_segments_.first_token(at, traits, times);
   if (!options_.disaggregated) return;
   decode_meter_.arrived(at, kept->request.input_tokens);
@@ -122,7 +129,7 @@ void TrafficBook::ended(const TrafficItem& item, core::Instant at) {
     kept->request.itl_ms = static_cast<float>(std::max(0.0, item.itl_ms));
     if (item.prompt_tokens > 0) kept->request.input_tokens = item.prompt_tokens;
     const signals::RequestTraits traits{kept->request.input_tokens, kept->tenant_number, kept->batch,
-                                        kept->cached_tokens > 0};
+                                        kept->cached_tokens > 0, kept->route};
     const auto ttft_ms = static_cast<double>(kept->request.ttft_ms);
     const auto itl_ms = static_cast<double>(kept->request.itl_ms);
     entry_meter_.completed(at, item.output_tokens, itl_ms);

@@ -3,8 +3,11 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <optional>
+#include <set>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -54,12 +57,14 @@ class TrafficBook {
     std::vector<std::uint32_t> blocks;
     std::uint32_t tenant_number = 0, cached_tokens = 0;
     bool batch = false, answered = false;
+    std::string_view route;  // one of routes_
   };
   void arrived(const TrafficItem& item, core::Instant at);
   void first_token(const TrafficItem& item, core::Instant at);
   void ended(const TrafficItem& item, core::Instant at);
   [[nodiscard]] Kept* find(std::uint64_t request);
   [[nodiscard]] core::Instant metered(core::Instant at);
+  [[nodiscard]] std::string_view route_named(const std::string& route);
   [[nodiscard]] std::uint32_t tenant_number(const std::string& tenant);
   [[nodiscard]] std::uint32_t block_number(std::uint64_t key);
   void forget(core::Instant now);
@@ -73,6 +78,7 @@ class TrafficBook {
   std::unordered_map<std::uint64_t, std::uint32_t> blocks_;   // by key
   std::uint32_t next_block_ = 0;
   std::vector<std::string> tenants_;
+  std::set<std::string, std::less<>> routes_;
   simulation::TrafficMeter entry_meter_, decode_meter_;
   simulation::TrafficMeter shed_meter_;  // "arrivals" are ends of requests that were refused
   signals::SegmentMeter entry_segments_, decode_segments_;

@@ -34,6 +34,13 @@ SegmentMeter::Latencies& SegmentMeter::tenant_in(Slice& slice, std::uint32_t ten
   return slice.tenants[slice.tenants.size() < kTenantsTracked ? tenant : kOthers];
 }
 
+SegmentMeter::Latencies* SegmentMeter::route_in(Slice& slice, std::string_view route) {
+  if (route.empty()) return nullptr;
+  const auto known = slice.routes.find(route);
+  if (known != slice.routes.end()) return &known->second;
+  return slice.routes.size() < kRoutesTracked ? &slice.routes[route] : nullptr;
+}
+
 void SegmentMeter::first_token(core::Instant at, const RequestTraits& request, const FirstTokenTimes& times) {
   Slice& slice = slice_at(at);
   const std::array<core::Duration, kParts> parts = {times.admission, times.replica_wait, times.queue, times.prefill,
@@ -52,6 +59,7 @@ void SegmentMeter::first_token(core::Instant at, const RequestTraits& request, c
   slice.fixed[kClasses + (request.batch ? 1U : 0U)].ttft_ms.add(ttft_ms);
   slice.fixed[kCache + (request.cache_hit ? 1U : 0U)].ttft_ms.add(ttft_ms);
   tenant_in(slice, request.tenant).ttft_ms.add(ttft_ms);
+  if (Latencies* route = route_in(slice, request.route)) route->ttft_ms.add(ttft_ms);
 }
 
 void SegmentMeter::completed(core::Instant at, const RequestTraits& request, std::uint32_t output_tokens,
@@ -65,6 +73,7 @@ void SegmentMeter::completed(core::Instant at, const RequestTraits& request, std
   slice.fixed[kClasses + (request.batch ? 1U : 0U)].itl_ms.add(itl_ms);
   slice.fixed[kCache + (request.cache_hit ? 1U : 0U)].itl_ms.add(itl_ms);
   tenant_in(slice, request.tenant).itl_ms.add(itl_ms);
+  if (Latencies* route = route_in(slice, request.route)) route->itl_ms.add(itl_ms);
 }
 
 PoolDetail SegmentMeter::read(core::Instant now, std::span<const std::string> tenants) const {
@@ -75,6 +84,7 @@ PoolDetail SegmentMeter::read(core::Instant now, std::span<const std::string> te
     if (slice.index < first || slice.index > last) continue;
     for (std::size_t i = 0; i < kFixed; ++i) sum.fixed[i].merge(slice.fixed[i]);
     for (const auto& [tenant, latencies] : slice.tenants) sum.tenants[tenant].merge(latencies);
+    for (const auto& [route, latencies] : slice.routes) sum.routes[route].merge(latencies);
     for (std::size_t i = 0; i < kParts; ++i) {
       sum.part_ms[i].merge(slice.part_ms[i]);
       sum.slow_sum_ms[i] += slice.slow_sum_ms[i];
@@ -89,9 +99,9 @@ PoolDetail SegmentMeter::read(core::Instant now, std::span<const std::string> te
   };
   detail.first_tokens = {sum.part_ms[0].count(), sum.slow, part(0), part(1), part(2), part(3), part(4)};
 
-  const auto add = [&](const char* dimension, const char* label, const Latencies& from) {
+  const auto add = [&](const char* dimension, std::string_view label, const Latencies& from) {
     if (from.ttft_ms.count() + from.itl_ms.count() == 0) return;
-    detail.segments.push_back({dimension, label, figures(from.ttft_ms), figures(from.itl_ms)});
+    detail.segments.push_back({dimension, std::string{label}, figures(from.ttft_ms), figures(from.itl_ms)});
   };
   for (std::size_t i = 0; i < kPromptBands.size(); ++i) add("prompt tokens", kPromptBands[i].label, sum.fixed[i]);
   for (std::size_t i = 0; i < kOutputBands.size(); ++i)
@@ -100,6 +110,7 @@ PoolDetail SegmentMeter::read(core::Instant now, std::span<const std::string> te
   add("traffic class", "batch", sum.fixed[kClasses + 1]);
   add("prefix cache", "miss", sum.fixed[kCache]);
   add("prefix cache", "hit", sum.fixed[kCache + 1]);
+  for (const auto& [route, latencies] : sum.routes) add("route", route, latencies);
   add_tenants(detail, sum.tenants, tenants);
   return detail;
 }

@@ -6,6 +6,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "core/sketch.h"
 #include "core/time.h"
@@ -20,6 +21,7 @@ struct RequestTraits {
   std::uint32_t tenant = 0;  // index into the names given to read()
   bool batch = false;        // its traffic class; interactive if not
   bool cache_hit = false;    // some of its prompt was found in a cache
+  std::string_view route{};  // the path it came by, in memory that outlives the meter; empty: there are no routes
 };
 
 // Where the time from a request's arrival to its first token went. The parts follow each other and sum to the TTFT.
@@ -37,7 +39,8 @@ struct FirstTokenTimes {
 class SegmentMeter {
  public:
   static constexpr std::size_t kTenantsTracked = 32;
-  static constexpr std::size_t kTenantsShown = 10;  // those with most requests in the window
+  static constexpr std::size_t kTenantsShown = 10;   // those with most requests in the window
+  static constexpr std::size_t kRoutesTracked = 16;  // more are not told apart from none
 
   // A first token later than `ttft_limit` counts as slow.
   explicit SegmentMeter(core::Duration ttft_limit) : ttft_limit_(ttft_limit) {}
@@ -67,6 +70,7 @@ class SegmentMeter {
     std::int64_t index = -1;
     std::array<Latencies, kFixed> fixed;
     std::map<std::uint32_t, Latencies> tenants;
+    std::map<std::string_view, Latencies> routes;
     std::array<core::QuantileSketch, kParts> part_ms;
     std::array<double, kParts> slow_sum_ms{};
     std::uint64_t slow = 0;
@@ -74,6 +78,7 @@ class SegmentMeter {
 
   Slice& slice_at(core::Instant at);
   static Latencies& tenant_in(Slice& slice, std::uint32_t tenant);
+  static Latencies* route_in(Slice& slice, std::string_view route);  // null: it is not told apart
   static void add_tenants(PoolDetail& detail, const std::map<std::uint32_t, Latencies>& tenants,
                           std::span<const std::string> names);
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <vector>
 
 namespace penstock::signals {
@@ -71,6 +72,30 @@ TEST(SegmentMeter, AnOutputLengthIsKnownAtTheEnd) {
   EXPECT_EQ(output->itl.count, 1U);
   EXPECT_EQ(find(detail, "output tokens", "below 64")->itl.count, 0U);
   EXPECT_EQ(find(detail, "prompt tokens", "below 1k")->itl.count, 1U);
+}
+
+TEST(SegmentMeter, TellsRoutesApart) {
+  SegmentMeter meter{std::chrono::seconds{2}};
+  meter.first_token(at_s(10), {500, 0, false, false, "/v1/chat/completions"}, after(0.0, 1.0));
+  meter.completed(at_s(11), {500, 0, false, false, "/v1/chat/completions"}, 10, 1000.0, 20.0);
+  meter.first_token(at_s(10), {500, 0, false, false, "/v1/completions"}, after(0.0, 3.0));
+  meter.first_token(at_s(10), {500, 0, false, false}, after(0.0, 9.0));
+  const PoolDetail detail = meter.read(at_s(12), kTenants);
+  EXPECT_NEAR(find(detail, "route", "/v1/chat/completions")->ttft.p50_ms, 1000.0, 10.0);
+  EXPECT_NEAR(find(detail, "route", "/v1/chat/completions")->itl.p50_ms, 20.0, 0.5);
+  EXPECT_NEAR(find(detail, "route", "/v1/completions")->ttft.p50_ms, 3000.0, 30.0);
+  EXPECT_EQ(find(detail, "route", ""), nullptr);
+}
+
+TEST(SegmentMeter, TellsSoManyRoutesApartAndNoMore) {
+  std::vector<std::string> names;
+  for (int i = 0; i < 100; ++i) names.push_back("/other/" + std::to_string(i));
+  SegmentMeter meter{std::chrono::seconds{2}};
+  for (const std::string& name : names) meter.first_token(at_s(10), {500, 0, false, false, name}, after(0.0, 1.0));
+  const PoolDetail detail = meter.read(at_s(12), kTenants);
+  EXPECT_EQ(std::count_if(detail.segments.begin(), detail.segments.end(),
+                          [](const SegmentWindow& segment) { return segment.dimension == "route"; }),
+            static_cast<std::ptrdiff_t>(SegmentMeter::kRoutesTracked));
 }
 
 TEST(SegmentMeter, WhatIsOlderThanAMinuteIsForgotten) {
