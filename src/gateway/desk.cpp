@@ -10,7 +10,8 @@ namespace penstock::gateway {
 
 Desk::Desk(const GatewayOptions& options, std::unique_ptr<LedgerSink> sink)
     : state_(std::make_unique<State>(options, std::move(sink), net::Loop::read_clock())) {}
-Desk::~Desk() = default;
+// What is open then is found by the next start.
+Desk::~Desk() { state_->open_entries(core::kNever); }
 
 Answer Desk::arrive(const Facts& facts, Mailbox& mailbox, core::Instant now) {
   const std::scoped_lock lock{mutex_};
@@ -141,6 +142,7 @@ void Desk::tick(core::Instant now) {
   state_->replicas.tick(now);
   state_->assume_first_tokens(now);
   state_->pump(now);
+  state_->open_entries(now);
 }
 
 void Desk::set_replicas(const std::vector<ReplicaSpec>& specs, core::Instant now) {

@@ -87,7 +87,7 @@ struct Ending {
 class LedgerSink {
  public:
   virtual ~LedgerSink() = default;
-  virtual void opened(const ledger::Entry& entry) = 0;
+  virtual void opened(const ledger::Entry& entry) = 0;  // not of what ends at once
   virtual void closed(const ledger::Entry& entry) = 0;
 };
 

@@ -215,7 +215,12 @@ void Desk::State::grant(Flight& flight, core::Instant now) {
   if (const Model* model = model_of(options, flight.entry.model))
     flight.entry.cost = ledger::cost_of(flight.entry, model->price);
   balance.open(flight.entry);
-  if (sink) sink->opened(flight.entry);
+  if (sink) unopened.emplace_back(now, flight.ticket);
+}
+
+void Desk::State::open_entries(core::Instant now) {
+  for (; !unopened.empty() && unopened.front().first + kOpenedAfter <= now; unopened.pop_front())
+    if (const Flight* flight = flights.find(unopened.front().second)) sink->opened(flight->entry);
 }
 
 void Desk::State::assume_first_tokens(core::Instant now) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -40,6 +41,9 @@ struct Desk::State {
   std::vector<std::string> tenant_names;
   std::int64_t unix_ms_at_start = 0;  // of core::kStart
   std::uint64_t next_entry = 0;
+  // Granted, and not yet opened in the ledger for good: most requests have ended by then, and are written once.
+  static constexpr core::Duration kOpenedAfter = std::chrono::milliseconds{50};
+  std::deque<std::pair<core::Instant, Ticket>> unopened;
   std::uint64_t granted = 0, refused = 0, retried = 0, clamped = 0;
   std::map<std::string, std::uint64_t, std::less<>> refusals;
   // When the prompts of answers that are not streamed should be computed: nobody tells.
@@ -65,6 +69,7 @@ struct Desk::State {
   [[nodiscard]] admission::Verdict judge(const Flight& flight, const Option& option, core::Instant now) const;
   [[nodiscard]] Grant dispatch(Flight& flight, const Option& option, core::Instant now);
   void grant(Flight& flight, core::Instant now);
+  void open_entries(core::Instant now);
   void leave_slot(Flight& flight);
   void assume_first_tokens(core::Instant now);
 

@@ -51,6 +51,7 @@ TEST_F(DeskTest, AnEndedRequestIsInTheLedgerWithItsCost) {
   const Answer answer = arrive(facts_of(4000));
   ASSERT_TRUE(answer.grant);
   EXPECT_EQ(answer.grant->target->id, "r1");
+  desk->tick(kNow + 100ms);
   desk->attempt_ended(answer.ticket, Attempt::kAnswered, kNow + 1s);
   desk->answered(answer.ticket, kNow + 1s);
   desk->ended(answer.ticket, completed(1000, 400, 101, kNow + 3s), kNow + 3s);
@@ -65,6 +66,26 @@ TEST_F(DeskTest, AnEndedRequestIsInTheLedgerWithItsCost) {
   EXPECT_DOUBLE_EQ(entry.cost, (600 * 1.0 + 400 * 0.5 + 101 * 2.0) / 1e6);
   EXPECT_EQ(ledger::imbalance(entry), "");
   EXPECT_EQ(desk->overview(kNow + 3s).running, 0U);
+}
+
+TEST_F(DeskTest, WhatEndsAtOnceIsWrittenOnceAndWhatLastsIsOpenedFirst) {
+  open();
+  desk->set_replicas({replica_named("r1")}, kNow);
+  const Answer brief = arrive(facts_of(400)), lasting = arrive(facts_of(400)), cut = arrive(facts_of(400), kNow + 90ms);
+  desk->tick(kNow + 40ms);
+  desk->ended(brief.ticket, completed(100, 0, 5, kNow + 45ms), kNow + 45ms);
+  EXPECT_TRUE(opened.empty());
+  for (int i = 0; i < 3; ++i) desk->tick(kNow + 50ms + i * 40ms);
+  ASSERT_EQ(opened.size(), 1U);
+  EXPECT_EQ(closed.size(), 1U);
+  EXPECT_NE(opened[0].id, closed[0].id);
+  desk->ended(lasting.ticket, completed(100, 0, 5, kNow + 1s), kNow + 1s);
+  ASSERT_EQ(closed.size(), 2U);
+  EXPECT_EQ(closed[1].id, opened[0].id);
+  // What is open when a gateway ends is found at the next start, however young it was.
+  EXPECT_NE(cut.ticket, 0U);
+  desk.reset();
+  ASSERT_EQ(opened.size(), 2U);
 }
 
 TEST_F(DeskTest, WaitsWhileNoReplicaIsReadyAndGoesWhenOneIs) {
@@ -276,6 +297,7 @@ TEST_F(DeskTest, ManyRequestsTogetherNeverPassABudget) {
       ++refused;
     }
   }
+  desk->tick(kNow + 1s);
   for (const ledger::Entry& entry : opened) granted_tokens += entry.reserved_tokens;
   EXPECT_LE(granted_tokens, 10'000U);
   EXPECT_GE(granted_tokens, 8'000U);
