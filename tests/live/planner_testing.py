@@ -4,14 +4,14 @@ import glob
 import json
 import os
 import signal
-import socket
 import sqlite3
 import tempfile
 
 from live_testing import Gateway, Program, ask, check_sanitizers, until
 
 MARK = b"PENSTOCK_PROCESS="
-PORTS_EACH = 60  # of one planner, below those that the system gives to clients
+PORTS_EACH = 60  # of one home, below those that the system gives to clients …
+OWN_PORTS = 3    # … of which so many are for what is no engine
 
 # Loops and waits that are as short as a test is.
 CONFIG = """
@@ -44,7 +44,8 @@ class Home:
         self.write_config(pools, engine, start_up, gateway)
         Home.ranges += 1
         first = 10000 + (os.getpid() * 7 + Home.ranges) % 350 * PORTS_EACH
-        self.ports = f"{first}-{first + PORTS_EACH - 1}"
+        self.ports = f"{first}-{first + PORTS_EACH - OWN_PORTS - 1}"
+        self.own_ports = range(first + PORTS_EACH - OWN_PORTS, first + PORTS_EACH)
         test.addCleanup(self.check_logs)
         test.addCleanup(self.kill_engines)
 
@@ -153,18 +154,12 @@ def rows_of(path, question):
         store.close()
 
 
-def free_port():
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return taken.getsockname()[1]
-
-
 class Up(Program):
     """All of Penstock at ports of its own, in the folder of a home."""
 
     def __init__(self, test, home, *words):
-        self.port, self.admin, self.page = free_port(), free_port(), free_port()
-        super().__init__(test, "up", *self.places(home, self.port, self.admin, self.page), *words,
+        self.port, self.admin, self.page = home.own_ports
+        super().__init__(test, "up", *self.places(home), *words,
                          ready="up: starting gateway, planner and engines")
         self.announced = ""
         while "Ctrl-C ends it all." not in self.announced:
@@ -173,7 +168,8 @@ class Up(Program):
             self.announced += line
 
     @staticmethod
-    def places(home, port, admin, page):
+    def places(home):
+        port, admin, page = home.own_ports
         return ("--listen", f"127.0.0.1:{port}", "--admin-listen", f"127.0.0.1:{admin}", "--dashboard",
                 f"127.0.0.1:{page}", "--ports", home.ports, "--state-dir", home.folder)
 

@@ -9,7 +9,7 @@ import unittest
 import urllib.parse
 
 from live_testing import SECONDS, ask, complete, until
-from planner_testing import Home, free_port, until_routed, until_serving
+from planner_testing import Home, until_routed, until_serving
 from real_clients import prometheus_folder
 
 RULES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "reference", "token-rules.yaml")
@@ -27,13 +27,13 @@ scrape_configs:
 class Prometheus:
     """A server of its own, ended with the test."""
 
-    def __init__(self, test, config):
+    def __init__(self, test, port, config):
         folder = tempfile.TemporaryDirectory()
         test.addCleanup(folder.cleanup)
         path = os.path.join(folder.name, "prometheus.yml")
         with open(path, "w") as file:
             file.write(config)
-        self.port = free_port()
+        self.port = port
         log = tempfile.TemporaryFile("w+")
         self.process = subprocess.Popen(
             [os.path.join(prometheus_folder(), "prometheus"), f"--config.file={path}",
@@ -67,7 +67,7 @@ class PrometheusTest(unittest.TestCase):
         until_serving(home, 1)
         until_routed(gateway, 1)
         (engine,) = gateway.overview()["replicas"]
-        prometheus = Prometheus(self, CONFIG.format(
+        prometheus = Prometheus(self, home.own_ports[0], CONFIG.format(
             rules=os.path.abspath(RULES), gateway=gateway.admin, planner=planner.port,
             engine=engine["url"].removeprefix("http://")))
 

@@ -9,7 +9,7 @@ import subprocess
 import unittest
 
 from live_testing import KILL, PROGRAM, SECONDS, Stream, ask, complete, until
-from planner_testing import Home, Up, free_port
+from planner_testing import Home, Up
 
 LOAD = ("--peak", "20", "--trough", "10", "--period", "20s")
 
@@ -77,13 +77,13 @@ class UpTest(unittest.TestCase):
     def test_a_port_that_is_taken_is_named(self):
         home = self.make_home()
         with socket.socket() as taken:
-            taken.bind(("127.0.0.1", 0))
+            taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            taken.bind(("127.0.0.1", home.own_ports[0]))
             taken.listen()
-            port = taken.getsockname()[1]
-            refused = subprocess.run([PROGRAM, "up", *Up.places(home, port, free_port(), free_port()), "--config", home.config],
-                                     capture_output=True, text=True, timeout=SECONDS)
+            refused = subprocess.run([PROGRAM, "up", *Up.places(home), "--config", home.config], capture_output=True,
+                                     text=True, timeout=SECONDS)
         self.assertEqual(refused.returncode, 1)
-        self.assertIn(f"127.0.0.1:{port}", refused.stderr)
+        self.assertIn(f"127.0.0.1:{home.own_ports[0]}", refused.stderr)
         self.assertIn("is taken", refused.stderr)
         self.assertEqual(home.engines(), {})
 
