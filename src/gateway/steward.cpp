@@ -95,11 +95,12 @@ void Steward::tell_desk() {
     if (!patient.healthy) desk_.set_health(id, false, loop_.now());
 }
 
-void Steward::get(const Patient& patient, std::string target, core::Duration patience, Done done) {
-  send(patient, std::move(target), {}, patience, std::move(done));
+void Steward::get(const Patient& patient, const std::string& target, core::Duration patience, Done done) {
+  send(patient, target, {}, patience, std::move(done));
 }
 
-void Steward::send(const Patient& patient, std::string target, std::string body, core::Duration patience, Done done) {
+void Steward::send(const Patient& patient, const std::string& target, std::string body, core::Duration patience,
+                   Done done) {
   const ReplicaSpec& spec = patient.spec;
   const net::Address& address = spec.addresses[patient.unreached % spec.addresses.size()];
   net::FetchRequest request =

@@ -56,9 +56,9 @@ class Steward final : private net::RequestHandler {
   void scrape();
   void ping();
   using Done = std::function<void(Patient&, int status, const std::string& body)>;
-  void get(const Patient& patient, std::string target, core::Duration patience, Done done);
+  void get(const Patient& patient, const std::string& target, core::Duration patience, Done done);
   // A body: it is posted.
-  void send(const Patient& patient, std::string target, std::string body, core::Duration patience, Done done);
+  void send(const Patient& patient, const std::string& target, std::string body, core::Duration patience, Done done);
 
   const GatewayOptions& options_;
   Desk& desk_;

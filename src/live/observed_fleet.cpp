@@ -35,8 +35,9 @@ void ObservedFleet::gateway_says(const GatewayState& state, core::Instant at) {
   std::map<std::string, Known> next;
   std::vector<WatchedEngine> engines;
   for (const auto& [id, replica] : state.replicas) {
-    const auto pool = std::find_if(options_.pools.begin(), options_.pools.end(),
-                                   [&](signals::Role role) { return replica.role == signals::to_string(role); });
+    const auto pool = std::find_if(options_.pools.begin(), options_.pools.end(), [&said = replica](signals::Role role) {
+      return said.role == signals::to_string(role);
+    });
     const bool ours = options_.model.empty() || replica.model == options_.model;
     if (!ours || pool == options_.pools.end()) continue;
     Known known;

@@ -43,12 +43,12 @@ class PlannerDaemonTest : public testing::Test {
   [[nodiscard]] Json points() const { return Json::parse(points_document(*daemon)); }
 
   // A replica of which nothing, or something, was heard.
-  static ReplicaView view(std::optional<signals::EngineSample> sample) {
+  static ReplicaView view(const std::optional<signals::EngineSample>& sample) {
     return {"chat-1",
             "serving",
             "http://127.0.0.1:9",
             core::kStart,
-            {1, signals::ReplicaState::kReady, core::kStart, std::move(sample)}};
+            {1, signals::ReplicaState::kReady, core::kStart, sample}};
   }
   static signals::EngineSample sample() {
     signals::EngineSample made;

@@ -44,9 +44,9 @@ struct ResponseHead : MessageHead {
 enum class HeadState : std::uint8_t { kIncomplete, kComplete, kMalformed };
 struct HeadResult {
   HeadState state = HeadState::kIncomplete;
-  std::size_t bytes = 0;      // of a complete head, the empty line included
-  int status = 400;           // what a malformed request deserves: 400, 431, 501 or 505
-  const char* fault = "";     // what is wrong with a malformed one
+  std::size_t bytes = 0;   // of a complete head, the empty line included
+  int status = 400;        // what a malformed request deserves: 400, 431, 501 or 505
+  const char* fault = "";  // what is wrong with a malformed one
 };
 // Strict: no bare CR or LF, no folded lines, no blanks before a colon, no second or odd Content-Length, no Content-Length
 // beside Transfer-Encoding, no transfer coding but chunked, no control characters, exactly one Host (requests of HTTP/1.1).
@@ -61,8 +61,8 @@ class ChunkReader {
   enum class State : std::uint8_t { kMore, kDone, kMalformed };
   struct Step {
     State state = State::kMore;
-    std::size_t consumed = 0;   // bytes of the input that this step used, framing included
-    std::string_view payload;   // the part of the body among them; may be empty
+    std::size_t consumed = 0;  // bytes of the input that this step used, framing included
+    std::string_view payload;  // the part of the body among them; may be empty
   };
   // Takes the next piece: at most one payload a step. Call it again with the rest until all is consumed or it is done.
   // Trailers are skipped; what follows the body is not consumed. Extensions and trailers are limited to 16 KiB.

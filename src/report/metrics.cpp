@@ -267,7 +267,8 @@ constexpr std::array kFamilies{
     Family{"penstock_scaling_events_total", "counter", "pool",
            "Changes of a pool's replicas, from the first to the last",
            [](const Metrics& m, Samples& s) {
-             for (const ScalingCount& count : m.scaling) s.add(static_cast<double>(count.events), {{"pool", count.pool}});
+             for (const ScalingCount& count : m.scaling)
+               s.add(static_cast<double>(count.events), {{"pool", count.pool}});
            }},
     Family{"penstock_scaling_requests_total", "counter", "pool, outcome",
            "Requests that ended while a pool changed, wherever they ran: completed, failed, truncated, timed_out, "

@@ -89,6 +89,7 @@ TEST(SegmentMeter, TellsRoutesApart) {
 
 TEST(SegmentMeter, TellsSoManyRoutesApartAndNoMore) {
   std::vector<std::string> names;
+  names.reserve(100);
   for (int i = 0; i < 100; ++i) names.push_back("/other/" + std::to_string(i));
   SegmentMeter meter{std::chrono::seconds{2}};
   for (const std::string& name : names) meter.first_token(at_s(10), {500, 0, false, false, name}, after(0.0, 1.0));

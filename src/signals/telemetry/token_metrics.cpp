@@ -43,7 +43,7 @@ class TokenWriter {
   template <class Figure>
   void series(std::string_view more_labels, Figure figure) {
     for (std::size_t i = 0; i < engines_.size(); ++i)
-      if (const auto value = figure(engines_[i])) put(fmt::format("{}{}", labels_[i], more_labels), *value);
+      if (const auto& value = figure(engines_[i]); value) put(fmt::format("{}{}", labels_[i], more_labels), *value);
   }
   void begin(std::string_view name, std::string_view type, std::string_view help) { writer_.family(name, type, help); }
   template <class Figure>
