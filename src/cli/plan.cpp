@@ -162,6 +162,7 @@ live::DaemonOptions daemon_options(const simulation::RunOptions& run, const std:
   for (const simulation::PoolSpec& pool : run.pools)
     made.pools.push_back({pool.name, pool.role, pool.gpus_per_replica, pool.min_replicas, pool.max_replicas,
                           pool.start_up, pool.price_per_gpu_hour});
+  made.kv_bytes_per_token = run.kv_bytes_per_token;
   made.model = model;
   made.slo = {run.slo, run.slo_goal, run.slo_segments};
   made.gateway = gateway;
@@ -312,7 +313,6 @@ int run_planner(const Arguments& arguments) {
   }
   live::DaemonOptions options = daemon_options(*run, settings->model, *gateway);
   options.observe_only = mode == "observe";
-  options.kv_bytes_per_token = settings->kv_bytes_per_token;
   live::PlannerDaemon daemon{loop, client, *fleet, **policy, std::move(options), *std::move(log)};
 
   std::unique_ptr<live::Board> board;

@@ -318,10 +318,7 @@ void Desk::State::note_first_token(const Flight& flight, core::Instant now) {
   signals::FirstTokenTimes times;
   times.admission = std::max(core::Duration{}, flight.granted_at - flight.received_at);
   times.prefill = now - flight.received_at - times.admission;
-  lane.segments.first_token(now,
-                            {flight.estimate.prompt_tokens, flight.tenant,
-                             flight.traffic_class == admission::Class::kBatch, flight.cached_tokens > 0, flight.route},
-                            times);
+  lane.segments.first_token(now, flight.traits(), times);
   TrafficEvent event;
   event.kind = TrafficEvent::Kind::kFirstToken;
   event.request = flight.ticket;
@@ -338,10 +335,7 @@ void Desk::State::note_end(const Flight& flight, const Ending& ending, core::Ins
   Lane& lane = lanes[flight.lane];
   if (entry.itl_ms >= 0.0) lane.itl_ms.add(entry.itl_ms);
   if (ending.outcome == ledger::Outcome::kCompleted && flight.answered)
-    lane.segments.completed(now,
-                            {flight.estimate.prompt_tokens, flight.tenant,
-                             flight.traffic_class == admission::Class::kBatch, flight.cached_tokens > 0, flight.route},
-                            static_cast<std::uint32_t>(entry.output_tokens), entry.ttft_ms,
+    lane.segments.completed(now, flight.traits(), static_cast<std::uint32_t>(entry.output_tokens), entry.ttft_ms,
                             std::max(0.0, entry.itl_ms));
   tell_end(flight, ending.outcome, now);
 }

@@ -9,6 +9,7 @@
 #include "core/time.h"
 #include "gateway/desk.h"
 #include "ledger/entry.h"
+#include "signals/segment_meter.h"
 
 namespace penstock::gateway {
 
@@ -46,6 +47,10 @@ struct Flight {
   std::optional<core::Instant> wanted_at;
   bool granted = false, answered = false;
   ledger::Entry entry;
+
+  [[nodiscard]] signals::RequestTraits traits() const {
+    return {estimate.prompt_tokens, tenant, traffic_class == admission::Class::kBatch, cached_tokens > 0, route};
+  }
 };
 
 // A ticket is never used twice, and one that is no longer in hand is found to be so.

@@ -1,6 +1,8 @@
 // For tests: entries that balance, in a line.
 #pragma once
 
+#include <string>
+
 #include "ledger/entry.h"
 
 namespace penstock::ledger::testing {

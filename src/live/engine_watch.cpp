@@ -88,10 +88,10 @@ void EngineWatch::fetch(Engine& engine, const net::Url& url) {
                asked->under_way = false;
                // Its name may stand for another address by now.
                if (!answer) asked->address.reset();
-               auto scrape = answer ? read(*asked, *answer)
-                                    : core::Result<signals::EngineScrape>{tl::make_unexpected(answer.error())};
-               if (!scrape) return not_heard(*asked, scrape.error().message());
-               heard(*asked, *std::move(scrape));
+               auto scraped =
+                   answer ? read(*asked, *answer) : core::Result<Scraped>{tl::make_unexpected(answer.error())};
+               if (!scraped) return not_heard(*asked, scraped.error().message());
+               heard(*asked, *std::move(scraped));
              });
 }
 
@@ -100,23 +100,24 @@ EngineWatch::Engine* EngineWatch::still(const WatchedEngine& what) {
   return found != engines_.end() && found->second.what.url == what.url ? &found->second : nullptr;
 }
 
-core::Result<signals::EngineScrape> EngineWatch::read(const Engine& engine, const net::FetchAnswer& answer) {
+core::Result<EngineWatch::Scraped> EngineWatch::read(const Engine& engine, const net::FetchAnswer& answer) const {
   const std::string where = engine.what.url + "/metrics";
   if (answer.status != 200) return core::environment_error(where, fmt::format("answers with {}", answer.status));
   const auto parsed = signals::parse_exposition(answer.body, engine.what.url);
   if (!parsed) return tl::make_unexpected(parsed.error());
   signals::EngineScrape scrape = signals::read_scrape(*parsed);
-  if (!signals::to_sample(scrape, {})) return core::environment_error(where, "has no figures of an engine");
-  return scrape;
+  auto sample = signals::to_sample(scrape, loop_.now());
+  if (!sample) return core::environment_error(where, "has no figures of an engine");
+  return Scraped{std::move(scrape), *std::move(sample)};
 }
 
-void EngineWatch::heard(Engine& engine, signals::EngineScrape scrape) {
-  const core::Instant now = loop_.now();
-  if (engine.scraped && (engine.earlier.empty() || engine.scraped->sampled_at - engine.earlier.back().first >= kApart))
-    engine.earlier.emplace_back(engine.scraped->sampled_at, std::move(engine.scrape));
-  while (!engine.earlier.empty() && now - engine.earlier.front().first > kTokenWindow) engine.earlier.pop_front();
-  engine.scraped = signals::to_sample(scrape, now);
-  engine.scrape = std::move(scrape);
+void EngineWatch::heard(Engine& engine, Scraped scraped) {
+  const auto at = [](const Scraped& each) { return each.sample.sampled_at; };
+  std::deque<Scraped>& earlier = engine.earlier;
+  if (engine.last && (earlier.empty() || at(*engine.last) - at(earlier.back()) >= kApart))
+    earlier.push_back(*std::move(engine.last));
+  while (!earlier.empty() && at(scraped) - at(earlier.front()) > kTokenWindow) earlier.pop_front();
+  engine.last = std::move(scraped);
   engine.silent = false;
 }
 
@@ -135,19 +136,19 @@ std::optional<signals::EngineSample> EngineWatch::sample_of(std::uint32_t replic
   const auto found = engines_.find(replica);
   if (found == engines_.end()) return std::nullopt;
   const Engine& engine = found->second;
-  signals::EngineSample sample = engine.scraped.value_or(signals::EngineSample{});
+  signals::EngineSample sample = engine.last ? engine.last->sample : signals::EngineSample{};
   std::vector<signals::ForwardPassTotals> ranks;
   for (const auto& [rank, totals] : engine.ranks) ranks.push_back(totals);
   const bool heard = signals::apply_forward_pass(ranks, sample);
-  if (!heard && !engine.scraped) return std::nullopt;
+  if (!heard && !engine.last) return std::nullopt;
   return sample;
 }
 
 std::optional<signals::TokenFigures> EngineWatch::tokens_of(std::uint32_t replica, double kv_bytes_per_token) const {
   const auto found = engines_.find(replica);
-  if (found == engines_.end() || !found->second.scraped || found->second.silent) return std::nullopt;
+  if (found == engines_.end() || !found->second.last || found->second.silent) return std::nullopt;
   const Engine& engine = found->second;
-  return signals::token_figures(engine.scrape, engine.earlier.empty() ? nullptr : &engine.earlier.front().second,
+  return signals::token_figures(engine.last->scrape, engine.earlier.empty() ? nullptr : &engine.earlier.front().scrape,
                                 kv_bytes_per_token);
 }
 

@@ -8,7 +8,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "connect/zmq/subscriber.h"
@@ -59,13 +58,15 @@ class EngineWatch {
   [[nodiscard]] std::uint64_t messages() const { return messages_; }
 
  private:
+  struct Scraped {
+    signals::EngineScrape scrape;
+    signals::EngineSample sample;  // made of it
+  };
   struct Engine {
     WatchedEngine what;
     std::optional<net::Address> address;
-    std::optional<signals::EngineSample> scraped;
-    signals::EngineScrape scrape;  // what that was made of
-    // Some seconds apart, the oldest a minute ago.
-    std::deque<std::pair<core::Instant, signals::EngineScrape>> earlier;
+    std::optional<Scraped> last;
+    std::deque<Scraped> earlier;  // some seconds apart, the oldest a minute ago
     std::map<std::uint32_t, signals::ForwardPassTotals> ranks;
     bool under_way = false, silent = false;
   };
@@ -74,8 +75,8 @@ class EngineWatch {
   void resolve(Engine& engine, const net::Url& url);
   void fetch(Engine& engine, const net::Url& url);
   [[nodiscard]] Engine* still(const WatchedEngine& what);  // none: what was asked for is gone
-  [[nodiscard]] static core::Result<signals::EngineScrape> read(const Engine& engine, const net::FetchAnswer& answer);
-  void heard(Engine& engine, signals::EngineScrape scrape);
+  [[nodiscard]] core::Result<Scraped> read(const Engine& engine, const net::FetchAnswer& answer) const;
+  static void heard(Engine& engine, Scraped scraped);
   void not_heard(Engine& engine, const std::string& why);
   void message(const std::string& endpoint, const signals::ForwardPassMetrics& metrics);
 

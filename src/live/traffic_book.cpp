@@ -99,8 +99,7 @@ void TrafficBook::first_token(const TrafficItem& item, core::Instant at) {
   signals::FirstTokenTimes times;
   times.admission = core::from_milliseconds(item.admission_ms);
   times.prefill = core::from_milliseconds(std::max(0.0, item.ttft_ms - item.admission_ms));
-  const signals::RequestTraits traits{kept->request.input_tokens, kept->tenant_number, kept->batch,
-                                      item.cached_tokens > 0, kept->route};
+  const signals::RequestTraits traits = kept->traits();
   entry_segments_.first_token(at, traits, times);
   if (!options_.disaggregated) return;
   decode_meter_.arrived(at, kept->request.input_tokens);
@@ -128,8 +127,7 @@ void TrafficBook::ended(const TrafficItem& item, core::Instant at) {
     kept->request.output_tokens = std::max(1U, item.output_tokens);
     kept->request.itl_ms = static_cast<float>(std::max(0.0, item.itl_ms));
     if (item.prompt_tokens > 0) kept->request.input_tokens = item.prompt_tokens;
-    const signals::RequestTraits traits{kept->request.input_tokens, kept->tenant_number, kept->batch,
-                                        kept->cached_tokens > 0, kept->route};
+    const signals::RequestTraits traits = kept->traits();
     const auto ttft_ms = static_cast<double>(kept->request.ttft_ms);
     const auto itl_ms = static_cast<double>(kept->request.itl_ms);
     entry_meter_.completed(at, item.output_tokens, itl_ms);

@@ -58,6 +58,10 @@ class TrafficBook {
     std::uint32_t tenant_number = 0, cached_tokens = 0;
     bool batch = false, answered = false;
     std::string_view route;  // one of routes_
+
+    [[nodiscard]] signals::RequestTraits traits() const {
+      return {request.input_tokens, tenant_number, batch, cached_tokens > 0, route};
+    }
   };
   void arrived(const TrafficItem& item, core::Instant at);
   void first_token(const TrafficItem& item, core::Instant at);
