@@ -1,7 +1,7 @@
 // What admission costs a request: taking and settling its budget, waiting in a long queue, the whole gate, the estimate.
 #include <benchmark/benchmark.h>
 
-#include "admission/gate.h"
+#include "admission/admission_controller.h"
 #include "core/random.h"
 
 namespace {
@@ -43,11 +43,11 @@ BENCHMARK(push_and_pop)->Args({10'000, 1'000})->Args({100, 10})->ArgNames({"wait
 void gate(benchmark::State& state) {
   const auto waiting = static_cast<std::uint64_t>(state.range(0));
   constexpr std::uint32_t kTenants = 1000;
-  admission::GateLimits limits;
+  admission::AdmissionLimits limits;
   limits.classes[0].queue_time = limits.classes[1].queue_time = std::chrono::hours{24};
   limits.queue.requests = 100'000;
   core::Instant now = core::kStart;
-  admission::Gate gate{limits, now};
+  admission::AdmissionController gate{limits, now};
   for (std::uint32_t i = 0; i < kTenants; ++i) gate.set_tenant(i, {"tenant", 1.0, 0, {1e12, 0.0}, true, 0}, now);
   std::uint64_t ticket = 0;
   const auto arrive = [&](admission::Verdict pressure) {

@@ -1,5 +1,5 @@
 // What the gateway does for a request beside reading and writing sockets: its body is read and its prefixes are hashed,
-// the desk lets it in, chooses a replica and accounts for it in the end.
+// the dispatcher lets it in, chooses a replica and accounts for it in the end.
 #include <benchmark/benchmark.h>
 
 #include <string>
@@ -8,16 +8,16 @@
 #include "api/prompt_keys.h"
 #include "api/request.h"
 #include "core/random.h"
-#include "gateway/desk.h"
+#include "gateway/dispatcher.h"
 
 namespace {
 
 using namespace penstock;
-using gateway::Desk;
+using gateway::Dispatcher;
 
 constexpr std::uint32_t kPrompts = 64;
 
-struct Nobody final : gateway::Mailbox {
+struct Nobody final : gateway::GrantListener {
   void deliver(gateway::Ticket, gateway::Grant) override {}
   void deliver(gateway::Ticket, gateway::Refusal) override {}
 };
@@ -45,7 +45,7 @@ gateway::GatewayOptions options_with_tenant() {
   options.tenants[1].name = "anonymous";
   options.models = {{"m", {1.0, 0.5, 2.0}, 131'072}};
   options.pressure.prefill_tokens_per_replica = 100'000'000;
-  options.selector.slow_start = core::Duration{};
+  options.picker.slow_start = core::Duration{};
   return options;
 }
 
@@ -66,9 +66,9 @@ void request_read_routed_and_accounted(benchmark::State& state) {
   const auto bytes = static_cast<std::size_t>(state.range(0));
   const std::vector<std::string> bodies = chats(bytes);
   const gateway::GatewayOptions options = options_with_tenant();
-  Desk desk{options, nullptr};
+  Dispatcher dispatcher{options, nullptr};
   core::Instant now = core::kStart;
-  desk.set_replicas(replicas(state.range(1)), now);
+  dispatcher.set_replicas(replicas(state.range(1)), now);
   Nobody nobody;
   api::RequestReader reader;
   api::InferenceRequest request;
@@ -77,24 +77,24 @@ void request_read_routed_and_accounted(benchmark::State& state) {
   for (auto _ : state) {
     const bool read = reader.read(api::Endpoint::kChatCompletions, bodies[next++ % kPrompts], request).has_value();
     api::prompt_keys(request.text, options.key_tokens * api::kBytesPerToken, keys);
-    gateway::Facts facts;
-    facts.request_id = "req-0123456789abcdef";
-    facts.model = request.model;
-    facts.text_bytes = request.text.size();
-    facts.max_tokens = request.max_tokens;
-    facts.keys = keys;
-    facts.received_at = now;
-    const gateway::Answer answer = desk.arrive(facts, nobody, now);
+    gateway::RequestInfo info;
+    info.request_id = "req-0123456789abcdef";
+    info.model = request.model;
+    info.text_bytes = request.text.size();
+    info.max_tokens = request.max_tokens;
+    info.keys = keys;
+    info.received_at = now;
+    const gateway::Answer answer = dispatcher.arrive(info, nobody, now);
     if (!read || !answer.grant) {
       state.SkipWithError("a request is not let in");
       break;
     }
     now += std::chrono::microseconds{100};
-    desk.attempt_ended(answer.ticket, gateway::Attempt::kAnswered, now);
-    gateway::Ending ending;
+    dispatcher.attempt_ended(answer.ticket, gateway::Attempt::kAnswered, now);
+    gateway::RequestOutcome ending;
     ending.usage = api::Usage{static_cast<std::uint32_t>(bytes / 4), 10, 0};
-    desk.ended(answer.ticket, ending, now);
-    if (next % 512 == 0) desk.tick(now);
+    dispatcher.ended(answer.ticket, ending, now);
+    if (next % 512 == 0) dispatcher.tick(now);
   }
   state.SetBytesProcessed(static_cast<std::int64_t>(bytes) * static_cast<std::int64_t>(state.iterations()));
 }

@@ -58,7 +58,7 @@ void chunk_of_a_token(benchmark::State& state) {
 BENCHMARK(chunk_of_a_token);
 
 // One loop with a server, run by the benchmark's thread, whose CPU time is measured.
-class Bench final : public net::RequestHandler {
+class Bench final : public net::ExchangeHandler {
  public:
   explicit Bench(std::size_t tokens) : tokens_{tokens} {
     const auto listening = net::listen_on(net::Address{}, false);

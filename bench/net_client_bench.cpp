@@ -61,7 +61,7 @@ class Served {
 };
 
 // Answers 1 KB, or streams tokens for as long as somebody listens.
-class Backend final : public net::RequestHandler {
+class Backend final : public net::ExchangeHandler {
  public:
   explicit Backend(net::Loop& loop) : answer_(1024, 'x') {
     loop.every(std::chrono::milliseconds{5}, [this] { tick(); });
@@ -99,7 +99,7 @@ class Backend final : public net::RequestHandler {
 };
 
 // Passes a request on and its answer back, as the gateway does it at its barest.
-class Relay final : public net::RequestHandler {
+class Relay final : public net::ExchangeHandler {
  public:
   Relay(net::Loop& loop, const net::Address& backend) : client_{loop} { options_.address = backend; }
   void on_request(Exchange& exchange) override { new Passage{client_, options_, exchange}; }

@@ -9,7 +9,7 @@
 
 #include "core/random.h"
 #include "core/sketch.h"
-#include "routing/selector.h"
+#include "routing/endpoint_picker.h"
 
 namespace {
 
@@ -57,12 +57,12 @@ double used_mb() {
 void measure(std::uint32_t replicas, const Shape& shape) {
   const double before_mb = used_mb();
   core::RandomStream random{1};
-  routing::SelectorOptions options;
+  routing::EndpointPickerOptions options;
   options.keys_per_replica = kKeysHeld / replicas;
-  routing::Selector selector{options, random.fork("selector")};
+  routing::EndpointPicker picker{options, random.fork("picker")};
   Prompts prompts{shape, replicas * 4};
   core::Instant now = core::kStart;
-  for (std::uint32_t slot = 0; slot < replicas; ++slot) selector.add(slot, now);
+  for (std::uint32_t slot = 0; slot < replicas; ++slot) picker.add(slot, now);
   now += std::chrono::minutes{1};
 
   std::vector<std::uint64_t> keys;
@@ -75,14 +75,14 @@ void measure(std::uint32_t replicas, const Shape& shape) {
   const auto serve = [&](bool timed) {
     prompts.next(random, keys);
     now += std::chrono::microseconds{200};
-    const routing::Ask ask{.keys = keys,
-                           .input_tokens = static_cast<std::uint32_t>(keys.size()) * kKeyTokens + 100,
-                           .key_tokens = kKeyTokens,
-                           .output_tokens = 200};
+    const routing::PickRequest ask{.keys = keys,
+                                   .input_tokens = static_cast<std::uint32_t>(keys.size()) * kKeyTokens + 100,
+                                   .key_tokens = kKeyTokens,
+                                   .output_tokens = 200};
     const auto began = std::chrono::steady_clock::now();
-    const auto selection = selector.choose(ask, now);
+    const auto selection = picker.choose(ask, now);
     const auto chosen = std::chrono::steady_clock::now();
-    selector.dispatched(ask, *selection, now);
+    picker.dispatched(ask, *selection, now);
     const auto dispatched = std::chrono::steady_clock::now();
     if (timed) {
       choose_us.add(std::chrono::duration<double, std::micro>(chosen - began).count());
@@ -95,14 +95,14 @@ void measure(std::uint32_t replicas, const Shape& shape) {
     const Open ended = open[at];
     open[at] = open.back();
     open.pop_back();
-    selector.first_token(ended.selection.slot, ended.selection.uncached_tokens,
-                         std::chrono::milliseconds{50 + random.below(400)}, now);
-    selector.finished(ended.selection.slot, ended.selection.uncached_tokens, ended.input_tokens, 200, true);
+    picker.first_token(ended.selection.slot, ended.selection.uncached_tokens,
+                       std::chrono::milliseconds{50 + random.below(400)}, now);
+    picker.finished(ended.selection.slot, ended.selection.uncached_tokens, ended.input_tokens, 200, true);
   };
 
   const auto held = [&] {
     std::uint64_t sum = 0;
-    for (std::uint32_t slot = 0; slot < replicas; ++slot) sum += selector.load(slot, now).keys;
+    for (std::uint32_t slot = 0; slot < replicas; ++slot) sum += picker.load(slot, now).keys;
     return sum;
   };
   for (std::uint32_t i = 0; i < 200'000 && (i % 1024 != 0 || held() < kKeysHeld * 99ULL / 100); ++i) serve(false);

@@ -24,8 +24,8 @@ function(penstock_module name)
     set(scope INTERFACE)
   endif()
   target_include_directories(${library} ${scope} ${CMAKE_SOURCE_DIR}/src)
-  # With sanitizers a module is compiled as one file, in a fraction of the time; the other builds compile each file alone.
-  if(PENSTOCK_SANITIZE AND sources)
+  # Compiling a module as one file takes a fraction of the time.
+  if((PENSTOCK_SANITIZE OR PENSTOCK_UNITY) AND sources)
     set_target_properties(${library} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 0)
     target_compile_options(${library} PRIVATE -Wno-subobject-linkage)
   endif()

@@ -1,4 +1,4 @@
-// The one precompiled header of the pure folders: standard library only, so that no library leaks in.
+// The one precompiled header of the pure folders: the standard library and fmt, which most files use.
 #pragma once
 
 #include <algorithm>
@@ -17,3 +17,5 @@
 #include <unordered_map>
 #include <utility>
 #include <vector>
+
+#include <fmt/format.h>

@@ -5,8 +5,8 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "live/gateway_feed.h"
-#include "live/traffic_book.h"
+#include "controller/gateway_feed.h"
+#include "controller/traffic_recorder.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace penstock;
@@ -14,10 +14,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto refused_well = [](const core::Error& error) {
     return error.message().starts_with("the gateway's ") && error.message().find('\n') == std::string::npos;
   };
-  if (const auto page = live::read_traffic(text)) {
-    live::BookOptions options;
+  if (const auto page = controller::read_traffic(text)) {
+    controller::BookOptions options;
     options.disaggregated = true;
-    live::TrafficBook book{options};
+    controller::TrafficRecorder book{options};
     core::Instant now = core::kStart + std::chrono::seconds{100};
     for (int i = 0; i < 2; ++i, now += std::chrono::seconds{1}) book.take(*page, now);
     signals::PoolObservation entry, decode;
@@ -28,7 +28,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   } else if (!refused_well(page.error())) {
     std::abort();
   }
-  if (const auto state = live::read_overview(text)) {
+  if (const auto state = controller::read_overview(text)) {
     for (const auto& [model, waiting] : state->waiting_by_model)
       static_cast<void>(core::from_seconds(waiting.oldest_s));
   } else if (!refused_well(state.error())) {

@@ -92,7 +92,7 @@ class Stream final : public net::ExchangeListener {
   std::uint64_t left_;
 };
 
-class Replica final : public net::RequestHandler {
+class Replica final : public net::ExchangeHandler {
  public:
   // A stream has its turn in one of many ticks, so that tokens are spread over time as the requests were.
   Replica(net::Loop& loop, double tokens_per_s) : turns_(static_cast<std::size_t>(1000.0 / tokens_per_s)) {

@@ -46,18 +46,18 @@ void Tick::enter(Replica& replica, Stage stage) const {
   replica.quiet_since.reset();
 }
 
-void Tick::admit(Replica& replica, Why why) {
+void Tick::admit(Replica& replica, StepReason why) {
   enter(replica, Stage::kServing);
   replica.unhealthy_since.reset();
   step(StepKind::kAdmit, replica, why);
 }
 
-void Tick::drain(Replica& replica, Why why) {
+void Tick::drain(Replica& replica, StepReason why) {
   enter(replica, Stage::kDraining);
   step(StepKind::kDrain, replica, why);
 }
 
-void Tick::stop(Replica& replica, Why why) {
+void Tick::stop(Replica& replica, StepReason why) {
   enter(replica, Stage::kStopping);
   step(StepKind::kStop, replica, why);
 }
@@ -123,7 +123,7 @@ std::vector<Note> start_failed(FleetState& fleet, std::uint32_t id, std::string_
 std::vector<Step> resume(const FleetState& fleet) {
   std::vector<Step> steps;
   for (const Replica& replica : fleet.replicas) {
-    const auto again = [&](StepKind kind) { steps.push_back({kind, replica.id, Why::kResumed}); };
+    const auto again = [&](StepKind kind) { steps.push_back({kind, replica.id, StepReason::kResumed}); };
     switch (replica.stage) {
       case Stage::kRequested: again(StepKind::kStart); break;
       case Stage::kWarming: again(StepKind::kWarmUp); break;
@@ -150,23 +150,23 @@ const char* to_string(StepKind kind) {
   return "";
 }
 
-const char* to_string(Why why) {
+const char* to_string(StepReason why) {
   switch (why) {
-    case Why::kBelowTarget: return "below_target";
-    case Why::kReplacesFailed: return "replaces_failed";
-    case Why::kReplacesOutdated: return "replaces_outdated";
-    case Why::kHealthy: return "healthy";
-    case Why::kWarm: return "warm";
-    case Why::kWarmUpLate: return "warm_up_late";
-    case Why::kTakenBack: return "taken_back";
-    case Why::kAboveTarget: return "above_target";
-    case Why::kOutdated: return "outdated";
-    case Why::kUnhealthy: return "unhealthy";
-    case Why::kDrained: return "drained";
-    case Why::kDrainDeadline: return "drain_deadline";
-    case Why::kStartDeadline: return "start_deadline";
-    case Why::kStopDeadline: return "stop_deadline";
-    case Why::kResumed: return "resumed";
+    case StepReason::kBelowTarget: return "below_target";
+    case StepReason::kReplacesFailed: return "replaces_failed";
+    case StepReason::kReplacesOutdated: return "replaces_outdated";
+    case StepReason::kHealthy: return "healthy";
+    case StepReason::kWarm: return "warm";
+    case StepReason::kWarmUpLate: return "warm_up_late";
+    case StepReason::kTakenBack: return "taken_back";
+    case StepReason::kAboveTarget: return "above_target";
+    case StepReason::kOutdated: return "outdated";
+    case StepReason::kUnhealthy: return "unhealthy";
+    case StepReason::kDrained: return "drained";
+    case StepReason::kDrainDeadline: return "drain_deadline";
+    case StepReason::kStartDeadline: return "start_deadline";
+    case StepReason::kStopDeadline: return "stop_deadline";
+    case StepReason::kResumed: return "resumed";
   }
   return "";
 }

@@ -82,7 +82,7 @@ enum class StepKind : std::uint8_t {
 };
 [[nodiscard]] const char* to_string(StepKind kind);  // "start", "warm_up", …
 
-enum class Why : std::uint8_t {
+enum class StepReason : std::uint8_t {
   kBelowTarget,
   kReplacesFailed,    // one died
   kReplacesOutdated,  // another runs an old revision, or is not healthy
@@ -99,19 +99,19 @@ enum class Why : std::uint8_t {
   kStopDeadline,
   kResumed,  // was decided before the planner's restart, and is done again to be sure
 };
-[[nodiscard]] const char* to_string(Why why);  // "below_target", …
+[[nodiscard]] const char* to_string(StepReason why);  // "below_target", …
 
 struct Step {
   StepKind kind = StepKind::kStart;
   std::uint32_t replica = 0;
-  Why why = Why::kBelowTarget;
+  StepReason why = StepReason::kBelowTarget;
 
   friend bool operator==(const Step&, const Step&) = default;
 };
 
 // What people should read. Loud: somebody should do something, or a user was hurt.
 struct Note {
-  bool loud = false;
+  bool warning = false;
   std::uint32_t replica = 0;  // 0: of the pool
   std::string pool;
   std::string text;

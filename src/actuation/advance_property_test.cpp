@@ -181,10 +181,10 @@ class World {
 
   void check_stop(const Step& step, const FleetState& before) {
     const auto found = engines.find(step.replica);
-    if (found == engines.end() || step.why == Why::kResumed) return;
+    if (found == engines.end() || step.why == StepReason::kResumed) return;
     const Engine& engine = found->second;
     const std::uint32_t open = engine.at_gateway + engine.in_engine + engine.transfers;
-    if (step.why != Why::kDrainDeadline) {
+    if (step.why != StepReason::kDrainDeadline) {
       EXPECT_EQ(open, 0U) << "replica " << step.replica << " stopped with open work: " << to_string(step.why);
       return;
     }
@@ -227,7 +227,7 @@ class World {
         if (fleet.find(step.replica)->pool != want.pool) continue;
         drains += step.kind == StepKind::kDrain ? 1 : 0;
         starts += step.kind == StepKind::kStart ? 1 : 0;
-        taken_back += step.why == Why::kTakenBack ? 1 : 0;
+        taken_back += step.why == StepReason::kTakenBack ? 1 : 0;
       }
       if (drains > 0) {
         EXPECT_GE(serving, want.replicas) << "drained below the target";

@@ -50,9 +50,9 @@ class AdvanceTest : public testing::Test {
   }
 
   Stage stage(std::uint32_t id) { return fleet_.find(id)->stage; }
-  bool told(bool loud, std::string_view text) {
+  bool told(bool warning, std::string_view text) {
     return std::any_of(notes_.begin(), notes_.end(), [&](const Note& note) {
-      return note.loud == loud && note.text.find(text) != std::string::npos;
+      return note.warning == warning && note.text.find(text) != std::string::npos;
     });
   }
 
@@ -66,26 +66,26 @@ class AdvanceTest : public testing::Test {
 
 TEST_F(AdvanceTest, AReplicaStartsWarmsUpServesDrainsAndStops) {
   want_.replicas = 1;
-  EXPECT_EQ(tick(0s), (Steps{{StepKind::kStart, 1, Why::kBelowTarget}}));
+  EXPECT_EQ(tick(0s), (Steps{{StepKind::kStart, 1, StepReason::kBelowTarget}}));
   EXPECT_EQ(tick(1s), Steps{});  // still to be started: not asked for twice
   start(1);
   seen(1).engine->healthy = false;
   EXPECT_EQ(tick(2s), Steps{});
   seen(1).engine->healthy = true;
-  EXPECT_EQ(tick(3s), (Steps{{StepKind::kWarmUp, 1, Why::kHealthy}}));
+  EXPECT_EQ(tick(3s), (Steps{{StepKind::kWarmUp, 1, StepReason::kHealthy}}));
   seen(1).warm_up = {{4, 3}};
   EXPECT_EQ(tick(4s), Steps{});
   seen(1).warm_up = {{4, 4}};
-  EXPECT_EQ(tick(5s), (Steps{{StepKind::kAdmit, 1, Why::kWarm}}));
+  EXPECT_EQ(tick(5s), (Steps{{StepKind::kAdmit, 1, StepReason::kWarm}}));
   EXPECT_EQ(tick(6s), Steps{});
 
   want_.replicas = 0;
   seen(1).gateway->open_requests = 1;
-  EXPECT_EQ(tick(7s), (Steps{{StepKind::kDrain, 1, Why::kAboveTarget}}));
+  EXPECT_EQ(tick(7s), (Steps{{StepKind::kDrain, 1, StepReason::kAboveTarget}}));
   seen(1).gateway->open_requests = 0;
   seen(1).gateway->routes = false;
   EXPECT_EQ(tick(8s), Steps{});  // the engine was asked no later than the gateway
-  EXPECT_EQ(tick(9s), (Steps{{StepKind::kStop, 1, Why::kDrained}}));
+  EXPECT_EQ(tick(9s), (Steps{{StepKind::kStop, 1, StepReason::kDrained}}));
   seen(1).process = ProcessSeen::kGone;
   EXPECT_EQ(tick(10s), Steps{});
   EXPECT_EQ(stage(1), Stage::kStopped);
@@ -112,7 +112,7 @@ TEST_F(AdvanceTest, ADrainWaitsForTheGatewayTheEngineAndItsTransfers) {
   one.engine.reset();
   EXPECT_EQ(tick(18s), Steps{});
   one.engine = {{now_, true, OpenWork{}}};
-  EXPECT_EQ(tick(19s), (Steps{{StepKind::kStop, 1, Why::kDrained}}));
+  EXPECT_EQ(tick(19s), (Steps{{StepKind::kStop, 1, StepReason::kDrained}}));
 }
 
 TEST_F(AdvanceTest, WithoutAGatewayADrainWaitsUntilTheEngineWasQuietForAWhile) {
@@ -126,7 +126,7 @@ TEST_F(AdvanceTest, WithoutAGatewayADrainWaitsUntilTheEngineWasQuietForAWhile) {
   seen(1).engine->open = {{0, 0}};
   EXPECT_EQ(tick(15s), Steps{});
   EXPECT_EQ(tick(19s), Steps{});
-  EXPECT_EQ(tick(20s), (Steps{{StepKind::kStop, 1, Why::kDrained}}));
+  EXPECT_EQ(tick(20s), (Steps{{StepKind::kStop, 1, StepReason::kDrained}}));
 }
 
 TEST_F(AdvanceTest, WhatDoesNotDrainIsStoppedAtTheDeadlineAndThatIsToldLoudly) {
@@ -136,10 +136,10 @@ TEST_F(AdvanceTest, WhatDoesNotDrainIsStoppedAtTheDeadlineAndThatIsToldLoudly) {
   tick(10s);
   seen(1).gateway->routes = false;
   EXPECT_EQ(tick(609s), Steps{});
-  EXPECT_EQ(tick(610s), (Steps{{StepKind::kStop, 1, Why::kDrainDeadline}}));
+  EXPECT_EQ(tick(610s), (Steps{{StepKind::kStop, 1, StepReason::kDrainDeadline}}));
   EXPECT_TRUE(told(true, "default-1 is stopped although it did not drain in 600 s; open: 3 at the gateway"));
   EXPECT_EQ(tick(639s), Steps{});
-  EXPECT_EQ(tick(640s), (Steps{{StepKind::kKill, 1, Why::kStopDeadline}}));
+  EXPECT_EQ(tick(640s), (Steps{{StepKind::kKill, 1, StepReason::kStopDeadline}}));
   EXPECT_TRUE(told(true, "did not end 30 s after SIGTERM"));
   seen(1).process = ProcessSeen::kGone;
   tick(641s);
@@ -158,25 +158,26 @@ TEST_F(AdvanceTest, GivesUpThoseThatStartFirstThenThoseThatWarmUpThenTheIdlest) 
   seen(2).gateway->open_requests = 1;
   seen(3).gateway->open_requests = 5;
   want_.replicas = 5;
-  EXPECT_EQ(tick(12s), (Steps{{StepKind::kStop, 6, Why::kAboveTarget}}));
+  EXPECT_EQ(tick(12s), (Steps{{StepKind::kStop, 6, StepReason::kAboveTarget}}));
   want_.replicas = 1;
-  EXPECT_EQ(tick(13s), (Steps{{StepKind::kStop, 5, Why::kAboveTarget},
-                              {StepKind::kStop, 4, Why::kAboveTarget},
-                              {StepKind::kDrain, 2, Why::kAboveTarget},
-                              {StepKind::kDrain, 3, Why::kAboveTarget}}));  // the newer of two alike
+  EXPECT_EQ(tick(13s), (Steps{{StepKind::kStop, 5, StepReason::kAboveTarget},
+                              {StepKind::kStop, 4, StepReason::kAboveTarget},
+                              {StepKind::kDrain, 2, StepReason::kAboveTarget},
+                              {StepKind::kDrain, 3, StepReason::kAboveTarget}}));  // the newer of two alike
 }
 
 TEST_F(AdvanceTest, TakesDrainingReplicasBackBeforeItStartsOthers) {
   serve(3);
   want_.replicas = 2;
-  EXPECT_EQ(tick(10s), (Steps{{StepKind::kDrain, 3, Why::kAboveTarget}}));
+  EXPECT_EQ(tick(10s), (Steps{{StepKind::kDrain, 3, StepReason::kAboveTarget}}));
   want_.replicas = 1;
   seen(1).gateway->open_requests = 9;
-  EXPECT_EQ(tick(11s), (Steps{{StepKind::kDrain, 2, Why::kAboveTarget}}));
+  EXPECT_EQ(tick(11s), (Steps{{StepKind::kDrain, 2, StepReason::kAboveTarget}}));
   want_.replicas = 2;
-  EXPECT_EQ(tick(11500ms), (Steps{{StepKind::kAdmit, 2, Why::kTakenBack}}));  // the last to leave
+  EXPECT_EQ(tick(11500ms), (Steps{{StepKind::kAdmit, 2, StepReason::kTakenBack}}));  // the last to leave
   want_.replicas = 4;
-  EXPECT_EQ(tick(11700ms), (Steps{{StepKind::kAdmit, 3, Why::kTakenBack}, {StepKind::kStart, 4, Why::kBelowTarget}}));
+  EXPECT_EQ(tick(11700ms),
+            (Steps{{StepKind::kAdmit, 3, StepReason::kTakenBack}, {StepKind::kStart, 4, StepReason::kBelowTarget}}));
 }
 
 TEST_F(AdvanceTest, ADrainThatBeginsAnewForgetsWhatWasQuietBefore) {
@@ -187,7 +188,7 @@ TEST_F(AdvanceTest, ADrainThatBeginsAnewForgetsWhatWasQuietBefore) {
   tick(11s);  // quiet
   want_.replicas = 2;
   seen(2).gateway->open_requests = 1;
-  EXPECT_EQ(tick(11500ms), (Steps{{StepKind::kAdmit, 2, Why::kTakenBack}}));
+  EXPECT_EQ(tick(11500ms), (Steps{{StepKind::kAdmit, 2, StepReason::kTakenBack}}));
   want_.replicas = 1;
   seen(1).gateway->open_requests = 9;
   tick(12s);
@@ -203,7 +204,7 @@ TEST_F(AdvanceTest, ACrashIsReplacedAfterAWaitThatDoubles) {
   EXPECT_EQ(stage(1), Stage::kFailed);
   EXPECT_TRUE(told(true, "default-1 died while serving: exit code 1: out of memory; the pool starts"));
   EXPECT_EQ(tick(10900ms), Steps{});
-  EXPECT_EQ(tick(11s), (Steps{{StepKind::kStart, 2, Why::kReplacesFailed}}));
+  EXPECT_EQ(tick(11s), (Steps{{StepKind::kStart, 2, StepReason::kReplacesFailed}}));
   core::Duration time = 11s, wait = 1s;
   for (std::uint32_t id = 2; id < 12; ++id) {
     start(id);
@@ -247,7 +248,7 @@ TEST_F(AdvanceTest, AStartThatFailsIsToldAndTriedAgainLater) {
   EXPECT_EQ(notes[0].text, "default-1 could not be started: engine: no such program; tries again in 1 s");
   EXPECT_TRUE(start_failed(fleet_, 1, "again", limits_, now_).empty());
   EXPECT_EQ(tick(500ms), Steps{});
-  EXPECT_EQ(tick(1s), (Steps{{StepKind::kStart, 2, Why::kReplacesFailed}}));
+  EXPECT_EQ(tick(1s), (Steps{{StepKind::kStart, 2, StepReason::kReplacesFailed}}));
 }
 
 TEST_F(AdvanceTest, GivesUpWhatIsNotHealthyInTime) {
@@ -256,9 +257,9 @@ TEST_F(AdvanceTest, GivesUpWhatIsNotHealthyInTime) {
   start(1);
   seen(1).engine->healthy = false;
   EXPECT_EQ(tick(599s), Steps{});
-  EXPECT_EQ(tick(600s), (Steps{{StepKind::kStop, 1, Why::kStartDeadline}}));
+  EXPECT_EQ(tick(600s), (Steps{{StepKind::kStop, 1, StepReason::kStartDeadline}}));
   EXPECT_TRUE(told(true, "was not healthy after 600 s"));
-  EXPECT_EQ(tick(601s), (Steps{{StepKind::kStart, 2, Why::kReplacesFailed}}));
+  EXPECT_EQ(tick(601s), (Steps{{StepKind::kStart, 2, StepReason::kReplacesFailed}}));
   seen(1).process = ProcessSeen::kGone;
   tick(602s);
   EXPECT_EQ(stage(1), Stage::kFailed);
@@ -272,7 +273,7 @@ TEST_F(AdvanceTest, ServesAfterTheWarmUpDeadlineAllTheSameAndSaysSo) {
   tick(1s);
   seen(1).warm_up = {{8, 5}};
   EXPECT_EQ(tick(60s), Steps{});
-  EXPECT_EQ(tick(61s), (Steps{{StepKind::kAdmit, 1, Why::kWarmUpLate}}));
+  EXPECT_EQ(tick(61s), (Steps{{StepKind::kAdmit, 1, StepReason::kWarmUpLate}}));
   EXPECT_TRUE(told(false, "only 5 of 8 warm-up prompts"));
 }
 
@@ -283,26 +284,26 @@ TEST_F(AdvanceTest, DoesNotServeWhatIsUnwellAfterItsWarmUp) {
   seen(1);
   tick(1s);
   seen(1).engine->healthy = false;
-  EXPECT_EQ(tick(61s), (Steps{{StepKind::kStop, 1, Why::kStartDeadline}}));
+  EXPECT_EQ(tick(61s), (Steps{{StepKind::kStop, 1, StepReason::kStartDeadline}}));
 }
 
 TEST_F(AdvanceTest, ReplacesAnOldRevisionOneByOneAndNeverBeforeTheNewOneTakesTraffic) {
   serve(2);
   want_.revision = "r2";
-  EXPECT_EQ(tick(10s), (Steps{{StepKind::kStart, 3, Why::kReplacesOutdated}}));
+  EXPECT_EQ(tick(10s), (Steps{{StepKind::kStart, 3, StepReason::kReplacesOutdated}}));
   start(3);
   EXPECT_EQ(tick(11s), Steps{});
   seen(3).gateway->routes = false;
-  EXPECT_EQ(tick(12s), (Steps{{StepKind::kAdmit, 3, Why::kHealthy}}));
+  EXPECT_EQ(tick(12s), (Steps{{StepKind::kAdmit, 3, StepReason::kHealthy}}));
   EXPECT_EQ(tick(13s), Steps{});  // the gateway does not send there yet
   seen(3).gateway->routes = true;
-  EXPECT_EQ(tick(14s), (Steps{{StepKind::kDrain, 2, Why::kOutdated}}));
+  EXPECT_EQ(tick(14s), (Steps{{StepKind::kDrain, 2, StepReason::kOutdated}}));
   EXPECT_EQ(tick(15s), Steps{});  // three hold GPUs until it has gone
   seen(2).gateway->routes = false;
   tick(16s);
-  EXPECT_EQ(tick(17s), (Steps{{StepKind::kStop, 2, Why::kDrained}}));
+  EXPECT_EQ(tick(17s), (Steps{{StepKind::kStop, 2, StepReason::kDrained}}));
   seen(2).process = ProcessSeen::kGone;
-  EXPECT_EQ(tick(18s), (Steps{{StepKind::kStart, 4, Why::kReplacesOutdated}}));
+  EXPECT_EQ(tick(18s), (Steps{{StepKind::kStart, 4, StepReason::kReplacesOutdated}}));
 }
 
 TEST_F(AdvanceTest, ReplacesWhatIsUnhealthyForLongAndKeepsItUntilThen) {
@@ -310,15 +311,15 @@ TEST_F(AdvanceTest, ReplacesWhatIsUnhealthyForLongAndKeepsItUntilThen) {
   seen(1).engine->healthy = false;
   EXPECT_EQ(tick(10s), Steps{});
   EXPECT_EQ(tick(39s), Steps{});
-  EXPECT_EQ(tick(40s), (Steps{{StepKind::kStart, 3, Why::kReplacesOutdated}}));
+  EXPECT_EQ(tick(40s), (Steps{{StepKind::kStart, 3, StepReason::kReplacesOutdated}}));
   start(3);
   seen(3);
-  EXPECT_EQ(tick(41s), (Steps{{StepKind::kAdmit, 3, Why::kHealthy}}));
-  EXPECT_EQ(tick(42s), (Steps{{StepKind::kDrain, 1, Why::kUnhealthy}}));
+  EXPECT_EQ(tick(41s), (Steps{{StepKind::kAdmit, 3, StepReason::kHealthy}}));
+  EXPECT_EQ(tick(42s), (Steps{{StepKind::kDrain, 1, StepReason::kUnhealthy}}));
   seen(1).engine->healthy = true;
   tick(43s);
   want_.replicas = 3;
-  EXPECT_EQ(tick(44s), (Steps{{StepKind::kAdmit, 1, Why::kTakenBack}}));
+  EXPECT_EQ(tick(44s), (Steps{{StepKind::kAdmit, 1, StepReason::kTakenBack}}));
 }
 
 TEST_F(AdvanceTest, SilenceOfAnEngineIsNoReasonToReplaceIt) {
@@ -340,7 +341,8 @@ TEST_F(AdvanceTest, StartsNoMoreThanItMayAndTellsThatOnce) {
 
 TEST_F(AdvanceTest, DrainsAPoolThatNobodyWantsAndForgetsIt) {
   serve(1);
-  EXPECT_EQ(advance(fleet_, {}, seen_, limits_, at(10s)).steps, (Steps{{StepKind::kDrain, 1, Why::kAboveTarget}}));
+  EXPECT_EQ(advance(fleet_, {}, seen_, limits_, at(10s)).steps,
+            (Steps{{StepKind::kDrain, 1, StepReason::kAboveTarget}}));
   EXPECT_EQ(fleet_.pools.size(), 1U);
   seen(1).process = ProcessSeen::kGone;
   const auto result = advance(fleet_, {}, seen_, limits_, at(11s));
@@ -369,11 +371,11 @@ TEST_F(AdvanceTest, ResumesWithTheStepsThatMayNotHaveBeenTaken) {
   tick(11s);
   fleet_.find(1)->stage = Stage::kDraining;
   fleet_.find(2)->stage = Stage::kStopping;
-  EXPECT_EQ(resume(fleet_), (Steps{{StepKind::kDrain, 1, Why::kResumed},
-                                   {StepKind::kStop, 2, Why::kResumed},
-                                   {StepKind::kAdmit, 3, Why::kResumed},
-                                   {StepKind::kWarmUp, 4, Why::kResumed},
-                                   {StepKind::kStart, 5, Why::kResumed}}));
+  EXPECT_EQ(resume(fleet_), (Steps{{StepKind::kDrain, 1, StepReason::kResumed},
+                                   {StepKind::kStop, 2, StepReason::kResumed},
+                                   {StepKind::kAdmit, 3, StepReason::kResumed},
+                                   {StepKind::kWarmUp, 4, StepReason::kResumed},
+                                   {StepKind::kStart, 5, StepReason::kResumed}}));
 }
 
 TEST(WantsAfter, TakeTheTargetsOfADecision) {

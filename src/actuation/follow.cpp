@@ -48,14 +48,14 @@ void give_up(Tick& tick, Replica& replica, const std::string& what) {
             fmt::format("{} {}; it is stopped, and the pool starts its next replica in {:.0f} s at the earliest",
                         name_of(replica), what, core::to_seconds(next - tick.now)));
   replica.given_up = true;
-  tick.stop(replica, Why::kStartDeadline);
+  tick.stop(replica, StepReason::kStartDeadline);
 }
 
 void follow_start(Tick& tick, Replica& replica, const Seen* seen) {
   if (healthy_since(seen, replica.since)) {
-    if (!tick.limits.warm_up) return tick.admit(replica, Why::kHealthy);
+    if (!tick.limits.warm_up) return tick.admit(replica, StepReason::kHealthy);
     tick.enter(replica, Stage::kWarming);
-    return tick.step(StepKind::kWarmUp, replica, Why::kHealthy);
+    return tick.step(StepKind::kWarmUp, replica, StepReason::kHealthy);
   }
   if (tick.now - replica.since >= tick.limits.start_deadline)
     give_up(tick, replica, fmt::format("was not healthy after {:.0f} s", seconds_since(replica.since, tick.now)));
@@ -63,7 +63,7 @@ void follow_start(Tick& tick, Replica& replica, const Seen* seen) {
 
 void follow_warm_up(Tick& tick, Replica& replica, const Seen* seen) {
   if (seen != nullptr && seen->warm_up && seen->warm_up->answered >= seen->warm_up->prompts)
-    return tick.admit(replica, Why::kWarm);
+    return tick.admit(replica, StepReason::kWarm);
   const core::Duration age = tick.now - replica.since;
   if (age < tick.limits.warm_up_deadline) return;
   if (healthy_since(seen, replica.since)) {
@@ -71,7 +71,7 @@ void follow_warm_up(Tick& tick, Replica& replica, const Seen* seen) {
               fmt::format("{} serves although only {} of {} warm-up prompts were answered in {:.0f} s",
                           name_of(replica), seen->warm_up ? seen->warm_up->answered : 0,
                           seen->warm_up ? seen->warm_up->prompts : 0, core::to_seconds(age)));
-    return tick.admit(replica, Why::kWarmUpLate);
+    return tick.admit(replica, StepReason::kWarmUpLate);
   }
   // Silence is no reason to give it up before it had the time that a start may take.
   const bool said_unwell = seen != nullptr && seen->engine && !seen->engine->healthy;
@@ -114,12 +114,12 @@ bool is_drained(const Tick& tick, Replica& replica, const Seen* seen) {
 
 void follow_drain(Tick& tick, Replica& replica, const Seen* seen) {
   follow_health(replica, seen);
-  if (is_drained(tick, replica, seen)) return tick.stop(replica, Why::kDrained);
+  if (is_drained(tick, replica, seen)) return tick.stop(replica, StepReason::kDrained);
   if (tick.now - replica.since < tick.limits.drain_deadline) return;
   tick.note(true, replica,
             fmt::format("{} is stopped although it did not drain in {:.0f} s; {}", name_of(replica),
                         seconds_since(replica.since, tick.now), open_words(seen)));
-  tick.stop(replica, Why::kDrainDeadline);
+  tick.stop(replica, StepReason::kDrainDeadline);
 }
 
 void follow_stop(Tick& tick, Replica& replica) {
@@ -130,7 +130,7 @@ void follow_stop(Tick& tick, Replica& replica) {
                           seconds_since(replica.since, tick.now)));
   replica.killed = true;
   replica.since = tick.now;  // again after as long, should it not end
-  tick.step(StepKind::kKill, replica, Why::kStopDeadline);
+  tick.step(StepKind::kKill, replica, StepReason::kStopDeadline);
 }
 
 }  // namespace

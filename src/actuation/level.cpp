@@ -67,7 +67,7 @@ Replicas victims(const Tick& tick, Replicas candidates, std::size_t count) {
   return candidates;
 }
 
-void give_up(Tick& tick, Replica& replica, Why why) {
+void give_up(Tick& tick, Replica& replica, StepReason why) {
   // Whether it has a process is not known; it goes as soon as that is.
   if (replica.stage == Stage::kRequested) return;
   if (replica.stage == Stage::kServing) return tick.drain(replica, why);
@@ -97,7 +97,7 @@ void forget_crashes(Tick& tick, PoolState& pool, const Replicas& fresh) {
 
 void take_back(Tick& tick, Census& census, std::size_t count) {
   for (std::size_t i = 0; i < count && i < census.taken_back.size(); ++i) {
-    tick.admit(*census.taken_back[i], Why::kTakenBack);
+    tick.admit(*census.taken_back[i], StepReason::kTakenBack);
     census.fresh.push_back(census.taken_back[i]);
   }
 }
@@ -106,7 +106,7 @@ void take_back(Tick& tick, Census& census, std::size_t count) {
 std::size_t let_old_ones_go(Tick& tick, const PoolWant& want, Census& census) {
   std::size_t stay = 0;
   for (Replica* replica : census.old_idle) {
-    give_up(tick, *replica, Why::kOutdated);
+    give_up(tick, *replica, StepReason::kOutdated);
     (replica->stage == Stage::kRequested ? stay : census.leaving) += 1;
   }
   const auto in_service = static_cast<std::size_t>(std::count_if(
@@ -115,7 +115,7 @@ std::size_t let_old_ones_go(Tick& tick, const PoolWant& want, Census& census) {
       std::min(census.old_serving.size(), want.replicas > in_service ? want.replicas - in_service : 0);
   for (Replica* replica : victims(tick, census.old_serving, census.old_serving.size() - keep)) {
     const bool same_revision = replica->revision == want.revision;
-    give_up(tick, *replica, same_revision ? Why::kUnhealthy : Why::kOutdated);
+    give_up(tick, *replica, same_revision ? StepReason::kUnhealthy : StepReason::kOutdated);
     census.leaving += same_revision ? 0 : 1;
   }
   return stay + keep;
@@ -133,7 +133,7 @@ std::size_t room(Tick& tick, PoolState& pool, std::size_t wanted) {
   return std::min(wanted, free);
 }
 
-void start(Tick& tick, const PoolWant& want, std::size_t count, Why why) {
+void start(Tick& tick, const PoolWant& want, std::size_t count, StepReason why) {
   for (std::size_t i = 0; i < count; ++i) {
     Replica& replica = tick.fleet.replicas.emplace_back();
     replica.id = tick.fleet.next_id++;
@@ -154,7 +154,7 @@ void level_pool(Tick& tick, const PoolWant& want) {
   if (census.fresh.size() < want.replicas) take_back(tick, census, want.replicas - census.fresh.size());
   if (census.fresh.size() > want.replicas)
     for (Replica* replica : victims(tick, census.fresh, census.fresh.size() - want.replicas))
-      give_up(tick, *replica, Why::kAboveTarget);
+      give_up(tick, *replica, StepReason::kAboveTarget);
   const std::size_t old = let_old_ones_go(tick, want, census);
   if (census.fresh.size() >= want.replicas) {
     pool.full = false;
@@ -169,7 +169,9 @@ void level_pool(Tick& tick, const PoolWant& want) {
   const std::size_t surge = most > staying + census.leaving ? most - staying - census.leaving : 0;
   const std::size_t starts = std::min(missing, std::max(below, old > 0 ? surge : 0));
   if (starts == 0 || (pool.start_after && tick.now < *pool.start_after)) return;
-  const Why why = below == 0 ? Why::kReplacesOutdated : pool.crashes > 0 ? Why::kReplacesFailed : Why::kBelowTarget;
+  const StepReason why = below == 0         ? StepReason::kReplacesOutdated
+                         : pool.crashes > 0 ? StepReason::kReplacesFailed
+                                            : StepReason::kBelowTarget;
   start(tick, want, room(tick, pool, starts), why);
 }
 

@@ -17,15 +17,15 @@ struct Tick {
   Advance result{};
 
   [[nodiscard]] const Seen* seen_of(std::uint32_t replica) const;
-  void step(StepKind kind, const Replica& replica, Why why) { result.steps.push_back({kind, replica.id, why}); }
-  void note(bool loud, const Replica& replica, std::string text) {
-    result.notes.push_back({loud, replica.id, replica.pool, std::move(text)});
+  void step(StepKind kind, const Replica& replica, StepReason why) { result.steps.push_back({kind, replica.id, why}); }
+  void note(bool warning, const Replica& replica, std::string text) {
+    result.notes.push_back({warning, replica.id, replica.pool, std::move(text)});
   }
 
   void enter(Replica& replica, Stage stage) const;
-  void admit(Replica& replica, Why why);
-  void drain(Replica& replica, Why why);
-  void stop(Replica& replica, Why why);
+  void admit(Replica& replica, StepReason why);
+  void drain(Replica& replica, StepReason why);
+  void stop(Replica& replica, StepReason why);
 };
 
 // The pool's part of the state, made on first sight. The reference holds until the next call.

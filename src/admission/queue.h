@@ -33,7 +33,7 @@ struct QueueLimits {
 };
 
 // What a caller says of a head that it is shown.
-enum class Look : std::uint8_t { kTake, kPass, kStop };
+enum class VisitResult : std::uint8_t { kTake, kPass, kStop };
 
 // Weighted fair queueing by start-time tags (Goyal et al., SFQ, SIGCOMM 1996, equations 4 and 5): of the tenants that wait,
 // each gets let in tokens in proportion to its weight; one that was idle, or was passed over, has no credit for it. Over any
@@ -52,14 +52,14 @@ class FairQueue {
   [[nodiscard]] bool push(const Waiting& waiting);  // false: full. A ticket waits once
   // The one to let in next, if `may` says that it may be: the queue shows the heads of classes and tenants in their order
   // of service and takes the first that may, so that a tenant without budget does not hold up the rest. `may` returns
-  // bool or Look, and does not change the queue.
+  // bool or VisitResult, and does not change the queue.
   template <class May>
   [[nodiscard]] std::optional<Waiting> pop(May&& may) {
     for (std::size_t i = 0; const Waiting* head = head_at(i); ++i) {
       const auto answer = may(*head);
-      if constexpr (std::is_same_v<std::remove_cv_t<decltype(answer)>, Look>) {
-        if (answer == Look::kStop) return std::nullopt;
-        if (answer == Look::kTake) return take(i);
+      if constexpr (std::is_same_v<std::remove_cv_t<decltype(answer)>, VisitResult>) {
+        if (answer == VisitResult::kStop) return std::nullopt;
+        if (answer == VisitResult::kTake) return take(i);
       } else if (answer) {
         return take(i);
       }

@@ -136,14 +136,14 @@ TEST(FairQueue, ShowsEachTenantsHeadOnceInTheOrderOfService) {
   Tickets seen;
   EXPECT_FALSE(queue.pop([&](const Waiting& head) {
     seen.push_back(head.ticket);
-    return Look::kPass;
+    return VisitResult::kPass;
   }));
   ASSERT_EQ(seen.size(), 6U);
   EXPECT_EQ(seen.back(), 100U);
   Tickets stopped;
   EXPECT_FALSE(queue.pop([&](const Waiting& head) {
     stopped.push_back(head.ticket);
-    return stopped.size() == 3 ? Look::kStop : Look::kPass;
+    return stopped.size() == 3 ? VisitResult::kStop : VisitResult::kPass;
   }));
   EXPECT_EQ(stopped, (Tickets{seen[0], seen[1], seen[2]}));
   EXPECT_EQ(queue.pop(kAny)->ticket, seen[0]);

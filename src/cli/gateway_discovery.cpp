@@ -213,7 +213,7 @@ class Finder final : public Discovery {
     }
     const auto batch = signals::decode_batch(message.payload);
     if (!batch) return;
-    using Change = gateway::Desk::KvChange;
+    using Change = gateway::Dispatcher::KvChange;
     // What was missed cannot be known: better to believe nothing than what is not there.
     if (message.restarted)
       gateway_.kv_event(id, Change::kCleared, {});

@@ -127,7 +127,7 @@ core::Result<gateway::GatewayOptions> make_gateway_options(const config::Gateway
   made.pressure.prefill_tokens_throttled = settings.prefill_tokens_per_replica / 4;
   made.pressure.clamp_above_queue_tokens = settings.clamp_above_queue_tokens;
   made.pressure.clamp_max_tokens = settings.clamp_max_tokens;
-  made.selector.slow_start = settings.slow_start;
+  made.picker.slow_start = settings.slow_start;
   made.key_tokens = settings.block_tokens;
   made.hot_prefixes = settings.hot_prefixes;
   if (settings.prefix_pings) made.prefix_pings.emplace();

@@ -18,11 +18,11 @@
 #include "cli/replay_setup.h"
 #include "config/reader.h"
 #include "connect/sqlite/decision_store.h"
+#include "controller/dashboard.h"
+#include "controller/local_fleet.h"
+#include "controller/observed_fleet.h"
+#include "controller/planner_daemon.h"
 #include "forecast/predictor.h"
-#include "live/board.h"
-#include "live/local_fleet.h"
-#include "live/observed_fleet.h"
-#include "live/planner_daemon.h"
 #include "net/signals.h"
 #include "net/tls.h"
 #include "report/decision_log.h"
@@ -156,9 +156,9 @@ simulation::RunOptions trial_options(simulation::RunOptions options) {
   return options;
 }
 
-live::DaemonOptions daemon_options(const simulation::RunOptions& run, const std::string& model,
-                                   const net::Address& gateway) {
-  live::DaemonOptions made;
+controller::DaemonOptions daemon_options(const simulation::RunOptions& run, const std::string& model,
+                                         const net::Address& gateway) {
+  controller::DaemonOptions made;
   for (const simulation::PoolSpec& pool : run.pools)
     made.pools.push_back({pool.name, pool.role, pool.gpus_per_replica, pool.min_replicas, pool.max_replicas,
                           pool.start_up, pool.price_per_gpu_hour});
@@ -171,8 +171,9 @@ live::DaemonOptions daemon_options(const simulation::RunOptions& run, const std:
 
 void complain_aloud(const std::string& said) { print_error_text("penstock: " + report::printable(said) + "\n"); }
 
-core::Result<live::LocalFleetOptions> fleet_options(const Parsed& parsed, const config::ReplaySettings& settings) {
-  live::LocalFleetOptions made;
+core::Result<controller::LocalFleetOptions> fleet_options(const Parsed& parsed,
+                                                          const config::ReplaySettings& settings) {
+  controller::LocalFleetOptions made;
   const std::filesystem::path folder = parsed.value_of("--state-dir", "penstock-state");
   std::error_code error;
   std::filesystem::create_directories(folder / "logs", error);
@@ -189,7 +190,7 @@ core::Result<live::LocalFleetOptions> fleet_options(const Parsed& parsed, const 
   made.ports = *ports;
   const std::string model = settings.model.empty() ? "penstock-sim" : settings.model;
   for (const config::PoolSettings& pool : settings.pools) {
-    live::LocalPool local;
+    controller::LocalPool local;
     local.name = pool.name;
     local.role = pool.role == "prefill"  ? signals::Role::kPrefill
                  : pool.role == "decode" ? signals::Role::kDecode
@@ -279,7 +280,7 @@ int run_planner(const Arguments& arguments) {
 
   net::Loop loop;
   net::Client client{loop};
-  live::LocalFleet* own = nullptr;
+  controller::LocalFleet* own = nullptr;
   bool ending = false;
   const net::SignalWatch signals{loop, {SIGTERM, SIGINT}, [&](int) {
                                    if (std::exchange(ending, true) || own == nullptr || parsed->has("--keep-engines"))
@@ -291,11 +292,11 @@ int run_planner(const Arguments& arguments) {
   auto log = DecisionSink::open(settings->decision_log);
   if (!log) return complain(log.error());
 
-  std::unique_ptr<live::Fleet> fleet;
+  std::unique_ptr<controller::Fleet> fleet;
   if (local) {
     const auto options = fleet_options(*parsed, *settings);
     if (!options) return complain(options.error());
-    auto opened = live::LocalFleet::open(loop, client, *options);
+    auto opened = controller::LocalFleet::open(loop, client, *options);
     if (!opened) return complain(opened.error());
     own = opened->get();
     for (std::size_t pool = 0; pool < run->pools.size(); ++pool)
@@ -304,18 +305,18 @@ int run_planner(const Arguments& arguments) {
   } else {
     auto tls = net::TlsContext::client();
     if (!tls) return complain(tls.error());
-    live::ObservedFleetOptions options;
+    controller::ObservedFleetOptions options;
     options.model = settings->model;
     options.tls = *std::move(tls);
     options.say = complain_aloud;
     for (const simulation::PoolSpec& pool : run->pools) options.pools.push_back(pool.role);
-    fleet = std::make_unique<live::ObservedFleet>(loop, client, std::move(options));
+    fleet = std::make_unique<controller::ObservedFleet>(loop, client, std::move(options));
   }
-  live::DaemonOptions options = daemon_options(*run, settings->model, *gateway);
+  controller::DaemonOptions options = daemon_options(*run, settings->model, *gateway);
   options.observe_only = mode == "observe";
-  live::PlannerDaemon daemon{loop, client, *fleet, **policy, std::move(options), *std::move(log)};
+  controller::PlannerDaemon daemon{loop, client, *fleet, **policy, std::move(options), *std::move(log)};
 
-  std::unique_ptr<live::Board> board;
+  std::unique_ptr<controller::Dashboard> board;
   std::string where = "no live page";
   if (const std::string address = parsed->value_of("--dashboard", "127.0.0.1:8080"); address != "0") {
     const auto listen = parse_listen(address, "--dashboard");
@@ -323,7 +324,7 @@ int run_planner(const Arguments& arguments) {
     const auto socket = net::listen_on(*listen, false);
     if (!socket) return complain(socket.error());
     where = "live page on http://" + net::local_address(*socket).text();
-    board = std::make_unique<live::Board>(loop, *socket, daemon, PENSTOCK_VERSION);
+    board = std::make_unique<controller::Dashboard>(loop, *socket, daemon, PENSTOCK_VERSION);
   }
   if (const int code = print(fmt::format("planner ready, {} {}, {}\n", mode == "act" ? "acting on" : "observing",
                                          local ? "local engines" : "the gateway's replicas", where));

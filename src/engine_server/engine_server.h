@@ -47,7 +47,7 @@ struct TransferCounts {
 [[nodiscard]] std::string transfer_exposition(const TransferCounts& counts);
 
 // All calls on the loop's thread.
-class EngineServer final : public net::RequestHandler {
+class EngineServer final : public net::ExchangeHandler {
  public:
   // Listens. Errors: ports that are taken, addresses that are not of this machine.
   [[nodiscard]] static core::Result<std::unique_ptr<EngineServer>> start(net::Loop& loop, const ServerOptions& options,

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "core/time.h"
-#include "gateway/desk.h"
+#include "gateway/dispatcher.h"
 #include "gateway/traffic_log.h"
 #include "net/server.h"
 

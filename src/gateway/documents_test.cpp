@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "gateway/desk_testing.h"
+#include "gateway/dispatcher_testing.h"
 #include "signals/telemetry/exposition.h"
 #include "signals/telemetry/exposition_check.h"
 
@@ -15,39 +15,39 @@ using Json = nlohmann::json;
 using namespace std::chrono_literals;
 constexpr core::Instant kNow = core::kStart + 100s;
 
-// A desk with names that need escaping, that has seen each kind of end.
+// A dispatcher with names that need escaping, that has seen each kind of end.
 class Documents : public testing::Test {
  protected:
   void work() {
     ReplicaSpec draining = replica_named("r2");
     draining.phase = ReplicaPhase::kDraining;
-    desk.set_replicas({replica_named("r1"), draining}, kNow);
+    dispatcher.set_replicas({replica_named("r1"), draining}, kNow);
     run(0, ledger::Outcome::kCompleted);
     run(1, ledger::Outcome::kFailed);
-    Facts nowhere = facts_of(400);
+    RequestInfo nowhere = info_of(400);
     nowhere.model = "none";
-    EXPECT_TRUE(desk.arrive(nowhere, mailbox, kNow).refusal);
-    routing::Heard heard;
+    EXPECT_TRUE(dispatcher.arrive(nowhere, listener, kNow).refusal);
+    routing::ReportedLoad heard;
     heard.at = kNow + 3s;
     heard.kv_usage = 0.5;
-    desk.heard("r1", heard);
+    dispatcher.report_load("r1", heard);
   }
   void run(std::uint32_t tenant, ledger::Outcome outcome) {
     const std::vector<std::uint64_t> keys{1, (std::uint64_t{1} << 63) - 1};
-    Facts facts = facts_of(4000, tenant);
-    facts.keys = keys;
-    facts.received_at = kNow;
-    const Answer answer = desk.arrive(facts, mailbox, kNow);
+    RequestInfo info = info_of(4000, tenant);
+    info.keys = keys;
+    info.received_at = kNow;
+    const Answer answer = dispatcher.arrive(info, listener, kNow);
     ASSERT_TRUE(answer.grant);
-    desk.answered(answer.ticket, kNow + 1s);
-    Ending ending;
+    dispatcher.answered(answer.ticket, kNow + 1s);
+    RequestOutcome ending;
     ending.outcome = outcome;
     ending.usage = api::Usage{1000, 11, 400};
     ending.last_token_at = kNow + 2s;
-    desk.ended(answer.ticket, ending, kNow + 2s);
+    dispatcher.ended(answer.ticket, ending, kNow + 2s);
   }
   [[nodiscard]] Json overview(core::Instant now = kNow + 3s) const {
-    return Json::parse(overview_document(desk.overview(now), "boot-1"));
+    return Json::parse(overview_document(dispatcher.overview(now), "boot-1"));
   }
 
   GatewayOptions options = [] {
@@ -57,8 +57,8 @@ class Documents : public testing::Test {
     made.tenants[1].budget = {60'000.0, 0.0};
     return made;
   }();
-  TestMailbox mailbox;
-  Desk desk{options, nullptr};
+  TestListener listener;
+  Dispatcher dispatcher{options, nullptr};
 };
 
 std::vector<std::string> faults_of(const std::string& text) {
@@ -95,7 +95,7 @@ TEST_F(Documents, TheOverviewTellsOfReplicasTenantsAndUsage) {
 }
 
 TEST_F(Documents, WhatIsNotKnownIsNull) {
-  desk.set_replicas({replica_named("r1")}, kNow);
+  dispatcher.set_replicas({replica_named("r1")}, kNow);
   const Json seen = overview();
   EXPECT_TRUE(seen["replicas"][0]["kv_usage"].is_null());
   EXPECT_TRUE(seen["tenants"][0]["budget_available"].is_null()) << "there is no limit";
@@ -106,10 +106,10 @@ TEST_F(Documents, WhatIsNotKnownIsNull) {
 TEST_F(Documents, TheQueueHasItsAge) {
   ReplicaSpec warming = replica_named("r1");
   warming.phase = ReplicaPhase::kWarming;
-  desk.set_replicas({warming}, kNow);
-  Facts facts = facts_of(400);
-  facts.received_at = kNow;
-  EXPECT_NE(desk.arrive(facts, mailbox, kNow).ticket, 0U);
+  dispatcher.set_replicas({warming}, kNow);
+  RequestInfo info = info_of(400);
+  info.received_at = kNow;
+  EXPECT_NE(dispatcher.arrive(info, listener, kNow).ticket, 0U);
   const Json queue = overview()["queue"];
   EXPECT_EQ(queue["interactive"], 1);
   EXPECT_EQ(queue["batch"], 0);
@@ -123,7 +123,7 @@ TEST_F(Documents, TheQueueHasItsAge) {
 
 TEST_F(Documents, TheTrafficIsRowsInTheirOrder) {
   work();
-  const Json seen = Json::parse(traffic_document(desk.traffic(0, 100), "boot-1", kNow + 3s));
+  const Json seen = Json::parse(traffic_document(dispatcher.traffic(0, 100), "boot-1", kNow + 3s));
   EXPECT_EQ(seen["boot"], "boot-1");
   EXPECT_EQ(seen["lost"], 0);
   EXPECT_EQ(seen["next"], 6);
@@ -151,11 +151,11 @@ TEST_F(Documents, TheTrafficIsRowsInTheirOrder) {
 }
 
 TEST_F(Documents, TheMetricsAreWhatPrometheusReads) {
-  EXPECT_TRUE(faults_of(metrics_text(desk.overview(kNow), {})).empty());
+  EXPECT_TRUE(faults_of(metrics_text(dispatcher.overview(kNow), {})).empty());
   work();
   net::ServerCounters connections;
   connections.open = 3;
-  const std::string text = metrics_text(desk.overview(kNow + 3s), connections);
+  const std::string text = metrics_text(dispatcher.overview(kNow + 3s), connections);
   for (const std::string& fault : faults_of(text)) ADD_FAILURE() << fault;
   for (const char* line :
        {"penstock_connections 3\n", "penstock_granted_requests_total 2\n",

@@ -79,7 +79,7 @@ std::string usable_request_id(std::string_view id) {
 }
 
 std::string_view session_of(const net::RequestHead& head, const api::InferenceRequest& request) {
-  if (const std::string_view session = head.field("x-session-id"); !session.empty()) return session;
+  if (const std::string_view handler = head.field("x-session-id"); !handler.empty()) return handler;
   return request.session_id.empty() ? std::string_view{request.user} : std::string_view{request.session_id};
 }
 

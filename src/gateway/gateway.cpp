@@ -5,8 +5,8 @@
 #include <atomic>
 #include <utility>
 
+#include "gateway/health_checker.h"
 #include "gateway/keys.h"
-#include "gateway/steward.h"
 #include "gateway/worker.h"
 
 namespace penstock::gateway {
@@ -44,7 +44,7 @@ core::Result<std::unique_ptr<Gateway>> Gateway::open(GatewayOptions options, con
   const auto anonymous = static_cast<std::uint32_t>(own.tenants.size());
   own.tenants.push_back(Tenant{});
   own.tenants.back().name = kAnonymous;
-  gateway->desk_ = std::make_unique<Desk>(own, std::move(sink));
+  gateway->dispatcher_ = std::make_unique<Dispatcher>(own, std::move(sink));
 
   net::Address shared = listen;
   if (own.threads > 1) {
@@ -59,27 +59,28 @@ core::Result<std::unique_ptr<Gateway>> Gateway::open(GatewayOptions options, con
     // Port 0 means the one that the first of them got.
     shared = net::local_address(*socket);
     gateway->workers_.push_back(
-        std::make_unique<Worker>(own, *gateway->key_ring_, anonymous, *gateway->desk_, *socket, index));
+        std::make_unique<Worker>(own, *gateway->key_ring_, anonymous, *gateway->dispatcher_, *socket, index));
   }
   gateway->address_ = shared;
   auto socket = net::listen_on(admin, false);
   if (!socket) return tl::make_unexpected(socket.error());
   gateway->admin_address_ = net::local_address(*socket);
-  gateway->steward_ = std::make_unique<Steward>(own, *gateway->desk_, *socket, [workers = &gateway->workers_] {
-    net::ServerCounters sum;
-    for (const auto& worker : *workers) {
-      const net::ServerCounters counters = worker->counters();
-      sum.accepted += counters.accepted;
-      sum.refused += counters.refused;
-      sum.requests += counters.requests;
-      sum.malformed += counters.malformed;
-      sum.timed_out += counters.timed_out;
-      sum.clients_gone += counters.clients_gone;
-      sum.open += counters.open;
-      sum.busy += counters.busy;
-    }
-    return sum;
-  });
+  gateway->steward_ =
+      std::make_unique<HealthChecker>(own, *gateway->dispatcher_, *socket, [workers = &gateway->workers_] {
+        net::ServerCounters sum;
+        for (const auto& worker : *workers) {
+          const net::ServerCounters counters = worker->counters();
+          sum.accepted += counters.accepted;
+          sum.refused += counters.refused;
+          sum.requests += counters.requests;
+          sum.malformed += counters.malformed;
+          sum.timed_out += counters.timed_out;
+          sum.clients_gone += counters.clients_gone;
+          sum.open += counters.open;
+          sum.busy += counters.busy;
+        }
+        return sum;
+      });
   return gateway;
 }
 
@@ -97,8 +98,8 @@ void Gateway::start() {
 
 void Gateway::set_replicas(std::vector<ReplicaSpec> specs) { steward_->set_replicas(std::move(specs)); }
 
-void Gateway::kv_event(std::string_view replica, Desk::KvChange change, std::span<const std::uint64_t> keys) {
-  desk_->kv_event(replica, change, keys);
+void Gateway::kv_event(std::string_view replica, Dispatcher::KvChange change, std::span<const std::uint64_t> keys) {
+  dispatcher_->kv_event(replica, change, keys);
 }
 
 void Gateway::drain(std::function<void()> done) {

@@ -10,13 +10,13 @@
 #include <vector>
 
 #include "core/result.h"
-#include "gateway/desk.h"
+#include "gateway/dispatcher.h"
 #include "gateway/options.h"
 #include "net/address.h"
 
 namespace penstock::gateway {
 
-class Steward;
+class HealthChecker;
 class Worker;
 class KeyRing;
 
@@ -35,7 +35,7 @@ class Gateway {
 
   // All replicas there are, with resolved addresses.
   void set_replicas(std::vector<ReplicaSpec> specs);
-  void kv_event(std::string_view replica, Desk::KvChange change, std::span<const std::uint64_t> keys);
+  void kv_event(std::string_view replica, Dispatcher::KvChange change, std::span<const std::uint64_t> keys);
 
   // Refuses new connections and lets what is under way end. `done` is called once, on some thread, when it has.
   void drain(std::function<void()> done);
@@ -46,9 +46,9 @@ class Gateway {
   GatewayOptions options_;
   std::unique_ptr<KeyRing> key_ring_;
   net::Address address_, admin_address_;
-  std::unique_ptr<Desk> desk_;
+  std::unique_ptr<Dispatcher> dispatcher_;
   std::vector<std::unique_ptr<Worker>> workers_;
-  std::unique_ptr<Steward> steward_;
+  std::unique_ptr<HealthChecker> steward_;
 };
 
 }  // namespace penstock::gateway

@@ -203,13 +203,13 @@ TEST(Gateway, KvEventsSayWhoHoldsAPrefix) {
   ask(gateway, chat_body(std::string(100, 'y')));
   std::vector<std::uint64_t> known;
   api::prompt_keys("user\n" + std::string(100, 'y'), 16 * api::kBytesPerToken, known);
-  for (const char* id : {"r1", "r2", "r3"}) (*gateway).kv_event(id, Desk::KvChange::kStored, known);
+  for (const char* id : {"r1", "r2", "r3"}) (*gateway).kv_event(id, Dispatcher::KvChange::kStored, known);
   for (int i = 0; i < 6; ++i) {
     const std::string id = "r" + std::to_string(1 + i % 3);
     const std::string prompt = "prompt " + std::to_string(i) + std::string(4000, 'x');
     std::vector<std::uint64_t> keys;
     api::prompt_keys("user\n" + prompt + "\n", 16 * api::kBytesPerToken, keys);
-    (*gateway).kv_event(id, Desk::KvChange::kStored, keys);
+    (*gateway).kv_event(id, Dispatcher::KvChange::kStored, keys);
     const auto answer = ask(gateway, chat_body(prompt));
     EXPECT_EQ(field_in(answer.head, "x-penstock-replica"), id);
     EXPECT_EQ(field_in(answer.head, "x-penstock-route"), "prefix");

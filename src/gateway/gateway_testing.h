@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "api/answer.h"
-#include "gateway/desk_testing.h"
+#include "gateway/dispatcher_testing.h"
 #include "gateway/gateway.h"
 #include "net/client_testing.h"
 #include "net/http.h"
@@ -129,7 +129,7 @@ class SharedSink final : public LedgerSink {
 inline GatewayOptions quiet_options() {
   GatewayOptions options;
   options.models = {{"m", {1.0, 0.5, 2.0}, 32'768}};
-  options.selector.slow_start = core::Duration{};
+  options.picker.slow_start = core::Duration{};
   options.health_interval = options.scrape_interval = std::chrono::hours{1};
   return options;
 }
@@ -150,7 +150,7 @@ class TestGateway {
   void end() { gateway_.reset(); }
   [[nodiscard]] net::Address address() const { return gateway_->address(); }
 
-  // Returns when the desk knows all of them.
+  // Returns when the dispatcher knows all of them.
   void set_replicas(std::vector<ReplicaSpec> replicas) {
     std::vector<std::string> marks;
     for (const ReplicaSpec& spec : replicas) {

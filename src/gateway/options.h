@@ -15,8 +15,8 @@
 #include "ledger/entry.h"
 #include "net/client.h"
 #include "net/server.h"
+#include "routing/endpoint_picker.h"
 #include "routing/prefix_pings.h"
-#include "routing/selector.h"
 #include "signals/observation.h"
 #include "signals/slo.h"
 
@@ -69,7 +69,7 @@ struct GatewayOptions {
   admission::QueueLimits queue;
   admission::PressureLimits pressure;
 
-  routing::SelectorOptions selector;
+  routing::EndpointPickerOptions picker;
   std::uint32_t key_tokens = 256;                           // of a routing key
   std::optional<routing::PingOptions> prefix_pings;         // none: off
   core::Duration ping_interval = std::chrono::seconds{10};  // from one look at what is due to the next

@@ -44,7 +44,7 @@ std::uint32_t ReplicaSet::take_group(const std::string& model, signals::Role rol
   if (const auto known = group_of(model, role)) return *known;
   const auto group = static_cast<std::uint32_t>(groups_.size());
   const auto random = core::RandomStream{options_.seed}.fork("routing").fork(group);
-  groups_.push_back(Group{model, role, routing::Selector{options_.selector, random}});
+  groups_.push_back(Group{model, role, routing::EndpointPicker{options_.picker, random}});
   return group;
 }
 
@@ -64,7 +64,7 @@ void ReplicaSet::set(const std::vector<ReplicaSpec>& specs, core::Instant now) {
       by_id_[spec.id] = slot;
       replicas_[slot].target = target_of(spec);
       replicas_[slot].group = take_group(spec.model, spec.role);
-      selector(replicas_[slot].group).add(slot, now, spec.weight);
+      picker(replicas_[slot].group).add(slot, now, spec.weight);
       describe(slot, spec, now);
     }
     replicas_[slot].spec = spec;
@@ -79,23 +79,23 @@ void ReplicaSet::set(const std::vector<ReplicaSpec>& specs, core::Instant now) {
 
 void ReplicaSet::describe(std::uint32_t slot, const ReplicaSpec& spec, core::Instant now) {
   const std::uint64_t keys =
-      spec.kv_tokens == 0 ? options_.selector.keys_per_replica : spec.kv_tokens / options_.key_tokens;
-  routing::Selector& selector = this->selector(replicas_[slot].group);
-  selector.set_weight(slot, spec.weight, now);
-  selector.set_capacity(slot, static_cast<std::uint32_t>(std::clamp<std::uint64_t>(keys, 1, UINT32_MAX)));
+      spec.kv_tokens == 0 ? options_.picker.keys_per_replica : spec.kv_tokens / options_.key_tokens;
+  routing::EndpointPicker& picker = this->picker(replicas_[slot].group);
+  picker.set_weight(slot, spec.weight, now);
+  picker.set_capacity(slot, static_cast<std::uint32_t>(std::clamp<std::uint64_t>(keys, 1, UINT32_MAX)));
 }
 
 void ReplicaSet::update(std::uint32_t slot, core::Instant now) {
   Replica& replica = replicas_[slot];
   const bool may = replica.present && replica.spec.phase == ReplicaPhase::kServing && replica.healthy &&
                    replica.breaker.lets_through(now);
-  selector(replica.group).set_eligible(slot, may, now);
+  picker(replica.group).set_eligible(slot, may, now);
 }
 
 void ReplicaSet::forget_if_done(std::uint32_t slot) {
   Replica& replica = replicas_[slot];
   if (!used_[slot] || replica.present || replica.open_requests > 0) return;
-  selector(replica.group).forget(slot);
+  picker(replica.group).forget(slot);
   if (const auto named = by_id_.find(replica.spec.id); named != by_id_.end() && named->second == slot)
     by_id_.erase(named);
   used_[slot] = false;
@@ -142,16 +142,16 @@ std::vector<std::string> ReplicaSet::models() const {
   return names;
 }
 
-routing::Selector::Load ReplicaSet::load(std::uint32_t slot, core::Instant now) const {
-  return groups_[replicas_[slot].group].selector.load(slot, now);
+routing::EndpointPicker::Load ReplicaSet::load(std::uint32_t slot, core::Instant now) const {
+  return groups_[replicas_[slot].group].picker.load(slot, now);
 }
 
-void ReplicaSet::dispatched(std::uint32_t slot, const routing::Ask& ask, const routing::Selection& selection,
+void ReplicaSet::dispatched(std::uint32_t slot, const routing::PickRequest& ask, const routing::Selection& selection,
                             core::Instant now) {
   Replica& replica = replicas_[slot];
   ++replica.open_requests;
   ++replica.requests_total;
-  selector(replica.group).dispatched(ask, selection, now);
+  picker(replica.group).dispatched(ask, selection, now);
   replica.breaker.dispatched();
   if (replica.breaker.state() != Breaker::State::kClosed) update(slot, now);
 }
@@ -171,7 +171,7 @@ void ReplicaSet::faulted(std::uint32_t slot, core::Instant now) {
 void ReplicaSet::busy(std::uint32_t slot, core::Instant now) {
   ++replicas_[slot].busy_total;
   succeeded(slot, now);
-  selector(replicas_[slot].group).busy(slot, now, kBusyPause);
+  picker(replicas_[slot].group).busy(slot, now, kBusyPause);
 }
 
 void ReplicaSet::undecided(std::uint32_t slot, core::Instant now) {

@@ -15,7 +15,7 @@
 #include "gateway/breaker.h"
 #include "gateway/options.h"
 #include "gateway/target.h"
-#include "routing/selector.h"
+#include "routing/endpoint_picker.h"
 
 namespace penstock::gateway {
 
@@ -37,7 +37,7 @@ class ReplicaSet {
     std::uint64_t requests_total = 0, failures_total = 0, busy_total = 0;
   };
 
-  // As Desk::set_replicas says.
+  // As Dispatcher::set_replicas says.
   void set(const std::vector<ReplicaSpec>& specs, core::Instant now);
   void set_health(std::uint32_t slot, bool healthy, core::Instant now);
   // Breakers whose time is over let a request try.
@@ -48,14 +48,15 @@ class ReplicaSet {
   [[nodiscard]] bool serves(std::string_view model) const;  // some replica does, ready or not
   [[nodiscard]] bool knows(
       std::string_view model) const;  // it is configured, or some replica served it since the start
-  [[nodiscard]] routing::Selector& selector(std::uint32_t group) { return groups_[group].selector; }
+  [[nodiscard]] routing::EndpointPicker& picker(std::uint32_t group) { return groups_[group].picker; }
   [[nodiscard]] const Replica& replica(std::uint32_t slot) const { return replicas_[slot]; }
   [[nodiscard]] std::uint32_t slots() const { return static_cast<std::uint32_t>(replicas_.size()); }
   [[nodiscard]] std::vector<std::string> models() const;  // all that it knows
-  [[nodiscard]] routing::Selector::Load load(std::uint32_t slot, core::Instant now) const;
+  [[nodiscard]] routing::EndpointPicker::Load load(std::uint32_t slot, core::Instant now) const;
 
   // The life of a request on a slot.
-  void dispatched(std::uint32_t slot, const routing::Ask& ask, const routing::Selection& selection, core::Instant now);
+  void dispatched(std::uint32_t slot, const routing::PickRequest& ask, const routing::Selection& selection,
+                  core::Instant now);
   void succeeded(std::uint32_t slot, core::Instant now);
   void faulted(std::uint32_t slot, core::Instant now);
   void busy(std::uint32_t slot, core::Instant now);
@@ -67,7 +68,7 @@ class ReplicaSet {
   struct Group {
     std::string model;
     signals::Role role;
-    routing::Selector selector;
+    routing::EndpointPicker picker;
   };
 
   void describe(std::uint32_t slot, const ReplicaSpec& spec, core::Instant now);  // what of it may change

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "gateway/desk_testing.h"
+#include "gateway/dispatcher_testing.h"
 
 namespace penstock::gateway {
 namespace {
@@ -12,17 +12,17 @@ constexpr core::Instant kNow = core::kStart + 100s;
 
 class ReplicaSetTest : public testing::Test {
  protected:
-  // Sends a request where the group's selector wants it.
+  // Sends a request where the group's picker wants it.
   std::optional<std::uint32_t> dispatch(core::Instant now = kNow) {
     const auto group = set.group_of("m", signals::Role::kAggregated);
     if (!group) return std::nullopt;
-    const auto selection = set.selector(*group).choose(routing::Ask{}, now);
+    const auto selection = set.picker(*group).choose(routing::PickRequest{}, now);
     if (!selection) return std::nullopt;
-    set.dispatched(selection->slot, routing::Ask{}, *selection, now);
+    set.dispatched(selection->slot, routing::PickRequest{}, *selection, now);
     return selection->slot;
   }
   void finish(std::uint32_t slot) {
-    set.selector(set.replica(slot).group).finished(slot, 0, 0, 0, false);
+    set.picker(set.replica(slot).group).finished(slot, 0, 0, 0, false);
     set.left(slot);
   }
   [[nodiscard]] bool eligible(std::uint32_t slot, core::Instant now = kNow) const {
@@ -68,21 +68,21 @@ TEST_F(ReplicaSetTest, AChangedWeightTakesEffect) {
   light.weight = 0.001;
   set.set({light, replica_named("r2")}, kNow);
   const std::uint32_t slot = *set.slot_of("r2");
-  routing::Ask ask;
+  routing::PickRequest ask;
   ask.input_tokens = 1000;
-  for (int i = 0; i < 20; ++i) EXPECT_EQ(set.selector(set.replica(slot).group).choose(ask, kNow)->slot, slot);
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(set.picker(set.replica(slot).group).choose(ask, kNow)->slot, slot);
 }
 
 TEST_F(ReplicaSetTest, AChangedSizeOfTheCacheTakesEffect) {
   set.set({replica_named("r1")}, kNow);
   const std::uint32_t slot = *set.slot_of("r1");
   const std::vector<std::uint64_t> keys{1, 2, 3, 4, 5, 6};
-  routing::Ask ask;
+  routing::PickRequest ask;
   ask.keys = keys;
   ask.key_tokens = options.key_tokens;
   ask.input_tokens = 6 * options.key_tokens;
-  routing::Selector& selector = set.selector(set.replica(slot).group);
-  set.dispatched(slot, ask, *selector.choose(ask, kNow), kNow);
+  routing::EndpointPicker& picker = set.picker(set.replica(slot).group);
+  set.dispatched(slot, ask, *picker.choose(ask, kNow), kNow);
   EXPECT_EQ(set.load(slot, kNow).keys, 6U);
   ReplicaSpec small = replica_named("r1");
   small.kv_tokens = 2 * options.key_tokens;

@@ -25,18 +25,18 @@ void refuse_method(net::Exchange& exchange, std::string_view allowed) {
 
 }  // namespace
 
-Worker::Worker(const GatewayOptions& options, const KeyRing& key_ring, std::uint32_t anonymous_tenant, Desk& desk,
-               int listening, std::uint64_t index)
+Worker::Worker(const GatewayOptions& options, const KeyRing& key_ring, std::uint32_t anonymous_tenant,
+               Dispatcher& dispatcher, int listening, std::uint64_t index)
     : client_(loop_, options.client),
-      bench_{options,
-             key_ring,
-             anonymous_tenant,
-             desk,
-             *this,
-             loop_,
-             client_,
-             core::RandomStream{options.seed}.fork("gateway request ids").fork(index)},
-      server_(std::make_unique<net::Server>(loop_, listening, static_cast<net::RequestHandler&>(*this), options.server,
+      context_{options,
+               key_ring,
+               anonymous_tenant,
+               dispatcher,
+               *this,
+               loop_,
+               client_,
+               core::RandomStream{options.seed}.fork("gateway request ids").fork(index)},
+      server_(std::make_unique<net::Server>(loop_, listening, static_cast<net::ExchangeHandler&>(*this), options.server,
                                             options.tls)) {
   loop_.every(std::chrono::milliseconds{200}, [this] {
     const net::ServerCounters now = server_->counters();
@@ -70,14 +70,14 @@ net::ServerCounters Worker::counters() const {
   return counters_;
 }
 
-Session& Worker::take_session() {
-  if (bench_.free.empty()) {
-    sessions_.push_back(std::make_unique<Session>(bench_));
-    return *sessions_.back();
+RequestHandler& Worker::take_handler() {
+  if (context_.free.empty()) {
+    handlers_.push_back(std::make_unique<RequestHandler>(context_));
+    return *handlers_.back();
   }
-  Session* session = bench_.free.back();
-  bench_.free.pop_back();
-  return *session;
+  RequestHandler* handler = context_.free.back();
+  context_.free.pop_back();
+  return *handler;
 }
 
 void Worker::on_request(net::Exchange& exchange) {
@@ -85,7 +85,7 @@ void Worker::on_request(net::Exchange& exchange) {
   for (const api::Endpoint endpoint : api::kEndpoints) {
     if (path != api::path_of(endpoint)) continue;
     if (exchange.head().method != "POST") return refuse_method(exchange, "POST");
-    return take_session().begin(exchange, endpoint);
+    return take_handler().begin(exchange, endpoint);
   }
   const bool reads = exchange.head().method == "GET" || exchange.head().method == "HEAD";
   if (path == "/v1/models") return reads ? answer_models(exchange) : refuse_method(exchange, "GET, HEAD");
@@ -98,21 +98,21 @@ void Worker::on_request(net::Exchange& exchange) {
 
 void Worker::answer_models(net::Exchange& exchange) {
   const std::string_view key = bearer_key(exchange.head().field("authorization"));
-  const auto anonymous = bench_.options.anonymous ? std::optional{bench_.anonymous_tenant} : std::nullopt;
-  const auto number = bench_.key_ring.tenant_or(key, anonymous);
+  const auto anonymous = context_.options.anonymous ? std::optional{context_.anonymous_tenant} : std::nullopt;
+  const auto number = context_.key_ring.tenant_or(key, anonymous);
   if (!number)
     return refuse(exchange, make_refusal(401, "authentication_error", "invalid_api_key", "no valid API key"), {});
-  const Tenant& tenant = bench_.options.tenants[*number];
+  const Tenant& tenant = context_.options.tenants[*number];
   std::string body = R"({"object":"list","data":[)";
   bool first = true;
-  for (const std::string& model : bench_.desk.models()) {
+  for (const std::string& model : context_.dispatcher.models()) {
     if (!may_use(tenant, model)) continue;
     if (!std::exchange(first, false)) body += ',';
     body += R"({"id":)";
     api::append_json_string(body, model);
     fmt::format_to(std::back_inserter(body),
                    R"(,"object":"model","created":0,"owned_by":"penstock","max_model_len":{}}})",
-                   context_tokens_of(bench_.options, tenant, model));
+                   context_tokens_of(context_.options, tenant, model));
   }
   body += "]}";
   const std::vector<net::Field> fields{{"Content-Type", "application/json"}};
@@ -129,14 +129,15 @@ std::string Worker::error_body(int status, std::string_view fault) {
 
 void Worker::deliver(Ticket ticket, Grant grant) {
   loop_.post([this, ticket, grant = std::move(grant)]() mutable {
-    if (const auto found = bench_.waiting.find(ticket); found != bench_.waiting.end())
+    if (const auto found = context_.waiting.find(ticket); found != context_.waiting.end())
       found->second->granted(std::move(grant));
   });
 }
 
 void Worker::deliver(Ticket ticket, Refusal refusal) {
   loop_.post([this, ticket, refusal = std::move(refusal)] {
-    if (const auto found = bench_.waiting.find(ticket); found != bench_.waiting.end()) found->second->refused(refusal);
+    if (const auto found = context_.waiting.find(ticket); found != context_.waiting.end())
+      found->second->refused(refusal);
   });
 }
 

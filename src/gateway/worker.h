@@ -1,19 +1,19 @@
-// One thread of the gateway's data path: its loop, its server, its connections to replicas, its sessions.
+// One thread of the gateway's data path: its loop, its server, its connections to replicas, its handlers.
 #pragma once
 
 #include <memory>
 #include <thread>
 #include <vector>
 
-#include "gateway/desk.h"
-#include "gateway/session.h"
+#include "gateway/dispatcher.h"
+#include "gateway/request_handler.h"
 
 namespace penstock::gateway {
 
-class Worker final : private net::RequestHandler, private Mailbox {
+class Worker final : private net::ExchangeHandler, private GrantListener {
  public:
   // Owns the listening socket, which shares its port with those of the other workers.
-  Worker(const GatewayOptions& options, const KeyRing& key_ring, std::uint32_t anonymous_tenant, Desk& desk,
+  Worker(const GatewayOptions& options, const KeyRing& key_ring, std::uint32_t anonymous_tenant, Dispatcher& dispatcher,
          int listening, std::uint64_t index);
   ~Worker();  // cuts what is open
 
@@ -28,13 +28,13 @@ class Worker final : private net::RequestHandler, private Mailbox {
   std::string error_body(int status, std::string_view fault) override;
   void deliver(Ticket ticket, Grant grant) override;
   void deliver(Ticket ticket, Refusal refusal) override;
-  Session& take_session();
+  RequestHandler& take_handler();
   void answer_models(net::Exchange& exchange);
 
   net::Loop loop_;
   net::Client client_;
-  Bench bench_;
-  std::vector<std::unique_ptr<Session>> sessions_;
+  WorkerContext context_;
+  std::vector<std::unique_ptr<RequestHandler>> handlers_;
   std::unique_ptr<net::Server> server_;
   mutable std::mutex counters_mutex_;
   net::ServerCounters counters_;

@@ -20,7 +20,7 @@ constexpr core::Duration kAcceptPause = std::chrono::milliseconds{100};
 }  // namespace
 
 struct Server::State final : Watcher {
-  State(Loop& loop, int listening_socket, RequestHandler& handler, const ServerLimits& limits,
+  State(Loop& loop, int listening_socket, ExchangeHandler& handler, const ServerLimits& limits,
         std::shared_ptr<TlsContext> tls)
       : core{loop, handler, limits, std::move(tls)}, listening{listening_socket} {
     loop.watch(listening, EPOLLIN, *this);
@@ -84,7 +84,7 @@ struct Server::State final : Watcher {
   Loop::Timer pause_timer = 0;
 };
 
-Server::Server(Loop& loop, int listening, RequestHandler& handler, const ServerLimits& limits,
+Server::Server(Loop& loop, int listening, ExchangeHandler& handler, const ServerLimits& limits,
                std::shared_ptr<TlsContext> tls)
     : state_{std::make_unique<State>(loop, listening, handler, limits, std::move(tls))} {}
 Server::~Server() = default;

@@ -30,7 +30,7 @@ struct ServerLimits {
 // Told about one exchange. Neither call comes after finish(), respond() or abort().
 class ExchangeListener {
  public:
-  virtual void on_writable() = 0;   // what was written before has gone to the system: more may follow
+  virtual void on_writable() = 0;     // what was written before has gone to the system: more may follow
   virtual void on_client_gone() = 0;  // the exchange is no more; do not touch it again
 
  protected:
@@ -46,8 +46,8 @@ class Exchange {
   [[nodiscard]] virtual std::string take_body() = 0;
   // The same, and leaves its memory to a later request; what was in `into` is dropped.
   virtual void take_body(std::string& into) = 0;
-  [[nodiscard]] virtual std::string_view peer() const = 0;         // "127.0.0.1:4711"
-  [[nodiscard]] virtual core::Instant received_at() const = 0;     // when its first byte was read
+  [[nodiscard]] virtual std::string_view peer() const = 0;      // "127.0.0.1:4711"
+  [[nodiscard]] virtual core::Instant received_at() const = 0;  // when its first byte was read
   virtual void listen(ExchangeListener* listener) = 0;
 
   // The whole answer. Content-Length, Date and Connection are added.
@@ -73,14 +73,14 @@ class Exchange {
   ~Exchange() = default;
 };
 
-class RequestHandler {
+class ExchangeHandler {
  public:
   virtual void on_request(Exchange& exchange) = 0;
   // What the server answers by itself to requests that never become one (400, 408, 413, 431, 503), as a body of JSON.
   [[nodiscard]] virtual std::string error_body(int status, std::string_view fault) = 0;
 
  protected:
-  ~RequestHandler() = default;
+  ~ExchangeHandler() = default;
 };
 
 struct ServerCounters {
@@ -92,7 +92,7 @@ struct ServerCounters {
 // descriptors) pauses accepting for a moment.
 class Server {
  public:
-  Server(Loop& loop, int listening, RequestHandler& handler, const ServerLimits& limits = {},
+  Server(Loop& loop, int listening, ExchangeHandler& handler, const ServerLimits& limits = {},
          std::shared_ptr<TlsContext> tls = nullptr);
   ~Server();  // cuts what is open; no listener is called
   Server(const Server&) = delete;

@@ -44,7 +44,7 @@ void empty(std::string& text, std::size_t kept_bytes_max) {
 
 }  // namespace
 
-ServerCore::ServerCore(Loop& event_loop, RequestHandler& request_handler, const ServerLimits& server_limits,
+ServerCore::ServerCore(Loop& event_loop, ExchangeHandler& request_handler, const ServerLimits& server_limits,
                        std::shared_ptr<TlsContext> tls_context)
     : loop{event_loop},
       handler{request_handler},

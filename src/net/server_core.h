@@ -31,7 +31,7 @@ class ServerCore {
  public:
   static constexpr std::size_t kScratchBytes = 64 * 1024;
 
-  ServerCore(Loop& event_loop, RequestHandler& request_handler, const ServerLimits& server_limits,
+  ServerCore(Loop& event_loop, ExchangeHandler& request_handler, const ServerLimits& server_limits,
              std::shared_ptr<TlsContext> tls_context);
   ~ServerCore();
   ServerCore(const ServerCore&) = delete;
@@ -52,7 +52,7 @@ class ServerCore {
   [[nodiscard]] std::string_view date_line();  // "Date: …\r\n"
 
   Loop& loop;
-  RequestHandler& handler;
+  ExchangeHandler& handler;
   const ServerLimits limits;
   const std::shared_ptr<TlsContext> tls;
   ServerCounters counters;

@@ -406,7 +406,7 @@ TEST(ServerLimits, AServerThatEndsCutsWhatIsOpenAndCallsNobody) {
   const auto listening = listen_on(Address{}, false);
   ASSERT_TRUE(listening);
   const Address address = local_address(*listening);
-  struct Handler final : RequestHandler {
+  struct Handler final : ExchangeHandler {
     explicit Handler(Waiting& listener) : waiting{listener} {}
     void on_request(Exchange& exchange) override { waiting.begin(exchange); }
     std::string error_body(int, std::string_view) override { return {}; }

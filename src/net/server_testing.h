@@ -23,7 +23,7 @@
 namespace penstock::net::testing {
 
 // Hands every request to a function, on the server's thread.
-class TestServer final : public RequestHandler {
+class TestServer final : public ExchangeHandler {
  public:
   using Handle = std::function<void(Exchange&)>;
 

@@ -1,4 +1,4 @@
-// The last step of every policy: a wish becomes a number of replicas that the pool may have, and the clamp has a name.
+// The last step of every policy: a proposal becomes a number of replicas that the pool may have, and the clamp has a name.
 #pragma once
 
 #include <algorithm>
@@ -23,11 +23,11 @@ struct Bounded {
   Limit limit = Limit::kNone;
 };
 
-// Any finite or infinite wish; rules compute in doubles, so a wish may lie far outside of what a count can hold.
-[[nodiscard]] inline Bounded bound(double wish, const Bounds& bounds) {
-  if (wish > static_cast<double>(bounds.max)) return {bounds.max, Limit::kMaxReplicas};
-  if (wish < static_cast<double>(bounds.min)) return {bounds.min, Limit::kMinReplicas};
-  return {static_cast<std::uint32_t>(wish), Limit::kNone};
+// Any finite or infinite proposal; rules compute in doubles, so a proposal may lie far outside of what a count can hold.
+[[nodiscard]] inline Bounded bound(double proposal, const Bounds& bounds) {
+  if (proposal > static_cast<double>(bounds.max)) return {bounds.max, Limit::kMaxReplicas};
+  if (proposal < static_cast<double>(bounds.min)) return {bounds.min, Limit::kMinReplicas};
+  return {static_cast<std::uint32_t>(proposal), Limit::kNone};
 }
 
 // Replicas that count as the pool's size now: those that drain were given up.
@@ -35,9 +35,9 @@ struct Bounded {
   return pool.starting + pool.ready;
 }
 
-// The decision of a rule that wants `wish` replicas for `reason`, within the pool's bounds.
-[[nodiscard]] inline PoolDecision decide_bounded(const signals::PoolObservation& pool, double wish, Reason reason) {
-  const Bounded bounded = bound(wish, bounds_of(pool));
+// The decision of a rule that wants `proposal` replicas for `reason`, within the pool's bounds.
+[[nodiscard]] inline PoolDecision decide_bounded(const signals::PoolObservation& pool, double proposal, Reason reason) {
+  const Bounded bounded = bound(proposal, bounds_of(pool));
   return {pool.target_replicas, bounded.replicas, reason, bounded.limit, {}};
 }
 

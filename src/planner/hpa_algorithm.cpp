@@ -87,16 +87,16 @@ PoolDecision HpaController::decide(core::Instant now, std::uint32_t current, con
     decision.target = inside.replicas;
     decision.limited_by = inside.limit;
   } else if (proposal.reason != Reason::kNoData) {
-    double wish = stabilize(now, current, proposal.replicas);
-    if (wish != proposal.replicas) decision.limited_by = Limit::kStabilization;
-    if (wish == current && proposal.replicas != current) decision.reason = Reason::kStabilized;
-    const bool up = wish > current;
+    double replicas = stabilize(now, current, proposal.replicas);
+    if (replicas != proposal.replicas) decision.limited_by = Limit::kStabilization;
+    if (replicas == current && proposal.replicas != current) decision.reason = Reason::kStabilized;
+    const bool up = replicas > current;
     const double limit = limit_of(up ? behavior_.up : behavior_.down, now, current, up);
-    if (up ? wish > limit : wish < limit) {
-      wish = limit;
+    if (up ? replicas > limit : replicas < limit) {
+      replicas = limit;
       decision.limited_by = up ? Limit::kGrowthRate : Limit::kShrinkRate;
     }
-    const Bounded bounded = bound(wish, bounds);
+    const Bounded bounded = bound(replicas, bounds);
     if (bounded.limit != Limit::kNone) decision.limited_by = bounded.limit;
     decision.target = bounded.replicas;
   }

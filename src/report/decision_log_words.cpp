@@ -31,7 +31,7 @@ constexpr std::array kReasons{
     Phrase{"scaling_in_progress", "it waits for replicas that start or drain"},
     Phrase{"load_above_target", "the load is above what the fleet is meant to carry"},
     Phrase{"load_below_target", "the load is below what the fleet is meant to carry"},
-    Phrase{"stabilized", "a larger wish of the last minutes still holds"},
+    Phrase{"stabilized", "a larger proposal of the last minutes still holds"},
     Phrase{"panic", "the load jumped, and the short window rules"},
     Phrase{"saturated", "too little capacity is spare"},
     Phrase{"spare_capacity", "one replica less would still do"},

@@ -217,9 +217,9 @@ bool before_phase(const std::string& phase, std::string_view acts_from) {
 
 // The reaction wanted less than the plan, which is the floor.
 bool below_floor(const planner::PoolDecision& decision) {
-  const auto wish = planner::evidence_value(decision, "load_wish", "replicas");
+  const auto proposal = planner::evidence_value(decision, "load_based_target", "replicas");
   const auto floor = planner::evidence_value(decision, "floor", "replicas");
-  return wish && floor && *wish < *floor && *wish < decision.current;
+  return proposal && floor && *proposal < *floor && *proposal < decision.current;
 }
 
 LoadScaling load_scaling_of(const planner::PoolDecision& decision) {

@@ -203,7 +203,7 @@ TEST(Metrics, LimitsAndPhasesHaveTheirStates) {
   EXPECT_EQ(load(Reason::kNoData, Limit::kNone), LoadScaling::kNoFpmData);
 
   planner::Decision capped = decided(Reason::kCheapestThatKeepsSlo, Limit::kNone);
-  capped.pools[0].evidence = {{"floor", 3.0, "replicas"}, {"load_wish", 2.0, "replicas"}};
+  capped.pools[0].evidence = {{"floor", 3.0, "replicas"}, {"load_based_target", 2.0, "replicas"}};
   EXPECT_EQ(load_scaling_state(capped), LoadScaling::kScaleDownCappedByThroughput);
   capped.pools[0].evidence[1].value = 3.0;
   EXPECT_EQ(load_scaling_state(capped), LoadScaling::kNoChange);

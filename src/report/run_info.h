@@ -30,7 +30,7 @@ struct RunInfo {
   std::uint64_t requests = 0;
   core::Duration duration{};       // from the start of the window to the last arrival, after scaling
   double rate_scale = 1.0;         // arrivals come this many times as fast as recorded
-  std::uint64_t skipped_rows = 0;  // bad rows of the trace that were left out at the user's wish
+  std::uint64_t skipped_rows = 0;  // bad rows of the trace that were left out at the user's proposal
   std::uint64_t seed = 1;
   std::string engine;  // step-time model and model name in words
   std::uint32_t block_tokens = 16;

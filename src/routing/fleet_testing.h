@@ -9,8 +9,8 @@
 #include <span>
 #include <vector>
 
+#include "routing/endpoint_picker.h"
 #include "routing/recent_keys.h"
-#include "routing/selector.h"
 
 namespace penstock::routing {
 
@@ -87,15 +87,15 @@ struct TestEngine {
 
 class TestFleet {
  public:
-  using Choose = std::function<Selection(const Ask&, core::Instant)>;
+  using Choose = std::function<Selection(const PickRequest&, core::Instant)>;
   static constexpr std::uint32_t kKeyTokens = 256;
 
-  TestFleet(std::uint32_t replicas, Selector& selector) : engines(replicas), selector_(selector) {
+  TestFleet(std::uint32_t replicas, EndpointPicker& selector) : engines(replicas), selector_(selector) {
     for (std::uint32_t slot = 0; slot < replicas; ++slot) {
       selector.add(slot, core::kStart);
       selector.set_capacity(slot, engines[slot].cache_keys);
     }
-    choose = [&](const Ask& ask, core::Instant at) { return *selector.choose(ask, at); };
+    choose = [&](const PickRequest& ask, core::Instant at) { return *selector.choose(ask, at); };
   }
 
   // Engines work until `until`; then it is that late.
@@ -116,11 +116,11 @@ class TestFleet {
   }
 
   void send(TestEngine::Request request) {
-    const Ask ask{.keys = request.keys,
-                  .input_tokens = request.input_tokens,
-                  .key_tokens = kKeyTokens,
-                  .affinity = request.affinity,
-                  .output_tokens = request.output_tokens};
+    const PickRequest ask{.keys = request.keys,
+                          .input_tokens = request.input_tokens,
+                          .key_tokens = kKeyTokens,
+                          .affinity = request.affinity,
+                          .output_tokens = request.output_tokens};
     request.selection = choose(ask, now);
     request.came = now;
     selector_.dispatched(ask, request.selection, now);
@@ -163,7 +163,7 @@ class TestFleet {
         });
   }
 
-  Selector& selector_;
+  EndpointPicker& selector_;
   double ttft_ms_ = 0.0;
   std::uint64_t answered_ = 0;
 };

@@ -19,7 +19,7 @@ class PrefillRate {
   static constexpr core::Duration kKept = std::chrono::seconds{30};    // without a sample, fully believed
   static constexpr core::Duration kFades = std::chrono::seconds{120};  // then, until only the fleet's counts
 
-  // Returns true when it taught the rate. `fleet_tokens_per_s` is what is expected of a replica that is not known.
+  // Returns true when it observed the rate. `fleet_tokens_per_s` is what is expected of a replica that is not known.
   bool observe(double tokens_ahead, double own_tokens, core::Duration ttft, core::Instant now,
                double fleet_tokens_per_s);
 

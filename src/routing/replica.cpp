@@ -22,7 +22,7 @@ void Replica::set_eligible(bool eligible, core::Instant now) {
 
 void Replica::busy_until(core::Instant until) { busy_until_ = std::max(busy_until_, until); }
 
-void Replica::heard(const Heard& heard) {
+void Replica::report_load(const ReportedLoad& heard) {
   if (heard_ && heard.at < heard_->at) return;
   heard_ = heard;
   others_requests_ = std::max(0.0, 0.0 + heard.waiting + heard.running - open_requests_);
@@ -33,7 +33,7 @@ void Replica::heard(const Heard& heard) {
   context_when_heard_ = context_tokens_;
 }
 
-void Replica::dispatched(const Ask& ask, const Selection& selection, double tokens_ahead, core::Instant now) {
+void Replica::dispatched(const PickRequest& ask, const Selection& selection, double tokens_ahead, core::Instant now) {
   if (unanswered_requests_ == 0) working_since_ = now;
   ++open_requests_;
   ++unanswered_requests_;
@@ -93,22 +93,22 @@ void Replica::finished(std::uint32_t uncached_tokens, std::uint64_t context_toke
   take_unanswered(uncached_tokens, core::kStart);  // which is to say the oldest
 }
 
-bool Replica::hears(const SelectorOptions& options, core::Instant now) const {
-  return heard_ && now - heard_->at <= options.heard_age;
+bool Replica::hears(const EndpointPickerOptions& options, core::Instant now) const {
+  return heard_ && now - heard_->at <= options.load_report_age;
 }
 
-double Replica::kv_usage(const SelectorOptions& options, double capacity_tokens, core::Instant now) const {
+double Replica::kv_usage(const EndpointPickerOptions& options, double capacity_tokens, core::Instant now) const {
   if (!hears(options, now) || !heard_->kv_usage) return static_cast<double>(context_tokens_) / capacity_tokens;
   return *heard_->kv_usage + static_cast<double>(context_tokens_ - context_when_heard_) / capacity_tokens;
 }
 
-double Replica::slow_start(const SelectorOptions& options, core::Instant now) const {
+double Replica::slow_start(const EndpointPickerOptions& options, core::Instant now) const {
   const double whole_s = core::to_seconds(options.slow_start), age_s = core::to_seconds(now - since_);
   if (whole_s <= 0.0 || age_s >= whole_s) return 1.0;
   return 1.0 + (kNewFactor - 1.0) * (1.0 - std::max(age_s, 0.0) / whole_s);
 }
 
-PriceTerms Replica::terms(const SelectorOptions& options, double fleet_tokens_per_s, double capacity_tokens,
+PriceTerms Replica::terms(const EndpointPickerOptions& options, double fleet_tokens_per_s, double capacity_tokens,
                           core::Duration stagger, core::Instant now) const {
   PriceTerms terms;
   if (!eligible_) return terms;
@@ -127,14 +127,14 @@ PriceTerms Replica::terms(const SelectorOptions& options, double fleet_tokens_pe
   terms.factor = slow_start(options, now) / weight_;
 
   terms.due = rate_.changes_after(now) + stagger;
-  if (hears_it) terms.due = std::min(terms.due, heard_->at + options.heard_age + core::Duration{1});
+  if (hears_it) terms.due = std::min(terms.due, heard_->at + options.load_report_age + core::Duration{1});
   if (now < busy_until_) terms.due = std::min(terms.due, busy_until_);
   if (now < since_ + options.slow_start) terms.due = std::min(terms.due, now + options.slow_start / 64 + stagger);
   return terms;
 }
 
-void Replica::describe(const SelectorOptions& options, double fleet_tokens_per_s, core::Instant now,
-                       Selector::Load& load) const {
+void Replica::describe(const EndpointPickerOptions& options, double fleet_tokens_per_s, core::Instant now,
+                       EndpointPicker::Load& load) const {
   load.eligible = eligible_;
   load.open_requests = open_requests_;
   load.prefill_tokens = prefill_tokens_;

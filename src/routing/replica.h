@@ -7,8 +7,8 @@
 #include <optional>
 #include <vector>
 
+#include "routing/endpoint_picker.h"
 #include "routing/prefill_rate.h"
-#include "routing/selector.h"
 
 namespace penstock::routing {
 
@@ -43,20 +43,20 @@ class Replica {
 
   void set_eligible(bool eligible, core::Instant now);
   void busy_until(core::Instant until);
-  void heard(const Heard& heard);
+  void report_load(const ReportedLoad& heard);
 
-  void dispatched(const Ask& ask, const Selection& selection, double tokens_ahead, core::Instant now);
-  // The tokens a second that this taught, if it did.
+  void dispatched(const PickRequest& ask, const Selection& selection, double tokens_ahead, core::Instant now);
+  // The tokens a second that this observed, if it did.
   std::optional<double> first_token(std::uint32_t uncached_tokens, core::Duration ttft, core::Instant now,
                                     double fleet_tokens_per_s);
   void assume_first_token(std::uint32_t uncached_tokens, core::Instant sent_at, core::Instant now);
   void finished(std::uint32_t uncached_tokens, std::uint64_t context_tokens, bool answered);
 
   // `capacity_tokens` of its KV cache. `stagger` spreads the times at which many replicas are due.
-  [[nodiscard]] PriceTerms terms(const SelectorOptions& options, double fleet_tokens_per_s, double capacity_tokens,
-                                 core::Duration stagger, core::Instant now) const;
-  void describe(const SelectorOptions& options, double fleet_tokens_per_s, core::Instant now,
-                Selector::Load& load) const;
+  [[nodiscard]] PriceTerms terms(const EndpointPickerOptions& options, double fleet_tokens_per_s,
+                                 double capacity_tokens, core::Duration stagger, core::Instant now) const;
+  void describe(const EndpointPickerOptions& options, double fleet_tokens_per_s, core::Instant now,
+                EndpointPicker::Load& load) const;
 
  private:
   struct Unanswered {
@@ -65,9 +65,9 @@ class Replica {
     double tokens_ahead;
   };
 
-  [[nodiscard]] bool hears(const SelectorOptions& options, core::Instant now) const;
-  [[nodiscard]] double kv_usage(const SelectorOptions& options, double capacity_tokens, core::Instant now) const;
-  [[nodiscard]] double slow_start(const SelectorOptions& options, core::Instant now) const;
+  [[nodiscard]] bool hears(const EndpointPickerOptions& options, core::Instant now) const;
+  [[nodiscard]] double kv_usage(const EndpointPickerOptions& options, double capacity_tokens, core::Instant now) const;
+  [[nodiscard]] double slow_start(const EndpointPickerOptions& options, core::Instant now) const;
   std::optional<Unanswered> take_unanswered(std::uint32_t uncached_tokens, core::Instant at);
 
   double weight_;
@@ -83,7 +83,7 @@ class Replica {
   std::vector<Unanswered> unanswered_;  // the oldest first
   PrefillRate rate_;
 
-  std::optional<Heard> heard_;
+  std::optional<ReportedLoad> heard_;
   double others_requests_ = 0.0;  // that somebody else sent
   double others_prefill_tokens_ = 0.0;
   std::uint64_t context_when_heard_ = 0;

@@ -65,7 +65,7 @@ TEST(DecisionNotes, AReasonThatLastsIsNotedOnce) {
   EXPECT_EQ(result->scaling_actions, 1U);
 }
 
-// Once a second, and always a hold for the same reason; at the third tick the diagnosis changes, at the fifth the wish of
+// Once a second, and always a hold for the same reason; at the third tick the diagnosis changes, at the fifth the proposal of
 // the next phase, at the seventh its words alone.
 class Diagnosing final : public planner::Policy {
  public:

@@ -88,7 +88,7 @@ TEST(RefusedActions, CountReplicasThatDieWhileTheyStart) {
   EXPECT_LE(failed, died_starting + 3);  // those that lived for less than a tick
 }
 
-// Asks for the fleet that the guardrails make of a wish that goes up and down.
+// Asks for the fleet that the guardrails make of a proposal that goes up and down.
 class Guarded final : public planner::Policy {
  public:
   [[nodiscard]] std::string_view name() const override { return "guarded"; }

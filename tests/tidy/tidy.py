@@ -34,7 +34,7 @@ MAY_USE = {
     "connect": ["core", "net", "signals", "planner", "actuation", "ledger"],
     "engine_server": ["core", "net", "api", "workload", "engine", "signals", "connect"],
     "load": ["core", "config", "net", "api", "workload", "signals", "report"],
-    "live": ["core", "config", "net", "signals", "planner", "actuation", "simulation", "report", "connect"],
+    "controller": ["core", "config", "net", "signals", "planner", "actuation", "simulation", "report", "connect"],
 }
 MAY_USE["cli"] = list(MAY_USE)
 
@@ -43,7 +43,7 @@ SKIPPED_FOLDERS = {".git", "build", "node_modules", "report", "out", "__pycache_
 
 # What no file of C++ may call: (pattern, files that may, why). A pure folder takes values and returns values; what
 # fetches, waits, logs and acts is a shell.
-SHELLS = "src/(?:net|gateway|connect|engine_server|load|live|cli)/.*"
+SHELLS = "src/(?:net|gateway|connect|engine_server|load|controller|cli)/.*"
 OUTSIDE = "(?:bench|fuzz|tests)/.*"
 TESTS = r".*_(?:test\.cpp|testing\.h)"
 BANNED = [

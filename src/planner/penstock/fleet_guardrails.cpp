@@ -18,15 +18,15 @@ namespace {
 // A pool in want of replicas.
 struct Claim {
   std::uint32_t least = 0, most = 0;  // replicas
-  double wish = 0.0;                  // what the ratio is kept to
+  double wanted = 0.0;                // what the ratio is kept to
   double gpus = 1.0;                  // of one replica
 
   [[nodiscard]] double share_of(double scale) const {
-    return std::clamp(scale * wish, static_cast<double>(least), static_cast<double>(most));
+    return std::clamp(scale * wanted, static_cast<double>(least), static_cast<double>(most));
   }
 };
 
-// The greatest share of all wishes that fits; 0 where not even the least does.
+// The greatest share of all proposals that fits; 0 where not even the least does.
 double greatest_scale(const std::vector<Claim>& claims, double gpus) {
   const auto needs = [&](double scale) {
     return std::accumulate(claims.begin(), claims.end(), 0.0,
@@ -76,28 +76,28 @@ double gpus_of(const PoolObservation& pool, std::uint32_t replicas) {
 
 std::vector<std::uint32_t> FleetGuardrails::affordable(const Observation& observation,
                                                        const std::vector<PoolDecision>& proposals) const {
-  std::vector<std::uint32_t> wishes;
-  for (const PoolDecision& proposal : proposals) wishes.push_back(proposal.target);
-  if (!options_.gpu_budget) return wishes;
+  std::vector<std::uint32_t> targets;
+  for (const PoolDecision& proposal : proposals) targets.push_back(proposal.target);
+  if (!options_.gpu_budget) return targets;
   const auto budget = static_cast<double>(*options_.gpu_budget);
   double held = 0.0, wished = 0.0;
   std::vector<Claim> claims;
   for (std::size_t i = 0; i < observation.pools.size(); ++i) {
     const PoolObservation& pool = observation.pools[i];
-    const std::uint32_t most = std::max(pool.min_replicas, std::min(wishes[i], pool.target_replicas));
+    const std::uint32_t most = std::max(pool.min_replicas, std::min(targets[i], pool.target_replicas));
     claims.push_back({pool.min_replicas, most, static_cast<double>(most), gpus_of(pool, 1)});
     held += gpus_of(pool, pool.target_replicas);
     wished += gpus_of(pool, most);
   }
-  if (held <= budget) return wishes;
+  if (held <= budget) return targets;
   std::vector<std::uint32_t> granted;
   for (const Claim& claim : claims) granted.push_back(claim.most);
   if (wished > budget) granted = apportion(claims, budget);
-  for (std::size_t i = 0; i < wishes.size(); ++i) wishes[i] = std::min(wishes[i], granted[i]);
-  return wishes;
+  for (std::size_t i = 0; i < targets.size(); ++i) targets[i] = std::min(targets[i], granted[i]);
+  return targets;
 }
 
-void FleetGuardrails::cut_growth(const Observation& observation, const std::vector<std::uint32_t>& wishes,
+void FleetGuardrails::cut_growth(const Observation& observation, const std::vector<std::uint32_t>& targets,
                                  std::vector<PoolDecision>& decisions) {
   if (!options_.gpu_budget) return;
   double left = static_cast<double>(*options_.gpu_budget);
@@ -115,7 +115,7 @@ void FleetGuardrails::cut_growth(const Observation& observation, const std::vect
     const std::uint32_t least = std::min(decisions[i].target, std::max(pool.target_replicas, pool.min_replicas));
     left -= gpus_of(pool, has > least ? has - least : 0);
     claims.push_back(
-        {least, decisions[i].target, static_cast<double>(std::max(wishes[i], decisions[i].target)), gpus_of(pool, 1)});
+        {least, decisions[i].target, static_cast<double>(std::max(targets[i], decisions[i].target)), gpus_of(pool, 1)});
     growing.push_back(i);
   }
   const std::vector<std::uint32_t> granted = apportion(claims, left);
@@ -132,18 +132,18 @@ std::vector<PoolDecision> FleetGuardrails::apply(const Observation& observation,
                                                  signals::ClockState clock) {
   PENSTOCK_ASSERT(proposals.size() == observation.pools.size(), "one proposal for each pool");
   pools_.resize(proposals.size(), Guardrails{options_});
-  const std::vector<std::uint32_t> wishes = affordable(observation, proposals);
+  const std::vector<std::uint32_t> targets = affordable(observation, proposals);
   std::vector<PoolDecision> decisions;
   for (std::size_t i = 0; i < proposals.size(); ++i) {
-    const std::uint32_t wish = proposals[i].target;
-    proposals[i].target = wishes[i];
+    const std::uint32_t proposed = proposals[i].target;
+    proposals[i].target = targets[i];
     PoolDecision& decision = decisions.emplace_back(
         clock == signals::ClockState::kSteady
             ? pools_[i].apply(observation.now, observation.pools[i], std::move(proposals[i]))
             : pools_[i].hold_over_jump(observation.now, observation.pools[i], std::move(proposals[i])));
-    if (decision.limited_by == Limit::kNone && decision.target < wish) decision.limited_by = Limit::kGpuBudget;
+    if (decision.limited_by == Limit::kNone && decision.target < proposed) decision.limited_by = Limit::kGpuBudget;
   }
-  cut_growth(observation, wishes, decisions);
+  cut_growth(observation, targets, decisions);
   return decisions;
 }
 

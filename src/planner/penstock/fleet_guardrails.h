@@ -33,7 +33,7 @@ class FleetGuardrails {
   // Targets of the proposals, lowered where the fleet there is exceeds the budget.
   [[nodiscard]] std::vector<std::uint32_t> affordable(const signals::Observation& observation,
                                                       const std::vector<PoolDecision>& proposals) const;
-  void cut_growth(const signals::Observation& observation, const std::vector<std::uint32_t>& wishes,
+  void cut_growth(const signals::Observation& observation, const std::vector<std::uint32_t>& proposals,
                   std::vector<PoolDecision>& decisions);
 
   GuardrailOptions options_;

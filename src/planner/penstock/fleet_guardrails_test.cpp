@@ -40,8 +40,8 @@ class Fleet {
     guardrails_ = FleetGuardrails{options};
   }
 
-  Targets wish(double seconds, std::vector<PoolObservation> pools, const Targets& wishes,
-               ClockState clock = ClockState::kSteady) {
+  Targets propose(double seconds, std::vector<PoolObservation> pools, const Targets& proposed,
+                  ClockState clock = ClockState::kSteady) {
     signals::Observation observation;
     observation.now = at_s(seconds);
     observation.pools = std::move(pools);
@@ -49,7 +49,7 @@ class Fleet {
     for (PoolObservation& pool : observation.pools)
       for (auto& replica : pool.replicas)
         if (replica.sample) replica.sample->sampled_at = observation.now;
-    for (const std::uint32_t target : wishes) proposals.emplace_back().target = target;
+    for (const std::uint32_t target : proposed) proposals.emplace_back().target = target;
     Targets targets;
     limits.clear();
     for (const PoolDecision& decision : guardrails_.apply(observation, proposals, clock)) {
@@ -66,20 +66,20 @@ class Fleet {
 
 TEST(FleetGuardrails, LimitNothingWithoutABudget) {
   Fleet fleet{std::nullopt};
-  EXPECT_EQ(fleet.wish(0, split(10, 20), {30, 60}), (Targets{30, 60}));
+  EXPECT_EQ(fleet.propose(0, split(10, 20), {30, 60}), (Targets{30, 60}));
   EXPECT_EQ(fleet.limits, ",");
 }
 
 TEST(FleetGuardrails, LetGrowthThroughThatTheBudgetAllows) {
   Fleet fleet{12 + 8 * 4};
-  EXPECT_EQ(fleet.wish(0, split(4, 2, 2, 8), {6, 4}), (Targets{6, 4}));
+  EXPECT_EQ(fleet.propose(0, split(4, 2, 2, 8), {6, 4}), (Targets{6, 4}));
   EXPECT_EQ(fleet.limits, ",");
 }
 
 TEST(FleetGuardrails, CutGrowthSoThatTheProposedRatioStays) {
   struct Case {
     std::uint64_t budget;
-    Targets has, wishes, gpus, granted;
+    Targets has, proposed, gpus, granted;
   };
   const std::vector<Case> cases = {
       {9, {2, 3}, {4, 8}, {1, 1}, {3, 6}},   // three quarters of each
@@ -93,7 +93,7 @@ TEST(FleetGuardrails, CutGrowthSoThatTheProposedRatioStays) {
   for (const Case& it : cases) {
     SCOPED_TRACE(it.budget);
     Fleet fleet{it.budget};
-    const Targets granted = fleet.wish(0, split(it.has[0], it.has[1], it.gpus[0], it.gpus[1]), it.wishes);
+    const Targets granted = fleet.propose(0, split(it.has[0], it.has[1], it.gpus[0], it.gpus[1]), it.proposed);
     std::uint64_t gpus = 0;
     for (std::size_t i = 0; i < 2; ++i) gpus += static_cast<std::uint64_t>(granted[i]) * it.gpus[i];
     EXPECT_LE(gpus, it.budget);
@@ -103,10 +103,10 @@ TEST(FleetGuardrails, CutGrowthSoThatTheProposedRatioStays) {
 
 TEST(FleetGuardrails, NameTheBudgetOnlyWhereItCuts) {
   Fleet fleet{9};
-  EXPECT_EQ(fleet.wish(0, split(2, 2), {2, 20}), (Targets{2, 6}));
+  EXPECT_EQ(fleet.propose(0, split(2, 2), {2, 20}), (Targets{2, 6}));
   EXPECT_EQ(fleet.limits, ",growth_rate");  // seven GPUs are left
   Fleet tight{7};
-  EXPECT_EQ(tight.wish(0, split(2, 2), {2, 20}), (Targets{2, 5}));
+  EXPECT_EQ(tight.propose(0, split(2, 2), {2, 20}), (Targets{2, 5}));
   EXPECT_EQ(tight.limits, ",gpu_budget");
 }
 
@@ -114,9 +114,9 @@ TEST(FleetGuardrails, CountReplicasThatDrainAsLongAsTheyHoldGpus) {
   auto pools = split(2, 4, 1, 2);
   pools[0].draining = 3;
   Fleet fleet{2 + 3 + 2 * 5};
-  EXPECT_EQ(fleet.wish(0, pools, {2, 8}), (Targets{2, 5}));
+  EXPECT_EQ(fleet.propose(0, pools, {2, 8}), (Targets{2, 5}));
   pools[0].draining = 0;
-  EXPECT_EQ(fleet.wish(5, split(2, 5, 1, 2), {2, 8}), (Targets{2, 6}));
+  EXPECT_EQ(fleet.propose(5, split(2, 5, 1, 2), {2, 8}), (Targets{2, 6}));
 }
 
 TEST(FleetGuardrails, CountReplicasThatStartOrServeBeyondTheTarget) {
@@ -124,13 +124,13 @@ TEST(FleetGuardrails, CountReplicasThatStartOrServeBeyondTheTarget) {
   pools[0].starting = 2;  // three more than the target, which drain next
   pools[0].ready = 3;
   Fleet fleet{10};
-  EXPECT_EQ(fleet.wish(0, pools, {2, 8}), (Targets{2, 5}));
+  EXPECT_EQ(fleet.propose(0, pools, {2, 8}), (Targets{2, 5}));
 }
 
 TEST(FleetGuardrails, ShrinkNoPoolForTheGrowthOfAnother) {
   Fleet fleet{10};
   for (double seconds = 0.0; seconds < 900.0; seconds += 30.0) {
-    ASSERT_EQ(fleet.wish(seconds, split(6, 4), {6, 9}), (Targets{6, 4}));
+    ASSERT_EQ(fleet.propose(seconds, split(6, 4), {6, 9}), (Targets{6, 4}));
     ASSERT_EQ(fleet.limits, ",gpu_budget");
   }
 }
@@ -138,18 +138,18 @@ TEST(FleetGuardrails, ShrinkNoPoolForTheGrowthOfAnother) {
 TEST(FleetGuardrails, WaitUntilWhatIsGivenUpIsFree) {
   Fleet fleet{10};
   for (double seconds = 0.0; seconds < 300.0; seconds += 30.0)
-    ASSERT_EQ(fleet.wish(seconds, split(6, 4), {4, 6}), (Targets{6, 4}));
-  ASSERT_EQ(fleet.wish(300, split(6, 4), {4, 6}), (Targets{4, 4}));
+    ASSERT_EQ(fleet.propose(seconds, split(6, 4), {4, 6}), (Targets{6, 4}));
+  ASSERT_EQ(fleet.propose(300, split(6, 4), {4, 6}), (Targets{4, 4}));
   auto draining = split(4, 4);
   draining[0].draining = 2;
-  EXPECT_EQ(fleet.wish(305, draining, {4, 6}), (Targets{4, 4}));
+  EXPECT_EQ(fleet.propose(305, draining, {4, 6}), (Targets{4, 4}));
   draining[0].draining = 1;
-  EXPECT_EQ(fleet.wish(310, draining, {4, 6}), (Targets{4, 5}));
+  EXPECT_EQ(fleet.propose(310, draining, {4, 6}), (Targets{4, 5}));
 }
 
 TEST(FleetGuardrails, GiveThePoolsFewestReplicasWhateverTheBudget) {
   Fleet fleet{4};
-  EXPECT_EQ(fleet.wish(0, {pool_of(2, engine(0)), bounded(pool_of(2, engine(0)), 5, 9)}, {4, 7}), (Targets{2, 5}));
+  EXPECT_EQ(fleet.propose(0, {pool_of(2, engine(0)), bounded(pool_of(2, engine(0)), 5, 9)}, {4, 7}), (Targets{2, 5}));
 }
 
 TEST(FleetGuardrails, ShrinkTowardsALoweredBudgetByTheRulesOfShrinking) {
@@ -158,7 +158,7 @@ TEST(FleetGuardrails, ShrinkTowardsALoweredBudgetByTheRulesOfShrinking) {
   double first_shrunk = 0.0;
   Targets before = has;
   for (double seconds = 0.0; seconds < 1500.0; seconds += 5.0) {
-    const Targets decided = fleet.wish(seconds, split(has[0], has[1]), {8, 16});
+    const Targets decided = fleet.propose(seconds, split(has[0], has[1]), {8, 16});
     for (std::size_t i = 0; i < 2; ++i) {
       ASSERT_LE(decided[i], has[i]);
       ASSERT_GE(decided[i] + std::max(1.0, 0.34 * has[i]), has[i]);
@@ -175,16 +175,16 @@ TEST(FleetGuardrails, ShrinkTowardsALoweredBudgetByTheRulesOfShrinking) {
 TEST(FleetGuardrails, HoldAllPoolsWhileTheClockIsNotSteady) {
   for (const ClockState clock : {ClockState::kLeapt, ClockState::kWentBack}) {
     Fleet fleet{100};
-    EXPECT_EQ(fleet.wish(0, split(2, 4), {3, 5}), (Targets{3, 5}));
-    EXPECT_EQ(fleet.wish(1000, split(3, 5), {9, 4}, clock), (Targets{3, 5}));
+    EXPECT_EQ(fleet.propose(0, split(2, 4), {3, 5}), (Targets{3, 5}));
+    EXPECT_EQ(fleet.propose(1000, split(3, 5), {9, 4}, clock), (Targets{3, 5}));
     EXPECT_EQ(fleet.limits, "clock_jump,clock_jump");
   }
 }
 
 TEST(FleetGuardrails, TakeNoCutOfTheirOwnForAManualChange) {
   Fleet fleet{7};
-  EXPECT_EQ(fleet.wish(0, split(2, 2), {2, 8}), (Targets{2, 5}));
-  EXPECT_EQ(fleet.wish(5, split(2, 5), {2, 8}), (Targets{2, 5}));
+  EXPECT_EQ(fleet.propose(0, split(2, 2), {2, 8}), (Targets{2, 5}));
+  EXPECT_EQ(fleet.propose(5, split(2, 5), {2, 8}), (Targets{2, 5}));
   EXPECT_EQ(fleet.limits, ",gpu_budget");
 }
 

@@ -27,20 +27,20 @@ double load_share(const signals::EngineSample& sample, const PoolObservation& po
 
 }  // namespace
 
-// The wish on its way to a target, and the last that changed it.
+// The proposal on its way to a target, and the last that changed it.
 class Guardrails::Clamp {
  public:
-  explicit Clamp(std::uint32_t wish) : wish_(wish) {}
+  explicit Clamp(std::uint32_t proposal) : proposal_(proposal) {}
   void to(std::uint32_t replicas, Limit why) {
-    if (wish_ == replicas) return;
-    wish_ = replicas;
+    if (proposal_ == replicas) return;
+    proposal_ = replicas;
     limit_ = why;
   }
-  [[nodiscard]] std::uint32_t wish() const { return wish_; }
+  [[nodiscard]] std::uint32_t proposal() const { return proposal_; }
   [[nodiscard]] Limit limit() const { return limit_; }
 
  private:
-  std::uint32_t wish_;
+  std::uint32_t proposal_;
   Limit limit_ = Limit::kNone;
 };
 
@@ -118,10 +118,10 @@ void Guardrails::note_manual_change(std::uint32_t current) {
   targets_.clear();
 }
 
-void Guardrails::note_wish(std::uint32_t current, std::uint32_t wish) {
+void Guardrails::record_proposal(std::uint32_t current, std::uint32_t proposal) {
   // Nothing is known of the time before: what runs may be there for a reason.
   if (wishes_.empty()) wishes_.push_back({time_, current});
-  wishes_.push_back({time_, wish});
+  wishes_.push_back({time_, proposal});
   while (wishes_.front().at <= time_ - options_.stabilisation) wishes_.pop_front();
   targets_.push_back({time_, current});
   while (targets_.front().at <= time_ - core::kMinute) targets_.pop_front();
@@ -129,39 +129,39 @@ void Guardrails::note_wish(std::uint32_t current, std::uint32_t wish) {
 
 void Guardrails::limit_shrinking(core::Instant now, const PoolObservation& pool, Clamp& clamp) const {
   const std::uint32_t current = pool.target_replicas;
-  if (clamp.wish() >= current) return;
-  std::uint32_t most = clamp.wish();
+  if (clamp.proposal() >= current) return;
+  std::uint32_t most = clamp.proposal();
   for (const Entry& entry : wishes_) most = std::max(most, entry.replicas);
   clamp.to(std::min(most, current), Limit::kStabilization);
-  if (clamp.wish() >= current) return;
+  if (clamp.proposal() >= current) return;
 
   if (const Limit held = shrink_hold(now, pool); held != Limit::kNone) return clamp.to(current, held);
   if (shrunk_at_ && *shrunk_at_ > time_ - options_.shrink_step) return clamp.to(current, Limit::kShrinkRate);
   const auto step = std::max(1U, static_cast<std::uint32_t>(std::floor(options_.shrink_share * current)));
-  clamp.to(std::max(clamp.wish(), current - step), Limit::kShrinkRate);
-  clamp.to(std::max(clamp.wish(), fewest_that_carry(pool, current)), Limit::kConsolidation);
+  clamp.to(std::max(clamp.proposal(), current - step), Limit::kShrinkRate);
+  clamp.to(std::max(clamp.proposal(), fewest_that_carry(pool, current)), Limit::kConsolidation);
 
   // No replica starts or drains here: as many are ready afterwards as are now, or as the target says.
   if (pool.ready < std::max(pool.min_replicas, options_.minimum_endpoints))
     clamp.to(current, Limit::kMinEndpoints);
   else
-    clamp.to(std::min(current, std::max(clamp.wish(), options_.minimum_endpoints)), Limit::kMinEndpoints);
+    clamp.to(std::min(current, std::max(clamp.proposal(), options_.minimum_endpoints)), Limit::kMinEndpoints);
 }
 
 void Guardrails::limit_growth(std::uint32_t current, Clamp& clamp) const {
-  if (clamp.wish() <= current) return;
+  if (clamp.proposal() <= current) return;
   std::uint32_t least = current;
   for (const Entry& entry : targets_) least = std::min(least, entry.replicas);
   const double most = std::max(std::floor(options_.growth_per_minute * least), 1.0 * least + options_.growth_least);
-  if (clamp.wish() > most) clamp.to(std::max(static_cast<std::uint32_t>(most), current), Limit::kGrowthRate);
+  if (clamp.proposal() > most) clamp.to(std::max(static_cast<std::uint32_t>(most), current), Limit::kGrowthRate);
 }
 
 PoolDecision Guardrails::finish(const PoolObservation& pool, PoolDecision proposal, Clamp clamp) {
-  const Bounded bounded = bound(clamp.wish(), bounds_of(pool));
+  const Bounded bounded = bound(clamp.proposal(), bounds_of(pool));
   clamp.to(bounded.replicas, bounded.limit);
-  if (clamp.wish() < pool.target_replicas) shrunk_at_ = time_;
+  if (clamp.proposal() < pool.target_replicas) shrunk_at_ = time_;
   proposal.current = seen_ = pool.target_replicas;
-  proposal.target = clamp.wish();
+  proposal.target = clamp.proposal();
   proposal.limited_by = clamp.limit();
   asked_ = proposal.target;
   return proposal;
@@ -173,7 +173,7 @@ PoolDecision Guardrails::apply(core::Instant now, const PoolObservation& pool, P
   note_time(now);
   note_failures(pool);
   note_manual_change(current);
-  note_wish(current, proposal.target);
+  record_proposal(current, proposal.target);
 
   Clamp clamp{proposal.target};
   if (time_ < manual_until_) {
@@ -191,7 +191,7 @@ PoolDecision Guardrails::hold_over_jump(core::Instant now, const PoolObservation
   last_now_ = now;
   note_failures(pool);
   note_manual_change(pool.target_replicas);
-  note_wish(pool.target_replicas, proposal.target);
+  record_proposal(pool.target_replicas, proposal.target);
   Clamp clamp{proposal.target};
   clamp.to(pool.target_replicas, Limit::kClockJump);
   return finish(pool, std::move(proposal), clamp);

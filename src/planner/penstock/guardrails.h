@@ -50,7 +50,7 @@ class Guardrails {
  public:
   explicit Guardrails(const GuardrailOptions& options = {}) : options_(options) {}
 
-  // `proposal.target` is the wish. Evidence and reason are kept; the target and limited_by may change.
+  // `proposal.target` is the proposal. Evidence and reason are kept; the target and limited_by may change.
   [[nodiscard]] PoolDecision apply(core::Instant now, const signals::PoolObservation& pool, PoolDecision proposal);
 
   // In place of apply() at a tick at which the clock jumped: keeps the target, and what is remembered keeps its age.
@@ -71,7 +71,7 @@ class Guardrails {
   void note_failures(const signals::PoolObservation& pool);
   void note_ready(const signals::PoolObservation& pool);
   void note_manual_change(std::uint32_t current);
-  void note_wish(std::uint32_t current, std::uint32_t wish);
+  void record_proposal(std::uint32_t current, std::uint32_t proposal);
   void limit_shrinking(core::Instant now, const signals::PoolObservation& pool, Clamp& clamp) const;
   void limit_growth(std::uint32_t current, Clamp& clamp) const;
   // Why this pool must not shrink now, or kNone.

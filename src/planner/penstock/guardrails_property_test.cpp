@@ -1,5 +1,5 @@
 // Whatever a platform, its telemetry, its clock and other people do: what the guardrails promise holds at every tick, and
-// once all is quiet, wishes come true. The rules are written a second time here, in time that no clock can distort.
+// once all is quiet, proposals come true. The rules are written a second time here, in time that no clock can distort.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -161,8 +161,8 @@ PoolObservation observed(ModelPool& pool, core::Instant now, const Troubles& tro
 // The promises for one pool.
 class PoolWatch {
  public:
-  void check(double t, const ModelPool& pool, std::uint32_t wish, bool clock_jumped, const PoolDecision& decision) {
-    note(t, pool, wish);
+  void check(double t, const ModelPool& pool, std::uint32_t proposal, bool clock_jumped, const PoolDecision& decision) {
+    note(t, pool, proposal);
     const std::uint32_t current = pool.target;
     ASSERT_EQ(decision.current, current);
     ASSERT_GE(decision.target, pool.min);
@@ -183,10 +183,10 @@ class PoolWatch {
   std::uint64_t grown = 0, shrunk = 0;
 
  private:
-  void note(double t, const ModelPool& pool, std::uint32_t wish) {
+  void note(double t, const ModelPool& pool, std::uint32_t proposal) {
     targets_.emplace_back(t, pool.target);
     while (targets_.front().first <= t - 60.0) targets_.pop_front();
-    wishes_.emplace_back(t, wish);
+    wishes_.emplace_back(t, proposal);
     while (wishes_.front().first <= t - 300.0) wishes_.pop_front();
     if (pool.failed) requests_failed_at_ = t;
     if (pool.manual) manual_until_ = t + 600.0;
@@ -215,7 +215,8 @@ class PoolWatch {
     ASSERT_GT(t, manual_until_ + 284.0) << "no jump after a manual change";
     ASSERT_GE(t - shrunk_at_, 60.0) << "a step a minute";
     ASSERT_LE(pool.target - decision.target, std::max(1.0, 0.34 * pool.target)) << "a step only";
-    for (const auto& wish : wishes_) ASSERT_GE(decision.target, std::min(wish.second, pool.target)) << "stabilises";
+    for (const auto& proposal : wishes_)
+      ASSERT_GE(decision.target, std::min(proposal.second, pool.target)) << "stabilises";
     const std::uint32_t ready = pool.count(ReplicaState::kReady);
     ASSERT_GE(std::min(ready, decision.target), std::max(1U, pool.min)) << "enough are ready";
     ASSERT_LE(pool.kv * ready / decision.target, 0.8 + 1e-3) << "the rest carries it";
@@ -228,7 +229,7 @@ class PoolWatch {
   std::uint32_t asked_ = 0, seen_ = 0;
 };
 
-// Two pools, a clock, and wishes that walk at random.
+// Two pools, a clock, and proposals that walk at random.
 class Sequence {
  public:
   explicit Sequence(std::uint64_t seed) : random_(seed), troubles_(random_) {
@@ -285,11 +286,11 @@ class Sequence {
 
   // Wishes stay for a while, then drift or jump.
   void walk() {
-    for (std::uint32_t& wish : wishes_) {
+    for (std::uint32_t& proposal : wishes_) {
       const std::uint64_t mood = random_.below(60);
-      if (mood == 0) wish = below(0, 60);
-      if (mood == 1) wish = below(0, 3);
-      if (mood < 6) wish = std::max(1U, wish + below(0, 4)) - std::min(wish, 2U);
+      if (mood == 0) proposal = below(0, 60);
+      if (mood == 1) proposal = below(0, 3);
+      if (mood < 6) proposal = std::max(1U, proposal + below(0, 4)) - std::min(proposal, 2U);
     }
   }
   void disturb(ModelPool& pool, const PoolWatch& watch) {
@@ -346,8 +347,8 @@ class Sequence {
     }
     const bool over = budget_ && targets > *budget_;
     for (std::size_t i = 0; i < 2; ++i) {
-      const std::uint32_t wish = over ? 0 : wishes_[i];  // over the budget, wishes are lowered
-      watches_[i].check(t_, pools_[i], wish, clock != ClockState::kSteady, decisions[i]);
+      const std::uint32_t proposal = over ? 0 : wishes_[i];  // over the budget, proposals are lowered
+      watches_[i].check(t_, pools_[i], proposal, clock != ClockState::kSteady, decisions[i]);
       if (::testing::Test::HasFatalFailure()) return;
       if (decisions[i].target != wishes_[i]) {
         ASSERT_NE(decisions[i].limited_by, Limit::kNone);

@@ -24,7 +24,7 @@ class Guarded {
  public:
   explicit Guarded(const GuardrailOptions& options = {}) : guardrails_(options) {}
 
-  PoolDecision wish(double seconds, PoolObservation pool, std::uint32_t target, double age_s = 0.0) {
+  PoolDecision proposal(double seconds, PoolObservation pool, std::uint32_t target, double age_s = 0.0) {
     for (auto& replica : pool.replicas)
       if (replica.sample) replica.sample->sampled_at = at_s(seconds - age_s);
     PoolDecision proposal;
@@ -32,9 +32,9 @@ class Guarded {
     proposal.reason = Reason::kCheapestThatKeepsSlo;
     return guardrails_.apply(at_s(seconds), pool, proposal);
   }
-  // The same wish every 30 s for five minutes, after which the stabilisation window holds nothing else.
+  // The same proposal every 30 s for five minutes, after which the stabilisation window holds nothing else.
   void settle(const PoolObservation& pool, std::uint32_t target) {
-    for (double seconds = 0.0; seconds < 300.0; seconds += 30.0) (void)wish(seconds, pool, target);
+    for (double seconds = 0.0; seconds < 300.0; seconds += 30.0) (void)proposal(seconds, pool, target);
   }
 
  private:
@@ -43,41 +43,41 @@ class Guarded {
 
 TEST(Guardrails, LetAWishWithinAllLimitsThrough) {
   Guarded guarded;
-  EXPECT_DECISION(guarded.wish(0, pool_of(4, engine(0)), 6), 6, kCheapestThatKeepsSlo, kNone);
+  EXPECT_DECISION(guarded.proposal(0, pool_of(4, engine(0)), 6), 6, kCheapestThatKeepsSlo, kNone);
 }
 
 TEST(Guardrails, GrowAtMostThreefoldAMinute) {
   Guarded guarded;
-  EXPECT_DECISION(guarded.wish(0, pool_of(4, engine(0)), 50), 12, kCheapestThatKeepsSlo, kGrowthRate);
-  EXPECT_DECISION(guarded.wish(30, pool_of(12, engine(0)), 50), 12, kCheapestThatKeepsSlo, kGrowthRate);
-  EXPECT_DECISION(guarded.wish(61, pool_of(12, engine(0)), 50), 36, kCheapestThatKeepsSlo, kGrowthRate);
+  EXPECT_DECISION(guarded.proposal(0, pool_of(4, engine(0)), 50), 12, kCheapestThatKeepsSlo, kGrowthRate);
+  EXPECT_DECISION(guarded.proposal(30, pool_of(12, engine(0)), 50), 12, kCheapestThatKeepsSlo, kGrowthRate);
+  EXPECT_DECISION(guarded.proposal(61, pool_of(12, engine(0)), 50), 36, kCheapestThatKeepsSlo, kGrowthRate);
 }
 
 TEST(Guardrails, LetASmallFleetGrowByFour) {
   Guarded guarded;
-  EXPECT_DECISION(guarded.wish(0, pool_of(1, engine(0)), 50), 5, kCheapestThatKeepsSlo, kGrowthRate);
+  EXPECT_DECISION(guarded.proposal(0, pool_of(1, engine(0)), 50), 5, kCheapestThatKeepsSlo, kGrowthRate);
 }
 
 TEST(Guardrails, ShrinkOnlyAfterTheStabilisationWindow) {
   Guarded guarded;
-  EXPECT_DECISION(guarded.wish(0, pool_of(8, engine(0)), 7), 8, kCheapestThatKeepsSlo, kStabilization);
-  EXPECT_DECISION(guarded.wish(299, pool_of(8, engine(0)), 7), 8, kCheapestThatKeepsSlo, kStabilization);
-  EXPECT_DECISION(guarded.wish(300, pool_of(8, engine(0)), 7), 7, kCheapestThatKeepsSlo, kNone);
+  EXPECT_DECISION(guarded.proposal(0, pool_of(8, engine(0)), 7), 8, kCheapestThatKeepsSlo, kStabilization);
+  EXPECT_DECISION(guarded.proposal(299, pool_of(8, engine(0)), 7), 8, kCheapestThatKeepsSlo, kStabilization);
+  EXPECT_DECISION(guarded.proposal(300, pool_of(8, engine(0)), 7), 7, kCheapestThatKeepsSlo, kNone);
 }
 
 TEST(Guardrails, ShrinkToTheMostThatWasWishedMeanwhile) {
   Guarded guarded;
   guarded.settle(pool_of(8, engine(0)), 4);
-  (void)guarded.wish(310, pool_of(8, engine(0)), 7);
-  EXPECT_DECISION(guarded.wish(400, pool_of(8, engine(0)), 4), 7, kCheapestThatKeepsSlo, kStabilization);
+  (void)guarded.proposal(310, pool_of(8, engine(0)), 7);
+  EXPECT_DECISION(guarded.proposal(400, pool_of(8, engine(0)), 4), 7, kCheapestThatKeepsSlo, kStabilization);
 }
 
 TEST(Guardrails, ShrinkByAThirdAMinute) {
   Guarded guarded;
   guarded.settle(pool_of(12, engine(0)), 1);
-  EXPECT_DECISION(guarded.wish(301, pool_of(12, engine(0)), 1), 8, kCheapestThatKeepsSlo, kShrinkRate);
-  EXPECT_DECISION(guarded.wish(331, pool_of(8, engine(0)), 1), 8, kCheapestThatKeepsSlo, kShrinkRate);
-  EXPECT_DECISION(guarded.wish(362, pool_of(8, engine(0)), 1), 6, kCheapestThatKeepsSlo, kShrinkRate);
+  EXPECT_DECISION(guarded.proposal(301, pool_of(12, engine(0)), 1), 8, kCheapestThatKeepsSlo, kShrinkRate);
+  EXPECT_DECISION(guarded.proposal(331, pool_of(8, engine(0)), 1), 8, kCheapestThatKeepsSlo, kShrinkRate);
+  EXPECT_DECISION(guarded.proposal(362, pool_of(8, engine(0)), 1), 6, kCheapestThatKeepsSlo, kShrinkRate);
 }
 
 struct Danger {
@@ -111,7 +111,7 @@ TEST(Guardrails, NeverShrinkInDanger) {
     SCOPED_TRACE(danger.name);
     Guarded guarded;
     guarded.settle(pool_of(4, engine(0)), 2);
-    const PoolDecision decision = guarded.wish(305, danger.pool, 2, danger.age_s);
+    const PoolDecision decision = guarded.proposal(305, danger.pool, 2, danger.age_s);
     EXPECT_EQ(decision.target, 4U);
     EXPECT_STREQ(to_string(decision.limited_by), to_string(danger.limit));
   }
@@ -119,9 +119,9 @@ TEST(Guardrails, NeverShrinkInDanger) {
 
 TEST(Guardrails, StayWithinTheBoundsOfThePool) {
   Guarded guarded;
-  EXPECT_DECISION(guarded.wish(0, testing::bounded(pool_of(4, engine(0)), 1, 6), 9), 6, kCheapestThatKeepsSlo,
+  EXPECT_DECISION(guarded.proposal(0, testing::bounded(pool_of(4, engine(0)), 1, 6), 9), 6, kCheapestThatKeepsSlo,
                   kMaxReplicas);
-  EXPECT_DECISION(guarded.wish(1, testing::bounded(pool_of(4, engine(0)), 5, 9), 4), 5, kCheapestThatKeepsSlo,
+  EXPECT_DECISION(guarded.proposal(1, testing::bounded(pool_of(4, engine(0)), 5, 9), 4), 5, kCheapestThatKeepsSlo,
                   kMinReplicas);
 }
 
@@ -131,10 +131,10 @@ TEST(Guardrails, ShrinkOnlyAsFarAsTheRestCanCarryTheLoad) {
   Guarded guarded;
   guarded.settle(pool_of(9, with_kv(0.5)), 6);
   // 9 x 0.5 is carried within 0.8 by 6, and not by 5.
-  EXPECT_DECISION(guarded.wish(305, pool_of(9, with_kv(0.5)), 6), 6, kCheapestThatKeepsSlo, kNone);
+  EXPECT_DECISION(guarded.proposal(305, pool_of(9, with_kv(0.5)), 6), 6, kCheapestThatKeepsSlo, kNone);
   Guarded greedy;
   greedy.settle(pool_of(9, with_kv(0.6)), 6);
-  EXPECT_DECISION(greedy.wish(305, pool_of(9, with_kv(0.6)), 6), 7, kCheapestThatKeepsSlo, kConsolidation);
+  EXPECT_DECISION(greedy.proposal(305, pool_of(9, with_kv(0.6)), 6), 7, kCheapestThatKeepsSlo, kConsolidation);
 }
 
 TEST(Guardrails, CountQueuedTokensAndTheFullestReplicaAsLoad) {
@@ -145,9 +145,9 @@ TEST(Guardrails, CountQueuedTokensAndTheFullestReplicaAsLoad) {
   pool.replicas[3].sample = queued;  // 650 of 1000 tokens, 4/3 of which is over 0.8
   Guarded guarded;
   guarded.settle(pool, 3);
-  EXPECT_DECISION(guarded.wish(305, pool, 3), 4, kCheapestThatKeepsSlo, kConsolidation);
+  EXPECT_DECISION(guarded.proposal(305, pool, 3), 4, kCheapestThatKeepsSlo, kConsolidation);
   pool.replicas[3].sample->queued_prefill_tokens = 150;
-  EXPECT_DECISION(guarded.wish(310, pool, 3), 3, kCheapestThatKeepsSlo, kNone);
+  EXPECT_DECISION(guarded.proposal(310, pool, 3), 3, kCheapestThatKeepsSlo, kNone);
 }
 
 TEST(Guardrails, HoldThePromptQueueOfPrefillReplicasAgainstTheirCapacity) {
@@ -157,10 +157,10 @@ TEST(Guardrails, HoldThePromptQueueOfPrefillReplicasAgainstTheirCapacity) {
   const auto prefill = pool_of(4, queued, signals::Role::kPrefill);
   Guarded guarded;
   guarded.settle(prefill, 3);
-  EXPECT_DECISION(guarded.wish(305, prefill, 3), 4, kCheapestThatKeepsSlo, kConsolidation);
+  EXPECT_DECISION(guarded.proposal(305, prefill, 3), 4, kCheapestThatKeepsSlo, kConsolidation);
   Guarded aggregated;
   aggregated.settle(pool_of(4, queued), 3);
-  EXPECT_DECISION(aggregated.wish(305, pool_of(4, queued), 3), 3, kCheapestThatKeepsSlo, kNone);
+  EXPECT_DECISION(aggregated.proposal(305, pool_of(4, queued), 3), 3, kCheapestThatKeepsSlo, kNone);
 }
 
 TEST(Guardrails, ShrinkSoonerAtAHigherSensitivity) {
@@ -172,7 +172,7 @@ TEST(Guardrails, ShrinkSoonerAtAHigherSensitivity) {
     options.sensitivity = sensitivity;
     Guarded guarded{options};
     guarded.settle(pool_of(4, with_kv(kv)), 3);
-    EXPECT_EQ(guarded.wish(305, pool_of(4, with_kv(kv)), 3).target, target);
+    EXPECT_EQ(guarded.proposal(305, pool_of(4, with_kv(kv)), 3).target, target);
   }
 }
 
@@ -181,8 +181,8 @@ TEST(Guardrails, LeaveTheLeastNumberOfReadyReplicas) {
   options.minimum_endpoints = 3;
   Guarded guarded{options};
   guarded.settle(pool_of(4, engine(0)), 1);
-  EXPECT_DECISION(guarded.wish(305, pool_of(4, engine(0)), 1), 3, kCheapestThatKeepsSlo, kShrinkRate);
-  EXPECT_DECISION(guarded.wish(370, pool_of(3, engine(0)), 1), 3, kCheapestThatKeepsSlo, kMinEndpoints);
+  EXPECT_DECISION(guarded.proposal(305, pool_of(4, engine(0)), 1), 3, kCheapestThatKeepsSlo, kShrinkRate);
+  EXPECT_DECISION(guarded.proposal(370, pool_of(3, engine(0)), 1), 3, kCheapestThatKeepsSlo, kMinEndpoints);
 }
 
 TEST(Guardrails, ShrinkNothingWhileFewerAreReadyThanMustBe) {
@@ -191,9 +191,9 @@ TEST(Guardrails, ShrinkNothingWhileFewerAreReadyThanMustBe) {
   short_of.min_replicas = 4;
   Guarded guarded;
   guarded.settle(short_of, 4);
-  EXPECT_DECISION(guarded.wish(305, short_of, 4), 5, kCheapestThatKeepsSlo, kMinEndpoints);
+  EXPECT_DECISION(guarded.proposal(305, short_of, 4), 5, kCheapestThatKeepsSlo, kMinEndpoints);
   short_of.min_replicas = 3;
-  EXPECT_DECISION(guarded.wish(310, short_of, 4), 4, kCheapestThatKeepsSlo, kNone);
+  EXPECT_DECISION(guarded.proposal(310, short_of, 4), 4, kCheapestThatKeepsSlo, kNone);
 }
 
 TEST(Guardrails, TakeAReadyReplicaThatIsNotListedForOneThatIsNotHeardOf) {
@@ -201,7 +201,7 @@ TEST(Guardrails, TakeAReadyReplicaThatIsNotListedForOneThatIsNotHeardOf) {
   pool.ready = 5;
   Guarded guarded;
   guarded.settle(pool, 3);
-  EXPECT_DECISION(guarded.wish(305, pool, 3), 4, kCheapestThatKeepsSlo, kStaleTelemetry);
+  EXPECT_DECISION(guarded.proposal(305, pool, 3), 4, kCheapestThatKeepsSlo, kStaleTelemetry);
 }
 
 // No traffic, so no completions and no latencies: engines that say they are idle are reason enough.
@@ -210,7 +210,7 @@ TEST(Guardrails, ShrinkToTheMinimumWhenTrafficStops) {
   std::uint32_t target = 12;
   double seconds = 0.0;
   for (; seconds < 1200.0 && target > 2; seconds += 5.0)
-    target = guarded.wish(seconds, testing::bounded(pool_of(target, engine(0)), 2, 20), 1, 5.0).target;
+    target = guarded.proposal(seconds, testing::bounded(pool_of(target, engine(0)), 2, 20), 1, 5.0).target;
   EXPECT_EQ(target, 2U);
   EXPECT_LE(seconds, 300.0 + 5 * 65.0);  // 12, 8, 6, 4, 3, 2
 }
@@ -219,36 +219,36 @@ TEST(Guardrails, ShrinkToTheMinimumWhenTrafficStops) {
 
 TEST(Guardrails, LeaveATargetAloneThatSomebodyElseSet) {
   Guarded guarded;
-  EXPECT_DECISION(guarded.wish(0, pool_of(4, engine(0)), 6), 6, kCheapestThatKeepsSlo, kNone);
-  EXPECT_DECISION(guarded.wish(5, pool_of(9, engine(0)), 6), 9, kCheapestThatKeepsSlo, kManualChange);
-  EXPECT_DECISION(guarded.wish(300, pool_of(9, engine(0)), 20), 9, kCheapestThatKeepsSlo, kManualChange);
-  EXPECT_DECISION(guarded.wish(604, pool_of(9, engine(0)), 6), 9, kCheapestThatKeepsSlo, kManualChange);
+  EXPECT_DECISION(guarded.proposal(0, pool_of(4, engine(0)), 6), 6, kCheapestThatKeepsSlo, kNone);
+  EXPECT_DECISION(guarded.proposal(5, pool_of(9, engine(0)), 6), 9, kCheapestThatKeepsSlo, kManualChange);
+  EXPECT_DECISION(guarded.proposal(300, pool_of(9, engine(0)), 20), 9, kCheapestThatKeepsSlo, kManualChange);
+  EXPECT_DECISION(guarded.proposal(604, pool_of(9, engine(0)), 6), 9, kCheapestThatKeepsSlo, kManualChange);
   // Then it decides from there: up at once, down only after a whole stabilisation window.
-  EXPECT_DECISION(guarded.wish(605, pool_of(9, engine(0)), 6), 9, kCheapestThatKeepsSlo, kStabilization);
-  EXPECT_DECISION(guarded.wish(903, pool_of(9, engine(0)), 6), 9, kCheapestThatKeepsSlo, kStabilization);
-  EXPECT_DECISION(guarded.wish(905, pool_of(9, engine(0)), 6), 6, kCheapestThatKeepsSlo, kNone);
+  EXPECT_DECISION(guarded.proposal(605, pool_of(9, engine(0)), 6), 9, kCheapestThatKeepsSlo, kStabilization);
+  EXPECT_DECISION(guarded.proposal(903, pool_of(9, engine(0)), 6), 9, kCheapestThatKeepsSlo, kStabilization);
+  EXPECT_DECISION(guarded.proposal(905, pool_of(9, engine(0)), 6), 6, kCheapestThatKeepsSlo, kNone);
 }
 
 TEST(Guardrails, GrowAgainAfterTheHoldOfAManualChange) {
   Guarded guarded;
-  (void)guarded.wish(0, pool_of(8, engine(0)), 8);
-  EXPECT_DECISION(guarded.wish(5, pool_of(2, engine(0)), 8), 2, kCheapestThatKeepsSlo, kManualChange);
-  EXPECT_DECISION(guarded.wish(606, pool_of(2, engine(0)), 8), 6, kCheapestThatKeepsSlo, kGrowthRate);
+  (void)guarded.proposal(0, pool_of(8, engine(0)), 8);
+  EXPECT_DECISION(guarded.proposal(5, pool_of(2, engine(0)), 8), 2, kCheapestThatKeepsSlo, kManualChange);
+  EXPECT_DECISION(guarded.proposal(606, pool_of(2, engine(0)), 8), 6, kCheapestThatKeepsSlo, kGrowthRate);
 }
 
 TEST(Guardrails, HoldTheBoundsEvenAgainstAManualChange) {
   Guarded guarded;
-  (void)guarded.wish(0, testing::bounded(pool_of(4, engine(0)), 2, 6), 4);
-  EXPECT_DECISION(guarded.wish(5, testing::bounded(pool_of(9, engine(0)), 2, 6), 4), 6, kCheapestThatKeepsSlo,
+  (void)guarded.proposal(0, testing::bounded(pool_of(4, engine(0)), 2, 6), 4);
+  EXPECT_DECISION(guarded.proposal(5, testing::bounded(pool_of(9, engine(0)), 2, 6), 4), 6, kCheapestThatKeepsSlo,
                   kMaxReplicas);
-  EXPECT_DECISION(guarded.wish(10, testing::bounded(pool_of(6, engine(0)), 2, 6), 4), 6, kCheapestThatKeepsSlo,
+  EXPECT_DECISION(guarded.proposal(10, testing::bounded(pool_of(6, engine(0)), 2, 6), 4), 6, kCheapestThatKeepsSlo,
                   kManualChange);
 }
 
 TEST(Guardrails, TakeARefusedChangeForNoManualOne) {
   Guarded guarded;
-  EXPECT_DECISION(guarded.wish(0, pool_of(4, engine(0)), 6), 6, kCheapestThatKeepsSlo, kNone);
-  EXPECT_DECISION(guarded.wish(5, pool_of(4, engine(0)), 6), 6, kCheapestThatKeepsSlo, kNone);
+  EXPECT_DECISION(guarded.proposal(0, pool_of(4, engine(0)), 6), 6, kCheapestThatKeepsSlo, kNone);
+  EXPECT_DECISION(guarded.proposal(5, pool_of(4, engine(0)), 6), 6, kCheapestThatKeepsSlo, kNone);
 }
 
 TEST(Guardrails, TakeALaterStagesCutForNoManualChange) {
@@ -272,37 +272,37 @@ PoolObservation with_failed_actions(PoolObservation pool, std::uint64_t failed) 
 TEST(Guardrails, ChangeNothingForAWhileAfterAnActionFailed) {
   Guarded guarded;
   const auto failed = [](std::uint64_t count) { return with_failed_actions(pool_of(4, engine(0)), count); };
-  EXPECT_DECISION(guarded.wish(0, failed(7), 6), 6, kCheapestThatKeepsSlo, kNone);  // of the time before
-  EXPECT_DECISION(guarded.wish(5, failed(8), 6), 4, kCheapestThatKeepsSlo, kCooldown);
-  EXPECT_DECISION(guarded.wish(124, failed(8), 2), 4, kCheapestThatKeepsSlo, kCooldown);
-  EXPECT_DECISION(guarded.wish(125, failed(8), 6), 6, kCheapestThatKeepsSlo, kNone);
+  EXPECT_DECISION(guarded.proposal(0, failed(7), 6), 6, kCheapestThatKeepsSlo, kNone);  // of the time before
+  EXPECT_DECISION(guarded.proposal(5, failed(8), 6), 4, kCheapestThatKeepsSlo, kCooldown);
+  EXPECT_DECISION(guarded.proposal(124, failed(8), 2), 4, kCheapestThatKeepsSlo, kCooldown);
+  EXPECT_DECISION(guarded.proposal(125, failed(8), 6), 6, kCheapestThatKeepsSlo, kNone);
 }
 
 TEST(Guardrails, WaitTwiceAsLongAfterEachFailureInARowUpToALimit) {
   Guarded guarded;
   double seconds = 0.0;
-  (void)guarded.wish(seconds, pool_of(4, engine(0)), 6);
+  (void)guarded.proposal(seconds, pool_of(4, engine(0)), 6);
   std::uint64_t failures = 0;
   for (const double minutes : {2.0, 4.0, 8.0, 16.0, 16.0}) {
     SCOPED_TRACE(minutes);
     const auto pool = with_failed_actions(pool_of(4, engine(0)), ++failures);
-    EXPECT_DECISION(guarded.wish(seconds += 5, pool, 6), 4, kCheapestThatKeepsSlo, kCooldown);
-    EXPECT_DECISION(guarded.wish(seconds += 60 * minutes - 1, pool, 6), 4, kCheapestThatKeepsSlo, kCooldown);
-    EXPECT_DECISION(guarded.wish(seconds += 1, pool, 6), 6, kCheapestThatKeepsSlo, kNone);
+    EXPECT_DECISION(guarded.proposal(seconds += 5, pool, 6), 4, kCheapestThatKeepsSlo, kCooldown);
+    EXPECT_DECISION(guarded.proposal(seconds += 60 * minutes - 1, pool, 6), 4, kCheapestThatKeepsSlo, kCooldown);
+    EXPECT_DECISION(guarded.proposal(seconds += 1, pool, 6), 6, kCheapestThatKeepsSlo, kNone);
   }
 }
 
 TEST(Guardrails, EndTheCooldownWithAReplicaThatBecomesReady) {
   Guarded guarded;
-  (void)guarded.wish(0, with_starting(pool_of(4, engine(0)), 2), 6);
-  EXPECT_DECISION(guarded.wish(5, with_failed_actions(with_starting(pool_of(4, engine(0)), 2), 1), 9), 6,
+  (void)guarded.proposal(0, with_starting(pool_of(4, engine(0)), 2), 6);
+  EXPECT_DECISION(guarded.proposal(5, with_failed_actions(with_starting(pool_of(4, engine(0)), 2), 1), 9), 6,
                   kCheapestThatKeepsSlo, kCooldown);
-  EXPECT_DECISION(guarded.wish(10, with_failed_actions(with_starting(pool_of(5, engine(0)), 1), 1), 9), 9,
+  EXPECT_DECISION(guarded.proposal(10, with_failed_actions(with_starting(pool_of(5, engine(0)), 1), 1), 9), 9,
                   kCheapestThatKeepsSlo, kNone);
   // … and the next failure counts as the first in a row.
-  EXPECT_DECISION(guarded.wish(15, with_failed_actions(with_starting(pool_of(5, engine(0)), 4), 2), 12), 9,
+  EXPECT_DECISION(guarded.proposal(15, with_failed_actions(with_starting(pool_of(5, engine(0)), 4), 2), 12), 9,
                   kCheapestThatKeepsSlo, kCooldown);
-  EXPECT_DECISION(guarded.wish(136, with_failed_actions(with_starting(pool_of(5, engine(0)), 4), 2), 12), 12,
+  EXPECT_DECISION(guarded.proposal(136, with_failed_actions(with_starting(pool_of(5, engine(0)), 4), 2), 12), 12,
                   kCheapestThatKeepsSlo, kNone);
 }
 
@@ -311,8 +311,8 @@ TEST(Guardrails, EndTheCooldownWithAReplicaThatBecomesReady) {
 TEST(Guardrails, HoldEverythingWhenTheClockGoesBack) {
   Guarded guarded;
   guarded.settle(pool_of(8, engine(0)), 7);
-  EXPECT_DECISION(guarded.wish(200, pool_of(8, engine(0)), 7), 8, kCheapestThatKeepsSlo, kClockJump);
-  EXPECT_DECISION(guarded.wish(150, pool_of(8, engine(0)), 20), 8, kCheapestThatKeepsSlo, kClockJump);
+  EXPECT_DECISION(guarded.proposal(200, pool_of(8, engine(0)), 7), 8, kCheapestThatKeepsSlo, kClockJump);
+  EXPECT_DECISION(guarded.proposal(150, pool_of(8, engine(0)), 20), 8, kCheapestThatKeepsSlo, kClockJump);
 }
 
 TEST(Guardrails, NeitherProlongNorEndTheirWindowsWithAJumpOfTheClock) {
@@ -344,7 +344,7 @@ TEST(GuardrailsProperty, HoldWhateverIsProposed) {
     const GuardrailOptions options;
     Guardrails guardrails{options};
     std::uint32_t target = static_cast<std::uint32_t>(1 + random.below(20));
-    std::deque<std::pair<double, std::uint32_t>> wishes, targets;
+    std::deque<std::pair<double, std::uint32_t>> proposals, targets;
     double now = 0.0, last_shrunk = -1e9;
     for (int tick = 0; tick < 300; ++tick) {
       now += 5.0;
@@ -357,8 +357,8 @@ TEST(GuardrailsProperty, HoldWhateverIsProposed) {
       PoolDecision proposal;
       const std::uint64_t mood = (seed + static_cast<std::uint64_t>(tick) / 90) % 3;
       proposal.target = static_cast<std::uint32_t>(mood == 0 ? random.below(4) : mood == 1 ? random.below(60) : target);
-      wishes.emplace_back(now, proposal.target);
-      while (wishes.front().first <= now - 300.0) wishes.pop_front();
+      proposals.emplace_back(now, proposal.target);
+      while (proposals.front().first <= now - 300.0) proposals.pop_front();
       targets.emplace_back(now, target);
       while (targets.front().first <= now - 60.0) targets.pop_front();
 
@@ -379,7 +379,7 @@ TEST(GuardrailsProperty, HoldWhateverIsProposed) {
         ++shrunk;
         ASSERT_FALSE(stale || starting || pool.replicas[0].sample->kv_usage() > 0.75);
         ASSERT_GE(now - last_shrunk, 60.0);
-        for (const auto& entry : wishes) ASSERT_GE(decision.target, std::min(entry.second, target));
+        for (const auto& entry : proposals) ASSERT_GE(decision.target, std::min(entry.second, target));
         last_shrunk = now;
       }
       target = decision.target;

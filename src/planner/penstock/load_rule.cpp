@@ -32,8 +32,8 @@ PoolDecision by_load(const signals::PoolObservation& pool, const LoadRuleOptions
   decision.reason = Reason::kWithinTolerance;
   if (std::abs(load - 1.0) <= options.tolerance) return decision;
   // Replicas that start are on their way: what the ready ones lack is not asked for twice.
-  const double wish = std::ceil(std::max(1.0, heard * std::min(load, 3.0)) - 1e-9);
-  decision.target = static_cast<std::uint32_t>(wish);
+  const double proposal = std::ceil(std::max(1.0, heard * std::min(load, 3.0)) - 1e-9);
+  decision.target = static_cast<std::uint32_t>(proposal);
   if (load > 1.0 && decision.target < decision.current) decision.target = decision.current;
   decision.reason = load > 1.0 ? Reason::kLoadAboveTarget : Reason::kLoadBelowTarget;
   return decision;

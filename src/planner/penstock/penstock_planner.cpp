@@ -85,7 +85,7 @@ class PenstockPlanner final : public Policy {
     Decision decision;
     decision.phase = to_string(options_.phase);
     decision.outlook = outlook_->outlook();
-    std::vector<PoolDecision> proposals = wishes(seen, options_.phase);
+    std::vector<PoolDecision> proposals = propose_all(seen, options_.phase);
     if (options_.phase > RolloutPhase::kGuardrails) schedule_.apply(seen, proposals);
     decision.pools =
         options_.phase == RolloutPhase::kObserve ? proposals : guardrails_.apply(seen, proposals, found.clock);
@@ -222,17 +222,18 @@ class PenstockPlanner final : public Policy {
     return size(load_.plan()) > size(floor_.plan()) ? load_.plan() : floor_.plan();
   }
 
-  // ---- wishes ----------------------------------------------------------------------------------------------------------
+  // ---- proposals ----------------------------------------------------------------------------------------------------------
 
-  [[nodiscard]] std::vector<PoolDecision> wishes(const signals::Observation& observation, RolloutPhase phase) const {
-    std::vector<PoolDecision> wishes;
-    for (std::size_t i = 0; i < observation.pools.size(); ++i) wishes.push_back(wish(observation, i, phase));
-    if (phase == RolloutPhase::kLoad && wishes.size() > 1) keep_ratio(wishes);
-    return wishes;
+  [[nodiscard]] std::vector<PoolDecision> propose_all(const signals::Observation& observation,
+                                                      RolloutPhase phase) const {
+    std::vector<PoolDecision> proposals;
+    for (std::size_t i = 0; i < observation.pools.size(); ++i) proposals.push_back(propose(observation, i, phase));
+    if (phase == RolloutPhase::kLoad && proposals.size() > 1) keep_ratio(proposals);
+    return proposals;
   }
 
-  [[nodiscard]] PoolDecision wish(const signals::Observation& observation, std::size_t index,
-                                  RolloutPhase phase) const {
+  [[nodiscard]] PoolDecision propose(const signals::Observation& observation, std::size_t index,
+                                     RolloutPhase phase) const {
     const signals::PoolObservation& pool = observation.pools[index];
     PoolDecision hold;
     hold.current = hold.target = pool.target_replicas;
@@ -256,9 +257,9 @@ class PenstockPlanner final : public Policy {
   [[nodiscard]] PoolDecision by_plans(const signals::Observation& observation, std::size_t index,
                                       RolloutPhase phase) const {
     const signals::PoolObservation& pool = observation.pools[index];
-    PoolDecision wish;
-    wish.current = wish.target = pool.target_replicas;
-    wish.reason = Reason::kInsufficientData;
+    PoolDecision proposal;
+    proposal.current = proposal.target = pool.target_replicas;
+    proposal.reason = Reason::kInsufficientData;
     const LoopPlan* chosen = nullptr;
     if (usable(floor_.plan())) chosen = &*floor_.plan();
     bool by_load_loop = false;
@@ -268,39 +269,39 @@ class PenstockPlanner final : public Policy {
       by_load_loop = true;
     }
     if (chosen != nullptr) {
-      wish.reason = by_load_loop && in_trouble(observation) ? Reason::kSloAtRisk : Reason::kCheapestThatKeepsSlo;
-      wish.target = chosen->fleet[index];
-      add_evidence(*chosen, wish);
+      proposal.reason = by_load_loop && in_trouble(observation) ? Reason::kSloAtRisk : Reason::kCheapestThatKeepsSlo;
+      proposal.target = chosen->fleet[index];
+      add_evidence(*chosen, proposal);
       if (floor_.plan())
-        wish.evidence.push_back({"floor", static_cast<double>(floor_.plan()->fleet[index]), "replicas"});
+        proposal.evidence.push_back({"floor", static_cast<double>(floor_.plan()->fleet[index]), "replicas"});
       if (load_.plan())
-        wish.evidence.push_back({"load_wish", static_cast<double>(load_.plan()->fleet[index]), "replicas"});
+        proposal.evidence.push_back({"load_based_target", static_cast<double>(load_.plan()->fleet[index]), "replicas"});
     }
-    serve_by_formula(observation, index, wish);
+    serve_by_formula(observation, index, proposal);
     if (raised_by_ > 0.0 && phase >= RolloutPhase::kLoad) {
-      const double raised = std::ceil(wish.target * (1.0 + raised_by_) - 1e-9);
-      if (raised > wish.target && burn_.burning()) wish.reason = Reason::kSloBurns;
-      wish.target = static_cast<std::uint32_t>(raised);
-      wish.evidence.push_back({"raised_by", raised_by_, "share"});
+      const double raised = std::ceil(proposal.target * (1.0 + raised_by_) - 1e-9);
+      if (raised > proposal.target && burn_.burning()) proposal.reason = Reason::kSloBurns;
+      proposal.target = static_cast<std::uint32_t>(raised);
+      proposal.evidence.push_back({"raised_by", raised_by_, "share"});
     }
-    wish.evidence.push_back({"burn_rate", burn_.over_short_window(), "times"});
-    if (index < speeds_.size()) add_speed(speeds_[index], pool, wish);
-    return wish;
+    proposal.evidence.push_back({"burn_rate", burn_.over_short_window(), "times"});
+    if (index < speeds_.size()) add_speed(speeds_[index], pool, proposal);
+    return proposal;
   }
 
-  static void add_evidence(const LoopPlan& plan, PoolDecision& wish) {
-    wish.evidence = {{"request_rate", plan.rate, "1/s"},
-                     {"expected_growth", plan.goal.growth, "times"},
-                     {"headroom", plan.goal.headroom, "times"},
-                     {"attainment", plan.attainment, "share"},
-                     {"attainment_one_less", plan.one_less, "share"},
-                     {"attainment_at_best", plan.best, "share"},
-                     {"attainment_stressed", plan.stressed, "share"},
-                     {"tried_on", plan.requests, "requests"}};
+  static void add_evidence(const LoopPlan& plan, PoolDecision& proposal) {
+    proposal.evidence = {{"request_rate", plan.rate, "1/s"},
+                         {"expected_growth", plan.goal.growth, "times"},
+                         {"headroom", plan.goal.headroom, "times"},
+                         {"attainment", plan.attainment, "share"},
+                         {"attainment_one_less", plan.one_less, "share"},
+                         {"attainment_at_best", plan.best, "share"},
+                         {"attainment_stressed", plan.stressed, "share"},
+                         {"tried_on", plan.requests, "requests"}};
   }
 
   // A search that takes longer than its loop's interval has not answered in time.
-  void serve_by_formula(const signals::Observation& observation, std::size_t index, PoolDecision& wish) const {
+  void serve_by_formula(const signals::Observation& observation, std::size_t index, PoolDecision& proposal) const {
     const auto overdue = [&](const PlanLoop& loop, core::Duration interval) {
       return loop.waiting_since() && observation.now > *loop.waiting_since() + interval;
     };
@@ -309,13 +310,13 @@ class PenstockPlanner final : public Policy {
     if (!late || index >= speeds_.size()) return;
     const auto formula = speeds_[index].by_formula(observation.pools[index], slo_.target,
                                                    outlook_->growth(rate_of(observation)), options_.utilisation);
-    const bool planned = wish.reason != Reason::kInsufficientData;
-    if (!formula || formula->replicas < wish.target || (planned && formula->replicas == wish.target)) return;
-    wish.target = formula->replicas;
-    wish.reason = Reason::kFormula;
-    wish.evidence = {{"by_input", static_cast<double>(formula->by_input), "replicas"},
-                     {"by_output", static_cast<double>(formula->by_output), "replicas"},
-                     {"utilisation", formula->utilisation, "share"}};
+    const bool planned = proposal.reason != Reason::kInsufficientData;
+    if (!formula || formula->replicas < proposal.target || (planned && formula->replicas == proposal.target)) return;
+    proposal.target = formula->replicas;
+    proposal.reason = Reason::kFormula;
+    proposal.evidence = {{"by_input", static_cast<double>(formula->by_input), "replicas"},
+                         {"by_output", static_cast<double>(formula->by_output), "replicas"},
+                         {"utilisation", formula->utilisation, "share"}};
   }
 
   [[nodiscard]] static double rate_of(const signals::Observation& observation) {
@@ -324,33 +325,36 @@ class PenstockPlanner final : public Policy {
     return seconds > 0.0 ? static_cast<double>(traffic.arrivals) / seconds : 0.0;
   }
 
-  static void add_speed(const ReplicaSpeed& speed, const signals::PoolObservation& pool, PoolDecision& wish) {
+  static void add_speed(const ReplicaSpeed& speed, const signals::PoolObservation& pool, PoolDecision& proposal) {
     const double lacking = speed.replicas_lacking(pool);
-    if (wish.reason != Reason::kInsufficientData) wish.target += static_cast<std::uint32_t>(std::lround(lacking));
-    wish.evidence.push_back({"step_time_factor", speed.factor(), "times"});
-    if (const auto error = speed.correction().error()) wish.evidence.push_back({"step_time_error", *error, "share"});
-    if (lacking > 0.0) wish.evidence.push_back({"lost_to_slow_replicas", lacking, "replicas"});
+    if (proposal.reason != Reason::kInsufficientData)
+      proposal.target += static_cast<std::uint32_t>(std::lround(lacking));
+    proposal.evidence.push_back({"step_time_factor", speed.factor(), "times"});
+    if (const auto error = speed.correction().error())
+      proposal.evidence.push_back({"step_time_error", *error, "share"});
+    if (lacking > 0.0) proposal.evidence.push_back({"lost_to_slow_replicas", lacking, "replicas"});
   }
 
   // All pools by the factor of the one that needs most.
-  static void keep_ratio(std::vector<PoolDecision>& wishes) {
+  static void keep_ratio(std::vector<PoolDecision>& proposals) {
     double factor = 0.0;
-    for (const PoolDecision& wish : wishes)
-      factor = std::max(factor, static_cast<double>(wish.target) / std::max(1U, wish.current));
-    for (PoolDecision& wish : wishes)
-      wish.target = static_cast<std::uint32_t>(std::ceil(std::max(1U, wish.current) * factor - 1e-9));
+    for (const PoolDecision& proposal : proposals)
+      factor = std::max(factor, static_cast<double>(proposal.target) / std::max(1U, proposal.current));
+    for (PoolDecision& proposal : proposals)
+      proposal.target = static_cast<std::uint32_t>(std::ceil(std::max(1U, proposal.current) * factor - 1e-9));
   }
 
   void say_next_phase(const signals::Observation& observation, Decision& decision) const {
     if (options_.phase == RolloutPhase::kCost) return;
     const auto next = static_cast<RolloutPhase>(static_cast<std::uint8_t>(options_.phase) + 1);
-    const std::vector<PoolDecision> wishes_then = wishes(observation, next);
-    for (std::size_t i = 0; i < wishes_then.size(); ++i) {
-      double wish = wishes_then[i].target;
+    const std::vector<PoolDecision> proposals_then = propose_all(observation, next);
+    for (std::size_t i = 0; i < proposals_then.size(); ++i) {
+      double proposal = proposals_then[i].target;
       // Of the last phase nothing is planned yet: its fleets are those of now with another headroom.
-      if (next == RolloutPhase::kCost) wish = std::ceil(wish * headroom(next) / headroom(options_.phase) - 1e-9);
+      if (next == RolloutPhase::kCost)
+        proposal = std::ceil(proposal * headroom(next) / headroom(options_.phase) - 1e-9);
       decision.pools[i].next_phase_target =
-          bound(static_cast<std::uint32_t>(wish), bounds_of(observation.pools[i])).replicas;
+          bound(static_cast<std::uint32_t>(proposal), bounds_of(observation.pools[i])).replicas;
     }
   }
 

@@ -78,7 +78,7 @@ TEST(Rollout, ThroughputIgnoresTheLoadLoop) {
   Course run{in_phase(RolloutPhase::kThroughput)};
   const Decision decision = after_a_rise(run);
   EXPECT_LT(decision.pools[0].target, 8U);
-  EXPECT_EQ(next_of(decision), 12U);                        // the load loop's wish
+  EXPECT_EQ(next_of(decision), 12U);                        // the load loop's proposal
   EXPECT_EQ(run.at_rate(24.0, 1500).pools[0].target, 12U);  // the forecast comes to it in time
 }
 

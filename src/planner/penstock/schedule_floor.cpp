@@ -41,12 +41,12 @@ void ScheduleFloor::apply(const signals::Observation& observation, std::vector<P
     const Plan plan = planned(pool, proposal, plans_[i]);
     const double spare = plan.known ? options_.warm_pool : 0.0;
     const double floor = floor_of(observation.now, pool);
-    const double wish = std::max(plan.replicas + spare, floor);
+    const double wanted = std::max(plan.replicas + spare, floor);
 
     if (plan.replicas < proposal.target) proposal.reason = Reason::kSchedule;  // a floor has passed
     proposal.target = plan.replicas;
-    if (wish <= plan.replicas) continue;
-    const Bounded bounded = bound(wish, {0, bounds_of(pool).max});
+    if (wanted <= plan.replicas) continue;
+    const Bounded bounded = bound(wanted, {0, bounds_of(pool).max});
     proposal.limited_by = bounded.limit;
     proposal.evidence.push_back({"planned", static_cast<double>(plan.replicas), "replicas"});
     if (floor > 0.0) proposal.evidence.push_back({"scheduled_floor", floor, "replicas"});

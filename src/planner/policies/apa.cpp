@@ -52,14 +52,14 @@ class Apa final : public PoolwisePolicy<ApaState> {
     // The recommendation that enters the window is one that the pool may have.
     const double allowed = bound(recommended, bounds_of(pool)).replicas;
     state.recommendations.add(now, allowed);
-    const double wish = *state.recommendations.max(now, kScaleDownCooldown);
+    const double proposal = *state.recommendations.max(now, kScaleDownCooldown);
 
     Reason reason = Reason::kWithinTolerance;
     if (recommended != size) reason = recommended > size ? Reason::kLoadAboveTarget : Reason::kLoadBelowTarget;
-    if (wish != allowed && wish >= size) reason = Reason::kStabilized;
-    PoolDecision decision = decide_bounded(pool, wish, reason);
+    if (proposal != allowed && proposal >= size) reason = Reason::kStabilized;
+    PoolDecision decision = decide_bounded(pool, proposal, reason);
     const Limit clamped = bound(recommended, bounds_of(pool)).limit;
-    decision.limited_by = wish != allowed ? Limit::kCooldown : clamped != Limit::kNone ? clamped : rate;
+    decision.limited_by = proposal != allowed ? Limit::kCooldown : clamped != Limit::kNone ? clamped : rate;
     decision.evidence = {{prefill ? "queued_requests" : "kv_usage", mean, prefill ? "requests" : "share"},
                          {"target", target, prefill ? "requests" : "share"},
                          {"heard", static_cast<double>(samples.known.size()), "replicas"}};
@@ -68,14 +68,14 @@ class Apa final : public PoolwisePolicy<ApaState> {
 
  private:
   [[nodiscard]] static std::pair<double, Limit> recommend(double size, double ratio) {
-    const double wish = std::ceil(size * ratio);
+    const double proposal = std::ceil(size * ratio);
     if (ratio > 1.0 + kUpTolerance) {
       const double most = std::ceil(kApaMaxScaleUpRate * size);
-      return wish > most ? std::pair{most, Limit::kGrowthRate} : std::pair{wish, Limit::kNone};
+      return proposal > most ? std::pair{most, Limit::kGrowthRate} : std::pair{proposal, Limit::kNone};
     }
     if (ratio < 1.0 - kDownTolerance) {
       const double least = std::floor(size / kApaMaxScaleDownRate);
-      return wish < least ? std::pair{least, Limit::kShrinkRate} : std::pair{wish, Limit::kNone};
+      return proposal < least ? std::pair{least, Limit::kShrinkRate} : std::pair{proposal, Limit::kNone};
     }
     return {size, Limit::kNone};
   }

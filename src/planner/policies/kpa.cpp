@@ -49,22 +49,24 @@ class Kpa final : public PoolwisePolicy<KpaState> {
     const double size = std::max(1.0, static_cast<double>(ready));
     const double most = std::ceil(kMaxScaleUpRate * size);
     const double least = std::floor(size / kMaxScaleDownRate);
-    const double stable_wish = std::ceil(*stable / target_requests);
-    const double panic_wish = std::ceil(panic / target_requests);
-    update_panic(now, panic_wish / size >= kPanicThreshold, state);
+    const double stable_proposal = std::ceil(*stable / target_requests);
+    const double panic_proposal = std::ceil(panic / target_requests);
+    update_panic(now, panic_proposal / size >= kPanicThreshold, state);
 
-    double wish = std::clamp(stable_wish, least, most);
-    Limit rate = stable_wish > most ? Limit::kGrowthRate : stable_wish < least ? Limit::kShrinkRate : Limit::kNone;
+    double proposal = std::clamp(stable_proposal, least, most);
+    Limit rate = stable_proposal > most    ? Limit::kGrowthRate
+                 : stable_proposal < least ? Limit::kShrinkRate
+                                           : Limit::kNone;
     Reason reason = Reason::kWithinTolerance;
     if (state.panic_since) {
-      state.panic_replicas = std::max({state.panic_replicas, wish, std::clamp(panic_wish, least, most)});
-      wish = state.panic_replicas;
-      rate = std::max(stable_wish, panic_wish) > most ? Limit::kGrowthRate : Limit::kNone;
+      state.panic_replicas = std::max({state.panic_replicas, proposal, std::clamp(panic_proposal, least, most)});
+      proposal = state.panic_replicas;
+      rate = std::max(stable_proposal, panic_proposal) > most ? Limit::kGrowthRate : Limit::kNone;
       reason = Reason::kPanic;
-    } else if (wish != pool.target_replicas) {
-      reason = wish > pool.target_replicas ? Reason::kLoadAboveTarget : Reason::kLoadBelowTarget;
+    } else if (proposal != pool.target_replicas) {
+      reason = proposal > pool.target_replicas ? Reason::kLoadAboveTarget : Reason::kLoadBelowTarget;
     }
-    PoolDecision decision = decide_bounded(pool, wish, reason);
+    PoolDecision decision = decide_bounded(pool, proposal, reason);
     if (decision.limited_by == Limit::kNone) decision.limited_by = rate;
     decision.evidence = {{"stable_concurrency", *stable, "requests"},
                          {"panic_concurrency", panic, "requests"},

@@ -43,7 +43,7 @@ class LlmdSlo final : public PoolwisePolicy<SloState> {
     state.pressure.add(now, std::min(std::max(ttft, itl), kCeiling));
     const double pressure = *state.pressure.mean(now, kSmoothing);
 
-    HpaProposal proposal = propose_from_total(wish(pool, pressure), 1.0, provisioned(pool));
+    HpaProposal proposal = propose_from_total(wanted_replicas(pool, pressure), 1.0, provisioned(pool));
     if (proposal.reason == Reason::kLoadAboveTarget) proposal.reason = Reason::kSloAtRisk;
     if (proposal.reason == Reason::kLoadBelowTarget) proposal.reason = Reason::kSloMet;
     PoolDecision decision = state.hpa.decide(now, pool.target_replicas, bounds_of(pool), proposal);
@@ -56,7 +56,7 @@ class LlmdSlo final : public PoolwisePolicy<SloState> {
   }
 
  private:
-  [[nodiscard]] static double wish(const signals::PoolObservation& pool, double pressure) {
+  [[nodiscard]] static double wanted_replicas(const signals::PoolObservation& pool, double pressure) {
     const double size = provisioned(pool);
     if (pressure > kScaleUp) {
       // Replicas that still start were asked for because of this very pressure.

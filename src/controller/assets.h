@@ -1,0 +1,13 @@
+// The live page's files, embedded at build time.
+#pragma once
+
+#include <string_view>
+
+namespace penstock::controller::assets {
+
+std::string_view page();
+std::string_view style();
+std::string_view scripts();
+std::string_view library();  // uPlot
+
+}  // namespace penstock::controller::assets

@@ -1,0 +1,99 @@
+#include "controller/dashboard.h"
+
+#include <utility>
+#include <vector>
+
+#include "controller/dashboard_document.h"
+
+namespace penstock::controller {
+namespace {
+
+constexpr std::size_t kViewersMax = 200;
+constexpr std::string_view kRetry =
+    "retry: 1000\n\n";  // milliseconds after which a browser asks again once the stream is cut
+// What is no page needs none of this.
+constexpr std::string_view kPolicy = "default-src 'none'; frame-ancestors 'none'";
+
+void answer(net::Exchange& exchange, int status, std::string_view type, std::string_view body,
+            std::string_view policy = kPolicy) {
+  std::vector<net::Field> fields{{"Content-Type", type},
+                                 {"Cache-Control", "no-store"},
+                                 {"X-Content-Type-Options", "nosniff"},
+                                 {"Referrer-Policy", "no-referrer"},
+                                 {"Content-Security-Policy", policy}};
+  if (status == 405) fields.push_back({"Allow", "GET, HEAD"});
+  exchange.respond(status, fields, body);
+}
+
+std::string event_text(std::string_view name, const std::string& data) {
+  std::string text = "event: ";
+  text.append(name).append("\ndata: ").append(data).append("\n\n");
+  return text;
+}
+
+}  // namespace
+
+// One that listens to the events. A slow one misses states rather than have them pile up.
+class Dashboard::Viewer final : private net::ExchangeListener {
+ public:
+  // The answer has been started.
+  Viewer(Dashboard& dashboard, net::Exchange& exchange) : board_(dashboard), exchange_(exchange) {
+    exchange_.listen(this);
+  }
+  void send(std::string_view text) {
+    if (keeps_up_) keeps_up_ = exchange_.write(text);
+  }
+
+ private:
+  void on_writable() override { keeps_up_ = true; }
+  void on_client_gone() override { board_.viewers_.erase(this); }
+
+  Dashboard& board_;
+  net::Exchange& exchange_;
+  bool keeps_up_ = true;
+};
+
+Dashboard::Dashboard(net::Loop& loop, int listening, const PlannerDaemon& daemon, std::string version)
+    : loop_(loop), daemon_(daemon), version_(std::move(version)), page_(make_page()), server_(loop, listening, *this) {
+  timer_ = loop_.every(std::chrono::seconds{1}, [this] { push(); });
+}
+
+Dashboard::~Dashboard() { loop_.cancel(timer_); }
+
+void Dashboard::push() {
+  if (viewers_.empty()) return;
+  std::string text = event_text("state", state_document(daemon_, loop_.now(), version_));
+  if (!daemon_.points().empty() && daemon_.points().back().at != last_point_) {
+    last_point_ = daemon_.points().back().at;
+    text += event_text("point", last_point_document(daemon_));
+  }
+  for (const auto& [raw, viewer] : viewers_) viewer->send(text);
+}
+
+void Dashboard::on_request(net::Exchange& exchange) {
+  const std::string_view path = exchange.head().path();
+  if (exchange.head().method != "GET" && exchange.head().method != "HEAD")
+    return answer(exchange, 405, "text/plain", "this address takes GET and HEAD only\n");
+  if (path == "/") return answer(exchange, 200, "text/html; charset=utf-8", page_.html, page_.policy);
+  if (path == "/api/state")
+    return answer(exchange, 200, "application/json", state_document(daemon_, loop_.now(), version_));
+  if (path == "/api/points") return answer(exchange, 200, "application/json", points_document(daemon_));
+  if (path == "/metrics") return answer(exchange, 200, report::kMetricsContentType, daemon_.metrics_text());
+  if (path == "/metrics/engines")
+    return answer(exchange, 200, report::kMetricsContentType, daemon_.token_metrics_text());
+  if (path == "/health") return answer(exchange, 200, "text/plain", "ok\n");
+  if (path != "/events") return answer(exchange, 404, "text/plain", "there is nothing at this path\n");
+  if (viewers_.size() >= kViewersMax) return answer(exchange, 503, "text/plain", "too many viewers\n");
+  const std::vector<net::Field> fields{{"Content-Type", "text/event-stream"}, {"Cache-Control", "no-store"}};
+  exchange.start(200, fields);
+  if (exchange.head().method == "HEAD") return exchange.finish();
+  auto viewer = std::make_unique<Viewer>(*this, exchange);
+  viewer->send(std::string{kRetry} + event_text("points", points_document(daemon_)) +
+               event_text("state", state_document(daemon_, loop_.now(), version_)));
+  Viewer* raw = viewer.get();
+  viewers_.emplace(raw, std::move(viewer));
+}
+
+std::string Dashboard::error_body(int, std::string_view fault) { return std::string{fault} + "\n"; }
+
+}  // namespace penstock::controller

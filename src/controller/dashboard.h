@@ -1,0 +1,44 @@
+// The live page and the planner's metrics, over HTTP.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "controller/page.h"
+#include "controller/planner_daemon.h"
+#include "net/loop.h"
+#include "net/server.h"
+
+namespace penstock::controller {
+
+//   GET /                 the page
+//   GET /events           server-sent events: "state" and "point" every second or two
+//   GET /api/state        the state; /api/points: what is charted
+//   GET /metrics          Prometheus' text
+//   GET /health           200 while it lives
+// HEAD answers each of them without its body.
+class Dashboard final : private net::ExchangeHandler {
+ public:
+  // Owns the listening socket.
+  Dashboard(net::Loop& loop, int listening, const PlannerDaemon& daemon, std::string version);
+  ~Dashboard();
+
+ private:
+  class Viewer;
+  void on_request(net::Exchange& exchange) override;
+  std::string error_body(int status, std::string_view fault) override;
+  void push();
+
+  net::Loop& loop_;
+  const PlannerDaemon& daemon_;
+  std::string version_;
+  Page page_;
+  std::map<Viewer*, std::unique_ptr<Viewer>> viewers_;
+  core::Instant last_point_;
+  net::Loop::Timer timer_ = 0;
+  net::Server server_;
+};
+
+}  // namespace penstock::controller

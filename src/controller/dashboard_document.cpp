@@ -1,0 +1,189 @@
+#include "controller/dashboard_document.h"
+
+#include <nlohmann/json.hpp>
+
+namespace penstock::controller {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kDecisionsShown = 100;
+constexpr std::size_t kEventsShown = 100;
+
+std::string text_of(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+Json known(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
+
+Json latency(const signals::LatencyWindow& window) {
+  if (window.count == 0) return nullptr;
+  return {{"count", window.count},
+          {"p50_ms", window.p50_ms},
+          {"p90_ms", window.p90_ms},
+          {"p95_ms", window.p95_ms},
+          {"p99_ms", window.p99_ms}};
+}
+
+Json replica(const ReplicaView& view, core::Instant now) {
+  Json made{{"name", view.name},
+            {"stage", view.stage},
+            {"url", view.url},
+            {"state", signals::to_string(view.seen.state)},
+            {"age_s", core::to_seconds(now - view.since)},
+            {"sample", nullptr}};
+  if (const auto& sample = view.seen.sample)
+    made["sample"] = {{"age_s", core::to_seconds(now - sample->sampled_at)},
+                      {"queued", sample->queued_requests},
+                      {"running", sample->running_requests},
+                      {"queued_prefill_tokens", sample->queued_prefill_tokens},
+                      {"kv_usage", sample->kv_capacity_tokens > 0 ? Json(sample->kv_usage()) : Json(nullptr)},
+                      {"kv_capacity_tokens", sample->kv_capacity_tokens},
+                      {"evictions", sample->evictions_total},
+                      {"preemptions", sample->preemptions_total},
+                      {"batch_merge_efficiency", sample->batch_merge_efficiency}};
+  return made;
+}
+
+Json pool(const PlannerDaemon& daemon, std::size_t index, core::Instant now) {
+  const DaemonPool& said = daemon.options().pools[index];
+  signals::PoolObservation seen;
+  daemon.fleet().fill(index, seen);
+  Json made{{"name", said.name},
+            {"role", signals::to_string(said.role)},
+            {"min", said.min_replicas},
+            {"max", said.max_replicas},
+            {"gpus_per_replica", said.gpus_per_replica},
+            {"price_per_gpu_hour", said.price_per_gpu_hour},
+            {"start_up_s", core::to_seconds(said.start_up)},
+            {"target", seen.target_replicas},
+            {"starting", seen.starting},
+            {"ready", seen.ready},
+            {"draining", seen.draining},
+            {"gpu_hours", core::to_hours(daemon.totals().gpu_time(index))}};
+  made["cost"] = known(daemon.totals().cost(index));
+  made["replicas"] = Json::array();
+  for (const ReplicaView& view : daemon.fleet().replicas(index)) made["replicas"].push_back(replica(view, now));
+  return made;
+}
+
+Json segments(const PlannerDaemon& daemon) {
+  Json made = Json::array();
+  if (!daemon.last_seen()) return made;
+  for (const signals::PoolObservation& seen : daemon.last_seen()->pools) {
+    if (seen.role == signals::Role::kDecode || !seen.detail) continue;
+    for (const signals::SegmentWindow& segment : seen.detail->segments)
+      made.push_back({{"dimension", segment.dimension},
+                      {"label", segment.label},
+                      {"ttft", latency(segment.ttft)},
+                      {"itl", latency(segment.itl)}});
+  }
+  return made;
+}
+
+Json decision(const signals::DecisionEntry& entry) {
+  const signals::DecisionNote& note = entry.note;
+  Json made{{"at_s", core::to_seconds(note.at)},
+            {"pool", note.pool},
+            {"current", note.current},
+            {"target", note.target},
+            {"reason", note.reason},
+            {"limited_by", note.limited_by},
+            {"sentence", note.sentence},
+            {"cause", note.cause},
+            {"diagnosis", note.diagnosis},
+            {"phase", note.phase},
+            {"would_change", entry.would_change}};
+  made["evidence"] = Json::array();
+  for (const signals::EvidenceValue& evidence : note.evidence)
+    made["evidence"].push_back({{"name", evidence.name}, {"value", evidence.value}, {"unit", evidence.unit}});
+  made["candidates"] = Json::array();
+  for (const signals::CandidateNote& candidate : note.candidates)
+    made["candidates"].push_back({{"replicas", candidate.replicas},
+                                  {"slo", candidate.slo_attainment},
+                                  {"ttft", candidate.ttft_attainment},
+                                  {"itl", candidate.itl_attainment},
+                                  {"chosen", candidate.chosen}});
+  return made;
+}
+
+Json point(const LivePoint& point) {
+  return {{"at_s", core::to_seconds(point.at)},
+          {"arrivals_per_s", point.arrivals_per_s},
+          {"input_tokens_per_s", point.input_tokens_per_s},
+          {"output_tokens_per_s", point.output_tokens_per_s},
+          {"target", point.target},
+          {"starting", point.starting},
+          {"ready", point.ready},
+          {"draining", point.draining},
+          {"ttft", latency(point.ttft)},
+          {"itl", latency(point.itl)},
+          {"queued", point.queued},
+          {"running", point.running},
+          {"waiting", point.waiting},
+          {"kv_usage", known(point.kv_usage)},
+          {"hit_ratio", known(point.hit_ratio)}};
+}
+
+Json scaling(const PlannerDaemon& daemon) {
+  Json made = Json::array();
+  for (const ScalingEvent& event : daemon.scaling().events()) {
+    Json told{{"pool", event.pool}, {"from", event.from}, {"to", event.to}, {"began_s", core::to_seconds(event.began)}};
+    told["settled_s"] = event.settled == core::kNever ? Json(nullptr) : Json(core::to_seconds(event.settled));
+    for (const auto& [outcome, requests] : event.ends.named()) told[std::string{outcome}] = requests;
+    made.push_back(std::move(told));
+  }
+  return made;
+}
+
+// Why latency is what it is, as last diagnosed.
+Json diagnosis(const PlannerDaemon& daemon) {
+  if (!daemon.last_decision() || daemon.last_decision()->cause.empty()) return nullptr;
+  return {{"cause", daemon.last_decision()->cause}, {"words", daemon.last_decision()->diagnosis}};
+}
+
+}  // namespace
+
+std::string state_document(const PlannerDaemon& daemon, core::Instant now, const std::string& version) {
+  const DaemonOptions& options = daemon.options();
+  Json made{{"version", version},
+            {"now_s", core::to_seconds(now)},
+            {"mode", options.observe_only ? "observe" : "act"},
+            {"policy", daemon.policy_name()},
+            {"phase", daemon.last_decision() ? daemon.last_decision()->phase : std::string{}},
+            {"slo",
+             {{"ttft_ms", core::to_milliseconds(options.slo.target.ttft)},
+              {"itl_ms", core::to_milliseconds(options.slo.target.itl)},
+              {"goal", options.slo.goal},
+              {"kept", daemon.book().kept()},
+              {"judged", daemon.book().judged()}}}};
+  made["pools"] = Json::array();
+  for (std::size_t index = 0; index < options.pools.size(); ++index) made["pools"].push_back(pool(daemon, index, now));
+  made["segments"] = segments(daemon);
+  made["diagnosis"] = diagnosis(daemon);
+  made["scaling"] = scaling(daemon);
+  made["decisions"] = Json::array();
+  const auto& decisions = daemon.decisions();
+  for (auto entry = decisions.rbegin(); entry != decisions.rend() && made["decisions"].size() < kDecisionsShown;
+       ++entry)
+    made["decisions"].push_back(decision(*entry));
+  made["events"] = Json::array();
+  const auto& events = daemon.fleet().events();
+  for (auto event = events.rbegin(); event != events.rend() && made["events"].size() < kEventsShown; ++event)
+    made["events"].push_back({{"at_s", core::to_seconds(event->at)},
+                              {"warning", event->warning},
+                              {"pool", event->pool},
+                              {"text", event->text}});
+  made["gateway"] = daemon.gateway() ? Json::parse(daemon.gateway()->json, nullptr, false) : Json(nullptr);
+  return text_of(made);
+}
+
+std::string points_document(const PlannerDaemon& daemon) {
+  Json made = Json::array();
+  for (const LivePoint& each : daemon.points()) made.push_back(point(each));
+  return text_of(made);
+}
+
+std::string last_point_document(const PlannerDaemon& daemon) {
+  return daemon.points().empty() ? "null" : text_of(point(daemon.points().back()));
+}
+
+}  // namespace penstock::controller

@@ -1,0 +1,115 @@
+#include "controller/dashboard.h"
+
+#include <gtest/gtest.h>
+
+#include "controller/live_testing.h"
+#include "net/client_testing.h"
+#include "net/fetch.h"
+
+namespace penstock::controller {
+namespace {
+
+using namespace std::chrono_literals;
+
+class BoardTest : public testing::Test {
+ protected:
+  BoardTest() {
+    DaemonOptions options;
+    options.pools.resize(1);
+    options.pools[0].name = "chat";
+    options.gateway = gateway.address();
+    options.gateway_interval = 50ms;
+    options.point_interval = 100ms;
+    daemon.emplace(loop, client, fleet, policy, std::move(options), nullptr);
+    const int listening = *net::listen_on(net::Address{}, false);
+    address = net::local_address(listening);
+    dashboard.emplace(loop, listening, *daemon, "1.2.3");
+  }
+  net::FetchAnswer get(std::string target, std::string method = "GET") {
+    net::FetchRequest request;
+    request.call.address = address;
+    request.method = std::move(method);
+    request.host_field = address.text();
+    request.target = std::move(target);
+    net::FetchAnswer got;
+    net::fetch(client, std::move(request), [&](core::Result<net::FetchAnswer> answer) {
+      EXPECT_TRUE(answer);
+      if (answer) got = *std::move(answer);
+      loop.stop();
+    });
+    loop.run();
+    return got;
+  }
+
+  net::Loop loop;
+  ScriptedGateway gateway{loop};
+  net::Client client{loop};
+  ScriptedPolicy policy;
+  ScriptedFleet fleet;
+  std::optional<PlannerDaemon> daemon;
+  net::Address address;
+  std::optional<Dashboard> dashboard;
+};
+
+TEST_F(BoardTest, ServesThePageWithAllItsPartsInIt) {
+  const net::FetchAnswer page = get("/");
+  EXPECT_EQ(page.status, 200);
+  EXPECT_NE(page.body.find("<!doctype html>"), std::string::npos);
+  for (const char* mark : {"/*STYLE*/", "/*SCRIPTS*/", "/*LIBRARY*/"})
+    EXPECT_EQ(page.body.find(mark), std::string::npos) << mark;
+}
+
+TEST_F(BoardTest, ServesDocumentsMetricsAndHealth) {
+  EXPECT_NE(get("/api/state").body.find(R"("version":"1.2.3")"), std::string::npos);
+  EXPECT_EQ(get("/api/points").body, "[]");
+  EXPECT_EQ(get("/health").body, "ok\n");
+  EXPECT_EQ(get("/metrics").status, 200);
+  EXPECT_TRUE(run_until(loop, [&] { return policy.decided > 0; }));
+  EXPECT_NE(get("/metrics").body.find("# TYPE"), std::string::npos);
+  EXPECT_EQ(get("/metrics/engines").status, 200);
+}
+
+TEST_F(BoardTest, RefusesWhatItDoesNotHave) {
+  EXPECT_EQ(get("/nothing").status, 404);
+  EXPECT_EQ(get("/api/state", "POST").status, 405);
+}
+
+TEST_F(BoardTest, AnswersHeadWithTheFieldsOfGetAndNothingMore) {
+  for (const char* path : {"/", "/api/state", "/api/points", "/metrics", "/health", "/events"}) {
+    const net::FetchAnswer head = get(path, "HEAD");
+    EXPECT_EQ(head.status, 200) << path;
+    EXPECT_EQ(head.body, "") << path;
+    EXPECT_EQ(get(path, "DELETE").status, 405) << path;
+  }
+  EXPECT_EQ(get("/nothing", "HEAD").status, 404);
+  EXPECT_TRUE(run_until(loop, [&, decided = policy.decided] { return policy.decided > decided + 20; }));
+}
+
+TEST_F(BoardTest, SendsStatesAndPointsAsTheyCome) {
+  net::testing::Recorder recorder{loop};
+  const std::string head = "GET /events HTTP/1.1\r\nHost: dashboard\r\n\r\n";
+  net::Call& call = client.call(net::testing::to(address), head, {}, recorder);
+  EXPECT_TRUE(run_until(loop, [&] { return recorder.body.find("event: point\n") != std::string::npos; }));
+  EXPECT_EQ(recorder.content_type, "text/event-stream");
+  EXPECT_NE(recorder.body.find("event: points\ndata: ["), std::string::npos);
+  const std::size_t first = recorder.body.find("event: state\ndata: {");
+  EXPECT_NE(first, std::string::npos);
+  EXPECT_NE(recorder.body.find("event: state\ndata: {", first + 1), std::string::npos);
+  EXPECT_TRUE(recorder.body.ends_with("\n\n"));
+  call.cancel();
+}
+
+TEST_F(BoardTest, AViewerThatLeavesIsForgotten) {
+  for (int i = 0; i < 5; ++i) {
+    net::testing::Recorder recorder{loop};
+    const std::string head = "GET /events HTTP/1.1\r\nHost: dashboard\r\n\r\n";
+    net::Call& call = client.call(net::testing::to(address), head, {}, recorder);
+    EXPECT_TRUE(run_until(loop, [&] { return !recorder.body.empty(); }));
+    call.cancel();
+  }
+  EXPECT_TRUE(run_until(loop, [&, decided = policy.decided] { return policy.decided > decided + 20; }));
+  EXPECT_EQ(get("/health").status, 200);
+}
+
+}  // namespace
+}  // namespace penstock::controller

@@ -1,0 +1,138 @@
+#include "controller/engine_watch.h"
+
+#include <gtest/gtest.h>
+
+#include "controller/live_testing.h"
+#include "net/tls_testing.h"
+
+namespace penstock::controller {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::uint32_t kReplica = 7;
+
+// `/metrics` of an engine under a prefix, on the test's own loop.
+class ScriptedEngine final : private net::ExchangeHandler {
+ public:
+  explicit ScriptedEngine(net::Loop& loop, std::shared_ptr<net::TlsContext> tls = nullptr)
+      : listening_(*net::listen_on(net::Address{}, false)), address_(net::local_address(listening_)) {
+    server_ = std::make_unique<net::Server>(loop, listening_, static_cast<net::ExchangeHandler&>(*this),
+                                            net::ServerLimits{}, std::move(tls));
+  }
+  [[nodiscard]] std::uint16_t port() const { return address_.port(); }
+  void leave() { server_.reset(); }
+
+  int asked = 0;
+
+ private:
+  void on_request(net::Exchange& exchange) override {
+    ++asked;
+    const bool known = exchange.head().target == "/engine/metrics";
+    exchange.respond(known ? 200 : 404, {}, known ? "vllm:num_requests_running 3\nvllm:num_requests_waiting 5\n" : "");
+  }
+  std::string error_body(int, std::string_view fault) override { return std::string{fault}; }
+
+  int listening_;
+  net::Address address_;
+  std::unique_ptr<net::Server> server_;
+};
+
+class EngineWatchTest : public testing::Test {
+ protected:
+  EngineWatchTest() {
+    options.interval = 20ms;
+    options.say = [this](const std::string& text) { said.push_back(text); };
+    options.ask = [this](const std::string& host, std::uint16_t port) -> net::Resolver::Addresses {
+      ++asked_names;
+      if (host != "engine.example") return core::environment_error(host, "the name has no address");
+      return std::vector{*net::Address::parse("127.0.0.1", port)};
+    };
+  }
+  static std::string url(const ScriptedEngine& engine, const std::string& start = "http://engine.example") {
+    return start + ":" + std::to_string(engine.port()) + "/engine";
+  }
+  bool heard(const EngineWatch& watch) {
+    return run_until(loop, [&] { return watch.sample_of(kReplica).has_value(); });
+  }
+
+  net::Loop loop;
+  EngineWatchOptions options;
+  std::vector<std::string> said;
+  std::atomic<int> asked_names = 0;
+};
+
+TEST_F(EngineWatchTest, HearsAnEngineByItsName) {
+  ScriptedEngine engine{loop};
+  net::Client client{loop};
+  EngineWatch watch{loop, client, options};
+  watch.watch({{kReplica, url(engine), {}}});
+  ASSERT_TRUE(heard(watch));
+  EXPECT_EQ(watch.sample_of(kReplica)->running_requests, 3U);
+  EXPECT_TRUE(run_until(loop, [&] { return engine.asked > 3; }));
+  EXPECT_EQ(asked_names, 1);
+  EXPECT_TRUE(said.empty());
+}
+
+TEST_F(EngineWatchTest, TellsTokensOfWhatIsHeard) {
+  ScriptedEngine engine{loop};
+  net::Client client{loop};
+  EngineWatch watch{loop, client, options};
+  EXPECT_FALSE(watch.tokens_of(kReplica, 1.0));
+  watch.watch({{kReplica, url(engine), {}}});
+  EXPECT_FALSE(watch.tokens_of(kReplica, 1.0));
+  ASSERT_TRUE(heard(watch));
+  EXPECT_EQ(watch.tokens_of(kReplica, 1.0)->prefill_queue, 5U);
+  engine.leave();
+  EXPECT_TRUE(run_until(loop, [&] { return !said.empty(); }));
+  EXPECT_FALSE(watch.tokens_of(kReplica, 1.0)) << "an old word is none";
+}
+
+TEST_F(EngineWatchTest, HearsAnEngineBehindHttps) {
+  const net::testing::TestCertificate certificate{"DNS:engine.example"};
+  ScriptedEngine engine{loop, certificate.server()};
+  options.tls = certificate.client();
+  net::Client client{loop};
+  EngineWatch watch{loop, client, options};
+  watch.watch({{kReplica, url(engine, "https://engine.example"), {}}});
+  EXPECT_TRUE(heard(watch));
+}
+
+TEST_F(EngineWatchTest, SaysOnceWhatNobodyCanResolve) {
+  ScriptedEngine engine{loop};
+  net::Client client{loop};
+  EngineWatch watch{loop, client, options};
+  watch.watch({{kReplica, "http://nobody.example:8000", {}}});
+  EXPECT_TRUE(run_until(loop, [&] { return asked_names > 3; }));
+  ASSERT_EQ(said.size(), 1U);
+  EXPECT_NE(said.front().find("http://nobody.example:8000 is not heard: nobody.example"), std::string::npos) << said[0];
+  EXPECT_FALSE(watch.sample_of(kReplica));
+  // The same replica elsewhere is another engine.
+  watch.watch({{kReplica, url(engine), {}}});
+  EXPECT_TRUE(heard(watch));
+}
+
+TEST_F(EngineWatchTest, SaysWhyAnEngineIsNotHeardAnyMoreAndAsksForItsNameAgain) {
+  ScriptedEngine engine{loop};
+  net::Client client{loop};
+  EngineWatch watch{loop, client, options};
+  watch.watch({{kReplica, url(engine), {}}});
+  ASSERT_TRUE(heard(watch));
+  engine.leave();
+  EXPECT_TRUE(run_until(loop, [&] { return asked_names > 2; }));
+  ASSERT_EQ(said.size(), 1U);
+  EXPECT_NE(said.front().find("is not heard"), std::string::npos);
+}
+
+TEST_F(EngineWatchTest, SaysWhatAnswersWithoutFiguresOfAnEngine) {
+  ScriptedEngine engine{loop};
+  net::Client client{loop};
+  EngineWatch watch{loop, client, options};
+  watch.watch({{kReplica, "http://127.0.0.1:" + std::to_string(engine.port()), {}}});
+  EXPECT_TRUE(run_until(loop, [&] { return !said.empty(); }));
+  EXPECT_NE(said.front().find("404"), std::string::npos) << said.front();
+  EXPECT_EQ(asked_names, 0);
+}
+
+}  // namespace
+}  // namespace penstock::controller

@@ -1,0 +1,153 @@
+#include "controller/gateway_feed.h"
+
+#include <gtest/gtest.h>
+
+namespace penstock::controller {
+namespace {
+
+const std::string kTraffic = R"({"boot":"b1","now_s":12.5,"next":3,"lost":4,"events":[)"
+                             R"(["arrival",7,10.0,"m","batch","shop",1000,[1,9223372036854775807]],)"
+                             R"(["first_token",7,10.5,100.0,500.0,256],)"
+                             R"(["end",7,12.0,"completed","r1",1100,101,-1.0]]})";
+const std::string kOverview =
+    R"({"boot":"b1","now_s":12.5,"replicas":[{"id":"r1","url":"http://a:1","model":"llama","pool":"chat","role":"decode",)"
+    R"("phase":"draining","open_requests":3,"eligible":false,"healthy":true}],)"
+    R"("queue":{"interactive":2,"batch":3,"oldest_s":9,)"
+    R"("models":[{"model":"llama","waiting_for_room":4,"oldest_s":1.5},{"model":"qwen","waiting_for_room":1,"oldest_s":0.5}]},)"
+    R"("refused_total":9})";
+
+std::string replaced(std::string text, std::string_view what, std::string_view with) {
+  const std::size_t at = text.find(what);
+  EXPECT_NE(at, std::string::npos) << what;
+  return text.replace(at, what.size(), with);
+}
+
+TEST(ReadTraffic, ReadsEachKindOfEvent) {
+  const auto page = read_traffic(kTraffic);
+  ASSERT_TRUE(page) << page.error().message();
+  EXPECT_EQ(page->boot, "b1");
+  EXPECT_DOUBLE_EQ(page->now_s, 12.5);
+  EXPECT_EQ(page->next, 3U);
+  EXPECT_EQ(page->lost, 4U);
+  ASSERT_EQ(page->items.size(), 3U);
+  const TrafficItem& arrival = page->items[0];
+  EXPECT_EQ(arrival.kind, TrafficItem::Kind::kArrival);
+  EXPECT_EQ(arrival.request, 7U);
+  EXPECT_EQ(arrival.traffic_class, "batch");
+  EXPECT_EQ(arrival.tenant, "shop");
+  EXPECT_EQ(arrival.input_tokens, 1000U);
+  EXPECT_EQ(arrival.keys, (std::vector<std::uint64_t>{1, 9223372036854775807ULL}));
+  EXPECT_EQ(page->items[1].kind, TrafficItem::Kind::kFirstToken);
+  EXPECT_DOUBLE_EQ(page->items[1].admission_ms, 100.0);
+  EXPECT_DOUBLE_EQ(page->items[1].ttft_ms, 500.0);
+  EXPECT_EQ(page->items[1].cached_tokens, 256U);
+  EXPECT_EQ(page->items[2].kind, TrafficItem::Kind::kEnd);
+  EXPECT_EQ(page->items[2].outcome, "completed");
+  EXPECT_EQ(page->items[2].replica, "r1");
+  EXPECT_EQ(page->items[2].output_tokens, 101U);
+  EXPECT_DOUBLE_EQ(page->items[2].itl_ms, -1.0);
+}
+
+TEST(ReadTraffic, NamesTheEventThatIsWrong) {
+  const auto page = read_traffic(replaced(kTraffic, "500.0", "\"soon\""));
+  ASSERT_FALSE(page);
+  EXPECT_EQ(page.error().message(), "the gateway's traffic: events[1]: lacks a number in its range");
+}
+
+TEST(ReadTraffic, RefusesWhatIsNotWhatItShouldBe) {
+  const std::pair<const char*, const char*> changes[] = {
+      {R"("boot":"b1")", R"("boot":1)"},
+      {R"("now_s":12.5,)", ""},
+      {"12.5", "null"},
+      {"12.5", "1e300"},
+      {R"("next":3)", R"("next":-3)"},
+      {R"("lost":4)", R"("lost":4.5)"},
+      {R"("events":[)", R"("event":[)"},
+      {R"(["arrival",7)", R"(["arrival",-7)"},
+      {R"(["arrival")", R"(["departure")"},
+      {R"(["arrival")", R"([1)"},
+      {"10.0", "\"10\""},
+      {"10.0", "-1e300"},
+      {R"("shop",1000)", R"("shop",1e3)"},
+      {"1000", "4294967296"},
+      {"9223372036854775807]", "1.5]"},
+      {"[1,9223372036854775807]", "7"},
+      {"500.0,256", "500.0"},
+      {"500.0", "1e300"},
+      {R"("r1",1100,101,-1.0)", R"("r1")"},
+      {R"("completed")", "null"},
+  };
+  for (const auto& [what, with] : changes) EXPECT_FALSE(read_traffic(replaced(kTraffic, what, with))) << with;
+  for (const char* text : {"", "null", "[]", "{", "{}", "\xff"}) EXPECT_FALSE(read_traffic(text)) << text;
+}
+
+TEST(ReadTraffic, AnEmptyPageIsAGoodOne) {
+  const auto page = read_traffic(R"({"boot":"b","now_s":0,"next":0,"lost":0,"events":[]})");
+  ASSERT_TRUE(page);
+  EXPECT_TRUE(page->items.empty());
+}
+
+TEST(ReadOverview, ReadsReplicasAndQueue) {
+  const auto state = read_overview(kOverview);
+  ASSERT_TRUE(state) << state.error().message();
+  ASSERT_TRUE(state->replicas.contains("r1"));
+  const GatewayReplica& replica = state->replicas.at("r1");
+  EXPECT_EQ(replica.url, "http://a:1");
+  EXPECT_EQ(replica.model, "llama");
+  EXPECT_EQ(replica.pool, "chat");
+  EXPECT_EQ(replica.role, "decode");
+  EXPECT_EQ(replica.phase, "draining");
+  EXPECT_EQ(replica.open_requests, 3U);
+  EXPECT_FALSE(replica.eligible);
+  EXPECT_TRUE(replica.healthy);
+  ASSERT_EQ(state->waiting_by_model.size(), 2U);
+  EXPECT_EQ(state->waiting_by_model.at("qwen").requests, 1U);
+  EXPECT_DOUBLE_EQ(state->waiting_by_model.at("qwen").oldest_s, 0.5);
+  EXPECT_EQ(state->refused_total, 9U);
+  EXPECT_EQ(state->json, kOverview);
+}
+
+TEST(ReadOverview, RefusesWhatIsNotWhatItShouldBe) {
+  const std::pair<const char*, const char*> changes[] = {
+      {R"("boot":"b1",)", ""},
+      {R"("replicas":[{)", R"("replicas":[7,{)"},
+      {R"("id":"r1",)", ""},
+      {R"("healthy":true)", R"("healthy":"yes")"},
+      {R"("eligible":false,)", ""},
+      {R"("open_requests":3)", R"("open_requests":-3)"},
+      {R"("queue")", R"("q")"},
+      {R"("models")", R"("m")"},
+      {"1.5", "\"long\""},
+      {"1.5", "1e300"},
+      {R"("refused_total":9)", R"("refused_total":"9")"},
+  };
+  for (const auto& [what, with] : changes) EXPECT_FALSE(read_overview(replaced(kOverview, what, with))) << what;
+  for (const char* text : {"", "null", "[]", "{}", R"({"boot":"b","now_s":1,"replicas":{}})"})
+    EXPECT_FALSE(read_overview(text)) << text;
+}
+
+const std::string kPrefixes = R"({"boot":"b1","now_s":1.0,"prefixes":[{"model":"m","path":"/v1/chat/completions",)"
+                              R"("tokens":512,"hits":7,"idle_s":1.5,"body":"{\"model\":\"m\"}"}]})";
+
+TEST(ReadPrefixes, ReadsWhatIsToBeSentAndWhere) {
+  const auto read = read_prefixes(kPrefixes);
+  ASSERT_TRUE(read) << read.error().message();
+  ASSERT_EQ(read->size(), 1U);
+  EXPECT_EQ(read->front().path, "/v1/chat/completions");
+  EXPECT_EQ(read->front().body, R"({"model":"m"})");
+  EXPECT_EQ(read->front().tokens, 512U);
+  EXPECT_EQ(read->front().hits, 7U);
+}
+
+TEST(ReadPrefixes, RefusesWhatIsNotWhatItShouldBe) {
+  const std::pair<const char*, const char*> changes[] = {{R"("prefixes":[)", R"("prefix":[)"},
+                                                         {"/v1/chat", "/chat"},
+                                                         {"/v1/chat", R"(/v1/ HTTP/1.1\r\n)"},
+                                                         {"512", "-1"},
+                                                         {"7", "7.5"},
+                                                         {R"("body":)", R"("text":)"}};
+  for (const auto& [what, with] : changes) EXPECT_FALSE(read_prefixes(replaced(kPrefixes, what, with))) << with;
+}
+
+}  // namespace
+}  // namespace penstock::controller

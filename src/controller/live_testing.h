@@ -1,0 +1,170 @@
+// Pages of a gateway, a policy, a fleet and a gateway that say what a test wants, and a loop with patience.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "controller/fleet.h"
+#include "controller/gateway_feed.h"
+#include "net/address.h"
+#include "net/loop.h"
+#include "net/server.h"
+#include "planner/policy.h"
+
+namespace penstock::controller {
+
+inline TrafficItem arrival(std::uint64_t request, double at_s, std::vector<std::uint64_t> keys = {}) {
+  TrafficItem item;
+  item.request = request;
+  item.at_s = at_s;
+  item.model = "m";
+  item.traffic_class = "interactive";
+  item.tenant = "shop";
+  item.input_tokens = 1000;
+  item.keys = std::move(keys);
+  return item;
+}
+inline TrafficItem first_token(std::uint64_t request, double at_s, double ttft_ms, std::uint32_t cached_tokens = 0) {
+  TrafficItem item;
+  item.kind = TrafficItem::Kind::kFirstToken;
+  item.request = request;
+  item.at_s = at_s;
+  item.ttft_ms = ttft_ms;
+  item.cached_tokens = cached_tokens;
+  return item;
+}
+inline TrafficItem end_of(std::uint64_t request, double at_s, std::string outcome = "completed", double itl_ms = 20.0) {
+  TrafficItem item;
+  item.kind = TrafficItem::Kind::kEnd;
+  item.request = request;
+  item.at_s = at_s;
+  item.outcome = std::move(outcome);
+  item.replica = "r1";
+  item.prompt_tokens = 1100;
+  item.output_tokens = 101;
+  item.itl_ms = itl_ms;
+  return item;
+}
+inline TrafficPage page_of(std::vector<TrafficItem> items, double now_s, std::string boot = "one") {
+  TrafficPage page;
+  page.boot = std::move(boot);
+  page.now_s = now_s;
+  page.items = std::move(items);
+  return page;
+}
+
+// Wants as many replicas as it is told to.
+class ScriptedPolicy final : public planner::Policy {
+ public:
+  [[nodiscard]] std::string_view name() const override { return "scripted"; }
+  [[nodiscard]] core::Duration interval() const override { return every; }
+  [[nodiscard]] core::Duration memory() const override { return std::chrono::minutes{5}; }
+  [[nodiscard]] planner::Decision decide(const signals::Observation& observation) override {
+    ++decided;
+    recent = observation.recent.size();
+    seen = observation;
+    seen.recent = {};
+    planner::Decision decision;
+    for (const signals::PoolObservation& pool : observation.pools)
+      decision.pools.push_back({pool.target_replicas, target, reason, planner::Limit::kNone});
+    decision.cause = cause;
+    decision.diagnosis = "words on " + cause;
+    return decision;
+  }
+
+  core::Duration every = std::chrono::milliseconds{50};
+  std::uint32_t target = 1;
+  planner::Reason reason = planner::Reason::kSloMet;
+  std::string cause;
+  int decided = 0;
+  std::size_t recent = 0;
+  signals::Observation seen;
+};
+
+// One pool whose replicas are as a test says.
+class ScriptedFleet final : public Fleet {
+ public:
+  [[nodiscard]] bool acts() const override { return may_act; }
+  void want(std::size_t, std::uint32_t replicas) override { wants.push_back(target = replicas); }
+  void gateway_says(const GatewayState& state, core::Instant) override { heard.push_back(state.boot); }
+  void recent_prompts(std::vector<std::uint32_t> input_tokens) override { prompts = std::move(input_tokens); }
+  void hot_prefixes(std::vector<GatewayPrefix> all) override { prefixes = std::move(all); }
+  void fill(std::size_t, signals::PoolObservation& seen) const override {
+    seen.target_replicas = target;
+    for (const ReplicaView& view : views) {
+      seen.replicas.push_back(view.seen);
+      ++seen.ready;
+    }
+  }
+  [[nodiscard]] std::vector<ReplicaView> replicas(std::size_t) const override { return views; }
+  [[nodiscard]] std::optional<signals::TokenFigures> tokens_of(std::uint32_t replica,
+                                                               double kv_bytes_per_token) const override {
+    const auto found = tokens.find(replica);
+    if (found == tokens.end()) return std::nullopt;
+    signals::TokenFigures figures = found->second;
+    figures.kv_bytes_used = kv_bytes_per_token;
+    return figures;
+  }
+  [[nodiscard]] const std::vector<FleetEvent>& events() const override { return told; }
+
+  bool may_act = true;
+  std::uint32_t target = 1;
+  std::vector<std::uint32_t> wants, prompts;
+  std::vector<std::string> heard;
+  std::vector<GatewayPrefix> prefixes;
+  std::vector<ReplicaView> views;
+  std::map<std::uint32_t, signals::TokenFigures> tokens;  // by replica
+  std::vector<FleetEvent> told;
+};
+
+// The admin address of a gateway, on the test's own loop.
+class ScriptedGateway final : private net::ExchangeHandler {
+ public:
+  explicit ScriptedGateway(net::Loop& loop) : listening_(*net::listen_on(net::Address{}, false)) {
+    address_ = net::local_address(listening_);
+    server_ = std::make_unique<net::Server>(loop, listening_, static_cast<net::ExchangeHandler&>(*this));
+  }
+  [[nodiscard]] const net::Address& address() const { return address_; }
+
+  int status = 200;
+  std::string overview =
+      R"({"boot":"b","now_s":5,"replicas":[],"queue":{"interactive":2,"batch":1,"oldest_s":0.5,"models":[{"model":"m","waiting_for_room":1,"oldest_s":0.25},{"model":"other","waiting_for_room":2,"oldest_s":0.5}]},"refused_total":0})";
+  std::string traffic = R"({"boot":"b","now_s":5,"next":0,"lost":0,"events":[]})";
+  std::string prefixes = R"({"prefixes":[]})";
+  std::vector<std::string> asked;  // targets
+
+ private:
+  void on_request(net::Exchange& exchange) override {
+    asked.emplace_back(exchange.head().target);
+    const std::string_view path = exchange.head().path();
+    exchange.respond(
+        status, {}, path == "/penstock/v1/traffic" ? traffic : (path == "/penstock/v1/prefixes" ? prefixes : overview));
+  }
+  std::string error_body(int, std::string_view fault) override { return std::string{fault}; }
+
+  int listening_;
+  net::Address address_;
+  std::unique_ptr<net::Server> server_;
+};
+
+// Runs the loop until something holds. False: a test's patience is over.
+inline bool run_until(net::Loop& loop, const std::function<bool()>& holds) {
+  bool held = false;
+  const auto look = loop.every(std::chrono::milliseconds{10}, [&] {
+    held = holds();
+    if (held) loop.stop();
+  });
+  const auto patience = loop.after(std::chrono::seconds{30}, [&] { loop.stop(); });
+  loop.run();
+  loop.cancel(look);
+  loop.cancel(patience);
+  return held;
+}
+
+}  // namespace penstock::controller

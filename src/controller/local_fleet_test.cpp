@@ -1,0 +1,232 @@
+// Real processes: a few lines of Python stand for an engine.
+#include "controller/local_fleet.h"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "controller/live_testing.h"
+
+namespace penstock::controller {
+namespace {
+
+using namespace std::chrono_literals;
+using actuation::Stage;
+
+constexpr const char* kEngine = R"py(#!/usr/bin/env python3
+import http.server, json, os, sys
+folder = os.path.dirname(os.path.abspath(__file__))
+port = int(sys.argv[sys.argv.index("--port") + 1])
+class Handler(http.server.BaseHTTPRequestHandler):
+    def answer(self, body):
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+    def do_GET(self):
+        self.answer(open(os.path.join(folder, "info.json"), "rb").read() if "info" in self.path else b"")
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        with open(os.path.join(folder, "prompts"), "ab") as file:
+            file.write(self.path.encode() + b" " + body + b"\n")
+        self.answer(b"{}")
+    def log_message(self, *_):
+        pass
+print("engine", " ".join(sys.argv[1:]), flush=True)
+http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler).serve_forever()
+)py";
+constexpr const char* kReady =
+    R"({"state":"ready","requests_open":0,"transfers_open":0,"fpm_endpoint":null,"kv_events_endpoint":"tcp://e:1",)"
+    R"("block_tokens":16,"kv_blocks":500})";
+
+class LocalFleetTest : public testing::Test {
+ protected:
+  LocalFleetTest() {
+    std::string name = (std::filesystem::temp_directory_path() / "penstock-fleet-XXXXXX").string();
+    folder = ::mkdtemp(name.data());
+    write("engine.py", kEngine);
+    std::filesystem::permissions(folder / "engine.py", std::filesystem::perms::owner_all);
+    write("info.json", kReady);
+    options.program = folder / "engine.py";
+    options.state_file = folder / "fleet.json";
+    options.replicas_file = folder / "replicas.json";
+    options.log_folder = folder;
+    options.dies_with_us = true;  // what a test leaves behind ends with the program
+    // Somewhere that is likely to be free; ports that are not are passed over.
+    const int listening = *net::listen_on(net::Address{}, false);
+    const std::uint16_t port = std::min<std::uint16_t>(net::local_address(listening).port(), 65'000);
+    ::close(listening);
+    options.ports = {port, static_cast<std::uint16_t>(port + 300)};
+    options.limits.backoff_first = 100ms;
+    options.pools.resize(1);
+    options.pools[0].name = "chat";
+    options.pools[0].arguments = {"--speed", "2"};
+    // A gateway that does what the file says.
+    loop.every(50ms, [this] {
+      if (!fleet) return;
+      GatewayState state;
+      if (const auto entries = connect::load_replicas(options.replicas_file))
+        for (const connect::ReplicaEntry& entry : *entries) {
+          GatewayReplica& replica = state.replicas[entry.id];
+          replica.eligible = entry.state == connect::ReplicaTraffic::kServing;
+          replica.open_requests = open_requests;
+        }
+      fleet->gateway_says(state, loop.now());
+    });
+  }
+  ~LocalFleetTest() override {
+    fleet.reset();
+    std::error_code error;
+    std::filesystem::remove_all(folder, error);
+  }
+  void write(const char* name, const char* text) const { std::ofstream{folder / name} << text; }
+  [[nodiscard]] std::string read(const char* name) const {
+    std::ifstream file{folder / name};
+    std::stringstream text;
+    text << file.rdbuf();
+    return text.str();
+  }
+  void open() {
+    auto opened = LocalFleet::open(loop, client, options);
+    ASSERT_TRUE(opened) << opened.error().message();
+    fleet = *std::move(opened);
+  }
+  // Until a replica is in that stage; its number, or 0.
+  std::uint32_t run_until_some(Stage stage) {
+    std::uint32_t found = 0;
+    EXPECT_TRUE(run_until(loop, [&] {
+      for (const actuation::Replica& replica : fleet->state().replicas)
+        if (replica.stage == stage) found = replica.id;
+      return found != 0;
+    })) << said();
+    return found;
+  }
+  [[nodiscard]] std::string said() const {
+    std::string text;
+    for (const FleetEvent& event : fleet->events()) text += (event.warning ? "! " : "  ") + event.text + "\n";
+    return text;
+  }
+  [[nodiscard]] bool was_said(std::string_view part) const { return said().find(part) != std::string::npos; }
+
+  std::filesystem::path folder;
+  LocalFleetOptions options;
+  net::Loop loop;
+  net::Client client{loop};
+  std::unique_ptr<LocalFleet> fleet;
+  std::uint32_t open_requests = 0;
+};
+
+TEST_F(LocalFleetTest, HotPrefixesOfItsModelAreSentAfterTheOtherPromptsAndBeforeItServes) {
+  options.warm_up.representative = 1;
+  open();
+  fleet->recent_prompts({100});
+  fleet->hot_prefixes({{"other", "/v1/completions", R"({"prompt":"none of ours"})", 300, 9},
+                       {options.pools[0].model, "/v1/chat/completions", R"({"messages":"shared"})", 300, 9}});
+  fleet->want(0, 1);
+  run_until_some(Stage::kServing);
+  const std::string prompts = read("prompts");
+  EXPECT_EQ(prompts.find("none of ours"), std::string::npos);
+  EXPECT_NE(prompts.find("\n/v1/chat/completions {\"messages\":\"shared\"}\n"), std::string::npos) << prompts;
+  EXPECT_LT(prompts.find("warm-up"), prompts.find("shared"));
+}
+
+TEST_F(LocalFleetTest, AReplicaStartsWarmsUpServesDrainsAndEnds) {
+  open();
+  fleet->recent_prompts({100, 200, 3000});
+  fleet->want(0, 1);
+  const std::uint32_t id = run_until_some(Stage::kServing);
+  const actuation::Replica serving = *fleet->state().find(id);
+  EXPECT_NE(read("chat-1.log").find("engine engine --speed 2 --id chat-1 --port " + std::to_string(serving.ports[0])),
+            std::string::npos)
+      << read("chat-1.log");
+  EXPECT_NE(read("prompts").find(R"("max_tokens":8)"), std::string::npos) << "it was warmed up before it served";
+  const auto entries = connect::load_replicas(options.replicas_file);
+  ASSERT_TRUE(entries) << entries.error().message();
+  ASSERT_EQ(entries->size(), 1U);
+  EXPECT_EQ(entries->front().id, "chat-1");
+  EXPECT_EQ(entries->front().state, connect::ReplicaTraffic::kServing);
+  EXPECT_EQ(entries->front().kv_events, "tcp://e:1");
+  signals::PoolObservation seen;
+  fleet->fill(0, seen);
+  EXPECT_EQ(seen.ready, 1U);
+  EXPECT_EQ(seen.target_replicas, 1U);
+  EXPECT_FALSE(seen.replicas.at(0).sample) << "an engine without metrics says nothing";
+
+  open_requests = 1;
+  bool ended = false;
+  fleet->end_all([&] { ended = true; });
+  EXPECT_EQ(run_until_some(Stage::kDraining), id);
+  EXPECT_FALSE(run_until(loop, [&, looks = 0]() mutable { return ended || ++looks > 100; }) && ended)
+      << "it is not stopped while a request is open";
+  open_requests = 0;
+  EXPECT_TRUE(run_until(loop, [&] { return ended; })) << said();
+  EXPECT_TRUE(connect::load_replicas(options.replicas_file)->empty());
+  fleet->want(0, 5);
+  EXPECT_EQ(fleet->wanted(0), 0U) << "what ends takes no more orders";
+}
+
+TEST_F(LocalFleetTest, ANewPlannerGoesOnWithTheProcessesOfTheLast) {
+  open();
+  fleet->want(0, 1);
+  const actuation::Replica before = *fleet->state().find(run_until_some(Stage::kServing));
+  fleet.reset();
+  open();
+  EXPECT_EQ(fleet->wanted(0), 1U);
+  EXPECT_TRUE(was_said("goes on under this planner"));
+  const actuation::Replica after = *fleet->state().find(run_until_some(Stage::kServing));
+  EXPECT_EQ(after.id, before.id);
+  EXPECT_EQ(after.process, before.process);
+  bool ended = false;
+  fleet->end_all([&] { ended = true; });
+  EXPECT_TRUE(run_until(loop, [&] { return ended; })) << said();
+}
+
+TEST_F(LocalFleetTest, AProgramThatEndsAtOnceIsToldWithItsLastWords) {
+  write("engine.py", "#!/bin/sh\necho out of luck\nexit 7\n");
+  open();
+  fleet->want(0, 1);
+  EXPECT_TRUE(run_until(loop, [&] { return fleet->actions_failed(0) >= 2; })) << said();
+  EXPECT_TRUE(was_said("exit code 7: out of luck")) << said();
+  signals::PoolObservation seen;
+  fleet->fill(0, seen);
+  EXPECT_GE(seen.actions_failed_total, 2U);
+}
+
+TEST_F(LocalFleetTest, AProgramThatIsNotThereIsTold) {
+  options.program = folder / "nothing";
+  open();
+  fleet->want(0, 1);
+  EXPECT_TRUE(run_until(loop, [&] { return fleet->actions_failed(0) >= 1; })) << said();
+  EXPECT_TRUE(was_said("nothing")) << said();
+}
+
+TEST_F(LocalFleetTest, AnEngineThatTalksNonsenseNeverServes) {
+  write("info.json", R"({"state":["ready"],"requests_open":"many","fpm_endpoint":7,"kv_blocks":-1})");
+  options.limits.start_deadline = 2s;
+  open();
+  fleet->want(0, 1);
+  EXPECT_TRUE(run_until(loop, [&] { return was_said(actuation::to_string(actuation::StepReason::kStartDeadline)); }))
+      << said();
+  for (const actuation::Replica& replica : fleet->state().replicas) EXPECT_NE(replica.stage, Stage::kServing);
+  EXPECT_FALSE(was_said("admit")) << said();
+}
+
+TEST_F(LocalFleetTest, AnEngineThatIsKilledIsReplaced) {
+  open();
+  fleet->want(0, 1);
+  const std::uint32_t first = run_until_some(Stage::kServing);
+  ::kill(static_cast<pid_t>(fleet->state().find(first)->process->pid), SIGKILL);
+  EXPECT_TRUE(run_until(loop, [&] {
+    for (const actuation::Replica& replica : fleet->state().replicas)
+      if (replica.id != first && replica.stage == Stage::kServing) return true;
+    return false;
+  })) << said();
+  EXPECT_TRUE(was_said("signal 9")) << said();
+}
+
+}  // namespace
+}  // namespace penstock::controller

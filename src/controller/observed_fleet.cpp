@@ -1,0 +1,93 @@
+#include "controller/observed_fleet.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace penstock::controller {
+namespace {
+
+constexpr std::size_t kObservedEventsMax = 500;
+
+// What is not healthy takes no traffic, as if it were still starting.
+signals::ReplicaState state_of(const GatewayReplica& replica) {
+  if (replica.phase == "draining") return signals::ReplicaState::kDraining;
+  return replica.phase == "serving" && replica.healthy ? signals::ReplicaState::kReady
+                                                       : signals::ReplicaState::kStarting;
+}
+
+}  // namespace
+
+ObservedFleet::ObservedFleet(net::Loop& loop, net::Client& client, ObservedFleetOptions options)
+    : options_(std::move(options)), watch_(loop, client, [&] {
+        EngineWatchOptions watch;
+        watch.tls = options_.tls;
+        watch.say = [this, &loop](const std::string& said) { tell(loop.now(), true, said); };
+        return watch;
+      }()) {}
+
+void ObservedFleet::tell(core::Instant at, bool warning, std::string text) {
+  if (warning && options_.say) options_.say(text);
+  events_.push_back({at, warning, {}, std::move(text)});
+  if (events_.size() > kObservedEventsMax) events_.erase(events_.begin());
+}
+
+void ObservedFleet::gateway_says(const GatewayState& state, core::Instant at) {
+  std::map<std::string, Known> next;
+  std::vector<WatchedEngine> engines;
+  for (const auto& [id, replica] : state.replicas) {
+    const auto pool = std::find_if(options_.pools.begin(), options_.pools.end(), [&said = replica](signals::Role role) {
+      return said.role == signals::to_string(role);
+    });
+    const bool ours = options_.model.empty() || replica.model == options_.model;
+    if (!ours || pool == options_.pools.end()) continue;
+    Known known;
+    if (const auto before = known_.find(id); before != known_.end()) {
+      known = before->second;
+    } else {
+      known.number = next_++;
+      known.since = at;
+      tell(at, false, "the gateway knows " + id);
+    }
+    known.pool = static_cast<std::size_t>(pool - options_.pools.begin());
+    known.url = replica.url;
+    known.phase = replica.phase;
+    if (std::exchange(known.state, state_of(replica)) != known.state) known.since = at;
+    engines.push_back({known.number, replica.url, {}});
+    next.emplace(id, std::move(known));
+  }
+  for (const auto& [id, gone] : known_)
+    if (!next.contains(id)) tell(at, false, "the gateway knows " + id + " no more");
+  known_ = std::move(next);
+  watch_.watch(engines);
+}
+
+void ObservedFleet::fill(std::size_t pool, signals::PoolObservation& seen) const {
+  for (const ReplicaView& view : replicas(pool)) {
+    seen.replicas.push_back(view.seen);
+    switch (view.seen.state) {
+      case signals::ReplicaState::kStarting: ++seen.starting; break;
+      case signals::ReplicaState::kReady: ++seen.ready; break;
+      case signals::ReplicaState::kDraining: ++seen.draining; break;
+      case signals::ReplicaState::kStopped:
+      case signals::ReplicaState::kCrashed: break;
+    }
+  }
+  std::sort(seen.replicas.begin(), seen.replicas.end(),
+            [](const auto& left, const auto& right) { return left.replica < right.replica; });
+  // Whoever runs them asked for those that are there.
+  seen.target_replicas = seen.starting + seen.ready;
+}
+
+std::vector<ReplicaView> ObservedFleet::replicas(std::size_t pool) const {
+  std::vector<ReplicaView> views;
+  for (const auto& [id, known] : known_)
+    if (known.pool == pool)
+      views.push_back({id,
+                       known.phase,
+                       known.url,
+                       known.since,
+                       {known.number, known.state, known.since, watch_.sample_of(known.number)}});
+  return views;
+}
+
+}  // namespace penstock::controller

@@ -1,0 +1,92 @@
+#include "controller/observed_fleet.h"
+
+#include <gtest/gtest.h>
+
+namespace penstock::controller {
+namespace {
+
+using namespace std::chrono_literals;
+using signals::ReplicaState;
+using signals::Role;
+constexpr core::Instant kNow = core::kStart + 100s;
+
+GatewayReplica replica(std::string role, std::string phase, bool healthy = true) {
+  GatewayReplica made;
+  made.url = "http://127.0.0.1:9";
+  made.model = "m";
+  made.role = std::move(role);
+  made.phase = std::move(phase);
+  made.healthy = healthy;
+  return made;
+}
+
+class ObservedFleetTest : public testing::Test {
+ protected:
+  signals::PoolObservation seen(std::size_t pool) const {
+    signals::PoolObservation made;
+    fleet.fill(pool, made);
+    return made;
+  }
+
+  net::Loop loop;
+  net::Client client{loop};
+  ObservedFleet fleet{loop, client, {{Role::kPrefill, Role::kDecode}, "m", {}, {}}};
+  GatewayState state;
+};
+
+TEST_F(ObservedFleetTest, ReplicasBelongToThePoolOfTheirRole) {
+  state.replicas = {{"p1", replica("prefill", "serving")},
+                    {"d1", replica("decode", "serving")},
+                    {"d2", replica("decode", "warming")},
+                    {"a1", replica("aggregated", "serving")},
+                    {"d3", replica("decode", "serving")}};
+  state.replicas["d3"].model = "another";
+  fleet.gateway_says(state, kNow);
+  EXPECT_EQ(seen(0).ready, 1U);
+  EXPECT_EQ(seen(1).ready, 1U);
+  EXPECT_EQ(seen(1).starting, 1U);
+  EXPECT_EQ(seen(1).target_replicas, 2U);
+  EXPECT_EQ(fleet.replicas(1).size(), 2U);
+  EXPECT_FALSE(fleet.acts());
+}
+
+TEST_F(ObservedFleetTest, WhatIsNotHealthyIsNotReady) {
+  state.replicas = {{"d1", replica("decode", "serving", false)}, {"d2", replica("decode", "draining")}};
+  fleet.gateway_says(state, kNow);
+  EXPECT_EQ(seen(1).ready, 0U);
+  EXPECT_EQ(seen(1).starting, 1U);
+  EXPECT_EQ(seen(1).draining, 1U);
+}
+
+TEST_F(ObservedFleetTest, AStateHasTheTimeSinceWhichItHolds) {
+  state.replicas = {{"d1", replica("decode", "warming")}};
+  fleet.gateway_says(state, kNow);
+  fleet.gateway_says(state, kNow + 1s);
+  EXPECT_EQ(seen(1).replicas.at(0).state_since, kNow);
+  state.replicas = {{"d1", replica("decode", "serving")}};
+  fleet.gateway_says(state, kNow + 2s);
+  fleet.gateway_says(state, kNow + 3s);
+  EXPECT_EQ(seen(1).replicas.at(0).state_since, kNow + 2s);
+  EXPECT_EQ(seen(1).replicas.at(0).state, ReplicaState::kReady);
+}
+
+TEST_F(ObservedFleetTest, WhatIsNotNamedAnyMoreIsGoneAndItsNumberWithIt) {
+  state.replicas = {{"d1", replica("decode", "serving")}};
+  fleet.gateway_says(state, kNow);
+  const std::uint32_t number = seen(1).replicas.at(0).replica;
+  fleet.gateway_says(GatewayState{}, kNow + 1s);
+  EXPECT_TRUE(seen(1).replicas.empty());
+  fleet.gateway_says(state, kNow + 2s);
+  EXPECT_NE(seen(1).replicas.at(0).replica, number);
+  ASSERT_EQ(fleet.events().size(), 3U);
+  EXPECT_EQ(fleet.events()[1].text, "the gateway knows d1 no more");
+}
+
+TEST_F(ObservedFleetTest, WhatNobodyHeardOfHasNoSample) {
+  state.replicas = {{"d1", replica("decode", "serving")}};
+  fleet.gateway_says(state, kNow);
+  EXPECT_FALSE(seen(1).replicas.at(0).sample);
+}
+
+}  // namespace
+}  // namespace penstock::controller

@@ -1,0 +1,47 @@
+#include "controller/page.h"
+
+#include <fmt/format.h>
+#include <openssl/evp.h>
+#include <openssl/sha.h>
+
+#include <array>
+
+#include "controller/assets.h"
+#include "core/result.h"
+
+namespace penstock::controller {
+namespace {
+
+void fill(std::string& page, std::string_view mark, std::string_view content) {
+  const std::size_t at = page.find(mark);
+  PENSTOCK_ASSERT(at != std::string::npos, "the page has a mark for each of its parts");
+  page.replace(at, mark.size(), content);
+}
+
+// As a policy names an inline style or script: 'sha256-…' of all between its tags.
+std::string source_of(std::string_view content) {
+  std::array<unsigned char, SHA256_DIGEST_LENGTH> digest{};
+  ::SHA256(reinterpret_cast<const unsigned char*>(content.data()), content.size(), digest.data());
+  std::array<unsigned char, 4 * (SHA256_DIGEST_LENGTH + 2) / 3 + 1> text{};
+  const int length = ::EVP_EncodeBlock(text.data(), digest.data(), SHA256_DIGEST_LENGTH);
+  return fmt::format("'sha256-{}'",
+                     std::string_view{reinterpret_cast<const char*>(text.data()), static_cast<std::size_t>(length)});
+}
+
+}  // namespace
+
+Page make_page(const PageParts& parts) {
+  Page made{std::string{parts.page}, {}};
+  fill(made.html, "/*STYLE*/", parts.style);
+  fill(made.html, "/*LIBRARY*/", parts.library);
+  fill(made.html, "/*SCRIPTS*/", parts.scripts);
+  made.policy = fmt::format(
+      "default-src 'none'; style-src {}; script-src {} {}; connect-src 'self'; img-src data:; base-uri 'none'; "
+      "form-action 'none'; frame-ancestors 'none'",
+      source_of(parts.style), source_of(parts.library), source_of(parts.scripts));
+  return made;
+}
+
+Page make_page() { return make_page({assets::page(), assets::style(), assets::library(), assets::scripts()}); }
+
+}  // namespace penstock::controller

@@ -1,0 +1,279 @@
+#include "controller/planner_daemon.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "net/fetch.h"
+#include "planner/decision_note.h"
+#include "report/decision_log.h"
+#include "signals/telemetry/exposition.h"
+
+namespace penstock::controller {
+namespace {
+
+constexpr core::Duration kGatewayPatience = std::chrono::seconds{2};
+// What trials are made of is asked for from the policy; windows and segments need a minute.
+constexpr core::Duration kMemoryLeast = std::chrono::minutes{2};
+
+bool is_disaggregated(const DaemonOptions& options) {
+  return std::any_of(options.pools.begin(), options.pools.end(),
+                     [](const DaemonPool& pool) { return pool.role == signals::Role::kDecode; });
+}
+
+std::vector<double> prices(const DaemonOptions& options) {
+  std::vector<double> made;
+  for (const DaemonPool& pool : options.pools) made.push_back(pool.price_per_gpu_hour);
+  return made;
+}
+
+}  // namespace
+
+PlannerDaemon::PlannerDaemon(net::Loop& loop, net::Client& client, Fleet& fleet, planner::Policy& policy,
+                             DaemonOptions options, std::function<void(const signals::DecisionEntry&)> log)
+    : loop_(loop),
+      client_(client),
+      fleet_(fleet),
+      policy_(policy),
+      options_(std::move(options)),
+      log_(std::move(log)),
+      book_(
+          {std::max(policy.memory(), kMemoryLeast), 100'000, options_.slo, is_disaggregated(options_), options_.model}),
+      totals_(prices(options_)) {
+  last_said_.resize(options_.pools.size());
+  timers_.push_back(loop_.every(options_.gateway_interval, [this] { ask_gateway(); }));
+  if (fleet_.acts()) {
+    timers_.push_back(loop_.after(core::Duration{}, [this] { ask_prefixes(); }));
+    timers_.push_back(loop_.every(options_.prefix_interval, [this] { ask_prefixes(); }));
+  }
+  timers_.push_back(loop_.every(options_.point_interval, [this] { add_point(); }));
+  // A policy that decides once does so when there is something to see.
+  const core::Duration interval = std::min<core::Duration>(policy_.interval(), std::chrono::hours{24});
+  timers_.push_back(loop_.after(std::chrono::seconds{1}, [this] { tick(); }));
+  timers_.push_back(loop_.every(interval, [this] { tick(); }));
+}
+
+PlannerDaemon::~PlannerDaemon() {
+  for (const net::Loop::Timer timer : timers_) loop_.cancel(timer);
+}
+
+// ---- what the gateway says -------------------------------------------------------------------------------------------
+
+void PlannerDaemon::ask_gateway() {
+  ask_traffic();
+  if (std::exchange(overview_under_way_, true)) return;
+  const core::Instant asked_at = loop_.now();
+  net::fetch(client_, net::request_to(options_.gateway, "/penstock/v1/overview", kGatewayPatience),
+             [this, asked_at](core::Result<net::FetchAnswer> answer) {
+               overview_under_way_ = false;
+               if (!answer || answer->status != 200) return;
+               auto state = read_overview(answer->body);
+               if (!state) return;
+               gateway_ = *std::move(state);
+               // It was true when the answer was made, which is after it was asked for.
+               fleet_.gateway_says(*gateway_, asked_at);
+             });
+}
+
+void PlannerDaemon::ask_traffic() {
+  if (std::exchange(traffic_under_way_, true)) return;
+  net::FetchRequest request =
+      net::request_to(options_.gateway, fmt::format("/penstock/v1/traffic?after={}", next_event_), kGatewayPatience);
+  request.answer_bytes_max = 256 * 1024 * 1024;
+  net::fetch(client_, std::move(request), [this](core::Result<net::FetchAnswer> answer) {
+    traffic_under_way_ = false;
+    if (!answer || answer->status != 200) return;
+    const auto page = read_traffic(answer->body);
+    if (!page) return;
+    // A gateway that began anew counts anew: what it has counted up to our number is not known here.
+    const bool anew = page->boot != boot_ && next_event_ > 0;
+    boot_ = page->boot;
+    next_event_ = anew ? 0 : page->next;
+    if (anew) return;
+    book_.take(*page, loop_.now());
+    look_at_scaling();
+  });
+}
+
+void PlannerDaemon::look_at_scaling() {
+  std::vector<signals::PoolObservation> pools(options_.pools.size());
+  for (std::size_t index = 0; index < pools.size(); ++index) {
+    pools[index].name = options_.pools[index].name;
+    fleet_.fill(index, pools[index]);
+  }
+  scaling_.look(loop_.now(), pools, book_.ends());
+}
+
+void PlannerDaemon::ask_prefixes() {
+  if (std::exchange(prefixes_under_way_, true)) return;
+  net::FetchRequest request = net::request_to(options_.gateway, "/penstock/v1/prefixes", kGatewayPatience);
+  request.answer_bytes_max = 64 * 1024 * 1024;
+  net::fetch(client_, std::move(request), [this](core::Result<net::FetchAnswer> answer) {
+    prefixes_under_way_ = false;
+    if (!answer || answer->status != 200) return;
+    if (auto prefixes = read_prefixes(answer->body)) fleet_.hot_prefixes(*std::move(prefixes));
+  });
+}
+
+// ---- a tick ----------------------------------------------------------------------------------------------------------
+
+signals::Observation PlannerDaemon::observe(core::Instant now) {
+  signals::Observation seen;
+  seen.now = now;
+  for (std::size_t index = 0; index < options_.pools.size(); ++index) {
+    const DaemonPool& pool = options_.pools[index];
+    signals::PoolObservation& made = seen.pools.emplace_back();
+    made.name = pool.name;
+    made.role = pool.role;
+    made.gpus_per_replica = pool.gpus_per_replica;
+    made.min_replicas = pool.min_replicas;
+    made.max_replicas = pool.max_replicas;
+    made.start_up = pool.start_up;
+    fleet_.fill(index, made);
+  }
+  const auto role_of = [&](bool decode) {
+    return std::find_if(seen.pools.begin(), seen.pools.end(), [&](const signals::PoolObservation& pool) {
+      return (pool.role == signals::Role::kDecode) == decode;
+    });
+  };
+  const auto entry = role_of(false);
+  const auto decode = role_of(true);
+  book_.fill(*entry, decode == seen.pools.end() ? nullptr : &*decode, now);
+  const GatewayWaiting waits = waiting();
+  entry->unrouted_requests = waits.requests;
+  entry->detail->oldest_unrouted_age = core::from_seconds(waits.oldest_s);
+  return seen;
+}
+
+GatewayWaiting PlannerDaemon::waiting() const {
+  GatewayWaiting sum;
+  if (!gateway_) return sum;
+  for (const auto& [model, waiting] : gateway_->waiting_by_model) {
+    if (!options_.model.empty() && model != options_.model) continue;
+    sum.requests += waiting.requests;
+    sum.oldest_s = std::max(sum.oldest_s, waiting.oldest_s);
+  }
+  return sum;
+}
+
+void PlannerDaemon::tick() {
+  const core::Instant begun = net::Loop::read_clock();
+  signals::Observation seen = observe(loop_.now());
+  const core::Instant from =
+      seen.now.time_since_epoch() > policy_.memory() ? seen.now - policy_.memory() : core::kStart;
+  seen.recent = book_.recent(from);
+  // Traffic that is not heard of looks like none at all. What engines say proves nothing beside it, and nothing shrinks.
+  if (seen.now > book_.heard_at() + options_.gateway_timeout)
+    for (signals::PoolObservation& pool : seen.pools)
+      for (signals::ReplicaObservation& replica : pool.replicas) replica.sample.reset();
+  std::vector<std::uint32_t> prompts;
+  for (const signals::RecentRequest& request : seen.recent) prompts.push_back(request.input_tokens);
+  if (!prompts.empty()) fleet_.recent_prompts(std::move(prompts));
+  planner::Decision decision = policy_.decide(seen);
+  slowest_tick_ = std::max(slowest_tick_, net::Loop::read_clock() - begun);
+  totals_.count(seen, decision);
+  apply(decision, seen);
+  seen.recent = {};
+  seen_ = std::move(seen);
+  decided_ = std::move(decision);
+}
+
+// What changes a target is an entry, and so is a hold for another reason than the last one.
+void PlannerDaemon::apply(const planner::Decision& decision, const signals::Observation& seen) {
+  PENSTOCK_ASSERT(decision.pools.size() == options_.pools.size(), "a policy decides on every pool");
+  for (std::size_t index = 0; index < decision.pools.size(); ++index) {
+    const planner::PoolDecision& pool = decision.pools[index];
+    const DaemonPool& bounds = options_.pools[index];
+    const std::uint32_t current = seen.pools[index].target_replicas;
+    const std::uint32_t target = std::clamp(pool.target, bounds.min_replicas, bounds.max_replicas);
+    Said said{pool.reason, pool.limited_by, decision.cause};
+    const bool new_words = !last_said_[index] || *last_said_[index] != said;
+    last_said_[index] = std::move(said);
+    if (target == current && !new_words) continue;
+    signals::DecisionEntry entry;
+    entry.policy = policy_.name();
+    entry.note = planner::note_of(decision, {seen.now, bounds.name, index, current, target});
+    for (const DaemonPool& each : options_.pools) entry.pools.push_back(each.name);
+    entry.would_change = report::what_would_change(entry.note, index);
+    if (log_) log_(entry);
+    decisions_.push_back(std::move(entry));
+    if (decisions_.size() > options_.decisions_max) decisions_.pop_front();
+    if (target != current && !options_.observe_only && fleet_.acts()) fleet_.want(index, target);
+  }
+}
+
+// ---- what is shown ---------------------------------------------------------------------------------------------------
+
+void PlannerDaemon::add_point() {
+  const signals::Observation seen = observe(loop_.now());
+  LivePoint point;
+  point.at = seen.now;
+  const signals::PoolObservation* entry = nullptr;
+  std::uint64_t used = 0, capacity = 0, prompts = 0, hits = 0;
+  for (const signals::PoolObservation& pool : seen.pools) {
+    if (pool.role != signals::Role::kDecode) entry = &pool;
+    point.target.push_back(pool.target_replicas);
+    point.starting.push_back(pool.starting);
+    point.ready.push_back(pool.ready);
+    point.draining.push_back(pool.draining);
+    for (const signals::ReplicaObservation& replica : pool.replicas) {
+      if (!replica.sample) continue;
+      point.queued += replica.sample->queued_requests;
+      point.running += replica.sample->running_requests;
+      used += replica.sample->kv_used_tokens;
+      capacity += replica.sample->kv_capacity_tokens;
+      prompts += replica.sample->prompt_tokens_total;
+      hits += replica.sample->prefix_hit_tokens_total;
+    }
+  }
+  const double seconds = std::max(1.0, core::to_seconds(entry->last_minute.length));
+  point.arrivals_per_s = static_cast<double>(entry->last_minute.arrivals) / seconds;
+  point.input_tokens_per_s = static_cast<double>(entry->last_minute.input_tokens) / seconds;
+  point.output_tokens_per_s = static_cast<double>(entry->last_minute.output_tokens) / seconds;
+  point.ttft = entry->last_minute.ttft;
+  point.itl = entry->last_minute.itl;
+  point.waiting = entry->unrouted_requests;
+  if (capacity > 0) point.kv_usage = static_cast<double>(used) / static_cast<double>(capacity);
+  // Counters of engines that ended are gone from the sums: such an interval says nothing.
+  if (prompts > prompt_tokens_before_ && hits >= hit_tokens_before_)
+    point.hit_ratio =
+        static_cast<double>(hits - hit_tokens_before_) / static_cast<double>(prompts - prompt_tokens_before_);
+  else if (!points_.empty())
+    point.hit_ratio = points_.back().hit_ratio;
+  prompt_tokens_before_ = prompts;
+  hit_tokens_before_ = hits;
+  points_.push_back(std::move(point));
+  if (points_.size() > options_.points_max) points_.pop_front();
+}
+
+std::string PlannerDaemon::metrics_text() const {
+  if (!seen_ || !decided_) return {};
+  report::MetricSources sources{*seen_, *decided_, totals_};
+  sources.slo = options_.slo.target;
+  if (book_.judged() > 0)
+    sources.slo_attainment = static_cast<double>(book_.kept()) / static_cast<double>(book_.judged());
+  report::PlannerMetrics metrics = report::make_planner_metrics(sources);
+  metrics.policy.clear();
+  for (const ScalingTotals& totals : scaling_.totals())
+    metrics.scaling.push_back({totals.pool, totals.events, totals.ends});
+  return report::to_prometheus_text(metrics);
+}
+
+std::string PlannerDaemon::token_metrics_text() const {
+  std::vector<signals::TokenFigures> engines;
+  for (std::size_t pool = 0; pool < options_.pools.size(); ++pool)
+    for (const ReplicaView& view : fleet_.replicas(pool)) {
+      auto figures = fleet_.tokens_of(view.seen.replica, options_.kv_bytes_per_token);
+      if (!figures) continue;
+      if (figures->model.empty()) figures->model = options_.model;
+      figures->labels = fmt::format("pool=\"{}\",replica=\"{}\"", signals::escape_label(options_.pools[pool].name),
+                                    signals::escape_label(view.name));
+      engines.push_back(*std::move(figures));
+    }
+  std::string text;
+  signals::append_token_metrics(text, engines);
+  return text;
+}
+
+}  // namespace penstock::controller

@@ -1,0 +1,127 @@
+// The planner at work: looks, decides, asks for replicas, and remembers what it saw and said.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "controller/fleet.h"
+#include "controller/gateway_feed.h"
+#include "controller/scaling_recorder.h"
+#include "controller/traffic_recorder.h"
+#include "core/time.h"
+#include "net/address.h"
+#include "net/client.h"
+#include "net/loop.h"
+#include "planner/policy.h"
+#include "report/metrics_sources.h"
+#include "signals/decision_entry.h"
+#include "signals/slo.h"
+
+namespace penstock::controller {
+
+struct DaemonPool {
+  std::string name;
+  signals::Role role = signals::Role::kAggregated;
+  std::uint32_t gpus_per_replica = 1, min_replicas = 1, max_replicas = 1;
+  core::Duration start_up{};
+  double price_per_gpu_hour = 1.0;
+};
+
+struct DaemonOptions {
+  std::vector<DaemonPool> pools;  // one aggregated, or one prefill and one decode
+  signals::SloPolicy slo;
+  double kv_bytes_per_token = 131'072.0;  // for token metrics in bytes
+  std::string model;                      // whose requests and replicas these are; empty: of all
+  bool observe_only = true;               // decides, says so, and does nothing
+  net::Address gateway;                   // its admin address
+  core::Duration gateway_interval = std::chrono::milliseconds{500};
+  core::Duration prefix_interval = std::chrono::seconds{5};   // their texts may be long
+  core::Duration gateway_timeout = std::chrono::seconds{30};  // a gateway that was heard longer ago is not heard
+  core::Duration point_interval = std::chrono::seconds{2};
+  std::size_t points_max = 1800;
+  std::size_t decisions_max = 1000;
+};
+
+// One moment of what is charted.
+struct LivePoint {
+  core::Instant at;
+  double arrivals_per_s = 0.0, input_tokens_per_s = 0.0, output_tokens_per_s = 0.0;
+  std::vector<std::uint32_t> target, starting, ready, draining;  // by pool
+  signals::LatencyWindow ttft, itl;                              // of the last minute
+  std::uint64_t queued = 0, running = 0;                         // at the engines
+  std::uint32_t waiting = 0;                                     // at the gateway
+  // 0..1, hits as a share of the prompts' tokens since the point before; none: no engine said.
+  std::optional<double> kv_usage, hit_ratio;
+};
+
+// On one loop, with everything it is given.
+class PlannerDaemon {
+ public:
+  // `log` takes every entry as it is made.
+  PlannerDaemon(net::Loop& loop, net::Client& client, Fleet& fleet, planner::Policy& policy, DaemonOptions options,
+                std::function<void(const signals::DecisionEntry&)> log);
+  ~PlannerDaemon();
+  PlannerDaemon(const PlannerDaemon&) = delete;
+  PlannerDaemon& operator=(const PlannerDaemon&) = delete;
+
+  [[nodiscard]] const DaemonOptions& options() const { return options_; }
+  [[nodiscard]] const Fleet& fleet() const { return fleet_; }
+  [[nodiscard]] std::string_view policy_name() const { return policy_.name(); }
+  [[nodiscard]] const std::deque<LivePoint>& points() const { return points_; }
+  [[nodiscard]] const std::deque<signals::DecisionEntry>& decisions() const { return decisions_; }
+  [[nodiscard]] const std::optional<signals::Observation>& last_seen() const { return seen_; }
+  [[nodiscard]] const std::optional<planner::Decision>& last_decision() const { return decided_; }
+  [[nodiscard]] const std::optional<GatewayState>& gateway() const { return gateway_; }
+  [[nodiscard]] const TrafficRecorder& book() const { return book_; }
+  [[nodiscard]] const ScalingRecorder& scaling() const { return scaling_; }
+  [[nodiscard]] const report::PlannerTotals& totals() const { return totals_; }
+  [[nodiscard]] core::Duration slowest_tick() const { return slowest_tick_; }
+  [[nodiscard]] std::string metrics_text() const;
+  [[nodiscard]] std::string token_metrics_text() const;  // of the engines that are heard
+
+ private:
+  void ask_gateway();
+  void ask_traffic();
+  void ask_prefixes();
+  void look_at_scaling();
+  void tick();
+  void add_point();
+  [[nodiscard]] signals::Observation observe(core::Instant now);  // without single requests
+  [[nodiscard]] GatewayWaiting waiting() const;                   // for our model
+  void apply(const planner::Decision& decision, const signals::Observation& seen);
+
+  net::Loop& loop_;
+  net::Client& client_;
+  Fleet& fleet_;
+  planner::Policy& policy_;
+  DaemonOptions options_;
+  std::function<void(const signals::DecisionEntry&)> log_;
+  TrafficRecorder book_;
+  ScalingRecorder scaling_;
+  report::PlannerTotals totals_;
+  std::uint64_t next_event_ = 0;
+  std::string boot_;  // of the gateway whose events these are
+  bool overview_under_way_ = false, traffic_under_way_ = false, prefixes_under_way_ = false;
+  std::optional<GatewayState> gateway_;
+  std::optional<signals::Observation> seen_;
+  std::optional<planner::Decision> decided_;
+  struct Said {
+    planner::Reason reason;
+    planner::Limit limited_by;
+    std::string cause;
+    bool operator==(const Said&) const = default;
+  };
+  std::vector<std::optional<Said>> last_said_;
+  std::deque<signals::DecisionEntry> decisions_;
+  std::deque<LivePoint> points_;
+  std::uint64_t prompt_tokens_before_ = 0, hit_tokens_before_ = 0;
+  core::Duration slowest_tick_{};
+  std::vector<net::Loop::Timer> timers_;
+};
+
+}  // namespace penstock::controller

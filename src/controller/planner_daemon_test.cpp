@@ -1,0 +1,330 @@
+#include "controller/planner_daemon.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "controller/dashboard_document.h"
+#include "controller/live_testing.h"
+#include "signals/telemetry/exposition.h"
+
+namespace penstock::controller {
+namespace {
+
+using Json = nlohmann::json;
+using namespace std::chrono_literals;
+
+class PlannerDaemonTest : public testing::Test {
+ protected:
+  PlannerDaemon& open(bool observe_only = false, std::string model = {}) {
+    DaemonOptions options;
+    options.model = std::move(model);
+    DaemonPool pool;
+    pool.name = "chat";
+    pool.max_replicas = 4;
+    pool.price_per_gpu_hour = 2.0;
+    options.pools = {pool};
+    options.observe_only = observe_only;
+    options.gateway = gateway.address();
+    options.gateway_interval = 20ms;
+    options.gateway_timeout = 500ms;
+    options.point_interval = 50ms;
+    options.points_max = 5;
+    options.decisions_max = 3;
+    daemon.emplace(loop, client, fleet, policy, std::move(options),
+                   [this](const signals::DecisionEntry& entry) { logged.push_back(entry); });
+    return *daemon;
+  }
+  void run_until_decided(int times = 1) {
+    const int before = policy.decided;
+    EXPECT_TRUE(run_until(loop, [&] { return policy.decided >= before + times; }));
+  }
+  [[nodiscard]] Json state() const { return Json::parse(state_document(*daemon, loop.now(), "1.2.3")); }
+  [[nodiscard]] Json points() const { return Json::parse(points_document(*daemon)); }
+
+  // A replica of which nothing, or something, was heard.
+  static ReplicaView view(const std::optional<signals::EngineSample>& sample) {
+    return {"chat-1",
+            "serving",
+            "http://127.0.0.1:9",
+            core::kStart,
+            {1, signals::ReplicaState::kReady, core::kStart, sample}};
+  }
+  static signals::EngineSample sample() {
+    signals::EngineSample made;
+    made.queued_requests = 3;
+    made.running_requests = 5;
+    made.kv_used_tokens = 25;
+    made.kv_capacity_tokens = 100;
+    made.prompt_tokens_total = 1000;
+    made.prefix_hit_tokens_total = 400;
+    return made;
+  }
+
+  net::Loop loop;
+  ScriptedGateway gateway{loop};
+  net::Client client{loop};
+  ScriptedPolicy policy;
+  ScriptedFleet fleet;
+  std::vector<signals::DecisionEntry> logged;
+  std::optional<PlannerDaemon> daemon;
+};
+
+TEST_F(PlannerDaemonTest, AsksForWhatThePolicyDecides) {
+  policy.target = 3;
+  open();
+  run_until_decided();
+  EXPECT_EQ(fleet.wants, (std::vector<std::uint32_t>{3}));
+  ASSERT_EQ(logged.size(), 1U);
+  EXPECT_EQ(logged[0].policy, "scripted");
+  EXPECT_EQ(logged[0].note.pool, "chat");
+  EXPECT_EQ(logged[0].note.current, 1U);
+  EXPECT_EQ(logged[0].note.target, 3U);
+  EXPECT_EQ(daemon->decisions().size(), 1U);
+}
+
+TEST_F(PlannerDaemonTest, NeverAsksForMoreThanThePoolMayHave) {
+  policy.target = 100;
+  open();
+  run_until_decided();
+  EXPECT_EQ(fleet.wants, (std::vector<std::uint32_t>{4}));
+  policy.target = 0;
+  run_until_decided(2);
+  EXPECT_EQ(fleet.wants.back(), 1U);
+}
+
+TEST_F(PlannerDaemonTest, OnlyWatchesWhereItIsToldTo) {
+  policy.target = 3;
+  open(true);
+  run_until_decided();
+  EXPECT_TRUE(fleet.wants.empty());
+  ASSERT_FALSE(logged.empty());
+  EXPECT_EQ(logged[0].note.target, 3U) << "it says what it would do";
+}
+
+TEST_F(PlannerDaemonTest, WithoutItsGatewayItHearsNoEngineEither) {
+  fleet.views = {view(sample())};
+  open();
+  const auto heard = [&] {
+    const auto& pools = policy.seen.pools;
+    return !pools.empty() && pools[0].replicas.at(0).sample.has_value();
+  };
+  EXPECT_TRUE(run_until(loop, heard));
+  gateway.status = 500;
+  EXPECT_TRUE(run_until(loop, [&] { return !heard(); }));
+  gateway.status = 200;
+  EXPECT_TRUE(run_until(loop, heard));
+}
+
+TEST_F(PlannerDaemonTest, AHoldIsSaidOnceForEachReason) {
+  open();
+  run_until_decided(3);
+  EXPECT_EQ(logged.size(), 1U);
+  policy.reason = planner::Reason::kNoData;
+  run_until_decided(3);
+  EXPECT_EQ(logged.size(), 2U);
+  policy.cause = "queue";
+  run_until_decided(3);
+  ASSERT_EQ(logged.size(), 3U);
+  EXPECT_EQ(logged[2].note.cause, "queue");
+  EXPECT_EQ(state()["diagnosis"]["words"], "words on queue");
+  policy.reason = planner::Reason::kSloMet;
+  run_until_decided(3);
+  EXPECT_EQ(daemon->decisions().size(), 3U) << "the oldest go";
+  EXPECT_EQ(state()["decisions"][0]["reason"], planner::to_string(planner::Reason::kSloMet)) << "the newest come first";
+}
+
+TEST_F(PlannerDaemonTest, TellsHowRequestsEndedWhileTheFleetChanged) {
+  fleet.target = 2;  // and one is ready
+  fleet.views = {view(sample())};
+  gateway.traffic =
+      R"({"boot":"b","now_s":5,"next":17,"lost":0,"events":[["arrival",1,4.5,"m","interactive","shop",900,[]]]})";
+  open();
+  EXPECT_TRUE(run_until(loop, [&] { return daemon->scaling().events().size() == 1; }));
+  gateway.traffic = R"({"boot":"b","now_s":6,"next":18,"lost":0,"events":[["end",1,5.5,"failed","r1",900,12,20.0]]})";
+  EXPECT_TRUE(run_until(loop, [&] { return daemon->scaling().events()[0].ends.truncated > 0; }));
+  const Json told = state()["scaling"][0];
+  EXPECT_EQ(told["pool"], "chat");
+  EXPECT_EQ(told["to"], 2);
+  EXPECT_TRUE(told["settled_s"].is_null());
+  EXPECT_GE(told["truncated"], 1);
+  EXPECT_EQ(told["failed"], 0);
+  run_until_decided();
+  EXPECT_NE(daemon->metrics_text().find("penstock_scaling_events_total{pool=\"chat\"} 1\n"), std::string::npos);
+  EXPECT_NE(daemon->metrics_text().find("penstock_scaling_requests_total{pool=\"chat\",outcome=\"truncated\"}"),
+            std::string::npos);
+}
+
+TEST_F(PlannerDaemonTest, HearsOfTrafficFromWhereItLeftOff) {
+  gateway.traffic =
+      R"({"boot":"b","now_s":5,"next":17,"lost":0,"events":[["arrival",1,4.5,"m","interactive","shop",900,[1,2]]]})";
+  open();
+  EXPECT_TRUE(run_until(loop, [&] { return gateway.asked.size() >= 8; }));
+  std::vector<std::string> of_traffic;
+  for (const std::string& target : gateway.asked)
+    if (target.starts_with("/penstock/v1/traffic")) of_traffic.push_back(target);
+  ASSERT_GE(of_traffic.size(), 2U);
+  EXPECT_EQ(of_traffic[0], "/penstock/v1/traffic?after=0");
+  EXPECT_EQ(of_traffic[1], "/penstock/v1/traffic?after=17");
+  run_until_decided();
+  EXPECT_GE(policy.recent, 1U);
+  EXPECT_EQ(fleet.prompts.front(), 900U) << "new replicas warm up with prompts like these";
+  EXPECT_EQ(fleet.heard.front(), "b");
+  EXPECT_EQ(policy.seen.pools[0].unrouted_requests, 3U);
+  EXPECT_EQ(policy.seen.pools[0].detail->oldest_unrouted_age, core::Duration{500ms});
+}
+
+TEST_F(PlannerDaemonTest, TellsTheFleetOfHotPrefixes) {
+  gateway.prefixes =
+      R"({"prefixes":[{"model":"m","path":"/v1/completions","tokens":512,"hits":7,"idle_s":1.5,"body":"{}"}]})";
+  open();
+  EXPECT_TRUE(run_until(loop, [&] { return !fleet.prefixes.empty(); }));
+  EXPECT_EQ(fleet.prefixes.at(0).hits, 7U);
+}
+
+TEST_F(PlannerDaemonTest, AsksForNoPromptsWhereItStartsNothing) {
+  fleet.may_act = false;
+  open();
+  run_until_decided(3);
+  EXPECT_EQ(std::count(gateway.asked.begin(), gateway.asked.end(), "/penstock/v1/prefixes"), 0);
+}
+
+TEST_F(PlannerDaemonTest, RequestsThatWaitForItsModelAreItsOwn) {
+  open(false, "m");
+  EXPECT_TRUE(run_until(loop, [&] { return daemon->gateway().has_value(); }));
+  run_until_decided(2);
+  EXPECT_EQ(policy.seen.pools[0].unrouted_requests, 1U);
+  EXPECT_EQ(policy.seen.pools[0].detail->oldest_unrouted_age, core::Duration{250ms});
+}
+
+TEST_F(PlannerDaemonTest, RequestsThatWaitForAnotherModelAreNot) {
+  open(false, "another");
+  EXPECT_TRUE(run_until(loop, [&] { return daemon->gateway().has_value(); }));
+  run_until_decided(2);
+  EXPECT_EQ(policy.seen.pools[0].unrouted_requests, 0U);
+  EXPECT_EQ(policy.seen.pools[0].detail->oldest_unrouted_age, core::Duration{});
+}
+
+TEST_F(PlannerDaemonTest, AGatewayThatTalksNonsenseIsNotHeard) {
+  gateway.overview = "{}";
+  gateway.traffic = "nonsense";
+  open();
+  run_until_decided();
+  EXPECT_FALSE(daemon->gateway());
+  EXPECT_TRUE(fleet.heard.empty());
+  gateway.status = 503;
+  run_until_decided(2);
+  EXPECT_TRUE(state()["gateway"].is_null());
+  gateway.status = 200;
+  gateway.overview = ScriptedGateway{loop}.overview;
+  EXPECT_TRUE(run_until(loop, [&] { return daemon->gateway().has_value(); }));
+  EXPECT_EQ(state()["gateway"]["boot"], "b");
+}
+
+TEST_F(PlannerDaemonTest, KeepsAsManyPointsAsItMay) {
+  open();
+  EXPECT_TRUE(run_until(loop, [&, times = 0, last = core::Instant{}]() mutable {
+    if (!daemon->points().empty() && daemon->points().back().at != last) {
+      ++times;
+      last = daemon->points().back().at;
+    }
+    return times >= 8;
+  }));
+  EXPECT_EQ(daemon->points().size(), 5U);
+  EXPECT_EQ(points().size(), 5U);
+  EXPECT_EQ(Json::parse(last_point_document(*daemon)), points().back());
+}
+
+TEST_F(PlannerDaemonTest, TheMetricsAreThoseOfThePlanner) {
+  open();
+  EXPECT_EQ(daemon->metrics_text(), "");
+  run_until_decided();
+  const std::string text = daemon->metrics_text();
+  EXPECT_TRUE(signals::parse_exposition(text, "metrics"));
+  EXPECT_NE(text.find("chat"), std::string::npos);
+  EXPECT_GT(daemon->slowest_tick(), core::Duration{});
+}
+
+TEST_F(PlannerDaemonTest, TokenMetricsAreOfTheEnginesThatAreHeard) {
+  fleet.views = {view(sample()), view(std::nullopt)};
+  fleet.views[1].seen.replica = 99;
+  fleet.views[0].name = "chat-\"1\"";
+  open();
+  EXPECT_EQ(daemon->token_metrics_text(), "");
+  signals::TokenFigures figures;
+  figures.model = "m";
+  figures.tokens_in = 12;
+  fleet.tokens[fleet.views[0].seen.replica] = figures;
+  const std::string text = daemon->token_metrics_text();
+  EXPECT_TRUE(signals::parse_exposition(text, "metrics"));
+  EXPECT_NE(text.find(R"(tokens_in_total{model_name="m",pool="chat",replica="chat-\"1\""} 12)"), std::string::npos)
+      << text;
+  EXPECT_NE(text.find(R"(kv_cache_bytes_used{model_name="m",pool="chat",replica="chat-\"1\""} 131072)"),
+            std::string::npos);
+}
+
+// ---- the documents ---------------------------------------------------------------------------------------------------
+
+TEST_F(PlannerDaemonTest, BeforeAnythingIsKnownTheStateSaysSo) {
+  fleet.views = {view(std::nullopt)};
+  open(true);
+  const Json seen = state();
+  EXPECT_EQ(seen["version"], "1.2.3");
+  EXPECT_EQ(seen["mode"], "observe");
+  EXPECT_EQ(seen["policy"], "scripted");
+  EXPECT_TRUE(seen["gateway"].is_null());
+  EXPECT_TRUE(seen["diagnosis"].is_null());
+  EXPECT_EQ(seen["segments"], Json::array());
+  EXPECT_EQ(seen["decisions"], Json::array());
+  EXPECT_EQ(seen["slo"]["judged"], 0);
+  ASSERT_EQ(seen["pools"].size(), 1U);
+  EXPECT_EQ(seen["pools"][0]["name"], "chat");
+  EXPECT_EQ(seen["pools"][0]["max"], 4);
+  EXPECT_TRUE(seen["pools"][0]["replicas"][0]["sample"].is_null());
+  EXPECT_EQ(last_point_document(*daemon), "null");
+  EXPECT_EQ(points(), Json::array());
+}
+
+TEST_F(PlannerDaemonTest, WhatNoEngineSaidIsNullInAPoint) {
+  fleet.views = {view(std::nullopt)};
+  open();
+  EXPECT_TRUE(run_until(loop, [&] { return !daemon->points().empty(); }));
+  const Json point = points()[0];
+  EXPECT_TRUE(point["kv_usage"].is_null());
+  EXPECT_TRUE(point["hit_ratio"].is_null());
+  EXPECT_TRUE(point["ttft"].is_null());
+  EXPECT_TRUE(point["itl"].is_null());
+  EXPECT_EQ(point["ready"], Json::parse("[1]"));
+}
+
+TEST_F(PlannerDaemonTest, WhatTheEnginesSaidIsInTheStateAndInAPoint) {
+  fleet.views = {view(sample())};
+  open();
+  EXPECT_TRUE(run_until(loop, [&] { return !daemon->points().empty(); }));
+  const Json point = points()[0];
+  EXPECT_DOUBLE_EQ(point["kv_usage"], 0.25);
+  EXPECT_DOUBLE_EQ(point["hit_ratio"], 0.4);
+  EXPECT_EQ(point["queued"], 3);
+  EXPECT_EQ(point["running"], 5);
+  const Json said = state()["pools"][0]["replicas"][0]["sample"];
+  EXPECT_DOUBLE_EQ(said["kv_usage"], 0.25);
+  EXPECT_EQ(said["queued"], 3);
+}
+
+TEST_F(PlannerDaemonTest, AnEngineThatDoesNotTellItsCacheHasNoUsage) {
+  signals::EngineSample unknown = sample();
+  unknown.kv_used_tokens = unknown.kv_capacity_tokens = 0;
+  fleet.views = {view(unknown)};
+  open();
+  EXPECT_TRUE(state()["pools"][0]["replicas"][0]["sample"]["kv_usage"].is_null());
+}
+
+TEST_F(PlannerDaemonTest, TextFromOutsideCannotBreakTheDocument) {
+  fleet.told = {{core::kStart, true, "chat", "bytes \xff and \"quotes\""}};
+  open();
+  EXPECT_EQ(state()["events"][0]["warning"], true);
+  EXPECT_NE(state()["events"][0]["text"].get<std::string>().find("\"quotes\""), std::string::npos);
+}
+
+}  // namespace
+}  // namespace penstock::controller

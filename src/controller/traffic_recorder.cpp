@@ -1,0 +1,194 @@
+#include "controller/traffic_recorder.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace penstock::controller {
+namespace {
+
+constexpr std::size_t kBlocksMax = 4'000'000;
+constexpr std::size_t kTenantsMax = 4096;
+constexpr std::size_t kRoutesMax = 64;
+constexpr core::Duration kMeterMemory = std::chrono::seconds{50};
+
+}  // namespace
+
+TrafficRecorder::TrafficRecorder(const BookOptions& options)
+    : options_(options), entry_segments_(options.slo.target.ttft), decode_segments_(options.slo.target.ttft) {}
+
+void TrafficRecorder::take(const TrafficPage& page, core::Instant received_at) {
+  if (page.boot != boot_) {
+    boot_ = page.boot;
+    serials_.clear();
+  } else {
+    lost_ += page.lost;
+  }
+  heard_at_ = received_at;
+  for (const TrafficItem& item : page.items) {
+    // An event is never later than the page that tells of it, and no time lies before the start.
+    const double ago_s = std::clamp(page.now_s - item.at_s, 0.0, core::to_seconds(received_at));
+    const core::Instant at = std::max(core::kStart, received_at - core::from_seconds(ago_s));
+    switch (item.kind) {
+      case TrafficItem::Kind::kArrival: arrived(item, at); break;
+      case TrafficItem::Kind::kFirstToken: first_token(item, metered(at)); break;
+      case TrafficItem::Kind::kEnd: ended(item, metered(at)); break;
+    }
+  }
+  forget(received_at);
+}
+
+// Meters forget what is older than their window as newer times come; a time from before that would make them forget what
+// is new.
+core::Instant TrafficRecorder::metered(core::Instant at) {
+  newest_ = std::max(newest_, at);
+  return std::max(at, newest_ - kMeterMemory);
+}
+
+TrafficRecorder::Kept* TrafficRecorder::find(std::uint64_t request) {
+  const auto found = serials_.find(request);
+  if (found == serials_.end() || found->second < first_serial_) return nullptr;
+  return &kept_requests_[static_cast<std::size_t>(found->second - first_serial_)];
+}
+
+std::uint32_t TrafficRecorder::tenant_number(const std::string& tenant) {
+  const auto known = std::find(tenants_.begin(), tenants_.end(), tenant);
+  if (known == tenants_.end() && tenants_.size() < kTenantsMax) {
+    tenants_.push_back(tenant);
+    return static_cast<std::uint32_t>(tenants_.size() - 1);
+  }
+  return static_cast<std::uint32_t>(std::min<std::ptrdiff_t>(known - tenants_.begin(), kTenantsMax - 1));
+}
+
+std::string_view TrafficRecorder::route_named(const std::string& route) {
+  if (const auto known = routes_.find(route); known != routes_.end()) return *known;
+  return routes_.size() < kRoutesMax ? std::string_view{*routes_.insert(route).first} : std::string_view{};
+}
+
+std::uint32_t TrafficRecorder::block_number(std::uint64_t key) {
+  // Numbers of the past may then stand for other prefixes: a trial sees a few hits less.
+  if (blocks_.size() >= kBlocksMax) blocks_.clear();
+  const auto [at, fresh] = blocks_.try_emplace(key, next_block_);
+  if (fresh) ++next_block_;
+  return at->second;
+}
+
+void TrafficRecorder::arrived(const TrafficItem& item, core::Instant at) {
+  if (!options_.model.empty() && item.model != options_.model) return;
+  Kept kept;
+  kept.request.arrival = at;
+  kept.request.input_tokens = std::max(1U, item.input_tokens);
+  kept.request.target =
+      signals::target_index(options_.slo.segments, {item.model, item.traffic_class, item.tenant, item.input_tokens});
+  for (const std::uint64_t key : item.keys) kept.blocks.push_back(block_number(key));
+  kept.tenant_number = tenant_number(item.tenant);
+  kept.batch = item.traffic_class == "batch";
+  kept.route = route_named(item.route);
+  serials_[item.request] = first_serial_ + kept_requests_.size();
+  numbers_.push_back(item.request);
+  kept_requests_.push_back(std::move(kept));
+  entry_meter_.arrived(metered(at), item.input_tokens);
+}
+
+void TrafficRecorder::first_token(const TrafficItem& item, core::Instant at) {
+  Kept* kept = find(item.request);
+  if (kept == nullptr) return;
+  kept->answered = true;
+  kept->cached_tokens = item.cached_tokens;
+  kept->request.ttft_ms = static_cast<float>(item.ttft_ms);
+  entry_meter_.first_token(at, item.ttft_ms);
+  signals::FirstTokenTimes times;
+  times.admission = core::from_milliseconds(item.admission_ms);
+  times.prefill = core::from_milliseconds(std::max(0.0, item.ttft_ms - item.admission_ms));
+  const signals::RequestTraits traits = kept->traits();
+  entry_segments_.first_token(at, traits, times);
+  if (!options_.disaggregated) return;
+  decode_meter_.arrived(at, kept->request.input_tokens);
+  decode_segments_.first_token(at, traits, times);
+}
+
+void TrafficRecorder::ended(const TrafficItem& item, core::Instant at) {
+  Kept* kept = find(item.request);
+  // Of another model, or from before our time.
+  if (!options_.model.empty() && kept == nullptr) return;
+  if (item.outcome == "refused") shed_meter_.arrived(at, 0);
+  output_total_ += item.output_tokens;
+  output_.emplace_back(at, output_total_);
+  const bool failed = item.outcome == "failed" || item.outcome == "lost";
+  if (item.outcome == "completed") ++ends_.completed;
+  if (item.outcome == "cancelled") ++ends_.cancelled;
+  if (item.outcome == "timed_out") ++ends_.timed_out;
+  if (failed) {
+    ++(item.output_tokens > 0 ? ends_.truncated : ends_.failed);
+    entry_meter_.failed(at);
+    if (options_.disaggregated) decode_meter_.failed(at);
+  }
+  if (kept == nullptr) return;
+  if (item.outcome == "completed") {
+    kept->request.output_tokens = std::max(1U, item.output_tokens);
+    kept->request.itl_ms = static_cast<float>(std::max(0.0, item.itl_ms));
+    if (item.prompt_tokens > 0) kept->request.input_tokens = item.prompt_tokens;
+    const signals::RequestTraits traits = kept->traits();
+    const auto ttft_ms = static_cast<double>(kept->request.ttft_ms);
+    const auto itl_ms = static_cast<double>(kept->request.itl_ms);
+    entry_meter_.completed(at, item.output_tokens, itl_ms);
+    if (kept->answered) entry_segments_.completed(at, traits, item.output_tokens, ttft_ms, itl_ms);
+    if (options_.disaggregated) {
+      decode_meter_.completed(at, item.output_tokens, itl_ms);
+      if (kept->answered) decode_segments_.completed(at, traits, item.output_tokens, ttft_ms, itl_ms);
+    }
+  }
+  // What is not streamed has no first token that anybody could time; clients that left are not judged.
+  if (failed || (item.outcome == "completed" && kept->answered)) {
+    ++judged_;
+    const signals::SloTarget& target = options_.slo.target_at(kept->request.target);
+    const bool in_time = static_cast<double>(kept->request.ttft_ms) <= core::to_milliseconds(target.ttft) &&
+                         item.itl_ms <= core::to_milliseconds(target.itl);
+    if (!failed && in_time) ++kept_;
+  }
+}
+
+void TrafficRecorder::forget(core::Instant now) {
+  while (!kept_requests_.empty() && (kept_requests_.size() > options_.requests_max ||
+                                     kept_requests_.front().request.arrival + options_.memory < now)) {
+    const auto known = serials_.find(numbers_.front());
+    if (known != serials_.end() && known->second == first_serial_) serials_.erase(known);
+    kept_requests_.pop_front();
+    numbers_.pop_front();
+    ++first_serial_;
+  }
+  while (output_.size() > 1 && output_[1].first + std::chrono::minutes{2} < now) output_.pop_front();
+}
+
+void TrafficRecorder::fill(signals::PoolObservation& entry, signals::PoolObservation* decode, core::Instant now) {
+  const auto put = [&](signals::PoolObservation& pool, simulation::TrafficMeter& meter,
+                       const signals::SegmentMeter& segments) {
+    pool.last_minute = meter.window(now);
+    pool.arrivals_total = meter.arrivals_total;
+    pool.input_tokens_total = meter.input_tokens_total;
+    pool.completed_total = meter.completed_total;
+    pool.failed_total = meter.failed_total;
+    pool.output_tokens_total = output_total_;
+    std::uint64_t before = output_.empty() ? output_total_ : 0;
+    for (const auto& [at, total] : output_)
+      if (at + pool.last_minute.length <= now) before = total;
+    pool.last_minute.output_tokens = output_total_ - before;
+    pool.detail = segments.read(now, tenants_);
+  };
+  put(entry, entry_meter_, entry_segments_);
+  entry.detail->shed = shed_meter_.window(now).arrivals;
+  if (decode != nullptr) put(*decode, decode_meter_, decode_segments_);
+}
+
+std::span<const signals::RecentRequest> TrafficRecorder::recent(core::Instant from) {
+  recent_.clear();
+  for (const Kept& kept : kept_requests_) {
+    if (kept.request.arrival < from) continue;
+    recent_.push_back(kept.request);
+    recent_.back().block_ids = kept.blocks;
+  }
+  // Pages bring arrivals in the order of their ends of reading; planners rely on the order of time.
+  std::stable_sort(recent_.begin(), recent_.end(), [](const auto& a, const auto& b) { return a.arrival < b.arrival; });
+  return recent_;
+}
+
+}  // namespace penstock::controller

@@ -1,0 +1,260 @@
+#include "controller/traffic_recorder.h"
+
+#include <gtest/gtest.h>
+
+#include "controller/live_testing.h"
+
+namespace penstock::controller {
+namespace {
+
+using namespace std::chrono_literals;
+// Pages come at this time of ours, whatever the gateway's clock says.
+constexpr core::Instant kNow = core::kStart + 1000s;
+
+signals::PoolObservation entry_of(TrafficRecorder& book, core::Instant now = kNow) {
+  signals::PoolObservation entry;
+  book.fill(entry, nullptr, now);
+  return entry;
+}
+
+TEST(TrafficRecorder, TellsTheStoryOfARequest) {
+  TrafficRecorder book{{}};
+  book.take(page_of({arrival(7, 10.0), first_token(7, 10.5, 500.0), end_of(7, 12.0)}, 13.0), kNow);
+  const signals::PoolObservation entry = entry_of(book);
+  EXPECT_EQ(entry.arrivals_total, 1U);
+  EXPECT_EQ(entry.input_tokens_total, 1000U);
+  EXPECT_EQ(entry.completed_total, 1U);
+  EXPECT_EQ(entry.output_tokens_total, 101U);
+  EXPECT_EQ(entry.last_minute.arrivals, 1U);
+  EXPECT_EQ(entry.last_minute.output_tokens, 101U);
+  EXPECT_EQ(entry.last_minute.ttft.count, 1U);
+  EXPECT_NEAR(entry.last_minute.ttft.p50_ms, 500.0, 10.0);
+  EXPECT_NEAR(entry.last_minute.itl.p50_ms, 20.0, 1.0);
+  ASSERT_TRUE(entry.detail);
+  EXPECT_FALSE(entry.detail->segments.empty());
+  EXPECT_EQ(entry.detail->first_tokens.count, 1U);
+  const auto recent = book.recent(core::kStart);
+  ASSERT_EQ(recent.size(), 1U);
+  EXPECT_EQ(recent[0].arrival, kNow - 3s) << "the gateway's times are moved onto our clock";
+  EXPECT_EQ(recent[0].input_tokens, 1100U) << "the engine counts better than the estimate";
+  EXPECT_EQ(recent[0].output_tokens, 101U);
+  EXPECT_FLOAT_EQ(recent[0].ttft_ms, 500.0F);
+  EXPECT_FLOAT_EQ(recent[0].itl_ms, 20.0F);
+}
+
+TEST(TrafficRecorder, LeavesOutWhatIsAskedOfOtherModels) {
+  BookOptions options;
+  options.model = "m";
+  TrafficRecorder book{options};
+  TrafficItem other = arrival(8, 10.0);
+  other.model = "another";
+  book.take(page_of({arrival(7, 10.0), other, first_token(7, 10.5, 500.0), first_token(8, 10.6, 9000.0),
+                     end_of(7, 12.0), end_of(8, 12.0, "failed")},
+                    13.0),
+            kNow);
+  const signals::PoolObservation entry = entry_of(book);
+  EXPECT_EQ(entry.arrivals_total, 1U);
+  EXPECT_EQ(entry.output_tokens_total, 101U);
+  EXPECT_EQ(entry.failed_total, 0U);
+  EXPECT_EQ(entry.last_minute.ttft.count, 1U);
+  EXPECT_EQ(book.recent(core::kStart).size(), 1U);
+  EXPECT_EQ(book.judged(), 1U);
+}
+
+TEST(TrafficRecorder, AWindowIsAMinuteAndTotalsAreForGood) {
+  TrafficRecorder book{{}};
+  book.take(page_of({arrival(7, 10.0), first_token(7, 10.5, 500.0), end_of(7, 12.0)}, 12.0), kNow);
+  const signals::PoolObservation later = entry_of(book, kNow + 5min);
+  EXPECT_EQ(later.last_minute.arrivals, 0U);
+  EXPECT_EQ(later.last_minute.output_tokens, 0U);
+  EXPECT_EQ(later.last_minute.ttft.count, 0U);
+  EXPECT_EQ(later.arrivals_total, 1U);
+  EXPECT_EQ(later.output_tokens_total, 101U);
+}
+
+TEST(TrafficRecorder, WithTwoPoolsTheDecodeReplicasHaveTheAnsweredRequests) {
+  BookOptions options;
+  options.disaggregated = true;
+  TrafficRecorder book{options};
+  book.take(page_of({arrival(1, 10.0), arrival(2, 10.0), first_token(2, 10.5, 500.0), end_of(2, 12.0)}, 12.0), kNow);
+  signals::PoolObservation entry, decode;
+  book.fill(entry, &decode, kNow);
+  EXPECT_EQ(entry.last_minute.arrivals, 2U);
+  EXPECT_EQ(decode.last_minute.arrivals, 1U);
+  EXPECT_EQ(decode.last_minute.completed, 1U);
+  EXPECT_EQ(decode.output_tokens_total, 101U);
+}
+
+struct Judged {
+  const char* what;
+  std::vector<TrafficItem> items;
+  std::uint64_t kept, judged, failed;
+};
+
+TEST(TrafficRecorder, JudgesWhatWasStreamedOrFailed) {
+  const Judged cases[] = {
+      {"in time", {arrival(1, 1.0), first_token(1, 2.0, 1000.0), end_of(1, 3.0)}, 1, 1, 0},
+      {"first token too late", {arrival(1, 1.0), first_token(1, 4.0, 3000.0), end_of(1, 5.0)}, 0, 1, 0},
+      {"gaps too long", {arrival(1, 1.0), first_token(1, 2.0, 100.0), end_of(1, 3.0, "completed", 51.0)}, 0, 1, 0},
+      {"one token, no gap", {arrival(1, 1.0), first_token(1, 2.0, 100.0), end_of(1, 3.0, "completed", -1.0)}, 1, 1, 0},
+      {"failed before its first token", {arrival(1, 1.0), end_of(1, 3.0, "failed")}, 0, 1, 1},
+      {"failed after it", {arrival(1, 1.0), first_token(1, 2.0, 100.0), end_of(1, 3.0, "failed")}, 0, 1, 1},
+      {"lost", {arrival(1, 1.0), end_of(1, 3.0, "lost")}, 0, 1, 1},
+      {"the client left", {arrival(1, 1.0), first_token(1, 2.0, 100.0), end_of(1, 3.0, "cancelled")}, 0, 0, 0},
+      {"not streamed", {arrival(1, 1.0), end_of(1, 3.0)}, 0, 0, 0},
+      {"still open", {arrival(1, 1.0), first_token(1, 2.0, 100.0)}, 0, 0, 0},
+  };
+  for (const Judged& each : cases) {
+    TrafficRecorder book{{}};
+    book.take(page_of(each.items, 10.0), kNow);
+    EXPECT_EQ(book.kept(), each.kept) << each.what;
+    EXPECT_EQ(book.judged(), each.judged) << each.what;
+    EXPECT_EQ(book.ends().failed + book.ends().truncated, each.failed) << each.what;
+    EXPECT_EQ(entry_of(book).failed_total, each.failed) << each.what;
+  }
+}
+
+TEST(TrafficRecorder, TellsHowRequestsEnded) {
+  TrafficItem nothing = end_of(1, 3.0, "failed");
+  nothing.output_tokens = 0;
+  TrafficItem refused = end_of(6, 3.0, "refused");
+  TrafficRecorder book{{}};
+  book.take(page_of({nothing, end_of(2, 3.0, "failed"), end_of(3, 3.0, "cancelled"), end_of(4, 3.0, "timed_out"),
+                     end_of(5, 3.0, "completed"), refused, end_of(7, 3.0, "lost")},
+                    10.0),
+            kNow);
+  EXPECT_EQ(book.ends(), (signals::RequestEnds{1, 1, 2, 1, 1}));
+}
+
+TEST(TrafficRecorder, CountsWhatWasRefusedInTheLastMinute) {
+  TrafficRecorder book{{}};
+  TrafficItem refused = end_of(1, 10.0, "refused", -1.0);
+  refused.prompt_tokens = refused.output_tokens = 0;
+  book.take(page_of({arrival(1, 10.0), refused, arrival(2, 10.0), end_of(2, 11.0, "cancelled")}, 12.0), kNow);
+  EXPECT_EQ(entry_of(book).detail->shed, 1U);
+  EXPECT_EQ(entry_of(book).arrivals_total, 2U) << "it is load all the same";
+  EXPECT_EQ(book.judged(), 0U);
+  EXPECT_EQ(entry_of(book, kNow + 5min).detail->shed, 0U);
+}
+
+TEST(TrafficRecorder, JudgesARequestByTheTargetOfItsSegment) {
+  BookOptions options;
+  signals::SegmentSlo strict;
+  strict.name = "shop";
+  strict.tenant = "shop";
+  strict.target.ttft = 100ms;
+  options.slo.segments = {strict};
+  TrafficRecorder book{options};
+  TrafficItem other = arrival(2, 1.0);
+  other.tenant = "search";
+  book.take(page_of({arrival(1, 1.0), other, first_token(1, 2.0, 500.0), first_token(2, 2.0, 500.0), end_of(1, 3.0),
+                     end_of(2, 3.0)},
+                    10.0),
+            kNow);
+  EXPECT_EQ(book.judged(), 2U);
+  EXPECT_EQ(book.kept(), 1U);
+  EXPECT_EQ(book.recent(core::kStart)[0].target, 1U);
+  EXPECT_EQ(book.recent(core::kStart)[1].target, 0U);
+}
+
+TEST(TrafficRecorder, SharedPrefixesHaveTheSameBlocks) {
+  TrafficRecorder book{{}};
+  book.take(page_of({arrival(1, 1.0, {11, 12, 13}), arrival(2, 2.0, {11, 12, 99}), arrival(3, 3.0)}, 10.0), kNow);
+  const auto recent = book.recent(core::kStart);
+  ASSERT_EQ(recent.size(), 3U);
+  ASSERT_EQ(recent[0].block_ids.size(), 3U);
+  EXPECT_EQ(recent[0].block_ids[0], recent[1].block_ids[0]);
+  EXPECT_EQ(recent[0].block_ids[1], recent[1].block_ids[1]);
+  EXPECT_NE(recent[0].block_ids[2], recent[1].block_ids[2]);
+  EXPECT_TRUE(recent[2].block_ids.empty());
+}
+
+TEST(TrafficRecorder, RecentRequestsAreInTheOrderOfTimeFromAMomentOn) {
+  TrafficRecorder book{{}};
+  book.take(page_of({arrival(1, 9.0), arrival(2, 3.0), arrival(3, 6.0)}, 10.0), kNow);
+  const auto all = book.recent(core::kStart);
+  ASSERT_EQ(all.size(), 3U);
+  EXPECT_EQ(all[0].arrival, kNow - 7s);
+  EXPECT_EQ(all[2].arrival, kNow - 1s);
+  EXPECT_EQ(book.recent(kNow - 4s).size(), 2U);
+}
+
+TEST(TrafficRecorder, AGatewayThatBeganAnewUsesItsNumbersAgain) {
+  TrafficRecorder book{{}};
+  TrafficPage first = page_of({arrival(1, 100.0), first_token(1, 101.0, 1000.0)}, 102.0);
+  first.lost = 5;
+  book.take(first, kNow);
+  EXPECT_EQ(book.lost_events(), 0U) << "what was before we listened is nobody's loss";
+  TrafficPage second = page_of({arrival(1, 1.0), end_of(1, 2.0)}, 3.0, "two");
+  second.lost = 7;
+  book.take(second, kNow + 10s);
+  EXPECT_EQ(book.lost_events(), 0U);
+  const auto recent = book.recent(core::kStart);
+  ASSERT_EQ(recent.size(), 2U);
+  EXPECT_EQ(recent[0].output_tokens, 0U) << "nobody knows how the old one ended";
+  EXPECT_EQ(recent[1].output_tokens, 101U);
+  EXPECT_EQ(recent[1].arrival, kNow + 8s);
+}
+
+TEST(TrafficRecorder, CountsTheEventsThatItMissed) {
+  TrafficRecorder book{{}};
+  book.take(page_of({}, 1.0), kNow);
+  TrafficPage page = page_of({first_token(8, 1.0, 10.0), end_of(9, 1.0)}, 2.0);
+  page.lost = 5;
+  book.take(page, kNow);
+  EXPECT_EQ(book.lost_events(), 5U);
+  EXPECT_EQ(book.judged(), 0U) << "ends of requests whose arrival was missed say nothing";
+  EXPECT_EQ(book.heard_at(), kNow);
+}
+
+TEST(TrafficRecorder, ForgetsWhatIsOlderThanItsMemory) {
+  BookOptions options;
+  options.memory = 2min;
+  TrafficRecorder book{options};
+  book.take(page_of({arrival(1, 1.0, {5})}, 1.0), kNow);
+  book.take(page_of({arrival(2, 100.0, {5})}, 100.0), kNow + 99s);
+  EXPECT_EQ(book.recent(core::kStart).size(), 2U);
+  book.take(page_of({end_of(1, 130.0)}, 130.0), kNow + 129s);
+  EXPECT_EQ(book.recent(core::kStart).size(), 1U);
+  EXPECT_EQ(book.recent(core::kStart)[0].arrival, kNow + 99s);
+  book.take(page_of({end_of(2, 131.0), first_token(1, 131.0, 5.0)}, 131.0), kNow + 130s);
+  EXPECT_EQ(book.recent(core::kStart)[0].output_tokens, 101U);
+}
+
+TEST(TrafficRecorder, KeepsNoMoreRequestsThanItMay) {
+  BookOptions options;
+  options.requests_max = 100;
+  TrafficRecorder book{options};
+  std::vector<TrafficItem> items;
+  for (std::uint64_t i = 0; i < 1000; ++i) items.push_back(arrival(i, static_cast<double>(i) / 1000.0, {i}));
+  book.take(page_of(items, 1.0), kNow);
+  const auto recent = book.recent(core::kStart);
+  ASSERT_EQ(recent.size(), 100U);
+  EXPECT_EQ(recent.front().arrival, kNow - 100ms) << "the newest are kept";
+  EXPECT_EQ(entry_of(book).arrivals_total, 1000U);
+  book.take(page_of({end_of(5, 1.0), end_of(999, 1.0)}, 1.0), kNow);
+  EXPECT_EQ(book.recent(core::kStart).back().output_tokens, 101U);
+}
+
+TEST(TrafficRecorder, TimesThatCannotBeAreMovedToWhereTheyCan) {
+  TrafficRecorder book{{}};
+  book.take(page_of({arrival(1, 99.0), arrival(2, -1e9), arrival(3, 1.0)}, 2.0), kNow);
+  const auto recent = book.recent(core::kStart);
+  ASSERT_EQ(recent.size(), 3U);
+  EXPECT_EQ(recent[0].arrival, core::kStart) << "nothing was before our start";
+  EXPECT_EQ(recent[1].arrival, kNow - 1s);
+  EXPECT_EQ(recent[2].arrival, kNow) << "nothing is later than the page that tells of it";
+}
+
+TEST(TrafficRecorder, AStragglerDoesNotEmptyTheWindow) {
+  TrafficRecorder book{{}};
+  std::vector<TrafficItem> items;
+  for (std::uint64_t i = 0; i < 60; ++i) items.push_back(arrival(i, 40.0 + static_cast<double>(i)));
+  items.push_back(arrival(100, 99.0 - 60.0));  // its body took a minute to come
+  book.take(page_of(items, 99.0), kNow);
+  EXPECT_GE(entry_of(book).last_minute.arrivals, 55U);
+  EXPECT_EQ(entry_of(book).arrivals_total, 61U);
+}
+
+}  // namespace
+}  // namespace penstock::controller

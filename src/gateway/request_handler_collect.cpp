@@ -1,0 +1,50 @@
+// Answers that are not streamed, under a time budget: what comes as a stream goes out as one document, whole or cut.
+#include <algorithm>
+#include <utility>
+
+#include "gateway/fields.h"
+#include "gateway/request_handler.h"
+
+namespace penstock::gateway {
+
+void RequestHandler::collect(std::string_view bytes) {
+  const bool first = watch_.text_events() == 0;
+  if (watch_.take(bytes) > 0) {
+    last_token_at_ = context_.loop.now();
+    if (first) {
+      answer_begun_ = true;
+      if (std::exchange(attempt_open_, false))
+        context_.dispatcher.attempt_ended(ticket_, Attempt::kAnswered, last_token_at_);
+      context_.dispatcher.answered(ticket_, last_token_at_);
+    }
+  }
+  collector_->take(bytes);
+  if (collector_->full()) out_of_time();
+}
+
+void RequestHandler::end_collected() {
+  const std::string error = collector_->error();
+  if (!collector_->whole() && error.empty()) return on_fault(net::ClientFault::kClosed, true);
+  const int status = error.empty() ? 200 : collector_->error_status();
+  const Attempt attempt = status >= 500 ? Attempt::kFaulted : Attempt::kAnswered;
+  if (attempt == Attempt::kFaulted && go_again(attempt)) return;
+  if (std::exchange(attempt_open_, false)) context_.dispatcher.attempt_ended(ticket_, attempt, context_.loop.now());
+  if (error.empty()) return answer_collected(ledger::Outcome::kCompleted);
+  end(ledger::Outcome::kFailed);
+  const std::string id = request_id_;
+  const std::vector<net::Field> fields{{"Content-Type", "application/json"}, {"x-request-id", id}};
+  release().respond(status, fields, error);
+}
+
+void RequestHandler::answer_collected(ledger::Outcome outcome) {
+  const std::string body =
+      collector_->document(request_id_, grant_.target->model, {grant_.prompt_tokens, watch_.text_events(), 0});
+  const std::string head = std::move(answer_head_);
+  std::vector<net::Field> fields = fields_of(head);
+  for (net::Field& field : fields)
+    if (net::equal_fold(field.name, "content-type")) field.value = "application/json";
+  end(outcome);
+  release().respond(200, fields, body);
+}
+
+}  // namespace penstock::gateway

@@ -1,0 +1,363 @@
+#include "routing/endpoint_picker.h"
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include "core/result.h"
+#include "routing/held_prefixes.h"
+#include "routing/prefix_replication.h"
+#include "routing/replica.h"
+#include "routing/sessions.h"
+
+namespace penstock::routing {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+// A slower iteration is felt at each token; of that, the price counts as many as one reads before the speed stops
+// mattering. It is also the usual ratio of a TTFT target to an ITL target.
+constexpr std::uint32_t kFeltTokens = 64;
+// What a request computes delays those that come after it, the more the fewer replicas are idle: a token of its own prompt
+// counts once on an idle fleet and this often on one where all compute. Of 1 to 3, this had the lowest TTFT throughout.
+constexpr double kOwnWorkWhenBusy = 3.0;
+constexpr double kBusyGain = 0.02;  // of one look
+// A prefix that is computed elsewhere pushes out of a full cache what has to be computed again, and that pushes out more.
+constexpr double kFullCache = 3.0;
+constexpr double kIterationTokens = 2048.0;  // of prompts that an engine computes at once
+// Prices that are this near count as equal: no estimate is better, and gateways that do not know of each other must not
+// all find the same replica the best.
+constexpr double kNear = 0.01, kNearMs = 0.05;
+constexpr double kFleetGain = 0.02;  // of one measurement, for the rate of replicas that nobody has measured
+
+double near_to(double price) { return price + kNear * price + kNearMs; }
+
+// In four lanes, because each comparison waits for the one before it.
+template <class Value>
+double lowest_of(std::size_t count, Value&& value) {
+  double lanes[4] = {kNever, kNever, kNever, kNever};
+  std::size_t at = 0;
+  for (; at + 4 <= count; at += 4)
+    for (std::size_t lane = 0; lane < 4; ++lane) lanes[lane] = std::min(lanes[lane], value(at + lane));
+  for (; at < count; ++at) lanes[0] = std::min(lanes[0], value(at));
+  return std::min(std::min(lanes[0], lanes[1]), std::min(lanes[2], lanes[3]));
+}
+
+}  // namespace
+
+const char* to_string(PickReason why) {
+  switch (why) {
+    case PickReason::kPrefix: return "prefix";
+    case PickReason::kLoad: return "load";
+    case PickReason::kAffinity: return "affinity";
+    case PickReason::kOnly: return "only";
+  }
+  return "load";
+}
+
+struct EndpointPicker::State {
+  State(const EndpointPickerOptions& given, core::RandomStream stream)
+      : options(given),
+        random(stream),
+        sessions(given.sessions, given.session_time),
+        fleet_tokens_per_s(std::clamp(given.prefill_tokens_per_s, PrefillRate::kLowest, PrefillRate::kHighest)) {}
+
+  [[nodiscard]] bool knows(std::uint32_t slot) const { return slot < replicas.size() && replicas[slot]; }
+  void refresh(std::uint32_t slot, core::Instant now);
+  void observed(double tokens_per_s);
+
+  void price(const PickRequest& ask, core::Instant now);
+  [[nodiscard]] std::uint32_t cached_tokens(std::uint32_t slot, const PickRequest& ask) const;
+  [[nodiscard]] std::uint32_t cheapest(std::uint32_t& candidates);
+  [[nodiscard]] PickReason why(std::uint32_t slot) const;
+  void consider_second_home(const PickRequest& ask, core::Instant now, Selection& selection);
+
+  EndpointPickerOptions options;
+  core::RandomStream random;
+  std::vector<std::optional<Replica>> replicas;  // by slot
+  std::vector<PriceTerms> terms;
+  HeldPrefixes held;
+  Sessions sessions;
+  PrefixReplication homes;
+  double fleet_tokens_per_s;
+  double busy_share = 0.0;         // of the replicas, lately, that had prompts to compute
+  std::uint32_t key_tokens = 256;  // as last asked with
+  // Of one choice.
+  std::vector<double> prices;
+  std::vector<double> whole;        // prices, did nobody hold anything of the prompt
+  std::vector<double> token_worth;  // what a token that is held takes off the price
+  std::vector<std::uint32_t> overlap;
+};
+
+void EndpointPicker::State::refresh(std::uint32_t slot, core::Instant now) {
+  const double capacity_tokens = static_cast<double>(held.capacity(slot)) * key_tokens;
+  terms[slot] = replicas[slot]->terms(options, fleet_tokens_per_s, capacity_tokens,
+                                      std::chrono::milliseconds{slot % 64 * 8}, now);
+}
+
+void EndpointPicker::State::observed(double tokens_per_s) {
+  fleet_tokens_per_s += kFleetGain * (tokens_per_s - fleet_tokens_per_s);
+}
+
+std::uint32_t EndpointPicker::State::cached_tokens(std::uint32_t slot, const PickRequest& ask) const {
+  const std::uint64_t tokens = std::uint64_t{overlap[slot]} * ask.key_tokens;
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(tokens, ask.input_tokens));
+}
+
+// Fills `prices` and `overlap`; a replica that cannot be chosen costs infinitely much.
+void EndpointPicker::State::price(const PickRequest& ask, core::Instant now) {
+  const double tokens = ask.input_tokens;
+  const std::uint32_t felt = ask.output_tokens == 0 ? kFeltTokens : std::min(ask.output_tokens, kFeltTokens);
+  const double iterations = felt + tokens / kIterationTokens;
+  std::fill(overlap.begin(), overlap.end(), 0);
+  const double own_work = 1.0 + (kOwnWorkWhenBusy - 1.0) * busy_share;
+  std::uint32_t eligible = 0, working = 0;
+  for (std::uint32_t slot = 0; slot < terms.size(); ++slot) {
+    if (now >= terms[slot].due) refresh(slot, now);
+    eligible += terms[slot].fixed_ms < kNever ? 1 : 0;
+    working += terms[slot].queue_ms > 0.0 ? 1 : 0;
+    token_worth[slot] = own_work * terms[slot].factor * terms[slot].ms_per_token;
+    prices[slot] = whole[slot] = terms[slot].price(now, own_work * tokens, iterations);
+  }
+  if (eligible > 0) busy_share += kBusyGain * (1.0 * working / eligible - busy_share);
+  for (const Holders::Overlap& holder : held.overlaps(ask.keys, now)) {
+    overlap[holder.slot] = holder.keys;
+    prices[holder.slot] -= token_worth[holder.slot] * cached_tokens(holder.slot, ask);
+  }
+  for (const std::uint32_t slot : ask.without)
+    if (slot < prices.size()) prices[slot] = whole[slot] = kNever;
+}
+
+// Of the replicas near the lowest price those with the longest overlap, which spares the fleet work, and of these one is
+// drawn. `candidates`: how many there were to choose from; busy ones count only among themselves.
+std::uint32_t EndpointPicker::State::cheapest(std::uint32_t& candidates) {
+  const double lowest = lowest_of(prices.size(), [&](std::size_t slot) { return prices[slot]; });
+  const double limit = near_to(lowest);
+  const double choosable = lowest < Replica::kBusyMs / 2 ? Replica::kBusyMs / 2 : std::numeric_limits<double>::max();
+  std::uint32_t equal = 0, longest = 0, best = 0;
+  candidates = 0;
+  for (std::uint32_t slot = 0; slot < prices.size(); ++slot) {
+    candidates += prices[slot] <= choosable ? 1 : 0;
+    if (prices[slot] > limit || (equal > 0 && overlap[slot] < longest)) continue;
+    equal = equal > 0 && overlap[slot] == longest ? equal + 1 : 1;
+    longest = overlap[slot];
+    best = slot;
+  }
+  if (equal <= 1 || lowest == kNever) return best;
+  std::uint64_t turn = random.below(equal);
+  for (std::uint32_t slot = 0; slot < prices.size(); ++slot)
+    if (prices[slot] <= limit && overlap[slot] == longest && turn-- == 0) return slot;
+  return best;
+}
+
+// The prefix decided when a replica that holds less of it would have been no worse for a prompt that nobody holds.
+PickReason EndpointPicker::State::why(std::uint32_t slot) const {
+  if (overlap[slot] == 0) return PickReason::kLoad;
+  const double limit = near_to(whole[slot]);
+  for (std::uint32_t other = 0; other < prices.size(); ++other)
+    if (whole[other] <= limit && overlap[other] < overlap[slot]) return PickReason::kPrefix;
+  return PickReason::kLoad;
+}
+
+// The prefix that the chosen replica holds may be worth computing elsewhere, too; see prefix_replication.h.
+void EndpointPicker::State::consider_second_home(const PickRequest& ask, core::Instant now, Selection& selection) {
+  const std::uint32_t chosen = selection.slot, shared = overlap[chosen];
+  if (shared == 0) return;
+  const double shared_tokens = cached_tokens(chosen, ask);
+  const auto price_with_it = [&](std::size_t slot) { return whole[slot] - token_worth[slot] * shared_tokens; };
+  const double lowest = lowest_of(prices.size(), price_with_it);
+  if (lowest >= prices[chosen]) return;
+  std::uint32_t other = 0;
+  while (price_with_it(other) > lowest) ++other;
+  if (overlap[other] >= shared) return;  // it is only a little cheaper, and lost the draw
+  const std::uint64_t key = ask.keys[shared - 1];
+  selection.shared_keys = shared;
+  selection.forgone_ms = prices[chosen] - lowest;
+  const double cost_ms = prices[other] - lowest;
+  const double full = std::min(1.0, 1.0 * held.keys(other) / held.capacity(other));
+  if (homes.rent_ms(key, now) + selection.forgone_ms < cost_ms * (1.0 + kFullCache * full)) return;
+  selection.slot = other;
+  selection.forgone_ms = -selection.forgone_ms;
+}
+
+EndpointPicker::EndpointPicker(const EndpointPickerOptions& options, core::RandomStream random)
+    : state_(std::make_unique<State>(options, random)) {}
+EndpointPicker::~EndpointPicker() = default;
+EndpointPicker::EndpointPicker(EndpointPicker&&) noexcept = default;
+EndpointPicker& EndpointPicker::operator=(EndpointPicker&&) noexcept = default;
+
+void EndpointPicker::add(std::uint32_t slot, core::Instant now, double weight) {
+  PENSTOCK_ASSERT(weight > 0.0 && slot < (1U << 16), "configuration allows weights above 0, and slots are used again");
+  State& state = *state_;
+  if (slot >= state.replicas.size()) {
+    state.replicas.resize(slot + 1);
+    state.terms.resize(slot + 1);
+    state.prices.resize(slot + 1);
+    state.whole.resize(slot + 1);
+    state.token_worth.resize(slot + 1);
+    state.overlap.resize(slot + 1);
+  }
+  PENSTOCK_ASSERT(!state.replicas[slot], "a slot is forgotten before it is used again");
+  state.replicas[slot].emplace(now, weight);
+  state.held.open(slot, state.options.keys_per_replica);
+  state.refresh(slot, now);
+}
+
+void EndpointPicker::set_eligible(std::uint32_t slot, bool eligible, core::Instant now) {
+  if (!state_->knows(slot)) return;
+  state_->replicas[slot]->set_eligible(eligible, now);
+  state_->refresh(slot, now);
+}
+
+void EndpointPicker::set_weight(std::uint32_t slot, double weight, core::Instant now) {
+  if (!state_->knows(slot)) return;
+  PENSTOCK_ASSERT(weight > 0.0, "configuration allows weights above 0");
+  state_->replicas[slot]->set_weight(weight);
+  state_->refresh(slot, now);
+}
+
+void EndpointPicker::forget(std::uint32_t slot) {
+  if (!state_->knows(slot)) return;
+  state_->replicas[slot].reset();
+  state_->terms[slot] = PriceTerms{};
+  state_->held.forget(slot);
+  state_->sessions.forget(slot);
+}
+
+void EndpointPicker::set_capacity(std::uint32_t slot, std::uint32_t keys) {
+  if (state_->knows(slot)) state_->held.set_capacity(slot, keys);
+}
+
+void EndpointPicker::report_load(std::uint32_t slot, const ReportedLoad& heard) {
+  if (!state_->knows(slot)) return;
+  state_->replicas[slot]->report_load(heard);
+  state_->refresh(slot, heard.at);
+}
+
+void EndpointPicker::busy(std::uint32_t slot, core::Instant now, core::Duration pause) {
+  if (!state_->knows(slot)) return;
+  state_->replicas[slot]->busy_until(now + pause);
+  state_->refresh(slot, now);
+}
+
+std::optional<Selection> EndpointPicker::choose(const PickRequest& ask, core::Instant now) {
+  State& state = *state_;
+  if (state.terms.empty()) return std::nullopt;
+  state.key_tokens = ask.key_tokens;
+  state.price(ask, now);
+  std::uint32_t candidates = 0;
+  Selection selection;
+  selection.slot = state.cheapest(candidates);
+  const double lowest = state.prices[selection.slot];
+  if (lowest == kNever) return std::nullopt;
+  const std::uint32_t home = ask.affinity == 0 ? Sessions::kNone : state.sessions.find(ask.affinity, now);
+  if (candidates == 1) {
+    selection.why = PickReason::kOnly;
+  } else if (home != Sessions::kNone && state.prices[home] <= lowest + core::to_milliseconds(ask.affinity_worth)) {
+    selection.slot = home;
+    selection.why = PickReason::kAffinity;
+  } else {
+    selection.why = state.why(selection.slot);
+    state.consider_second_home(ask, now, selection);
+    if (selection.forgone_ms < 0.0) selection.why = PickReason::kLoad;
+  }
+  const PriceTerms& terms = state.terms[selection.slot];
+  selection.overlap_keys = state.overlap[selection.slot];
+  if (selection.overlap_keys > 0)
+    selection.overlap_used_at =
+        state.held.used_at(selection.slot, ask.keys[selection.overlap_keys - 1], now).value_or(core::kNever);
+  // The last token is computed always: its output is the first one.
+  const std::uint32_t uncached = ask.input_tokens - state.cached_tokens(selection.slot, ask);
+  selection.uncached_tokens = std::max(uncached, std::min(ask.input_tokens, 1U));
+  const double fixed_ms = terms.fixed_ms >= Replica::kBusyMs ? terms.fixed_ms - Replica::kBusyMs : terms.fixed_ms;
+  selection.expected_ttft_ms =
+      fixed_ms + terms.wait_ms(now) + selection.uncached_tokens * terms.ms_per_token + terms.decode_ms;
+  return selection;
+}
+
+void EndpointPicker::dispatched(const PickRequest& ask, const Selection& selection, core::Instant now) {
+  State& state = *state_;
+  const std::uint32_t slot = selection.slot;
+  if (!state.knows(slot)) return;
+  const PriceTerms& terms = state.terms[slot];
+  const double ahead = terms.ms_per_token > 0.0 ? std::max(0.0, terms.wait_ms(now)) / terms.ms_per_token : 0.0;
+  state.replicas[slot]->dispatched(ask, selection, ahead, now);
+  state.held.sent(slot, ask.keys, now);
+  if (ask.affinity != 0) state.sessions.remember(ask.affinity, slot, now);
+  if (selection.shared_keys > 0 && selection.shared_keys <= ask.keys.size()) {
+    const std::uint64_t key = ask.keys[selection.shared_keys - 1];
+    if (selection.forgone_ms < 0.0) {
+      state.homes.bought(key);
+    } else {
+      state.homes.pay(key, selection.forgone_ms, now);
+    }
+  }
+  state.refresh(slot, now);
+}
+
+void EndpointPicker::first_token(std::uint32_t slot, std::uint32_t uncached_tokens, core::Duration ttft,
+                                 core::Instant now) {
+  if (!state_->knows(slot)) return;
+  const auto rate = state_->replicas[slot]->first_token(uncached_tokens, ttft, now, state_->fleet_tokens_per_s);
+  if (rate) state_->observed(*rate);
+  state_->refresh(slot, now);
+}
+
+void EndpointPicker::assume_first_token(std::uint32_t slot, std::uint32_t uncached_tokens, core::Instant sent_at,
+                                        core::Instant now) {
+  if (!state_->knows(slot)) return;
+  state_->replicas[slot]->assume_first_token(uncached_tokens, sent_at, now);
+  state_->refresh(slot, now);
+}
+
+void EndpointPicker::finished(std::uint32_t slot, std::uint32_t uncached_tokens, std::uint32_t input_tokens,
+                              std::uint32_t output_tokens, bool answered) {
+  if (!state_->knows(slot)) return;
+  state_->replicas[slot]->finished(uncached_tokens, std::uint64_t{input_tokens} + output_tokens, answered);
+  state_->terms[slot].due = core::Instant::min();  // there is no time here to see it by
+}
+
+void EndpointPicker::stored(std::uint32_t slot, std::uint64_t key) {
+  if (state_->knows(slot)) state_->held.stored(slot, key);
+}
+
+void EndpointPicker::removed(std::uint32_t slot, std::uint64_t key) {
+  if (state_->knows(slot)) state_->held.removed(slot, key);
+}
+
+void EndpointPicker::cleared(std::uint32_t slot) {
+  if (state_->knows(slot)) state_->held.cleared(slot);
+}
+
+void EndpointPicker::events_lost(std::uint32_t slot) {
+  if (state_->knows(slot)) state_->held.events_lost(slot);
+}
+
+void EndpointPicker::lacked(std::uint32_t slot, core::Instant used_at) {
+  if (state_->knows(slot)) state_->held.lacked(slot, used_at);
+}
+
+std::vector<EndpointPicker::Holder> EndpointPicker::holders(std::span<const std::uint64_t> keys, core::Instant now) {
+  std::vector<Holder> found;
+  if (keys.empty()) return found;
+  for (const Holders::Overlap& holder : state_->held.overlaps(keys, now)) {
+    if (holder.keys < keys.size()) continue;
+    if (const auto sent_at = state_->held.used_at(holder.slot, keys.back(), now))
+      found.push_back({holder.slot, *sent_at});
+  }
+  return found;
+}
+
+void EndpointPicker::pinged(std::uint32_t slot, std::span<const std::uint64_t> keys, core::Instant now) {
+  if (state_->knows(slot)) state_->held.sent(slot, keys, now);
+}
+
+EndpointPicker::Load EndpointPicker::load(std::uint32_t slot, core::Instant now) const {
+  Load load;
+  if (!state_->knows(slot)) return load;
+  state_->replicas[slot]->describe(state_->options, state_->fleet_tokens_per_s, now, load);
+  load.keys = state_->held.keys(slot);
+  load.by_events = state_->held.by_events(slot);
+  return load;
+}
+
+}  // namespace penstock::routing

@@ -1,0 +1,202 @@
+// The selector in front of a little fleet: what its choices do to first tokens and cache hits, beside simpler rules.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "routing/fleet_testing.h"
+
+namespace penstock::routing {
+namespace {
+
+using namespace std::chrono_literals;
+
+enum class Rule { kPrice, kRoundRobin, kLeastLoaded };
+
+// Overrules the selector, which keeps its books all the same.
+void set_rule(TestFleet& fleet, EndpointPicker& selector, Rule rule) {
+  if (rule == Rule::kPrice) return;
+  fleet.choose = [&fleet, &selector, rule, turn = std::uint32_t{0}](const PickRequest& ask, core::Instant now) mutable {
+    const auto size = static_cast<std::uint32_t>(fleet.engines.size());
+    const std::uint32_t start = turn++ % size;
+    Selection selection;
+    selection.slot = start;
+    if (rule == Rule::kLeastLoaded)
+      for (std::uint32_t i = 0; i < size; ++i) {
+        const std::uint32_t slot = (start + i) % size;
+        if (selector.load(slot, now).open_requests < selector.load(selection.slot, now).open_requests)
+          selection.slot = slot;
+      }
+    selection.uncached_tokens = std::max(1U, ask.input_tokens);
+    return selection;
+  };
+}
+
+std::vector<std::uint64_t> prompt(std::uint64_t family, std::uint32_t shared, std::uint32_t own, std::uint64_t number) {
+  std::vector<std::uint64_t> keys;
+  for (std::uint32_t i = 0; i < shared; ++i) keys.push_back(core::mix64((family + 1) << 20 | i));
+  for (std::uint32_t i = 0; i < own; ++i) keys.push_back(core::mix64((number + 1) << 20 | i | std::uint64_t{1} << 62));
+  return keys;
+}
+
+struct Outcome {
+  std::vector<std::uint64_t> sent;
+  double hit_rate = 0.0, mean_ttft_ms = 0.0;
+};
+
+// So many streams of one and the same prompt, each begun anew when it ends; they come one by one, or all at once.
+Outcome hot_prompt(std::uint32_t replicas, std::uint32_t keys, bool at_once) {
+  constexpr std::uint32_t kStreams = 60;
+  EndpointPicker selector{{}, core::RandomStream{1}};
+  TestFleet fleet{replicas, selector};
+  std::uint32_t ended = 0;
+  fleet.ended = [&](const TestEngine::Request&) { ++ended; };
+  const auto send = [&] {
+    TestEngine::Request request;
+    request.keys = prompt(0, keys, 0, 0);
+    request.input_tokens = keys * TestFleet::kKeyTokens + 100;
+    request.output_tokens = 100;
+    fleet.send(std::move(request));
+  };
+  fleet.run_to(core::kStart + 30s);
+  for (std::uint32_t i = 0; i < kStreams; ++i) {
+    send();
+    if (!at_once) fleet.run_to(fleet.now + 100ms);
+  }
+  while (fleet.now < core::kStart + 150s) {
+    fleet.run_to(fleet.now + 10ms);
+    for (; ended > 0; --ended) send();
+  }
+  return {fleet.sent, fleet.hit_rate(), fleet.mean_ttft_ms()};
+}
+
+struct Traffic {
+  std::uint32_t replicas, families, shared_keys, own_keys;
+  double rate_per_s;
+  std::uint32_t cache_keys = 1024;
+  double speed_of_odd_replicas = 1.0;
+  std::uint32_t longer_by = 0;  // at most, in keys
+};
+
+// Requests of many families, each with a prefix of its own.
+Outcome families(const Traffic& traffic, Rule rule, std::uint64_t seed = 1) {
+  EndpointPicker selector{{}, core::RandomStream{seed}};
+  TestFleet fleet{traffic.replicas, selector};
+  set_rule(fleet, selector, rule);
+  for (std::uint32_t slot = 0; slot < traffic.replicas; ++slot) {
+    fleet.engines[slot].cache_keys = traffic.cache_keys;
+    selector.set_capacity(slot, traffic.cache_keys);
+    if (slot % 2 == 1) fleet.engines[slot].tokens_per_s *= traffic.speed_of_odd_replicas;
+  }
+  core::RandomStream random{seed + 1};
+  fleet.run_to(core::kStart + 30s);
+  for (std::uint64_t number = 0; fleet.now < core::kStart + 210s; ++number) {
+    fleet.run_to(fleet.now + core::from_seconds(random.exponential(1.0 / traffic.rate_per_s)));
+    TestEngine::Request request;
+    request.keys = prompt(random.below(traffic.families), traffic.shared_keys,
+                          traffic.own_keys + static_cast<std::uint32_t>(random.below(traffic.longer_by + 1)), number);
+    request.input_tokens = static_cast<std::uint32_t>(request.keys.size()) * TestFleet::kKeyTokens + 50;
+    request.output_tokens = 100;
+    fleet.send(std::move(request));
+  }
+  return {fleet.sent, fleet.hit_rate(), fleet.mean_ttft_ms()};
+}
+
+// One draw of the arrivals may favour any rule, so that rules are compared over several.
+double mean_ttft_ms(const Traffic& traffic, Rule rule) {
+  constexpr std::uint64_t kSeeds = 8;
+  double sum = 0.0;
+  for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) sum += families(traffic, rule, seed).mean_ttft_ms;
+  return sum / kSeeds;
+}
+
+TEST(SelectorFleet, OneHotPromptIsSharedEvenlyAndHitsEverywhere) {
+  for (const std::uint32_t replicas : {2U, 4U, 8U})
+    for (const std::uint32_t keys : {4U, 32U, 200U})
+      for (const bool at_once : {true, false}) {
+        const Outcome outcome = hot_prompt(replicas, keys, at_once);
+        const auto [least, most] = std::minmax_element(outcome.sent.begin(), outcome.sent.end());
+        EXPECT_LE(static_cast<double>(*most), 1.2 * static_cast<double>(*least))
+            << replicas << " replicas, " << keys << " keys, at once " << at_once;
+        EXPECT_GE(outcome.hit_rate, 0.99);
+      }
+}
+
+TEST(SelectorFleet, ManyPrefixesStayWhereTheyAreHeld) {
+  const Traffic traffic{.replicas = 8, .families = 64, .shared_keys = 16, .own_keys = 4, .rate_per_s = 30};
+  const double best = 16.0 / 20.0;
+  const Outcome price = families(traffic, Rule::kPrice);
+  EXPECT_GE(price.hit_rate, 0.95 * best);
+  const auto [least, most] = std::minmax_element(price.sent.begin(), price.sent.end());
+  EXPECT_LE(static_cast<double>(*most), 1.35 * static_cast<double>(*least));
+}
+
+TEST(SelectorFleet, PrefixesStayEvenWhereCachesAreTight) {
+  const Traffic traffic{
+      .replicas = 4, .families = 100, .shared_keys = 16, .own_keys = 1, .rate_per_s = 20, .cache_keys = 600};
+  EXPECT_GE(families(traffic, Rule::kPrice).hit_rate, 0.93 * 16.0 / 17.0);
+}
+
+TEST(SelectorFleet, FirstTokensComeSoonerThanByTurnsOrByFewestRequests) {
+  const Traffic cases[] = {
+      {.replicas = 2, .families = 16, .shared_keys = 16, .own_keys = 4, .rate_per_s = 5},
+      {.replicas = 8, .families = 64, .shared_keys = 16, .own_keys = 4, .rate_per_s = 20},
+      {.replicas = 8, .families = 8, .shared_keys = 32, .own_keys = 2, .rate_per_s = 40},
+      {.replicas = 8, .families = 1, .shared_keys = 0, .own_keys = 4, .rate_per_s = 9, .longer_by = 32},
+      {.replicas = 4,
+       .families = 40,
+       .shared_keys = 16,
+       .own_keys = 4,
+       .rate_per_s = 10,
+       .cache_keys = 1024,
+       .speed_of_odd_replicas = 0.5},
+  };
+  for (const Traffic& traffic : cases) {
+    const double price = mean_ttft_ms(traffic, Rule::kPrice);
+    EXPECT_LT(price, mean_ttft_ms(traffic, Rule::kRoundRobin)) << traffic.families;
+    EXPECT_LT(price, mean_ttft_ms(traffic, Rule::kLeastLoaded)) << traffic.families;
+  }
+}
+
+// Where all prompts are alike and nothing is shared, there is nothing to know, and taking turns is the best rule there is:
+// the price, which is an estimate, may lose a little there and not more.
+TEST(SelectorFleet, AlikePromptsThatShareNothingLoseLittleToTakingTurns) {
+  const Traffic traffic{.replicas = 8, .families = 1, .shared_keys = 0, .own_keys = 20, .rate_per_s = 9};
+  EXPECT_LT(mean_ttft_ms(traffic, Rule::kPrice), 1.05 * mean_ttft_ms(traffic, Rule::kRoundRobin));
+}
+
+TEST(SelectorFleet, AReplicaHalfAsFastGetsLessWork) {
+  const Traffic traffic{.replicas = 4,
+                        .families = 1,
+                        .shared_keys = 0,
+                        .own_keys = 16,
+                        .rate_per_s = 5,
+                        .cache_keys = 1024,
+                        .speed_of_odd_replicas = 0.5};
+  const Outcome outcome = families(traffic, Rule::kPrice);
+  const double fast = static_cast<double>(outcome.sent[0] + outcome.sent[2]);
+  const double slow = static_cast<double>(outcome.sent[1] + outcome.sent[3]);
+  EXPECT_GT(slow, 0.1 * fast);
+  EXPECT_LT(slow, 0.6 * fast);
+}
+
+TEST(SelectorFleet, TheRateThatIsLearnedIsNearTheTruth) {
+  EndpointPicker selector{{}, core::RandomStream{1}};
+  TestFleet fleet{2, selector};
+  fleet.engines[1].tokens_per_s = 20'000.0;
+  core::RandomStream random{2};
+  for (std::uint64_t number = 0; fleet.now < core::kStart + 200s; ++number) {
+    fleet.run_to(fleet.now + core::from_seconds(random.exponential(0.25)));
+    TestEngine::Request request;
+    request.keys = prompt(0, 0, 4 + static_cast<std::uint32_t>(random.below(20)), number);
+    request.input_tokens = static_cast<std::uint32_t>(request.keys.size()) * TestFleet::kKeyTokens + 50;
+    request.output_tokens = 50;
+    fleet.send(std::move(request));
+  }
+  // An iteration has a cost of its own, so that the rate is a little below the nominal one.
+  EXPECT_NEAR(selector.load(0, fleet.now).prefill_tokens_per_s, 7'600.0, 900.0);
+  EXPECT_NEAR(selector.load(1, fleet.now).prefill_tokens_per_s, 18'000.0, 3'000.0);
+}
+
+}  // namespace
+}  // namespace penstock::routing
