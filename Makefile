@@ -49,7 +49,7 @@ fuzz: setup  ## build the libFuzzer programs (clang) and run each for SECONDS_EA
 format:  ## format the C++ files
 	@clang-format-14 -i $(CXX_FILES)
 
-lint:  ## tests/tidy, and clang-format and clang-tidy on what changed since SINCE (HEAD); ALL=1 checks every file
+lint:  ## tests/tidy and the format of all files; clang-tidy and standalone headers for files changed since SINCE (HEAD) or ALL=1
 	@tools/lint.sh
 
 hooks:  ## install a git hook that checks the format and tests/tidy before each commit

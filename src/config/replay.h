@@ -79,7 +79,7 @@ struct PlannerSettings {
   std::string phase = "cost";
   core::Duration throughput_interval = std::chrono::seconds{180};  // 0: this loop is off
   core::Duration load_interval = std::chrono::seconds{5};          // 0: this loop is off
-  core::Duration memory = std::chrono::minutes{20};              // of the traffic that fleets are tried on, at most
+  core::Duration memory = std::chrono::minutes{20};                // of the traffic that fleets are tried on, at most
   double utilisation = 0.75;
   core::Duration cost_after = std::chrono::minutes{30};
   std::string predictor = "auto";

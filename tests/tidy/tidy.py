@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Checks what the tree promises and no compiler sees: which folder may include which, which calls are banned where,
-walks over unordered containers, dead files, long files, left-over marks, shell scripts, links of the documents.
+"""Checks rules of the tree that no compiler checks: which folder may include which, which calls are banned where,
+walks over unordered containers, dead files, long files and classes, left-over marks, shell scripts, links of the documents.
 Prints `file:line: finding`; exits 1 if there is any.
 """
 
@@ -16,29 +16,30 @@ MAY_USE = {
     "core": [],
     "config": ["core"],
     "workload": ["core"],
-    "engine": ["core", "workload"],
+    "engine": ["core"],
     "signals": ["core"],
-    "capacity": ["core", "workload", "engine", "signals"],
+    "capacity": ["core", "engine", "signals"],
     "forecast": ["core"],
-    "planner": ["core", "config", "signals", "capacity", "forecast"],
+    "planner": ["core", "signals", "capacity", "forecast"],
     "actuation": ["core", "planner"],
     "routing": ["core"],
-    "admission": ["core", "config"],
+    "admission": ["core"],
     "ledger": ["core"],
-    "simulation": ["core", "config", "workload", "engine", "signals", "capacity", "forecast", "planner", "actuation",
-                   "routing", "admission", "ledger"],
+    "simulation": ["core", "workload", "engine", "signals", "capacity", "forecast", "planner", "routing"],
     "report": ["core", "signals", "planner"],
     "net": ["core"],
     "api": ["core"],
     "gateway": ["core", "net", "api", "routing", "admission", "signals", "ledger"],
-    "connect": ["core", "net", "signals", "planner", "actuation", "ledger"],
-    "engine_server": ["core", "net", "api", "workload", "engine", "signals", "connect"],
+    "connect": ["core", "signals", "actuation", "ledger"],
+    "engine_server": ["core", "net", "api", "engine", "signals", "connect"],
     "load": ["core", "config", "net", "api", "workload", "signals", "report"],
-    "controller": ["core", "config", "net", "signals", "planner", "actuation", "simulation", "report", "connect"],
+    "controller": ["core", "net", "signals", "planner", "actuation", "simulation", "report", "connect"],
 }
 MAY_USE["cli"] = list(MAY_USE)
 
 LINES_MAX = 500
+LONG_CLASSES = {"Engine", "ServerConnection", "Dispatcher"}  # These are being split.
+CLASS_LINES_MAX = 400  # of one class: its body in the header and its member functions, without blank and comment lines
 SKIPPED_FOLDERS = {".git", "build", "node_modules", "report", "out", "__pycache__"}  # in a tree without git, at its top
 
 # What no file of C++ may call: (pattern, files that may, why). A pure folder takes values and returns values; what
@@ -181,6 +182,23 @@ def check_arrows(tree):
         for used in listed:
             if used not in MAY_USE.get(folder, []):
                 tree.add("CMakeLists.txt", number, f"{folder} may not use {used}")
+    check_unused_arrows(tree, depends)
+
+
+def check_unused_arrows(tree, depends):
+    """An arrow of the table or a link of CMake that no include needs is removed."""
+    uses = {}
+    for name, includes in tree.includes.items():
+        if folder := folder_of(name):
+            uses.setdefault(folder, set()).update(target.split("/")[0] for _, target in includes)
+    for folder, used in uses.items():
+        number, linked = depends.get(folder, (1, []))
+        for other in MAY_USE.get(folder, []):
+            if folder != "cli" and other in uses and other not in used:
+                tree.add("tests/tidy/tidy.py", 1, f"no file of {folder} uses {other}; remove it from the table")
+        for other in linked:
+            if other in uses and other not in used:
+                tree.add("CMakeLists.txt", number, f"no file of {folder} uses {other}; remove it from its DEPENDS")
 
 
 def cmake_depends(tree):
@@ -306,6 +324,44 @@ def check_text(tree):
             tree.add(name, tree.text[name].count("\n") + 1, "does not end with a newline")
 
 
+CLASS_HEAD = re.compile(r"^(?:class|struct)\s+(?:alignas\([^)]*\)\s*)?(\w+)\b[^;{]*\{", flags=re.M)
+MEMBER_HEAD = re.compile(r"^(?!using\b|namespace\b|class\b|struct\b|enum\b|#|//)[^\n;={}]*?\b(\w+)::[~\w:]+[^;]*?\{[^\n]*$", flags=re.M)
+
+
+def lines_to_end(code, begin):
+    """Lines with code from `begin`, which starts a line, to the brace that closes at the start of a line."""
+    end = re.compile(r"^\}", flags=re.M).search(code, begin)
+    text = code[begin:end.end() if end else len(code)]
+    return sum(1 for line in text.split("\n") if line.strip())
+
+
+def check_classes(tree):
+    """No class is longer than CLASS_LINES_MAX, however many files it is spread over."""
+    found, sizes = {}, {}
+    for name, code in tree.code.items():
+        if not folder_of(name) or re.fullmatch(TESTS, name):
+            continue
+        folder = folder_of(name)
+        for match in CLASS_HEAD.finditer(code):
+            line_end = code.find("\n", match.start())
+            whole = "}" in code[match.end():line_end]  # on one line
+            size = 1 if whole else lines_to_end(code, match.start())
+            key = folder, match.group(1)
+            found.setdefault(key, (name, line_of(code, match)))
+            sizes[key] = sizes.get(key, 0) + size
+    for name, code in tree.code.items():
+        if not folder_of(name) or not name.endswith(".cpp") or re.fullmatch(TESTS, name):
+            continue
+        for match in MEMBER_HEAD.finditer(code):
+            key = folder_of(name), match.group(1)
+            if key in found:
+                whole = match.group(0).rstrip().endswith("}")
+                sizes[key] += match.group(0).count("\n") + 1 if whole else lines_to_end(code, match.start())
+    for key, (name, line) in found.items():
+        if sizes[key] > CLASS_LINES_MAX and key[1] not in LONG_CLASSES:
+            tree.add(name, line, f"{key[1]} has {sizes[key]} lines of code with its sources; {CLASS_LINES_MAX} at most")
+
+
 def check_scripts(tree):
     """Shell scripts parse, stop at the first error, and can be called by name."""
     for name, text in tree.text.items():
@@ -351,13 +407,20 @@ def check_links(tree):
             tree.add(name, 1, "no other document links to it")
 
 
+ARROWS_IN_WORDS = re.compile(r"may be (?:included|used) by|may (?:include|use) it|\bUses (?:only )?`\w+`|Only `\w+` may")
+
+
 def check_folders(tree):
     """Each room explains itself, and each fuzz target starts from something."""
     rooms = {"/".join(name.split("/")[:2]) for name in tree.files if folder_of(name)}
     rooms |= {name.split("/")[0] for name in tree.files} & {"bench", "fuzz", "tests", "tools", "web"}
     for room in sorted(rooms):
-        if room + "/README.md" not in tree.text:
-            tree.add(room + "/README.md", 1, "is missing: purpose, main types, who may include it")
+        readme = room + "/README.md"
+        if readme not in tree.text:
+            tree.add(readme, 1, "is missing: purpose and main types")
+        elif match := re.search(ARROWS_IN_WORDS, tree.text[readme]):
+            tree.add(readme, line_of(tree.text[readme], match),
+                     "lists which folders use which; the table of tests/tidy/tidy.py holds that")
     for name in tree.code:
         if match := re.fullmatch(r"fuzz/(\w+)_fuzz\.cpp", name):
             corpus = f"fuzz/corpus/{match.group(1)}/"
@@ -368,8 +431,8 @@ def check_folders(tree):
             tree.add(f"fuzz/corpus/{corpus}", 1, f"there is no fuzz/{corpus}_fuzz.cpp that reads it")
 
 
-CHECKS = [check_arrows, check_banned_calls, check_order, check_headers, check_dead_files, check_text, check_scripts,
-          check_links, check_folders]
+CHECKS = [check_arrows, check_banned_calls, check_order, check_headers, check_dead_files, check_classes, check_text,
+          check_scripts, check_links, check_folders]
 
 
 def check(root):

@@ -94,6 +94,18 @@ BAD = {
     "a source that nothing builds": ({"src/net/a.cpp": "\n"}, "src/net/a.cpp", "nothing builds src/net"),
     "a test that nothing builds": ({"src/cli/main_test.cpp": "\n"}, "src/cli/main_test.cpp", "builds no tests"),
     "a long file": ({"src/core/long.cpp": "\n" * 501}, "src/core/long.cpp", "501 lines"),
+    "a long class": (
+        {"src/core/a.h": "#pragma once\nclass A {\n" + " public:\n  void f();\n" * 100 + "};\n",
+         "src/core/a.cpp": '#include "core/a.h"\nvoid A::f() {\n' + "  g();\n" * 250 + "}\n",
+         "src/core/b.cpp": '#include "core/a.h"\n'}, "src/core/a.h", "A has 454 lines of code"),
+    "an arrow that nobody uses": (
+        {"src/planner/policy.cpp": '#include "signals/observation.h"\n'}, "tests/tidy/tidy.py",
+        "no file of planner uses core"),
+    "a link that nobody uses": (
+        {"src/planner/policy.cpp": '#include "signals/observation.h"\n'}, "CMakeLists.txt",
+        "no file of planner uses core"),
+    "a README that lists arrows": (
+        {"src/core/README.md": "# core\nIt may be included by all.\n"}, "src/core/README.md", "lists which folders"),
     "work that is not done": ({"tools/x.sh": f"# {TO_DO}: later\n"}, "tools/x.sh", TO_DO),
     "a test that is switched off": (
         {"src/core/a_test.cpp": "TEST(A, DISABLE" + "D_B) {}\n"}, "src/core/a_test.cpp", "DISABLE" + "D_"),
