@@ -6,27 +6,27 @@
 #include <string_view>
 #include <vector>
 
-#include "signals/telemetry/forward_pass.h"
+#include "telemetry/forward_pass.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace penstock;
-  const auto message = signals::decode_forward_pass({reinterpret_cast<const char*>(data), size});
+  const auto message = telemetry::decode_forward_pass({reinterpret_cast<const char*>(data), size});
   if (!message) {
     if (message.error().message().empty()) std::abort();
     return 0;
   }
-  if (message->scheduled_requests.sum_decode_kv_tokens > signals::kForwardPassTokensMax) std::abort();
-  const std::string bytes = signals::encode(*message);
-  const auto again = signals::decode_forward_pass(bytes);
-  if (!again || signals::encode(*again) != bytes) std::abort();
+  if (message->scheduled_requests.sum_decode_kv_tokens > telemetry::kForwardPassTokensMax) std::abort();
+  const std::string bytes = telemetry::encode(*message);
+  const auto again = telemetry::decode_forward_pass(bytes);
+  if (!again || telemetry::encode(*again) != bytes) std::abort();
 
-  std::vector<signals::ForwardPassTotals> ranks(1);
+  std::vector<telemetry::ForwardPassTotals> ranks(1);
   ranks[0].add(*message, core::kStart + std::chrono::seconds{1});
-  signals::ForwardPassMetrics next = *message;
+  telemetry::ForwardPassMetrics next = *message;
   next.counter_id += 3;
   ranks[0].add(next, core::kStart + std::chrono::seconds{2});
   signals::EngineSample sample;
-  if (!signals::apply_forward_pass(ranks, sample)) std::abort();
+  if (!telemetry::apply_forward_pass(ranks, sample)) std::abort();
   if (sample.iterations.steps() > 2 || sample.iterations.busy() < core::Duration{}) std::abort();
   if (!std::isfinite(sample.iterations.prefill_attention_pairs)) std::abort();
   return 0;

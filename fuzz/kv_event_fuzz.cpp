@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "signals/telemetry/kv_event.h"
+#include "telemetry/kv_event.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace penstock::signals;

@@ -36,7 +36,7 @@ class BusyEngine {
     shape.decode_sequences = static_cast<std::uint32_t>(1 + random_.below(60));
     shape.decode_context_tokens = shape.decode_sequences * (200 + random_.below(3000));
     shape.active_kv_tokens = shape.decode_context_tokens;
-    signals::IterationTotals& totals = sample.iterations;
+    core::IterationTotals& totals = sample.iterations;
     const bool prompts = random_.below(4) == 0;
     if (prompts) {
       shape.prefill_requests = 1;
@@ -49,7 +49,7 @@ class BusyEngine {
       totals.prefill_new_tokens_squared += fresh * fresh;
       totals.prefill_attention_pairs += shape.prefill_attention_pairs;
     }
-    signals::IterationSums& sums = prompts ? totals.prefill : totals.decode;
+    core::IterationSums& sums = prompts ? totals.prefill : totals.decode;
     const double milliseconds = law_(shape);
     ++sums.steps;
     sums.busy += core::from_milliseconds(milliseconds);

@@ -8,8 +8,8 @@
 namespace penstock::capacity {
 namespace {
 
-using signals::IterationSums;
-using signals::IterationTotals;
+using core::IterationSums;
+using core::IterationTotals;
 
 constexpr core::Duration kBusyMax = std::chrono::hours{24 * 365 * 100};
 constexpr double kElapsedSlack = 1.1;  // clocks of an engine and of whoever asks it differ

@@ -10,16 +10,16 @@
 namespace penstock::capacity {
 
 struct IterationInterval {
-  signals::IterationTotals done;  // within the interval
+  core::IterationTotals done;  // within the interval
   core::Duration elapsed{};
   std::uint64_t kv_capacity_tokens = 0;
 };
 
 // Whether the sums can be subtracted at all: times from 0 to a hundred years.
-[[nodiscard]] bool is_sane(const signals::IterationTotals& totals);
+[[nodiscard]] bool is_sane(const core::IterationTotals& totals);
 
 // A counter is lower than before: the engine started again.
-[[nodiscard]] bool went_back(const signals::IterationTotals& before, const signals::IterationTotals& after);
+[[nodiscard]] bool went_back(const core::IterationTotals& before, const core::IterationTotals& after);
 
 // Both are sane, `after` was sampled later and did not go back.
 [[nodiscard]] IterationInterval interval_between(const signals::EngineSample& before,

@@ -95,7 +95,7 @@ TEST(PredictedBusyTime, TakesSkewedPrompts) {
   IterationInterval interval;
   interval.elapsed = std::chrono::seconds{100};
   interval.kv_capacity_tokens = 100'000;
-  signals::IterationTotals& done = interval.done;
+  core::IterationTotals& done = interval.done;
   done.prefill.steps = done.prefill_requests = 100;
   done.prefill_new_tokens = 99 + 8000;
   done.prefill_new_tokens_squared = 99 + 8000.0 * 8000.0;

@@ -52,7 +52,7 @@ std::optional<Eigen::Vector4d> solve(const Eigen::Matrix4d& normal, const Eigen:
 
 }  // namespace
 
-LearnedStepTime::Row LearnedStepTime::row_of(const signals::IterationSums& sums, std::uint64_t new_tokens,
+LearnedStepTime::Row LearnedStepTime::row_of(const core::IterationSums& sums, std::uint64_t new_tokens,
                                              std::uint64_t context_tokens) {
   return {static_cast<double>(sums.steps), static_cast<double>(new_tokens), static_cast<double>(sums.decode_sequences),
           static_cast<double>(sums.decode_context_tokens + context_tokens)};
@@ -66,7 +66,7 @@ void LearnedStepTime::add_row(const Row& row, double busy_ms) {
 }
 
 void LearnedStepTime::add(const IterationInterval& interval, double kept) {
-  const signals::IterationTotals& done = interval.done;
+  const core::IterationTotals& done = interval.done;
   PENSTOCK_ASSERT(done.steps() > 0 && kept >= 0.0 && kept <= 1.0, "the caller looks at the interval first");
   for (std::size_t i = 0; i < moment_.size(); ++i) {
     for (double& sum : normal_[i]) sum *= kept;

@@ -32,7 +32,7 @@ class LearnedStepTime {
 
  private:
   using Row = std::array<double, 4>;  // steps, new prompt tokens, decoded sequences, context tokens
-  static Row row_of(const signals::IterationSums& sums, std::uint64_t new_tokens, std::uint64_t context_tokens);
+  static Row row_of(const core::IterationSums& sums, std::uint64_t new_tokens, std::uint64_t context_tokens);
   void add_row(const Row& row, double busy_ms);
 
   std::array<Row, 4> normal_{};  // Σ weight · row rowᵀ

@@ -117,8 +117,8 @@ TEST(StepTimeCorrection, BelievesAChangeThatLasts) {
   for (int i = 0; i < 120; ++i) {
     after.engine(0).go_on(5.0);
     signals::EngineSample sample = after.engine(0).sample;
-    signals::IterationTotals& totals = sample.iterations;
-    const signals::IterationTotals& old = base.iterations;
+    core::IterationTotals& totals = sample.iterations;
+    const core::IterationTotals& old = base.iterations;
     for (auto [sums, added] : {std::pair{&totals.prefill, &old.prefill}, std::pair{&totals.decode, &old.decode}}) {
       sums->steps += added->steps;
       sums->busy += added->busy;
@@ -245,7 +245,7 @@ TEST(StepTimeCorrection, StaysFiniteAndRepeatableOnAnyGarbage) {
         shown.push_back(pool.engine(replica));
         signals::EngineSample& sample = shown.back().sample;
         if (random.below(2) == 0) sample.sampled_at = now;
-        signals::IterationTotals& totals = sample.iterations;
+        core::IterationTotals& totals = sample.iterations;
         const double wild = std::vector{std::nan(""), -1.0, 0.0, 1e300, HUGE_VAL}[random.below(5)];
         switch (random.below(12)) {
           case 0: totals = {}; break;

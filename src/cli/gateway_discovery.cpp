@@ -14,7 +14,7 @@
 #include "connect/replicas_file.h"
 #include "connect/zmq/subscriber.h"
 #include "net/address.h"
-#include "signals/telemetry/kv_event.h"
+#include "telemetry/kv_event.h"
 
 namespace penstock::cli {
 namespace {
@@ -211,7 +211,7 @@ class Finder final : public Discovery {
       if (known == by_endpoint_.end()) return;
       id = known->second;
     }
-    const auto batch = signals::decode_batch(message.payload);
+    const auto batch = telemetry::decode_batch(message.payload);
     if (!batch) return;
     using Change = gateway::Dispatcher::KvChange;
     // What was missed cannot be known: better to believe nothing than what is not there.
@@ -219,10 +219,10 @@ class Finder final : public Discovery {
       gateway_.kv_event(id, Change::kCleared, {});
     else if (message.lost > 0)
       gateway_.kv_event(id, Change::kLost, {});
-    for (const signals::KvEvent& event : batch->events) {
-      if (const auto* stored = std::get_if<signals::BlockStored>(&event))
+    for (const telemetry::KvEvent& event : batch->events) {
+      if (const auto* stored = std::get_if<telemetry::BlockStored>(&event))
         gateway_.kv_event(id, Change::kStored, stored->block_hashes);
-      else if (const auto* removed = std::get_if<signals::BlockRemoved>(&event))
+      else if (const auto* removed = std::get_if<telemetry::BlockRemoved>(&event))
         gateway_.kv_event(id, Change::kRemoved, removed->block_hashes);
       else
         gateway_.kv_event(id, Change::kCleared, {});

@@ -18,7 +18,7 @@ EngineWatch::EngineWatch(net::Loop& loop, net::Client& client, EngineWatchOption
   timer_ = loop_.every(options_.interval, [this] { scrape(); });
   // Without it there are scrapes still: iterations are the better source, not the only one.
   auto started = connect::Subscriber::start({}, [this](const connect::SubscriberMessage& message) {
-    auto metrics = signals::decode_forward_pass(message.payload);
+    auto metrics = telemetry::decode_forward_pass(message.payload);
     if (!metrics) return;
     loop_.post([this, endpoint = std::string{message.endpoint}, metrics = *std::move(metrics)] {
       this->message(endpoint, metrics);
@@ -103,10 +103,10 @@ EngineWatch::Engine* EngineWatch::still(const WatchedEngine& what) {
 core::Result<EngineWatch::Scraped> EngineWatch::read(const Engine& engine, const net::FetchAnswer& answer) const {
   const std::string where = engine.what.url + "/metrics";
   if (answer.status != 200) return core::environment_error(where, fmt::format("answers with {}", answer.status));
-  const auto parsed = signals::parse_exposition(answer.body, engine.what.url);
+  const auto parsed = telemetry::parse_exposition(answer.body, engine.what.url);
   if (!parsed) return tl::make_unexpected(parsed.error());
-  signals::EngineScrape scrape = signals::read_scrape(*parsed);
-  auto sample = signals::to_sample(scrape, loop_.now());
+  telemetry::EngineScrape scrape = telemetry::read_scrape(*parsed);
+  auto sample = telemetry::to_sample(scrape, loop_.now());
   if (!sample) return core::environment_error(where, "has no figures of an engine");
   return Scraped{std::move(scrape), *std::move(sample)};
 }
@@ -126,7 +126,7 @@ void EngineWatch::not_heard(Engine& engine, const std::string& why) {
   options_.say(engine.what.url + " is not heard: " + why);
 }
 
-void EngineWatch::message(const std::string& endpoint, const signals::ForwardPassMetrics& metrics) {
+void EngineWatch::message(const std::string& endpoint, const telemetry::ForwardPassMetrics& metrics) {
   ++messages_;
   for (auto& [replica, engine] : engines_)
     if (engine.what.fpm_endpoint == endpoint) engine.ranks[metrics.dp_rank].add(metrics, loop_.now());
@@ -137,19 +137,19 @@ std::optional<signals::EngineSample> EngineWatch::sample_of(std::uint32_t replic
   if (found == engines_.end()) return std::nullopt;
   const Engine& engine = found->second;
   signals::EngineSample sample = engine.last ? engine.last->sample : signals::EngineSample{};
-  std::vector<signals::ForwardPassTotals> ranks;
+  std::vector<telemetry::ForwardPassTotals> ranks;
   for (const auto& [rank, totals] : engine.ranks) ranks.push_back(totals);
-  const bool heard = signals::apply_forward_pass(ranks, sample);
+  const bool heard = telemetry::apply_forward_pass(ranks, sample);
   if (!heard && !engine.last) return std::nullopt;
   return sample;
 }
 
-std::optional<signals::TokenFigures> EngineWatch::tokens_of(std::uint32_t replica, double kv_bytes_per_token) const {
+std::optional<telemetry::TokenFigures> EngineWatch::tokens_of(std::uint32_t replica, double kv_bytes_per_token) const {
   const auto found = engines_.find(replica);
   if (found == engines_.end() || !found->second.last || found->second.silent) return std::nullopt;
   const Engine& engine = found->second;
-  return signals::token_figures(engine.last->scrape, engine.earlier.empty() ? nullptr : &engine.earlier.front().scrape,
-                                kv_bytes_per_token);
+  return telemetry::token_figures(
+      engine.last->scrape, engine.earlier.empty() ? nullptr : &engine.earlier.front().scrape, kv_bytes_per_token);
 }
 
 std::uint64_t EngineWatch::lost_messages() const {

@@ -19,9 +19,9 @@
 #include "net/loop.h"
 #include "net/resolver.h"
 #include "signals/observation.h"
-#include "signals/telemetry/adapters.h"
-#include "signals/telemetry/forward_pass.h"
-#include "signals/telemetry/token_metrics.h"
+#include "telemetry/adapters.h"
+#include "telemetry/forward_pass.h"
+#include "telemetry/token_metrics.h"
 
 namespace penstock::controller {
 
@@ -53,13 +53,14 @@ class EngineWatch {
   [[nodiscard]] std::optional<signals::EngineSample> sample_of(std::uint32_t replica) const;
   // What the last scrape says of tokens, under the names that are the same for engines of any make. None: the engine is not
   // heard.
-  [[nodiscard]] std::optional<signals::TokenFigures> tokens_of(std::uint32_t replica, double kv_bytes_per_token) const;
+  [[nodiscard]] std::optional<telemetry::TokenFigures> tokens_of(std::uint32_t replica,
+                                                                 double kv_bytes_per_token) const;
   [[nodiscard]] std::uint64_t lost_messages() const;
   [[nodiscard]] std::uint64_t messages() const { return messages_; }
 
  private:
   struct Scraped {
-    signals::EngineScrape scrape;
+    telemetry::EngineScrape scrape;
     signals::EngineSample sample;  // made of it
   };
   struct Engine {
@@ -67,7 +68,7 @@ class EngineWatch {
     std::optional<net::Address> address;
     std::optional<Scraped> last;
     std::deque<Scraped> earlier;  // some seconds apart, the oldest a minute ago
-    std::map<std::uint32_t, signals::ForwardPassTotals> ranks;
+    std::map<std::uint32_t, telemetry::ForwardPassTotals> ranks;
     bool under_way = false, silent = false;
   };
   void scrape();
@@ -78,7 +79,7 @@ class EngineWatch {
   [[nodiscard]] core::Result<Scraped> read(const Engine& engine, const net::FetchAnswer& answer) const;
   static void heard(Engine& engine, Scraped scraped);
   void not_heard(Engine& engine, const std::string& why);
-  void message(const std::string& endpoint, const signals::ForwardPassMetrics& metrics);
+  void message(const std::string& endpoint, const telemetry::ForwardPassMetrics& metrics);
 
   net::Loop& loop_;
   net::Client& client_;

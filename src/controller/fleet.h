@@ -10,7 +10,7 @@
 #include "controller/gateway_feed.h"
 #include "core/time.h"
 #include "signals/observation.h"
-#include "signals/telemetry/token_metrics.h"
+#include "telemetry/token_metrics.h"
 
 namespace penstock::controller {
 
@@ -43,8 +43,8 @@ class Fleet {
   virtual void fill(std::size_t pool, signals::PoolObservation& seen) const = 0;
   [[nodiscard]] virtual std::vector<ReplicaView> replicas(std::size_t pool) const = 0;
   // Of a replica by its number; none: it is not heard.
-  [[nodiscard]] virtual std::optional<signals::TokenFigures> tokens_of(std::uint32_t replica,
-                                                                       double kv_bytes_per_token) const = 0;
+  [[nodiscard]] virtual std::optional<telemetry::TokenFigures> tokens_of(std::uint32_t replica,
+                                                                         double kv_bytes_per_token) const = 0;
   [[nodiscard]] virtual const std::vector<FleetEvent>& events() const = 0;
 };
 

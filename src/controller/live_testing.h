@@ -103,11 +103,11 @@ class ScriptedFleet final : public Fleet {
     }
   }
   [[nodiscard]] std::vector<ReplicaView> replicas(std::size_t) const override { return views; }
-  [[nodiscard]] std::optional<signals::TokenFigures> tokens_of(std::uint32_t replica,
-                                                               double kv_bytes_per_token) const override {
+  [[nodiscard]] std::optional<telemetry::TokenFigures> tokens_of(std::uint32_t replica,
+                                                                 double kv_bytes_per_token) const override {
     const auto found = tokens.find(replica);
     if (found == tokens.end()) return std::nullopt;
-    signals::TokenFigures figures = found->second;
+    telemetry::TokenFigures figures = found->second;
     figures.kv_bytes_used = kv_bytes_per_token;
     return figures;
   }
@@ -119,7 +119,7 @@ class ScriptedFleet final : public Fleet {
   std::vector<std::string> heard;
   std::vector<GatewayPrefix> prefixes;
   std::vector<ReplicaView> views;
-  std::map<std::uint32_t, signals::TokenFigures> tokens;  // by replica
+  std::map<std::uint32_t, telemetry::TokenFigures> tokens;  // by replica
   std::vector<FleetEvent> told;
 };
 

@@ -8,7 +8,7 @@
 #include "net/fetch.h"
 #include "planner/decision_note.h"
 #include "report/decision_log.h"
-#include "signals/telemetry/exposition.h"
+#include "telemetry/exposition.h"
 
 namespace penstock::controller {
 namespace {
@@ -261,18 +261,18 @@ std::string PlannerDaemon::metrics_text() const {
 }
 
 std::string PlannerDaemon::token_metrics_text() const {
-  std::vector<signals::TokenFigures> engines;
+  std::vector<telemetry::TokenFigures> engines;
   for (std::size_t pool = 0; pool < options_.pools.size(); ++pool)
     for (const ReplicaView& view : fleet_.replicas(pool)) {
       auto figures = fleet_.tokens_of(view.seen.replica, options_.kv_bytes_per_token);
       if (!figures) continue;
       if (figures->model.empty()) figures->model = options_.model;
-      figures->labels = fmt::format("pool=\"{}\",replica=\"{}\"", signals::escape_label(options_.pools[pool].name),
-                                    signals::escape_label(view.name));
+      figures->labels = fmt::format("pool=\"{}\",replica=\"{}\"", telemetry::escape_label(options_.pools[pool].name),
+                                    telemetry::escape_label(view.name));
       engines.push_back(*std::move(figures));
     }
   std::string text;
-  signals::append_token_metrics(text, engines);
+  telemetry::append_token_metrics(text, engines);
   return text;
 }
 

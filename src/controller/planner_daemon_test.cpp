@@ -6,7 +6,7 @@
 
 #include "controller/dashboard_document.h"
 #include "controller/live_testing.h"
-#include "signals/telemetry/exposition.h"
+#include "telemetry/exposition.h"
 
 namespace penstock::controller {
 namespace {
@@ -240,7 +240,7 @@ TEST_F(PlannerDaemonTest, TheMetricsAreThoseOfThePlanner) {
   EXPECT_EQ(daemon->metrics_text(), "");
   run_until_decided();
   const std::string text = daemon->metrics_text();
-  EXPECT_TRUE(signals::parse_exposition(text, "metrics"));
+  EXPECT_TRUE(telemetry::parse_exposition(text, "metrics"));
   EXPECT_NE(text.find("chat"), std::string::npos);
   EXPECT_GT(daemon->slowest_tick(), core::Duration{});
 }
@@ -251,12 +251,12 @@ TEST_F(PlannerDaemonTest, TokenMetricsAreOfTheEnginesThatAreHeard) {
   fleet.views[0].name = "chat-\"1\"";
   open();
   EXPECT_EQ(daemon->token_metrics_text(), "");
-  signals::TokenFigures figures;
+  telemetry::TokenFigures figures;
   figures.model = "m";
   figures.tokens_in = 12;
   fleet.tokens[fleet.views[0].seen.replica] = figures;
   const std::string text = daemon->token_metrics_text();
-  EXPECT_TRUE(signals::parse_exposition(text, "metrics"));
+  EXPECT_TRUE(telemetry::parse_exposition(text, "metrics"));
   EXPECT_NE(text.find(R"(tokens_in_total{model_name="m",pool="chat",replica="chat-\"1\""} 12)"), std::string::npos)
       << text;
   EXPECT_NE(text.find(R"(kv_cache_bytes_used{model_name="m",pool="chat",replica="chat-\"1\""} 131072)"),

@@ -9,7 +9,7 @@
 #include "api/json_text.h"
 #include "engine_server/engine_server.h"
 #include "engine_server/pull.h"
-#include "signals/telemetry/engine_exposition.h"
+#include "telemetry/engine_exposition.h"
 
 namespace penstock::engine_server {
 namespace {
@@ -100,7 +100,7 @@ void EngineServer::answer_document(net::Exchange& exchange) {
 }
 
 void EngineServer::answer_metrics(net::Exchange& exchange) {
-  signals::EngineFigures figures = engine_.figures();
+  telemetry::EngineFigures figures = engine_.figures();
   figures.model = options_.model_name;
   figures.block_tokens = options_.session.engine.block_tokens;
   figures.kv_bytes_per_token = static_cast<std::uint64_t>(options_.kv_bytes_per_token);
@@ -108,7 +108,7 @@ void EngineServer::answer_metrics(net::Exchange& exchange) {
   counts.sent = source_.sent();
   counts.expired = source_.expired();
   respond_text(exchange, "text/plain; version=0.0.4; charset=utf-8",
-               signals::engine_exposition(figures) + transfer_exposition(counts));
+               telemetry::engine_exposition(figures) + transfer_exposition(counts));
 }
 
 void EngineServer::answer_kv(net::Exchange& exchange) {

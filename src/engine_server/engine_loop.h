@@ -32,7 +32,7 @@ class EngineLoop {
   [[nodiscard]] const SessionRequest* find(std::uint32_t number) const { return session_.find(number); }
   [[nodiscard]] std::size_t open() const { return session_.open(); }
   [[nodiscard]] engine::EngineState state() const { return session_.state(); }
-  [[nodiscard]] signals::EngineFigures figures() const { return session_.meter().figures(state(), session_.now()); }
+  [[nodiscard]] telemetry::EngineFigures figures() const { return session_.meter().figures(state(), session_.now()); }
   [[nodiscard]] const Telemetry& telemetry() const { return telemetry_; }
   void count_failed() { session_.meter().failed(); }
 

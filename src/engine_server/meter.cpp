@@ -8,18 +8,6 @@ namespace {
 
 constexpr double kHalfWindowSeconds = 30.0;
 
-signals::IterationSums sums_of(const engine::IterationSums& counted) {
-  return {counted.steps, counted.busy, counted.decode_sequences, counted.decode_context_tokens,
-          counted.active_kv_tokens};
-}
-
-signals::IterationTotals totals_of(const engine::IterationTotals& counted) {
-  return {sums_of(counted.prefill),           sums_of(counted.decode),
-          counted.prefill_requests,           counted.prefill_new_tokens,
-          counted.prefill_new_tokens_squared, counted.prefill_context_tokens,
-          counted.prefill_attention_pairs};
-}
-
 }  // namespace
 
 void Meter::turn(core::Instant now) {
@@ -53,8 +41,8 @@ void Meter::finished(const RequestTimes& times, std::uint32_t tokens, bool by_le
   if (tokens > 1) figures_.tpot_s.add(decode / (tokens - 1));
 }
 
-signals::EngineFigures Meter::figures(const engine::EngineState& state, core::Instant now) const {
-  signals::EngineFigures figures = figures_;
+telemetry::EngineFigures Meter::figures(const engine::EngineState& state, core::Instant now) const {
+  telemetry::EngineFigures figures = figures_;
   signals::EngineSample& sample = figures.sample;
   sample.queued_requests = state.waiting;
   sample.running_requests = state.running;
@@ -72,7 +60,7 @@ signals::EngineFigures Meter::figures(const engine::EngineState& state, core::In
   if (state.oldest_waiting != core::kNever)
     sample.oldest_queued_age = core::from_seconds(seconds(std::max(now - state.oldest_waiting, core::Duration{})));
   sample.batch_merge_efficiency = state.batch_merge_efficiency;
-  sample.iterations = totals_of(state.iterations);
+  sample.iterations = state.iterations;
   figures.preempted_requests = state.preempted;
   figures.prefix_query_tokens_total = state.prompt_tokens;
   core::QuantileSketch decode = recent_.decode_ms, prefill = recent_.prefill_ms;

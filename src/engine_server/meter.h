@@ -4,7 +4,7 @@
 #include "core/sketch.h"
 #include "core/time.h"
 #include "engine/engine.h"
-#include "signals/telemetry/engine_exposition.h"
+#include "telemetry/engine_exposition.h"
 
 namespace penstock::engine_server {
 
@@ -30,7 +30,7 @@ class Meter {
   void failed() { ++figures_.finished.error; }
 
   // With the engine's own figures beside them.
-  [[nodiscard]] signals::EngineFigures figures(const engine::EngineState& state, core::Instant now) const;
+  [[nodiscard]] telemetry::EngineFigures figures(const engine::EngineState& state, core::Instant now) const;
 
  private:
   // Of the last half to whole minute.
@@ -41,7 +41,7 @@ class Meter {
   void turn(core::Instant now);
 
   double scale_ = 1.0;
-  signals::EngineFigures figures_;
+  telemetry::EngineFigures figures_;
   Recent recent_, before_;
   core::Instant turned_at_;
 };

@@ -202,10 +202,10 @@ void Session::take_cache_events() {
     if (options_.kv_events) {
       if (event.stored)
         note_stored(block);
-      else if (auto* last = kv_events.empty() ? nullptr : std::get_if<signals::BlockRemoved>(&kv_events.back()))
+      else if (auto* last = kv_events.empty() ? nullptr : std::get_if<telemetry::BlockRemoved>(&kv_events.back()))
         last->block_hashes.push_back(blocks_.key(block));
       else
-        kv_events.emplace_back(signals::BlockRemoved{{blocks_.key(block)}, "GPU", std::nullopt});
+        kv_events.emplace_back(telemetry::BlockRemoved{{blocks_.key(block)}, "GPU", std::nullopt});
     }
     blocks_.set_kept(block, event.stored);
   }
@@ -213,14 +213,14 @@ void Session::take_cache_events() {
 }
 
 void Session::note_stored(std::uint32_t block) {
-  auto* run = kv_events.empty() ? nullptr : std::get_if<signals::BlockStored>(&kv_events.back());
+  auto* run = kv_events.empty() ? nullptr : std::get_if<telemetry::BlockStored>(&kv_events.back());
   if (run == nullptr || !blocks_.has_parent(block) || run->block_hashes.back() != blocks_.parent_key(block)) {
-    signals::BlockStored stored;
+    telemetry::BlockStored stored;
     if (blocks_.has_parent(block)) stored.parent_block_hash = blocks_.parent_key(block);
     stored.block_size = options_.engine.block_tokens;
     stored.medium = "GPU";
     kv_events.emplace_back(std::move(stored));
-    run = &std::get<signals::BlockStored>(kv_events.back());
+    run = &std::get<telemetry::BlockStored>(kv_events.back());
   }
   run->block_hashes.push_back(blocks_.key(block));
   append_tokens(run->token_ids, blocks_.chunk(block));

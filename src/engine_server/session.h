@@ -16,7 +16,7 @@
 #include "engine_server/answer_plan.h"
 #include "engine_server/block_table.h"
 #include "engine_server/meter.h"
-#include "signals/telemetry/kv_event.h"
+#include "telemetry/kv_event.h"
 
 namespace penstock::engine_server {
 
@@ -89,7 +89,7 @@ class Session {
   // What has happened since these were last emptied, which is up to the caller.
   std::vector<std::uint32_t> progressed;  // requests that got tokens, each once; some may be forgotten since
   std::vector<IterationRecord> iterations;
-  std::vector<signals::KvEvent> kv_events;
+  std::vector<telemetry::KvEvent> kv_events;
 
  private:
   struct Open {

@@ -177,7 +177,7 @@ TEST(Session, CacheEventsNameTheBlocksByTheirKeysAndTellTheirTokens) {
   std::vector<std::uint64_t> keys;
   api::prompt_keys(prompt, 16, keys);
   ASSERT_EQ(session.kv_events.size(), 1U);
-  const auto& stored = std::get<signals::BlockStored>(session.kv_events.front());
+  const auto& stored = std::get<telemetry::BlockStored>(session.kv_events.front());
   EXPECT_EQ(stored.block_hashes, keys);
   EXPECT_EQ(stored.parent_block_hash, std::nullopt);
   EXPECT_EQ(stored.block_size, 4U);
@@ -188,14 +188,14 @@ TEST(Session, CacheEventsNameTheBlocksByTheirKeysAndTellTheirTokens) {
   submit(session, ask(prompt.substr(0, 16) + std::string(16, 'x'), 1));  // shares the first block
   run_out(session);
   ASSERT_EQ(session.kv_events.size(), 1U);
-  EXPECT_EQ(std::get<signals::BlockStored>(session.kv_events.front()).parent_block_hash, keys.front());
+  EXPECT_EQ(std::get<telemetry::BlockStored>(session.kv_events.front()).parent_block_hash, keys.front());
   session.kv_events.clear();
 
   submit(session, ask(std::string(160, 'y'), 1));
   run_out(session);
   std::set<std::uint64_t> removed;
-  for (const signals::KvEvent& event : session.kv_events)
-    if (const auto* gone = std::get_if<signals::BlockRemoved>(&event))
+  for (const telemetry::KvEvent& event : session.kv_events)
+    if (const auto* gone = std::get_if<telemetry::BlockRemoved>(&event))
       removed.insert(gone->block_hashes.begin(), gone->block_hashes.end());
   EXPECT_TRUE(removed.contains(keys.back()));
 }
@@ -221,7 +221,7 @@ TEST(Session, LatenciesAreToldInSecondsOfTheWall) {
   Ask what = ask(kPrompt, 3);
   submit(session, what);
   run_out(session);
-  const signals::EngineFigures figures = session.meter().figures(session.state(), session.now());
+  const telemetry::EngineFigures figures = session.meter().figures(session.state(), session.now());
   EXPECT_NEAR(figures.ttft_s.sum, 0.1 * 1.01e-3, 1e-9);
   EXPECT_NEAR(figures.itl_s.sum, 0.1 * 2e-3, 1e-9);
   EXPECT_NEAR(figures.tpot_s.sum, 0.1 * 1e-3, 1e-9);
@@ -246,11 +246,11 @@ TEST(SessionProperty, NothingIsLeftBehindAndTheCacheEventsBalance) {
     core::Instant now;
     std::set<std::uint64_t> held;  // by the events
     const auto settle = [&] {
-      for (const signals::KvEvent& event : session.kv_events) {
-        if (const auto* stored = std::get_if<signals::BlockStored>(&event)) {
+      for (const telemetry::KvEvent& event : session.kv_events) {
+        if (const auto* stored = std::get_if<telemetry::BlockStored>(&event)) {
           ASSERT_EQ(stored->token_ids.size(), stored->block_hashes.size() * 4);
           for (const std::uint64_t key : stored->block_hashes) ASSERT_TRUE(held.insert(key).second);
-        } else if (const auto* gone = std::get_if<signals::BlockRemoved>(&event)) {
+        } else if (const auto* gone = std::get_if<telemetry::BlockRemoved>(&event)) {
           removed += gone->block_hashes.size();
           for (const std::uint64_t key : gone->block_hashes) ASSERT_EQ(held.erase(key), 1U);
         }

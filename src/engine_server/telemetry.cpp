@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "connect/zmq/publisher.h"
-#include "signals/telemetry/forward_pass.h"
+#include "telemetry/forward_pass.h"
 
 namespace penstock::engine_server {
 namespace {
@@ -21,8 +21,8 @@ double variance(double n, double sum, double squares) {
   return n == 0.0 ? 0.0 : std::max(squares / n - (sum / n) * (sum / n), 0.0);
 }
 
-signals::QueuedRequests queued_of(const engine::EngineState& state) {
-  signals::QueuedRequests queued;
+telemetry::QueuedRequests queued_of(const engine::EngineState& state) {
+  telemetry::QueuedRequests queued;
   queued.num_prefill_requests = state.waiting - state.preempted;
   queued.sum_prefill_tokens = state.waiting_prefill_tokens;
   queued.var_prefill_length = variance(queued.num_prefill_requests, static_cast<double>(state.waiting_prefill_tokens),
@@ -32,8 +32,8 @@ signals::QueuedRequests queued_of(const engine::EngineState& state) {
   return queued;
 }
 
-signals::ScheduledRequests scheduled_of(const engine::IterationDetail& detail) {
-  signals::ScheduledRequests scheduled;
+telemetry::ScheduledRequests scheduled_of(const engine::IterationDetail& detail) {
+  telemetry::ScheduledRequests scheduled;
   scheduled.num_prefill_requests = detail.shape.prefill_requests;
   scheduled.sum_prefill_tokens = detail.shape.prefill_new_tokens;
   scheduled.var_prefill_length =
@@ -71,7 +71,7 @@ core::Result<Telemetry> Telemetry::open(const ServerOptions& options) {
 void Telemetry::iterations(std::span<const IterationRecord> records, double wall_per_time) {
   if (iterations_ == nullptr) return;
   for (const IterationRecord& record : records) {
-    signals::ForwardPassMetrics message;
+    telemetry::ForwardPassMetrics message;
     message.worker_id = worker_;
     message.counter_id = ++counter_;
     message.wall_time = core::to_seconds(record.detail.time) * wall_per_time;
@@ -79,28 +79,28 @@ void Telemetry::iterations(std::span<const IterationRecord> records, double wall
     message.queued_requests = queued_of(record.state);
     message.kv_used_tokens = record.detail.shape.active_kv_tokens;
     message.kv_capacity_tokens = record.detail.shape.total_kv_tokens;
-    (void)iterations_->send({}, signals::encode(message));
+    (void)iterations_->send({}, telemetry::encode(message));
   }
 }
 
 void Telemetry::heartbeat(const engine::EngineState& state) {
   if (iterations_ == nullptr) return;
-  signals::ForwardPassMetrics message;
+  telemetry::ForwardPassMetrics message;
   message.worker_id = worker_;
   message.counter_id = ++counter_;
   message.queued_requests = queued_of(state);
   message.kv_used_tokens = state.active_kv_tokens;
   message.kv_capacity_tokens = state.total_kv_tokens;
-  (void)iterations_->send({}, signals::encode(message));
+  (void)iterations_->send({}, telemetry::encode(message));
 }
 
-void Telemetry::cache_events(std::vector<signals::KvEvent> events, double unix_seconds) {
+void Telemetry::cache_events(std::vector<telemetry::KvEvent> events, double unix_seconds) {
   if (events_ == nullptr || events.empty()) return;
-  signals::KvEventBatch batch;
+  telemetry::KvEventBatch batch;
   batch.ts = unix_seconds;
   batch.events = std::move(events);
   batch.data_parallel_rank = 0;
-  (void)events_->send({}, signals::encode_batch(batch));
+  (void)events_->send({}, telemetry::encode_batch(batch));
 }
 
 std::string Telemetry::fpm_endpoint() const { return iterations_ == nullptr ? std::string{} : iterations_->endpoint(); }

@@ -26,7 +26,7 @@ class Telemetry {
   // `wall_per_time`: seconds of the wall in one of the engine's.
   void iterations(std::span<const IterationRecord> records, double wall_per_time);
   void heartbeat(const engine::EngineState& state);
-  void cache_events(std::vector<signals::KvEvent> events, double unix_seconds);
+  void cache_events(std::vector<telemetry::KvEvent> events, double unix_seconds);
 
   [[nodiscard]] bool publishes_iterations() const { return iterations_ != nullptr; }
   [[nodiscard]] std::string fpm_endpoint() const;  // empty: off

@@ -9,8 +9,8 @@
 #include "connect/zmq/subscriber.h"
 #include "engine_server/server_testing.h"
 #include "net/address.h"
-#include "signals/telemetry/forward_pass.h"
-#include "signals/telemetry/kv_event.h"
+#include "telemetry/forward_pass.h"
+#include "telemetry/kv_event.h"
 
 namespace penstock::engine_server {
 namespace {
@@ -51,14 +51,14 @@ TEST(Telemetry, EachIterationIsAMessageAndIdlenessAHeartbeat) {
   RunningServer server{options};
   Ear ear{endpoint(server, false)};
   server.wait_for([&] { return !ear.heard().empty(); });  // a heartbeat: it is connected
-  ASSERT_TRUE(signals::decode_forward_pass(ear.heard().front())->is_heartbeat());
+  ASSERT_TRUE(telemetry::decode_forward_pass(ear.heard().front())->is_heartbeat());
   EXPECT_EQ(post(server.port, kChat, chat_body("hello", 4)).status, 200);
-  std::vector<signals::ForwardPassMetrics> iterations;
+  std::vector<telemetry::ForwardPassMetrics> iterations;
   server.wait_for([&] {
     iterations.clear();
     bool idle_again = false;
     for (const std::string& payload : ear.heard()) {
-      const auto message = *signals::decode_forward_pass(payload);
+      const auto message = *telemetry::decode_forward_pass(payload);
       idle_again = message.is_heartbeat();
       if (!idle_again) iterations.push_back(message);
     }
@@ -88,10 +88,10 @@ TEST(Telemetry, StoredBlocksHaveTheKeysOfThePromptsText) {
         200);
     return !ear.heard().empty();
   });
-  const auto batch = signals::decode_batch(ear.heard().front());
+  const auto batch = telemetry::decode_batch(ear.heard().front());
   ASSERT_TRUE(batch.has_value());
   ASSERT_FALSE(batch->events.empty());
-  const auto& stored = std::get<signals::BlockStored>(batch->events.front());
+  const auto& stored = std::get<telemetry::BlockStored>(batch->events.front());
   ASSERT_EQ(stored.block_size, 16U);
   ASSERT_EQ(stored.token_ids.size(), stored.block_hashes.size() * 16);
   std::string text;

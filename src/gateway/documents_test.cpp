@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "gateway/dispatcher_testing.h"
-#include "signals/telemetry/exposition.h"
-#include "signals/telemetry/exposition_check.h"
+#include "telemetry/exposition.h"
+#include "telemetry/exposition_check.h"
 
 namespace penstock::gateway {
 namespace {
@@ -62,9 +62,9 @@ class Documents : public testing::Test {
 };
 
 std::vector<std::string> faults_of(const std::string& text) {
-  const auto parsed = signals::parse_exposition(text, "metrics");
+  const auto parsed = telemetry::parse_exposition(text, "metrics");
   if (!parsed) return {parsed.error().message()};
-  return signals::check_exposition(*parsed);
+  return telemetry::check_exposition(*parsed);
 }
 
 TEST_F(Documents, TheOverviewTellsOfReplicasTenantsAndUsage) {

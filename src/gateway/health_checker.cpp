@@ -11,7 +11,7 @@
 #include "gateway/documents.h"
 #include "net/fetch.h"
 #include "routing/prefix_pings.h"
-#include "signals/telemetry/adapters.h"
+#include "telemetry/adapters.h"
 
 namespace penstock::gateway {
 namespace {
@@ -20,7 +20,7 @@ constexpr core::Duration kTick = std::chrono::milliseconds{50};
 constexpr core::Duration kTimeout = std::chrono::seconds{2};
 constexpr std::uint32_t kFailuresMax = 2;  // in a row, until a replica counts as unhealthy
 
-routing::ReportedLoad heard_in(const signals::EngineScrape& scrape, core::Instant now) {
+routing::ReportedLoad heard_in(const telemetry::EngineScrape& scrape, core::Instant now) {
   routing::ReportedLoad heard;
   heard.at = now;
   heard.waiting = static_cast<std::uint32_t>(scrape.queued_requests.value_or(0));
@@ -158,9 +158,9 @@ void HealthChecker::scrape() {
     get(endpoint, "/metrics", kTimeout, [this](Endpoint& asked, int status, const std::string& body) {
       asked.scrape_under_way = false;
       if (status != 200) return;
-      const auto parsed = signals::parse_exposition(body, asked.spec.id);
+      const auto parsed = telemetry::parse_exposition(body, asked.spec.id);
       if (!parsed) return;
-      const signals::EngineScrape scrape = signals::read_scrape(*parsed);
+      const telemetry::EngineScrape scrape = telemetry::read_scrape(*parsed);
       // A counter that goes back is an engine that began anew, with an empty cache.
       const std::uint64_t prompt_tokens = scrape.prompt_tokens_total.value_or(asked.prompt_tokens_total);
       if (prompt_tokens < std::exchange(asked.prompt_tokens_total, prompt_tokens))

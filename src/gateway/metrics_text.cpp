@@ -7,7 +7,7 @@
 
 #include "gateway/documents.h"
 #include "gateway/words.h"
-#include "signals/telemetry/exposition.h"
+#include "telemetry/exposition.h"
 
 namespace penstock::gateway {
 namespace {
@@ -28,7 +28,7 @@ class Text {
     bool first = true;
     for (const auto& [label, said] : labels) {
       text_ += std::exchange(first, false) ? '{' : ',';
-      fmt::format_to(std::back_inserter(text_), "{}=\"{}\"", label, signals::escape_label(said));
+      fmt::format_to(std::back_inserter(text_), "{}=\"{}\"", label, telemetry::escape_label(said));
     }
     fmt::format_to(std::back_inserter(text_), "{} {}\n", first ? "" : "}", value);
   }

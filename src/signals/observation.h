@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/time.h"
+#include "telemetry/engine_sample.h"
 
 namespace penstock::signals {
 
@@ -17,55 +18,8 @@ enum class ReplicaState : std::uint8_t { kStarting, kReady, kDraining, kStopped,
 [[nodiscard]] const char* to_string(Role role);           // "aggregated", "prefill", "decode"
 [[nodiscard]] const char* to_string(ReplicaState state);  // "starting", …
 
-// Sums over an engine's iterations of one kind.
-struct IterationSums {
-  std::uint64_t steps = 0;
-  core::Duration busy{};                    // wall time that they took
-  std::uint64_t decode_sequences = 0;       // sequences that got a token, those included whose prompt ended
-  std::uint64_t decode_context_tokens = 0;  // Σ their lengths
-  std::uint64_t active_kv_tokens = 0;       // Σ over iterations of the distinct tokens in blocks in use
-};
-
-// What an engine's messages of one iteration each add up to since the replica's start. All zero: it sends none.
-struct IterationTotals {
-  IterationSums prefill;  // iterations that computed prompt tokens, whatever they decoded beside them
-  IterationSums decode;   // iterations that only decoded
-  std::uint64_t prefill_requests = 0;
-  std::uint64_t prefill_new_tokens = 0;
-  double prefill_new_tokens_squared = 0.0;   // Σ over iterations of the square of one's new tokens
-  std::uint64_t prefill_context_tokens = 0;  // Σ tokens of the same prompts that were in the cache before
-  double prefill_attention_pairs = 0.0;      // Σ new·(before + (new + 1)/2)
-
-  [[nodiscard]] std::uint64_t steps() const { return prefill.steps + decode.steps; }
-  [[nodiscard]] core::Duration busy() const { return prefill.busy + decode.busy; }
-};
-
-// What one engine last said about itself. Gauges are instantaneous, counters count from the replica's start.
-struct EngineSample {
-  core::Instant sampled_at;
-  std::uint32_t queued_requests = 0;  // waiting, preempted ones included
-  std::uint32_t running_requests = 0;
-  std::uint64_t queued_prefill_tokens = 0;    // prompt tokens of waiting requests
-  std::uint64_t inflight_prefill_tokens = 0;  // prompt tokens of running requests that are not computed yet
-  std::uint64_t scheduled_kv_tokens = 0;      // Σ lengths of decoding sequences
-  std::uint64_t queued_kv_tokens = 0;         // Σ lengths of preempted sequences that wait
-  std::uint64_t kv_used_tokens = 0;  // distinct tokens in blocks in use; cached blocks nobody uses do not count
-  std::uint64_t kv_capacity_tokens = 0;
-  std::uint64_t prompt_tokens_total = 0;  // computed or found in the cache
-  std::uint64_t prefix_hit_tokens_total = 0;
-  std::uint64_t generation_tokens_total = 0;
-  std::uint64_t completed_total = 0;
-  std::uint64_t preemptions_total = 0;
-  std::uint64_t evictions_total = 0;    // cached blocks given up
-  core::Duration oldest_queued_age{};   // 0 when nothing waits
-  double batch_merge_efficiency = 0.0;  // mean share of sequence slots filled when stepping, since the start
-  IterationTotals iterations;
-
-  [[nodiscard]] double kv_usage() const {  // 0..1
-    return kv_capacity_tokens == 0 ? 0.0
-                                   : static_cast<double>(kv_used_tokens) / static_cast<double>(kv_capacity_tokens);
-  }
-};
+// What an engine last reported. Telemetry owns the type; an observation holds one of each replica.
+using telemetry::EngineSample;
 
 struct ReplicaObservation {
   std::uint32_t replica = 0;  // unique in a run, never used again

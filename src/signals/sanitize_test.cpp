@@ -5,6 +5,9 @@
 #include <functional>
 #include <limits>
 #include <string>
+#include <vector>
+
+#include "telemetry/forward_pass.h"
 
 namespace penstock::signals {
 namespace {
@@ -246,6 +249,37 @@ TEST(Sanitizer, KeepsSoManyIssuesAtMostAndCountsThemAll) {
   const Findings& findings = sanitizer.clean(observation);
   EXPECT_EQ(findings.issues.size(), Findings::kIssuesMax);
   EXPECT_EQ(findings.ready.contradictory, 100U);
+}
+
+// Samples made of forward pass metrics must not look like a contradiction, whatever kind of iteration came last.
+TEST(Sanitizer, AcceptsSamplesMadeOfForwardPassMetrics) {
+  telemetry::ForwardPassMetrics decode;
+  decode.counter_id = 1;
+  decode.wall_time = 0.01;
+  decode.scheduled_requests.num_decode_requests = 4;
+  decode.scheduled_requests.sum_decode_kv_tokens = 4000;
+  telemetry::ForwardPassMetrics prefill = decode;
+  prefill.wall_time = 0.05;
+  prefill.scheduled_requests.num_prefill_requests = 2;
+  prefill.scheduled_requests.sum_prefill_tokens = 600;
+  prefill.scheduled_requests.sum_prefill_kv_tokens = 100;
+  prefill.queued_requests.num_prefill_requests = 3;
+  prefill.queued_requests.sum_prefill_tokens = 900;
+  prefill.queued_requests.num_decode_requests = 1;
+  prefill.queued_requests.sum_decode_kv_tokens = 70;
+  for (const telemetry::ForwardPassMetrics& message : {prefill, decode, telemetry::ForwardPassMetrics{}}) {
+    std::vector<telemetry::ForwardPassTotals> ranks(1);
+    ranks[0].add(message, at_s(5));
+    Observation observation;
+    observation.now = at_s(6);
+    PoolObservation& pool = observation.pools.emplace_back();
+    pool.ready = 1;
+    EngineSample sample;
+    ASSERT_TRUE(telemetry::apply_forward_pass(ranks, sample));
+    pool.replicas.push_back({1, ReplicaState::kReady, {}, sample});
+    Sanitizer sanitizer;
+    EXPECT_EQ(sanitizer.clean(observation).health(), Health::kFresh);
+  }
 }
 
 }  // namespace

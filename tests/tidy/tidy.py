@@ -17,7 +17,8 @@ MAY_USE = {
     "config": ["core"],
     "workload": ["core"],
     "engine": ["core"],
-    "signals": ["core"],
+    "telemetry": ["core"],
+    "signals": ["core", "telemetry"],
     "capacity": ["core", "engine", "signals"],
     "forecast": ["core"],
     "planner": ["core", "signals", "capacity", "forecast"],
@@ -29,11 +30,11 @@ MAY_USE = {
     "report": ["core", "signals", "planner"],
     "net": ["core"],
     "api": ["core"],
-    "gateway": ["core", "net", "api", "routing", "admission", "signals", "ledger"],
+    "gateway": ["core", "net", "api", "routing", "admission", "telemetry", "signals", "ledger"],
     "connect": ["core", "signals", "actuation", "ledger"],
-    "engine_server": ["core", "net", "api", "engine", "signals", "connect"],
+    "engine_server": ["core", "net", "api", "engine", "telemetry", "signals", "connect"],
     "load": ["core", "config", "net", "api", "workload", "signals", "report"],
-    "controller": ["core", "net", "signals", "planner", "actuation", "simulation", "report", "connect"],
+    "controller": ["core", "net", "telemetry", "signals", "planner", "actuation", "simulation", "report", "connect"],
 }
 MAY_USE["cli"] = list(MAY_USE)
 

@@ -1,0 +1,311 @@
+#include "telemetry/adapters.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "telemetry/adapter_rules.h"
+#include "telemetry/saturated.h"
+
+namespace penstock::telemetry {
+namespace {
+
+constexpr double kCountMax = 9.0e15;        // beyond, a double holds no integers
+constexpr double kShareSlack = 1.01;        // rounding, and pools of which one is a little over
+constexpr std::size_t kBucketsMax = 1'000;  // of one histogram
+
+// The sum of the series of one figure. Of several engines behind one address, each has its own.
+struct Total {
+  double sum = 0.0;
+  std::uint32_t series = 0;
+  bool wrong = false;
+
+  void add(double value) {
+    wrong = wrong || !(value >= 0.0 && value <= kCountMax);
+    sum += value;
+    ++series;
+  }
+};
+
+struct Buckets {
+  std::map<double, double> at_most;
+  double sum = 0.0;
+  bool wrong = false;
+};
+
+template <class Number>
+std::optional<Number> parse_number(std::string_view text) {
+  Number number{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+// Ranks of one model instance tell the same; the first speaks for all.
+bool is_repeated(const MetricSample& sample) {
+  for (const std::string_view rank : {"tp_rank", "pp_rank"})
+    if (const auto value = find_label(sample.labels, rank); value && *value != "0") return true;
+  return false;
+}
+
+class Reader {
+ public:
+  explicit Reader(const AdapterTable& table) : table_(table) {
+    for (const AdapterRule& rule : table.rules) {
+      if (rule.figure < Figure::kScalars) {
+        rules_[rule.name].push_back(&rule);
+        continue;
+      }
+      for (const std::string_view suffix : {"_bucket", "_sum"}) {
+        names_.push_back(std::string(rule.name).append(suffix));
+        histograms_.push_back(&rule);
+      }
+    }
+    // Views into them are taken only now, as growing moved them.
+    for (std::size_t i = 0; i < names_.size(); ++i) rules_[names_[i]].push_back(histograms_[i]);
+    scrape_.kind = table.kind;
+  }
+
+  EngineScrape read(const Exposition& exposition) {
+    std::string_view name;
+    const std::vector<const AdapterRule*>* rules = nullptr;
+    for (const MetricSample& sample : exposition.samples) {
+      if (sample.name != name) {  // series of one family follow each other
+        name = sample.name;
+        const auto found = rules_.find(name);
+        rules = found == rules_.end() ? nullptr : &found->second;
+      }
+      if (rules != nullptr && !is_repeated(sample))
+        for (const AdapterRule* rule : *rules) apply(*rule, sample);
+      if (rules == nullptr && !table_.info.name.empty() && name == table_.info.name) read_info(sample);
+    }
+    fill_queue();
+    fill_kv();
+    fill_counters();
+    fill_latencies();
+    return std::move(scrape_);
+  }
+
+ private:
+  void apply(const AdapterRule& rule, const MetricSample& sample) {
+    if (!rule.label.empty()) {
+      const auto label = find_label(sample.labels, rule.label);
+      if (label.has_value() == rule.value.empty() || label.value_or("") != rule.value) return;
+    }
+    if (scrape_.model.empty())
+      if (const auto model = find_label(sample.labels, table_.model_label)) scrape_.model = unescape_label(*model);
+    if (rule.figure < Figure::kScalars)
+      totals_[static_cast<std::size_t>(rule.figure)].add(sample.value);
+    else
+      add_to_histogram(rule, sample);
+  }
+
+  void add_to_histogram(const AdapterRule& rule, const MetricSample& sample) {
+    Buckets& buckets = buckets_[static_cast<std::size_t>(rule.figure) - kScalarFigures];
+    if (sample.name.size() == rule.name.size() + 4) {  // _sum
+      buckets.sum += sample.value * rule.scale;
+      buckets.wrong = buckets.wrong || !std::isfinite(sample.value);
+      return;
+    }
+    const auto le = find_label(sample.labels, "le");
+    const auto bound = !le                             ? std::nullopt
+                       : *le == "+Inf" || *le == "inf" ? std::optional(std::numeric_limits<double>::infinity())
+                                                       : parse_number<double>(*le);
+    if (!bound || std::isnan(*bound) || !(sample.value >= 0.0 && sample.value <= kCountMax) ||
+        buckets.at_most.size() > kBucketsMax) {
+      buckets.wrong = true;
+      return;
+    }
+    buckets.at_most[*bound * rule.scale] += sample.value;
+  }
+
+  void read_info(const MetricSample& sample) {
+    if (is_repeated(sample)) return;
+    const auto size = parse_number<std::uint32_t>(find_label(sample.labels, table_.info.block_tokens).value_or(""));
+    const auto blocks = parse_number<std::uint64_t>(find_label(sample.labels, table_.info.blocks).value_or(""));
+    if (size && *size > 0) scrape_.block_tokens = *size;
+    if (size && blocks) info_tokens_.add(static_cast<double>(*size) * static_cast<double>(*blocks));
+  }
+
+  [[nodiscard]] std::optional<double> total(Figure figure) const {
+    const Total& total = totals_[static_cast<std::size_t>(figure)];
+    if (total.series == 0 || total.wrong) return std::nullopt;
+    return total.sum;
+  }
+  [[nodiscard]] std::optional<double> mean(Figure figure) const {
+    const auto sum = total(figure);
+    if (!sum) return std::nullopt;
+    return *sum / totals_[static_cast<std::size_t>(figure)].series;
+  }
+  [[nodiscard]] static std::optional<std::uint64_t> whole(std::optional<double> value) {
+    if (!value || !(*value >= 0.0 && *value <= kCountMax)) return std::nullopt;
+    return static_cast<std::uint64_t>(std::llround(*value));
+  }
+  [[nodiscard]] std::optional<std::uint64_t> count(Figure figure) const { return whole(total(figure)); }
+  [[nodiscard]] std::optional<std::uint64_t> count(Figure figure, Figure otherwise) const {
+    const auto first = count(figure);
+    return first ? first : count(otherwise);
+  }
+  [[nodiscard]] std::optional<double> share(Figure figure) const {
+    const auto value = mean(figure);
+    if (!value || *value > kShareSlack) return std::nullopt;
+    return std::min(1.0, *value);
+  }
+  [[nodiscard]] std::optional<std::uint64_t> blocks_to_tokens(Figure figure) const {
+    const auto blocks = total(figure);
+    return blocks && scrape_.block_tokens ? whole(*blocks * *scrape_.block_tokens) : std::nullopt;
+  }
+
+  void fill_queue() {
+    scrape_.queued_requests = count(Figure::kQueued);
+    scrape_.running_requests = count(Figure::kRunning);
+    const auto active = count(Figure::kActive);
+    const auto rest = [&](std::uint64_t part) { return *active > part ? *active - part : 0; };
+    if (active && !scrape_.running_requests && scrape_.queued_requests)
+      scrape_.running_requests = rest(*scrape_.queued_requests);
+    if (active && !scrape_.queued_requests && scrape_.running_requests)
+      scrape_.queued_requests = rest(*scrape_.running_requests);
+    if (!scrape_.queued_requests) scrape_.queued_requests = count(Figure::kQueuedOther);
+    scrape_.preempted_requests = count(Figure::kPreempted);
+    scrape_.queued_prefill_tokens = count(Figure::kQueuedPrefillTokens);
+    scrape_.inflight_prefill_tokens = count(Figure::kInflightPrefillTokens);
+    scrape_.scheduled_kv_tokens = count(Figure::kScheduledKvTokens);
+    scrape_.queued_kv_tokens = count(Figure::kQueuedKvTokens);
+    scrape_.oldest_queued_s = total(Figure::kOldestQueuedSeconds);
+    scrape_.batch_merge_efficiency = share(Figure::kBatchMergeEfficiency);
+  }
+
+  void fill_kv() {
+    if (const auto size = whole(mean(Figure::kBlockTokens)); size && *size > 0 && *size <= UINT32_MAX)
+      scrape_.block_tokens = static_cast<std::uint32_t>(*size);
+    auto& capacity = scrape_.kv_capacity_tokens = count(Figure::kKvCapacityTokens);
+    if (!capacity) capacity = blocks_to_tokens(Figure::kKvCapacityBlocks);
+    if (!capacity && info_tokens_.series > 0) capacity = whole(info_tokens_.sum);
+    if (capacity == 0) capacity.reset();
+    auto& used = scrape_.kv_used_tokens = count(Figure::kKvUsedTokens);
+    if (!used) used = blocks_to_tokens(Figure::kKvUsedBlocks);
+    auto& usage = scrape_.kv_usage = share(Figure::kKvUsage);
+    if (!usage) usage = share(Figure::kKvUsageOther);
+    if (!usage && used && capacity && *used <= *capacity)
+      usage = static_cast<double>(*used) / static_cast<double>(*capacity);
+    if (!used && usage && capacity) used = whole(*usage * static_cast<double>(*capacity));
+  }
+
+  void fill_counters() {
+    scrape_.prompt_tokens_total = count(Figure::kPromptTokens);
+    scrape_.generation_tokens_total = count(Figure::kGenerationTokens, Figure::kGenerationTokensOther);
+    scrape_.prefix_query_tokens_total = count(Figure::kPrefixQueries, Figure::kPrefixQueriesOther);
+    scrape_.prefix_hit_tokens_total = count(Figure::kPrefixHits, Figure::kPrefixHitsOther);
+    const auto hits = blocks_to_tokens(Figure::kPrefixHitBlocks), misses = blocks_to_tokens(Figure::kPrefixMissBlocks);
+    if (!scrape_.prefix_hit_tokens_total) scrape_.prefix_hit_tokens_total = hits;
+    if (!scrape_.prefix_query_tokens_total && hits && misses) scrape_.prefix_query_tokens_total = *hits + *misses;
+    scrape_.completed_total = count(Figure::kCompleted);
+    scrape_.failed_total = count(Figure::kFailed);
+    scrape_.preemptions_total = count(Figure::kPreemptions);
+    scrape_.evictions_total = count(Figure::kEvictions);
+    scrape_.iterations_total = count(Figure::kIterations);
+  }
+
+  [[nodiscard]] std::optional<Histogram> histogram(Figure figure) const {
+    const Buckets& buckets = buckets_[static_cast<std::size_t>(figure) - kScalarFigures];
+    if (buckets.wrong || buckets.at_most.empty() || !std::isinf(buckets.at_most.rbegin()->first)) return std::nullopt;
+    Histogram result;
+    result.sum = buckets.sum;
+    double before = 0.0;
+    for (const auto& [bound, at_most] : buckets.at_most) {
+      if (at_most < before) return std::nullopt;
+      if (std::isfinite(bound)) result.bounds.push_back(bound);
+      result.counts.push_back(static_cast<std::uint64_t>(std::llround(at_most - before)));
+      before = at_most;
+    }
+    // With a bound of -Inf.
+    if (result.counts.size() != result.bounds.size() + 1) return std::nullopt;
+    return result;
+  }
+
+  void fill_latencies() {
+    scrape_.ttft_s = histogram(Figure::kTtft);
+    scrape_.itl_s = histogram(Figure::kItl);
+    if (!scrape_.itl_s) scrape_.itl_s = histogram(Figure::kItlOther);
+    scrape_.request_s = histogram(Figure::kRequest);
+    scrape_.queue_s = histogram(Figure::kQueue);
+    scrape_.tpot_s = histogram(Figure::kTpot);
+    scrape_.prefill_s = histogram(Figure::kPrefill);
+    scrape_.iteration_tokens = histogram(Figure::kIterationTokens);
+  }
+
+  const AdapterTable& table_;
+  std::unordered_map<std::string_view, std::vector<const AdapterRule*>> rules_;
+  std::vector<std::string> names_;  // of the histograms' series
+  std::vector<const AdapterRule*> histograms_;
+  std::array<Total, kScalarFigures> totals_;
+  std::array<Buckets, kHistogramFigures> buckets_;
+  Total info_tokens_;
+  EngineScrape scrape_;
+};
+
+const AdapterTable* table_for(const Exposition& exposition) {
+  const auto tables = adapter_tables();
+  std::size_t best = tables.size();
+  for (const MetricSample& sample : exposition.samples)
+    for (std::size_t i = 0; i < best; ++i)
+      if (sample.name.starts_with(tables[i].prefix)) best = i;
+  return best < tables.size() ? &tables[best] : nullptr;
+}
+
+}  // namespace
+
+const char* to_string(EngineKind kind) {
+  switch (kind) {
+    case EngineKind::kUnknown: return "unknown";
+    case EngineKind::kVllm: return "vllm";
+    case EngineKind::kSglang: return "sglang";
+    case EngineKind::kTensorRtLlm: return "tensorrt_llm";
+    case EngineKind::kTriton: return "triton";
+    case EngineKind::kTgi: return "tgi";
+    case EngineKind::kDynamo: return "dynamo";
+    case EngineKind::kPenstock: return "penstock";
+  }
+  return "unknown";
+}
+
+EngineKind detect_engine(const Exposition& exposition) {
+  const AdapterTable* table = table_for(exposition);
+  return table == nullptr ? EngineKind::kUnknown : table->kind;
+}
+
+EngineScrape read_scrape(const Exposition& exposition) {
+  const AdapterTable* table = table_for(exposition);
+  return table == nullptr ? EngineScrape{} : Reader(*table).read(exposition);
+}
+
+std::optional<EngineSample> to_sample(const EngineScrape& scrape, core::Instant sampled_at) {
+  if (!scrape.queued_requests || !scrape.running_requests) return std::nullopt;
+  EngineSample sample;
+  sample.sampled_at = sampled_at;
+  sample.queued_requests = saturated(*scrape.queued_requests);
+  sample.running_requests = saturated(*scrape.running_requests);
+  sample.queued_prefill_tokens = scrape.queued_prefill_tokens.value_or(0);
+  sample.inflight_prefill_tokens = scrape.inflight_prefill_tokens.value_or(0);
+  sample.scheduled_kv_tokens = scrape.scheduled_kv_tokens.value_or(0);
+  sample.queued_kv_tokens = scrape.queued_kv_tokens.value_or(0);
+  sample.kv_capacity_tokens = scrape.kv_capacity_tokens.value_or(0);
+  sample.kv_used_tokens = std::min(scrape.kv_used_tokens.value_or(0), sample.kv_capacity_tokens);
+  sample.prompt_tokens_total = scrape.prompt_tokens_total.value_or(0);
+  sample.prefix_hit_tokens_total = scrape.prefix_hit_tokens_total.value_or(0);
+  sample.generation_tokens_total = scrape.generation_tokens_total.value_or(0);
+  sample.completed_total = scrape.completed_total.value_or(0);
+  sample.preemptions_total = scrape.preemptions_total.value_or(0);
+  sample.evictions_total = scrape.evictions_total.value_or(0);
+  sample.oldest_queued_age = core::from_seconds(std::min(scrape.oldest_queued_s.value_or(0.0), 1e9));
+  sample.batch_merge_efficiency = scrape.batch_merge_efficiency.value_or(0.0);
+  return sample;
+}
+
+}  // namespace penstock::telemetry

@@ -1,0 +1,134 @@
+#include "telemetry/token_metrics.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+#include <vector>
+
+#include "telemetry/exposition.h"
+#include "telemetry/exposition_writer.h"
+
+namespace penstock::telemetry {
+namespace {
+
+std::optional<double> bytes_of(const std::optional<std::uint64_t>& tokens, double bytes_per_token) {
+  if (!tokens) return std::nullopt;
+  return static_cast<double>(*tokens) * bytes_per_token;
+}
+
+std::optional<double> p95_ms_between(const std::optional<Histogram>& before, const std::optional<Histogram>& after) {
+  if (!before || !after) return std::nullopt;
+  const auto between = difference(*before, *after);
+  if (!between || between->count() == 0) return std::nullopt;
+  return between->quantile(0.95) * 1e3;
+}
+
+class TokenWriter {
+ public:
+  TokenWriter(std::string& text, std::span<const TokenFigures> engines, std::string_view model_label)
+      : writer_(text), engines_(engines) {
+    for (const TokenFigures& engine : engines)
+      labels_.push_back(fmt::format("{}=\"{}\"{}{}", model_label, escape_label(engine.model),
+                                    engine.labels.empty() ? "" : ",", engine.labels));
+  }
+
+  // `figure` is of an engine, and of an optional number or histogram.
+  template <class Figure>
+  void family(std::string_view name, std::string_view type, std::string_view help, Figure figure) {
+    if (!any(figure)) return;
+    writer_.family(name, type, help);
+    series("", figure);
+  }
+  template <class Figure>
+  void series(std::string_view more_labels, Figure figure) {
+    for (std::size_t i = 0; i < engines_.size(); ++i)
+      if (const auto& value = figure(engines_[i]); value) put(fmt::format("{}{}", labels_[i], more_labels), *value);
+  }
+  void begin(std::string_view name, std::string_view type, std::string_view help) { writer_.family(name, type, help); }
+  template <class Figure>
+  [[nodiscard]] bool any(Figure figure) const {
+    return std::any_of(engines_.begin(), engines_.end(),
+                       [&](const TokenFigures& engine) { return figure(engine).has_value(); });
+  }
+
+ private:
+  void put(std::string_view labels, double value) { writer_.sample(labels, value); }
+  void put(std::string_view labels, std::uint64_t value) { writer_.sample(labels, static_cast<double>(value)); }
+  void put(std::string_view labels, const Histogram& value) { writer_.samples(labels, value); }
+
+  ExpositionWriter writer_;
+  std::span<const TokenFigures> engines_;
+  std::vector<std::string> labels_;
+};
+
+template <class Value>
+auto of(std::optional<Value> TokenFigures::*member) {
+  return [member](const TokenFigures& engine) -> const std::optional<Value>& { return engine.*member; };
+}
+
+std::optional<std::uint64_t> queue_depth(const TokenFigures& engine) {
+  if (!engine.prefill_queue) return std::nullopt;
+  return *engine.prefill_queue + engine.decode_queue.value_or(0);
+}
+
+}  // namespace
+
+TokenFigures token_figures(const EngineScrape& now, const EngineScrape* before, double kv_bytes_per_token) {
+  TokenFigures told;
+  told.model = now.model;
+  told.tokens_in = now.prompt_tokens_total;
+  told.tokens_out = now.generation_tokens_total;
+  told.active_sequences = now.running_requests;
+  told.decode_queue = now.preempted_requests;
+  if (now.queued_requests)
+    told.prefill_queue = *now.queued_requests - std::min(*now.queued_requests, now.preempted_requests.value_or(0));
+  told.kv_bytes_used = bytes_of(now.kv_used_tokens, kv_bytes_per_token);
+  told.kv_bytes_capacity = bytes_of(now.kv_capacity_tokens, kv_bytes_per_token);
+  told.kv_usage = now.kv_usage;
+  told.evictions = now.evictions_total;
+  told.batch_merge_efficiency = now.batch_merge_efficiency;
+  if (before != nullptr) {
+    told.decode_step_p95_ms = p95_ms_between(before->itl_s, now.itl_s);
+    told.prefill_p95_ms = p95_ms_between(before->prefill_s, now.prefill_s);
+  }
+  told.ttft_s = now.ttft_s;
+  told.tpot_s = now.tpot_s ? now.tpot_s : now.itl_s;
+  return told;
+}
+
+void append_token_metrics(std::string& text, std::span<const TokenFigures> engines) {
+  TokenWriter tokens{text, engines, "model_name"};
+  tokens.family("tokens_in_total", "counter", "Prompt tokens, computed or found in the cache.",
+                of(&TokenFigures::tokens_in));
+  tokens.family("tokens_out_total", "counter", "Tokens generated.", of(&TokenFigures::tokens_out));
+  tokens.family("active_sequences", "gauge", "Sequences in the batches of the engine.",
+                of(&TokenFigures::active_sequences));
+  tokens.family("prefill_queue_len", "gauge", "Requests whose prompt waits to be computed.",
+                of(&TokenFigures::prefill_queue));
+  tokens.family("decode_queue_len", "gauge", "Preempted requests that wait to go on.", of(&TokenFigures::decode_queue));
+  tokens.family("kv_cache_bytes_used", "gauge", "Bytes of KV blocks in use.", of(&TokenFigures::kv_bytes_used));
+  tokens.family("kv_cache_bytes_capacity", "gauge", "Bytes of all KV blocks.", of(&TokenFigures::kv_bytes_capacity));
+  tokens.family("kv_cache_evictions_total", "counter", "Cached KV blocks given up for others.",
+                of(&TokenFigures::evictions));
+  tokens.family("batch_merge_efficiency", "gauge",
+                "Mean share of the sequence slots filled when stepping, from 0 to 1.",
+                of(&TokenFigures::batch_merge_efficiency));
+  tokens.family("latency_p95_decode_step_ms", "gauge", "95th percentile of the time of a decode step, lately.",
+                of(&TokenFigures::decode_step_p95_ms));
+  tokens.family("latency_p95_prefill_ms", "gauge", "95th percentile of requests' prefill times, lately.",
+                of(&TokenFigures::prefill_p95_ms));
+
+  TokenWriter models{text, engines, "model_id"};
+  models.family("llm_ttft_seconds", "histogram", "Time to a request's first token.", of(&TokenFigures::ttft_s));
+  models.family("llm_tpot_seconds", "histogram", "A request's mean gap between tokens.", of(&TokenFigures::tpot_s));
+  models.family("llm_kv_cache_usage_ratio", "gauge", "Share of the KV cache in use, from 0 to 1.",
+                of(&TokenFigures::kv_usage));
+  models.family("llm_queue_depth", "gauge", "Requests that wait to be scheduled.", queue_depth);
+  if (!models.any(of(&TokenFigures::tokens_in)) && !models.any(of(&TokenFigures::tokens_out))) return;
+  models.begin("llm_tokens_processed_total", "counter", "Tokens of prompts (input) and generated (output).");
+  models.series(",token_type=\"input\"", of(&TokenFigures::tokens_in));
+  models.series(",token_type=\"output\"", of(&TokenFigures::tokens_out));
+}
+
+}  // namespace penstock::telemetry
