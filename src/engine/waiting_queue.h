@@ -11,6 +11,21 @@
 
 namespace penstock::engine {
 
+// Prompts that wait for their first admission.
+struct PrefillBacklog {
+  std::uint64_t tokens = 0;
+  double squared = 0.0;  // Σ of the squares of their lengths. Exact: a sum of whole numbers far below 2^53.
+
+  void add(std::uint32_t prompt) {
+    tokens += prompt;
+    squared += static_cast<double>(prompt) * prompt;
+  }
+  void remove(std::uint32_t prompt) {
+    tokens -= prompt;
+    squared -= static_cast<double>(prompt) * prompt;
+  }
+};
+
 // A preempted sequence goes before all others, as in vLLM. Within the rest: first come first served, shortest first
 // (but nobody waits longer than the fairness bound while shorter ones pass), or by priority. O(1) for first come first
 // served, O(log n) otherwise.

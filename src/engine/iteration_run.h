@@ -1,0 +1,75 @@
+// The iterations that an engine computes now: one, or several that change nothing but lengths.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "core/time.h"
+#include "engine/iteration_timer.h"
+#include "engine/iteration_totals.h"
+#include "engine/sequence_table.h"
+
+namespace penstock::engine {
+
+// One iteration that is over.
+struct IterationDetail {
+  core::Duration time{};
+  StepShape shape;
+  std::uint32_t decoded = 0;                 // Those of shape.decode_sequences that had their first token before.
+  std::uint64_t decoded_context_tokens = 0;  // Σ of their lengths.
+  double decoded_context_squared = 0.0;      // Σ of the squares of their lengths.
+  std::uint64_t prompt_tokens = 0;           // Σ of the whole lengths of the prompts that it computed a part of.
+  double prompt_tokens_squared = 0.0;        // Σ of the squares of these lengths.
+};
+
+struct IterationRun {
+  core::Instant start;
+  StepShape shape{};  // Of the first iteration.
+  std::uint32_t steps = 0;
+  core::Duration time{};
+  bool mergeable = false;           // It has only decodes and may be cut at any boundary.
+  std::uint64_t prompt_tokens = 0;  // As in IterationDetail.
+  double prompt_tokens_squared = 0.0;
+
+  [[nodiscard]] core::Instant end() const { return start + time; }
+  // The next `tokens` tokens of a prompt are computed.
+  void add_chunk(const Sequence& sequence, std::uint32_t tokens) {
+    ++shape.prefill_requests;
+    shape.prefill_new_tokens += tokens;
+    shape.prefill_context_tokens += sequence.computed;
+    prompt_tokens += sequence.known;
+    prompt_tokens_squared += static_cast<double>(sequence.known) * sequence.known;
+    shape.prefill_attention_pairs += tokens * (sequence.computed + (tokens + 1) / 2.0);
+  }
+  // Sets the time of up to `steps_max` iterations, the last of them the first to end at or after `limit`.
+  void measure(const IterationTimer& timer, std::uint32_t steps_max, core::Duration limit) {
+    const DecodeRun run = timer.measure(shape, steps_max, limit);
+    steps = run.steps;
+    time = run.time;
+  }
+  // Iterations that are over at `now`, added to the totals.
+  [[nodiscard]] std::uint64_t add_done(const IterationTimer& timer, core::Instant now, IterationTotals& totals) const {
+    if (steps <= 1 || now <= start) return 0;
+    const DecodeRun part = timer.measure(shape, steps, now - start);
+    const bool last_is_over = part.time <= now - start;
+    const std::uint64_t done = last_is_over ? part.steps : part.steps - 1;
+    if (done > 0)
+      add_run(totals, shape, done, last_is_over ? part.time : part.time - timer.last_step(shape, part.steps));
+    return done;
+  }
+  // The run of one iteration as seen at its end, after which `step` steps are done. O(running sequences).
+  [[nodiscard]] IterationDetail detail(const SequenceTable& sequences, std::uint64_t step) const {
+    IterationDetail detail{time, shape, 0, 0, 0.0, prompt_tokens, prompt_tokens_squared};
+    for (auto slot = sequences.first_running(); slot != SequenceTable::kNoSlot; slot = sequences[slot].next) {
+      const Sequence& sequence = sequences[slot];
+      if (sequence.phase != SequencePhase::kDecode) continue;
+      const std::uint64_t length = std::uint64_t{sequence.request.input_tokens} + sequence.generated_at(step) - 1;
+      ++detail.decoded;
+      detail.decoded_context_tokens += length;
+      detail.decoded_context_squared += static_cast<double>(length) * static_cast<double>(length);
+    }
+    return detail;
+  }
+};
+
+}  // namespace penstock::engine

@@ -1,0 +1,47 @@
+#include "engine/sequence_blocks.h"
+
+#include <algorithm>
+
+namespace penstock::engine {
+
+std::uint32_t SequenceBlocks::shareable_blocks(const Sequence& sequence) const {
+  if (!config_.prefix_caching) return 0;
+  return std::min(static_cast<std::uint32_t>(sequence.request.block_ids.size()),
+                  sequence.request.input_tokens / config_.block_tokens);
+}
+
+KvCache::Prefix SequenceBlocks::find_prefix(const Sequence& sequence, std::uint32_t limit) const {
+  if (!config_.prefix_caching) return {};
+  return cache_.find_prefix(limit, [&](std::uint32_t block) { return key_of(sequence, block); });
+}
+
+void SequenceBlocks::acquire_prefix(Sequence& sequence, std::uint32_t blocks) {
+  for (std::uint32_t block = 0; block < blocks; ++block)
+    sequence.shared.push_back(cache_.acquire(key_of(sequence, block)));
+}
+
+void SequenceBlocks::allocate(Sequence& sequence, std::uint32_t tokens) {
+  const std::uint32_t target = blocks_for(tokens);
+  const std::uint32_t shareable = shareable_blocks(sequence);
+  std::uint32_t held = sequence.prompt_blocks();
+  for (; held < target && held < shareable && sequence.private_blocks == 0; ++held)
+    sequence.shared.push_back(cache_.acquire(key_of(sequence, held)));
+  if (held < target) {
+    cache_.allocate_private(target - held);
+    sequence.private_blocks += target - held;
+  }
+}
+
+void SequenceBlocks::release(Sequence& sequence, std::uint64_t computed, std::uint32_t allocated, bool comes_back) {
+  const auto shared = static_cast<std::uint32_t>(sequence.shared.size());
+  const auto full = std::max(static_cast<std::uint32_t>(computed / config_.block_tokens), shared);
+  const auto named =
+      comes_back ? full : std::clamp(static_cast<std::uint32_t>(sequence.request.block_ids.size()), shared, full);
+  cache_.release_private(full - named, allocated - full);
+  for (std::uint32_t block = named; block > shared; --block) cache_.release_private_as(key_of(sequence, block - 1));
+  for (std::uint32_t block = shared; block > 0; --block) cache_.release(sequence.shared[block - 1]);
+  sequence.shared.clear();
+  sequence.private_blocks = 0;
+}
+
+}  // namespace penstock::engine
