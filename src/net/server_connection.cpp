@@ -14,22 +14,14 @@ namespace penstock::net {
 
 namespace {
 
-constexpr std::size_t kWaitingBytesMax = 64 * 1024;  // of requests that came before the last was answered
-constexpr std::size_t kDirectBytesMin = 64 * 1024;  // that have come, and are to come, for reading into the body itself
-constexpr std::size_t kBodyStepBytes = 1024 * 1024;
+constexpr std::size_t kWaitingBytesMax = 64 * 1024;             // of requests that came before the last was answered
 constexpr core::Duration kFreshTime = std::chrono::seconds{1};  // for a first request to arrive during a drain
 
-// The request's bytes in memory of their own, and the views with them.
-void keep_head(Request& request, std::string_view bytes) {
-  request.head_bytes.assign(bytes);
-  const char* const base = request.head_bytes.data();
-  const auto rebase = [&](std::string_view& view) { view = {base + (view.data() - bytes.data()), view.size()}; };
-  rebase(request.head.method);
-  rebase(request.head.target);
-  for (Field& field : request.head.fields) {
-    rebase(field.name);
-    rebase(field.value);
-  }
+// A copy of `rest`, which is the end of `held` unless that is empty, in the memory of `held` where little would be wasted.
+std::string kept(std::string_view rest, std::string& held) {
+  if (rest.size() * 2 < held.capacity() || held.empty()) return std::string{rest};
+  held.erase(0, held.size() - rest.size());
+  return std::move(held);
 }
 
 }  // namespace
@@ -37,9 +29,9 @@ void keep_head(Request& request, std::string_view bytes) {
 ServerConnection::ServerConnection(ServerCore& core, int descriptor, const Address& peer, std::uint32_t slot)
     : core_{core},
       transport_{std::in_place, descriptor, core.tls},
+      exchange_{*this, peer},
       opened_at_{core.loop.now()},
-      slot_{slot},
-      peer_{peer} {}
+      slot_{slot} {}
 
 void ServerConnection::begin() {
   const int on = 1;
@@ -57,7 +49,7 @@ void ServerConnection::detach() {
 
 void ServerConnection::close() {
   if (phase_ == Phase::kClosed) return;
-  if (request_ != nullptr) release_request();
+  if (exchange_.request() != nullptr) release_request();
   detach();
   std::string{}.swap(in_);
   std::string{}.swap(out_);
@@ -82,11 +74,12 @@ void ServerConnection::on_ready(std::uint32_t events) {
 void ServerConnection::read_input() {
   bool has_more = true;
   while (has_more && phase_ != Phase::kClosed && phase_ != Phase::kClosing) {
-    const bool direct = phase_ == Phase::kBody && make_room_in_body();
+    const bool direct = phase_ == Phase::kBody && exchange_.request()->make_room();
     Transport::Transfer got;
     if (direct) {
-      std::string& body = request_->body;
-      got = transport_->read(body.data() + request_->body_read, body.size() - request_->body_read);
+      std::string& body = exchange_.request()->body;
+      got =
+          transport_->read(body.data() + exchange_.request()->body_read, body.size() - exchange_.request()->body_read);
     } else {
       const std::size_t waiting = std::min(kWaitingBytesMax, in_.size());
       const std::size_t room = must_wait() ? kWaitingBytesMax - waiting : ServerCore::kScratchBytes;
@@ -104,19 +97,6 @@ void ServerConnection::read_input() {
     if (got.closed) return on_input_end();
     has_more = got.bytes > 0 && transport_->has_pending();
   }
-}
-
-// Whether a long body has room to be read into, so that it is not copied through the scratch buffer. The room is in
-// proportion to what has come: an announced length costs nothing.
-bool ServerConnection::make_room_in_body() {
-  Request& request = *request_;
-  if (request.head.chunked) return false;
-  if (request.body.size() > request.body_read) return true;
-  const std::size_t whole = *request.head.content_length;
-  if (request.body_read < kDirectBytesMin || whole - request.body_read < kDirectBytesMin) return false;
-  if (request.body_read >= kBodyStepBytes) request.body.reserve(whole);
-  request.body.resize(std::min(whole, request.body_read + std::min(kBodyStepBytes, 4 * request.body_read)));
-  return true;
 }
 
 void ServerConnection::on_input_end() {
@@ -142,25 +122,11 @@ void ServerConnection::take_input(std::string_view bytes) {
     rest = held;
   }
   while (!rest.empty() && !must_wait() && (phase_ == Phase::kHead || phase_ == Phase::kBody))
-    if (!advance(rest)) break;
-  if (!rest.empty() && (phase_ == Phase::kHead || phase_ == Phase::kBusy)) keep(rest, held);
+    if (!(phase_ == Phase::kHead ? advance_head(rest) : advance_body(rest))) break;
+  if (!rest.empty() && (phase_ == Phase::kHead || phase_ == Phase::kBusy)) in_ = kept(rest, held);
 }
 
-// `rest` is the end of `held`, unless that is empty.
-void ServerConnection::keep(std::string_view rest, std::string& held) {
-  if (rest.size() * 2 < held.capacity() || held.empty()) {
-    in_.assign(rest);
-  } else {
-    held.erase(0, held.size() - rest.size());
-    in_ = std::move(held);
-  }
-}
-
-// Takes what it can off the front. False: it needs more than there is.
-bool ServerConnection::advance(std::string_view& rest) {
-  return phase_ == Phase::kHead ? advance_head(rest) : advance_body(rest);
-}
-
+// Takes what belongs to the head off the front. False: it needs more than there is.
 bool ServerConnection::advance_head(std::string_view& rest) {
   if (!head_begun_) {
     head_begun_ = was_used_ = true;
@@ -185,17 +151,17 @@ bool ServerConnection::advance_head(std::string_view& rest) {
     return false;
   }
   head_begun_ = false;
-  request_ = std::move(request);
-  request_->received_at = read_at_;
+  exchange_.set_request(std::move(request));
+  exchange_.request()->received_at = read_at_;
   read_at_ = core_.loop.now();
-  keep_head(*request_, rest.substr(0, result.bytes));
+  exchange_.request()->keep_head(rest.substr(0, result.bytes));
   rest.remove_prefix(result.bytes);
   begin_body(rest);
   return true;
 }
 
 void ServerConnection::begin_body(std::string_view rest) {
-  const RequestHead& head = request_->head;
+  const RequestHead& head = exchange_.request()->head;
   const std::uint64_t length = head.content_length.value_or(0);
   if (length > core_.limits.body_bytes) {
     ++core_.counters.malformed;
@@ -204,49 +170,34 @@ void ServerConnection::begin_body(std::string_view rest) {
   if (length == 0 && !head.chunked) return begin_exchange();
   phase_ = Phase::kBody;
   set_phase_deadline(core_.loop.now() + core_.limits.body_time);
-  request_->body.reserve(std::min<std::size_t>(length, kBodyStepBytes));
+  exchange_.request()->body.reserve(std::min<std::size_t>(length, Request::kStepBytes));
   if (head.expect_continue && (head.chunked ? rest.empty() : rest.size() < length))
     send("HTTP/1.1 100 Continue\r\n\r\n");
 }
 
 bool ServerConnection::advance_body(std::string_view& rest) {
-  if (request_->head.chunked) {
-    const ChunkReader::Step step = request_->chunks.take(rest);
-    rest.remove_prefix(step.consumed);
-    if (step.state == ChunkReader::State::kMalformed) {
-      ++core_.counters.malformed;
-      refuse(400, "a chunk of the body that is malformed");
-      return false;
-    }
-    if (request_->body.size() + step.payload.size() > core_.limits.body_bytes) {
-      ++core_.counters.malformed;
-      refuse(413, "the body of the request is too large");
-      return false;
-    }
-    request_->body.append(step.payload);
-    if (!count_body(step.payload.size())) return false;
-    if (step.state == ChunkReader::State::kDone) begin_exchange();
-    return true;
+  const Request::Taken taken = exchange_.request()->take_body(rest, core_.limits.body_bytes);
+  if (taken.fault_status != 0) {
+    ++core_.counters.malformed;
+    refuse(taken.fault_status, taken.fault);
+    return false;
   }
-  const std::size_t left = *request_->head.content_length - request_->body_read;
-  const std::string_view piece = rest.substr(0, left);
-  request_->body.append(piece);
-  rest.remove_prefix(piece.size());
-  return count_body(piece.size());
+  return count_body(taken.bytes);
 }
 
-// Bytes that are in the body now. False: there is no place for them.
+// Counts bytes that are in the body now. False: the server holds too many.
 bool ServerConnection::count_body(std::size_t bytes) {
-  request_->body_read += bytes;
+  exchange_.request()->body_read += bytes;
   core_.body_bytes += bytes;
   if (core_.body_bytes > core_.limits.body_bytes_total) {
     ++core_.counters.refused;
     refuse(503, "too many large requests at once");
     return false;
   }
-  if (!request_->head.chunked && request_->body_read == *request_->head.content_length) {
+  if (exchange_.request()->is_complete()) {
     begin_exchange();
-  } else if (request_->body_read / kBodyStepBytes != (request_->body_read - bytes) / kBodyStepBytes) {
+  } else if (!exchange_.request()->head.chunked && exchange_.request()->body_read / Request::kStepBytes !=
+                                                       (exchange_.request()->body_read - bytes) / Request::kStepBytes) {
     // Each MiB that has come earns the time for another.
     set_phase_deadline(phase_deadline_ + core_.limits.body_time);
   }
@@ -254,22 +205,19 @@ bool ServerConnection::count_body(std::size_t bytes) {
 }
 
 void ServerConnection::begin_exchange() {
-  core_.body_bytes -= request_->body_read;
-  request_->body_read = 0;
+  core_.body_bytes -= exchange_.request()->body_read;
+  exchange_.request()->body_read = 0;
   phase_ = Phase::kBusy;
   set_phase_deadline(core::kNever);
-  framing_ = Framing::kNone;
-  listener_ = nullptr;
-  owes_writable_ = ends_by_closing_ = false;
-  closes_ = !request_->head.keep_alive;
-  lingers_ = request_->head.keep_alive;
+  exchange_.begin();
+  lingers_ = exchange_.request()->head.keep_alive;
   ++core_.counters.requests;
   ++core_.counters.busy;
-  core_.handler.on_request(*this);
+  core_.handler.on_request(exchange_);
 }
 
 void ServerConnection::end_exchange() {
-  const bool closes = closes_ || core_.draining;
+  const bool closes = exchange_.answer().closes() || core_.draining;
   release_request();
   if (closes) {
     phase_ = Phase::kClosing;
@@ -283,13 +231,9 @@ void ServerConnection::end_exchange() {
 }
 
 void ServerConnection::release_request() {
-  if (phase_ == Phase::kBody) core_.body_bytes -= request_->body_read;
+  if (phase_ == Phase::kBody) core_.body_bytes -= exchange_.request()->body_read;
   if (phase_ == Phase::kBusy) --core_.counters.busy;
-  framing_ = Framing::kNone;
-  listener_ = nullptr;
-  std::string{}.swap(answer_head_);
-  answer_chunks_.reset();
-  core_.give_back(std::move(request_));
+  core_.give_back(exchange_.reset());
 }
 
 void ServerConnection::resume() {
@@ -313,7 +257,7 @@ void ServerConnection::drain() {
 }
 
 void ServerConnection::on_lost() {
-  ExchangeListener* const listener = phase_ == Phase::kBusy ? listener_ : nullptr;
+  ExchangeListener* const listener = phase_ == Phase::kBusy ? exchange_.listener() : nullptr;
   if (phase_ == Phase::kBusy) ++core_.counters.clients_gone;
   close();
   if (listener != nullptr) listener->on_client_gone();
@@ -340,11 +284,6 @@ void ServerConnection::on_deadline() {
     case Phase::kClosed: break;
   }
   if (phase_ != Phase::kClosed) update_interest();
-}
-
-std::string_view ServerConnection::peer() const {
-  if (peer_text_.empty()) peer_text_ = peer_.text();
-  return peer_text_;
 }
 
 void ServerConnection::update_interest() {

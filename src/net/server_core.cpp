@@ -127,6 +127,7 @@ void ServerCore::give_back(std::unique_ptr<Request> request) {
   empty(request->body, kSpareBytesMax);
   request->body_read = 0;
   request->chunks.reset();
+  request->last_chunk_read = false;
   spare_.push_back(std::move(request));
 }
 

@@ -11,21 +11,12 @@
 #include "net/http.h"
 #include "net/loop.h"
 #include "net/server.h"
+#include "net/server_request.h"
 
 namespace penstock::net {
 
 class ServerConnection;
 class Address;
-
-// A request from the end of its head to the end of its answer.
-struct Request {
-  RequestHead head;        // its views point into head_bytes
-  std::string head_bytes;  // never moved while the request is under way
-  std::string body;
-  std::size_t body_read = 0;  // the body may be longer: room for what comes
-  ChunkReader chunks;
-  core::Instant received_at;
-};
 
 class ServerCore {
  public:
