@@ -11,6 +11,7 @@
 #include "cli/commands.h"
 #include "cli/console.h"
 #include "cli/flag_reader.h"
+#include "cli/log_setup.h"
 #include "cli/replay_command.h"
 #include "cli/replay_setup.h"
 #include "config/scalars.h"
@@ -73,6 +74,7 @@ Usage usage() {
   add("Faults", "--slow", "FACTOR", "everything takes this many times longer", "1");
   add("Faults", "--fault", "FAULT",
       "hang, garbage, slow or crash: from the first request on, or with -after=N after N good ones", "");
+  add_log_flags(usage);
   usage.notes =
       "Prints `engine ID ready on URL` when it listens and `engine ID serving` when its start-up is over.\n"
       "SIGTERM drains: no new requests, and exit code 0 once all have ended; a second SIGTERM ends it at once (1).\n\n"
@@ -194,10 +196,24 @@ int serve_engine(const Arguments& arguments) {
   net::prepare_descriptors(1 << 14);
   net::Loop loop;
   int code = kGood;
+  auto log = open_log(*parsed);
+  if (!log) return log.error();
+  std::string cause = "standard output is closed";
   std::unique_ptr<engine_server::EngineServer> server;
-  const net::SignalWatch signals{loop, {SIGTERM, SIGINT}, [&](int) { server->drain(); }};
+  const auto log_state = [&](engine_server::ServerState from, engine_server::ServerState to) {
+    (*log)->write(logging::Event::kEngineState,
+                  {{"engine", options->id}, {"from", to_string(from)}, {"to", to_string(to)}});
+  };
+  const net::SignalWatch signals{
+      loop, {SIGTERM, SIGINT}, [&](int number) {
+        cause = signal_name(number);
+        (*log)->write(logging::Event::kDrain, {{"cause", cause}, {"open", server->open_work()}});
+        log_state(server->state(), engine_server::ServerState::kDraining);
+        server->drain();
+      }};
   engine_server::ServerEvents events;
   events.on_ready = [&] {
+    log_state(engine_server::ServerState::kStarting, engine_server::ServerState::kReady);
     if (code = print(fmt::format("engine {} serving\n", options->id)); code != kGood) loop.stop();
   };
   events.on_drained = [&](std::size_t cut) {
@@ -211,8 +227,12 @@ int serve_engine(const Arguments& arguments) {
   if (!started) return complain(started.error());
   server = *std::move(started);
   code = print(fmt::format("engine {} ready on http://{}\n", options->id, server->address().text()));
+  log_start(**log, "engine");
+  (*log)->write(logging::Event::kListening, {{"purpose", "api"}, {"url", "http://" + server->address().text()}});
+  if (options->fault != Fault::kNone)
+    (*log)->write(logging::Event::kEngineFault, {{"engine", options->id}, {"fault", parsed->value_of("--fault")}});
   if (code == kGood) loop.run();
-  return code;
+  return log_stop(**log, "engine", cause, code);
 }
 
 }  // namespace penstock::cli

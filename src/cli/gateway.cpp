@@ -10,11 +10,11 @@
 #include "cli/commands.h"
 #include "cli/console.h"
 #include "cli/gateway_setup.h"
+#include "cli/log_setup.h"
 #include "config/gateway_keys.h"
 #include "config/reader.h"
 #include "net/descriptors.h"
 #include "net/signals.h"
-#include "report/format.h"
 
 namespace penstock::cli {
 namespace {
@@ -39,6 +39,9 @@ Usage usage() {
     usage.flags.push_back(
         {std::string{key.group}, std::string{key.flag}, value, std::string{key.help}, key.show(defaults), {}});
   }
+  add_log_flags(usage);
+  usage.flags.push_back(
+      {"Log", "--log-events-markdown", {}, "print the reference of all log events and exit", {}, "true"});
   usage.notes =
       "SIGTERM drains: no new connections, and exit code 0 once all requests have ended.\n\n"
       "Examples:\n"
@@ -57,7 +60,7 @@ tl::expected<config::GatewaySettings, int> read_settings(const Parsed& parsed) {
     sources.yaml = *std::move(text);
   }
   for (const config::FlagValue& flag : parsed.flags)
-    if (flag.flag != "--config") sources.flags.push_back(flag);
+    if (flag.flag != "--config" && !is_log_flag(flag.flag)) sources.flags.push_back(flag);
   auto settings = config::load_gateway(sources);
   if (!settings) return tl::make_unexpected(complain(settings.error()));
   if (settings->replicas.empty() && settings->replicas_files.empty() && settings->replicas_dns.empty())
@@ -74,41 +77,46 @@ int serve_gateway(const Arguments& arguments) {
   const auto parsed = parse_arguments(usage(), arguments);
   if (!parsed) return parsed.error();
   if (parsed->has("--options-markdown")) return print(config::gateway_options_markdown());
+  if (parsed->has("--log-events-markdown")) return print(logging::log_events_markdown());
   const auto settings = read_settings(*parsed);
   if (!settings) return settings.error();
 
-  // One for each client and one for the replica that works for it.
-  if (const std::uint64_t may = net::prepare_descriptors(std::uint64_t{settings->connections_max} * 2);
-      may < settings->connections_max)
-    print_error_text(
-        fmt::format("penstock: only {} files may be open here, fewer than gateway.connections_max ({}): "
-                    "raise the limit (ulimit -n, LimitNOFILE=), or lower that\n",
-                    may, settings->connections_max));
+  auto opened_log = open_log(*parsed);
+  if (!opened_log) return opened_log.error();
+  logging::Log& log = **opened_log;
   net::Loop loop;
   std::unique_ptr<gateway::Gateway> served;
   bool draining = false;
-  const net::SignalWatch signals{loop, {SIGTERM, SIGINT}, [&](int) {
-                                   // A second one ends it at once.
+  std::string cause;
+  const net::SignalWatch signals{loop, {SIGTERM, SIGINT}, [&](int number) {
+                                   cause = signal_name(number);
+                                   // A second signal ends the gateway at once.
                                    if (std::exchange(draining, true)) return loop.stop();
+                                   log.write(logging::Event::kDrain, {{"cause", cause}});
                                    served->drain([&] { loop.stop(); });
                                  }};
+  // One file for each client and one for the replica that works for it.
+  if (const std::uint64_t may = net::prepare_descriptors(std::uint64_t{settings->connections_max} * 2);
+      may < settings->connections_max)
+    log.write(logging::Event::kFileLimitLow, {{"limit", may}, {"connections_max", settings->connections_max}});
   auto options = make_gateway_options(*settings);
   if (!options) return complain_of_input(options.error());
   const auto listen = parse_listen(settings->listen, "--listen");
   if (!listen) return complain(listen.error());
   const auto admin = parse_listen(settings->admin_listen, "--admin-listen");
   if (!admin) return complain(admin.error());
-  auto ledger = open_ledger(settings->ledger);
+  auto ledger = open_ledger(settings->ledger, log);
   if (!ledger) return complain(ledger.error());
   auto opened = gateway::Gateway::open(*std::move(options), *listen, *admin, *std::move(ledger));
   if (!opened) return complain(opened.error());
   served = *std::move(opened);
   served->start();
-  auto discovery = Discovery::start(loop, *settings, *served, [](const std::string& said) {
-    print_error_text("penstock: " + report::printable(said) + "\n");
-  });
+  auto discovery = Discovery::start(loop, *settings, *served, log);
   if (!discovery) return complain_of_input(discovery.error());
   const std::string scheme = settings->tls_certificate.empty() ? "http" : "https";
+  log_start(log, "gateway");
+  log.write(logging::Event::kListening, {{"purpose", "api"}, {"url", scheme + "://" + served->address().text()}});
+  log.write(logging::Event::kListening, {{"purpose", "admin"}, {"url", "http://" + served->admin_address().text()}});
   if (const int code = print(fmt::format("gateway ready on {}://{}, metrics on http://{}/metrics\n", scheme,
                                          served->address().text(), served->admin_address().text()));
       code != kGood)
@@ -116,7 +124,7 @@ int serve_gateway(const Arguments& arguments) {
   loop.run();
   discovery->reset();
   served.reset();
-  return kGood;
+  return log_stop(log, "gateway", cause, kGood);
 }
 
 }  // namespace penstock::cli

@@ -1,4 +1,4 @@
-// Replicas by name, by file and by DNS.
+// Replicas from the configuration, from files and from DNS.
 #include <fmt/format.h>
 
 #include <condition_variable>
@@ -41,7 +41,7 @@ struct Found {
   std::string kv_events;
 };
 
-// Numeric hosts at once; names ask the resolver, which may take its time.
+// A name blocks until the resolver has answered.
 core::Result<std::vector<net::Address>> addresses_of(const std::string& url) {
   const auto parsed = net::parse_url(url);
   if (!parsed) return tl::make_unexpected(parsed.error());
@@ -51,9 +51,8 @@ core::Result<std::vector<net::Address>> addresses_of(const std::string& url) {
 
 class Finder final : public Discovery {
  public:
-  Finder(net::Loop& loop, const config::GatewaySettings& settings, gateway::Gateway& gateway,
-         std::function<void(const std::string&)> say)
-      : loop_(loop), settings_(settings), gateway_(gateway), say_(std::move(say)) {}
+  Finder(net::Loop& loop, const config::GatewaySettings& settings, gateway::Gateway& gateway, logging::Log& log)
+      : loop_(loop), settings_(settings), gateway_(gateway), log_(log) {}
 
   ~Finder() override {
     subscriber_.reset();
@@ -86,13 +85,13 @@ class Finder final : public Discovery {
     subscriber_ = *std::move(started);
     for (const std::string& path : settings_.replicas_files) {
       files_.push_back({path, {}, {}});
-      // A file that is not there yet is written by a planner that starts after us.
+      // A planner that starts later may write a file that does not exist yet.
       if (std::filesystem::exists(path))
         if (auto read = read_file(files_.back()); !read) return read;
     }
-    if (!files_.empty()) timer_ = loop_.every(kFileInterval, [this] { look_at_files(); });
+    if (!files_.empty()) timer_ = loop_.every(kFileInterval, [this] { check_files(); });
     if (!settings_.replicas_dns.empty()) resolver_ = std::thread{[this] { resolve(); }};
-    hand_over();
+    publish();
     return {};
   }
 
@@ -103,7 +102,7 @@ class Finder final : public Discovery {
     std::vector<Found> found;
   };
 
-  void look_at_files() {
+  void check_files() {
     bool changed = false;
     for (File& file : files_) {
       std::error_code error;
@@ -111,11 +110,14 @@ class Finder final : public Discovery {
       if (error || written == file.time) continue;
       auto read = read_file(file);
       changed = changed || read;
-      if (read) continue;
+      if (read) {
+        log_.write(logging::Event::kReplicasReloaded, {{"source", file.path}, {"replicas", file.found.size()}});
+        continue;
+      }
       file.time = written;
-      say_(read.error().message());
+      log_.write(logging::Event::kReplicasReloadFailed, {{"source", file.path}, {"error", read.error().message()}});
     }
-    if (changed) hand_over();
+    if (changed) publish();
   }
 
   core::Result<void> read_file(File& file) {
@@ -145,6 +147,14 @@ class Finder final : public Discovery {
     return {};
   }
 
+  // A failure is logged once, until the name is resolved again.
+  void report_dns(const std::string& error) {
+    if (error == dns_error_) return;
+    dns_error_ = error;
+    if (!error.empty())
+      log_.write(logging::Event::kReplicasReloadFailed, {{"source", settings_.replicas_dns}, {"error", error}});
+  }
+
   void resolve() {
     const std::size_t colon = settings_.replicas_dns.rfind(':');
     const std::string host = settings_.replicas_dns.substr(0, colon);
@@ -155,7 +165,8 @@ class Finder final : public Discovery {
       auto addresses = url ? net::Address::resolve(url->host, url->port)
                            : core::Result<std::vector<net::Address>>{tl::make_unexpected(url.error())};
       loop_.post([this, addresses = std::move(addresses)] {
-        if (!addresses) return say_(addresses.error().message());
+        if (!addresses) return report_dns(addresses.error().message());
+        report_dns({});
         std::vector<Found> all;
         for (const net::Address& address : *addresses) {
           Found found;
@@ -164,23 +175,25 @@ class Finder final : public Discovery {
           found.spec.addresses = {address};
           all.push_back(std::move(found));
         }
+        if (all.size() != from_dns_.size())
+          log_.write(logging::Event::kReplicasReloaded, {{"source", settings_.replicas_dns}, {"replicas", all.size()}});
         from_dns_ = std::move(all);
-        hand_over();
+        publish();
       });
       lock.lock();
       wake_.wait_for(lock, settings_.dns_interval, [this] { return stopping_; });
     }
   }
 
-  void hand_over() {
+  void publish() {
     std::vector<gateway::ReplicaSpec> specs;
     std::map<std::string, std::string> events;
     std::set<std::string> ids, urls;
     const auto add = [&](const std::vector<Found>& part) {
       for (const Found& found : part) {
-        // Two that are one would be counted twice, and drained once.
+        // The load of a replica that is listed twice would be counted twice.
         if (ids.contains(found.spec.id) || !urls.insert(found.spec.url).second) {
-          say_(fmt::format("the replica {} is there twice; {} is left out", found.spec.id, found.spec.url));
+          log_.write(logging::Event::kReplicaDuplicate, {{"replica", found.spec.id}, {"url", found.spec.url}});
           continue;
         }
         ids.insert(found.spec.id);
@@ -192,7 +205,8 @@ class Finder final : public Discovery {
     for (const File& file : files_) add(file.found);
     add(from_dns_);
     for (const auto& [endpoint, id] : events)
-      if (auto added = subscriber_->add(endpoint); !added) say_(added.error().message());
+      if (auto added = subscriber_->add(endpoint); !added)
+        log_.write(logging::Event::kKvEventsUnavailable, {{"endpoint", endpoint}, {"error", added.error().message()}});
     {
       const std::scoped_lock lock{mutex_};
       for (const auto& [endpoint, id] : by_endpoint_)
@@ -214,7 +228,7 @@ class Finder final : public Discovery {
     const auto batch = telemetry::decode_batch(message.payload);
     if (!batch) return;
     using Change = gateway::Dispatcher::KvChange;
-    // What was missed cannot be known: better to believe nothing than what is not there.
+    // Missed events may have removed anything: the index forgets the replica rather than hold stale entries.
     if (message.restarted)
       gateway_.kv_event(id, Change::kCleared, {});
     else if (message.lost > 0)
@@ -232,8 +246,9 @@ class Finder final : public Discovery {
   net::Loop& loop_;
   const config::GatewaySettings& settings_;
   gateway::Gateway& gateway_;
-  std::function<void(const std::string&)> say_;
+  logging::Log& log_;
   std::vector<Found> named_, from_dns_;
+  std::string dns_error_;  // of the last look-up; empty: it succeeded
   std::vector<File> files_;
   net::Loop::Timer timer_ = 0;
   std::mutex mutex_;
@@ -247,9 +262,8 @@ class Finder final : public Discovery {
 }  // namespace
 
 core::Result<std::unique_ptr<Discovery>> Discovery::start(net::Loop& loop, const config::GatewaySettings& settings,
-                                                          gateway::Gateway& gateway,
-                                                          std::function<void(const std::string&)> say) {
-  auto finder = std::make_unique<Finder>(loop, settings, gateway, std::move(say));
+                                                          gateway::Gateway& gateway, logging::Log& log) {
+  auto finder = std::make_unique<Finder>(loop, settings, gateway, log);
   if (auto begun = finder->begin(); !begun) return tl::make_unexpected(begun.error());
   return finder;
 }

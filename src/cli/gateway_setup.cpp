@@ -64,8 +64,10 @@ gateway::ClassOptions class_of(const config::ClassSettings& from) {
 
 class Ledger final : public gateway::LedgerSink {
  public:
-  explicit Ledger(connect::LedgerStore store)
-      : writer_(std::move(store), {}, [](const std::string& said) { print_error_text("penstock: " + said + "\n"); }) {}
+  Ledger(connect::LedgerStore store, logging::Log& log)
+      : writer_(std::move(store), {}, [&log](const std::string& message) {
+          log.write(logging::Event::kLedger, {{"message", message}});
+        }) {}
   void opened(const ledger::Entry& entry) override { writer_.opened(entry); }
   void closed(const ledger::Entry& entry) override { writer_.closed(entry); }
 
@@ -144,7 +146,7 @@ core::Result<gateway::GatewayOptions> make_gateway_options(const config::Gateway
   return made;
 }
 
-core::Result<std::unique_ptr<gateway::LedgerSink>> open_ledger(const std::string& path) {
+core::Result<std::unique_ptr<gateway::LedgerSink>> open_ledger(const std::string& path, logging::Log& log) {
   if (path.empty()) return std::unique_ptr<gateway::LedgerSink>{};
   connect::LedgerOptions options;
   options.now_unix_ms =
@@ -152,7 +154,7 @@ core::Result<std::unique_ptr<gateway::LedgerSink>> open_ledger(const std::string
           .count();
   auto store = connect::LedgerStore::open(path, options);
   if (!store) return tl::make_unexpected(store.error());
-  return std::make_unique<Ledger>(*std::move(store));
+  return std::make_unique<Ledger>(*std::move(store), log);
 }
 
 core::Result<net::Address> parse_listen(const std::string& text, std::string_view where) {

@@ -13,6 +13,7 @@
 #include "cli/commands.h"
 #include "cli/console.h"
 #include "cli/gateway_setup.h"
+#include "cli/log_setup.h"
 #include "cli/planner_setup.h"
 #include "cli/replay_command.h"
 #include "cli/replay_setup.h"
@@ -67,6 +68,7 @@ Usage usage() {
       flag.group = "Planner daemon";
       usage.flags.push_back(std::move(flag));
     }
+  add_log_flags(usage);
   usage.notes =
       "Examples:\n"
       "  penstock plan --gateway 127.0.0.1:8081                      watch what is there\n"
@@ -169,8 +171,6 @@ controller::DaemonOptions daemon_options(const simulation::RunOptions& run, cons
   return made;
 }
 
-void complain_aloud(const std::string& said) { print_error_text("penstock: " + report::printable(said) + "\n"); }
-
 core::Result<controller::LocalFleetOptions> fleet_options(const Parsed& parsed,
                                                           const config::ReplaySettings& settings) {
   controller::LocalFleetOptions made;
@@ -184,7 +184,6 @@ core::Result<controller::LocalFleetOptions> fleet_options(const Parsed& parsed,
   made.replicas_file = folder / "replicas.json";
   made.log_folder = folder / "logs";
   made.dies_with_us = parsed.has("--bind-engines");
-  made.say = complain_aloud;
   const auto ports = parse_ports(parsed.value_of("--ports", "9000-9899"));
   if (!ports) return tl::make_unexpected(ports.error());
   made.ports = *ports;
@@ -197,16 +196,18 @@ core::Result<controller::LocalFleetOptions> fleet_options(const Parsed& parsed,
                                          : signals::Role::kAggregated;
     local.model = model;
     local.arguments = engine_arguments(settings, pool, model);
+    for (std::string& argument : log_arguments(parsed)) local.arguments.push_back(std::move(argument));
     made.pools.push_back(std::move(local));
   }
   return made;
 }
 
-// Takes decisions as they come; a log that cannot be written any more is told once and left alone.
+// Writes decisions as they come. A file that cannot be written is reported once, and nothing is written to it any more.
 class DecisionSink {
  public:
-  static core::Result<DecisionSink> open(const std::string& path) {
+  static core::Result<DecisionSink> open(const std::string& path, logging::Log& log) {
     DecisionSink sink;
+    sink.log_ = &log;
     sink.path_ = path;
     if (path.ends_with(".sqlite")) {
       auto store = connect::DecisionStore::open(path);
@@ -232,9 +233,10 @@ class DecisionSink {
  private:
   void give_up(const std::string& why) {
     broken_ = true;
-    print_error_text("penstock: " + why + "; decisions are not logged any more\n");
+    log_->write(logging::Event::kDecisionLogFailed, {{"error", why}});
   }
 
+  logging::Log* log_ = nullptr;
   std::string path_;
   std::shared_ptr<connect::DecisionStore> store_;
   std::shared_ptr<std::ofstream> file_;
@@ -282,25 +284,31 @@ int run_planner(const Arguments& arguments) {
   net::Client client{loop};
   controller::LocalFleet* own = nullptr;
   bool ending = false;
-  const net::SignalWatch signals{loop, {SIGTERM, SIGINT}, [&](int) {
+  auto opened_log = open_log(*parsed);
+  if (!opened_log) return opened_log.error();
+  logging::Log& log = **opened_log;
+  std::string cause;
+  const net::SignalWatch signals{loop, {SIGTERM, SIGINT}, [&](int number) {
+                                   cause = signal_name(number);
                                    if (std::exchange(ending, true) || own == nullptr || parsed->has("--keep-engines"))
                                      return loop.stop();
-                                   own->end_all([&] { loop.stop(); });
+                                   log.write(logging::Event::kDrain, {{"cause", cause}});
+                                   own->stop_all([&] { loop.stop(); });
                                  }};
   auto policy = make_live_policy(*parsed, *settings, *run);
   if (!policy) return complain_of_input(policy.error());
-  auto log = DecisionSink::open(settings->decision_log);
-  if (!log) return complain(log.error());
+  auto sink = DecisionSink::open(settings->decision_log, log);
+  if (!sink) return complain(sink.error());
 
   std::unique_ptr<controller::Fleet> fleet;
   if (local) {
     const auto options = fleet_options(*parsed, *settings);
     if (!options) return complain(options.error());
-    auto opened = controller::LocalFleet::open(loop, client, *options);
+    auto opened = controller::LocalFleet::open(loop, client, log, *options);
     if (!opened) return complain(opened.error());
     own = opened->get();
     for (std::size_t pool = 0; pool < run->pools.size(); ++pool)
-      if (own->wanted(pool) == 0) own->want(pool, run->pools[pool].replicas);
+      if (own->target(pool) == 0) own->set_target(pool, run->pools[pool].replicas);
     fleet = *std::move(opened);
   } else {
     auto tls = net::TlsContext::client();
@@ -308,13 +316,12 @@ int run_planner(const Arguments& arguments) {
     controller::ObservedFleetOptions options;
     options.model = settings->model;
     options.tls = *std::move(tls);
-    options.say = complain_aloud;
     for (const simulation::PoolSpec& pool : run->pools) options.pools.push_back(pool.role);
-    fleet = std::make_unique<controller::ObservedFleet>(loop, client, std::move(options));
+    fleet = std::make_unique<controller::ObservedFleet>(loop, client, log, std::move(options));
   }
   controller::DaemonOptions options = daemon_options(*run, settings->model, *gateway);
   options.observe_only = mode == "observe";
-  controller::PlannerDaemon daemon{loop, client, *fleet, **policy, std::move(options), *std::move(log)};
+  controller::PlannerDaemon daemon{loop, client, *fleet, **policy, std::move(options), log, *std::move(sink)};
 
   std::unique_ptr<controller::Dashboard> board;
   std::string where = "no live page";
@@ -323,15 +330,18 @@ int run_planner(const Arguments& arguments) {
     if (!listen) return complain(listen.error());
     const auto socket = net::listen_on(*listen, false);
     if (!socket) return complain(socket.error());
-    where = "live page on http://" + net::local_address(*socket).text();
+    const std::string url = "http://" + net::local_address(*socket).text();
+    where = "live page on " + url;
+    log.write(logging::Event::kListening, {{"purpose", "dashboard"}, {"url", url}});
     board = std::make_unique<controller::Dashboard>(loop, *socket, daemon, PENSTOCK_VERSION);
   }
   if (const int code = print(fmt::format("planner ready, {} {}, {}\n", mode == "act" ? "acting on" : "observing",
                                          local ? "local engines" : "the gateway's replicas", where));
       code != kGood)
     return code;
+  log_start(log, "plan");
   loop.run();
-  return kGood;
+  return log_stop(log, "plan", cause, kGood);
 }
 
 }  // namespace penstock::cli

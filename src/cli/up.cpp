@@ -11,6 +11,7 @@
 #include "cli/commands.h"
 #include "cli/console.h"
 #include "cli/gateway_setup.h"
+#include "cli/log_setup.h"
 #include "connect/processes/process_host.h"
 #include "net/fetch.h"
 #include "net/signals.h"
@@ -43,6 +44,7 @@ Usage usage() {
   add("--config", "FILE", "pools, SLO, planner, tenants and models of your own", "");
   add("--state-dir", "FOLDER", "where logs, state and ledger are kept",
       "penstock-up in the folder for temporary files");
+  add_log_flags(usage);
   usage.notes =
       "Then, for example:\n"
       "  curl http://127.0.0.1:8000/v1/chat/completions -H 'Authorization: Bearer sk-demo' \\\n"
@@ -110,6 +112,8 @@ class Show {
         "planner", {program, "plan", "--config", config, "--engines", "local", "--bind-engines", "--gateway", admin(),
                     "--state-dir", folder_, "--dashboard", parsed_.value_of("--dashboard", "127.0.0.1:8080"), "--ports",
                     parsed_.value_of("--ports", "9000-9899"), "--decision-log", folder_ / "decisions.sqlite"}));
+    for (Part& each : parts_)
+      for (std::string& argument : log_arguments(parsed_)) each.words.push_back(std::move(argument));
     if (!parsed_.has("--no-load")) {
       parts_.push_back(part("load", {program,
                                      "load",
@@ -292,6 +296,7 @@ int up(const Arguments& arguments) {
       if (const auto address = parse_listen(parsed->value_of(flag), flag); !address) return complain(address.error());
   const auto duration = config::parse_duration(parsed->value_of("--duration", "0s"));
   if (!duration) return complain({core::ErrorCode::kInvalidInput, "--duration", duration.error().what, {}});
+  if (const auto log = log_options(*parsed); !log) return log.error();
   const auto folder = make_folder(*parsed);
   if (!folder) return complain(folder.error());
   const auto config = config_file(*parsed, *folder);

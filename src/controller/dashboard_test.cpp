@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "controller/live_testing.h"
+#include "logging/log_testing.h"
 #include "net/client_testing.h"
 #include "net/fetch.h"
 
@@ -20,7 +21,7 @@ class BoardTest : public testing::Test {
     options.gateway = gateway.address();
     options.gateway_interval = 50ms;
     options.point_interval = 100ms;
-    daemon.emplace(loop, client, fleet, policy, std::move(options), nullptr);
+    daemon.emplace(loop, client, fleet, policy, std::move(options), log, nullptr);
     const int listening = *net::listen_on(net::Address{}, false);
     address = net::local_address(listening);
     dashboard.emplace(loop, listening, *daemon, "1.2.3");
@@ -46,6 +47,7 @@ class BoardTest : public testing::Test {
   net::Client client{loop};
   ScriptedPolicy policy;
   ScriptedFleet fleet;
+  logging::testing::CapturedLog log;
   std::optional<PlannerDaemon> daemon;
   net::Address address;
   std::optional<Dashboard> dashboard;

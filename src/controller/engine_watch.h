@@ -1,9 +1,8 @@
-// What the engines say of themselves: scraped once a second, and iteration by iteration where they publish that.
+// Telemetry of the engines: their metrics once a second, and a message for each iteration where they publish one.
 #pragma once
 
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include "connect/zmq/subscriber.h"
+#include "controller/fleet_events.h"
 #include "core/result.h"
 #include "core/time.h"
 #include "net/address.h"
@@ -29,30 +29,31 @@ struct WatchedEngine {
   std::uint32_t replica = 0;
   std::string url;           // "http://127.0.0.1:9001", "https://engine.example/prefix"
   std::string fpm_endpoint;  // "tcp://127.0.0.1:9002"; empty: none is known
+  std::string name{};        // for events
+  bool is_stopping = false;  // a failure to read its metrics is expected, and no event
 
   friend bool operator==(const WatchedEngine&, const WatchedEngine&) = default;
 };
 
 struct EngineWatchOptions {
   core::Duration interval = std::chrono::seconds{1};
-  std::shared_ptr<net::TlsContext> tls;  // for engines behind https
-  // Why an engine is not heard, once until it is heard again. Empty: nobody listens.
-  std::function<void(const std::string&)> say;
-  net::Resolver::Ask ask = net::Address::resolve;  // of names in URLs
+  std::shared_ptr<net::TlsContext> tls;                // for engines behind https
+  net::Resolver::Ask resolve = net::Address::resolve;  // for names in URLs
 };
 
-// On one loop; messages come from a thread of their own and are posted there, and so do addresses of names. A name is
-// asked for again once nobody answers at its address.
+// Lives on one loop. Messages and addresses of names come from threads of their own and are posted to the loop. A name is
+// resolved again once its address does not answer. An event tells why an engine's metrics cannot be read, once until they
+// can be read again.
 class EngineWatch {
  public:
-  EngineWatch(net::Loop& loop, net::Client& client, EngineWatchOptions options = {});
+  EngineWatch(net::Loop& loop, net::Client& client, FleetEvents& events, EngineWatchOptions options = {});
   ~EngineWatch();
 
-  void watch(const std::vector<WatchedEngine>& engines);  // all there are
-  // None: nothing was ever heard of it.
+  void watch(const std::vector<WatchedEngine>& engines);  // replaces the list
+  // None: no telemetry of the engine has ever been read.
   [[nodiscard]] std::optional<signals::EngineSample> sample_of(std::uint32_t replica) const;
-  // What the last scrape says of tokens, under the names that are the same for engines of any make. None: the engine is not
-  // heard.
+  // Token figures of the last scrape, under names that are the same for engines of any make. None: its metrics cannot be
+  // read now.
   [[nodiscard]] std::optional<telemetry::TokenFigures> tokens_of(std::uint32_t replica,
                                                                  double kv_bytes_per_token) const;
   [[nodiscard]] std::uint64_t lost_messages() const;
@@ -61,34 +62,35 @@ class EngineWatch {
  private:
   struct Scraped {
     telemetry::EngineScrape scrape;
-    signals::EngineSample sample;  // made of it
+    signals::EngineSample sample;  // the same scrape in Penstock's terms
   };
   struct Engine {
-    WatchedEngine what;
+    WatchedEngine watched;
     std::optional<net::Address> address;
     std::optional<Scraped> last;
-    std::deque<Scraped> earlier;  // some seconds apart, the oldest a minute ago
+    std::deque<Scraped> earlier;  // kSpacing apart, the oldest one minute old
     std::map<std::uint32_t, telemetry::ForwardPassTotals> ranks;
-    bool under_way = false, silent = false;
+    bool in_flight = false, unavailable = false;
   };
   void scrape();
   void scrape(Engine& engine);
   void resolve(Engine& engine, const net::Url& url);
   void fetch(Engine& engine, const net::Url& url);
-  [[nodiscard]] Engine* still(const WatchedEngine& what);  // none: what was asked for is gone
+  [[nodiscard]] Engine* find(const WatchedEngine& watched);  // null: it is not watched any more
   [[nodiscard]] core::Result<Scraped> read(const Engine& engine, const net::FetchAnswer& answer) const;
-  static void heard(Engine& engine, Scraped scraped);
-  void not_heard(Engine& engine, const std::string& why);
+  void store(Engine& engine, Scraped scraped);
+  void report_failure(Engine& engine, const std::string& cause);
   void message(const std::string& endpoint, const telemetry::ForwardPassMetrics& metrics);
 
   net::Loop& loop_;
   net::Client& client_;
+  FleetEvents& events_;
   EngineWatchOptions options_;
   net::Loop::Timer timer_ = 0;
   std::map<std::uint32_t, Engine> engines_;  // by replica
   std::uint64_t messages_ = 0;
   net::Resolver resolver_;
-  std::unique_ptr<connect::Subscriber> subscriber_;  // last: it posts to the rest
+  std::unique_ptr<connect::Subscriber> subscriber_;  // is destroyed first, because it posts to the rest
 };
 
 }  // namespace penstock::controller

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "controller/live_testing.h"
+#include "logging/log_testing.h"
 #include "net/tls_testing.h"
 
 namespace penstock::controller {
@@ -24,11 +25,12 @@ class ScriptedEngine final : private net::ExchangeHandler {
   void leave() { server_.reset(); }
 
   int asked = 0;
+  std::string path = "/engine/metrics";
 
  private:
   void on_request(net::Exchange& exchange) override {
     ++asked;
-    const bool known = exchange.head().target == "/engine/metrics";
+    const bool known = exchange.head().target == path;
     exchange.respond(known ? 200 : 404, {}, known ? "vllm:num_requests_running 3\nvllm:num_requests_waiting 5\n" : "");
   }
   std::string error_body(int, std::string_view fault) override { return std::string{fault}; }
@@ -42,8 +44,7 @@ class EngineWatchTest : public testing::Test {
  protected:
   EngineWatchTest() {
     options.interval = 20ms;
-    options.say = [this](const std::string& text) { said.push_back(text); };
-    options.ask = [this](const std::string& host, std::uint16_t port) -> net::Resolver::Addresses {
+    options.resolve = [this](const std::string& host, std::uint16_t port) -> net::Resolver::Addresses {
       ++asked_names;
       if (host != "engine.example") return core::environment_error(host, "the name has no address");
       return std::vector{*net::Address::parse("127.0.0.1", port)};
@@ -52,85 +53,115 @@ class EngineWatchTest : public testing::Test {
   static std::string url(const ScriptedEngine& engine, const std::string& start = "http://engine.example") {
     return start + ":" + std::to_string(engine.port()) + "/engine";
   }
-  bool heard(const EngineWatch& watch) {
+  bool has_sample(const EngineWatch& watch) {
     return run_until(loop, [&] { return watch.sample_of(kReplica).has_value(); });
   }
 
   net::Loop loop;
   EngineWatchOptions options;
-  std::vector<std::string> said;
+  logging::testing::CapturedLog log;
+  FleetEvents events{log};
   std::atomic<int> asked_names = 0;
 };
 
-TEST_F(EngineWatchTest, HearsAnEngineByItsName) {
+TEST_F(EngineWatchTest, ReadsMetricsOfAnEngineByItsName) {
   ScriptedEngine engine{loop};
   net::Client client{loop};
-  EngineWatch watch{loop, client, options};
+  EngineWatch watch{loop, client, events, options};
   watch.watch({{kReplica, url(engine), {}}});
-  ASSERT_TRUE(heard(watch));
+  ASSERT_TRUE(has_sample(watch));
   EXPECT_EQ(watch.sample_of(kReplica)->running_requests, 3U);
   EXPECT_TRUE(run_until(loop, [&] { return engine.asked > 3; }));
   EXPECT_EQ(asked_names, 1);
-  EXPECT_TRUE(said.empty());
+  EXPECT_TRUE(events.all().empty());
+  EXPECT_TRUE(log.lines().empty());
 }
 
-TEST_F(EngineWatchTest, TellsTokensOfWhatIsHeard) {
+TEST_F(EngineWatchTest, TokenFiguresNeedMetricsThatCanBeRead) {
   ScriptedEngine engine{loop};
   net::Client client{loop};
-  EngineWatch watch{loop, client, options};
+  EngineWatch watch{loop, client, events, options};
   EXPECT_FALSE(watch.tokens_of(kReplica, 1.0));
   watch.watch({{kReplica, url(engine), {}}});
   EXPECT_FALSE(watch.tokens_of(kReplica, 1.0));
-  ASSERT_TRUE(heard(watch));
+  ASSERT_TRUE(has_sample(watch));
   EXPECT_EQ(watch.tokens_of(kReplica, 1.0)->prefill_queue, 5U);
   engine.leave();
-  EXPECT_TRUE(run_until(loop, [&] { return !said.empty(); }));
-  EXPECT_FALSE(watch.tokens_of(kReplica, 1.0)) << "an old word is none";
+  EXPECT_TRUE(run_until(loop, [&] { return !events.all().empty(); }));
+  EXPECT_FALSE(watch.tokens_of(kReplica, 1.0)) << "old metrics are no metrics";
 }
 
-TEST_F(EngineWatchTest, HearsAnEngineBehindHttps) {
+TEST_F(EngineWatchTest, ReadsMetricsBehindHttps) {
   const net::testing::TestCertificate certificate{"DNS:engine.example"};
   ScriptedEngine engine{loop, certificate.server()};
   options.tls = certificate.client();
   net::Client client{loop};
-  EngineWatch watch{loop, client, options};
+  EngineWatch watch{loop, client, events, options};
   watch.watch({{kReplica, url(engine, "https://engine.example"), {}}});
-  EXPECT_TRUE(heard(watch));
+  EXPECT_TRUE(has_sample(watch));
 }
 
-TEST_F(EngineWatchTest, SaysOnceWhatNobodyCanResolve) {
+TEST_F(EngineWatchTest, ANameThatCannotBeResolvedIsReportedOnce) {
   ScriptedEngine engine{loop};
   net::Client client{loop};
-  EngineWatch watch{loop, client, options};
-  watch.watch({{kReplica, "http://nobody.example:8000", {}}});
+  EngineWatch watch{loop, client, events, options};
+  watch.watch({{kReplica, "http://nobody.example:8000", {}, "e7"}});
   EXPECT_TRUE(run_until(loop, [&] { return asked_names > 3; }));
-  ASSERT_EQ(said.size(), 1U);
-  EXPECT_NE(said.front().find("http://nobody.example:8000 is not heard: nobody.example"), std::string::npos) << said[0];
+  ASSERT_EQ(events.all().size(), 1U);
+  const std::string text = events.all().front().text;
+  EXPECT_TRUE(text.starts_with("metrics of http://nobody.example:8000 cannot be read: nobody.example")) << text;
+  EXPECT_TRUE(events.all().front().warning);
+  ASSERT_EQ(log.count(logging::Event::kTelemetryUnavailable), 1U);
+  EXPECT_TRUE(log.lines().front().starts_with(
+      "telemetry_unavailable replica=e7 url=http://nobody.example:8000 cause=\"nobody.example"))
+      << log.lines().front();
   EXPECT_FALSE(watch.sample_of(kReplica));
   // The same replica elsewhere is another engine.
   watch.watch({{kReplica, url(engine), {}}});
-  EXPECT_TRUE(heard(watch));
+  EXPECT_TRUE(has_sample(watch));
 }
 
-TEST_F(EngineWatchTest, SaysWhyAnEngineIsNotHeardAnyMoreAndAsksForItsNameAgain) {
+TEST_F(EngineWatchTest, AFailureIsReportedOnceAndTheNameIsResolvedAgain) {
   ScriptedEngine engine{loop};
   net::Client client{loop};
-  EngineWatch watch{loop, client, options};
+  EngineWatch watch{loop, client, events, options};
   watch.watch({{kReplica, url(engine), {}}});
-  ASSERT_TRUE(heard(watch));
+  ASSERT_TRUE(has_sample(watch));
   engine.leave();
   EXPECT_TRUE(run_until(loop, [&] { return asked_names > 2; }));
-  ASSERT_EQ(said.size(), 1U);
-  EXPECT_NE(said.front().find("is not heard"), std::string::npos);
+  ASSERT_EQ(events.all().size(), 1U);
+  EXPECT_NE(events.all().front().text.find("cannot be read"), std::string::npos);
+  EXPECT_EQ(log.count(logging::Event::kTelemetryUnavailable), 1U);
 }
 
-TEST_F(EngineWatchTest, SaysWhatAnswersWithoutFiguresOfAnEngine) {
+TEST_F(EngineWatchTest, MetricsThatCanBeReadAgainAreLogged) {
+  auto engine = std::make_unique<ScriptedEngine>(loop);
+  const std::string before = "http://127.0.0.1:" + std::to_string(engine->port());
+  net::Client client{loop};
+  EngineWatch watch{loop, client, events, options};
+  watch.watch({{kReplica, before, {}, "e7"}});
+  EXPECT_TRUE(run_until(loop, [&] { return log.count(logging::Event::kTelemetryUnavailable) == 1; }));
+  engine->path = "/metrics";
+  EXPECT_TRUE(run_until(loop, [&] { return log.count(logging::Event::kTelemetryAvailable) == 1; }));
+  EXPECT_EQ(log.lines().size(), 2U);
+}
+
+TEST_F(EngineWatchTest, AFailureToReadAnEngineThatStopsIsNoEvent) {
+  net::Client client{loop};
+  EngineWatch watch{loop, client, events, options};
+  watch.watch({{kReplica, "http://nobody.example:8000", {}, "e7", true}});
+  EXPECT_TRUE(run_until(loop, [&] { return asked_names > 3; }));
+  EXPECT_TRUE(events.all().empty());
+  EXPECT_TRUE(log.lines().empty());
+}
+
+TEST_F(EngineWatchTest, AResponseWithoutMetricsIsReported) {
   ScriptedEngine engine{loop};
   net::Client client{loop};
-  EngineWatch watch{loop, client, options};
+  EngineWatch watch{loop, client, events, options};
   watch.watch({{kReplica, "http://127.0.0.1:" + std::to_string(engine.port()), {}}});
-  EXPECT_TRUE(run_until(loop, [&] { return !said.empty(); }));
-  EXPECT_NE(said.front().find("404"), std::string::npos) << said.front();
+  EXPECT_TRUE(run_until(loop, [&] { return !events.all().empty(); }));
+  EXPECT_NE(events.all().front().text.find("404"), std::string::npos) << events.all().front().text;
   EXPECT_EQ(asked_names, 0);
 }
 

@@ -1,4 +1,4 @@
-// The replicas that a planner watches, and asks for where it may: processes of this machine, or what others run.
+// The replicas that a planner observes, and scales where it may: processes of this machine, or replicas that others run.
 #pragma once
 
 #include <cstddef>
@@ -7,19 +7,13 @@
 #include <string>
 #include <vector>
 
+#include "controller/fleet_events.h"
 #include "controller/gateway_feed.h"
 #include "core/time.h"
 #include "signals/observation.h"
 #include "telemetry/token_metrics.h"
 
 namespace penstock::controller {
-
-// What was done and seen, for people. Loud: somebody should look.
-struct FleetEvent {
-  core::Instant at;
-  bool warning = false;
-  std::string pool, text;
-};
 
 // One replica, for dashboards.
 struct ReplicaView {
@@ -32,17 +26,18 @@ struct ReplicaView {
 class Fleet {
  public:
   virtual ~Fleet() = default;
-  // Whether want() changes anything.
+  // Whether set_target() changes anything.
   [[nodiscard]] virtual bool acts() const = 0;
-  virtual void want(std::size_t pool, std::uint32_t replicas) = 0;
-  virtual void gateway_says(const GatewayState& state, core::Instant at) = 0;
-  // For warm-up: what users send, and what many of them begin with.
+  virtual void set_target(std::size_t pool, std::uint32_t replicas) = 0;
+  // `at`: when the state was requested, before the gateway described it.
+  virtual void update_gateway(const GatewayState& state, core::Instant at) = 0;
+  // For warm-up: the lengths of users' prompts, and the prefixes that many of them share.
   virtual void recent_prompts(std::vector<std::uint32_t> input_tokens) = 0;
   virtual void hot_prefixes(std::vector<GatewayPrefix> prefixes) = 0;
-  // Replica counts, states and what the engines said; the target; failed actions.
+  // Adds replica counts, states and samples, the target, and the count of failed actions.
   virtual void fill(std::size_t pool, signals::PoolObservation& seen) const = 0;
   [[nodiscard]] virtual std::vector<ReplicaView> replicas(std::size_t pool) const = 0;
-  // Of a replica by its number; none: it is not heard.
+  // The token figures of one replica; none: its metrics cannot be read.
   [[nodiscard]] virtual std::optional<telemetry::TokenFigures> tokens_of(std::uint32_t replica,
                                                                          double kv_bytes_per_token) const = 0;
   [[nodiscard]] virtual const std::vector<FleetEvent>& events() const = 0;

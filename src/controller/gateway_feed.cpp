@@ -15,18 +15,18 @@ constexpr std::size_t kKeysMax = 4096;
 
 core::Result<Document> parse(std::string_view json) {
   Document parsed = Document::parse(json, nullptr, false);
-  if (!parsed.is_object()) return core::invalid_input("the gateway's answer", "is no JSON object");
+  if (!parsed.is_object()) return core::invalid_input("the gateway's response", "is not a JSON object");
   return parsed;
 }
 
-// Reads members and elements, and remembers the first that is not what it should be.
+// Reads members and elements, and keeps the first error.
 class Reader {
  public:
   explicit Reader(std::string where) : where_(std::move(where)) {}
 
   std::string text(const Document& value) {
     if (value.is_string()) return value.get<std::string>();
-    fail("a text");
+    fail("a string");
     return {};
   }
   // Within some thirty years, so that it fits the clock.
@@ -58,8 +58,8 @@ class Reader {
   [[nodiscard]] std::optional<core::Error>& error() { return error_; }
 
  private:
-  double number(const Document& value, double most) {
-    if (value.is_number() && std::abs(value.get<double>()) <= most) return value.get<double>();
+  double number(const Document& value, double limit) {
+    if (value.is_number() && std::abs(value.get<double>()) <= limit) return value.get<double>();
     fail("a number in its range");
     return 0.0;
   }
@@ -179,7 +179,7 @@ core::Result<std::vector<GatewayPrefix>> read_prefixes(std::string_view json) {
     read.body = reader.text(reader.member(prefix, "body"));
     read.tokens = reader.count<std::uint32_t>(reader.member(prefix, "tokens"));
     read.hits = reader.count<std::uint64_t>(reader.member(prefix, "hits"));
-    // It becomes the first line of a request.
+    // The path becomes part of the first line of a request.
     const auto is_plain = [](char c) { return c > ' ' && c < '\x7f'; };
     if (!read.path.starts_with("/v1/") || !std::all_of(read.path.begin(), read.path.end(), is_plain))
       reader.fail("a path");

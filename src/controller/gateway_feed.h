@@ -1,4 +1,4 @@
-// What a gateway's documents say, read back: its traffic and its state.
+// The documents of a gateway's admin address, parsed: its traffic and its state.
 #pragma once
 
 #include <cstdint>

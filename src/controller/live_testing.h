@@ -91,8 +91,8 @@ class ScriptedPolicy final : public planner::Policy {
 class ScriptedFleet final : public Fleet {
  public:
   [[nodiscard]] bool acts() const override { return may_act; }
-  void want(std::size_t, std::uint32_t replicas) override { wants.push_back(target = replicas); }
-  void gateway_says(const GatewayState& state, core::Instant) override { heard.push_back(state.boot); }
+  void set_target(std::size_t, std::uint32_t replicas) override { wants.push_back(target = replicas); }
+  void update_gateway(const GatewayState& state, core::Instant) override { heard.push_back(state.boot); }
   void recent_prompts(std::vector<std::uint32_t> input_tokens) override { prompts = std::move(input_tokens); }
   void hot_prefixes(std::vector<GatewayPrefix> all) override { prefixes = std::move(all); }
   void fill(std::size_t, signals::PoolObservation& seen) const override {

@@ -18,22 +18,21 @@ namespace penstock::controller {
 namespace {
 
 constexpr core::Duration kTick = std::chrono::milliseconds{200};
-constexpr core::Duration kEnginePatience = std::chrono::seconds{2};
-constexpr std::size_t kEventsMax = 500;
+constexpr core::Duration kEngineTimeout = std::chrono::seconds{2};
 constexpr std::size_t kPorts = 3;  // of an engine: HTTP, iteration metrics, KV events
 
-net::FetchRequest request_to(std::uint16_t port, std::string path, core::Duration patience) {
-  return net::request_to(*net::Address::parse("127.0.0.1", port), std::move(path), patience);
+net::FetchRequest request_to(std::uint16_t port, std::string path, core::Duration timeout) {
+  return net::request_to(*net::Address::parse("127.0.0.1", port), std::move(path), timeout);
 }
 
-// Engines are found again by this after a crash of the planner; it must differ from that of another planner's.
+// A planner that crashed finds its engines by this mark; the marks of two planners differ.
 std::string mark_of(const std::string& state_file, const actuation::Replica& replica) {
   std::error_code error;
   const std::filesystem::path path = std::filesystem::absolute(state_file, error);
   return fmt::format("{}#{}", error ? state_file : path.string(), actuation::name_of(replica));
 }
 
-// Of what an engine says of itself; none where it says something else there.
+// Members of the document that an engine serves about itself; none: the member is missing or has another type.
 std::optional<std::string> text_in(const nlohmann::json& object, const char* name) {
   const auto found = object.find(name);
   if (found == object.end() || !found->is_string()) return std::nullopt;
@@ -56,8 +55,8 @@ connect::ReplicaTraffic traffic_of(actuation::Stage stage) {
 
 }  // namespace
 
-LocalFleet::LocalFleet(net::Loop& loop, net::Client& client, LocalFleetOptions options)
-    : loop_(loop), client_(client), options_(std::move(options)), watch_(loop, client) {
+LocalFleet::LocalFleet(net::Loop& loop, net::Client& client, logging::Log& log, LocalFleetOptions options)
+    : loop_(loop), client_(client), options_(std::move(options)), events_(log), watch_(loop, client, events_) {
   for (const LocalPool& pool : options_.pools) {
     actuation::PoolWant want;
     want.pool = pool.name;
@@ -67,9 +66,9 @@ LocalFleet::LocalFleet(net::Loop& loop, net::Client& client, LocalFleetOptions o
   }
 }
 
-core::Result<std::unique_ptr<LocalFleet>> LocalFleet::open(net::Loop& loop, net::Client& client,
+core::Result<std::unique_ptr<LocalFleet>> LocalFleet::open(net::Loop& loop, net::Client& client, logging::Log& log,
                                                            LocalFleetOptions options) {
-  std::unique_ptr<LocalFleet> fleet{new LocalFleet{loop, client, std::move(options)}};
+  std::unique_ptr<LocalFleet> fleet{new LocalFleet{loop, client, log, std::move(options)}};
   auto lock = connect::FileLock::take(fleet->options_.state_file + ".lock");
   if (!lock) return tl::make_unexpected(lock.error());
   if (!*lock)
@@ -83,27 +82,31 @@ core::Result<std::unique_ptr<LocalFleet>> LocalFleet::open(net::Loop& loop, net:
     fleet->saved_ = fleet->state_;
     for (actuation::Replica& replica : fleet->state_.replicas) {
       if (actuation::has_ended(replica.stage)) continue;
-      // One that was being started when the last planner ended may run without anybody knowing its number.
+      // A replica that was being started when the last planner ended may run although its process was not recorded.
       if (!replica.process) {
         const auto running = connect::ProcessHost::find(mark_of(fleet->options_.state_file, replica));
         if (!running.empty()) replica.process = running.front();
       }
       if (!replica.process) continue;
       const auto adopted = fleet->host_.adopt(*replica.process);
-      if (adopted && *adopted)
-        fleet->tell(false, replica.pool, actuation::name_of(replica) + " goes on under this planner");
-      else
-        fleet->asked_[replica.id].gone = true;
+      if (adopted && *adopted) {
+        const std::string name = actuation::name_of(replica);
+        fleet->events_.add(loop.now(), false, replica.pool, name + " continues under this planner");
+        log.write(logging::Event::kReplicaAdopted,
+                  {{"pool", replica.pool}, {"replica", name}, {"pid", replica.process->pid}});
+      } else {
+        fleet->reports_[replica.id].gone = true;
+      }
     }
     for (actuation::PoolWant& want : fleet->wants_)
       want.replicas = static_cast<std::uint32_t>(
           std::count_if(fleet->state_.replicas.begin(), fleet->state_.replicas.end(), [&](const auto& replica) {
             return replica.pool == want.pool && replica.stage <= actuation::Stage::kServing;
           }));
-    for (const actuation::Step& step : actuation::resume(fleet->state_)) fleet->take(step);
+    for (const actuation::Step& step : actuation::resume(fleet->state_)) fleet->run(step);
   }
   fleet->timers_.push_back(loop.every(kTick, [raw = fleet.get()] { raw->advance(); }));
-  fleet->timers_.push_back(loop.every(std::chrono::milliseconds{500}, [raw = fleet.get()] { raw->ask_engines(); }));
+  fleet->timers_.push_back(loop.every(std::chrono::milliseconds{500}, [raw = fleet.get()] { raw->request_info(); }));
   return fleet;
 }
 
@@ -111,14 +114,14 @@ LocalFleet::~LocalFleet() {
   for (const net::Loop::Timer timer : timers_) loop_.cancel(timer);
 }
 
-void LocalFleet::want(std::size_t pool, std::uint32_t replicas) {
-  if (!ending_) wants_[pool].replicas = replicas;
+void LocalFleet::set_target(std::size_t pool, std::uint32_t replicas) {
+  if (!stopping_) wants_[pool].replicas = replicas;
 }
 
-void LocalFleet::end_all(std::function<void()> done) {
+void LocalFleet::stop_all(std::function<void()> done) {
   for (actuation::PoolWant& want : wants_) want.replicas = 0;
-  ending_ = true;
-  ended_ = std::move(done);
+  stopping_ = true;
+  on_stopped_ = std::move(done);
 }
 
 bool LocalFleet::is_known(std::uint32_t id) const {
@@ -140,15 +143,15 @@ std::string LocalFleet::log_file(const actuation::Replica& replica) const {
   return options_.log_folder + "/" + actuation::name_of(replica) + ".log";
 }
 
-void LocalFleet::tell(bool warning, std::string pool, std::string text) {
-  if (warning && options_.say) options_.say(text);
-  events_.push_back({loop_.now(), warning, std::move(pool), std::move(text)});
-  if (events_.size() > kEventsMax) events_.erase(events_.begin());
+void LocalFleet::report(bool warning, const std::string& pool, const std::string& text) {
+  events_.add(loop_.now(), warning, pool, text);
+  events_.log().write(warning ? logging::Event::kActuationWarning : logging::Event::kActuation,
+                      {{"pool", pool}, {"message", text}});
 }
 
-// ---- what is seen ----------------------------------------------------------------------------------------------------
+// ---- observations ----------------------------------------------------------------------------------------------------
 
-void LocalFleet::gateway_says(const GatewayState& state, core::Instant at) {
+void LocalFleet::update_gateway(const GatewayState& state, core::Instant at) {
   for (const actuation::Replica& replica : state_.replicas) {
     if (actuation::has_ended(replica.stage)) continue;
     actuation::GatewaySeen seen;
@@ -157,7 +160,7 @@ void LocalFleet::gateway_says(const GatewayState& state, core::Instant at) {
       seen.routes = known->second.eligible;
       seen.open_requests = known->second.open_requests;
     }
-    asked_[replica.id].gateway = seen;
+    reports_[replica.id].gateway = seen;
   }
 }
 
@@ -165,59 +168,63 @@ void LocalFleet::reap() {
   for (const connect::Ended& ended : host_.reap())
     for (const actuation::Replica& replica : state_.replicas) {
       if (replica.process != ended.process || actuation::has_ended(replica.stage)) continue;
-      asked_[replica.id].gone = true;
       const std::string line = connect::last_line(log_file(replica));
-      asked_[replica.id].last_words = connect::describe(ended) + (line.empty() ? "" : ": " + line);
+      const std::string cause = connect::describe(ended);
+      reports_[replica.id].gone = true;
+      reports_[replica.id].end_cause = cause + (line.empty() ? "" : ": " + line);
+      events_.log().write(logging::Event::kProcessEnded, {{"process", actuation::name_of(replica)},
+                                                          {"pid", ended.process.pid},
+                                                          {"cause", cause},
+                                                          {"last_line", line}});
     }
 }
 
-void LocalFleet::ask_engines() {
+void LocalFleet::request_info() {
   for (const actuation::Replica& replica : state_.replicas) {
     if (actuation::has_ended(replica.stage) || !replica.process || replica.ports.empty()) continue;
-    Asked& asked = asked_[replica.id];
-    if (std::exchange(asked.under_way, true)) continue;
-    net::fetch(client_, request_to(replica.ports.front(), "/penstock/v1/info", kEnginePatience),
+    if (std::exchange(reports_[replica.id].in_flight, true)) continue;
+    net::fetch(client_, request_to(replica.ports.front(), "/penstock/v1/info", kEngineTimeout),
                [this, id = replica.id](core::Result<net::FetchAnswer> answer) {
-                 const auto found = asked_.find(id);
-                 if (found == asked_.end() || !is_known(id)) return;
-                 found->second.under_way = false;
+                 const auto found = reports_.find(id);
+                 if (found == reports_.end() || !is_known(id)) return;
+                 found->second.in_flight = false;
                  actuation::EngineSeen seen;
                  seen.at = loop_.now();
                  found->second.engine = seen;
-                 if (answer && answer->status == 200) took(id, answer->body);
+                 if (answer && answer->status == 200) store_info(id, answer->body);
                });
   }
 }
 
-void LocalFleet::took(std::uint32_t id, const std::string& info) {
+void LocalFleet::store_info(std::uint32_t id, const std::string& info) {
   const auto read = nlohmann::json::parse(info, nullptr, false);
   if (!read.is_object()) return;
-  Asked& asked = asked_[id];
+  Reports& reports = reports_[id];
   const std::string state = text_in(read, "state").value_or("");
-  asked.engine->healthy = state == "ready" || state == "draining";
+  reports.engine->healthy = state == "ready" || state == "draining";
   const auto requests = count_in(read, "requests_open");
   const auto transfers = count_in(read, "transfers_open");
   if (requests && transfers)
-    asked.engine->open =
+    reports.engine->open =
         actuation::OpenWork{static_cast<std::uint32_t>(*requests), static_cast<std::uint32_t>(*transfers)};
-  asked.fpm_endpoint = text_in(read, "fpm_endpoint").value_or("");
-  asked.kv_events_endpoint = text_in(read, "kv_events_endpoint").value_or("");
-  asked.block_tokens = static_cast<std::uint32_t>(count_in(read, "block_tokens").value_or(0));
-  asked.kv_blocks = count_in(read, "kv_blocks").value_or(0);
+  reports.fpm_endpoint = text_in(read, "fpm_endpoint").value_or("");
+  reports.kv_events_endpoint = text_in(read, "kv_events_endpoint").value_or("");
+  reports.block_tokens = static_cast<std::uint32_t>(count_in(read, "block_tokens").value_or(0));
+  reports.kv_blocks = count_in(read, "kv_blocks").value_or(0);
 }
 
-std::vector<actuation::Seen> LocalFleet::seen() const {
+std::vector<actuation::Seen> LocalFleet::observe() const {
   std::vector<actuation::Seen> all;
   for (const actuation::Replica& replica : state_.replicas) {
     if (actuation::has_ended(replica.stage)) continue;
     actuation::Seen one;
     one.replica = replica.id;
-    if (const auto asked = asked_.find(replica.id); asked != asked_.end()) {
-      one.engine = asked->second.engine;
-      one.gateway = asked->second.gateway;
-      one.warm_up = asked->second.warm_up;
-      one.last_words = asked->second.last_words;
-      if (asked->second.gone) one.process = actuation::ProcessSeen::kGone;
+    if (const auto found = reports_.find(replica.id); found != reports_.end()) {
+      one.engine = found->second.engine;
+      one.gateway = found->second.gateway;
+      one.warm_up = found->second.warm_up;
+      one.last_words = found->second.end_cause;
+      if (found->second.gone) one.process = actuation::ProcessSeen::kGone;
     }
     if (one.process != actuation::ProcessSeen::kGone && replica.process)
       one.process =
@@ -227,45 +234,61 @@ std::vector<actuation::Seen> LocalFleet::seen() const {
   return all;
 }
 
-// ---- what is done ----------------------------------------------------------------------------------------------------
+// ---- steps -----------------------------------------------------------------------------------------------------------
 
 void LocalFleet::advance() {
   reap();
-  const std::vector<actuation::Seen> now_seen = seen();
-  const actuation::Advance next = actuation::advance(state_, wants_, now_seen, options_.limits, loop_.now());
+  const actuation::FleetState before = state_;
+  const actuation::Advance next = actuation::advance(state_, wants_, observe(), options_.limits, loop_.now());
   for (const actuation::Note& note : next.notes) {
-    tell(note.warning, note.pool, note.text);
+    report(note.warning, note.pool, note.text);
     if (note.warning)
       for (std::size_t pool = 0; pool < options_.pools.size(); ++pool)
         if (options_.pools[pool].name == note.pool) ++actions_failed_[pool];
   }
   save();
-  for (const actuation::Step& step : next.steps) take(step);
+  for (const actuation::Step& step : next.steps) run(step);
+  log_stages(before);
   write_replicas();
   save();
-  std::erase_if(asked_, [this](const auto& asked) { return !is_known(asked.first); });
+  std::erase_if(reports_, [this](const auto& each) { return !is_known(each.first); });
   std::vector<WatchedEngine> engines;
   for (const actuation::Replica& replica : state_.replicas)
     if (!actuation::has_ended(replica.stage) && replica.stage >= actuation::Stage::kWarming)
-      engines.push_back({replica.id, url_of(replica), asked_[replica.id].fpm_endpoint});
+      engines.push_back({replica.id, url_of(replica), reports_[replica.id].fpm_endpoint, actuation::name_of(replica),
+                         replica.stage == actuation::Stage::kStopping});
   watch_.watch(engines);
   const bool none_left = std::all_of(state_.replicas.begin(), state_.replicas.end(),
                                      [](const auto& replica) { return actuation::has_ended(replica.stage); });
-  if (ended_ && none_left) std::exchange(ended_, nullptr)();
+  if (on_stopped_ && none_left) std::exchange(on_stopped_, nullptr)();
 }
 
-void LocalFleet::take(const actuation::Step& step) {
+void LocalFleet::log_stages(const actuation::FleetState& before) {
+  for (const actuation::Replica& replica : state_.replicas) {
+    const actuation::Replica* was = before.find(replica.id);
+    if (was != nullptr && was->stage == replica.stage) continue;
+    events_.log().write(logging::Event::kReplicaState,
+                        {{"pool", replica.pool},
+                         {"replica", actuation::name_of(replica)},
+                         {"from", was == nullptr ? "" : actuation::to_string(was->stage)},
+                         {"to", actuation::to_string(replica.stage)}});
+  }
+}
+
+void LocalFleet::run(const actuation::Step& step) {
   const actuation::Replica* replica = state_.find(step.replica);
   if (replica == nullptr) return;
-  tell(false, replica->pool,
-       fmt::format("{} {}: {}", actuation::to_string(step.kind), actuation::name_of(*replica),
-                   actuation::to_string(step.why)));
+  const std::string name = actuation::name_of(*replica);
+  const std::string_view kind = actuation::to_string(step.kind), why = actuation::to_string(step.why);
+  events_.add(loop_.now(), false, replica->pool, fmt::format("{} {}: {}", kind, name, why));
+  events_.log().write(logging::Event::kReplicaStep,
+                      {{"pool", replica->pool}, {"replica", name}, {"step", kind}, {"cause", why}});
   switch (step.kind) {
     case actuation::StepKind::kStart: return start(step.replica);
     case actuation::StepKind::kWarmUp: return warm_up(step.replica);
     case actuation::StepKind::kStop: return send_signal(step.replica, SIGTERM);
     case actuation::StepKind::kKill: return send_signal(step.replica, SIGKILL);
-    // The file that the gateway follows says both, and is written after every tick.
+    // The replicas file tells the gateway both, and is written after every tick.
     case actuation::StepKind::kAdmit:
     case actuation::StepKind::kDrain: return;
   }
@@ -275,12 +298,12 @@ void LocalFleet::start(std::uint32_t id) {
   actuation::Replica* replica = state_.find(id);
   const auto fail = [&](std::string_view why) {
     for (const actuation::Note& note : actuation::start_failed(state_, id, why, options_.limits, loop_.now()))
-      tell(note.warning, note.pool, note.text);
+      report(note.warning, note.pool, note.text);
   };
-  // The last planner started it, and was killed before it could note that.
+  // The last planner started it, and was killed before it could record that.
   if (replica->process) return actuation::started(state_, id, *replica->process, loop_.now());
   const std::size_t pool = pool_of(*replica);
-  if (pool == options_.pools.size()) return fail("its pool is not there any more");
+  if (pool == options_.pools.size()) return fail("its pool is not configured any more");
   while (replica->ports.size() < kPorts) {
     if (!actuation::reserve_port(state_, id, options_.ports, connect::is_port_free)) {
       ++actions_failed_[pool];
@@ -306,6 +329,9 @@ void LocalFleet::start(std::uint32_t id) {
     return fail(process.error().message());
   }
   actuation::started(state_, id, *process, loop_.now());
+  events_.log().write(
+      logging::Event::kProcessStarted,
+      {{"process", actuation::name_of(*replica)}, {"pid", process->pid}, {"log_file", command.log_file}});
 }
 
 void LocalFleet::warm_up(std::uint32_t id) {
@@ -318,10 +344,10 @@ void LocalFleet::warm_up(std::uint32_t id) {
     for (const GatewayPrefix& hot : hot_prefixes_)
       if (hot.model == of.model) prefixes.push_back({hot.path, hot.body, hot.tokens, hot.hits});
   actuation::WarmUp plan = actuation::plan_warm_up(recent_input_tokens_, prefixes, options_.warm_up);
-  Asked& asked = asked_[id];
-  asked.warm_up =
+  Reports& reports = reports_[id];
+  reports.warm_up =
       actuation::WarmUpSeen{static_cast<std::uint32_t>(plan.representative.size() + plan.prefixes.size()), 0};
-  asked.prefixes = std::move(plan.prefixes);
+  reports.prefixes = std::move(plan.prefixes);
   for (const actuation::WarmUp::Prompt& prompt : plan.representative)
     send_prompt(
         id, "/v1/completions",
@@ -338,8 +364,8 @@ void LocalFleet::send_prompt(std::uint32_t id, std::string path, std::string bod
   request.fields.push_back({"Content-Type", "application/json"});
   request.body = std::move(body);
   net::fetch(client_, std::move(request), [this, id](const core::Result<net::FetchAnswer>&) {
-    const auto found = asked_.find(id);
-    if (found == asked_.end() || !found->second.warm_up) return;
+    const auto found = reports_.find(id);
+    if (found == reports_.end() || !found->second.warm_up) return;
     const actuation::WarmUpSeen& seen = *found->second.warm_up;
     if (++found->second.warm_up->answered + found->second.prefixes.size() == seen.prompts && is_known(id))
       send_prefixes(id);
@@ -347,27 +373,30 @@ void LocalFleet::send_prompt(std::uint32_t id, std::string path, std::string bod
 }
 
 void LocalFleet::send_prefixes(std::uint32_t id) {
-  for (actuation::HotPrefix& prefix : std::exchange(asked_[id].prefixes, {}))
+  for (actuation::HotPrefix& prefix : std::exchange(reports_[id].prefixes, {}))
     send_prompt(id, std::move(prefix.path), std::move(prefix.body));
 }
 
 void LocalFleet::send_signal(std::uint32_t id, int number) {
   const actuation::Replica* replica = state_.find(id);
   if (!replica->process) return;
-  if (auto sent = host_.signal(*replica->process, number); !sent) tell(true, replica->pool, sent.error().message());
+  if (auto sent = host_.signal(*replica->process, number); !sent) report(true, replica->pool, sent.error().message());
 }
 
-// It is tried again at every tick, and told once.
-void LocalFleet::note_write(std::string& trouble, const core::Result<void>& done) {
-  const std::string before = std::exchange(trouble, done ? std::string{} : done.error().message());
-  if (trouble == before) return;
-  tell(true, "", trouble.empty() ? "can be written again: " + before : trouble);
+// A failure is reported once, and every tick tries again.
+void LocalFleet::report_write(std::string& failure, const core::Result<void>& done) {
+  const std::string before = std::exchange(failure, done ? std::string{} : done.error().message());
+  if (failure == before) return;
+  const bool good = failure.empty();
+  events_.add(loop_.now(), true, {}, good ? "can be written again: " + before : failure);
+  events_.log().write(good ? logging::Event::kFileWritable : logging::Event::kFileUnwritable,
+                      {{"error", good ? before : failure}});
 }
 
 void LocalFleet::save() {
   if (state_ == saved_) return;
   const auto done = connect::save_fleet(options_.state_file, state_, loop_.now());
-  note_write(save_trouble_, done);
+  report_write(state_failure_, done);
   if (done) saved_ = state_;
 }
 
@@ -377,7 +406,7 @@ void LocalFleet::write_replicas() {
     const bool listens = replica.stage >= actuation::Stage::kWarming && replica.stage <= actuation::Stage::kDraining;
     const std::size_t pool = pool_of(replica);
     if (!listens || pool == options_.pools.size()) continue;
-    const Asked& asked = asked_[replica.id];
+    const Reports& reports = reports_[replica.id];
     connect::ReplicaEntry entry;
     entry.id = actuation::name_of(replica);
     entry.url = url_of(replica);
@@ -385,20 +414,20 @@ void LocalFleet::write_replicas() {
     entry.pool = replica.pool;
     entry.role = options_.pools[pool].role;
     entry.state = traffic_of(replica.stage);
-    entry.kv_events = asked.kv_events_endpoint;
-    if (asked.block_tokens > 0) entry.block_tokens = asked.block_tokens;
-    if (asked.kv_blocks > 0) entry.kv_blocks = asked.kv_blocks;
+    entry.kv_events = reports.kv_events_endpoint;
+    if (reports.block_tokens > 0) entry.block_tokens = reports.block_tokens;
+    if (reports.kv_blocks > 0) entry.kv_blocks = reports.kv_blocks;
     entries.push_back(std::move(entry));
   }
   if (ever_written_ && entries == written_) return;
   const auto done = connect::save_replicas(options_.replicas_file, entries);
-  note_write(replicas_trouble_, done);
+  report_write(replicas_failure_, done);
   if (!done) return;
   written_ = std::move(entries);
   ever_written_ = true;
 }
 
-// ---- what the planner sees -------------------------------------------------------------------------------------------
+// ---- for the planner -------------------------------------------------------------------------------------------------
 
 void LocalFleet::fill(std::size_t pool, signals::PoolObservation& seen) const {
   seen.target_replicas = wants_[pool].replicas;

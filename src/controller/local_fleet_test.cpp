@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "controller/live_testing.h"
+#include "logging/log_testing.h"
 
 namespace penstock::controller {
 namespace {
@@ -75,7 +76,7 @@ class LocalFleetTest : public testing::Test {
           replica.eligible = entry.state == connect::ReplicaTraffic::kServing;
           replica.open_requests = open_requests;
         }
-      fleet->gateway_says(state, loop.now());
+      fleet->update_gateway(state, loop.now());
     });
   }
   ~LocalFleetTest() override {
@@ -91,7 +92,7 @@ class LocalFleetTest : public testing::Test {
     return text.str();
   }
   void open() {
-    auto opened = LocalFleet::open(loop, client, options);
+    auto opened = LocalFleet::open(loop, client, log, options);
     ASSERT_TRUE(opened) << opened.error().message();
     fleet = *std::move(opened);
   }
@@ -114,6 +115,7 @@ class LocalFleetTest : public testing::Test {
 
   std::filesystem::path folder;
   LocalFleetOptions options;
+  logging::testing::CapturedLog log;
   net::Loop loop;
   net::Client client{loop};
   std::unique_ptr<LocalFleet> fleet;
@@ -126,7 +128,7 @@ TEST_F(LocalFleetTest, HotPrefixesOfItsModelAreSentAfterTheOtherPromptsAndBefore
   fleet->recent_prompts({100});
   fleet->hot_prefixes({{"other", "/v1/completions", R"({"prompt":"none of ours"})", 300, 9},
                        {options.pools[0].model, "/v1/chat/completions", R"({"messages":"shared"})", 300, 9}});
-  fleet->want(0, 1);
+  fleet->set_target(0, 1);
   run_until_some(Stage::kServing);
   const std::string prompts = read("prompts");
   EXPECT_EQ(prompts.find("none of ours"), std::string::npos);
@@ -137,7 +139,7 @@ TEST_F(LocalFleetTest, HotPrefixesOfItsModelAreSentAfterTheOtherPromptsAndBefore
 TEST_F(LocalFleetTest, AReplicaStartsWarmsUpServesDrainsAndEnds) {
   open();
   fleet->recent_prompts({100, 200, 3000});
-  fleet->want(0, 1);
+  fleet->set_target(0, 1);
   const std::uint32_t id = run_until_some(Stage::kServing);
   const actuation::Replica serving = *fleet->state().find(id);
   EXPECT_NE(read("chat-1.log").find("engine engine --speed 2 --id chat-1 --port " + std::to_string(serving.ports[0])),
@@ -158,39 +160,50 @@ TEST_F(LocalFleetTest, AReplicaStartsWarmsUpServesDrainsAndEnds) {
 
   open_requests = 1;
   bool ended = false;
-  fleet->end_all([&] { ended = true; });
+  fleet->stop_all([&] { ended = true; });
   EXPECT_EQ(run_until_some(Stage::kDraining), id);
   EXPECT_FALSE(run_until(loop, [&, looks = 0]() mutable { return ended || ++looks > 100; }) && ended)
       << "it is not stopped while a request is open";
   open_requests = 0;
   EXPECT_TRUE(run_until(loop, [&] { return ended; })) << said();
   EXPECT_TRUE(connect::load_replicas(options.replicas_file)->empty());
-  fleet->want(0, 5);
-  EXPECT_EQ(fleet->wanted(0), 0U) << "what ends takes no more orders";
+  fleet->set_target(0, 5);
+  EXPECT_EQ(fleet->target(0), 0U) << "a fleet that stops takes no more targets";
+  EXPECT_EQ(log.count(logging::Event::kProcessStarted), 1U);
+  EXPECT_EQ(log.count(logging::Event::kProcessEnded), 1U);
+  std::vector<std::string> stages;
+  for (const std::string& line : log.lines(logging::Event::kReplicaState))
+    stages.push_back(line.substr(line.find(" to=") + 4));
+  EXPECT_EQ(stages, (std::vector<std::string>{"starting", "warming", "serving", "draining", "stopping", "stopped"}));
 }
 
 TEST_F(LocalFleetTest, ANewPlannerGoesOnWithTheProcessesOfTheLast) {
   open();
-  fleet->want(0, 1);
+  fleet->set_target(0, 1);
   const actuation::Replica before = *fleet->state().find(run_until_some(Stage::kServing));
   fleet.reset();
   open();
-  EXPECT_EQ(fleet->wanted(0), 1U);
-  EXPECT_TRUE(was_said("goes on under this planner"));
+  EXPECT_EQ(fleet->target(0), 1U);
+  EXPECT_TRUE(was_said("continues under this planner"));
+  EXPECT_EQ(log.lines(logging::Event::kReplicaAdopted).at(0),
+            "replica_adopted pool=chat replica=chat-1 pid=" + std::to_string(before.process->pid));
   const actuation::Replica after = *fleet->state().find(run_until_some(Stage::kServing));
   EXPECT_EQ(after.id, before.id);
   EXPECT_EQ(after.process, before.process);
   bool ended = false;
-  fleet->end_all([&] { ended = true; });
+  fleet->stop_all([&] { ended = true; });
   EXPECT_TRUE(run_until(loop, [&] { return ended; })) << said();
 }
 
 TEST_F(LocalFleetTest, AProgramThatEndsAtOnceIsToldWithItsLastWords) {
   write("engine.py", "#!/bin/sh\necho out of luck\nexit 7\n");
   open();
-  fleet->want(0, 1);
+  fleet->set_target(0, 1);
   EXPECT_TRUE(run_until(loop, [&] { return fleet->actions_failed(0) >= 2; })) << said();
   EXPECT_TRUE(was_said("exit code 7: out of luck")) << said();
+  const std::string line = log.lines(logging::Event::kProcessEnded).at(0);
+  EXPECT_TRUE(line.ends_with("cause=\"exit code 7\" last_line=\"out of luck\"")) << line;
+  EXPECT_GE(log.count(logging::Event::kActuationWarning), 1U);
   signals::PoolObservation seen;
   fleet->fill(0, seen);
   EXPECT_GE(seen.actions_failed_total, 2U);
@@ -199,7 +212,7 @@ TEST_F(LocalFleetTest, AProgramThatEndsAtOnceIsToldWithItsLastWords) {
 TEST_F(LocalFleetTest, AProgramThatIsNotThereIsTold) {
   options.program = folder / "nothing";
   open();
-  fleet->want(0, 1);
+  fleet->set_target(0, 1);
   EXPECT_TRUE(run_until(loop, [&] { return fleet->actions_failed(0) >= 1; })) << said();
   EXPECT_TRUE(was_said("nothing")) << said();
 }
@@ -208,7 +221,7 @@ TEST_F(LocalFleetTest, AnEngineThatTalksNonsenseNeverServes) {
   write("info.json", R"({"state":["ready"],"requests_open":"many","fpm_endpoint":7,"kv_blocks":-1})");
   options.limits.start_deadline = 2s;
   open();
-  fleet->want(0, 1);
+  fleet->set_target(0, 1);
   EXPECT_TRUE(run_until(loop, [&] { return was_said(actuation::to_string(actuation::StepReason::kStartDeadline)); }))
       << said();
   for (const actuation::Replica& replica : fleet->state().replicas) EXPECT_NE(replica.stage, Stage::kServing);
@@ -217,7 +230,7 @@ TEST_F(LocalFleetTest, AnEngineThatTalksNonsenseNeverServes) {
 
 TEST_F(LocalFleetTest, AnEngineThatIsKilledIsReplaced) {
   open();
-  fleet->want(0, 1);
+  fleet->set_target(0, 1);
   const std::uint32_t first = run_until_some(Stage::kServing);
   ::kill(static_cast<pid_t>(fleet->state().find(first)->process->pid), SIGKILL);
   EXPECT_TRUE(run_until(loop, [&] {

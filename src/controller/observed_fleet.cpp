@@ -6,9 +6,7 @@
 namespace penstock::controller {
 namespace {
 
-constexpr std::size_t kObservedEventsMax = 500;
-
-// What is not healthy takes no traffic, as if it were still starting.
+// An unhealthy replica takes no traffic, as if it were still starting.
 signals::ReplicaState state_of(const GatewayReplica& replica) {
   if (replica.phase == "draining") return signals::ReplicaState::kDraining;
   return replica.phase == "serving" && replica.healthy ? signals::ReplicaState::kReady
@@ -17,27 +15,23 @@ signals::ReplicaState state_of(const GatewayReplica& replica) {
 
 }  // namespace
 
-ObservedFleet::ObservedFleet(net::Loop& loop, net::Client& client, ObservedFleetOptions options)
-    : options_(std::move(options)), watch_(loop, client, [&] {
+ObservedFleet::ObservedFleet(net::Loop& loop, net::Client& client, logging::Log& log, ObservedFleetOptions options)
+    : options_(std::move(options)), events_(log), watch_(loop, client, events_, [&] {
         EngineWatchOptions watch;
         watch.tls = options_.tls;
-        watch.say = [this, &loop](const std::string& said) { tell(loop.now(), true, said); };
         return watch;
       }()) {}
 
-void ObservedFleet::tell(core::Instant at, bool warning, std::string text) {
-  if (warning && options_.say) options_.say(text);
-  events_.push_back({at, warning, {}, std::move(text)});
-  if (events_.size() > kObservedEventsMax) events_.erase(events_.begin());
-}
-
-void ObservedFleet::gateway_says(const GatewayState& state, core::Instant at) {
+void ObservedFleet::update_gateway(const GatewayState& state, core::Instant at) {
   std::map<std::string, Known> next;
   std::vector<WatchedEngine> engines;
+  const auto log_state = [&](const std::string& id, const std::string& from, std::string_view to) {
+    events_.log().write(logging::Event::kReplicaState, {{"replica", id}, {"from", from}, {"to", to}});
+  };
   for (const auto& [id, replica] : state.replicas) {
-    const auto pool = std::find_if(options_.pools.begin(), options_.pools.end(), [&said = replica](signals::Role role) {
-      return said.role == signals::to_string(role);
-    });
+    const auto pool =
+        std::find_if(options_.pools.begin(), options_.pools.end(),
+                     [&listed = replica](signals::Role role) { return listed.role == signals::to_string(role); });
     const bool ours = options_.model.empty() || replica.model == options_.model;
     if (!ours || pool == options_.pools.end()) continue;
     Known known;
@@ -46,17 +40,22 @@ void ObservedFleet::gateway_says(const GatewayState& state, core::Instant at) {
     } else {
       known.number = next_++;
       known.since = at;
-      tell(at, false, "the gateway knows " + id);
+      events_.add(at, false, {}, "the gateway lists " + id);
+      log_state(id, {}, replica.phase);
     }
     known.pool = static_cast<std::size_t>(pool - options_.pools.begin());
     known.url = replica.url;
+    if (!known.phase.empty() && known.phase != replica.phase) log_state(id, known.phase, replica.phase);
     known.phase = replica.phase;
     if (std::exchange(known.state, state_of(replica)) != known.state) known.since = at;
-    engines.push_back({known.number, replica.url, {}});
+    engines.push_back({known.number, replica.url, {}, id});
     next.emplace(id, std::move(known));
   }
   for (const auto& [id, gone] : known_)
-    if (!next.contains(id)) tell(at, false, "the gateway knows " + id + " no more");
+    if (!next.contains(id)) {
+      events_.add(at, false, {}, "the gateway does not list " + id + " any more");
+      log_state(id, gone.phase, "gone");
+    }
   known_ = std::move(next);
   watch_.watch(engines);
 }
@@ -74,7 +73,7 @@ void ObservedFleet::fill(std::size_t pool, signals::PoolObservation& seen) const
   }
   std::sort(seen.replicas.begin(), seen.replicas.end(),
             [](const auto& left, const auto& right) { return left.replica < right.replica; });
-  // Whoever runs them asked for those that are there.
+  // Others scale this pool: its target is what exists.
   seen.target_replicas = seen.starting + seen.ready;
 }
 

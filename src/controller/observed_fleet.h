@@ -1,8 +1,7 @@
-// Replicas that others run: the gateway knows them, and Penstock only looks.
+// Replicas that others run: the gateway lists them, and Penstock only observes.
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -15,19 +14,18 @@ namespace penstock::controller {
 
 struct ObservedFleetOptions {
   std::vector<signals::Role> pools;
-  std::string model;                            // replicas of others are left out; empty: none is
-  std::shared_ptr<net::TlsContext> tls;         // for engines behind https
-  std::function<void(const std::string&)> say;  // what somebody should look at, as it happens; empty: nobody listens
+  std::string model;                     // replicas of other models are left out; empty: all models
+  std::shared_ptr<net::TlsContext> tls;  // for engines behind https
 };
 
-// A replica of the model belongs to the first pool with its role. What the gateway does not name any more is gone.
+// A replica of the model belongs to the first pool with its role. A replica that the gateway does not list any more is gone.
 class ObservedFleet final : public Fleet {
  public:
-  ObservedFleet(net::Loop& loop, net::Client& client, ObservedFleetOptions options);
+  ObservedFleet(net::Loop& loop, net::Client& client, logging::Log& log, ObservedFleetOptions options);
 
   [[nodiscard]] bool acts() const override { return false; }
-  void want(std::size_t, std::uint32_t) override {}
-  void gateway_says(const GatewayState& state, core::Instant at) override;
+  void set_target(std::size_t, std::uint32_t) override {}
+  void update_gateway(const GatewayState& state, core::Instant at) override;
   void recent_prompts(std::vector<std::uint32_t>) override {}
   void hot_prefixes(std::vector<GatewayPrefix>) override {}
   void fill(std::size_t pool, signals::PoolObservation& seen) const override;
@@ -36,7 +34,7 @@ class ObservedFleet final : public Fleet {
                                                                  double kv_bytes_per_token) const override {
     return watch_.tokens_of(replica, kv_bytes_per_token);
   }
-  [[nodiscard]] const std::vector<FleetEvent>& events() const override { return events_; }
+  [[nodiscard]] const std::vector<FleetEvent>& events() const override { return events_.all(); }
 
  private:
   struct Known {
@@ -46,13 +44,12 @@ class ObservedFleet final : public Fleet {
     signals::ReplicaState state = signals::ReplicaState::kStarting;
     core::Instant since;
   };
-  void tell(core::Instant at, bool warning, std::string text);
 
   ObservedFleetOptions options_;
+  FleetEvents events_;
   EngineWatch watch_;
   std::uint32_t next_ = 1;
   std::map<std::string, Known> known_;  // by id
-  std::vector<FleetEvent> events_;
 };
 
 }  // namespace penstock::controller

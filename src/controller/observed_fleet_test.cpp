@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "logging/log_testing.h"
+
 namespace penstock::controller {
 namespace {
 
@@ -30,7 +32,8 @@ class ObservedFleetTest : public testing::Test {
 
   net::Loop loop;
   net::Client client{loop};
-  ObservedFleet fleet{loop, client, {{Role::kPrefill, Role::kDecode}, "m", {}, {}}};
+  logging::testing::CapturedLog log;
+  ObservedFleet fleet{loop, client, log, {{Role::kPrefill, Role::kDecode}, "m", {}}};
   GatewayState state;
 };
 
@@ -41,7 +44,7 @@ TEST_F(ObservedFleetTest, ReplicasBelongToThePoolOfTheirRole) {
                     {"a1", replica("aggregated", "serving")},
                     {"d3", replica("decode", "serving")}};
   state.replicas["d3"].model = "another";
-  fleet.gateway_says(state, kNow);
+  fleet.update_gateway(state, kNow);
   EXPECT_EQ(seen(0).ready, 1U);
   EXPECT_EQ(seen(1).ready, 1U);
   EXPECT_EQ(seen(1).starting, 1U);
@@ -52,7 +55,7 @@ TEST_F(ObservedFleetTest, ReplicasBelongToThePoolOfTheirRole) {
 
 TEST_F(ObservedFleetTest, WhatIsNotHealthyIsNotReady) {
   state.replicas = {{"d1", replica("decode", "serving", false)}, {"d2", replica("decode", "draining")}};
-  fleet.gateway_says(state, kNow);
+  fleet.update_gateway(state, kNow);
   EXPECT_EQ(seen(1).ready, 0U);
   EXPECT_EQ(seen(1).starting, 1U);
   EXPECT_EQ(seen(1).draining, 1U);
@@ -60,31 +63,31 @@ TEST_F(ObservedFleetTest, WhatIsNotHealthyIsNotReady) {
 
 TEST_F(ObservedFleetTest, AStateHasTheTimeSinceWhichItHolds) {
   state.replicas = {{"d1", replica("decode", "warming")}};
-  fleet.gateway_says(state, kNow);
-  fleet.gateway_says(state, kNow + 1s);
+  fleet.update_gateway(state, kNow);
+  fleet.update_gateway(state, kNow + 1s);
   EXPECT_EQ(seen(1).replicas.at(0).state_since, kNow);
   state.replicas = {{"d1", replica("decode", "serving")}};
-  fleet.gateway_says(state, kNow + 2s);
-  fleet.gateway_says(state, kNow + 3s);
+  fleet.update_gateway(state, kNow + 2s);
+  fleet.update_gateway(state, kNow + 3s);
   EXPECT_EQ(seen(1).replicas.at(0).state_since, kNow + 2s);
   EXPECT_EQ(seen(1).replicas.at(0).state, ReplicaState::kReady);
 }
 
 TEST_F(ObservedFleetTest, WhatIsNotNamedAnyMoreIsGoneAndItsNumberWithIt) {
   state.replicas = {{"d1", replica("decode", "serving")}};
-  fleet.gateway_says(state, kNow);
+  fleet.update_gateway(state, kNow);
   const std::uint32_t number = seen(1).replicas.at(0).replica;
-  fleet.gateway_says(GatewayState{}, kNow + 1s);
+  fleet.update_gateway(GatewayState{}, kNow + 1s);
   EXPECT_TRUE(seen(1).replicas.empty());
-  fleet.gateway_says(state, kNow + 2s);
+  fleet.update_gateway(state, kNow + 2s);
   EXPECT_NE(seen(1).replicas.at(0).replica, number);
   ASSERT_EQ(fleet.events().size(), 3U);
-  EXPECT_EQ(fleet.events()[1].text, "the gateway knows d1 no more");
+  EXPECT_EQ(fleet.events()[1].text, "the gateway does not list d1 any more");
 }
 
 TEST_F(ObservedFleetTest, WhatNobodyHeardOfHasNoSample) {
   state.replicas = {{"d1", replica("decode", "serving")}};
-  fleet.gateway_says(state, kNow);
+  fleet.update_gateway(state, kNow);
   EXPECT_FALSE(seen(1).replicas.at(0).sample);
 }
 

@@ -13,7 +13,7 @@
 namespace penstock::controller {
 namespace {
 
-constexpr core::Duration kGatewayPatience = std::chrono::seconds{2};
+constexpr core::Duration kGatewayTimeout = std::chrono::seconds{2};
 // What trials are made of is asked for from the policy; windows and segments need a minute.
 constexpr core::Duration kMemoryLeast = std::chrono::minutes{2};
 
@@ -31,21 +31,23 @@ std::vector<double> prices(const DaemonOptions& options) {
 }  // namespace
 
 PlannerDaemon::PlannerDaemon(net::Loop& loop, net::Client& client, Fleet& fleet, planner::Policy& policy,
-                             DaemonOptions options, std::function<void(const signals::DecisionEntry&)> log)
+                             DaemonOptions options, logging::Log& log,
+                             std::function<void(const signals::DecisionEntry&)> record)
     : loop_(loop),
       client_(client),
       fleet_(fleet),
       policy_(policy),
       options_(std::move(options)),
-      log_(std::move(log)),
+      log_(log),
+      record_(std::move(record)),
       book_(
           {std::max(policy.memory(), kMemoryLeast), 100'000, options_.slo, is_disaggregated(options_), options_.model}),
       totals_(prices(options_)) {
   last_said_.resize(options_.pools.size());
-  timers_.push_back(loop_.every(options_.gateway_interval, [this] { ask_gateway(); }));
+  timers_.push_back(loop_.every(options_.gateway_interval, [this] { request_overview(); }));
   if (fleet_.acts()) {
-    timers_.push_back(loop_.after(core::Duration{}, [this] { ask_prefixes(); }));
-    timers_.push_back(loop_.every(options_.prefix_interval, [this] { ask_prefixes(); }));
+    timers_.push_back(loop_.after(core::Duration{}, [this] { request_prefixes(); }));
+    timers_.push_back(loop_.every(options_.prefix_interval, [this] { request_prefixes(); }));
   }
   timers_.push_back(loop_.every(options_.point_interval, [this] { add_point(); }));
   // A policy that decides once does so when there is something to see.
@@ -58,35 +60,48 @@ PlannerDaemon::~PlannerDaemon() {
   for (const net::Loop::Timer timer : timers_) loop_.cancel(timer);
 }
 
-// ---- what the gateway says -------------------------------------------------------------------------------------------
+// ---- the gateway -----------------------------------------------------------------------------------------------------
 
-void PlannerDaemon::ask_gateway() {
-  ask_traffic();
-  if (std::exchange(overview_under_way_, true)) return;
-  const core::Instant asked_at = loop_.now();
-  net::fetch(client_, net::request_to(options_.gateway, "/penstock/v1/overview", kGatewayPatience),
-             [this, asked_at](core::Result<net::FetchAnswer> answer) {
-               overview_under_way_ = false;
-               if (!answer || answer->status != 200) return;
+void PlannerDaemon::request_overview() {
+  request_traffic();
+  if (std::exchange(overview_in_flight_, true)) return;
+  const core::Instant requested_at = loop_.now();
+  net::fetch(client_, net::request_to(options_.gateway, "/penstock/v1/overview", kGatewayTimeout),
+             [this, requested_at](core::Result<net::FetchAnswer> answer) {
+               overview_in_flight_ = false;
+               if (!answer) return report_gateway(answer.error().message());
+               if (answer->status != 200) return report_gateway(fmt::format("status {}", answer->status));
                auto state = read_overview(answer->body);
-               if (!state) return;
+               if (!state) return report_gateway(state.error().message());
+               report_gateway({});
                gateway_ = *std::move(state);
-               // It was true when the answer was made, which is after it was asked for.
-               fleet_.gateway_says(*gateway_, asked_at);
+               // The document describes a moment after the request.
+               fleet_.update_gateway(*gateway_, requested_at);
              });
 }
 
-void PlannerDaemon::ask_traffic() {
-  if (std::exchange(traffic_under_way_, true)) return;
+void PlannerDaemon::report_gateway(const std::string& failure) {
+  const bool reachable = failure.empty();
+  if (gateway_reachable_ == reachable) return;
+  gateway_reachable_ = reachable;
+  const std::string address = options_.gateway.text();
+  if (reachable)
+    log_.write(logging::Event::kGatewayReachable, {{"address", address}});
+  else
+    log_.write(logging::Event::kGatewayUnreachable, {{"address", address}, {"cause", failure}});
+}
+
+void PlannerDaemon::request_traffic() {
+  if (std::exchange(traffic_in_flight_, true)) return;
   net::FetchRequest request =
-      net::request_to(options_.gateway, fmt::format("/penstock/v1/traffic?after={}", next_event_), kGatewayPatience);
+      net::request_to(options_.gateway, fmt::format("/penstock/v1/traffic?after={}", next_event_), kGatewayTimeout);
   request.answer_bytes_max = 256 * 1024 * 1024;
   net::fetch(client_, std::move(request), [this](core::Result<net::FetchAnswer> answer) {
-    traffic_under_way_ = false;
+    traffic_in_flight_ = false;
     if (!answer || answer->status != 200) return;
     const auto page = read_traffic(answer->body);
     if (!page) return;
-    // A gateway that began anew counts anew: what it has counted up to our number is not known here.
+    // A gateway that restarted counts from 1 again.
     const bool anew = page->boot != boot_ && next_event_ > 0;
     boot_ = page->boot;
     next_event_ = anew ? 0 : page->next;
@@ -105,12 +120,12 @@ void PlannerDaemon::look_at_scaling() {
   scaling_.look(loop_.now(), pools, book_.ends());
 }
 
-void PlannerDaemon::ask_prefixes() {
-  if (std::exchange(prefixes_under_way_, true)) return;
-  net::FetchRequest request = net::request_to(options_.gateway, "/penstock/v1/prefixes", kGatewayPatience);
+void PlannerDaemon::request_prefixes() {
+  if (std::exchange(prefixes_in_flight_, true)) return;
+  net::FetchRequest request = net::request_to(options_.gateway, "/penstock/v1/prefixes", kGatewayTimeout);
   request.answer_bytes_max = 64 * 1024 * 1024;
   net::fetch(client_, std::move(request), [this](core::Result<net::FetchAnswer> answer) {
-    prefixes_under_way_ = false;
+    prefixes_in_flight_ = false;
     if (!answer || answer->status != 200) return;
     if (auto prefixes = read_prefixes(answer->body)) fleet_.hot_prefixes(*std::move(prefixes));
   });
@@ -196,14 +211,22 @@ void PlannerDaemon::apply(const planner::Decision& decision, const signals::Obse
     entry.note = planner::note_of(decision, {seen.now, bounds.name, index, current, target});
     for (const DaemonPool& each : options_.pools) entry.pools.push_back(each.name);
     entry.would_change = report::what_would_change(entry.note, index);
-    if (log_) log_(entry);
+    log_.write(logging::Event::kDecision, {{"policy", entry.policy},
+                                           {"mode", options_.observe_only ? "observe" : "act"},
+                                           {"pool", bounds.name},
+                                           {"current", current},
+                                           {"target", target},
+                                           {"reason", planner::to_string(pool.reason)},
+                                           {"limited_by", planner::to_string(pool.limited_by)},
+                                           {"cause", decision.cause}});
+    if (record_) record_(entry);
     decisions_.push_back(std::move(entry));
     if (decisions_.size() > options_.decisions_max) decisions_.pop_front();
-    if (target != current && !options_.observe_only && fleet_.acts()) fleet_.want(index, target);
+    if (target != current && !options_.observe_only && fleet_.acts()) fleet_.set_target(index, target);
   }
 }
 
-// ---- what is shown ---------------------------------------------------------------------------------------------------
+// ---- charts and metrics ----------------------------------------------------------------------------------------------
 
 void PlannerDaemon::add_point() {
   const signals::Observation seen = observe(loop_.now());

@@ -14,6 +14,7 @@
 #include "controller/scaling_recorder.h"
 #include "controller/traffic_recorder.h"
 #include "core/time.h"
+#include "logging/log.h"
 #include "net/address.h"
 #include "net/client.h"
 #include "net/loop.h"
@@ -62,9 +63,9 @@ struct LivePoint {
 // On one loop, with everything it is given.
 class PlannerDaemon {
  public:
-  // `log` takes every entry as it is made.
+  // `record` takes every entry as it is made.
   PlannerDaemon(net::Loop& loop, net::Client& client, Fleet& fleet, planner::Policy& policy, DaemonOptions options,
-                std::function<void(const signals::DecisionEntry&)> log);
+                logging::Log& log, std::function<void(const signals::DecisionEntry&)> record);
   ~PlannerDaemon();
   PlannerDaemon(const PlannerDaemon&) = delete;
   PlannerDaemon& operator=(const PlannerDaemon&) = delete;
@@ -85,9 +86,10 @@ class PlannerDaemon {
   [[nodiscard]] std::string token_metrics_text() const;  // of the engines that are heard
 
  private:
-  void ask_gateway();
-  void ask_traffic();
-  void ask_prefixes();
+  void request_overview();
+  void request_traffic();
+  void request_prefixes();
+  void report_gateway(const std::string& failure);  // empty: a document was read
   void look_at_scaling();
   void tick();
   void add_point();
@@ -100,13 +102,15 @@ class PlannerDaemon {
   Fleet& fleet_;
   planner::Policy& policy_;
   DaemonOptions options_;
-  std::function<void(const signals::DecisionEntry&)> log_;
+  logging::Log& log_;
+  std::function<void(const signals::DecisionEntry&)> record_;
   TrafficRecorder book_;
   ScalingRecorder scaling_;
   report::PlannerTotals totals_;
   std::uint64_t next_event_ = 0;
   std::string boot_;  // of the gateway whose events these are
-  bool overview_under_way_ = false, traffic_under_way_ = false, prefixes_under_way_ = false;
+  bool overview_in_flight_ = false, traffic_in_flight_ = false, prefixes_in_flight_ = false;
+  std::optional<bool> gateway_reachable_;  // none: no response yet
   std::optional<GatewayState> gateway_;
   std::optional<signals::Observation> seen_;
   std::optional<planner::Decision> decided_;

@@ -6,6 +6,7 @@
 
 #include "controller/dashboard_document.h"
 #include "controller/live_testing.h"
+#include "logging/log_testing.h"
 #include "telemetry/exposition.h"
 
 namespace penstock::controller {
@@ -31,7 +32,7 @@ class PlannerDaemonTest : public testing::Test {
     options.point_interval = 50ms;
     options.points_max = 5;
     options.decisions_max = 3;
-    daemon.emplace(loop, client, fleet, policy, std::move(options),
+    daemon.emplace(loop, client, fleet, policy, std::move(options), log,
                    [this](const signals::DecisionEntry& entry) { logged.push_back(entry); });
     return *daemon;
   }
@@ -67,6 +68,7 @@ class PlannerDaemonTest : public testing::Test {
   ScriptedPolicy policy;
   ScriptedFleet fleet;
   std::vector<signals::DecisionEntry> logged;
+  logging::testing::CapturedLog log;
   std::optional<PlannerDaemon> daemon;
 };
 
@@ -131,6 +133,9 @@ TEST_F(PlannerDaemonTest, AHoldIsSaidOnceForEachReason) {
   policy.reason = planner::Reason::kSloMet;
   run_until_decided(3);
   EXPECT_EQ(daemon->decisions().size(), 3U) << "the oldest go";
+  ASSERT_EQ(log.count(logging::Event::kDecision), 4U);
+  EXPECT_EQ(log.lines(logging::Event::kDecision)[2],
+            "decision policy=scripted mode=act pool=chat current=1 target=1 reason=no_data cause=queue");
   EXPECT_EQ(state()["decisions"][0]["reason"], planner::to_string(planner::Reason::kSloMet)) << "the newest come first";
 }
 
@@ -205,13 +210,14 @@ TEST_F(PlannerDaemonTest, RequestsThatWaitForAnotherModelAreNot) {
   EXPECT_EQ(policy.seen.pools[0].detail->oldest_unrouted_age, core::Duration{});
 }
 
-TEST_F(PlannerDaemonTest, AGatewayThatTalksNonsenseIsNotHeard) {
+TEST_F(PlannerDaemonTest, InvalidDocumentsOfAGatewayAreIgnoredAndLoggedOnce) {
   gateway.overview = "{}";
   gateway.traffic = "nonsense";
   open();
   run_until_decided();
   EXPECT_FALSE(daemon->gateway());
   EXPECT_TRUE(fleet.heard.empty());
+  EXPECT_EQ(log.count(logging::Event::kGatewayUnreachable), 1U) << "a failure is logged once";
   gateway.status = 503;
   run_until_decided(2);
   EXPECT_TRUE(state()["gateway"].is_null());
@@ -219,6 +225,8 @@ TEST_F(PlannerDaemonTest, AGatewayThatTalksNonsenseIsNotHeard) {
   gateway.overview = ScriptedGateway{loop}.overview;
   EXPECT_TRUE(run_until(loop, [&] { return daemon->gateway().has_value(); }));
   EXPECT_EQ(state()["gateway"]["boot"], "b");
+  EXPECT_EQ(log.count(logging::Event::kGatewayUnreachable), 1U);
+  EXPECT_EQ(log.count(logging::Event::kGatewayReachable), 1U);
 }
 
 TEST_F(PlannerDaemonTest, KeepsAsManyPointsAsItMay) {

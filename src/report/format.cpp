@@ -6,6 +6,8 @@
 #include <array>
 #include <cmath>
 
+#include "core/utf8.h"
+
 namespace penstock::report {
 
 std::string format_count(std::uint64_t count) {
@@ -77,45 +79,13 @@ std::string format_replicas(std::uint32_t count) {
   return fmt::format("{} {}", count, count == 1 ? "replica" : "replicas");
 }
 
-namespace {
-
-// Bytes of the well-formed UTF-8 sequence at the start of `text` (Unicode 15, table 3-7); 0 when there is none.
-std::size_t sequence_length(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
-  const auto continues = [&](std::size_t i) { return (byte(i) & 0xC0U) == 0x80U; };
-  const unsigned first = byte(0), second = byte(1);
-  if (first < 0x80U) return 1;
-  if (first >= 0xC2U && first <= 0xDFU) return continues(1) ? 2 : 0;
-  if (first >= 0xE0U && first <= 0xEFU) {
-    const bool overlong = first == 0xE0U && second < 0xA0U, surrogate = first == 0xEDU && second > 0x9FU;
-    return continues(1) && continues(2) && !overlong && !surrogate ? 3 : 0;
-  }
-  if (first >= 0xF0U && first <= 0xF4U) {
-    const bool overlong = first == 0xF0U && second < 0x90U, beyond = first == 0xF4U && second > 0x8FU;
-    return continues(1) && continues(2) && continues(3) && !overlong && !beyond ? 4 : 0;
-  }
-  return 0;
-}
-
-// C0, DEL, C1, and the marks that turn the direction of what follows (U+202A..E, U+2066..9).
-bool steers(std::string_view sequence) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(sequence[i]); };
-  if (sequence.size() == 1) return byte(0) < 0x20U || byte(0) == 0x7FU;
-  if (sequence.size() == 2) return byte(0) == 0xC2U && byte(1) < 0xA0U;
-  if (sequence.size() != 3 || byte(0) != 0xE2U) return false;
-  return (byte(1) == 0x80U && byte(2) >= 0xAAU && byte(2) <= 0xAEU) ||
-         (byte(1) == 0x81U && byte(2) >= 0xA6U && byte(2) <= 0xA9U);
-}
-
-}  // namespace
-
 std::string printable(std::string_view text) {
   std::string clean;
   clean.reserve(text.size());
   while (!text.empty()) {
-    const std::size_t length = sequence_length(text);
+    const std::size_t length = core::utf8_length(text);
     const std::string_view sequence = text.substr(0, std::max<std::size_t>(1, length));
-    if (length == 0 || steers(sequence)) {
+    if (length == 0 || core::is_control(sequence)) {
       clean += '?';
     } else {
       clean += sequence;

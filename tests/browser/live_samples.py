@@ -89,10 +89,10 @@ def state_of(pools, decisions, now_s=2400.0):
                         {"pool": "default", "from": 4, "to": 5, "began_s": now_s - 300, "settled_s": now_s - 286,
                          "completed": 1031, "failed": 0, "truncated": 3, "timed_out": 0, "cancelled": 0}],
             "decisions": decisions,
-            "events": [{"at_s": now_s - 12, "loud": False, "pool": "default", "text": "warm up default-6: it is healthy"},
-                       {"at_s": now_s - 31, "loud": False, "pool": "default", "text": "start default-6: below its target"},
-                       {"at_s": now_s - 300, "loud": True, "pool": "default", "text": "default-3 died with 9 requests open; another is started"},
-                       {"at_s": now_s - 900, "loud": False, "pool": "", "text": "the replicas file was written"}],
+            "events": [{"at_s": now_s - 12, "warning": False, "pool": "default", "text": "warm up default-6: it is healthy"},
+                       {"at_s": now_s - 31, "warning": False, "pool": "default", "text": "start default-6: below its target"},
+                       {"at_s": now_s - 300, "warning": True, "pool": "default", "text": "default-3 died with 9 requests open; another is started"},
+                       {"at_s": now_s - 900, "warning": False, "pool": "", "text": "the replicas file was written"}],
             "gateway": gateway(pools, now_s)}
 
 

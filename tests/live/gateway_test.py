@@ -203,7 +203,7 @@ class GatewayTest(unittest.TestCase):
         say("b.json", ("r1", urls[1]), ("r0", urls[2]))
         until("both", lambda: [(each["id"], each["url"]) for each in gateway.overview()["replicas"]] ==
               [("r0", urls[0]), ("r1", urls[1])])
-        self.assertIn("r0 is there twice", gateway.said())
+        self.assertIn("replica_duplicate replica=r0 ", gateway.said())
         say("a.json")
         until("the other r0", lambda: {each["url"] for each in gateway.overview()["replicas"]} == set(urls[1:]))
 

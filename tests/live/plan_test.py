@@ -134,8 +134,8 @@ class PlanTest(unittest.TestCase):
         planner = Planner(self, "--gateway", f"127.0.0.1:{gateway.admin}")
         until("the engine's figures", lambda: [each for each in planner.pool()["replicas"] if each["sample"]])
         engine.signal(KILL)
-        until("word of its silence", lambda: planner.has_said(f"localhost:{engine.port} is not heard", loud=True))
-        self.assertEqual(planner.said().count("is not heard"), 1)
+        until("word of its silence", lambda: planner.has_event(f"localhost:{engine.port} cannot be read", warning=True))
+        self.assertEqual(planner.said().count(" telemetry_unavailable "), 1)
 
     def test_killed_in_the_midst_of_starting_the_next_one_goes_on(self):
         home = Home(self, TWO, start_up="4s")
@@ -201,7 +201,7 @@ class PlanTest(unittest.TestCase):
         os.kill(pid, KILL)
         until("another engine", lambda: home.serving() == ["chat-2"])
         until("an answer", lambda: complete(gateway.port)[0] == 200)
-        self.assertTrue(planner.has_said("signal 9", loud=True), planner.state()["events"])
+        self.assertTrue(planner.has_event("signal 9", warning=True), planner.state()["events"])
         self.assertNotIn(pid, home.engines())
 
     def test_a_user_notices_nothing_while_there_is_no_planner(self):

@@ -124,8 +124,8 @@ class Planner(Program):
     def pool(self, index=0):
         return self.state()["pools"][index]
 
-    def has_said(self, words, loud=None):
-        return any(words in event["text"] and loud in (None, event["loud"]) for event in self.state()["events"])
+    def has_event(self, words, warning=None):
+        return any(words in event["text"] and warning in (None, event["warning"]) for event in self.state()["events"])
 
     def metrics(self):
         return ask(self.port, "GET", "/metrics")[2]

@@ -176,7 +176,7 @@ class ReliabilityTest(unittest.TestCase):
             until("a decision", lambda: planner.state()["decisions"])
             self.let_files_grow(planner, max(os.path.getsize(path) for path in glob.glob(log + "*")))
             streams = ManyStreams(self, gateway.port, 60, 50)
-            until("words on it", lambda: "decisions are not logged any more" in planner.said())
+            until("words on it", lambda: " decision_log_failed " in planner.said())
             self.assertEqual(streams.join(), [])
             self.assertEqual(planner.state()["mode"], "act")
 
@@ -188,11 +188,11 @@ class ReliabilityTest(unittest.TestCase):
         self.let_files_grow(planner, 100)
         (pid,) = home.engines()
         os.kill(pid, KILL)
-        until("words on it", lambda: planner.has_said("fleet.json", loud=True))
+        until("words on it", lambda: planner.has_event("fleet.json", warning=True))
         until("another engine", lambda: set(home.engines()) - {pid})
         self.let_files_grow(planner, resource.RLIM_INFINITY)
         until_serving(home, 1)
-        until("better words", lambda: planner.has_said("can be written again"))
+        until("better words", lambda: planner.has_event("can be written again"))
         said = [event["text"] for event in planner.state()["events"] if "fleet.json" in event["text"]]
         self.assertLessEqual(len(said), 4, said)
         self.assertEqual(complete(gateway.port)[0], 200)

@@ -226,10 +226,10 @@ function showEvents(state) {
   byId('event-none').hidden = events.length > 0;
   if (key === shownEvents.key) return;
   shownEvents.key = key;
-  byId('event-list').replaceChildren(...events.slice(0, 200).map(event => make('li', {class: event.loud ? 'loud' : ''},
+  byId('event-list').replaceChildren(...events.slice(0, 200).map(event => make('li', {class: event.warning ? 'loud' : ''},
     make('time', {title: known(event.at_s) ? 'planner time ' + clock(event.at_s) : null}, timeOfDay(event.at_s)),
     make('span', {class: 'words'},
-      event.loud ? make('b', {class: 'look'}, 'attention ') : null,
+      event.warning ? make('b', {class: 'look'}, 'attention ') : null,
       event.pool ? make('span', {class: 'chip pool'}, make('bdi', {}, clip(event.pool, 40))) : null,
       make('bdi', {}, clip(event.text, 600))))));
 }

@@ -1,0 +1,155 @@
+#include "logging/event.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+#include "core/result.h"
+
+namespace penstock::logging {
+namespace {
+
+using enum Level;
+
+constexpr std::array kEvents = {
+    EventInfo{Event::kStart, kInfo, "start", "all", "command version pid", "A process is ready."},
+    EventInfo{Event::kListening, kInfo, "listening", "all", "purpose url",
+              "A socket accepts connections. Purposes are api, admin, dashboard."},
+    EventInfo{Event::kDrain, kInfo, "drain", "all", "cause open",
+              "The process was asked to end, refuses new work and waits for what is open."},
+    EventInfo{Event::kStop, kInfo, "stop", "all", "command cause exit_code", "The process ends."},
+    EventInfo{Event::kFileLimitLow, kWarning, "file_limit_low", "gateway", "limit connections_max",
+              "The limit on open files is below gateway.connections_max. Raise it (ulimit -n, LimitNOFILE=)."},
+    EventInfo{Event::kLinesDropped, kWarning, "log_lines_dropped", "all", "lines",
+              "Log lines came faster than they could be written, and this many were dropped since the last such line."},
+    EventInfo{Event::kReplicasReloaded, kInfo, "replicas_reloaded", "gateway", "source replicas",
+              "A list of replicas was read: a file, or the addresses of a DNS name."},
+    EventInfo{Event::kReplicasReloadFailed, kWarning, "replicas_reload_failed", "gateway", "source error",
+              "A list of replicas could not be read; the last good one stays in use."},
+    EventInfo{Event::kReplicaDuplicate, kWarning, "replica_duplicate", "gateway", "replica url",
+              "Two entries have one id or URL; the later one is ignored."},
+    EventInfo{Event::kReplicaAdded, kInfo, "replica_added", "gateway", "replica url model pool role phase",
+              "A replica was added to the list."},
+    EventInfo{Event::kReplicaRemoved, kInfo, "replica_removed", "gateway", "replica url",
+              "A replica was removed from the list. Its open requests continue."},
+    EventInfo{Event::kReplicaPhase, kInfo, "replica_phase", "gateway", "replica from to",
+              "A replica changed between warming, serving and draining in the list."},
+    EventInfo{Event::kReplicaUnhealthy, kWarning, "replica_unhealthy", "gateway", "replica url cause failures",
+              "Health checks of a replica fail; it gets no new requests."},
+    EventInfo{Event::kReplicaHealthy, kInfo, "replica_healthy", "gateway", "replica url",
+              "Health checks of a replica succeed again."},
+    EventInfo{Event::kReplicaModelUnknown, kWarning, "replica_model_unknown", "gateway", "replica url cause",
+              "GET /v1/models of a replica did not name a model; it gets no requests until it does."},
+    EventInfo{Event::kBreakerOpen, kWarning, "breaker_open", "gateway", "replica failures",
+              "The circuit breaker of a replica opened after failures in a row."},
+    EventInfo{Event::kBreakerTrying, kInfo, "breaker_half_open", "gateway", "replica",
+              "The circuit breaker of a replica lets one request try."},
+    EventInfo{Event::kBreakerClosed, kInfo, "breaker_closed", "gateway", "replica",
+              "The circuit breaker of a replica closed; it gets requests again."},
+    EventInfo{Event::kTelemetryUnavailable, kWarning, "telemetry_unavailable", "gateway, plan", "replica url cause",
+              "Metrics of an engine cannot be read. Once, until they are read again."},
+    EventInfo{Event::kTelemetryAvailable, kInfo, "telemetry_available", "gateway, plan", "replica url",
+              "Metrics of an engine are read again."},
+    EventInfo{Event::kKvEventsUnavailable, kWarning, "kv_events_unavailable", "gateway", "endpoint error",
+              "An engine's KV events cannot be subscribed to; the prefix index learns from requests only."},
+    EventInfo{Event::kRequestPhase, kDebug, "request_phase", "gateway", "request_id from to replica",
+              "A request passed from one phase to the next."},
+    EventInfo{Event::kRetry, kWarning, "retry", "gateway", "request_id replica cause attempt next_replica",
+              "An attempt failed before the first byte, and the request goes to another replica."},
+    EventInfo{
+        Event::kRefusal, kWarning, "refusal", "gateway", "code status tenant request_id suppressed",
+        "A request was refused. One line in 10 s for each code, tenant and worker; `suppressed` counts the others "
+        "since the last line."},
+    EventInfo{Event::kRequestFailed, kWarning, "request_failed", "gateway", "request_id tenant replica cause",
+              "An answer broke off after its first byte; the client's connection was closed."},
+    EventInfo{Event::kAccess, kInfo, "access", "gateway",
+              "request_id tenant model class path status outcome replica attempts queue_ms ttft_ms tokens_in "
+              "tokens_cached tokens_out duration_ms",
+              "A request ended. Only with --access-log."},
+    EventInfo{Event::kLedger, kWarning, "ledger", "gateway", "message",
+              "The ledger cannot be written, or can be written again."},
+    EventInfo{Event::kGatewayUnreachable, kWarning, "gateway_unreachable", "plan", "address cause",
+              "The gateway's overview or traffic cannot be read. Once, until it can be read again."},
+    EventInfo{Event::kGatewayReachable, kInfo, "gateway_reachable", "plan", "address",
+              "The gateway's overview and traffic are read."},
+    EventInfo{Event::kDecision, kInfo, "decision", "plan", "policy mode pool current target reason limited_by cause",
+              "The planner changed a target, or holds it for another reason than before."},
+    EventInfo{Event::kReplicaState, kInfo, "replica_state", "plan", "pool replica from to",
+              "A replica passed from one stage of its life to the next."},
+    EventInfo{Event::kReplicaStep, kInfo, "replica_step", "plan", "pool replica step cause",
+              "The planner takes a step: start, warm-up, admit, drain, stop, kill."},
+    EventInfo{Event::kReplicaAdopted, kInfo, "replica_adopted", "plan", "pool replica pid",
+              "An engine that an earlier planner started continues under this one."},
+    EventInfo{Event::kActuation, kInfo, "actuation", "plan", "pool message", "A remark on a pool or a replica."},
+    EventInfo{Event::kActuationWarning, kWarning, "actuation_warning", "plan", "pool message",
+              "A start, stop or drain did not go as planned."},
+    EventInfo{Event::kProcessStarted, kInfo, "process_started", "plan, up", "process pid log_file",
+              "A process was started on this machine."},
+    EventInfo{Event::kProcessEnded, kInfo, "process_ended", "plan, up", "process pid cause last_line",
+              "A process on this machine ended: its exit code or signal, and the last line of its output."},
+    EventInfo{Event::kFileUnwritable, kWarning, "file_unwritable", "plan", "error",
+              "A state file cannot be written; every tick tries again."},
+    EventInfo{Event::kFileWritable, kInfo, "file_writable", "plan", "error",
+              "A state file can be written again; `error` is the one that is over."},
+    EventInfo{Event::kDecisionLogFailed, kError, "decision_log_failed", "plan", "error",
+              "The decision log cannot be written; no decision is written to it from now on."},
+    EventInfo{Event::kPolicyState, kInfo, "policy_state", "plan", "message",
+              "The saved state of the policy was restored or ignored."},
+    EventInfo{Event::kEngineState, kInfo, "engine_state", "engine", "engine from to",
+              "The engine passed from starting to ready or draining."},
+    EventInfo{Event::kEngineFault, kWarning, "engine_fault", "engine", "engine fault",
+              "An injected fault (--fault) takes effect."},
+};
+static_assert(kEvents.size() == static_cast<std::size_t>(Event::kCount));
+
+constexpr bool is_in_order() {
+  for (std::size_t i = 0; i < kEvents.size(); ++i)
+    if (kEvents[i].event != static_cast<Event>(i)) return false;
+  return true;
+}
+static_assert(is_in_order(), "info_of() indexes the table");
+
+}  // namespace
+
+std::string_view to_string(Level level) {
+  switch (level) {
+    case kDebug: return "debug";
+    case kInfo: return "info";
+    case kWarning: return "warning";
+    case kError: return "error";
+  }
+  return "";
+}
+
+std::span<const EventInfo> event_table() { return kEvents; }
+
+const EventInfo& info_of(Event event) { return kEvents[static_cast<std::size_t>(event)]; }
+
+std::string log_events_markdown() {
+  std::string page =
+      "# Log events\n\n"
+      "Generated from the table in `src/logging/event.cpp`; `penstock gateway --log-events-markdown` prints it.\n\n"
+      "`penstock gateway`, `plan` and `engine` write one line for each event to standard error. `--log-format` chooses "
+      "text or JSON, `--log-level` the least level (debug, info, warning, error):\n\n"
+      "```\n"
+      "2026-11-22T15:57:28.123Z warning retry request_id=req-5f0c replica=http://10.0.0.7:8000 cause=busy attempt=1\n"
+      "{\"time\":\"2026-11-22T15:57:28.123Z\",\"level\":\"warning\",\"event\":\"retry\",\"request_id\":\"req-5f0c\",..."
+      "}\n"
+      "```\n\n"
+      "Times are UTC. A field whose value is unknown is left out. In text, a value that is not plain visible ASCII "
+      "stands "
+      "in quotes with the escapes `\\\"`, `\\\\`, `\\n`, `\\r`, `\\t` and `\\xHH`. The name and the fields of an event "
+      "are stable; "
+      "the text of `cause`, `error` and `message` is for people. Lines that come faster than they can be written are "
+      "dropped and counted; no request waits for the log.\n\n"
+      "| event | level | commands | fields | meaning |\n|---|---|---|---|---|\n";
+  for (const EventInfo& each : kEvents) {
+    std::string fields{each.fields};
+    for (std::size_t at = 0; (at = fields.find(' ', at)) != std::string::npos; at += 4) fields.replace(at, 1, "`, `");
+    page += fmt::format("| `{}` | {} | {} | `{}` | {} |\n", each.name, to_string(each.level), each.source, fields,
+                        each.meaning);
+  }
+  return page;
+}
+
+}  // namespace penstock::logging

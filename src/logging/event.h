@@ -1,0 +1,80 @@
+// The events that Penstock's processes report, as one table: name, level, fields and meaning.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace penstock::logging {
+
+enum class Level : std::uint8_t { kDebug, kInfo, kWarning, kError };
+[[nodiscard]] std::string_view to_string(Level level);  // "debug", "info", "warning", "error"
+
+// An event has one level. What can be well or ill has two events, as kReplicaUnhealthy and kReplicaHealthy.
+enum class Event : std::uint8_t {
+  // Every process.
+  kStart,
+  kListening,
+  kDrain,
+  kStop,
+  kFileLimitLow,
+  kLinesDropped,
+  // The gateway.
+  kReplicasReloaded,
+  kReplicasReloadFailed,
+  kReplicaDuplicate,
+  kReplicaAdded,
+  kReplicaRemoved,
+  kReplicaPhase,
+  kReplicaUnhealthy,
+  kReplicaHealthy,
+  kReplicaModelUnknown,
+  kBreakerOpen,
+  kBreakerTrying,
+  kBreakerClosed,
+  kTelemetryUnavailable,
+  kTelemetryAvailable,
+  kKvEventsUnavailable,
+  kRequestPhase,
+  kRetry,
+  kRefusal,
+  kRequestFailed,
+  kAccess,
+  kLedger,
+  // The planner.
+  kGatewayUnreachable,
+  kGatewayReachable,
+  kDecision,
+  kReplicaState,
+  kReplicaStep,
+  kReplicaAdopted,
+  kActuation,
+  kActuationWarning,
+  kProcessStarted,
+  kProcessEnded,
+  kFileUnwritable,
+  kFileWritable,
+  kDecisionLogFailed,
+  kPolicyState,
+  // The engine model behind a socket.
+  kEngineState,
+  kEngineFault,
+  kCount,
+};
+
+struct EventInfo {
+  Event event;
+  Level level;
+  std::string_view name;    // "replica_unhealthy"
+  std::string_view source;  // the process that reports it
+  std::string_view fields;  // separated by spaces
+  std::string_view meaning;
+};
+[[nodiscard]] std::span<const EventInfo> event_table();
+[[nodiscard]] const EventInfo& info_of(Event event);  // O(1)
+
+// docs/reference/log-events.md.
+[[nodiscard]] std::string log_events_markdown();
+
+}  // namespace penstock::logging

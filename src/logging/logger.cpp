@@ -1,0 +1,135 @@
+#include "logging/logger.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <spdlog/async.h>
+#include <spdlog/async_logger.h>
+#include <spdlog/pattern_formatter.h>
+#include <spdlog/sinks/base_sink.h>
+#include <spdlog/sinks/basic_file_sink.h>
+#include <spdlog/sinks/stdout_sinks.h>
+
+#include <atomic>
+#include <utility>
+
+namespace penstock::logging {
+namespace {
+
+spdlog::level::level_enum level_of(Level level) {
+  switch (level) {
+    case Level::kDebug: return spdlog::level::debug;
+    case Level::kInfo: return spdlog::level::info;
+    case Level::kWarning: return spdlog::level::warn;
+    case Level::kError: return spdlog::level::err;
+  }
+  return spdlog::level::info;
+}
+
+// RFC 3339 in UTC with milliseconds.
+std::unique_ptr<spdlog::formatter> formatter_of(Format format) {
+  const char* pattern =
+      format == Format::kJson ? R"({"time":"%Y-%m-%dT%H:%M:%S.%eZ","level":"%l",%v})" : "%Y-%m-%dT%H:%M:%S.%eZ %l %v";
+  return std::make_unique<spdlog::pattern_formatter>(pattern, spdlog::pattern_time_type::utc, "\n");
+}
+
+struct Counters {
+  std::atomic<std::size_t> waiting{0};
+  std::atomic<std::uint64_t> dropped{0};
+};
+
+// On the logger's thread: passes lines on, and adds one about those that were dropped.
+class CountingSink final : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
+ public:
+  CountingSink(spdlog::sink_ptr inner, Counters& counters, Format format)
+      : inner_(std::move(inner)), counters_(counters), format_(format) {}
+
+ private:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    counters_.waiting.fetch_sub(1, std::memory_order_relaxed);
+    inner_->log(message);
+    const std::uint64_t dropped = counters_.dropped.load(std::memory_order_relaxed);
+    if (dropped == reported_) return;
+    const Field field{"lines", dropped - std::exchange(reported_, dropped)};
+    const std::string line = format_line(format_, Event::kLinesDropped, {&field, 1});
+    inner_->log(spdlog::details::log_msg{message.logger_name, spdlog::level::warn, line});
+  }
+  void flush_() override { inner_->flush(); }
+
+  spdlog::sink_ptr inner_;
+  Counters& counters_;
+  Format format_;
+  std::uint64_t reported_ = 0;
+};
+
+// Threads that start meanwhile take no signals, which are for the loop of the process.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t all;
+    sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~SignalsBlocked() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+ private:
+  sigset_t before_{};
+};
+
+}  // namespace
+
+struct Logger::State {
+  LoggerOptions options;
+  Counters counters{};
+  std::shared_ptr<spdlog::details::thread_pool> pool{};
+  std::shared_ptr<spdlog::async_logger> lines{};
+};
+
+Logger::Logger(const LoggerOptions& options) : Log(options.level), state_(std::make_unique<State>()) {
+  state_->options = options;
+}
+
+core::Result<std::unique_ptr<Logger>> Logger::open(const LoggerOptions& options) {
+  std::unique_ptr<Logger> logger{new Logger{options}};
+  State& state = *logger->state_;
+  try {
+    spdlog::sink_ptr inner;
+    if (options.file.empty())
+      inner = std::make_shared<spdlog::sinks::stderr_sink_st>();
+    else
+      inner = std::make_shared<spdlog::sinks::basic_file_sink_st>(options.file);
+    inner->set_formatter(formatter_of(options.format));
+    const SignalsBlocked blocked;
+    state.pool = std::make_shared<spdlog::details::thread_pool>(options.lines_max + 1, 1);
+    state.lines = std::make_shared<spdlog::async_logger>(
+        "penstock", std::make_shared<CountingSink>(std::move(inner), state.counters, options.format), state.pool,
+        spdlog::async_overflow_policy::overrun_oldest);
+    state.lines->set_level(spdlog::level::trace);
+    state.lines->flush_on(options.file.empty() ? spdlog::level::off : spdlog::level::trace);
+    // A full disk costs lines and nothing else.
+    state.lines->set_error_handler([](const std::string&) {});
+  } catch (const std::exception& error) {
+    return core::environment_error(options.file, std::string{"cannot be opened for the log: "} + error.what(),
+                                   "name a file in a folder that exists and is writable");
+  }
+  return logger;
+}
+
+// The pool's end waits until its thread has written all lines.
+Logger::~Logger() { state_->pool.reset(); }
+
+std::uint64_t Logger::dropped() const { return state_->counters.dropped.load(std::memory_order_relaxed); }
+
+void Logger::append(Event event, std::span<const Field> fields) {
+  State& state = *state_;
+  if (state.counters.waiting.fetch_add(1, std::memory_order_relaxed) >= state.options.lines_max) {
+    state.counters.waiting.fetch_sub(1, std::memory_order_relaxed);
+    state.counters.dropped.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
+  const std::string line = format_line(state.options.format, event, fields);
+  state.lines->log(level_of(info_of(event).level), spdlog::string_view_t{line.data(), line.size()});
+}
+
+}  // namespace penstock::logging
