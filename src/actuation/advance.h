@@ -69,6 +69,7 @@ struct Limits {
   std::uint32_t replicas_max = 1000;  // living ones, all pools together; beyond, nothing starts, and that is told
   std::uint32_t ended_kept = 100;     // that are remembered, for those who look; the oldest go first
   bool warm_up = true;                // false: a healthy replica serves at once
+  bool take_back = true;              // false: a replica that drains never serves again
   bool gateway = true;  // false: no gateway tells what is open; the engines' word and drain_quiet are all there is
 };
 

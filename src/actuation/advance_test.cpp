@@ -180,6 +180,17 @@ TEST_F(AdvanceTest, TakesDrainingReplicasBackBeforeItStartsOthers) {
             (Steps{{StepKind::kAdmit, 3, StepReason::kTakenBack}, {StepKind::kStart, 4, StepReason::kBelowTarget}}));
 }
 
+TEST_F(AdvanceTest, StartsAnotherWhereADrainingReplicaIsNotTakenBack) {
+  serve(2);
+  limits_.take_back = false;
+  want_.replicas = 1;
+  EXPECT_EQ(tick(10s), (Steps{{StepKind::kDrain, 2, StepReason::kAboveTarget}}));
+  seen(2).gateway->open_requests = 1;
+  want_.replicas = 2;
+  EXPECT_EQ(tick(11s), (Steps{{StepKind::kStart, 3, StepReason::kBelowTarget}}));
+  EXPECT_EQ(stage(2), Stage::kDraining);
+}
+
 TEST_F(AdvanceTest, ADrainThatBeginsAnewForgetsWhatWasQuietBefore) {
   serve(2);
   want_.replicas = 1;

@@ -34,7 +34,7 @@ Census take_census(Tick& tick, const PoolWant& want) {
   for (Replica& replica : tick.fleet.replicas) {
     if (replica.pool != want.pool || has_ended(replica.stage)) continue;
     const bool outdated = is_outdated(tick, replica, want);
-    if (replica.stage == Stage::kDraining && !outdated) census.taken_back.push_back(&replica);
+    if (replica.stage == Stage::kDraining && !outdated && tick.limits.take_back) census.taken_back.push_back(&replica);
     if (replica.stage == Stage::kDraining || replica.stage == Stage::kStopping)
       census.leaving += want.replicas > 0 && replica.revision != want.revision ? 1 : 0;
     else if (!outdated)

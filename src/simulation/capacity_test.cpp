@@ -85,8 +85,8 @@ TEST(StepTimeCorrection, FindsTheSlowReplicaOfAFleet) {
   faults.slow_factor = 1.5;
   const Watched watched = watch(faults, std::make_shared<const engine::Polynomial>());
   ASSERT_TRUE(watched.ran);
-  EXPECT_NEAR(watched.correction.factor_of(0).value_or(0.0), 1.5, 0.04);
-  EXPECT_NEAR(watched.correction.factor_of(1).value_or(0.0), 1.0, 0.03);
+  EXPECT_NEAR(watched.correction.factor_of(1).value_or(0.0), 1.5, 0.04);
+  EXPECT_NEAR(watched.correction.factor_of(2).value_or(0.0), 1.0, 0.03);
 }
 
 TEST(StepTimeCorrection, MendsAProfileOfAnotherEngine) {

@@ -30,9 +30,9 @@ Fleet::Fleet(const RunOptions& options, core::RandomStream random) : options_(op
   }
 }
 
-Fleet::Started Fleet::start(std::uint32_t pool_index, core::Instant now, bool ready_at_once) {
+Replica& Fleet::add(std::uint32_t id, std::uint32_t pool_index, core::Instant now) {
   Pool& pool = pools_[pool_index];
-  const auto id = static_cast<std::uint32_t>(replicas_.size());
+  PENSTOCK_ASSERT(id == replicas_.size() + 1, "ids follow each other");
   Replica& replica = replicas_.emplace_back();
   replica.id = id;
   replica.pool = pool_index;
@@ -48,39 +48,106 @@ Fleet::Started Fleet::start(std::uint32_t pool_index, core::Instant now, bool re
   replica.engine = std::make_unique<engine::Engine>(pool.spec.engine, *pool.spec.step_time, options_.merge_steps);
   if (options_.router == RouterKind::kKv) replica.engine->cache().listen();
   if (pool.spec.role == signals::Role::kPrefill) replica.engine->hold_prefilled();
-  if (id < options_.faults.slow_replicas) replica.engine->slow_down(options_.faults.slow_factor);
+  if (id <= options_.faults.slow_replicas) replica.engine->slow_down(options_.faults.slow_factor);
   pool.replicas.push_back(id);
   ++alive_;
   ended_.peak_replicas = std::max(ended_.peak_replicas, alive_);
-  if (ready_at_once) {
-    make_ready(id, now);
-    return {id, core::Duration{}};
+  return replica;
+}
+
+std::uint32_t Fleet::add_ready(core::Instant now) {
+  for (std::uint32_t pool = 0; pool < pools_.size(); ++pool) {
+    for (std::uint32_t i = 0; i < pools_[pool].spec.replicas; ++i) {
+      actuation::Replica& replica = state_.replicas.emplace_back();
+      replica.id = state_.next_id++;
+      replica.pool = pools_[pool].spec.name;
+      replica.stage = actuation::Stage::kServing;
+      replica.requested_at = replica.since = now;
+      Replica& added = add(replica.id, pool, now);
+      added.healthy = added.warm = true;
+      added.state = ReplicaState::kReady;
+      admit(replica.id);
+    }
   }
+  return static_cast<std::uint32_t>(replicas_.size());
+}
+
+// The steps of this instant were taken before anybody looks, and the gateway is asked before the engine. Looks therefore
+// follow one unit of time after the other.
+std::vector<actuation::Seen> Fleet::look(core::Instant now) const {
+  const core::Instant gateway_at = now + core::Duration{1}, engine_at = now + core::Duration{2};
+  std::vector<actuation::Seen> all;
+  for (const actuation::Replica& each : state_.replicas) {
+    if (actuation::has_ended(each.stage) || each.stage == actuation::Stage::kRequested) continue;
+    const Replica& replica = replicas_[each.id - 1];
+    actuation::Seen& seen = all.emplace_back();
+    seen.replica = each.id;
+    seen.process = replica.alive() ? actuation::ProcessSeen::kAlive : actuation::ProcessSeen::kGone;
+    if (!replica.alive()) continue;
+    const bool routes = replica.state == ReplicaState::kReady;
+    const routing::Router& router = pools_[replica.pool].router;
+    seen.gateway = {gateway_at, routes,
+                    replica.state == ReplicaState::kStarting ? 0 : router.load(replica.slot).open_requests};
+    seen.engine = {engine_at, replica.healthy,
+                   actuation::OpenWork{replica.engine->open_count(), replica.engine->held_count()}};
+    if (replica.warm) seen.warm_up = actuation::WarmUpSeen{};
+  }
+  return all;
+}
+
+std::vector<actuation::Step> Fleet::advance(core::Instant now) {
+  std::vector<actuation::PoolWant> wants;
+  for (const Pool& pool : pools_) wants.push_back({pool.spec.name, pool.target, {}});
+  std::vector<actuation::Step> steps = actuation::advance(state_, wants, look(now), options_.life_cycle, now).steps;
+  for (const actuation::Replica& each : state_.replicas) {
+    if (each.id > replicas_.size() || !replicas_[each.id - 1].alive()) continue;
+    Replica& replica = replicas_[each.id - 1];
+    const ReplicaState state = actuation::observed(each.stage);
+    if (replica.state == state) continue;
+    replica.state = state;
+    replica.state_since = now;
+  }
+  // Replicas that are idle at the same instant stop in the order in which they began to drain.
+  const auto order = [&](const actuation::Step& step) {
+    return step.why == actuation::StepReason::kDrained ? replica(step.replica).drain_order : 0;
+  };
+  std::stable_sort(steps.begin(), steps.end(), [&](const auto& a, const auto& b) { return order(a) < order(b); });
+  return steps;
+}
+
+std::optional<core::Instant> Fleet::next_start(std::uint32_t pool) const {
+  for (const actuation::PoolState& state : state_.pools)
+    if (state.name == pools_[pool].spec.name) return state.start_after;
+  return std::nullopt;
+}
+
+std::uint32_t Fleet::pool_named(const std::string& name) const {
+  const auto pool =
+      std::find_if(pools_.begin(), pools_.end(), [&](const Pool& each) { return each.spec.name == name; });
+  PENSTOCK_ASSERT(pool != pools_.end(), "replicas belong to the pools of the run");
+  return static_cast<std::uint32_t>(pool - pools_.begin());
+}
+
+core::Duration Fleet::start(std::uint32_t id, core::Instant now) {
+  const std::uint32_t pool = pool_named(state_.find(id)->pool);
+  add(id, pool, now);
+  actuation::started(state_, id, {}, now);
   const double spread = 1.0 + options_.faults.start_up_spread * random_.uniform();
-  return {id, core::from_seconds(core::to_seconds(pool.spec.start_up) * spread)};
+  return core::from_seconds(core::to_seconds(pools_[pool].spec.start_up) * spread);
 }
 
-void Fleet::make_ready(std::uint32_t id, core::Instant now) {
-  Replica& replica = replicas_[id];
-  replica.state = ReplicaState::kReady;
-  replica.state_since = now;
-  pools_[replica.pool].router.set_eligible(replica.slot, true);
-}
+void Fleet::admit(std::uint32_t id) { pools_[replica(id).pool].router.set_eligible(replica(id).slot, true); }
 
-void Fleet::drain(std::uint32_t id, core::Instant now) {
-  Replica& replica = replicas_[id];
-  PENSTOCK_ASSERT(replica.state == ReplicaState::kReady, "only a ready replica drains");
-  replica.state = ReplicaState::kDraining;
-  replica.state_since = now;
+void Fleet::drain(std::uint32_t id) {
+  Replica& replica = this->replica(id);
+  replica.drain_order = ++drains_;
   pools_[replica.pool].router.set_eligible(replica.slot, false);
 }
 
-void Fleet::end(std::uint32_t id, core::Instant now, ReplicaState state) {
-  Replica& replica = replicas_[id];
+void Fleet::end(std::uint32_t id, core::Instant now) {
+  Replica& replica = this->replica(id);
   Pool& pool = pools_[replica.pool];
   settle(replica, now, ended_);
-  replica.state = state;
-  replica.state_since = replica.ended_at = now;
   pool.generated_by_ended += replica.engine->state(now).generated_tokens;
   replica.engine.reset();
   pool.router.set_eligible(replica.slot, false);
@@ -90,31 +157,15 @@ void Fleet::end(std::uint32_t id, core::Instant now, ReplicaState state) {
   --alive_;
 }
 
-std::vector<std::uint32_t> Fleet::victims(std::uint32_t pool_index, std::uint32_t count) const {
-  const Pool& pool = pools_[pool_index];
-  std::vector<std::uint32_t> candidates;
-  for (const std::uint32_t id : pool.replicas)
-    if (replicas_[id].state != ReplicaState::kDraining) candidates.push_back(id);
-  const auto key = [&](std::uint32_t id) {
-    const Replica& replica = replicas_[id];
-    const bool starting = replica.state == ReplicaState::kStarting;
-    const std::uint32_t open = starting ? 0 : pool.router.load(replica.slot).open_requests;
-    return std::tuple{!starting, open, ~id};
-  };
-  std::sort(candidates.begin(), candidates.end(), [&](auto a, auto b) { return key(a) < key(b); });
-  if (candidates.size() > count) candidates.resize(count);
-  return candidates;
-}
-
 std::uint32_t Fleet::count(std::uint32_t pool, ReplicaState state) const {
   const auto& ids = pools_[pool].replicas;
   return static_cast<std::uint32_t>(
-      std::count_if(ids.begin(), ids.end(), [&](std::uint32_t id) { return replicas_[id].state == state; }));
+      std::count_if(ids.begin(), ids.end(), [&](std::uint32_t id) { return replicas_[id - 1].state == state; }));
 }
 
 std::uint64_t Fleet::generated_tokens(std::uint32_t pool, core::Instant now) const {
   std::uint64_t tokens = pools_[pool].generated_by_ended;
-  for (const std::uint32_t id : pools_[pool].replicas) tokens += replicas_[id].engine->state(now).generated_tokens;
+  for (const std::uint32_t id : pools_[pool].replicas) tokens += replicas_[id - 1].engine->state(now).generated_tokens;
   return tokens;
 }
 
@@ -126,7 +177,7 @@ FleetSnapshot Fleet::snapshot(core::Instant now) const {
     std::uint32_t ready = 0;
     snapshot.queued_requests += pool.unrouted.size();
     for (const std::uint32_t id : pool.replicas) {
-      const Replica& replica = replicas_[id];
+      const Replica& replica = replicas_[id - 1];
       const engine::EngineState state = replica.engine->state(now);
       snapshot.queued_requests += state.waiting;
       snapshot.running_requests += state.running;
@@ -161,7 +212,7 @@ void Fleet::settle(const Replica& replica, core::Instant end, FleetTotals& total
 FleetTotals Fleet::totals(core::Instant end) const {
   FleetTotals totals = ended_;
   for (const Pool& pool : pools_)
-    for (const std::uint32_t id : pool.replicas) settle(replicas_[id], end, totals);
+    for (const std::uint32_t id : pool.replicas) settle(replicas_[id - 1], end, totals);
   return totals;
 }
 

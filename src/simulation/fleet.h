@@ -1,4 +1,4 @@
-// Pools of replicas: how they start, serve, drain, crash, and what they cost.
+// Pools of replicas: their engines, their stages of life, and what they cost.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "actuation/advance.h"
 #include "core/random.h"
 #include "engine/engine.h"
 #include "routing/router.h"
@@ -19,18 +20,18 @@ namespace penstock::simulation {
 struct Replica {
   std::uint32_t id = 0;
   std::uint32_t pool = 0;
-  std::uint32_t slot = 0;  // in the pool's router
-  signals::ReplicaState state = signals::ReplicaState::kStarting;
-  core::Instant requested_at, state_since, ended_at;
-  std::unique_ptr<engine::Engine> engine;        // gone once stopped or crashed
+  std::uint32_t slot = 0;                                          // in the pool's router
+  signals::ReplicaState state = signals::ReplicaState::kStarting;  // as actuation::advance() left its stage
+  core::Instant requested_at, state_since;
+  bool healthy = false;                          // the engine answers
+  std::uint64_t drain_order = 0;                 // of those that drain, which began first
+  bool warm = false;                             // the warm-up prompts were answered
+  std::unique_ptr<engine::Engine> engine;        // null once the replica has ended
   core::Instant link_free_at;                    // transfers from one replica follow each other
   std::deque<signals::EngineSample> on_its_way;  // telemetry, oldest first, until its delay is over
   std::optional<signals::EngineSample> heard;    // what the planner last heard of it
 
-  [[nodiscard]] bool alive() const {
-    return state == signals::ReplicaState::kStarting || state == signals::ReplicaState::kReady ||
-           state == signals::ReplicaState::kDraining;
-  }
+  [[nodiscard]] bool alive() const { return engine != nullptr; }
 };
 
 struct Pool {
@@ -61,21 +62,25 @@ class Fleet {
   Fleet(const RunOptions& options, core::RandomStream random);
 
   [[nodiscard]] std::vector<Pool>& pools() { return pools_; }
-  [[nodiscard]] Replica& replica(std::uint32_t id) { return replicas_[id]; }
+  // Ids begin with 1.
+  [[nodiscard]] Replica& replica(std::uint32_t id) { return replicas_[id - 1]; }
 
-  // A replica that is asked for now; it is ready after the returned time.
-  struct Started {
-    std::uint32_t id;
-    core::Duration start_up;
-  };
-  Started start(std::uint32_t pool, core::Instant now, bool ready_at_once);
-  void make_ready(std::uint32_t id, core::Instant now);
-  void drain(std::uint32_t id, core::Instant now);
-  void end(std::uint32_t id, core::Instant now, signals::ReplicaState state);
+  // The replicas of the start of the run, which serve at once. Returns their number.
+  std::uint32_t add_ready(core::Instant now);
 
-  // The replicas to give up when `count` must go: those that start, newest first, then the ready ones with the fewest open
-  // requests.
-  [[nodiscard]] std::vector<std::uint32_t> victims(std::uint32_t pool, std::uint32_t count) const;
+  // Moves every replica to the next stage that its engine, its open requests and the targets of the pools allow. The
+  // caller takes the steps with the functions below, and calls again until no step is returned.
+  [[nodiscard]] std::vector<actuation::Step> advance(core::Instant now);
+  // When the pool starts its next replica, if it waits after a crash.
+  [[nodiscard]] std::optional<core::Instant> next_start(std::uint32_t pool) const;
+
+  // The steps. start() returns the time from now until the replica is ready.
+  core::Duration start(std::uint32_t id, core::Instant now);
+  void admit(std::uint32_t id);
+  void drain(std::uint32_t id);
+  // The engine ends: it was stopped or crashed.
+  void end(std::uint32_t id, core::Instant now);
+
   [[nodiscard]] std::uint32_t count(std::uint32_t pool, signals::ReplicaState state) const;
 
   [[nodiscard]] std::uint64_t generated_tokens(std::uint32_t pool, core::Instant now) const;  // since the start
@@ -83,12 +88,17 @@ class Fleet {
   [[nodiscard]] FleetTotals totals(core::Instant end) const;  // as if all ended then
 
  private:
+  Replica& add(std::uint32_t id, std::uint32_t pool, core::Instant now);
+  [[nodiscard]] std::vector<actuation::Seen> look(core::Instant now) const;
+  [[nodiscard]] std::uint32_t pool_named(const std::string& name) const;
   void settle(const Replica& replica, core::Instant end, FleetTotals& totals) const;
 
   const RunOptions& options_;
   core::RandomStream random_;
   std::vector<Pool> pools_;
-  std::vector<Replica> replicas_;
+  actuation::FleetState state_;
+  std::uint64_t drains_ = 0;
+  std::vector<Replica> replicas_;  // by id, without gaps
   FleetTotals ended_;
   std::uint32_t alive_ = 0;
 };

@@ -20,6 +20,14 @@ const char* to_string(RouterKind router) {
   return "unknown";
 }
 
+actuation::Limits simulated_life_cycle() {
+  constexpr core::Duration kUnlimited = std::chrono::hours{24 * 365};
+  actuation::Limits limits;
+  limits.start_deadline = limits.warm_up_deadline = limits.drain_deadline = kUnlimited;
+  limits.take_back = false;
+  return limits;
+}
+
 namespace {
 
 core::Result<void> check(const workload::Workload& workload, const RunOptions& options) {
@@ -30,6 +38,8 @@ core::Result<void> check(const workload::Workload& workload, const RunOptions& o
   if (!aggregated && !disaggregated)
     return core::invalid_input("pools", "a deployment is one aggregated pool, or one prefill and one decode pool",
                                "give each pool its role");
+  if (pools.size() == 2 && pools[0].name == pools[1].name)
+    return core::invalid_input("pools", "two pools are named " + pools[0].name, "give each pool its own name");
   for (const PoolSpec& pool : pools) {
     const std::string where = "pools." + pool.name;
     if (!pool.step_time) return core::invalid_input(where + ".engine", "has no step-time model");

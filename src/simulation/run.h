@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "actuation/advance.h"
 #include "core/result.h"
 #include "core/time.h"
 #include "engine/config.h"
@@ -32,6 +33,7 @@ struct PoolSpec {
   std::uint32_t gpus_per_replica = 1;
   double price_per_gpu_hour = 1.0;
   core::Duration start_up = std::chrono::seconds{120};  // from the request for a replica until it is ready
+  core::Duration warm_up{};                             // the part of it in which warm-up prompts are answered
 };
 
 // What can go wrong, drawn from the seed. All off by default.
@@ -46,6 +48,9 @@ struct Faults {
   double refused_actions = 0.0;     // share of scale requests that the platform refuses
 };
 
+// A simulated replica is given all the time that it needs. As in Kubernetes, one that drains is not taken back.
+[[nodiscard]] actuation::Limits simulated_life_cycle();
+
 struct RunOptions {
   std::vector<PoolSpec> pools = {PoolSpec{}};  // one aggregated pool, or one prefill and one decode pool
   RouterKind router = RouterKind::kKv;
@@ -54,6 +59,7 @@ struct RunOptions {
   std::vector<signals::SegmentSlo> slo_segments;  // requests that are judged by targets of their own
   std::string model;                              // that is served, for segments that ask for one; empty: any
   Faults faults;
+  actuation::Limits life_cycle = simulated_life_cycle();
   double kv_bytes_per_token = 131072.0;  // moved from prefill to decode
   double kv_transfer_bytes_per_s = 50e9;
   std::uint64_t seed = 1;

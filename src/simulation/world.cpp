@@ -50,8 +50,8 @@ void World::schedule(core::Instant at, Control kind, std::uint32_t subject) {
 }
 
 signals::RunResult World::run() {
-  for (std::uint32_t pool = 0; pool < fleet_.pools().size(); ++pool)
-    for (std::uint32_t i = 0; i < options_.pools[pool].replicas; ++i) start_replica(pool, true);
+  const std::uint32_t replicas = fleet_.add_ready(now_);
+  for (std::uint32_t id = 1; id <= replicas; ++id) draw_crash(id);
   if (policy_.interval() != core::Duration::max()) {
     const core::Instant first = core::kStart + policy_.interval();
     schedule(first - options_.faults.telemetry_delay % policy_.interval(), Control::kScrape);
@@ -116,7 +116,12 @@ signals::RunResult World::run() {
 
 void World::handle(const ControlEvent& event) {
   switch (event.kind) {
+    case Control::kReplicaHealthy:
+      fleet_.replica(event.subject).healthy = true;
+      advance_fleet();
+      break;
     case Control::kReplicaReady: replica_ready(event.subject); break;
+    case Control::kFleet: advance_fleet(); break;
     case Control::kTransferDone: finish_transfer(event.subject); break;
     case Control::kCrash: crash(event.subject); break;
     case Control::kScrape:
@@ -212,7 +217,7 @@ void World::advance_engine(std::uint32_t id) {
       case engine::EngineEventKind::kCompleted: on_completed(event, replica); break;
     }
   }
-  if (!events_.empty()) stop_if_drained(id);
+  if (!events_.empty()) advance_if_drained(replica);
 }
 
 void World::on_first_token(const engine::EngineEvent& event, Replica& replica) {
@@ -273,7 +278,7 @@ void World::finish_transfer(std::uint32_t transfer) {
   Pool& decode = fleet_.pools()[*decode_pool_];
   decode.meter.arrived(now_, workload_.requests[request].input_tokens);
   route(request, *decode_pool_);
-  stop_if_drained(source.id);
+  advance_if_drained(source);
 }
 
 void World::complete(std::uint32_t request, std::uint32_t pool) {
@@ -295,73 +300,6 @@ void World::complete(std::uint32_t request, std::uint32_t pool) {
 void World::fail(std::uint32_t request, std::uint32_t pool, Outcome outcome) {
   recorder_.failed(request, now_, outcome);
   fleet_.pools()[pool].meter.failed(now_);
-}
-
-// ---- the life of a replica -------------------------------------------------------------------------------------------
-
-void World::start_replica(std::uint32_t pool, bool ready_at_once) {
-  const auto [id, start_up] = fleet_.start(pool, now_, ready_at_once);
-  if (!ready_at_once) schedule(now_ + start_up, Control::kReplicaReady, id);
-  if (options_.faults.crashes_per_replica_hour > 0.0) {
-    const double hours = faults_.exponential(1.0 / options_.faults.crashes_per_replica_hour);
-    schedule(now_ + core::from_seconds(hours * 3600.0), Control::kCrash, id);
-  }
-}
-
-void World::replica_ready(std::uint32_t id) {
-  if (fleet_.replica(id).state != ReplicaState::kStarting) return;  // given up while it started
-  fleet_.make_ready(id, now_);
-  const std::uint32_t pool = fleet_.replica(id).pool;
-  std::vector<std::uint32_t> waiting;
-  waiting.swap(fleet_.pools()[pool].unrouted);
-  for (const std::uint32_t request : waiting) route(request, pool);
-}
-
-void World::stop_if_drained(std::uint32_t id) {
-  const Replica& replica = fleet_.replica(id);
-  if (replica.state != ReplicaState::kDraining || !replica.engine->idle()) return;
-  engines_.set(id, core::kNever);
-  fleet_.end(id, now_, ReplicaState::kStopped);
-}
-
-void World::crash(std::uint32_t id) {
-  if (!fleet_.replica(id).alive()) return;
-  const std::uint32_t pool = fleet_.replica(id).pool;
-  if (fleet_.replica(id).state == ReplicaState::kStarting) ++fleet_.pools()[pool].actions_failed;
-  const std::vector<std::uint32_t> open = fleet_.replica(id).engine->open_requests();
-  engines_.set(id, core::kNever);
-  fleet_.end(id, now_, ReplicaState::kCrashed);
-  for (const std::uint32_t request : open) {
-    if (recorder_.has_first_token(request)) {
-      fail(request, pool, Outcome::kReplicaCrashed);
-    } else {  // nothing was sent to the user yet: another replica may try
-      flights_[request].transfer = kNone;
-      route(request, pool);
-    }
-  }
-  reconcile(pool);
-}
-
-void World::set_target(std::uint32_t pool_index, std::uint32_t target) {
-  fleet_.pools()[pool_index].target = target;
-  reconcile(pool_index);
-}
-
-// Brings starting and ready replicas to the target, as a Deployment's controller does.
-void World::reconcile(std::uint32_t pool_index) {
-  const std::uint32_t target = fleet_.pools()[pool_index].target;
-  const std::uint32_t serving =
-      fleet_.count(pool_index, ReplicaState::kStarting) + fleet_.count(pool_index, ReplicaState::kReady);
-  for (std::uint32_t i = serving; i < target; ++i) start_replica(pool_index, false);
-  if (serving <= target) return;
-  for (const std::uint32_t id : fleet_.victims(pool_index, serving - target)) {
-    if (fleet_.replica(id).state == ReplicaState::kStarting) {
-      fleet_.end(id, now_, ReplicaState::kStopped);
-    } else {
-      fleet_.drain(id, now_);
-      stop_if_drained(id);
-    }
-  }
 }
 
 // ---- what the policy sees and does -----------------------------------------------------------------------------------
@@ -430,6 +368,7 @@ signals::Observation World::observe() {
 void World::tick() {
   const signals::Observation observation = observe();
   apply(policy_.decide(observation), observation);
+  advance_fleet();
 }
 
 void World::apply(const planner::Decision& decision, const signals::Observation& observation) {
@@ -453,7 +392,7 @@ void World::apply(const planner::Decision& decision, const signals::Observation&
     last_direction_[index] = direction;
     decisions_.push_back(note_of(index, current, target, decision));
     last_said_[index] = Said{pool.reason, pool.limited_by, decision.cause, pool.next_phase_target};
-    set_target(index, target);
+    fleet_.pools()[index].target = target;
   }
 }
 

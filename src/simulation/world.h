@@ -28,7 +28,16 @@ class World {
   [[nodiscard]] signals::RunResult run();
 
  private:
-  enum class Control : std::uint8_t { kReplicaReady, kTransferDone, kCrash, kScrape, kTick, kPoint };
+  enum class Control : std::uint8_t {
+    kReplicaHealthy,
+    kReplicaReady,
+    kFleet,
+    kTransferDone,
+    kCrash,
+    kScrape,
+    kTick,
+    kPoint
+  };
   struct ControlEvent {
     core::Instant at;
     std::uint64_t serial;  // equal times run in the order they were scheduled
@@ -67,12 +76,14 @@ class World {
   [[nodiscard]] std::uint32_t blocks_of(std::uint32_t request, const Pool& pool) const;
   [[nodiscard]] engine::EngineRequest engine_request(std::uint32_t request, signals::Role role) const;
 
-  void start_replica(std::uint32_t pool, bool ready_at_once);
+  void advance_fleet();
+  void take(const actuation::Step& step);
+  void start_replica(std::uint32_t id);
+  void draw_crash(std::uint32_t id);
   void replica_ready(std::uint32_t id);
-  void stop_if_drained(std::uint32_t id);
+  void advance_if_drained(const Replica& replica);
+  void end_replica(std::uint32_t id);
   void crash(std::uint32_t id);
-  void set_target(std::uint32_t pool, std::uint32_t target);
-  void reconcile(std::uint32_t pool);
 
   void scrape();
   void tick();

@@ -117,6 +117,49 @@ TEST(World, RequestsWaitInFrontOfAPoolWhoseReplicasAllCrashed) {
   EXPECT_GT(result.ttft_ms.max, 5000.0);  // waited for a start-up
 }
 
+TEST(World, APoolWaitsLongerAfterEachCrashBeforeItStartsAReplacement) {
+  RunOptions run_options = options(pool(1));
+  run_options.pools[0].start_up = std::chrono::seconds{1};
+  run_options.faults.crashes_per_replica_hour = 3600.0;  // a crash loop
+  run_options.life_cycle.backoff_first = std::chrono::seconds{20};
+  run_options.life_cycle.backoff_max = std::chrono::seconds{80};
+  std::uint32_t starts = 0;
+  core::Instant last_seen;
+  Scripted policy{[&](const signals::Observation& seen, std::size_t) {
+    for (const auto& replica : seen.pools[0].replicas)
+      if (replica.state_since > last_seen && replica.state == signals::ReplicaState::kStarting) ++starts;
+    last_seen = seen.now;
+    return 1U;
+  }};
+  const auto result = run_ok(requests_at({0.0, 300.0}, 10, 2), policy, run_options);
+  EXPECT_GE(starts, 3U);
+  EXPECT_LE(starts, 6U);  // at about 20, 60, 140, 220 and 300 s
+  EXPECT_LT(result.gpu_hours, 60.0 / 3600.0);
+}
+
+TEST(World, AReplicaThatDoesNotDrainInTimeIsStoppedAndItsRequestsEnd) {
+  RunOptions run_options = options(pool(2));
+  run_options.life_cycle.drain_deadline = std::chrono::seconds{2};
+  Scripted policy = steps({{1.0, 1}});
+  const auto result = run_ok(requests_at(std::vector<double>(16, 0.0), 10, 1000), policy, run_options);  // 10 s each
+  EXPECT_EQ(failures(result, "replica_crashed"), 8U);
+  EXPECT_EQ(result.completed, 8U);
+}
+
+TEST(World, AReplicaServesOnlyOnceItsWarmUpIsOver) {
+  RunOptions run_options = options(pool(1));
+  run_options.pools[0].start_up = std::chrono::seconds{10};
+  run_options.pools[0].warm_up = std::chrono::seconds{4};
+  std::vector<std::uint32_t> ready;
+  Scripted policy{[&](const signals::Observation& seen, std::size_t) {
+    ready.push_back(seen.pools[0].ready);
+    return 2U;
+  }};
+  (void)run_ok(requests_at({0.0, 20.0}, 100, 11), policy, run_options);
+  EXPECT_EQ(ready[9], 1U);  // 1 s is the first tick, and the replica answers from 7 s on
+  EXPECT_EQ(ready[11], 2U);
+}
+
 TEST(World, CrashesInEveryPhaseLoseNoRequestFromTheCount) {
   for (std::uint64_t seed = 0; seed < 10; ++seed) {
     SCOPED_TRACE(seed);
