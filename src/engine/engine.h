@@ -99,10 +99,7 @@ class Engine {
 
   [[nodiscard]] EngineState state(core::Instant now) const;
   [[nodiscard]] bool idle() const { return sequences_.running() == 0 && waiting_.empty() && held_.empty(); }
-  [[nodiscard]] std::uint32_t open_count() const {
-    return sequences_.running() + static_cast<std::uint32_t>(waiting_.size());
-  }
-  [[nodiscard]] std::uint32_t held_count() const { return static_cast<std::uint32_t>(held_.size()); }
+  [[nodiscard]] std::size_t open_count() const { return sequences_.running() + waiting_.size(); }  // not completed
   // Requests that have not completed, in no particular order of service but always the same one.
   [[nodiscard]] std::vector<std::uint32_t> open_requests() const { return sequences_.open_requests(); }
   [[nodiscard]] const core::QuantileSketch& token_gaps_ms() const { return token_gaps_ms_; }

@@ -88,8 +88,10 @@ std::vector<actuation::Seen> Fleet::look(core::Instant now) const {
     const routing::Router& router = pools_[replica.pool].router;
     seen.gateway = {gateway_at, routes,
                     replica.state == ReplicaState::kStarting ? 0 : router.load(replica.slot).open_requests};
-    seen.engine = {engine_at, replica.healthy,
-                   actuation::OpenWork{replica.engine->open_count(), replica.engine->held_count()}};
+    const auto requests = static_cast<std::uint32_t>(replica.engine->open_count());
+    // An engine without requests is busy only with moving KV away.
+    const actuation::OpenWork open{requests, requests == 0 && !replica.engine->idle() ? 1U : 0U};
+    seen.engine = {engine_at, replica.healthy, open};
     if (replica.warm) seen.warm_up = actuation::WarmUpSeen{};
   }
   return all;
