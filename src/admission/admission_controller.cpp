@@ -25,22 +25,22 @@ struct TenantState {
   std::array<std::uint64_t, kDecisions> decisions{};
 };
 
-struct Lane {
+struct ModelQueue {
   FairQueue queue;
-  TokenRate pace;
+  TokenRate admit_rate;
 };
 
-struct Record {  // of a ticket that waits or was let in
-  std::uint32_t tenant = 0, lane = 0;
+struct Record {  // A queued or admitted ticket.
+  std::uint32_t tenant = 0, model = 0;
   Class traffic_class = Class::kInteractive;
   std::uint64_t tokens = 0;
   bool admit = false;
-  bool own_limited = false;      // when it was last looked at
-  std::uint32_t passed = 0;      // by others, while pressure held it up
-  std::uint64_t held_up_in = 0;  // the call of next() in which it last had to wait
+  bool limited = false;               // Result of the last visit.
+  std::uint32_t passed = 0;           // Number of requests that overtook it while saturation blocked it.
+  std::uint64_t blocked_in_call = 0;  // The call of next() that blocked it last.
 };
 
-// What of its own keeps a request from being let in.
+// The tenant's or class's limit that blocks a request.
 enum class LimitKind : std::uint8_t { kNothing, kConcurrency, kBudget, kClassBudget };
 
 std::uint32_t whole_seconds(core::Duration wait) {
@@ -48,20 +48,20 @@ std::uint32_t whole_seconds(core::Duration wait) {
       std::clamp(std::ceil(core::to_seconds(wait)), 1.0, static_cast<double>(kRetryAfterMax)));
 }
 
-std::string class_knob(Class traffic_class, const char* knob) {
-  return fmt::format("classes.{}.{}", to_string(traffic_class), knob);
+std::string class_option(Class traffic_class, const char* option) {
+  return fmt::format("classes.{}.{}", to_string(traffic_class), option);
 }
 
 std::string budget_sentence(const BudgetLimits& limits, const std::string& whose, double available,
                             std::uint64_t tokens, std::uint32_t seconds) {
   return fmt::format(
-      "the request needs about {} tokens, and {:.0f} of {:.0f} tokens a minute are left to {}; try again in {} s",
-      tokens, std::max(std::floor(available), 0.0), limits.tokens_per_minute, whose, seconds);
+      "the request needs about {} tokens; {:.0f} of {:.0f} tokens per minute are left to {}; retry in {} s", tokens,
+      std::max(std::floor(available), 0.0), limits.tokens_per_minute, whose, seconds);
 }
 
 std::string too_large_sentence(const BudgetLimits& limits, const std::string& whose, std::uint64_t tokens) {
   return fmt::format(
-      "the request needs about {} tokens, more than {} ever gets at once: {:.0f}; shorten it or lower max_tokens",
+      "the request needs about {} tokens, more than the capacity of {}, {:.0f}; shorten the prompt or lower max_tokens",
       tokens, whose, limits.capacity());
 }
 
@@ -84,18 +84,18 @@ struct AdmissionController::State {
   AdmissionLimits limits;
   std::array<TokenBudget, 2> class_budgets;
   std::vector<TenantState> tenants;
-  std::map<std::uint32_t, Lane> lanes;
+  std::map<std::uint32_t, ModelQueue> models;
   std::unordered_map<std::uint64_t, Record> records;
-  std::uint32_t first_lane = 0;  // of the next call of next()
-  std::uint64_t calls = 0;       // of next()
+  std::uint32_t first_model = 0;  // Model that the next call of next() visits first.
+  std::uint64_t calls = 0;        // Number of calls of next().
 
   State(const AdmissionLimits& given, core::Instant now)
       : limits(given),
         class_budgets{TokenBudget{given.classes[0].budget, now}, TokenBudget{given.classes[1].budget, now}} {}
 
-  Lane& lane_of(std::uint32_t number) {
-    if (const auto found = lanes.find(number); found != lanes.end()) return found->second;
-    Lane& made = lanes.emplace(number, Lane{FairQueue{limits.queue, limits.batch_turn}, {}}).first->second;
+  ModelQueue& queue_of(std::uint32_t number) {
+    if (const auto found = models.find(number); found != models.end()) return found->second;
+    ModelQueue& made = models.emplace(number, ModelQueue{FairQueue{limits.queue, limits.batch_turn}, {}}).first->second;
     for (std::uint32_t i = 0; i < tenants.size(); ++i) made.queue.set_weight(i, tenants[i].limits.weight);
     return made;
   }
@@ -112,7 +112,7 @@ struct AdmissionController::State {
   [[nodiscard]] LimitKind own_limit(const Waiting& waiting, core::Instant now) const {
     return own_limit(waiting.tenant, waiting.traffic_class, waiting.tokens, now);
   }
-  // When both budgets have so many tokens.
+  // Returns the time at which both budgets hold this many tokens.
   [[nodiscard]] core::Instant affordable_at(std::uint32_t tenant, Class traffic_class, std::uint64_t tokens,
                                             core::Instant now) const {
     return std::max(tenants[tenant].budget.available_at(tokens, now),
@@ -123,30 +123,31 @@ struct AdmissionController::State {
     TenantState& tenant = tenants[record.tenant];
     const bool both = tenant.budget.reserve(record.tokens, now) &&
                       class_budgets[index_of(record.traffic_class)].reserve(record.tokens, now);
-    PENSTOCK_ASSERT(both, "nothing is let in before its budgets were looked at");
+    PENSTOCK_ASSERT(both, "budgets are checked before admission");
     ++tenant.running;
     ++tenant.decisions[index_of(Decision::kAdmit)];
-    lane_of(record.lane).pace.add(record.tokens, now);
+    queue_of(record.model).admit_rate.add(record.tokens, now);
     record.admit = true;
   }
 
-  // Whether somebody waits in the lane who may go before: whom only pressure holds up, who waits for the same budget of a
-  // class, or whose tenant it is.
+  // Returns true if a queued request of the model has precedence: one that only saturation blocks, one that waits for
+  // the same class budget, or one of the same tenant.
   bool has_earlier_waiter(const Arrival& arrival) {
-    const auto found = lanes.find(arrival.lane);
-    if (found == lanes.end()) return false;
-    bool somebody = false;
+    const auto found = models.find(arrival.model);
+    if (found == models.end()) return false;
+    bool waiter = false;
     std::array<bool, 2> class_exhausted{};
     const auto none = found->second.queue.pop([&](const Waiting& head) {
       const bool same_class = head.traffic_class == arrival.traffic_class;
       const LimitKind limit = own_limit(head, arrival.now);
-      bool& broke = class_exhausted[index_of(head.traffic_class)];
-      broke = broke || limit == LimitKind::kClassBudget;
-      somebody = (same_class && (broke || head.tenant == arrival.tenant)) || (limit == LimitKind::kNothing && !broke);
-      return somebody ? VisitResult::kStop : VisitResult::kPass;
+      bool& exhausted = class_exhausted[index_of(head.traffic_class)];
+      exhausted = exhausted || limit == LimitKind::kClassBudget;
+      waiter =
+          (same_class && (exhausted || head.tenant == arrival.tenant)) || (limit == LimitKind::kNothing && !exhausted);
+      return waiter ? VisitResult::kStop : VisitResult::kPass;
     });
-    PENSTOCK_ASSERT(!none, "looking takes nothing");
-    return somebody;
+    PENSTOCK_ASSERT(!none, "a visit takes nothing");
+    return waiter;
   }
 
   Answer refuse(std::uint32_t tenant, Decision decision, std::uint32_t seconds, std::string why) {
@@ -155,8 +156,8 @@ struct AdmissionController::State {
     return {decision, seconds, std::move(why), own};
   }
 
-  // No wait would help: none if some wait could.
-  std::optional<Answer> refuse_for_good(const Arrival& arrival);
+  // Refuses a request that no wait could admit.
+  std::optional<Answer> refuse_permanently(const Arrival& arrival);
   Answer refuse_budget(const Arrival& arrival, LimitKind limit, core::Instant affordable);
   Answer refuse_concurrency(const Arrival& arrival);
   Answer refuse_pressure(const Arrival& arrival);
@@ -165,22 +166,23 @@ struct AdmissionController::State {
                                             bool may_wait);
   Refused expire(const Waiting& waiting, core::Instant now);
 
-  struct Call {  // of next()
+  struct Call {  // State of one call of next().
     core::Instant now;
     const VerdictOf& verdict_of;
     Next result;
     std::size_t verdicts = 0;
     bool bounded = false;
     std::array<bool, 2>
-        class_exhausted{};  // its budget does not suffice for the first of it, and nobody passes that one
-    std::optional<std::uint32_t> lane_of_broke;
+        // The budget of the class does not suffice for its first request, and no later one may overtake it.
+        class_exhausted{};
+    std::optional<std::uint32_t> model_of_exhausted_class;
   };
-  void drain(std::uint32_t number, Lane& lane, Call& call);
-  VisitResult look(const Waiting& head, std::uint32_t number, std::array<bool, 2>& rejected, Call& call,
-                   std::vector<Record*>& held_up);
+  void drain(std::uint32_t number, ModelQueue& model, Call& call);
+  VisitResult visit(const Waiting& head, std::uint32_t number, std::array<bool, 2>& rejected, Call& call,
+                    std::vector<Record*>& blocked_records);
 };
 
-std::optional<Answer> AdmissionController::State::refuse_for_good(const Arrival& arrival) {
+std::optional<Answer> AdmissionController::State::refuse_permanently(const Arrival& arrival) {
   const std::uint64_t tokens = arrival.estimate.total();
   const auto larger = [&](const BudgetLimits& budget) {
     return budget.limited() && static_cast<double>(tokens) > budget.capacity();
@@ -193,7 +195,7 @@ std::optional<Answer> AdmissionController::State::refuse_for_good(const Arrival&
   const BudgetLimits& of_class = limits.classes[index_of(arrival.traffic_class)].budget;
   if (larger(of_class))
     return refuse(arrival.tenant, Decision::kRefuseBudget, 0,
-                  too_large_sentence(of_class, class_knob(arrival.traffic_class, "tokens_per_minute"), tokens));
+                  too_large_sentence(of_class, class_option(arrival.traffic_class, "tokens_per_minute"), tokens));
   return std::nullopt;
 }
 
@@ -202,7 +204,7 @@ Answer AdmissionController::State::refuse_budget(const Arrival& arrival, LimitKi
   const TenantState& tenant = tenants[arrival.tenant];
   const bool of_class = limit == LimitKind::kClassBudget;
   const TokenBudget& budget = of_class ? class_budgets[index_of(arrival.traffic_class)] : tenant.budget;
-  const std::string whose = of_class ? class_knob(arrival.traffic_class, "tokens_per_minute")
+  const std::string whose = of_class ? class_option(arrival.traffic_class, "tokens_per_minute")
                                      : fmt::format("tenant {} (tokens_per_minute)", tenant.limits.name);
   return refuse(
       arrival.tenant, Decision::kRefuseBudget, seconds,
@@ -213,35 +215,35 @@ Answer AdmissionController::State::refuse_concurrency(const Arrival& arrival) {
   const TenantState& tenant = tenants[arrival.tenant];
   return refuse(
       arrival.tenant, Decision::kRefuseConcurrency, 1,
-      fmt::format("tenant {} has {} requests under way, and may have {} (concurrent); try again when one has ended",
+      fmt::format("tenant {} has {} requests in flight, the limit (concurrent) is {}; retry when one has ended",
                   tenant.limits.name, tenant.running, tenant.limits.concurrent));
 }
 
 Answer AdmissionController::State::refuse_pressure(const Arrival& arrival) {
-  Lane& lane = lane_of(arrival.lane);
+  ModelQueue& model = queue_of(arrival.model);
   const std::uint32_t seconds =
-      retry_after_s(lane.queue.tokens() + arrival.estimate.total(), lane.pace.tokens_per_s(arrival.now));
+      retry_after_s(model.queue.tokens() + arrival.estimate.total(), model.admit_rate.tokens_per_s(arrival.now));
   return refuse(
       arrival.tenant, Decision::kRefusePressure, seconds,
       fmt::format("all replicas are full (kv_throttle, kv_reject, prefill_tokens_per_replica), and {} requests may "
-                  "not wait ({}); {} wait; try again in {} s",
-                  to_string(arrival.traffic_class), class_knob(arrival.traffic_class, "queue_time"), lane.queue.size(),
-                  seconds));
+                  "not wait ({}); {} wait; retry in {} s",
+                  to_string(arrival.traffic_class), class_option(arrival.traffic_class, "queue_time"),
+                  model.queue.size(), seconds));
 }
 
 Answer AdmissionController::State::refuse_full(const Arrival& arrival) {
-  Lane& lane = lane_of(arrival.lane);
-  const std::uint64_t tokens = lane.queue.tokens(arrival.traffic_class);
-  const std::uint32_t seconds = retry_after_s(tokens, lane.pace.tokens_per_s(arrival.now));
-  return refuse(
-      arrival.tenant, Decision::kRefuseQueueFull, seconds,
-      fmt::format("{} {} requests of {} tokens wait already (queue_requests {}, {} of one tenant, {} tokens); try "
-                  "again in {} s",
-                  lane.queue.size(arrival.traffic_class), to_string(arrival.traffic_class), tokens,
-                  limits.queue.requests, limits.queue.requests_per_tenant, limits.queue.tokens, seconds));
+  ModelQueue& model = queue_of(arrival.model);
+  const std::uint64_t tokens = model.queue.tokens(arrival.traffic_class);
+  const std::uint32_t seconds = retry_after_s(tokens, model.admit_rate.tokens_per_s(arrival.now));
+  return refuse(arrival.tenant, Decision::kRefuseQueueFull, seconds,
+                fmt::format("{} {} requests of {} tokens wait already; the queue is full (queue_requests {}, {} of one "
+                            "tenant, {} tokens); retry "
+                            "in {} s",
+                            model.queue.size(arrival.traffic_class), to_string(arrival.traffic_class), tokens,
+                            limits.queue.requests, limits.queue.requests_per_tenant, limits.queue.tokens, seconds));
 }
 
-// A request that can only be granted after it has stopped waiting is refused at once.
+// Refuses at once a request whose limit would be lifted only after its deadline.
 std::optional<Answer> AdmissionController::State::refuse_by_own_limit(const Arrival& arrival, LimitKind limit,
                                                                       core::Instant deadline, bool may_wait) {
   const bool tenant_waits = may_wait && tenants[arrival.tenant].limits.queue_over_budget;
@@ -256,7 +258,7 @@ std::optional<Answer> AdmissionController::State::refuse_by_own_limit(const Arri
 
 Refused AdmissionController::State::expire(const Waiting& waiting, core::Instant now) {
   const auto found = records.find(waiting.ticket);
-  Lane& lane = lane_of(found->second.lane);
+  ModelQueue& model = queue_of(found->second.model);
   records.erase(found);
   --tenants[waiting.tenant].waiting;
   const LimitKind limit = own_limit(waiting, now);
@@ -268,19 +270,20 @@ Refused AdmissionController::State::expire(const Waiting& waiting, core::Instant
     what = limit == LimitKind::kBudget ? "for its tenant's budget (tokens_per_minute)"
                                        : "for its class's budget (tokens_per_minute)";
   } else if (limit == LimitKind::kNothing) {
-    seconds = retry_after_s(lane.queue.tokens() + waiting.tokens, lane.pace.tokens_per_s(now));
-    what = "for a replica with room";
+    seconds = retry_after_s(model.queue.tokens() + waiting.tokens, model.admit_rate.tokens_per_s(now));
+    what = "for a replica with free capacity";
   }
-  Answer answer = refuse(waiting.tenant, Decision::kRefuseQueueTime, seconds,
-                         fmt::format("it waited {:.1f} s {}, as long as it may ({}); {} others wait; try again in {} s",
-                                     core::to_seconds(now - waiting.since), what,
-                                     class_knob(waiting.traffic_class, "queue_time"), lane.queue.size(), seconds));
+  Answer answer =
+      refuse(waiting.tenant, Decision::kRefuseQueueTime, seconds,
+             fmt::format("the request waited {:.1f} s {}, the maximum of {}; {} other requests wait; retry in {} s",
+                         core::to_seconds(now - waiting.since), what, class_option(waiting.traffic_class, "queue_time"),
+                         model.queue.size(), seconds));
   answer.own_limit = limit != LimitKind::kNothing;
   return {waiting.ticket, std::move(answer)};
 }
 
-VisitResult AdmissionController::State::look(const Waiting& head, std::uint32_t number, std::array<bool, 2>& rejected,
-                                             Call& call, std::vector<Record*>& held_up) {
+VisitResult AdmissionController::State::visit(const Waiting& head, std::uint32_t number, std::array<bool, 2>& rejected,
+                                              Call& call, std::vector<Record*>& blocked_records) {
   const std::size_t of_class = index_of(head.traffic_class);
   const auto blocked = [&](std::size_t number_of_class) {
     return rejected[number_of_class] || call.class_exhausted[number_of_class];
@@ -290,14 +293,14 @@ VisitResult AdmissionController::State::look(const Waiting& head, std::uint32_t 
   const LimitKind limit = own_limit(head, call.now);
   if (limit == LimitKind::kClassBudget) {
     call.class_exhausted[of_class] = true;
-    if (!call.lane_of_broke) call.lane_of_broke = number;
+    if (!call.model_of_exhausted_class) call.model_of_exhausted_class = number;
   }
   Record& record = records.find(head.ticket)->second;
-  record.own_limited = limit != LimitKind::kNothing;
-  if (record.own_limited) return VisitResult::kPass;
+  record.limited = limit != LimitKind::kNothing;
+  if (record.limited) return VisitResult::kPass;
 
-  Verdict verdict = Verdict::kWait;  // letting others in since it was asked has not made room for it
-  if (record.held_up_in != calls) {
+  Verdict verdict = Verdict::kWait;  // Admissions since the last verdict have not freed capacity.
+  if (record.blocked_in_call != calls) {
     if (call.verdicts == kVerdictsMax) {
       call.bounded = true;
       return VisitResult::kStop;
@@ -310,24 +313,25 @@ VisitResult AdmissionController::State::look(const Waiting& head, std::uint32_t 
     rejected[of_class] = true;
     return VisitResult::kPass;
   }
-  record.held_up_in = calls;
+  record.blocked_in_call = calls;
   if (record.passed >= kPassesMax) return VisitResult::kStop;
-  held_up.push_back(&record);
+  blocked_records.push_back(&record);
   return VisitResult::kPass;
 }
 
-void AdmissionController::State::drain(std::uint32_t number, Lane& lane, Call& call) {
-  std::array<bool, 2> rejected{lane.queue.size(Class::kInteractive) == 0, lane.queue.size(Class::kBatch) == 0};
-  std::vector<Record*> held_up;
-  while (lane.queue.size() > 0) {
+void AdmissionController::State::drain(std::uint32_t number, ModelQueue& model, Call& call) {
+  std::array<bool, 2> rejected{model.queue.size(Class::kInteractive) == 0, model.queue.size(Class::kBatch) == 0};
+  std::vector<Record*> blocked_records;
+  while (model.queue.size() > 0) {
     if (call.result.admitted.size() == kAdmittedMax) {
       call.bounded = true;
       return;
     }
-    held_up.clear();
-    const auto taken = lane.queue.pop([&](const Waiting& head) { return look(head, number, rejected, call, held_up); });
+    blocked_records.clear();
+    const auto taken =
+        model.queue.pop([&](const Waiting& head) { return visit(head, number, rejected, call, blocked_records); });
     if (!taken) return;
-    for (Record* passed : held_up) ++passed->passed;
+    for (Record* passed : blocked_records) ++passed->passed;
     admit(records.find(taken->ticket)->second, call.now);
     --tenants[taken->tenant].waiting;
     call.result.admitted.push_back({taken->ticket, taken->tenant, number, call.now - taken->since});
@@ -348,26 +352,26 @@ void AdmissionController::set_tenant(std::uint32_t tenant, const TenantLimits& l
     state_->tenants[tenant].limits = limits;
     state_->tenants[tenant].budget.change(limits.budget, now);
   }
-  for (auto& [number, lane] : state_->lanes) lane.queue.set_weight(tenant, limits.weight);
+  for (auto& [number, model] : state_->models) model.queue.set_weight(tenant, limits.weight);
 }
 
 Answer AdmissionController::arrive(const Arrival& arrival, Verdict pressure) {
   State& state = *state_;
-  PENSTOCK_ASSERT(arrival.tenant < state.tenants.size(), "tenants are set before they come");
+  PENSTOCK_ASSERT(arrival.tenant < state.tenants.size(), "tenants are set before their requests arrive");
   PENSTOCK_ASSERT(!state.records.contains(arrival.ticket), "a ticket arrives once");
-  if (auto refused = state.refuse_for_good(arrival)) return *refused;
+  if (auto refused = state.refuse_permanently(arrival)) return *refused;
 
-  const ClassLimits& of_class = state.limits.classes[index_of(arrival.traffic_class)];
-  const bool may_wait = of_class.queue_time > core::Duration{};
-  const core::Instant deadline = std::min(arrival.deadline, arrival.now + of_class.queue_time);
+  const ClassLimits& class_limits = state.limits.classes[index_of(arrival.traffic_class)];
+  const bool may_wait = class_limits.queue_time > core::Duration{};
+  const core::Instant deadline = std::min(arrival.deadline, arrival.now + class_limits.queue_time);
   const std::uint64_t tokens = arrival.estimate.total();
   const LimitKind limit = state.own_limit(arrival.tenant, arrival.traffic_class, tokens, arrival.now);
   if (auto refused = state.refuse_by_own_limit(arrival, limit, deadline, may_wait)) return *refused;
 
   TenantState& tenant = state.tenants[arrival.tenant];
-  Record record{arrival.tenant, arrival.lane, arrival.traffic_class, tokens};
-  record.own_limited = limit != LimitKind::kNothing;
-  // A class that may not wait has nobody in the queue, and does not stand back for the other one's.
+  Record record{arrival.tenant, arrival.model, arrival.traffic_class, tokens};
+  record.limited = limit != LimitKind::kNothing;
+  // A class that may not wait has no queue and does not yield to the other class.
   if (limit == LimitKind::kNothing && pressure == Verdict::kAdmit && !(may_wait && state.has_earlier_waiter(arrival))) {
     state.admit(record, arrival.now);
     state.records.emplace(arrival.ticket, record);
@@ -376,58 +380,58 @@ Answer AdmissionController::arrive(const Arrival& arrival, Verdict pressure) {
   if (!may_wait) return state.refuse_pressure(arrival);
   const Waiting waiting{arrival.ticket, arrival.tenant, arrival.traffic_class, tokens, tenant.limits.tier,
                         arrival.now,    deadline};
-  if (!state.lane_of(arrival.lane).queue.push(waiting)) {
+  if (!state.queue_of(arrival.model).queue.push(waiting)) {
     Answer full = state.refuse_full(arrival);
-    full.own_limit = record.own_limited;
+    full.own_limit = record.limited;
     return full;
   }
   state.records.emplace(arrival.ticket, record);
   ++tenant.waiting;
   ++tenant.decisions[index_of(Decision::kQueue)];
-  return {Decision::kQueue, 0, {}, record.own_limited};
+  return {Decision::kQueue, 0, {}, record.limited};
 }
 
 Next AdmissionController::next(core::Instant now, const VerdictOf& verdict_of) {
   State& state = *state_;
   ++state.calls;
   State::Call call{now, verdict_of, {}, 0, false, {}, {}};
-  const auto first = state.lanes.lower_bound(state.first_lane);
-  for (auto at = first; at != state.lanes.end(); ++at) state.drain(at->first, at->second, call);
-  for (auto at = state.lanes.begin(); at != first; ++at) state.drain(at->first, at->second, call);
-  // The lanes take turns at being first, but one that waits for the budget of a class keeps its turn.
-  if (first != state.lanes.end()) state.first_lane = call.lane_of_broke.value_or(first->first + 1);
-  if (state.lanes.lower_bound(state.first_lane) == state.lanes.end()) state.first_lane = 0;
+  const auto first = state.models.lower_bound(state.first_model);
+  for (auto at = first; at != state.models.end(); ++at) state.drain(at->first, at->second, call);
+  for (auto at = state.models.begin(); at != first; ++at) state.drain(at->first, at->second, call);
+  // The models take turns at being visited first, but one that waits for a class budget keeps its turn.
+  if (first != state.models.end()) state.first_model = call.model_of_exhausted_class.value_or(first->first + 1);
+  if (state.models.lower_bound(state.first_model) == state.models.end()) state.first_model = 0;
   call.result.more = call.bounded && !call.result.admitted.empty();
   return std::move(call.result);
 }
 
 core::Instant AdmissionController::wake_at(core::Instant now) const {
   core::Instant earliest = core::kNever;
-  for (auto& [number, lane] : state_->lanes) {
-    earliest = std::min(earliest, lane.queue.next_deadline());
-    const auto none = lane.queue.pop([&](const Waiting& head) {
+  for (auto& [number, model] : state_->models) {
+    earliest = std::min(earliest, model.queue.next_deadline());
+    const auto none = model.queue.pop([&](const Waiting& head) {
       const LimitKind limit = state_->own_limit(head, now);
       if (limit == LimitKind::kBudget || limit == LimitKind::kClassBudget)
         earliest = std::min(earliest, state_->affordable_at(head.tenant, head.traffic_class, head.tokens, now));
       return VisitResult::kPass;
     });
-    PENSTOCK_ASSERT(!none, "looking takes nothing");
+    PENSTOCK_ASSERT(!none, "a visit takes nothing");
   }
   return earliest;
 }
 
 std::vector<Refused> AdmissionController::expired(core::Instant now) {
   std::vector<Refused> refused;
-  for (auto& [number, lane] : state_->lanes)
-    for (const Waiting& waiting : lane.queue.expired(now)) refused.push_back(state_->expire(waiting, now));
+  for (auto& [number, model] : state_->models)
+    for (const Waiting& waiting : model.queue.expired(now)) refused.push_back(state_->expire(waiting, now));
   return refused;
 }
 
 bool AdmissionController::cancelled(std::uint64_t ticket) {
   const auto found = state_->records.find(ticket);
   if (found == state_->records.end() || found->second.admit) return false;
-  const bool removed = state_->lane_of(found->second.lane).queue.remove(ticket);
-  PENSTOCK_ASSERT(removed, "what waits is in the queue of its lane");
+  const bool removed = state_->queue_of(found->second.model).queue.remove(ticket);
+  PENSTOCK_ASSERT(removed, "a waiting request is in the queue of its model");
   --state_->tenants[found->second.tenant].waiting;
   state_->records.erase(found);
   return true;
@@ -435,7 +439,7 @@ bool AdmissionController::cancelled(std::uint64_t ticket) {
 
 void AdmissionController::ended(std::uint64_t ticket, std::uint64_t used_tokens, core::Instant now) {
   const auto found = state_->records.find(ticket);
-  PENSTOCK_ASSERT(found != state_->records.end() && found->second.admit, "only what was let in ends, once");
+  PENSTOCK_ASSERT(found != state_->records.end() && found->second.admit, "only an admitted request ends, once");
   const Record& record = found->second;
   TenantState& tenant = state_->tenants[record.tenant];
   tenant.budget.settle(record.tokens, used_tokens, now);
@@ -453,28 +457,28 @@ std::size_t AdmissionController::waiting() const { return waiting(Class::kIntera
 
 std::size_t AdmissionController::waiting(Class traffic_class) const {
   std::size_t sum = 0;
-  for (const auto& [number, lane] : state_->lanes) sum += lane.queue.size(traffic_class);
+  for (const auto& [number, model] : state_->models) sum += model.queue.size(traffic_class);
   return sum;
 }
 
-std::uint64_t AdmissionController::waiting_tokens(std::uint32_t lane) const {
-  const auto found = state_->lanes.find(lane);
-  return found == state_->lanes.end() ? 0 : found->second.queue.tokens();
+std::uint64_t AdmissionController::waiting_tokens(std::uint32_t model) const {
+  const auto found = state_->models.find(model);
+  return found == state_->models.end() ? 0 : found->second.queue.tokens();
 }
 
-AdmissionController::QueueDepth AdmissionController::waiting_for_room(std::uint32_t lane) const {
-  QueueDepth crowd;
-  if (!state_->lanes.contains(lane)) return crowd;
-  for (const Waiting& waiting : state_->lanes.at(lane).queue.by_age()) {
-    if (state_->records.at(waiting.ticket).own_limited) continue;
-    if (crowd.requests++ == 0) crowd.oldest = waiting.since;
+AdmissionController::QueueDepth AdmissionController::waiting_for_room(std::uint32_t model) const {
+  QueueDepth depth;
+  if (!state_->models.contains(model)) return depth;
+  for (const Waiting& waiting : state_->models.at(model).queue.by_age()) {
+    if (state_->records.at(waiting.ticket).limited) continue;
+    if (depth.requests++ == 0) depth.oldest = waiting.since;
   }
-  return crowd;
+  return depth;
 }
 
 core::Instant AdmissionController::oldest() const {
   core::Instant oldest = core::kNever;
-  for (const auto& [number, lane] : state_->lanes) oldest = std::min(oldest, lane.queue.oldest());
+  for (const auto& [number, model] : state_->models) oldest = std::min(oldest, model.queue.oldest());
   return oldest;
 }
 

@@ -1,4 +1,5 @@
-// The gateway's door: budgets, concurrency, pressure and the queues in front of them, as one state machine.
+// Admission control of the gateway as one state machine: budgets, concurrency limits, saturation and the queues before
+// them.
 #pragma once
 
 #include <array>
@@ -22,29 +23,32 @@ struct TenantLimits {
   double weight = 1.0;
   std::int32_t tier = 0;
   BudgetLimits budget{};
-  bool queue_over_budget = false;  // wait for budget or for an end of one's own requests, rather than be refused
-  std::uint32_t concurrent = 0;    // requests let in at once; 0: no limit
+  // A request that exceeds the budget or the concurrency limit is queued instead of refused.
+  bool queue_over_budget = false;
+  std::uint32_t concurrent = 0;  // Maximum number of concurrent requests; 0 means no limit.
 };
 
 struct ClassLimits {
-  core::Duration queue_time{};  // that a request may wait at most; 0: it is let in or refused
-  BudgetLimits budget;          // of all tenants together
+  // Maximum time in the queue; 0 means that a request is admitted or refused at once.
+  core::Duration queue_time{};
+  BudgetLimits budget;  // Shared by all tenants.
 };
 
 struct AdmissionLimits {
-  std::array<ClassLimits, 2> classes{};  // by Class
-  QueueLimits queue;                     // of each lane
+  std::array<ClassLimits, 2> classes{};  // Indexed by Class.
+  QueueLimits queue;                     // Applies to each model.
   std::uint32_t batch_turn = 8;
 };
 
 struct Arrival {
-  std::uint64_t ticket = 0;  // the caller's number for it, never used twice
+  std::uint64_t ticket = 0;  // Unique number that the caller assigns.
   std::uint32_t tenant = 0;
-  std::uint32_t lane = 0;  // requests of one lane compete for the same replicas: a model
+  std::uint32_t model = 0;  // Requests of one model compete for the same replicas and share a queue.
   Class traffic_class = Class::kInteractive;
   TokenEstimate estimate;
   core::Instant now;
-  core::Instant deadline = core::kNever;  // its own; it waits until the earlier of this one and its class's
+  // Deadline of the request. The earlier of this and the deadline of its class applies.
+  core::Instant deadline = core::kNever;
 };
 
 enum class Decision : std::uint8_t {
@@ -54,27 +58,29 @@ enum class Decision : std::uint8_t {
   kRefuseConcurrency,
   kRefuseQueueFull,
   kRefusePressure,
-  kRefuseQueueTime,  // it waited as long as it may
+  kRefuseQueueTime,  // The maximum time in the queue was reached.
 };
 inline constexpr std::size_t kDecisions = 7;
-[[nodiscard]] const char* to_string(Decision decision);  // "admit", …, "refuse_queue_time"
+[[nodiscard]] const char* to_string(Decision decision);  // Returns "admit", …, "refuse_queue_time".
 
 struct Answer {
   Decision decision = Decision::kAdmit;
-  std::uint32_t retry_after_s = 0;  // 1..60 of what is refused for now; 0: let in, waits, or will never be granted
-  std::string why;                  // of what is refused: a sentence with the limit's name, its value and what was seen
-  bool own_limit = false;  // a limit of its tenant or class holds it up or refuses it: more replicas would not help
+  // 1 to 60 for a temporary refusal; 0 if the request is admitted, queued or can never be granted.
+  std::uint32_t retry_after_s = 0;
+  std::string why;  // For refusals: a sentence that names the limit, its value and the observed value.
+  // A limit of the request's tenant or class blocks it, so more replicas would not help.
+  bool own_limit = false;
 };
 
 struct Admitted {
   std::uint64_t ticket = 0;
-  std::uint32_t tenant = 0, lane = 0;
+  std::uint32_t tenant = 0, model = 0;
   core::Duration waited{};
 };
 
 struct Next {
   std::vector<Admitted> admitted;
-  bool more = false;  // the call's bound was reached: call again
+  bool more = false;  // The call reached its bound and must be repeated.
 };
 
 struct Refused {
@@ -82,14 +88,16 @@ struct Refused {
   Answer answer;
 };
 
-// A ticket arrives once. It is let in, queued or refused at once; if queued, it is later named once by next() or expired(),
-// or cancelled. What was let in ends once, by ended() or failed(). Budgets are taken when a request is let in, not while it
-// waits. Nobody overtakes a request of the same lane that its own limits would allow to go: a request that only pressure
-// holds up may be passed by kPassesMax smaller ones, then the lane waits for it. Not thread-safe.
+// A ticket arrives once and is admitted, queued or refused. A queued ticket is later returned once by next() or
+// expired(), or is cancelled. An admitted ticket ends once, through ended() or failed(). Budgets are reserved at
+// admission, not while a request waits. A request never overtakes an earlier one of its model that its own limits allow
+// to go; a request that only saturation blocks may be overtaken by kPassesMax smaller ones before its model waits for
+// it. Not thread-safe.
 class AdmissionController {
  public:
-  static constexpr std::size_t kAdmittedMax = 64;   // by one call of next()
-  static constexpr std::size_t kVerdictsMax = 128;  // asked for by one call of next()
+  static constexpr std::size_t kAdmittedMax = 64;  // Maximum number of admissions in one call of next().
+  // Maximum number of verdicts requested in one call of next().
+  static constexpr std::size_t kVerdictsMax = 128;
   static constexpr std::uint32_t kPassesMax = 16;
 
   AdmissionController(const AdmissionLimits& limits, core::Instant now);
@@ -97,28 +105,28 @@ class AdmissionController {
   AdmissionController(AdmissionController&&) noexcept;
   AdmissionController& operator=(AdmissionController&&) noexcept;
 
-  // Adds a tenant, numbered from 0 without gaps, or changes its limits; what is in its budget is kept. What waits keeps
-  // its tier.
+  // Adds a tenant or changes its limits. Tenants are numbered from 0 without gaps. The budget keeps its level, and
+  // queued requests keep their tier.
   void set_tenant(std::uint32_t tenant, const TenantLimits& limits, core::Instant now);
 
-  // `pressure` is the verdict on the replica that would take it. After kQueue, next() may have something to let in.
-  // O(tenants that wait in the lane).
+  // `pressure` is the verdict on the replica that would take the request. After kQueue, next() may admit other
+  // requests. O(tenants that wait for the model).
   [[nodiscard]] Answer arrive(const Arrival& arrival, Verdict pressure);
 
-  // Those to let in now, of all lanes in turn. To be called when a request ended, failed or was cancelled, when pressure fell,
-  // and at wake_at(). `verdict_of` is asked last of all: once it says kAdmit, that ticket is let in, so that the caller can
-  // count its tokens on a replica before it is asked of the next one.
+  // Returns the requests to admit now, visiting the models in turn. The caller must call it when a request ended,
+  // failed or was cancelled, when saturation decreased, and at wake_at(). `verdict_of` is called last: once it returns
+  // kAdmit, that ticket is admitted, so that the caller can count its tokens on a replica before the next verdict.
   using VerdictOf = std::function<Verdict(std::uint64_t ticket)>;
   [[nodiscard]] Next next(core::Instant now, const VerdictOf& verdict_of);
 
-  // The earliest moment at which time alone could let in or end the waiting of any request; kNever if there is none.
+  // Returns the earliest time at which time alone can admit or expire a request; kNever if there is none.
   [[nodiscard]] core::Instant wake_at(core::Instant now) const;
-  // Those that have waited as long as they may; to be called before next().
+  // Returns the requests that have reached their maximum time in the queue. The caller must call it before next().
   [[nodiscard]] std::vector<Refused> expired(core::Instant now);
-  // Its client left while it waited. False: it does not wait.
+  // The client of a queued request left. Returns false if the request is not queued.
   [[nodiscard]] bool cancelled(std::uint64_t ticket);
 
-  // What was let in has ended and took so many tokens, or failed and took none.
+  // An admitted request ended and used `used_tokens`, or failed and used none.
   void ended(std::uint64_t ticket, std::uint64_t used_tokens, core::Instant now);
   void failed(std::uint64_t ticket, core::Instant now) { ended(ticket, 0, now); }
 
@@ -126,22 +134,24 @@ class AdmissionController {
 
   struct Tenant {
     std::uint32_t running = 0, waiting = 0;
-    double available_tokens = 0.0;                      // infinite where there is no limit
-    std::array<std::uint64_t, kDecisions> decisions{};  // by Decision; what was let in after it waited counts in both
+    double available_tokens = 0.0;  // Infinite without a limit.
+    // Indexed by Decision. A request that is admitted after it was queued counts in both.
+    std::array<std::uint64_t, kDecisions> decisions{};
   };
   [[nodiscard]] Tenant tenant(std::uint32_t tenant, core::Instant now) const;
   [[nodiscard]] std::size_t waiting() const;
   [[nodiscard]] std::size_t waiting(Class traffic_class) const;
-  // Of one lane.
-  [[nodiscard]] std::uint64_t waiting_tokens(std::uint32_t lane) const;
-  // Those whom a replica with room would let go, and not those whom limits of their tenant or class held up when they
-  // were last looked at. O(those that wait in the lane).
+  // For one model.
+  [[nodiscard]] std::uint64_t waiting_tokens(std::uint32_t model) const;
+  // Counts the queued requests that wait for a replica, without those that a limit of their tenant or class blocked at
+  // the last visit. O(queued requests of the model).
   struct QueueDepth {
     std::uint32_t requests = 0;
-    core::Instant oldest = core::kNever;  // since when it waits
+    core::Instant oldest = core::kNever;  // Arrival of the oldest request.
   };
-  [[nodiscard]] QueueDepth waiting_for_room(std::uint32_t lane) const;
-  [[nodiscard]] core::Instant oldest() const;  // since when the oldest waits; kNever when nothing does
+  [[nodiscard]] QueueDepth waiting_for_room(std::uint32_t model) const;
+  // Arrival of the oldest queued request; kNever if none is queued.
+  [[nodiscard]] core::Instant oldest() const;
 
  private:
   struct State;

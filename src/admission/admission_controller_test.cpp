@@ -14,7 +14,7 @@ using std::chrono::minutes;
 using std::chrono::seconds;
 
 constexpr core::Instant kNow = core::kStart + seconds{100};
-constexpr std::uint32_t kAcme = 0, kZeta = 1;  // zeta waits for budget, acme is refused
+constexpr std::uint32_t kAcme = 0, kZeta = 1;  // The tenant zeta waits for its budget; acme is refused.
 
 using Tickets = std::vector<std::uint64_t>;
 
@@ -27,124 +27,124 @@ AdmissionLimits limits() {
   return made;
 }
 
-class GateTest : public testing::Test {
+class AdmissionControllerTest : public testing::Test {
  protected:
-  explicit GateTest(const AdmissionLimits& given = limits()) : gate_(given, kNow) {
-    gate_.set_tenant(kAcme, {"acme", 1.0, 0, {6000.0, 1000.0}, false, 3}, kNow);
-    gate_.set_tenant(kZeta, {"zeta", 1.0, 0, {6000.0, 1000.0}, true, 3}, kNow);
+  explicit AdmissionControllerTest(const AdmissionLimits& given = limits()) : controller_(given, kNow) {
+    controller_.set_tenant(kAcme, {"acme", 1.0, 0, {6000.0, 1000.0}, false, 3}, kNow);
+    controller_.set_tenant(kZeta, {"zeta", 1.0, 0, {6000.0, 1000.0}, true, 3}, kNow);
   }
 
   Answer arrive(std::uint64_t ticket, std::uint32_t tenant, std::uint32_t tokens, Verdict pressure = Verdict::kAdmit,
-                Class traffic_class = Class::kInteractive, std::uint32_t lane = 0, core::Instant now = kNow) {
-    return gate_.arrive({ticket, tenant, lane, traffic_class, {tokens, 0}, now}, pressure);
+                Class traffic_class = Class::kInteractive, std::uint32_t model = 0, core::Instant now = kNow) {
+    return controller_.arrive({ticket, tenant, model, traffic_class, {tokens, 0}, now}, pressure);
   }
   Tickets next(const AdmissionController::VerdictOf& verdict_of = admit, core::Instant now = kNow) {
     Tickets tickets;
-    for (const Admitted& one : gate_.next(now, verdict_of).admitted) tickets.push_back(one.ticket);
+    for (const Admitted& one : controller_.next(now, verdict_of).admitted) tickets.push_back(one.ticket);
     return tickets;
   }
   double available(std::uint32_t tenant, core::Instant now = kNow) {
-    return gate_.tenant(tenant, now).available_tokens;
+    return controller_.tenant(tenant, now).available_tokens;
   }
 
-  AdmissionController gate_;
+  AdmissionController controller_;
 };
 
-TEST_F(GateTest, WhatMayGoIsLetInAndItsTokensAreTaken) {
+TEST_F(AdmissionControllerTest, AnAdmittedRequestTakesItsTokens) {
   EXPECT_EQ(arrive(1, kAcme, 400).decision, Decision::kAdmit);
   EXPECT_DOUBLE_EQ(available(kAcme), 600.0);
-  EXPECT_EQ(gate_.tenant(kAcme, kNow).running, 1U);
-  gate_.ended(1, 150, kNow);
+  EXPECT_EQ(controller_.tenant(kAcme, kNow).running, 1U);
+  controller_.ended(1, 150, kNow);
   EXPECT_DOUBLE_EQ(available(kAcme), 850.0);
-  EXPECT_EQ(gate_.tenant(kAcme, kNow).running, 0U);
+  EXPECT_EQ(controller_.tenant(kAcme, kNow).running, 0U);
 }
 
-TEST_F(GateTest, WhatFailedIsRefundedWhole) {
+TEST_F(AdmissionControllerTest, WhatFailedIsRefundedWhole) {
   ASSERT_EQ(arrive(1, kAcme, 400).decision, Decision::kAdmit);
-  gate_.failed(1, kNow);
+  controller_.failed(1, kNow);
   EXPECT_DOUBLE_EQ(available(kAcme), 1000.0);
 }
 
-TEST_F(GateTest, ATenantOverItsBudgetIsToldTheFiguresAndWhenToComeBack) {
+TEST_F(AdmissionControllerTest, ARefusalForBudgetNamesTheLimitAndRetryAfter) {
   ASSERT_EQ(arrive(1, kAcme, 800).decision, Decision::kAdmit);
   const Answer answer = arrive(2, kAcme, 500);
   EXPECT_EQ(answer.decision, Decision::kRefuseBudget);
   EXPECT_EQ(answer.retry_after_s, 3U);
   EXPECT_EQ(answer.why,
-            "the request needs about 500 tokens, and 200 of 6000 tokens a minute are left to tenant acme "
-            "(tokens_per_minute); try again in 3 s");
+            "the request needs about 500 tokens; 200 of 6000 tokens per minute are left to tenant acme "
+            "(tokens_per_minute); retry in 3 s");
   EXPECT_EQ(arrive(3, kAcme, 500, Verdict::kAdmit, Class::kInteractive, 0, kNow + seconds{3}).decision,
             Decision::kAdmit);
 }
 
-TEST_F(GateTest, ARequestThatNoBudgetEverGrantsIsRefusedForGood) {
+TEST_F(AdmissionControllerTest, ARequestLargerThanTheBurstIsRefusedWithoutRetry) {
   for (const std::uint32_t tenant : {kAcme, kZeta}) {
     const Answer answer = arrive(1 + tenant, tenant, 1001);
     EXPECT_EQ(answer.decision, Decision::kRefuseBudget);
     EXPECT_EQ(answer.retry_after_s, 0U);
-    EXPECT_NE(answer.why.find("more than tenant"), std::string::npos) << answer.why;
+    EXPECT_NE(answer.why.find("more than the capacity of tenant"), std::string::npos) << answer.why;
     EXPECT_NE(answer.why.find("burst_tokens"), std::string::npos) << answer.why;
   }
 }
 
-TEST_F(GateTest, ATenantThatMayQueueWaitsForItsBudgetAndIsWokenThen) {
+TEST_F(AdmissionControllerTest, ATenantWithQueueOverBudgetWaitsForTheRefill) {
   ASSERT_EQ(arrive(1, kZeta, 900).decision, Decision::kAdmit);
   EXPECT_EQ(arrive(2, kZeta, 600).decision, Decision::kQueue);
   EXPECT_TRUE(next().empty());
-  const core::Instant wake = gate_.wake_at(kNow);
+  const core::Instant wake = controller_.wake_at(kNow);
   EXPECT_EQ(wake, kNow + seconds{5});
   EXPECT_TRUE(next(admit, wake - milliseconds{1}).empty());
   EXPECT_EQ(next(admit, wake), Tickets{2});
   EXPECT_NEAR(available(kZeta, wake), 0.0, 1e-6);
-  EXPECT_EQ(gate_.wake_at(wake), core::kNever);
+  EXPECT_EQ(controller_.wake_at(wake), core::kNever);
 }
 
-TEST_F(GateTest, TellsWhoWaitsForRoomFromWhomItsOwnLimitsHoldUp) {
+TEST_F(AdmissionControllerTest, QueueDepthExcludesRequestsBlockedByTenantLimits) {
   ASSERT_EQ(arrive(1, kZeta, 900).decision, Decision::kAdmit);
   EXPECT_TRUE(arrive(2, kZeta, 600).own_limit);
-  EXPECT_EQ(gate_.waiting_for_room(0).requests, 0U);
+  EXPECT_EQ(controller_.waiting_for_room(0).requests, 0U);
   EXPECT_FALSE(arrive(3, kAcme, 10, Verdict::kWait).own_limit);
-  EXPECT_EQ(gate_.waiting_for_room(0).requests, 1U);
-  EXPECT_EQ(gate_.waiting_for_room(0).oldest, kNow);
-  EXPECT_EQ(gate_.waiting_for_room(1).requests, 0U);
-  // Its budget has come: now it is a replica that it waits for.
-  const auto nobody = [](std::uint64_t) { return Verdict::kWait; };
-  EXPECT_TRUE(next(nobody, kNow + seconds{5}).empty());
-  EXPECT_EQ(gate_.waiting_for_room(0).requests, 2U);
+  EXPECT_EQ(controller_.waiting_for_room(0).requests, 1U);
+  EXPECT_EQ(controller_.waiting_for_room(0).oldest, kNow);
+  EXPECT_EQ(controller_.waiting_for_room(1).requests, 0U);
+  // The budget has been refilled; the request now waits for a replica.
+  const auto saturated = [](std::uint64_t) { return Verdict::kWait; };
+  EXPECT_TRUE(next(saturated, kNow + seconds{5}).empty());
+  EXPECT_EQ(controller_.waiting_for_room(0).requests, 2U);
 }
 
-TEST_F(GateTest, WhoseBudgetComesAfterItsDeadlineIsRefusedAtOnce) {
+TEST_F(AdmissionControllerTest, ARefillAfterTheDeadlineRefusesAtOnce) {
   AdmissionLimits shorter = limits();
   shorter.classes[0].queue_time = seconds{2};
-  gate_ = AdmissionController{shorter, kNow};
-  gate_.set_tenant(0, {"acme"}, kNow);
-  gate_.set_tenant(kZeta, {"zeta", 1.0, 0, {6000.0, 1000.0}, true, 0}, kNow);
+  controller_ = AdmissionController{shorter, kNow};
+  controller_.set_tenant(0, {"acme"}, kNow);
+  controller_.set_tenant(kZeta, {"zeta", 1.0, 0, {6000.0, 1000.0}, true, 0}, kNow);
   ASSERT_EQ(arrive(1, kZeta, 900).decision, Decision::kAdmit);
   const Answer answer = arrive(2, kZeta, 600);
   EXPECT_EQ(answer.decision, Decision::kRefuseBudget);
   EXPECT_EQ(answer.retry_after_s, 5U);
 }
 
-TEST_F(GateTest, ConcurrencyIsRefusedOrWaitsForAnEnd) {
+TEST_F(AdmissionControllerTest, ExcessConcurrencyIsRefusedOrQueued) {
   for (std::uint64_t i = 0; i < 3; ++i) {
     ASSERT_EQ(arrive(i, kAcme, 10).decision, Decision::kAdmit);
     ASSERT_EQ(arrive(10 + i, kZeta, 10).decision, Decision::kAdmit);
   }
   const Answer refused = arrive(3, kAcme, 10);
   EXPECT_EQ(refused.decision, Decision::kRefuseConcurrency);
-  EXPECT_NE(refused.why.find("3 requests under way, and may have 3 (concurrent)"), std::string::npos) << refused.why;
+  EXPECT_NE(refused.why.find("3 requests in flight, the limit (concurrent) is 3"), std::string::npos) << refused.why;
   EXPECT_EQ(arrive(13, kZeta, 10).decision, Decision::kQueue);
   EXPECT_TRUE(next().empty());
-  gate_.ended(10, 10, kNow);
+  controller_.ended(10, 10, kNow);
   EXPECT_EQ(next(), Tickets{13});
 }
 
-TEST_F(GateTest, UnderPressureAClassWaitsThatMayAndIsRefusedThatMayNot) {
+TEST_F(AdmissionControllerTest, PressureQueuesOrRefusesByClass) {
   EXPECT_EQ(arrive(1, kAcme, 10, Verdict::kWait).decision, Decision::kQueue);
   EXPECT_EQ(arrive(2, kAcme, 10, Verdict::kReject, Class::kBatch).decision, Decision::kQueue);
   AdmissionLimits none;
-  gate_ = AdmissionController{none, kNow};
-  gate_.set_tenant(kAcme, {"acme"}, kNow);
+  controller_ = AdmissionController{none, kNow};
+  controller_.set_tenant(kAcme, {"acme"}, kNow);
   const Answer refused = arrive(3, kAcme, 10, Verdict::kWait);
   EXPECT_EQ(refused.decision, Decision::kRefusePressure);
   EXPECT_GE(refused.retry_after_s, 1U);
@@ -153,28 +153,30 @@ TEST_F(GateTest, UnderPressureAClassWaitsThatMayAndIsRefusedThatMayNot) {
   EXPECT_EQ(arrive(4, kAcme, 10).decision, Decision::kAdmit);
 }
 
-TEST_F(GateTest, NobodyOvertakesOneThatOnlyPressureHoldsUp) {
+TEST_F(AdmissionControllerTest, ARequestBlockedByPressureIsNotOvertakenOnArrival) {
   ASSERT_EQ(arrive(1, kAcme, 500, Verdict::kWait).decision, Decision::kQueue);
   EXPECT_EQ(arrive(2, kZeta, 10).decision, Decision::kQueue);
   EXPECT_EQ(next(), (Tickets{1, 2}));
 }
 
-TEST_F(GateTest, WhoWaitsForItsOwnBudgetHoldsUpOnlyItself) {
+TEST_F(AdmissionControllerTest, ARequestBlockedByItsBudgetDoesNotBlockOthers) {
   ASSERT_EQ(arrive(1, kZeta, 900).decision, Decision::kAdmit);
   ASSERT_EQ(arrive(2, kZeta, 600).decision, Decision::kQueue);
   EXPECT_EQ(arrive(3, kAcme, 10).decision, Decision::kAdmit);
-  EXPECT_EQ(arrive(4, kZeta, 10).decision, Decision::kQueue);  // its own do not overtake each other
-  EXPECT_EQ(arrive(5, kZeta, 10, Verdict::kAdmit, Class::kInteractive, 1).decision, Decision::kAdmit);  // another model
+  // Requests of one tenant do not overtake each other.
+  EXPECT_EQ(arrive(4, kZeta, 10).decision, Decision::kQueue);
+  // A different model.
+  EXPECT_EQ(arrive(5, kZeta, 10, Verdict::kAdmit, Class::kInteractive, 1).decision, Decision::kAdmit);
 }
 
-TEST_F(GateTest, ALaneUnderPressureDoesNotHoldUpAnother) {
+TEST_F(AdmissionControllerTest, AModelUnderPressureDoesNotBlockAnother) {
   ASSERT_EQ(arrive(1, kAcme, 10, Verdict::kReject, Class::kInteractive, 0).decision, Decision::kQueue);
   ASSERT_EQ(arrive(2, kAcme, 10, Verdict::kReject, Class::kInteractive, 1).decision, Decision::kQueue);
   EXPECT_EQ(next([](std::uint64_t ticket) { return ticket == 1 ? Verdict::kReject : Verdict::kAdmit; }), Tickets{2});
-  EXPECT_EQ(gate_.waiting(), 1U);
+  EXPECT_EQ(controller_.waiting(), 1U);
 }
 
-TEST_F(GateTest, OneThatPressureHoldsUpIsPassedOnlySoOften) {
+TEST_F(AdmissionControllerTest, OvertakingOfABlockedRequestIsBounded) {
   ASSERT_EQ(arrive(1, kAcme, 900, Verdict::kWait).decision, Decision::kQueue);
   const auto small_only = [](std::uint64_t ticket) { return ticket == 1 ? Verdict::kWait : Verdict::kAdmit; };
   Tickets passed;
@@ -182,14 +184,14 @@ TEST_F(GateTest, OneThatPressureHoldsUpIsPassedOnlySoOften) {
     ASSERT_EQ(arrive(ticket, kZeta, 1).decision, Decision::kQueue);
     for (const std::uint64_t admit : next(small_only)) {
       passed.push_back(admit);
-      gate_.ended(admit, 1, kNow);
+      controller_.ended(admit, 1, kNow);
     }
   }
   EXPECT_EQ(passed.size(), AdmissionController::kPassesMax);
   EXPECT_EQ(next().front(), 1U);
 }
 
-TEST_F(GateTest, WhatPressureHoldsUpIsAskedOfOnceInACall) {
+TEST_F(AdmissionControllerTest, ABlockedRequestIsCheckedOncePerCall) {
   for (std::uint64_t ticket = 1; ticket <= 3; ++ticket)
     ASSERT_EQ(arrive(ticket, kAcme, 10, Verdict::kWait).decision, Decision::kQueue);
   for (std::uint64_t ticket = 11; ticket <= 13; ++ticket)
@@ -203,78 +205,81 @@ TEST_F(GateTest, WhatPressureHoldsUpIsAskedOfOnceInACall) {
   EXPECT_EQ(asked, (Tickets{1, 11, 12, 13}));
 }
 
-TEST_F(GateTest, ACallIsBoundedAndSaysThatThereIsMore) {
-  gate_.set_tenant(kAcme, {"acme"}, kNow);
+TEST_F(AdmissionControllerTest, ACallIsBoundedAndReportsMore) {
+  controller_.set_tenant(kAcme, {"acme"}, kNow);
   for (std::uint64_t i = 0; i < 100; ++i) ASSERT_EQ(arrive(i, kAcme, 1, Verdict::kWait).decision, Decision::kQueue);
-  const Next first = gate_.next(kNow, admit);
+  const Next first = controller_.next(kNow, admit);
   EXPECT_EQ(first.admitted.size(), AdmissionController::kAdmittedMax);
   EXPECT_TRUE(first.more);
-  const Next second = gate_.next(kNow, admit);
+  const Next second = controller_.next(kNow, admit);
   EXPECT_EQ(second.admitted.size(), 100 - AdmissionController::kAdmittedMax);
   EXPECT_FALSE(second.more);
 }
 
-TEST_F(GateTest, WhoWaitedAsLongAsItMayIsToldForWhat) {
+TEST_F(AdmissionControllerTest, AnExpiredRequestNamesWhatItWaitedFor) {
   ASSERT_EQ(arrive(1, kZeta, 900).decision, Decision::kAdmit);
   ASSERT_EQ(arrive(2, kZeta, 600).decision, Decision::kQueue);
   ASSERT_EQ(arrive(3, kAcme, 10, Verdict::kReject, Class::kBatch).decision, Decision::kQueue);
-  EXPECT_TRUE(gate_.expired(kNow + seconds{9}).empty());
-  gate_.ended(1, 100'000, kNow + seconds{9});
-  const auto refused = gate_.expired(kNow + seconds{10});
+  EXPECT_TRUE(controller_.expired(kNow + seconds{9}).empty());
+  controller_.ended(1, 100'000, kNow + seconds{9});
+  const auto refused = controller_.expired(kNow + seconds{10});
   ASSERT_EQ(refused.size(), 1U);
   EXPECT_EQ(refused[0].ticket, 2U);
   EXPECT_EQ(refused[0].answer.decision, Decision::kRefuseQueueTime);
   EXPECT_EQ(refused[0].answer.retry_after_s, 60U);
   EXPECT_NE(refused[0].answer.why.find("10.0 s for its tenant's budget"), std::string::npos) << refused[0].answer.why;
-  EXPECT_EQ(gate_.expired(kNow + minutes{5}).size(), 1U);
-  EXPECT_EQ(gate_.waiting(), 0U);
-  EXPECT_EQ(gate_.tenant(kZeta, kNow).waiting, 0U);
+  EXPECT_EQ(controller_.expired(kNow + minutes{5}).size(), 1U);
+  EXPECT_EQ(controller_.waiting(), 0U);
+  EXPECT_EQ(controller_.tenant(kZeta, kNow).waiting, 0U);
 }
 
-TEST_F(GateTest, ItsOwnDeadlineCountsIfItIsEarlier) {
-  EXPECT_EQ(gate_.arrive({1, kAcme, 0, Class::kInteractive, {10, 0}, kNow, kNow + seconds{1}}, Verdict::kWait).decision,
-            Decision::kQueue);
-  EXPECT_EQ(gate_.wake_at(kNow), kNow + seconds{1});
-  EXPECT_EQ(gate_.expired(kNow + seconds{1}).size(), 1U);
+TEST_F(AdmissionControllerTest, AnEarlierRequestDeadlineApplies) {
+  EXPECT_EQ(
+      controller_.arrive({1, kAcme, 0, Class::kInteractive, {10, 0}, kNow, kNow + seconds{1}}, Verdict::kWait).decision,
+      Decision::kQueue);
+  EXPECT_EQ(controller_.wake_at(kNow), kNow + seconds{1});
+  EXPECT_EQ(controller_.expired(kNow + seconds{1}).size(), 1U);
 }
 
-TEST_F(GateTest, WhoseClientLeftWaitsNoMore) {
+TEST_F(AdmissionControllerTest, ACancelledRequestLeavesTheQueue) {
   ASSERT_EQ(arrive(1, kAcme, 10, Verdict::kWait).decision, Decision::kQueue);
   ASSERT_EQ(arrive(2, kAcme, 10, Verdict::kAdmit, Class::kInteractive, 1).decision, Decision::kAdmit);
-  EXPECT_TRUE(gate_.cancelled(1));
-  EXPECT_FALSE(gate_.cancelled(1));
-  EXPECT_FALSE(gate_.cancelled(2));  // it does not wait; its end is told by ended()
-  EXPECT_FALSE(gate_.cancelled(77));
+  EXPECT_TRUE(controller_.cancelled(1));
+  EXPECT_FALSE(controller_.cancelled(1));
+  EXPECT_FALSE(controller_.cancelled(2));  // The request is not queued; it ends through ended().
+  EXPECT_FALSE(controller_.cancelled(77));
   EXPECT_TRUE(next().empty());
   EXPECT_DOUBLE_EQ(available(kAcme), 990.0);
 }
 
-TEST_F(GateTest, AFullQueueRefuses) {
+TEST_F(AdmissionControllerTest, AFullQueueRefuses) {
   AdmissionLimits small = limits();
   small.queue.requests = 2;
-  gate_ = AdmissionController{small, kNow};
-  gate_.set_tenant(kAcme, {"acme"}, kNow);
+  controller_ = AdmissionController{small, kNow};
+  controller_.set_tenant(kAcme, {"acme"}, kNow);
   ASSERT_EQ(arrive(1, kAcme, 10, Verdict::kWait).decision, Decision::kQueue);
   ASSERT_EQ(arrive(2, kAcme, 10, Verdict::kWait).decision, Decision::kQueue);
   const Answer refused = arrive(3, kAcme, 10, Verdict::kWait);
   EXPECT_EQ(refused.decision, Decision::kRefuseQueueFull);
-  EXPECT_NE(refused.why.find("2 interactive requests of 20 tokens wait already (queue_requests 2"), std::string::npos)
+  EXPECT_NE(refused.why.find("2 interactive requests of 20 tokens wait already; the queue is full (queue_requests 2"),
+            std::string::npos)
       << refused.why;
-  EXPECT_EQ(gate_.waiting_tokens(0), 20U);
+  EXPECT_EQ(controller_.waiting_tokens(0), 20U);
 }
 
-TEST_F(GateTest, ABudgetOfAClassIsSharedByItsTenantsInTheirOrder) {
+TEST_F(AdmissionControllerTest, AClassBudgetIsSharedByTenantsInQueueOrder) {
   AdmissionLimits of_batch = limits();
   of_batch.classes[1].budget = {600.0, 100.0};
-  gate_ = AdmissionController{of_batch, kNow};
-  gate_.set_tenant(kAcme, {"acme"}, kNow);
-  gate_.set_tenant(kZeta, {"zeta"}, kNow);
+  controller_ = AdmissionController{of_batch, kNow};
+  controller_.set_tenant(kAcme, {"acme"}, kNow);
+  controller_.set_tenant(kZeta, {"zeta"}, kNow);
   ASSERT_EQ(arrive(1, kAcme, 90, Verdict::kAdmit, Class::kBatch).decision, Decision::kAdmit);
   EXPECT_EQ(arrive(2, kAcme, 100, Verdict::kAdmit, Class::kBatch).decision, Decision::kQueue);
-  EXPECT_EQ(arrive(3, kZeta, 1, Verdict::kAdmit, Class::kBatch).decision, Decision::kQueue);  // though 10 are left
-  EXPECT_EQ(arrive(4, kZeta, 1).decision, Decision::kAdmit);                                  // the other class
+  // The request is queued although 10 tokens are left.
+  EXPECT_EQ(arrive(3, kZeta, 1, Verdict::kAdmit, Class::kBatch).decision, Decision::kQueue);
+  EXPECT_EQ(arrive(4, kZeta, 1).decision, Decision::kAdmit);  // The other class.
   EXPECT_TRUE(next().empty());
-  const core::Instant wake = gate_.wake_at(kNow);
+  const core::Instant wake = controller_.wake_at(kNow);
   EXPECT_EQ(wake, kNow + seconds{9});
   EXPECT_EQ(next(admit, wake), Tickets{2});
   const Answer refused = arrive(5, kAcme, 101, Verdict::kAdmit, Class::kBatch);
@@ -282,20 +287,20 @@ TEST_F(GateTest, ABudgetOfAClassIsSharedByItsTenantsInTheirOrder) {
   EXPECT_NE(refused.why.find("classes.batch.tokens_per_minute"), std::string::npos) << refused.why;
 }
 
-TEST_F(GateTest, ATenantsLimitsChangeWithoutLosingWhatItHasUsed) {
+TEST_F(AdmissionControllerTest, ChangedTenantLimitsKeepTheBudgetLevel) {
   ASSERT_EQ(arrive(1, kAcme, 900).decision, Decision::kAdmit);
-  gate_.set_tenant(kAcme, {"acme", 2.0, 1, {60'000.0, 10'000.0}, true, 1}, kNow);
+  controller_.set_tenant(kAcme, {"acme", 2.0, 1, {60'000.0, 10'000.0}, true, 1}, kNow);
   EXPECT_DOUBLE_EQ(available(kAcme), 100.0);
-  EXPECT_EQ(arrive(2, kAcme, 10).decision, Decision::kQueue);  // one at once
-  gate_.ended(1, 900, kNow);
+  EXPECT_EQ(arrive(2, kAcme, 10).decision, Decision::kQueue);  // The tenant may have one request in flight.
+  controller_.ended(1, 900, kNow);
   EXPECT_EQ(next(), Tickets{2});
 }
 
-TEST_F(GateTest, CountsItsDecisionsByTenant) {
+TEST_F(AdmissionControllerTest, CountsItsDecisionsByTenant) {
   ASSERT_EQ(arrive(1, kAcme, 10, Verdict::kWait).decision, Decision::kQueue);
   ASSERT_EQ(next(), Tickets{1});
   ASSERT_EQ(arrive(2, kAcme, 5000).decision, Decision::kRefuseBudget);
-  const auto decisions = gate_.tenant(kAcme, kNow).decisions;
+  const auto decisions = controller_.tenant(kAcme, kNow).decisions;
   EXPECT_EQ(decisions, (std::array<std::uint64_t, kDecisions>{1, 1, 1, 0, 0, 0, 0}));
   EXPECT_STREQ(to_string(Decision::kRefuseQueueTime), "refuse_queue_time");
 }

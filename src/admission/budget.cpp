@@ -10,7 +10,7 @@ namespace penstock::admission {
 namespace {
 
 constexpr double kNanosecondsPerMinute = 60e9;
-constexpr double kWaitNanosecondsMax = 3e18;  // a century; what is further away is never
+constexpr double kWaitNanosecondsMax = 3e18;  // About a century; longer waits count as kNever.
 
 void check(const BudgetLimits& limits) {
   PENSTOCK_ASSERT(std::isfinite(limits.tokens_per_minute) && limits.tokens_per_minute >= 0.0 &&
@@ -27,7 +27,7 @@ TokenBudget::TokenBudget(const BudgetLimits& limits, core::Instant now)
 
 double TokenBudget::available(core::Instant now) const {
   if (!limits_.limited()) return std::numeric_limits<double>::infinity();
-  // Monotone in `now` also in floating point, which available_at relies on.
+  // The function is monotone in `now` in floating point, too; available_at relies on this.
   const auto passed = static_cast<double>(std::max(now, changed_at_).time_since_epoch().count() -
                                           changed_at_.time_since_epoch().count());
   return std::min(limits_.capacity(), level_ + limits_.tokens_per_minute * passed / kNanosecondsPerMinute);
@@ -57,13 +57,13 @@ core::Instant TokenBudget::available_at(std::uint64_t tokens, core::Instant now)
   if (wanted > limits_.capacity()) return core::kNever;
   const double wait = (wanted - level_) * kNanosecondsPerMinute / limits_.tokens_per_minute;
   if (wait >= kWaitNanosecondsMax) return core::kNever;
-  // The quotient is right to a few units of the last place; between `earlier`, which is too early, and `later` bisection
-  // finds the nanosecond at which the bucket itself says yes.
+  // The quotient is precise to a few units in the last place. Bisection between `earlier`, which is too early, and
+  // `later` finds the nanosecond at which reserve() succeeds.
   const auto slack = core::Duration{16 + static_cast<std::int64_t>(wait * 1e-12)};
-  const auto guess = changed_at_ + core::Duration{static_cast<std::int64_t>(wait)};
-  core::Instant earlier = std::max(now, guess - slack), later = guess + slack;
+  const auto estimate = changed_at_ + core::Duration{static_cast<std::int64_t>(wait)};
+  core::Instant earlier = std::max(now, estimate - slack), later = estimate + slack;
   if (available(earlier) >= wanted) earlier = now;
-  while (available(later) < wanted) later += later - guess;
+  while (available(later) < wanted) later += later - estimate;
   while (later - earlier > core::Duration{1}) {
     const core::Instant middle = earlier + (later - earlier) / 2;
     (available(middle) >= wanted ? later : earlier) = middle;

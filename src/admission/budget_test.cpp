@@ -17,7 +17,7 @@ using std::chrono::seconds;
 
 constexpr core::Instant kNow = core::kStart + seconds{100};
 
-TEST(TokenBudget, BeginsFullAndNeverGrantsMoreThanThereIs) {
+TEST(TokenBudget, StartsFullAndNeverOvercommits) {
   TokenBudget budget{{600.0, 100.0}, kNow};
   EXPECT_TRUE(budget.reserve(60, kNow));
   EXPECT_FALSE(budget.reserve(41, kNow));
@@ -33,20 +33,20 @@ TEST(TokenBudget, RefillsEvenlyUpToItsBurst) {
   EXPECT_DOUBLE_EQ(budget.available(kNow + minutes{3}), 100.0);
 }
 
-TEST(TokenBudget, ManyThatComeTogetherNeverPassAnEmptyBudget) {
+TEST(TokenBudget, ConcurrentRequestsNeverOverdrawTheBudget) {
   TokenBudget budget{{1000.0, 0.0}, kNow};
   int granted = 0;
   for (int i = 0; i < 1000; ++i) granted += budget.reserve(7, kNow) ? 1 : 0;
   EXPECT_EQ(granted, 142);
 }
 
-TEST(TokenBudget, WithoutABurstHoldsAMinutes) {
+TEST(TokenBudget, WithoutABurstHoldsOneMinute) {
   TokenBudget budget{{600.0, 0.0}, kNow};
   EXPECT_DOUBLE_EQ(budget.available(kNow), 600.0);
   EXPECT_EQ(budget.available_at(601, kNow), core::kNever);
 }
 
-TEST(TokenBudget, WithoutALimitGrantsAll) {
+TEST(TokenBudget, WithoutALimitGrantsEverything) {
   TokenBudget budget{{}, kNow};
   EXPECT_TRUE(budget.reserve(1ULL << 60, kNow));
   EXPECT_TRUE(std::isinf(budget.available(kNow)));
@@ -69,10 +69,10 @@ TEST(TokenBudget, WhatFailedIsRefundedWhole) {
   EXPECT_DOUBLE_EQ(budget.available(kNow), 100.0);
   ASSERT_TRUE(budget.reserve(80, kNow));
   budget.settle(80, 0, kNow + seconds{30});
-  EXPECT_DOUBLE_EQ(budget.available(kNow + seconds{30}), 100.0);  // not above the burst
+  EXPECT_DOUBLE_EQ(budget.available(kNow + seconds{30}), 100.0);  // The level does not exceed the burst.
 }
 
-TEST(TokenBudget, ALateSettlementDelaysWhatFollows) {
+TEST(TokenBudget, ALateSettlementDelaysLaterRequests) {
   TokenBudget budget{{600.0, 100.0}, kNow};
   ASSERT_TRUE(budget.reserve(50, kNow));
   budget.settle(50, 200, kNow);
@@ -81,7 +81,7 @@ TEST(TokenBudget, ALateSettlementDelaysWhatFollows) {
   EXPECT_EQ(budget.available_at(10, kNow), kNow + seconds{11});
 }
 
-TEST(TokenBudget, NewLimitsKeepWhatIsInItUpToTheNewBurst) {
+TEST(TokenBudget, NewLimitsKeepTheLevelUpToTheNewBurst) {
   TokenBudget budget{{600.0, 100.0}, kNow};
   ASSERT_TRUE(budget.reserve(70, kNow));
   budget.change({6000.0, 1000.0}, kNow);
@@ -91,7 +91,7 @@ TEST(TokenBudget, NewLimitsKeepWhatIsInItUpToTheNewBurst) {
   EXPECT_DOUBLE_EQ(budget.available(kNow + seconds{1}), 20.0);
 }
 
-TEST(TokenBudget, ATimeThatGoesBackRefillsNothing) {
+TEST(TokenBudget, ABackwardClockRefillsNothing) {
   TokenBudget budget{{600.0, 100.0}, kNow};
   ASSERT_TRUE(budget.reserve(100, kNow));
   EXPECT_DOUBLE_EQ(budget.available(kNow - seconds{10}), 0.0);
@@ -99,8 +99,8 @@ TEST(TokenBudget, ATimeThatGoesBackRefillsNothing) {
   EXPECT_DOUBLE_EQ(budget.available(kNow + seconds{1}), 20.0);
 }
 
-// What is granted less what is given back, in any minute, is at most the burst and a minute's refill; late settlement on
-// top is what the requests took beyond their estimate.
+// Within any minute, grants minus refunds are at most the burst plus one minute's refill. Late settlement adds what
+// requests used beyond their estimates.
 TEST(TokenBudgetProperty, NoMinuteGrantsMoreThanTheBurstAndAMinutesRefill) {
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
     core::RandomStream random = core::RandomStream{seed}.fork("budget");
@@ -142,7 +142,7 @@ TEST(TokenBudgetProperty, NoMinuteGrantsMoreThanTheBurstAndAMinutesRefill) {
   }
 }
 
-TEST(TokenBudgetProperty, AvailableAtIsTheFirstMomentAtWhichItIsGranted) {
+TEST(TokenBudgetProperty, AvailableAtIsTheEarliestGrant) {
   for (std::uint64_t seed = 1; seed <= 2000; ++seed) {
     core::RandomStream random = core::RandomStream{seed}.fork("available");
     const BudgetLimits limits{std::pow(10.0, random.uniform(0.0, 8.0)), std::pow(10.0, random.uniform(1.0, 8.0))};
@@ -160,7 +160,7 @@ TEST(TokenBudgetProperty, AvailableAtIsTheFirstMomentAtWhichItIsGranted) {
       TokenBudget before = budget;
       EXPECT_FALSE(before.reserve(wanted, at - core::Duration{1}));
       EXPECT_FALSE(before.reserve(wanted, std::max(now, at - milliseconds{1})));
-      EXPECT_TRUE(before.reserve(wanted, at));  // that it was asked twice changes nothing
+      EXPECT_TRUE(before.reserve(wanted, at));  // A second query changes nothing.
     }
     EXPECT_TRUE(budget.reserve(wanted, at)) << "seed " << seed;
   }

@@ -10,16 +10,18 @@ namespace penstock::admission {
 namespace {
 
 constexpr double kBytesPerToken = 4.0;
-constexpr double kBytesPerTokenMin = 0.05, kBytesPerTokenMax = 64.0;  // pictures and padding; no tokenizer is beyond
-constexpr double kPriorTokens = 500.0;                                // of prompt, that the prior of a model counts as
+// Bounds for images and padding. No tokenizer exceeds them.
+constexpr double kBytesPerTokenMin = 0.05, kBytesPerTokenMax = 64.0;
+constexpr double kPriorTokens = 500.0;  // Weight of a model's prior, in prompt tokens.
 constexpr double kOutputTokens = 256.0;
-constexpr double kPriorAnswers = 3.0;       // that what is known of a model and class counts as for a tenant of it
-constexpr double kAnswersMax = 64.0;        // that a mean stands for; older ones are forgotten
-constexpr double kKept = 1.0 - 1.0 / 64.0;  // of sums, at each answer
-constexpr std::uint64_t kSeenMin = 10;      // answers before an error is told
+// Weight that the estimate of a model and class has for a new tenant, in answers.
+constexpr double kPriorAnswers = 3.0;
+constexpr double kAnswersMax = 64.0;         // Maximum weight of a mean, in answers; older answers decay.
+constexpr double kDecay = 1.0 - 1.0 / 64.0;  // Decay factor of the sums per answer.
+constexpr std::uint64_t kSamplesMin = 10;    // Minimum number of answers before an error is reported.
 
-// Names with separators between them, to be looked up: this is done several times a request, and allocates nothing. One
-// that is too long to be kept is cut, and still too long.
+// A look-up key of several names with separators, built without allocation, because a request needs several of them. A
+// name that is too long for a key is truncated to a length that stays too long.
 class Joined {
  public:
   Joined(std::initializer_list<std::string_view> names) {
@@ -37,7 +39,7 @@ class Joined {
   std::size_t size_ = 0;
 };
 
-// Its place in the map; the shared one where there is no room for it.
+// Returns the entry of the key, or the shared entry if the map is full.
 template <class Map>
 typename Map::mapped_type& place_of(Map& map, std::string_view key) {
   if (const auto found = map.find(key); found != map.end()) return found->second;
@@ -59,15 +61,15 @@ std::uint32_t counted(double tokens) {
 
 }  // namespace
 
-void TokenEstimator::Errors::add(double estimated, double was) {
-  missed = missed * kKept + std::abs(estimated - was);
-  counted = counted * kKept + was;
-  ++seen;
+void TokenEstimator::Errors::add(double estimated, double actual) {
+  absolute_error = absolute_error * kDecay + std::abs(estimated - actual);
+  counted = counted * kDecay + actual;
+  ++samples;
 }
 
 std::optional<double> TokenEstimator::Errors::relative() const {
-  if (seen < kSeenMin || counted <= 0.0) return std::nullopt;
-  return missed / counted;
+  if (samples < kSamplesMin || counted <= 0.0) return std::nullopt;
+  return absolute_error / counted;
 }
 
 double TokenEstimator::bytes_per_token(std::string_view model) const {
@@ -83,7 +85,8 @@ double TokenEstimator::output_mean(const Request& request) const {
     if (learnt != nullptr)
       mean = (mean * kPriorAnswers + learnt->mean * learnt->weight) / (kPriorAnswers + learnt->weight);
   };
-  // All tenants of a model and class first: no tenant's key, because it lacks the second separator.
+  // The estimate starts with all tenants of a model and class. Its key differs from every tenant's key, because it has
+  // no second separator.
   refine(find_in(lengths_, Joined{request.model, request.traffic_class}.view()));
   refine(find_in(lengths_, Joined{request.model, request.traffic_class, request.tenant}.view()));
   return mean;
@@ -111,8 +114,8 @@ void TokenEstimator::learn(const Request& request, std::uint32_t prompt_tokens, 
   if (request.prompt_tokens == 0 && request.text_bytes > 0 && prompt_tokens > 0) {
     prompt_errors_.add(estimated.prompt_tokens, prompt_tokens);
     Ratio& ratio = place_of(ratios_, request.model);
-    ratio.bytes = ratio.bytes * kKept + static_cast<double>(request.text_bytes);
-    ratio.tokens = ratio.tokens * kKept + static_cast<double>(prompt_tokens);
+    ratio.bytes = ratio.bytes * kDecay + static_cast<double>(request.text_bytes);
+    ratio.tokens = ratio.tokens * kDecay + static_cast<double>(prompt_tokens);
   }
   output_errors_.add(estimated.output_tokens, output_tokens);
   const double mean = output_mean(request);

@@ -15,7 +15,7 @@ Request request(std::size_t bytes, std::optional<std::uint32_t> max_tokens = std
   return {"m", "acme", "interactive", bytes, 0, max_tokens};
 }
 
-TEST(TokenEstimator, BeginsWithFourBytesATokenAnd256TokensOfOutput) {
+TEST(TokenEstimator, StartsWithFourBytesPerTokenAnd256OutputTokens) {
   const TokenEstimator estimator;
   const TokenEstimate estimate = estimator.estimate(request(4000));
   EXPECT_EQ(estimate.prompt_tokens, 1000U);
@@ -32,7 +32,7 @@ TEST(TokenEstimator, IsClampedByMaxTokens) {
   EXPECT_EQ(estimator.estimate(request(4000, 300)).output_tokens, 300U);
 }
 
-TEST(TokenEstimator, TokenNumbersOfTheClientAreCountedAndTeachNothing) {
+TEST(TokenEstimator, ClientTokenIdsAreCountedAndNotLearned) {
   TokenEstimator estimator;
   Request counted = request(0);
   counted.prompt_tokens = 77;
@@ -55,10 +55,10 @@ TEST(TokenEstimator, ConvergesToAModelsBytesPerToken) {
   EXPECT_LT(*estimator.prompt_error(), 0.15);
   Request other = request(10'000);
   other.model = "other";
-  EXPECT_EQ(estimator.estimate(other).prompt_tokens, 2500U);  // another tokenizer
+  EXPECT_EQ(estimator.estimate(other).prompt_tokens, 2500U);  // This model has a different tokenizer.
 }
 
-TEST(TokenEstimator, FollowsAChangeOfWhatPassesThrough) {
+TEST(TokenEstimator, FollowsAChangeOfTraffic) {
   TokenEstimator estimator;
   for (int i = 0; i < 300; ++i) estimator.learn(request(4000), 1000, 100);
   for (int i = 0; i < 300; ++i) estimator.learn(request(4000), 2000, 700);
@@ -66,7 +66,7 @@ TEST(TokenEstimator, FollowsAChangeOfWhatPassesThrough) {
   EXPECT_NEAR(estimator.estimate(request(4000)).output_tokens, 700, 40);
 }
 
-TEST(TokenEstimator, LearnsOutputByTenantAndClassFromWhatTheModelTaught) {
+TEST(TokenEstimator, LearnsOutputByTenantAndClassStartingFromTheModel) {
   TokenEstimator estimator;
   Request chatty = request(100), terse = request(100), fresh = request(100), batch = request(100);
   chatty.tenant = "chatty", terse.tenant = "terse", fresh.tenant = "fresh", batch.traffic_class = "batch";
@@ -80,7 +80,7 @@ TEST(TokenEstimator, LearnsOutputByTenantAndClassFromWhatTheModelTaught) {
   EXPECT_EQ(estimator.estimate(batch).output_tokens, 256U);
 }
 
-TEST(TokenEstimator, AnAnswerCutShortDoesNotLowerWhatIsExpected) {
+TEST(TokenEstimator, ATruncatedAnswerDoesNotLowerTheEstimate) {
   TokenEstimator estimator;
   for (int i = 0; i < 100; ++i) estimator.learn(request(100), 25, 500);
   const std::uint32_t before = estimator.estimate(request(100)).output_tokens;
@@ -90,7 +90,7 @@ TEST(TokenEstimator, AnAnswerCutShortDoesNotLowerWhatIsExpected) {
   EXPECT_GT(estimator.estimate(request(100)).output_tokens, 1500U);
 }
 
-TEST(TokenEstimator, TellsItsErrorAfterTenAnswers) {
+TEST(TokenEstimator, ReportsItsErrorAfterTenAnswers) {
   TokenEstimator estimator;
   for (int i = 0; i < 9; ++i) estimator.learn(request(4000, 100), 1000, 80);
   EXPECT_FALSE(estimator.prompt_error());
@@ -101,7 +101,7 @@ TEST(TokenEstimator, TellsItsErrorAfterTenAnswers) {
   EXPECT_LT(estimator.output_error().value(), 0.3);
 }
 
-TEST(TokenEstimator, NonsenseFromAnEngineStaysWithinBounds) {
+TEST(TokenEstimator, InvalidUsageStaysWithinBounds) {
   TokenEstimator estimator;
   for (int i = 0; i < 300; ++i) estimator.learn(request(100), 4'000'000'000, 4'000'000'000);
   EXPECT_LE(estimator.estimate(request(1'000'000)).prompt_tokens, 20'000'000U);
@@ -111,7 +111,7 @@ TEST(TokenEstimator, NonsenseFromAnEngineStaysWithinBounds) {
   EXPECT_GE(estimator.estimate(request(0)).prompt_tokens, 1U);
 }
 
-TEST(TokenEstimator, KeysBeyondTheLimitShareOne) {
+TEST(TokenEstimator, KeysBeyondTheLimitShareOneEntry) {
   TokenEstimator estimator;
   std::string name;
   for (std::size_t i = 0; i < 2 * TokenEstimator::kKeysMax; ++i) {

@@ -14,7 +14,7 @@ bool fits(std::uint64_t tokens, std::uint64_t in_flight, std::uint64_t limit) {
 
 }  // namespace
 
-Verdict judge(const ReplicaPressure& replica, std::uint64_t prompt_tokens, const PressureLimits& limits) {
+Verdict check_saturation(const ReplicaPressure& replica, std::uint64_t prompt_tokens, const PressureLimits& limits) {
   if (replica.open_requests == 0 && replica.prefill_tokens_in_flight == 0) return Verdict::kAdmit;
   const double kv_usage = replica.kv_usage.value_or(0.0);
   if (kv_usage >= limits.kv_reject) return Verdict::kReject;
@@ -31,10 +31,10 @@ std::optional<std::uint32_t> clamped_max_tokens(std::optional<std::uint32_t> max
   return limits.clamp_max_tokens;
 }
 
-std::uint32_t retry_after_s(std::uint64_t waiting_tokens, double let_in_tokens_per_s) {
+std::uint32_t retry_after_s(std::uint64_t waiting_tokens, double admitted_tokens_per_s) {
   if (waiting_tokens == 0) return 1;
-  if (!(let_in_tokens_per_s > 0.0)) return static_cast<std::uint32_t>(kRetryAfterMaxS);
-  const double seconds = std::ceil(static_cast<double>(waiting_tokens) / let_in_tokens_per_s);
+  if (!(admitted_tokens_per_s > 0.0)) return static_cast<std::uint32_t>(kRetryAfterMaxS);
+  const double seconds = std::ceil(static_cast<double>(waiting_tokens) / admitted_tokens_per_s);
   return static_cast<std::uint32_t>(std::clamp(seconds, 1.0, kRetryAfterMaxS));
 }
 

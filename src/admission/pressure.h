@@ -1,4 +1,4 @@
-// How full the engines are, and what that means for who is let in.
+// Saturation of the replicas and its effect on admission.
 #pragma once
 
 #include <cstdint>
@@ -9,38 +9,40 @@
 namespace penstock::admission {
 
 struct PressureLimits {
-  double kv_throttle = 0.85;                          // KV usage above which prompts are let in at a slower pace …
-  double kv_reject = 0.90;                            // … and from which they wait or are refused
-  std::uint64_t prefill_tokens_per_replica = 32'768;  // uncached prompt tokens under way; more wait
-  std::uint64_t prefill_tokens_throttled = 8'192;     // the same while KV is above kv_throttle
-  std::uint64_t clamp_above_queue_tokens = 131'072;   // waiting prompt tokens above which max_tokens is clamped …
-  std::uint32_t clamp_max_tokens = 512;               // … to this
+  double kv_throttle = 0.85;  // KV usage above which the lower limit prefill_tokens_throttled applies.
+  double kv_reject = 0.90;    // KV usage above which requests wait or are refused.
+  // Maximum uncached prompt tokens in flight on one replica; further requests wait.
+  std::uint64_t prefill_tokens_per_replica = 32'768;
+  std::uint64_t prefill_tokens_throttled = 8'192;    // The same limit while KV usage is above kv_throttle.
+  std::uint64_t clamp_above_queue_tokens = 131'072;  // Queued prompt tokens above which max_tokens is clamped.
+  std::uint32_t clamp_max_tokens = 512;              // Value to which max_tokens is clamped.
 };
 
-// What is known of one replica that could take the request.
+// State of one replica that could take the request.
 struct ReplicaPressure {
-  std::optional<double> kv_usage;  // 0..1; none: not heard of lately, which lets in by tokens in flight alone
+  // Range 0 to 1. Empty without a recent report; tokens in flight then decide alone.
+  std::optional<double> kv_usage;
   std::uint64_t prefill_tokens_in_flight = 0;
   std::uint32_t open_requests = 0;
 };
 
 enum class Verdict : std::uint8_t {
   kAdmit,
-  kWait,    // too many prompt tokens under way, or KV above the throttle
-  kReject,  // KV above the limit: wait if the class may, else refuse
+  kWait,    // Too many prompt tokens are in flight, or KV usage is above the throttle.
+  kReject,  // KV usage is above the limit: the request waits if its class may, otherwise it is refused.
 };
 
-// May a prompt of so many uncached tokens go to this replica? One request is always let in to a replica that has none, so
-// that a prompt longer than the limit is served at all.
-[[nodiscard]] Verdict judge(const ReplicaPressure& replica, std::uint64_t prompt_tokens, const PressureLimits& limits);
+// Checks whether a prompt with `prompt_tokens` uncached tokens may go to the replica. An idle replica always admits one
+// request, so that prompts longer than the limit are served, too.
+[[nodiscard]] Verdict check_saturation(const ReplicaPressure& replica, std::uint64_t prompt_tokens,
+                                       const PressureLimits& limits);
 
-// What max_tokens becomes; none: it stays as it is.
+// Returns the clamped max_tokens, or nothing if it stays unchanged.
 [[nodiscard]] std::optional<std::uint32_t> clamped_max_tokens(std::optional<std::uint32_t> max_tokens,
                                                               std::uint64_t waiting_prompt_tokens,
                                                               const PressureLimits& limits);
 
-// Whole seconds, at least 1 and at most 60, after which a client may hope: what waits ahead over the rate at which it is
-// let in.
-[[nodiscard]] std::uint32_t retry_after_s(std::uint64_t waiting_tokens, double let_in_tokens_per_s);
+// Returns the seconds after which a client may retry, 1 to 60: queued tokens divided by the rate of admission.
+[[nodiscard]] std::uint32_t retry_after_s(std::uint64_t waiting_tokens, double admitted_tokens_per_s);
 
 }  // namespace penstock::admission

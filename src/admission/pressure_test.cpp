@@ -16,7 +16,7 @@ struct JudgeCase {
   Verdict verdict;
 };
 
-TEST(Pressure, JudgesByKvUsageAndByPromptTokensUnderWay) {
+TEST(Pressure, SaturationDependsOnKvUsageAndPromptTokensInFlight) {
   const JudgeCase cases[] = {
       {"calm", 0.2, 1000, 3, 2000, Verdict::kAdmit},
       {"up to the limit", 0.2, 30'000, 3, 2768, Verdict::kAdmit},
@@ -38,10 +38,11 @@ TEST(Pressure, JudgesByKvUsageAndByPromptTokensUnderWay) {
       {"no sum that runs over", 0.2, std::numeric_limits<std::uint64_t>::max(), 3, 2, Verdict::kWait},
   };
   for (const JudgeCase& one : cases)
-    EXPECT_EQ(judge({one.kv_usage, one.in_flight, one.open_requests}, one.prompt_tokens, {}), one.verdict) << one.name;
+    EXPECT_EQ(check_saturation({one.kv_usage, one.in_flight, one.open_requests}, one.prompt_tokens, {}), one.verdict)
+        << one.name;
 }
 
-TEST(Pressure, ClampsMaxTokensOnlyAboveTheLimitAndOnlyDown) {
+TEST(Pressure, ClampLowersMaxTokensOnlyAboveTheLimit) {
   const PressureLimits limits;
   EXPECT_EQ(clamped_max_tokens(4096, 131'072, limits), std::nullopt);
   EXPECT_EQ(clamped_max_tokens(4096, 131'073, limits), 512U);
@@ -50,7 +51,7 @@ TEST(Pressure, ClampsMaxTokensOnlyAboveTheLimitAndOnlyDown) {
   EXPECT_EQ(clamped_max_tokens(16, 131'073, limits), std::nullopt);
 }
 
-TEST(Pressure, RetryAfterIsWhatWaitsOverThePaceBetweenOneSecondAndAMinute) {
+TEST(Pressure, RetryAfterIsQueuedTokensOverTheAdmittedRate) {
   EXPECT_EQ(retry_after_s(0, 0.0), 1U);
   EXPECT_EQ(retry_after_s(1, 1e9), 1U);
   EXPECT_EQ(retry_after_s(10'000, 1000.0), 10U);

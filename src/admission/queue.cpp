@@ -17,34 +17,35 @@ namespace {
 
 constexpr std::size_t kClasses = 2;
 
-// The requests of one tenant in one class and tier, in the order in which they came.
+// The requests of one tenant in one class and tier, in order of arrival.
 struct Flow {
   std::list<Waiting> waiting;
-  double start = 0.0;        // tag of the first one, or the least that the next one will get
-  std::uint64_t serial = 0;  // decides between equal tags: who began to wait first
+  double start = 0.0;        // Start tag of the first request, or the lower bound of the next one's.
+  std::uint64_t serial = 0;  // Breaks ties between equal tags by arrival.
 };
 
 struct Head {
   std::int32_t tier = 0;
   double start = 0.0;
   std::uint64_t serial = 0;
-  Flow* flow = nullptr;  // no part of the order
+  Flow* flow = nullptr;  // Not part of the ordering.
   bool operator<(const Head& other) const {
     return std::tuple{-std::int64_t{tier}, start, serial} <
            std::tuple{-std::int64_t{other.tier}, other.start, other.serial};
   }
 };
 
-struct Level {  // a tier of a class
+struct Level {  // A tier of a class.
   double virtual_time = 0.0;
   double finish_max = 0.0;
   std::size_t waiting_tenants = 0;
 };
 
-struct Line {  // a class
+struct Line {  // A class.
   std::set<Head> heads;
   std::map<std::int32_t, Level> levels;
-  std::map<std::pair<std::int32_t, std::uint32_t>, Flow> flows;  // by tier and tenant; those that are empty are kept
+  // Keyed by tier and tenant. Empty flows are kept.
+  std::map<std::pair<std::int32_t, std::uint32_t>, Flow> flows;
   std::size_t size = 0;
   std::uint64_t tokens = 0;
 };
@@ -67,12 +68,12 @@ struct FairQueue::State {
   std::unordered_map<std::uint64_t, std::list<Waiting>::iterator> tickets;
   std::set<std::pair<core::Instant, std::uint64_t>> by_deadline, by_age;
   std::uint64_t serials = 0;
-  std::uint32_t turns_since_batch = 0;  // while batch waits
+  std::uint32_t turns_since_batch = 0;  // Counted while batch requests wait.
 
-  // Where head_at stopped.
+  // Position at which head_at stopped.
   struct Cursor {
     std::size_t index = 0;
-    std::size_t step = 0;  // 0: the class whose turn it is, 1: the other
+    std::size_t step = 0;  // 0 is the class whose turn it is, 1 is the other class.
     std::set<Head>::iterator at;
     bool valid = false;
   } cursor;
@@ -98,7 +99,7 @@ struct FairQueue::State {
 
   [[nodiscard]] static Head head_of(std::int32_t tier, Flow& flow) { return {tier, flow.start, flow.serial, &flow}; }
 
-  // Takes one request out of everything but the set of heads.
+  // Removes one request from all structures except the set of heads.
   Waiting unlink(Line& line, Flow& flow, std::list<Waiting>::iterator at) {
     const Waiting gone = *at;
     flow.waiting.erase(at);
@@ -118,7 +119,7 @@ struct FairQueue::State {
       return;
     }
     Level& level = line.levels[tier];
-    // Nobody waits any more: who comes next owes nothing to the others for what it got before.
+    // The level is empty: later requests owe nothing for tokens that were admitted before.
     if (--level.waiting_tenants == 0) level.virtual_time = std::max(level.virtual_time, level.finish_max);
     if (&line == &lines[1] && line.size == 0) turns_since_batch = 0;
   }
@@ -133,8 +134,8 @@ struct FairQueue::State {
     return gone;
   }
 
-  // Those of the same tier that came first and were passed over get no credit for it: they keep their place at the front,
-  // but not the time that they could not use.
+  // Flows of the same tier that were skipped keep their position at the front, but earn no credit for the time that
+  // they could not use.
   static void forget_credit(Line& line, std::int32_t tier, double start, std::set<Head>::iterator end) {
     auto at = line.heads.lower_bound({tier, -1.0, 0, nullptr});
     while (at != end && at->start < start) {
@@ -215,7 +216,7 @@ const Waiting* FairQueue::head_at(std::size_t index) {
 
 Waiting FairQueue::take(std::size_t index) {
   state_->seek(index);
-  PENSTOCK_ASSERT(state_->cursor.step < kClasses, "what is taken was seen");
+  PENSTOCK_ASSERT(state_->cursor.step < kClasses, "a visited head is taken");
   return state_->serve(state_->class_at(state_->cursor.step), state_->cursor.at);
 }
 

@@ -1,4 +1,4 @@
-// Requests that wait to be let in: fair between tenants by weight, with a deadline each.
+// Queue of requests before admission: fair between tenants by weight, with a deadline for each request.
 #pragma once
 
 #include <cstddef>
@@ -14,32 +14,33 @@ namespace penstock::admission {
 
 enum class Class : std::uint8_t { kInteractive, kBatch };
 [[nodiscard]] constexpr std::size_t index_of(Class traffic_class) { return static_cast<std::size_t>(traffic_class); }
-[[nodiscard]] const char* to_string(Class traffic_class);  // "interactive", "batch"
+[[nodiscard]] const char* to_string(Class traffic_class);  // Returns "interactive" or "batch".
 
 struct Waiting {
-  std::uint64_t ticket = 0;  // the caller's number for it
+  std::uint64_t ticket = 0;  // Unique number that the caller assigns.
   std::uint32_t tenant = 0;
   Class traffic_class = Class::kInteractive;
-  std::uint64_t tokens = 0;  // what it will take: the unit of fairness
-  std::int32_t tier = 0;     // a higher one goes first, whatever the weights
+  std::uint64_t tokens = 0;  // Estimated tokens of the request, the unit of fairness.
+  std::int32_t tier = 0;     // Higher tiers are served first, regardless of weights.
   core::Instant since;
-  core::Instant deadline = core::kNever;  // after it, it is refused
+  core::Instant deadline = core::kNever;  // The request is refused after this time.
 };
 
 struct QueueLimits {
-  std::uint32_t requests = 2048;             // of one class
-  std::uint64_t tokens = 50'000'000;         // of one class
-  std::uint32_t requests_per_tenant = 1024;  // of all classes
+  std::uint32_t requests = 2048;             // Per class.
+  std::uint64_t tokens = 50'000'000;         // Per class.
+  std::uint32_t requests_per_tenant = 1024;  // Sum over all classes.
 };
 
-// What a caller says of a head that it is shown.
+// Result of a caller's visit to the head of a tenant's queue.
 enum class VisitResult : std::uint8_t { kTake, kPass, kStop };
 
-// Weighted fair queueing by start-time tags (Goyal et al., SFQ, SIGCOMM 1996, equations 4 and 5): of the tenants that wait,
-// each gets let in tokens in proportion to its weight; one that was idle, or was passed over, has no credit for it. Over any
-// time in which two tenants of a class and tier both wait, tokens / weight of the two differ by at most the sum of the
-// largest request / weight of each. Interactive requests go before batch ones, but one in `batch_turn` turns is batch's
-// while any waits. Requests of one tenant, class and tier keep their order. O(log waiting). Not thread-safe.
+// Weighted fair queueing by start-time tags (Goyal et al., SFQ, SIGCOMM 1996, equations 4 and 5): tenants that wait are
+// admitted tokens in proportion to their weights. An idle or skipped tenant earns no credit. Over any interval in which
+// two tenants of a class and tier both wait, their tokens / weight differ by at most the sum of the largest request /
+// weight of each. Interactive requests are served before batch requests, except that one in `batch_turn` turns belongs
+// to batch while batch requests wait. Requests of one tenant, class and tier keep their order. O(log waiting). Not
+// thread-safe.
 class FairQueue {
  public:
   explicit FairQueue(const QueueLimits& limits = {}, std::uint32_t batch_turn = 8);
@@ -47,12 +48,13 @@ class FairQueue {
   FairQueue(FairQueue&&) noexcept;
   FairQueue& operator=(FairQueue&&) noexcept;
 
-  void set_weight(std::uint32_t tenant, double weight);  // > 0; 1 unless set; counts from the tenant's next request on
+  void set_weight(std::uint32_t tenant,
+                  double weight);  // Must be positive; applies from the tenant's next request. The default weight is 1.
 
-  [[nodiscard]] bool push(const Waiting& waiting);  // false: full. A ticket waits once
-  // The one to let in next, if `may` says that it may be: the queue shows the heads of classes and tenants in their order
-  // of service and takes the first that may, so that a tenant without budget does not hold up the rest. `may` returns
-  // bool or VisitResult, and does not change the queue.
+  [[nodiscard]] bool push(const Waiting& waiting);  // Returns false if the queue is full. A ticket may be queued once.
+  // Removes and returns the next request for which `may` returns true. The heads of all classes and tenants are visited
+  // in their order of service, so that a tenant without budget does not block the others. `may` returns bool or
+  // VisitResult and must not change the queue.
   template <class May>
   [[nodiscard]] std::optional<Waiting> pop(May&& may) {
     for (std::size_t i = 0; const Waiting* head = head_at(i); ++i) {
@@ -66,21 +68,21 @@ class FairQueue {
     }
     return std::nullopt;
   }
-  [[nodiscard]] bool remove(std::uint64_t ticket);  // its client left
-  // Those whose deadline has come, oldest deadline first; they are removed.
+  [[nodiscard]] bool remove(std::uint64_t ticket);  // The client left.
+  // Removes and returns the requests whose deadline has passed, oldest deadline first.
   [[nodiscard]] std::vector<Waiting> expired(core::Instant now);
-  [[nodiscard]] core::Instant next_deadline() const;  // kNever: none has one
+  [[nodiscard]] core::Instant next_deadline() const;  // kNever if no request has a deadline.
 
   [[nodiscard]] std::size_t size() const;
   [[nodiscard]] std::size_t size(Class traffic_class) const;
   [[nodiscard]] std::uint64_t tokens() const;
   [[nodiscard]] std::uint64_t tokens(Class traffic_class) const;
-  [[nodiscard]] core::Instant oldest() const;         // kNever when nothing waits
-  [[nodiscard]] std::vector<Waiting> by_age() const;  // all of them, oldest first
+  [[nodiscard]] core::Instant oldest() const;         // kNever if the queue is empty.
+  [[nodiscard]] std::vector<Waiting> by_age() const;  // Returns all requests, oldest first.
 
  private:
-  // The i-th of the heads in the order of service; null after the last. Valid until the queue changes. O(1) for the first
-  // and for the one after the last that was asked for.
+  // Returns the i-th head in the order of service, or null after the last. The pointer is valid until the queue
+  // changes. O(1) for the first head and for the successor of the last returned one.
   [[nodiscard]] const Waiting* head_at(std::size_t index);
   [[nodiscard]] Waiting take(std::size_t index);
 

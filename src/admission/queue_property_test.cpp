@@ -1,4 +1,4 @@
-// Whatever comes, goes and may not go: shares are fair, order is one, nobody starves, nothing is lost.
+// Random sequences of calls: shares are fair, the order is consistent, nothing starves and nothing is lost.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -24,8 +24,8 @@ Waiting draw(core::RandomStream& random, std::uint64_t ticket, std::uint32_t ten
   return made;
 }
 
-// Goyal et al., theorem 1: of any two that wait, over any stretch of time.
-TEST(FairQueueProperty, SharesOfThoseThatWaitDifferByAtMostOneLargestRequestOfEach) {
+// Goyal et al., theorem 1, for any two flows that wait, over any interval.
+TEST(FairQueueProperty, SharesDifferByAtMostOneLargestRequestOfEach) {
   for (std::uint64_t seed = 1; seed <= 60; ++seed) {
     core::RandomStream random = core::RandomStream{seed}.fork("shares");
     const auto tenants = static_cast<std::uint32_t>(2 + random.below(5));
@@ -44,7 +44,7 @@ TEST(FairQueueProperty, SharesOfThoseThatWaitDifferByAtMostOneLargestRequestOfEa
       ASSERT_TRUE(queue.push({ticket++, tenant, Class::kInteractive, tokens, 0, core::kStart}));
       ++waiting[tenant];
     };
-    // Others come and go; the first two wait all the time.
+    // Other tenants come and go; the first two wait all the time.
     std::vector<std::vector<double>> served(1, std::vector<double>(2));
     for (int step = 0; step < 600; ++step) {
       for (const std::uint32_t tenant : {0U, 1U})
@@ -93,7 +93,7 @@ void play(std::uint64_t seed, Log& log) {
       ASSERT_EQ(model.erase(late.ticket), 1U);
       log.expired.push_back(late.ticket);
     }
-    // Also the one that is taken is the first of its tenant, class and tier.
+    // The request that is taken is also the first of its tenant, class and tier.
     const std::uint64_t blocked = random.below(tenants + 1);
     const bool batch_waits = queue.size(Class::kBatch) > 0;
     std::vector<Waiting> looked;
@@ -113,7 +113,8 @@ void play(std::uint64_t seed, Log& log) {
       }
       ASSERT_EQ(model.erase(taken->ticket), 1U);
       log.taken.push_back(taken->ticket);
-      // No starvation: once so many others went while batch waited, the next that may go is batch's.
+      // No starvation: once batch_turn other requests were served while batch waited, the next eligible request is a
+      // batch request.
       const bool batch_could = std::any_of(heads.begin(), heads.end(), [&](const auto& head) {
         return head.first.first == Class::kBatch && head.first.second != blocked;
       });
@@ -140,7 +141,7 @@ void play(std::uint64_t seed, Log& log) {
   ASSERT_TRUE(model.empty());
 }
 
-TEST(FairQueueProperty, AgreesWithAPlainListAndNeverLosesATicket) {
+TEST(FairQueueProperty, AgreesWithAListAndNeverLosesATicket) {
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
     Log first, second;
     ASSERT_NO_FATAL_FAILURE(play(seed, first)) << "seed " << seed;
@@ -149,7 +150,7 @@ TEST(FairQueueProperty, AgreesWithAPlainListAndNeverLosesATicket) {
   }
 }
 
-TEST(FairQueueProperty, BatchGetsItsTurnsUnderAnEndlessStreamOfInteractiveRequests) {
+TEST(FairQueueProperty, BatchIsNotStarvedByInteractiveRequests) {
   for (std::uint32_t batch_turn = 1; batch_turn <= 10; ++batch_turn) {
     FairQueue queue{{}, batch_turn};
     std::uint64_t ticket = 0;

@@ -25,14 +25,14 @@ std::vector<std::uint64_t> drain(FairQueue& queue) {
 
 using Tickets = std::vector<std::uint64_t>;
 
-TEST(FairQueue, OneTenantIsServedInTheOrderOfItsRequests) {
+TEST(FairQueue, OneTenantIsServedInOrder) {
   FairQueue queue;
   for (const std::uint64_t ticket : {4, 2, 9, 7}) ASSERT_TRUE(queue.push(request(ticket, 0, ticket * 10)));
   EXPECT_EQ(drain(queue), (Tickets{4, 2, 9, 7}));
   EXPECT_FALSE(queue.pop(kAny));
 }
 
-TEST(FairQueue, ATenantWithManyRequestsDoesNotHoldUpOneWithFew) {
+TEST(FairQueue, ATenantWithManyRequestsDoesNotBlockOneWithFew) {
   FairQueue queue;
   for (std::uint64_t i = 1; i <= 5; ++i) ASSERT_TRUE(queue.push(request(i, 0)));
   ASSERT_TRUE(queue.push(request(6, 1)));
@@ -51,7 +51,7 @@ TEST(FairQueue, SharesAreByWeight) {
   EXPECT_EQ(served, (std::vector<int>{6, 2}));
 }
 
-TEST(FairQueue, WhoWasIdleHasNoCredit) {
+TEST(FairQueue, AnIdleTenantEarnsNoCredit) {
   FairQueue queue;
   for (std::uint64_t i = 0; i < 20; ++i) ASSERT_TRUE(queue.push(request(i, 0)));
   for (int i = 0; i < 10; ++i) ASSERT_TRUE(queue.pop(kAny));
@@ -61,7 +61,7 @@ TEST(FairQueue, WhoWasIdleHasNoCredit) {
   EXPECT_EQ(served, (std::vector<int>{5, 5}));
 }
 
-TEST(FairQueue, WhoWasPassedOverHasNoCreditButItsPlace) {
+TEST(FairQueue, ASkippedTenantKeepsItsPositionWithoutCredit) {
   FairQueue queue;
   for (std::uint64_t i = 0; i < 10; ++i) {
     ASSERT_TRUE(queue.push(request(i, 0)));
@@ -74,7 +74,7 @@ TEST(FairQueue, WhoWasPassedOverHasNoCreditButItsPlace) {
   EXPECT_EQ(served, (std::vector<int>{4, 4}));
 }
 
-TEST(FairQueue, OnceNobodyWaitsNobodyOwes) {
+TEST(FairQueue, AnEmptyQueueResetsShares) {
   FairQueue queue;
   for (std::uint64_t i = 0; i < 10; ++i) ASSERT_TRUE(queue.push(request(i, 0, 10'000)));
   ASSERT_EQ(drain(queue).size(), 10U);
@@ -84,7 +84,7 @@ TEST(FairQueue, OnceNobodyWaitsNobodyOwes) {
   EXPECT_EQ(drain(queue), (Tickets{20, 21, 22}));
 }
 
-TEST(FairQueue, AHigherTierGoesFirstWhateverTheWeights) {
+TEST(FairQueue, AHigherTierIsServedFirst) {
   FairQueue queue;
   queue.set_weight(0, 1000.0);
   for (std::uint64_t i = 0; i < 3; ++i) ASSERT_TRUE(queue.push(request(i, 0)));
@@ -99,7 +99,7 @@ TEST(FairQueue, AHigherTierGoesFirstWhateverTheWeights) {
   EXPECT_EQ(drain(queue), (Tickets{10, 11, 12, 0, 1, 2, 20}));
 }
 
-TEST(FairQueue, InteractiveGoesBeforeBatchButBatchHasItsTurns) {
+TEST(FairQueue, InteractiveIsServedBeforeBatchExceptInBatchTurns) {
   FairQueue queue{{}, 4};
   for (std::uint64_t i = 0; i < 9; ++i) {
     ASSERT_TRUE(queue.push(request(i, 0)));
@@ -108,7 +108,7 @@ TEST(FairQueue, InteractiveGoesBeforeBatchButBatchHasItsTurns) {
   EXPECT_EQ(drain(queue), (Tickets{0, 1, 2, 100, 3, 4, 5, 101, 6, 7, 8, 102, 103, 104, 105, 106, 107, 108}));
 }
 
-TEST(FairQueue, BatchThatMayNotGoInItsTurnKeepsIt) {
+TEST(FairQueue, ABlockedBatchRequestKeepsItsTurn) {
   FairQueue queue{{}, 3};
   for (std::uint64_t i = 0; i < 9; ++i) ASSERT_TRUE(queue.push(request(i, 0)));
   ASSERT_TRUE(queue.push(request(100, 1, 100, Class::kBatch)));
@@ -117,7 +117,7 @@ TEST(FairQueue, BatchThatMayNotGoInItsTurnKeepsIt) {
   EXPECT_EQ(queue.pop(kAny)->ticket, 100U);
 }
 
-TEST(FairQueue, ATenantThatMayNotGoDoesNotHoldUpTheRest) {
+TEST(FairQueue, ABlockedTenantDoesNotBlockOthers) {
   FairQueue queue;
   for (std::uint64_t i = 0; i < 4; ++i) ASSERT_TRUE(queue.push(request(i, static_cast<std::uint32_t>(i % 2))));
   const auto not_zero = [](const Waiting& head) { return head.tenant != 0; };
@@ -127,7 +127,7 @@ TEST(FairQueue, ATenantThatMayNotGoDoesNotHoldUpTheRest) {
   EXPECT_EQ(queue.size(), 2U);
 }
 
-TEST(FairQueue, ShowsEachTenantsHeadOnceInTheOrderOfService) {
+TEST(FairQueue, VisitsEachTenantsHeadOnceInServiceOrder) {
   FairQueue queue;
   for (std::uint32_t tenant = 0; tenant < 5; ++tenant)
     for (std::uint64_t i = 0; i < 10; ++i) ASSERT_TRUE(queue.push(request(tenant * 10 + i, tenant, 50 + tenant)));
@@ -149,7 +149,7 @@ TEST(FairQueue, ShowsEachTenantsHeadOnceInTheOrderOfService) {
   EXPECT_EQ(queue.pop(kAny)->ticket, seen[0]);
 }
 
-TEST(FairQueue, WhoseClientLeftIsTakenOutOfTheMiddle) {
+TEST(FairQueue, ARequestIsRemovedFromTheMiddle) {
   FairQueue queue;
   for (std::uint64_t i = 0; i < 6; ++i) ASSERT_TRUE(queue.push(request(i, 0)));
   ASSERT_TRUE(queue.push(request(10, 1)));
@@ -164,14 +164,14 @@ TEST(FairQueue, WhoseClientLeftIsTakenOutOfTheMiddle) {
   EXPECT_EQ(queue.oldest(), core::kNever);
 }
 
-TEST(FairQueue, ThoseWhoseDeadlineHasComeLeaveOldestFirst) {
+TEST(FairQueue, ExpiredRequestsLeaveOldestFirst) {
   FairQueue queue;
   for (const std::uint64_t ticket : {3, 1, 2, 5}) {
     Waiting waiting = request(ticket, static_cast<std::uint32_t>(ticket % 2));
     waiting.deadline = core::kStart + seconds{10 * ticket};
     ASSERT_TRUE(queue.push(waiting));
   }
-  ASSERT_TRUE(queue.push(request(9, 0)));  // waits as long as it takes
+  ASSERT_TRUE(queue.push(request(9, 0)));  // No deadline.
   EXPECT_EQ(queue.next_deadline(), core::kStart + seconds{10});
   EXPECT_TRUE(queue.expired(core::kStart + seconds{9}).empty());
   const auto gone = queue.expired(core::kStart + seconds{30});
@@ -183,15 +183,15 @@ TEST(FairQueue, ThoseWhoseDeadlineHasComeLeaveOldestFirst) {
   EXPECT_EQ(queue.next_deadline(), core::kNever);
 }
 
-TEST(FairQueue, IsFullByRequestsByTokensAndByTenant) {
+TEST(FairQueue, IsLimitedByRequestsTokensAndTenant) {
   FairQueue queue{{3, 1000, 2}};
   EXPECT_TRUE(queue.push(request(1, 0)));
   EXPECT_TRUE(queue.push(request(2, 0)));
-  EXPECT_FALSE(queue.push(request(3, 0)));  // two of one tenant
+  EXPECT_FALSE(queue.push(request(3, 0)));  // The limit is two requests per tenant.
   EXPECT_FALSE(queue.push(request(4, 1, 801)));
   EXPECT_TRUE(queue.push(request(5, 1, 800)));
-  EXPECT_FALSE(queue.push(request(6, 2, 0)));                   // three of one class …
-  EXPECT_TRUE(queue.push(request(7, 2, 1000, Class::kBatch)));  // … but not of the other
+  EXPECT_FALSE(queue.push(request(6, 2, 0)));                   // The limit is three requests per class.
+  EXPECT_TRUE(queue.push(request(7, 2, 1000, Class::kBatch)));  // The other class has its own limit.
   EXPECT_FALSE(queue.push(request(8, 3, 1, Class::kBatch)));
   EXPECT_FALSE(queue.push(request(9, 3, ~0ULL, Class::kBatch)));
   EXPECT_EQ(queue.size(), 4U);

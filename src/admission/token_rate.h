@@ -1,4 +1,4 @@
-// The rate at which tokens are admitted.
+// Measures the rate at which tokens are admitted.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 namespace penstock::admission {
 
-// An exponentially weighted rate over the last 30 s.
+// Exponentially weighted rate over the last 30 s.
 class TokenRate {
  public:
   void add(std::uint64_t tokens, core::Instant now) {

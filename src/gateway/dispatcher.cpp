@@ -30,7 +30,7 @@ Answer Dispatcher::arrive(const RequestInfo& info, GrantListener& listener, core
   admission::Arrival arrival;
   arrival.ticket = request.ticket;
   arrival.tenant = request.tenant;
-  arrival.lane = request.lane;
+  arrival.model = request.lane;
   arrival.traffic_class = request.traffic_class;
   arrival.estimate = estimate;
   arrival.now = now;

@@ -148,7 +148,7 @@ routing::PickRequest Dispatcher::State::ask_of(const ActiveRequest& request) con
   ask.keys = request.keys;
   ask.input_tokens = request.estimate.prompt_tokens;
   ask.affinity = request.affinity;
-  if (request.traffic_class == admission::Class::kBatch) ask.affinity_worth *= 10;
+  if (request.traffic_class == admission::Class::kBatch) ask.affinity_tolerance *= 10;
   return ask;
 }
 
@@ -175,7 +175,7 @@ admission::Verdict Dispatcher::State::judge(const ActiveRequest& request, const 
                                             core::Instant now) const {
   if (request.decodes_only) return admission::Verdict::kAdmit;
   const routing::EndpointPicker::Load load = replicas.load(option.selection.slot, now);
-  return admission::judge({load.kv_usage, load.prefill_tokens, load.open_requests}, option.selection.uncached_tokens,
+  return admission::check_saturation({load.kv_usage, load.prefill_tokens, load.open_requests}, option.selection.uncached_tokens,
                           options.pressure);
 }
 
@@ -280,7 +280,7 @@ void Dispatcher::State::correct_cache(const ActiveRequest& request, const Reques
   const double believed = 1.0 * request.cached_tokens / std::max(1U, request.input_tokens);
   const double measured = 1.0 * ending.usage->cached_tokens / std::max(1U, ending.usage->prompt_tokens);
   if (measured < kFarLess * believed)
-    replicas.picker(replicas.replica(request.slot).group).lacked(request.slot, request.overlap_used_at);
+    replicas.picker(replicas.replica(request.slot).group).prefix_missing(request.slot, request.overlap_used_at);
 }
 
 void Dispatcher::State::settle(ActiveRequest& request, const RequestOutcome& ending, core::Instant now) {

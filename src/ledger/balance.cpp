@@ -72,7 +72,8 @@ std::string Balance::fault() const {
   if (!fault_.empty()) return fault_;
   std::map<Key, std::uint64_t> open;
   std::map<Key, std::uint64_t> reserved;
-  for (auto at = open_.begin(); at != open_.end(); ++at) {  // in any order: sums only
+  // The order does not matter, because only sums are computed.
+  for (auto at = open_.begin(); at != open_.end(); ++at) {
     ++open[at->second.key];
     reserved[at->second.key] += at->second.reserved_tokens;
   }

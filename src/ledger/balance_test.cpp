@@ -39,7 +39,7 @@ TEST(Balance, SumsByTenantAndModel) {
   EXPECT_EQ(zeta.refused, 1U);
 }
 
-TEST(Balance, NamesWhatIsClosedTwiceOrWasNeverOpened) {
+TEST(Balance, ReportsEntriesClosedTwiceOrNeverOpened) {
   Balance balance;
   balance.open(opened(1));
   balance.close(closed(opened(1)));
@@ -48,14 +48,14 @@ TEST(Balance, NamesWhatIsClosedTwiceOrWasNeverOpened) {
   EXPECT_EQ(balance.sums().at({"acme", "m"}).closed, 1U);
 }
 
-TEST(Balance, NamesWhatIsOpenedTwice) {
+TEST(Balance, ReportsEntriesOpenedTwice) {
   Balance balance;
   balance.open(opened(1));
   balance.open(opened(1));
   EXPECT_EQ(balance.fault(), "acme, m: entry 1 was opened twice");
 }
 
-TEST(Balance, NamesWhatIsClosedWithOtherValues) {
+TEST(Balance, ReportsEntriesClosedWithOtherValues) {
   Balance balance;
   balance.open(opened(1));
   balance.close(closed(opened(1, "zeta")));
@@ -66,7 +66,7 @@ TEST(Balance, NamesWhatIsClosedWithOtherValues) {
   EXPECT_NE(another.fault(), "");
 }
 
-TEST(Balance, NamesSumsThatDoNotAddUp) {
+TEST(Balance, ReportsSumsThatDoNotBalance) {
   Sums sums;
   sums.opened = 5, sums.closed = 3, sums.completed = 2, sums.lost = 1;
   EXPECT_EQ(imbalance(sums, 2), "");
@@ -75,7 +75,7 @@ TEST(Balance, NamesSumsThatDoNotAddUp) {
   EXPECT_EQ(imbalance(sums, 2), "3 were closed, and 4 have an outcome");
 }
 
-TEST(BalanceProperty, AddsUpInEveryOrderOfOpeningClosingAndRefusing) {
+TEST(BalanceProperty, BalancesInEveryOrder) {
   for (std::uint64_t seed = 1; seed <= 50; ++seed) {
     core::RandomStream random{seed};
     Balance balance;

@@ -1,4 +1,4 @@
-// What a request was given and what it cost, as an entry that balances.
+// The ledger entry of a request: what was reserved, delivered and charged.
 #pragma once
 
 #include <cstdint>
@@ -10,37 +10,39 @@ namespace penstock::ledger {
 
 enum class Outcome : std::uint8_t {
   kCompleted,
-  kCancelled,  // the client left
-  kTimedOut,   // its time budget ended; it has what there was until then
-  kFailed,     // a replica failed it
-  kRefused,    // never let in
-  kLost,       // the gateway ended without knowing how it went; found at the next start
+  kCancelled,  // The client left.
+  kTimedOut,   // The time budget ended; the client received the output up to then.
+  kFailed,     // A replica failed the request.
+  kRefused,    // The request was never admitted.
+  kLost,       // The gateway process ended before the outcome was known. The next start closes the entry.
 };
-[[nodiscard]] const char* to_string(Outcome outcome);  // "completed", "cancelled", "timed_out", "failed", …
+// Returns "completed", "cancelled", "timed_out", "failed", "refused" or "lost".
+[[nodiscard]] const char* to_string(Outcome outcome);
 [[nodiscard]] std::optional<Outcome> outcome_of(std::string_view name);
 
-// Opened when it is let in, with the estimate of its prompt and the cost of that prompt: that is what stays of it should the
-// gateway end before it closes. closed_unix_ms is 0 while it is open. Closed once with what came of it. Tokens of the prompt
-// are split into those found in a cache and those computed; what was reserved is what was delivered and what was given back.
+// An entry is opened at admission with the estimated prompt and its cost, which remain if the gateway stops before the
+// entry closes. It is closed once with the outcome; closed_unix_ms is 0 until then. Prompt tokens are split into cached
+// and computed ones, and reserved tokens into delivered and refunded ones.
 struct Entry {
-  std::uint64_t id = 0;  // ascending in one ledger
+  std::uint64_t id = 0;  // Ascending within one ledger.
   std::string request_id, tenant, key_name, model, traffic_class, replica;
   std::int64_t opened_unix_ms = 0, closed_unix_ms = 0;
-  std::uint64_t reserved_tokens = 0;  // estimate of prompt and output, taken from the budget
+  std::uint64_t reserved_tokens = 0;  // Estimate of prompt and output that was taken from the budget.
   std::uint64_t prompt_tokens = 0, cached_tokens = 0, output_tokens = 0;
-  bool measured = false;  // the tokens are the engine's own figures; else estimates and counted events
+  // True if the engine reported the token counts; false if they are estimates and counted events.
+  bool measured = false;
   Outcome outcome = Outcome::kCompleted;
-  double ttft_ms = -1.0, itl_ms = -1.0;  // below 0: there is none
+  double ttft_ms = -1.0, itl_ms = -1.0;  // Negative if there is no value.
   double cost = 0.0;
 };
 
-struct Price {  // of a million tokens
+struct Price {  // USD per million tokens.
   double input = 0.0, cached_input = 0.0, output = 0.0;
 };
 [[nodiscard]] double cost_of(const Entry& entry, const Price& price);
 
-// Why an entry cannot be: more cached than prompt tokens, closed before it was opened, tokens delivered to one that was
-// refused. Empty: it balances.
+// Returns why the entry is contradictory, for example more cached than prompt tokens, closed before opened, or tokens
+// delivered to a refused request. Empty if it balances.
 [[nodiscard]] std::string imbalance(const Entry& entry);
 
 }  // namespace penstock::ledger

@@ -13,7 +13,7 @@ using testing::closed;
 using testing::opened;
 using testing::refused;
 
-TEST(LedgerEntry, OutcomesHaveNamesThatReadBack) {
+TEST(LedgerEntry, OutcomeNamesRoundTrip) {
   for (const Outcome outcome : {Outcome::kCompleted, Outcome::kCancelled, Outcome::kTimedOut, Outcome::kFailed,
                                 Outcome::kRefused, Outcome::kLost})
     EXPECT_EQ(outcome_of(to_string(outcome)), outcome);
@@ -22,7 +22,7 @@ TEST(LedgerEntry, OutcomesHaveNamesThatReadBack) {
   EXPECT_EQ(outcome_of(""), std::nullopt);
 }
 
-TEST(LedgerEntry, CostsWhatWasComputedCachedAndDelivered) {
+TEST(LedgerEntry, CostCoversComputedCachedAndDeliveredTokens) {
   Entry entry;
   entry.prompt_tokens = 3'000'000;
   entry.cached_tokens = 1'000'000;
@@ -32,7 +32,7 @@ TEST(LedgerEntry, CostsWhatWasComputedCachedAndDelivered) {
   EXPECT_DOUBLE_EQ(cost_of({}, {2.0, 0.5, 8.0}), 0.0);
 }
 
-TEST(LedgerEntry, WhatCannotBeIsNamed) {
+TEST(LedgerEntry, ReportsContradictoryEntries) {
   EXPECT_EQ(imbalance(opened(1)), "");
   EXPECT_EQ(imbalance(closed(opened(1))), "");
   EXPECT_EQ(imbalance(refused(1)), "");

@@ -14,32 +14,34 @@ namespace penstock::routing {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
-// A slower iteration is felt at each token; of that, the price counts as many as one reads before the speed stops
-// mattering. It is also the usual ratio of a TTFT target to an ITL target.
-constexpr std::uint32_t kFeltTokens = 64;
-// What a request computes delays those that come after it, the more the fewer replicas are idle: a token of its own prompt
-// counts once on an idle fleet and this often on one where all compute. Of 1 to 3, this had the lowest TTFT throughout.
-constexpr double kOwnWorkWhenBusy = 3.0;
-constexpr double kBusyGain = 0.02;  // of one look
-// A prefix that is computed elsewhere pushes out of a full cache what has to be computed again, and that pushes out more.
+// A slower iteration delays every output token. The price counts this many of them, which is about what a user reads
+// before the speed stops mattering and the usual ratio of a TTFT objective to an ITL objective.
+constexpr std::uint32_t kCountedTokens = 64;
+// The prompt of a request delays later requests, more so when few replicas are idle: each of its tokens counts once on
+// an idle fleet and this often on a fully busy one. Of the values 1 to 3, this one had the lowest TTFT in all
+// benchmarks.
+constexpr double kPromptWeightWhenBusy = 3.0;
+constexpr double kBusyGain = 0.02;  // Weight of one choice in the moving average of the busy share.
+// A prefix that is computed on a full cache evicts other prefixes that must be computed again later, so its cost is
+// multiplied by up to 1 + this value.
 constexpr double kFullCache = 3.0;
-constexpr double kIterationTokens = 2048.0;  // of prompts that an engine computes at once
-// Prices that are this near count as equal: no estimate is better, and gateways that do not know of each other must not
-// all find the same replica the best.
-constexpr double kNear = 0.01, kNearMs = 0.05;
-constexpr double kFleetGain = 0.02;  // of one measurement, for the rate of replicas that nobody has measured
+constexpr double kIterationTokens = 2048.0;  // Prompt tokens that an engine computes in one iteration.
+// Prices within this relative and absolute distance count as equal. Estimates are no more precise than that, and
+// several gateways must not all prefer the same replica.
+constexpr double kTieShare = 0.01, kTieMs = 0.05;
+constexpr double kFleetGain = 0.02;  // Weight of one sample in the moving average of the fleet's prefill rate.
 
-double near_to(double price) { return price + kNear * price + kNearMs; }
+double tie_limit(double price) { return price + kTieShare * price + kTieMs; }
 
-// In four lanes, because each comparison waits for the one before it.
+// Four independent minima break the dependency of each comparison on the previous one.
 template <class Value>
 double lowest_of(std::size_t count, Value&& value) {
-  double lanes[4] = {kNever, kNever, kNever, kNever};
+  double partial[4] = {kNever, kNever, kNever, kNever};
   std::size_t at = 0;
   for (; at + 4 <= count; at += 4)
-    for (std::size_t lane = 0; lane < 4; ++lane) lanes[lane] = std::min(lanes[lane], value(at + lane));
-  for (; at < count; ++at) lanes[0] = std::min(lanes[0], value(at));
-  return std::min(std::min(lanes[0], lanes[1]), std::min(lanes[2], lanes[3]));
+    for (std::size_t i = 0; i < 4; ++i) partial[i] = std::min(partial[i], value(at + i));
+  for (; at < count; ++at) partial[0] = std::min(partial[0], value(at));
+  return std::min(std::min(partial[0], partial[1]), std::min(partial[2], partial[3]));
 }
 
 }  // namespace
@@ -65,26 +67,26 @@ struct EndpointPicker::State {
   void refresh(std::uint32_t slot, core::Instant now);
   void observed(double tokens_per_s);
 
-  void price(const PickRequest& ask, core::Instant now);
-  [[nodiscard]] std::uint32_t cached_tokens(std::uint32_t slot, const PickRequest& ask) const;
+  void price(const PickRequest& request, core::Instant now);
+  [[nodiscard]] std::uint32_t cached_tokens(std::uint32_t slot, const PickRequest& request) const;
   [[nodiscard]] std::uint32_t cheapest(std::uint32_t& candidates);
   [[nodiscard]] PickReason why(std::uint32_t slot) const;
-  void consider_second_home(const PickRequest& ask, core::Instant now, Selection& selection);
+  void consider_replication(const PickRequest& request, core::Instant now, Selection& selection);
 
   EndpointPickerOptions options;
   core::RandomStream random;
-  std::vector<std::optional<Replica>> replicas;  // by slot
+  std::vector<std::optional<Replica>> replicas;  // Indexed by slot.
   std::vector<PriceTerms> terms;
   HeldPrefixes held;
   Sessions sessions;
-  PrefixReplication homes;
+  PrefixReplication replication;
   double fleet_tokens_per_s;
-  double busy_share = 0.0;         // of the replicas, lately, that had prompts to compute
-  std::uint32_t key_tokens = 256;  // as last asked with
-  // Of one choice.
+  double busy_share = 0.0;         // Moving average of the share of replicas that have prompts to compute.
+  std::uint32_t key_tokens = 256;  // Value of the latest request.
+  // Scratch space of one choice, indexed by slot.
   std::vector<double> prices;
-  std::vector<double> whole;        // prices, did nobody hold anything of the prompt
-  std::vector<double> token_worth;  // what a token that is held takes off the price
+  std::vector<double> uncached_prices;     // Prices without any cached prefix.
+  std::vector<double> ms_saved_per_token;  // Price reduction for each cached token.
   std::vector<std::uint32_t> overlap;
 };
 
@@ -98,40 +100,41 @@ void EndpointPicker::State::observed(double tokens_per_s) {
   fleet_tokens_per_s += kFleetGain * (tokens_per_s - fleet_tokens_per_s);
 }
 
-std::uint32_t EndpointPicker::State::cached_tokens(std::uint32_t slot, const PickRequest& ask) const {
-  const std::uint64_t tokens = std::uint64_t{overlap[slot]} * ask.key_tokens;
-  return static_cast<std::uint32_t>(std::min<std::uint64_t>(tokens, ask.input_tokens));
+std::uint32_t EndpointPicker::State::cached_tokens(std::uint32_t slot, const PickRequest& request) const {
+  const std::uint64_t tokens = std::uint64_t{overlap[slot]} * request.key_tokens;
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(tokens, request.input_tokens));
 }
 
-// Fills `prices` and `overlap`; a replica that cannot be chosen costs infinitely much.
-void EndpointPicker::State::price(const PickRequest& ask, core::Instant now) {
-  const double tokens = ask.input_tokens;
-  const std::uint32_t felt = ask.output_tokens == 0 ? kFeltTokens : std::min(ask.output_tokens, kFeltTokens);
-  const double iterations = felt + tokens / kIterationTokens;
+// Fills `prices` and `overlap`. A replica that is not eligible has an infinite price.
+void EndpointPicker::State::price(const PickRequest& request, core::Instant now) {
+  const double tokens = request.input_tokens;
+  const std::uint32_t counted_tokens =
+      request.output_tokens == 0 ? kCountedTokens : std::min(request.output_tokens, kCountedTokens);
+  const double iterations = counted_tokens + tokens / kIterationTokens;
   std::fill(overlap.begin(), overlap.end(), 0);
-  const double own_work = 1.0 + (kOwnWorkWhenBusy - 1.0) * busy_share;
+  const double prompt_weight = 1.0 + (kPromptWeightWhenBusy - 1.0) * busy_share;
   std::uint32_t eligible = 0, working = 0;
   for (std::uint32_t slot = 0; slot < terms.size(); ++slot) {
     if (now >= terms[slot].due) refresh(slot, now);
     eligible += terms[slot].fixed_ms < kNever ? 1 : 0;
     working += terms[slot].queue_ms > 0.0 ? 1 : 0;
-    token_worth[slot] = own_work * terms[slot].factor * terms[slot].ms_per_token;
-    prices[slot] = whole[slot] = terms[slot].price(now, own_work * tokens, iterations);
+    ms_saved_per_token[slot] = prompt_weight * terms[slot].factor * terms[slot].ms_per_token;
+    prices[slot] = uncached_prices[slot] = terms[slot].price(now, prompt_weight * tokens, iterations);
   }
   if (eligible > 0) busy_share += kBusyGain * (1.0 * working / eligible - busy_share);
-  for (const Holders::Overlap& holder : held.overlaps(ask.keys, now)) {
+  for (const Holders::Overlap& holder : held.overlaps(request.keys, now)) {
     overlap[holder.slot] = holder.keys;
-    prices[holder.slot] -= token_worth[holder.slot] * cached_tokens(holder.slot, ask);
+    prices[holder.slot] -= ms_saved_per_token[holder.slot] * cached_tokens(holder.slot, request);
   }
-  for (const std::uint32_t slot : ask.without)
-    if (slot < prices.size()) prices[slot] = whole[slot] = kNever;
+  for (const std::uint32_t slot : request.without)
+    if (slot < prices.size()) prices[slot] = uncached_prices[slot] = kNever;
 }
 
-// Of the replicas near the lowest price those with the longest overlap, which spares the fleet work, and of these one is
-// drawn. `candidates`: how many there were to choose from; busy ones count only among themselves.
+// Selects the replicas near the lowest price, prefers the longest overlap, which saves the fleet work, and breaks ties
+// at random. `candidates` is the number of replicas to choose from; busy ones count only if all are busy.
 std::uint32_t EndpointPicker::State::cheapest(std::uint32_t& candidates) {
   const double lowest = lowest_of(prices.size(), [&](std::size_t slot) { return prices[slot]; });
-  const double limit = near_to(lowest);
+  const double limit = tie_limit(lowest);
   const double choosable = lowest < Replica::kBusyMs / 2 ? Replica::kBusyMs / 2 : std::numeric_limits<double>::max();
   std::uint32_t equal = 0, longest = 0, best = 0;
   candidates = 0;
@@ -149,32 +152,35 @@ std::uint32_t EndpointPicker::State::cheapest(std::uint32_t& candidates) {
   return best;
 }
 
-// The prefix decided when a replica that holds less of it would have been no worse for a prompt that nobody holds.
+// The prefix was decisive if a replica with less overlap would have had an equal or lower price without any cached
+// prefix.
 PickReason EndpointPicker::State::why(std::uint32_t slot) const {
   if (overlap[slot] == 0) return PickReason::kLoad;
-  const double limit = near_to(whole[slot]);
+  const double limit = tie_limit(uncached_prices[slot]);
   for (std::uint32_t other = 0; other < prices.size(); ++other)
-    if (whole[other] <= limit && overlap[other] < overlap[slot]) return PickReason::kPrefix;
+    if (uncached_prices[other] <= limit && overlap[other] < overlap[slot]) return PickReason::kPrefix;
   return PickReason::kLoad;
 }
 
-// The prefix that the chosen replica holds may be worth computing elsewhere, too; see prefix_replication.h.
-void EndpointPicker::State::consider_second_home(const PickRequest& ask, core::Instant now, Selection& selection) {
+// Moves the request to another replica when the prefix is worth replicating; see prefix_replication.h.
+void EndpointPicker::State::consider_replication(const PickRequest& request, core::Instant now, Selection& selection) {
   const std::uint32_t chosen = selection.slot, shared = overlap[chosen];
   if (shared == 0) return;
-  const double shared_tokens = cached_tokens(chosen, ask);
-  const auto price_with_it = [&](std::size_t slot) { return whole[slot] - token_worth[slot] * shared_tokens; };
+  const double shared_tokens = cached_tokens(chosen, request);
+  const auto price_with_it = [&](std::size_t slot) {
+    return uncached_prices[slot] - ms_saved_per_token[slot] * shared_tokens;
+  };
   const double lowest = lowest_of(prices.size(), price_with_it);
   if (lowest >= prices[chosen]) return;
   std::uint32_t other = 0;
   while (price_with_it(other) > lowest) ++other;
-  if (overlap[other] >= shared) return;  // it is only a little cheaper, and lost the draw
-  const std::uint64_t key = ask.keys[shared - 1];
+  if (overlap[other] >= shared) return;  // The other replica is equally suitable and lost the random tie break.
+  const std::uint64_t key = request.keys[shared - 1];
   selection.shared_keys = shared;
   selection.forgone_ms = prices[chosen] - lowest;
   const double cost_ms = prices[other] - lowest;
   const double full = std::min(1.0, 1.0 * held.keys(other) / held.capacity(other));
-  if (homes.rent_ms(key, now) + selection.forgone_ms < cost_ms * (1.0 + kFullCache * full)) return;
+  if (replication.rent_ms(key, now) + selection.forgone_ms < cost_ms * (1.0 + kFullCache * full)) return;
   selection.slot = other;
   selection.forgone_ms = -selection.forgone_ms;
 }
@@ -192,8 +198,8 @@ void EndpointPicker::add(std::uint32_t slot, core::Instant now, double weight) {
     state.replicas.resize(slot + 1);
     state.terms.resize(slot + 1);
     state.prices.resize(slot + 1);
-    state.whole.resize(slot + 1);
-    state.token_worth.resize(slot + 1);
+    state.uncached_prices.resize(slot + 1);
+    state.ms_saved_per_token.resize(slot + 1);
     state.overlap.resize(slot + 1);
   }
   PENSTOCK_ASSERT(!state.replicas[slot], "a slot is forgotten before it is used again");
@@ -227,10 +233,10 @@ void EndpointPicker::set_capacity(std::uint32_t slot, std::uint32_t keys) {
   if (state_->knows(slot)) state_->held.set_capacity(slot, keys);
 }
 
-void EndpointPicker::report_load(std::uint32_t slot, const ReportedLoad& heard) {
+void EndpointPicker::report_load(std::uint32_t slot, const ReportedLoad& report) {
   if (!state_->knows(slot)) return;
-  state_->replicas[slot]->report_load(heard);
-  state_->refresh(slot, heard.at);
+  state_->replicas[slot]->report_load(report);
+  state_->refresh(slot, report.at);
 }
 
 void EndpointPicker::busy(std::uint32_t slot, core::Instant now, core::Duration pause) {
@@ -239,56 +245,58 @@ void EndpointPicker::busy(std::uint32_t slot, core::Instant now, core::Duration 
   state_->refresh(slot, now);
 }
 
-std::optional<Selection> EndpointPicker::choose(const PickRequest& ask, core::Instant now) {
+std::optional<Selection> EndpointPicker::choose(const PickRequest& request, core::Instant now) {
   State& state = *state_;
   if (state.terms.empty()) return std::nullopt;
-  state.key_tokens = ask.key_tokens;
-  state.price(ask, now);
+  state.key_tokens = request.key_tokens;
+  state.price(request, now);
   std::uint32_t candidates = 0;
   Selection selection;
   selection.slot = state.cheapest(candidates);
   const double lowest = state.prices[selection.slot];
   if (lowest == kNever) return std::nullopt;
-  const std::uint32_t home = ask.affinity == 0 ? Sessions::kNone : state.sessions.find(ask.affinity, now);
+  const std::uint32_t session_slot =
+      request.affinity == 0 ? Sessions::kNone : state.sessions.find(request.affinity, now);
   if (candidates == 1) {
     selection.why = PickReason::kOnly;
-  } else if (home != Sessions::kNone && state.prices[home] <= lowest + core::to_milliseconds(ask.affinity_worth)) {
-    selection.slot = home;
+  } else if (session_slot != Sessions::kNone &&
+             state.prices[session_slot] <= lowest + core::to_milliseconds(request.affinity_tolerance)) {
+    selection.slot = session_slot;
     selection.why = PickReason::kAffinity;
   } else {
     selection.why = state.why(selection.slot);
-    state.consider_second_home(ask, now, selection);
+    state.consider_replication(request, now, selection);
     if (selection.forgone_ms < 0.0) selection.why = PickReason::kLoad;
   }
   const PriceTerms& terms = state.terms[selection.slot];
   selection.overlap_keys = state.overlap[selection.slot];
   if (selection.overlap_keys > 0)
     selection.overlap_used_at =
-        state.held.used_at(selection.slot, ask.keys[selection.overlap_keys - 1], now).value_or(core::kNever);
-  // The last token is computed always: its output is the first one.
-  const std::uint32_t uncached = ask.input_tokens - state.cached_tokens(selection.slot, ask);
-  selection.uncached_tokens = std::max(uncached, std::min(ask.input_tokens, 1U));
+        state.held.used_at(selection.slot, request.keys[selection.overlap_keys - 1], now).value_or(core::kNever);
+  // The last prompt token is always computed, because its output is the first token.
+  const std::uint32_t uncached = request.input_tokens - state.cached_tokens(selection.slot, request);
+  selection.uncached_tokens = std::max(uncached, std::min(request.input_tokens, 1U));
   const double fixed_ms = terms.fixed_ms >= Replica::kBusyMs ? terms.fixed_ms - Replica::kBusyMs : terms.fixed_ms;
   selection.expected_ttft_ms =
       fixed_ms + terms.wait_ms(now) + selection.uncached_tokens * terms.ms_per_token + terms.decode_ms;
   return selection;
 }
 
-void EndpointPicker::dispatched(const PickRequest& ask, const Selection& selection, core::Instant now) {
+void EndpointPicker::dispatched(const PickRequest& request, const Selection& selection, core::Instant now) {
   State& state = *state_;
   const std::uint32_t slot = selection.slot;
   if (!state.knows(slot)) return;
   const PriceTerms& terms = state.terms[slot];
   const double ahead = terms.ms_per_token > 0.0 ? std::max(0.0, terms.wait_ms(now)) / terms.ms_per_token : 0.0;
-  state.replicas[slot]->dispatched(ask, selection, ahead, now);
-  state.held.sent(slot, ask.keys, now);
-  if (ask.affinity != 0) state.sessions.remember(ask.affinity, slot, now);
-  if (selection.shared_keys > 0 && selection.shared_keys <= ask.keys.size()) {
-    const std::uint64_t key = ask.keys[selection.shared_keys - 1];
+  state.replicas[slot]->dispatched(request, selection, ahead, now);
+  state.held.sent(slot, request.keys, now);
+  if (request.affinity != 0) state.sessions.remember(request.affinity, slot, now);
+  if (selection.shared_keys > 0 && selection.shared_keys <= request.keys.size()) {
+    const std::uint64_t key = request.keys[selection.shared_keys - 1];
     if (selection.forgone_ms < 0.0) {
-      state.homes.bought(key);
+      state.replication.reset(key);
     } else {
-      state.homes.pay(key, selection.forgone_ms, now);
+      state.replication.pay(key, selection.forgone_ms, now);
     }
   }
   state.refresh(slot, now);
@@ -313,7 +321,8 @@ void EndpointPicker::finished(std::uint32_t slot, std::uint32_t uncached_tokens,
                               std::uint32_t output_tokens, bool answered) {
   if (!state_->knows(slot)) return;
   state_->replicas[slot]->finished(uncached_tokens, std::uint64_t{input_tokens} + output_tokens, answered);
-  state_->terms[slot].due = core::Instant::min();  // there is no time here to see it by
+  // The terms are recomputed at the next choice, because this call has no time argument.
+  state_->terms[slot].due = core::Instant::min();
 }
 
 void EndpointPicker::stored(std::uint32_t slot, std::uint64_t key) {
@@ -332,8 +341,8 @@ void EndpointPicker::events_lost(std::uint32_t slot) {
   if (state_->knows(slot)) state_->held.events_lost(slot);
 }
 
-void EndpointPicker::lacked(std::uint32_t slot, core::Instant used_at) {
-  if (state_->knows(slot)) state_->held.lacked(slot, used_at);
+void EndpointPicker::prefix_missing(std::uint32_t slot, core::Instant used_at) {
+  if (state_->knows(slot)) state_->held.prefix_missing(slot, used_at);
 }
 
 std::vector<EndpointPicker::Holder> EndpointPicker::holders(std::span<const std::uint64_t> keys, core::Instant now) {

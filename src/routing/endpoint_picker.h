@@ -1,4 +1,4 @@
-// Chooses the replica for a live request: one price in milliseconds for cache, queue and KV pressure.
+// Chooses the replica for a live request by a price in milliseconds that adds up cache, queue and KV pressure.
 #pragma once
 
 #include <cstdint>
@@ -13,65 +13,70 @@
 
 namespace penstock::routing {
 
-// What a request is chosen by. Keys name prefixes (api/prompt_keys.h); overlap counts in them.
+// The input of one choice. Keys name prefixes (api/prompt_keys.h), and overlap is counted in keys.
 struct PickRequest {
   std::span<const std::uint64_t> keys;
-  std::uint32_t input_tokens = 0;   // estimate of the whole prompt
-  std::uint32_t key_tokens = 256;   // tokens that a key stands for
-  std::uint64_t affinity = 0;       // hash of a session; 0: none
-  std::uint32_t output_tokens = 0;  // expected
-  // How much longer the first token may take, so that the session stays where it is; a batch request affords more.
-  core::Duration affinity_worth = std::chrono::milliseconds{200};
-  std::span<const std::uint32_t> without{};  // slots that failed it already
+  std::uint32_t input_tokens = 0;   // Estimated tokens of the whole prompt.
+  std::uint32_t key_tokens = 256;   // Prompt tokens that one key covers.
+  std::uint64_t affinity = 0;       // Hash of the session; 0 means no session.
+  std::uint32_t output_tokens = 0;  // Expected output tokens.
+  // The session keeps its replica while its price exceeds the lowest one by no more than this; batch requests use more.
+  core::Duration affinity_tolerance = std::chrono::milliseconds{200};
+  std::span<const std::uint32_t> without{};  // Slots that have already failed this request.
 };
 
 enum class PickReason : std::uint8_t {
-  kPrefix,    // its cache makes up for its queue
-  kLoad,      // the shortest expected wait
-  kAffinity,  // the session was there before
-  kOnly,      // no other could be chosen
+  kPrefix,    // The cached prefix outweighs the longer queue.
+  kLoad,      // The replica has the shortest expected wait.
+  kAffinity,  // The session was served there before.
+  kOnly,      // No other replica was eligible.
 };
-[[nodiscard]] const char* to_string(PickReason why);  // "prefix", "load", "affinity", "only"
+[[nodiscard]] const char* to_string(PickReason why);  // Returns "prefix", "load", "affinity" or "only".
 
 struct Selection {
   std::uint32_t slot = 0;
   std::uint32_t overlap_keys = 0;
-  core::Instant overlap_used_at = core::kNever;  // when the whole of them was last sent there; never: by events only
-  std::uint32_t uncached_tokens = 0;             // of the prompt, as believed
+  // Last time the whole overlap was sent to this replica; kNever if it is known from events only.
+  core::Instant overlap_used_at = core::kNever;
+  std::uint32_t uncached_tokens = 0;  // Prompt tokens that the replica is expected to compute.
   double expected_ttft_ms = 0.0;
   PickReason why = PickReason::kLoad;
-  // For dispatched(): by how much another replica would have been cheaper, had it held the first `shared_keys`, too.
-  // Negative: this replica is to hold them from now on, and what was counted so far is settled.
+  // dispatched() reads both fields. Positive: another replica would have been this much cheaper if it held the first
+  // `shared_keys` keys, too. Negative: this replica shall hold these keys from now on, and the accumulated rent of the
+  // prefix is reset.
   double forgone_ms = 0.0;
   std::uint32_t shared_keys = 0;
 };
 
-// What an engine says of itself, when it says anything.
+// The load that an engine reports in its metrics.
 struct ReportedLoad {
   core::Instant at;
   std::uint32_t waiting = 0, running = 0;
   std::optional<std::uint64_t> waiting_prefill_tokens;
-  std::optional<double> kv_usage;  // 0..1
+  std::optional<double> kv_usage;  // Range 0 to 1.
 };
 
 struct EndpointPickerOptions {
-  double prefill_tokens_per_s = 8000.0;                       // of a replica nobody has measured yet
-  double decode_ms_per_sequence = 0.15;                       // that each running sequence adds to an iteration
-  core::Duration slow_start = std::chrono::seconds{20};       // over which a new replica's price falls to its true one
-  core::Duration load_report_age = std::chrono::seconds{10};  // older words of an engine do not count
-  double kv_soft = 0.80;                                      // KV usage from which a replica's price rises
-  std::uint32_t keys_per_replica = 65'536;  // of one whose cache size nobody told; the least recently used go first
+  double prefill_tokens_per_s = 8000.0;  // Prefill rate of a replica that has not been measured yet.
+  double decode_ms_per_sequence = 0.15;  // Time that each running sequence adds to an iteration.
+  // Time over which the price of a new replica falls to its true value.
+  core::Duration slow_start = std::chrono::seconds{20};
+  core::Duration load_report_age = std::chrono::seconds{10};  // Older load reports are ignored.
+  double kv_soft = 0.80;                                      // KV usage from which the price of a replica rises.
+  // Capacity of a replica that does not report its cache size. The least recently used keys are evicted first.
+  std::uint32_t keys_per_replica = 65'536;
   core::Duration session_time = std::chrono::minutes{30};
-  std::uint32_t sessions = 100'000;  // remembered; the oldest go first
+  std::uint32_t sessions = 100'000;  // Maximum number of remembered sessions. The oldest are evicted first.
 };
 
-// The price of a replica is the expected time to first token there: (uncached prompt tokens sent and not yet answered +
-// its own) over the rate at which this replica has been seen to prefill, plus what its running sequences slow it by, plus
-// what a nearly full KV cache costs. Load is what was sent and has not ended, corrected by what the engine says of itself
-// (others may send to it, too). Equal prices are drawn, so that replicas that know nothing share the load.
+// The price of a replica is its expected time to first token. It is the sum of (uncached prompt tokens that were sent
+// and are not answered yet + those of this request) / the measured prefill rate, the delay that running sequences add,
+// and a penalty for a nearly full KV cache. Load is what this gateway sent and has not ended, corrected by what the
+// engine reports, because other clients may send to the engine, too. Ties are broken at random, so that equal replicas
+// share the load.
 //
-// Which prefixes a replica holds is taken from its KV events where there are any, else believed of what was sent there,
-// up to its capacity. choose() is O(replicas + log keys · distinct sets of holders). Not thread-safe.
+// The prefixes that a replica holds are taken from its KV events. Without events, every prompt that was sent counts as
+// cached, up to the replica's capacity. choose() is O(replicas + log keys · distinct sets of holders). Not thread-safe.
 class EndpointPicker {
  public:
   EndpointPicker(const EndpointPickerOptions& options, core::RandomStream random);
@@ -79,53 +84,57 @@ class EndpointPicker {
   EndpointPicker(EndpointPicker&&) noexcept;
   EndpointPicker& operator=(EndpointPicker&&) noexcept;
 
-  void add(std::uint32_t slot, core::Instant now, double weight = 1.0);  // eligible from now on; slots are used again
+  // The slot is eligible at once. Slots may be reused after forget().
+  void add(std::uint32_t slot, core::Instant now, double weight = 1.0);
   void set_eligible(std::uint32_t slot, bool eligible,
                     core::Instant now);  // draining, broken, or back: with slow start
   void set_weight(std::uint32_t slot, double weight, core::Instant now);
-  void forget(std::uint32_t slot);                            // gone, with all that it held
-  void set_capacity(std::uint32_t slot, std::uint32_t keys);  // of its cache
-  void report_load(std::uint32_t slot, const ReportedLoad& heard);
-  // It said that it is busy (429, 503): for `pause`, it is chosen only if no other can be.
+  void forget(std::uint32_t slot);                            // Removes the replica and all prefixes that it held.
+  void set_capacity(std::uint32_t slot, std::uint32_t keys);  // Size of the replica's cache.
+  void report_load(std::uint32_t slot, const ReportedLoad& report);
+  // The engine answered 429 or 503. For `pause` it is chosen only if no other replica is eligible.
   void busy(std::uint32_t slot, core::Instant now, core::Duration pause);
 
-  // None when no slot is eligible. Counts nothing yet.
-  [[nodiscard]] std::optional<Selection> choose(const PickRequest& ask, core::Instant now);
+  // Returns nothing if no slot is eligible. Does not count the request as load.
+  [[nodiscard]] std::optional<Selection> choose(const PickRequest& request, core::Instant now);
 
-  // The life of a request on a slot. `uncached_tokens` is the selection's, the same in all of them.
-  void dispatched(const PickRequest& ask, const Selection& selection, core::Instant now);
+  // These calls report the phases of a request on a slot. `uncached_tokens` is the selection's value in each of them.
+  void dispatched(const PickRequest& request, const Selection& selection, core::Instant now);
   void first_token(std::uint32_t slot, std::uint32_t uncached_tokens, core::Duration ttft, core::Instant now);
-  // The same of an answer that is not streamed: nobody sees its first token, which should be out by now. Teaches nothing.
+  // Replaces first_token() for responses that are not streamed: the first token is assumed to be out by now. The
+  // prefill rate is not updated.
   void assume_first_token(std::uint32_t slot, std::uint32_t uncached_tokens, core::Instant sent_at, core::Instant now);
-  // `answered`: its first token had come. `output_tokens` as expected at dispatch.
+  // `answered` is true if the first token was reported. `output_tokens` is the value that was expected at dispatch.
   void finished(std::uint32_t slot, std::uint32_t uncached_tokens, std::uint32_t input_tokens,
                 std::uint32_t output_tokens, bool answered);
 
-  // KV events: from the first on that names a key which was sent to some slot, only they say what the slot holds.
+  // KV events. After the first event for a key that was sent to some slot, only events determine what the slot holds.
   void stored(std::uint32_t slot, std::uint64_t key);
   void removed(std::uint32_t slot, std::uint64_t key);
   void cleared(std::uint32_t slot);
-  void events_lost(std::uint32_t slot);  // some are missing
-  // It did not hold what was last sent there at that time: all that was used no later is forgotten, unless it has events.
-  void lacked(std::uint32_t slot, core::Instant used_at);
+  void events_lost(std::uint32_t slot);  // The event stream has a gap.
+  // The engine did not hold a prefix that was last sent at `used_at`. Every prefix that was used no later is dropped,
+  // unless the slot has KV events.
+  void prefix_missing(std::uint32_t slot, core::Instant used_at);
 
   struct Holder {
     std::uint32_t slot = 0;
-    core::Instant sent_at;  // the prefix, last
+    core::Instant sent_at;  // Last time the prefix was sent to the slot.
   };
-  // The slots that are believed to hold all of the keys. Those that only events told of, nothing having been sent, are left out.
+  // Returns the slots that hold all of the keys. Slots that are known from events only, without a request, are left
+  // out.
   [[nodiscard]] std::vector<Holder> holders(std::span<const std::uint64_t> keys, core::Instant now);
-  // A prompt that is no user's request: it counts as held, and as no load.
+  // Counts a prompt that no user sent, such as a cache keep-alive, as cached but not as load.
   void pinged(std::uint32_t slot, std::span<const std::uint64_t> keys, core::Instant now);
 
   struct Load {
     bool eligible = false;
     std::uint32_t open_requests = 0;
-    std::uint64_t prefill_tokens = 0;   // uncached, sent and not yet answered with a first token
-    std::uint64_t context_tokens = 0;   // of open requests: prompt and expected output
-    double prefill_tokens_per_s = 0.0;  // as measured
-    std::optional<double> kv_usage;     // as last heard, if not too old
-    std::uint64_t keys = 0;             // prefixes it is believed to hold
+    std::uint64_t prefill_tokens = 0;   // Uncached prompt tokens that were sent and have no first token yet.
+    std::uint64_t context_tokens = 0;   // Prompt and expected output tokens of open requests.
+    double prefill_tokens_per_s = 0.0;  // Measured prefill rate.
+    std::optional<double> kv_usage;     // Last reported value, if it is recent enough.
+    std::uint64_t keys = 0;             // Number of prefixes that the replica is expected to hold.
     bool by_events = false;
   };
   [[nodiscard]] Load load(std::uint32_t slot, core::Instant now) const;

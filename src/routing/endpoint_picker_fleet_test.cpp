@@ -1,4 +1,5 @@
-// The selector in front of a little fleet: what its choices do to first tokens and cache hits, beside simpler rules.
+// Closed-loop tests of the endpoint picker in front of a small fleet: first tokens and cache hits, compared with
+// simpler rules.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,10 +14,11 @@ using namespace std::chrono_literals;
 
 enum class Rule { kPrice, kRoundRobin, kLeastLoaded };
 
-// Overrules the selector, which keeps its books all the same.
-void set_rule(TestFleet& fleet, EndpointPicker& selector, Rule rule) {
+// Replaces the picker's choice by the rule; the picker still accounts for every request.
+void set_rule(TestFleet& fleet, EndpointPicker& picker, Rule rule) {
   if (rule == Rule::kPrice) return;
-  fleet.choose = [&fleet, &selector, rule, turn = std::uint32_t{0}](const PickRequest& ask, core::Instant now) mutable {
+  fleet.choose = [&fleet, &picker, rule, turn = std::uint32_t{0}](const PickRequest& request,
+                                                                  core::Instant now) mutable {
     const auto size = static_cast<std::uint32_t>(fleet.engines.size());
     const std::uint32_t start = turn++ % size;
     Selection selection;
@@ -24,10 +26,10 @@ void set_rule(TestFleet& fleet, EndpointPicker& selector, Rule rule) {
     if (rule == Rule::kLeastLoaded)
       for (std::uint32_t i = 0; i < size; ++i) {
         const std::uint32_t slot = (start + i) % size;
-        if (selector.load(slot, now).open_requests < selector.load(selection.slot, now).open_requests)
+        if (picker.load(slot, now).open_requests < picker.load(selection.slot, now).open_requests)
           selection.slot = slot;
       }
-    selection.uncached_tokens = std::max(1U, ask.input_tokens);
+    selection.uncached_tokens = std::max(1U, request.input_tokens);
     return selection;
   };
 }
@@ -44,11 +46,12 @@ struct Outcome {
   double hit_rate = 0.0, mean_ttft_ms = 0.0;
 };
 
-// So many streams of one and the same prompt, each begun anew when it ends; they come one by one, or all at once.
+// Runs kStreams concurrent streams of the same prompt, each restarted when it ends. They start one by one or all at
+// once.
 Outcome hot_prompt(std::uint32_t replicas, std::uint32_t keys, bool at_once) {
   constexpr std::uint32_t kStreams = 60;
-  EndpointPicker selector{{}, core::RandomStream{1}};
-  TestFleet fleet{replicas, selector};
+  EndpointPicker picker{{}, core::RandomStream{1}};
+  TestFleet fleet{replicas, picker};
   std::uint32_t ended = 0;
   fleet.ended = [&](const TestEngine::Request&) { ++ended; };
   const auto send = [&] {
@@ -75,17 +78,17 @@ struct Traffic {
   double rate_per_s;
   std::uint32_t cache_keys = 1024;
   double speed_of_odd_replicas = 1.0;
-  std::uint32_t longer_by = 0;  // at most, in keys
+  std::uint32_t longer_by = 0;  // Maximum number of extra keys.
 };
 
-// Requests of many families, each with a prefix of its own.
+// Requests of many families, each with its own prefix.
 Outcome families(const Traffic& traffic, Rule rule, std::uint64_t seed = 1) {
-  EndpointPicker selector{{}, core::RandomStream{seed}};
-  TestFleet fleet{traffic.replicas, selector};
-  set_rule(fleet, selector, rule);
+  EndpointPicker picker{{}, core::RandomStream{seed}};
+  TestFleet fleet{traffic.replicas, picker};
+  set_rule(fleet, picker, rule);
   for (std::uint32_t slot = 0; slot < traffic.replicas; ++slot) {
     fleet.engines[slot].cache_keys = traffic.cache_keys;
-    selector.set_capacity(slot, traffic.cache_keys);
+    picker.set_capacity(slot, traffic.cache_keys);
     if (slot % 2 == 1) fleet.engines[slot].tokens_per_s *= traffic.speed_of_odd_replicas;
   }
   core::RandomStream random{seed + 1};
@@ -102,7 +105,7 @@ Outcome families(const Traffic& traffic, Rule rule, std::uint64_t seed = 1) {
   return {fleet.sent, fleet.hit_rate(), fleet.mean_ttft_ms()};
 }
 
-// One draw of the arrivals may favour any rule, so that rules are compared over several.
+// The mean over several seeds, because a single draw of arrivals may favour any rule.
 double mean_ttft_ms(const Traffic& traffic, Rule rule) {
   constexpr std::uint64_t kSeeds = 8;
   double sum = 0.0;
@@ -110,7 +113,7 @@ double mean_ttft_ms(const Traffic& traffic, Rule rule) {
   return sum / kSeeds;
 }
 
-TEST(SelectorFleet, OneHotPromptIsSharedEvenlyAndHitsEverywhere) {
+TEST(EndpointPickerFleet, AHotPromptIsReplicatedAndSpreadEvenly) {
   for (const std::uint32_t replicas : {2U, 4U, 8U})
     for (const std::uint32_t keys : {4U, 32U, 200U})
       for (const bool at_once : {true, false}) {
@@ -122,7 +125,7 @@ TEST(SelectorFleet, OneHotPromptIsSharedEvenlyAndHitsEverywhere) {
       }
 }
 
-TEST(SelectorFleet, ManyPrefixesStayWhereTheyAreHeld) {
+TEST(EndpointPickerFleet, RequestsFollowTheirCachedPrefixes) {
   const Traffic traffic{.replicas = 8, .families = 64, .shared_keys = 16, .own_keys = 4, .rate_per_s = 30};
   const double best = 16.0 / 20.0;
   const Outcome price = families(traffic, Rule::kPrice);
@@ -131,13 +134,13 @@ TEST(SelectorFleet, ManyPrefixesStayWhereTheyAreHeld) {
   EXPECT_LE(static_cast<double>(*most), 1.35 * static_cast<double>(*least));
 }
 
-TEST(SelectorFleet, PrefixesStayEvenWhereCachesAreTight) {
+TEST(EndpointPickerFleet, RequestsFollowTheirPrefixesWhenCachesAreSmall) {
   const Traffic traffic{
       .replicas = 4, .families = 100, .shared_keys = 16, .own_keys = 1, .rate_per_s = 20, .cache_keys = 600};
   EXPECT_GE(families(traffic, Rule::kPrice).hit_rate, 0.93 * 16.0 / 17.0);
 }
 
-TEST(SelectorFleet, FirstTokensComeSoonerThanByTurnsOrByFewestRequests) {
+TEST(EndpointPickerFleet, TtftIsLowerThanWithRoundRobinOrLeastRequests) {
   const Traffic cases[] = {
       {.replicas = 2, .families = 16, .shared_keys = 16, .own_keys = 4, .rate_per_s = 5},
       {.replicas = 8, .families = 64, .shared_keys = 16, .own_keys = 4, .rate_per_s = 20},
@@ -158,14 +161,14 @@ TEST(SelectorFleet, FirstTokensComeSoonerThanByTurnsOrByFewestRequests) {
   }
 }
 
-// Where all prompts are alike and nothing is shared, there is nothing to know, and taking turns is the best rule there is:
-// the price, which is an estimate, may lose a little there and not more.
-TEST(SelectorFleet, AlikePromptsThatShareNothingLoseLittleToTakingTurns) {
+// With identical prompts and nothing shared, round robin is optimal. The price is an estimate and may lose a little,
+// but not more.
+TEST(EndpointPickerFleet, IdenticalUnsharedPromptsLoseLittleToRoundRobin) {
   const Traffic traffic{.replicas = 8, .families = 1, .shared_keys = 0, .own_keys = 20, .rate_per_s = 9};
   EXPECT_LT(mean_ttft_ms(traffic, Rule::kPrice), 1.05 * mean_ttft_ms(traffic, Rule::kRoundRobin));
 }
 
-TEST(SelectorFleet, AReplicaHalfAsFastGetsLessWork) {
+TEST(EndpointPickerFleet, ASlowerReplicaReceivesFewerRequests) {
   const Traffic traffic{.replicas = 4,
                         .families = 1,
                         .shared_keys = 0,
@@ -180,9 +183,9 @@ TEST(SelectorFleet, AReplicaHalfAsFastGetsLessWork) {
   EXPECT_LT(slow, 0.6 * fast);
 }
 
-TEST(SelectorFleet, TheRateThatIsLearnedIsNearTheTruth) {
-  EndpointPicker selector{{}, core::RandomStream{1}};
-  TestFleet fleet{2, selector};
+TEST(EndpointPickerFleet, TheMeasuredPrefillRateIsAccurate) {
+  EndpointPicker picker{{}, core::RandomStream{1}};
+  TestFleet fleet{2, picker};
   fleet.engines[1].tokens_per_s = 20'000.0;
   core::RandomStream random{2};
   for (std::uint64_t number = 0; fleet.now < core::kStart + 200s; ++number) {
@@ -193,9 +196,9 @@ TEST(SelectorFleet, TheRateThatIsLearnedIsNearTheTruth) {
     request.output_tokens = 50;
     fleet.send(std::move(request));
   }
-  // An iteration has a cost of its own, so that the rate is a little below the nominal one.
-  EXPECT_NEAR(selector.load(0, fleet.now).prefill_tokens_per_s, 7'600.0, 900.0);
-  EXPECT_NEAR(selector.load(1, fleet.now).prefill_tokens_per_s, 18'000.0, 3'000.0);
+  // Each iteration has a fixed cost, so the rate is slightly below the nominal one.
+  EXPECT_NEAR(picker.load(0, fleet.now).prefill_tokens_per_s, 7'600.0, 900.0);
+  EXPECT_NEAR(picker.load(1, fleet.now).prefill_tokens_per_s, 18'000.0, 3'000.0);
 }
 
 }  // namespace

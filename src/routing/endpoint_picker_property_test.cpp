@@ -1,4 +1,4 @@
-// Whatever is called in whatever order: the books match a simple model, and nobody is chosen that must not be.
+// Random call sequences: the picker's accounting matches a simple model, and an ineligible replica is never chosen.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ struct Open {
 
 class Life {
  public:
-  explicit Life(std::uint64_t seed) : random_(seed), selector_(options(), core::RandomStream{seed}.fork("selector")) {}
+  explicit Life(std::uint64_t seed) : random_(seed), picker_(options(), core::RandomStream{seed}.fork("picker")) {}
 
   void step() {
     now_ += core::from_milliseconds(random_.exponential(20.0));
@@ -31,11 +31,11 @@ class Life {
       case 0: return known ? forget(slot) : add(slot);
       case 1: {
         const bool eligible = random_.below(3) != 0;
-        selector_.set_eligible(slot, eligible, now_);
+        picker_.set_eligible(slot, eligible, now_);
         if (known) known_[slot] = eligible;
         return;
       }
-      case 2: return selector_.busy(slot, now_, 500ms);
+      case 2: return picker_.busy(slot, now_, 500ms);
       case 3: return hear(slot);
       case 4: return event(slot);
       case 5:
@@ -58,7 +58,7 @@ class Life {
         prefill += open.answered ? 0 : open.uncached;
         context += open.input + open.output;
       }
-      const EndpointPicker::Load load = selector_.load(slot, now_);
+      const EndpointPicker::Load load = picker_.load(slot, now_);
       ASSERT_EQ(load.open_requests, requests);
       ASSERT_EQ(load.prefill_tokens, prefill);
       ASSERT_EQ(load.context_tokens, context);
@@ -80,37 +80,37 @@ class Life {
   }
 
   void add(std::uint32_t slot) {
-    selector_.add(slot, now_, 0.5 + random_.uniform());
+    picker_.add(slot, now_, 0.5 + random_.uniform());
     known_[slot] = true;
   }
 
   void forget(std::uint32_t slot) {
-    selector_.forget(slot);
+    picker_.forget(slot);
     known_.erase(slot);
     open_.erase(std::remove_if(open_.begin(), open_.end(), [&](const Open& open) { return open.slot == slot; }),
                 open_.end());
   }
 
   void hear(std::uint32_t slot) {
-    ReportedLoad heard{.at = now_ - 100ms,
-                       .waiting = static_cast<std::uint32_t>(random_.below(5)),
-                       .running = static_cast<std::uint32_t>(random_.below(20)),
-                       .waiting_prefill_tokens = {},
-                       .kv_usage = {}};
-    if (random_.below(2) == 0) heard.waiting_prefill_tokens = random_.below(30'000);
-    if (random_.below(2) == 0) heard.kv_usage = random_.uniform();
-    selector_.report_load(slot, heard);
+    ReportedLoad report{.at = now_ - 100ms,
+                        .waiting = static_cast<std::uint32_t>(random_.below(5)),
+                        .running = static_cast<std::uint32_t>(random_.below(20)),
+                        .waiting_prefill_tokens = {},
+                        .kv_usage = {}};
+    if (random_.below(2) == 0) report.waiting_prefill_tokens = random_.below(30'000);
+    if (random_.below(2) == 0) report.kv_usage = random_.uniform();
+    picker_.report_load(slot, report);
   }
 
   void event(std::uint32_t slot) {
     const std::uint64_t key = random_.below(300);
-    switch (slot % 3 == 0 ? random_.below(20) : 99) {  // the other slots never say anything
-      case 0: return selector_.cleared(slot);
+    switch (slot % 3 == 0 ? random_.below(20) : 99) {  // The other slots never publish events.
+      case 0: return picker_.cleared(slot);
       case 1:
       case 2:
-      case 3: return selector_.removed(slot, key);
+      case 3: return picker_.removed(slot, key);
       case 99: return;
-      default: return selector_.stored(slot, key);
+      default: return picker_.stored(slot, key);
     }
   }
 
@@ -121,15 +121,15 @@ class Life {
     std::vector<std::uint32_t> without;
     for (std::uint64_t i = random_.below(4); i > 0; --i)
       without.push_back(static_cast<std::uint32_t>(random_.below(kSlots + 3)));
-    const PickRequest ask{.keys = keys,
-                          .input_tokens = static_cast<std::uint32_t>(keys.size() * 256 + random_.below(256)),
-                          .affinity = random_.below(20),
-                          .output_tokens = static_cast<std::uint32_t>(random_.below(500)),
-                          .without = without};
+    const PickRequest request{.keys = keys,
+                              .input_tokens = static_cast<std::uint32_t>(keys.size() * 256 + random_.below(256)),
+                              .affinity = random_.below(20),
+                              .output_tokens = static_cast<std::uint32_t>(random_.below(500)),
+                              .without = without};
     const auto excluded = [&](std::uint32_t slot) {
       return std::find(without.begin(), without.end(), slot) != without.end();
     };
-    const auto selection = selector_.choose(ask, now_);
+    const auto selection = picker_.choose(request, now_);
     const bool can = std::any_of(known_.begin(), known_.end(),
                                  [&](const auto& entry) { return entry.second && !excluded(entry.first); });
     ASSERT_EQ(selection.has_value(), can);
@@ -137,12 +137,12 @@ class Life {
     ASSERT_TRUE(known_.count(selection->slot) != 0 && known_[selection->slot]);
     ASSERT_FALSE(excluded(selection->slot));
     ASSERT_LE(selection->overlap_keys, keys.size());
-    ASSERT_LE(selection->uncached_tokens, ask.input_tokens);
+    ASSERT_LE(selection->uncached_tokens, request.input_tokens);
     ASSERT_GE(selection->expected_ttft_ms, 0.0);
     chosen.push_back(selection->slot);
-    if (random_.below(8) == 0) return;  // refused after all
-    selector_.dispatched(ask, *selection, now_);
-    open_.push_back({selection->slot, selection->uncached_tokens, ask.input_tokens, ask.output_tokens, now_});
+    if (random_.below(8) == 0) return;  // The request was refused after the choice.
+    picker_.dispatched(request, *selection, now_);
+    open_.push_back({selection->slot, selection->uncached_tokens, request.input_tokens, request.output_tokens, now_});
   }
 
   void answer() {
@@ -150,24 +150,24 @@ class Life {
     Open& open = open_[random_.below(open_.size())];
     if (open.answered) return;
     open.answered = true;
-    selector_.first_token(open.slot, open.uncached, now_ - open.at, now_);
+    picker_.first_token(open.slot, open.uncached, now_ - open.at, now_);
   }
 
   void end() {
     if (open_.empty()) return;
     const auto at = open_.begin() + static_cast<std::ptrdiff_t>(random_.below(open_.size()));
-    selector_.finished(at->slot, at->uncached, at->input, at->output, at->answered);
+    picker_.finished(at->slot, at->uncached, at->input, at->output, at->answered);
     open_.erase(at);
   }
 
   core::RandomStream random_;
-  EndpointPicker selector_;
+  EndpointPicker picker_;
   core::Instant now_ = core::kStart + 1s;
-  std::map<std::uint32_t, bool> known_;  // slot → eligible
+  std::map<std::uint32_t, bool> known_;  // Maps each slot to its eligibility.
   std::vector<Open> open_;
 };
 
-TEST(SelectorProperty, TheBooksMatchAndNobodyIsChosenThatMustNotBe) {
+TEST(EndpointPickerProperty, AccountingMatchesTheModelAndIneligibleReplicasAreNotChosen) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     Life life{seed};
     for (int i = 0; i < 4'000; ++i) {
@@ -179,7 +179,7 @@ TEST(SelectorProperty, TheBooksMatchAndNobodyIsChosenThatMustNotBe) {
   }
 }
 
-TEST(SelectorProperty, TheSameCallsAndSeedGiveTheSameChoices) {
+TEST(EndpointPickerProperty, TheSameCallsAndSeedGiveTheSameChoices) {
   Life one{3}, two{3}, other{4};
   for (int i = 0; i < 4'000; ++i) {
     one.step();

@@ -1,4 +1,5 @@
-// A little fleet behind a selector, for tests: engines that prefill in chunks, decode together and keep a prefix cache.
+// A small fleet behind an endpoint picker, for tests: its engines prefill in chunks, decode in batches and cache
+// prefixes.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +15,7 @@
 
 namespace penstock::routing {
 
-// Iterations of an engine: up to 2,048 prompt tokens in order of arrival, and one token for each running sequence.
+// An engine iteration computes up to 2,048 prompt tokens in order of arrival and one token for each running sequence.
 struct TestEngine {
   struct Request {
     std::vector<std::uint64_t> keys;
@@ -22,7 +23,7 @@ struct TestEngine {
     std::uint32_t output_tokens = 0;
     std::uint32_t output_left = 0;
     std::uint64_t affinity = 0;
-    core::Instant came{};
+    core::Instant arrived_at{};
     Selection selection{};
     double prefill_left = 0.0;
     double ttft_ms = 0.0;
@@ -32,17 +33,17 @@ struct TestEngine {
   double iteration_ms = 5.0;
   double sequence_ms = 0.15;
   std::uint32_t cache_keys = 4096;
-  core::Instant now{};  // end of the iteration under way
+  core::Instant now{};  // End of the current iteration.
   std::deque<Request> waiting;
   std::vector<Request> running;
   RecentKeys cache;
-  std::uint64_t hit_keys = 0, asked_keys = 0, served = 0;
+  std::uint64_t hit_keys = 0, requested_keys = 0, served = 0;
 
   void arrive(Request request, std::uint32_t key_tokens) {
     std::uint32_t held = 0;
     while (held < request.keys.size() && cache.find(request.keys[held]) != RecentKeys::kNone) ++held;
     hit_keys += held;
-    asked_keys += request.keys.size();
+    requested_keys += request.keys.size();
     request.prefill_left = std::max(1.0, 1.0 * request.input_tokens - 1.0 * held * key_tokens);
     for (std::size_t i = request.keys.size(); i-- > 0;) {
       if (const auto node = cache.find(request.keys[i]); node != RecentKeys::kNone) {
@@ -76,7 +77,7 @@ struct TestEngine {
     std::vector<Request> done(std::make_move_iterator(ended), std::make_move_iterator(running.end()));
     running.erase(ended, running.end());
     for (Request& request : answered) {
-      request.ttft_ms = core::to_milliseconds(now - request.came);
+      request.ttft_ms = core::to_milliseconds(now - request.arrived_at);
       first_token(request);
       running.push_back(std::move(request));
     }
@@ -90,18 +91,18 @@ class TestFleet {
   using Choose = std::function<Selection(const PickRequest&, core::Instant)>;
   static constexpr std::uint32_t kKeyTokens = 256;
 
-  TestFleet(std::uint32_t replicas, EndpointPicker& selector) : engines(replicas), selector_(selector) {
+  TestFleet(std::uint32_t replicas, EndpointPicker& picker) : engines(replicas), picker_(picker) {
     for (std::uint32_t slot = 0; slot < replicas; ++slot) {
-      selector.add(slot, core::kStart);
-      selector.set_capacity(slot, engines[slot].cache_keys);
+      picker.add(slot, core::kStart);
+      picker.set_capacity(slot, engines[slot].cache_keys);
     }
-    choose = [&](const PickRequest& ask, core::Instant at) { return *selector.choose(ask, at); };
+    choose = [&](const PickRequest& request, core::Instant at) { return *picker.choose(request, at); };
   }
 
-  // Engines work until `until`; then it is that late.
+  // Runs the engines up to `until` and then sets the clock to `until`.
   void run_to(core::Instant until) {
     for (;;) {
-      // The engine that is behind the others goes first, so that what they report comes in order of time.
+      // The engine with the earliest time steps first, so that reports arrive in order of time.
       std::uint32_t next = 0;
       core::Instant earliest = core::kNever;
       for (std::uint32_t slot = 0; slot < engines.size(); ++slot)
@@ -116,14 +117,14 @@ class TestFleet {
   }
 
   void send(TestEngine::Request request) {
-    const PickRequest ask{.keys = request.keys,
-                          .input_tokens = request.input_tokens,
-                          .key_tokens = kKeyTokens,
-                          .affinity = request.affinity,
-                          .output_tokens = request.output_tokens};
-    request.selection = choose(ask, now);
-    request.came = now;
-    selector_.dispatched(ask, request.selection, now);
+    const PickRequest pick{.keys = request.keys,
+                           .input_tokens = request.input_tokens,
+                           .key_tokens = kKeyTokens,
+                           .affinity = request.affinity,
+                           .output_tokens = request.output_tokens};
+    request.selection = choose(pick, now);
+    request.arrived_at = now;
+    picker_.dispatched(pick, request.selection, now);
     TestEngine& engine = engines[request.selection.slot];
     if (engine.idle()) engine.now = now;
     ++sent[request.selection.slot];
@@ -133,12 +134,12 @@ class TestFleet {
 
   [[nodiscard]] double mean_ttft_ms() const { return answered_ == 0 ? 0.0 : ttft_ms_ / static_cast<double>(answered_); }
   [[nodiscard]] double hit_rate() const {
-    std::uint64_t hits = 0, asked = 0;
+    std::uint64_t hits = 0, requested = 0;
     for (const TestEngine& engine : engines) {
       hits += engine.hit_keys;
-      asked += engine.asked_keys;
+      requested += engine.requested_keys;
     }
-    return asked == 0 ? 0.0 : static_cast<double>(hits) / static_cast<double>(asked);
+    return requested == 0 ? 0.0 : static_cast<double>(hits) / static_cast<double>(requested);
   }
 
   std::vector<TestEngine> engines;
@@ -154,16 +155,15 @@ class TestFleet {
         [&](TestEngine::Request& request) {
           ttft_ms_ += request.ttft_ms;
           ++answered_;
-          selector_.first_token(slot, request.selection.uncached_tokens, engine.now - request.came, engine.now);
+          picker_.first_token(slot, request.selection.uncached_tokens, engine.now - request.arrived_at, engine.now);
         },
         [&](TestEngine::Request& request) {
-          selector_.finished(slot, request.selection.uncached_tokens, request.input_tokens, request.output_tokens,
-                             true);
+          picker_.finished(slot, request.selection.uncached_tokens, request.input_tokens, request.output_tokens, true);
           ended(request);
         });
   }
 
-  EndpointPicker& selector_;
+  EndpointPicker& picker_;
   double ttft_ms_ = 0.0;
   std::uint64_t answered_ = 0;
 };

@@ -5,14 +5,14 @@
 namespace penstock::routing {
 namespace {
 
-constexpr std::size_t kAhead = 8;  // keys whose memory is asked for before they are needed
+constexpr std::size_t kAhead = 8;  // Number of keys whose memory is prefetched before use.
 constexpr std::uint32_t kPredictedMs =
     std::chrono::duration_cast<std::chrono::milliseconds>(HeldPrefixes::kPredicted).count();
 constexpr core::Duration kLookEvery = std::chrono::milliseconds{10};
-// How late choose() may find outdated predictions before it clears them itself; sent() usually has by then.
+// choose() clears expired predictions itself when they are this late; sent() usually clears them earlier.
 constexpr core::Duration kLate = std::chrono::milliseconds{500};
 
-// Milliseconds that wrap after 49 days; only differences of seconds are taken.
+// Milliseconds that wrap after 49 days. Only differences of seconds are computed from them.
 std::uint32_t clipped_ms(core::Instant at) {
   return static_cast<std::uint32_t>(
       std::chrono::duration_cast<std::chrono::milliseconds>(at.time_since_epoch()).count());
@@ -41,12 +41,12 @@ void HeldPrefixes::sent(std::uint32_t slot, std::span<const std::uint64_t> keys,
   if (slots_[slot].by_events) {
     predict(slot, keys, now);
   } else {
-    believe(slot, keys, now);
+    record_sent(slot, keys, now);
   }
 }
 
-// Backwards, so that the end of a prompt is older than its beginning and goes first.
-void HeldPrefixes::believe(std::uint32_t slot, std::span<const std::uint64_t> keys, core::Instant now) {
+// Keys are visited in reverse order, so that the end of a prompt is older than its start and is evicted first.
+void HeldPrefixes::record_sent(std::uint32_t slot, std::span<const std::uint64_t> keys, core::Instant now) {
   RecentKeys& known = slots_[slot].known;
   const std::uint32_t now_ms = clipped_ms(now);
   keys = keys.first(std::min<std::size_t>(keys.size(), slots_[slot].capacity));
@@ -126,7 +126,7 @@ void HeldPrefixes::stored(std::uint32_t slot, std::uint64_t key) {
     of.by_events = true;
   }
   if (const std::uint32_t node = of.known.find(key); node != RecentKeys::kNone) return of.known.touch(node);
-  std::uint32_t used_ms = 0;  // nothing was sent
+  std::uint32_t used_ms = 0;  // Zero, because no prompt with this key was sent.
   if (const std::uint32_t node = of.predicted.find(key); node != RecentKeys::kNone) {
     used_ms = of.predicted.note(node) - kPredictedMs;
     of.predicted.erase(node);
@@ -156,7 +156,7 @@ std::optional<core::Instant> HeldPrefixes::used_at(std::uint32_t slot, std::uint
   return now - std::chrono::milliseconds{static_cast<std::int32_t>(clipped_ms(now) - known.note(node))};
 }
 
-void HeldPrefixes::lacked(std::uint32_t slot, core::Instant used_at) {
+void HeldPrefixes::prefix_missing(std::uint32_t slot, core::Instant used_at) {
   const Slot& of = slots_[slot];
   if (of.by_events) return;
   const std::uint32_t until_ms = clipped_ms(used_at);
@@ -169,7 +169,7 @@ void HeldPrefixes::lacked(std::uint32_t slot, core::Instant used_at) {
 
 void HeldPrefixes::fit(std::uint32_t slot) {
   const Slot& of = slots_[slot];
-  const std::uint64_t most = of.by_events ? std::uint64_t{of.capacity} * kSaidOverCapacity : of.capacity;
+  const std::uint64_t most = of.by_events ? std::uint64_t{of.capacity} * kEventsOverCapacity : of.capacity;
   while (of.known.size() > most) drop_known(slot, of.known.oldest());
 }
 

@@ -15,15 +15,15 @@ std::uint32_t overlap(HeldPrefixes& held, std::uint32_t slot, const Keys& keys, 
   return 0;
 }
 
-// Something of no interest was sent there, and the engine says that it holds that.
-void speak(HeldPrefixes& held, std::uint32_t slot) {
+// Switches the slot to events with a key that no test uses.
+void switch_to_events(HeldPrefixes& held, std::uint32_t slot) {
   held.sent(slot, Keys{777}, kNow - 1h);
   held.stored(slot, 777);
   EXPECT_TRUE(held.by_events(slot));
   held.cleared(slot);
 }
 
-TEST(HeldPrefixes, WhatWasSentIsBelievedToBeHeld) {
+TEST(HeldPrefixes, PromptsThatWereSentCountAsCached) {
   HeldPrefixes held;
   held.open(0, 100);
   held.sent(0, Keys{1, 2, 3}, kNow);
@@ -32,7 +32,7 @@ TEST(HeldPrefixes, WhatWasSentIsBelievedToBeHeld) {
   EXPECT_EQ(held.keys(0), 3U);
 }
 
-TEST(HeldPrefixes, TheEndOfThePromptUsedLeastRecentlyGoesFirst) {
+TEST(HeldPrefixes, TheEndOfTheLeastRecentPromptIsEvictedFirst) {
   HeldPrefixes held;
   held.open(0, 6);
   held.sent(0, Keys{1, 2, 3}, kNow);
@@ -44,14 +44,14 @@ TEST(HeldPrefixes, TheEndOfThePromptUsedLeastRecentlyGoesFirst) {
   EXPECT_EQ(held.keys(0), 6U);
 }
 
-TEST(HeldPrefixes, OfAPromptLongerThanTheCacheTheBeginningIsHeld) {
+TEST(HeldPrefixes, APromptLongerThanTheCacheKeepsItsStart) {
   HeldPrefixes held;
   held.open(0, 3);
   held.sent(0, Keys{1, 2, 3, 4, 5}, kNow);
   EXPECT_EQ(overlap(held, 0, {1, 2, 3, 4, 5}), 3U);
 }
 
-TEST(HeldPrefixes, ASmallerCapacityForgetsAtOnce) {
+TEST(HeldPrefixes, ASmallerCapacityEvictsAtOnce) {
   HeldPrefixes held;
   held.open(0, 100);
   held.sent(0, Keys{1, 2, 3, 4}, kNow);
@@ -60,7 +60,7 @@ TEST(HeldPrefixes, ASmallerCapacityForgetsAtOnce) {
   EXPECT_EQ(overlap(held, 0, {1, 2, 3, 4}), 2U);
 }
 
-TEST(HeldPrefixes, TheFirstEventReplacesBeliefOfThatSlotAlone) {
+TEST(HeldPrefixes, TheFirstEventReplacesThePredictionOfItsSlotOnly) {
   HeldPrefixes held;
   held.open(0, 100);
   held.open(1, 100);
@@ -76,10 +76,10 @@ TEST(HeldPrefixes, TheFirstEventReplacesBeliefOfThatSlotAlone) {
   EXPECT_EQ(overlap(held, 0, {1, 2, 3}), 0U);
 }
 
-TEST(HeldPrefixes, WithEventsWhatWasSentIsPredictedForSeconds) {
+TEST(HeldPrefixes, WithEventsSentPromptsCountForSeconds) {
   HeldPrefixes held;
   held.open(0, 100);
-  speak(held, 0);
+  switch_to_events(held, 0);
   held.sent(0, Keys{1, 2, 3}, kNow);
   EXPECT_EQ(overlap(held, 0, {1, 2, 3}, kNow + 4s), 3U);
   EXPECT_EQ(held.keys(0), 0U);
@@ -91,7 +91,7 @@ TEST(HeldPrefixes, WithEventsWhatWasSentIsPredictedForSeconds) {
 TEST(HeldPrefixes, APredictionLastsFromItsLatestUse) {
   HeldPrefixes held;
   held.open(0, 100);
-  speak(held, 0);
+  switch_to_events(held, 0);
   held.sent(0, Keys{1, 2}, kNow);
   held.sent(0, Keys{1, 3}, kNow + 4s);
   EXPECT_EQ(overlap(held, 0, {1, 3}, kNow + 8s), 2U);
@@ -102,7 +102,7 @@ TEST(HeldPrefixes, APredictionLastsFromItsLatestUse) {
 TEST(HeldPrefixes, AClearedCacheHoldsNothing) {
   HeldPrefixes held;
   held.open(0, 100);
-  speak(held, 0);
+  switch_to_events(held, 0);
   held.stored(0, 1);
   held.sent(0, Keys{1, 2}, kNow);
   held.cleared(0);
@@ -112,13 +112,13 @@ TEST(HeldPrefixes, AClearedCacheHoldsNothing) {
 TEST(HeldPrefixes, LostRemovalsDoNotGrowWithoutLimit) {
   HeldPrefixes held;
   held.open(0, 100);
-  speak(held, 0);
+  switch_to_events(held, 0);
   for (std::uint64_t key = 0; key < 10'000; ++key) held.stored(0, key);
-  EXPECT_EQ(held.keys(0), 100 * HeldPrefixes::kSaidOverCapacity);
+  EXPECT_EQ(held.keys(0), 100 * HeldPrefixes::kEventsOverCapacity);
   EXPECT_EQ(overlap(held, 0, {9'999}), 1U);
 }
 
-TEST(HeldPrefixes, EventsThatNameNoKeyOfOursChangeNothing) {
+TEST(HeldPrefixes, EventsWithUnknownKeysChangeNothing) {
   HeldPrefixes held;
   held.open(0, 100);
   held.sent(0, Keys{1, 2, 3}, kNow);
@@ -132,7 +132,7 @@ TEST(HeldPrefixes, EventsThatNameNoKeyOfOursChangeNothing) {
   EXPECT_EQ(overlap(held, 0, {1, 2, 3}), 0U) << "that it holds nothing any more needs no names";
 }
 
-TEST(HeldPrefixes, AnEventOfAKeyThatAnotherSlotWasSentIsBelieved) {
+TEST(HeldPrefixes, AnEventForAKeyThatAnotherSlotReceivedIsAccepted) {
   HeldPrefixes held;
   held.open(0, 100);
   held.open(1, 100);
@@ -145,13 +145,13 @@ TEST(HeldPrefixes, AnEventOfAKeyThatAnotherSlotWasSentIsBelieved) {
 TEST(HeldPrefixes, LostEventsMakeTheCacheUnknown) {
   HeldPrefixes held;
   held.open(0, 100);
-  speak(held, 0);
+  switch_to_events(held, 0);
   held.stored(0, 1);
   held.events_lost(0);
   EXPECT_EQ(overlap(held, 0, {1}), 0U);
 }
 
-TEST(HeldPrefixes, WhatWasUsedNoLaterThanWhatIsLackedIsForgotten) {
+TEST(HeldPrefixes, PrefixesUsedNoLaterThanAMissingOneAreDropped) {
   HeldPrefixes held;
   held.open(0, 100);
   held.sent(0, Keys{1, 2}, kNow);
@@ -161,27 +161,27 @@ TEST(HeldPrefixes, WhatWasUsedNoLaterThanWhatIsLackedIsForgotten) {
   ASSERT_TRUE(used_at);
   EXPECT_EQ(*used_at, kNow + 60s);
   held.sent(0, Keys{11, 12}, kNow + 180s);
-  held.lacked(0, *used_at);
+  held.prefix_missing(0, *used_at);
   EXPECT_EQ(overlap(held, 0, {1, 2}), 0U);
   EXPECT_EQ(overlap(held, 0, {11, 12}), 2U) << "it was computed anew";
   EXPECT_EQ(overlap(held, 0, {21, 22}), 2U);
   EXPECT_FALSE(held.used_at(0, 1, kNow + 180s));
 }
 
-TEST(HeldPrefixes, WhereEventsSayWhatIsHeldNothingElseDoes) {
+TEST(HeldPrefixes, EventsTakePrecedenceOverAMissingPrefix) {
   HeldPrefixes held;
   held.open(0, 100);
-  speak(held, 0);
+  switch_to_events(held, 0);
   held.sent(0, Keys{1}, kNow);
   held.stored(0, 1);
-  held.lacked(0, kNow + 1h);
+  held.prefix_missing(0, kNow + 1h);
   EXPECT_EQ(overlap(held, 0, {1}), 1U);
 }
 
-TEST(HeldPrefixes, AForgottenSlotBeginsAnew) {
+TEST(HeldPrefixes, AForgottenSlotStartsEmpty) {
   HeldPrefixes held;
   held.open(0, 100);
-  speak(held, 0);
+  switch_to_events(held, 0);
   held.stored(0, 1);
   held.sent(0, Keys{1, 2}, kNow);
   held.forget(0);

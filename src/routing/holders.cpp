@@ -46,7 +46,7 @@ Holders::Row& Holders::find_or_insert(std::uint64_t key) {
   return rows[at];
 }
 
-// Rows behind the hole move up to where they can be found without a gap.
+// Shifts the following rows back, so that linear probing finds them without a gap.
 void Holders::erase(Part& part, std::size_t hole) {
   std::vector<Row>& rows = part.rows;
   const std::size_t mask = rows.size() - 1;
@@ -164,10 +164,10 @@ std::span<const Holders::Overlap> Holders::overlaps(std::span<const std::uint64_
   if (keys.empty()) return {};
   read(keys[0], alive_);
   if (std::all_of(alive_.begin(), alive_.end(), [](std::uint64_t word) { return word == 0; })) return {};
-  // All that are alive hold `low`. Strides double until some do not hold `high`, or the prompt ends; then halves find the
-  // first key that some do not hold.
+  // All live slots hold `low`. The stride doubles until some slot does not hold `high` or the prompt ends; binary
+  // search then finds the first key that some slot does not hold.
   for (std::size_t low = 0, any = 1; any != 0;) {
-    // Asked for at once, the strides cost one wait for memory instead of eight.
+    // Prefetching all strides at once costs one memory latency instead of eight.
     for (std::size_t stride = 1; low + stride < keys.size(); stride = stride * 2 + 1) prefetch(keys[low + stride]);
     std::size_t high = keys.size();
     for (std::size_t stride = 1; low + 1 < keys.size(); stride *= 2) {

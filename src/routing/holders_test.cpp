@@ -32,7 +32,7 @@ TEST(Holders, CountsTheLeadingKeysThatEachReplicaHolds) {
   EXPECT_EQ(overlaps(holders, {1, 2, 3, 4}), (std::map<std::uint32_t, std::uint32_t>{{0, 3}, {200, 2}}));
 }
 
-TEST(Holders, NobodyHoldsAPromptWhoseFirstKeyIsUnknown) {
+TEST(Holders, APromptWithAnUnknownFirstKeyHasNoHolders) {
   Holders holders;
   holders.add(0, 2);
   EXPECT_TRUE(overlaps(holders, {1, 2}).empty());
@@ -49,7 +49,7 @@ TEST(Holders, FindsEveryDepthOfALongPrompt) {
   }
 }
 
-TEST(Holders, AKeyThatAllDroppedIsGone) {
+TEST(Holders, AKeyWithoutHoldersIsRemoved) {
   Holders holders;
   for (std::uint32_t slot = 0; slot < 130; ++slot) holders.add(slot, 7);
   holders.add(5, 7);
@@ -61,8 +61,8 @@ TEST(Holders, AKeyThatAllDroppedIsGone) {
   EXPECT_EQ(holders.keys(), 0U);
 }
 
-// Prefixes of random trees, as caches hold them: every holder of a key holds the key before it, too.
-TEST(Holders, AgreesWithAWalkKeyByKey) {
+// Prefixes of random trees, as caches hold them: each holder of a key also holds the previous key.
+TEST(Holders, AgreesWithALinearSearch) {
   core::RandomStream random{2};
   Holders holders;
   std::map<std::uint32_t, std::set<std::uint64_t>> model;
@@ -80,7 +80,7 @@ TEST(Holders, AgreesWithAWalkKeyByKey) {
     const auto slot = static_cast<std::uint32_t>(random.below(round < 1'500 ? 20 : 150));
     std::set<std::uint64_t>& held = model[slot];
     if (random.below(3) == 0) {
-      // A cache loses a subtree: with a key, all that are behind it.
+      // A cache loses a subtree: the key and all keys behind it.
       Keys lost(held.begin(), held.end());
       if (random.below(4) != 0) lost.clear();
       for (const std::uint64_t key : lost) holders.drop(slot, key);
@@ -91,14 +91,14 @@ TEST(Holders, AgreesWithAWalkKeyByKey) {
         held.insert(key);
       }
     }
-    const Keys asked = prompt();
+    const Keys keys_of_prompt = prompt();
     std::map<std::uint32_t, std::uint32_t> expected;
     for (const auto& [other, its] : model) {
       std::uint32_t count = 0;
-      while (count < asked.size() && its.count(asked[count]) != 0) ++count;
+      while (count < keys_of_prompt.size() && its.count(keys_of_prompt[count]) != 0) ++count;
       if (count > 0) expected[other] = count;
     }
-    ASSERT_EQ(overlaps(holders, asked), expected) << round;
+    ASSERT_EQ(overlaps(holders, keys_of_prompt), expected) << round;
   }
   std::set<std::uint64_t> distinct;
   for (const auto& [slot, its] : model) distinct.insert(its.begin(), its.end());

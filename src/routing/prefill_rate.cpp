@@ -7,8 +7,9 @@ namespace penstock::routing {
 namespace {
 
 constexpr double kGain = 0.1;
-constexpr double kFirstGain = 0.5;  // of a sample when nothing is known
-constexpr double kOddFactor = 4.0;  // a sample counts as at most this much faster or slower than what is known
+constexpr double kFirstGain = 0.5;  // Weight of the first sample.
+// A sample counts as at most this much faster or slower than the current estimate.
+constexpr double kOddFactor = 4.0;
 
 }  // namespace
 
@@ -36,7 +37,7 @@ bool PrefillRate::observe(double tokens_ahead, double own_tokens, core::Duration
   const double known = tokens_per_s(now, fleet_tokens_per_s);
   if (tokens <= kFewTokens) {
     const double rest_ms = std::clamp(ttft_ms - tokens / known * 1e3, 0.0, kConstantMsMax);
-    // Queues that nobody told of only ever make it longer, so the short ones are nearer to the truth.
+    // Queues of other clients only lengthen the constant, so short samples are closer to the true value and weigh more.
     constant_ms_ += (rest_ms > constant_ms_ ? 0.02 : 0.3) * (rest_ms - constant_ms_);
     return false;
   }

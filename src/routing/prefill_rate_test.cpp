@@ -9,7 +9,7 @@ using namespace std::chrono_literals;
 constexpr core::Instant kNow = core::kStart + 100s;
 constexpr double kFleet = 8000.0;
 
-// First tokens of a replica that computes `tokens_per_s` and is `constant` away.
+// Observes first tokens of a replica that computes `tokens_per_s` with the latency `constant`.
 void serve(PrefillRate& rate, double tokens_per_s, core::Duration constant, int times, core::Instant at = kNow) {
   for (int i = 0; i < times; ++i) {
     const double ahead = i % 4 * 1000.0, own = 500.0 + i % 3 * 700.0;
@@ -17,13 +17,13 @@ void serve(PrefillRate& rate, double tokens_per_s, core::Duration constant, int 
   }
 }
 
-TEST(PrefillRate, IsTheFleetsUntilItWasSeen) {
+TEST(PrefillRate, EqualsTheFleetRateWithoutSamples) {
   const PrefillRate rate;
   EXPECT_DOUBLE_EQ(rate.tokens_per_s(kNow, 5000.0), 5000.0);
   EXPECT_DOUBLE_EQ(rate.constant_ms(), 0.0);
 }
 
-TEST(PrefillRate, ComesToWhatIsSeen) {
+TEST(PrefillRate, ConvergesToTheObservedRate) {
   for (const double truth : {500.0, 4000.0, 30'000.0, 200'000.0}) {
     PrefillRate rate;
     serve(rate, truth, 0ms, 60);
@@ -31,7 +31,7 @@ TEST(PrefillRate, ComesToWhatIsSeen) {
   }
 }
 
-TEST(PrefillRate, ShortPromptsTeachTheConstantAndNotTheRate) {
+TEST(PrefillRate, ShortPromptsUpdateTheConstantAndNotTheRate) {
   PrefillRate rate;
   for (int i = 0; i < 400; ++i) EXPECT_FALSE(rate.observe(0.0, 10.0, 40ms, kNow, kFleet));
   EXPECT_NEAR(rate.constant_ms(), 39.0, 1.0);
@@ -40,7 +40,7 @@ TEST(PrefillRate, ShortPromptsTeachTheConstantAndNotTheRate) {
   EXPECT_NEAR(rate.tokens_per_s(kNow, kFleet), 16'000.0, 500.0);
 }
 
-TEST(PrefillRate, OneOddSampleMovesItLittle) {
+TEST(PrefillRate, AnOutlierHasABoundedEffect) {
   PrefillRate rate;
   serve(rate, 10'000.0, 0ms, 60);
   rate.observe(0.0, 1000.0, 1h, kNow, kFleet);
@@ -59,7 +59,7 @@ TEST(PrefillRate, StaysWithinBounds) {
   EXPECT_NEAR(fast.tokens_per_s(kNow, kFleet), PrefillRate::kHighest, PrefillRate::kHighest * 0.01);
 }
 
-TEST(PrefillRate, FadesIntoTheFleetsWhenNothingConfirmsIt) {
+TEST(PrefillRate, DecaysToTheFleetRateWithoutSamples) {
   PrefillRate rate;
   serve(rate, 1000.0, 0ms, 60);
   EXPECT_NEAR(rate.tokens_per_s(kNow + 30s, kFleet), 1000.0, 20.0);

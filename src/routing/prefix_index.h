@@ -1,4 +1,4 @@
-// Which replica holds which prefix: block key → set of replicas, kept current by stored and removed events.
+// Maps each block key to the set of replicas that hold it, kept current by stored and removed events.
 #pragma once
 
 #include <cstdint>
@@ -7,18 +7,19 @@
 
 namespace penstock::routing {
 
-// A key names a whole prefix up to and including its block, so a look-up walks the prompt's keys and stops where nobody
-// holds the next one. Slots number the replicas, from 0, and are used again; memory is one row per distinct key held.
-// Not thread-safe.
+// A key names a whole prefix up to and including its block, so a look-up walks the prompt's keys and stops at the first
+// key without a holder. Slots number the replicas from 0 and are reused. Memory: one row per distinct key. Not
+// thread-safe.
 class PrefixIndex {
  public:
   explicit PrefixIndex(std::uint32_t slots = 64);
 
   void stored(std::uint32_t slot, std::uint64_t key);
-  void removed(std::uint32_t slot, std::uint64_t key);  // a key that was never stored is ignored
-  void forget(std::uint32_t slot);                      // O(keys held)
+  void removed(std::uint32_t slot, std::uint64_t key);  // A key that was never stored is ignored.
+  void forget(std::uint32_t slot);                      // Cost: O(keys held).
 
-  // overlap[slot] = number of leading keys that the slot holds, for each slot below overlap.size(). O(keys matched).
+  // Sets overlap[slot] to the number of leading keys that the slot holds, for each slot below overlap.size(). Cost:
+  // O(keys matched).
   template <class Key>
   void overlaps(std::span<const Key> keys, std::span<std::uint32_t> overlap);
 
@@ -28,7 +29,8 @@ class PrefixIndex {
   static constexpr std::uint64_t kEmpty = ~std::uint64_t{0};
 
   [[nodiscard]] std::size_t home(std::uint64_t key) const;
-  [[nodiscard]] std::size_t find(std::uint64_t key) const;  // row, or keys_.size()
+  // Returns the row, or keys_.size() if the key is unknown.
+  [[nodiscard]] std::size_t find(std::uint64_t key) const;
   std::size_t find_or_insert(std::uint64_t key);
   void erase(std::size_t row);
   void grow_rows();
@@ -36,7 +38,7 @@ class PrefixIndex {
   void ensure_slot(std::uint32_t slot);
   [[nodiscard]] std::uint64_t* set(std::size_t row) { return sets_.data() + row * words_; }
 
-  std::size_t words_;  // 64-bit words of a set of replicas
+  std::size_t words_;  // Number of 64-bit words in a set of replicas.
   std::size_t used_ = 0;
   std::vector<std::uint64_t> keys_;
   std::vector<std::uint64_t> sets_;

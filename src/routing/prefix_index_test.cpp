@@ -45,11 +45,11 @@ TEST(PrefixIndex, RemovedKeysAndForgottenReplicasLeaveNothingBehind) {
   EXPECT_EQ(index.keys(), 0U);
 }
 
-TEST(PrefixIndex, BehavesLikeSetsUnderRandomUse) {
+TEST(PrefixIndex, AgreesWithSetsUnderRandomCalls) {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     SCOPED_TRACE(seed);
     core::RandomStream random{seed};
-    const std::uint32_t slots = seed % 2 == 0 ? 10 : 150;  // the second outgrows the first set
+    const std::uint32_t slots = seed % 2 == 0 ? 10 : 150;  // 150 slots exceed the first set of 64.
     PrefixIndex index{8};
     std::map<std::uint64_t, std::set<std::uint32_t>> plain;
     for (int turn = 0; turn < 3000; ++turn) {

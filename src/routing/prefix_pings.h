@@ -1,4 +1,4 @@
-// How hot prefixes are kept from growing cold in the caches that hold them.
+// Selects the hot prefixes that are sent again to keep them in the caches of their replicas.
 #pragma once
 
 #include <cstdint>
@@ -9,20 +9,21 @@
 
 namespace penstock::routing {
 
-// A prefix on one replica that is believed to hold it.
+// A prefix on one replica that is expected to hold it.
 struct PrefixUse {
   std::uint32_t replica = 0;
-  std::uint64_t prefix = 0;  // whatever names it for the caller
-  std::uint64_t hits = 0;    // lately
+  std::uint64_t prefix = 0;  // Identifier that the caller chooses.
+  std::uint64_t hits = 0;    // Recent cache hits.
   std::uint32_t tokens = 0;
-  core::Instant used_at;  // by a user, on whichever replica
-  core::Instant sent_at;  // to this one, by a user or as a ping
+  core::Instant used_at;  // Last use by a user on any replica.
+  core::Instant sent_at;  // Last time the prefix was sent to this replica by a user or as a ping.
 };
 
 struct PingOptions {
-  core::Duration idle = std::chrono::minutes{2};  // on a replica, after which it is pinged there
-  core::Duration hot = std::chrono::minutes{30};  // after the last use by a user; then it may go
-  std::uint32_t per_replica = 2;                  // pings to one replica at one time
+  // A prefix that was not sent to a replica for this time is pinged there.
+  core::Duration idle = std::chrono::minutes{2};
+  core::Duration hot = std::chrono::minutes{30};  // Pings end this long after the last use by a user.
+  std::uint32_t per_replica = 2;                  // Maximum number of concurrent pings per replica.
 };
 
 struct Ping {
@@ -32,8 +33,8 @@ struct Ping {
   friend bool operator==(const Ping&, const Ping&) = default;
 };
 
-// The pings that are due now, by replica, those that save most (hits · tokens) first. One that is left for lack of room is
-// due again.
+// Returns the pings that are due now, ordered by replica and then by savings (hits · tokens), largest first. A ping
+// that exceeds the limit of its replica stays due.
 [[nodiscard]] std::vector<Ping> pings_due(std::span<const PrefixUse> uses, const PingOptions& options,
                                           core::Instant now);
 

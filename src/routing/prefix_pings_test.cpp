@@ -13,7 +13,7 @@ PrefixUse use(std::uint32_t replica, std::uint64_t prefix, core::Duration used_a
   return {replica, prefix, 10, 100, at(used_at), at(used_at)};
 }
 
-TEST(PrefixPings, ComeWhenAHotPrefixWasIdleAndEndWhenItIsHotNoMore) {
+TEST(PrefixPings, AreDueForIdleHotPrefixesAndEndWhenTheyAreCold) {
   std::vector<PrefixUse> uses{use(1, 7, 0s)};
   EXPECT_TRUE(pings_due(uses, {}, at(119s)).empty());
   EXPECT_EQ(pings_due(uses, {}, at(120s)), (std::vector<Ping>{{1, 7}}));
@@ -23,13 +23,13 @@ TEST(PrefixPings, ComeWhenAHotPrefixWasIdleAndEndWhenItIsHotNoMore) {
   EXPECT_TRUE(pings_due(uses, {}, at(31min)).empty());
 }
 
-TEST(PrefixPings, KeepWarmOnEachReplicaWhatUsersSendToAnother) {
+TEST(PrefixPings, AreDueOnReplicasThatUsersDoNotReach) {
   std::vector<PrefixUse> uses{use(1, 7, 10min), use(2, 7, 10min)};
   uses[1].sent_at = at(0s);
   EXPECT_EQ(pings_due(uses, {}, at(10min)), (std::vector<Ping>{{2, 7}}));
 }
 
-TEST(PrefixPings, SpareAReplicaAndTakeWhatSavesMost) {
+TEST(PrefixPings, AreLimitedByReplicaAndOrderedBySavings) {
   std::vector<PrefixUse> uses{use(1, 1, 0s), use(2, 5, 0s), use(1, 2, 0s), use(1, 3, 0s)};
   uses[3].tokens = 1000;
   EXPECT_EQ(pings_due(uses, {}, at(3min)), (std::vector<Ping>{{1, 3}, {1, 1}, {2, 5}}));

@@ -29,7 +29,7 @@ std::uint32_t RecentKeys::insert(std::uint64_t key, std::uint32_t note) {
   if (node != kNone) {
     free_ = nodes_[node].chain;
   } else {
-    // Doubling would leave half of the memory of hundreds of replicas unused.
+    // Growth by a quarter, because doubling would leave half of the memory of hundreds of replicas unused.
     if (nodes_.size() == nodes_.capacity()) nodes_.reserve(nodes_.size() + nodes_.size() / 4 + 16);
     node = static_cast<std::uint32_t>(nodes_.size());
     nodes_.emplace_back();

@@ -1,4 +1,4 @@
-// A set of keys in the order of their use, which knows the one that was not used for longest.
+// A set of keys in order of use that returns the least recently used one.
 #pragma once
 
 #include <cstdint>
@@ -6,21 +6,22 @@
 
 namespace penstock::routing {
 
-// Nodes are numbers that stay while the key is in. 28 to 38 bytes a key. Not thread-safe.
+// A node is a number that stays valid while its key is in the set. Memory: 28 to 38 bytes per key. Not thread-safe.
 class RecentKeys {
  public:
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
 
-  [[nodiscard]] std::uint32_t find(std::uint64_t key) const;        // node, or kNone
-  std::uint32_t insert(std::uint64_t key, std::uint32_t note = 0);  // as the latest; it must not be in
-  void touch(std::uint32_t node);                                   // makes it the latest
+  [[nodiscard]] std::uint32_t find(std::uint64_t key) const;  // Returns the node, or kNone.
+  // Inserts the key as the most recent one. The key must not be in the set.
+  std::uint32_t insert(std::uint64_t key, std::uint32_t note = 0);
+  void touch(std::uint32_t node);  // Makes the node the most recent one.
   void erase(std::uint32_t node);
-  void clear();  // gives its memory back
-  // Two steps towards the memory of a key that will be looked for: where its node is noted, then the node.
+  void clear();  // Also frees the memory.
+  // Two prefetch steps for a key that will be looked up: first its bucket, then its node.
   void prefetch(std::uint64_t key) const;
   void prefetch_node(std::uint64_t key) const;
 
-  [[nodiscard]] std::uint32_t oldest() const { return oldest_; }  // kNone when empty
+  [[nodiscard]] std::uint32_t oldest() const { return oldest_; }  // Returns kNone if the set is empty.
   [[nodiscard]] std::uint32_t newer(std::uint32_t node) const { return nodes_[node].newer; }
   [[nodiscard]] std::uint64_t key(std::uint32_t node) const { return nodes_[node].key; }
   [[nodiscard]] std::uint32_t note(std::uint32_t node) const { return nodes_[node].note; }
@@ -30,10 +31,10 @@ class RecentKeys {
  private:
   struct Node {
     std::uint64_t key;
-    std::uint32_t chain;  // next of the same bucket, or next free
+    std::uint32_t chain;  // Next node of the bucket or of the free list.
     std::uint32_t older;
     std::uint32_t newer;
-    std::uint32_t note;  // the owner's
+    std::uint32_t note;  // Value that belongs to the owner of the set.
   };
 
   [[nodiscard]] std::size_t bucket(std::uint64_t key) const;

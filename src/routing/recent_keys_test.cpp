@@ -10,7 +10,7 @@
 namespace penstock::routing {
 namespace {
 
-TEST(RecentKeys, TheOneNotUsedForLongestIsTheOldest) {
+TEST(RecentKeys, TheLeastRecentlyUsedKeyIsTheOldest) {
   RecentKeys keys;
   for (const std::uint64_t key : {1, 2, 3}) keys.insert(key);
   keys.touch(keys.find(1));
@@ -20,7 +20,7 @@ TEST(RecentKeys, TheOneNotUsedForLongestIsTheOldest) {
   EXPECT_EQ(keys.key(keys.oldest()), 3U);
 }
 
-TEST(RecentKeys, AClearedSetTakesKeysAgain) {
+TEST(RecentKeys, AClearedSetAcceptsKeys) {
   RecentKeys keys;
   for (std::uint64_t key = 0; key < 100; ++key) keys.insert(key);
   keys.clear();
@@ -31,10 +31,10 @@ TEST(RecentKeys, AClearedSetTakesKeysAgain) {
   EXPECT_EQ(keys.note(keys.find(5)), 7U);
 }
 
-TEST(RecentKeys, AgreesWithAListOverRandomCalls) {
+TEST(RecentKeys, AgreesWithAListUnderRandomCalls) {
   core::RandomStream random{1};
   RecentKeys keys;
-  std::list<std::uint64_t> list;  // the oldest first
+  std::list<std::uint64_t> list;  // Oldest first.
   for (int i = 0; i < 20'000; ++i) {
     const std::uint64_t key = random.below(300);
     const auto at = std::find(list.begin(), list.end(), key);

@@ -9,9 +9,10 @@
 namespace penstock::routing {
 namespace {
 
-constexpr double kNewFactor = 4.0;      // a replica that is just eligible costs this much more
-constexpr double kFullKvMs = 2000.0;    // a full KV cache costs: about the wait until a sequence ends
-constexpr double kKvPressureMax = 2.0;  // context tokens may exceed the cache on paper, because prompts share blocks
+constexpr double kNewFactor = 4.0;  // Price multiplier of a replica that has just become eligible.
+// Penalty of a full KV cache: about the wait until a running sequence ends.
+constexpr double kFullKvMs = 2000.0;
+constexpr double kKvPressureMax = 2.0;  // Context tokens may exceed the cache, because prompts share blocks.
 
 }  // namespace
 
@@ -22,28 +23,30 @@ void Replica::set_eligible(bool eligible, core::Instant now) {
 
 void Replica::busy_until(core::Instant until) { busy_until_ = std::max(busy_until_, until); }
 
-void Replica::report_load(const ReportedLoad& heard) {
-  if (heard_ && heard.at < heard_->at) return;
-  heard_ = heard;
-  others_requests_ = std::max(0.0, 0.0 + heard.waiting + heard.running - open_requests_);
-  const double waiting = heard.waiting_prefill_tokens
-                             ? static_cast<double>(*heard.waiting_prefill_tokens) - static_cast<double>(prefill_tokens_)
-                             : (0.0 + heard.waiting - unanswered_requests_) * usual_uncached_tokens_;
+void Replica::report_load(const ReportedLoad& report) {
+  if (report_ && report.at < report_->at) return;
+  report_ = report;
+  others_requests_ = std::max(0.0, 0.0 + report.waiting + report.running - open_requests_);
+  const double waiting =
+      report.waiting_prefill_tokens
+          ? static_cast<double>(*report.waiting_prefill_tokens) - static_cast<double>(prefill_tokens_)
+          : (0.0 + report.waiting - unanswered_requests_) * usual_uncached_tokens_;
   others_prefill_tokens_ = std::max(0.0, waiting);
-  context_when_heard_ = context_tokens_;
+  context_at_report_ = context_tokens_;
 }
 
-void Replica::dispatched(const PickRequest& ask, const Selection& selection, double tokens_ahead, core::Instant now) {
+void Replica::dispatched(const PickRequest& request, const Selection& selection, double tokens_ahead,
+                         core::Instant now) {
   if (unanswered_requests_ == 0) working_since_ = now;
   ++open_requests_;
   ++unanswered_requests_;
   prefill_tokens_ += selection.uncached_tokens;
-  context_tokens_ += std::uint64_t{ask.input_tokens} + ask.output_tokens;
+  context_tokens_ += std::uint64_t{request.input_tokens} + request.output_tokens;
   usual_uncached_tokens_ += 0.05 * (selection.uncached_tokens - usual_uncached_tokens_);
   if (unanswered_.size() < kUnansweredMax) unanswered_.push_back({now, selection.uncached_tokens, tokens_ahead});
 }
 
-// Of those with as many tokens, the one that was sent nearest to `at`.
+// Of the requests with this number of tokens, takes the one that was sent nearest to `at`.
 std::optional<Replica::Unanswered> Replica::take_unanswered(std::uint32_t uncached_tokens, core::Instant at) {
   auto best = unanswered_.end();
   for (auto it = unanswered_.begin(); it != unanswered_.end(); ++it) {
@@ -65,7 +68,7 @@ std::optional<double> Replica::first_token(std::uint32_t uncached_tokens, core::
   working_since_ = now;
   const std::optional<Unanswered> sent = take_unanswered(uncached_tokens, now - ttft);
   if (!sent) return std::nullopt;
-  // The caller may count from an earlier attempt, or from when the request came in.
+  // The caller may count from an earlier attempt or from the arrival of the request.
   const core::Duration waited = std::min(ttft, now - sent->at);
   if (!rate_.observe(sent->tokens_ahead, uncached_tokens, waited, now, fleet_tokens_per_s)) return std::nullopt;
   return rate_.tokens_per_s(now, fleet_tokens_per_s);
@@ -84,22 +87,23 @@ void Replica::finished(std::uint32_t uncached_tokens, std::uint64_t context_toke
   PENSTOCK_ASSERT(open_requests_ > 0 && context_tokens_ >= context_tokens, "a request that ends was sent");
   --open_requests_;
   context_tokens_ -= context_tokens;
-  context_when_heard_ = std::min(context_when_heard_, context_tokens_);
+  context_at_report_ = std::min(context_at_report_, context_tokens_);
   if (answered) return;
   PENSTOCK_ASSERT(unanswered_requests_ > 0 && prefill_tokens_ >= uncached_tokens,
                   "a request without an answer was sent");
   --unanswered_requests_;
   prefill_tokens_ -= uncached_tokens;
-  take_unanswered(uncached_tokens, core::kStart);  // which is to say the oldest
+  take_unanswered(uncached_tokens, core::kStart);  // kStart selects the oldest request.
 }
 
-bool Replica::hears(const EndpointPickerOptions& options, core::Instant now) const {
-  return heard_ && now - heard_->at <= options.load_report_age;
+bool Replica::has_recent_report(const EndpointPickerOptions& options, core::Instant now) const {
+  return report_ && now - report_->at <= options.load_report_age;
 }
 
 double Replica::kv_usage(const EndpointPickerOptions& options, double capacity_tokens, core::Instant now) const {
-  if (!hears(options, now) || !heard_->kv_usage) return static_cast<double>(context_tokens_) / capacity_tokens;
-  return *heard_->kv_usage + static_cast<double>(context_tokens_ - context_when_heard_) / capacity_tokens;
+  if (!has_recent_report(options, now) || !report_->kv_usage)
+    return static_cast<double>(context_tokens_) / capacity_tokens;
+  return *report_->kv_usage + static_cast<double>(context_tokens_ - context_at_report_) / capacity_tokens;
 }
 
 double Replica::slow_start(const EndpointPickerOptions& options, core::Instant now) const {
@@ -112,14 +116,14 @@ PriceTerms Replica::terms(const EndpointPickerOptions& options, double fleet_tok
                           core::Duration stagger, core::Instant now) const {
   PriceTerms terms;
   if (!eligible_) return terms;
-  const bool hears_it = hears(options, now);
+  const bool has_report = has_recent_report(options, now);
   terms.ms_per_token = 1e3 / rate_.tokens_per_s(now, fleet_tokens_per_s);
   terms.queue_ms =
-      (static_cast<double>(prefill_tokens_) + (hears_it ? others_prefill_tokens_ : 0.0)) * terms.ms_per_token;
+      (static_cast<double>(prefill_tokens_) + (has_report ? others_prefill_tokens_ : 0.0)) * terms.ms_per_token;
   terms.since = working_since_;
   if (!unanswered_.empty()) terms.progress_ms_max = unanswered_.front().uncached_tokens * terms.ms_per_token;
   terms.progress_ms_max = std::min(terms.progress_ms_max, terms.queue_ms);
-  terms.decode_ms = (open_requests_ + (hears_it ? others_requests_ : 0.0)) * options.decode_ms_per_sequence;
+  terms.decode_ms = (open_requests_ + (has_report ? others_requests_ : 0.0)) * options.decode_ms_per_sequence;
   const double pressure =
       std::clamp((kv_usage(options, capacity_tokens, now) - options.kv_soft) / std::max(1.0 - options.kv_soft, 0.01),
                  0.0, kKvPressureMax);
@@ -127,7 +131,7 @@ PriceTerms Replica::terms(const EndpointPickerOptions& options, double fleet_tok
   terms.factor = slow_start(options, now) / weight_;
 
   terms.due = rate_.changes_after(now) + stagger;
-  if (hears_it) terms.due = std::min(terms.due, heard_->at + options.load_report_age + core::Duration{1});
+  if (has_report) terms.due = std::min(terms.due, report_->at + options.load_report_age + core::Duration{1});
   if (now < busy_until_) terms.due = std::min(terms.due, busy_until_);
   if (now < since_ + options.slow_start) terms.due = std::min(terms.due, now + options.slow_start / 64 + stagger);
   return terms;
@@ -140,7 +144,7 @@ void Replica::describe(const EndpointPickerOptions& options, double fleet_tokens
   load.prefill_tokens = prefill_tokens_;
   load.context_tokens = context_tokens_;
   load.prefill_tokens_per_s = rate_.tokens_per_s(now, fleet_tokens_per_s);
-  if (hears(options, now)) load.kv_usage = heard_->kv_usage;
+  if (has_recent_report(options, now)) load.kv_usage = report_->kv_usage;
 }
 
 }  // namespace penstock::routing

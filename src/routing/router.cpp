@@ -36,7 +36,7 @@ std::optional<Choice> Router::choose(const RouteRequest& request) {
     case Strategy::kKv: return choose_kv(request);
     case Strategy::kRoundRobin: return Choice{eligible_[turn_++ % eligible_.size()], 0};
     case Strategy::kLeastLoaded: {
-      // From a start that moves on, so that equal replicas take turns.
+      // The start rotates, so that equal replicas take turns.
       const std::size_t start = turn_++ % eligible_.size();
       std::uint32_t best = eligible_[start];
       for (std::size_t i = 1; i < eligible_.size(); ++i) {
@@ -63,7 +63,7 @@ Choice Router::choose_kv(const RouteRequest& request) {
   std::uint64_t equal = 0;
   for (const std::uint32_t slot : eligible_) {
     const ReplicaLoad& load = loads_[slot];
-    // In tokens, which keeps it in whole numbers.
+    // Computed in tokens to stay in integers.
     const auto prefill = static_cast<std::int64_t>(load.prefill_tokens + request.input_tokens) -
                          std::int64_t{overlap_[slot]} * block_tokens_;
     const std::int64_t cost =

@@ -16,13 +16,13 @@ Router make(Strategy strategy, std::uint32_t replicas, std::uint64_t seed = 1) {
   return router;
 }
 
-TEST(Router, NobodyIsChosenWhenNobodyIsEligible) {
+TEST(Router, NoReplicaIsChosenWithoutEligibleReplicas) {
   Router router = make(Strategy::kKv, 1);
   router.set_eligible(0, false);
   EXPECT_FALSE(router.choose({100, {}}).has_value());
 }
 
-TEST(Router, RoundRobinTakesTurnsAndSkipsWhoLeft) {
+TEST(Router, RoundRobinSkipsReplicasThatLeft) {
   Router router = make(Strategy::kRoundRobin, 3);
   std::vector<std::uint32_t> order;
   for (int i = 0; i < 4; ++i) order.push_back(router.choose({1, {}})->slot);
@@ -31,7 +31,7 @@ TEST(Router, RoundRobinTakesTurnsAndSkipsWhoLeft) {
   for (int i = 0; i < 4; ++i) EXPECT_NE(router.choose({1, {}})->slot, 1U);
 }
 
-TEST(Router, LeastLoadedTakesTheOneWithFewestOpenRequests) {
+TEST(Router, LeastLoadedChoosesTheFewestOpenRequests) {
   Router router = make(Strategy::kLeastLoaded, 3);
   router.dispatched(0, 10, 1);
   router.dispatched(1, 10, 1);
@@ -42,7 +42,7 @@ TEST(Router, LeastLoadedTakesTheOneWithFewestOpenRequests) {
   EXPECT_EQ(router.choose({1, {}})->slot, 1U);
 }
 
-TEST(Router, PowerOfTwoNeverTakesTheMostLoaded) {
+TEST(Router, PowerOfTwoNeverChoosesTheMostLoaded) {
   Router router = make(Strategy::kPowerOfTwo, 4);
   router.dispatched(2, 10, 1);
   for (int i = 0; i < 200; ++i) EXPECT_NE(router.choose({1, {}})->slot, 2U);
@@ -61,22 +61,22 @@ TEST(Router, KvLeavesAHotPrefixWhenItsReplicaIsBusier) {
   Router router = make(Strategy::kKv, 2);
   const std::array<std::uint32_t, 3> ids = {7, 8, 9};
   for (const std::uint64_t key : {7, 8, 9}) router.index().stored(0, key);
-  router.dispatched(0, 0, 2);  // 32 tokens held against 48 saved
+  router.dispatched(0, 0, 2);  // 32 tokens held against 48 saved.
   EXPECT_EQ(router.choose({48, ids})->slot, 0U);
-  router.dispatched(0, 17, 0);  // 49 against 48
+  router.dispatched(0, 17, 0);  // 49 against 48.
   EXPECT_EQ(router.choose({48, ids})->slot, 1U);
   router.first_token(0, 17);
   EXPECT_EQ(router.choose({48, ids})->slot, 0U);
 }
 
-TEST(Router, KvDrawsBetweenEqualsEvenly) {
+TEST(Router, KvBreaksTiesEvenly) {
   Router router = make(Strategy::kKv, 4);
   std::array<int, 4> chosen{};
   for (int i = 0; i < 4000; ++i) ++chosen[router.choose({100, {}})->slot];
   for (const int count : chosen) EXPECT_NEAR(count, 1000, 120);
 }
 
-TEST(Router, AForgottenReplicaComesBackWithoutLoadOrPrefixes) {
+TEST(Router, AForgottenReplicaReturnsWithoutLoadOrPrefixes) {
   Router router = make(Strategy::kKv, 2);
   const std::array<std::uint32_t, 1> ids = {7};
   router.index().stored(0, 7);

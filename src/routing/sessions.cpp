@@ -5,8 +5,8 @@ namespace penstock::routing {
 std::uint32_t Sessions::find(std::uint64_t session, core::Instant now) const {
   const std::uint32_t node = keys_.find(session);
   if (node == RecentKeys::kNone) return kNone;
-  const Place& place = places_[node];
-  return now - place.at <= kept_ && place.use_of_slot == uses(place.slot) ? place.slot : kNone;
+  const Location& location = locations_[node];
+  return now - location.at <= kept_ && location.slot_generation == generation(location.slot) ? location.slot : kNone;
 }
 
 void Sessions::remember(std::uint64_t session, std::uint32_t slot, core::Instant now) {
@@ -17,14 +17,14 @@ void Sessions::remember(std::uint64_t session, std::uint32_t slot, core::Instant
   } else {
     if (keys_.size() >= most_) keys_.erase(keys_.oldest());
     node = keys_.insert(session);
-    if (node >= places_.size()) places_.resize(node + 1);
+    if (node >= locations_.size()) locations_.resize(node + 1);
   }
-  places_[node] = {slot, uses(slot), now};
+  locations_[node] = {slot, generation(slot), now};
 }
 
 void Sessions::forget(std::uint32_t slot) {
-  if (slot >= uses_.size()) uses_.resize(slot + 1);
-  ++uses_[slot];
+  if (slot >= generations_.size()) generations_.resize(slot + 1);
+  ++generations_[slot];
 }
 
 }  // namespace penstock::routing

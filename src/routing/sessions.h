@@ -1,4 +1,4 @@
-// Where each session was last served.
+// Remembers the replica that last served each session.
 #pragma once
 
 #include <cstdint>
@@ -9,30 +9,34 @@
 
 namespace penstock::routing {
 
-// The sessions used least recently go first when there are too many. Not thread-safe.
+// The least recently used sessions are evicted first. Not thread-safe.
 class Sessions {
  public:
   static constexpr std::uint32_t kNone = RecentKeys::kNone;
 
   Sessions(std::uint32_t most, core::Duration kept) : most_(most), kept_(kept) {}
 
-  [[nodiscard]] std::uint32_t find(std::uint64_t session, core::Instant now) const;  // slot, or kNone
+  // Returns the slot, or kNone.
+  [[nodiscard]] std::uint32_t find(std::uint64_t session, core::Instant now) const;
   void remember(std::uint64_t session, std::uint32_t slot, core::Instant now);
-  void forget(std::uint32_t slot);  // O(1): what still points to it is seen to be outdated
+  // Cost: O(1). Entries of the slot are recognised as outdated when they are read.
+  void forget(std::uint32_t slot);
 
  private:
-  struct Place {
+  struct Location {
     std::uint32_t slot = 0;
-    std::uint32_t use_of_slot = 0;  // how often the slot had been forgotten
+    std::uint32_t slot_generation = 0;  // Value of generation(slot) when the entry was written.
     core::Instant at{};
   };
-  [[nodiscard]] std::uint32_t uses(std::uint32_t slot) const { return slot < uses_.size() ? uses_[slot] : 0; }
+  [[nodiscard]] std::uint32_t generation(std::uint32_t slot) const {
+    return slot < generations_.size() ? generations_[slot] : 0;
+  }
 
   std::uint32_t most_;
   core::Duration kept_;
   RecentKeys keys_;
-  std::vector<Place> places_;  // by node
-  std::vector<std::uint32_t> uses_;
+  std::vector<Location> locations_;  // Indexed by node.
+  std::vector<std::uint32_t> generations_;
 };
 
 }  // namespace penstock::routing

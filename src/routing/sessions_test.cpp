@@ -8,7 +8,7 @@ namespace {
 using namespace std::chrono_literals;
 constexpr core::Instant kNow = core::kStart + 100s;
 
-TEST(Sessions, AreFoundWhereTheyWereLast) {
+TEST(Sessions, ReturnToTheirLastReplica) {
   Sessions sessions{10, 30min};
   sessions.remember(7, 1, kNow);
   sessions.remember(7, 2, kNow);
@@ -16,14 +16,14 @@ TEST(Sessions, AreFoundWhereTheyWereLast) {
   EXPECT_EQ(sessions.find(8, kNow), Sessions::kNone);
 }
 
-TEST(Sessions, EndWhenTheyAreNotUsed) {
+TEST(Sessions, ExpireWhenUnused) {
   Sessions sessions{10, 30min};
   sessions.remember(7, 1, kNow);
   EXPECT_EQ(sessions.find(7, kNow + 30min), 1U);
   EXPECT_EQ(sessions.find(7, kNow + 31min), Sessions::kNone);
 }
 
-TEST(Sessions, TheOldestGoesWhenThereAreTooMany) {
+TEST(Sessions, TheOldestIsEvictedAtTheLimit) {
   Sessions sessions{2, 30min};
   sessions.remember(1, 1, kNow);
   sessions.remember(2, 2, kNow);
@@ -34,7 +34,7 @@ TEST(Sessions, TheOldestGoesWhenThereAreTooMany) {
   EXPECT_EQ(sessions.find(3, kNow), 3U);
 }
 
-TEST(Sessions, DoNotFollowASlotToAnotherReplica) {
+TEST(Sessions, DoNotFollowAReusedSlot) {
   Sessions sessions{10, 30min};
   sessions.remember(1, 4, kNow);
   sessions.forget(4);
