@@ -24,7 +24,7 @@ std::string open_words(const Seen* seen) {
   if (seen != nullptr && seen->engine && seen->engine->open)
     text += fmt::format("{}{} requests and {} KV transfers at the engine", text.empty() ? "" : ", ",
                         seen->engine->open->requests, seen->engine->open->transfers);
-  return text.empty() ? "nobody tells what is open" : "open: " + text;
+  return text.empty() ? "the number of open requests is unknown" : "open: " + text;
 }
 
 void process_is_gone(Tick& tick, Replica& replica, const Seen& seen) {

@@ -1,4 +1,4 @@
-// Field for field what vLLM and OpenAI answer, in their order.
+// The fields and their order match the responses of vLLM and OpenAI.
 #include "api/answer.h"
 
 #include <charconv>

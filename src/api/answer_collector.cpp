@@ -12,13 +12,13 @@ namespace ondemand = simdjson::ondemand;
 
 std::string_view token_of(ondemand::value& value) { return without_space_behind(value.raw_json_token()); }
 
-// Between the quotes; empty where it is no string.
+// Returns the text between the quotes; empty if the value is not a string.
 std::string_view text_of(ondemand::value& value) {
   const std::string_view token = token_of(value);
   return kind_of(token) == Kind::kString ? token.substr(1, token.size() - 2) : std::string_view{};
 }
 
-// Of an object; empty where it is none.
+// Returns the JSON of an object; empty for other values.
 std::string_view json_of(ondemand::value& value) {
   ondemand::object object;
   std::string_view json;
@@ -27,7 +27,7 @@ std::string_view json_of(ondemand::value& value) {
   return without_space_behind(json);
 }
 
-// False: what is there is no object, or not JSON.
+// Returns false if the value is not an object or not JSON.
 template <class OnField>
 bool each_field(ondemand::value& value, OnField&& on_field) {
   ondemand::object object;
@@ -107,7 +107,7 @@ void AnswerCollector::take(std::string_view bytes) {
   }
 }
 
-// An event that is no JSON is left out.
+// Events that are not JSON are skipped.
 void AnswerCollector::end_line(std::string_view line) {
   constexpr std::string_view kData = "data:";
   if (!line.starts_with(kData)) return;

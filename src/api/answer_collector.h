@@ -1,4 +1,4 @@
-// A streamed answer put together again as one document, whole or cut.
+// Assembles a streamed response into one document, complete or truncated.
 #pragma once
 
 #include <cstddef>
@@ -10,10 +10,11 @@
 
 namespace penstock::api {
 
-// Of a chat completion or a completion with one choice and text alone (InferenceRequest::plain). Not thread-safe.
+// Supports chat completions and completions with one choice that is text only (InferenceRequest::plain). Not
+// thread-safe.
 class AnswerCollector {
  public:
-  static constexpr std::size_t kTextBytesMax = 4 * 1024 * 1024;  // of all texts together, as JSON
+  static constexpr std::size_t kTextBytesMax = 4 * 1024 * 1024;  // Limit for all texts together, as JSON.
   static constexpr std::size_t kEventBytesMax = 1024 * 1024;
 
   explicit AnswerCollector(bool chat);
@@ -22,17 +23,17 @@ class AnswerCollector {
   AnswerCollector& operator=(AnswerCollector&&) noexcept;
   void reset();
 
-  // The next bytes of the stream, cut anywhere. Nothing more is taken once it is full() or said an error.
+  // Consumes the next bytes of the stream, split anywhere. Input is ignored once full() or error() is set.
   void take(std::string_view bytes);
   [[nodiscard]] bool has_text() const { return !content_.empty() || !reasoning_.empty(); }
   [[nodiscard]] bool whole() const { return !finish_reason_.empty(); }
-  [[nodiscard]] bool full() const { return full_; }  // a limit is reached
-  // What the stream said instead of an answer: {"error":…}; empty: nothing of that kind.
+  [[nodiscard]] bool full() const { return full_; }  // A limit was reached.
+  // Returns the stream's error document, {"error":…}, or an empty string.
   [[nodiscard]] std::string error() const;
   [[nodiscard]] int error_status() const { return error_status_; }
 
-  // What there is, as a whole answer of OpenAI's. Where the stream did not end by itself, the finish reason is "length"
-  // and the usage is `counted`; `id` where it told none.
+  // Returns the response so far as an OpenAI document. If the stream did not end by itself, the finish reason is
+  // "length" and the usage is `counted`. `id` is used if the stream had none.
   [[nodiscard]] std::string document(std::string_view id, std::string_view model, const Usage& counted) const;
 
  private:
@@ -44,10 +45,10 @@ class AnswerCollector {
   bool full_ = false;
   int error_status_ = 0;
   std::unique_ptr<Parser> parser_;
-  std::string line_;  // the part of one that has come
-  // All as JSON has them between the quotes, so that nothing is unescaped only to be escaped again.
+  std::string line_;  // The incomplete last line.
+  // All strings are stored as JSON text without quotes, so that nothing is unescaped and escaped again.
   std::string id_, model_, content_, reasoning_, reasoning_name_, refusal_, finish_reason_;
-  std::string created_, usage_, error_;  // JSON
+  std::string created_, usage_, error_;  // JSON.
 };
 
 }  // namespace penstock::api

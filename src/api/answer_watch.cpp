@@ -7,8 +7,8 @@
 namespace penstock::api {
 namespace {
 
-constexpr std::size_t kHeadBytes = 1024;   // of an event, in which its choices begin
-constexpr std::size_t kUsageBytes = 1024;  // that an object of usage has at most, its name included
+constexpr std::size_t kHeadBytes = 1024;   // Length of the start of an event that is searched for choices.
+constexpr std::size_t kUsageBytes = 1024;  // Maximum length of a usage object, including its name.
 constexpr std::size_t kSizeDigitsMax = 15;
 
 std::size_t skip_space(std::string_view json, std::size_t at) {
@@ -16,7 +16,7 @@ std::size_t skip_space(std::string_view json, std::size_t at) {
   return at;
 }
 
-// Where the string that begins behind `at - 1` ends: the place of its closing quote.
+// Returns the position of the closing quote of the string that starts after `at - 1`.
 std::size_t end_of_string(std::string_view json, std::size_t at) {
   for (std::size_t end = json.find('"', at); end != std::string_view::npos; end = json.find('"', end + 1)) {
     std::size_t backslashes = 0;
@@ -34,8 +34,8 @@ Output output_named(std::string_view key) {
   return key == "tool_calls" || key == "function_call" ? Output::kCalls : Output::kNone;
 }
 
-// Whether the value that begins at `at` is a string, an array or an object with something in it.
-bool holds_something(std::string_view json, std::size_t at, Output output) {
+// Returns true if the value at `at` is a non-empty string, array or object.
+bool is_nonempty(std::string_view json, std::size_t at, Output output) {
   if (at >= json.size()) return false;
   if (output == Output::kText) return json[at] == '"' && at + 1 < json.size() && json[at + 1] != '"';
   if (json[at] != '[' && json[at] != '{') return false;
@@ -43,19 +43,18 @@ bool holds_something(std::string_view json, std::size_t at, Output output) {
   return at < json.size() && json[at] != ']' && json[at] != '}';
 }
 
-// An event of /v1/responses: {"type":"response.output_text.delta",…,"delta":"text"}.
-bool brings_delta(std::string_view event) {
+// Matches an event of /v1/responses: {"type":"response.output_text.delta",…,"delta":"text"}.
+bool has_delta(std::string_view event) {
   constexpr std::string_view kDelta = R"("delta")";
   const std::size_t at = event.find(kDelta);
   if (at == std::string_view::npos) return false;
   const std::size_t colon = skip_space(event, at + kDelta.size());
-  return colon < event.size() && event[colon] == ':' &&
-         holds_something(event, skip_space(event, colon + 1), Output::kText);
+  return colon < event.size() && event[colon] == ':' && is_nonempty(event, skip_space(event, colon + 1), Output::kText);
 }
 
-bool brings_text(std::string_view event) {
+bool has_text(std::string_view event) {
   std::size_t at = event.find(R"("choices")");
-  if (at == std::string_view::npos) return brings_delta(event);
+  if (at == std::string_view::npos) return has_delta(event);
   for (at = event.find('"', at + 9); at != std::string_view::npos; at = event.find('"', at)) {
     const std::size_t end = end_of_string(event, at + 1);
     if (end == std::string_view::npos) return false;
@@ -63,9 +62,10 @@ bool brings_text(std::string_view event) {
     at = end + 1;
     if (output == Output::kNone) continue;
     const std::size_t colon = skip_space(event, at);
-    if (colon >= event.size() || event[colon] != ':') continue;  // a value that is called like a key
+    // The string is a value that equals a key's name.
+    if (colon >= event.size() || event[colon] != ':') continue;
     at = skip_space(event, colon + 1);
-    if (holds_something(event, at, output)) return true;
+    if (is_nonempty(event, at, output)) return true;
   }
   return false;
 }
@@ -76,16 +76,16 @@ std::uint32_t tokens_of(std::uint64_t number) {
 
 void set(Usage& usage, std::string_view key, std::uint64_t number) {
   const std::uint32_t tokens = tokens_of(number);
-  // The later names are those of /v1/responses.
+  // The second names belong to /v1/responses.
   if (key == "prompt_tokens" || key == "input_tokens") usage.prompt_tokens = tokens;
   if (key == "completion_tokens" || key == "output_tokens") usage.completion_tokens = tokens;
-  if (key == "cached_tokens") {  // of prompt_tokens_details, input_tokens_details
+  if (key == "cached_tokens") {  // Field of prompt_tokens_details or input_tokens_details.
     usage.cached_tokens = tokens;
     usage.cached_known = true;
   }
 }
 
-// What stands behind the name "usage", if it is an object and whole.
+// Parses the value of "usage" if it is a complete object.
 std::optional<Usage> parse_usage(std::string_view json) {
   std::size_t at = skip_space(json, 0);
   if (at >= json.size() || json[at] != ':') return std::nullopt;
@@ -93,7 +93,7 @@ std::optional<Usage> parse_usage(std::string_view json) {
   if (at >= json.size() || json[at] != '{') return std::nullopt;
   Usage usage;
   usage.cached_known = false;
-  std::uint32_t total = 0;  // all that a reranker tells, some say
+  std::uint32_t total = 0;  // Some rerankers report only the total.
   std::string_view key;
   for (int depth = 0; at < json.size();) {
     const char c = json[at];
@@ -103,7 +103,7 @@ std::optional<Usage> parse_usage(std::string_view json) {
       key = json.substr(at + 1, end - at - 1);
       at = end + 1;
     } else if (c >= '0' && c <= '9') {
-      std::uint64_t number = UINT64_MAX;  // also what a number is that does not fit
+      std::uint64_t number = UINT64_MAX;  // Also the result for a number that is out of range.
       const auto end = std::from_chars(json.data() + at, json.data() + json.size(), number).ptr;
       set(usage, key, number);
       if (key == "total_tokens") total = tokens_of(number);
@@ -122,7 +122,7 @@ std::optional<Usage> parse_usage(std::string_view json) {
   return std::nullopt;
 }
 
-// Appends to a line of which only the first kHeadBytes and the last kUsageBytes matter.
+// Appends to a line of which only the first kHeadBytes and the last kUsageBytes are needed.
 void append_ends(std::string& line, std::string_view bytes) {
   if (line.size() < kHeadBytes) {
     const std::string_view head = bytes.substr(0, kHeadBytes - line.size());
@@ -173,7 +173,7 @@ std::uint32_t AnswerWatch::take(std::string_view bytes) {
   return text_events_ - before;
 }
 
-// False: the byte is the answer's own.
+// Returns false if the byte belongs to the response itself.
 bool AnswerWatch::take_framing(char c) {
   switch (framing_) {
     case Framing::kUnknown:
@@ -195,7 +195,7 @@ bool AnswerWatch::take_framing(char c) {
     case Framing::kExtension:
       if (c == '\n') begin_payload();
       return true;
-    default:  // the line end behind a payload
+    default:  // The line end after a payload.
       if (c == '\n') {
         framing_ = Framing::kSize;
         size_digits_ = 0;
@@ -231,26 +231,26 @@ void AnswerWatch::end_line(std::string_view line) {
     done_ = true;
     return;
   }
-  if (brings_text(line.substr(0, kHeadBytes))) ++text_events_;
-  note_usage(last(line, kUsageBytes));
+  if (has_text(line.substr(0, kHeadBytes))) ++text_events_;
+  record_usage(last(line, kUsageBytes));
 }
 
-// What may be the beginning of usage stays in line_ until the rest has come.
+// A possible start of usage stays in line_ until the rest arrives.
 void AnswerWatch::take_whole(std::string_view payload) {
   if (!line_.empty()) {
     line_.append(payload.substr(0, kUsageBytes));
-    note_usage(line_);
+    record_usage(line_);
   }
   if (payload.size() > kUsageBytes || line_.empty()) {
-    note_usage(payload);
+    record_usage(payload);
     line_ = last(payload, kUsageBytes);
   }
   if (line_.size() > kUsageBytes) line_.erase(0, line_.size() - kUsageBytes);
 }
 
-void AnswerWatch::note_usage(std::string_view json) {
+void AnswerWatch::record_usage(std::string_view json) {
   constexpr std::string_view kName = R"(usage")";
-  // Without its first quote, since few letters of an answer are a u, but many characters a quote.
+  // The search omits the first quote, because the letter u is rarer in responses than quotes are.
   for (std::size_t at = json.find(kName); at != std::string_view::npos; at = json.find(kName, at + kName.size())) {
     if (at == 0 || json[at - 1] != '"') continue;
     const std::string_view rest = json.substr(at + kName.size(), kUsageBytes - kName.size() - 1);

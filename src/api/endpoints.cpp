@@ -10,11 +10,11 @@ constexpr TextField kCompletion[] = {{"prompt", kPrompt}};
 constexpr TextField kResponse[] = {{"input", kAny}, {"instructions", kAny}};
 constexpr TextField kEmbedding[] = {{"input", kPrompt}, {"messages", kAny}};
 constexpr TextField kReranking[] = {{"query", kAny}, {"documents", kAny}};
-// As vLLM names them, in all its versions.
+// The names in all versions of vLLM.
 constexpr TextField kScoring[] = {{"text_1", kAny},  {"text_2", kAny},    {"data_1", kAny}, {"data_2", kAny},
                                   {"queries", kAny}, {"documents", kAny}, {"items", kAny}};
 
-// In the order of Endpoint.
+// Indexed by Endpoint.
 constexpr EndpointTraits kTraits[] = {
     {"/v1/chat/completions", true, true, true, "max_tokens", kChat},
     {"/v1/completions", true, true, false, "max_tokens", kCompletion},

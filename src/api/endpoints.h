@@ -1,4 +1,4 @@
-// The paths that take a request for a model, and all that they differ in. A new one is a row here.
+// The paths that take a request for a model, and their differences. A new endpoint is a new row of the table.
 #pragma once
 
 #include <array>
@@ -15,9 +15,9 @@ inline constexpr std::array<Endpoint, 6> kEndpoints{Endpoint::kChatCompletions, 
 
 // How a field of the body holds text of the prompt.
 enum class TextForm : std::uint8_t {
-  kMessages,  // of a chat
-  kPrompt,    // a string, or an array of strings or of token numbers
-  kAny,       // a string as its text, anything else as its JSON
+  kMessages,  // Messages of a chat.
+  kPrompt,    // A string, or an array of strings or token ids.
+  kAny,       // A string as its text, any other value as its JSON.
 };
 struct TextField {
   std::string_view name;
@@ -26,11 +26,11 @@ struct TextField {
 
 struct EndpointTraits {
   std::string_view path;
-  bool generates;                   // tokens; else it has no output that counts, and no stream
-  bool splits;                      // can be prefilled by one engine and decoded by another
-  bool takes_tools;                 // whose JSON is part of the prompt
-  std::string_view max_tokens;      // the field; empty: none
-  std::span<const TextField> text;  // one of these at least must be there
+  bool generates;                   // The endpoint generates tokens. Otherwise it has no output tokens and no stream.
+  bool splits;                      // Prefill and decode can run on different engines.
+  bool takes_tools;                 // The JSON of `tools` is part of the prompt.
+  std::string_view max_tokens;      // Name of the max_tokens field; empty if there is none.
+  std::span<const TextField> text;  // At least one of these fields is required.
 };
 [[nodiscard]] const EndpointTraits& traits_of(Endpoint endpoint);
 [[nodiscard]] inline std::string_view path_of(Endpoint endpoint) { return traits_of(endpoint).path; }

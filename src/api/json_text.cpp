@@ -12,13 +12,13 @@ namespace {
 constexpr std::uint64_t kOnes = 0x0101'0101'0101'0101, kHighBits = kOnes << 7, kBackslashes = kOnes * '\\';
 static_assert(std::endian::native == std::endian::little, "the first byte of a word is its lowest");
 
-// Sets the high bit of the first byte that is a backslash; bytes behind it may be marked wrongly.
+// Sets the high bit of the first backslash byte; later bytes may be marked incorrectly.
 std::uint64_t backslashes_in(std::uint64_t word) {
   const std::uint64_t zeros = word ^ kBackslashes;
   return (zeros - kOnes) & ~zeros & kHighBits;
 }
 
-// Four hexadecimal digits, or a negative number.
+// Returns the value of four hexadecimal digits, or a negative number.
 int code_unit(const char* at, const char* end) {
   if (end - at < 4) return -1;
   int unit = 0;
@@ -65,7 +65,7 @@ bool read_unicode_escape(const char*& at, const char* end, char*& to) {
   return true;
 }
 
-// One escape at `at`, which points to its backslash; writes 4 bytes at most.
+// Decodes one escape at `at`, which points to its backslash. Writes at most 4 bytes.
 bool read_escape(const char*& at, const char* end, char*& to) {
   if (end - at < 2) return false;
   const char kind = at[1];
@@ -110,8 +110,8 @@ bool is_number(std::string_view token) {
 
 namespace {
 
-// The bytes in front of the 32 that hold a backslash, or of those that are left. Pointers by value stay in registers,
-// which those that read_escape() moves do not.
+// Copies the bytes before the next 32 that contain a backslash. Pointers passed by value stay in registers, which those
+// that read_escape() moves do not.
 std::size_t copy_plain(const char* from, const char* end, char* to, const char* full) {
   const char* at = from;
   for (; end - at >= 32 && to < full; at += 32, to += 32) {
@@ -128,9 +128,10 @@ std::size_t copy_plain(const char* from, const char* end, char* to, const char* 
 }  // namespace
 
 bool append_unescaped(std::string& out, std::string_view raw) {
-  // By way of a piece that stays in the first cache: a string cannot grow without being filled with zeros first.
+  // Uses a piece that stays in the L1 cache, because a string cannot grow without being zero-filled first.
   constexpr std::size_t kPieceBytes = 4096;
-  char piece[kPieceBytes + 64];  // a run's step, a word and an escape fit behind the last place that is looked at
+  // Space for a step of a run, a word and an escape after the last position that is read.
+  char piece[kPieceBytes + 64];
   const char* at = raw.data();
   const char* const end = at + raw.size();
   char* to = piece;

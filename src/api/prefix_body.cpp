@@ -10,18 +10,18 @@
 namespace penstock::api {
 namespace {
 
-// Templates render objects in the order that they came in.
+// Templates render objects in their original order.
 using Json = nlohmann::ordered_json;
 
-// What engines make the prompt of, or keep caches apart by. Who asked, and how to answer, is nobody's business here.
+// Fields that form the prompt or separate caches. Other fields are dropped.
 constexpr std::array kKept{"model",     "messages",           "prompt",           "tools",
                            "documents", "tool_choice",        "cache_salt",       "chat_template",
                            "functions", "add_special_tokens", "reasoning_effort", "chat_template_kwargs"};
 
 std::string dumped(const Json& body) { return body.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
-// No cut in the midst of a character.
-void cut_to(std::string& text, std::size_t bytes) {
+// Truncates without splitting a character.
+void truncate_to(std::string& text, std::size_t bytes) {
   if (text.size() <= bytes) return;
   while (bytes > 0 && (static_cast<unsigned char>(text[bytes]) & 0xC0U) == 0x80U) --bytes;
   text.resize(bytes);
@@ -31,7 +31,7 @@ class Cutter {
  public:
   Cutter(Endpoint endpoint, std::size_t text_bytes) : endpoint_(endpoint), text_bytes_(text_bytes) {}
 
-  // The prompt's text, as it would be read. Empty: it is no request.
+  // Returns the prompt text as the request reader forms it; empty if the document is not a request.
   const std::string& text_of(const Json& body) {
     if (!reader_.read(endpoint_, dumped(body), request_)) request_.text.clear();
     return request_.text;
@@ -44,7 +44,7 @@ class Cutter {
  private:
   bool cut_completion(Json& prompt) const {
     if (prompt.is_string()) {
-      cut_to(prompt.get_ref<std::string&>(), text_bytes_);
+      truncate_to(prompt.get_ref<std::string&>(), text_bytes_);
       return true;
     }
     if (!prompt.is_array() || prompt.empty() || !prompt[0].is_number()) return false;
@@ -59,7 +59,7 @@ class Cutter {
       body["messages"] = Json(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(count));
       return count == 0 ? 0 : text_of(body).size();
     };
-    std::size_t fit = 0, over = all.size() + 1;  // so many messages fit, so many do not
+    std::size_t fit = 0, over = all.size() + 1;  // `fit` messages fit and `over` messages do not.
     while (over - fit > 1) {
       const std::size_t middle = fit + (over - fit) / 2;
       (size_with(middle) <= text_bytes_ ? fit : over) = middle;
@@ -74,16 +74,16 @@ class Cutter {
     return true;
   }
 
-  // Of a message that makes the text `excess` bytes too long; null: it cannot be cut.
+  // Returns a message that is shortened by `excess` bytes of text; null if that is impossible.
   static Json beginning_of(Json message, std::size_t excess) {
     if (message.contains("tool_calls") || message.contains("function_call")) return nullptr;
     Json* content = &message["content"];
     if (content->is_array() && content->size() == 1 && (*content)[0].is_object()) content = &(*content)[0]["text"];
     if (!content->is_string()) return nullptr;
     auto& text = content->get_ref<std::string&>();
-    // The line break behind a message is no part of what is shared.
+    // The line break after a message is not part of the shared prefix.
     if (text.size() + 1 <= excess) return nullptr;
-    cut_to(text, text.size() + 1 - excess);
+    truncate_to(text, text.size() + 1 - excess);
     return message;
   }
 

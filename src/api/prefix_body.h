@@ -1,4 +1,4 @@
-// The beginning of a prompt as a request of its own, so that an engine computes it before others send it.
+// Builds a request from the beginning of a prompt, so that an engine caches it before other requests need it.
 #pragma once
 
 #include <cstddef>
@@ -11,14 +11,14 @@
 namespace penstock::api {
 
 struct PrefixBody {
-  std::string body;            // for the same endpoint: the fields that make the prompt, and max_tokens 1
-  std::size_t text_bytes = 0;  // how much of the prompt's text it begins with
+  std::string body;            // For the same endpoint: the fields that form the prompt, and max_tokens 1.
+  std::size_t text_bytes = 0;  // Length of the prompt text that it covers.
 };
 
-// `text_bytes` of InferenceRequest::text are wanted; there may be fewer, as no character is cut, and no message but one of
-// plain text. A chat stays a chat: its leading messages, the last one cut, and a user's message behind them where they do
-// not end with one, which templates want. None: of this prompt there is no such part. The body must have been read before.
-// Parses the body several times.
+// Builds a request for the first `text_bytes` of InferenceRequest::text. It may be shorter, because characters are not
+// split and only messages of plain text are. A chat keeps its leading messages, the last one truncated, followed by a
+// user message if they do not end with one, because templates require it. Returns nothing if the prompt has no such
+// prefix. The body must have been read successfully before. Parses the body several times.
 [[nodiscard]] std::optional<PrefixBody> prefix_body(Endpoint endpoint, std::string_view body, std::size_t text_bytes);
 
 }  // namespace penstock::api

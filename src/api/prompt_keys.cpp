@@ -11,7 +11,7 @@ void prompt_keys(std::string_view text, std::uint32_t block_bytes, std::vector<s
   constexpr std::uint64_t kTopBit = 1ULL << 63;
   keys.clear();
   keys.reserve(text.size() / block_bytes);
-  // Each block is hashed once and its hash chained to the key before it, so that a key depends on all that precedes.
+  // Each block is hashed once and chained to the previous key, so that a key depends on everything before it.
   struct Link {
     std::uint64_t before = 0, low = 0, high = 0;
   } link;

@@ -1,4 +1,4 @@
-// A prompt as keys of its blocks: what prefix caches are matched by, without a tokenizer.
+// Block keys of a prompt, which match prefix caches without a tokenizer.
 #pragma once
 
 #include <cstdint>
@@ -7,11 +7,11 @@
 
 namespace penstock::api {
 
-// Key i names the first (i + 1)·block_bytes bytes of the text: equal keys mean equal prefixes (128-bit-quality xxh3 cut to
-// 63 bits, never above 2^63). Only whole blocks have one. `keys` is emptied first and keeps its memory. O(bytes).
+// Key i identifies the first (i + 1)·block_bytes bytes of the text: equal keys mean equal prefixes (xxh3 truncated to
+// 63 bits). Only complete blocks have a key. `keys` is cleared first and keeps its memory. O(bytes).
 void prompt_keys(std::string_view text, std::uint32_t block_bytes, std::vector<std::uint64_t>& keys);
 
-// Penstock's own engines take four bytes of text as a token, so that lengths need no vocabulary.
+// Penstock's own engines count four bytes of text as a token, so that lengths need no vocabulary.
 inline constexpr std::uint32_t kBytesPerToken = 4;
 [[nodiscard]] constexpr std::uint32_t simulated_tokens(std::size_t text_bytes) {
   return static_cast<std::uint32_t>((text_bytes + kBytesPerToken - 1) / kBytesPerToken);

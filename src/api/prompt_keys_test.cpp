@@ -51,7 +51,7 @@ TEST(PromptKeys, LeaveTheTopBitFree) {
   for (const std::uint64_t key : keys_of(some_text(64 * 1000), 64)) EXPECT_EQ(key >> 63, 0U);
 }
 
-// Keys are stored by none, but two gateways share what they say of caches.
+// Keys are not stored, but several gateways exchange them.
 TEST(PromptKeys, AreTheSameEverywhere) {
   EXPECT_EQ(keys_of("penstock penstock", 8), (std::vector<std::uint64_t>{250974031979524772, 6357871891686535278}));
 }

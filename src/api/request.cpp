@@ -16,7 +16,7 @@ namespace ondemand = simdjson::ondemand;
 using core::invalid_input;
 using core::Result;
 
-// A value and how it begins. A scalar is whole in `token` and needs not be asked of the parser again.
+// A value and its first token. The token of a scalar is complete, so that the parser need not be queried again.
 struct Value {
   ondemand::value json;
   std::string_view token;
@@ -24,17 +24,17 @@ struct Value {
 
   explicit Value(ondemand::value value)
       : json(value), token(without_space_behind(json.raw_json_token())), kind(kind_of(token)) {
-    // A string that is left to be skipped passes for a key if there is a colon behind it: {"a":"b":1}.
+    // A string that is still to be skipped would be accepted as a key if a colon follows: {"a":"b":1}.
     if (kind == Kind::kString && json.get_raw_json_string().error() != simdjson::SUCCESS) kind = Kind::kNone;
   }
   [[nodiscard]] bool is_null() const { return kind == Kind::kNull; }
   [[nodiscard]] std::string_view quoted() const { return token.substr(1, token.size() - 2); }
 };
 
-// Walks one body from its beginning to its end, over each value once.
+// Walks a body from start to end and visits each value once.
 class Walk {
  public:
-  // `body` is what the document was made of: tokens lie in it.
+  // `body` is the text of the document; tokens refer to it.
   Walk(ondemand::document& document, std::string_view body, InferenceRequest& request)
       : document_(document), body_(body), request_(request), traits_(traits_of(request.endpoint)) {}
 
@@ -77,7 +77,7 @@ class Walk {
   InferenceRequest& request_;
   const EndpointTraits& traits_;
   int depth_ = 0;
-  std::uint32_t seen_ = 0;  // a bit for each Field, and behind them for each field of text
+  std::uint32_t seen_ = 0;  // One bit per Field, followed by one per text field.
   bool has_stream_options_ = false;
   std::string session_of_params_;
 };
@@ -132,7 +132,7 @@ Result<void> Walk::each_element(const Value& value, std::string_view where, OnEl
   return {};
 }
 
-// Over a value that nobody reads, which must be JSON all the same: an engine behind a gateway would refuse it.
+// Skips a value that is not needed, but validates it, because an engine would reject invalid JSON.
 Result<void> Walk::pass(const Value& value) {
   if (value.kind == Kind::kArray)
     return each_element(value, "", [this](const Value& element, std::size_t) { return pass(element); });
@@ -142,13 +142,13 @@ Result<void> Walk::pass(const Value& value) {
   return {};
 }
 
-// The same; the bytes of the value.
+// Also returns the bytes of the value.
 Result<std::string_view> Walk::pass_span(const Value& value) {
   if (auto passed = pass(value); !passed) return tl::make_unexpected(std::move(passed).error());
   return span_since(value);
 }
 
-// From the beginning of a value that was just walked over to its end.
+// Returns the bytes from the start of a value that was just visited to its end.
 std::string_view Walk::span_since(const Value& value) {
   const char* end = value.token.data() + value.token.size();
   if (value.kind == Kind::kArray || value.kind == Kind::kObject)
@@ -195,17 +195,18 @@ Result<void> Walk::read() {
       request_.plain = request_.plain && (value.is_null() || is_plain(key));
       return pass(value);
     }
-    const auto place = text == traits_.text.end()
+    const auto index = text == traits_.text.end()
                            ? static_cast<std::size_t>(field)
                            : kFieldNames.size() + static_cast<std::size_t>(text - traits_.text.begin());
-    // Readers differ in which of two they take; whoever is last must not see another request than the first.
-    const std::uint32_t bit = 1U << place;
-    if ((seen_ & bit) != 0) return invalid_input(std::string{key}, "must not be given twice");
+    // JSON readers differ in which duplicate they use; the engine must not see a different request.
+    const std::uint32_t bit = 1U << index;
+    if ((seen_ & bit) != 0) return invalid_input(std::string{key}, "must not be repeated");
     seen_ |= bit;
     return text == traits_.text.end() ? read_field(field, value) : read_text_field(*text, value);
   });
   if (!done) return done;
-  if (document_.current_location().error() != simdjson::OUT_OF_BOUNDS) return not_json();  // something behind it
+  // Bytes follow the document.
+  if (document_.current_location().error() != simdjson::OUT_OF_BOUNDS) return not_json();
   return finish();
 }
 
@@ -218,14 +219,14 @@ Result<void> Walk::read_field(Field field, const Value& value) {
     case Field::kMaxOutputTokens: return read_max_tokens(field, value);
     default: break;
   }
-  // To leave a field out and to make it null is the same to OpenAI.
+  // OpenAI treats a missing field and null alike.
   if (value.is_null()) return {};
   switch (field) {
     case Field::kTools: {
       request_.plain = false;
       const auto tools = pass_span(value);
       if (!tools) return tl::make_unexpected(tools.error());
-      // In front: templates render them before the messages, wherever they stand in the body.
+      // Tools come first, because templates render them before the messages, wherever they are in the body.
       if (traits_.takes_tools) request_.text.insert(0, tools->size() + 1, '\n').replace(0, tools->size(), *tools);
       return {};
     }
@@ -277,10 +278,10 @@ Result<void> Walk::read_max_tokens(Field field, const Value& value) {
     const auto read = read_number(value, name_of(field), 1U, UINT32_MAX, tokens);
     if (!read) return read;
   }
-  // The newer field counts before the older, and a number before null, which may have a number put in its place.
+  // The newer field takes precedence over the older, and a number over null.
   if (known && (value.is_null() || !newer)) return {};
   if (!value.is_null()) request_.max_tokens = tokens;
-  request_.max_tokens_place = {static_cast<std::size_t>(value.token.data() - body_.data()), value.token.size()};
+  request_.max_tokens_location = {static_cast<std::size_t>(value.token.data() - body_.data()), value.token.size()};
   return {};
 }
 
@@ -289,7 +290,7 @@ Result<void> Walk::read_stop(const Value& value) {
   if (value.kind != Kind::kArray) return wrong_kind("stop", "a string or an array of strings", value.kind);
   constexpr std::array<std::string_view, kStopsMax> kPlaces{"stop[0]", "stop[1]", "stop[2]", "stop[3]"};
   return each_element(value, "stop", [&](const Value& element, std::size_t index) -> Result<void> {
-    if (index == kStopsMax) return invalid_input("stop", fmt::format("must have {} strings at most", kStopsMax));
+    if (index == kStopsMax) return invalid_input("stop", fmt::format("must have at most {} strings", kStopsMax));
     return read_text(element, kPlaces[index], request_.stop.emplace_back());
   });
 }
@@ -311,7 +312,7 @@ Result<void> Walk::read_kv_transfer(const Value& value) {
   });
 }
 
-// Flat, or an array for each group of layers.
+// Flat, or one array per group of layers.
 Result<void> Walk::read_block_ids(const Value& value) {
   return each_element(value, "remote_block_ids", [this](const Value& element, std::size_t) -> Result<void> {
     if (element.kind == Kind::kArray) return read_block_ids(element);
@@ -336,13 +337,13 @@ Result<void> Walk::read_message(const Value& value) {
   const std::size_t begin = text.size();
   std::string role;
   bool has_content = false;
-  std::array<std::string_view, 2> calls;  // an assistant's, as JSON; part of the prompt as much as its text
+  std::array<std::string_view, 2> calls;  // Tool calls of an assistant as JSON; they are part of the prompt.
   constexpr std::array<std::string_view, 4> kNames{"role", "content", "tool_calls", "function_call"};
   std::array<bool, kNames.size()> seen{};
   auto read = each_field(value, "", [&](std::string_view key, const Value& field) -> Result<void> {
     const auto name = static_cast<std::size_t>(std::find(kNames.begin(), kNames.end(), key) - kNames.begin());
     if (name == kNames.size()) return pass(field);
-    if (std::exchange(seen[name], true)) return invalid_input(std::string{key}, "must not be given twice");
+    if (std::exchange(seen[name], true)) return invalid_input(std::string{key}, "must not be repeated");
     if (name == 0) {
       if (auto known = read_text(field, key, role); !known) return known;
       role += '\n';
@@ -363,7 +364,7 @@ Result<void> Walk::read_message(const Value& value) {
   if (role.empty()) return invalid_input("role", "is missing");
   const bool has_calls = !calls[0].empty() || !calls[1].empty();
   if (!has_content && !(has_calls && role == "assistant\n"))
-    return invalid_input("content", "is missing", "only an assistant's message with tool_calls may do without");
+    return invalid_input("content", "is missing", "only an assistant message with tool_calls may omit it");
   text += '\n';
   for (const std::string_view call : calls)
     if (!call.empty()) text.append(call).append(1, '\n');
@@ -374,7 +375,7 @@ Result<void> Walk::read_content(const Value& value) {
   if (value.kind == Kind::kString) return append_text(value, "content", request_.text);
   if (value.kind != Kind::kArray) return wrong_kind("content", "a string or an array of parts", value.kind);
   return each_element(value, "content", [this](const Value& part, std::size_t index) -> Result<void> {
-    if (index > 0) request_.text += '\n';  // as vLLM joins them
+    if (index > 0) request_.text += '\n';  // Joined like in vLLM.
     if (part.kind == Kind::kString) return append_text(part, "content", request_.text);
     if (part.kind != Kind::kObject) return wrong_kind(fmt::format("content[{}]", index), "an object", part.kind);
     return within("content", index, read_part(part));
@@ -386,18 +387,18 @@ Result<void> Walk::read_part(const Value& value) {
   std::optional<Value> text;
   auto read = each_field(value, "", [&](std::string_view key, const Value& field) -> Result<void> {
     if (key == "type") {
-      if (!type.empty()) return invalid_input("type", "must not be given twice");
+      if (!type.empty()) return invalid_input("type", "must not be repeated");
       return read_text(field, key, type);
     }
     if (key != "text") return pass(field);
-    if (text.has_value()) return invalid_input("text", "must not be given twice");
+    if (text.has_value()) return invalid_input("text", "must not be repeated");
     text.emplace(field);
     return pass(field);
   });
   if (!read) return read;
   if (type.empty()) return invalid_input("type", "is missing");
   if (type != "text") {
-    request_.text += span_since(value);  // an image: the same bytes are the same prompt
+    request_.text += span_since(value);  // An image; equal bytes are equal prompts.
     return {};
   }
   if (!text.has_value()) return invalid_input("text", "is missing");
@@ -439,7 +440,7 @@ Result<void> Walk::read_prompt_element(std::string_view name, const Value& value
   };
   if (value.kind == Kind::kNumber) return append_token(value);
   if (value.kind != Kind::kArray) return wrong_kind(where(), "a string or a token number", value.kind);
-  // Several prompts of token numbers in one request.
+  // Several prompts of token ids in one request.
   return each_element(value, name, [&](const Value& number, std::size_t) { return append_token(number); });
 }
 
@@ -457,10 +458,10 @@ Result<void> Walk::finish() {
 
 tl::unexpected<core::Error> unreadable(simdjson::error_code error) {
   switch (error) {
-    case simdjson::MEMALLOC: return core::environment_error("", "there is no memory for the body");
+    case simdjson::MEMALLOC: return core::environment_error("", "not enough memory for the request body");
     case simdjson::UTF8_ERROR: return invalid_input("", "the body is not valid UTF-8");
     case simdjson::EMPTY: return invalid_input("", "the body is empty");
-    case simdjson::UNCLOSED_STRING: return invalid_input("", "the body is not valid JSON: a string has no end");
+    case simdjson::UNCLOSED_STRING: return invalid_input("", "the body is not valid JSON: a string is not terminated");
     case simdjson::UNESCAPED_CHARS:
       return invalid_input("", "the body is not valid JSON: a control character in a string");
     default: return invalid_input("", "the body is not valid JSON");
@@ -480,8 +481,8 @@ RequestReader::~RequestReader() = default;
 core::Result<void> RequestReader::read(Endpoint endpoint, std::string_view body, InferenceRequest& request) {
   clear(request, endpoint);
   if (body.size() > kBodyBytesMax)
-    return invalid_input("", fmt::format("the body has {} bytes, {} are the most", body.size(), kBodyBytesMax));
-  // The index of a long body is five times its size.
+    return invalid_input("", fmt::format("the body has {} bytes, the maximum is {}", body.size(), kBodyBytesMax));
+  // The parser's index of a long body takes five times its size.
   if (state_->padded.capacity() > kKeptBytesMax) state_ = std::make_unique<State>();
   std::string& padded = state_->padded;
   padded.reserve(body.size() + simdjson::SIMDJSON_PADDING);

@@ -1,4 +1,4 @@
-// Bodies with a few fields changed. All other bytes stay as they are: who sent them may sign or compare them.
+// Changes a few fields of a body. All other bytes are unchanged, because clients may sign or compare them.
 #include <fmt/format.h>
 #include <simdjson.h>
 #include <algorithm>
@@ -18,12 +18,12 @@ using core::Result;
 
 struct Edit {
   std::string_view name;
-  std::optional<std::string_view> value;  // JSON; none: the field goes away
-  bool add = false;                       // where the field is not there
+  std::optional<std::string_view> value;  // JSON; empty removes the field.
+  bool add = false;                       // Adds the field if it is absent.
 };
 
-// A field of the outermost object, by its places.
-struct FieldPlace {
+// Position of a field of the outermost object.
+struct FieldLocation {
   std::size_t begin = 0, value = 0, end = 0;
   std::string name;
 };
@@ -41,14 +41,15 @@ Result<std::string_view> bytes_of(ondemand::value value) {
     error = value.get_array().get(array);
     if (error == simdjson::SUCCESS) error = array.raw_json().get(bytes);
   } else if (token.front() == '"') {
-    error = value.get_raw_json_string().error();  // else it passes for a key if there is a colon behind it
+    // Otherwise the string would be accepted as a key if a colon follows.
+    error = value.get_raw_json_string().error();
   }
   bytes = without_space_behind(bytes);
   if (error != simdjson::SUCCESS || kind_of(bytes) == Kind::kNone) return invalid_input("", "not valid JSON");
   return bytes;
 }
 
-Result<std::vector<FieldPlace>> fields_of(std::string_view body) {
+Result<std::vector<FieldLocation>> fields_of(std::string_view body) {
   const auto not_object = [] { return invalid_input("", "the body is not a JSON object"); };
   if (body.size() > kBodyBytesMax) return not_object();
   const simdjson::padded_string padded{body};
@@ -57,26 +58,26 @@ Result<std::vector<FieldPlace>> fields_of(std::string_view body) {
   ondemand::object object;
   if (parser.iterate(padded).get(document) != simdjson::SUCCESS) return not_object();
   if (document.get_object().get(object) != simdjson::SUCCESS) return not_object();
-  std::vector<FieldPlace> fields;
+  std::vector<FieldLocation> fields;
   for (auto entry : object) {
     ondemand::field field;
     if (std::move(entry).get(field) != simdjson::SUCCESS) return not_object();
-    FieldPlace place;
-    place.begin = static_cast<std::size_t>(field.key().raw() - 1 - padded.data());
+    FieldLocation location;
+    location.begin = static_cast<std::size_t>(field.key().raw() - 1 - padded.data());
     std::string_view name;
     if (field.unescaped_key().get(name) != simdjson::SUCCESS) return not_object();
-    place.name = name;
+    location.name = name;
     const auto bytes = bytes_of(field.value());
     if (!bytes) return not_object();
-    place.value = static_cast<std::size_t>(bytes->data() - padded.data());
-    place.end = place.value + bytes->size();
-    fields.push_back(std::move(place));
+    location.value = static_cast<std::size_t>(bytes->data() - padded.data());
+    location.end = location.value + bytes->size();
+    fields.push_back(std::move(location));
   }
   if (document.current_location().error() != simdjson::OUT_OF_BOUNDS) return not_object();
   return fields;
 }
 
-// Each field that stays brings what stands between it and the one before.
+// Each field that stays keeps the text between it and the previous field.
 Result<std::string> edited(std::string_view body, std::span<const Edit> edits) {
   const auto fields = fields_of(body);
   if (!fields) return tl::make_unexpected(fields.error());
@@ -84,12 +85,12 @@ Result<std::string> edited(std::string_view body, std::span<const Edit> edits) {
   std::string out;
   out.reserve(body.size() + 256);
   out.append(body.substr(0, open));
-  std::size_t before = open;  // the end of the field before, kept or not
+  std::size_t before = open;  // End of the previous field, kept or not.
   bool first = true;
-  for (const FieldPlace& field : *fields) {
+  for (const FieldLocation& field : *fields) {
     const auto edit = std::find_if(edits.begin(), edits.end(), [&](const Edit& e) { return e.name == field.name; });
     if (edit == edits.end() || edit->value.has_value()) {
-      // Space in front of the first field is no comma.
+      // Blanks before the first field are not a comma.
       const std::size_t from = first && before != open ? field.begin : before;
       const bool kept = edit == edits.end();
       out.append(body.substr(from, (kept ? field.end : field.value) - from));
@@ -99,7 +100,7 @@ Result<std::string> edited(std::string_view body, std::span<const Edit> edits) {
     before = field.end;
   }
   for (const Edit& edit : edits) {
-    const auto named = [&](const FieldPlace& field) { return field.name == edit.name; };
+    const auto named = [&](const FieldLocation& field) { return field.name == edit.name; };
     if (!edit.add || std::any_of(fields->begin(), fields->end(), named)) continue;
     out += fmt::format(R"({}"{}":{})", first ? "" : ",", edit.name, *edit.value);
     first = false;
@@ -111,10 +112,10 @@ Result<std::string> edited(std::string_view body, std::span<const Edit> edits) {
 }  // namespace
 
 std::string with_max_tokens(std::string_view body, const InferenceRequest& request, std::uint32_t max_tokens) {
-  const Place& place = request.max_tokens_place;
-  if (place.size > 0)
-    return fmt::format("{}{}{}", body.substr(0, place.at), max_tokens, body.substr(place.at + place.size));
-  // A request has a model at least, so there is a field to put a comma behind.
+  const Location& location = request.max_tokens_location;
+  if (location.size > 0)
+    return fmt::format("{}{}{}", body.substr(0, location.at), max_tokens, body.substr(location.at + location.size));
+  // A request has at least the field `model`, so a comma is correct.
   return fmt::format(R"({},"{}":{}{})", body.substr(0, request.object_end), traits_of(request.endpoint).max_tokens,
                      max_tokens, body.substr(request.object_end));
 }
@@ -136,7 +137,7 @@ core::Result<std::string> prefill_body(std::string_view body) {
 
 core::Result<std::string> decode_body(std::string_view body, std::string_view kv_transfer_params) {
   if (kind_of(kv_transfer_params) != Kind::kObject)
-    return core::environment_error("kv_transfer_params", "the prefill engine answered none");
+    return core::environment_error("kv_transfer_params", "the prefill engine returned none");
   const std::array edits{Edit{"kv_transfer_params", kv_transfer_params, true}};
   return edited(body, edits);
 }
@@ -144,7 +145,7 @@ core::Result<std::string> decode_body(std::string_view body, std::string_view kv
 std::string kv_transfer_params_of(std::string_view answer) {
   const auto fields = fields_of(answer);
   if (!fields) return {};
-  const auto named = [](const FieldPlace& field) { return field.name == "kv_transfer_params"; };
+  const auto named = [](const FieldLocation& field) { return field.name == "kv_transfer_params"; };
   const auto found = std::find_if(fields->begin(), fields->end(), named);
   if (found == fields->end()) return {};
   const std::string_view params = answer.substr(found->value, found->end - found->value);

@@ -1,4 +1,4 @@
-// The fields of a request that Penstock reads, but for those with its text: these are in endpoints.h.
+// The fields of a request that Penstock reads, except those with text of the prompt, which are in endpoints.h.
 #pragma once
 
 #include <algorithm>
@@ -38,7 +38,7 @@ static_assert(kFieldNames.size() == static_cast<std::size_t>(Field::kOther));
   return static_cast<Field>(std::find(kFieldNames.begin(), kFieldNames.end(), name) - kFieldNames.begin());
 }
 
-// Further fields that change what text is generated and not what an answer consists of.
+// Further fields that change the generated text but not the structure of a response.
 inline constexpr std::array<std::string_view, 14> kPlainFieldNames{"temperature",
                                                                    "top_p",
                                                                    "top_k",

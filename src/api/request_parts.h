@@ -1,4 +1,4 @@
-// What reading a request needs besides JSON: the words of its errors, and the memory that is kept.
+// Error messages and memory reuse of the request reader.
 #pragma once
 
 #include <fmt/format.h>
@@ -13,14 +13,14 @@
 
 namespace penstock::api {
 
-inline constexpr std::size_t kKeptBytesMax = 4 * 1024 * 1024;  // of a buffer, from one request to the next
+inline constexpr std::size_t kKeptBytesMax = 4 * 1024 * 1024;  // Maximum buffer size that is kept for the next request.
 
 [[nodiscard]] inline tl::unexpected<core::Error> wrong_kind(std::string_view where, std::string_view expected,
                                                             Kind kind) {
   return core::invalid_input(std::string{where}, fmt::format("must be {}, is {}", expected, name_of(kind)));
 }
 
-// What goes wrong inside is told with the way there; what is wrong with the whole body has no place.
+// Prefixes the location of an inner error. An error of the whole body has no location.
 [[nodiscard]] inline core::Result<void> within(std::string_view outer, core::Result<void> result) {
   if (!result && !result.error().where.empty()) result.error().where.insert(0, outer);
   return result;
@@ -39,7 +39,7 @@ template <class Number>
                              fmt::format("must be a whole number of {} to {}, is {}", low, high, token.substr(0, 32)));
 }
 
-// As new, with the memory of its text.
+// Resets the request and keeps the memory of its text.
 inline void clear(InferenceRequest& request, Endpoint endpoint) {
   InferenceRequest fresh;
   fresh.endpoint = endpoint;

@@ -27,7 +27,7 @@ InferenceRequest good(const Read& read) {
 }
 std::string wrong(const Read& read) { return read.result ? "nothing is wrong" : read.result.error().message(); }
 
-// A chat with one message and the fields given.
+// A chat with one message and the given fields.
 std::string with(const std::string& fields) {
   return R"({"model":"m","messages":[{"role":"user","content":"hi"}])" + fields + "}";
 }
@@ -79,7 +79,7 @@ TEST(RequestReader, KeepsNothingOfTheRequestBefore) {
   EXPECT_FALSE(request.stream || request.ignore_eos || request.max_tokens || request.kv_transfer || request.priority);
   EXPECT_TRUE(request.stop.empty() && request.user.empty() && request.session_id.empty());
   EXPECT_EQ(request.choices, 1U);
-  EXPECT_EQ(request.max_tokens_place.size, 0U);
+  EXPECT_EQ(request.max_tokens_location.size, 0U);
 }
 
 TEST(RequestReader, WritesEqualBeginningsOfChatsAsEqualTexts) {
@@ -169,16 +169,16 @@ TEST(RequestReader, RefusesWhatIsNoChat) {
       {with_message(R"({"content":"x"})"), "messages[0].role: is missing"},
       {with_message(R"({"role":1,"content":"x"})"), "messages[0].role: must be a string, is a number"},
       {with_message(R"({"role":"user","content":"x"},{"role":"user"})"),
-       "messages[1].content: is missing; only an assistant's message with tool_calls may do without"},
+       "messages[1].content: is missing; only an assistant message with tool_calls may omit it"},
       {with_message(R"({"role":"user","content":null,"tool_calls":[1]})"),
-       "messages[0].content: is missing; only an assistant's message with tool_calls may do without"},
+       "messages[0].content: is missing; only an assistant message with tool_calls may omit it"},
       {with_message(R"({"role":"user","content":5})"),
        "messages[0].content: must be a string or an array of parts, is a number"},
       {with_message(R"({"role":"user","content":[5]})"), "messages[0].content[0]: must be an object, is a number"},
       {with_message(R"({"role":"user","content":[{"type":"text","text":"a"},{"type":"text"}]})"),
        "messages[0].content[1].text: is missing"},
       {with_message(R"({"role":"user","content":[{"text":"a"}]})"), "messages[0].content[0].type: is missing"},
-      {with_message(R"({"role":"user","content":"a","content":"b"})"), "messages[0].content: must not be given twice"},
+      {with_message(R"({"role":"user","content":"a","content":"b"})"), "messages[0].content: must not be repeated"},
       {with(R"(,"n":0)"), "n: must be a whole number of 1 to 8, is 0"},
       {with(R"(,"n":9)"), "n: must be a whole number of 1 to 8, is 9"},
       {with(R"(,"max_tokens":0)"), "max_tokens: must be a whole number of 1 to 4294967295, is 0"},
@@ -187,13 +187,13 @@ TEST(RequestReader, RefusesWhatIsNoChat) {
       {with(R"(,"max_completion_tokens":4294967296)"),
        "max_completion_tokens: must be a whole number of 1 to 4294967295, is 4294967296"},
       {with(R"(,"max_tokens":"5")"), "max_tokens: must be a whole number, is a string"},
-      {with(R"(,"max_tokens":5,"max_tokens":500)"), "max_tokens: must not be given twice"},
-      {with(R"(,"max_tokens":5,"max\u005ftokens":500)"), "max_tokens: must not be given twice"},
+      {with(R"(,"max_tokens":5,"max_tokens":500)"), "max_tokens: must not be repeated"},
+      {with(R"(,"max_tokens":5,"max\u005ftokens":500)"), "max_tokens: must not be repeated"},
       {with(R"(,"stream":1)"), "stream: must be a boolean, is a number"},
       {with(R"(,"stream_options":{"include_usage":true})"), "stream_options: must not be given unless stream is true"},
       {with(R"(,"stream":true,"stream_options":{"include_usage":3})"),
        "stream_options.include_usage: must be a boolean, is a number"},
-      {with(R"(,"stop":["a","b","c","d","e"])"), "stop: must have 4 strings at most"},
+      {with(R"(,"stop":["a","b","c","d","e"])"), "stop: must have at most 4 strings"},
       {with(R"(,"stop":["a",1])"), "stop[1]: must be a string, is a number"},
       {with(R"(,"stop":{})"), "stop: must be a string or an array of strings, is an object"},
       {with(R"(,"user":[])"), "user: must be a string, is an array"},
@@ -280,7 +280,7 @@ TEST(RequestReader, LimitsDepthAndSize) {
   EXPECT_TRUE(chat(nested(kDepthMax - 1)).result.has_value());
   EXPECT_EQ(wrong(chat(nested(kDepthMax))), "the body nests deeper than 128 levels");
   EXPECT_EQ(wrong(chat(nested(1'000'000))), "the body nests deeper than 128 levels");
-  EXPECT_EQ(wrong(chat(std::string(kBodyBytesMax + 1, ' '))), "the body has 67108865 bytes, 67108864 are the most");
+  EXPECT_EQ(wrong(chat(std::string(kBodyBytesMax + 1, ' '))), "the body has 67108865 bytes, the maximum is 67108864");
   const std::string frame = with_message(R"({"role":"user","content":""})");
   const std::string longest =
       with_message(R"({"role":"user","content":")" + std::string(kBodyBytesMax - frame.size(), 'x') + "\"}");
@@ -289,7 +289,7 @@ TEST(RequestReader, LimitsDepthAndSize) {
   ASSERT_TRUE(reader.read(Endpoint::kChatCompletions, longest, request));
   EXPECT_EQ(request.text.size(), kBodyBytesMax - frame.size() + 6);
   ASSERT_TRUE(reader.read(Endpoint::kChatCompletions, with(""), request));
-  EXPECT_LT(request.text.capacity(), 1024U);  // the memory of the longest is given back
+  EXPECT_LT(request.text.capacity(), 1024U);  // The memory of the longest text is released.
 }
 
 TEST(RequestReader, LeavesFieldsOfTheOtherEndpointAlone) {
@@ -297,7 +297,7 @@ TEST(RequestReader, LeavesFieldsOfTheOtherEndpointAlone) {
   EXPECT_EQ(good(completion(R"({"model":"m","prompt":"p","messages":7,"tools":[1]})")).text, "p");
 }
 
-// Texts are copied many bytes at a time, and end anywhere within a step.
+// Texts are copied in steps of many bytes and may end anywhere within a step.
 TEST(RequestReader, ReadsPlainTextsOfEveryLength) {
   RequestReader reader;
   InferenceRequest request;
@@ -384,7 +384,7 @@ TEST(RequestReader, KnowsWhoAsksForOneTextOnly) {
   EXPECT_FALSE(request.plain) << "two prompts have two answers";
 }
 
-// Long texts are unescaped in pieces; escapes must survive wherever the pieces end.
+// Long texts are unescaped in pieces; escapes must be correct at every boundary.
 TEST(RequestReader, UnescapesTextsOfEveryLength) {
   core::RandomStream random{7};
   RequestReader reader;

@@ -203,7 +203,7 @@ std::string SiliconRow::key() const {
 
 core::Result<std::vector<SiliconRow>> read_silicon(std::string_view text, std::string_view where) {
   if (text.size() > kSiliconBytesMax)
-    return invalid_input(std::string{where}, fmt::format("is {} bytes, {} at most", text.size(), kSiliconBytesMax));
+    return invalid_input(std::string{where}, fmt::format("has {} bytes, the maximum is {}", text.size(), kSiliconBytesMax));
   const std::string_view header = take_line(text);
   const std::size_t width = cells_of(header).size();
   const auto columns = columns_of(header, where);

@@ -1,11 +1,11 @@
-// Digits, decimal and hexadecimal, whatever the locale.
+// Decimal and hexadecimal digits, independent of the locale.
 #pragma once
 
 namespace penstock::core {
 
 [[nodiscard]] constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-// The value of a digit in either case; below 0: it is none.
+// Returns the value of a digit in either case, or a negative number for other characters.
 [[nodiscard]] constexpr int hex_digit(char c) {
   if (is_digit(c)) return c - '0';
   const char lower = static_cast<char>(c | 0x20);

@@ -23,7 +23,7 @@ RandomStream::RandomStream(std::uint64_t seed) : seed_(seed) {
 }
 
 RandomStream RandomStream::fork(std::string_view purpose) const {
-  std::uint64_t hash = 0xcbf29ce484222325ULL;  // FNV-1a
+  std::uint64_t hash = 0xcbf29ce484222325ULL;  // FNV-1a.
   for (const char letter : purpose) hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001b3ULL;
   return RandomStream{mix64(seed_ ^ hash)};
 }
@@ -48,7 +48,7 @@ double RandomStream::uniform(double low, double high) { return low + (high - low
 
 std::uint64_t RandomStream::below(std::uint64_t bound) {
   PENSTOCK_ASSERT(bound > 0, "a draw needs at least one outcome");
-  // Rejection keeps it unbiased; the loop runs once but for a share of bound / 2^64.
+  // Rejection avoids a bias; a repetition has the probability bound / 2^64.
   const std::uint64_t limit = -bound % bound;
   for (;;) {
     const std::uint64_t value = next();
@@ -59,7 +59,7 @@ std::uint64_t RandomStream::below(std::uint64_t bound) {
 double RandomStream::exponential(double mean) { return -mean * std::log1p(-uniform()); }
 
 double RandomStream::normal() {
-  // Box-Muller without the cached second value: the stream's state stays its only state.
+  // Box-Muller without caching the second value, so that the stream has no further state.
   const double radius = std::sqrt(-2.0 * std::log1p(-uniform()));
   return radius * std::cos(2.0 * std::numbers::pi * uniform());
 }
@@ -67,7 +67,7 @@ double RandomStream::normal() {
 double RandomStream::log_normal(double median, double sigma) { return median * std::exp(sigma * normal()); }
 
 double RandomStream::gamma(double shape, double scale) {
-  // Marsaglia and Tsang 2000; shape < 1 is lifted by one and scaled back.
+  // Marsaglia and Tsang 2000; a shape below 1 is increased by one and scaled back.
   if (shape < 1.0) {
     const double lift = std::pow(1.0 - uniform(), 1.0 / shape);
     return gamma(shape + 1.0, scale) * lift;

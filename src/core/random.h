@@ -1,5 +1,5 @@
 // Seeded random streams with a fixed algorithm, so that the same seed gives the same bytes on every platform; the
-// distributions of the standard library do not promise that.
+// distributions of the standard library do not guarantee that.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@ class RandomStream {
  public:
   explicit RandomStream(std::uint64_t seed);
 
-  // An independent stream for one purpose. A new draw in one does not shift another.
+  // Returns an independent stream for one purpose. Draws from one stream do not affect another.
   [[nodiscard]] RandomStream fork(std::string_view purpose) const;
   [[nodiscard]] RandomStream fork(std::uint64_t index) const;
 
@@ -31,7 +31,7 @@ class RandomStream {
   std::uint64_t seed_ = 0;
 };
 
-// SplitMix64's finaliser: a good 64-bit mix of a 64-bit value.
+// SplitMix64's finaliser, a 64-bit hash of a 64-bit value.
 [[nodiscard]] std::uint64_t mix64(std::uint64_t value);
 
 }  // namespace penstock::core

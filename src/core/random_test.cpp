@@ -24,7 +24,7 @@ Moments moments_of(const std::function<double()>& draw) {
   return {mean, std::sqrt(squares / kDraws - mean * mean)};
 }
 
-// The reference implementation's words from this state; a change would change every replay.
+// The values of the reference implementation for this state. A change would change every replay.
 TEST(RandomStream, KeepsItsBytes) {
   RandomStream random{42};
   const std::uint64_t first = random.next(), second = random.next();

@@ -1,5 +1,5 @@
 // Errors as values. A function that can fail on outside bytes or on its environment returns Result<T>; an impossible
-// state is a bug of ours and ends the process through PENSTOCK_ASSERT.
+// state is a bug in Penstock and ends the process through PENSTOCK_ASSERT.
 #pragma once
 
 #include <string>
@@ -10,17 +10,17 @@ namespace penstock::core {
 
 // A code exists only where a caller reacts to it.
 enum class ErrorCode {
-  kInvalidInput,  // the user's bytes are wrong: exit code 2
-  kEnvironment,   // a file, a socket or the disk failed: exit code 1
+  kInvalidInput,  // The user's input is invalid; exit code 2.
+  kEnvironment,   // A file, a socket or the disk failed; exit code 1.
 };
 
 struct Error {
   ErrorCode code = ErrorCode::kInvalidInput;
   std::string where;  // "trace.csv:17", "penstock.yaml:12:10: pools[1].max", "--slo"; empty when unknown
-  std::string what;   // what is wrong and what was seen, lower case, no full stop
-  std::string hint;   // what to do; may be empty
+  std::string what;   // The problem and the value that was read, lower case, without a full stop.
+  std::string hint;   // What the user should do; may be empty.
 
-  // "where: what; hint", on one line.
+  // Returns "where: what; hint" on one line.
   [[nodiscard]] std::string message() const {
     std::string text;
     if (!where.empty()) text += where + ": ";
@@ -45,6 +45,6 @@ using Result = tl::expected<T, Error>;
 
 }  // namespace penstock::core
 
-// Stays on in release builds: a wrong simulation is worse than a stopped one.
+// Enabled in release builds, too, because a wrong result is worse than a stopped process.
 #define PENSTOCK_ASSERT(condition, reason) \
   (static_cast<bool>(condition) ? void(0) : ::penstock::core::assertion_failed(#condition, reason, __FILE__, __LINE__))

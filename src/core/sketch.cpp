@@ -11,7 +11,7 @@ namespace {
 constexpr double kGamma = (1.0 + QuantileSketch::kRelativeError) / (1.0 - QuantileSketch::kRelativeError);
 const double kLogGamma = std::log(kGamma);
 
-// The value that stands for a bucket: within the relative error of both its bounds.
+// Returns the representative value of a bucket, which is within the relative error of both its bounds.
 double value_of(int bucket) { return 2.0 * std::exp(bucket * kLogGamma) / (kGamma + 1.0); }
 
 }  // namespace
@@ -98,7 +98,7 @@ Summary summarize(std::vector<float>& values) {
   for (const float value : values) sum += static_cast<double>(value);
   summary.mean = sum / static_cast<double>(values.size());
 
-  // Ascending quantiles, each search confined to what the last one left on its right.
+  // The quantiles ascend, so each search covers only the values above the previous one.
   auto begin = values.begin();
   const auto at = [&](double quantile) {
     const double position = quantile * static_cast<double>(values.size() - 1);

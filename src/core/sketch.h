@@ -14,23 +14,23 @@ class QuantileSketch {
   static constexpr double kRelativeError = 0.01;
   static constexpr double kSmallest = 1e-6;
 
-  void add(double value, std::uint64_t times = 1);  // value >= 0 and finite
+  void add(double value, std::uint64_t times = 1);  // The value must be finite and not negative.
   void merge(const QuantileSketch& other);
   void clear();
 
   [[nodiscard]] std::uint64_t count() const { return count_; }
   [[nodiscard]] double sum() const { return sum_; }
-  [[nodiscard]] double mean() const;                 // 0 when empty
-  [[nodiscard]] double max() const { return max_; }  // exact; 0 when empty
-  // quantile in [0, 1]; 0 when empty.
+  [[nodiscard]] double mean() const;                 // 0 if empty.
+  [[nodiscard]] double max() const { return max_; }  // Exact; 0 if empty.
+  // `quantile` is in [0, 1]. Returns 0 if empty.
   [[nodiscard]] double quantile(double quantile) const;
-  // Share of the values that are at most `limit`; 1 when empty.
+  // Returns the share of values that are at most `limit`; 1 if empty.
   [[nodiscard]] double share_at_most(double limit) const;
 
  private:
   [[nodiscard]] static int bucket_of(double value);
 
-  std::vector<std::uint64_t> counts_;  // counts_[i] is bucket first_ + i
+  std::vector<std::uint64_t> counts_;  // counts_[i] counts bucket first_ + i.
   int first_ = 0;
   std::uint64_t zeros_ = 0;
   std::uint64_t count_ = 0;
@@ -42,7 +42,7 @@ class QuantileSketch {
 struct Summary {
   double mean = 0.0, p50 = 0.0, p90 = 0.0, p95 = 0.0, p99 = 0.0, max = 0.0;
 };
-// Reorders `values`. All zero when empty.
+// Reorders `values`. All fields are 0 if it is empty.
 [[nodiscard]] Summary summarize(std::vector<float>& values);
 [[nodiscard]] Summary summarize(const QuantileSketch& sketch);
 

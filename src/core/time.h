@@ -1,5 +1,5 @@
 // Time as values. An Instant is nanoseconds since the start of a run (simulated) or of the process (live); no clock of
-// the standard library can be mistaken for it, because it belongs to a clock of its own that cannot tell the time.
+// the standard library has the same type, because Timeline has no now().
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// The tight loop that step-time models share: decode steps in a row, each with every context one token longer.
+// The inner loop that step-time models share: consecutive decode steps, each with every context one token longer.
 #pragma once
 
 #include <algorithm>
@@ -8,13 +8,13 @@
 
 namespace penstock::engine {
 
-// A step's time as the simulator counts it: whole nanoseconds, at least one. Plain conversion, which is many times
-// faster than llround and as exact for positive times below 2^52 ns; 10^18 ns, thirty years, is the most.
+// Rounds a step's time to whole nanoseconds, at least one. The plain conversion is several times faster than llround
+// and equally exact for positive times below 2^52 ns. Times are capped at 10^18 ns, about thirty years.
 [[nodiscard]] inline core::Duration whole_nanoseconds(double nanoseconds) {
   return core::Duration{std::max<std::int64_t>(static_cast<std::int64_t>(std::min(nanoseconds, 1e18) + 0.5), 1)};
 }
 
-// `time_of(context tokens)` must be what step() computes for the shape with that context, to the bit.
+// `time_of(context tokens)` must return bit for bit what step() computes for the shape with that context.
 template <class TimeOf>
 [[nodiscard]] DecodeRun run_while_growing(const StepShape& shape, std::uint32_t steps, core::Duration limit,
                                           const TimeOf& time_of) {
@@ -28,7 +28,7 @@ template <class TimeOf>
   return run;
 }
 
-// All steps take the same time: closed form.
+// Closed form for steps that all take the same time.
 [[nodiscard]] inline DecodeRun run_at_constant_pace(core::Duration step, std::uint32_t steps, core::Duration limit) {
   const std::int64_t until_limit = limit <= step ? 1 : (limit.count() - 1) / step.count() + 1;
   const auto made = static_cast<std::uint32_t>(std::min<std::int64_t>(steps, until_limit));

@@ -1,4 +1,4 @@
-// One inference engine as a model: continuous batching over paged KV blocks, iteration by iteration.
+// A model of one inference engine: continuous batching over paged KV blocks, iteration by iteration.
 #pragma once
 
 #include <cstdint>
@@ -21,86 +21,89 @@
 namespace penstock::engine {
 
 enum class EngineEventKind : std::uint8_t {
-  kFirstToken,  // the prompt is computed and the first token is out
-  kToken,       // one more token is out; only with follow_tokens()
-  kCompleted,   // the last token is out
+  kFirstToken,  // The prompt is computed and the first token is generated.
+  kToken,       // One more token is generated; only with follow_tokens().
+  kCompleted,   // The last token is generated.
 };
 
 struct EngineEvent {
   EngineEventKind kind;
   std::uint32_t request;
   core::Instant at;
-  std::uint32_t cached_tokens;  // of the prompt, found in the cache at its first admission
-  core::Instant admitted_at;    // when it was first scheduled: before, it waited
+  std::uint32_t cached_tokens;  // Prompt tokens that were cached at the first admission.
+  core::Instant admitted_at;    // Time at which the request was first scheduled.
 };
 
-// Whether an engine can ever serve the request: prompt and output fit into the KV cache, and without chunked prefill the
-// prompt into one iteration.
+// Returns true if the engine can ever serve the request: prompt and output fit into the KV cache, and without chunked
+// prefill the prompt fits into one iteration.
 [[nodiscard]] bool can_fit(const EngineConfig& config, const EngineRequest& request);
 
 [[nodiscard]] inline EngineEvent event_of(EngineEventKind kind, const Sequence& sequence, core::Instant at) {
   return {kind, sequence.request.request, at, sequence.cached_tokens, sequence.admitted_at};
 }
 
-// What an engine did since it started, and what it holds now.
+// Totals of the engine since its start, and its current state.
 struct EngineState {
   std::uint32_t waiting = 0, running = 0;
-  std::uint32_t preempted = 0;  // of the waiting: they decoded before
+  std::uint32_t preempted = 0;  // Waiting sequences that were preempted.
   std::uint64_t waiting_prefill_tokens = 0;
-  double waiting_prefill_squared = 0.0;  // Σ of the squares of those prompts' lengths
+  double waiting_prefill_squared = 0.0;  // Sum of the squares of the waiting prompts' lengths.
   std::uint64_t inflight_prefill_tokens = 0;
   std::uint64_t decoding_kv_tokens = 0;
   std::uint64_t preempted_kv_tokens = 0;
   std::uint64_t active_kv_tokens = 0, total_kv_tokens = 0;
   std::uint64_t prompt_tokens = 0, prefix_hit_tokens = 0, generated_tokens = 0;
   std::uint64_t completed = 0, preemptions = 0, evictions = 0, steps = 0;
-  double batch_merge_efficiency = 0.0;  // mean share of the sequence slots filled, over steps
+  double batch_merge_efficiency = 0.0;  // Mean share of sequence slots that were filled, over all steps.
   core::Instant oldest_waiting = core::kNever;
-  IterationTotals iterations;  // of the steps counted above
+  IterationTotals iterations;  // Totals of the steps above.
 };
 
-// Advances from one boundary between iterations to the next. Iterations that change nothing but lengths are merged into
-// one run and cost O(1) together; what a sequence has generated is derived from the step it joined at.
+// Advances from one iteration boundary to the next. Consecutive iterations that change nothing but lengths are merged
+// into one run and cost O(1) together; the number of generated tokens of a sequence is derived from the step at which
+// it joined.
 //
-// The caller keeps time: submit() in time order, and advance(next_event()) before submitting anything later. Arrivals at
-// the very time of a boundary come before it. Not thread-safe.
+// The caller keeps the time: it calls submit() in order of time, and advance(next_event()) before it submits anything
+// later. Arrivals at the time of a boundary precede the boundary. Not thread-safe.
 class Engine {
  public:
   Engine(const EngineConfig& config, const StepTimeModel& step_time, bool merge_steps = true);
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  // The request can fit.
+  // The request must satisfy can_fit().
   void submit(const EngineRequest& request, core::Instant now);
-  [[nodiscard]] core::Instant next_event() const { return next_event_; }  // kNever while idle
-  // Carries out what is due at next_event() == now and appends what happened.
+  [[nodiscard]] core::Instant next_event() const { return next_event_; }  // kNever while the engine is idle.
+  // Processes the boundary at next_event() == now and appends its events.
   void advance(core::Instant now, std::vector<EngineEvent>& events);
 
-  // Gives up a request that has not completed: its client is gone. What runs ends with the iteration under way, and then
-  // its blocks are free; no event of it comes any more. A held request is released. False: it has completed, or never
-  // was. O(open requests).
+  // Cancels a request that has not completed. A running sequence ends with the current iteration, which then frees its
+  // blocks; no further event is reported. A held request is released. Returns false if the request has completed or is
+  // unknown. O(open requests).
   bool cancel(std::uint32_t request, core::Instant now);
 
-  // From now on each token is an event, and iterations are no longer merged: for who hands tokens out as they come.
-  // Before the first submit.
+  // Reports each token as an event and disables the merging of iterations, for callers that stream tokens. Must be
+  // called before the first submit().
   void follow_tokens() {
     follow_ = true;
     merge_steps_ = false;
   }
-  // With follow_tokens(), the iteration that the last advance() ended. A time of 0: it ended none.
+  // With follow_tokens(), returns the iteration that the last advance() completed. A time of 0 means that none
+  // completed.
   [[nodiscard]] const IterationDetail& last_iteration() const { return last_iteration_; }
 
-  // With hold_prefilled, a completed request keeps its blocks until it is released: its KV is being moved.
+  // With hold_prefilled(), a completed request keeps its blocks until release_held(), because its KV is being
+  // transferred.
   void hold_prefilled() { hold_ = true; }
   void release_held(std::uint32_t request, core::Instant now);
 
-  // Every step takes this many times longer; a fault to inject. Before the first submit.
+  // Multiplies the time of every step; used for fault injection. Must be called before the first submit().
   void slow_down(double factor) { timer_.slow_down(factor); }
 
   [[nodiscard]] EngineState state(core::Instant now) const;
   [[nodiscard]] bool idle() const { return sequences_.running() == 0 && waiting_.empty() && held_.empty(); }
-  [[nodiscard]] std::size_t open_count() const { return sequences_.running() + waiting_.size(); }  // not completed
-  // Requests that have not completed, in no particular order of service but always the same one.
+  [[nodiscard]] std::size_t open_count() const { return sequences_.running() + waiting_.size(); }  // Not completed.
+  // Returns the requests that have not completed, in a deterministic order.
   [[nodiscard]] std::vector<std::uint32_t> open_requests() const { return sequences_.open_requests(); }
   [[nodiscard]] const core::QuantileSketch& token_gaps_ms() const { return token_gaps_ms_; }
   [[nodiscard]] KvCache& cache() { return cache_; }

@@ -1,4 +1,4 @@
-// For tests: measured data of engines that may lie beside the repository, and small samples for when they do not.
+// Test support: measured engine data that may be stored beside the repository, and small samples otherwise.
 #pragma once
 
 #include <zlib.h>
@@ -15,7 +15,7 @@
 
 namespace penstock::engine::testing {
 
-// "profiles/NAME.json" → its path, when ../shared/engine-data beside the repository has it.
+// Returns the path of "profiles/NAME.json" if ../shared/engine-data beside the repository has it.
 inline std::optional<std::string> engine_data(std::string_view name) {
   const auto root = std::filesystem::path{__FILE__}.parent_path() / ".." / ".." / "..";
   const auto path = root / "shared" / "engine-data" / name;
@@ -34,7 +34,7 @@ std::string raw(T value) {
   return bytes;
 }
 
-// A .npy array as NumPy writes it; `shape` is "3," or "2, 2".
+// Returns a .npy array as NumPy writes it; `shape` is "3," or "2, 2".
 inline std::string npy(std::string_view type, std::string_view shape, std::string_view data,
                        bool fortran_order = false) {
   std::string header = "{'descr': '" + std::string{type} + "', 'fortran_order': " + (fortran_order ? "True" : "False") +
@@ -56,7 +56,7 @@ struct ZipEntry {
   bool deflated = false;
 };
 
-// An archive with stored or deflated entries.
+// Returns an archive with stored or deflated entries.
 inline std::string zip(const std::vector<ZipEntry>& entries) {
   std::string file, directory;
   for (const ZipEntry& entry : entries) {

@@ -1,4 +1,4 @@
-// For tests: step times that are easy to compute by hand, and a driver that keeps an engine's time.
+// Test support: step times that are easy to compute by hand, and a driver that advances an engine.
 #pragma once
 
 #include <algorithm>
@@ -9,15 +9,15 @@
 
 namespace penstock::engine::testing {
 
-// Whole nanoseconds, linear in what a step computes.
+// Step times in whole nanoseconds that are linear in the work of a step.
 class LinearNanoseconds final : public StepTimeModel {
  public:
   struct Terms {
-    std::int64_t step = 1'000'000;  // every step
+    std::int64_t step = 1'000'000;  // Every step.
     std::int64_t prefill_token = 1'000;
     std::int64_t sequence = 0;
-    std::int64_t context_token = 0;  // Σ lengths of decoding sequences
-    std::int64_t held_token = 0;     // tokens in active blocks
+    std::int64_t context_token = 0;  // Sum of the lengths of decoding sequences.
+    std::int64_t held_token = 0;     // Tokens in active blocks.
   };
   explicit LinearNanoseconds(const Terms& terms) : terms_(terms) {}
 
@@ -39,11 +39,11 @@ struct TimedRequest {
   EngineRequest request;
 };
 
-// Called every 7.777777 ms, which falls on no boundary between steps of whole microseconds or milliseconds.
+// Called every 7.777777 ms, which never coincides with a boundary between steps of whole microseconds.
 using Look = std::function<void(core::Instant now)>;
 
-// Submits in order and advances until nothing is left; a prefill engine's held requests are let go `hold` after they
-// completed.
+// Submits the requests in order and advances until nothing is left. Held requests of a prefill engine are released
+// `hold` after they completed.
 inline std::vector<EngineEvent> drive(Engine& engine, const std::vector<TimedRequest>& requests,
                                       core::Duration hold = core::Duration{-1}, const Look& look = {}) {
   core::Instant next_look{core::Duration{7'777'777}};

@@ -11,7 +11,7 @@
 
 namespace penstock::engine {
 
-// One iteration that is over.
+// One completed iteration.
 struct IterationDetail {
   core::Duration time{};
   StepShape shape;

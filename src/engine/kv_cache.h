@@ -1,4 +1,4 @@
-// The paged KV cache of one engine: blocks in use, blocks that keep a prefix for later, free blocks.
+// The paged KV cache of one engine: active blocks, unused blocks that keep a prefix, and free blocks.
 #pragma once
 
 #include <cstdint>
@@ -6,8 +6,8 @@
 
 namespace penstock::engine {
 
-// Names the content of a block: a whole prefix up to and including it. Keys below 2^32 are the workload's block ids;
-// keys with the top bit are private to one request (private_key).
+// Identifies the content of a block: the whole prefix up to and including it. Keys below 2^32 are block ids of the
+// workload; keys with the top bit are private to one request (private_key).
 using BlockKey = std::uint64_t;
 
 inline constexpr BlockKey kPrivateKeyBit = BlockKey{1} << 63;
@@ -17,24 +17,24 @@ inline constexpr BlockKey kPrivateKeyBit = BlockKey{1} << 63;
 
 struct CacheEvent {
   BlockKey key;
-  bool stored;  // false: given up
+  bool stored;  // False if the block was evicted.
 };
 
 // Blocks are counted, not addressed. A keyed block is shared by reference; a private block belongs to one sequence and
-// has no identity until its sequence lets go of it. A block nobody uses keeps its content until it is the least recently
-// used and the space is needed. All operations are O(1) per block.
+// has no identity until the sequence releases it. An unused block keeps its content until it is the least recently used
+// one and its space is needed. All operations are O(1) per block.
 class KvCache {
  public:
   using Node = std::uint32_t;
 
-  // caching = false: nothing is kept once nobody uses it.
+  // Without caching, nothing is kept once it is unused.
   KvCache(std::uint32_t blocks, bool caching);
 
   struct Prefix {
-    std::uint32_t hits = 0;           // leading blocks that are held, in use or not
-    std::uint32_t inactive_hits = 0;  // those of them that nobody uses: using them takes room
+    std::uint32_t hits = 0;           // Leading blocks in the cache, used or unused.
+    std::uint32_t inactive_hits = 0;  // The unused ones among them; using them takes space.
   };
-  // `key_at(i)` is the key of block i; looks at no more than `limit` blocks.
+  // `key_at(i)` returns the key of block i. At most `limit` blocks are checked.
   template <class KeyAt>
   [[nodiscard]] Prefix find_prefix(std::uint32_t limit, KeyAt&& key_at) const {
     Prefix prefix;
@@ -49,21 +49,23 @@ class KvCache {
 
   [[nodiscard]] std::uint32_t total() const { return total_; }
   [[nodiscard]] std::uint32_t active() const { return active_; }
-  [[nodiscard]] std::uint32_t available() const { return total_ - active_; }  // free, or kept but unused
+  // Free blocks and unused blocks with content.
+  [[nodiscard]] std::uint32_t available() const { return total_ - active_; }
   [[nodiscard]] std::uint64_t evictions() const { return evictions_; }
 
-  // Takes a share in the block of this key, which becomes a block in use. Allocates it if it is not held; the caller
-  // has made sure that there is room.
+  // Adds a reference to the block with this key and allocates the block if it is not cached. The caller ensures that
+  // there is space.
   [[nodiscard]] Node acquire(BlockKey key);
   void release(Node node);
 
-  // Private blocks. release_private keeps `full` of them as content nobody will ask for again, and frees the rest.
+  // Private blocks. release_private() keeps `full` of them as content that will not be requested again, and frees the
+  // rest.
   void allocate_private(std::uint32_t blocks);
   void release_private(std::uint32_t full, std::uint32_t partial);
-  // One private full block becomes a kept block under a key that can be found again.
+  // Turns one full private block into a cached block under a key that can be looked up.
   void release_private_as(BlockKey key);
 
-  // Stored and given-up blocks with shared keys, since the last clear; recorded only while listening.
+  // Events of stored and evicted blocks with shared keys, since the last clear. They are recorded only after listen().
   void listen() { listening_ = true; }
   [[nodiscard]] std::vector<CacheEvent>& events() { return events_; }
 
@@ -73,7 +75,7 @@ class KvCache {
 
   struct Entry {
     BlockKey key = 0;
-    std::uint32_t references = 0;  // of an anonymous entry: the number of blocks it stands for
+    std::uint32_t references = 0;  // For an anonymous entry, the number of blocks that it represents.
     Node previous = kNone, next = kNone;
     bool anonymous = false;
   };
@@ -94,11 +96,11 @@ class KvCache {
 
   std::uint32_t total_;
   std::uint32_t active_ = 0;
-  std::uint32_t kept_ = 0;  // unused blocks with content
+  std::uint32_t kept_ = 0;  // Unused blocks with content.
   bool caching_;
   bool listening_ = false;
   std::uint64_t evictions_ = 0;
-  std::vector<Entry> nodes_;  // nodes_[kSentinel] anchors the list of unused blocks, least recently used first
+  std::vector<Entry> nodes_;  // nodes_[kSentinel] anchors the list of unused blocks, least recently used first.
   std::vector<Node> free_nodes_;
   std::vector<Slot> slots_;
   std::size_t slot_mask_ = 0;

@@ -1,4 +1,4 @@
-// The iteration law of the serving literature: α + β·batch + γ·prefill tokens + δ·KV tokens.
+// The linear iteration model of the serving literature: α + β·batch + γ·prefill tokens + δ·KV tokens.
 #pragma once
 
 #include <string>
@@ -9,15 +9,15 @@
 namespace penstock::engine {
 
 struct LinearCoefficients {
-  double step_ms = 0.0;           // α, > 0
-  double sequence_ms = 0.0;       // β, per sequence that gets a token
-  double prefill_token_ms = 0.0;  // γ, per prompt token computed
-  double kv_token_ms = 0.0;       // δ, per token of context that is read: of decoding sequences and of earlier chunks
+  double step_ms = 0.0;           // α, greater than 0.
+  double sequence_ms = 0.0;       // β, per sequence that generates a token.
+  double prefill_token_ms = 0.0;  // γ, per prompt token that is computed.
+  double kv_token_ms = 0.0;       // δ, per context token that is read: of decoding sequences and of earlier chunks.
 };
 
 class Linear final : public StepTimeModel {
  public:
-  // An error, where "linear", when a coefficient is negative, not finite or above an hour, or α is 0.
+  // Returns an error at "linear" if a coefficient is negative, not finite or above an hour, or if α is 0.
   [[nodiscard]] static core::Result<Linear> make(const LinearCoefficients& coefficients);
 
   [[nodiscard]] core::Duration step(const StepShape& shape) const override;

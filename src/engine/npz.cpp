@@ -52,7 +52,7 @@ core::Result<std::vector<Entry>> directory(Bytes bytes, std::string_view where, 
   if (!end) return invalid_input(file, "is not a zip archive, or its end is missing", "an .npz file is one");
   const std::size_t count = read_at<std::uint16_t>(bytes, *end + 10);
   if (count > limits.entries_max)
-    return invalid_input(file, fmt::format("holds {} entries, {} at most", count, limits.entries_max));
+    return invalid_input(file, fmt::format("holds {} entries, the maximum is {}", count, limits.entries_max));
   std::size_t at = read_at<std::uint32_t>(bytes, *end + 16);
   std::vector<Entry> entries;
   for (std::size_t i = 0; i < count; ++i) {
@@ -68,12 +68,12 @@ core::Result<std::vector<Entry>> directory(Bytes bytes, std::string_view where, 
         std::size_t{read_at<std::uint16_t>(bytes, at + 30)} + read_at<std::uint16_t>(bytes, at + 32);
     entry.local_at = read_at<std::uint32_t>(bytes, at + 42);
     if (!has(bytes, at + kEntryBytes, name_bytes + rest))
-      return invalid_input(file, fmt::format("entry {} of its directory runs over the end", i));
+      return invalid_input(file, fmt::format("entry {} of its directory exceeds the file", i));
     entry.name.assign(reinterpret_cast<const char*>(bytes.data()) + at + kEntryBytes, name_bytes);
     entry.packed_bytes = packed;
     entry.unpacked_bytes = unpacked;
     if (packed == UINT32_MAX || unpacked == UINT32_MAX)
-      return invalid_input(file, "has sizes of ZIP64", "write it smaller");
+      return invalid_input(file, "has ZIP64 sizes", "write it smaller");
     if (flags & 1U) return invalid_input(file, "is encrypted");
     entries.push_back(std::move(entry));
     at += kEntryBytes + name_bytes + rest;
@@ -87,7 +87,7 @@ core::Result<std::vector<std::uint8_t>> unpack(Bytes bytes, const Entry& entry, 
     return invalid_input(where, "its local header is damaged");
   const std::size_t data_at =
       at + kLocalBytes + read_at<std::uint16_t>(bytes, at + 26) + read_at<std::uint16_t>(bytes, at + 28);
-  if (!has(bytes, data_at, entry.packed_bytes)) return invalid_input(where, "its data run over the end of the file");
+  if (!has(bytes, data_at, entry.packed_bytes)) return invalid_input(where, "its data exceed the file");
   const Bytes packed = bytes.subspan(data_at, entry.packed_bytes);
 
   std::vector<std::uint8_t> unpacked;
@@ -185,7 +185,7 @@ core::Result<NumberArray> parse_array(Bytes bytes, const std::string& where, con
     return invalid_input(where, fmt::format("its header of {} bytes is too long", length));
   const std::string_view text{reinterpret_cast<const char*>(bytes.data()) + 8 + length_bytes, length};
   const auto header = parse_header(text, limits.dimensions_max);
-  if (!header) return invalid_input(where, "its header cannot be understood", "save an array of plain numbers");
+  if (!header) return invalid_input(where, "its header cannot be parsed", "save an array of plain numbers");
   if (header->fortran_order && header->shape.size() > 1)
     return invalid_input(where, "is in Fortran order", "save it with numpy.ascontiguousarray");
 
@@ -226,7 +226,8 @@ core::Result<std::map<std::string, NumberArray>> read_npz(Bytes bytes, std::stri
       return invalid_input(std::string{where}, "has an array whose name is not printable or too long");
     const std::string place = fmt::format("{}: {}", where, name);
     if (entry.unpacked_bytes > limits.array_bytes_max)
-      return invalid_input(place, fmt::format("is {} bytes, {} at most", entry.unpacked_bytes, limits.array_bytes_max));
+      return invalid_input(
+          place, fmt::format("has {} bytes, the maximum is {}", entry.unpacked_bytes, limits.array_bytes_max));
     total += entry.unpacked_bytes;
     if (total > limits.total_bytes_max)
       return invalid_input(std::string{where}, fmt::format("holds more than {} bytes", limits.total_bytes_max));

@@ -1,4 +1,4 @@
-// NumPy's .npz: a ZIP archive of .npy arrays, as Dynamo's profiler writes it.
+// NumPy's .npz format: a ZIP archive of .npy arrays, as Dynamo's profiler writes it.
 #pragma once
 
 #include <cstddef>
@@ -15,21 +15,21 @@ namespace penstock::engine {
 
 struct NpzLimits {
   std::size_t entries_max = 256;
-  std::size_t array_bytes_max = std::size_t{64} << 20;  // of one array, unpacked
+  std::size_t array_bytes_max = std::size_t{64} << 20;  // Size of one unpacked array.
   std::size_t total_bytes_max = std::size_t{128} << 20;
   std::size_t header_bytes_max = std::size_t{64} << 10;
   std::size_t dimensions_max = 8;
 };
 
-// One array of numbers in C order.
+// One numeric array in C order.
 struct NumberArray {
   std::vector<std::size_t> shape;
   std::vector<double> values;
 };
 
-// By name, without ".npy". Entries may be stored or deflated; arrays are little-endian f4, f8, i4 or i8, of format 1, 2
-// or 3. Errors name `where`, and the array: damaged or encrypted archives, ZIP64 sizes, other types, Fortran order of
-// more than one dimension, and whatever passes the limits. Reads nothing beyond `bytes`.
+// Returns the arrays by name without ".npy". Entries may be stored or deflated; arrays are little-endian f4, f8, i4 or
+// i8, of format 1, 2 or 3. Errors name `where` and the array. Damaged or encrypted archives, ZIP64 sizes, other types,
+// Fortran order with more than one dimension and exceeded limits are errors. Never reads beyond `bytes`.
 [[nodiscard]] core::Result<std::map<std::string, NumberArray>> read_npz(std::span<const std::uint8_t> bytes,
                                                                         std::string_view where,
                                                                         const NpzLimits& limits = {});

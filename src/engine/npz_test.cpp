@@ -56,7 +56,7 @@ TEST(Npz, NamesWhatIsWrongWithAnArray) {
   EXPECT_EQ(problem(zip({{"a.npy", npy("<f8", "1, 1", one, true)}})),
             "p.npz: a: is in Fortran order; save it with numpy.ascontiguousarray");
   EXPECT_EQ(problem(zip({{"a.npy", npy("<f8", "x", one)}})),
-            "p.npz: a: its header cannot be understood; save an array of plain numbers");
+            "p.npz: a: its header cannot be parsed; save an array of plain numbers");
   EXPECT_EQ(problem(zip({{"a.npy", npy_doubles({1})}, {"a.npy", npy_doubles({1})}})), "p.npz: a: occurs twice");
 }
 
@@ -76,10 +76,10 @@ TEST(Npz, HoldsItsLimits) {
   NpzLimits limits;
   limits.entries_max = 1;
   EXPECT_EQ(problem(zip({{"a.npy", npy_doubles({1})}, {"b.npy", npy_doubles({1})}}), limits),
-            "p.npz: holds 2 entries, 1 at most");
+            "p.npz: holds 2 entries, the maximum is 1");
   limits = {};
   limits.array_bytes_max = 100;
-  EXPECT_EQ(problem(zip({{"a.npy", npy_doubles({1})}}), limits), "p.npz: a: is 136 bytes, 100 at most");
+  EXPECT_EQ(problem(zip({{"a.npy", npy_doubles({1})}}), limits), "p.npz: a: has 136 bytes, the maximum is 100");
   limits = {};
   limits.total_bytes_max = 200;
   EXPECT_EQ(problem(zip({{"a.npy", npy_doubles({1})}, {"b.npy", npy_doubles({1})}}), limits),

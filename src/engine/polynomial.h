@@ -1,13 +1,13 @@
-// NVIDIA Dynamo's default engine timing, so that runs compare: one pass is its prefill and its decode, one after the
-// other.
+// The default engine timing of NVIDIA Dynamo, for comparable runs: the time of a pass is its prefill time plus its
+// decode time.
 #pragma once
 
 #include "engine/step_time.h"
 
 namespace penstock::engine {
 
-// prefill_ms(n new tokens) = 4.209989e-07·n² + 1.518344e-02·n + 16.50142, when the pass computes any prompt token;
-// decode_ms(p = active / total KV tokens) = max(1, −25.74·p² + 54.01·p + 5.74), when any sequence decodes.
+// prefill_ms(n new tokens) = 4.209989e-07·n² + 1.518344e-02·n + 16.50142 if the pass computes prompt tokens;
+// decode_ms(p = active / total KV tokens) = max(1, −25.74·p² + 54.01·p + 5.74) if a sequence decodes.
 class Polynomial final : public StepTimeModel {
  public:
   [[nodiscard]] core::Duration step(const StepShape& shape) const override;

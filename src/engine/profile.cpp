@@ -87,7 +87,8 @@ core::Result<Fields> gather(std::span<const ProfileFile> files) {
   Fields fields;
   for (const ProfileFile& file : files) {
     if (file.bytes.size() > kProfileBytesMax)
-      return invalid_input(file.name, fmt::format("is {} bytes, {} at most", file.bytes.size(), kProfileBytesMax));
+      return invalid_input(file.name,
+                           fmt::format("has {} bytes, the maximum is {}", file.bytes.size(), kProfileBytesMax));
     auto arrays = file.name.ends_with(".npz") ? read_npz(file.bytes, file.name) : read_json(file);
     if (!arrays) return tl::make_unexpected(arrays.error());
     for (const std::string_view name : kKnownFields) {
@@ -169,7 +170,7 @@ core::Result<Field> kv_axis(const Fields& fields, std::string_view files, double
   const auto usage = needed(fields, files, {"decode_active_kv_tokens", "x_kv_usage"});
   if (!usage) return tl::make_unexpected(usage.error());
   if (kv_tokens_max <= 0.0)
-    return invalid_input((*usage)->where, "needs max_kv_tokens above 0 beside it, to mean a number of tokens");
+    return invalid_input((*usage)->where, "needs max_kv_tokens above 0, to convert usage to tokens");
   Field tokens = **usage;
   for (double& value : tokens.array.values) value *= kv_tokens_max;
   return tokens;

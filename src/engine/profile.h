@@ -1,4 +1,4 @@
-// A measured engine: the tables that Dynamo's profiler writes, read from NPZ or JSON and checked.
+// A measured engine profile: tables written by Dynamo's profiler, read from NPZ or JSON and validated.
 #pragma once
 
 #include <cstdint>
@@ -12,30 +12,30 @@
 namespace penstock::engine {
 
 struct ProfilePoint {
-  double x = 0.0;  // prompt tokens, or KV tokens
+  double x = 0.0;  // Prompt tokens or KV tokens.
   double ms = 0.0;
 };
 
 struct DecodeLine {
-  double context_tokens = 0.0;       // length of each sequence
-  std::vector<ProfilePoint> points;  // ms of a step by KV tokens in flight, rising
+  double context_tokens = 0.0;       // Length of each sequence.
+  std::vector<ProfilePoint> points;  // Step time in ms by KV tokens in flight, ascending.
 };
 
 struct EngineProfile {
-  std::vector<ProfilePoint> prefill;  // TTFT of one prompt by its length, rising
-  std::vector<DecodeLine> decode;     // by context length, rising
-  double kv_tokens_max = 0.0;         // 0: not stated
+  std::vector<ProfilePoint> prefill;  // TTFT of a single prompt by its length, ascending.
+  std::vector<DecodeLine> decode;     // Ascending by context length.
+  double kv_tokens_max = 0.0;         // 0 if the profile does not state it.
 };
 
 // Fields: `prefill_isl` with `prefill_ttft_ms` or `prefill_ttft`; `decode_itl`, `z_itl` or `z_itl_ms` over
 // `decode_active_kv_tokens` (or `x_kv_usage` with `max_kv_tokens`) and `decode_context_length` (or `y_context_length`).
-// The decode fields are points in any order, or two axes with a grid decode_itl[kv][context]. Both parts are needed;
-// they may come from several files, each given with its name, the first that has a field counts.
+// The decode fields are points in any order, or two axes with a grid decode_itl[kv][context]. Both parts are required;
+// they may come from several named files, and the first file with a field is used.
 //
-// Errors name file and field: a hole, a number that is not finite or negative, lengths that differ, an axis that does
-// not rise, two points at one place, more points than kProfilePointsMax.
+// Errors name file and field: missing points, values that are not finite or negative, different lengths, an axis that
+// does not ascend, duplicate points, more points than kProfilePointsMax.
 struct ProfileFile {
-  std::string name;  // ".npz" at its end: NPZ, otherwise JSON
+  std::string name;  // A name ending in ".npz" means NPZ, any other name JSON.
   std::span<const std::uint8_t> bytes;
 };
 inline constexpr std::size_t kProfilePointsMax = 1'000'000;

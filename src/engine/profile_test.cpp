@@ -55,7 +55,7 @@ TEST(Profile, TurnsCacheUseIntoTokens) {
   EXPECT_EQ(profile->decode[0].points[0].x, 1000.0);
   EXPECT_EQ(profile->kv_tokens_max, 4000.0);
   EXPECT_EQ(problem(with_decode(decode)),
-            "p.json: x_kv_usage: needs max_kv_tokens above 0 beside it, to mean a number of tokens");
+            "p.json: x_kv_usage: needs max_kv_tokens above 0, to convert usage to tokens");
 }
 
 TEST(Profile, NamesHolesAndNumbersThatCannotBe) {

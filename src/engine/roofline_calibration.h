@@ -1,4 +1,4 @@
-// How much of a data sheet engines reach: five figures per engine, fitted to measurements by penstock_capacity.
+// Efficiency of engines relative to data sheets: five values per engine, fitted to measurements by penstock_capacity.
 #pragma once
 
 #include <array>
@@ -17,44 +17,46 @@ enum class Backend : std::uint8_t { kVllm, kSglang, kTrtllm };
 [[nodiscard]] bool parse_backend(std::string_view text, Backend& backend);
 
 struct RooflineEfficiency {
-  double bandwidth = 0.8;            // share of the memory bandwidth that is reached
-  double compute = 0.6;              // share of the peak rate of products
-  double layer_overhead_us = 45;     // of every step, per layer: launches, scheduling
-  double sequence_overhead_us = 20;  // of every step, per decoding sequence: sampling, detokenisation
-  double interconnect = 0.5;         // share of the interconnect's rate in all-reduces
+  double bandwidth = 0.8;         // Share of the memory bandwidth that is achieved.
+  double compute = 0.6;           // Share of the peak rate of matrix products that is achieved.
+  double layer_overhead_us = 45;  // Overhead of every step per layer, for launches and scheduling.
+  // Overhead of every step per decoding sequence, for sampling and detokenisation.
+  double sequence_overhead_us = 20;
+  double interconnect = 0.5;  // Share of the interconnect's rate that all-reduces achieve.
 };
 
-// The fit is additive in a transformed space, so that what is unseen inherits what is known: a root for dense models
-// and one for mixtures of experts, and shifts for backend, GPU, precision, for the three together, and for the model. A
-// figure is its range's lower end times (upper/lower)^logistic(sum).
+// The fit is additive in a transformed space, so that unmeasured engines inherit known effects: one root for dense
+// models and one for mixtures of experts, plus shifts for backend, GPU, precision, the three combined, and the model. A
+// value is its range's lower end times (upper/lower)^logistic(sum).
 inline constexpr std::size_t kFigures = 5;
 using FigureShift = std::array<double, kFigures>;
 struct FigureRange {
-  double low, high, start;  // start: where a fit without any data stays
+  double low, high, start;  // `start` is the value of a fit without data.
 };
 inline constexpr std::array<FigureRange, kFigures> kFigureRanges = {{
-    {0.30, 1.00, 0.80},  // bandwidth
-    {0.15, 1.00, 0.60},  // compute
-    {1.0, 500.0, 45.0},  // µs a layer
-    {0.2, 400.0, 20.0},  // µs a sequence
-    {0.03, 1.00, 0.50},  // interconnect
+    {0.30, 1.00, 0.80},  // Bandwidth.
+    {0.15, 1.00, 0.60},  // Compute.
+    {1.0, 500.0, 45.0},  // Microseconds per layer.
+    {0.2, 400.0, 20.0},  // Microseconds per sequence.
+    {0.03, 1.00, 0.50},  // Interconnect.
 }};
-[[nodiscard]] RooflineEfficiency efficiency_of(const FigureShift& sum);  // of the shifts, start included
+// `sum` is the sum of the shifts, including start_shift().
+[[nodiscard]] RooflineEfficiency efficiency_of(const FigureShift& sum);
 [[nodiscard]] FigureShift start_shift();
 
 struct CalibrationRow {
-  std::string_view effect;  // what calibration_effects() returns
+  std::string_view effect;  // A string of calibration_effects().
   FigureShift shift;
 };
 
-// The effects that apply to one engine, from the general to the special: "dense", "dense/vllm", "dense/h100_sxm", ….
+// Returns the effects that apply to one engine, from general to specific: "dense", "dense/vllm", "dense/h100_sxm", ….
 inline constexpr std::size_t kEffects = 6;
 [[nodiscard]] std::array<std::string, kEffects> calibration_effects(Backend backend, std::string_view gpu,
                                                                     Precision precision, const ModelCard& model);
 
-[[nodiscard]] std::span<const CalibrationRow> roofline_calibration();  // sorted by effect
+[[nodiscard]] std::span<const CalibrationRow> roofline_calibration();  // Sorted by effect.
 
-// Known shifts summed; an unknown effect adds nothing.
+// Sums the known shifts; an unknown effect adds nothing.
 [[nodiscard]] RooflineEfficiency calibrated_efficiency(Backend backend, std::string_view gpu, Precision precision,
                                                        const ModelCard& model);
 

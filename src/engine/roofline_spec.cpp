@@ -59,7 +59,7 @@ tl::expected<void, core::Error> apply(RooflineSpec& spec, const Setting& setting
       return invalid_input(where, fmt::format("'{}' is unknown", value), "use vllm, sglang or trtllm");
   } else {
     return invalid_input(
-        where, "is no setting",
+        where, "unknown setting",
         "use tp, attention_ranks, precision, backend, bandwidth, compute, layer_us, sequence_us or interconnect");
   }
   return {};
@@ -85,10 +85,11 @@ core::Result<std::vector<Setting>> settings_of(std::string_view text) {
     const std::string_view part = text.substr(0, text.find(','));
     text.remove_prefix(std::min(part.size() + 1, text.size()));
     const auto equals = part.find('=');
-    if (equals == std::string_view::npos) return invalid_input(kWhere, fmt::format("'{}' is no setting", part), kForm);
+    if (equals == std::string_view::npos)
+      return invalid_input(kWhere, fmt::format("unknown setting '{}'", part), kForm);
     const std::string_view key = part.substr(0, equals);
     for (const Setting& earlier : settings)
-      if (earlier.key == key) return invalid_input(fmt::format("{}: {}", kWhere, key), "is there twice");
+      if (earlier.key == key) return invalid_input(fmt::format("{}: {}", kWhere, key), "must not be repeated");
     settings.push_back({key, part.substr(equals + 1)});
   }
   return settings;

@@ -127,10 +127,10 @@ TEST(RooflineSpec, SaysWhatIsKnownInsteadOfWhatIsNot) {
             "roofline: backend: 'tgi' is unknown; use vllm, sglang or trtllm");
   EXPECT_EQ(problem("llama-3.1-8b,h100,bandwidth=1.5"), "roofline: bandwidth: must be from 0.01 to 1, is '1.5'");
   EXPECT_EQ(problem("llama-3.1-8b,h100,compute=nan"), "roofline: compute: must be from 0.01 to 1, is 'nan'");
-  EXPECT_TRUE(problem("llama-3.1-8b,h100,pp=2").starts_with("roofline: pp: is no setting; use tp, "));
+  EXPECT_TRUE(problem("llama-3.1-8b,h100,pp=2").starts_with("roofline: pp: unknown setting; use tp, "));
   EXPECT_EQ(problem("llama-3.1-8b,h100,fast"),
-            "roofline: 'fast' is no setting; write roofline:MODEL,GPU,tp=N,precision=P,backend=B");
-  EXPECT_EQ(problem("llama-3.1-8b,h100,tp=2,tp=4"), "roofline: tp: is there twice");
+            "roofline: unknown setting 'fast'; write roofline:MODEL,GPU,tp=N,precision=P,backend=B");
+  EXPECT_EQ(problem("llama-3.1-8b,h100,tp=2,tp=4"), "roofline: tp: must not be repeated");
 }
 
 TEST(RooflineSpec, RefusesWeightsThatDoNotFit) {

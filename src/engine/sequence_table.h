@@ -11,11 +11,11 @@
 
 namespace penstock::engine {
 
-// A request as an engine sees it. The block ids must outlive it.
+// A request as the engine receives it. The block ids must outlive it.
 struct EngineRequest {
-  std::uint32_t request = 0;        // the caller's number for it
-  std::uint32_t input_tokens = 0;   // > 0
-  std::uint32_t output_tokens = 0;  // > 0
+  std::uint32_t request = 0;        // Number that the caller assigns.
+  std::uint32_t input_tokens = 0;   // Greater than 0.
+  std::uint32_t output_tokens = 0;  // Greater than 0.
   std::int8_t priority = 0;
   std::span<const std::uint32_t> block_ids;  // Ids at the engine's block size. They may cover the output, too.
   // Its KV arrived from a prefill engine together with its first token, so that it only decodes.

@@ -1,4 +1,4 @@
-// How long one iteration of an engine takes. Implementations: polynomial, linear, table, roofline.
+// Time of one engine iteration. Implementations: polynomial, linear, table, roofline.
 #pragma once
 
 #include <cstdint>
@@ -10,16 +10,19 @@
 
 namespace penstock::engine {
 
-// What one iteration computes: chunks of prompts, and one token for every decoding sequence.
+// The work of one iteration: chunks of prompts, and one token for every decoding sequence.
 struct StepShape {
-  std::uint32_t prefill_requests = 0;        // sequences with a prompt chunk in this step
-  std::uint64_t prefill_new_tokens = 0;      // tokens computed for prompts
-  std::uint64_t prefill_context_tokens = 0;  // Σ tokens of the same prompts already in the cache before their chunk
-  double prefill_attention_pairs = 0.0;      // Σ new·(before + (new + 1)/2): query-key pairs of causal attention
-  std::uint32_t decode_sequences = 0;        // sequences that get a token, those included whose prompt ends here
-  std::uint64_t decode_context_tokens = 0;   // Σ their lengths
-  std::uint64_t active_kv_tokens = 0;        // distinct tokens held: blocks in use × block size
-  std::uint64_t total_kv_tokens = 1;         // capacity of the KV cache, > 0
+  std::uint32_t prefill_requests = 0;    // Sequences with a prompt chunk in this step.
+  std::uint64_t prefill_new_tokens = 0;  // Prompt tokens that are computed.
+  // Sum of the tokens of the same prompts that are in the cache before their chunk.
+  std::uint64_t prefill_context_tokens = 0;
+  // Sum of new·(before + (new + 1)/2): query-key pairs of causal attention.
+  double prefill_attention_pairs = 0.0;
+  // Sequences that generate a token, including those whose prompt ends in this step.
+  std::uint32_t decode_sequences = 0;
+  std::uint64_t decode_context_tokens = 0;  // Sum of their lengths.
+  std::uint64_t active_kv_tokens = 0;       // Distinct tokens in the cache: active blocks × block size.
+  std::uint64_t total_kv_tokens = 1;        // Capacity of the KV cache, greater than 0.
 };
 
 struct DecodeRun {
@@ -27,24 +30,24 @@ struct DecodeRun {
   core::Duration time{};
 };
 
-// Pure, immutable and safe to share between threads.
+// Implementations are pure, immutable and may be shared between threads.
 class StepTimeModel {
  public:
   virtual ~StepTimeModel() = default;
 
-  // Time of one step, whole nanoseconds, > 0 for any non-empty shape.
+  // Time of one step in whole nanoseconds; greater than 0 for any non-empty shape.
   [[nodiscard]] virtual core::Duration step(const StepShape& shape) const = 0;
 
-  // Time of up to `steps` (> 0) decode-only steps in a row that start from `shape`, while every sequence grows by one
-  // token a step and no block is gained. Stops after the first step that ends at or after `limit`; makes at least
-  // one. Equal, to the nanosecond, to calling step() again and again; models that can, do it in closed form.
+  // Time of up to `steps` (> 0) consecutive decode-only steps that start from `shape`, in which every sequence grows by
+  // one token per step and no block is added. Stops after the first step that ends at or after `limit`, and makes at
+  // least one. The result equals repeated calls of step() to the nanosecond; some models compute it in closed form.
   [[nodiscard]] virtual DecodeRun decode_run(const StepShape& shape, std::uint32_t steps, core::Duration limit) const;
 
-  // "polynomial", "linear:a,b,c,d", "table:FILE", "roofline:…"; what a report prints.
+  // Returns "polynomial", "linear:a,b,c,d", "table:FILE" or "roofline:…", for reports.
   [[nodiscard]] virtual std::string description() const = 0;
 };
 
-// The same model with every step taking `factor` (> 0) times as long.
+// Returns the model with every step taking `factor` (> 0) times as long.
 [[nodiscard]] std::shared_ptr<const StepTimeModel> slowed(std::shared_ptr<const StepTimeModel> model, double factor);
 
 }  // namespace penstock::engine

@@ -55,7 +55,7 @@ ModelResult make_table(std::string_view paths) {
   std::vector<std::string> contents;
   const auto names = split(paths);
   if (names.size() > kFilesMax)
-    return invalid_input("table", fmt::format("names {} files, {} at most", names.size(), kFilesMax));
+    return invalid_input("table", fmt::format("names {} files, the maximum is {}", names.size(), kFilesMax));
   for (const std::string_view name : names) {
     auto bytes = read_file(std::string{name}, kProfileBytesMax);
     if (!bytes) return tl::make_unexpected(bytes.error());

@@ -1,4 +1,4 @@
-// From what a user writes to a step-time model.
+// Creates step-time models from their text form.
 #pragma once
 
 #include <memory>
@@ -13,16 +13,16 @@ namespace penstock::engine {
 
 // `spec` is one of
 //   polynomial                               NVIDIA Dynamo's default timing
-//   linear:ALPHA,BETA,GAMMA,DELTA            ms a step, a sequence, a prompt token, a KV token
-//   FILE.json, FILE.npz, table:FILE[,FILE]   a measured profile; prefill and decode may lie in two files
+//   linear:ALPHA,BETA,GAMMA,DELTA            ms per step, sequence, prompt token, KV token
+//   FILE.json, FILE.npz, table:FILE[,FILE]   a measured profile; prefill and decode may be in two files
 //   roofline:MODEL,GPU[,tp=N][,…]            computed from data sheets; see roofline.h
-// Reads the files that are named. Errors name the spec or the file; docs/step-time.md describes each.
+// Reads the named files. Errors name the spec or the file; docs/step-time.md describes each.
 [[nodiscard]] core::Result<std::shared_ptr<const StepTimeModel>> make_step_time_model(std::string_view spec);
 
-// The table alone, from bytes that are already there.
+// Creates a table model from bytes.
 [[nodiscard]] core::Result<std::shared_ptr<const StepTimeModel>> make_table_model(std::span<const ProfileFile> files);
 
-// A whole file of at most `bytes_max`; kEnvironment when it cannot be read, kInvalidInput when it is longer.
+// Reads a whole file of at most `bytes_max`; kEnvironment if it cannot be read, kInvalidInput if it is longer.
 [[nodiscard]] core::Result<std::string> read_file(const std::string& path, std::size_t bytes_max);
 
 }  // namespace penstock::engine

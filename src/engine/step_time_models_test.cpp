@@ -54,7 +54,7 @@ TEST(StepTimeModels, SaysWhatCanBeWritten) {
   EXPECT_EQ(problem("linear:1,2"), "linear: takes 4 numbers, has 2; write linear:ALPHA,BETA,GAMMA,DELTA in ms");
   EXPECT_EQ(problem("linear:1,2,x,4"), "linear: 'x' is not a number; write linear:ALPHA,BETA,GAMMA,DELTA in ms");
   EXPECT_EQ(problem("no/such.json"), "no/such.json: cannot be opened: No such file or directory");
-  EXPECT_EQ(problem("table:a,b,c,d,e"), "table: names 5 files, 4 at most");
+  EXPECT_EQ(problem("table:a,b,c,d,e"), "table: names 5 files, the maximum is 4");
   EXPECT_TRUE(problem("roofline:llama-3.1-8b").starts_with("roofline: needs a model and a GPU; "));
 }
 

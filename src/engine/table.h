@@ -1,4 +1,4 @@
-// A measured engine as a step-time model: interpolation in a profile.
+// A step-time model that interpolates a measured profile.
 #pragma once
 
 #include <span>
@@ -10,14 +10,14 @@
 
 namespace penstock::engine {
 
-// A step is prefill_ms(all new prompt tokens), when there are any, plus decode_ms(KV tokens read, mean length of the
-// decoding sequences), when any decode.
+// A step takes prefill_ms(all new prompt tokens), if there are any, plus decode_ms(KV tokens read, mean length of the
+// decoding sequences), if any decode.
 //
-// Prefill: linear between measured lengths; below the shortest its time (the fixed cost rules there); above the longest
-// along the last two points. Decode: linear in KV tokens along the line of each measured context length, and linear
-// between the two nearest lengths; a length outside the measured takes the nearest line. A line goes on below its first
-// point at that point's time and above its last along the slope from its first to its last, which noise at the end
-// moves least. Slopes of an extrapolation are never negative.
+// Prefill is linear between measured lengths, constant below the shortest (where the fixed cost dominates), and
+// continues along the last two points above the longest. Decode is linear in KV tokens along the line of each measured
+// context length, and linear between the two nearest lengths; a length outside the measured range uses the nearest
+// line. A line is constant below its first point and continues above its last along the slope from first to last, which
+// is robust against noise at the end. Extrapolated slopes are never negative.
 class Table final : public StepTimeModel {
  public:
   // `name` is what description() prints after "table:".

@@ -1,4 +1,4 @@
-// Sequences that wait for admission, in the order a scheduler serves them.
+// Sequences that wait for admission, in the order in which the scheduler serves them.
 #pragma once
 
 #include <cstdint>
@@ -26,15 +26,14 @@ struct PrefillBacklog {
   }
 };
 
-// A preempted sequence goes before all others, as in vLLM. Within the rest: first come first served, shortest first
-// (but nobody waits longer than the fairness bound while shorter ones pass), or by priority. O(1) for first come first
-// served, O(log n) otherwise.
+// Preempted sequences precede all others, as in vLLM. The others are served first come first served, shortest first
+// (bounded by the fairness bound), or by priority. O(1) for first come first served, O(log n) otherwise.
 class WaitingQueue {
  public:
   using Slot = std::uint32_t;
   struct Item {
     Slot slot = 0;
-    std::uint64_t serial = 0;  // arrival order
+    std::uint64_t serial = 0;  // Order of arrival.
     core::Instant since;
     std::uint64_t work_tokens = 0;
     std::int8_t priority = 0;
@@ -48,17 +47,17 @@ class WaitingQueue {
   [[nodiscard]] bool empty() const { return size() == 0; }
   [[nodiscard]] std::size_t size() const { return preempted_.size() + size_; }
   [[nodiscard]] std::uint32_t preempted() const { return static_cast<std::uint32_t>(preempted_.size()); }
-  // The one to serve next at `now`. Not empty.
+  // Returns the next item at `now`. The queue must not be empty.
   [[nodiscard]] const Item& head(core::Instant now);
   void pop_head(core::Instant now);
-  void remove(Slot slot, std::uint64_t serial);  // one that waits, wherever it stands; O(size)
-  [[nodiscard]] core::Instant oldest() const;    // arrival of the one that waits longest; not empty
-  // Whether the head depends on what arrives or on the time, not only on what was pushed first.
+  void remove(Slot slot, std::uint64_t serial);  // Removes a waiting item at any position; O(size).
+  [[nodiscard]] core::Instant oldest() const;    // Arrival of the oldest item. The queue must not be empty.
+  // Returns true if the head depends on later arrivals or on the time, and not only on the order of arrival.
   [[nodiscard]] bool reorders() const { return order_ != QueueOrder::kFcfs; }
   void clear();
 
  private:
-  struct After {  // the heap's top is the least
+  struct After {  // The top of the heap is the least item.
     QueueOrder order;
     bool operator()(const Item& left, const Item& right) const;
   };
@@ -66,12 +65,13 @@ class WaitingQueue {
 
   QueueOrder order_;
   core::Duration fairness_bound_;
-  std::vector<Item> preempted_;  // last in, first out
-  std::deque<Item> fifo_;        // all others, by arrival; some may be served already when the order is another
+  std::vector<Item> preempted_;  // Last in, first out.
+  // All other items by arrival. With other orders some of them may have been served already.
+  std::deque<Item> fifo_;
   std::priority_queue<Item, std::vector<Item>, After> heap_{After{order_}};
-  std::vector<bool> served_;  // by serial − first_serial_, for the two orders that keep two structures
+  std::vector<bool> served_;  // Indexed by serial − first_serial_, for the two orders that keep two structures.
   std::uint64_t first_serial_ = 0;
-  std::size_t size_ = 0;  // without the preempted
+  std::size_t size_ = 0;  // Excludes preempted items.
 };
 
 }  // namespace penstock::engine

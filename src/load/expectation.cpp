@@ -55,7 +55,7 @@ core::Error unknown_name(std::string_view name) {
   const std::string close = config::suggestion(name, names);
   return {core::ErrorCode::kInvalidInput,
           {},
-          "there is no figure " + config::quoted(name),
+          "unknown metric " + config::quoted(name),
           (close.empty() ? "" : close + " ") + "there are " + config::choices(names) +
               ", and any percentile, _mean or _max of the latencies"};
 }

@@ -23,44 +23,46 @@ static_assert(sizeof(sockaddr_in6) == 28 && sizeof(sockaddr_in) <= 28, "Address 
 
 std::string describe(int error) { return std::generic_category().message(error); }
 
-// The numeric host without its brackets, ended by a NUL as inet_pton() wants it; empty where it cannot be numeric.
+// Returns the numeric host without brackets and with a terminating NUL, as inet_pton() requires; empty if it cannot be
+// numeric.
 std::array<char, INET6_ADDRSTRLEN + 1> to_numeric(std::string_view host) {
   std::array<char, INET6_ADDRSTRLEN + 1> text{};
   if (host.size() >= 2 && host.front() == '[' && host.back() == ']') {
     host = host.substr(1, host.size() - 2);
-    if (host.find(':') == std::string_view::npos) return text;  // only IPv6 stands in brackets
+    if (host.find(':') == std::string_view::npos) return text;  // Only IPv6 addresses have brackets.
   }
   if (host.size() < text.size() && host.find('\0') == std::string_view::npos)
     std::copy(host.begin(), host.end(), text.begin());
   return text;
 }
 
-core::Error listen_error(const Address& address, int error) {
+core::Error listen_error(const Address& address, int number) {
   const std::string port = std::to_string(address.port());
-  core::Error said{core::ErrorCode::kEnvironment, address.text(), {}, {}};
-  switch (error) {
+  core::Error error{core::ErrorCode::kEnvironment, address.text(), {}, {}};
+  switch (number) {
     case EADDRINUSE:
-      said.what = "port " + port + " is taken";
-      said.hint = "stop what listens there (`ss -ltnp 'sport = :" + port + "'` shows it), or choose another port";
+      error.what = "port " + port + " is taken";
+      error.hint =
+          "stop the process that uses the port (`ss -ltnp 'sport = :" + port + "'` shows it), or choose another port";
       break;
     case EACCES:
-      said.what = "port " + port + " is not open to this user";
-      said.hint = "choose a port from 1024 on, or grant CAP_NET_BIND_SERVICE";
+      error.what = "port " + port + " requires privileges that this user does not have";
+      error.hint = "choose a port from 1024 on, or grant CAP_NET_BIND_SERVICE";
       break;
     case EADDRNOTAVAIL:
-      said.what = "port " + port + " cannot be opened: this machine has no such address";
-      said.hint = "listen on 127.0.0.1, on 0.0.0.0, or on an address that `ip address` shows";
+      error.what = "port " + port + " cannot be opened: this machine has no such address";
+      error.hint = "listen on 127.0.0.1, on 0.0.0.0, or on an address that `ip address` shows";
       break;
     case EMFILE:
     case ENFILE:
-      said.what = "port " + port + " cannot be opened: no more file descriptors";
-      said.hint = "raise the limit (`ulimit -n`)";
+      error.what = "port " + port + " cannot be opened: no more file descriptors";
+      error.hint = "raise the limit (`ulimit -n`)";
       break;
     default:
-      said.what = "port " + port + " cannot be opened: " + describe(error);
-      said.hint = "choose another address or port";
+      error.what = "port " + port + " cannot be opened: " + describe(number);
+      error.hint = "choose another address or port";
   }
-  return said;
+  return error;
 }
 
 bool set_option(int descriptor, int option) {
@@ -111,7 +113,7 @@ core::Result<std::vector<Address>> Address::resolve(const std::string& host, std
   for (const addrinfo* each = found; each != nullptr; each = each->ai_next) {
     if (each->ai_family != AF_INET && each->ai_family != AF_INET6) continue;
     Address address = from_system(each->ai_addr, each->ai_addrlen);
-    // The port lies at the same place in both kinds.
+    // Both families have the port at the same offset.
     reinterpret_cast<sockaddr_in*>(address.bytes_)->sin_port = htons(port);
     if (std::find(addresses.begin(), addresses.end(), address) == addresses.end()) addresses.push_back(address);
   }
@@ -136,7 +138,7 @@ bool Address::operator==(const Address& other) const {
   return length_ == other.length_ && std::memcmp(bytes_, other.bytes_, length_) == 0;
 }
 
-// Field by field, so that padding and flow labels, which differ for the same peer, stay out of comparisons.
+// Copies field by field, so that padding and flow labels, which differ for the same peer, do not affect comparisons.
 Address Address::from_system(const void* data, unsigned length) {
   if (length >= sizeof(sockaddr_in6) && static_cast<const sockaddr*>(data)->sa_family == AF_INET6) {
     sockaddr_in6 from{};

@@ -1,4 +1,4 @@
-// Where to listen and where to connect to.
+// Addresses to listen on and to connect to.
 #pragma once
 
 #include <cstdint>
@@ -10,32 +10,32 @@
 
 namespace penstock::net {
 
-// "http://host:8000/prefix" taken apart. The port is 80 or 443 where none is given.
+// The parts of a URL such as "http://host:8000/prefix". The default port is 80 or 443.
 struct Url {
   bool tls = false;
-  std::string host;  // without the brackets of an IPv6 address
+  std::string host;  // Without the brackets of an IPv6 address.
   std::uint16_t port = 0;
-  std::string path;  // "" or "/prefix", without a slash at its end
+  std::string path;  // "" or "/prefix", without a trailing slash.
 
-  [[nodiscard]] std::string host_field() const;  // "host:8000", as the Host field says it
+  [[nodiscard]] std::string host_field() const;  // Returns the value of the Host field, such as "host:8000".
 };
-// "http://…", "https://…", or "host:port" for the former. No user, query or fragment.
+// Accepts "http://…", "https://…", or "host:port" for http. User, query and fragment are errors.
 [[nodiscard]] core::Result<Url> parse_url(std::string_view text);
 
-// An IPv4 or IPv6 address with its port, ready for the system.
+// An IPv4 or IPv6 address with its port, in the system's representation.
 class Address {
  public:
-  Address();  // 127.0.0.1:0
-  // A numeric address; an error for a name.
+  Address();  // 127.0.0.1:0.
+  // Parses a numeric address; a host name is an error.
   [[nodiscard]] static core::Result<Address> parse(std::string_view host, std::uint16_t port);
-  // Asks the resolver, which blocks: not on a network thread. At least one.
+  // Queries the system's resolver, which blocks, so it must not run on a network thread. Returns at least one address.
   [[nodiscard]] static core::Result<std::vector<Address>> resolve(const std::string& host, std::uint16_t port);
 
   [[nodiscard]] std::uint16_t port() const;
-  [[nodiscard]] std::string text() const;  // "127.0.0.1:8000", "[::1]:8000"
+  [[nodiscard]] std::string text() const;  // For example "127.0.0.1:8000" or "[::1]:8000".
   bool operator==(const Address& other) const;
 
-  // As the system's calls want it: a sockaddr and its length.
+  // The sockaddr and its length, for system calls.
   [[nodiscard]] const void* data() const { return bytes_; }
   [[nodiscard]] unsigned length() const { return length_; }
   [[nodiscard]] static Address from_system(const void* data, unsigned length);
@@ -44,12 +44,12 @@ class Address {
   struct Blank {};
   explicit Address(Blank) {}
 
-  alignas(8) unsigned char bytes_[28] = {};  // a sockaddr_in or sockaddr_in6
+  alignas(8) unsigned char bytes_[28] = {};  // A sockaddr_in or sockaddr_in6.
   unsigned length_ = 0;
 };
 
-// A socket that listens, non-blocking, closed at exec, with SO_REUSEADDR; with `shared` also SO_REUSEPORT, so that each
-// thread listens on its own. Errors say who may be in the way: "port 8080 is taken".
+// Opens a listening socket: non-blocking, closed at exec, with SO_REUSEADDR; `shared` adds SO_REUSEPORT, so that
+// several threads can listen on the same port. An error names the likely cause, such as "port 8080 is taken".
 [[nodiscard]] core::Result<int> listen_on(const Address& address, bool shared);
 [[nodiscard]] Address local_address(int descriptor);
 

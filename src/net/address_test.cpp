@@ -10,7 +10,7 @@
 namespace penstock::net {
 namespace {
 
-TEST(Address, IsLoopbackWithoutAPortAtFirst) { EXPECT_EQ(Address{}.text(), "127.0.0.1:0"); }
+TEST(Address, DefaultsToLoopbackWithoutAPort) { EXPECT_EQ(Address{}.text(), "127.0.0.1:0"); }
 
 TEST(Address, ReadsNumericHostsOfBothKinds) {
   EXPECT_EQ(Address::parse("10.1.2.3", 8000)->text(), "10.1.2.3:8000");
@@ -19,7 +19,7 @@ TEST(Address, ReadsNumericHostsOfBothKinds) {
   EXPECT_EQ(Address::parse("0.0.0.0", 0)->port(), 0);
 }
 
-TEST(Address, RefusesWhatIsNotNumeric) {
+TEST(Address, RejectsNonNumericHosts) {
   for (const std::string_view host : {"", "localhost", "127.1", "1.2.3.4.5", "256.1.1.1", "[127.0.0.1]", "[::1", "::1]",
                                       "::g", "1.2.3.4 ", "[]", "0x7f.0.0.1", "fe80::1%lo", "[[::1]]"})
     EXPECT_FALSE(Address::parse(host, 1)) << host;
@@ -32,7 +32,7 @@ TEST(Address, ComparesHostAndPort) {
   EXPECT_FALSE(*Address::parse("127.0.0.1", 1) == *Address::parse("127.0.0.2", 1));
 }
 
-TEST(Address, FromTheSystemLeavesOutWhatDiffersForTheSamePeer) {
+TEST(Address, FromSystemIgnoresPaddingAndFlowLabels) {
   sockaddr_in6 seen{};
   seen.sin6_family = AF_INET6;
   seen.sin6_port = htons(80);
@@ -52,26 +52,27 @@ TEST(Address, ResolvesNamesAndNumbers) {
   EXPECT_TRUE(missing.error().message().starts_with("no-such-host.invalid: the name has no address"));
 }
 
-TEST(ListenOn, TakesAFreePort) {
+TEST(ListenOn, ListensOnAFreePort) {
   const auto listening = listen_on(Address{}, false);
   ASSERT_TRUE(listening) << listening.error().message();
   EXPECT_NE(local_address(*listening).port(), 0);
   ::close(*listening);
 }
 
-TEST(ListenOn, SaysWhichPortIsTakenAndWhatToDo) {
+TEST(ListenOn, NamesTheUsedPortAndARemedy) {
   const int first = *listen_on(Address{}, false);
   const Address address = local_address(first);
   const auto second = listen_on(address, false);
   ASSERT_FALSE(second);
   EXPECT_EQ(second.error().code, core::ErrorCode::kEnvironment);
   const std::string port = std::to_string(address.port());
-  EXPECT_EQ(second.error().message(), address.text() + ": port " + port + " is taken; stop what listens there " +
+  EXPECT_EQ(second.error().message(), address.text() + ": port " + port +
+                                          " is taken; stop the process that uses the port " +
                                           "(`ss -ltnp 'sport = :" + port + "'` shows it), or choose another port");
   ::close(first);
 }
 
-TEST(ListenOn, SharesAPortBetweenThreadsOnly) {
+TEST(ListenOn, SharesAPortOnlyWhenRequested) {
   const int first = *listen_on(Address{}, true);
   const Address address = local_address(first);
   const auto second = listen_on(address, true);
@@ -81,7 +82,7 @@ TEST(ListenOn, SharesAPortBetweenThreadsOnly) {
   ::close(*second);
 }
 
-TEST(ListenOn, SaysWhenTheAddressIsNotOfThisMachine) {
+TEST(ListenOn, ReportsAnAddressOfAnotherMachine) {
   const auto listening = listen_on(*Address::parse("192.0.2.1", 8080), false);
   ASSERT_FALSE(listening);
   EXPECT_NE(listening.error().message().find("port 8080 cannot be opened: this machine has no such address"),

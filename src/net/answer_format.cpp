@@ -17,7 +17,7 @@ void append_number(std::string& out, std::uint64_t number) {
   out.append(digits.data(), end);
 }
 
-// A line break in a value would let whoever chose the value write fields, or an answer, of its own.
+// Line breaks are replaced, because a value with a line break could inject fields or a response.
 void append_field(std::string& out, const Field& field) {
   out.append(field.name).append(": ");
   for (const char c : field.value) out += c == '\r' || c == '\n' || c == '\0' ? ' ' : c;
@@ -30,7 +30,7 @@ void append_status_line(std::string& out, int status) {
   out.append(" ").append(reason_phrase(status)).append("\r\n");
 }
 
-// A head as a client of HTTP/1.0 may get it: without the framing that it does not know.
+// Returns the head for a client of HTTP/1.0, without framing fields.
 std::string head_for_1_0(std::string_view bytes, bool& was_chunked) {
   ResponseHead head;
   const HeadResult result = parse_response_head(bytes, head);

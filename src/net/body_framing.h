@@ -1,4 +1,4 @@
-// Where the body of an answer ends (RFC 9112, §6.3).
+// Determines where the body of a response ends (RFC 9112, §6.3).
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,11 @@ namespace penstock::net {
 
 class BodyFraming {
  public:
-  // `to_head`: the answer to a HEAD, which has no body whatever its fields say. `raw`: payloads keep their framing.
+  // `to_head`: the response answers a HEAD request, so it has no body. `raw`: payloads keep their chunk framing.
   void begin(const ResponseHead& head, bool to_head, bool raw);
 
-  // Takes the next piece, which may be empty: at most one payload a step, in raw mode the whole piece. What follows the
-  // body is not consumed. A body that ends with the connection never comes to kDone.
+  // Consumes the next piece, which may be empty. Returns at most one payload per step; in raw mode the whole piece.
+  // Bytes after the body are not consumed. A body that ends with the connection never reaches kDone.
   [[nodiscard]] ChunkReader::Step take(std::string_view bytes);
   [[nodiscard]] bool ends_with_connection() const { return kind_ == Kind::kUntilClose; }
 

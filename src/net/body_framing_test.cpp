@@ -14,7 +14,7 @@ struct Taken {
   std::string payload;
   std::size_t consumed = 0;
 };
-// All of the bytes, in pieces of so many.
+// Consumes all bytes in pieces of the given size.
 Taken take_all(BodyFraming& framing, std::string_view bytes, std::size_t size) {
   Taken taken;
   while (!bytes.empty() && taken.state == State::kMore) {
@@ -37,7 +37,7 @@ ResponseHead head_of(int status) {
   return head;
 }
 
-TEST(BodyFraming, KnowsAnswersWithoutABody) {
+TEST(BodyFraming, RecognisesResponsesWithoutABody) {
   for (const int status : {204, 304}) {
     ResponseHead head = head_of(status);
     head.content_length = 10;
@@ -52,7 +52,7 @@ TEST(BodyFraming, KnowsAnswersWithoutABody) {
   EXPECT_EQ(framing.take("").state, State::kDone);
 }
 
-TEST(BodyFraming, CountsALength) {
+TEST(BodyFraming, EndsAfterTheContentLength) {
   for (const std::size_t size : {1U, 2U, 100U}) {
     ResponseHead head = head_of(200);
     head.content_length = 5;
@@ -65,7 +65,7 @@ TEST(BodyFraming, CountsALength) {
   }
 }
 
-TEST(BodyFraming, TakesOrKeepsTheFramingOfChunks) {
+TEST(BodyFraming, RemovesOrKeepsChunkFraming) {
   const std::string_view body = "5\r\nhello\r\n1;x=y\r\n!\r\n0\r\nT: 1\r\n\r\n";
   for (const std::size_t size : {1U, 3U, 100U}) {
     ResponseHead head = head_of(200);
@@ -83,7 +83,7 @@ TEST(BodyFraming, TakesOrKeepsTheFramingOfChunks) {
   }
 }
 
-TEST(BodyFraming, RawPiecesAreGivenWhole) {
+TEST(BodyFraming, RawPiecesAreReturnedWhole) {
   ResponseHead head = head_of(200);
   head.chunked = true;
   BodyFraming framing;
@@ -94,7 +94,7 @@ TEST(BodyFraming, RawPiecesAreGivenWhole) {
   EXPECT_EQ(step.state, State::kMore);
 }
 
-TEST(BodyFraming, FindsBrokenChunksInBothModes) {
+TEST(BodyFraming, DetectsMalformedChunksInBothModes) {
   for (const bool raw : {false, true}) {
     ResponseHead head = head_of(200);
     head.chunked = true;
@@ -104,7 +104,7 @@ TEST(BodyFraming, FindsBrokenChunksInBothModes) {
   }
 }
 
-TEST(BodyFraming, WithoutALengthGoesOnUntilTheEndOfTheConnection) {
+TEST(BodyFraming, WithoutALengthEndsWithTheConnection) {
   BodyFraming framing;
   framing.begin(head_of(200), false, false);
   EXPECT_TRUE(framing.ends_with_connection());

@@ -1,4 +1,4 @@
-// Bodies in chunks (RFC 9112, §7.1).
+// Chunked bodies (RFC 9112, §7.1).
 #include <algorithm>
 #include <array>
 
@@ -10,7 +10,8 @@ namespace penstock::net {
 namespace {
 
 constexpr std::uint32_t kOverheadMax = 16 * 1024;
-constexpr std::uint32_t kDigitsMax = 15;  // of a chunk's length: sums of lengths do not overflow
+// Maximum number of digits of a chunk length, so that sums of lengths do not overflow.
+constexpr std::uint32_t kDigitsMax = 15;
 
 bool is_control(char c) { return (static_cast<unsigned char>(c) < ' ' && c != '\t') || c == '\x7f'; }
 

@@ -31,7 +31,7 @@ Read read_in_pieces(std::string_view text, std::size_t size) {
   return read;
 }
 
-TEST(ChunkReader, FindsTheBodyWhereverItIsCut) {
+TEST(ChunkReader, ReadsTheBodyInPiecesOfAnySize) {
   const std::string body = "5\r\nhello\r\n00C;name=\"a;b\"\r\n, wide world\r\n0;last\r\nTrailer: x\r\nOther: y\r\n\r\n";
   const std::string text = body + "GET / HTTP/1.1\r\n";
   for (std::size_t size = 1; size <= text.size(); ++size) {
@@ -42,25 +42,25 @@ TEST(ChunkReader, FindsTheBodyWhereverItIsCut) {
   }
 }
 
-TEST(ChunkReader, RefusesWhatIsAmbiguous) {
+TEST(ChunkReader, RejectsAmbiguousInput) {
   const std::vector<std::string> cases = {
-      "\r\n",                                          // no length
+      "\r\n",                                          // No length.
       ";x\r\n",                                        //
       "-1\r\n",                                        //
       "+5\r\nhello\r\n",                               //
       "0x5\r\nhello\r\n",                              //
       " 5\r\nhello\r\n",                               //
       "5 \r\nhello\r\n",                               //
-      "5\nhello\r\n",                                  // bare line feeds
+      "5\nhello\r\n",                                  // Bare line feeds.
       "5;x\nhello\r\n",                                //
       "5\r\nhello\n",                                  //
-      "5\r\nhello!\r\n",                               // longer than it says
+      "5\r\nhello!\r\n",                               // Longer than its length.
       "5\rxhello\r\n",                                 //
       "5\r\r\nhello\r\n",                              //
       "0\r\nTrailer: x\n\r\n",                         //
       "0\r\nTrailer: \x01\r\n\r\n",                    //
       "0\r\n\rx",                                      //
-      "1000000000000000\r\n",                          // 16 digits
+      "1000000000000000\r\n",                          // 16 digits.
       "1;" + std::string(20'000, 'x') + "\r\n",        //
       "0\r\nX: " + std::string(20'000, 'x') + "\r\n",  //
   };
@@ -75,7 +75,7 @@ TEST(ChunkReader, ExtensionsOfManyChunksAreLimitedTogether) {
   EXPECT_EQ(read_in_pieces(text, text.size()).state, ChunkReader::State::kMalformed);
 }
 
-TEST(ChunkReader, ReadsWhatIsWritten) {
+TEST(ChunkReader, RoundTrips) {
   std::string text, body;
   for (const std::size_t size : {1u, 9u, 15u, 16u, 255u, 4096u, 70'000u}) {
     append_chunk(text, std::string(size, 'x'));
@@ -89,7 +89,7 @@ TEST(ChunkReader, ReadsWhatIsWritten) {
   EXPECT_EQ(read.consumed, text.size());
 }
 
-TEST(DecodeQuery, UndoesPercentAndPlus) {
+TEST(DecodeQuery, DecodesPercentAndPlus) {
   EXPECT_EQ(decode_query("a%2Fb+c%20d"), "a/b c d");
   EXPECT_EQ(decode_query(""), "");
   EXPECT_EQ(decode_query("%"), std::nullopt);

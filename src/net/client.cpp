@@ -8,8 +8,8 @@ const char* to_string(ClientFault fault) {
   switch (fault) {
     case ClientFault::kConnect: return "no connection";
     case ClientFault::kTimeout: return "timeout";
-    case ClientFault::kClosed: return "closed before the answer was whole";
-    case ClientFault::kMalformed: return "malformed answer";
+    case ClientFault::kClosed: return "closed before the response was complete";
+    case ClientFault::kMalformed: return "malformed response";
   }
   return "";
 }

@@ -1,4 +1,4 @@
-// An HTTP/1.1 client on one loop: pooled connections, streamed answers, backpressure, cancelling.
+// HTTP/1.1 client on one event loop: pooled connections, streamed responses, backpressure, cancellation.
 #pragma once
 
 #include <cstdint>
@@ -17,27 +17,29 @@ class TlsContext;
 
 struct ClientLimits {
   std::size_t head_bytes = 64 * 1024;
-  std::uint32_t idle_connections = 256;                   // kept for each address
-  core::Duration connect_time = std::chrono::seconds{5};  // TLS included
-  core::Duration idle_time = std::chrono::seconds{50};    // that a connection is kept unused: less than servers do
+  std::uint32_t idle_connections = 256;                   // Maximum number of idle connections per address.
+  core::Duration connect_time = std::chrono::seconds{5};  // Includes the TLS handshake.
+  // Maximum age of an unused connection. Servers should keep theirs longer.
+  core::Duration idle_time = std::chrono::seconds{50};
 };
 
 enum class ClientFault : std::uint8_t {
-  kConnect,    // nobody there, or no TLS
-  kTimeout,    // of TLS, the head or the silence within the body
-  kClosed,     // ended before the answer was whole
-  kMalformed,  // not HTTP
+  kConnect,    // The connection or the TLS handshake failed.
+  kTimeout,    // The connection, the response head or the next body bytes timed out.
+  kClosed,     // The connection closed before the response was complete.
+  kMalformed,  // The response is not HTTP.
 };
 [[nodiscard]] const char* to_string(ClientFault fault);
 
-// Exactly one of on_end() and on_fault() comes, and it is the last call; none comes after cancel().
+// Exactly one of on_end() and on_fault() is called, as the last call. No call follows cancel().
 class ResponseListener {
  public:
-  virtual void on_head(const ResponseHead& head) = 0;  // 1xx are skipped; the views hold during the call
-  // Raw: the bytes as they came, with the framing of chunks. Else: the payload.
+  // Informational responses (1xx) are skipped. The views are valid during the call.
+  virtual void on_head(const ResponseHead& head) = 0;
+  // In raw mode the bytes include the chunk framing; otherwise they are the payload.
   virtual void on_body(std::string_view bytes) = 0;
   virtual void on_end() = 0;
-  // `answered`: some of the answer had come.
+  // `answered` is true if part of the response was received.
   virtual void on_fault(ClientFault fault, bool answered) = 0;
 
  protected:
@@ -46,18 +48,19 @@ class ResponseListener {
 
 struct CallOptions {
   Address address;
-  std::shared_ptr<TlsContext> tls;                      // null: plain
-  std::string host;                                     // for TLS
-  bool raw = false;                                     // see on_body
-  core::Duration head_time = std::chrono::minutes{10};  // from the call until the head of the answer is there
-  core::Duration silence = std::chrono::minutes{10};    // that may lie between two pieces of the body
+  std::shared_ptr<TlsContext> tls;                      // Null for plain connections.
+  std::string host;                                     // Server name for TLS.
+  bool raw = false;                                     // See on_body().
+  core::Duration head_time = std::chrono::minutes{10};  // Time limit from the call to the response head.
+  core::Duration silence = std::chrono::minutes{10};    // Time limit between two pieces of the body.
 };
 
-// An answer that is awaited. Gone after on_end(), on_fault() or cancel(), all on the loop's thread.
+// A request in flight. The object is invalid after on_end(), on_fault() or cancel(). All calls belong to the loop's
+// thread.
 class Call {
  public:
-  virtual void cancel() = 0;  // closes the connection, which is what tells the server
-  virtual void pause() = 0;   // reads nothing more (what has been read still comes) until …
+  virtual void cancel() = 0;  // Closes the connection, which informs the server.
+  virtual void pause() = 0;   // Stops reading until resume(). Bytes that were already read are still delivered.
   virtual void resume() = 0;
 
  protected:
@@ -67,18 +70,18 @@ class Call {
 class Client {
  public:
   explicit Client(Loop& loop, const ClientLimits& limits = {});
-  ~Client();  // cancels all calls
+  ~Client();  // Cancels all calls.
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
 
-  // Sends the request, head and body as they are. Both must stay until the listener is first called; body may be large.
-  // What has not been sent by then is not sent any more. Bytes behind the end of an answer are dropped with the connection.
-  // A kept connection that turns out to be closed before any byte of the answer is replaced by a fresh one, once. The
-  // listener is never called during this call.
+  // Sends head and body unchanged. Both must stay valid until the first call of the listener; unsent bytes are dropped
+  // then. Bytes after the end of a response are dropped together with the connection. If a pooled connection turns out
+  // to be closed before any response byte, the request is sent once more on a new connection. The listener is never
+  // called during this call.
   Call& call(const CallOptions& options, std::string_view head, std::string_view body, ResponseListener& listener);
 
   [[nodiscard]] std::uint32_t open_connections() const;
-  void close_idle(const Address& address);  // of a server that is gone
+  void close_idle(const Address& address);  // Closes the idle connections to a server that was removed.
 
  private:
   struct State;

@@ -60,9 +60,10 @@ void ClientConnection::start(const CallOptions& options, std::string_view head, 
   if (is_broken_) pool_.defer(*this);
 }
 
-// What fails at once is told from the loop, as call() never calls the listener.
+// An immediate failure is reported from the loop, because call() never calls the listener.
 void ClientConnection::connect() {
-  static_cast<ListHook<InBucket>*>(this)->unlink();  // from those that wait for a turn on the connection before
+  // Leaves the list of deferred turns of the previous connection.
+  static_cast<ListHook<InBucket>*>(this)->unlink();
   phase_ = Phase::kConnecting;
   is_established_ = is_broken_ = wants_out_ = false;
   deadline_ = std::min(head_deadline_, later(pool_.loop().now(), pool_.limits().connect_time));
@@ -83,7 +84,7 @@ void ClientConnection::connect() {
   pool_.loop().watch(descriptor, interest_, *this);
 }
 
-// A connection within the machine stands already: one that takes the request now saves a round of the loop.
+// A local connection is often established at once; sending now saves one round of the loop.
 void ClientConnection::send_at_once() {
   const Transport::Transfer transfer = transport_->write(head_, body_);
   if (transfer.closed || transfer.failed) {
@@ -108,7 +109,7 @@ void ClientConnection::cancel() { pool_.drop(*this); }
 
 void ClientConnection::pause() {
   is_paused_ = true;
-  if (phase_ == Phase::kBody) deadline_ = core::kNever;  // the silence is ours
+  if (phase_ == Phase::kBody) deadline_ = core::kNever;  // The silence was caused by the pause.
 }
 
 void ClientConnection::resume() {
@@ -128,10 +129,10 @@ void ClientConnection::resume() {
 }
 
 void ClientConnection::on_ready(std::uint32_t events) {
-  // An idle connection has nothing to hear but that its server has closed it.
+  // The only event of an idle connection is that the server closed it.
   if (phase_ == Phase::kIdle) return pool_.drop(*this);
   if (phase_ == Phase::kConnecting && !finish_connect()) return;
-  // TLS may have to read in order to write, and may have read beyond what it needed for that.
+  // TLS may need to read in order to write, and may have read more than it needed.
   const bool is_tls = transport_->is_tls();
   if (has_unsent() && !is_broken_ && (is_tls || (events & EPOLLOUT) != 0)) send();
   if (is_tls || is_broken_ || (events & ~std::uint32_t{EPOLLOUT}) != 0) receive(events);
@@ -154,7 +155,7 @@ bool ClientConnection::finish_connect() {
   return true;
 }
 
-// A failure to write is told by the next read, which may still find an answer: a server that refuses a large body
+// The next read reports a failed write, because it may still find a response: a server that rejects a large body
 // answers and closes.
 void ClientConnection::send() {
   const std::size_t of_head = std::min(sent_, head_.size());
@@ -177,7 +178,7 @@ void ClientConnection::update_interest() {
   pool_.loop().change(transport_->descriptor(), wanted, *this);
 }
 
-// While paused. Nothing can mask errors and the end of both directions, which would be told over and over.
+// While paused, errors and hang-ups cannot be masked and would be reported repeatedly.
 void ClientConnection::hold_back(std::uint32_t events) {
   if ((events & (EPOLLHUP | EPOLLERR)) != 0) {
     if (is_watched_) pool_.loop().unwatch(transport_->descriptor(), *this);
@@ -193,7 +194,7 @@ void ClientConnection::receive(std::uint32_t events) {
   auto& scratch = pool_.scratch();
   const Transport::Transfer transfer = transport_->read(scratch.data(), scratch.size());
   if (transfer.bytes > 0) {
-    // The peer has sent its last: no connection to keep.
+    // The peer has sent its last bytes, so the connection cannot be reused.
     const bool is_last = (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0;
     if (take({scratch.data(), transfer.bytes}, is_last) && transport_->has_pending()) pool_.defer(*this);
     return;
@@ -203,10 +204,10 @@ void ClientConnection::receive(std::uint32_t events) {
   update_interest();
 }
 
-// False: the call is over, and this perhaps no more.
+// Returns false if the call has ended; this object may be destroyed then.
 bool ClientConnection::take(std::string_view bytes, bool is_last) {
   has_answer_ = true;
-  std::string owner;  // of the bytes, where a head came in pieces
+  std::string owner;  // Owns the bytes if the head arrived in pieces.
   if (phase_ == Phase::kHead) {
     if (!take_head(bytes, owner)) return false;
     if (phase_ == Phase::kHead) return true;
@@ -239,7 +240,7 @@ bool ClientConnection::take_head(std::string_view& bytes, std::string& owner) {
     bytes.remove_prefix(result.bytes);
     searched = 0;
     if (head.status >= 200) break;
-    if (head.status == 101) {  // nobody asked for another protocol
+    if (head.status == 101) {  // The request did not ask for another protocol.
       fault(ClientFault::kMalformed);
       return false;
     }
@@ -256,7 +257,7 @@ void ClientConnection::begin_body(const ResponseHead& head) {
   phase_ = Phase::kBody;
   framing_.begin(head, to_head_, is_raw_);
   keeps_alive_ = head.keep_alive && !has_unsent() && !is_broken_ && !framing_.ends_with_connection();
-  // The listener may free the request now: what the server has not waited for is not sent.
+  // The listener may free the request now, so the rest of it is not sent.
   head_ = body_ = {};
   sent_ = 0;
   if (wants_out_) {
@@ -299,7 +300,7 @@ void ClientConnection::end_of_stream(bool is_clean) {
   fault(is_established_ ? ClientFault::kClosed : ClientFault::kConnect);
 }
 
-// The listener may begin another call at once, and on this connection.
+// The listener may start another call at once on this connection.
 void ClientConnection::finish(bool may_keep) {
   ResponseListener& listener = *listener_;
   if (may_keep && keeps_alive_ && is_watched_ && !transport_->has_pending()) {

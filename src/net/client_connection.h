@@ -1,4 +1,4 @@
-// One connection of a client, and the call that it carries at the moment.
+// One client connection and its current call.
 #pragma once
 
 #include <cstdint>
@@ -18,11 +18,12 @@ namespace penstock::net {
 
 class ClientPool;
 struct ServerBucket;
-struct InPool {};    // all connections: those with a call, and those without by age
-struct InBucket {};  // idle ones of an address by their last use, or those that wait for a turn without an event
+struct InPool {};  // List of all connections: those with a call, and the idle ones by age.
+// List of the idle connections of an address by last use, or of connections that wait for a deferred turn.
+struct InBucket {};
 
-// Owned by its pool, which it asks to keep or to drop it when a call has ended. It holds no buffers but a head that has
-// come in part: bytes are handed to the listener from the pool's scratch buffer.
+// Owned by its pool, which decides after each call whether the connection is kept. It buffers only an incomplete
+// response head; all other bytes go to the listener from the pool's scratch buffer.
 class ClientConnection final : public Watcher, public Call, public ListHook<InPool>, public ListHook<InBucket> {
  public:
   ClientConnection(ClientPool& pool, ServerBucket& bucket, const CallOptions& options);
@@ -31,11 +32,11 @@ class ClientConnection final : public Watcher, public Call, public ListHook<InPo
   ClientConnection& operator=(const ClientConnection&) = delete;
 
   void start(const CallOptions& options, std::string_view head, std::string_view body, ResponseListener& listener);
-  void take_turn();  // that was asked for by ClientPool::defer()
+  void take_turn();  // Runs the turn that ClientPool::defer() scheduled.
   void expire() { fault(phase_ == Phase::kConnecting ? ClientFault::kConnect : ClientFault::kTimeout); }
   [[nodiscard]] bool serves(const CallOptions& options) const;
   [[nodiscard]] ServerBucket& bucket() { return bucket_; }
-  // Of the call; of an idle connection, the end of its time.
+  // Deadline of the call, or of the idle time.
   [[nodiscard]] core::Instant deadline() const { return deadline_; }
   void rest_until(core::Instant deadline);
   [[nodiscard]] bool is_idle() const { return phase_ == Phase::kIdle; }
@@ -70,28 +71,28 @@ class ClientConnection final : public Watcher, public Call, public ListHook<InPo
   std::shared_ptr<TlsContext> tls_;
   std::string host_;
   std::optional<Transport> transport_;
-  std::uint32_t interest_ = 0;  // what the loop watches for; 0: nothing but errors
+  std::uint32_t interest_ = 0;  // Events that the loop watches; 0 means errors only.
   Phase phase_ = Phase::kIdle;
   bool is_watched_ = false;
-  bool is_established_ = false;  // something has been written, so that TLS is through
-  bool is_broken_ = false;       // takes no more bytes
-  bool keeps_alive_ = false;     // after this answer
+  bool is_established_ = false;  // Bytes have been written, so the TLS handshake is complete.
+  bool is_broken_ = false;       // The peer accepts no more bytes.
+  bool keeps_alive_ = false;     // The connection stays open after this response.
   bool wants_out_ = false;
-  bool reads_ = true;  // whether the loop watches for bytes: not while paused, once some came
+  bool reads_ = true;  // The loop watches for input. False while paused with unread input.
 
-  // Of the call.
+  // State of the current call.
   bool is_reused_ = false;
   bool has_answer_ = false;
   bool is_paused_ = false;
   bool is_raw_ = false;
   bool to_head_ = false;
   ResponseListener* listener_ = nullptr;
-  bool* is_gone_ = nullptr;  // told when this ends during a call of the listener
+  bool* is_gone_ = nullptr;  // Set to true if the object is destroyed during a call of the listener.
   std::string_view head_, body_;
   std::size_t sent_ = 0;
   core::Instant deadline_, head_deadline_;
   core::Duration silence_{0};
-  std::string held_;  // a head that has come in part
+  std::string held_;  // An incomplete response head.
   BodyFraming framing_;
 };
 

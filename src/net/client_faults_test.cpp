@@ -1,4 +1,4 @@
-// What a client makes of servers that are late, broken or gone, and of its own change of mind.
+// Behaviour of the client with slow, broken or closed servers, and cancellation.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -36,7 +36,7 @@ ScriptedServer::Script says(const std::string& bytes) {
   };
 }
 
-TEST(ClientFaults, TellsThatNobodyIsThereFromTheLoopOnly) {
+TEST(ClientFaults, ReportsAFailedConnectionFromTheLoopOnly) {
   const int listening = *listen_on(Address{}, false);
   const Address nobody = local_address(listening);
   ::close(listening);
@@ -50,7 +50,7 @@ TEST(ClientFaults, TellsThatNobodyIsThereFromTheLoopOnly) {
   EXPECT_FALSE(recorder.answered);
 }
 
-TEST(ClientFaults, CallsAnAnswerThatIsNotWholeClosed) {
+TEST(ClientFaults, ReportsAnIncompleteResponseAsClosed) {
   for (const char* part :
        {"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhell",
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n", "HTTP/1.1 100 Continue\r\n\r\n"})
@@ -66,7 +66,7 @@ TEST(ClientFaults, CallsAnAnswerThatIsNotWholeClosed) {
     }
 }
 
-TEST(ClientFaults, ACutBodyWithoutALengthIsNotAnEnd) {
+TEST(ClientFaults, ATruncatedBodyWithoutALengthIsAFault) {
   const Recorder recorder = fault_of([](Peer& peer, int) {
     peer.read_request();
     peer.send("HTTP/1.1 200 OK\r\n\r\nsome");
@@ -76,7 +76,7 @@ TEST(ClientFaults, ACutBodyWithoutALengthIsNotAnEnd) {
   EXPECT_EQ(recorder.fault, ClientFault::kClosed);
 }
 
-TEST(ClientFaults, KnowsWhatIsNotHttp) {
+TEST(ClientFaults, DetectsResponsesThatAreNotHttp) {
   for (const char* garbage :
        {"garbage", "\r\n", "H2", "SSH-2.0-OpenSSH_9.2\r\n", "HTTP/2 200\r\n\r\n", "HTTP/1.1 20x OK\r\n\r\n",
         "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
@@ -99,7 +99,7 @@ TEST(ClientFaults, LimitsTheHead) {
   EXPECT_EQ(fault_of(says(endless)).fault, ClientFault::kMalformed);
 }
 
-TEST(ClientFaults, WaitsForTheHeadOnlySoLong) {
+TEST(ClientFaults, LimitsTheTimeForTheHead) {
   const auto soon = [](CallOptions& options) { options.head_time = std::chrono::milliseconds{5}; };
   const Recorder silent = fault_of(says(""), soon);
   EXPECT_EQ(silent.fault, ClientFault::kTimeout);
@@ -109,14 +109,14 @@ TEST(ClientFaults, WaitsForTheHeadOnlySoLong) {
   EXPECT_TRUE(begun.answered);
 }
 
-TEST(ClientFaults, WaitsForTheNextPieceOnlySoLong) {
+TEST(ClientFaults, LimitsTheTimeBetweenPieces) {
   const auto soon = [](CallOptions& options) { options.silence = std::chrono::milliseconds{5}; };
   const Recorder recorder = fault_of(says("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhell"), soon);
   EXPECT_EQ(recorder.fault, ClientFault::kTimeout);
   EXPECT_EQ(recorder.body, "hell");
 }
 
-TEST(ClientFaults, WaitsForTlsOnlyAsLongAsForAConnection) {
+TEST(ClientFaults, TheConnectTimeoutIncludesTls) {
   const TestCertificate certificate;
   ClientLimits limits;
   limits.connect_time = std::chrono::milliseconds{5};
@@ -129,7 +129,7 @@ TEST(ClientFaults, WaitsForTlsOnlyAsLongAsForAConnection) {
   EXPECT_FALSE(recorder.answered);
 }
 
-TEST(ClientFaults, APauseIsNotTheSilenceOfTheServer) {
+TEST(ClientFaults, APauseDoesNotCountAsATimeout) {
   ScriptedServer server{says("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nabc")};
   Loop loop;
   Client client{loop};
@@ -146,7 +146,7 @@ TEST(ClientFaults, APauseIsNotTheSilenceOfTheServer) {
   EXPECT_EQ(recorder.fault, ClientFault::kTimeout);
 }
 
-TEST(ClientFaults, LateListenersMayCancelOneAnother) {
+TEST(ClientFaults, TimedOutListenersMayCancelEachOther) {
   ScriptedServer server{says("")};
   Loop loop;
   Client client{loop};
@@ -171,18 +171,18 @@ TEST(ClientFaults, LateListenersMayCancelOneAnother) {
   EXPECT_EQ(client.open_connections(), 0U);
 }
 
-// Cancels where `when` says so; the server must hear of it by the end of its connection.
+// Cancels at the given point; the server must observe the end of its connection.
 enum class When { kAtOnce, kConnected, kAtHead, kAtBody, kInBody };
 void cancel_and_look(When when, bool tls) {
   SCOPED_TRACE(static_cast<int>(when));
   const TestCertificate certificate;
-  std::atomic<bool> heard{false};
+  std::atomic<bool> cancel_seen{false};
   {
     ScriptedServer server{[&](Peer& peer, int) {
                             if (peer.read_request() && when != When::kConnected)
                               peer.send("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nabc");
                             peer.wait_until_closed();
-                            heard = true;
+                            cancel_seen = true;
                           },
                           tls ? certificate.server() : nullptr};
     Loop loop;
@@ -203,8 +203,8 @@ void cancel_and_look(When when, bool tls) {
     EXPECT_EQ(recorder.pieces, when >= When::kAtBody ? 1 : 0);
     EXPECT_EQ(client.open_connections(), 0U);
   }
-  // What has no answer yet may be cancelled before the server has accepted it.
-  EXPECT_TRUE(heard || when <= When::kConnected);
+  // A call without a response may be cancelled before the server has accepted it.
+  EXPECT_TRUE(cancel_seen || when <= When::kConnected);
 }
 
 TEST(ClientCancel, ClosesAtOnceInEachState) {
@@ -213,7 +213,7 @@ TEST(ClientCancel, ClosesAtOnceInEachState) {
       cancel_and_look(when, tls);
 }
 
-TEST(ClientCancel, EndsACallThatHasFailedButWasNotTold) {
+TEST(ClientCancel, EndsAFailedCallBeforeItIsReported) {
   const int listening = *listen_on(Address{}, false);
   const Address nobody = local_address(listening);
   ::close(listening);
@@ -225,7 +225,7 @@ TEST(ClientCancel, EndsACallThatHasFailedButWasNotTold) {
   EXPECT_EQ(recorder.faults, 0);
 }
 
-TEST(ClientCancel, AClientThatEndsTellsNobody) {
+TEST(ClientCancel, ADestroyedClientCallsNoListener) {
   ScriptedServer server{says("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nabc")};
   Loop loop;
   Recorder recorder{loop};

@@ -72,7 +72,7 @@ void ClientPool::defer(ClientConnection& connection) {
 
 void ClientPool::run_deferred() {
   deferred_timer_ = 0;
-  // What asks for another turn gets it in the next round.
+  // A turn that is requested now runs in the next round.
   IntrusiveList<ClientConnection, InBucket> turns;
   while (!deferred_.empty()) turns.push_back(deferred_.front());
   while (!turns.empty()) {
@@ -86,7 +86,7 @@ void ClientPool::close_idle(const Address& address) {
   const auto found = buckets_.find(address);
   if (found == buckets_.end()) return;
   ServerBucket& bucket = found->second;
-  // The bucket may go with the last one.
+  // The bucket may be destroyed together with its last connection.
   for (std::uint32_t left = bucket.idle_count; left > 0; --left) drop(bucket.idle.front());
 }
 
@@ -94,7 +94,7 @@ void ClientPool::sweep() {
   const core::Instant now = loop_.now();
   while (!idle_.empty() && idle_.front().deadline() <= now) drop(idle_.front());
   if (calling_.empty()) return;
-  // Listeners may start and cancel calls: those that are late are taken aside before the first of them is told.
+  // Listeners may start and cancel calls, so the late connections are collected before the first callback.
   IntrusiveList<ClientConnection, InPool> late;
   for (ClientConnection* each = &calling_.front(); each != nullptr;) {
     ClientConnection* next = calling_.behind(*each);

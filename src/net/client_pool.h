@@ -1,4 +1,4 @@
-// The connections of a client: which are free for whom, and which have waited too long.
+// The connections of a client, by address, with their deadlines.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@ namespace penstock::net {
 
 struct ServerBucket {
   Address address;
-  IntrusiveList<ClientConnection, InBucket> idle;  // used last at the front
+  IntrusiveList<ClientConnection, InBucket> idle;  // Most recently used first.
   std::uint32_t idle_count = 0, count = 0;
 };
 
@@ -24,17 +24,17 @@ class ClientPool {
   ClientPool(const ClientPool&) = delete;
   ClientPool& operator=(const ClientPool&) = delete;
 
-  // The idle connection that was used last, as the likeliest to be alive, or a fresh one that is not connected yet.
+  // Returns the most recently used idle connection, which is the most likely to be alive, or a new unconnected one.
   [[nodiscard]] ClientConnection& take(const CallOptions& options);
-  void keep(ClientConnection& connection);   // until it is taken, closed by the server or too old
-  void drop(ClientConnection& connection);   // which is no more then
-  void defer(ClientConnection& connection);  // gives it a turn soon, from the loop
+  void keep(ClientConnection& connection);   // Returns the connection to the pool.
+  void drop(ClientConnection& connection);   // Destroys the connection.
+  void defer(ClientConnection& connection);  // Schedules a turn of the connection on the loop.
   void close_idle(const Address& address);
 
   [[nodiscard]] std::uint32_t count() const { return count_; }
   [[nodiscard]] Loop& loop() { return loop_; }
   [[nodiscard]] const ClientLimits& limits() const { return limits_; }
-  // For the time of one event: shared by all connections, since only one of them is at work.
+  // Shared by all connections, because only one of them handles an event at a time.
   [[nodiscard]] std::array<char, 64 * 1024>& scratch() { return scratch_; }
   [[nodiscard]] ResponseHead& head() { return head_; }
 

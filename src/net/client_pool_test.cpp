@@ -25,7 +25,7 @@ Recorder fetch_once(Loop& loop, Client& client, const Address& address) {
   return recorder;
 }
 
-TEST(ClientPool, UsesAKeptConnectionAgain) {
+TEST(ClientPool, ReusesAnIdleConnection) {
   ScriptedServer server{answer_all};
   Loop loop;
   Client client{loop};
@@ -34,7 +34,7 @@ TEST(ClientPool, UsesAKeptConnectionAgain) {
   EXPECT_EQ(client.open_connections(), 1U);
 }
 
-TEST(ClientPool, TakesTheConnectionThatWasUsedLast) {
+TEST(ClientPool, ReusesTheMostRecentConnection) {
   std::vector<std::atomic<int>> requests(3);
   ScriptedServer server{[&](Peer& peer, int number) {
     while (peer.read_request()) {
@@ -59,7 +59,7 @@ TEST(ClientPool, TakesTheConnectionThatWasUsedLast) {
   EXPECT_EQ(std::max({requests[0].load(), requests[1].load(), requests[2].load()}), 11);
 }
 
-TEST(ClientPool, ServesTheNextCallFromWithinTheEndOfTheLast) {
+TEST(ClientPool, AllowsACallFromWithinTheEndOfAnother) {
   ScriptedServer server{answer_all};
   Loop loop;
   Client client{loop};
@@ -91,7 +91,7 @@ TEST(ClientPool, KeepsNoMoreThanTheLimit) {
   EXPECT_EQ(client.open_connections(), 2U);
 }
 
-TEST(ClientPool, ForgetsConnectionsThatAreOld) {
+TEST(ClientPool, ClosesIdleConnectionsAfterTheTimeout) {
   ScriptedServer server{answer_all};
   Loop loop;
   ClientLimits limits;
@@ -102,7 +102,7 @@ TEST(ClientPool, ForgetsConnectionsThatAreOld) {
   EXPECT_EQ(client.open_connections(), 0U);
 }
 
-TEST(ClientPool, DropsAConnectionThatTheServerClosesOrSpeaksOn) {
+TEST(ClientPool, DropsConnectionsThatCloseOrReceiveUnexpectedBytes) {
   for (const bool closes : {true, false}) {
     ScriptedServer server{[&](Peer& peer, int) {
       peer.read_request();
@@ -120,7 +120,7 @@ TEST(ClientPool, DropsAConnectionThatTheServerClosesOrSpeaksOn) {
   }
 }
 
-TEST(ClientPool, KeepsNoConnectionThatIsNotMeantToStay) {
+TEST(ClientPool, DropsConnectionsMarkedAsClose) {
   for (const char* answer : {"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok",
                              "HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok",
                              "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 200 OK\r\n"}) {
@@ -137,7 +137,7 @@ TEST(ClientPool, KeepsNoConnectionThatIsNotMeantToStay) {
   }
 }
 
-// The connection is closed right behind the request, before the client can have heard of it.
+// The connection closes right after the request, before the client can notice it.
 TEST(ClientPool, ReplacesAStaleConnectionOnce) {
   for (const bool resets : {false, true}) {
     ScriptedServer server{[&](Peer& peer, int number) {
@@ -156,7 +156,7 @@ TEST(ClientPool, ReplacesAStaleConnectionOnce) {
   }
 }
 
-TEST(ClientPool, DoesNotAskAgainOnAFreshConnection) {
+TEST(ClientPool, DoesNotRetryOnANewConnection) {
   ScriptedServer server{[&](Peer& peer, int) { peer.read_request(); }};
   Loop loop;
   Client client{loop};
@@ -166,7 +166,7 @@ TEST(ClientPool, DoesNotAskAgainOnAFreshConnection) {
   EXPECT_EQ(server.accepted(), 1);
 }
 
-TEST(ClientPool, DoesNotAskAgainOnceBytesOfTheAnswerCame) {
+TEST(ClientPool, DoesNotRetryAfterResponseBytes) {
   ScriptedServer server{[&](Peer& peer, int) {
     peer.read_request();
     peer.send(kHello);
@@ -182,7 +182,7 @@ TEST(ClientPool, DoesNotAskAgainOnceBytesOfTheAnswerCame) {
   EXPECT_EQ(server.accepted(), 1);
 }
 
-TEST(ClientPool, FailsWhereTheServerHasGoneBetweenTwoCalls) {
+TEST(ClientPool, FailsIfTheServerStoppedBetweenCalls) {
   Loop loop;
   Client client{loop};
   Address address;

@@ -1,4 +1,4 @@
-// Our client and our server, one against the other.
+// Tests of the client against the server.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -18,7 +18,7 @@ using namespace testing;
 
 constexpr std::size_t kBytes = 1024 * 1024;
 
-// Bytes that tell where they belong.
+// Bytes that identify their position.
 std::string pattern() {
   std::string text;
   text.reserve(kBytes + 8);
@@ -27,7 +27,7 @@ std::string pattern() {
   return text;
 }
 
-// Streams a text, a small piece at a time, as fast as the client takes it.
+// Streams a text in small pieces as fast as the client reads.
 class Streamer final : public ExchangeListener {
  public:
   Streamer(Exchange& exchange, std::string text) : exchange_{exchange}, text_{std::move(text)} {
@@ -110,7 +110,7 @@ TEST_P(ClientAndServer, CarryManyStreamsAtOnce) {
   EXPECT_EQ(server_.counters().malformed, 0U);
 }
 
-TEST_P(ClientAndServer, ACancelledStreamIsSeenByTheServer) {
+TEST_P(ClientAndServer, TheServerNoticesACancelledStream) {
   Recorder recorder{loop_};
   Call& call = client_.call(options(), "GET /stream HTTP/1.1\r\nHost: h\r\n\r\n", {}, recorder);
   recorder.at_body = [&] {

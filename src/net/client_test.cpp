@@ -21,7 +21,7 @@ core::Duration thread_cpu_time() {
   return of(used.ru_utime) + of(used.ru_stime);
 }
 
-// What the client makes of one answer that the server sends in pieces of so many bytes and then waits.
+// Returns the client's view of one response that the server sends in pieces of the given size.
 Recorder answer_of(const std::string& answer, std::size_t piece = 1 << 20, bool raw = false,
                    std::string_view request = kGet) {
   ScriptedServer server{[&](Peer& peer, int) {
@@ -40,7 +40,7 @@ Recorder answer_of(const std::string& answer, std::size_t piece = 1 << 20, bool 
   return recorder;
 }
 
-TEST(Client, SendsTheRequestAndGetsTheAnswer) {
+TEST(Client, SendsARequestAndReceivesTheResponse) {
   std::string seen;
   ScriptedServer server{[&](Peer& peer, int) {
     seen = peer.read_request().value();
@@ -59,7 +59,7 @@ TEST(Client, SendsTheRequestAndGetsTheAnswer) {
   EXPECT_EQ(seen, "POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\nbody");
 }
 
-TEST(Client, ReadsAnswersThatComeInPiecesOfAnySize) {
+TEST(Client, ReadsResponsesInPiecesOfAnySize) {
   const std::string head = "HTTP/1.1 201 Created\r\nContent-Type: text/plain\r\n";
   for (const std::size_t piece : {1U, 2U, 7U, 1000U}) {
     const Recorder sized = answer_of(head + "Content-Length: 10\r\n\r\n0123456789", piece);
@@ -74,7 +74,7 @@ TEST(Client, ReadsAnswersThatComeInPiecesOfAnySize) {
   }
 }
 
-TEST(Client, PassesTheFramingOnInRawMode) {
+TEST(Client, KeepsTheFramingInRawMode) {
   const std::string body = "3\r\nabc\r\n0\r\n\r\n";
   for (const std::size_t piece : {1U, 5U, 1000U}) {
     const Recorder recorder = answer_of("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + body, piece, true);
@@ -83,7 +83,7 @@ TEST(Client, PassesTheFramingOnInRawMode) {
   }
 }
 
-TEST(Client, SkipsAnswersThatAreNotTheLast) {
+TEST(Client, SkipsInformationalResponses) {
   for (const std::size_t piece : {1U, 1000U}) {
     const Recorder recorder = answer_of(
         "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" + std::string{kHello}, piece);
@@ -93,7 +93,7 @@ TEST(Client, SkipsAnswersThatAreNotTheLast) {
   }
 }
 
-TEST(Client, KnowsAnswersThatHaveNoBody) {
+TEST(Client, RecognisesBodylessResponses) {
   EXPECT_EQ(answer_of("HTTP/1.1 204 No Content\r\n\r\n").ends, 1);
   EXPECT_EQ(answer_of("HTTP/1.1 304 Not Modified\r\nContent-Length: 7\r\n\r\n").ends, 1);
   EXPECT_EQ(answer_of("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").ends, 1);
@@ -103,7 +103,7 @@ TEST(Client, KnowsAnswersThatHaveNoBody) {
   EXPECT_EQ(head.body, "");
 }
 
-TEST(Client, ReadsUntilTheEndWhereThereIsNoLength) {
+TEST(Client, ReadsUntilTheConnectionEndsWithoutALength) {
   ScriptedServer server{[&](Peer& peer, int) {
     peer.read_request();
     peer.send_in_pieces("HTTP/1.1 200 OK\r\n\r\nall of it", 8);
@@ -136,12 +136,12 @@ TEST(Client, CarriesLargeBodiesBothWays) {
     run(loop);
     EXPECT_EQ(recorder.ends, 1);
     EXPECT_TRUE(recorder.body == large);
-    EXPECT_GT(recorder.pieces, 8 * 15);  // not kept back to be handed over as one
+    EXPECT_GT(recorder.pieces, 8 * 15);  // The pieces are not merged into one.
     EXPECT_EQ(seen, head.size() + large.size());
   }
 }
 
-TEST(Client, TakesAnAnswerThatComesBeforeTheWholeRequestIsSent) {
+TEST(Client, AcceptsAResponseBeforeTheRequestIsSent) {
   const std::string large(64 * 1024 * 1024, 'x');
   ScriptedServer server{[&](Peer& peer, int) {
     peer.read_some();
@@ -158,7 +158,7 @@ TEST(Client, TakesAnAnswerThatComesBeforeTheWholeRequestIsSent) {
   EXPECT_EQ(client.open_connections(), 0U) << "the rest of the request would be taken for the next";
 }
 
-TEST(Client, HoldsNothingBackWhilePausedButWhatTheSystemHolds) {
+TEST(Client, BuffersNothingWhilePaused) {
   constexpr std::size_t kBytes = 16 * 1024 * 1024;
   std::atomic<std::size_t> sent{0};
   ScriptedServer server{[&](Peer& peer, int) {
@@ -178,7 +178,7 @@ TEST(Client, HoldsNothingBackWhilePausedButWhatTheSystemHolds) {
   run_for(loop, std::chrono::milliseconds{300});
   EXPECT_EQ(recorder.heads, 1);
   EXPECT_EQ(recorder.ends, 0);
-  EXPECT_LE(recorder.body.size(), 64U * 1024);  // the rest of what was read with the head
+  EXPECT_LE(recorder.body.size(), 64U * 1024);  // The rest of the bytes that were read with the head.
   EXPECT_LT(sent, kBytes) << "the server has to feel it";
   recorder.at_body = [&] {
     call.pause();
@@ -190,7 +190,7 @@ TEST(Client, HoldsNothingBackWhilePausedButWhatTheSystemHolds) {
   EXPECT_EQ(recorder.body.size(), kBytes);
 }
 
-TEST(Client, ReadsWhatIsLeftAfterAPauseThoughTheServerHasGone) {
+TEST(Client, ReadsTheRestAfterAPauseAndAClosedServer) {
   for (const bool reset : {false, true}) {
     std::atomic<bool> gone{false};
     ScriptedServer server{[&](Peer& peer, int) {

@@ -1,4 +1,4 @@
-// A server of raw bytes for tests of the client, and a listener that writes down what it hears.
+// A server of raw bytes for tests of the client, and a listener that records its calls.
 #pragma once
 
 #include <fcntl.h>
@@ -22,7 +22,7 @@
 
 namespace penstock::net::testing {
 
-// One accepted connection, in blocking calls. Closes when the script is over.
+// One accepted connection with blocking calls. It closes at the end of the script.
 class Peer {
  public:
   Peer(int descriptor, const std::shared_ptr<TlsContext>& tls) : transport_{std::in_place, descriptor, tls} {
@@ -30,7 +30,7 @@ class Peer {
     ::setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   }
 
-  // The next whole request with a Content-Length, or nothing where the client has closed.
+  // Returns the next complete request with a Content-Length, or nothing if the client has closed.
   std::optional<std::string> read_request() {
     for (;;) {
       RequestHead head;
@@ -60,7 +60,7 @@ class Peer {
       bytes.remove_prefix(sent.bytes);
     }
   }
-  // Each piece likely to arrive alone.
+  // Sends pieces that most likely arrive separately.
   void send_in_pieces(std::string_view bytes, std::size_t size) {
     for (; !bytes.empty(); bytes.remove_prefix(std::min(size, bytes.size()))) {
       send(bytes.substr(0, size));
@@ -68,7 +68,7 @@ class Peer {
     }
   }
   void close() { transport_.reset(); }
-  // Without the goodbye of TLS.
+  // Closes without a TLS close_notify.
   void cut() { ::shutdown(transport_->descriptor(), SHUT_RDWR); }
   void reset() {
     const linger at_once{1, 0};
@@ -81,14 +81,14 @@ class Peer {
   std::string held_;
 };
 
-// Runs the script for each connection, on a thread of its own. The clients are gone before the server ends.
+// Runs the script for each connection on a separate thread. Clients must end before the server is destroyed.
 class ScriptedServer {
  public:
-  using Script = std::function<void(Peer&, int number)>;  // connections are numbered from 0
+  using Script = std::function<void(Peer&, int number)>;  // Connections are numbered from 0.
 
   explicit ScriptedServer(Script script, std::shared_ptr<TlsContext> tls = nullptr)
       : script_{std::move(script)}, tls_{std::move(tls)}, descriptor_{*listen_on(Address{}, false)} {
-    ::fcntl(descriptor_, F_SETFL, 0);  // accept() blocks
+    ::fcntl(descriptor_, F_SETFL, 0);  // accept() shall block.
     address_ = local_address(descriptor_);
     acceptor_ = std::thread{[this] { accept_all(); }};
   }
@@ -122,10 +122,10 @@ class ScriptedServer {
   Address address_;
   std::atomic<int> accepted_{0};
   std::thread acceptor_;
-  std::vector<std::thread> connections_;  // the acceptor's, until it has been joined
+  std::vector<std::thread> connections_;  // Used by the acceptor until it has been joined.
 };
 
-// Writes down what it hears, and ends the loop's run with the last call that it waits for.
+// Records its calls and stops the loop at the last one.
 class Recorder final : public ResponseListener {
  public:
   explicit Recorder(Loop& loop) : loop_{&loop} {}
@@ -169,7 +169,7 @@ class Recorder final : public ResponseListener {
 inline constexpr std::string_view kGet = "GET / HTTP/1.1\r\nHost: test\r\n\r\n";
 inline constexpr std::string_view kHello = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
 
-// Runs the loop until somebody stops it; a test that hangs fails.
+// Runs the loop until it is stopped. A test that hangs fails.
 inline void run(Loop& loop) {
   bool too_long = false;
   const auto guard = loop.after(std::chrono::seconds{30}, [&] {
@@ -181,7 +181,7 @@ inline void run(Loop& loop) {
   ASSERT_FALSE(too_long) << "nothing happened for 30 s";
 }
 
-// Runs the loop for about so long, whatever happens.
+// Runs the loop for the given time.
 inline void run_for(Loop& loop, core::Duration time) {
   loop.after(time, [&] { loop.stop(); });
   loop.run();

@@ -39,7 +39,7 @@ TEST(ClientTls, KeepsConnectionsByServerNameAndContext) {
   EXPECT_EQ(server.accepted(), 3);
 }
 
-TEST(ClientTls, CallsAServerThatCannotProveItsNameNoConnection) {
+TEST(ClientTls, RejectsAServerWithAnotherName) {
   const TestCertificate certificate, stranger;
   ScriptedServer server{answer_all, certificate.server()};
   Loop loop;
@@ -53,7 +53,7 @@ TEST(ClientTls, CallsAServerThatCannotProveItsNameNoConnection) {
   }
 }
 
-TEST(ClientTls, CallsAServerWithoutTlsNoConnection) {
+TEST(ClientTls, RejectsAServerWithoutTls) {
   const TestCertificate certificate;
   ScriptedServer server{[](Peer& peer, int) {
     peer.read_some();
@@ -99,7 +99,7 @@ TEST(ClientTls, CarriesLargeBodiesBothWaysWithPauses) {
   }
 }
 
-TEST(ClientTls, FindsTheEndOfABodyWithoutALengthOnlyWhereItIsMeant) {
+TEST(ClientTls, RequiresCloseNotifyAfterABodyWithoutALength) {
   const TestCertificate certificate;
   for (const bool cut : {false, true}) {
     ScriptedServer server{[&](Peer& peer, int) {

@@ -17,7 +17,7 @@ std::uint64_t prepare_descriptors(std::uint64_t wanted) {
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;
   const std::uint64_t held = std::min<std::uint64_t>(wanted, limit.rlim_cur);
   if (const int any = ::eventfd(0, EFD_CLOEXEC); any >= 0) {
-    // The table never shrinks again.
+    // The table never shrinks.
     if (const int last = ::fcntl(any, F_DUPFD_CLOEXEC, static_cast<int>(std::max<std::uint64_t>(held, 1) - 1));
         last >= 0)
       ::close(last);

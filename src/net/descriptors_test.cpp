@@ -9,7 +9,7 @@
 namespace penstock::net {
 namespace {
 
-// What the kernel's table holds now, as /proc says.
+// Current size of the kernel's table, from /proc.
 std::uint64_t table_size() {
   std::ifstream status{"/proc/self/status"};
   for (std::string word; status >> word;)
@@ -17,7 +17,7 @@ std::uint64_t table_size() {
   return 0;
 }
 
-TEST(Descriptors, AreAsManyAsTheHardLimitAllows) {
+TEST(Descriptors, AreRaisedToTheHardLimit) {
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
   rlimit low = before;
@@ -30,7 +30,7 @@ TEST(Descriptors, AreAsManyAsTheHardLimitAllows) {
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
-TEST(Descriptors, HaveTheirTableGrownAtOnce) {
+TEST(Descriptors, TheKernelTableGrowsAtOnce) {
   ASSERT_LT(table_size(), 4096u);
   const std::uint64_t may = prepare_descriptors(4096);
   EXPECT_GE(table_size(), std::min<std::uint64_t>(may, 4096));

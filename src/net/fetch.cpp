@@ -30,7 +30,7 @@ class Fetching final : public ResponseListener {
     if (answer_.body.size() + bytes.size() > request_.answer_bytes_max) {
       call_->cancel();
       return end(core::environment_error(request_.host_field + request_.target,
-                                         fmt::format("answers with more than {} bytes", request_.answer_bytes_max)));
+                                         fmt::format("the response exceeds {} bytes", request_.answer_bytes_max)));
     }
     answer_.body.append(bytes);
   }
@@ -53,26 +53,27 @@ class Fetching final : public ResponseListener {
 
 }  // namespace
 
-FetchRequest request_to(const Url& url, const Address& address, std::string_view path, core::Duration patience,
+FetchRequest request_to(const Url& url, const Address& address, std::string_view path, core::Duration timeout,
                         const std::shared_ptr<TlsContext>& tls) {
-  FetchRequest request = request_to(address, url.path + std::string{path}, patience);
+  FetchRequest request = request_to(address, url.path + std::string{path}, timeout);
   if (url.tls) request.call.tls = tls;
   request.call.host = url.host;
   request.host_field = url.host_field();
   return request;
 }
 
-FetchRequest request_to(const Address& address, std::string path, core::Duration patience) {
+FetchRequest request_to(const Address& address, std::string path, core::Duration timeout) {
   FetchRequest request;
   request.call.address = address;
-  request.call.head_time = request.call.silence = patience;
+  request.call.head_time = request.call.silence = timeout;
   request.host_field = address.text();
   request.target = std::move(path);
   return request;
 }
 
 void fetch(Client& client, FetchRequest request, std::function<void(core::Result<FetchAnswer>)> done) {
-  // Deletes itself with its last callback; a client that goes first lets go of its calls without a word.
+  // The object deletes itself with its last callback. A client that is destroyed first drops its calls without a
+  // callback.
   auto* fetching = new Fetching{std::move(request), std::move(done)};
   fetching->begin(client);
 }

@@ -1,4 +1,4 @@
-// One small request and its whole answer: scrapes, health checks, calls between Penstock's own processes.
+// One small request and its complete response: scrapes, health checks, calls between Penstock's processes.
 #pragma once
 
 #include <cstddef>
@@ -16,29 +16,29 @@
 namespace penstock::net {
 
 struct FetchRequest {
-  CallOptions call;  // `raw` is not looked at
+  CallOptions call;  // `raw` is ignored.
   std::string method = "GET";
-  std::string host_field;  // "127.0.0.1:8000"
+  std::string host_field;  // For example "127.0.0.1:8000".
   std::string target = "/";
-  std::vector<Field> fields{};  // views that hold during the call to fetch()
+  std::vector<Field> fields{};  // Views that must be valid during the call of fetch().
   std::string body;
   std::size_t answer_bytes_max = 16 * 1024 * 1024;
 };
 
-// A GET of a path behind the URL, at an address of its host; `tls` for https. `patience` is for the head and for each
-// silence within the body.
+// Builds a GET request for a path below the URL, at an address of its host; `tls` is for https. `timeout` limits the
+// wait for the head and between two pieces of the body.
 [[nodiscard]] FetchRequest request_to(const Url& url, const Address& address, std::string_view path,
-                                      core::Duration patience, const std::shared_ptr<TlsContext>& tls = nullptr);
-// The same where there is an address alone.
-[[nodiscard]] FetchRequest request_to(const Address& address, std::string path, core::Duration patience);
+                                      core::Duration timeout, const std::shared_ptr<TlsContext>& tls = nullptr);
+// The same for a bare address.
+[[nodiscard]] FetchRequest request_to(const Address& address, std::string path, core::Duration timeout);
 
 struct FetchAnswer {
   int status = 0;
   std::string body;
 };
 
-// Calls `done` once, later, on the loop's thread: with whatever status came, or with an error of the environment. Is
-// dropped without a call if the client goes first.
+// Calls `done` once, later, on the loop's thread, with a response of any status or with an environment error. The call
+// is dropped without `done` if the client is destroyed first.
 void fetch(Client& client, FetchRequest request, std::function<void(core::Result<FetchAnswer>)> done);
 
 }  // namespace penstock::net

@@ -39,9 +39,9 @@ bool all_are(CharacterClass wanted, std::string_view text) {
 
 HeadResult malformed(int status, const char* fault) { return {HeadState::kMalformed, 0, status, fault}; }
 
-constexpr const char* kBareLineFeed = "a line that does not end with CR LF";
+constexpr const char* kBareLineFeed = "a line does not end with CR LF";
 
-// Where the head begins (after empty lines, which RFC 9112, §2.2 has servers forgive) and ends.
+// Bounds of the head. It starts after empty lines, which servers should skip (RFC 9112, §2.2).
 struct Extent {
   HeadState state = HeadState::kIncomplete;
   std::size_t begin = 0, end = 0;
@@ -67,7 +67,7 @@ Extent find_extent(std::string_view bytes, std::size_t searched, bool forgives_e
   return extent;
 }
 
-// Takes a line off the front; its end is known to be there.
+// Removes the first line; the caller knows that it is complete.
 std::string_view take_line(std::string_view& rest) {
   const std::size_t feed = rest.find('\n');
   const std::string_view line = rest.substr(0, feed - 1);
@@ -91,7 +91,7 @@ Version parse_version(std::string_view text) {
   return {true, text[5] == '1', text[7] == '0'};
 }
 
-// What the fields say about framing, while they are read.
+// Framing fields that were read so far.
 struct Framing {
   bool has_coding = false, has_host = false, says_close = false, says_keep = false;
 };
@@ -118,7 +118,7 @@ bool parse_length(std::string_view text, std::uint64_t& length) {
 
 const HeadResult kFine{HeadState::kComplete, 0, 0, ""};
 
-// Fields of both directions that have a say in where the body ends.
+// Handles the fields that determine where the body ends.
 HeadResult take_framing(const Field& field, MessageHead& head, Framing& framing) {
   switch (field.name.size()) {
     case 10:
@@ -127,17 +127,17 @@ HeadResult take_framing(const Field& field, MessageHead& head, Framing& framing)
     case 14:
       if (equal_fold(field.name, "content-length")) {
         std::uint64_t length = 0;
-        if (head.content_length) return malformed(400, "a second Content-Length");
-        if (!parse_length(field.value, length)) return malformed(400, "a Content-Length that is no plain number");
+        if (head.content_length) return malformed(400, "duplicate Content-Length header");
+        if (!parse_length(field.value, length)) return malformed(400, "invalid Content-Length header");
         head.content_length = length;
       }
       break;
     case 17:
       if (equal_fold(field.name, "transfer-encoding")) {
-        if (framing.has_coding) return malformed(400, "a second Transfer-Encoding");
+        if (framing.has_coding) return malformed(400, "duplicate Transfer-Encoding header");
         framing.has_coding = true;
         head.chunked = equal_fold(field.value, "chunked");
-        if (!head.chunked) return malformed(501, "a Transfer-Encoding other than chunked");
+        if (!head.chunked) return malformed(501, "unsupported Transfer-Encoding; use chunked");
       }
       break;
     default: break;
@@ -147,8 +147,8 @@ HeadResult take_framing(const Field& field, MessageHead& head, Framing& framing)
 
 HeadResult take_request_field(const Field& field, RequestHead& head, Framing& framing) {
   if (field.name.size() == 4 && equal_fold(field.name, "host")) {
-    if (framing.has_host) return malformed(400, "a second Host");
-    if (!all_are(kAuthority, field.value)) return malformed(400, "a Host that is no name");
+    if (framing.has_host) return malformed(400, "duplicate Host header");
+    if (!all_are(kAuthority, field.value)) return malformed(400, "invalid Host header");
     framing.has_host = true;
   } else if (field.name.size() == 6 && equal_fold(field.name, "expect")) {
     head.expect_continue = equal_fold(field.value, "100-continue");
@@ -161,12 +161,11 @@ HeadResult parse_fields(std::string_view rest, MessageHead& head, TakeField&& ta
   while (rest.size() > 2) {
     const std::string_view line = take_line(rest);
     const std::size_t colon = line.find(':');
-    if (colon == 0 || colon == std::string_view::npos) return malformed(400, "a field without a name");
-    if (!all_are(kToken, line.substr(0, colon)))
-      return malformed(400, "a field's name with a character that may not be there");
+    if (colon == 0 || colon == std::string_view::npos) return malformed(400, "header field without a name");
+    if (!all_are(kToken, line.substr(0, colon))) return malformed(400, "invalid character in a header field name");
     const Field field{line.substr(0, colon), trimmed(line.substr(colon + 1))};
-    if (!all_are(kText, field.value)) return malformed(400, "a control character in a field");
-    if (head.fields.size() == MessageHead::kFieldsMax) return malformed(431, "too many fields");
+    if (!all_are(kText, field.value)) return malformed(400, "control character in a header field");
+    if (head.fields.size() == MessageHead::kFieldsMax) return malformed(431, "too many header fields");
     head.fields.push_back(field);
     if (const HeadResult result = take_field(field); result.state != HeadState::kComplete) return result;
   }
@@ -174,8 +173,8 @@ HeadResult parse_fields(std::string_view rest, MessageHead& head, TakeField&& ta
 }
 
 HeadResult check_framing(MessageHead& head, const Framing& framing) {
-  if (head.chunked && head.content_length) return malformed(400, "a Content-Length beside Transfer-Encoding");
-  if (head.chunked && head.http_1_0) return malformed(400, "a Transfer-Encoding in HTTP/1.0");
+  if (head.chunked && head.content_length) return malformed(400, "both Content-Length and Transfer-Encoding headers");
+  if (head.chunked && head.http_1_0) return malformed(400, "Transfer-Encoding header in HTTP/1.0");
   head.keep_alive = !framing.says_close && (!head.http_1_0 || framing.says_keep);
   return kFine;
 }
@@ -196,33 +195,33 @@ bool is_target(std::string_view target) {
 
 HeadResult parse_request_line(std::string_view line, RequestHead& head) {
   const std::size_t first = line.find(' '), last = line.rfind(' ');
-  if (first == last) return malformed(400, "a first line that is not: method, target, version");
+  if (first == last) return malformed(400, "invalid request line; expected method, target and version");
   head.method = line.substr(0, first);
   head.target = line.substr(first + 1, last - first - 1);
   const Version version = parse_version(line.substr(last + 1));
-  if (head.method.empty() || !all_are(kToken, head.method)) return malformed(400, "a method that is no word");
-  if (!version.is_http) return malformed(400, "a first line without a version of HTTP");
-  if (!version.is_known) return malformed(505, "a version other than HTTP/1.1");
-  if (!is_target(head.target)) return malformed(400, "a target that is no path");
+  if (head.method.empty() || !all_are(kToken, head.method)) return malformed(400, "invalid method");
+  if (!version.is_http) return malformed(400, "request line without an HTTP version");
+  if (!version.is_known) return malformed(505, "unsupported HTTP version; use HTTP/1.1");
+  if (!is_target(head.target)) return malformed(400, "invalid request target");
   head.http_1_0 = version.is_1_0;
   return kFine;
 }
 
 HeadResult parse_status_line(std::string_view line, ResponseHead& head) {
   const Version version = parse_version(line.substr(0, 8));
-  if (!version.is_known) return malformed(400, "a first line without HTTP/1.1");
+  if (!version.is_known) return malformed(400, "status line without HTTP/1.1");
   const std::string_view rest = line.substr(8);
   if (rest.size() < 4 || rest[0] != ' ' || !core::is_digit(rest[1]) || !core::is_digit(rest[2]) ||
       !core::is_digit(rest[3]) || (rest.size() > 4 && rest[4] != ' '))
-    return malformed(400, "a status that is no number of three digits");
+    return malformed(400, "invalid status code");
   head.status = (rest[1] - '0') * 100 + (rest[2] - '0') * 10 + (rest[3] - '0');
-  if (head.status < 100 || head.status > 599) return malformed(400, "a status that does not exist");
-  if (!all_are(kText, rest)) return malformed(400, "a control character in the first line");
+  if (head.status < 100 || head.status > 599) return malformed(400, "status code out of range");
+  if (!all_are(kText, rest)) return malformed(400, "control character in the first line");
   head.http_1_0 = version.is_1_0;
   return kFine;
 }
 
-// The target from its path on: without "http://host" where a client speaks as to a proxy.
+// Returns the target from its path on, without the "http://host" that clients send to a proxy.
 std::string_view local_target(std::string_view target) {
   if (target.empty() || target.front() == '/') return target;
   const std::size_t authority = target.find("://");
@@ -294,7 +293,7 @@ HeadResult parse_request_head(std::string_view bytes, RequestHead& head, std::si
   const Extent extent = find_extent(bytes, searched, true);
   if (extent.state == HeadState::kMalformed) return malformed(400, kBareLineFeed);
   if (extent.state == HeadState::kIncomplete) {
-    // Another protocol (TLS on a plain port) is told at its first byte, not by a time limit.
+    // Another protocol, such as TLS on a plain port, is detected at its first byte instead of by a timeout.
     if (extent.begin < bytes.size() && bytes[extent.begin] != '\r' && !all_are(kToken, bytes.substr(extent.begin, 1)))
       return malformed(400, "not HTTP");
     return {};
@@ -306,7 +305,7 @@ HeadResult parse_request_head(std::string_view bytes, RequestHead& head, std::si
   result = parse_fields(rest, head, [&](const Field& field) { return take_request_field(field, head, framing); });
   if (result.state == HeadState::kComplete) result = check_framing(head, framing);
   if (result.state != HeadState::kComplete) return result;
-  if (!framing.has_host && !head.http_1_0) return malformed(400, "no Host");
+  if (!framing.has_host && !head.http_1_0) return malformed(400, "missing Host header");
   head.expect_continue = head.expect_continue && !head.http_1_0;
   return {HeadState::kComplete, extent.end, 200, ""};
 }

@@ -12,30 +12,30 @@
 namespace penstock::net {
 
 struct Field {
-  std::string_view name, value;  // the value without blanks around it
+  std::string_view name, value;  // The value excludes surrounding blanks.
 };
 
-// Views point into the bytes that were parsed.
+// The views refer to the bytes that were parsed.
 struct MessageHead {
-  std::vector<Field> fields;  // in their order, kFieldsMax at most
+  std::vector<Field> fields;  // In order, at most kFieldsMax.
   bool http_1_0 = false;
-  bool keep_alive = true;  // what Connection and the version say
+  bool keep_alive = true;  // Derived from the Connection field and the version.
   bool chunked = false;
   std::optional<std::uint64_t> content_length;
   static constexpr std::size_t kFieldsMax = 128;
 
-  // The first field of that name, in any case; empty if there is none.
+  // Returns the first field with the name, ignoring case; empty if there is none.
   [[nodiscard]] std::string_view field(std::string_view name) const;
   [[nodiscard]] bool has_field(std::string_view name) const;
 };
 struct RequestHead : MessageHead {
-  std::string_view method, target;  // "POST", "/v1/chat/completions?x=1"
+  std::string_view method, target;  // For example "POST" and "/v1/chat/completions?x=1".
   bool expect_continue = false;
-  [[nodiscard]] std::string_view path() const;   // the target up to '?'
-  [[nodiscard]] std::string_view query() const;  // after it; may be empty
-  // A parameter of the query, not decoded; empty if there is none.
+  [[nodiscard]] std::string_view path() const;   // The target before '?'.
+  [[nodiscard]] std::string_view query() const;  // The target after '?'; may be empty.
+  // Returns a query parameter without decoding; empty if there is none.
   [[nodiscard]] std::string_view parameter(std::string_view name) const;
-  [[nodiscard]] std::string decoded_parameter(std::string_view name) const;  // %2F is a slash, + a space
+  [[nodiscard]] std::string decoded_parameter(std::string_view name) const;  // %2F is a slash, + a space.
 };
 struct ResponseHead : MessageHead {
   int status = 0;
@@ -44,28 +44,29 @@ struct ResponseHead : MessageHead {
 enum class HeadState : std::uint8_t { kIncomplete, kComplete, kMalformed };
 struct HeadResult {
   HeadState state = HeadState::kIncomplete;
-  std::size_t bytes = 0;   // of a complete head, the empty line included
-  int status = 400;        // what a malformed request deserves: 400, 431, 501 or 505
-  const char* fault = "";  // what is wrong with a malformed one
+  std::size_t bytes = 0;   // Length of a complete head, including the empty line.
+  int status = 400;        // Status for a malformed request: 400, 431, 501 or 505.
+  const char* fault = "";  // The error of a malformed head.
 };
-// Strict: no bare CR or LF, no folded lines, no blanks before a colon, no second or odd Content-Length, no Content-Length
-// beside Transfer-Encoding, no transfer coding but chunked, no control characters, exactly one Host (requests of HTTP/1.1).
-// `head` is emptied first and keeps its memory. `searched` bytes at the front are known to hold no end of the head, so
-// that a head that comes byte by byte costs linear time.
+// The parser is strict. It rejects bare CR or LF, folded lines, blanks before a colon, repeated or invalid
+// Content-Length, Content-Length with Transfer-Encoding, transfer codings other than chunked, control characters, and
+// requests of HTTP/1.1 without exactly one Host. `head` is cleared first and keeps its memory. The first `searched`
+// bytes are known to hold no end of the head, so that a head that arrives byte by byte costs linear time.
 [[nodiscard]] HeadResult parse_request_head(std::string_view bytes, RequestHead& head, std::size_t searched = 0);
 [[nodiscard]] HeadResult parse_response_head(std::string_view bytes, ResponseHead& head, std::size_t searched = 0);
 
-// Finds its way through a chunked body that comes in pieces of any size.
+// Incremental reader of a chunked body.
 class ChunkReader {
  public:
   enum class State : std::uint8_t { kMore, kDone, kMalformed };
   struct Step {
     State state = State::kMore;
-    std::size_t consumed = 0;  // bytes of the input that this step used, framing included
-    std::string_view payload;  // the part of the body among them; may be empty
+    std::size_t consumed = 0;  // Bytes of the input that this step used, including framing.
+    std::string_view payload;  // The part of the body among them; may be empty.
   };
-  // Takes the next piece: at most one payload a step. Call it again with the rest until all is consumed or it is done.
-  // Trailers are skipped; what follows the body is not consumed. Extensions and trailers are limited to 16 KiB.
+  // Consumes the next piece and returns at most one payload per step. The caller repeats the call with the rest until
+  // everything is consumed or the body ends. Trailers are skipped; bytes after the body are not consumed. Extensions
+  // and trailers together are limited to 16 KiB.
   [[nodiscard]] Step take(std::string_view bytes);
   void reset() { *this = ChunkReader{}; }
 
@@ -77,12 +78,13 @@ class ChunkReader {
   bool line_empty_ = true;
 };
 
-[[nodiscard]] std::string_view reason_phrase(int status);  // "Not Found"; "" if there is none
-// Case does not matter; ASCII only.
+[[nodiscard]] std::string_view reason_phrase(int status);  // For example "Not Found"; "" for unknown statuses.
+// Compares ASCII text, ignoring case.
 [[nodiscard]] bool equal_fold(std::string_view left, std::string_view right);
-void append_chunk(std::string& out, std::string_view payload);  // nothing for an empty one: that would end the body
+// Appends nothing for an empty payload, because an empty chunk ends the body.
+void append_chunk(std::string& out, std::string_view payload);
 inline constexpr std::string_view kLastChunk = "0\r\n\r\n";
-// "%2F" and "+" as what they stand for; none if a '%' is not followed by two hexadecimal digits.
+// Decodes "%2F" and "+". Returns nothing if a '%' is not followed by two hexadecimal digits.
 [[nodiscard]] std::optional<std::string> decode_query(std::string_view text);
 
 }  // namespace penstock::net

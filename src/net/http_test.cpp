@@ -22,7 +22,7 @@ TEST(RequestHead, DecodesAParameter) {
   EXPECT_EQ(head.decoded_parameter("nothing"), "");
 }
 
-TEST(RequestHead, IsTakenApartInPlace) {
+TEST(RequestHead, IsParsedInPlace) {
   const std::string bytes = with_host("POST /v1/chat/completions?a=1&b=%20 HTTP/1.1",
                                       "content-LENGTH: 12\r\nX-Empty:\r\nX-Blanks: \t a b \t\r\n") +
                             "body";
@@ -76,7 +76,7 @@ TEST(RequestHead, AcceptsTheFormsOfATarget) {
   }
 }
 
-TEST(RequestHead, KnowsWhetherTheConnectionStays) {
+TEST(RequestHead, DetectsKeepAlive) {
   struct Case {
     const char *version, *fields;
     bool keep_alive;
@@ -97,7 +97,7 @@ TEST(RequestHead, KnowsWhetherTheConnectionStays) {
   }
 }
 
-TEST(RequestHead, KnowsTheFraming) {
+TEST(RequestHead, DetectsTheFraming) {
   RequestHead head;
   const std::string chunked = with_host("POST / HTTP/1.1", "Transfer-Encoding: Chunked\r\nExpect: 100-Continue\r\n");
   ASSERT_EQ(parse_request_head(chunked, head).state, HeadState::kComplete);
@@ -109,7 +109,7 @@ TEST(RequestHead, KnowsTheFraming) {
   EXPECT_FALSE(head.chunked || head.expect_continue || head.content_length) << "nothing is left of the head before";
 }
 
-TEST(RequestHead, RefusesWhatIsAmbiguousOrBroken) {
+TEST(RequestHead, RejectsAmbiguousOrMalformedHeads) {
   struct Case {
     std::string bytes;
     int status;
@@ -178,13 +178,13 @@ TEST(RequestHead, RefusesWhatIsAmbiguousOrBroken) {
   }
 }
 
-TEST(RequestHead, AnotherProtocolIsSeenAtItsFirstByte) {
+TEST(RequestHead, AnotherProtocolIsDetectedAtItsFirstByte) {
   RequestHead head;
   EXPECT_EQ(parse_request_head("\x16", head).state, HeadState::kMalformed);
   EXPECT_EQ(parse_request_head("G", head).state, HeadState::kIncomplete);
 }
 
-TEST(ResponseHead, IsTakenApart) {
+TEST(ResponseHead, IsParsed) {
   const std::string bytes = "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 3\r\nContent-Length: 0\r\n\r\n";
   ResponseHead head;
   const HeadResult result = parse_response_head(bytes, head);
@@ -195,7 +195,7 @@ TEST(ResponseHead, IsTakenApart) {
   EXPECT_EQ(head.content_length, 0u);
 }
 
-TEST(ResponseHead, NeedsNoReason) {
+TEST(ResponseHead, DoesNotRequireAReason) {
   ResponseHead head;
   for (const char* bytes : {"HTTP/1.1 200\r\n\r\n", "HTTP/1.1 200 \r\n\r\n", "HTTP/1.0 200 \xc3\xa9\r\n\r\n"}) {
     ASSERT_EQ(parse_response_head(bytes, head).state, HeadState::kComplete) << bytes;
@@ -204,7 +204,7 @@ TEST(ResponseHead, NeedsNoReason) {
   EXPECT_FALSE(head.keep_alive) << "the last was of HTTP/1.0";
 }
 
-TEST(ResponseHead, RefusesWhatIsBroken) {
+TEST(ResponseHead, RejectsMalformedHeads) {
   for (const char* bytes :
        {"\r\nHTTP/1.1 200 OK\r\n\r\n", "HTTP/1.1 200 OK\n\n", "HTTP/1.1 20 OK\r\n\r\n", "HTTP/1.1 2000 OK\r\n\r\n",
         "HTTP/1.1 099 OK\r\n\r\n", "HTTP/1.1 600 OK\r\n\r\n", "HTTP/1.1  200 OK\r\n\r\n", "HTTP/2.0 200 OK\r\n\r\n",
@@ -217,14 +217,14 @@ TEST(ResponseHead, RefusesWhatIsBroken) {
   }
 }
 
-TEST(EqualFold, FoldsAsciiAlone) {
+TEST(EqualFold, IgnoresCaseOfAsciiOnly) {
   EXPECT_TRUE(equal_fold("Content-TYPE", "content-type"));
   EXPECT_FALSE(equal_fold("a", "ab"));
   EXPECT_FALSE(equal_fold("[", "{"));
   EXPECT_FALSE(equal_fold("\xc4", "\xe4"));
 }
 
-TEST(ReasonPhrase, IsEmptyForWhatHasNone) {
+TEST(ReasonPhrase, IsEmptyForUnknownStatuses) {
   EXPECT_EQ(reason_phrase(404), "Not Found");
   EXPECT_EQ(reason_phrase(299), "");
 }

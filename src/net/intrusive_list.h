@@ -1,9 +1,9 @@
-// Lists of objects that carry their own links: nothing is allocated, and an object leaves its list in O(1).
+// Intrusive lists: objects hold their own links, nothing is allocated, and removal is O(1).
 #pragma once
 
 namespace penstock::net {
 
-// Base of what may stand in one list at a time for each Tag. Leaves its list when it ends.
+// Base class of list elements. An element is in at most one list per Tag and leaves it on destruction.
 template <class Tag>
 class ListHook {
  public:
@@ -33,13 +33,13 @@ class ListHook {
   ListHook* next_ = this;
 };
 
-// Owns nothing. T derives from ListHook<Tag>; what is pushed leaves the list that it stood in.
+// A non-owning list. T derives from ListHook<Tag>. A pushed element leaves its previous list.
 template <class T, class Tag>
 class IntrusiveList {
  public:
   [[nodiscard]] bool empty() const { return ends_.next_ == &ends_; }
   [[nodiscard]] T& front() { return static_cast<T&>(*ends_.next_); }
-  // None behind the last.
+  // Returns the next element, or null after the last.
   [[nodiscard]] T* behind(T& item) {
     ListHook<Tag>* next = static_cast<ListHook<Tag>&>(item).next_;
     return next == &ends_ ? nullptr : static_cast<T*>(next);

@@ -33,7 +33,7 @@ constexpr std::size_t kEventsMax = 256;
   std::exit(1);
 }
 
-// Whose thread this is, so that a task posted from the loop itself needs no wake-up.
+// The loop of this thread, so that a task posted from the loop itself needs no wake-up.
 thread_local const void* running_loop = nullptr;
 
 }  // namespace
@@ -41,11 +41,12 @@ thread_local const void* running_loop = nullptr;
 struct Loop::State {
   struct Slot {
     Watcher* watcher = nullptr;
-    std::uint32_t generation = 0;  // tells an event of the descriptor from one of its predecessor of that number
+    // Distinguishes events of a descriptor from those of an earlier one with the same number.
+    std::uint32_t generation = 0;
   };
   struct Alarm {
     std::function<void()> task;
-    Duration interval{0};  // 0: once
+    Duration interval{0};  // 0 for a timer that runs once.
   };
   using Due = std::pair<Instant, Timer>;
 
@@ -64,19 +65,19 @@ struct Loop::State {
 
   int epoll = -1;
   int event = -1;
-  bool has_fine_wait = true;  // epoll_pwait2(), Linux 5.11
-  std::vector<Slot> slots;    // by descriptor
+  bool has_fine_wait = true;  // epoll_pwait2() is available (Linux 5.11).
+  std::vector<Slot> slots;    // Indexed by descriptor.
   std::array<epoll_event, kEventsMax> events{};
 
   std::map<Due, Alarm> alarms;
   std::unordered_map<Timer, Instant> due_of;
   Timer last_timer = 0;
-  Timer running_timer = 0;  // cleared when its own task cancels it
+  Timer running_timer = 0;  // Reset to 0 if the timer's task cancels the timer.
 
   std::atomic<bool> stopped{false};
   std::mutex mutex;
-  std::vector<std::function<void()>> tasks;  // guarded by the mutex
-  std::vector<std::function<void()>> batch;  // of tasks that run; keeps its memory
+  std::vector<std::function<void()>> tasks;  // Guarded by the mutex.
+  std::vector<std::function<void()>> batch;  // The running batch of tasks; keeps its memory.
 };
 
 Loop::State::State() : epoll{epoll_create1(EPOLL_CLOEXEC)}, event{eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)} {
@@ -94,7 +95,7 @@ Loop::State::~State() {
 
 void Loop::State::wake() const {
   const std::uint64_t one = 1;
-  // It fails only where the counter is full, and then the loop wakes up anyway.
+  // The write fails only if the counter is full, and then the loop wakes up anyway.
   static_cast<void>(!write(event, &one, sizeof one));
 }
 
@@ -118,7 +119,7 @@ int Loop::State::wait(Instant until, Instant now) {
     if (count >= 0 || (errno != ENOSYS && errno != EPERM)) return count;
     has_fine_wait = false;
   }
-  // Rounded up: a timer that is a little late is better than a loop that spins.
+  // The wait is rounded up: a slightly late timer is better than a spinning loop.
   const auto rounded = (left.count() + 999'999) / 1'000'000;
   return epoll_wait(epoll, events.data(), room,
                     forever ? -1 : static_cast<int>(std::min<std::int64_t>(rounded, 1 << 30)));
@@ -139,7 +140,7 @@ void Loop::State::handle_events(int count) {
 }
 
 void Loop::State::run_timers(Instant now) {
-  // What becomes due through these tasks waits for the next round, so that sockets have their turn.
+  // Timers that become due through these tasks wait for the next round, so that sockets get their turn.
   const Timer newest = last_timer;
   auto next = alarms.begin();
   while (next != alarms.end() && next->first.first <= now) {
@@ -151,7 +152,7 @@ void Loop::State::run_timers(Instant now) {
     running_timer = node.key().second;
     node.mapped().task();
     if (node.mapped().interval.count() > 0 && running_timer != 0) {
-      // Rounds that were missed are not made up for.
+      // Missed intervals are skipped.
       const Instant due = node.key().first + node.mapped().interval;
       node.key().first = due > now ? due : now + node.mapped().interval;
       due_of[node.key().second] = node.key().first;
@@ -205,7 +206,7 @@ void Loop::run() {
 }
 
 void Loop::stop() {
-  const int saved = errno;  // of whatever a signal has interrupted
+  const int saved = errno;  // Preserves errno of the interrupted code.
   state_->stopped.store(true);
   state_->wake();
   errno = saved;

@@ -18,7 +18,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Two connected sockets; the first is watched.
+// Two connected sockets; the first one is watched.
 class Pair final : public Watcher {
  public:
   explicit Pair(Loop& loop) : loop_{loop} {
@@ -59,7 +59,7 @@ class Pair final : public Watcher {
   bool watched_ = true;
 };
 
-TEST(Loop, TellsThatADescriptorIsReady) {
+TEST(Loop, ReportsReadyDescriptors) {
   Loop loop;
   Pair pair{loop};
   pair.then = [&] { loop.stop(); };
@@ -69,7 +69,7 @@ TEST(Loop, TellsThatADescriptorIsReady) {
   EXPECT_EQ(pair.last_events, static_cast<std::uint32_t>(EPOLLIN));
 }
 
-TEST(Loop, AChangeOfInterestHoldsFromThenOn) {
+TEST(Loop, AChangeOfInterestTakesEffect) {
   Loop loop;
   Pair pair{loop};
   pair.fill();
@@ -79,7 +79,7 @@ TEST(Loop, AChangeOfInterestHoldsFromThenOn) {
   EXPECT_EQ(pair.last_events, static_cast<std::uint32_t>(EPOLLOUT));
 }
 
-TEST(Loop, CallsNobodyWhoLeftWithinTheSameBatch) {
+TEST(Loop, DoesNotCallWatchersRemovedInTheSameBatch) {
   Loop loop;
   std::vector<std::unique_ptr<Pair>> pairs;
   int calls = 0;
@@ -87,7 +87,7 @@ TEST(Loop, CallsNobodyWhoLeftWithinTheSameBatch) {
     pairs.push_back(std::make_unique<Pair>(loop));
     pairs.back()->fill();
     pairs.back()->then = [&] {
-      // The first that is called ends all the others.
+      // The first call closes all other pairs.
       if (++calls > 1) return;
       for (auto& pair : pairs)
         if (pair->calls == 0) pair.reset();
@@ -98,16 +98,16 @@ TEST(Loop, CallsNobodyWhoLeftWithinTheSameBatch) {
   EXPECT_EQ(calls, 1);
 }
 
-TEST(Loop, GivesNoOldEventToANewOwnerOfADescriptor) {
+TEST(Loop, DropsEventsOfAReusedDescriptor) {
   Loop loop;
   auto first = std::make_unique<Pair>(loop), second = std::make_unique<Pair>(loop);
-  std::unique_ptr<Pair> heir;
+  std::unique_ptr<Pair> successor;
   int calls = 0;
   const auto replace = [&](std::unique_ptr<Pair>& other) {
     return [&] {
       if (++calls > 1) return;
       other.reset();
-      heir = std::make_unique<Pair>(loop);  // gets the numbers of those that were just closed
+      successor = std::make_unique<Pair>(loop);  // It reuses the descriptor numbers that were just closed.
     };
   };
   first->then = replace(second);
@@ -116,11 +116,11 @@ TEST(Loop, GivesNoOldEventToANewOwnerOfADescriptor) {
   second->fill();
   loop.after(milliseconds{20}, [&] { loop.stop(); });
   loop.run();
-  ASSERT_NE(heir, nullptr);
-  EXPECT_EQ(heir->calls, 0);
+  ASSERT_NE(successor, nullptr);
+  EXPECT_EQ(successor->calls, 0);
 }
 
-TEST(Loop, RunsTimersInTheOrderOfTheirTimes) {
+TEST(Loop, RunsTimersInOrder) {
   Loop loop;
   std::string order;
   loop.after(milliseconds{3}, [&] { order += 'c'; });
@@ -131,7 +131,7 @@ TEST(Loop, RunsTimersInTheOrderOfTheirTimes) {
   EXPECT_EQ(order, "abc");
 }
 
-TEST(Loop, NoTimerComesEarly) {
+TEST(Loop, NoTimerFiresEarly) {
   Loop loop;
   const core::Instant begin = loop.now();
   core::Instant then;
@@ -178,7 +178,7 @@ TEST(Loop, ATimerMayCancelAnotherThatIsDue) {
   EXPECT_EQ(runs, 1);
 }
 
-TEST(Loop, TimersThatRestartThemselvesAtOnceLeaveSocketsTheirTurn) {
+TEST(Loop, ImmediateTimersDoNotStarveSockets) {
   Loop loop;
   Pair pair{loop};
   pair.then = [&] { loop.stop(); };
@@ -189,7 +189,7 @@ TEST(Loop, TimersThatRestartThemselvesAtOnceLeaveSocketsTheirTurn) {
   EXPECT_EQ(pair.calls, 1);
 }
 
-TEST(Loop, TasksThatPostThemselvesLeaveSocketsTheirTurn) {
+TEST(Loop, RepostingTasksDoNotStarveSockets) {
   Loop loop;
   Pair pair{loop};
   pair.then = [&] { loop.stop(); };
@@ -200,7 +200,7 @@ TEST(Loop, TasksThatPostThemselvesLeaveSocketsTheirTurn) {
   EXPECT_EQ(pair.calls, 1);
 }
 
-TEST(Loop, RunsTasksFromOtherThreadsInTheOrderOfEach) {
+TEST(Loop, RunsTasksOfEachThreadInOrder) {
   Loop loop;
   constexpr int kThreads = 4, kTasks = 5000;
   std::array<int, kThreads> next{};
@@ -231,7 +231,7 @@ TEST(Loop, StopsFromAnotherThreadAndBeforeItRuns) {
   }
 }
 
-TEST(Loop, DropsTheTasksThatAreLeft) {
+TEST(Loop, DropsPendingTasksAtTheEnd) {
   auto owned = std::make_shared<int>(0);
   {
     Loop loop;

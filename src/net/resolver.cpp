@@ -4,7 +4,7 @@
 
 namespace penstock::net {
 
-Resolver::Resolver(Loop& loop, Ask ask) : loop_(loop), ask_(std::move(ask)), thread_{[this] { work(); }} {}
+Resolver::Resolver(Loop& loop, Lookup lookup) : loop_(loop), lookup_(std::move(lookup)), thread_{[this] { work(); }} {}
 
 Resolver::~Resolver() {
   {
@@ -18,7 +18,7 @@ Resolver::~Resolver() {
 void Resolver::resolve(std::string host, std::uint16_t port, std::function<void(Addresses)> done) {
   {
     const std::scoped_lock lock{mutex_};
-    questions_.push_back({std::move(host), port, std::move(done)});
+    queries_.push_back({std::move(host), port, std::move(done)});
   }
   wake_.notify_all();
 }
@@ -26,13 +26,13 @@ void Resolver::resolve(std::string host, std::uint16_t port, std::function<void(
 void Resolver::work() {
   std::unique_lock lock{mutex_};
   for (;;) {
-    wake_.wait(lock, [this] { return stopping_ || !questions_.empty(); });
+    wake_.wait(lock, [this] { return stopping_ || !queries_.empty(); });
     if (stopping_) return;
-    Question question = std::move(questions_.front());
-    questions_.pop_front();
+    Query query = std::move(queries_.front());
+    queries_.pop_front();
     lock.unlock();
-    loop_.post([alive = std::weak_ptr<int>{alive_}, done = std::move(question.done),
-                addresses = ask_(question.host, question.port)]() mutable {
+    loop_.post([alive = std::weak_ptr<int>{alive_}, done = std::move(query.done),
+                addresses = lookup_(query.host, query.port)]() mutable {
       if (!alive.expired()) done(std::move(addresses));
     });
     lock.lock();

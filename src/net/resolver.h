@@ -1,4 +1,4 @@
-// Addresses of names, without holding up the loop that wants them.
+// Resolves host names without blocking the event loop.
 #pragma once
 
 #include <condition_variable>
@@ -17,14 +17,14 @@
 
 namespace penstock::net {
 
-// Asks on a thread of its own, one name after the other. All calls are for the loop's thread.
+// Resolves one name at a time on a separate thread. All calls belong to the loop's thread.
 class Resolver {
  public:
   using Addresses = core::Result<std::vector<Address>>;
-  using Ask = std::function<Addresses(const std::string& host, std::uint16_t port)>;  // may block
+  using Lookup = std::function<Addresses(const std::string& host, std::uint16_t port)>;  // May block.
 
-  explicit Resolver(Loop& loop, Ask ask = Address::resolve);
-  ~Resolver();  // waits for the name that is being asked for; no answer comes any more
+  explicit Resolver(Loop& loop, Lookup lookup = Address::resolve);
+  ~Resolver();  // Waits for the current look-up. No callback follows.
   Resolver(const Resolver&) = delete;
   Resolver& operator=(const Resolver&) = delete;
 
@@ -32,7 +32,7 @@ class Resolver {
   void resolve(std::string host, std::uint16_t port, std::function<void(Addresses)> done);
 
  private:
-  struct Question {
+  struct Query {
     std::string host;
     std::uint16_t port = 0;
     std::function<void(Addresses)> done;
@@ -40,13 +40,14 @@ class Resolver {
   void work();
 
   Loop& loop_;
-  Ask ask_;
-  std::shared_ptr<int> alive_ = std::make_shared<int>();  // what is posted may come after us
+  Lookup lookup_;
+  // Posted tasks may run after the resolver was destroyed.
+  std::shared_ptr<int> alive_ = std::make_shared<int>();
   std::mutex mutex_;
   std::condition_variable wake_;
-  std::deque<Question> questions_;
+  std::deque<Query> queries_;
   bool stopping_ = false;
-  std::thread thread_;  // last: it uses the rest
+  std::thread thread_;  // Declared last, because it uses the other members.
 };
 
 }  // namespace penstock::net

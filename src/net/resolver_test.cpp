@@ -12,12 +12,12 @@ namespace {
 using namespace std::chrono_literals;
 
 void run(Loop& loop) {
-  const auto patience = loop.after(30s, [&] { loop.stop(); });
+  const auto timeout = loop.after(30s, [&] { loop.stop(); });
   loop.run();
-  loop.cancel(patience);
+  loop.cancel(timeout);
 }
 
-TEST(Resolver, TellsTheLoopWhatANameStandsFor) {
+TEST(Resolver, ResolvesNamesOnTheLoop) {
   Loop loop;
   Resolver resolver{loop};
   std::optional<Resolver::Addresses> heard;
@@ -31,7 +31,7 @@ TEST(Resolver, TellsTheLoopWhatANameStandsFor) {
   EXPECT_EQ((*heard)->front().port(), 8000);
 }
 
-TEST(Resolver, SaysWhyANameHasNoAddress) {
+TEST(Resolver, ReportsWhyANameHasNoAddress) {
   Loop loop;
   Resolver resolver{loop, [](const std::string& host, std::uint16_t) -> Resolver::Addresses {
                       return core::environment_error(host, "the name has no address");
@@ -45,7 +45,7 @@ TEST(Resolver, SaysWhyANameHasNoAddress) {
   EXPECT_NE(why.find("nobody"), std::string::npos) << why;
 }
 
-TEST(Resolver, LetsTheLoopRunWhileANameTakesItsTime) {
+TEST(Resolver, DoesNotBlockTheLoop) {
   Loop loop;
   std::promise<void> known;
   Resolver resolver{loop, [answer = known.get_future().share()](const std::string&, std::uint16_t port) {
@@ -67,7 +67,7 @@ TEST(Resolver, LetsTheLoopRunWhileANameTakesItsTime) {
   EXPECT_GE(turns, 3);
 }
 
-TEST(Resolver, CallsNobodyOnceItIsGone) {
+TEST(Resolver, MakesNoCallAfterDestruction) {
   Loop loop;
   bool heard = false;
   {

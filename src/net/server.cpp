@@ -14,7 +14,8 @@ namespace penstock::net {
 
 namespace {
 
-constexpr int kAcceptsMax = 32;  // at one go, so that a rush of clients leaves time for those who are there
+// Maximum number of accepts in a row, so that a burst of clients does not delay existing connections.
+constexpr int kAcceptsMax = 32;
 constexpr core::Duration kAcceptPause = std::chrono::milliseconds{100};
 
 }  // namespace
@@ -34,7 +35,7 @@ struct Server::State final : Watcher {
 
   void on_ready(std::uint32_t) override {
     if (const int fault = accept_some(kAcceptsMax); fault == 0 || fault == EAGAIN) return;
-    // No descriptors or no memory: the socket stays readable, and asking again at once would spin.
+    // Without descriptors or memory the socket stays readable, and an immediate retry would spin.
     core.loop.change(listening, 0, *this);
     pause_timer = core.loop.after(kAcceptPause, [this] {
       pause_timer = 0;
@@ -42,7 +43,7 @@ struct Server::State final : Watcher {
     });
   }
 
-  // The error that ended it, or 0.
+  // Returns the error that ended it, or 0.
   int accept_some(int count) {
     while (count-- > 0) {
       sockaddr_storage from{};
@@ -50,7 +51,7 @@ struct Server::State final : Watcher {
       const int descriptor =
           accept4(listening, reinterpret_cast<sockaddr*>(&from), &length, SOCK_NONBLOCK | SOCK_CLOEXEC);
       if (descriptor < 0) {
-        // A client that has left the queue again is no reason to stop.
+        // A client that has left the queue again is not an error.
         if (errno == ECONNABORTED || errno == EINTR || errno == EPROTO) continue;
         return errno;
       }
@@ -66,7 +67,7 @@ struct Server::State final : Watcher {
 
   void drain() {
     if (std::exchange(core.draining, true)) return;
-    // Whoever waits to be accepted believes to be connected already.
+    // Connections that wait in the accept queue are already established for their clients.
     while (accept_some(kAcceptsMax) == 0) continue;
     core.loop.cancel(std::exchange(pause_timer, 0));
     stop_listening();

@@ -1,4 +1,4 @@
-// An HTTP/1.1 server on one loop: keep-alive, pipelining, streams with backpressure, limits on everything.
+// HTTP/1.1 server on one event loop: keep-alive, pipelining, streaming with backpressure, limits on everything.
 #pragma once
 
 #include <cstdint>
@@ -17,56 +17,62 @@ namespace penstock::net {
 class TlsContext;
 
 struct ServerLimits {
-  std::size_t head_bytes = 32 * 1024;                    // 431
-  std::size_t body_bytes = 64 * 1024 * 1024;             // 413
-  std::size_t body_bytes_total = 512 * 1024 * 1024;      // of all requests that are being read; 503
-  std::uint32_t connections = 20'000;                    // more are closed at once
-  core::Duration head_time = std::chrono::seconds{10};   // for a whole head; 408
-  core::Duration body_time = std::chrono::seconds{60};   // for a body, and for each MiB of it as much again; 408
-  core::Duration idle_time = std::chrono::seconds{75};   // between requests
-  core::Duration write_time = std::chrono::seconds{30};  // that a client may take nothing of what waits for it
+  std::size_t head_bytes = 32 * 1024;         // Exceeding it is answered with 431.
+  std::size_t body_bytes = 64 * 1024 * 1024;  // Exceeding it is answered with 413.
+  // Sum over all requests that are being read; exceeding it is answered with 503.
+  std::size_t body_bytes_total = 512 * 1024 * 1024;
+  std::uint32_t connections = 20'000;                   // Further connections are closed at once.
+  core::Duration head_time = std::chrono::seconds{10};  // Time limit for a complete head; 408.
+  // Time limit for a body, plus the same for each MiB of it; 408.
+  core::Duration body_time = std::chrono::seconds{60};
+  core::Duration idle_time = std::chrono::seconds{75};  // Time limit between requests.
+  // Time limit for a client that reads nothing while output is pending.
+  core::Duration write_time = std::chrono::seconds{30};
 };
 
-// Told about one exchange. Neither call comes after finish(), respond() or abort().
+// Receives the events of one exchange. No call follows finish(), respond() or abort().
 class ExchangeListener {
  public:
-  virtual void on_writable() = 0;     // what was written before has gone to the system: more may follow
-  virtual void on_client_gone() = 0;  // the exchange is no more; do not touch it again
+  virtual void on_writable() = 0;     // All pending output was handed to the system; the handler may write more.
+  virtual void on_client_gone() = 0;  // The exchange no longer exists and must not be used.
 
  protected:
   ~ExchangeListener() = default;
 };
 
-// A request and the answer to it. Owned by its connection; gone after finish(), respond(), abort() or on_client_gone().
-// All calls on the loop's thread, during on_request() or later.
+// A request and its response. Owned by its connection; invalid after finish(), respond(), abort() or on_client_gone().
+// All calls belong to the loop's thread, during on_request() or later.
 class Exchange {
  public:
-  [[nodiscard]] virtual const RequestHead& head() const = 0;  // its views hold until the exchange is gone
-  [[nodiscard]] virtual std::string_view body() const = 0;    // whole, unchunked
+  [[nodiscard]] virtual const RequestHead& head() const = 0;  // The views are valid as long as the exchange.
+  [[nodiscard]] virtual std::string_view body() const = 0;    // The complete body without chunk framing.
   [[nodiscard]] virtual std::string take_body() = 0;
-  // The same, and leaves its memory to a later request; what was in `into` is dropped.
+  // Swaps the body into `into` and keeps the memory of `into` for a later request. The previous content of `into` is
+  // dropped.
   virtual void take_body(std::string& into) = 0;
-  [[nodiscard]] virtual std::string_view peer() const = 0;      // "127.0.0.1:4711"
-  [[nodiscard]] virtual core::Instant received_at() const = 0;  // when its first byte was read
+  [[nodiscard]] virtual std::string_view peer() const = 0;      // For example "127.0.0.1:4711".
+  [[nodiscard]] virtual core::Instant received_at() const = 0;  // Time at which the first byte was read.
   virtual void listen(ExchangeListener* listener) = 0;
 
-  // The whole answer. Content-Length, Date and Connection are added.
+  // Sends a complete response. Content-Length, Date and Connection are added.
   virtual void respond(int status, std::span<const Field> fields, std::string_view body) = 0;
 
-  // A streamed answer. The head goes out with the first write, or by flush(). Without a length it is chunked.
+  // Starts a streamed response. The head is sent with the first write or by flush(). Without a length the body is
+  // chunked.
   virtual void start(int status, std::span<const Field> fields,
                      std::optional<std::uint64_t> content_length = std::nullopt) = 0;
-  // False: the client does not keep up; wait for on_writable(). The bytes are taken all the same.
+  // Accepts the bytes. Returns false if the client does not keep up; the handler then waits for on_writable().
   virtual bool write(std::string_view payload) = 0;
   virtual bool flush() = 0;
   virtual void finish() = 0;
 
-  // For relays: a head line by line ("HTTP/1.1 200 OK\r\n…\r\n\r\n") and bytes that are framed already, passed on as they
-  // are; the head goes out with the first of them. Ends with finish(); where `close_after`, the connection goes with it.
+  // For proxies: starts a response with a complete head ("HTTP/1.1 200 OK\r\n…\r\n\r\n") and framed bytes that are passed
+  // on unchanged. The head is sent with the first bytes. finish() ends the response; with `close_after` it also closes
+  // the connection.
   virtual void start_raw(std::string_view head, bool close_after) = 0;
   virtual bool write_raw(std::string_view bytes) = 0;
 
-  // Cuts the connection, so that the client sees an answer that is not whole as such.
+  // Closes the connection, so that the client can detect an incomplete response.
   virtual void abort() = 0;
 
  protected:
@@ -76,7 +82,7 @@ class Exchange {
 class ExchangeHandler {
  public:
   virtual void on_request(Exchange& exchange) = 0;
-  // What the server answers by itself to requests that never become one (400, 408, 413, 431, 503), as a body of JSON.
+  // Returns the JSON body for requests that the server rejects itself (400, 408, 413, 431, 503).
   [[nodiscard]] virtual std::string error_body(int status, std::string_view fault) = 0;
 
  protected:
@@ -85,20 +91,20 @@ class ExchangeHandler {
 
 struct ServerCounters {
   std::uint64_t accepted = 0, refused = 0, requests = 0, malformed = 0, timed_out = 0, clients_gone = 0;
-  std::uint32_t open = 0, busy = 0;  // connections; those of them with a request under way
+  std::uint32_t open = 0, busy = 0;  // Connections, and those with a request in flight.
 };
 
-// Serves one listening socket, which it owns. For as long as it lives, the loop is alive. An error of accept() (no more
-// descriptors) pauses accepting for a moment.
+// Serves one listening socket, which it owns. The loop must outlive the server. An error of accept(), such as too few
+// descriptors, pauses accepting briefly.
 class Server {
  public:
   Server(Loop& loop, int listening, ExchangeHandler& handler, const ServerLimits& limits = {},
          std::shared_ptr<TlsContext> tls = nullptr);
-  ~Server();  // cuts what is open; no listener is called
+  ~Server();  // Closes all connections; no listener is called.
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  // Refuses new connections, closes idle ones, and lets each request under way end, with "Connection: close".
+  // Refuses new connections, closes idle ones, and lets requests in flight end with "Connection: close".
   void drain();
   [[nodiscard]] const ServerCounters& counters() const;
 

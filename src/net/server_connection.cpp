@@ -14,8 +14,9 @@ namespace penstock::net {
 
 namespace {
 
-constexpr std::size_t kWaitingBytesMax = 64 * 1024;             // of requests that came before the last was answered
-constexpr core::Duration kFreshTime = std::chrono::seconds{1};  // for a first request to arrive during a drain
+constexpr std::size_t kWaitingBytesMax = 64 * 1024;  // Maximum size of pipelined requests.
+// Time for a first request to arrive during a drain.
+constexpr core::Duration kFreshTime = std::chrono::seconds{1};
 
 // A copy of `rest`, which is the end of `held` unless that is empty, in the memory of `held` where little would be wasted.
 std::string kept(std::string_view rest, std::string& held) {
@@ -53,7 +54,7 @@ void ServerConnection::close() {
   detach();
   std::string{}.swap(in_);
   std::string{}.swap(out_);
-  core_.bury(*this);
+  core_.retire(*this);
 }
 
 void ServerConnection::on_ready(std::uint32_t events) {
@@ -63,7 +64,7 @@ void ServerConnection::on_ready(std::uint32_t events) {
   const bool ended = (events & EPOLLRDHUP) != 0;
   if (phase_ == Phase::kBusy && ended) return on_lost();
   if (phase_ == Phase::kHead && ended && !out_.empty()) {
-    // It wants no more than what is on the way to it.
+    // The client has requested to close after this response.
     begin_closing();
   } else if (readable || (writable && read_wants_write_)) {
     read_input();
@@ -142,7 +143,7 @@ bool ServerConnection::advance_head(std::string_view& rest) {
     if (result.state == HeadState::kMalformed)
       refuse(result.status, result.fault);
     else
-      refuse(431, "the head of the request is too long");
+      refuse(431, "the request head is too large");
     return false;
   }
   if (result.state == HeadState::kIncomplete) {
@@ -165,7 +166,7 @@ void ServerConnection::begin_body(std::string_view rest) {
   const std::uint64_t length = head.content_length.value_or(0);
   if (length > core_.limits.body_bytes) {
     ++core_.counters.malformed;
-    return refuse(413, "the body of the request is too large");
+    return refuse(413, "the request body is too large");
   }
   if (length == 0 && !head.chunked) return begin_exchange();
   phase_ = Phase::kBody;
@@ -191,14 +192,14 @@ bool ServerConnection::count_body(std::size_t bytes) {
   core_.body_bytes += bytes;
   if (core_.body_bytes > core_.limits.body_bytes_total) {
     ++core_.counters.refused;
-    refuse(503, "too many large requests at once");
+    refuse(503, "too many request bodies in memory; retry later");
     return false;
   }
   if (exchange_.request()->is_complete()) {
     begin_exchange();
   } else if (!exchange_.request()->head.chunked && exchange_.request()->body_read / Request::kStepBytes !=
                                                        (exchange_.request()->body_read - bytes) / Request::kStepBytes) {
-    // Each MiB that has come earns the time for another.
+    // Each received MiB extends the deadline.
     set_phase_deadline(phase_deadline_ + core_.limits.body_time);
   }
   return true;
@@ -252,7 +253,7 @@ void ServerConnection::drain() {
   if (phase_ == Phase::kClosed) return;
   if (!is_idle()) return update_interest();
   if (was_used_ || core_.loop.now() - opened_at_ >= kFreshTime) return close();
-  // Its first request may be on the way: what connects expects to be served.
+  // The first request may be in transit, because a client that connects expects to be served.
   set_phase_deadline(core_.loop.now() + kFreshTime);
 }
 
@@ -272,11 +273,11 @@ void ServerConnection::on_deadline() {
     case Phase::kHead:
       if (!head_begun_) return close();
       ++core_.counters.timed_out;
-      refuse(408, "the head of the request took too long");
+      refuse(408, "timeout while reading the request head");
       break;
     case Phase::kBody:
       ++core_.counters.timed_out;
-      refuse(408, "the body of the request took too long");
+      refuse(408, "timeout while reading the request body");
       break;
     case Phase::kLinger: return close();
     case Phase::kBusy:

@@ -1,4 +1,4 @@
-// One connection of a server: the bytes that come, the request under way, and the answer to it.
+// One server connection: its input, the request in flight, and the response.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +15,14 @@
 
 namespace penstock::net {
 
-// Between requests it holds no buffer: bytes are read into the server's scratch memory, and only the start of a head and
-// what the socket did not take are kept. Its input is in server_connection.cpp, its output in server_output.cpp.
+// Between requests a connection holds no buffer: bytes are read into the server's scratch memory, and only incomplete
+// heads and unsent output are stored. The input is in server_connection.cpp, the output in server_output.cpp.
 class ServerConnection final : public Watcher {
  public:
   ServerConnection(ServerCore& core, int descriptor, const Address& peer, std::uint32_t slot);
 
   void begin();
-  void detach();  // ends it without a call to anybody, when the server goes
+  void detach();  // Ends the connection without any callback when the server is destroyed.
   [[nodiscard]] std::uint32_t slot() const { return slot_; }
   void set_slot(std::uint32_t slot) { slot_ = slot; }
   void on_ready(std::uint32_t events) override;
@@ -34,18 +34,20 @@ class ServerConnection final : public Watcher {
   [[nodiscard]] ServerCore& core() { return core_; }
   [[nodiscard]] bool is_busy() const { return phase_ == Phase::kBusy; }
   [[nodiscard]] bool all_sent() const { return out_.empty(); }
-  // Sends at once what the socket takes, and keeps the rest. False: some is kept.
+  // Sends what the socket takes and stores the rest. Returns false if bytes are stored.
   bool send(std::string_view first, std::string_view second = {});
   void end_exchange();
   void abort_answer(bool with_reset);
 
  private:
   enum class Phase : std::uint8_t {
-    kHead,  // waits for a request, or for the rest of its head
+    kHead,  // Waits for a request or the rest of its head.
     kBody,
-    kBusy,     // the handler has the request
-    kClosing,  // once what waits has been sent
-    kLinger,   // its side is shut: reads on for a moment, since a reset would take the answer from the client
+    kBusy,     // The handler has the request.
+    kClosing,  // Closes once the pending output is sent.
+    // The write side is shut down, and input is read for a moment, because a reset would discard the response at the
+    // client.
+    kLinger,
     kClosed,
   };
 
@@ -57,9 +59,9 @@ class ServerConnection final : public Watcher {
   bool advance_body(std::string_view& rest);
   bool count_body(std::size_t bytes);
   void begin_exchange();
-  [[nodiscard]] bool must_wait() const;  // whether bytes that come now are for later
+  [[nodiscard]] bool must_wait() const;  // Returns true if new bytes belong to a later request.
   void on_input_end();
-  void on_lost();  // the client is gone, or as good as
+  void on_lost();  // The client disconnected or timed out.
 
   // Output.
   void send_waiting();
@@ -77,8 +79,8 @@ class ServerConnection final : public Watcher {
   ServerCore& core_;
   std::optional<Transport> transport_;
   ServerExchange exchange_;
-  std::string in_;   // the start of a head, or requests that came too early
-  std::string out_;  // what the socket did not take; sent_ of it has gone since
+  std::string in_;   // An incomplete head or pipelined requests.
+  std::string out_;  // Unsent output; the first sent_ bytes were sent since.
   std::size_t sent_ = 0, searched_ = 0;
   core::Instant phase_deadline_ = core::kNever, write_deadline_ = core::kNever, read_at_, opened_at_;
   std::uint32_t slot_, interest_ = 0;

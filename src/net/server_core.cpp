@@ -13,8 +13,8 @@ namespace penstock::net {
 namespace {
 
 constexpr std::size_t kSparesMax = 64;
-constexpr std::size_t kSpareBytesMax = 8 * 1024;    // of a string that a spare request keeps
-constexpr std::size_t kFrameBytesMax = 256 * 1024;  // that are kept between calls
+constexpr std::size_t kSpareBytesMax = 8 * 1024;    // Maximum string size that a spare request keeps.
+constexpr std::size_t kFrameBytesMax = 256 * 1024;  // Maximum size that is kept between calls.
 
 core::Duration sweep_interval(const ServerLimits& limits) {
   const core::Duration shortest =
@@ -22,7 +22,7 @@ core::Duration sweep_interval(const ServerLimits& limits) {
   return std::clamp<core::Duration>(shortest, std::chrono::milliseconds{5}, std::chrono::seconds{1});
 }
 
-// RFC 9110, §5.6.7; not by strftime(), which asks the locale.
+// RFC 9110, §5.6.7. strftime() depends on the locale.
 std::string format_date(std::time_t time) {
   static constexpr std::array<const char*, 7> kDays = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
   static constexpr std::array<const char*, 12> kMonths = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
@@ -69,9 +69,9 @@ void ServerCore::add(int descriptor, const Address& peer) {
   entries_.back().connection->begin();
 }
 
-void ServerCore::bury(ServerConnection& connection) {
+void ServerCore::retire(ServerConnection& connection) {
   const std::uint32_t slot = connection.slot();
-  buried_.push_back(std::move(entries_[slot].connection));
+  retired_.push_back(std::move(entries_[slot].connection));
   if (slot + 1 != entries_.size()) {
     entries_[slot] = std::move(entries_.back());
     entries_[slot].connection->set_slot(slot);
@@ -87,7 +87,7 @@ void ServerCore::resume_later(ServerConnection& connection) {
 }
 
 void ServerCore::drain() {
-  // Later: reading needs the scratch buffer, which the caller may be in the middle of.
+  // Deferred, because reading needs the scratch buffer, which the caller may be using.
   drains_idle_ = true;
   defer();
 }
@@ -98,18 +98,18 @@ void ServerCore::defer() {
 
 void ServerCore::run_deferred() {
   deferred_timer_ = 0;
-  const auto gone = std::exchange(buried_, {});
+  const auto gone = std::exchange(retired_, {});
   if (std::exchange(drains_idle_, false)) {
     for (std::size_t i = entries_.size(); i-- > 0;)
       if (i < entries_.size()) entries_[i].connection->drain();
   }
-  // Whoever is buried meanwhile stays until the next round, so that these pointers hold.
+  // Connections that are destroyed meanwhile stay until the next round, so that these pointers are valid.
   for (ServerConnection* connection : std::exchange(resumes_, {})) connection->resume();
 }
 
 void ServerCore::sweep() {
   const core::Instant now = loop.now();
-  // Backwards, since one that closes has the last one take its place; a handler may close others, too.
+  // In reverse order, because a connection that closes is replaced by the last one. A handler may close others, too.
   for (std::size_t i = entries_.size(); i-- > 0;)
     if (i < entries_.size() && entries_[i].deadline <= now) entries_[i].connection->on_deadline();
 }

@@ -1,4 +1,4 @@
-// What the connections of one server share: limits, scratch memory, and the order in which they are woken and buried.
+// State that the connections of one server share: limits, scratch memory, deferred calls and deferred destruction.
 #pragma once
 
 #include <cstdint>
@@ -30,11 +30,11 @@ class ServerCore {
 
   void add(int descriptor, const Address& peer);
   void set_deadline(std::uint32_t slot, core::Instant deadline) { entries_[slot].deadline = deadline; }
-  // Takes the connection out; its memory goes once nothing of it can be on the stack.
-  void bury(ServerConnection& connection);
-  // Has resume() called from the loop, where no handler is on the stack.
+  // Removes the connection. Its memory is freed once no handler of it can be on the stack.
+  void retire(ServerConnection& connection);
+  // Schedules resume() on the loop, where no handler is on the stack.
   void resume_later(ServerConnection& connection);
-  // Each idle connection either has a request waiting in its socket, or closes.
+  // Each idle connection either serves a request that waits in its socket, or closes.
   void drain();
 
   [[nodiscard]] std::unique_ptr<Request> take_request();
@@ -48,14 +48,14 @@ class ServerCore {
   const std::shared_ptr<TlsContext> tls;
   ServerCounters counters;
   bool draining = false;
-  std::size_t body_bytes = 0;  // of the requests that are being read
+  std::size_t body_bytes = 0;  // Sum over the requests that are being read.
   const std::unique_ptr<char[]> scratch;
-  std::string frame;       // what is put together to be sent at once; empty between calls
-  std::string spare_head;  // memory for the next answer's head
+  std::string frame;       // Assembly buffer for one send; empty between calls.
+  std::string spare_head;  // Memory for the next response head.
 
  private:
   struct Entry {
-    core::Instant deadline = core::kNever;  // here, side by side, so that a sweep reads nothing else
+    core::Instant deadline = core::kNever;  // Stored side by side, so that a sweep reads nothing else.
     std::unique_ptr<ServerConnection> connection;
   };
 
@@ -64,7 +64,7 @@ class ServerCore {
   void run_deferred();
 
   std::vector<Entry> entries_;
-  std::vector<std::unique_ptr<ServerConnection>> buried_;
+  std::vector<std::unique_ptr<ServerConnection>> retired_;
   std::vector<ServerConnection*> resumes_;
   std::vector<std::unique_ptr<Request>> spare_;
   Loop::Timer sweep_timer_ = 0, deferred_timer_ = 0;

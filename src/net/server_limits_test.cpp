@@ -1,4 +1,4 @@
-// What a server does with clients that send too much, too slowly, nothing, nonsense, or leave.
+// Behaviour of the server with clients that send too much, too slowly, nothing or invalid input, or that disconnect.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
@@ -23,7 +23,7 @@ using testing::TestServer;
 
 void answer(Exchange& exchange) { exchange.respond(200, {}, "ok"); }
 
-TEST(ServerLimits, RefusesNonsenseWithItsReasonAndCloses) {
+TEST(ServerLimits, RejectsMalformedRequestsWithAReasonAndCloses) {
   struct Case {
     std::string request;
     std::string begin;
@@ -57,7 +57,7 @@ TEST(ServerLimits, RefusesNonsenseWithItsReasonAndCloses) {
   EXPECT_EQ(server.counters().malformed, cases.size());
 }
 
-TEST(ServerLimits, NothingThatFollowsARefusedRequestIsServed) {
+TEST(ServerLimits, RequestsAfterARejectedOneAreIgnored) {
   std::atomic<int> served{0};
   TestServer server{[&](Exchange& exchange) {
     ++served;
@@ -71,26 +71,26 @@ TEST(ServerLimits, NothingThatFollowsARefusedRequestIsServed) {
   EXPECT_EQ(served, 1);
 }
 
-TEST(ServerLimits, AClientThatStillSendsGetsItsRefusal) {
+TEST(ServerLimits, ASendingClientReceivesTheRejection) {
   ServerLimits limits;
   limits.body_bytes = 100'000;
   TestServer server{answer, limits};
   RawClient client{server.address()};
-  // Chunks, so that the server learns of the size only as it grows.
+  // Chunked, so that the server learns the size only as it grows.
   client.send("POST / HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n");
   const std::string chunk = "4000\r\n" + std::string(0x4000, 'x') + "\r\n";
   for (int i = 0; i < 20; ++i) client.send(chunk);
   EXPECT_EQ(client.read_answer().status, 413);
 }
 
-TEST(ServerLimits, BodiesOfAllClientsTogetherAreLimited) {
+TEST(ServerLimits, TheTotalSizeOfBodiesIsLimited) {
   ServerLimits limits;
   limits.body_bytes_total = 250'000;
   TestServer server{answer, limits};
   const std::string most = post("/", std::string(100'000, 'x'));
   RawClient first{server.address()}, second{server.address()}, third{server.address()};
   for (RawClient* client : {&first, &second, &third}) client->send(most.substr(0, most.size() - 1));
-  // Whose bytes came last, and find no place, is up to the system.
+  // The system decides which of the bodies exceeds the limit.
   ASSERT_TRUE(server.wait_until([](const ServerCounters& counters) { return counters.refused == 1; }));
   std::array<int, 600> statuses{};
   for (RawClient* client : {&first, &second, &third}) {
@@ -104,7 +104,7 @@ TEST(ServerLimits, BodiesOfAllClientsTogetherAreLimited) {
   EXPECT_EQ(later.read_answer().status, 200) << "what was refused or read counts no more";
 }
 
-TEST(ServerLimits, MoreConnectionsThanAllowedAreClosedAtOnce) {
+TEST(ServerLimits, ExcessConnectionsAreClosedAtOnce) {
   ServerLimits limits;
   limits.connections = 2;
   TestServer server{answer, limits};
@@ -120,9 +120,9 @@ TEST(ServerLimits, MoreConnectionsThanAllowedAreClosedAtOnce) {
   EXPECT_EQ(fourth.read_answer().status, 200);
 }
 
-TEST(ServerLimits, AcceptsAgainOnceThereAreDescriptors) {
+TEST(ServerLimits, AcceptsAgainWhenDescriptorsAreAvailable) {
   TestServer server{answer};
-  // By then nobody needs a file for something done the first time: not a thread that starts, not a sanitizer that looks.
+  // Earlier requests make sure that threads and sanitizers have opened their files.
   {
     RawClient earlier{server.address()};
     earlier.send(get("/"));
@@ -134,7 +134,7 @@ TEST(ServerLimits, AcceptsAgainOnceThereAreDescriptors) {
   rlimit before{};
   getrlimit(RLIMIT_NOFILE, &before);
   rlimit low = before;
-  low.rlim_cur = static_cast<rlim_t>(next) + 1;  // one for the client, none for the server
+  low.rlim_cur = static_cast<rlim_t>(next) + 1;  // One descriptor for the client, none for the server.
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &low), 0);
   RawClient client{server.address()};
   client.send(get("/"));
@@ -149,7 +149,7 @@ ServerLimits short_times() {
   return limits;
 }
 
-TEST(ServerLimits, HeadsByteByByteAreGivenUp) {
+TEST(ServerLimits, SlowHeadsTimeOut) {
   TestServer server{answer, short_times()};
   RawClient client{server.address()};
   std::atomic<bool> stop{false};
@@ -163,14 +163,14 @@ TEST(ServerLimits, HeadsByteByByteAreGivenUp) {
   EXPECT_EQ(server.counters().timed_out, 1u);
 }
 
-TEST(ServerLimits, BodiesThatDoNotComeAreGivenUp) {
+TEST(ServerLimits, MissingBodiesTimeOut) {
   TestServer server{answer, short_times()};
   RawClient client{server.address()};
   client.send("POST / HTTP/1.1\r\nHost: test\r\nContent-Length: 10\r\n\r\nhalf");
   EXPECT_EQ(client.read_answer().status, 408);
 }
 
-TEST(ServerLimits, IdleConnectionsAreClosedWithoutAWord) {
+TEST(ServerLimits, IdleConnectionsAreClosedSilently) {
   TestServer server{answer, short_times()};
   RawClient unused{server.address()}, used{server.address()};
   used.send(get("/"));
@@ -180,7 +180,7 @@ TEST(ServerLimits, IdleConnectionsAreClosedWithoutAWord) {
   EXPECT_EQ(server.counters().timed_out, 0u);
 }
 
-TEST(ServerLimits, ARequestUnderWayHasAllTheTimeItNeeds) {
+TEST(ServerLimits, ARequestInFlightHasNoTimeout) {
   TestServer* running = nullptr;
   TestServer server{
       [&](Exchange& exchange) { running->loop().after(milliseconds{300}, [&exchange] { answer(exchange); }); },
@@ -239,7 +239,7 @@ TEST(ServerLimits, AStreamWaitsForAClientThatDoesNotRead) {
   EXPECT_EQ(stream.gone, 0);
 }
 
-TEST(ServerLimits, AClientThatTakesNothingIsCut) {
+TEST(ServerLimits, AClientThatReadsNothingIsDisconnected) {
   Stream stream;
   ServerLimits limits;
   limits.write_time = milliseconds{60};
@@ -254,7 +254,7 @@ TEST(ServerLimits, AClientThatTakesNothingIsCut) {
   EXPECT_EQ(server.counters().busy, 0u);
 }
 
-TEST(ServerLimits, AnAnswerThatTheSocketDoesNotTakeComesWhole) {
+TEST(ServerLimits, ABufferedResponseIsSentCompletely) {
   const std::string large(20'000'000, 'y');
   TestServer server{[&](Exchange& exchange) { exchange.respond(200, {}, large); }};
   RawClient client{server.address(), 8 * 1024};
@@ -264,7 +264,7 @@ TEST(ServerLimits, AnAnswerThatTheSocketDoesNotTakeComesWhole) {
   EXPECT_EQ(client.read_all(), "");
 }
 
-TEST(ServerLimits, ServesNoFurtherRequestToAClientThatDoesNotReadItsAnswers) {
+TEST(ServerLimits, StopsServingAClientThatDoesNotRead) {
   const std::string large(1'000'000, 'y');
   TestServer server{[&](Exchange& exchange) { exchange.respond(200, {}, large); }};
   RawClient client{server.address(), 8 * 1024};
@@ -282,7 +282,7 @@ TEST(ServerLimits, ServesNoFurtherRequestToAClientThatDoesNotReadItsAnswers) {
   for (int i = 0; i < 50; ++i) EXPECT_EQ(client.read_answer().body.size(), large.size());
 }
 
-// Keeps exchanges open without a word.
+// Keeps exchanges open without a response.
 class Waiting final : public ExchangeListener {
  public:
   void begin(Exchange& exchange) { exchange.listen(this); }
@@ -291,7 +291,7 @@ class Waiting final : public ExchangeListener {
   std::atomic<int> gone{0};
 };
 
-TEST(ServerLimits, AClientThatLeavesIsNoticedWhileItsRequestIsUnderWay) {
+TEST(ServerLimits, ADisconnectIsDetectedDuringARequest) {
   using Leave = void (*)(RawClient&);
   const std::array<Leave, 3> ways = {[](RawClient& client) { client.close(); },
                                      [](RawClient& client) { client.reset(); },
@@ -310,7 +310,7 @@ TEST(ServerLimits, AClientThatLeavesIsNoticedWhileItsRequestIsUnderWay) {
   }
 }
 
-TEST(ServerLimits, AClientThatLeavesIsNoticedBehindAHeapOfRequests) {
+TEST(ServerLimits, ADisconnectIsDetectedBehindPipelinedRequests) {
   Waiting waiting;
   TestServer server{[&](Exchange& exchange) { waiting.begin(exchange); }};
   RawClient client{server.address()};
@@ -318,7 +318,7 @@ TEST(ServerLimits, AClientThatLeavesIsNoticedBehindAHeapOfRequests) {
   for (int i = 0; i < 2000; ++i) requests += get("/0123456789012345678901234567890123456789");
   client.send(requests);
   ASSERT_TRUE(server.wait_until([](const ServerCounters& counters) { return counters.busy == 1; }));
-  // What it does not read yet must not wake it again and again: a loop that spins takes all it can get.
+  // Unread input must not wake the loop repeatedly; a spinning loop would use all CPU time.
   const auto cpu_time = [&] {
     timespec time{};
     server.run([&](Server&) { clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time); });
@@ -333,7 +333,7 @@ TEST(ServerLimits, AClientThatLeavesIsNoticedBehindAHeapOfRequests) {
   EXPECT_EQ(server.counters().requests, 1u);
 }
 
-TEST(ServerLimits, AStreamEndsWhenItsClientLeavesInTheMiddle) {
+TEST(ServerLimits, AStreamEndsWhenItsClientDisconnects) {
   Stream stream;
   TestServer server{[&](Exchange& exchange) { stream.begin(exchange); }};
   RawClient client{server.address(), 8 * 1024};
@@ -345,7 +345,7 @@ TEST(ServerLimits, AStreamEndsWhenItsClientLeavesInTheMiddle) {
   EXPECT_EQ(stream.finished, 0);
 }
 
-TEST(ServerLimits, DrainLetsRequestsEndAndClosesTheRest) {
+TEST(ServerLimits, DrainFinishesRequestsAndClosesIdleConnections) {
   std::vector<Exchange*> exchanges;
   TestServer server{[&](Exchange& exchange) {
     if (exchange.head().path() == "/slow") return exchanges.push_back(&exchange);
@@ -387,11 +387,11 @@ TEST(ServerLimits, DrainLetsRequestsEndAndClosesTheRest) {
   EXPECT_TRUE(server.wait_until([](const ServerCounters& counters) { return counters.open == 0; }));
 }
 
-TEST(ServerLimits, DrainServesARequestThatIsOnItsWay) {
+TEST(ServerLimits, DrainServesARequestInTransit) {
   TestServer server{answer};
   RawClient client{server.address()};
   server.run([&](Server& running) {
-    client.send(get("/"));  // in the socket, and perhaps not even accepted
+    client.send(get("/"));  // The request is in the socket, which may not even be accepted yet.
     running.drain();
   });
   const auto got = client.read_answer();
@@ -400,7 +400,7 @@ TEST(ServerLimits, DrainServesARequestThatIsOnItsWay) {
   EXPECT_EQ(client.read_all(), "");
 }
 
-TEST(ServerLimits, AServerThatEndsCutsWhatIsOpenAndCallsNobody) {
+TEST(ServerLimits, ADestroyedServerClosesConnectionsWithoutCallbacks) {
   Waiting waiting;
   Loop loop;
   const auto listening = listen_on(Address{}, false);

@@ -37,7 +37,7 @@ bool ServerConnection::send(std::string_view first, std::string_view second) {
   const Transport::Transfer put = transport_->write(first, second);
   write_wants_read_ = put.wants_read;
   if (put.failed || put.closed) {
-    // Told later: the handler that writes is on the stack.
+    // Reported later, because the writing handler is on the stack.
     is_broken_ = true;
     if (!std::exchange(resumes_, true)) core_.resume_later(*this);
     return false;

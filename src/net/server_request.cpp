@@ -42,8 +42,8 @@ Request::Taken Request::take_body(std::string_view& rest, std::size_t bytes_max)
   }
   const ChunkReader::Step step = chunks.take(rest);
   rest.remove_prefix(step.consumed);
-  if (step.state == ChunkReader::State::kMalformed) return {0, 400, "a chunk of the body that is malformed"};
-  if (body.size() + step.payload.size() > bytes_max) return {0, 413, "the body of the request is too large"};
+  if (step.state == ChunkReader::State::kMalformed) return {0, 400, "malformed chunk in the request body"};
+  if (body.size() + step.payload.size() > bytes_max) return {0, 413, "the request body is too large"};
   body.append(step.payload);
   last_chunk_read = step.state == ChunkReader::State::kDone;
   return {step.payload.size()};

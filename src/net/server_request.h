@@ -10,7 +10,7 @@
 
 namespace penstock::net {
 
-// A request from the end of its head to the end of its answer.
+// A request from the end of its head to the end of its response.
 struct Request {
   // The body's memory grows in steps of this size.
   static constexpr std::size_t kStepBytes = 1024 * 1024;

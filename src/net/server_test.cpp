@@ -1,4 +1,4 @@
-// Requests and answers over real sockets.
+// Requests and responses over real sockets.
 #include "net/server.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ using testing::post;
 using testing::RawClient;
 using testing::TestServer;
 
-// Says what it was asked: the method, the target and the body.
+// Returns the method, the target and the body of the request.
 void echo(Exchange& exchange) {
   const std::string said = std::string{exchange.head().method} + " " + std::string{exchange.head().target} + " " +
                            std::string{exchange.body()};
@@ -27,7 +27,7 @@ void echo(Exchange& exchange) {
   exchange.respond(200, fields, said);
 }
 
-TEST(Server, AnswersWithLengthDateAndFieldsOfTheHandler) {
+TEST(Server, RespondsWithLengthDateAndHandlerFields) {
   TestServer server{echo};
   RawClient client{server.address()};
   client.send(post("/a?b=c", "hello"));
@@ -39,7 +39,7 @@ TEST(Server, AnswersWithLengthDateAndFieldsOfTheHandler) {
   EXPECT_EQ(answer.head.find("Connection"), std::string::npos);
 }
 
-TEST(Server, KeepsTheConnectionForOneRequestAfterAnother) {
+TEST(Server, KeepsTheConnectionAlive) {
   TestServer server{echo};
   RawClient client{server.address()};
   for (int i = 0; i < 50; ++i) {
@@ -51,7 +51,7 @@ TEST(Server, KeepsTheConnectionForOneRequestAfterAnother) {
   EXPECT_EQ(server.counters().busy, 0u);
 }
 
-TEST(Server, ClosesWhereTheClientAsksForIt) {
+TEST(Server, ClosesOnRequest) {
   TestServer server{echo};
   RawClient client{server.address()};
   client.send(get("/", "Connection: close\r\n"));
@@ -60,7 +60,7 @@ TEST(Server, ClosesWhereTheClientAsksForIt) {
   EXPECT_TRUE(server.wait_until([](const ServerCounters& counters) { return counters.open == 0; }));
 }
 
-TEST(Server, AnswersAHundredRequestsOfOneWriteInTheirOrder) {
+TEST(Server, AnswersPipelinedRequestsInOrder) {
   TestServer server{echo};
   RawClient client{server.address()};
   std::string requests;
@@ -72,13 +72,13 @@ TEST(Server, AnswersAHundredRequestsOfOneWriteInTheirOrder) {
               "POST /" + std::to_string(i) + " " + std::string(static_cast<std::size_t>(i), 'x'));
 }
 
-TEST(Server, AnswersPipelinedRequestsInTheirOrderWhereTheHandlerTakesItsTime) {
+TEST(Server, AnswersPipelinedRequestsInOrderWithASlowHandler) {
   TestServer* running = nullptr;
   TestServer server{[&](Exchange& exchange) { running->loop().post([&exchange] { echo(exchange); }); }};
   running = &server;
   RawClient client{server.address()};
   std::string requests;
-  for (int i = 0; i < 3000; ++i) requests += get("/" + std::to_string(i));  // more than is kept for later
+  for (int i = 0; i < 3000; ++i) requests += get("/" + std::to_string(i));  // More than the server buffers.
   std::thread sender{[&] { client.send(requests); }};
   for (int i = 0; i < 3000; ++i) ASSERT_EQ(client.read_answer().body, "GET /" + std::to_string(i) + " ");
   sender.join();
@@ -107,7 +107,7 @@ TEST(Server, ReadsChunkedBodies) {
   EXPECT_EQ(client.read_answer().body, "GET /next ");
 }
 
-TEST(Server, ABodyThatIsTakenLeavesNothingOfWhatWasThere) {
+TEST(Server, ATakenBodyLeavesNoEarlierContent) {
   std::string taken = "what was there before";
   TestServer server{[&](Exchange& exchange) {
     exchange.take_body(taken);
@@ -135,7 +135,7 @@ TEST(Server, ReadsLargeBodies) {
   }
 }
 
-TEST(Server, AsksForTheBodyThatWaitsToBeAskedFor) {
+TEST(Server, AnswersExpectContinue) {
   TestServer server{echo};
   RawClient client{server.address()};
   client.send("POST / HTTP/1.1\r\nHost: test\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n");
@@ -160,7 +160,7 @@ TEST(Server, SendsNoBodyToHead) {
   EXPECT_EQ(client.read_all(), "");
 }
 
-TEST(Server, SendsNoBodyWhereTheStatusHasNone) {
+TEST(Server, SendsNoBodyForBodylessStatuses) {
   TestServer server{[](Exchange& exchange) { exchange.respond(204, {}, "ignored"); }};
   RawClient client{server.address()};
   client.send(get("/", "Connection: close\r\n"));
@@ -169,7 +169,7 @@ TEST(Server, SendsNoBodyWhereTheStatusHasNone) {
   EXPECT_TRUE(all.ends_with("\r\n\r\n"));
 }
 
-TEST(Server, StreamsInChunksAndGoesOn) {
+TEST(Server, StreamsInChunksAndKeepsTheConnection) {
   TestServer server{[](Exchange& exchange) {
     exchange.start(200, {});
     EXPECT_TRUE(exchange.write("one"));
@@ -200,7 +200,7 @@ TEST(Server, StreamsWithALength) {
   EXPECT_EQ(client.read_answer().body, "123456");
 }
 
-TEST(Server, CutsAnAnswerThatIsShorterThanItSaid) {
+TEST(Server, ClosesAResponseShorterThanItsLength) {
   TestServer server{[](Exchange& exchange) {
     exchange.start(200, {}, 6);
     exchange.write("123");
@@ -213,7 +213,7 @@ TEST(Server, CutsAnAnswerThatIsShorterThanItSaid) {
   EXPECT_FALSE(answer.whole);
 }
 
-TEST(Server, AbortLeavesAnAnswerThatIsSeenNotToBeWhole) {
+TEST(Server, AbortLeavesADetectablyIncompleteResponse) {
   TestServer server{[](Exchange& exchange) {
     exchange.start(200, {});
     exchange.write("begun");
@@ -226,7 +226,7 @@ TEST(Server, AbortLeavesAnAnswerThatIsSeenNotToBeWhole) {
   EXPECT_FALSE(answer.whole);
 }
 
-TEST(Server, ClosesAtTheEndOfAStreamToHttp10) {
+TEST(Server, ClosesAfterAStreamToHttp10) {
   TestServer server{[](Exchange& exchange) {
     exchange.start(200, {});
     exchange.write("one");
@@ -241,7 +241,7 @@ TEST(Server, ClosesAtTheEndOfAStreamToHttp10) {
   EXPECT_TRUE(all.ends_with("\r\n\r\nonetwo"));
 }
 
-TEST(Server, KeepsAConnectionOfHttp10OnlyWhereItIsAskedTo) {
+TEST(Server, KeepsHttp10ConnectionsOnRequestOnly) {
   TestServer server{echo};
   RawClient keeping{server.address()};
   keeping.send("GET /1 HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n");
@@ -250,7 +250,7 @@ TEST(Server, KeepsAConnectionOfHttp10OnlyWhereItIsAskedTo) {
   EXPECT_TRUE(keeping.read_all().ends_with("GET /2 "));
 }
 
-TEST(Server, ResetsAStreamToHttp10ThatIsAborted) {
+TEST(Server, ResetsAnAbortedStreamToHttp10) {
   TestServer server{[](Exchange& exchange) {
     exchange.start(200, {});
     exchange.write("begun");
@@ -271,7 +271,7 @@ void relay(Exchange& exchange) {
   exchange.finish();
 }
 
-TEST(Server, PassesRawAnswersOnAsTheyAre) {
+TEST(Server, PassesRawResponsesUnchanged) {
   TestServer server{relay};
   RawClient client{server.address()};
   client.send(get("/") + get("/", "Connection: close\r\n"));
@@ -281,7 +281,7 @@ TEST(Server, PassesRawAnswersOnAsTheyAre) {
   EXPECT_EQ(client.read_all(), "3\r\none\r\n3\r\ntwo\r\n0\r\n\r\n");
 }
 
-TEST(Server, TakesTheChunksOutOfRawAnswersToHttp10) {
+TEST(Server, RemovesChunkFramingForHttp10) {
   TestServer server{relay};
   RawClient client{server.address()};
   client.send("GET / HTTP/1.0\r\n\r\n");
@@ -289,7 +289,7 @@ TEST(Server, TakesTheChunksOutOfRawAnswersToHttp10) {
   EXPECT_EQ(all, "HTTP/1.1 200 OK\r\nX-Kept: yes\r\nConnection: close\r\n\r\nonetwo");
 }
 
-TEST(Server, RawAnswersThatEndWithTheConnectionCloseIt) {
+TEST(Server, RawResponsesWithoutALengthCloseTheConnection) {
   TestServer server{[](Exchange& exchange) {
     exchange.start_raw("HTTP/1.1 200 OK\r\n\r\n", true);
     exchange.write_raw("until the end");
@@ -300,7 +300,7 @@ TEST(Server, RawAnswersThatEndWithTheConnectionCloseIt) {
   EXPECT_EQ(client.read_all(), "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nuntil the end");
 }
 
-TEST(Server, ValuesOfFieldsCannotStartALineOfTheirOwn) {
+TEST(Server, FieldValuesCannotInjectLines) {
   TestServer server{[](Exchange& exchange) {
     const std::array<Field, 1> fields = {Field{"X-Echo", "a\r\nSet-Cookie: b"}};
     exchange.respond(200, fields, "");
@@ -310,7 +310,7 @@ TEST(Server, ValuesOfFieldsCannotStartALineOfTheirOwn) {
   EXPECT_NE(client.read_answer().head.find("X-Echo: a  Set-Cookie: b\r\n"), std::string::npos);
 }
 
-TEST(Server, TellsWhoAsks) {
+TEST(Server, ReportsThePeerAddress) {
   TestServer server{[](Exchange& exchange) { exchange.respond(200, {}, exchange.peer()); }};
   RawClient client{server.address()};
   client.send(get("/"));

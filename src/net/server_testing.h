@@ -1,4 +1,4 @@
-// A server on a thread of its own, and a client of raw bytes, for tests.
+// A server on a separate thread and a client of raw bytes, for tests.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@
 
 namespace penstock::net::testing {
 
-// Hands every request to a function, on the server's thread.
+// Passes every request to a function on the server's thread.
 class TestServer final : public ExchangeHandler {
  public:
   using Handle = std::function<void(Exchange&)>;
@@ -59,7 +59,7 @@ class TestServer final : public ExchangeHandler {
     run([&](Server& server) { counters = server.counters(); });
     return counters;
   }
-  // Until the counters are as they should be, or a test's patience is over.
+  // Waits until the predicate holds, at most 10 s.
   template <class Predicate>
   bool wait_until(Predicate&& holds) {
     for (int i = 0; i < 10'000; ++i) {
@@ -82,16 +82,16 @@ class TestServer final : public ExchangeHandler {
   std::thread thread_;
 };
 
-// Blocking, with a limit on patience: a test that hangs fails.
+// Blocking client with a timeout, so that a test that hangs fails.
 class RawClient {
  public:
   explicit RawClient(const Address& address, int receive_buffer_bytes = 0)
       : descriptor_{socket(static_cast<const sockaddr*>(address.data())->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0)} {
     if (receive_buffer_bytes > 0)
       setsockopt(descriptor_, SOL_SOCKET, SO_RCVBUF, &receive_buffer_bytes, sizeof receive_buffer_bytes);
-    const timeval patience{20, 0};
-    setsockopt(descriptor_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-    setsockopt(descriptor_, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+    const timeval timeout{20, 0};
+    setsockopt(descriptor_, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
+    setsockopt(descriptor_, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
     EXPECT_EQ(connect(descriptor_, static_cast<const sockaddr*>(address.data()), address.length()), 0);
   }
   ~RawClient() { close(); }
@@ -108,7 +108,7 @@ class RawClient {
   }
   void end_output() { shutdown(descriptor_, SHUT_WR); }
 
-  // False: the server takes no more.
+  // Returns false if the server accepts no more bytes.
   bool send(std::string_view bytes) {
     while (!bytes.empty()) {
       const ssize_t sent = ::send(descriptor_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
@@ -117,7 +117,7 @@ class RawClient {
     }
     return true;
   }
-  // One more piece into held(). False: the end, a reset, or no patience left; see was_reset().
+  // Appends one piece to held(). Returns false at the end of the stream, on a reset or on a timeout; see was_reset().
   bool read_some() {
     std::string piece(64 * 1024, '\0');
     const ssize_t got = recv(descriptor_, piece.data(), piece.size(), 0);
@@ -127,12 +127,12 @@ class RawClient {
     if (got > 0) held_.append(piece, 0, static_cast<std::size_t>(got));
     return got > 0;
   }
-  // All that comes until the server closes.
+  // Returns everything until the server closes.
   std::string read_all() {
     while (read_some()) continue;
     return std::exchange(held_, {});
   }
-  // Everything up to and including `mark`, or what there is.
+  // Returns the bytes up to and including `mark`, or everything if the stream ends first.
   std::string read_until(std::string_view mark) {
     std::size_t at = held_.find(mark);
     while (at == std::string::npos && read_some()) at = held_.find(mark);
@@ -147,7 +147,7 @@ class RawClient {
     std::string head, body;
     bool whole = false;
   };
-  // The next answer, framed by length or in chunks.
+  // Reads the next response, framed by length or in chunks.
   Answer read_answer(bool to_head = false) {
     Answer answer;
     answer.head = read_until("\r\n\r\n");

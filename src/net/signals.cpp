@@ -32,7 +32,7 @@ struct SignalWatch::State final : Watcher {
   void on_ready(std::uint32_t) override {
     signalfd_siginfo info{};
     if (read(descriptor, &info, sizeof info) != sizeof info) return;
-    // A copy: the call may end this watch.
+    // A copy, because the call may destroy this watch.
     const auto call = on_signal;
     call(static_cast<int>(info.ssi_signo));
   }

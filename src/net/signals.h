@@ -1,4 +1,4 @@
-// Ctrl-C and polite kills as events of a loop.
+// SIGINT, SIGTERM and other signals as events of a loop.
 #pragma once
 
 #include <functional>
@@ -9,9 +9,9 @@
 
 namespace penstock::net {
 
-// While it lives, the signals are blocked for the thread that made it (and for threads that it starts) and call
-// `on_signal(number)` on the loop. To be made before other threads. It ignores SIGPIPE and
-// SIGXFSZ for good: a peer that has gone and a file that may not grow are errors of a write, not the end.
+// Blocks the signals for the thread that creates it and all threads started later, and calls `on_signal(number)` on the
+// loop. It must be created before other threads. SIGPIPE and SIGXFSZ are ignored permanently: a closed peer and a full
+// file are errors of a write.
 class SignalWatch {
  public:
   SignalWatch(Loop& loop, std::initializer_list<int> signals, std::function<void(int)> on_signal);

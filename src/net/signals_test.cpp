@@ -8,7 +8,7 @@
 namespace penstock::net {
 namespace {
 
-TEST(SignalWatch, TellsOfItsSignalsOnTheLoop) {
+TEST(SignalWatch, ReportsSignalsOnTheLoop) {
   Loop loop;
   std::vector<int> seen;
   SignalWatch watch{loop, {SIGUSR1, SIGUSR2}, [&](int signal) {
@@ -21,7 +21,7 @@ TEST(SignalWatch, TellsOfItsSignalsOnTheLoop) {
   EXPECT_EQ(seen, (std::vector<int>{SIGUSR1, SIGUSR2}));
 }
 
-TEST(SignalWatch, MayEndWithinItsOwnCall) {
+TEST(SignalWatch, MayBeDestroyedWithinItsCallback) {
   Loop loop;
   std::unique_ptr<SignalWatch> watch;
   int calls = 0;
@@ -35,7 +35,7 @@ TEST(SignalWatch, MayEndWithinItsOwnCall) {
   EXPECT_EQ(calls, 1);
 }
 
-TEST(SignalWatch, LeavesTheSignalsAsTheyWere) {
+TEST(SignalWatch, RestoresTheSignalMask) {
   sigset_t before, after;
   pthread_sigmask(SIG_SETMASK, nullptr, &before);
   {

@@ -7,7 +7,7 @@ void SseReader::take_line() {
   if (!line.starts_with("data")) return;
   std::string_view value = line.substr(4);
   if (!value.empty()) {
-    if (value.front() != ':') return;  // another field, such as "database"
+    if (value.front() != ':') return;  // Another field, such as "database".
     value.remove_prefix(1);
     if (value.starts_with(' ')) value.remove_prefix(1);
   }

@@ -7,12 +7,12 @@
 
 namespace penstock::net {
 
-// Takes a stream apart that comes in pieces of any size. Only the field `data` matters here; an event with several data
-// lines has them joined by line feeds.
+// Incremental reader of an event stream. Only the field `data` is used; several data lines of an event are joined by
+// line feeds.
 class SseReader {
  public:
-  // Calls `event(std::string_view data)` for each event that ends within the bytes. False: an event is longer than
-  // `event_bytes_max`, and the reader of no more use.
+  // Calls `event(std::string_view data)` for each event that ends within the bytes. Returns false if an event is longer
+  // than kEventBytesMax; the reader is unusable then.
   template <class OnEvent>
   bool take(std::string_view bytes, OnEvent&& event) {
     while (!bytes.empty()) {

@@ -18,7 +18,7 @@ Events read_in_pieces(std::string_view text, std::size_t size) {
   return events;
 }
 
-TEST(SseReader, FindsEventsWhereverTheStreamIsCut) {
+TEST(SseReader, FindsEventsInPiecesOfAnySize) {
   const std::string text =
       ": a comment\n\ndata: {\"a\":1}\n\r\nevent: token\r\ndata:no blank\r\nid: 7\r\n\r\ndata: two\ndata:  "
       "lines\ndata\n\n"
@@ -27,11 +27,11 @@ TEST(SseReader, FindsEventsWhereverTheStreamIsCut) {
   for (std::size_t size = 1; size <= text.size(); ++size) EXPECT_EQ(read_in_pieces(text, size), expected) << size;
 }
 
-TEST(SseReader, AnEventWithoutDataIsNone) { EXPECT_EQ(read_in_pieces("event: ping\n\n\n\n", 100), Events{}); }
+TEST(SseReader, SkipsEventsWithoutData) { EXPECT_EQ(read_in_pieces("event: ping\n\n\n\n", 100), Events{}); }
 
-TEST(SseReader, AnEventWithEmptyDataIsOne) { EXPECT_EQ(read_in_pieces("data:\n\n", 100), Events{""}); }
+TEST(SseReader, ReportsEventsWithEmptyData) { EXPECT_EQ(read_in_pieces("data:\n\n", 100), Events{""}); }
 
-TEST(SseReader, RefusesAnEventThatIsTooLong) {
+TEST(SseReader, RejectsAnEventThatIsTooLong) {
   SseReader reader;
   const std::string piece(1024 * 1024, 'x');
   bool fits = reader.take("data: ", [](std::string_view) {});

@@ -26,7 +26,7 @@ static_assert(EAGAIN == EWOULDBLOCK);
 
 SSL* ssl_of(void* ssl) { return static_cast<SSL*>(ssl); }
 
-// OpenSSL's own socket BIO writes with write(), which raises SIGPIPE when the peer has gone.
+// OpenSSL's own socket BIO uses write(), which raises SIGPIPE after the peer has closed.
 int descriptor_of(BIO* bio) { return static_cast<int>(reinterpret_cast<std::intptr_t>(BIO_get_data(bio))); }
 
 int write_to_socket(BIO* bio, const char* bytes, int size) {
@@ -64,7 +64,7 @@ BIO* make_bio(int descriptor) {
   return bio;
 }
 
-// Without a name any certificate that somebody signed for anybody would do.
+// Without a name, any certificate of a trusted authority would be accepted.
 void expect_host(SSL* ssl, const std::string& host) {
   PENSTOCK_ASSERT(!host.empty(), "a client of TLS says whom it wants to reach");
   if (Address::parse(host, 0)) {
@@ -75,12 +75,12 @@ void expect_host(SSL* ssl, const std::string& host) {
   SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
   const bool kept = SSL_set1_host(ssl, host.c_str()) == 1;
   PENSTOCK_ASSERT(kept, "there is memory");
-  // A name too long to be asked for is not asked for; it is checked all the same.
+  // A name that is too long for SNI is not sent, but it is still verified.
   SSL_ctrl(ssl, SSL_CTRL_SET_TLSEXT_HOSTNAME, TLSEXT_NAMETYPE_host_name, const_cast<char*>(host.c_str()));
   ERR_clear_error();
 }
 
-// What an SSL call that did nothing says by it.
+// Translates the result of an SSL call that transferred nothing.
 void explain(SSL* ssl, int result, Transport::Transfer& transfer) {
   switch (SSL_get_error(ssl, result)) {
     case SSL_ERROR_WANT_READ: transfer.wants_read = true; return;
@@ -144,8 +144,8 @@ Transport::Transfer write_tls(SSL* ssl, std::string_view first, std::string_view
   while (!first.empty() || !second.empty()) {
     std::string_view next = first.empty() ? second : first;
     if (!first.empty() && !second.empty() && first.size() < joined.size()) {
-      // A head and what follows it in one record. A record that could not be sent is offered again with the same bytes
-      // at its front, as the library demands, since the caller offers again what was not taken.
+      // The head and the following bytes share one record. The library requires that a record that could not be sent is
+      // retried with the same bytes at its front, which holds because the caller repeats what was not taken.
       const std::size_t more = std::min(second.size(), joined.size() - first.size());
       std::memcpy(joined.data(), first.data(), first.size());
       std::memcpy(joined.data() + first.size(), second.data(), more);
@@ -191,7 +191,7 @@ Transport::Transport(Transport&& other) noexcept
 
 Transport::~Transport() {
   if (ssl_ != nullptr) {
-    // Tells the peer that the end is meant, if it can be told at once.
+    // Sends close_notify if that is possible at once.
     if (SSL_is_init_finished(ssl_of(ssl_)) == 1) SSL_shutdown(ssl_of(ssl_));
     SSL_free(ssl_of(ssl_));
     ERR_clear_error();
@@ -210,7 +210,7 @@ Transport::Transfer Transport::read(char* into, std::size_t size) {
     if (result != 1) {
       Transfer end;
       explain(ssl_of(ssl_), result, end);
-      // An end that comes behind bytes is found again by the next read; so is what the library wants.
+      // The next read returns an end of stream or a wait that follows bytes.
       if (transfer.bytes == 0) return end;
       has_pending_ = end.closed || end.failed;
       return transfer;

@@ -1,4 +1,4 @@
-// TLS 1.2 and 1.3 by OpenSSL, over sockets that do not block.
+// TLS 1.2 and 1.3 by OpenSSL over non-blocking sockets.
 #pragma once
 
 #include <cstddef>
@@ -10,27 +10,27 @@
 
 namespace penstock::net {
 
-// Certificates and settings, shared by connections and threads.
+// Certificates and settings that connections and threads share.
 class TlsContext {
  public:
-  // PEM files: a chain and its key. Errors name the file.
+  // Reads PEM files with the certificate chain and its key. Errors name the file.
   [[nodiscard]] static core::Result<std::shared_ptr<TlsContext>> server(const std::string& certificate_file,
                                                                         const std::string& key_file);
-  // Checks the peer's name and chain against `ca_file`, or the system's store where that is empty.
+  // Verifies the peer's name and chain against `ca_file`, or against the system's certificates if it is empty.
   [[nodiscard]] static core::Result<std::shared_ptr<TlsContext>> client(const std::string& ca_file = {});
   ~TlsContext();
 
  private:
   friend class Transport;
   TlsContext() = default;
-  void* context_ = nullptr;  // SSL_CTX
+  void* context_ = nullptr;  // SSL_CTX.
   bool is_server_ = false;
 };
 
 // A connected socket with or without TLS. Owns the descriptor.
 class Transport {
  public:
-  // Plain where the context is null. As a client, `host` is the name that is asked for and checked.
+  // A null context means plain. For a client, `host` is the server name that is sent and verified.
   Transport(int descriptor, const std::shared_ptr<TlsContext>& context, const std::string& host = {});
   Transport(Transport&& other) noexcept;
   Transport& operator=(Transport&&) = delete;
@@ -38,23 +38,23 @@ class Transport {
 
   struct Transfer {
     std::size_t bytes = 0;
-    bool closed = false;      // read: the peer sent all it will. write: it takes no more
-    bool failed = false;      // reset, or TLS is broken
-    bool wants_read = false;  // would block; for TLS a write may want to read, and the reverse
+    bool closed = false;      // Read: the peer has sent everything. Write: the peer accepts no more bytes.
+    bool failed = false;      // The connection was reset, or TLS failed.
+    bool wants_read = false;  // The call would block. With TLS a write may need to read and the reverse.
     bool wants_write = false;
   };
-  // One system call each where there is no TLS; both may be called again at any time. What write() did not take has to
-  // stand at the front of what it is given next: with TLS it may be encrypted already.
+  // Each call makes one system call on a plain socket and may be repeated at any time. Bytes that write() did not take
+  // must be at the front of the next write, because TLS may have encrypted them already.
   [[nodiscard]] Transfer read(char* into, std::size_t size);
   [[nodiscard]] Transfer write(std::string_view first, std::string_view second = {});
-  // Decrypted bytes that wait inside: the descriptor does not show them as readable.
+  // Decrypted bytes are buffered; the descriptor does not become readable for them.
   [[nodiscard]] bool has_pending() const { return has_pending_; }
   [[nodiscard]] int descriptor() const { return descriptor_; }
   [[nodiscard]] bool is_tls() const { return ssl_ != nullptr; }
 
  private:
   int descriptor_ = -1;
-  void* ssl_ = nullptr;  // SSL
+  void* ssl_ = nullptr;  // SSL.
   bool has_pending_ = false;
 };
 

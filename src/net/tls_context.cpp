@@ -1,4 +1,4 @@
-// What all TLS connections of a server or a client share.
+// Settings that all TLS connections of a server or a client share.
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 
@@ -11,7 +11,7 @@ namespace {
 
 constexpr unsigned char kProtocols[] = {8, 'h', 't', 't', 'p', '/', '1', '.', '1'};
 
-// The oldest error is the cause; later ones are those of its callers.
+// The oldest error is the cause; later ones belong to its callers.
 std::string take_reason() {
   const unsigned long error = ERR_get_error();
   ERR_clear_error();
@@ -31,7 +31,7 @@ int choose_protocol(SSL*, const unsigned char** chosen, unsigned char* chosen_le
   return SSL_TLSEXT_ERR_OK;
 }
 
-// A key under a passphrase is an error; the library would ask for it at the terminal.
+// A key with a passphrase is an error; the library would prompt for it at the terminal.
 int refuse_passphrase(char*, int, int, void*) { return -1; }
 
 SSL_CTX* make_context(const SSL_METHOD* method) {
@@ -41,9 +41,9 @@ SSL_CTX* make_context(const SSL_METHOD* method) {
   SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_CIPHER_SERVER_PREFERENCE);
   SSL_CTX_set_mode(context,
                    SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
-  // Sessions are resumed by tickets, which the peer keeps.
+  // Sessions are resumed by tickets, which the peer stores.
   SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
-  // A record's head and body in one recv().
+  // Reads a record's head and body in one recv().
   SSL_CTX_set_read_ahead(context, 1);
   ERR_clear_error();
   return context;
@@ -61,10 +61,10 @@ core::Result<std::shared_ptr<TlsContext>> TlsContext::server(const std::string& 
   SSL_CTX_set_alpn_select_cb(context, choose_protocol, nullptr);
   if (SSL_CTX_use_certificate_chain_file(context, certificate_file.c_str()) != 1)
     return core::environment_error(certificate_file, "cannot be used as a certificate: " + take_reason(),
-                                   "give a PEM file with the server's certificate first, then those that sign it");
+                                   "use a PEM file with the server's certificate first, followed by its issuers");
   if (SSL_CTX_use_PrivateKey_file(context, key_file.c_str(), SSL_FILETYPE_PEM) != 1)
     return core::environment_error(key_file, "cannot be used as the key of " + certificate_file + ": " + take_reason(),
-                                   "give the PEM file of that certificate's key, without a passphrase");
+                                   "use the PEM file of that certificate's key, without a passphrase");
   return made;
 }
 
@@ -75,11 +75,11 @@ core::Result<std::shared_ptr<TlsContext>> TlsContext::client(const std::string& 
   SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
   SSL_CTX_set_alpn_protos(context, kProtocols, sizeof kProtocols);
   if (ca_file.empty() && SSL_CTX_set_default_verify_paths(context) != 1)
-    return core::environment_error({}, "the system's store of certificates cannot be used: " + take_reason(),
-                                   "give a file of certificates to trust");
+    return core::environment_error({}, "the system's certificate store cannot be used: " + take_reason(),
+                                   "use a file of trusted certificates");
   if (!ca_file.empty() && SSL_CTX_load_verify_file(context, ca_file.c_str()) != 1)
-    return core::environment_error(ca_file, "holds no certificates to trust: " + take_reason(),
-                                   "give a PEM file with at least one certificate");
+    return core::environment_error(ca_file, "contains no trusted certificates: " + take_reason(),
+                                   "use a PEM file with at least one certificate");
   ERR_clear_error();
   return made;
 }

@@ -21,7 +21,7 @@ std::array<int, 2> connected_pair() {
   return ends;
 }
 
-// Both ends in one thread: what one writes the other reads, a turn each.
+// Both ends in one thread, taking turns.
 struct Pair {
   Pair(const std::shared_ptr<TlsContext>& server_tls, const std::shared_ptr<TlsContext>& client_tls,
        const std::string& host)
@@ -37,7 +37,7 @@ struct Exchanged {
   std::string text;
   bool failed = false;
 };
-// Sends head and body from the client until the server has all, or something breaks.
+// Sends head and body from the client until the server has received everything, or an error occurs.
 Exchanged exchange(Transport& from, Transport& to, std::string_view head, std::string_view body) {
   Exchanged exchanged;
   const std::size_t size = head.size() + body.size();
@@ -66,7 +66,7 @@ std::string large_text() {
   return text;
 }
 
-TEST(Transport, CarriesBothPartsOfAMessagePlain) {
+TEST(Transport, SendsBothPartsOfAMessagePlain) {
   Pair pair{nullptr, nullptr, {}};
   EXPECT_FALSE(pair.client.is_tls());
   EXPECT_EQ(exchange(pair.client, pair.server, "head,", "body").text, "head,body");
@@ -74,16 +74,16 @@ TEST(Transport, CarriesBothPartsOfAMessagePlain) {
   EXPECT_EQ(exchange(pair.client, pair.server, "head,", large).text, "head," + large);
 }
 
-TEST(Transport, TellsAClosedEndFromOneThatHasNothingYet) {
+TEST(Transport, DistinguishesAClosedPeerFromAnIdleOne) {
   Pair pair{nullptr, nullptr, {}};
   char byte = 0;
   EXPECT_TRUE(pair.server.read(&byte, 1).wants_read);
   { const Transport gone{std::move(pair.client)}; }
   EXPECT_TRUE(pair.server.read(&byte, 1).closed);
-  EXPECT_TRUE(pair.server.write("x").closed);  // and no SIGPIPE
+  EXPECT_TRUE(pair.server.write("x").closed);  // No SIGPIPE is raised.
 }
 
-TEST(Tls, CarriesBothWaysWithPartialWrites) {
+TEST(Tls, TransfersBothWaysWithPartialWrites) {
   const TestCertificate certificate;
   Pair pair{certificate.server(), certificate.client(), "localhost"};
   EXPECT_TRUE(pair.client.is_tls());
@@ -93,7 +93,7 @@ TEST(Tls, CarriesBothWaysWithPartialWrites) {
   EXPECT_EQ(exchange(pair.client, pair.server, "small", {}).text, "small");
 }
 
-TEST(Tls, ShowsDecryptedBytesThatWaitInside) {
+TEST(Tls, ReportsPendingDecryptedBytes) {
   const TestCertificate certificate;
   Pair pair{certificate.server(), certificate.client(), "localhost"};
   EXPECT_EQ(exchange(pair.client, pair.server, "x", {}).text, "x");
@@ -107,7 +107,7 @@ TEST(Tls, ShowsDecryptedBytesThatWaitInside) {
   EXPECT_FALSE(pair.client.has_pending());
 }
 
-TEST(Tls, ChecksTheNameOfTheServer) {
+TEST(Tls, VerifiesTheServerName) {
   const TestCertificate certificate;
   for (const char* host : {"other", "127.0.0.2", "localhost.example"}) {
     Pair pair{certificate.server(), certificate.client(), host};
@@ -117,7 +117,7 @@ TEST(Tls, ChecksTheNameOfTheServer) {
   EXPECT_EQ(exchange(numeric.client, numeric.server, "x", {}).text, "x");
 }
 
-TEST(Tls, TrustsOnlyWhomItWasTold) {
+TEST(Tls, TrustsOnlyTheGivenCertificates) {
   const TestCertificate certificate, other;
   Pair stranger{certificate.server(), other.client(), "localhost"};
   EXPECT_TRUE(exchange(stranger.client, stranger.server, "x", {}).failed);
@@ -127,7 +127,7 @@ TEST(Tls, TrustsOnlyWhomItWasTold) {
   EXPECT_TRUE(exchange(unknown.client, unknown.server, "x", {}).failed);
 }
 
-TEST(Tls, TellsAMeantEndFromACut) {
+TEST(Tls, DistinguishesCloseNotifyFromTruncation) {
   const TestCertificate certificate;
   char byte = 0;
   Pair meant{certificate.server(), certificate.client(), "localhost"};
@@ -141,7 +141,7 @@ TEST(Tls, TellsAMeantEndFromACut) {
   EXPECT_TRUE(cut.server.read(&byte, 1).failed);
 }
 
-TEST(Tls, FailsOnWhatIsNotTls) {
+TEST(Tls, FailsOnPlainText) {
   const TestCertificate certificate;
   Pair pair{certificate.server(), nullptr, {}};
   ASSERT_GT(pair.client.write("GET / HTTP/1.1\r\n\r\n").bytes, 0U);
@@ -150,7 +150,7 @@ TEST(Tls, FailsOnWhatIsNotTls) {
   EXPECT_TRUE(pair.server.read(&byte, 1).failed);
 }
 
-TEST(TlsContext, NamesTheFileThatIsWrong) {
+TEST(TlsContext, NamesTheInvalidFile) {
   const TestCertificate certificate;
   const std::string broken = certificate.folder() + "/broken.pem", missing = certificate.folder() + "/missing.pem";
   std::ofstream{broken} << "-----BEGIN CERTIFICATE-----\nno\n";
@@ -160,11 +160,11 @@ TEST(TlsContext, NamesTheFileThatIsWrong) {
   EXPECT_TRUE(message(TlsContext::server(missing, certificate.key())).starts_with(missing + ": cannot be used"));
   EXPECT_TRUE(message(TlsContext::server(broken, certificate.key())).starts_with(broken + ": cannot be used"));
   EXPECT_TRUE(message(TlsContext::server(certificate.certificate(), broken)).starts_with(broken + ": cannot be used"));
-  EXPECT_TRUE(message(TlsContext::client(missing)).starts_with(missing + ": holds no certificates"));
-  EXPECT_TRUE(message(TlsContext::client(certificate.key())).starts_with(certificate.key() + ": holds no"));
+  EXPECT_TRUE(message(TlsContext::client(missing)).starts_with(missing + ": contains no trusted certificates"));
+  EXPECT_TRUE(message(TlsContext::client(certificate.key())).starts_with(certificate.key() + ": contains no"));
 }
 
-TEST(TlsContext, WantsTheKeyOfTheCertificate) {
+TEST(TlsContext, RequiresTheKeyOfTheCertificate) {
   const TestCertificate certificate, other;
   EXPECT_FALSE(TlsContext::server(certificate.certificate(), other.key()));
 }

@@ -1,4 +1,4 @@
-// Certificates that are made for one test.
+// Certificates that are generated for one test.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 
 namespace penstock::net::testing {
 
-// A folder of its own with a key and a certificate that signs itself, for the names given ("DNS:localhost,IP:127.0.0.1").
+// A temporary folder with a key and a self-signed certificate for the given names ("DNS:localhost,IP:127.0.0.1").
 class TestCertificate {
  public:
   explicit TestCertificate(const std::string& names = "DNS:localhost,IP:127.0.0.1") {

@@ -1,4 +1,4 @@
-// Address parts of URLs (RFC 3986), as far as a server of ours or a peer is named by them.
+// URLs (RFC 3986), as far as they address a server.
 #include <charconv>
 #include <cstdint>
 #include <string>
@@ -15,7 +15,7 @@ constexpr std::size_t kUrlBytesMax = 2048, kHostBytesMax = 253, kLabelBytesMax =
 bool is_hexadecimal(char c) { return core::is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
 bool is_alphanumeric(char c) { return core::is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
-// For messages, which are one line of plain text whatever was given.
+// Quotes the text for messages, which are one line of printable text.
 std::string quoted(std::string_view text) {
   constexpr std::size_t kShown = 80;
   std::string out = "\"";
@@ -33,8 +33,8 @@ bool take_prefix_fold(std::string_view& text, std::string_view lower) {
   return true;
 }
 
-// Names as DNS and container networks have them, where '_' is in use. What ends in a number is an IPv4 address or an
-// error: resolvers take "127.1" and "0x7f.1" for addresses, which nobody means.
+// Names as DNS and container networks use them, including '_'. A host that ends in a number must be an IPv4 address,
+// because resolvers accept "127.1" and "0x7f.1" as addresses.
 const char* fault_of_name(std::string_view host) {
   if (host.size() > kHostBytesMax) return "its host is longer than 253 bytes";
   std::string_view label;
@@ -44,7 +44,7 @@ const char* fault_of_name(std::string_view host) {
     if (label.empty()) return "its host has an empty part";
     if (label.size() > kLabelBytesMax) return "a part of its host is longer than 63 bytes";
     for (const char c : label)
-      if (!is_alphanumeric(c) && c != '-' && c != '_') return "its host has a character that no name has";
+      if (!is_alphanumeric(c) && c != '-' && c != '_') return "its host has an invalid character";
     if (dot == std::string_view::npos) break;
     rest.remove_prefix(dot + 1);
   }
@@ -67,7 +67,7 @@ const char* fault_of_path(std::string_view path) {
       continue;
     }
     if (!is_alphanumeric(c) && std::string_view{"/-._~!$&'()*+,;=:@"}.find(c) == std::string_view::npos)
-      return "its path has a character that has to be written as %XX";
+      return "its path has a character that must be written as %XX";
   }
   return nullptr;
 }
@@ -79,16 +79,17 @@ const char* take_port(std::string_view digits, std::uint16_t& port) {
 }
 
 const char* take_authority(std::string_view authority, bool has_scheme, Url& url) {
-  if (authority.find('@') != std::string_view::npos) return "it has a user name; keys and passwords go elsewhere";
+  if (authority.find('@') != std::string_view::npos)
+    return "it has a user name; remove it and configure keys separately";
   std::string_view port;
   bool has_port = false;
   if (!authority.empty() && authority.front() == '[') {
     const std::size_t end = authority.find(']');
     if (end == std::string_view::npos) return "the bracket of its IPv6 address is not closed";
-    if (!Address::parse(authority.substr(0, end + 1), 0)) return "what stands in brackets is no IPv6 address";
+    if (!Address::parse(authority.substr(0, end + 1), 0)) return "the text in brackets is not an IPv6 address";
     url.host = authority.substr(1, end - 1);
     authority.remove_prefix(end + 1);
-    if (!authority.empty() && authority.front() != ':') return "after the brackets comes a port or nothing";
+    if (!authority.empty() && authority.front() != ':') return "only a port may follow the brackets";
     has_port = !authority.empty();
     port = authority.substr(has_port ? 1 : 0);
   } else {
@@ -96,7 +97,7 @@ const char* take_authority(std::string_view authority, bool has_scheme, Url& url
     has_port = colon != std::string_view::npos;
     const std::string_view host = authority.substr(0, colon);
     if (has_port) port = authority.substr(colon + 1);
-    if (port.find(':') != std::string_view::npos) return "an IPv6 address has to stand in brackets";
+    if (port.find(':') != std::string_view::npos) return "an IPv6 address must be in brackets";
     if (host.empty()) return "it has no host";
     if (const char* fault = fault_of_name(host)) return fault;
     url.host = host;
@@ -131,7 +132,7 @@ std::string Url::host_field() const {
 core::Result<Url> parse_url(std::string_view text) {
   Url url;
   if (const char* fault = take_url(text, url))
-    return core::invalid_input({}, quoted(text) + " is not an address of a server: " + fault,
+    return core::invalid_input({}, quoted(text) + " is not a server address: " + fault,
                                "write http://host:8000, https://host or host:8000");
   return url;
 }

@@ -5,7 +5,7 @@
 namespace penstock::net {
 namespace {
 
-TEST(Url, IsTakenApart) {
+TEST(Url, IsParsed) {
   struct Case {
     const char* text;
     bool tls;
@@ -53,26 +53,26 @@ TEST(Url, SaysWhatIsWrong) {
            Case{"http://host:65536", "its port is not a number from 1 to 65535"},
            Case{"host:+1", "its port is not a number from 1 to 65535"},
            Case{"host:80x", "its port is not a number from 1 to 65535"},
-           Case{"http://user@host", "it has a user name; keys and passwords go elsewhere"},
+           Case{"http://user@host", "it has a user name; remove it and configure keys separately"},
            Case{"http://host/a?b", "it has a query"},
            Case{"http://host?b", "it has a query"},
            Case{"http://host#b", "it has a fragment"},
-           Case{"http://host/a b", "its path has a character that has to be written as %XX"},
-           Case{"http://host/a\r\nx", "its path has a character that has to be written as %XX"},
+           Case{"http://host/a b", "its path has a character that must be written as %XX"},
+           Case{"http://host/a\r\nx", "its path has a character that must be written as %XX"},
            Case{"http://host/%2", "a '%' of its path is not followed by two hexadecimal digits"},
            Case{"http://host/%zz", "a '%' of its path is not followed by two hexadecimal digits"},
-           Case{"http://ho st", "its host has a character that no name has"},
-           Case{"http://h\xc3\xb6st", "its host has a character that no name has"},
+           Case{"http://ho st", "its host has an invalid character"},
+           Case{"http://h\xc3\xb6st", "its host has an invalid character"},
            Case{"http://a..b", "its host has an empty part"},
            Case{"http://a.", "its host has an empty part"},
            Case{"http://127.1", "its host is not a whole IPv4 address"},
            Case{"http://0x7f.0x1", "its host is not a whole IPv4 address"},
            Case{"http://256.0.0.1", "its host is not a whole IPv4 address"},
-           Case{"http://::1", "an IPv6 address has to stand in brackets"},
-           Case{"::1:80", "an IPv6 address has to stand in brackets"},
+           Case{"http://::1", "an IPv6 address must be in brackets"},
+           Case{"::1:80", "an IPv6 address must be in brackets"},
            Case{"http://[::1", "the bracket of its IPv6 address is not closed"},
-           Case{"http://[::1]80", "after the brackets comes a port or nothing"},
-           Case{"http://[127.0.0.1]", "what stands in brackets is no IPv6 address"},
+           Case{"http://[::1]80", "only a port may follow the brackets"},
+           Case{"http://[127.0.0.1]", "the text in brackets is not an IPv6 address"},
            Case{"http://" + std::string(64, 'a'), "a part of its host is longer than 63 bytes"},
            Case{"http://host/" + std::string(2048, 'a'), "it is longer than 2048 bytes"},
        }) {

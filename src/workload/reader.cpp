@@ -68,14 +68,14 @@ class Trace {
     if (format == Format::kMooncake || (format == Format::kAuto && is_json)) {
       if (is_json && is_whole_session(first_line))
         return invalid_input(place(),
-                             "holds a whole session: times count from its own start, and nothing says when it arrives",
+                             "holds a whole session with relative times; the arrival time of the session is missing",
                              "write one object for each request, with the timestamp of its arrival");
       parser_ = mooncake_row_parser(wanted);
       first_row_ = first_line;
       return {};
     }
     if (format == Format::kAuto && !looks_like_header(first_line))
-      return invalid_input(place(), fmt::format("is of no known format: {}", quoted_cut(trimmed(first_line))),
+      return invalid_input(place(), fmt::format("unknown trace format: {}", quoted_cut(trimmed(first_line))),
                            known_formats());
     auto parser = csv_row_parser(place(), first_line, format, wanted);
     if (!parser) return tl::make_unexpected(parser.error());
@@ -135,7 +135,7 @@ core::Result<Workload> read(std::string name, std::unique_ptr<ByteSource> source
   if (!good) return tl::make_unexpected(good.error());
   if (report.rows == 0) return invalid_input(trace->name(), "holds no request", "nothing follows the header");
   if (!builder.saw_good_row())
-    return invalid_input(trace->name(), fmt::format("holds no good row: all {} are bad, the first at {}", report.rows,
+    return invalid_input(trace->name(), fmt::format("has no valid row: all {} are invalid, the first at {}", report.rows,
                                                     report.skipped.front()));
   const core::Duration last = builder.last_arrival();
   Workload workload = std::move(builder).finish();
@@ -158,7 +158,7 @@ std::span<const std::string_view> format_names() { return kFormatNames; }
 core::Result<Format> parse_format(std::string_view name) {
   const auto found = std::find(kFormatNames.begin(), kFormatNames.end(), name);
   if (found == kFormatNames.end())
-    return invalid_input({}, fmt::format("{} is no format of traces", quoted_cut(name)),
+    return invalid_input({}, fmt::format("unknown trace format {}", quoted_cut(name)),
                          fmt::format("use one of {}", fmt::join(kFormatNames, ", ")));
   return static_cast<Format>(found - kFormatNames.begin());
 }

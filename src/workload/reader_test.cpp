@@ -137,7 +137,7 @@ TEST(Reader, TimesOfEachSessionsOwnCannotBeReplayedAndCannotBeSkipped) {
   EXPECT_EQ(message_of(text), message);
   EXPECT_EQ(message_of(text, {.skip_bad_rows = true}), message);
   EXPECT_EQ(fault_of("{\"id\":\"trace_0001\",\"requests\":[{\"t\":0.0,\"in\":5,\"out\":6}]}"),
-            "t.csv:1: holds a whole session: times count from its own start, and nothing says when it arrives");
+            "t.csv:1: holds a whole session with relative times; the arrival time of the session is missing");
 }
 
 TEST(Reader, SkippedRowsAreCountedAndTheFirstTenRemembered) {

@@ -193,7 +193,7 @@ tl::unexpected<core::Error> unknown_word(std::string_view word) {
     if (edits_between(word, *nearest) <= std::min<std::size_t>(2, word.size() / 2))
       hint = fmt::format("did you mean {}? {}", *nearest, hint);
   }
-  return core::invalid_input(std::string{kKind}, fmt::format("knows no word {}", quoted_cut(word)), std::move(hint));
+  return core::invalid_input(std::string{kKind}, fmt::format("unknown setting {}", quoted_cut(word)), std::move(hint));
 }
 
 tl::unexpected<core::Error> wrong_word(std::string_view word, std::string what, std::string hint = {}) {
@@ -207,9 +207,9 @@ core::Result<void> resolve_rate(Draft& draft, core::Duration span) {
   const bool constant = rate.shape == RateShape::kConstant;
   if (constant && draft.range) return wrong_word("rate", "must be one rate where shape is constant");
   if (!constant && !draft.range) return wrong_word("rate", "must be two rates like 2..20 where shape is not constant");
-  if (constant && draft.at) return wrong_word("at", "says nothing of a constant rate", "give a shape and rate=2..20");
+  if (constant && draft.at) return wrong_word("at", "does not apply to a constant rate", "give a shape and rate=2..20");
   const bool has_length = !constant && rate.shape != RateShape::kStep;
-  if (!has_length && draft.length) return wrong_word("length", "says nothing of a rate that is constant or steps");
+  if (!has_length && draft.length) return wrong_word("length", "does not apply to a constant rate or to steps");
   const bool in_the_middle = rate.shape == RateShape::kStep || rate.shape == RateShape::kBurst;
   rate.at = draft.at.value_or(in_the_middle ? span / 2 : core::Duration{});
   if (!has_length) return {};
@@ -255,14 +255,14 @@ core::Result<SyntheticSpec> parse_synthetic(std::string_view text) {
     rest.remove_prefix(std::min(rest.find(','), rest.size()));
     const std::size_t equals = part.find('=');
     if (equals == std::string_view::npos)
-      return core::invalid_input(std::string{kKind}, fmt::format("wants word=value, found {}", quoted_cut(part)),
+      return core::invalid_input(std::string{kKind}, fmt::format("expected setting=value, found {}", quoted_cut(part)),
                                  "for example synthetic:rate=5,duration=10m");
     const std::string_view name = trimmed(part.substr(0, equals));
     const auto word = std::find_if(kWords.begin(), kWords.end(), [&](const Word& known) { return known.name == name; });
     if (word == kWords.end()) return unknown_word(name);
     if (std::find(seen.begin(), seen.end(), name) != seen.end()) return wrong_word(name, "is given twice");
     seen.push_back(name);
-    if (draft.length && (name == "length" || name == "period")) return wrong_word(name, "says the same as length");
+    if (draft.length && (name == "length" || name == "period")) return wrong_word(name, "duplicates length");
     auto done = word->set(draft, trimmed(part.substr(equals + 1)));
     if (!done) {
       core::Error error = std::move(done.error());

@@ -67,10 +67,10 @@ tl::expected<void, RowFault> TraceBuilder::check_time(const TraceRow& row) const
   // A session that begins where the trace began: the clock is the session's own, and no row can be placed in time.
   if (row.time <= *first_time_ && !row.session.empty() && !sessions_.contains(std::string{row.session}))
     return fatal(fmt::format("time starts again at {} with session {}: times count from the start of each session, and "
-                             "nothing says when a session arrives",
+                             "the arrival time of the session is missing",
                              shown(row.time_text), quoted_cut(row.session)),
                  "add to each time the arrival of its session, and sort the rows");
-  return fault(fmt::format("time goes back from {} to {}", shown(last_time_text_), shown(row.time_text)),
+  return fault(fmt::format("timestamps decrease from {} to {}", shown(last_time_text_), shown(row.time_text)),
                "sort the rows by time, or leave such rows out with --skip-bad-rows");
 }
 

@@ -180,7 +180,7 @@ core::Result<Workload> reblock(const Workload& workload, std::uint32_t block_tok
   if (block_tokens != 0 && block_tokens % workload.block_tokens == 0) return join_blocks(workload, block_tokens);
   return core::invalid_input(
       workload.name,
-      fmt::format("its blocks of {} tokens cannot be named by blocks of {}", workload.block_tokens, block_tokens),
+      fmt::format("blocks of {} tokens cannot be converted to blocks of {}", workload.block_tokens, block_tokens),
       "one size must divide the other");
 }
 
