@@ -63,14 +63,14 @@ std::string money(double amount) { return fmt::format("{:.2f}", amount); }
 
 std::string limit_in_words(const global::PoolPlan& pool) {
   switch (pool.limited_by) {
-    case PoolLimit::kNone: return "nothing: the demand is carried";
+    case PoolLimit::kNone: return "nothing: the demand is served";
     case PoolLimit::kMaxReplicas: return "max_replicas";
     case PoolLimit::kHardware: return "no " + pool.hardware + " left";
-    case PoolLimit::kGpuBudget: return "the budget of GPUs";
-    case PoolLimit::kMoneyBudget: return "the budget of money";
-    case PoolLimit::kNoGain: return "one more would gain nothing";
-    case PoolLimit::kKept: return "the plan in force: one more gains too little for a change";
-    case PoolLimit::kSearchEnded: return "the search, which ended before";
+    case PoolLimit::kGpuBudget: return "the GPU budget";
+    case PoolLimit::kMoneyBudget: return "the money budget";
+    case PoolLimit::kNoGain: return "no gain from one more replica";
+    case PoolLimit::kKept: return "the current plan: the gain of one more replica does not justify a change";
+    case PoolLimit::kSearchEnded: return "the time limit of the search";
   }
   return {};
 }
@@ -78,9 +78,9 @@ std::string limit_in_words(const global::PoolPlan& pool) {
 // How far from the best a figure may be.
 std::string gap_in_words(double value, double bound) {
   if (!(bound > value)) return "proven optimal";
-  if (std::isinf(bound)) return "not proven: all may be possible";
+  if (std::isinf(bound)) return "no bound known";
   const double percent = (bound - value) / bound * 100.0;
-  return fmt::format("at most {} % below the best",
+  return fmt::format("at most {} % below the optimum",
                      percent < 0.095 ? "0.1" : fmt::format("{:.1f}", std::ceil(percent * 10.0 - 1e-9) / 10.0));
 }
 
@@ -88,12 +88,12 @@ std::string share(double part, double whole) { return whole > 0.0 ? format_share
 
 std::string resource_in_words(const std::string& name) {
   if (name == "gpu_budget") return "GPUs of all kinds";
-  if (name == "money_budget") return "money per hour";
+  if (name == "money_budget") return "USD per hour";
   return name;
 }
 
 std::string pools_in_words(const global::GlobalPlan& plan) {
-  Grid grid{{{"pool", true}, {"hardware", true}, {"replicas"}, {"GPUs"}, {"cost/h"}, {"limited by", true}}};
+  Grid grid{{{"pool", true}, {"hardware", true}, {"replicas"}, {"GPUs"}, {"USD/h"}, {"limited by", true}}};
   for (const global::PoolPlan& pool : plan.pools)
     grid.add({pool.deployment + "/" + pool.pool, pool.hardware, std::to_string(pool.replicas),
               std::to_string(pool.gpus), money(pool.cost_per_hour), limit_in_words(pool)});
@@ -101,7 +101,7 @@ std::string pools_in_words(const global::GlobalPlan& plan) {
 }
 
 std::string deployments_in_words(const AllocationSetup& setup, const global::GlobalPlan& plan) {
-  Grid grid{{{"deployment", true}, {"class"}, {"weight"}, {"requests/s"}, {"kept"}, {"share"}, {"cost/h"}}};
+  Grid grid{{{"deployment", true}, {"class"}, {"weight"}, {"requests/s"}, {"served/s"}, {"share"}, {"USD/h"}}};
   for (std::size_t d = 0; d < plan.deployments.size(); ++d) {
     const global::DeploymentPlan& kept = plan.deployments[d];
     const global::Deployment& asked = setup.deployments[d].deployment;
@@ -115,13 +115,13 @@ std::string deployments_in_words(const AllocationSetup& setup, const global::Glo
 std::string classes_in_words(const AllocationSetup& setup, const global::GlobalPlan& plan) {
   const bool fair = setup.options.objective == global::Objective::kMaxMin;
   std::vector<Grid::Column> columns = {{"class"}};
-  if (fair) columns.insert(columns.end(), {{"least share/weight"}, {"", true}});
-  columns.insert(columns.end(), {{fair ? "requests/s kept" : "weight · requests/s kept"}, {"", true}});
+  if (fair) columns.insert(columns.end(), {{"lowest share/weight"}, {"", true}});
+  columns.insert(columns.end(), {{fair ? "requests/s served" : "weight · requests/s served"}, {"", true}});
   Grid grid{std::move(columns)};
   for (const global::ClassPlan& each : plan.classes) {
     std::vector<std::string> cells = {std::to_string(each.priority)};
     if (fair) {
-      cells.push_back(std::isinf(each.level) ? "all they can get" : format_share(each.level));
+      cells.push_back(std::isinf(each.level) ? "maximum" : format_share(each.level));
       cells.push_back(gap_in_words(each.level, each.level_bound));
     }
     cells.push_back(format_quantity(each.value));
@@ -133,7 +133,7 @@ std::string classes_in_words(const AllocationSetup& setup, const global::GlobalP
 
 std::string resources_in_words(const global::GlobalPlan& plan) {
   if (plan.resources.empty()) return {};
-  Grid grid{{{"resource", true}, {"used"}, {"available"}, {"one more would bring", true}}};
+  Grid grid{{{"resource", true}, {"used"}, {"available"}, {"marginal value of one more", true}}};
   for (const global::ResourcePlan& each : plan.resources) {
     const bool whole = each.name != "money_budget";
     std::string brings = "nothing";
@@ -141,7 +141,7 @@ std::string resources_in_words(const global::GlobalPlan& plan) {
       brings = fmt::format("{} {} to class {}", format_quantity(each.value_per_unit), "requests/s", each.gains_class);
     if (each.saving_per_unit > 0.0)
       brings = (each.value_per_unit > 0.0 ? brings + ", or " : std::string{}) +
-               fmt::format("{} an hour saved", money(each.saving_per_unit));
+               fmt::format("{} USD per hour saved", money(each.saving_per_unit));
     grid.add({resource_in_words(each.name), whole ? fmt::format("{:.0f}", each.used) : money(each.used),
               whole ? fmt::format("{:.0f}", each.available) : money(each.available), brings});
   }
@@ -151,7 +151,7 @@ std::string resources_in_words(const global::GlobalPlan& plan) {
 std::string capacities_in_words(const AllocationSetup& setup) {
   std::string text;
   for (const PoolFigures& pool : setup.capacities)
-    text += fmt::format("One replica of {}/{} carries {} requests/s ({}).\n", report::printable(pool.deployment),
+    text += fmt::format("One replica of {}/{} serves {} requests/s ({}).\n", report::printable(pool.deployment),
                         report::printable(pool.pool), format_quantity(pool.requests_per_s),
                         pool.tested ? "load-tested in simulation" : "as given");
   return text;
@@ -174,19 +174,19 @@ double sum(const global::OverTime& run, double global::DeploymentTotal::*figure)
 std::string plan_in_words(const AllocationSetup& setup, const global::GlobalPlan& plan) {
   std::string text = pools_in_words(plan) + "\n" + deployments_in_words(setup, plan) + "\n" +
                      classes_in_words(setup, plan) + resources_in_words(plan) + "\n";
-  text += fmt::format("In all: {} GPUs, {} an hour, {}.\n", gpus_of(plan), money(plan.cost_per_hour),
+  text += fmt::format("Total: {} GPUs, {} USD per hour, {}.\n", gpus_of(plan), money(plan.cost_per_hour),
                       plan.cost_per_hour > plan.cost_bound * (1.0 + 1e-12)
-                          ? fmt::format("at most {} more than the cheapest plan of the same value",
+                          ? fmt::format("at most {} USD more than the cheapest plan of the same value",
                                         money(plan.cost_per_hour - plan.cost_bound))
                           : "and no plan of the same value is cheaper");
-  if (plan.kept_previous) text += "The plan in force stays: what another one gains is not worth the change.\n";
+  if (plan.kept_previous) text += "The current plan stays: the gain of another plan does not justify the change.\n";
   return text + capacities_in_words(setup);
 }
 
 std::string runs_in_words(const AllocationSetup& setup, const AllocationRuns& runs) {
-  std::vector<Grid::Column> columns = {{"budget", true}, {"GPU-hours"}, {"cost"}, {"kept"}};
+  std::vector<Grid::Column> columns = {{"budget", true}, {"GPU-hours"}, {"GPU cost (USD)"}, {"served"}};
   for (const global::DeploymentTotal& total : runs.shared.deployments)
-    columns.push_back({"of " + report::printable(total.name)});
+    columns.push_back({report::printable(total.name)});
   Grid grid{std::move(columns)};
   const auto add = [&](const std::string& name, const global::OverTime& run) {
     std::vector<std::string> cells = {
@@ -195,8 +195,8 @@ std::string runs_in_words(const AllocationSetup& setup, const AllocationRuns& ru
     for (const global::DeploymentTotal& total : run.deployments) cells.push_back(share(total.kept, total.requests));
     grid.add(std::move(cells));
   };
-  add("shared, planned anew", runs.shared);
-  add("split by mean demand, each planned alone", runs.apart);
+  add("shared, replanned", runs.shared);
+  add("split by mean demand, planned separately", runs.apart);
   add("shared, one plan for the peak", runs.at_peak);
   double gap = 0.0;
   for (const global::IntervalPlan& interval : runs.shared.intervals) gap = std::max(gap, interval.plan.gap);
@@ -211,9 +211,10 @@ std::string runs_in_words(const AllocationSetup& setup, const AllocationRuns& ru
                   proven, gap > 0.0 ? ", the worst gap is " + format_share(gap) : std::string{});
   text += grid.text() + "\n";
   text +=
-      "A plan knows the busiest minute of the interval before it; replicas start up before they carry. The plan for "
+      "A plan uses the busiest minute of the previous interval; new replicas serve after their start-up. The plan for "
       "the\n"
-      "peak knows the peak beforehand. Kept is what the ready replicas' capacity carries, minute by minute.\n";
+      "peak knows the peak in advance. Served is the share that the ready replicas have capacity for, minute by "
+      "minute.\n";
   return text + capacities_in_words(setup);
 }
 

@@ -17,15 +17,16 @@ constexpr std::array kCommands{
     Command{"explain", "say in plain words why a replay's policy decided as it did", explain},
     Command{"up", "run engines, gateway, planner, load and the live page on this machine", up},
     Command{"workload", "describe traces: rates, lengths, bursts, shared prefixes", show_workload},
-    Command{"check", "check a configuration file and list everything that is wrong with it", check},
-    Command{"fidelity", "compare the simulation with the peer's and with measured engines", fidelity},
-    Command{"evaluate", "measure Penstock's policy against the rules of others and the optimum", evaluate},
-    Command{"allocate", "split one budget of GPUs and money among several deployments", allocate},
-    Command{"profile", "show what an engine model promises and what a replica carries within the SLO", profile},
+    Command{"check", "validate a configuration file and report every problem", check},
+    Command{"fidelity", "compare the simulation with Dynamo's and with measured engines", fidelity},
+    Command{"evaluate", "measure Penstock's policy against other policies and the optimum", evaluate},
+    Command{"allocate", "divide one budget of GPUs or money between deployments", allocate},
+    Command{"profile", "show the step times of an engine model and the load that a replica can serve within the SLO",
+            profile},
     Command{"engine", "serve the OpenAI API from the engine model, in real time", serve_engine},
     Command{"gateway", "serve the OpenAI API in front of many replicas", serve_gateway},
-    Command{"load", "send requests to any OpenAI-compatible server and measure what users would see", generate_load},
-    Command{"plan", "watch a gateway and its engines, decide on replicas, show it on a live page", run_planner},
+    Command{"load", "send requests to an OpenAI-compatible server and measure latency and errors", generate_load},
+    Command{"plan", "run the planner: observe a gateway and its engines, set replicas, serve a live page", run_planner},
 };
 
 std::string help() {
@@ -36,12 +37,12 @@ std::string help() {
   for (const Command& command : kCommands) text += fmt::format("  {:<10} {}\n", command.name, command.summary);
   return text +
          "\n"
-         "  --help     this page; after a command, the page of that command\n"
-         "  --version  Penstock's version\n\n"
+         "  --help     show this help, or the help of a command\n"
+         "  --version  show the version\n\n"
          "Try: penstock up\n"
          "     penstock replay TRACE --policy all --frontier 1..8 --html report.html\n\n"
-         "Exit codes: 0 good, 1 the machine failed (a full disk, say), 2 bad input, 3 an expectation missed, 130 "
-         "Ctrl-C.\n";
+         "Exit codes: 0 success, 1 system error (for example a full disk), 2 invalid input, 3 an expectation was not "
+         "met, 130 Ctrl-C.\n";
 }
 
 core::Error unknown(const std::string& word) {
@@ -51,7 +52,7 @@ core::Error unknown(const std::string& word) {
   const std::string known = "the commands are " + config::choices(names);
   return {core::ErrorCode::kInvalidInput,
           {},
-          "there is no command " + config::quoted(word),
+          "unknown command " + config::quoted(word),
           close.empty() ? known : close + " " + known};
 }
 

@@ -57,23 +57,23 @@ Usage usage() {
   add_replay_flags(usage);
   add("Server", "--host", "ADDRESS", "numeric address to listen on", "127.0.0.1");
   add("Server", "--port", "PORT", "port to listen on; 0 picks a free one", "0");
-  add("Server", "--advertise", "HOST", "address that decode engines fetch KV from, if not --host", "");
+  add("Server", "--advertise", "HOST", "address from which decode engines fetch KV, if it is not --host", "");
   add("Server", "--id", "NAME", "name of this engine in metrics and messages", "engine");
-  add("Server", "--model-name", "NAME", "name of the model that it serves", "penstock-sim");
-  add("Server", "--api-key", "KEY", "refuse whoever does not know it", "");
-  add("Server", "--max-queue", "REQUESTS", "more of them waiting are refused with 429", "1024");
+  add("Server", "--model-name", "NAME", "name of the served model", "penstock-sim");
+  add("Server", "--api-key", "KEY", "refuse requests without this key", "");
+  add("Server", "--max-queue", "REQUESTS", "maximum waiting requests; further requests are refused with 429", "1024");
   add("Server", "--role", "ROLE", "aggregated, prefill or decode", "aggregated");
-  add("Server", "--fpm-port", "PORT", "publish a message for each iteration over ZeroMQ; 0 picks a free one", "off");
-  add("Server", "--kv-events-port", "PORT", "publish the prefix cache's changes over ZeroMQ; 0 picks one", "off");
-  add("Life", "--speed", "FACTOR", "run the engine's time this many times faster", "1");
-  add("Life", "--drain-timeout", "DURATION", "how long requests may take to end after SIGTERM", "300s");
-  add("Answers", "--context-tokens", "TOKENS", "prompt and answer together", "131072");
-  add("Answers", "--output-median", "TOKENS", "median length of answers that end by themselves", "150");
-  add("Disaggregation", "--kv-wire-bytes-per-token", "BYTES", "bytes that are really sent for a token's KV", "64");
-  add("Disaggregation", "--kv-hold", "DURATION", "KV that nobody fetches is let go after this time", "60s");
-  add("Faults", "--slow", "FACTOR", "everything takes this many times longer", "1");
+  add("Server", "--fpm-port", "PORT", "publish forward pass metrics over ZeroMQ; 0 picks a free port", "off");
+  add("Server", "--kv-events-port", "PORT", "publish KV events over ZeroMQ; 0 picks a free port", "off");
+  add("Life", "--speed", "FACTOR", "factor by which engine time runs faster", "1");
+  add("Life", "--drain-timeout", "DURATION", "time that requests have to end after SIGTERM", "300s");
+  add("Answers", "--context-tokens", "TOKENS", "maximum length of prompt and answer together", "131072");
+  add("Answers", "--output-median", "TOKENS", "median length of answers that end before max_tokens", "150");
+  add("Disaggregation", "--kv-wire-bytes-per-token", "BYTES", "bytes that are sent for the KV of one token", "64");
+  add("Disaggregation", "--kv-hold", "DURATION", "time after which KV that was not fetched is released", "60s");
+  add("Faults", "--slow", "FACTOR", "factor by which every step takes longer", "1");
   add("Faults", "--fault", "FAULT",
-      "hang, garbage, slow or crash: from the first request on, or with -after=N after N good ones", "");
+      "hang, garbage, slow or crash: from the first request, or with -after=N after N good requests", "");
   add_log_flags(usage);
   usage.notes =
       "Prints `engine ID ready on URL` when it listens and `engine ID serving` when its start-up is over.\n"

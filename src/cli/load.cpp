@@ -168,7 +168,7 @@ int exit_code(const load::RunSummary& run, const load::Tally& tally) {
   const load::Figures& all = tally.all();
   // Nobody there is no result; that all was refused may be what was to be seen.
   if (all.of(load::Outcome::kOk) > 0 || all.errors() == 0 || !run.verdicts.empty()) return kGood;
-  return complain({core::ErrorCode::kEnvironment, run.target, "no request ended well",
+  return complain({core::ErrorCode::kEnvironment, run.target, "no request succeeded",
                    tally.causes().empty() ? "" : tally.causes().begin()->first});
 }
 

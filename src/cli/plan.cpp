@@ -45,21 +45,20 @@ Usage usage() {
                        const char* implied = "true") {
     usage.flags.push_back({group, name, value, help, fallback, implied});
   };
-  add("Planner daemon", "--config", "FILE", "YAML with pools, SLO and planner, as `penstock replay` takes it", "");
+  add("Planner daemon", "--config", "FILE", "YAML file with pools, SLO and planner, as for `penstock replay`", "");
   add("Planner daemon", "--gateway", "ADDRESS", "admin address of the gateway", "127.0.0.1:8081");
   add("Planner daemon", "--engines", "KIND",
-      "none: those that the gateway knows are observed; local: processes of this machine are started and stopped",
+      "none: observe the engines that the gateway knows; local: start and stop engine processes on this machine",
       "none");
   add("Planner daemon", "--mode", "MODE",
-      "observe: only say what it would do; act: do it. Observe where --engines is none", "act");
-  add("Planner daemon", "--state-dir", "FOLDER", "where the fleet's state, logs and the list of replicas are kept",
+      "observe: decide without changes; act: apply decisions. With --engines none, always observe", "act");
+  add("Planner daemon", "--state-dir", "FOLDER", "folder for the fleet's state, logs and the list of replicas",
       "penstock-state");
-  add("Planner daemon", "--dashboard", "ADDRESS", "where the live page is served; 0 disables it", "127.0.0.1:8080");
-  add("Planner daemon", "--ports", "FIRST-LAST", "for local engines, three each", "9000-9899");
+  add("Planner daemon", "--dashboard", "ADDRESS", "address of the live page; 0 disables it", "127.0.0.1:8080");
+  add("Planner daemon", "--ports", "FIRST-LAST", "ports for local engines, three for each engine", "9000-9899");
   add("Planner daemon", "--keep-engines", "",
-      "leave local engines running at the end, for the next planner to take over", "");
-  add("Planner daemon", "--bind-engines", "", "local engines are killed should the planner die without ending them",
-      "");
+      "leave local engines running at the end, so that the next planner takes them over", "");
+  add("Planner daemon", "--bind-engines", "", "kill local engines when the planner dies without stopping them", "");
   for (Flag& flag : replay_flags({"Fleet", "Engine", "Planner", "SLO", "Capacity"}))
     usage.flags.push_back(std::move(flag));
   for (Flag& flag : replay_flags())

@@ -1,4 +1,4 @@
-// `penstock up`: all of Penstock on one machine, at work.
+// `penstock up`: all of Penstock on one machine, with traffic.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -30,20 +30,19 @@ Usage usage() {
   const auto add = [&](const char* name, const char* value, const char* help, const char* fallback) {
     usage.flags.push_back({"Flags", name, value, help, fallback, "true"});
   };
-  add("--dashboard", "ADDRESS", "where the live page is served; 0 disables it", "127.0.0.1:8080");
-  add("--listen", "ADDRESS", "where the OpenAI API is served", "127.0.0.1:8000");
-  add("--admin-listen", "ADDRESS", "the gateway's metrics and figures", "127.0.0.1:8081");
-  add("--ports", "FIRST-LAST", "for the engines, three each", "9000-9899");
-  add("--peak", "RATE", "requests a second at the day's busiest", "12");
-  add("--trough", "RATE", "and at its quietest", "1");
-  add("--period", "DURATION", "length of the day", "10m");
-  add("--duration", "DURATION", "end after this time; 0s is when Ctrl-C says so", "0s");
-  add("--max-replicas", "COUNT", "most engines at once", "6");
-  add("--disaggregated", "", "prefill and decode engines apart, with KV transfers between them", "");
-  add("--no-load", "", "no traffic of its own: bring yours", "");
-  add("--config", "FILE", "pools, SLO, planner, tenants and models of your own", "");
-  add("--state-dir", "FOLDER", "where logs, state and ledger are kept",
-      "penstock-up in the folder for temporary files");
+  add("--dashboard", "ADDRESS", "address of the live page; 0 disables it", "127.0.0.1:8080");
+  add("--listen", "ADDRESS", "address of the OpenAI API", "127.0.0.1:8000");
+  add("--admin-listen", "ADDRESS", "address of the gateway's metrics", "127.0.0.1:8081");
+  add("--ports", "FIRST-LAST", "ports for the engines, three for each engine", "9000-9899");
+  add("--peak", "RATE", "highest request rate of the simulated day, per second", "12");
+  add("--trough", "RATE", "lowest request rate of the simulated day, per second", "1");
+  add("--period", "DURATION", "length of the simulated day", "10m");
+  add("--duration", "DURATION", "end after this time; 0s runs until Ctrl-C", "0s");
+  add("--max-replicas", "COUNT", "maximum number of engines", "6");
+  add("--disaggregated", "", "separate prefill and decode engines, with KV transfer between them", "");
+  add("--no-load", "", "do not generate traffic", "");
+  add("--config", "FILE", "YAML file with pools, SLO, planner, tenants and models", "");
+  add("--state-dir", "FOLDER", "folder for logs, state and ledger", "penstock-up in the temporary folder");
   add_log_flags(usage);
   usage.notes =
       "Then, for example:\n"

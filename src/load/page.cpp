@@ -61,7 +61,7 @@ void add_tiles(std::string& out, const RunSummary& run, const Tally& tally) {
         fmt::format("<div class=\"card\"><span>{}</span><b{}>{}</b></div>\n", name, bad ? " class=\"bad\"" : "", value);
   };
   out += "<div class=\"tiles\">\n";
-  tile("requests that ended well", format_count(all.of(Outcome::kOk)));
+  tile("requests succeeded", format_count(all.of(Outcome::kOk)));
   tile("refused", format_count(all.of(Outcome::kRefused)));
   tile("failed", format_count(all.of(Outcome::kFailed)), all.of(Outcome::kFailed) > 0);
   tile("truncated", format_count(all.of(Outcome::kTruncated)), all.of(Outcome::kTruncated) > 0);

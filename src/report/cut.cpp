@@ -108,10 +108,10 @@ Report cut(const RunInfo& info, const RunResult& result, const Interval& interva
   report.info.workload += fmt::format(" ({} to {})", format_moment(interval.from), format_moment(interval.to));
   report.info.requests = report.results.front().requests;
   report.info.duration = interval.to - interval.from;
-  report.info.notes.push_back(
-      fmt::format("{} to {} of the run, times count from there; latency percentiles are in the charts, segments and {} "
-                  "failures in the report on the whole run",
-                  format_moment(interval.from), format_moment(interval.to), result.failed));
+  report.info.notes.push_back(fmt::format(
+      "{} to {} of the run; times count from the start of this part. Latency percentiles are in the charts; "
+      "segments and {} failures are in the report of the whole run",
+      format_moment(interval.from), format_moment(interval.to), result.failed));
   return report;
 }
 

@@ -23,39 +23,39 @@ struct Outlook {
 constexpr std::array kLimitOutlooks{
     Outlook{"min_replicas", "would shrink further with a lower min_replicas"},
     Outlook{"max_replicas", "would grow further with a higher max_replicas"},
-    Outlook{"growth_rate", "grows further as soon as the allowed growth a minute lets it"},
-    Outlook{"shrink_rate", "shrinks further, a step at a time, while the proposal stays lower"},
-    Outlook{"stabilization", "shrinks once nothing larger was asked for during the whole stabilisation window"},
+    Outlook{"growth_rate", "grows further as soon as the allowed growth per minute permits"},
+    Outlook{"shrink_rate", "shrinks further, one step at a time, while the proposal stays lower"},
+    Outlook{"stabilization", "shrinks once no larger target was proposed during the whole stabilisation window"},
     Outlook{"cooldown", "shrinks once the cooldown has passed without a larger proposal"},
-    Outlook{"stale_telemetry", "shrinks once every ready replica is heard of again"},
-    Outlook{"scaling_under_way", "shrinks once no replica starts or drains any more"},
-    Outlook{"hot_kv_cache", "shrinks once the KV cache is used less"},
+    Outlook{"stale_telemetry", "shrinks once every ready replica reports telemetry again"},
+    Outlook{"scaling_under_way", "shrinks once no replica is starting or draining"},
+    Outlook{"hot_kv_cache", "shrinks once KV cache use has fallen"},
     Outlook{"queue_waits", "shrinks once no request waits in a queue"},
     Outlook{"failures", "shrinks once no request has failed for a while"},
     Outlook{"consolidation", "shrinks once fewer replicas could carry the load"},
-    Outlook{"min_endpoints", "shrinks once more replicas are ready than must be"},
-    Outlook{"gpu_budget", "grows further with a higher GPU budget, or once another pool gives GPUs back"},
+    Outlook{"min_endpoints", "shrinks once more replicas are ready than the required minimum"},
+    Outlook{"gpu_budget", "grows further with a higher GPU budget, or once another pool releases GPUs"},
     Outlook{"manual_change", "decides again once the hold after the manual change has passed"},
-    Outlook{"clock_jump", "decides again at the next tick, if the clock is steady"},
-    Outlook{"refused", "asks again, and changes once the platform agrees"},
+    Outlook{"clock_jump", "decides again at the next tick if the clock is steady"},
+    Outlook{"refused", "retries, and changes once the platform accepts the change"},
 };
 
 // Where neither limit, candidates nor a known pair of figures says more; by the stable names of planner::Reason.
 constexpr std::array kReasonOutlooks{
     Outlook{"fixed", "nothing changes it: the policy keeps its fleet"},
     Outlook{"no_data", "decides again once there is telemetry"},
-    Outlook{"insufficient_data", "decides again once enough was seen"},
-    Outlook{"scaling_in_progress", "decides again once the replicas that start or drain are through"},
+    Outlook{"insufficient_data", "decides again once there is enough telemetry"},
+    Outlook{"scaling_in_progress", "decides again once no replica is starting or draining"},
     Outlook{"stabilized", "follows the lower proposal once the window has passed without a higher one"},
     Outlook{"panic", "follows the long window again once the short one is below the panic threshold"},
     Outlook{"consolidation_refused", "shrinks once one replica less would carry the load"},
-    Outlook{"foreseen", "nothing changes it: the policy knows what comes"},
+    Outlook{"foreseen", "nothing changes it: the policy knows the traffic in advance"},
     Outlook{"schedule", "follows the plan again once the floor of the schedule has passed"},
-    Outlook{"warm_pool", "follows the plan, and keeps as many spare replicas beyond it"},
-    Outlook{"observe_only", "acts once the rollout phase lets it"},
-    Outlook{"idle", "grows as soon as requests come"},
+    Outlook{"warm_pool", "follows the plan, and adds the configured spare replicas"},
+    Outlook{"observe_only", "becomes active once the rollout phase allows it"},
+    Outlook{"idle", "grows as soon as requests arrive"},
     Outlook{"token_formula", "follows the trials once they are done in time"},
-    Outlook{"slo_burns", "grows further while the SLO is missed, and shrinks once it is kept"},
+    Outlook{"slo_burns", "grows further while the SLO is missed, and shrinks once it is met"},
 };
 
 // A load, and what one replica is meant to take of it.
@@ -102,11 +102,10 @@ std::string of_candidates(const DecisionNote& note, std::size_t pool) {
                                    [](const CandidateNote& tried) { return tried.chosen; });
   if (chosen == note.candidates.end() || pool >= chosen->replicas.size()) return {};
   const std::uint32_t replicas = chosen->replicas[pool];
-  std::string text =
-      fmt::format("scales up when {} no longer {} enough of the SLO (kept in the trial: {})", format_replicas(replicas),
-                  replicas == 1 ? "keeps" : "keep", format_share(chosen->slo_attainment));
+  std::string text = fmt::format("scales up when the SLO attainment of {} is too low (simulated: {})",
+                                 format_replicas(replicas), format_share(chosen->slo_attainment));
   if (const CandidateNote* less = next_smaller(note, *chosen, pool))
-    text += fmt::format(", down when {} would do (kept: {})", format_replicas(less->replicas[pool]),
+    text += fmt::format(", down when {} would be enough (simulated: {})", format_replicas(less->replicas[pool]),
                         format_share(less->slo_attainment));
   return text;
 }
@@ -115,10 +114,10 @@ std::string of_trial_figures(const DecisionNote& note) {
   const EvidenceValue* kept = find_evidence(note, "attainment");
   const EvidenceValue* less = find_evidence(note, "attainment_one_less");
   if (kept == nullptr || less == nullptr) return {};
-  std::string text = fmt::format("scales up when the fleet no longer keeps enough of the SLO (kept in the trial: {})",
+  std::string text = fmt::format("scales up when the SLO attainment of the fleet is too low (simulated: {})",
                                  format_share(kept->value));
   if (note.target > 1)
-    text += fmt::format(", down when one replica less would do (kept: {})", format_share(less->value));
+    text += fmt::format(", down when one replica less would be enough (simulated: {})", format_share(less->value));
   return text;
 }
 
@@ -131,7 +130,7 @@ std::string of_loads(const DecisionNote& note) {
     if (load == nullptr || each == nullptr || !(each->value > 0.0) || note.target == 0) continue;
     const double most = each->value * (pair.total ? target : 1.0);
     const double least = most * (target - 1.0) / target;
-    up += fmt::format("{}{} passes about {} {} (now {})", up.empty() ? "scales up when " : " or ", load->name,
+    up += fmt::format("{}{} exceeds about {} {} (now {})", up.empty() ? "scales up when " : " or ", load->name,
                       format_quantity(most), load->unit, format_quantity(load->value));
     if (note.target > 1)
       down += fmt::format("{}{} falls below about {} {}", down.empty() ? ", down when " : " and ", load->name,

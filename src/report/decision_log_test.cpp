@@ -70,8 +70,8 @@ TEST(DecisionLog, ALineHoldsOneEntryWithStableKeys) {
       "\"chosen\":true},"
       "{\"replicas\":{\"default\":4},\"slo_attainment\":0.875,\"ttft_attainment\":0.9,\"itl_attainment\":0.95,"
       "\"chosen\":false}],"
-      "\"would_change\":\"scales up when 5 replicas no longer keep enough of the SLO (kept in the trial: 99.2 %), "
-      "down when 4 replicas would do (kept: 87.5 %)\"}\n");
+      "\"would_change\":\"scales up when the SLO attainment of 5 replicas is too low (simulated: 99.2 %), "
+      "down when 4 replicas would be enough (simulated: 87.5 %)\"}\n");
 }
 
 TEST(DecisionLog, WhatIsWrittenReadsBackToTheSameBytes) {
@@ -179,16 +179,17 @@ TEST(WhatWouldChange, LoadsNameTheirThresholdsFromTheEvidence) {
   DecisionNote loaded = note(60, 4, 4, "within_tolerance");
   loaded.evidence = {{"request_rate", 7.5, "1/s"}, {"target_per_replica", 2.0, "1/s"}, {"provisioned", 4, "replicas"}};
   EXPECT_EQ(what_would_change(loaded, 0),
-            "scales up when request_rate passes about 8.00 1/s (now 7.50), down when request_rate falls below about "
+            "scales up when request_rate exceeds about 8.00 1/s (now 7.50), down when request_rate falls below about "
             "6.00 1/s");
   loaded.current = loaded.target = 1;
-  EXPECT_EQ(what_would_change(loaded, 0), "scales up when request_rate passes about 2.00 1/s (now 7.50)");
+  EXPECT_EQ(what_would_change(loaded, 0), "scales up when request_rate exceeds about 2.00 1/s (now 7.50)");
 }
 
 TEST(WhatWouldChange, ALimitComesFirst) {
   DecisionNote limited = tried_entry().note;
   limited.limited_by = "hot_kv_cache";
-  EXPECT_TRUE(what_would_change(limited, 0).starts_with("shrinks once the KV cache is used less; scales up when 5"));
+  EXPECT_TRUE(
+      what_would_change(limited, 0).starts_with("shrinks once KV cache use has fallen; scales up when the SLO"));
   limited.limited_by = "a_limit_of_later";
   EXPECT_TRUE(what_would_change(limited, 0).starts_with("changes once its limit, a_limit_of_later, is lifted; "));
 }
@@ -197,8 +198,8 @@ TEST(WhatWouldChange, OfTwoPoolsOnlyTheFleetsThatDifferInItsOwnCount) {
   DecisionNote two = note(60, 2, 2, "cheapest_that_keeps_slo");
   two.candidates = {{{2, 3}, 0.99, 1, 1, true}, {{1, 2}, 0.5, 1, 1, false}, {{2, 2}, 0.75, 1, 1, false}};
   EXPECT_EQ(what_would_change(two, 0),
-            "scales up when 2 replicas no longer keep enough of the SLO (kept in the trial: 99.0 %)");
-  EXPECT_TRUE(what_would_change(two, 1).ends_with("down when 2 replicas would do (kept: 75.0 %)"));
+            "scales up when the SLO attainment of 2 replicas is too low (simulated: 99.0 %)");
+  EXPECT_TRUE(what_would_change(two, 1).ends_with("down when 2 replicas would be enough (simulated: 75.0 %)"));
   EXPECT_FALSE(what_would_change(two, 7).empty());
 }
 
@@ -222,26 +223,27 @@ TEST(Explain, SaysWhatHoldsWhyOnWhatAndWhatComesNext) {
   ASSERT_EQ(tracks.size(), 1U);
   EXPECT_EQ(explain_decision(tracks[0], at(752)),
             "penstock, pool default, at 12m32s: 5 replicas.\n"
-            "  Decided at 12m30s: grows from 3 to 5 replicas, because this is the cheapest fleet tried that "
-            "keeps the SLO.\n"
+            "  Decided at 12m30s: grows from 3 to 5 replicas, because this is the cheapest simulated fleet "
+            "that meets the SLO.\n"
             "  Based on:\n"
             "     request_rate  11.2 1/s\n"
             "     attainment      99.2 %\n"
-            "  Fleets that were tried, in replicas, and the share of requests that they would have kept:\n"
-            "     default  SLO kept  TTFT kept  ITL kept\n"
-            "     4          87.5 %     90.0 %    95.0 %\n"
-            "     5          99.2 %    100.0 %    99.2 %  chosen\n"
-            "     8         100.0 %    100.0 %   100.0 %\n"
-            "  What would change it: scales up when 5 replicas no longer keep enough of the SLO (kept in the trial: "
-            "99.2 %), down when 4 replicas would do (kept: 87.5 %).\n"
-            "  Next change: at 20m it shrinks from 5 to 4 replicas, because the SLO is kept with room to spare.\n");
+            "  Simulated fleets (replicas) and the share of requests that would have met the SLO:\n"
+            "     default  SLO attainment  TTFT met  ITL met\n"
+            "     4                87.5 %    90.0 %   95.0 %\n"
+            "     5                99.2 %   100.0 %   99.2 %  chosen\n"
+            "     8               100.0 %   100.0 %  100.0 %\n"
+            "  What would change this decision: scales up when the SLO attainment of 5 replicas is too low (simulated: "
+            "99.2 %), down when 4 replicas would be enough (simulated: 87.5 %).\n"
+            "  Next change: at 20m it shrinks from 5 to 4 replicas, because the SLO is met with a margin.\n");
 }
 
 TEST(Explain, AHoldNamesTheChangeThatItKeepsAndItsLimit) {
   const auto log = sample_log();
   const std::string text = explain_decision(decision_tracks(log)[0], at(900));
   EXPECT_NE(text.find("Decided at 12m35s: holds 5 replicas, because"), std::string::npos);
-  EXPECT_NE(text.find("Limited by the stabilisation window: more was asked for lately."), std::string::npos);
+  EXPECT_NE(text.find("Limited by the stabilisation window: a larger target was proposed recently."),
+            std::string::npos);
   EXPECT_NE(text.find("Last change: at 12m30s it grows from 3 to 5 replicas"), std::string::npos);
 }
 
@@ -262,9 +264,9 @@ TEST(Explain, PutsEveryReasonAndLimitIntoWords) {
 TEST(Explain, BeforeTheFirstAndAfterTheLastDecision) {
   const auto log = sample_log();
   const auto track = decision_tracks(log)[0];
-  EXPECT_EQ(explain_decision(track, at(4)).substr(0, 81),
-            "penstock, pool default, at 4s: nothing was decided yet; the run started with 3 re");
-  EXPECT_NE(explain_decision(track, at(99999)).find("Next change: none until the end of the log."), std::string::npos);
+  EXPECT_EQ(explain_decision(track, at(4)).substr(0, 73),
+            "penstock, pool default, at 4s: no decision yet; the run started with 3 re");
+  EXPECT_NE(explain_decision(track, at(99999)).find("Next change: none before the end of the log."), std::string::npos);
 }
 
 TEST(Explain, TheListHasALineForEachDecision) {
@@ -281,11 +283,11 @@ TEST(Explain, TellsTheDiagnosisThePhaseAndTheOutlook) {
   const std::vector<DecisionEntry> log = {diagnosed_entry()};
   const auto track = decision_tracks(log)[0];
   const std::string text = explain_decision(track, at(752));
-  EXPECT_NE(text.find("keeps the SLO.\n"
-                      "  The diagnosis: ttft is bad in pool default for \"all\".\n"
-                      "  Phase guardrails: would ask for 7 replicas in phase throughput.\n"
-                      "  Expected over the start-up time: 12.5 requests/s, 2048 prompt tokens each; lately off by 0.75 "
-                      "requests/s; expecting no change was off by 1.50 requests/s.\n"
+  EXPECT_NE(text.find("meets the SLO.\n"
+                      "  Diagnosis: ttft is bad in pool default for \"all\".\n"
+                      "  Phase guardrails: the target would be 7 replicas in phase throughput.\n"
+                      "  Expected over the start-up time: 12.5 requests/s, 2048 prompt tokens each; recent error 0.75 "
+                      "requests/s; error of a forecast without change 1.50 requests/s.\n"
                       "  Based on:\n"),
             std::string::npos)
       << text;
@@ -297,8 +299,8 @@ TEST(Explain, TellsTheDiagnosisThePhaseAndTheOutlook) {
   last_phase.note.next_phase_target.reset();
   last_phase.note.outlook = signals::OutlookNote{{}, {}, {}, 0.5, {}};
   const std::string less = explain_decision(decision_tracks(std::vector{last_phase})[0], at(752));
-  EXPECT_NE(less.find("  The diagnosis: queue.\n  Phase guardrails.\n"
-                      "  Expected over the start-up time: not known yet; lately off by 0.50 requests/s.\n"),
+  EXPECT_NE(less.find("  Diagnosis: queue.\n  Phase guardrails.\n"
+                      "  Expected over the start-up time: not known yet; recent error 0.50 requests/s.\n"),
             std::string::npos)
       << less;
 }

@@ -25,45 +25,47 @@ struct Phrase {
 // it is.
 constexpr std::array kReasons{
     Phrase{"fixed", "the policy never changes its fleet"},
-    Phrase{"within_tolerance", "the load is near what the fleet is meant to carry"},
-    Phrase{"no_data", "there was no telemetry to decide on"},
-    Phrase{"insufficient_data", "too little was seen to decide on"},
-    Phrase{"scaling_in_progress", "it waits for replicas that start or drain"},
-    Phrase{"load_above_target", "the load is above what the fleet is meant to carry"},
-    Phrase{"load_below_target", "the load is below what the fleet is meant to carry"},
-    Phrase{"stabilized", "a larger proposal of the last minutes still holds"},
-    Phrase{"panic", "the load jumped, and the short window rules"},
-    Phrase{"saturated", "too little capacity is spare"},
-    Phrase{"spare_capacity", "one replica less would still do"},
-    Phrase{"consolidation_refused", "one replica less would not carry the load"},
+    Phrase{"within_tolerance", "the load is near the target load of the fleet"},
+    Phrase{"no_data", "there is no telemetry"},
+    Phrase{"insufficient_data", "there is too little telemetry"},
+    Phrase{"scaling_in_progress", "replicas are starting or draining"},
+    Phrase{"load_above_target", "the load is above the target load of the fleet"},
+    Phrase{"load_below_target", "the load is below the target load of the fleet"},
+    Phrase{"stabilized", "a larger proposal of the last minutes is still in force"},
+    Phrase{"panic", "the load rose suddenly, and the short window decides"},
+    Phrase{"saturated", "there is too little spare capacity"},
+    Phrase{"spare_capacity", "one replica less would be enough"},
+    Phrase{"consolidation_refused", "one replica less could not serve the load"},
     Phrase{"slo_at_risk", "the SLO is at risk"},
-    Phrase{"slo_met", "the SLO is kept with room to spare"},
-    Phrase{"foreseen", "the policy knows the traffic to come"},
-    Phrase{"cheapest_that_keeps_slo", "this is the cheapest fleet tried that keeps the SLO"},
-    Phrase{"schedule", "it follows a schedule: a floor now or soon, or the plan again after one"},
-    Phrase{"warm_pool", "the warm pool adds ready replicas to what the traffic needs"},
-    Phrase{"observe_only", "the rollout phase lets nothing act"},
-    Phrase{"idle", "nothing has come for a while"},
-    Phrase{"token_formula", "trials were not done in time, so token rates over what a replica carries decided"},
-    Phrase{"slo_burns", "the SLO is missed although trials say that the fleet would do, so it grows step by step"},
+    Phrase{"slo_met", "the SLO is met with a margin"},
+    Phrase{"foreseen", "the policy knows the future traffic"},
+    Phrase{"cheapest_that_keeps_slo", "this is the cheapest simulated fleet that meets the SLO"},
+    Phrase{"schedule", "a schedule sets the minimum now or soon, or has just ended"},
+    Phrase{"warm_pool", "the warm pool adds ready replicas to the number that the traffic needs"},
+    Phrase{"observe_only", "the rollout phase is observe-only"},
+    Phrase{"idle", "no requests have arrived for a while"},
+    Phrase{"token_formula",
+           "the simulations did not finish in time, so the token rate divided by the capacity of a replica decides"},
+    Phrase{"slo_burns",
+           "the SLO is missed although simulations predict that the fleet is enough, so it grows step by step"},
 };
 constexpr std::array kLimits{
-    Phrase{"min_replicas", "the pool's fewest replicas"},
-    Phrase{"max_replicas", "the pool's most replicas"},
-    Phrase{"growth_rate", "the growth that is allowed at once"},
-    Phrase{"shrink_rate", "the shrinking that is allowed at once"},
-    Phrase{"stabilization", "the stabilisation window: more was asked for lately"},
+    Phrase{"min_replicas", "the minimum replicas of the pool"},
+    Phrase{"max_replicas", "the maximum replicas of the pool"},
+    Phrase{"growth_rate", "the allowed growth per minute"},
+    Phrase{"shrink_rate", "the allowed shrinking per step"},
+    Phrase{"stabilization", "the stabilisation window: a larger target was proposed recently"},
     Phrase{"cooldown", "the cooldown after the last change"},
-    Phrase{"stale_telemetry", "a ready replica that was not heard of lately"},
-    Phrase{"scaling_under_way", "replicas that start or drain"},
+    Phrase{"stale_telemetry", "a ready replica without recent telemetry"},
+    Phrase{"scaling_under_way", "replicas that are starting or draining"},
     Phrase{"hot_kv_cache", "a KV cache that is nearly full"},
     Phrase{"queue_waits", "requests that wait in a queue"},
-    Phrase{"failures", "requests that failed lately"},
-    Phrase{"consolidation", "the load, which fewer replicas could not carry"},
-    Phrase{"min_endpoints", "the fewest replicas that must be ready"},
-    Phrase{"gpu_budget", "the GPUs that all pools share"},
-    Phrase{"manual_change", "a target that somebody else set lately"},
-    Phrase{"clock_jump", "a clock that went back or leapt"},
+    Phrase{"failures", "requests that failed recently"},
+    Phrase{"consolidation", "the load, which fewer replicas could not serve"},
+    Phrase{"min_endpoints", "the required minimum of ready replicas"},
+    Phrase{"gpu_budget", "the GPU budget of all pools"},
+    Phrase{"manual_change", "a target that was recently set manually"},
+    Phrase{"clock_jump", "a clock that jumped"},
     Phrase{"refused", "the platform, which refused the change"},
 };
 
@@ -104,6 +106,7 @@ std::string table(const std::vector<std::vector<std::string>>& rows) {
 // Counts are whole, shares are percent, all else has three digits.
 std::string figure(const signals::EvidenceValue& evidence) {
   if (evidence.unit == "share") return format_share(evidence.value);
+  if (evidence.unit == "times") return "x" + format_quantity(evidence.value);
   const bool is_count = evidence.value >= 0.0 && evidence.value < 1e9 && evidence.value == std::floor(evidence.value);
   return (is_count ? format_count(static_cast<std::uint64_t>(evidence.value)) : format_quantity(evidence.value)) + " " +
          printable(evidence.unit);
@@ -121,7 +124,7 @@ std::string candidate_table(const DecisionEntry& entry) {
   if (candidates.empty()) return {};
   std::vector<std::vector<std::string>> rows = {{}};
   for (const std::string& pool : entry.pools) rows.front().push_back(printable(pool));
-  for (const char* title : {"SLO kept", "TTFT kept", "ITL kept", ""}) rows.front().emplace_back(title);
+  for (const char* title : {"SLO attainment", "TTFT met", "ITL met", ""}) rows.front().emplace_back(title);
   std::vector<const CandidateNote*> by_size;
   for (const CandidateNote& tried : candidates) by_size.push_back(&tried);
   std::stable_sort(by_size.begin(), by_size.end(),
@@ -133,14 +136,14 @@ std::string candidate_table(const DecisionEntry& entry) {
       row.push_back(format_share(share));
     row.emplace_back(tried->chosen ? "chosen" : "");
   }
-  return "  Fleets that were tried, in replicas, and the share of requests that they would have kept:\n" + table(rows);
+  return "  Simulated fleets (replicas) and the share of requests that would have met the SLO:\n" + table(rows);
 }
 
 std::string next_change(const DecisionTrack& track, core::Instant at) {
   const auto next = std::find_if(track.entries.begin(), track.entries.end(), [&](const DecisionEntry* entry) {
     return entry->note.at > at && changes(entry->note);
   });
-  if (next == track.entries.end()) return "  Next change: none until the end of the log.\n";
+  if (next == track.entries.end()) return "  Next change: none before the end of the log.\n";
   const DecisionNote& note = (*next)->note;
   return fmt::format("  Next change: at {} it {}, because {}.\n", format_moment(note.at), change_of(note),
                      in_words(kReasons, note.reason));
@@ -160,7 +163,7 @@ std::string last_change(std::span<const DecisionEntry* const> before) {
 // What was wrong with latency, what the rollout's next phase would do, and what was expected: as far as it was said.
 std::string diagnosis_of(const DecisionNote& note) {
   if (note.cause.empty() && note.diagnosis.empty()) return {};
-  return fmt::format("  The diagnosis: {}.\n", printable(note.diagnosis.empty() ? note.cause : note.diagnosis));
+  return fmt::format("  Diagnosis: {}.\n", printable(note.diagnosis.empty() ? note.cause : note.diagnosis));
 }
 
 std::string phase_of(const DecisionNote& note) {
@@ -168,7 +171,7 @@ std::string phase_of(const DecisionNote& note) {
   const std::string phase = note.phase.empty() ? "Rollout" : "Phase " + printable(note.phase);
   if (!note.next_phase_target) return fmt::format("  {}.\n", phase);
   const std::string_view next = next_rollout_phase(note.phase);
-  return fmt::format("  {}: would ask for {} in {}.\n", phase, format_replicas(*note.next_phase_target),
+  return fmt::format("  {}: the target would be {} in {}.\n", phase, format_replicas(*note.next_phase_target),
                      next.empty() ? "the next phase" : fmt::format("phase {}", next));
 }
 
@@ -181,9 +184,9 @@ std::string outlook_of(const DecisionNote& note) {
   if (outlook.output_tokens) parts.push_back(format_quantity(*outlook.output_tokens) + " output tokens each");
   std::string text = fmt::format("  Expected over the start-up time: {}", parts.empty() ? "not known yet" : "");
   for (std::size_t i = 0; i < parts.size(); ++i) text += (i == 0 ? "" : ", ") + parts[i];
-  if (outlook.error) text += fmt::format("; lately off by {} requests/s", format_quantity(*outlook.error));
+  if (outlook.error) text += fmt::format("; recent error {} requests/s", format_quantity(*outlook.error));
   if (outlook.naive_error)
-    text += fmt::format("; expecting no change was off by {} requests/s", format_quantity(*outlook.naive_error));
+    text += fmt::format("; error of a forecast without change {} requests/s", format_quantity(*outlook.naive_error));
   return text + ".\n";
 }
 
@@ -251,8 +254,8 @@ std::string explain_decision(const DecisionTrack& track, core::Instant at) {
   const auto after = std::find_if(track.entries.begin(), track.entries.end(),
                                   [&](const DecisionEntry* entry) { return entry->note.at > at; });
   if (after == track.entries.begin())
-    return fmt::format("{}, at {}: nothing was decided yet; the run started with {}.\n{}", heading(track),
-                       format_moment(at), format_replicas((*after)->note.current), next_change(track, at));
+    return fmt::format("{}, at {}: no decision yet; the run started with {}.\n{}", heading(track), format_moment(at),
+                       format_replicas((*after)->note.current), next_change(track, at));
   const DecisionEntry& entry = **(after - 1);
   const DecisionNote& note = entry.note;
   std::string text = fmt::format("{}, at {}: {}.\n", heading(track), format_moment(at), format_replicas(note.target));
@@ -261,7 +264,8 @@ std::string explain_decision(const DecisionTrack& track, core::Instant at) {
   if (!note.limited_by.empty()) text += fmt::format("  Limited by {}.\n", in_words(kLimits, note.limited_by));
   text += diagnosis_of(note) + phase_of(note) + outlook_of(note);
   text += evidence_table(note) + candidate_table(entry);
-  if (!entry.would_change.empty()) text += fmt::format("  What would change it: {}.\n", printable(entry.would_change));
+  if (!entry.would_change.empty())
+    text += fmt::format("  What would change this decision: {}.\n", printable(entry.would_change));
   const std::span<const DecisionEntry* const> all{track.entries};
   text += last_change(all.first(static_cast<std::size_t>(after - track.entries.begin())));
   return text + next_change(track, at);

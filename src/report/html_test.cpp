@@ -90,7 +90,7 @@ TEST(Html, LeavesNoPartOfTheTemplateUnfilled) {
 
 TEST(Html, SaysTheHeadlineAndTheTableWithoutScripts) {
   const std::string page = own_part(testing::sample_report(60));
-  EXPECT_NE(page.find("<h1 id=\"headline\">kpa kept 96.9 %"), std::string::npos);
+  EXPECT_NE(page.find("<h1 id=\"headline\">kpa has an SLO attainment of 96.9 %"), std::string::npos);
   const std::string table = between(page, "<noscript>", "</noscript>");
   EXPECT_NE(table.find("hpa-rate"), std::string::npos);
 }

@@ -117,7 +117,7 @@ constexpr std::array kFamilies{
            [](const Metrics& m, Samples& s) { s.add(m.decode_replicas); }},
     Family{"dynamo_planner_observed_ttft_ms", "gauge", "", "Mean time to first token of the last minute (ms)",
            [](const Metrics& m, Samples& s) { s.add(m.observed_latency.ttft_ms); }},
-    Family{"dynamo_planner_observed_itl_ms", "gauge", "", "Mean inter-token latency of the last minute (ms)",
+    Family{"dynamo_planner_observed_itl_ms", "gauge", "", "Mean ITL of the last minute (ms)",
            [](const Metrics& m, Samples& s) { s.add(m.observed_latency.itl_ms); }},
     Family{"dynamo_planner_observed_requests_per_second", "gauge", "", "Request rate of the last minute (1/s)",
            [](const Metrics& m, Samples& s) { s.add(m.observed.requests_per_s); }},
@@ -128,7 +128,7 @@ constexpr std::array kFamilies{
            "Mean prompt length of the last minute (tokens)",
            [](const Metrics& m, Samples& s) { s.add(m.observed.input_tokens); }},
     Family{"dynamo_planner_observed_output_sequence_tokens", "gauge", "",
-           "Mean output length of what completed in the last minute (tokens)",
+           "Mean output length of the requests that completed in the last minute (tokens)",
            [](const Metrics& m, Samples& s) { s.add(m.observed.output_tokens); }},
     Family{"dynamo_planner_predicted_requests_per_second", "gauge", "", "Forecast request rate (1/s)",
            [](const Metrics& m, Samples& s) { s.add(m.predicted.requests_per_s); }},
@@ -139,23 +139,23 @@ constexpr std::array kFamilies{
     Family{"dynamo_planner_predicted_num_prefill_replicas", "gauge", "", "Decided number of prefill replicas",
            [](const Metrics& m, Samples& s) { s.add(m.decided_prefill_replicas); }},
     Family{"dynamo_planner_predicted_num_decode_replicas", "gauge", "",
-           "Decided number of decode replicas; aggregated ones count here",
+           "Decided number of decode replicas; aggregated replicas count here",
            [](const Metrics& m, Samples& s) { s.add(m.decided_decode_replicas); }},
-    Family{"dynamo_planner_gpu_hours", "gauge", "", "GPU-hours so far, start-up and drain included",
+    Family{"dynamo_planner_gpu_hours", "gauge", "", "GPU-hours so far, including start-up and drain",
            [](const Metrics& m, Samples& s) { s.add(m.gpu_hours); }},
-    Family{"dynamo_planner_sla_target_ttft_ms", "gauge", "", "Target of the time to first token (ms)",
+    Family{"dynamo_planner_sla_target_ttft_ms", "gauge", "", "SLO limit of TTFT (ms)",
            [](const Metrics& m, Samples& s) { s.add(m.sla_target.ttft_ms); }},
-    Family{"dynamo_planner_sla_target_itl_ms", "gauge", "", "Target of the inter-token latency (ms)",
+    Family{"dynamo_planner_sla_target_itl_ms", "gauge", "", "SLO limit of ITL (ms)",
            [](const Metrics& m, Samples& s) { s.add(m.sla_target.itl_ms); }},
-    Family{"dynamo_planner_estimated_ttft_ms", "gauge", "", "Largest estimated time to first token among engines (ms)",
+    Family{"dynamo_planner_estimated_ttft_ms", "gauge", "", "Largest estimated TTFT among engines (ms)",
            [](const Metrics& m, Samples& s) { s.add(m.estimated.ttft_ms); }},
-    Family{"dynamo_planner_estimated_itl_ms", "gauge", "", "Largest estimated inter-token latency among engines (ms)",
+    Family{"dynamo_planner_estimated_itl_ms", "gauge", "", "Largest estimated ITL among engines (ms)",
            [](const Metrics& m, Samples& s) { s.add(m.estimated.itl_ms); }},
     Family{"dynamo_planner_engine_prefill_capacity_requests_per_second", "gauge", "",
-           "What one prefill engine carries within the SLO (1/s)",
+           "Request rate that one prefill engine can serve within the SLO (1/s)",
            [](const Metrics& m, Samples& s) { s.add(m.prefill_capacity_requests_per_s); }},
     Family{"dynamo_planner_engine_decode_capacity_requests_per_second", "gauge", "",
-           "What one decode engine carries within the SLO (1/s)",
+           "Request rate that one decode engine can serve within the SLO (1/s)",
            [](const Metrics& m, Samples& s) { s.add(m.decode_capacity_requests_per_s); }},
     Family{"dynamo_planner_engine_prefill_requests_per_second", "gauge", "",
            "The same as engine_prefill_capacity_requests_per_second, under the name of its documentation",
@@ -163,9 +163,11 @@ constexpr std::array kFamilies{
     Family{"dynamo_planner_engine_decode_requests_per_second", "gauge", "",
            "The same as engine_decode_capacity_requests_per_second, under the name of its documentation",
            [](const Metrics& m, Samples& s) { s.add(m.decode_capacity_requests_per_s); }},
-    Family{"dynamo_planner_load_scaling_decision", "gauge", "state", "Why the loop that reacts to load chose so",
+    Family{"dynamo_planner_load_scaling_decision", "gauge", "state",
+           "State of the last decision of the loop that reacts to load",
            [](const Metrics& m, Samples& s) { s.add_states(kLoadScalingStates, m.load_scaling); }},
-    Family{"dynamo_planner_throughput_scaling_decision", "gauge", "state", "Why the loop that plans ahead chose so",
+    Family{"dynamo_planner_throughput_scaling_decision", "gauge", "state",
+           "State of the last decision of the loop that plans ahead",
            [](const Metrics& m, Samples& s) { s.add_states(kThroughputScalingStates, m.throughput_scaling); }},
     Family{"dynamo_planner_engine_queued_prefill_tokens", "gauge", "worker_id, dp_rank",
            "Prompt tokens that wait at an engine",
@@ -192,87 +194,90 @@ constexpr std::array kFamilies{
              }
            }},
     Family{
-        "penstock_target_replicas", "gauge", "pool", "Replicas that the last decision asks for",
+        "penstock_target_replicas", "gauge", "pool", "Target replicas of the last decision",
         [](const Metrics& m, Samples& s) { of_pools(m, s, [](const PoolMetrics& p) { return p.target_replicas; }); }},
-    Family{"penstock_min_replicas", "gauge", "pool", "Fewest replicas that may be asked for",
+    Family{"penstock_min_replicas", "gauge", "pool", "Minimum replicas of the pool",
            [](const Metrics& m, Samples& s) { of_pools(m, s, [](const PoolMetrics& p) { return p.min_replicas; }); }},
-    Family{"penstock_max_replicas", "gauge", "pool", "Most replicas that may be asked for",
+    Family{"penstock_max_replicas", "gauge", "pool", "Maximum replicas of the pool",
            [](const Metrics& m, Samples& s) { of_pools(m, s, [](const PoolMetrics& p) { return p.max_replicas; }); }},
-    Family{"penstock_decision", "gauge", "pool, reason, limited_by", "Always 1: reason and limit of the last decision",
+    Family{"penstock_decision", "gauge", "pool, reason, limited_by",
+           "Reason and limit of the last decision as labels; the value is always 1",
            [](const Metrics& m, Samples& s) {
              for (const PoolMetrics& pool : m.pools)
                if (!pool.reason.empty())
                  s.add(1.0, {{"pool", pool.pool}, {"reason", pool.reason}, {"limited_by", pool.limited_by}});
            }},
-    Family{"penstock_decision_evidence", "gauge", "pool, name, unit", "The numbers behind the last decision",
+    Family{"penstock_decision_evidence", "gauge", "pool, name, unit",
+           "Evidence of the last decision: one series for each figure",
            [](const Metrics& m, Samples& s) {
              for (const PoolMetrics& pool : m.pools)
                for (const signals::EvidenceValue& evidence : pool.evidence)
                  s.add(evidence.value, {{"pool", pool.pool}, {"name", evidence.name}, {"unit", evidence.unit}});
            }},
-    Family{"penstock_decisions_total", "counter", "pool, reason, limited_by", "Decisions so far, holds included",
+    Family{"penstock_decisions_total", "counter", "pool, reason, limited_by",
+           "Decisions so far, including decisions that change nothing",
            [](const Metrics& m, Samples& s) {
              for (const DecisionCount& count : m.decisions)
                s.add(static_cast<double>(count.decisions),
                      {{"pool", count.pool}, {"reason", count.reason}, {"limited_by", count.limited_by}});
            }},
     Family{"penstock_diagnosis", "gauge", "pool, cause",
-           "What is wrong with latency, as the last decision says: every cause is a series, of which one is 1",
+           "Cause of bad latency in the last decision: one series for each cause; the current cause is 1",
            [](const Metrics& m, Samples& s) {
              for (const PoolMetrics& pool : m.pools) add_named(s, causes(), "cause", pool.cause, pool.pool);
            }},
     Family{"penstock_rollout_phase", "gauge", "phase",
-           "How much of the planner acts: every phase is a series, of which one is 1",
+           "Rollout phase of the planner: one series for each phase; the current phase is 1",
            [](const Metrics& m, Samples& s) { add_named(s, kRolloutPhases, "phase", m.phase); }},
     Family{
-        "penstock_next_phase_target_replicas", "gauge", "pool", "Replicas that the next rollout phase would ask for",
+        "penstock_next_phase_target_replicas", "gauge", "pool", "Target replicas that the next rollout phase would set",
         [](const Metrics& m, Samples& s) { of_pools(m, s, [](const PoolMetrics& p) { return p.next_phase_target; }); }},
-    Family{
-        "penstock_forecast_error_requests_per_second", "gauge", "forecast",
-        "Mean absolute error of forecasts of the request rate lately: the planner's, and of expecting no change (1/s)",
-        [](const Metrics& m, Samples& s) {
-          s.add(m.forecast_error, {{"forecast", "planner"}});
-          s.add(m.naive_forecast_error, {{"forecast", "naive"}});
-        }},
+    Family{"penstock_forecast_error_requests_per_second", "gauge", "forecast",
+           "Recent mean absolute error of the forecast request rate: the planner's, and of a forecast without change "
+           "(1/s)",
+           [](const Metrics& m, Samples& s) {
+             s.add(m.forecast_error, {{"forecast", "planner"}});
+             s.add(m.naive_forecast_error, {{"forecast", "naive"}});
+           }},
     Family{"penstock_replica_capacity_requests_per_second", "gauge", "pool",
-           "What one replica carries within the SLO; of a fleet that was tried, the least that it can (1/s)",
+           "Request rate that one replica can serve within the SLO; a lower bound where it comes from a simulated "
+           "fleet (1/s)",
            [](const Metrics& m, Samples& s) {
              of_pools(m, s, [](const PoolMetrics& p) { return p.capacity_requests_per_s; });
            }},
     Family{"penstock_candidate_slo_attainment_ratio", "gauge", "replicas, chosen",
-           "Share of the tried requests for which a fleet would have kept the SLO",
+           "SLO attainment of a simulated fleet",
            [](const Metrics& m, Samples& s) {
              of_candidates(m, s, [](const signals::CandidateNote& tried) { return tried.slo_attainment; });
            }},
     Family{"penstock_candidate_ttft_attainment_ratio", "gauge", "replicas, chosen",
-           "The same for the time to first token alone",
+           "Share of requests within the TTFT limit in a simulated fleet",
            [](const Metrics& m, Samples& s) {
              of_candidates(m, s, [](const signals::CandidateNote& tried) { return tried.ttft_attainment; });
            }},
     Family{"penstock_candidate_itl_attainment_ratio", "gauge", "replicas, chosen",
-           "The same for the inter-token latency alone",
+           "Share of requests within the ITL limit in a simulated fleet",
            [](const Metrics& m, Samples& s) {
              of_candidates(m, s, [](const signals::CandidateNote& tried) { return tried.itl_attainment; });
            }},
-    Family{"penstock_slo_attainment_ratio", "gauge", "", "Share of requests that kept the whole SLO",
+    Family{"penstock_slo_attainment_ratio", "gauge", "", "SLO attainment: share of requests within all limits",
            [](const Metrics& m, Samples& s) { s.add(m.slo_attainment); }},
-    Family{"penstock_ttft_attainment_ratio", "gauge", "", "Share of requests that kept the time to first token",
+    Family{"penstock_ttft_attainment_ratio", "gauge", "", "Share of requests within the TTFT limit",
            [](const Metrics& m, Samples& s) { s.add(m.ttft_attainment); }},
-    Family{"penstock_itl_attainment_ratio", "gauge", "", "Share of requests that kept the inter-token latency",
+    Family{"penstock_itl_attainment_ratio", "gauge", "", "Share of requests within the ITL limit",
            [](const Metrics& m, Samples& s) { s.add(m.itl_attainment); }},
-    Family{"penstock_requests_total", "counter", "pool", "Requests that came to a pool",
+    Family{"penstock_requests_total", "counter", "pool", "Requests that arrived at a pool",
            [](const Metrics& m, Samples& s) { of_pools(m, s, [](const PoolMetrics& p) { return p.requests_total; }); }},
     Family{"penstock_requests_failed_total", "counter", "pool", "Requests that failed in a pool",
            [](const Metrics& m, Samples& s) { of_pools(m, s, [](const PoolMetrics& p) { return p.failed_total; }); }},
-    Family{"penstock_scaling_events_total", "counter", "pool",
-           "Changes of a pool's replicas, from the first to the last",
+    Family{"penstock_scaling_events_total", "counter", "pool", "Completed changes of a pool's replicas",
            [](const Metrics& m, Samples& s) {
              for (const ScalingCount& count : m.scaling)
                s.add(static_cast<double>(count.events), {{"pool", count.pool}});
            }},
     Family{"penstock_scaling_requests_total", "counter", "pool, outcome",
-           "Requests that ended while a pool changed, wherever they ran: completed, failed, truncated, timed_out, "
-           "cancelled",
+           "Requests that ended while a pool changed, on any replica, by outcome: completed, failed, truncated, "
+           "timed_out, cancelled",
            [](const Metrics& m, Samples& s) {
              for (const ScalingCount& count : m.scaling)
                for (const auto& [outcome, requests] : count.ends.named())
@@ -284,17 +289,18 @@ constexpr std::array kFamilies{
     Family{
         "penstock_queue_oldest_seconds", "gauge", "pool", "Age of the oldest request that waits at an engine",
         [](const Metrics& m, Samples& s) { of_pools(m, s, [](const PoolMetrics& p) { return p.oldest_queued_s; }); }},
-    Family{"penstock_kv_usage_ratio", "gauge", "pool", "KV cache in use, mean over the replicas heard of",
+    Family{"penstock_kv_usage_ratio", "gauge", "pool", "KV cache in use, mean over the replicas with telemetry",
            [](const Metrics& m, Samples& s) { of_pools(m, s, [](const PoolMetrics& p) { return p.kv_usage; }); }},
     Family{
-        "penstock_telemetry_age_seconds", "gauge", "pool", "Age of the oldest sample among the ready replicas",
+        "penstock_telemetry_age_seconds", "gauge", "pool",
+        "Age of the oldest telemetry sample among the ready replicas",
         [](const Metrics& m, Samples& s) { of_pools(m, s, [](const PoolMetrics& p) { return p.telemetry_age_s; }); }},
     Family{
-        "penstock_silent_replicas", "gauge", "pool", "Ready replicas that were not heard of for 30 s, or never",
+        "penstock_silent_replicas", "gauge", "pool", "Ready replicas without telemetry for 30 s or more",
         [](const Metrics& m, Samples& s) { of_pools(m, s, [](const PoolMetrics& p) { return p.silent_replicas; }); }},
-    Family{"penstock_gpu_seconds_total", "counter", "pool", "GPU time so far, start-up and drain included",
+    Family{"penstock_gpu_seconds_total", "counter", "pool", "GPU time so far, including start-up and drain (s)",
            [](const Metrics& m, Samples& s) { of_pools(m, s, [](const PoolMetrics& p) { return p.gpu_s_total; }); }},
-    Family{"penstock_cost_total", "counter", "pool", "What that GPU time cost, in the unit of the configured price",
+    Family{"penstock_cost_total", "counter", "pool", "GPU cost so far: GPU time times the configured price (USD)",
            [](const Metrics& m, Samples& s) { of_pools(m, s, [](const PoolMetrics& p) { return p.cost_total; }); }},
 };
 

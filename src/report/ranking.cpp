@@ -73,17 +73,17 @@ std::string against_static(const Report& report, const RunResult& best) {
   const RunResult* rival = static_rival(report, best);
   if (rival == nullptr) return ".";
   if (rival->slo_attainment < best.slo_attainment)
-    return fmt::format("; no static fleet that was tried does as well: {} kept {} at {}.", replicas(*rival),
+    return fmt::format("; no static fleet that was tried reaches that: the best, {}, has {} at {}.", replicas(*rival),
                        format_share(rival->slo_attainment), gpu_hours(*rival));
-  return fmt::format("; the cheapest static fleet that does as well, {}, costs {} ({}).", replicas(*rival),
-                     gpu_hours(*rival), format_difference(rival->gpu_hours, best.gpu_hours));
+  return fmt::format("; the cheapest static fleet with at least the same SLO attainment, {}, needs {} ({}).",
+                     replicas(*rival), gpu_hours(*rival), format_difference(rival->gpu_hours, best.gpu_hours));
 }
 
 std::string against_scaling(const std::vector<RankedResult>& ranked) {
   const RunResult& best = *ranked.front().result;
   const auto rival = std::find_if(ranked.begin(), ranked.end(), [](const auto& r) { return !is_static(*r.result); });
   if (rival == ranked.end()) return ".";
-  return fmt::format("; the best policy that scales, {}, kept {} at {} ({}).", rival->label,
+  return fmt::format("; the best policy that scales, {}, has {} at {} ({}).", rival->label,
                      format_share(rival->result->slo_attainment), gpu_hours(*rival->result),
                      format_difference(rival->result->gpu_hours, best.gpu_hours));
 }
@@ -104,15 +104,15 @@ std::string headline(const Report& report) {
   const std::vector<RankedResult> ranked = rank(report.results);
   if (ranked.empty()) return "No policy was run.";
   const RunResult& best = *ranked.front().result;
-  if (best.requests == 0) return "The workload holds no requests: there is nothing to compare.";
+  if (best.requests == 0) return "The workload has no requests: there is nothing to compare.";
   const std::string limits =
       best.targets.size() > 1
           ? "the targets of their segments"
           : fmt::format("TTFT {} and ITL {}", format_seconds(core::to_seconds(report.info.slo.ttft)),
                         format_seconds(core::to_seconds(report.info.slo.itl)));
   const std::string first =
-      fmt::format("{} kept {} of {} requests within {} at {}", ranked.front().label, format_share(best.slo_attainment),
-                  format_count(best.requests), limits, gpu_hours(best));
+      fmt::format("{} has an SLO attainment of {} over {} requests ({}) at {}", ranked.front().label,
+                  format_share(best.slo_attainment), format_count(best.requests), limits, gpu_hours(best));
   return first + (is_static(best) ? against_scaling(ranked) : against_static(report, best));
 }
 

@@ -58,18 +58,18 @@ TEST(Ranking, IsTotalThoughAFigureIsMissing) {
 }
 
 TEST(Headline, NamesTheBestPolicyAndThePriceOfAStaticFleetThatDoesAsWell) {
-  EXPECT_EQ(
-      headline(testing::sample_report(1)),
-      "kpa kept 96.9 % of 10,000 requests within TTFT 2 s and ITL 50 ms at 5.00 GPU-hours; the cheapest static fleet "
-      "that does as well, 7 replicas, costs 7.00 GPU-hours (+40 %).");
+  EXPECT_EQ(headline(testing::sample_report(1)),
+            "kpa has an SLO attainment of 96.9 % over 10,000 requests (TTFT 2 s and ITL 50 ms) at 5.00 GPU-hours; the "
+            "cheapest static fleet with at least the same SLO attainment, 7 replicas, needs 7.00 GPU-hours (+40 %).");
 }
 
 TEST(Headline, SaysThatNoStaticFleetDoesAsWell) {
   Report report;
   report.results = {result_of("kpa", 2, 0.9, 5.0), result_of("static", 1, 0.5, 2.0)};
-  EXPECT_EQ(headline(report),
-            "kpa kept 90.0 % of 100 requests within TTFT 2 s and ITL 50 ms at 5.00 GPU-hours; no static fleet that was "
-            "tried does as well: 1 replica kept 50.0 % at 2.00 GPU-hours.");
+  EXPECT_EQ(
+      headline(report),
+      "kpa has an SLO attainment of 90.0 % over 100 requests (TTFT 2 s and ITL 50 ms) at 5.00 GPU-hours; no static "
+      "fleet that was tried reaches that: the best, 1 replica, has 50.0 % at 2.00 GPU-hours.");
 }
 
 TEST(Headline, HoldsAStaticFleetThatWinsAgainstTheBestPolicyThatScales) {
@@ -77,17 +77,18 @@ TEST(Headline, HoldsAStaticFleetThatWinsAgainstTheBestPolicyThatScales) {
   report.results = {result_of("kpa", 2, 0.8, 5.0), result_of("static", 9, 1.0, 10.0)};
   EXPECT_EQ(
       headline(report),
-      "static 9 kept 100.0 % of 100 requests within TTFT 2 s and ITL 50 ms at 10.0 GPU-hours; the best policy that "
-      "scales, kpa, kept 80.0 % at 5.00 GPU-hours (−50 %).");
+      "static 9 has an SLO attainment of 100.0 % over 100 requests (TTFT 2 s and ITL 50 ms) at 10.0 GPU-hours; the "
+      "best policy that scales, kpa, has 80.0 % at 5.00 GPU-hours (−50 %).");
 }
 
 TEST(Headline, MakesNoComparisonWhenThereIsNothingToCompare) {
   Report report;
   EXPECT_EQ(headline(report), "No policy was run.");
   report.results = {result_of("kpa", 2, 0.8, 5.0)};
-  EXPECT_EQ(headline(report), "kpa kept 80.0 % of 100 requests within TTFT 2 s and ITL 50 ms at 5.00 GPU-hours.");
+  EXPECT_EQ(headline(report),
+            "kpa has an SLO attainment of 80.0 % over 100 requests (TTFT 2 s and ITL 50 ms) at 5.00 GPU-hours.");
   report.results.front().requests = 0;
-  EXPECT_EQ(headline(report), "The workload holds no requests: there is nothing to compare.");
+  EXPECT_EQ(headline(report), "The workload has no requests: there is nothing to compare.");
 }
 
 }  // namespace

@@ -134,15 +134,15 @@ std::string fleet(const RunResult& result) {
 std::string policies(const Report& report, const TableStyle& style) {
   Grid grid{{{"", "policy", true},
              {"", "replicas", true},
-             {"SLO", "kept"},
+             {"SLO at-", "tainment"},
              {"TTFT", "p50"},
              {"", "p95"},
              {"", "p99"},
              {"ITL ms", "p50"},
              {"", "p95"},
              {"good-", "put/s"},
-             {"GPU-", "hours"},
-             {"", "cost"},
+             {"GPU", "hours"},
+             {"", "USD"},
              {"cache", "hits"},
              {"pre-", "empted"},
              {"", "failed"},
@@ -163,13 +163,13 @@ std::string policies(const Report& report, const TableStyle& style) {
 
 std::string frontier(const Report& report, const TableStyle& style) {
   Grid grid{{{"static", "fleet", true},
-             {"SLO", "kept"},
+             {"SLO", "attainment"},
              {"TTFT", "p95"},
              {"", "p99"},
              {"ITL ms", "p95"},
              {"good-", "put/s"},
-             {"GPU-", "hours"},
-             {"", "cost"},
+             {"GPU", "hours"},
+             {"", "USD"},
              {"", "failed"}},
             style};
   for (const RankedResult& ranked : rank(report.frontier)) {
@@ -190,9 +190,9 @@ std::string targets(const Report& report, const TableStyle& style) {
              {"ITL", "limit"},
              {"", "requests"},
              {"", "goal"},
-             {"SLO", "kept"},
-             {"TTFT", "kept"},
-             {"ITL", "kept"},
+             {"SLO", "attainment"},
+             {"TTFT", "met"},
+             {"ITL", "met"},
              {"", "", true}},
             style,
             false};
@@ -223,13 +223,13 @@ bool has_segments(const Report& report) {
 std::string facts(const RunInfo& info, bool segments) {
   std::string replayed = fmt::format("{}: {} requests in {}", printable(info.workload), format_count(info.requests),
                                      format_seconds(core::to_seconds(info.duration)));
-  if (info.rate_scale != 1.0) replayed += fmt::format(" at {:.4g} times the rate", info.rate_scale);
-  replayed += fmt::format("; SLO: TTFT {} and ITL {} a request", format_seconds(core::to_seconds(info.slo.ttft)),
+  if (info.rate_scale != 1.0) replayed += fmt::format(" at x{:.4g} the recorded rate", info.rate_scale);
+  replayed += fmt::format("; SLO: TTFT {} and ITL {} per request", format_seconds(core::to_seconds(info.slo.ttft)),
                           format_seconds(core::to_seconds(info.slo.itl)));
   if (segments) replayed += ", or the target of its segment";
   std::string fleet;
   if (!info.engine.empty()) fleet += fmt::format("engine {}; ", printable(info.engine));
-  fleet += fmt::format("{} KV blocks of {} tokens a replica; ", format_count(info.kv_blocks), info.block_tokens);
+  fleet += fmt::format("{} KV blocks of {} tokens per replica; ", format_count(info.kv_blocks), info.block_tokens);
   if (!info.router.empty()) fleet += fmt::format("router {}; ", printable(info.router));
   fleet += fmt::format("start-up {}; seed {}", format_seconds(core::to_seconds(info.start_up)), info.seed);
   return paragraph(replayed) + paragraph(fleet);
@@ -247,7 +247,7 @@ std::string remarks(const Report& report) {
   for (const RankedResult& ranked : rank(report.results))
     if (!ranked.result->failures.empty()) text += paragraph(failures(ranked));
   if (report.info.skipped_rows > 0)
-    text += fmt::format("skipped: {} bad {} of the trace\n", format_count(report.info.skipped_rows),
+    text += fmt::format("skipped: {} invalid {} of the trace\n", format_count(report.info.skipped_rows),
                         report.info.skipped_rows == 1 ? "row" : "rows");
   for (const std::string& note : report.info.notes) text += paragraph(printable(note));
   return text;

@@ -78,10 +78,10 @@ TEST(Table, LetsNoNameSteerTheTerminal) {
 
 TEST(Table, LetsNoNameStartALineOfItsOwn) {
   Report report = testing::sample_report(12);
-  for (auto& result : report.results) result.policy = "kpa\n\nkpa kept 100 %";
+  for (auto& result : report.results) result.policy = "kpa\n\nkpa has an SLO attainment of 100 %";
   report.info.workload = "a\rb";
   const std::string text = render_table(report, {});
-  EXPECT_EQ(line_with(text, "kpa kept 100"), lines_of(text).size());
+  EXPECT_EQ(line_with(text, "kpa has an SLO attainment of 100"), lines_of(text).size());
   EXPECT_EQ(text.find('\r'), std::string::npos);
 }
 
@@ -102,7 +102,7 @@ TEST(Table, ShowsADashWhereNothingWasMeasured) {
 TEST(Table, CountsWhatFailedAndWhatWasLeftOut) {
   const std::string text = render_table(testing::sample_report(12), {});
   EXPECT_NE(text.find("hpa-rate: failed: 20 prompt_exceeds_kv_cache, 1 unfinished\n"), std::string::npos);
-  EXPECT_NE(text.find("skipped: 3 bad rows of the trace\n"), std::string::npos);
+  EXPECT_NE(text.find("skipped: 3 invalid rows of the trace\n"), std::string::npos);
   EXPECT_NE(text.find("dynamo-latency left out: it needs a prefill and a decode pool\n"), std::string::npos);
 }
 

@@ -16,13 +16,13 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def assets():
     """The files that the build embeds, by name, as CMakeLists.txt lists them."""
-    block = re.search(r"penstock_embed\(live (.*?)\)", (ROOT / "CMakeLists.txt").read_text(), re.S).group(1)
+    block = re.search(r"penstock_embed\(controller (.*?)\)", (ROOT / "CMakeLists.txt").read_text(), re.S).group(1)
     return {name: "".join((ROOT / part).read_text() for part in parts.split(","))
             for name, parts in re.findall(r"(\w+)=(\S+)", block)}
 
 
 def page_and_policy():
-    """The same as src/live/page.cpp makes: everything inline, and a policy that lets just these pieces run."""
+    """The same as src/controller/page.cpp makes: everything inline, and a policy that lets just these pieces run."""
     files = assets()
     pieces = {"/*STYLE*/": files["style"], "/*LIBRARY*/": files["library"], "/*SCRIPTS*/": files["scripts"]}
     page = files["page"]

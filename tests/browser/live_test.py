@@ -60,7 +60,7 @@ class WhatIsShown(LiveTest):
 
     def test_the_head_says_what_runs_and_how_well(self):
         page = self.show()
-        for selector, text in (("#mode", "acts"), ("#policy", "penstock"), ("#phase", "cost"), ("#slo", "TTFT 2\u00a0s · ITL 50\u00a0ms"),
+        for selector, text in (("#mode", "active"), ("#policy", "penstock"), ("#phase", "cost"), ("#slo", "TTFT 2\u00a0s · ITL 50\u00a0ms"),
                                ("#kept", "98.5\u00a0%"), ("#connection-word", "live"), ("#version", "Penstock 0.1.0")):
             self.assertEqual(page.text(selector), text)
         self.assertIn("Connected", page.text("#announcement"))
@@ -69,9 +69,9 @@ class WhatIsShown(LiveTest):
     def test_every_tile_has_its_figures(self):
         page = self.show()
         said = page.run("Object.fromEntries([...document.querySelectorAll('.tile')].map(t => [t.id.slice(5), t.innerText]))")
-        for tile, text in (("kept", "11,830 of 12,010"), ("ttft", "SLO 2\u00a0s"), ("itl", "SLO 50\u00a0ms"), ("requests", "43 under way"),
+        for tile, text in (("kept", "11,830 of 12,010"), ("ttft", "SLO 2\u00a0s"), ("itl", "SLO 50\u00a0ms"), ("requests", "43 in flight"),
                            ("tokens", "·"), ("replicas", "1 starting · 1 draining"), ("queue", "gateway 7 · oldest 840\u00a0ms"),
-                           ("kv", "fullest replica 91.0\u00a0%"), ("hits", "%"), ("cost", "cost 8.55")):
+                           ("kv", "highest replica 91.0\u00a0%"), ("hits", "%"), ("cost", "GPU cost 8.55 USD")):
             self.assertIn(text, said[tile], tile)
             self.assertNotIn(DASH, said[tile], tile)
 
@@ -96,7 +96,7 @@ class WhatIsShown(LiveTest):
         self.assertIn("no limit", page.text("#tenants"))
         self.assertIn("budget exhausted 21 · kv full 5", page.text("#gateway-refusals"))
         scaling = page.run("[...document.querySelectorAll('#scaling tbody tr')].map(row => [...row.cells].slice(1).map(c => c.innerText.trim()))")
-        self.assertEqual(scaling, [["default", "5 → 6", "under way", "140", "0", "0", "0", "2"],
+        self.assertEqual(scaling, [["default", "5 → 6", "in progress", "140", "0", "0", "0", "2"],
                                    ["default", "4 → 5", "14\u00a0s", "1,031", "0", "3", "0", "0"]])
         self.assertEqual(page.run("[...document.querySelectorAll('#scaling [data-tone=over]')].map(c => c.innerText.trim())"), ["3"])
         self.assertIn("default-3 died", page.text("#event-list .loud"))
@@ -110,7 +110,7 @@ class WhatIsShown(LiveTest):
         state["pools"][0]["replicas"][1]["sample"]["age_s"] = 75
         self.server.tell(state)
         page.wait_for("document.querySelector('#replicas tbody').textContent.includes('breaker open')")
-        self.assertEqual(page.run("document.querySelector('#replicas tbody tr:nth-child(2) td:nth-of-type(3)').title"), "said 1\u00a0min 15\u00a0s ago")
+        self.assertEqual(page.run("document.querySelector('#replicas tbody tr:nth-child(2) td:nth-of-type(3)').title"), "last update 1\u00a0min 15\u00a0s ago")
 
     def test_new_states_and_points_are_shown_as_they_come(self):
         page = self.show()
@@ -119,7 +119,7 @@ class WhatIsShown(LiveTest):
         self.server.push("point", {**live_samples.point(2402), "arrivals_per_s": 77.0, "ttft": None})
         page.wait_for("document.querySelector('#tile-requests b').textContent === '77.0'")
         self.assertEqual(page.text("#tile-ttft b"), DASH)
-        self.assertEqual((page.text("#phase"), page.text("#diagnosis-cause")), ("observe", "nothing is wrong"))
+        self.assertEqual((page.text("#phase"), page.text("#diagnosis-cause")), ("observe", "no problem found"))
         self.assert_clean(page)
 
     def test_what_is_missing_is_a_dash_and_never_zero(self):
@@ -127,9 +127,9 @@ class WhatIsShown(LiveTest):
         for tile in ("kept", "ttft", "itl", "queue", "kv", "hits"):
             self.assertEqual(page.text(f"#tile-{tile} b"), DASH, tile)
         self.assertEqual(page.text("#tile-requests b"), "0")
-        self.assertIn(f"cost {DASH}", page.text("#tile-cost"))
-        self.assertEqual(page.text("#mode"), "observes")
-        for words in ("No decision yet.", "No replica is known.", "No gateway is heard of.", "Nothing has happened yet.", "No replica has come or gone yet."):
+        self.assertIn(f"GPU cost {DASH}", page.text("#tile-cost"))
+        self.assertEqual(page.text("#mode"), "observe-only")
+        for words in ("No decision yet.", "No replicas.", "No data from a gateway.", "No event yet.", "No replica has started or stopped yet."):
             self.assertIn(words, page.run("document.body.innerText"))
         self.assertIn("KV used not known", page.run("document.querySelector('#chart-kv .plot').ariaLabel"))
         self.assert_clean(page)
@@ -141,7 +141,7 @@ class WhatIsShown(LiveTest):
         page.press("d")
         page.press("Enter")
         page.wait_for("document.querySelector('#decision-list .body tr.chosen')")
-        self.assertIn("prefilldecodeSLO kept", page.text("#decision-list details[open] .body"))
+        self.assertIn("prefilldecodeSLO attainment", page.text("#decision-list details[open] .body"))
         self.assert_clean(page)
 
     def test_pools_that_appear_get_their_charts(self):
@@ -172,7 +172,7 @@ class WhatIsShown(LiveTest):
         page = self.show()
         self.server.tell(later(self.server.state, 30))
         page.wait_for("!document.getElementById('gateway-word').hidden")
-        self.assertIn("Silent for 30\u00a0s", page.text("#gateway-word"))
+        self.assertIn("No update for 30\u00a0s", page.text("#gateway-word"))
 
 
 class WhatComesFromOutside(LiveTest):
@@ -220,7 +220,7 @@ class WhenTheServerIsGone(LiveTest):
         page = self.show()
         page.wait_for(CONNECTION + " === 'stale'")
         self.assertRegex(page.text("#connection-word"), "stale · .* old")
-        self.assertIn("silent", page.text("#announcement"))
+        self.assertIn("no updates", page.text("#announcement"))
         self.server.tell(later(self.server.state))
         page.wait_for(CONNECTION + " === 'live'")
         self.assert_clean(page)
@@ -267,14 +267,14 @@ class WhatOneCanDo(LiveTest):
         page.press("Enter")
         page.wait_for("document.querySelector('#decision-list details[open] .body')")
         body = page.text("#decision-list details[open] .body")
-        for text in ("growth rate", "What would change it", "scales up when 6", "Evidence", "99.2\u00a0%", "queued tokens" + DASH,
-                     "Fleets that were tried", "✓ chosen", "Diagnosis"):
+        for text in ("growth rate", "What would change this decision", "scales up when 6", "Evidence", "99.2\u00a0%", "queued tokens" + DASH,
+                     "Simulated fleets", "✓ chosen", "Diagnosis"):
             self.assertIn(text, body)
         self.assertEqual(page.run("document.querySelectorAll('#decision-list tr.chosen').length"), 1)
         newer = live_samples.decision(2401, "default", 6, 7, "slo_burns")
         self.server.tell(later(self.server.state, decisions=[newer, *self.server.state["decisions"]]))
         page.wait_for("document.querySelectorAll('#decision-list li').length === 7")
-        self.assertIn("slo burns", page.text("#decision-list li summary"))
+        self.assertIn("SLO burns", page.text("#decision-list li summary"))
         self.assertTrue(page.run("document.querySelectorAll('#decision-list li')[1].querySelector('details').open"))
         self.assertEqual(self.focused(page), "SUMMARY")
         self.assert_clean(page)
@@ -288,7 +288,7 @@ class WhatOneCanDo(LiveTest):
         self.assertEqual(page.run(shown), 1)
         self.assertEqual(page.text("#decision-count"), "1 of 6")
         page.type(" nothing such")
-        self.assertIn("No decision fits", page.text("#decision-none"))
+        self.assertIn("No decision matches", page.text("#decision-none"))
         page.press("Escape")
         self.assertEqual(page.run(shown), 6)
         page.press("c")
@@ -392,7 +392,7 @@ class WhatOneCanDo(LiveTest):
             reached.add(page.run("document.activeElement.getAttribute('aria-label')"))
             outline = page.run("getComputedStyle(document.activeElement).outlineStyle")
             self.assertIn(outline, ("solid",) if self.focused(page) != "BODY" else ("none", "solid"))
-        for place in ("pause", "theme", "keys", "filter", "changes-only", "SUMMARY", "Replicas", "Latency by segment", "Tenants and cost"):
+        for place in ("pause", "theme", "keys", "filter", "changes-only", "SUMMARY", "Replicas", "Latency by segment", "Tenants and token cost"):
             self.assertIn(place, reached)
 
     def test_nothing_moves_for_who_does_not_want_it(self):

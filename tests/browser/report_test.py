@@ -108,7 +108,7 @@ class ReportTest(unittest.TestCase):
     def test_what_was_expected_stands_beside_what_came(self):
         page = self.pages["diagnosed"]
         self.assertIn("expected requests/s", page.chart("replicas"))
-        self.assertIn("next phase would ask for", page.chart("replicas"))
+        self.assertIn("target of the next phase", page.chart("replicas"))
         for name in ("ttft", "itl"):
             self.assertIn("estimated", page.chart(name))
         self.assertIn("expected prompt", page.chart("lengths"))

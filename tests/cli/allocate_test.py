@@ -63,11 +63,11 @@ class Plan(CliTest):
         self.assertEqual(plan["gap"], 0)
         self.assertEqual([d["kept_rps"] for d in plan["deployments"]], [20, 9, 8])
         self.assertRegex(text, r"mail/l40s +l40s +2 +2 +2\.00 +no l40s left\n")
-        self.assertRegex(text, r"batch/h100 +h100 +2 +2 +6\.00 +the budget of GPUs\n")
+        self.assertRegex(text, r"batch/h100 +h100 +2 +2 +6\.00 +the GPU budget\n")
         self.assertRegex(text, r"chat +1 +1\.00 +20\.0 +20\.0 +100\.0 % ")
         self.assertRegex(text, r"GPUs of all kinds +8 +8 +4\.00 requests/s to class 0")
         self.assertIn("proven optimal", text)
-        self.assertIn("In all: 8 GPUs, 20.00 an hour, and no plan of the same value is cheaper.", text)
+        self.assertIn("Total: 8 GPUs, 20.00 USD per hour, and no plan of the same value is cheaper.", text)
 
     def test_equal_runs_give_equal_bytes(self):
         self.write("a.yaml", TESTED)
@@ -120,7 +120,7 @@ class Plan(CliTest):
     def test_max_min_shows_the_least_share(self):
         self.write("a.yaml", "objective: max-min\n" + PLAN.replace("priority: 1", "priority: 0"))
         text = self.run_program("allocate", "a.yaml", "--json", "plan.json").stdout
-        self.assertIn("least share/weight", text)
+        self.assertIn("lowest share/weight", text)
         self.assertAlmostEqual(self.read_json("plan.json")["plan"]["classes"][0]["level"], 0.24)  # six h100 for batch
 
     def test_the_plan_in_force_stays_where_little_is_won(self):
@@ -152,8 +152,8 @@ class OverTime(CliTest):
         self.assertGreater(kept["shared"], kept["apart"])
         self.assertLess(runs["shared"]["gpu_hours"], 4 * 35 / 60 + 1e-9)
         self.assertRegex(text, r"7 plans, one every 5 min, over 35 min; [\d,]+ requests\.")
-        self.assertRegex(text, r"shared, planned anew +\d")
-        self.assertRegex(text, r"split by mean demand, each planned alone +\d")
+        self.assertRegex(text, r"shared, replanned +\d")
+        self.assertRegex(text, r"split by mean demand, planned separately +\d")
 
     def test_the_interval_is_the_users(self):
         self.write("a.yaml", turn_about("every: 10m\n"))

@@ -68,7 +68,7 @@ class BadTraces(CliTest):
     def test_bad_rows_are_left_out_on_request(self):
         self.write("some.csv", azure(["2023-11-16 18:17:03.1,10,5", "2023-11-16 18:17:04.1,0,5", "2023-11-16 18:17:05.1,9,5"]))
         done = self.run_program("replay", "some.csv", "--skip-bad-rows", "--policy", "static", "--json", "out.json")
-        self.assertIn("skipped: 1 bad row", done.stdout)
+        self.assertIn("skipped: 1 invalid row", done.stdout)
         self.assertEqual(self.read_json("out.json")["results"][0]["requests"], 2)
 
     def test_words_of_made_up_traffic(self):

@@ -137,7 +137,7 @@ class Workload(CliTest):
     def test_skipped_rows_are_shown(self):
         self.write("some.csv", azure(["2023-11-16 18:17:03.1,10,5", "2023-11-16 18:17:04.1,0,5"]))
         done = self.run_program("workload", "some.csv", "--skip-bad-rows")
-        self.assertRegex(done.stdout, r"(?m)^bad rows left out +1$")
+        self.assertRegex(done.stdout, r"(?m)^invalid rows skipped +1$")
         self.assertIn("skipped: some.csv:3: ", done.stdout)
 
     def test_bad_input(self):

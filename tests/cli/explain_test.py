@@ -58,7 +58,7 @@ class DecisionLog(CliTest):
         self.assertIn(f"grows from {ups[0]['current']} to {ups[0]['target']} replicas, because the load is above", page)
         self.assertIn("Based on:", page)
         self.assertIn("kv_load_max", page)
-        self.assertIn("What would change it:", page)
+        self.assertIn("What would change this decision:", page)
         self.assertIn(f"it grows from {ups[1]['current']} to {ups[1]['target']} replicas", page)
         self.assertNotIn("hpa-rate", page)
         self.assertGreater(after, at)
@@ -66,7 +66,7 @@ class DecisionLog(CliTest):
     def test_before_the_first_decision_the_start_is_told(self):
         self.replay("--decision-log", self.log)
         page = self.run_program("explain", self.log, "--at", "0s").stdout
-        self.assertIn("nothing was decided yet; the run started with 1 replica.", page)
+        self.assertIn("no decision yet; the run started with 1 replica.", page)
 
     def test_without_a_time_the_decisions_are_listed(self):
         self.replay("--decision-log", self.log)
@@ -82,11 +82,11 @@ class DecisionLog(CliTest):
                 {"replicas": {"prefill": 1, "decode": n}, "slo_attainment": kept, "ttft_attainment": 1.0,
                  "itl_attainment": kept, "chosen": n == 3} for n, kept in ((4, 1.0), (3, 0.993), (2, 0.61))]}) + "\n")
         page = self.run_program("explain", "tried.jsonl", "--at", "2m").stdout
-        self.assertRegex(page, r"prefill +decode +SLO kept +TTFT kept +ITL kept\n"
+        self.assertRegex(page, r"prefill +decode +SLO attainment +TTFT met +ITL met\n"
                                r" +1 +2 +61\.0 % +100\.0 % +61\.0 %\n"
                                r" +1 +3 +99\.3 % +100\.0 % +99\.3 % +chosen\n"
                                r" +1 +4 +100\.0 %")
-        self.assertIn("What would change it: more load.", page)
+        self.assertIn("What would change this decision: more load.", page)
 
     def test_a_log_of_policies_that_never_decide_is_empty_and_says_so(self):
         self.run_program("replay", BUSY, "--policy", "static", "--decision-log", self.log)

@@ -39,7 +39,7 @@ class Phases(Planner):
         result, entries = self.replay("--phase", "guardrails")
         self.assertEqual(result["decisions"], [])
         self.assertGreater(max(e["next_phase_target"] for e in entries), 1)
-        self.assertIn("would ask for", self.run_program("explain", "log.jsonl", "--at", "6m").stdout)
+        self.assertIn("the target would be", self.run_program("explain", "log.jsonl", "--at", "6m").stdout)
 
     def test_every_other_phase_scales(self):
         for phase in ("throughput", "load", "phase-specific", "cost"):
@@ -160,7 +160,7 @@ class Explanation(Planner):
             self.assertEqual(sum(c["chosen"] for c in entry["candidates"]), 1)
         at = next(e["at_s"] for e in grown if e["candidates"])
         page = self.run_program("explain", "log.jsonl", "--at", f"{at:.0f}s").stdout
-        for part in ("Phase cost.", "The diagnosis: ", "Fleets that were tried", "chosen", "attainment_one_less"):
+        for part in ("Phase cost.", "Diagnosis: ", "Simulated fleets", "chosen", "attainment_one_less"):
             self.assertIn(part, page)
 
     def test_same_seed_same_bytes(self):

@@ -14,16 +14,16 @@ const latencySeries = key => [
 const ofReady = key => point => sumOf(point.ready) > 0 ? point[key] : null;
 
 const CHARTS = [
-  {id: 'requests', title: 'Requests', hint: 'arrivals a second, mean of a minute', format: figure, series: [
+  {id: 'requests', title: 'Requests', hint: 'arrivals per second, mean over a minute', format: figure, series: [
     {label: 'requests/s', colour: 'a', width: 2, fill: true, main: true, of: point => point.arrivals_per_s}]},
-  {id: 'tokens', title: 'Tokens', hint: 'a second, mean of a minute', format: figure, series: [
+  {id: 'tokens', title: 'Tokens', hint: 'per second, mean over a minute', format: figure, series: [
     {label: 'in', colour: 'a', width: 2, main: true, of: point => point.input_tokens_per_s},
     {label: 'out', colour: 'b', width: 2, of: point => point.output_tokens_per_s}]},
-  {id: 'ttft', title: 'Time to first token', hint: 'of the last minute', format: milliseconds,
+  {id: 'ttft', title: 'Time to first token', hint: 'last minute', format: milliseconds,
    limit: state => record(state.slo).ttft_ms, series: latencySeries('ttft')},
-  {id: 'itl', title: 'Inter-token latency', hint: 'of the last minute', format: milliseconds,
+  {id: 'itl', title: 'Inter-token latency', hint: 'last minute', format: milliseconds,
    limit: state => record(state.slo).itl_ms, series: latencySeries('itl')},
-  {id: 'queues', title: 'Requests at work and waiting', format: count, whole: true, series: [
+  {id: 'queues', title: 'Requests running and waiting', format: count, whole: true, series: [
     {label: 'running', colour: 'a', width: 1, of: point => point.running},
     {label: 'waiting at engines', colour: 'b', width: 2, fill: true, main: true, of: point => point.queued},
     {label: 'waiting at the gateway', colour: 'd', width: 2, of: point => point.waiting}]},

@@ -54,7 +54,7 @@ function filterDecisions() {
   const all = decisions.entries.size;
   say(byId('decision-count'), all === 0 ? '' : shown === all ? count(all) : `${shown} of ${all}`);
   byId('decision-none').hidden = shown > 0;
-  say(byId('decision-none'), all === 0 ? 'No decision yet.' : 'No decision fits the filter.');
+  say(byId('decision-none'), all === 0 ? 'No decision yet.' : 'No decision matches the filter.');
 }
 
 function buildDecision(decision, several, pools) {
@@ -84,15 +84,15 @@ function decisionBody(decision, pools) {
   const words = value => make('p', {}, make('bdi', {}, unbroken(clip(value, 1200))));
   if (decision.diagnosis) part('Diagnosis', words(decision.diagnosis));
   if (decision.limited_by) part('Limited by', words(wordsOf(decision.limited_by)));
-  if (decision.would_change) part('What would change it', words(decision.would_change));
+  if (decision.would_change) part('What would change this decision', words(decision.would_change));
   const evidence = list(decision.evidence).slice(0, 100).map(record);
   // The sentence says the same as the evidence, in a row.
   if (evidence.length) part('Evidence', evidenceTable(evidence));
   else if (decision.sentence) part('Evidence', words(decision.sentence));
   const candidates = list(decision.candidates).slice(0, 100).map(record);
-  if (candidates.length) part('Fleets that were tried', candidateTable(candidates, pools));
+  if (candidates.length) part('Simulated fleets', candidateTable(candidates, pools));
   if (decision.phase) part('Phase', words(decision.phase));
-  if (!body.childNodes.length) body.append(words('Nothing more is known of it.'));
+  if (!body.childNodes.length) body.append(words('No further details.'));
   return body;
 }
 
@@ -101,6 +101,7 @@ function evidenceValue(value, unit) {
   if (unit === 'share') return share(value);
   if (unit === 'ms') return milliseconds(value);
   if (unit === 's') return seconds(value);
+  if (unit === 'times') return 'x' + quantity(value);
   return (Number.isInteger(value) ? count(value) : quantity(value)) + (unit ? SPACE + clip(unit, 24) : '');
 }
 
@@ -111,13 +112,13 @@ function plainTable(caption, heads, rows) {
     make('table', {}, make('caption', {class: 'unseen'}, caption), make('thead', {}, head), make('tbody', {}, ...rows)));
 }
 
-const evidenceTable = evidence => plainTable('Evidence', ['what', 'value'], evidence.map(each =>
+const evidenceTable = evidence => plainTable('Evidence', ['name', 'value'], evidence.map(each =>
   make('tr', {}, make('th', {scope: 'row', class: 'left'}, make('bdi', {}, wordsOf(each.name))),
     make('td', {}, make('bdi', {}, evidenceValue(each.value, each.unit))))));
 
 function candidateTable(candidates, pools) {
   const named = pools.length > 1 ? pools.map(pool => clip(pool, 24)) : ['replicas'];
-  return plainTable('Fleets that were tried', [...named, 'SLO kept', 'TTFT', 'ITL', ''], candidates.map(each => {
+  return plainTable('Simulated fleets', [...named, 'SLO attainment', 'TTFT', 'ITL', ''], candidates.map(each => {
     const replicas = named.map((name, index) => count(list(each.replicas)[index]));
     return make('tr', {class: each.chosen ? 'chosen' : ''},
       make('th', {scope: 'row', class: 'left'}, replicas[0]), ...replicas.slice(1).map(value => make('td', {}, value)),

@@ -38,18 +38,18 @@ function showConnection() {
   if (announced === name) return;
   announced = name;
   say(byId('announcement'), {
-    connecting: 'Connecting to the planner.', live: 'Connected: what is shown is live.',
-    stale: 'The planner has gone silent: what is shown is old.', reconnecting: 'The connection is lost: reconnecting.',
+    connecting: 'Connecting to the planner.', live: 'Connected: the data is live.',
+    stale: 'The planner sends no updates: the data is stale.', reconnecting: 'The connection is lost: reconnecting.',
   }[name]);
 }
 
-const PHASE_MODES = {act: 'acts', observe: 'observes'};
+const PHASE_MODES = {act: 'active', observe: 'observe-only'};
 
 function showHead(state) {
   const slo = record(state.slo);
   say(byId('mode'), PHASE_MODES[state.mode] ?? (wordsOf(state.mode) || NOTHING));
   mark(byId('mode'), 'data-mode', text(state.mode));
-  mark(byId('mode'), 'title', state.mode === 'observe' ? 'decides and says so, changes nothing' : 'changes the fleet');
+  mark(byId('mode'), 'title', state.mode === 'observe' ? 'decides, records the decision, changes nothing' : 'changes the fleet');
   say(byId('policy'), clip(state.policy, 60) || NOTHING);
   say(byId('phase'), wordsOf(state.phase) || NOTHING);
   say(byId('slo'), `TTFT ${limitOf(slo.ttft_ms)} · ITL ${limitOf(slo.itl_ms)}`);
@@ -66,8 +66,8 @@ const CAUSE_FINE = new Set(['none']);
 function showDiagnosis(state) {
   const diagnosis = state.diagnosis ? record(state.diagnosis) : null, cause = text(diagnosis?.cause);
   mark(byId('diagnosis'), 'data-tone', !cause ? null : CAUSE_FINE.has(cause) ? 'good' : 'near');
-  say(byId('diagnosis-cause'), !cause ? NOTHING : CAUSE_FINE.has(cause) ? 'nothing is wrong' : wordsOf(cause));
-  say(byId('diagnosis-words'), diagnosis ? unbroken(clip(diagnosis.words, 800)) : 'Not diagnosed yet, or the policy does not.');
+  say(byId('diagnosis-cause'), !cause ? NOTHING : CAUSE_FINE.has(cause) ? 'no problem found' : wordsOf(cause));
+  say(byId('diagnosis-words'), diagnosis ? unbroken(clip(diagnosis.words, 800)) : 'No diagnosis yet, or the policy gives none.');
 }
 
 // ---- what one may do -------------------------------------------------------------------------------------------------

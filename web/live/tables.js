@@ -93,23 +93,23 @@ const REPLICA_COLUMNS = [
     const value = row.sample?.kv_usage ?? row.gateway?.kv_usage;
     return {text: share(value), meter: value, tone: known(value) && value > 0.9 ? 'over' : null};
   }],
-  ['open', row => count(row.gateway?.open_requests), {title: 'requests that the gateway has open with it'}],
-  ['gateway', row => gatewayWord(row.gateway), {left: true, title: 'whether the gateway sends requests there'}],
-  ['failed', row => count(row.gateway?.failures_total), {title: 'requests that failed there, by the gateway'}],
-  ['in stage', row => age(row.age_s), {title: 'how long it has been in this stage'}],
+  ['in flight', row => count(row.gateway?.open_requests), {title: 'requests that the gateway has sent to it and that have not ended'}],
+  ['gateway', row => gatewayWord(row.gateway), {left: true, title: 'whether the gateway routes requests to it'}],
+  ['failed', row => count(row.gateway?.failures_total), {title: 'failed requests, counted by the gateway'}],
+  ['in stage', row => age(row.age_s), {title: 'time since it entered this stage'}],
 ];
 
 function sampled(row, key) {
   const old = row.sample && row.sample.age_s > SAMPLE_OLD_S;
   return {text: count(row.sample?.[key]), tone: old ? 'near' : null,
-          title: old ? `said ${age(row.sample.age_s)} ago` : null};
+          title: old ? `last update ${age(row.sample.age_s)} ago` : null};
 }
 
 function gatewayWord(gateway) {
   if (!gateway) return NOTHING;
   if (gateway.breaker_open) return {text: 'breaker open', tone: 'over'};
   if (gateway.healthy === false) return {text: 'unhealthy', tone: 'over'};
-  return gateway.eligible ? {text: 'takes requests', tone: 'good'} : 'takes none';
+  return gateway.eligible ? {text: 'receives requests', tone: 'good'} : 'no requests';
 }
 
 // ---- segments --------------------------------------------------------------------------------------------------------
@@ -118,7 +118,7 @@ const QUANTILES = ['p50', 'p95', 'p99'];
 const latencyColumns = (key, title, limit) => QUANTILES.map(quantile => [
   `${title} ${quantile}`, row => {
     const value = record(row[key])[quantile + '_ms'], over = known(value) && known(row.slo[limit]) && value > row.slo[limit];
-    return {text: milliseconds(value) + (over ? ' ▲' : ''), tone: over ? 'over' : null, title: over ? 'over the SLO' : null};
+    return {text: milliseconds(value) + (over ? ' ▲' : ''), tone: over ? 'over' : null, title: over ? 'exceeds the SLO' : null};
   }]);
 
 const SEGMENT_COLUMNS = [
@@ -151,9 +151,9 @@ const amount = value => known(value) ? (Number.isInteger(value) && value < 9995 
 const TENANT_COLUMNS = [
   ['tenant', row => named(row.name)],
   ['model', row => named(row.usage.model), {left: true}],
-  ['requests', row => amount(row.usage.completed), {title: 'completed'}],
-  ['under way', row => count(row.tenant.running), {title: 'of all the tenant\'s models'}],
-  ['waiting', row => count(row.tenant.waiting), {title: 'of all the tenant\'s models'}],
+  ['succeeded', row => amount(row.usage.completed), {title: 'requests with a complete answer'}],
+  ['in flight', row => count(row.tenant.running), {title: 'over all models of the tenant'}],
+  ['waiting', row => count(row.tenant.waiting), {title: 'over all models of the tenant'}],
   ['refused', row => ({text: amount(row.usage.refused), tone: row.usage.refused > 0 ? 'near' : null})],
   ['failed', row => {
     const value = total([row.usage.failed, row.usage.timed_out]);
@@ -163,9 +163,9 @@ const TENANT_COLUMNS = [
   ['cached', row => ({text: amount(row.usage.cached_tokens),
                       meter: row.usage.prompt_tokens > 0 ? row.usage.cached_tokens / row.usage.prompt_tokens : null})],
   ['tokens out', row => amount(row.usage.output_tokens)],
-  ['cost', row => figure(row.usage.cost)],
+  ['token cost', row => figure(row.usage.cost), {title: 'USD: tokens times the token price of the model'}],
   ['budget left', row => row.tenant.budget_available === null ? 'no limit' : amount(row.tenant.budget_available),
-   {title: 'tokens of this minute'}],
+   {title: 'tokens, this minute'}],
 ];
 
 // ---- scaling ---------------------------------------------------------------------------------------------------------
@@ -173,32 +173,32 @@ const TENANT_COLUMNS = [
 // The hurt of users while a fleet changed is what nobody wants to find here.
 const endsBadly = (key, title) => [key.replace('_', ' '), row => ({text: count(row[key]), tone: row[key] > 0 ? 'over' : null}), {title}];
 const SCALING_COLUMNS = [
-  ['began', row => timeOfDay(row.began_s)],
+  ['started', row => timeOfDay(row.began_s)],
   ['pool', row => named(row.pool), {left: true}],
   ['replicas', row => known(row.from) && known(row.to) ? `${count(row.from)} → ${count(row.to)}` : NOTHING,
-   {left: true, title: 'ready ones before it, and the target'}],
-  ['took', row => known(row.settled_s) ? age(row.settled_s - row.began_s) : {text: 'under way', tone: 'near'}, {left: true}],
-  ['completed', row => count(row.completed)],
-  endsBadly('failed', 'without a byte of the answer'),
-  endsBadly('truncated', 'cut in the midst of the answer'),
-  endsBadly('timed_out', 'their time budget ran out'),
-  ['cancelled', row => count(row.cancelled), {title: 'the client left'}],
+   {left: true, title: 'ready replicas before the change, and the target'}],
+  ['duration', row => known(row.settled_s) ? age(row.settled_s - row.began_s) : {text: 'in progress', tone: 'near'}, {left: true}],
+  ['succeeded', row => count(row.completed)],
+  endsBadly('failed', 'before the first byte of the answer'),
+  endsBadly('truncated', 'the answer ended before it was complete'),
+  endsBadly('timed_out', 'the time budget expired'),
+  ['cancelled', row => count(row.cancelled), {title: 'the client disconnected'}],
 ];
 
 // ---- together --------------------------------------------------------------------------------------------------------
 
 const tables = {};
 function buildTables() {
-  tables.replicas = makeTable('replicas', 'Replicas', REPLICA_COLUMNS, 'No replica is known.');
-  tables.segments = makeTable('segments', 'Latency by segment', SEGMENT_COLUMNS, 'No request of the last minute to tell of.');
-  tables.tenants = makeTable('tenants', 'Tenants and cost', TENANT_COLUMNS, 'The gateway has served nobody yet.');
-  tables.scaling = makeTable('scaling', 'Scaling', SCALING_COLUMNS, 'No replica has come or gone yet.');
+  tables.replicas = makeTable('replicas', 'Replicas', REPLICA_COLUMNS, 'No replicas.');
+  tables.segments = makeTable('segments', 'Latency by segment', SEGMENT_COLUMNS, 'No requests in the last minute.');
+  tables.tenants = makeTable('tenants', 'Tenants and token cost', TENANT_COLUMNS, 'The gateway has served no requests yet.');
+  tables.scaling = makeTable('scaling', 'Scaling', SCALING_COLUMNS, 'No replica has started or stopped yet.');
 }
 
 function showTables(state) {
   tables.replicas.show(replicaRows(state), row => row.pool + '/' + clip(row.id, 400));
   tables.segments.show(segmentRows(state), row => [clip(row.model, 400), clip(row.dimension, 400), clip(row.label, 400)].join('/'));
-  tables.tenants.say(state.gateway ? 'The gateway has served nobody yet.' : 'No gateway is heard of.');
+  tables.tenants.say(state.gateway ? 'The gateway has served no requests yet.' : 'No data from a gateway.');
   tables.tenants.show(tenantRows(state), row => clip(row.name, 400) + '/' + clip(row.usage.model, 400));
   tables.scaling.show(list(state.scaling).map(record), row => clip(row.pool, 400) + '/' + row.began_s);
   showGateway(state);
@@ -209,8 +209,8 @@ function showGateway(state) {
   const gateway = record(state.gateway), silence = gatewaySilence();
   const refusals = Object.entries(record(gateway.refusals)).filter(([, value]) => value > 0).slice(0, 40)
     .sort((one, other) => other[1] - one[1]).map(([code, value]) => `${wordsOf(code)} ${count(value)}`).join(' · ');
-  const said = !state.gateway ? 'Not heard of: requests, tenants and cost are not known.'
-    : known(silence) && silence > STALE_AFTER_S ? `Silent for ${age(silence)}: what it said before is shown.` : '';
+  const said = !state.gateway ? 'No data from the gateway: requests, tenants and token cost are unknown.'
+    : known(silence) && silence > STALE_AFTER_S ? `No update for ${age(silence)}: the last known values are shown.` : '';
   byId('gateway-word').hidden = !said;
   say(byId('gateway-word'), said);
   for (const [id, value] of [['granted', gateway.granted_total], ['refused', gateway.refused_total],

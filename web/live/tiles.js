@@ -1,21 +1,21 @@
 // The figures at the top: what is going on now, each with what it is to be compared with.
 
 const TILES = [
-  ['kept', 'SLO kept', tile => {
+  ['kept', 'SLO attainment', tile => {
     const {kept, judged, goal} = tile.slo, value = keptOf(tile.slo);
     return {
       value: share(value), meter: value,
-      note: (judged > 0 ? `${count(kept)} of ${count(judged)}` : 'no request judged yet') + (known(goal) ? ` · goal ${share(goal)}` : ''),
+      note: (judged > 0 ? `${count(kept)} of ${count(judged)}` : 'no finished request yet') + (known(goal) ? ` · goal ${share(goal)}` : ''),
       tone: !known(value) || !known(goal) ? null : value >= goal ? 'good' : 'over',
     };
   }],
   ['ttft', 'TTFT p95', tile => latencyTile(tile.point.ttft, tile.slo.ttft_ms)],
   ['itl', 'ITL p95', tile => latencyTile(tile.point.itl, tile.slo.itl_ms)],
   ['requests', 'Requests/s', tile => ({
-    value: figure(tile.point.arrivals_per_s), note: `${count(tile.gateway.running)} under way`,
+    value: figure(tile.point.arrivals_per_s), note: `${count(tile.gateway.running)} in flight`,
   })],
   ['tokens', 'Tokens/s in · out', tile => ({
-    value: figure(tile.point.input_tokens_per_s) + ' · ' + figure(tile.point.output_tokens_per_s), note: 'prompt · generated',
+    value: figure(tile.point.input_tokens_per_s) + ' · ' + figure(tile.point.output_tokens_per_s), note: 'prompt · output',
   })],
   ['replicas', 'Replicas ready', tile => {
     const sum = key => total(tile.pools.map(pool => pool[key]));
@@ -42,14 +42,14 @@ const TILES = [
     const used = told.length
       ? total(told.map(sample => sample.kv_usage * weight(sample))) / total(told.map(weight)) : null;
     const fullest = told.length ? Math.max(...told.map(sample => sample.kv_usage)) : null;
-    return {value: share(used), note: `fullest replica ${share(fullest)}`, tone: toneOf(used, 0.9), meter: used};
+    return {value: share(used), note: `highest replica ${share(fullest)}`, tone: toneOf(used, 0.9), meter: used};
   }],
   ['hits', 'Prefix hits', tile => ({
-    value: share(tile.hits), note: 'of prompt tokens, lately', meter: tile.hits, tone: null,
+    value: share(tile.hits), note: 'of prompt tokens, recently', meter: tile.hits, tone: null,
   })],
   ['cost', 'GPU-hours', tile => ({
     value: figure(total(tile.pools.map(pool => pool.gpu_hours))),
-    note: `cost ${figure(total(tile.pools.map(pool => pool.cost)))}`,
+    note: `GPU cost ${figure(total(tile.pools.map(pool => pool.cost)))} USD`,
   })],
 ];
 

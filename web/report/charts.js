@@ -139,7 +139,7 @@ function nextPhaseLine(of) {
   if (!targets.some(known)) return [];
   dates.push(of.dates.at(-1));
   targets.push(targets.at(-1));
-  return [line({...of, dates}, 'next phase would ask for', targets, {mode: 'lines', hovertemplate: '%{y}',
+  return [line({...of, dates}, 'target of the next phase', targets, {mode: 'lines', hovertemplate: '%{y}',
     line: {shape: 'hv', color: COLOURS[themeName()][3], width: 1.3, dash: 'dash'}})];
 }
 
@@ -298,7 +298,7 @@ function keptOverTime(series, bins = 60) {
 function drawKept() {
   draw('slo', shown().map(of => {
     const {dates, kept, text} = keptOverTime(of.series);
-    return line({...of, dates}, 'kept', kept, {customdata: text, hovertemplate: '%{customdata}', mode: 'lines', line: {shape: 'vh'},
+    return line({...of, dates}, 'SLO attainment', kept, {customdata: text, hovertemplate: '%{customdata}', mode: 'lines', line: {shape: 'vh'},
       ...(of.dash === 'solid' ? {fill: 'tozeroy', fillcolor: faded(of.colour, .12)} : {})});
   }), {xaxis: timeAxis(), shapes: marks(), yaxis: {range: [0, 104], ...PERCENT}});
 }
@@ -362,8 +362,8 @@ function drawCapacity() {
     const ready = series.ready_replicas.map((all, k) => series.ready_replicas_by_pool?.[k]?.[i] ?? all);
     const load = series.arrivals_per_s.map((arrivals, k) => ready[k] ? arrivals / ready[k] : null);
     return [
-      line(of, name('load of a replica'), load, {mode: 'lines', hovertemplate: rate}),
-      line({...of, dates: outlooks.at_s.map(toDate)}, name('capacity of a replica'), capacities.map(values => values?.[i] ?? null),
+      line(of, name('load per replica'), load, {mode: 'lines', hovertemplate: rate}),
+      line({...of, dates: outlooks.at_s.map(toDate)}, name('capacity per replica'), capacities.map(values => values?.[i] ?? null),
         {mode: 'lines', hovertemplate: rate, line: {width: 1.3, dash: 'dash'}}),
     ];
   });

@@ -23,10 +23,10 @@ function metrics(r) {
   const slowest = (summary, limit) =>
     `p50 ${milliseconds(summary.p50)} · p99 ${milliseconds(summary.p99)} · limit ${seconds(limit / 1000)}`;
   return [
-    ['SLO kept', share(r.slo_attainment), `TTFT met by ${share(r.ttft_attainment)}, ITL by ${share(r.itl_attainment)}`],
+    ['SLO attainment', share(r.slo_attainment), `TTFT met by ${share(r.ttft_attainment)}, ITL by ${share(r.itl_attainment)}`],
     ['TTFT p95', milliseconds(r.ttft_ms.p95), slowest(r.ttft_ms, slo.ttft_ms)],
     ['ITL p95', milliseconds(r.itl_ms.p95), slowest(r.itl_ms, slo.itl_ms)],
-    ['GPU-hours', quantity(r.gpu_hours), `${quantity(r.mean_replicas)} replicas on average, ${r.peak_replicas} at most; cost ${quantity(r.cost)}`],
+    ['GPU-hours', quantity(r.gpu_hours), `${quantity(r.mean_replicas)} replicas on average, ${r.peak_replicas} at most; GPU cost ${quantity(r.cost)} USD`],
     ['Goodput', `${quantity(r.goodput_rps)}/s`, `of ${quantity(r.requests / r.duration_s)} requests/s; ${count(r.failed)} failed`],
     ['Decisions', count(r.scaling_actions), `${count(r.direction_changes)} reversals of direction`],
     ['Cache hits', share(r.prefix_hit_ratio), `of prompt tokens; ${count(r.preemptions)} preemptions`],
@@ -186,8 +186,8 @@ function start() {
   chosen.rivals = new Set(link.getAll('compare').map(find).filter(result => result && result !== chosen.policy));
   filter.policy = chosen.policy;
   byId('trade-text').textContent = report.frontier.length
-    ? 'Up and to the left is better. A policy above the dotted line beats every static fleet of that cost. Choose a point to see that policy.'
-    : 'Up and to the left is better. Choose a point to see that policy.';
+    ? 'Up and to the left is better. A policy above the dotted line beats every static fleet with the same GPU-hours. Select a point to see that policy.'
+    : 'Up and to the left is better. Select a point to see that policy.';
   renderReplayed();
   listen();
   renderAll();

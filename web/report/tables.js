@@ -17,8 +17,8 @@ const slo = report.options.slo;
 
 // [group, heading, explanation, sort key, text, class]; better first on the first click: 1 ascending, -1 descending.
 const SUMMARY = [
-  ['', 'SLO kept', 'requests that met both limits', r => r.slo_attainment, null, -1],
-  ['', 'replicas', 'at the start → at most, mean', r => r.mean_replicas, fleet, 1],
+  ['', 'SLO attainment', 'share of requests that met both limits', r => r.slo_attainment, null, -1],
+  ['', 'replicas', 'at the start → maximum, mean', r => r.mean_replicas, fleet, 1],
   ['TTFT', 'p50', 'median time to first token', r => r.ttft_ms.p50, r => milliseconds(r.ttft_ms.p50), 1],
   ['TTFT', 'p95', '95th percentile', r => r.ttft_ms.p95, r => milliseconds(r.ttft_ms.p95), 1,
     r => overLimit(r.ttft_ms.p95, slo.ttft_ms)],
@@ -28,10 +28,10 @@ const SUMMARY = [
   ['ITL', 'p95', '95th percentile', r => r.itl_ms.p95, r => milliseconds(r.itl_ms.p95), 1,
     r => overLimit(r.itl_ms.p95, slo.itl_ms)],
   ['', 'goodput/s', 'requests within the SLO per second', r => r.goodput_rps, r => quantity(r.goodput_rps), -1],
-  ['', 'GPU-hours', 'from request to end of each replica', r => r.gpu_hours, r => quantity(r.gpu_hours), 1],
-  ['', 'cost', 'GPU-hours times price', r => r.cost, r => quantity(r.cost), 1],
+  ['', 'GPU-hours', 'from the request for a replica to its end', r => r.gpu_hours, r => quantity(r.gpu_hours), 1],
+  ['', 'GPU cost', 'GPU-hours times price, in USD', r => r.cost, r => quantity(r.cost), 1],
   ['', 'cache hits', 'share of prompt tokens', r => r.prefix_hit_ratio, r => share(r.prefix_hit_ratio), -1],
-  ['', 'preempted', 'requests that started over', r => r.preemptions, r => count(r.preemptions), 1],
+  ['', 'preempted', 'requests that had to start again', r => r.preemptions, r => count(r.preemptions), 1],
   ['', 'failed', 'requests without an answer', r => r.failed, r => count(r.failed), 1, r => r.failed > 0 ? 'bad' : ''],
   ['', 'actions', 'changes of a target; in brackets: reversals of direction', r => r.scaling_actions,
     r => r.scaling_actions ? `${count(r.scaling_actions)} (${count(r.direction_changes)})` : '0', 1],
@@ -131,7 +131,7 @@ function renderDecisions() {
   const rows = found.slice(0, filter.rows).map(entry => decisionRow(entry, columns));
   if (!rows.length) {
     const idle = filter.policy && !filter.policy.decisions.length;
-    rows.push(emptyRow(columns.length, idle ? `${filter.policy.label} never changed its fleet.` : 'No decision fits.'));
+    rows.push(emptyRow(columns.length, idle ? `${filter.policy.label} never changed its fleet.` : 'No decision matches.'));
   }
   const head = make('tr', {}, ...columns.map(name => make('th', {class: 'left', scope: 'col'}, name)));
   document.getElementById('decision-table').replaceChildren(make('thead', {}, head), make('tbody', {}, ...rows));
@@ -188,7 +188,7 @@ function renderHeat() {
         make('td', {class: 'soft'}, count(Math.max(...requests.filter(known)))), ...cells));
     }
   }
-  if (!body.children.length) body.append(emptyRow(width, 'No requests, no segments.'));
+  if (!body.children.length) body.append(emptyRow(width, 'No requests.'));
   const head = make('tr', {}, make('th', {class: 'first', scope: 'col'}, 'segment'),
     make('th', {scope: 'col'}, 'requests'), ...report.results.map(result =>
       make('th', {scope: 'col', style: 'text-align: center'}, dot(result), result.label)));
@@ -200,7 +200,7 @@ function renderTargets() {
   const results = report.results.filter(result => result.targets);
   document.getElementById('targets').hidden = !results.length;
   if (!results.length) return;
-  const names = ['segment', 'policy', 'TTFT limit', 'ITL limit', 'requests', 'goal', 'SLO kept', 'TTFT kept', 'ITL kept'];
+  const names = ['segment', 'policy', 'TTFT limit', 'ITL limit', 'requests', 'goal', 'SLO attainment', 'TTFT met', 'ITL met'];
   const body = make('tbody');
   results[0].targets.forEach(({name}, i) => {
     for (const result of results) {
@@ -221,7 +221,7 @@ function renderTargets() {
 function renderSegments() {
   const {policy} = chosen;
   document.getElementById('segments-of').textContent = policy ? `Latency by segment: ${policy.label}` : 'Latency by segment';
-  const names = ['segment', 'requests', 'failed', 'SLO kept', 'TTFT p50', 'TTFT p95', 'TTFT p99', 'ITL p50', 'ITL p95'];
+  const names = ['segment', 'requests', 'failed', 'SLO attainment', 'TTFT p50', 'TTFT p95', 'TTFT p99', 'ITL p50', 'ITL p95'];
   const body = make('tbody');
   for (const [dimension] of segmentKeys()) {
     const segments = policy.segments.filter(segment => segment.dimension === dimension);
@@ -238,7 +238,7 @@ function renderSegments() {
         make('td', {}, milliseconds(s.itl_ms.p50)),
         make('td', {class: overLimit(s.itl_ms.p95, slo.itl_ms)}, milliseconds(s.itl_ms.p95))));
   }
-  if (!body.children.length) body.append(emptyRow(names.length, 'No requests, no segments.'));
+  if (!body.children.length) body.append(emptyRow(names.length, 'No requests.'));
   const head = make('tr', {}, ...names.map((name, i) => make('th', {class: i ? null : 'first', scope: 'col'}, name)));
   document.getElementById('segment-table').replaceChildren(make('thead', {}, head), body);
 }
@@ -250,16 +250,16 @@ function renderReplayed() {
   const facts = [
     ['workload', workload.name],
     ['requests', `${count(workload.requests)} in ${seconds(workload.duration_s)}` +
-      (workload.rate_scale === 1 ? '' : `, at ${workload.rate_scale} times the recorded rate`)],
-    ['SLO', `TTFT ${seconds(slo.ttft_ms / 1000)} and ITL ${seconds(slo.itl_ms / 1000)}, held to each request` +
-      (report.results.some(result => result.targets) ? ' whose segment has no target of its own' : '')],
+      (workload.rate_scale === 1 ? '' : `, at x${workload.rate_scale} the recorded rate`)],
+    ['SLO', `TTFT ${seconds(slo.ttft_ms / 1000)} and ITL ${seconds(slo.itl_ms / 1000)}, for each request` +
+      (report.results.some(result => result.targets) ? ' whose segment has no own target' : '')],
     ['engine', options.engine],
-    ['KV cache', `${count(options.kv_blocks)} blocks of ${options.block_tokens} tokens a replica`],
+    ['KV cache', `${count(options.kv_blocks)} blocks of ${options.block_tokens} tokens per replica`],
     ['router', options.router],
     ['start-up', `${seconds(options.start_up_s)} from the request for a replica until it is ready`],
     ...options.pools.map(pool => [options.pools.length > 1 ? `pool ${pool.name}` : 'pool',
       `${pool.role}, starts with ${pool.replicas}, ${pool.min_replicas} to ${pool.max_replicas} replicas of ` +
-      `${pool.gpus_per_replica} GPU${pool.gpus_per_replica === 1 ? '' : 's'}, ${pool.price_per_gpu_hour} a GPU-hour`]),
+      `${pool.gpus_per_replica} GPU${pool.gpus_per_replica === 1 ? '' : 's'}, ${pool.price_per_gpu_hour} USD per GPU-hour`]),
     ['seed', String(options.seed)],
   ];
   document.getElementById('options').replaceChildren(
@@ -269,7 +269,7 @@ function renderReplayed() {
   const notes = [
     ...report.results.filter(result => result.failures.length).map(result => `${result.label}: ` +
       result.failures.map(failure => `${count(failure.requests)} failed, ${words(failure.reason)}`).join('; ')),
-    ...(workload.skipped_rows ? [`Bad rows of the trace left out: ${count(workload.skipped_rows)}`] : []),
+    ...(workload.skipped_rows ? [`Invalid rows of the trace that were skipped: ${count(workload.skipped_rows)}`] : []),
     ...report.notes,
   ];
   document.getElementById('notes').replaceChildren(...notes.map(note => make('p', {}, note)));

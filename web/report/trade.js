@@ -32,7 +32,7 @@ function labelPositions(points, toPixels, width) {
 
 function tradePoints() {
   const point = (result, label) =>
-    ({result, label, x: result.gpu_hours, y: 100 * result.slo_attainment, kept: share(result.slo_attainment)});
+    ({result, label, x: result.gpu_hours, y: 100 * result.slo_attainment, attainment: share(result.slo_attainment)});
   const fleets = [...report.frontier].sort((a, b) => a.gpu_hours - b.gpu_hours);
   return {
     policies: report.results.map(result => point(result, result.label)).filter(p => known(p.x) && known(p.y)),
@@ -40,8 +40,8 @@ function tradePoints() {
   };
 }
 
-const tradeHover = ({result, kept}, name) => `<b>${plain(name)}</b><br>${kept} of requests within the SLO<br>` +
-  `${quantity(result.gpu_hours)} GPU-hours, cost ${quantity(result.cost)}<br>` +
+const tradeHover = ({result, attainment}, name) => `<b>${plain(name)}</b><br>SLO attainment ${attainment}<br>` +
+  `${quantity(result.gpu_hours)} GPU-hours, GPU cost ${quantity(result.cost)} USD<br>` +
   `TTFT p95 ${milliseconds(result.ttft_ms.p95)}, ITL p95 ${milliseconds(result.itl_ms.p95)}<br>` +
   `goodput ${quantity(result.goodput_rps)} requests/s`;
 
@@ -79,7 +79,7 @@ function drawTrade() {
   draw('trade', traces, {
     hovermode: 'closest', dragmode: false, showlegend: unlabelled || fleets.length > 0,
     xaxis: {range: [0, right], fixedrange: true, title: {text: 'GPU-hours', font: {size: 11}, standoff: 8}, showgrid: true},
-    yaxis: {range: [bottom, top], rangemode: 'normal', ticksuffix: ' %', title: {text: 'requests within the SLO', font: {size: 11}, standoff: 6}},
+    yaxis: {range: [bottom, top], rangemode: 'normal', ticksuffix: ' %', title: {text: 'SLO attainment', font: {size: 11}, standoff: 6}},
     margin: {l: narrow() ? 52 : 62, r: 18, t: 34, b: 46},
   }, (trace, point) => {
     const found = policies.find(p => plain(p.label) === trace.name);
