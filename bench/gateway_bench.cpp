@@ -8,18 +8,18 @@
 #include "api/prompt_keys.h"
 #include "api/request.h"
 #include "core/random.h"
-#include "gateway/dispatcher.h"
+#include "gateway/shared_dispatcher.h"
 
 namespace {
 
 using namespace penstock;
-using gateway::Dispatcher;
+using gateway::SharedDispatcher;
 
 constexpr std::uint32_t kPrompts = 64;
 
-struct Nobody final : gateway::GrantListener {
-  void deliver(gateway::Ticket, gateway::Grant) override {}
-  void deliver(gateway::Ticket, gateway::Refusal) override {}
+struct Nobody final : dispatch::GrantListener {
+  void deliver(dispatch::Ticket, const dispatch::Grant&) override {}
+  void deliver(dispatch::Ticket, const dispatch::Refusal&) override {}
 };
 
 // The first half of each prompt is the same.
@@ -38,21 +38,21 @@ std::vector<std::string> chats(std::size_t bytes) {
 
 gateway::GatewayOptions options_with_tenant() {
   gateway::GatewayOptions options;
-  options.tenants.resize(2);
-  options.tenants[0].name = "bench";
-  options.tenants[0].budget = {1e12, 0.0};
-  options.tenants[0].concurrent = 100'000;
-  options.tenants[1].name = "anonymous";
-  options.models = {{"m", {1.0, 0.5, 2.0}, 131'072}};
-  options.pressure.prefill_tokens_per_replica = 100'000'000;
-  options.picker.slow_start = core::Duration{};
+  options.dispatch.tenants.resize(2);
+  options.dispatch.tenants[0].name = "bench";
+  options.dispatch.tenants[0].budget = {1e12, 0.0};
+  options.dispatch.tenants[0].concurrent = 100'000;
+  options.dispatch.tenants[1].name = "anonymous";
+  options.dispatch.models = {{"m", {1.0, 0.5, 2.0}, 131'072}};
+  options.dispatch.pressure.prefill_tokens_per_replica = 100'000'000;
+  options.dispatch.picker.slow_start = core::Duration{};
   return options;
 }
 
-std::vector<gateway::ReplicaSpec> replicas(std::int64_t count) {
-  std::vector<gateway::ReplicaSpec> specs;
+std::vector<gateway::ReplicaEndpoint> replicas(std::int64_t count) {
+  std::vector<gateway::ReplicaEndpoint> specs;
   for (std::int64_t i = 0; i < count; ++i) {
-    gateway::ReplicaSpec spec;
+    gateway::ReplicaEndpoint spec;
     spec.url = "http://127.0.0.1:" + std::to_string(20'000 + i);
     spec.id = spec.url;
     spec.model = "m";
@@ -66,7 +66,7 @@ void request_read_routed_and_accounted(benchmark::State& state) {
   const auto bytes = static_cast<std::size_t>(state.range(0));
   const std::vector<std::string> bodies = chats(bytes);
   const gateway::GatewayOptions options = options_with_tenant();
-  Dispatcher dispatcher{options, nullptr};
+  SharedDispatcher dispatcher{options, nullptr};
   core::Instant now = core::kStart;
   dispatcher.set_replicas(replicas(state.range(1)), now);
   Nobody nobody;
@@ -76,23 +76,23 @@ void request_read_routed_and_accounted(benchmark::State& state) {
   std::size_t next = 0;
   for (auto _ : state) {
     const bool read = reader.read(api::Endpoint::kChatCompletions, bodies[next++ % kPrompts], request).has_value();
-    api::prompt_keys(request.text, options.key_tokens * api::kBytesPerToken, keys);
-    gateway::RequestInfo info;
+    api::prompt_keys(request.text, options.dispatch.key_tokens * api::kBytesPerToken, keys);
+    dispatch::RequestInfo info;
     info.request_id = "req-0123456789abcdef";
     info.model = request.model;
     info.text_bytes = request.text.size();
     info.max_tokens = request.max_tokens;
     info.keys = keys;
     info.received_at = now;
-    const gateway::Answer answer = dispatcher.arrive(info, nobody, now);
+    const gateway::RoutedArrival answer = dispatcher.arrive(info, nobody, now);
     if (!read || !answer.grant) {
       state.SkipWithError("a request is not let in");
       break;
     }
     now += std::chrono::microseconds{100};
-    dispatcher.attempt_ended(answer.ticket, gateway::Attempt::kAnswered, now);
-    gateway::RequestOutcome ending;
-    ending.usage = api::Usage{static_cast<std::uint32_t>(bytes / 4), 10, 0};
+    dispatcher.attempt_ended(answer.ticket, dispatch::Attempt::kAnswered, now);
+    dispatch::RequestOutcome ending;
+    ending.usage = dispatch::TokenUsage{static_cast<std::uint32_t>(bytes / 4), 10, 0};
     dispatcher.ended(answer.ticket, ending, now);
     if (next % 512 == 0) dispatcher.tick(now);
   }

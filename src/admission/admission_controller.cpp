@@ -22,6 +22,7 @@ struct TenantState {
   TenantLimits limits;
   TokenBudget budget;
   std::uint32_t running = 0, waiting = 0;
+  std::uint64_t reserved_total = 0, settled_total = 0, used_total = 0;
   std::array<std::uint64_t, kDecisions> decisions{};
 };
 
@@ -125,6 +126,7 @@ struct AdmissionController::State {
                       class_budgets[index_of(record.traffic_class)].reserve(record.tokens, now);
     PENSTOCK_ASSERT(both, "budgets are checked before admission");
     ++tenant.running;
+    tenant.reserved_total += record.tokens;
     ++tenant.decisions[index_of(Decision::kAdmit)];
     queue_of(record.model).admit_rate.add(record.tokens, now);
     record.admit = true;
@@ -445,12 +447,21 @@ void AdmissionController::ended(std::uint64_t ticket, std::uint64_t used_tokens,
   tenant.budget.settle(record.tokens, used_tokens, now);
   state_->class_budgets[index_of(record.traffic_class)].settle(record.tokens, used_tokens, now);
   --tenant.running;
+  tenant.settled_total += record.tokens;
+  tenant.used_total += used_tokens;
   state_->records.erase(found);
 }
 
 AdmissionController::Tenant AdmissionController::tenant(std::uint32_t tenant, core::Instant now) const {
   const TenantState& state = state_->tenants[tenant];
-  return {state.running, state.waiting, state.budget.available(now), state.decisions};
+  return {state.running,
+          state.waiting,
+          state.budget.available(now),
+          state.reserved_total - state.settled_total,
+          state.reserved_total,
+          state.settled_total,
+          state.used_total,
+          state.decisions};
 }
 
 std::size_t AdmissionController::waiting() const { return waiting(Class::kInteractive) + waiting(Class::kBatch); }

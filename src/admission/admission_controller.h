@@ -131,10 +131,14 @@ class AdmissionController {
   void failed(std::uint64_t ticket, core::Instant now) { ended(ticket, 0, now); }
 
   [[nodiscard]] TokenEstimator& estimator() { return estimator_; }
+  [[nodiscard]] const TokenEstimator& estimator() const { return estimator_; }
 
   struct Tenant {
     std::uint32_t running = 0, waiting = 0;
-    double available_tokens = 0.0;  // Infinite without a limit.
+    double available_tokens = 0.0;                        // Infinite without a limit.
+    std::uint64_t reserved_tokens = 0;                    // Reserved by running requests.
+    std::uint64_t reserved_total = 0, settled_total = 0;  // All reservations, and those whose request has ended.
+    std::uint64_t used_total = 0;                         // Tokens that the ended requests took.
     // Indexed by Decision. A request that is admitted after it was queued counts in both.
     std::array<std::uint64_t, kDecisions> decisions{};
   };

@@ -119,10 +119,9 @@ std::string check_planner(const std::string& file, const std::string& text, Find
 // Keys are looked up in files and in the environment, as the gateway does when it starts.
 void check_keys(const std::string& file, const gateway::GatewayOptions& options, Findings& findings) {
   gateway::KeyRing ring;
-  for (std::uint32_t tenant = 0; tenant < options.tenants.size(); ++tenant)
-    for (const std::string& key : options.tenants[tenant].keys)
-      if (const auto added = ring.add(key, tenant); !added)
-        findings.add(fmt::format("{}: tenants[{}]", file, tenant), added.error());
+  for (const gateway::ApiKey& key : options.api_keys)
+    if (const auto added = ring.add(key.key, key.tenant); !added)
+      findings.add(fmt::format("{}: tenants[{}]", file, key.tenant), added.error());
 }
 
 std::string check_gateway(const std::string& file, const std::string& text, Findings& findings) {

@@ -27,17 +27,17 @@ signals::Role role_named(std::string_view name) {
   return signals::Role::kAggregated;
 }
 
-gateway::ReplicaPhase phase_of(connect::ReplicaTraffic state) {
+dispatch::ReplicaPhase phase_of(connect::ReplicaTraffic state) {
   switch (state) {
-    case connect::ReplicaTraffic::kWarming: return gateway::ReplicaPhase::kWarming;
-    case connect::ReplicaTraffic::kServing: return gateway::ReplicaPhase::kServing;
-    case connect::ReplicaTraffic::kDraining: return gateway::ReplicaPhase::kDraining;
+    case connect::ReplicaTraffic::kWarming: return dispatch::ReplicaPhase::kWarming;
+    case connect::ReplicaTraffic::kServing: return dispatch::ReplicaPhase::kServing;
+    case connect::ReplicaTraffic::kDraining: return dispatch::ReplicaPhase::kDraining;
   }
-  return gateway::ReplicaPhase::kServing;
+  return dispatch::ReplicaPhase::kServing;
 }
 
 struct Found {
-  gateway::ReplicaSpec spec;
+  gateway::ReplicaEndpoint spec;
   std::string kv_events;
 };
 
@@ -186,7 +186,7 @@ class Finder final : public Discovery {
   }
 
   void publish() {
-    std::vector<gateway::ReplicaSpec> specs;
+    std::vector<gateway::ReplicaEndpoint> specs;
     std::map<std::string, std::string> events;
     std::set<std::string> ids, urls;
     const auto add = [&](const std::vector<Found>& part) {
@@ -227,7 +227,7 @@ class Finder final : public Discovery {
     }
     const auto batch = telemetry::decode_batch(message.payload);
     if (!batch) return;
-    using Change = gateway::Dispatcher::KvChange;
+    using Change = dispatch::KvChange;
     // Missed events may have removed anything: the index forgets the replica rather than hold stale entries.
     if (message.restarted)
       gateway_.kv_event(id, Change::kCleared, {});

@@ -41,28 +41,25 @@ core::Result<std::vector<std::string>> keys_of(const config::TenantSettings& ten
   return keys;
 }
 
-core::Result<gateway::Tenant> tenant_of(const config::TenantSettings& from) {
-  gateway::Tenant made;
-  auto keys = keys_of(from);
-  if (!keys) return tl::make_unexpected(keys.error());
+dispatch::Tenant tenant_of(const config::TenantSettings& from) {
+  dispatch::Tenant made;
   made.name = from.name;
-  made.keys = *std::move(keys);
   made.weight = from.weight;
   made.tier = from.tier;
   made.budget = {from.tokens_per_minute, from.burst_tokens};
-  made.over_budget = from.over_budget == "queue" ? gateway::OverBudget::kQueue : gateway::OverBudget::kReject;
+  made.over_budget = from.over_budget == "queue" ? dispatch::OverBudget::kQueue : dispatch::OverBudget::kReject;
   made.concurrent = from.concurrent;
   made.context_tokens = from.context_tokens;
-  made.models = from.models;
+  made.dispatch.models = from.models;
   made.traffic_class = from.traffic_class == "batch" ? admission::Class::kBatch : admission::Class::kInteractive;
   return made;
 }
 
-gateway::ClassOptions class_of(const config::ClassSettings& from) {
+dispatch::ClassOptions class_of(const config::ClassSettings& from) {
   return {from.queue_time, from.time_budget, {from.tokens_per_minute, 0.0}};
 }
 
-class Ledger final : public gateway::LedgerSink {
+class Ledger final : public dispatch::LedgerSink {
  public:
   Ledger(connect::LedgerStore store, logging::Log& log)
       : writer_(std::move(store), {}, [&log](const std::string& message) {
@@ -113,41 +110,43 @@ core::Result<gateway::GatewayOptions> make_gateway_options(const config::Gateway
   if (auto done = add_tls(settings, made); !done) return tl::make_unexpected(done.error());
   made.anonymous = settings.anonymous;
   for (const config::TenantSettings& tenant : settings.tenants) {
-    auto read = tenant_of(tenant);
-    if (!read) return tl::make_unexpected(read.error());
-    made.tenants.push_back(*std::move(read));
+    auto keys = keys_of(tenant);
+    if (!keys) return tl::make_unexpected(keys.error());
+    const auto number = static_cast<std::uint32_t>(made.dispatch.tenants.size());
+    for (std::string& key : *keys) made.api_keys.push_back({std::move(key), number});
+    made.dispatch.tenants.push_back(tenant_of(tenant));
   }
   for (const config::ModelSettings& model : settings.models)
-    made.models.push_back(
+    made.dispatch.models.push_back(
         {model.name, {model.input_price, model.cached_input_price, model.output_price}, model.context_tokens});
-  made.interactive = class_of(settings.interactive);
-  made.batch = class_of(settings.batch);
-  made.queue.requests = settings.queue_requests;
-  made.pressure.kv_throttle = settings.kv_throttle;
-  made.pressure.kv_reject = settings.kv_reject;
-  made.pressure.prefill_tokens_per_replica = settings.prefill_tokens_per_replica;
-  made.pressure.prefill_tokens_throttled = settings.prefill_tokens_per_replica / 4;
-  made.pressure.clamp_above_queue_tokens = settings.clamp_above_queue_tokens;
-  made.pressure.clamp_max_tokens = settings.clamp_max_tokens;
-  made.picker.slow_start = settings.slow_start;
-  made.key_tokens = settings.block_tokens;
+  made.dispatch.interactive = class_of(settings.interactive);
+  made.dispatch.batch = class_of(settings.batch);
+  made.dispatch.queue.requests = settings.queue_requests;
+  made.dispatch.pressure.kv_throttle = settings.kv_throttle;
+  made.dispatch.pressure.kv_reject = settings.kv_reject;
+  made.dispatch.pressure.prefill_tokens_per_replica = settings.prefill_tokens_per_replica;
+  made.dispatch.pressure.prefill_tokens_throttled = settings.prefill_tokens_per_replica / 4;
+  made.dispatch.pressure.clamp_above_queue_tokens = settings.clamp_above_queue_tokens;
+  made.dispatch.pressure.clamp_max_tokens = settings.clamp_max_tokens;
+  made.dispatch.picker.slow_start = settings.slow_start;
+  made.dispatch.key_tokens = settings.block_tokens;
   made.hot_prefixes = settings.hot_prefixes;
   if (settings.prefix_pings) made.prefix_pings.emplace();
-  made.retries = settings.retries;
-  made.retry_share = settings.retry_budget;
-  made.breaker = {settings.breaker_failures, settings.breaker_time};
+  made.dispatch.retries = settings.retries;
+  made.dispatch.retry_share = settings.retry_budget;
+  made.dispatch.circuit_breaker = {settings.breaker_failures, settings.breaker_time};
   made.health_interval = settings.health_interval;
   made.scrape_interval = settings.scrape_interval;
   made.first_byte_time = settings.first_byte_time;
   made.silence = settings.silence;
-  made.slo = slo_of(settings);
+  made.dispatch.slo = slo_of(settings);
   // Request ids and draws need not repeat from run to run.
-  made.seed = static_cast<std::uint64_t>(std::chrono::system_clock::now().time_since_epoch().count());
+  made.dispatch.seed = static_cast<std::uint64_t>(std::chrono::system_clock::now().time_since_epoch().count());
   return made;
 }
 
-core::Result<std::unique_ptr<gateway::LedgerSink>> open_ledger(const std::string& path, logging::Log& log) {
-  if (path.empty()) return std::unique_ptr<gateway::LedgerSink>{};
+core::Result<std::unique_ptr<dispatch::LedgerSink>> open_ledger(const std::string& path, logging::Log& log) {
+  if (path.empty()) return std::unique_ptr<dispatch::LedgerSink>{};
   connect::LedgerOptions options;
   options.now_unix_ms =
       std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch())

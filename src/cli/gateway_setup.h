@@ -17,8 +17,8 @@ namespace penstock::cli {
 [[nodiscard]] core::Result<gateway::GatewayOptions> make_gateway_options(const config::GatewaySettings& settings);
 
 // Where entries are kept; null where the settings name no file.
-[[nodiscard]] core::Result<std::unique_ptr<gateway::LedgerSink>> open_ledger(const std::string& path,
-                                                                             logging::Log& log);
+[[nodiscard]] core::Result<std::unique_ptr<dispatch::LedgerSink>> open_ledger(const std::string& path,
+                                                                              logging::Log& log);
 
 // "127.0.0.1:8000", "[::]:8000" or ":8000", which is all addresses.
 [[nodiscard]] core::Result<net::Address> parse_listen(const std::string& text, std::string_view where);

@@ -6,8 +6,6 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
-#include "gateway/words.h"
-
 namespace penstock::gateway {
 namespace {
 
@@ -19,9 +17,9 @@ Json latency(const signals::LatencyWindow& window) {
           {"p90_ms", window.p90_ms}, {"p95_ms", window.p95_ms},   {"p99_ms", window.p99_ms}};
 }
 
-Json replica(const ReplicaStatus& status) {
+Json replica(const dispatch::ReplicaStatus& status, const std::string& url) {
   Json made{{"id", status.spec.id},
-            {"url", status.spec.url},
+            {"url", url},
             {"model", status.spec.model},
             {"pool", status.spec.pool},
             {"role", signals::to_string(status.spec.role)},
@@ -60,17 +58,13 @@ Json usage(const std::pair<std::pair<std::string, std::string>, ledger::Sums>& r
 
 }  // namespace
 
-bool is_ready(std::span<const ReplicaStatus> replicas) {
-  return std::any_of(replicas.begin(), replicas.end(),
-                     [](const ReplicaStatus& status) { return status.load.eligible; });
-}
-
 std::string overview_document(const Overview& overview, std::string_view boot_id) {
   Json made{{"boot", boot_id}, {"now_s", core::to_seconds(overview.now)}};
   made["replicas"] = Json::array();
-  for (const ReplicaStatus& status : overview.replicas) made["replicas"].push_back(replica(status));
+  for (std::size_t i = 0; i < overview.replicas.size(); ++i)
+    made["replicas"].push_back(replica(overview.replicas[i], overview.urls[i]));
   made["tenants"] = Json::array();
-  for (const TenantStatus& tenant : overview.tenants)
+  for (const dispatch::TenantStatus& tenant : overview.tenants)
     made["tenants"].push_back(
         {{"name", tenant.name},
          {"budget_available", tenant.budget_available < 0.0 ? Json(nullptr) : Json(tenant.budget_available)},
@@ -79,7 +73,7 @@ std::string overview_document(const Overview& overview, std::string_view boot_id
   made["usage"] = Json::array();
   for (const auto& row : overview.sums) made["usage"].push_back(usage(row));
   made["latencies"] = Json::array();
-  for (const ModelStatus& model : overview.models)
+  for (const dispatch::ModelStatus& model : overview.models)
     for (const signals::SegmentWindow& segment : model.detail.segments)
       made["latencies"].push_back({{"model", model.model},
                                    {"dimension", segment.dimension},
@@ -94,7 +88,7 @@ std::string overview_document(const Overview& overview, std::string_view boot_id
                    {"tokens", overview.waiting_tokens},
                    {"oldest_s", age(overview.oldest_waiting)}};
   made["queue"]["models"] = Json::array();
-  for (const ModelStatus& model : overview.models)
+  for (const dispatch::ModelStatus& model : overview.models)
     if (model.waiting_for_room > 0)
       made["queue"]["models"].push_back({{"model", model.model},
                                          {"waiting_for_room", model.waiting_for_room},
@@ -105,23 +99,23 @@ std::string overview_document(const Overview& overview, std::string_view boot_id
   made["retried_total"] = overview.retried_total;
   made["clamped_total"] = overview.clamped_total;
   made["refusals"] = Json::object();
-  for (const auto& [code, count] : overview.refusals) made["refusals"][code] = count;
+  for (const auto& [reason, count] : overview.refusals) made["refusals"][dispatch::to_string(reason)] = count;
   return made.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-std::string traffic_document(const TrafficLog::Page& page, std::string_view boot_id, core::Instant now) {
+std::string traffic_document(const dispatch::TrafficLog::Page& page, std::string_view boot_id, core::Instant now) {
   Json events = Json::array();
-  for (const TrafficEvent& event : page.events) {
+  for (const dispatch::TrafficEvent& event : page.events) {
     const double at_s = core::to_seconds(event.at);
     switch (event.kind) {
-      case TrafficEvent::Kind::kArrival:
+      case dispatch::TrafficEvent::Kind::kArrival:
         events.push_back({"arrival", event.request, at_s, event.model, event.traffic_class, event.tenant,
                           event.input_tokens, event.keys, event.route});
         break;
-      case TrafficEvent::Kind::kFirstToken:
+      case dispatch::TrafficEvent::Kind::kFirstToken:
         events.push_back({"first_token", event.request, at_s, event.admission_ms, event.ttft_ms, event.cached_tokens});
         break;
-      case TrafficEvent::Kind::kEnd:
+      case dispatch::TrafficEvent::Kind::kEnd:
         events.push_back({"end", event.request, at_s, ledger::to_string(event.outcome), event.replica,
                           event.prompt_tokens, event.output_tokens, event.itl_ms});
         break;

@@ -6,17 +6,16 @@
 #include <string_view>
 
 #include "core/time.h"
-#include "gateway/dispatcher.h"
-#include "gateway/traffic_log.h"
+#include "dispatch/traffic_log.h"
+#include "gateway/shared_dispatcher.h"
 #include "net/server.h"
 
 namespace penstock::gateway {
 
-[[nodiscard]] bool is_ready(std::span<const ReplicaStatus> replicas);  // some replica may be chosen
-
 // docs/gateway.md describes them. Times are seconds on the clock of `now_s` in the same document.
 [[nodiscard]] std::string overview_document(const Overview& overview, std::string_view boot_id);
-[[nodiscard]] std::string traffic_document(const TrafficLog::Page& page, std::string_view boot_id, core::Instant now);
+[[nodiscard]] std::string traffic_document(const dispatch::TrafficLog::Page& page, std::string_view boot_id,
+                                           core::Instant now);
 
 [[nodiscard]] std::string prefixes_document(std::span<const HotPrefix> prefixes, std::string_view boot_id,
                                             core::Instant now);

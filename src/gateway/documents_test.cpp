@@ -4,27 +4,30 @@
 
 #include <nlohmann/json.hpp>
 
-#include "gateway/dispatcher_testing.h"
+#include "dispatch/dispatcher_testing.h"
+#include "gateway/gateway_testing.h"
 #include "telemetry/exposition.h"
 #include "telemetry/exposition_check.h"
 
 namespace penstock::gateway {
 namespace {
 
+using dispatch::testing::info_of;
+
 using Json = nlohmann::json;
 using namespace std::chrono_literals;
 constexpr core::Instant kNow = core::kStart + 100s;
 
 // A dispatcher with names that need escaping, that has seen each kind of end.
-class Documents : public testing::Test {
+class Documents : public ::testing::Test {
  protected:
   void work() {
-    ReplicaSpec draining = replica_named("r2");
-    draining.phase = ReplicaPhase::kDraining;
+    ReplicaEndpoint draining = replica_named("r2");
+    draining.phase = dispatch::ReplicaPhase::kDraining;
     dispatcher.set_replicas({replica_named("r1"), draining}, kNow);
     run(0, ledger::Outcome::kCompleted);
     run(1, ledger::Outcome::kFailed);
-    RequestInfo nowhere = info_of(400);
+    dispatch::RequestInfo nowhere = info_of(400);
     nowhere.model = "none";
     EXPECT_TRUE(dispatcher.arrive(nowhere, listener, kNow).refusal);
     routing::ReportedLoad heard;
@@ -34,15 +37,15 @@ class Documents : public testing::Test {
   }
   void run(std::uint32_t tenant, ledger::Outcome outcome) {
     const std::vector<std::uint64_t> keys{1, (std::uint64_t{1} << 63) - 1};
-    RequestInfo info = info_of(4000, tenant);
+    dispatch::RequestInfo info = info_of(4000, tenant);
     info.keys = keys;
     info.received_at = kNow;
-    const Answer answer = dispatcher.arrive(info, listener, kNow);
+    const RoutedArrival answer = dispatcher.arrive(info, listener, kNow);
     ASSERT_TRUE(answer.grant);
     dispatcher.answered(answer.ticket, kNow + 1s);
-    RequestOutcome ending;
+    dispatch::RequestOutcome ending;
     ending.outcome = outcome;
-    ending.usage = api::Usage{1000, 11, 400};
+    ending.usage = dispatch::TokenUsage{1000, 11, 400};
     ending.last_token_at = kNow + 2s;
     dispatcher.ended(answer.ticket, ending, kNow + 2s);
   }
@@ -51,14 +54,15 @@ class Documents : public testing::Test {
   }
 
   GatewayOptions options = [] {
-    GatewayOptions made = options_for_tests();
-    made.tenants.resize(2);
-    made.tenants[1].name = "say \"hi\"\\\n";
-    made.tenants[1].budget = {60'000.0, 0.0};
+    GatewayOptions made;
+    made.dispatch = dispatch::testing::options_for_tests();
+    made.dispatch.tenants.resize(2);
+    made.dispatch.tenants[1].name = "say \"hi\"\\\n";
+    made.dispatch.tenants[1].budget = {60'000.0, 0.0};
     return made;
   }();
-  TestListener listener;
-  Dispatcher dispatcher{options, nullptr};
+  dispatch::testing::TestListener listener;
+  SharedDispatcher dispatcher{options, nullptr};
 };
 
 std::vector<std::string> faults_of(const std::string& text) {
@@ -104,10 +108,10 @@ TEST_F(Documents, WhatIsNotKnownIsNull) {
 }
 
 TEST_F(Documents, TheQueueHasItsAge) {
-  ReplicaSpec warming = replica_named("r1");
-  warming.phase = ReplicaPhase::kWarming;
+  ReplicaEndpoint warming = replica_named("r1");
+  warming.phase = dispatch::ReplicaPhase::kWarming;
   dispatcher.set_replicas({warming}, kNow);
-  RequestInfo info = info_of(400);
+  dispatch::RequestInfo info = info_of(400);
   info.received_at = kNow;
   EXPECT_NE(dispatcher.arrive(info, listener, kNow).ticket, 0U);
   const Json queue = overview()["queue"];
@@ -173,7 +177,7 @@ TEST(Metrics, SayHowFullModelsAndTenantsAre) {
   overview.models[0].model = "m";
   overview.models[1].model = "unheard";
   overview.replicas.resize(4);
-  for (ReplicaStatus& status : overview.replicas) {
+  for (dispatch::ReplicaStatus& status : overview.replicas) {
     status.spec.id = "r" + std::to_string(&status - overview.replicas.data());
     status.spec.model = "m";
     status.load.eligible = true;
@@ -195,15 +199,6 @@ TEST(Metrics, SayHowFullModelsAndTenantsAre) {
   overview.models[0].waiting_for_room = 1;
   text = metrics_text(overview, {});
   EXPECT_NE(text.find("penstock_model_saturation_ratio{model=\"m\"} 1\n"), std::string::npos);
-}
-
-TEST(IsReady, WhenSomeReplicaMayBeChosen) {
-  Overview overview;
-  EXPECT_FALSE(is_ready(overview.replicas));
-  overview.replicas.resize(2);
-  EXPECT_FALSE(is_ready(overview.replicas));
-  overview.replicas[1].load.eligible = true;
-  EXPECT_TRUE(is_ready(overview.replicas));
 }
 
 TEST(FirstModelIn, TakesTheFirstAndNothingFromGarbage) {

@@ -14,19 +14,18 @@ namespace {
 
 constexpr std::string_view kAnonymous = "anonymous";
 
-core::Result<std::unique_ptr<KeyRing>> ring_of(std::vector<Tenant>& tenants) {
+core::Result<std::unique_ptr<KeyRing>> ring_of(GatewayOptions& options) {
   auto ring = std::make_unique<KeyRing>();
-  for (std::uint32_t tenant = 0; tenant < tenants.size(); ++tenant) {
-    for (const std::string& key : tenants[tenant].keys)
-      if (auto added = ring->add(key, tenant); !added) {
-        core::Error error = added.error();
-        error.where = "tenant " + tenants[tenant].name;
-        return tl::make_unexpected(std::move(error));
-      }
+  for (ApiKey& key : options.api_keys) {
+    if (auto added = ring->add(key.key, key.tenant); !added) {
+      core::Error error = added.error();
+      error.where = "tenant " + options.dispatch.tenants[key.tenant].name;
+      return tl::make_unexpected(std::move(error));
+    }
     // Digests are enough from here on.
-    for (std::string& key : tenants[tenant].keys) key.assign(key.size(), '\0');
-    tenants[tenant].keys.clear();
+    key.key.assign(key.key.size(), '\0');
   }
+  options.api_keys.clear();
   return ring;
 }
 
@@ -35,16 +34,16 @@ core::Result<std::unique_ptr<KeyRing>> ring_of(std::vector<Tenant>& tenants) {
 Gateway::Gateway(GatewayOptions options) : options_(std::move(options)) {}
 
 core::Result<std::unique_ptr<Gateway>> Gateway::open(GatewayOptions options, const net::Address& listen,
-                                                     const net::Address& admin, std::unique_ptr<LedgerSink> sink) {
+                                                     const net::Address& admin,
+                                                     std::unique_ptr<dispatch::LedgerSink> sink) {
   std::unique_ptr<Gateway> gateway{new Gateway{std::move(options)}};
   GatewayOptions& own = gateway->options_;
-  auto ring = ring_of(own.tenants);
+  auto ring = ring_of(own);
   if (!ring) return tl::make_unexpected(ring.error());
   gateway->key_ring_ = *std::move(ring);
-  const auto anonymous = static_cast<std::uint32_t>(own.tenants.size());
-  own.tenants.push_back(Tenant{});
-  own.tenants.back().name = kAnonymous;
-  gateway->dispatcher_ = std::make_unique<Dispatcher>(own, std::move(sink));
+  const auto anonymous = static_cast<std::uint32_t>(own.dispatch.tenants.size());
+  own.dispatch.tenants.emplace_back().name = kAnonymous;
+  gateway->dispatcher_ = std::make_unique<SharedDispatcher>(own, std::move(sink));
 
   net::Address shared = listen;
   if (own.threads > 1) {
@@ -96,9 +95,9 @@ void Gateway::start() {
   steward_->start();
 }
 
-void Gateway::set_replicas(std::vector<ReplicaSpec> specs) { steward_->set_replicas(std::move(specs)); }
+void Gateway::set_replicas(std::vector<ReplicaEndpoint> specs) { steward_->set_replicas(std::move(specs)); }
 
-void Gateway::kv_event(std::string_view replica, Dispatcher::KvChange change, std::span<const std::uint64_t> keys) {
+void Gateway::kv_event(std::string_view replica, dispatch::KvChange change, std::span<const std::uint64_t> keys) {
   dispatcher_->kv_event(replica, change, keys);
 }
 

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "core/result.h"
-#include "gateway/dispatcher.h"
 #include "gateway/options.h"
+#include "gateway/shared_dispatcher.h"
 #include "net/address.h"
 
 namespace penstock::gateway {
@@ -26,7 +26,7 @@ class Gateway {
   // Listens at once on both addresses, so that a port that is taken is an error here; serves from start() on.
   [[nodiscard]] static core::Result<std::unique_ptr<Gateway>> open(GatewayOptions options, const net::Address& listen,
                                                                    const net::Address& admin,
-                                                                   std::unique_ptr<LedgerSink> sink);
+                                                                   std::unique_ptr<dispatch::LedgerSink> sink);
   ~Gateway();  // cuts what is open
 
   void start();
@@ -34,8 +34,8 @@ class Gateway {
   [[nodiscard]] net::Address admin_address() const { return admin_address_; }
 
   // All replicas there are, with resolved addresses.
-  void set_replicas(std::vector<ReplicaSpec> specs);
-  void kv_event(std::string_view replica, Dispatcher::KvChange change, std::span<const std::uint64_t> keys);
+  void set_replicas(std::vector<ReplicaEndpoint> specs);
+  void kv_event(std::string_view replica, dispatch::KvChange change, std::span<const std::uint64_t> keys);
 
   // Refuses new connections and lets what is under way end. `done` is called once, on some thread, when it has.
   void drain(std::function<void()> done);
@@ -46,7 +46,7 @@ class Gateway {
   GatewayOptions options_;
   std::unique_ptr<KeyRing> key_ring_;
   net::Address address_, admin_address_;
-  std::unique_ptr<Dispatcher> dispatcher_;
+  std::unique_ptr<SharedDispatcher> dispatcher_;
   std::vector<std::unique_ptr<Worker>> workers_;
   std::unique_ptr<HealthChecker> steward_;
 };

@@ -12,11 +12,11 @@ using namespace std::chrono_literals;
 GatewayOptions with_tenants() {
   GatewayOptions options = quiet_options();
   options.anonymous = false;
-  options.tenants.resize(2);
-  options.tenants[0].name = "shop";
-  options.tenants[0].keys = {"sk-shop"};
-  options.tenants[1].name = "search";
-  options.tenants[1].keys = {"sk-search"};
+  options.dispatch.tenants.resize(2);
+  options.dispatch.tenants[0].name = "shop";
+  options.api_keys.push_back({"sk-shop", 0});
+  options.dispatch.tenants[1].name = "search";
+  options.api_keys.push_back({"sk-search", 1});
   return options;
 }
 
@@ -61,8 +61,8 @@ TEST(Gateway, ListsTheModelsThereAre) {
 TEST(Gateway, ListsForAKeyWhatItMayUseAndItsLimits) {
   TestReplica replica{answer_well};
   GatewayOptions options = with_tenants();
-  options.tenants[0].models = {"other"};
-  options.tenants[1].context_tokens = 4096;
+  options.dispatch.tenants[0].models = {"other"};
+  options.dispatch.tenants[1].context_tokens = 4096;
   TestGateway gateway{{spec_of(replica, "r1")}, std::move(options)};
   EXPECT_EQ(get_models(gateway, "Authorization: Bearer sk-shop\r\n"), R"({"object":"list","data":[]})");
   EXPECT_NE(get_models(gateway, "Authorization: Bearer sk-search\r\n").find(R"("id":"m")"), std::string::npos);
@@ -72,7 +72,7 @@ TEST(Gateway, ListsForAKeyWhatItMayUseAndItsLimits) {
 
 TEST(Gateway, AsksAReplicaForItsModel) {
   TestReplica replica{answer_well};
-  ReplicaSpec spec = spec_of(replica, "r1");
+  ReplicaEndpoint spec = spec_of(replica, "r1");
   spec.model.clear();
   TestGateway gateway{{}};
   (*gateway).set_replicas({spec});
@@ -107,8 +107,8 @@ TEST(Gateway, RefusesATrafficClassThatThereIsNot) {
 
 TEST(Gateway, WhatWaitsIsLetInOnWhicheverThreadItWaits) {
   TestReplica replica{answer_well};
-  ReplicaSpec warming = spec_of(replica, "r1");
-  warming.phase = ReplicaPhase::kWarming;
+  ReplicaEndpoint warming = spec_of(replica, "r1");
+  warming.phase = dispatch::ReplicaPhase::kWarming;
   GatewayOptions options = quiet_options();
   options.threads = 3;
   TestGateway gateway{{warming}, std::move(options)};
@@ -126,10 +126,10 @@ TEST(Gateway, WhatWaitsIsLetInOnWhicheverThreadItWaits) {
 
 TEST(Gateway, WhatWaitedTooLongIsToldWhenToRetry) {
   TestReplica replica{answer_well};
-  ReplicaSpec warming = spec_of(replica, "r1");
-  warming.phase = ReplicaPhase::kWarming;
+  ReplicaEndpoint warming = spec_of(replica, "r1");
+  warming.phase = dispatch::ReplicaPhase::kWarming;
   GatewayOptions options = quiet_options();
-  options.interactive.queue_time = 50ms;
+  options.dispatch.interactive.queue_time = 50ms;
   TestGateway gateway{{warming}, std::move(options)};
   const auto answer = ask(gateway, chat_body());
   EXPECT_EQ(answer.status, 503);
@@ -139,8 +139,8 @@ TEST(Gateway, WhatWaitedTooLongIsToldWhenToRetry) {
 
 TEST(Gateway, AClientThatLeavesTheQueueIsForgotten) {
   TestReplica replica{answer_well};
-  ReplicaSpec warming = spec_of(replica, "r1");
-  warming.phase = ReplicaPhase::kWarming;
+  ReplicaEndpoint warming = spec_of(replica, "r1");
+  warming.phase = dispatch::ReplicaPhase::kWarming;
   TestGateway gateway{{warming}};
   {
     RawClient client{gateway.address()};
@@ -154,11 +154,11 @@ TEST(Gateway, EndsWhileRequestsWaitAndRun) {
   TestReplica replica{[](Peer& peer, const std::string&, int) { peer.wait_until_closed(); }};
   GatewayOptions options = quiet_options();
   options.threads = 2;
-  options.tenants.resize(1);
-  options.tenants[0].name = "shop";
-  options.tenants[0].keys = {"sk-shop"};
-  options.tenants[0].concurrent = 2;
-  options.tenants[0].over_budget = OverBudget::kQueue;
+  options.dispatch.tenants.resize(1);
+  options.dispatch.tenants[0].name = "shop";
+  options.api_keys.push_back({"sk-shop", 0});
+  options.dispatch.tenants[0].concurrent = 2;
+  options.dispatch.tenants[0].over_budget = dispatch::OverBudget::kQueue;
   TestGateway gateway{{spec_of(replica, "r1")}, std::move(options)};
   std::vector<std::unique_ptr<RawClient>> clients;
   for (int i = 0; i < 16; ++i) {
@@ -172,11 +172,11 @@ TEST(Gateway, EndsWhileRequestsWaitAndRun) {
 
 TEST(Gateway, ClampsMaxTokensWhileMuchWaits) {
   TestReplica replica{answer_well};
-  ReplicaSpec warming = spec_of(replica, "r1");
-  warming.phase = ReplicaPhase::kWarming;
+  ReplicaEndpoint warming = spec_of(replica, "r1");
+  warming.phase = dispatch::ReplicaPhase::kWarming;
   GatewayOptions options = quiet_options();
-  options.pressure.clamp_above_queue_tokens = 0;
-  options.pressure.clamp_max_tokens = 7;
+  options.dispatch.pressure.clamp_above_queue_tokens = 0;
+  options.dispatch.pressure.clamp_max_tokens = 7;
   TestGateway gateway{{warming}, std::move(options)};
   std::vector<std::unique_ptr<RawClient>> clients;
   for (int i = 0; i < 3; ++i) {
@@ -197,19 +197,19 @@ TEST(Gateway, ClampsMaxTokensWhileMuchWaits) {
 TEST(Gateway, KvEventsSayWhoHoldsAPrefix) {
   TestReplica replica{answer_well};
   GatewayOptions options = quiet_options();
-  options.key_tokens = 16;
+  options.dispatch.key_tokens = 16;
   TestGateway gateway{{spec_of(replica, "r1"), spec_of(replica, "r2"), spec_of(replica, "r3")}, std::move(options)};
   // They name blocks as we do.
   ask(gateway, chat_body(std::string(100, 'y')));
   std::vector<std::uint64_t> known;
   api::prompt_keys("user\n" + std::string(100, 'y'), 16 * api::kBytesPerToken, known);
-  for (const char* id : {"r1", "r2", "r3"}) (*gateway).kv_event(id, Dispatcher::KvChange::kStored, known);
+  for (const char* id : {"r1", "r2", "r3"}) (*gateway).kv_event(id, dispatch::KvChange::kStored, known);
   for (int i = 0; i < 6; ++i) {
     const std::string id = "r" + std::to_string(1 + i % 3);
     const std::string prompt = "prompt " + std::to_string(i) + std::string(4000, 'x');
     std::vector<std::uint64_t> keys;
     api::prompt_keys("user\n" + prompt + "\n", 16 * api::kBytesPerToken, keys);
-    (*gateway).kv_event(id, Dispatcher::KvChange::kStored, keys);
+    (*gateway).kv_event(id, dispatch::KvChange::kStored, keys);
     const auto answer = ask(gateway, chat_body(prompt));
     EXPECT_EQ(field_in(answer.head, "x-penstock-replica"), id);
     EXPECT_EQ(field_in(answer.head, "x-penstock-route"), "prefix");
@@ -229,7 +229,7 @@ TEST(Gateway, APortThatIsTakenIsAnErrorThatNamesIt) {
 
 TEST(Gateway, AKeyOfTwoTenantsIsAnErrorThatHidesIt) {
   GatewayOptions options = with_tenants();
-  options.tenants[1].keys = {"sk-shop"};
+  options.api_keys.push_back({"sk-shop", 1});
   const auto opened = Gateway::open(std::move(options), net::Address{}, net::Address{}, nullptr);
   ASSERT_FALSE(opened);
   EXPECT_NE(opened.error().message().find("tenant search"), std::string::npos);
@@ -333,7 +333,7 @@ TEST(Admin, WhereTheyAreSwitchedOffNoTextIsKept) {
 
 TEST(Admin, AnUnhealthyReplicaIsNotChosen) {
   TestReplica good{answer_well};
-  ReplicaSpec nobody = replica_named("nobody");
+  ReplicaEndpoint nobody = replica_named("nobody");
   nobody.addresses = {*net::Address::parse("127.0.0.1", 1)};
   GatewayOptions options = quiet_options();
   options.health_interval = 20ms;

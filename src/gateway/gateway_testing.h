@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "api/answer.h"
-#include "gateway/dispatcher_testing.h"
 #include "gateway/gateway.h"
 #include "net/client_testing.h"
 #include "net/http.h"
@@ -99,16 +98,28 @@ class TestReplica {
 
 inline void answer_well(Peer& peer, const std::string&, int) { peer.send(good_answer()); }
 
-inline ReplicaSpec spec_of(const TestReplica& replica, const std::string& id,
-                           signals::Role role = signals::Role::kAggregated) {
-  ReplicaSpec spec = replica_named(id, role);
+// A replica at whose address nobody listens.
+inline ReplicaEndpoint replica_named(const std::string& id, signals::Role role = signals::Role::kAggregated) {
+  ReplicaEndpoint spec;
+  spec.id = id;
+  spec.model = "m";
+  spec.pool = "default";
+  spec.role = role;
+  spec.url = "http://127.0.0.1:9";
+  spec.addresses = {net::Address{}};
+  return spec;
+}
+
+inline ReplicaEndpoint spec_of(const TestReplica& replica, const std::string& id,
+                               signals::Role role = signals::Role::kAggregated) {
+  ReplicaEndpoint spec = replica_named(id, role);
   spec.url = replica.url();
   spec.addresses = {replica.address()};
   return spec;
 }
 
 // Entries from whatever thread.
-class SharedSink final : public LedgerSink {
+class SharedSink final : public dispatch::LedgerSink {
  public:
   struct Entries {
     std::mutex mutex;
@@ -128,15 +139,15 @@ class SharedSink final : public LedgerSink {
 // Looks after nothing by itself for as long as a test takes.
 inline GatewayOptions quiet_options() {
   GatewayOptions options;
-  options.models = {{"m", {1.0, 0.5, 2.0}, 32'768}};
-  options.picker.slow_start = core::Duration{};
+  options.dispatch.models = {{"m", {1.0, 0.5, 2.0}, 32'768}};
+  options.dispatch.picker.slow_start = core::Duration{};
   options.health_interval = options.scrape_interval = std::chrono::hours{1};
   return options;
 }
 
 class TestGateway {
  public:
-  explicit TestGateway(std::vector<ReplicaSpec> replicas, GatewayOptions options = quiet_options())
+  explicit TestGateway(std::vector<ReplicaEndpoint> replicas, GatewayOptions options = quiet_options())
       : entries_(std::make_shared<SharedSink::Entries>()) {
     auto opened =
         Gateway::open(std::move(options), net::Address{}, net::Address{}, std::make_unique<SharedSink>(entries_));
@@ -151,12 +162,12 @@ class TestGateway {
   [[nodiscard]] net::Address address() const { return gateway_->address(); }
 
   // Returns when the dispatcher knows all of them.
-  void set_replicas(std::vector<ReplicaSpec> replicas) {
+  void set_replicas(std::vector<ReplicaEndpoint> replicas) {
     std::vector<std::string> marks;
-    for (const ReplicaSpec& spec : replicas) {
-      const char* phase = spec.phase == ReplicaPhase::kWarming ? "warming" : "serving";
+    for (const ReplicaEndpoint& spec : replicas) {
+      const char* phase = spec.phase == dispatch::ReplicaPhase::kWarming ? "warming" : "serving";
       marks.push_back(R"("id":")" + spec.id + R"(","url":")" + spec.url + '"');
-      if (spec.phase != ReplicaPhase::kDraining) marks.push_back(std::string{R"("phase":")"} + phase);
+      if (spec.phase != dispatch::ReplicaPhase::kDraining) marks.push_back(std::string{R"("phase":")"} + phase);
     }
     gateway_->set_replicas(std::move(replicas));
     EXPECT_TRUE(wait_until([&](const std::string& overview) {

@@ -44,7 +44,8 @@ void answer(net::Exchange& exchange, int status, std::string_view type, std::str
 
 }  // namespace
 
-HealthChecker::HealthChecker(const GatewayOptions& options, Dispatcher& dispatcher, int listening, ServerCounts counts)
+HealthChecker::HealthChecker(const GatewayOptions& options, SharedDispatcher& dispatcher, int listening,
+                             ServerCounts counts)
     : options_(options),
       dispatcher_(dispatcher),
       counts_(std::move(counts)),
@@ -67,13 +68,13 @@ void HealthChecker::start() {
   thread_ = std::thread{[this] { loop_.run(); }};
 }
 
-void HealthChecker::set_replicas(std::vector<ReplicaSpec> specs) {
+void HealthChecker::set_replicas(std::vector<ReplicaEndpoint> specs) {
   loop_.post([this, specs = std::move(specs)]() mutable { replace(std::move(specs)); });
 }
 
-void HealthChecker::replace(std::vector<ReplicaSpec> specs) {
+void HealthChecker::replace(std::vector<ReplicaEndpoint> specs) {
   std::map<std::string, Endpoint> kept;
-  for (ReplicaSpec& spec : specs) {
+  for (ReplicaEndpoint& spec : specs) {
     Endpoint endpoint;
     if (const auto known = patients_.find(spec.id); known != patients_.end() && known->second.spec.url == spec.url) {
       endpoint = std::move(known->second);
@@ -91,7 +92,7 @@ void HealthChecker::replace(std::vector<ReplicaSpec> specs) {
 }
 
 void HealthChecker::tell_dispatcher() {
-  std::vector<ReplicaSpec> specs;
+  std::vector<ReplicaEndpoint> specs;
   for (const auto& [id, endpoint] : patients_)
     if (!endpoint.spec.model.empty()) specs.push_back(endpoint.spec);
   dispatcher_.set_replicas(specs, loop_.now());
@@ -105,7 +106,7 @@ void HealthChecker::get(const Endpoint& endpoint, const std::string& target, cor
 
 void HealthChecker::send(const Endpoint& endpoint, const std::string& target, std::string body, core::Duration patience,
                          Done done) {
-  const ReplicaSpec& spec = endpoint.spec;
+  const ReplicaEndpoint& spec = endpoint.spec;
   const net::Address& address = spec.addresses[endpoint.unreached % spec.addresses.size()];
   net::FetchRequest request =
       net::request_to(*net::parse_url(spec.url), address, target, patience, options_.client_tls);
@@ -164,7 +165,7 @@ void HealthChecker::scrape() {
       // A counter that goes back is an engine that began anew, with an empty cache.
       const std::uint64_t prompt_tokens = scrape.prompt_tokens_total.value_or(asked.prompt_tokens_total);
       if (prompt_tokens < std::exchange(asked.prompt_tokens_total, prompt_tokens))
-        dispatcher_.kv_event(asked.spec.id, Dispatcher::KvChange::kCleared, {});
+        dispatcher_.kv_event(asked.spec.id, dispatch::KvChange::kCleared, {});
       asked.queued_requests = scrape.queued_requests.value_or(0);
       if (scrape.running_requests) dispatcher_.report_load(asked.spec.id, heard_in(scrape, loop_.now()));
     });
@@ -181,7 +182,7 @@ void HealthChecker::ping() {
   std::map<std::uint32_t, Endpoint*> replicas;  // by slot
   for (std::uint64_t number = 0; number < prefixes.size(); ++number) {
     const HotPrefix& prefix = prefixes[number];
-    for (const PrefixHolder& holder : dispatcher_.idle_holders(*prefix.text, now)) {
+    for (const dispatch::PrefixHolder& holder : dispatcher_.idle_holders(*prefix.text, now)) {
       const auto found = patients_.find(holder.replica);
       if (found == patients_.end() || found->second.queued_requests > 0 || found->second.pings_under_way > 0) continue;
       replicas[holder.slot] = &found->second;
@@ -207,7 +208,7 @@ void HealthChecker::on_request(net::Exchange& exchange) {
     return answer(exchange, 405, "application/json", error_body(405, "this address takes GET and HEAD only"));
   if (path == "/health") return answer(exchange, 200, "text/plain", "ok\n");
   if (path == "/ready") {
-    const bool ready = is_ready(dispatcher_.replicas(loop_.now()));
+    const bool ready = dispatcher_.ready(loop_.now());
     return answer(exchange, ready ? 200 : 503, "text/plain", ready ? "ready\n" : "no replica may be chosen\n");
   }
   if (path == "/metrics")

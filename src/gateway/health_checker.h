@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "gateway/dispatcher.h"
+#include "gateway/shared_dispatcher.h"
 #include "net/client.h"
 #include "net/loop.h"
 #include "net/server.h"
@@ -27,15 +27,15 @@ class HealthChecker final : private net::ExchangeHandler {
  public:
   using ServerCounts = std::function<net::ServerCounters()>;  // of all workers together
 
-  HealthChecker(const GatewayOptions& options, Dispatcher& dispatcher, int listening, ServerCounts counts);
+  HealthChecker(const GatewayOptions& options, SharedDispatcher& dispatcher, int listening, ServerCounts counts);
   ~HealthChecker();
 
   void start();
-  void set_replicas(std::vector<ReplicaSpec> specs);  // from any thread
+  void set_replicas(std::vector<ReplicaEndpoint> specs);  // from any thread
 
  private:
   struct Endpoint {  // a replica that is looked after
-    ReplicaSpec spec;
+    ReplicaEndpoint spec;
     bool asked_model = false;
     std::uint32_t failures = 0;
     bool healthy = true;
@@ -49,7 +49,7 @@ class HealthChecker final : private net::ExchangeHandler {
   std::string error_body(int status, std::string_view fault) override;
   void answer_traffic(net::Exchange& exchange);
   void answer_prefixes(net::Exchange& exchange);
-  void replace(std::vector<ReplicaSpec> specs);
+  void replace(std::vector<ReplicaEndpoint> specs);
   void tell_dispatcher();
   void ask_model(Endpoint& endpoint);
   void check_health();
@@ -61,7 +61,7 @@ class HealthChecker final : private net::ExchangeHandler {
   void send(const Endpoint& endpoint, const std::string& target, std::string body, core::Duration patience, Done done);
 
   const GatewayOptions& options_;
-  Dispatcher& dispatcher_;
+  SharedDispatcher& dispatcher_;
   ServerCounts counts_;
   net::Loop loop_;
   net::Client client_;

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "gateway/documents.h"
-#include "gateway/words.h"
 #include "telemetry/exposition.h"
 
 namespace penstock::gateway {
@@ -48,7 +47,7 @@ void add_latencies(Text& text, const Overview& overview, bool ttft) {
   const std::string_view what = ttft ? "ttft" : "itl";
   const std::string help = ttft ? "time to first token" : "mean gap between tokens of a request";
   text.family(fmt::format("penstock_{}_seconds", what), "summary", help + ", since the start");
-  for (const ModelStatus& model : overview.models) {
+  for (const dispatch::ModelStatus& model : overview.models) {
     const core::QuantileSketch& sketch = ttft ? model.ttft_ms : model.itl_ms;
     if (sketch.count() == 0) continue;
     for (const double quantile : kQuantiles)
@@ -58,7 +57,7 @@ void add_latencies(Text& text, const Overview& overview, bool ttft) {
   }
   text.family(fmt::format("penstock_{}_minute_seconds", what), "gauge",
               help + ", of the last minute, by what requests have in common");
-  for (const ModelStatus& model : overview.models)
+  for (const dispatch::ModelStatus& model : overview.models)
     for (const signals::SegmentWindow& segment : model.detail.segments) {
       const signals::LatencyWindow& window = ttft ? segment.ttft : segment.itl;
       if (window.count == 0) continue;
@@ -71,11 +70,12 @@ void add_latencies(Text& text, const Overview& overview, bool ttft) {
 }
 
 // None: there is no replica, or none says how full it is.
-std::optional<double> model_saturation(const ModelStatus& model, const std::vector<ReplicaStatus>& replicas) {
+std::optional<double> model_saturation(const dispatch::ModelStatus& model,
+                                       const std::vector<dispatch::ReplicaStatus>& replicas) {
   if (model.waiting_for_room > 0) return 1.0;
   double sum = 0.0;
   int count = 0;
-  for (const ReplicaStatus& status : replicas) {
+  for (const dispatch::ReplicaStatus& status : replicas) {
     if (status.spec.model != model.model || !status.load.eligible || !status.load.kv_usage) continue;
     sum += *status.load.kv_usage;
     ++count;
@@ -87,7 +87,7 @@ template <class ValueOf>
 void add_replicas(Text& text, const Overview& overview, std::string_view name, std::string_view type,
                   std::string_view help, ValueOf value_of) {
   text.family(name, type, help);
-  for (const ReplicaStatus& status : overview.replicas)
+  for (const dispatch::ReplicaStatus& status : overview.replicas)
     text.add(static_cast<double>(value_of(status)), {{"replica", status.spec.id}, {"model", status.spec.model}});
 }
 
@@ -120,21 +120,22 @@ void add_queues(Text& text, const Overview& overview) {
   text.family("penstock_granted_requests_total", "counter", "requests that were let in");
   text.add(static_cast<double>(overview.granted_total));
   text.family("penstock_refusals_total", "counter", "requests that were refused, by the code of the error");
-  for (const auto& [code, count] : overview.refusals) text.add(static_cast<double>(count), {{"code", code}});
+  for (const auto& [reason, count] : overview.refusals)
+    text.add(static_cast<double>(count), {{"code", dispatch::to_string(reason)}});
   text.family("penstock_retries_total", "counter", "attempts after the first");
   text.add(static_cast<double>(overview.retried_total));
   text.family("penstock_clamped_requests_total", "counter", "requests whose max_tokens was lowered");
   text.add(static_cast<double>(overview.clamped_total));
   text.family("penstock_tenant_budget_tokens", "gauge", "tokens that are left in a tenant's budget");
-  for (const TenantStatus& tenant : overview.tenants)
+  for (const dispatch::TenantStatus& tenant : overview.tenants)
     if (tenant.budget_available >= 0.0) text.add(tenant.budget_available, {{"tenant", tenant.name}});
   text.family("penstock_tenant_running_requests", "gauge", "requests of a tenant that were let in and have not ended");
-  for (const TenantStatus& tenant : overview.tenants) text.add(tenant.running, {{"tenant", tenant.name}});
+  for (const dispatch::TenantStatus& tenant : overview.tenants) text.add(tenant.running, {{"tenant", tenant.name}});
   text.family("penstock_tenant_waiting_requests", "gauge", "requests of a tenant that wait to be let in");
-  for (const TenantStatus& tenant : overview.tenants) text.add(tenant.waiting, {{"tenant", tenant.name}});
+  for (const dispatch::TenantStatus& tenant : overview.tenants) text.add(tenant.waiting, {{"tenant", tenant.name}});
   text.family("penstock_tenant_saturation_ratio", "gauge",
               "how much of a tenant's tokens a minute or concurrent requests is in use, whichever is more");
-  for (const TenantStatus& tenant : overview.tenants)
+  for (const dispatch::TenantStatus& tenant : overview.tenants)
     if (tenant.saturation) text.add(*tenant.saturation, {{"tenant", tenant.name}});
   text.family("penstock_estimate_error_ratio", "gauge",
               "mean error of the token estimates, over the mean of the counts");
@@ -144,14 +145,14 @@ void add_queues(Text& text, const Overview& overview) {
 
 void add_models(Text& text, const Overview& overview) {
   text.family("penstock_model_waiting_requests", "gauge", "requests that wait for room at a model's replicas");
-  for (const ModelStatus& model : overview.models) text.add(model.waiting_for_room, {{"model", model.model}});
+  for (const dispatch::ModelStatus& model : overview.models) text.add(model.waiting_for_room, {{"model", model.model}});
   text.family("penstock_model_saturation_ratio", "gauge",
               "mean KV cache in use over a model's eligible replicas; 1 while requests wait for room there");
-  for (const ModelStatus& model : overview.models)
+  for (const dispatch::ModelStatus& model : overview.models)
     if (const auto saturation = model_saturation(model, overview.replicas))
       text.add(*saturation, {{"model", model.model}});
   text.family("penstock_replica_kv_usage_ratio", "gauge", "KV cache in use, as the replica says");
-  for (const ReplicaStatus& status : overview.replicas)
+  for (const dispatch::ReplicaStatus& status : overview.replicas)
     if (status.load.kv_usage)
       text.add(*status.load.kv_usage, {{"replica", status.spec.id}, {"model", status.spec.model}});
 }
@@ -181,20 +182,20 @@ std::string metrics_text(const Overview& overview, const net::ServerCounters& co
   add_usage(text, overview);
   add_models(text, overview);
   add_replicas(text, overview, "penstock_replica_eligible", "gauge", "1 if the replica may be chosen",
-               [](const ReplicaStatus& status) { return status.load.eligible ? 1 : 0; });
+               [](const dispatch::ReplicaStatus& status) { return status.load.eligible ? 1 : 0; });
   add_replicas(text, overview, "penstock_replica_open_requests", "gauge", "requests at the replica",
-               [](const ReplicaStatus& status) { return status.load.open_requests; });
+               [](const dispatch::ReplicaStatus& status) { return status.load.open_requests; });
   add_replicas(text, overview, "penstock_replica_prefill_tokens", "gauge",
                "uncached prompt tokens sent and not yet answered with a first token",
-               [](const ReplicaStatus& status) { return status.load.prefill_tokens; });
+               [](const dispatch::ReplicaStatus& status) { return status.load.prefill_tokens; });
   add_replicas(text, overview, "penstock_replica_prefix_keys", "gauge", "prefixes it is believed to hold",
-               [](const ReplicaStatus& status) { return status.load.keys; });
+               [](const dispatch::ReplicaStatus& status) { return status.load.keys; });
   add_replicas(text, overview, "penstock_replica_requests_total", "counter", "attempts at the replica",
-               [](const ReplicaStatus& status) { return status.requests_total; });
+               [](const dispatch::ReplicaStatus& status) { return status.requests_total; });
   add_replicas(text, overview, "penstock_replica_failures_total", "counter", "attempts that it failed",
-               [](const ReplicaStatus& status) { return status.failures_total; });
+               [](const dispatch::ReplicaStatus& status) { return status.failures_total; });
   add_replicas(text, overview, "penstock_replica_busy_total", "counter", "attempts that it was too busy for",
-               [](const ReplicaStatus& status) { return status.busy_total; });
+               [](const dispatch::ReplicaStatus& status) { return status.busy_total; });
   add_connections(text, connections);
   return text.take();
 }

@@ -1,23 +1,23 @@
-// What a client is told whose request goes nowhere.
+// What a client is answered whose request goes nowhere.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <utility>
 
 #include "api/answer.h"
+#include "dispatch/refusal.h"
 
 namespace penstock::gateway {
 
 struct Refusal {
   api::ApiError error;
-  std::uint32_t retry_after_s = 0;  // 0: says nothing of it
+  std::uint32_t retry_after_s = 0;  // 0: no Retry-After field
 };
 
-[[nodiscard]] inline Refusal make_refusal(int status, std::string_view type, std::string_view code, std::string message,
-                                          std::string param = {}) {
-  return {{status, type, code, std::move(message), std::move(param)}, 0};
-}
+[[nodiscard]] Refusal make_refusal(int status, std::string_view type, std::string_view code, std::string message,
+                                   std::string param = {});
+// In OpenAI's terms.
+[[nodiscard]] Refusal make_refusal(dispatch::Refusal refusal);
 
 }  // namespace penstock::gateway

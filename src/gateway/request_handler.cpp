@@ -72,17 +72,18 @@ std::optional<Refusal> RequestHandler::admit() {
   if (!tenant)
     return make_refusal(401, "authentication_error", "invalid_api_key",
                         "no valid API key: send one that this gateway knows as \"Authorization: Bearer KEY\"");
-  RequestInfo info;
+  dispatch::RequestInfo info;
   info.tenant = *tenant;
-  info.traffic_class = context_.options.tenants[*tenant].traffic_class;
+  info.traffic_class = context_.options.dispatch.tenants[*tenant].traffic_class;
   if (const std::string_view asked = exchange_->head().field("x-traffic-class"); !asked.empty()) {
     if (asked != "interactive" && asked != "batch")
       return make_refusal(400, "invalid_request_error", "invalid_traffic_class",
                           "X-Traffic-Class must be interactive or batch");
     info.traffic_class = asked == "batch" ? admission::Class::kBatch : admission::Class::kInteractive;
   }
-  const ClassOptions& of_class =
-      info.traffic_class == admission::Class::kBatch ? context_.options.batch : context_.options.interactive;
+  const dispatch::DispatchOptions& options = context_.options.dispatch;
+  const dispatch::ClassOptions& of_class =
+      info.traffic_class == admission::Class::kBatch ? options.batch : options.interactive;
   core::Duration time_budget = of_class.time_budget;
   if (const std::string_view asked = exchange_->head().field("x-time-budget"); !asked.empty()) {
     const auto shorter = time_budget_in(asked);
@@ -94,7 +95,7 @@ std::optional<Refusal> RequestHandler::admit() {
   api::InferenceRequest& request = context_.scratch;
   if (const auto read = context_.reader.read(endpoint_, exchange_->body(), request); !read)
     return make_refusal(400, "invalid_request_error", "invalid_request", read.error().what, read.error().where);
-  api::prompt_keys(request.text, context_.options.key_tokens * api::kBytesPerToken, context_.keys);
+  api::prompt_keys(request.text, options.key_tokens * api::kBytesPerToken, context_.keys);
   stream_ = request.stream;
 
   info.request_id = request_id_;
@@ -113,8 +114,8 @@ std::optional<Refusal> RequestHandler::admit() {
     info.affinity = XXH3_64bits(session.data(), session.size()) | 1;
   info.received_at = exchange_->received_at();
 
-  Answer answer = context_.dispatcher.arrive(info, context_.listener, net::Loop::read_clock());
-  if (answer.refusal) return std::move(answer.refusal);
+  RoutedArrival answer = context_.dispatcher.arrive(info, context_.listener, net::Loop::read_clock());
+  if (answer.refusal) return make_refusal(*std::move(answer.refusal));
   ticket_ = answer.ticket;
   if (HotPrefixCache* hot_prefix_cache = context_.dispatcher.hot_prefixes())
     hot_prefix_cache->offer(request, exchange_->body(), context_.keys, info.received_at);
@@ -130,7 +131,7 @@ std::optional<Refusal> RequestHandler::admit() {
   return std::nullopt;
 }
 
-void RequestHandler::granted(Grant grant) {
+void RequestHandler::granted(RoutedGrant grant) {
   context_.waiting.erase(ticket_);
   go(std::move(grant));
 }
@@ -144,7 +145,7 @@ void RequestHandler::refused(const Refusal& refusal) {
 
 // ---- to the replica --------------------------------------------------------------------------------------------------
 
-void RequestHandler::go(Grant grant) {
+void RequestHandler::go(RoutedGrant grant) {
   grant_ = std::move(grant);
   std::string_view body = body_;
   if (grant_.prefill_only) {
@@ -208,7 +209,7 @@ void RequestHandler::write_request_head(std::string_view body) {
   upstream_.append("\r\n\r\n");
 }
 
-bool RequestHandler::go_again(Attempt attempt) {
+bool RequestHandler::go_again(dispatch::Attempt attempt) {
   const core::Instant now = context_.loop.now();
   if (std::exchange(attempt_open_, false)) context_.dispatcher.attempt_ended(ticket_, attempt, now);
   if (answer_begun_ || body_.empty()) return false;
@@ -243,7 +244,7 @@ void RequestHandler::on_head(const net::ResponseHead& head) {
   status_ = head.status;
   const bool busy = head.status == 429 || head.status == 503;
   const bool broken = head.status >= 500 && !busy;
-  if ((busy || broken) && go_again(busy ? Attempt::kBusy : Attempt::kFaulted)) return;
+  if ((busy || broken) && go_again(busy ? dispatch::Attempt::kBusy : dispatch::Attempt::kFaulted)) return;
   if (leg_ == Leg::kPrefill && head.status == 200) return;
   take_response_head(head);
 }
@@ -278,8 +279,8 @@ void RequestHandler::begin_answer() {
   if (answer_begun_) return;
   answer_begun_ = true;
   if (std::exchange(attempt_open_, false))
-    context_.dispatcher.attempt_ended(ticket_, status_ >= 500 ? Attempt::kFaulted : Attempt::kAnswered,
-                                      context_.loop.now());
+    context_.dispatcher.attempt_ended(
+        ticket_, status_ >= 500 ? dispatch::Attempt::kFaulted : dispatch::Attempt::kAnswered, context_.loop.now());
   if (raw_) {
     exchange_->start_raw(answer_head_, close_after_);
   } else {
@@ -325,11 +326,12 @@ void RequestHandler::end_prefill_leg() {
   answer_head_.clear();
   const core::Instant now = context_.loop.now();
   if (std::exchange(attempt_open_, false))
-    context_.dispatcher.attempt_ended(ticket_, transfer.empty() ? Attempt::kFaulted : Attempt::kAnswered, now);
-  if (transfer.empty() && go_again(Attempt::kFaulted)) return;
+    context_.dispatcher.attempt_ended(
+        ticket_, transfer.empty() ? dispatch::Attempt::kFaulted : dispatch::Attempt::kAnswered, now);
+  if (transfer.empty() && go_again(dispatch::Attempt::kFaulted)) return;
   auto changed = transfer.empty() ? core::invalid_input({}, "the prefill replica did not say where its KV is")
                                   : api::decode_body(body_, transfer);
-  std::optional<Grant> grant;
+  std::optional<RoutedGrant> grant;
   if (changed) grant = context_.dispatcher.route_decode(ticket_, now);
   if (!grant)
     return give_up(502, "prefill_failed", "no decode replica could take the request over from its prefill replica");
@@ -346,7 +348,7 @@ void RequestHandler::on_fault(net::ClientFault fault, bool) {
     return;
   }
   if (fault == net::ClientFault::kConnect && call_elsewhere()) return;
-  if (go_again(Attempt::kFaulted)) return;
+  if (go_again(dispatch::Attempt::kFaulted)) return;
   if (fault == net::ClientFault::kTimeout) return give_up(504, "replica_timeout", "the replica did not answer in time");
   give_up(502, "replica_failed", fmt::format("no replica answered: {}", net::to_string(fault)));
 }
@@ -371,7 +373,7 @@ void RequestHandler::on_client_gone() {
   forget_call();
   context_.waiting.erase(ticket_);
   if (std::exchange(attempt_open_, false))
-    context_.dispatcher.attempt_ended(ticket_, Attempt::kAbandoned, context_.loop.now());
+    context_.dispatcher.attempt_ended(ticket_, dispatch::Attempt::kAbandoned, context_.loop.now());
   end(ledger::Outcome::kCancelled);
   static_cast<void>(release());
 }
@@ -388,7 +390,7 @@ void RequestHandler::out_of_time() {
   forget_call();
   context_.waiting.erase(ticket_);
   if (std::exchange(attempt_open_, false))
-    context_.dispatcher.attempt_ended(ticket_, Attempt::kAbandoned, context_.loop.now());
+    context_.dispatcher.attempt_ended(ticket_, dispatch::Attempt::kAbandoned, context_.loop.now());
   // A stream of /v1/responses has no end that could be made up.
   const bool partial = answer_begun_ && stream_ && !within_event && endpoint_ != api::Endpoint::kResponses;
   if (collector_ && collector_->has_text()) return answer_collected(ledger::Outcome::kTimedOut);
@@ -418,9 +420,10 @@ void RequestHandler::out_of_time() {
 
 void RequestHandler::end(ledger::Outcome outcome) {
   if (ticket_ == 0) return;
-  RequestOutcome ending;
+  dispatch::RequestOutcome ending;
   ending.outcome = outcome;
-  ending.usage = watch_.usage();
+  if (const auto& usage = watch_.usage())
+    ending.usage = {usage->prompt_tokens, usage->completion_tokens, usage->cached_tokens, usage->cached_known};
   ending.output_events = watch_.text_events();
   ending.last_token_at = last_token_at_;
   context_.dispatcher.ended(std::exchange(ticket_, 0), ending, context_.loop.now());
@@ -430,7 +433,7 @@ net::Exchange& RequestHandler::release() {
   context_.loop.cancel(std::exchange(budget_, 0));
   for (std::string* text : {&body_, &upstream_, &leg_body_, &answer_head_})
     context_.free.size() < kKeepingSessions ? empty(*text) : let_go(*text);
-  grant_ = Grant{};
+  grant_ = RoutedGrant{};
   watch_.reset(false);
   collector_.reset();
   context_.free.push_back(this);

@@ -13,8 +13,9 @@
 #include "api/answer_collector.h"
 #include "api/request.h"
 #include "core/random.h"
-#include "gateway/dispatcher.h"
 #include "gateway/keys.h"
+#include "gateway/refusal.h"
+#include "gateway/shared_dispatcher.h"
 #include "net/client.h"
 #include "net/loop.h"
 #include "net/server.h"
@@ -29,15 +30,15 @@ struct WorkerContext {
   const GatewayOptions& options;
   const KeyRing& key_ring;
   std::uint32_t anonymous_tenant;
-  Dispatcher& dispatcher;
-  GrantListener& listener;
+  SharedDispatcher& dispatcher;
+  dispatch::GrantListener& listener;
   net::Loop& loop;
   net::Client& client;
   core::RandomStream random;
   api::RequestReader reader{};
   api::InferenceRequest scratch{};
   std::vector<std::uint64_t> keys{};
-  std::unordered_map<Ticket, RequestHandler*> waiting{};
+  std::unordered_map<dispatch::Ticket, RequestHandler*> waiting{};
   std::vector<RequestHandler*> free{};
 };
 
@@ -48,7 +49,7 @@ class RequestHandler final : private net::ExchangeListener, private net::Respons
 
   void begin(net::Exchange& exchange, api::Endpoint endpoint);
   // What the dispatcher says of one that waited.
-  void granted(Grant grant);
+  void granted(RoutedGrant grant);
   void refused(const Refusal& refusal);
 
  private:
@@ -63,11 +64,11 @@ class RequestHandler final : private net::ExchangeListener, private net::Respons
 
   [[nodiscard]] std::optional<Refusal> admit();
   [[nodiscard]] std::optional<std::uint32_t> authenticate() const;
-  void go(Grant grant);
+  void go(RoutedGrant grant);
   void call();
   void write_request_head(std::string_view body);
-  bool go_again(Attempt attempt);  // false: there is nowhere to go
-  bool call_elsewhere();           // at the replica's next address; false: it has none left
+  bool go_again(dispatch::Attempt attempt);  // false: there is nowhere to go
+  bool call_elsewhere();                     // at the replica's next address; false: it has none left
   void take_response_head(const net::ResponseHead& head);
   void begin_answer();
   void end_prefill_leg();
@@ -84,7 +85,7 @@ class RequestHandler final : private net::ExchangeListener, private net::Respons
   WorkerContext& context_;
   net::Exchange* exchange_ = nullptr;
   net::Call* call_ = nullptr;
-  Ticket ticket_ = 0;
+  dispatch::Ticket ticket_ = 0;
   net::Loop::Timer budget_ = 0;
   api::Endpoint endpoint_ = api::Endpoint::kChatCompletions;
   Leg leg_ = Leg::kWhole;
@@ -101,7 +102,7 @@ class RequestHandler final : private net::ExchangeListener, private net::Respons
   std::uint32_t addresses_tried_ = 0;  // by this attempt
   int status_ = 0;
   core::Instant last_token_at_;
-  Grant grant_;
+  RoutedGrant grant_;
   std::string request_id_;
   std::string body_;         // the client's; let go with the first byte of the answer
   std::string upstream_;     // head of the request to the replica …

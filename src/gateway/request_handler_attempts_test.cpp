@@ -49,7 +49,7 @@ TEST(Attempts, AReplicaThatHangsIsLeftForAnother) {
 
 TEST(Attempts, AReplicaThatIsNotThereIsLeftForAnother) {
   TestReplica good{answer_well};
-  ReplicaSpec nobody = replica_named("nobody");
+  ReplicaEndpoint nobody = replica_named("nobody");
   nobody.addresses = {*net::Address::parse("127.0.0.1", 1)};
   TestGateway gateway{{nobody, spec_of(good, "good")}};
   for (int i = 0; i < 20; ++i) EXPECT_EQ(ask(gateway, chat_body()).status, 200);
@@ -57,7 +57,7 @@ TEST(Attempts, AReplicaThatIsNotThereIsLeftForAnother) {
 
 TEST(Attempts, AReplicaIsReachedAtAnyOfItsAddresses) {
   TestReplica good{answer_well};
-  ReplicaSpec spec = spec_of(good, "good");
+  ReplicaEndpoint spec = spec_of(good, "good");
   spec.addresses = {*net::Address::parse("127.0.0.1", 1), *net::Address::parse("127.0.0.1", 2), good.address()};
   TestGateway gateway{{spec}};
   for (int i = 0; i < 3; ++i) EXPECT_EQ(ask(gateway, chat_body()).status, 200);
@@ -107,7 +107,7 @@ TEST(Attempts, NoAnswerInTimeIsAGatewayTimeout) {
 TEST(Attempts, NoMoreAreMadeThanTheOptionsAllow) {
   TestReplica bad{hang_up};
   GatewayOptions options = quiet_options();
-  options.retries = 1;
+  options.dispatch.retries = 1;
   TestGateway gateway{{spec_of(bad, "r1"), spec_of(bad, "r2"), spec_of(bad, "r3")}, std::move(options)};
   EXPECT_EQ(ask(gateway, chat_body()).status, 502);
   EXPECT_EQ(bad.requests().size(), 2U);
@@ -116,8 +116,8 @@ TEST(Attempts, NoMoreAreMadeThanTheOptionsAllow) {
 TEST(Attempts, FailuresInARowTakeAReplicaOut) {
   TestReplica bad{always(with_length("500 Internal Server Error", "{}"))};
   GatewayOptions options = quiet_options();
-  options.breaker = {2, 1h};
-  options.interactive.queue_time = 50ms;
+  options.dispatch.circuit_breaker = {2, 1h};
+  options.dispatch.interactive.queue_time = 50ms;
   TestGateway gateway{{spec_of(bad, "r1")}, std::move(options)};
   EXPECT_EQ(ask(gateway, chat_body()).status, 500);
   EXPECT_EQ(ask(gateway, chat_body()).status, 500);
@@ -240,8 +240,8 @@ TEST(TwoLegs, AClientThatLeavesDuringThePrefillCancelsIt) {
 
 TEST(TwoLegs, WithoutADecodeReplicaARequestWaits) {
   TestReplica prefill{prefill_well}, decode{decode_well};
-  ReplicaSpec warming = spec_of(decode, "d1", Role::kDecode);
-  warming.phase = ReplicaPhase::kWarming;
+  ReplicaEndpoint warming = spec_of(decode, "d1", Role::kDecode);
+  warming.phase = dispatch::ReplicaPhase::kWarming;
   TestGateway gateway{{spec_of(prefill, "p1", Role::kPrefill), warming}};
   RawClient client{gateway.address()};
   client.send(chat_request(chat_body("hi", kStream)));

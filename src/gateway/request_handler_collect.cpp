@@ -14,7 +14,7 @@ void RequestHandler::collect(std::string_view bytes) {
     if (first) {
       answer_begun_ = true;
       if (std::exchange(attempt_open_, false))
-        context_.dispatcher.attempt_ended(ticket_, Attempt::kAnswered, last_token_at_);
+        context_.dispatcher.attempt_ended(ticket_, dispatch::Attempt::kAnswered, last_token_at_);
       context_.dispatcher.answered(ticket_, last_token_at_);
     }
   }
@@ -26,8 +26,8 @@ void RequestHandler::end_collected() {
   const std::string error = collector_->error();
   if (!collector_->whole() && error.empty()) return on_fault(net::ClientFault::kClosed, true);
   const int status = error.empty() ? 200 : collector_->error_status();
-  const Attempt attempt = status >= 500 ? Attempt::kFaulted : Attempt::kAnswered;
-  if (attempt == Attempt::kFaulted && go_again(attempt)) return;
+  const dispatch::Attempt attempt = status >= 500 ? dispatch::Attempt::kFaulted : dispatch::Attempt::kAnswered;
+  if (attempt == dispatch::Attempt::kFaulted && go_again(attempt)) return;
   if (std::exchange(attempt_open_, false)) context_.dispatcher.attempt_ended(ticket_, attempt, context_.loop.now());
   if (error.empty()) return answer_collected(ledger::Outcome::kCompleted);
   end(ledger::Outcome::kFailed);

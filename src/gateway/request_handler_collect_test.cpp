@@ -75,11 +75,11 @@ TEST(TimeBudget, WithoutATokenThereIsNothingToGive) {
 TEST(TimeBudget, AClientMayShortenItsClassesAndNotLengthenIt) {
   TestReplica replica{[](Peer& peer, const std::string&, int) { peer.wait_until_closed(); }};
   GatewayOptions options = quiet_options();
-  options.interactive.time_budget = 100ms;
+  options.dispatch.interactive.time_budget = 100ms;
   TestGateway gateway{{spec_of(replica, "r1")}, options};
   EXPECT_EQ(ask(gateway, chat_body(), "X-Time-Budget: 1m\r\n").status, 504) << "within the test's patience";
   gateway.end();
-  options.interactive.time_budget = 1h;
+  options.dispatch.interactive.time_budget = 1h;
   TestGateway endpoint{{spec_of(replica, "r1")}, options};
   EXPECT_EQ(ask(endpoint, chat_body(), kShortBudget).status, 504);
   endpoint.end();

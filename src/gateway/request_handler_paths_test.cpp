@@ -77,7 +77,7 @@ TEST(Paths, AStreamOfAResponseIsCountedByItsDeltas) {
 TEST(Paths, AReplicaThatOnlyPrefillsIsNotAskedForAnEmbedding) {
   TestReplica prefill{answer_well}, decode{answer_well};
   GatewayOptions options = quiet_options();
-  options.interactive.queue_time = core::Duration{};
+  options.dispatch.interactive.queue_time = core::Duration{};
   TestGateway gateway{{spec_of(prefill, "p", signals::Role::kPrefill), spec_of(decode, "d", signals::Role::kDecode)},
                       options};
   EXPECT_EQ(ask_at(gateway, kCases[0].path, kCases[0].body).status, 503);

@@ -201,7 +201,7 @@ TEST(Relay, ARequestKeepsItsFieldsButNotItsKey) {
 
 TEST(Relay, AReplicaMayLiveUnderAPrefixAndSeesTheQuery) {
   TestReplica replica{answer_well};
-  ReplicaSpec spec = spec_of(replica, "r1");
+  ReplicaEndpoint spec = spec_of(replica, "r1");
   spec.url += "/engine";
   TestGateway gateway{{spec}};
   RawClient client{gateway.address()};
@@ -238,7 +238,7 @@ TEST(Relay, ATimeBudgetEndsAStreamWithWhatThereIs) {
     peer.wait_until_closed();
   }};
   GatewayOptions options = quiet_options();
-  options.interactive.time_budget = 300ms;
+  options.dispatch.interactive.time_budget = 300ms;
   TestGateway gateway{{spec_of(replica, "r1")}, std::move(options)};
   const auto answer = ask(gateway, chat_body("hi", kStream));
   EXPECT_TRUE(answer.whole);
@@ -257,7 +257,7 @@ TEST(Relay, ATimeBudgetWaitsForTheEndOfAnEvent) {
     peer.wait_until_closed();
   }};
   GatewayOptions options = quiet_options();
-  options.interactive.time_budget = 200ms;
+  options.dispatch.interactive.time_budget = 200ms;
   TestGateway gateway{{spec_of(replica, "r1")}, std::move(options)};
   const auto answer = ask(gateway, chat_body("hi", kStream));
   EXPECT_TRUE(answer.whole);
@@ -273,7 +273,7 @@ TEST(Relay, ATimeBudgetCutsAStreamWhoseEventDoesNotEnd) {
     peer.wait_until_closed();
   }};
   GatewayOptions options = quiet_options();
-  options.interactive.time_budget = 100ms;
+  options.dispatch.interactive.time_budget = 100ms;
   TestGateway gateway{{spec_of(replica, "r1")}, std::move(options)};
   const auto answer = ask(gateway, chat_body("hi", kStream));
   EXPECT_FALSE(answer.whole) << "nothing can follow half an event";
@@ -283,7 +283,7 @@ TEST(Relay, ATimeBudgetCutsAStreamWhoseEventDoesNotEnd) {
 TEST(Relay, ATimeBudgetThatEndsBeforeTheAnswerIsAnError) {
   TestReplica replica{[](Peer& peer, const std::string&, int) { peer.wait_until_closed(); }};
   GatewayOptions options = quiet_options();
-  options.interactive.time_budget = 100ms;
+  options.dispatch.interactive.time_budget = 100ms;
   TestGateway gateway{{spec_of(replica, "r1")}, std::move(options)};
   const auto answer = ask(gateway, chat_body());
   EXPECT_EQ(answer.status, 504);
@@ -297,7 +297,7 @@ TEST(Relay, UnderATimeBudgetAStreamIsTheSame) {
                         11);
   }};
   GatewayOptions options = quiet_options();
-  options.interactive.time_budget = 60s;
+  options.dispatch.interactive.time_budget = 60s;
   TestGateway gateway{{spec_of(replica, "r1")}, std::move(options)};
   const auto answer = ask(gateway, chat_body("hi", kStream));
   EXPECT_TRUE(answer.whole);

@@ -3,9 +3,11 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "gateway/options.h"
 #include "net/address.h"
 
 namespace penstock::gateway {
@@ -14,12 +16,14 @@ namespace penstock::gateway {
 struct Target {
   std::string id, model;
   std::vector<net::Address> addresses;
-  // Counts up with each of them that could not be connected to.
+  // Counts up with each address that could not be connected to.
   mutable std::atomic<std::uint32_t> unreached{0};
   bool tls = false;
   std::string host;         // for TLS
   std::string host_field;   // "10.0.0.7:8000"
   std::string path_prefix;  // "" or "/prefix"
 };
+
+[[nodiscard]] std::shared_ptr<const Target> make_target(const ReplicaEndpoint& replica);
 
 }  // namespace penstock::gateway

@@ -26,7 +26,7 @@ void refuse_method(net::Exchange& exchange, std::string_view allowed) {
 }  // namespace
 
 Worker::Worker(const GatewayOptions& options, const KeyRing& key_ring, std::uint32_t anonymous_tenant,
-               Dispatcher& dispatcher, int listening, std::uint64_t index)
+               SharedDispatcher& dispatcher, int listening, std::uint64_t index)
     : client_(loop_, options.client),
       context_{options,
                key_ring,
@@ -35,7 +35,7 @@ Worker::Worker(const GatewayOptions& options, const KeyRing& key_ring, std::uint
                *this,
                loop_,
                client_,
-               core::RandomStream{options.seed}.fork("gateway request ids").fork(index)},
+               core::RandomStream{options.dispatch.seed}.fork("gateway request ids").fork(index)},
       server_(std::make_unique<net::Server>(loop_, listening, static_cast<net::ExchangeHandler&>(*this), options.server,
                                             options.tls)) {
   loop_.every(std::chrono::milliseconds{200}, [this] {
@@ -102,17 +102,17 @@ void Worker::answer_models(net::Exchange& exchange) {
   const auto number = context_.key_ring.tenant_or(key, anonymous);
   if (!number)
     return refuse(exchange, make_refusal(401, "authentication_error", "invalid_api_key", "no valid API key"), {});
-  const Tenant& tenant = context_.options.tenants[*number];
+  const dispatch::Tenant& tenant = context_.options.dispatch.tenants[*number];
   std::string body = R"({"object":"list","data":[)";
   bool first = true;
   for (const std::string& model : context_.dispatcher.models()) {
-    if (!may_use(tenant, model)) continue;
+    if (!dispatch::may_use(tenant, model)) continue;
     if (!std::exchange(first, false)) body += ',';
     body += R"({"id":)";
     api::append_json_string(body, model);
     fmt::format_to(std::back_inserter(body),
                    R"(,"object":"model","created":0,"owned_by":"penstock","max_model_len":{}}})",
-                   context_tokens_of(context_.options, tenant, model));
+                   dispatch::context_tokens_of(context_.options.dispatch, tenant, model));
   }
   body += "]}";
   const std::vector<net::Field> fields{{"Content-Type", "application/json"}};
@@ -127,17 +127,17 @@ std::string Worker::error_body(int status, std::string_view fault) {
   return api::error_body(error);
 }
 
-void Worker::deliver(Ticket ticket, Grant grant) {
-  loop_.post([this, ticket, grant = std::move(grant)]() mutable {
+void Worker::deliver(dispatch::Ticket ticket, const dispatch::Grant& grant) {
+  loop_.post([this, ticket, routed = context_.dispatcher.routed(grant)]() mutable {
     if (const auto found = context_.waiting.find(ticket); found != context_.waiting.end())
-      found->second->granted(std::move(grant));
+      found->second->granted(std::move(routed));
   });
 }
 
-void Worker::deliver(Ticket ticket, Refusal refusal) {
-  loop_.post([this, ticket, refusal = std::move(refusal)] {
+void Worker::deliver(dispatch::Ticket ticket, const dispatch::Refusal& refusal) {
+  loop_.post([this, ticket, refusal] {
     if (const auto found = context_.waiting.find(ticket); found != context_.waiting.end())
-      found->second->refused(refusal);
+      found->second->refused(make_refusal(refusal));
   });
 }
 

@@ -5,16 +5,16 @@
 #include <thread>
 #include <vector>
 
-#include "gateway/dispatcher.h"
 #include "gateway/request_handler.h"
+#include "gateway/shared_dispatcher.h"
 
 namespace penstock::gateway {
 
-class Worker final : private net::ExchangeHandler, private GrantListener {
+class Worker final : private net::ExchangeHandler, private dispatch::GrantListener {
  public:
   // Owns the listening socket, which shares its port with those of the other workers.
-  Worker(const GatewayOptions& options, const KeyRing& key_ring, std::uint32_t anonymous_tenant, Dispatcher& dispatcher,
-         int listening, std::uint64_t index);
+  Worker(const GatewayOptions& options, const KeyRing& key_ring, std::uint32_t anonymous_tenant,
+         SharedDispatcher& dispatcher, int listening, std::uint64_t index);
   ~Worker();  // cuts what is open
 
   void start();
@@ -26,8 +26,8 @@ class Worker final : private net::ExchangeHandler, private GrantListener {
  private:
   void on_request(net::Exchange& exchange) override;
   std::string error_body(int status, std::string_view fault) override;
-  void deliver(Ticket ticket, Grant grant) override;
-  void deliver(Ticket ticket, Refusal refusal) override;
+  void deliver(dispatch::Ticket ticket, const dispatch::Grant& grant) override;
+  void deliver(dispatch::Ticket ticket, const dispatch::Refusal& refusal) override;
   RequestHandler& take_handler();
   void answer_models(net::Exchange& exchange);
 

@@ -46,16 +46,6 @@ double lowest_of(std::size_t count, Value&& value) {
 
 }  // namespace
 
-const char* to_string(PickReason why) {
-  switch (why) {
-    case PickReason::kPrefix: return "prefix";
-    case PickReason::kLoad: return "load";
-    case PickReason::kAffinity: return "affinity";
-    case PickReason::kOnly: return "only";
-  }
-  return "load";
-}
-
 struct EndpointPicker::State {
   State(const EndpointPickerOptions& given, core::RandomStream stream)
       : options(given),
@@ -188,8 +178,6 @@ void EndpointPicker::State::consider_replication(const PickRequest& request, cor
 EndpointPicker::EndpointPicker(const EndpointPickerOptions& options, core::RandomStream random)
     : state_(std::make_unique<State>(options, random)) {}
 EndpointPicker::~EndpointPicker() = default;
-EndpointPicker::EndpointPicker(EndpointPicker&&) noexcept = default;
-EndpointPicker& EndpointPicker::operator=(EndpointPicker&&) noexcept = default;
 
 void EndpointPicker::add(std::uint32_t slot, core::Instant now, double weight) {
   PENSTOCK_ASSERT(weight > 0.0 && slot < (1U << 16), "configuration allows weights above 0, and slots are used again");

@@ -33,6 +33,7 @@ void Router::forget(std::uint32_t slot) {
 std::optional<Choice> Router::choose(const RouteRequest& request) {
   if (eligible_.empty()) return std::nullopt;
   switch (strategy_) {
+    case Strategy::kLive: break;  // EndpointPicker
     case Strategy::kKv: return choose_kv(request);
     case Strategy::kRoundRobin: return Choice{eligible_[turn_++ % eligible_.size()], 0};
     case Strategy::kLeastLoaded: {
@@ -57,7 +58,11 @@ std::optional<Choice> Router::choose(const RouteRequest& request) {
 }
 
 Choice Router::choose_kv(const RouteRequest& request) {
-  index_.overlaps(request.block_ids, std::span{overlap_});
+  if (request.keys.empty()) {
+    index_.overlaps(request.block_ids, std::span{overlap_});
+  } else {
+    index_.overlaps(request.keys, std::span{overlap_});
+  }
   std::uint32_t best = eligible_.front();
   std::int64_t best_cost = INT64_MAX;
   std::uint64_t equal = 0;

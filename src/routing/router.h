@@ -7,20 +7,15 @@
 #include <vector>
 
 #include "core/random.h"
+#include "routing/picking_strategy.h"
 #include "routing/prefix_index.h"
 
 namespace penstock::routing {
 
-enum class Strategy : std::uint8_t {
-  kKv,  // Weighs prefix overlap against queued prefill and KV in use.
-  kRoundRobin,
-  kLeastLoaded,  // Fewest open requests.
-  kPowerOfTwo,   // Fewest open requests.
-};
-
 struct RouteRequest {
   std::uint32_t input_tokens = 0;
-  std::span<const std::uint32_t> block_ids;  // Full blocks of the prompt.
+  std::span<const std::uint32_t> block_ids;  // Full blocks of the prompt …
+  std::span<const std::uint64_t> keys{};     // … or the same as keys.
 };
 
 struct Choice {

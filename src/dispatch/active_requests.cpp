@@ -1,10 +1,10 @@
-#include "gateway/active_requests.h"
+#include "dispatch/active_requests.h"
 
 #include <utility>
 
 #include "core/result.h"
 
-namespace penstock::gateway {
+namespace penstock::dispatch {
 
 ActiveRequest& ActiveRequests::add() {
   std::uint32_t place = 0;
@@ -16,9 +16,14 @@ ActiveRequest& ActiveRequests::add() {
     place = free_.back();
     free_.pop_back();
   }
-  places_[place]->ticket = (++serial_ << kPlaceBits) | place;
+  ActiveRequest& request = *places_[place];
+  request.ticket = (++serial_ << kPlaceBits) | place;
+  if (!spare_keys_.empty()) {
+    request.keys = std::move(spare_keys_.back());
+    spare_keys_.pop_back();
+  }
   ++size_;
-  return *places_[place];
+  return request;
 }
 
 ActiveRequest* ActiveRequests::find(Ticket ticket) {
@@ -29,9 +34,18 @@ ActiveRequest* ActiveRequests::find(Ticket ticket) {
 
 void ActiveRequests::remove(ActiveRequest& request) {
   const auto place = static_cast<std::uint32_t>(request.ticket & ((1U << kPlaceBits) - 1));
+  release_keys(request);
   request = ActiveRequest{};
   free_.push_back(place);
   --size_;
 }
 
-}  // namespace penstock::gateway
+void ActiveRequests::release_keys(ActiveRequest& request) {
+  std::vector<std::uint64_t> keys = std::move(request.keys);
+  request.keys = {};
+  if (keys.capacity() == 0 || keys.capacity() > kSpareCapacityMax || spare_keys_.size() >= kSpareKeysMax) return;
+  keys.clear();
+  spare_keys_.push_back(std::move(keys));
+}
+
+}  // namespace penstock::dispatch

@@ -1,16 +1,16 @@
-#include "gateway/breaker.h"
+#include "dispatch/circuit_breaker.h"
 
 #include <gtest/gtest.h>
 
-namespace penstock::gateway {
+namespace penstock::dispatch {
 namespace {
 
 using namespace std::chrono_literals;
 constexpr core::Instant kNow = core::kStart + 100s;
-constexpr BreakerOptions kOptions{3, 10s};
+constexpr CircuitBreakerOptions kOptions{3, 10s};
 
-TEST(Breaker, OpensAfterFailuresInARow) {
-  Breaker breaker{kOptions};
+TEST(CircuitBreaker, OpensAfterFailuresInARow) {
+  CircuitBreaker breaker{kOptions};
   breaker.failed(kNow);
   breaker.failed(kNow);
   EXPECT_TRUE(breaker.lets_through(kNow));
@@ -19,8 +19,8 @@ TEST(Breaker, OpensAfterFailuresInARow) {
   EXPECT_EQ(breaker.openings(), 1U);
 }
 
-TEST(Breaker, ASuccessBetweenFailuresBeginsTheCountAnew) {
-  Breaker breaker{kOptions};
+TEST(CircuitBreaker, ASuccessBetweenFailuresBeginsTheCountAnew) {
+  CircuitBreaker breaker{kOptions};
   for (int i = 0; i < 10; ++i) {
     breaker.failed(kNow);
     breaker.failed(kNow);
@@ -29,8 +29,8 @@ TEST(Breaker, ASuccessBetweenFailuresBeginsTheCountAnew) {
   EXPECT_TRUE(breaker.lets_through(kNow));
 }
 
-TEST(Breaker, LetsOneRequestTryWhenItsTimeIsOver) {
-  Breaker breaker{kOptions};
+TEST(CircuitBreaker, LetsOneRequestTryWhenItsTimeIsOver) {
+  CircuitBreaker breaker{kOptions};
   for (int i = 0; i < 3; ++i) breaker.failed(kNow);
   EXPECT_FALSE(breaker.lets_through(kNow + 9s));
   EXPECT_TRUE(breaker.lets_through(kNow + 10s));
@@ -40,8 +40,8 @@ TEST(Breaker, LetsOneRequestTryWhenItsTimeIsOver) {
   EXPECT_TRUE(breaker.lets_through(kNow + 10s));
 }
 
-TEST(Breaker, OpensAgainAtOnceWhenTheTrialFails) {
-  Breaker breaker{kOptions};
+TEST(CircuitBreaker, OpensAgainAtOnceWhenTheTrialFails) {
+  CircuitBreaker breaker{kOptions};
   for (int i = 0; i < 3; ++i) breaker.failed(kNow);
   ASSERT_TRUE(breaker.lets_through(kNow + 10s));
   breaker.dispatched();
@@ -50,8 +50,8 @@ TEST(Breaker, OpensAgainAtOnceWhenTheTrialFails) {
   EXPECT_TRUE(breaker.lets_through(kNow + 21s));
 }
 
-TEST(Breaker, ATrialWhoseClientLeftIsNoTrial) {
-  Breaker breaker{kOptions};
+TEST(CircuitBreaker, ATrialWhoseClientLeftIsNoTrial) {
+  CircuitBreaker breaker{kOptions};
   for (int i = 0; i < 3; ++i) breaker.failed(kNow);
   ASSERT_TRUE(breaker.lets_through(kNow + 10s));
   breaker.dispatched();
@@ -60,4 +60,4 @@ TEST(Breaker, ATrialWhoseClientLeftIsNoTrial) {
 }
 
 }  // namespace
-}  // namespace penstock::gateway
+}  // namespace penstock::dispatch

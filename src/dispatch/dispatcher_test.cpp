@@ -1,22 +1,26 @@
-#include "gateway/dispatcher.h"
+#include "dispatch/dispatcher.h"
 
 #include <gtest/gtest.h>
 
-#include "gateway/dispatcher_testing.h"
+#include "dispatch/dispatcher_testing.h"
 
-namespace penstock::gateway {
+namespace penstock::dispatch {
 namespace {
+
+using namespace testing;
 
 using namespace std::chrono_literals;
 constexpr core::Instant kNow = core::kStart + 100s;
+constexpr core::Duration kUnixTime = std::chrono::hours{24 * 365 * 50};
 
-class DeskTest : public testing::Test {
+class DispatcherTest : public ::testing::Test {
  protected:
-  void open(GatewayOptions made = options_for_tests()) {
+  void open(DispatchOptions made = options_for_tests()) {
     options = std::move(made);
-    dispatcher = std::make_unique<Dispatcher>(options, std::make_unique<TestSink>(opened, closed));
+    dispatcher =
+        std::make_unique<Dispatcher>(options, std::make_unique<TestSink>(opened, closed), kNow - 10s, kUnixTime);
   }
-  Answer arrive(const RequestInfo& info, core::Instant now = kNow) {
+  ArrivalResult arrive(const RequestInfo& info, core::Instant now = kNow) {
     RequestInfo timed = info;
     timed.received_at = now;
     return dispatcher->arrive(timed, listener, now);
@@ -24,34 +28,44 @@ class DeskTest : public testing::Test {
   static RequestOutcome completed(std::uint32_t prompt, std::uint32_t cached, std::uint32_t output,
                                   core::Instant last) {
     RequestOutcome ending;
-    ending.usage = api::Usage{prompt, output, cached};
+    ending.usage = TokenUsage{prompt, output, cached};
     ending.output_events = output;
     ending.last_token_at = last;
     return ending;
   }
 
-  GatewayOptions options;
+  [[nodiscard]] std::string id_of(const Grant& grant) const {
+    for (const ReplicaStatus& status : dispatcher->replicas(kNow))
+      if (status.slot == grant.slot) return status.spec.id;
+    return {};
+  }
+  void TearDown() override {
+    if (dispatcher) {
+      EXPECT_EQ(dispatcher->invariant_violation(kNow + 1h), "");
+    }
+  }
+
+  DispatchOptions options;
   std::vector<ledger::Entry> opened, closed;
   TestListener listener;
   std::unique_ptr<Dispatcher> dispatcher;
 };
 
-TEST_F(DeskTest, RefusesAModelThatNobodyServes) {
+TEST_F(DispatcherTest, RefusesAModelThatNobodyServes) {
   open();
   RequestInfo info = info_of(400);
   info.model = "unheard-of";
-  const Answer answer = arrive(info);
+  const ArrivalResult answer = arrive(info);
   ASSERT_TRUE(answer.refusal);
-  EXPECT_EQ(answer.refusal->error.status, 404);
-  EXPECT_EQ(answer.refusal->error.code, "model_not_found");
+  EXPECT_EQ(answer.refusal->reason, RefusalReason::kModelNotFound);
 }
 
-TEST_F(DeskTest, AnEndedRequestIsInTheLedgerWithItsCost) {
+TEST_F(DispatcherTest, AnEndedRequestIsInTheLedgerWithItsCost) {
   open();
   dispatcher->set_replicas({replica_named("r1")}, kNow);
-  const Answer answer = arrive(info_of(4000));
+  const ArrivalResult answer = arrive(info_of(4000));
   ASSERT_TRUE(answer.grant);
-  EXPECT_EQ(answer.grant->target->id, "r1");
+  EXPECT_EQ(id_of(*answer.grant), "r1");
   dispatcher->tick(kNow + 100ms);
   dispatcher->attempt_ended(answer.ticket, Attempt::kAnswered, kNow + 1s);
   dispatcher->answered(answer.ticket, kNow + 1s);
@@ -69,10 +83,11 @@ TEST_F(DeskTest, AnEndedRequestIsInTheLedgerWithItsCost) {
   EXPECT_EQ(dispatcher->overview(kNow + 3s).running, 0U);
 }
 
-TEST_F(DeskTest, WhatEndsAtOnceIsWrittenOnceAndWhatLastsIsOpenedFirst) {
+TEST_F(DispatcherTest, WhatEndsAtOnceIsWrittenOnceAndWhatLastsIsOpenedFirst) {
   open();
   dispatcher->set_replicas({replica_named("r1")}, kNow);
-  const Answer brief = arrive(info_of(400)), lasting = arrive(info_of(400)), cut = arrive(info_of(400), kNow + 90ms);
+  const ArrivalResult brief = arrive(info_of(400)), lasting = arrive(info_of(400)),
+                      cut = arrive(info_of(400), kNow + 90ms);
   dispatcher->tick(kNow + 40ms);
   dispatcher->ended(brief.ticket, completed(100, 0, 5, kNow + 45ms), kNow + 45ms);
   EXPECT_TRUE(opened.empty());
@@ -89,56 +104,54 @@ TEST_F(DeskTest, WhatEndsAtOnceIsWrittenOnceAndWhatLastsIsOpenedFirst) {
   ASSERT_EQ(opened.size(), 2U);
 }
 
-TEST_F(DeskTest, WaitsWhileNoReplicaIsReadyAndGoesWhenOneIs) {
+TEST_F(DispatcherTest, WaitsWhileNoReplicaIsReadyAndGoesWhenOneIs) {
   open();
   ReplicaSpec warming = replica_named("r1");
   warming.phase = ReplicaPhase::kWarming;
   dispatcher->set_replicas({warming}, kNow);
-  const Answer answer = arrive(info_of(400));
+  const ArrivalResult answer = arrive(info_of(400));
   ASSERT_NE(answer.ticket, 0U);
   EXPECT_FALSE(answer.grant);
   dispatcher->tick(kNow + 1s);
   EXPECT_TRUE(listener.grants.empty());
   dispatcher->set_replicas({replica_named("r1")}, kNow + 2s);
   ASSERT_TRUE(listener.grants.contains(answer.ticket));
-  EXPECT_EQ(listener.grants.at(answer.ticket).target->id, "r1");
+  EXPECT_EQ(id_of(listener.grants.at(answer.ticket)), "r1");
 }
 
-TEST_F(DeskTest, AModelWhoseReplicasAreGoneIsWaitedForAndNotDenied) {
-  GatewayOptions made = options_for_tests();
+TEST_F(DispatcherTest, AModelWhoseReplicasAreGoneIsWaitedForAndNotDenied) {
+  DispatchOptions made = options_for_tests();
   made.models.clear();
   open(std::move(made));
   dispatcher->set_replicas({replica_named("r1")}, kNow);
   dispatcher->set_replicas({}, kNow + 1s);
   EXPECT_EQ(dispatcher->models(), std::vector<std::string>{"m"});
-  const Answer waits = arrive(info_of(400), kNow + 1s);
+  const ArrivalResult waits = arrive(info_of(400), kNow + 1s);
   ASSERT_FALSE(waits.refusal);
   dispatcher->tick(kNow + 12s);
   ASSERT_TRUE(listener.refusals.contains(waits.ticket));
   const Refusal& refusal = listener.refusals.at(waits.ticket);
-  EXPECT_EQ(refusal.error.status, 503);
-  EXPECT_EQ(refusal.error.code, "no_replica");
+  EXPECT_EQ(refusal.reason, RefusalReason::kNoReplica);
   EXPECT_GE(refusal.retry_after_s, 1U);
-  const Answer later = arrive(info_of(400), kNow + 12s);
+  const ArrivalResult later = arrive(info_of(400), kNow + 12s);
   dispatcher->set_replicas({replica_named("r2")}, kNow + 13s);
   EXPECT_TRUE(listener.grants.contains(later.ticket));
 }
 
-TEST_F(DeskTest, AConfiguredModelIsKnownBeforeItHasAReplica) {
-  GatewayOptions made = options_for_tests();
+TEST_F(DispatcherTest, AConfiguredModelIsKnownBeforeItHasAReplica) {
+  DispatchOptions made = options_for_tests();
   made.interactive.queue_time = core::Duration{};
   open(std::move(made));
   EXPECT_EQ(dispatcher->models(), std::vector<std::string>{"m"});
-  const Answer answer = arrive(info_of(400));
+  const ArrivalResult answer = arrive(info_of(400));
   ASSERT_TRUE(answer.refusal);
-  EXPECT_EQ(answer.refusal->error.status, 503);
-  EXPECT_EQ(answer.refusal->error.code, "no_replica");
+  EXPECT_EQ(answer.refusal->reason, RefusalReason::kNoReplica);
 }
 
-TEST_F(DeskTest, PlannersHearTheEndOfWhatIsNeverLetIn) {
+TEST_F(DispatcherTest, PlannersHearTheEndOfWhatIsNeverLetIn) {
   using Kind = TrafficEvent::Kind;
   using ledger::Outcome;
-  GatewayOptions made = options_for_tests();
+  DispatchOptions made = options_for_tests();
   made.batch.queue_time = core::Duration{};
   open(std::move(made));
   RequestInfo impatient = info_of(400);
@@ -163,7 +176,7 @@ TEST_F(DeskTest, PlannersHearTheEndOfWhatIsNeverLetIn) {
   EXPECT_TRUE(opened.empty());
 }
 
-TEST_F(DeskTest, WhatAClientGotWrongIsNoTrafficForPlanners) {
+TEST_F(DispatcherTest, WhatAClientGotWrongIsNoTrafficForPlanners) {
   open();
   RequestInfo info = info_of(400);
   info.model = "unheard-of";
@@ -172,9 +185,9 @@ TEST_F(DeskTest, WhatAClientGotWrongIsNoTrafficForPlanners) {
   EXPECT_TRUE(dispatcher->traffic(0, 100).events.empty());
 }
 
-TEST_F(DeskTest, WhatABudgetRefusesOrHoldsUpIsNoWorkThatPlannersHearOf) {
+TEST_F(DispatcherTest, WhatABudgetRefusesOrHoldsUpIsNoWorkThatPlannersHearOf) {
   using Kind = TrafficEvent::Kind;
-  GatewayOptions made = options_for_tests();
+  DispatchOptions made = options_for_tests();
   made.tenants.resize(3);
   made.tenants[1].name = "strict";
   made.tenants[2].name = "patient";
@@ -185,8 +198,8 @@ TEST_F(DeskTest, WhatABudgetRefusesOrHoldsUpIsNoWorkThatPlannersHearOf) {
   const RequestInfo strict = info_of(4000, 1), endpoint = info_of(4000, 2);  // some 1,250 tokens with their answers
   EXPECT_TRUE(arrive(strict).grant);
   EXPECT_TRUE(arrive(endpoint).grant);
-  EXPECT_EQ(arrive(strict).refusal->error.code, "token_budget_exceeded");
-  const Answer waits = arrive(endpoint);
+  EXPECT_EQ(arrive(strict).refusal->reason, RefusalReason::kTokenBudgetExceeded);
+  const ArrivalResult waits = arrive(endpoint);
   EXPECT_FALSE(waits.grant || waits.refusal);
   EXPECT_EQ(dispatcher->traffic(0, 100).events.size(), 2U);
   EXPECT_EQ(dispatcher->overview(kNow).waiting_interactive, 1U);
@@ -203,8 +216,8 @@ TEST_F(DeskTest, WhatABudgetRefusesOrHoldsUpIsNoWorkThatPlannersHearOf) {
   EXPECT_NEAR(events[1].ttft_ms, 200.0, 1e-6);
 }
 
-TEST_F(DeskTest, ATenantIsAsFullAsTheLimitThatIsNearest) {
-  GatewayOptions made = options_for_tests();
+TEST_F(DispatcherTest, ATenantIsAsFullAsTheLimitThatIsNearest) {
+  DispatchOptions made = options_for_tests();
   made.tenants.resize(3);
   made.tenants[1].name = "many";
   made.tenants[1].concurrent = 4;
@@ -221,7 +234,7 @@ TEST_F(DeskTest, ATenantIsAsFullAsTheLimitThatIsNearest) {
   EXPECT_GT(seen[2].saturation.value(), 0.5);
 }
 
-TEST_F(DeskTest, WhatWaitsForRoomIsWorkThatPlannersHearOf) {
+TEST_F(DispatcherTest, WhatWaitsForRoomIsWorkThatPlannersHearOf) {
   open();
   ReplicaSpec warming = replica_named("r1");
   warming.phase = ReplicaPhase::kWarming;
@@ -232,24 +245,23 @@ TEST_F(DeskTest, WhatWaitsForRoomIsWorkThatPlannersHearOf) {
   EXPECT_EQ(dispatcher->overview(kNow).models.at(0).oldest_for_room, kNow);
 }
 
-TEST_F(DeskTest, RefusesWhatHasWaitedTooLong) {
+TEST_F(DispatcherTest, RefusesWhatHasWaitedTooLong) {
   open();
   ReplicaSpec warming = replica_named("r1");
   warming.phase = ReplicaPhase::kWarming;
   dispatcher->set_replicas({warming}, kNow);
-  const Answer answer = arrive(info_of(400));
+  const ArrivalResult answer = arrive(info_of(400));
   dispatcher->tick(kNow + 11s);
   ASSERT_TRUE(listener.refusals.contains(answer.ticket));
-  EXPECT_EQ(listener.refusals.at(answer.ticket).error.status, 503);
   EXPECT_GE(listener.refusals.at(answer.ticket).retry_after_s, 1U);
 }
 
-TEST_F(DeskTest, AClientThatLeavesTheQueueLeavesNothingBehind) {
+TEST_F(DispatcherTest, AClientThatLeavesTheQueueLeavesNothingBehind) {
   open();
   ReplicaSpec warming = replica_named("r1");
   warming.phase = ReplicaPhase::kWarming;
   dispatcher->set_replicas({warming}, kNow);
-  const Answer answer = arrive(info_of(400));
+  const ArrivalResult answer = arrive(info_of(400));
   RequestOutcome ending;
   ending.outcome = ledger::Outcome::kCancelled;
   dispatcher->ended(answer.ticket, ending, kNow + 1s);
@@ -259,15 +271,15 @@ TEST_F(DeskTest, AClientThatLeavesTheQueueLeavesNothingBehind) {
   EXPECT_TRUE(opened.empty());
 }
 
-TEST_F(DeskTest, AFaultedAttemptGoesToAnotherReplica) {
+TEST_F(DispatcherTest, AFaultedAttemptGoesToAnotherReplica) {
   open();
   dispatcher->set_replicas({replica_named("r1"), replica_named("r2")}, kNow);
-  const Answer answer = arrive(info_of(400));
+  const ArrivalResult answer = arrive(info_of(400));
   ASSERT_TRUE(answer.grant);
   dispatcher->attempt_ended(answer.ticket, Attempt::kFaulted, kNow);
   const auto again = dispatcher->route_again(answer.ticket, kNow);
   ASSERT_TRUE(again);
-  EXPECT_NE(again->target->id, answer.grant->target->id);
+  EXPECT_NE(again->slot, answer.grant->slot);
   dispatcher->attempt_ended(answer.ticket, Attempt::kFaulted, kNow);
   EXPECT_FALSE(dispatcher->route_again(answer.ticket, kNow)) << "there is no third replica";
   RequestOutcome ending;
@@ -278,8 +290,8 @@ TEST_F(DeskTest, AFaultedAttemptGoesToAnotherReplica) {
   EXPECT_EQ(closed[0].output_tokens, 0U);
 }
 
-TEST_F(DeskTest, ManyRequestsTogetherNeverPassABudget) {
-  GatewayOptions made = options_for_tests();
+TEST_F(DispatcherTest, ManyRequestsTogetherNeverPassABudget) {
+  DispatchOptions made = options_for_tests();
   Tenant tenant;
   tenant.name = "small";
   tenant.budget = {10'000.0, 0.0};
@@ -291,10 +303,9 @@ TEST_F(DeskTest, ManyRequestsTogetherNeverPassABudget) {
   std::uint64_t granted_tokens = 0;
   int refused = 0;
   for (int i = 0; i < 50; ++i) {
-    const Answer answer = arrive(info);
+    const ArrivalResult answer = arrive(info);
     if (answer.refusal) {
-      EXPECT_EQ(answer.refusal->error.status, 429);
-      EXPECT_EQ(answer.refusal->error.code, "token_budget_exceeded");
+      EXPECT_EQ(answer.refusal->reason, RefusalReason::kTokenBudgetExceeded);
       ++refused;
     }
   }
@@ -305,39 +316,39 @@ TEST_F(DeskTest, ManyRequestsTogetherNeverPassABudget) {
   EXPECT_EQ(opened.size() + static_cast<std::size_t>(refused), 50U);
 }
 
-TEST_F(DeskTest, AFullKvCacheHoldsInteractiveRequestsBack) {
+TEST_F(DispatcherTest, AFullKvCacheHoldsInteractiveRequestsBack) {
   open();
   dispatcher->set_replicas({replica_named("r1")}, kNow);
   routing::ReportedLoad heard;
   heard.at = kNow;
   heard.running = 50;
   heard.kv_usage = 0.95;
-  dispatcher->report_load("r1", heard);
-  const Answer first = arrive(info_of(400));
+  dispatcher->report_load(*dispatcher->slot_of("r1"), heard);
+  const ArrivalResult first = arrive(info_of(400));
   ASSERT_TRUE(first.grant) << "one is always let in to a replica that has none of ours";
-  const Answer second = arrive(info_of(400));
+  const ArrivalResult second = arrive(info_of(400));
   EXPECT_FALSE(second.grant);
   ASSERT_NE(second.ticket, 0U);
   heard.kv_usage = 0.5;
   heard.at = kNow + 1s;
-  dispatcher->report_load("r1", heard);
+  dispatcher->report_load(*dispatcher->slot_of("r1"), heard);
   dispatcher->tick(kNow + 1s);
   EXPECT_TRUE(listener.grants.contains(second.ticket));
 }
 
-TEST_F(DeskTest, ADisaggregatedRequestGoesToPrefillAndThenToDecode) {
+TEST_F(DispatcherTest, ADisaggregatedRequestGoesToPrefillAndThenToDecode) {
   open();
   dispatcher->set_replicas({replica_named("p1", signals::Role::kPrefill), replica_named("d1", signals::Role::kDecode)},
                            kNow);
-  const Answer answer = arrive(info_of(4000));
+  const ArrivalResult answer = arrive(info_of(4000));
   ASSERT_TRUE(answer.grant);
   EXPECT_TRUE(answer.grant->prefill_only);
-  EXPECT_EQ(answer.grant->target->id, "p1");
+  EXPECT_EQ(id_of(*answer.grant), "p1");
   dispatcher->attempt_ended(answer.ticket, Attempt::kAnswered, kNow + 1s);
   const auto decode = dispatcher->route_decode(answer.ticket, kNow + 1s);
   ASSERT_TRUE(decode);
   EXPECT_FALSE(decode->prefill_only);
-  EXPECT_EQ(decode->target->id, "d1");
+  EXPECT_EQ(id_of(*decode), "d1");
   dispatcher->answered(answer.ticket, kNow + 2s);
   dispatcher->ended(answer.ticket, completed(1000, 0, 11, kNow + 3s), kNow + 3s);
   ASSERT_EQ(closed.size(), 1U);
@@ -345,10 +356,10 @@ TEST_F(DeskTest, ADisaggregatedRequestGoesToPrefillAndThenToDecode) {
   for (const ReplicaStatus& status : dispatcher->overview(kNow + 3s).replicas) EXPECT_EQ(status.load.open_requests, 0U);
 }
 
-TEST_F(DeskTest, ADrainingReplicaIsForgottenOnlyAfterItsLastRequest) {
+TEST_F(DispatcherTest, ADrainingReplicaIsForgottenOnlyAfterItsLastRequest) {
   open();
   dispatcher->set_replicas({replica_named("r1")}, kNow);
-  const Answer answer = arrive(info_of(400));
+  const ArrivalResult answer = arrive(info_of(400));
   ASSERT_TRUE(answer.grant);
   dispatcher->set_replicas({}, kNow + 1s);
   EXPECT_EQ(dispatcher->overview(kNow + 1s).replicas.size(), 1U);
@@ -357,10 +368,10 @@ TEST_F(DeskTest, ADrainingReplicaIsForgottenOnlyAfterItsLastRequest) {
   EXPECT_TRUE(dispatcher->overview(kNow + 3s).replicas.empty());
 }
 
-TEST_F(DeskTest, TheTrafficLogTellsTheStoryOfARequest) {
+TEST_F(DispatcherTest, TheTrafficLogTellsTheStoryOfARequest) {
   open();
   dispatcher->set_replicas({replica_named("r1")}, kNow);
-  const Answer answer = arrive(info_of(4000));
+  const ArrivalResult answer = arrive(info_of(4000));
   dispatcher->answered(answer.ticket, kNow + 1s);
   dispatcher->ended(answer.ticket, completed(1000, 0, 11, kNow + 2s), kNow + 2s);
   const TrafficLog::Page page = dispatcher->traffic(0, 100);
@@ -373,7 +384,7 @@ TEST_F(DeskTest, TheTrafficLogTellsTheStoryOfARequest) {
   EXPECT_EQ(page.events[2].request, page.events[0].request);
 }
 
-TEST_F(DeskTest, AnAnswerThatIsNotStreamedDoesNotCountAsPrefillForever) {
+TEST_F(DispatcherTest, AnAnswerThatIsNotStreamedDoesNotCountAsPrefillForever) {
   open();
   dispatcher->set_replicas({replica_named("r1")}, kNow);
   ASSERT_TRUE(arrive(info_of(40'000)).grant);
@@ -387,18 +398,17 @@ TEST_F(DeskTest, AnAnswerThatIsNotStreamedDoesNotCountAsPrefillForever) {
   EXPECT_EQ(prefill_tokens(kNow + 60s), 0U);
 }
 
-TEST_F(DeskTest, RefusesAPromptThatTheModelCannotHold) {
+TEST_F(DispatcherTest, RefusesAPromptThatTheModelCannotHold) {
   open();
   dispatcher->set_replicas({replica_named("r1")}, kNow);
-  const Answer answer = arrive(info_of(400'000));
+  const ArrivalResult answer = arrive(info_of(400'000));
   ASSERT_TRUE(answer.refusal);
-  EXPECT_EQ(answer.refusal->error.status, 400);
-  EXPECT_EQ(answer.refusal->error.code, "context_length_exceeded");
-  EXPECT_NE(answer.refusal->error.message.find("32768"), std::string::npos);
+  EXPECT_EQ(answer.refusal->reason, RefusalReason::kContextLengthExceeded);
+  EXPECT_NE(answer.refusal->message.find("32768"), std::string::npos);
 }
 
 // One replica, and requests that an engine without KV events answers.
-class DeskCacheTest : public DeskTest {
+class DispatcherCacheTest : public DispatcherTest {
  protected:
   void SetUp() override {
     open();
@@ -409,7 +419,7 @@ class DeskCacheTest : public DeskTest {
     for (std::uint64_t i = 0; i < 10; ++i) keys.push_back(100 * family + i);
     RequestInfo info = info_of(10'240);
     info.keys = keys;
-    const Answer answer = arrive(info, now);
+    const ArrivalResult answer = arrive(info, now);
     ASSERT_TRUE(answer.grant);
     dispatcher->answered(answer.ticket, now + 1s);
     RequestOutcome ending = completed(2560, cached, 10, now + 2s);
@@ -419,7 +429,7 @@ class DeskCacheTest : public DeskTest {
   [[nodiscard]] std::uint64_t believed(core::Instant now) const { return dispatcher->replicas(now)[0].load.keys; }
 };
 
-TEST_F(DeskCacheTest, WhatAnEngineLostAsItBeganAnewIsBelievedNoMore) {
+TEST_F(DispatcherCacheTest, WhatAnEngineLostAsItBeganAnewIsBelievedNoMore) {
   serve(1, 0, kNow);
   serve(2, 0, kNow + 10s);
   serve(3, 0, kNow + 20s);
@@ -430,7 +440,7 @@ TEST_F(DeskCacheTest, WhatAnEngineLostAsItBeganAnewIsBelievedNoMore) {
   EXPECT_EQ(believed(kNow + 130s), 10U) << "all is gone but what was computed just now";
 }
 
-TEST_F(DeskCacheTest, AnEngineThatOnlyTellsOfHitsIsUnderstoodOnceItHadOne) {
+TEST_F(DispatcherCacheTest, AnEngineThatOnlyTellsOfHitsIsUnderstoodOnceItHadOne) {
   serve(1, 0, kNow, false);
   serve(2, 0, kNow + 60s, false);
   serve(1, 0, kNow + 120s, false);
@@ -446,7 +456,7 @@ TEST_F(DeskCacheTest, AnEngineThatOnlyTellsOfHitsIsUnderstoodOnceItHadOne) {
   EXPECT_EQ(believed(kNow + 430s), 20U) << "prefix 1 is older than prefix 3";
 }
 
-TEST_F(DeskCacheTest, SiblingsThatComeBeforeThePrefixIsComputedSayNothing) {
+TEST_F(DispatcherCacheTest, SiblingsThatComeBeforeThePrefixIsComputedSayNothing) {
   serve(1, 0, kNow);
   serve(2, 0, kNow + 1s);
   serve(2, 0, kNow + 2s);
@@ -454,4 +464,4 @@ TEST_F(DeskCacheTest, SiblingsThatComeBeforeThePrefixIsComputedSayNothing) {
 }
 
 }  // namespace
-}  // namespace penstock::gateway
+}  // namespace penstock::dispatch

@@ -1,4 +1,4 @@
-// Replicas, info and a listener for tests of the dispatcher.
+// Replicas, requests and a listener for tests of the dispatcher.
 #pragma once
 
 #include <map>
@@ -6,13 +6,13 @@
 #include <utility>
 #include <vector>
 
-#include "gateway/dispatcher.h"
+#include "dispatch/dispatcher.h"
 
-namespace penstock::gateway {
+namespace penstock::dispatch::testing {
 
 struct TestListener final : GrantListener {
-  void deliver(Ticket ticket, Grant grant) override { grants.emplace(ticket, std::move(grant)); }
-  void deliver(Ticket ticket, Refusal refusal) override { refusals.emplace(ticket, std::move(refusal)); }
+  void deliver(Ticket ticket, const Grant& grant) override { grants.emplace(ticket, grant); }
+  void deliver(Ticket ticket, const Refusal& refusal) override { refusals.emplace(ticket, refusal); }
   std::map<Ticket, Grant> grants;
   std::map<Ticket, Refusal> refusals;
 };
@@ -28,16 +28,14 @@ struct TestSink final : LedgerSink {
 inline ReplicaSpec replica_named(const std::string& id, signals::Role role = signals::Role::kAggregated) {
   ReplicaSpec spec;
   spec.id = id;
-  spec.url = "http://127.0.0.1:9";
   spec.model = "m";
   spec.pool = "default";
   spec.role = role;
-  spec.addresses = {net::Address{}};
   return spec;
 }
 
-inline GatewayOptions options_for_tests() {
-  GatewayOptions options;
+inline DispatchOptions options_for_tests() {
+  DispatchOptions options;
   options.tenants.resize(1);
   options.tenants[0].name = "anonymous";
   options.models = {{"m", {1.0, 0.5, 2.0}, 32'768}};
@@ -55,4 +53,4 @@ inline RequestInfo info_of(std::size_t text_bytes, std::uint32_t tenant = 0) {
   return info;
 }
 
-}  // namespace penstock::gateway
+}  // namespace penstock::dispatch::testing

@@ -1,37 +1,40 @@
-#include "gateway/replica_set.h"
+#include "dispatch/replica_set.h"
 
 #include <gtest/gtest.h>
 
-#include "gateway/dispatcher_testing.h"
+#include "dispatch/dispatcher_testing.h"
 
-namespace penstock::gateway {
+namespace penstock::dispatch {
 namespace {
+
+using namespace testing;
 
 using namespace std::chrono_literals;
 constexpr core::Instant kNow = core::kStart + 100s;
 
-class ReplicaSetTest : public testing::Test {
+class ReplicaSetTest : public ::testing::Test {
  protected:
   // Sends a request where the group's picker wants it.
   std::optional<std::uint32_t> dispatch(core::Instant now = kNow) {
-    const auto group = set.group_of("m", signals::Role::kAggregated);
+    const auto group = group_of("m", signals::Role::kAggregated);
     if (!group) return std::nullopt;
-    const auto selection = set.picker(*group).choose(routing::PickRequest{}, now);
+    const auto selection = set.choose(*group, routing::PickRequest{}, now);
     if (!selection) return std::nullopt;
-    set.dispatched(selection->slot, routing::PickRequest{}, *selection, now);
+    set.dispatched(routing::PickRequest{}, *selection, now);
     return selection->slot;
   }
-  void finish(std::uint32_t slot) {
-    set.picker(set.replica(slot).group).finished(slot, 0, 0, 0, false);
-    set.left(slot);
+  void finish(std::uint32_t slot) { set.finished(slot, 0, 0, 0, false); }
+  [[nodiscard]] std::optional<std::uint32_t> group_of(std::string_view model, signals::Role role) const {
+    const auto number = set.model_number(model);
+    return number ? set.group_of(*number, role) : std::nullopt;
   }
   [[nodiscard]] bool eligible(std::uint32_t slot, core::Instant now = kNow) const {
     return set.load(slot, now).eligible;
   }
 
-  GatewayOptions options = [] {
-    GatewayOptions made = options_for_tests();
-    made.breaker = {2, 10s};
+  DispatchOptions options = [] {
+    DispatchOptions made = options_for_tests();
+    made.circuit_breaker = {2, 10s};
     return made;
   }();
   ReplicaSet set{options};
@@ -45,9 +48,8 @@ TEST_F(ReplicaSetTest, ReplicasOfAModelAndARoleStandInForEachOther) {
   EXPECT_NE(set.replica(*set.slot_of("r1")).group, set.replica(*set.slot_of("p1")).group);
   EXPECT_NE(set.replica(*set.slot_of("r1")).group, set.replica(*set.slot_of("o1")).group);
   EXPECT_EQ(set.models(), (std::vector<std::string>{"m", "other"}));
-  EXPECT_TRUE(set.serves("other"));
-  EXPECT_FALSE(set.serves("none"));
-  EXPECT_EQ(set.group_of("none", signals::Role::kAggregated), std::nullopt);
+  EXPECT_TRUE(set.serves(*set.model_number("other")));
+  EXPECT_EQ(set.model_number("none"), std::nullopt);
 }
 
 TEST_F(ReplicaSetTest, AModelIsKnownWhenItIsConfiguredOrOnceItWasServed) {
@@ -55,10 +57,10 @@ TEST_F(ReplicaSetTest, AModelIsKnownWhenItIsConfiguredOrOnceItWasServed) {
   other.model = "other";
   set.set({other}, kNow);
   set.set({}, kNow);
-  EXPECT_FALSE(set.serves("other"));
-  EXPECT_TRUE(set.knows("other"));
-  EXPECT_TRUE(set.knows("m")) << "configured";
-  EXPECT_FALSE(set.knows("none"));
+  ASSERT_TRUE(set.model_number("other"));
+  EXPECT_FALSE(set.serves(*set.model_number("other")));
+  EXPECT_TRUE(set.model_number("m")) << "configured";
+  EXPECT_FALSE(set.model_number("none"));
   EXPECT_EQ(set.models(), (std::vector<std::string>{"m", "other"}));
 }
 
@@ -70,7 +72,7 @@ TEST_F(ReplicaSetTest, AChangedWeightTakesEffect) {
   const std::uint32_t slot = *set.slot_of("r2");
   routing::PickRequest ask;
   ask.input_tokens = 1000;
-  for (int i = 0; i < 20; ++i) EXPECT_EQ(set.picker(set.replica(slot).group).choose(ask, kNow)->slot, slot);
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(set.choose(set.replica(slot).group, ask, kNow)->slot, slot);
 }
 
 TEST_F(ReplicaSetTest, AChangedSizeOfTheCacheTakesEffect) {
@@ -81,8 +83,7 @@ TEST_F(ReplicaSetTest, AChangedSizeOfTheCacheTakesEffect) {
   ask.keys = keys;
   ask.key_tokens = options.key_tokens;
   ask.input_tokens = 6 * options.key_tokens;
-  routing::EndpointPicker& picker = set.picker(set.replica(slot).group);
-  set.dispatched(slot, ask, *picker.choose(ask, kNow), kNow);
+  set.dispatched(ask, *set.choose(set.replica(slot).group, ask, kNow), kNow);
   EXPECT_EQ(set.load(slot, kNow).keys, 6U);
   ReplicaSpec small = replica_named("r1");
   small.kv_tokens = 2 * options.key_tokens;
@@ -98,7 +99,7 @@ TEST_F(ReplicaSetTest, AChangedRoleMovesAReplicaToThoseOfThatRole) {
   EXPECT_NE(after, before) << "what is under way ends where it began";
   EXPECT_FALSE(eligible(before));
   EXPECT_TRUE(eligible(after));
-  EXPECT_EQ(set.replica(after).group, set.group_of("m", signals::Role::kDecode));
+  EXPECT_EQ(set.replica(after).group, group_of("m", signals::Role::kDecode));
   finish(before);
   EXPECT_EQ(set.slot_of("r1"), after);
 }
@@ -130,13 +131,13 @@ TEST_F(ReplicaSetTest, TheSameNameElsewhereIsAnotherReplica) {
   set.set({replica_named("r1")}, kNow);
   const std::uint32_t before = *dispatch();
   ReplicaSpec moved = replica_named("r1");
-  moved.url = "http://127.0.0.1:10";
+  moved.number = 7;
   set.set({moved}, kNow);
   const std::uint32_t after = *set.slot_of("r1");
   EXPECT_NE(after, before);
   EXPECT_FALSE(eligible(before));
   EXPECT_TRUE(eligible(after));
-  EXPECT_EQ(set.replica(after).target->host_field, "127.0.0.1:10");
+  EXPECT_EQ(set.replica(after).spec.number, 7U);
   finish(before);
   EXPECT_EQ(set.slot_of("r1"), after) << "the end of the first one is not the end of its name";
 }
@@ -146,10 +147,10 @@ TEST_F(ReplicaSetTest, TheSameReplicaKeepsWhatIsKnownOfIt) {
   const std::uint32_t slot = *dispatch();
   set.set_health(slot, false, kNow);
   ReplicaSpec moved = replica_named("r1");
-  moved.addresses = {*net::Address::parse("127.0.0.2", 9)};
+  moved.pool = "another";
   set.set({moved}, kNow);
   EXPECT_EQ(set.slot_of("r1"), slot);
-  EXPECT_EQ(set.replica(slot).target->addresses, moved.addresses);
+  EXPECT_EQ(set.replica(slot).spec.pool, "another");
   EXPECT_EQ(set.replica(slot).requests_total, 1U);
   EXPECT_FALSE(eligible(slot)) << "it is as unhealthy as before";
 }
@@ -229,4 +230,4 @@ TEST_F(ReplicaSetTest, ABusyReplicaIsNotABrokenOne) {
 }
 
 }  // namespace
-}  // namespace penstock::gateway
+}  // namespace penstock::dispatch

@@ -1,8 +1,8 @@
-#include "gateway/traffic_log.h"
+#include "dispatch/traffic_log.h"
 
 #include <gtest/gtest.h>
 
-namespace penstock::gateway {
+namespace penstock::dispatch {
 namespace {
 
 void add(TrafficLog& log, std::uint64_t count) {
@@ -50,4 +50,4 @@ TEST(TrafficLog, KeepsNoMoreKeysThanItSays) {
 }
 
 }  // namespace
-}  // namespace penstock::gateway
+}  // namespace penstock::dispatch

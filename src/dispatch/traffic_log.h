@@ -1,4 +1,4 @@
-// What planners ask of a gateway: every arrival, first token and end of the last while, in order.
+// What planners read from a gateway: the latest arrivals, first tokens and ends of requests, in order.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@
 #include "core/time.h"
 #include "ledger/entry.h"
 
-namespace penstock::gateway {
+namespace penstock::dispatch {
 
 struct TrafficEvent {
   enum class Kind : std::uint8_t { kArrival, kFirstToken, kEnd };
@@ -19,15 +19,15 @@ struct TrafficEvent {
   Kind kind = Kind::kArrival;
   std::uint64_t request = 0;  // the same in all events of a request
   core::Instant at;
-  // Of an arrival.
+  // Of an arrival:
   std::string model, traffic_class, tenant;
-  std::string_view route;           // the path, in memory that stays
+  std::string_view route;           // the path, in memory that outlives the log
   std::uint32_t input_tokens = 0;   // estimated, or given by the client
   std::vector<std::uint64_t> keys;  // of its prefix blocks; cut to kKeysMax
-  // Of a first token: of the time since the arrival, what it waited to be let in.
+  // Of a first token: `admission_ms` is the part of `ttft_ms` until the request was admitted.
   double admission_ms = 0.0, ttft_ms = 0.0;
   std::uint32_t cached_tokens = 0;  // as believed
-  // Of an end; the replica is that which had it last.
+  // Of an end; the replica is the last that had the request:
   ledger::Outcome outcome = ledger::Outcome::kCompleted;
   std::string replica;
   std::uint32_t prompt_tokens = 0, output_tokens = 0;
@@ -36,22 +36,21 @@ struct TrafficEvent {
   static constexpr std::size_t kKeysMax = 256;
 };
 
-// Bounded: the oldest go first, and who asks for them is told how many were missed. Not thread-safe.
+// Keeps the latest kEventsMax events; a reader that comes late learns how many it missed. Not thread-safe.
 class TrafficLog {
  public:
   static constexpr std::size_t kEventsMax = 100'000;
 
   void add(TrafficEvent event);
   struct Page {
-    std::uint64_t next = 1;  // ask for those after this
-    std::uint64_t lost = 0;  // that were asked for and are gone
+    std::uint64_t next = 1;  // the next page begins after this number
+    std::uint64_t lost = 0;  // events that were requested and are gone
     std::vector<TrafficEvent> events;
   };
   [[nodiscard]] Page after(std::uint64_t sequence, std::size_t events_max) const;
 
  private:
-  // In pieces that are never moved, and used again once there are kEventsMax: what is written once a request shall not
-  // allocate each time.
+  // Pieces are never moved, and are used again once there are kEventsMax events, so that adding does not allocate.
   static constexpr std::size_t kPieceEvents = 500;
   static_assert(kEventsMax % kPieceEvents == 0);
   using Piece = std::array<TrafficEvent, kPieceEvents>;
@@ -62,4 +61,4 @@ class TrafficLog {
   std::uint64_t last_ = 0;
 };
 
-}  // namespace penstock::gateway
+}  // namespace penstock::dispatch

@@ -1,10 +1,10 @@
-#include "gateway/active_requests.h"
+#include "dispatch/active_requests.h"
 
 #include <gtest/gtest.h>
 
 #include <set>
 
-namespace penstock::gateway {
+namespace penstock::dispatch {
 namespace {
 
 TEST(ActiveRequests, AreFoundByTheirTickets) {
@@ -55,4 +55,4 @@ TEST(ActiveRequests, StrangeTicketsAreNotFound) {
 }
 
 }  // namespace
-}  // namespace penstock::gateway
+}  // namespace penstock::dispatch

@@ -1,9 +1,9 @@
-#include "gateway/traffic_log.h"
+#include "dispatch/traffic_log.h"
 
 #include <algorithm>
 #include <utility>
 
-namespace penstock::gateway {
+namespace penstock::dispatch {
 
 void TrafficLog::add(TrafficEvent event) {
   const std::size_t place = last_ % kEventsMax;
@@ -17,7 +17,7 @@ std::size_t TrafficLog::size() const { return std::min<std::uint64_t>(last_, kEv
 
 TrafficLog::Page TrafficLog::after(std::uint64_t sequence, std::size_t events_max) const {
   Page page;
-  // A number from before a restart means nothing here: begin anew.
+  // A number from before a restart has no meaning here.
   if (sequence > last_) sequence = 0;
   const std::uint64_t first_kept = last_ - size() + 1;
   const std::uint64_t first = std::max(sequence + 1, first_kept);
@@ -32,4 +32,4 @@ TrafficLog::Page TrafficLog::after(std::uint64_t sequence, std::size_t events_ma
   return page;
 }
 
-}  // namespace penstock::gateway
+}  // namespace penstock::dispatch

@@ -1,0 +1,337 @@
+#include "dispatch/dispatcher.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace penstock::dispatch {
+namespace {
+
+admission::AdmissionLimits admission_limits(const DispatchOptions& options) {
+  admission::AdmissionLimits limits;
+  limits.classes[index_of(admission::Class::kInteractive)] = {options.interactive.queue_time,
+                                                              options.interactive.budget};
+  limits.classes[index_of(admission::Class::kBatch)] = {options.batch.queue_time, options.batch.budget};
+  limits.queue = options.queue;
+  return limits;
+}
+
+}  // namespace
+
+Dispatcher::Dispatcher(DispatchOptions options, std::unique_ptr<LedgerSink> sink, core::Instant now,
+                       core::Duration unix_now)
+    : options_(std::move(options)),
+      admission_(admission_limits(options_), now),
+      replicas_(options_),
+      router_(options_, replicas_),
+      ledger_(replicas_, std::move(sink), now, unix_now),
+      feed_(options_) {
+  for (std::uint32_t number = 0; number < options_.tenants.size(); ++number) {
+    const Tenant& tenant = options_.tenants[number];
+    admission_.set_tenant(number,
+                          {tenant.name, tenant.weight, tenant.tier, tenant.budget,
+                           tenant.over_budget == OverBudget::kQueue, tenant.concurrent},
+                          now);
+  }
+}
+
+Dispatcher::~Dispatcher() { ledger_.write_open(requests_, core::kNever); }
+
+// ---- the life of a request -------------------------------------------------------------------------------------------
+
+ArrivalResult Dispatcher::arrive(const RequestInfo& info, GrantListener& listener, core::Instant now) {
+  const auto model = info.model_number ? info.model_number : replicas_.model_number(info.model);
+  const admission::TokenEstimate estimate = admission_.estimator().estimate(
+      {info.model, options_.tenants[info.tenant].name, admission::to_string(info.traffic_class), info.text_bytes,
+       info.prompt_tokens_given, info.max_tokens});
+  ArrivalResult result;
+  if (auto objected = objection(info, model, estimate)) {
+    result.refusal = refuse(info, *std::move(objected));
+    return result;
+  }
+  ActiveRequest& request = open(info, *model, listener, estimate);
+  const auto choice = router_.choose(request, now);
+  admission::Arrival arrival;
+  arrival.ticket = request.ticket;
+  arrival.tenant = request.tenant;
+  arrival.model = request.lane;
+  arrival.traffic_class = request.traffic_class;
+  arrival.estimate = estimate;
+  arrival.now = now;
+  const admission::Answer answer =
+      admission_.arrive(arrival, choice ? router_.verdict(request, *choice, now) : admission::Verdict::kWait);
+  if (!answer.own_limit) feed_.arrived(request, request.received_at);
+  switch (answer.decision) {
+    case admission::Decision::kAdmit:
+      result.ticket = request.ticket;
+      grant(request, now);
+      result.grant = dispatch(request, *choice, now);
+      return result;
+    case admission::Decision::kQueue: result.ticket = request.ticket; return result;
+    default:
+      result.refusal = refuse(info, refusal_of(answer, info.model, replicas_.serves(*model)));
+      feed_.ended(request, ledger::Outcome::kRefused, now);
+      requests_.remove(request);
+      return result;
+  }
+}
+
+// What needs no decision: may the tenant use the model, does the model exist, does the request fit.
+std::optional<Refusal> Dispatcher::objection(const RequestInfo& info, std::optional<std::uint32_t> model,
+                                             const admission::TokenEstimate& estimate) const {
+  const Tenant& tenant = options_.tenants[info.tenant];
+  if (!model || !may_use(tenant, info.model))
+    return Refusal{RefusalReason::kModelNotFound,
+                   fmt::format("the model {:?} does not exist here or may not be used with this key; /v1/models lists "
+                               "those there are",
+                               info.model.substr(0, 200)),
+                   0};
+  std::uint32_t limit = replicas_.model(*model).context_tokens;
+  if (tenant.context_tokens > 0) limit = std::min(limit, tenant.context_tokens);
+  const std::uint64_t needed = std::uint64_t{estimate.prompt_tokens} + info.max_tokens.value_or(0);
+  if (needed <= limit) return std::nullopt;
+  return Refusal{RefusalReason::kContextLengthExceeded,
+                 fmt::format("the request needs about {} tokens ({} of prompt, max_tokens {}), the limit is {}; "
+                             "shorten the prompt or lower max_tokens",
+                             needed, estimate.prompt_tokens, info.max_tokens.value_or(0), limit),
+                 0};
+}
+
+ActiveRequest& Dispatcher::open(const RequestInfo& info, std::uint32_t model, GrantListener& listener,
+                                const admission::TokenEstimate& estimate) {
+  ActiveRequest& request = requests_.add();
+  request.listener = &listener;
+  request.tenant = info.tenant;
+  request.model = model;
+  request.lane = feed_.lane_of(model, info.model);
+  request.traffic_class = info.traffic_class;
+  request.estimate = estimate;
+  request.text_bytes = info.text_bytes;
+  request.prompt_tokens_given = info.prompt_tokens_given;
+  request.max_tokens = info.max_tokens;
+  request.affinity = info.affinity;
+  request.stream = info.stream;
+  request.splits = info.splits;
+  request.route = info.route;
+  request.keys.assign(info.keys.begin(), info.keys.end());
+  request.received_at = info.received_at;
+  request.entry.request_id = info.request_id;
+  request.entry.tenant = options_.tenants[info.tenant].name;
+  request.entry.model = info.model;
+  request.entry.traffic_class = admission::to_string(info.traffic_class);
+  return request;
+}
+
+admission::TokenEstimator::Request Dispatcher::estimator_request(const ActiveRequest& request) const {
+  return {request.entry.model, request.entry.tenant,        request.entry.traffic_class,
+          request.text_bytes,  request.prompt_tokens_given, request.max_tokens};
+}
+
+void Dispatcher::grant(ActiveRequest& request, core::Instant now) {
+  request.granted = true;
+  request.granted_at = now;
+  ++granted_;
+  ledger_.open(request, now);
+}
+
+Grant Dispatcher::dispatch(ActiveRequest& request, const RequestRouter::Choice& choice, core::Instant now) {
+  const Grant made = router_.dispatch(request, choice, admission_.waiting_tokens(request.lane), now);
+  if (made.max_tokens && request.attempts == 1) ++clamped_;
+  return made;
+}
+
+void Dispatcher::attempt_ended(Ticket ticket, Attempt attempt, core::Instant now) {
+  ActiveRequest* request = requests_.find(ticket);
+  if (request == nullptr || request->slot == kNoSlot) return;
+  switch (attempt) {
+    case Attempt::kAnswered: return replicas_.succeeded(request->slot, now);
+    case Attempt::kAbandoned: return replicas_.undecided(request->slot, now);
+    case Attempt::kBusy: replicas_.busy(request->slot, now); break;
+    case Attempt::kFaulted: replicas_.faulted(request->slot, now); break;
+  }
+  request->failed_slots.push_back(request->slot);
+  router_.leave(*request);
+  room_changed_ = true;
+}
+
+std::optional<Grant> Dispatcher::route_again(Ticket ticket, core::Instant now) {
+  ActiveRequest* request = requests_.find(ticket);
+  if (request == nullptr || !request->granted || request->attempts > options_.retries) return std::nullopt;
+  // A few retries are always allowed, so that a quiet gateway has some, too.
+  constexpr double kAlways = 10.0;
+  if (static_cast<double>(retried_) >= kAlways + options_.retry_share * static_cast<double>(granted_))
+    return std::nullopt;
+  router_.leave(*request);
+  // A second leg is not repeated alone: its KV may be gone with the replica that failed.
+  request->decodes_only = false;
+  const auto choice = router_.choose(*request, now);
+  if (!choice) return std::nullopt;
+  ++retried_;
+  return dispatch(*request, *choice, now);
+}
+
+void Dispatcher::prefilled(Ticket ticket, core::Instant now) {
+  ActiveRequest* request = requests_.find(ticket);
+  if (request == nullptr || request->slot == kNoSlot || request->decodes_only) return;
+  router_.first_token(*request, now);
+  router_.leave(*request);
+  request->decodes_only = true;
+  room_changed_ = true;
+}
+
+std::optional<Grant> Dispatcher::route_decode(Ticket ticket, core::Instant now) {
+  prefilled(ticket, now);
+  ActiveRequest* request = requests_.find(ticket);
+  if (request == nullptr || !request->decodes_only || request->slot != kNoSlot) return std::nullopt;
+  const auto choice = router_.choose(*request, now);
+  if (!choice) return std::nullopt;
+  return dispatch(*request, *choice, now);
+}
+
+void Dispatcher::answered(Ticket ticket, core::Instant now) {
+  ActiveRequest* request = requests_.find(ticket);
+  if (request == nullptr || request->answered) return;
+  if (request->slot == kNoSlot && !request->decodes_only) return;
+  router_.first_token(*request, now);
+  request->answered = true;
+  request->answered_at = now;
+  // The routers of peers choose decode replicas by the prompt, too.
+  if (options_.strategy == routing::Strategy::kLive) requests_.release_keys(*request);
+  feed_.first_token(*request, now);
+  room_changed_ = true;
+}
+
+void Dispatcher::ended(Ticket ticket, const RequestOutcome& outcome, core::Instant now) {
+  ActiveRequest* request = requests_.find(ticket);
+  if (request == nullptr) return;
+  if (request->granted) {
+    router_.correct_cache(*request, outcome);
+    router_.leave(*request);
+    settle(*request, outcome, now);
+    requests_.remove(*request);
+  } else {
+    static_cast<void>(admission_.cancelled(ticket));
+    drop(*request, outcome.outcome, now);
+  }
+  pump(now);
+}
+
+void Dispatcher::settle(ActiveRequest& request, const RequestOutcome& outcome, core::Instant now) {
+  if (outcome.usage)
+    admission_.estimator().learn(estimator_request(request), outcome.usage->prompt_tokens,
+                                 outcome.usage->output_tokens);
+  ledger_.close(request, outcome, now);
+  admission_.ended(request.ticket, request.entry.prompt_tokens + request.entry.output_tokens, now);
+  feed_.ended(request, outcome.outcome, now);
+}
+
+Refusal Dispatcher::refuse(const RequestInfo& info, Refusal refusal) {
+  ++refused_;
+  count(refusal);
+  ledger::Entry entry;
+  entry.tenant = options_.tenants[info.tenant].name;
+  // A name that nobody serves would let clients grow the sums.
+  entry.model = refusal.reason == RefusalReason::kModelNotFound ? std::string_view{"unknown"} : info.model;
+  ledger_.refuse(entry);
+  return refusal;
+}
+
+void Dispatcher::drop(ActiveRequest& request, ledger::Outcome outcome, core::Instant now) {
+  ++refused_;
+  ledger_.refuse(request.entry);  // the ledger's word for all that was never admitted
+  feed_.ended(request, outcome, now);
+  requests_.remove(request);
+}
+
+void Dispatcher::pump(core::Instant now) {
+  room_changed_ = false;
+  if (admission_.waiting() == 0) return;
+  for (const admission::Refused& late : admission_.expired(now)) {
+    ActiveRequest* request = requests_.find(late.ticket);
+    PENSTOCK_ASSERT(request != nullptr, "a request that waits is in hand");
+    const Refusal refusal = refusal_of(late.answer, request->entry.model, replicas_.serves(request->model));
+    count(refusal);
+    if (!late.answer.own_limit) feed_.arrived(*request, request->received_at);
+    request->listener->deliver(late.ticket, refusal);
+    drop(*request, ledger::Outcome::kRefused, now);
+  }
+  const auto verdict_of = [&](std::uint64_t ticket) {
+    ActiveRequest* request = requests_.find(ticket);
+    PENSTOCK_ASSERT(request != nullptr, "a request that waits is in hand");
+    const auto choice = router_.choose(*request, now);
+    if (!choice) return admission::Verdict::kWait;
+    const admission::Verdict verdict = router_.verdict(*request, *choice, now);
+    // Its tokens count before the next request is looked at.
+    if (verdict == admission::Verdict::kAdmit) request->grant = dispatch(*request, *choice, now);
+    return verdict;
+  };
+  for (bool more = true; more;) {
+    const admission::Next next = admission_.next(now, verdict_of);
+    more = next.more && !next.admitted.empty();
+    for (const admission::Admitted& admitted : next.admitted) {
+      ActiveRequest* request = requests_.find(admitted.ticket);
+      feed_.arrived(*request, now);
+      grant(*request, now);
+      request->listener->deliver(request->ticket, request->grant);
+    }
+  }
+}
+
+// ---- time and replicas -----------------------------------------------------------------------------------------------
+
+void Dispatcher::tick(core::Instant now) {
+  replicas_.tick(now);
+  router_.assume_first_tokens(requests_, now);
+  pump(now);
+  ledger_.write_open(requests_, now);
+}
+
+core::Instant Dispatcher::next_wake(core::Instant now) const {
+  const core::Instant earliest = std::min({replicas_.next_wake(), router_.next_assumed(), ledger_.next_write()});
+  if (admission_.waiting() == 0) return earliest;
+  // A report of load that grows too old may make room, too.
+  return room_changed_ ? now : std::min({earliest, admission_.wake_at(now), now + options_.picker.load_report_age});
+}
+
+void Dispatcher::set_replicas(const std::vector<ReplicaSpec>& specs, core::Instant now) {
+  replicas_.set(specs, now);
+  pump(now);
+}
+
+void Dispatcher::set_health(std::uint32_t slot, bool healthy, core::Instant now) {
+  replicas_.set_health(slot, healthy, now);
+  room_changed_ = true;
+}
+
+void Dispatcher::report_load(std::uint32_t slot, const routing::ReportedLoad& load) {
+  replicas_.report_load(slot, load);
+  room_changed_ = true;
+}
+
+void Dispatcher::kv_event(std::uint32_t slot, KvChange change, std::span<const std::uint64_t> keys) {
+  replicas_.kv_event(slot, change, keys);
+}
+
+std::vector<PrefixHolder> Dispatcher::idle_holders(std::string_view model, std::span<const std::uint64_t> keys,
+                                                   core::Instant now) {
+  std::vector<PrefixHolder> found;
+  const auto number = replicas_.model_number(model);
+  if (!number) return found;
+  for (const signals::Role role : {signals::Role::kAggregated, signals::Role::kPrefill}) {
+    const auto group = replicas_.group_of(*number, role);
+    if (!group) continue;
+    for (const routing::PickingStrategy::Holder& holder : replicas_.holders(*group, keys, now)) {
+      const routing::PickingStrategy::Load load = replicas_.load(holder.slot, now);
+      if (load.eligible && load.prefill_tokens == 0)
+        found.push_back({replicas_.replica(holder.slot).spec.id, holder.slot, holder.sent_at});
+    }
+  }
+  return found;
+}
+
+void Dispatcher::pinged(std::uint32_t slot, std::span<const std::uint64_t> keys, core::Instant now) {
+  replicas_.pinged(slot, keys, now);
+}
+
+}  // namespace penstock::dispatch

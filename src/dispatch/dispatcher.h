@@ -1,0 +1,120 @@
+// Decides about every request: whether it is admitted, where it goes, and what it took in the end.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "admission/admission_controller.h"
+#include "dispatch/active_requests.h"
+#include "dispatch/options.h"
+#include "dispatch/overview.h"
+#include "dispatch/replica_set.h"
+#include "dispatch/request.h"
+#include "dispatch/request_ledger.h"
+#include "dispatch/request_router.h"
+#include "dispatch/traffic_feed.h"
+
+namespace penstock::dispatch {
+
+// A request's life: arrive() → [deliver() →] for each attempt attempt_ended(), and where it may go on route_again() →
+// answered() at its first token → ended(), which is the last call for a ticket. Calls for a ticket that has ended do
+// nothing. Pure: time is an argument and never goes back; nothing is called but listeners and the sink. Not thread-safe.
+class Dispatcher {
+ public:
+  // `unix_now` is the Unix time at `now`. Without a sink the ledger is only summed.
+  Dispatcher(DispatchOptions options, std::unique_ptr<LedgerSink> sink, core::Instant now, core::Duration unix_now);
+  // Writes what is open: the next start settles it.
+  ~Dispatcher();
+  Dispatcher(const Dispatcher&) = delete;
+  Dispatcher& operator=(const Dispatcher&) = delete;
+
+  [[nodiscard]] ArrivalResult arrive(const RequestInfo& info, GrantListener& listener, core::Instant now);
+  void attempt_ended(Ticket ticket, Attempt attempt, core::Instant now);
+  // A replica other than those that failed the request. None: there is none, or retries are used up.
+  [[nodiscard]] std::optional<Grant> route_again(Ticket ticket, core::Instant now);
+  // The prompt of a disaggregated request is computed; it leaves its prefill replica, and waits for route_decode().
+  void prefilled(Ticket ticket, core::Instant now);
+  // The second leg of a disaggregated request; calls prefilled() where the caller did not. None: no decode replica may be
+  // chosen now; the call may be repeated.
+  [[nodiscard]] std::optional<Grant> route_decode(Ticket ticket, core::Instant now);
+  void answered(Ticket ticket, core::Instant now);
+  void ended(Ticket ticket, const RequestOutcome& outcome, core::Instant now);
+
+  // Admits what may be admitted by now, refuses what has waited too long, tries broken replicas again.
+  void tick(core::Instant now);
+  // The earliest time at which tick() could do something; kNever: nothing before the next call. A caller that waits for
+  // it needs no polling. O(1) while no request waits, else O(tenants that wait).
+  [[nodiscard]] core::Instant next_wake(core::Instant now) const;
+
+  // All replicas there are: one that is not named is forgotten as soon as its requests have ended.
+  void set_replicas(const std::vector<ReplicaSpec>& specs, core::Instant now);
+  [[nodiscard]] std::optional<std::uint32_t> slot_of(std::string_view replica) const {
+    return replicas_.slot_of(replica);
+  }
+  // By slot. What waits is looked at by the next tick().
+  void set_health(std::uint32_t slot, bool healthy, core::Instant now);
+  void report_load(std::uint32_t slot, const routing::ReportedLoad& load);
+  void kv_event(std::uint32_t slot, KvChange change, std::span<const std::uint64_t> keys);
+
+  // For RequestInfo::model_number. None: the model is not configured, and no replica served it since the start.
+  [[nodiscard]] std::optional<std::uint32_t> model_number(std::string_view model) const {
+    return replicas_.model_number(model);
+  }
+  [[nodiscard]] std::vector<std::string> models() const { return replicas_.models(); }
+  [[nodiscard]] std::vector<PrefixHolder> idle_holders(std::string_view model, std::span<const std::uint64_t> keys,
+                                                       core::Instant now);
+  // A prompt that no user sent goes to the slot.
+  void pinged(std::uint32_t slot, std::span<const std::uint64_t> keys, core::Instant now);
+
+  [[nodiscard]] const DispatchOptions& options() const { return options_; }
+  [[nodiscard]] Overview overview(core::Instant now) const;
+  [[nodiscard]] std::vector<ReplicaStatus> replicas(core::Instant now) const;  // the overview's, at less cost
+  [[nodiscard]] TrafficLog::Page traffic(std::uint64_t after, std::size_t events_max) const {
+    return feed_.log().after(after, events_max);
+  }
+
+  // For worlds that check what they do.
+  [[nodiscard]] std::uint32_t open_requests() const { return requests_.size(); }  // running or waiting
+  [[nodiscard]] std::uint32_t open_requests(std::uint32_t slot) const { return replicas_.replica(slot).open_requests; }
+  [[nodiscard]] admission::AdmissionController::Tenant tenant(std::uint32_t tenant, core::Instant now) const {
+    return admission_.tenant(tenant, now);
+  }
+  [[nodiscard]] const ledger::Balance& balance() const { return ledger_.balance(); }
+  // A sentence with the first invariant that does not hold; empty: all do. O(open requests).
+  [[nodiscard]] std::string invariant_violation(core::Instant now) const;
+
+ private:
+  [[nodiscard]] std::optional<Refusal> objection(const RequestInfo& info, std::optional<std::uint32_t> model,
+                                                 const admission::TokenEstimate& estimate) const;
+  ActiveRequest& open(const RequestInfo& info, std::uint32_t model, GrantListener& listener,
+                      const admission::TokenEstimate& estimate);
+  [[nodiscard]] admission::TokenEstimator::Request estimator_request(const ActiveRequest& request) const;
+  void grant(ActiveRequest& request, core::Instant now);
+  [[nodiscard]] Grant dispatch(ActiveRequest& request, const RequestRouter::Choice& choice, core::Instant now);
+  Refusal refuse(const RequestInfo& info, Refusal refusal);
+  void count(const Refusal& refusal) { ++refusals_[static_cast<std::size_t>(refusal.reason)]; }
+  // The request waited and is never admitted.
+  void drop(ActiveRequest& request, ledger::Outcome outcome, core::Instant now);
+  void settle(ActiveRequest& request, const RequestOutcome& outcome, core::Instant now);
+  // Refuses what has waited too long and admits what may be admitted.
+  void pump(core::Instant now);
+
+  const DispatchOptions options_;
+  admission::AdmissionController admission_;
+  ReplicaSet replicas_;
+  RequestRouter router_;
+  ActiveRequests requests_;
+  RequestLedger ledger_;
+  TrafficFeed feed_;
+  bool room_changed_ = false;  // since what waits was last looked at
+  std::uint64_t granted_ = 0, refused_ = 0, retried_ = 0, clamped_ = 0;
+  std::array<std::uint64_t, kRefusalReasons> refusals_{};  // by reason
+};
+
+}  // namespace penstock::dispatch

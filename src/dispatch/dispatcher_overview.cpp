@@ -1,0 +1,110 @@
+// The state of a dispatcher, for those who watch it.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "dispatch/dispatcher.h"
+
+namespace penstock::dispatch {
+namespace {
+
+std::optional<double> tenant_saturation(const Tenant& tenant, double available_tokens, std::uint32_t running) {
+  std::optional<double> most;
+  const auto consider = [&](double share) { most = std::clamp(std::max(share, most.value_or(0.0)), 0.0, 1.0); };
+  if (tenant.budget.limited()) consider(1.0 - available_tokens / tenant.budget.capacity());
+  if (tenant.concurrent > 0) consider(static_cast<double>(running) / static_cast<double>(tenant.concurrent));
+  return most;
+}
+
+}  // namespace
+
+std::vector<ReplicaStatus> Dispatcher::replicas(core::Instant now) const {
+  std::vector<ReplicaStatus> all;
+  for (std::uint32_t slot = 0; slot < replicas_.slots(); ++slot) {
+    const ReplicaSet::Replica& replica = replicas_.replica(slot);
+    if (!replica.present && replica.open_requests == 0) continue;
+    all.push_back({replica.spec, slot, replica.healthy, replica.breaker.state() == CircuitBreaker::State::kOpen,
+                   replica.requests_total, replica.failures_total, replica.busy_total, replicas_.load(slot, now)});
+  }
+  return all;
+}
+
+Overview Dispatcher::overview(core::Instant now) const {
+  Overview seen;
+  seen.now = now;
+  seen.replicas = replicas(now);
+  std::vector<std::string> names;
+  for (std::uint32_t number = 0; number < options_.tenants.size(); ++number) {
+    const Tenant& tenant = options_.tenants[number];
+    const admission::AdmissionController::Tenant figures = admission_.tenant(number, now);
+    const double available = tenant.budget.limited() ? std::max(0.0, figures.available_tokens) : -1.0;
+    seen.tenants.push_back({tenant.name, available, figures.running, figures.waiting});
+    seen.tenants.back().saturation = tenant_saturation(tenant, available, figures.running);
+    seen.running += figures.running;
+    names.push_back(tenant.name);
+  }
+  for (std::uint32_t number = 0; number < feed_.lanes().size(); ++number) {
+    const TrafficFeed::Lane& lane = *feed_.lanes()[number];
+    const admission::AdmissionController::QueueDepth depth = admission_.waiting_for_room(number);
+    seen.models.push_back(
+        {lane.model, lane.segments.read(now, names), lane.ttft_ms, lane.itl_ms, depth.requests, depth.oldest});
+    seen.waiting_tokens += admission_.waiting_tokens(number);
+  }
+  seen.sums.assign(balance().sums().begin(), balance().sums().end());
+  seen.waiting_interactive = static_cast<std::uint32_t>(admission_.waiting(admission::Class::kInteractive));
+  seen.waiting_batch = static_cast<std::uint32_t>(admission_.waiting(admission::Class::kBatch));
+  seen.oldest_waiting = admission_.oldest();
+  seen.granted_total = granted_;
+  seen.refused_total = refused_;
+  seen.retried_total = retried_;
+  seen.clamped_total = clamped_;
+  for (std::size_t reason = 0; reason < refusals_.size(); ++reason)
+    if (refusals_[reason] > 0) seen.refusals.emplace_back(static_cast<RefusalReason>(reason), refusals_[reason]);
+  std::sort(seen.refusals.begin(), seen.refusals.end(),
+            [](const auto& a, const auto& b) { return std::string_view{to_string(a.first)} < to_string(b.first); });
+  seen.prompt_error = admission_.estimator().prompt_error();
+  seen.output_error = admission_.estimator().output_error();
+  return seen;
+}
+
+std::string Dispatcher::invariant_violation(core::Instant now) const {
+  struct Sums {
+    std::uint32_t running = 0, waiting = 0;
+    std::uint64_t reserved = 0;
+  };
+  std::vector<Sums> tenants(options_.tenants.size());
+  std::vector<std::uint32_t> slots(replicas_.slots());
+  std::uint64_t granted = 0;
+  requests_.for_each([&](const ActiveRequest& request) {
+    Sums& sums = tenants[request.tenant];
+    ++(request.granted ? sums.running : sums.waiting);
+    if (request.granted) sums.reserved += request.estimate.total();
+    granted += request.granted ? 1 : 0;
+    if (request.slot != kNoSlot) ++slots[request.slot];
+  });
+  for (std::uint32_t number = 0; number < tenants.size(); ++number) {
+    const Tenant& tenant = options_.tenants[number];
+    const admission::AdmissionController::Tenant figures = admission_.tenant(number, now);
+    const Sums& sums = tenants[number];
+    if (figures.running != sums.running || figures.waiting != sums.waiting)
+      return fmt::format("tenant {}: {} requests run and {} wait, admission counts {} and {}", tenant.name,
+                         sums.running, sums.waiting, figures.running, figures.waiting);
+    if (tenant.concurrent > 0 && figures.running > tenant.concurrent)
+      return fmt::format("tenant {}: {} requests run, {} may", tenant.name, figures.running, tenant.concurrent);
+    if (figures.reserved_tokens != sums.reserved)
+      return fmt::format("tenant {}: {} tokens are reserved, open requests have {}", tenant.name,
+                         figures.reserved_tokens, sums.reserved);
+    if (figures.reserved_total != figures.settled_total + figures.reserved_tokens)
+      return fmt::format("tenant {}: of {} tokens reserved, {} were settled and {} are open", tenant.name,
+                         figures.reserved_total, figures.settled_total, figures.reserved_tokens);
+  }
+  for (std::uint32_t slot = 0; slot < slots.size(); ++slot)
+    if (slots[slot] != replicas_.replica(slot).open_requests)
+      return fmt::format("replica {}: {} requests are there, it counts {}", replicas_.replica(slot).spec.id,
+                         slots[slot], replicas_.replica(slot).open_requests);
+  if (granted != balance().open_entries())
+    return fmt::format("{} requests run, {} ledger entries are open", granted, balance().open_entries());
+  return balance().fault();
+}
+
+}  // namespace penstock::dispatch

@@ -1,0 +1,42 @@
+#include "dispatch/options.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace penstock::dispatch {
+
+DispatchOptions unlimited_options() {
+  constexpr core::Duration kForever = std::chrono::hours{24 * 365 * 100};
+  constexpr std::uint32_t kAll = std::numeric_limits<std::uint32_t>::max();
+  constexpr std::uint64_t kAllTokens = std::numeric_limits<std::uint64_t>::max();
+  constexpr double kNever = std::numeric_limits<double>::infinity();
+  DispatchOptions options;
+  options.tenants.emplace_back().name = "all";
+  options.context_tokens = kAll;
+  options.interactive.queue_time = options.batch.queue_time = kForever;
+  options.queue = {kAll, kAllTokens, kAll};
+  options.pressure = {kNever, kNever, kAllTokens, kAllTokens, kAllTokens, kAll};
+  options.retries = kAll;
+  options.retry_share = kNever;
+  options.circuit_breaker.failures = kAll;
+  options.traffic_log = options.latency_meters = false;
+  return options;
+}
+
+const Model* model_of(const DispatchOptions& options, std::string_view name) {
+  const auto found = std::find_if(options.models.begin(), options.models.end(),
+                                  [&](const Model& model) { return model.name == name; });
+  return found == options.models.end() ? nullptr : &*found;
+}
+
+bool may_use(const Tenant& tenant, std::string_view model) {
+  return tenant.models.empty() || std::find(tenant.models.begin(), tenant.models.end(), model) != tenant.models.end();
+}
+
+std::uint32_t context_tokens_of(const DispatchOptions& options, const Tenant& tenant, std::string_view model) {
+  const Model* configured = model_of(options, model);
+  const std::uint32_t limit = configured != nullptr ? configured->context_tokens : options.context_tokens;
+  return tenant.context_tokens > 0 ? std::min(limit, tenant.context_tokens) : limit;
+}
+
+}  // namespace penstock::dispatch

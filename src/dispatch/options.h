@@ -1,0 +1,83 @@
+// What a dispatcher is configured with, before it starts. Replicas come and go later; see replica_set.h.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "admission/budget.h"
+#include "admission/pressure.h"
+#include "admission/queue.h"
+#include "core/time.h"
+#include "ledger/entry.h"
+#include "routing/endpoint_picker.h"
+#include "routing/router.h"
+#include "signals/slo.h"
+
+namespace penstock::dispatch {
+
+enum class OverBudget : std::uint8_t { kReject, kQueue };
+
+struct Tenant {
+  std::string name;
+  double weight = 1.0;
+  std::int32_t tier = 0;
+  admission::BudgetLimits budget;
+  OverBudget over_budget = OverBudget::kReject;
+  std::uint32_t concurrent = 0;      // 0: no limit
+  std::uint32_t context_tokens = 0;  // 0: the model's limit holds
+  std::vector<std::string> models;   // empty: all
+  admission::Class traffic_class = admission::Class::kInteractive;
+};
+
+struct Model {
+  std::string name;
+  ledger::Price price;
+  std::uint32_t context_tokens = 131'072;
+};
+
+struct ClassOptions {
+  core::Duration queue_time = std::chrono::seconds{10};  // 0: requests of the class never wait
+  core::Duration time_budget{};                          // for the whole answer; 0: none. The caller keeps it
+  admission::BudgetLimits budget;
+};
+
+struct CircuitBreakerOptions {
+  std::uint32_t failures = 5;                      // in a row, that open it
+  core::Duration open = std::chrono::seconds{10};  // until one request tries the replica again
+};
+
+struct DispatchOptions {
+  std::vector<Tenant> tenants;
+  std::vector<Model> models;
+  std::uint32_t context_tokens = Model{}.context_tokens;  // of a model that is missing in `models`; it has no price
+  ClassOptions interactive;
+  ClassOptions batch{std::chrono::minutes{5}, {}, {}};
+  admission::QueueLimits queue;
+  admission::PressureLimits pressure;
+
+  routing::Strategy strategy = routing::Strategy::kLive;
+  routing::EndpointPickerOptions picker;  // for Strategy::kLive
+  std::uint32_t key_tokens = 256;         // prompt tokens that one routing key stands for
+  std::uint64_t seed = 1;
+
+  std::uint32_t retries = 2;
+  double retry_share = 0.1;  // of all requests that may be retries; ten are always allowed
+  CircuitBreakerOptions circuit_breaker;
+
+  signals::SloPolicy slo;
+  bool traffic_log = true;     // false: planners are not told of requests
+  bool latency_meters = true;  // false: ModelStatus has no latencies
+};
+
+// No limits, deadlines, pressure or retry budget, and neither log nor meters: what remains is the strategy's choice.
+[[nodiscard]] DispatchOptions unlimited_options();
+
+[[nodiscard]] const Model* model_of(const DispatchOptions& options, std::string_view name);  // null: not configured
+[[nodiscard]] bool may_use(const Tenant& tenant, std::string_view model);
+// What a request may need, prompt and answer: the model's limit or the tenant's, the smaller one.
+[[nodiscard]] std::uint32_t context_tokens_of(const DispatchOptions& options, const Tenant& tenant,
+                                              std::string_view model);
+
+}  // namespace penstock::dispatch

@@ -1,0 +1,66 @@
+// The state of a dispatcher at one moment, for documents, metrics and pages.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/sketch.h"
+#include "core/time.h"
+#include "dispatch/refusal.h"
+#include "dispatch/replica_spec.h"
+#include "ledger/balance.h"
+#include "routing/picking_strategy.h"
+#include "signals/observation.h"
+
+namespace penstock::dispatch {
+
+struct ReplicaStatus {
+  ReplicaSpec spec;
+  std::uint32_t slot = 0;
+  bool healthy = true;
+  bool breaker_open = false;
+  std::uint64_t requests_total = 0, failures_total = 0, busy_total = 0;
+  routing::PickingStrategy::Load load;
+};
+
+struct TenantStatus {
+  std::string name;
+  double budget_available = -1.0;  // tokens; below 0: no limit
+  std::uint32_t running = 0, waiting = 0;
+  // 0..1, of its tokens a minute or its concurrent requests, whichever is nearer its limit; none: it has no limit.
+  std::optional<double> saturation{};
+};
+
+struct ModelStatus {
+  std::string model;
+  signals::PoolDetail detail;            // of the last minute
+  core::QuantileSketch ttft_ms, itl_ms;  // since the start
+  std::uint32_t waiting_for_room = 0;    // without requests that a limit of their tenant or class holds up
+  core::Instant oldest_for_room = core::kNever;
+};
+
+struct Overview {
+  core::Instant now;
+  std::vector<ReplicaStatus> replicas;
+  std::vector<TenantStatus> tenants;
+  std::vector<ModelStatus> models;
+  std::vector<std::pair<std::pair<std::string, std::string>, ledger::Sums>> sums;  // by tenant and model
+  std::uint32_t waiting_interactive = 0, waiting_batch = 0, running = 0;
+  std::uint64_t waiting_tokens = 0;
+  core::Instant oldest_waiting = core::kNever;
+  std::uint64_t granted_total = 0, refused_total = 0, retried_total = 0, clamped_total = 0;
+  std::vector<std::pair<RefusalReason, std::uint64_t>> refusals;  // those that occurred, in the order of their names
+  std::optional<double> prompt_error, output_error;               // of the estimates
+};
+
+// A replica that is believed to hold a prefix and computes no prompt now.
+struct PrefixHolder {
+  std::string replica;
+  std::uint32_t slot = 0;
+  core::Instant sent_at;  // when the prefix was last sent to this replica
+};
+
+}  // namespace penstock::dispatch

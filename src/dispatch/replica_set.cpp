@@ -1,0 +1,282 @@
+#include "dispatch/replica_set.h"
+
+#include <algorithm>
+
+#include "core/result.h"
+
+namespace penstock::dispatch {
+namespace {
+
+constexpr core::Duration kBusyPause = std::chrono::seconds{1};
+
+// Recorded runs of the peers' routers depend on the stream that they draw from.
+core::RandomStream stream_of(const DispatchOptions& options, std::uint32_t group) {
+  const core::RandomStream random{options.seed};
+  if (options.strategy == routing::Strategy::kLive) return random.fork("routing").fork(group);
+  return random.fork("fleet").fork("router").fork(group);
+}
+
+}  // namespace
+
+ReplicaSet::ReplicaSet(const DispatchOptions& options) : options_(options) {
+  for (const Model& model : options.models)
+    if (!model_numbers_.contains(model.name)) add_model(model);
+}
+
+std::uint32_t ReplicaSet::add_model(const Model& settings) {
+  const auto number = static_cast<std::uint32_t>(models_.size());
+  models_.push_back({settings});
+  model_numbers_.emplace(settings.name, number);
+  return number;
+}
+
+std::uint32_t ReplicaSet::take_slot() {
+  const auto free = std::find_if(replicas_.begin(), replicas_.end(), [](const Replica& each) { return !each.used; });
+  const auto slot = static_cast<std::uint32_t>(free - replicas_.begin());
+  if (free == replicas_.end()) replicas_.emplace_back();
+  replicas_[slot] = Replica{};
+  replicas_[slot].used = true;
+  replicas_[slot].breaker = CircuitBreaker{options_.circuit_breaker};
+  return slot;
+}
+
+std::uint32_t ReplicaSet::take_group(const ReplicaSpec& spec) {
+  const auto known = model_number(spec.model);
+  const std::uint32_t model = known ? *known : add_model({spec.model, {}, options_.context_tokens});
+  std::uint32_t& group = models_[model].groups[static_cast<std::size_t>(spec.role)];
+  if (group != kNone) return group;
+  group = static_cast<std::uint32_t>(groups_.size());
+  groups_.push_back({routing::make_picking_strategy(options_.strategy, options_.picker, options_.key_tokens,
+                                                    stream_of(options_, group)),
+                     {},
+                     {},
+                     0});
+  return group;
+}
+
+std::uint32_t ReplicaSet::add(const ReplicaSpec& spec, core::Instant now) {
+  const std::uint32_t slot = take_slot();
+  Replica& replica = replicas_[slot];
+  replica.group = take_group(spec);
+  replica.eligible = true;
+  Group& group = groups_[replica.group];
+  ++group.eligible;
+  if (group.free_places.empty()) {
+    replica.place = static_cast<std::uint32_t>(group.slots.size());
+    group.slots.push_back(slot);
+  } else {
+    replica.place = group.free_places.back();
+    group.free_places.pop_back();
+    group.slots[replica.place] = slot;
+  }
+  group.strategy->add(replica.place, now, spec.weight);
+  return slot;
+}
+
+void ReplicaSet::set(const std::vector<ReplicaSpec>& specs, core::Instant now) {
+  for (Replica& replica : replicas_) replica.present = false;
+  for (const ReplicaSpec& spec : specs) {
+    const auto known = slot_of(spec.id);
+    const bool same = known && replicas_[*known].spec.number == spec.number &&
+                      replicas_[*known].spec.model == spec.model && replicas_[*known].spec.role == spec.role;
+    // What was sent to another replica of this name ends by itself.
+    const std::uint32_t slot = same ? *known : add(spec, now);
+    by_id_[spec.id] = slot;
+    describe(slot, spec, now);
+    replicas_[slot].spec = spec;
+    replicas_[slot].present = true;
+  }
+  for (std::uint32_t slot = 0; slot < replicas_.size(); ++slot) {
+    if (!replicas_[slot].used) continue;
+    update(slot, now);
+    forget_if_done(slot);
+  }
+}
+
+void ReplicaSet::describe(std::uint32_t slot, const ReplicaSpec& spec, core::Instant now) {
+  const std::uint64_t keys =
+      spec.kv_tokens == 0 ? options_.picker.keys_per_replica : spec.kv_tokens / options_.key_tokens;
+  strategy(slot).set_weight(place(slot), spec.weight, now);
+  strategy(slot).set_capacity(place(slot), static_cast<std::uint32_t>(std::clamp<std::uint64_t>(keys, 1, UINT32_MAX)));
+}
+
+void ReplicaSet::update(std::uint32_t slot, core::Instant now) {
+  Replica& replica = replicas_[slot];
+  const bool may = replica.present && replica.spec.phase == ReplicaPhase::kServing && replica.healthy &&
+                   replica.breaker.lets_through(now);
+  std::uint32_t& eligible = groups_[replica.group].eligible;
+  eligible = eligible + (may ? 1 : 0) - (replica.eligible ? 1 : 0);
+  replica.eligible = may;
+  strategy(slot).set_eligible(replica.place, may, now);
+}
+
+void ReplicaSet::forget_if_done(std::uint32_t slot) {
+  Replica& replica = replicas_[slot];
+  if (!replica.used || replica.present || replica.open_requests > 0) return;
+  strategy(slot).forget(replica.place);
+  groups_[replica.group].free_places.push_back(replica.place);
+  if (const auto named = by_id_.find(replica.spec.id); named != by_id_.end() && named->second == slot)
+    by_id_.erase(named);
+  replica.used = false;
+}
+
+void ReplicaSet::set_health(std::uint32_t slot, bool healthy, core::Instant now) {
+  replicas_[slot].healthy = healthy;
+  update(slot, now);
+}
+
+void ReplicaSet::tick(core::Instant now) {
+  for (std::uint32_t slot = 0; slot < replicas_.size(); ++slot)
+    if (replicas_[slot].used && replicas_[slot].breaker.state() == CircuitBreaker::State::kOpen) update(slot, now);
+}
+
+core::Instant ReplicaSet::next_wake() const {
+  core::Instant earliest = core::kNever;
+  for (const Replica& replica : replicas_)
+    if (replica.used && replica.breaker.state() == CircuitBreaker::State::kOpen)
+      earliest = std::min(earliest, replica.breaker.open_until());
+  return earliest;
+}
+
+std::optional<std::uint32_t> ReplicaSet::slot_of(std::string_view id) const {
+  const auto found = by_id_.find(id);
+  if (found == by_id_.end()) return std::nullopt;
+  return found->second;
+}
+
+std::optional<std::uint32_t> ReplicaSet::model_number(std::string_view model) const {
+  const auto found = model_numbers_.find(model);
+  if (found == model_numbers_.end()) return std::nullopt;
+  return found->second;
+}
+
+std::optional<std::uint32_t> ReplicaSet::group_of(std::uint32_t model, signals::Role role) const {
+  const std::uint32_t group = models_[model].groups[static_cast<std::size_t>(role)];
+  if (group == kNone) return std::nullopt;
+  return group;
+}
+
+bool ReplicaSet::serves(std::uint32_t model) const {
+  const auto& groups = models_[model].groups;
+  return std::any_of(replicas_.begin(), replicas_.end(), [&](const Replica& replica) {
+    return replica.present && std::find(groups.begin(), groups.end(), replica.group) != groups.end();
+  });
+}
+
+std::vector<std::string> ReplicaSet::models() const {
+  std::vector<std::string> names;
+  for (const auto& [name, number] : model_numbers_) names.push_back(name);
+  return names;
+}
+
+std::optional<routing::Selection> ReplicaSet::choose(std::uint32_t group, const routing::PickRequest& request,
+                                                     core::Instant now) {
+  Group& chosen_from = groups_[group];
+  std::optional<routing::Selection> selection;
+  if (request.without.empty()) {
+    selection = chosen_from.strategy->choose(request, now);
+  } else {
+    other_places_.clear();
+    for (const std::uint32_t slot : request.without)
+      if (replicas_[slot].group == group) other_places_.push_back(place(slot));
+    routing::PickRequest local = request;
+    local.without = other_places_;
+    selection = chosen_from.strategy->choose(local, now);
+  }
+  if (selection) selection->slot = chosen_from.slots[selection->slot];
+  return selection;
+}
+
+void ReplicaSet::dispatched(const routing::PickRequest& request, const routing::Selection& selection,
+                            core::Instant now) {
+  const std::uint32_t slot = selection.slot;
+  Replica& replica = replicas_[slot];
+  ++replica.open_requests;
+  ++replica.requests_total;
+  routing::Selection local = selection;
+  local.slot = replica.place;
+  strategy(slot).dispatched(request, local, now);
+  replica.breaker.dispatched();
+  if (replica.breaker.state() != CircuitBreaker::State::kClosed) update(slot, now);
+}
+
+void ReplicaSet::first_token(std::uint32_t slot, std::uint32_t uncached_tokens, core::Duration ttft,
+                             core::Instant now) {
+  strategy(slot).first_token(place(slot), uncached_tokens, ttft, now);
+}
+
+void ReplicaSet::assume_first_token(std::uint32_t slot, std::uint32_t uncached_tokens, core::Instant sent_at,
+                                    core::Instant now) {
+  strategy(slot).assume_first_token(place(slot), uncached_tokens, sent_at, now);
+}
+
+void ReplicaSet::finished(std::uint32_t slot, std::uint32_t uncached_tokens, std::uint32_t input_tokens,
+                          std::uint32_t output_tokens, bool answered) {
+  PENSTOCK_ASSERT(replicas_[slot].open_requests > 0, "a request leaves the replica that it went to");
+  strategy(slot).finished(place(slot), uncached_tokens, input_tokens, output_tokens, answered);
+  --replicas_[slot].open_requests;
+  forget_if_done(slot);
+}
+
+void ReplicaSet::succeeded(std::uint32_t slot, core::Instant now) {
+  const bool was_closed = replicas_[slot].breaker.state() == CircuitBreaker::State::kClosed;
+  replicas_[slot].breaker.succeeded();
+  if (!was_closed) update(slot, now);
+}
+
+void ReplicaSet::faulted(std::uint32_t slot, core::Instant now) {
+  ++replicas_[slot].failures_total;
+  replicas_[slot].breaker.failed(now);
+  update(slot, now);
+}
+
+void ReplicaSet::busy(std::uint32_t slot, core::Instant now) {
+  ++replicas_[slot].busy_total;
+  succeeded(slot, now);
+  strategy(slot).busy(place(slot), now, kBusyPause);
+}
+
+void ReplicaSet::undecided(std::uint32_t slot, core::Instant now) {
+  replicas_[slot].breaker.undecided();
+  if (replicas_[slot].breaker.state() != CircuitBreaker::State::kClosed) update(slot, now);
+}
+
+routing::PickingStrategy::Load ReplicaSet::load(std::uint32_t slot, core::Instant now) const {
+  return groups_[replicas_[slot].group].strategy->load(place(slot), now);
+}
+
+void ReplicaSet::report_load(std::uint32_t slot, const routing::ReportedLoad& load) {
+  strategy(slot).report_load(place(slot), load);
+}
+
+void ReplicaSet::kv_event(std::uint32_t slot, KvChange change, std::span<const std::uint64_t> keys) {
+  routing::PickingStrategy& picker = strategy(slot);
+  switch (change) {
+    case KvChange::kStored:
+      for (const std::uint64_t key : keys) picker.stored(place(slot), key);
+      break;
+    case KvChange::kRemoved:
+      for (const std::uint64_t key : keys) picker.removed(place(slot), key);
+      break;
+    case KvChange::kCleared: picker.cleared(place(slot)); break;
+    case KvChange::kLost: picker.events_lost(place(slot)); break;
+  }
+}
+
+void ReplicaSet::prefix_missing(std::uint32_t slot, core::Instant used_at) {
+  strategy(slot).prefix_missing(place(slot), used_at);
+}
+
+std::vector<routing::PickingStrategy::Holder> ReplicaSet::holders(std::uint32_t group,
+                                                                  std::span<const std::uint64_t> keys,
+                                                                  core::Instant now) {
+  auto found = groups_[group].strategy->holders(keys, now);
+  for (routing::PickingStrategy::Holder& holder : found) holder.slot = groups_[group].slots[holder.slot];
+  return found;
+}
+
+void ReplicaSet::pinged(std::uint32_t slot, std::span<const std::uint64_t> keys, core::Instant now) {
+  if (slot < replicas_.size() && replicas_[slot].used) strategy(slot).pinged(place(slot), keys, now);
+}
+
+}  // namespace penstock::dispatch

@@ -1,0 +1,70 @@
+#include "dispatch/request_ledger.h"
+
+#include <algorithm>
+#include <chrono>
+
+namespace penstock::dispatch {
+
+// Entries are numbered above what any earlier run used, as long as no run began more than a million requests a second.
+RequestLedger::RequestLedger(const ReplicaSet& replicas, std::unique_ptr<LedgerSink> sink, core::Instant now,
+                             core::Duration unix_now)
+    : replicas_(replicas),
+      sink_(std::move(sink)),
+      unix_at_start_(unix_now - now.time_since_epoch()),
+      next_entry_(static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(unix_now).count())) {
+}
+
+std::int64_t RequestLedger::unix_ms(core::Instant now) const {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(unix_at_start_ + now.time_since_epoch()).count();
+}
+
+void RequestLedger::open(ActiveRequest& request, core::Instant now) {
+  ledger::Entry& entry = request.entry;
+  entry.id = ++next_entry_;
+  entry.opened_unix_ms = unix_ms(now);
+  entry.reserved_tokens = request.estimate.total();
+  // What is charged should the process end before the request does.
+  entry.prompt_tokens = request.estimate.prompt_tokens;
+  entry.cost = ledger::cost_of(entry, replicas_.model(request.model).price);
+  balance_.open(entry);
+  if (sink_) unwritten_.emplace_back(now, request.ticket);
+}
+
+void RequestLedger::write_open(ActiveRequests& requests, core::Instant now) {
+  for (; next_write() <= now && !unwritten_.empty(); unwritten_.pop_front())
+    if (const ActiveRequest* request = requests.find(unwritten_.front().second)) sink_->opened(request->entry);
+}
+
+void RequestLedger::close(ActiveRequest& request, const RequestOutcome& outcome, core::Instant now) {
+  ledger::Entry& entry = request.entry;
+  entry.outcome = outcome.outcome;
+  entry.prompt_tokens = 0;
+  entry.closed_unix_ms = std::max(entry.opened_unix_ms, unix_ms(now));
+  const bool worked = request.answered || outcome.outcome == ledger::Outcome::kCompleted;
+  if (outcome.usage) {
+    entry.measured = true;
+    entry.prompt_tokens = outcome.usage->prompt_tokens;
+    entry.cached_tokens = std::min(outcome.usage->cached_tokens, outcome.usage->prompt_tokens);
+    entry.output_tokens = outcome.usage->output_tokens;
+  } else if (worked) {
+    entry.prompt_tokens = request.estimate.prompt_tokens;
+    entry.cached_tokens = std::min<std::uint64_t>(request.cached_tokens, entry.prompt_tokens);
+    entry.output_tokens = outcome.output_events;
+  }
+  if (request.answered) {
+    entry.ttft_ms = core::to_milliseconds(request.answered_at - request.received_at);
+    if (entry.output_tokens > 1 && outcome.last_token_at > request.answered_at)
+      entry.itl_ms = core::to_milliseconds(outcome.last_token_at - request.answered_at) /
+                     static_cast<double>(entry.output_tokens - 1);
+  }
+  entry.cost = ledger::cost_of(entry, replicas_.model(request.model).price);
+  balance_.close(entry);
+  if (sink_) sink_->closed(entry);
+}
+
+void RequestLedger::refuse(ledger::Entry& entry) {
+  entry.outcome = ledger::Outcome::kRefused;
+  balance_.refuse(entry);
+}
+
+}  // namespace penstock::dispatch

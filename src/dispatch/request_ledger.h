@@ -1,0 +1,51 @@
+// The ledger entries of requests: opened when a request is admitted, closed with what came of it.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <utility>
+
+#include "core/time.h"
+#include "dispatch/active_requests.h"
+#include "dispatch/replica_set.h"
+#include "ledger/balance.h"
+
+namespace penstock::dispatch {
+
+// Not thread-safe.
+class RequestLedger {
+ public:
+  // `unix_now` is the Unix time at `now`. No sink: entries are only summed.
+  RequestLedger(const ReplicaSet& replicas, std::unique_ptr<LedgerSink> sink, core::Instant now,
+                core::Duration unix_now);
+
+  // The request was admitted: from here on it is in the ledger.
+  void open(ActiveRequest& request, core::Instant now);
+  // Its tokens, times and cost, by what the engine reported or else by what was estimated and counted.
+  void close(ActiveRequest& request, const RequestOutcome& outcome, core::Instant now);
+  void refuse(ledger::Entry& entry);  // never admitted
+
+  // The sink is told of requests that are still open some time after they were admitted: most have ended by then, and are
+  // written once.
+  void write_open(ActiveRequests& requests, core::Instant now);
+  [[nodiscard]] core::Instant next_write() const {
+    return unwritten_.empty() ? core::kNever : unwritten_.front().first + kWrittenAfter;
+  }
+
+  [[nodiscard]] const ledger::Balance& balance() const { return balance_; }
+
+ private:
+  static constexpr core::Duration kWrittenAfter = std::chrono::milliseconds{50};
+
+  [[nodiscard]] std::int64_t unix_ms(core::Instant now) const;
+
+  const ReplicaSet& replicas_;
+  std::unique_ptr<LedgerSink> sink_;
+  ledger::Balance balance_;
+  core::Duration unix_at_start_;  // the Unix time of core::kStart
+  std::uint64_t next_entry_;
+  std::deque<std::pair<core::Instant, Ticket>> unwritten_;
+};
+
+}  // namespace penstock::dispatch

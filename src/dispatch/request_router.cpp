@@ -1,0 +1,120 @@
+#include "dispatch/request_router.h"
+
+#include <algorithm>
+
+namespace penstock::dispatch {
+
+using signals::Role;
+
+routing::PickRequest RequestRouter::pick_request(const ActiveRequest& request) const {
+  routing::PickRequest made;
+  made.key_tokens = options_.key_tokens;
+  made.output_tokens = request.estimate.output_tokens;
+  made.without = request.failed_slots;
+  made.decode_only = request.decodes_only;
+  // The endpoint picker chooses decode replicas by their load alone, the routers of peers by the prompt, too.
+  if (request.decodes_only && options_.strategy == routing::Strategy::kLive) return made;
+  made.keys = request.keys;
+  made.input_tokens = request.estimate.prompt_tokens;
+  made.affinity = request.affinity;
+  if (request.traffic_class == admission::Class::kBatch) made.affinity_tolerance *= 10;
+  return made;
+}
+
+std::optional<RequestRouter::Choice> RequestRouter::choose_of(std::uint32_t model, Role role,
+                                                              const routing::PickRequest& request, core::Instant now) {
+  const auto group = replicas_.group_of(model, role);
+  if (!group) return std::nullopt;
+  const auto selection = replicas_.choose(*group, request, now);
+  if (!selection) return std::nullopt;
+  return Choice{*selection, role == Role::kPrefill};
+}
+
+std::optional<RequestRouter::Choice> RequestRouter::choose(const ActiveRequest& request, core::Instant now) {
+  const routing::PickRequest pick = pick_request(request);
+  if (request.decodes_only) return choose_of(request.model, Role::kDecode, pick, now);
+  if (auto whole = choose_of(request.model, Role::kAggregated, pick, now)) return whole;
+  if (!request.splits) return std::nullopt;
+  // Without a decode replica nobody could continue what is prefilled.
+  const auto decode = replicas_.group_of(request.model, Role::kDecode);
+  if (!decode || !replicas_.any_eligible(*decode)) return std::nullopt;
+  return choose_of(request.model, Role::kPrefill, pick, now);
+}
+
+admission::Verdict RequestRouter::verdict(const ActiveRequest& request, const Choice& choice, core::Instant now) const {
+  if (request.decodes_only) return admission::Verdict::kAdmit;
+  const routing::PickingStrategy::Load load = replicas_.load(choice.selection.slot, now);
+  return admission::check_saturation({load.kv_usage, load.prefill_tokens, load.open_requests},
+                                     choice.selection.uncached_tokens, options_.pressure);
+}
+
+Grant RequestRouter::dispatch(ActiveRequest& request, const Choice& choice, std::uint64_t waiting_tokens,
+                              core::Instant now) {
+  const routing::PickRequest pick = pick_request(request);
+  const routing::Selection& selection = choice.selection;
+  request.slot = selection.slot;
+  request.slot_answered = false;
+  request.uncached_tokens = selection.uncached_tokens;
+  request.input_tokens = pick.input_tokens;
+  if (!request.decodes_only)
+    request.cached_tokens = pick.input_tokens - std::min(pick.input_tokens, selection.uncached_tokens);
+  request.dispatched_at = now;
+  request.overlap_used_at = selection.overlap_used_at;
+  ++request.attempts;
+  replicas_.dispatched(pick, selection, now);
+  if (!request.stream)
+    unseen_first_tokens_.emplace(now + core::from_milliseconds(selection.expected_ttft_ms), request.ticket);
+  const ReplicaSpec& replica = replicas_.replica(request.slot).spec;
+  request.entry.replica = replica.id;
+  Grant grant;
+  grant.slot = request.slot;
+  grant.replica = replica.number;
+  grant.prefill_only = choice.prefill_only;
+  grant.why = selection.why;
+  grant.prompt_tokens = request.estimate.prompt_tokens;
+  grant.max_tokens = admission::clamped_max_tokens(request.max_tokens, waiting_tokens, options_.pressure);
+  return grant;
+}
+
+void RequestRouter::first_token(ActiveRequest& request, core::Instant now) {
+  if (request.slot == kNoSlot || request.slot_answered) return;
+  if (request.decodes_only)
+    // How long it took depends on the transfer of the KV, and tells nothing of a prefill.
+    replicas_.assume_first_token(request.slot, request.uncached_tokens, request.dispatched_at, now);
+  else
+    replicas_.first_token(request.slot, request.uncached_tokens, now - request.dispatched_at, now);
+  request.slot_answered = true;
+}
+
+void RequestRouter::leave(ActiveRequest& request) {
+  if (request.slot == kNoSlot) return;
+  replicas_.finished(request.slot, request.uncached_tokens, request.input_tokens, request.estimate.output_tokens,
+                     request.slot_answered);
+  request.slot = kNoSlot;
+}
+
+void RequestRouter::assume_first_tokens(ActiveRequests& requests, core::Instant now) {
+  while (!unseen_first_tokens_.empty() && unseen_first_tokens_.top().first <= now) {
+    ActiveRequest* request = requests.find(unseen_first_tokens_.top().second);
+    unseen_first_tokens_.pop();
+    if (request == nullptr || request->slot == kNoSlot || request->slot_answered) continue;
+    request->slot_answered = true;
+    replicas_.assume_first_token(request->slot, request->uncached_tokens, request->dispatched_at, now);
+  }
+}
+
+void RequestRouter::correct_cache(const ActiveRequest& request, const RequestOutcome& outcome) {
+  // A prompt that was sent shortly before may not have been computed when this one was looked up.
+  constexpr core::Duration kComputed = std::chrono::seconds{30};
+  constexpr double kFarLess = 0.5;  // because estimates of tokens differ from the engine's figures
+  if (request.slot == kNoSlot || request.decodes_only || !outcome.usage) return;
+  // vLLM reports how much was cached where it was anything, and otherwise nothing.
+  if (outcome.usage->cached_known) replicas_.tells_cached(request.slot);
+  if (!replicas_.replica(request.slot).tells_cached) return;
+  if (request.overlap_used_at == core::kNever || request.dispatched_at - request.overlap_used_at < kComputed) return;
+  const double believed = 1.0 * request.cached_tokens / std::max(1U, request.input_tokens);
+  const double measured = 1.0 * outcome.usage->cached_tokens / std::max(1U, outcome.usage->prompt_tokens);
+  if (measured < kFarLess * believed) replicas_.prefix_missing(request.slot, request.overlap_used_at);
+}
+
+}  // namespace penstock::dispatch

@@ -1,0 +1,59 @@
+// Chooses slots for requests, and keeps the picking strategies informed of what became of them.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <queue>
+#include <utility>
+#include <vector>
+
+#include "admission/pressure.h"
+#include "core/time.h"
+#include "dispatch/active_requests.h"
+#include "dispatch/options.h"
+#include "dispatch/replica_set.h"
+
+namespace penstock::dispatch {
+
+// Not thread-safe.
+class RequestRouter {
+ public:
+  RequestRouter(const DispatchOptions& options, ReplicaSet& replicas) : options_(options), replicas_(replicas) {}
+
+  // The replica that would take the request now.
+  struct Choice {
+    routing::Selection selection;
+    bool prefill_only = false;
+  };
+  [[nodiscard]] std::optional<Choice> choose(const ActiveRequest& request, core::Instant now);
+  // Whether the pressure on that replica lets the request in. Always, where the strategy is a peer's.
+  [[nodiscard]] admission::Verdict verdict(const ActiveRequest& request, const Choice& choice, core::Instant now) const;
+
+  // The request goes to its choice. `waiting_tokens`: prompt tokens that wait in its lane.
+  Grant dispatch(ActiveRequest& request, const Choice& choice, std::uint64_t waiting_tokens, core::Instant now);
+  // Its first token came from its slot.
+  void first_token(ActiveRequest& request, core::Instant now);
+  // It leaves its slot, if it has one.
+  void leave(ActiveRequest& request);
+  // Compares what the replica was believed to have cached with what it measured. Before the request leaves its slot.
+  void correct_cache(const ActiveRequest& request, const RequestOutcome& outcome);
+
+  // Nobody sees the first token of an answer that is not streamed: it is taken to come when it was expected.
+  void assume_first_tokens(ActiveRequests& requests, core::Instant now);
+  [[nodiscard]] core::Instant next_assumed() const {
+    return unseen_first_tokens_.empty() ? core::kNever : unseen_first_tokens_.top().first;
+  }
+
+ private:
+  [[nodiscard]] routing::PickRequest pick_request(const ActiveRequest& request) const;
+  [[nodiscard]] std::optional<Choice> choose_of(std::uint32_t model, signals::Role role,
+                                                const routing::PickRequest& request, core::Instant now);
+
+  const DispatchOptions& options_;
+  ReplicaSet& replicas_;
+  using Unseen = std::pair<core::Instant, Ticket>;
+  std::priority_queue<Unseen, std::vector<Unseen>, std::greater<>> unseen_first_tokens_;
+};
+
+}  // namespace penstock::dispatch

@@ -1,0 +1,79 @@
+#include "dispatch/traffic_feed.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace penstock::dispatch {
+
+std::uint32_t TrafficFeed::lane_of(std::uint32_t model_number, std::string_view model) {
+  if (model_number >= lane_numbers_.size()) lane_numbers_.resize(model_number + 1, UINT32_MAX);
+  std::uint32_t& lane = lane_numbers_[model_number];
+  if (lane != UINT32_MAX) return lane;
+  if (lanes_.size() == kLanesMax) return lane = kLanesMax - 1;
+  lane = static_cast<std::uint32_t>(lanes_.size());
+  lanes_.push_back(
+      std::make_unique<Lane>(Lane{std::string{model}, signals::SegmentMeter{options_.slo.target.ttft}, {}, {}}));
+  return lane;
+}
+
+void TrafficFeed::arrived(ActiveRequest& request, core::Instant at) {
+  if (request.wanted_at) return;
+  request.wanted_at = at;
+  if (!options_.traffic_log) return;
+  TrafficEvent event;
+  event.kind = TrafficEvent::Kind::kArrival;
+  event.request = request.ticket;
+  event.at = at;
+  event.model = request.entry.model;
+  event.route = request.route;
+  event.traffic_class = request.entry.traffic_class;
+  event.tenant = request.entry.tenant;
+  event.input_tokens = request.estimate.prompt_tokens;
+  event.keys = request.keys;
+  log_.add(std::move(event));
+}
+
+void TrafficFeed::first_token(const ActiveRequest& request, core::Instant now) {
+  if (options_.latency_meters) {
+    Lane& lane = *lanes_[request.lane];
+    lane.ttft_ms.add(core::to_milliseconds(now - request.received_at));
+    signals::FirstTokenTimes times;
+    times.admission = std::max(core::Duration{}, request.granted_at - request.received_at);
+    times.prefill = now - request.received_at - times.admission;
+    lane.segments.first_token(now, request.traits(), times);
+  }
+  if (!options_.traffic_log) return;
+  TrafficEvent event;
+  event.kind = TrafficEvent::Kind::kFirstToken;
+  event.request = request.ticket;
+  event.at = now;
+  const core::Instant wanted_at = request.wanted_at.value_or(request.received_at);
+  event.admission_ms = core::to_milliseconds(std::max(core::Duration{}, request.granted_at - wanted_at));
+  event.ttft_ms = core::to_milliseconds(now - wanted_at);
+  event.cached_tokens = request.cached_tokens;
+  log_.add(std::move(event));
+}
+
+void TrafficFeed::ended(const ActiveRequest& request, ledger::Outcome outcome, core::Instant now) {
+  const ledger::Entry& entry = request.entry;
+  if (options_.latency_meters && request.granted) {
+    Lane& lane = *lanes_[request.lane];
+    if (entry.itl_ms >= 0.0) lane.itl_ms.add(entry.itl_ms);
+    if (outcome == ledger::Outcome::kCompleted && request.answered)
+      lane.segments.completed(now, request.traits(), static_cast<std::uint32_t>(entry.output_tokens), entry.ttft_ms,
+                              std::max(0.0, entry.itl_ms));
+  }
+  if (!options_.traffic_log || !request.wanted_at) return;
+  TrafficEvent event;
+  event.kind = TrafficEvent::Kind::kEnd;
+  event.request = request.ticket;
+  event.at = now;
+  event.outcome = outcome;
+  event.replica = entry.replica;
+  event.prompt_tokens = static_cast<std::uint32_t>(entry.prompt_tokens);
+  event.output_tokens = static_cast<std::uint32_t>(entry.output_tokens);
+  event.itl_ms = entry.itl_ms;
+  log_.add(std::move(event));
+}
+
+}  // namespace penstock::dispatch

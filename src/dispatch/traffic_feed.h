@@ -1,0 +1,48 @@
+// What planners and metrics learn of requests: latencies by model, and the traffic log.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/sketch.h"
+#include "dispatch/active_requests.h"
+#include "dispatch/options.h"
+#include "dispatch/traffic_log.h"
+#include "signals/segment_meter.h"
+
+namespace penstock::dispatch {
+
+// Requests that a tenant's or class's own limits hold up or refuse are no work for replicas: planners are not told of them
+// before such a limit lets them go. Not thread-safe.
+class TrafficFeed {
+ public:
+  static constexpr std::uint32_t kLanesMax = 1024;  // models that are told apart; the others share the last lane
+
+  explicit TrafficFeed(const DispatchOptions& options) : options_(options) {}
+
+  // A lane for each model that had a request, in the order of their first requests.
+  struct Lane {
+    std::string model;
+    signals::SegmentMeter segments;
+    core::QuantileSketch ttft_ms, itl_ms;  // since the start
+  };
+  std::uint32_t lane_of(std::uint32_t model_number, std::string_view model);
+  [[nodiscard]] const std::vector<std::unique_ptr<Lane>>& lanes() const { return lanes_; }
+  [[nodiscard]] const TrafficLog& log() const { return log_; }
+
+  void arrived(ActiveRequest& request, core::Instant at);
+  void first_token(const ActiveRequest& request, core::Instant now);
+  // With its entry as closed.
+  void ended(const ActiveRequest& request, ledger::Outcome outcome, core::Instant now);
+
+ private:
+  const DispatchOptions& options_;
+  std::vector<std::unique_ptr<Lane>> lanes_;
+  std::vector<std::uint32_t> lane_numbers_;  // by number of the model; UINT32_MAX: it had no request yet
+  TrafficLog log_;
+};
+
+}  // namespace penstock::dispatch

@@ -1,0 +1,47 @@
+#include "gateway/refusal.h"
+
+#include <iterator>
+#include <utility>
+
+#include "core/result.h"
+
+namespace penstock::gateway {
+namespace {
+
+using dispatch::RefusalReason;
+
+struct Row {
+  RefusalReason reason;
+  int status;
+  std::string_view type;
+  const char* param;
+};
+// The code of each is the name of its reason.
+constexpr Row kRows[] = {
+    {RefusalReason::kModelNotFound, 404, "invalid_request_error", "model"},
+    {RefusalReason::kContextLengthExceeded, 400, "invalid_request_error", "messages"},
+    {RefusalReason::kTokenBudgetExceeded, 429, "rate_limit_error", ""},
+    {RefusalReason::kTooManyRequests, 429, "rate_limit_error", ""},
+    {RefusalReason::kQueueFull, 503, "overloaded_error", ""},
+    {RefusalReason::kQueueTimeout, 503, "overloaded_error", ""},
+    {RefusalReason::kEnginesFull, 503, "overloaded_error", ""},
+    {RefusalReason::kNoReplica, 503, "overloaded_error", ""},
+};
+static_assert(std::size(kRows) == dispatch::kRefusalReasons);
+
+}  // namespace
+
+Refusal make_refusal(int status, std::string_view type, std::string_view code, std::string message, std::string param) {
+  return {{status, type, code, std::move(message), std::move(param)}, 0};
+}
+
+Refusal make_refusal(dispatch::Refusal refusal) {
+  const Row& row = kRows[static_cast<std::size_t>(refusal.reason)];
+  PENSTOCK_ASSERT(row.reason == refusal.reason, "the rows are in the order of the reasons");
+  Refusal made =
+      make_refusal(row.status, row.type, dispatch::to_string(refusal.reason), std::move(refusal.message), row.param);
+  made.retry_after_s = refusal.retry_after_s;
+  return made;
+}
+
+}  // namespace penstock::gateway

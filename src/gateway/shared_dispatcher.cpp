@@ -1,0 +1,146 @@
+#include "gateway/shared_dispatcher.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "core/result.h"
+#include "net/loop.h"
+
+namespace penstock::gateway {
+
+using dispatch::Ticket;
+
+SharedDispatcher::SharedDispatcher(const GatewayOptions& options, std::unique_ptr<dispatch::LedgerSink> sink)
+    : dispatcher_(options.dispatch, std::move(sink), net::Loop::read_clock(),
+                  std::chrono::system_clock::now().time_since_epoch()) {
+  if (!options.hot_prefixes) return;
+  HotPrefixCacheOptions cache;
+  cache.key_tokens = options.dispatch.key_tokens;
+  hot_prefixes_.emplace(cache);
+}
+
+RoutedGrant SharedDispatcher::routed(const dispatch::Grant& grant) const {
+  const auto found = known_.find(grant.replica);
+  PENSTOCK_ASSERT(found != known_.end(), "only a replica that discovery names is chosen");
+  return {grant, found->second.target};
+}
+
+std::optional<RoutedGrant> SharedDispatcher::routed(const std::optional<dispatch::Grant>& grant) const {
+  return grant ? std::optional{routed(*grant)} : std::nullopt;
+}
+
+RoutedArrival SharedDispatcher::arrive(const dispatch::RequestInfo& info, dispatch::GrantListener& listener,
+                                       core::Instant now) {
+  const std::scoped_lock lock{mutex_};
+  dispatch::ArrivalResult result = dispatcher_.arrive(info, listener, now);
+  return {result.ticket, routed(result.grant), std::move(result.refusal)};
+}
+
+void SharedDispatcher::attempt_ended(Ticket ticket, dispatch::Attempt attempt, core::Instant now) {
+  const std::scoped_lock lock{mutex_};
+  dispatcher_.attempt_ended(ticket, attempt, now);
+}
+
+std::optional<RoutedGrant> SharedDispatcher::route_again(Ticket ticket, core::Instant now) {
+  const std::scoped_lock lock{mutex_};
+  return routed(dispatcher_.route_again(ticket, now));
+}
+
+std::optional<RoutedGrant> SharedDispatcher::route_decode(Ticket ticket, core::Instant now) {
+  const std::scoped_lock lock{mutex_};
+  return routed(dispatcher_.route_decode(ticket, now));
+}
+
+void SharedDispatcher::answered(Ticket ticket, core::Instant now) {
+  const std::scoped_lock lock{mutex_};
+  dispatcher_.answered(ticket, now);
+}
+
+void SharedDispatcher::ended(Ticket ticket, const dispatch::RequestOutcome& outcome, core::Instant now) {
+  const std::scoped_lock lock{mutex_};
+  dispatcher_.ended(ticket, outcome, now);
+}
+
+void SharedDispatcher::tick(core::Instant now) {
+  const std::scoped_lock lock{mutex_};
+  dispatcher_.tick(now);
+}
+
+void SharedDispatcher::set_replicas(const std::vector<ReplicaEndpoint>& replicas, core::Instant now) {
+  const std::scoped_lock lock{mutex_};
+  const std::map<std::uint64_t, Known> before = std::exchange(known_, {});
+  std::map<std::pair<std::string_view, std::string_view>, std::uint64_t> numbers;
+  for (const auto& [number, known] : before)
+    numbers.emplace(std::pair<std::string_view, std::string_view>{known.endpoint.id, known.endpoint.url}, number);
+  std::vector<dispatch::ReplicaSpec> specs;
+  for (const ReplicaEndpoint& replica : replicas) {
+    const auto same = numbers.find({replica.id, replica.url});
+    Known next{replica, nullptr};
+    next.endpoint.number = same == numbers.end() ? ++next_number_ : same->second;
+    if (same != numbers.end()) {
+      const Known& last = before.at(same->second);
+      if (last.target->model == replica.model && last.target->addresses == replica.addresses) next.target = last.target;
+    }
+    if (!next.target) next.target = make_target(replica);
+    specs.push_back(next.endpoint);
+    known_.insert_or_assign(next.endpoint.number, std::move(next));
+  }
+  dispatcher_.set_replicas(specs, now);
+  // A replica that is no longer named stays known while requests are there.
+  for (const dispatch::ReplicaStatus& status : dispatcher_.replicas(now))
+    if (const auto last = before.find(status.spec.number); last != before.end()) known_.insert(*last);
+}
+
+void SharedDispatcher::set_health(std::string_view id, bool healthy, core::Instant now) {
+  const std::scoped_lock lock{mutex_};
+  if (const auto slot = dispatcher_.slot_of(id)) dispatcher_.set_health(*slot, healthy, now);
+}
+
+void SharedDispatcher::report_load(std::string_view id, const routing::ReportedLoad& load) {
+  const std::scoped_lock lock{mutex_};
+  if (const auto slot = dispatcher_.slot_of(id)) dispatcher_.report_load(*slot, load);
+}
+
+void SharedDispatcher::kv_event(std::string_view id, dispatch::KvChange change, std::span<const std::uint64_t> keys) {
+  const std::scoped_lock lock{mutex_};
+  if (const auto slot = dispatcher_.slot_of(id)) dispatcher_.kv_event(*slot, change, keys);
+}
+
+Overview SharedDispatcher::overview(core::Instant now) const {
+  const std::scoped_lock lock{mutex_};
+  Overview seen{dispatcher_.overview(now), {}};
+  for (const dispatch::ReplicaStatus& status : seen.replicas) {
+    const auto found = known_.find(status.spec.number);
+    seen.urls.push_back(found == known_.end() ? std::string{} : found->second.endpoint.url);
+  }
+  return seen;
+}
+
+bool SharedDispatcher::ready(core::Instant now) const {
+  const std::scoped_lock lock{mutex_};
+  const auto replicas = dispatcher_.replicas(now);
+  return std::any_of(replicas.begin(), replicas.end(), [](const auto& status) { return status.load.eligible; });
+}
+
+dispatch::TrafficLog::Page SharedDispatcher::traffic(std::uint64_t after, std::size_t events_max) const {
+  const std::scoped_lock lock{mutex_};
+  return dispatcher_.traffic(after, events_max);
+}
+
+std::vector<std::string> SharedDispatcher::models() const {
+  const std::scoped_lock lock{mutex_};
+  return dispatcher_.models();
+}
+
+std::vector<dispatch::PrefixHolder> SharedDispatcher::idle_holders(const PrefixText& prefix, core::Instant now) {
+  const std::scoped_lock lock{mutex_};
+  return dispatcher_.idle_holders(prefix.model, prefix.keys, now);
+}
+
+void SharedDispatcher::pinged(std::uint32_t slot, const PrefixText& prefix, core::Instant now) {
+  const std::scoped_lock lock{mutex_};
+  dispatcher_.pinged(slot, prefix.keys, now);
+}
+
+}  // namespace penstock::gateway

@@ -1,0 +1,87 @@
+#include "gateway/shared_dispatcher.h"
+
+#include <gtest/gtest.h>
+
+#include "dispatch/dispatcher_testing.h"
+#include "gateway/gateway_testing.h"
+
+namespace penstock::gateway {
+namespace {
+
+using namespace std::chrono_literals;
+using dispatch::testing::info_of;
+constexpr core::Instant kNow = core::kStart + 100s;
+
+ReplicaEndpoint replica_at(const std::string& url) {
+  ReplicaEndpoint replica = replica_named("r1");
+  replica.url = url;
+  replica.addresses = {*net::Address::parse("127.0.0.1", 9)};
+  return replica;
+}
+
+class SharedDispatcherTest : public ::testing::Test {
+ protected:
+  RoutedArrival arrive() { return dispatcher.arrive(info_of(400), listener, kNow); }
+
+  GatewayOptions options = [] {
+    GatewayOptions made;
+    made.dispatch = dispatch::testing::options_for_tests();
+    return made;
+  }();
+  dispatch::testing::TestListener listener;
+  SharedDispatcher dispatcher{options, nullptr};
+};
+
+TEST_F(SharedDispatcherTest, AGrantNamesHowItsReplicaIsReached) {
+  dispatcher.set_replicas({replica_at("https://127.0.0.1:10/prefix")}, kNow);
+  const RoutedArrival arrival = arrive();
+  ASSERT_TRUE(arrival.grant);
+  EXPECT_EQ(arrival.grant->target->id, "r1");
+  EXPECT_EQ(arrival.grant->target->host_field, "127.0.0.1:10");
+  EXPECT_EQ(arrival.grant->target->path_prefix, "/prefix");
+  EXPECT_TRUE(arrival.grant->target->tls);
+}
+
+TEST_F(SharedDispatcherTest, IsReadyWhenSomeReplicaMayBeChosen) {
+  EXPECT_FALSE(dispatcher.ready(kNow));
+  ReplicaEndpoint warming = replica_at("http://127.0.0.1:9");
+  warming.phase = dispatch::ReplicaPhase::kWarming;
+  dispatcher.set_replicas({warming}, kNow);
+  EXPECT_FALSE(dispatcher.ready(kNow));
+  ReplicaEndpoint other = replica_at("http://127.0.0.1:10");
+  other.id = "r2";
+  dispatcher.set_replicas({warming, other}, kNow);
+  EXPECT_TRUE(dispatcher.ready(kNow));
+}
+
+TEST_F(SharedDispatcherTest, TheSameNameAtAnotherUrlIsAnotherReplica) {
+  dispatcher.set_replicas({replica_at("http://127.0.0.1:9")}, kNow);
+  const RoutedArrival before = arrive();
+  ASSERT_TRUE(before.grant);
+  dispatcher.set_replicas({replica_at("http://127.0.0.1:10")}, kNow);
+  const RoutedArrival after = arrive();
+  ASSERT_TRUE(after.grant);
+  EXPECT_NE(after.grant->slot, before.grant->slot);
+  EXPECT_EQ(after.grant->target->host_field, "127.0.0.1:10");
+  const Overview seen = dispatcher.overview(kNow);
+  EXPECT_EQ(seen.urls, (std::vector<std::string>{"http://127.0.0.1:9", "http://127.0.0.1:10"}))
+      << "the first one still has a request";
+}
+
+TEST_F(SharedDispatcherTest, ANewAddressOfTheSameUrlIsTheSameReplica) {
+  dispatcher.set_replicas({replica_at("http://127.0.0.1:9")}, kNow);
+  const RoutedArrival before = arrive();
+  dispatcher.set_health("r1", false, kNow);
+  ReplicaEndpoint moved = replica_at("http://127.0.0.1:9");
+  moved.addresses = {*net::Address::parse("127.0.0.2", 9)};
+  dispatcher.set_replicas({moved}, kNow);
+  EXPECT_FALSE(dispatcher.ready(kNow)) << "it is as unhealthy as before";
+  dispatcher.set_health("r1", true, kNow);
+  const RoutedArrival after = arrive();
+  ASSERT_TRUE(before.grant && after.grant);
+  EXPECT_EQ(after.grant->slot, before.grant->slot);
+  EXPECT_EQ(after.grant->target->addresses, moved.addresses);
+}
+
+}  // namespace
+}  // namespace penstock::gateway
