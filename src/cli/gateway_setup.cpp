@@ -50,7 +50,7 @@ dispatch::Tenant tenant_of(const config::TenantSettings& from) {
   made.over_budget = from.over_budget == "queue" ? dispatch::OverBudget::kQueue : dispatch::OverBudget::kReject;
   made.concurrent = from.concurrent;
   made.context_tokens = from.context_tokens;
-  made.dispatch.models = from.models;
+  made.models = from.models;
   made.traffic_class = from.traffic_class == "batch" ? admission::Class::kBatch : admission::Class::kInteractive;
   return made;
 }
