@@ -322,7 +322,9 @@ class RandomWorld final : GrantListener {
     EXPECT_EQ(all.refused, refused_);
     EXPECT_EQ(all.completed, outcomes_[static_cast<std::size_t>(Outcome::kCompleted)]);
     EXPECT_EQ(all.output_tokens, output_tokens_);
-    if (!estimated_) EXPECT_EQ(all.prompt_tokens, prompt_tokens_);
+    if (!estimated_) {
+      EXPECT_EQ(all.prompt_tokens, prompt_tokens_);
+    }
     EXPECT_EQ(written_.closed.size(), all.closed);
     EXPECT_EQ(written_.outcomes, outcomes_);
     EXPECT_EQ(dispatcher_->balance().open_entries(), 0U);
