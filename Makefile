@@ -8,37 +8,37 @@ BINARY = build/release/penstock
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup:  ## install what building and testing need (Debian 12; root or sudo), once
+setup:  ## install what build and tests need (Debian 12; root or sudo), once
 	@tools/setup-debian.sh
 
 build: setup  ## build the release program: build/release/penstock
 	@tools/build.sh release penstock
 
-up: build  ## build, then run engines, gateway, planner, load and the live page on this machine; Ctrl-C ends it
+up: build  ## build, then run engines, gateway, planner, load and the live page on this machine; Ctrl-C stops them
 	$(BINARY) up
 
-test: setup  ## build and run all tests: release, AddressSanitizer, and ThreadSanitizer for what has threads
+test: setup  ## build and run all tests: release, AddressSanitizer, and ThreadSanitizer for threaded code
 	@tools/test.sh release asan tsan:threads
 
 test-tsan: setup  ## build everything with ThreadSanitizer and run all tests
 	@tools/test.sh tsan
 
-soak: build  ## tests of patience, for minutes: idle and dribbling clients, kills under load, another's load generator
+soak: build  ## soak tests, which take minutes: idle and slow clients, kills under load, guidellm
 	PENSTOCK=$(BINARY) python3 -B tests/live/soak_test.py
 
-bench: setup  ## our speed beside the peer's, then the hot paths; BENCH=name runs only those whose file name contains it
+bench: setup  ## replay speed compared with Dynamo, then hot paths; BENCH=name runs the benchmarks with this in their name
 	@tools/build.sh release penstock benchmarks
 	@tools/bench.sh build/release '$(BENCH)'
 
-fidelity: setup  ## write docs/fidelity.md: our engine model against Dynamo's replay and against measured engines
+fidelity: setup  ## write docs/fidelity.md: the engine model compared with Dynamo's replay and with measured engines
 	@tools/build.sh release penstock
 	@tools/fidelity.sh $(BINARY)
 
-evaluate: setup  ## write docs/evaluation.md: Penstock's policy against all marks; QUICK=1: only the busiest two hours of a day
+evaluate: setup  ## write docs/evaluation.md: Penstock's policy compared with all others; QUICK=1: only the busiest two hours of a day
 	@tools/build.sh release penstock
 	@tools/evaluate.sh $(BINARY) --jobs $(JOBS)
 
-golden: setup  ## rewrite the golden files from what the program prints now; review the diff
+golden: setup  ## rewrite the golden files from the current output; review the diff
 	@tools/build.sh release
 	PENSTOCK_UPDATE_GOLDEN=1 ctest --preset release --quiet -j $(JOBS) || true
 	@git status --short
@@ -55,5 +55,5 @@ lint:  ## tests/tidy and the format of all files; clang-tidy and standalone head
 hooks:  ## install a git hook that checks the format and tests/tidy before each commit
 	@tools/pre-commit.sh --install
 
-clean:  ## remove what was built
+clean:  ## remove all build folders
 	rm -rf build report out

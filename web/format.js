@@ -57,7 +57,7 @@ function clock(value) {
 const unbroken = sentence => sentence.replace(/(\d) (%|ms|s|min|h|d)(?![a-z])/g, '$1' + SPACE + '$2');
 
 // A stable name as text: slo_at_risk as "SLO at risk".
-const words = name => String(name).replaceAll('_', ' ').replace(/\b(slo|ttft|itl|tpot|kv|gpu)\b/g, term => term.toUpperCase());
+const nameText = name => String(name).replaceAll('_', ' ').replace(/\b(slo|ttft|itl|tpot|kv|gpu)\b/g, term => term.toUpperCase());
 
 // An element with text for children: names from outside never become markup.
 function make(tag, attributes = {}, ...children) {

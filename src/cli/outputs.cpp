@@ -100,7 +100,7 @@ core::Result<void> check_report_folder(const std::string& folder) {
   std::error_code error;
   const fs::file_status status = fs::status(folder, error);
   if (!folder.empty() && fs::exists(status) && !fs::is_directory(status))
-    return core::environment_error(folder, "is no folder", "choose another path for --report-dir");
+    return core::environment_error(folder, "is not a folder", "choose another path for --report-dir");
   if (!folder.empty() && fs::exists(status) && ::access(folder.c_str(), W_OK | X_OK) != 0)
     return cannot_write(folder, errno, "choose a path that you may write to");
   return {};

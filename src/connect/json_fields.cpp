@@ -51,9 +51,9 @@ core::Result<Json> parse_object(std::string_view text, const std::string& file) 
     root = Json::parse(
         text, [&](int depth, Json::parse_event_t event, Json& parsed) { return strictness(depth, event, parsed); });
   } catch (const Json::parse_error& error) {
-    return core::invalid_input(file, fmt::format("is no JSON: it goes wrong at byte {}", error.byte));
+    return core::invalid_input(file, fmt::format("invalid JSON at byte {}", error.byte));
   } catch (const Json::exception&) {  // a number that no double holds
-    return core::invalid_input(file, "is no JSON that can be read: a number is out of range");
+    return core::invalid_input(file, "invalid JSON: a number is out of range");
   }
   if (!strictness.what().empty()) return core::invalid_input(file, strictness.what());
   if (!root.is_object()) return core::invalid_input(file, fmt::format("must be an object, is {}", root.type_name()));

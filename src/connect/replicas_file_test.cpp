@@ -49,7 +49,7 @@ TEST(ReplicasFile, NeedsNoMoreThanAnIdAndAUrl) {
 }
 
 TEST(ReplicasFile, SaysWhereItIsWrong) {
-  EXPECT_EQ(error_of(""), "replicas.json: is no JSON: it goes wrong at byte 1");
+  EXPECT_EQ(error_of(""), "replicas.json: invalid JSON at byte 1");
   EXPECT_EQ(error_of("[]"), "replicas.json: must be an object, is array");
   EXPECT_EQ(error_of("{\"version\":2,\"replicas\":[]}"),
             "replicas.json: version: is 2, but only 1 is known; use a newer penstock");
@@ -71,7 +71,7 @@ TEST(ReplicasFile, SaysWhereItIsWrong) {
             "replicas.json: replicas[0].block_tokens: must be a whole number, is number");
   EXPECT_EQ(error_of(with_entry(R"({"id":"a","url":"http://h","kv_blocks":18446744073709551615})")),
             "replicas.json: replicas[0].kv_blocks: must be 1 to 9223372036854775807, is 18446744073709551615");
-  EXPECT_EQ(error_of("{\"version\":1e999}"), "replicas.json: is no JSON that can be read: a number is out of range");
+  EXPECT_EQ(error_of("{\"version\":1e999}"), "replicas.json: invalid JSON: a number is out of range");
 }
 
 TEST(ReplicasFile, RefusesTheSameReplicaTwice) {

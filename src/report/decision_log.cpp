@@ -285,7 +285,7 @@ core::Result<std::vector<DecisionEntry>> parse_decision_jsonl(std::string_view t
       return core::invalid_input(where, fmt::format("is more than {} entries", kDecisionEntriesMax), "split the log");
     const Json json = Json::parse(row, nullptr, false);
     if (json.is_discarded())
-      return core::invalid_input(where, "is no JSON object", "a decision log has one on each line");
+      return core::invalid_input(where, "is not a JSON object", "a decision log has one on each line");
     auto entry = read_entry(json, where);
     if (!entry) return tl::make_unexpected(std::move(entry.error()));
     entries.push_back(*std::move(entry));

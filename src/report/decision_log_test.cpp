@@ -154,7 +154,7 @@ TEST(DecisionLog, ErrorsNameFileLineAndKey) {
     std::string line = good.substr(0, good.size() - 1);
     return line.replace(line.find(from), from.size(), to);
   };
-  EXPECT_EQ(message("{"), "log.jsonl:3: is no JSON object");
+  EXPECT_EQ(message("{"), "log.jsonl:3: is not a JSON object");
   EXPECT_EQ(message("[]"), "log.jsonl:3: must be an object");
   EXPECT_EQ(message("{}"), "log.jsonl:3: policy: is missing");
   EXPECT_EQ(message(with("\"current\":3", "\"current\":-3")), "log.jsonl:3: current: must be a count of replicas");

@@ -94,7 +94,7 @@ class WhatIsShown(LiveTest):
         self.assertEqual(rows, {"replicas": 7, "segments": 6, "tenants": 3, "scaling": 2})
         self.assertIn("2.90\u00a0s ▲", page.text("#segments"))
         self.assertIn("no limit", page.text("#tenants"))
-        self.assertIn("budget exhausted 21 · kv full 5", page.text("#gateway-refusals"))
+        self.assertIn("budget exhausted 21 · KV full 5", page.text("#gateway-refusals"))
         scaling = page.run("[...document.querySelectorAll('#scaling tbody tr')].map(row => [...row.cells].slice(1).map(c => c.innerText.trim()))")
         self.assertEqual(scaling, [["default", "5 → 6", "in progress", "140", "0", "0", "0", "2"],
                                    ["default", "4 → 5", "14\u00a0s", "1,031", "0", "3", "0", "0"]])

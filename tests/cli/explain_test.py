@@ -110,7 +110,7 @@ class BadInput(CliTest):
 
     def test_logs_that_are_none_are_named_with_their_line(self):
         self.write("bad.jsonl", self.good + "{nonsense\n")
-        self.assert_refused("explain", "bad.jsonl", says="bad.jsonl:2: is no JSON object")
+        self.assert_refused("explain", "bad.jsonl", says="bad.jsonl:2: is not a JSON object")
         self.write("type.jsonl", self.good.replace('"target": 2', '"target": "two"'))
         self.assert_refused("explain", "type.jsonl", says="type.jsonl:1: target: must be a count of replicas")
         self.assert_refused("explain", "missing.jsonl", says="missing.jsonl: cannot be opened; is the name right?")
@@ -140,7 +140,7 @@ class BadInput(CliTest):
                             says="the same file as json")
         self.assert_refused("replay", "good.jsonl", "--decision-log", "good.jsonl",
                             says="would overwrite good.jsonl")
-        self.assert_refused("replay", BUSY, "--report-dir", "good.jsonl", says="good.jsonl: is no folder", code=1)
+        self.assert_refused("replay", BUSY, "--report-dir", "good.jsonl", says="good.jsonl: is not a folder", code=1)
         self.assert_refused("replay", BUSY, "--report-dir", "r", "--report-interval", "0s",
                             says="must be longer than 0")
         self.assert_refused("replay", BUSY, "--report-dir", "r", "--report-interval", "10ms",

@@ -1,4 +1,4 @@
-// What happened over time, by uPlot. One cursor runs through all charts; the figures under it stand in the legends.
+// The charts over time, drawn by uPlot. All charts share one cursor; the legends show the values under it.
 
 const WINDOWS = {5: '5 min', 15: '15 min', 60: '1 h'};
 const POOL_CHARTS_MAX = 8;
@@ -10,7 +10,7 @@ const latencySeries = key => [
   {label: 'p95', colour: 'p95', width: 2, fill: true, main: true, of: point => record(point[key]).p95_ms},
   {label: 'p99', colour: 'p99', width: 1, dash: [4, 3], of: point => record(point[key]).p99_ms},
 ];
-// Without a ready engine nobody tells of a KV cache: nothing is known then, not zero.
+// Without a ready engine the use of the KV cache is unknown, not zero.
 const ofReady = key => point => sumOf(point.ready) > 0 ? point[key] : null;
 
 const CHARTS = [
@@ -44,10 +44,10 @@ const replicasChart = (pool, index, alone) => ({
 });
 
 let shownMinutes = 15;
-let chartsOf = null;  // the pools that the charts were made for
+let chartsOf = null;  // The pools of the current charts.
 const charts = [];
 const colours = {};
-let cursorBy = null;  // the chart that the pointer is in
+let cursorBy = null;  // The chart under the pointer.
 
 function readColours() {
   const style = getComputedStyle(document.documentElement);
@@ -57,14 +57,14 @@ function readColours() {
 
 const faint = colour => colour.length === 7 ? colour + '1f' : colour;
 
-// Round, as ticks are: 50 instead of 50.0.
+// Ticks have no trailing zeros: 50 instead of 50.0.
 const tickOf = (format, value) =>
   value === 0 ? '0' : format(value).replace(/(\.\d*?)0+(?=\D|$)/, '$1').replace(/\.(?=\D|$)/, '');
 
 function rangeOf(chart, limit, most) {
   if (chart.top) return [0, chart.top];
   let top = known(most) && most > 0 ? most * 1.12 : 1;
-  // A limit that is far away would press the curve to the floor.
+  // A distant limit would flatten the curve.
   if (known(limit) && (!known(most) || top > limit * 0.2)) top = Math.max(top, limit * 1.12);
   return [0, chart.whole ? Math.max(2, Math.ceil(top)) : top];
 }
@@ -210,11 +210,11 @@ function showCharts(state) {
 function showLegend(chart) {
   const at = cursorBy ? chart.plot.cursor.idx : null;
   const index = known(at) ? at : chart.data[0].length - 1;
-  chart.keys.forEach((key, series) => say(key, chart.what.format(chart.data[series + 1]?.[index])));
-  say(chart.when, known(at) && known(chart.data[0][at]) ? timeOfDay(chart.data[0][at] - (wall.offset ?? 0)) : '');
+  chart.keys.forEach((key, series) => setText(key, chart.what.format(chart.data[series + 1]?.[index])));
+  setText(chart.when, known(at) && known(chart.data[0][at]) ? timeOfDay(chart.data[0][at] - (wall.offset ?? 0)) : '');
 }
 
-// The chart in a sentence, for who does not see it.
+// Describes the chart in a sentence for screen readers.
 function describe(chart) {
   const parts = chart.what.series.map((series, index) => {
     const values = chart.data[index + 1].filter(known);

@@ -1,5 +1,5 @@
-// Decisions, newest first, each with all that it was made on. An entry never changes once it is there, so it is kept as
-// long as it is listed: what is open stays open, and the focus stays where it is.
+// The list of decisions, newest first, with their evidence. An entry never changes, so its element is reused while it is
+// listed: open entries stay open, and the focus stays.
 
 const decisions = {entries: new Map(), filter: '', changesOnly: false, wall: 0};
 
@@ -20,28 +20,28 @@ function showDecisions(state) {
       entry.item.remove();
       decisions.entries.delete(key);
     }
-  // What comes is in front; what is there keeps its place.
+  // New entries are inserted in front; existing ones keep their place.
   let before = place.firstElementChild;
   for (const [key, decision] of wanted) {
     const there = decisions.entries.get(key);
     if (there) {
       if (there.item === before) before = before.nextElementSibling;
       else place.insertBefore(there.item, before);
-      say(there.since, agoOf(decision, state));
+      setText(there.since, ageOf(decision, state));
       continue;
     }
     const entry = buildDecision(decision, several, pools);
-    say(entry.since, agoOf(decision, state));
+    setText(entry.since, ageOf(decision, state));
     decisions.entries.set(key, entry);
     place.insertBefore(entry.item, before);
   }
   filterDecisions();
 }
 
-const agoOf = (decision, state) => ago(known(decision.at_s) ? state.now_s - decision.at_s : null);
+const ageOf = (decision, state) => ago(known(decision.at_s) ? state.now_s - decision.at_s : null);
 
-const foundIn = decision => [decision.pool, decision.reason, words(text(decision.reason)), decision.limited_by,
-  words(text(decision.limited_by)), decision.cause, words(text(decision.cause)), decision.phase, decision.sentence,
+const foundIn = decision => [decision.pool, decision.reason, nameText(text(decision.reason)), decision.limited_by,
+  nameText(text(decision.limited_by)), decision.cause, nameText(text(decision.cause)), decision.phase, decision.sentence,
   decision.diagnosis].map(part => text(part)).join(' ').toLowerCase();
 
 function filterDecisions() {
@@ -52,9 +52,9 @@ function filterDecisions() {
     shown += fits;
   }
   const all = decisions.entries.size;
-  say(byId('decision-count'), all === 0 ? '' : shown === all ? count(all) : `${shown} of ${all}`);
+  setText(byId('decision-count'), all === 0 ? '' : shown === all ? count(all) : `${shown} of ${all}`);
   byId('decision-none').hidden = shown > 0;
-  say(byId('decision-none'), all === 0 ? 'No decision yet.' : 'No decision matches the filter.');
+  setText(byId('decision-none'), all === 0 ? 'No decision yet.' : 'No decision matches the filter.');
 }
 
 function buildDecision(decision, several, pools) {
@@ -65,15 +65,15 @@ function buildDecision(decision, several, pools) {
   const since = make('span');
   const summary = make('summary', {},
     make('span', {class: 'step ' + direction}, step),
-    make('span', {class: 'why'}, make('bdi', {}, wordsOf(decision.reason) || NOTHING)),
+    make('span', {class: 'why'}, make('bdi', {}, clippedName(decision.reason) || NOTHING)),
     make('span', {class: 'chips'},
       make('span', {class: 'at', title: 'planner time ' + (known(decision.at_s) ? clock(decision.at_s) : NOTHING)},
         timeOfDay(decision.at_s), ' · ', since),
       several ? chip('pool', clip(decision.pool, 40)) : null,
-      chip('limit', decision.limited_by ? 'limited by ' + wordsOf(decision.limited_by) : ''),
-      chip('cause', decision.cause && decision.cause !== 'none' ? wordsOf(decision.cause) : '')));
+      chip('limit', decision.limited_by ? 'limited by ' + clippedName(decision.limited_by) : ''),
+      chip('cause', decision.cause && decision.cause !== 'none' ? clippedName(decision.cause) : '')));
   const detail = make('details', {}, summary);
-  // Most are never opened.
+  // The body is built when the entry is opened, because most are never opened.
   detail.addEventListener('toggle', () => detail.append(decisionBody(decision, pools)), {once: true});
   return {item: make('li', {class: direction}, detail), changes, words: foundIn(decision), since};
 }
@@ -81,18 +81,18 @@ function buildDecision(decision, several, pools) {
 function decisionBody(decision, pools) {
   const body = make('div', {class: 'body'});
   const part = (title, ...content) => body.append(make('h4', {}, title), ...content);
-  const words = value => make('p', {}, make('bdi', {}, unbroken(clip(value, 1200))));
-  if (decision.diagnosis) part('Diagnosis', words(decision.diagnosis));
-  if (decision.limited_by) part('Limited by', words(wordsOf(decision.limited_by)));
-  if (decision.would_change) part('What would change this decision', words(decision.would_change));
+  const paragraph = value => make('p', {}, make('bdi', {}, unbroken(clip(value, 1200))));
+  if (decision.diagnosis) part('Diagnosis', paragraph(decision.diagnosis));
+  if (decision.limited_by) part('Limited by', paragraph(clippedName(decision.limited_by)));
+  if (decision.would_change) part('What would change this decision', paragraph(decision.would_change));
   const evidence = list(decision.evidence).slice(0, 100).map(record);
-  // The sentence says the same as the evidence, in a row.
+  // The sentence repeats the evidence, so only one of them is shown.
   if (evidence.length) part('Evidence', evidenceTable(evidence));
-  else if (decision.sentence) part('Evidence', words(decision.sentence));
+  else if (decision.sentence) part('Evidence', paragraph(decision.sentence));
   const candidates = list(decision.candidates).slice(0, 100).map(record);
   if (candidates.length) part('Simulated fleets', candidateTable(candidates, pools));
-  if (decision.phase) part('Phase', words(decision.phase));
-  if (!body.childNodes.length) body.append(words('No further details.'));
+  if (decision.phase) part('Phase', paragraph(decision.phase));
+  if (!body.childNodes.length) body.append(paragraph('No further details.'));
   return body;
 }
 
@@ -113,7 +113,7 @@ function plainTable(caption, heads, rows) {
 }
 
 const evidenceTable = evidence => plainTable('Evidence', ['name', 'value'], evidence.map(each =>
-  make('tr', {}, make('th', {scope: 'row', class: 'left'}, make('bdi', {}, wordsOf(each.name))),
+  make('tr', {}, make('th', {scope: 'row', class: 'left'}, make('bdi', {}, clippedName(each.name))),
     make('td', {}, make('bdi', {}, evidenceValue(each.value, each.unit))))));
 
 function candidateTable(candidates, pools) {

@@ -1,29 +1,29 @@
-// What the server tells: one stream of events that is kept open, and what is known from it.
+// Receives the event stream of the server and keeps its data.
 
 const POINTS_MAX = 1800;
-const STALE_AFTER_S = 5;     // states come each second
-const SILENT_AFTER_S = 20;   // a stream that says nothing for so long is dead, whatever the browser believes
+const STALE_AFTER_S = 5;     // The server sends a state every second.
+const SILENT_AFTER_S = 20;   // A stream without events for this time is replaced.
 const WAITS_S = [1, 2, 4, 8];
 
 const live = {
   state: null,
   points: [],
-  heardAt: null,       // of the last state, by the browser's monotonic clock
+  receivedAt: null,    // Time of the last state on the browser's monotonic clock.
   connected: false,
   everConnected: false,
-  gatewayMoved: null,  // when the gateway's own clock last went on: {boot, at, moved}
+  gatewayMoved: null,  // When the clock of the gateway last advanced: {boot, at, moved}.
 };
 
 const moment = () => performance.now() / 1000;
 
-// "connecting", "live", "stale" or "reconnecting"; and how old what is shown is.
+// Returns "connecting", "live", "stale" or "reconnecting", and the age of the data.
 function connection() {
-  const old = live.heardAt === null ? null : moment() - live.heardAt;
+  const old = live.receivedAt === null ? null : moment() - live.receivedAt;
   if (!live.connected) return {name: live.everConnected ? 'reconnecting' : 'connecting', old};
   return {name: old === null ? 'connecting' : old > STALE_AFTER_S ? 'stale' : 'live', old};
 }
 
-// Time goes on from point to point; what does not fit is left out.
+// Points must ascend in time; others are dropped.
 function takePoints(points) {
   live.points = [];
   for (const point of list(points).slice(-POINTS_MAX)) takePoint(point);
@@ -33,7 +33,7 @@ function takePoint(point) {
   if (!known(record(point).at_s)) return;
   const last = live.points.at(-1);
   if (last && point.at_s === last.at_s) return;
-  if (last && point.at_s < last.at_s) live.points = [];  // the planner began anew
+  if (last && point.at_s < last.at_s) live.points = [];  // The planner has restarted.
   live.points.push(point);
   if (live.points.length > POINTS_MAX) live.points.shift();
 }
@@ -41,7 +41,7 @@ function takePoint(point) {
 function takeState(state) {
   if (!known(record(state).now_s)) return;
   live.state = state;
-  live.heardAt = moment();
+  live.receivedAt = moment();
   setWall(state.now_s);
   const gateway = record(state.gateway), before = live.gatewayMoved;
   if (!known(gateway.now_s)) live.gatewayMoved = null;
@@ -49,8 +49,8 @@ function takeState(state) {
     live.gatewayMoved = {boot: gateway.boot, at: gateway.now_s, moved: state.now_s};
 }
 
-// Seconds for which the gateway has said nothing new; null: there is none.
-const gatewaySilence = () => live.gatewayMoved && live.state ? live.state.now_s - live.gatewayMoved.moved : null;
+// Seconds since the last update of the gateway; null without a gateway.
+const gatewayAge = () => live.gatewayMoved && live.state ? live.state.now_s - live.gatewayMoved.moved : null;
 
 // Calls `changed` after each event, and `connectionChanged` when the stream opens or breaks.
 function openFeed(changed, connectionChanged) {
@@ -60,7 +60,7 @@ function openFeed(changed, connectionChanged) {
     try {
       value = JSON.parse(event.data);
     } catch (error) {
-      return complain('an event that is no JSON: ' + error.message);
+      return reportError('an event that is no JSON: ' + error.message);
     }
     attempts = 0;
     lastWord = moment();
@@ -81,8 +81,8 @@ function openFeed(changed, connectionChanged) {
     source.onerror = () => {
       live.connected = false;
       connectionChanged();
-      // A cut stream is opened again by the browser. An answer that is no stream (too many viewers, an error of a proxy)
-      // ends it for good.
+      // The browser reopens a cut stream. After an answer that is not a stream (too many viewers, a proxy error) it
+      // does not.
       if (source.readyState === EventSource.CLOSED) again();
     };
   };

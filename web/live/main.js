@@ -1,4 +1,4 @@
-// Joins the parts: what comes in is shown once a frame, keys and buttons do the same things.
+// Connects the parts. New data is rendered once per frame. Keys and buttons share their actions.
 
 const page = {paused: false, frame: 0, frozen: null};
 
@@ -25,19 +25,19 @@ function show() {
 
 // ---- the head --------------------------------------------------------------------------------------------------------
 
-const CONNECTION_WORDS = {connecting: 'connecting', live: 'live', stale: 'stale', reconnecting: 'reconnecting'};
+const CONNECTION_TEXT = {connecting: 'connecting', live: 'live', stale: 'stale', reconnecting: 'reconnecting'};
 let announced = null;
 
 function showConnection() {
   const {name, old} = connection();
   const aged = known(old) && name !== 'live' ? ` · ${age(old)} old` : '';
   mark(byId('connection'), 'data-state', name);
-  say(byId('connection-word'), CONNECTION_WORDS[name] + aged);
+  setText(byId('connection-word'), CONNECTION_TEXT[name] + aged);
   mark(document.documentElement, 'data-old', name === 'stale' || name === 'reconnecting');
-  // A reader hears of a change, not of each second.
+  // Screen readers are informed about changes only.
   if (announced === name) return;
   announced = name;
-  say(byId('announcement'), {
+  setText(byId('announcement'), {
     connecting: 'Connecting to the planner.', live: 'Connected: the data is live.',
     stale: 'The planner sends no updates: the data is stale.', reconnecting: 'The connection is lost: reconnecting.',
   }[name]);
@@ -47,18 +47,18 @@ const PHASE_MODES = {act: 'active', observe: 'observe-only'};
 
 function showHead(state) {
   const slo = record(state.slo);
-  say(byId('mode'), PHASE_MODES[state.mode] ?? (wordsOf(state.mode) || NOTHING));
+  setText(byId('mode'), PHASE_MODES[state.mode] ?? (clippedName(state.mode) || NOTHING));
   mark(byId('mode'), 'data-mode', text(state.mode));
   mark(byId('mode'), 'title', state.mode === 'observe' ? 'decides, records the decision, changes nothing' : 'changes the fleet');
-  say(byId('policy'), clip(state.policy, 60) || NOTHING);
-  say(byId('phase'), wordsOf(state.phase) || NOTHING);
-  say(byId('slo'), `TTFT ${limitOf(slo.ttft_ms)} · ITL ${limitOf(slo.itl_ms)}`);
-  const kept = keptOf(slo);
-  say(byId('goal'), known(slo.goal) ? ` · goal ${share(slo.goal)}` : '');
-  say(byId('kept'), share(kept));
+  setText(byId('policy'), clip(state.policy, 60) || NOTHING);
+  setText(byId('phase'), clippedName(state.phase) || NOTHING);
+  setText(byId('slo'), `TTFT ${limitOf(slo.ttft_ms)} · ITL ${limitOf(slo.itl_ms)}`);
+  const kept = attainmentOf(slo);
+  setText(byId('goal'), known(slo.goal) ? ` · goal ${share(slo.goal)}` : '');
+  setText(byId('kept'), share(kept));
   mark(byId('kept'), 'data-tone', !known(kept) || !known(slo.goal) ? null : kept >= slo.goal ? 'good' : 'over');
-  say(byId('up'), age(state.now_s));
-  say(byId('version'), 'Penstock ' + clip(state.version, 40));
+  setText(byId('up'), age(state.now_s));
+  setText(byId('version'), 'Penstock ' + clip(state.version, 40));
 }
 
 const CAUSE_FINE = new Set(['none']);
@@ -66,11 +66,11 @@ const CAUSE_FINE = new Set(['none']);
 function showDiagnosis(state) {
   const diagnosis = state.diagnosis ? record(state.diagnosis) : null, cause = text(diagnosis?.cause);
   mark(byId('diagnosis'), 'data-tone', !cause ? null : CAUSE_FINE.has(cause) ? 'good' : 'near');
-  say(byId('diagnosis-cause'), !cause ? NOTHING : CAUSE_FINE.has(cause) ? 'no problem found' : wordsOf(cause));
-  say(byId('diagnosis-words'), diagnosis ? unbroken(clip(diagnosis.words, 800)) : 'No diagnosis yet, or the policy gives none.');
+  setText(byId('diagnosis-cause'), !cause ? NOTHING : CAUSE_FINE.has(cause) ? 'no problem found' : clippedName(cause));
+  setText(byId('diagnosis-words'), diagnosis ? unbroken(clip(diagnosis.words, 800)) : 'No diagnosis yet, or the policy gives none.');
 }
 
-// ---- what one may do -------------------------------------------------------------------------------------------------
+// ---- actions ---------------------------------------------------------------------------------------------------------
 
 const systemDark = matchMedia('(prefers-color-scheme: dark)');
 
@@ -80,7 +80,7 @@ function showTheme() {
   document.documentElement.dataset.theme = theme;
   const button = byId('theme');
   if (!button) return;
-  say(button, theme === 'dark' ? 'Light' : 'Dark');
+  setText(button, theme === 'dark' ? 'Light' : 'Dark');
   mark(button, 'aria-label', theme === 'dark' ? 'use the light theme' : 'use the dark theme');
   if (charts.length) recolourCharts();
 }
@@ -94,9 +94,9 @@ function switchTheme() {
 function pause() {
   page.paused = !page.paused;
   mark(byId('pause'), 'aria-pressed', page.paused);
-  say(byId('pause-word'), page.paused ? 'Resume' : 'Pause');
+  setText(byId('pause-word'), page.paused ? 'Resume' : 'Pause');
   byId('paused').hidden = !page.paused;
-  if (page.paused) say(byId('paused-since'), timeOfDay(live.state?.now_s));
+  if (page.paused) setText(byId('paused-since'), timeOfDay(live.state?.now_s));
   schedule();
 }
 
@@ -165,6 +165,6 @@ function start() {
   openFeed(schedule, showConnection);
 }
 
-showTheme();  // at once: the page is not to flash in the other colours
+showTheme();  // The theme is set before the first frame, so that the page does not flash.
 if (document.readyState === 'loading') addEventListener('DOMContentLoaded', start, {once: true});
 else start();

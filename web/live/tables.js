@@ -1,8 +1,8 @@
-// Tables whose rows are kept by key: each second only the cells that changed are written.
+// Tables with rows by key: each update writes only the cells that changed.
 
 const ROWS_MAX = 300;
 
-// `columns`: [head, row => {text, tone, meter, title, words}, {left, title}]; the first is the row's head.
+// `columns` has entries [heading, row => {text, tone, meter, title}, {left, title}]. The first column is the row heading.
 function makeTable(place, caption, columns, empty) {
   const head = make('tr', {}, ...columns.map(([title, , more = {}], index) =>
     make('th', {scope: 'col', class: more.left || index === 0 ? 'left' : '', title: more.title}, title)));
@@ -15,9 +15,9 @@ function makeTable(place, caption, columns, empty) {
   const rows = new Map();
 
   const cellOf = ([, , more = {}], index) => {
-    const words = make('bdi'), bar = make('i'), meter = make('span', {class: 'meter', 'aria-hidden': 'true'}, bar);
-    const cell = make(index === 0 ? 'th' : 'td', {scope: index === 0 ? 'row' : null, class: more.left || index === 0 ? 'left' : ''}, meter, words);
-    return {cell, words, meter, bar};
+    const content = make('bdi'), bar = make('i'), meter = make('span', {class: 'meter', 'aria-hidden': 'true'}, bar);
+    const cell = make(index === 0 ? 'th' : 'td', {scope: index === 0 ? 'row' : null, class: more.left || index === 0 ? 'left' : ''}, meter, content);
+    return {cell, content, meter, bar};
   };
   return {
     show(items, key) {
@@ -45,15 +45,15 @@ function makeTable(place, caption, columns, empty) {
       box.hidden = items.length === 0;
       none.hidden = items.length > 0;
       over.hidden = items.length <= ROWS_MAX;
-      say(over, `and ${count(items.length - ROWS_MAX)} more`);
+      setText(over, `and ${count(items.length - ROWS_MAX)} more`);
     },
-    say: words => say(none, words),
+    setEmptyText: value => setText(none, value),
   };
 }
 
-function showCell({cell, words, meter, bar}, shown) {
+function showCell({cell, content, meter, bar}, shown) {
   const one = typeof shown === 'string' ? {text: shown} : shown;
-  say(words, one.text === '' ? NOTHING : one.text);
+  setText(content, one.text === '' ? NOTHING : one.text);
   mark(cell, 'data-tone', one.tone ?? null);
   mark(cell, 'title', one.title ?? null);
   meter.hidden = !known(one.meter);
@@ -64,7 +64,7 @@ const named = value => ({text: clip(value, 60), title: text(value).length > 60 ?
 
 // ---- replicas --------------------------------------------------------------------------------------------------------
 
-// A replica of the planner and what the gateway says of the same; what only the gateway knows comes last.
+// Joins the planner's and the gateway's data by replica. Replicas that only the gateway knows are last.
 function replicaRows(state) {
   const others = new Map(list(record(state.gateway).replicas).map(record).map(replica => [text(replica.id), replica]));
   const rows = [];
@@ -86,7 +86,7 @@ const SAMPLE_OLD_S = 10;
 const REPLICA_COLUMNS = [
   ['replica', row => ({...named(row.id), title: clip(row.url, 300) || null})],
   ['pool', row => named(row.pool), {left: true}],
-  ['stage', row => ({text: wordsOf(row.stage), tone: STAGE_TONES[text(row.stage)] ?? null}), {left: true}],
+  ['stage', row => ({text: clippedName(row.stage), tone: STAGE_TONES[text(row.stage)] ?? null}), {left: true}],
   ['waiting', row => sampled(row, 'queued'), {title: 'requests in the engine\'s queue'}],
   ['running', row => sampled(row, 'running'), {title: 'sequences in the engine\'s batch'}],
   ['KV used', row => {
@@ -94,7 +94,7 @@ const REPLICA_COLUMNS = [
     return {text: share(value), meter: value, tone: known(value) && value > 0.9 ? 'over' : null};
   }],
   ['in flight', row => count(row.gateway?.open_requests), {title: 'requests that the gateway has sent to it and that have not ended'}],
-  ['gateway', row => gatewayWord(row.gateway), {left: true, title: 'whether the gateway routes requests to it'}],
+  ['gateway', row => gatewayState(row.gateway), {left: true, title: 'whether the gateway routes requests to it'}],
   ['failed', row => count(row.gateway?.failures_total), {title: 'failed requests, counted by the gateway'}],
   ['in stage', row => age(row.age_s), {title: 'time since it entered this stage'}],
 ];
@@ -105,7 +105,7 @@ function sampled(row, key) {
           title: old ? `last update ${age(row.sample.age_s)} ago` : null};
 }
 
-function gatewayWord(gateway) {
+function gatewayState(gateway) {
   if (!gateway) return NOTHING;
   if (gateway.breaker_open) return {text: 'breaker open', tone: 'over'};
   if (gateway.healthy === false) return {text: 'unhealthy', tone: 'over'};
@@ -123,13 +123,13 @@ const latencyColumns = (key, title, limit) => QUANTILES.map(quantile => [
 
 const SEGMENT_COLUMNS = [
   ['segment', row => ({...named(row.label), title: clip(row.label, 300)})],
-  ['by', row => ({text: [wordsOf(row.dimension), clip(row.model, 40)].filter(Boolean).join(' · ')}), {left: true}],
+  ['by', row => ({text: [clippedName(row.dimension), clip(row.model, 40)].filter(Boolean).join(' · ')}), {left: true}],
   ['first tokens', row => count(record(row.ttft).count)],
   ...latencyColumns('ttft', 'TTFT', 'ttft_ms'),
   ...latencyColumns('itl', 'ITL', 'itl_ms'),
 ];
 
-// The planner's, or the gateway's while the planner has seen none.
+// Uses the planner's segments, or the gateway's while the planner has none.
 function segmentRows(state) {
   const own = list(state.segments), slo = record(state.slo);
   return (own.length ? own : list(record(state.gateway).latencies)).map(segment => ({...record(segment), slo}));
@@ -137,7 +137,7 @@ function segmentRows(state) {
 
 // ---- tenants ---------------------------------------------------------------------------------------------------------
 
-// A row for each tenant and model that was paid for, and one for a tenant that has had nothing yet.
+// One row for each tenant and model with usage, and one for each tenant without usage.
 function tenantRows(state) {
   const gateway = record(state.gateway);
   const tenants = new Map(list(gateway.tenants).map(record).map(tenant => [text(tenant.name), tenant]));
@@ -170,7 +170,7 @@ const TENANT_COLUMNS = [
 
 // ---- scaling ---------------------------------------------------------------------------------------------------------
 
-// The hurt of users while a fleet changed is what nobody wants to find here.
+// Failures while the fleet changed are highlighted.
 const endsBadly = (key, title) => [key.replace('_', ' '), row => ({text: count(row[key]), tone: row[key] > 0 ? 'over' : null}), {title}];
 const SCALING_COLUMNS = [
   ['started', row => timeOfDay(row.began_s)],
@@ -198,7 +198,7 @@ function buildTables() {
 function showTables(state) {
   tables.replicas.show(replicaRows(state), row => row.pool + '/' + clip(row.id, 400));
   tables.segments.show(segmentRows(state), row => [clip(row.model, 400), clip(row.dimension, 400), clip(row.label, 400)].join('/'));
-  tables.tenants.say(state.gateway ? 'The gateway has served no requests yet.' : 'No data from a gateway.');
+  tables.tenants.setEmptyText(state.gateway ? 'The gateway has served no requests yet.' : 'No data from a gateway.');
   tables.tenants.show(tenantRows(state), row => clip(row.name, 400) + '/' + clip(row.usage.model, 400));
   tables.scaling.show(list(state.scaling).map(record), row => clip(row.pool, 400) + '/' + row.began_s);
   showGateway(state);
@@ -206,18 +206,18 @@ function showTables(state) {
 }
 
 function showGateway(state) {
-  const gateway = record(state.gateway), silence = gatewaySilence();
+  const gateway = record(state.gateway), silence = gatewayAge();
   const refusals = Object.entries(record(gateway.refusals)).filter(([, value]) => value > 0).slice(0, 40)
-    .sort((one, other) => other[1] - one[1]).map(([code, value]) => `${wordsOf(code)} ${count(value)}`).join(' · ');
-  const said = !state.gateway ? 'No data from the gateway: requests, tenants and token cost are unknown.'
+    .sort((one, other) => other[1] - one[1]).map(([code, value]) => `${clippedName(code)} ${count(value)}`).join(' · ');
+  const warning = !state.gateway ? 'No data from the gateway: requests, tenants and token cost are unknown.'
     : known(silence) && silence > STALE_AFTER_S ? `No update for ${age(silence)}: the last known values are shown.` : '';
-  byId('gateway-word').hidden = !said;
-  say(byId('gateway-word'), said);
+  byId('gateway-word').hidden = !warning;
+  setText(byId('gateway-word'), warning);
   for (const [id, value] of [['granted', gateway.granted_total], ['refused', gateway.refused_total],
     ['retried', gateway.retried_total], ['clamped', gateway.clamped_total], ['interactive', record(gateway.queue).interactive],
     ['batch', record(gateway.queue).batch], ['tokens', record(gateway.queue).tokens]])
-    say(byId('gateway-' + id), amount(value));
-  say(byId('gateway-refusals'), refusals || (state.gateway ? 'none' : NOTHING));
+    setText(byId('gateway-' + id), amount(value));
+  setText(byId('gateway-refusals'), refusals || (state.gateway ? 'none' : NOTHING));
 }
 
 const shownEvents = {key: null};

@@ -1,8 +1,8 @@
-// The figures at the top: what is going on now, each with what it is to be compared with.
+// The tiles: current values with their limits.
 
 const TILES = [
   ['kept', 'SLO attainment', tile => {
-    const {kept, judged, goal} = tile.slo, value = keptOf(tile.slo);
+    const {kept, judged, goal} = tile.slo, value = attainmentOf(tile.slo);
     return {
       value: share(value), meter: value,
       note: (judged > 0 ? `${count(kept)} of ${count(judged)}` : 'no finished request yet') + (known(goal) ? ` · goal ${share(goal)}` : ''),
@@ -53,7 +53,7 @@ const TILES = [
   })],
 ];
 
-const keptOf = slo => slo.judged > 0 && known(slo.kept) ? slo.kept / slo.judged : null;
+const attainmentOf = slo => slo.judged > 0 && known(slo.kept) ? slo.kept / slo.judged : null;
 
 function latencyTile(window, limit) {
   const value = record(window).p95_ms, tone = toneOf(value, limit);
@@ -65,7 +65,7 @@ function latencyTile(window, limit) {
   };
 }
 
-// Engines that said nothing of their KV cache cannot have told of hits either.
+// Without samples of engines the hit ratio is unknown.
 function hitsOf(point, samples) {
   return known(point.hit_ratio) && samples.length ? point.hit_ratio : null;
 }
@@ -97,9 +97,9 @@ function showTiles(state, point) {
   };
   for (const [id, , figures] of TILES) {
     const shown = figures(tile), at = tiles.get(id);
-    say(at.value, shown.value);
-    say(at.unit, shown.unit ?? '');
-    say(at.note, shown.note ?? '');
+    setText(at.value, shown.value);
+    setText(at.unit, shown.unit ?? '');
+    setText(at.note, shown.note ?? '');
     mark(at.box, 'data-tone', shown.tone ?? null);
     at.meter.hidden = !known(shown.meter);
     if (known(shown.meter)) at.bar.style.setProperty('width', Math.min(100, Math.max(0, shown.meter * 100)) + '%');

@@ -105,17 +105,17 @@ function draw(name, traces, changes, onclick) {
 
 // ---- over time -------------------------------------------------------------------------------------------------------
 
-// What a decision or hold says beside its reason, as lines for a hover.
-function saidBesides(note) {
+// The details of a decision or hold as lines of a hover text.
+function detailLines(note) {
   const lines = [];
-  if (note.cause || note.diagnosis) lines.push(wrapped('diagnosis: ' + (note.diagnosis || words(note.cause))));
+  if (note.cause || note.diagnosis) lines.push(wrapped('diagnosis: ' + (note.diagnosis || nameText(note.cause))));
   if (note.phase) lines.push(wrapped('phase ' + note.phase));
   if (known(note.next_phase_target)) lines.push(`the next phase would ask for ${note.next_phase_target}`);
   if (known(note.expected_requests_per_s)) lines.push(`expects ${quantity(note.expected_requests_per_s)} requests/s`);
   return lines.map(text => '<br>' + text).join('');
 }
 
-// Of one policy, changes and holds in the order of time.
+// The changes and holds of one policy, ordered by time.
 const notesOf = result => [...result.decisions, ...result.holds ?? []].sort((a, b) => a.at_s - b.at_s);
 
 // What the policy expected or estimated, where it did: one column of its outlooks as a line.
@@ -127,7 +127,7 @@ function outlookLine(of, name, column, changes) {
     line: {color: css('--ink'), width: 1.2, dash: 'dash', ...changes.line}})];
 }
 
-// What the next rollout phase would ask for, summed over the pools that said so.
+// The target of the next rollout phase, summed over the pools that have one.
 function nextPhaseLine(of) {
   const byPool = new Map(), dates = [], targets = [];
   for (const note of notesOf(of.result)) {
@@ -154,8 +154,8 @@ function decisionMarks(of) {
     y: decisions.map(d => pools.size > 1 ? height(d.at_s) : d.target),
     marker: {symbol: decisions.map(d => d.target > d.current ? 'triangle-up' : 'triangle-down'), size: 9,
       color: decisions.map(d => d.target > d.current ? of.colour : surface), line: {color: decisions.length > 60 ? of.colour : ink, width: 1.1}},
-    text: decisions.map(d => `<b>${plain(d.pool)}: ${d.current} → ${d.target}</b>, ${plain(words(d.reason))}` +
-      (d.limited_by ? `, limited by ${plain(words(d.limited_by))}` : '') + `<br>${wrapped(d.evidence)}` + saidBesides(d)),
+    text: decisions.map(d => `<b>${plain(d.pool)}: ${d.current} → ${d.target}</b>, ${plain(nameText(d.reason))}` +
+      (d.limited_by ? `, limited by ${plain(nameText(d.limited_by))}` : '') + `<br>${wrapped(d.evidence)}` + detailLines(d)),
     hovertemplate: '%{text}<extra></extra>',
   };
 }
@@ -239,12 +239,12 @@ function drawLanes() {
   const traces = lanes.flatMap(({name, colour, spans}, lane) => [...new Set(spans.map(span => span.name))].map(state => {
     const own = spans.filter(span => span.name === state);
     return {
-      type: 'bar', orientation: 'h', name: `${name} ${words(state)}`, width: .72, showlegend: false,
+      type: 'bar', orientation: 'h', name: `${name} ${nameText(state)}`, width: .72, showlegend: false,
       base: own.map(span => toDate(span.from)), x: own.map(span => toDate(span.to - span.from)), y: own.map(() => lane),
-      text: own.map(() => plain(words(state))), textposition: 'inside', insidetextanchor: 'middle', textangle: 0,
+      text: own.map(() => plain(nameText(state))), textposition: 'inside', insidetextanchor: 'middle', textangle: 0,
       insidetextfont: {color: css('--ink'), size: 11},
       marker: {color: faded(colour(state), .38), line: {width: 1, color: colour(state)}},
-      customdata: own.map(span => `<b>${plain(name)}: ${plain(words(state))}</b><br>${clock(span.from)} to ${clock(span.to)}` +
+      customdata: own.map(span => `<b>${plain(name)}: ${plain(nameText(state))}</b><br>${clock(span.from)} to ${clock(span.to)}` +
         (name === 'diagnosis' && span.note.diagnosis ? '<br>' + wrapped(span.note.diagnosis) : '')),
       hovertemplate: '%{customdata}<extra></extra>',
     };
@@ -282,7 +282,7 @@ function drawLatency(name, limit, p50, p95, estimated) {
 }
 
 // Few requests arrive in an interval: neighbours together give a share that means something.
-function keptOverTime(series, bins = 60) {
+function attainmentOverTime(series, bins = 60) {
   const width = Math.max(1, Math.ceil(series.at_s.length / bins));
   const dates = [], kept = [], text = [];
   for (let i = 0; i < series.at_s.length; i += width) {
@@ -295,9 +295,9 @@ function keptOverTime(series, bins = 60) {
   return {dates, kept, text};
 }
 
-function drawKept() {
+function drawAttainment() {
   draw('slo', shown().map(of => {
-    const {dates, kept, text} = keptOverTime(of.series);
+    const {dates, kept, text} = attainmentOverTime(of.series);
     return line({...of, dates}, 'SLO attainment', kept, {customdata: text, hovertemplate: '%{customdata}', mode: 'lines', line: {shape: 'vh'},
       ...(of.dash === 'solid' ? {fill: 'tozeroy', fillcolor: faded(of.colour, .12)} : {})});
   }), {xaxis: timeAxis(), shapes: marks(), yaxis: {range: [0, 104], ...PERCENT}});
@@ -376,7 +376,7 @@ function drawTime() {
   drawLanes();
   drawLatency('ttft', slo.ttft_ms, 'ttft_p50_ms', 'ttft_p95_ms', 'estimated_ttft_ms');
   drawLatency('itl', slo.itl_ms, 'itl_p50_ms', 'itl_p95_ms', 'estimated_itl_ms');
-  drawKept();
+  drawAttainment();
   drawOthers();
   drawLengths();
   drawCapacity();

@@ -1,4 +1,4 @@
-// What the reader chose, and what happens when that changes.
+// The state of the page and its updates.
 
 // `rivals` are switched on beside the policy that is looked at, in every chart and card.
 const chosen = {policy: report.results[0] ?? null, rivals: new Set(), span: null, moment: null};

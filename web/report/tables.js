@@ -108,12 +108,12 @@ function decisionRow({result, decision}, columns) {
     policy: make('td', {class: 'left'}, dot(result), result.label),
     pool: make('td', {class: 'left'}, decision.pool),
     replicas: make('td', {class: 'left'}, `${up ? '▲' : '▼'} ${decision.current} → ${decision.target}`),
-    reason: make('td', {class: 'left'}, make('span', {class: 'tag'}, words(decision.reason))),
+    reason: make('td', {class: 'left'}, make('span', {class: 'tag'}, nameText(decision.reason))),
     evidence: make('td', {class: 'text soft'}, decision.evidence),
     'limited by': make('td', {class: 'left'},
-      decision.limited_by ? make('span', {class: 'tag'}, words(decision.limited_by)) : ''),
+      decision.limited_by ? make('span', {class: 'tag'}, nameText(decision.limited_by)) : ''),
     diagnosis: make('td', {class: 'text soft'},
-      decision.cause ? make('span', {class: 'tag'}, words(decision.cause)) : '',
+      decision.cause ? make('span', {class: 'tag'}, nameText(decision.cause)) : '',
       decision.diagnosis ? ' ' + decision.diagnosis : ''),
     'next phase': make('td', {}, known(decision.next_phase_target) ? count(decision.next_phase_target) : ''),
   };
@@ -150,7 +150,7 @@ function renderReasons() {
   if (!reasons.includes(filter.reason)) filter.reason = '';
   const select = document.getElementById('decision-reason');
   select.replaceChildren(make('option', {value: ''}, 'any'),
-    ...reasons.map(reason => make('option', {value: reason, selected: reason === filter.reason}, words(reason))));
+    ...reasons.map(reason => make('option', {value: reason, selected: reason === filter.reason}, nameText(reason))));
 }
 
 // ---- segments ------------------------------------------------------------------------------------------------------
@@ -268,7 +268,7 @@ function renderReplayed() {
   document.getElementById('command').textContent = options.command;
   const notes = [
     ...report.results.filter(result => result.failures.length).map(result => `${result.label}: ` +
-      result.failures.map(failure => `${count(failure.requests)} failed, ${words(failure.reason)}`).join('; ')),
+      result.failures.map(failure => `${count(failure.requests)} failed, ${nameText(failure.reason)}`).join('; ')),
     ...(workload.skipped_rows ? [`Invalid rows of the trace that were skipped: ${count(workload.skipped_rows)}`] : []),
     ...report.notes,
   ];

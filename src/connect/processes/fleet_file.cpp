@@ -96,7 +96,7 @@ Replica take_replica(JsonFields& fields, core::Instant saved_at, bool same_boot)
   if (const auto known = actuation::stage_named(stage))
     replica.stage = *known;
   else
-    fields.fail("stage", fmt::format("\"{}\" is no stage", stage));
+    fields.fail("stage", fmt::format("unknown stage \"{}\"", stage));
   replica.requested_at = take_instant(fields, "requested_age_ns", saved_at);
   replica.since = take_instant(fields, "since_age_ns", saved_at);
   take_ports(fields, replica);

@@ -77,10 +77,10 @@ TEST(FleetFile, KnowsNoProcessOfAnotherBoot) {
 
 TEST(FleetFile, SaysWhereItIsWrong) {
   const std::string text = fleet_text(some_fleet(), {at(60s), 1000s, "b"});
-  EXPECT_EQ(error_of(text.substr(0, 100)), "fleet.json: is no JSON: it goes wrong at byte 101");
+  EXPECT_EQ(error_of(text.substr(0, 100)), "fleet.json: invalid JSON at byte 101");
   EXPECT_EQ(error_of(with(text, "\"version\": 1", "\"version\": 9")),
             "fleet.json: version: is 9, but only 1 is known; use the penstock that wrote it");
-  EXPECT_EQ(error_of(with(text, "\"serving\"", "\"busy\"")), "fleet.json: replicas[3].stage: \"busy\" is no stage");
+  EXPECT_EQ(error_of(with(text, "\"serving\"", "\"busy\"")), "fleet.json: replicas[3].stage: unknown stage \"busy\"");
   EXPECT_EQ(error_of(with(text, "\"pid\": 4002", "\"pid\": 1")),
             "fleet.json: replicas[1].pid: must be 2 to 2147483647, is 1");
   EXPECT_EQ(error_of(with(text, "9004,", "70000,")), "fleet.json: next_port: must be 0 to 65535, is 70000");

@@ -76,7 +76,7 @@ std::string hint_for(int error) {
   switch (error) {
     case ENOENT: return "is its interpreter there? (first line of a script)";
     case EACCES: return "make it executable: chmod +x";
-    case ENOEXEC: return "it is no program of this machine, nor a script with a first line #!";
+    case ENOEXEC: return "not an executable for this machine, and not a script with a first line #!";
     case E2BIG: return "its arguments and environment are too long";
     case EAGAIN: return "too many processes: raise ulimit -u or the container's limit of pids";
     case EMFILE:

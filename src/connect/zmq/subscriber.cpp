@@ -66,7 +66,7 @@ class ZmqSubscriber final : public Subscriber {
 
   core::Result<void> add(const std::string& endpoint) override {
     if (!is_tcp_endpoint(endpoint))
-      return core::invalid_input(endpoint, "is no endpoint of ZeroMQ", "it looks like tcp://127.0.0.1:5557");
+      return core::invalid_input(endpoint, "is not a ZeroMQ endpoint", "use a form like tcp://127.0.0.1:5557");
     const std::lock_guard lock(mutex_);
     if (wanted_.size() >= kEndpointsMax && wanted_.count(endpoint) == 0)
       return core::invalid_input(endpoint, fmt::format("is one endpoint too many, of at most {}", kEndpointsMax));

@@ -1,13 +1,13 @@
-// Text and elements for what comes from outside: anything may be missing, of another type, or far too long.
+// Text and elements for external values, which may be missing, of another type, or too long.
 
-// Whatever goes wrong is said on the page, where its reader sees it; the same only once.
-const complaints = new Set();
-addEventListener('error', event => complain(event.message));
-addEventListener('unhandledrejection', event => complain(String(event.reason)));
-addEventListener('securitypolicyviolation', event => complain('blocked: ' + event.violatedDirective));
-function complain(message) {
-  if (complaints.has(message) || complaints.size >= 20) return;
-  complaints.add(message);
+// Errors are shown on the page, each once.
+const reported = new Set();
+addEventListener('error', event => reportError(event.message));
+addEventListener('unhandledrejection', event => reportError(String(event.reason)));
+addEventListener('securitypolicyviolation', event => reportError('blocked: ' + event.violatedDirective));
+function reportError(message) {
+  if (reported.has(message) || reported.size >= 20) return;
+  reported.add(message);
   const show = () => {
     const place = document.getElementById('errors');
     place.hidden = false;
@@ -26,21 +26,21 @@ const clip = (value, most = CLIP) => {
   const whole = text(value);
   return whole.length > most ? whole.slice(0, most - 1) + '…' : whole;
 };
-const wordsOf = value => clip(words(text(value)));
+const clippedName = value => clip(nameText(text(value)));
 
-// Sums where at least one is known; what is missing altogether stays missing.
+// The sum of the known values; null when all are unknown.
 function total(values) {
   const there = values.filter(known);
   return there.length ? there.reduce((sum, value) => sum + value, 0) : null;
 }
 
-// The wall clock is the reader's own: the planner counts seconds since it started.
+// Times of day use the browser's clock, because the planner counts seconds since its start.
 const wall = {offset: null, changes: 0};
 function setWall(now) {
   const offset = Date.now() / 1000 - now;
   if (wall.offset !== null && Math.abs(offset - wall.offset) <= 2) return;
   wall.offset = offset;
-  ++wall.changes;  // times that are shown already are wrong now: another planner, or another clock
+  ++wall.changes;  // Displayed times must be rendered again, because the planner or the clock changed.
 }
 const onWall = at => wall.offset === null ? at : at + wall.offset;
 const two = part => String(part).padStart(2, '0');
@@ -51,9 +51,9 @@ function timeOfDay(at, withSeconds = true) {
 }
 const age = value => known(value) ? seconds(value < 60 ? Math.max(0, Math.round(value)) : value) : NOTHING;
 const figure = value => value === 0 ? '0' : quantity(value);
-const limitOf = value => known(value) ? seconds(value / 1000) : NOTHING;  // of milliseconds
+const limitOf = value => known(value) ? seconds(value / 1000) : NOTHING;  // `value` is in milliseconds.
 
-// How long ago, in one unit: what counts is the order of magnitude.
+// Formats an age in one unit.
 function ago(value) {
   if (!known(value)) return '';
   const [most, unit] = [[60, 's'], [3600, 'min'], [86400, 'h'], [Infinity, 'd']].find(([below]) => value < below);
@@ -63,8 +63,8 @@ function ago(value) {
 
 const byId = id => document.getElementById(id);
 
-// Writes only what changed, so that selections and readers of the screen are left alone.
-function say(element, value) {
+// Writes only changes, so that selections and screen readers are not disturbed.
+function setText(element, value) {
   if (element.textContent !== value) element.textContent = value;
 }
 function mark(element, name, value) {
@@ -72,14 +72,14 @@ function mark(element, name, value) {
   else if (element.getAttribute(name) !== String(value)) element.setAttribute(name, value);
 }
 
-// How near a figure is to its limit. The word goes with the colour, for those who do not see it.
+// States how near a value is to its limit, in words beside the colour.
 const TONES = {good: 'within', near: 'near the limit', over: 'over'};
 function toneOf(value, limit) {
   if (!known(value) || !known(limit) || limit <= 0) return null;
   return value > limit ? 'over' : value > 0.8 * limit ? 'near' : 'good';
 }
 
-// The browser may keep nothing for us: then the choice lasts as long as the page.
+// Without storage in the browser the choice lasts as long as the page.
 const memory = {
   get(key) {
     try { return localStorage.getItem(key); } catch { return null; }
