@@ -113,7 +113,7 @@ class ReportTest(unittest.TestCase):
             self.assertIn("estimated", page.chart(name))
         self.assertIn("expected prompt", page.chart("lengths"))
         self.assertNotIn("expected output", page.chart("lengths"))
-        self.assertIn("capacity of a replica", page.chart("capacity"))
+        self.assertIn("capacity per replica", page.chart("capacity"))
 
     def test_charts_of_what_nobody_said_are_hidden(self):
         page = self.pages["sample"]
