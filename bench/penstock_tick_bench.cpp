@@ -16,16 +16,16 @@ namespace {
 using namespace penstock;
 
 // Passes everything on and takes the time of every decision.
-class Timed final : public planner::Policy {
+class Timed final : public decision::Policy {
  public:
-  explicit Timed(planner::Policy& policy) : policy_(policy) {}
+  explicit Timed(decision::Policy& policy) : policy_(policy) {}
   [[nodiscard]] std::string_view name() const override { return policy_.name(); }
   [[nodiscard]] core::Duration interval() const override { return policy_.interval(); }
   [[nodiscard]] core::Duration memory() const override { return policy_.memory(); }
   [[nodiscard]] bool wants_segments() const override { return policy_.wants_segments(); }
-  [[nodiscard]] planner::Decision decide(const signals::Observation& observation) override {
+  [[nodiscard]] decision::Decision decide(const signals::Observation& observation) override {
     const auto began = std::chrono::steady_clock::now();
-    planner::Decision decision = policy_.decide(observation);
+    decision::Decision decision = policy_.decide(observation);
     milliseconds.push_back(std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - began).count());
     return decision;
   }
@@ -33,7 +33,7 @@ class Timed final : public planner::Policy {
   std::vector<double> milliseconds;
 
  private:
-  planner::Policy& policy_;
+  decision::Policy& policy_;
 };
 
 void tick(benchmark::State& state) {

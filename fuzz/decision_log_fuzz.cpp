@@ -22,7 +22,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     for (const core::Instant at : {core::kStart, track.entries.back()->note.at, core::kNever})
       if (report::explain_decision(track, at).find('\x1b') != std::string::npos) std::abort();
   }
-  for (const signals::DecisionEntry& entry : *log)
+  for (const decision::DecisionRecord& entry : *log)
     if (report::what_would_change(entry.note, 0).empty()) std::abort();
   return 0;
 }

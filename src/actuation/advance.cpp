@@ -28,7 +28,7 @@ void forget_ended(FleetState& fleet, std::uint32_t kept) {
 
 }  // namespace
 
-std::vector<PoolWant> wants_after(const planner::Decision& decision, std::vector<PoolWant> before) {
+std::vector<PoolWant> wants_after(const decision::Decision& decision, std::vector<PoolWant> before) {
   PENSTOCK_ASSERT(decision.pools.size() == before.size(), "a decision has one part for each pool");
   for (std::size_t i = 0; i < before.size(); ++i) before[i].replicas = decision.pools[i].target;
   return before;

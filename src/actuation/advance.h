@@ -20,7 +20,7 @@ struct PoolWant {
 };
 
 // The wants after a decision, whose pools are those of `before`, in the same order.
-[[nodiscard]] std::vector<PoolWant> wants_after(const planner::Decision& decision, std::vector<PoolWant> before);
+[[nodiscard]] std::vector<PoolWant> wants_after(const decision::Decision& decision, std::vector<PoolWant> before);
 
 // What is open at an engine. Missing is not zero: an engine that does not tell is not idle.
 struct OpenWork {

@@ -390,7 +390,7 @@ TEST_F(AdvanceTest, ResumesWithTheStepsThatMayNotHaveBeenTaken) {
 }
 
 TEST(WantsAfter, TakeTheTargetsOfADecision) {
-  planner::Decision decision;
+  decision::Decision decision;
   decision.pools.resize(2);
   decision.pools[0].target = 3;
   decision.pools[1].target = 0;

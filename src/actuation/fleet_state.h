@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/time.h"
-#include "planner/policy.h"
+#include "decision/policy.h"
 
 namespace penstock::actuation {
 

@@ -50,7 +50,7 @@ std::string describe(const planner::ReplicaCapacity& capacity) {
                      format_quantity(capacity.output_tokens_per_s), format_quantity(capacity.concurrency));
 }
 
-using planner::Policy;
+using decision::Policy;
 
 // A rule with figures of its own for each pool: one instance for each, all see everything, and of each counts what it
 // says of its pool.
@@ -60,10 +60,10 @@ class PolicyForEachPool final : public Policy {
 
   [[nodiscard]] std::string_view name() const override { return policies_.front()->name(); }
   [[nodiscard]] core::Duration interval() const override { return policies_.front()->interval(); }
-  [[nodiscard]] planner::Decision decide(const signals::Observation& observation) override {
-    planner::Decision joined;
+  [[nodiscard]] decision::Decision decide(const signals::Observation& observation) override {
+    decision::Decision joined;
     for (std::size_t i = 0; i < policies_.size(); ++i) {
-      planner::Decision decision = policies_[i]->decide(observation);
+      decision::Decision decision = policies_[i]->decide(observation);
       PENSTOCK_ASSERT(i < decision.pools.size(), "a policy decides on every pool that it sees");
       joined.pools.push_back(std::move(decision.pools[i]));
     }

@@ -30,8 +30,8 @@ struct PoolCapacity {
                                                         std::string_view policy);
 
 // A policy of the planner's list, with a capacity for each pool.
-[[nodiscard]] core::Result<std::unique_ptr<planner::Policy>> make_policy_with(std::span<const PoolCapacity> capacities,
-                                                                              std::string_view name,
-                                                                              const simulation::RunOptions& options);
+[[nodiscard]] core::Result<std::unique_ptr<decision::Policy>> make_policy_with(std::span<const PoolCapacity> capacities,
+                                                                               std::string_view name,
+                                                                               const simulation::RunOptions& options);
 
 }  // namespace penstock::cli

@@ -19,7 +19,7 @@
 namespace penstock::cli {
 namespace {
 
-using signals::DecisionEntry;
+using decision::DecisionRecord;
 
 constexpr std::size_t kLogBytesMax = std::size_t{1} << 30;
 
@@ -64,7 +64,7 @@ core::Result<std::string> read_text(const std::string& file) {
   return core::invalid_input(file, fmt::format("is larger than {} bytes", kLogBytesMax), "split it");
 }
 
-core::Result<std::vector<DecisionEntry>> read_log(const std::string& file) {
+core::Result<std::vector<DecisionRecord>> read_log(const std::string& file) {
   if (begins_as_database(file))
     return connect::DecisionStore::open_read_only(file).and_then(
         [](const connect::DecisionStore& store) { return store.read(); });

@@ -42,13 +42,13 @@ core::Result<std::string> metrics_as_text(const report::Report& report) {
 }
 
 core::Result<std::string> decisions_as_lines(const report::Report& report) {
-  return report::to_decision_jsonl(report::decision_entries(report.results, report.info.pools));
+  return report::to_decision_jsonl(report::decision_records(report.results, report.info.pools));
 }
 
 core::Result<std::string> decisions_as_database(const report::Report& report) {
   auto store = connect::DecisionStore::in_memory();
   if (!store) return tl::make_unexpected(store.error());
-  return store->append(report::decision_entries(report.results, report.info.pools)).and_then([&] {
+  return store->append(report::decision_records(report.results, report.info.pools)).and_then([&] {
     return store->bytes();
   });
 }
@@ -110,7 +110,7 @@ core::Result<void> write_reports(const config::ReplaySettings& settings, const r
   std::error_code error;
   fs::create_directories(settings.report_dir, error);
   if (error) return cannot_write(settings.report_dir, error.value(), "choose another path for --report-dir");
-  for (const signals::RunResult& result : report.results) {
+  for (const decision::RunResult& result : report.results) {
     std::size_t number = 0;
     for (const report::Interval& interval : report::intervals_of(result, settings.report_interval)) {
       const std::string name = fmt::format("{}-{:03}-{}-{}.html", result.policy, ++number,

@@ -219,12 +219,12 @@ class DecisionSink {
     return sink;
   }
 
-  void operator()(const signals::DecisionEntry& entry) {
+  void operator()(const decision::DecisionRecord& record) {
     if (broken_) return;
     if (store_) {
-      if (auto done = store_->append(std::span{&entry, 1}); !done) give_up(done.error().message());
+      if (auto done = store_->append(std::span{&record, 1}); !done) give_up(done.error().message());
     } else if (file_) {
-      *file_ << report::to_decision_jsonl(std::span{&entry, 1}) << std::flush;
+      *file_ << report::to_decision_jsonl(std::span{&record, 1}) << std::flush;
       if (!*file_) give_up(path_ + ": cannot be written");
     }
   }
@@ -242,9 +242,9 @@ class DecisionSink {
   bool broken_ = false;
 };
 
-core::Result<std::unique_ptr<planner::Policy>> make_live_policy(const Parsed& parsed,
-                                                                const config::ReplaySettings& settings,
-                                                                const simulation::RunOptions& run) {
+core::Result<std::unique_ptr<decision::Policy>> make_live_policy(const Parsed& parsed,
+                                                                 const config::ReplaySettings& settings,
+                                                                 const simulation::RunOptions& run) {
   const std::string name = parsed.value_of("--policy", std::string{kPenstock});
   if (name == kPenstock) {
     auto options = make_planner_options(settings);

@@ -11,8 +11,8 @@
 namespace penstock::cli {
 namespace {
 
+using decision::RolloutPhase;
 using planner::OptimizationTarget;
-using planner::RolloutPhase;
 
 constexpr NamedChoices<OptimizationTarget, 3> kTargets{{{"throughput", OptimizationTarget::kThroughput},
                                                         {"latency", OptimizationTarget::kLatency},
@@ -114,8 +114,8 @@ core::Result<planner::PlannerOptions> make_planner_options(const config::ReplayS
   return made;
 }
 
-std::unique_ptr<planner::Policy> make_penstock(planner::PlannerOptions planner, const simulation::RunOptions& options,
-                                               double uncertainty, const simulation::TrialOptions& trials) {
+std::unique_ptr<decision::Policy> make_penstock(planner::PlannerOptions planner, const simulation::RunOptions& options,
+                                                double uncertainty, const simulation::TrialOptions& trials) {
   planner.profiles.clear();
   for (const simulation::PoolSpec& pool : options.pools) planner.profiles.push_back(profile_of(pool, trials));
   planner.headroom.standard *= uncertainty;

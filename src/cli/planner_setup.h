@@ -18,8 +18,8 @@ namespace penstock::cli {
 
 // Tries fleets in the world of `options`. `planner` is what make_planner_options() gave. `uncertainty`, ≥ 1, multiplies the
 // standard headroom: more where the traffic leaves what a pool's profile measured.
-[[nodiscard]] std::unique_ptr<planner::Policy> make_penstock(planner::PlannerOptions planner,
-                                                             const simulation::RunOptions& options, double uncertainty,
-                                                             const simulation::TrialOptions& trials = {});
+[[nodiscard]] std::unique_ptr<decision::Policy> make_penstock(planner::PlannerOptions planner,
+                                                              const simulation::RunOptions& options, double uncertainty,
+                                                              const simulation::TrialOptions& trials = {});
 
 }  // namespace penstock::cli

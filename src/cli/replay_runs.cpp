@@ -14,8 +14,8 @@
 namespace penstock::cli {
 namespace {
 
-using planner::Policy;
-using signals::RunResult;
+using decision::Policy;
+using decision::RunResult;
 using Progress = std::function<void(double share_done)>;
 
 constexpr double kClairvoyantRuns = 60.0;  // that one policy takes, about

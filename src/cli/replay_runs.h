@@ -8,14 +8,14 @@
 #include "cli/replay_setup.h"
 #include "cli/task_pool.h"
 #include "core/result.h"
+#include "decision/run_result.h"
 #include "report/metrics.h"
-#include "signals/run_result.h"
 
 namespace penstock::cli {
 
 struct ReplayRuns {
-  std::vector<signals::RunResult> results;      // in the order of the policies in the settings
-  std::vector<signals::RunResult> frontier;     // by size; for two pools, the best split of each size
+  std::vector<decision::RunResult> results;     // in the order of the policies in the settings
+  std::vector<decision::RunResult> frontier;    // by size; for two pools, the best split of each size
   std::vector<report::PlannerMetrics> metrics;  // of the end of each of the results, if the settings ask for it
   std::vector<std::string> notes;               // what the policies were told of a replica's capacity
 };

@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "report/document.h"
+
 namespace penstock::controller {
 namespace {
 
@@ -79,32 +81,6 @@ Json segments(const PlannerDaemon& daemon) {
   return made;
 }
 
-Json decision(const signals::DecisionEntry& entry) {
-  const signals::DecisionNote& note = entry.note;
-  Json made{{"at_s", core::to_seconds(note.at)},
-            {"pool", note.pool},
-            {"current", note.current},
-            {"target", note.target},
-            {"reason", note.reason},
-            {"limited_by", note.limited_by},
-            {"sentence", note.sentence},
-            {"cause", note.cause},
-            {"diagnosis", note.diagnosis},
-            {"phase", note.phase},
-            {"would_change", entry.would_change}};
-  made["evidence"] = Json::array();
-  for (const signals::EvidenceValue& evidence : note.evidence)
-    made["evidence"].push_back({{"name", evidence.name}, {"value", evidence.value}, {"unit", evidence.unit}});
-  made["candidates"] = Json::array();
-  for (const signals::CandidateNote& candidate : note.candidates)
-    made["candidates"].push_back({{"replicas", candidate.replicas},
-                                  {"slo", candidate.slo_attainment},
-                                  {"ttft", candidate.ttft_attainment},
-                                  {"itl", candidate.itl_attainment},
-                                  {"chosen", candidate.chosen}});
-  return made;
-}
-
 Json point(const LivePoint& point) {
   return {{"at_s", core::to_seconds(point.at)},
           {"arrivals_per_s", point.arrivals_per_s},
@@ -136,8 +112,14 @@ Json scaling(const PlannerDaemon& daemon) {
 
 // Why latency is what it is, as last diagnosed.
 Json diagnosis(const PlannerDaemon& daemon) {
-  if (!daemon.last_decision() || daemon.last_decision()->cause.empty()) return nullptr;
-  return {{"cause", daemon.last_decision()->cause}, {"words", daemon.last_decision()->diagnosis}};
+  if (!daemon.last_decision() || !daemon.last_decision()->cause) return nullptr;
+  return {{"cause", decision::to_string(*daemon.last_decision()->cause)}, {"words", daemon.last_decision()->diagnosis}};
+}
+
+// Empty where the policy has none.
+std::string phase(const PlannerDaemon& daemon) {
+  const auto& last = daemon.last_decision();
+  return last && last->phase ? decision::to_string(*last->phase) : "";
 }
 
 }  // namespace
@@ -148,7 +130,7 @@ std::string state_document(const PlannerDaemon& daemon, core::Instant now, const
             {"now_s", core::to_seconds(now)},
             {"mode", options.observe_only ? "observe" : "act"},
             {"policy", daemon.policy_name()},
-            {"phase", daemon.last_decision() ? daemon.last_decision()->phase : std::string{}},
+            {"phase", phase(daemon)},
             {"slo",
              {{"ttft_ms", core::to_milliseconds(options.slo.target.ttft)},
               {"itl_ms", core::to_milliseconds(options.slo.target.itl)},
@@ -164,7 +146,7 @@ std::string state_document(const PlannerDaemon& daemon, core::Instant now, const
   const auto& decisions = daemon.decisions();
   for (auto entry = decisions.rbegin(); entry != decisions.rend() && made["decisions"].size() < kDecisionsShown;
        ++entry)
-    made["decisions"].push_back(decision(*entry));
+    made["decisions"].push_back(report::decision_json(*entry, decision::Rendering::kLivePage));
   made["events"] = Json::array();
   const auto& events = daemon.fleet().events();
   for (auto event = events.rbegin(); event != events.rend() && made["events"].size() < kEventsShown; ++event)

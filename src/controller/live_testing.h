@@ -12,10 +12,10 @@
 
 #include "controller/fleet.h"
 #include "controller/gateway_feed.h"
+#include "decision/policy.h"
 #include "net/address.h"
 #include "net/loop.h"
 #include "net/server.h"
-#include "planner/policy.h"
 
 namespace penstock::controller {
 
@@ -60,28 +60,28 @@ inline TrafficPage page_of(std::vector<TrafficItem> items, double now_s, std::st
 }
 
 // Wants as many replicas as it is told to.
-class ScriptedPolicy final : public planner::Policy {
+class ScriptedPolicy final : public decision::Policy {
  public:
   [[nodiscard]] std::string_view name() const override { return "scripted"; }
   [[nodiscard]] core::Duration interval() const override { return every; }
   [[nodiscard]] core::Duration memory() const override { return std::chrono::minutes{5}; }
-  [[nodiscard]] planner::Decision decide(const signals::Observation& observation) override {
+  [[nodiscard]] decision::Decision decide(const signals::Observation& observation) override {
     ++decided;
     recent = observation.recent.size();
     seen = observation;
     seen.recent = {};
-    planner::Decision decision;
+    decision::Decision decision;
     for (const signals::PoolObservation& pool : observation.pools)
-      decision.pools.push_back({pool.target_replicas, target, reason, planner::Limit::kNone});
+      decision.pools.push_back({pool.target_replicas, target, reason, decision::Limit::kNone});
     decision.cause = cause;
-    decision.diagnosis = "words on " + cause;
+    if (cause) decision.diagnosis = std::string{"words on "} + to_string(*cause);
     return decision;
   }
 
   core::Duration every = std::chrono::milliseconds{50};
   std::uint32_t target = 1;
-  planner::Reason reason = planner::Reason::kSloMet;
-  std::string cause;
+  decision::Reason reason = decision::Reason::kSloMet;
+  std::optional<decision::Cause> cause;
   int decided = 0;
   std::size_t recent = 0;
   signals::Observation seen;

@@ -6,8 +6,6 @@
 #include <utility>
 
 #include "net/fetch.h"
-#include "planner/decision_note.h"
-#include "report/decision_log.h"
 #include "telemetry/exposition.h"
 
 namespace penstock::controller {
@@ -30,9 +28,9 @@ std::vector<double> prices(const DaemonOptions& options) {
 
 }  // namespace
 
-PlannerDaemon::PlannerDaemon(net::Loop& loop, net::Client& client, Fleet& fleet, planner::Policy& policy,
+PlannerDaemon::PlannerDaemon(net::Loop& loop, net::Client& client, Fleet& fleet, decision::Policy& policy,
                              DaemonOptions options, logging::Log& log,
-                             std::function<void(const signals::DecisionEntry&)> record)
+                             std::function<void(const decision::DecisionRecord&)> record)
     : loop_(loop),
       client_(client),
       fleet_(fleet),
@@ -42,8 +40,7 @@ PlannerDaemon::PlannerDaemon(net::Loop& loop, net::Client& client, Fleet& fleet,
       record_(std::move(record)),
       book_(
           {std::max(policy.memory(), kMemoryLeast), 100'000, options_.slo, is_disaggregated(options_), options_.model}),
-      totals_(prices(options_)) {
-  last_said_.resize(options_.pools.size());
+      control_loop_(policy, prices(options_)) {
   timers_.push_back(loop_.every(options_.gateway_interval, [this] { request_overview(); }));
   if (fleet_.acts()) {
     timers_.push_back(loop_.after(core::Duration{}, [this] { request_prefixes(); }));
@@ -185,45 +182,27 @@ void PlannerDaemon::tick() {
   std::vector<std::uint32_t> prompts;
   for (const signals::RecentRequest& request : seen.recent) prompts.push_back(request.input_tokens);
   if (!prompts.empty()) fleet_.recent_prompts(std::move(prompts));
-  planner::Decision decision = policy_.decide(seen);
+  decision::Tick tick = control_loop_.tick(seen, [this](std::size_t pool, std::uint32_t target) {
+    if (!options_.observe_only && fleet_.acts()) fleet_.set_target(pool, target);
+    return true;
+  });
   slowest_tick_ = std::max(slowest_tick_, net::Loop::read_clock() - begun);
-  totals_.count(seen, decision);
-  apply(decision, seen);
+  for (decision::DecisionRecord& record : tick.records) {
+    log_.write(logging::Event::kDecision, {{"policy", record.policy},
+                                           {"mode", options_.observe_only ? "observe" : "act"},
+                                           {"pool", record.pool},
+                                           {"current", record.current},
+                                           {"target", record.target},
+                                           {"reason", decision::to_string(record.reason)},
+                                           {"limited_by", decision::to_string(record.limited_by)},
+                                           {"cause", record.cause ? decision::to_string(*record.cause) : ""}});
+    if (record_) record_(record);
+    decisions_.push_back(std::move(record));
+    if (decisions_.size() > options_.decisions_max) decisions_.pop_front();
+  }
   seen.recent = {};
   seen_ = std::move(seen);
-  decided_ = std::move(decision);
-}
-
-// What changes a target is an entry, and so is a hold for another reason than the last one.
-void PlannerDaemon::apply(const planner::Decision& decision, const signals::Observation& seen) {
-  PENSTOCK_ASSERT(decision.pools.size() == options_.pools.size(), "a policy decides on every pool");
-  for (std::size_t index = 0; index < decision.pools.size(); ++index) {
-    const planner::PoolDecision& pool = decision.pools[index];
-    const DaemonPool& bounds = options_.pools[index];
-    const std::uint32_t current = seen.pools[index].target_replicas;
-    const std::uint32_t target = std::clamp(pool.target, bounds.min_replicas, bounds.max_replicas);
-    Said said{pool.reason, pool.limited_by, decision.cause};
-    const bool new_words = !last_said_[index] || *last_said_[index] != said;
-    last_said_[index] = std::move(said);
-    if (target == current && !new_words) continue;
-    signals::DecisionEntry entry;
-    entry.policy = policy_.name();
-    entry.note = planner::note_of(decision, {seen.now, bounds.name, index, current, target});
-    for (const DaemonPool& each : options_.pools) entry.pools.push_back(each.name);
-    entry.would_change = report::what_would_change(entry.note, index);
-    log_.write(logging::Event::kDecision, {{"policy", entry.policy},
-                                           {"mode", options_.observe_only ? "observe" : "act"},
-                                           {"pool", bounds.name},
-                                           {"current", current},
-                                           {"target", target},
-                                           {"reason", planner::to_string(pool.reason)},
-                                           {"limited_by", planner::to_string(pool.limited_by)},
-                                           {"cause", decision.cause}});
-    if (record_) record_(entry);
-    decisions_.push_back(std::move(entry));
-    if (decisions_.size() > options_.decisions_max) decisions_.pop_front();
-    if (target != current && !options_.observe_only && fleet_.acts()) fleet_.set_target(index, target);
-  }
+  decided_ = std::move(tick.decision);
 }
 
 // ---- charts and metrics ----------------------------------------------------------------------------------------------
@@ -272,7 +251,7 @@ void PlannerDaemon::add_point() {
 
 std::string PlannerDaemon::metrics_text() const {
   if (!seen_ || !decided_) return {};
-  report::MetricSources sources{*seen_, *decided_, totals_};
+  report::MetricSources sources{*seen_, *decided_, totals()};
   sources.slo = options_.slo.target;
   if (book_.judged() > 0)
     sources.slo_attainment = static_cast<double>(book_.kept()) / static_cast<double>(book_.judged());

@@ -14,13 +14,13 @@
 #include "controller/scaling_recorder.h"
 #include "controller/traffic_recorder.h"
 #include "core/time.h"
+#include "decision/decision_loop.h"
+#include "decision/policy.h"
 #include "logging/log.h"
 #include "net/address.h"
 #include "net/client.h"
 #include "net/loop.h"
-#include "planner/policy.h"
 #include "report/metrics_sources.h"
-#include "signals/decision_entry.h"
 #include "signals/slo.h"
 
 namespace penstock::controller {
@@ -63,9 +63,9 @@ struct LivePoint {
 // On one loop, with everything it is given.
 class PlannerDaemon {
  public:
-  // `record` takes every entry as it is made.
-  PlannerDaemon(net::Loop& loop, net::Client& client, Fleet& fleet, planner::Policy& policy, DaemonOptions options,
-                logging::Log& log, std::function<void(const signals::DecisionEntry&)> record);
+  // `record` takes every record as it is made.
+  PlannerDaemon(net::Loop& loop, net::Client& client, Fleet& fleet, decision::Policy& policy, DaemonOptions options,
+                logging::Log& log, std::function<void(const decision::DecisionRecord&)> record);
   ~PlannerDaemon();
   PlannerDaemon(const PlannerDaemon&) = delete;
   PlannerDaemon& operator=(const PlannerDaemon&) = delete;
@@ -74,13 +74,13 @@ class PlannerDaemon {
   [[nodiscard]] const Fleet& fleet() const { return fleet_; }
   [[nodiscard]] std::string_view policy_name() const { return policy_.name(); }
   [[nodiscard]] const std::deque<LivePoint>& points() const { return points_; }
-  [[nodiscard]] const std::deque<signals::DecisionEntry>& decisions() const { return decisions_; }
+  [[nodiscard]] const std::deque<decision::DecisionRecord>& decisions() const { return decisions_; }
   [[nodiscard]] const std::optional<signals::Observation>& last_seen() const { return seen_; }
-  [[nodiscard]] const std::optional<planner::Decision>& last_decision() const { return decided_; }
+  [[nodiscard]] const std::optional<decision::Decision>& last_decision() const { return decided_; }
   [[nodiscard]] const std::optional<GatewayState>& gateway() const { return gateway_; }
   [[nodiscard]] const TrafficRecorder& book() const { return book_; }
   [[nodiscard]] const ScalingRecorder& scaling() const { return scaling_; }
-  [[nodiscard]] const report::PlannerTotals& totals() const { return totals_; }
+  [[nodiscard]] const decision::DecisionTotals& totals() const { return control_loop_.totals(); }
   [[nodiscard]] core::Duration slowest_tick() const { return slowest_tick_; }
   [[nodiscard]] std::string metrics_text() const;
   [[nodiscard]] std::string token_metrics_text() const;  // of the engines that are heard
@@ -95,33 +95,25 @@ class PlannerDaemon {
   void add_point();
   [[nodiscard]] signals::Observation observe(core::Instant now);  // without single requests
   [[nodiscard]] GatewayWaiting waiting() const;                   // for our model
-  void apply(const planner::Decision& decision, const signals::Observation& seen);
 
   net::Loop& loop_;
   net::Client& client_;
   Fleet& fleet_;
-  planner::Policy& policy_;
+  decision::Policy& policy_;
   DaemonOptions options_;
   logging::Log& log_;
-  std::function<void(const signals::DecisionEntry&)> record_;
+  std::function<void(const decision::DecisionRecord&)> record_;
   TrafficRecorder book_;
   ScalingRecorder scaling_;
-  report::PlannerTotals totals_;
+  decision::DecisionLoop control_loop_;
   std::uint64_t next_event_ = 0;
   std::string boot_;  // of the gateway whose events these are
   bool overview_in_flight_ = false, traffic_in_flight_ = false, prefixes_in_flight_ = false;
   std::optional<bool> gateway_reachable_;  // none: no response yet
   std::optional<GatewayState> gateway_;
   std::optional<signals::Observation> seen_;
-  std::optional<planner::Decision> decided_;
-  struct Said {
-    planner::Reason reason;
-    planner::Limit limited_by;
-    std::string cause;
-    bool operator==(const Said&) const = default;
-  };
-  std::vector<std::optional<Said>> last_said_;
-  std::deque<signals::DecisionEntry> decisions_;
+  std::optional<decision::Decision> decided_;
+  std::deque<decision::DecisionRecord> decisions_;
   std::deque<LivePoint> points_;
   std::uint64_t prompt_tokens_before_ = 0, hit_tokens_before_ = 0;
   core::Duration slowest_tick_{};

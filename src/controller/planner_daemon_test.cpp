@@ -33,7 +33,7 @@ class PlannerDaemonTest : public testing::Test {
     options.points_max = 5;
     options.decisions_max = 3;
     daemon.emplace(loop, client, fleet, policy, std::move(options), log,
-                   [this](const signals::DecisionEntry& entry) { logged.push_back(entry); });
+                   [this](const decision::DecisionRecord& record) { logged.push_back(record); });
     return *daemon;
   }
   void run_until_decided(int times = 1) {
@@ -67,7 +67,7 @@ class PlannerDaemonTest : public testing::Test {
   net::Client client{loop};
   ScriptedPolicy policy;
   ScriptedFleet fleet;
-  std::vector<signals::DecisionEntry> logged;
+  std::vector<decision::DecisionRecord> logged;
   logging::testing::CapturedLog log;
   std::optional<PlannerDaemon> daemon;
 };
@@ -79,9 +79,9 @@ TEST_F(PlannerDaemonTest, AsksForWhatThePolicyDecides) {
   EXPECT_EQ(fleet.wants, (std::vector<std::uint32_t>{3}));
   ASSERT_EQ(logged.size(), 1U);
   EXPECT_EQ(logged[0].policy, "scripted");
-  EXPECT_EQ(logged[0].note.pool, "chat");
-  EXPECT_EQ(logged[0].note.current, 1U);
-  EXPECT_EQ(logged[0].note.target, 3U);
+  EXPECT_EQ(logged[0].pool, "chat");
+  EXPECT_EQ(logged[0].current, 1U);
+  EXPECT_EQ(logged[0].target, 3U);
   EXPECT_EQ(daemon->decisions().size(), 1U);
 }
 
@@ -101,7 +101,7 @@ TEST_F(PlannerDaemonTest, OnlyWatchesWhereItIsToldTo) {
   run_until_decided();
   EXPECT_TRUE(fleet.wants.empty());
   ASSERT_FALSE(logged.empty());
-  EXPECT_EQ(logged[0].note.target, 3U) << "it says what it would do";
+  EXPECT_EQ(logged[0].target, 3U) << "it says what it would do";
 }
 
 TEST_F(PlannerDaemonTest, WithoutItsGatewayItHearsNoEngineEither) {
@@ -122,21 +122,22 @@ TEST_F(PlannerDaemonTest, AHoldIsSaidOnceForEachReason) {
   open();
   run_until_decided(3);
   EXPECT_EQ(logged.size(), 1U);
-  policy.reason = planner::Reason::kNoData;
+  policy.reason = decision::Reason::kNoData;
   run_until_decided(3);
   EXPECT_EQ(logged.size(), 2U);
-  policy.cause = "queue";
+  policy.cause = decision::Cause::kQueue;
   run_until_decided(3);
   ASSERT_EQ(logged.size(), 3U);
-  EXPECT_EQ(logged[2].note.cause, "queue");
+  EXPECT_EQ(logged[2].cause, decision::Cause::kQueue);
   EXPECT_EQ(state()["diagnosis"]["words"], "words on queue");
-  policy.reason = planner::Reason::kSloMet;
+  policy.reason = decision::Reason::kSloMet;
   run_until_decided(3);
   EXPECT_EQ(daemon->decisions().size(), 3U) << "the oldest go";
   ASSERT_EQ(log.count(logging::Event::kDecision), 4U);
   EXPECT_EQ(log.lines(logging::Event::kDecision)[2],
             "decision policy=scripted mode=act pool=chat current=1 target=1 reason=no_data cause=queue");
-  EXPECT_EQ(state()["decisions"][0]["reason"], planner::to_string(planner::Reason::kSloMet)) << "the newest come first";
+  EXPECT_EQ(state()["decisions"][0]["reason"], decision::to_string(decision::Reason::kSloMet))
+      << "the newest come first";
 }
 
 TEST_F(PlannerDaemonTest, TellsHowRequestsEndedWhileTheFleetChanged) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "decision/decision_text.h"
 #include "planner/diagnosis_rules.h"
 
 namespace penstock::planner {
@@ -29,24 +30,6 @@ const char* to_string(Phase phase) {
     case Phase::kPrefill: return "prefill";
     case Phase::kTransfer: return "transfer";
     case Phase::kDecode: return "decode";
-  }
-  return "unknown";
-}
-
-const char* to_string(Cause cause) {
-  switch (cause) {
-    case Cause::kNone: return "none";
-    case Cause::kUnknown: return "unknown";
-    case Cause::kQueue: return "queue";
-    case Cause::kPrefill: return "prefill";
-    case Cause::kRoutingCache: return "routing_cache";
-    case Cause::kAdmission: return "admission";
-    case Cause::kTransfer: return "transfer";
-    case Cause::kColdStart: return "cold_start";
-    case Cause::kDecodeBatch: return "decode_batch";
-    case Cause::kKvPressure: return "kv_pressure";
-    case Cause::kPreemption: return "preemption";
-    case Cause::kEarlySigns: return "early_signs";
   }
   return "unknown";
 }
@@ -96,9 +79,7 @@ std::string sentence(const Finding& finding) {
   text += fmt::format(": {}", to_string(finding.cause));
   if (finding.cause == Cause::kUnknown) text += fmt::format(", {}", finding.unknown_because);
   if (!finding.evidence.empty()) {
-    PoolDecision numbers;
-    numbers.evidence = finding.evidence;
-    text += fmt::format(" ({})", sentence(numbers));
+    text += fmt::format(" ({})", decision::sentence(finding.evidence));
   }
   return text + fmt::format("; {}", advice(finding.cause));
 }
@@ -125,7 +106,7 @@ void add(Diagnosis& diagnosis, std::optional<Finding> finding) {
       if (finding->severity > last.severity) last.segment = finding->segment;
       last.severity = std::max(last.severity, finding->severity);
       for (const Evidence& evidence : finding->evidence) {
-        const auto named = [&](const Evidence& known) { return std::string_view{known.name} == evidence.name; };
+        const auto named = [&](const Evidence& known) { return known.name == evidence.name; };
         if (std::none_of(last.evidence.begin(), last.evidence.end(), named)) last.evidence.push_back(evidence);
       }
       return;

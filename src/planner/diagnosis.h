@@ -10,34 +10,18 @@
 #include "planner/policy.h"
 #include "planner/pool_history.h"
 #include "signals/observation.h"
-#include "signals/run_result.h"
+#include "signals/slo.h"
 
 namespace penstock::planner {
 
-// Names of all three enums are stable: logs, metrics and reports print them.
+// Names of both enums are stable: logs, metrics and reports print them.
 enum class Symptom : std::uint8_t { kNone, kTtft, kItl, kBoth, kUnknown };
 
 // Where in the life of a request the time is lost, in its order.
 enum class Phase : std::uint8_t { kNone, kAdmission, kReplicaWait, kQueue, kPrefill, kTransfer, kDecode };
 
-enum class Cause : std::uint8_t {
-  kNone,          // latency keeps the SLO, or nobody asks for anything
-  kUnknown,       // something is wrong, or may be, and what is seen does not say why; Finding::unknown_because does
-  kQueue,         // more arrives than the ready replicas serve
-  kPrefill,       // prompts take long to compute, for themselves or for the decodes beside them
-  kRoutingCache,  // requests do not go where their prefix is, or where there is room
-  kAdmission,     // held back or refused at the door
-  kTransfer,      // KV moves slowly from prefill to decode
-  kColdStart,     // no replica is ready, or those that would serve are still starting
-  kDecodeBatch,   // many sequences decode in each step
-  kKvPressure,    // there is no KV for the next request
-  kPreemption,    // sequences give up their KV and start again
-  kEarlySigns,    // nothing is diagnosed yet, and the planner acts on what trials of the latest traffic say; its alone
-};
-
 [[nodiscard]] const char* to_string(Symptom symptom);  // "none", "ttft", "itl", "both", "unknown"
 [[nodiscard]] const char* to_string(Phase phase);      // "none", "admission", "replica_wait", "queue", …
-[[nodiscard]] const char* to_string(Cause cause);      // "none", "unknown", "queue", "prefill", "routing_cache", …
 
 // What the planner does about a cause, and what an operator can do that it cannot. A clause without a full stop.
 [[nodiscard]] const char* advice(Cause cause);

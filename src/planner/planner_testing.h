@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "decision/decision_text.h"
 #include "planner/policy.h"
 
 namespace penstock::planner::testing {
@@ -127,10 +128,10 @@ class Asker {
 }  // namespace penstock::planner::testing
 
 // The three parts of a decision that a table states: EXPECT_DECISION(decision, 3, kLoadAboveTarget, kNone).
-#define EXPECT_DECISION(decision, replicas, why, limit)                                        \
-  do {                                                                                         \
-    const ::penstock::planner::PoolDecision& decided = (decision);                             \
-    EXPECT_EQ(decided.target, static_cast<std::uint32_t>(replicas)) << sentence(decided);      \
-    EXPECT_STREQ(to_string(decided.reason), to_string(::penstock::planner::Reason::why));      \
-    EXPECT_STREQ(to_string(decided.limited_by), to_string(::penstock::planner::Limit::limit)); \
+#define EXPECT_DECISION(decision, replicas, why, limit)                                         \
+  do {                                                                                          \
+    const ::penstock::decision::PoolDecision& decided = (decision);                             \
+    EXPECT_EQ(decided.target, static_cast<std::uint32_t>(replicas)) << sentence(decided);       \
+    EXPECT_STREQ(to_string(decided.reason), to_string(::penstock::decision::Reason::why));      \
+    EXPECT_STREQ(to_string(decided.limited_by), to_string(::penstock::decision::Limit::limit)); \
   } while (false)

@@ -93,11 +93,11 @@ TEST(PolicySentence, NamesEachFigureWithItsUnit) {
   const PoolDecision decision{
       1, 2, Reason::kFixed, Limit::kNone, {{"request_rate", 12.4, "1/s"}, {"demand", 123456.7, "tokens"}}};
   EXPECT_EQ(sentence(decision), "request_rate 12.4 1/s, demand 123457 tokens");
-  EXPECT_EQ(sentence({}), "");
+  EXPECT_EQ(sentence(PoolDecision{}), "");
 }
 TEST(PolicySentence, LargeFiguresHaveNoExponent) {
   const auto said = [](double value) {
-    return sentence({0, 0, Reason::kFixed, Limit::kNone, {{"ttft", value, "ms"}}});
+    return sentence(PoolDecision{0, 0, Reason::kFixed, Limit::kNone, {{"ttft", value, "ms"}}});
   };
   EXPECT_EQ(said(999.4), "ttft 999 ms");
   EXPECT_EQ(said(999.6), "ttft 1000 ms");

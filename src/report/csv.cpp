@@ -9,7 +9,7 @@
 
 namespace penstock::report {
 
-using signals::RunResult;
+using decision::RunResult;
 
 namespace {
 

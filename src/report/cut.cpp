@@ -10,9 +10,9 @@
 
 namespace penstock::report {
 
-using signals::DecisionNote;
-using signals::RunResult;
-using signals::SeriesPoint;
+using decision::DecisionRecord;
+using decision::RunResult;
+using decision::SeriesPoint;
 
 namespace {
 
@@ -33,12 +33,12 @@ double replica_seconds(const std::vector<SeriesPoint>& series, const Interval& i
   return sum;
 }
 
-std::uint64_t turns(const std::vector<DecisionNote>& decisions) {
+std::uint64_t turns(const std::vector<DecisionRecord>& decisions) {
   std::map<std::string, bool> last_up;
   std::uint64_t count = 0;
-  for (const DecisionNote& note : decisions) {
-    const bool up = note.target > note.current;
-    const auto [known, is_new] = last_up.emplace(note.pool, up);
+  for (const DecisionRecord& record : decisions) {
+    const bool up = record.target > record.current;
+    const auto [known, is_new] = last_up.emplace(record.pool, up);
     if (!is_new && known->second != up) ++count;
     known->second = up;
   }
@@ -61,7 +61,7 @@ RunResult cut(const RunResult& whole, const Interval& interval) {
   part.series = within(whole.series, interval);
   part.decisions = within(whole.decisions, interval);
   part.holds = within(whole.holds, interval);
-  part.outlooks = within(whole.outlooks, interval);
+  part.forecasts = within(whole.forecasts, interval);
   std::uint64_t kept = 0;
   for (const SeriesPoint& point : part.series) {
     part.requests += point.arrived;

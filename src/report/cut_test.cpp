@@ -21,7 +21,7 @@ TEST(Cut, IntervalsCoverTheRunWithoutGapOrOverlap) {
   const auto with_rest = intervals_of(result, std::chrono::seconds{1750});  // 100 s remain
   ASSERT_EQ(with_rest.size(), 2U);
   EXPECT_EQ(with_rest[1].to, at_second(3600));
-  EXPECT_TRUE(intervals_of(signals::RunResult{}, std::chrono::hours{1}).empty());
+  EXPECT_TRUE(intervals_of(decision::RunResult{}, std::chrono::hours{1}).empty());
 }
 
 TEST(Cut, PartsAddUpToTheWhole) {
@@ -56,10 +56,10 @@ TEST(Cut, KeepsWhatDecisionsSay) {
   EXPECT_EQ(part.decisions.front().cause, "queue");
   EXPECT_EQ(part.decisions.front().phase, "guardrails");
   EXPECT_TRUE(part.decisions.front().next_phase_target);
-  EXPECT_TRUE(part.decisions.front().outlook);
-  ASSERT_EQ(part.outlooks.size(), 20U);
-  EXPECT_EQ(part.outlooks.back().at, at_second(600));
-  EXPECT_EQ(part.outlooks.back().expected.requests_per_s, result.outlooks[39].expected.requests_per_s);
+  EXPECT_TRUE(part.decisions.front().forecast);
+  ASSERT_EQ(part.forecasts.size(), 20U);
+  EXPECT_EQ(part.forecasts.back().at, at_second(600));
+  EXPECT_EQ(part.forecasts.back().expected.requests_per_s, result.forecasts[39].expected.requests_per_s);
 }
 
 TEST(Cut, ItsPageIsWholeAndSaysWhichPartItShows) {

@@ -1,4 +1,4 @@
-// The decision log: every decision with what it was based on, one JSON object a line.
+// The decision log: every decision with its evidence, one JSON object a line.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "core/result.h"
+#include "decision/run_result.h"
 #include "report/run_info.h"
-#include "signals/decision_entry.h"
 
 namespace penstock::report {
 
@@ -17,20 +17,16 @@ namespace penstock::report {
 inline constexpr std::size_t kDecisionLineBytesMax = 1 << 20;
 inline constexpr std::size_t kDecisionEntriesMax = 5'000'000;
 
-// The entries of all runs, one run after the other, each in the order of time. A policy that never decides has none.
-[[nodiscard]] std::vector<signals::DecisionEntry> decision_entries(const std::vector<signals::RunResult>& results,
-                                                                   const std::vector<PoolInfo>& pools);
+// The records of all runs, one run after the other, each in the order of time. A policy that never decides has none.
+[[nodiscard]] std::vector<decision::DecisionRecord> decision_records(const std::vector<decision::RunResult>& results,
+                                                                     const std::vector<PoolInfo>& pools);
 
-// What would change the decision, from its limit, its candidates and its evidence: "scales up when request_rate passes
-// about 12.4 1/s (now 11.2), down below 9.9 1/s". `pool` is the place of its pool in CandidateNote::replicas.
-[[nodiscard]] std::string what_would_change(const signals::DecisionNote& note, std::size_t pool);
+// Equal records give equal bytes. A figure that is not finite is null, and reads back as not a number.
+[[nodiscard]] std::string to_decision_jsonl(std::span<const decision::DecisionRecord> records);
 
-// Equal entries give equal bytes. A figure that is not finite is null, and reads back as not a number.
-[[nodiscard]] std::string to_decision_jsonl(std::span<const signals::DecisionEntry> entries);
-
-// Keys that are not known are passed over, so that a log of a later version still reads. Errors are of the input and
-// say `name:line: what`.
-[[nodiscard]] core::Result<std::vector<signals::DecisionEntry>> parse_decision_jsonl(std::string_view text,
-                                                                                     std::string_view name);
+// Unknown keys are passed over, so that a log of a later version still reads; an unknown reason, limit, cause or phase is
+// an error. Errors are of the input and name the place as `name:line`.
+[[nodiscard]] core::Result<std::vector<decision::DecisionRecord>> parse_decision_jsonl(std::string_view text,
+                                                                                       std::string_view name);
 
 }  // namespace penstock::report

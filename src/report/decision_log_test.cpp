@@ -5,62 +5,66 @@
 #include <cmath>
 #include <limits>
 
-#include "planner/policy.h"
+#include "decision/decision_text.h"
 #include "report/decision_log_words.h"
 
 namespace penstock::report {
 namespace {
 
-using signals::DecisionEntry;
-using signals::DecisionNote;
-using signals::RunResult;
+using decision::DecisionRecord;
+using decision::Limit;
+using decision::Reason;
+using decision::RunResult;
+using decision::what_would_change;
 
 core::Instant at(int second) { return core::kStart + std::chrono::seconds{second}; }
 
-DecisionNote note(int second, std::uint32_t current, std::uint32_t target, const char* reason, const char* limit = "") {
-  return {at(second), "default", current, target, reason, "", limit};
+DecisionRecord record(int second, std::uint32_t current, std::uint32_t target, Reason reason,
+                      Limit limit = Limit::kNone) {
+  DecisionRecord made;
+  made.at = at(second);
+  made.policy = "penstock";
+  made.pool = "default";
+  made.current = current;
+  made.target = target;
+  made.reason = reason;
+  made.limited_by = limit;
+  return made;
 }
 
-DecisionEntry tried_entry() {
-  DecisionEntry entry;
-  entry.policy = "penstock";
-  entry.note = note(750, 3, 5, "cheapest_that_keeps_slo");
-  entry.note.evidence = {{"request_rate", 11.25, "1/s"}, {"attainment", 0.9925, "share"}};
-  entry.note.candidates = {
-      {{8}, 1.0, 1.0, 1.0, false}, {{5}, 0.9925, 1.0, 0.9925, true}, {{4}, 0.875, 0.9, 0.95, false}};
-  entry.pools = {"default"};
-  entry.would_change = what_would_change(entry.note, 0);
-  return entry;
+DecisionRecord tried_record() {
+  DecisionRecord made = record(750, 3, 5, Reason::kCheapestThatKeepsSlo);
+  made.evidence = {{"request_rate", 11.25, "1/s"}, {"attainment", 0.9925, "share"}};
+  made.candidates = {{{8}, 1.0, 1.0, 1.0, false}, {{5}, 0.9925, 1.0, 0.9925, true}, {{4}, 0.875, 0.9, 0.95, false}};
+  made.pools = {"default"};
+  return made;
 }
 
-std::vector<DecisionEntry> sample_log() {
-  std::vector<DecisionEntry> log = {
-      {"penstock", note(5, 3, 3, "insufficient_data"), {}, "decides again later"},
-      tried_entry(),
-      {"penstock", note(755, 5, 5, "cheapest_that_keeps_slo", "stabilization"), {}, "waits"},
-      {"penstock", note(1200, 5, 4, "slo_met"), {}, ""}};
-  return log;
+std::vector<DecisionRecord> sample_log() {
+  return {record(5, 3, 3, Reason::kInsufficientData), tried_record(),
+          record(755, 5, 5, Reason::kCheapestThatKeepsSlo, Limit::kStabilization), record(1200, 5, 4, Reason::kSloMet)};
 }
 
-TEST(DecisionLog, EntriesOfARunAreInTheOrderOfTimeAndOfPools) {
+TEST(DecisionLog, RecordsOfARunAreInTheOrderOfTimeAndOfPools) {
   RunResult run;
   run.policy = "penstock";
-  run.decisions = {note(10, 1, 2, "panic"), note(30, 2, 1, "slo_met")};
-  run.holds = {note(5, 1, 1, "no_data"), note(10, 1, 1, "fixed")};
+  run.decisions = {record(10, 1, 2, Reason::kPanic), record(30, 2, 1, Reason::kSloMet)};
+  run.holds = {record(5, 1, 1, Reason::kNoData), record(10, 1, 1, Reason::kFixed)};
   run.holds[1].pool = "other";
   std::vector<PoolInfo> pools(2);
   pools[0].name = "other";
-  const auto entries = decision_entries({run}, pools);
-  ASSERT_EQ(entries.size(), 4U);
-  EXPECT_EQ(entries[0].note.reason, "no_data");
-  EXPECT_EQ(entries[1].note.reason, "fixed");
-  EXPECT_EQ(entries[2].note.reason, "panic");
-  EXPECT_EQ(entries[3].note.at, at(30));
+  pools[1].name = "default";
+  const auto records = decision_records({run}, pools);
+  ASSERT_EQ(records.size(), 4U);
+  EXPECT_EQ(records[0].reason, Reason::kNoData);
+  EXPECT_EQ(records[1].reason, Reason::kFixed);
+  EXPECT_EQ(records[2].reason, Reason::kPanic);
+  EXPECT_EQ(records[3].at, at(30));
 }
 
 TEST(DecisionLog, ALineHoldsOneEntryWithStableKeys) {
   EXPECT_EQ(
-      to_decision_jsonl(std::vector{tried_entry()}),
+      to_decision_jsonl(std::vector{tried_record()}),
       "{\"at_s\":750,\"policy\":\"penstock\",\"pool\":\"default\",\"current\":3,\"target\":5,"
       "\"reason\":\"cheapest_that_keeps_slo\",\"limited_by\":\"\",\"evidence\":["
       "{\"name\":\"request_rate\",\"value\":11.25,\"unit\":\"1/s\"},"
@@ -75,62 +79,63 @@ TEST(DecisionLog, ALineHoldsOneEntryWithStableKeys) {
 }
 
 TEST(DecisionLog, WhatIsWrittenReadsBackToTheSameBytes) {
-  std::vector<DecisionEntry> log = sample_log();
+  std::vector<DecisionRecord> log = sample_log();
   log[0].policy = "quoted \" \n name";
-  log[0].note.evidence = {{"unknown", std::numeric_limits<double>::quiet_NaN(), "ms"}};
+  log[0].evidence = {{"unknown", std::numeric_limits<double>::quiet_NaN(), "ms"}};
   const std::string text = to_decision_jsonl(log);
   const auto read = parse_decision_jsonl(text, "log.jsonl");
   ASSERT_TRUE(read) << read.error().message();
   ASSERT_EQ(read->size(), log.size());
   EXPECT_EQ((*read)[0].policy, log[0].policy);
-  EXPECT_TRUE(std::isnan((*read)[0].note.evidence[0].value));
-  EXPECT_EQ((*read)[1].note.candidates[2].replicas, std::vector<std::uint32_t>{4});
+  EXPECT_TRUE(std::isnan((*read)[0].evidence[0].value));
+  EXPECT_EQ((*read)[1].candidates[2].replicas, std::vector<std::uint32_t>{4});
   EXPECT_EQ(to_decision_jsonl(*read), text);
 }
 
-DecisionEntry diagnosed_entry() {
-  DecisionEntry entry = tried_entry();
-  entry.note.cause = "queue";
-  entry.note.diagnosis = "ttft is bad in pool default for \"all\"";
-  entry.note.phase = "guardrails";
-  entry.note.next_phase_target = 7;
-  entry.note.outlook = signals::OutlookNote{12.5, 2048.0, {}, 0.75, 1.5};
+DecisionRecord diagnosed_record() {
+  DecisionRecord entry = tried_record();
+  entry.cause = decision::Cause::kQueue;
+  entry.diagnosis = "ttft is bad in pool default for \"all\"";
+  entry.phase = decision::RolloutPhase::kGuardrails;
+  entry.next_phase_target = 7;
+  entry.forecast = decision::Forecast{12.5, 2048.0, {}, 0.75, 1.5};
   return entry;
 }
 
 TEST(DecisionLog, WhatAPolicySaysBesidesStandsAtTheEndOfTheLineAndReadsBack) {
-  const std::string text = to_decision_jsonl(std::vector{diagnosed_entry()});
-  const std::string plain = to_decision_jsonl(std::vector{tried_entry()});
+  const std::string text = to_decision_jsonl(std::vector{diagnosed_record()});
+  const std::string plain = to_decision_jsonl(std::vector{tried_record()});
   EXPECT_EQ(text.substr(0, plain.size() - 2), plain.substr(0, plain.size() - 2));
   EXPECT_TRUE(text.ends_with(
       ",\"cause\":\"queue\",\"diagnosis\":\"ttft is bad in pool default for \\\"all\\\"\",\"phase\":\"guardrails\","
-      "\"next_phase_target\":7,\"outlook\":{\"requests_per_s\":12.5,\"input_tokens\":2048,\"error\":0.75,"
+      "\"next_phase_target\":7,\"forecast\":{\"requests_per_s\":12.5,\"input_tokens\":2048,\"error\":0.75,"
       "\"naive_error\":1.5}}\n"))
       << text;
   const auto read = parse_decision_jsonl(text, "log.jsonl");
   ASSERT_TRUE(read) << read.error().message();
-  const DecisionNote& note = read->front().note;
-  EXPECT_EQ(note.cause, "queue");
-  EXPECT_EQ(note.next_phase_target, 7U);
-  ASSERT_TRUE(note.outlook);
-  EXPECT_EQ(note.outlook->error, 0.75);
-  EXPECT_FALSE(note.outlook->output_tokens);
+  const DecisionRecord& record = read->front();
+  EXPECT_EQ(record.cause, decision::Cause::kQueue);
+  EXPECT_EQ(record.phase, decision::RolloutPhase::kGuardrails);
+  EXPECT_EQ(record.next_phase_target, 7U);
+  ASSERT_TRUE(record.forecast);
+  EXPECT_EQ(record.forecast->error, 0.75);
+  EXPECT_FALSE(record.forecast->output_tokens);
   EXPECT_EQ(to_decision_jsonl(*read), text);
   const auto older = parse_decision_jsonl(plain, "log.jsonl");
   ASSERT_TRUE(older);
-  EXPECT_TRUE(older->front().note.cause.empty());
-  EXPECT_FALSE(older->front().note.outlook);
+  EXPECT_FALSE(older->front().cause);
+  EXPECT_FALSE(older->front().forecast);
 }
 
-TEST(DecisionLog, AnOutlookOfNothingIsNotWritten) {
-  DecisionEntry entry = tried_entry();
-  entry.note.outlook.emplace();
-  EXPECT_EQ(to_decision_jsonl(std::vector{entry}), to_decision_jsonl(std::vector{tried_entry()}));
+TEST(DecisionLog, AForecastOfNothingIsNotWritten) {
+  DecisionRecord entry = tried_record();
+  entry.forecast.emplace();
+  EXPECT_EQ(to_decision_jsonl(std::vector{entry}), to_decision_jsonl(std::vector{tried_record()}));
   EXPECT_EQ(explain_decision(decision_tracks(std::vector{entry})[0], at(752)).find("Expected"), std::string::npos);
 }
 
 TEST(DecisionLog, WhatAPolicySaysBesidesIsCheckedToo) {
-  const std::string good = to_decision_jsonl(std::vector{diagnosed_entry()});
+  const std::string good = to_decision_jsonl(std::vector{diagnosed_record()});
   const auto message = [&](const std::string& from, const std::string& to) {
     std::string line = good;
     const auto read = parse_decision_jsonl(line.replace(line.find(from), from.size(), to), "log.jsonl");
@@ -139,13 +144,13 @@ TEST(DecisionLog, WhatAPolicySaysBesidesIsCheckedToo) {
   EXPECT_EQ(message("\"cause\":\"queue\"", "\"cause\":7"), "log.jsonl:1: cause: must be text");
   EXPECT_EQ(message("\"next_phase_target\":7", "\"next_phase_target\":-7"),
             "log.jsonl:1: next_phase_target: must be a count of replicas");
-  EXPECT_EQ(message("12.5", "\"much\""), "log.jsonl:1: outlook: requests_per_s: must be a number");
+  EXPECT_EQ(message("12.5", "\"much\""), "log.jsonl:1: forecast: requests_per_s: must be a number");
   EXPECT_EQ(message("12.5", "null"), "no error");
-  EXPECT_EQ(message("\"outlook\":{", "\"outlook\":[],\"x\":{"), "log.jsonl:1: outlook: must be an object");
+  EXPECT_EQ(message("\"forecast\":{", "\"forecast\":[],\"x\":{"), "log.jsonl:1: forecast: must be an object");
 }
 
 TEST(DecisionLog, ErrorsNameFileLineAndKey) {
-  const std::string good = to_decision_jsonl(std::vector{tried_entry()});
+  const std::string good = to_decision_jsonl(std::vector{tried_record()});
   const auto message = [&](const std::string& bad) {
     const auto read = parse_decision_jsonl(good + "\n" + bad + "\n", "log.jsonl");
     return read ? std::string{"no error"} : read.error().where + ": " + read.error().what;
@@ -156,7 +161,11 @@ TEST(DecisionLog, ErrorsNameFileLineAndKey) {
   };
   EXPECT_EQ(message("{"), "log.jsonl:3: is not a JSON object");
   EXPECT_EQ(message("[]"), "log.jsonl:3: must be an object");
-  EXPECT_EQ(message("{}"), "log.jsonl:3: policy: is missing");
+  EXPECT_EQ(message("{}"), "log.jsonl:3: at_s: is missing");
+  EXPECT_EQ(message(with("\"policy\":", "\"plicy\":")), "log.jsonl:3: policy: is missing");
+  EXPECT_EQ(message(with("cheapest_that_keeps_slo", "cheapest")), "log.jsonl:3: reason: unknown name 'cheapest'");
+  EXPECT_EQ(message(with("\"limited_by\":\"\"", "\"limited_by\":\"later\"")),
+            "log.jsonl:3: limited_by: unknown name 'later'");
   EXPECT_EQ(message(with("\"current\":3", "\"current\":-3")), "log.jsonl:3: current: must be a count of replicas");
   EXPECT_EQ(message(with("750", "-1")), "log.jsonl:3: at_s: must be seconds since the start, from 0 to 100 years");
   EXPECT_EQ(message(with("750", "null")), "log.jsonl:3: at_s: must be seconds since the start, from 0 to 100 years");
@@ -170,51 +179,51 @@ TEST(DecisionLog, ErrorsNameFileLineAndKey) {
 }
 
 TEST(DecisionLog, KeysOfALaterVersionArePassedOver) {
-  std::string line = to_decision_jsonl(std::vector{tried_entry()});
+  std::string line = to_decision_jsonl(std::vector{tried_record()});
   line.replace(1, 0, "\"later\":[1,2],");
   EXPECT_TRUE(parse_decision_jsonl(line + "\r\n \n", "log.jsonl"));
 }
 
 TEST(WhatWouldChange, LoadsNameTheirThresholdsFromTheEvidence) {
-  DecisionNote loaded = note(60, 4, 4, "within_tolerance");
+  DecisionRecord loaded = record(60, 4, 4, Reason::kWithinTolerance);
   loaded.evidence = {{"request_rate", 7.5, "1/s"}, {"target_per_replica", 2.0, "1/s"}, {"provisioned", 4, "replicas"}};
-  EXPECT_EQ(what_would_change(loaded, 0),
+  EXPECT_EQ(what_would_change(loaded),
             "scales up when request_rate exceeds about 8.00 1/s (now 7.50), down when request_rate falls below about "
             "6.00 1/s");
   loaded.current = loaded.target = 1;
-  EXPECT_EQ(what_would_change(loaded, 0), "scales up when request_rate exceeds about 2.00 1/s (now 7.50)");
+  EXPECT_EQ(what_would_change(loaded), "scales up when request_rate exceeds about 2.00 1/s (now 7.50)");
 }
 
 TEST(WhatWouldChange, ALimitComesFirst) {
-  DecisionNote limited = tried_entry().note;
-  limited.limited_by = "hot_kv_cache";
-  EXPECT_TRUE(
-      what_would_change(limited, 0).starts_with("shrinks once KV cache use has fallen; scales up when the SLO"));
-  limited.limited_by = "a_limit_of_later";
-  EXPECT_TRUE(what_would_change(limited, 0).starts_with("changes once its limit, a_limit_of_later, is lifted; "));
+  DecisionRecord limited = tried_record();
+  limited.limited_by = Limit::kHotKvCache;
+  EXPECT_TRUE(what_would_change(limited).starts_with("shrinks once KV cache use has fallen; scales up when the SLO"));
 }
 
 TEST(WhatWouldChange, OfTwoPoolsOnlyTheFleetsThatDifferInItsOwnCount) {
-  DecisionNote two = note(60, 2, 2, "cheapest_that_keeps_slo");
+  DecisionRecord two = record(60, 2, 2, Reason::kCheapestThatKeepsSlo);
+  two.pools = {"prefill", "decode"};
+  two.pool = "prefill";
   two.candidates = {{{2, 3}, 0.99, 1, 1, true}, {{1, 2}, 0.5, 1, 1, false}, {{2, 2}, 0.75, 1, 1, false}};
-  EXPECT_EQ(what_would_change(two, 0),
-            "scales up when the SLO attainment of 2 replicas is too low (simulated: 99.0 %)");
-  EXPECT_TRUE(what_would_change(two, 1).ends_with("down when 2 replicas would be enough (simulated: 75.0 %)"));
-  EXPECT_FALSE(what_would_change(two, 7).empty());
+  EXPECT_EQ(what_would_change(two), "scales up when the SLO attainment of 2 replicas is too low (simulated: 99.0 %)");
+  two.pool = "decode";
+  EXPECT_TRUE(what_would_change(two).ends_with("down when 2 replicas would be enough (simulated: 75.0 %)"));
+  two.pool = "another";
+  EXPECT_FALSE(what_would_change(two).empty());
 }
 
 TEST(WhatWouldChange, EveryReasonAndLimitHasAnAnswer) {
-  for (int reason = 0; reason <= static_cast<int>(planner::Reason::kSloBurns); ++reason)
-    EXPECT_FALSE(what_would_change(note(1, 1, 1, planner::to_string(static_cast<planner::Reason>(reason))), 0).empty());
-  for (const auto reason : {planner::Reason::kSchedule, planner::Reason::kWarmPool, planner::Reason::kObserveOnly,
-                            planner::Reason::kIdle, planner::Reason::kFormula, planner::Reason::kSloBurns})
-    EXPECT_EQ(what_would_change(note(1, 1, 1, planner::to_string(reason)), 0).find("does not say"), std::string::npos);
-  DecisionNote limited = tried_entry().note;
-  for (int limit = 1; limit <= static_cast<int>(planner::Limit::kRefused); ++limit) {
-    limited.limited_by = planner::to_string(static_cast<planner::Limit>(limit));
-    EXPECT_EQ(what_would_change(limited, 0).find("once its limit"), std::string::npos) << limited.limited_by;
+  for (int reason = 0; reason <= static_cast<int>(Reason::kSloBurns); ++reason)
+    EXPECT_FALSE(what_would_change(record(1, 1, 1, static_cast<Reason>(reason))).empty());
+  for (const auto reason :
+       {Reason::kSchedule, Reason::kWarmPool, Reason::kObserveOnly, Reason::kIdle, Reason::kFormula, Reason::kSloBurns})
+    EXPECT_EQ(what_would_change(record(1, 1, 1, reason)).find("does not say"), std::string::npos);
+  DecisionRecord limited = tried_record();
+  const std::string plain = what_would_change(limited);
+  for (int limit = 1; limit <= static_cast<int>(Limit::kRefused); ++limit) {
+    limited.limited_by = static_cast<Limit>(limit);
+    EXPECT_TRUE(what_would_change(limited).ends_with("; " + plain)) << to_string(limited.limited_by);
   }
-  EXPECT_FALSE(what_would_change(note(1, 1, 1, "a_reason_of_later"), 0).empty());
 }
 
 TEST(Explain, SaysWhatHoldsWhyOnWhatAndWhatComesNext) {
@@ -250,15 +259,20 @@ TEST(Explain, AHoldNamesTheChangeThatItKeepsAndItsLimit) {
 TEST(Explain, PutsEveryReasonAndLimitIntoWords) {
   auto log = sample_log();
   const auto tracks = decision_tracks(log);
-  const auto in_words = [&](std::string& field, const char* name) {  // names of one word may be in the sentence
-    field = name;
-    return field.find('_') == std::string::npos ||
-           explain_decision(tracks[0], at(99999)).find(field) == std::string::npos;
+  const auto has = [&](const char* name) {  // names of one word may be in the sentence
+    return std::string_view{name}.find('_') != std::string_view::npos &&
+           explain_decision(tracks[0], at(99999)).find(name) != std::string::npos;
   };
-  for (int reason = 0; reason <= static_cast<int>(planner::Reason::kSloBurns); ++reason)
-    EXPECT_TRUE(in_words(log.back().note.reason, planner::to_string(static_cast<planner::Reason>(reason)))) << reason;
-  for (int limit = 1; limit <= static_cast<int>(planner::Limit::kRefused); ++limit)
-    EXPECT_TRUE(in_words(log.back().note.limited_by, planner::to_string(static_cast<planner::Limit>(limit)))) << limit;
+  for (int reason = 0; reason <= static_cast<int>(Reason::kSloBurns); ++reason) {
+    log.back().reason = static_cast<Reason>(reason);
+    EXPECT_FALSE(has(to_string(log.back().reason))) << reason;
+    EXPECT_STRNE(decision::because(log.back().reason), "");
+  }
+  for (int limit = 1; limit <= static_cast<int>(Limit::kRefused); ++limit) {
+    log.back().limited_by = static_cast<Limit>(limit);
+    EXPECT_FALSE(has(to_string(log.back().limited_by))) << limit;
+    EXPECT_STRNE(decision::limited_by(log.back().limited_by), "");
+  }
 }
 
 TEST(Explain, BeforeTheFirstAndAfterTheLastDecision) {
@@ -279,8 +293,8 @@ TEST(Explain, TheListHasALineForEachDecision) {
             "     20m  5 → 4  slo_met\n");
 }
 
-TEST(Explain, TellsTheDiagnosisThePhaseAndTheOutlook) {
-  const std::vector<DecisionEntry> log = {diagnosed_entry()};
+TEST(Explain, ShowsTheDiagnosisThePhaseAndTheForecast) {
+  const std::vector<DecisionRecord> log = {diagnosed_record()};
   const auto track = decision_tracks(log)[0];
   const std::string text = explain_decision(track, at(752));
   EXPECT_NE(text.find("meets the SLO.\n"
@@ -294,10 +308,10 @@ TEST(Explain, TellsTheDiagnosisThePhaseAndTheOutlook) {
   EXPECT_EQ(list_decisions(track),
             "penstock, pool default: 1 change, 0 holds\n"
             "  12m30s  3 → 5  cheapest_that_keeps_slo    cause queue\n");
-  DecisionEntry last_phase = diagnosed_entry();
-  last_phase.note.diagnosis.clear();
-  last_phase.note.next_phase_target.reset();
-  last_phase.note.outlook = signals::OutlookNote{{}, {}, {}, 0.5, {}};
+  DecisionRecord last_phase = diagnosed_record();
+  last_phase.diagnosis.clear();
+  last_phase.next_phase_target.reset();
+  last_phase.forecast = decision::Forecast{{}, {}, {}, 0.5, {}};
   const std::string less = explain_decision(decision_tracks(std::vector{last_phase})[0], at(752));
   EXPECT_NE(less.find("  Diagnosis: queue.\n  Phase guardrails.\n"
                       "  Expected over the start-up time: not known yet; recent error 0.50 requests/s.\n"),
@@ -306,12 +320,11 @@ TEST(Explain, TellsTheDiagnosisThePhaseAndTheOutlook) {
 }
 
 TEST(Explain, NamesThatSteerATerminalAreMadeHarmless) {
-  DecisionEntry entry = diagnosed_entry();
-  entry.note.cause = entry.note.diagnosis = entry.note.phase = "\x1b[2J\nx";
-  entry.policy = entry.note.pool = entry.note.reason = entry.note.limited_by = entry.would_change = "\x1b[2J\nx";
-  entry.note.evidence = {{"\x1b[2J", 1.0, "\x1b]0;x\x07"}};
+  DecisionRecord entry = diagnosed_record();
+  entry.policy = entry.pool = entry.diagnosis = "\x1b[2J\nx";
+  entry.evidence = {{"\x1b[2J", 1.0, "\x1b]0;x\x07"}};
   entry.pools = {"\x1b[31m"};
-  const std::vector<DecisionEntry> log = {entry};
+  const std::vector<DecisionRecord> log = {entry};
   const auto track = decision_tracks(log)[0];
   EXPECT_EQ((explain_decision(track, at(9999)) + list_decisions(track)).find('\x1b'), std::string::npos);
 }

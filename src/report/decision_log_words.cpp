@@ -7,80 +7,19 @@
 #include <cmath>
 #include <string_view>
 
+#include "decision/decision_text.h"
 #include "report/format.h"
-#include "report/metrics.h"
 
 namespace penstock::report {
 namespace {
 
-using signals::CandidateNote;
-using signals::DecisionEntry;
-using signals::DecisionNote;
+using decision::Candidate;
+using decision::DecisionRecord;
 
-struct Phrase {
-  std::string_view name, text;
-};
-
-// By the stable names of planner::Reason and planner::Limit. A name that is not here, of a later version, is shown as
-// it is.
-constexpr std::array kReasons{
-    Phrase{"fixed", "the policy never changes its fleet"},
-    Phrase{"within_tolerance", "the load is near the target load of the fleet"},
-    Phrase{"no_data", "there is no telemetry"},
-    Phrase{"insufficient_data", "there is too little telemetry"},
-    Phrase{"scaling_in_progress", "replicas are starting or draining"},
-    Phrase{"load_above_target", "the load is above the target load of the fleet"},
-    Phrase{"load_below_target", "the load is below the target load of the fleet"},
-    Phrase{"stabilized", "a larger proposal of the last minutes is still in force"},
-    Phrase{"panic", "the load rose suddenly, and the short window decides"},
-    Phrase{"saturated", "there is too little spare capacity"},
-    Phrase{"spare_capacity", "one replica less would be enough"},
-    Phrase{"consolidation_refused", "one replica less could not serve the load"},
-    Phrase{"slo_at_risk", "the SLO is at risk"},
-    Phrase{"slo_met", "the SLO is met with a margin"},
-    Phrase{"foreseen", "the policy knows the future traffic"},
-    Phrase{"cheapest_that_keeps_slo", "this is the cheapest simulated fleet that meets the SLO"},
-    Phrase{"schedule", "a schedule sets the minimum now or soon, or has just ended"},
-    Phrase{"warm_pool", "the warm pool adds ready replicas to the number that the traffic needs"},
-    Phrase{"observe_only", "the rollout phase is observe-only"},
-    Phrase{"idle", "no requests have arrived for a while"},
-    Phrase{"token_formula",
-           "the simulations did not finish in time, so the token rate divided by the capacity of a replica decides"},
-    Phrase{"slo_burns",
-           "the SLO is missed although simulations predict that the fleet is enough, so it grows step by step"},
-};
-constexpr std::array kLimits{
-    Phrase{"min_replicas", "the minimum replicas of the pool"},
-    Phrase{"max_replicas", "the maximum replicas of the pool"},
-    Phrase{"growth_rate", "the allowed growth per minute"},
-    Phrase{"shrink_rate", "the allowed shrinking per step"},
-    Phrase{"stabilization", "the stabilisation window: a larger target was proposed recently"},
-    Phrase{"cooldown", "the cooldown after the last change"},
-    Phrase{"stale_telemetry", "a ready replica without recent telemetry"},
-    Phrase{"scaling_under_way", "replicas that are starting or draining"},
-    Phrase{"hot_kv_cache", "a KV cache that is nearly full"},
-    Phrase{"queue_waits", "requests that wait in a queue"},
-    Phrase{"failures", "requests that failed recently"},
-    Phrase{"consolidation", "the load, which fewer replicas could not serve"},
-    Phrase{"min_endpoints", "the required minimum of ready replicas"},
-    Phrase{"gpu_budget", "the GPU budget of all pools"},
-    Phrase{"manual_change", "a target that was recently set manually"},
-    Phrase{"clock_jump", "a clock that jumped"},
-    Phrase{"refused", "the platform, which refused the change"},
-};
-
-template <class Phrases>
-std::string in_words(const Phrases& phrases, const std::string& name) {
-  const auto found = std::find_if(phrases.begin(), phrases.end(), [&](const Phrase& p) { return p.name == name; });
-  return found == phrases.end() ? printable(name) : std::string{found->text};
-}
-
-bool changes(const DecisionNote& note) { return note.current != note.target; }
-
-std::string change_of(const DecisionNote& note) {
-  if (!changes(note)) return fmt::format("holds {}", format_replicas(note.target));
-  return fmt::format("{} from {} to {}", note.target > note.current ? "grows" : "shrinks", note.current,
-                     format_replicas(note.target));
+std::string change_of(const DecisionRecord& record) {
+  if (!record.changes()) return fmt::format("holds {}", format_replicas(record.target));
+  return fmt::format("{} from {} to {}", record.target > record.current ? "grows" : "shrinks", record.current,
+                     format_replicas(record.target));
 }
 
 // Columns as wide as their widest cell; the first is text and flush left, numbers are flush right.
@@ -104,7 +43,7 @@ std::string table(const std::vector<std::vector<std::string>>& rows) {
 }
 
 // Counts are whole, shares are percent, all else has three digits.
-std::string figure(const signals::EvidenceValue& evidence) {
+std::string figure(const decision::Evidence& evidence) {
   if (evidence.unit == "share") return format_share(evidence.value);
   if (evidence.unit == "times") return "x" + format_quantity(evidence.value);
   const bool is_count = evidence.value >= 0.0 && evidence.value < 1e9 && evidence.value == std::floor(evidence.value);
@@ -112,24 +51,24 @@ std::string figure(const signals::EvidenceValue& evidence) {
          printable(evidence.unit);
 }
 
-std::string evidence_table(const DecisionNote& note) {
+std::string evidence_table(const DecisionRecord& record) {
   std::vector<std::vector<std::string>> rows;
-  for (const signals::EvidenceValue& evidence : note.evidence)
+  for (const decision::Evidence& evidence : record.evidence)
     rows.push_back({printable(evidence.name), figure(evidence)});
   return rows.empty() ? std::string{} : "  Based on:\n" + table(rows);
 }
 
-std::string candidate_table(const DecisionEntry& entry) {
-  const std::vector<CandidateNote>& candidates = entry.note.candidates;
+std::string candidate_table(const DecisionRecord& record) {
+  const std::vector<Candidate>& candidates = record.candidates;
   if (candidates.empty()) return {};
   std::vector<std::vector<std::string>> rows = {{}};
-  for (const std::string& pool : entry.pools) rows.front().push_back(printable(pool));
+  for (const std::string& pool : record.pools) rows.front().push_back(printable(pool));
   for (const char* title : {"SLO attainment", "TTFT met", "ITL met", ""}) rows.front().emplace_back(title);
-  std::vector<const CandidateNote*> by_size;
-  for (const CandidateNote& tried : candidates) by_size.push_back(&tried);
+  std::vector<const Candidate*> by_size;
+  for (const Candidate& tried : candidates) by_size.push_back(&tried);
   std::stable_sort(by_size.begin(), by_size.end(),
-                   [](const CandidateNote* a, const CandidateNote* b) { return a->replicas < b->replicas; });
-  for (const CandidateNote* tried : by_size) {
+                   [](const Candidate* a, const Candidate* b) { return a->replicas < b->replicas; });
+  for (const Candidate* tried : by_size) {
     auto& row = rows.emplace_back();
     for (const std::uint32_t replicas : tried->replicas) row.push_back(std::to_string(replicas));
     for (const double share : {tried->slo_attainment, tried->ttft_attainment, tried->itl_attainment})
@@ -140,53 +79,52 @@ std::string candidate_table(const DecisionEntry& entry) {
 }
 
 std::string next_change(const DecisionTrack& track, core::Instant at) {
-  const auto next = std::find_if(track.entries.begin(), track.entries.end(), [&](const DecisionEntry* entry) {
-    return entry->note.at > at && changes(entry->note);
-  });
+  const auto next = std::find_if(track.entries.begin(), track.entries.end(),
+                                 [&](const DecisionRecord* entry) { return entry->at > at && entry->changes(); });
   if (next == track.entries.end()) return "  Next change: none before the end of the log.\n";
-  const DecisionNote& note = (*next)->note;
-  return fmt::format("  Next change: at {} it {}, because {}.\n", format_moment(note.at), change_of(note),
-                     in_words(kReasons, note.reason));
+  const DecisionRecord& record = **next;
+  return fmt::format("  Next change: at {} it {}, because {}.\n", format_moment(record.at), change_of(record),
+                     because(record.reason));
 }
 
 // Where a hold is in force, the change that it keeps.
-std::string last_change(std::span<const DecisionEntry* const> before) {
+std::string last_change(std::span<const DecisionRecord* const> before) {
   const auto last =
-      std::find_if(before.rbegin(), before.rend(), [](const DecisionEntry* entry) { return changes(entry->note); });
+      std::find_if(before.rbegin(), before.rend(), [](const DecisionRecord* entry) { return entry->changes(); });
   if (last == before.rend()) return "  Last change: none since the start.\n";
   if (last == before.rbegin()) return {};  // it is the decision in force
-  const DecisionNote& note = (*last)->note;
-  return fmt::format("  Last change: at {} it {}, because {}.\n", format_moment(note.at), change_of(note),
-                     in_words(kReasons, note.reason));
+  const DecisionRecord& record = **last;
+  return fmt::format("  Last change: at {} it {}, because {}.\n", format_moment(record.at), change_of(record),
+                     because(record.reason));
 }
 
-// What was wrong with latency, what the rollout's next phase would do, and what was expected: as far as it was said.
-std::string diagnosis_of(const DecisionNote& note) {
-  if (note.cause.empty() && note.diagnosis.empty()) return {};
-  return fmt::format("  Diagnosis: {}.\n", printable(note.diagnosis.empty() ? note.cause : note.diagnosis));
+std::string diagnosis_of(const DecisionRecord& record) {
+  if (!record.cause && record.diagnosis.empty()) return {};
+  return fmt::format("  Diagnosis: {}.\n",
+                     record.diagnosis.empty() ? std::string{to_string(*record.cause)} : printable(record.diagnosis));
 }
 
-std::string phase_of(const DecisionNote& note) {
-  if (note.phase.empty() && !note.next_phase_target) return {};
-  const std::string phase = note.phase.empty() ? "Rollout" : "Phase " + printable(note.phase);
-  if (!note.next_phase_target) return fmt::format("  {}.\n", phase);
-  const std::string_view next = next_rollout_phase(note.phase);
-  return fmt::format("  {}: the target would be {} in {}.\n", phase, format_replicas(*note.next_phase_target),
-                     next.empty() ? "the next phase" : fmt::format("phase {}", next));
+std::string phase_of(const DecisionRecord& record) {
+  if (!record.phase && !record.next_phase_target) return {};
+  const std::string phase = record.phase ? fmt::format("Phase {}", to_string(*record.phase)) : "Rollout";
+  if (!record.next_phase_target) return fmt::format("  {}.\n", phase);
+  const auto next = record.phase ? decision::next_phase(*record.phase) : std::nullopt;
+  return fmt::format("  {}: the target would be {} in {}.\n", phase, format_replicas(*record.next_phase_target),
+                     next ? fmt::format("phase {}", to_string(*next)) : "the next phase");
 }
 
-std::string outlook_of(const DecisionNote& note) {
-  if (!note.outlook || !note.outlook->known()) return {};
-  const signals::OutlookNote& outlook = *note.outlook;
+std::string forecast_of(const DecisionRecord& record) {
+  if (!record.forecast || !record.forecast->known()) return {};
+  const decision::Forecast& forecast = *record.forecast;
   std::vector<std::string> parts;
-  if (outlook.requests_per_s) parts.push_back(format_quantity(*outlook.requests_per_s) + " requests/s");
-  if (outlook.input_tokens) parts.push_back(format_quantity(*outlook.input_tokens) + " prompt tokens each");
-  if (outlook.output_tokens) parts.push_back(format_quantity(*outlook.output_tokens) + " output tokens each");
+  if (forecast.requests_per_s) parts.push_back(format_quantity(*forecast.requests_per_s) + " requests/s");
+  if (forecast.input_tokens) parts.push_back(format_quantity(*forecast.input_tokens) + " prompt tokens each");
+  if (forecast.output_tokens) parts.push_back(format_quantity(*forecast.output_tokens) + " output tokens each");
   std::string text = fmt::format("  Expected over the start-up time: {}", parts.empty() ? "not known yet" : "");
   for (std::size_t i = 0; i < parts.size(); ++i) text += (i == 0 ? "" : ", ") + parts[i];
-  if (outlook.error) text += fmt::format("; recent error {} requests/s", format_quantity(*outlook.error));
-  if (outlook.naive_error)
-    text += fmt::format("; error of a forecast without change {} requests/s", format_quantity(*outlook.naive_error));
+  if (forecast.error) text += fmt::format("; recent error {} requests/s", format_quantity(*forecast.error));
+  if (forecast.naive_error)
+    text += fmt::format("; error of a forecast without change {} requests/s", format_quantity(*forecast.naive_error));
   return text + ".\n";
 }
 
@@ -209,31 +147,33 @@ std::string format_moment(core::Instant at) {
   return text;
 }
 
-std::vector<DecisionTrack> decision_tracks(std::span<const DecisionEntry> entries) {
+std::vector<DecisionTrack> decision_tracks(std::span<const DecisionRecord> entries) {
   std::vector<DecisionTrack> tracks;
-  for (const DecisionEntry& entry : entries) {
+  for (const DecisionRecord& entry : entries) {
     auto track = std::find_if(tracks.begin(), tracks.end(), [&](const DecisionTrack& known) {
-      return known.policy == entry.policy && known.pool == entry.note.pool;
+      return known.policy == entry.policy && known.pool == entry.pool;
     });
-    if (track == tracks.end()) track = tracks.insert(tracks.end(), {entry.policy, entry.note.pool, {}});
+    if (track == tracks.end()) track = tracks.insert(tracks.end(), {entry.policy, entry.pool, {}});
     track->entries.push_back(&entry);
   }
   for (DecisionTrack& track : tracks)
     std::stable_sort(track.entries.begin(), track.entries.end(),
-                     [](const DecisionEntry* a, const DecisionEntry* b) { return a->note.at < b->note.at; });
+                     [](const DecisionRecord* a, const DecisionRecord* b) { return a->at < b->at; });
   return tracks;
 }
 
 std::string list_decisions(const DecisionTrack& track) {
   std::vector<std::vector<std::string>> rows;
   std::size_t changed = 0;
-  for (const DecisionEntry* entry : track.entries) {
-    const DecisionNote& note = entry->note;
-    if (changes(note)) ++changed;
-    rows.push_back({format_moment(note.at), changes(note) ? std::to_string(note.current) : "",
-                    changes(note) ? "→" : "=", std::to_string(note.target), printable(note.reason),
-                    note.limited_by.empty() ? "" : "limited by " + printable(note.limited_by),
-                    note.cause.empty() ? "" : "cause " + printable(note.cause)});
+  for (const DecisionRecord* entry : track.entries) {
+    const DecisionRecord& record = *entry;
+    if (record.changes()) ++changed;
+    rows.push_back({format_moment(record.at), record.changes() ? std::to_string(record.current) : "",
+                    record.changes() ? "→" : "=", std::to_string(record.target), decision::to_string(record.reason),
+                    record.limited_by == decision::Limit::kNone
+                        ? std::string{}
+                        : fmt::format("limited by {}", decision::to_string(record.limited_by)),
+                    record.cause ? fmt::format("cause {}", decision::to_string(*record.cause)) : std::string{}});
   }
   std::array<std::size_t, 7> widths{};
   for (const auto& row : rows)
@@ -252,21 +192,20 @@ std::string list_decisions(const DecisionTrack& track) {
 
 std::string explain_decision(const DecisionTrack& track, core::Instant at) {
   const auto after = std::find_if(track.entries.begin(), track.entries.end(),
-                                  [&](const DecisionEntry* entry) { return entry->note.at > at; });
+                                  [&](const DecisionRecord* entry) { return entry->at > at; });
   if (after == track.entries.begin())
     return fmt::format("{}, at {}: no decision yet; the run started with {}.\n{}", heading(track), format_moment(at),
-                       format_replicas((*after)->note.current), next_change(track, at));
-  const DecisionEntry& entry = **(after - 1);
-  const DecisionNote& note = entry.note;
-  std::string text = fmt::format("{}, at {}: {}.\n", heading(track), format_moment(at), format_replicas(note.target));
-  text += fmt::format("  Decided at {}: {}, because {}.\n", format_moment(note.at), change_of(note),
-                      in_words(kReasons, note.reason));
-  if (!note.limited_by.empty()) text += fmt::format("  Limited by {}.\n", in_words(kLimits, note.limited_by));
-  text += diagnosis_of(note) + phase_of(note) + outlook_of(note);
-  text += evidence_table(note) + candidate_table(entry);
-  if (!entry.would_change.empty())
-    text += fmt::format("  What would change this decision: {}.\n", printable(entry.would_change));
-  const std::span<const DecisionEntry* const> all{track.entries};
+                       format_replicas((*after)->current), next_change(track, at));
+  const DecisionRecord& record = **(after - 1);
+  std::string text = fmt::format("{}, at {}: {}.\n", heading(track), format_moment(at), format_replicas(record.target));
+  text += fmt::format("  Decided at {}: {}, because {}.\n", format_moment(record.at), change_of(record),
+                      because(record.reason));
+  if (record.limited_by != decision::Limit::kNone)
+    text += fmt::format("  Limited by {}.\n", limited_by(record.limited_by));
+  text += diagnosis_of(record) + phase_of(record) + forecast_of(record);
+  text += evidence_table(record) + candidate_table(record);
+  text += fmt::format("  What would change this decision: {}.\n", printable(what_would_change(record)));
+  const std::span<const DecisionRecord* const> all{track.entries};
   text += last_change(all.first(static_cast<std::size_t>(after - track.entries.begin())));
   return text + next_change(track, at);
 }

@@ -7,17 +7,17 @@
 #include <vector>
 
 #include "core/time.h"
-#include "signals/decision_entry.h"
+#include "decision/decision.h"
 
 namespace penstock::report {
 
 // One policy's decisions on one pool, in the order of time.
 struct DecisionTrack {
   std::string policy, pool;
-  std::vector<const signals::DecisionEntry*> entries;  // never empty; point into the log
+  std::vector<const decision::DecisionRecord*> entries;  // never empty; point into the log
 };
 // By policy and pool in the order in which the log names them first.
-[[nodiscard]] std::vector<DecisionTrack> decision_tracks(std::span<const signals::DecisionEntry> entries);
+[[nodiscard]] std::vector<DecisionTrack> decision_tracks(std::span<const decision::DecisionRecord> entries);
 
 // A line for each decision: time, change, reason, limit.
 [[nodiscard]] std::string list_decisions(const DecisionTrack& track);

@@ -7,18 +7,67 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 
+#include "decision/fields.h"
 #include "report/ranking.h"
 #include "report/thinning.h"
 
 namespace penstock::report {
 
 using Json = nlohmann::ordered_json;
-using signals::DecisionNote;
-using signals::OutlookPoint;
-using signals::RunResult;
-using signals::SeriesPoint;
+using decision::DecisionRecord;
+using decision::ForecastPoint;
+using decision::Rendering;
+using decision::RunResult;
+using decision::SeriesPoint;
 
 Json json_number(double value) { return std::isfinite(value) ? Json(value + 0.0) : Json(); }
+
+namespace {
+
+Json json_of(const decision::FieldValue& value) {
+  if (const auto* text = std::get_if<std::string>(&value)) return *text;
+  if (const auto* count = std::get_if<std::uint32_t>(&value)) return *count;
+  return json_number(std::get<double>(value));
+}
+
+bool is_empty(const decision::FieldValue& value) {
+  const auto* text = std::get_if<std::string>(&value);
+  return std::holds_alternative<std::monostate>(value) || (text != nullptr && text->empty());
+}
+
+Json json_of(const decision::Candidate& tried, const std::vector<std::string>& pools) {
+  Json replicas = Json::object();
+  for (std::size_t i = 0; i < tried.replicas.size(); ++i)
+    replicas[i < pools.size() ? pools[i] : fmt::format("pool {}", i)] = tried.replicas[i];
+  return {{"replicas", replicas},
+          {"slo_attainment", json_number(tried.slo_attainment)},
+          {"ttft_attainment", json_number(tried.ttft_attainment)},
+          {"itl_attainment", json_number(tried.itl_attainment)},
+          {"chosen", tried.chosen}};
+}
+
+}  // namespace
+
+Json decision_json(const DecisionRecord& record, Rendering rendering) {
+  Json json = Json::object();
+  const auto add_lists = [&] {
+    json["evidence"] = json["candidates"] = Json::array();
+    for (const decision::Evidence& each : record.evidence)
+      json["evidence"].push_back({{"name", each.name}, {"value", json_number(each.value)}, {"unit", each.unit}});
+    for (const decision::Candidate& tried : record.candidates)
+      json["candidates"].push_back(json_of(tried, record.pools));
+  };
+  for (const decision::Field& field : decision::fields()) {
+    if (!field.is_in(rendering)) continue;
+    const decision::FieldValue value = field.get(record);
+    const bool flat = rendering == Rendering::kReport || rendering == Rendering::kReportHold;
+    if (field.always || !is_empty(value))
+      (field.group.empty() || flat ? json[field.column()] : json[std::string{field.group}][std::string{field.name}]) =
+          json_of(value);
+    if (field.name == decision::kBeforeLists && !flat) add_lists();
+  }
+  return json;
+}
 
 namespace {
 
@@ -103,52 +152,21 @@ std::string cut_between_words(const std::string& text, std::optional<std::size_t
   return text.substr(0, blank == std::string::npos ? *bytes_max : blank) + " …";
 }
 
-// What not every policy says, only where it was said.
-void add_what_was_said(Json& json, const DecisionNote& note, const DocumentOptions& options) {
-  if (!note.cause.empty()) json["cause"] = note.cause;
-  if (!note.diagnosis.empty()) json["diagnosis"] = cut_between_words(note.diagnosis, options.diagnosis_bytes_max);
-  if (!note.phase.empty()) json["phase"] = note.phase;
-  if (note.next_phase_target) json["next_phase_target"] = *note.next_phase_target;
-  if (note.outlook && note.outlook->requests_per_s)
-    json["expected_requests_per_s"] = json_number(*note.outlook->requests_per_s);
-}
-
-Json decisions(const RunResult& result, const DocumentOptions& options) {
+// Of changes or of holds, the first ones.
+Json decisions(const std::vector<DecisionRecord>& records, Rendering rendering, const DocumentOptions& options) {
   Json json = Json::array();
-  const std::size_t count = std::min(options.decisions_max.value_or(SIZE_MAX), result.decisions.size());
+  const std::size_t count = std::min(options.decisions_max.value_or(SIZE_MAX), records.size());
   for (std::size_t i = 0; i < count; ++i) {
-    const DecisionNote& note = result.decisions[i];
-    json.push_back({{"at_s", core::to_seconds(note.at)},
-                    {"pool", note.pool},
-                    {"current", note.current},
-                    {"target", note.target},
-                    {"reason", note.reason},
-                    {"limited_by", note.limited_by},
-                    {"evidence", note.sentence}});
-    add_what_was_said(json.back(), note, options);
-  }
-  return json;
-}
-
-// Why nothing changed, without the evidence, which the decision log has.
-Json holds(const RunResult& result, const DocumentOptions& options) {
-  Json json = Json::array();
-  const std::size_t count = std::min(options.decisions_max.value_or(SIZE_MAX), result.holds.size());
-  for (std::size_t i = 0; i < count; ++i) {
-    const DecisionNote& note = result.holds[i];
-    json.push_back({{"at_s", core::to_seconds(note.at)},
-                    {"pool", note.pool},
-                    {"target", note.target},
-                    {"reason", note.reason},
-                    {"limited_by", note.limited_by}});
-    add_what_was_said(json.back(), note, options);
+    json.push_back(decision_json(records[i], rendering));
+    if (!records[i].diagnosis.empty())
+      json.back()["diagnosis"] = cut_between_words(records[i].diagnosis, options.diagnosis_bytes_max);
   }
   return json;
 }
 
 // In columns as the series; a column of which nothing is known is left out.
-Json outlooks(const RunResult& result, const DocumentOptions& options) {
-  const std::vector<OutlookPoint>& all = result.outlooks;
+Json forecasts(const RunResult& result, const DocumentOptions& options) {
+  const std::vector<ForecastPoint>& all = result.forecasts;
   const std::size_t most = std::max<std::size_t>(1, options.series_points_max.value_or(SIZE_MAX));
   const std::size_t step = all.empty() ? 1 : (all.size() - 1) / most + 1;
   Json json = Json::object();
@@ -162,15 +180,15 @@ Json outlooks(const RunResult& result, const DocumentOptions& options) {
     if (any) json[name] = std::move(values);
   };
   const auto known = [](const std::optional<double>& value) { return value ? json_number(*value) : Json(); };
-  column("at_s", [](const OutlookPoint& p) { return Json(core::to_seconds(p.at)); });
-  column("expected_requests_per_s", [&](const OutlookPoint& p) { return known(p.expected.requests_per_s); });
-  column("expected_input_tokens", [&](const OutlookPoint& p) { return known(p.expected.input_tokens); });
-  column("expected_output_tokens", [&](const OutlookPoint& p) { return known(p.expected.output_tokens); });
-  column("forecast_error", [&](const OutlookPoint& p) { return known(p.expected.error); });
-  column("naive_forecast_error", [&](const OutlookPoint& p) { return known(p.expected.naive_error); });
-  column("estimated_ttft_ms", [&](const OutlookPoint& p) { return known(p.ttft_ms); });
-  column("estimated_itl_ms", [&](const OutlookPoint& p) { return known(p.itl_ms); });
-  column("capacity_by_pool", [&](const OutlookPoint& p) {
+  column("at_s", [](const ForecastPoint& p) { return Json(core::to_seconds(p.at)); });
+  column("expected_requests_per_s", [&](const ForecastPoint& p) { return known(p.expected.requests_per_s); });
+  column("expected_input_tokens", [&](const ForecastPoint& p) { return known(p.expected.input_tokens); });
+  column("expected_output_tokens", [&](const ForecastPoint& p) { return known(p.expected.output_tokens); });
+  column("forecast_error", [&](const ForecastPoint& p) { return known(p.expected.error); });
+  column("naive_forecast_error", [&](const ForecastPoint& p) { return known(p.expected.naive_error); });
+  column("estimated_ttft_ms", [&](const ForecastPoint& p) { return known(p.ttft_ms); });
+  column("estimated_itl_ms", [&](const ForecastPoint& p) { return known(p.itl_ms); });
+  column("capacity_by_pool", [&](const ForecastPoint& p) {
     Json pools = Json::array();
     bool any = false;
     for (const std::optional<double>& capacity : p.capacity_by_pool) {
@@ -184,7 +202,7 @@ Json outlooks(const RunResult& result, const DocumentOptions& options) {
 
 Json segments(const RunResult& result) {
   Json json = Json::array();
-  for (const signals::SegmentResult& segment : result.segments)
+  for (const decision::SegmentResult& segment : result.segments)
     json.push_back({{"dimension", segment.dimension},
                     {"label", segment.label},
                     {"requests", segment.requests},
@@ -198,7 +216,7 @@ Json segments(const RunResult& result) {
 // Each target and how many of its requests kept it; shares of no requests are null.
 Json targets(const RunResult& result) {
   Json json = Json::array();
-  for (const signals::TargetResult& target : result.targets) {
+  for (const decision::TargetResult& target : result.targets) {
     const auto share = [&](std::uint64_t met) {
       return target.requests > 0 ? Json(static_cast<double>(met) / static_cast<double>(target.requests)) : Json();
     };
@@ -262,9 +280,9 @@ Json make_document(const Report& report, const DocumentOptions& options) {
     entry["series"] =
         series(options.series_points_max ? thin(result.series, *options.series_points_max) : result.series);
     entry["decisions_total"] = result.decisions.size();
-    entry["decisions"] = decisions(result, options);
-    if (!result.holds.empty()) entry["holds"] = holds(result, options);
-    if (!result.outlooks.empty()) entry["outlooks"] = outlooks(result, options);
+    entry["decisions"] = decisions(result.decisions, Rendering::kReport, options);
+    if (!result.holds.empty()) entry["holds"] = decisions(result.holds, Rendering::kReportHold, options);
+    if (!result.forecasts.empty()) entry["forecasts"] = forecasts(result, options);
     entry["segments"] = segments(result);
     if (result.targets.size() > 1) entry["targets"] = targets(result);
     json["results"].push_back(std::move(entry));

@@ -6,6 +6,8 @@
 #include <optional>
 #include <string>
 
+#include "decision/decision.h"
+#include "decision/fields.h"
 #include "report/run_info.h"
 
 namespace penstock::report {
@@ -19,6 +21,9 @@ struct DocumentOptions {
 };
 // Null where it is not finite; a zero has no sign.
 [[nodiscard]] nlohmann::ordered_json json_number(double value);
+// The fields that this rendering has. A log and the live page have evidence and candidates as lists.
+[[nodiscard]] nlohmann::ordered_json decision_json(const decision::DecisionRecord& record,
+                                                   decision::Rendering rendering);
 // Figures that mean nothing (percentiles of no request) are null, never zero.
 [[nodiscard]] nlohmann::ordered_json make_document(const Report& report, const DocumentOptions& options);
 

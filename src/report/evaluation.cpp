@@ -6,7 +6,7 @@
 
 namespace penstock::report {
 
-using signals::RunResult;
+using decision::RunResult;
 
 namespace {
 
@@ -101,7 +101,7 @@ Verdict against_rule(const RunResult& run, const RunResult& rule, const Evaluati
 
 std::uint64_t scale_down_failures(const RunResult& result) {
   std::uint64_t failures = 0;
-  for (const signals::FailureCount& failure : result.failures)
+  for (const decision::FailureCount& failure : result.failures)
     if (failure.reason != "prompt_exceeds_kv_cache" && failure.reason != "replica_crashed")
       failures += failure.requests;
   return failures;

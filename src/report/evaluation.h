@@ -29,15 +29,15 @@ struct TraceEvaluation {
   std::string title;  // "Mooncake conversation"
   RunInfo info;
   bool day_long = false;
-  std::vector<signals::RunResult> results;   // by policy
-  std::vector<signals::RunResult> frontier;  // by size, ascending
+  std::vector<decision::RunResult> results;   // by policy
+  std::vector<decision::RunResult> frontier;  // by size, ascending
 };
 
 // The policy under test in a world that is not as it should be.
 struct ScenarioEvaluation {
   std::string name;      // "start-up 30 s"
   std::string workload;  // "mooncake", or what was made up
-  signals::RunResult result;
+  decision::RunResult result;
   std::optional<double> frontier_points;  // above fixed fleets at its GPU-hours, where those are known
   std::uint64_t scale_down_failures = 0;
   std::uint64_t invariants_broken = 0;
@@ -62,28 +62,29 @@ struct Verdict {
 };
 
 // Requests that missed the SLO, failed ones included.
-[[nodiscard]] std::uint64_t violations(const signals::RunResult& result);
-[[nodiscard]] double direction_changes_per_hour(const signals::RunResult& result);
+[[nodiscard]] std::uint64_t violations(const decision::RunResult& result);
+[[nodiscard]] double direction_changes_per_hour(const decision::RunResult& result);
 // The first run of that policy; null if there is none.
-[[nodiscard]] const signals::RunResult* find_run(std::span<const signals::RunResult> results, std::string_view policy);
+[[nodiscard]] const decision::RunResult* find_run(std::span<const decision::RunResult> results,
+                                                  std::string_view policy);
 
 // What fixed fleets keep for so many GPU-hours: between two sizes by linear interpolation, beneath the smallest towards
 // nothing at no cost, beyond the largest as much as that. A larger budget is never worth less, though a larger fleet may
 // keep a little less by chance. `frontier` is ascending and not empty.
-[[nodiscard]] double frontier_attainment(std::span<const signals::RunResult> frontier, double gpu_hours);
+[[nodiscard]] double frontier_attainment(std::span<const decision::RunResult> frontier, double gpu_hours);
 
 // The smallest fixed fleet to which more replicas add less than 0.1 points: what one would buy for the peak and leave.
-[[nodiscard]] const signals::RunResult* peak_fleet(std::span<const signals::RunResult> frontier);
+[[nodiscard]] const decision::RunResult* peak_fleet(std::span<const decision::RunResult> frontier);
 
-[[nodiscard]] Verdict against_frontier(const signals::RunResult& run, std::span<const signals::RunResult> frontier);
-[[nodiscard]] Verdict against_clairvoyant(const signals::RunResult& run, const signals::RunResult& clairvoyant,
+[[nodiscard]] Verdict against_frontier(const decision::RunResult& run, std::span<const decision::RunResult> frontier);
+[[nodiscard]] Verdict against_clairvoyant(const decision::RunResult& run, const decision::RunResult& clairvoyant,
                                           const EvaluationTargets& targets);
-[[nodiscard]] Verdict against_peak_fleet(const signals::RunResult& run, const signals::RunResult& fleet,
+[[nodiscard]] Verdict against_peak_fleet(const decision::RunResult& run, const decision::RunResult& fleet,
                                          const EvaluationTargets& targets);
-[[nodiscard]] Verdict against_rule(const signals::RunResult& run, const signals::RunResult& rule,
+[[nodiscard]] Verdict against_rule(const decision::RunResult& run, const decision::RunResult& rule,
                                    const EvaluationTargets& targets);
 
 // Requests that failed though they fitted, and not because a replica crashed: those that a drain cut off or left behind.
-[[nodiscard]] std::uint64_t scale_down_failures(const signals::RunResult& result);
+[[nodiscard]] std::uint64_t scale_down_failures(const decision::RunResult& result);
 
 }  // namespace penstock::report

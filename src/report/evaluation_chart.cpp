@@ -38,11 +38,11 @@ class Chart {
         ranked_(rank(trace.results)),
         svg_(kWidth, kHeight, trace.title + ": SLO attainment against GPU-hours", description(evaluation)) {
     double best = 0.9;
-    for (const signals::RunResult& run : trace.results) {
+    for (const decision::RunResult& run : trace.results) {
       hours_max_ = std::max(hours_max_, run.gpu_hours * 1.08);
       if (run.slo_attainment < 1.0) best = std::max(best, run.slo_attainment);
     }
-    for (const signals::RunResult& fleet : trace.frontier)
+    for (const decision::RunResult& fleet : trace.frontier)
       if (fleet.slo_attainment < 1.0) best = std::max(best, fleet.slo_attainment);
     misses_min_ = std::max(5e-5, (1.0 - best) * 0.7);
   }
@@ -99,18 +99,18 @@ class Chart {
       line.push_back({x_of(hours), y_of(frontier_attainment(trace_.frontier, hours))});
     }
     svg_.path(line, {kFixed, 2.0, "5 3"});
-    for (const signals::RunResult& fleet : trace_.frontier)
+    for (const decision::RunResult& fleet : trace_.frontier)
       if (fleet.gpu_hours <= hours_max_)
         svg_.circle({x_of(fleet.gpu_hours), y_of(fleet.slo_attainment)}, 3, kFixed, {"#ffffff"});
   }
 
-  [[nodiscard]] std::string_view colour_of(const signals::RunResult& run) const {
+  [[nodiscard]] std::string_view colour_of(const decision::RunResult& run) const {
     if (run.policy == evaluation_.policy) return kOurs;
     if (run.policy == "clairvoyant") return kForeseen;
     return run.policy == "static" ? kGrey : kRule;
   }
 
-  void draw_dot(SvgPoint at, std::size_t number, const signals::RunResult& run) {
+  void draw_dot(SvgPoint at, std::size_t number, const decision::RunResult& run) {
     const bool ours = run.policy == evaluation_.policy;
     svg_.circle(at, ours ? 10 : 8, colour_of(run), {"#ffffff", 1.5});
     svg_.text({at.x, at.y + 3.5}, fmt::format("{}", number),
@@ -121,13 +121,13 @@ class Chart {
     // The worst first, so that the best lies on top; the policy under test last of all.
     for (const bool ours : {false, true})
       for (std::size_t i = ranked_.size(); i-- > 0;) {
-        const signals::RunResult& run = *ranked_[i].result;
+        const decision::RunResult& run = *ranked_[i].result;
         if ((run.policy == evaluation_.policy) == ours)
           draw_dot({x_of(run.gpu_hours), y_of(run.slo_attainment)}, i + 1, run);
       }
     double y = kTop + 6;
     for (std::size_t i = 0; i < ranked_.size(); ++i, y += 22) {
-      const signals::RunResult& run = *ranked_[i].result;
+      const decision::RunResult& run = *ranked_[i].result;
       const bool ours = run.policy == evaluation_.policy;
       draw_dot({kLegend, y}, i + 1, run);
       svg_.text({kLegend + 16, y + 4}, ranked_[i].label, {.colour = kInk, .bold = ours});

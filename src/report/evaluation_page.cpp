@@ -10,7 +10,7 @@
 
 namespace penstock::report {
 
-using signals::RunResult;
+using decision::RunResult;
 
 namespace {
 

@@ -9,8 +9,8 @@
 namespace penstock::report {
 namespace {
 
-signals::RunResult run_of(const char* policy, std::uint32_t replicas, double gpu_hours, double attainment) {
-  signals::RunResult result;
+decision::RunResult run_of(const char* policy, std::uint32_t replicas, double gpu_hours, double attainment) {
+  decision::RunResult result;
   result.policy = policy;
   result.router = "kv";
   result.replicas = result.peak_replicas = replicas;

@@ -7,8 +7,8 @@
 namespace penstock::report {
 namespace {
 
-signals::RunResult run_of(double gpu_hours, double attainment, const char* policy = "static") {
-  signals::RunResult result;
+decision::RunResult run_of(double gpu_hours, double attainment, const char* policy = "static") {
+  decision::RunResult result;
   result.policy = policy;
   result.requests = 1000;
   result.gpu_hours = gpu_hours;
@@ -17,8 +17,8 @@ signals::RunResult run_of(double gpu_hours, double attainment, const char* polic
   return result;
 }
 
-const std::vector<signals::RunResult> kFrontier = {run_of(1.0, 0.5), run_of(2.0, 0.9), run_of(4.0, 0.98),
-                                                   run_of(5.0, 0.9805)};
+const std::vector<decision::RunResult> kFrontier = {run_of(1.0, 0.5), run_of(2.0, 0.9), run_of(4.0, 0.98),
+                                                    run_of(5.0, 0.9805)};
 
 TEST(Frontier, LiesOnItsFleets) {
   for (const auto& fleet : kFrontier)
@@ -37,13 +37,13 @@ TEST(Frontier, GoesToNothingAtNoCostAndStaysLevelBeyondTheLargestFleet) {
 }
 
 TEST(Frontier, NeverFallsThoughALargerFleetKeepsLessByChance) {
-  const std::vector<signals::RunResult> uneven = {run_of(1.0, 0.9), run_of(2.0, 0.8), run_of(3.0, 0.95)};
+  const std::vector<decision::RunResult> uneven = {run_of(1.0, 0.9), run_of(2.0, 0.8), run_of(3.0, 0.95)};
   EXPECT_DOUBLE_EQ(frontier_attainment(uneven, 2.0), 0.9);
   EXPECT_DOUBLE_EQ(frontier_attainment(uneven, 1.5), 0.9);
 }
 
 TEST(Frontier, LeavesOutAFleetThatCostsMoreThanALargerOneBecauseItDrowns) {
-  const std::vector<signals::RunResult> drowning = {run_of(2.6, 0.0), run_of(2.6, 0.1), run_of(3.0, 0.5)};
+  const std::vector<decision::RunResult> drowning = {run_of(2.6, 0.0), run_of(2.6, 0.1), run_of(3.0, 0.5)};
   EXPECT_DOUBLE_EQ(frontier_attainment(drowning, 3.0), 0.5);
   EXPECT_DOUBLE_EQ(frontier_attainment(drowning, 2.8), 0.3);
 }
@@ -115,7 +115,7 @@ TEST(Figures, OnlyFailuresThatNeitherSizeNorACrashExplainsAreHeldAgainstScalingD
 }
 
 TEST(Figures, ARunIsFoundByItsPolicy) {
-  const std::vector<signals::RunResult> runs = {run_of(1.0, 0.5), run_of(2.0, 0.6, "kpa")};
+  const std::vector<decision::RunResult> runs = {run_of(1.0, 0.5), run_of(2.0, 0.6, "kpa")};
   ASSERT_NE(find_run(runs, "kpa"), nullptr);
   EXPECT_DOUBLE_EQ(find_run(runs, "kpa")->gpu_hours, 2.0);
   EXPECT_EQ(find_run(runs, "apa"), nullptr);

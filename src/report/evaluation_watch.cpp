@@ -64,8 +64,8 @@ std::vector<std::uint32_t> ready_of(const signals::PoolObservation& pool) {
 
 }  // namespace
 
-planner::Decision WatchedPolicy::decide(const signals::Observation& observation) {
-  planner::Decision decision = policy_.decide(observation);
+decision::Decision WatchedPolicy::decide(const signals::Observation& observation) {
+  decision::Decision decision = policy_.decide(observation);
   pasts_.resize(observation.pools.size());
   expect(decision.pools.size() == observation.pools.size(), observation.now, "decides on every pool that it sees");
   for (std::size_t i = 0; i < std::min(decision.pools.size(), observation.pools.size()); ++i)
@@ -76,7 +76,7 @@ planner::Decision WatchedPolicy::decide(const signals::Observation& observation)
 }
 
 void WatchedPolicy::check(core::Instant now, const signals::PoolObservation& pool,
-                          const planner::PoolDecision& decision, Past& past) {
+                          const decision::PoolDecision& decision, Past& past) {
   const std::uint32_t current = pool.target_replicas;
   check_change(now, pool, decision, past);
   std::deque<Target>& targets = past.targets;
@@ -84,7 +84,7 @@ void WatchedPolicy::check(core::Instant now, const signals::PoolObservation& poo
   while (targets.front().at <= now - kMinute) targets.pop_front();
 
   expect(decision.target >= pool.min_replicas && decision.target <= pool.max_replicas, now, "leaves its bounds");
-  for (const planner::Evidence& evidence : decision.evidence)
+  for (const decision::Evidence& evidence : decision.evidence)
     expect(std::isfinite(evidence.value), now, "has evidence that is no finite number");
   if (decision.target > current && current >= pool.min_replicas) {
     std::uint32_t least = current;
@@ -101,7 +101,7 @@ void WatchedPolicy::check(core::Instant now, const signals::PoolObservation& poo
 }
 
 void WatchedPolicy::check_change(core::Instant now, const signals::PoolObservation& pool,
-                                 const planner::PoolDecision& decision, Past& past) {
+                                 const decision::PoolDecision& decision, Past& past) {
   const std::uint32_t current = pool.target_replicas;
   const bool went_back = last_now_ && now < *last_now_;
   if (went_back) {
@@ -131,7 +131,7 @@ void WatchedPolicy::check_change(core::Instant now, const signals::PoolObservati
   past.seen = current;
 }
 
-void WatchedPolicy::check_budget(const signals::Observation& observation, const planner::Decision& decision) {
+void WatchedPolicy::check_budget(const signals::Observation& observation, const decision::Decision& decision) {
   if (!limits_.gpu_budget) return;
   std::uint64_t gpus = 0;
   bool grows = false;

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "decision/policy.h"
 #include "planner/penstock/guardrails.h"
-#include "planner/policy.h"
 
 namespace penstock::report {
 
@@ -23,15 +23,15 @@ namespace penstock::report {
 //    begin anew.
 // `policy` must outlive it. Thresholds are those of the guardrails; how they are applied is written a second time here,
 // so that a fault there shows.
-class WatchedPolicy final : public planner::Policy {
+class WatchedPolicy final : public decision::Policy {
  public:
-  explicit WatchedPolicy(planner::Policy& policy, const planner::GuardrailOptions& limits = {})
+  explicit WatchedPolicy(decision::Policy& policy, const planner::GuardrailOptions& limits = {})
       : policy_(policy), limits_(limits) {}
 
   [[nodiscard]] std::string_view name() const override { return policy_.name(); }
   [[nodiscard]] core::Duration interval() const override { return policy_.interval(); }
   [[nodiscard]] core::Duration memory() const override { return policy_.memory(); }
-  [[nodiscard]] planner::Decision decide(const signals::Observation& observation) override;
+  [[nodiscard]] decision::Decision decide(const signals::Observation& observation) override;
 
   [[nodiscard]] std::uint64_t broken() const { return broken_; }
   [[nodiscard]] const std::string& first_broken() const { return first_broken_; }  // in words; empty: none
@@ -49,14 +49,14 @@ class WatchedPolicy final : public planner::Policy {
     std::vector<std::uint32_t> ready;                    // ids
     std::optional<core::Instant> failed_at, changed_at;  // an action; by somebody else
   };
-  void check(core::Instant now, const signals::PoolObservation& pool, const planner::PoolDecision& decision,
+  void check(core::Instant now, const signals::PoolObservation& pool, const decision::PoolDecision& decision,
              Past& past);
-  void check_change(core::Instant now, const signals::PoolObservation& pool, const planner::PoolDecision& decision,
+  void check_change(core::Instant now, const signals::PoolObservation& pool, const decision::PoolDecision& decision,
                     Past& past);
-  void check_budget(const signals::Observation& observation, const planner::Decision& decision);
+  void check_budget(const signals::Observation& observation, const decision::Decision& decision);
   void expect(bool held, core::Instant now, const char* invariant);
 
-  planner::Policy& policy_;
+  decision::Policy& policy_;
   planner::GuardrailOptions limits_;
   std::vector<Past> pasts_;  // by pool
   std::optional<core::Instant> last_now_;

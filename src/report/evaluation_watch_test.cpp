@@ -9,13 +9,13 @@ namespace penstock::report {
 namespace {
 
 // Says what it is told to.
-class Told final : public planner::Policy {
+class Told final : public decision::Policy {
  public:
   [[nodiscard]] std::string_view name() const override { return "told"; }
   [[nodiscard]] core::Duration interval() const override { return std::chrono::seconds{5}; }
-  [[nodiscard]] planner::Decision decide(const signals::Observation&) override {
-    planner::Decision decision;
-    planner::PoolDecision pool;
+  [[nodiscard]] decision::Decision decide(const signals::Observation&) override {
+    decision::Decision decision;
+    decision::PoolDecision pool;
     pool.target = target;
     pool.evidence = {{"request_rate", evidence, "1/s"}};
     decision.pools.push_back(pool);

@@ -5,16 +5,17 @@
 #include <string>
 #include <string_view>
 
+#include "core/format.h"
+
 namespace penstock::report {
 
-[[nodiscard]] std::string format_count(std::uint64_t count);  // "8,819"
-// "97.1 %". What is below 1 never rounds up to 100 %, and what is above 0 never down to 0 %.
-[[nodiscard]] std::string format_share(double share);
-[[nodiscard]] std::string format_milliseconds(double milliseconds);  // "214 ms", "1.42 s", "2,140 s"
-[[nodiscard]] std::string format_seconds(double seconds);            // "50 ms", "45 s", "59 min 58 s", "2 h 5 min"
-// Three significant digits, thousands as k and M: "0.42", "12.4", "41.2k".
-[[nodiscard]] std::string format_quantity(double value);
-[[nodiscard]] std::string format_replicas(std::uint32_t count);          // "1 replica", "3 replicas"
+using core::format_count;
+using core::format_quantity;
+using core::format_replicas;
+using core::format_share;
+
+[[nodiscard]] std::string format_milliseconds(double milliseconds);      // "214 ms", "1.42 s", "2,140 s"
+[[nodiscard]] std::string format_seconds(double seconds);                // "50 ms", "45 s", "59 min 58 s", "2 h 5 min"
 [[nodiscard]] std::string format_difference(double part, double whole);  // of part against whole: "+45 %", "−12 %"
 
 // `text` with what could steer a terminal (control characters) or is not UTF-8 replaced by "?".

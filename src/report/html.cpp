@@ -61,7 +61,7 @@ std::string data_of(const Report& report) {
 
 std::string plain_table(const Report& report) {
   Report without_speed = report;
-  for (signals::RunResult& result : without_speed.results) result.simulated_requests_per_s = NAN;
+  for (decision::RunResult& result : without_speed.results) result.simulated_requests_per_s = NAN;
   return escape(render_table(without_speed, {}));
 }
 

@@ -97,9 +97,9 @@ TEST(Html, SaysTheHeadlineAndTheTableWithoutScripts) {
 
 TEST(Html, StaysSmallHoweverLongTheRun) {
   Report report = testing::sample_report(1);
-  signals::RunResult& longest = report.results.front();
+  decision::RunResult& longest = report.results.front();
   for (std::uint64_t second = 1; second <= 50000; ++second) {
-    signals::SeriesPoint point;
+    decision::SeriesPoint point;
     point.at = testing::at_second(second);
     longest.series.push_back(point);
     longest.decisions.push_back({point.at, "default", 1, 2, "panic", "request_rate 4.2 1/s", ""});

@@ -179,33 +179,33 @@ TEST(JsonNumbers, AreShortenedWithoutLosingDigitsBeforeThePoint) {
   EXPECT_EQ(write_json(Json{1.5, 2, "a"}, {false, 3}), "[1.5,2,\"a\"]");
 }
 
-TEST(Json, HasADiagnosisAPhaseAndAnOutlookOnlyWhereTheyWereSaid) {
+TEST(Json, HasADiagnosisAPhaseAndAForecastOnlyWhereThereIsOne) {
   Report report = testing::sample_report(12);
   EXPECT_EQ(to_json(report).find("\"cause\""), std::string::npos);
   EXPECT_EQ(to_json(report).find("\"holds\""), std::string::npos);
-  EXPECT_EQ(to_json(report).find("\"outlooks\""), std::string::npos);
+  EXPECT_EQ(to_json(report).find("\"forecasts\""), std::string::npos);
   report.results = {testing::diagnosed_result(12)};
   const Json result = parsed(report)["results"][0];
   const Json& decision = result["decisions"][0];
   EXPECT_EQ(decision["cause"], "queue");
   EXPECT_EQ(decision["phase"], "guardrails");
   EXPECT_EQ(decision["next_phase_target"], 4);
-  EXPECT_EQ(decision["expected_requests_per_s"], 4.5);
+  EXPECT_EQ(decision["forecast_requests_per_s"], 4.5);
   const Json& hold = result["holds"][0];
   EXPECT_EQ(hold["at_s"], 30);
   EXPECT_EQ(hold["cause"], "none");
   EXPECT_EQ(hold["reason"], "slo_met");
   EXPECT_FALSE(hold.contains("next_phase_target"));
-  const Json& outlooks = result["outlooks"];
-  EXPECT_EQ(outlooks["at_s"].size(), 12U);
-  EXPECT_TRUE(outlooks["expected_requests_per_s"][0].is_null());
-  EXPECT_EQ(outlooks["expected_requests_per_s"][5], report.results[0].outlooks[5].expected.requests_per_s.value());
-  EXPECT_EQ(outlooks["capacity_by_pool"][0], Json{1.25});
-  EXPECT_EQ(outlooks["estimated_ttft_ms"][1], 600.0);
-  EXPECT_FALSE(outlooks.contains("expected_output_tokens"));
+  const Json& forecasts = result["forecasts"];
+  EXPECT_EQ(forecasts["at_s"].size(), 12U);
+  EXPECT_TRUE(forecasts["expected_requests_per_s"][0].is_null());
+  EXPECT_EQ(forecasts["expected_requests_per_s"][5], report.results[0].forecasts[5].expected.requests_per_s.value());
+  EXPECT_EQ(forecasts["capacity_by_pool"][0], Json{1.25});
+  EXPECT_EQ(forecasts["estimated_ttft_ms"][1], 600.0);
+  EXPECT_FALSE(forecasts.contains("expected_output_tokens"));
 }
 
-TEST(Document, CutsWordsOfADiagnosisAndThinsOutlooksOnRequest) {
+TEST(Document, CutsWordsOfADiagnosisAndThinsForecastsOnRequest) {
   Report report = testing::sample_report(1);
   report.results = {testing::diagnosed_result(120)};
   report.results[0].decisions[0].diagnosis = "one two three four";
@@ -213,8 +213,8 @@ TEST(Document, CutsWordsOfADiagnosisAndThinsOutlooksOnRequest) {
   const Json& result = json["results"][0];
   EXPECT_EQ(result["decisions"][0]["diagnosis"], "one two …");
   EXPECT_LE(result["holds"].size(), 3U);
-  EXPECT_LE(result["outlooks"]["at_s"].size(), 10U);
-  EXPECT_EQ(result["outlooks"]["at_s"].size(), result["outlooks"]["capacity_by_pool"].size());
+  EXPECT_LE(result["forecasts"]["at_s"].size(), 10U);
+  EXPECT_EQ(result["forecasts"]["at_s"].size(), result["forecasts"]["capacity_by_pool"].size());
 }
 
 TEST(Document, IsThinnedAndCutOnRequest) {

@@ -7,7 +7,6 @@
 #include <initializer_list>
 #include <utility>
 
-#include "planner/diagnosis.h"
 #include "report/format.h"
 
 namespace penstock::report {
@@ -76,29 +75,20 @@ template <class Value>
 void of_pools(const Metrics& metrics, Samples& samples, Value value) {
   for (const PoolMetrics& pool : metrics.pools) samples.add(value(pool), {{"pool", pool.pool}});
 }
-// Every state is a series, and the one that holds is 1. A name that is not among them, of a later version, is one more.
-template <class States>
-void add_named(Samples& samples, const States& states, std::string_view label, const std::string& current,
-               std::string_view pool = {}) {
-  if (current.empty()) return;
-  const auto add = [&](std::string_view state) {
-    const double holds = state == current ? 1.0 : 0.0;
-    pool.empty() ? samples.add(holds, {{label, state}}) : samples.add(holds, {{"pool", pool}, {label, state}});
-  };
-  for (const std::string_view state : states) add(state);
-  if (std::find(states.begin(), states.end(), current) == states.end()) add(current);
-}
-std::vector<std::string_view> causes() {
-  std::vector<std::string_view> names;
-  for (std::size_t i = 0; i <= static_cast<std::size_t>(planner::Cause::kEarlySigns); ++i)
-    names.emplace_back(planner::to_string(static_cast<planner::Cause>(i)));
-  return names;
+// Every value of the enum is a series, and the one that holds is 1.
+template <class Enum>
+void add_named(Samples& samples, std::string_view label, std::optional<Enum> current, std::string_view pool = {}) {
+  if (!current) return;
+  for (const std::string_view name : decision::names_of<Enum>()) {
+    const double holds = name == to_string(*current) ? 1.0 : 0.0;
+    pool.empty() ? samples.add(holds, {{label, name}}) : samples.add(holds, {{"pool", pool}, {label, name}});
+  }
 }
 // A fleet as one label: "prefill=2,decode=4".
 template <class Value>
 void of_candidates(const Metrics& metrics, Samples& samples, Value value) {
   for (std::size_t i = 0; i < std::min(kCandidatesMax, metrics.candidates.size()); ++i) {
-    const signals::CandidateNote& tried = metrics.candidates[i];
+    const decision::Candidate& tried = metrics.candidates[i];
     std::string fleet;
     for (std::size_t k = 0; k < tried.replicas.size(); ++k)
       fleet += fmt::format("{}{}={}", fleet.empty() ? "" : ",",
@@ -204,31 +194,34 @@ constexpr std::array kFamilies{
            "Reason and limit of the last decision as labels; the value is always 1",
            [](const Metrics& m, Samples& s) {
              for (const PoolMetrics& pool : m.pools)
-               if (!pool.reason.empty())
-                 s.add(1.0, {{"pool", pool.pool}, {"reason", pool.reason}, {"limited_by", pool.limited_by}});
+               if (pool.reason)
+                 s.add(1.0, {{"pool", pool.pool},
+                             {"reason", to_string(*pool.reason)},
+                             {"limited_by", to_string(pool.limited_by)}});
            }},
     Family{"penstock_decision_evidence", "gauge", "pool, name, unit",
            "Evidence of the last decision: one series for each figure",
            [](const Metrics& m, Samples& s) {
              for (const PoolMetrics& pool : m.pools)
-               for (const signals::EvidenceValue& evidence : pool.evidence)
+               for (const decision::Evidence& evidence : pool.evidence)
                  s.add(evidence.value, {{"pool", pool.pool}, {"name", evidence.name}, {"unit", evidence.unit}});
            }},
     Family{"penstock_decisions_total", "counter", "pool, reason, limited_by",
            "Decisions so far, including decisions that change nothing",
            [](const Metrics& m, Samples& s) {
-             for (const DecisionCount& count : m.decisions)
-               s.add(static_cast<double>(count.decisions),
-                     {{"pool", count.pool}, {"reason", count.reason}, {"limited_by", count.limited_by}});
+             for (const decision::DecisionCount& count : m.decisions)
+               s.add(static_cast<double>(count.decisions), {{"pool", count.pool},
+                                                            {"reason", to_string(count.reason)},
+                                                            {"limited_by", to_string(count.limited_by)}});
            }},
     Family{"penstock_diagnosis", "gauge", "pool, cause",
            "Cause of bad latency in the last decision: one series for each cause; the current cause is 1",
            [](const Metrics& m, Samples& s) {
-             for (const PoolMetrics& pool : m.pools) add_named(s, causes(), "cause", pool.cause, pool.pool);
+             for (const PoolMetrics& pool : m.pools) add_named(s, "cause", pool.cause, pool.pool);
            }},
     Family{"penstock_rollout_phase", "gauge", "phase",
            "Rollout phase of the planner: one series for each phase; the current phase is 1",
-           [](const Metrics& m, Samples& s) { add_named(s, kRolloutPhases, "phase", m.phase); }},
+           [](const Metrics& m, Samples& s) { add_named(s, "phase", m.phase); }},
     Family{
         "penstock_next_phase_target_replicas", "gauge", "pool", "Target replicas that the next rollout phase would set",
         [](const Metrics& m, Samples& s) { of_pools(m, s, [](const PoolMetrics& p) { return p.next_phase_target; }); }},
@@ -248,17 +241,17 @@ constexpr std::array kFamilies{
     Family{"penstock_candidate_slo_attainment_ratio", "gauge", "replicas, chosen",
            "SLO attainment of a simulated fleet",
            [](const Metrics& m, Samples& s) {
-             of_candidates(m, s, [](const signals::CandidateNote& tried) { return tried.slo_attainment; });
+             of_candidates(m, s, [](const decision::Candidate& tried) { return tried.slo_attainment; });
            }},
     Family{"penstock_candidate_ttft_attainment_ratio", "gauge", "replicas, chosen",
            "Share of requests within the TTFT limit in a simulated fleet",
            [](const Metrics& m, Samples& s) {
-             of_candidates(m, s, [](const signals::CandidateNote& tried) { return tried.ttft_attainment; });
+             of_candidates(m, s, [](const decision::Candidate& tried) { return tried.ttft_attainment; });
            }},
     Family{"penstock_candidate_itl_attainment_ratio", "gauge", "replicas, chosen",
            "Share of requests within the ITL limit in a simulated fleet",
            [](const Metrics& m, Samples& s) {
-             of_candidates(m, s, [](const signals::CandidateNote& tried) { return tried.itl_attainment; });
+             of_candidates(m, s, [](const decision::Candidate& tried) { return tried.itl_attainment; });
            }},
     Family{"penstock_slo_attainment_ratio", "gauge", "", "SLO attainment: share of requests within all limits",
            [](const Metrics& m, Samples& s) { s.add(m.slo_attainment); }},
@@ -320,11 +313,6 @@ std::string to_prometheus_text(std::span<const PlannerMetrics> metrics) {
   return text;
 }
 
-std::string_view next_rollout_phase(std::string_view phase) {
-  const auto found = std::find(kRolloutPhases.begin(), kRolloutPhases.end(), phase);
-  return found == kRolloutPhases.end() || found + 1 == kRolloutPhases.end() ? std::string_view{} : *(found + 1);
-}
-
 std::string metrics_markdown() {
   std::string page =
       "# Metrics of the planner\n\n"
@@ -347,8 +335,8 @@ std::string metrics_markdown() {
   };
   list("dynamo_planner_load_scaling_decision", kLoadScalingStates);
   list("dynamo_planner_throughput_scaling_decision", kThroughputScalingStates);
-  list("penstock_diagnosis", causes());
-  list("penstock_rollout_phase", kRolloutPhases);
+  list("penstock_diagnosis", decision::names_of<decision::Cause>());
+  list("penstock_rollout_phase", decision::names_of<decision::RolloutPhase>());
   return page;
 }
 

@@ -10,9 +10,10 @@
 #include <string_view>
 #include <vector>
 
+#include "decision/decision.h"
+#include "decision/totals.h"
 #include "signals/observation.h"
 #include "signals/request_ends.h"
-#include "signals/run_result.h"
 
 namespace penstock::report {
 
@@ -55,12 +56,6 @@ enum class ThroughputScaling : std::uint8_t {
 inline constexpr std::array<std::string_view, 7> kThroughputScalingStates = {
     "unset", "disabled", "no_traffic_data", "predict_failed", "model_not_ready", "set_lower_bound", "scale"};
 
-// How much of a planner acts, in the order in which an operator lets it.
-inline constexpr std::array<std::string_view, 6> kRolloutPhases = {"observe", "guardrails",     "throughput",
-                                                                   "load",    "phase-specific", "cost"};
-// The one after it; empty for the last and for one that is not known.
-[[nodiscard]] std::string_view next_rollout_phase(std::string_view phase);
-
 // What the engines of one kind, or requests of one moment, are like; what is not known has no value.
 struct TrafficFigures {
   std::optional<double> requests_per_s;
@@ -84,10 +79,11 @@ struct PoolMetrics {
   signals::Role role = signals::Role::kAggregated;
   std::uint32_t starting = 0, ready = 0, draining = 0;
   std::uint32_t min_replicas = 1, max_replicas = 1;
-  std::optional<double> target_replicas;  // of the last decision
-  std::string reason, limited_by;         // of the same; a reason that is empty: nothing was decided yet
-  std::vector<signals::EvidenceValue> evidence;
-  std::string cause;                              // of bad latency; empty: not diagnosed
+  std::optional<double> target_replicas;   // of the last decision
+  std::optional<decision::Reason> reason;  // of the same; none: nothing was decided yet
+  decision::Limit limited_by = decision::Limit::kNone;
+  std::vector<decision::Evidence> evidence;
+  std::optional<decision::Cause> cause;           // of bad latency; none: not diagnosed
   std::optional<double> next_phase_target;        // of the rollout
   std::optional<double> capacity_requests_per_s;  // of one replica, within the SLO
   std::uint32_t unrouted_requests = 0;
@@ -97,11 +93,6 @@ struct PoolMetrics {
   std::optional<double> kv_usage;  // 0..1, mean over the replicas that were heard of
   std::optional<double> requests_total, failed_total;
   std::optional<double> gpu_s_total, cost_total;
-};
-
-struct DecisionCount {
-  std::string pool, reason, limited_by;
-  std::uint64_t decisions = 0;
 };
 
 // Changes of a pool's replicas, and how requests ended meanwhile.
@@ -130,12 +121,12 @@ struct PlannerMetrics {
   std::vector<EngineMetrics> engines;
 
   std::vector<PoolMetrics> pools;
-  std::vector<DecisionCount> decisions;
+  std::vector<decision::DecisionCount> decisions;
   std::vector<ScalingCount> scaling;
-  std::vector<std::string> candidate_pools;  // names, in the order of CandidateNote::replicas
-  std::vector<signals::CandidateNote> candidates;
+  std::vector<std::string> candidate_pools;  // names, in the order of Candidate::replicas
+  std::vector<decision::Candidate> candidates;
   std::optional<double> slo_attainment, ttft_attainment, itl_attainment;  // shares, 0..1
-  std::string phase;                                                      // of the rollout; empty: there is none
+  std::optional<decision::RolloutPhase> phase;                            // of the rollout; none: there is none
   std::optional<double> forecast_error, naive_forecast_error;             // of the request rate, 1/s
 };
 

@@ -4,47 +4,13 @@
 #include <set>
 
 #include "core/result.h"
-#include "planner/decision_figures.h"
+#include "decision/figures.h"
 
 namespace penstock::report {
 
-using planner::Limit;
-using planner::Reason;
+using decision::Limit;
+using decision::Reason;
 using signals::Role;
-
-void PlannerTotals::count(const signals::Observation& observation, const planner::Decision& decision) {
-  PENSTOCK_ASSERT(decision.pools.size() == observation.pools.size(), "a policy decides on every pool");
-  gpu_time_.resize(std::max(gpu_time_.size(), observation.pools.size()));
-  const core::Duration passed =
-      counted_to_ ? std::max(core::Duration{}, observation.now - *counted_to_) : core::Duration{};
-  counted_to_ = std::max(observation.now, counted_to_.value_or(observation.now));
-  names_.clear();
-  for (std::size_t i = 0; i < observation.pools.size(); ++i) {
-    const signals::PoolObservation& pool = observation.pools[i];
-    names_.push_back(pool.name);
-    gpu_time_[i] += passed * pool.gpus_per_replica * (pool.starting + pool.ready + pool.draining);
-    ++decisions_[{i, decision.pools[i].reason, decision.pools[i].limited_by}];
-  }
-}
-
-core::Duration PlannerTotals::gpu_time(std::size_t pool) const {
-  return pool < gpu_time_.size() ? gpu_time_[pool] : core::Duration{};
-}
-
-std::optional<double> PlannerTotals::cost(std::size_t pool) const {
-  if (pool >= prices_.size()) return std::nullopt;
-  return core::to_hours(gpu_time(pool)) * prices_[pool];
-}
-
-std::vector<DecisionCount> PlannerTotals::decisions() const {
-  std::vector<DecisionCount> counts;
-  for (const auto& [key, decisions] : decisions_) {
-    const auto& [pool, reason, limit] = key;
-    if (pool < names_.size())
-      counts.push_back({names_[pool], planner::to_string(reason), planner::to_string(limit), decisions});
-  }
-  return counts;
-}
 
 namespace {
 
@@ -98,7 +64,7 @@ void add_health(PoolMetrics& metrics, const signals::PoolObservation& pool, core
 
 PoolMetrics pool_metrics(const MetricSources& sources, std::size_t index) {
   const signals::PoolObservation& pool = sources.observation.pools[index];
-  const planner::PoolDecision& decision = sources.decision.pools[index];
+  const decision::PoolDecision& decision = sources.decision.pools[index];
   PoolMetrics metrics;
   metrics.pool = pool.name;
   metrics.role = pool.role;
@@ -108,15 +74,15 @@ PoolMetrics pool_metrics(const MetricSources& sources, std::size_t index) {
   metrics.min_replicas = pool.min_replicas;
   metrics.max_replicas = pool.max_replicas;
   metrics.target_replicas = decision.target;
-  metrics.reason = planner::to_string(decision.reason);
-  metrics.limited_by = planner::to_string(decision.limited_by);
+  metrics.reason = decision.reason;
+  metrics.limited_by = decision.limited_by;
   // A name that comes twice would be one series with two values, which no scrape survives: the first one stays.
   std::set<std::string_view> names;
-  for (const planner::Evidence& evidence : decision.evidence)
-    if (names.insert(evidence.name).second) metrics.evidence.push_back({evidence.name, evidence.value, evidence.unit});
+  for (const decision::Evidence& evidence : decision.evidence)
+    if (names.insert(evidence.name).second) metrics.evidence.push_back(evidence);
   metrics.cause = sources.decision.cause;
   if (decision.next_phase_target) metrics.next_phase_target = *decision.next_phase_target;
-  metrics.capacity_requests_per_s = planner::capacity_per_replica(sources.decision, index);
+  metrics.capacity_requests_per_s = decision::capacity_per_replica(sources.decision, index);
   metrics.unrouted_requests = pool.unrouted_requests;
   add_health(metrics, pool, sources.observation.now);
   metrics.requests_total = static_cast<double>(pool.arrivals_total);
@@ -163,35 +129,32 @@ void add_traffic(PlannerMetrics& metrics, const signals::Observation& observatio
 }
 
 // A fleet may be tried twice, by the plan and by the reaction; its last outcome counts, and one series stays one.
-void add_candidates(PlannerMetrics& metrics, const planner::Decision& decision) {
-  for (const planner::Candidate& tried : decision.candidates) {
-    const signals::CandidateNote note{tried.replicas, tried.slo_attainment, tried.ttft_attainment, tried.itl_attainment,
-                                      tried.chosen};
-    const auto same =
-        std::find_if(metrics.candidates.begin(), metrics.candidates.end(),
-                     [&](const signals::CandidateNote& known) { return known.replicas == note.replicas; });
+void add_candidates(PlannerMetrics& metrics, const decision::Decision& decision) {
+  for (const decision::Candidate& tried : decision.candidates) {
+    const auto same = std::find_if(metrics.candidates.begin(), metrics.candidates.end(),
+                                   [&](const decision::Candidate& known) { return known.replicas == tried.replicas; });
     if (same == metrics.candidates.end()) {
-      metrics.candidates.push_back(note);
+      metrics.candidates.push_back(tried);
     } else {
-      const bool chosen = same->chosen || note.chosen;
-      *same = note;
+      const bool chosen = same->chosen || tried.chosen;
+      *same = tried;
       same->chosen = chosen;
     }
   }
 }
 
-void add_outlook(PlannerMetrics& metrics, const planner::Decision& decision) {
+void add_forecast(PlannerMetrics& metrics, const decision::Decision& decision) {
   metrics.phase = decision.phase;
-  if (!decision.outlook) return;
-  metrics.predicted = {decision.outlook->requests_per_s, decision.outlook->input_tokens,
-                       decision.outlook->output_tokens};
-  metrics.forecast_error = decision.outlook->error;
-  metrics.naive_forecast_error = decision.outlook->naive_error;
+  if (!decision.forecast) return;
+  metrics.predicted = {decision.forecast->requests_per_s, decision.forecast->input_tokens,
+                       decision.forecast->output_tokens};
+  metrics.forecast_error = decision.forecast->error;
+  metrics.naive_forecast_error = decision.forecast->naive_error;
 }
 
 // Dynamo knows one capacity for all prefill engines and one for all that decode; the smallest is the one to plan with.
-void add_estimates(PlannerMetrics& metrics, const planner::Decision& decision) {
-  const planner::Estimate estimate = planner::estimate_of(decision);
+void add_estimates(PlannerMetrics& metrics, const decision::Decision& decision) {
+  const decision::Estimate estimate = decision::estimate_of(decision);
   metrics.estimated = {estimate.ttft_ms, estimate.itl_ms};
   for (const PoolMetrics& pool : metrics.pools) {
     if (!pool.capacity_requests_per_s) continue;
@@ -208,21 +171,18 @@ void known_first(std::optional<double>& figure, const std::optional<double>& tol
 }
 
 // A loop that its rollout phase does not let act yet is switched off.
-bool before_phase(const std::string& phase, std::string_view acts_from) {
-  const auto place = [](std::string_view name) {
-    return std::find(kRolloutPhases.begin(), kRolloutPhases.end(), name);
-  };
-  return place(phase) < place(acts_from);
+bool before_phase(const decision::Decision& decision, decision::RolloutPhase acts_from) {
+  return decision.phase && *decision.phase < acts_from;
 }
 
 // The reaction wanted less than the plan, which is the floor.
-bool below_floor(const planner::PoolDecision& decision) {
-  const auto proposal = planner::evidence_value(decision, "load_based_target", "replicas");
-  const auto floor = planner::evidence_value(decision, "floor", "replicas");
+bool below_floor(const decision::PoolDecision& decision) {
+  const auto proposal = decision::evidence_value(decision, "load_based_target", "replicas");
+  const auto floor = decision::evidence_value(decision, "floor", "replicas");
   return proposal && floor && *proposal < *floor && *proposal < decision.current;
 }
 
-LoadScaling load_scaling_of(const planner::PoolDecision& decision) {
+LoadScaling load_scaling_of(const decision::PoolDecision& decision) {
   if (decision.target > decision.current) return LoadScaling::kScaleUp;
   if (decision.target < decision.current) return LoadScaling::kScaleDown;
   switch (decision.limited_by) {
@@ -242,7 +202,7 @@ LoadScaling load_scaling_of(const planner::PoolDecision& decision) {
   }
 }
 
-ThroughputScaling throughput_scaling_of(const planner::PoolDecision& decision) {
+ThroughputScaling throughput_scaling_of(const decision::PoolDecision& decision) {
   switch (decision.reason) {
     case Reason::kFixed: return ThroughputScaling::kDisabled;
     case Reason::kNoData: return ThroughputScaling::kNoTrafficData;
@@ -252,19 +212,19 @@ ThroughputScaling throughput_scaling_of(const planner::PoolDecision& decision) {
 }
 
 template <class State, std::size_t count>
-State gravest(const planner::Decision& decision, State (*state_of)(const planner::PoolDecision&),
+State gravest(const decision::Decision& decision, State (*state_of)(const decision::PoolDecision&),
               const std::array<State, count>& by_weight) {
   auto found = by_weight.end();
-  for (const planner::PoolDecision& pool : decision.pools)
+  for (const decision::PoolDecision& pool : decision.pools)
     found = std::min(found, std::find(by_weight.begin(), by_weight.end(), state_of(pool)));
   return found == by_weight.end() ? State::kUnset : *found;
 }
 
 }  // namespace
 
-LoadScaling load_scaling_state(const planner::Decision& decision) {
+LoadScaling load_scaling_state(const decision::Decision& decision) {
   using enum LoadScaling;
-  if (before_phase(decision.phase, "load")) return kDisabled;
+  if (before_phase(decision, decision::RolloutPhase::kLoad)) return kDisabled;
   static constexpr std::array kByWeight = {kScaleUp,
                                            kScaleDown,
                                            kNoFpmData,
@@ -278,12 +238,12 @@ LoadScaling load_scaling_state(const planner::Decision& decision) {
   return gravest(decision, load_scaling_of, kByWeight);
 }
 
-ThroughputScaling throughput_scaling_state(const planner::Decision& decision) {
+ThroughputScaling throughput_scaling_state(const decision::Decision& decision) {
   using enum ThroughputScaling;
-  if (before_phase(decision.phase, "throughput")) return kDisabled;
+  if (before_phase(decision, decision::RolloutPhase::kThroughput)) return kDisabled;
   static constexpr std::array kByWeight = {kScale, kNoTrafficData, kModelNotReady, kSetLowerBound, kDisabled};
   const ThroughputScaling state = gravest(decision, throughput_scaling_of, kByWeight);
-  const bool no_forecast = decision.outlook && !decision.outlook->requests_per_s;
+  const bool no_forecast = decision.forecast && !decision.forecast->requests_per_s;
   return state == kSetLowerBound && no_forecast ? kPredictFailed : state;
 }
 
@@ -306,7 +266,7 @@ PlannerMetrics make_planner_metrics(const MetricSources& sources) {
   if (sources.slo)
     metrics.sla_target = {core::to_milliseconds(sources.slo->ttft), core::to_milliseconds(sources.slo->itl)};
   metrics.observed_request_duration_s = sources.observed_request_duration_s;
-  add_outlook(metrics, sources.decision);
+  add_forecast(metrics, sources.decision);
   add_estimates(metrics, sources.decision);
   known_first(metrics.predicted.requests_per_s, sources.predicted.requests_per_s);
   known_first(metrics.predicted.input_tokens, sources.predicted.input_tokens);

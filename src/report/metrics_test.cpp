@@ -38,8 +38,8 @@ signals::ReplicaObservation replica(std::uint32_t id, int sampled_at_s) {
 
 struct Scene {
   signals::Observation observation;
-  planner::Decision decision;
-  PlannerTotals totals{{2.5}};
+  decision::Decision decision;
+  decision::DecisionTotals totals{{2.5}};
 
   Scene() {
     observation.now = at(60);
@@ -53,11 +53,11 @@ struct Scene {
     pool.last_minute.arrivals = 120;
     pool.last_minute.input_tokens = 120'000;
     pool.last_minute.ttft = {110, 250.0, 0, 0, 0, 0};
-    planner::PoolDecision& decided = decision.pools.emplace_back();
+    decision::PoolDecision& decided = decision.pools.emplace_back();
     decided.current = 3;
     decided.target = 4;
-    decided.reason = planner::Reason::kSloAtRisk;
-    decided.limited_by = planner::Limit::kGrowthRate;
+    decided.reason = decision::Reason::kSloAtRisk;
+    decided.limited_by = decision::Limit::kGrowthRate;
     decided.evidence = {{"request_rate", 2.0, "1/s"}};
     decision.candidates = {{{3}, 0.5, 0.6, 0.7, false}, {{4}, 1.0, 1.0, 1.0, true}};
   }
@@ -166,31 +166,31 @@ TEST(Metrics, LabelsAreEscapedAndNoSeriesComesTwice) {
 }
 
 TEST(Metrics, StatesFollowFromReasonsAndLimitsOfAllPools) {
-  planner::Decision decision;
+  decision::Decision decision;
   EXPECT_EQ(load_scaling_state(decision), LoadScaling::kUnset);
-  const auto add = [&](std::uint32_t current, std::uint32_t target, planner::Reason reason, planner::Limit limit) {
+  const auto add = [&](std::uint32_t current, std::uint32_t target, decision::Reason reason, decision::Limit limit) {
     decision.pools.push_back({current, target, reason, limit, {}});
   };
-  add(2, 2, planner::Reason::kFixed, planner::Limit::kNone);
+  add(2, 2, decision::Reason::kFixed, decision::Limit::kNone);
   EXPECT_EQ(load_scaling_state(decision), LoadScaling::kDisabled);
   EXPECT_EQ(throughput_scaling_state(decision), ThroughputScaling::kDisabled);
-  add(2, 2, planner::Reason::kConsolidationRefused, planner::Limit::kNone);
+  add(2, 2, decision::Reason::kConsolidationRefused, decision::Limit::kNone);
   EXPECT_EQ(load_scaling_state(decision), LoadScaling::kScaleDownRefusedConsolidation);
-  add(2, 2, planner::Reason::kSloMet, planner::Limit::kStaleTelemetry);
+  add(2, 2, decision::Reason::kSloMet, decision::Limit::kStaleTelemetry);
   EXPECT_EQ(load_scaling_state(decision), LoadScaling::kNoFpmData);
   EXPECT_EQ(throughput_scaling_state(decision), ThroughputScaling::kSetLowerBound);
-  add(2, 1, planner::Reason::kSloMet, planner::Limit::kNone);
+  add(2, 1, decision::Reason::kSloMet, decision::Limit::kNone);
   EXPECT_EQ(load_scaling_state(decision), LoadScaling::kScaleDown);
-  add(2, 3, planner::Reason::kSloAtRisk, planner::Limit::kNone);
+  add(2, 3, decision::Reason::kSloAtRisk, decision::Limit::kNone);
   EXPECT_EQ(load_scaling_state(decision), LoadScaling::kScaleUp);
   EXPECT_EQ(throughput_scaling_state(decision), ThroughputScaling::kScale);
 }
 
 TEST(Metrics, LimitsAndPhasesHaveTheirStates) {
-  using planner::Limit;
-  using planner::Reason;
+  using decision::Limit;
+  using decision::Reason;
   const auto decided = [](Reason reason, Limit limit) {
-    planner::Decision decision;
+    decision::Decision decision;
     decision.pools.push_back({3, 3, reason, limit});
     return decision;
   };
@@ -202,33 +202,34 @@ TEST(Metrics, LimitsAndPhasesHaveTheirStates) {
   EXPECT_EQ(load(Reason::kInsufficientData, Limit::kNone), LoadScaling::kInsufficientData);
   EXPECT_EQ(load(Reason::kNoData, Limit::kNone), LoadScaling::kNoFpmData);
 
-  planner::Decision capped = decided(Reason::kCheapestThatKeepsSlo, Limit::kNone);
+  decision::Decision capped = decided(Reason::kCheapestThatKeepsSlo, Limit::kNone);
   capped.pools[0].evidence = {{"floor", 3.0, "replicas"}, {"load_based_target", 2.0, "replicas"}};
   EXPECT_EQ(load_scaling_state(capped), LoadScaling::kScaleDownCappedByThroughput);
   capped.pools[0].evidence[1].value = 3.0;
   EXPECT_EQ(load_scaling_state(capped), LoadScaling::kNoChange);
 
-  planner::Decision phased = decided(Reason::kCheapestThatKeepsSlo, Limit::kNone);
-  const auto states = [&](const char* phase) {
+  decision::Decision phased = decided(Reason::kCheapestThatKeepsSlo, Limit::kNone);
+  using decision::RolloutPhase;
+  const auto states = [&](std::optional<RolloutPhase> phase) {
     phased.phase = phase;
     return std::pair{load_scaling_state(phased), throughput_scaling_state(phased)};
   };
-  EXPECT_EQ(states("guardrails"), std::pair(LoadScaling::kDisabled, ThroughputScaling::kDisabled));
-  EXPECT_EQ(states("throughput"), std::pair(LoadScaling::kDisabled, ThroughputScaling::kSetLowerBound));
-  EXPECT_EQ(states("cost"), std::pair(LoadScaling::kNoChange, ThroughputScaling::kSetLowerBound));
-  EXPECT_EQ(states(""), std::pair(LoadScaling::kNoChange, ThroughputScaling::kSetLowerBound));
-  phased.outlook.emplace();
-  EXPECT_EQ(states("load").second, ThroughputScaling::kPredictFailed);
-  phased.outlook->requests_per_s = 2.0;
-  EXPECT_EQ(states("load").second, ThroughputScaling::kSetLowerBound);
+  EXPECT_EQ(states(RolloutPhase::kGuardrails), std::pair(LoadScaling::kDisabled, ThroughputScaling::kDisabled));
+  EXPECT_EQ(states(RolloutPhase::kThroughput), std::pair(LoadScaling::kDisabled, ThroughputScaling::kSetLowerBound));
+  EXPECT_EQ(states(RolloutPhase::kCost), std::pair(LoadScaling::kNoChange, ThroughputScaling::kSetLowerBound));
+  EXPECT_EQ(states(std::nullopt), std::pair(LoadScaling::kNoChange, ThroughputScaling::kSetLowerBound));
+  phased.forecast.emplace();
+  EXPECT_EQ(states(RolloutPhase::kLoad).second, ThroughputScaling::kPredictFailed);
+  phased.forecast->requests_per_s = 2.0;
+  EXPECT_EQ(states(RolloutPhase::kLoad).second, ThroughputScaling::kSetLowerBound);
 }
 
-TEST(Metrics, DiagnosisPhaseAndOutlookOfADecisionAreSeries) {
+TEST(Metrics, DiagnosisPhaseAndForecastOfADecisionAreSeries) {
   Scene scene;
-  scene.decision.cause = "queue";
-  scene.decision.phase = "guardrails";
+  scene.decision.cause = decision::Cause::kQueue;
+  scene.decision.phase = decision::RolloutPhase::kGuardrails;
   scene.decision.pools[0].next_phase_target = 7;
-  scene.decision.outlook = planner::Outlook{2.5, 1024.0, {}, 0.25, 0.5};
+  scene.decision.forecast = decision::Forecast{2.5, 1024.0, {}, 0.25, 0.5};
   scene.decision.pools[0].evidence.push_back({"estimated_ttft", 640.0, "ms"});
   const std::string text = scene.text();
   for (const char* line :
@@ -246,8 +247,6 @@ TEST(Metrics, DiagnosisPhaseAndOutlookOfADecisionAreSeries) {
         "penstock_replica_capacity_requests_per_second{pool=\"default\"} 0.5"})
     EXPECT_TRUE(has_line(text, line)) << line << "\n" << text;
   EXPECT_EQ(text.find("predicted_output_sequence_tokens"), std::string::npos);
-  scene.decision.cause = "a_cause_of_later";
-  EXPECT_TRUE(has_line(scene.text(), "penstock_diagnosis{pool=\"default\",cause=\"a_cause_of_later\"} 1"));
   EXPECT_EQ(Scene{}.text().find("penstock_diagnosis"), std::string::npos);
 }
 
@@ -302,9 +301,9 @@ std::string strictly_read(const std::string& text, std::map<std::string, double>
 
 TEST(Metrics, SeveralPoliciesShareTheHeadsOfTheirFamilies) {
   Scene scene;
-  scene.decision.cause = "queue";
-  scene.decision.phase = "load";
-  scene.decision.outlook = planner::Outlook{2.5, 1024.0, 256.0, 0.25, 0.5};
+  scene.decision.cause = decision::Cause::kQueue;
+  scene.decision.phase = decision::RolloutPhase::kLoad;
+  scene.decision.forecast = decision::Forecast{2.5, 1024.0, 256.0, 0.25, 0.5};
   std::vector<PlannerMetrics> both(2, make_planner_metrics(scene.sources()));
   both[0].policy = "penstock";
   both[1].policy = "a \"quoted\"\nname\\";
@@ -320,14 +319,14 @@ TEST(Metrics, SeveralPoliciesShareTheHeadsOfTheirFamilies) {
   EXPECT_NE(strictly_read(text + text, twice), "");
 }
 
-class Once final : public planner::Policy {
+class Once final : public decision::Policy {
  public:
   explicit Once(Scene scene) : scene_(std::move(scene)) {}
   [[nodiscard]] std::string_view name() const override { return "once"; }
   [[nodiscard]] core::Duration interval() const override { return std::chrono::seconds{7}; }
   [[nodiscard]] core::Duration memory() const override { return std::chrono::seconds{8}; }
   [[nodiscard]] bool wants_segments() const override { return true; }
-  [[nodiscard]] planner::Decision decide(const signals::Observation&) override { return scene_.decision; }
+  [[nodiscard]] decision::Decision decide(const signals::Observation&) override { return scene_.decision; }
 
  private:
   Scene scene_;
@@ -342,7 +341,7 @@ TEST(Metrics, AMeteredPolicyIsThatPolicyAndKeepsItsLastDecision) {
   EXPECT_EQ(metered.memory(), std::chrono::seconds{8});
   EXPECT_TRUE(metered.wants_segments());
 
-  signals::RunResult result;
+  decision::RunResult result;
   result.requests = result.completed = 10;
   result.slo_attainment = 0.75;
   result.e2e_ms.mean = 2500.0;

@@ -2,7 +2,7 @@
 
 namespace penstock::report {
 
-planner::Decision MeteredPolicy::decide(const signals::Observation& observation) {
+decision::Decision MeteredPolicy::decide(const signals::Observation& observation) {
   decided_ = policy_.decide(observation);
   totals_.count(observation, decided_);
   seen_ = observation;
@@ -10,7 +10,7 @@ planner::Decision MeteredPolicy::decide(const signals::Observation& observation)
   return decided_;
 }
 
-PlannerMetrics MeteredPolicy::at_end(const signals::RunResult& result, const signals::SloTarget& slo) const {
+PlannerMetrics MeteredPolicy::at_end(const decision::RunResult& result, const signals::SloTarget& slo) const {
   PlannerMetrics metrics;
   if (seen_) {
     metrics = make_planner_metrics({.observation = *seen_, .decision = decided_, .totals = totals_, .slo = slo});

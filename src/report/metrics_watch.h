@@ -4,35 +4,35 @@
 #include <optional>
 #include <vector>
 
-#include "planner/policy.h"
+#include "decision/policy.h"
+#include "decision/run_result.h"
 #include "report/metrics.h"
 #include "report/metrics_sources.h"
-#include "signals/run_result.h"
 
 namespace penstock::report {
 
 // Passes everything on to a policy and back. `policy` must outlive it.
-class MeteredPolicy final : public planner::Policy {
+class MeteredPolicy final : public decision::Policy {
  public:
-  // Prices as PlannerTotals takes them.
-  explicit MeteredPolicy(planner::Policy& policy, std::vector<double> prices_per_gpu_hour = {})
+  // Prices as DecisionTotals takes them.
+  explicit MeteredPolicy(decision::Policy& policy, std::vector<double> prices_per_gpu_hour = {})
       : policy_(policy), totals_(std::move(prices_per_gpu_hour)) {}
 
   [[nodiscard]] std::string_view name() const override { return policy_.name(); }
   [[nodiscard]] core::Duration interval() const override { return policy_.interval(); }
   [[nodiscard]] core::Duration memory() const override { return policy_.memory(); }
   [[nodiscard]] bool wants_segments() const override { return policy_.wants_segments(); }
-  [[nodiscard]] planner::Decision decide(const signals::Observation& observation) override;
+  [[nodiscard]] decision::Decision decide(const signals::Observation& observation) override;
 
   // What a scrape after the last decision would have shown, with the attainment of the whole run. A policy that never
   // decided has the figures of the run only.
-  [[nodiscard]] PlannerMetrics at_end(const signals::RunResult& result, const signals::SloTarget& slo) const;
+  [[nodiscard]] PlannerMetrics at_end(const decision::RunResult& result, const signals::SloTarget& slo) const;
 
  private:
-  planner::Policy& policy_;
-  PlannerTotals totals_;
+  decision::Policy& policy_;
+  decision::DecisionTotals totals_;
   std::optional<signals::Observation> seen_;  // without the requests, which do not outlive the decision
-  planner::Decision decided_;
+  decision::Decision decided_;
 };
 
 }  // namespace penstock::report

@@ -7,14 +7,14 @@
 namespace penstock::report {
 namespace {
 
-std::vector<std::string> labels(const std::vector<signals::RunResult>& results) {
+std::vector<std::string> labels(const std::vector<decision::RunResult>& results) {
   std::vector<std::string> labels;
   for (const RankedResult& ranked : rank(results)) labels.push_back(ranked.label);
   return labels;
 }
 
-signals::RunResult result_of(const char* policy, std::uint32_t replicas, double attainment, double gpu_hours) {
-  signals::RunResult result;
+decision::RunResult result_of(const char* policy, std::uint32_t replicas, double attainment, double gpu_hours) {
+  decision::RunResult result;
   result.policy = policy;
   result.router = "kv";
   result.replicas = replicas;

@@ -35,12 +35,12 @@ inline std::uint32_t fleet_at(const SampleFleet& fleet, std::uint64_t second) {
   return fleet.low + static_cast<std::uint32_t>(tide(second) * (fleet.high - fleet.low) + 0.5);
 }
 
-inline void add_series(signals::RunResult& result, const SampleFleet& fleet, std::size_t points) {
+inline void add_series(decision::RunResult& result, const SampleFleet& fleet, std::size_t points) {
   const std::uint64_t width = 3600 / points;
   std::uint32_t before = result.replicas;
   for (std::uint64_t second = width; second <= width * points; second += width) {
     const double load = tide(second);
-    signals::SeriesPoint point;
+    decision::SeriesPoint point;
     point.at = at_second(second);
     point.arrivals_per_s = 1.0 + 4.0 * load;
     point.input_tokens_per_s = 2048.0 * point.arrivals_per_s;
@@ -64,16 +64,21 @@ inline void add_series(signals::RunResult& result, const SampleFleet& fleet, std
     result.series.push_back(point);
     if (point.target != before) {
       const bool up = point.target > before;
-      result.decisions.push_back(
-          {point.at, "default", before, point.target, up ? "load_above_target" : "spare_capacity",
-           up ? "request_rate 4.2 1/s, target 2 1/s, panic_threshold 2" : "request_rate 1.5 1/s, target 2 1/s",
-           up && point.target == fleet.high ? "max_replicas" : ""});
+      decision::DecisionRecord& record = result.decisions.emplace_back();
+      record.at = point.at;
+      record.policy = fleet.policy;
+      record.pool = "default";
+      record.current = before;
+      record.target = point.target;
+      record.reason = up ? decision::Reason::kLoadAboveTarget : decision::Reason::kSpareCapacity;
+      record.limited_by = up && point.target == fleet.high ? decision::Limit::kMaxReplicas : decision::Limit::kNone;
+      record.evidence = {{"request_rate", up ? 4.2 : 1.5, "1/s"}, {"target", 2.0, "1/s"}};
       before = point.target;
     }
   }
 }
 
-inline void add_segments(signals::RunResult& result, double attainment) {
+inline void add_segments(decision::RunResult& result, double attainment) {
   const auto add = [&](const char* dimension, const char* label, std::uint64_t requests, double missed) {
     const std::uint64_t failed = result.failed > 0 ? requests / 500 : 0;
     result.segments.push_back({dimension, label, requests, failed, std::max(0.0, 1.0 - (1.0 - attainment) * missed),
@@ -91,8 +96,8 @@ inline void add_segments(signals::RunResult& result, double attainment) {
   add("prefix cache", "hit", 6000, 0.75);
 }
 
-inline signals::RunResult sample_result(const SampleFleet& fleet, std::size_t points) {
-  signals::RunResult result;
+inline decision::RunResult sample_result(const SampleFleet& fleet, std::size_t points) {
+  decision::RunResult result;
   result.policy = fleet.policy;
   result.router = "kv";
   result.replicas = fleet.low;
@@ -124,42 +129,46 @@ inline signals::RunResult sample_result(const SampleFleet& fleet, std::size_t po
 }
 
 // A policy that says all there is to say: the diagnosis is a queue from its first growth to its first shrinking.
-inline signals::RunResult diagnosed_result(std::size_t points) {
-  signals::RunResult result = sample_result({"penstock", 2, 8, 0.984375, 1.125}, points);
-  for (signals::DecisionNote& note : result.decisions) {
+inline decision::RunResult diagnosed_result(std::size_t points) {
+  decision::RunResult result = sample_result({"penstock", 2, 8, 0.984375, 1.125}, points);
+  for (decision::DecisionRecord& note : result.decisions) {
     const bool up = note.target > note.current;
-    note.cause = up ? "queue" : "none";
+    note.cause = up ? decision::Cause::kQueue : decision::Cause::kNone;
     note.diagnosis =
         up ? "ttft is bad in pool default for prompt tokens 16k-64k, in the phase queue: queue (ttft_p95 5120 "
              "ms, ttft_limit 2000 ms)"
            : "latency keeps the slo";
-    note.phase = "guardrails";
+    note.phase = decision::RolloutPhase::kGuardrails;
     note.next_phase_target = note.target + 1;
-    note.outlook = signals::OutlookNote{4.5, 2048.0, {}, 0.25, 0.5};
+    note.forecast = decision::Forecast{4.5, 2048.0, {}, 0.25, 0.5};
   }
-  signals::DecisionNote hold{at_second(30), "default", 2, 2, "slo_met", "", ""};
-  hold.cause = "none";
+  decision::DecisionRecord hold;
+  hold.at = at_second(30);
+  hold.pool = "default";
+  hold.current = hold.target = 2;
+  hold.reason = decision::Reason::kSloMet;
+  hold.cause = decision::Cause::kNone;
   hold.diagnosis = "latency keeps the slo";
-  hold.phase = "guardrails";
+  hold.phase = decision::RolloutPhase::kGuardrails;
   result.holds = {hold};
   if (!result.decisions.empty()) {
     hold.at = at_second(1800);
     hold.current = hold.target = 8;
-    hold.limited_by = "scaling_under_way";
-    hold.cause = "cold_start";
+    hold.limited_by = decision::Limit::kScalingUnderWay;
+    hold.cause = decision::Cause::kColdStart;
     hold.diagnosis = "replicas are on their way";
     result.holds.push_back(hold);
   }
-  for (const signals::SeriesPoint& point : result.series) {
-    signals::OutlookPoint outlook;
-    outlook.at = point.at;
-    if (!result.outlooks.empty())
-      outlook.expected = {
+  for (const decision::SeriesPoint& point : result.series) {
+    decision::ForecastPoint forecast;
+    forecast.at = point.at;
+    if (!result.forecasts.empty())
+      forecast.expected = {
           1.0 + 4.0 * tide(static_cast<std::uint64_t>(core::to_seconds(point.at)) + 120), 2048.0, {}, 0.25, 0.5};
-    outlook.ttft_ms = 600.0;
-    outlook.itl_ms = 25.0;
-    outlook.capacity_by_pool = {1.25};
-    result.outlooks.push_back(outlook);
+    forecast.ttft_ms = 600.0;
+    forecast.itl_ms = 25.0;
+    forecast.capacity_by_pool = {1.25};
+    result.forecasts.push_back(forecast);
   }
   return result;
 }
@@ -192,7 +201,7 @@ inline Report sample_report(std::size_t points) {
     report.results.push_back(sample_result(fleet, points));
   for (std::uint32_t size = 1; size <= 8; ++size) {
     const double attainment = size >= 7 ? 0.984375 : static_cast<double>(size) / 8.0;
-    signals::RunResult result = sample_result({"static", size, size, attainment, 4.0 / size}, 1);
+    decision::RunResult result = sample_result({"static", size, size, attainment, 4.0 / size}, 1);
     report.frontier.push_back(std::move(result));
   }
   return report;
@@ -201,7 +210,7 @@ inline Report sample_report(std::size_t points) {
 // The same where some requests have a target of their own, and nobody sends any of the last kind.
 inline Report targeted_report() {
   Report report = sample_report(12);
-  for (signals::RunResult& result : report.results) {
+  for (decision::RunResult& result : report.results) {
     const auto kept = [&](double requests, double missed) {
       return static_cast<std::uint64_t>(requests * (1.0 - (1.0 - result.slo_attainment) * missed));
     };
@@ -227,19 +236,21 @@ inline Report hostile_report() {
   report.info.command = std::string("penstock replay '") + kHostileName + "'";
   report.info.engine = kHostileName;
   report.info.notes = {kHostileName};
-  for (signals::RunResult& result : report.results) {
+  for (decision::RunResult& result : report.results) {
     if (result.policy == "kpa") result.policy = kHostileName;
     result.targets = {{"general", {}, 0.99, 1, 1, 1, 1}, {kHostileName, {}, 0.99, 1, 0, 0, 0}};
     for (auto& segment : result.segments)
       if (segment.dimension == "tenant") segment.label = std::string(segment.label) + kHostileName;
-    for (auto& note : result.decisions) note.pool = note.reason = note.sentence = note.limited_by = kHostileName;
+    for (auto& note : result.decisions) {
+      note.pool = kHostileName;
+      note.evidence = {{kHostileName, 1.0, kHostileName}};
+    }
     for (auto& failure : result.failures) failure.reason = kHostileName;
   }
-  signals::RunResult told = diagnosed_result(60);
+  decision::RunResult told = diagnosed_result(60);
   told.policy = kHostileName;
-  for (std::vector<signals::DecisionNote>* notes : {&told.decisions, &told.holds})
-    for (auto& note : *notes)
-      note.pool = note.reason = note.limited_by = note.cause = note.diagnosis = note.phase = kHostileName;
+  for (std::vector<decision::DecisionRecord>* notes : {&told.decisions, &told.holds})
+    for (auto& note : *notes) note.pool = note.diagnosis = kHostileName;
   report.results.push_back(std::move(told));
   return report;
 }

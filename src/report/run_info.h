@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "core/time.h"
+#include "decision/run_result.h"
 #include "report/metrics.h"
 #include "signals/observation.h"
-#include "signals/run_result.h"
 
 namespace penstock::report {
 
@@ -49,9 +49,9 @@ struct RunInfo {
 // only figure that the wall clock has a part in. JSON keeps it on lines of its own, the HTML page leaves it out.
 struct Report {
   RunInfo info;
-  std::vector<signals::RunResult> results;   // one per policy, in the order they ran
-  std::vector<signals::RunResult> frontier;  // static fleets of several sizes; only their summaries are rendered
-  std::vector<PlannerMetrics> metrics;       // of the end of each run, in the order of `results`; empty: not asked for
+  std::vector<decision::RunResult> results;   // one per policy, in the order they ran
+  std::vector<decision::RunResult> frontier;  // static fleets of several sizes; only their summaries are rendered
+  std::vector<PlannerMetrics> metrics;        // of the end of each run, in the order of `results`; empty: not asked for
 };
 
 }  // namespace penstock::report

@@ -9,7 +9,7 @@
 
 namespace penstock::report {
 
-using signals::RunResult;
+using decision::RunResult;
 
 namespace {
 
@@ -200,7 +200,7 @@ std::string targets(const Report& report, const TableStyle& style) {
   for (std::size_t i = 0; i <= signals::kSegmentsMax; ++i) {
     for (const RankedResult& each : ranked) {
       if (each.result->targets.size() <= i) continue;
-      const signals::TargetResult& target = each.result->targets[i];
+      const decision::TargetResult& target = each.result->targets[i];
       const auto kept = [&](std::uint64_t met) {
         if (target.requests == 0) return std::string{"–"};
         return format_share(static_cast<double>(met) / static_cast<double>(target.requests));

@@ -5,7 +5,7 @@
 
 namespace penstock::report {
 
-using signals::SeriesPoint;
+using decision::SeriesPoint;
 
 namespace {
 

@@ -7,7 +7,7 @@
 namespace penstock::report {
 namespace {
 
-using signals::SeriesPoint;
+using decision::SeriesPoint;
 
 SeriesPoint point_at(std::uint64_t second) {
   SeriesPoint point;

@@ -14,8 +14,8 @@ namespace {
 
 constexpr core::Duration kForever = std::chrono::hours{24 * 365};
 
-using signals::RunResult;
-using signals::SeriesPoint;
+using decision::RunResult;
+using decision::SeriesPoint;
 
 std::vector<double> misses_by_window(const RunResult& result, std::size_t windows) {
   std::vector<double> misses(windows);
@@ -280,9 +280,9 @@ class Search {
 
 }  // namespace
 
-core::Result<std::unique_ptr<planner::Policy>> make_clairvoyant(const workload::Workload& workload,
-                                                                const RunOptions& options,
-                                                                const ClairvoyantOptions& clairvoyant) {
+core::Result<std::unique_ptr<decision::Policy>> make_clairvoyant(const workload::Workload& workload,
+                                                                 const RunOptions& options,
+                                                                 const ClairvoyantOptions& clairvoyant) {
   if (workload.requests.empty()) return core::invalid_input("workload", "has no requests");
   auto schedules = Search{workload, options, clairvoyant}.find();
   if (!schedules) return tl::make_unexpected(schedules.error());

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "core/result.h"
-#include "planner/policy.h"
+#include "decision/policy.h"
 #include "simulation/run.h"
 
 namespace penstock::simulation {
@@ -32,7 +32,7 @@ struct ClairvoyantOptions {
 //
 // It is near the optimum, not at it: docs/policies.md states the gap to exhaustive search. The workload and the options
 // must be those of the run; `options.progress` hears of the search. Takes as long as about 60 runs.
-[[nodiscard]] core::Result<std::unique_ptr<planner::Policy>> make_clairvoyant(
+[[nodiscard]] core::Result<std::unique_ptr<decision::Policy>> make_clairvoyant(
     const workload::Workload& workload, const RunOptions& options, const ClairvoyantOptions& clairvoyant = {});
 
 }  // namespace penstock::simulation

@@ -11,7 +11,7 @@
 namespace penstock::simulation {
 namespace {
 
-using planner::Cause;
+using decision::Cause;
 using planner::Diagnosis;
 using planner::Finding;
 using planner::Phase;
@@ -22,7 +22,7 @@ using testing::options;
 using testing::pool;
 
 // Looks at every observation, every 5 s, and scales as it is told.
-class Doctor final : public planner::Policy {
+class Doctor final : public decision::Policy {
  public:
   using Script = std::function<std::uint32_t(const signals::Observation&, std::size_t pool)>;
   explicit Doctor(const signals::SloTarget& slo, Script script = {}, planner::Diagnoser* diagnoser = nullptr)
@@ -31,7 +31,7 @@ class Doctor final : public planner::Policy {
   [[nodiscard]] std::string_view name() const override { return "doctor"; }
   [[nodiscard]] core::Duration interval() const override { return std::chrono::seconds{5}; }
   [[nodiscard]] bool wants_segments() const override { return true; }
-  [[nodiscard]] planner::Decision decide(const signals::Observation& observation) override {
+  [[nodiscard]] decision::Decision decide(const signals::Observation& observation) override {
     signals::Observation seen = observation;
     seen.now += started;
     for (signals::PoolObservation& each : seen.pools) {
@@ -42,9 +42,9 @@ class Doctor final : public planner::Policy {
       }
     }
     diagnoses.push_back(diagnoser_->observe(seen));
-    planner::Decision decision;
+    decision::Decision decision;
     for (std::size_t i = 0; i < observation.pools.size(); ++i) {
-      planner::PoolDecision& each = decision.pools.emplace_back();
+      decision::PoolDecision& each = decision.pools.emplace_back();
       each.current = each.target = observation.pools[i].target_replicas;
       if (script_) each.target = script_(observation, i);
     }

@@ -66,7 +66,7 @@ core::Result<planner::ReplicaCapacity> probe_capacity(const workload::Workload& 
   if (!result) return tl::make_unexpected(result.error());
   // Some requests may miss the SLO on an idle replica; no rate can mend that.
   const double goal = attainment * result->slo_attainment;
-  signals::RunResult best = *result;
+  decision::RunResult best = *result;
   for (int i = 0; i < kDoublings; ++i) {
     result = at_rate(rate * 2.0);
     if (!result || result->slo_attainment < goal) break;

@@ -160,7 +160,7 @@ bool Recorder::met_itl(std::size_t request) const {
 void Recorder::close_point(core::Instant at, const FleetSnapshot& fleet) {
   const double seconds = core::to_seconds(at - point_start_);
   if (seconds <= 0.0) return;
-  signals::SeriesPoint point;
+  decision::SeriesPoint point;
   point.at = at;
   point.arrivals_per_s = static_cast<double>(point_arrivals_) / seconds;
   point.input_tokens_per_s = static_cast<double>(point_input_tokens_) / seconds;
@@ -201,7 +201,7 @@ constexpr std::size_t kTenantsShown = 10;
 
 }  // namespace
 
-void Recorder::summarize(signals::RunResult& result) const {
+void Recorder::summarize(decision::RunResult& result) const {
   std::vector<float> ttft, tpot, e2e;
   ttft.reserve(records_.size());
   e2e.reserve(records_.size());
@@ -247,7 +247,7 @@ void Recorder::summarize(signals::RunResult& result) const {
   add_segments(result);
 }
 
-void Recorder::judge(signals::RunResult& result, core::Instant from) const {
+void Recorder::judge(decision::RunResult& result, core::Instant from) const {
   std::uint64_t met = 0, ttft_met = 0, itl_met = 0;
   for (std::size_t i = 0; i < records_.size(); ++i) {
     if (workload_.requests[i].arrival < from) continue;
@@ -265,12 +265,12 @@ void Recorder::judge(signals::RunResult& result, core::Instant from) const {
   result.targets = by_target({{}, {}, 0.0, result.requests, met, ttft_met, itl_met}, from);
 }
 
-std::vector<signals::TargetResult> Recorder::by_target(const signals::TargetResult& all, core::Instant from) const {
-  std::vector<signals::TargetResult> results(limits_.size());
+std::vector<decision::TargetResult> Recorder::by_target(const decision::TargetResult& all, core::Instant from) const {
+  std::vector<decision::TargetResult> results(limits_.size());
   if (targets_.empty()) results.front() = all;
   for (std::size_t i = 0; i < targets_.size(); ++i) {
     if (workload_.requests[i].arrival < from) continue;
-    signals::TargetResult& result = results[targets_[i]];
+    decision::TargetResult& result = results[targets_[i]];
     ++result.requests;
     result.met += met_ttft(i) && met_itl(i) ? 1 : 0;
     result.ttft_met += met_ttft(i) ? 1 : 0;
@@ -284,7 +284,7 @@ std::vector<signals::TargetResult> Recorder::by_target(const signals::TargetResu
   return results;
 }
 
-void Recorder::add_segments(signals::RunResult& result) const {
+void Recorder::add_segments(decision::RunResult& result) const {
   // The tenants with most requests by name, the others together.
   std::vector<std::uint64_t> by_tenant(workload_.tenants.size());
   for (const workload::Request& request : workload_.requests) ++by_tenant[request.tenant];

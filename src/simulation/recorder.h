@@ -8,8 +8,8 @@
 
 #include "core/sketch.h"
 #include "core/time.h"
+#include "decision/run_result.h"
 #include "signals/observation.h"
-#include "signals/run_result.h"
 #include "signals/slo.h"
 #include "workload/request.h"
 
@@ -80,9 +80,9 @@ class Recorder {
   void close_point(core::Instant at, const FleetSnapshot& fleet);
 
   // Counts, percentiles, attainment, series and segments; what a fleet adds is left to the caller.
-  void summarize(signals::RunResult& result) const;
+  void summarize(decision::RunResult& result) const;
   // The counts and shares alone, of requests that arrived at `from` or later.
-  void judge(signals::RunResult& result, core::Instant from) const;
+  void judge(decision::RunResult& result, core::Instant from) const;
 
  private:
   struct Record {  // 16 bytes a request
@@ -101,9 +101,9 @@ class Recorder {
     return limits_[targets_.empty() ? 0 : targets_[request]];
   }
   // The targets with their counts. `all` has those of all requests that are judged.
-  [[nodiscard]] std::vector<signals::TargetResult> by_target(const signals::TargetResult& all,
-                                                             core::Instant from) const;
-  void add_segments(signals::RunResult& result) const;
+  [[nodiscard]] std::vector<decision::TargetResult> by_target(const decision::TargetResult& all,
+                                                              core::Instant from) const;
+  void add_segments(decision::RunResult& result) const;
 
   const workload::Workload& workload_;
   signals::SloPolicy slo_;
@@ -114,7 +114,7 @@ class Recorder {
   std::uint64_t arrived_ = 0, ended_ = 0;
   core::Instant last_end_;
 
-  std::vector<signals::SeriesPoint> series_;
+  std::vector<decision::SeriesPoint> series_;
   core::Instant point_start_;
   std::uint64_t point_arrivals_ = 0, point_input_tokens_ = 0, point_completed_ = 0, generated_before_ = 0;
   core::QuantileSketch point_ttft_ms_, point_itl_ms_;

@@ -16,7 +16,8 @@ using testing::pool;
 using testing::random_workload;
 using testing::Scripted;
 
-signals::RunResult run_ok(const workload::Workload& workload, planner::Policy& policy, const RunOptions& run_options) {
+decision::RunResult run_ok(const workload::Workload& workload, decision::Policy& policy,
+                           const RunOptions& run_options) {
   auto result = run(workload, policy, run_options);
   EXPECT_TRUE(result.has_value());
   return *std::move(result);
@@ -89,20 +90,20 @@ TEST(RefusedActions, CountReplicasThatDieWhileTheyStart) {
 }
 
 // Asks for the fleet that the guardrails make of a proposal that goes up and down.
-class Guarded final : public planner::Policy {
+class Guarded final : public decision::Policy {
  public:
   [[nodiscard]] std::string_view name() const override { return "guarded"; }
   [[nodiscard]] core::Duration interval() const override { return std::chrono::seconds{5}; }
-  [[nodiscard]] planner::Decision decide(const signals::Observation& seen) override {
+  [[nodiscard]] decision::Decision decide(const signals::Observation& seen) override {
     signals::Observation cleaned = seen;
     const signals::Findings& findings = sanitizer_.clean(cleaned);
     issues += findings.issues.size();
     for (const signals::Issue& issue : findings.issues) kinds.insert(to_string(issue.what));
     EXPECT_EQ(findings.clock, signals::ClockState::kSteady);
-    std::vector<planner::PoolDecision> proposals(seen.pools.size());
+    std::vector<decision::PoolDecision> proposals(seen.pools.size());
     for (auto& proposal : proposals)
       proposal.target = 2 + 6 * static_cast<std::uint32_t>(core::to_seconds(seen.now) / 600.0) % 12;
-    planner::Decision decision;
+    decision::Decision decision;
     decision.pools = guardrails_.apply(cleaned, std::move(proposals), findings.clock);
     for (const auto& pool : decision.pools) limits.insert(to_string(pool.limited_by));
     return decision;

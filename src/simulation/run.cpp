@@ -66,8 +66,8 @@ core::Result<void> check(const workload::Workload& workload, const RunOptions& o
 
 }  // namespace
 
-core::Result<signals::RunResult> run(const workload::Workload& workload, planner::Policy& policy,
-                                     const RunOptions& options) {
+core::Result<decision::RunResult> run(const workload::Workload& workload, decision::Policy& policy,
+                                      const RunOptions& options) {
   if (auto checked = check(workload, options); !checked) return tl::make_unexpected(checked.error());
   const std::uint32_t block_tokens = options.pools[0].engine.block_tokens;
   workload::Workload reblocked;
@@ -80,7 +80,7 @@ core::Result<signals::RunResult> run(const workload::Workload& workload, planner
   }
   // The speed of the simulation is the one figure taken from the wall.
   const auto began = std::chrono::steady_clock::now();
-  signals::RunResult result = World{*input, policy, options}.run();
+  decision::RunResult result = World{*input, policy, options}.run();
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
   if (took.count() > 0.0) result.simulated_requests_per_s = static_cast<double>(result.requests) / took.count();
   return result;

@@ -10,11 +10,11 @@
 #include "actuation/advance.h"
 #include "core/result.h"
 #include "core/time.h"
+#include "decision/run_result.h"
 #include "engine/config.h"
 #include "engine/step_time.h"
 #include "planner/policy.h"
 #include "signals/observation.h"
-#include "signals/run_result.h"
 #include "workload/request.h"
 
 namespace penstock::simulation {
@@ -71,8 +71,8 @@ struct RunOptions {
 };
 
 // Errors: pools that do not make a deployment, a block size that does not divide the workload's (or the reverse).
-[[nodiscard]] core::Result<signals::RunResult> run(const workload::Workload& workload, planner::Policy& policy,
-                                                   const RunOptions& options);
+[[nodiscard]] core::Result<decision::RunResult> run(const workload::Workload& workload, decision::Policy& policy,
+                                                    const RunOptions& options);
 
 // The greatest rate of Poisson arrivals, with request shapes drawn from the workload, at which one replica keeps the
 // SLO for `attainment` of the requests. It is what an engineer would load-test before writing an autoscaler's target.

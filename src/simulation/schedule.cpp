@@ -81,8 +81,8 @@ Schedule cheapest_within(const MissTable& table, const ScheduleLimits& limits, d
   return best;
 }
 
-planner::Decision FollowSchedules::decide(const signals::Observation& observation) {
-  planner::Decision decision;
+decision::Decision FollowSchedules::decide(const signals::Observation& observation) {
+  decision::Decision decision;
   for (std::size_t pool = 0; pool < observation.pools.size(); ++pool) {
     const signals::PoolObservation& seen = observation.pools[pool];
     const Schedule& schedule = schedules_[pool];
@@ -92,10 +92,10 @@ planner::Decision FollowSchedules::decide(const signals::Observation& observatio
     std::uint32_t needed = seen.min_replicas;
     for (std::size_t window = first; window <= last && window < schedule.replicas.size(); ++window)
       needed = std::max(needed, schedule.replicas[window]);
-    planner::PoolDecision& made = decision.pools.emplace_back();
+    decision::PoolDecision& made = decision.pools.emplace_back();
     made.current = seen.target_replicas;
     made.target = needed;
-    made.reason = planner::Reason::kForeseen;
+    made.reason = decision::Reason::kForeseen;
     made.evidence = {{"replicas_needed_until_start_up", static_cast<double>(needed), "replicas"}};
   }
   return decision;

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "core/time.h"
-#include "planner/policy.h"
+#include "decision/policy.h"
 
 namespace penstock::simulation {
 
@@ -41,13 +41,13 @@ struct ScheduleLimits {
 [[nodiscard]] Schedule cheapest_within(const MissTable& table, const ScheduleLimits& limits, double allowed);
 
 // Follows one schedule for each pool, asking for replicas a start-up time ahead.
-class FollowSchedules final : public planner::Policy {
+class FollowSchedules final : public decision::Policy {
  public:
   explicit FollowSchedules(std::vector<Schedule> schedules) : schedules_(std::move(schedules)) {}
 
   [[nodiscard]] std::string_view name() const override { return "clairvoyant"; }
   [[nodiscard]] core::Duration interval() const override { return std::chrono::seconds{5}; }
-  [[nodiscard]] planner::Decision decide(const signals::Observation& observation) override;
+  [[nodiscard]] decision::Decision decide(const signals::Observation& observation) override;
 
  private:
   std::vector<Schedule> schedules_;  // in the order of the pools

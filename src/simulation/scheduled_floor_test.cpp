@@ -41,25 +41,25 @@ RunOptions slow_to_start() {
 }
 
 // Any policy, asked every 15 s, with the stage behind it.
-class Scheduled final : public planner::Policy {
+class Scheduled final : public decision::Policy {
  public:
-  Scheduled(std::unique_ptr<planner::Policy> policy, ScheduleOptions options)
+  Scheduled(std::unique_ptr<decision::Policy> policy, ScheduleOptions options)
       : policy_(std::move(policy)), stage_(std::move(options)) {}
 
   [[nodiscard]] std::string_view name() const override { return "scheduled"; }
   [[nodiscard]] core::Duration interval() const override { return seconds{15}; }
-  [[nodiscard]] planner::Decision decide(const signals::Observation& observation) override {
-    planner::Decision decision = policy_->decide(observation);
+  [[nodiscard]] decision::Decision decide(const signals::Observation& observation) override {
+    decision::Decision decision = policy_->decide(observation);
     stage_.apply(observation, decision.pools);
     return decision;
   }
 
  private:
-  std::unique_ptr<planner::Policy> policy_;
+  std::unique_ptr<decision::Policy> policy_;
   ScheduleFloor stage_;
 };
 
-std::unique_ptr<planner::Policy> policy_of(std::string_view name, const RunOptions& options) {
+std::unique_ptr<decision::Policy> policy_of(std::string_view name, const RunOptions& options) {
   planner::PolicyContext context;
   context.slo = options.slo;
   context.capacity = {4.0, 1600.0, 240.0, 3.0};
@@ -78,7 +78,7 @@ ScheduleOptions eight_o_clock() {
   return options;
 }
 
-signals::RunResult run_of(planner::Policy& policy, const RunOptions& options) {
+decision::RunResult run_of(decision::Policy& policy, const RunOptions& options) {
   auto result = run(step_of_load(), policy, options);
   PENSTOCK_ASSERT(result.has_value(), "the options make a deployment");
   return std::move(*result);
@@ -112,7 +112,7 @@ TEST(ScheduledFloor, ReplicasAreReadyAsTheWindowBeginsAndWereAskedForNoSooner) {
   EXPECT_EQ(result.decisions[0].target, 5U);
   EXPECT_LE(result.decisions[0].at, at_s(kStep - 180.0));
   EXPECT_GE(result.decisions[0].at, at_s(kStep - 180.0 - 30.0));
-  for (const signals::SeriesPoint& point : result.series)
+  for (const decision::SeriesPoint& point : result.series)
     EXPECT_TRUE(point.at < at_s(kStep) || point.ready == 5) << core::to_seconds(point.at);
 }
 

@@ -10,11 +10,11 @@ using testing::options;
 using testing::pool;
 using testing::random_workload;
 
-signals::RunResult run_static(const workload::Workload& workload, const RunOptions& options) {
+decision::RunResult run_static(const workload::Workload& workload, const RunOptions& options) {
   auto still = planner::make_policy("static", {});
   const auto result = run(workload, **still, options);
   EXPECT_TRUE(result) << (result ? "" : result.error().message());
-  return result.value_or(signals::RunResult{});
+  return result.value_or(decision::RunResult{});
 }
 
 signals::SegmentSlo segment(std::string name, core::Duration ttft, core::Duration itl) {
@@ -46,9 +46,9 @@ RunOptions tight_options() {
 TEST(Targets, WithoutSegmentsTheGeneralOneHasAllRequests) {
   RunOptions run_options = tight_options();
   run_options.slo_goal = 0.9;
-  const signals::RunResult result = run_static(mixed_workload(), run_options);
+  const decision::RunResult result = run_static(mixed_workload(), run_options);
   ASSERT_EQ(result.targets.size(), 1U);
-  const signals::TargetResult& general = result.targets[0];
+  const decision::TargetResult& general = result.targets[0];
   EXPECT_EQ(general.name, "general");
   EXPECT_EQ(general.target.ttft, run_options.slo.ttft);
   EXPECT_EQ(general.goal, 0.9);
@@ -63,18 +63,18 @@ TEST(Targets, WithoutSegmentsTheGeneralOneHasAllRequests) {
 TEST(Targets, SegmentsWithTheGeneralTargetChangeNoOtherFigure) {
   const workload::Workload workload = mixed_workload();
   RunOptions run_options = tight_options();
-  const signals::RunResult plain = run_static(workload, run_options);
+  const decision::RunResult plain = run_static(workload, run_options);
   run_options.slo_segments = {segment("acme", run_options.slo.ttft, run_options.slo.itl),
                               segment("long", run_options.slo.ttft, run_options.slo.itl)};
   run_options.slo_segments[0].tenant = "acme";
   run_options.slo_segments[1].prompt_min = 300;
-  const signals::RunResult parted = run_static(workload, run_options);
+  const decision::RunResult parted = run_static(workload, run_options);
   EXPECT_EQ(parted.slo_attainment, plain.slo_attainment);
   EXPECT_EQ(parted.goodput_rps, plain.goodput_rps);
   ASSERT_EQ(parted.targets.size(), 3U);
   EXPECT_EQ(parted.targets[1].requests, 200U);
   std::uint64_t requests = 0, met = 0, ttft_met = 0, itl_met = 0;
-  for (const signals::TargetResult& target : parted.targets) {
+  for (const decision::TargetResult& target : parted.targets) {
     requests += target.requests;
     met += target.met;
     ttft_met += target.ttft_met;
@@ -96,7 +96,7 @@ TEST(Targets, EachRequestIsJudgedByItsOwn) {
   run_options.slo_segments[0].tenant = "acme";
   run_options.slo_segments[1].tenant = "acme";
   const workload::Workload workload = mixed_workload();
-  const signals::RunResult result = run_static(workload, run_options);
+  const decision::RunResult result = run_static(workload, run_options);
   ASSERT_EQ(result.targets.size(), 3U);
   EXPECT_EQ(result.targets[0].met, result.targets[0].requests);
   EXPECT_EQ(result.targets[1].requests, 40U);  // one in fifteen
@@ -110,9 +110,9 @@ TEST(Targets, EachRequestIsJudgedByItsOwn) {
   EXPECT_EQ(result.slo_attainment, static_cast<double>(met) / 600.0);
   // The report's segments and the series are of the same verdicts.
   std::uint64_t in_series = 0;
-  for (const signals::SeriesPoint& point : result.series) in_series += point.met_slo;
+  for (const decision::SeriesPoint& point : result.series) in_series += point.met_slo;
   EXPECT_EQ(in_series, met);
-  for (const signals::SegmentResult& part : result.segments) {
+  for (const decision::SegmentResult& part : result.segments) {
     if (part.dimension != "tenant") continue;
     const double acme = static_cast<double>(result.targets[1].met) / 200.0;
     EXPECT_DOUBLE_EQ(part.slo_attainment, part.label == "search" ? 1.0 : acme);
@@ -136,9 +136,9 @@ TEST(Targets, CountsAloneTellThemApartToo) {
   run_options.slo_segments = {segment("acme", kNever, kNever)};
   run_options.slo_segments[0].tenant = "acme";
   const workload::Workload workload = mixed_workload();
-  const signals::RunResult whole = run_static(workload, run_options);
+  const decision::RunResult whole = run_static(workload, run_options);
   run_options.details = false;
-  const signals::RunResult counts = run_static(workload, run_options);
+  const decision::RunResult counts = run_static(workload, run_options);
   ASSERT_EQ(counts.targets.size(), 2U);
   EXPECT_EQ(counts.targets[1].name, "acme");
   EXPECT_EQ(counts.targets[1].requests, 200U);
@@ -146,23 +146,23 @@ TEST(Targets, CountsAloneTellThemApartToo) {
   EXPECT_EQ(counts.targets[0].met, whole.targets[0].met);
   EXPECT_EQ(counts.targets[1].met, whole.targets[1].met);
   run_options.judged_from = workload.requests[300].arrival;
-  const signals::RunResult later = run_static(workload, run_options);
+  const decision::RunResult later = run_static(workload, run_options);
   EXPECT_EQ(later.targets[0].requests + later.targets[1].requests, 300U);
   EXPECT_EQ(later.targets[1].requests, 100U);
 }
 
 // Keeps what it was shown of the requests of late.
-class Onlooker final : public planner::Policy {
+class Onlooker final : public decision::Policy {
  public:
   [[nodiscard]] std::string_view name() const override { return "onlooker"; }
   [[nodiscard]] core::Duration interval() const override { return std::chrono::seconds{5}; }
   [[nodiscard]] core::Duration memory() const override { return std::chrono::hours{1}; }
-  [[nodiscard]] planner::Decision decide(const signals::Observation& observation) override {
+  [[nodiscard]] decision::Decision decide(const signals::Observation& observation) override {
     targets.clear();
     for (const signals::RecentRequest& request : observation.recent) targets.push_back(request.target);
-    planner::Decision decision;
+    decision::Decision decision;
     for (const signals::PoolObservation& seen : observation.pools) {
-      planner::PoolDecision kept;
+      decision::PoolDecision kept;
       kept.current = kept.target = seen.target_replicas;
       decision.pools.push_back(kept);
     }
@@ -190,7 +190,7 @@ TEST(Targets, KnownByNameAloneTheyAreTheSame) {
   run_options.slo_segments[0].tenant = "acme";
   run_options.slo_segments[1].prompt_min = 300;
   const workload::Workload workload = mixed_workload();
-  const signals::RunResult whole = run_static(workload, run_options);
+  const decision::RunResult whole = run_static(workload, run_options);
   workload::Workload by_name = workload;
   by_name.tenants = {"general", "acme", "long"};
   for (workload::Request& request : by_name.requests) {
@@ -200,7 +200,7 @@ TEST(Targets, KnownByNameAloneTheyAreTheSame) {
         {"", batch ? "batch" : "interactive", workload.tenants[request.tenant], request.input_tokens});
   }
   run_options.slo_segments = signals::segments_by_name(run_options.slo_segments);
-  const signals::RunResult named = run_static(by_name, run_options);
+  const decision::RunResult named = run_static(by_name, run_options);
   ASSERT_EQ(named.targets.size(), whole.targets.size());
   for (std::size_t i = 0; i < whole.targets.size(); ++i) {
     EXPECT_EQ(named.targets[i].requests, whole.targets[i].requests);

@@ -70,7 +70,7 @@ class Trials final : public planner::FleetTrials {
     outcome.ttft = {requests, result->ttft_attainment * requests};
     outcome.itl = {requests, result->itl_attainment * requests};
     if (options_.slo_segments.empty()) return outcome;
-    for (const signals::TargetResult& target : result->targets)
+    for (const decision::TargetResult& target : result->targets)
       outcome.targets.push_back({static_cast<double>(target.requests), static_cast<double>(target.met)});
     return outcome;
   }

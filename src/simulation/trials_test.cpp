@@ -132,8 +132,8 @@ TEST(Trials, WhatWarmsUpIsServedButNotJudged) {
 }
 
 // A fleet that is as it was asked for, in the world where replays run.
-signals::RunResult replayed(const std::vector<RecentRequest>& requests, RunOptions run_options,
-                            std::uint32_t replicas) {
+decision::RunResult replayed(const std::vector<RecentRequest>& requests, RunOptions run_options,
+                             std::uint32_t replicas) {
   workload::Workload workload;
   workload.block_tokens = 16;
   workload.tenants = {"general", "chat"};
@@ -220,7 +220,7 @@ workload::Workload crowd() {
   return made;
 }
 
-signals::RunResult planned(const RunOptions& run_options, planner::PlannerOptions planner_options = {}) {
+decision::RunResult planned(const RunOptions& run_options, planner::PlannerOptions planner_options = {}) {
   const signals::SloPolicy slo{run_options.slo, run_options.slo_goal, run_options.slo_segments};
   const auto planner = planner::make_penstock_planner(make_trials(run_options), slo, planner_options);
   return *run(crowd(), *planner, run_options);
@@ -254,7 +254,7 @@ TEST(PlannerInTheWorld, DecidesTheSameTwice) {
 
 TEST(PlannerInTheWorld, ObservesWithoutAnyEffect) {
   planner::PlannerOptions watching;
-  watching.phase = planner::RolloutPhase::kObserve;
+  watching.phase = decision::RolloutPhase::kObserve;
   const auto result = planned(tight(), watching);
   EXPECT_EQ(result.scaling_actions, 0U);
   EXPECT_EQ(result.peak_replicas, 1U);

@@ -22,7 +22,7 @@ core::Duration series_width(const workload::Workload& workload, const RunOptions
   return std::max<core::Duration>(kNarrowestPoint, std::chrono::ceil<std::chrono::seconds>(width));
 }
 
-World::World(const workload::Workload& workload, planner::Policy& policy, const RunOptions& options)
+World::World(const workload::Workload& workload, decision::Policy& policy, const RunOptions& options)
     : workload_(workload),
       policy_(policy),
       options_(options),
@@ -33,8 +33,7 @@ World::World(const workload::Workload& workload, planner::Policy& policy, const 
       flights_(workload.requests.size()),
       generated_history_(options.pools.size(), {{core::kStart, 0}}),
       point_width_(series_width(workload, options)),
-      last_direction_(options.pools.size()),
-      last_said_(options.pools.size()) {
+      loop_(policy) {
   for (std::uint32_t i = 0; i < options.pools.size(); ++i) {
     if (options.pools[i].role == Role::kDecode) decode_pool_ = i;
     if (options.pools[i].role != Role::kDecode) entry_pool_ = i;
@@ -49,7 +48,7 @@ void World::schedule(core::Instant at, Control kind, std::uint32_t subject) {
   control_.push({at, next_serial_++, kind, subject});
 }
 
-signals::RunResult World::run() {
+decision::RunResult World::run() {
   const std::uint32_t replicas = fleet_.add_ready(now_);
   for (std::uint32_t id = 1; id <= replicas; ++id) draw_crash(id);
   if (policy_.interval() != core::Duration::max()) {
@@ -85,14 +84,14 @@ signals::RunResult World::run() {
   for (std::uint32_t request = 0; request < requests.size(); ++request)
     if (recorder_.outcome(request) == Outcome::kOpen) fail(request, entry_pool_, Outcome::kUnfinished);
   if (!options_.details) {
-    signals::RunResult counts;
+    decision::RunResult counts;
     recorder_.judge(counts, options_.judged_from);
     return counts;
   }
   const core::Instant end = std::max(recorder_.last_end(), core::Instant{workload_.span()});
   recorder_.close_point(end, fleet_.snapshot(now_));
 
-  signals::RunResult result;
+  decision::RunResult result;
   recorder_.summarize(result);
   const FleetTotals totals = fleet_.totals(end);
   result.policy = policy_.name();
@@ -106,11 +105,11 @@ signals::RunResult World::run() {
   if (totals.prompt_tokens > 0)
     result.prefix_hit_ratio = static_cast<double>(totals.hit_tokens) / static_cast<double>(totals.prompt_tokens);
   result.preemptions = totals.preemptions;
-  result.scaling_actions = decisions_.size();
-  result.direction_changes = direction_changes_;
+  result.scaling_actions = loop_.changes();
+  result.direction_changes = loop_.direction_changes();
   result.decisions = std::move(decisions_);
   result.holds = std::move(holds_);
-  result.outlooks = std::move(outlooks_);
+  result.forecasts = std::move(forecasts_);
   return result;
 }
 
@@ -366,41 +365,25 @@ signals::Observation World::observe() {
 }
 
 void World::tick() {
-  const signals::Observation observation = observe();
-  apply(policy_.decide(observation), observation);
+  decision::Tick tick = loop_.tick(observe(), [this](std::size_t pool, std::uint32_t target) {
+    return request_target(static_cast<std::uint32_t>(pool), target);
+  });
+  for (decision::DecisionRecord& record : tick.records)
+    (record.changes() ? decisions_ : holds_).push_back(std::move(record));
+  // Ticks are closer to each other than a chart has points.
+  if (forecasts_.empty() || now_ - forecasts_.back().at >= point_width_)
+    if (auto point = decision::forecast_point(now_, tick.decision)) forecasts_.push_back(*std::move(point));
   advance_fleet();
 }
 
-void World::apply(const planner::Decision& decision, const signals::Observation& observation) {
-  PENSTOCK_ASSERT(decision.pools.size() == observation.pools.size(), "a policy decides on every pool");
-  note_outlook(decision);
-  for (std::uint32_t index = 0; index < decision.pools.size(); ++index) {
-    const planner::PoolDecision& pool = decision.pools[index];
-    const PoolSpec& spec = options_.pools[index];
-    const std::uint32_t target = std::clamp(pool.target, spec.min_replicas, spec.max_replicas);
-    const std::uint32_t current = fleet_.pools()[index].target;
-    if (target == current) {
-      note_hold(index, pool, decision);
-      continue;
-    }
-    if (options_.faults.refused_actions > 0.0 && faults_.uniform() < options_.faults.refused_actions) {
-      refuse(index, decision);
-      continue;
-    }
-    const int direction = target > current ? 1 : -1;
-    if (last_direction_[index] != 0 && last_direction_[index] != direction) ++direction_changes_;
-    last_direction_[index] = direction;
-    decisions_.push_back(note_of(index, current, target, decision));
-    last_said_[index] = Said{pool.reason, pool.limited_by, decision.cause, pool.next_phase_target};
-    fleet_.pools()[index].target = target;
+// False: the platform refuses. The policy then finds its target as it was, and one more failed action.
+bool World::request_target(std::uint32_t pool, std::uint32_t target) {
+  if (options_.faults.refused_actions > 0.0 && faults_.uniform() < options_.faults.refused_actions) {
+    ++fleet_.pools()[pool].actions_failed;
+    return false;
   }
-}
-
-// The platform says no; the policy finds its target as it was, and one more failed action.
-void World::refuse(std::uint32_t index, planner::Decision decision) {
-  ++fleet_.pools()[index].actions_failed;
-  decision.pools[index].limited_by = planner::Limit::kRefused;
-  note_hold(index, decision.pools[index], decision);
+  fleet_.pools()[pool].target = target;
+  return true;
 }
 
 }  // namespace penstock::simulation

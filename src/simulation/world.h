@@ -10,7 +10,9 @@
 #include <vector>
 
 #include "core/random.h"
-#include "planner/policy.h"
+#include "decision/decision_loop.h"
+#include "decision/figures.h"
+#include "decision/run_result.h"
 #include "signals/segment_meter.h"
 #include "simulation/event_heap.h"
 #include "simulation/fleet.h"
@@ -24,8 +26,8 @@ namespace penstock::simulation {
 // arrivals, then engines.
 class World {
  public:
-  World(const workload::Workload& workload, planner::Policy& policy, const RunOptions& options);
-  [[nodiscard]] signals::RunResult run();
+  World(const workload::Workload& workload, decision::Policy& policy, const RunOptions& options);
+  [[nodiscard]] decision::RunResult run();
 
  private:
   enum class Control : std::uint8_t {
@@ -89,15 +91,10 @@ class World {
   void tick();
   [[nodiscard]] signals::Observation observe();
   [[nodiscard]] signals::PoolDetail detail_of(std::uint32_t pool);
-  void apply(const planner::Decision& decision, const signals::Observation& observation);
-  void refuse(std::uint32_t pool, planner::Decision decision);
-  void note_hold(std::uint32_t pool, const planner::PoolDecision& said, const planner::Decision& decision);
-  void note_outlook(const planner::Decision& decision);
-  [[nodiscard]] signals::DecisionNote note_of(std::uint32_t pool, std::uint32_t current, std::uint32_t target,
-                                              const planner::Decision& decision) const;
+  bool request_target(std::uint32_t pool, std::uint32_t target);
 
   const workload::Workload& workload_;
-  planner::Policy& policy_;
+  decision::Policy& policy_;
   const RunOptions& options_;
   core::RandomStream faults_;
   Fleet fleet_;
@@ -118,18 +115,9 @@ class World {
   std::vector<std::deque<std::pair<core::Instant, std::uint64_t>>> generated_history_;  // totals by pool, at ticks
   core::Duration point_width_{};
 
-  std::vector<signals::DecisionNote> decisions_, holds_;
-  std::vector<int> last_direction_;
-  std::vector<signals::OutlookPoint> outlooks_;
-  struct Said {  // what makes a hold worth a note when it changes
-    planner::Reason reason;
-    planner::Limit limited_by;
-    std::string cause;
-    std::optional<std::uint32_t> next_phase_target;
-    bool operator==(const Said&) const = default;
-  };
-  std::vector<std::optional<Said>> last_said_;  // by pool
-  std::uint64_t direction_changes_ = 0;
+  decision::DecisionLoop loop_;
+  std::vector<decision::DecisionRecord> decisions_, holds_;
+  std::vector<decision::ForecastPoint> forecasts_;
 };
 
 [[nodiscard]] core::Duration series_width(const workload::Workload& workload, const RunOptions& options);

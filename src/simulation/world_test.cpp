@@ -18,13 +18,14 @@ using testing::requests_at;
 using testing::Scripted;
 using testing::steps;
 
-signals::RunResult run_ok(const workload::Workload& workload, planner::Policy& policy, const RunOptions& run_options) {
+decision::RunResult run_ok(const workload::Workload& workload, decision::Policy& policy,
+                           const RunOptions& run_options) {
   auto result = run(workload, policy, run_options);
   EXPECT_TRUE(result.has_value()) << (result ? "" : result.error().message());
-  return result ? *result : signals::RunResult{};
+  return result ? *result : decision::RunResult{};
 }
 
-std::uint64_t failures(const signals::RunResult& result, const std::string& reason) {
+std::uint64_t failures(const decision::RunResult& result, const std::string& reason) {
   for (const auto& failure : result.failures)
     if (failure.reason == reason) return failure.requests;
   return 0;

@@ -84,17 +84,17 @@ inline workload::Workload requests_at(const std::vector<double>& seconds, std::u
 }
 
 // Asks for what a function of the observation says, once a second.
-class Scripted final : public planner::Policy {
+class Scripted final : public decision::Policy {
  public:
   using Script = std::function<std::uint32_t(const signals::Observation&, std::size_t pool)>;
   explicit Scripted(Script script) : script_(std::move(script)) {}
 
   [[nodiscard]] std::string_view name() const override { return "scripted"; }
   [[nodiscard]] core::Duration interval() const override { return std::chrono::seconds{1}; }
-  [[nodiscard]] planner::Decision decide(const signals::Observation& observation) override {
-    planner::Decision decision;
+  [[nodiscard]] decision::Decision decide(const signals::Observation& observation) override {
+    decision::Decision decision;
     for (std::size_t i = 0; i < observation.pools.size(); ++i) {
-      planner::PoolDecision pool;
+      decision::PoolDecision pool;
       pool.current = observation.pools[i].target_replicas;
       pool.target = script_(observation, i);
       decision.pools.push_back(pool);

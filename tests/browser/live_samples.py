@@ -30,7 +30,9 @@ def pool(name, role, replicas, target):
 
 def decision(at_s, pool, current, target, reason, pools=1, limit="", cause="none"):
     hold = current == target
-    tried = [{"replicas": [count] * pools, "slo": slo, "ttft": min(1.0, slo + 0.01), "itl": min(1.0, slo + 0.03), "chosen": count == target}
+    names = ["default"] if pools == 1 else [f"pool {number}" for number in range(pools)]
+    tried = [{"replicas": dict.fromkeys(names, count), "slo_attainment": slo, "ttft_attainment": min(1.0, slo + 0.01),
+              "itl_attainment": min(1.0, slo + 0.03), "chosen": count == target}
              for count, slo in ((max(1, target - 1), 0.871), (target, 0.992), (target + 3, 1.0))]
     return {"at_s": at_s, "pool": pool, "current": current, "target": target, "reason": reason, "limited_by": limit,
             "sentence": "" if hold else "request_rate 11.2 1/s, attainment 0.992 share", "cause": cause,

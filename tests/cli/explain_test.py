@@ -43,7 +43,7 @@ class DecisionLog(CliTest):
         self.replay("--decision-log", "log.sqlite")
         entries = self.entries()
         rows = sqlite3.connect(self.folder / "log.sqlite").execute(
-            "select at_ns / 1e9, policy, pool, current_replicas, target_replicas, reason from decisions order by id")
+            "select at_ns / 1e9, policy, pool, current, target, reason from decisions order by id")
         self.assertEqual(rows.fetchall(), [(e["at_s"], e["policy"], e["pool"], e["current"], e["target"], e["reason"])
                                            for e in entries])
         for flags in ([], ["--at", "3m"], ["--policy", "hpa-rate"]):
@@ -120,7 +120,7 @@ class BadInput(CliTest):
         other = sqlite3.connect(self.folder / "other.sqlite")
         other.execute("create table t(x)")
         other.close()
-        self.assert_refused("explain", "other.sqlite", says="other.sqlite: is an SQLite database, but no decision log")
+        self.assert_refused("explain", "other.sqlite", says="other.sqlite: is an SQLite database, but not a decision log")
         self.write("cut.sqlite", (self.folder / "other.sqlite").read_bytes()[:60])
         self.assert_refused("explain", "cut.sqlite", says="cut.sqlite: ")
 

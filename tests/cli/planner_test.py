@@ -134,15 +134,15 @@ class Stages(Planner):
 
     def test_a_warm_trace_gives_forecasts_a_past(self):
         def expected_at_first(entries):
-            return next((e["outlook"]["requests_per_s"] for e in entries if e.get("outlook")), None)
+            return next((e["forecast"]["requests_per_s"] for e in entries if e.get("forecast")), None)
 
         rows = [f"2024-05-10 {i // 3600:02}:{i // 60 % 60:02}:{i % 60:02},500,40" for i in range(7200)]
         self.write("past.csv", azure(rows))
         _, entries = self.replay("--warm-trace", "past.csv", trace=QUIET)
         _, cold = self.replay(trace=QUIET)
-        self.assertIsNotNone(entries[0].get("outlook"))
+        self.assertIsNotNone(entries[0].get("forecast"))
         self.assertAlmostEqual(expected_at_first(entries), 1.0, delta=0.3)  # what the past had
-        self.assertIsNone(cold[0].get("outlook"))
+        self.assertIsNone(cold[0].get("forecast"))
         self.assert_refused("replay", QUIET, *FLAGS, "--warm-trace", "missing.csv", says="missing.csv: cannot be opened")
 
 

@@ -119,10 +119,10 @@ const evidenceTable = evidence => plainTable('Evidence', ['name', 'value'], evid
 function candidateTable(candidates, pools) {
   const named = pools.length > 1 ? pools.map(pool => clip(pool, 24)) : ['replicas'];
   return plainTable('Simulated fleets', [...named, 'SLO attainment', 'TTFT', 'ITL', ''], candidates.map(each => {
-    const replicas = named.map((name, index) => count(list(each.replicas)[index]));
+    const replicas = Object.values(record(each.replicas)).slice(0, named.length).map(count);
     return make('tr', {class: each.chosen ? 'chosen' : ''},
       make('th', {scope: 'row', class: 'left'}, replicas[0]), ...replicas.slice(1).map(value => make('td', {}, value)),
-      ...[each.slo, each.ttft, each.itl].map(value => make('td', {}, share(value))),
+      ...[each.slo_attainment, each.ttft_attainment, each.itl_attainment].map(value => make('td', {}, share(value))),
       make('td', {class: 'left'}, each.chosen ? '✓ chosen' : ''));
   }));
 }

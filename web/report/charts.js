@@ -111,19 +111,19 @@ function detailLines(note) {
   if (note.cause || note.diagnosis) lines.push(wrapped('diagnosis: ' + (note.diagnosis || nameText(note.cause))));
   if (note.phase) lines.push(wrapped('phase ' + note.phase));
   if (known(note.next_phase_target)) lines.push(`the next phase would ask for ${note.next_phase_target}`);
-  if (known(note.expected_requests_per_s)) lines.push(`expects ${quantity(note.expected_requests_per_s)} requests/s`);
+  if (known(note.forecast_requests_per_s)) lines.push(`expects ${quantity(note.forecast_requests_per_s)} requests/s`);
   return lines.map(text => '<br>' + text).join('');
 }
 
 // The changes and holds of one policy, ordered by time.
 const notesOf = result => [...result.decisions, ...result.holds ?? []].sort((a, b) => a.at_s - b.at_s);
 
-// What the policy expected or estimated, where it did: one column of its outlooks as a line.
-function outlookLine(of, name, column, changes) {
-  const {outlooks} = of.result;
-  if (!outlooks?.[column]) return [];
-  const dates = outlooks.at_s.map(toDate);
-  return [line({...of, dates}, name, outlooks[column], {mode: 'lines', ...changes,
+// What the policy expected or estimated, where it did: one column of its forecasts as a line.
+function forecastLine(of, name, column, changes) {
+  const {forecasts} = of.result;
+  if (!forecasts?.[column]) return [];
+  const dates = forecasts.at_s.map(toDate);
+  return [line({...of, dates}, name, forecasts[column], {mode: 'lines', ...changes,
     line: {color: css('--ink'), width: 1.2, dash: 'dash', ...changes.line}})];
 }
 
@@ -170,7 +170,7 @@ function drawReplicas() {
   const traces = [
     line({...main, dash: 'solid'}, 'requests/s', s.arrivals_per_s, {name: 'load', yaxis: 'y2', fill: 'tozeroy', mode: 'lines',
       line: {color: soft, width: 1.2}, fillcolor: faded(STATIC_COLOUR[themeName()], .14), hovertemplate: '%{y:.3~g} requests/s'}),
-    ...outlookLine(main, 'expected requests/s', 'expected_requests_per_s',
+    ...forecastLine(main, 'expected requests/s', 'expected_requests_per_s',
       {yaxis: 'y2', hovertemplate: '%{y:.3~g} requests/s over the start-up time'}),
     line(atStart, 'ready', from0(start, s.ready_replicas), {mode: 'lines', fill: 'tozeroy', fillcolor: faded(main.colour, .16),
       line: step, hovertemplate: '%{y}'}),
@@ -265,8 +265,8 @@ function drawLatency(name, limit, p50, p95, estimated) {
     line(of, 'p95', of.series[p95], {customdata: of.series[p95].map(milliseconds), hovertemplate: '%{customdata}'}),
     ...(of.dash !== 'solid' ? [] : [line(of, 'p50', of.series[p50], {
       customdata: of.series[p50].map(milliseconds), hovertemplate: '%{customdata}', line: {color: faded(of.colour, .6), width: 1.2}}),
-      ...outlookLine(of, 'estimated', estimated,
-        {customdata: of.result.outlooks?.[estimated]?.map(milliseconds), hovertemplate: '%{customdata}'})]),
+      ...forecastLine(of, 'estimated', estimated,
+        {customdata: of.result.forecasts?.[estimated]?.map(milliseconds), hovertemplate: '%{customdata}'})]),
   ]);
   const values = traces.flatMap(trace => trace.y).filter(value => known(value) && value > 0);
   const log = values.length > 0 && Math.max(...values) > 5 * limit;
@@ -343,16 +343,16 @@ function drawLengths() {
   draw('lengths', [
     line(of, 'prompt', prompt, {mode: 'lines', hovertemplate: tokens}),
     line(of, 'output', output, {mode: 'lines', hovertemplate: tokens, line: {color: soft, dash: 'dot'}}),
-    ...outlookLine(main, 'expected prompt', 'expected_input_tokens', {hovertemplate: tokens}),
-    ...outlookLine(main, 'expected output', 'expected_output_tokens', {hovertemplate: tokens, line: {color: soft, width: 1.1}}),
+    ...forecastLine(main, 'expected prompt', 'expected_input_tokens', {hovertemplate: tokens}),
+    ...forecastLine(main, 'expected output', 'expected_output_tokens', {hovertemplate: tokens, line: {color: soft, width: 1.1}}),
   ], {xaxis: timeAxis(), shapes: marks(), yaxis: {tickformat: '~s'}});
 }
 
 // What a replica is asked to do, and what it can do within the SLO.
 function drawCapacity() {
-  const [main] = shown(), {outlooks, series} = main.result;
+  const [main] = shown(), {forecasts, series} = main.result;
   const pools = report.options.pools, several = pools.length > 1;
-  const capacities = outlooks?.capacity_by_pool;
+  const capacities = forecasts?.capacity_by_pool;
   place('capacity').closest('figure').hidden = !capacities;
   if (!capacities) return;
   const rate = '%{y:.3~g} requests/s';
@@ -363,7 +363,7 @@ function drawCapacity() {
     const load = series.arrivals_per_s.map((arrivals, k) => ready[k] ? arrivals / ready[k] : null);
     return [
       line(of, name('load per replica'), load, {mode: 'lines', hovertemplate: rate}),
-      line({...of, dates: outlooks.at_s.map(toDate)}, name('capacity per replica'), capacities.map(values => values?.[i] ?? null),
+      line({...of, dates: forecasts.at_s.map(toDate)}, name('capacity per replica'), capacities.map(values => values?.[i] ?? null),
         {mode: 'lines', hovertemplate: rate, line: {width: 1.3, dash: 'dash'}}),
     ];
   });

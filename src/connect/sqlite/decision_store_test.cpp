@@ -14,7 +14,7 @@ namespace penstock::connect {
 namespace {
 
 namespace fs = std::filesystem;
-using signals::DecisionEntry;
+using decision::DecisionRecord;
 
 class DecisionStoreTest : public testing::Test {
  protected:
@@ -30,69 +30,72 @@ class DecisionStoreTest : public testing::Test {
   fs::path folder_;
 };
 
-DecisionEntry entry(int second, const char* policy, const char* pool) {
-  DecisionEntry made;
+DecisionRecord entry(int second, const char* policy, const char* pool) {
+  DecisionRecord made;
   made.policy = policy;
-  made.note = {core::kStart + std::chrono::seconds{second}, pool, 2, 4, "slo_at_risk", "", "growth_rate"};
-  made.note.evidence = {{"request_rate", 12.4, "1/s"}, {"kv_usage", std::numeric_limits<double>::quiet_NaN(), "share"}};
-  made.note.candidates = {{{1, 3}, 0.8, 0.85, 0.9, false}, {{1, 4}, 0.99, 1.0, 0.995, true}};
+  made.at = core::kStart + std::chrono::seconds{second};
+  made.pool = pool;
+  made.current = 2;
+  made.target = 4;
+  made.reason = decision::Reason::kSloAtRisk;
+  made.limited_by = decision::Limit::kGrowthRate;
+  made.evidence = {{"request_rate", 12.4, "1/s"}, {"kv_usage", std::numeric_limits<double>::quiet_NaN(), "share"}};
+  made.candidates = {{{1, 3}, 0.8, 0.85, 0.9, false}, {{1, 4}, 0.99, 1.0, 0.995, true}};
   made.pools = {"prefill", "decode"};
-  made.would_change = "grows further";
   return made;
 }
 
-void expect_same(const DecisionEntry& a, const DecisionEntry& b) {
+void expect_same(const DecisionRecord& a, const DecisionRecord& b) {
   EXPECT_EQ(a.policy, b.policy);
-  EXPECT_EQ(a.note.at, b.note.at);
-  EXPECT_EQ(a.note.pool, b.note.pool);
-  EXPECT_EQ(a.note.current, b.note.current);
-  EXPECT_EQ(a.note.target, b.note.target);
-  EXPECT_EQ(a.note.reason, b.note.reason);
-  EXPECT_EQ(a.note.limited_by, b.note.limited_by);
-  EXPECT_EQ(a.would_change, b.would_change);
-  EXPECT_EQ(a.note.cause, b.note.cause);
-  EXPECT_EQ(a.note.diagnosis, b.note.diagnosis);
-  EXPECT_EQ(a.note.phase, b.note.phase);
-  EXPECT_EQ(a.note.next_phase_target, b.note.next_phase_target);
-  ASSERT_EQ(a.note.outlook.has_value(), b.note.outlook.has_value());
-  if (a.note.outlook) {
-    EXPECT_EQ(a.note.outlook->requests_per_s, b.note.outlook->requests_per_s);
-    EXPECT_EQ(a.note.outlook->input_tokens, b.note.outlook->input_tokens);
-    EXPECT_EQ(a.note.outlook->output_tokens, b.note.outlook->output_tokens);
-    EXPECT_EQ(a.note.outlook->error, b.note.outlook->error);
-    EXPECT_EQ(a.note.outlook->naive_error, b.note.outlook->naive_error);
+  EXPECT_EQ(a.at, b.at);
+  EXPECT_EQ(a.pool, b.pool);
+  EXPECT_EQ(a.current, b.current);
+  EXPECT_EQ(a.target, b.target);
+  EXPECT_EQ(a.reason, b.reason);
+  EXPECT_EQ(a.limited_by, b.limited_by);
+  EXPECT_EQ(a.cause, b.cause);
+  EXPECT_EQ(a.diagnosis, b.diagnosis);
+  EXPECT_EQ(a.phase, b.phase);
+  EXPECT_EQ(a.next_phase_target, b.next_phase_target);
+  ASSERT_EQ(a.forecast.has_value(), b.forecast.has_value());
+  if (a.forecast) {
+    EXPECT_EQ(a.forecast->requests_per_s, b.forecast->requests_per_s);
+    EXPECT_EQ(a.forecast->input_tokens, b.forecast->input_tokens);
+    EXPECT_EQ(a.forecast->output_tokens, b.forecast->output_tokens);
+    EXPECT_EQ(a.forecast->error, b.forecast->error);
+    EXPECT_EQ(a.forecast->naive_error, b.forecast->naive_error);
   }
   EXPECT_EQ(a.pools, b.pools);
-  ASSERT_EQ(a.note.evidence.size(), b.note.evidence.size());
-  for (std::size_t i = 0; i < a.note.evidence.size(); ++i) {
-    EXPECT_EQ(a.note.evidence[i].name, b.note.evidence[i].name);
-    EXPECT_EQ(a.note.evidence[i].unit, b.note.evidence[i].unit);
-    const double first = a.note.evidence[i].value, second = b.note.evidence[i].value;
+  ASSERT_EQ(a.evidence.size(), b.evidence.size());
+  for (std::size_t i = 0; i < a.evidence.size(); ++i) {
+    EXPECT_EQ(a.evidence[i].name, b.evidence[i].name);
+    EXPECT_EQ(a.evidence[i].unit, b.evidence[i].unit);
+    const double first = a.evidence[i].value, second = b.evidence[i].value;
     EXPECT_TRUE(first == second || (std::isnan(first) && std::isnan(second)));
   }
-  ASSERT_EQ(a.note.candidates.size(), b.note.candidates.size());
-  for (std::size_t i = 0; i < a.note.candidates.size(); ++i) {
-    EXPECT_EQ(a.note.candidates[i].replicas, b.note.candidates[i].replicas);
-    EXPECT_EQ(a.note.candidates[i].slo_attainment, b.note.candidates[i].slo_attainment);
-    EXPECT_EQ(a.note.candidates[i].ttft_attainment, b.note.candidates[i].ttft_attainment);
-    EXPECT_EQ(a.note.candidates[i].itl_attainment, b.note.candidates[i].itl_attainment);
-    EXPECT_EQ(a.note.candidates[i].chosen, b.note.candidates[i].chosen);
+  ASSERT_EQ(a.candidates.size(), b.candidates.size());
+  for (std::size_t i = 0; i < a.candidates.size(); ++i) {
+    EXPECT_EQ(a.candidates[i].replicas, b.candidates[i].replicas);
+    EXPECT_EQ(a.candidates[i].slo_attainment, b.candidates[i].slo_attainment);
+    EXPECT_EQ(a.candidates[i].ttft_attainment, b.candidates[i].ttft_attainment);
+    EXPECT_EQ(a.candidates[i].itl_attainment, b.candidates[i].itl_attainment);
+    EXPECT_EQ(a.candidates[i].chosen, b.candidates[i].chosen);
   }
 }
 
 TEST_F(DecisionStoreTest, WhatIsAppendedReadsBackTheSame) {
-  DecisionEntry plain = entry(7, "static", "it's \"quoted\"; drop table decisions");
-  plain.note.evidence.clear();
-  plain.note.candidates.clear();
+  DecisionRecord plain = entry(7, "static", "it's \"quoted\"; drop table decisions");
+  plain.evidence.clear();
+  plain.candidates.clear();
   plain.pools.clear();
-  DecisionEntry diagnosed = entry(8, "penstock", "decode");
-  diagnosed.note.cause = "queue";
-  diagnosed.note.diagnosis = "ttft is bad; \"all\" wait";
-  diagnosed.note.phase = "guardrails";
-  diagnosed.note.next_phase_target = 0;
-  diagnosed.note.outlook = signals::OutlookNote{12.5, {}, 250.0, 0.75, {}};
-  const std::vector<DecisionEntry> entries = {entry(5, "penstock", "prefill"), entry(5, "penstock", "decode"), plain,
-                                              diagnosed};
+  DecisionRecord diagnosed = entry(8, "penstock", "decode");
+  diagnosed.cause = decision::Cause::kQueue;
+  diagnosed.diagnosis = "ttft is bad; \"all\" wait";
+  diagnosed.phase = decision::RolloutPhase::kGuardrails;
+  diagnosed.next_phase_target = 0;
+  diagnosed.forecast = decision::Forecast{12.5, {}, 250.0, 0.75, {}};
+  const std::vector<DecisionRecord> entries = {entry(5, "penstock", "prefill"), entry(5, "penstock", "decode"), plain,
+                                               diagnosed};
   {
     auto store = DecisionStore::open(path("log.sqlite"));
     ASSERT_TRUE(store) << store.error().message();
@@ -117,7 +120,7 @@ TEST_F(DecisionStoreTest, FilterKeepsPolicyPoolAndTime) {
   EXPECT_EQ(store->read(filter)->size(), 2U);
   filter.from = core::kStart + std::chrono::seconds{2};
   ASSERT_EQ(store->read(filter)->size(), 1U);
-  EXPECT_EQ(store->read(filter)->front().note.at, core::kStart + std::chrono::seconds{4});
+  EXPECT_EQ(store->read(filter)->front().at, core::kStart + std::chrono::seconds{4});
   filter.to = core::kStart + std::chrono::seconds{3};
   EXPECT_TRUE(store->read(filter)->empty());
 }
@@ -131,31 +134,6 @@ TEST_F(DecisionStoreTest, ASecondOpeningAppendsToTheFirst) {
   EXPECT_EQ(DecisionStore::open_read_only(path("log.sqlite"))->read()->size(), 2U);
 }
 
-// What the program wrote before decisions had a diagnosis.
-constexpr const char* kFirstVersion = R"(
-create table decisions(
-  id integer primary key, at_ns integer not null, policy text not null, pool text not null,
-  current_replicas integer not null, target_replicas integer not null, reason text not null, limited_by text not null,
-  would_change text not null) strict;
-create index decisions_by_time on decisions(policy, pool, at_ns);
-create table evidence(
-  decision integer not null references decisions, position integer not null,
-  name text not null, value real, unit text not null,
-  primary key(decision, position)) strict, without rowid;
-create table candidates(
-  decision integer not null references decisions, position integer not null,
-  slo_attainment real, ttft_attainment real, itl_attainment real, chosen integer not null,
-  primary key(decision, position)) strict, without rowid;
-create table candidate_replicas(
-  decision integer not null references decisions, candidate integer not null, position integer not null,
-  pool text not null, replicas integer not null,
-  primary key(decision, candidate, position)) strict, without rowid;
-pragma application_id = 1347310420;
-pragma user_version = 1;
-insert into decisions values(null, 5000000000, 'penstock', 'default', 2, 4, 'slo_at_risk', '', 'more load');
-insert into evidence values(1, 0, 'request_rate', 12.4, '1/s');
-)";
-
 void run_sql(const std::string& file, const std::string& sql) {
   sqlite3* database = nullptr;
   ASSERT_EQ(sqlite3_open(file.c_str(), &database), SQLITE_OK);
@@ -165,55 +143,33 @@ void run_sql(const std::string& file, const std::string& sql) {
   sqlite3_close(database);
 }
 
-TEST_F(DecisionStoreTest, ALogOfTheFirstVersionIsReadAsItIsAndAppendedTo) {
-  run_sql(path("old.sqlite"), kFirstVersion);
-  const auto bytes_of = [&] {
-    std::ifstream file(path("old.sqlite"), std::ios::binary);
-    return std::string{std::istreambuf_iterator<char>(file), {}};
-  };
-  const std::string before = bytes_of();
-  {
-    const auto store = DecisionStore::open_read_only(path("old.sqlite"));
-    ASSERT_TRUE(store) << store.error().message();
-    const auto read = store->read();
-    ASSERT_TRUE(read) << read.error().message();
-    ASSERT_EQ(read->size(), 1U);
-    EXPECT_EQ(read->front().note.target, 4U);
-    EXPECT_TRUE(read->front().note.cause.empty());
-    EXPECT_FALSE(read->front().note.next_phase_target);
-    EXPECT_FALSE(read->front().note.outlook);
-  }
-  EXPECT_EQ(bytes_of(), before);
-  DecisionEntry later = entry(9, "penstock", "default");
-  later.note.cause = "queue";
-  {
-    auto store = DecisionStore::open(path("old.sqlite"));
-    ASSERT_TRUE(store) << store.error().message();
-    ASSERT_TRUE(store->append(std::vector{later}));
-    EXPECT_EQ(store->read()->size(), 2U);
-  }
-  const auto read = DecisionStore::open_read_only(path("old.sqlite"))->read();
-  ASSERT_TRUE(read) << read.error().message();
-  ASSERT_EQ(read->size(), 2U);
-  EXPECT_EQ((*read)[0].note.evidence.size(), 1U);
-  expect_same((*read)[1], later);
-}
-
-TEST_F(DecisionStoreTest, ALogOfALaterVersionIsRefused) {
-  run_sql(path("later.sqlite"), std::string{kFirstVersion} + "pragma user_version = 3;");
+TEST_F(DecisionStoreTest, AnotherVersionOfTheSchemaIsRefused) {
+  ASSERT_TRUE(DecisionStore::open(path("later.sqlite")));
+  run_sql(path("later.sqlite"), "pragma user_version = 3;");
   const auto store = DecisionStore::open_read_only(path("later.sqlite"));
   ASSERT_FALSE(store);
-  EXPECT_EQ(store.error().what, "has version 3 of the schema, this program knows 1 to 2");
+  EXPECT_EQ(store.error().what, "has version 3 of the schema, this program knows version 1");
   EXPECT_FALSE(DecisionStore::open(path("later.sqlite")));
+}
+
+TEST_F(DecisionStoreTest, AFieldWithAnotherValueThanTheProgramWritesIsRefused) {
+  for (const char* change : {"reason = 'later'", "target = -1", "at_ns = -5", "next_phase_target = 5000000000"}) {
+    fs::remove(path("odd.sqlite"));
+    ASSERT_TRUE(DecisionStore::open(path("odd.sqlite"))->append(std::vector{entry(1, "a", "x")}));
+    run_sql(path("odd.sqlite"), std::string{"update decisions set "} + change);
+    const auto read = DecisionStore::open_read_only(path("odd.sqlite"))->read();
+    ASSERT_FALSE(read) << change;
+    EXPECT_TRUE(read.error().what.starts_with("is not a decision log: ")) << read.error().what;
+  }
 }
 
 TEST_F(DecisionStoreTest, AnAppendThatFailsLeavesNothingBehind) {
   auto store = DecisionStore::in_memory();
-  DecisionEntry wrong = entry(2, "a", "x");
-  wrong.note.candidates[1].replicas = {1};
+  DecisionRecord wrong = entry(2, "a", "x");
+  wrong.candidates[1].replicas = {1};
   const auto appended = store->append(std::vector{entry(1, "a", "x"), wrong});
   ASSERT_FALSE(appended);
-  EXPECT_EQ(appended.error().what, "candidate 1 has 1 pools, its entry names 2");
+  EXPECT_EQ(appended.error().what, "candidate 1 has 1 pools, its record names 2");
   EXPECT_TRUE(store->read()->empty());
 }
 

@@ -14,9 +14,6 @@ namespace {
 
 using ledger::Entry;
 
-constexpr int kLedgerId = 0x504E534C;  // "PNSL", in the file's header
-constexpr int kLedgerVersion = 1;
-constexpr int kLedgerValueBytesMax = 1 << 20;
 constexpr std::uint64_t kPageBytes = 4096;
 constexpr std::int64_t kDayMs = 86'400'000;
 
@@ -30,6 +27,8 @@ create table entries(
 create index entries_by_time on entries(opened_unix_ms);
 create index entries_open on entries(id) where closed_unix_ms is null;
 )";
+
+DatabaseKind ledger_kind() { return {"ledger", 0x504E534C, 1, kLedgerSchema, "name another file"}; }
 
 constexpr const char* kRow = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
 constexpr std::size_t kRowsAtOnce = 10;  // of a statement: a third cheaper than each alone
@@ -160,7 +159,6 @@ core::Result<std::uint64_t> number(sqlite3* database, const std::string& name, c
 
 }  // namespace
 
-void LedgerStore::Close::operator()(sqlite3* database) const { sqlite3_close_v2(database); }
 core::Result<FileLock> LedgerStore::lock(const std::string& path) {
   auto held = FileLock::take(path + ".lock");
   if (!held) return tl::make_unexpected(held.error());
@@ -169,107 +167,64 @@ core::Result<FileLock> LedgerStore::lock(const std::string& path) {
   return **std::move(held);
 }
 
-core::Result<LedgerStore> LedgerStore::connect(const std::string& path, int flags, core::Duration lock_wait) {
-  sqlite3* opened = nullptr;
-  const int code = sqlite3_open_v2(path.c_str(), &opened, flags | SQLITE_OPEN_NOMUTEX, nullptr);
-  Handle handle{opened};  // also after a failure there is something to close
-  if (code != SQLITE_OK) return tl::make_unexpected(sqlite_error(opened, path));
-  // As for a decision log: a file from elsewhere may be made to do harm.
-  sqlite3_db_config(opened, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
-  sqlite3_db_config(opened, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
-  sqlite3_limit(opened, SQLITE_LIMIT_LENGTH, kLedgerValueBytesMax);
-  sqlite3_busy_timeout(opened, static_cast<int>(lock_wait / std::chrono::milliseconds{1}));
-  return LedgerStore{std::move(handle), path};
-}
-
-core::Result<bool> LedgerStore::is_new() const {
-  Statement version{database_.get(), name_,
-                    "select application_id, user_version, (select count(*) from sqlite_schema) "
-                    "from pragma_application_id, pragma_user_version"};
-  const auto row = version.step();
-  if (!row) return tl::make_unexpected(row.error());
-  if (*row && version.integer(0) == 0 && version.integer(2) == 0) return true;
-  if (!*row || version.integer(0) != kLedgerId)
-    return core::invalid_input(name_, "is an SQLite database, but no ledger", "name another file");
-  if (version.integer(1) != kLedgerVersion)
-    return core::invalid_input(
-        name_, fmt::format("has version {} of the schema, this program knows {}", version.integer(1), kLedgerVersion));
-  return false;
-}
-
-template <class Work>
-core::Result<void> LedgerStore::in_transaction(Work work) {
-  if (auto begun = execute(database_.get(), name_, "begin immediate"); !begun) return begun;
-  core::Result<void> done = work();
-  if (done) done = execute(database_.get(), name_, "commit");
-  // A full disk may have ended the transaction already.
-  if (!done && sqlite3_get_autocommit(database_.get()) == 0)
-    static_cast<void>(execute(database_.get(), name_, "rollback"));
-  return done;
-}
-
 core::Result<LedgerStore> LedgerStore::open(const std::string& path, const LedgerOptions& options) {
   auto held = lock(path);
   if (!held) return tl::make_unexpected(held.error());
-  auto store = connect(path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, options.lock_wait);
-  if (!store) return store;
-  store->lock_ = std::move(*held);
-  if (auto ready = store->prepare(options); !ready) return tl::make_unexpected(ready.error());
+  auto database = Database::open(path, Database::Access::kWrite, options.lock_wait);
+  if (!database) return tl::make_unexpected(database.error());
+  LedgerStore store{*std::move(database)};
+  store.lock_ = std::move(*held);
+  if (auto ready = store.prepare(options); !ready) return tl::make_unexpected(ready.error());
   return store;
 }
 
 core::Result<LedgerStore> LedgerStore::open_read_only(const std::string& path) {
-  auto store = connect(path, SQLITE_OPEN_READONLY, LedgerOptions{}.lock_wait);
-  if (!store) return store;
-  const auto empty = store->is_new();
-  if (!empty) return tl::make_unexpected(empty.error());
-  if (*empty) return core::invalid_input(path, "is empty, and no ledger");
-  return store;
+  auto database = Database::open(path, Database::Access::kRead, LedgerOptions{}.lock_wait);
+  if (!database) return tl::make_unexpected(database.error());
+  if (auto good = database->expect(ledger_kind()); !good) return tl::make_unexpected(good.error());
+  return LedgerStore{*std::move(database)};
 }
 
 core::Result<void> LedgerStore::prepare(const LedgerOptions& options) {
-  const auto fresh = is_new();  // before anything is changed in a file that may be another's
+  const auto fresh = database_.is_new(ledger_kind());  // before anything is changed in a file that may be another's
   if (!fresh) return tl::make_unexpected(fresh.error());
-  if (sqlite3_db_readonly(database_.get(), "main") == 1)
-    return core::environment_error(name_, "is read-only", "make it writable, or name another file");
+  if (sqlite3_db_readonly(database_.handle(), "main") == 1)
+    return core::environment_error(database_.name(), "is read-only", "make it writable, or name another file");
   // What a batch wrote need not reach the disk before the next one: a process that is killed loses nothing by that.
   std::string pragmas =
       "pragma journal_mode = wal; pragma synchronous = normal; pragma journal_size_limit = 16777216; "
       "pragma wal_autocheckpoint = 4000;";
   if (options.bytes_max > 0) pragmas += fmt::format("pragma max_page_count = {};", options.bytes_max / kPageBytes + 1);
-  if (auto set = execute(database_.get(), name_, pragmas.c_str()); !set) return set;
-  return in_transaction([&]() -> core::Result<void> {
-    if (*fresh) {
-      const std::string sql = fmt::format("{} pragma application_id = {}; pragma user_version = {};", kLedgerSchema,
-                                          kLedgerId, kLedgerVersion);
-      if (auto made = execute(database_.get(), name_, sql.c_str()); !made) return made;
-    }
+  if (auto set = execute(database_.handle(), database_.name(), pragmas.c_str()); !set) return set;
+  return database_.in_transaction([&]() -> core::Result<void> {
+    if (*fresh)
+      if (auto made = database_.make(ledger_kind()); !made) return made;
     return settle_former(options.now_unix_ms);
   });
 }
 
 core::Result<void> LedgerStore::settle_former(std::int64_t now_unix_ms) {
   Statement close{
-      database_.get(), name_,
+      database_.handle(), database_.name(),
       "update entries set closed_unix_ms = max(opened_unix_ms, ?), outcome = 'lost' where closed_unix_ms is null"};
   if (auto closed = close.bind(now_unix_ms).run(); !closed) return closed;
-  lost_ = static_cast<std::uint64_t>(sqlite3_changes64(database_.get()));
-  const auto next = number(database_.get(), name_, "select coalesce(max(id), 0) + 1 from entries");
+  lost_ = static_cast<std::uint64_t>(sqlite3_changes64(database_.handle()));
+  const auto next = number(database_.handle(), database_.name(), "select coalesce(max(id), 0) + 1 from entries");
   if (!next) return tl::make_unexpected(next.error());
   next_id_ = *next;
   return {};
 }
 
 core::Result<void> LedgerStore::write(std::span<const Entry> opened, std::span<const Entry> closed) {
-  return in_transaction([&]() -> core::Result<void> {
-    auto done = put_all(database_.get(), name_, opened, false);
-    return done ? put_all(database_.get(), name_, closed, true) : done;
+  return database_.in_transaction([&]() -> core::Result<void> {
+    auto done = put_all(database_.handle(), database_.name(), opened, false);
+    return done ? put_all(database_.handle(), database_.name(), closed, true) : done;
   });
 }
 
 core::Result<LedgerStore::Sums> LedgerStore::sums(const LedgerFilter& filter) const {
   Statement rows{
-      database_.get(), name_,
+      database_.handle(), database_.name(),
       fmt::format("select tenant, model, {} from entries{} group by tenant, model", kSums, where_of(filter))};
   bind_filter(rows, filter);
   Sums sums;
@@ -282,7 +237,7 @@ core::Result<LedgerStore::Sums> LedgerStore::sums(const LedgerFilter& filter) co
 }
 
 core::Result<std::vector<LedgerDay>> LedgerStore::days(const LedgerFilter& filter) const {
-  Statement rows{database_.get(), name_,
+  Statement rows{database_.handle(), database_.name(),
                  fmt::format("select opened_unix_ms / {0} * {0} as day, tenant, model, {1} from entries{2} "
                              "group by day, tenant, model order by day, tenant, model",
                              kDayMs, kSums, where_of(filter))};
@@ -298,17 +253,18 @@ core::Result<std::vector<LedgerDay>> LedgerStore::days(const LedgerFilter& filte
 
 core::Result<std::uint64_t> LedgerStore::open_entries(const LedgerFilter& filter) const {
   const std::string sql = "select count(*) from entries" + where_of(filter) + " and closed_unix_ms is null";
-  return number(database_.get(), name_, sql, filter);
+  return number(database_.handle(), database_.name(), sql, filter);
 }
 
 core::Result<std::vector<Entry>> LedgerStore::entries(const LedgerFilter& filter) const {
-  Statement rows{database_.get(), name_, "select * from entries" + where_of(filter) + " order by id"};
+  Statement rows{database_.handle(), database_.name(), "select * from entries" + where_of(filter) + " order by id"};
   bind_filter(rows, filter);
   std::vector<Entry> entries;
   auto read = each(rows, [&]() -> core::Result<void> {
     if (entries.size() == kEntriesMax)
-      return core::invalid_input(name_, fmt::format("has more than {} entries", kEntriesMax), "ask for fewer");
-    auto entry = read_entry(rows, name_);
+      return core::invalid_input(database_.name(), fmt::format("has more than {} entries", kEntriesMax),
+                                 "ask for fewer");
+    auto entry = read_entry(rows, database_.name());
     if (!entry) return tl::make_unexpected(entry.error());
     entries.push_back(std::move(*entry));
     return {};
@@ -319,12 +275,12 @@ core::Result<std::vector<Entry>> LedgerStore::entries(const LedgerFilter& filter
 
 core::Result<std::uint64_t> LedgerStore::remove_before(std::int64_t unix_ms, std::uint64_t entries_max) {
   std::uint64_t removed = 0;
-  auto done = in_transaction([&]() -> core::Result<void> {
-    Statement remove{database_.get(), name_,
+  auto done = database_.in_transaction([&]() -> core::Result<void> {
+    Statement remove{database_.handle(), database_.name(),
                      "delete from entries where id in (select id from entries where opened_unix_ms < ? "
                      "and closed_unix_ms is not null order by opened_unix_ms limit ?)"};
     if (auto run = remove.bind(unix_ms).bind(whole(entries_max)).run(); !run) return run;
-    removed = static_cast<std::uint64_t>(sqlite3_changes64(database_.get()));
+    removed = static_cast<std::uint64_t>(sqlite3_changes64(database_.handle()));
     return {};
   });
   if (!done) return tl::make_unexpected(done.error());

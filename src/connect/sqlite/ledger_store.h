@@ -8,7 +8,6 @@
 
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -16,12 +15,11 @@
 #include <vector>
 
 #include "connect/file_lock.h"
+#include "connect/sqlite/database.h"
 #include "core/result.h"
 #include "core/time.h"
 #include "ledger/balance.h"
 #include "ledger/entry.h"
-
-struct sqlite3;
 
 namespace penstock::connect {
 
@@ -78,22 +76,13 @@ class LedgerStore {
   [[nodiscard]] core::Result<std::uint64_t> remove_before(std::int64_t unix_ms, std::uint64_t entries_max);
 
  private:
-  struct Close {
-    void operator()(sqlite3* database) const;
-  };
-  using Handle = std::unique_ptr<sqlite3, Close>;
-  LedgerStore(Handle handle, std::string name) : name_(std::move(name)), database_(std::move(handle)) {}
+  explicit LedgerStore(Database database) : database_(std::move(database)) {}
   [[nodiscard]] static core::Result<FileLock> lock(const std::string& path);
-  [[nodiscard]] static core::Result<LedgerStore> connect(const std::string& path, int flags, core::Duration lock_wait);
-  [[nodiscard]] core::Result<bool> is_new() const;
   [[nodiscard]] core::Result<void> prepare(const LedgerOptions& options);
   [[nodiscard]] core::Result<void> settle_former(std::int64_t now_unix_ms);
-  template <class Work>
-  [[nodiscard]] core::Result<void> in_transaction(Work work);
 
-  std::string name_;              // for messages
   std::optional<FileLock> lock_;  // of the one process that writes
-  Handle database_;               // closed before the lock is released
+  Database database_;             // closed before the lock is released
   std::uint64_t lost_ = 0, next_id_ = 1;
 };
 

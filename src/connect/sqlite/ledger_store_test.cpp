@@ -312,7 +312,7 @@ TEST_F(LedgerStoreTest, OtherFilesAreRefusedByNameAndStayAsTheyAre) {
   sqlite3_close(other);
   for (const auto& refusal : {LedgerStore::open(path("other"), {}), LedgerStore::open_read_only(path("other"))}) {
     ASSERT_FALSE(refusal);
-    EXPECT_EQ(refusal.error().what, "is an SQLite database, but no ledger");
+    EXPECT_EQ(refusal.error().what, "is an SQLite database, but not a ledger");
   }
   const auto folder = LedgerStore::open(path("absent/ledger.sqlite"), {});
   ASSERT_FALSE(folder);
@@ -329,7 +329,7 @@ TEST_F(LedgerStoreTest, ALedgerOfALaterVersionIsRefused) {
   sqlite3_close(later);
   const auto refused_store = open();
   ASSERT_FALSE(refused_store);
-  EXPECT_EQ(refused_store.error().what, "has version 2 of the schema, this program knows 1");
+  EXPECT_EQ(refused_store.error().what, "has version 2 of the schema, this program knows version 1");
 }
 
 TEST_F(LedgerStoreTest, ADamagedFileIsAnErrorAndNoCrash) {

@@ -15,18 +15,6 @@
 
 namespace penstock::planner {
 
-const char* to_string(RolloutPhase phase) {
-  switch (phase) {
-    case RolloutPhase::kObserve: return "observe";
-    case RolloutPhase::kGuardrails: return "guardrails";
-    case RolloutPhase::kThroughput: return "throughput";
-    case RolloutPhase::kLoad: return "load";
-    case RolloutPhase::kPhaseSpecific: return "phase-specific";
-    case RolloutPhase::kCost: return "cost";
-  }
-  return "unknown";
-}
-
 namespace {
 
 constexpr core::Duration kIdleAfter = std::chrono::minutes{5};
@@ -83,8 +71,8 @@ class PenstockPlanner final : public Policy {
     if (plans() && found.clock == signals::ClockState::kSteady) make_plans(seen);
 
     Decision decision;
-    decision.phase = to_string(options_.phase);
-    decision.outlook = outlook_->outlook();
+    decision.phase = options_.phase;
+    decision.forecast = outlook_->expected();
     std::vector<PoolDecision> proposals = propose_all(seen, options_.phase);
     if (options_.phase > RolloutPhase::kGuardrails) schedule_.apply(seen, proposals);
     decision.pools =
@@ -151,7 +139,7 @@ class PenstockPlanner final : public Policy {
                                      [](const PoolDecision& pool) { return pool.reason == Reason::kSloAtRisk; });
     if (at_risk && diagnosis.findings.empty())
       if (auto sign = early_sign(observation, slo_)) diagnosis.findings.push_back(*std::move(sign));
-    decision.cause = to_string(diagnosis.cause());
+    decision.cause = diagnosis.cause();
     decision.diagnosis = sentence(diagnosis);
   }
 
@@ -345,14 +333,14 @@ class PenstockPlanner final : public Policy {
   }
 
   void say_next_phase(const signals::Observation& observation, Decision& decision) const {
-    if (options_.phase == RolloutPhase::kCost) return;
-    const auto next = static_cast<RolloutPhase>(static_cast<std::uint8_t>(options_.phase) + 1);
-    const std::vector<PoolDecision> proposals_then = propose_all(observation, next);
+    const auto next = decision::next_phase(options_.phase);
+    if (!next) return;
+    const std::vector<PoolDecision> proposals_then = propose_all(observation, *next);
     for (std::size_t i = 0; i < proposals_then.size(); ++i) {
       double proposal = proposals_then[i].target;
       // Of the last phase nothing is planned yet: its fleets are those of now with another headroom.
-      if (next == RolloutPhase::kCost)
-        proposal = std::ceil(proposal * headroom(next) / headroom(options_.phase) - 1e-9);
+      if (*next == RolloutPhase::kCost)
+        proposal = std::ceil(proposal * headroom(*next) / headroom(options_.phase) - 1e-9);
       decision.pools[i].next_phase_target =
           bound(static_cast<std::uint32_t>(proposal), bounds_of(observation.pools[i])).replicas;
     }

@@ -24,17 +24,6 @@ namespace penstock::planner {
 
 enum class OptimizationTarget : std::uint8_t { kThroughput, kLatency, kSla };
 
-// Each does what the one before it does, and more.
-enum class RolloutPhase : std::uint8_t {
-  kObserve,        // nothing is asked for
-  kGuardrails,     // bounds and the GPU budget hold
-  kThroughput,     // the throughput loop sets the fleet
-  kLoad,           // the load loop raises it; pools keep their ratio
-  kPhaseSpecific,  // prefill and decode pools scale each by its own need
-  kCost,           // once the SLO has held for a while, headroom is what the traffic has shown to need
-};
-[[nodiscard]] const char* to_string(RolloutPhase phase);  // "observe", …, "phase-specific", "cost"
-
 struct PlannerOptions {
   OptimizationTarget target = OptimizationTarget::kSla;
   RolloutPhase phase = RolloutPhase::kCost;

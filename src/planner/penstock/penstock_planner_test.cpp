@@ -86,7 +86,7 @@ TEST(PenstockPlanner, TheLoadLoopReactsBeforeTheForecastDoes) {
   // Over its five minutes the throughput loop sees a mean of 8 a second, the last minute has 24.
   const Decision decision = run.at_rate(24.0, 980);
   EXPECT_EQ(decision.pools[0].reason, Reason::kSloAtRisk);
-  EXPECT_EQ(decision.cause, "early_signs");
+  EXPECT_EQ(decision.cause, Cause::kEarlySigns);
   EXPECT_NE(decision.diagnosis.find("unrouted 5 requests"), std::string::npos) << decision.diagnosis;
   EXPECT_EQ(run.fleet, Fleet{12});
 }
@@ -378,17 +378,17 @@ TEST(PenstockPlanner, ShowsWhatItTriedAndWhatItChose) {
     EXPECT_NE(sentence(decision.pools[0]).find(name), std::string::npos) << name << ": " << sentence(decision.pools[0]);
 }
 
-TEST(PenstockPlanner, SaysCausePhaseAndOutlookWithEveryDecision) {
+TEST(PenstockPlanner, EveryDecisionHasACauseAPhaseAndAForecast) {
   Course run;
   for (const double until_s : {5.0, 600.0}) {
     const Decision decision = run.at_rate(16.0, until_s);
-    EXPECT_FALSE(decision.cause.empty());
+    EXPECT_TRUE(decision.cause);
     EXPECT_FALSE(decision.diagnosis.empty());
-    EXPECT_EQ(decision.phase, "cost");
-    ASSERT_TRUE(decision.outlook);
+    EXPECT_EQ(decision.phase, RolloutPhase::kCost);
+    ASSERT_TRUE(decision.forecast);
     if (until_s > 100.0) {
-      ASSERT_TRUE(decision.outlook->requests_per_s);
-      EXPECT_NEAR(*decision.outlook->requests_per_s, 16.0, 1.0);
+      ASSERT_TRUE(decision.forecast->requests_per_s);
+      EXPECT_NEAR(*decision.forecast->requests_per_s, 16.0, 1.0);
     }
   }
 }

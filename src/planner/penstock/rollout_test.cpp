@@ -49,7 +49,7 @@ TEST(Rollout, ObserveNeverChangesAnything) {
   for (const double rate : {2.0, 40.0, 0.0}) {
     const Decision decision = run.at_rate(rate, run.now_s + 900.0);
     EXPECT_DECISION(decision.pools[0], 4, kObserveOnly, kNone);
-    EXPECT_EQ(decision.phase, "observe");
+    EXPECT_EQ(decision.phase, RolloutPhase::kObserve);
     EXPECT_EQ(next_of(decision), 6U);
   }
   EXPECT_TRUE(run.changes.empty());

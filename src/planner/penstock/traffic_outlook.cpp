@@ -145,17 +145,17 @@ double TrafficOutlook::growth(double rate_per_s) const {
   return std::clamp(forecast->level.quantile(options_.quantile) / rate_per_s, options_.growth_min, options_.growth_max);
 }
 
-Outlook TrafficOutlook::outlook() const {
+Forecast TrafficOutlook::expected() const {
   const forecast::TrafficForecast expected = forecast();
   const auto mean = [](const std::optional<forecast::Forecast>& each) {
     return each ? std::optional{each->level.mean} : std::nullopt;
   };
-  Outlook outlook{mean(expected.requests_per_s), mean(expected.input_tokens), mean(expected.output_tokens), {}, {}};
+  Forecast made{mean(expected.requests_per_s), mean(expected.input_tokens), mean(expected.output_tokens), {}, {}};
   const forecast::AccuracyReport trend = trend_.accuracy(forecast::Series::kRequestRate);
-  if (trend.scored == 0) return outlook;
-  outlook.error = trend.error;
-  outlook.naive_error = still_accuracy_.report().error;
-  return outlook;
+  if (trend.scored == 0) return made;
+  made.error = trend.error;
+  made.naive_error = still_accuracy_.report().error;
+  return made;
 }
 
 forecast::TrafficForecast TrafficOutlook::forecast() const { return trend_.forecast(horizon_); }

@@ -54,7 +54,7 @@ class TrafficOutlook {
   [[nodiscard]] bool trusted() const;  // whether growth() listens to the predictor
 
   // The predictors' expectations and the errors of the rate, trusted or not: who reads both can tell.
-  [[nodiscard]] Outlook outlook() const;
+  [[nodiscard]] Forecast expected() const;
   [[nodiscard]] forecast::TrafficForecast forecast() const;  // the same with all quantiles and the peaks
 
  private:

@@ -77,7 +77,7 @@ TEST(TrafficOutlook, SamplesRatesAndPromptsWhereTheyEnterAndAnswersWhereTheyEnd)
   TrafficOutlook outlook(with_predictor("constant"), kMemory, kHorizon);
   Traffic traffic(outlook);
   traffic.run(minutes{5}, 4.0, 900, 150);
-  const Outlook expected = outlook.outlook();
+  const Forecast expected = outlook.expected();
   EXPECT_NEAR(*expected.requests_per_s, 4.0, 1e-9);
   EXPECT_NEAR(*expected.input_tokens, 900.0, 1e-9);
   EXPECT_NEAR(*expected.output_tokens, 150.0, 1e-9);
@@ -96,8 +96,8 @@ TEST(TrafficOutlook, ADecodePoolThatIsNamedFirstIsNotWhereRequestsEnter) {
     observation.pools[0].output_tokens_total = static_cast<std::uint64_t>(70 * i);
     outlook.observe(observation);
   }
-  EXPECT_NEAR(*outlook.outlook().requests_per_s, 2.0, 1e-9);
-  EXPECT_NEAR(*outlook.outlook().output_tokens, 70.0, 1e-9);
+  EXPECT_NEAR(*outlook.expected().requests_per_s, 2.0, 1e-9);
+  EXPECT_NEAR(*outlook.expected().output_tokens, 70.0, 1e-9);
 }
 
 TEST(TrafficOutlook, LengthsOfAnswersAreThoseOfTheOnesThatEnded) {
@@ -113,7 +113,7 @@ TEST(TrafficOutlook, LengthsOfAnswersAreThoseOfTheOnesThatEnded) {
     pool.last_minute.completed_output_tokens = 600;
     outlook.observe(observation);
   }
-  EXPECT_NEAR(*outlook.outlook().output_tokens, 300.0, 1e-9);
+  EXPECT_NEAR(*outlook.expected().output_tokens, 300.0, 1e-9);
 }
 
 TEST(TrafficOutlook, NothingIsKnownBeforeTheFirstSample) {
@@ -123,7 +123,7 @@ TEST(TrafficOutlook, NothingIsKnownBeforeTheFirstSample) {
   observation.pools.resize(1);
   observation.pools[0].arrivals_total = 1'000'000'000;  // counted before anybody looked
   outlook.observe(observation);
-  const Outlook expected = outlook.outlook();
+  const Forecast expected = outlook.expected();
   EXPECT_FALSE(expected.requests_per_s || expected.input_tokens || expected.output_tokens);
   EXPECT_FALSE(expected.error || expected.naive_error);
   EXPECT_EQ(outlook.growth(10.0), 1.0);
@@ -140,7 +140,7 @@ TEST(TrafficOutlook, ARisingMorningIsForeseenOnceForecastsHaveProvedBetter) {
   EXPECT_TRUE(outlook.trusted());
   const double now = rising(3600.0), memory = rising(3600.0 - 600.0), ahead = rising(3600.0 + 90.0);
   EXPECT_NEAR(outlook.growth(memory), ahead / memory, 0.05);
-  const Outlook expected = outlook.outlook();
+  const Forecast expected = outlook.expected();
   EXPECT_GT(*expected.requests_per_s, 0.97 * now);
   EXPECT_LT(*expected.error, 0.5 * *expected.naive_error);
 }
@@ -152,7 +152,7 @@ TEST(TrafficOutlook, NoiseAroundALevelEarnsNoTrust) {
   traffic.run(hours{4}, [&](double) { return random.exponential(4.0); });
   EXPECT_FALSE(outlook.trusted());
   EXPECT_EQ(outlook.growth(1.0), 1.0);
-  EXPECT_GT(*outlook.outlook().error, 0.95 * *outlook.outlook().naive_error);
+  EXPECT_GT(*outlook.expected().error, 0.95 * *outlook.outlook().naive_error);
 }
 
 TEST(TrafficOutlook, GrowthIsKeptWithinWhatIsBelieved) {
@@ -172,10 +172,10 @@ TEST(TrafficOutlook, APredictorThatNeedsHistoryIsComparedOnTheSameMoments) {
   TrafficOutlook outlook(with_predictor("arima"), kMemory, minutes{1});
   Traffic traffic(outlook);
   traffic.run(minutes{20}, [](double now_s) { return std::fmod(now_s, 600.0) < 300.0 ? 1.0 : 9.0; });
-  EXPECT_FALSE(outlook.outlook().error);
+  EXPECT_FALSE(outlook.expected().error);
   traffic.run(minutes{30}, 5.0);
-  ASSERT_TRUE(outlook.outlook().error);
-  EXPECT_LT(*outlook.outlook().naive_error, 0.6);
+  ASSERT_TRUE(outlook.expected().error);
+  EXPECT_LT(*outlook.expected().naive_error, 0.6);
 }
 
 TEST(TrafficOutlook, QuantilesSpreadAroundTheExpectation) {
@@ -186,8 +186,8 @@ TEST(TrafficOutlook, QuantilesSpreadAroundTheExpectation) {
   const auto forecast = outlook.forecast();
   ASSERT_TRUE(forecast.requests_per_s && forecast.input_tokens && forecast.output_tokens);
   EXPECT_EQ(forecast.requests_per_s->horizon, kHorizon);
-  EXPECT_LT(forecast.requests_per_s->level.quantile(0.1), *outlook.outlook().requests_per_s);
-  EXPECT_GT(forecast.requests_per_s->level.quantile(0.9), *outlook.outlook().requests_per_s);
+  EXPECT_LT(forecast.requests_per_s->level.quantile(0.1), *outlook.expected().requests_per_s);
+  EXPECT_GT(forecast.requests_per_s->level.quantile(0.9), *outlook.expected().requests_per_s);
 }
 
 // ---- what is no sample ----------------------------------------------------------------------------------------------
@@ -200,9 +200,9 @@ TEST(TrafficOutlook, CountersThatJumpBackAreNoSample) {
     traffic.pool(i).arrivals_total = traffic.pool(i).input_tokens_total = traffic.pool(i).completed_total =
         traffic.pool(i).output_tokens_total = 0;
   traffic.run(minutes{5}, 4.0);
-  EXPECT_NEAR(*outlook.outlook().requests_per_s, 4.0, 1e-9);
-  EXPECT_NEAR(*outlook.outlook().input_tokens, 1000.0, 1e-9);
-  EXPECT_NEAR(*outlook.outlook().output_tokens, 200.0, 1e-9);
+  EXPECT_NEAR(*outlook.expected().requests_per_s, 4.0, 1e-9);
+  EXPECT_NEAR(*outlook.expected().input_tokens, 1000.0, 1e-9);
+  EXPECT_NEAR(*outlook.expected().output_tokens, 200.0, 1e-9);
 }
 
 TEST(TrafficOutlook, AClockThatJumpsAheadOrBackIsNoQuietTime) {
@@ -212,7 +212,7 @@ TEST(TrafficOutlook, AClockThatJumpsAheadOrBackIsNoQuietTime) {
     traffic.run(minutes{10}, 4.0);
     traffic.observation().now += jump;
     traffic.run(minutes{10}, 4.0);
-    EXPECT_NEAR(*outlook.outlook().requests_per_s, 4.0, 1e-9);
+    EXPECT_NEAR(*outlook.expected().requests_per_s, 4.0, 1e-9);
   }
 }
 
@@ -224,7 +224,7 @@ TEST(TrafficOutlook, AClockThatStandsIsWaitedFor) {
     traffic.pool(0).arrivals_total += 20;
     traffic.observe();
   }
-  EXPECT_NEAR(*outlook.outlook().requests_per_s, 4.0, 1e-9);
+  EXPECT_NEAR(*outlook.expected().requests_per_s, 4.0, 1e-9);
 }
 
 TEST(TrafficOutlook, TimeWithoutRequestsHasARateButNoLengths) {
@@ -232,8 +232,8 @@ TEST(TrafficOutlook, TimeWithoutRequestsHasARateButNoLengths) {
   Traffic traffic(outlook);
   traffic.run(minutes{5}, 4.0);
   traffic.run(minutes{30}, 0.0);
-  EXPECT_NEAR(*outlook.outlook().requests_per_s, 0.0, 1e-9);
-  EXPECT_NEAR(*outlook.outlook().input_tokens, 1000.0, 1e-9);
+  EXPECT_NEAR(*outlook.expected().requests_per_s, 0.0, 1e-9);
+  EXPECT_NEAR(*outlook.expected().input_tokens, 1000.0, 1e-9);
 }
 
 TEST(TrafficOutlook, HorizonsAndMemoriesOutOfRangeAreCut) {
@@ -241,7 +241,7 @@ TEST(TrafficOutlook, HorizonsAndMemoriesOutOfRangeAreCut) {
     TrafficOutlook outlook(with_predictor("seasonal"), time, time);
     Traffic traffic(outlook);
     traffic.run(minutes{5}, 4.0);
-    EXPECT_NEAR(*outlook.outlook().requests_per_s, 4.0, 1e-6);
+    EXPECT_NEAR(*outlook.expected().requests_per_s, 4.0, 1e-6);
   }
 }
 
@@ -291,7 +291,7 @@ TEST(TrafficOutlook, WhateverItIsToldItSaysNumbersThatCanBe) {
       }
       outlook.observe(observation);
       if (step % 10 != 0) continue;
-      const Outlook expected = outlook.outlook();
+      const Forecast expected = outlook.expected();
       for (const auto* value : {&expected.requests_per_s, &expected.input_tokens, &expected.output_tokens,
                                 &expected.error, &expected.naive_error})
         check(*value);
@@ -323,10 +323,10 @@ TEST(TrafficOutlook, AWarmStartKnowsTheMorningBeforeTheFirstTick) {
   warm.warm_up(days_before(kSixOClock, 3));
   EXPECT_TRUE(warm.trusted());
   EXPECT_FALSE(cold.trusted());
-  EXPECT_NEAR(*warm.outlook().requests_per_s, day_rate(kSixOClock + 300.0), 0.15);
-  EXPECT_NEAR(*warm.outlook().input_tokens, 800.0, 1.0);
-  EXPECT_NEAR(*warm.outlook().output_tokens, 300.0, 1.0);
-  EXPECT_LT(*warm.outlook().error, 0.7 * *warm.outlook().naive_error);
+  EXPECT_NEAR(*warm.expected().requests_per_s, day_rate(kSixOClock + 300.0), 0.15);
+  EXPECT_NEAR(*warm.expected().input_tokens, 800.0, 1.0);
+  EXPECT_NEAR(*warm.expected().output_tokens, 300.0, 1.0);
+  EXPECT_LT(*warm.expected().error, 0.7 * *warm.outlook().naive_error);
   const double memory = day_rate(kSixOClock - 600.0);
   EXPECT_NEAR(warm.growth(memory), day_rate(kSixOClock + 300.0) / memory, 0.03);
 
@@ -335,7 +335,7 @@ TEST(TrafficOutlook, AWarmStartKnowsTheMorningBeforeTheFirstTick) {
     Traffic traffic(*outlook);
     traffic.run(minutes{3}, [](double now_s) { return day_rate(kSixOClock + now_s); });
   }
-  EXPECT_NEAR(*warm.outlook().requests_per_s, day_rate(kSixOClock + 480.0), 0.3);
+  EXPECT_NEAR(*warm.expected().requests_per_s, day_rate(kSixOClock + 480.0), 0.3);
   EXPECT_EQ(cold.growth(4.0), 1.0);
 }
 
@@ -344,17 +344,17 @@ TEST(TrafficOutlook, AHistoryOfShorterIntervalsDoesAsWell) {
   TrafficOutlook fine({}, kMemory, minutes{10}), same({}, kMemory, minutes{10});
   fine.warm_up(days_before(kSixOClock, 2, 10.0));
   same.warm_up(days_before(kSixOClock, 2));
-  EXPECT_NEAR(*fine.outlook().requests_per_s, *same.outlook().requests_per_s, 0.05);
-  EXPECT_NEAR(*fine.outlook().error, *same.outlook().error, 0.05);
+  EXPECT_NEAR(*fine.expected().requests_per_s, *same.outlook().requests_per_s, 0.05);
+  EXPECT_NEAR(*fine.expected().error, *same.outlook().error, 0.05);
 }
 
 TEST(TrafficOutlook, AnEmptyHistoryIsNone) {
   TrafficOutlook outlook({}, kMemory, kHorizon);
   outlook.warm_up({});
-  EXPECT_FALSE(outlook.outlook().requests_per_s);
+  EXPECT_FALSE(outlook.expected().requests_per_s);
   Traffic traffic(outlook);
   traffic.run(minutes{5}, 4.0);
-  EXPECT_TRUE(outlook.outlook().requests_per_s);
+  EXPECT_TRUE(outlook.expected().requests_per_s);
 }
 
 }  // namespace

@@ -1,9 +1,10 @@
-#include "planner/decision_figures.h"
+#include "decision/figures.h"
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
-namespace penstock::planner {
+namespace penstock::decision {
 
 std::optional<double> evidence_value(const PoolDecision& decision, std::string_view name, std::string_view unit) {
   for (const Evidence& evidence : decision.evidence)
@@ -24,7 +25,7 @@ Estimate estimate_of(const Decision& decision) {
 }
 
 std::optional<double> capacity_per_replica(const Decision& decision, std::size_t pool) {
-  if (const auto told = evidence_value(decision.pools[pool], "target_per_replica", "1/s")) return told;
+  if (const auto known = evidence_value(decision.pools[pool], "target_per_replica", "1/s")) return known;
   const auto chosen = std::find_if(decision.candidates.begin(), decision.candidates.end(),
                                    [](const Candidate& tried) { return tried.chosen; });
   const auto rate = evidence_value(decision.pools[pool], "request_rate", "1/s");
@@ -34,4 +35,17 @@ std::optional<double> capacity_per_replica(const Decision& decision, std::size_t
   return *rate * growth / chosen->replicas[pool];
 }
 
-}  // namespace penstock::planner
+std::optional<ForecastPoint> forecast_point(core::Instant at, const Decision& decision) {
+  ForecastPoint point{at, decision.forecast.value_or(Forecast{}), {}, {}, {}};
+  const Estimate estimate = estimate_of(decision);
+  point.ttft_ms = estimate.ttft_ms;
+  point.itl_ms = estimate.itl_ms;
+  bool known = point.expected.known() || point.ttft_ms || point.itl_ms;
+  for (std::size_t pool = 0; pool < decision.pools.size(); ++pool) {
+    point.capacity_by_pool.push_back(capacity_per_replica(decision, pool));
+    known |= point.capacity_by_pool.back().has_value();
+  }
+  return known ? std::optional{std::move(point)} : std::nullopt;
+}
+
+}  // namespace penstock::decision

@@ -8,9 +8,11 @@
 
 #include "core/sketch.h"
 #include "core/time.h"
+#include "decision/decision.h"
+#include "decision/figures.h"
 #include "signals/slo.h"
 
-namespace penstock::signals {
+namespace penstock::decision {
 
 // Requests with something in common: a prompt-length band, an output-length band, a tenant, a class, cache hit or not.
 struct SegmentResult {
@@ -37,52 +39,6 @@ struct SeriesPoint {
   std::uint64_t arrived = 0, met_slo = 0;  // by arrival in the interval
 };
 
-struct EvidenceValue {
-  std::string name;  // "request_rate"
-  double value = 0.0;
-  std::string unit;  // "1/s"
-};
-
-// A fleet that was tried out before a decision, and the shares of the tried requests that it would have kept.
-struct CandidateNote {
-  std::vector<std::uint32_t> replicas{};  // by pool
-  double slo_attainment = 0.0, ttft_attainment = 0.0, itl_attainment = 0.0;
-  bool chosen = false;
-};
-
-// What a policy expects of the time that a new replica takes to start; what is not known has no value.
-struct OutlookNote {
-  std::optional<double> requests_per_s{}, input_tokens{}, output_tokens{};  // lengths are means of a request
-  // Mean absolute errors of such forecasts of the rate lately, in 1/s: its own, and those of expecting no change.
-  std::optional<double> error{}, naive_error{};
-
-  [[nodiscard]] bool known() const { return requests_per_s || input_tokens || output_tokens || error || naive_error; }
-};
-
-// What a policy expected and estimated at one moment.
-struct OutlookPoint {
-  core::Instant at;
-  OutlookNote expected{};
-  std::optional<double> ttft_ms{}, itl_ms{};              // estimated, of the fleet there is
-  std::vector<std::optional<double>> capacity_by_pool{};  // of one replica within the SLO, requests a second
-};
-
-struct DecisionNote {
-  core::Instant at;
-  std::string pool;
-  std::uint32_t current = 0, target = 0;
-  std::string reason;                     // stable name
-  std::string sentence;                   // evidence in words, with units
-  std::string limited_by;                 // empty, or the stable name of the clamp
-  std::vector<EvidenceValue> evidence{};  // the same as values
-  std::vector<CandidateNote> candidates{};
-  std::string cause{};      // of bad latency, a stable name ("none", "queue", …); empty: the policy does not diagnose
-  std::string diagnosis{};  // the same in words
-  std::string phase{};      // of the rollout; empty: there is none
-  std::optional<std::uint32_t> next_phase_target{};  // what the next phase would ask for
-  std::optional<OutlookNote> outlook{};
-};
-
 struct FailureCount {
   std::string reason;  // "prompt_exceeds_kv_cache", "replica_crashed", …
   std::uint64_t requests = 0;
@@ -91,7 +47,7 @@ struct FailureCount {
 // The requests with one target, and how many of them kept it.
 struct TargetResult {
   std::string name;  // of the segment, or kGeneralTarget
-  SloTarget target;
+  signals::SloTarget target;
   double goal = 0.99;
   std::uint64_t requests = 0;
   std::uint64_t met = 0, ttft_met = 0, itl_met = 0;  // both limits, and each; a failed request missed them
@@ -123,11 +79,10 @@ struct RunResult {
   std::uint64_t direction_changes = 0;    // an up after a down or the reverse
   double simulated_requests_per_s = 0.0;  // wall speed; the one figure that differs between equal runs
   std::vector<SeriesPoint> series;
-  std::vector<DecisionNote> decisions;  // those that changed a target
-  // Those that kept it, where reason, limit, cause or what the next phase wants are not what the pool's last one had.
-  std::vector<DecisionNote> holds{};
-  std::vector<OutlookPoint> outlooks{};  // about as often as the series has points
+  std::vector<DecisionRecord> decisions;   // those that changed a target
+  std::vector<DecisionRecord> holds{};     // those that kept it, as DecisionLoop records them
+  std::vector<ForecastPoint> forecasts{};  // about as often as the series has points
   std::vector<SegmentResult> segments;
 };
 
-}  // namespace penstock::signals
+}  // namespace penstock::decision

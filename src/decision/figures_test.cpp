@@ -1,10 +1,10 @@
-#include "planner/decision_figures.h"
+#include "decision/figures.h"
 
 #include <gtest/gtest.h>
 
 #include <limits>
 
-namespace penstock::planner {
+namespace penstock::decision {
 namespace {
 
 PoolDecision with(std::vector<Evidence> evidence) {
@@ -48,4 +48,4 @@ TEST(DecisionFigures, CapacityIsWhatThePolicyWasToldOrWhatItsTrialShowed) {
 }
 
 }  // namespace
-}  // namespace penstock::planner
+}  // namespace penstock::decision

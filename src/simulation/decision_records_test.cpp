@@ -13,35 +13,38 @@ using testing::pool;
 using testing::random_workload;
 
 // Once a second: the first decision grows to 2, the next three hold for one reason, all after that for another.
-class Talkative final : public planner::Policy {
+class Talkative final : public decision::Policy {
  public:
   [[nodiscard]] std::string_view name() const override { return "talkative"; }
   [[nodiscard]] core::Duration interval() const override { return std::chrono::seconds{1}; }
-  [[nodiscard]] planner::Decision decide(const signals::Observation& observation) override {
+  [[nodiscard]] decision::Decision decide(const signals::Observation& observation) override {
     ++asked_;
-    planner::PoolDecision said;
+    decision::PoolDecision said;
     said.current = observation.pools[0].target_replicas;
     said.target = 2;
-    said.reason = asked_ == 1  ? planner::Reason::kSloAtRisk
-                  : asked_ < 5 ? planner::Reason::kScalingInProgress
-                               : planner::Reason::kSloMet;
+    said.reason = asked_ == 1  ? decision::Reason::kSloAtRisk
+                  : asked_ < 5 ? decision::Reason::kScalingInProgress
+                               : decision::Reason::kSloMet;
     said.evidence = {{"asked", static_cast<double>(asked_), "times"}};
-    return {{said}, {{{1}, 0.5, 0.6, 0.7, false}, {{2}, 1.0, 1.0, 1.0, true}}};
+    decision::Decision decision;
+    decision.pools = {said};
+    decision.candidates = {{{1}, 0.5, 0.6, 0.7, false}, {{2}, 1.0, 1.0, 1.0, true}};
+    return decision;
   }
 
  private:
   int asked_ = 0;
 };
 
-TEST(DecisionNotes, ChangesAndHoldsKeepEvidenceAndCandidates) {
+TEST(DecisionRecords, ChangesAndHoldsKeepEvidenceAndCandidates) {
   const auto workload = random_workload(60, 5.0);
   Talkative policy;
   const auto result = run(workload, policy, options(pool(1)));
   ASSERT_TRUE(result);
   ASSERT_EQ(result->decisions.size(), 1U);
-  const signals::DecisionNote& change = result->decisions.front();
+  const decision::DecisionRecord& change = result->decisions.front();
   EXPECT_EQ(change.target, 2U);
-  EXPECT_EQ(change.reason, "slo_at_risk");
+  EXPECT_EQ(change.reason, decision::Reason::kSloAtRisk);
   ASSERT_EQ(change.evidence.size(), 1U);
   EXPECT_EQ(change.evidence[0].name, "asked");
   EXPECT_EQ(change.evidence[0].value, 1.0);
@@ -51,39 +54,39 @@ TEST(DecisionNotes, ChangesAndHoldsKeepEvidenceAndCandidates) {
   EXPECT_TRUE(change.candidates[1].chosen);
 }
 
-TEST(DecisionNotes, AReasonThatLastsIsNotedOnce) {
+TEST(DecisionRecords, AReasonThatLastsIsRecordedOnce) {
   const auto workload = random_workload(60, 5.0);
   Talkative policy;
   const auto result = run(workload, policy, options(pool(1)));
   ASSERT_TRUE(result);
   ASSERT_EQ(result->holds.size(), 2U);
-  EXPECT_EQ(result->holds[0].reason, "scaling_in_progress");
+  EXPECT_EQ(result->holds[0].reason, decision::Reason::kScalingInProgress);
   EXPECT_EQ(result->holds[0].current, result->holds[0].target);
   EXPECT_EQ(result->holds[0].evidence[0].value, 2.0);
-  EXPECT_EQ(result->holds[1].reason, "slo_met");
+  EXPECT_EQ(result->holds[1].reason, decision::Reason::kSloMet);
   EXPECT_EQ(result->holds[1].evidence[0].value, 5.0);
   EXPECT_EQ(result->scaling_actions, 1U);
 }
 
 // Once a second, and always a hold for the same reason; at the third tick the diagnosis changes, at the fifth the proposal of
 // the next phase, at the seventh its words alone.
-class Diagnosing final : public planner::Policy {
+class Diagnosing final : public decision::Policy {
  public:
   [[nodiscard]] std::string_view name() const override { return "diagnosing"; }
   [[nodiscard]] core::Duration interval() const override { return std::chrono::seconds{1}; }
-  [[nodiscard]] planner::Decision decide(const signals::Observation& observation) override {
+  [[nodiscard]] decision::Decision decide(const signals::Observation& observation) override {
     ++asked_;
-    planner::PoolDecision said;
+    decision::PoolDecision said;
     said.current = said.target = observation.pools[0].target_replicas;
-    said.reason = planner::Reason::kSloMet;
+    said.reason = decision::Reason::kSloMet;
     said.evidence = {{"estimated_itl", 20.0 + asked_, "ms"}};
     said.next_phase_target = asked_ < 5 ? 3 : 4;
-    planner::Decision decision;
+    decision::Decision decision;
     decision.pools = {said};
-    decision.cause = asked_ < 3 ? "none" : "queue";
+    decision.cause = asked_ < 3 ? decision::Cause::kNone : decision::Cause::kQueue;
     decision.diagnosis = asked_ < 7 ? "in words" : "in other words";
-    decision.phase = "observe";
-    decision.outlook = planner::Outlook{static_cast<double>(asked_), 100.0, {}, 0.5, {}};
+    decision.phase = decision::RolloutPhase::kObserve;
+    decision.forecast = decision::Forecast{static_cast<double>(asked_), 100.0, {}, 0.5, {}};
     return decision;
   }
 
@@ -91,42 +94,42 @@ class Diagnosing final : public planner::Policy {
   int asked_ = 0;
 };
 
-TEST(DecisionNotes, ANewDiagnosisOrANewWishOfTheNextPhaseIsNews) {
+TEST(DecisionRecords, ANewDiagnosisOrANewProposalOfTheNextPhaseIsRecorded) {
   const auto workload = random_workload(60, 5.0);
   Diagnosing policy;
   const auto result = run(workload, policy, options(pool(1)));
   ASSERT_TRUE(result);
   EXPECT_TRUE(result->decisions.empty());
   ASSERT_EQ(result->holds.size(), 3U);
-  EXPECT_EQ(result->holds[0].cause, "none");
-  EXPECT_EQ(result->holds[1].cause, "queue");
+  EXPECT_EQ(result->holds[0].cause, decision::Cause::kNone);
+  EXPECT_EQ(result->holds[1].cause, decision::Cause::kQueue);
   EXPECT_EQ(result->holds[1].diagnosis, "in words");
-  EXPECT_EQ(result->holds[1].phase, "observe");
+  EXPECT_EQ(result->holds[1].phase, decision::RolloutPhase::kObserve);
   EXPECT_EQ(result->holds[1].next_phase_target, 3U);
   EXPECT_EQ(result->holds[2].next_phase_target, 4U);
-  ASSERT_TRUE(result->holds[1].outlook);
-  EXPECT_EQ(result->holds[1].outlook->requests_per_s, 3.0);
-  EXPECT_EQ(result->holds[1].outlook->input_tokens, 100.0);
-  EXPECT_FALSE(result->holds[1].outlook->output_tokens);
-  EXPECT_EQ(result->holds[1].outlook->error, 0.5);
+  ASSERT_TRUE(result->holds[1].forecast);
+  EXPECT_EQ(result->holds[1].forecast->requests_per_s, 3.0);
+  EXPECT_EQ(result->holds[1].forecast->input_tokens, 100.0);
+  EXPECT_FALSE(result->holds[1].forecast->output_tokens);
+  EXPECT_EQ(result->holds[1].forecast->error, 0.5);
 }
 
-TEST(DecisionNotes, OutlooksComeAsOftenAsTheSeriesHasPoints) {
+TEST(DecisionRecords, ForecastsComeAsOftenAsTheSeriesHasPoints) {
   const auto workload = random_workload(60, 5.0);
   Diagnosing policy;
   auto setup = options(pool(1));
   setup.series_points = 4;
   const auto result = run(workload, policy, setup);
   ASSERT_TRUE(result);
-  ASSERT_GE(result->outlooks.size(), 2U);
-  EXPECT_LE(result->outlooks.size(), result->series.size() + 1);
-  EXPECT_EQ(result->outlooks[0].expected.requests_per_s, 1.0);
-  EXPECT_EQ(result->outlooks[0].itl_ms, 21.0);
-  EXPECT_FALSE(result->outlooks[0].ttft_ms);
-  for (std::size_t i = 1; i < result->outlooks.size(); ++i)
-    EXPECT_GE(result->outlooks[i].at - result->outlooks[i - 1].at, series_width(workload, setup));
+  ASSERT_GE(result->forecasts.size(), 2U);
+  EXPECT_LE(result->forecasts.size(), result->series.size() + 1);
+  EXPECT_EQ(result->forecasts[0].expected.requests_per_s, 1.0);
+  EXPECT_EQ(result->forecasts[0].itl_ms, 21.0);
+  EXPECT_FALSE(result->forecasts[0].ttft_ms);
+  for (std::size_t i = 1; i < result->forecasts.size(); ++i)
+    EXPECT_GE(result->forecasts[i].at - result->forecasts[i - 1].at, series_width(workload, setup));
   Talkative silent;
-  EXPECT_TRUE(run(workload, silent, options(pool(1)))->outlooks.empty());
+  EXPECT_TRUE(run(workload, silent, options(pool(1)))->forecasts.empty());
 }
 
 }  // namespace

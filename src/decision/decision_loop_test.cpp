@@ -1,0 +1,158 @@
+#include "decision/decision_loop.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+
+namespace penstock::decision {
+namespace {
+
+// Two pools, "first" with 1 to 8 replicas and "second" with 2 to 4, and a policy that does what a test says.
+class Loop : private Policy {
+ public:
+  std::function<void(Decision&)> say = [](Decision&) {};
+  std::vector<std::uint32_t> targets{3, 3};
+  std::vector<std::size_t> refused;  // pools
+
+  Tick tick(double seconds) {
+    signals::Observation seen;
+    seen.now = core::kStart + core::from_seconds(seconds);
+    for (const char* name : {"first", "second"}) {
+      signals::PoolObservation& pool = seen.pools.emplace_back();
+      pool.name = name;
+      pool.target_replicas = pool.ready = targets[seen.pools.size() - 1];
+      pool.min_replicas = seen.pools.size() == 1 ? 1 : 2;
+      pool.max_replicas = seen.pools.size() == 1 ? 8 : 4;
+    }
+    return loop.tick(seen, [&](std::size_t pool, std::uint32_t target) {
+      if (std::find(refused.begin(), refused.end(), pool) != refused.end()) return false;
+      targets[pool] = target;
+      return true;
+    });
+  }
+
+  DecisionLoop loop{*this, {2.0}};
+
+ private:
+  [[nodiscard]] std::string_view name() const override { return "scripted"; }
+  [[nodiscard]] core::Duration interval() const override { return std::chrono::seconds{5}; }
+  [[nodiscard]] Decision decide(const signals::Observation& seen) override {
+    Decision made;
+    for (const signals::PoolObservation& pool : seen.pools)
+      made.pools.push_back({pool.target_replicas, pool.target_replicas, Reason::kSloMet});
+    say(made);
+    return made;
+  }
+};
+
+void grow_first(Decision& made) { made.pools[0].target = made.pools[0].current + 1; }
+void shrink_first(Decision& made) { made.pools[0].target = made.pools[0].current - 1; }
+
+TEST(DecisionLoop, AHoldThatLastsIsRecordedOnce) {
+  Loop loop;
+  const Tick first = loop.tick(5);
+  ASSERT_EQ(first.records.size(), 2U);
+  EXPECT_EQ(first.records[0].pool, "first");
+  EXPECT_EQ(first.records[1].pool, "second");
+  EXPECT_EQ(first.records[0].policy, "scripted");
+  EXPECT_FALSE(first.records[0].changes());
+  EXPECT_TRUE(loop.tick(10).records.empty());
+  EXPECT_EQ(loop.loop.changes(), 0U);
+}
+
+TEST(DecisionLoop, AHoldIsRecordedAgainWhenReasonLimitCauseOrNextPhaseChange) {
+  const std::vector<std::function<void(Decision&)>> changes = {
+      [](Decision& made) { made.pools[1].reason = Reason::kSloAtRisk; },
+      [](Decision& made) { made.pools[1].limited_by = Limit::kCooldown; },
+      [](Decision& made) { made.cause = Cause::kQueue; },
+      [](Decision& made) { made.pools[1].next_phase_target = 7; },
+  };
+  for (const auto& change : changes) {
+    Loop loop;
+    static_cast<void>(loop.tick(5));
+    loop.say = change;
+    const Tick tick = loop.tick(10);
+    ASSERT_FALSE(tick.records.empty());
+    EXPECT_EQ(tick.records.back().pool, "second");
+    EXPECT_TRUE(loop.tick(15).records.empty());
+  }
+  Loop loop;
+  static_cast<void>(loop.tick(5));
+  loop.say = [](Decision& made) {
+    made.diagnosis = "other words";
+    made.pools[0].evidence = {{"rate", 7.0, "1/s"}};
+    made.forecast.emplace();
+  };
+  EXPECT_TRUE(loop.tick(10).records.empty());
+}
+
+TEST(DecisionLoop, AChangeIsAppliedWithinTheBoundsOfItsPool) {
+  Loop loop;
+  loop.say = [](Decision& made) {
+    made.pools[0].target = 12;
+    made.pools[1].target = 0;
+  };
+  const Tick tick = loop.tick(5);
+  EXPECT_EQ(loop.targets, (std::vector<std::uint32_t>{8, 2}));
+  ASSERT_EQ(tick.records.size(), 2U);
+  EXPECT_EQ(tick.records[0].current, 3U);
+  EXPECT_EQ(tick.records[0].target, 8U);
+  EXPECT_EQ(tick.records[1].target, 2U);
+  EXPECT_EQ(loop.loop.changes(), 2U);
+}
+
+TEST(DecisionLoop, ARefusedChangeIsAHoldAndChangesNothing) {
+  Loop loop;
+  loop.refused = {0};
+  loop.say = grow_first;
+  const Tick tick = loop.tick(5);
+  EXPECT_EQ(loop.targets[0], 3U);
+  ASSERT_EQ(tick.records.size(), 2U);
+  EXPECT_EQ(tick.records[0].target, 3U);
+  EXPECT_EQ(tick.records[0].limited_by, Limit::kRefused);
+  EXPECT_TRUE(loop.tick(10).records.empty());
+  EXPECT_EQ(loop.loop.changes(), 0U);
+  loop.refused.clear();
+  EXPECT_EQ(loop.tick(15).records.size(), 1U);
+  EXPECT_EQ(loop.loop.changes(), 1U);
+}
+
+TEST(DecisionLoop, CountsTurnsOfDirectionByPool) {
+  Loop loop;
+  loop.say = grow_first;
+  static_cast<void>(loop.tick(5));
+  static_cast<void>(loop.tick(10));
+  EXPECT_EQ(loop.loop.direction_changes(), 0U);
+  loop.say = shrink_first;
+  static_cast<void>(loop.tick(15));
+  EXPECT_EQ(loop.loop.direction_changes(), 1U);
+  loop.say = [](Decision& made) { made.pools[1].target = 4; };  // another pool
+  static_cast<void>(loop.tick(20));
+  loop.say = grow_first;
+  static_cast<void>(loop.tick(25));
+  EXPECT_EQ(loop.loop.direction_changes(), 2U);
+  EXPECT_EQ(loop.loop.changes(), 5U);
+}
+
+TEST(DecisionLoop, ARecordNamesThePoolsOfItsCandidates) {
+  Loop loop;
+  loop.say = [](Decision& made) { made.candidates = {{{1, 2}, 0.5, 0.6, 0.7, true}}; };
+  const Tick tick = loop.tick(5);
+  EXPECT_EQ(tick.records[0].pools, (std::vector<std::string>{"first", "second"}));
+  EXPECT_TRUE(tick.records[1].candidates[0].chosen);
+}
+
+TEST(DecisionLoop, TotalsCountEveryDecisionAndTheTimeOfItsGpus) {
+  Loop loop;
+  static_cast<void>(loop.tick(0));
+  static_cast<void>(loop.tick(1200));
+  EXPECT_EQ(loop.loop.totals().gpu_time(0), std::chrono::hours{1});
+  EXPECT_EQ(loop.loop.totals().cost(0), 2.0);
+  EXPECT_FALSE(loop.loop.totals().cost(1));
+  ASSERT_EQ(loop.loop.totals().decisions().size(), 2U);
+  EXPECT_EQ(loop.loop.totals().decisions()[0].decisions, 2U);
+}
+
+}  // namespace
+}  // namespace penstock::decision

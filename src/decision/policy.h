@@ -1,0 +1,26 @@
+// One interface for Penstock's planner and for every policy that it is compared with: an observation in, a decision out.
+#pragma once
+
+#include <string_view>
+
+#include "core/time.h"
+#include "decision/decision.h"
+#include "signals/observation.h"
+
+namespace penstock::decision {
+
+// Time comes with the observation. Not thread-safe; a policy serves one run.
+class Policy {
+ public:
+  virtual ~Policy() = default;
+  [[nodiscard]] virtual std::string_view name() const = 0;
+  // Time between decisions; Duration::max() for a policy that decides only once, at the start.
+  [[nodiscard]] virtual core::Duration interval() const = 0;
+  // How far back Observation::recent must reach.
+  [[nodiscard]] virtual core::Duration memory() const { return core::Duration{}; }
+  // Whether the policy reads PoolObservation::detail, which costs time on the path of every request.
+  [[nodiscard]] virtual bool wants_segments() const { return false; }
+  [[nodiscard]] virtual Decision decide(const signals::Observation& observation) = 0;
+};
+
+}  // namespace penstock::decision
