@@ -23,7 +23,7 @@ MAY_USE = {
     "capacity": ["core", "engine", "signals"],
     "forecast": ["core"],
     "planner": ["core", "signals", "decision", "capacity", "forecast"],
-    "actuation": ["core", "signals", "decision"],
+    "actuation": ["core", "decision"],
     "routing": ["core"],
     "admission": ["core"],
     "ledger": ["core"],
