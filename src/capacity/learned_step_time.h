@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "capacity/iteration_interval.h"
+#include "core/state_archive.h"
 #include "engine/linear.h"
 #include "engine/step_time.h"
 
@@ -29,6 +30,8 @@ class LearnedStepTime {
   // Whether steps with prompts were among what it learned from; without, prompt tokens cost nothing in it.
   [[nodiscard]] bool has_seen_prompts() const { return normal_[1][1] > 0.0; }
   [[nodiscard]] std::uint64_t intervals() const { return intervals_; }
+
+  void archive(core::StateArchive& state) { state.values_of(normal_, moment_, intervals_); }
 
  private:
   using Row = std::array<double, 4>;  // steps, new prompt tokens, decoded sequences, context tokens

@@ -11,6 +11,7 @@
 
 #include "capacity/iteration_interval.h"
 #include "capacity/learned_step_time.h"
+#include "core/state_archive.h"
 #include "core/time.h"
 #include "engine/step_time.h"
 #include "signals/observation.h"
@@ -32,6 +33,8 @@ class SpeedFactor {
   bool add(double predicted_ms, double observed_ms, double kept, double outlier_deviations);
   [[nodiscard]] std::optional<double> factor() const;  // none before five inliers
   [[nodiscard]] double standard_error() const;         // of it, from the scatter of the inliers; 0 while there is none
+
+  void archive(core::StateArchive& state) { state.values_of(xx_, xy_, yy_, weight_, inliers_, seen_, ratios_); }
 
  private:
   static constexpr std::size_t kRatios = 16;
@@ -74,15 +77,23 @@ class StepTimeCorrection {
   // seen.
   [[nodiscard]] std::shared_ptr<const engine::StepTimeModel> learned_model() const;
 
+  void archive(core::StateArchive& state) {
+    state("step_time", replicas_, learned_, computes_prompts_, factor_, standard_error_, errors_, next_error_);
+    state.values_of(samples_, outliers_, rejected_);
+    if (next_error_ > errors_.size()) state.fail("does not fit together");
+  }
+
  private:
   struct Errors {
     double corrected, profile;
+    void archive(core::StateArchive& state) { state.values_of(corrected, profile); }
   };
   struct Replica {
     std::optional<signals::EngineSample> from;  // where its interval began
     core::Instant newest;                       // the last sample that was looked at
     std::uint32_t contradictions = 0;           // in a row
     SpeedFactor speed;
+    void archive(core::StateArchive& state) { state.values_of(from, newest, contradictions, speed); }
   };
 
   void look_at(Replica& replica, const signals::EngineSample& sample);

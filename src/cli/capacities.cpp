@@ -69,6 +69,9 @@ class PolicyForEachPool final : public Policy {
     }
     return joined;
   }
+  void archive(core::StateArchive& state) override {
+    for (const auto& policy : policies_) policy->archive(state);
+  }
 
  private:
   std::vector<std::unique_ptr<Policy>> policies_;

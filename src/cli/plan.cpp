@@ -52,7 +52,7 @@ Usage usage() {
       "none");
   add("Planner daemon", "--mode", "MODE",
       "observe: decide without changes; act: apply decisions. With --engines none, always observe", "act");
-  add("Planner daemon", "--state-dir", "FOLDER", "folder for the fleet's state, logs and the list of replicas",
+  add("Planner daemon", "--state-dir", "FOLDER", "folder for the state of fleet and policy, logs and the list of replicas",
       "penstock-state");
   add("Planner daemon", "--dashboard", "ADDRESS", "address of the live page; 0 disables it", "127.0.0.1:8080");
   add("Planner daemon", "--ports", "FIRST-LAST", "ports for local engines, three for each engine", "9000-9899");
@@ -320,6 +320,13 @@ int run_planner(const Arguments& arguments) {
   }
   controller::DaemonOptions options = daemon_options(*run, settings->model, *gateway);
   options.observe_only = mode == "observe";
+  if (local || parsed->has("--state-dir")) {
+    const std::filesystem::path folder = parsed->value_of("--state-dir", "penstock-state");
+    std::error_code error;
+    std::filesystem::create_directories(folder, error);
+    if (error) return complain(core::Error{core::ErrorCode::kEnvironment, folder.string(), error.message(), {}});
+    options.policy_state_file = folder / "policy.json";
+  }
   controller::PlannerDaemon daemon{loop, client, *fleet, **policy, std::move(options), log, *std::move(sink)};
 
   std::unique_ptr<controller::Dashboard> board;

@@ -78,6 +78,8 @@ class ScriptedPolicy final : public decision::Policy {
     return decision;
   }
 
+  void archive(core::StateArchive& state) override { state("scripted", decided); }
+
   core::Duration every = std::chrono::milliseconds{50};
   std::uint32_t target = 1;
   decision::Reason reason = decision::Reason::kSloMet;

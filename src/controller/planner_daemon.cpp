@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
+#include "connect/policy_state_file.h"
 #include "net/fetch.h"
 #include "telemetry/exposition.h"
 
@@ -18,6 +20,11 @@ constexpr core::Duration kMemoryLeast = std::chrono::minutes{2};
 bool is_disaggregated(const DaemonOptions& options) {
   return std::any_of(options.pools.begin(), options.pools.end(),
                      [](const DaemonPool& pool) { return pool.role == signals::Role::kDecode; });
+}
+
+std::int64_t unix_ms() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
 }
 
 std::vector<double> prices(const DaemonOptions& options) {
@@ -41,6 +48,7 @@ PlannerDaemon::PlannerDaemon(net::Loop& loop, net::Client& client, Fleet& fleet,
       book_(
           {std::max(policy.memory(), kMemoryLeast), 100'000, options_.slo, is_disaggregated(options_), options_.model}),
       control_loop_(policy, prices(options_)) {
+  restore_policy();
   timers_.push_back(loop_.every(options_.gateway_interval, [this] { request_overview(); }));
   if (fleet_.acts()) {
     timers_.push_back(loop_.after(core::Duration{}, [this] { request_prefixes(); }));
@@ -54,6 +62,7 @@ PlannerDaemon::PlannerDaemon(net::Loop& loop, net::Client& client, Fleet& fleet,
 }
 
 PlannerDaemon::~PlannerDaemon() {
+  save_policy();
   for (const net::Loop::Timer timer : timers_) loop_.cancel(timer);
 }
 
@@ -203,6 +212,39 @@ void PlannerDaemon::tick() {
   seen.recent = {};
   seen_ = std::move(seen);
   decided_ = std::move(tick.decision);
+  ticked_unix_ms_ = unix_ms();
+  if (loop_.now() - policy_saved_at_ >= options_.policy_state_interval) save_policy();
+}
+
+// ---- the policy's state ----------------------------------------------------------------------------------------------
+
+void PlannerDaemon::restore_policy() {
+  policy_saved_at_ = loop_.now();
+  if (options_.policy_state_file.empty()) return;
+  auto saved = connect::load_policy_state(options_.policy_state_file);
+  if (saved && !*saved) return;  // the first start
+  std::vector<std::string> pools;
+  for (const DaemonPool& pool : options_.pools) pools.push_back(pool.name);
+  const auto restored = std::move(saved).and_then([&](const std::optional<connect::SavedPolicyState>& found) {
+    const std::chrono::milliseconds passed{unix_ms() - found->saved_unix_ms};
+    return control_loop_.restore(found->state, pools, loop_.now(), passed);
+  });
+  log_.write(
+      logging::Event::kPolicyState,
+      {{"message", restored ? std::string{"restored"} : fmt::format("ignored: {}", restored.error().message())}});
+}
+
+void PlannerDaemon::save_policy() {
+  policy_saved_at_ = loop_.now();
+  if (options_.policy_state_file.empty()) return;
+  auto state = control_loop_.save();
+  if (!state) return;
+  const auto saved = connect::save_policy_state(options_.policy_state_file, {*std::move(state), ticked_unix_ms_});
+  const std::string error = saved ? "" : saved.error().message();
+  if (error.empty() != policy_save_error_.empty())
+    log_.write(saved ? logging::Event::kFileWritable : logging::Event::kFileUnwritable,
+               {{"error", saved ? policy_save_error_ : error}});
+  policy_save_error_ = error;
 }
 
 // ---- charts and metrics ----------------------------------------------------------------------------------------------

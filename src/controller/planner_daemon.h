@@ -46,6 +46,10 @@ struct DaemonOptions {
   core::Duration point_interval = std::chrono::seconds{2};
   std::size_t points_max = 1800;
   std::size_t decisions_max = 1000;
+  // The file in which the policy's state is kept, so that a restarted planner continues where this one stopped. Empty: the
+  // state is not kept.
+  std::string policy_state_file;
+  core::Duration policy_state_interval = std::chrono::seconds{30};  // between writes; the end writes once more
 };
 
 // One moment of what is charted.
@@ -92,6 +96,8 @@ class PlannerDaemon {
   void report_gateway(const std::string& failure);  // empty: a document was read
   void look_at_scaling();
   void tick();
+  void restore_policy();
+  void save_policy();
   void add_point();
   [[nodiscard]] signals::Observation observe(core::Instant now);  // without single requests
   [[nodiscard]] GatewayWaiting waiting() const;                   // for our model
@@ -117,6 +123,9 @@ class PlannerDaemon {
   std::deque<LivePoint> points_;
   std::uint64_t prompt_tokens_before_ = 0, hit_tokens_before_ = 0;
   core::Duration slowest_tick_{};
+  core::Instant policy_saved_at_{};
+  std::int64_t ticked_unix_ms_ = 0;
+  std::string policy_save_error_;
   std::vector<net::Loop::Timer> timers_;
 };
 

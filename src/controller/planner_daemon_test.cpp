@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "controller/dashboard_document.h"
 #include "controller/live_testing.h"
@@ -32,6 +35,8 @@ class PlannerDaemonTest : public testing::Test {
     options.point_interval = 50ms;
     options.points_max = 5;
     options.decisions_max = 3;
+    options.policy_state_file = state_file;
+    options.policy_state_interval = 0ms;
     daemon.emplace(loop, client, fleet, policy, std::move(options), log,
                    [this](const decision::DecisionRecord& record) { logged.push_back(record); });
     return *daemon;
@@ -69,8 +74,43 @@ class PlannerDaemonTest : public testing::Test {
   ScriptedFleet fleet;
   std::vector<decision::DecisionRecord> logged;
   logging::testing::CapturedLog log;
+  std::string state_file;
   std::optional<PlannerDaemon> daemon;
 };
+
+TEST_F(PlannerDaemonTest, ARestartedPlannerContinuesWhereItStopped) {
+  state_file = testing::TempDir() + "penstock-policy.json";
+  std::filesystem::remove(state_file);
+  open();
+  run_until_decided(3);
+  EXPECT_EQ(log.count(logging::Event::kPolicyState), 0U) << "there is no state yet";
+  const std::size_t records = logged.size();
+  const core::Instant before = policy.seen.now;
+  for (const bool killed : {true, false}) {
+    if (killed) std::filesystem::copy_file(state_file, state_file + ".copy");
+    daemon.reset();
+    if (killed) std::filesystem::rename(state_file + ".copy", state_file);
+    const int decided = std::exchange(policy.decided, 0);
+    open();
+    EXPECT_GE(policy.decided, decided - 1);
+    EXPECT_GE(policy.decided, 3);
+    run_until_decided();
+    EXPECT_GT(policy.seen.now, before);
+    EXPECT_EQ(logged.size(), records) << "the hold is known from before";
+  }
+  EXPECT_EQ(log.lines(logging::Event::kPolicyState), (std::vector<std::string>(2, "policy_state message=restored")));
+}
+
+TEST_F(PlannerDaemonTest, AStateThatDoesNotFitIsLeftAloneWithAMessage) {
+  state_file = testing::TempDir() + "penstock-policy-odd.json";
+  std::ofstream{state_file} << "{\"version\": 1, \"policy\": \"other\", \"pools\": [\"chat\"], \"saved_unix_ms\": 0, "
+                               "\"at_ns\": 5, \"values\": \"\"}";
+  open();
+  run_until_decided();
+  const auto lines = log.lines(logging::Event::kPolicyState);
+  ASSERT_EQ(lines.size(), 1U);
+  EXPECT_NE(lines[0].find("ignored: policy state: is of policy other, not of scripted"), std::string::npos) << lines[0];
+}
 
 TEST_F(PlannerDaemonTest, AsksForWhatThePolicyDecides) {
   policy.target = 3;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "core/state_archive.h"
 #include "core/time.h"
 
 namespace penstock::core {
@@ -14,6 +15,9 @@ struct IterationSums {
   std::uint64_t decode_sequences = 0;       // sequences that got a token, including those whose prompt ended
   std::uint64_t decode_context_tokens = 0;  // Σ lengths of these sequences
   std::uint64_t active_kv_tokens = 0;       // Σ over iterations of the distinct tokens in blocks in use
+  void archive(core::StateArchive& state) {
+    state.values_of(steps, busy, decode_sequences, decode_context_tokens, active_kv_tokens);
+  }
 };
 
 // The totals of one engine since it started. They are all zero if the engine reports no iterations.
@@ -28,6 +32,10 @@ struct IterationTotals {
 
   [[nodiscard]] std::uint64_t steps() const { return prefill.steps + decode.steps; }
   [[nodiscard]] Duration busy() const { return prefill.busy + decode.busy; }
+  void archive(core::StateArchive& state) {
+    state.values_of(prefill, decode, prefill_requests, prefill_new_tokens, prefill_new_tokens_squared,
+                    prefill_context_tokens, prefill_attention_pairs);
+  }
 };
 
 }  // namespace penstock::core

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/state_archive.h"
 #include "core/time.h"
 
 namespace penstock::decision {
@@ -114,6 +115,9 @@ struct Candidate {
   std::vector<std::uint32_t> replicas{};  // by pool
   double slo_attainment = 0.0, ttft_attainment = 0.0, itl_attainment = 0.0;
   bool chosen = false;
+  void archive(core::StateArchive& state) {
+    state.values_of(replicas, slo_attainment, ttft_attainment, itl_attainment, chosen);
+  }
 };
 
 // What is expected over the time that a new replica takes to start. A figure that is not known has no value.

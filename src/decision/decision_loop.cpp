@@ -1,5 +1,8 @@
 #include "decision/decision_loop.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -20,7 +23,7 @@ DecisionRecord record_of(const Decision& decision, const PoolDecision& pool, con
 }  // namespace
 
 Tick DecisionLoop::tick(const signals::Observation& observation, const SetTarget& set_target) {
-  Tick tick{policy_.decide(observation), {}};
+  Tick tick{decide(observation), {}};
   const Decision& decision = tick.decision;
   PENSTOCK_ASSERT(decision.pools.size() == observation.pools.size(), "a policy decides on every pool");
   totals_.count(observation, decision);
@@ -47,6 +50,60 @@ Tick DecisionLoop::tick(const signals::Observation& observation, const SetTarget
       tick.records.push_back(record_of(decision, pool, observation, index, policy_.name()));
   }
   return tick;
+}
+
+Decision DecisionLoop::decide(const signals::Observation& observation) {
+  last_tick_ = observation.now + ahead_;
+  pool_names_.clear();
+  for (const signals::PoolObservation& pool : observation.pools) pool_names_.push_back(pool.name);
+  if (ahead_ == core::Duration{}) return policy_.decide(observation);
+  signals::Observation moved = observation;
+  moved.now += ahead_;
+  for (signals::PoolObservation& pool : moved.pools)
+    for (signals::ReplicaObservation& replica : pool.replicas) {
+      replica.state_since += ahead_;
+      if (replica.sample) replica.sample->sampled_at += ahead_;
+    }
+  std::vector<signals::RecentRequest> recent{observation.recent.begin(), observation.recent.end()};
+  for (signals::RecentRequest& request : recent) request.arrival += ahead_;
+  moved.recent = recent;
+  return policy_.decide(moved);
+}
+
+std::optional<PolicyState> DecisionLoop::save() {
+  if (!last_tick_) return std::nullopt;
+  core::StateArchive state;
+  archive(state);
+  return PolicyState{PolicyState::kVersion, std::string{policy_.name()}, pool_names_, *last_tick_, state.text()};
+}
+
+core::Result<void> DecisionLoop::restore(const PolicyState& state, const std::vector<std::string>& pools,
+                                         core::Instant now, core::Duration passed) {
+  PENSTOCK_ASSERT(!last_tick_, "a state is restored before the first tick");
+  const auto refuse = [](std::string what) { return core::invalid_input("policy state", std::move(what)); };
+  if (state.version != PolicyState::kVersion)
+    return refuse(fmt::format("has version {}, this program knows version {}", state.version, PolicyState::kVersion));
+  if (state.policy != policy_.name())
+    return refuse(fmt::format("is of policy {}, not of {}", state.policy, policy_.name()));
+  if (state.pools != pools)
+    return refuse(fmt::format("is of pools {}, not of {}", fmt::join(state.pools, ", "), fmt::join(pools, ", ")));
+  if (passed < core::Duration{} || passed > PolicyState::kAgeMax)
+    return refuse(passed < core::Duration{}
+                      ? "was saved in the future"
+                      : fmt::format("is older than {} h", PolicyState::kAgeMax / std::chrono::hours{1}));
+  core::StateArchive fresh;
+  archive(fresh);
+  core::StateArchive read{state.values};
+  archive(read);
+  const core::Result<void> done = read.finish();
+  if (done) {
+    ahead_ = state.at + passed - now;
+  } else {
+    core::StateArchive again{fresh.text()};
+    archive(again);
+    PENSTOCK_ASSERT(again.finish().has_value(), "what was saved can be restored");
+  }
+  return done;
 }
 
 }  // namespace penstock::decision

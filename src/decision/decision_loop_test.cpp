@@ -14,6 +14,8 @@ class Loop : private Policy {
   std::function<void(Decision&)> say = [](Decision&) {};
   std::vector<std::uint32_t> targets{3, 3};
   std::vector<std::size_t> refused;  // pools
+  core::Instant now;                 // as the policy saw it last
+  int decided = 0;
 
   Tick tick(double seconds) {
     signals::Observation seen;
@@ -42,8 +44,11 @@ class Loop : private Policy {
     for (const signals::PoolObservation& pool : seen.pools)
       made.pools.push_back({pool.target_replicas, pool.target_replicas, Reason::kSloMet});
     say(made);
+    now = seen.now;
+    ++decided;
     return made;
   }
+  void archive(core::StateArchive& state) override { state("scripted", decided); }
 };
 
 void grow_first(Decision& made) { made.pools[0].target = made.pools[0].current + 1; }
@@ -152,6 +157,53 @@ TEST(DecisionLoop, TotalsCountEveryDecisionAndTheTimeOfItsGpus) {
   EXPECT_FALSE(loop.loop.totals().cost(1));
   ASSERT_EQ(loop.loop.totals().decisions().size(), 2U);
   EXPECT_EQ(loop.loop.totals().decisions()[0].decisions, 2U);
+}
+
+const std::vector<std::string> kPools{"first", "second"};
+
+TEST(DecisionLoop, ARestoredLoopContinuesWithThePolicysClock) {
+  Loop before;
+  EXPECT_FALSE(before.loop.save());
+  before.say = grow_first;
+  static_cast<void>(before.tick(100));
+  const auto state = before.loop.save();
+  ASSERT_TRUE(state);
+  EXPECT_EQ(state->policy, "scripted");
+  EXPECT_EQ(state->pools, kPools);
+
+  Loop after;
+  after.targets = before.targets;
+  const auto restored = after.loop.restore(*state, kPools, core::kStart, std::chrono::seconds{3});
+  ASSERT_TRUE(restored) << restored.error().message();
+  EXPECT_EQ(after.decided, 1);
+  const Tick tick = after.tick(2);  // of its own clock
+  EXPECT_EQ(after.now, core::kStart + std::chrono::seconds{105});
+  ASSERT_EQ(tick.records.size(), 1U) << "the hold of the second pool is known";
+  EXPECT_EQ(tick.records[0].at, core::kStart + std::chrono::seconds{2});
+  EXPECT_EQ(after.loop.save()->at, core::kStart + std::chrono::seconds{105});
+}
+
+TEST(DecisionLoop, AStateOfAnotherVersionPolicyOrPoolsOrTimeIsRefused) {
+  Loop before;
+  static_cast<void>(before.tick(100));
+  const PolicyState good = *before.loop.save();
+  const auto refusal = [&](const std::function<void(PolicyState&)>& change, core::Duration passed = {}) {
+    PolicyState state = good;
+    change(state);
+    Loop after;
+    const auto restored = after.loop.restore(state, kPools, core::kStart, passed);
+    EXPECT_EQ(after.decided, restored ? 1 : 0);
+    EXPECT_EQ(after.tick(5).records.size(), restored ? 0U : 2U);
+    return restored ? "" : restored.error().what;
+  };
+  EXPECT_EQ(refusal([](PolicyState&) {}), "");
+  EXPECT_EQ(refusal([](PolicyState& state) { state.version = 9; }), "has version 9, this program knows version 1");
+  EXPECT_EQ(refusal([](PolicyState& state) { state.policy = "kpa"; }), "is of policy kpa, not of scripted");
+  EXPECT_EQ(refusal([](PolicyState& state) { state.pools = {"one"}; }), "is of pools one, not of first, second");
+  EXPECT_EQ(refusal([](PolicyState& state) { state.values += " 7"; }), "has more values than expected");
+  EXPECT_EQ(refusal([](PolicyState& state) { state.values.clear(); }), "ends too early");
+  EXPECT_EQ(refusal([](PolicyState&) {}, std::chrono::hours{7}), "is older than 6 h");
+  EXPECT_EQ(refusal([](PolicyState&) {}, std::chrono::seconds{-1}), "was saved in the future");
 }
 
 }  // namespace

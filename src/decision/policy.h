@@ -3,6 +3,7 @@
 
 #include <string_view>
 
+#include "core/state_archive.h"
 #include "core/time.h"
 #include "decision/decision.h"
 #include "signals/observation.h"
@@ -21,6 +22,9 @@ class Policy {
   // Whether the policy reads PoolObservation::detail, which costs time on the path of every request.
   [[nodiscard]] virtual bool wants_segments() const { return false; }
   [[nodiscard]] virtual Decision decide(const signals::Observation& observation) = 0;
+  // Saves or restores everything that the next decisions depend on. It is restored into a policy that was made with the
+  // same options; after an error the policy must not decide before another state is restored.
+  virtual void archive(core::StateArchive&) {}
 };
 
 }  // namespace penstock::decision

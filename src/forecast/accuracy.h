@@ -5,6 +5,7 @@
 #include <deque>
 #include <string_view>
 
+#include "core/state_archive.h"
 #include "forecast/history.h"
 #include "forecast/predictor.h"
 
@@ -40,15 +41,22 @@ class Accuracy {
 
   [[nodiscard]] AccuracyReport report() const;  // linear in what is kept
 
+  void archive(core::StateArchive& state) { state("accuracy", history_, pending_, scores_); }
+
  private:
   struct Pending {
     std::int64_t from;
     double last_value;
     double expected, p50, p90, p95, peak_p90;
+    void archive(core::StateArchive& state) { state.values_of(from, last_value, expected, p50, p90, p95, peak_p90); }
   };
   struct Score {
     double error, naive_error, median_error, bias, pinball_p90;
     bool below_p50, below_p90, below_p95, peak_below_p90;
+    void archive(core::StateArchive& state) {
+      state.values_of(error, naive_error, median_error, bias, pinball_p90, below_p50, below_p90, below_p95,
+                      peak_below_p90);
+    }
   };
   static Score score(const Pending& pending, const Outcome& outcome);
 

@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "core/state_archive.h"
 #include "forecast/calibrated.h"
 
 namespace penstock::forecast {
@@ -25,6 +26,13 @@ class AutoPredictor final : public Predictor {
   [[nodiscard]] const Rejections& rejections() const override { return candidates_.front()->rejections(); }
   [[nodiscard]] std::string_view name() const override { return "auto"; }
   [[nodiscard]] std::string_view chosen(core::Duration horizon) const override;
+
+  void archive(core::StateArchive& state) override {
+    for (const auto& candidate : candidates_) candidate->archive(state);
+    state.elements(chosen_);
+    for (const std::size_t chosen : chosen_)
+      if (chosen >= candidates_.size()) state.fail("names a predictor that is not there");
+  }
 
  private:
   void choose(std::size_t index);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/state_archive.h"
 #include "forecast/history.h"
 #include "forecast/model.h"
 #include "forecast/predictor.h"
@@ -29,10 +30,17 @@ class CalibratedPredictor final : public Predictor {
   // Mean absolute error of the level at options.horizons[index], newer ones weighing more; none before one passed.
   [[nodiscard]] std::optional<double> recent_error(std::size_t index) const;
 
+  void archive(core::StateArchive& state) override {
+    state("predictor", intake_, history_);
+    state.elements(tracks_);
+    model_->archive(state);
+  }
+
  private:
   struct Pending {
     std::int64_t from;
     Outcome expected;
+    void archive(core::StateArchive& state) { state.values_of(from, expected); }
   };
   // What is known of one of the horizons.
   struct Track {
@@ -42,6 +50,7 @@ class CalibratedPredictor final : public Predictor {
     ResidualBook level, peak;
     double error_sum = 0.0, error_weight = 0.0;
     double decay = 1.0;  // of the two sums, per outcome
+    void archive(core::StateArchive& state) { state.values_of(pending, level, peak, error_sum, error_weight); }
   };
 
   void settle(Track& track, std::int64_t through);

@@ -1,6 +1,7 @@
 #include "forecast/history.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/result.h"
 
@@ -31,6 +32,16 @@ void History::put(std::int64_t step, double value) {
   const std::size_t slot = slot_of(step);
   values_[slot] = value;
   steps_[slot] = step;
+}
+
+void History::archive(core::StateArchive& state) {
+  std::vector<std::pair<std::int64_t, double>> points;
+  for (std::size_t slot = 0; slot < steps_.size(); ++slot)
+    if (steps_[slot] != kNothing) points.emplace_back(steps_[slot], values_[slot]);
+  state("history", points);
+  if (!state.reading()) return;
+  clear();
+  for (const auto& [step, value] : points) put(step, value);
 }
 
 void History::clear() { std::fill(steps_.begin(), steps_.end(), kNothing); }

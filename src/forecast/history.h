@@ -5,12 +5,15 @@
 #include <optional>
 #include <vector>
 
+#include "core/state_archive.h"
+
 namespace penstock::forecast {
 
 // What a series did over a stretch of time: the quantities that are forecast.
 struct Outcome {
   double level = 0.0;  // mean
   double peak = 0.0;   // greatest mean over a window of `peak_steps` intervals that lies within
+  void archive(core::StateArchive& state) { state.values_of(level, peak); }
 };
 
 // The level and the peak of expected values, one an interval. `values` is not empty; a peak window longer than the
@@ -27,6 +30,8 @@ class History {
   // Over the steps (after, through], the last `steps` at most; none when less than half of them were seen. Missing
   // steps count neither in the mean nor in the peak. Linear in the stretch.
   [[nodiscard]] std::optional<Outcome> outcome(std::int64_t after, std::int64_t through, std::size_t peak_steps) const;
+
+  void archive(core::StateArchive& state);
 
  private:
   static constexpr std::int64_t kNothing = INT64_MIN;

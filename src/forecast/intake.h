@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "core/state_archive.h"
 #include "core/time.h"
 
 namespace penstock::forecast {
@@ -23,6 +24,7 @@ struct Rejections {
   std::uint64_t time_jumps = 0;    // further ahead than the greatest gap
 
   [[nodiscard]] std::uint64_t total() const { return not_finite + out_of_range + out_of_order + time_jumps; }
+  void archive(core::StateArchive& state) { state.values_of(not_finite, out_of_range, out_of_order, time_jumps); }
 };
 
 // A sample in its place. Steps count intervals; missing intervals leave a hole in the count.
@@ -31,6 +33,7 @@ struct Point {
   core::Instant at;
   double value = 0.0;
   bool after_jump = false;  // the clock jumped: how much is missing before it is unknown
+  void archive(core::StateArchive& state) { state.values_of(step, at, value, after_jump); }
 };
 
 class Intake {
@@ -46,6 +49,10 @@ class Intake {
 
   [[nodiscard]] const Rejections& rejections() const { return rejections_; }
   [[nodiscard]] const std::optional<Point>& last() const { return last_; }
+
+  void archive(core::StateArchive& state) {
+    state("intake", anchor_at_, anchor_step_, last_, rejections_, elsewhere_, elsewhere_at_);
+  }
 
  private:
   [[nodiscard]] bool believes_jump_to(core::Instant at);

@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 
+#include "core/state_archive.h"
 #include "forecast/intake.h"
 
 namespace penstock::forecast {
@@ -19,6 +20,9 @@ class Model {
   // path[k] becomes the mean expected over the interval that ends k + 1 steps after the last point. May be negative or
   // run away: the predictor bounds it. Only when ready.
   virtual void expect(std::span<double> path) const = 0;
+
+  // Saves or restores what was learned. It is restored into a model that was made with the same options.
+  virtual void archive(core::StateArchive& state) = 0;
 };
 
 }  // namespace penstock::forecast

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/result.h"
+#include "core/state_archive.h"
 #include "core/time.h"
 #include "forecast/distribution.h"
 #include "forecast/intake.h"
@@ -69,6 +70,8 @@ class Predictor {
   [[nodiscard]] virtual std::string_view name() const = 0;
   // Whose forecast is given at this horizon: for "auto" the one it chose, for the others their own name.
   [[nodiscard]] virtual std::string_view chosen(core::Duration horizon) const = 0;
+  // Saves or restores what was learned. It is restored into a predictor that was made with the same options.
+  virtual void archive(core::StateArchive& state) = 0;
 };
 
 // "constant", "linear", "seasonal", "arima", "kalman", "decomposition", "auto".

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/state_archive.h"
 #include "forecast/distribution.h"
 
 namespace penstock::forecast {
@@ -31,10 +32,17 @@ class ResidualBook {
   // extremes. O(n).
   [[nodiscard]] Quantiles quantiles() const;
 
+  void archive(core::StateArchive& state) {
+    state.values_of(sorted_, added_);
+    state.elements(ring_);
+    if (sorted_.size() > kCapacity) state.fail("has too many residuals");
+  }
+
  private:
   struct Entry {
     double residual;
     std::uint64_t number;
+    void archive(core::StateArchive& state) { state.values_of(residual, number); }
   };
   std::vector<Entry> sorted_;  // by residual, then number
   std::vector<double> ring_;   // by number modulo capacity

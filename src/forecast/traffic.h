@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/state_archive.h"
 #include "forecast/accuracy.h"
 #include "forecast/predictor.h"
 
@@ -67,6 +68,13 @@ class TrafficForecaster {
   [[nodiscard]] const Rejections& rejections(Series series) const { return lane(series).predictor->rejections(); }
   [[nodiscard]] std::string_view chosen(Series series, core::Duration horizon) const {
     return lane(series).predictor->chosen(horizon);
+  }
+
+  void archive(core::StateArchive& state) {
+    for (Lane& lane : lanes_) {
+      lane.predictor->archive(state);
+      lane.accuracy.archive(state);
+    }
   }
 
  private:

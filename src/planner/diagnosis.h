@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/state_archive.h"
 #include "core/time.h"
 #include "planner/policy.h"
 #include "planner/pool_history.h"
@@ -80,6 +81,8 @@ class Diagnoser {
       : slo_(slo), options_(options) {}
 
   [[nodiscard]] Diagnosis observe(const signals::Observation& observation);
+
+  void archive(core::StateArchive& state) { state("diagnoser", histories_); }
 
  private:
   signals::SloTarget slo_;

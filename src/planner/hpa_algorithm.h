@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "core/state_archive.h"
 #include "planner/bounds.h"
 #include "planner/policy.h"
 
@@ -65,14 +66,18 @@ class HpaController {
   [[nodiscard]] PoolDecision decide(core::Instant now, std::uint32_t current, const Bounds& bounds,
                                     const HpaProposal& proposal);
 
+  void archive(core::StateArchive& state) { state("hpa", started_, recommendations_, changes_); }
+
  private:
   struct Recommendation {
     core::Instant at;
-    double replicas;
+    double replicas = 0.0;
+    void archive(core::StateArchive& state) { state.values_of(at, replicas); }
   };
   struct Change {
     core::Instant at;
-    double replicas;  // negative: removed
+    double replicas = 0.0;  // negative: removed
+    void archive(core::StateArchive& state) { state.values_of(at, replicas); }
   };
   [[nodiscard]] double stabilize(core::Instant now, double current, double proposed);
   [[nodiscard]] double limit_of(const HpaRules& rules, core::Instant now, double current, bool up) const;

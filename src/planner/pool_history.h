@@ -7,6 +7,7 @@
 #include <map>
 #include <vector>
 
+#include "core/state_archive.h"
 #include "core/time.h"
 #include "signals/observation.h"
 
@@ -34,6 +35,10 @@ struct EngineMinute {
   [[nodiscard]] double per_minute(std::uint64_t count) const;
   // Prompt tokens computed in a decode step, on average: what each gap between tokens also pays for.
   [[nodiscard]] double prefill_tokens_per_step() const;
+  void archive(core::StateArchive& state) {
+    state.values_of(length, prompt_tokens, prefix_hit_tokens, generation_tokens, completed, preemptions, evictions,
+                    kv_usage, running_per_replica, queued_per_replica, starting_share, kv_blocked_share, idle_share);
+  }
 };
 
 // Fed with every observation of one pool, in order of time. Cost is linear in its replicas.
@@ -46,12 +51,17 @@ class PoolHistory {
   [[nodiscard]] double long_term_hit_share() const;
   [[nodiscard]] double long_term_prompt_tokens() const { return long_prompt_tokens_; }
 
+  void archive(core::StateArchive& state) {
+    state("pool_history", started_, ticks_, last_, long_prompt_tokens_, long_hit_tokens_);
+  }
+
  private:
   struct Tick {
     core::Instant at;
     EngineMinute since_last;
     bool heard = false;   // the means count
     bool queued = false;  // those over queues count
+    void archive(core::StateArchive& state) { state.values_of(at, since_last, heard, queued); }
   };
   void add_counters(Tick& tick, core::Instant now, const signals::ReplicaObservation& replica);
   void forget(core::Instant now);

@@ -4,6 +4,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/state_archive.h"
 #include "planner/policy.h"
 
 namespace penstock::planner {
@@ -24,6 +25,7 @@ class PoolwisePolicy : public Policy {
       decision.pools.push_back(decide_pool(observation.now, observation.pools[i], states_[i]));
     return decision;
   }
+  void archive(core::StateArchive& state) final { state("pools", states_); }
 
  protected:
   [[nodiscard]] virtual PoolDecision decide_pool(core::Instant now, const signals::PoolObservation& pool,

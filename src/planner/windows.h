@@ -5,6 +5,7 @@
 #include <deque>
 #include <optional>
 
+#include "core/state_archive.h"
 #include "core/time.h"
 
 namespace penstock::planner {
@@ -38,10 +39,13 @@ class TimedValues {
     return greatest;
   }
 
+  void archive(core::StateArchive& state) { state.values_of(values_); }
+
  private:
   struct Entry {
     core::Instant at;
-    double value;
+    double value = 0.0;
+    void archive(core::StateArchive& state) { state.values_of(at, value); }
   };
   core::Duration span_;
   std::deque<Entry> values_;

@@ -23,6 +23,7 @@ class MeteredPolicy final : public decision::Policy {
   [[nodiscard]] core::Duration memory() const override { return policy_.memory(); }
   [[nodiscard]] bool wants_segments() const override { return policy_.wants_segments(); }
   [[nodiscard]] decision::Decision decide(const signals::Observation& observation) override;
+  void archive(core::StateArchive& state) override { policy_.archive(state); }
 
   // What a scrape after the last decision would have shown, with the attainment of the whole run. A policy that never
   // decided has the figures of the run only.

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/state_archive.h"
 #include "core/time.h"
 #include "signals/observation.h"
 
@@ -83,14 +84,18 @@ class Sanitizer {
   // The findings hold until the next call.
   const Findings& clean(Observation& observation);
 
+  void archive(core::StateArchive& state) { state("sanitizer", last_now_, memory_); }
+
  private:
   struct SampleMemory {
-    std::uint32_t replica;
+    std::uint32_t replica = 0;
     EngineSample sample;
+    void archive(core::StateArchive& state) { state.values_of(replica, sample); }
   };
   struct PoolMemory {
     std::vector<SampleMemory> samples, next;  // by replica
     std::vector<std::uint64_t> counters;
+    void archive(core::StateArchive& state) { state.values_of(samples, counters); }
   };
 
   [[nodiscard]] ClockState clock_at(core::Instant now);

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "core/iteration_totals.h"
+#include "core/state_archive.h"
 #include "core/time.h"
 
 namespace penstock::telemetry {
@@ -32,6 +33,12 @@ struct EngineSample {
   [[nodiscard]] double kv_usage() const {  // 0..1
     return kv_capacity_tokens == 0 ? 0.0
                                    : static_cast<double>(kv_used_tokens) / static_cast<double>(kv_capacity_tokens);
+  }
+  void archive(core::StateArchive& state) {
+    state.values_of(sampled_at, queued_requests, running_requests, queued_prefill_tokens, inflight_prefill_tokens,
+                    scheduled_kv_tokens, queued_kv_tokens, kv_used_tokens, kv_capacity_tokens, prompt_tokens_total,
+                    prefix_hit_tokens_total, generation_tokens_total, completed_total, preemptions_total,
+                    evictions_total, oldest_queued_age, batch_merge_efficiency, iterations);
   }
 };
 

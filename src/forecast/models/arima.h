@@ -12,6 +12,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/state_archive.h"
 #include "forecast/model.h"
 #include "forecast/predictor.h"
 
@@ -23,6 +24,7 @@ struct ArmaFit {
   double constant = 0.0;
   double variance = 0.0;  // of the innovations
   double aic = 0.0;
+  void archive(core::StateArchive& state) { state.values_of(phi, theta, constant, variance, aic); }
 };
 
 // ARMA(p, q) by Hannan and Rissanen; none when the series is too short or the result not stationary and invertible.
@@ -50,6 +52,11 @@ class ArimaModel final : public Model {
 
   [[nodiscard]] const ArmaFit& fit() const { return fit_; }
   [[nodiscard]] int differences() const { return differences_; }
+
+  void archive(core::StateArchive& state) override {
+    state("arima", row_, row_sum_, row_count_, last_row_, last_step_, values_, fit_, differences_, fitted_, until_fit_);
+    state.values_of(recent_z_, recent_e_);
+  }
 
  private:
   void close_row();

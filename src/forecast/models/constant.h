@@ -4,6 +4,7 @@
 
 #include <deque>
 
+#include "core/state_archive.h"
 #include "forecast/model.h"
 #include "forecast/predictor.h"
 
@@ -16,6 +17,8 @@ class ConstantModel final : public Model {
   void update(const Point& point) override;
   [[nodiscard]] bool ready() const override { return !points_.empty(); }
   void expect(std::span<double> path) const override;
+
+  void archive(core::StateArchive& state) override { state("constant", points_); }
 
  private:
   std::int64_t window_steps_;

@@ -11,6 +11,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/state_archive.h"
 #include "forecast/model.h"
 #include "forecast/predictor.h"
 
@@ -29,11 +30,19 @@ class DecompositionModel final : public Model {
   [[nodiscard]] std::size_t rows() const { return rows_.size(); }
   void expect(std::span<double> path) const override;
 
+  void archive(core::StateArchive& state) override {
+    state("decomposition", row_width_, rows_, fit_start_, fit_span_, with_season_, with_long_season_, coefficients_);
+    state.values_of(offset_, last_, until_fit_);
+    if (row_width_ <= core::Duration{} || (!coefficients_.empty() && coefficients_.size() != columns()))
+      state.fail("does not fit together");
+  }
+
  private:
   struct Row {
-    std::int64_t number;  // of its stretch of `row_width_`
-    double sum;
-    double count;
+    std::int64_t number = 0;  // of its stretch of `row_width_`
+    double sum = 0.0;
+    double count = 0.0;
+    void archive(core::StateArchive& state) { state.values_of(number, sum, count); }
   };
 
   void keep(core::Instant middle, double value);

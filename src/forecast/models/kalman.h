@@ -5,6 +5,7 @@
 // has no unit. A missing interval is a prediction without a correction. From the fifth point on.
 #pragma once
 
+#include "core/state_archive.h"
 #include "forecast/model.h"
 #include "forecast/predictor.h"
 
@@ -22,6 +23,10 @@ class KalmanModel final : public Model {
 
   [[nodiscard]] double level() const { return level_; }
   [[nodiscard]] double trend() const { return trend_; }  // per interval
+
+  void archive(core::StateArchive& state) override {
+    state("kalman", level_, trend_, p_level_, p_both_, p_trend_, last_step_, points_);
+  }
 
  private:
   void predict();

@@ -5,6 +5,7 @@
 
 #include <deque>
 
+#include "core/state_archive.h"
 #include "forecast/model.h"
 #include "forecast/predictor.h"
 
@@ -17,6 +18,8 @@ class LinearModel final : public Model {
   void update(const Point& point) override;
   [[nodiscard]] bool ready() const override { return points_.size() >= 3; }
   void expect(std::span<double> path) const override;
+
+  void archive(core::StateArchive& state) override { state("linear", points_); }
 
  private:
   std::int64_t window_steps_;

@@ -13,6 +13,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/state_archive.h"
 #include "forecast/model.h"
 #include "forecast/predictor.h"
 
@@ -29,11 +30,18 @@ class SeasonProfile {
 
   static constexpr double kFactorMin = 0.05;
 
+  void archive(core::StateArchive& state) {
+    state("season", open_, means_, first_, index_, level_values_, level_factors_);
+    if ((!index_.empty() && index_.size() != bins_) || (!means_.empty() && means_.size() != bins_))
+      state.fail("has another number of bins");
+  }
+
  private:
   struct OpenBin {
-    std::int64_t number;  // periods count on
+    std::int64_t number = 0;  // periods count on
     double sum = 0.0;
     double count = 0.0;
+    void archive(core::StateArchive& state) { state.values_of(number, sum, count); }
   };
   [[nodiscard]] double bins_since_start(core::Instant middle) const;
   void close(const OpenBin& bin);
@@ -56,6 +64,12 @@ class SeasonalModel final : public Model {
   void update(const Point& point) override;
   [[nodiscard]] bool ready() const override { return weight_ > 0.0; }
   void expect(std::span<double> path) const override;
+
+  void archive(core::StateArchive& state) override {
+    day_.archive(state);
+    if (week_) week_->archive(state);
+    state("level", weighted_values_, weighted_factors_, weight_, level_, trend_, last_);
+  }
 
  private:
   [[nodiscard]] double factor(core::Instant middle) const;

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "core/state_archive.h"
 #include "core/time.h"
 #include "signals/observation.h"
 #include "signals/slo.h"
@@ -35,10 +36,13 @@ class BurnRate {
   // How long less than what is allowed was missed, by the long window and by the short one.
   [[nodiscard]] core::Duration held_for() const { return held_since_ ? now_ - *held_since_ : core::Duration{}; }
 
+  void archive(core::StateArchive& state) { state("burn_rate", spans_, now_, judged_to_, held_since_); }
+
  private:
   struct Span {
     core::Instant at;
     double requests = 0.0, missed = 0.0, allowed = 0.0;
+    void archive(core::StateArchive& state) { state.values_of(at, requests, missed, allowed); }
   };
   [[nodiscard]] bool missed(const signals::RecentRequest& request) const;
   [[nodiscard]] double over(core::Duration window) const;

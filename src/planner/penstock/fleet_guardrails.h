@@ -29,7 +29,15 @@ class FleetGuardrails {
                                                 std::vector<PoolDecision> proposals,
                                                 signals::ClockState clock = signals::ClockState::kSteady);
 
+  void archive(core::StateArchive& state) {
+    std::uint64_t pools = pools_.size();
+    state("fleet_guardrails", pools);
+    if (state.reading()) pools_.assign(std::min<std::uint64_t>(pools, kPoolsMax), Guardrails{options_});
+    for (Guardrails& pool : pools_) pool.archive(state);
+  }
+
  private:
+  static constexpr std::uint64_t kPoolsMax = 64;  // in a state that is read
   // Targets of the proposals, lowered where the fleet there is exceeds the budget.
   [[nodiscard]] std::vector<std::uint32_t> affordable(const signals::Observation& observation,
                                                       const std::vector<PoolDecision>& proposals) const;

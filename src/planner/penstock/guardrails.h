@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/state_archive.h"
 #include "core/time.h"
 #include "planner/policy.h"
 
@@ -60,10 +61,16 @@ class Guardrails {
   // What came of the decision that apply() returned, where a later stage lowered its growth.
   void revise(std::uint32_t target) { asked_ = target; }
 
+  void archive(core::StateArchive& state) {
+    state("guardrails", last_now_, time_, wishes_, targets_, shrunk_at_, failed_at_, failed_total_, actions_failed_);
+    state.values_of(ready_, was_ready_, failures_in_a_row_, cooldown_until_, manual_until_, asked_, seen_);
+  }
+
  private:
   struct Entry {
     core::Instant at;
-    std::uint32_t replicas;
+    std::uint32_t replicas = 0;
+    void archive(core::StateArchive& state) { state.values_of(at, replicas); }
   };
   class Clamp;
 

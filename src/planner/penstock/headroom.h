@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 
+#include "core/state_archive.h"
 #include "core/time.h"
 #include "signals/observation.h"
 
@@ -34,10 +35,15 @@ class Headroom {
   [[nodiscard]] double standard() const { return options_.standard; }
   [[nodiscard]] double learned() const { return learned_; }  // the standard until it is known
 
+  void archive(core::StateArchive& state) {
+    state("headroom", learned_, minutes_, minute_from_, arrivals_, input_tokens_, unlearned_);
+  }
+
  private:
   struct Minute {
     double load = 0.0;  // tokens a second
     double requests = 0.0;
+    void archive(core::StateArchive& state) { state.values_of(load, requests); }
   };
   // Share of the requests that would have come while the fleet was overrun.
   [[nodiscard]] double loss(double headroom) const;

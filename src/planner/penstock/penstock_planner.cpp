@@ -17,6 +17,7 @@ namespace penstock::planner {
 
 namespace {
 
+constexpr core::Duration kStartUpMost = std::chrono::hours{24};  // of a state that is read
 constexpr core::Duration kIdleAfter = std::chrono::minutes{5};
 constexpr core::Duration kRaiseStep = std::chrono::minutes{1};  // between looks at a burning SLO
 constexpr double kRaiseShare = 0.1;                             // of the plan, a step
@@ -83,6 +84,24 @@ class PenstockPlanner final : public Policy {
     return decision;
   }
 
+  void archive(core::StateArchive& state) override {
+    bool begun = outlook_.has_value();
+    state("penstock", begun, start_up_);
+    if (state.reading()) {
+      outlook_.reset();
+      headroom_.reset();
+      if (begun) begin(std::clamp(start_up_, core::Duration{}, kStartUpMost));
+    }
+    if (begun) {
+      outlook_->archive(state);
+      headroom_->archive(state);
+    }
+    state("parts", sanitizer_, diagnoser_, burn_, floor_, load_, schedule_, guardrails_);
+    state.elements(speeds_);
+    state("raise", raised_by_, waiting_, raised_at_, raise_from_, busy_at_);
+    if (state.reading() && !state.failed() && trials_ && !speeds_.empty()) correct_trials();
+  }
+
  private:
   [[nodiscard]] bool plans() const { return trials_ && options_.target == OptimizationTarget::kSla; }
   [[nodiscard]] bool has_floor() const { return options_.throughput_loop.interval > core::Duration{}; }
@@ -90,10 +109,14 @@ class PenstockPlanner final : public Policy {
 
   void begin(const signals::Observation& observation) {
     busy_at_ = observation.now;  // of the time before nothing is known
-    const core::Duration start_up = start_up_of(observation);
+    begin(start_up_of(observation));
+    outlook_->warm_up(options_.history);
+  }
+
+  void begin(core::Duration start_up) {
+    start_up_ = start_up;
     outlook_.emplace(options_.outlook, options_.throughput_loop.memory.length,
                      start_up + options_.throughput_loop.interval);
-    outlook_->warm_up(options_.history);
     HeadroomOptions headroom = options_.headroom;
     headroom.goal = slo_.goal;
     // A load that wanders goes as far as the root of the time that it is left alone.
@@ -112,11 +135,15 @@ class PenstockPlanner final : public Policy {
     for (std::size_t i = 0; i < std::min(speeds_.size(), observation.pools.size()); ++i)
       changed = speeds_[i].observe(observation.pools[i], observation.now) || changed;
     if (!changed || !trials_) return;
+    correct_trials();
+    floor_.forget_outcomes();
+    load_.forget_outcomes();
+  }
+
+  void correct_trials() {
     std::vector<double> factors;
     for (const ReplicaSpeed& speed : speeds_) factors.push_back(speed.factor());
     trials_->correct(factors);
-    floor_.forget_outcomes();
-    load_.forget_outcomes();
   }
 
   [[nodiscard]] static bool in_flight(const signals::Observation& observation) {
@@ -359,6 +386,7 @@ class PenstockPlanner final : public Policy {
   std::vector<ReplicaSpeed> speeds_;       // by pool
   std::optional<TrafficOutlook> outlook_;  // from the first observation on, which tells the start-up time
   std::optional<Headroom> headroom_;
+  core::Duration start_up_{};  // that both were made for
   double raised_by_ = 0.0;     // share of replicas beyond what trials ask for
   std::uint64_t waiting_ = 0;  // requests, when that was last looked at
   core::Instant raised_at_{}, raise_from_{}, busy_at_{};

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 
+#include "core/state_archive.h"
 #include "core/time.h"
 #include "planner/penstock/plan_search.h"
 #include "planner/penstock/traffic_memory.h"
@@ -27,6 +28,10 @@ struct LoopPlan : FleetPlan {
   core::Instant made;
   double rate = 0.0;  // requests a second that it was tried on …
   PlanGoal goal;      // … and what it had to keep
+  void archive(core::StateArchive& state) {
+    FleetPlan::archive(state);
+    state.values_of(made, rate, goal);
+  }
 };
 
 // A search that a tick has no time to finish goes on in the next, with what is known by then.
@@ -46,11 +51,14 @@ class PlanLoop {
   // Since when traffic has been waiting for a plan; none while there is a plan that is as new as it should be.
   [[nodiscard]] std::optional<core::Instant> waiting_since() const;
 
+  void archive(core::StateArchive& state) { state("plan_loop", memory_, search_, plan_, next_); }
+
  private:
   struct Search {
     core::Instant began;
     Fleet from;
     PlanGoal goal;
+    void archive(core::StateArchive& state) { state.values_of(began, from, goal); }
   };
   PlanLoopOptions options_;
   TrafficMemory memory_;

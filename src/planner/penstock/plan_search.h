@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/state_archive.h"
 #include "planner/penstock/trials.h"
 #include "planner/policy.h"
 #include "signals/observation.h"
@@ -28,6 +29,7 @@ struct PlanGoal {
   double growth = 1.0;                 // the traffic comes at so many times its rate
   double headroom = 1.0;               // at so many times that rate the fleet must not collapse …
   double headroom_goal = 0.9;          // … but keep this share of the best, or what the pools' bounds let it keep
+  void archive(core::StateArchive& state) { state.values_of(goals, growth, headroom, headroom_goal); }
 };
 
 // What a search came to, and the numbers behind it.
@@ -39,6 +41,9 @@ struct FleetPlan {
   double stressed = 1.0;    // of the fleet at the rate that it has headroom for
   double requests = 0.0;    // that it was tried on
   std::vector<Candidate> tried;
+  void archive(core::StateArchive& state) {
+    state.values_of(fleet, attainment, one_less, best, stressed, requests, tried);
+  }
 };
 
 // What a pool of so many replicas must be able to carry: the smaller it is, the further its load strays from the mean.

@@ -6,6 +6,7 @@
 
 #include "capacity/step_time_correction.h"
 #include "capacity/token_formula.h"
+#include "core/state_archive.h"
 #include "signals/observation.h"
 #include "signals/slo.h"
 
@@ -35,6 +36,8 @@ class ReplicaSpeed {
   [[nodiscard]] std::optional<capacity::FormulaResult> by_formula(const signals::PoolObservation& pool,
                                                                   const signals::SloTarget& slo, double growth,
                                                                   double utilisation) const;
+
+  void archive(core::StateArchive& state) { state("replica_speed", correction_, applied_); }
 
  private:
   PoolProfile profile_;

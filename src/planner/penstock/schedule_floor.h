@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/state_archive.h"
 #include "core/time.h"
 #include "forecast/cron.h"
 #include "planner/policy.h"
@@ -41,10 +42,13 @@ class ScheduleFloor {
   // evidence what it did.
   void apply(const signals::Observation& observation, std::vector<PoolDecision>& proposals);
 
+  void archive(core::StateArchive& state) { state("schedule", options_.unix_start, plans_); }
+
  private:
   struct Plan {
     std::uint32_t replicas = 0;
     bool known = false;  // a policy said it; else it is what there was at first
+    void archive(core::StateArchive& state) { state.values_of(replicas, known); }
   };
   [[nodiscard]] std::uint32_t floor_of(core::Instant now, const signals::PoolObservation& pool) const;
   [[nodiscard]] Plan planned(const signals::PoolObservation& pool, const PoolDecision& proposal,

@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 
+#include "core/state_archive.h"
 #include "core/time.h"
 #include "planner/penstock/plan_search.h"
 #include "planner/penstock/trials.h"
@@ -55,11 +56,14 @@ class TrafficMemory final : public FleetOutcomes {
   [[nodiscard]] std::size_t requests() const;  // in the slices that count
   [[nodiscard]] double rate() const;           // a second, their mean
 
+  void archive(core::StateArchive& state) { state("traffic_memory", closed_, open_, look_back_); }
+
  private:
   struct Slice {
     core::Instant from, to;
     std::size_t requests = 0;
     std::map<int, std::map<Fleet, TrialOutcome>> outcomes{};  // by load in twentieths
+    void archive(core::StateArchive& state) { state.values_of(from, to, requests, outcomes); }
   };
   [[nodiscard]] std::size_t remembered() const;  // requests in all slices
   [[nodiscard]] bool counts(const Slice& slice) const { return open_.to - slice.to < look_back_; }

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 
+#include "core/state_archive.h"
 #include "core/time.h"
 #include "forecast/accuracy.h"
 #include "forecast/predictor.h"
@@ -57,11 +58,18 @@ class TrafficOutlook {
   [[nodiscard]] Forecast expected() const;
   [[nodiscard]] forecast::TrafficForecast forecast() const;  // the same with all quantiles and the peaks
 
+  void archive(core::StateArchive& state) {
+    trend_.archive(state);
+    still_->archive(state);
+    state("outlook", still_accuracy_, last_);
+  }
+
  private:
   struct Counters {
     core::Instant at;
     std::uint64_t arrivals = 0, input_tokens = 0;    // where requests enter
     std::uint64_t completed = 0, output_tokens = 0;  // where they end
+    void archive(core::StateArchive& state) { state.values_of(at, arrivals, input_tokens, completed, output_tokens); }
   };
   [[nodiscard]] static Counters counters_of(const signals::Observation& observation);
   [[nodiscard]] forecast::TrafficSample sample_of(const Counters& before, const Counters& now,

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "core/state_archive.h"
 #include "core/time.h"
 #include "signals/observation.h"
 
@@ -22,6 +23,7 @@ struct TrialTraffic {
 struct TrialCounts {
   double requests = 0.0, met = 0.0;
   [[nodiscard]] double attainment() const { return requests > 0.0 ? met / requests : 1.0; }
+  void archive(core::StateArchive& state) { state.values_of(requests, met); }
 };
 
 struct TrialOutcome {
@@ -30,6 +32,7 @@ struct TrialOutcome {
 
   TrialOutcome& operator+=(const TrialOutcome& more);
   [[nodiscard]] TrialOutcome times(double factor) const;
+  void archive(core::StateArchive& state) { state.values_of(all, ttft, itl, targets); }
 };
 
 // Equal traffic and fleets give equal outcomes. Not thread-safe.

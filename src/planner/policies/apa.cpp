@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/state_archive.h"
 #include "planner/bounds.h"
 #include "planner/poolwise_policy.h"
 #include "planner/samples.h"
@@ -25,6 +26,7 @@ constexpr double kPrefillQueueTarget = 10.0;
 struct ApaState {
   TimedValues metric{kWindow};
   TimedValues recommendations{kScaleDownCooldown};
+  void archive(core::StateArchive& state) { state("apa", metric, recommendations); }
 };
 
 class Apa final : public PoolwisePolicy<ApaState> {

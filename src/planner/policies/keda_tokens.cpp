@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/state_archive.h"
 #include "planner/hpa_algorithm.h"
 #include "planner/poolwise_policy.h"
 #include "planner/samples.h"
@@ -19,6 +20,7 @@ struct KedaState {
   HpaController hpa;
   std::optional<core::Instant> last_poll;
   std::optional<core::Instant> last_active;
+  void archive(core::StateArchive& state) { state("keda", hpa, last_poll, last_active); }
 };
 
 struct Trigger {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/state_archive.h"
 #include "planner/bounds.h"
 #include "planner/poolwise_policy.h"
 #include "planner/samples.h"
@@ -25,6 +26,7 @@ struct KpaState {
   bool started = false;
   std::optional<core::Instant> panic_since;  // when the threshold was last crossed
   double panic_replicas = 0.0;               // the most that this panic asked for
+  void archive(core::StateArchive& state) { state("kpa", concurrency, started, panic_since, panic_replicas); }
 };
 
 class Kpa final : public PoolwisePolicy<KpaState> {

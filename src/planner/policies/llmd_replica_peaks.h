@@ -5,6 +5,7 @@
 #include <map>
 #include <vector>
 
+#include "core/state_archive.h"
 #include "core/time.h"
 #include "planner/samples.h"
 #include "planner/windows.h"
@@ -39,11 +40,14 @@ class LlmdReplicaPeaks {
     return peaks;
   }
 
+  void archive(core::StateArchive& state) { state("llmd_peaks", windows_); }
+
  private:
   static constexpr core::Duration kRange = std::chrono::minutes{1};
   struct Windows {
     TimedValues kv_usage{kRange};
     TimedValues queue{kRange};
+    void archive(core::StateArchive& state) { state.values_of(kv_usage, queue); }
   };
   std::map<std::uint32_t, Windows> windows_;  // by replica
 };

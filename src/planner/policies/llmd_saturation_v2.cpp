@@ -6,6 +6,7 @@
 #include <deque>
 #include <numeric>
 
+#include "core/state_archive.h"
 #include "planner/hpa_algorithm.h"
 #include "planner/policies/llmd_replica_peaks.h"
 #include "planner/poolwise_policy.h"
@@ -28,6 +29,7 @@ constexpr std::array kOutputBands{100.0, 500.0};  // tokens; the last band is op
 struct Shape {
   double input_tokens = 0.0;  // mean of a request
   double output_tokens = 0.0;
+  void archive(core::StateArchive& state) { state.values_of(input_tokens, output_tokens); }
 };
 
 struct V2State {
@@ -35,6 +37,7 @@ struct V2State {
   Shape shape;
   std::array<std::deque<double>, kOutputBands.size() + 1> observed;  // k2 by output band, newest last
   HpaController hpa{shipped_behavior()};
+  void archive(core::StateArchive& state) { state("llmd_v2", peaks, shape, observed, hpa); }
 };
 
 [[nodiscard]] double median(std::vector<double> values) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/state_archive.h"
 #include "planner/hpa_algorithm.h"
 #include "planner/policies/llmd_replica_peaks.h"
 #include "planner/poolwise_policy.h"
@@ -27,6 +28,7 @@ constexpr core::Duration kSmoothing = std::chrono::seconds{45};
 struct SloState {
   TimedValues pressure{kSmoothing};
   HpaController hpa{guide_behavior()};
+  void archive(core::StateArchive& state) { state("llmd_slo", pressure, hpa); }
 };
 
 class LlmdSlo final : public PoolwisePolicy<SloState> {

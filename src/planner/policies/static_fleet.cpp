@@ -1,5 +1,6 @@
 #include "planner/policies/static_fleet.h"
 
+#include "core/state_archive.h"
 #include "planner/bounds.h"
 #include "planner/poolwise_policy.h"
 
@@ -7,7 +8,9 @@ namespace penstock::planner {
 
 namespace {
 
-struct Nothing {};
+struct Nothing {
+  void archive(core::StateArchive&) {}
+};
 
 class StaticFleet final : public PoolwisePolicy<Nothing> {
  public:

@@ -1,0 +1,29 @@
+// What a planner has learned, in a file: {"version": …, "policy": …, "pools": […], "saved_unix_ms": …, "values": …}.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "core/result.h"
+#include "core/time.h"
+#include "decision/policy_state.h"
+
+namespace penstock::connect {
+
+struct SavedPolicyState {
+  decision::PolicyState state;
+  std::int64_t saved_unix_ms = 0;
+};
+
+[[nodiscard]] std::string policy_state_text(const SavedPolicyState& saved);
+// Errors name `file` and the field.
+[[nodiscard]] core::Result<SavedPolicyState> read_policy_state(std::string_view text, const std::string& file);
+
+// Whole or not at all.
+[[nodiscard]] core::Result<void> save_policy_state(const std::string& path, const SavedPolicyState& saved);
+// None: there is no such file.
+[[nodiscard]] core::Result<std::optional<SavedPolicyState>> load_policy_state(const std::string& path);
+
+}  // namespace penstock::connect

@@ -1,0 +1,48 @@
+#include "connect/policy_state_file.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+namespace penstock::connect {
+namespace {
+
+SavedPolicyState sample() {
+  SavedPolicyState saved;
+  saved.state.policy = "penstock";
+  saved.state.pools = {"prefill", "decode"};
+  saved.state.at = core::kStart + std::chrono::seconds{90};
+  saved.state.values = "loop 0 penstock 1 0.25";
+  saved.saved_unix_ms = 1'700'000'000'000;
+  return saved;
+}
+
+TEST(PolicyStateFile, WhatIsSavedReadsBackTheSame) {
+  const std::string path = testing::TempDir() + "penstock-policy-state.json";
+  std::filesystem::remove(path);
+  const auto absent = load_policy_state(path);
+  ASSERT_TRUE(absent);
+  EXPECT_FALSE(*absent);
+  ASSERT_TRUE(save_policy_state(path, sample()));
+  const auto read = load_policy_state(path);
+  ASSERT_TRUE(read && *read) << (read ? "" : read.error().message());
+  EXPECT_EQ(policy_state_text(**read), policy_state_text(sample()));
+  EXPECT_EQ((*read)->state.pools, sample().state.pools);
+}
+
+TEST(PolicyStateFile, ErrorsNameTheFileAndTheField) {
+  const auto error_of = [](const std::string& from, const std::string& to) {
+    std::string text = policy_state_text(sample());
+    text.replace(text.find(from), from.size(), to);
+    const auto read = read_policy_state(text, "policy.json");
+    return read ? "" : read.error().message();
+  };
+  EXPECT_EQ(error_of("\"version\": 1", "\"version\": 2"), "");  // whoever restores it decides
+  EXPECT_TRUE(error_of("\"policy\"", "\"plicy\"").starts_with("policy.json: policy: is missing"));
+  EXPECT_TRUE(error_of("\"prefill\"", "7").starts_with("policy.json: pools: must be a list of names"));
+  EXPECT_NE(error_of("{", "["), "");
+  EXPECT_NE(error_of("90000000000", "\"soon\""), "");
+}
+
+}  // namespace
+}  // namespace penstock::connect

@@ -1,0 +1,25 @@
+// What a control loop has learned, as plain data: another process can go on with it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/time.h"
+
+namespace penstock::decision {
+
+struct PolicyState {
+  // Of the values below. Another version is not restored.
+  static constexpr std::int64_t kVersion = 1;
+  // An older state is not restored: its windows have passed, and the traffic may be another.
+  static constexpr core::Duration kAgeMax = std::chrono::hours{6};
+
+  std::int64_t version = kVersion;
+  std::string policy;
+  std::vector<std::string> pools;  // names, in the order of the observation
+  core::Instant at;                // of the last tick
+  std::string values;              // as core::StateArchive writes them
+};
+
+}  // namespace penstock::decision
