@@ -32,6 +32,7 @@ class WatchedPolicy final : public decision::Policy {
   [[nodiscard]] core::Duration interval() const override { return policy_.interval(); }
   [[nodiscard]] core::Duration memory() const override { return policy_.memory(); }
   [[nodiscard]] decision::Decision decide(const signals::Observation& observation) override;
+  void archive(core::StateArchive& state) override { policy_.archive(state); }
 
   [[nodiscard]] std::uint64_t broken() const { return broken_; }
   [[nodiscard]] const std::string& first_broken() const { return first_broken_; }  // in words; empty: none

@@ -57,7 +57,7 @@ TEST(LlmdSlo, ThePressureIsAMeanOfFortyFiveSecondsAndEachValueHasACeiling) {
   // (0.2 + 0.2 + 2) / 3 = 0.8; a mean with 10 would be 3.5. Growth still waits for its window.
   const PoolDecision decision = asker.ask(30, pool(4, 10'000, 10));
   ASSERT_FALSE(decision.evidence.empty());
-  EXPECT_STREQ(decision.evidence[0].name, "slo_pressure");
+  EXPECT_EQ(decision.evidence[0].name, "slo_pressure");
   EXPECT_NEAR(decision.evidence[0].value, 0.8, 1e-12);
   EXPECT_EQ(decision.target, 4U);
 }
