@@ -9,9 +9,9 @@
 namespace penstock::connect {
 namespace {
 
-constexpr std::size_t kFileBytesMax = 64 << 20;
-constexpr std::size_t kPoolsMax = 1000;
-constexpr std::size_t kNameBytesMax = 1000;
+constexpr std::size_t kStateFileBytes = 64 << 20;
+constexpr std::size_t kStatePoolsMax = 1000;
+constexpr std::size_t kStateNameBytes = 1000;
 
 }  // namespace
 
@@ -32,11 +32,11 @@ core::Result<SavedPolicyState> read_policy_state(std::string_view text, const st
   JsonFields fields{*root, file, ""};
   SavedPolicyState saved;
   saved.state.version = fields.integer("version", 0, INT64_MAX);
-  saved.state.policy = fields.text("policy", kNameBytesMax);
+  saved.state.policy = fields.text("policy", kStateNameBytes);
   saved.saved_unix_ms = fields.integer("saved_unix_ms", 0, INT64_MAX / 2'000'000);
   saved.state.at = core::Instant{core::Duration{fields.integer("at_ns", INT64_MIN / 4, INT64_MAX / 4)}};
-  saved.state.values = fields.text("values", kFileBytesMax);
-  if (const nlohmann::json* pools = fields.list("pools", kPoolsMax); pools != nullptr)
+  saved.state.values = fields.text("values", kStateFileBytes);
+  if (const nlohmann::json* pools = fields.list("pools", kStatePoolsMax); pools != nullptr)
     for (const nlohmann::json& pool : *pools) {
       if (!pool.is_string()) fields.fail("pools", "must be a list of names");
       saved.state.pools.push_back(pool.is_string() ? pool.get<std::string>() : std::string{});
@@ -50,7 +50,7 @@ core::Result<void> save_policy_state(const std::string& path, const SavedPolicyS
 }
 
 core::Result<std::optional<SavedPolicyState>> load_policy_state(const std::string& path) {
-  const auto text = read_whole_file(path, kFileBytesMax);
+  const auto text = read_whole_file(path, kStateFileBytes);
   if (!text) return tl::make_unexpected(text.error());
   if (!*text) return std::optional<SavedPolicyState>{};
   auto saved = read_policy_state(**text, path);

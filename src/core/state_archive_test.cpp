@@ -76,7 +76,9 @@ TEST(StateArchive, TextThatDoesNotFitIsAnError) {
   EXPECT_EQ(error_of("sample 1 x"), "sample: a whole number is expected");
   EXPECT_EQ(error_of("sample 1 2 0.5 0.5 9 999999"), "sample: a list is longer than its text");
   for (std::size_t length = 0; length < text.size(); ++length)
-    if (text[length] == ' ') EXPECT_NE(error_of(text.substr(0, length)), "") << length;
+    if (text[length] == ' ') {
+      EXPECT_NE(error_of(text.substr(0, length)), "") << length;
+    }
 }
 
 TEST(StateArchive, ElementsKeepTheirNumber) {

@@ -64,7 +64,9 @@ void expect_same(const std::vector<decision::DecisionRecord>& left, const std::v
     for (std::size_t k = 0; k < left[i].evidence.size(); ++k)
       EXPECT_EQ(left[i].evidence[k].value, right[i].evidence[k].value) << policy << left[i].evidence[k].name;
     ASSERT_EQ(left[i].forecast.has_value(), right[i].forecast.has_value()) << policy;
-    if (left[i].forecast) EXPECT_EQ(left[i].forecast->requests_per_s, right[i].forecast->requests_per_s) << policy;
+    if (left[i].forecast) {
+      EXPECT_EQ(left[i].forecast->requests_per_s, right[i].forecast->requests_per_s) << policy;
+    }
   }
 }
 

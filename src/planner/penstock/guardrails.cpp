@@ -111,7 +111,9 @@ void Guardrails::note_failures(const PoolObservation& pool) {
 
 void Guardrails::note_manual_change(std::uint32_t current) {
   const bool changed = asked_ && current != *asked_ && current != seen_;
-  if (changed) manual_until_ = time_ + options_.manual_hold;
+  // A fleet that was started anew between two processes is not a manual change.
+  if (changed && !restored_) manual_until_ = time_ + options_.manual_hold;
+  restored_ = false;
   // What was wished before, or is wished meanwhile, is no reason for a jump afterwards.
   if (!changed && time_ >= manual_until_) return;
   wishes_.clear();

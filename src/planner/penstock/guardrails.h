@@ -64,6 +64,7 @@ class Guardrails {
   void archive(core::StateArchive& state) {
     state("guardrails", last_now_, time_, wishes_, targets_, shrunk_at_, failed_at_, failed_total_, actions_failed_);
     state.values_of(ready_, was_ready_, failures_in_a_row_, cooldown_until_, manual_until_, asked_, seen_);
+    restored_ = state.reading();
   }
 
  private:
@@ -100,6 +101,7 @@ class Guardrails {
   core::Instant cooldown_until_{}, manual_until_{};
   std::optional<std::uint32_t> asked_;  // the last decision
   std::uint32_t seen_ = 0;              // the target when it was made
+  bool restored_ = false;               // and nothing was decided since
 };
 
 }  // namespace penstock::planner

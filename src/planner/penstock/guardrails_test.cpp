@@ -36,6 +36,15 @@ class Guarded {
   void settle(const PoolObservation& pool, std::uint32_t target) {
     for (double seconds = 0.0; seconds < 300.0; seconds += 30.0) (void)proposal(seconds, pool, target);
   }
+  // Another process goes on with what this one knew.
+  void restart() {
+    core::StateArchive saved;
+    guardrails_.archive(saved);
+    core::StateArchive read{saved.text()};
+    guardrails_ = Guardrails{};
+    guardrails_.archive(read);
+    EXPECT_TRUE(read.finish());
+  }
 
  private:
   Guardrails guardrails_;
@@ -227,6 +236,22 @@ TEST(Guardrails, LeaveATargetAloneThatSomebodyElseSet) {
   EXPECT_DECISION(guarded.proposal(605, pool_of(9, engine(0)), 6), 9, kCheapestThatKeepsSlo, kStabilization);
   EXPECT_DECISION(guarded.proposal(903, pool_of(9, engine(0)), 6), 9, kCheapestThatKeepsSlo, kStabilization);
   EXPECT_DECISION(guarded.proposal(905, pool_of(9, engine(0)), 6), 6, kCheapestThatKeepsSlo, kNone);
+}
+
+TEST(Guardrails, RememberTheirWindowsOverARestart) {
+  Guarded guarded;
+  EXPECT_DECISION(guarded.proposal(0, pool_of(8, engine(0)), 7), 8, kCheapestThatKeepsSlo, kStabilization);
+  guarded.restart();
+  EXPECT_DECISION(guarded.proposal(299, pool_of(8, engine(0)), 7), 8, kCheapestThatKeepsSlo, kStabilization);
+  EXPECT_DECISION(guarded.proposal(300, pool_of(8, engine(0)), 7), 7, kCheapestThatKeepsSlo, kNone);
+}
+
+TEST(Guardrails, TakeAFleetThatWasStartedAnewForNoManualChange) {
+  Guarded guarded;
+  EXPECT_DECISION(guarded.proposal(0, pool_of(4, engine(0)), 6), 6, kCheapestThatKeepsSlo, kNone);
+  guarded.restart();
+  EXPECT_DECISION(guarded.proposal(5, pool_of(1, engine(0)), 3), 3, kCheapestThatKeepsSlo, kNone);
+  EXPECT_DECISION(guarded.proposal(10, pool_of(9, engine(0)), 6), 9, kCheapestThatKeepsSlo, kManualChange);
 }
 
 TEST(Guardrails, GrowAgainAfterTheHoldOfAManualChange) {
