@@ -38,7 +38,7 @@ struct WatchedEngine {
 struct EngineWatchOptions {
   core::Duration interval = std::chrono::seconds{1};
   std::shared_ptr<net::TlsContext> tls;                // for engines behind https
-  net::Resolver::Ask resolve = net::Address::resolve;  // for names in URLs
+  net::Resolver::Lookup resolve = net::Address::resolve;  // for names in URLs
 };
 
 // Lives on one loop. Messages and addresses of names come from threads of their own and are posted to the loop. A name is
