@@ -59,6 +59,15 @@ std::uint32_t counted(double tokens) {
   return static_cast<std::uint32_t>(std::clamp(tokens, 1.0, double{std::numeric_limits<std::uint32_t>::max()}));
 }
 
+std::uint32_t prompt_estimate(std::size_t text_bytes, double bytes_per_token) {
+  return counted(std::ceil(static_cast<double>(text_bytes) / bytes_per_token));
+}
+
+std::uint32_t output_estimate(double mean, std::optional<std::uint32_t> max_tokens) {
+  const std::uint32_t expected = counted(std::round(mean));
+  return max_tokens ? std::min(expected, *max_tokens) : expected;
+}
+
 }  // namespace
 
 void TokenEstimator::Errors::add(double estimated, double actual) {
@@ -94,12 +103,9 @@ double TokenEstimator::output_mean(const Request& request) const {
 
 TokenEstimate TokenEstimator::estimate(const Request& request) const {
   TokenEstimate made;
-  made.prompt_tokens =
-      request.prompt_tokens > 0
-          ? request.prompt_tokens
-          : counted(std::ceil(static_cast<double>(request.text_bytes) / bytes_per_token(request.model)));
-  made.output_tokens = counted(std::round(output_mean(request)));
-  if (request.max_tokens) made.output_tokens = std::min(made.output_tokens, *request.max_tokens);
+  made.prompt_tokens = request.prompt_tokens > 0 ? request.prompt_tokens
+                                                 : prompt_estimate(request.text_bytes, bytes_per_token(request.model));
+  made.output_tokens = output_estimate(output_mean(request), request.max_tokens);
   return made;
 }
 
@@ -110,15 +116,14 @@ void TokenEstimator::learn_length(std::string_view key, double tokens) {
 }
 
 void TokenEstimator::learn(const Request& request, std::uint32_t prompt_tokens, std::uint32_t output_tokens) {
-  const TokenEstimate estimated = estimate(request);
   if (request.prompt_tokens == 0 && request.text_bytes > 0 && prompt_tokens > 0) {
-    prompt_errors_.add(estimated.prompt_tokens, prompt_tokens);
+    prompt_errors_.add(prompt_estimate(request.text_bytes, bytes_per_token(request.model)), prompt_tokens);
     Ratio& ratio = place_of(ratios_, request.model);
     ratio.bytes = ratio.bytes * kDecay + static_cast<double>(request.text_bytes);
     ratio.tokens = ratio.tokens * kDecay + static_cast<double>(prompt_tokens);
   }
-  output_errors_.add(estimated.output_tokens, output_tokens);
   const double mean = output_mean(request);
+  output_errors_.add(output_estimate(mean, request.max_tokens), output_tokens);
   const bool cut = request.max_tokens && output_tokens >= *request.max_tokens;
   if (cut && static_cast<double>(output_tokens) < mean) return;
   learn_length(Joined{request.model, request.traffic_class}.view(), output_tokens);

@@ -92,6 +92,8 @@ class RandomWorld final : GrantListener {
     check_sums();
   }
   [[nodiscard]] const std::string& story() const { return story_; }
+  [[nodiscard]] const std::set<RefusalReason>& reasons() const { return reasons_; }
+  [[nodiscard]] int granted_later() const { return granted_later_; }
 
  private:
   struct Open {
@@ -104,15 +106,20 @@ class RandomWorld final : GrantListener {
     const auto found = open_.find(ticket);
     ASSERT_TRUE(found != open_.end() && !found->second.granted) << "only what waits is granted later, once";
     found->second.granted = true;
+    ++granted_later_;
     note_grant(found->second, grant);
   }
   void deliver(Ticket ticket, const Refusal& refusal) override {
     const auto found = open_.find(ticket);
     ASSERT_TRUE(found != open_.end() && !found->second.granted) << "only what waits is refused later, once";
     EXPECT_FALSE(refusal.message.empty());
-    story_ += to_string(refusal.reason);
+    note_refusal(refusal);
     open_.erase(found);
     ++refused_;
+  }
+  void note_refusal(const Refusal& refusal) {
+    story_ += to_string(refusal.reason);
+    reasons_.insert(refusal.reason);
   }
   void note_grant(Open& request, const Grant& grant) {
     request.grant = grant;
@@ -165,7 +172,7 @@ class RandomWorld final : GrantListener {
     if (result.refusal) {
       EXPECT_FALSE(result.grant);
       EXPECT_FALSE(result.refusal->message.empty());
-      story_ += to_string(result.refusal->reason);
+      note_refusal(*result.refusal);
       ++refused_;
       return;
     }
@@ -354,14 +361,23 @@ class RandomWorld final : GrantListener {
   std::array<std::uint64_t, kOutcomes> outcomes_{};
   bool estimated_ = false;  // some prompts are in the ledger by their estimates
   std::string story_;
+  std::set<RefusalReason> reasons_;
+  int granted_later_ = 0;
 };
 
 TEST(DispatcherProperty, EveryRequestEndsOnceAndAllSumsBalance) {
+  std::set<RefusalReason> reasons;
+  int granted_later = 0;
   for (std::uint64_t seed = 1; seed <= 150; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    RandomWorld{seed}.run(300);
+    RandomWorld world{seed};
+    world.run(300);
     if (HasFailure()) return;
+    reasons.insert(world.reasons().begin(), world.reasons().end());
+    granted_later += world.granted_later();
   }
+  EXPECT_EQ(reasons.size(), kRefusalReasons) << "the worlds meet every reason";
+  EXPECT_GT(granted_later, 1'000) << "requests wait and are granted";
 }
 
 TEST(DispatcherProperty, TheSameSeedTellsTheSameStory) {

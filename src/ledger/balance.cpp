@@ -36,9 +36,10 @@ void Balance::found(const Entry& entry, const std::string& what) {
 }
 
 void Balance::open(const Entry& entry) {
-  const auto [at, is_new] = open_.emplace(entry.id, Open{{entry.tenant, entry.model}, entry.reserved_tokens});
+  const auto [at, is_new] = open_.try_emplace(entry.id);
   if (!is_new) return found(entry, fmt::format("entry {} was opened twice", entry.id));
-  Sums& sums = sums_[at->second.key];
+  auto& [key, sums] = *sums_.try_emplace(Key{entry.tenant, entry.model}).first;
+  at->second = {&key, &sums, entry.reserved_tokens};
   ++sums.opened;
   sums.reserved_tokens += entry.reserved_tokens;
 }
@@ -46,14 +47,16 @@ void Balance::open(const Entry& entry) {
 void Balance::close(const Entry& entry) {
   const auto at = open_.find(entry.id);
   if (at == open_.end()) return found(entry, fmt::format("entry {} was closed, but is not open", entry.id));
+  const Open& open = at->second;
   found(entry, imbalance(entry));
   if (entry.outcome == Outcome::kRefused) found(entry, fmt::format("entry {} was opened, and then refused", entry.id));
-  if (at->second.key != Key{entry.tenant, entry.model} || at->second.reserved_tokens != entry.reserved_tokens)
+  if (open.key->first != entry.tenant || open.key->second != entry.model ||
+      open.reserved_tokens != entry.reserved_tokens)
     found(entry, fmt::format("entry {} was closed with other values than it was opened with", entry.id));
-  Sums& sums = sums_[at->second.key];
+  Sums& sums = *open.sums;
   ++sums.closed;
   ++count_of(sums, entry.outcome);
-  sums.reserved_tokens -= at->second.reserved_tokens;
+  sums.reserved_tokens -= open.reserved_tokens;
   sums.prompt_tokens += entry.prompt_tokens;
   sums.cached_tokens += entry.cached_tokens;
   sums.output_tokens += entry.output_tokens;
@@ -74,8 +77,8 @@ std::string Balance::fault() const {
   std::map<Key, std::uint64_t> reserved;
   // The order does not matter, because only sums are computed.
   for (auto at = open_.begin(); at != open_.end(); ++at) {
-    ++open[at->second.key];
-    reserved[at->second.key] += at->second.reserved_tokens;
+    ++open[*at->second.key];
+    reserved[*at->second.key] += at->second.reserved_tokens;
   }
   for (const auto& [key, sums] : sums_) {
     if (const std::string what = imbalance(sums, open[key]); !what.empty())

@@ -25,6 +25,10 @@ struct Sums {
 // Tracks open entries to check those that close. Not thread-safe.
 class Balance {
  public:
+  Balance() = default;
+  Balance(const Balance&) = delete;
+  Balance& operator=(const Balance&) = delete;
+
   void open(const Entry& entry);
   void close(const Entry& entry);   // `entry` has the values of its opening and of its end.
   void refuse(const Entry& entry);  // Records a request that was never admitted.
@@ -40,7 +44,8 @@ class Balance {
  private:
   using Key = std::pair<std::string, std::string>;
   struct Open {
-    Key key;
+    const Key* key = nullptr;  // Of the sums that it counts in …
+    Sums* sums = nullptr;      // … which are never removed.
     std::uint64_t reserved_tokens = 0;
   };
   void found(const Entry& entry, const std::string& what);
