@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <optional>
 
 #include "workload/csv.h"
@@ -67,15 +66,6 @@ constexpr KnownColumn kKnownColumns[] = {
     {"prefix_id", kPrefixGroup},
     {"prefix_tokens", kPrefixTokens},
 };
-
-std::string normalized(std::string_view name) {
-  std::string text{name};
-  for (char& c : text) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-    if (c == ' ' || c == '-') c = '_';
-  }
-  return text;
-}
 
 std::string names_of(Role role) {
   std::vector<std::string_view> names;
@@ -156,7 +146,6 @@ class CsvRowParser final : public RowParser {
   [[nodiscard]] std::uint32_t block_tokens() const override {
     return columns_.has(kPrefixGroup) ? kPrefixBlockTokens : Workload{}.block_tokens;
   }
-  [[nodiscard]] bool has_tenants() const override { return columns_.has(kTenant); }
 
  private:
   using Fields = std::span<const std::string_view>;
@@ -210,12 +199,12 @@ Parsed<void> CsvRowParser::read_tokens(Fields fields, TraceRow& row) const {
 }
 
 Parsed<void> CsvRowParser::read_names(Fields fields, TraceRow& row) const {
-  for (const auto& [role, name] : {std::pair{kTenant, &row.tenant}, std::pair{kSession, &row.session},
-                                   std::pair{kPrefixGroup, &row.prefix_group}}) {
+  for (const auto& [role, to] : {std::pair{kTenant, &row.tenant}, std::pair{kSession, &row.session},
+                                 std::pair{kPrefixGroup, &row.prefix_group}}) {
     if (!columns_.has(role)) continue;
-    *name = field(fields, role);
-    if (name->size() > kNameBytesMax)
-      return wrong(fmt::format("{} is longer than {} bytes", columns_.names[role], kNameBytesMax));
+    const auto name = parse_name(columns_.names[role], field(fields, role));
+    if (!name) return wrong(name.error());
+    *to = *name;
   }
   return {};
 }
@@ -238,20 +227,14 @@ Parsed<void> CsvRowParser::read_prefix(Fields fields, TraceRow& row) const {
 
 Parsed<void> CsvRowParser::read_service(Fields fields, TraceRow& row) const {
   if (columns_.has(kPriority)) {
-    const std::string_view text = field(fields, kPriority);
-    const char* const end = text.data() + text.size();
-    const auto [after, error] = std::from_chars(text.data(), end, row.priority);
-    if (!text.empty() && (error != std::errc{} || after != end))
-      return wrong(
-          fmt::format("{} {} is not a whole number from -128 to 127", columns_.names[kPriority], quoted_cut(text)));
+    const auto priority = parse_priority(columns_.names[kPriority], field(fields, kPriority));
+    if (!priority) return wrong(priority.error());
+    row.priority = *priority;
   }
   if (columns_.has(kClass)) {
-    const std::string_view text = field(fields, kClass);
-    const std::string name = normalized(text.substr(0, kNameBytesMax));
-    if (name == "batch")
-      row.traffic_class = TrafficClass::kBatch;
-    else if (!name.empty() && name != "interactive")
-      return wrong(fmt::format("{} {} is neither interactive nor batch", columns_.names[kClass], quoted_cut(text)));
+    const auto traffic_class = parse_traffic_class(columns_.names[kClass], field(fields, kClass));
+    if (!traffic_class) return wrong(traffic_class.error());
+    row.traffic_class = *traffic_class;
   }
   return {};
 }

@@ -13,7 +13,6 @@ namespace penstock::workload {
 // A row may share its first tokens with those of its prefix group, in blocks of this size.
 inline constexpr std::uint32_t kPrefixBlockTokens = 64;
 inline constexpr std::uint32_t kPrefixTokensMax = 1'000'000;
-inline constexpr std::size_t kNameBytesMax = 256;  // of a tenant, a session or a prefix group
 
 // Whether `line` names at least one column that a trace may have.
 [[nodiscard]] bool looks_like_header(std::string_view line);

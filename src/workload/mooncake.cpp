@@ -18,9 +18,26 @@ static_assert(LineReader::kPaddingBytes >= simdjson::SIMDJSON_PADDING);
 
 constexpr std::uint32_t kBlockTokens = 512;
 
-enum FieldIndex : std::uint8_t { kTimestamp, kInputLength, kOutputLength, kHashIds, kFieldCount };
-constexpr std::array<std::string_view, kFieldCount> kFields = {"timestamp", "input_length", "output_length",
-                                                               "hash_ids"};
+enum FieldIndex : std::uint8_t {
+  kTimestamp,
+  kInputLength,
+  kOutputLength,
+  kHashIds,
+  kTenantKey,
+  kSessionKey,
+  kClassKey,
+  kPriorityKey,
+  kFieldCount
+};
+struct Key {
+  std::string_view name;
+  FieldIndex field;
+};
+// The keys of Mooncake's traces, and those that Penstock adds under the names of its ledger.
+constexpr Key kKeys[] = {{"timestamp", kTimestamp},   {"input_length", kInputLength}, {"output_length", kOutputLength},
+                         {"hash_ids", kHashIds},      {"tenant", kTenantKey},         {"session", kSessionKey},
+                         {"session_id", kSessionKey}, {"class", kClassKey},           {"traffic_class", kClassKey},
+                         {"priority", kPriorityKey}};
 
 tl::unexpected<std::string> not_json() { return wrong("is not one JSON object"); }
 
@@ -33,6 +50,21 @@ std::string_view text_of(ondemand::value& value) {
   std::string_view text = value.raw_json_token();
   while (!text.empty() && (text.back() == ' ' || text.back() == '\t' || text.back() == '\r')) text.remove_suffix(1);
   return text;
+}
+
+// The text of a string or of a number; null is blank. A string lasts until the parser reads the next line.
+Parsed<std::string_view> name_of(std::string_view key, ondemand::value& value) {
+  ondemand::json_type type{};
+  std::string_view text;
+  if (value.type().get(type) != simdjson::SUCCESS) return not_json();
+  switch (type) {
+    case ondemand::json_type::null: return text;
+    case ondemand::json_type::number: return text_of(value);
+    case ondemand::json_type::string:
+      if (value.get_string().get(text) != simdjson::SUCCESS) return not_json();
+      return trimmed(text);
+    default: return wrong(fmt::format("{} is neither a string nor a number", key));
+  }
 }
 
 Parsed<void> read_hash_ids(ondemand::value& value, std::vector<std::uint64_t>& ids) {
@@ -85,29 +117,42 @@ class MooncakeRowParser final : public RowParser {
   }
   [[nodiscard]] Format format() const override { return Format::kMooncake; }
   [[nodiscard]] std::uint32_t block_tokens() const override { return kBlockTokens; }
-  [[nodiscard]] bool has_tenants() const override { return false; }
 
  private:
   [[nodiscard]] Parsed<void> read_field(std::string_view key, ondemand::value& value, TraceRow& row) {
-    const auto found = std::find(kFields.begin(), kFields.end(), key);
-    if (found == kFields.end()) return {};
-    const auto index = static_cast<std::size_t>(found - kFields.begin());
-    if (std::exchange(seen_[index], true)) return wrong(fmt::format("names {} twice", key));
-    if (index == kHashIds) return read_hash_ids(value, row.hash_ids);
+    const auto* const found =
+        std::find_if(std::begin(kKeys), std::end(kKeys), [&](const Key& known) { return known.name == key; });
+    if (found == std::end(kKeys)) return {};
+    if (std::exchange(seen_[found->field], true)) return wrong(fmt::format("names {} twice", key));
+    if (found->field == kHashIds) return read_hash_ids(value, row.hash_ids);
+    if (found->field > kHashIds) return read_service(found->field, key, value, row);
     const std::string_view text = text_of(value);
-    if (index == kTimestamp) {
+    if (found->field == kTimestamp) {
       if (wanted_ == Wanted::kLengths) return {};
       row.time_text = text;
       return parse_time(key, text, TimeUnit::kMilliseconds).map([&](core::Duration time) { row.time = time; });
     }
-    std::uint32_t& tokens = index == kInputLength ? row.input_tokens : row.output_tokens;
+    std::uint32_t& tokens = found->field == kInputLength ? row.input_tokens : row.output_tokens;
     return parse_tokens(key, text).map([&](std::uint32_t count) { tokens = count; });
+  }
+
+  [[nodiscard]] static Parsed<void> read_service(FieldIndex field, std::string_view key, ondemand::value& value,
+                                                 TraceRow& row) {
+    const auto text = name_of(key, value);
+    if (!text) return wrong(text.error());
+    if (field == kPriorityKey)
+      return parse_priority(key, *text).map([&](std::int8_t priority) { row.priority = priority; });
+    if (field == kClassKey)
+      return parse_traffic_class(key, *text).map([&](TrafficClass parsed) { row.traffic_class = parsed; });
+    return parse_name(key, *text).map([&](std::string_view name) {
+      (field == kTenantKey ? row.tenant : row.session) = name;
+    });
   }
 
   [[nodiscard]] Parsed<void> check(const TraceRow& row) const {
     std::vector<std::string_view> missing;
     for (const auto index : {kTimestamp, kInputLength, kOutputLength})
-      if (!seen_[index] && !(index == kTimestamp && wanted_ == Wanted::kLengths)) missing.push_back(kFields[index]);
+      if (!seen_[index] && !(index == kTimestamp && wanted_ == Wanted::kLengths)) missing.push_back(kKeys[index].name);
     if (!missing.empty()) return wrong(fmt::format("has no {}", fmt::join(missing, ", no ")));
     const std::uint64_t tokens = std::uint64_t{row.input_tokens} + row.output_tokens;
     const std::uint64_t most = (tokens + kBlockTokens - 1) / kBlockTokens;

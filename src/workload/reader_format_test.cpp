@@ -69,6 +69,36 @@ TEST(TraceFormats, MooncakeIdsMayBeHashesOfAnySize) {
   EXPECT_EQ(workload.block_ids, (std::vector<std::uint32_t>{0, 0, 1, 2, 2, 1, 3}));
 }
 
+TEST(TraceFormats, MooncakeRowsMayNameTenantSessionClassAndPriority) {
+  const auto workload =
+      read_text(
+          "{\"timestamp\":0,\"input_length\":5,\"output_length\":1}\n"
+          "{\"timestamp\":0,\"input_length\":5,\"output_length\":1,\"tenant\":\"a \\\"b\\\"\",\"session_id\":17,"
+          "\"traffic_class\":\"batch\",\"priority\":-3}\n"
+          "{\"timestamp\":0,\"input_length\":5,\"output_length\":1,\"tenant\":null,\"session\":\"17\","
+          "\"class\":\"interactive\",\"priority\":null}\n")
+          .value();
+  EXPECT_EQ(workload.tenants, (std::vector<std::string>{"default", "a \"b\""}));
+  EXPECT_EQ(workload.requests[0].tenant, 0U);
+  EXPECT_EQ(workload.requests[0].session, kNoSession);
+  EXPECT_EQ(workload.requests[1].tenant, 1U);
+  EXPECT_EQ(workload.requests[1].session, 0U);
+  EXPECT_EQ(workload.requests[1].traffic_class, TrafficClass::kBatch);
+  EXPECT_EQ(workload.requests[1].priority, -3);
+  EXPECT_EQ(workload.requests[2].tenant, 0U);
+  EXPECT_EQ(workload.requests[2].session, 0U);
+  EXPECT_EQ(workload.requests[2].traffic_class, TrafficClass::kInteractive);
+  EXPECT_EQ(workload.requests[2].priority, 0);
+  const auto row = [](const std::string& fields) {
+    return fault_of("{\"timestamp\":0,\"input_length\":5,\"output_length\":1," + fields + "}");
+  };
+  EXPECT_EQ(row("\"priority\":128"), "t.csv:1: priority \"128\" is not a whole number from -128 to 127");
+  EXPECT_EQ(row("\"class\":\"best effort\""), "t.csv:1: class \"best effort\" is neither interactive nor batch");
+  EXPECT_EQ(row("\"tenant\":[1]"), "t.csv:1: tenant is neither a string nor a number");
+  EXPECT_EQ(row("\"tenant\":\"" + std::string(257, 'x') + "\""), "t.csv:1: tenant is longer than 256 bytes");
+  EXPECT_EQ(row("\"session\":1,\"session_id\":1"), "t.csv:1: names session_id twice");
+}
+
 TEST(TraceFormats, MooncakeWithoutBlockIdsSharesNothing) {
   const auto workload = read_text("{\"timestamp\":0,\"input_length\":9,\"output_length\":1}").value();
   EXPECT_EQ(workload.requests[0].block_count, 0U);

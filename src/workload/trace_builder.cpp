@@ -27,10 +27,9 @@ tl::unexpected<RowFault> fatal(std::string what, std::string_view hint) {
 
 }  // namespace
 
-TraceBuilder::TraceBuilder(const ReadOptions& options, const RowParser& parser)
-    : options_{options}, has_tenants_{parser.has_tenants()} {
+TraceBuilder::TraceBuilder(const ReadOptions& options, const RowParser& parser) : options_{options} {
   workload_.block_tokens = parser.block_tokens();
-  if (has_tenants_) workload_.tenants.clear();
+  workload_.tenants.clear();
 }
 
 tl::expected<bool, RowFault> TraceBuilder::add(const TraceRow& row) {
@@ -93,7 +92,6 @@ void TraceBuilder::append_blocks(const TraceRow& row, Request& request) {
 }
 
 std::uint32_t TraceBuilder::tenant_number(std::string_view name) {
-  if (!has_tenants_) return 0;
   name_ = name.empty() ? std::string_view{"default"} : name;
   const auto [place, is_new] = tenants_.try_emplace(name_, static_cast<std::uint32_t>(workload_.tenants.size()));
   if (is_new) workload_.tenants.push_back(name_);
@@ -106,6 +104,9 @@ std::uint32_t TraceBuilder::session_number(std::string_view name) {
   return sessions_.try_emplace(name_, static_cast<std::uint32_t>(sessions_.size())).first->second;
 }
 
-Workload TraceBuilder::finish() && { return std::move(workload_); }
+Workload TraceBuilder::finish() && {
+  if (workload_.tenants.empty()) workload_.tenants = Workload{}.tenants;
+  return std::move(workload_);
+}
 
 }  // namespace penstock::workload

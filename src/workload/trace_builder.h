@@ -54,7 +54,6 @@ class TraceBuilder {
   std::optional<core::Duration> first_time_;
   core::Duration last_time_{};
   std::string last_time_text_;
-  bool has_tenants_;
 };
 
 }  // namespace penstock::workload

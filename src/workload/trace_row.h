@@ -1,7 +1,9 @@
 // One row of a trace as every format gives it, and the seam between formats and what is made of their rows.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -24,6 +26,15 @@ struct TraceRow {
   std::int8_t priority = 0;
 };
 
+inline constexpr std::size_t kNameBytesMax = 256;  // of a tenant, a session or a prefix group
+
+// Fields that every format reads alike. Blank text gives the default: priority 0, the interactive class, no name.
+[[nodiscard]] Parsed<std::int8_t> parse_priority(std::string_view column, std::string_view text);
+[[nodiscard]] Parsed<TrafficClass> parse_traffic_class(std::string_view column, std::string_view text);
+[[nodiscard]] Parsed<std::string_view> parse_name(std::string_view column, std::string_view text);
+// Returns `name` in lower case, with `_` for spaces and dashes.
+[[nodiscard]] std::string normalized(std::string_view name);
+
 // What a row must hold: arrivals are not asked for where only lengths are wanted.
 enum class Wanted : std::uint8_t { kRequests, kLengths };
 
@@ -38,7 +49,6 @@ class RowParser {
   [[nodiscard]] virtual Parsed<void> parse(std::string_view line, TraceRow& row) = 0;
   [[nodiscard]] virtual Format format() const = 0;  // certain after the first good row
   [[nodiscard]] virtual std::uint32_t block_tokens() const = 0;
-  [[nodiscard]] virtual bool has_tenants() const = 0;
 };
 
 }  // namespace penstock::workload
