@@ -6,7 +6,8 @@
 #include <string_view>
 
 #include "telemetry/adapters.h"
-#include "telemetry/exposition_check.h"
+#include "telemetry/exposition_check_testing.h"
+#include "telemetry/exposition_writer.h"
 
 namespace {
 

@@ -8,7 +8,7 @@
 
 #include "connect/policy_state_file.h"
 #include "net/fetch.h"
-#include "telemetry/exposition.h"
+#include "telemetry/exposition_writer.h"
 
 namespace penstock::controller {
 namespace {
@@ -311,8 +311,7 @@ std::string PlannerDaemon::token_metrics_text() const {
       auto figures = fleet_.tokens_of(view.seen.replica, options_.kv_bytes_per_token);
       if (!figures) continue;
       if (figures->model.empty()) figures->model = options_.model;
-      figures->labels = fmt::format("pool=\"{}\",replica=\"{}\"", telemetry::escape_label(options_.pools[pool].name),
-                                    telemetry::escape_label(view.name));
+      figures->labels = telemetry::format_labels({{"pool", options_.pools[pool].name}, {"replica", view.name}});
       engines.push_back(*std::move(figures));
     }
   std::string text;

@@ -59,17 +59,6 @@ std::string info_body(const ServerOptions& options, const ServerInfo& info) {
       info.transfers_open, getpid());
 }
 
-std::string transfer_exposition(const TransferCounts& counts) {
-  return fmt::format(
-      "# HELP penstock_engine_kv_transfers_total Moves of a prompt's KV between engines, by how they ended.\n"
-      "# TYPE penstock_engine_kv_transfers_total counter\n"
-      "penstock_engine_kv_transfers_total{{result=\"sent\"}} {}\n"
-      "penstock_engine_kv_transfers_total{{result=\"expired\"}} {}\n"
-      "penstock_engine_kv_transfers_total{{result=\"fetched\"}} {}\n"
-      "penstock_engine_kv_transfers_total{{result=\"failed\"}} {}\n",
-      counts.sent, counts.expired, counts.fetched, counts.failed);
-}
-
 ServerInfo EngineServer::info() const {
   return {state_, requests_open(), pulls_.size() + source_.sending(), engine_.telemetry().fpm_endpoint(),
           engine_.telemetry().kv_events_endpoint()};
@@ -104,11 +93,10 @@ void EngineServer::answer_metrics(net::Exchange& exchange) {
   figures.model = options_.model_name;
   figures.block_tokens = options_.session.engine.block_tokens;
   figures.kv_bytes_per_token = static_cast<std::uint64_t>(options_.kv_bytes_per_token);
-  TransferCounts counts = transfers_;
-  counts.sent = source_.sent();
-  counts.expired = source_.expired();
-  respond_text(exchange, "text/plain; version=0.0.4; charset=utf-8",
-               telemetry::engine_exposition(figures) + transfer_exposition(counts));
+  figures.transfers = transfers_;
+  figures.transfers->sent = source_.sent();
+  figures.transfers->expired = source_.expired();
+  respond_text(exchange, "text/plain; version=0.0.4; charset=utf-8", telemetry::engine_exposition(figures));
 }
 
 void EngineServer::answer_kv(net::Exchange& exchange) {

@@ -20,6 +20,7 @@
 #include "net/client.h"
 #include "net/loop.h"
 #include "net/server.h"
+#include "telemetry/engine_exposition.h"
 
 namespace penstock::engine_server {
 
@@ -40,11 +41,6 @@ struct ServerInfo {
 };
 [[nodiscard]] std::string quoted(std::string_view text);  // as JSON
 [[nodiscard]] std::string info_body(const ServerOptions& options, const ServerInfo& info);
-
-struct TransferCounts {
-  std::uint64_t sent = 0, expired = 0, fetched = 0, failed = 0;
-};
-[[nodiscard]] std::string transfer_exposition(const TransferCounts& counts);
 
 // All calls on the loop's thread.
 class EngineServer final : public net::ExchangeHandler {
@@ -106,7 +102,7 @@ class EngineServer final : public net::ExchangeHandler {
   core::Instant ready_at_;
   std::int64_t created_ = 0;
   std::uint64_t requests_ = 0, next_key_ = 1;
-  TransferCounts transfers_;
+  telemetry::KvTransfers transfers_;
   bool drained_ = false;
 
   EngineLoop engine_;

@@ -7,7 +7,7 @@
 #include "dispatch/dispatcher_testing.h"
 #include "gateway/gateway_testing.h"
 #include "telemetry/exposition.h"
-#include "telemetry/exposition_check.h"
+#include "telemetry/exposition_check_testing.h"
 
 namespace penstock::gateway {
 namespace {

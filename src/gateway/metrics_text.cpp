@@ -1,41 +1,17 @@
 #include <fmt/format.h>
 
-#include <iterator>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "gateway/documents.h"
-#include "telemetry/exposition.h"
+#include "telemetry/exposition_writer.h"
 
 namespace penstock::gateway {
 namespace {
 
 constexpr double kQuantiles[] = {0.5, 0.9, 0.95, 0.99};
-
-// Families one after the other; a family without samples is left out.
-class Text {
- public:
-  void family(std::string_view name, std::string_view type, std::string_view help) {
-    name_ = name;
-    head_ = fmt::format("# HELP {} {}\n# TYPE {} {}\n", name, help, name, type);
-  }
-  void add(double value, std::initializer_list<std::pair<std::string_view, std::string_view>> labels = {},
-           std::string_view suffix = {}) {
-    text_ += std::exchange(head_, {});
-    text_.append(name_).append(suffix);
-    bool first = true;
-    for (const auto& [label, said] : labels) {
-      text_ += std::exchange(first, false) ? '{' : ',';
-      fmt::format_to(std::back_inserter(text_), "{}=\"{}\"", label, telemetry::escape_label(said));
-    }
-    fmt::format_to(std::back_inserter(text_), "{} {}\n", first ? "" : "}", value);
-  }
-  [[nodiscard]] std::string take() { return std::move(text_); }
-
- private:
-  std::string name_, head_, text_;
-};
 
 double windowed(const signals::LatencyWindow& window, double quantile) {
   if (quantile == 0.5) return window.p50_ms;
@@ -43,7 +19,7 @@ double windowed(const signals::LatencyWindow& window, double quantile) {
   return quantile == 0.95 ? window.p95_ms : window.p99_ms;
 }
 
-void add_latencies(Text& text, const Overview& overview, bool ttft) {
+void add_latencies(telemetry::ExpositionWriter& text, const Overview& overview, bool ttft) {
   const std::string_view what = ttft ? "ttft" : "itl";
   const std::string help = ttft ? "time to first token" : "mean gap between tokens of a request";
   text.family(fmt::format("penstock_{}_seconds", what), "summary", help + ", since the start");
@@ -84,14 +60,14 @@ std::optional<double> model_saturation(const dispatch::ModelStatus& model,
 }
 
 template <class ValueOf>
-void add_replicas(Text& text, const Overview& overview, std::string_view name, std::string_view type,
-                  std::string_view help, ValueOf value_of) {
+void add_replicas(telemetry::ExpositionWriter& text, const Overview& overview, std::string_view name,
+                  std::string_view type, std::string_view help, ValueOf value_of) {
   text.family(name, type, help);
   for (const dispatch::ReplicaStatus& status : overview.replicas)
     text.add(static_cast<double>(value_of(status)), {{"replica", status.spec.id}, {"model", status.spec.model}});
 }
 
-void add_usage(Text& text, const Overview& overview) {
+void add_usage(telemetry::ExpositionWriter& text, const Overview& overview) {
   text.family("penstock_requests_total", "counter", "requests that ended, by outcome");
   for (const auto& [key, sums] : overview.sums)
     for (const auto& [outcome, count] :
@@ -107,7 +83,7 @@ void add_usage(Text& text, const Overview& overview) {
   for (const auto& [key, sums] : overview.sums) text.add(sums.cost, {{"tenant", key.first}, {"model", key.second}});
 }
 
-void add_queues(Text& text, const Overview& overview) {
+void add_queues(telemetry::ExpositionWriter& text, const Overview& overview) {
   text.family("penstock_waiting_requests", "gauge", "requests that wait to be let in");
   text.add(overview.waiting_interactive, {{"class", "interactive"}});
   text.add(overview.waiting_batch, {{"class", "batch"}});
@@ -143,7 +119,7 @@ void add_queues(Text& text, const Overview& overview) {
   if (overview.output_error) text.add(*overview.output_error, {{"of", "output"}});
 }
 
-void add_models(Text& text, const Overview& overview) {
+void add_models(telemetry::ExpositionWriter& text, const Overview& overview) {
   text.family("penstock_model_waiting_requests", "gauge", "requests that wait for room at a model's replicas");
   for (const dispatch::ModelStatus& model : overview.models) text.add(model.waiting_for_room, {{"model", model.model}});
   text.family("penstock_model_saturation_ratio", "gauge",
@@ -157,7 +133,7 @@ void add_models(Text& text, const Overview& overview) {
       text.add(*status.load.kv_usage, {{"replica", status.spec.id}, {"model", status.spec.model}});
 }
 
-void add_connections(Text& text, const net::ServerCounters& connections) {
+void add_connections(telemetry::ExpositionWriter& text, const net::ServerCounters& connections) {
   text.family("penstock_connections", "gauge", "connections of clients");
   text.add(connections.open);
   text.family("penstock_connections_accepted_total", "counter", "connections of clients since the start");
@@ -175,7 +151,8 @@ void add_connections(Text& text, const net::ServerCounters& connections) {
 }  // namespace
 
 std::string metrics_text(const Overview& overview, const net::ServerCounters& connections) {
-  Text text;
+  std::string written;
+  telemetry::ExpositionWriter text(written);
   add_latencies(text, overview, true);
   add_latencies(text, overview, false);
   add_queues(text, overview);
@@ -197,7 +174,7 @@ std::string metrics_text(const Overview& overview, const net::ServerCounters& co
   add_replicas(text, overview, "penstock_replica_busy_total", "counter", "attempts that it was too busy for",
                [](const dispatch::ReplicaStatus& status) { return status.busy_total; });
   add_connections(text, connections);
-  return text.take();
+  return written;
 }
 
 }  // namespace penstock::gateway

@@ -8,40 +8,28 @@
 #include <utility>
 
 #include "report/format.h"
+#include "telemetry/exposition_writer.h"
 
 namespace penstock::report {
 namespace {
 
-using Labels = std::initializer_list<std::pair<std::string_view, std::string_view>>;
+using Labels = std::initializer_list<telemetry::Label>;
 constexpr std::size_t kCandidatesMax = 64;  // exported, the first ones: each is a series
 
-// Of a label's value: quotes, backslashes and line ends; bytes that are no UTF-8 become "?".
-std::string label_escaped(std::string_view value) {
-  std::string text;
-  for (const char c : value) {
-    if (c == '\\' || c == '"') text += '\\';
-    text += c == '\n' ? std::string{"\\n"} : std::string(1, c);
-  }
-  return printable(text);
-}
-
-// The samples of one family; its head is written with the first of them.
+// Adds the samples of one family. A value that is unknown or not finite is left out.
 class Samples {
  public:
   Samples(std::string_view name, std::string_view type, std::string_view help, std::string& text)
-      : name_(name), type_(type), help_(help), text_(text) {}
+      : name_(name), writer_(text) {
+    writer_.family(name, type, help);
+  }
 
   void add(std::optional<double> value, Labels labels = {}) {
     if (!value || !std::isfinite(*value)) return;
-    if (!std::exchange(begun_, true)) text_ += fmt::format("# HELP {} {}\n# TYPE {} {}\n", name_, help_, name_, type_);
-    text_ += name_;
-    char before = '{';
-    const auto add_label = [&](std::string_view label, std::string_view label_value) {
-      text_ += fmt::format("{}{}=\"{}\"", std::exchange(before, ','), label, label_escaped(label_value));
-    };
-    if (!policy_.empty()) add_label("policy", policy_);
-    for (const auto& [label, label_value] : labels) add_label(label, label_value);
-    text_ += fmt::format("{} {}\n", before == ',' ? "}" : "", *value);
+    std::vector<telemetry::Label> all;
+    if (!policy_.empty()) all.emplace_back("policy", policy_);
+    all.insert(all.end(), labels.begin(), labels.end());
+    writer_.sample(printable(telemetry::format_labels(all)), *value);
   }
   void of_policy(std::string_view policy) { policy_ = policy; }
 
@@ -55,9 +43,8 @@ class Samples {
   }
 
  private:
-  std::string_view name_, type_, help_, policy_;
-  std::string& text_;
-  bool begun_ = false;
+  std::string_view name_, policy_;
+  telemetry::ExpositionWriter writer_;
 };
 
 using Metrics = PlannerMetrics;

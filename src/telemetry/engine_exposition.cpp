@@ -6,7 +6,6 @@
 #include <string_view>
 #include <utility>
 
-#include "telemetry/exposition.h"
 #include "telemetry/exposition_writer.h"
 #include "telemetry/token_metrics.h"
 
@@ -94,18 +93,27 @@ void write_own(ExpositionWriter& writer, const EngineSample& sample, const std::
   writer.counter("penstock_engine_iterations_total", "Iterations.", labels, real(sample.iterations.steps()));
 }
 
+void write_transfers(ExpositionWriter& writer, const KvTransfers& transfers) {
+  writer.family("penstock_engine_kv_transfers_total", "counter",
+                "Moves of a prompt's KV between engines, by how they ended.");
+  writer.add(real(transfers.sent), {{"result", "sent"}});
+  writer.add(real(transfers.expired), {{"result", "expired"}});
+  writer.add(real(transfers.fetched), {{"result", "fetched"}});
+  writer.add(real(transfers.failed), {{"result", "failed"}});
+}
+
 }  // namespace
 
 std::string engine_exposition(const EngineFigures& figures) {
   std::string text;
   text.reserve(32 * 1024);
   ExpositionWriter writer(text);
-  const std::string model = escape_label(figures.model);
-  const std::string labels = fmt::format("model_name=\"{}\"", model);
+  const std::string labels = format_labels({{"model_name", figures.model}});
   write_vllm(writer, figures, labels + ",engine=\"0\"");
   const TokenFigures told = token_figures_of(figures);
   append_token_metrics(text, {&told, 1});
   write_own(writer, figures.sample, labels);
+  if (figures.transfers) write_transfers(writer, *figures.transfers);
   return text;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "telemetry/engine_sample.h"
@@ -15,6 +16,11 @@ struct FinishedRequests {
   std::uint64_t stop = 0, length = 0, abort = 0, error = 0;
 };
 
+// Moves of a prompt's KV between engines, by how they ended.
+struct KvTransfers {
+  std::uint64_t sent = 0, expired = 0, fetched = 0, failed = 0;
+};
+
 struct EngineFigures {
   std::string model;
   EngineSample sample;  // gauges and counters; sampled_at, completed_total and iterations.*.busy are not shown
@@ -24,6 +30,8 @@ struct EngineFigures {
   std::uint64_t prefix_query_tokens_total = 0;
   FinishedRequests finished;
   double decode_step_p95_ms = 0.0, prefill_p95_ms = 0.0;  // of the last minute or so
+
+  std::optional<KvTransfers> transfers;  // none: the engine does not move KV
 
   Histogram ttft_s{ttft_bounds_s()};
   Histogram itl_s{itl_bounds_s()};   // each gap between two tokens

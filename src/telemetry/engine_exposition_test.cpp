@@ -5,7 +5,7 @@
 #include <string>
 
 #include "telemetry/adapters.h"
-#include "telemetry/exposition_check.h"
+#include "telemetry/exposition_check_testing.h"
 
 namespace penstock::telemetry {
 namespace {

@@ -265,17 +265,4 @@ std::string unescape_label(std::string_view written) {
   return value;
 }
 
-std::string escape_label(std::string_view value) {
-  std::string written;
-  written.reserve(value.size());
-  for (const char c : value) {
-    if (c == '\\' || c == '"') written += '\\';
-    if (c == '\n')
-      written += "\\n";
-    else
-      written += c;
-  }
-  return written;
-}
-
 }  // namespace penstock::telemetry

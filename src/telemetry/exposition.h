@@ -51,7 +51,5 @@ inline constexpr std::size_t kExpositionSamplesMax = 1'000'000;
 // Whether the label is there with this value, which has no escapes: names and enumerations.
 [[nodiscard]] bool label_is(std::string_view labels, std::string_view name, std::string_view value);
 [[nodiscard]] std::string unescape_label(std::string_view written);
-// With quotes, backslashes and newlines escaped.
-[[nodiscard]] std::string escape_label(std::string_view value);
 
 }  // namespace penstock::telemetry

@@ -4,7 +4,8 @@
 
 #include <cmath>
 
-#include "telemetry/exposition_check.h"
+#include "telemetry/exposition_check_testing.h"
+#include "telemetry/exposition_writer.h"
 
 namespace penstock::telemetry {
 namespace {
@@ -81,6 +82,23 @@ TEST(Exposition, HasLimits) {
   EXPECT_TRUE(parse_exposition(many, "w"));
   many += "a 1\n";
   EXPECT_FALSE(parse_exposition(many, "w"));
+}
+
+TEST(ExpositionWriter, WritesTheHeadOfAFamilyWithItsFirstSample) {
+  std::string text;
+  ExpositionWriter writer(text);
+  writer.family("empty_total", "counter", "No sample.");
+  writer.family("up", "gauge", "Help.");
+  writer.add(1.0);
+  writer.add(0.5, {{"tenant", "a\"b"}, {"model", "m"}});
+  Histogram latency{std::vector{0.5}};
+  latency.add(0.25);
+  latency.add(2.0);
+  writer.histogram("t_seconds", "Times.", "", latency);
+  EXPECT_EQ(text,
+            "# HELP up Help.\n# TYPE up gauge\nup 1\nup{tenant=\"a\\\"b\",model=\"m\"} 0.5\n"
+            "# HELP t_seconds Times.\n# TYPE t_seconds histogram\nt_seconds_bucket{le=\"0.5\"} 1\n"
+            "t_seconds_bucket{le=\"+Inf\"} 2\nt_seconds_sum 2.25\nt_seconds_count 2\n");
 }
 
 TEST(Exposition, EscapesWhatItUnescapes) {

@@ -1,11 +1,8 @@
-// Prometheus' text format 0.0.4, family by family.
+// The one writer of Prometheus' text format 0.0.4, family by family.
 #pragma once
 
-#include <fmt/format.h>
-
-#include <cmath>
-#include <cstdint>
-#include <iterator>
+#include <initializer_list>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -14,30 +11,29 @@
 
 namespace penstock::telemetry {
 
-// Labels are as the format has them: `model_name="m",engine="0"`, values escaped (escape_label).
+using Label = std::pair<std::string_view, std::string_view>;  // name, and value without escapes
+
+// Returns `value` with quotes, backslashes and newlines escaped.
+[[nodiscard]] std::string escape_label(std::string_view value);
+// Returns the labels as the format has them: `model_name="m",engine="0"`, values escaped.
+[[nodiscard]] std::string format_labels(std::span<const Label> labels);
+[[nodiscard]] inline std::string format_labels(std::initializer_list<Label> labels) {
+  return format_labels(std::span(labels.begin(), labels.size()));
+}
+
+// Appends to a text that must outlive the writer. The head of a family is written with its first sample, so a family without
+// samples leaves no trace.
 class ExpositionWriter {
  public:
   explicit ExpositionWriter(std::string& text) : text_(text) {}
 
-  // Samples that follow are of this family.
-  void family(std::string_view name, std::string_view type, std::string_view help) {
-    name_ = name;
-    append("# HELP {} {}\n# TYPE {} {}\n", name, help, name, type);
-  }
-  void sample(std::string_view labels, double value) {
-    append("{}{{{}}} ", name_, labels);
-    number(value);
-  }
-  void samples(std::string_view labels, const Histogram& values) {
-    std::uint64_t at_most = 0;
-    for (std::size_t i = 0; i < values.bounds.size(); ++i) {
-      at_most += values.counts[i];
-      append("{}_bucket{{{},le=\"{}\"}} {}\n", name_, labels, values.bounds[i], at_most);
-    }
-    const std::uint64_t count = values.count();
-    append("{}_bucket{{{},le=\"+Inf\"}} {}\n{}_sum{{{}}} ", name_, labels, count, name_, labels);
-    number(values.sum);
-    append("{}_count{{{}}} {}\n", name_, labels, count);
+  // The samples that follow are of this family.
+  void family(std::string_view name, std::string_view type, std::string_view help);
+  // `labels` is a result of format_labels(), or empty.
+  void sample(std::string_view labels, double value, std::string_view name_suffix = {});
+  void samples(std::string_view labels, const Histogram& values);
+  void add(double value, std::initializer_list<Label> labels = {}, std::string_view name_suffix = {}) {
+    sample(format_labels(labels), value, name_suffix);
   }
 
   // Families of one sample.
@@ -55,19 +51,8 @@ class ExpositionWriter {
   }
 
  private:
-  template <class... Args>
-  void append(fmt::format_string<Args...> format, Args&&... args) {
-    fmt::format_to(std::back_inserter(text_), format, std::forward<Args>(args)...);
-  }
-  void number(double value) {
-    if (std::isfinite(value))
-      append("{}\n", value);
-    else
-      append("{}\n", std::isnan(value) ? "NaN" : value > 0.0 ? "+Inf" : "-Inf");
-  }
-
   std::string& text_;
-  std::string_view name_;
+  std::string name_, head_;
 };
 
 }  // namespace penstock::telemetry

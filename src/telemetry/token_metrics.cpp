@@ -6,7 +6,6 @@
 #include <string_view>
 #include <vector>
 
-#include "telemetry/exposition.h"
 #include "telemetry/exposition_writer.h"
 
 namespace penstock::telemetry {
@@ -29,27 +28,21 @@ class TokenWriter {
   TokenWriter(std::string& text, std::span<const TokenFigures> engines, std::string_view model_label)
       : writer_(text), engines_(engines) {
     for (const TokenFigures& engine : engines)
-      labels_.push_back(fmt::format("{}=\"{}\"{}{}", model_label, escape_label(engine.model),
-                                    engine.labels.empty() ? "" : ",", engine.labels));
+      labels_.push_back(format_labels({{model_label, engine.model}}) + (engine.labels.empty() ? "" : ",") +
+                        engine.labels);
   }
 
   // `figure` is of an engine, and of an optional number or histogram.
   template <class Figure>
   void family(std::string_view name, std::string_view type, std::string_view help, Figure figure) {
-    if (!any(figure)) return;
     writer_.family(name, type, help);
     series("", figure);
   }
+  void family(std::string_view name, std::string_view type, std::string_view help) { writer_.family(name, type, help); }
   template <class Figure>
   void series(std::string_view more_labels, Figure figure) {
     for (std::size_t i = 0; i < engines_.size(); ++i)
       if (const auto& value = figure(engines_[i]); value) put(fmt::format("{}{}", labels_[i], more_labels), *value);
-  }
-  void begin(std::string_view name, std::string_view type, std::string_view help) { writer_.family(name, type, help); }
-  template <class Figure>
-  [[nodiscard]] bool any(Figure figure) const {
-    return std::any_of(engines_.begin(), engines_.end(),
-                       [&](const TokenFigures& engine) { return figure(engine).has_value(); });
   }
 
  private:
@@ -125,8 +118,7 @@ void append_token_metrics(std::string& text, std::span<const TokenFigures> engin
   models.family("llm_kv_cache_usage_ratio", "gauge", "Share of the KV cache in use, from 0 to 1.",
                 of(&TokenFigures::kv_usage));
   models.family("llm_queue_depth", "gauge", "Requests that wait to be scheduled.", queue_depth);
-  if (!models.any(of(&TokenFigures::tokens_in)) && !models.any(of(&TokenFigures::tokens_out))) return;
-  models.begin("llm_tokens_processed_total", "counter", "Tokens of prompts (input) and generated (output).");
+  models.family("llm_tokens_processed_total", "counter", "Tokens of prompts (input) and generated (output).");
   models.series(",token_type=\"input\"", of(&TokenFigures::tokens_in));
   models.series(",token_type=\"output\"", of(&TokenFigures::tokens_out));
 }

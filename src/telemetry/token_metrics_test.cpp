@@ -6,7 +6,7 @@
 #include <string>
 
 #include "telemetry/engine_exposition.h"
-#include "telemetry/exposition_check.h"
+#include "telemetry/exposition_check_testing.h"
 
 namespace penstock::telemetry {
 namespace {

@@ -1,4 +1,6 @@
-#include "telemetry/exposition_check.h"
+// Checks what promtool checks of a text that Penstock exposes at /metrics: the parts of the format that a reader need not
+// check. Tests and the fuzzer use it.
+#pragma once
 
 #include <fmt/format.h>
 
@@ -7,10 +9,17 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <optional>
 #include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "telemetry/exposition.h"
 
 namespace penstock::telemetry {
-namespace {
+namespace exposition_check {
 
 struct Family {
   int helps = 0, types = 0;
@@ -22,12 +31,12 @@ struct CheckedBuckets {
   std::optional<double> sum, count;
 };
 
-std::string_view without_suffix(std::string_view name, std::string_view suffix) {
+inline std::string_view without_suffix(std::string_view name, std::string_view suffix) {
   return name.ends_with(suffix) ? name.substr(0, name.size() - suffix.size()) : std::string_view{};
 }
 
 // The labels as sorted pairs, without `le`: what tells two series of a family apart.
-std::string series_of(std::string_view labels) {
+inline std::string series_of(std::string_view labels) {
   std::set<std::string> pairs;
   for (std::size_t at = 0; at < labels.size();) {
     const std::size_t equals = labels.find('=', at);
@@ -43,7 +52,7 @@ std::string series_of(std::string_view labels) {
   return fmt::format("{}", fmt::join(pairs, ","));
 }
 
-std::optional<double> bound_of(std::string_view labels) {
+inline std::optional<double> bound_of(std::string_view labels) {
   const auto le = find_label(labels, "le");
   if (!le) return std::nullopt;
   if (*le == "+Inf") return std::numeric_limits<double>::infinity();
@@ -61,7 +70,7 @@ class Checker {
     for (const MetricNote& note : exposition_.notes) check_note(note);
     for (const auto& [name, family] : families_)
       if (family.helps != 1 || family.types != 1)
-        say("{}: has {} lines of help and {} of type, not one of each", name, family.helps, family.types);
+        report("{}: has {} lines of help and {} of type, not one of each", name, family.helps, family.types);
     for (const MetricSample& sample : exposition_.samples) check_sample(sample);
     for (const auto& [series, buckets] : histograms_) check_histogram(series, buckets);
     return std::move(faults_);
@@ -69,7 +78,7 @@ class Checker {
 
  private:
   template <class... Args>
-  void say(fmt::format_string<Args...> text, Args&&... args) {
+  void report(fmt::format_string<Args...> text, Args&&... args) {
     faults_.push_back(fmt::format(text, std::forward<Args>(args)...));
   }
 
@@ -77,11 +86,11 @@ class Checker {
     Family& family = families_[note.name];
     ++(note.is_type ? family.types : family.helps);
     if (note.is_type) family.type = note.type;
-    if (!note.is_type && note.help.empty()) say("{}: its help is empty", note.name);
+    if (!note.is_type && note.help.empty()) report("{}: its help is empty", note.name);
     const auto& samples = exposition_.samples;
     for (std::size_t i = 0; i < note.samples_before; ++i)
       if (samples[i].name == note.name) {
-        say("{}: its help or type comes after line {}", note.name, samples[i].line);
+        report("{}: its help or type comes after line {}", note.name, samples[i].line);
         break;
       }
   }
@@ -99,23 +108,23 @@ class Checker {
 
   void check_sample(const MetricSample& sample) {
     const std::string_view name = family_of(sample.name);
-    if (name.empty()) return say("line {}: {} has neither help nor type", sample.line, sample.name);
+    if (name.empty()) return report("line {}: {} has neither help nor type", sample.line, sample.name);
     if (name != current_) {
       current_ = name;
-      if (!seen_.insert(name).second) say("line {}: {} goes on in a second place", sample.line, name);
+      if (!seen_.insert(name).second) report("line {}: {} goes on in a second place", sample.line, name);
     }
     const std::string series = series_of(sample.labels);
     const std::string bound = std::string(find_label(sample.labels, "le").value_or(""));
     if (!lines_.insert(fmt::format("{} {} {}", sample.name, series, bound)).second)
-      say("line {}: {}{{{}}} is there twice", sample.line, sample.name, sample.labels);
+      report("line {}: {}{{{}}} is there twice", sample.line, sample.name, sample.labels);
     const MetricType type = families_.find(name)->second.type;
     if (type == MetricType::kCounter) check_counter(sample);
     if (type == MetricType::kHistogram) add_to_histogram(sample, name, series);
   }
 
   void check_counter(const MetricSample& sample) {
-    if (!sample.name.ends_with("_total")) say("{}: a counter's name ends with _total", sample.name);
-    if (!(sample.value >= 0.0)) say("line {}: a counter is {}", sample.line, sample.value);
+    if (!sample.name.ends_with("_total")) report("{}: a counter's name ends with _total", sample.name);
+    if (!(sample.value >= 0.0)) report("line {}: a counter is {}", sample.line, sample.value);
   }
 
   void add_to_histogram(const MetricSample& sample, std::string_view name, const std::string& series) {
@@ -127,21 +136,21 @@ class Checker {
     } else if (const auto bound = bound_of(sample.labels); bound && sample.name != name) {
       buckets.at_most[*bound] = sample.value;
     } else {
-      say("line {}: {} is no sample of a histogram", sample.line, sample.name);
+      report("line {}: {} is no sample of a histogram", sample.line, sample.name);
     }
   }
 
   void check_histogram(const std::string& series, const CheckedBuckets& buckets) {
-    if (!buckets.sum || !buckets.count) say("{}: has no sum or no count", series);
+    if (!buckets.sum || !buckets.count) report("{}: has no sum or no count", series);
     double before = 0.0;
     for (const auto& [bound, count] : buckets.at_most) {
-      if (!(count >= before)) say("{}: has fewer at le={} than below", series, bound);
+      if (!(count >= before)) report("{}: has fewer at le={} than below", series, bound);
       before = count;
     }
     if (buckets.at_most.empty() || !std::isinf(buckets.at_most.rbegin()->first))
-      say("{}: has no bucket le=\"+Inf\"", series);
+      report("{}: has no bucket le=\"+Inf\"", series);
     else if (buckets.count && buckets.at_most.rbegin()->second != *buckets.count)
-      say("{}: counts {} and has {} in its buckets", series, *buckets.count, buckets.at_most.rbegin()->second);
+      report("{}: counts {} and has {} in its buckets", series, *buckets.count, buckets.at_most.rbegin()->second);
   }
 
   const Exposition& exposition_;
@@ -153,8 +162,13 @@ class Checker {
   std::vector<std::string> faults_;
 };
 
-}  // namespace
+}  // namespace exposition_check
 
-std::vector<std::string> check_exposition(const Exposition& exposition) { return Checker(exposition).check(); }
+// Returns one line for each fault: a family without help or type, or with two of them, or in two places; a sample that the
+// type of its family does not have; a counter without `_total`; a negative counter; a repeated series; a histogram whose
+// buckets shrink, have no le="+Inf", or disagree with its count. The list is empty if there is no fault.
+[[nodiscard]] inline std::vector<std::string> check_exposition(const Exposition& exposition) {
+  return exposition_check::Checker(exposition).check();
+}
 
 }  // namespace penstock::telemetry
