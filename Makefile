@@ -31,12 +31,12 @@ bench: setup  ## replay speed compared with Dynamo, then hot paths; BENCH=name r
 	@tools/bench.sh build/release '$(BENCH)'
 
 fidelity: setup  ## write docs/fidelity.md: the engine model compared with Dynamo's replay and with measured engines
-	@tools/build.sh release penstock
-	@tools/fidelity.sh $(BINARY)
+	@tools/build.sh release fidelity
+	@tools/fidelity.sh build/release/bench/fidelity
 
 evaluate: setup  ## write docs/evaluation.md: Penstock's policy compared with all others; QUICK=1: only the busiest two hours of a day
-	@tools/build.sh release penstock
-	@tools/evaluate.sh $(BINARY) --jobs $(JOBS)
+	@tools/build.sh release evaluate
+	@tools/evaluate.sh build/release/bench/evaluate --jobs $(JOBS)
 
 golden: setup  ## rewrite the golden files from the current output; review the diff
 	@tools/build.sh release

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "engine/step_time_models.h"
-#include "simulation/fidelity.h"
+#include "fidelity/peer_runs.h"
 #include "simulation/run.h"
 #include "workload/reader.h"
 #include "workload/synthetic.h"
@@ -65,7 +65,7 @@ Speed measure(const workload::Workload& work, const simulation::RunOptions& run_
   return best;
 }
 
-std::optional<double> peer_speed(const std::vector<simulation::PeerRun>& peer, const std::string& work,
+std::optional<double> peer_speed(const std::vector<fidelity::PeerRun>& peer, const std::string& work,
                                  std::uint32_t replicas) {
   for (const auto& run : peer)
     if (run.work == work && run.replicas == replicas && run.requests_per_s > 0.0 &&
@@ -80,16 +80,16 @@ void print_row(const std::string& work, const Speed& ours, std::optional<double>
   std::fflush(stdout);
 }
 
-std::vector<simulation::PeerRun> read_peer(const char* path) {
+std::vector<fidelity::PeerRun> read_peer(const char* path) {
   const std::string text = value_or_stop(engine::read_file(path, 1 << 20));
-  return value_or_stop(simulation::parse_peer_runs(path, text));
+  return value_or_stop(fidelity::parse_peer_runs(path, text));
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   using simulation::RouterKind;
-  const auto peer = argc > 1 ? read_peer(argv[1]) : std::vector<simulation::PeerRun>{};
+  const auto peer = argc > 1 ? read_peer(argv[1]) : std::vector<fidelity::PeerRun>{};
   fmt::print("| work | Dynamo 1.3.1 replay, requests/s | Penstock, requests/s | s | ratio |\n|---|---|---|---|---|\n");
 
   const auto uniform = value_or_stop(workload::make_synthetic(

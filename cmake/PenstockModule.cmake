@@ -1,10 +1,14 @@
-# penstock_module(NAME [DEPENDS module...] [LIBRARIES target...])
+# penstock_module(NAME [FOLDER folder] [DEPENDS module...] [LIBRARIES target...])
 #
-# src/NAME/**/*.cpp becomes the static library penstock_NAME; files *_test.cpp become the test program
-# NAME_test and files *_property_test.cpp go with them. Nothing else needs to be listed anywhere.
+# The sources FOLDER/NAME/**/*.cpp (FOLDER is src by default) become the static library penstock_NAME. Files *_test.cpp
+# become the test program NAME_test. A file main.cpp is left to add_executable. Nothing else needs to be listed anywhere.
 function(penstock_module name)
-  cmake_parse_arguments(ARG "" "" "DEPENDS;LIBRARIES" ${ARGN})
-  file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/src/${name}/*.cpp")
+  cmake_parse_arguments(ARG "" "FOLDER" "DEPENDS;LIBRARIES" ${ARGN})
+  if(NOT ARG_FOLDER)
+    set(ARG_FOLDER src)
+  endif()
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/${ARG_FOLDER}/${name}/*.cpp")
+  list(FILTER sources EXCLUDE REGEX "/main\\.cpp$")
   set(tests ${sources})
   list(FILTER tests INCLUDE REGEX "_test\\.cpp$")
   list(FILTER sources EXCLUDE REGEX "_test\\.cpp$")
@@ -23,7 +27,7 @@ function(penstock_module name)
     add_library(${library} INTERFACE)
     set(scope INTERFACE)
   endif()
-  target_include_directories(${library} ${scope} ${CMAKE_SOURCE_DIR}/src)
+  target_include_directories(${library} ${scope} ${CMAKE_SOURCE_DIR}/${ARG_FOLDER})
   # Compiling a module as one file takes a fraction of the time.
   if((PENSTOCK_SANITIZE OR PENSTOCK_UNITY) AND sources)
     set_target_properties(${library} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 0)

@@ -4,10 +4,10 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "capacity/calibration.h"
+#include "fidelity/calibration.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace penstock::capacity;
+  using namespace penstock::fidelity;
   const auto rows = read_silicon({reinterpret_cast<const char*>(data), size}, "fuzz.csv");
   if (!rows) {
     if (rows.error().where.rfind("fuzz.csv", 0) != 0) std::abort();

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Writes docs/fidelity.md: tools/fidelity.sh PENSTOCK
+# Writes docs/fidelity.md: tools/fidelity.sh PROGRAM
 # The peer's replay runs on this machine where PyPI can be reached; else its figures are those of bench/dynamo-1.3.1.csv.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -11,4 +11,4 @@ if [ -n "${SKIP_PEER:-}" ] || ! python3 bench/dynamo_replay.py "$trace" --out "$
   peer=bench/dynamo-1.3.1.csv
   echo "fidelity: the peer's figures are those of $peer"
 fi
-"$1" fidelity --trace "$trace" --peer "$peer" --silicon "$engines/silicon_measurements.csv" --out docs/fidelity.md
+"$1" --trace "$trace" --peer "$peer" --silicon "$engines/silicon_measurements.csv" --out docs/fidelity.md

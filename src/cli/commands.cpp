@@ -18,8 +18,6 @@ constexpr std::array kCommands{
     Command{"up", "run engines, gateway, planner, load and the live page on this machine", up},
     Command{"workload", "describe traces: rates, lengths, bursts, shared prefixes", show_workload},
     Command{"check", "validate a configuration file and report every problem", check},
-    Command{"fidelity", "compare the simulation with Dynamo's and with measured engines", fidelity},
-    Command{"evaluate", "measure Penstock's policy against other policies and the optimum", evaluate},
     Command{"allocate", "divide one budget of GPUs or money between deployments", allocate},
     Command{"profile", "show the step times of an engine model and the load that a replica can serve within the SLO",
             profile},
@@ -46,6 +44,11 @@ std::string help() {
 }
 
 core::Error unknown(const std::string& word) {
+  if (word == "evaluate" || word == "fidelity")
+    return {core::ErrorCode::kInvalidInput,
+            {},
+            "there is no command " + config::quoted(word),
+            "run `make " + word + "` in a checkout of Penstock"};
   std::vector<std::string_view> names;
   for (const Command& command : kCommands) names.push_back(command.name);
   const std::string close = config::suggestion(word, names);

@@ -31,8 +31,6 @@ struct Command {
 [[nodiscard]] int check(const Arguments& arguments);
 [[nodiscard]] int up(const Arguments& arguments);
 [[nodiscard]] int show_workload(const Arguments& arguments);
-[[nodiscard]] int fidelity(const Arguments& arguments);
-[[nodiscard]] int evaluate(const Arguments& arguments);
 [[nodiscard]] int allocate(const Arguments& arguments);
 [[nodiscard]] int profile(const Arguments& arguments);
 [[nodiscard]] int serve_engine(const Arguments& arguments);

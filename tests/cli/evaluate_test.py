@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`penstock evaluate` from end to end, on a trace of a minute under the name of a recorded one."""
+"""`make evaluate` from end to end, on a trace of a minute under the name of a recorded one."""
 
 import re
 
@@ -15,7 +15,7 @@ class Evaluate(CliTest):
         self.write("mooncake_conversation.jsonl.xz", mooncake())  # its first bytes tell that it is not packed
 
     def evaluate(self, *words):
-        self.run_program("evaluate", "--traces", ".", *ONLY, *words)
+        self.run_program("--traces", ".", *ONLY, *words)
 
     def test_writes_the_page_and_the_chart_it_links(self):
         self.evaluate("--out", "docs/evaluation.md", "--charts", "docs/images")
@@ -35,9 +35,9 @@ class Evaluate(CliTest):
         self.assertEqual((self.folder / "one" / chart).read_text(), (self.folder / "two" / chart).read_text())
 
     def test_says_what_is_missing_before_it_runs(self):
-        self.assert_refused("evaluate", says="--traces: is needed")
-        self.assert_refused("evaluate", "--traces", ".", "--only", "moonbake", says="there is no 'moonbake'")
-        self.assert_refused("evaluate", "--traces", "nowhere", *ONLY, says="nowhere/mooncake_conversation.jsonl.xz")
+        self.assert_refused(says="--traces: is required")
+        self.assert_refused("--traces", ".", "--only", "moonbake", says="unknown part 'moonbake'")
+        self.assert_refused("--traces", "nowhere", *ONLY, says="nowhere/mooncake_conversation.jsonl.xz")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,153 @@
+// Writes the page on how Penstock's policy compares with fixed fleets, the policies of other projects and a policy that
+// knows the future: evaluate --traces DIR [--quick] [--only NAME,...] [--out FILE] [--charts DIR] [--jobs COUNT]
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <filesystem>
+
+#include "cli/commands.h"
+#include "cli/console.h"
+#include "cli/progress_bar.h"
+#include "evaluation/chart.h"
+#include "evaluation/page.h"
+#include "evaluation/runs.h"
+#include "evaluation/traces.h"
+#include "flags.h"
+#include "report/format.h"
+#include "report/write_file.h"
+
+namespace penstock::evaluation {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kRobustness = "robustness";
+constexpr std::uint32_t kJobsMax = 1024;
+
+struct Request {
+  EvaluationScope scope;
+  std::vector<std::string> parts;
+  std::string out, charts, command;
+
+  [[nodiscard]] bool wants(std::string_view part) const {
+    return std::find(parts.begin(), parts.end(), part) != parts.end();
+  }
+};
+
+core::Result<std::vector<std::string>> read_parts(std::string_view list) {
+  std::vector<std::string> known;
+  for (const EvaluationTrace& trace : evaluation_traces()) known.emplace_back(trace.name);
+  known.emplace_back(kRobustness);
+  if (list.empty()) return known;
+  std::vector<std::string> parts;
+  for (std::size_t at = 0; at <= list.size();) {
+    const std::size_t comma = std::min(list.find(',', at), list.size());
+    parts.emplace_back(list.substr(at, comma - at));
+    at = comma + 1;
+    if (std::find(known.begin(), known.end(), parts.back()) == known.end())
+      return core::invalid_input("--only", fmt::format("unknown part '{}'", parts.back()),
+                                 fmt::format("the parts are {}", fmt::join(known, ", ")));
+  }
+  return parts;
+}
+
+core::Result<Request> read_request(const bench::Flags& flags) {
+  Request request;
+  request.scope.folder = flags.value_of("--traces");
+  if (request.scope.folder.empty())
+    return core::invalid_input("--traces", "is required", "name the folder of the recorded traces");
+  request.scope.quick = flags.has("--quick");
+  if (const std::string jobs = flags.value_of("--jobs"); !jobs.empty()) {
+    const auto [end, error] = std::from_chars(jobs.data(), jobs.data() + jobs.size(), request.scope.jobs);
+    if (error != std::errc{} || end != jobs.data() + jobs.size() || request.scope.jobs > kJobsMax)
+      return core::invalid_input("--jobs", fmt::format("must be a number from 0 to {}", kJobsMax));
+  }
+  auto parts = read_parts(flags.value_of("--only"));
+  if (!parts) return tl::make_unexpected(parts.error());
+  request.parts = *std::move(parts);
+  request.out = flags.value_of("--out");
+  request.charts = flags.value_of("--charts");
+  request.command = fmt::format("make evaluate{}{}", request.scope.quick ? " QUICK=1" : "",
+                                flags.has("--only") ? " ONLY=" + flags.value_of("--only") : "");
+  return request;
+}
+
+// Checks before hours of work that the folder exists and can be written to.
+core::Result<void> make_folder(const fs::path& folder) {
+  if (folder.empty()) return {};
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) return core::environment_error(folder.string(), "cannot be created: " + error.message());
+  if (::access(folder.c_str(), W_OK | X_OK) != 0)
+    return core::environment_error(folder.string(), fmt::format("cannot write: {}", std::strerror(errno)),
+                                   "choose a folder that you may write to");
+  return {};
+}
+
+core::Result<Evaluation> evaluate(const Request& request) {
+  Evaluation evaluation;
+  evaluation.command = request.command;
+  if (request.scope.quick)
+    evaluation.window = fmt::format("of the traces that last a day, the busiest {} were replayed",
+                                    report::format_seconds(core::to_seconds(kQuickWindow)));
+  cli::ProgressBar bar{cli::stderr_is_terminal()};
+  const ShowProgress show = [&](const cli::TaskProgress& progress) { bar.show(progress); };
+  for (const EvaluationTrace& trace : evaluation_traces()) {
+    if (!request.wants(trace.name)) continue;
+    auto evaluated = evaluate_trace(trace, request.scope, show);
+    if (!evaluated) return tl::make_unexpected(evaluated.error());
+    evaluation.traces.push_back(*std::move(evaluated));
+  }
+  if (!request.wants(kRobustness)) return evaluation;
+  auto scenarios = evaluate_scenarios(evaluation_scenarios(), evaluation.traces, request.scope, show);
+  if (!scenarios) return tl::make_unexpected(scenarios.error());
+  evaluation.scenarios = *std::move(scenarios);
+  return evaluation;
+}
+
+core::Result<void> write(const Request& request, const Evaluation& evaluation, const std::string& page) {
+  const cli::InterruptLater all_or_nothing;
+  if (!request.charts.empty())
+    for (const TraceEvaluation& trace : evaluation.traces) {
+      const fs::path file = fs::path{request.charts} / fmt::format("evaluation-{}.svg", trace.name);
+      if (auto written = report::write_file(file.string(), attainment_chart(evaluation, trace)); !written)
+        return written;
+    }
+  return request.out.empty() ? core::Result<void>{} : report::write_file(request.out, page);
+}
+
+std::string link_to_charts(const Request& request) {
+  if (request.charts.empty()) return "images";
+  const fs::path from = fs::absolute(request.out.empty() ? "page" : request.out).parent_path();
+  std::string link =
+      fs::absolute(request.charts).lexically_normal().lexically_relative(from.lexically_normal()).generic_string();
+  while (link.ends_with('/')) link.pop_back();
+  return link;
+}
+
+int run(std::span<char* const> words) {
+  const auto flags = bench::Flags::parse(words, {"--traces", "--only", "--out", "--charts", "--jobs"}, {"--quick"});
+  if (!flags) return cli::complain(flags.error());
+  const auto request = read_request(*flags);
+  if (!request) return cli::complain(request.error());
+  for (const fs::path& folder : {fs::path{request->out}.parent_path(), fs::path{request->charts}})
+    if (const auto made = make_folder(folder); !made) return cli::complain(made.error());
+  const auto evaluation = evaluate(*request);
+  if (!evaluation) return cli::complain_of_input(evaluation.error());
+  const std::string page = evaluation_markdown(*evaluation, link_to_charts(*request));
+  if (const auto written = write(*request, *evaluation, page); !written) return cli::complain(written.error());
+  return request->out.empty() ? cli::print(page) : cli::kGood;
+}
+
+}  // namespace
+}  // namespace penstock::evaluation
+
+int main(int count, char** words) {
+  penstock::cli::end_on_interrupt();
+  return penstock::evaluation::run({words + 1, words + count});
+}

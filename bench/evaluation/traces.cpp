@@ -1,0 +1,131 @@
+#include "evaluation/traces.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "cli/replay_setup.h"
+#include "workload/reader.h"
+
+namespace penstock::evaluation {
+
+using namespace cli;
+namespace {
+
+constexpr std::array kTraces{
+    EvaluationTrace{"mooncake", "Mooncake conversation", "mooncake_conversation.jsonl.xz", 2.0, false},
+    EvaluationTrace{"azure", "Azure 2023 code", "azure2023_code.csv.xz", 8.0, false},
+    EvaluationTrace{"servegen-mid", "ServeGen m-mid, day 1", "servegen_mid_day1_thinned.csv.zst", 36.0, true},
+    EvaluationTrace{"servegen-large", "ServeGen m-large, day 0", "servegen_large_day0_thinned.csv.zst", 48.0, true},
+};
+
+constexpr std::uint32_t kReplicasMax = 32;
+constexpr core::Duration kWindowStep = std::chrono::minutes{5};
+
+// Where the window of this length begins that most requests arrive in.
+core::Duration busiest_window(const workload::Workload& workload, core::Duration length) {
+  std::vector<std::uint64_t> arrivals(static_cast<std::size_t>(workload.span() / kWindowStep) + 1, 0);
+  for (const workload::Request& request : workload.requests)
+    ++arrivals[static_cast<std::size_t>(request.arrival.time_since_epoch() / kWindowStep)];
+  const auto steps = std::min(arrivals.size(), static_cast<std::size_t>(length / kWindowStep));
+  std::uint64_t inside = 0, most = 0;
+  std::size_t begins = 0;
+  for (std::size_t end = 0; end < arrivals.size(); ++end) {
+    inside += arrivals[end];
+    if (end >= steps) inside -= arrivals[end - steps];
+    if (end + 1 >= steps && inside > most) {
+      most = inside;
+      begins = end + 1 - steps;
+    }
+  }
+  return static_cast<std::int64_t>(begins) * kWindowStep;
+}
+
+// The step times, the SLO, the start-up time and the router are a replay's defaults.
+config::ReplaySettings base_settings(const EvaluationScope& scope) {
+  config::ReplaySettings settings;
+  settings.jobs = scope.jobs;
+  settings.pools.front().max_replicas = kReplicasMax;
+  return settings;
+}
+
+std::string path_of(const EvaluationTrace& trace, const EvaluationScope& scope) {
+  return fmt::format("{}{}{}", scope.folder, scope.folder.ends_with('/') ? "" : "/", trace.file);
+}
+
+void add_start_ups(std::vector<EvaluationScenario>& scenarios, const std::string& workload) {
+  for (const int seconds : {30, 60, 120, 240, 360})
+    scenarios.push_back({workload, fmt::format("start-up {} s", seconds), [seconds](config::ReplaySettings& settings) {
+                           settings.pools.front().start_up = std::chrono::seconds{seconds};
+                         }});
+}
+
+void add_faults(std::vector<EvaluationScenario>& scenarios, const std::string& workload) {
+  const auto add = [&](const char* name, std::function<void(config::FaultSettings&)> change) {
+    scenarios.push_back({workload, name, [change = std::move(change)](auto& settings) { change(settings.faults); }});
+  };
+  add("20 % of telemetry lost", [](auto& faults) { faults.telemetry_loss = 0.2; });
+  add("5 % of telemetry reads zero", [](auto& faults) { faults.telemetry_lie = 0.05; });
+  add("start-up up to twice as long", [](auto& faults) { faults.start_up_spread = 1.0; });
+  add("one replica three times slower", [](auto& faults) {
+    faults.slow_replicas = 1;
+    faults.slow_factor = 3.0;
+  });
+  add("a crash per replica and hour", [](auto& faults) { faults.crashes_per_replica_hour = 1.0; });
+  scenarios.push_back({workload, "planner's profile 30 % too fast", {}, 0.7});
+  scenarios.push_back({workload, "planner's profile 30 % too slow", {}, 1.3});
+}
+
+}  // namespace
+
+std::span<const EvaluationTrace> evaluation_traces() { return kTraces; }
+
+std::vector<EvaluationScenario> evaluation_scenarios() {
+  std::vector<EvaluationScenario> scenarios;
+  for (const char* workload : {"mooncake", "azure"}) {
+    add_start_ups(scenarios, workload);
+    add_faults(scenarios, workload);
+  }
+  const std::string lengths = ",input=2000,input_cv=1,output=200,output_cv=1";
+  scenarios.push_back({"synthetic:rate=24..120,shape=step,at=30m,duration=1h" + lengths, "a step of 5× the load", {}});
+  scenarios.push_back(
+      {"synthetic:rate=24..120,shape=burst,at=30m,length=5m,duration=1h" + lengths, "a flash crowd of 5 minutes", {}});
+  scenarios.push_back({"synthetic:rate=80..0,shape=burst,at=20m,length=20m,duration=1h" + lengths,
+                       "traffic to zero for 20 minutes and back",
+                       {}});
+  return scenarios;
+}
+
+core::Result<config::ReplaySettings> settings_of(const EvaluationTrace& trace, const EvaluationScope& scope) {
+  config::ReplaySettings settings = base_settings(scope);
+  settings.traces = {path_of(trace, scope)};
+  settings.rate_scale = trace.rate_scale;
+  settings.frontier = kEvaluationFrontier;
+  settings.policies.clear();
+  for (const std::string_view policy : all_policies()) settings.policies.emplace_back(policy);
+  if (scope.quick && trace.day_long) {
+    const auto whole = workload::read_workload(settings.traces.front(), {});
+    if (!whole) return tl::make_unexpected(whole.error());
+    settings.from = busiest_window(*whole, kQuickWindow);
+    settings.to = settings.from + kQuickWindow;
+  }
+  return settings;
+}
+
+core::Result<config::ReplaySettings> settings_of(const EvaluationScenario& scenario, const EvaluationScope& scope) {
+  config::ReplaySettings settings = base_settings(scope);
+  settings.traces = {scenario.workload};
+  for (const EvaluationTrace& trace : kTraces) {
+    if (trace.name != scenario.workload) continue;
+    auto of_trace = settings_of(trace, scope);
+    if (!of_trace) return of_trace;
+    settings = *std::move(of_trace);
+  }
+  settings.frontier = {};
+  settings.policies = {"penstock"};
+  if (scenario.change) scenario.change(settings);
+  return settings;
+}
+
+}  // namespace penstock::evaluation

@@ -1,0 +1,93 @@
+#include "fidelity/closed_form.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace penstock::fidelity {
+namespace {
+
+// Sequences as a number that may be broken: a batch of 10.5 is 10 half of the time.
+struct DecodeBatch {
+  double running;
+  double context_tokens;  // of one sequence, on average
+};
+
+DecodeBatch decode_batch(const engine::Roofline& replica, const ServingPoint& point) {
+  const double context = point.input_tokens + 0.5 * point.output_tokens;
+  return {std::clamp(replica.kv_capacity_tokens() / context, 1.0, static_cast<double>(point.concurrency)), context};
+}
+
+engine::StepShape decode_shape(const DecodeBatch& batch, std::uint32_t sequences) {
+  engine::StepShape shape;
+  shape.decode_sequences = sequences;
+  shape.decode_context_tokens = static_cast<std::uint64_t>(std::llround(sequences * batch.context_tokens));
+  return shape;
+}
+
+engine::StepShape with_prompt(engine::StepShape shape, std::uint32_t tokens) {
+  shape.prefill_requests = 1;
+  shape.prefill_new_tokens = tokens;
+  shape.prefill_attention_pairs = 0.5 * tokens * (tokens + 1.0);
+  return shape;
+}
+
+struct StepTimes {
+  double decode_ms;  // of a step without prompts
+  double prompt_ms;  // that one prompt adds
+};
+
+StepTimes step_times(const engine::Roofline& replica, const DecodeBatch& batch, std::uint32_t input_tokens) {
+  const auto at = [&](std::uint32_t sequences) {
+    const engine::StepShape shape = decode_shape(batch, sequences);
+    const double decode = replica.step_ms(shape);
+    return StepTimes{decode, replica.step_ms(with_prompt(shape, input_tokens)) - decode};
+  };
+  const double whole = std::floor(batch.running), share = batch.running - whole;
+  const StepTimes low = at(static_cast<std::uint32_t>(whole));
+  if (share == 0.0) return low;
+  const StepTimes high = at(static_cast<std::uint32_t>(whole) + 1);
+  return {low.decode_ms + share * (high.decode_ms - low.decode_ms),
+          low.prompt_ms + share * (high.prompt_ms - low.prompt_ms)};
+}
+
+double tokens_per_s(const ServingPoint& point, const ServingEstimate& estimate) {
+  const double request_ms = estimate.ttft_ms + point.output_tokens * estimate.tpot_ms;
+  return 1e3 * point.concurrency * point.output_tokens / request_ms;
+}
+
+}  // namespace
+
+ClosedLoop closed_loop_of(engine::Backend backend) {
+  switch (backend) {
+    case engine::Backend::kVllm: return {57.0, 0.076, 0.0};
+    case engine::Backend::kTrtllm: return {94.0, 0.056, 8.2};
+    case engine::Backend::kSglang: return {244.0, 0.588, 0.2};
+  }
+  return {};
+}
+
+ServingEstimate aggregated_serving(const engine::Roofline& replica, const ServingPoint& point) {
+  const ClosedLoop loop = closed_loop_of(replica.spec().backend);
+  const DecodeBatch batch = decode_batch(replica, point);
+  const auto [decode_ms, prompt_ms] = step_times(replica, batch, point.input_tokens);
+  ServingEstimate estimate;
+  estimate.running = batch.running;
+  estimate.tpot_ms = decode_ms + (batch.running - 1.0) / point.output_tokens * prompt_ms;
+  const double turns_waited = point.concurrency / batch.running - 1.0;
+  estimate.ttft_ms = loop.fixed_ms + prompt_ms + loop.steps_waited * decode_ms +
+                     loop.burst_share * (batch.running - 1.0) * prompt_ms +
+                     turns_waited * point.output_tokens * estimate.tpot_ms;
+  estimate.output_tokens_per_s = tokens_per_s(point, estimate);
+  return estimate;
+}
+
+ServingEstimate decode_serving(const engine::Roofline& replica, const ServingPoint& point) {
+  const DecodeBatch batch = decode_batch(replica, point);
+  ServingEstimate estimate;
+  estimate.running = batch.running;
+  estimate.tpot_ms = step_times(replica, batch, point.input_tokens).decode_ms;
+  estimate.output_tokens_per_s = tokens_per_s(point, estimate);
+  return estimate;
+}
+
+}  // namespace penstock::fidelity
