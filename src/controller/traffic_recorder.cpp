@@ -160,7 +160,7 @@ void TrafficRecorder::forget(core::Instant now) {
 }
 
 void TrafficRecorder::fill(signals::PoolObservation& entry, signals::PoolObservation* decode, core::Instant now) {
-  const auto put = [&](signals::PoolObservation& pool, simulation::TrafficMeter& meter,
+  const auto put = [&](signals::PoolObservation& pool, signals::TrafficMeter& meter,
                        const signals::SegmentMeter& segments) {
     pool.last_minute = meter.window(now);
     pool.arrivals_total = meter.arrivals_total;

@@ -17,7 +17,7 @@
 #include "signals/request_ends.h"
 #include "signals/segment_meter.h"
 #include "signals/slo.h"
-#include "simulation/recorder.h"
+#include "signals/traffic_meter.h"
 
 namespace penstock::controller {
 
@@ -83,8 +83,8 @@ class TrafficRecorder {
   std::uint32_t next_block_ = 0;
   std::vector<std::string> tenants_;
   std::set<std::string, std::less<>> routes_;
-  simulation::TrafficMeter entry_meter_, decode_meter_;
-  simulation::TrafficMeter shed_meter_;  // "arrivals" are ends of requests that were refused
+  signals::TrafficMeter entry_meter_, decode_meter_;
+  signals::TrafficMeter shed_meter_;  // "arrivals" are ends of requests that were refused
   signals::SegmentMeter entry_segments_, decode_segments_;
   std::deque<std::pair<core::Instant, std::uint64_t>> output_;  // tokens of ends, for the last minute's sum
   std::uint64_t output_total_ = 0;

@@ -4,28 +4,10 @@
 #include <vector>
 
 namespace penstock::signals {
-namespace {
-
-LatencyWindow figures(const core::QuantileSketch& sketch) {
-  return {sketch.count(),        sketch.mean(),         sketch.quantile(0.50),
-          sketch.quantile(0.90), sketch.quantile(0.95), sketch.quantile(0.99)};
-}
-
-}  // namespace
 
 void SegmentMeter::Latencies::merge(const Latencies& other) {
   ttft_ms.merge(other.ttft_ms);
   itl_ms.merge(other.itl_ms);
-}
-
-SegmentMeter::Slice& SegmentMeter::slice_at(core::Instant at) {
-  const std::int64_t index = at.time_since_epoch() / kSlice;
-  Slice& slice = slices_[static_cast<std::size_t>(index) % kSlices];
-  if (slice.index != index) {
-    slice = Slice{};
-    slice.index = index;
-  }
-  return slice;
 }
 
 SegmentMeter::Latencies& SegmentMeter::tenant_in(Slice& slice, std::uint32_t tenant) {
@@ -42,7 +24,7 @@ SegmentMeter::Latencies* SegmentMeter::route_in(Slice& slice, std::string_view r
 }
 
 void SegmentMeter::first_token(core::Instant at, const RequestTraits& request, const FirstTokenTimes& times) {
-  Slice& slice = slice_at(at);
+  Slice& slice = slices_.at(at);
   const std::array<core::Duration, kParts> parts = {times.admission, times.replica_wait, times.queue, times.prefill,
                                                     times.transfer};
   core::Duration ttft{};
@@ -64,7 +46,7 @@ void SegmentMeter::first_token(core::Instant at, const RequestTraits& request, c
 
 void SegmentMeter::completed(core::Instant at, const RequestTraits& request, std::uint32_t output_tokens,
                              double ttft_ms, double itl_ms) {
-  Slice& slice = slice_at(at);
+  Slice& slice = slices_.at(at);
   Latencies& output = slice.fixed[kOutputs + band_of(kOutputBands, output_tokens)];
   output.ttft_ms.add(ttft_ms);
   if (output_tokens <= 1) return;
@@ -77,11 +59,8 @@ void SegmentMeter::completed(core::Instant at, const RequestTraits& request, std
 }
 
 PoolDetail SegmentMeter::read(core::Instant now, std::span<const std::string> tenants) const {
-  const std::int64_t last = now.time_since_epoch() / kSlice;
-  const std::int64_t first = std::max<std::int64_t>(0, last - static_cast<std::int64_t>(kSlices) + 1);
   Slice sum;
-  for (const Slice& slice : slices_) {
-    if (slice.index < first || slice.index > last) continue;
+  slices_.each(now, [&](const Slice& slice) {
     for (std::size_t i = 0; i < kFixed; ++i) sum.fixed[i].merge(slice.fixed[i]);
     for (const auto& [tenant, latencies] : slice.tenants) sum.tenants[tenant].merge(latencies);
     for (const auto& [route, latencies] : slice.routes) sum.routes[route].merge(latencies);
@@ -90,7 +69,7 @@ PoolDetail SegmentMeter::read(core::Instant now, std::span<const std::string> te
       sum.slow_sum_ms[i] += slice.slow_sum_ms[i];
     }
     sum.slow += slice.slow;
-  }
+  });
 
   PoolDetail detail;
   const auto part = [&](std::size_t i) {
@@ -101,7 +80,8 @@ PoolDetail SegmentMeter::read(core::Instant now, std::span<const std::string> te
 
   const auto add = [&](const char* dimension, std::string_view label, const Latencies& from) {
     if (from.ttft_ms.count() + from.itl_ms.count() == 0) return;
-    detail.segments.push_back({dimension, std::string{label}, figures(from.ttft_ms), figures(from.itl_ms)});
+    detail.segments.push_back(
+        {dimension, std::string{label}, latency_window(from.ttft_ms), latency_window(from.itl_ms)});
   };
   for (std::size_t i = 0; i < kPromptBands.size(); ++i) add("prompt tokens", kPromptBands[i].label, sum.fixed[i]);
   for (std::size_t i = 0; i < kOutputBands.size(); ++i)
@@ -133,12 +113,13 @@ void SegmentMeter::add_tenants(PoolDetail& detail, const std::map<std::uint32_t,
   for (std::size_t rank = 0; rank < ranked.size(); ++rank) {
     const Latencies& from = tenants.at(ranked[rank]);
     if (rank < kTenantsShown)
-      detail.segments.push_back({"tenant", names[ranked[rank]], figures(from.ttft_ms), figures(from.itl_ms)});
+      detail.segments.push_back(
+          {"tenant", names[ranked[rank]], latency_window(from.ttft_ms), latency_window(from.itl_ms)});
     else
       others.merge(from);
   }
   if (others.ttft_ms.count() + others.itl_ms.count() > 0)
-    detail.segments.push_back({"tenant", "all others", figures(others.ttft_ms), figures(others.itl_ms)});
+    detail.segments.push_back({"tenant", "all others", latency_window(others.ttft_ms), latency_window(others.itl_ms)});
 }
 
 }  // namespace penstock::signals

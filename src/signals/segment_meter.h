@@ -11,6 +11,7 @@
 #include "core/sketch.h"
 #include "core/time.h"
 #include "signals/bands.h"
+#include "signals/minute_slices.h"
 #include "signals/observation.h"
 
 namespace penstock::signals {
@@ -53,8 +54,6 @@ class SegmentMeter {
   [[nodiscard]] PoolDetail read(core::Instant now, std::span<const std::string> tenants) const;
 
  private:
-  static constexpr core::Duration kSlice = std::chrono::seconds{5};
-  static constexpr std::size_t kSlices = 12;
   static constexpr std::size_t kOutputs = kPromptBands.size();
   static constexpr std::size_t kClasses = kOutputs + kOutputBands.size();
   static constexpr std::size_t kCache = kClasses + 2;
@@ -67,7 +66,6 @@ class SegmentMeter {
     void merge(const Latencies& other);
   };
   struct Slice {
-    std::int64_t index = -1;
     std::array<Latencies, kFixed> fixed;
     std::map<std::uint32_t, Latencies> tenants;
     std::map<std::string_view, Latencies> routes;
@@ -76,14 +74,13 @@ class SegmentMeter {
     std::uint64_t slow = 0;
   };
 
-  Slice& slice_at(core::Instant at);
   static Latencies& tenant_in(Slice& slice, std::uint32_t tenant);
   static Latencies* route_in(Slice& slice, std::string_view route);  // null: it is not told apart
   static void add_tenants(PoolDetail& detail, const std::map<std::uint32_t, Latencies>& tenants,
                           std::span<const std::string> names);
 
   core::Duration ttft_limit_;
-  std::array<Slice, kSlices> slices_;
+  MinuteSlices<Slice> slices_;
 };
 
 }  // namespace penstock::signals

@@ -12,6 +12,7 @@
 #include "engine/engine.h"
 #include "routing/router.h"
 #include "signals/observation.h"
+#include "signals/traffic_meter.h"
 #include "simulation/recorder.h"
 #include "simulation/run.h"
 
@@ -43,7 +44,7 @@ struct Pool {
   std::vector<std::uint32_t> free_slots;
   std::vector<std::uint32_t> unrouted;   // requests that wait for a ready replica
   std::uint64_t generated_by_ended = 0;  // tokens from replicas that are gone
-  TrafficMeter meter;
+  signals::TrafficMeter meter;
   std::uint64_t actions_failed = 0;  // scale requests refused, and replicas that died while starting
 };
 

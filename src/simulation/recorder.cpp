@@ -18,68 +18,6 @@ const char* to_string(Outcome outcome) {
   return "unknown";
 }
 
-// ---- the last minute -------------------------------------------------------------------------------------------------
-
-TrafficMeter::Slice& TrafficMeter::slice_at(core::Instant at) {
-  const std::int64_t index = at.time_since_epoch() / kSlice;
-  Slice& slice = slices_[static_cast<std::size_t>(index) % kSlices];
-  if (slice.index != index) {
-    slice = Slice{};
-    slice.index = index;
-  }
-  return slice;
-}
-
-void TrafficMeter::arrived(core::Instant at, std::uint32_t input_tokens) {
-  Slice& slice = slice_at(at);
-  ++slice.arrivals;
-  slice.input_tokens += input_tokens;
-  ++arrivals_total;
-  input_tokens_total += input_tokens;
-}
-
-void TrafficMeter::first_token(core::Instant at, double ttft_ms) { slice_at(at).ttft_ms.add(ttft_ms); }
-
-void TrafficMeter::completed(core::Instant at, std::uint32_t output_tokens, double itl_ms) {
-  Slice& slice = slice_at(at);
-  ++slice.completed;
-  slice.completed_output_tokens += output_tokens;
-  if (output_tokens > 1) slice.itl_ms.add(itl_ms);
-  ++completed_total;
-}
-
-void TrafficMeter::failed(core::Instant at) {
-  ++slice_at(at).failed;
-  ++failed_total;
-}
-
-signals::TrafficWindow TrafficMeter::window(core::Instant now) {
-  const std::int64_t last = now.time_since_epoch() / kSlice;
-  const std::int64_t first = std::max<std::int64_t>(0, last - static_cast<std::int64_t>(kSlices) + 1);
-  signals::TrafficWindow window;
-  window.length = now.time_since_epoch() - first * kSlice;
-  core::QuantileSketch ttft, itl;
-  for (const Slice& slice : slices_) {
-    if (slice.index < first || slice.index > last) continue;
-    window.arrivals += slice.arrivals;
-    window.input_tokens += slice.input_tokens;
-    window.completed += slice.completed;
-    window.completed_output_tokens += slice.completed_output_tokens;
-    window.failed += slice.failed;
-    ttft.merge(slice.ttft_ms);
-    itl.merge(slice.itl_ms);
-  }
-  const auto figures = [](const core::QuantileSketch& sketch) {
-    return signals::LatencyWindow{sketch.count(),        sketch.mean(),         sketch.quantile(0.50),
-                                  sketch.quantile(0.90), sketch.quantile(0.95), sketch.quantile(0.99)};
-  };
-  window.ttft = figures(ttft);
-  window.itl = figures(itl);
-  return window;
-}
-
-// ---- requests ----------------------------------------------------------------------------------------------------------
-
 namespace {
 
 // The target of each request; nothing if there is but the general one.

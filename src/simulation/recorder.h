@@ -1,7 +1,6 @@
 // Keeps what became of every request, and turns it into windows, series, segments and summaries.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -23,29 +22,6 @@ enum class Outcome : std::uint8_t {
   kUnfinished,      // nothing could serve it until the run was given up
 };
 [[nodiscard]] const char* to_string(Outcome outcome);
-
-// Counts of the last minute in slices of five seconds.
-class TrafficMeter {
- public:
-  void arrived(core::Instant at, std::uint32_t input_tokens);
-  void first_token(core::Instant at, double ttft_ms);
-  void completed(core::Instant at, std::uint32_t output_tokens, double itl_ms);
-  void failed(core::Instant at);
-  [[nodiscard]] signals::TrafficWindow window(core::Instant now);
-
-  std::uint64_t arrivals_total = 0, input_tokens_total = 0, completed_total = 0, failed_total = 0;
-
- private:
-  static constexpr core::Duration kSlice = std::chrono::seconds{5};
-  static constexpr std::size_t kSlices = 12;
-  struct Slice {
-    std::int64_t index = -1;
-    std::uint64_t arrivals = 0, input_tokens = 0, completed = 0, completed_output_tokens = 0, failed = 0;
-    core::QuantileSketch ttft_ms, itl_ms;
-  };
-  Slice& slice_at(core::Instant at);
-  std::array<Slice, kSlices> slices_;
-};
 
 // The state of the fleet at one moment, summed over its replicas.
 struct FleetSnapshot {

@@ -38,7 +38,7 @@ MAY_USE = {
     "connect": ["core", "signals", "decision", "actuation", "ledger"],
     "engine_server": ["core", "net", "api", "engine", "telemetry", "signals", "connect"],
     "load": ["core", "config", "net", "api", "workload", "signals", "report"],
-    "controller": ["core", "logging", "net", "telemetry", "signals", "decision", "actuation", "simulation", "report",
+    "controller": ["core", "logging", "net", "telemetry", "signals", "decision", "actuation", "report",
                    "connect"],
 }
 MAY_USE["cli"] = list(MAY_USE)
