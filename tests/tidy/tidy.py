@@ -29,7 +29,7 @@ MAY_USE = {
     "ledger": ["core"],
     "simulation": ["core", "workload", "engine", "signals", "decision", "capacity", "forecast", "planner", "actuation",
                    "routing"],
-    "report": ["core", "telemetry", "signals", "decision", "planner"],
+    "report": ["core", "telemetry", "signals", "decision"],
     "logging": ["core"],
     "net": ["core"],
     "api": ["core"],
