@@ -19,6 +19,9 @@
 namespace penstock::cli {
 namespace {
 
+constexpr std::string_view kAccessLog = "--access-log";
+constexpr std::size_t kAccessLinesMax = 65'536;  // that wait to be written
+
 Usage usage() {
   Usage usage;
   usage.command = "gateway";
@@ -39,6 +42,8 @@ Usage usage() {
     usage.flags.push_back(
         {std::string{key.group}, std::string{key.flag}, value, std::string{key.help}, key.show(defaults), {}});
   }
+  usage.flags.push_back({"Log", std::string{kAccessLog}, "WHERE",
+                         "a line for each request at its end: on (in the log), off, or a file", "off", "true"});
   add_log_flags(usage);
   usage.flags.push_back(
       {"Log", "--log-events-markdown", {}, "print the reference of all log events and exit", {}, "true"});
@@ -60,7 +65,7 @@ tl::expected<config::GatewaySettings, int> read_settings(const Parsed& parsed) {
     sources.yaml = *std::move(text);
   }
   for (const config::FlagValue& flag : parsed.flags)
-    if (flag.flag != "--config" && !is_log_flag(flag.flag)) sources.flags.push_back(flag);
+    if (flag.flag != "--config" && flag.flag != kAccessLog && !is_log_flag(flag.flag)) sources.flags.push_back(flag);
   auto settings = config::load_gateway(sources);
   if (!settings) return tl::make_unexpected(complain(settings.error()));
   if (settings->replicas.empty() && settings->replicas_files.empty() && settings->replicas_dns.empty())
@@ -69,6 +74,20 @@ tl::expected<config::GatewaySettings, int> read_settings(const Parsed& parsed) {
                                          "there is no replica to send requests to",
                                          "name their URLs, or a --replicas-file"}));
   return *std::move(settings);
+}
+
+// The log of an --access-log FILE; null: the flag names no file.
+tl::expected<std::unique_ptr<logging::Logger>, int> open_access_file(const Parsed& parsed) {
+  const std::string where = parsed.value_of(kAccessLog, "off");
+  if (where == "on" || where == "off") return std::unique_ptr<logging::Logger>{};
+  auto options = log_options(parsed);
+  if (!options) return tl::make_unexpected(options.error());
+  options->file = where;
+  options->level = logging::Level::kInfo;
+  options->lines_max = kAccessLinesMax;
+  auto log = logging::Logger::open(*options);
+  if (!log) return tl::make_unexpected(complain(log.error()));
+  return *std::move(log);
 }
 
 }  // namespace
@@ -84,17 +103,22 @@ int serve_gateway(const Arguments& arguments) {
   auto opened_log = open_log(*parsed);
   if (!opened_log) return opened_log.error();
   logging::Log& log = **opened_log;
+  auto access_file = open_access_file(*parsed);
+  if (!access_file) return access_file.error();
+  logging::Log* access = access_file->get();
+  if (parsed->value_of(kAccessLog) == "on") access = &log;
   net::Loop loop;
   std::unique_ptr<gateway::Gateway> served;
   bool draining = false;
   std::string cause;
-  const net::SignalWatch signals{loop, {SIGTERM, SIGINT}, [&](int number) {
-                                   cause = signal_name(number);
-                                   // A second signal ends the gateway at once.
-                                   if (std::exchange(draining, true)) return loop.stop();
-                                   log.write(logging::Event::kDrain, {{"cause", cause}});
-                                   served->drain([&] { loop.stop(); });
-                                 }};
+  const net::SignalWatch signals{
+      loop, {SIGTERM, SIGINT}, [&](int number) {
+        cause = signal_name(number);
+        // A second signal ends the gateway at once.
+        if (std::exchange(draining, true)) return loop.stop();
+        log.write(logging::Event::kDrain, {{"cause", cause}, {"open", served->open_requests()}});
+        served->drain([&] { loop.stop(); });
+      }};
   // One file for each client and one for the replica that works for it.
   if (const std::uint64_t may = net::prepare_descriptors(std::uint64_t{settings->connections_max} * 2);
       may < settings->connections_max)
@@ -107,7 +131,7 @@ int serve_gateway(const Arguments& arguments) {
   if (!admin) return complain(admin.error());
   auto ledger = open_ledger(settings->ledger, log);
   if (!ledger) return complain(ledger.error());
-  auto opened = gateway::Gateway::open(*std::move(options), *listen, *admin, *std::move(ledger));
+  auto opened = gateway::Gateway::open(*std::move(options), *listen, *admin, *std::move(ledger), {log, access});
   if (!opened) return complain(opened.error());
   served = *std::move(opened);
   served->start();

@@ -16,6 +16,7 @@ class CircuitBreaker {
   explicit CircuitBreaker(const CircuitBreakerOptions& options) : options_(options) {}
 
   [[nodiscard]] State state() const { return state_; }
+  [[nodiscard]] std::uint32_t failures() const { return failures_; }  // in a row
   // Whether a request may go there. An open breaker becomes a trying one once its time is over.
   [[nodiscard]] bool lets_through(core::Instant now) {
     if (state_ == State::kOpen && now >= open_until_) state_ = State::kTrying;

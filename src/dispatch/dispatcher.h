@@ -48,6 +48,7 @@ class Dispatcher {
 
   // Admits what may be admitted by now, refuses what has waited too long, tries broken replicas again.
   void tick(core::Instant now);
+  [[nodiscard]] std::vector<BreakerChange> take_breaker_changes() { return replicas_.take_breaker_changes(); }
   // The earliest time at which tick() could do something; kNever: nothing before the next call. A caller that waits for
   // it needs no polling. O(1) while no request waits, else O(tenants that wait).
   [[nodiscard]] core::Instant next_wake(core::Instant now) const;

@@ -104,6 +104,11 @@ void ReplicaSet::update(std::uint32_t slot, core::Instant now) {
   Replica& replica = replicas_[slot];
   const bool may = replica.present && replica.spec.phase == ReplicaPhase::kServing && replica.healthy &&
                    replica.breaker.lets_through(now);
+  if (replica.breaker_state != replica.breaker.state()) {
+    replica.breaker_state = replica.breaker.state();
+    if (changes_.size() < kChangesMax)
+      changes_.push_back({replica.spec.id, replica.breaker_state, replica.breaker.failures()});
+  }
   std::uint32_t& eligible = groups_[replica.group].eligible;
   eligible = eligible + (may ? 1 : 0) - (replica.eligible ? 1 : 0);
   replica.eligible = may;

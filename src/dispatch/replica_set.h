@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/time.h"
@@ -20,6 +21,13 @@
 namespace penstock::dispatch {
 
 enum class KvChange : std::uint8_t { kStored, kRemoved, kCleared, kLost };  // kLost: some events are missing
+
+// A breaker opened, closed, or lets a request try.
+struct BreakerChange {
+  std::string replica;
+  CircuitBreaker::State state = CircuitBreaker::State::kClosed;
+  std::uint32_t failures = 0;  // in a row
+};
 
 // A group is the replicas of one model with one role; a picking strategy chooses within it. Slots number the replicas of
 // all groups; a slot is used again once its replica is gone and its requests have ended. Not thread-safe.
@@ -36,6 +44,7 @@ class ReplicaSet {
     bool healthy = true;
     bool eligible = false;
     CircuitBreaker breaker{{}};
+    CircuitBreaker::State breaker_state = CircuitBreaker::State::kClosed;  // as last reported
     std::uint32_t open_requests = 0;
     bool tells_cached = false;  // its usage has reported how much was cached
     std::uint64_t requests_total = 0, failures_total = 0, busy_total = 0;
@@ -47,6 +56,9 @@ class ReplicaSet {
   // A breaker that was open for long enough lets a request try.
   void tick(core::Instant now);
   [[nodiscard]] core::Instant next_wake() const;  // when tick() has something to do; kNever: no breaker is open
+
+  // Since the last call, in order; the first kChangesMax of them.
+  [[nodiscard]] std::vector<BreakerChange> take_breaker_changes() { return std::exchange(changes_, {}); }
 
   [[nodiscard]] std::optional<std::uint32_t> slot_of(std::string_view id) const;
   [[nodiscard]] const Replica& replica(std::uint32_t slot) const { return replicas_[slot]; }
@@ -87,6 +99,7 @@ class ReplicaSet {
 
  private:
   static constexpr std::uint32_t kNone = UINT32_MAX;
+  static constexpr std::size_t kChangesMax = 1024;
   struct Group {
     std::unique_ptr<routing::PickingStrategy> strategy;
     std::vector<std::uint32_t> slots;        // by place
@@ -117,6 +130,7 @@ class ReplicaSet {
   std::map<std::string, std::uint32_t, std::less<>> model_numbers_;
   std::map<std::string, std::uint32_t, std::less<>> by_id_;
   std::vector<std::uint32_t> other_places_;  // of one choice
+  std::vector<BreakerChange> changes_;
 };
 
 }  // namespace penstock::dispatch

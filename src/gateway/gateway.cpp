@@ -5,7 +5,7 @@
 #include <atomic>
 #include <utility>
 
-#include "gateway/health_checker.h"
+#include "gateway/control_thread.h"
 #include "gateway/keys.h"
 #include "gateway/worker.h"
 
@@ -22,11 +22,22 @@ core::Result<std::unique_ptr<KeyRing>> ring_of(GatewayOptions& options) {
       error.where = "tenant " + options.dispatch.tenants[key.tenant].name;
       return tl::make_unexpected(std::move(error));
     }
-    // Digests are enough from here on.
+    // Only the digests are needed from here on.
     key.key.assign(key.key.size(), '\0');
   }
   options.api_keys.clear();
   return ring;
+}
+
+void add(net::ServerCounters& sum, const net::ServerCounters& counters) {
+  sum.accepted += counters.accepted;
+  sum.refused += counters.refused;
+  sum.requests += counters.requests;
+  sum.malformed += counters.malformed;
+  sum.timed_out += counters.timed_out;
+  sum.clients_gone += counters.clients_gone;
+  sum.open += counters.open;
+  sum.busy += counters.busy;
 }
 
 }  // namespace
@@ -35,7 +46,7 @@ Gateway::Gateway(GatewayOptions options) : options_(std::move(options)) {}
 
 core::Result<std::unique_ptr<Gateway>> Gateway::open(GatewayOptions options, const net::Address& listen,
                                                      const net::Address& admin,
-                                                     std::unique_ptr<dispatch::LedgerSink> sink) {
+                                                     std::unique_ptr<dispatch::LedgerSink> sink, GatewayLogs logs) {
   std::unique_ptr<Gateway> gateway{new Gateway{std::move(options)}};
   GatewayOptions& own = gateway->options_;
   auto ring = ring_of(own);
@@ -47,7 +58,7 @@ core::Result<std::unique_ptr<Gateway>> Gateway::open(GatewayOptions options, con
 
   net::Address shared = listen;
   if (own.threads > 1) {
-    // Sockets that share a port would share it with another gateway's, too, and nobody would notice.
+    // Sockets that share a port would also share it with another gateway's, without an error.
     auto alone = net::listen_on(listen, false);
     if (!alone) return tl::make_unexpected(alone.error());
     ::close(*alone);
@@ -55,47 +66,37 @@ core::Result<std::unique_ptr<Gateway>> Gateway::open(GatewayOptions options, con
   for (std::uint32_t index = 0; index < std::max(1U, own.threads); ++index) {
     auto socket = net::listen_on(shared, own.threads > 1);
     if (!socket) return tl::make_unexpected(socket.error());
-    // Port 0 means the one that the first of them got.
+    // Port 0: the others take the port that the first one got.
     shared = net::local_address(*socket);
     gateway->workers_.push_back(
-        std::make_unique<Worker>(own, *gateway->key_ring_, anonymous, *gateway->dispatcher_, *socket, index));
+        std::make_unique<Worker>(own, *gateway->key_ring_, anonymous, *gateway->dispatcher_, logs, *socket, index));
   }
   gateway->address_ = shared;
   auto socket = net::listen_on(admin, false);
   if (!socket) return tl::make_unexpected(socket.error());
   gateway->admin_address_ = net::local_address(*socket);
-  gateway->steward_ =
-      std::make_unique<HealthChecker>(own, *gateway->dispatcher_, *socket, [workers = &gateway->workers_] {
-        net::ServerCounters sum;
-        for (const auto& worker : *workers) {
-          const net::ServerCounters counters = worker->counters();
-          sum.accepted += counters.accepted;
-          sum.refused += counters.refused;
-          sum.requests += counters.requests;
-          sum.malformed += counters.malformed;
-          sum.timed_out += counters.timed_out;
-          sum.clients_gone += counters.clients_gone;
-          sum.open += counters.open;
-          sum.busy += counters.busy;
-        }
-        return sum;
-      });
+  const auto counts = [workers = &gateway->workers_] {
+    net::ServerCounters sum;
+    for (const auto& worker : *workers) add(sum, worker->counters());
+    return sum;
+  };
+  gateway->control_ = std::make_unique<ControlThread>(own, *gateway->dispatcher_, *socket, counts, logs.log);
   return gateway;
 }
 
 Gateway::~Gateway() {
-  steward_.reset();
-  // What one worker ends may let in what waits at another: none goes before all are still.
+  control_.reset();
+  // The end of a request at one worker may admit one that waits at another: all stop before any is destroyed.
   for (const auto& worker : workers_) worker->stop();
   workers_.clear();
 }
 
 void Gateway::start() {
   for (const auto& worker : workers_) worker->start();
-  steward_->start();
+  control_->start();
 }
 
-void Gateway::set_replicas(std::vector<ReplicaEndpoint> specs) { steward_->set_replicas(std::move(specs)); }
+void Gateway::set_replicas(std::vector<ReplicaEndpoint> specs) { control_->set_replicas(std::move(specs)); }
 
 void Gateway::kv_event(std::string_view replica, dispatch::KvChange change, std::span<const std::uint64_t> keys) {
   dispatcher_->kv_event(replica, change, keys);
@@ -103,10 +104,10 @@ void Gateway::kv_event(std::string_view replica, dispatch::KvChange change, std:
 
 void Gateway::drain(std::function<void()> done) {
   auto left = std::make_shared<std::atomic<std::size_t>>(workers_.size());
-  auto told = std::make_shared<std::function<void()>>(std::move(done));
+  auto notify = std::make_shared<std::function<void()>>(std::move(done));
   for (const auto& worker : workers_)
-    worker->drain([left, told] {
-      if (left->fetch_sub(1) == 1) (*told)();
+    worker->drain([left, notify] {
+      if (left->fetch_sub(1) == 1) (*notify)();
     });
 }
 

@@ -218,10 +218,11 @@ TEST(Gateway, KvEventsSayWhoHoldsAPrefix) {
 
 TEST(Gateway, APortThatIsTakenIsAnErrorThatNamesIt) {
   TestGateway gateway{{}};
+  logging::testing::CapturedLog log;
   for (const std::uint32_t threads : {1U, 2U}) {
     GatewayOptions options = quiet_options();
     options.threads = threads;
-    const auto second = Gateway::open(std::move(options), gateway.address(), net::Address{}, nullptr);
+    const auto second = Gateway::open(std::move(options), gateway.address(), net::Address{}, nullptr, {log});
     ASSERT_FALSE(second);
     EXPECT_NE(second.error().message().find(std::to_string(gateway.address().port())), std::string::npos);
   }
@@ -230,7 +231,8 @@ TEST(Gateway, APortThatIsTakenIsAnErrorThatNamesIt) {
 TEST(Gateway, AKeyOfTwoTenantsIsAnErrorThatHidesIt) {
   GatewayOptions options = with_tenants();
   options.api_keys.push_back({"sk-shop", 1});
-  const auto opened = Gateway::open(std::move(options), net::Address{}, net::Address{}, nullptr);
+  logging::testing::CapturedLog log;
+  const auto opened = Gateway::open(std::move(options), net::Address{}, net::Address{}, nullptr, {log});
   ASSERT_FALSE(opened);
   EXPECT_NE(opened.error().message().find("tenant search"), std::string::npos);
   EXPECT_EQ(opened.error().message().find("sk-shop"), std::string::npos);

@@ -15,6 +15,7 @@
 
 #include "api/answer.h"
 #include "gateway/gateway.h"
+#include "logging/log_testing.h"
 #include "net/client_testing.h"
 #include "net/http.h"
 #include "net/server_testing.h"
@@ -149,8 +150,8 @@ class TestGateway {
  public:
   explicit TestGateway(std::vector<ReplicaEndpoint> replicas, GatewayOptions options = quiet_options())
       : entries_(std::make_shared<SharedSink::Entries>()) {
-    auto opened =
-        Gateway::open(std::move(options), net::Address{}, net::Address{}, std::make_unique<SharedSink>(entries_));
+    auto opened = Gateway::open(std::move(options), net::Address{}, net::Address{},
+                                std::make_unique<SharedSink>(entries_), {log_, &log_});
     EXPECT_TRUE(opened) << opened.error().message();
     gateway_ = *std::move(opened);
     gateway_->start();
@@ -159,6 +160,7 @@ class TestGateway {
 
   Gateway& operator*() { return *gateway_; }
   void end() { gateway_.reset(); }
+  [[nodiscard]] const logging::testing::CapturedLog& log() const { return log_; }
   [[nodiscard]] net::Address address() const { return gateway_->address(); }
 
   // Returns when the dispatcher knows all of them.
@@ -208,6 +210,7 @@ class TestGateway {
   }
 
  private:
+  logging::testing::CapturedLog log_;
   std::shared_ptr<SharedSink::Entries> entries_;
   std::unique_ptr<Gateway> gateway_;
 };

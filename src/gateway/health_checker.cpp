@@ -2,246 +2,207 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <charconv>
 #include <chrono>
-#include <map>
 #include <utility>
 
 #include "gateway/documents.h"
-#include "net/fetch.h"
-#include "routing/prefix_pings.h"
 #include "telemetry/adapters.h"
 
 namespace penstock::gateway {
 namespace {
 
-constexpr core::Duration kTick = std::chrono::milliseconds{50};
 constexpr core::Duration kTimeout = std::chrono::seconds{2};
 constexpr std::uint32_t kFailuresMax = 2;  // in a row, until a replica counts as unhealthy
 
-routing::ReportedLoad heard_in(const telemetry::EngineScrape& scrape, core::Instant now) {
-  routing::ReportedLoad heard;
-  heard.at = now;
-  heard.waiting = static_cast<std::uint32_t>(scrape.queued_requests.value_or(0));
-  heard.running = static_cast<std::uint32_t>(scrape.running_requests.value_or(0));
-  heard.waiting_prefill_tokens = scrape.queued_prefill_tokens;
-  heard.kv_usage = scrape.kv_usage;
-  return heard;
-}
-
-std::uint64_t number_in(std::string_view text, std::uint64_t fallback) {
-  std::uint64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc{} && end == text.data() + text.size() ? number : fallback;
-}
-
-void answer(net::Exchange& exchange, int status, std::string_view type, std::string_view body) {
-  std::vector<net::Field> fields{{"Content-Type", type}, {"Cache-Control", "no-store"}};
-  if (status == 405) fields.push_back({"Allow", "GET, HEAD"});
-  exchange.respond(status, fields, body);
+routing::ReportedLoad load_of(const telemetry::EngineScrape& scrape, core::Instant now) {
+  routing::ReportedLoad load;
+  load.at = now;
+  load.waiting = static_cast<std::uint32_t>(scrape.queued_requests.value_or(0));
+  load.running = static_cast<std::uint32_t>(scrape.running_requests.value_or(0));
+  load.waiting_prefill_tokens = scrape.queued_prefill_tokens;
+  load.kv_usage = scrape.kv_usage;
+  return load;
 }
 
 }  // namespace
 
-HealthChecker::HealthChecker(const GatewayOptions& options, SharedDispatcher& dispatcher, int listening,
-                             ServerCounts counts)
-    : options_(options),
-      dispatcher_(dispatcher),
-      counts_(std::move(counts)),
-      client_(loop_),
-      server_(loop_, listening, *this) {
-  boot_id_ = fmt::format(
-      "{:x}", core::mix64(static_cast<std::uint64_t>(std::chrono::system_clock::now().time_since_epoch().count())));
-  loop_.every(kTick, [this] { dispatcher_.tick(loop_.now()); });
+HealthChecker::HealthChecker(net::Loop& loop, const GatewayOptions& options, SharedDispatcher& dispatcher,
+                             ReplicaClient& client, logging::Log& log)
+    : loop_(loop), options_(options), dispatcher_(dispatcher), client_(client), log_(log) {
   loop_.every(options_.health_interval, [this] { check_health(); });
   loop_.every(options_.scrape_interval, [this] { scrape(); });
-  if (options_.prefix_pings) loop_.every(options_.ping_interval, [this] { ping(); });
 }
 
-HealthChecker::~HealthChecker() {
-  loop_.stop();
-  if (thread_.joinable()) thread_.join();
-}
+// ---- the list --------------------------------------------------------------------------------------------------------
 
-void HealthChecker::start() {
-  thread_ = std::thread{[this] { loop_.run(); }};
-}
-
-void HealthChecker::set_replicas(std::vector<ReplicaEndpoint> specs) {
-  loop_.post([this, specs = std::move(specs)]() mutable { replace(std::move(specs)); });
-}
-
-void HealthChecker::replace(std::vector<ReplicaEndpoint> specs) {
-  std::map<std::string, Endpoint> kept;
-  for (ReplicaEndpoint& spec : specs) {
-    Endpoint endpoint;
-    if (const auto known = patients_.find(spec.id); known != patients_.end() && known->second.spec.url == spec.url) {
-      endpoint = std::move(known->second);
-      // A model that was asked for stays known.
-      if (spec.model.empty()) spec.model = endpoint.spec.model;
+void HealthChecker::set_replicas(std::vector<ReplicaEndpoint> replicas) {
+  std::map<std::string, Replica> before = std::exchange(replicas_, {});
+  for (ReplicaEndpoint& endpoint : replicas) {
+    Replica replica;
+    if (const auto known = before.find(endpoint.id);
+        known != before.end() && known->second.endpoint.url == endpoint.url) {
+      replica = known->second;
+      // A model name that the replica reported stays known.
+      if (endpoint.model.empty()) endpoint.model = replica.endpoint.model;
     }
-    endpoint.spec = std::move(spec);
-    const std::string id = endpoint.spec.id;
-    kept.insert_or_assign(id, std::move(endpoint));
+    replica.endpoint = std::move(endpoint);
+    const std::string id = replica.endpoint.id;
+    replicas_.insert_or_assign(id, std::move(replica));
   }
-  patients_ = std::move(kept);
-  tell_dispatcher();
-  for (auto& [id, endpoint] : patients_)
-    if (endpoint.spec.model.empty()) ask_model(endpoint);
+  log_changes(before);
+  update_dispatcher();
+  for (auto& [id, replica] : replicas_)
+    if (replica.endpoint.model.empty()) request_model(replica);
 }
 
-void HealthChecker::tell_dispatcher() {
-  std::vector<ReplicaEndpoint> specs;
-  for (const auto& [id, endpoint] : patients_)
-    if (!endpoint.spec.model.empty()) specs.push_back(endpoint.spec);
-  dispatcher_.set_replicas(specs, loop_.now());
-  for (const auto& [id, endpoint] : patients_)
-    if (!endpoint.healthy) dispatcher_.set_health(id, false, loop_.now());
+void HealthChecker::log_changes(const std::map<std::string, Replica>& before) const {
+  for (const auto& [id, replica] : replicas_) {
+    const ReplicaEndpoint& now = replica.endpoint;
+    const auto known = before.find(id);
+    if (known == before.end() || known->second.endpoint.url != now.url)
+      log_.write(logging::Event::kReplicaAdded, {{"replica", id},
+                                                 {"url", now.url},
+                                                 {"model", now.model},
+                                                 {"pool", now.pool},
+                                                 {"role", signals::to_string(now.role)},
+                                                 {"phase", dispatch::to_string(now.phase)}});
+    else if (known->second.endpoint.phase != now.phase)
+      log_.write(logging::Event::kReplicaPhase, {{"replica", id},
+                                                 {"from", dispatch::to_string(known->second.endpoint.phase)},
+                                                 {"to", dispatch::to_string(now.phase)}});
+  }
+  for (const auto& [id, gone] : before)
+    if (const auto left = replicas_.find(id); left == replicas_.end() || left->second.endpoint.url != gone.endpoint.url)
+      log_.write(logging::Event::kReplicaRemoved, {{"replica", id}, {"url", gone.endpoint.url}});
 }
 
-void HealthChecker::get(const Endpoint& endpoint, const std::string& target, core::Duration patience, Done done) {
-  send(endpoint, target, {}, patience, std::move(done));
+void HealthChecker::update_dispatcher() {
+  std::vector<ReplicaEndpoint> endpoints;
+  for (const auto& [id, replica] : replicas_)
+    if (!replica.endpoint.model.empty()) endpoints.push_back(replica.endpoint);
+  dispatcher_.set_replicas(endpoints, loop_.now());
+  for (const auto& [id, replica] : replicas_)
+    if (!replica.healthy) dispatcher_.set_health(id, false, loop_.now());
 }
 
-void HealthChecker::send(const Endpoint& endpoint, const std::string& target, std::string body, core::Duration patience,
+void HealthChecker::send(const Replica& replica, const std::string& target, std::string body, core::Duration timeout,
                          Done done) {
-  const ReplicaEndpoint& spec = endpoint.spec;
-  const net::Address& address = spec.addresses[endpoint.unreached % spec.addresses.size()];
-  net::FetchRequest request =
-      net::request_to(*net::parse_url(spec.url), address, target, patience, options_.client_tls);
-  if (!body.empty()) {
-    request.method = "POST";
-    request.fields.push_back({"Content-Type", "application/json"});
-    request.body = std::move(body);
-  }
-  const std::string authorization = "Bearer " + options_.replica_key;
-  if (!options_.replica_key.empty()) request.fields.push_back({"Authorization", authorization});
-  net::fetch(client_, std::move(request),
-             [this, id = spec.id, done = std::move(done)](core::Result<net::FetchAnswer> result) {
-               const auto found = patients_.find(id);
-               if (found == patients_.end()) return;
-               if (!result) ++found->second.unreached;
-               static const std::string kNothing;
-               done(found->second, result ? result->status : 0, result ? result->body : kNothing);
-             });
+  client_.send(replica.endpoint, replica.address, target, std::move(body), timeout,
+               [this, id = replica.endpoint.id, done = std::move(done)](core::Result<net::FetchAnswer> answer) {
+                 const auto found = replicas_.find(id);
+                 if (found == replicas_.end()) return;
+                 Response response;
+                 if (answer) {
+                   response.status = answer->status;
+                   response.body = std::move(answer->body);
+                   if (response.status != 200) response.failure = fmt::format("status {}", response.status);
+                 } else {
+                   ++found->second.address;
+                   response.failure = answer.error().message();
+                 }
+                 done(found->second, response);
+               });
 }
 
-void HealthChecker::ask_model(Endpoint& endpoint) {
-  if (std::exchange(endpoint.asked_model, true)) return;
-  get(endpoint, "/v1/models", kTimeout, [this](Endpoint& asked, int status, const std::string& body) {
-    asked.asked_model = false;
-    if (status != 200) return;
-    asked.spec.model = first_model_in(body);
-    if (!asked.spec.model.empty()) tell_dispatcher();
+// ---- models, health, metrics -----------------------------------------------------------------------------------------
+
+void HealthChecker::request_model(Replica& replica) {
+  if (std::exchange(replica.model_in_flight, true)) return;
+  send(replica, "/v1/models", {}, kTimeout, [this](Replica& asked, const Response& response) {
+    asked.model_in_flight = false;
+    take_model(asked, response);
   });
 }
 
+void HealthChecker::take_model(Replica& replica, const Response& response) {
+  if (response.failure.empty()) replica.endpoint.model = first_model_in(response.body);
+  if (!replica.endpoint.model.empty()) return update_dispatcher();
+  if (std::exchange(replica.model_reported, true)) return;
+  log_.write(logging::Event::kReplicaModelUnknown,
+             {{"replica", replica.endpoint.id},
+              {"url", replica.endpoint.url},
+              {"cause", response.failure.empty() ? "the list of models is empty" : response.failure}});
+}
+
 void HealthChecker::check_health() {
-  for (auto& [id, endpoint] : patients_) {
-    if (endpoint.spec.model.empty()) ask_model(endpoint);
-    if (std::exchange(endpoint.health_under_way, true)) continue;
-    get(endpoint, "/health", kTimeout, [this](Endpoint& asked, int status, const std::string&) {
-      asked.health_under_way = false;
-      // Whoever has no such path may still serve.
-      const bool good = status == 200 || status == 404;
-      asked.failures = good ? 0 : asked.failures + 1;
-      const bool healthy = good || asked.failures < kFailuresMax;
-      if (healthy == std::exchange(asked.healthy, healthy)) return;
-      dispatcher_.set_health(asked.spec.id, healthy, loop_.now());
+  for (auto& [id, replica] : replicas_) {
+    if (replica.endpoint.model.empty()) request_model(replica);
+    if (std::exchange(replica.health_in_flight, true)) continue;
+    send(replica, "/health", {}, kTimeout, [this](Replica& asked, const Response& response) {
+      asked.health_in_flight = false;
+      take_health(asked, response);
     });
   }
+}
+
+void HealthChecker::take_health(Replica& replica, const Response& response) {
+  // A server without this path may still serve.
+  const bool good = response.status == 200 || response.status == 404;
+  replica.failures = good ? 0 : replica.failures + 1;
+  const bool healthy = good || replica.failures < kFailuresMax;
+  if (healthy == std::exchange(replica.healthy, healthy)) return;
+  dispatcher_.set_health(replica.endpoint.id, healthy, loop_.now());
+  if (healthy)
+    log_.write(logging::Event::kReplicaHealthy, {{"replica", replica.endpoint.id}, {"url", replica.endpoint.url}});
+  else
+    log_.write(logging::Event::kReplicaUnhealthy, {{"replica", replica.endpoint.id},
+                                                   {"url", replica.endpoint.url},
+                                                   {"cause", response.failure},
+                                                   {"failures", replica.failures}});
 }
 
 void HealthChecker::scrape() {
-  for (auto& [id, endpoint] : patients_) {
-    if (!endpoint.healthy || std::exchange(endpoint.scrape_under_way, true)) continue;
-    get(endpoint, "/metrics", kTimeout, [this](Endpoint& asked, int status, const std::string& body) {
-      asked.scrape_under_way = false;
-      if (status != 200) return;
-      const auto parsed = telemetry::parse_exposition(body, asked.spec.id);
-      if (!parsed) return;
-      const telemetry::EngineScrape scrape = telemetry::read_scrape(*parsed);
-      // A counter that goes back is an engine that began anew, with an empty cache.
-      const std::uint64_t prompt_tokens = scrape.prompt_tokens_total.value_or(asked.prompt_tokens_total);
-      if (prompt_tokens < std::exchange(asked.prompt_tokens_total, prompt_tokens))
-        dispatcher_.kv_event(asked.spec.id, dispatch::KvChange::kCleared, {});
-      asked.queued_requests = scrape.queued_requests.value_or(0);
-      if (scrape.running_requests) dispatcher_.report_load(asked.spec.id, heard_in(scrape, loop_.now()));
+  for (auto& [id, replica] : replicas_) {
+    if (!replica.healthy || std::exchange(replica.scrape_in_flight, true)) continue;
+    send(replica, "/metrics", {}, kTimeout, [this](Replica& asked, const Response& response) {
+      asked.scrape_in_flight = false;
+      take_metrics(asked, response);
     });
   }
 }
 
-// Hot prefixes go again where they are believed to be held and nobody asked for them in a while; never in anybody's way.
-void HealthChecker::ping() {
-  const core::Instant now = loop_.now();
-  const HotPrefixCache* hot_prefix_cache = dispatcher_.hot_prefixes();
-  if (hot_prefix_cache == nullptr) return;
-  const std::vector<HotPrefix> prefixes = hot_prefix_cache->hot({}, now);
-  std::vector<routing::PrefixUse> uses;
-  std::map<std::uint32_t, Endpoint*> replicas;  // by slot
-  for (std::uint64_t number = 0; number < prefixes.size(); ++number) {
-    const HotPrefix& prefix = prefixes[number];
-    for (const dispatch::PrefixHolder& holder : dispatcher_.idle_holders(*prefix.text, now)) {
-      const auto found = patients_.find(holder.replica);
-      if (found == patients_.end() || found->second.queued_requests > 0 || found->second.pings_under_way > 0) continue;
-      replicas[holder.slot] = &found->second;
-      uses.push_back({holder.slot, number, prefix.hits, prefix.text->tokens, prefix.used_at, holder.sent_at});
-    }
-  }
-  for (const routing::Ping& due : routing::pings_due(uses, *options_.prefix_pings, now)) {
-    const PrefixText& text = *prefixes[due.prefix].text;
-    Endpoint& endpoint = *replicas.at(due.replica);
-    ++endpoint.pings_under_way;
-    dispatcher_.pinged(due.replica, text, now);
-    send(endpoint, std::string{api::path_of(text.endpoint)}, text.body, options_.first_byte_time,
-         [](Endpoint& asked, int, const std::string&) {
-           // One that went away and came back in the meantime has none.
-           if (asked.pings_under_way > 0) --asked.pings_under_way;
-         });
-  }
+void HealthChecker::take_metrics(Replica& replica, const Response& response) {
+  if (!response.failure.empty()) return report_telemetry(replica, response.failure);
+  const auto parsed = telemetry::parse_exposition(response.body, replica.endpoint.id);
+  if (!parsed) return report_telemetry(replica, parsed.error().message());
+  const telemetry::EngineScrape scrape = telemetry::read_scrape(*parsed);
+  // A counter that goes back belongs to an engine that restarted, with an empty cache.
+  const std::uint64_t prompt_tokens = scrape.prompt_tokens_total.value_or(replica.prompt_tokens_total);
+  if (prompt_tokens < std::exchange(replica.prompt_tokens_total, prompt_tokens))
+    dispatcher_.kv_event(replica.endpoint.id, dispatch::KvChange::kCleared, {});
+  replica.queued_requests = scrape.queued_requests.value_or(0);
+  if (!scrape.running_requests) return report_telemetry(replica, "contains no metrics of a known engine");
+  report_telemetry(replica, {});
+  dispatcher_.report_load(replica.endpoint.id, load_of(scrape, loop_.now()));
 }
 
-void HealthChecker::on_request(net::Exchange& exchange) {
-  const std::string_view path = exchange.head().path();
-  if (exchange.head().method != "GET" && exchange.head().method != "HEAD")
-    return answer(exchange, 405, "application/json", error_body(405, "this address takes GET and HEAD only"));
-  if (path == "/health") return answer(exchange, 200, "text/plain", "ok\n");
-  if (path == "/ready") {
-    const bool ready = dispatcher_.ready(loop_.now());
-    return answer(exchange, ready ? 200 : 503, "text/plain", ready ? "ready\n" : "no replica may be chosen\n");
-  }
-  if (path == "/metrics")
-    return answer(exchange, 200, "text/plain; version=0.0.4; charset=utf-8",
-                  metrics_text(dispatcher_.overview(loop_.now()), counts_()));
-  if (path == "/penstock/v1/overview")
-    return answer(exchange, 200, "application/json", overview_document(dispatcher_.overview(loop_.now()), boot_id_));
-  if (path == "/penstock/v1/traffic") return answer_traffic(exchange);
-  if (path == "/penstock/v1/prefixes") return answer_prefixes(exchange);
-  answer(exchange, 404, "application/json", error_body(404, "there is nothing at this path"));
+void HealthChecker::report_telemetry(Replica& replica, const std::string& failure) {
+  const bool was_reported = std::exchange(replica.telemetry_reported, !failure.empty());
+  if (was_reported == !failure.empty()) return;
+  if (failure.empty())
+    log_.write(logging::Event::kTelemetryAvailable, {{"replica", replica.endpoint.id}, {"url", replica.endpoint.url}});
+  else
+    log_.write(logging::Event::kTelemetryUnavailable,
+               {{"replica", replica.endpoint.id}, {"url", replica.endpoint.url}, {"cause", failure}});
 }
 
-void HealthChecker::answer_traffic(net::Exchange& exchange) {
-  constexpr std::uint64_t kEventsMax = 20'000;
-  const std::uint64_t after = number_in(exchange.head().parameter("after"), 0);
-  const std::uint64_t limit = std::min(number_in(exchange.head().parameter("limit"), kEventsMax), kEventsMax);
-  answer(exchange, 200, "application/json",
-         traffic_document(dispatcher_.traffic(after, limit), boot_id_, net::Loop::read_clock()));
+// ---- prompts of ours -------------------------------------------------------------------------------------------------
+
+bool HealthChecker::is_idle(const std::string& id) const {
+  const auto found = replicas_.find(id);
+  return found != replicas_.end() && found->second.queued_requests == 0 && found->second.prompts_in_flight == 0;
 }
 
-void HealthChecker::answer_prefixes(net::Exchange& exchange) {
-  const core::Instant now = net::Loop::read_clock();
-  std::vector<HotPrefix> prefixes;
-  if (const HotPrefixCache* hot_prefix_cache = dispatcher_.hot_prefixes())
-    prefixes = hot_prefix_cache->hot(exchange.head().decoded_parameter("model"), now);
-  answer(exchange, 200, "application/json", prefixes_document(prefixes, boot_id_, now));
-}
-
-std::string HealthChecker::error_body(int status, std::string_view fault) {
-  api::ApiError error;
-  error.status = status;
-  error.message = fault;
-  return api::error_body(error);
+bool HealthChecker::send_prompt(const std::string& id, std::string_view path, std::string body) {
+  const auto found = replicas_.find(id);
+  if (found == replicas_.end()) return false;
+  ++found->second.prompts_in_flight;
+  send(found->second, std::string{path}, std::move(body), options_.first_byte_time,
+       [](Replica& asked, const Response&) {
+         // A replica that was removed and added again in the meantime has none in flight.
+         if (asked.prompts_in_flight > 0) --asked.prompts_in_flight;
+       });
+  return true;
 }
 
 }  // namespace penstock::gateway

@@ -1,74 +1,71 @@
-// What a gateway does beside its data path, on one thread of its own: it looks after replicas and answers those who operate it.
+// Whether replicas are healthy, which model they serve, and the load that their metrics report.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <string>
-#include <thread>
+#include <string_view>
 #include <vector>
 
+#include "gateway/replica_client.h"
 #include "gateway/shared_dispatcher.h"
-#include "net/client.h"
+#include "logging/log.h"
 #include "net/loop.h"
-#include "net/server.h"
 
 namespace penstock::gateway {
 
-// Asks each replica for its health and metrics, and a replica without a model for its name; lets the dispatcher do what time
-// brings; serves the admin address:
-//   GET /health            200 while it lives
-//   GET /ready             200 once a replica may be chosen, else 503
-//   GET /metrics           Prometheus' text
-//   GET /penstock/v1/overview                       replicas, tenants, queues, usage, as JSON
-//   GET /penstock/v1/traffic?after=N&limit=M        arrivals, first tokens and ends since number N
-//   GET /penstock/v1/prefixes?model=M               hot prefixes with requests to compute them; without M, of all models
-class HealthChecker final : private net::ExchangeHandler {
+// Checks each replica's health and reads its metrics, at the intervals of the options; asks a replica without a model for
+// its name. The dispatcher gets what it finds, and the log gets each change. Lives on one loop.
+class HealthChecker {
  public:
-  using ServerCounts = std::function<net::ServerCounters()>;  // of all workers together
+  HealthChecker(net::Loop& loop, const GatewayOptions& options, SharedDispatcher& dispatcher, ReplicaClient& client,
+                logging::Log& log);
 
-  HealthChecker(const GatewayOptions& options, SharedDispatcher& dispatcher, int listening, ServerCounts counts);
-  ~HealthChecker();
+  void set_replicas(std::vector<ReplicaEndpoint> replicas);  // replaces the list
 
-  void start();
-  void set_replicas(std::vector<ReplicaEndpoint> specs);  // from any thread
+  // Idle: its metrics report no queued requests, and no prompt of ours is in flight there.
+  [[nodiscard]] bool is_idle(const std::string& id) const;
+  // Sends a prompt of ours; is_idle() is false until it is answered. False: there is no such replica.
+  bool send_prompt(const std::string& id, std::string_view path, std::string body);
 
  private:
-  struct Endpoint {  // a replica that is looked after
-    ReplicaEndpoint spec;
-    bool asked_model = false;
-    std::uint32_t failures = 0;
+  struct Replica {
+    ReplicaEndpoint endpoint;
+    std::uint32_t failures = 0;  // in a row
     bool healthy = true;
-    std::size_t unreached = 0;  // counts up with each address that did not answer
-    bool health_under_way = false, scrape_under_way = false;
-    std::uint64_t prompt_tokens_total = 0, queued_requests = 0;  // as last scraped
-    std::uint32_t pings_under_way = 0;
+    bool model_reported = false, telemetry_reported = false;  // the log has that they cannot be read
+    bool model_in_flight = false, health_in_flight = false, scrape_in_flight = false;
+    std::size_t address = 0;                                     // counts up with each address that did not answer
+    std::uint64_t prompt_tokens_total = 0, queued_requests = 0;  // of the last scrape
+    std::uint32_t prompts_in_flight = 0;
   };
+  // What a replica answered: a status and a body, or a failure to reach it.
+  struct Response {
+    int status = 0;
+    std::string body;
+    std::string failure;  // empty: the status is 200
+  };
+  using Done = std::function<void(Replica&, const Response&)>;
 
-  void on_request(net::Exchange& exchange) override;
-  std::string error_body(int status, std::string_view fault) override;
-  void answer_traffic(net::Exchange& exchange);
-  void answer_prefixes(net::Exchange& exchange);
-  void replace(std::vector<ReplicaEndpoint> specs);
-  void tell_dispatcher();
-  void ask_model(Endpoint& endpoint);
   void check_health();
+  void request_model(Replica& replica);
   void scrape();
-  void ping();
-  using Done = std::function<void(Endpoint&, int status, const std::string& body)>;
-  void get(const Endpoint& endpoint, const std::string& target, core::Duration patience, Done done);
-  // A body: it is posted.
-  void send(const Endpoint& endpoint, const std::string& target, std::string body, core::Duration patience, Done done);
+  void take_health(Replica& replica, const Response& response);
+  void take_model(Replica& replica, const Response& response);
+  void take_metrics(Replica& replica, const Response& response);
+  void report_telemetry(Replica& replica, const std::string& failure);  // empty: it was read
+  void update_dispatcher();
+  void log_changes(const std::map<std::string, Replica>& before) const;
+  void send(const Replica& replica, const std::string& target, std::string body, core::Duration timeout, Done done);
 
+  net::Loop& loop_;
   const GatewayOptions& options_;
   SharedDispatcher& dispatcher_;
-  ServerCounts counts_;
-  net::Loop loop_;
-  net::Client client_;
-  net::Server server_;
-  std::map<std::string, Endpoint> patients_;  // by id
-  std::string boot_id_;                       // tells one run of the gateway from the next
-  std::thread thread_;
+  ReplicaClient& client_;
+  logging::Log& log_;
+  std::map<std::string, Replica> replicas_;  // by id
 };
 
 }  // namespace penstock::gateway

@@ -1,8 +1,7 @@
-// Answers that are not streamed, under a time budget: what comes as a stream goes out as one document, whole or cut.
+// Answers that are not streamed, under a time budget: the replica's stream becomes one document, whole or cut.
 #include <algorithm>
 #include <utility>
 
-#include "gateway/fields.h"
 #include "gateway/request_handler.h"
 
 namespace penstock::gateway {
@@ -12,9 +11,8 @@ void RequestHandler::collect(std::string_view bytes) {
   if (watch_.take(bytes) > 0) {
     last_token_at_ = context_.loop.now();
     if (first) {
-      answer_begun_ = true;
-      if (std::exchange(attempt_open_, false))
-        context_.dispatcher.attempt_ended(ticket_, dispatch::Attempt::kAnswered, last_token_at_);
+      end_attempt(dispatch::Attempt::kAnswered, Phase::kCollecting);
+      report_.first_token();
       context_.dispatcher.answered(ticket_, last_token_at_);
     }
   }
@@ -26,10 +24,11 @@ void RequestHandler::end_collected() {
   const std::string error = collector_->error();
   if (!collector_->whole() && error.empty()) return on_fault(net::ClientFault::kClosed, true);
   const int status = error.empty() ? 200 : collector_->error_status();
-  const dispatch::Attempt attempt = status >= 500 ? dispatch::Attempt::kFaulted : dispatch::Attempt::kAnswered;
-  if (attempt == dispatch::Attempt::kFaulted && go_again(attempt)) return;
-  if (std::exchange(attempt_open_, false)) context_.dispatcher.attempt_ended(ticket_, attempt, context_.loop.now());
+  const auto attempt = status >= 500 ? dispatch::Attempt::kFaulted : dispatch::Attempt::kAnswered;
+  if (attempt == dispatch::Attempt::kFaulted && retry(attempt, "server error")) return;
+  end_attempt(attempt, Phase::kFinishing);
   if (error.empty()) return answer_collected(ledger::Outcome::kCompleted);
+  report_.answered(status);
   end(ledger::Outcome::kFailed);
   const std::string id = request_id_;
   const std::vector<net::Field> fields{{"Content-Type", "application/json"}, {"x-request-id", id}};
@@ -39,10 +38,11 @@ void RequestHandler::end_collected() {
 void RequestHandler::answer_collected(ledger::Outcome outcome) {
   const std::string body =
       collector_->document(request_id_, grant_.target->model, {grant_.prompt_tokens, watch_.text_events(), 0});
-  const std::string head = std::move(answer_head_);
-  std::vector<net::Field> fields = fields_of(head);
+  const AnswerRelay relay = std::move(relay_);
+  std::vector<net::Field> fields = relay.fields();
   for (net::Field& field : fields)
     if (net::equal_fold(field.name, "content-type")) field.value = "application/json";
+  report_.answered(200);
   end(outcome);
   release().respond(200, fields, body);
 }

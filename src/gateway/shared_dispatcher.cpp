@@ -62,9 +62,15 @@ void SharedDispatcher::ended(Ticket ticket, const dispatch::RequestOutcome& outc
   dispatcher_.ended(ticket, outcome, now);
 }
 
-void SharedDispatcher::tick(core::Instant now) {
+std::vector<dispatch::BreakerChange> SharedDispatcher::tick(core::Instant now) {
   const std::scoped_lock lock{mutex_};
   dispatcher_.tick(now);
+  return dispatcher_.take_breaker_changes();
+}
+
+std::uint32_t SharedDispatcher::open_requests() const {
+  const std::scoped_lock lock{mutex_};
+  return dispatcher_.open_requests();
 }
 
 void SharedDispatcher::set_replicas(const std::vector<ReplicaEndpoint>& replicas, core::Instant now) {

@@ -49,7 +49,8 @@ class SharedDispatcher {
   // Only within GrantListener::deliver(), where the lock is held.
   [[nodiscard]] RoutedGrant routed(const dispatch::Grant& grant) const;
 
-  void tick(core::Instant now);
+  // Returns the changes of circuit breakers since the last call.
+  [[nodiscard]] std::vector<dispatch::BreakerChange> tick(core::Instant now);
   void set_replicas(const std::vector<ReplicaEndpoint>& replicas, core::Instant now);  // models must be known
   void set_health(std::string_view id, bool healthy, core::Instant now);
   void report_load(std::string_view id, const routing::ReportedLoad& load);
@@ -57,6 +58,7 @@ class SharedDispatcher {
 
   [[nodiscard]] Overview overview(core::Instant now) const;
   [[nodiscard]] bool ready(core::Instant now) const;  // some replica may be chosen
+  [[nodiscard]] std::uint32_t open_requests() const;  // running or waiting
   [[nodiscard]] dispatch::TrafficLog::Page traffic(std::uint64_t after, std::size_t events_max) const;
   // Those that are configured or that some replica served since the start: requests for others are refused with 404.
   [[nodiscard]] std::vector<std::string> models() const;

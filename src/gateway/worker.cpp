@@ -26,16 +26,11 @@ void refuse_method(net::Exchange& exchange, std::string_view allowed) {
 }  // namespace
 
 Worker::Worker(const GatewayOptions& options, const KeyRing& key_ring, std::uint32_t anonymous_tenant,
-               SharedDispatcher& dispatcher, int listening, std::uint64_t index)
+               SharedDispatcher& dispatcher, GatewayLogs logs, int listening, std::uint64_t index)
     : client_(loop_, options.client),
-      context_{options,
-               key_ring,
-               anonymous_tenant,
-               dispatcher,
-               *this,
-               loop_,
-               client_,
-               core::RandomStream{options.dispatch.seed}.fork("gateway request ids").fork(index)},
+      context_{options,    key_ring, anonymous_tenant,
+               dispatcher, *this,    loop_,
+               client_,    logs,     core::RandomStream{options.dispatch.seed}.fork("gateway request ids").fork(index)},
       server_(std::make_unique<net::Server>(loop_, listening, static_cast<net::ExchangeHandler&>(*this), options.server,
                                             options.tls)) {
   loop_.every(std::chrono::milliseconds{200}, [this] {

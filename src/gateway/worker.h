@@ -1,7 +1,9 @@
 // One thread of the gateway's data path: its loop, its server, its connections to replicas, its handlers.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -14,12 +16,12 @@ class Worker final : private net::ExchangeHandler, private dispatch::GrantListen
  public:
   // Owns the listening socket, which shares its port with those of the other workers.
   Worker(const GatewayOptions& options, const KeyRing& key_ring, std::uint32_t anonymous_tenant,
-         SharedDispatcher& dispatcher, int listening, std::uint64_t index);
+         SharedDispatcher& dispatcher, GatewayLogs logs, int listening, std::uint64_t index);
   ~Worker();  // cuts what is open
 
   void start();
   void stop();  // its thread has ended when this returns
-  // From any thread. Refuses new connections; `done` is called on the worker's thread once nothing is under way.
+  // From any thread. Refuses new connections; `done` is called on the worker's thread once no request is in flight.
   void drain(std::function<void()> done);
   [[nodiscard]] net::ServerCounters counters() const;  // as they were a second ago at most; any thread
 

@@ -52,7 +52,7 @@ constexpr std::array kEvents = {
               "Metrics of an engine are read again."},
     EventInfo{Event::kKvEventsUnavailable, kWarning, "kv_events_unavailable", "gateway", "endpoint error",
               "An engine's KV events cannot be subscribed to; the prefix index learns from requests only."},
-    EventInfo{Event::kRequestPhase, kDebug, "request_phase", "gateway", "request_id from to replica",
+    EventInfo{Event::kRequestPhase, kDebug, "request_phase", "gateway", "request_id from to",
               "A request passed from one phase to the next."},
     EventInfo{Event::kRetry, kWarning, "retry", "gateway", "request_id replica cause attempt next_replica",
               "An attempt failed before the first byte, and the request goes to another replica."},
@@ -83,9 +83,9 @@ constexpr std::array kEvents = {
     EventInfo{Event::kActuation, kInfo, "actuation", "plan", "pool message", "A remark on a pool or a replica."},
     EventInfo{Event::kActuationWarning, kWarning, "actuation_warning", "plan", "pool message",
               "A start, stop or drain did not go as planned."},
-    EventInfo{Event::kProcessStarted, kInfo, "process_started", "plan, up", "process pid log_file",
+    EventInfo{Event::kProcessStarted, kInfo, "process_started", "plan", "process pid log_file",
               "A process was started on this machine."},
-    EventInfo{Event::kProcessEnded, kInfo, "process_ended", "plan, up", "process pid cause last_line",
+    EventInfo{Event::kProcessEnded, kInfo, "process_ended", "plan", "process pid cause last_line",
               "A process on this machine ended: its exit code or signal, and the last line of its output."},
     EventInfo{Event::kFileUnwritable, kWarning, "file_unwritable", "plan", "error",
               "A state file cannot be written; every tick tries again."},
@@ -98,7 +98,7 @@ constexpr std::array kEvents = {
     EventInfo{Event::kEngineState, kInfo, "engine_state", "engine", "engine from to",
               "The engine passed from starting to ready or draining."},
     EventInfo{Event::kEngineFault, kWarning, "engine_fault", "engine", "engine fault",
-              "An injected fault (--fault) takes effect."},
+              "Faults are injected (--fault)."},
 };
 static_assert(kEvents.size() == static_cast<std::size_t>(Event::kCount));
 

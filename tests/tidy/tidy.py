@@ -34,7 +34,7 @@ MAY_USE = {
     "net": ["core"],
     "api": ["core"],
     "dispatch": ["core", "signals", "admission", "routing", "ledger"],
-    "gateway": ["core", "net", "api", "telemetry", "routing", "dispatch"],
+    "gateway": ["core", "logging", "net", "api", "telemetry", "routing", "dispatch"],
     "connect": ["core", "signals", "decision", "actuation", "ledger"],
     "engine_server": ["core", "net", "api", "engine", "telemetry", "signals", "connect"],
     "load": ["core", "config", "net", "api", "workload", "signals", "report"],

@@ -1,0 +1,81 @@
+#include "gateway/admin_server.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "api/answer.h"
+#include "core/random.h"
+#include "gateway/documents.h"
+
+namespace penstock::gateway {
+namespace {
+
+std::uint64_t parse_number(std::string_view text, std::uint64_t fallback) {
+  std::uint64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc{} && end == text.data() + text.size() ? number : fallback;
+}
+
+void answer(net::Exchange& exchange, int status, std::string_view type, std::string_view body) {
+  std::vector<net::Field> fields{{"Content-Type", type}, {"Cache-Control", "no-store"}};
+  if (status == 405) fields.push_back({"Allow", "GET, HEAD"});
+  exchange.respond(status, fields, body);
+}
+
+}  // namespace
+
+AdminServer::AdminServer(net::Loop& loop, int listening, SharedDispatcher& dispatcher, ServerCounts counts)
+    : loop_(loop), dispatcher_(dispatcher), counts_(std::move(counts)), server_(loop, listening, *this) {
+  boot_id_ = fmt::format(
+      "{:x}", core::mix64(static_cast<std::uint64_t>(std::chrono::system_clock::now().time_since_epoch().count())));
+}
+
+void AdminServer::on_request(net::Exchange& exchange) {
+  const std::string_view path = exchange.head().path();
+  if (exchange.head().method != "GET" && exchange.head().method != "HEAD")
+    return answer(exchange, 405, "application/json", error_body(405, "this address takes GET and HEAD only"));
+  if (path == "/health") return answer(exchange, 200, "text/plain", "ok\n");
+  if (path == "/ready") {
+    const bool ready = dispatcher_.ready(loop_.now());
+    return answer(exchange, ready ? 200 : 503, "text/plain", ready ? "ready\n" : "no replica may be chosen\n");
+  }
+  if (path == "/metrics")
+    return answer(exchange, 200, "text/plain; version=0.0.4; charset=utf-8",
+                  metrics_text(dispatcher_.overview(loop_.now()), counts_()));
+  if (path == "/penstock/v1/overview")
+    return answer(exchange, 200, "application/json", overview_document(dispatcher_.overview(loop_.now()), boot_id_));
+  if (path == "/penstock/v1/traffic") return answer_traffic(exchange);
+  if (path == "/penstock/v1/prefixes") return answer_prefixes(exchange);
+  answer(exchange, 404, "application/json", error_body(404, "there is nothing at this path"));
+}
+
+void AdminServer::answer_traffic(net::Exchange& exchange) {
+  constexpr std::uint64_t kEventsMax = 20'000;
+  const std::uint64_t after = parse_number(exchange.head().parameter("after"), 0);
+  const std::uint64_t limit = std::min(parse_number(exchange.head().parameter("limit"), kEventsMax), kEventsMax);
+  answer(exchange, 200, "application/json",
+         traffic_document(dispatcher_.traffic(after, limit), boot_id_, net::Loop::read_clock()));
+}
+
+void AdminServer::answer_prefixes(net::Exchange& exchange) {
+  const core::Instant now = net::Loop::read_clock();
+  std::vector<HotPrefix> prefixes;
+  if (const HotPrefixCache* hot_prefixes = dispatcher_.hot_prefixes())
+    prefixes = hot_prefixes->hot(exchange.head().decoded_parameter("model"), now);
+  answer(exchange, 200, "application/json", prefixes_document(prefixes, boot_id_, now));
+}
+
+std::string AdminServer::error_body(int status, std::string_view fault) {
+  api::ApiError error;
+  error.status = status;
+  error.message = fault;
+  return api::error_body(error);
+}
+
+}  // namespace penstock::gateway

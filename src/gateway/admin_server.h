@@ -1,0 +1,40 @@
+// The admin address of a gateway, for operators, Prometheus and the planner.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "gateway/shared_dispatcher.h"
+#include "net/loop.h"
+#include "net/server.h"
+
+namespace penstock::gateway {
+
+//   GET /health            200 while the process lives
+//   GET /ready             200 once a replica may be chosen, else 503
+//   GET /metrics           Prometheus' text
+//   GET /penstock/v1/overview                       replicas, tenants, queues, usage, as JSON
+//   GET /penstock/v1/traffic?after=N&limit=M        arrivals, first tokens and ends since number N
+//   GET /penstock/v1/prefixes?model=M               hot prefixes with requests to compute them; without M, of all models
+class AdminServer final : private net::ExchangeHandler {
+ public:
+  using ServerCounts = std::function<net::ServerCounters()>;  // of all workers together
+
+  // Owns the listening socket. Lives on one loop.
+  AdminServer(net::Loop& loop, int listening, SharedDispatcher& dispatcher, ServerCounts counts);
+
+ private:
+  void on_request(net::Exchange& exchange) override;
+  std::string error_body(int status, std::string_view fault) override;
+  void answer_traffic(net::Exchange& exchange);
+  void answer_prefixes(net::Exchange& exchange);
+
+  net::Loop& loop_;
+  SharedDispatcher& dispatcher_;
+  ServerCounts counts_;
+  std::string boot_id_;  // differs between two runs of the gateway
+  net::Server server_;
+};
+
+}  // namespace penstock::gateway

@@ -1,0 +1,55 @@
+#include "gateway/control_thread.h"
+
+#include <chrono>
+#include <utility>
+
+namespace penstock::gateway {
+namespace {
+
+constexpr core::Duration kTick = std::chrono::milliseconds{50};
+
+logging::Event event_of(dispatch::CircuitBreaker::State state) {
+  switch (state) {
+    case dispatch::CircuitBreaker::State::kOpen: return logging::Event::kBreakerOpen;
+    case dispatch::CircuitBreaker::State::kTrying: return logging::Event::kBreakerTrying;
+    case dispatch::CircuitBreaker::State::kClosed: break;
+  }
+  return logging::Event::kBreakerClosed;
+}
+
+}  // namespace
+
+ControlThread::ControlThread(const GatewayOptions& options, SharedDispatcher& dispatcher, int listening,
+                             AdminServer::ServerCounts counts, logging::Log& log)
+    : dispatcher_(dispatcher),
+      log_(log),
+      client_(loop_, options),
+      health_(loop_, options, dispatcher, client_, log),
+      pinger_(loop_, options, dispatcher, health_),
+      admin_(loop_, listening, dispatcher, std::move(counts)) {
+  loop_.every(kTick, [this] { tick(); });
+}
+
+ControlThread::~ControlThread() {
+  loop_.stop();
+  if (thread_.joinable()) thread_.join();
+}
+
+void ControlThread::start() {
+  thread_ = std::thread{[this] { loop_.run(); }};
+}
+
+void ControlThread::set_replicas(std::vector<ReplicaEndpoint> replicas) {
+  loop_.post([this, replicas = std::move(replicas)]() mutable { health_.set_replicas(std::move(replicas)); });
+}
+
+void ControlThread::tick() {
+  for (const dispatch::BreakerChange& change : dispatcher_.tick(loop_.now())) {
+    if (change.state == dispatch::CircuitBreaker::State::kOpen)
+      log_.write(logging::Event::kBreakerOpen, {{"replica", change.replica}, {"failures", change.failures}});
+    else
+      log_.write(event_of(change.state), {{"replica", change.replica}});
+  }
+}
+
+}  // namespace penstock::gateway

@@ -1,0 +1,42 @@
+#include "gateway/replica_call.h"
+
+namespace penstock::gateway {
+
+void ReplicaCall::start(WorkerContext& context, const Target& target, const UpstreamRequest& request, bool raw,
+                        net::ResponseListener& listener) {
+  raw_ = raw;
+  tried_ = 0;
+  call(context, target, request, listener);
+}
+
+bool ReplicaCall::start_at_next_address(WorkerContext& context, const Target& target, const UpstreamRequest& request,
+                                        net::ResponseListener& listener) {
+  // Where several requests failed at once, one of them moves on for all.
+  std::uint32_t failed = address_;
+  target.unreached.compare_exchange_strong(failed, address_ + 1, std::memory_order_relaxed);
+  if (tried_ >= target.addresses.size()) return false;
+  call(context, target, request, listener);
+  return true;
+}
+
+void ReplicaCall::call(WorkerContext& context, const Target& target, const UpstreamRequest& request,
+                       net::ResponseListener& listener) {
+  address_ = target.unreached.load(std::memory_order_relaxed);
+  ++tried_;
+  net::CallOptions options;
+  options.address = target.addresses[address_ % target.addresses.size()];
+  if (target.tls) options.tls = context.options.client_tls;
+  options.host = target.host;
+  options.raw = raw_;
+  options.head_time = context.options.first_byte_time;
+  options.silence = context.options.silence;
+  call_ = &context.client.call(options, request.head(), request.body(), listener);
+}
+
+void ReplicaCall::cancel() {
+  if (call_ == nullptr) return;
+  call_->cancel();
+  call_ = nullptr;
+}
+
+}  // namespace penstock::gateway

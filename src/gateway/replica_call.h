@@ -1,0 +1,40 @@
+// One attempt at a replica: a call to one of its addresses, and to the next one where nobody answers.
+#pragma once
+
+#include <cstdint>
+
+#include "gateway/target.h"
+#include "gateway/upstream_request.h"
+#include "gateway/worker_context.h"
+#include "net/client.h"
+
+namespace penstock::gateway {
+
+class ReplicaCall {
+ public:
+  // `raw`: the answer's framing is passed on with its bytes.
+  void start(WorkerContext& context, const Target& target, const UpstreamRequest& request, bool raw,
+             net::ResponseListener& listener);
+  // The same request, to the replica's next address. False: all were tried.
+  bool start_at_next_address(WorkerContext& context, const Target& target, const UpstreamRequest& request,
+                             net::ResponseListener& listener);
+
+  [[nodiscard]] bool raw() const { return raw_; }
+  void finished() { call_ = nullptr; }  // the listener got on_end() or on_fault()
+  void cancel();
+  void pause() { call_->pause(); }
+  void resume() {
+    if (call_ != nullptr) call_->resume();
+  }
+
+ private:
+  void call(WorkerContext& context, const Target& target, const UpstreamRequest& request,
+            net::ResponseListener& listener);
+
+  net::Call* call_ = nullptr;
+  std::uint32_t address_ = 0;  // in use, as the target counts them
+  std::uint32_t tried_ = 0;    // addresses
+  bool raw_ = false;
+};
+
+}  // namespace penstock::gateway

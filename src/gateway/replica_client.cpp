@@ -1,0 +1,24 @@
+#include "gateway/replica_client.h"
+
+#include <utility>
+
+#include "net/address.h"
+
+namespace penstock::gateway {
+
+void ReplicaClient::send(const ReplicaEndpoint& replica, std::size_t address, const std::string& target,
+                         std::string body, core::Duration timeout, Done done) {
+  net::FetchRequest request =
+      net::request_to(*net::parse_url(replica.url), replica.addresses[address % replica.addresses.size()], target,
+                      timeout, options_.client_tls);
+  if (!body.empty()) {
+    request.method = "POST";
+    request.fields.push_back({"Content-Type", "application/json"});
+    request.body = std::move(body);
+  }
+  const std::string authorization = "Bearer " + options_.replica_key;
+  if (!options_.replica_key.empty()) request.fields.push_back({"Authorization", authorization});
+  net::fetch(client_, std::move(request), std::move(done));
+}
+
+}  // namespace penstock::gateway

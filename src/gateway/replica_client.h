@@ -1,0 +1,31 @@
+// Requests of the gateway's own to replicas: health, metrics, models, prompts that keep a cache warm.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <string>
+
+#include "core/result.h"
+#include "gateway/options.h"
+#include "net/client.h"
+#include "net/fetch.h"
+#include "net/loop.h"
+
+namespace penstock::gateway {
+
+class ReplicaClient {
+ public:
+  using Done = std::function<void(core::Result<net::FetchAnswer>)>;
+
+  ReplicaClient(net::Loop& loop, const GatewayOptions& options) : options_(options), client_(loop) {}
+
+  // `address` counts through the addresses of the replica. A GET where `body` is empty, else a POST of JSON.
+  void send(const ReplicaEndpoint& replica, std::size_t address, const std::string& target, std::string body,
+            core::Duration timeout, Done done);
+
+ private:
+  const GatewayOptions& options_;
+  net::Client client_;
+};
+
+}  // namespace penstock::gateway

@@ -1,0 +1,94 @@
+#include "gateway/request_reading.h"
+
+#include <xxhash.h>
+
+#include <algorithm>
+
+#include "api/prompt_keys.h"
+#include "gateway/fields.h"
+
+namespace penstock::gateway {
+namespace {
+
+std::optional<Refusal> authenticate(const WorkerContext& context, const net::RequestHead& head, ReadRequest& read) {
+  read.tenant =
+      context.key_ring.tenant_or(bearer_key(head.field("authorization")),
+                                 context.options.anonymous ? std::optional{context.anonymous_tenant} : std::nullopt);
+  if (!read.tenant)
+    return make_refusal(401, "authentication_error", "invalid_api_key",
+                        "no valid API key: send one that this gateway knows as \"Authorization: Bearer KEY\"");
+  read.info.tenant = *read.tenant;
+  return std::nullopt;
+}
+
+std::optional<Refusal> classify(const dispatch::DispatchOptions& options, const net::RequestHead& head,
+                                ReadRequest& read) {
+  read.info.traffic_class = options.tenants[read.info.tenant].traffic_class;
+  const std::string_view name = head.field("x-traffic-class");
+  if (name.empty()) return std::nullopt;
+  if (name != "interactive" && name != "batch")
+    return make_refusal(400, "invalid_request_error", "invalid_traffic_class",
+                        "X-Traffic-Class must be interactive or batch");
+  read.info.traffic_class = name == "batch" ? admission::Class::kBatch : admission::Class::kInteractive;
+  return std::nullopt;
+}
+
+// The class's limit or the client's, the shorter one.
+std::optional<Refusal> limit_time(const dispatch::DispatchOptions& options, const net::RequestHead& head,
+                                  ReadRequest& read) {
+  const bool batch = read.info.traffic_class == admission::Class::kBatch;
+  core::Duration& budget = read.time_budget;
+  budget = (batch ? options.batch : options.interactive).time_budget;
+  const std::string_view text = head.field("x-time-budget");
+  if (text.empty()) return std::nullopt;
+  const auto shorter = time_budget_in(text);
+  if (!shorter)
+    return make_refusal(400, "invalid_request_error", "invalid_time_budget",
+                        "X-Time-Budget must be a time above 0, such as 2s or 1500ms");
+  budget = budget > core::Duration{} ? std::min(budget, *shorter) : *shorter;
+  return std::nullopt;
+}
+
+std::optional<Refusal> parse(WorkerContext& context, const net::Exchange& exchange, api::Endpoint endpoint,
+                             ReadRequest& read) {
+  api::InferenceRequest& request = context.scratch;
+  if (const auto parsed = context.reader.read(endpoint, exchange.body(), request); !parsed)
+    return make_refusal(400, "invalid_request_error", "invalid_request", parsed.error().what, parsed.error().where);
+  const api::EndpointTraits& traits = api::traits_of(endpoint);
+  read.stream = request.stream;
+  // A time budget may cut an answer, and only a stream can be cut without losing all of it.
+  read.collect = read.time_budget > core::Duration{} && !read.stream && request.plain && traits.splits;
+  read.info.model = request.model;
+  read.info.text_bytes = request.text.size();
+  read.info.prompt_tokens_given = request.prompt_tokens_given;
+  read.info.max_tokens = traits.generates ? request.max_tokens : 0;
+  read.info.splits = traits.splits;
+  read.info.stream = read.stream || read.collect;
+  return std::nullopt;
+}
+
+void hash(WorkerContext& context, const net::RequestHead& head, ReadRequest& read) {
+  api::prompt_keys(context.scratch.text, context.options.dispatch.key_tokens * api::kBytesPerToken, context.keys);
+  read.info.keys = context.keys;
+  if (const std::string_view session = session_of(head, context.scratch); !session.empty())
+    read.info.affinity = XXH3_64bits(session.data(), session.size()) | 1;
+}
+
+}  // namespace
+
+std::optional<Refusal> read_request(WorkerContext& context, const net::Exchange& exchange, api::Endpoint endpoint,
+                                    std::string_view request_id, ReadRequest& read) {
+  const net::RequestHead& head = exchange.head();
+  const dispatch::DispatchOptions& options = context.options.dispatch;
+  read.info.request_id = request_id;
+  read.info.route = api::path_of(endpoint);
+  read.info.received_at = exchange.received_at();
+  if (auto refusal = authenticate(context, head, read)) return refusal;
+  if (auto refusal = classify(options, head, read)) return refusal;
+  if (auto refusal = limit_time(options, head, read)) return refusal;
+  if (auto refusal = parse(context, exchange, endpoint, read)) return refusal;
+  hash(context, head, read);
+  return std::nullopt;
+}
+
+}  // namespace penstock::gateway

@@ -1,0 +1,118 @@
+#include "gateway/request_report.h"
+
+#include <limits>
+
+namespace penstock::gateway {
+namespace {
+
+double ms_between(core::Instant from, core::Instant to) {
+  return to == core::kNever ? std::numeric_limits<double>::quiet_NaN() : core::to_milliseconds(to - from);
+}
+
+}  // namespace
+
+std::string_view to_string(Phase phase) {
+  switch (phase) {
+    case Phase::kIdle: return "idle";
+    case Phase::kReading: return "reading";
+    case Phase::kAdmitting: return "admitting";
+    case Phase::kQueued: return "queued";
+    case Phase::kRouting: return "routing";
+    case Phase::kPrefilling: return "prefilling";
+    case Phase::kConnecting: return "connecting";
+    case Phase::kAwaitingFirstByte: return "awaiting_first_byte";
+    case Phase::kRelaying: return "relaying";
+    case Phase::kCollecting: return "collecting";
+    case Phase::kFinishingEvent: return "finishing_event";
+    case Phase::kFinishing: return "finishing";
+  }
+  return "";
+}
+
+void RequestReport::begin(std::string_view request_id, core::Instant received_at) {
+  request_id_ = request_id;
+  route_ = outcome_ = {};
+  tenant_.reset();
+  received_at_ = received_at;
+  granted_at_ = first_token_at_ = core::kNever;
+  attempts_ = prompt_tokens_ = 0;
+  status_ = 0;
+  if (context_.logs.access == nullptr) return;
+  model_.clear();
+  replica_.clear();
+}
+
+void RequestReport::read(const ReadRequest& request) {
+  tenant_ = request.tenant;
+  traffic_class_ = request.info.traffic_class;
+  route_ = request.info.route;
+  if (context_.logs.access != nullptr) model_ = request.info.model;
+}
+
+void RequestReport::granted(const RoutedGrant& grant) {
+  ++attempts_;
+  prompt_tokens_ = grant.prompt_tokens;
+  if (granted_at_ == core::kNever) granted_at_ = context_.loop.now();
+  if (context_.logs.access != nullptr) replica_ = grant.target->id;
+}
+
+std::string_view RequestReport::tenant() const {
+  return tenant_ ? std::string_view{context_.options.dispatch.tenants[*tenant_].name} : std::string_view{};
+}
+
+void RequestReport::phase(Phase from, Phase to) const {
+  context_.logs.log.write(logging::Event::kRequestPhase,
+                          {{"request_id", request_id_}, {"from", to_string(from)}, {"to", to_string(to)}});
+}
+
+void RequestReport::retried(const Target& failed, std::string_view cause, const Target& next) const {
+  context_.logs.log.write(logging::Event::kRetry, {{"request_id", request_id_},
+                                                   {"replica", failed.id},
+                                                   {"cause", cause},
+                                                   {"attempt", attempts_},
+                                                   {"next_replica", next.id}});
+}
+
+void RequestReport::refused(const Refusal& refusal) {
+  if (outcome_.empty()) outcome_ = "refused";
+  status_ = refusal.error.status;
+  logging::Log& log = context_.logs.log;
+  if (!log.takes(logging::Event::kRefusal)) return;
+  const auto suppressed = context_.refusals.pass(refusal.error.code, tenant(), context_.loop.now());
+  if (!suppressed) return;
+  log.write(logging::Event::kRefusal, {{"code", refusal.error.code},
+                                       {"status", refusal.error.status},
+                                       {"tenant", tenant()},
+                                       {"request_id", request_id_},
+                                       {"suppressed", *suppressed}});
+}
+
+void RequestReport::broke_off(const Target& replica, std::string_view cause) const {
+  context_.logs.log.write(
+      logging::Event::kRequestFailed,
+      {{"request_id", request_id_}, {"tenant", tenant()}, {"replica", replica.id}, {"cause", cause}});
+}
+
+void RequestReport::close(const std::optional<api::Usage>& usage, std::uint32_t output_events) const {
+  logging::Log* const log = context_.logs.access;
+  if (log == nullptr) return;
+  const double unknown = std::numeric_limits<double>::quiet_NaN();
+  log->write(logging::Event::kAccess,
+             {{"request_id", request_id_},
+              {"tenant", tenant()},
+              {"model", model_},
+              {"class", tenant_ ? admission::to_string(traffic_class_) : ""},
+              {"path", route_},
+              {"status", status_},
+              {"outcome", outcome_},
+              {"replica", replica_},
+              {"attempts", attempts_},
+              {"queue_ms", ms_between(received_at_, granted_at_)},
+              {"ttft_ms", ms_between(received_at_, first_token_at_)},
+              {"tokens_in", usage ? usage->prompt_tokens : prompt_tokens_},
+              {"tokens_cached", usage && usage->cached_known ? static_cast<double>(usage->cached_tokens) : unknown},
+              {"tokens_out", usage ? usage->completion_tokens : output_events},
+              {"duration_ms", ms_between(received_at_, context_.loop.now())}});
+}
+
+}  // namespace penstock::gateway
