@@ -51,7 +51,8 @@ Json json_of(const decision::Candidate& tried, const std::vector<std::string>& p
 Json decision_json(const DecisionRecord& record, Rendering rendering) {
   Json json = Json::object();
   const auto add_lists = [&] {
-    json["evidence"] = json["candidates"] = Json::array();
+    json["evidence"] = Json::array();
+    json["candidates"] = Json::array();
     for (const decision::Evidence& each : record.evidence)
       json["evidence"].push_back({{"name", each.name}, {"value", json_number(each.value)}, {"unit", each.unit}});
     for (const decision::Candidate& tried : record.candidates)

@@ -86,7 +86,7 @@ class DecisionLog(CliTest):
                                r" +1 +2 +61\.0 % +100\.0 % +61\.0 %\n"
                                r" +1 +3 +99\.3 % +100\.0 % +99\.3 % +chosen\n"
                                r" +1 +4 +100\.0 %")
-        self.assertIn("What would change this decision: more load.", page)
+        self.assertIn("What would change this decision: scales up when the SLO attainment of 3 replicas is too low (simulated: 99.3 %)", page)
 
     def test_a_log_of_policies_that_never_decide_is_empty_and_says_so(self):
         self.run_program("replay", BUSY, "--policy", "static", "--decision-log", self.log)
