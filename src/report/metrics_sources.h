@@ -8,6 +8,7 @@
 #include "decision/totals.h"
 #include "report/metrics.h"
 #include "signals/observation.h"
+#include "signals/slo.h"
 
 namespace penstock::report {
 
