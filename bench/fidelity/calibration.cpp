@@ -18,7 +18,7 @@ using engine::kEffects;
 using engine::kFigures;
 
 constexpr double kDerivativeStep = 1e-4;
-constexpr double kGainMin = 1e-6;  // relative; a step that gains less is the last
+constexpr double kGainMin = 1e-6;  // Relative gain below which the iteration stops.
 constexpr int kDampingTries = 10;
 
 double tpot_ms(const CalibrationPoint& point, const FigureShift& sum) {
@@ -29,7 +29,7 @@ std::array<std::string, kEffects> effects_of(const engine::RooflineSpec& spec) {
   return engine::calibration_effects(spec.backend, spec.gpu->name, spec.precision, *spec.model);
 }
 
-// The parameters are effect after effect, kFigures each.
+// The parameters are ordered by effect, kFigures each.
 class Fit {
  public:
   Fit(std::span<const CalibrationPoint> points, const CalibrationOptions& options)
@@ -114,7 +114,7 @@ class Fit {
     return cost;
   }
 
-  // Gradient, and curvature by Gauss-Newton with each point weighted by how far it is believed.
+  // Gradient, and curvature by Gauss-Newton with each point weighted by its robustness weight.
   void linearise() {
     curvature_ = Eigen::MatrixXd{ridge_.asDiagonal()};
     gradient_ = ridge_.cwiseProduct(shifts_);
@@ -141,7 +141,7 @@ class Fit {
   CalibrationOptions options_;
   FigureShift start_ = engine::start_shift();
   std::vector<std::string> names_;
-  std::vector<std::array<Eigen::Index, kEffects>> effects_;  // of each point
+  std::vector<std::array<Eigen::Index, kEffects>> effects_;  // One entry per point.
   Eigen::VectorXd ridge_, shifts_, gradient_;
   Eigen::MatrixXd curvature_;
 };
@@ -155,7 +155,7 @@ std::uint64_t fnv1a(std::string_view text) {
 }  // namespace
 
 Calibration fit_calibration(std::span<const CalibrationPoint> points, const CalibrationOptions& options) {
-  // Dense models and mixtures share no effect, so two small systems say the same as one large.
+  // Dense models and mixtures share no effect, so two small systems give the same result as one large system.
   Calibration calibration;
   for (const bool mixture : {false, true}) {
     std::vector<CalibrationPoint> family;

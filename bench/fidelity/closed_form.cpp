@@ -6,10 +6,10 @@
 namespace penstock::fidelity {
 namespace {
 
-// Sequences as a number that may be broken: a batch of 10.5 is 10 half of the time.
+// The number of sequences may be fractional: a batch of 10.5 is 10 half of the time.
 struct DecodeBatch {
   double running;
-  double context_tokens;  // of one sequence, on average
+  double context_tokens;  // Mean per sequence.
 };
 
 DecodeBatch decode_batch(const engine::Roofline& replica, const ServingPoint& point) {
@@ -32,8 +32,8 @@ engine::StepShape with_prompt(engine::StepShape shape, std::uint32_t tokens) {
 }
 
 struct StepTimes {
-  double decode_ms;  // of a step without prompts
-  double prompt_ms;  // that one prompt adds
+  double decode_ms;  // Step without prompts.
+  double prompt_ms;  // Time that one prompt adds.
 };
 
 StepTimes step_times(const engine::Roofline& replica, const DecodeBatch& batch, std::uint32_t input_tokens) {

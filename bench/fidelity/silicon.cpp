@@ -71,7 +71,7 @@ std::vector<std::string_view> cells_of(std::string_view line) {
   return cells;
 }
 
-// One line with the words that name it; the first wrong cell is kept as the error.
+// One line with its column names; stores the first invalid cell as the error.
 class Cells {
  public:
   Cells(std::string place, std::array<std::string_view, kColumns> cells) : place_{std::move(place)}, cells_{cells} {}
@@ -84,7 +84,7 @@ class Cells {
       fail(column, fmt::format("must be a whole number from {} to {}, is '{}'", low, kCountMax, cells_[column]));
     return value;
   }
-  // Empty or 0, which tools write where a setting does not apply: `otherwise`.
+  // Returns `otherwise` for an empty or 0 cell, which tools write for settings that do not apply.
   std::uint32_t count_or(Column column, std::uint32_t otherwise) {
     if (cells_[column].empty() || cells_[column] == "0") return otherwise;
     return count(column, 1);
@@ -203,7 +203,8 @@ std::string SiliconRow::key() const {
 
 core::Result<std::vector<SiliconRow>> read_silicon(std::string_view text, std::string_view where) {
   if (text.size() > kSiliconBytesMax)
-    return invalid_input(std::string{where}, fmt::format("has {} bytes, the maximum is {}", text.size(), kSiliconBytesMax));
+    return invalid_input(std::string{where},
+                         fmt::format("has {} bytes, the maximum is {}", text.size(), kSiliconBytesMax));
   const std::string_view header = take_line(text);
   const std::size_t width = cells_of(header).size();
   const auto columns = columns_of(header, where);

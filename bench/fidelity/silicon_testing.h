@@ -1,4 +1,4 @@
-// For tests: rows of measurements, few and made up, or those that lie beside the repository.
+// Test support: small synthetic measurement rows, or the measurements that may be stored beside the repository.
 #pragma once
 
 #include <fmt/format.h>
@@ -25,7 +25,7 @@ inline std::optional<std::string> silicon_csv() {
   return path.string();
 }
 
-// Rows that engines with these figures would give, of two models on two GPUs.
+// Rows of engines with these efficiencies, for two models on two GPUs.
 inline std::string made_up_csv(const engine::RooflineEfficiency& figures) {
   std::string csv{kHeader};
   for (const char* model : {"llama-3.1-8b", "qwen3-32b"}) {

@@ -79,7 +79,7 @@ std::string unseen_section(std::span<const SiliconRow> dense, std::span<const Si
   return text + "\n";
 }
 
-// Rows that state the batch of a decode worker and whose weights fit the GPUs that they state for it.
+// Rows that state the batch of a decode worker and whose weights fit its GPUs.
 std::string disaggregated_section(std::span<const SiliconRow> rows) {
   std::vector<double> deviations;
   std::size_t stated = 0;

@@ -1,4 +1,4 @@
-// From the wanted counts and what is seen of the replicas to the next safe steps.
+// Computes the next safe steps from the target replica counts and the observed state of the replicas.
 #pragma once
 
 #include <cstdint>
@@ -16,81 +16,91 @@ namespace penstock::actuation {
 struct PoolWant {
   std::string pool;
   std::uint32_t replicas = 0;
-  std::string revision{};  // replicas that were started from another are replaced, one after the other
+  std::string revision{};  // Replicas that were started from another revision are replaced one by one.
 };
 
-// The wants after a decision, whose pools are those of `before`, in the same order.
+// Targets after a decision; its pools are those of `before` in the same order.
 [[nodiscard]] std::vector<PoolWant> wants_after(const decision::Decision& decision, std::vector<PoolWant> before);
 
-// What is open at an engine. Missing is not zero: an engine that does not tell is not idle.
+// Open work of an engine. Missing is not zero: an engine that does not report is not idle.
 struct OpenWork {
   std::uint32_t requests = 0;
-  std::uint32_t transfers = 0;  // of KV, in either direction
+  std::uint32_t transfers = 0;  // KV transfers in either direction.
 };
 struct EngineSeen {
-  core::Instant at;      // when it was asked; also when it did not answer
-  bool healthy = false;  // it answered, and said so
+  core::Instant at;      // Time of the request, also if it was not answered.
+  bool healthy = false;  // The engine answered that it is healthy.
   std::optional<OpenWork> open{};
 };
-// With several gateways: the oldest `at`, whether any of them routes there, and the sum of what is open.
+// With several gateways: the oldest `at`, whether any of them routes to the replica, and the sum of open requests.
 struct GatewaySeen {
   core::Instant at;
-  bool routes = false;  // it sends new requests there
+  bool routes = false;  // The gateway sends new requests to the replica.
   std::uint32_t open_requests = 0;
 };
 struct WarmUpSeen {
-  std::uint32_t prompts = 0;   // of the plan
-  std::uint32_t answered = 0;  // with an error, too
+  std::uint32_t prompts = 0;   // Prompts of the plan.
+  std::uint32_t answered = 0;  // Answered prompts, including errors.
 };
 enum class ProcessSeen : std::uint8_t { kUnknown, kAlive, kGone };
 
-// What is known of one replica. Replicas of which nothing is said stay as they are, but for their deadlines.
+// Observation of one replica. Replicas without observation keep their stage, except for deadlines.
 struct Seen {
   std::uint32_t replica = 0;
   ProcessSeen process = ProcessSeen::kUnknown;
   std::optional<EngineSeen> engine{};
   std::optional<GatewaySeen> gateway{};
-  std::optional<WarmUpSeen> warm_up{};  // none: it is under way
-  std::string last_words{};             // of a process that ended: "exit code 1: out of memory"
+  std::optional<WarmUpSeen> warm_up{};  // Empty while the warm-up is in progress.
+  std::string exit_message{};           // Exit message of a process that ended: "exit code 1: out of memory".
 };
 
 struct Limits {
   core::Duration start_deadline =
-      std::chrono::minutes{10};  // from the process until it is healthy; then it is given up
-  core::Duration warm_up_deadline = std::chrono::minutes{1};  // then it serves all the same, if it is healthy
-  core::Duration drain_deadline = std::chrono::minutes{10};   // then it is stopped with what is open, and that is told
-  core::Duration drain_quiet = std::chrono::seconds{5};       // without a gateway that tells: nothing open for so long
-  core::Duration stop_deadline = std::chrono::seconds{30};    // from SIGTERM to SIGKILL
-  core::Duration unhealthy_time = std::chrono::seconds{30};   // then one that serves is replaced
-  core::Duration backoff_first = std::chrono::seconds{1};     // before a start after a crash; doubles, …
-  core::Duration backoff_max = std::chrono::seconds{60};      // … up to this
-  core::Duration steady_time = std::chrono::seconds{60};      // of serving, after which crashes are forgotten
-  std::uint32_t surge = 1;                                    // replicas beyond the target while others are replaced
-  std::uint32_t replicas_max = 1000;  // living ones, all pools together; beyond, nothing starts, and that is told
-  std::uint32_t ended_kept = 100;     // that are remembered, for those who look; the oldest go first
-  bool warm_up = true;                // false: a healthy replica serves at once
-  bool take_back = true;              // false: a replica that drains never serves again
-  bool gateway = true;  // false: no gateway tells what is open; the engines' word and drain_quiet are all there is
+      // Maximum time from process start to healthy, after which the replica is given up.
+      std::chrono::minutes{10};
+  // Maximum warm-up time, after which a healthy replica serves anyway.
+  core::Duration warm_up_deadline = std::chrono::minutes{1};
+  // Maximum drain time, after which the replica is stopped with its open work, which is reported.
+  core::Duration drain_deadline = std::chrono::minutes{10};
+  // Without a gateway report, time without open work before a replica is stopped.
+  core::Duration drain_quiet = std::chrono::seconds{5};
+  core::Duration stop_deadline = std::chrono::seconds{30};  // Time from SIGTERM to SIGKILL.
+  // Time after which an unhealthy serving replica is replaced.
+  core::Duration unhealthy_time = std::chrono::seconds{30};
+  // Delay before a start after a crash; doubles with each crash.
+  core::Duration backoff_first = std::chrono::seconds{1};
+  core::Duration backoff_max = std::chrono::seconds{60};  // Upper limit of the delay.
+  // Time of serving after which earlier crashes are forgotten.
+  core::Duration steady_time = std::chrono::seconds{60};
+  std::uint32_t surge = 1;  // Replicas beyond the target while others are replaced.
+  // Limit of living replicas in all pools; beyond it nothing starts, which is reported.
+  std::uint32_t replicas_max = 1000;
+  // Number of ended replicas that are kept for display; the oldest are removed first.
+  std::uint32_t ended_kept = 100;
+  bool warm_up = true;    // If false, a healthy replica serves at once.
+  bool take_back = true;  // If false, a draining replica never serves again.
+  // If false, no gateway reports open requests, and engine reports and drain_quiet decide alone.
+  bool gateway = true;
 };
 
 enum class StepKind : std::uint8_t {
-  kStart,   // reserve ports, start a process, then started() or start_failed()
-  kWarmUp,  // send the prompts of plan_warm_up()
-  kAdmit,   // tell the gateway to send traffic
-  kDrain,   // tell the gateway to send no more
-  kStop,    // SIGTERM
-  kKill,    // SIGKILL
+  kStart,   // Reserve ports, start a process, then call started() or start_failed().
+  kWarmUp,  // Send the prompts of plan_warm_up().
+  kAdmit,   // Let the gateway send traffic.
+  kDrain,   // Let the gateway send no more requests.
+  kStop,    // Send SIGTERM.
+  kKill,    // Send SIGKILL.
 };
-[[nodiscard]] const char* to_string(StepKind kind);  // "start", "warm_up", …
+[[nodiscard]] const char* to_string(StepKind kind);  // Returns "start", "warm_up", ….
 
 enum class StepReason : std::uint8_t {
   kBelowTarget,
-  kReplacesFailed,    // one died
-  kReplacesOutdated,  // another runs an old revision, or is not healthy
+  kReplacesFailed,    // Another replica died.
+  kReplacesOutdated,  // Another replica runs an old revision, or is unhealthy.
   kHealthy,
   kWarm,
-  kWarmUpLate,  // not all prompts were answered in time
-  kTakenBack,   // needed again while it drained
+  kWarmUpLate,  // Not all prompts were answered in time.
+  kTakenBack,   // The replica is needed again while it drains.
   kAboveTarget,
   kOutdated,
   kUnhealthy,
@@ -98,9 +108,9 @@ enum class StepReason : std::uint8_t {
   kDrainDeadline,
   kStartDeadline,
   kStopDeadline,
-  kResumed,  // was decided before the planner's restart, and is done again to be sure
+  kResumed,  // The step was decided before the planner's restart, and is repeated.
 };
-[[nodiscard]] const char* to_string(StepReason why);  // "below_target", …
+[[nodiscard]] const char* to_string(StepReason why);  // Returns "below_target", ….
 
 struct Step {
   StepKind kind = StepKind::kStart;
@@ -110,38 +120,39 @@ struct Step {
   friend bool operator==(const Step&, const Step&) = default;
 };
 
-// What people should read. Loud: somebody should do something, or a user was hurt.
+// A message for operators. Warning level means that action is needed, or that users were affected.
 struct Note {
   bool warning = false;
-  std::uint32_t replica = 0;  // 0: of the pool
+  std::uint32_t replica = 0;  // 0 means the pool.
   std::string pool;
   std::string text;
 };
 
 struct Advance {
-  std::vector<Step> steps;  // in the order in which they are to be taken
+  std::vector<Step> steps;  // In the order in which they must be taken.
   std::vector<Note> notes;
 };
 
-// Moves the fleet on. The caller saves the state, then takes the steps; each of them may be taken twice without harm.
-// A pool that is not wanted is wanted at zero. The rules:
+// Advances the fleet. The caller saves the state and then takes the steps; each step may safely be taken twice. The
+// target of a pool without a want is zero. Rules:
 // - A replica with open work is not stopped before the drain deadline: it drains until the gateway sends it nothing and
-//   has nothing open there, and the engine, asked after that, has no request and no KV transfer left.
-// - Down: first those that start, newest first, then those that warm up, then the ones with the fewest open requests.
+// has nothing open there, and until the engine, queried after that, has neither requests nor KV transfers.
+// - Down: starting replicas go first, newest first, then warming ones, then those with the fewest open requests.
 // - Up: draining replicas are taken back before others are started.
-// - What is outdated or not healthy drains when its replacement takes traffic, not before.
-// - After a crash, starts wait for 1 s, doubling to 60 s; crashes during the wait are the same trouble.
+// - Outdated or unhealthy replicas drain when their replacement serves traffic, not before.
+// - After a crash, starts wait for 1 s, doubling to 60 s; crashes during the wait count as the same incident.
 // O(replicas · log replicas).
 [[nodiscard]] Advance advance(FleetState& fleet, std::span<const PoolWant> wants, std::span<const Seen> seen,
                               const Limits& limits, core::Instant now);
 
-// What became of a kStart. Both may come twice, as a step may.
+// Result of a kStart. Both may be called twice, because a step may be taken twice.
 void started(FleetState& fleet, std::uint32_t replica, Process process, core::Instant now);
 [[nodiscard]] std::vector<Note> start_failed(FleetState& fleet, std::uint32_t replica, std::string_view why,
                                              const Limits& limits, core::Instant now);
 
-// The steps that bring the world in line with a state that was loaded, for a caller who does not know how far the last
-// planner came. To be taken before the first advance(). A kStart among them may have been done: look for its process.
+// Steps that align the world with a loaded state, for a caller that does not know which steps the previous planner
+// took. They must be taken before the first advance(). A kStart among them may have been executed, so the caller must
+// look for its process.
 [[nodiscard]] std::vector<Step> resume(const FleetState& fleet);
 
 }  // namespace penstock::actuation

@@ -1,5 +1,5 @@
-// A random world with crashes, hangs, silence, slow gateways and planners that are killed between any two actions: what
-// must never happen, and what must have happened once the world behaves.
+// A random world with crashes, hangs, missing reports, slow gateways and planners that are killed between any two
+// actions: checks safety at all times and completion once the world behaves.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,15 +16,15 @@ using core::Duration;
 using core::Instant;
 using namespace std::chrono_literals;
 
-// An engine process with the requests that are under way to it and in it.
+// An engine process with the requests that are in transit to it and in it.
 struct Engine {
   Process process;
   std::vector<std::uint16_t> ports;
   Instant healthy_at;
-  std::uint32_t at_gateway = 0;  // open there; some of them may not have reached the engine
+  std::uint32_t at_gateway = 0;  // Open requests at the gateway; some may not have reached the engine.
   std::uint32_t in_engine = 0;
   std::uint32_t transfers = 0;
-  bool routed = false, wanted_routed = false;  // what the gateway does, and what it was told
+  bool routed = false, wanted_routed = false;  // The gateway's current and requested routing.
   bool hung = false;
   std::optional<Instant> ends_at;
 };
@@ -65,7 +65,7 @@ class World {
   void move_world() {
     for (auto at = engines.begin(); at != engines.end();) {
       Engine& engine = at->second;
-      if (random_.below(2) == 0) engine.routed = engine.wanted_routed;  // the gateway lags
+      if (random_.below(2) == 0) engine.routed = engine.wanted_routed;  // The gateway lags.
       if (engine.routed && !engine.hung && random_.below(3) == 0) ++engine.at_gateway;
       if (!engine.hung) {
         if (engine.at_gateway > engine.in_engine && random_.below(2) == 0) ++engine.in_engine;
@@ -111,7 +111,7 @@ class World {
     check_ends(before);
     check_pools(before, result.steps);
     saved_ = fleet;
-    // The planner may be killed before, between and after its steps; the next one begins with what was saved.
+    // The planner may be killed before, between and after its steps; the next one continues from the saved state.
     const std::size_t done = chance(60) ? random_.below(result.steps.size() + 1) : result.steps.size();
     bool killed = done < result.steps.size();
     for (std::size_t i = 0; i < done && !killed; ++i) killed = !take(result.steps[i], before);
@@ -125,7 +125,7 @@ class World {
       if (!take(step, fleet)) return restart();
   }
 
-  // False: the planner was killed in the midst of it.
+  // Returns false if the planner was killed during the steps.
   bool take(const Step& step, const FleetState& before) {
     Replica& replica = *fleet.find(step.replica);
     const auto found = engines.find(step.replica);
@@ -151,20 +151,22 @@ class World {
   }
 
   bool launch(Replica& replica) {
-    const auto running = engines.find(replica.id);  // started by a planner that could not write it down
+    // Started by a planner that was killed before it saved the process.
+    const auto running = engines.find(replica.id);
     if (running == engines.end()) {
       if (replica.ports.empty() && !reserve_port(fleet, replica.id, {9000, 9060}, [](std::uint16_t) { return true; })) {
         (void)start_failed(fleet, replica.id, "no port", limits, now);
         return true;
       }
-      saved_ = fleet;  // the ports are written down before there is a process
+      saved_ = fleet;  // Ports are saved before a process exists.
       if (chance(15)) {
         (void)start_failed(fleet, replica.id, "refused", limits, now);
         saved_ = fleet;
         return true;
       }
       Engine engine;
-      engine.process = {static_cast<std::int64_t>(random_.below(50)), next_ticks_++};  // numbers come again
+      // Process numbers are reused.
+      engine.process = {static_cast<std::int64_t>(random_.below(50)), next_ticks_++};
       engine.ports = replica.ports;
       engine.healthy_at = now + std::chrono::seconds{chance(10) ? 1000 : random_.below(20)};
       for (const auto& [id, other] : engines)
@@ -172,7 +174,7 @@ class World {
           EXPECT_EQ(std::count(engine.ports.begin(), engine.ports.end(), port), 0) << "port " << port << " twice";
       EXPECT_TRUE(launched_.insert(replica.id).second) << "replica " << replica.id << " started twice";
       engines.emplace(replica.id, engine);
-      if (chance(20)) return false;  // the next planner finds the process
+      if (chance(20)) return false;  // The next planner finds the process.
     }
     started(fleet, replica.id, engines.at(replica.id).process, now);
     saved_ = fleet;

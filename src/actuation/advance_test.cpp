@@ -13,7 +13,7 @@ using Steps = std::vector<Step>;
 
 constexpr Instant at(core::Duration time) { return core::kStart + time; }
 
-// A fleet of one pool whose replicas do what they should, unless a test says otherwise.
+// A fleet of one pool whose replicas behave well unless a test changes that.
 class AdvanceTest : public testing::Test {
  protected:
   Steps tick(core::Duration time) {
@@ -36,7 +36,7 @@ class AdvanceTest : public testing::Test {
     return seen_.back();
   }
 
-  // Replicas 1 … count serve since `time`.
+  // Replicas 1 … count have served since `time`.
   void serve(std::uint32_t count, core::Duration time = 0s) {
     want_.replicas = count;
     limits_.warm_up = false;
@@ -46,7 +46,7 @@ class AdvanceTest : public testing::Test {
       seen(id);
     }
     tick(time);
-    tick(time + 1s);  // the gateway has them now
+    tick(time + 1s);  // The gateway routes to them now.
   }
 
   Stage stage(std::uint32_t id) { return fleet_.find(id)->stage; }
@@ -67,7 +67,7 @@ class AdvanceTest : public testing::Test {
 TEST_F(AdvanceTest, AReplicaStartsWarmsUpServesDrainsAndStops) {
   want_.replicas = 1;
   EXPECT_EQ(tick(0s), (Steps{{StepKind::kStart, 1, StepReason::kBelowTarget}}));
-  EXPECT_EQ(tick(1s), Steps{});  // still to be started: not asked for twice
+  EXPECT_EQ(tick(1s), Steps{});  // The start is pending and is not requested twice.
   start(1);
   seen(1).engine->healthy = false;
   EXPECT_EQ(tick(2s), Steps{});
@@ -84,7 +84,7 @@ TEST_F(AdvanceTest, AReplicaStartsWarmsUpServesDrainsAndStops) {
   EXPECT_EQ(tick(7s), (Steps{{StepKind::kDrain, 1, StepReason::kAboveTarget}}));
   seen(1).gateway->open_requests = 0;
   seen(1).gateway->routes = false;
-  EXPECT_EQ(tick(8s), Steps{});  // the engine was asked no later than the gateway
+  EXPECT_EQ(tick(8s), Steps{});  // The engine report is not newer than the gateway report.
   EXPECT_EQ(tick(9s), (Steps{{StepKind::kStop, 1, StepReason::kDrained}}));
   seen(1).process = ProcessSeen::kGone;
   EXPECT_EQ(tick(10s), Steps{});
@@ -97,7 +97,7 @@ TEST_F(AdvanceTest, ADrainWaitsForTheGatewayTheEngineAndItsTransfers) {
   want_.replicas = 0;
   tick(10s);
   Seen& one = seen(1);
-  EXPECT_EQ(tick(11s), Steps{});  // still routed to
+  EXPECT_EQ(tick(11s), Steps{});  // The gateway still routes to the replica.
   EXPECT_EQ(tick(12s), Steps{});
   one.gateway = {{now_, false, 2}};
   EXPECT_EQ(tick(13s), Steps{});
@@ -107,7 +107,7 @@ TEST_F(AdvanceTest, ADrainWaitsForTheGatewayTheEngineAndItsTransfers) {
   EXPECT_EQ(tick(15s), Steps{});
   one.engine->open = {{0, 1}};
   EXPECT_EQ(tick(16s), Steps{});
-  one.engine->open.reset();  // says nothing: that is not idle
+  one.engine->open.reset();  // A missing report does not mean idle.
   EXPECT_EQ(tick(17s), Steps{});
   one.engine.reset();
   EXPECT_EQ(tick(18s), Steps{});
@@ -122,7 +122,7 @@ TEST_F(AdvanceTest, WithoutAGatewayADrainWaitsUntilTheEngineWasQuietForAWhile) {
   tick(10s);
   EXPECT_EQ(tick(11s), Steps{});
   seen(1).engine->open = {{1, 0}};
-  EXPECT_EQ(tick(14s), Steps{});  // begins anew
+  EXPECT_EQ(tick(14s), Steps{});  // The drain starts again.
   seen(1).engine->open = {{0, 0}};
   EXPECT_EQ(tick(15s), Steps{});
   EXPECT_EQ(tick(19s), Steps{});
@@ -153,7 +153,7 @@ TEST_F(AdvanceTest, GivesUpThoseThatStartFirstThenThoseThatWarmUpThenTheIdlest) 
   tick(10s);
   for (const std::uint32_t id : {4U, 5U, 6U}) start(id);
   seen(4);
-  tick(11s);  // 4 warms up
+  tick(11s);  // Replica 4 warms up.
   seen(1).gateway->open_requests = 5;
   seen(2).gateway->open_requests = 1;
   seen(3).gateway->open_requests = 5;
@@ -163,7 +163,8 @@ TEST_F(AdvanceTest, GivesUpThoseThatStartFirstThenThoseThatWarmUpThenTheIdlest) 
   EXPECT_EQ(tick(13s), (Steps{{StepKind::kStop, 5, StepReason::kAboveTarget},
                               {StepKind::kStop, 4, StepReason::kAboveTarget},
                               {StepKind::kDrain, 2, StepReason::kAboveTarget},
-                              {StepKind::kDrain, 3, StepReason::kAboveTarget}}));  // the newer of two alike
+                              // The newer of two equal replicas.
+                              {StepKind::kDrain, 3, StepReason::kAboveTarget}}));
 }
 
 TEST_F(AdvanceTest, TakesDrainingReplicasBackBeforeItStartsOthers) {
@@ -174,7 +175,8 @@ TEST_F(AdvanceTest, TakesDrainingReplicasBackBeforeItStartsOthers) {
   seen(1).gateway->open_requests = 9;
   EXPECT_EQ(tick(11s), (Steps{{StepKind::kDrain, 2, StepReason::kAboveTarget}}));
   want_.replicas = 2;
-  EXPECT_EQ(tick(11500ms), (Steps{{StepKind::kAdmit, 2, StepReason::kTakenBack}}));  // the last to leave
+  // The last one that started to drain.
+  EXPECT_EQ(tick(11500ms), (Steps{{StepKind::kAdmit, 2, StepReason::kTakenBack}}));
   want_.replicas = 4;
   EXPECT_EQ(tick(11700ms),
             (Steps{{StepKind::kAdmit, 3, StepReason::kTakenBack}, {StepKind::kStart, 4, StepReason::kBelowTarget}}));
@@ -196,7 +198,7 @@ TEST_F(AdvanceTest, ADrainThatBeginsAnewForgetsWhatWasQuietBefore) {
   want_.replicas = 1;
   tick(10s);
   seen(2).gateway->routes = false;
-  tick(11s);  // quiet
+  tick(11s);  // Nothing is open.
   want_.replicas = 2;
   seen(2).gateway->open_requests = 1;
   EXPECT_EQ(tick(11500ms), (Steps{{StepKind::kAdmit, 2, StepReason::kTakenBack}}));
@@ -210,7 +212,7 @@ TEST_F(AdvanceTest, ADrainThatBeginsAnewForgetsWhatWasQuietBefore) {
 TEST_F(AdvanceTest, ACrashIsReplacedAfterAWaitThatDoubles) {
   serve(1);
   seen(1).process = ProcessSeen::kGone;
-  seen(1).last_words = "exit code 1: out of memory";
+  seen(1).exit_message = "exit code 1: out of memory";
   EXPECT_EQ(tick(10s), Steps{});
   EXPECT_EQ(stage(1), Stage::kFailed);
   EXPECT_TRUE(told(true, "default-1 died while serving: exit code 1: out of memory; the pool starts"));
@@ -306,10 +308,10 @@ TEST_F(AdvanceTest, ReplacesAnOldRevisionOneByOneAndNeverBeforeTheNewOneTakesTra
   EXPECT_EQ(tick(11s), Steps{});
   seen(3).gateway->routes = false;
   EXPECT_EQ(tick(12s), (Steps{{StepKind::kAdmit, 3, StepReason::kHealthy}}));
-  EXPECT_EQ(tick(13s), Steps{});  // the gateway does not send there yet
+  EXPECT_EQ(tick(13s), Steps{});  // The gateway does not route to it yet.
   seen(3).gateway->routes = true;
   EXPECT_EQ(tick(14s), (Steps{{StepKind::kDrain, 2, StepReason::kOutdated}}));
-  EXPECT_EQ(tick(15s), Steps{});  // three hold GPUs until it has gone
+  EXPECT_EQ(tick(15s), Steps{});  // Three replicas hold GPUs until it has ended.
   seen(2).gateway->routes = false;
   tick(16s);
   EXPECT_EQ(tick(17s), (Steps{{StepKind::kStop, 2, StepReason::kDrained}}));

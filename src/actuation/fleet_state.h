@@ -1,5 +1,5 @@
-// The replicas that Penstock runs itself, as one plain value: saved after every change, it is all that a new planner
-// needs to go on where the last one ended.
+// The replicas that Penstock runs itself, as one plain value that is saved after every change and is all that a
+// restarted planner needs.
 #pragma once
 
 #include <cstdint>
@@ -14,61 +14,63 @@
 
 namespace penstock::actuation {
 
-// The life of a replica, in order. From kStarting on it has a process; it ends exactly once, stopped or failed.
+// The life cycle of a replica, in order. It has a process from kStarting on and ends exactly once, as stopped or
+// failed.
 enum class Stage : std::uint8_t {
-  kRequested,  // to be started; whether it has a process is not known yet
-  kStarting,   // has a process that is not healthy yet
-  kWarming,    // healthy; answers warm-up prompts, no user's
-  kServing,    // takes traffic
-  kDraining,   // gets no new requests, and finishes those that it has
-  kStopping,   // asked to end
-  kStopped,    // ended as asked
-  kFailed,     // died by itself, could not be started, or never became healthy
+  kRequested,  // Start was requested; the process is not confirmed yet.
+  kStarting,   // The process is not healthy yet.
+  kWarming,    // Healthy; answers warm-up prompts only.
+  kServing,    // Serves traffic.
+  kDraining,   // Receives no new requests and completes its open ones.
+  kStopping,   // Was asked to end.
+  kStopped,    // Ended as requested.
+  kFailed,     // Died, could not be started, or never became healthy.
 };
-[[nodiscard]] const char* to_string(Stage stage);  // "requested", "starting", …
+[[nodiscard]] const char* to_string(Stage stage);  // Returns "requested", "starting", ….
 [[nodiscard]] std::optional<Stage> stage_named(std::string_view name);
 [[nodiscard]] bool has_ended(Stage stage);
-// How a policy sees it: what does not take traffic yet is starting, what is on its way out drains.
+// The state that a policy observes: replicas before serving are starting, replicas after serving are draining.
 [[nodiscard]] signals::ReplicaState observed(Stage stage);
 
-// A process, told from later ones with the same number by when it started.
+// A process, identified by its start time in addition to its number.
 struct Process {
   std::int64_t pid = 0;
-  std::uint64_t started_ticks = 0;  // of the system's clock, since it booted
+  std::uint64_t started_ticks = 0;  // System clock ticks since boot.
 
   friend bool operator==(const Process&, const Process&) = default;
 };
 
 struct Replica {
-  std::uint32_t id = 0;  // unique in the fleet, never used again
+  std::uint32_t id = 0;  // Unique in the fleet, never reused.
   std::string pool{};
-  std::string revision{};  // of what it was started from
+  std::string revision{};  // Revision from which it was started.
   Stage stage = Stage::kRequested;
-  core::Instant requested_at, since;   // `since`: in this stage
-  std::vector<std::uint16_t> ports{};  // its own until it has ended
+  core::Instant requested_at, since;   // `since` is the start of the current stage.
+  std::vector<std::uint16_t> ports{};  // Reserved until the replica has ended.
   std::optional<Process> process{};
-  std::optional<core::Instant> unhealthy_since{};  // of one that serves
-  std::optional<core::Instant> quiet_since{};      // of one that drains: from when nothing was open
-  bool given_up = false;                           // asked to end because it failed, not because it is not needed
-  bool killed = false;                             // did not end when asked
+  std::optional<core::Instant> unhealthy_since{};  // Only for a serving replica.
+  // Only for a draining replica: time since which nothing has been open.
+  std::optional<core::Instant> quiet_since{};
+  bool given_up = false;  // The replica ends because it failed, not because it is no longer needed.
+  bool killed = false;    // The replica did not end after SIGTERM.
 
   friend bool operator==(const Replica&, const Replica&) = default;
 };
 
 struct PoolState {
   std::string name;
-  std::uint32_t crashes = 0;                   // in a row
-  std::optional<core::Instant> start_after{};  // nothing is started before, because something crashed
-  bool full = false;                           // Limits::replicas_max keeps it from its target, and that was told
+  std::uint32_t crashes = 0;                   // Consecutive crashes.
+  std::optional<core::Instant> start_after{};  // Nothing is started before this time because of a crash.
+  bool full = false;  // Limits::replicas_max keeps the pool below its target, which was reported.
 
   friend bool operator==(const PoolState&, const PoolState&) = default;
 };
 
 struct FleetState {
   std::uint32_t next_id = 1;
-  std::uint16_t next_port = 0;    // from where the next free port is looked for
-  std::vector<PoolState> pools;   // in the order in which they were first seen
-  std::vector<Replica> replicas;  // oldest first; the ended ones go after a while
+  std::uint16_t next_port = 0;    // Position at which the search for a free port starts.
+  std::vector<PoolState> pools;   // In order of first observation.
+  std::vector<Replica> replicas;  // Oldest first; ended replicas are removed after a while.
 
   [[nodiscard]] const Replica* find(std::uint32_t id) const;
   [[nodiscard]] Replica* find(std::uint32_t id);
@@ -76,15 +78,15 @@ struct FleetState {
   friend bool operator==(const FleetState&, const FleetState&) = default;
 };
 
-// "default-3": what logs, files and the gateway call it.
+// Name in logs, files and the gateway: "default-3".
 [[nodiscard]] std::string name_of(const Replica& replica);
 
 struct PortRange {
-  std::uint16_t first = 9000, last = 9999;  // both included
+  std::uint16_t first = 9000, last = 9999;  // Inclusive range.
 };
 
-// Gives the replica a port that no other living one has and of which `is_free` says that nobody listens there. Goes
-// round the range, so that a port rests as long as possible before it is used again. None: there is none.
+// Reserves a port that no living replica has and that `is_free` reports as unused. The search cycles through the range,
+// so that ports are reused as late as possible. Returns nothing if no port is free.
 std::optional<std::uint16_t> reserve_port(FleetState& fleet, std::uint32_t replica, PortRange range,
                                           const std::function<bool(std::uint16_t)>& is_free);
 

@@ -1,4 +1,4 @@
-// The life of each replica: what is seen of it and its deadlines move it from stage to stage.
+// Stage changes of each replica from its observation and deadlines.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,10 +15,12 @@ bool healthy_since(const Seen* seen, core::Instant since) {
   return seen != nullptr && seen->engine && seen->engine->healthy && seen->engine->at >= since;
 }
 
-std::string words(const Seen& seen) { return seen.last_words.empty() ? "" : fmt::format(": {}", seen.last_words); }
+std::string exit_text(const Seen& seen) {
+  return seen.exit_message.empty() ? "" : fmt::format(": {}", seen.exit_message);
+}
 
-// What may still be open, for a note; of what nobody tells, nothing is said.
-std::string open_words(const Seen* seen) {
+// Describes the possibly open work, for a note.
+std::string open_text(const Seen* seen) {
   std::string text;
   if (seen != nullptr && seen->gateway) text += fmt::format("{} at the gateway", seen->gateway->open_requests);
   if (seen != nullptr && seen->engine && seen->engine->open)
@@ -33,13 +35,13 @@ void process_is_gone(Tick& tick, Replica& replica, const Seen& seen) {
   if (before == Stage::kStopping) return;
   if (before == Stage::kDraining) {
     tick.note(true, replica,
-              fmt::format("{} died while it drained{}; {}", name_of(replica), words(seen), open_words(&seen)));
+              fmt::format("{} died while it drained{}; {}", name_of(replica), exit_text(seen), open_text(&seen)));
     return;
   }
   const core::Instant next = count_crash(pool_state(tick.fleet, replica.pool), tick.limits, tick.now);
   tick.note(true, replica,
             fmt::format("{} died while {}{}; the pool starts its next replica in {:.0f} s at the earliest",
-                        name_of(replica), to_string(before), words(seen), core::to_seconds(next - tick.now)));
+                        name_of(replica), to_string(before), exit_text(seen), core::to_seconds(next - tick.now)));
 }
 
 void give_up(Tick& tick, Replica& replica, const std::string& what) {
@@ -73,9 +75,10 @@ void follow_warm_up(Tick& tick, Replica& replica, const Seen* seen) {
                           seen->warm_up ? seen->warm_up->prompts : 0, core::to_seconds(age)));
     return tick.admit(replica, StepReason::kWarmUpLate);
   }
-  // Silence is no reason to give it up before it had the time that a start may take.
-  const bool said_unwell = seen != nullptr && seen->engine && !seen->engine->healthy;
-  if (said_unwell || age >= tick.limits.start_deadline) give_up(tick, replica, "was not healthy after its warm-up");
+  // A missing report is no reason to give up before the start deadline.
+  const bool reported_unhealthy = seen != nullptr && seen->engine && !seen->engine->healthy;
+  if (reported_unhealthy || age >= tick.limits.start_deadline)
+    give_up(tick, replica, "was not healthy after its warm-up");
 }
 
 void follow_health(Replica& replica, const Seen* seen) {
@@ -91,8 +94,8 @@ bool is_idle(const Seen* seen) {
          seen->engine->open->transfers == 0;
 }
 
-// Requests may be on their way from the gateway to the engine. So the gateway must have said that it sends nothing and
-// waits for nothing, and the engine must have been asked after that.
+// Requests may be in transit from the gateway to the engine. Therefore the gateway must report that it sends nothing
+// and has nothing open, and the engine must have been queried after that.
 bool is_drained(const Tick& tick, Replica& replica, const Seen* seen) {
   if (tick.limits.gateway) {
     if (seen == nullptr || !seen->gateway || seen->gateway->at <= replica.since) return false;
@@ -118,7 +121,7 @@ void follow_drain(Tick& tick, Replica& replica, const Seen* seen) {
   if (tick.now - replica.since < tick.limits.drain_deadline) return;
   tick.note(true, replica,
             fmt::format("{} is stopped although it did not drain in {:.0f} s; {}", name_of(replica),
-                        seconds_since(replica.since, tick.now), open_words(seen)));
+                        seconds_since(replica.since, tick.now), open_text(seen)));
   tick.stop(replica, StepReason::kDrainDeadline);
 }
 
@@ -129,7 +132,7 @@ void follow_stop(Tick& tick, Replica& replica) {
               fmt::format("{} did not end {:.0f} s after SIGTERM, and is killed", name_of(replica),
                           seconds_since(replica.since, tick.now)));
   replica.killed = true;
-  replica.since = tick.now;  // again after as long, should it not end
+  replica.since = tick.now;  // SIGKILL is repeated after the same time if the process does not end.
   tick.step(StepKind::kKill, replica, StepReason::kStopDeadline);
 }
 

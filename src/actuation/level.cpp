@@ -1,4 +1,4 @@
-// The count of each pool: who is taken back, who goes, who is started.
+// Replica count of each pool: which replicas are taken back, drained and started.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,18 +15,18 @@ namespace {
 using Replicas = std::vector<Replica*>;
 
 bool is_outdated(const Tick& tick, const Replica& replica, const PoolWant& want) {
-  if (want.replicas == 0) return false;  // nothing replaces it
+  if (want.replicas == 0) return false;  // Nothing replaces it.
   return replica.revision != want.revision ||
          (replica.unhealthy_since && tick.now - *replica.unhealthy_since >= tick.limits.unhealthy_time);
 }
 
-// The pool's replicas by what may become of them.
+// The pool's replicas by role in this tick.
 struct Census {
-  Replicas fresh;           // starts, warms up or serves, as wanted
-  Replicas old_serving;     // to be replaced, and still of use
-  Replicas old_idle;        // to be replaced, and of no use yet
-  Replicas taken_back;      // drains, and may come back; the last to leave comes first
-  std::size_t leaving = 0;  // of an old revision, on their way out: each still holds its GPUs
+  Replicas fresh;           // Starting, warming or serving the current revision.
+  Replicas old_serving;     // To be replaced, still serving.
+  Replicas old_idle;        // To be replaced, not serving yet.
+  Replicas taken_back;      // Draining replicas that may be taken back, latest first.
+  std::size_t leaving = 0;  // Replicas of an old revision that are ending; each still holds its GPUs.
 };
 
 Census take_census(Tick& tick, const PoolWant& want) {
@@ -47,7 +47,7 @@ Census take_census(Tick& tick, const PoolWant& want) {
   return census;
 }
 
-// What is open there as far as anybody tells; of an unknown count the most is assumed.
+// Known open requests; an unknown count is assumed to be the maximum.
 std::uint64_t open_requests(const Tick& tick, const Replica& replica) {
   const Seen* const seen = tick.seen_of(replica.id);
   if (seen != nullptr && seen->gateway) return seen->gateway->open_requests;
@@ -56,7 +56,7 @@ std::uint64_t open_requests(const Tick& tick, const Replica& replica) {
   return std::numeric_limits<std::uint64_t>::max();
 }
 
-// The first `count` in the order in which they are given up: newest first where all else is equal.
+// The first `count` in drain order; newest first among equals.
 Replicas victims(const Tick& tick, Replicas candidates, std::size_t count) {
   const auto rank = [&](const Replica* r) {
     const bool serves = r->stage == Stage::kServing;
@@ -68,13 +68,13 @@ Replicas victims(const Tick& tick, Replicas candidates, std::size_t count) {
 }
 
 void give_up(Tick& tick, Replica& replica, StepReason why) {
-  // Whether it has a process is not known; it goes as soon as that is.
+  // Its process is not confirmed; it is stopped as soon as it is.
   if (replica.stage == Stage::kRequested) return;
   if (replica.stage == Stage::kServing) return tick.drain(replica, why);
   tick.stop(replica, why);
 }
 
-// Whether users' requests reach it, so that another may leave.
+// Returns true if users' requests reach it, so that another replica may drain.
 bool is_in_service(const Tick& tick, const Replica& replica) {
   if (replica.stage != Stage::kServing || replica.unhealthy_since) return false;
   if (!tick.limits.gateway) return true;
@@ -84,7 +84,7 @@ bool is_in_service(const Tick& tick, const Replica& replica) {
 
 void forget_crashes(Tick& tick, PoolState& pool, const Replicas& fresh) {
   if (pool.crashes == 0 || !pool.start_after) return;
-  // No crash loop has a longer period than this.
+  // No crash loop has a longer period.
   const core::Duration longest = tick.limits.start_deadline + tick.limits.warm_up_deadline + tick.limits.steady_time;
   const bool steady = std::any_of(fresh.begin(), fresh.end(), [&](const Replica* r) {
     return r->stage == Stage::kServing && r->since >= *pool.start_after && !r->unhealthy_since &&
@@ -102,7 +102,7 @@ void take_back(Tick& tick, Census& census, std::size_t count) {
   }
 }
 
-// Returns how many of the old ones stay.
+// Returns the number of old replicas that stay.
 std::size_t let_old_ones_go(Tick& tick, const PoolWant& want, Census& census) {
   std::size_t stay = 0;
   for (Replica* replica : census.old_idle) {
@@ -161,7 +161,7 @@ void level_pool(Tick& tick, const PoolWant& want) {
     return;
   }
 
-  // Below the target, all that is missing is started; while others are replaced, no more than the surge on top.
+  // Below the target all missing replicas are started; during a replacement only the surge is added.
   const std::size_t missing = want.replicas - census.fresh.size();
   const std::size_t staying = census.fresh.size() + old;
   const std::size_t below = want.replicas > staying ? want.replicas - staying : 0;

@@ -1,4 +1,4 @@
-// What the two halves of advance() share: the tick under way, and how a replica enters a stage.
+// Shared parts of advance(): the current tick, and stage changes of a replica.
 #pragma once
 
 #include <span>
@@ -13,7 +13,7 @@ struct Tick {
   FleetState& fleet;
   const Limits& limits;
   core::Instant now;
-  std::vector<const Seen*> seen;  // by replica id, ascending
+  std::vector<const Seen*> seen;  // Ascending by replica id.
   Advance result{};
 
   [[nodiscard]] const Seen* seen_of(std::uint32_t replica) const;
@@ -28,14 +28,14 @@ struct Tick {
   void stop(Replica& replica, StepReason why);
 };
 
-// The pool's part of the state, made on first sight. The reference holds until the next call.
+// Returns the pool's state and creates it if necessary. The reference is valid until the next call.
 [[nodiscard]] PoolState& pool_state(FleetState& fleet, const std::string& name);
-// Counts a crash, and returns when the pool starts its next replica.
+// Counts a crash and returns the time of the pool's next start.
 core::Instant count_crash(PoolState& pool, const Limits& limits, core::Instant now);
 
-// Each replica by what is seen of it and by its deadlines.
+// Advances each replica by its observation and deadlines.
 void follow_replicas(Tick& tick);
-// One pool to its target.
+// Brings one pool to its target.
 void level_pool(Tick& tick, const PoolWant& want);
 
 }  // namespace penstock::actuation

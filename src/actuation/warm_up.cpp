@@ -25,7 +25,7 @@ std::vector<std::uint32_t> representative_lengths(std::span<const std::uint32_t>
   return lengths;
 }
 
-// Text that is like nothing else: its first word is its own.
+// Unique text: the first word differs between prompts.
 std::string made_up_text(std::uint32_t number, std::uint32_t tokens, double bytes_per_token) {
   const auto bytes =
       static_cast<std::size_t>(std::max(1.0, std::round(static_cast<double>(tokens) * std::max(bytes_per_token, 0.1))));

@@ -1,4 +1,4 @@
-// What a new replica is asked before it takes traffic.
+// Warm-up prompts of a new replica.
 #pragma once
 
 #include <cstdint>
@@ -8,38 +8,39 @@
 
 namespace penstock::actuation {
 
-// A request that makes an engine compute a prefix that many users' requests begin with.
+// A request that makes an engine cache a prefix that many requests start with.
 struct HotPrefix {
-  std::string path, body;    // "/v1/chat/completions", JSON
-  std::uint32_t tokens = 0;  // about
-  std::uint64_t hits = 0;    // requests that began with it lately
+  std::string path, body;    // "/v1/chat/completions"; JSON.
+  std::uint32_t tokens = 0;  // Approximate.
+  std::uint64_t hits = 0;    // Recent requests that started with the prefix.
 };
 
 struct WarmUpOptions {
-  std::uint32_t representative = 4;          // prompts of made-up text, with lengths across those of recent traffic
-  std::uint32_t prefixes_max = 32;           // hot ones
-  std::uint64_t tokens_max = 200'000;        // of all prompts together
-  std::uint64_t bytes_max = 1'000'000;       // of their text
-  std::uint32_t prompt_tokens_max = 32'768;  // of one of made-up text
-  std::uint32_t output_tokens = 8;           // asked of a representative prompt; of a prefix one is enough
-  double bytes_per_token = 4.0;              // of made-up text
+  // Number of prompts of synthetic text, with lengths distributed like recent traffic.
+  std::uint32_t representative = 4;
+  std::uint32_t prefixes_max = 32;           // Maximum number of hot prefixes.
+  std::uint64_t tokens_max = 200'000;        // Sum over all prompts.
+  std::uint64_t bytes_max = 1'000'000;       // Sum over their texts.
+  std::uint32_t prompt_tokens_max = 32'768;  // Maximum length of a synthetic prompt.
+  std::uint32_t output_tokens = 8;           // Requested by each representative prompt; a prefix requests one.
+  double bytes_per_token = 4.0;              // Synthetic text.
 };
 
-// Made-up texts for completions, and requests as they are, to be sent once those are answered.
+// Synthetic texts for completions, and recorded requests, which are sent after those are answered.
 struct WarmUp {
   struct Prompt {
     std::string text;
-    std::uint32_t tokens = 0;      // about
-    std::uint32_t max_tokens = 1;  // to be answered
+    std::uint32_t tokens = 0;      // Approximate.
+    std::uint32_t max_tokens = 1;  // Requested output.
   };
   std::vector<Prompt> representative;
   std::vector<HotPrefix> prefixes;
 };
 
-// Representative prompts first, shortest first, so that the engine compiles and allocates what it needs; no two of them
-// share a prefix, so that each is computed. Then the prefixes that save most (hits · tokens) as far as the limits allow.
-// Lengths are the middles of equal parts of `recent_input_tokens` when sorted; without any, one of 256 tokens.
-// The order of `prefixes` does not matter. O(n log n).
+// Representative prompts come first, shortest first, so that the engine compiles and allocates; no two of them share a
+// prefix. They are followed by the prefixes with the highest savings (hits · tokens) within the limits. Lengths are the
+// medians of equal parts of the sorted `recent_input_tokens`; without any, one length of 256 tokens is used. The order
+// of `prefixes` does not matter. O(n log n).
 [[nodiscard]] WarmUp plan_warm_up(std::span<const std::uint32_t> recent_input_tokens,
                                   std::span<const HotPrefix> prefixes, const WarmUpOptions& options);
 

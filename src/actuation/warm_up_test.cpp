@@ -10,7 +10,7 @@ namespace {
 
 TEST(WarmUpPlan, TakesLengthsFromAcrossTheRecentTraffic) {
   std::vector<std::uint32_t> recent(100);
-  std::iota(recent.rbegin(), recent.rend(), 1U);  // 100 … 1: the order does not matter
+  std::iota(recent.rbegin(), recent.rend(), 1U);  // 100 … 1; the order does not matter.
   const auto prompts = plan_warm_up(recent, {}, {}).representative;
   ASSERT_EQ(prompts.size(), 4U);
   EXPECT_EQ(prompts[0].tokens, 13U);

@@ -1,4 +1,4 @@
-// For tests: engines that send samples of what their iterations add up to.
+// Test support: engines that report samples of their iteration totals.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,10 @@
 
 namespace penstock::capacity::testing {
 
-// Computes steps that are drawn, by a law of its own, `share` of the time.
+// Executes random steps whose time follows a given law, for a share `share` of the time.
 class BusyEngine {
  public:
-  using Law = std::function<double(const engine::StepShape& shape)>;  // ms
+  using Law = std::function<double(const engine::StepShape& shape)>;  // Milliseconds.
   BusyEngine(Law law, std::uint64_t seed) : law_{std::move(law)}, random_{seed} {
     sample.kv_capacity_tokens = 1'000'000;
   }

@@ -12,8 +12,10 @@ using core::IterationSums;
 using core::IterationTotals;
 
 constexpr core::Duration kBusyMax = std::chrono::hours{24 * 365 * 100};
-constexpr double kElapsedSlack = 1.1;  // clocks of an engine and of whoever asks it differ
-constexpr double kStepsUnderWay = 4;   // of the slower kind, that began before or were still counted
+// Tolerance for differences between the clocks of the engine and the observer.
+constexpr double kElapsedSlack = 1.1;
+// Number of steps of the slower kind that may have started before the interval or end after it.
+constexpr double kStepsUnderWay = 4;
 
 bool went_back(const IterationSums& before, const IterationSums& after) {
   return after.steps < before.steps || after.busy < before.busy || after.decode_sequences < before.decode_sequences ||
@@ -53,7 +55,7 @@ bool prompts_are_plausible(const IterationTotals& done) {
          squares >= tokens * tokens / steps * (1.0 - 1e-6);
 }
 
-// Values with the mean and variance of a step's new tokens; the lower one is no less than one token.
+// Two values with the mean and variance of a step's new tokens; the lower one is at least one token.
 struct TwoPoints {
   double low, high, share_low;
 };

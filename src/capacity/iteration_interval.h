@@ -1,4 +1,4 @@
-// What an engine did between two of its samples, and how long a step-time model thinks that takes.
+// The work of an engine between two samples, and the time that a step-time model predicts for it.
 #pragma once
 
 #include <cstdint>
@@ -10,29 +10,29 @@
 namespace penstock::capacity {
 
 struct IterationInterval {
-  core::IterationTotals done;  // within the interval
+  core::IterationTotals done;  // Work within the interval.
   core::Duration elapsed{};
   std::uint64_t kv_capacity_tokens = 0;
 };
 
-// Whether the sums can be subtracted at all: times from 0 to a hundred years.
+// Returns true if the sums can be subtracted: times from 0 to a hundred years.
 [[nodiscard]] bool is_sane(const core::IterationTotals& totals);
 
-// A counter is lower than before: the engine started again.
+// Returns true if a counter decreased, which means that the engine restarted.
 [[nodiscard]] bool went_back(const core::IterationTotals& before, const core::IterationTotals& after);
 
-// Both are sane, `after` was sampled later and did not go back.
+// Both samples must be sane; `after` must be later, with no counter decreased.
 [[nodiscard]] IterationInterval interval_between(const signals::EngineSample& before,
                                                  const signals::EngineSample& after);
 
-// Whether the figures can be true together: steps take time, no more of it than passed but for the steps under way at
-// the ends, prompt steps have prompts, decode steps have sequences, a sum of squares is no less than its mean demands, no
-// more KV is in use than there is, and everything is finite. An interval without steps is plausible.
+// Returns true if the values are consistent: the steps take time, no more than has passed plus the steps in progress at
+// the ends; prompt steps have prompts and decode steps have sequences; a sum of squares is at least what its mean
+// requires; KV usage does not exceed the capacity; and all values are finite. An interval without steps is plausible.
 [[nodiscard]] bool is_plausible(const IterationInterval& interval);
 
-// Σ step times, from the means of each kind of step. Steps with prompts are taken as two sorts, with new tokens one
-// standard deviation below and above their mean, so that what is quadratic in them is counted. The interval is
-// plausible. About six calls of the model; finite and ≥ 0.
+// Sum of predicted step times from the means of each kind of step. Steps with prompts are split into two sorts, with
+// new tokens one standard deviation below and above their mean, so that quadratic terms are included. The interval must
+// be plausible. About six calls of the model; finite and not negative.
 [[nodiscard]] double predicted_busy_ms(const engine::StepTimeModel& model, const IterationInterval& interval);
 
 }  // namespace penstock::capacity

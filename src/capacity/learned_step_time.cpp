@@ -14,9 +14,9 @@ namespace penstock::capacity {
 namespace {
 
 constexpr std::uint64_t kIntervalsLeast = 10;
-constexpr double kRidge = 1e-9;          // of each regressor's own weight: keeps equal ones solvable
-constexpr double kStepMsLeast = 1e-3;    // a step takes some time
-constexpr double kCoefficientMax = 1e6;  // ms; an hour is what engine::Linear takes
+constexpr double kRidge = 1e-9;          // Share of each regressor's own weight; keeps collinear regressors solvable.
+constexpr double kStepMsLeast = 1e-3;    // Lower bound of the step time.
+constexpr double kCoefficientMax = 1e6;  // Milliseconds; engine::Linear accepts up to an hour.
 
 class Learned final : public engine::StepTimeModel {
  public:
@@ -35,7 +35,7 @@ class Learned final : public engine::StepTimeModel {
   engine::Linear law_;
 };
 
-// Least squares with the coefficients outside of `chosen` (bits) held at zero. None if any of them is negative.
+// Least squares with the coefficients outside of `chosen` (bits) fixed at zero. Empty if any coefficient is negative.
 std::optional<Eigen::Vector4d> solve(const Eigen::Matrix4d& normal, const Eigen::Vector4d& moment, unsigned chosen) {
   Eigen::Matrix4d matrix = Eigen::Matrix4d::Identity();
   Eigen::Vector4d right = Eigen::Vector4d::Zero();
@@ -79,11 +79,12 @@ void LearnedStepTime::add(const IterationInterval& interval, double kept) {
   ++intervals_;
 }
 
-// Fifteen small systems, one for each set of coefficients that are above zero: exact, and no iteration that may end late.
+// Solves fifteen small systems, one per set of positive coefficients: exact and without an iteration limit.
 std::optional<engine::LinearCoefficients> LearnedStepTime::coefficients() const {
   if (intervals_ < kIntervalsLeast) return std::nullopt;
-  const Eigen::Map<const Eigen::Matrix4d> sums{normal_.front().data()};  // symmetric, so either order will do
-  Eigen::Vector4d scale = Eigen::Vector4d::Ones();                       // regressors of equal size solve well
+  // Symmetric, so the storage order does not matter.
+  const Eigen::Map<const Eigen::Matrix4d> sums{normal_.front().data()};
+  Eigen::Vector4d scale = Eigen::Vector4d::Ones();  // Regressors of equal size are numerically stable.
   unsigned seen = 0;
   for (int i = 0; i < 4; ++i) {
     if (!(sums(i, i) > 0.0)) continue;

@@ -32,7 +32,7 @@ double step_ms(const engine::StepTimeModel& model, const MeanShape& mean, double
 double mean_step_ms(const engine::StepTimeModel& model, const MeanShape& shape) {
   const double below = std::floor(shape.decode_sequences), share = shape.decode_sequences - below;
   if (share == 0.0) return step_ms(model, shape, below);
-  // No step decodes less than one sequence: below one, the times of idle moments belong to no step.
+  // No step decodes less than one sequence; idle times belong to no step.
   if (below == 0.0 && shape.prefill_new_tokens <= 0.0) return step_ms(model, shape, 1.0);
   const double low = step_ms(model, shape, below);
   return low + share * (step_ms(model, shape, below + 1.0) - low);

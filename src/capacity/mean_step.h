@@ -1,11 +1,11 @@
-// The time of a step whose counts are means, which need not be whole.
+// The time of a step with average, possibly fractional counts.
 #pragma once
 
 #include "engine/step_time.h"
 
 namespace penstock::capacity {
 
-// What engine::StepShape counts, on average over many steps. Everything is ≥ 0 and finite.
+// The counts of engine::StepShape averaged over many steps. All values are finite and not negative.
 struct MeanShape {
   double prefill_requests = 0.0;
   double prefill_new_tokens = 0.0;
@@ -17,8 +17,8 @@ struct MeanShape {
   double total_kv_tokens = 1.0;
 };
 
-// Between whole numbers of sequences the time is interpolated, so that it does not jump; tokens are rounded. At least
-// one prompt token counts where there are any. Two calls of the model, or one where the sequences are whole.
+// Interpolates between whole numbers of sequences, so that the time is continuous; tokens are rounded. If there are
+// prompt tokens, at least one counts. Two calls of the model, or one for whole sequences.
 [[nodiscard]] double mean_step_ms(const engine::StepTimeModel& model, const MeanShape& shape);
 
 }  // namespace penstock::capacity

@@ -14,7 +14,7 @@ bool above(const TokenRange& range, double tokens) { return tokens > range.high 
 
 void compare(const char* what, const TokenRange& range, const core::QuantileSketch& seen, const char* at_the_low_end,
              const char* at_the_high_end, std::vector<std::string>& warnings) {
-  // Within what was really seen: a sketch's quantile may lie a little above its greatest value.
+  // Bounded by the observed maximum, because a sketch's quantile may exceed it slightly.
   const double low = std::min(seen.quantile(0.01), seen.max()), high = std::min(seen.quantile(0.99), seen.max());
   if (above(range, high))
     warnings.push_back(

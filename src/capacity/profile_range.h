@@ -1,4 +1,4 @@
-// Whether traffic stays within what a profile measured; beyond, step times are a guess.
+// Checks whether traffic stays within the measured range of a profile, beyond which step times are extrapolated.
 #pragma once
 
 #include <cstdint>
@@ -11,34 +11,36 @@
 namespace penstock::capacity {
 
 struct TokenRange {
-  double low = 0.0, high = 0.0;  // tokens
+  double low = 0.0, high = 0.0;  // Tokens.
 };
 
-// What a profile measured.
+// Measured ranges of a profile.
 struct ProfileRanges {
-  TokenRange prompt;         // lengths of prompts
-  TokenRange context;        // lengths of decoding sequences
-  double kv_tokens_max = 0;  // in flight
+  TokenRange prompt;         // Prompt lengths.
+  TokenRange context;        // Lengths of decoding sequences.
+  double kv_tokens_max = 0;  // Maximum KV tokens in flight.
 };
 [[nodiscard]] ProfileRanges ranges_of(const engine::EngineProfile& profile);
 
 struct ProfileCoverage {
   std::vector<std::string>
-      warnings;                // "prompts up to 32000 tokens, the profile ends at 8192: …"; empty: all is covered
-  double share_outside = 0.0;  // of the requests, 0..1
-  // What an estimate's uncertainty is to be multiplied by: 1 + share_outside.
+      // For example "prompts up to 32000 tokens, the profile ends at 8192: …"; empty if the profile covers all traffic.
+      warnings;
+  double share_outside = 0.0;  // Share of requests, 0 to 1.
+  // Factor for an estimate's uncertainty: 1 + share_outside.
   double widening = 1.0;
 };
 
-// Looks at requests one by one; O(1) memory. What lies up to 5 % beyond an end of the profile counts as within it.
+// Checks requests one by one with O(1) memory. Values up to 5 % beyond an end of the profile count as covered.
 class ProfileRangeCheck {
  public:
-  // `kv_capacity_tokens` of a replica; 0: not known, then it is not looked at.
+  // KV capacity of a replica; 0 means unknown, and the capacity is not checked.
   explicit ProfileRangeCheck(const ProfileRanges& ranges, double kv_capacity_tokens = 0.0);
 
   void add(std::uint32_t input_tokens, std::uint32_t output_tokens);
 
-  // Warnings are about the 1st and the 99th percentile of prompts and of contexts (prompt + output). Nothing but the KV capacity is looked at before the first request.
+  // Warnings are based on the 1st and 99th percentile of prompts and contexts (prompt + output). Before the first
+  // request only the KV capacity is checked.
   [[nodiscard]] ProfileCoverage coverage() const;
 
  private:

@@ -11,9 +11,9 @@ namespace penstock::capacity {
 namespace {
 
 constexpr std::uint32_t kLengthMax = 131'072;
-constexpr double kMsLeast = 1e-3;  // a profile's times are above zero
+constexpr double kMsLeast = 1e-3;  // Times of a profile must be positive.
 
-// low, low·√2, low·2, … high; whole and rising. Empty if high < low.
+// Returns low, low·√2, low·2, … high as ascending whole numbers; empty if high < low.
 std::vector<std::uint32_t> geometric(std::uint32_t low, double high) {
   std::vector<std::uint32_t> values;
   if (high < low) return values;
@@ -35,7 +35,7 @@ engine::StepShape decode_shape(const EngineLimits& limits, std::uint32_t sequenc
   return shape;
 }
 
-// `tokens` of a prompt after those that are computed; the last one brings the first token.
+// Shape of a chunk of `tokens` prompt tokens after `computed` ones. The last chunk generates the first token.
 engine::StepShape chunk_shape(const EngineLimits& limits, std::uint64_t computed, std::uint64_t tokens, bool last) {
   engine::StepShape shape = decode_shape(limits, last ? 1 : 0, computed + tokens);
   shape.prefill_requests = 1;
@@ -111,7 +111,7 @@ std::string profile_json(const engine::EngineProfile& profile, std::string_view 
                       {"decode_context_length", contexts},
                       {"decode_itl", itl},
                       {"max_kv_tokens", profile.kv_tokens_max}};
-  // A model's description may name a file, which may hold any bytes; JSON may not.
+  // A model's description may contain a file name with arbitrary bytes, which JSON does not allow.
   return document.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

@@ -1,4 +1,4 @@
-// Any step-time model as a profile of measured points, which can be kept, read and compared.
+// Samples any step-time model into a profile of points, which can be stored, read and compared.
 #pragma once
 
 #include <string>
@@ -10,22 +10,22 @@
 
 namespace penstock::capacity {
 
-// Prompts of 16 to 131,072 tokens and decoding sequences of 64 to 131,072, both in steps of √2, as far as the KV cache
-// holds them; sequences at once in steps of √2 to one and a half times the limit. Read back as a table, a step takes as
-// long as in the model where the model's times for prompts and for decoding add up; docs/capacity.md has the errors.
+// Samples prompts of 16 to 131,072 tokens and decoding sequences of 64 to 131,072, both in steps of √2, as far as they
+// fit the KV cache, and batch sizes in steps of √2 up to 1.5 times the limit. A table of the profile reproduces the
+// model's step times if the times of prompts and decoding add up in the model; docs/capacity.md lists the errors.
 //
-// A prompt's time is what it adds to a step that decodes one sequence of its length, so that the table, which adds both,
-// gives the lone prompt's true time.
+// A prompt's time is the time that it adds to a step that decodes one sequence of its length, so that the table, which
+// adds both, reproduces the time of a single prompt.
 [[nodiscard]] engine::EngineProfile sample_profile(const engine::StepTimeModel& model, const EngineLimits& limits);
 
-// In the fields that engine::read_profile() reads, with "engine" for people. Ends with a newline.
+// Uses the fields that engine::read_profile() reads, plus "engine" as a description. Ends with a newline.
 [[nodiscard]] std::string profile_json(const engine::EngineProfile& profile, std::string_view engine);
 
-// Until the first token of a prompt that has the engine to itself, cut into chunks of at most max_batched_tokens.
+// TTFT of a prompt on an idle engine, computed in chunks of at most max_batched_tokens.
 [[nodiscard]] double lone_ttft_ms(const engine::StepTimeModel& model, const EngineLimits& limits,
                                   std::uint32_t input_tokens);
 
-// A step of so many sequences of one length.
+// Time of a step that decodes `sequences` sequences of equal length.
 [[nodiscard]] double decode_step_ms(const engine::StepTimeModel& model, const EngineLimits& limits,
                                     std::uint32_t sequences, std::uint32_t context_tokens);
 

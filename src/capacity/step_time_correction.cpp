@@ -9,10 +9,13 @@ namespace penstock::capacity {
 namespace {
 
 constexpr std::uint64_t kInliersLeast = 5;
-constexpr double kDeviationLeast = 0.02;  // of the median: replicas that hardly scatter are allowed to, a little
-constexpr double kRatioMax = 100.0;       // a profile further off is one of another engine, or the counters are wrong
+// Lower bound relative to the median, so that nearly identical replicas tolerate small deviations.
+constexpr double kDeviationLeast = 0.02;
+// A larger ratio means that the profile belongs to another engine, or that the counters are wrong.
+constexpr double kRatioMax = 100.0;
 constexpr std::size_t kErrors = 128;
-constexpr std::uint32_t kContradictionsMax = 3;  // then it may be the sample they are compared with that is wrong
+// After this many contradictions the reference sample is replaced, because it may be wrong.
+constexpr std::uint32_t kContradictionsMax = 3;
 
 double median(std::vector<double>& values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
@@ -157,7 +160,7 @@ std::optional<double> StepTimeCorrection::mean_of(double Errors::*field) const {
   return sum / static_cast<double>(errors_.size());
 }
 
-// The scatter within the replicas and that between them add up; more replicas average both out.
+// The variances within and between replicas add up; more replicas reduce both.
 void StepTimeCorrection::update_factor() {
   std::vector<double> factors;
   double within = 0.0;

@@ -1,4 +1,4 @@
-// How much slower or faster the engines of a pool really are than their step-time profile says, learned online.
+// Online correction factor between the measured step times of a pool's engines and their profile.
 #pragma once
 
 #include <array>
@@ -19,20 +19,23 @@
 namespace penstock::capacity {
 
 struct CorrectionOptions {
-  core::Duration half_life = std::chrono::minutes{5};  // of a replica's busy time: what is older counts half
-  // Samples are put together until an interval has this much busy time, or has gone on for the longest.
+  core::Duration half_life = std::chrono::minutes{5};  // Half-life of data in terms of a replica's busy time.
+  // Samples are combined until an interval has this much busy time or reaches the maximum length.
   core::Duration busy_least = std::chrono::milliseconds{500};
   core::Duration interval_longest = std::chrono::minutes{1};
-  double outlier_deviations = 4.0;  // median absolute deviations from a replica's median ratio
+  double outlier_deviations = 4.0;  // Distance from a replica's median ratio in median absolute deviations.
 };
 
-// Observed over predicted busy time of one replica, by least squares through the origin with exponential forgetting.
+// Ratio of observed to predicted busy time of one replica, by least squares through the origin with exponential
+// forgetting.
 class SpeedFactor {
  public:
-  // Both > 0. `kept` is what everything before counts, 0 to 1. False: an outlier, which only moves the median.
+  // Both times must be positive. Earlier data is weighted by `kept`, 0 to 1. Returns false for an outlier, which only
+  // affects the median.
   bool add(double predicted_ms, double observed_ms, double kept, double outlier_deviations);
-  [[nodiscard]] std::optional<double> factor() const;  // none before five inliers
-  [[nodiscard]] double standard_error() const;         // of it, from the scatter of the inliers; 0 while there is none
+  [[nodiscard]] std::optional<double> factor() const;  // Empty before five inliers.
+  // Standard error of the factor from the variance of the inliers; 0 without a factor.
+  [[nodiscard]] double standard_error() const;
 
   void archive(core::StateArchive& state) { state.values_of(xx_, xy_, yy_, weight_, inliers_, seen_, ratios_); }
 
@@ -42,39 +45,43 @@ class SpeedFactor {
 
   double xx_ = 0.0, xy_ = 0.0, yy_ = 0.0, weight_ = 0.0;
   std::uint64_t inliers_ = 0, seen_ = 0;
-  std::array<double, kRatios> ratios_{};  // the last ones, outliers too, so that a lasting change is believed
+  // The latest ratios including outliers, so that a lasting change is accepted.
+  std::array<double, kRatios> ratios_{};
 };
 
-// Of one pool. A pure value: what was observed is all that it knows; the same observations give the same figures. Memory is
-// bounded by the replicas that are in the pool. Not thread-safe. Every figure is finite.
+// Correction of one pool. The state depends on the observations only, so equal observations give equal results. Memory
+// is bounded by the replicas in the pool. Not thread-safe. All values are finite.
 class StepTimeCorrection {
  public:
-  // Without a profile (null) only learned_model() is learned.
+  // Without a profile (null), only learned_model() is updated.
   explicit StepTimeCorrection(std::shared_ptr<const engine::StepTimeModel> profile,
                               const CorrectionOptions& options = {});
 
-  // Takes the samples that are newer than those it saw; replicas that are gone are forgotten. Samples from after `now`
-  // are rejected. Cost: about six calls of the profile for each replica with a new sample.
+  // Processes samples that are newer than the previous ones and removes replicas that left. Samples from after `now`
+  // are rejected. Cost: about six calls of the profile per replica with a new sample.
   void observe(const signals::PoolObservation& pool, core::Instant now);
 
-  // Multiply the profile's times by it. The median of the replicas that have enough data; while none has, what it last
-  // was; none before it ever was.
+  // Factor for the profile's times: the median of the replicas with enough data, or the last value if there are none;
+  // empty before the first value.
   [[nodiscard]] std::optional<double> factor() const { return factor_; }
-  // Of the factor: within the replicas and between them. None while there is no factor.
+  // Standard error of the factor from the variance within and between replicas; empty without a factor.
   [[nodiscard]] std::optional<double> standard_error() const { return standard_error_; }
   [[nodiscard]] std::optional<double> factor_of(std::uint32_t replica) const;
 
-  // Mean absolute relative error of the busy time over the last 128 intervals that are no outliers, each predicted before it
-  // was learned from: with the factor of then, and without. None before the first.
+  // Mean absolute relative error of the predicted busy time over the last 128 intervals without outliers. Each was
+  // predicted before it was learned, with the factor of that time (error) and without a factor (profile_error). Empty
+  // before the first interval.
   [[nodiscard]] std::optional<double> error() const { return mean_of(&Errors::corrected); }
   [[nodiscard]] std::optional<double> profile_error() const { return mean_of(&Errors::profile); }
 
-  [[nodiscard]] std::uint64_t samples() const { return samples_; }    // intervals that were learned from
-  [[nodiscard]] std::uint64_t outliers() const { return outliers_; }  // intervals too far from the replica's others
-  [[nodiscard]] std::uint64_t rejected() const { return rejected_; }  // samples that contradict themselves or the clock
+  [[nodiscard]] std::uint64_t samples() const { return samples_; }  // Intervals that were learned.
+  // Intervals too far from the replica's other intervals.
+  [[nodiscard]] std::uint64_t outliers() const { return outliers_; }
+  // Samples that are inconsistent, or contradict the clock.
+  [[nodiscard]] std::uint64_t rejected() const { return rejected_; }
 
-  // A law learned from the iterations alone; null until there is enough, in a pool that computes prompts until some were
-  // seen.
+  // A model learned from iterations only; null until there is enough data, which in a pool that computes prompts must
+  // include prompts.
   [[nodiscard]] std::shared_ptr<const engine::StepTimeModel> learned_model() const;
 
   void archive(core::StateArchive& state) {
@@ -89,9 +96,9 @@ class StepTimeCorrection {
     void archive(core::StateArchive& state) { state.values_of(corrected, profile); }
   };
   struct Replica {
-    std::optional<signals::EngineSample> from;  // where its interval began
-    core::Instant newest;                       // the last sample that was looked at
-    std::uint32_t contradictions = 0;           // in a row
+    std::optional<signals::EngineSample> from;  // Start of the current interval.
+    core::Instant newest;                       // The last processed sample.
+    std::uint32_t contradictions = 0;           // Consecutive contradictions.
     SpeedFactor speed;
     void archive(core::StateArchive& state) { state.values_of(from, newest, contradictions, speed); }
   };
@@ -109,7 +116,7 @@ class StepTimeCorrection {
   LearnedStepTime learned_;
   bool computes_prompts_ = true;
   std::optional<double> factor_, standard_error_;
-  std::vector<Errors> errors_;  // a ring
+  std::vector<Errors> errors_;  // Ring buffer.
   std::size_t next_error_ = 0;
   std::uint64_t samples_ = 0, outliers_ = 0, rejected_ = 0;
 };

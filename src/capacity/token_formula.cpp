@@ -9,11 +9,11 @@
 namespace penstock::capacity {
 namespace {
 
-constexpr double kRounding = 1e-9;  // 3.0000000001 replicas are 3
-constexpr double kTail = 1.645;     // standard deviations that 5 % lie above
+constexpr double kRounding = 1e-9;  // 3.0000000001 replicas count as 3.
+constexpr double kTail = 1.645;     // Standard deviations below which 95 % lie.
 constexpr double kTailShare = 0.05;
 constexpr double kLeastSequences = 1e-3;
-constexpr double kRateMax = 1e6;  // requests a second
+constexpr double kRateMax = 1e6;  // Requests per second.
 constexpr int kHalvings = 40;
 
 bool is_amount(double value) { return std::isfinite(value) && value >= 0.0; }
@@ -47,7 +47,7 @@ class Replica {
     return most <= room_margin_ * limits_.max_sequences && most * context_ <= room_margin_ * limits_.kv_tokens;
   }
 
-  // Decoding `sequences` at once, on average. None if prompts could not keep up.
+  // Load with a mean of `sequences` decoding sequences. Empty if prompts exceed the capacity.
   [[nodiscard]] std::optional<Load> decoding(double sequences) const {
     const auto usual = mix(sequences);
     if (!usual) return std::nullopt;
@@ -63,22 +63,22 @@ class Replica {
     if (!queue) return std::nullopt;
     load.ttft_ms = usual->step_ms + usual->own_steps * usual->prefill_ms + queue->late;
     const double behind_ms = usual->own_steps * usual->prefill_ms + queue->mean;
-    // With prompts in every step there is no more to hold up.
+    // If every step has prompts, no further step can be delayed.
     load.itl_ms = std::min(disturbed_ms(undisturbed_ms, behind_ms, per_ms, *usual, sequences) / gaps_,
                            busiest_step_ms(sequences));
     return load;
   }
 
-  // Computing prompts only, which leave with their first token.
+  // Load of a prefill replica, whose requests leave with their first token.
   [[nodiscard]] std::optional<Load> prefilling(double requests_per_s) const {
     Mix busy;
     double prompts = 1.0;
-    for (int i = 0; i < 8; ++i) {  // a step has the prompts that came during the one before
+    for (int i = 0; i < 8; ++i) {  // A step computes the prompts that arrived during the previous step.
       busy = prompt_steps(0.0, prompts);
       const double came = requests_per_s * busy.prefill_ms / 1e3;
       prompts = std::max(1.0, came + kTail * std::sqrt(came));
     }
-    // For the step under way, unless the engine is idle.
+    // Rest of the current step, unless the engine is idle.
     const double wait_ms = busy.prefill_ms * std::min(1.0, requests_per_s * busy.prefill_ms / 1e3);
     const auto queue = queue_ms(requests_per_s, 0.0);
     if (!queue) return std::nullopt;
@@ -87,10 +87,10 @@ class Replica {
 
  private:
   struct Mix {
-    double step_ms = 0.0;     // mean over all steps
-    double tokens = 0.0;      // new ones of a step with prompts
-    double prefill_ms = 0.0;  // of such a step
-    double own_steps = 1.0;   // that a prompt takes
+    double step_ms = 0.0;     // Mean over all steps.
+    double tokens = 0.0;      // New tokens of a step with prompts.
+    double prefill_ms = 0.0;  // Time of such a step.
+    double own_steps = 1.0;   // Steps that a prompt takes.
   };
 
   [[nodiscard]] static double at_busy_times(double sequences) { return sequences + kTail * std::sqrt(sequences); }
@@ -104,12 +104,13 @@ class Replica {
     double held = shape.decode_context_tokens;
     if (new_tokens > 0.0) {
       const double prompts = new_tokens / prompt_;
-      const double before = cached_ + 0.5 * std::max(0.0, prompt_ - new_tokens);  // of a prompt cut into chunks
+      // Mean computed tokens of a prompt in chunks.
+      const double before = cached_ + 0.5 * std::max(0.0, prompt_ - new_tokens);
       shape.prefill_requests = std::max(1.0, prompts);
       shape.prefill_new_tokens = new_tokens;
       shape.prefill_context_tokens = shape.prefill_requests * before;
       shape.prefill_attention_pairs = new_tokens * (before + 0.5 * (std::min(new_tokens, prompt_) + 1.0));
-      // Those whose prompt ends here get their first token.
+      // Sequences whose prompt ends in this step generate their first token.
       shape.decode_sequences += std::min(prompts, shape.prefill_requests);
       shape.decode_context_tokens += std::min(prompts, shape.prefill_requests) * input_;
       held += new_tokens + shape.prefill_context_tokens;
@@ -118,7 +119,7 @@ class Replica {
     return factor_ * mean_step_ms(model_, shape);
   }
 
-  // Steps with `prompts` of them, or the part that fits.
+  // Steps with `prompts` prompts, or the part that fits.
   [[nodiscard]] Mix prompt_steps(double sequences, double prompts) const {
     Mix mix;
     mix.tokens = std::min(budget(sequences), prompt_ * prompts);
@@ -127,31 +128,31 @@ class Replica {
     return mix;
   }
 
-  // None if the prompts of so many sequences take more than there is of every step.
+  // Empty if the prompts of `sequences` sequences take more than the available steps.
   [[nodiscard]] std::optional<Mix> mix(double sequences) const {
     if (prompt_ <= 0.0) {
       const double decode_ms = step_ms(sequences, 0.0);
       return Mix{decode_ms, 0.0, 0.0, 0.0};
     }
-    const double prompts = sequences / gaps_;  // a step
+    const double prompts = sequences / gaps_;  // Per step.
     Mix mix = prompt_steps(sequences, prompts / -std::expm1(-prompts));
-    const double share = prompts * prompt_ / mix.tokens;  // of the steps that compute prompts
+    const double share = prompts * prompt_ / mix.tokens;  // Share of steps that compute prompts.
     if (share > 1.0) return std::nullopt;
     mix.step_ms = share * mix.prefill_ms + (share < 1.0 ? (1.0 - share) * step_ms(sequences, 0.0) : 0.0);
     return mix;
   }
 
   struct Queue {
-    double mean = 0.0;  // ms
-    double late = 0.0;  // ms that 95 % stay below
+    double mean = 0.0;  // Milliseconds.
+    double late = 0.0;  // Milliseconds; 95 % of the waits are below.
   };
-  // Of prompts, for what a replica computes of them at most: M/D/1, whose wait has an exponential tail.
+  // Queueing delay of prompts, M/D/1 with an exponential tail, for the maximum prompt rate of a replica.
   [[nodiscard]] std::optional<Queue> queue_ms(double requests_per_s, double sequences) const {
     const double full = budget(sequences);
     const double service_ms = step_ms(sequences, full) * prompt_ / full;
     const double load = requests_per_s * service_ms / 1e3;
     if (load >= 1.0) return std::nullopt;
-    const double given_one_ms = service_ms / (2.0 * (1.0 - load));  // the mean of those who wait
+    const double given_one_ms = service_ms / (2.0 * (1.0 - load));  // Mean of the requests that wait.
     return Queue{load * given_one_ms, load <= kTailShare ? 0.0 : given_one_ms * std::log(load / kTailShare)};
   }
 
@@ -160,13 +161,14 @@ class Replica {
     return prompt_steps(most, prompts / -std::expm1(-prompts)).prefill_ms;
   }
 
-  // How long 95 % of the requests decode, when every prompt that comes meanwhile, or came behind one's own, holds the
-  // decoding up. Each hold-up lets more prompts come: a busy period of M/D/1 that starts with the undisturbed time.
+  // Decode time below which 95 % of the requests stay, if every prompt that arrives meanwhile, or was behind the
+  // request's own prompt, delays decoding. Each delay lets more prompts arrive: a busy period of M/D/1 that starts with
+  // the undisturbed time.
   [[nodiscard]] double disturbed_ms(double undisturbed_ms, double behind_ms, double per_ms, const Mix& usual,
                                     double sequences) const {
     const double hold_up_ms =
-        std::max(0.0, usual.step_ms - step_ms(sequences, 0.0)) * gaps_ / sequences;  // by each prompt
-    const double left = 1.0 - per_ms * hold_up_ms;  // share of the time that is not held up, > 0
+        std::max(0.0, usual.step_ms - step_ms(sequences, 0.0)) * gaps_ / sequences;  // Delay per prompt.
+    const double left = 1.0 - per_ms * hold_up_ms;  // Share of the time without delays, greater than 0.
     const double start_ms = undisturbed_ms + per_ms * hold_up_ms * behind_ms;
     const double variance = per_ms * hold_up_ms * hold_up_ms / (left * left) * (behind_ms + start_ms / left);
     return start_ms / left + kTail * std::sqrt(variance);
@@ -175,7 +177,7 @@ class Replica {
   const engine::StepTimeModel& model_;
   EngineLimits limits_;
   double factor_, room_margin_;
-  double prompt_, cached_;  // tokens of a prompt to be computed, and not
+  double prompt_, cached_;  // Prompt tokens to compute, and cached prompt tokens.
   double input_, gaps_, context_;
 };
 
@@ -190,7 +192,8 @@ bool is_sane(const TrafficShape& shape, const EngineLimits& limits, const signal
          slo.ttft > core::Duration{} && slo.itl > core::Duration{};
 }
 
-// The greatest x at which `keeps`, to a millionth; none if it does not at `low`. Bisects the logarithm.
+// The largest x for which `keeps` holds, with a relative error of 1e-6; empty if it does not hold at `low`. Bisects the
+// logarithm.
 template <class Keeps>
 std::optional<double> greatest(double low, double high, const Keeps& keeps) {
   if (!keeps(low)) return std::nullopt;

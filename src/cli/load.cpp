@@ -200,7 +200,7 @@ int generate_load(const Arguments& arguments) {
   run.traffic = setup->traffic;
   run.command = command_line(usage, *parsed, {"--api-key", "--tenant"});
   run.max_in_flight = setup->generator.max_in_flight;
-  run.verdicts = load::judge(setup->expectations, tally);
+  run.verdicts = load::check_expectations(setup->expectations, tally);
   if (const int code = print(load::render_table(run, tally)); code != kGood) return code;
   if (const auto written = write_files(*setup, run, tally); !written) return complain(written.error());
   return exit_code(run, tally);

@@ -25,7 +25,7 @@ core::Result<Trace> load(const std::string& name, const config::ReplaySettings& 
     trace.format = name == "built-in" ? name : "synthetic";
     loaded = make_up(name, seed);
     if (loaded && (settings.from > core::Duration{} || settings.to))
-      loaded = workload::cut_window(*loaded, settings.from, settings.to);
+      loaded = workload::crop_window(*loaded, settings.from, settings.to);
   } else {
     const auto format = workload::parse_format(settings.format);
     if (!format) return core::invalid_input("--format", format.error().message());

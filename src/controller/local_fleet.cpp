@@ -223,7 +223,7 @@ std::vector<actuation::Seen> LocalFleet::observe() const {
       one.engine = found->second.engine;
       one.gateway = found->second.gateway;
       one.warm_up = found->second.warm_up;
-      one.last_words = found->second.end_cause;
+      one.exit_message = found->second.end_cause;
       if (found->second.gone) one.process = actuation::ProcessSeen::kGone;
     }
     if (one.process != actuation::ProcessSeen::kGone && replica.process)

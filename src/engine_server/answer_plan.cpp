@@ -20,8 +20,8 @@ void append_word(std::string& out, std::uint64_t text_seed, std::uint64_t positi
   out.append(word, kBytes);
 }
 
-// Where the first stop string ends, as decoding comes upon it: of those that end within the same token, the one that
-// begins first, since it cuts most off.
+// Finds the end of the first stop string in decoding order; among those that end within the same token, the one that
+// starts first, because it truncates most.
 void cut_at_stop(AnswerPlan& plan, std::span<const std::string> stops) {
   std::string text;
   text.reserve(std::size_t{plan.tokens} * kBytes);

@@ -1,4 +1,4 @@
-// What the simulated model says: how long an answer is, and its words.
+// Output of the simulated model: the length and the text of an answer.
 #pragma once
 
 #include <cstdint>
@@ -13,33 +13,33 @@ namespace penstock::engine_server {
 
 struct AnswerOptions {
   std::uint64_t seed = 1;
-  double output_median = 150.0;  // tokens of a natural answer, log-normal …
-  double output_sigma = 0.7;     // … with this sigma of the underlying normal
+  double output_median = 150.0;  // Median length in tokens of a natural answer, which is log-normal.
+  double output_sigma = 0.7;     // Sigma of the underlying normal distribution.
 };
 
-// What the request says of its answer.
+// Settings of the request that determine its answer.
 struct AnswerWish {
-  std::uint32_t max_tokens = 1;  // > 0
-  bool ignore_eos = false;       // exactly max_tokens, whatever a model would do
+  std::uint32_t max_tokens = 1;  // Greater than 0.
+  bool ignore_eos = false;       // Generates exactly max_tokens.
   std::span<const std::string> stop;
 };
 
 struct AnswerPlan {
-  std::uint32_t tokens = 1;  // that are generated; > 0
-  // Of their four bytes each, those that the client gets: less than all of them where a stop string cuts the end off.
+  std::uint32_t tokens = 1;  // Number of generated tokens, greater than 0.
+  // Bytes of the text that the client receives: four per token, less if a stop string truncates the end.
   std::uint64_t text_bytes = 4;
   api::FinishReason finish = api::FinishReason::kStop;
   std::uint64_t text_seed = 0;
 };
 
-// The same seed and prompt give the same answer, on any engine. O(1), or with stop strings O(max_tokens).
+// Equal seeds and prompts give equal answers on every engine. O(1); O(max_tokens) with stop strings.
 [[nodiscard]] AnswerPlan plan_answer(const AnswerOptions& options, std::uint64_t prompt_hash, const AnswerWish& wish);
 
-// What the tokens [from, to) of the answer say to the client. Tokens are words of three letters behind a blank, so that n
-// of them are 4·n bytes of text.
+// Text of the tokens [from, to) as sent to the client. A token is a word of three letters after a blank, so n tokens
+// are 4·n bytes.
 void append_answer(std::string& out, const AnswerPlan& plan, std::uint32_t from, std::uint32_t to);
 
-// Of all bytes.
+// All bytes.
 [[nodiscard]] std::uint64_t prompt_hash(std::string_view text);
 
 }  // namespace penstock::engine_server

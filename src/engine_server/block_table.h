@@ -1,4 +1,4 @@
-// Which blocks an engine knows: the keys of prompts' blocks as the small numbers that engine::Engine counts them by.
+// Maps the keys of prompt blocks to the small numbers that engine::Engine uses.
 #pragma once
 
 #include <cstdint>
@@ -9,20 +9,20 @@
 
 namespace penstock::engine_server {
 
-// A block has a number for as long as an open request uses it or the cache keeps it, so that there are never more of them
-// than both together. Numbers are used again.
+// A block has a number while an open request uses it or the cache holds it, which bounds their count. Numbers are
+// reused.
 class BlockTable {
  public:
-  // `chunk_bytes` of text are kept of each block, for who wants to tell what is in it; 0: none.
+  // `chunk_bytes` bytes of text are stored per block, for KV events with content; 0 stores none.
   explicit BlockTable(std::uint32_t chunk_bytes) : chunk_bytes_(chunk_bytes) {}
 
   static constexpr std::uint32_t kNone = UINT32_MAX;
 
-  // One use more of the block with that key; `chunk` is its own text (chunk_bytes of it), `parent` the number of the block
-  // before it, which is in use, too, or kNone.
+  // Adds a use of the block with the key. `chunk` is the block's text (chunk_bytes long), `parent` the number of the
+  // previous block, which must be in use, or kNone.
   [[nodiscard]] std::uint32_t acquire(std::uint64_t key, std::uint32_t parent, std::string_view chunk);
   void release(std::uint32_t number);
-  // The cache has it, or has given it up.
+  // The cache stored or evicted the block.
   void set_kept(std::uint32_t number, bool kept);
 
   [[nodiscard]] std::uint64_t key(std::uint32_t number) const { return blocks_[number].key; }
@@ -42,9 +42,9 @@ class BlockTable {
 
   std::uint32_t chunk_bytes_;
   std::vector<Block> blocks_;
-  std::string chunks_;  // by number
+  std::string chunks_;  // Indexed by number.
   std::vector<std::uint32_t> free_;
-  std::unordered_map<std::uint64_t, std::uint32_t> numbers_;  // by key
+  std::unordered_map<std::uint64_t, std::uint32_t> numbers_;  // Indexed by key.
 };
 
 }  // namespace penstock::engine_server

@@ -1,4 +1,5 @@
-// What a POST to the OpenAI endpoints goes through: checks, the KV from elsewhere if there is some, the engine, the tokens.
+// Handling of POST requests to the OpenAI endpoints: validation, transfer of remote KV, submission to the engine,
+// delivery of tokens.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,7 +14,8 @@
 namespace penstock::engine_server {
 namespace {
 
-constexpr std::uint32_t kCompletionTokens = 16;  // of a completion that does not say; a chat takes what it needs
+// Default max_tokens of a completion. A chat has no default limit.
+constexpr std::uint32_t kCompletionTokens = 16;
 constexpr std::size_t kRequestIdMax = 128;
 constexpr core::Duration kRetryAfter = std::chrono::seconds{1};
 
@@ -21,7 +23,7 @@ std::int64_t unix_time() {
   return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-// vLLM's lower numbers go first; the engine's higher ones do.
+// vLLM serves lower numbers first, the engine higher ones.
 std::int8_t priority_of(const api::InferenceRequest& request) {
   return static_cast<std::int8_t>(-std::clamp(request.priority.value_or(0), -127, 127));
 }
@@ -51,7 +53,7 @@ void EngineServer::answer_completion(net::Exchange& exchange, api::Endpoint endp
     return refuse_for_now(exchange, {503, "service_unavailable_error", "draining", "the engine is shutting down", {}},
                           kRetryAfter);
   if (is_faulty()) {
-    // A hung engine leaves it as it is.
+    // A hung engine does not react.
     if (options_.fault != Fault::kGarbage) return;
     if (exchange.head().http_1_0) return exchange.abort();
     exchange.start_raw("\x01\x02garbage\r\n\r\n", true);
@@ -146,7 +148,7 @@ void EngineServer::begin_pull(std::unique_ptr<LiveAnswer> answer, std::uint64_t 
   end_pull(key, false);
 }
 
-// What could not be fetched is computed here.
+// Without the remote KV, the prompt is computed locally.
 void EngineServer::end_pull(std::uint64_t key, bool good) {
   const auto found = pulls_.find(key);
   const std::unique_ptr<Pull> pull = std::move(found->second);
@@ -161,7 +163,7 @@ void EngineServer::on_progress(std::uint32_t number) {
   const SessionRequest* request = engine_.find(number);
   if (found == answers_.end() || request == nullptr) return;
   const std::string params = request->holds_kv ? kv_transfer_params(number) : std::string{};
-  // The decode engine may ask before the answer has returned.
+  // The decode engine may request the KV before this response has been sent.
   if (request->holds_kv) source_.offer(number, request->prompt_tokens);
   const LiveAnswer::Outcome outcome = found->second.live->deliver(*request, params);
   if (outcome == LiveAnswer::Outcome::kMore) return;

@@ -1,4 +1,4 @@
-// What the engine says of itself: models, health, metrics, info; and how it says no.
+// Status documents of the engine (models, health, metrics, info) and error responses.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -19,7 +19,7 @@ void respond_text(net::Exchange& exchange, std::string_view type, std::string_vi
   exchange.respond(200, fields, body);
 }
 
-// Takes as long whichever byte differs.
+// Constant-time comparison.
 bool equal_secret(std::string_view given, std::string_view secret) {
   unsigned difference = given.size() == secret.size() ? 0U : 1U;
   for (std::size_t i = 0; i < secret.size(); ++i) {
@@ -127,7 +127,7 @@ void EngineServer::refuse_for_now(net::Exchange& exchange, const api::ApiError& 
     const std::array fields{net::Field{"Content-Type", "application/json"}, net::Field{"Retry-After", seconds}};
     return exchange.respond(error.status, fields, body);
   }
-  // Whoever asks an engine that is about to end shall not send the next request on the same connection.
+  // A client of a stopping engine must not send its next request on the same connection.
   exchange.start_raw(fmt::format("HTTP/1.1 {} {}\r\nContent-Type: application/json\r\nRetry-After: {}\r\n"
                                  "Content-Length: {}\r\n\r\n",
                                  error.status, net::reason_phrase(error.status), seconds, body.size()),

@@ -6,7 +6,7 @@
 namespace penstock::engine_server {
 namespace {
 
-constexpr core::Duration kBeat = std::chrono::seconds{1};  // of heartbeats while the engine is idle
+constexpr core::Duration kBeat = std::chrono::seconds{1};  // Interval of heartbeats while the engine is idle.
 
 double unix_seconds() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -35,7 +35,7 @@ EngineLoop::~EngineLoop() {
 core::Result<std::uint32_t> EngineLoop::submit(const Ask& ask) {
   catch_up();
   auto number = session_.submit(ask);
-  session_.advance(session_.now());  // an idle engine begins at once
+  session_.advance(session_.now());  // An idle engine starts at once.
   arm();
   return number;
 }

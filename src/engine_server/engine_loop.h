@@ -1,4 +1,4 @@
-// The session in real time: steps the engine when the wall says so, and tells of tokens and telemetry as they come.
+// Runs the session in real time: steps the engine when its time is due, and publishes tokens and telemetry.
 #pragma once
 
 #include <cstdint>
@@ -13,18 +13,18 @@
 
 namespace penstock::engine_server {
 
-// All calls on the loop's thread.
+// All calls belong to the loop's thread.
 class EngineLoop {
  public:
-  // `on_progress(number)` comes for each request that got tokens, never during another call to this class; after all of
-  // them `on_settled()`.
+  // `on_progress(number)` is called for each request that received tokens, never during another call of this class, and
+  // followed by `on_settled()`.
   EngineLoop(net::Loop& loop, const ServerOptions& options, Telemetry telemetry,
              std::function<void(std::uint32_t)> on_progress, std::function<void()> on_settled);
   ~EngineLoop();
   EngineLoop(const EngineLoop&) = delete;
   EngineLoop& operator=(const EngineLoop&) = delete;
 
-  // As the session's. Times that an ask has are the engine's.
+  // See Session. Times in a request are the engine's.
   [[nodiscard]] core::Result<std::uint32_t> submit(const Ask& ask);
   void cancel(std::uint32_t number);
   void release(std::uint32_t number);
@@ -39,9 +39,9 @@ class EngineLoop {
   [[nodiscard]] core::Instant time_at(core::Instant wall) const { return clock_.at(wall); }
   [[nodiscard]] core::Duration wall_time(core::Duration time) const { return clock_.wall_time(time); }
 
-  void slow_down(double factor);  // from now on everything takes that many times longer than before
+  void slow_down(double factor);  // Multiplies the time of everything from now on.
   [[nodiscard]] bool is_hung() const { return hung_; }
-  void hang();  // from now on nothing happens
+  void hang();  // Stops all progress.
 
  private:
   void catch_up();

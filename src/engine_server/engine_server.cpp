@@ -10,7 +10,8 @@
 namespace penstock::engine_server {
 namespace {
 
-constexpr core::Duration kLeaveTime = std::chrono::seconds{2};  // for clients to take the end of their answers
+// Time for clients to read the end of their responses.
+constexpr core::Duration kLeaveTime = std::chrono::seconds{2};
 
 KvSourceOptions source_options(const ServerOptions& options) {
   return {options.kv_wire_bytes_per_token, options.kv_bytes_per_token / options.kv_bytes_per_s / options.speed,

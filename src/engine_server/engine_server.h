@@ -25,27 +25,27 @@
 namespace penstock::engine_server {
 
 enum class ServerState : std::uint8_t { kStarting, kReady, kDraining };
-[[nodiscard]] std::string_view to_string(ServerState state);  // "starting", …
+[[nodiscard]] std::string_view to_string(ServerState state);  // Returns "starting", ….
 
 struct ServerEvents {
-  std::function<void()> on_ready;  // start-up is over
-  // A drain has ended; so many requests and transfers were cut short.
+  std::function<void()> on_ready;  // Start-up is complete.
+  // A drain has ended; the argument is the number of requests and transfers that were aborted.
   std::function<void(std::size_t cut)> on_drained;
 };
 
-// What GET /penstock/v1/info tells.
+// Content of GET /penstock/v1/info.
 struct ServerInfo {
   ServerState state = ServerState::kStarting;
   std::size_t requests_open = 0, transfers_open = 0;
   std::string fpm_endpoint, kv_events_endpoint;
 };
-[[nodiscard]] std::string quoted(std::string_view text);  // as JSON
+[[nodiscard]] std::string quoted(std::string_view text);  // Quotes as JSON.
 [[nodiscard]] std::string info_body(const ServerOptions& options, const ServerInfo& info);
 
-// All calls on the loop's thread.
+// All calls belong to the loop's thread.
 class EngineServer final : public net::ExchangeHandler {
  public:
-  // Listens. Errors: ports that are taken, addresses that are not of this machine.
+  // Starts to listen. Errors: used ports, and addresses of other machines.
   [[nodiscard]] static core::Result<std::unique_ptr<EngineServer>> start(net::Loop& loop, const ServerOptions& options,
                                                                          ServerEvents events);
   EngineServer(net::Loop& loop, const ServerOptions& options, ServerEvents events, int listening, Telemetry telemetry);
@@ -53,7 +53,8 @@ class EngineServer final : public net::ExchangeHandler {
   EngineServer(const EngineServer&) = delete;
   EngineServer& operator=(const EngineServer&) = delete;
 
-  // Refuses new requests, lets those under way end and held KV be fetched, then calls on_drained. A second time: ends now.
+  // Refuses new requests, completes those in flight and transfers of held KV, then calls on_drained. A second call ends
+  // at once.
   void drain();
 
   [[nodiscard]] const net::Address& address() const { return address_; }
@@ -69,7 +70,7 @@ class EngineServer final : public net::ExchangeHandler {
  private:
   struct Pull;
 
-  // Documents.
+  // Status documents.
   void answer_document(net::Exchange& exchange);
   void answer_kv(net::Exchange& exchange);
   void answer_metrics(net::Exchange& exchange);
@@ -114,11 +115,11 @@ class EngineServer final : public net::ExchangeHandler {
     std::unique_ptr<LiveAnswer> live;
     std::uint64_t key = 0;
   };
-  std::unordered_map<std::uint32_t, Answer> answers_;         // by the engine's number
-  std::unordered_map<std::uint64_t, std::uint32_t> numbers_;  // by key, of answers_
-  std::map<std::uint64_t, std::unique_ptr<Pull>> pulls_;      // by key
+  std::unordered_map<std::uint32_t, Answer> answers_;         // Keyed by the engine's request number.
+  std::unordered_map<std::uint64_t, std::uint32_t> numbers_;  // Maps keys to numbers of answers_.
+  std::map<std::uint64_t, std::unique_ptr<Pull>> pulls_;      // Keyed by request key.
   net::Loop::Timer start_up_timer_ = 0, drain_timer_ = 0;
-  std::unique_ptr<net::Server> server_;  // goes first
+  std::unique_ptr<net::Server> server_;  // Declared last, so that it is destroyed first.
 };
 
 }  // namespace penstock::engine_server

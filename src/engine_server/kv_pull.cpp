@@ -25,7 +25,7 @@ KvPull::~KvPull() {
 
 void KvPull::end(bool good) {
   call_ = nullptr;
-  const auto done = std::move(done_);  // outlives this
+  const auto done = std::move(done_);  // A copy that outlives this object.
   done(good);
 }
 

@@ -1,4 +1,4 @@
-// A decode engine's fetch of the KV that a prefill engine holds for it.
+// Transfer of KV from a prefill engine to a decode engine, decode side.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ inline constexpr std::string_view kKvPath = "/penstock/v1/kv/";
 
 class KvPull final : public net::ResponseListener {
  public:
-  // `done(good)` comes once, later; it may destroy the pull. Destroyed earlier, it never comes.
+  // `done(good)` is called once, later, and may destroy the pull. A pull that is destroyed earlier never calls it.
   KvPull(net::Client& client, const net::Address& address, std::uint64_t block, std::string_view api_key,
          std::function<void(bool)> done);
   ~KvPull();
@@ -36,7 +36,7 @@ class KvPull final : public net::ResponseListener {
   bool good_ = false;
 };
 
-// Where the KV is; an error if the parameters do not say, or say it by a name, which a network thread cannot look up.
+// Location of the KV. Missing parameters are errors, and so are host names, which a network thread cannot resolve.
 [[nodiscard]] core::Result<net::Address> kv_address(const api::KvTransfer& transfer);
 
 }  // namespace penstock::engine_server

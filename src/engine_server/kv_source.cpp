@@ -9,7 +9,7 @@ namespace penstock::engine_server {
 namespace {
 
 constexpr std::size_t kPieceBytes = 64 * 1024;
-constexpr core::Duration kPace = std::chrono::milliseconds{5};  // between two pieces
+constexpr core::Duration kPace = std::chrono::milliseconds{5};  // Interval between two pieces.
 
 }  // namespace
 
@@ -54,7 +54,7 @@ class KvSource::Sending final : public net::ExchangeListener {
     while (sent_ < due) {
       const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(due - sent_, kPieceBytes));
       sent_ += size;
-      if (!exchange_.write(std::string_view{kPiece}.substr(0, size))) return;  // on_writable() goes on
+      if (!exchange_.write(std::string_view{kPiece}.substr(0, size))) return;  // Continued by on_writable().
     }
     if (is_last) {
       exchange_.finish();
@@ -96,7 +96,7 @@ void KvSource::end(Sending& sending, bool whole) {
   const std::uint32_t number = sending.number;
   sendings_.erase(sending.place);
   const auto offer = offers_.find(number);
-  if (offer == offers_.end()) return;  // another one was faster
+  if (offer == offers_.end()) return;  // Another transfer was faster.
   --offer->second.sendings;
   offer->second.expires = loop_.now() + options_.hold_time;
   if (!whole) return;

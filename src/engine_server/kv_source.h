@@ -1,4 +1,4 @@
-// A prefill engine's KV that waits to be fetched, and its way out: real bytes at the pace of the modelled transfer.
+// Transfer of KV, prefill side: holds KV until it is fetched and sends bytes at the rate of the modelled transfer.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +14,13 @@ namespace penstock::engine_server {
 
 struct KvSourceOptions {
   std::uint32_t wire_bytes_per_token = 64;
-  double seconds_per_token = 0.0;  // of the wall
+  double seconds_per_token = 0.0;  // Wall-clock seconds.
   core::Duration hold_time = std::chrono::seconds{60};
 };
 
 class KvSource {
  public:
-  // `release(number)`: its KV is not wanted any more.
+  // `release(number)` is called when the KV is no longer needed.
   KvSource(net::Loop& loop, const KvSourceOptions& options, std::function<void(std::uint32_t)> release);
   ~KvSource();
   KvSource(const KvSource&) = delete;
@@ -28,8 +28,8 @@ class KvSource {
 
   void offer(std::uint32_t number, std::uint32_t tokens);
   [[nodiscard]] bool has(std::uint32_t number) const { return offers_.contains(number); }
-  // The number is there. Answers with the bytes, and releases the KV when all have been taken; if the client leaves before,
-  // it stays for another try.
+  // The number must be offered. Sends the bytes and releases the KV when all were taken; if the client leaves earlier,
+  // the KV stays available.
   void serve(net::Exchange& exchange, std::uint32_t number);
 
   [[nodiscard]] std::size_t sending() const { return sendings_.size(); }

@@ -85,7 +85,7 @@ void LiveAnswer::on_writable() {
 }
 
 void LiveAnswer::on_client_gone() {
-  const auto on_gone = std::move(on_gone_);  // outlives this
+  const auto on_gone = std::move(on_gone_);  // A copy that outlives this object.
   on_gone();
 }
 

@@ -1,4 +1,4 @@
-// One client's answer on its way: tokens as events of a stream, or all of them at the end.
+// The response to one client: tokens as stream events, or the whole text at the end.
 #pragma once
 
 #include <cstdint>
@@ -20,17 +20,19 @@ struct AnswerShape {
 
 class LiveAnswer final : public net::ExchangeListener {
  public:
-  static constexpr std::size_t kWaitingBytesMax = 1024 * 1024;  // for a client that does not read; then it is cut off
+  // Buffer limit for a client that does not read; the connection is closed beyond it.
+  static constexpr std::size_t kWaitingBytesMax = 1024 * 1024;
 
-  // `on_gone` comes when the client has left; the answer may be destroyed by it.
+  // `on_gone` is called when the client has left; it may destroy this object.
   LiveAnswer(net::Exchange& exchange, AnswerShape shape, std::function<void()> on_gone);
   LiveAnswer(const LiveAnswer&) = delete;
   LiveAnswer& operator=(const LiveAnswer&) = delete;
 
-  enum class Outcome : std::uint8_t { kMore, kDone, kTooSlow };  // but for kMore, the exchange is over
-  // Hands out what is new. `kv_transfer_params`: JSON for the end of a whole answer; may be empty.
+  // After kDone and kTooSlow the exchange is over.
+  enum class Outcome : std::uint8_t { kMore, kDone, kTooSlow };
+  // Sends new tokens. `kv_transfer_params` is JSON for the end of a complete response; may be empty.
   Outcome deliver(const SessionRequest& request, std::string_view kv_transfer_params);
-  // The answer is an error instead. Only before the first deliver().
+  // Sends an error instead. Only allowed before the first deliver().
   void refuse(const api::ApiError& error);
 
   void on_writable() override;
@@ -44,12 +46,12 @@ class LiveAnswer final : public net::ExchangeListener {
   net::Exchange& exchange_;
   AnswerShape shape_;
   std::function<void()> on_gone_;
-  std::uint32_t sent_ = 0;  // tokens
+  std::uint32_t sent_ = 0;  // Tokens.
   bool started_ = false, blocked_ = false;
-  std::string waiting_;  // events that the client is not ready for
+  std::string waiting_;  // Buffered events for a slow client.
 };
 
-// {"…"} with Content-Type and the request's id, for all answers that are not streams.
+// Fields for responses that are not streams: Content-Type and the request id.
 void respond_json(net::Exchange& exchange, int status, std::string_view request_id, std::string_view body);
 
 }  // namespace penstock::engine_server

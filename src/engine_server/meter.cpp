@@ -25,7 +25,7 @@ void Meter::iteration(core::Instant ended_at, const engine::IterationDetail& det
 
 void Meter::first_token(const RequestTimes& times) {
   figures_.ttft_s.add(seconds(times.first_token - times.arrived));
-  if (times.admitted < times.submitted) return;  // its prompt was computed elsewhere
+  if (times.admitted < times.submitted) return;  // Another engine computed the prompt.
   figures_.queue_s.add(seconds(times.admitted - times.submitted));
   figures_.prefill_s.add(seconds(times.first_token - times.admitted));
   recent_.prefill_ms.add(seconds(times.first_token - times.admitted) * 1e3);

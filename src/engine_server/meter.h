@@ -1,4 +1,4 @@
-// What an engine measures of itself for /metrics: counts and latencies, in seconds as a client's clock sees them.
+// Metrics of the engine for /metrics: counts and latencies in wall-clock seconds.
 #pragma once
 
 #include "core/sketch.h"
@@ -8,16 +8,17 @@
 
 namespace penstock::engine_server {
 
-// The times of one request, by the engine's clock.
+// Times of one request by the engine's clock.
 struct RequestTimes {
-  core::Instant arrived;                          // its last byte was read
-  core::Instant submitted;                        // to the scheduler; later where its KV was fetched first
-  core::Instant admitted = core::Instant::min();  // first scheduled; never, where its prompt was computed elsewhere
+  core::Instant arrived;    // The last byte was read.
+  core::Instant submitted;  // Submission to the scheduler; later than the arrival if KV was fetched first.
+  // First scheduled; Instant::min() if another engine computed the prompt.
+  core::Instant admitted = core::Instant::min();
   core::Instant first_token;
   core::Instant last_token;
 };
 
-// All times are the engine's; `wall_per_time` makes seconds of the wall of them.
+// All times are the engine's; `wall_per_time` converts them to wall-clock seconds.
 class Meter {
  public:
   void set_scale(double wall_per_time) { scale_ = wall_per_time; }
@@ -29,11 +30,11 @@ class Meter {
   void aborted() { ++figures_.finished.abort; }
   void failed() { ++figures_.finished.error; }
 
-  // With the engine's own figures beside them.
+  // Includes the engine's own counters.
   [[nodiscard]] telemetry::EngineFigures figures(const engine::EngineState& state, core::Instant now) const;
 
  private:
-  // Of the last half to whole minute.
+  // Rates over the last 30 to 60 seconds.
   struct Recent {
     core::QuantileSketch decode_ms, prefill_ms;
   };

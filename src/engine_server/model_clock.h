@@ -1,4 +1,4 @@
-// The engine's time, which runs faster or slower than the wall's.
+// The engine's clock, which may run faster or slower than the wall clock.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@ class ModelClock {
  public:
   ModelClock(core::Instant wall, double rate) : wall_(wall), rate_(rate) {}
 
-  // From now on a second of the wall is `rate` (> 0) seconds of the engine.
+  // From now on, one wall-clock second is `rate` (> 0) engine seconds.
   void set_rate(double rate, core::Instant wall) {
     time_ = at(wall);
     wall_ = wall;
@@ -21,11 +21,12 @@ class ModelClock {
   [[nodiscard]] double rate() const { return rate_; }
 
   [[nodiscard]] core::Instant at(core::Instant wall) const { return time_ + scaled(wall - wall_, rate_); }
-  // How long the wall takes from `wall` until at() is no less than `time`; 0 if it is already.
+  // Wall-clock time from `wall` until at() reaches `time`; 0 if it has.
   [[nodiscard]] core::Duration wait(core::Instant time, core::Instant wall) const {
     const core::Duration left = time - at(wall);
     if (left <= core::Duration{}) return {};
-    return scaled(left, 1.0 / rate_) + core::Duration{1};  // rounding must not wake it too early
+    // Rounded up, so that a timer does not fire too early.
+    return scaled(left, 1.0 / rate_) + core::Duration{1};
   }
   [[nodiscard]] core::Duration wall_time(core::Duration time) const { return scaled(time, 1.0 / rate_); }
 

@@ -1,4 +1,4 @@
-// A request whose KV is on its way from a prefill engine.
+// A request whose KV is being transferred from a prefill engine.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@ namespace penstock::engine_server {
 
 struct EngineServer::Pull {
   api::InferenceRequest request;
-  core::Instant arrived;  // by the engine's clock
+  core::Instant arrived;  // By the engine's clock.
   std::unique_ptr<LiveAnswer> answer;
   std::unique_ptr<KvPull> fetch;
 };

@@ -162,7 +162,7 @@ void Session::cancel(std::uint32_t number) {
     return;
   }
   meter_.aborted();
-  found->second.leaving = true;  // the engine looks at its block ids until the iteration is over
+  found->second.leaving = true;  // The engine refers to its block ids until the iteration ends.
   leaving_.push_back(number);
   if (engine_.next_event() == core::kNever) erase_left();
 }
@@ -183,7 +183,7 @@ void Session::forget(std::uint32_t number) {
 
 void Session::erase(std::uint32_t number) {
   const auto found = requests_.find(number);
-  // The end of a prompt is given up before its beginning.
+  // The end of a prompt is evicted before its start.
   for (auto id = found->second.block_ids.rbegin(); id != found->second.block_ids.rend(); ++id) blocks_.release(*id);
   requests_.erase(found);
 }

@@ -1,5 +1,5 @@
-// The simulated engine with what a server needs around it: prompts as text, answers as words, tokens at their times. No
-// socket and no clock: the caller says what time it is.
+// The simulated engine with text prompts, text answers and token times. It has no socket and no clock: the caller
+// passes the time.
 #pragma once
 
 #include <cstdint>
@@ -23,35 +23,35 @@ namespace penstock::engine_server {
 struct SessionOptions {
   engine::EngineConfig engine;
   AnswerOptions answers;
-  std::uint32_t context_tokens = 131'072;  // prompt and answer together
-  bool hold_prefilled = false;             // a prefill engine: see Ask::keep_kv
+  std::uint32_t context_tokens = 131'072;  // Maximum of prompt and answer together.
+  bool hold_prefilled = false;             // The engine is a prefill engine; see keep_kv.
   bool kv_events = false;
 };
 
-// What a request asks of the engine. The text need only live during submit().
+// A request to the engine. The text must be valid only during submit().
 struct Ask {
   std::string_view text;
-  std::optional<std::uint32_t> max_tokens;  // none: what is left of the context
+  std::optional<std::uint32_t> max_tokens;  // Empty means the rest of the context.
   bool ignore_eos = false;
   std::span<const std::string> stop;
-  std::int8_t priority = 0;  // higher goes first
+  std::int8_t priority = 0;  // Higher priorities are served first.
   core::Instant arrived;
-  bool prefilled = false;  // its KV was fetched, and its first token with it
-  bool keep_kv = false;    // of a prefill engine: one token, and the KV stays until release()
+  bool prefilled = false;  // The KV and the first token were fetched from a prefill engine.
+  bool keep_kv = false;    // Prefill engine: generate one token and hold the KV until release().
 };
 
 // A request that is open, or ended and not forgotten yet.
 struct SessionRequest {
   std::uint32_t prompt_tokens = 0;
-  std::uint32_t cached_tokens = 0;  // of the prompt
+  std::uint32_t cached_tokens = 0;  // Cached prompt tokens.
   std::uint32_t generated = 0;
   AnswerPlan plan;
   bool completed = false;
-  bool holds_kv = false;  // completed, and its KV is kept
+  bool holds_kv = false;  // The request has completed and its KV is held.
   RequestTimes times;
 };
 
-// One iteration that is over, and what waited when it was.
+// One completed iteration, and the queue at its end.
 struct IterationRecord {
   core::Instant ended_at;
   engine::IterationDetail detail;
@@ -64,21 +64,23 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  // Time goes on to `now`; no call may name an earlier one. Whatever is due by then has happened.
+  // Advances the time to `now`, which must not decrease, and processes everything that is due.
   void advance(core::Instant now);
-  [[nodiscard]] core::Instant next_event() const;  // kNever while nothing runs
+  [[nodiscard]] core::Instant next_event() const;  // kNever while nothing runs.
 
-  // At the time of the last advance(). The request's number, or an error: the prompt and its answer are too long.
+  // Submits at the time of the last advance(). Returns the request's number, or an error if prompt and answer are too
+  // long.
   [[nodiscard]] core::Result<std::uint32_t> submit(const Ask& ask);
-  // The client is gone. The sequence leaves after the iteration under way, and the number means nothing any more.
+  // The client left. The sequence ends with the current iteration, and the number becomes invalid.
   void cancel(std::uint32_t number);
-  // Lets the KV of a completed request go.
+  // Releases the KV of a completed request.
   void release(std::uint32_t number);
-  // After it has completed. One that holds its KV is remembered until release().
+  // Removes a completed request. One that holds KV stays until release().
   void forget(std::uint32_t number);
 
-  [[nodiscard]] const SessionRequest* find(std::uint32_t number) const;  // nullptr: there is none
-  // Open requests, those included that hold KV or are leaving.
+  // Returns nullptr if the number is unknown.
+  [[nodiscard]] const SessionRequest* find(std::uint32_t number) const;
+  // Number of open requests, including those that hold KV or are leaving.
   [[nodiscard]] std::size_t open() const { return requests_.size(); }
   [[nodiscard]] engine::EngineState state() const { return engine_.state(now_); }
   [[nodiscard]] const BlockTable& blocks() const { return blocks_; }
@@ -86,8 +88,8 @@ class Session {
   [[nodiscard]] const Meter& meter() const { return meter_; }
   [[nodiscard]] core::Instant now() const { return now_; }
 
-  // What has happened since these were last emptied, which is up to the caller.
-  std::vector<std::uint32_t> progressed;  // requests that got tokens, each once; some may be forgotten since
+  // Events since the caller last cleared these lists.
+  std::vector<std::uint32_t> progressed;
   std::vector<IterationRecord> iterations;
   std::vector<telemetry::KvEvent> kv_events;
 
@@ -95,7 +97,7 @@ class Session {
   struct Open {
     SessionRequest seen;
     bool keep_kv = false, leaving = false;
-    std::size_t progress_at = SIZE_MAX;  // in `progressed`, if it is still there
+    std::size_t progress_at = SIZE_MAX;  // Position in `progressed`, if it is still there.
     std::vector<std::uint32_t> block_ids;
   };
 
@@ -117,7 +119,7 @@ class Session {
   core::Instant now_;
   std::uint32_t next_number_ = 1;
   std::unordered_map<std::uint32_t, Open> requests_;
-  std::vector<std::uint32_t> leaving_;  // cancelled, and still in the iteration under way
+  std::vector<std::uint32_t> leaving_;  // Cancelled requests that are still in the current iteration.
   std::vector<engine::EngineEvent> events_;
   std::vector<std::uint64_t> keys_;
 };

@@ -16,7 +16,7 @@ core::Result<std::unique_ptr<connect::Publisher>> bind(const std::string& host, 
   return tl::make_unexpected(std::move(error));
 }
 
-// Of n numbers with that sum and sum of squares.
+// Standard deviation of n numbers from their sum and sum of squares.
 double variance(double n, double sum, double squares) {
   return n == 0.0 ? 0.0 : std::max(squares / n - (sum / n) * (sum / n), 0.0);
 }

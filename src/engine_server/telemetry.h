@@ -1,4 +1,4 @@
-// What the engine publishes over ZeroMQ: a message for each iteration (FPM), and what its prefix cache gains and loses.
+// Publishes engine telemetry over ZeroMQ: one message per iteration (FPM), and KV cache events.
 #pragma once
 
 #include <memory>
@@ -18,18 +18,18 @@ namespace penstock::engine_server {
 
 class Telemetry {
  public:
-  // Binds what the options ask for.
+  // Binds the sockets that the options request.
   [[nodiscard]] static core::Result<Telemetry> open(const ServerOptions& options);
   Telemetry(Telemetry&&) noexcept;
   ~Telemetry();
 
-  // `wall_per_time`: seconds of the wall in one of the engine's.
+  // `wall_per_time` is the number of wall-clock seconds per engine second.
   void iterations(std::span<const IterationRecord> records, double wall_per_time);
   void heartbeat(const engine::EngineState& state);
   void cache_events(std::vector<telemetry::KvEvent> events, double unix_seconds);
 
   [[nodiscard]] bool publishes_iterations() const { return iterations_ != nullptr; }
-  [[nodiscard]] std::string fpm_endpoint() const;  // empty: off
+  [[nodiscard]] std::string fpm_endpoint() const;  // Empty if disabled.
   [[nodiscard]] std::string kv_events_endpoint() const;
 
  private:

@@ -24,7 +24,7 @@ void Accuracy::settle(const Point& point) {
     history_.clear();
     pending_.clear();
   }
-  history_.put(point.step, point.value);
+  history_.add(point.step, point.value);
   while (!pending_.empty() && pending_.front().from + steps_ <= point.step) {
     const Pending pending = pending_.front();
     pending_.pop_front();

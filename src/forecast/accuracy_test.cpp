@@ -29,7 +29,7 @@ TEST(Accuracy, ScoresAForecastWhenItsHorizonHasPassedAndNotBefore) {
   accuracy.add(point(0, 10.0), flat(13.0, 18.0));
   accuracy.settle(point(1, 12.0));
   EXPECT_EQ(accuracy.report().scored, 0U);
-  accuracy.settle(point(2, 18.0));  // level 15
+  accuracy.settle(point(2, 18.0));  // Level 15.
   const AccuracyReport report = accuracy.report();
   EXPECT_EQ(report.scored, 1U);
   EXPECT_EQ(report.error, 2.0);

@@ -1,4 +1,4 @@
-// "auto": at each horizon the forecast of the predictor that was best there lately.
+// The predictor "auto": at each horizon it uses the forecast of the predictor with the lowest recent error.
 #pragma once
 
 #include <memory>
@@ -9,14 +9,14 @@
 
 namespace penstock::forecast {
 
-// All others run side by side. The error of each is the mean absolute error of its levels, halved in weight every
-// `memory`. The choice changes when another's is below kSwitch of the chosen one's, so that near ties do not flap; it
-// begins with "constant", which needs the least history.
+// All other predictors run side by side. The error of each is the mean absolute error of its levels, whose weight
+// halves every `memory`. The choice changes if another error is below kSwitch of the chosen one's, which prevents
+// flapping between similar predictors. The initial choice is "constant", which needs the least history.
 class AutoPredictor final : public Predictor {
  public:
   static constexpr double kSwitch = 0.95;
 
-  // `candidates` is not empty; its first is the one to begin with.
+  // `candidates` must not be empty; the first one is the initial choice.
   AutoPredictor(std::vector<std::unique_ptr<CalibratedPredictor>> candidates, const PredictorOptions& options);
 
   bool observe(const Sample& sample) override;
@@ -40,7 +40,7 @@ class AutoPredictor final : public Predictor {
 
   std::vector<std::unique_ptr<CalibratedPredictor>> candidates_;
   std::vector<core::Duration> horizons_;
-  std::vector<std::size_t> chosen_;  // by horizon
+  std::vector<std::size_t> chosen_;  // Indexed by horizon.
 };
 
 }  // namespace penstock::forecast

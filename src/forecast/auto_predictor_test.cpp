@@ -56,7 +56,7 @@ TEST(AutoPredictor, IsAlmostAsGoodAsTheBestOnBursts) {
 
 TEST(AutoPredictor, LeavesWhatFailedAfterARegimeChange) {
   const auto predictor = predictor_of("auto", half_minutes());
-  // A steep line first, then noise around a level, where a trend of the last minutes is worth nothing.
+  // A steep line, followed by noise around a level, where a recent trend has no predictive value.
   core::RandomStream random(26);
   double value = 0.0;
   for (int i = 1; i <= 600; ++i) predictor->observe({at_s(30.0 * i), value = 1.0 * i});

@@ -6,15 +6,15 @@
 namespace penstock::forecast {
 namespace {
 
-// Before errors are known, √outcome is taken to be normal around √expected with this share of it as deviation: p90 is
-// 1.7 times the level, p10 0.46 times, as wide as a minute of bursty traffic.
+// Prior for unknown errors: √outcome is normal around √expected with this share of it as deviation. Then p90 is 1.7
+// times and p10 0.46 times the level, which matches one minute of bursty traffic.
 constexpr double kPriorDeviation = 0.25;
 constexpr Quantiles kNormal = {-2.3263, -1.6449, -1.2816, -0.6745, 0.0, 0.6745, 0.8416, 1.2816, 1.6449, 1.96, 2.3263};
-// How many outcomes the prior weighs.
+// Weight of the prior in outcomes.
 constexpr double kPriorOutcomes = 8.0;
 constexpr std::int64_t kForecastsPerHorizon = 4;
 
-// Whatever a model expects, a forecast is a value that could be a sample; a NaN becomes 0.
+// Bounds a model's expectation to valid sample values; NaN becomes 0.
 double bounded(double value) { return value > 0.0 ? std::min(value, Intake::kLargestValue) : 0.0; }
 
 }  // namespace
@@ -31,7 +31,7 @@ CalibratedPredictor::CalibratedPredictor(std::string_view name, std::unique_ptr<
     Track track;
     track.steps = steps_of(horizon, interval_);
     track.stride = std::max<std::int64_t>(1, track.steps / kForecastsPerHorizon);
-    track.level = track.peak = ResidualBook(static_cast<double>(track.steps) / static_cast<double>(track.stride));
+    track.level = track.peak = Residuals(static_cast<double>(track.steps) / static_cast<double>(track.stride));
     const auto between = static_cast<double>(interval_.count()) * static_cast<double>(track.stride);
     track.decay = std::exp2(-between / static_cast<double>(options.memory.count()));
     tracks_.push_back(std::move(track));
@@ -45,10 +45,10 @@ bool CalibratedPredictor::observe(const Sample& sample) {
     history_.clear();
     for (Track& track : tracks_) track.pending.clear();
   }
-  history_.put(point->step, point->value);
+  history_.add(point->step, point->value);
   for (Track& track : tracks_) settle(track, point->step);
   model_->update(*point);
-  if (model_->ready()) remember(point->step);
+  if (model_->ready()) record_forecasts(point->step);
   return true;
 }
 
@@ -65,7 +65,7 @@ void CalibratedPredictor::settle(Track& track, std::int64_t through) {
   }
 }
 
-void CalibratedPredictor::remember(std::int64_t from) {
+void CalibratedPredictor::record_forecasts(std::int64_t from) {
   const auto due = [&](const Track& track) { return from % track.stride == 0; };
   const auto longest = std::find_if(tracks_.rbegin(), tracks_.rend(), due);
   if (longest == tracks_.rend()) return;
@@ -103,11 +103,11 @@ CalibratedPredictor::Between CalibratedPredictor::between(std::int64_t steps) co
   return {&lower, &*upper, static_cast<double>(steps - lower.steps) / static_cast<double>(upper->steps - lower.steps)};
 }
 
-Distribution CalibratedPredictor::spread(double expected, const Between& between, ResidualBook Track::*book) {
+Distribution CalibratedPredictor::spread(double expected, const Between& between, Residuals Track::*kind) {
   const double scaled = to_scale(expected);
   const auto residuals = [&](const Track& track) {
-    Quantiles quantiles = (track.*book).quantiles();
-    const auto count = static_cast<double>((track.*book).count());
+    Quantiles quantiles = (track.*kind).quantiles();
+    const auto count = static_cast<double>((track.*kind).count());
     const double trust = count / (count + kPriorOutcomes);
     for (std::size_t i = 0; i < quantiles.size(); ++i)
       quantiles[i] = trust * quantiles[i] + (1.0 - trust) * kPriorDeviation * scaled * kNormal[i];

@@ -1,5 +1,5 @@
-// A model made into a predictor: input is checked, every forecast is compared with what came, and the errors give the
-// quantiles of the next.
+// Turns a model into a predictor: input is checked, every forecast is compared with the outcome, and the errors
+// determine the quantiles of later forecasts.
 #pragma once
 
 #include <deque>
@@ -27,7 +27,8 @@ class CalibratedPredictor final : public Predictor {
   [[nodiscard]] std::string_view name() const override { return name_; }
   [[nodiscard]] std::string_view chosen(core::Duration) const override { return name_; }
 
-  // Mean absolute error of the level at options.horizons[index], newer ones weighing more; none before one passed.
+  // Mean absolute error of the level at options.horizons[index], with more weight on recent errors; empty before the
+  // first outcome.
   [[nodiscard]] std::optional<double> recent_error(std::size_t index) const;
 
   void archive(core::StateArchive& state) override {
@@ -42,36 +43,37 @@ class CalibratedPredictor final : public Predictor {
     Outcome expected;
     void archive(core::StateArchive& state) { state.values_of(from, expected); }
   };
-  // What is known of one of the horizons.
+  // State of one horizon.
   struct Track {
     std::int64_t steps = 1;
-    std::int64_t stride = 1;  // steps between forecasts that are remembered: overlapping ones say little new
+    // Steps between forecasts that are recorded, because overlapping forecasts add little information.
+    std::int64_t stride = 1;
     std::deque<Pending> pending;
-    ResidualBook level, peak;
+    Residuals level, peak;
     double error_sum = 0.0, error_weight = 0.0;
-    double decay = 1.0;  // of the two sums, per outcome
+    double decay = 1.0;  // Decay of the two sums per outcome.
     void archive(core::StateArchive& state) { state.values_of(pending, level, peak, error_sum, error_weight); }
   };
 
   void settle(Track& track, std::int64_t through);
-  void remember(std::int64_t from);
-  // The tracks that a horizon lies between, and how far it is from the lower to the upper.
+  void record_forecasts(std::int64_t from);
+  // The tracks below and above a horizon, and its relative position between them.
   struct Between {
     const Track* lower;
     const Track* upper;
     double share;
   };
   [[nodiscard]] Between between(std::int64_t steps) const;
-  [[nodiscard]] static Distribution spread(double expected, const Between& between, ResidualBook Track::*book);
+  [[nodiscard]] static Distribution spread(double expected, const Between& between, Residuals Track::*kind);
 
   std::string name_;
   std::unique_ptr<Model> model_;
   Intake intake_;
   core::Duration interval_;
   std::size_t peak_steps_;
-  std::vector<Track> tracks_;  // by horizon, ascending
+  std::vector<Track> tracks_;  // Ordered by horizon, ascending.
   History history_;
-  std::vector<double> path_;  // scratch of remember()
+  std::vector<double> path_;  // Scratch space of record_forecasts().
 };
 
 }  // namespace penstock::forecast

@@ -14,7 +14,7 @@ constexpr std::int64_t kDayS = 86'400;
 struct Field {
   const char* name;
   int min, max;
-  std::array<std::string_view, 12> names;  // of min, min + 1, …; unused ones are empty
+  std::array<std::string_view, 12> names;  // Names of min, min + 1, …; unused ones are empty.
 };
 constexpr std::array<Field, 5> kFields = {{
     {"minute", 0, 59, {}},
@@ -36,7 +36,7 @@ std::optional<std::int64_t> within_calendar(std::int64_t unix_s) {
 
 std::int64_t floor_divide(std::int64_t a, std::int64_t b) { return a / b - (a % b < 0 ? 1 : 0); }
 
-// Reads one expression from left to right; the first error ends it.
+// Parses one expression from left to right and stops at the first error.
 class Parser {
  public:
   explicit Parser(std::string_view text) : text_(text) {}
@@ -48,7 +48,7 @@ class Parser {
   [[nodiscard]] char peek() const { return at_end() ? '\0' : text_[at_]; }
   [[nodiscard]] std::size_t position() const { return at_; }
 
-  // The values of one field as bits.
+  // Returns the values of one field as bits.
   core::Result<std::uint64_t> field(const Field& field) {
     std::uint64_t bits = 0;
     do {
@@ -73,14 +73,14 @@ class Parser {
   }
 
   [[nodiscard]] tl::unexpected<core::Error> unexpected(const Field& field) const {
-    const std::string seen = at_end() ? "the end" : is_space(peek()) ? "a space" : "'" + std::string(1, peek()) + "'";
-    return error(at_, std::string(field.name) + ": unexpected " + seen, "write *, 5, 1-5, */15 or a list of them");
+    const std::string found = at_end() ? "the end" : is_space(peek()) ? "a space" : "'" + std::string(1, peek()) + "'";
+    return error(at_, std::string(field.name) + ": unexpected " + found, "write *, 5, 1-5, */15 or a list of them");
   }
 
   core::Result<std::uint64_t> item(const Field& field) {
     int first = field.min;
     int last = field.max;
-    bool open = true;  // runs to the end of the field
+    bool open = true;  // The item runs to the end of the field.
     const std::size_t start = at_;
     if (!take('*')) {
       auto value = number_or_name(field);
@@ -91,7 +91,7 @@ class Parser {
         value = number_or_name(field);
         if (!value) return tl::make_unexpected(value.error());
         last = *value;
-        if (field.max == 7 && last == 0 && first > 0) last = 7;  // "fri-sun"
+        if (field.max == 7 && last == 0 && first > 0) last = 7;  // For example "fri-sun".
         if (last < first)
           return error(
               start,
@@ -110,7 +110,7 @@ class Parser {
       if (step < 1 || step > field.max)
         return error(at, std::string(field.name) + ": a step must be 1-" + std::to_string(field.max));
     }
-    // 7 names Sunday, which an open item has met as 0 already, unless it begins there.
+    // 7 means Sunday. An open item has already covered it as 0, unless it starts at 7.
     if (open && field.max == 7) last = std::max(first, 6);
     std::uint64_t bits = 0;
     for (int value = first; value <= last; value += step) bits |= std::uint64_t{1} << value;
@@ -152,7 +152,7 @@ core::Result<CronSchedule> CronSchedule::parse(std::string_view text, core::Dura
   if (text.size() > kTextMax)
     return core::invalid_input("schedule", "must be at most " + std::to_string(kTextMax) + " characters");
   const auto odd = std::find_if(text.begin(), text.end(), [](char c) { return !is_printable(c) && !is_space(c); });
-  if (odd != text.end())  // not shown: an error is one line
+  if (odd != text.end())  // The text is not printed, because an error must be one line.
     return core::invalid_input("schedule, column " + std::to_string(odd - text.begin() + 1),
                                "a character that is not printable ASCII");
   if (utc_offset < -kOffsetMax || utc_offset > kOffsetMax || utc_offset % std::chrono::minutes{1} != core::Duration{})
@@ -182,8 +182,8 @@ core::Result<CronSchedule> CronSchedule::parse(std::string_view text, core::Dura
   schedule.days_ = bits[2];
   schedule.months_ = bits[3];
   schedule.weekdays_ = (bits[4] | bits[4] >> 7) & 0x7f;
-  // A restricted day that must also be a restricted weekday is written with a star, which takes in the first of the month
-  // and Sunday; 29 February 1976 is one. So what occurs at all occurs in the eight years after 1970.
+  // An expression with a restricted day and a restricted weekday contains a star, which includes the first of the month
+  // and Sunday; 29 February 1976 is a Sunday. So every valid expression occurs within the eight years after 1970.
   if (!schedule.next(0)) return parser.error(0, "never occurs", "check the day of month against the month");
   return schedule;
 }
@@ -207,7 +207,7 @@ bool CronSchedule::matches(std::int64_t unix_s) const {
 std::optional<std::int64_t> CronSchedule::next(std::int64_t unix_s) const {
   const std::int64_t local = std::clamp(unix_s, kUnixMin, kUnixMax) + offset_s_;
   const std::int64_t today = floor_divide(local, kDayS);
-  std::int64_t minute = (local - today * kDayS) / 60 + 1;  // the first that is later
+  std::int64_t minute = (local - today * kDayS) / 60 + 1;  // The first later minute.
   for (std::int64_t day = today; day <= today + kDaysSearched; ++day, minute = 0) {
     if (!matches_day(day)) continue;
     for (; minute < kDayS / 60; ++minute)

@@ -12,7 +12,7 @@ namespace {
 using std::chrono::hours;
 using std::chrono::minutes;
 
-// Seconds of a date in UTC.
+// Unix seconds of a UTC date.
 std::int64_t utc(int year, unsigned month, unsigned day, int hour = 0, int minute = 0, int second = 0) {
   const std::chrono::sys_days date{std::chrono::year{year} / static_cast<int>(month) / static_cast<int>(day)};
   return date.time_since_epoch().count() * std::int64_t{86'400} + hour * 3600 + minute * 60 + second;
@@ -66,7 +66,7 @@ TEST(CronSchedule, EitherDayIsEnoughWhereBothAreRestricted) {
   EXPECT_TRUE(schedule.matches(utc(2026, 3, 6)));
   EXPECT_TRUE(schedule.matches(utc(2026, 4, 13)));
   EXPECT_FALSE(schedule.matches(utc(2026, 3, 14)));
-  EXPECT_FALSE(parsed("0 0 */2 * fri").matches(utc(2026, 3, 6)));  // a star: both are needed
+  EXPECT_FALSE(parsed("0 0 */2 * fri").matches(utc(2026, 3, 6)));  // With a star, both days must match.
 }
 
 TEST(CronSchedule, AnOffsetMovesTheDay) {
@@ -139,7 +139,7 @@ TEST(CronSchedule, MomentsFarOutsideTheCalendarAreSurvived) {
   EXPECT_FALSE(schedule.previous(INT64_MIN));
   EXPECT_FALSE(schedule.next(INT64_MAX));
   EXPECT_EQ(schedule.previous(INT64_MAX), schedule.previous(CronSchedule::kUnixMax));
-  for (const std::int64_t moment : {INT64_MIN, INT64_MAX}) EXPECT_FALSE(schedule.matches(moment));
+  for (const std::int64_t timestamp : {INT64_MIN, INT64_MAX}) EXPECT_FALSE(schedule.matches(timestamp));
 }
 
 TEST(CronSchedule, NextIsTheFirstMinuteThatMatches) {
@@ -149,13 +149,13 @@ TEST(CronSchedule, NextIsTheFirstMinuteThatMatches) {
   };
   for (const char* text : {"*/7 3,15 * * *", "0 0 1,15 * mon", "59 23 28-31 2,12 *", "10-40/15 */5 * 6-8 sat"}) {
     const CronSchedule schedule = parsed(text, hours{3});
-    std::int64_t moment = utc(2027, 11, 28, 5, 17, 9);
+    std::int64_t timestamp = utc(2027, 11, 28, 5, 17, 9);
     for (int i = 0; i < 20; ++i) {
-      const std::int64_t next = *schedule.next(moment);
-      EXPECT_EQ(next, earliest(schedule, moment)) << text;
+      const std::int64_t next = *schedule.next(timestamp);
+      EXPECT_EQ(next, earliest(schedule, timestamp)) << text;
       EXPECT_EQ(schedule.previous(next), next) << text;
-      EXPECT_LE(*schedule.previous(next - 1), moment) << text;
-      moment = next;
+      EXPECT_LE(*schedule.previous(next - 1), timestamp) << text;
+      timestamp = next;
     }
   }
 }
@@ -196,7 +196,7 @@ TEST(ScheduledFloor, APartOfASecondOfLeadIsAWholeOne) {
 
 TEST(ScheduledFloor, MomentsFarOutsideTheCalendarAreSurvived) {
   const std::vector<ScheduledFloor> floors = {*make_floor("0 8 * * *", {}, minutes{1}, 6)};
-  for (const std::int64_t moment : {INT64_MIN, INT64_MAX}) EXPECT_EQ(floor_at(floors, moment), 0U);
+  for (const std::int64_t timestamp : {INT64_MIN, INT64_MAX}) EXPECT_EQ(floor_at(floors, timestamp), 0U);
   EXPECT_EQ(floor_at(floors, 0, core::Duration::max()), 6U);
 }
 

@@ -1,4 +1,4 @@
-// For tests: series by formula, and predictors fed with them.
+// Test support: series from formulae and predictors that observe them.
 #pragma once
 
 #include <functional>
@@ -14,7 +14,7 @@ namespace penstock::forecast {
 
 [[nodiscard]] inline core::Instant at_s(double seconds) { return core::kStart + core::from_seconds(seconds); }
 
-// A predictor whose horizons are few, for short tests.
+// Predictor options with few horizons, for short tests.
 [[nodiscard]] inline PredictorOptions options_of(double interval_s, std::vector<core::Duration> horizons) {
   PredictorOptions options;
   options.interval = core::from_seconds(interval_s);
@@ -34,7 +34,7 @@ inline void feed(Predictor& predictor, core::Duration interval, const std::vecto
     predictor.observe({core::kStart + interval * static_cast<std::int64_t>(i + 1), values[i]});
 }
 
-// Scores of a predictor over a series, from value `skip` on.
+// Scores a predictor over a series from value `skip` on.
 [[nodiscard]] inline AccuracyReport score(std::string_view name, const PredictorOptions& options,
                                           core::Duration horizon, const std::vector<double>& values, std::size_t skip) {
   const auto predictor = predictor_of(name, options);
@@ -48,8 +48,8 @@ inline void feed(Predictor& predictor, core::Duration interval, const std::vecto
   return accuracy.report();
 }
 
-// Requests per second in each interval: arrivals come in clumps of gamma-distributed gaps, as those of services do.
-// A gap CV of 1 is Poisson.
+// Requests per second in each interval with gamma-distributed gaps, which model bursty services. A gap CV of 1 is
+// Poisson.
 [[nodiscard]] inline std::vector<double> bursty_rates(const std::function<double(double)>& rate_at_s, double gap_cv,
                                                       double interval_s, std::size_t count, std::uint64_t seed) {
   core::RandomStream random(seed);
@@ -58,8 +58,8 @@ inline void feed(Predictor& predictor, core::Duration interval, const std::vecto
   double now_s = 0.0;
   while (now_s < interval_s * static_cast<double>(count)) {
     now_s += random.gamma(shape, 1.0 / (shape * rate_at_s(now_s)));
-    const auto place = static_cast<std::size_t>(now_s / interval_s);
-    if (place < count) rates[place] += 1.0 / interval_s;
+    const auto slot = static_cast<std::size_t>(now_s / interval_s);
+    if (slot < count) rates[slot] += 1.0 / interval_s;
   }
   return rates;
 }

@@ -5,7 +5,7 @@
 namespace penstock::forecast {
 namespace {
 
-// Differences of moments within it do not overflow: about 73 years to either side of the start.
+// Differences of timestamps within this range, about 73 years on either side of the start, do not overflow.
 constexpr core::Duration kFarthest{core::Duration::max() / 4};
 
 std::int64_t rounded_steps(core::Duration time, core::Duration interval) {
@@ -38,21 +38,21 @@ std::optional<Point> Intake::accept(const Sample& sample) {
   const bool jumped = behind || sample.at - last_->at > gap_max_;
   if (jumped) {
     ++(behind ? rejections_.out_of_order : rejections_.time_jumps);
-    if (!believes_jump_to(sample.at)) return std::nullopt;
+    if (!accepts_jump_to(sample.at)) return std::nullopt;
     step = last_->step + 1;
     anchor_at_ = sample.at;
     anchor_step_ = step;
   }
-  elsewhere_ = 0;
+  jump_samples_ = 0;
   last_ = Point{step, sample.at, sample.value, jumped};
   return last_;
 }
 
-bool Intake::believes_jump_to(core::Instant at) {
-  const bool agrees = elsewhere_ > 0 && at > elsewhere_at_ && at - elsewhere_at_ <= gap_max_;
-  elsewhere_ = agrees ? elsewhere_ + 1 : 1;
-  elsewhere_at_ = at;
-  return elsewhere_ > kSamplesToBelieve;
+bool Intake::accepts_jump_to(core::Instant at) {
+  const bool agrees = jump_samples_ > 0 && at > jump_at_ && at - jump_at_ <= gap_max_;
+  jump_samples_ = agrees ? jump_samples_ + 1 : 1;
+  jump_at_ = at;
+  return jump_samples_ > kSamplesForJump;
 }
 
 }  // namespace penstock::forecast

@@ -63,13 +63,13 @@ TEST(Intake, BelievesAClockThatJumpedAndStays) {
   for (const double jump_s : {90'000.0, -90'000.0}) {
     Intake intake = make_intake();
     EXPECT_TRUE(intake.accept({at_s(10), 1.0}));
-    for (int i = 0; i < Intake::kSamplesToBelieve; ++i)
+    for (int i = 0; i < Intake::kSamplesForJump; ++i)
       EXPECT_FALSE(intake.accept({at_s(jump_s + 10.0 * i), 1.0})) << jump_s;
-    const auto point = intake.accept({at_s(jump_s + 10.0 * Intake::kSamplesToBelieve), 1.0});
+    const auto point = intake.accept({at_s(jump_s + 10.0 * Intake::kSamplesForJump), 1.0});
     ASSERT_TRUE(point.has_value()) << jump_s;
     EXPECT_EQ(point->step, 1);
     EXPECT_TRUE(point->after_jump);
-    EXPECT_EQ(intake.accept({at_s(jump_s + 10.0 * Intake::kSamplesToBelieve + 20.0), 1.0})->step, 3);
+    EXPECT_EQ(intake.accept({at_s(jump_s + 10.0 * Intake::kSamplesForJump + 20.0), 1.0})->step, 3);
   }
 }
 

@@ -12,7 +12,7 @@ void LeastSquares::add(std::span<const double> row, double value, double weight)
   PENSTOCK_ASSERT(row.size() == columns_, "a row has a value for each column");
   for (std::size_t i = 0; i < columns_; ++i) {
     const double weighted = weight * row[i];
-    if (weighted == 0.0) continue;  // hinges of later changepoints are 0 in most rows
+    if (weighted == 0.0) continue;  // The hinges of later changepoints are 0 in most rows.
     right_[i] += weighted * value;
     double* products = products_.data() + i * columns_;
     for (std::size_t j = 0; j <= i; ++j) products[j] += weighted * row[j];
@@ -21,7 +21,7 @@ void LeastSquares::add(std::span<const double> row, double value, double weight)
 
 std::optional<std::vector<double>> LeastSquares::solve(std::span<const double> ridge) const {
   // Cholesky, L Lᵀ = Σ w x xᵀ + ridge.
-  constexpr double kDependent = 1e-10;  // share of a column that others do not explain
+  constexpr double kDependent = 1e-10;  // Minimum share of a column that other columns do not explain.
   std::vector<double> lower = products_;
   std::vector<double> solution = right_;
   for (std::size_t i = 0; i < columns_; ++i) {

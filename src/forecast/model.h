@@ -1,5 +1,5 @@
-// One way to continue a series: what a predictor is built around. Models know neither quantiles nor bad input; they get
-// points in order and say what they expect.
+// Interface of extrapolation models, which predictors build on. Models receive valid points in order and return
+// expected values; they handle neither quantiles nor invalid input.
 #pragma once
 
 #include <memory>
@@ -14,11 +14,11 @@ class Model {
  public:
   virtual ~Model() = default;
 
-  virtual void update(const Point& point) = 0;  // steps ascend; holes are missing intervals
+  virtual void update(const Point& point) = 0;  // Steps ascend; gaps are missing intervals.
   [[nodiscard]] virtual bool ready() const = 0;
 
-  // path[k] becomes the mean expected over the interval that ends k + 1 steps after the last point. May be negative or
-  // run away: the predictor bounds it. Only when ready.
+  // Sets path[k] to the mean expected over the interval that ends k + 1 steps after the last point. Values may be
+  // negative or diverge, because the predictor bounds them. Requires ready().
   virtual void expect(std::span<double> path) const = 0;
 
   // Saves or restores what was learned. It is restored into a model that was made with the same options.

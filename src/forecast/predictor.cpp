@@ -25,7 +25,7 @@ struct Entry {
   std::string_view name;
   std::unique_ptr<Model> (*make)(const PredictorOptions&);
 };
-// The first is what "auto" begins with.
+// "auto" starts with the first entry.
 constexpr std::array<Entry, 6> kModels = {{{"constant", make<ConstantModel>},
                                            {"linear", make<LinearModel>},
                                            {"seasonal", make<SeasonalModel>},

@@ -95,7 +95,7 @@ TEST(Predictor, AFlatSeriesIsForecastAsItself) {
 TEST(Predictor, AKnownTrendIsContinuedByThoseThatKnowTrends) {
   std::vector<double> values;
   for (int i = 0; i < 1200; ++i) values.push_back(10.0 + 0.02 * i);
-  // The mean of the next twelve values.
+  // Mean of the next twelve values.
   const double level = 10.0 + 0.02 * (1199 + 6.5);
   for (const std::string_view name : {"linear", "arima", "kalman", "decomposition", "auto"}) {
     const auto predictor = predictor_of(name, fast());
@@ -147,7 +147,7 @@ TEST(Predictor, ThePeakIsNotBelowTheLevel) {
   }
 }
 
-// Share of outcomes below p90 and p50 on traffic as bursty as that of services, by day and night.
+// Share of outcomes below p90 and p50 for bursty service traffic with a daily cycle.
 TEST(Predictor, QuantilesAreCalibratedOnBurstyTraffic) {
   const auto rate = [](double at) { return 5.0 + 3.0 * std::sin(2.0 * std::numbers::pi * at / 14'400.0); };
   for (const double gap_cv : {1.0, 4.0, 10.0}) {
@@ -227,7 +227,7 @@ TEST(Predictor, EqualSamplesGiveEqualForecasts) {
     feed(*one, seconds{10}, values);
     for (std::size_t i = 0; i < values.size(); ++i) {
       two->observe({at_s(10.0 * static_cast<double>(i + 1)), values[i]});
-      (void)two->forecast(seconds{200});  // asking changes nothing
+      (void)two->forecast(seconds{200});  // A forecast does not change the state.
     }
     EXPECT_EQ(one->forecast(seconds{120})->level.quantiles, two->forecast(seconds{120})->level.quantiles) << name;
     EXPECT_EQ(one->forecast(seconds{120})->peak.mean, two->forecast(seconds{120})->peak.mean) << name;

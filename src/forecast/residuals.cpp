@@ -7,11 +7,11 @@
 namespace penstock::forecast {
 namespace {
 
-const std::array<double, ResidualBook::kCapacity>& weights_by_age() {
+const std::array<double, Residuals::kCapacity>& weights_by_age() {
   static const auto weights = [] {
-    std::array<double, ResidualBook::kCapacity> table{};
+    std::array<double, Residuals::kCapacity> table{};
     for (std::size_t age = 0; age < table.size(); ++age)
-      table[age] = std::exp2(-static_cast<double>(age) / ResidualBook::kHalfLife);
+      table[age] = std::exp2(-static_cast<double>(age) / Residuals::kHalfLife);
     return table;
   }();
   return weights;
@@ -22,9 +22,9 @@ const std::array<double, ResidualBook::kCapacity>& weights_by_age() {
 double to_scale(double value) { return std::sqrt(std::max(value, 0.0)); }
 double from_scale(double scaled) { return scaled > 0.0 ? scaled * scaled : 0.0; }
 
-ResidualBook::ResidualBook(double overlap) : ring_(kCapacity, 0.0), overlap_(overlap) { sorted_.reserve(kCapacity); }
+Residuals::Residuals(double overlap) : ring_(kCapacity, 0.0), overlap_(overlap) { sorted_.reserve(kCapacity); }
 
-void ResidualBook::add(double residual) {
+void Residuals::add(double residual) {
   const auto before = [](const Entry& a, const Entry& b) {
     return a.residual != b.residual ? a.residual < b.residual : a.number < b.number;
   };
@@ -38,7 +38,7 @@ void ResidualBook::add(double residual) {
   ++added_;
 }
 
-Quantiles ResidualBook::quantiles() const {
+Quantiles Residuals::quantiles() const {
   Quantiles result{};
   if (sorted_.empty()) return result;
   const auto& weights = weights_by_age();

@@ -1,5 +1,5 @@
-// Quantiles from what a predictor got wrong before: no assumption on the shape of the error, which for bursty traffic is
-// far from a Gaussian.
+// Quantiles from past forecast errors, without an assumption on their distribution, which is far from Gaussian for
+// bursty traffic.
 #pragma once
 
 #include <cstdint>
@@ -10,25 +10,25 @@
 
 namespace penstock::forecast {
 
-// Errors are kept on a scale of square roots, √outcome - √expected. There the spread of a Poisson count does not depend
-// on its size, and the scale has no unit: requests a second and tokens behave alike.
-[[nodiscard]] double to_scale(double value);     // value >= 0
-[[nodiscard]] double from_scale(double scaled);  // never negative
+// Errors are stored as differences of square roots, √outcome - √expected. On this scale the spread of a Poisson count
+// is independent of its size, and the scale has no unit, so that request rates and tokens behave alike.
+[[nodiscard]] double to_scale(double value);     // `value` must not be negative.
+[[nodiscard]] double from_scale(double scaled);  // The result is never negative.
 
 // The last kCapacity errors at one horizon, weighted by recency.
-class ResidualBook {
+class Residuals {
  public:
   static constexpr std::size_t kCapacity = 512;
-  static constexpr double kHalfLife = 256.0;  // in errors
+  static constexpr double kHalfLife = 256.0;  // Number of errors after which the weight halves.
 
-  // `overlap`: how many errors in a row share outcomes, and so say the same.
-  explicit ResidualBook(double overlap = 1.0);
+  // `overlap` is the number of consecutive errors that share outcomes and are therefore not independent.
+  explicit Residuals(double overlap = 1.0);
 
-  void add(double residual);  // on the scale; O(log n) and a move of at most 8 KB
+  void add(double residual);  // `residual` is on the square-root scale. O(log n) plus a move of at most 8 KB.
   [[nodiscard]] std::size_t count() const { return sorted_.size(); }
 
-  // Residuals at kProbabilities, ascending; all 0 while empty. As conformal prediction does, the sample counts as one
-  // independent error (`overlap` of them) larger than it is, so that the outer quantiles of a small sample are its
+  // Residuals at kProbabilities, ascending; all 0 while empty. As in conformal prediction, the sample counts as one
+  // independent error (`overlap` errors) larger than it is, so that the outer quantiles of a small sample are its
   // extremes. O(n).
   [[nodiscard]] Quantiles quantiles() const;
 
@@ -44,8 +44,8 @@ class ResidualBook {
     std::uint64_t number;
     void archive(core::StateArchive& state) { state.values_of(residual, number); }
   };
-  std::vector<Entry> sorted_;  // by residual, then number
-  std::vector<double> ring_;   // by number modulo capacity
+  std::vector<Entry> sorted_;  // Ordered by residual, then number.
+  std::vector<double> ring_;   // Indexed by number modulo capacity.
   std::uint64_t added_ = 0;
   double overlap_;
 };

@@ -8,40 +8,40 @@
 namespace penstock::forecast {
 namespace {
 
-TEST(ResidualBook, TheMedianOfThreeIsTheMiddleOne) {
-  ResidualBook book;
-  for (const double residual : {5.0, -1.0, 2.0}) book.add(residual);
-  EXPECT_NEAR((Distribution{0.0, book.quantiles()}.quantile(0.5)), 2.0, 0.01);
+TEST(Residuals, TheMedianOfThreeIsTheMiddleOne) {
+  Residuals residuals;
+  for (const double residual : {5.0, -1.0, 2.0}) residuals.add(residual);
+  EXPECT_NEAR((Distribution{0.0, residuals.quantiles()}.quantile(0.5)), 2.0, 0.01);
 }
 
-TEST(ResidualBook, TheOuterQuantilesOfFewAreTheExtremes) {
-  ResidualBook book;
-  for (const double residual : {5.0, -1.0, 2.0}) book.add(residual);
-  EXPECT_EQ(book.quantiles().front(), -1.0);
-  EXPECT_EQ(book.quantiles().back(), 5.0);
+TEST(Residuals, TheOuterQuantilesOfFewAreTheExtremes) {
+  Residuals residuals;
+  for (const double residual : {5.0, -1.0, 2.0}) residuals.add(residual);
+  EXPECT_EQ(residuals.quantiles().front(), -1.0);
+  EXPECT_EQ(residuals.quantiles().back(), 5.0);
 }
 
-TEST(ResidualBook, QuantilesOfManyAreThoseOfTheirDistribution) {
-  ResidualBook book;
+TEST(Residuals, QuantilesOfManyAreThoseOfTheirDistribution) {
+  Residuals residuals;
   core::RandomStream random(7);
-  for (int i = 0; i < 2000; ++i) book.add(random.uniform());
-  const Quantiles quantiles = book.quantiles();
+  for (int i = 0; i < 2000; ++i) residuals.add(random.uniform());
+  const Quantiles quantiles = residuals.quantiles();
   for (std::size_t i = 0; i < quantiles.size(); ++i) EXPECT_NEAR(quantiles[i], kProbabilities[i], 0.05);
 }
 
-TEST(ResidualBook, ForgetsTheOldestAndKeepsItsSize) {
-  ResidualBook book;
-  for (std::size_t i = 0; i < ResidualBook::kCapacity; ++i) book.add(100.0);
-  for (std::size_t i = 0; i < ResidualBook::kCapacity; ++i) book.add(static_cast<double>(i % 3));
-  EXPECT_EQ(book.count(), ResidualBook::kCapacity);
-  EXPECT_EQ(book.quantiles().back(), 2.0);
+TEST(Residuals, ForgetsTheOldestAndKeepsItsSize) {
+  Residuals residuals;
+  for (std::size_t i = 0; i < Residuals::kCapacity; ++i) residuals.add(100.0);
+  for (std::size_t i = 0; i < Residuals::kCapacity; ++i) residuals.add(static_cast<double>(i % 3));
+  EXPECT_EQ(residuals.count(), Residuals::kCapacity);
+  EXPECT_EQ(residuals.quantiles().back(), 2.0);
 }
 
-TEST(ResidualBook, NewErrorsWeighMoreThanOldOnes) {
-  ResidualBook book;
-  for (int i = 0; i < 256; ++i) book.add(0.0);
-  for (int i = 0; i < 200; ++i) book.add(10.0);
-  EXPECT_EQ((Distribution{0.0, book.quantiles()}.quantile(0.5)), 10.0);
+TEST(Residuals, NewErrorsWeighMoreThanOldOnes) {
+  Residuals residuals;
+  for (int i = 0; i < 256; ++i) residuals.add(0.0);
+  for (int i = 0; i < 200; ++i) residuals.add(10.0);
+  EXPECT_EQ((Distribution{0.0, residuals.quantiles()}.quantile(0.5)), 10.0);
 }
 
 TEST(ResidualScale, IsReversibleAndNeverBelowZero) {
@@ -73,9 +73,9 @@ TEST(Outcome, IsTheMeanAndTheHighestWindow) {
 
 TEST(History, MissingStepsCountNeitherInTheMeanNorInThePeak) {
   History history(4);
-  history.put(0, 2.0);
-  history.put(1, 4.0);
-  history.put(3, 9.0);
+  history.add(0, 2.0);
+  history.add(1, 4.0);
+  history.add(3, 9.0);
   EXPECT_EQ(history.outcome(-1, 3, 1)->level, 5.0);
   EXPECT_EQ(history.outcome(-1, 3, 1)->peak, 9.0);
   EXPECT_EQ(history.outcome(-1, 3, 2)->peak, 9.0);
@@ -83,9 +83,9 @@ TEST(History, MissingStepsCountNeitherInTheMeanNorInThePeak) {
 
 TEST(History, HasNoOutcomeWhereLessThanHalfWasSeen) {
   History history(4);
-  history.put(0, 2.0);
+  history.add(0, 2.0);
   EXPECT_FALSE(history.outcome(-1, 3, 1));
-  history.put(7, 2.0);
+  history.add(7, 2.0);
   EXPECT_FALSE(history.outcome(3, 7, 1));
 }
 

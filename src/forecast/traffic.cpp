@@ -5,7 +5,7 @@
 namespace penstock::forecast {
 namespace {
 
-// A mean of values that do not weigh alike.
+// A weighted mean.
 class WeightedMean {
  public:
   void add(std::optional<double> value, double weight) {
@@ -22,7 +22,7 @@ class WeightedMean {
 };
 
 struct Bucket {
-  std::int64_t number = -1;  // intervals before the last; below 0: it is not open
+  std::int64_t number = -1;  // Number of intervals before the last; negative if no interval is open.
   WeightedMean rate, input, output;
 
   void add(const TrafficSample& sample) {
@@ -76,10 +76,10 @@ std::vector<TrafficSample> aligned_history(std::span<const TrafficSample> histor
 
 core::Result<TrafficForecaster> TrafficForecaster::make(const TrafficOptions& options) {
   PredictorOptions each = options.predictor;
-  const auto place = std::lower_bound(each.horizons.begin(), each.horizons.end(), options.horizon);
-  if (place == each.horizons.end() || *place != options.horizon) each.horizons.insert(place, options.horizon);
+  const auto slot = std::lower_bound(each.horizons.begin(), each.horizons.end(), options.horizon);
+  if (slot == each.horizons.end() || *slot != options.horizon) each.horizons.insert(slot, options.horizon);
 
-  std::vector<Lane> lanes;
+  std::vector<SeriesState> states;
   for (std::size_t i = 0; i < kSeriesCount; ++i) {
     const auto series = static_cast<Series>(i);
     const bool rate = series == Series::kRequestRate;
@@ -89,10 +89,10 @@ core::Result<TrafficForecaster> TrafficForecaster::make(const TrafficOptions& op
       error.where = std::string("forecast of ") + to_string(series) + ": " + error.where;
       return tl::make_unexpected(std::move(error));
     }
-    lanes.push_back(
-        {std::move(*predictor), Accuracy(each.interval, options.horizon, each.peak_window, options.scores_kept)});
+    states.push_back(
+        {std::move(*predictor), Accuracy(each.interval, options.horizon, each.peak_window, options.scores_max)});
   }
-  return TrafficForecaster(std::move(lanes), options.horizon);
+  return TrafficForecaster(std::move(states), options.horizon);
 }
 
 void TrafficForecaster::observe(const TrafficSample& sample) {
@@ -103,11 +103,11 @@ void TrafficForecaster::observe(const TrafficSample& sample) {
 
 void TrafficForecaster::observe(Series series, core::Instant at, std::optional<double> value) {
   if (!value) return;
-  Lane& lane = lanes_[static_cast<std::size_t>(series)];
-  if (!lane.predictor->observe({at, *value})) return;
-  const Point& point = *lane.predictor->last();
-  lane.accuracy.settle(point);
-  if (const auto forecast = lane.predictor->forecast(horizon_)) lane.accuracy.add(point, *forecast);
+  SeriesState& state = series_[static_cast<std::size_t>(series)];
+  if (!state.predictor->observe({at, *value})) return;
+  const Point& point = *state.predictor->last();
+  state.accuracy.settle(point);
+  if (const auto forecast = state.predictor->forecast(horizon_)) state.accuracy.add(point, *forecast);
 }
 
 TrafficForecast TrafficForecaster::forecast(core::Duration horizon) const {

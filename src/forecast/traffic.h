@@ -1,5 +1,4 @@
-// Traffic as three series that are forecast side by side: how many requests come, how long their prompts are, how long
-// their answers.
+// Forecasts of three traffic series: request rate, prompt length and response length.
 #pragma once
 
 #include <cstddef>
@@ -19,55 +18,56 @@ namespace penstock::forecast {
 
 enum class Series : std::uint8_t { kRequestRate, kInputTokens, kOutputTokens };
 inline constexpr std::size_t kSeriesCount = 3;
-[[nodiscard]] const char* to_string(Series series);  // "requests_per_s", "input_tokens", "output_tokens"
+// Returns "requests_per_s", "input_tokens" or "output_tokens".
+[[nodiscard]] const char* to_string(Series series);
 
-// One interval. What was not measured is none: an interval without requests has a rate of 0 and no mean length.
+// One interval. Fields that were not measured are empty: an interval without requests has a rate of 0 and no mean
+// lengths.
 struct TrafficSample {
-  core::Instant at;  // end of the interval
+  core::Instant at;  // End of the interval.
   std::optional<double> requests_per_s;
-  std::optional<double> input_tokens;   // mean of the prompts that came
-  std::optional<double> output_tokens;  // mean of the answers that ended
+  std::optional<double> input_tokens;   // Mean of the prompts that arrived.
+  std::optional<double> output_tokens;  // Mean of the responses that ended.
 };
 
 inline constexpr core::Duration kHistoryMax = std::chrono::hours{24 * 28};
 
-// A past of the traffic, oldest first, moved in time so that its last sample is at `end`, and brought to `interval`:
-// shorter samples become one mean (lengths weigh by the requests that had them), longer ones leave intervals without a
-// sample. Left out are values that no series can have, samples that are not later than those before or later than the
-// last, and what is kHistoryMax or more before the last.
+// Returns a traffic history, oldest first, shifted so that its last sample is at `end`, and resampled to `interval`:
+// shorter samples are averaged (lengths weighted by their requests), longer ones leave intervals without a sample.
+// Invalid values, samples that are out of order, and samples kHistoryMax or more before the last are dropped.
 [[nodiscard]] std::vector<TrafficSample> aligned_history(std::span<const TrafficSample> history,
                                                          core::Duration interval, core::Instant end);
 
 struct TrafficForecast {
-  std::optional<Forecast> requests_per_s, input_tokens, output_tokens;  // none: not known yet
+  std::optional<Forecast> requests_per_s, input_tokens, output_tokens;  // Empty if unknown.
 };
 
 struct TrafficOptions {
   std::string rate_predictor = "auto";
   std::string length_predictor = "auto";
-  core::Duration horizon = std::chrono::seconds{120};  // the start-up time: where accuracy is measured
-  std::size_t scores_kept = Accuracy::kKept;           // the latest forecasts that accuracy is the mean of
-  PredictorOptions predictor;                          // its horizons get `horizon` added
+  core::Duration horizon = std::chrono::seconds{120};  // The start-up time, at which accuracy is measured.
+  std::size_t scores_max = Accuracy::kKept;            // Number of recent forecasts that accuracy is averaged over.
+  PredictorOptions predictor;                          // Its horizons are extended by `horizon`.
 };
 
 class TrafficForecaster {
  public:
-  // Errors: a name that no predictor has, options out of range; they name the series.
+  // Errors name the series: unknown predictors and options out of range.
   [[nodiscard]] static core::Result<TrafficForecaster> make(const TrafficOptions& options);
 
-  // History is observed in the same way, oldest first; it fills states, quantiles and accuracy alike. Values that are
-  // refused are counted in rejections() of their series; the others are taken.
+  // History is observed in the same way, oldest first, and updates states, quantiles and accuracy. Invalid values are
+  // counted in rejections() of their series; the others are used.
   void observe(const TrafficSample& sample);
 
   [[nodiscard]] TrafficForecast forecast(core::Duration horizon) const;
   [[nodiscard]] std::optional<Forecast> forecast(Series series, core::Duration horizon) const {
-    return lane(series).predictor->forecast(horizon);
+    return state_of(series).predictor->forecast(horizon);
   }
 
-  [[nodiscard]] AccuracyReport accuracy(Series series) const { return lane(series).accuracy.report(); }
-  [[nodiscard]] const Rejections& rejections(Series series) const { return lane(series).predictor->rejections(); }
+  [[nodiscard]] AccuracyReport accuracy(Series series) const { return state_of(series).accuracy.report(); }
+  [[nodiscard]] const Rejections& rejections(Series series) const { return state_of(series).predictor->rejections(); }
   [[nodiscard]] std::string_view chosen(Series series, core::Duration horizon) const {
-    return lane(series).predictor->chosen(horizon);
+    return state_of(series).predictor->chosen(horizon);
   }
 
   void archive(core::StateArchive& state) {
@@ -78,16 +78,17 @@ class TrafficForecaster {
   }
 
  private:
-  struct Lane {
+  struct SeriesState {
     std::unique_ptr<Predictor> predictor;
     Accuracy accuracy;
   };
-  TrafficForecaster(std::vector<Lane> lanes, core::Duration horizon) : lanes_(std::move(lanes)), horizon_(horizon) {}
+  TrafficForecaster(std::vector<SeriesState> states, core::Duration horizon)
+      : series_(std::move(states)), horizon_(horizon) {}
 
-  [[nodiscard]] const Lane& lane(Series series) const { return lanes_[static_cast<std::size_t>(series)]; }
+  [[nodiscard]] const SeriesState& state_of(Series series) const { return series_[static_cast<std::size_t>(series)]; }
   void observe(Series series, core::Instant at, std::optional<double> value);
 
-  std::vector<Lane> lanes_;  // by Series
+  std::vector<SeriesState> series_;  // Indexed by Series.
   core::Duration horizon_;
 };
 

@@ -56,13 +56,13 @@ TEST(TrafficForecaster, HistoryWarmsQuantilesAndAccuracy) {
   EXPECT_GE(forecaster.forecast(seconds{120}).requests_per_s->outcomes, kFewOutcomes);
   const AccuracyReport report = forecaster.accuracy(Series::kRequestRate);
   EXPECT_GT(report.scored, 900U);
-  EXPECT_LT(report.ratio(), 0.7);  // the last ten seconds of bursty traffic say little
+  EXPECT_LT(report.ratio(), 0.7);  // The last ten seconds of bursty traffic have little predictive value.
 }
 
 TEST(TrafficForecaster, AccuracyIsOfTheLatestScoresOnly) {
   TrafficOptions options;
   options.rate_predictor = "constant";
-  options.scores_kept = 30;
+  options.scores_max = 30;
   TrafficForecaster forecaster = make_forecaster(options);
   for (int i = 1; i <= 100; ++i)
     forecaster.observe({at_s(10.0 * i), i % 2 == 0 ? 9.0 : 1.0, std::nullopt, std::nullopt});
@@ -89,7 +89,7 @@ TEST(AlignedHistory, ShorterSamplesBecomeOneMeanInWhichLengthsWeighByRequests) {
                                               {at_s(30), 0.0, std::nullopt, std::nullopt},
                                               {at_s(40), 4.0, 100.0, 30.0}};
   const auto aligned = aligned_history(history, seconds{30}, at_s(1000));
-  ASSERT_EQ(aligned.size(), 2U);  // 10 s is alone in its interval, which ends at 10 s
+  ASSERT_EQ(aligned.size(), 2U);  // The sample at 10 s is alone in its interval, which ends at 10 s.
   EXPECT_EQ(aligned[0].at, at_s(970));
   EXPECT_EQ(aligned[1].at, at_s(1000));
   EXPECT_NEAR(*aligned[1].requests_per_s, 5.0 / 3.0, 1e-12);
@@ -106,12 +106,10 @@ TEST(AlignedHistory, LongerSamplesLeaveHoles) {
 
 TEST(AlignedHistory, LeavesOutWhatCannotBe) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
-  const std::vector<TrafficSample> history = {{core::Instant::min(), 9.0, {}, {}},
-                                              {at_s(30), 1.0, nan, -5.0},
-                                              {at_s(30), 9.0, {}, {}},  // the same moment again
-                                              {core::Instant::max(), 9.0, {}, {}},
-                                              {at_s(25), 9.0, {}, {}},  // earlier
-                                              {at_s(60), nan, 1e300, 7.0}};
+  const std::vector<TrafficSample> history = {
+      {core::Instant::min(), 9.0, {}, {}}, {at_s(30), 1.0, nan, -5.0}, {at_s(30), 9.0, {}, {}},  // Duplicate timestamp.
+      {core::Instant::max(), 9.0, {}, {}}, {at_s(25), 9.0, {}, {}},                              // Earlier timestamp.
+      {at_s(60), nan, 1e300, 7.0}};
   const auto aligned = aligned_history(history, seconds{30}, core::kStart);
   ASSERT_EQ(aligned.size(), 2U);
   EXPECT_EQ(aligned[0].requests_per_s, 1.0);
@@ -144,7 +142,7 @@ TEST(TrafficForecaster, ItsHorizonIsOneOfThoseThatQuantilesAreCollectedAt) {
   options.rate_predictor = "constant";
   TrafficForecaster forecaster = make_forecaster(options);
   for (int i = 1; i <= 25; ++i) forecaster.observe({at_s(10.0 * i), 3.0, std::nullopt, std::nullopt});
-  // 18 intervals: one outcome every 4 intervals from the 18th on, while that of 240 s has none before the 24th.
+  // 18 intervals give one outcome every 4 intervals from the 18th on; the horizon of 240 s has none before the 24th.
   EXPECT_GT(forecaster.forecast(seconds{180}).requests_per_s->outcomes, 0U);
 }
 

@@ -9,7 +9,7 @@ namespace {
 
 constexpr bool is_good(int status) { return status >= 200 && status < 300; }
 
-// A quote within generated text has a backslash before it, so that no text looks like these.
+// A quote within generated text is escaped, so generated text never matches these markers.
 bool has_finish_reason(std::string_view bytes) {
   return bytes.find(R"("finish_reason":")") != std::string_view::npos ||
          bytes.find(R"("finish_reason": ")") != std::string_view::npos;
@@ -122,7 +122,7 @@ void AnswerTimer::end(core::Duration now) {
 }
 
 void AnswerTimer::fault(net::ClientFault fault, core::Duration now) {
-  // What was said to the end stays said, however the connection went after it.
+  // A stream that ended with [DONE] is complete, even if the connection fails afterwards.
   if (fault == net::ClientFault::kClosed && stream_ && is_good(status_) && watch_.done()) return end(now);
   const bool cut = fault == net::ClientFault::kClosed && is_good(status_);
   if (cut) return close(Outcome::kTruncated, "connection closed within the answer", now);

@@ -26,7 +26,8 @@ double Arrivals::draw_gap() {
   return 1.0;
 }
 
-// Gaps are drawn for one arrival a second and put where the rate has added up to them (see workload/rate_curve.h).
+// Gaps are drawn for one arrival per second and placed where the integral of the rate reaches them (see
+// workload/rate_curve.h).
 std::optional<core::Duration> Arrivals::next() {
   due_count_ += draw_gap();
   is_first_ = false;

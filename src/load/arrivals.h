@@ -1,4 +1,4 @@
-// When requests are meant to start: a rate over time, and how evenly they come.
+// Intended start times of requests: a rate over time and an arrival process.
 #pragma once
 
 #include <optional>
@@ -10,28 +10,28 @@
 namespace penstock::load {
 
 enum class ArrivalKind : std::uint8_t {
-  kPoisson,  // independent users
-  kUniform,  // evenly spaced, the first at once
-  kBurst,    // gaps of a gamma process, with a standard deviation of three times their mean
+  kPoisson,  // Independent users.
+  kUniform,  // Evenly spaced, the first one at once.
+  kBurst,    // Gaps of a gamma process whose standard deviation is three times the mean.
 };
 
-// Every so often the rate is that many times higher for a while.
+// Periodic bursts during which the rate is multiplied.
 struct Bursts {
   double factor = 1.0;
-  core::Duration every{}, length{};  // 0: none; the first begins after `every`
+  core::Duration every{}, length{};  // 0 means no bursts; the first one starts after `every`.
 };
 
 struct RateProfile {
   workload::RateCurve curve;
   Bursts bursts;
-  [[nodiscard]] double at_time(core::Duration since_start) const;  // requests per second
+  [[nodiscard]] double at_time(core::Duration since_start) const;  // Requests per second.
 };
 
 class Arrivals {
  public:
   Arrivals(const RateProfile& profile, ArrivalKind kind, core::Duration duration, core::RandomStream random);
 
-  // None once the duration is over. Steps through the rate in slices of 10 ms.
+  // Returns nothing once the duration is over. Integrates the rate in slices of 10 ms.
   [[nodiscard]] std::optional<core::Duration> next();
 
  private:
@@ -42,9 +42,9 @@ class Arrivals {
   core::Duration duration_;
   core::RandomStream random_;
   bool is_first_ = true;
-  double due_count_ = 0.0;     // expected arrivals by which the next one comes
-  core::Duration slice_{};     // start of the slice that is looked at …
-  double count_before_ = 0.0;  // … and the arrivals expected before it
+  double due_count_ = 0.0;     // Expected number of arrivals at which the next one occurs.
+  core::Duration slice_{};     // Start of the current slice.
+  double count_before_ = 0.0;  // Expected arrivals before the slice.
 };
 
 }  // namespace penstock::load

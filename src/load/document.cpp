@@ -85,8 +85,9 @@ Json generator(const RunSummary& run, const Tally& tally) {
   Json json;
   json["cpu_s"] = run.cpu_s;
   json["cpu_share"] = cpu_share(run);
-  json["cpu_us_per_token"] =
-      tally.tokens_seen() == 0 ? Json(nullptr) : Json(run.cpu_s * 1e6 / static_cast<double>(tally.tokens_seen()));
+  json["cpu_us_per_token"] = tally.tokens_received() == 0
+                                 ? Json(nullptr)
+                                 : Json(run.cpu_s * 1e6 / static_cast<double>(tally.tokens_received()));
   json["send_lateness_ms"] = latencies(tally.lateness_ms());
   json["held_by_limit"] = tally.held_by_limit();
   json["max_in_flight"] = run.max_in_flight;
@@ -123,7 +124,7 @@ std::string to_json(const RunSummary& run, const Tally& tally) {
   json["expectations"] = Json::array();
   for (const Verdict& verdict : run.verdicts)
     json["expectations"].push_back(
-        {{"name", verdict.name}, {"limit", verdict.limit}, {"seen", verdict.seen}, {"met", verdict.is_met}});
+        {{"name", verdict.name}, {"limit", verdict.limit}, {"seen", verdict.measured}, {"met", verdict.is_met}});
   json["timeline"] = timeline(tally);
   return report::write_json(json, {}) + "\n";
 }

@@ -1,4 +1,4 @@
-// A run for programs.
+// Result of a run as JSON.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace penstock::load {
 
-// JSON; docs/load.md lists the fields. Figures of nothing are null, never zero. Ends with a newline.
+// docs/load.md lists the fields. Values without data are null, never zero. Ends with a newline.
 [[nodiscard]] std::string to_json(const RunSummary& run, const Tally& tally);
 
 }  // namespace penstock::load

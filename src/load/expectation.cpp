@@ -25,7 +25,7 @@ bool has(const std::array<std::string_view, N>& names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// "p95" → 0.95. 1 is the maximum, -1 the mean.
+// "p95" → 0.95; 1 is the maximum, -1 the mean.
 std::optional<double> statistic_of(std::string_view word) {
   if (word == "mean") return -1.0;
   if (word == "max") return 1.0;
@@ -93,16 +93,16 @@ const core::QuantileSketch& sketch_of(std::string_view what, const Tally& tally)
   return tally.first_byte_ms();
 }
 
-Verdict judge_latency(const Expectation& expectation, const Tally& tally) {
+Verdict check_latency(const Expectation& expectation, const Tally& tally) {
   Verdict verdict{expectation.name, expectation.limit, "nothing measured"};
   const auto name = latency_of(expectation.name);
   const core::QuantileSketch& sketch = sketch_of(name->what, tally);
   if (sketch.count() == 0) return verdict;
-  const double seen = name->statistic < 0.0    ? sketch.mean()
-                      : name->statistic == 1.0 ? sketch.max()
-                                               : sketch.quantile(name->statistic);
-  verdict.seen = report::format_milliseconds(seen);
-  verdict.is_met = seen <= expectation.bound;
+  const double measured = name->statistic < 0.0    ? sketch.mean()
+                          : name->statistic == 1.0 ? sketch.max()
+                                                   : sketch.quantile(name->statistic);
+  verdict.measured = report::format_milliseconds(measured);
+  verdict.is_met = measured <= expectation.bound;
   return verdict;
 }
 
@@ -114,17 +114,17 @@ std::uint64_t count_of(std::string_view name, const Figures& figures) {
   return figures.of(name == "refused" ? Outcome::kRefused : Outcome::kCancelled);
 }
 
-Verdict judge_count(const Expectation& expectation, const Figures& figures) {
+Verdict check_count(const Expectation& expectation, const Figures& figures) {
   const std::uint64_t count = count_of(expectation.name, figures);
   const std::uint64_t all = figures.ended() + figures.of(Outcome::kCancelled);
   Verdict verdict{expectation.name, expectation.limit, report::format_count(count)};
   if (expectation.kind == Kind::kCount) {
     verdict.is_met = static_cast<double>(count) <= expectation.bound;
   } else if (all == 0) {
-    verdict.seen = "nothing measured";
+    verdict.measured = "nothing measured";
   } else {
     const double share = static_cast<double>(count) / static_cast<double>(all);
-    verdict.seen = report::format_share(share);
+    verdict.measured = report::format_share(share);
     verdict.is_met = share <= expectation.bound;
   }
   return verdict;
@@ -149,17 +149,17 @@ core::Result<std::vector<Expectation>> parse_expectations(std::string_view text)
   return expectations;
 }
 
-std::vector<Verdict> judge(const std::vector<Expectation>& expectations, const Tally& tally) {
+std::vector<Verdict> check_expectations(const std::vector<Expectation>& expectations, const Tally& tally) {
   std::vector<Verdict> verdicts;
   for (const Expectation& expectation : expectations) {
     if (expectation.kind == Kind::kLatency) {
-      verdicts.push_back(judge_latency(expectation, tally));
+      verdicts.push_back(check_latency(expectation, tally));
     } else if (expectation.kind == Kind::kRate) {
-      const double seen = expectation.name == "rate" ? ok_per_s(tally) : tokens_per_s(tally);
+      const double measured = expectation.name == "rate" ? ok_per_s(tally) : tokens_per_s(tally);
       verdicts.push_back(
-          {expectation.name, expectation.limit, report::format_quantity(seen), seen >= expectation.bound});
+          {expectation.name, expectation.limit, report::format_quantity(measured), measured >= expectation.bound});
     } else {
-      verdicts.push_back(judge_count(expectation, tally.all()));
+      verdicts.push_back(check_count(expectation, tally.all()));
     }
   }
   return verdicts;

@@ -1,4 +1,4 @@
-// What a run is held to: "ttft_p95=2s,itl_p95=50ms,errors=0,rate=4.5".
+// Pass criteria of a run: "ttft_p95=2s,itl_p95=50ms,errors=0,rate=4.5".
 #pragma once
 
 #include <string>
@@ -12,26 +12,26 @@
 namespace penstock::load {
 
 struct Expectation {
-  std::string name;   // "ttft_p95"
-  std::string limit;  // as it was written
+  std::string name;   // For example "ttft_p95".
+  std::string limit;  // As written by the user.
   enum class Kind : std::uint8_t { kLatency, kCount, kShare, kRate } kind = Kind::kLatency;
-  double bound = 0.0;  // milliseconds, requests, share of those that ended, per second
+  double bound = 0.0;  // Milliseconds, requests, share of ended requests, or per second.
 };
 
-// Names are ttft, itl, gap, max_gap, latency or first_byte with _p50, _p99.9, _mean or _max (at most so long); errors,
-// failed, truncated, timed_out, refused or cancelled (at most so many, or such a share: "1%"); rate and tokens (requests
-// that ended well and tokens, at least so many a second). Errors name the word and have no place.
+// Names: ttft, itl, gap, max_gap, latency or first_byte with _p50, _p99.9, _mean or _max (upper limit); errors, failed,
+// truncated, timed_out, refused or cancelled (upper limit as count or share: "1%"); rate and tokens (successful
+// requests and tokens per second, lower limit). Errors name the word and have no location.
 [[nodiscard]] core::Result<std::vector<Expectation>> parse_expectations(std::string_view text);
 
 struct Verdict {
   std::string name, limit;
-  std::string seen;  // "1.42 s"; "nothing measured" where there is no figure
+  std::string measured;  // For example "1.42 s"; "nothing measured" without a value.
   bool is_met = false;
 };
-// A latency of which there is no sample is not met: missing is not zero.
-[[nodiscard]] std::vector<Verdict> judge(const std::vector<Expectation>& expectations, const Tally& tally);
+// A latency without samples fails its criterion: missing is not zero.
+[[nodiscard]] std::vector<Verdict> check_expectations(const std::vector<Expectation>& expectations, const Tally& tally);
 
-// Over the time up to the last answer's end; 0 before any.
+// Relative to the time of the last response's end; 0 before any.
 [[nodiscard]] double ok_per_s(const Tally& tally);
 [[nodiscard]] double tokens_per_s(const Tally& tally);
 

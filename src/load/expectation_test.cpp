@@ -16,12 +16,12 @@ Tally sample() {
     record.last_token = record.end = i * 100ms + 200ms;
     record.tokens = record.text_events = 11;
     record.max_gap = 40ms;
-    tally.note_end(record, {.output_tokens = 11}, {});
+    tally.record_end(record, {.output_tokens = 11}, {});
   }
   RequestRecord failed;
   failed.outcome = Outcome::kFailed;
   failed.end = 2s;
-  tally.note_end(failed, {}, {});
+  tally.record_end(failed, {}, {});
   return tally;
 }
 
@@ -29,7 +29,7 @@ std::string verdict_on(const std::string& text, const Tally& tally) {
   const auto expectations = parse_expectations(text);
   EXPECT_TRUE(expectations) << expectations.error().message();
   std::string met;
-  for (const Verdict& verdict : judge(*expectations, tally)) met += verdict.is_met ? '+' : '-';
+  for (const Verdict& verdict : check_expectations(*expectations, tally)) met += verdict.is_met ? '+' : '-';
   return met;
 }
 
@@ -45,7 +45,7 @@ TEST(Expectations, AreMetUpToTheirLimit) {
 TEST(Expectations, OfALatencyThatNobodySawAreMissed) {
   const Tally nothing{{"default"}};
   EXPECT_EQ(verdict_on("ttft_p95=1h,itl_p95=1h,errors=0,rate=1,errors=5%", nothing), "--+--");
-  EXPECT_EQ(judge(*parse_expectations("ttft_p95=1h"), nothing).front().seen, "nothing measured");
+  EXPECT_EQ(check_expectations(*parse_expectations("ttft_p95=1h"), nothing).front().measured, "nothing measured");
 }
 
 TEST(Expectations, SayWhatIsWrongWithThem) {

@@ -18,10 +18,11 @@ namespace {
 using core::Duration;
 
 constexpr Duration kSweepInterval = std::chrono::milliseconds{20};
-constexpr Duration kMargin = std::chrono::minutes{1};  // that the client's own limits leave to ours
-constexpr int kSendsAtOnce = 64;                       // then answers have their turn
-constexpr std::size_t kSaidBytesMax = 256;
-// A closed loop would hammer a server that refuses at once: a place whose request did not end well is free after this.
+// Margin that keeps the client's timeouts above those of the generator.
+constexpr Duration kMargin = std::chrono::minutes{1};
+constexpr int kSendsAtOnce = 64;  // Sends per batch, after which responses get their turn.
+constexpr std::size_t kResponseBytesMax = 256;
+// Delay before a closed loop replaces a failed request, so that a server that rejects at once is not flooded.
 constexpr Duration kRest = std::chrono::milliseconds{100};
 
 double thread_cpu_s() {
@@ -36,9 +37,9 @@ double thread_cpu_s() {
 }  // namespace
 
 struct Generator::State {
-  // One request and its answer.
-  struct Flight final : net::ResponseListener {
-    Flight(State& state, std::uint64_t number, const PlannedRequest& planned, Duration sent)
+  // One request and its response.
+  struct ActiveRequest final : net::ResponseListener {
+    ActiveRequest(State& state, std::uint64_t number, const PlannedRequest& planned, Duration sent)
         : owner{state}, id{number}, shape{planned.shape}, timer{planned.shape.stream, planned.at, sent} {}
 
     void on_head(const net::ResponseHead& head) override {
@@ -48,11 +49,12 @@ struct Generator::State {
     }
     void on_body(std::string_view bytes) override {
       const Duration now = owner.now();
-      if (!is_good && said.size() < kSaidBytesMax) said += bytes.substr(0, kSaidBytesMax - said.size());
+      if (!is_good && response.size() < kResponseBytesMax)
+        response += bytes.substr(0, kResponseBytesMax - response.size());
       const AnswerTimer::Tokens tokens = timer.take_body(bytes, now);
       if (tokens.count == 0) return;
-      if (!tokens.gap) owner.tally.note_first_token(*timer.record().ttft(), now);
-      owner.tally.note_tokens(tokens, now);
+      if (!tokens.gap) owner.tally.record_first_token(*timer.record().ttft(), now);
+      owner.tally.record_tokens(tokens, now);
     }
     void on_end() override {
       timer.end(owner.now());
@@ -67,8 +69,8 @@ struct Generator::State {
     std::uint64_t id;
     RequestShape shape;
     AnswerTimer timer;
-    Message message;  // until the answer's head is there
-    std::string said;
+    Message message;  // Kept until the response head arrives.
+    std::string response;
     net::Call* call = nullptr;
     bool is_good = false;
   };
@@ -94,15 +96,15 @@ struct Generator::State {
   [[nodiscard]] Duration now() const { return net::Loop::read_clock() - started; }
   [[nodiscard]] bool is_closed_loop() const { return options.concurrency > 0; }
   [[nodiscard]] std::uint32_t places() const { return is_closed_loop() ? options.concurrency : options.max_in_flight; }
-  [[nodiscard]] std::uint32_t in_flight() const { return static_cast<std::uint32_t>(flights.size()); }
+  [[nodiscard]] std::uint32_t in_flight() const { return static_cast<std::uint32_t>(active.size()); }
 
-  // From the loop, never from within a listener: flights may go.
+  // Called from the loop, never from within a listener, because it may destroy requests in flight.
   void pump();
   void pump_soon();
   bool prepare_next(Duration time);
   void send(Duration time);
   void give_up_unsent(Duration time);
-  void ended(Flight& flight);
+  void ended(ActiveRequest& request);
   void sweep();
   void stop();
 
@@ -117,13 +119,13 @@ struct Generator::State {
   std::optional<PlannedRequest> next;
   bool next_is_held = false, source_is_dry = false, is_done = false, pump_is_posted = false;
   std::uint64_t numbers = 0;
-  // By number, so that the first is the one that has waited longest.
-  std::map<std::uint64_t, std::unique_ptr<Flight>> flights;
-  std::deque<Duration> resting;                 // closed loop: when places are free again
-  std::vector<std::unique_ptr<Flight>> landed;  // ended within their own callbacks
+  // Ordered by number, so that the first one has waited longest.
+  std::map<std::uint64_t, std::unique_ptr<ActiveRequest>> active;
+  std::deque<Duration> resting;                                // Closed loop: times at which slots become free again.
+  std::vector<std::unique_ptr<ActiveRequest>> ended_requests;  // Requests that ended within their own callbacks.
   net::Loop::Timer send_timer = 0, sweep_timer = 0;
   std::shared_ptr<bool> alive = std::make_shared<bool>(true);
-  net::Client client;  // goes first, and cancels what the flights wait for
+  net::Client client;  // Destroyed first; cancels the calls of requests in flight.
 };
 
 void Generator::State::pump_soon() {
@@ -135,7 +137,7 @@ void Generator::State::pump_soon() {
   });
 }
 
-// Whether there is a request whose time has come; else sees to it that pump() is called when it has.
+// Returns true if a request is due. Otherwise schedules pump() for the time at which it will be.
 bool Generator::State::prepare_next(Duration time) {
   if (!next && !source_is_dry) {
     next = source();
@@ -147,14 +149,14 @@ bool Generator::State::prepare_next(Duration time) {
   if (!next) return false;
   if (next->at <= time) return true;
   loop.cancel(send_timer);
-  // From the loop's own idea of now, which may be a little behind.
+  // Relative to the loop's cached time, which may lag slightly.
   send_timer = loop.after(started + next->at - loop.now(), [this] { pump(); });
   return false;
 }
 
 void Generator::State::pump() {
   if (is_done) return;
-  landed.clear();
+  ended_requests.clear();
   for (int sends = 0;; ++sends) {
     const Duration time = now();
     if (is_closed_loop() && in_flight() + resting.size() >= places()) break;
@@ -169,7 +171,7 @@ void Generator::State::pump() {
     }
     if (sends >= kSendsAtOnce) return pump_soon();
   }
-  if (source_is_dry && !next && flights.empty()) {
+  if (source_is_dry && !next && active.empty()) {
     is_done = true;
     loop.cancel(std::exchange(sweep_timer, 0));
     on_done();
@@ -178,9 +180,9 @@ void Generator::State::pump() {
 
 void Generator::State::send(Duration time) {
   const std::uint64_t number = numbers++;
-  auto flight = std::make_unique<Flight>(*this, number, *next, time);
-  flight->message = write_request(options.dialect, next->shape, number);
-  tally.note_sent({next->at, time, next_is_held});
+  auto request = std::make_unique<ActiveRequest>(*this, number, *next, time);
+  request->message = write_request(options.dialect, next->shape, number);
+  tally.record_sent({next->at, time, next_is_held});
   next.reset();
   last_sent = time;
   net::CallOptions call;
@@ -188,33 +190,33 @@ void Generator::State::send(Duration time) {
   call.tls = options.tls;
   call.host = options.tls_host;
   call.head_time = call.silence = options.timeout + kMargin;
-  flight->call = &client.call(call, flight->message.head, flight->message.body, *flight);
-  flights.emplace(number, std::move(flight));
-  tally.note_in_flight(in_flight(), time);
+  request->call = &client.call(call, request->message.head, request->message.body, *request);
+  active.emplace(number, std::move(request));
+  tally.record_in_flight(in_flight(), time);
 }
 
 void Generator::State::give_up_unsent(Duration time) {
   AnswerTimer timer{next->shape.stream, next->at, time};
   timer.give_up(Outcome::kTimedOut, time);
-  tally.note_unsent(next->at);
-  tally.note_end(timer.record(), next->shape, {});
+  tally.record_unsent(next->at);
+  tally.record_end(timer.record(), next->shape, {});
   next.reset();
 }
 
-void Generator::State::ended(Flight& flight) {
-  const RequestRecord& record = flight.timer.record();
-  tally.note_end(record, flight.shape, flight.said);
+void Generator::State::ended(ActiveRequest& request) {
+  const RequestRecord& record = request.timer.record();
+  tally.record_end(record, request.shape, request.response);
   if (is_closed_loop() && record.outcome != Outcome::kOk) resting.push_back(record.end + kRest);
-  auto node = flights.extract(flight.id);
-  landed.push_back(std::move(node.mapped()));
+  auto node = active.extract(request.id);
+  ended_requests.push_back(std::move(node.mapped()));
   pump_soon();
 }
 
 void Generator::State::sweep() {
   const Duration time = now();
-  tally.note_in_flight(in_flight(), time);
-  while (!flights.empty()) {
-    Flight& oldest = *flights.begin()->second;
+  tally.record_in_flight(in_flight(), time);
+  while (!active.empty()) {
+    ActiveRequest& oldest = *active.begin()->second;
     if (time - oldest.timer.record().intended < options.timeout) break;
     oldest.call->cancel();
     oldest.timer.give_up(Outcome::kTimedOut, time);
@@ -222,7 +224,7 @@ void Generator::State::sweep() {
   }
   const bool had_rest = !resting.empty() && resting.front() <= time;
   while (!resting.empty() && resting.front() <= time) resting.pop_front();
-  // A request that waits for a place may have waited long enough.
+  // A request that waits for max_in_flight may have timed out.
   if (had_rest || (next && next_is_held)) pump_soon();
 }
 
@@ -230,11 +232,11 @@ void Generator::State::stop() {
   source_is_dry = true;
   next.reset();
   const Duration time = now();
-  while (!flights.empty()) {
-    Flight& flight = *flights.begin()->second;
-    flight.call->cancel();
-    flight.timer.give_up(Outcome::kCancelled, time);
-    ended(flight);
+  while (!active.empty()) {
+    ActiveRequest& request = *active.begin()->second;
+    request.call->cancel();
+    request.timer.give_up(Outcome::kCancelled, time);
+    ended(request);
   }
   pump_soon();
 }

@@ -1,4 +1,5 @@
-// The shell of the load generator: requests go out at their intended times or so many at once, answers are timed.
+// The I/O part of the load generator: sends requests at intended times or with fixed concurrency, and times the
+// responses.
 #pragma once
 
 #include <cstdint>
@@ -21,36 +22,37 @@ namespace penstock::load {
 
 struct GeneratorOptions {
   net::Address address;
-  std::shared_ptr<net::TlsContext> tls;  // null: plain
+  std::shared_ptr<net::TlsContext> tls;  // Null for plain connections.
   std::string tls_host;
   Dialect dialect;
-  // Closed loop: so many at once, each followed by the next, after a tenth of a second where it did not end well.
-  // 0: open loop.
+  // Closed loop: number of concurrent requests. Each one is replaced when it ends, after 100 ms if it failed. 0 means
+  // open loop.
   std::uint32_t concurrency = 0;
-  // Open loop: no more than so many at once. What has to wait for a place still counts from its intended start.
+  // Open loop: maximum number of requests in flight. Requests that wait for it are timed from their intended start.
   std::uint32_t max_in_flight = 4096;
-  core::Duration timeout = std::chrono::minutes{10};  // of a request, from its intended start
-  core::Duration duration = core::Duration::max();    // closed loop: none is sent later
+  core::Duration timeout = std::chrono::minutes{10};  // Time limit of a request from its intended start.
+  core::Duration duration = core::Duration::max();    // Closed loop: no request is sent after this time.
 };
 
-// On one loop's thread. A closed loop takes its requests' times from the answers, not from the source.
+// Runs on one event loop. A closed loop takes the times of its requests from the responses, not from the source.
 class Generator {
  public:
-  // `source`, `tally` and the loop outlive it. `on_done` is called once, from the loop: all requests have ended.
+  // `source`, `tally` and the loop must outlive the generator. `on_done` is called once, from the loop, when all
+  // requests have ended.
   Generator(net::Loop& loop, GeneratorOptions options, RequestSource source, Tally& tally,
             std::function<void()> on_done);
-  ~Generator();  // cancels what is in flight, without a word to the tally
+  ~Generator();  // Cancels requests in flight without updating the tally.
   Generator(const Generator&) = delete;
   Generator& operator=(const Generator&) = delete;
 
   void start();
-  // Sends nothing more and cancels what is in flight, which counts as cancelled.
+  // Sends no further requests and cancels those in flight, which count as cancelled.
   void stop();
 
-  [[nodiscard]] core::Duration elapsed() const;  // since start()
+  [[nodiscard]] core::Duration elapsed() const;  // Since start().
   [[nodiscard]] std::uint32_t in_flight() const;
-  [[nodiscard]] bool at_limit() const;                // a request waits for a place
-  [[nodiscard]] core::Duration sending_time() const;  // until the last one was sent
+  [[nodiscard]] bool at_limit() const;                // A request waits for max_in_flight.
+  [[nodiscard]] core::Duration sending_time() const;  // Time until the last request was sent.
   // CPU time of this thread since start(), in seconds.
   [[nodiscard]] double cpu_s() const;
 

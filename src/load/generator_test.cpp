@@ -68,7 +68,7 @@ TEST(Generator, SendsEverythingThatIsDueAndCountsIt) {
   run.go();
   EXPECT_EQ(run.of(Outcome::kOk), 100U);
   EXPECT_EQ(run.tally.all().errors(), 0U);
-  EXPECT_EQ(run.tally.tokens_seen(), 200U);
+  EXPECT_EQ(run.tally.tokens_received(), 200U);
   EXPECT_GE(run.sending_time, 490ms) << "nothing is sent before its time";
 }
 

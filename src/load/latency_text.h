@@ -1,4 +1,4 @@
-// A quantile of a latency as text, the same in all that a run prints.
+// A latency quantile as text, in the common format of all outputs of a run.
 #pragma once
 
 #include <string>

@@ -11,7 +11,7 @@
 namespace penstock::load {
 namespace {
 
-constexpr double kShareTolerance = 0.001;  // three thirds, written as 33.3%
+constexpr double kShareTolerance = 0.001;  // Tolerates three thirds written as 33.3%.
 
 core::Result<std::pair<std::uint32_t, std::uint32_t>> parse_lengths(std::string_view text) {
   const std::size_t dots = text.find("..");

@@ -1,4 +1,4 @@
-// A run while it goes on, once a second.
+// Progress of a run, printed once per second.
 #pragma once
 
 #include <string>
@@ -9,16 +9,16 @@
 namespace penstock::load {
 
 struct LiveState {
-  core::Duration elapsed{}, planned{};  // planned: zero where it is not known
+  core::Duration elapsed{}, planned{};  // `planned` is zero if unknown.
   std::uint32_t in_flight = 0;
   bool at_limit = false;
-  double cpu_share = 0.0;  // of the last second
+  double cpu_share = 0.0;  // During the last second.
 };
 
-// A block of so many lines, each at most 100 columns wide, to be drawn over the one before.
+// Returns a block of kLiveLines lines of at most 100 columns, which replaces the previous block on the terminal.
 inline constexpr int kLiveLines = 4;
 [[nodiscard]] std::string render_live(const LiveState& state, const Tally& tally);
-// The same as one line, for what is no terminal.
+// The same as one line, for output that is not a terminal.
 [[nodiscard]] std::string render_progress(const LiveState& state, const Tally& tally);
 
 }  // namespace penstock::load

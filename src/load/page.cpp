@@ -80,11 +80,11 @@ void add_verdicts(std::string& out, const RunSummary& run) {
   if (run.verdicts.empty()) return;
   out +=
       "<h2>Expectations</h2>\n<div class=\"card scroll\"><table>\n"
-      "<tr><th>figure</th><th>limit</th><th>seen</th><th></th></tr>\n";
+      "<tr><th>figure</th><th>limit</th><th>measured</th><th></th></tr>\n";
   for (const Verdict& verdict : run.verdicts)
     out += fmt::format("<tr><td>{}</td><td>{}</td><td>{}</td><td class=\"{}\">{}</td></tr>\n",
                        report::markup_escaped(verdict.name), report::markup_escaped(verdict.limit),
-                       report::markup_escaped(verdict.seen), verdict.is_met ? "good" : "bad",
+                       report::markup_escaped(verdict.measured), verdict.is_met ? "good" : "bad",
                        verdict.is_met ? "met" : "missed");
   out += "</table></div>\n";
 }

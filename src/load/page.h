@@ -1,4 +1,4 @@
-// A run for people with a browser.
+// Result of a run as an HTML page.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace penstock::load {
 
-// One page that needs nothing but itself, and no script: figures, charts over time, histograms, segments, causes. Light or
-// dark as the reader's system is. Text from outside is escaped.
+// A self-contained page without scripts: tables, charts over time, histograms, segments, failure causes. Follows the
+// reader's light or dark mode. External text is escaped.
 [[nodiscard]] std::string to_page(const RunSummary& run, const Tally& tally);
 
 }  // namespace penstock::load

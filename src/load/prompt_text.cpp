@@ -10,7 +10,7 @@
 namespace penstock::load {
 namespace {
 
-constexpr std::size_t kWords = 16'384;  // 14 bits of a hash choose one
+constexpr std::size_t kWords = 16'384;  // 14 bits of a hash select one.
 constexpr std::size_t kWordBytes = api::kBytesPerToken;
 using Word = std::array<char, kWordBytes>;
 
@@ -25,7 +25,7 @@ constexpr std::array<Word, kWords> make_words() {
 constexpr std::array<Word, kWords> kTable = make_words();
 static_assert(kWords <= 26 * 26 * 26);
 
-// Streams that share no words: of block ids, and of what is a request's own.
+// Streams that share no words: block ids, and the unique part of a request.
 enum class Purpose : std::uint64_t { kBlock = 1, kOwn = 2 };
 
 std::uint64_t seed_of(std::uint64_t seed, Purpose purpose, std::uint64_t number) {
@@ -34,7 +34,7 @@ std::uint64_t seed_of(std::uint64_t seed, Purpose purpose, std::uint64_t number)
 
 }  // namespace
 
-void append_words(std::string& out, std::uint64_t seed, std::uint32_t words) {
+void append_text(std::string& out, std::uint64_t seed, std::uint32_t words) {
   const std::size_t begin = out.size();
   out.resize(begin + std::size_t{words} * kWordBytes);
   char* at = out.data() + begin;
@@ -49,10 +49,10 @@ void append_prompt(std::string& out, const RequestShape& shape, std::uint64_t se
   std::uint32_t left = shape.input_tokens;
   for (const std::uint32_t id : shape.blocks) {
     const std::uint32_t words = std::min(shape.block_tokens, left);
-    append_words(out, seed_of(seed, Purpose::kBlock, id), words);
+    append_text(out, seed_of(seed, Purpose::kBlock, id), words);
     left -= words;
   }
-  append_words(out, seed_of(seed, Purpose::kOwn, number), left);
+  append_text(out, seed_of(seed, Purpose::kOwn, number), left);
 }
 
 }  // namespace penstock::load

@@ -20,21 +20,21 @@ Tally sample() {
   for (int i = 0; i < 30; ++i) {
     RequestRecord record;
     record.intended = i * 1s;
-    tally.note_sent({record.intended, record.intended + 1ms, false});
+    tally.record_sent({record.intended, record.intended + 1ms, false});
     record.first_byte = record.first_token = i * 1s + 200ms;
     record.last_token = record.end = i * 1s + 400ms;
     record.tokens = record.text_events = 11;
     record.max_gap = 40ms;
-    tally.note_first_token(200ms, *record.first_token);
-    tally.note_tokens({.count = 1}, *record.first_token);
-    tally.note_tokens({.count = 10, .gap = 20ms}, record.end);
-    tally.note_end(record, {.output_tokens = 11}, {});
+    tally.record_first_token(200ms, *record.first_token);
+    tally.record_tokens({.count = 1}, *record.first_token);
+    tally.record_tokens({.count = 10, .gap = 20ms}, record.end);
+    tally.record_end(record, {.output_tokens = 11}, {});
   }
   RequestRecord failed;
   failed.outcome = Outcome::kFailed;
   failed.reason = "status 500";
   failed.end = 2s;
-  tally.note_end(failed, {}, kHostile);
+  tally.record_end(failed, {}, kHostile);
   return tally;
 }
 
@@ -67,10 +67,10 @@ TEST(LoadTable, SaysWhenTheGeneratorIsTheBottleneckOrTheLimitWasReached) {
   busy.cpu_s = 29.0;
   EXPECT_TRUE(has(render_table(busy, sample()), "bottleneck"));
   Tally late = sample();
-  for (int i = 0; i < 5; ++i) late.note_sent({1s, 2s, false});
+  for (int i = 0; i < 5; ++i) late.record_sent({1s, 2s, false});
   EXPECT_TRUE(has(render_table(summary(), late), "bottleneck"));
   Tally held = sample();
-  held.note_sent({1s, 20s, true});
+  held.record_sent({1s, 20s, true});
   EXPECT_TRUE(has(render_table(summary(), held), "limit of 64 in flight was reached"));
 }
 

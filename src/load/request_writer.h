@@ -1,4 +1,4 @@
-// The HTTP request that a shape becomes.
+// Serialises a request shape as an HTTP request.
 #pragma once
 
 #include <cstdint>
@@ -11,24 +11,24 @@
 namespace penstock::load {
 
 struct Sender {
-  std::string name;  // of the tenant, in the report
-  std::string key;   // API key; empty: none is sent
+  std::string name;  // Name of the tenant in the report.
+  std::string key;   // API key; empty means that none is sent.
 };
 
 struct Dialect {
   api::Endpoint endpoint = api::Endpoint::kChatCompletions;
-  std::string host_field, path_prefix;  // "127.0.0.1:8000", "/prefix" or ""
+  std::string host_field, path_prefix;  // "127.0.0.1:8000"; "/prefix" or "".
   std::string model;
-  bool ignore_eos = true;   // answers are as long as they were asked to be; not all servers know it
-  bool send_class = false;  // as X-Traffic-Class
+  bool ignore_eos = true;   // Responses have the requested length, if the server supports ignore_eos.
+  bool send_class = false;  // Sent as X-Traffic-Class.
   std::vector<Sender> senders = {Sender{"default", {}}};
-  std::uint64_t seed = 1;  // of the texts
+  std::uint64_t seed = 1;  // Seed of the texts.
 };
 
 struct Message {
   std::string head, body;
 };
-// Names and keys are visible ASCII. The prompt is the last field of the body.
+// Names and keys must be visible ASCII. The prompt is the last field of the body.
 [[nodiscard]] Message write_request(const Dialect& dialect, const RequestShape& shape, std::uint64_t number);
 
 }  // namespace penstock::load

@@ -7,7 +7,7 @@
 namespace penstock::load {
 
 RequestSource mixed_source(RequestMix mix, Arrivals arrivals, std::uint64_t requests_max) {
-  // Shared, because a std::function may be copied and its shapes point into the mix.
+  // Shared, because a std::function may be copied and its shapes refer to the mix.
   struct State {
     RequestMix mix;
     Arrivals arrivals;
@@ -52,7 +52,7 @@ RequestSource trace_source(const workload::Workload& workload, RequestMix mix, T
     planned.shape = state->mix.next();
     planned.shape.input_tokens = request.input_tokens;
     planned.shape.output_tokens = request.output_tokens;
-    // A last block that is not full is never shared, and ids may go on over the answer.
+    // A partial last block is never shared, and ids may continue over the output.
     const std::size_t full = request.input_tokens / workload.block_tokens;
     const auto blocks = workload.blocks_of(request);
     planned.shape.blocks = blocks.first(std::min(full, blocks.size()));

@@ -1,4 +1,4 @@
-// Where the generator's requests come from: a mix at a rate, a mix without times, or a recorded trace.
+// Request sources of the generator: a mix at a rate, a mix without times, or a recorded trace.
 #pragma once
 
 #include <cstdint>
@@ -10,19 +10,20 @@
 
 namespace penstock::load {
 
-// All end after `requests_max` (0: no limit).
+// All sources end after `requests_max` (0 means no limit).
 [[nodiscard]] RequestSource mixed_source(RequestMix mix, Arrivals arrivals, std::uint64_t requests_max);
-// For a closed loop, where answers say when the next one starts: every time is zero.
+// For a closed loop, in which responses determine the times: every time is zero.
 [[nodiscard]] RequestSource timeless_source(RequestMix mix, std::uint64_t requests_max);
 
 struct TraceOptions {
-  double speed = 1.0;                               // times are divided by it
-  std::vector<std::uint32_t> tenants{};             // for each tenant of the workload its index among the generator's
-  bool own_classes = true;                          // the trace's classes count, not the mix's
-  core::Duration duration = core::Duration::max();  // what starts later is left out
+  double speed = 1.0;  // Divides all times.
+  // Maps each tenant of the workload to an index of the generator's tenants.
+  std::vector<std::uint32_t> tenants{};
+  bool own_classes = true;                          // Uses the classes of the trace instead of those of the mix.
+  core::Duration duration = core::Duration::max();  // Requests that start later are skipped.
   std::uint64_t requests_max = 0;
 };
-// Lengths, blocks and times are the trace's; the rest is drawn from the mix. The workload has to outlive the source.
+// Lengths, blocks and times come from the trace, everything else from the mix. The workload must outlive the source.
 [[nodiscard]] RequestSource trace_source(const workload::Workload& workload, RequestMix mix, TraceOptions options);
 
 }  // namespace penstock::load

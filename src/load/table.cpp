@@ -13,14 +13,14 @@ using report::format_milliseconds;
 using report::format_quantity;
 using report::format_share;
 
-// Padded by what is seen, not by bytes.
+// Pads by display width, not by bytes.
 std::string left(std::string_view text, std::size_t width) {
-  const std::size_t seen = report::display_width(text);
-  return std::string{text} + std::string(width > seen ? width - seen : 0, ' ');
+  const std::size_t columns = report::display_width(text);
+  return std::string{text} + std::string(width > columns ? width - columns : 0, ' ');
 }
 std::string right(std::string_view text, std::size_t width) {
-  const std::size_t seen = report::display_width(text);
-  return std::string(width > seen ? width - seen : 0, ' ') + std::string{text};
+  const std::size_t columns = report::display_width(text);
+  return std::string(width > columns ? width - columns : 0, ' ') + std::string{text};
 }
 
 void append_latencies(std::string& out, const Tally& tally) {
@@ -65,13 +65,14 @@ void append_causes(std::string& out, const Tally& tally) {
 
 void add_generator(std::string& out, const RunSummary& run, const Tally& tally) {
   out += fmt::format("\ngenerator: {} of a core", format_share(cpu_share(run)));
-  if (tally.tokens_seen() > 0)
-    out += fmt::format(", {} µs a token", format_quantity(run.cpu_s * 1e6 / static_cast<double>(tally.tokens_seen())));
+  if (tally.tokens_received() > 0)
+    out +=
+        fmt::format(", {} µs a token", format_quantity(run.cpu_s * 1e6 / static_cast<double>(tally.tokens_received())));
   if (tally.lateness_ms().count() > 0)
     out += fmt::format(", sends late by p99 {}", format_milliseconds(tally.lateness_ms().quantile(0.99)));
   out += "\n";
   if (tally.held_by_limit() > 0)
-    out += fmt::format("{} requests had to wait for a place: the limit of {} in flight was reached\n",
+    out += fmt::format("{} requests waited because of the limit of {} in flight was reached\n",
                        format_count(tally.held_by_limit()), format_count(run.max_in_flight));
   if (is_bottleneck(run, tally)) out += "the generator may be the bottleneck: latencies include its own delays\n";
 }
@@ -90,7 +91,7 @@ std::string render_table(const RunSummary& run, const Tally& tally) {
   out += fmt::format("in {}: {} requests/s, {} tokens/s", report::format_seconds(core::to_seconds(run.elapsed)),
                      format_quantity(ok_per_s(tally)), format_quantity(tokens_per_s(tally)));
   if (all.tokens_wanted > 0)
-    out += fmt::format(", {} of the tokens that were asked for",
+    out += fmt::format(", {} of the requested tokens",
                        format_share(static_cast<double>(all.tokens_out) / static_cast<double>(all.tokens_wanted)));
   if (tally.cached_tokens() > 0)
     out += fmt::format(", {} of the prompts cached", format_share(static_cast<double>(tally.cached_tokens()) /
@@ -102,8 +103,8 @@ std::string render_table(const RunSummary& run, const Tally& tally) {
   add_generator(out, run, tally);
   if (!run.verdicts.empty()) out += "\n";
   for (const Verdict& verdict : run.verdicts)
-    out +=
-        fmt::format("{} {}={}: {}\n", verdict.is_met ? "met   " : "MISSED", verdict.name, verdict.limit, verdict.seen);
+    out += fmt::format("{} {}={}: {}\n", verdict.is_met ? "met   " : "MISSED", verdict.name, verdict.limit,
+                       verdict.measured);
   return out;
 }
 

@@ -1,4 +1,4 @@
-// A run for a terminal.
+// Result of a run as a table for a terminal.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace penstock::load {
 
-// Ends with a newline. What came from outside is made safe to print.
+// Ends with a newline. External text is sanitised for printing.
 [[nodiscard]] std::string render_table(const RunSummary& run, const Tally& tally);
 
 }  // namespace penstock::load

@@ -11,7 +11,7 @@ namespace {
 constexpr std::size_t kExampleBytesMax = 200;
 
 double milliseconds(core::Duration duration) {
-  return std::max(core::to_milliseconds(duration), 0.0);  // clocks of two looks may differ by nanoseconds
+  return std::max(core::to_milliseconds(duration), 0.0);  // Readings of the clock may differ by nanoseconds.
 }
 
 void join(TimeSlot& into, const TimeSlot& other) {
@@ -29,8 +29,8 @@ bool is_error(Outcome outcome) {
   return outcome == Outcome::kFailed || outcome == Outcome::kTruncated || outcome == Outcome::kTimedOut;
 }
 
-// A request that timed out before its first token waited at least as long as it did: leaving it out would make a server
-// that answers nobody look quick.
+// A request that timed out before its first token waited at least that long. Without it, a server that never answers
+// would appear fast.
 std::optional<core::Duration> ttft_at_least(const RequestRecord& record, const RequestShape& shape) {
   if (!shape.stream) return std::nullopt;
   if (record.first_token) return record.ttft();
@@ -89,7 +89,7 @@ Tally::Second& Tally::second_at(core::Duration time) {
   return second;
 }
 
-void Tally::note_sent(const Sent& sent) {
+void Tally::record_sent(const Sent& sent) {
   ++slot_at(sent.intended).meant;
   ++second_at(sent.sent).sent;
   if (sent.held_by_limit)
@@ -98,22 +98,22 @@ void Tally::note_sent(const Sent& sent) {
     lateness_ms_.add(milliseconds(sent.sent - sent.intended));
 }
 
-void Tally::note_unsent(core::Duration intended) {
+void Tally::record_unsent(core::Duration intended) {
   ++slot_at(intended).meant;
   ++held_by_limit_;
 }
 
-void Tally::note_in_flight(std::uint32_t requests, core::Duration now) {
+void Tally::record_in_flight(std::uint32_t requests, core::Duration now) {
   TimeSlot& slot = slot_at(now);
   slot.in_flight_max = std::max(slot.in_flight_max, requests);
 }
 
-void Tally::note_first_token(core::Duration ttft, core::Duration now) {
+void Tally::record_first_token(core::Duration ttft, core::Duration now) {
   second_at(now).ttft_ms.add(milliseconds(ttft));
 }
 
-void Tally::note_tokens(const AnswerTimer::Tokens& tokens, core::Duration now) {
-  tokens_seen_ += tokens.count;
+void Tally::record_tokens(const AnswerTimer::Tokens& tokens, core::Duration now) {
+  tokens_received_ += tokens.count;
   slot_at(now).tokens += tokens.count;
   Second& second = second_at(now);
   second.tokens += tokens.count;
@@ -125,7 +125,7 @@ void Tally::note_tokens(const AnswerTimer::Tokens& tokens, core::Duration now) {
   second.gap_ms.add(0.0, tokens.count - 1);
 }
 
-void Tally::note_end(const RequestRecord& record, const RequestShape& shape, std::string_view said) {
+void Tally::record_end(const RequestRecord& record, const RequestShape& shape, std::string_view response) {
   all_.add(record, shape);
   by_class_[static_cast<std::size_t>(shape.traffic_class)].add(record, shape);
   by_tenant_[shape.tenant].add(record, shape);
@@ -140,7 +140,7 @@ void Tally::note_end(const RequestRecord& record, const RequestShape& shape, std
   slot.refused += record.outcome == Outcome::kRefused ? 1U : 0U;
   if (const auto ttft = ttft_at_least(record, shape)) {
     slot.ttft_ms.add(milliseconds(*ttft));
-    if (!record.first_token) note_first_token(*ttft, record.end);
+    if (!record.first_token) record_first_token(*ttft, record.end);
   }
   if (record.outcome == Outcome::kOk) {
     ++slot.ok;
@@ -151,7 +151,7 @@ void Tally::note_end(const RequestRecord& record, const RequestShape& shape, std
     const bool is_known = causes_.contains(record.reason) || causes_.size() < kCausesMax;
     Cause& cause = causes_[is_known ? record.reason : "other"];
     ++cause.count;
-    if (cause.example.empty()) cause.example = said.substr(0, kExampleBytesMax);
+    if (cause.example.empty()) cause.example = response.substr(0, kExampleBytesMax);
   }
 }
 

@@ -30,13 +30,13 @@ RequestRecord ended(Outcome outcome, core::Duration intended, core::Duration end
 TEST(Tally, CountsARefusalApartFromErrors) {
   Tally tally{{"default"}};
   const RequestShape shape;
-  tally.note_end(good(0s, 1s, 10ms, 5), shape, {});
-  tally.note_end(ended(Outcome::kRefused, 0s, 1s, "status 429"), shape, "slow down");
-  tally.note_end(ended(Outcome::kFailed, 0s, 1s), shape, "broken");
-  tally.note_end(ended(Outcome::kFailed, 0s, 1s), shape, "broken again");
-  tally.note_end(ended(Outcome::kTruncated, 0s, 1s, "cut"), shape, {});
-  tally.note_end(ended(Outcome::kTimedOut, 0s, 1s, "late"), shape, {});
-  tally.note_end(ended(Outcome::kCancelled, 0s, 1s, {}), shape, {});
+  tally.record_end(good(0s, 1s, 10ms, 5), shape, {});
+  tally.record_end(ended(Outcome::kRefused, 0s, 1s, "status 429"), shape, "slow down");
+  tally.record_end(ended(Outcome::kFailed, 0s, 1s), shape, "broken");
+  tally.record_end(ended(Outcome::kFailed, 0s, 1s), shape, "broken again");
+  tally.record_end(ended(Outcome::kTruncated, 0s, 1s, "cut"), shape, {});
+  tally.record_end(ended(Outcome::kTimedOut, 0s, 1s, "late"), shape, {});
+  tally.record_end(ended(Outcome::kCancelled, 0s, 1s, {}), shape, {});
   EXPECT_EQ(tally.all().errors(), 4U);
   EXPECT_EQ(tally.all().ended(), 6U) << "what we cancelled ourselves did not end";
   EXPECT_EQ(tally.all().of(Outcome::kRefused), 1U);
@@ -47,9 +47,9 @@ TEST(Tally, CountsARefusalApartFromErrors) {
 
 TEST(Tally, CountsAWaitInVainAsATtftOfAtLeastThat) {
   Tally tally{{"default"}};
-  tally.note_end(good(0s, 1s, 10ms, 5), {}, {});
-  tally.note_end(ended(Outcome::kTimedOut, 0s, 30s, "no token in time"), {}, {});
-  tally.note_end(ended(Outcome::kFailed, 0s, 50s), {}, {});
+  tally.record_end(good(0s, 1s, 10ms, 5), {}, {});
+  tally.record_end(ended(Outcome::kTimedOut, 0s, 30s, "no token in time"), {}, {});
+  tally.record_end(ended(Outcome::kFailed, 0s, 50s), {}, {});
   EXPECT_EQ(tally.all().ttft_ms.count(), 2U);
   EXPECT_NEAR(tally.all().ttft_ms.max(), 30'000.0, 1.0);
   EXPECT_EQ(tally.all().itl_ms.count(), 1U);
@@ -57,8 +57,8 @@ TEST(Tally, CountsAWaitInVainAsATtftOfAtLeastThat) {
 
 TEST(Tally, SplitsByClassTenantAndBands) {
   Tally tally{{"a", "b"}};
-  tally.note_end(good(0s, 1s, 10ms, 5), {.input_tokens = 100, .output_tokens = 5}, {});
-  tally.note_end(
+  tally.record_end(good(0s, 1s, 10ms, 5), {.input_tokens = 100, .output_tokens = 5}, {});
+  tally.record_end(
       good(0s, 2s, 10ms, 5),
       {.input_tokens = 20'000, .output_tokens = 500, .tenant = 1, .traffic_class = workload::TrafficClass::kBatch}, {});
   std::vector<std::string> labels;
@@ -75,8 +75,8 @@ TEST(Tally, KeepsAllOfALongRunInFewSlots) {
   Tally tally{{"default"}};
   constexpr int kRequests = 5000;
   for (int i = 0; i < kRequests; ++i) {
-    tally.note_sent({std::chrono::seconds{i}, std::chrono::seconds{i}, false});
-    tally.note_end(good(std::chrono::seconds{i}, 1s, 10ms, 5), {}, {});
+    tally.record_sent({std::chrono::seconds{i}, std::chrono::seconds{i}, false});
+    tally.record_end(good(std::chrono::seconds{i}, 1s, 10ms, 5), {}, {});
   }
   EXPECT_LE(tally.slots().size(), Tally::kSlotsMax);
   EXPECT_EQ(tally.slot_width(), 32s);
@@ -94,12 +94,12 @@ TEST(Tally, KeepsAllOfALongRunInFewSlots) {
 
 TEST(Tally, OfTheLastTenSecondsForgetsWhatWasBefore) {
   Tally tally{{"default"}};
-  tally.note_first_token(5s, 1s);
-  tally.note_tokens({.count = 100}, 1s);
+  tally.record_first_token(5s, 1s);
+  tally.record_tokens({.count = 100}, 1s);
   EXPECT_EQ(tally.recent(2s).ttft_ms.count(), 1U);
   EXPECT_NEAR(tally.recent(2s).tokens_per_s, 50.0, 1e-9) << "over the time that there was";
-  tally.note_first_token(100ms, 15s);
-  tally.note_tokens({.count = 30, .gap = 20ms}, 15s);
+  tally.record_first_token(100ms, 15s);
+  tally.record_tokens({.count = 30, .gap = 20ms}, 15s);
   const Tally::Recent recent = tally.recent(16s);
   EXPECT_EQ(recent.ttft_ms.count(), 1U);
   EXPECT_NEAR(recent.ttft_ms.quantile(0.5), 100.0, 2.0);
@@ -108,9 +108,9 @@ TEST(Tally, OfTheLastTenSecondsForgetsWhatWasBefore) {
 
 TEST(Tally, CountsTokensOfOnePieceAsGapsOfZero) {
   Tally tally{{"default"}};
-  tally.note_tokens({.count = 2}, 1s);
-  tally.note_tokens({.count = 3, .gap = 30ms}, 2s);
-  EXPECT_EQ(tally.tokens_seen(), 5U);
+  tally.record_tokens({.count = 2}, 1s);
+  tally.record_tokens({.count = 3, .gap = 30ms}, 2s);
+  EXPECT_EQ(tally.tokens_received(), 5U);
   EXPECT_EQ(tally.gaps_ms().count(), 4U);
   EXPECT_NEAR(tally.gaps_ms().max(), 30.0, 1e-6);
   EXPECT_EQ(tally.gaps_ms().quantile(0.5), 0.0);
@@ -118,8 +118,8 @@ TEST(Tally, CountsTokensOfOnePieceAsGapsOfZero) {
 
 TEST(Tally, HoldsTheGeneratorsLatenessApartFromItsLimit) {
   Tally tally{{"default"}};
-  tally.note_sent({1s, 1001ms, false});
-  tally.note_sent({1s, 9s, true});
+  tally.record_sent({1s, 1001ms, false});
+  tally.record_sent({1s, 9s, true});
   EXPECT_EQ(tally.lateness_ms().count(), 1U);
   EXPECT_NEAR(tally.lateness_ms().max(), 1.0, 1e-6);
   EXPECT_EQ(tally.held_by_limit(), 1U);
@@ -128,7 +128,7 @@ TEST(Tally, HoldsTheGeneratorsLatenessApartFromItsLimit) {
 TEST(Tally, HasALimitOnCauses) {
   Tally tally{{"default"}};
   for (int i = 0; i < 100; ++i)
-    tally.note_end(ended(Outcome::kFailed, 0s, 1s, "status " + std::to_string(400 + i)), {}, {});
+    tally.record_end(ended(Outcome::kFailed, 0s, 1s, "status " + std::to_string(400 + i)), {}, {});
   EXPECT_EQ(tally.causes().size(), Tally::kCausesMax + 1);
   EXPECT_EQ(tally.causes().at("other").count, 100 - Tally::kCausesMax);
 }

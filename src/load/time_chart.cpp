@@ -14,11 +14,12 @@ namespace {
 using report::SvgPoint;
 
 constexpr double kWidth = 640.0, kHeight = 240.0;
-constexpr double kLeft = 66.0, kRight = 626.0, kTop = 44.0, kBottom = 208.0;  // of the plot
+constexpr double kLeft = 66.0, kRight = 626.0, kTop = 44.0, kBottom = 208.0;  // Margins of the plot.
 constexpr int kTicksMax = 6;
 constexpr std::string_view kInk = "var(--ink)", kSoft = "var(--soft)", kLine = "var(--line)";
 
-// The least of 1, 2 and 5 times a power of ten that cuts the range into at most so many parts.
+// Returns the smallest of 1, 2 and 5 times a power of ten that divides the range into at most the wanted number of
+// parts.
 double tick_width(double range) {
   double width = std::pow(10.0, std::floor(std::log10(std::max(range, 1e-9) / kTicksMax)));
   for (const double factor : {2.0, 2.5, 2.0})
@@ -39,9 +40,9 @@ void draw_axes(report::Svg& svg, const Scale& scale, const TimeChart& chart) {
     svg.line({kLeft, y}, {kRight, y}, {.colour = kLine});
     svg.text({kLeft - 6, y + 4}, chart.label(step * i), {.size = 11, .colour = kSoft, .anchor = "end"});
   }
-  const double pace_s = tick_width(scale.seconds);
-  for (int i = 0; pace_s * i <= scale.seconds * 1.0001; ++i)
-    svg.text({scale.x(pace_s * i), kBottom + 18}, report::format_seconds(pace_s * i),
+  const double tick_s = tick_width(scale.seconds);
+  for (int i = 0; tick_s * i <= scale.seconds * 1.0001; ++i)
+    svg.text({scale.x(tick_s * i), kBottom + 18}, report::format_seconds(tick_s * i),
              {.size = 11, .colour = kSoft, .anchor = "middle"});
 }
 

@@ -1,4 +1,4 @@
-// Figures over the time of a run as a picture.
+// Charts of a run over time.
 #pragma once
 
 #include <functional>
@@ -12,16 +12,16 @@
 namespace penstock::load {
 
 struct Series {
-  std::string_view name, colour;                                  // a colour of CSS, "var(--first)"
-  std::function<std::optional<double>(const TimeSlot&)> value{};  // none: a gap in the line
+  std::string_view name, colour;                                  // A CSS colour, "var(--first)".
+  std::function<std::optional<double>(const TimeSlot&)> value{};  // Empty values leave a gap in the line.
 };
 struct TimeChart {
   std::string_view title;
-  std::function<std::string(double)> label;  // of a value on the axis
+  std::function<std::string(double)> label;  // Formats a value of the axis.
   std::vector<Series> series;
 };
 
-// SVG; its colours are the page's.
+// Returns SVG that uses the page's colours.
 [[nodiscard]] std::string draw(const TimeChart& chart, const Tally& tally);
 
 }  // namespace penstock::load

@@ -1,4 +1,4 @@
-// What every transform needs to build one workload from requests of others.
+// Shared steps of the transforms that build a workload from requests of others.
 #pragma once
 
 #include <cstdint>
@@ -11,37 +11,37 @@
 
 namespace penstock::workload {
 
-// More is refused: 100 million requests are 4 GB.
+// Upper limit: 100 million requests take 4 GB.
 inline constexpr std::uint64_t kRequestsMax = 100'000'000;
 
-// Block ids below a bound that is not far above their number, so that ids of several workloads can be put one after the
-// other in 32 bits. Ids that are dense already stay what they are; others are numbered in the order they appear.
+// Renumbers block ids into a range that is not much larger than their number, so that ids of several workloads can be
+// concatenated in 32 bits. Dense ids stay unchanged; others are numbered in order of appearance.
 struct CompactIds {
-  std::vector<std::uint32_t> ids;  // one for each of Workload::block_ids
-  std::uint64_t bound = 0;         // all are below it
+  std::vector<std::uint32_t> ids;  // One id for each of Workload::block_ids.
+  std::uint64_t bound = 0;         // Exclusive upper bound of the ids.
 };
 [[nodiscard]] CompactIds compact_ids(const Workload& workload);
 
-// Tokens that a request's ids name: its last block may be cut short by the end of the prompt or, where the ids go on
-// over the output, by the end of the answer.
+// Tokens that a request's ids cover. The last block may be truncated by the end of the prompt, or by the end of the
+// output if the ids cover it.
 [[nodiscard]] std::uint64_t named_tokens(const Request& request, std::uint32_t block_tokens);
 
-// Blocks that hold so many tokens, the last of them perhaps in part.
+// Number of blocks that hold `tokens` tokens; the last one may be partial.
 [[nodiscard]] constexpr std::uint64_t blocks_for(std::uint64_t tokens, std::uint32_t block_tokens) {
   return (tokens + block_tokens - 1) / block_tokens;
 }
 
-// One past the largest session; 0 where there are none.
+// One more than the largest session; 0 without sessions.
 [[nodiscard]] std::uint64_t session_bound(const Workload& workload);
 
-// An error where requests, block ids or sessions are more than a workload can hold.
+// Returns an error if requests, block ids or sessions exceed the limits of a workload.
 [[nodiscard]] core::Result<void> check_size(const std::string& where, std::uint64_t requests, std::uint64_t blocks,
                                             std::uint64_t id_bound, std::uint64_t session_bound);
 
-// Puts `request`, whose block ids are `ids`, each raised by `id_offset`, at the end of `out`.
+// Appends `request` with the block ids `ids`, each increased by `id_offset`.
 void append(Workload& out, Request request, std::span<const std::uint32_t> ids, std::uint64_t id_offset);
 
-// By arrival; requests that arrive together stay in the order they were appended in.
+// Sorts by arrival; requests with equal arrivals keep their order.
 void sort_by_arrival(std::vector<Request>& requests);
 
 }  // namespace penstock::workload

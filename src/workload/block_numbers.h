@@ -1,4 +1,4 @@
-// The identities of blocks as a trace writes them, numbered from 0 in order of first appearance.
+// Numbers the block ids of a trace from 0 in order of first appearance.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,9 @@
 
 namespace penstock::workload {
 
-// A million requests name some fifteen million blocks, so that every byte for each of them counts. Published traces
-// count their blocks from 0; such ids index an array (4 bytes each). Others, hashes for example, go to an open table
-// with linear probing (12 bytes at a load of at most 3/4, where a node of std::unordered_map takes some 50).
+// A million requests name about fifteen million blocks, so memory per id matters. Published traces number their blocks
+// from 0; such ids index an array (4 bytes each). Other ids, such as hashes, go to an open-addressing table with linear
+// probing (12 bytes at a load of at most 3/4, compared with about 50 bytes per node of std::unordered_map).
 class BlockNumbers {
  public:
   [[nodiscard]] std::uint32_t of(std::uint64_t id) {
@@ -21,20 +21,21 @@ class BlockNumbers {
     }
     if (id < dense_.size() && dense_[id] != kNone) return dense_[id];
     const std::size_t slot = slots_ids_.empty() ? 0 : slot_of(id);
-    // An id may be there from a time when the array was shorter.
+    // The id may have been inserted when the array was shorter.
     if (!slots_ids_.empty() && slots_numbers_[slot] != kNone) return slots_numbers_[slot];
     if (id < dense_.size()) return dense_[id] = fresh();
     return insert_sparse(id);
   }
 
-  // A number that stands for no id of the trace.
+  // Returns a number that represents no id of the trace.
   [[nodiscard]] std::uint32_t fresh() { return next_++; }
 
  private:
   static constexpr std::uint32_t kNone = UINT32_MAX;
   static constexpr std::uint64_t kDenseIdsFirst = 1024, kSparseness = 2;
 
-  [[nodiscard]] std::size_t slot_of(std::uint64_t id) const {  // where it is, or where it would go
+  // Slot of the id, or the slot where it would be inserted.
+  [[nodiscard]] std::size_t slot_of(std::uint64_t id) const {
     std::size_t slot = core::mix64(id) & (slots_ids_.size() - 1);
     while (slots_numbers_[slot] != kNone && slots_ids_[slot] != id) slot = (slot + 1) & (slots_ids_.size() - 1);
     return slot;
@@ -59,8 +60,8 @@ class BlockNumbers {
     }
   }
 
-  std::vector<std::uint32_t> dense_;      // number of the id that is the index
-  std::vector<std::uint64_t> slots_ids_;  // a power of two of them
+  std::vector<std::uint32_t> dense_;      // Number of the id that equals the index.
+  std::vector<std::uint64_t> slots_ids_;  // The size is a power of two.
   std::vector<std::uint32_t> slots_numbers_;
   std::size_t sparse_ = 0;
   std::uint32_t next_ = 0;

@@ -1,4 +1,4 @@
-// The workload that is shown where a user has named no trace.
+// The workload that is used when no trace is given.
 #include <vector>
 
 #include "core/random.h"
@@ -12,10 +12,10 @@ namespace {
 using std::chrono::minutes;
 using std::chrono::seconds;
 
-// Sized for NVIDIA Dynamo's default timing: one replica carries the dawn, two the noon, three or four the crowd, and no
-// prompt takes one longer than half of the usual two seconds to its first token.
+// Sized for NVIDIA Dynamo's default timing: one replica suffices at dawn, two at noon, three or four during the flash
+// crowd, and no prompt takes longer than half of the usual two seconds of TTFT.
 
-// People who chat about what they paste: a few turns each, more of them as the morning goes on.
+// Chat about pasted text: sessions of a few turns, with a rate that rises over the morning.
 SyntheticSpec morning_chat() {
   SyntheticSpec spec;
   spec.rate = {RateShape::kDiurnal, 0.2, 1.5, {}, minutes{80}};
@@ -29,7 +29,7 @@ SyntheticSpec morning_chat() {
   return spec;
 }
 
-// A launch: for six minutes many come at once, each with a document of their own.
+// A product launch: for six minutes many users arrive at once, each with a separate document.
 SyntheticSpec flash_crowd() {
   SyntheticSpec spec;
   spec.rate = {RateShape::kBurst, 0.0, 4.5, minutes{38}, minutes{6}};
@@ -40,7 +40,7 @@ SyntheticSpec flash_crowd() {
   return spec;
 }
 
-// Reports that are summarised in the background, from the twelfth minute on.
+// Background summaries of reports from the twelfth minute on.
 SyntheticSpec document_batch() {
   SyntheticSpec spec;
   spec.rate = {RateShape::kStep, 0.02, 0.2, minutes{12}, {}};
@@ -51,7 +51,7 @@ SyntheticSpec document_batch() {
   return spec;
 }
 
-// Programs that call tools in a loop: one long set of instructions, many quick turns that each bring a tool's answer.
+// Agents that call tools in a loop: one long system prompt and many short turns with tool results.
 SyntheticSpec tool_agent() {
   SyntheticSpec spec;
   spec.rate = {RateShape::kConstant, 0.25, 0.25, {}, {}};

@@ -11,7 +11,7 @@
 namespace penstock::workload {
 namespace {
 
-std::string reason_of(int error) {  // std::strerror shares a buffer between threads
+std::string reason_of(int error) {  // std::strerror is not thread-safe.
   std::string reason = std::generic_category().message(error);
   if (!reason.empty() && reason[0] >= 'A' && reason[0] <= 'Z') reason[0] = static_cast<char>(reason[0] - 'A' + 'a');
   return reason;

@@ -1,4 +1,4 @@
-// Where a trace's bytes come from: a file or memory, plain or unpacked on the way.
+// The bytes of a trace: from a file or memory, plain or decompressed.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace penstock::workload {
 
-// A stream of bytes that is read once, front to back. Not for several threads.
+// A stream of bytes that is read once from start to end. Not thread-safe.
 class ByteSource {
  public:
   virtual ~ByteSource() = default;
@@ -20,8 +20,8 @@ class ByteSource {
   ByteSource(const ByteSource&) = delete;
   ByteSource& operator=(const ByteSource&) = delete;
 
-  // Fills the front of `buffer` (not empty) and returns how many bytes that were; 0 only at the end. After an error or
-  // the end it must not be called again.
+  // Fills the start of `buffer`, which must not be empty, and returns the number of bytes; 0 only at the end. Must not
+  // be called again after the end or an error.
   [[nodiscard]] virtual core::Result<std::size_t> read(std::span<std::uint8_t> buffer) = 0;
 };
 

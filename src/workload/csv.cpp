@@ -7,7 +7,7 @@ namespace penstock::workload {
 Parsed<std::span<const std::string_view>> CsvSplitter::split(std::string_view line) {
   fields_.clear();
   unescaped_.clear();
-  unescaped_.reserve(line.size());  // so that views into it stay valid
+  unescaped_.reserve(line.size());  // Reserved so that views into it stay valid.
   while (true) {
     if (fields_.size() == kCsvColumnsMax)
       return tl::make_unexpected(fmt::format("has more than {} columns", kCsvColumnsMax));
@@ -28,7 +28,7 @@ Parsed<std::span<const std::string_view>> CsvSplitter::split(std::string_view li
   }
 }
 
-// Leaves `rest` empty or at the comma behind the field.
+// Leaves `rest` empty or at the comma after the field.
 Parsed<std::string_view> CsvSplitter::take_quoted(std::string_view& rest) {
   std::string_view field;
   const std::size_t begin = unescaped_.size();
@@ -51,7 +51,7 @@ Parsed<std::string_view> CsvSplitter::take_quoted(std::string_view& rest) {
   const std::size_t next = rest.find_first_not_of(" \t");
   rest.remove_prefix(next == std::string_view::npos ? rest.size() : next);
   if (!rest.empty() && rest[0] != ',')
-    return tl::make_unexpected(fmt::format("text follows the quoted field {}", quoted_cut(field)));
+    return tl::make_unexpected(fmt::format("text follows the quoted field {}", quoted_text(field)));
   return field;
 }
 

@@ -1,4 +1,4 @@
-// One line of comma-separated values as fields (RFC 4180, but no line breaks inside quotes).
+// Splits a line of comma-separated values (RFC 4180 without line breaks inside quotes).
 #pragma once
 
 #include <cstddef>
@@ -13,18 +13,18 @@ namespace penstock::workload {
 
 inline constexpr std::size_t kCsvColumnsMax = 1000;
 
-// Keeps its memory from line to line.
+// Reuses its memory from line to line.
 class CsvSplitter {
  public:
-  // The fields of `line` without the spaces around them and without their quotes; they last until the next call and as
-  // long as the line.
+  // Returns the fields of `line` without surrounding spaces and quotes. They are valid until the next call, and no
+  // longer than the line.
   [[nodiscard]] Parsed<std::span<const std::string_view>> split(std::string_view line);
 
  private:
   [[nodiscard]] Parsed<std::string_view> take_quoted(std::string_view& rest);
 
   std::vector<std::string_view> fields_;
-  std::string unescaped_;  // fields that hold doubled quotes
+  std::string unescaped_;  // Unescaped text of fields with doubled quotes.
 };
 
 }  // namespace penstock::workload

@@ -26,11 +26,11 @@ enum Role : std::uint8_t {
 };
 
 struct KnownColumn {
-  std::string_view name;  // as normalized() writes it
+  std::string_view name;  // In the form of normalized().
   Role role;
   TimeUnit unit = TimeUnit::kSeconds;
 };
-// Of several columns for one role the one that stands first here is taken.
+// If several columns have the same role, the first entry is used.
 constexpr KnownColumn kKnownColumns[] = {
     {"arrival_s", kTime},
     {"timestamp_s", kTime},
@@ -74,7 +74,7 @@ std::string names_of(Role role) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-using Names = std::vector<std::string>;  // normalized
+using Names = std::vector<std::string>;  // Normalized names.
 bool has(const Names& names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
@@ -107,7 +107,7 @@ Format format_of(const Names& names) {
 struct Columns {
   static constexpr std::size_t kAbsent = SIZE_MAX;
   std::array<std::size_t, kRoleCount> at{};
-  std::array<std::string, kRoleCount> names;  // as the header writes them
+  std::array<std::string, kRoleCount> names;  // As written in the header.
   TimeUnit unit = TimeUnit::kSeconds;
   bool dates = false, may_be_dates = false;
   std::size_t count = 0;
@@ -121,14 +121,14 @@ Columns find_columns(const Names& names, std::span<const std::string_view> writt
   columns.at.fill(Columns::kAbsent);
   const auto own = columns_of(format);
   for (const auto& known : kKnownColumns) {
-    // A format with columns of its own is read from those.
+    // A format with special columns is read from those.
     const bool is_own = own.empty() || std::find(own.begin(), own.end(), known.name) != own.end();
     if (columns.has(known.role) || (known.role <= kOutput && !is_own)) continue;
     const auto found = std::find(names.begin(), names.end(), known.name);
     if (found == names.end()) continue;
     const auto index = static_cast<std::size_t>(found - names.begin());
     columns.at[known.role] = index;
-    columns.names[known.role] = shown(written[index]);
+    columns.names[known.role] = printable(written[index]);
     if (known.role == kTime) columns.unit = known.unit;
     if (known.role == kTime) columns.may_be_dates = known.name == "timestamp" && format != Format::kBurstGpt;
   }
@@ -245,7 +245,7 @@ core::Result<void> check_header(const std::string& place, const Names& names, co
   std::sort(sorted.begin(), sorted.end());
   for (std::size_t i = 1; i < sorted.size(); ++i)
     if (sorted[i] == sorted[i - 1] && !sorted[i].empty())
-      return core::invalid_input(place, fmt::format("names the column {} twice", quoted_cut(sorted[i])));
+      return core::invalid_input(place, fmt::format("names the column {} twice", quoted_text(sorted[i])));
 
   std::vector<std::string> missing, hints;
   constexpr std::array<std::string_view, 3> kNeeded = {"arrival times", "input tokens", "output tokens"};

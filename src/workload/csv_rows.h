@@ -1,4 +1,4 @@
-// Traces as tables: Azure's, BurstGPT's, and any other whose header names its columns in one of the usual ways.
+// Trace tables: Azure's, BurstGPT's, and others whose header uses common column names.
 #pragma once
 
 #include <memory>
@@ -10,15 +10,15 @@
 
 namespace penstock::workload {
 
-// A row may share its first tokens with those of its prefix group, in blocks of this size.
+// Rows of one prefix group share their first tokens in blocks of this size.
 inline constexpr std::uint32_t kPrefixBlockTokens = 64;
 inline constexpr std::uint32_t kPrefixTokensMax = 1'000'000;
 
-// Whether `line` names at least one column that a trace may have.
+// Returns true if `line` names at least one known column.
 [[nodiscard]] bool looks_like_header(std::string_view line);
 
-// `place` is the header's, for messages. With Format::kAuto the columns tell the format. Errors: a column that is
-// missing, or there twice.
+// `place` is the location of the header, for messages. With Format::kAuto the columns determine the format. Missing or
+// duplicate columns are errors.
 [[nodiscard]] core::Result<std::unique_ptr<RowParser>> csv_row_parser(const std::string& place, std::string_view header,
                                                                       Format format, Wanted wanted);
 

@@ -20,12 +20,12 @@ using Buffer = std::span<std::uint8_t>;
 constexpr std::size_t kPieceBytes = std::size_t{64} << 10;
 constexpr std::string_view kHint = "copy or download the file again";
 
-// The packed side of every unpacker: a window on the bytes that were read and not yet taken.
+// The compressed input of every decompressor: a window on bytes that were read and not consumed yet.
 class Packed {
  public:
   Packed(std::string name, std::unique_ptr<ByteSource> source) : name_{std::move(name)}, source_{std::move(source)} {}
 
-  // Reads until at least `count` bytes lie ready or the source has ended; `count` is at most a piece.
+  // Reads until at least `count` bytes are available or the source has ended; `count` is at most one piece.
   [[nodiscard]] core::Result<void> fill(std::size_t count = 1) {
     if (rest_.size() >= count || ended_) return {};
     std::copy(rest_.begin(), rest_.end(), piece_.begin());
@@ -159,7 +159,7 @@ class Zstd final : public ByteSource {
     ZSTD_outBuffer out{buffer.data(), buffer.size(), 0};
     while (out.pos == 0) {
       if (const auto filled = packed_.fill(); !filled) return tl::make_unexpected(filled.error());
-      // Without packed bytes the decoder may still hold unpacked ones, but only inside a frame.
+      // Without further input, the decoder may hold decompressed bytes only within a frame.
       if (packed_.exhausted() && between_frames_) break;
       ZSTD_inBuffer in{packed_.rest().data(), packed_.rest().size(), 0};
       const std::size_t status = ZSTD_decompressStream(stream_, &out, &in);
@@ -192,7 +192,7 @@ bool begins_with(std::span<const std::uint8_t> bytes, std::initializer_list<std:
   return bytes.size() >= magic.size() && std::equal(magic.begin(), magic.end(), bytes.begin());
 }
 
-// pzstd begins with a skippable frame, which has a first byte of 0x50 to 0x5f (RFC 8878, 3.1.2).
+// pzstd starts with a skippable frame, whose first byte is 0x50 to 0x5f (RFC 8878, 3.1.2).
 bool is_zstd(std::span<const std::uint8_t> bytes) {
   if (begins_with(bytes, {0x28, 0xb5, 0x2f, 0xfd})) return true;
   return !bytes.empty() && (bytes[0] & 0xf0) == 0x50 && begins_with(bytes.subspan(1), {0x2a, 0x4d, 0x18});

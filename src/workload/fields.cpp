@@ -26,7 +26,7 @@ std::string without_controls(std::string_view text) {
   return clean;
 }
 
-// digits[.digits], the fraction in units of 10^-decimals; nothing when it is something else or does not fit.
+// Parses digits[.digits], with the fraction in units of 10^-decimals; empty for other text or on overflow.
 struct Decimal {
   std::uint64_t whole = 0, fraction = 0;
 };
@@ -44,7 +44,8 @@ std::optional<Decimal> parse_decimal(std::string_view text, std::size_t decimals
   return value;
 }
 
-// A number in any notation, for what the exact parsers leave: exponents, signs, overflow. NaN and infinity are none.
+// Parses any notation, for text that the exact parsers reject: exponents, signs, overflow. NaN and infinity are
+// rejected.
 std::optional<double> parse_number(std::string_view text) {
   double value = 0.0;
   const auto [after, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -60,7 +61,7 @@ std::optional<double> parse_number(std::string_view text) {
 struct UnitInfo {
   std::string_view name;
   std::uint64_t per_second;
-  std::size_t decimals;  // of one unit that are whole nanoseconds
+  std::size_t decimals;  // Decimals of one unit that are whole nanoseconds.
 };
 UnitInfo info_of(TimeUnit unit) {
   switch (unit) {
@@ -71,7 +72,7 @@ UnitInfo info_of(TimeUnit unit) {
   return {"seconds", 1, 9};
 }
 
-// Fixed-width fields of a date: cuts `digits` digits off the front of `text`.
+// Removes `digits` digits from the front of `text`, for fixed-width date fields.
 std::optional<int> take_number(std::string_view& text, std::size_t digits) {
   if (text.size() < digits || !all_digits(text.substr(0, digits))) return std::nullopt;
   int value = 0;
@@ -131,8 +132,8 @@ std::optional<core::Duration> take_zone(std::string_view& text) {
 
 }  // namespace
 
-std::string shown(std::string_view text) { return without_controls(text); }
-std::string quoted_cut(std::string_view text) { return '"' + without_controls(text) + '"'; }
+std::string printable(std::string_view text) { return without_controls(text); }
+std::string quoted_text(std::string_view text) { return '"' + without_controls(text) + '"'; }
 
 std::string_view trimmed(std::string_view text) {
   while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
@@ -143,18 +144,18 @@ std::string_view trimmed(std::string_view text) {
 Parsed<std::uint32_t> parse_tokens(std::string_view column, std::string_view text, std::uint32_t min) {
   if (const auto exact = parse_decimal(text, 18); exact && exact->fraction == 0) {
     if (exact->whole < min)
-      return wrong(fmt::format("{} is {}, must be at least {}", shown(column), exact->whole, min));
+      return wrong(fmt::format("{} is {}, must be at least {}", printable(column), exact->whole, min));
     if (exact->whole > kTokensMax)
-      return wrong(fmt::format("{} is {}, must be at most {}", shown(column), exact->whole, kTokensMax));
+      return wrong(fmt::format("{} is {}, must be at most {}", printable(column), exact->whole, kTokensMax));
     return static_cast<std::uint32_t>(exact->whole);
   }
-  if (text.empty()) return wrong(fmt::format("{} is blank", shown(column)));
+  if (text.empty()) return wrong(fmt::format("{} is blank", printable(column)));
   const auto number = parse_number(text);
   if (number && *number < 0)
-    return wrong(fmt::format("{} is {}, must be at least {}", shown(column), shown(text), min));
+    return wrong(fmt::format("{} is {}, must be at least {}", printable(column), printable(text), min));
   if (number && *number > kTokensMax)
-    return wrong(fmt::format("{} is {}, must be at most {}", shown(column), shown(text), kTokensMax));
-  return wrong(fmt::format("{} {} is not a whole number", shown(column), quoted_cut(text)));
+    return wrong(fmt::format("{} is {}, must be at most {}", printable(column), printable(text), kTokensMax));
+  return wrong(fmt::format("{} {} is not a whole number", printable(column), quoted_text(text)));
 }
 
 Parsed<core::Duration> parse_time(std::string_view column, std::string_view text, TimeUnit unit) {
@@ -166,28 +167,29 @@ Parsed<core::Duration> parse_time(std::string_view column, std::string_view text
     const auto fraction_ns = static_cast<std::int64_t>(exact->fraction);
     return core::Duration{whole * unit_ns + fraction_ns};
   }
-  if (text.empty()) return wrong(fmt::format("{} is blank", shown(column)));
+  if (text.empty()) return wrong(fmt::format("{} is blank", printable(column)));
   const auto number = parse_number(text);
-  if (!number) return wrong(fmt::format("{} {} is not a number of {}", shown(column), quoted_cut(text), info.name));
-  if (*number < 0) return wrong(fmt::format("{} is {}, must be at least 0", shown(column), shown(text)));
+  if (!number)
+    return wrong(fmt::format("{} {} is not a number of {}", printable(column), quoted_text(text), info.name));
+  if (*number < 0) return wrong(fmt::format("{} is {}, must be at least 0", printable(column), printable(text)));
   if (*number >= static_cast<double>(kTimeMaxS * per_second))
-    return wrong(
-        fmt::format("{} is {}, must be below {} {}", shown(column), shown(text), kTimeMaxS * per_second, info.name));
+    return wrong(fmt::format("{} is {}, must be below {} {}", printable(column), printable(text),
+                             kTimeMaxS * per_second, info.name));
   return core::from_seconds(*number / static_cast<double>(per_second));
 }
 
 Parsed<core::Duration> parse_date_time(std::string_view column, std::string_view text) {
-  if (text.empty()) return wrong(fmt::format("{} is blank", shown(column)));
+  if (text.empty()) return wrong(fmt::format("{} is blank", printable(column)));
   std::string_view rest = text;
   if (const auto date = take_date(rest); date && take(rest, " Tt"))
     if (const auto time = take_time_of_day(rest))
       if (const auto offset = take_zone(rest); offset && rest.empty() && *date + *time >= *offset)
         return *date + *time - *offset;
-  return wrong(fmt::format("{} {} is not a date and time", shown(column), quoted_cut(text)));
+  return wrong(fmt::format("{} {} is not a date and time", printable(column), quoted_text(text)));
 }
 
 bool has_zone(std::string_view date_time) {
-  constexpr std::size_t kDateBytes = 10;  // its hyphens are none of a zone
+  constexpr std::size_t kDateBytes = 10;  // The hyphens of the date do not start a zone.
   return date_time.size() > kDateBytes && date_time.find_first_of("Zz+-", kDateBytes) != std::string_view::npos;
 }
 

@@ -93,8 +93,8 @@ TEST(Fields, ZoneIsSeenBehindTheDateOnly) {
 }
 
 TEST(Fields, TextInMessagesIsCutAndHarmless) {
-  EXPECT_EQ(quoted_cut("a\x1b[31m\nb\xff"), "\"a?[31m?b?\"");
-  EXPECT_EQ(quoted_cut(std::string(100, 'x')), '"' + std::string(60, 'x') + "...\"");
+  EXPECT_EQ(quoted_text("a\x1b[31m\nb\xff"), "\"a?[31m?b?\"");
+  EXPECT_EQ(quoted_text(std::string(100, 'x')), '"' + std::string(60, 'x') + "...\"");
 }
 
 }  // namespace

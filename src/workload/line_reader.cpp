@@ -31,7 +31,7 @@ core::Result<std::optional<std::string_view>> LineReader::next() {
 }
 
 core::Result<std::optional<std::string_view>> LineReader::next_raw() {
-  std::size_t searched = 0;  // of what lies ready
+  std::size_t searched = 0;  // Number of available bytes without a line end.
   while (true) {
     const char* from = buffer_.data() + begin_;
     const std::size_t ready = end_ - begin_;

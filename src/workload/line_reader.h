@@ -1,4 +1,4 @@
-// A stream of bytes as lines, in a buffer that is as long as the longest of them and no longer.
+// Splits a stream of bytes into lines, with a buffer no longer than the longest line.
 #pragma once
 
 #include <cstddef>
@@ -18,18 +18,18 @@ inline constexpr std::size_t kLineBytesMax = std::size_t{16} << 20;
 
 class LineReader {
  public:
-  // `name` stands for the source in messages.
+  // `name` identifies the source in messages.
   LineReader(std::string name, std::unique_ptr<ByteSource> source);
 
-  // The next line that is not blank, without its end (LF or CRLF) and without a byte order mark; nothing at the end.
-  // The view lasts until the next call, and kPaddingBytes after it may be read, as simdjson wants. Errors: those of the
-  // source, and a line that is longer than kLineBytesMax.
+  // Returns the next line that is not blank, without its line end (LF or CRLF) and without a byte order mark; nothing
+  // at the end. The view is valid until the next call, and kPaddingBytes after it are readable, as simdjson requires.
+  // Errors are those of the source and lines longer than kLineBytesMax.
   [[nodiscard]] core::Result<std::optional<std::string_view>> next();
 
   static constexpr std::size_t kPaddingBytes = 64;
 
-  [[nodiscard]] std::uint64_t line() const { return line_; }  // of the last line returned, from 1
-  [[nodiscard]] std::string place() const;                    // "trace.csv:17"
+  [[nodiscard]] std::uint64_t line() const { return line_; }  // Number of the last returned line, from 1.
+  [[nodiscard]] std::string place() const;                    // For example "trace.csv:17".
   [[nodiscard]] const std::string& name() const { return name_; }
 
  private:
@@ -38,7 +38,7 @@ class LineReader {
 
   std::string name_;
   std::unique_ptr<ByteSource> source_;
-  std::vector<char> buffer_;  // [begin_, end_) is read and not yet returned
+  std::vector<char> buffer_;  // [begin_, end_) was read and not returned yet.
   std::size_t begin_ = 0, end_ = 0;
   std::uint64_t line_ = 0;
   bool ended_ = false;

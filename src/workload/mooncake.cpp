@@ -45,7 +45,7 @@ simdjson::padded_string_view padded(std::string_view line) {
   return simdjson::padded_string_view{line.data(), line.size(), line.size() + simdjson::SIMDJSON_PADDING};
 }
 
-// The text of a number, so that CSV and JSON share one way to read and to refuse them.
+// Returns the text of a number, so that CSV and JSON share one parser.
 std::string_view text_of(ondemand::value& value) {
   std::string_view text = value.raw_json_token();
   while (!text.empty() && (text.back() == ' ' || text.back() == '\t' || text.back() == '\r')) text.remove_suffix(1);
@@ -84,7 +84,7 @@ Parsed<void> read_hash_ids(ondemand::value& value, std::vector<std::uint64_t>& i
       id = static_cast<std::uint64_t>(negative);
     }
     if (parsed.ec != std::errc{} || parsed.ptr != end)
-      return wrong(fmt::format("hash_ids holds {}, which is not a whole number of 64 bits", quoted_cut(text)));
+      return wrong(fmt::format("hash_ids holds {}, which is not a whole number of 64 bits", quoted_text(text)));
     if (ids.size() == kIdsMax) return wrong(fmt::format("hash_ids holds more than {} ids", kIdsMax));
     ids.push_back(id);
   }
@@ -112,7 +112,8 @@ class MooncakeRowParser final : public RowParser {
       if (entry.value().get(value) != simdjson::SUCCESS) return not_json();
       if (auto good = read_field(key, value, row); !good) return good;
     }
-    if (document.current_location().error() != simdjson::OUT_OF_BOUNDS) return not_json();  // more follows
+    // Bytes follow the document.
+    if (document.current_location().error() != simdjson::OUT_OF_BOUNDS) return not_json();
     return check(row);
   }
   [[nodiscard]] Format format() const override { return Format::kMooncake; }

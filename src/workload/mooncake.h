@@ -1,4 +1,4 @@
-// Mooncake's traces: one JSON object a line.
+// Mooncake traces: one JSON object per line.
 #pragma once
 
 #include <memory>
@@ -8,12 +8,12 @@
 
 namespace penstock::workload {
 
-// Wants timestamp (ms), input_length and output_length; takes hash_ids where they are. The order of the fields does not
-// matter, and others are passed over.
+// Requires timestamp (ms), input_length and output_length; hash_ids are optional. Fields may be in any order, and other
+// fields are ignored.
 [[nodiscard]] std::unique_ptr<RowParser> mooncake_row_parser(Wanted wanted);
 
-// Whether `line` (followed by padding, as for RowParser) is a JSON object with a list "requests": a whole session, as
-// in recordings of coding agents, whose times count from its own start.
+// Returns true if `line` (followed by padding, as for RowParser) is a JSON object with a list "requests": a whole
+// session with relative times, as in recordings of coding agents.
 [[nodiscard]] bool is_whole_session(std::string_view line);
 
 }  // namespace penstock::workload

@@ -7,7 +7,7 @@
 namespace penstock::workload {
 namespace {
 
-// Share of the way from low to high, and its integral from the start, in seconds.
+// Position between low and high, and its integral from the start in seconds.
 struct Height {
   double now = 0.0, summed_s = 0.0;
 };
@@ -50,7 +50,7 @@ double ExpectedArrivals::until(double time_s) const {
 std::optional<double> ExpectedArrivals::time_s_of(double count) {
   if (!(count < all_)) return std::nullopt;
   if (curve_.shape == RateShape::kConstant) return count / curve_.low;
-  // Newton's steps, and halving of the bracket where one leaves it: a curve may be flat, and has corners.
+  // Newton steps with bisection as a fallback, because a curve may be flat and has corners.
   double low_s = count >= last_count_ ? last_time_s_ : 0.0;
   double high_s = duration_s_;
   double time_s = low_s;
@@ -64,7 +64,7 @@ std::optional<double> ExpectedArrivals::time_s_of(double count) {
     if (next_s == time_s || high_s - low_s < 1e-10) break;
     time_s = next_s;
   }
-  // Never back in time, whatever rounding says.
+  // Rounding must not make times decrease.
   if (count >= last_count_) time_s = std::max(time_s, last_time_s_);
   last_time_s_ = time_s;
   last_count_ = count;

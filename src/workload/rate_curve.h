@@ -1,4 +1,4 @@
-// A rate curve as what it adds up to: how many arrivals are expected by a time, and the time by which so many are.
+// The integral of a rate curve: the expected number of arrivals up to a time, and its inverse.
 #pragma once
 
 #include <optional>
@@ -8,18 +8,18 @@
 
 namespace penstock::workload {
 
-// Gaps that are drawn for one arrival a second become arrivals of any rate curve when the n-th is put where the curve
-// has added up to its time; that keeps the spread of the gaps, in units of the mean gap of the moment, what it was
-// drawn as (time rescaling; Brown et al. 2002, https://doi.org/10.1162/08997660252741149).
+// Gaps that are drawn for one arrival per second become arrivals of any rate curve if the n-th is placed at the time at
+// which the integral reaches its value. The spread of the gaps relative to the local mean gap is preserved (time
+// rescaling; Brown et al. 2002, https://doi.org/10.1162/08997660252741149).
 class ExpectedArrivals {
  public:
   ExpectedArrivals(const RateCurve& curve, core::Duration duration);
 
-  [[nodiscard]] double until(double time_s) const;  // from the start
+  [[nodiscard]] double until(double time_s) const;  // From the start.
   [[nodiscard]] double all() const { return all_; }
 
-  // The first time by which `count` arrivals are expected; none if the duration ends before. Calls with rising counts
-  // take a few evaluations of the curve each.
+  // Returns the first time by which `count` arrivals are expected, or nothing if the duration ends before. Calls with
+  // ascending counts need a few evaluations of the curve each.
   [[nodiscard]] std::optional<double> time_s_of(double count);
 
  private:

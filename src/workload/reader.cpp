@@ -21,8 +21,9 @@ namespace {
 
 using core::invalid_input;
 
-constexpr std::array<std::string_view, 6> kFormatNames = {"auto",      "mooncake", "azure2023",
-                                                          "azure2024", "burstgpt", "csv"};  // by Format
+constexpr std::array<std::string_view, 6> kFormatNames = {"auto", "mooncake", "azure2023",
+                                                          // Indexed by Format.
+                                                          "azure2024", "burstgpt", "csv"};
 constexpr std::size_t kRememberedFaults = 10;
 constexpr std::string_view kSkipHint = "mend the row, or leave such rows out with --skip-bad-rows";
 
@@ -30,7 +31,7 @@ std::string known_formats() {
   return fmt::format("known are {}", fmt::join(kFormatNames.begin() + 1, kFormatNames.end(), ", "));
 }
 
-// "mooncake_conversation" of "traces/mooncake_conversation.jsonl.xz".
+// Returns "mooncake_conversation" for "traces/mooncake_conversation.jsonl.xz".
 std::string trace_name(std::string_view path) {
   path.remove_prefix(path.find_last_of('/') + 1);
   for (const std::string_view ending : {".gz", ".xz", ".zst", ".csv", ".jsonl", ".json", ".txt"})
@@ -38,7 +39,7 @@ std::string trace_name(std::string_view path) {
   return std::string{path};
 }
 
-// The lines of a trace, and the parser that its first line asks for. A header is not one of the rows.
+// The lines of a trace and the parser that its first line selects. A header is not a row.
 class Trace {
  public:
   static core::Result<Trace> open(std::string name, std::unique_ptr<ByteSource> source, Format format, Wanted wanted) {
@@ -75,7 +76,7 @@ class Trace {
       return {};
     }
     if (format == Format::kAuto && !looks_like_header(first_line))
-      return invalid_input(place(), fmt::format("unknown trace format: {}", quoted_cut(trimmed(first_line))),
+      return invalid_input(place(), fmt::format("unknown trace format: {}", quoted_text(trimmed(first_line))),
                            known_formats());
     auto parser = csv_row_parser(place(), first_line, format, wanted);
     if (!parser) return tl::make_unexpected(parser.error());
@@ -85,7 +86,7 @@ class Trace {
 
   LineReader lines_;
   std::unique_ptr<RowParser> parser_;
-  std::optional<std::string_view> first_row_;  // valid until lines_ moves on
+  std::optional<std::string_view> first_row_;  // Valid until lines_ advances.
 };
 
 std::string in_seconds(core::Duration duration) { return fmt::format("{:.9g} s", core::to_seconds(duration)); }
@@ -134,9 +135,9 @@ core::Result<Workload> read(std::string name, std::unique_ptr<ByteSource> source
   report.format = trace->parser().format();
   if (!good) return tl::make_unexpected(good.error());
   if (report.rows == 0) return invalid_input(trace->name(), "holds no request", "nothing follows the header");
-  if (!builder.saw_good_row())
-    return invalid_input(trace->name(), fmt::format("has no valid row: all {} are invalid, the first at {}", report.rows,
-                                                    report.skipped.front()));
+  if (!builder.has_valid_row())
+    return invalid_input(trace->name(), fmt::format("has no valid row: all {} are invalid, the first at {}",
+                                                    report.rows, report.skipped.front()));
   const core::Duration last = builder.last_arrival();
   Workload workload = std::move(builder).finish();
   if (workload.requests.empty()) {
@@ -158,7 +159,7 @@ std::span<const std::string_view> format_names() { return kFormatNames; }
 core::Result<Format> parse_format(std::string_view name) {
   const auto found = std::find(kFormatNames.begin(), kFormatNames.end(), name);
   if (found == kFormatNames.end())
-    return invalid_input({}, fmt::format("unknown trace format {}", quoted_cut(name)),
+    return invalid_input({}, fmt::format("unknown trace format {}", quoted_text(name)),
                          fmt::format("use one of {}", fmt::join(kFormatNames, ", ")));
   return static_cast<Format>(found - kFormatNames.begin());
 }

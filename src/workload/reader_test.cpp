@@ -68,9 +68,9 @@ TEST(Reader, EmptyTracesHoldNoRequest) {
 
 TEST(Reader, UnknownFormatShowsTheFirstLineAndNamesTheKnownOnes) {
   EXPECT_EQ(message_of("PK\x03\x04 some archive\nmore"),
-            "t.csv:1: is of no known format: \"PK?? some archive\"; known are mooncake, azure2023, azure2024, "
+            "t.csv:1: unknown trace format: \"PK?? some archive\"; known are mooncake, azure2023, azure2024, "
             "burstgpt, csv");
-  EXPECT_EQ(fault_of("[{\"timestamp\":0}]"), "t.csv:1: is of no known format: \"[{\"timestamp\":0}]\"");
+  EXPECT_EQ(fault_of("[{\"timestamp\":0}]"), "t.csv:1: unknown trace format: \"[{\"timestamp\":0}]\"");
 }
 
 TEST(Reader, MissingColumnsAreNamed) {
@@ -124,7 +124,7 @@ TEST(Reader, BadOptionalColumnsAreErrorsToo) {
 
 TEST(Reader, TimesThatGoBackAreErrors) {
   EXPECT_EQ(message_of(table("0,1,1\n12.50,1,1\n3,1,1\n")),
-            "t.csv:4: time goes back from 12.50 to 3; sort the rows by time, or leave such rows out with "
+            "t.csv:4: timestamps decrease from 12.50 to 3; sort the rows by time, or leave such rows out with "
             "--skip-bad-rows");
   EXPECT_EQ(message_of(table("0,1,1\n0,1,1\n")), "");
 }
@@ -164,7 +164,7 @@ TEST(Reader, ARowThatIsSkippedLeavesNoTrace) {
 
 TEST(Reader, ATraceOfBadRowsOnlyIsAnErrorEvenWhenTheyMayBeSkipped) {
   EXPECT_EQ(message_of(table("0,1,\n1,1,\n"), {.skip_bad_rows = true}),
-            "t.csv: holds no good row: all 2 are bad, the first at t.csv:2: output_tokens is blank");
+            "t.csv: has no valid row: all 2 are invalid, the first at t.csv:2: output_tokens is blank");
 }
 
 TEST(Reader, WindowsCutAndArrivalsCountFromTheirStart) {

@@ -1,4 +1,4 @@
-// What the tests of the trace readers share: traces from text, packed as users pack them.
+// Test support for trace readers: traces from text, compressed with common tools.
 #pragma once
 
 #include <lzma.h>
@@ -29,12 +29,12 @@ inline std::span<const std::uint8_t> bytes_of(std::string_view text) {
   return read_workload_bytes("t.csv", bytes_of(text), options, report);
 }
 
-// "" when it could be read.
+// Returns "" if the text is valid.
 inline std::string message_of(std::string_view text, const ReadOptions& options = {}) {
   const auto workload = read_text(text, options);
   return workload ? std::string{} : workload.error().message();
 }
-// Where and what, for tests that do not care about the hint.
+// Returns location and problem without the hint.
 inline std::string fault_of(std::string_view text, const ReadOptions& options = {}) {
   const auto workload = read_text(text, options);
   return workload ? std::string{} : workload.error().where + ": " + workload.error().what;
@@ -68,9 +68,9 @@ inline Bytes xz(std::string_view text) {
   return packed;
 }
 
-// The same text, but the file claims a dictionary of (2 | size & 1) << (size / 2 + 11) bytes; packing with such a one
-// would take gigabytes. The first block's header follows the stream's of 12 bytes: size, flags, lengths, the filter
-// LZMA2 with its one property, padding, checksum (The .xz File Format, 3.1).
+// Compresses the text, but the file claims a dictionary of (2 | size & 1) << (size / 2 + 11) bytes, which would take
+// gigabytes to create. The first block header follows the stream header of 12 bytes: size, flags, lengths, the filter
+// LZMA2 with its property, padding, checksum (The .xz File Format, 3.1).
 inline Bytes xz_claiming(std::string_view text, std::uint8_t size) {
   Bytes packed = xz(text);
   const std::size_t checksum_at = 12 + packed[12] * 4;
@@ -81,7 +81,7 @@ inline Bytes xz_claiming(std::string_view text, std::uint8_t size) {
   return packed;
 }
 
-// Streamed, so that the frame names a window and no length.
+// Compresses as a stream, so that the frame contains a window and no length.
 inline Bytes zstd(std::string_view text) {
   ZSTD_CCtx* context = ZSTD_createCCtx();
   ZSTD_CCtx_setParameter(context, ZSTD_c_compressionLevel, 1);
@@ -98,7 +98,7 @@ inline Bytes zstd(std::string_view text) {
   return packed;
 }
 
-// The same text, but the frame claims a window of 2^window_log bytes (RFC 8878, 3.1.1.1.2).
+// Compresses the text, but the frame claims a window of 2^window_log bytes (RFC 8878, 3.1.1.1.2).
 inline Bytes zstd_claiming(std::string_view text, int window_log) {
   Bytes packed = zstd(text);
   packed[5] = static_cast<std::uint8_t>((window_log - 10) << 3);

@@ -1,4 +1,4 @@
-// What users send, as plain values: the input of every simulation.
+// User requests as plain values: the input of every simulation.
 #pragma once
 
 #include <cstdint>
@@ -14,37 +14,37 @@ enum class TrafficClass : std::uint8_t { kInteractive, kBatch };
 
 inline constexpr std::uint32_t kNoSession = UINT32_MAX;
 
-// One request. 40 bytes, so that a million of them with their block ids stay far below 300 MB.
+// One request. 40 bytes, so that a million requests with block ids take far less than 300 MB.
 struct Request {
-  core::Instant arrival;            // since the start of the workload's window
-  std::uint32_t input_tokens = 0;   // > 0
-  std::uint32_t output_tokens = 0;  // > 0
-  std::uint32_t tenant = 0;         // index into Workload::tenants
+  core::Instant arrival;            // Relative to the start of the workload's window.
+  std::uint32_t input_tokens = 0;   // Greater than 0.
+  std::uint32_t output_tokens = 0;  // Greater than 0.
+  std::uint32_t tenant = 0;         // Index into Workload::tenants.
   std::uint32_t session = kNoSession;
-  std::uint32_t first_block = 0;  // into Workload::block_ids
-  std::uint32_t block_count = 0;  // 0: shares no prefix with anything
+  std::uint32_t first_block = 0;  // Index into Workload::block_ids.
+  std::uint32_t block_count = 0;  // 0 means that the request shares no prefix.
   TrafficClass traffic_class = TrafficClass::kInteractive;
-  std::int8_t priority = 0;  // higher is served first where the scheduler looks at it
+  std::int8_t priority = 0;  // Higher priorities are served first by schedulers that use priorities.
 };
 
-// Requests in arrival order, with the identities of their KV blocks.
+// Requests in order of arrival, with the identities of their KV blocks.
 //
-// A block id names a whole prefix: two requests with the same id at the same position share every token up to and
-// including that block (the meaning of Mooncake's `hash_ids`). Ids cover the prompt's blocks in order, and may go on
-// over the output, which lets a later turn of a session find the answer of the one before in the cache. A last block
-// that is not full is never shared, whatever its id.
+// A block id identifies a whole prefix: two requests with the same id at the same position share every token up to and
+// including that block (like Mooncake's `hash_ids`). Ids cover the prompt's blocks in order, and may continue over the
+// output, so that a later turn of a session finds the previous output in the cache. A partial last block is never
+// shared, whatever its id.
 struct Workload {
   std::string name;
   std::vector<Request> requests;
   std::vector<std::uint32_t> block_ids;
-  std::uint32_t block_tokens = 512;  // tokens per block id
+  std::uint32_t block_tokens = 512;  // Tokens per block id.
   std::vector<std::string> tenants = {"default"};
-  std::uint64_t skipped_rows = 0;  // bad rows left out at the user's wish
+  std::uint64_t skipped_rows = 0;  // Invalid rows that were skipped at the user's request.
 
   [[nodiscard]] std::span<const std::uint32_t> blocks_of(const Request& request) const {
     return std::span{block_ids}.subspan(request.first_block, request.block_count);
   }
-  [[nodiscard]] core::Duration span() const {  // from the start of the window to the last arrival
+  [[nodiscard]] core::Duration span() const {  // From the start of the window to the last arrival.
     return requests.empty() ? core::Duration{} : requests.back().arrival.time_since_epoch();
   }
 };

@@ -1,4 +1,4 @@
-// scale_rate: more or less of the same traffic.
+// scale_rate: changes the rate of a workload.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,31 +13,32 @@
 namespace penstock::workload {
 namespace {
 
-// A copy is delayed enough that its arrivals do not fall on those of another, little enough that the hours of the day,
-// and the bursts of minutes, stay where they are.
+// A copy is shifted enough that its arrivals do not coincide with those of another copy, and little enough to preserve
+// hours of the day and bursts of minutes.
 constexpr core::Duration kJitterMax = std::chrono::seconds{30};
-constexpr std::int64_t kJitterOfSpan = 100;  // and at most one part in so many of the span
+constexpr std::int64_t kJitterOfSpan = 100;  // The jitter is at most this fraction of the span.
 
-// Requests of a group that shares a prefix are drawn together unless they are more than one in so many of all: such a
-// group is drawn by the smaller groups inside it, and its prefix is still shared by those that remain.
+// Requests that share a prefix are drawn together unless they are more than this fraction of all requests. A larger
+// group is drawn by the smaller groups within it, and its prefix is still shared by the remaining requests.
 constexpr std::uint64_t kGroupsMin = 100;
 
-// The units that a share of a workload is drawn by: unit_of[i] is the unit of request i, units are numbered in the order
-// they appear.
+// The units by which a share of a workload is drawn: unit_of[i] is the unit of request i; units are numbered in order
+// of appearance.
 struct Units {
   std::vector<std::uint32_t> unit_of;
-  std::vector<std::uint32_t> sizes;  // requests of each
+  std::vector<std::uint32_t> sizes;  // Requests per unit.
 };
 
 Units units_of(const Workload& workload, const CompactIds& compact) {
-  // An id names a whole prefix, so how often it appears is the number of requests that share the prefix.
+  // An id identifies a whole prefix, so its count is the number of requests that share the prefix.
   std::vector<std::uint32_t> sharers(compact.bound, 0);
   for (const std::uint32_t id : compact.ids) ++sharers[id];
   const std::uint64_t sharers_max = std::max<std::uint64_t>(workload.requests.size() / kGroupsMin, 1);
 
   Units units;
   units.unit_of.reserve(workload.requests.size());
-  constexpr std::uint64_t kSessionBit = std::uint64_t{1} << 32;  // sessions and prefixes have numbers of their own
+  // Sessions and prefixes have separate number ranges.
+  constexpr std::uint64_t kSessionBit = std::uint64_t{1} << 32;
   std::unordered_map<std::uint64_t, std::uint32_t> known;
   for (const auto& request : workload.requests) {
     auto unit = static_cast<std::uint32_t>(units.sizes.size());
@@ -55,7 +56,7 @@ Units units_of(const Workload& workload, const CompactIds& compact) {
   return units;
 }
 
-// Which units make up `share` of the requests, as nearly as whole units can.
+// Selects units that contain about `share` of the requests.
 std::vector<bool> draw_units(const Units& units, double share, core::RandomStream random) {
   std::vector<std::uint32_t> order(units.sizes.size());
   for (std::uint32_t unit = 0; unit < order.size(); ++unit) order[unit] = unit;
@@ -72,8 +73,8 @@ std::vector<bool> draw_units(const Units& units, double share, core::RandomStrea
   return drawn;
 }
 
-// Delays all arrivals by one draw within the jitter; those that leave the span at one end come back at the other, so
-// that no request is lost.
+// Shifts all arrivals by one random offset within the jitter. Arrivals wrap around the span, so that no request is
+// lost.
 class Jitter {
  public:
   Jitter(core::Duration span, core::RandomStream random) : length_(span.count() + 1) {
@@ -123,7 +124,7 @@ core::Result<Workload> scale_rate(const Workload& workload, double factor, std::
       if (!whole && !drawn[units.unit_of[index]]) continue;
       Request request = workload.requests[index];
       const auto ids = std::span{compact.ids}.subspan(request.first_block, request.block_count);
-      if (copy > 0) request.arrival = jitter.apply(request.arrival);  // the first is the traffic as it was
+      if (copy > 0) request.arrival = jitter.apply(request.arrival);  // The first copy is unchanged.
       if (request.session != kNoSession) request.session += static_cast<std::uint32_t>(copy * sessions);
       append(out, request, ids, copy * compact.bound);
     }

@@ -11,7 +11,7 @@ namespace penstock::workload {
 namespace {
 
 double gap_cv(const std::vector<Request>& requests) {
-  if (requests.size() < 3) return 0.0;  // one gap has no spread
+  if (requests.size() < 3) return 0.0;  // A single gap has no spread.
   const auto gaps = static_cast<double>(requests.size() - 1);
   const double mean = core::to_seconds(requests.back().arrival - requests.front().arrival) / gaps;
   if (mean <= 0.0) return 0.0;
@@ -23,8 +23,8 @@ double gap_cv(const std::vector<Request>& requests) {
   return std::sqrt(squares / gaps) / mean;
 }
 
-// Windows lie side by side from the start. The mean is that of the whole span, the last window's rest included; a
-// workload that is shorter than a window is its own peak.
+// Adjacent windows from the start. The mean covers the whole span, including a partial last window; a workload shorter
+// than a window is its own peak.
 double peak_over_mean(const std::vector<Request>& requests, core::Duration span, core::Duration window) {
   if (requests.empty()) return 0.0;
   if (span < window) return 1.0;
@@ -41,8 +41,8 @@ double peak_over_mean(const std::vector<Request>& requests, core::Duration span,
   return static_cast<double>(fullest) / mean;
 }
 
-// What a single engine with room for everything would find in its cache, were each request served before the next one
-// comes: leading full blocks of the prompt that an earlier request named, over its prompt or over its answer.
+// Hit rate of a single engine with unlimited cache that completes each request before the next arrives: leading full
+// prompt blocks that an earlier request used in its prompt or output.
 double prefix_reuse(const Workload& workload) {
   const CompactIds compact = compact_ids(workload);
   std::vector<bool> seen(compact.bound, false);

@@ -14,7 +14,7 @@
 namespace penstock::workload {
 namespace {
 
-// One of `count` choices, the k-th k times as rare as the first.
+// Draws one of `count` choices with weights 1, 1/2, 1/3, ….
 class HarmonicDraw {
  public:
   HarmonicDraw(std::uint32_t count, core::RandomStream random) : random_(random) {
@@ -47,14 +47,14 @@ class LengthDraw {
   core::RandomStream random_;
 };
 
-// Gaps of one arrival a second on average. The first is what is left of a gap at a time picked at random, so that no
-// arrival stands behind the start and a duration holds as many arrivals as its rate says, whatever the CV.
+// Gaps with a mean of one second. The first gap is the rest of a gap at a random time, so that there is no arrival at
+// the start and the number of arrivals matches the rate for any CV.
 class UnitRenewals {
  public:
   UnitRenewals(double cv, core::RandomStream random) : variance_(cv * cv), random_(random) {}
   [[nodiscard]] double first() {
     if (variance_ == 0.0) return 0.5;
-    // The gap around such a time is longer than others, each by its own length: a gamma of the next shape.
+    // The gap that contains a random time is length-biased: a gamma distribution with the next shape.
     return random_.uniform() * random_.gamma(1.0 / variance_ + 1.0, variance_);
   }
   [[nodiscard]] double next() {
@@ -67,11 +67,12 @@ class UnitRenewals {
   core::RandomStream random_;
 };
 
-// What one user will send next.
+// State of one user's session.
 struct Session {
-  Request request;                 // arrival, tenant, session and class of the next turn
-  std::uint64_t context_tokens;    // of all turns before; of the shared prefix before the first
-  std::vector<std::uint32_t> ids;  // of the blocks that hold them, and that a later turn can find
+  Request request;  // Arrival, tenant, session and class of the next turn.
+  // Tokens of all earlier turns; before the first turn those of the shared prefix.
+  std::uint64_t context_tokens;
+  std::vector<std::uint32_t> ids;  // Ids of the blocks that hold them and that a later turn can reuse.
 };
 
 class Generator {
@@ -81,7 +82,7 @@ class Generator {
         prefix_tokens_(spec.prefix_groups > 0 ? spec.prefix_tokens : 0),
         renewals_(spec.arrival_cv, random.fork("arrivals")),
         expected_(spec.rate, spec.duration),
-        input_(own_input(spec, random.fork("input"))),
+        input_(unshared_input(spec, random.fork("input"))),
         output_(spec.output.mean, spec.output.cv, spec.output.max, random.fork("output")),
         tenants_(spec.tenants, random.fork("tenants")),
         groups_(spec.prefix_groups, random.fork("groups")),
@@ -94,8 +95,8 @@ class Generator {
   [[nodiscard]] core::Result<Workload> run();
 
  private:
-  // The part of a prompt that is not the shared prefix. Mean and spread are those of the whole.
-  [[nodiscard]] static LengthDraw own_input(const SyntheticSpec& spec, core::RandomStream random) {
+  // The part of a prompt after the shared prefix. Mean and spread apply to the whole prompt.
+  [[nodiscard]] static LengthDraw unshared_input(const SyntheticSpec& spec, core::RandomStream random) {
     const std::uint32_t prefix = spec.prefix_groups > 0 && spec.lengths.empty() ? spec.prefix_tokens : 0;
     const double own = spec.input.mean - prefix;
     return {own, spec.input.cv * spec.input.mean / own, spec.input.max - prefix, random};
@@ -114,7 +115,7 @@ class Generator {
   LengthDraw input_, output_;
   HarmonicDraw tenants_, groups_;
   core::RandomStream pairs_, classes_, turns_, think_;
-  double renewed_ = -1.0;  // sum of the gaps so far; negative before the first
+  double renewed_ = -1.0;  // Sum of the gaps so far; negative before the first.
   std::uint64_t next_id_;
   std::uint32_t next_session_ = 0;
 };
@@ -134,7 +135,7 @@ Session Generator::begin(core::Instant arrival) {
   if (spec_.batch_share > 0.0 && classes_.uniform() < spec_.batch_share)
     session.request.traffic_class = TrafficClass::kBatch;
   if (spec_.turns > 1.0) session.request.session = next_session_++;
-  // Only whole blocks: the one in which the prefix ends goes on differently for each.
+  // Only whole blocks, because the block in which the prefix ends differs between requests.
   const std::uint32_t blocks = prefix_tokens_ / spec_.block_tokens;
   const std::uint32_t group = groups_.draw();
   for (std::uint32_t block = 0; block < blocks; ++block) session.ids.push_back(group * blocks + block);
@@ -155,15 +156,15 @@ void Generator::draw_lengths(Session& session) {
   session.request.input_tokens = static_cast<std::uint32_t>(session.context_tokens) + std::min(own, room);
 }
 
-// Writes the session's next turn down; true if another one follows it.
+// Writes the session's next turn. Returns true if another turn follows.
 bool Generator::emit(Session& session) {
   draw_lengths(session);
   session.context_tokens = std::uint64_t{session.request.input_tokens} + session.request.output_tokens;
   const bool goes_on =
       spec_.turns > 1.0 && turns_.uniform() >= 1.0 / spec_.turns && session.context_tokens < spec_.input.max;
   if (goes_on) {
-    // A block that the answer ends in keeps its id: in the next turn it is full, and in smaller blocks part of it is
-    // the same already.
+    // The block in which the output ends keeps its id: the next turn fills it, and in smaller blocks part of it is
+    // identical already.
     const std::uint64_t blocks = blocks_for(session.context_tokens, spec_.block_tokens);
     while (session.ids.size() < blocks) session.ids.push_back(static_cast<std::uint32_t>(next_id_++));
   }
@@ -182,12 +183,12 @@ core::Result<Workload> Generator::run() {
   const std::uint64_t wanted = spec_.requests_max > 0 ? spec_.requests_max : kRequestsMax;
   out_.requests.reserve(std::min<std::uint64_t>(wanted, static_cast<std::uint64_t>(expected_.all() * 1.01) + 100));
 
-  // Turns that wait for their time; those of one time in the order of their sessions.
+  // Turns ordered by time, then by session.
   const auto later = [](const Session& a, const Session& b) {
     return a.request.arrival != b.request.arrival ? a.request.arrival > b.request.arrival
                                                   : a.request.session > b.request.session;
   };
-  std::vector<Session> waiting;  // a heap, the earliest in front
+  std::vector<Session> waiting;  // A heap with the earliest turn first.
   auto start = next_start();
   while (out_.requests.size() < wanted && (start || !waiting.empty())) {
     Session session;
@@ -206,7 +207,8 @@ core::Result<Workload> Generator::run() {
         std::push_heap(waiting.begin(), waiting.end(), later);
       }
     }
-    const std::uint64_t blocks_max = out_.block_ids.size() + spec_.input.max + spec_.output.max;  // after one more
+    // Upper bound after one more turn.
+    const std::uint64_t blocks_max = out_.block_ids.size() + spec_.input.max + spec_.output.max;
     const auto fits = check_size(spec_.name, out_.requests.size(), blocks_max, next_id_, next_session_);
     if (!fits) return tl::make_unexpected(fits.error());
   }

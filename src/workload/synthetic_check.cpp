@@ -1,4 +1,4 @@
-// check: which settings of a synthetic workload make sense, each named by its word.
+// check(): validates the settings of a synthetic workload and names the invalid one.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -63,7 +63,7 @@ core::Result<void> check_prefix(const SyntheticSpec& spec) {
 }  // namespace
 
 core::Result<void> check(const SyntheticSpec& spec) {
-  const bool drawn = spec.lengths.empty();  // else the means say nothing
+  const bool drawn = spec.lengths.empty();  // With length pairs the means are unused.
   const Bounded settings[] = {
       {"rate", spec.rate.low, 0.0, kRateMax},
       {"rate", spec.rate.shape == RateShape::kConstant ? 0.0 : spec.rate.high, 0.0, kRateMax},

@@ -1,4 +1,4 @@
-// parse_synthetic: "synthetic:rate=5,duration=10m,…" word by word.
+// parse_synthetic: parses "synthetic:rate=5,duration=10m,…".
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ Parsed<double> parse_decimal(std::string_view text) {
   double value = 0.0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{} || end != text.data() + text.size() || !std::isfinite(value) || value < 0.0)
-    return tl::make_unexpected(fmt::format("must be a number, is {}", quoted_cut(text)));
+    return tl::make_unexpected(fmt::format("must be a number, is {}", quoted_text(text)));
   return value;
 }
 
@@ -31,18 +31,18 @@ Parsed<Integer> parse_count(std::string_view text) {
   Integer value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{} || end != text.data() + text.size())
-    return tl::make_unexpected(fmt::format("must be a whole number, is {}", quoted_cut(text)));
+    return tl::make_unexpected(fmt::format("must be a whole number, is {}", quoted_text(text)));
   return value;
 }
 
 Parsed<double> parse_share(std::string_view text) {
   const bool percent = text.ends_with('%');
   const auto value = parse_decimal(percent ? text.substr(0, text.size() - 1) : text);
-  if (!value) return tl::make_unexpected(fmt::format("must be a share like 0.3 or 30%, is {}", quoted_cut(text)));
+  if (!value) return tl::make_unexpected(fmt::format("must be a share like 0.3 or 30%, is {}", quoted_text(text)));
   return percent ? *value / 100.0 : *value;
 }
 
-// "90s", "1h30m", "500ms": numbers with units, added up.
+// "90s", "1h30m", "500ms": a sum of numbers with units.
 Parsed<core::Duration> parse_duration(std::string_view text) {
   struct Unit {
     std::string_view name;
@@ -51,7 +51,7 @@ Parsed<core::Duration> parse_duration(std::string_view text) {
   static constexpr std::array<Unit, 5> kUnits = {
       {{"ms", 1e-3}, {"s", 1.0}, {"m", 60.0}, {"h", 3600.0}, {"d", 86400.0}}};
   const auto wrong = [&] {
-    return tl::make_unexpected(fmt::format("must be a time like 90s, 1h30m or 500ms, is {}", quoted_cut(text)));
+    return tl::make_unexpected(fmt::format("must be a time like 90s, 1h30m or 500ms, is {}", quoted_text(text)));
   };
   if (text == "0") return core::Duration{};
   double total_s = 0.0;
@@ -70,15 +70,15 @@ Parsed<core::Duration> parse_duration(std::string_view text) {
   return core::from_seconds(total_s);
 }
 
-// What the words say, before the defaults that depend on several of them.
+// The given settings, before defaults that depend on several of them.
 struct Draft {
   SyntheticSpec spec;
   std::optional<RateShape> shape;
-  bool range = false;  // rate=LOW..HIGH
+  bool range = false;  // The form rate=LOW..HIGH.
   std::optional<core::Duration> duration, at, length;
 };
 
-// An error says what is wrong with the value; the caller knows the word.
+// Errors describe the value; the caller adds the setting.
 using Outcome = core::Result<void>;
 
 Outcome wrong_value(std::string what) { return core::invalid_input({}, std::move(what)); }
@@ -96,7 +96,7 @@ Outcome set_rate(Draft& draft, std::string_view text) {
   if (!draft.range) return store(parse_decimal(text), draft.spec.rate.low);
   const auto low = parse_decimal(text.substr(0, dots));
   const auto high = parse_decimal(text.substr(dots + 2));
-  if (!low || !high) return wrong_value(fmt::format("must be one rate or two like 2..20, is {}", quoted_cut(text)));
+  if (!low || !high) return wrong_value(fmt::format("must be one rate or two like 2..20, is {}", quoted_text(text)));
   draft.spec.rate.low = *low;
   draft.spec.rate.high = *high;
   return {};
@@ -106,7 +106,7 @@ Outcome set_shape(Draft& draft, std::string_view text) {
   static constexpr std::array<std::string_view, 5> kNames = {"constant", "ramp", "step", "burst", "diurnal"};
   const auto found = std::find(kNames.begin(), kNames.end(), text);
   if (found == kNames.end())
-    return wrong_value(fmt::format("must be {}, is {}", fmt::join(kNames, " or "), quoted_cut(text)));
+    return wrong_value(fmt::format("must be {}, is {}", fmt::join(kNames, " or "), quoted_text(text)));
   draft.shape = static_cast<RateShape>(found - kNames.begin());
   return {};
 }
@@ -119,8 +119,8 @@ Outcome set_lengths(Draft& draft, std::string_view text) {
 }
 
 Outcome set_name(Draft& draft, std::string_view text) {
-  if (text.empty() || text.size() > kNameMax || shown(text) != text)
-    return wrong_value(fmt::format("must be 1 to {} letters on one line, is {}", kNameMax, quoted_cut(text)));
+  if (text.empty() || text.size() > kNameMax || printable(text) != text)
+    return wrong_value(fmt::format("must be 1 to {} letters on one line, is {}", kNameMax, quoted_text(text)));
   draft.spec.name = text;
   return {};
 }
@@ -165,7 +165,7 @@ constexpr std::array<Word, 23> kWords = {{
     {"block", [](Draft& d, std::string_view t) { return store(parse_count<std::uint32_t>(t), d.spec.block_tokens); }},
 }};
 
-// Letters to insert, drop or replace to make one of the other (Levenshtein).
+// Levenshtein distance.
 std::size_t edits_between(std::string_view from, std::string_view to) {
   std::vector<std::size_t> row(to.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
@@ -185,22 +185,22 @@ tl::unexpected<core::Error> unknown_word(std::string_view word) {
   std::array<std::string_view, kWords.size()> names;
   std::transform(kWords.begin(), kWords.end(), names.begin(), [](const Word& known) { return known.name; });
   std::string hint = fmt::format("there are {}", fmt::join(names, ", "));
-  if (word.size() <= 32) {  // what is longer is no misspelling
+  if (word.size() <= 32) {  // Longer text is not a misspelling.
     const auto nearest = std::min_element(names.begin(), names.end(), [&](std::string_view a, std::string_view b) {
       return edits_between(word, a) < edits_between(word, b);
     });
-    // A short word is near to everything.
+    // Short names are close to every other name.
     if (edits_between(word, *nearest) <= std::min<std::size_t>(2, word.size() / 2))
       hint = fmt::format("did you mean {}? {}", *nearest, hint);
   }
-  return core::invalid_input(std::string{kKind}, fmt::format("unknown setting {}", quoted_cut(word)), std::move(hint));
+  return core::invalid_input(std::string{kKind}, fmt::format("unknown setting {}", quoted_text(word)), std::move(hint));
 }
 
 tl::unexpected<core::Error> wrong_word(std::string_view word, std::string what, std::string hint = {}) {
-  return core::invalid_input(fmt::format("{}: {}", kKind, shown(word)), std::move(what), std::move(hint));
+  return core::invalid_input(fmt::format("{}: {}", kKind, printable(word)), std::move(what), std::move(hint));
 }
 
-// Words that say nothing for the shape are errors: the user meant something by them.
+// Settings that do not apply to the shape are errors, because the user intended an effect.
 core::Result<void> resolve_rate(Draft& draft, core::Duration span) {
   RateCurve& rate = draft.spec.rate;
   rate.shape = draft.shape.value_or(draft.range ? RateShape::kRamp : RateShape::kConstant);
@@ -246,16 +246,16 @@ core::Result<SyntheticSpec> parse_synthetic(std::string_view text) {
   Draft draft;
   if (text == kKind) return resolve(std::move(draft));
   if (!text.starts_with(kKind) || text.substr(kKind.size(), 1) != ":")
-    return core::invalid_input(std::string{kKind}, fmt::format("does not begin with synthetic: {}", quoted_cut(text)));
+    return core::invalid_input(std::string{kKind}, fmt::format("does not begin with synthetic: {}", quoted_text(text)));
   std::vector<std::string_view> seen;
   std::string_view rest = text.substr(kKind.size());
   while (!rest.empty()) {
-    rest.remove_prefix(1);  // the colon or a comma
+    rest.remove_prefix(1);  // The colon or a comma.
     const std::string_view part = trimmed(rest.substr(0, rest.find(',')));
     rest.remove_prefix(std::min(rest.find(','), rest.size()));
     const std::size_t equals = part.find('=');
     if (equals == std::string_view::npos)
-      return core::invalid_input(std::string{kKind}, fmt::format("expected setting=value, found {}", quoted_cut(part)),
+      return core::invalid_input(std::string{kKind}, fmt::format("expected setting=value, found {}", quoted_text(part)),
                                  "for example synthetic:rate=5,duration=10m");
     const std::string_view name = trimmed(part.substr(0, equals));
     const auto word = std::find_if(kWords.begin(), kWords.end(), [&](const Word& known) { return known.name == name; });

@@ -103,7 +103,7 @@ TEST(SyntheticText, LengthsComeFromAFile) {
 TEST(SyntheticText, MisspeltWordsAreErrorsWithTheNearestAndAllThereAre) {
   EXPECT_EQ(
       message("synthetic:inptu=5"),
-      "synthetic: knows no word \"inptu\"; did you mean input? there are name, rate, shape, at, length, period, "
+      "synthetic: unknown setting \"inptu\"; did you mean input? there are name, rate, shape, at, length, period, "
       "duration, requests, cv, input, input_cv, input_max, output, output_cv, output_max, lengths, tenants, batch, "
       "prefix_groups, prefix_tokens, turns, think, block");
   EXPECT_NE(message("synthetic:prefix_group=5").find("did you mean prefix_groups?"), std::string::npos);
@@ -122,9 +122,8 @@ TEST(SyntheticText, ErrorsNameTheWordAndWhatWasSeen) {
       {"synthetic:rate=2,shape=ramp", "synthetic: rate: must be two rates like 2..20 where shape is not constant"},
       {"synthetic:shape=square",
        "synthetic: shape: must be constant or ramp or step or burst or diurnal, is \"square\""},
-      {"synthetic:at=5m", "synthetic: at: says nothing of a constant rate; give a shape and rate=2..20"},
-      {"synthetic:rate=1..2,shape=step,length=5m",
-       "synthetic: length: says nothing of a rate that is constant or steps"},
+      {"synthetic:at=5m", "synthetic: at: does not apply to a constant rate; give a shape and rate=2..20"},
+      {"synthetic:rate=1..2,shape=step,length=5m", "synthetic: length: does not apply to a constant rate or to steps"},
       {"synthetic:duration=10", "synthetic: duration: must be a time like 90s, 1h30m or 500ms, is \"10\""},
       {"synthetic:duration=10x", "synthetic: duration: must be a time like 90s, 1h30m or 500ms, is \"10x\""},
       {"synthetic:duration=", "synthetic: duration: must be a time like 90s, 1h30m or 500ms, is \"\""},
@@ -139,10 +138,11 @@ TEST(SyntheticText, ErrorsNameTheWordAndWhatWasSeen) {
       {"synthetic:batch=101%", "synthetic: batch: must be between 0 and 1, is 1.01"},
       {"synthetic:name=", "synthetic: name: must be 1 to 60 letters on one line, is \"\""},
       {"synthetic:rate=1,rate=2", "synthetic: rate: is given twice"},
-      {"synthetic:length=1m,period=2m,rate=1..2", "synthetic: period: says the same as length"},
-      {"synthetic:rate", "synthetic: wants word=value, found \"rate\"; for example synthetic:rate=5,duration=10m"},
-      {"synthetic:", "synthetic: wants word=value, found \"\"; for example synthetic:rate=5,duration=10m"},
-      {"synthetic:rate=1,", "synthetic: wants word=value, found \"\"; for example synthetic:rate=5,duration=10m"},
+      {"synthetic:length=1m,period=2m,rate=1..2", "synthetic: period: duplicates length"},
+      {"synthetic:rate",
+       "synthetic: expected setting=value, found \"rate\"; for example synthetic:rate=5,duration=10m"},
+      {"synthetic:", "synthetic: expected setting=value, found \"\"; for example synthetic:rate=5,duration=10m"},
+      {"synthetic:rate=1,", "synthetic: expected setting=value, found \"\"; for example synthetic:rate=5,duration=10m"},
       {"synthetics", "synthetic: does not begin with synthetic: \"synthetics\""},
   };
   for (const auto& [text, expected] : rows) EXPECT_EQ(message(text), expected) << text;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view kNarrower = "read a shorter window of it";
 
-// Names travel into reports, JSON and terminals.
+// Names appear in reports, JSON and terminals.
 bool is_plain_text(std::string_view name) {
   const bool is_clean = std::none_of(name.begin(), name.end(), [](char c) { return (c >= 0 && c < ' ') || c == 0x7f; });
   return is_clean && simdjson::validate_utf8(name.data(), name.size());
@@ -63,19 +63,19 @@ tl::expected<bool, RowFault> TraceBuilder::add(const TraceRow& row) {
 
 tl::expected<void, RowFault> TraceBuilder::check_time(const TraceRow& row) const {
   if (!first_time_ || row.time >= last_time_) return {};
-  // A session that begins where the trace began: the clock is the session's own, and no row can be placed in time.
+  // A session that starts at the trace's start has a relative clock, so that its rows have no arrival time.
   if (row.time <= *first_time_ && !row.session.empty() && !sessions_.contains(std::string{row.session}))
     return fatal(fmt::format("time starts again at {} with session {}: times count from the start of each session, and "
                              "the arrival time of the session is missing",
-                             shown(row.time_text), quoted_cut(row.session)),
+                             printable(row.time_text), quoted_text(row.session)),
                  "add to each time the arrival of its session, and sort the rows");
-  return fault(fmt::format("timestamps decrease from {} to {}", shown(last_time_text_), shown(row.time_text)),
+  return fault(fmt::format("timestamps decrease from {} to {}", printable(last_time_text_), printable(row.time_text)),
                "sort the rows by time, or leave such rows out with --skip-bad-rows");
 }
 
 tl::expected<void, RowFault> TraceBuilder::check_names(const TraceRow& row) {
   if (!is_plain_text(row.tenant))
-    return fault(fmt::format("the tenant {} holds control characters or is not UTF-8", quoted_cut(row.tenant)));
+    return fault(fmt::format("the tenant {} holds control characters or is not UTF-8", quoted_text(row.tenant)));
   return {};
 }
 

@@ -1,4 +1,4 @@
-// Good rows in, a Workload out: the window, the order of times, names and blocks as numbers.
+// Builds a Workload from valid rows: the window, the order of times, names and block ids as numbers.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +16,9 @@
 
 namespace penstock::workload {
 
-inline constexpr std::size_t kBlockIdsMax = std::size_t{1} << 28;  // 1 GiB of them
+inline constexpr std::size_t kBlockIdsMax = std::size_t{1} << 28;  // Maximum number of block ids, 1 GiB.
 
-// What is wrong with a row. A fatal fault is one that leaving the row out would not mend.
+// The problem of a row. A fatal fault cannot be resolved by skipping the row.
 struct RowFault {
   std::string what, hint;
   bool fatal = false;
@@ -28,11 +28,10 @@ class TraceBuilder {
  public:
   TraceBuilder(const ReadOptions& options, const RowParser& parser);
 
-  // Whether rows that follow can still be wanted: false once `row` lies past the window. A row with a fault changes
-  // nothing.
+  // Returns false once `row` is past the window, so that reading can stop. A row with a fault has no effect.
   [[nodiscard]] tl::expected<bool, RowFault> add(const TraceRow& row);
 
-  [[nodiscard]] bool saw_good_row() const { return first_time_.has_value(); }
+  [[nodiscard]] bool has_valid_row() const { return first_time_.has_value(); }
   [[nodiscard]] core::Duration last_arrival() const { return last_time_ - first_time_.value_or(last_time_); }
   [[nodiscard]] Workload finish() &&;
 
@@ -47,9 +46,9 @@ class TraceBuilder {
 
   ReadOptions options_;
   Workload workload_;
-  std::string name_;  // a lookup's key, kept for its memory
+  std::string name_;  // Key buffer of look-ups.
   Names tenants_, sessions_;
-  std::unordered_map<std::string, std::vector<std::uint32_t>> prefix_groups_;  // their blocks so far
+  std::unordered_map<std::string, std::vector<std::uint32_t>> prefix_groups_;  // Blocks of each group so far.
   BlockNumbers blocks_;
   std::optional<core::Duration> first_time_;
   core::Duration last_time_{};

@@ -20,7 +20,7 @@ Parsed<std::int8_t> parse_priority(std::string_view column, std::string_view tex
   const char* const end = text.data() + text.size();
   const auto [after, error] = std::from_chars(text.data(), end, priority);
   if (!text.empty() && (error != std::errc{} || after != end))
-    return wrong(fmt::format("{} {} is not a whole number from -128 to 127", column, quoted_cut(text)));
+    return wrong(fmt::format("{} {} is not a whole number from -128 to 127", column, quoted_text(text)));
   return priority;
 }
 
@@ -28,7 +28,7 @@ Parsed<TrafficClass> parse_traffic_class(std::string_view column, std::string_vi
   const std::string name = normalized(text.substr(0, kNameBytesMax));
   if (name == "batch") return TrafficClass::kBatch;
   if (name.empty() || name == "interactive") return TrafficClass::kInteractive;
-  return wrong(fmt::format("{} {} is neither interactive nor batch", column, quoted_cut(text)));
+  return wrong(fmt::format("{} {} is neither interactive nor batch", column, quoted_text(text)));
 }
 
 Parsed<std::string_view> parse_name(std::string_view column, std::string_view text) {

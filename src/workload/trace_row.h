@@ -1,4 +1,4 @@
-// One row of a trace as every format gives it, and the seam between formats and what is made of their rows.
+// One row of a trace in a common form, and the interface between formats and the trace builder.
 #pragma once
 
 #include <cstddef>
@@ -14,14 +14,14 @@
 
 namespace penstock::workload {
 
-// Views point into the line or into the parser and last until the next row.
+// The views refer to the line or the parser and are valid until the next row.
 struct TraceRow {
-  core::Duration time{};       // since the trace's own zero
-  std::string_view time_text;  // as the trace writes it
+  core::Duration time{};       // Relative to the trace's zero.
+  std::string_view time_text;  // As written in the trace.
   std::uint32_t input_tokens = 0, output_tokens = 0;
-  std::string_view tenant, session, prefix_group;  // empty: none
-  std::uint32_t prefix_tokens = 0;                 // at most input_tokens; 0 without a group
-  std::vector<std::uint64_t> hash_ids;             // one for each block, from the first
+  std::string_view tenant, session, prefix_group;  // Empty means none.
+  std::uint32_t prefix_tokens = 0;                 // At most input_tokens; 0 without a group.
+  std::vector<std::uint64_t> hash_ids;             // One per block, from the first.
   TrafficClass traffic_class = TrafficClass::kInteractive;
   std::int8_t priority = 0;
 };
@@ -35,7 +35,7 @@ inline constexpr std::size_t kNameBytesMax = 256;  // of a tenant, a session or 
 // Returns `name` in lower case, with `_` for spaces and dashes.
 [[nodiscard]] std::string normalized(std::string_view name);
 
-// What a row must hold: arrivals are not asked for where only lengths are wanted.
+// Required fields of a row: arrivals are not required if only lengths are read.
 enum class Wanted : std::uint8_t { kRequests, kLengths };
 
 class RowParser {
@@ -45,9 +45,9 @@ class RowParser {
   RowParser(const RowParser&) = delete;
   RowParser& operator=(const RowParser&) = delete;
 
-  // `line` must be followed by LineReader::kPaddingBytes that may be read. Overwrites all of `row`.
+  // `line` must be followed by LineReader::kPaddingBytes readable bytes. Overwrites all of `row`.
   [[nodiscard]] virtual Parsed<void> parse(std::string_view line, TraceRow& row) = 0;
-  [[nodiscard]] virtual Format format() const = 0;  // certain after the first good row
+  [[nodiscard]] virtual Format format() const = 0;  // Final after the first valid row.
   [[nodiscard]] virtual std::uint32_t block_tokens() const = 0;
 };
 

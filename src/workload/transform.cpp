@@ -10,7 +10,7 @@
 namespace penstock::workload {
 namespace {
 
-// Everything but the requests and their blocks.
+// Everything except requests and blocks.
 Workload frame_of(const Workload& workload) {
   Workload frame;
   frame.name = workload.name;
@@ -59,14 +59,14 @@ core::Result<Workload> join_blocks(const Workload& workload, std::uint32_t block
   out.block_tokens = block_tokens;
   out.requests.reserve(workload.requests.size());
   out.block_ids.reserve(workload.block_ids.size() / parts + tails_max);
-  // A tail names less than a block does, though both may end in the same id: tails have ids above all others.
+  // A partial tail differs from a full block, although both may end in the same id, so tails get ids above all others.
   std::unordered_map<std::uint64_t, std::uint32_t> tails;
   for (Request request : workload.requests) {
     const auto first = out.block_ids.size();
     for (std::uint32_t end = parts; end <= request.block_count && end >= parts; end += parts)
       out.block_ids.push_back(compact.ids[request.first_block + end - 1]);
     const std::uint32_t tail = request.block_count % parts;
-    // Ids that stop before the prompt does leave the rest of the larger block without a name, and so all of it.
+    // If ids end before the prompt does, the rest of the larger block, and so the block itself, has no id.
     if (tail != 0 && request.block_count >= blocks_for(request.input_tokens, workload.block_tokens)) {
       const std::uint64_t last = compact.ids[request.first_block + request.block_count - 1];
       const auto next = static_cast<std::uint32_t>(compact.bound + tails.size());
@@ -79,7 +79,7 @@ core::Result<Workload> join_blocks(const Workload& workload, std::uint32_t block
   return out;
 }
 
-// Index of `name` in `tenants`, where it is put if it is new.
+// Returns the index of `name` in `tenants` and adds it if necessary.
 std::uint32_t tenant_index(std::vector<std::string>& tenants, const std::string& name) {
   const auto found = std::find(tenants.begin(), tenants.end(), name);
   if (found != tenants.end()) return static_cast<std::uint32_t>(found - tenants.begin());
@@ -87,7 +87,7 @@ std::uint32_t tenant_index(std::vector<std::string>& tenants, const std::string&
   return static_cast<std::uint32_t>(tenants.size() - 1);
 }
 
-// Room for all of them, or an error; the name, the block size and the skipped rows of the whole.
+// Checks the total size; returns the name, block size and skipped rows of the result.
 core::Result<Workload> joint_frame(const std::vector<Workload>& workloads) {
   Workload frame;
   frame.tenants.clear();
@@ -95,7 +95,7 @@ core::Result<Workload> joint_frame(const std::vector<Workload>& workloads) {
   std::uint64_t blocks = 0;
   std::uint64_t bound = 0;
   std::uint64_t sessions = 0;
-  const Workload* sized = nullptr;  // the first with block ids: those without have no block size to agree on
+  const Workload* sized = nullptr;  // The first workload with block ids; others have no block size.
   for (const auto& workload : workloads) {
     frame.name += (frame.name.empty() ? "" : "+") + workload.name;
     frame.skipped_rows += workload.skipped_rows;
@@ -121,7 +121,7 @@ core::Result<Workload> joint_frame(const std::vector<Workload>& workloads) {
 
 }  // namespace
 
-core::Result<Workload> cut_window(const Workload& workload, core::Duration from, std::optional<core::Duration> to) {
+core::Result<Workload> crop_window(const Workload& workload, core::Duration from, std::optional<core::Duration> to) {
   if (from < core::Duration{})
     return core::invalid_input(workload.name, "a window cannot begin before the workload does");
   const auto before = [](const Request& request, core::Duration time) {

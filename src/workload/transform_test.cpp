@@ -18,7 +18,7 @@ using Ids = std::vector<std::uint32_t>;
 
 TEST(CutWindow, KeepsWhatArrivesInTheHalfOpenWindowAndCountsFromItsStart) {
   const Workload workload = workload_of({{0.0, 10, 1, {1}}, {1.0, 20, 2, {1, 2}}, {1.5, 30, 3, {}}, {2.0, 40, 4, {7}}});
-  const auto cut = cut_window(workload, from_seconds(1.0), from_seconds(2.0));
+  const auto cut = crop_window(workload, from_seconds(1.0), from_seconds(2.0));
   ASSERT_TRUE(cut.has_value());
   EXPECT_EQ(testing::arrivals_s(*cut), (std::vector<double>{0.0, 0.5}));
   EXPECT_EQ(cut->requests[0].input_tokens, 20U);
@@ -28,18 +28,18 @@ TEST(CutWindow, KeepsWhatArrivesInTheHalfOpenWindowAndCountsFromItsStart) {
 }
 
 TEST(CutWindow, WithoutAnEndGoesToTheLastRequest) {
-  const auto cut = cut_window(workload_of({{0.0}, {1.0}, {9.0}}), from_seconds(0.5), std::nullopt);
+  const auto cut = crop_window(workload_of({{0.0}, {1.0}, {9.0}}), from_seconds(0.5), std::nullopt);
   ASSERT_TRUE(cut.has_value());
   EXPECT_EQ(testing::arrivals_s(*cut), (std::vector<double>{0.5, 8.5}));
 }
 
 TEST(CutWindow, WindowsWithNothingInThemAreErrors) {
   const Workload workload = workload_of({{0.0}, {1.0}});
-  EXPECT_EQ(cut_window(workload, from_seconds(2.0), std::nullopt).error().message(),
+  EXPECT_EQ(crop_window(workload, from_seconds(2.0), std::nullopt).error().message(),
             "rows: no request arrives between 2 s and the end; the last one arrives at 1 s");
-  EXPECT_FALSE(cut_window(workload, from_seconds(0.5), from_seconds(0.5)).has_value());
-  EXPECT_FALSE(cut_window(workload, from_seconds(1.0), from_seconds(0.0)).has_value());
-  EXPECT_FALSE(cut_window(workload, from_seconds(-1.0), std::nullopt).has_value());
+  EXPECT_FALSE(crop_window(workload, from_seconds(0.5), from_seconds(0.5)).has_value());
+  EXPECT_FALSE(crop_window(workload, from_seconds(1.0), from_seconds(0.0)).has_value());
+  EXPECT_FALSE(crop_window(workload, from_seconds(-1.0), std::nullopt).has_value());
 }
 
 TEST(Merge, JoinsTenantsByNameAndKeepsPrefixesAndSessionsApart) {
@@ -145,7 +145,7 @@ TEST(Reblock, ATailIsNamedOnlyWhereItEndsTheRequestAndNeverLikeAFullBlock) {
 TEST(Reblock, SizesThatDoNotDivideAreErrors) {
   const Workload workload = workload_of({{0.0, 1200, 5, {0, 1, 2}}});
   EXPECT_EQ(reblock(workload, 100).error().message(),
-            "rows: its blocks of 512 tokens cannot be named by blocks of 100; one size must divide the other");
+            "rows: blocks of 512 tokens cannot be converted to blocks of 100; one size must divide the other");
   EXPECT_FALSE(reblock(workload, 0).has_value());
   EXPECT_FALSE(reblock(workload, 768).has_value());
 }

@@ -1,4 +1,4 @@
-// Small workloads, written down or made, for the tests of this folder.
+// Small workloads for the tests of this folder.
 #pragma once
 
 #include <cmath>
@@ -67,7 +67,7 @@ inline bool same(const Workload& a, const Workload& b) {
   return true;
 }
 
-// Standard deviation over mean of the number of requests in windows of this length, the last, cut one left out.
+// Coefficient of variation of the request count in windows of this length, without the last, partial one.
 inline double count_cv(const Workload& workload, double window_s, double span_s) {
   std::vector<double> counts(static_cast<std::size_t>(span_s / window_s), 0.0);
   for (const double arrival : arrivals_s(workload))

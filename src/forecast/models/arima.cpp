@@ -21,7 +21,7 @@ std::vector<double> difference(const std::vector<double>& values) {
   return differences;
 }
 
-// Whether the mean of changes is more than chance.
+// Tests whether the mean change is significant.
 bool drifts(const std::vector<double>& changes) {
   constexpr double kStandardErrors = 3.0;
   const auto count = static_cast<double>(changes.size());
@@ -31,7 +31,7 @@ bool drifts(const std::vector<double>& changes) {
   return mean * mean > kStandardErrors * kStandardErrors * variance / count;
 }
 
-void cut_bursts(std::vector<double>& values) {
+void clip_bursts(std::vector<double>& values) {
   double mean = 0.0, variance = 0.0;
   for (const double value : values) mean += value / static_cast<double>(values.size());
   for (const double value : values) variance += (value - mean) * (value - mean) / static_cast<double>(values.size());
@@ -42,7 +42,7 @@ void cut_bursts(std::vector<double>& values) {
 }  // namespace
 
 bool is_stable(const std::vector<double>& coefficients) {
-  // Durbin and Levinson backwards: stable exactly when all partial autocorrelations are within (-1, 1).
+  // Inverse Durbin-Levinson recursion: the model is stable exactly if all partial autocorrelations are within (-1, 1).
   constexpr double kPartialMax = 0.9999;
   std::vector<double> current = coefficients;
   while (!current.empty()) {
@@ -70,7 +70,7 @@ std::vector<double> estimate_innovations(const std::vector<double>& values) {
     squares.add(row, values[t]);
     size += values[t] * values[t];
   }
-  // A trace of ridge keeps a series that its own past explains without rest solvable.
+  // A small ridge keeps the system solvable if the series is fully explained by its past.
   const std::vector<double> ridge(order + 1, 1e-9 * size + 1e-12);
   const auto solution = squares.solve(ridge);
   if (!solution) return {};
@@ -86,7 +86,7 @@ std::vector<double> estimate_innovations(const std::vector<double>& values) {
 
 std::optional<ArmaFit> fit_arma(const std::vector<double>& values, const std::vector<double>& innovations,
                                 std::size_t p, std::size_t q, bool with_constant) {
-  // All orders are judged on the same rows: those whose innovations are estimates too.
+  // All orders are compared on the same rows, for which innovations are estimated, too.
   const std::size_t first = kOrderMax + std::min<std::size_t>(12, values.size() / 8);
   const std::size_t columns = 1 + p + q;
   if (values.size() < first + 4 * columns) return std::nullopt;
@@ -101,7 +101,7 @@ std::optional<ArmaFit> fit_arma(const std::vector<double>& values, const std::ve
     fill(t);
     squares.add(row, values[t]);
   }
-  // The column of a constant that is 0 gets a diagonal, so that its coefficient is 0 too.
+  // The column of a constant that is fixed to 0 gets a diagonal, so that its coefficient is 0.
   std::vector<double> ridge(columns, 0.0);
   ridge[0] = with_constant ? 0.0 : 1.0;
   const auto solution = squares.solve(ridge);
@@ -145,7 +145,7 @@ void ArimaModel::close_row() {
   row_sum_ = row_count_ = 0.0;
   const std::int64_t missing = values_.empty() ? 0 : row_ - last_row_ - 1;
   if (missing > kGapRowsMax) {
-    // The fit stays, and continues from a level that is known again.
+    // The fit is kept and continues from the new level.
     values_.assign(1 + kOrderMax, value);
     run_innovations();
   } else if (missing > 0) {
@@ -175,7 +175,7 @@ void ArimaModel::append(double value) {
 void ArimaModel::refit() {
   until_fit_ = kRowsPerFit;
   std::vector<double> values(values_.begin(), values_.end());
-  cut_bursts(values);
+  clip_bursts(values);
   bool found = false;
   for (const int differences : {0, 1}) {
     const std::vector<double> z = differences == 0 ? values : difference(values);
@@ -199,7 +199,7 @@ void ArimaModel::run_innovations() {
   recent_z_.assign(kOrderMax, 0.0);
   recent_e_.assign(kOrderMax, 0.0);
   if (!fitted_) return;
-  // Innovations of the fitted model over the window; what was assumed at its start has faded at its end.
+  // Innovations of the fitted model over the window; the assumptions at its start have decayed at its end.
   std::vector<double> values(values_.begin(), values_.end());
   const std::vector<double> z = differences_ == 0 ? values : difference(values);
   for (std::size_t t = 0; t < z.size(); ++t) {

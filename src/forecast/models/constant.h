@@ -1,5 +1,5 @@
-// "constant": traffic stays as it is. The expectation is the mean of the points of the last window (60 s by default),
-// at every horizon; with an interval as long as the window that is the last value.
+// "constant": expects the mean of the points of the last window (60 s by default) at every horizon. With an interval as
+// long as the window, this is the last value.
 #pragma once
 
 #include <deque>

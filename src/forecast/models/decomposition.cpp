@@ -13,7 +13,7 @@ constexpr std::size_t kChangepoints = 10;
 constexpr double kChangepointRange = 0.8;
 constexpr std::size_t kSeasonOrder = 6;
 constexpr std::size_t kLongSeasonOrder = 3;
-// Ridges per row. A change of slope costs more than a season: what repeats shall be explained by the season.
+// Ridge per row. A change of slope costs more than a season, so that periodic changes are explained by the season.
 constexpr double kRidgeTrend = 1e-6;
 constexpr double kRidgeChange = 0.02;
 constexpr double kRidgeSeason = 1e-4;
@@ -22,7 +22,8 @@ constexpr core::Duration kOffsetTime = std::chrono::minutes{5};
 constexpr core::Duration kFadeTime = std::chrono::minutes{60};
 constexpr int kLongSeasonsMax = 4;
 
-// sin and cos of the first `order` harmonics, by the addition theorem: one sine a period instead of one a term.
+// Sine and cosine of the first `order` harmonics by the addition theorem, with one sine per period instead of one per
+// term.
 void fill_harmonics(double angle, std::size_t order, double* out) {
   const double sine = std::sin(angle);
   const double cosine = std::cos(angle);
@@ -43,7 +44,7 @@ DecompositionModel::DecompositionModel(const PredictorOptions& options)
       season_(options.season),
       long_season_(options.long_season),
       row_width_(std::max(options.interval, kRowWidthMin)),
-      keep_per_step_(std::exp(-core::ratio(options.interval, kOffsetTime))),
+      decay_per_step_(std::exp(-core::ratio(options.interval, kOffsetTime))),
       fade_per_step_(std::exp(-core::ratio(options.interval, kFadeTime))) {}
 
 std::size_t DecompositionModel::columns() const {
@@ -84,7 +85,7 @@ double DecompositionModel::curve(core::Instant middle, std::vector<double>& row)
 void DecompositionModel::keep(core::Instant middle, double value) {
   const core::Duration since = middle.time_since_epoch();
   const auto number = static_cast<std::int64_t>(std::floor(core::ratio(since, row_width_)));
-  if (!rows_.empty() && number < rows_.back().number) rows_.clear();  // the clock went back
+  if (!rows_.empty() && number < rows_.back().number) rows_.clear();  // The clock moved back.
   if (!rows_.empty() && rows_.back().number == number) {
     rows_.back().sum += value;
     rows_.back().count += 1.0;
@@ -101,7 +102,7 @@ void DecompositionModel::merge_rows() {
   row_width_ *= 2;
   std::vector<Row> merged;
   for (const Row& row : rows_) {
-    const std::int64_t number = row.number >> 1;  // rounds down below zero too
+    const std::int64_t number = row.number >> 1;  // Rounds down for negative numbers, too.
     if (merged.empty() || merged.back().number != number) {
       merged.push_back({number, row.sum, row.count});
       continue;
@@ -118,7 +119,7 @@ void DecompositionModel::update(const Point& point) {
   std::vector<double> row;
   if (ready()) {
     const double steps = static_cast<double>(point.step - last_.step);
-    const double keep = std::pow(keep_per_step_, steps);
+    const double keep = std::pow(decay_per_step_, steps);
     offset_ = keep * std::pow(fade_per_step_, steps) * offset_ + (1.0 - keep) * (point.value - curve(middle, row));
   }
   last_ = point;
@@ -128,7 +129,7 @@ void DecompositionModel::update(const Point& point) {
   if (!ready()) return refit();
   const double before = curve(middle, row);
   refit();
-  offset_ += before - curve(middle, row);  // a new curve does not move the present
+  offset_ += before - curve(middle, row);  // A new curve does not change the current value.
 }
 
 void DecompositionModel::refit() {

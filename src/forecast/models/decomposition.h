@@ -1,11 +1,11 @@
-// "decomposition": a curve through the whole history, after Prophet (Taylor and Letham, The American Statistician 72,
+// "decomposition": a curve fitted to the whole history, after Prophet (Taylor and Letham, The American Statistician 72,
 // 2018), by ridge regression instead of sampling:
 //   value ≈ a + b t + Σ_j δ_j max(0, t - c_j) + Σ_{n≤6} day terms + Σ_{n≤3} week terms,  sin and cos of 2π n t / period
-// with 10 changepoints c_j evenly over the first 80 % of the history; a period takes part once the history covers it.
-// A curve knows nothing of the last minutes, so the forecast starts from them: their distance to the curve (smoothed
-// over 5 minutes) is added and fades by e in an hour.
-// The history is kept as at most 4,032 rows of at least a minute; when they are full, neighbours are merged until four
-// long seasons are covered, then the oldest go. Fitted anew every 60 points from 20 rows on; about 1 ms when full.
+// with 10 changepoints c_j evenly over the first 80 % of the history; a period is included once the history covers it.
+// The forecast starts from the latest values: their offset from the curve (smoothed over 5 minutes) is added and decays
+// by the factor e in an hour. The history has at most 4,032 rows of at least a minute; when they are full, neighbours
+// are merged until four long seasons are covered, then the oldest rows are dropped. Refitted every 60 points from 20
+// rows on; a fit takes about 1 ms at full size.
 #pragma once
 
 #include <optional>
@@ -55,14 +55,14 @@ class DecompositionModel final : public Model {
 
   core::Duration interval_, season_, long_season_;
   core::Duration row_width_;
-  double keep_per_step_, fade_per_step_;
+  double decay_per_step_, fade_per_step_;
   std::vector<Row> rows_;
-  // The time axis of the last fit: 0 at its first row, 1 at its last.
+  // Time axis of the last fit: 0 at its first row, 1 at its last.
   core::Instant fit_start_;
   core::Duration fit_span_{1};
   bool with_season_ = false, with_long_season_ = false;
   std::vector<double> coefficients_;
-  double offset_ = 0.0;  // of the last minutes from the curve
+  double offset_ = 0.0;  // Offset of recent values from the curve.
   Point last_;
   int until_fit_ = 0;
 };

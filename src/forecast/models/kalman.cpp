@@ -5,7 +5,8 @@
 namespace penstock::forecast {
 namespace {
 
-constexpr std::int64_t kPredictionsMax = 1000;  // over a gap; the level is worth nothing by then
+// Limit of predictions over a gap, after which the level carries no information.
+constexpr std::int64_t kPredictionsMax = 1000;
 
 }  // namespace
 

@@ -1,8 +1,8 @@
-// "kalman": a local level with a trend, filtered.
+// "kalman": a filtered local level with a trend.
 //   level' = level + trend + N(0, q_level),  trend' = trend + N(0, q_trend),  value = level + N(0, r)
-// The variances are those of one minute and are rescaled to the interval of d minutes, so that a finer interval filters
-// over the same time: q_level · d, q_trend · d³ for a trend per interval, r / d. Only their ratios matter: the filter
-// has no unit. A missing interval is a prediction without a correction. From the fifth point on.
+// The variances apply to one minute and are rescaled to the interval of d minutes, so that the filter's time constant
+// does not depend on the interval: q_level · d, q_trend · d³ for a trend per interval, r / d. Only their ratios matter,
+// so the filter has no unit. A missing interval is a prediction without correction. Ready from the fifth point.
 #pragma once
 
 #include "core/state_archive.h"
@@ -22,7 +22,7 @@ class KalmanModel final : public Model {
   void expect(std::span<double> path) const override;
 
   [[nodiscard]] double level() const { return level_; }
-  [[nodiscard]] double trend() const { return trend_; }  // per interval
+  [[nodiscard]] double trend() const { return trend_; }  // Per interval.
 
   void archive(core::StateArchive& state) override {
     state("kalman", level_, trend_, p_level_, p_both_, p_trend_, last_step_, points_);
@@ -33,7 +33,7 @@ class KalmanModel final : public Model {
 
   double q_level_, q_trend_, r_;
   double level_ = 0.0, trend_ = 0.0;
-  double p_level_ = 0.0, p_both_ = 0.0, p_trend_ = 0.0;  // covariance of the state
+  double p_level_ = 0.0, p_both_ = 0.0, p_trend_ = 0.0;  // Covariance of the state.
   std::int64_t last_step_ = 0;
   int points_ = 0;
 };

@@ -9,7 +9,7 @@ LinearModel::LinearModel(const PredictorOptions& options)
 
 void LinearModel::update(const Point& point) {
   points_.push_back(point);
-  // Three points are kept over a gap: fewer have no trend.
+  // Three points are kept over a gap, because fewer have no trend.
   while (points_.size() > 3 && points_.front().step <= point.step - window_steps_) points_.pop_front();
 }
 

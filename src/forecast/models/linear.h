@@ -1,6 +1,6 @@
-// "linear": the trend goes on. A line by least squares through the points of the last window (10 minutes by default),
+// "linear": a least-squares line through the points of the last window (10 minutes by default),
 //   slope = Σ (t - t̄)(y - ȳ) / Σ (t - t̄)²,   expectation after k steps = ȳ + slope · (t_last + k - t̄)
-// From the third point on.
+// Ready from the third point.
 #pragma once
 
 #include <deque>

@@ -1,4 +1,4 @@
-// Each way to continue a series, on series short enough to compute by hand or with a known continuation.
+// Each extrapolation model on series that are short enough to compute by hand or have a known continuation.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -21,7 +21,7 @@ using std::chrono::hours;
 using std::chrono::minutes;
 using std::chrono::seconds;
 
-void put(Model& model, core::Duration interval, std::int64_t step, double value) {
+void update(Model& model, core::Duration interval, std::int64_t step, double value) {
   model.update({step, core::kStart + interval * (step + 1), value, false});
 }
 
@@ -38,30 +38,30 @@ PredictorOptions every(core::Duration interval) {
 }
 
 TEST(ConstantModel, ExpectsTheMeanOfItsWindow) {
-  ConstantModel model(every(seconds{20}));  // 60 s: three values
+  ConstantModel model(every(seconds{20}));  // 60 s contain three values.
   std::int64_t step = 0;
-  for (const double value : {100.0, 1.0, 2.0, 6.0}) put(model, seconds{20}, step++, value);
+  for (const double value : {100.0, 1.0, 2.0, 6.0}) update(model, seconds{20}, step++, value);
   EXPECT_EQ(path_of(model, 2), (std::vector<double>{3.0, 3.0}));
 }
 
 TEST(ConstantModel, IsTheLastValueWhereTheIntervalIsTheWindow) {
   ConstantModel model(every(seconds{60}));
-  put(model, seconds{60}, 0, 4.0);
-  put(model, seconds{60}, 1, 9.0);
+  update(model, seconds{60}, 0, 4.0);
+  update(model, seconds{60}, 1, 9.0);
   EXPECT_EQ(path_of(model, 1).front(), 9.0);
 }
 
 TEST(ConstantModel, DoesNotCountMissingIntervalsAsZero) {
   ConstantModel model(every(seconds{20}));
-  put(model, seconds{20}, 0, 8.0);
-  put(model, seconds{20}, 2, 4.0);
+  update(model, seconds{20}, 0, 8.0);
+  update(model, seconds{20}, 2, 4.0);
   EXPECT_EQ(path_of(model, 1).front(), 6.0);
 }
 
 TEST(LinearModel, FitsTheLineOfLeastSquares) {
   LinearModel model(every(seconds{60}));
   // t = 0, 1, 2 and y = 1, 2, 6: slope 5 / 2, mean 3 at t = 1.
-  for (std::int64_t step = 0; step < 3; ++step) put(model, seconds{60}, step, std::array{1.0, 2.0, 6.0}[step]);
+  for (std::int64_t step = 0; step < 3; ++step) update(model, seconds{60}, step, std::array{1.0, 2.0, 6.0}[step]);
   ASSERT_TRUE(model.ready());
   EXPECT_NEAR(path_of(model, 2)[0], 8.0, 1e-12);
   EXPECT_NEAR(path_of(model, 2)[1], 10.5, 1e-12);
@@ -69,22 +69,23 @@ TEST(LinearModel, FitsTheLineOfLeastSquares) {
 
 TEST(LinearModel, ContinuesALineOverAGap) {
   LinearModel model(every(seconds{60}));
-  for (const std::int64_t step : {0, 1, 2, 6, 7}) put(model, seconds{60}, step, 10.0 + 2.0 * static_cast<double>(step));
+  for (const std::int64_t step : {0, 1, 2, 6, 7})
+    update(model, seconds{60}, step, 10.0 + 2.0 * static_cast<double>(step));
   EXPECT_NEAR(path_of(model, 1).front(), 26.0, 1e-9);
 }
 
 TEST(KalmanModel, IsReadyAtTheFifthPoint) {
   KalmanModel model(every(minutes{1}));
-  for (std::int64_t step = 0; step < 4; ++step) put(model, minutes{1}, step, 1.0);
+  for (std::int64_t step = 0; step < 4; ++step) update(model, minutes{1}, step, 1.0);
   EXPECT_FALSE(model.ready());
-  put(model, minutes{1}, 4, 1.0);
+  update(model, minutes{1}, 4, 1.0);
   EXPECT_TRUE(model.ready());
 }
 
 TEST(KalmanModel, FirstCorrectionByHand) {
   KalmanModel model(every(minutes{1}));
-  put(model, minutes{1}, 0, 10.0);
-  put(model, minutes{1}, 1, 20.0);
+  update(model, minutes{1}, 0, 10.0);
+  update(model, minutes{1}, 1, 20.0);
   // P0 = diag(10, 1.1). Predicted: level variance 10 + 1.1 + 1 = 12.1, covariance 1.1; innovation variance 22.1.
   EXPECT_NEAR(model.level(), 10.0 + 10.0 * 12.1 / 22.1, 1e-9);
   EXPECT_NEAR(model.trend(), 10.0 * 1.1 / 22.1, 1e-9);
@@ -92,7 +93,8 @@ TEST(KalmanModel, FirstCorrectionByHand) {
 
 TEST(KalmanModel, FindsATrendAndContinuesIt) {
   KalmanModel model(every(minutes{1}));
-  for (std::int64_t step = 0; step < 200; ++step) put(model, minutes{1}, step, 5.0 + 0.5 * static_cast<double>(step));
+  for (std::int64_t step = 0; step < 200; ++step)
+    update(model, minutes{1}, step, 5.0 + 0.5 * static_cast<double>(step));
   EXPECT_NEAR(model.trend(), 0.5, 1e-3);
   EXPECT_NEAR(path_of(model, 4)[3], 5.0 + 0.5 * 203.0, 0.05);
 }
@@ -100,8 +102,8 @@ TEST(KalmanModel, FindsATrendAndContinuesIt) {
 TEST(KalmanModel, FiltersOverTheSameTimeAtAFinerInterval) {
   KalmanModel coarse(every(minutes{1}));
   KalmanModel fine(every(seconds{5}));
-  for (std::int64_t step = 0; step < 30; ++step) put(coarse, minutes{1}, step, step < 20 ? 1.0 : 2.0);
-  for (std::int64_t step = 0; step < 360; ++step) put(fine, seconds{5}, step, step < 240 ? 1.0 : 2.0);
+  for (std::int64_t step = 0; step < 30; ++step) update(coarse, minutes{1}, step, step < 20 ? 1.0 : 2.0);
+  for (std::int64_t step = 0; step < 360; ++step) update(fine, seconds{5}, step, step < 240 ? 1.0 : 2.0);
   EXPECT_NEAR(coarse.level(), fine.level(), 0.03);
 }
 
@@ -111,7 +113,7 @@ TEST(SeasonalModel, RepeatsASeasonByHand) {
   options.long_season = {};
   SeasonalModel model(options);
   const std::array season = {10.0, 20.0, 30.0, 20.0};
-  for (std::int64_t step = 0; step < 40; ++step) put(model, seconds{60}, step, season[step % 4]);
+  for (std::int64_t step = 0; step < 40; ++step) update(model, seconds{60}, step, season[step % 4]);
   const auto path = path_of(model, 4);
   for (std::size_t i = 0; i < 4; ++i) EXPECT_NEAR(path[i], season[i], 0.5) << i;
 }
@@ -125,9 +127,9 @@ TEST(SeasonalModel, ScalesTheSeasonWithTheLevel) {
     return 10.0 + 5.0 * std::sin(2.0 * std::numbers::pi * static_cast<double>(step) / 60.0);
   };
   for (std::int64_t step = 0; step < 240; ++step)
-    put(model, seconds{60}, step, season(step) * (step < 180 ? 1.0 : 2.0));
+    update(model, seconds{60}, step, season(step) * (step < 180 ? 1.0 : 2.0));
   const auto path = path_of(model, 40);
-  // The minutes right after the step took a little of it for season.
+  // The minutes after the step were partly attributed to the season.
   for (std::int64_t i = 10; i < 40; ++i) EXPECT_NEAR(path[i], 2.0 * season(240 + i), 0.12 * 2.0 * season(240 + i)) << i;
 }
 
@@ -135,13 +137,13 @@ TEST(SeasonalModel, LearnsThatWeekendsAreQuiet) {
   PredictorOptions options = every(minutes{30});
   SeasonalModel model(options);
   const auto value = [](std::int64_t step) { return step / 48 % 7 < 5 ? 100.0 : 20.0; };
-  // Three weeks; then the fourth day at 23:30 is followed by a working day, and the fifth by a weekend.
+  // Three weeks of data; in the fourth week, the fourth day at 23:30 precedes a working day and the fifth a weekend.
   std::int64_t step = 0;
   for (; step < 48 * (21 + 5); ++step) {
     if (step == 48 * (21 + 4)) {
       EXPECT_NEAR(path_of(model, 8)[7], 100.0, 20.0);
     }
-    put(model, minutes{30}, step, value(step));
+    update(model, minutes{30}, step, value(step));
   }
   EXPECT_NEAR(path_of(model, 8)[7], 20.0, 10.0);
 }
@@ -201,7 +203,7 @@ TEST(ArimaModel, ReturnsToTheMeanOfAnAutoregression) {
   double value = 10.0;
   for (std::int64_t step = 0; step < 512; ++step) {
     value = 3.0 + 0.7 * value + random.normal();
-    put(model, minutes{1}, step, value);
+    update(model, minutes{1}, step, value);
   }
   ASSERT_EQ(model.differences(), 0);
   const auto path = path_of(model, 60);
@@ -213,20 +215,20 @@ TEST(ArimaModel, FollowsATrend) {
   ArimaModel model(every(minutes{1}));
   core::RandomStream random(6);
   for (std::int64_t step = 0; step < 304; ++step)
-    put(model, minutes{1}, step, 50.0 + static_cast<double>(step) + 0.1 * random.normal());
+    update(model, minutes{1}, step, 50.0 + static_cast<double>(step) + 0.1 * random.normal());
   EXPECT_NEAR(path_of(model, 10)[9], 50.0 + 313.0, 1.0);
 }
 
 TEST(ArimaModel, ExpectsAFlatSeriesToStayFlat) {
   ArimaModel model(every(minutes{1}));
-  for (std::int64_t step = 0; step < 100; ++step) put(model, minutes{1}, step, 4.0);
+  for (std::int64_t step = 0; step < 100; ++step) update(model, minutes{1}, step, 4.0);
   ASSERT_TRUE(model.ready());
   EXPECT_NEAR(path_of(model, 5)[4], 4.0, 1e-6);
 }
 
 TEST(ArimaModel, AveragesSecondsToMinutesAndContinuesTheirLevel) {
   ArimaModel model(every(seconds{5}));
-  for (std::int64_t step = 0; step < 12 * 40; ++step) put(model, seconds{5}, step, step % 2 == 0 ? 0.0 : 8.0);
+  for (std::int64_t step = 0; step < 12 * 40; ++step) update(model, seconds{5}, step, step % 2 == 0 ? 0.0 : 8.0);
   ASSERT_TRUE(model.ready());
   EXPECT_NEAR(path_of(model, 24)[23], 4.0, 1e-6);
 }
@@ -234,14 +236,15 @@ TEST(ArimaModel, AveragesSecondsToMinutesAndContinuesTheirLevel) {
 TEST(ArimaModel, BeginsAnewAfterALongGap) {
   ArimaModel model(every(minutes{1}));
   core::RandomStream random(8);
-  for (std::int64_t step = 0; step < 200; ++step) put(model, minutes{1}, step, 10.0 + random.normal());
-  for (std::int64_t step = 400; step < 440; ++step) put(model, minutes{1}, step, 90.0 + random.normal());
+  for (std::int64_t step = 0; step < 200; ++step) update(model, minutes{1}, step, 10.0 + random.normal());
+  for (std::int64_t step = 400; step < 440; ++step) update(model, minutes{1}, step, 90.0 + random.normal());
   EXPECT_NEAR(path_of(model, 2)[1], 90.0, 5.0);
 }
 
 TEST(DecompositionModel, ContinuesALine) {
   DecompositionModel model(every(minutes{1}));
-  for (std::int64_t step = 0; step < 300; ++step) put(model, minutes{1}, step, 20.0 + 0.1 * static_cast<double>(step));
+  for (std::int64_t step = 0; step < 300; ++step)
+    update(model, minutes{1}, step, 20.0 + 0.1 * static_cast<double>(step));
   ASSERT_TRUE(model.ready());
   EXPECT_NEAR(path_of(model, 6)[5], 20.0 + 30.5, 0.3);
 }
@@ -251,20 +254,20 @@ TEST(DecompositionModel, FindsADailySeason) {
   const auto value = [](std::int64_t step) {
     return 50.0 + 30.0 * std::sin(2.0 * std::numbers::pi * static_cast<double>(step) / 288.0);
   };
-  for (std::int64_t step = 0; step < 288 * 3; ++step) put(model, minutes{5}, step, value(step));
-  const auto path = path_of(model, 72);  // six hours ahead: from the middle to the top
+  for (std::int64_t step = 0; step < 288 * 3; ++step) update(model, minutes{5}, step, value(step));
+  const auto path = path_of(model, 72);  // Six hours ahead: from the middle to the top.
   for (const std::int64_t k : {11, 35, 71}) EXPECT_NEAR(path[k], value(288 * 3 + k), 2.0) << k;
 }
 
 TEST(DecompositionModel, StartsFromTheLastMinutes) {
   DecompositionModel model(every(minutes{1}));
-  for (std::int64_t step = 0; step < 600; ++step) put(model, minutes{1}, step, step < 585 ? 10.0 : 30.0);
+  for (std::int64_t step = 0; step < 600; ++step) update(model, minutes{1}, step, step < 585 ? 10.0 : 30.0);
   EXPECT_GT(path_of(model, 1).front(), 25.0);
 }
 
 TEST(DecompositionModel, KeepsItsRowsWithinTheLimitOverMonths) {
   DecompositionModel model(every(minutes{5}));
-  for (std::int64_t step = 0; step < 288 * 70; step += 1) put(model, minutes{5}, step, 10.0);
+  for (std::int64_t step = 0; step < 288 * 70; step += 1) update(model, minutes{5}, step, 10.0);
   EXPECT_LE(model.rows(), DecompositionModel::kRowsMax);
   EXPECT_NEAR(path_of(model, 1).front(), 10.0, 0.01);
 }

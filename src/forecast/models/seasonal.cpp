@@ -13,10 +13,10 @@ constexpr double kIndexGain = 0.3;
 constexpr std::int64_t kDayBins = 96;
 constexpr std::int64_t kWeekBins = 168;
 constexpr double kLevelsPerPeriod = 8.0;
-// One flash crowd is not tomorrow's season.
+// Limits the effect of a single flash crowd on the season.
 constexpr double kChangeMax = 1.5;
-// Share of the first period that must have been seen before its shape is believed.
-constexpr double kSeenMin = 0.8;
+// Share of the first period that must be observed before its profile is used.
+constexpr double kObservedShareMin = 0.8;
 
 std::size_t bins_of(core::Duration period, core::Duration interval, std::int64_t bins_max) {
   return static_cast<std::size_t>(std::clamp<std::int64_t>(period / interval, 2, bins_max));
@@ -43,49 +43,49 @@ void SeasonProfile::observe(core::Instant middle, double value) {
 
 void SeasonProfile::close(const OpenBin& bin) {
   const auto bins = static_cast<std::int64_t>(bins_);
-  const auto place = static_cast<std::size_t>(((bin.number % bins) + bins) % bins);
+  const auto index = static_cast<std::size_t>(((bin.number % bins) + bins) % bins);
   const double mean = bin.sum / bin.count;
   if (!first_) first_ = bin.number;
   if (!ready()) {
-    means_[place] = mean;
+    means_[index] = mean;
     if (bin.number - *first_ + 1 >= bins) begin();
     return;
   }
-  const double keep = level_keep();
+  const double keep = level_decay();
   level_values_ = keep * level_values_ + mean;
-  level_factors_ = keep * level_factors_ + index_[place];
+  level_factors_ = keep * level_factors_ + index_[index];
   const double level = level_values_ / level_factors_;
   if (level <= 0.0) return;
-  const double before = std::max(index_[place], kFactorMin);
-  index_[place] += kIndexGain * (std::clamp(mean / level, before / kChangeMax, before * kChangeMax) - index_[place]);
-  // What repeats has a mean of 1; the rest is level.
+  const double before = std::max(index_[index], kFactorMin);
+  index_[index] += kIndexGain * (std::clamp(mean / level, before / kChangeMax, before * kChangeMax) - index_[index]);
+  // The season has a mean of 1; the rest is the level.
   double sum = 0.0;
-  for (const double index : index_) sum += index;
-  for (double& index : index_) index *= static_cast<double>(bins_) / sum;
+  for (const double factor : index_) sum += factor;
+  for (double& factor : index_) factor *= static_cast<double>(bins_) / sum;
 }
 
-double SeasonProfile::level_keep() const { return std::exp(-kLevelsPerPeriod / static_cast<double>(bins_)); }
+double SeasonProfile::level_decay() const { return std::exp(-kLevelsPerPeriod / static_cast<double>(bins_)); }
 
 void SeasonProfile::begin() {
   double sum = 0.0;
-  std::size_t seen = 0;
+  std::size_t observed = 0;
   for (const std::optional<double>& mean : means_) {
     sum += mean.value_or(0.0);
-    seen += mean ? 1 : 0;
+    observed += mean ? 1 : 0;
   }
-  const double average = seen > 0 ? sum / static_cast<double>(seen) : 0.0;
-  if (average <= 0.0 || static_cast<double>(seen) < kSeenMin * static_cast<double>(bins_)) return;
-  // A bin that was not seen is like the one before it; the walk starts behind the first that was.
+  const double average = observed > 0 ? sum / static_cast<double>(observed) : 0.0;
+  if (average <= 0.0 || static_cast<double>(observed) < kObservedShareMin * static_cast<double>(bins_)) return;
+  // A bin without observations copies the previous one; the loop starts after the first observed bin.
   std::size_t start = 0;
   while (!means_[start]) ++start;
   index_.assign(bins_, 1.0);
   double before = 0.0;
   for (std::size_t i = 0; i < bins_; ++i) {
-    const std::size_t place = (start + i) % bins_;
-    before = means_[place].value_or(before * average) / average;
-    index_[place] = before;
+    const std::size_t index = (start + i) % bins_;
+    before = means_[index].value_or(before * average) / average;
+    index_[index] = before;
   }
-  level_factors_ = 1.0 / (1.0 - level_keep());
+  level_factors_ = 1.0 / (1.0 - level_decay());
   level_values_ = average * level_factors_;
 }
 
@@ -94,17 +94,17 @@ double SeasonProfile::factor(core::Instant middle) const {
   const double position = bins_since_start(middle) - 0.5;
   const double below = std::floor(position);
   const auto bins = static_cast<std::int64_t>(bins_);
-  const auto place = [&](std::int64_t number) { return static_cast<std::size_t>(((number % bins) + bins) % bins); };
-  const double low = index_[place(static_cast<std::int64_t>(below))];
-  const double high = index_[place(static_cast<std::int64_t>(below) + 1)];
+  const auto index = [&](std::int64_t number) { return static_cast<std::size_t>(((number % bins) + bins) % bins); };
+  const double low = index_[index(static_cast<std::int64_t>(below))];
+  const double high = index_[index(static_cast<std::int64_t>(below) + 1)];
   return std::max(kFactorMin, low + (position - below) * (high - low));
 }
 
 SeasonalModel::SeasonalModel(const PredictorOptions& options)
     : interval_(options.interval),
       day_(options.season, bins_of(options.season, options.interval, kDayBins)),
-      level_keep_(std::exp(-core::ratio(options.interval, kLevelTime))),
-      trend_keep_(std::exp(-core::ratio(options.interval, kTrendTime))),
+      level_decay_(std::exp(-core::ratio(options.interval, kLevelTime))),
+      trend_decay_(std::exp(-core::ratio(options.interval, kTrendTime))),
       trend_damping_(std::exp(-core::ratio(options.interval, kTrendDamping))) {
   if (options.long_season.count() > 0)
     week_.emplace(options.long_season, bins_of(options.long_season, options.interval, kWeekBins));
@@ -120,18 +120,18 @@ void SeasonalModel::update(const Point& point) {
   if (week_ && day_.ready()) week_->observe(middle, point.value / day_.factor(middle));
   day_.observe(middle, point.value);
   const double now = factor(middle);
-  // The level is that of the series over its factor; where the factor moved, the level moves against it.
+  // The level is the series divided by its factor; if the factor changed, the level changes inversely.
   weighted_factors_ *= now / known;
   level_ *= known / now;
   trend_ *= known / now;
 
   const double steps = weight_ > 0.0 ? static_cast<double>(point.step - last_.step) : 1.0;
-  const double keep = std::pow(level_keep_, steps);
+  const double keep = std::pow(level_decay_, steps);
   weighted_values_ = keep * weighted_values_ + (1.0 - keep) * point.value;
   weighted_factors_ = keep * weighted_factors_ + (1.0 - keep) * now;
   const double level = weighted_values_ / weighted_factors_;
   if (weight_ > 0.0) {
-    const double trend_keep = std::pow(trend_keep_, steps);
+    const double trend_keep = std::pow(trend_decay_, steps);
     trend_ = trend_keep * trend_ + (1.0 - trend_keep) * (level - level_) / steps;
   }
   weight_ = keep * weight_ + (1.0 - keep);

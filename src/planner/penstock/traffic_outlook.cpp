@@ -37,7 +37,7 @@ forecast::TrafficForecaster make_trend(const TrafficOutlookOptions& options, cor
   traffic.rate_predictor = options.predictor;
   traffic.length_predictor = options.length_predictor;
   traffic.horizon = horizon;
-  traffic.scores_kept = kScoresKept;
+  traffic.scores_max = kScoresKept;
   traffic.predictor = predictor_options(options, memory, horizon);
   auto made = forecast::TrafficForecaster::make(traffic);
   PENSTOCK_ASSERT(made.has_value(), "the name of a predictor is checked where it is read");
