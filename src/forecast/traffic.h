@@ -71,9 +71,9 @@ class TrafficForecaster {
   }
 
   void archive(core::StateArchive& state) {
-    for (Lane& lane : lanes_) {
-      lane.predictor->archive(state);
-      lane.accuracy.archive(state);
+    for (SeriesState& each : series_) {
+      each.predictor->archive(state);
+      each.accuracy.archive(state);
     }
   }
 
