@@ -104,8 +104,9 @@ std::string sentence(const std::vector<Evidence>& evidence) {
     // Three digits say enough; whole tokens and milliseconds stay readable without an exponent. From 999.5 on, three
     // digits would be 1e+03.
     const bool large = std::abs(each.value) >= 999.5;
-    text += fmt::format("{}{} {} {}", text.empty() ? "" : ", ", each.name,
-                        large ? fmt::format("{:.0f}", each.value) : fmt::format("{:.3g}", each.value), each.unit);
+    const std::string value = large ? fmt::format("{:.0f}", each.value) : fmt::format("{:.3g}", each.value);
+    text += fmt::format("{}{} ", text.empty() ? "" : ", ", each.name);
+    text += each.unit == "times" ? "x" + value : fmt::format("{} {}", value, each.unit);
   }
   return text;
 }

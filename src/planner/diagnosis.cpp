@@ -36,47 +36,85 @@ const char* to_string(Phase phase) {
 
 const char* advice(Cause cause) {
   switch (cause) {
-    case Cause::kNone: return "nothing to do";
-    case Cause::kUnknown: return "the planner never shrinks on this; see what is missing";
-    case Cause::kQueue: return "the planner adds replicas to this pool until trials of the traffic keep the slo";
+    case Cause::kNone: return "no action";
+    case Cause::kUnknown: return "the planner does not shrink; add the missing telemetry";
+    case Cause::kQueue: return "the planner adds replicas to this pool until simulations of the traffic meet the SLO";
     case Cause::kPrefill:
-      return "the planner adds replicas that prefill where trials show that it helps; shorter prompts, a smaller chunk "
-             "or a pool of their own for long ones help too";
+      return "the planner adds prefill replicas where simulations show that they help; shorter prompts, a smaller "
+             "chunk or "
+             "a separate pool for long prompts help too";
     case Cause::kRoutingCache:
-      return "replicas do not bring the cache back: route by prefix, and look at what changed in router or prompts";
-    case Cause::kAdmission: return "replicas do not open the door: raise the budget, or accept the wait";
+      return "more replicas do not help: route by prefix, and check what changed in the router or in the prompts";
+    case Cause::kAdmission: return "more replicas do not help: raise the budget, or accept the wait";
     case Cause::kTransfer:
-      return "more bandwidth between prefill and decode; prefill replicas help where each has a link";
+      return "more bandwidth between prefill and decode helps; more prefill replicas help where each has its own link";
     case Cause::kColdStart:
-      return "the planner waits for the replicas on their way and asks for no more than trials need; keep a warm one, "
+      return "the planner waits for the starting replicas and adds no more than simulations need; keep warm replicas, "
              "or "
-             "shorten the start";
-    case Cause::kDecodeBatch: return "the planner adds replicas that decode, so that fewer sequences share a step";
+             "shorten the start-up";
+    case Cause::kDecodeBatch: return "the planner adds decode replicas, so that fewer sequences share a step";
     case Cause::kKvPressure:
-      return "the planner adds replicas for their KV and refuses to shrink; a larger KV cache or shorter contexts help "
+      return "the planner adds replicas for their KV cache and does not shrink; a larger KV cache or shorter contexts "
+             "help "
              "too";
     case Cause::kPreemption:
-      return "the planner adds replicas for their KV and refuses to shrink; admit fewer sequences at once, or keep a "
-             "watermark free";
-    case Cause::kEarlySigns: return "the planner already asks for what trials of the latest traffic need";
+      return "the planner adds replicas for their KV cache and does not shrink; admit fewer sequences at once, or set "
+             "a "
+             "watermark";
+    case Cause::kEarlySigns: return "the planner adds the replicas that simulations of the latest traffic need";
   }
   return "";
 }
+
+namespace {
+
+const char* phase_text(Phase phase) {
+  switch (phase) {
+    case Phase::kNone: break;
+    case Phase::kAdmission: return "before admission";
+    case Phase::kReplicaWait: return "while waiting for a replica";
+    case Phase::kQueue: return "in the engine queue";
+    case Phase::kPrefill: return "during prefill";
+    case Phase::kTransfer: return "during the KV transfer";
+    case Phase::kDecode: return "during decode";
+  }
+  return "";
+}
+
+const char* cause_text(Cause cause) {
+  switch (cause) {
+    case Cause::kNone: return "no cause";
+    case Cause::kUnknown: return "unknown cause";
+    case Cause::kQueue: return "too many requests per replica";
+    case Cause::kPrefill: return "prompts take long to compute";
+    case Cause::kRoutingCache: return "fewer prefix cache hits than before";
+    case Cause::kAdmission: return "requests are refused or wait for admission";
+    case Cause::kTransfer: return "slow KV transfers";
+    case Cause::kColdStart: return "replicas are still starting";
+    case Cause::kDecodeBatch: return "large decode batches";
+    case Cause::kKvPressure: return "KV caches are full";
+    case Cause::kPreemption: return "requests are preempted";
+    case Cause::kEarlySigns: return "early signs";
+  }
+  return "";
+}
+
+}  // namespace
 
 std::string sentence(const Finding& finding) {
   const std::string where = finding.segment.empty() || finding.segment == "all"
                                 ? fmt::format("pool {}", finding.pool_name)
                                 : fmt::format("pool {} for {}", finding.pool_name, finding.segment);
-  const char* what = finding.symptom == Symptom::kTtft   ? "ttft is"
-                     : finding.symptom == Symptom::kItl  ? "itl is"
-                     : finding.symptom == Symptom::kBoth ? "ttft and itl are"
-                                                         : "latency cannot be judged";
+  const char* what = finding.symptom == Symptom::kTtft   ? "TTFT is"
+                     : finding.symptom == Symptom::kItl  ? "ITL is"
+                     : finding.symptom == Symptom::kBoth ? "TTFT and ITL are"
+                                                         : "latency is unknown";
   const char* how = finding.symptom == Symptom::kUnknown  ? ""
                     : finding.cause == Cause::kEarlySigns ? " at risk"
                                                           : " bad";
   std::string text = fmt::format("{}{} in {}", what, how, where);
-  if (finding.phase != Phase::kNone) text += fmt::format(", in the phase {}", to_string(finding.phase));
-  text += fmt::format(": {}", to_string(finding.cause));
+  if (finding.phase != Phase::kNone) text += fmt::format(", {}", phase_text(finding.phase));
+  text += fmt::format(": {}", cause_text(finding.cause));
   if (finding.cause == Cause::kUnknown) text += fmt::format(", {}", finding.unknown_because);
   if (!finding.evidence.empty()) {
     text += fmt::format(" ({})", decision::sentence(finding.evidence));
@@ -85,7 +123,7 @@ std::string sentence(const Finding& finding) {
 }
 
 std::string sentence(const Diagnosis& diagnosis) {
-  if (diagnosis.findings.empty()) return "latency keeps the slo";
+  if (diagnosis.findings.empty()) return "latency meets the SLO";
   std::string text;
   for (const Finding& finding : diagnosis.findings) text += (text.empty() ? "" : " | ") + sentence(finding);
   return text;

@@ -29,13 +29,13 @@ const char* distrust(const PoolView& view) {
   for (const signals::ReplicaObservation& replica : view.pool.replicas) {
     if (replica.state != ReplicaState::kReady) continue;
     if (!replica.sample && replica.state_since > view.now - view.options.sample_age) continue;
-    if (!replica.sample) return "a ready replica was never heard of";
+    if (!replica.sample) return "a ready replica has never reported telemetry";
     if (replica.sample->sampled_at <= view.now - view.options.sample_age)
-      return "a ready replica was not heard of lately";
-    if (contradicts_itself(*replica.sample)) return "an engine contradicts itself";
+      return "a ready replica has no recent telemetry";
+    if (contradicts_itself(*replica.sample)) return "the telemetry of an engine contradicts itself";
     heard = true;
   }
-  return heard ? "" : "no ready replica was heard of";
+  return heard ? "" : "no ready replica reports telemetry";
 }
 
 // ---- for whom ----------------------------------------------------------------------------------------------------------
@@ -262,7 +262,7 @@ void explain_ttft(Finding& finding, const PoolView& view) {
 
 std::optional<Finding> judge_ttft(const PoolView& view) {
   const LatencyWindow& window = view.pool.last_minute.ttft;
-  if (!believable(window)) return unknown(view, Symptom::kUnknown, "the ttft figures are not numbers");
+  if (!believable(window)) return unknown(view, Symptom::kUnknown, "the TTFT values are not numbers");
   const double limit_ms = core::to_milliseconds(view.slo.ttft);
   const Affected whom = affected(view, window, &SegmentWindow::ttft, limit_ms);
   const Waiting longest = waiting(view);
@@ -283,7 +283,7 @@ std::optional<Finding> judge_ttft(const PoolView& view) {
     finding.severity = std::max(finding.severity, longest.unrouted_ms / limit_ms);
     finding.evidence.push_back({"oldest_waiting", longest.unrouted_ms, "ms"});
   } else if (!view.pool.detail && !stuck) {
-    finding.unknown_because = "nobody measures where the time to the first token goes";
+    finding.unknown_because = "the parts of the TTFT are not measured";
     return finding;
   } else if (const auto part = view.pool.detail ? longest_part(view.pool.detail->first_tokens) : std::nullopt) {
     finding.phase = part->phase;
@@ -294,7 +294,7 @@ std::optional<Finding> judge_ttft(const PoolView& view) {
     finding.severity = std::max(finding.severity, longest.queued_ms / limit_ms);
     finding.evidence.push_back({"oldest_waiting", longest.queued_ms, "ms"});
   } else {
-    finding.unknown_because = "the parts of the time to the first token do not add up to it";
+    finding.unknown_because = "the parts of the TTFT do not add up to it";
     return finding;
   }
   explain_ttft(finding, view);
@@ -323,7 +323,7 @@ bool prompts_interfere(const PoolView& view, const EngineMinute& minute, const L
 
 std::optional<Finding> judge_itl(const PoolView& view) {
   const LatencyWindow& window = view.pool.last_minute.itl;
-  if (!believable(window)) return unknown(view, Symptom::kUnknown, "the itl figures are not numbers");
+  if (!believable(window)) return unknown(view, Symptom::kUnknown, "the ITL values are not numbers");
   const double limit_ms = core::to_milliseconds(view.slo.itl);
   const Affected whom = affected(view, window, &SegmentWindow::itl, limit_ms);
   const bool decode = view.pool.role == Role::kDecode;
@@ -361,7 +361,7 @@ std::optional<Finding> judge_itl(const PoolView& view) {
            {"prefill_tokens_per_step", minute.prefill_tokens_per_step(), "tokens"}});
   } else {
     finding.evidence.push_back({"running_per_replica", minute.running_per_replica, "requests"});
-    finding.unknown_because = "steps are slow with hardly a request in them: a slow engine, or one that shares its gpu";
+    finding.unknown_because = "steps are slow with few requests: a slow engine, or a GPU that is shared";
   }
   return finding;
 }

@@ -123,7 +123,7 @@ TEST(Diagnosis, NothingIsWrongWhileTheSloIsKept) {
   const Diagnosis diagnosis = Patient{}.at(60, {healthy()});
   EXPECT_EQ(diagnosis.symptom, Symptom::kNone);
   EXPECT_EQ(diagnosis.cause(), Cause::kNone);
-  EXPECT_EQ(sentence(diagnosis), "latency keeps the slo");
+  EXPECT_EQ(sentence(diagnosis), "latency meets the SLO");
 }
 
 TEST(Diagnosis, NothingIsWrongWhereNobodyAsks) {
@@ -140,11 +140,12 @@ TEST(Diagnosis, WaitingInTheEnginesForOthersIsAQueue) {
   EXPECT_EQ(evidence(finding, "queued_per_replica"), 6.0);
   EXPECT_EQ(evidence(finding, "share_of_slow_ttft"), 0.95);
   EXPECT_EQ(finding.severity, 2.5);
-  EXPECT_EQ(
-      sentence(diagnosis),
-      "ttft is bad in pool web, in the phase queue: queue (ttft_p95 5000 ms, ttft_limit 2000 ms, "
-      "share_of_slow_ttft 0.95 share, phase_p95 4700 ms, queued_per_replica 6 requests, running_per_replica 8 "
-      "requests, ready 2 replicas); the planner adds replicas to this pool until trials of the traffic keep the slo");
+  EXPECT_EQ(sentence(diagnosis),
+            "TTFT is bad in pool web, in the engine queue: too many requests per replica (ttft_p95 5000 ms, ttft_limit "
+            "2000 ms, "
+            "share_of_slow_ttft 0.95 share, phase_p95 4700 ms, queued_per_replica 6 requests, running_per_replica 8 "
+            "requests, ready 2 replicas); the planner adds replicas to this pool until simulations of the traffic meet "
+            "the SLO");
 }
 
 TEST(Diagnosis, LongPromptsArePrefill) {
@@ -335,7 +336,7 @@ TEST(Diagnosis, LatenciesThatAreNoNumbersAreUnknown) {
     pool.last_minute.ttft.p95_ms = odd;
     const Diagnosis diagnosis = Patient{}.at(60, {pool});
     EXPECT_FINDING(diagnosis, kUnknown, kNone, kUnknown);
-    EXPECT_STREQ(diagnosis.findings[0].unknown_because, "the ttft figures are not numbers");
+    EXPECT_STREQ(diagnosis.findings[0].unknown_because, "the TTFT values are not numbers");
   }
 }
 
@@ -346,12 +347,12 @@ TEST(Diagnosis, StaleMissingOrContradictoryEnginesAreUnknown) {
     EXPECT_EQ(diagnosis.cause(), Cause::kUnknown) << sentence(diagnosis);
     return std::string{diagnosis.findings.at(0).unknown_because};
   };
-  EXPECT_EQ(because(Patient{}.at(60, {sick}, 31.0)), "a ready replica was not heard of lately");
+  EXPECT_EQ(because(Patient{}.at(60, {sick}, 31.0)), "a ready replica has no recent telemetry");
   EXPECT_EQ(because(Patient{}.at(60, {testing::without_samples_of_last(sick, 1)})),
-            "a ready replica was never heard of");
+            "a ready replica has never reported telemetry");
   PoolObservation liar = sick;
   liar.replicas[1].sample->kv_used_tokens = 0;  // while requests run
-  EXPECT_EQ(because(Patient{}.at(60, {liar})), "an engine contradicts itself");
+  EXPECT_EQ(because(Patient{}.at(60, {liar})), "the telemetry of an engine contradicts itself");
 }
 
 TEST(Diagnosis, AReplicaThatHasJustBecomeReadyMayBeSilentForAWhile) {
@@ -365,7 +366,7 @@ TEST(Diagnosis, ALateFirstTokenWithoutItsPartsIsUnknown) {
   pool.detail.reset();
   const Diagnosis diagnosis = Patient{}.at(60, {pool});
   EXPECT_FINDING(diagnosis, kTtft, kNone, kUnknown);
-  EXPECT_STREQ(diagnosis.findings[0].unknown_because, "nobody measures where the time to the first token goes");
+  EXPECT_STREQ(diagnosis.findings[0].unknown_because, "the parts of the TTFT are not measured");
 }
 
 TEST(Diagnosis, SlowTokensOfOneRequestAtATimeAreUnknown) {

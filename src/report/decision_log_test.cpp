@@ -96,7 +96,7 @@ TEST(DecisionLog, WhatIsWrittenReadsBackToTheSameBytes) {
 DecisionRecord diagnosed_record() {
   DecisionRecord entry = tried_record();
   entry.cause = decision::Cause::kQueue;
-  entry.diagnosis = "ttft is bad in pool default for \"all\"";
+  entry.diagnosis = "TTFT is bad in pool default for \"all\"";
   entry.phase = decision::RolloutPhase::kGuardrails;
   entry.next_phase_target = 7;
   entry.forecast = decision::Forecast{12.5, 2048.0, {}, 0.75, 1.5};
@@ -108,7 +108,7 @@ TEST(DecisionLog, WhatAPolicySaysBesidesStandsAtTheEndOfTheLineAndReadsBack) {
   const std::string plain = to_decision_jsonl(std::vector{tried_record()});
   EXPECT_EQ(text.substr(0, plain.size() - 2), plain.substr(0, plain.size() - 2));
   EXPECT_TRUE(text.ends_with(
-      ",\"cause\":\"queue\",\"diagnosis\":\"ttft is bad in pool default for \\\"all\\\"\",\"phase\":\"guardrails\","
+      ",\"cause\":\"queue\",\"diagnosis\":\"TTFT is bad in pool default for \\\"all\\\"\",\"phase\":\"guardrails\","
       "\"next_phase_target\":7,\"forecast\":{\"requests_per_s\":12.5,\"input_tokens\":2048,\"error\":0.75,"
       "\"naive_error\":1.5}}\n"))
       << text;
@@ -300,7 +300,7 @@ TEST(Explain, ShowsTheDiagnosisThePhaseAndTheForecast) {
   const auto track = decision_tracks(log)[0];
   const std::string text = explain_decision(track, at(752));
   EXPECT_NE(text.find("meets the SLO.\n"
-                      "  Diagnosis: ttft is bad in pool default for \"all\".\n"
+                      "  Diagnosis: TTFT is bad in pool default for \"all\".\n"
                       "  Phase guardrails: the target would be 7 replicas in phase throughput.\n"
                       "  Expected over the start-up time: 12.5 requests/s, 2048 prompt tokens each; recent error 0.75 "
                       "requests/s; error of a forecast without change 1.50 requests/s.\n"

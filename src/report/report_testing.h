@@ -134,10 +134,10 @@ inline decision::RunResult diagnosed_result(std::size_t points) {
   for (decision::DecisionRecord& note : result.decisions) {
     const bool up = note.target > note.current;
     note.cause = up ? decision::Cause::kQueue : decision::Cause::kNone;
-    note.diagnosis =
-        up ? "ttft is bad in pool default for prompt tokens 16k-64k, in the phase queue: queue (ttft_p95 5120 "
-             "ms, ttft_limit 2000 ms)"
-           : "latency keeps the slo";
+    note.diagnosis = up ? "TTFT is bad in pool default for prompt tokens 16k-64k, in the engine queue: too many "
+                          "requests per replica "
+                          "(ttft_p95 5120 ms, ttft_limit 2000 ms)"
+                        : "latency meets the SLO";
     note.phase = decision::RolloutPhase::kGuardrails;
     note.next_phase_target = note.target + 1;
     note.forecast = decision::Forecast{4.5, 2048.0, {}, 0.25, 0.5};
@@ -148,7 +148,7 @@ inline decision::RunResult diagnosed_result(std::size_t points) {
   hold.current = hold.target = 2;
   hold.reason = decision::Reason::kSloMet;
   hold.cause = decision::Cause::kNone;
-  hold.diagnosis = "latency keeps the slo";
+  hold.diagnosis = "latency meets the SLO";
   hold.phase = decision::RolloutPhase::kGuardrails;
   result.holds = {hold};
   if (!result.decisions.empty()) {

@@ -36,11 +36,11 @@ def decision(at_s, pool, current, target, reason, pools=1, limit="", cause="none
              for count, slo in ((max(1, target - 1), 0.871), (target, 0.992), (target + 3, 1.0))]
     return {"at_s": at_s, "pool": pool, "current": current, "target": target, "reason": reason, "limited_by": limit,
             "sentence": "" if hold else "request_rate 11.2 1/s, attainment 0.992 share", "cause": cause,
-            "diagnosis": "" if cause == "none" else f"ttft is bad in pool {pool} for all, in the phase queue: {cause} "
+            "diagnosis": "" if cause == "none" else f"TTFT is bad in pool {pool} for all, in the engine queue: {cause} "
                          "(ttft_p95 5120 ms, queued 31 requests); adds replicas",
             "phase": "cost",
-            "would_change": f"scales up when {target} replicas no longer keep enough of the SLO (kept in the trial: 99.2 %), "
-                            f"down when {max(1, target - 1)} would do (kept: 87.1 %)",
+            "would_change": f"scales up when the SLO attainment of {target} replicas is too low (simulated: 99.2 %), "
+                            f"down when {max(1, target - 1)} would be enough (simulated: 87.1 %)",
             "evidence": [{"name": "request_rate", "value": 11.2, "unit": "1/s"}, {"name": "attainment", "value": 0.992, "unit": "share"},
                          {"name": "ttft_p95", "value": 1240.0, "unit": "ms"}, {"name": "queued_tokens", "value": None, "unit": "tokens"}],
             "candidates": tried}
@@ -84,7 +84,7 @@ def state_of(pools, decisions, now_s=2400.0):
     return {"version": "0.1.0", "now_s": now_s, "mode": "act", "policy": "penstock", "phase": "cost", "slo": dict(SLO), "pools": pools,
             "segments": [{"dimension": dimension, "label": label, "ttft": latency(ttft), "itl": latency(itl)}
                          for dimension, label, ttft, itl in segments],
-            "diagnosis": {"cause": "queue", "words": "ttft is bad in pool default for traffic class batch, in the phase queue: queue "
+            "diagnosis": {"cause": "queue", "words": "TTFT is bad in pool default for traffic class batch, in the engine queue: too many requests per replica "
                                                      "(ttft_p95 2904 ms, queued 31 requests); adds replicas"},
             "scaling": [{"pool": "default", "from": 5, "to": 6, "began_s": now_s - 12, "settled_s": None, "completed": 140,
                          "failed": 0, "truncated": 0, "timed_out": 0, "cancelled": 2},

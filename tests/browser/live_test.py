@@ -267,7 +267,7 @@ class WhatOneCanDo(LiveTest):
         page.press("Enter")
         page.wait_for("document.querySelector('#decision-list details[open] .body')")
         body = page.text("#decision-list details[open] .body")
-        for text in ("growth rate", "What would change this decision", "scales up when 6", "Evidence", "99.2\u00a0%", "queued tokens" + DASH,
+        for text in ("growth rate", "What would change this decision", "SLO attainment of 6", "Evidence", "99.2\u00a0%", "queued tokens" + DASH,
                      "Simulated fleets", "✓ chosen", "Diagnosis"):
             self.assertIn(text, body)
         self.assertEqual(page.run("document.querySelectorAll('#decision-list tr.chosen').length"), 1)

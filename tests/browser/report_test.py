@@ -102,7 +102,7 @@ class ReportTest(unittest.TestCase):
         for state in ("queue", "cold start", "guardrails", "load above target"):
             self.assertIn(f">{state}<", chart, state)
         table = page.body().split('id="decision-table"', 1)[1].split("</table>", 1)[0]
-        for text in (">diagnosis<", ">next phase<", "ttft is bad in pool default"):
+        for text in (">diagnosis<", ">next phase<", "TTFT is bad in pool default"):
             self.assertIn(text, table)
 
     def test_what_was_expected_stands_beside_what_came(self):

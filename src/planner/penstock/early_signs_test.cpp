@@ -34,7 +34,7 @@ TEST_F(EarlySigns, AreNoneWhileAllIsWell) {
 TEST_F(EarlySigns, AreARequestThatNoReplicaHas) {
   seen.pools[0].unrouted_requests = 3;
   EXPECT_TRUE(words().starts_with(
-      "ttft is at risk in pool chat, in the phase replica_wait: early_signs (unrouted 3 requests); "))
+      "TTFT is at risk in pool chat, while waiting for a replica: early signs (unrouted 3 requests); "))
       << words();
 }
 
@@ -42,7 +42,7 @@ TEST_F(EarlySigns, AreAWaitForHalfOfTheStrictestLimit) {
   seen.pools[0].replicas[0].sample->oldest_queued_age = 900ms;
   slo.segments.resize(1);
   slo.segments[0].target = {1s, 50ms};
-  EXPECT_NE(words().find("in the phase queue: early_signs (oldest_waiting 900 ms)"), std::string::npos) << words();
+  EXPECT_NE(words().find("in the engine queue: early signs (oldest_waiting 900 ms)"), std::string::npos) << words();
 }
 
 TEST_F(EarlySigns, AreAP95OfTooFewToDiagnose) {
