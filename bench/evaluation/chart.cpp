@@ -53,7 +53,7 @@ class Chart {
     svg_.rectangle({0, 0}, kWidth, kHeight, "#ffffff");
     svg_.text({kLeft, 24}, trace_.title, {.size = 16, .colour = kInk, .bold = true});
     svg_.text({kLeft, 42},
-              fmt::format("{} requests in {}, {:g} times the recorded rate", format_count(trace_.info.requests),
+              fmt::format("{} requests in {}, x{:g} the recorded rate", format_count(trace_.info.requests),
                           format_seconds(core::to_seconds(trace_.info.duration)), trace_.info.rate_scale),
               {.size = 12, .colour = kGrey});
     draw_axes();
@@ -64,7 +64,7 @@ class Chart {
 
  private:
   static std::string description(const Evaluation& evaluation) {
-    return "fixed fleets as a line, policies as dots; up and to the left is better; under test: " + evaluation.policy;
+    return "static fleets as a line, policies as dots; up and to the left is better; under test: " + evaluation.policy;
   }
 
   [[nodiscard]] double x_of(double gpu_hours) const { return kLeft + (kRight - kLeft) * gpu_hours / hours_max_; }
@@ -87,8 +87,7 @@ class Chart {
     }
     svg_.line({kLeft, kBottom}, {kRight, kBottom}, {kGrey});
     svg_.text({(kLeft + kRight) / 2, kBottom + 42}, "GPU-hours", {.size = 13, .colour = kInk, .anchor = "middle"});
-    svg_.text_upwards({20, (kTop + kBottom) / 2}, "requests that kept the SLO",
-                      {.size = 13, .colour = kInk, .anchor = "middle"});
+    svg_.text_upwards({20, (kTop + kBottom) / 2}, "SLO attainment", {.size = 13, .colour = kInk, .anchor = "middle"});
   }
 
   // What the verdicts compare with, so that a dot above the line is a dot above the frontier.
@@ -140,7 +139,7 @@ class Chart {
     }
     svg_.line({kLegend - 9, y}, {kLegend + 9, y}, {kFixed, 2.0, "5 3"});
     svg_.circle({kLegend, y}, 3, kFixed, {"#ffffff"});
-    svg_.text({kLegend + 16, y + 4}, "fixed fleets, one replica more each", {.colour = kInk});
+    svg_.text({kLegend + 16, y + 4}, "static fleets, one replica more each", {.colour = kInk});
   }
 
   const Evaluation& evaluation_;

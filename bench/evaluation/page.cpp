@@ -47,7 +47,7 @@ std::vector<std::string> rules_of(const Evaluation& evaluation) {
 
 std::string targets_line(const EvaluationTargets& targets, std::string_view against) {
   const auto share = [](double value) { return fmt::format("{:g} %", value * 100.0); };
-  if (against == "static frontier") return "static frontier: at its GPU-hours, no fixed fleet keeps more";
+  if (against == "static frontier") return "static frontier: at its GPU-hours, no static fleet has a higher attainment";
   if (against == "clairvoyant")
     return fmt::format("clairvoyant: at most {:g} point{} below, at most {:g}× its GPU-hours",
                        targets.clairvoyant_points, targets.clairvoyant_points == 1.0 ? "" : "s",
@@ -57,7 +57,7 @@ std::string targets_line(const EvaluationTargets& targets, std::string_view agai
         "static at peak size: at least {} of its attainment for at most {:g}× its GPU-hours (whole days)",
         share(targets.peak_attainment), targets.peak_gpu_hours);
   if (against == "flapping")
-    return fmt::format("flapping: at most {:g} direction changes an hour", targets.direction_changes_per_hour);
+    return fmt::format("flapping: at most {:g} direction changes per hour", targets.direction_changes_per_hour);
   return fmt::format("`{}`", against);
 }
 
@@ -65,40 +65,42 @@ std::string heading(const Evaluation& evaluation) {
   const EvaluationTargets& targets = evaluation.targets;
   std::string text =
       "# Evaluation\n\n"
-      "Written by `make evaluate`: Penstock's own policy beside fixed fleets, the "
-      "rules\n"
-      "of other projects ([policies.md](policies.md)) and a policy that knows the future, on the same traces and the\n"
+      "Written by `make evaluate`: Penstock's own policy compared with static fleets, the "
+      "policies\n"
+      "of other projects ([policies.md](policies.md)) and a policy that knows the trace in advance, on the same traces "
+      "and the\n"
       "same engine. Every figure and every verdict on this page is computed from these runs. No parameter of a policy\n"
       "is set for a trace.\n";
   if (!evaluation.window.empty()) text += fmt::format("\n**This is a quick look:** {}.\n", evaluation.window);
   if (!evaluation.traces.empty()) {
     const RunInfo& info = evaluation.traces.front().info;
     text += fmt::format(
-        "\n- SLO: TTFT {} and mean ITL {}, both, for each request; attainment is the share of requests that keep it.\n"
-        "- Engine: `{}` step times, blocks of {} tokens, {} a replica; router `{}`; seed {}.\n"
-        "- A replica is ready {} after it was asked for, and costs GPU-hours from then on; between {} and {} "
+        "\n- SLO: TTFT {} and mean ITL {}, both, for each request; attainment is the share of requests within both.\n"
+        "- Engine: `{}` step times, blocks of {} tokens, {} per replica; router `{}`; seed {}.\n"
+        "- A replica is ready {} after its request, and costs GPU-hours from the request on; between {} and {} "
         "replicas.\n",
         format_seconds(core::to_seconds(info.slo.ttft)), format_seconds(core::to_seconds(info.slo.itl)), info.engine,
         info.block_tokens, format_count(info.kv_blocks), info.router, info.seed,
         format_seconds(core::to_seconds(info.start_up)), info.pools.front().min_replicas,
         info.pools.front().max_replicas);
   }
-  return text + fmt::format(
-                    "- All policies start from the same fleet: what the trace's mean rate needs by a load test of one "
-                    "replica.\n"
-                    "- Rates are scaled so that the peak needs about 8 to 20 replicas. *Peak size* is the smallest "
-                    "fixed fleet\n"
-                    "  to which more replicas add less than 0.1 points.\n"
-                    "- A rule of another project is beaten with at most {:g}× its violations at no more GPU-hours, or "
-                    "with at\n"
-                    "  least its attainment at no more than {:g}× its GPU-hours.\n",
-                    targets.rule_violations, targets.rule_gpu_hours);
+  return text +
+         fmt::format(
+             "- All policies start from the same fleet: the size for the mean rate of the trace by a load test of one "
+             "replica.\n"
+             "- Rates are scaled so that the peak needs about 8 to 20 replicas. *Peak size* is the smallest "
+             "static fleet\n"
+             "  to which more replicas add less than 0.1 points.\n"
+             "- Another project's policy is beaten with at most {:g}× its violations at no more GPU-hours, or "
+             "with at\n"
+             "  least its attainment at no more than {:g}× its GPU-hours.\n",
+             targets.rule_violations, targets.rule_gpu_hours);
 }
 
 std::string traces_table(const Evaluation& evaluation) {
   std::string text =
       "\n## Traces\n\n"
-      "| trace | requests | lasts | rate | from | peak size | the largest fixed fleet keeps |\n"
+      "| trace | requests | duration | rate | from | peak size | attainment of the largest static fleet |\n"
       "|---|---:|---:|---:|---:|---:|---:|\n";
   for (const TraceEvaluation& trace : evaluation.traces) {
     const RunResult* peak = peak_fleet(trace.frontier);
@@ -143,7 +145,8 @@ std::string targets_table(const Evaluation& evaluation) {
 std::string trace_section(const Evaluation& evaluation, const TraceEvaluation& trace, std::string_view charts) {
   std::string text = fmt::format(
       "\n## {0}\n\n![SLO attainment against GPU-hours]({1}/evaluation-{2}.svg)\n\n"
-      "| policy | SLO kept | violations | GPU-hours | replicas | actions | direction changes/h | points above fixed "
+      "| policy | SLO attainment | violations | GPU-hours | replicas | actions | direction changes/h | points above "
+      "static "
       "fleets | points to the clairvoyant | × its GPU-hours |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n",
       trace.title, charts, trace.name);
   const RunResult* clairvoyant = find_run(trace.results, "clairvoyant");
@@ -184,12 +187,12 @@ std::string scenarios_table(const Evaluation& evaluation) {
   }
   return fmt::format(
              "\n## Robustness\n\n"
-             "`{}` where the world is not as it should be. Invariants, checked at every decision by a watcher of its "
+             "`{}` under faults. Invariants, checked at every decision by a watcher of its "
              "own:\n"
              "within bounds; growth within its factor a minute; no shrinking on missing or old telemetry, on a hot KV\n"
              "cache, while a queue waits, while replicas start or drain, or when requests fail. In all: {} failed by\n"
              "scaling down, {} invariants broken.\n\n"
-             "| workload | what is off | SLO kept | GPU-hours | replicas | points above fixed fleets | direction "
+             "| workload | fault | SLO attainment | GPU-hours | replicas | points above static fleets | direction "
              "changes/h "
              "| failed | … by scaling down | invariants broken |\n|---|---|---:|---:|---:|---:|---:|---:|---:|---:|\n",
              evaluation.policy, format_count(failures), format_count(broken)) +
@@ -240,7 +243,7 @@ std::vector<Judgement> judge(const Evaluation& evaluation) {
       judgement.reached = verdict.reached;
     });
   each("flapping", [&](const TraceEvaluation&, const RunResult& run, Judgement& judgement) {
-    judgement.figures = fmt::format("{:.1f} an hour", direction_changes_per_hour(run));
+    judgement.figures = fmt::format("{:.1f} per hour", direction_changes_per_hour(run));
     judgement.reached = direction_changes_per_hour(run) <= targets.direction_changes_per_hour;
   });
   return judgements;
@@ -251,7 +254,7 @@ std::string evaluation_markdown(const Evaluation& evaluation, std::string_view c
   if (!evaluation.traces.empty()) text += traces_table(evaluation) + targets_table(evaluation);
   for (const TraceEvaluation& trace : evaluation.traces) text += trace_section(evaluation, trace, charts);
   text += scenarios_table(evaluation);
-  return text + fmt::format("\n## Again\n\n`{}`\n", evaluation.command);
+  return text + fmt::format("\n## Command\n\n`{}`\n", evaluation.command);
 }
 
 }  // namespace penstock::evaluation

@@ -24,12 +24,12 @@ constexpr std::string_view kPeer =
     "\n## Against NVIDIA Dynamo's replay\n\n"
     "Mooncake conversation (12,031 requests in 0.98 h, Apache-2.0), static fleets, `polynomial` timing, blocks of 512 "
     "tokens,\n"
-    "2,000 blocks a replica, SLO TTFT 2 s and mean ITL 50 ms. Dynamo: `ai-dynamo` 1.3.1 from PyPI, `python -m "
+    "2,000 blocks per replica, SLO TTFT 2 s and mean ITL 50 ms. Dynamo: `ai-dynamo` 1.3.1 from PyPI, `python -m "
     "dynamo.replay`,\n"
     "run by `bench/dynamo_replay.py`; its share within the SLO is counted from its own list of requests.\n\n";
 
 constexpr std::string_view kPeerNotes =
-    "\nWhat is left:\n\n"
+    "\nRemaining differences:\n\n"
     "- Under round robin, where no router has a choice, both engines agree but for rounding: admission, chunked "
     "prefill,\n"
     "  prefix cache, preemption and timing are the same.\n"

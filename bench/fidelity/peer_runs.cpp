@@ -95,7 +95,8 @@ core::Result<std::vector<PeerRun>> parse_peer_runs(std::string_view name, std::s
 core::Result<std::string> compare_with_peer(const workload::Workload& workload, const RunOptions& options,
                                             const std::vector<PeerRun>& peer) {
   std::string text =
-      "| router | replicas | mean TTFT ms | | | mean ITL ms | | | p99 TTFT ms | | | prefix hits | | SLO kept | | |\n"
+      "| router | replicas | mean TTFT ms | | | mean ITL ms | | | p99 TTFT ms | | | prefix hits | | SLO attainment | | "
+      "|\n"
       "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n"
       "| | | Dynamo | Penstock | Δ % | Dynamo | Penstock | Δ % | Dynamo | Penstock | Δ % | Dynamo | Penstock | Dynamo "
       "| "
@@ -125,8 +126,8 @@ core::Result<std::string> compare_with_peer(const workload::Workload& workload, 
         100.0 * theirs.prefix_hit_ratio, 100.0 * ours->prefix_hit_ratio, 100.0 * theirs.slo_attainment,
         100.0 * ours->slo_attainment, points);
   }
-  text += fmt::format("\nLargest difference of a mean: {:.1f} %; of the share that kept the SLO: {:.1f} points.\n",
-                      worst_mean, worst_points);
+  text += fmt::format("\nLargest difference of a mean: {:.1f} %; of the SLO attainment: {:.1f} points.\n", worst_mean,
+                      worst_points);
   return text;
 }
 

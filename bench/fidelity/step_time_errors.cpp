@@ -68,7 +68,7 @@ std::string unseen_section(std::span<const SiliconRow> dense, std::span<const Si
   const UnseenFidelity unseen = unseen_fidelity(dense);
   std::string text =
       "### Combinations that the fit has not seen\n\n"
-      "One combination of model, GPU and GPUs a replica at a time is left out of the fit and then estimated.\n\n"
+      "One combination of model, GPU and GPUs per replica at a time is left out of the fit and then estimated.\n\n"
       "| combination | points | TPOT | bias |\n|---|---:|---:|---:|\n";
   const auto line = [&](std::string_view name, const ErrorSummary& errors) {
     text += fmt::format("| {} | {} | {} | {:+.1f} |\n", name, errors.rows, pair(errors), 100.0 * errors.bias);

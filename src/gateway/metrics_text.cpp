@@ -21,7 +21,7 @@ double windowed(const signals::LatencyWindow& window, double quantile) {
 
 void add_latencies(telemetry::ExpositionWriter& text, const Overview& overview, bool ttft) {
   const std::string_view what = ttft ? "ttft" : "itl";
-  const std::string help = ttft ? "time to first token" : "mean gap between tokens of a request";
+  const std::string help = ttft ? "TTFT: time to first token" : "ITL: mean gap between tokens of a request";
   text.family(fmt::format("penstock_{}_seconds", what), "summary", help + ", since the start");
   for (const dispatch::ModelStatus& model : overview.models) {
     const core::QuantileSketch& sketch = ttft ? model.ttft_ms : model.itl_ms;
@@ -31,8 +31,7 @@ void add_latencies(telemetry::ExpositionWriter& text, const Overview& overview, 
     text.add(sketch.sum() / 1000.0, {{"model", model.model}}, "_sum");
     text.add(static_cast<double>(sketch.count()), {{"model", model.model}}, "_count");
   }
-  text.family(fmt::format("penstock_{}_minute_seconds", what), "gauge",
-              help + ", of the last minute, by what requests have in common");
+  text.family(fmt::format("penstock_{}_minute_seconds", what), "gauge", help + ", of the last minute, by segment");
   for (const dispatch::ModelStatus& model : overview.models)
     for (const signals::SegmentWindow& segment : model.detail.segments) {
       const signals::LatencyWindow& window = ttft ? segment.ttft : segment.itl;
@@ -68,83 +67,83 @@ void add_replicas(telemetry::ExpositionWriter& text, const Overview& overview, s
 }
 
 void add_usage(telemetry::ExpositionWriter& text, const Overview& overview) {
-  text.family("penstock_requests_total", "counter", "requests that ended, by outcome");
+  text.family("penstock_requests_total", "counter", "ended requests by outcome");
   for (const auto& [key, sums] : overview.sums)
     for (const auto& [outcome, count] :
          {std::pair{"completed", sums.completed}, std::pair{"cancelled", sums.cancelled},
           std::pair{"timed_out", sums.timed_out}, std::pair{"failed", sums.failed}, std::pair{"refused", sums.refused}})
       text.add(static_cast<double>(count), {{"tenant", key.first}, {"model", key.second}, {"outcome", outcome}});
-  text.family("penstock_tokens_total", "counter", "tokens of requests that ended; cached ones are part of the input");
+  text.family("penstock_tokens_total", "counter", "tokens of ended requests; cached tokens are part of the input");
   for (const auto& [key, sums] : overview.sums)
     for (const auto& [kind, count] : {std::pair{"input", sums.prompt_tokens}, std::pair{"cached", sums.cached_tokens},
                                       std::pair{"output", sums.output_tokens}})
       text.add(static_cast<double>(count), {{"tenant", key.first}, {"model", key.second}, {"kind", kind}});
-  text.family("penstock_cost_total", "counter", "price of those tokens");
+  text.family("penstock_cost_total", "counter", "token cost of ended requests: tokens times token price (USD)");
   for (const auto& [key, sums] : overview.sums) text.add(sums.cost, {{"tenant", key.first}, {"model", key.second}});
 }
 
 void add_queues(telemetry::ExpositionWriter& text, const Overview& overview) {
-  text.family("penstock_waiting_requests", "gauge", "requests that wait to be let in");
+  text.family("penstock_waiting_requests", "gauge", "requests that wait for admission");
   text.add(overview.waiting_interactive, {{"class", "interactive"}});
   text.add(overview.waiting_batch, {{"class", "batch"}});
-  text.family("penstock_waiting_tokens", "gauge", "tokens that they are expected to take");
+  text.family("penstock_waiting_tokens", "gauge", "estimated tokens of the waiting requests");
   text.add(static_cast<double>(overview.waiting_tokens));
-  text.family("penstock_oldest_waiting_seconds", "gauge", "age of the one that waits longest");
+  text.family("penstock_oldest_waiting_seconds", "gauge", "age of the oldest waiting request");
   text.add(overview.oldest_waiting == core::kNever ? 0.0 : core::to_seconds(overview.now - overview.oldest_waiting));
-  text.family("penstock_running_requests", "gauge", "requests that were let in and have not ended");
+  text.family("penstock_running_requests", "gauge", "requests in flight: admitted and not ended");
   text.add(overview.running);
-  text.family("penstock_granted_requests_total", "counter", "requests that were let in");
+  text.family("penstock_granted_requests_total", "counter", "admitted requests");
   text.add(static_cast<double>(overview.granted_total));
-  text.family("penstock_refusals_total", "counter", "requests that were refused, by the code of the error");
+  text.family("penstock_refusals_total", "counter", "refused requests by error code");
   for (const auto& [reason, count] : overview.refusals)
     text.add(static_cast<double>(count), {{"code", dispatch::to_string(reason)}});
   text.family("penstock_retries_total", "counter", "attempts after the first");
   text.add(static_cast<double>(overview.retried_total));
-  text.family("penstock_clamped_requests_total", "counter", "requests whose max_tokens was lowered");
+  text.family("penstock_clamped_requests_total", "counter", "requests with a lowered max_tokens");
   text.add(static_cast<double>(overview.clamped_total));
-  text.family("penstock_tenant_budget_tokens", "gauge", "tokens that are left in a tenant's budget");
+  text.family("penstock_tenant_budget_tokens", "gauge", "remaining tokens in the budget of a tenant");
   for (const dispatch::TenantStatus& tenant : overview.tenants)
     if (tenant.budget_available >= 0.0) text.add(tenant.budget_available, {{"tenant", tenant.name}});
-  text.family("penstock_tenant_running_requests", "gauge", "requests of a tenant that were let in and have not ended");
+  text.family("penstock_tenant_running_requests", "gauge", "requests in flight of a tenant");
   for (const dispatch::TenantStatus& tenant : overview.tenants) text.add(tenant.running, {{"tenant", tenant.name}});
-  text.family("penstock_tenant_waiting_requests", "gauge", "requests of a tenant that wait to be let in");
+  text.family("penstock_tenant_waiting_requests", "gauge", "requests of a tenant that wait for admission");
   for (const dispatch::TenantStatus& tenant : overview.tenants) text.add(tenant.waiting, {{"tenant", tenant.name}});
   text.family("penstock_tenant_saturation_ratio", "gauge",
-              "how much of a tenant's tokens a minute or concurrent requests is in use, whichever is more");
+              "used share of the tokens per minute or of the concurrent requests of a tenant, whichever is higher");
   for (const dispatch::TenantStatus& tenant : overview.tenants)
     if (tenant.saturation) text.add(*tenant.saturation, {{"tenant", tenant.name}});
   text.family("penstock_estimate_error_ratio", "gauge",
-              "mean error of the token estimates, over the mean of the counts");
+              "mean error of the token estimates divided by the mean of the counts");
   if (overview.prompt_error) text.add(*overview.prompt_error, {{"of", "prompt"}});
   if (overview.output_error) text.add(*overview.output_error, {{"of", "output"}});
 }
 
 void add_models(telemetry::ExpositionWriter& text, const Overview& overview) {
-  text.family("penstock_model_waiting_requests", "gauge", "requests that wait for room at a model's replicas");
+  text.family("penstock_model_waiting_requests", "gauge", "requests that wait for capacity of the replicas of a model");
   for (const dispatch::ModelStatus& model : overview.models) text.add(model.waiting_for_room, {{"model", model.model}});
   text.family("penstock_model_saturation_ratio", "gauge",
-              "mean KV cache in use over a model's eligible replicas; 1 while requests wait for room there");
+              "mean KV cache use of the eligible replicas of a model; 1 while requests wait for capacity");
   for (const dispatch::ModelStatus& model : overview.models)
     if (const auto saturation = model_saturation(model, overview.replicas))
       text.add(*saturation, {{"model", model.model}});
-  text.family("penstock_replica_kv_usage_ratio", "gauge", "KV cache in use, as the replica says");
+  text.family("penstock_replica_kv_usage_ratio", "gauge", "KV cache use reported by the replica");
   for (const dispatch::ReplicaStatus& status : overview.replicas)
     if (status.load.kv_usage)
       text.add(*status.load.kv_usage, {{"replica", status.spec.id}, {"model", status.spec.model}});
 }
 
 void add_connections(telemetry::ExpositionWriter& text, const net::ServerCounters& connections) {
-  text.family("penstock_connections", "gauge", "connections of clients");
+  text.family("penstock_connections", "gauge", "open client connections");
   text.add(connections.open);
-  text.family("penstock_connections_accepted_total", "counter", "connections of clients since the start");
+  text.family("penstock_connections_accepted_total", "counter", "client connections since the start");
   text.add(static_cast<double>(connections.accepted));
-  text.family("penstock_connections_refused_total", "counter", "connections over the limit");
+  text.family("penstock_connections_refused_total", "counter", "refused connections over the limit");
   text.add(static_cast<double>(connections.refused));
-  text.family("penstock_malformed_requests_total", "counter", "requests that were no HTTP or over a limit");
+  text.family("penstock_malformed_requests_total", "counter", "requests with invalid HTTP or over a limit");
   text.add(static_cast<double>(connections.malformed));
-  text.family("penstock_request_timeouts_total", "counter", "requests whose head or body took too long");
+  text.family("penstock_request_timeouts_total", "counter", "requests with a head or body that took too long");
   text.add(static_cast<double>(connections.timed_out));
-  text.family("penstock_clients_gone_total", "counter", "clients that left before their answer ended");
+  text.family("penstock_clients_gone_total", "counter", "clients that disconnected before the end of their answer");
   text.add(static_cast<double>(connections.clients_gone));
 }
 
@@ -158,20 +157,21 @@ std::string metrics_text(const Overview& overview, const net::ServerCounters& co
   add_queues(text, overview);
   add_usage(text, overview);
   add_models(text, overview);
-  add_replicas(text, overview, "penstock_replica_eligible", "gauge", "1 if the replica may be chosen",
+  add_replicas(text, overview, "penstock_replica_eligible", "gauge", "1 if the replica is eligible",
                [](const dispatch::ReplicaStatus& status) { return status.load.eligible ? 1 : 0; });
-  add_replicas(text, overview, "penstock_replica_open_requests", "gauge", "requests at the replica",
+  add_replicas(text, overview, "penstock_replica_open_requests", "gauge", "requests in flight at the replica",
                [](const dispatch::ReplicaStatus& status) { return status.load.open_requests; });
   add_replicas(text, overview, "penstock_replica_prefill_tokens", "gauge",
                "uncached prompt tokens sent and not yet answered with a first token",
                [](const dispatch::ReplicaStatus& status) { return status.load.prefill_tokens; });
-  add_replicas(text, overview, "penstock_replica_prefix_keys", "gauge", "prefixes it is believed to hold",
+  add_replicas(text, overview, "penstock_replica_prefix_keys", "gauge", "prefixes that the replica is expected to hold",
                [](const dispatch::ReplicaStatus& status) { return status.load.keys; });
   add_replicas(text, overview, "penstock_replica_requests_total", "counter", "attempts at the replica",
                [](const dispatch::ReplicaStatus& status) { return status.requests_total; });
-  add_replicas(text, overview, "penstock_replica_failures_total", "counter", "attempts that it failed",
+  add_replicas(text, overview, "penstock_replica_failures_total", "counter", "failed attempts at the replica",
                [](const dispatch::ReplicaStatus& status) { return status.failures_total; });
-  add_replicas(text, overview, "penstock_replica_busy_total", "counter", "attempts that it was too busy for",
+  add_replicas(text, overview, "penstock_replica_busy_total", "counter",
+               "attempts that the replica answered with 429 or 503",
                [](const dispatch::ReplicaStatus& status) { return status.busy_total; });
   add_connections(text, connections);
   return written;
