@@ -31,7 +31,7 @@ std::shared_ptr<const engine::StepTimeModel> polynomial() {
   return kModel;
 }
 
-simulation::RunOptions options(std::uint32_t replicas, simulation::RouterKind router) {
+simulation::RunOptions options(std::uint32_t replicas, routing::Strategy router) {
   simulation::RunOptions made;
   made.pools[0].step_time = polynomial();
   made.pools[0].replicas = replicas;
@@ -69,7 +69,7 @@ std::optional<double> peer_speed(const std::vector<fidelity::PeerRun>& peer, con
                                  std::uint32_t replicas) {
   for (const auto& run : peer)
     if (run.work == work && run.replicas == replicas && run.requests_per_s > 0.0 &&
-        (work == "synthetic" || run.router == simulation::RouterKind::kKv))
+        (work == "synthetic" || run.router == routing::Strategy::kKv))
       return run.requests_per_s;
   return std::nullopt;
 }
@@ -88,13 +88,13 @@ std::vector<fidelity::PeerRun> read_peer(const char* path) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  using simulation::RouterKind;
+  using routing::Strategy;
   const auto peer = argc > 1 ? read_peer(argv[1]) : std::vector<fidelity::PeerRun>{};
   fmt::print("| work | Dynamo 1.3.1 replay, requests/s | Penstock, requests/s | s | ratio |\n|---|---|---|---|---|\n");
 
   const auto uniform = value_or_stop(workload::make_synthetic(
       value_or_stop(workload::parse_synthetic("synthetic:requests=100000,rate=1000,cv=0,input=1000,output=250")), 1));
-  simulation::RunOptions small_blocks = options(16, RouterKind::kRoundRobin);
+  simulation::RunOptions small_blocks = options(16, routing::Strategy::kRoundRobin);
   small_blocks.pools[0].engine.block_tokens = 64;  // the peer's default
   small_blocks.pools[0].engine.kv_blocks = 16'384;
   print_row("100,000 requests of 1000/250 tokens, 16 replicas, round-robin", measure(uniform, small_blocks, "static"),
@@ -105,12 +105,13 @@ int main(int argc, char** argv) {
                                  "prefix_groups=400,prefix_tokens=4096");
   for (const std::uint32_t replicas : {8U, 64U})
     print_row(fmt::format("Mooncake conversation, {} replicas, KV router", replicas),
-              measure(mooncake, options(replicas, RouterKind::kKv), "static"), peer_speed(peer, "mooncake", replicas));
+              measure(mooncake, options(replicas, routing::Strategy::kKv), "static"),
+              peer_speed(peer, "mooncake", replicas));
 
   const auto day =
       trace_or("servegen_mid_day1.csv.xz",
                "synthetic:rate=7.1,duration=24h,cv=2.4,input=375,input_cv=1.5,output=63,output_cv=2,tenants=60");
   print_row("ServeGen mid day 1 (24 h), dynamo-latency policy, 5 s ticks",
-            measure(day, options(2, RouterKind::kKv), "dynamo-latency"), std::nullopt);
+            measure(day, options(2, routing::Strategy::kKv), "dynamo-latency"), std::nullopt);
   return 0;
 }

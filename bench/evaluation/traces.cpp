@@ -42,10 +42,11 @@ core::Duration busiest_window(const workload::Workload& workload, core::Duration
   return static_cast<std::int64_t>(begins) * kWindowStep;
 }
 
-// The step times, the SLO, the start-up time and the router are a replay's defaults.
+// The step times, the SLO and the start-up time are the defaults of a replay. The router is that of Dynamo, without limits.
 config::ReplaySettings base_settings(const EvaluationScope& scope) {
   config::ReplaySettings settings;
   settings.jobs = scope.jobs;
+  settings.router = "kv";
   settings.pools.front().max_replicas = kReplicasMax;
   return settings;
 }

@@ -39,8 +39,8 @@ core::Result<PeerRun> parse_row(std::string where, std::string_view line) {
   PeerRun peer;
   peer.work = cells[0];
   bool known = false;
-  for (const auto router :
-       {RouterKind::kKv, RouterKind::kRoundRobin, RouterKind::kLeastLoaded, RouterKind::kPowerOfTwo})
+  for (const auto router : {routing::Strategy::kKv, routing::Strategy::kRoundRobin, routing::Strategy::kLeastLoaded,
+                            routing::Strategy::kPowerOfTwo})
     if (cells[1] == to_string(router)) {
       peer.router = router;
       known = true;

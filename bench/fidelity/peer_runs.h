@@ -15,7 +15,7 @@ namespace penstock::fidelity {
 // One run of the peer, as bench/dynamo_replay.py writes it.
 struct PeerRun {
   std::string work;  // "mooncake", "synthetic"
-  simulation::RouterKind router = simulation::RouterKind::kKv;
+  routing::Strategy router = routing::Strategy::kKv;
   std::uint32_t replicas = 1;
   double ttft_mean_ms = 0.0, itl_mean_ms = 0.0, ttft_p99_ms = 0.0;
   double prefix_hit_ratio = 0.0;

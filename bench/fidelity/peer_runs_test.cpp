@@ -20,11 +20,11 @@ TEST(PeerRuns, AreReadFromTheirFile) {
                                                             "synthetic,round-robin,16,20000,1,2,3,0,,4567\n"));
   ASSERT_TRUE(runs.has_value()) << runs.error().message();
   ASSERT_EQ(runs->size(), 2U);
-  EXPECT_EQ((*runs)[0].router, RouterKind::kKv);
+  EXPECT_EQ((*runs)[0].router, routing::Strategy::kKv);
   EXPECT_EQ((*runs)[0].replicas, 8U);
   EXPECT_DOUBLE_EQ((*runs)[0].ttft_mean_ms, 284.5);
   EXPECT_DOUBLE_EQ((*runs)[0].slo_attainment, 0.985);
-  EXPECT_EQ((*runs)[1].router, RouterKind::kRoundRobin);
+  EXPECT_EQ((*runs)[1].router, routing::Strategy::kRoundRobin);
   EXPECT_LT((*runs)[1].slo_attainment, 0.0);
 }
 

@@ -18,10 +18,11 @@
 namespace penstock::cli {
 namespace {
 
-constexpr NamedChoices<simulation::RouterKind, 4> kRouters = {{{"kv", simulation::RouterKind::kKv},
-                                                               {"round-robin", simulation::RouterKind::kRoundRobin},
-                                                               {"least-loaded", simulation::RouterKind::kLeastLoaded},
-                                                               {"p2c", simulation::RouterKind::kPowerOfTwo}}};
+constexpr NamedChoices<routing::Strategy, 5> kRouters = {{{"live", routing::Strategy::kLive},
+                                                          {"kv", routing::Strategy::kKv},
+                                                          {"round-robin", routing::Strategy::kRoundRobin},
+                                                          {"least-loaded", routing::Strategy::kLeastLoaded},
+                                                          {"p2c", routing::Strategy::kPowerOfTwo}}};
 constexpr NamedChoices<signals::Role, 3> kRoles = {{{"aggregated", signals::Role::kAggregated},
                                                     {"prefill", signals::Role::kPrefill},
                                                     {"decode", signals::Role::kDecode}}};

@@ -108,7 +108,7 @@ struct ReplaySettings {
 
   std::vector<std::string> policies = {"static", "hpa-rate", "keda-tokens", "dynamo-latency"};
   CountRange frontier;
-  std::string router = "kv";
+  std::string router = "live";
   core::Duration slo_ttft = std::chrono::seconds{2};
   core::Duration slo_itl = std::chrono::milliseconds{50};
   double slo_goal = 0.99;                     // share of the requests that are to keep both

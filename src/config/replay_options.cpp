@@ -50,10 +50,11 @@ void add_comparison(std::vector<Option>& table) {
       [](const CountRange& range) {
         return range.empty() ? std::string{} : fmt::format("{}..{}", range.first, range.last);
       }));
-  table.push_back(choice(row(kGroup, "router", "--router",
-                             "how requests find a replica: kv, round-robin, least-loaded "
-                             "or p2c"),
-                         PENSTOCK_FIELD(replay.router), {"kv", "round-robin", "least-loaded", "p2c"}));
+  table.push_back(
+      choice(row(kGroup, "router", "--router",
+                 "how requests find a replica: live is the gateway with its limits; peers: kv, round-robin, "
+                 "least-loaded or p2c"),
+             PENSTOCK_FIELD(replay.router), {"live", "kv", "round-robin", "least-loaded", "p2c"}));
   table.push_back(duration(row(kGroup, "slo.ttft", "", "longest time to first token that keeps the SLO"),
                            PENSTOCK_FIELD(replay.slo_ttft)));
   table.push_back(duration(row(kGroup, "slo.itl", "", "longest mean gap between a request's tokens that keeps the SLO"),

@@ -13,7 +13,7 @@ namespace {
 
 TEST(Replay, DefaultsStandWithoutAnySource) {
   const ReplaySettings settings = loaded("");
-  EXPECT_EQ(settings.router, "kv");
+  EXPECT_EQ(settings.router, "live");
   EXPECT_EQ(settings.pools.size(), 1U);
   EXPECT_EQ(settings.pools[0].name, "default");
   EXPECT_EQ(settings.pools[0].engine.kv_blocks, 2000U);

@@ -86,6 +86,9 @@ class Dispatcher {
   [[nodiscard]] admission::AdmissionController::Tenant tenant(std::uint32_t tenant, core::Instant now) const {
     return admission_.tenant(tenant, now);
   }
+  [[nodiscard]] admission::AdmissionController::QueueDepth waiting_for_room(std::uint32_t lane) const {
+    return admission_.waiting_for_room(lane);
+  }
   [[nodiscard]] const ledger::Balance& balance() const { return ledger_.balance(); }
   // A sentence with the first invariant that does not hold; empty: all do. O(open requests).
   [[nodiscard]] std::string invariant_violation(core::Instant now) const;

@@ -36,10 +36,11 @@ SequenceTable::Slot SequenceTable::find(std::uint32_t request) const {
   return found == sequences_.end() ? kNoSlot : slot_of(*found);
 }
 
-std::vector<std::uint32_t> SequenceTable::open_requests() const {
-  std::vector<std::uint32_t> open;
+std::vector<OpenRequest> SequenceTable::open_requests(std::uint64_t step) const {
+  std::vector<OpenRequest> open;
   for (const Sequence& sequence : sequences_)
-    if (sequence.phase != SequencePhase::kFree) open.push_back(sequence.request.request);
+    if (sequence.phase != SequencePhase::kFree)
+      open.push_back({sequence.request.request, sequence.generated_at(step)});
   return open;
 }
 

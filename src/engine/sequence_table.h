@@ -22,6 +22,11 @@ struct EngineRequest {
   bool prefilled = false;
 };
 
+struct OpenRequest {
+  std::uint32_t request = 0;
+  std::uint32_t generated_tokens = 0;
+};
+
 enum class SequencePhase : std::uint8_t { kFree, kWaiting, kPrefill, kDecode, kHeld };
 
 struct Sequence {
@@ -72,7 +77,7 @@ class SequenceTable {
   // The slot of a request that has not been freed; kNoSlot if there is none. O(slots).
   [[nodiscard]] Slot find(std::uint32_t request) const;
   // The numbers of the requests in all slots that are in use, in the order of the slots.
-  [[nodiscard]] std::vector<std::uint32_t> open_requests() const;
+  [[nodiscard]] std::vector<OpenRequest> open_requests(std::uint64_t step) const;
 
   void link_running(Slot slot);
   void unlink_running(Slot slot);

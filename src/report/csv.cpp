@@ -85,6 +85,9 @@ std::string row_of(const RunResult& result, std::string_view set, bool header) {
   row.add("scaling_actions", result.scaling_actions);
   row.add("direction_changes", result.direction_changes);
   row.add("simulated_requests_per_s", result.simulated_requests_per_s);
+  row.add("waited", result.waited);
+  row.add_summary("queue_wait", result.queue_wait_ms);
+  row.add("retried", result.retried);
   return std::move(row).line();
 }
 

@@ -79,6 +79,27 @@ Json summary(const core::Summary& summary) {
           {"p95", figure(summary.p95)},   {"p99", figure(summary.p99)}, {"max", figure(summary.max)}};
 }
 
+Json gateway(const RunResult& result) {
+  Json json = {{"waited", result.waited},
+               {"queue_wait_ms", summary(result.queue_wait_ms)},
+               {"retried", result.retried},
+               {"clamped", result.clamped},
+               {"tenants", Json::array()}};
+  for (const decision::TenantResult& tenant : result.tenants) {
+    Json row = {{"name", tenant.name},
+                {"requests", tenant.requests},
+                {"completed", tenant.completed},
+                {"refused", tenant.refused},
+                {"prompt_tokens", tenant.prompt_tokens},
+                {"cached_tokens", tenant.cached_tokens},
+                {"output_tokens", tenant.output_tokens},
+                {"token_cost", json_number(tenant.token_cost)}};
+    if (tenant.budget_share) row["budget_share"] = json_number(*tenant.budget_share);
+    json["tenants"].push_back(std::move(row));
+  }
+  return json;
+}
+
 Json totals(const RankedResult& ranked, bool wall_speed) {
   const RunResult& result = *ranked.result;
   Json json = {{"policy", result.policy},
@@ -109,6 +130,7 @@ Json totals(const RankedResult& ranked, bool wall_speed) {
   json["failures"] = Json::array();
   for (const auto& failure : result.failures)
     json["failures"].push_back({{"reason", failure.reason}, {"requests", failure.requests}});
+  if (!result.tenants.empty()) json["gateway"] = gateway(result);
   return json;
 }
 

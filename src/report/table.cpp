@@ -242,8 +242,55 @@ std::string failures(const RankedResult& ranked) {
   return name_of(ranked) + ": failed: " + text;
 }
 
+std::string waits(const RankedResult& ranked) {
+  const RunResult& result = *ranked.result;
+  return fmt::format("{}: {} requests waited at the gateway, TTFT included: p50 {}, p95 {}, p99 {}", name_of(ranked),
+                     format_count(result.waited), format_milliseconds(result.queue_wait_ms.p50),
+                     format_milliseconds(result.queue_wait_ms.p95), format_milliseconds(result.queue_wait_ms.p99));
+}
+
+constexpr std::size_t kTenantsShown = 10;
+
+// The tenants with most tokens.
+std::string tenants(const Report& report, const TableStyle& style) {
+  Grid grid{{{"", "policy", true},
+             {"", "tenant", true},
+             {"", "requests"},
+             {"", "refused"},
+             {"prompt", "tokens"},
+             {"cached", "tokens"},
+             {"output", "tokens"},
+             {"budget", "used"},
+             {"token", "cost"}},
+            style};
+  for (const RankedResult& ranked : rank(report.results)) {
+    std::vector<decision::TenantResult> shown = ranked.result->tenants;
+    std::stable_sort(shown.begin(), shown.end(), [](const auto& a, const auto& b) {
+      return a.prompt_tokens + a.output_tokens > b.prompt_tokens + b.output_tokens;
+    });
+    if (shown.size() > kTenantsShown) shown.resize(kTenantsShown);
+    for (const decision::TenantResult& tenant : shown)
+      grid.add({name_of(ranked), printable(tenant.name), short_count(tenant.requests), short_count(tenant.refused),
+                short_count(tenant.prompt_tokens), short_count(tenant.cached_tokens), short_count(tenant.output_tokens),
+                tenant.budget_share ? format_share(*tenant.budget_share) : "–", format_quantity(tenant.token_cost)});
+  }
+  return grid.text();
+}
+
+// A single tenant without price and budget has nothing that the policies' table lacks.
+bool has_tenants(const Report& report) {
+  return std::any_of(report.results.begin(), report.results.end(), [](const RunResult& result) {
+    return result.tenants.size() > 1 ||
+           std::any_of(result.tenants.begin(), result.tenants.end(), [](const decision::TenantResult& tenant) {
+             return tenant.budget_share || tenant.token_cost > 0.0;
+           });
+  });
+}
+
 std::string remarks(const Report& report) {
   std::string text;
+  for (const RankedResult& ranked : rank(report.results))
+    if (ranked.result->waited > 0) text += paragraph(waits(ranked));
   for (const RankedResult& ranked : rank(report.results))
     if (!ranked.result->failures.empty()) text += paragraph(failures(ranked));
   if (report.info.skipped_rows > 0)
@@ -259,6 +306,7 @@ std::string render_table(const Report& report, const TableStyle& style) {
   std::string text = facts(report.info, has_segments(report));
   if (!report.results.empty()) text += "\n" + policies(report, style);
   if (has_segments(report)) text += "\n" + targets(report, style);
+  if (has_tenants(report)) text += "\n" + tenants(report, style);
   if (!report.frontier.empty()) text += "\n" + frontier(report, style);
   if (const std::string lines = remarks(report); !lines.empty()) text += "\n" + lines;
   return text + "\n" + paragraph(printable(headline(report)));

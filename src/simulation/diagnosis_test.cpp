@@ -191,7 +191,7 @@ TEST(DiagnosisInTheWorld, ManyDecodesAreADecodeBatch) {
 TEST(DiagnosisInTheWorld, LongPromptsBesideDecodesArePrefillToo) {
   RunOptions run_options = options(pool(4));
   run_options.pools[0].engine.kv_blocks = 20'000;
-  run_options.router = RouterKind::kRoundRobin;
+  run_options.router = routing::Strategy::kRoundRobin;
   run_options.slo.itl = std::chrono::microseconds{12'500};
   Doctor doctor{run_options.slo};
   workload::Workload work = steady(120, 20, {50, 50});
@@ -253,11 +253,11 @@ TEST(DiagnosisInTheWorld, ARouterThatForgetsThePrefixesIsRoutingCache) {
   planner::Diagnoser diagnoser{run_options.slo};
   const workload::Workload work = families(200, 12);
 
-  run_options.router = RouterKind::kKv;
+  run_options.router = routing::Strategy::kKv;
   Doctor before{run_options.slo, {}, &diagnoser};
   run_ok(work, before, run_options);
 
-  run_options.router = RouterKind::kRoundRobin;
+  run_options.router = routing::Strategy::kRoundRobin;
   Doctor after{run_options.slo, {}, &diagnoser};
   after.started = std::chrono::seconds{210};
   after.first_replica = 1000;

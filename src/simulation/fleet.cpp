@@ -8,26 +8,32 @@ namespace penstock::simulation {
 
 using signals::ReplicaState;
 
-namespace {
-
-routing::Strategy strategy_of(RouterKind router) {
-  switch (router) {
-    case RouterKind::kKv: return routing::Strategy::kKv;
-    case RouterKind::kRoundRobin: return routing::Strategy::kRoundRobin;
-    case RouterKind::kLeastLoaded: return routing::Strategy::kLeastLoaded;
-    case RouterKind::kPowerOfTwo: return routing::Strategy::kPowerOfTwo;
-  }
-  return routing::Strategy::kRoundRobin;
+Fleet::Fleet(const RunOptions& options, const std::string& model, dispatch::Dispatcher& dispatcher,
+             core::RandomStream random)
+    : options_(options), model_(model), dispatcher_(dispatcher), random_(random) {
+  for (const PoolSpec& spec : options.pools) pools_.push_back(Pool{spec, spec.replicas, {}, 0, {}});
 }
 
-}  // namespace
-
-Fleet::Fleet(const RunOptions& options, core::RandomStream random) : options_(options), random_(random) {
-  for (std::uint32_t i = 0; i < options.pools.size(); ++i) {
-    const PoolSpec& spec = options.pools[i];
-    routing::Router router{strategy_of(options.router), spec.engine.block_tokens, random.fork("router").fork(i)};
-    pools_.push_back(Pool{spec, spec.replicas, std::move(router), {}, {}, {}, {}, 0, {}});
+void Fleet::publish(core::Instant now) {
+  std::vector<dispatch::ReplicaSpec> specs;
+  for (const Pool& pool : pools_) {
+    for (const std::uint32_t id : pool.replicas) {
+      dispatch::ReplicaSpec& spec = specs.emplace_back();
+      spec.id = pool.spec.name + "-" + std::to_string(id);
+      spec.number = id;
+      spec.model = model_;
+      spec.pool = pool.spec.name;
+      spec.role = pool.spec.role;
+      const ReplicaState state = replica(id).state;
+      spec.phase = state == ReplicaState::kReady      ? dispatch::ReplicaPhase::kServing
+                   : state == ReplicaState::kDraining ? dispatch::ReplicaPhase::kDraining
+                                                      : dispatch::ReplicaPhase::kWarming;
+      spec.kv_tokens = std::uint64_t{pool.spec.engine.kv_blocks} * pool.spec.engine.block_tokens;
+    }
   }
+  dispatcher_.set_replicas(specs, now);
+  for (const dispatch::ReplicaSpec& spec : specs)
+    replica(static_cast<std::uint32_t>(spec.number)).slot = *dispatcher_.slot_of(spec.id);
 }
 
 Replica& Fleet::add(std::uint32_t id, std::uint32_t pool_index, core::Instant now) {
@@ -36,17 +42,9 @@ Replica& Fleet::add(std::uint32_t id, std::uint32_t pool_index, core::Instant no
   Replica& replica = replicas_.emplace_back();
   replica.id = id;
   replica.pool = pool_index;
-  if (pool.free_slots.empty()) {
-    replica.slot = static_cast<std::uint32_t>(pool.replica_at.size());
-    pool.replica_at.push_back(id);
-  } else {
-    replica.slot = pool.free_slots.back();
-    pool.free_slots.pop_back();
-    pool.replica_at[replica.slot] = id;
-  }
   replica.requested_at = replica.state_since = now;
   replica.engine = std::make_unique<engine::Engine>(pool.spec.engine, *pool.spec.step_time, options_.merge_steps);
-  if (options_.router == RouterKind::kKv) replica.engine->cache().listen();
+  if (options_.router == routing::Strategy::kKv) replica.engine->cache().listen();
   if (pool.spec.role == signals::Role::kPrefill) replica.engine->hold_prefilled();
   if (id <= options_.faults.slow_replicas) replica.engine->slow_down(options_.faults.slow_factor);
   pool.replicas.push_back(id);
@@ -66,9 +64,9 @@ std::uint32_t Fleet::add_ready(core::Instant now) {
       Replica& added = add(replica.id, pool, now);
       added.healthy = added.warm = true;
       added.state = ReplicaState::kReady;
-      admit(replica.id);
     }
   }
+  publish(now);
   return static_cast<std::uint32_t>(replicas_.size());
 }
 
@@ -85,9 +83,7 @@ std::vector<actuation::Seen> Fleet::look(core::Instant now) const {
     seen.process = replica.alive() ? actuation::ProcessSeen::kAlive : actuation::ProcessSeen::kGone;
     if (!replica.alive()) continue;
     const bool routes = replica.state == ReplicaState::kReady;
-    const routing::Router& router = pools_[replica.pool].router;
-    seen.gateway = {gateway_at, routes,
-                    replica.state == ReplicaState::kStarting ? 0 : router.load(replica.slot).open_requests};
+    seen.gateway = {gateway_at, routes, dispatcher_.open_requests(replica.slot)};
     const auto requests = static_cast<std::uint32_t>(replica.engine->open_count());
     // An engine without requests is busy only with moving KV away.
     const actuation::OpenWork open{requests, requests == 0 && !replica.engine->idle() ? 1U : 0U};
@@ -134,16 +130,14 @@ core::Duration Fleet::start(std::uint32_t id, core::Instant now) {
   const std::uint32_t pool = pool_named(state_.find(id)->pool);
   add(id, pool, now);
   actuation::started(state_, id, {}, now);
+  publish(now);
   const double spread = 1.0 + options_.faults.start_up_spread * random_.uniform();
   return core::from_seconds(core::to_seconds(pools_[pool].spec.start_up) * spread);
 }
 
-void Fleet::admit(std::uint32_t id) { pools_[replica(id).pool].router.set_eligible(replica(id).slot, true); }
-
-void Fleet::drain(std::uint32_t id) {
-  Replica& replica = this->replica(id);
-  replica.drain_order = ++drains_;
-  pools_[replica.pool].router.set_eligible(replica.slot, false);
+void Fleet::drain(std::uint32_t id, core::Instant now) {
+  replica(id).drain_order = ++drains_;
+  publish(now);
 }
 
 void Fleet::end(std::uint32_t id, core::Instant now) {
@@ -152,11 +146,9 @@ void Fleet::end(std::uint32_t id, core::Instant now) {
   settle(replica, now, ended_);
   pool.generated_by_ended += replica.engine->state(now).generated_tokens;
   replica.engine.reset();
-  pool.router.set_eligible(replica.slot, false);
-  pool.router.forget(replica.slot);
-  pool.free_slots.push_back(replica.slot);
   std::erase(pool.replicas, id);
   --alive_;
+  publish(now);
 }
 
 std::uint32_t Fleet::count(std::uint32_t pool, ReplicaState state) const {
@@ -171,13 +163,13 @@ std::uint64_t Fleet::generated_tokens(std::uint32_t pool, core::Instant now) con
   return tokens;
 }
 
-FleetSnapshot Fleet::snapshot(core::Instant now) const {
+FleetSnapshot Fleet::snapshot(core::Instant now, std::uint32_t waiting) const {
   FleetSnapshot snapshot;
+  snapshot.queued_requests = waiting;
   snapshot.generated_tokens = ended_.generated_tokens;
   for (const Pool& pool : pools_) {
     snapshot.target += pool.target;
     std::uint32_t ready = 0;
-    snapshot.queued_requests += pool.unrouted.size();
     for (const std::uint32_t id : pool.replicas) {
       const Replica& replica = replicas_[id - 1];
       const engine::EngineState state = replica.engine->state(now);

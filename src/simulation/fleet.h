@@ -5,12 +5,13 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "actuation/advance.h"
 #include "core/random.h"
+#include "dispatch/dispatcher.h"
 #include "engine/engine.h"
-#include "routing/router.h"
 #include "signals/observation.h"
 #include "signals/traffic_meter.h"
 #include "simulation/recorder.h"
@@ -21,11 +22,12 @@ namespace penstock::simulation {
 struct Replica {
   std::uint32_t id = 0;
   std::uint32_t pool = 0;
-  std::uint32_t slot = 0;                                          // in the pool's router
+  std::uint32_t slot = 0;                                          // of the dispatcher
   signals::ReplicaState state = signals::ReplicaState::kStarting;  // as actuation::advance() left its stage
   core::Instant requested_at, state_since;
   bool healthy = false;                          // the engine answers
   std::uint64_t drain_order = 0;                 // of those that drain, which began first
+  bool reported_idle = false;                    // the dispatcher knows that the engine is idle
   bool warm = false;                             // the warm-up prompts were answered
   std::unique_ptr<engine::Engine> engine;        // null once the replica has ended
   core::Instant link_free_at;                    // transfers from one replica follow each other
@@ -38,11 +40,7 @@ struct Replica {
 struct Pool {
   PoolSpec spec;
   std::uint32_t target = 0;
-  routing::Router router;
-  std::vector<std::uint32_t> replicas;    // ids of the living, oldest first
-  std::vector<std::uint32_t> replica_at;  // by slot of the router
-  std::vector<std::uint32_t> free_slots;
-  std::vector<std::uint32_t> unrouted;   // requests that wait for a ready replica
+  std::vector<std::uint32_t> replicas;   // ids of the living, oldest first
   std::uint64_t generated_by_ended = 0;  // tokens from replicas that are gone
   signals::TrafficMeter meter;
   std::uint64_t actions_failed = 0;  // scale requests refused, and replicas that died while starting
@@ -60,7 +58,9 @@ struct FleetTotals {
 
 class Fleet {
  public:
-  Fleet(const RunOptions& options, core::RandomStream random);
+  // The dispatcher learns of every replica from its start to its end.
+  Fleet(const RunOptions& options, const std::string& model, dispatch::Dispatcher& dispatcher,
+        core::RandomStream random);
 
   [[nodiscard]] std::vector<Pool>& pools() { return pools_; }
   // Ids begin with 1.
@@ -77,24 +77,28 @@ class Fleet {
 
   // The steps. start() returns the time from now until the replica is ready.
   core::Duration start(std::uint32_t id, core::Instant now);
-  void admit(std::uint32_t id);
-  void drain(std::uint32_t id);
+  void admit(core::Instant now) { publish(now); }
+  void drain(std::uint32_t id, core::Instant now);
   // The engine ends: it was stopped or crashed.
   void end(std::uint32_t id, core::Instant now);
 
   [[nodiscard]] std::uint32_t count(std::uint32_t pool, signals::ReplicaState state) const;
 
   [[nodiscard]] std::uint64_t generated_tokens(std::uint32_t pool, core::Instant now) const;  // since the start
-  [[nodiscard]] FleetSnapshot snapshot(core::Instant now) const;
+  // `waiting`: requests at the gateway.
+  [[nodiscard]] FleetSnapshot snapshot(core::Instant now, std::uint32_t waiting) const;
   [[nodiscard]] FleetTotals totals(core::Instant end) const;  // as if all ended then
 
  private:
   Replica& add(std::uint32_t id, std::uint32_t pool, core::Instant now);
+  void publish(core::Instant now);  // the replicas to the dispatcher
   [[nodiscard]] std::vector<actuation::Seen> look(core::Instant now) const;
   [[nodiscard]] std::uint32_t pool_named(const std::string& name) const;
   void settle(const Replica& replica, core::Instant end, FleetTotals& totals) const;
 
   const RunOptions& options_;
+  std::string model_;
+  dispatch::Dispatcher& dispatcher_;
   core::RandomStream random_;
   std::vector<Pool> pools_;
   actuation::FleetState state_;

@@ -31,8 +31,7 @@ workload::Workload draw(const workload::Workload& from, std::uint64_t seed) {
 }
 
 RunOptions probe_options(const PoolSpec& pool, const RunOptions& options) {
-  RunOptions probe = options;
-  probe.faults = Faults{};
+  RunOptions probe = without_limits(options);
   probe.series_points = 1;
   probe.progress = nullptr;
   if (pool.role == signals::Role::kAggregated) probe.pools = {pool};

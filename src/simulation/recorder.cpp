@@ -14,6 +14,7 @@ const char* to_string(Outcome outcome) {
     case Outcome::kTooLarge: return "prompt_exceeds_kv_cache";
     case Outcome::kReplicaCrashed: return "replica_crashed";
     case Outcome::kUnfinished: return "unfinished";
+    case Outcome::kRefused: return "refused";
   }
   return "unknown";
 }
@@ -60,14 +61,16 @@ void Recorder::first_token(std::uint32_t request, core::Instant at, std::uint32_
   point_ttft_ms_.add(static_cast<double>(record.ttft_ms));
 }
 
-void Recorder::completed(std::uint32_t request, core::Instant at) {
+void Recorder::completed(std::uint32_t request, core::Instant at, std::uint32_t output_tokens) {
+  PENSTOCK_ASSERT(records_[request].outcome == Outcome::kOpen, "a request ends once");
+  ++completed_;
   Record& record = records_[request];
   const workload::Request& shape = workload_.requests[request];
   const double e2e_ms = core::to_milliseconds(at - shape.arrival);
   record.e2e_ms = static_cast<float>(e2e_ms);
-  if (shape.output_tokens > 1) {
+  if (output_tokens > 1) {
     record.itl_ms =
-        static_cast<float>(std::max(0.0, e2e_ms - static_cast<double>(record.ttft_ms)) / (shape.output_tokens - 1));
+        static_cast<float>(std::max(0.0, e2e_ms - static_cast<double>(record.ttft_ms)) / (output_tokens - 1));
     point_itl_ms_.add(static_cast<double>(record.itl_ms));
   }
   record.outcome = Outcome::kCompleted;
@@ -143,7 +146,7 @@ void Recorder::summarize(decision::RunResult& result) const {
   std::vector<float> ttft, tpot, e2e;
   ttft.reserve(records_.size());
   e2e.reserve(records_.size());
-  std::array<std::uint64_t, 5> by_outcome{};
+  std::array<std::uint64_t, 6> by_outcome{};
   std::uint64_t met_both = 0, ttft_met = 0, itl_met = 0;
   result.series = series_;
   for (std::size_t i = 0; i < records_.size(); ++i) {

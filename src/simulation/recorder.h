@@ -20,6 +20,7 @@ enum class Outcome : std::uint8_t {
   kTooLarge,        // prompt and output can never fit
   kReplicaCrashed,  // after its first token was out; before, it is sent to another replica
   kUnfinished,      // nothing could serve it until the run was given up
+  kRefused,         // by the gateway, which counts its reasons
 };
 [[nodiscard]] const char* to_string(Outcome outcome);
 
@@ -40,10 +41,12 @@ class Recorder {
 
   void arrived(std::uint32_t request);
   void first_token(std::uint32_t request, core::Instant at, std::uint32_t cached_tokens);
-  void completed(std::uint32_t request, core::Instant at);
+  // After so many tokens; the gateway may have granted fewer than the trace has.
+  void completed(std::uint32_t request, core::Instant at, std::uint32_t output_tokens);
   void failed(std::uint32_t request, core::Instant at, Outcome outcome);
 
   [[nodiscard]] std::uint64_t open() const { return arrived_ - ended_; }
+  [[nodiscard]] std::uint64_t completed() const { return completed_; }
   [[nodiscard]] core::Instant last_end() const { return last_end_; }
   [[nodiscard]] bool has_first_token(std::uint32_t request) const { return records_[request].ttft_ms >= 0.0F; }
   [[nodiscard]] Outcome outcome(std::uint32_t request) const { return records_[request].outcome; }
@@ -87,7 +90,7 @@ class Recorder {
   std::vector<std::uint8_t> targets_;  // by request; empty: all have the general one
   core::Duration point_width_;
   std::vector<Record> records_;
-  std::uint64_t arrived_ = 0, ended_ = 0;
+  std::uint64_t arrived_ = 0, ended_ = 0, completed_ = 0;
   core::Instant last_end_;
 
   std::vector<decision::SeriesPoint> series_;

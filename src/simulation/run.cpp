@@ -10,16 +10,6 @@ namespace penstock::simulation {
 
 using signals::Role;
 
-const char* to_string(RouterKind router) {
-  switch (router) {
-    case RouterKind::kKv: return "kv";
-    case RouterKind::kRoundRobin: return "round-robin";
-    case RouterKind::kLeastLoaded: return "least-loaded";
-    case RouterKind::kPowerOfTwo: return "p2c";
-  }
-  return "unknown";
-}
-
 actuation::Limits simulated_life_cycle() {
   constexpr core::Duration kUnlimited = std::chrono::hours{24 * 365};
   actuation::Limits limits;
@@ -65,6 +55,13 @@ core::Result<void> check(const workload::Workload& workload, const RunOptions& o
 }
 
 }  // namespace
+
+RunOptions without_limits(RunOptions options) {
+  options.faults = {};
+  options.dispatch.reset();
+  if (options.router == routing::Strategy::kLive) options.router = routing::Strategy::kKv;
+  return options;
+}
 
 core::Result<decision::RunResult> run(const workload::Workload& workload, decision::Policy& policy,
                                       const RunOptions& options) {

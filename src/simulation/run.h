@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,16 +12,15 @@
 #include "core/result.h"
 #include "core/time.h"
 #include "decision/run_result.h"
+#include "dispatch/options.h"
 #include "engine/config.h"
 #include "engine/step_time.h"
 #include "planner/policy.h"
+#include "routing/picking_strategy.h"
 #include "signals/observation.h"
 #include "workload/request.h"
 
 namespace penstock::simulation {
-
-enum class RouterKind : std::uint8_t { kKv, kRoundRobin, kLeastLoaded, kPowerOfTwo };
-[[nodiscard]] const char* to_string(RouterKind router);  // "kv", "round-robin", "least-loaded", "p2c"
 
 struct PoolSpec {
   std::string name = "default";
@@ -53,7 +53,10 @@ struct Faults {
 
 struct RunOptions {
   std::vector<PoolSpec> pools = {PoolSpec{}};  // one aggregated pool, or one prefill and one decode pool
-  RouterKind router = RouterKind::kKv;
+  routing::Strategy router = routing::Strategy::kKv;
+  // Limits of the gateway, its tenants, classes and prices. None: the live router has the gateway's defaults, the router of
+  // a peer has no limits.
+  std::optional<dispatch::DispatchOptions> dispatch;
   signals::SloTarget slo;
   double slo_goal = 0.99;                         // share of the requests that are to keep it
   std::vector<signals::SegmentSlo> slo_segments;  // requests that are judged by targets of their own
@@ -67,8 +70,13 @@ struct RunOptions {
   core::Instant judged_from = core::kStart;  // … and then of requests that arrive at this time or later
   std::uint32_t series_points = 360;         // at most; at least one point a second of the run
   bool merge_steps = true;                   // advance runs of identical iterations at once; false steps each
+  bool check_each_event = false;             // look for violated invariants after each event, not only at the end
   std::function<void(double share_done)> progress;  // called now and then from the calling thread; may be empty
 };
+
+// The same run for questions of what engines can carry: without faults and limits, and with Dynamo's kv router where the run
+// has the live one.
+[[nodiscard]] RunOptions without_limits(RunOptions options);
 
 // Errors: pools that do not make a deployment, a block size that does not divide the workload's (or the reverse).
 [[nodiscard]] core::Result<decision::RunResult> run(const workload::Workload& workload, decision::Policy& policy,

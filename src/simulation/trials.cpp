@@ -13,8 +13,7 @@ constexpr double kSameRate = 0.02;             // a factor nearer to 1 than this
 
 class Trials final : public planner::FleetTrials {
  public:
-  Trials(const RunOptions& options, const TrialOptions& trials) : options_(options) {
-    options_.faults = {};
+  Trials(const RunOptions& options, const TrialOptions& trials) : options_(without_limits(options)) {
     options_.slo_segments = signals::segments_by_name(options.slo_segments);
     for (const PoolSpec& pool : options_.pools) profiles_.push_back(pool.step_time);
     if (trials.step_time_factor != 1.0)

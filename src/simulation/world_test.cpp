@@ -94,7 +94,7 @@ TEST(World, ScalingUpAndDownAtRandomFailsNoRequest) {
       SCOPED_TRACE(seed);
       core::RandomStream random{seed};
       RunOptions run_options = split ? disaggregated(2, 2) : options(pool(2));
-      run_options.router = static_cast<RouterKind>(seed % 4);
+      run_options.router = static_cast<routing::Strategy>(seed % 4);
       run_options.seed = seed;
       Scripted policy{
           [&](const signals::Observation&, std::size_t) { return static_cast<std::uint32_t>(1 + random.below(6)); }};
@@ -220,7 +220,7 @@ TEST(World, TransfersFromOneReplicaFollowEachOther) {
 TEST(World, SameSeedSameResultAndAnotherSeedAnother) {
   const auto workload = random_workload(2000, 40.0);
   RunOptions run_options = options(pool(3));
-  run_options.router = RouterKind::kKv;
+  run_options.router = routing::Strategy::kKv;
   run_options.faults.crashes_per_replica_hour = 10.0;
   run_options.faults.telemetry_loss = 0.2;
   const auto once = [&](std::uint64_t seed) {
@@ -238,7 +238,7 @@ TEST(World, SameSeedSameResultAndAnotherSeedAnother) {
 }
 
 TEST(World, MergedStepsGiveTheSameRunAsSingleOnes) {
-  for (const RouterKind router : {RouterKind::kKv, RouterKind::kLeastLoaded}) {
+  for (const routing::Strategy router : {routing::Strategy::kKv, routing::Strategy::kLeastLoaded}) {
     RunOptions run_options = options(pool(2));
     run_options.router = router;
     run_options.pools[0].engine.kv_blocks = 60;

@@ -32,7 +32,7 @@ inline PoolSpec pool(std::uint32_t replicas, std::uint32_t max_replicas = 16) {
 inline RunOptions options(const PoolSpec& spec) {
   RunOptions run_options;
   run_options.pools = {spec};
-  run_options.router = RouterKind::kLeastLoaded;
+  run_options.router = routing::Strategy::kLeastLoaded;
   return run_options;
 }
 

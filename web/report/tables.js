@@ -269,6 +269,14 @@ function renderReplayed() {
   const notes = [
     ...report.results.filter(result => result.failures.length).map(result => `${result.label}: ` +
       result.failures.map(failure => `${count(failure.requests)} failed, ${nameText(failure.reason)}`).join('; ')),
+    ...report.results.filter(result => result.gateway?.waited).map(({label, gateway}) => `${label}: ` +
+      `${count(gateway.waited)} requests waited at the gateway, p50 ${milliseconds(gateway.queue_wait_ms.p50)}, ` +
+      `p95 ${milliseconds(gateway.queue_wait_ms.p95)}`),
+    ...report.results.filter(result => result.gateway?.tenants.length > 1).map(({label, gateway}) => `${label}: ` +
+      gateway.tenants.slice(0, 10).map(tenant => `${tenant.name} ${count(tenant.requests)} requests ` +
+        `(${count(tenant.refused)} refused), ${count(tenant.prompt_tokens + tenant.output_tokens)} tokens` +
+        (known(tenant.budget_share) ? `, ${share(tenant.budget_share)} of the budget` : '') +
+        (tenant.token_cost ? `, token cost ${quantity(tenant.token_cost)}` : '')).join('; ')),
     ...(workload.skipped_rows ? [`Invalid rows of the trace that were skipped: ${count(workload.skipped_rows)}`] : []),
     ...report.notes,
   ];

@@ -1,0 +1,63 @@
+#include "simulation/gateway_options.h"
+
+#include <algorithm>
+
+namespace penstock::simulation {
+namespace {
+
+constexpr std::uint32_t kLiveKeyTokens = 256;
+constexpr const char* kOthers = "anonymous";
+
+std::uint32_t add_tenant(dispatch::DispatchOptions& options, const std::string& name) {
+  options.tenants.emplace_back().name = name;
+  return static_cast<std::uint32_t>(options.tenants.size() - 1);
+}
+
+}  // namespace
+
+admission::Class Gateway::class_of(const workload::Request& request) const {
+  if (!classes) return admission::Class::kInteractive;
+  const bool batch = request.traffic_class == workload::TrafficClass::kBatch ||
+                     options.tenants[tenants[request.tenant]].traffic_class == admission::Class::kBatch;
+  return batch ? admission::Class::kBatch : admission::Class::kInteractive;
+}
+
+Gateway make_gateway(const workload::Workload& workload, const RunOptions& options) {
+  const bool live = options.router == routing::Strategy::kLive;
+  Gateway gateway;
+  gateway.options = options.dispatch ? *options.dispatch
+                    : live           ? dispatch::DispatchOptions{}
+                                     : dispatch::unlimited_options();
+  dispatch::DispatchOptions& made = gateway.options;
+  gateway.model = !options.model.empty() ? options.model : made.models.empty() ? "model" : made.models.front().name;
+  made.strategy = options.router;
+  made.seed = options.seed;
+  made.slo = {options.slo, options.slo_goal, options.slo_segments};
+  made.traffic_log = made.latency_meters = false;  // the world has its own
+  const std::uint32_t block_tokens = options.pools.front().engine.block_tokens;
+  if (live) gateway.blocks_per_key = std::max(1U, kLiveKeyTokens / block_tokens);
+  made.key_tokens = gateway.blocks_per_key * block_tokens;
+  gateway.classes = live || options.dispatch;
+
+  if (!gateway.classes) {
+    gateway.tenants.assign(workload.tenants.size(), 0);
+    return gateway;
+  }
+  const bool configured = !made.tenants.empty();
+  std::optional<std::uint32_t> others;
+  for (const std::string& name : workload.tenants) {
+    const auto known = std::find_if(made.tenants.begin(), made.tenants.end(),
+                                    [&](const dispatch::Tenant& tenant) { return tenant.name == name; });
+    if (known != made.tenants.end()) {
+      gateway.tenants.push_back(static_cast<std::uint32_t>(known - made.tenants.begin()));
+    } else if (configured) {
+      if (!others) others = add_tenant(made, kOthers);
+      gateway.tenants.push_back(*others);
+    } else {
+      gateway.tenants.push_back(add_tenant(made, name));
+    }
+  }
+  return gateway;
+}
+
+}  // namespace penstock::simulation

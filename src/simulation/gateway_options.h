@@ -1,0 +1,29 @@
+// What the dispatcher of a simulated world is configured with, and who sends its requests.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "admission/queue.h"
+#include "dispatch/options.h"
+#include "simulation/run.h"
+#include "workload/request.h"
+
+namespace penstock::simulation {
+
+struct Gateway {
+  dispatch::DispatchOptions options;
+  std::string model;                   // that every request asks for
+  std::vector<std::uint32_t> tenants;  // of the dispatcher, by tenant of the workload
+  bool classes = false;                // requests keep their traffic class
+  std::uint32_t blocks_per_key = 1;    // KV blocks that one routing key stands for
+
+  [[nodiscard]] admission::Class class_of(const workload::Request& request) const;
+};
+
+// Without RunOptions::dispatch, the router of a peer knows neither limits, tenants nor classes, and the live router has
+// the gateway's default limits and every tenant of the workload. Tenants of the workload that are not configured share
+// one tenant without limits.
+[[nodiscard]] Gateway make_gateway(const workload::Workload& workload, const RunOptions& options);
+}  // namespace penstock::simulation

@@ -1,0 +1,123 @@
+// The gateway in the simulated world: tenants, classes, limits, refusals and the ledger.
+#include <gtest/gtest.h>
+
+#include "simulation/world_testing.h"
+
+namespace penstock::simulation {
+namespace {
+
+using testing::at_s;
+using testing::options;
+using testing::pool;
+using testing::random_workload;
+using testing::requests_at;
+using testing::steps;
+
+decision::RunResult run_ok(const workload::Workload& workload, const RunOptions& run_options) {
+  auto still = steps({});
+  auto result = run(workload, still, run_options);
+  EXPECT_TRUE(result.has_value()) << (result ? "" : result.error().message());
+  return result ? *result : decision::RunResult{};
+}
+
+std::uint64_t failures(const decision::RunResult& result, const std::string& reason) {
+  for (const auto& failure : result.failures)
+    if (failure.reason == reason) return failure.requests;
+  return 0;
+}
+
+const decision::TenantResult& tenant(const decision::RunResult& result, const std::string& name) {
+  for (const auto& each : result.tenants)
+    if (each.name == name) return each;
+  static const decision::TenantResult kNone;
+  ADD_FAILURE() << "no tenant " << name;
+  return kNone;
+}
+
+RunOptions live(std::uint32_t replicas) {
+  RunOptions run_options = options(pool(replicas));
+  run_options.router = routing::Strategy::kLive;
+  run_options.check_each_event = true;
+  return run_options;
+}
+
+workload::Workload two_tenants(std::uint32_t requests, double rate) {
+  workload::Workload made = random_workload(requests, rate);
+  made.tenants = {"paid", "free"};
+  for (std::size_t i = 0; i < made.requests.size(); ++i) made.requests[i].tenant = i % 2;
+  return made;
+}
+
+TEST(SimulatedGateway, ABudgetRefusesItsTenantAndNobodyElse) {
+  RunOptions run_options = live(2);
+  run_options.dispatch.emplace();
+  run_options.dispatch->tenants.resize(2);
+  run_options.dispatch->tenants[0].name = "paid";
+  run_options.dispatch->tenants[1].name = "free";
+  run_options.dispatch->tenants[1].budget = {20'000.0, 0.0};
+  run_options.dispatch->models.push_back({"model", {1.0, 0.5, 2.0}});
+  const auto result = run_ok(two_tenants(1000, 5.0), run_options);
+  EXPECT_EQ(tenant(result, "paid").completed, 500U);
+  EXPECT_EQ(tenant(result, "paid").refused, 0U);
+  const auto& free = tenant(result, "free");
+  EXPECT_GT(free.refused, 50U);
+  EXPECT_EQ(free.refused, failures(result, "token_budget_exceeded"));
+  EXPECT_EQ(free.requests, 500U);
+  ASSERT_TRUE(free.budget_share);
+  EXPECT_GT(*free.budget_share, 0.8);
+  EXPECT_LT(*free.budget_share, 1.2);
+  EXPECT_GT(free.token_cost, 0.0);
+  EXPECT_GT(tenant(result, "paid").token_cost, free.token_cost);
+  EXPECT_EQ(result.completed + result.failed, 1000U);
+}
+
+TEST(SimulatedGateway, BatchRequestsWaitWhereInteractiveOnesAreRefused) {
+  RunOptions run_options = live(1);
+  run_options.dispatch.emplace();
+  run_options.dispatch->interactive.queue_time = std::chrono::seconds{1};
+  run_options.dispatch->batch.queue_time = std::chrono::minutes{10};
+  run_options.dispatch->pressure.prefill_tokens_per_replica = 600;
+  workload::Workload workload = random_workload(600, 60.0);
+  for (std::size_t i = 0; i < workload.requests.size(); i += 2)
+    workload.requests[i].traffic_class = workload::TrafficClass::kBatch;
+  const auto result = run_ok(workload, run_options);
+  EXPECT_GT(failures(result, "queue_timeout"), 10U);
+  EXPECT_GT(result.waited, 100U);
+  EXPECT_GT(result.queue_wait_ms.max, 1000.0);  // those of batch requests
+  for (const auto& segment : result.segments) {
+    if (segment.label == "batch") {
+      EXPECT_EQ(segment.failed, 0U);
+    }
+    if (segment.label == "interactive") {
+      EXPECT_EQ(segment.failed, result.failed);
+    }
+  }
+}
+
+TEST(SimulatedGateway, TheRoutersOfPeersHaveNoLimits) {
+  for (const auto router : {routing::Strategy::kKv, routing::Strategy::kRoundRobin, routing::Strategy::kPowerOfTwo}) {
+    RunOptions run_options = live(1);
+    run_options.router = router;
+    const auto result = run_ok(two_tenants(500, 200.0), run_options);
+    EXPECT_EQ(result.completed, 500U);
+    EXPECT_EQ(result.waited, 0U);
+    ASSERT_TRUE(result.tenants.empty());
+  }
+}
+
+TEST(SimulatedGateway, ARequestThatItsReplicaLostBeforeTheFirstTokenIsTriedElsewhere) {
+  RunOptions run_options = live(4);
+  run_options.faults.crashes_per_replica_hour = 60.0;
+  std::uint64_t retried = 0;
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    run_options.seed = seed;
+    const auto result = run_ok(random_workload(1500, 20.0, seed), run_options);
+    EXPECT_EQ(result.completed + result.failed, 1500U);
+    EXPECT_GT(result.completed, 1300U);
+    retried += result.retried;
+  }
+  EXPECT_GT(retried, 0U);
+}
+
+}  // namespace
+}  // namespace penstock::simulation
