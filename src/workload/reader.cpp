@@ -25,7 +25,7 @@ constexpr std::array<std::string_view, 6> kFormatNames = {"auto", "mooncake", "a
                                                           // Indexed by Format.
                                                           "azure2024", "burstgpt", "csv"};
 constexpr std::size_t kRememberedFaults = 10;
-constexpr std::string_view kSkipHint = "mend the row, or leave such rows out with --skip-bad-rows";
+constexpr std::string_view kSkipHint = "correct the row, or skip such rows with --skip-bad-rows";
 
 std::string known_formats() {
   return fmt::format("known are {}", fmt::join(kFormatNames.begin() + 1, kFormatNames.end(), ", "));

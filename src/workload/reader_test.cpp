@@ -102,7 +102,7 @@ TEST(Reader, BadRowsAreErrorsAtTheirLine) {
   EXPECT_EQ(row("1e99,5,1"), "t.csv:3: arrival_s is 1e99, must be below 9000000000 seconds");
   EXPECT_EQ(row("1,\"5,1"), "t.csv:3: a quoted field does not end on its line");
   EXPECT_EQ(message_of(table("0,1,\n")),
-            "t.csv:2: output_tokens is blank; mend the row, or leave such rows out with --skip-bad-rows");
+            "t.csv:2: output_tokens is blank; correct the row, or skip such rows with --skip-bad-rows");
 }
 
 TEST(Reader, BadOptionalColumnsAreErrorsToo) {
@@ -124,7 +124,7 @@ TEST(Reader, BadOptionalColumnsAreErrorsToo) {
 
 TEST(Reader, TimesThatGoBackAreErrors) {
   EXPECT_EQ(message_of(table("0,1,1\n12.50,1,1\n3,1,1\n")),
-            "t.csv:4: timestamps decrease from 12.50 to 3; sort the rows by time, or leave such rows out with "
+            "t.csv:4: timestamps decrease from 12.50 to 3; sort the rows by time, or skip such rows with "
             "--skip-bad-rows");
   EXPECT_EQ(message_of(table("0,1,1\n0,1,1\n")), "");
 }
