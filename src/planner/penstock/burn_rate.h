@@ -1,4 +1,4 @@
-// How fast the requests that may miss the SLO are being used up.
+// Burn rate of the error budget of an SLO.
 #pragma once
 
 #include <cstdint>
@@ -14,26 +14,28 @@
 namespace penstock::planner {
 
 struct BurnRateOptions {
-  core::Duration judged_after = std::chrono::seconds{30};  // of its arrival: what has no first token by then is late
+  // A request without a first token this long after its arrival counts as late.
+  core::Duration judged_after = std::chrono::seconds{30};
   core::Duration short_window = std::chrono::minutes{5};
   core::Duration long_window = std::chrono::hours{1};
-  double short_burns = 2.0;  // times the misses that the goal allows; both windows must pass theirs
+  // Multiples of the miss rate that the goal allows; both windows must exceed theirs.
+  double short_burns = 2.0;
   double long_burns = 1.0;
 };
 
-// Misses in a window over those that the goals allow: 1 uses up exactly what there is.
+// Misses in a window relative to the misses that the goals allow: 1 uses up the budget exactly.
 class BurnRate {
  public:
   BurnRate(signals::SloPolicy slo, const BurnRateOptions& options = {}) : slo_(std::move(slo)), options_(options) {}
 
-  // Every tick; requests are judged some time after their arrival, each once. `best`: the share that a fleet of any size
-  // would keep, of which the goal is a part.
+  // Called every tick. Each request is counted once, some time after its arrival. `best` is the attainment of a fleet
+  // of any size, to which the goal is relative.
   void observe(const signals::Observation& observation, double best);
   [[nodiscard]] double over_short_window() const { return over(options_.short_window); }
   [[nodiscard]] double over_long_window() const { return over(options_.long_window); }
-  // Both windows burn: it is neither a moment's matter nor long over.
+  // Returns true if both windows burn, so that the problem is neither momentary nor over.
   [[nodiscard]] bool burning() const;
-  // How long less than what is allowed was missed, by the long window and by the short one.
+  // Time for which the long window and the short window have been below the allowed rate.
   [[nodiscard]] core::Duration held_for() const { return held_since_ ? now_ - *held_since_ : core::Duration{}; }
 
   void archive(core::StateArchive& state) { state("burn_rate", spans_, now_, judged_to_, held_since_); }
@@ -49,7 +51,7 @@ class BurnRate {
 
   signals::SloPolicy slo_;
   BurnRateOptions options_;
-  std::deque<Span> spans_;  // by minute
+  std::deque<Span> spans_;  // One entry per minute.
   core::Instant now_{}, judged_to_{};
   std::optional<core::Instant> held_since_;
 };

@@ -1,4 +1,4 @@
-// What tells of trouble before the SLO is missed, or by so few requests that nothing else would say it.
+// Signs of trouble before the SLO is missed, or while too few requests miss it to be noticed otherwise.
 #pragma once
 
 #include <optional>
@@ -9,8 +9,8 @@
 
 namespace penstock::planner {
 
-// A request that no replica has, one that has waited in an engine for half of the strictest TTFT there is, or a p95 of the
-// last minute over its limit, of however few: the first there is, as a finding of the cause kEarlySigns.
+// Returns the first of these as a finding of the cause kEarlySigns: a request without a replica, a request that has
+// waited in an engine for half of the strictest TTFT, or a p95 of the last minute above its limit.
 [[nodiscard]] std::optional<Finding> early_sign(const signals::Observation& observation, const signals::SloPolicy& slo);
 
 }  // namespace penstock::planner

@@ -1,4 +1,4 @@
-// The guardrails of a whole fleet: those of each pool, and the GPUs that all pools share.
+// Guardrails of a fleet: those of each pool, and the GPU budget that all pools share.
 #pragma once
 
 #include <cstdint>
@@ -11,20 +11,20 @@
 
 namespace penstock::planner {
 
-// Holds what Guardrails hold for each pool, and with a `gpu_budget`, over all of them:
-//  - no pool grows while the fleet would then hold more GPUs than the budget. A pool holds those of its target, of replicas
-//    that start or serve beyond it, and of those that drain: what was given up is free only once it has stopped;
-//  - where growth must be cut, the pools keep the ratio that was proposed as well as whole replicas allow: each gets the
-//    same share of its proposal, rounded by largest remainder, but never less than it has;
-//  - no pool shrinks because another grows. Where the targets there are exceed the budget, because it was lowered, nothing
-//    grows and proposals are lowered to it; they come true by the rules of shrinking;
-//  - min_replicas come before the budget.
+// Applies Guardrails to each pool, and with a `gpu_budget` to all of them:
+//  - No pool grows if the fleet would exceed the budget. A pool uses the GPUs of its target, of replicas that start or
+// serve beyond it, and of those that drain: GPUs are free only after a replica has stopped.
+//  - If growth must be limited, pools keep the proposed ratio as far as whole replicas allow: each gets the same share
+// of its proposal, rounded by largest remainder, but never less than it has.
+//  - No pool shrinks because another one grows. If the current targets exceed a lowered budget, nothing grows, and
+// proposals are lowered to the budget; shrinking follows its own rules.
+//  - min_replicas take precedence over the budget.
 class FleetGuardrails {
  public:
   explicit FleetGuardrails(const GuardrailOptions& options = {}) : options_(options) {}
 
-  // One proposal for each pool of the observation, in its order, which must stay the same from tick to tick. While the
-  // clock is not steady everything holds.
+  // Takes one proposal per pool of the observation, in an order that must not change between ticks. All pools hold
+  // while the clock is not steady.
   [[nodiscard]] std::vector<PoolDecision> apply(const signals::Observation& observation,
                                                 std::vector<PoolDecision> proposals,
                                                 signals::ClockState clock = signals::ClockState::kSteady);
@@ -38,7 +38,7 @@ class FleetGuardrails {
 
  private:
   static constexpr std::uint64_t kPoolsMax = 64;  // in a state that is read
-  // Targets of the proposals, lowered where the fleet there is exceeds the budget.
+  // Targets of the proposals, lowered if the current fleet exceeds the budget.
   [[nodiscard]] std::vector<std::uint32_t> affordable(const signals::Observation& observation,
                                                       const std::vector<PoolDecision>& proposals) const;
   void cut_growth(const signals::Observation& observation, const std::vector<std::uint32_t>& proposals,

@@ -1,4 +1,4 @@
-// How many times the present load a fleet has to carry, so that what comes before the next replicas are ready is served.
+// Headroom: the multiple of the current load that a fleet must be able to serve until further replicas are ready.
 #pragma once
 
 #include <cstdint>
@@ -11,29 +11,29 @@
 namespace penstock::planner {
 
 struct HeadroomOptions {
-  double standard = 1.5;           // as long as too little is known
-  double least = 1.1, most = 2.5;  // what is ever learned
-  double goal = 0.99;              // of the requests
-  double budget_share = 0.9;       // of what may be missed, that rises beyond the headroom may cost
-  core::Duration lag{};            // from a rise until replicas for it are ready
-  core::Duration hold{};           // how long a fleet stays large after a fall
+  double standard = 1.5;           // Used until enough history is known.
+  double least = 1.1, most = 2.5;  // Bounds of the learned value.
+  double goal = 0.99;              // Share of requests.
+  double budget_share = 0.9;       // Share of the error budget that load increases beyond the headroom may use.
+  core::Duration lag{};            // Time from a load increase until replicas for it are ready.
+  core::Duration hold{};           // Time for which a fleet stays large after a decrease.
   core::Duration history = std::chrono::hours{24};
   core::Duration history_least = std::chrono::hours{1};
 };
 
-// Keeps the load of every minute, and looks at what each headroom would have done: with replicas for h times the load of
-// the minutes that were known then, which minutes would have overrun the fleet, and how long until the queue was gone
-// again? The least headroom under which few enough requests came in such minutes is the one to have. Load is measured in
-// tokens, output tokens weighing more; only its changes matter.
+// Stores the load of every minute and evaluates each headroom on it: with replicas for h times the load that was known
+// at the time, which minutes would have overloaded the fleet, and how long would the queue have taken to drain? The
+// result is the smallest headroom for which few enough requests fall into such minutes. Load is measured in weighted
+// tokens; only its changes matter.
 class Headroom {
  public:
   explicit Headroom(const HeadroomOptions& options) : options_(options), learned_(options.standard) {}
 
-  // Every tick, of the pool where requests enter.
+  // Called every tick with the pool at which requests enter.
   void observe(core::Instant now, const signals::PoolObservation& pool);
-  [[nodiscard]] bool known() const;  // whether the history is long enough
+  [[nodiscard]] bool known() const;  // Returns true if the history is long enough.
   [[nodiscard]] double standard() const { return options_.standard; }
-  [[nodiscard]] double learned() const { return learned_; }  // the standard until it is known
+  [[nodiscard]] double learned() const { return learned_; }  // The standard value until known().
 
   void archive(core::StateArchive& state) {
     state("headroom", learned_, minutes_, minute_from_, arrivals_, input_tokens_, unlearned_);
@@ -41,11 +41,11 @@ class Headroom {
 
  private:
   struct Minute {
-    double load = 0.0;  // tokens a second
+    double load = 0.0;  // Tokens per second.
     double requests = 0.0;
     void archive(core::StateArchive& state) { state.values_of(load, requests); }
   };
-  // Share of the requests that would have come while the fleet was overrun.
+  // Share of requests that would have arrived while the fleet was overloaded.
   [[nodiscard]] double loss(double headroom) const;
   void learn();
 
@@ -54,7 +54,7 @@ class Headroom {
   std::deque<Minute> minutes_;
   core::Instant minute_from_{};
   std::uint64_t arrivals_ = 0, input_tokens_ = 0;
-  std::uint32_t unlearned_ = 0;  // minutes since it last looked
+  std::uint32_t unlearned_ = 0;  // Minutes since the last evaluation.
 };
 
 }  // namespace penstock::planner

@@ -1,9 +1,10 @@
-// Shares of requests that kept the SLO in a trial, as searches over fleets read them.
+// Thresholds for the share of requests that met the SLO in a trial.
 #pragma once
 
 namespace penstock::planner {
 
-inline constexpr double kAllKept = 0.999;   // all of them, as far as a trial can tell
-inline constexpr double kHardlyHalf = 0.5;  // of an overrun fleet, which may keep hardly more when it is doubled
+inline constexpr double kAllKept = 0.999;  // All requests, within the resolution of a trial.
+// Typical for an overloaded fleet, which hardly improves when it is doubled.
+inline constexpr double kHardlyHalf = 0.5;
 
 }  // namespace penstock::planner

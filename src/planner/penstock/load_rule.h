@@ -1,4 +1,4 @@
-// Scaling without any target for latency: by how full the KV cache and the slots are, and by what waits.
+// Scaling without a latency objective, by KV cache usage, slot usage and queue length.
 #pragma once
 
 #include <cstdint>
@@ -9,17 +9,17 @@
 namespace penstock::planner {
 
 struct LoadRuleOptions {
-  double kv_target = 0.72;              // of the KV cache in use and asked for …
-  double queue_tokens_target = 8192.0;  // … and prompt tokens that wait on a replica, at which the fleet is right
-  double tolerance = 0.1;               // nothing changes within so much of them
+  double kv_target = 0.72;              // Target share of the KV cache that is in use or requested.
+  double queue_tokens_target = 8192.0;  // Target number of queued prompt tokens per replica.
+  double tolerance = 0.1;               // Relative tolerance within which nothing changes.
 };
 
-// "throughput": full replicas, a short queue. "latency": half-empty ones and hardly any queue.
+// "throughput" targets full replicas and a short queue; "latency" targets half-empty replicas and almost no queue.
 [[nodiscard]] LoadRuleOptions throughput_rule();
 [[nodiscard]] LoadRuleOptions latency_rule();
 
-// replicas = ⌈ready · max(kv use / its target, queued prompt tokens / their target)⌉, over ready replicas that were heard
-// of. A pool that nobody hears of keeps what it has.
+// replicas = ⌈ready · max(KV usage / its target, queued prompt tokens / their target)⌉ over ready replicas with
+// reports. A pool without any report keeps its replicas.
 [[nodiscard]] PoolDecision by_load(const signals::PoolObservation& pool, const LoadRuleOptions& options);
 
 }  // namespace penstock::planner

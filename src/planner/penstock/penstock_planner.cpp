@@ -17,15 +17,25 @@ namespace penstock::planner {
 
 namespace {
 
-constexpr core::Duration kStartUpMost = std::chrono::hours{24};  // of a state that is read
+// Upper bound of the start-up time in a restored state.
+constexpr core::Duration kStartUpMost = std::chrono::hours{24};
+// Without requests for this long, the fleet counts as idle and shrinks to its minimum.
 constexpr core::Duration kIdleAfter = std::chrono::minutes{5};
-constexpr core::Duration kRaiseStep = std::chrono::minutes{1};  // between looks at a burning SLO
-constexpr double kRaiseShare = 0.1;                             // of the plan, a step
+// Interval between checks of a burning SLO, long enough for the effect of the last raise to show.
+constexpr core::Duration kRaiseStep = std::chrono::minutes{1};
+// Share of the plan that each step adds: large enough to end an overload within minutes, small enough to avoid waste.
+constexpr double kRaiseShare = 0.1;
+// Upper limit of the raise, relative to the plan: at most twice the planned replicas.
 constexpr double kRaisedMost = 1.0;
-constexpr double kRaiseForgotten = 0.01;                       // of it, each minute that nothing burns
-constexpr core::Duration kNoticed = std::chrono::seconds{60};  // until a rise is known; with a start-up of 120 s …
-constexpr double kUsualS = 180.0;                              // … what the standard headroom is meant for
-constexpr double kUsable = 0.2;                                // of the requests, that some fleet keeps in trials
+// Share of the raise that is dropped per minute once the error budget stops burning.
+constexpr double kRaiseForgotten = 0.01;
+// Assumed time until a load increase is noticed. Together with a start-up time of 120 s it gives kUsualS.
+constexpr core::Duration kNoticed = std::chrono::seconds{60};
+// Lag in seconds for which the standard headroom is meant; other lags scale it.
+constexpr double kUsualS = 180.0;
+// Minimum attainment of the best fleet in trials below which the trials are not used, because the model or the SLO is
+// wrong.
+constexpr double kUsable = 0.2;
 
 core::Duration start_up_of(const signals::Observation& observation) {
   core::Duration longest{};
@@ -108,7 +118,7 @@ class PenstockPlanner final : public Policy {
   [[nodiscard]] bool has_load() const { return options_.load_loop.interval > core::Duration{}; }
 
   void begin(const signals::Observation& observation) {
-    busy_at_ = observation.now;  // of the time before nothing is known
+    busy_at_ = observation.now;  // Nothing is known of the time before.
     begin(start_up_of(observation));
     outlook_->warm_up(options_.history);
   }
@@ -119,7 +129,7 @@ class PenstockPlanner final : public Policy {
                      start_up + options_.throughput_loop.interval);
     HeadroomOptions headroom = options_.headroom;
     headroom.goal = slo_.goal;
-    // A load that wanders goes as far as the root of the time that it is left alone.
+    // The load is modelled as a random walk, whose deviation grows with the square root of the time.
     headroom.standard = 1.0 + (headroom.standard - 1.0) * std::sqrt(core::to_seconds(start_up + kNoticed) / kUsualS);
     headroom.lag = start_up + options_.load_loop.memory.length_least;
     headroom.hold = options_.guardrails.stabilisation;
@@ -159,7 +169,7 @@ class PenstockPlanner final : public Policy {
     return early_sign(observation, slo_).has_value();
   }
 
-  // A risk that is acted on has a cause, also where the SLO is not missed yet.
+  // A risk that is acted on has a cause, even if the SLO is not missed yet.
   void diagnose(const signals::Observation& observation, Decision& decision) {
     Diagnosis diagnosis = diagnoser_.observe(observation);
     const bool at_risk = std::any_of(decision.pools.begin(), decision.pools.end(),
@@ -173,7 +183,7 @@ class PenstockPlanner final : public Policy {
   // ---- plans -----------------------------------------------------------------------------------------------------------
 
   [[nodiscard]] bool refines_cost() const { return headroom_->known() && burn_.held_for() >= options_.cost_after; }
-  // More than the standard is always had where the traffic asks for it; less only in the phase for it.
+  // Headroom above the standard is always used if the traffic requires it; headroom below it only in the phase kCost.
   [[nodiscard]] double headroom(RolloutPhase phase) const {
     const double learned = headroom_->learned(), standard = headroom_->standard();
     return learned > standard || (phase == RolloutPhase::kCost && refines_cost()) ? learned : standard;
@@ -194,8 +204,8 @@ class PenstockPlanner final : public Policy {
     raise_plans(observation);
   }
 
-  // The SLO burns, and the plans say that the fleet would do: they are wrong, and are raised step by step until it stops.
-  // What was raised is given up slowly, so that the fleet does not fall back into the same trouble.
+  // The SLO burns although the plans consider the fleet sufficient. The plans are raised step by step until the burning
+  // stops; the raise is then reduced slowly, so that the fleet does not return to the same state.
   void raise_plans(const signals::Observation& observation) {
     const core::Duration passed = observation.now - raised_at_;
     if (passed < kRaiseStep) return;
@@ -205,7 +215,7 @@ class PenstockPlanner final : public Policy {
       raised_by_ = std::max(0.0, raised_by_ - kRaiseForgotten);
       return;
     }
-    // A queue that gets shorter is trouble that is over soon, and replicas on their way have not shown what they do.
+    // A shrinking queue resolves soon, and starting replicas have not had an effect yet.
     const bool starting = std::any_of(observation.pools.begin(), observation.pools.end(),
                                       [](const signals::PoolObservation& pool) { return pool.starting > 0; });
     if (!in_trouble(observation) || starting || waiting < waited) return;
@@ -224,7 +234,7 @@ class PenstockPlanner final : public Policy {
     return waiting;
   }
 
-  // A model in which no fleet keeps anything is wrong, or the SLO is; neither is a reason to shrink.
+  // If no fleet meets the SLO in the model, the model or the SLO is wrong; neither is a reason to shrink.
   [[nodiscard]] static bool usable(const std::optional<LoopPlan>& plan) { return plan && plan->best >= kUsable; }
 
   [[nodiscard]] const std::optional<LoopPlan>& leading_plan() const {
@@ -315,7 +325,7 @@ class PenstockPlanner final : public Policy {
                          {"tried_on", plan.requests, "requests"}};
   }
 
-  // A search that takes longer than its loop's interval has not answered in time.
+  // A search that takes longer than its loop's interval is too late.
   void serve_by_formula(const signals::Observation& observation, std::size_t index, PoolDecision& proposal) const {
     const auto overdue = [&](const PlanLoop& loop, core::Duration interval) {
       return loop.waiting_since() && observation.now > *loop.waiting_since() + interval;
@@ -350,7 +360,7 @@ class PenstockPlanner final : public Policy {
     if (lacking > 0.0) proposal.evidence.push_back({"lost_to_slow_replicas", lacking, "replicas"});
   }
 
-  // All pools by the factor of the one that needs most.
+  // Scales all pools by the factor of the pool with the highest need.
   static void keep_ratio(std::vector<PoolDecision>& proposals) {
     double factor = 0.0;
     for (const PoolDecision& proposal : proposals)
@@ -365,7 +375,7 @@ class PenstockPlanner final : public Policy {
     const std::vector<PoolDecision> proposals_then = propose_all(observation, *next);
     for (std::size_t i = 0; i < proposals_then.size(); ++i) {
       double proposal = proposals_then[i].target;
-      // Of the last phase nothing is planned yet: its fleets are those of now with another headroom.
+      // Without a plan of the last phase: its fleets are the current ones with a different headroom.
       if (*next == RolloutPhase::kCost)
         proposal = std::ceil(proposal * headroom(*next) / headroom(options_.phase) - 1e-9);
       decision.pools[i].next_phase_target =
@@ -376,19 +386,20 @@ class PenstockPlanner final : public Policy {
   std::shared_ptr<FleetTrials> trials_;
   signals::SloPolicy slo_;
   PlannerOptions options_;
-  std::vector<double> goals_;  // by target
+  std::vector<double> goals_;  // Indexed by objective.
   signals::Sanitizer sanitizer_;
   Diagnoser diagnoser_;
   BurnRate burn_;
   PlanLoop floor_, load_;
   ScheduleFloor schedule_;
   FleetGuardrails guardrails_;
-  std::vector<ReplicaSpeed> speeds_;       // by pool
-  std::optional<TrafficOutlook> outlook_;  // from the first observation on, which tells the start-up time
+  std::vector<ReplicaSpeed> speeds_;  // Indexed by pool.
+  // Created at the first observation, which contains the start-up time.
+  std::optional<TrafficOutlook> outlook_;
   std::optional<Headroom> headroom_;
   core::Duration start_up_{};  // that both were made for
-  double raised_by_ = 0.0;     // share of replicas beyond what trials ask for
-  std::uint64_t waiting_ = 0;  // requests, when that was last looked at
+  double raised_by_ = 0.0;     // Share of replicas beyond the plan.
+  std::uint64_t waiting_ = 0;  // Queued requests at the last check.
   core::Instant raised_at_{}, raise_from_{}, busy_at_{};
 };
 

@@ -1,4 +1,4 @@
-// A loop that plans: remembers the traffic of a while, and finds the cheapest fleet for it again and again.
+// A loop that remembers recent traffic and repeatedly searches the cheapest fleet for it.
 #pragma once
 
 #include <cstddef>
@@ -16,39 +16,40 @@
 namespace penstock::planner {
 
 struct PlanLoopOptions {
-  core::Duration interval = std::chrono::seconds{180};  // from the beginning of one search to that of the next
-  MemoryOptions memory;                                 // the traffic that fleets are tried on
-  std::size_t requests_min = 30;                        // fewer say nothing, but that a plan for more is over: once the
-                                                        // memory has forgotten all that it was made for
+  core::Duration interval = std::chrono::seconds{180};  // Time between the starts of two searches.
+  MemoryOptions memory;                                 // The traffic on which fleets are simulated.
+  // Fewer requests are insufficient for a plan. They only end a plan for more requests, once the memory no longer
+  // contains the traffic of that plan.
+  std::size_t requests_min = 30;
   core::Duration urgent_memory =
-      std::chrono::seconds{60};  // slices that ended within it are all that an urgent plan knows
+      std::chrono::seconds{60};  // An urgent plan uses only slices that ended within this time.
 };
 
 struct LoopPlan : FleetPlan {
   core::Instant made;
-  double rate = 0.0;  // requests a second that it was tried on …
-  PlanGoal goal;      // … and what it had to keep
+  double rate = 0.0;  // Requests per second of the simulation.
+  PlanGoal goal;      // The goal of the search.
   void archive(core::StateArchive& state) {
     FleetPlan::archive(state);
     state.values_of(made, rate, goal);
   }
 };
 
-// A search that a tick has no time to finish goes on in the next, with what is known by then.
+// A search that does not finish within a tick continues in the next one with the data known by then.
 class PlanLoop {
  public:
   PlanLoop(std::shared_ptr<FleetTrials> trials, const PlanLoopOptions& options)
       : options_(options), memory_(std::move(trials), options.memory) {}
 
-  // `goal_at` is asked when a search begins, with the rate of the requests in memory. `urgent`: a search begins as soon as
-  // none is under way, on the latest traffic alone.
+  // `goal_at` is called at the start of a search with the rate of the requests in memory. `urgent` starts a search as
+  // soon as none is in progress, on the latest traffic only.
   void tick(const signals::Observation& observation, const std::function<PlanGoal(double rate)>& goal_at,
             bool urgent = false);
-  // Trials are not what they were.
+  // Discards all results because the trials have changed.
   void forget_outcomes() { memory_.forget_outcomes(); }
 
   [[nodiscard]] const std::optional<LoopPlan>& plan() const { return plan_; }
-  // Since when traffic has been waiting for a plan; none while there is a plan that is as new as it should be.
+  // Time since which traffic has been waiting for a plan; empty while the plan is recent enough.
   [[nodiscard]] std::optional<core::Instant> waiting_since() const;
 
   void archive(core::StateArchive& state) { state("plan_loop", memory_, search_, plan_, next_); }
@@ -67,7 +68,7 @@ class PlanLoop {
   core::Instant next_{};
 };
 
-// What was last asked for, by pool; at least one replica each.
+// The latest proposal by pool; at least one replica each.
 [[nodiscard]] Fleet targets_of(const signals::Observation& observation);
 
 }  // namespace penstock::planner

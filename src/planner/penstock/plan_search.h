@@ -1,4 +1,4 @@
-// The cheapest fleet that keeps a goal, found by trying few of them.
+// Search of the cheapest fleet that meets a goal with few trials.
 #pragma once
 
 #include <cstdint>
@@ -12,47 +12,49 @@
 
 namespace penstock::planner {
 
-using Fleet = std::vector<std::uint32_t>;  // replicas by pool
+using Fleet = std::vector<std::uint32_t>;  // Replicas by pool.
 
-// How fleets would have served some traffic. The larger a fleet, the more it keeps, as far as trials can tell.
+// Simulated attainment of fleets on some traffic. Attainment increases with the fleet within the resolution of trials.
 class FleetOutcomes {
  public:
   virtual ~FleetOutcomes() = default;
-  // None while the answer would cost more work than this tick has left: ask again in the next.
+  // Empty if the result needs more work than the tick has left; the caller repeats the call in the next tick.
   [[nodiscard]] virtual std::optional<TrialOutcome> outcome(const Fleet& fleet) = 0;
-  // The same of the traffic at `load` (> 0) times its rate, to a twentieth.
+  // The same for the traffic at `load` (> 0) times its rate, in steps of 1/20.
   [[nodiscard]] virtual std::optional<TrialOutcome> outcome_at(const Fleet& fleet, double load) = 0;
 };
 
 struct PlanGoal {
-  std::vector<double> goals = {0.99};  // by target: of what a fleet of any size would keep
-  double growth = 1.0;                 // the traffic comes at so many times its rate
-  double headroom = 1.0;               // at so many times that rate the fleet must not collapse …
-  double headroom_goal = 0.9;          // … but keep this share of the best, or what the pools' bounds let it keep
+  std::vector<double> goals = {0.99};  // By objective: required share of the attainment of a fleet of any size.
+  double growth = 1.0;                 // Multiple of the rate at which the traffic is expected.
+  double headroom = 1.0;               // Multiple of that rate at which the fleet must not collapse.
+  // Required share of the best attainment at that rate, limited by the pools' bounds.
+  double headroom_goal = 0.9;
   void archive(core::StateArchive& state) { state.values_of(goals, growth, headroom, headroom_goal); }
 };
 
-// What a search came to, and the numbers behind it.
+// Result of a search with its evidence.
 struct FleetPlan {
   Fleet fleet;
-  double attainment = 1.0;  // of that fleet in its trial
-  double one_less = 1.0;    // of the fleet with one replica less in its last pool
-  double best = 1.0;        // of a fleet so large that more changes nothing
-  double stressed = 1.0;    // of the fleet at the rate that it has headroom for
-  double requests = 0.0;    // that it was tried on
+  double attainment = 1.0;  // Attainment of the fleet in its trial.
+  double one_less = 1.0;    // Attainment with one replica less in the last pool.
+  double best = 1.0;        // Attainment of a fleet so large that further replicas change nothing.
+  double stressed = 1.0;    // Attainment of the fleet at the headroom's rate.
+  double requests = 0.0;    // Number of requests in the trial.
   std::vector<Candidate> tried;
   void archive(core::StateArchive& state) {
     state.values_of(fleet, attainment, one_less, best, stressed, requests, tried);
   }
 };
 
-// What a pool of so many replicas must be able to carry: the smaller it is, the further its load strays from the mean.
+// The load multiple that a pool of this size must be able to serve: the smaller the pool, the larger the deviations of
+// its load from the mean.
 [[nodiscard]] double headroom_of(double headroom, std::uint32_t replicas);
 
-// Tries fleets around `from`, within the pools' bounds, in steps that double away from it and halve back. Each pool in
-// turn gets as small as it can while those after it are still large, and what may be missed is shared out between them.
-// Between the fleet there is and another, half a standard deviation of the misses decides for the fleet there is.
-// None: the tick's work is done; the same search, asked again, goes on where it stopped.
+// Tries fleets around `from` within the pools' bounds, in steps that double away from it and halve back. Each pool in
+// turn is minimised while the following ones are still large, and the error budget is divided between them. Between the
+// current fleet and another one, half a standard deviation of the misses favours the current one. Empty if the tick's
+// work is used up; the same search continues when it is called again.
 [[nodiscard]] std::optional<FleetPlan> search_plan(FleetOutcomes& outcomes,
                                                    const std::vector<signals::PoolObservation>& pools,
                                                    const Fleet& from, const PlanGoal& goal);

@@ -1,4 +1,4 @@
-// What the replicas of a pool carry: their profile, corrected by what their iterations really take.
+// Capacity of a pool's replicas: their profile, corrected by measured iterations.
 #pragma once
 
 #include <memory>
@@ -13,25 +13,28 @@
 namespace penstock::planner {
 
 struct PoolProfile {
-  std::shared_ptr<const engine::StepTimeModel> step_time;  // null: only what is learned is known
+  std::shared_ptr<const engine::StepTimeModel> step_time;  // Null if only learned data is available.
   capacity::EngineLimits limits;
-  double widening = 1.0;  // of uncertainty, ≥ 1: the share of the traffic outside the profile's ranges, and one
+  // Factor of uncertainty, at least 1: 1 plus the share of traffic outside the profile's ranges.
+  double widening = 1.0;
 };
 
-// One pool's. Corrects the profile once its error is known well enough, and keeps a correction until it is clearly wrong.
+// Corrects the profile of one pool once the error is known precisely enough, and keeps a correction until it is clearly
+// wrong.
 class ReplicaSpeed {
  public:
   explicit ReplicaSpeed(const PoolProfile& profile) : profile_(profile), correction_(profile.step_time) {}
 
-  // True: factor() is another one now.
+  // Returns true if factor() has changed.
   bool observe(const signals::PoolObservation& pool, core::Instant now);
 
-  [[nodiscard]] double factor() const { return applied_; }  // times that a step takes; 1 as long as nobody knows better
+  // Multiplier of step times; 1 without sufficient data.
+  [[nodiscard]] double factor() const { return applied_; }
   [[nodiscard]] const capacity::StepTimeCorrection& correction() const { return correction_; }
-  // Replicas of the usual speed that the slow ones among the ready are short of.
+  // Capacity that slow ready replicas lack, in replicas of normal speed.
   [[nodiscard]] double replicas_lacking(const signals::PoolObservation& pool) const;
 
-  // Replicas for the last minute's traffic at `growth` times its rate, by the token formula. None without a profile or
+  // Replicas for the last minute's traffic at `growth` times its rate, by the token formula. Empty without a profile or
   // traffic.
   [[nodiscard]] std::optional<capacity::FormulaResult> by_formula(const signals::PoolObservation& pool,
                                                                   const signals::SloTarget& slo, double growth,

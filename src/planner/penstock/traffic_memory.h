@@ -1,4 +1,4 @@
-// What fleets of any size would have kept of the traffic of a while, at a bounded cost a tick.
+// Simulated attainment of fleets of any size on recent traffic, at a bounded cost per tick.
 #pragma once
 
 #include <cstddef>
@@ -18,43 +18,47 @@
 namespace penstock::planner {
 
 struct MemoryOptions {
-  core::Duration length = std::chrono::minutes{20};       // at most …
-  core::Duration length_least = std::chrono::minutes{5};  // … and no longer than this where there are …
-  std::size_t enough_requests = 8000;  // … so many: a share of 99 % is then known to a tenth of a point
+  core::Duration length = std::chrono::minutes{20};  // Maximum length.
+  // Length that suffices if it contains enough_requests.
+  core::Duration length_least = std::chrono::minutes{5};
+  // With this number of requests, a share of 99 % is known to 0.1 percentage points.
+  std::size_t enough_requests = 8000;
   core::Duration slice_least = std::chrono::seconds{60};
   core::Duration slice_most = std::chrono::minutes{5};
-  std::size_t slice_requests = 2000;  // that close a slice early, and that one trial serves, warm-up included, about
-  double warm_up = 0.5;               // of a slice's length, served before it and not judged
-  std::uint32_t replicas_least = 3;   // of a fleet that stands for a larger one
-  std::size_t tick_requests = 1500;   // that trials may serve in a tick; the last trial may go over it
+  // Number of requests that closes a slice early, and the approximate limit of one trial including its warm-up.
+  std::size_t slice_requests = 2000;
+  // Warm-up before a slice, as a share of its length; its requests are served and not counted.
+  double warm_up = 0.5;
+  std::uint32_t replicas_least = 3;  // Minimum replicas of a scaled-down fleet.
+  std::size_t tick_requests = 1500;  // Requests that trials may serve per tick; the last trial may exceed it.
 };
 
-// Time is cut into slices. A slice is tried once with each fleet that anybody asks for, and remembers the outcome, so that
-// a plan over 20 minutes costs little more than the trials of the minute that is new. Where a slice has more requests than
-// a trial may serve, a small fleet stands for a large one and gets its share of the traffic.
+// Time is divided into slices. Each slice is simulated once per requested fleet and stores the outcome, so that a plan
+// over 20 minutes costs little more than the trials of its latest minute. If a slice has more requests than a trial may
+// serve, a small fleet with its share of the traffic represents a large one.
 //
-// Two shortcuts, both on the ground that a larger fleet keeps no less: what keeps all need not be tried larger, and what
-// keeps hardly half need not be tried smaller.
+// Two shortcuts follow from the fact that a larger fleet has no lower attainment: a fleet with full attainment needs no
+// larger trials, and one with hardly half needs no smaller ones.
 class TrafficMemory final : public FleetOutcomes {
  public:
   TrafficMemory(std::shared_ptr<FleetTrials> trials, const MemoryOptions& options)
       : trials_(std::move(trials)), options_(options) {}
 
-  // A new tick: work may be done again, on the requests that are seen now. Slices stay what they are.
+  // Starts a tick with a new work budget on the current requests. Slices are unchanged.
   void begin_tick(const signals::Observation& observation);
-  // Closes and forgets slices, so that the memory ends now; all of them where the clock went back.
+  // Closes and drops slices so that the memory ends now; drops all slices if the clock went back.
   void advance();
 
-  // From now on only slices that end within so long count; the others are kept.
+  // Only slices that ended within this time count from now on; the others are kept.
   void look_back(core::Duration length) { look_back_ = length; }
-  // Trials are not what they were: everything is to be tried again.
+  // Discards all outcomes because the trials have changed.
   void forget_outcomes();
 
   [[nodiscard]] std::optional<TrialOutcome> outcome(const Fleet& fleet) override { return outcome_at(fleet, 1.0); }
   [[nodiscard]] std::optional<TrialOutcome> outcome_at(const Fleet& fleet, double load) override;
 
-  [[nodiscard]] std::size_t requests() const;  // in the slices that count
-  [[nodiscard]] double rate() const;           // a second, their mean
+  [[nodiscard]] std::size_t requests() const;  // Requests in the slices that count.
+  [[nodiscard]] double rate() const;           // Their mean rate per second.
 
   void archive(core::StateArchive& state) { state("traffic_memory", closed_, open_, look_back_); }
 
@@ -62,10 +66,10 @@ class TrafficMemory final : public FleetOutcomes {
   struct Slice {
     core::Instant from, to;
     std::size_t requests = 0;
-    std::map<int, std::map<Fleet, TrialOutcome>> outcomes{};  // by load in twentieths
+    std::map<int, std::map<Fleet, TrialOutcome>> outcomes{};  // Keyed by load in steps of 1/20.
     void archive(core::StateArchive& state) { state.values_of(from, to, requests, outcomes); }
   };
-  [[nodiscard]] std::size_t remembered() const;  // requests in all slices
+  [[nodiscard]] std::size_t remembered() const;  // Requests in all slices.
   [[nodiscard]] bool counts(const Slice& slice) const { return open_.to - slice.to < look_back_; }
   [[nodiscard]] std::span<const signals::RecentRequest> between(core::Instant from, core::Instant to) const;
   [[nodiscard]] static const TrialOutcome* known(const std::map<Fleet, TrialOutcome>& outcomes, const Fleet& fleet);
@@ -76,9 +80,9 @@ class TrafficMemory final : public FleetOutcomes {
   std::span<const signals::RecentRequest> recent_;
   core::Instant now_{};
   std::deque<Slice> closed_;
-  Slice open_{};  // from the end of the last closed one until now; forgets its outcomes when it moves
+  Slice open_{};  // From the end of the last closed slice until now; drops its outcomes when it changes.
   core::Duration look_back_ = core::Duration::max();
-  std::size_t served_ = 0;  // requests in this tick
+  std::size_t served_ = 0;  // Requests served in this tick.
 };
 
 }  // namespace penstock::planner

@@ -1,5 +1,4 @@
-// What traffic is expected over the time that a replica needs to start, as far as forecasts have proved better than
-// expecting no change.
+// Expected traffic over the start-up time of a replica, as far as forecasts have proved better than assuming no change.
 #pragma once
 
 #include <cstdint>
@@ -19,44 +18,44 @@
 namespace penstock::planner {
 
 struct TrafficOutlookOptions {
-  std::string predictor = "auto";                      // of the rate; see docs/forecast.md
-  std::string length_predictor = "auto";               // of mean prompt and answer lengths
-  core::Duration interval = std::chrono::seconds{30};  // between samples
-  double quantile = 0.5;                               // of the rate over the horizon, for growth()
-  double error_share = 0.95;                           // of the error of "no change" that earns a predictor trust
-  double growth_min = 0.5, growth_max = 3.0;           // what is believed
+  std::string predictor = "auto";                      // Predictor of the rate; see docs/forecast.md.
+  std::string length_predictor = "auto";               // Predictor of mean prompt and response lengths.
+  core::Duration interval = std::chrono::seconds{30};  // Time between samples.
+  double quantile = 0.5;                               // Quantile of the rate over the horizon that growth() uses.
+  double error_share = 0.95;                  // A predictor is trusted below this share of the error of "no change".
+  double growth_min = 0.5, growth_max = 3.0;  // Bounds of growth().
 };
 
-// Three series are sampled and forecast side by side: the request rate and the mean prompt length where requests enter
-// (the first pool that is not one of decode replicas), and the mean answer length where they end (the last that is not
-// one of prefill replicas).
+// Three series are sampled and forecast together: the request rate and the mean prompt length where requests enter (the
+// first pool that is not a decode pool), and the mean response length where they end (the last pool that is not a
+// prefill pool).
 //
-// Beside the predictor of the rate runs "no change", the mean of the time that plans look back on. Both are scored at the
-// horizon, on the same moments; the predictor has a say only while its mean error is clearly the smaller one, so that on
-// traffic of bursts without a trend plans rest on what was, and with a rising morning on what will be.
+// The baseline "no change" is the mean over the planning memory. Predictor and baseline are scored at the horizon on
+// the same timestamps; the predictor is used only while its mean error is clearly smaller, so that for bursty traffic
+// without a trend plans use the past, and for a rising load the forecast.
 //
-// Counters may jump back, the clock may stand or jump: what was measured over such a time is no sample.
+// Intervals with counter resets or clock jumps give no sample.
 class TrafficOutlook {
  public:
-  // The predictors' names and the interval (above 0, at most a day) are checked where they are read. `memory` and
-  // `horizon` are kept within 1 to 4096 intervals.
+  // Predictor names and the interval (above 0, at most a day) are validated when they are read. `memory` and `horizon`
+  // are limited to 1 to 4096 intervals.
   TrafficOutlook(const TrafficOutlookOptions& options, core::Duration memory, core::Duration horizon);
 
-  // Feeds a past, oldest first, before the first observe(): predictors know its seasons, and how good they were on it
-  // counts at once. It is taken as if its last sample had ended at core::kStart; see forecast::aligned_history for what
-  // becomes of other intervals and of more than four weeks. Some tens of microseconds a sample.
+  // Feeds a traffic history, oldest first, before the first observe(), so that predictors know its seasons and their
+  // accuracy at once. The history is shifted so that its last sample ends at core::kStart; see
+  // forecast::aligned_history for resampling and the limit of four weeks. About 10 to 100 microseconds per sample.
   void warm_up(std::span<const forecast::TrafficSample> history);
 
-  // Every tick; the first tells where the counters begin, samples are taken at the interval.
+  // Called every tick. The first call initialises the counters; samples are taken at the interval.
   void observe(const signals::Observation& observation);
 
-  // How many times `rate_per_s`, the mean of the memory, is expected over the horizon; 1 when nobody knows better.
+  // Expected multiple of `rate_per_s`, the mean of the memory, over the horizon; 1 if no predictor is trusted.
   [[nodiscard]] double growth(double rate_per_s) const;
-  [[nodiscard]] bool trusted() const;  // whether growth() listens to the predictor
+  [[nodiscard]] bool trusted() const;  // Returns true if growth() uses the predictor.
 
-  // The predictors' expectations and the errors of the rate, trusted or not: who reads both can tell.
+  // Expectations of the predictors and errors of the rate, whether trusted or not.
   [[nodiscard]] Forecast expected() const;
-  [[nodiscard]] forecast::TrafficForecast forecast() const;  // the same with all quantiles and the peaks
+  [[nodiscard]] forecast::TrafficForecast forecast() const;  // The same with all quantiles and peaks.
 
   void archive(core::StateArchive& state) {
     trend_.archive(state);
@@ -67,8 +66,8 @@ class TrafficOutlook {
  private:
   struct Counters {
     core::Instant at;
-    std::uint64_t arrivals = 0, input_tokens = 0;    // where requests enter
-    std::uint64_t completed = 0, output_tokens = 0;  // where they end
+    std::uint64_t arrivals = 0, input_tokens = 0;    // Counted where requests enter.
+    std::uint64_t completed = 0, output_tokens = 0;  // Counted where requests end.
     void archive(core::StateArchive& state) { state.values_of(at, arrivals, input_tokens, completed, output_tokens); }
   };
   [[nodiscard]] static Counters counters_of(const signals::Observation& observation);
@@ -79,9 +78,9 @@ class TrafficOutlook {
   TrafficOutlookOptions options_;
   core::Duration horizon_;
   forecast::TrafficForecaster trend_;
-  std::unique_ptr<forecast::Predictor> still_;  // of the rate: "no change"
+  std::unique_ptr<forecast::Predictor> still_;  // Baseline "no change" of the rate.
   forecast::Accuracy still_accuracy_;
-  std::optional<Counters> last_;  // as the last sample was taken
+  std::optional<Counters> last_;  // Values at the last sample.
 };
 
 }  // namespace penstock::planner

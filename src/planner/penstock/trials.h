@@ -1,5 +1,5 @@
-// Fleets tried out on traffic before anyone orders them. Whoever runs the planner brings the simulator along, so that the
-// planner knows none.
+// Interface for simulating fleets on recent traffic. The caller of the planner provides the simulator, so that the
+// planner does not depend on it.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,12 @@
 namespace penstock::planner {
 
 struct TrialTraffic {
-  std::span<const signals::RecentRequest>
-      requests{};                            // in order of arrival; those not answered yet wait from the start
-  double rate_factor = 1.0;                  // the same traffic at so many times its rate
-  core::Instant judged_from = core::kStart;  // earlier arrivals are served, but not counted
+  std::span<const signals::RecentRequest> requests{};  // In order of arrival; unanswered requests wait from the start.
+  double rate_factor = 1.0;                            // Multiple of the recorded rate.
+  core::Instant judged_from = core::kStart;            // Earlier arrivals are served but not counted.
 };
 
-// Requests, and those of them that kept their target; counts that may stand for more requests than were tried.
+// Number of requests, and of those that met their objective. A request may represent several.
 struct TrialCounts {
   double requests = 0.0, met = 0.0;
   [[nodiscard]] double attainment() const { return requests > 0.0 ? met / requests : 1.0; }
@@ -27,8 +26,8 @@ struct TrialCounts {
 };
 
 struct TrialOutcome {
-  TrialCounts all, ttft, itl;        // both targets, the one for TTFT, the one for ITL
-  std::vector<TrialCounts> targets;  // by RecentRequest::target; empty: there is only the general one
+  TrialCounts all, ttft, itl;        // Both objectives, TTFT only, and ITL only.
+  std::vector<TrialCounts> targets;  // By RecentRequest::target; empty if there is only the general objective.
 
   TrialOutcome& operator+=(const TrialOutcome& more);
   [[nodiscard]] TrialOutcome times(double factor) const;
@@ -39,11 +38,11 @@ struct TrialOutcome {
 class FleetTrials {
  public:
   virtual ~FleetTrials() = default;
-  // What the attempts from now on serve.
+  // Traffic of the following attempts.
   virtual void load(const TrialTraffic& traffic) = 0;
-  // A fleet with so many replicas in each pool, ready from the start and with empty caches.
+  // Simulates a fleet with these replicas per pool, ready from the start and with empty caches.
   [[nodiscard]] virtual TrialOutcome attempt(std::span<const std::uint32_t> replicas) = 0;
-  // From now on steps take so many times as long as the profile of each pool says.
+  // Multiplies the profile's step times of each pool from now on.
   virtual void correct(std::span<const double> step_time_factors) = 0;
 };
 
