@@ -111,7 +111,7 @@ struct World {
       ++fates[arrival.ticket];
     }
   }
-  void let_in_next() {
+  void admit_next() {
     for (bool more = true; more;) {
       const Next next = controller->next(now, [&](std::uint64_t ticket) { return verdict(ticket); });
       ASSERT_LE(next.admitted.size(), AdmissionController::kAdmittedMax);
@@ -189,7 +189,7 @@ void step(World& world) {
     ASSERT_NO_FATAL_FAILURE(world.cancel_one());
   }
   ASSERT_NO_FATAL_FAILURE(world.expire());
-  ASSERT_NO_FATAL_FAILURE(world.let_in_next());
+  ASSERT_NO_FATAL_FAILURE(world.admit_next());
   ASSERT_NO_FATAL_FAILURE(world.check());
 }
 
@@ -208,7 +208,7 @@ TEST(AdmissionControllerProperty, EachTicketEndsOnceAndNoLimitIsExceeded) {
       for (std::int64_t& room : world.room) room = 20'000;
       world.end_one();
       ASSERT_NO_FATAL_FAILURE(world.expire());
-      ASSERT_NO_FATAL_FAILURE(world.let_in_next()) << "seed " << seed;
+      ASSERT_NO_FATAL_FAILURE(world.admit_next()) << "seed " << seed;
     }
     ASSERT_TRUE(world.waiting.empty() && world.open.empty()) << "seed " << seed;
     for (const BudgetModel& budget : world.budgets) ASSERT_DOUBLE_EQ(budget.reserved, budget.settled);

@@ -82,17 +82,17 @@ std::optional<double> TokenEstimator::Errors::relative() const {
 }
 
 double TokenEstimator::bytes_per_token(std::string_view model) const {
-  const Ratio* learnt = find_in(ratios_, model);
-  const Ratio ratio = learnt != nullptr ? *learnt : Ratio{};
+  const Ratio* learned = find_in(ratios_, model);
+  const Ratio ratio = learned != nullptr ? *learned : Ratio{};
   const double mean = (ratio.bytes + kPriorTokens * kBytesPerToken) / (ratio.tokens + kPriorTokens);
   return std::clamp(mean, kBytesPerTokenMin, kBytesPerTokenMax);
 }
 
 double TokenEstimator::output_mean(const Request& request) const {
   double mean = kOutputTokens;
-  const auto refine = [&](const Length* learnt) {
-    if (learnt != nullptr)
-      mean = (mean * kPriorAnswers + learnt->mean * learnt->weight) / (kPriorAnswers + learnt->weight);
+  const auto refine = [&](const Length* learned) {
+    if (learned != nullptr)
+      mean = (mean * kPriorAnswers + learned->mean * learned->weight) / (kPriorAnswers + learned->weight);
   };
   // The estimate starts with all tenants of a model and class. Its key differs from every tenant's key, because it has
   // no second separator.

@@ -29,12 +29,12 @@ TEST(Pressure, SaturationDependsOnKvUsageAndPromptTokensInFlight) {
       {"just below the limit it waits", 0.8999, 8'192, 3, 1, Verdict::kWait},
       {"from the limit on it is refused", 0.90, 0, 3, 1, Verdict::kReject},
       {"full", 1.0, 8'192, 3, 1, Verdict::kReject},
-      {"KV usage not heard of: by tokens alone", std::nullopt, 30'000, 3, 2768, Verdict::kAdmit},
-      {"KV usage not heard of: by tokens alone", std::nullopt, 30'000, 3, 2769, Verdict::kWait},
+      {"KV usage unknown: by tokens alone", std::nullopt, 30'000, 3, 2768, Verdict::kAdmit},
+      {"KV usage unknown: by tokens alone", std::nullopt, 30'000, 3, 2769, Verdict::kWait},
       {"a prompt above the limit goes where no other is computed", 0.2, 0, 5, 200'000, Verdict::kAdmit},
       {"also above the throttle", 0.87, 0, 5, 200'000, Verdict::kAdmit},
       {"an empty replica takes one whatever it says of itself", 0.95, 0, 0, 200'000, Verdict::kAdmit},
-      {"no number is not heard of", std::numeric_limits<double>::quiet_NaN(), 30'000, 3, 1, Verdict::kAdmit},
+      {"NaN counts as unknown", std::numeric_limits<double>::quiet_NaN(), 30'000, 3, 1, Verdict::kAdmit},
       {"no sum that runs over", 0.2, std::numeric_limits<std::uint64_t>::max(), 3, 2, Verdict::kWait},
   };
   for (const JudgeCase& one : cases)

@@ -136,7 +136,7 @@ TEST(StepTimeCorrection, BelievesAChangeThatLasts) {
     correction.observe(testing::pool_of({&shown}), sample.sampled_at);
   }
   EXPECT_NEAR(*correction.factor(), 1.5, 0.03);
-  EXPECT_GT(correction.outliers(), 3U);  // at first it was not believed
+  EXPECT_GT(correction.outliers(), 3U);  // The change was rejected at first.
   EXPECT_LT(correction.outliers(), 15U);
 }
 

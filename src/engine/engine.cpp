@@ -36,7 +36,7 @@ void Engine::submit(const EngineRequest& request, core::Instant now) {
   if (!request.prefilled) backlog_.add(request.input_tokens);
 
   if (in_pass_) {
-    // Whoever waits already goes first, and is not admitted before somebody ends: then the end of the run is soon enough.
+    // Waiting requests precede this one and are admitted only when one ends, so the end of the run is early enough.
     if (sequences_.running() < config_.max_sequences && (queue_was_empty || waiting_.reorders())) cut_run(now);
   } else if (backlog_.tokens >= config_.max_batched_tokens || request.prefilled) {
     next_event_ = now;
@@ -73,7 +73,7 @@ bool Engine::cancel(std::uint32_t request, core::Instant now) {
     release_held(request, now);
     return true;
   }
-  if (in_pass_) cut_run(now);  // whoever waits may have room at the next boundary
+  if (in_pass_) cut_run(now);  // Waiting requests may have space at the next boundary.
   if (sequence.phase != Phase::kWaiting) {
     PENSTOCK_ASSERT(in_pass_, "what is running is in an iteration");
     if (std::find(cancelled_.begin(), cancelled_.end(), slot) == cancelled_.end()) cancelled_.push_back(slot);

@@ -1,4 +1,4 @@
-// Who leaves early: what waits, is computed, decodes or is held gives everything back, and nobody else notices.
+// Cancellation: a request that waits, is computed, decodes or is held releases everything, without effect on others.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -219,7 +219,7 @@ struct Outcome {
   std::vector<EngineEvent> events;  // without the tokens in between
   std::vector<int> tokens;
   EngineState state;
-  std::set<std::uint32_t> silent;  // were asked to leave and were still there: nothing is said of them from then on
+  std::set<std::uint32_t> silent;  // Cancelled while they were open: no further event of them is reported.
 };
 
 enum class Stepping : std::uint8_t { kMerged, kSingle, kFollowed };

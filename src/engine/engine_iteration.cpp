@@ -186,7 +186,7 @@ void Engine::end_pass(core::Instant now, std::vector<EngineEvent>& events) {
   emit_joined(now, events);
 }
 
-// Their last iteration is over: its tokens are computed, and nobody gets them.
+// The last iteration of cancelled requests is over; its tokens are dropped.
 void Engine::abort_cancelled() {
   for (const Slot slot : cancelled_) {
     Sequence& sequence = sequences_[slot];

@@ -40,21 +40,21 @@ void cut_at_stop(AnswerPlan& plan, std::span<const std::string> stops) {
 
 }  // namespace
 
-AnswerPlan plan_answer(const AnswerOptions& options, std::uint64_t prompt_hash, const AnswerWish& wish) {
+AnswerPlan plan_answer(const AnswerOptions& options, std::uint64_t prompt_hash, const AnswerSettings& settings) {
   AnswerPlan plan;
   plan.text_seed = core::mix64(options.seed ^ prompt_hash);
-  plan.tokens = wish.max_tokens;
+  plan.tokens = settings.max_tokens;
   plan.finish = api::FinishReason::kLength;
-  if (!wish.ignore_eos) {
+  if (!settings.ignore_eos) {
     core::RandomStream random{plan.text_seed};
     const double natural = std::max(1.0, std::round(random.log_normal(options.output_median, options.output_sigma)));
-    if (natural <= static_cast<double>(wish.max_tokens)) {
+    if (natural <= static_cast<double>(settings.max_tokens)) {
       plan.tokens = static_cast<std::uint32_t>(natural);
       plan.finish = api::FinishReason::kStop;
     }
   }
   plan.text_bytes = std::uint64_t{plan.tokens} * kBytes;
-  if (!wish.stop.empty()) cut_at_stop(plan, wish.stop);
+  if (!settings.stop.empty()) cut_at_stop(plan, settings.stop);
   return plan;
 }
 

@@ -18,7 +18,7 @@ struct AnswerOptions {
 };
 
 // Settings of the request that determine its answer.
-struct AnswerWish {
+struct AnswerSettings {
   std::uint32_t max_tokens = 1;  // Greater than 0.
   bool ignore_eos = false;       // Generates exactly max_tokens.
   std::span<const std::string> stop;
@@ -33,7 +33,8 @@ struct AnswerPlan {
 };
 
 // Equal seeds and prompts give equal answers on every engine. O(1); O(max_tokens) with stop strings.
-[[nodiscard]] AnswerPlan plan_answer(const AnswerOptions& options, std::uint64_t prompt_hash, const AnswerWish& wish);
+[[nodiscard]] AnswerPlan plan_answer(const AnswerOptions& options, std::uint64_t prompt_hash,
+                                     const AnswerSettings& settings);
 
 // Text of the tokens [from, to) as sent to the client. A token is a word of three letters after a blank, so n tokens
 // are 4·n bytes.

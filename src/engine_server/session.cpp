@@ -53,9 +53,9 @@ core::Result<std::uint32_t> Session::submit(const Ask& ask) {
   Open open;
   SessionRequest& seen = open.seen;
   seen.prompt_tokens = prompt;
-  AnswerWish wish{ask.max_tokens.value_or(options_.context_tokens - prompt), ask.ignore_eos, ask.stop};
-  if (ask.keep_kv) wish = {1, true, {}};
-  seen.plan = plan_answer(options_.answers, prompt_hash(ask.text), wish);
+  AnswerSettings settings{ask.max_tokens.value_or(options_.context_tokens - prompt), ask.ignore_eos, ask.stop};
+  if (ask.keep_kv) settings = {1, true, {}};
+  seen.plan = plan_answer(options_.answers, prompt_hash(ask.text), settings);
   seen.times.arrived = ask.arrived;
   seen.times.submitted = now_;
   open.keep_kv = ask.keep_kv;

@@ -66,7 +66,7 @@ TEST(Session, TokensComeOneAnIterationAtTheirTimes) {
   session.advance(core::kStart + 1h);
   EXPECT_TRUE(session.find(number)->completed);
   EXPECT_EQ(session.find(number)->prompt_tokens, 10U);
-  EXPECT_EQ(session.find(number)->times.last_token, core::kStart + 3'010us) << "not when somebody looked";
+  EXPECT_EQ(session.find(number)->times.last_token, core::kStart + 3'010us) << "not at the time of the query";
   session.forget(number);
   EXPECT_EQ(session.open(), 0U);
   EXPECT_EQ(session.find(number), nullptr);

@@ -23,20 +23,20 @@ class Ear {
   explicit Ear(const std::string& endpoint) {
     auto started = connect::Subscriber::start({}, [this](const connect::SubscriberMessage& message) {
       const std::lock_guard lock{mutex_};
-      heard_.emplace_back(message.payload);
+      received_.emplace_back(message.payload);
     });
     EXPECT_TRUE(started.has_value());
     subscriber_ = *std::move(started);
     EXPECT_TRUE(subscriber_->add(endpoint).has_value());
   }
-  std::vector<std::string> heard() {
+  std::vector<std::string> received() {
     const std::lock_guard lock{mutex_};
-    return heard_;
+    return received_;
   }
 
  private:
   std::mutex mutex_;
-  std::vector<std::string> heard_;
+  std::vector<std::string> received_;
   std::unique_ptr<connect::Subscriber> subscriber_;
 };
 
@@ -49,15 +49,15 @@ TEST(Telemetry, EachIterationIsAMessageAndIdlenessAHeartbeat) {
   ServerOptions options = quick_options();
   options.fpm_port = 0;
   RunningServer server{options};
-  Ear ear{endpoint(server, false)};
-  server.wait_for([&] { return !ear.heard().empty(); });  // a heartbeat: it is connected
-  ASSERT_TRUE(telemetry::decode_forward_pass(ear.heard().front())->is_heartbeat());
+  Ear subscriber{endpoint(server, false)};
+  server.wait_for([&] { return !subscriber.received().empty(); });  // a heartbeat: it is connected
+  ASSERT_TRUE(telemetry::decode_forward_pass(subscriber.received().front())->is_heartbeat());
   EXPECT_EQ(post(server.port, kChat, chat_body("hello", 4)).status, 200);
   std::vector<telemetry::ForwardPassMetrics> iterations;
   server.wait_for([&] {
     iterations.clear();
     bool idle_again = false;
-    for (const std::string& payload : ear.heard()) {
+    for (const std::string& payload : subscriber.received()) {
       const auto message = *telemetry::decode_forward_pass(payload);
       idle_again = message.is_heartbeat();
       if (!idle_again) iterations.push_back(message);
@@ -79,16 +79,16 @@ TEST(Telemetry, StoredBlocksHaveTheKeysOfThePromptsText) {
   ServerOptions options = quick_options();
   options.kv_events_port = 0;
   RunningServer server{options};
-  Ear ear{endpoint(server, true)};
+  Ear subscriber{endpoint(server, true)};
   std::size_t asked = 0;
   // Who subscribes late has missed what came before; so it asks until it hears.
   server.wait_for([&] {
     EXPECT_EQ(
         post(server.port, kChat, chat_body("prompt " + std::to_string(asked++) + std::string(200, 'x'), 1)).status,
         200);
-    return !ear.heard().empty();
+    return !subscriber.received().empty();
   });
-  const auto batch = telemetry::decode_batch(ear.heard().front());
+  const auto batch = telemetry::decode_batch(subscriber.received().front());
   ASSERT_TRUE(batch.has_value());
   ASSERT_FALSE(batch->events.empty());
   const auto& stored = std::get<telemetry::BlockStored>(batch->events.front());

@@ -84,7 +84,7 @@ TEST(AnswerTimer, CallsAStreamWithoutAnEndTruncated) {
   AnswerTimer whole = begun();
   whole.take_body(text_event() + kDone, 1500ms);
   whole.fault(net::ClientFault::kClosed, 2s);
-  EXPECT_EQ(whole.record().outcome, Outcome::kOk) << "all was said before the connection went";
+  EXPECT_EQ(whole.record().outcome, Outcome::kOk) << "the response was complete before the connection closed";
 }
 
 TEST(AnswerTimer, TellsARefusalFromAFailure) {

@@ -73,7 +73,7 @@ TEST(Generator, SendsEverythingThatIsDueAndCountsIt) {
 }
 
 TEST(Generator, CountsAStallAgainstTheServerFromTheIntendedStarts) {
-  // One connection's place, and a server that answers nobody for a second: a generator that waits for answers before it
+  // One connection's place, and a server that answers no request for a second: a generator that waits for answers before it
   // starts its clock would see one slow request. Here all that were meant to start within the stall are late.
   std::atomic<int> seen{0};
   TestServer* itself = nullptr;
@@ -160,7 +160,7 @@ TEST(Generator, CallsACutStreamTruncatedAndARefusalRefused) {
 }
 
 TEST(Generator, TimesOutFromTheIntendedStartWhetherSentOrNot) {
-  TestServer server{[](Exchange&) {}};  // answers nobody
+  TestServer server{[](Exchange&) {}};  // The server never answers.
   Trial run{server};
   run.options.timeout = 300ms;
   run.options.max_in_flight = 3;

@@ -38,12 +38,12 @@ ScriptedServer::Script says(const std::string& bytes) {
 
 TEST(ClientFaults, ReportsAFailedConnectionFromTheLoopOnly) {
   const int listening = *listen_on(Address{}, false);
-  const Address nobody = local_address(listening);
+  const Address unreachable = local_address(listening);
   ::close(listening);
   Loop loop;
   Client client{loop};
   Recorder recorder{loop};
-  client.call(to(nobody), kGet, {}, recorder);
+  client.call(to(unreachable), kGet, {}, recorder);
   EXPECT_EQ(recorder.faults, 0);
   run(loop);
   EXPECT_EQ(recorder.fault, ClientFault::kConnect);
@@ -215,12 +215,12 @@ TEST(ClientCancel, ClosesAtOnceInEachState) {
 
 TEST(ClientCancel, EndsAFailedCallBeforeItIsReported) {
   const int listening = *listen_on(Address{}, false);
-  const Address nobody = local_address(listening);
+  const Address unreachable = local_address(listening);
   ::close(listening);
   Loop loop;
   Client client{loop};
   Recorder recorder{loop};
-  client.call(to(nobody), kGet, {}, recorder).cancel();
+  client.call(to(unreachable), kGet, {}, recorder).cancel();
   run_for(loop, std::chrono::milliseconds{5});
   EXPECT_EQ(recorder.faults, 0);
 }

@@ -20,15 +20,15 @@ void run(Loop& loop) {
 TEST(Resolver, ResolvesNamesOnTheLoop) {
   Loop loop;
   Resolver resolver{loop};
-  std::optional<Resolver::Addresses> heard;
+  std::optional<Resolver::Addresses> result;
   resolver.resolve("localhost", 8000, [&](Resolver::Addresses addresses) {
-    heard = std::move(addresses);
+    result = std::move(addresses);
     loop.stop();
   });
-  EXPECT_FALSE(heard);
+  EXPECT_FALSE(result);
   run(loop);
-  ASSERT_TRUE(heard && *heard);
-  EXPECT_EQ((*heard)->front().port(), 8000);
+  ASSERT_TRUE(result && *result);
+  EXPECT_EQ((*result)->front().port(), 8000);
 }
 
 TEST(Resolver, ReportsWhyANameHasNoAddress) {
@@ -37,12 +37,12 @@ TEST(Resolver, ReportsWhyANameHasNoAddress) {
                       return core::environment_error(host, "the name has no address");
                     }};
   std::string why;
-  resolver.resolve("nobody", 80, [&](const Resolver::Addresses& addresses) {
+  resolver.resolve("unknown-host", 80, [&](const Resolver::Addresses& addresses) {
     why = addresses ? "" : addresses.error().message();
     loop.stop();
   });
   run(loop);
-  EXPECT_NE(why.find("nobody"), std::string::npos) << why;
+  EXPECT_NE(why.find("unknown-host"), std::string::npos) << why;
 }
 
 TEST(Resolver, DoesNotBlockTheLoop) {
@@ -52,31 +52,31 @@ TEST(Resolver, DoesNotBlockTheLoop) {
                       answer.wait();
                       return Resolver::Addresses{{*Address::parse("127.0.0.1", port)}};
                     }};
-  bool heard = false;
+  bool result = false;
   resolver.resolve("slow", 80, [&](const Resolver::Addresses&) {
-    heard = true;
+    result = true;
     loop.stop();
   });
   int turns = 0;
   loop.every(1ms, [&] {
-    EXPECT_FALSE(heard);
+    EXPECT_FALSE(result);
     if (++turns == 3) known.set_value();
   });
   run(loop);
-  EXPECT_TRUE(heard);
+  EXPECT_TRUE(result);
   EXPECT_GE(turns, 3);
 }
 
 TEST(Resolver, MakesNoCallAfterDestruction) {
   Loop loop;
-  bool heard = false;
+  bool result = false;
   {
     Resolver resolver{loop};
-    for (int i = 0; i < 3; ++i) resolver.resolve("127.0.0.1", 80, [&](const Resolver::Addresses&) { heard = true; });
+    for (int i = 0; i < 3; ++i) resolver.resolve("127.0.0.1", 80, [&](const Resolver::Addresses&) { result = true; });
   }
   loop.post([&] { loop.stop(); });
   run(loop);
-  EXPECT_FALSE(heard);
+  EXPECT_FALSE(result);
 }
 
 }  // namespace

@@ -21,10 +21,10 @@ using testing::TestServer;
 
 // Returns the method, the target and the body of the request.
 void echo(Exchange& exchange) {
-  const std::string said = std::string{exchange.head().method} + " " + std::string{exchange.head().target} + " " +
+  const std::string text = std::string{exchange.head().method} + " " + std::string{exchange.head().target} + " " +
                            std::string{exchange.body()};
   const std::array<Field, 1> fields = {Field{"Content-Type", "text/plain"}};
-  exchange.respond(200, fields, said);
+  exchange.respond(200, fields, text);
 }
 
 TEST(Server, RespondsWithLengthDateAndHandlerFields) {
@@ -191,7 +191,7 @@ TEST(Server, StreamsWithALength) {
     exchange.start(200, {}, 6);
     exchange.flush();
     exchange.write("123");
-    exchange.write("456 and what nobody announced");
+    exchange.write("456 and unannounced bytes");
     exchange.finish();
   }};
   RawClient client{server.address()};

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Checks rules of the tree that no compiler checks: which folder may include which, which calls are banned where,
-walks over unordered containers, dead files, long files and classes, left-over marks, shell scripts, links of the documents.
+walks over unordered containers, dead files, long files and classes, left-over marks, private words, shell scripts, links of
+the documents.
 Prints `file:line: finding`; exits 1 if there is any.
 """
 
@@ -10,6 +11,9 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import words  # noqa: E402
 
 # Which folder of src/ may use which, in the order of the way through. The one place where this is written down.
 MAY_USE = {
@@ -436,8 +440,14 @@ def check_folders(tree):
             tree.add(f"fuzz/corpus/{corpus}", 1, f"there is no fuzz/{corpus}_fuzz.cpp that reads it")
 
 
+def check_words(tree):
+    for name, number, line in tree.each_line([name for name in tree.own() if not name.endswith("package-lock.json")]):
+        for word, better in words.find(name, line):
+            tree.add(name, number, f"\"{word}\" is a private word; write: {better}")
+
+
 CHECKS = [check_arrows, check_banned_calls, check_order, check_headers, check_dead_files, check_classes, check_text,
-          check_scripts, check_links, check_folders]
+          check_words, check_scripts, check_links, check_folders]
 
 
 def check(root):

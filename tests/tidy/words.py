@@ -1,0 +1,70 @@
+"""Private words that the project has replaced by those of the field, with the folders that still use them."""
+
+import re
+
+# (pattern, what to write instead, folders in which the word is still left). A folder leaves its row when it is done.
+WORDS = [
+    ("Desk", "Dispatcher", ""),
+    ("Mailbox", "GrantListener", ""),
+    ("Steward", "HealthChecker", ""),
+    ("PrefixShelf", "HotPrefixCache", ""),
+    ("Selector", "EndpointPicker", ""),
+    ("SecondHomes", "PrefixReplication", ""),
+    ("TrafficBook", "TrafficWindow", ""),
+    ("Outlook", "Forecast", ""),
+    ("somebody_before", "has_earlier_waiter", ""),
+    ("class_broke", "class_exhausted", ""),
+    ("let_in", "admit", ""),
+    ("note_of", "record", ""),
+    ("taught", "observed", ""),
+    ("lacked", "missing", ""),
+    ("carry_out", "run", "src/cli src/planner"),
+    ("complain", "report_error", "src/cli"),
+    ("heard_at", "received_at", "src/controller src/telemetry"),
+    ("tells_cached", "reports_cached_tokens", "src/dispatch"),
+    ("heard", "received, reported",
+     "src/connect src/controller src/dispatch src/gateway src/planner src/report src/signals src/simulation "
+     "src/telemetry"),
+    ("said", "logged, reported",
+     "docs src/cli src/config src/options src/connect src/controller src/planner src/signals src/simulation src/telemetry"),
+    ("believed", "assumed, accepted", "src/dispatch src/gateway src/planner src/report src/signals"),
+    ("wishe?s?", "proposal", "src/planner"),
+    ("patience", "timeout", "src/connect src/controller src/gateway"),
+    ("lanes?", "queue, model", "src/dispatch web/report"),
+    ("nobody", "no client, no process",
+     "docs src/cli src/config src/options src/connect src/controller src/dispatch src/gateway src/planner src/report "
+     "src/signals src/simulation src/telemetry"),
+    ("somebody", "a client, another process", "docs src/config src/options src/connect src/controller src/decision src/report"),
+    ("whoever", "the caller", "src/connect src/signals src/telemetry"),
+    ("amid", "during", ""),
+    ("lest", "so that … not", ""),
+    ("thereof", "of it", ""),
+    ("by and by", "gradually", ""),
+    ("for good", "permanently", ""),
+    ("mend(?:s|ed)?", "fix", "src/simulation"),
+    ("learnt", "learned", ""),
+    ("is no known", "unknown", "src/config src/options"),
+    ("knows no", "unknown", "src/planner"),
+    ("under way", "in flight, in progress", "docs src/config src/options src/connect src/controller src/dispatch src/planner"),
+    ("ended well", "succeeded", "src/telemetry"),
+    ("SLO kept", "SLO attainment", "docs"),
+    ("what stands in", "the content of", ""),
+]
+RULES = [(re.compile(rf"(?<![A-Za-z])(?:{word})(?![A-Za-z])"), better, frozenset(left.split())) for word, better, left in WORDS]
+
+
+def folder_of(name):
+    """src/net for src/net/http.cpp, docs for docs/load.md; None for what the rule does not cover."""
+    parts = name.split("/")
+    if parts[0] in ("src", "web"):
+        return "/".join(parts[:2])
+    return parts[0] if parts[0] in ("docs", "README.md") else None
+
+
+def find(name, line):
+    """(word, what to write instead) for each private word of a line in a folder that is done."""
+    folder = folder_of(name)
+    if folder is None:
+        return []
+    return [(match.group(0), better) for rule, better, left in RULES
+            if folder not in left and (match := rule.search(line))]
