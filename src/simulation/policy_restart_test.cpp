@@ -70,7 +70,7 @@ void expect_same(const std::vector<decision::DecisionRecord>& left, const std::v
   }
 }
 
-// Twenty minutes of a load that rises and falls, with crashes and refused actions.
+// A fleet with crashes, refused actions and lost telemetry.
 RunOptions setup() {
   RunOptions made = testing::options(testing::pool(2, 12));
   made.pools[0].engine.max_sequences = 8;
@@ -82,9 +82,10 @@ RunOptions setup() {
   return made;
 }
 
-workload::Workload wave() {
+// A load that rises and falls with a period of a quarter of an hour.
+workload::Workload wave(std::uint32_t requests) {
   core::RandomStream random{11};
-  workload::Workload made = testing::random_workload(9000, 1.0);
+  workload::Workload made = testing::random_workload(requests, 1.0);
   double at = 0.0;
   for (workload::Request& request : made.requests) {
     const double rate = 8.0 + 6.0 * std::sin(at / 150.0);
@@ -94,8 +95,8 @@ workload::Workload wave() {
   return made;
 }
 
-void expect_restarts_change_nothing(const Make& make, int every) {
-  const workload::Workload workload = wave();
+void expect_restarts_change_nothing(const Make& make, std::uint32_t requests, int every) {
+  const workload::Workload workload = wave(requests);
   const RunOptions options = setup();
   Restarting whole{make, 0}, restarted{make, every};
   const auto expected = run(workload, whole, options), result = run(workload, restarted, options);
@@ -117,7 +118,7 @@ TEST(PolicyRestart, EveryPolicyOfTheRegistryContinuesAsIfNothingHadHappened) {
       context.max_sequences = 8;
       return std::move(*planner::make_policy(name, context));
     };
-    if (make()->interval() != core::Duration::max()) expect_restarts_change_nothing(make, 17);
+    if (make()->interval() != core::Duration::max()) expect_restarts_change_nothing(make, 6000, 17);
   }
 }
 
@@ -134,7 +135,7 @@ TEST(PolicyRestart, PenstockContinuesWithPlansForecastsHeadroomAndGuardrails) {
       slo.target = options.slo;
       return planner::make_penstock_planner(make_trials(options, {1.2}), slo, planner);
     };
-    expect_restarts_change_nothing(make, 29);
+    expect_restarts_change_nothing(make, 3000, 29);
   }
 }
 
