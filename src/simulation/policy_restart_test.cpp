@@ -118,7 +118,7 @@ TEST(PolicyRestart, EveryPolicyOfTheRegistryContinuesAsIfNothingHadHappened) {
       context.max_sequences = 8;
       return std::move(*planner::make_policy(name, context));
     };
-    if (make()->interval() != core::Duration::max()) expect_restarts_change_nothing(make, 6000, 17);
+    if (make()->interval() != core::Duration::max()) expect_restarts_change_nothing(make, 6000, 11);
   }
 }
 
