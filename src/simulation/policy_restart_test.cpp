@@ -135,7 +135,7 @@ TEST(PolicyRestart, PenstockContinuesWithPlansForecastsHeadroomAndGuardrails) {
       slo.target = options.slo;
       return planner::make_penstock_planner(make_trials(options, {1.2}), slo, planner);
     };
-    expect_restarts_change_nothing(make, 3000, 29);
+    expect_restarts_change_nothing(make, 3000, 13);
   }
 }
 
