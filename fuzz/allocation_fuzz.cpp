@@ -4,27 +4,29 @@
 #include <cstdlib>
 #include <string>
 
-#include "config/allocation.h"
+#include "cli/allocation.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace penstock::config;
+  using namespace penstock;
   const std::string text{reinterpret_cast<const char*>(data), size};
   for (const bool with_rate : {false, true}) {
-    AllocationSources sources{"fuzz.yaml", text, {}};
-    if (with_rate) sources.rates = {"chat=3", text.substr(0, 40)};
-    const auto loaded = load_allocation(sources);
-    if (!loaded) {
-      if (loaded.error().empty()) std::abort();
-      for (const auto& error : loaded.error())
-        if (error.message().find('\n') != std::string::npos) std::abort();
-      continue;
-    }
-    // What the planner counts on.
-    if (loaded->hardware.empty() || loaded->deployments.empty()) std::abort();
-    for (const auto& deployment : loaded->deployments) {
+    cli::AllocationOptions made;
+    const options::Table table = cli::allocation_table(made);
+    options::Reading reading = options::read(table, {"fuzz.yaml", text, {}});
+    std::vector<std::string> rates;
+    if (with_rate) rates = {"chat=3", text.substr(0, 40)};
+    cli::settle_allocation(made, rates, reading);
+    for (const auto& error : reading.problems())
+      if (error.message().find('\n') != std::string::npos) std::abort();
+    if (!reading.good()) continue;
+    // What the planner relies on.
+    if (made.hardware.empty() || made.deployments.empty()) std::abort();
+    for (const auto& deployment : made.deployments) {
       if (!(deployment.weight > 0.0) || !(deployment.demand.rps >= 0.0) || deployment.pools.empty()) std::abort();
       for (const auto& pool : deployment.pools)
-        if (pool.name.empty() || pool.gpus == 0 || pool.min_replicas > pool.max_replicas) std::abort();
+        if (pool.spec.name.empty() || pool.spec.gpus_per_replica == 0 ||
+            pool.spec.min_replicas > pool.spec.max_replicas)
+          std::abort();
     }
   }
   return 0;

@@ -18,14 +18,14 @@ using namespace cli;
 namespace {
 
 // Settings and workload, the capacity of a replica found once, and the initial fleet that follows from it.
-core::Result<ReplaySetup> prepare(config::ReplaySettings settings) {
+core::Result<ReplaySetup> prepare(Configuration settings) {
   auto setup = prepare_replay(std::move(settings));
   if (!setup) return setup;
   const auto found = find_capacity(*setup, 0);
   if (!found) return tl::make_unexpected(found.error());
   const planner::ReplicaCapacity& capacity = found->capacity;
-  setup->settings.capacity = {capacity.requests_per_s, capacity.input_tokens_per_s, capacity.output_tokens_per_s,
-                              capacity.concurrency};
+  setup->configuration.capacity = {capacity.requests_per_s, capacity.input_tokens_per_s, capacity.output_tokens_per_s,
+                                   capacity.concurrency};
   simulation::PoolSpec& pool = setup->options.pools.front();
   const double seconds = std::max(1.0, core::to_seconds(setup->workload.span()));
   const double needed = static_cast<double>(setup->workload.requests.size()) / seconds / capacity.requests_per_s;
@@ -41,14 +41,14 @@ bool is_made_up(const EvaluationScenario& scenario) { return scenario.workload.s
 // faults of replicas make it another world.
 core::Result<std::vector<decision::RunResult>> fixed_fleets(const EvaluationScenario& scenario, ReplaySetup setup,
                                                            const std::vector<TraceEvaluation>& traces) {
-  const config::FaultSettings& faults = setup.settings.faults;
+  const simulation::Faults& faults = setup.options.faults;
   if (faults.crashes_per_replica_hour > 0.0 || faults.slow_replicas > 0) return {};
   for (const TraceEvaluation& trace : traces)
     if (trace.name == scenario.workload) return trace.frontier;
   if (!is_made_up(scenario)) return {};
-  setup.settings.policies.clear();
-  setup.settings.frontier = kEvaluationFrontier;
-  setup.settings.jobs = 1;  // scenarios themselves run side by side
+  setup.configuration.policies.clear();
+  setup.configuration.frontier = kEvaluationFrontier;
+  setup.configuration.jobs = 1;  // scenarios themselves run side by side
   return run_replay(setup, {}).map([](ReplayRuns runs) { return std::move(runs.frontier); });
 }
 

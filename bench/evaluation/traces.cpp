@@ -43,11 +43,11 @@ core::Duration busiest_window(const workload::Workload& workload, core::Duration
 }
 
 // The step times, the SLO and the start-up time are the defaults of a replay. The router is that of Dynamo, without limits.
-config::ReplaySettings base_settings(const EvaluationScope& scope) {
-  config::ReplaySettings settings;
+cli::Configuration base_settings(const EvaluationScope& scope) {
+  cli::Configuration settings;
   settings.jobs = scope.jobs;
-  settings.router = "kv";
-  settings.pools.front().max_replicas = kReplicasMax;
+  settings.run.router = routing::Strategy::kKv;
+  settings.run.pools.front().max_replicas = kReplicasMax;
   return settings;
 }
 
@@ -57,14 +57,15 @@ std::string path_of(const EvaluationTrace& trace, const EvaluationScope& scope) 
 
 void add_start_ups(std::vector<EvaluationScenario>& scenarios, const std::string& workload) {
   for (const int seconds : {30, 60, 120, 240, 360})
-    scenarios.push_back({workload, fmt::format("start-up {} s", seconds), [seconds](config::ReplaySettings& settings) {
-                           settings.pools.front().start_up = std::chrono::seconds{seconds};
+    scenarios.push_back({workload, fmt::format("start-up {} s", seconds), [seconds](cli::Configuration& settings) {
+                           settings.run.pools.front().start_up = std::chrono::seconds{seconds};
                          }});
 }
 
 void add_faults(std::vector<EvaluationScenario>& scenarios, const std::string& workload) {
-  const auto add = [&](const char* name, std::function<void(config::FaultSettings&)> change) {
-    scenarios.push_back({workload, name, [change = std::move(change)](auto& settings) { change(settings.faults); }});
+  const auto add = [&](const char* name, std::function<void(simulation::Faults&)> change) {
+    scenarios.push_back(
+        {workload, name, [change = std::move(change)](auto& settings) { change(settings.run.faults); }});
   };
   add("20 % of telemetry lost", [](auto& faults) { faults.telemetry_loss = 0.2; });
   add("5 % of telemetry reads zero", [](auto& faults) { faults.telemetry_lie = 0.05; });
@@ -98,25 +99,25 @@ std::vector<EvaluationScenario> evaluation_scenarios() {
   return scenarios;
 }
 
-core::Result<config::ReplaySettings> settings_of(const EvaluationTrace& trace, const EvaluationScope& scope) {
-  config::ReplaySettings settings = base_settings(scope);
-  settings.traces = {path_of(trace, scope)};
-  settings.rate_scale = trace.rate_scale;
+core::Result<cli::Configuration> settings_of(const EvaluationTrace& trace, const EvaluationScope& scope) {
+  cli::Configuration settings = base_settings(scope);
+  settings.traces.names = {path_of(trace, scope)};
+  settings.traces.rate_scale = trace.rate_scale;
   settings.frontier = kEvaluationFrontier;
   settings.policies.clear();
   for (const std::string_view policy : all_policies()) settings.policies.emplace_back(policy);
   if (scope.quick && trace.day_long) {
-    const auto whole = workload::read_workload(settings.traces.front(), {});
+    const auto whole = workload::read_workload(settings.traces.names.front(), {});
     if (!whole) return tl::make_unexpected(whole.error());
-    settings.from = busiest_window(*whole, kQuickWindow);
-    settings.to = settings.from + kQuickWindow;
+    settings.traces.read.from = busiest_window(*whole, kQuickWindow);
+    settings.traces.read.to = settings.traces.read.from + kQuickWindow;
   }
   return settings;
 }
 
-core::Result<config::ReplaySettings> settings_of(const EvaluationScenario& scenario, const EvaluationScope& scope) {
-  config::ReplaySettings settings = base_settings(scope);
-  settings.traces = {scenario.workload};
+core::Result<cli::Configuration> settings_of(const EvaluationScenario& scenario, const EvaluationScope& scope) {
+  cli::Configuration settings = base_settings(scope);
+  settings.traces.names = {scenario.workload};
   for (const EvaluationTrace& trace : kTraces) {
     if (trace.name != scenario.workload) continue;
     auto of_trace = settings_of(trace, scope);

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "config/replay.h"
+#include "cli/configuration.h"
 #include "core/result.h"
 
 namespace penstock::evaluation {
@@ -21,13 +21,13 @@ struct EvaluationTrace {
 [[nodiscard]] std::span<const EvaluationTrace> evaluation_traces();
 
 // Sizes of the fixed fleets.
-inline constexpr config::CountRange kEvaluationFrontier{1, 24};
+inline constexpr options::CountRange kEvaluationFrontier{1, 24};
 
 struct EvaluationScenario {
-  std::string workload;                                 // a trace's name, or "synthetic:…"
-  std::string name;                                     // what is off
-  std::function<void(config::ReplaySettings&)> change;  // may be empty
-  double trial_step_time_factor = 1.0;                  // of the planner's model; the world keeps its own
+  std::string workload;                        // a trace's name, or "synthetic:…"
+  std::string name;                            // what is off
+  std::function<void(cli::Configuration&)> change;  // may be empty
+  double trial_step_time_factor = 1.0;         // of the planner's model; the world keeps its own
 };
 [[nodiscard]] std::vector<EvaluationScenario> evaluation_scenarios();
 
@@ -41,10 +41,8 @@ struct EvaluationScope {
 };
 
 // What every policy runs under on this trace. Errors: a file that cannot be read.
-[[nodiscard]] core::Result<config::ReplaySettings> settings_of(const EvaluationTrace& trace,
-                                                               const EvaluationScope& scope);
+[[nodiscard]] core::Result<cli::Configuration> settings_of(const EvaluationTrace& trace, const EvaluationScope& scope);
 // Of a scenario, with the policy under test alone.
-[[nodiscard]] core::Result<config::ReplaySettings> settings_of(const EvaluationScenario& scenario,
-                                                               const EvaluationScope& scope);
+[[nodiscard]] core::Result<cli::Configuration> settings_of(const EvaluationScenario& scenario, const EvaluationScope& scope);
 
 }  // namespace penstock::evaluation

@@ -20,7 +20,9 @@ Verdict check_saturation(const ReplicaPressure& replica, std::uint64_t prompt_to
   if (kv_usage >= limits.kv_reject) return Verdict::kReject;
   if (replica.prefill_tokens_in_flight == 0) return Verdict::kAdmit;
   const std::uint64_t tokens_max =
-      kv_usage > limits.kv_throttle ? limits.prefill_tokens_throttled : limits.prefill_tokens_per_replica;
+      kv_usage > limits.kv_throttle
+          ? static_cast<std::uint64_t>(limits.throttled_share * static_cast<double>(limits.prefill_tokens_per_replica))
+          : limits.prefill_tokens_per_replica;
   return fits(prompt_tokens, replica.prefill_tokens_in_flight, tokens_max) ? Verdict::kAdmit : Verdict::kWait;
 }
 

@@ -9,11 +9,11 @@
 namespace penstock::admission {
 
 struct PressureLimits {
-  double kv_throttle = 0.85;  // KV usage above which the lower limit prefill_tokens_throttled applies.
+  double kv_throttle = 0.85;  // KV usage above which only throttled_share of the prompt tokens is admitted.
   double kv_reject = 0.90;    // KV usage above which requests wait or are refused.
   // Maximum uncached prompt tokens in flight on one replica; further requests wait.
   std::uint64_t prefill_tokens_per_replica = 32'768;
-  std::uint64_t prefill_tokens_throttled = 8'192;    // The same limit while KV usage is above kv_throttle.
+  double throttled_share = 0.25;                     // Share of these tokens while KV usage is above kv_throttle.
   std::uint64_t clamp_above_queue_tokens = 131'072;  // Queued prompt tokens above which max_tokens is clamped.
   std::uint32_t clamp_max_tokens = 512;              // Value to which max_tokens is clamped.
 };

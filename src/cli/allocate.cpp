@@ -10,8 +10,7 @@
 #include "cli/console.h"
 #include "cli/outputs.h"
 #include "cli/progress_bar.h"
-#include "config/allocation.h"
-#include "config/scalars.h"
+#include "options/values.h"
 #include "report/write_file.h"
 
 namespace penstock::cli {
@@ -56,31 +55,33 @@ Usage usage() {
 
 core::Result<std::uint32_t> jobs_of(const Parsed& parsed) {
   if (!parsed.has("--jobs")) return 0;
-  auto jobs = config::parse_count(parsed.value_of("--jobs"), 1, kJobsMax);
+  auto jobs = options::parse_count(parsed.value_of("--jobs"), 1, kJobsMax);
   if (!jobs) return core::invalid_input("--jobs", jobs.error().what, jobs.error().hint);
   return static_cast<std::uint32_t>(*jobs);
 }
 
-tl::expected<config::AllocationSettings, int> load(const std::string& file, const Parsed& parsed) {
-  auto text = config::read_text_file(file, config::YamlLimits{}.bytes_max);
+// Reports what is wrong; the error is the exit code.
+tl::expected<options::Reading, int> read_file(const std::string& file, const Parsed& parsed,
+                                              const options::Table& table, AllocationOptions& made) {
+  auto text = options::read_text_file(file, options::YamlLimits{}.bytes_max);
   if (!text) return tl::make_unexpected(complain_of_input(text.error()));
-  config::AllocationSources sources{file, *std::move(text), {}};
-  for (const config::FlagValue& flag : parsed.flags)
-    if (flag.flag == "--rate") sources.rates.push_back(flag.text);
-  auto settings = config::load_allocation(sources);
-  if (!settings) return tl::make_unexpected(complain(settings.error()));
-  return *std::move(settings);
+  std::vector<std::string> rates;
+  for (const options::FlagValue& flag : parsed.flags)
+    if (flag.flag == "--rate") rates.push_back(flag.text);
+  options::Reading reading = options::read(table, {file, *std::move(text), {}});
+  settle_allocation(made, rates, reading);
+  if (!reading.good()) return tl::make_unexpected(complain(reading.problems()));
+  return reading;
 }
 
 // Looked at before the load tests, which take a while.
-core::Result<void> check_output(const std::string& json, const std::string& file,
-                                const config::AllocationSettings& settings) {
-  config::ReplaySettings outputs;
-  outputs.json = json;
+core::Result<void> check_output(const std::string& json, const std::string& file, const AllocationOptions& made) {
+  OutputOptions output;
+  output.json = json;
   std::vector<std::string> inputs = {file};
-  for (const config::AllocationDeployment& deployment : settings.deployments)
+  for (const AllocationDeployment& deployment : made.deployments)
     if (!deployment.demand.trace.empty()) inputs.push_back(deployment.demand.trace);
-  return check_outputs(outputs, inputs);
+  return check_outputs(output, inputs);
 }
 
 struct Found {
@@ -96,7 +97,7 @@ core::Error from_planner(core::Error error, const std::string& file) {
 core::Result<Found> plan_once(const AllocationSetup& setup) {
   std::vector<global::Deployment> deployments;
   for (const global::ChangingDeployment& each : setup.deployments) deployments.push_back(each.deployment);
-  return global::plan(deployments, setup.hardware, setup.budget, setup.options)
+  return global::plan(deployments, setup.options.hardware, setup.options.budget, setup.options.planner)
       .map([&](const global::GlobalPlan& plan) {
         return Found{plan_in_words(setup, plan), plan_as_json(setup, plan)};
       });
@@ -104,13 +105,12 @@ core::Result<Found> plan_once(const AllocationSetup& setup) {
 
 core::Result<Found> plan_again_and_again(const AllocationSetup& setup) {
   global::OverTimeOptions options;
-  options.minutes_each = static_cast<std::size_t>(setup.settings.every / std::chrono::minutes{1});
-  options.plan = setup.options;
+  options.minutes_each = static_cast<std::size_t>(setup.options.every / std::chrono::minutes{1});
+  options.plan = setup.options.planner;
   AllocationRuns runs;
   const auto run = [&](auto plan, global::OverTime& into) {
-    return plan(setup.deployments, setup.hardware, setup.budget, options).map([&](global::OverTime&& result) {
-      into = std::move(result);
-    });
+    return plan(setup.deployments, setup.options.hardware, setup.options.budget, options)
+        .map([&](global::OverTime&& result) { into = std::move(result); });
   };
   return run(global::plan_over_time, runs.shared)
       .and_then([&] { return run(global::plan_apart_over_time, runs.apart); })
@@ -128,17 +128,19 @@ int allocate(const Arguments& arguments) {
   const std::string& file = parsed->operands.front();
   const auto jobs = jobs_of(*parsed);
   if (!jobs) return complain(jobs.error());
-  auto settings = load(file, *parsed);
-  if (!settings) return settings.error();
+  AllocationOptions made;
+  const options::Table table = allocation_table(made);
+  const auto reading = read_file(file, *parsed, table, made);
+  if (!reading) return reading.error();
   const std::string json = parsed->value_of("--json");
-  if (const auto checked = check_output(json, file, *settings); !checked) return complain(checked.error());
+  if (const auto checked = check_output(json, file, made); !checked) return complain(checked.error());
 
   ProgressBar bar{parsed->has("--progress") || stderr_is_terminal()};
   const auto setup =
-      prepare_allocation(*std::move(settings), *jobs, [&](const TaskProgress& progress) { bar.show(progress); });
+      prepare_allocation(made, *reading, *jobs, [&](const TaskProgress& progress) { bar.show(progress); });
   bar.erase();
   if (!setup) return complain(setup.error());
-  const auto found = setup->settings.has_traces() ? plan_again_and_again(*setup) : plan_once(*setup);
+  const auto found = setup->options.has_traces() ? plan_again_and_again(*setup) : plan_once(*setup);
   if (!found) return complain(from_planner(found.error(), file));
   if (!json.empty()) {
     const InterruptLater whole_file;

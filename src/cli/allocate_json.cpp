@@ -13,7 +13,8 @@ using Json = nlohmann::ordered_json;
 Json head(const AllocationSetup& setup) {
   Json json;
   json["penstock"] = PENSTOCK_VERSION;
-  json["objective"] = setup.settings.objective;
+  json["objective"] =
+      setup.options.planner.objective == planner::global::Objective::kMaxMin ? "max-min" : "most-traffic";
   Json capacities = Json::array();
   for (const PoolFigures& pool : setup.capacities)
     capacities.push_back({{"deployment", pool.deployment},
@@ -51,7 +52,7 @@ Json plan_of(const AllocationSetup& setup, const global::GlobalPlan& plan) {
   Json& classes = json["classes"] = Json::array();
   for (const global::ClassPlan& each : plan.classes) {
     Json of_one = {{"priority", each.priority}, {"value", each.value}, {"value_bound", each.value_bound}};
-    if (setup.options.objective == global::Objective::kMaxMin) {
+    if (setup.options.planner.objective == global::Objective::kMaxMin) {
       of_one["level"] = each.level;
       of_one["level_bound"] = each.level_bound;
     }
@@ -92,7 +93,7 @@ std::string plan_as_json(const AllocationSetup& setup, const global::GlobalPlan&
 
 std::string runs_as_json(const AllocationSetup& setup, const AllocationRuns& runs) {
   Json json = head(setup);
-  json["every_s"] = core::to_seconds(setup.settings.every);
+  json["every_s"] = core::to_seconds(setup.options.every);
   json["minutes"] = runs.shared.minutes;
   Json shared = run_of(runs.shared);
   Json& intervals = shared["intervals"] = Json::array();

@@ -15,44 +15,38 @@ namespace penstock::cli {
 namespace {
 
 namespace global = planner::global;
-using config::AllocationDeployment;
-using config::AllocationPool;
-using config::Problems;
+using options::Problems;
 
 constexpr std::size_t kShapeRequests = 2000;  // for load tests of a shape that is given
 constexpr std::uint64_t kSeed = 1;
 constexpr double kBacklogMax = 100.0;  // requests that may wait, of the 2,000 of a load test
 
-config::ReplaySettings replay_of(const AllocationDeployment& deployment) {
-  config::ReplaySettings replay;
-  replay.slo_ttft = deployment.slo_ttft;
-  replay.slo_itl = deployment.slo_itl;
-  replay.seed = kSeed;
-  return replay;
+simulation::RunOptions run_of(const AllocationDeployment& deployment, const std::vector<std::size_t>& pools) {
+  simulation::RunOptions run;
+  run.slo = deployment.slo;
+  run.seed = kSeed;
+  run.pools.clear();
+  for (const std::size_t p : pools) {
+    run.pools.push_back(deployment.pools[p].spec);
+    // A load test has one replica.
+    run.pools.back().replicas = run.pools.back().min_replicas = 1;
+    run.pools.back().max_replicas = simulation::PoolSpec{}.max_replicas;
+  }
+  return run;
 }
 
-config::PoolSettings pool_of(const AllocationPool& pool) {
-  config::PoolSettings made;
-  made.name = pool.name;
-  made.role = pool.role;
-  made.gpus = pool.gpus;
-  made.start_up = pool.start_up;
-  made.engine.model = pool.engine;
-  return made;
-}
-
-core::Result<workload::Workload> load_workload(config::ReplaySettings replay, std::string trace, double rate_scale) {
-  replay.traces = {std::move(trace)};
-  replay.rate_scale = rate_scale;
-  const std::uint32_t block_tokens = replay.pools.front().engine.block_tokens;
-  return load_traces(replay).and_then(
-      [&](std::vector<Trace> traces) { return join_traces(std::move(traces), block_tokens); });
+core::Result<workload::Workload> load_workload(std::string trace, double rate_scale) {
+  TraceOptions options;
+  options.names = {std::move(trace)};
+  options.rate_scale = rate_scale;
+  return load_traces(options, kSeed).and_then([](std::vector<Trace> traces) {
+    return join_traces(std::move(traces), engine::EngineConfig{}.block_tokens);
+  });
 }
 
 // Requests that are all alike, for a load test, which draws their arrivals itself.
 core::Result<workload::Workload> requests_of_shape(const AllocationDeployment& deployment) {
-  return load_workload(replay_of(deployment),
-                       fmt::format("{}requests={},rate=10,input={},output={}", kSyntheticTrace, kShapeRequests,
+  return load_workload(fmt::format("{}requests={},rate=10,input={},output={}", kSyntheticTrace, kShapeRequests,
                                    deployment.input_tokens, deployment.output_tokens),
                        1.0);
 }
@@ -85,18 +79,17 @@ core::Result<double> tested_capacity(ReplaySetup replay, std::size_t pool) {
 
 class Preparing {
  public:
-  Preparing(config::AllocationSettings settings, std::uint32_t jobs,
+  Preparing(AllocationOptions options, const options::Reading& reading, std::uint32_t jobs,
             const std::function<void(const TaskProgress&)>& show)
-      : jobs_(jobs), show_(show) {
-    setup_.settings = std::move(settings);
+      : reading_(reading), jobs_(jobs), show_(show) {
+    setup_.options = std::move(options);
   }
 
   tl::expected<AllocationSetup, Problems> run() {
-    copy_limits();
-    for (std::size_t d = 0; d < setup_.settings.deployments.size(); ++d) read_deployment(d);
+    for (std::size_t d = 0; d < setup_.options.deployments.size(); ++d) read_deployment(d);
     if (problems_.empty()) even_out_series();
     if (problems_.empty()) run_load_tests();
-    for (std::size_t d = 0; problems_.empty() && d < setup_.settings.deployments.size(); ++d) make_offers(d);
+    for (std::size_t d = 0; problems_.empty() && d < setup_.options.deployments.size(); ++d) make_offers(d);
     if (!problems_.empty()) return tl::make_unexpected(std::move(problems_));
     return std::move(setup_);
   }
@@ -114,27 +107,18 @@ class Preparing {
 
   void report(const std::string& path, core::Error error) {
     error.code = core::ErrorCode::kInvalidInput;
-    error.where = setup_.settings.place(path);
+    error.where = reading_.location(path);
     problems_.push_back(std::move(error));
   }
 
-  void copy_limits() {
-    for (const config::AllocationHardware& line : setup_.settings.hardware)
-      setup_.hardware.push_back({line.name, line.price, line.gpus});
-    setup_.budget = {setup_.settings.budget_gpus, setup_.settings.budget_money_per_hour};
-    if (setup_.settings.objective == "max-min") setup_.options.objective = global::Objective::kMaxMin;
-    for (const config::AllocationPrevious& entry : setup_.settings.previous)
-      setup_.options.previous.push_back({entry.deployment, entry.pool, entry.replicas});
-  }
-
   void read_deployment(std::size_t d) {
-    const AllocationDeployment& deployment = setup_.settings.deployments[d];
+    const AllocationDeployment& deployment = setup_.options.deployments[d];
     const std::string path = path_of(d);
     global::ChangingDeployment made;
     made.deployment = {deployment.name, deployment.priority, deployment.weight, deployment.demand.rps, {}};
     std::optional<workload::Workload> trace;
     if (!deployment.demand.trace.empty()) {
-      auto loaded = load_workload(replay_of(deployment), deployment.demand.trace, deployment.demand.rate_scale);
+      auto loaded = load_workload(deployment.demand.trace, deployment.demand.rate_scale);
       if (loaded) {
         made.rps_by_minute = by_minute(*loaded);
         trace = *std::move(loaded);
@@ -150,11 +134,11 @@ class Preparing {
   }
 
   void plan_load_tests(std::size_t d, std::optional<workload::Workload> trace) {
-    const AllocationDeployment& deployment = setup_.settings.deployments[d];
+    const AllocationDeployment& deployment = setup_.options.deployments[d];
     const std::size_t first = setup_.capacities.size();
     bool to_test = false;
     for (const AllocationPool& pool : deployment.pools) {
-      setup_.capacities.push_back({deployment.name, pool.name, pool.capacity.value_or(0.0), !pool.capacity});
+      setup_.capacities.push_back({deployment.name, pool.spec.name, pool.capacity.value_or(0.0), !pool.capacity});
       to_test = to_test || !pool.capacity;
     }
     const auto fleets = fleets_of(d);
@@ -168,7 +152,7 @@ class Preparing {
     for (const auto& [pools, options] : fleets) {
       if (std::none_of(pools.begin(), pools.end(), [&](std::size_t p) { return !deployment.pools[p].capacity; }))
         continue;
-      auto replay = std::make_shared<ReplaySetup>(ReplaySetup{replay_of(deployment), *trace, options, {}});
+      auto replay = std::make_shared<ReplaySetup>(ReplaySetup{{}, *trace, options, {}});
       for (std::size_t i = 0; i < pools.size(); ++i)
         if (!deployment.pools[pools[i]].capacity) tests_.push_back({replay, i, first + pools[i], path_of(d)});
     }
@@ -180,21 +164,18 @@ class Preparing {
     simulation::RunOptions options;
   };
   std::vector<Fleet> fleets_of(std::size_t d) {
-    const AllocationDeployment& deployment = setup_.settings.deployments[d];
+    const AllocationDeployment& deployment = setup_.options.deployments[d];
     std::vector<std::vector<std::size_t>> groups;
     std::vector<std::size_t> apart;
     for (std::size_t p = 0; p < deployment.pools.size(); ++p)
-      if (deployment.pools[p].role == "aggregated")
+      if (deployment.pools[p].spec.role == signals::Role::kAggregated)
         groups.push_back({p});
       else
         apart.push_back(p);
     if (!apart.empty()) groups.push_back(apart);
     std::vector<Fleet> fleets;
     for (std::vector<std::size_t>& group : groups) {
-      config::ReplaySettings replay = replay_of(deployment);
-      replay.pools.clear();
-      for (const std::size_t p : group) replay.pools.push_back(pool_of(deployment.pools[p]));
-      auto options = make_run_options(replay);
+      auto options = make_run_options(run_of(deployment, group));
       if (options)
         fleets.push_back({std::move(group), *std::move(options)});
       else
@@ -204,24 +185,21 @@ class Preparing {
   }
 
   static std::size_t faulty_engine(const AllocationDeployment& deployment, const std::vector<std::size_t>& group) {
-    for (const std::size_t p : group) {
-      config::ReplaySettings alone = replay_of(deployment);
-      alone.pools = {pool_of(deployment.pools[p])};
-      if (!make_run_options(alone)) return p;
-    }
+    for (const std::size_t p : group)
+      if (!make_run_options(run_of(deployment, {p}))) return p;
     return group.front();
   }
 
   // All as long as the shortest trace; a demand that is given stays what it is.
   void even_out_series() {
-    if (!setup_.settings.has_traces()) return;
+    if (!setup_.options.has_traces()) return;
     std::size_t minutes = SIZE_MAX, shortest = 0;
     for (std::size_t d = 0; d < setup_.deployments.size(); ++d) {
-      if (setup_.settings.deployments[d].demand.trace.empty()) continue;
+      if (setup_.options.deployments[d].demand.trace.empty()) continue;
       if (setup_.deployments[d].rps_by_minute.size() < minutes) shortest = d;
       minutes = std::min(minutes, setup_.deployments[d].rps_by_minute.size());
     }
-    const auto needed = 2 * static_cast<std::size_t>(setup_.settings.every / std::chrono::minutes{1});
+    const auto needed = 2 * static_cast<std::size_t>(setup_.options.every / std::chrono::minutes{1});
     if (minutes < needed)
       return report(path_of(shortest) + ".demand.trace",
                     {core::ErrorCode::kInvalidInput,
@@ -229,7 +207,7 @@ class Preparing {
                      fmt::format("must last two intervals, {} minutes, has {}", needed, minutes),
                      "plan more often with `every`, or take a longer trace"});
     for (std::size_t d = 0; d < setup_.deployments.size(); ++d)
-      setup_.deployments[d].rps_by_minute.resize(minutes, setup_.settings.deployments[d].demand.rps);
+      setup_.deployments[d].rps_by_minute.resize(minutes, setup_.options.deployments[d].demand.rps);
   }
 
   void run_load_tests() {
@@ -250,31 +228,32 @@ class Preparing {
       if (!errors[i]) continue;
       // The flags that it speaks of are those of another command.
       errors[i]->hint = "choose a looser slo or a faster engine, or give the pool its capacity";
-      report(setup_.settings.origins.contains(tests_[i].path + ".slo") ? tests_[i].path + ".slo" : tests_[i].path,
-             *errors[i]);
+      report(reading_.given(tests_[i].path + ".slo") ? tests_[i].path + ".slo" : tests_[i].path, *errors[i]);
     }
   }
 
   [[nodiscard]] global::DisaggregatedSide side(const AllocationPool& pool, double rps) const {
-    return {{pool.name, pool.hardware, pool.gpus}, {pool.min_replicas, pool.max_replicas}, rps};
+    return {{pool.spec.name, pool.hardware, pool.spec.gpus_per_replica},
+            {pool.spec.min_replicas, pool.spec.max_replicas},
+            rps};
   }
 
   void make_offers(std::size_t d) {
-    const AllocationDeployment& deployment = setup_.settings.deployments[d];
+    const AllocationDeployment& deployment = setup_.options.deployments[d];
     global::ChangingDeployment& made = setup_.deployments[d];
     const PoolFigures* figures = setup_.capacities.data();
-    for (std::size_t before = 0; before < d; ++before) figures += setup_.settings.deployments[before].pools.size();
+    for (std::size_t before = 0; before < d; ++before) figures += setup_.options.deployments[before].pools.size();
     std::optional<global::DisaggregatedSide> prefill, decode;
     core::Duration prefill_start{}, decode_start{};
     for (std::size_t p = 0; p < deployment.pools.size(); ++p) {
       const AllocationPool& pool = deployment.pools[p];
       const global::DisaggregatedSide of_one = side(pool, figures[p].requests_per_s);
-      if (pool.role == "aggregated") {
+      if (pool.spec.role == signals::Role::kAggregated) {
         made.deployment.offers.push_back(global::linear_offer(of_one.pool, of_one.range, of_one.rps_per_replica));
-        made.start_up.push_back(pool.start_up);
+        made.start_up.push_back(pool.spec.start_up);
       } else {
-        (pool.role == "prefill" ? prefill : decode) = of_one;
-        (pool.role == "prefill" ? prefill_start : decode_start) = pool.start_up;
+        (pool.spec.role == signals::Role::kPrefill ? prefill : decode) = of_one;
+        (pool.spec.role == signals::Role::kPrefill ? prefill_start : decode_start) = pool.spec.start_up;
       }
     }
     if (!prefill) return;
@@ -285,6 +264,7 @@ class Preparing {
     made.start_up.push_back(decode_start);
   }
 
+  const options::Reading& reading_;
   std::uint32_t jobs_;
   const std::function<void(const TaskProgress&)>& show_;
   AllocationSetup setup_;
@@ -294,9 +274,10 @@ class Preparing {
 
 }  // namespace
 
-tl::expected<AllocationSetup, Problems> prepare_allocation(config::AllocationSettings settings, std::uint32_t jobs,
+tl::expected<AllocationSetup, Problems> prepare_allocation(AllocationOptions options, const options::Reading& reading,
+                                                           std::uint32_t jobs,
                                                            const std::function<void(const TaskProgress&)>& show) {
-  return Preparing{std::move(settings), jobs, show}.run();
+  return Preparing{std::move(options), reading, jobs, show}.run();
 }
 
 }  // namespace penstock::cli

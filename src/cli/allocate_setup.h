@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "cli/allocation.h"
 #include "cli/task_pool.h"
-#include "config/allocation.h"
 #include "core/result.h"
 #include "planner/global/over_time.h"
 
@@ -19,17 +19,15 @@ struct PoolFigures {
 };
 
 struct AllocationSetup {
-  config::AllocationSettings settings;
+  AllocationOptions options;
   std::vector<planner::global::ChangingDeployment> deployments;  // the demand is that of the file, or 0 with a trace
-  std::vector<planner::global::Hardware> hardware;
-  planner::global::Budget budget;
-  planner::global::Options options;
-  std::vector<PoolFigures> capacities;  // by deployment and pool, in the order of the file
+  std::vector<PoolFigures> capacities;                           // by deployment and pool, in the order of the file
 };
 
 // Reads the traces and the engines' files and load-tests every pool whose capacity is not given: about 32 runs of 2,000
 // requests each. Errors are those of engines, traces, and SLOs that one replica cannot keep, with their places.
-[[nodiscard]] tl::expected<AllocationSetup, config::Problems> prepare_allocation(
-    config::AllocationSettings settings, std::uint32_t jobs, const std::function<void(const TaskProgress&)>& show);
+[[nodiscard]] tl::expected<AllocationSetup, options::Problems> prepare_allocation(
+    AllocationOptions options, const options::Reading& reading, std::uint32_t jobs,
+    const std::function<void(const TaskProgress&)>& show);
 
 }  // namespace penstock::cli

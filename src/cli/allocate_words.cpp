@@ -113,7 +113,7 @@ std::string deployments_in_words(const AllocationSetup& setup, const global::Glo
 }
 
 std::string classes_in_words(const AllocationSetup& setup, const global::GlobalPlan& plan) {
-  const bool fair = setup.options.objective == global::Objective::kMaxMin;
+  const bool fair = setup.options.planner.objective == global::Objective::kMaxMin;
   std::vector<Grid::Column> columns = {{"class"}};
   if (fair) columns.insert(columns.end(), {{"lowest share/weight"}, {"", true}});
   columns.insert(columns.end(), {{fair ? "requests/s served" : "weight · requests/s served"}, {"", true}});
@@ -204,7 +204,7 @@ std::string runs_in_words(const AllocationSetup& setup, const AllocationRuns& ru
                                     [](const global::IntervalPlan& interval) { return interval.plan.gap == 0.0; });
   std::string text =
       fmt::format("{} plans, one every {}, over {}; {} requests. {} of the plans are proven optimal{}.\n\n",
-                  runs.shared.intervals.size(), report::format_seconds(core::to_seconds(setup.settings.every)),
+                  runs.shared.intervals.size(), report::format_seconds(core::to_seconds(setup.options.every)),
                   report::format_seconds(static_cast<double>(runs.shared.minutes) * 60.0),
                   report::format_count(
                       static_cast<std::uint64_t>(std::llround(sum(runs.shared, &global::DeploymentTotal::requests)))),

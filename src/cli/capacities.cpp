@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "config/scalars.h"
+#include "options/scalars.h"
 #include "report/format.h"
 
 namespace penstock::cli {
@@ -88,7 +88,7 @@ bool needs_capacity(std::string_view policy) {
 }
 
 core::Result<PoolCapacity> find_capacity(const ReplaySetup& setup, std::size_t pool) {
-  const config::CapacitySettings& known = setup.settings.capacity;
+  const KnownCapacity& known = setup.configuration.capacity;
   const simulation::PoolSpec& spec = setup.options.pools[pool];
   const std::string whose = setup.options.pools.size() == 1 ? "one replica" : fmt::format("one {} replica", spec.name);
   const bool all_known =
@@ -103,7 +103,7 @@ core::Result<PoolCapacity> find_capacity(const ReplaySetup& setup, std::size_t p
           "--slo",
           fmt::format("TTFT {} and ITL {} are beyond {}: idle, it keeps them for {} of the requests, so that there "
                       "is no capacity to tell the policies",
-                      config::format_duration(setup.options.slo.ttft), config::format_duration(setup.options.slo.itl),
+                      options::format_duration(setup.options.slo.ttft), options::format_duration(setup.options.slo.itl),
                       whose, report::format_share(*idle)),
           "choose a looser SLO or a faster engine, give the capacity with --capacity, or choose policies that need "
           "none");
@@ -122,8 +122,7 @@ core::Result<PoolCapacity> find_capacity(const ReplaySetup& setup, std::size_t p
   return found;
 }
 
-core::Result<PoolCapacity> known_capacity(const config::ReplaySettings& settings, std::string_view policy) {
-  const config::CapacitySettings& known = settings.capacity;
+core::Result<PoolCapacity> known_capacity(const KnownCapacity& known, std::string_view policy) {
   std::vector<std::string_view> missing;
   if (!known.requests_per_s) missing.emplace_back("requests_per_s");
   if (!known.input_tokens_per_s) missing.emplace_back("input_tokens_per_s");

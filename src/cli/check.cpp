@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <set>
 
 #include "cli/arguments.h"
 #include "cli/commands.h"
@@ -12,11 +11,9 @@
 #include "cli/planner_setup.h"
 #include "cli/replay_setup.h"
 #include "cli/traces.h"
-#include "config/reader.h"
-#include "forecast/predictor.h"
 #include "gateway/keys.h"
+#include "options/reference.h"
 #include "report/format.h"
-#include "workload/reader.h"
 #include "workload/synthetic.h"
 
 namespace penstock::cli {
@@ -31,6 +28,8 @@ Usage usage() {
       "file, without running anything: keys and values, and the files and environment variables that they name. Every\n"
       "problem is a line `file:line:column: what; hint` on standard error. Exit codes: 0 good, 2 not.";
   usage.operand = "FILE";
+  usage.many_operands = true;
+  usage.flags = {{"Output", "--schema", {}, "print the JSON schema of the file, for editors, and end", {}}};
   usage.notes =
       "Keys and defaults: docs/reference/replay-options.md and docs/reference/gateway-options.md, or\n"
       "`penstock replay --options-markdown` and `penstock gateway --options-markdown`.\n";
@@ -41,111 +40,81 @@ std::string counted(std::size_t count, std::string_view one, std::string_view ma
   return fmt::format("{} {}", count, count == 1 ? one : many);
 }
 
-std::string summary(const config::ReplaySettings& settings) {
+std::string summary_of_planner(const Configuration& made) {
   std::string pools;
-  for (const config::PoolSettings& pool : settings.pools)
+  for (const simulation::PoolSpec& pool : made.run.pools)
     pools += fmt::format("{}{} {}..{} from {}", pools.empty() ? "" : ", ", pool.name, pool.min_replicas,
                          pool.max_replicas, pool.replicas);
-  return fmt::format("{}, {}, replicas {}", counted(settings.traces.size(), "trace", "traces"),
-                     counted(settings.policies.size(), "policy", "policies"), pools);
+  return fmt::format("{}, {}, replicas {}", counted(made.traces.names.size(), "trace", "traces"),
+                     counted(made.policies.size(), "policy", "policies"), pools);
 }
 
-// What two readers of one file both complain of is said once.
-class Findings {
- public:
-  void add(const std::string& line) {
-    if (said_.insert(line).second) print_error_text(report::printable(line) + "\n");
-  }
-  void add(std::string_view place, const core::Error& error) { add(fmt::format("{}: {}", place, error.message())); }
-  [[nodiscard]] bool empty() const { return said_.empty(); }
+std::string summary_of_gateway(const GatewaySetup& setup) {
+  return fmt::format("gateway on {}, {}, {}, {}", setup.listen,
+                     counted(setup.discovery.replicas.size(), "replica", "replicas"),
+                     counted(setup.tenants.size(), "tenant", "tenants"),
+                     counted(setup.options.dispatch.models.size(), "model", "models"));
+}
 
- private:
-  std::set<std::string> said_;
-};
-
-// Which of the two a file speaks to. The SLO is for both, and alone it is the planner's.
+// Which of the two a file configures. The SLO is for both, and alone it is for the planner.
 struct Parts {
   bool planner = true, gateway = false;
 };
-Parts parts_of(const std::string& file, const std::string& text) {
+Parts parts_of(const options::Source& source) {
   constexpr std::array<std::string_view, 4> kOfGateway = {"gateway", "tenants", "models", "classes"};
-  const auto root = config::parse_yaml(file, text);
+  const auto root = options::parse_yaml(source.file, source.yaml);
   if (!root) return {};
   std::size_t of_gateway = 0, of_both = 0;
-  for (const config::YamlNode::Key& key : root->keys) {
+  for (const options::YamlNode::Key& key : root->keys) {
     of_gateway += std::find(kOfGateway.begin(), kOfGateway.end(), key.text) != kOfGateway.end() ? 1 : 0;
     of_both += key.text == "slo" ? 1 : 0;
   }
   return {of_gateway == 0 || root->keys.size() > of_gateway + of_both, of_gateway > 0};
 }
 
-// Schedules one by one, so that each says what is wrong with it.
-void check_schedules(const std::string& file, const config::ReplaySettings& settings, Findings& findings) {
-  config::ReplaySettings part = settings;
+// Schedules are checked one by one, so that each error is reported.
+void check_planner(const Configuration& made, options::Reading& reading) {
+  for (std::size_t i = 0; i < made.traces.names.size(); ++i) {
+    const std::string& trace = made.traces.names[i];
+    if (!trace.starts_with(kSyntheticTrace)) continue;
+    if (const auto spec = workload::parse_synthetic(trace); !spec)
+      reading.report(reading.first_given({fmt::format("trace[{}]", i), "trace"}), spec.error().message());
+  }
+  if (const auto options = make_run_options(made.run); !options)
+    reading.report("engine.model", options.error().message());
+  Configuration part = made;
   part.planner.warm_trace.clear();
-  for (const config::ScheduleSettings& schedule : settings.planner.schedules) {
-    part.planner.schedules = {schedule};
-    if (const auto options = make_planner_options(part); !options) findings.add(options.error().message());
+  for (std::size_t i = 0; i < made.planner.schedules.size(); ++i) {
+    part.planner.schedules = {made.planner.schedules[i]};
+    if (const auto options = make_planner_options(part); !options)
+      reading.report(fmt::format("planner.schedules[{}].cron", i), options.error().what, options.error().hint);
   }
   part.planner.schedules.clear();
-  part.planner.warm_trace = settings.planner.warm_trace;
+  part.planner.warm_trace = made.planner.warm_trace;
   if (const auto options = make_planner_options(part); !options)
-    findings.add(file + ": planner.warm_trace", options.error());
+    reading.report("planner.warm_trace", options.error().message());
 }
 
-// The summary of what is right with it.
-std::string check_planner(const std::string& file, const std::string& text, Findings& findings) {
-  config::ReplaySources sources;
-  sources.file = file;
-  sources.yaml = text;
-  sources.policies = all_policies();
-  sources.predictors = forecast::predictor_names();
-  const auto settings = config::load_replay(sources);
-  if (!settings) {
-    for (const core::Error& problem : settings.error()) findings.add(problem.message());
-    return {};
-  }
-  if (const auto format = workload::parse_format(settings->format); !format)
-    findings.add(file + ": format", format.error());
-  for (const std::string& trace : settings->traces)
-    if (const auto spec = workload::parse_synthetic(trace); trace.starts_with(kSyntheticTrace) && !spec)
-      findings.add(file + ": trace", spec.error());
-  if (const auto options = make_run_options(*settings); !options)
-    findings.add(file + ": engine.model", options.error());
-  check_schedules(file, *settings, findings);
-  return summary(*settings);
-}
-
-// Keys are looked up in files and in the environment, as the gateway does when it starts.
-void check_keys(const std::string& file, const gateway::GatewayOptions& options, Findings& findings) {
-  gateway::KeyRing ring;
-  for (const gateway::ApiKey& key : options.api_keys)
-    if (const auto added = ring.add(key.key, key.tenant); !added)
-      findings.add(fmt::format("{}: tenants[{}]", file, key.tenant), added.error());
-}
-
-std::string check_gateway(const std::string& file, const std::string& text, Findings& findings) {
-  config::GatewaySources sources;
-  sources.file = file;
-  sources.yaml = text;
-  const auto settings = config::load_gateway(sources);
-  if (!settings) {
-    for (const core::Error& problem : settings.error()) findings.add(problem.message());
-    return {};
-  }
+// Keys are read from files and from the environment, as the gateway does when it starts.
+void check_gateway(const GatewaySetup& setup, const std::string& file, options::Reading& reading) {
   for (const auto& [key, address] :
-       {std::pair{"gateway.listen", settings->listen}, {"gateway.admin_listen", settings->admin_listen}})
-    if (const auto parsed = parse_listen(address, key); !parsed) findings.add(file, parsed.error());
-  for (std::size_t i = 0; i < settings->replicas.size(); ++i)
-    if (const auto url = net::parse_url(settings->replicas[i].url); !url)
-      findings.add(fmt::format("{}: gateway.replicas[{}].url", file, i), url.error());
-  if (const auto options = make_gateway_options(*settings); !options)
-    findings.add(file, options.error());
-  else
-    check_keys(file, *options, findings);
-  return fmt::format(
-      "gateway on {}, {}, {}, {}", settings->listen, counted(settings->replicas.size(), "replica", "replicas"),
-      counted(settings->tenants.size(), "tenant", "tenants"), counted(settings->models.size(), "model", "models"));
+       {std::pair{"gateway.listen", setup.listen}, {"gateway.admin_listen", setup.admin_listen}})
+    if (const auto parsed = parse_listen(address, key); !parsed) reading.report(key, parsed.error());
+  for (std::size_t i = 0; i < setup.discovery.replicas.size(); ++i)
+    if (const auto url = net::parse_url(setup.discovery.replicas[i].url); !url)
+      reading.report(fmt::format("gateway.replicas[{}].url", i), url.error().message());
+  const auto options = make_gateway_options(setup);
+  if (!options) return reading.report(file, options.error().message());
+  gateway::KeyRing ring;
+  for (const gateway::ApiKey& key : options->api_keys)
+    if (const auto added = ring.add(key.key, key.tenant); !added)
+      reading.report(fmt::format("tenants[{}]", key.tenant), added.error());
+}
+
+// One line for each, without the name of the program, as editors expect.
+int print_problems(const options::Problems& problems) {
+  for (const core::Error& problem : problems) print_error_text(report::printable(problem.message()) + "\n");
+  return kBadInput;
 }
 
 }  // namespace
@@ -153,20 +122,29 @@ std::string check_gateway(const std::string& file, const std::string& text, Find
 int check(const Arguments& arguments) {
   const auto parsed = parse_arguments(usage(), arguments);
   if (!parsed) return parsed.error();
-  const std::string& file = parsed->operands.front();
-  const auto text = config::read_text_file(file, config::YamlLimits{}.bytes_max);
+  Configuration made;
+  const options::Table table = configuration_table(made);
+  if (parsed->has("--schema")) return print(options::to_json_schema(table, "penstock.yaml"));
+  if (parsed->operands.size() != 1)
+    return complain({core::ErrorCode::kInvalidInput,
+                     {},
+                     fmt::format("`penstock check` takes one FILE, there are {}", parsed->operands.size()),
+                     {}});
+  options::Source source{parsed->operands.front(), {}, {}};
+  auto text = options::read_text_file(source.file, options::YamlLimits{}.bytes_max);
   if (!text) return complain_of_input(text.error());
+  source.yaml = *std::move(text);
 
-  const Parts parts = parts_of(file, *text);
-  Findings findings;
-  std::string said;
-  // A key of neither is unknown to both, and each has more to say on its own.
-  const std::string planner = check_planner(file, *text, findings);
-  const std::string gateway = check_gateway(file, *text, findings);
-  if (!findings.empty()) return kBadInput;
-  if (parts.planner) said = planner;
-  if (parts.gateway) said += (said.empty() ? "" : "; ") + gateway;
-  return print(report::printable(fmt::format("{}: ok, {}", file, said)) + "\n");
+  auto reading = load(made, table, source);
+  if (!reading) return print_problems(reading.error());
+  check_planner(made, *reading);
+  check_gateway(made.gateway, source.file, *reading);
+  if (!reading->good()) return print_problems(reading->problems());
+  const Parts parts = parts_of(source);
+  std::string summary;
+  if (parts.planner) summary = summary_of_planner(made);
+  if (parts.gateway) summary += (summary.empty() ? "" : "; ") + summary_of_gateway(made.gateway);
+  return print(report::printable(fmt::format("{}: ok, {}", source.file, summary)) + "\n");
 }
 
 }  // namespace penstock::cli

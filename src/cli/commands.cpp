@@ -7,7 +7,7 @@
 #include <exception>
 
 #include "cli/console.h"
-#include "config/scalars.h"
+#include "options/scalars.h"
 
 namespace penstock::cli {
 namespace {
@@ -47,15 +47,15 @@ core::Error unknown(const std::string& word) {
   if (word == "evaluate" || word == "fidelity")
     return {core::ErrorCode::kInvalidInput,
             {},
-            "there is no command " + config::quoted(word),
+            "there is no command " + options::quoted(word),
             "run `make " + word + "` in a checkout of Penstock"};
   std::vector<std::string_view> names;
   for (const Command& command : kCommands) names.push_back(command.name);
-  const std::string close = config::suggestion(word, names);
-  const std::string known = "the commands are " + config::choices(names);
+  const std::string close = options::suggestion(word, names);
+  const std::string known = "the commands are " + options::choices(names);
   return {core::ErrorCode::kInvalidInput,
           {},
-          "unknown command " + config::quoted(word),
+          "unknown command " + options::quoted(word),
           close.empty() ? known : close + " " + known};
 }
 

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "cli/arguments.h"
 #include "cli/commands.h"
 #include "report/format.h"
 
@@ -35,6 +36,28 @@ sigset_t interrupts() {
 }
 
 }  // namespace
+
+tl::expected<Parsed, int> parse_arguments(const Usage& usage, const Arguments& arguments) {
+  auto parsed = options::parse_words(usage, arguments);
+  if (!parsed) return tl::make_unexpected(complain(parsed.error()));
+  if (parsed->wants_help) return tl::make_unexpected(print(options::help_page(usage)));
+  return *std::move(parsed);
+}
+
+tl::expected<options::Source, int> source_of(const Parsed& parsed) {
+  options::Source source{parsed.value_of("--config"), {}, parsed.flags};
+  if (source.file.empty()) return source;
+  auto text = options::read_text_file(source.file, options::YamlLimits{}.bytes_max);
+  if (!text) return tl::make_unexpected(complain_of_input(text.error()));
+  source.yaml = *std::move(text);
+  return source;
+}
+
+tl::expected<options::Reading, int> read_flags(const options::Table& table, const Parsed& parsed) {
+  options::Reading reading = options::read(table, {{}, {}, parsed.flags});
+  if (!reading.good()) return tl::make_unexpected(complain(reading.problems()));
+  return reading;
+}
 
 int print(std::string_view text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0) return kGood;

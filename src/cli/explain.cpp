@@ -10,8 +10,8 @@
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/console.h"
-#include "config/scalars.h"
 #include "connect/sqlite/decision_store.h"
+#include "options/scalars.h"
 #include "report/decision_log.h"
 #include "report/decision_log_words.h"
 #include "report/format.h"
@@ -81,15 +81,15 @@ core::Result<void> keep(std::vector<report::DecisionTrack>& tracks, const Parsed
   for (const report::DecisionTrack& track : tracks)
     if (std::find(names.begin(), names.end(), name_of(track)) == names.end()) names.push_back(name_of(track));
   if (std::find(names.begin(), names.end(), wanted) == names.end())
-    return core::invalid_input(flag, "the log has no decision of " + config::quoted(wanted),
-                               names.empty() ? "it is empty" : "it has those of " + config::choices(names));
+    return core::invalid_input(flag, "the log has no decision of " + options::quoted(wanted),
+                               names.empty() ? "it is empty" : "it has those of " + options::choices(names));
   std::erase_if(tracks, [&](const report::DecisionTrack& track) { return name_of(track) != wanted; });
   return {};
 }
 
 core::Result<std::optional<core::Instant>> moment(const Parsed& parsed) {
   if (!parsed.has("--at")) return std::optional<core::Instant>{};
-  auto since_start = config::parse_duration(parsed.value_of("--at"));
+  auto since_start = options::parse_duration(parsed.value_of("--at"));
   if (!since_start) {
     since_start.error().where = "--at";
     return tl::make_unexpected(since_start.error());

@@ -21,12 +21,6 @@ namespace {
 
 constexpr core::Duration kFileInterval = std::chrono::milliseconds{100};
 
-signals::Role role_named(std::string_view name) {
-  for (const signals::Role role : {signals::Role::kPrefill, signals::Role::kDecode})
-    if (name == signals::to_string(role)) return role;
-  return signals::Role::kAggregated;
-}
-
 dispatch::ReplicaPhase phase_of(connect::ReplicaTraffic state) {
   switch (state) {
     case connect::ReplicaTraffic::kWarming: return dispatch::ReplicaPhase::kWarming;
@@ -51,8 +45,8 @@ core::Result<std::vector<net::Address>> addresses_of(const std::string& url) {
 
 class Finder final : public Discovery {
  public:
-  Finder(net::Loop& loop, const config::GatewaySettings& settings, gateway::Gateway& gateway, logging::Log& log)
-      : loop_(loop), settings_(settings), gateway_(gateway), log_(log) {}
+  Finder(net::Loop& loop, const DiscoveryOptions& options, gateway::Gateway& gateway, logging::Log& log)
+      : loop_(loop), options_(options), gateway_(gateway), log_(log) {}
 
   ~Finder() override {
     subscriber_.reset();
@@ -66,14 +60,14 @@ class Finder final : public Discovery {
   }
 
   core::Result<void> begin() {
-    for (const config::ReplicaSettings& replica : settings_.replicas) {
+    for (const ReplicaOptions& replica : options_.replicas) {
       auto addresses = addresses_of(replica.url);
       if (!addresses) return tl::make_unexpected(addresses.error());
       Found found;
       found.spec.id = found.spec.url = replica.url;
       found.spec.model = replica.model;
       found.spec.pool = "default";
-      found.spec.role = role_named(replica.role);
+      found.spec.role = replica.role;
       found.spec.weight = replica.weight;
       found.spec.addresses = *std::move(addresses);
       found.kv_events = replica.kv_events;
@@ -83,14 +77,14 @@ class Finder final : public Discovery {
         connect::Subscriber::start({}, [this](const connect::SubscriberMessage& message) { take_kv_events(message); });
     if (!started) return tl::make_unexpected(started.error());
     subscriber_ = *std::move(started);
-    for (const std::string& path : settings_.replicas_files) {
+    for (const std::string& path : options_.files) {
       files_.push_back({path, {}, {}});
       // A planner that starts later may write a file that does not exist yet.
       if (std::filesystem::exists(path))
         if (auto read = read_file(files_.back()); !read) return read;
     }
     if (!files_.empty()) timer_ = loop_.every(kFileInterval, [this] { check_files(); });
-    if (!settings_.replicas_dns.empty()) resolver_ = std::thread{[this] { resolve(); }};
+    if (!options_.dns.empty()) resolver_ = std::thread{[this] { resolve(); }};
     publish();
     return {};
   }
@@ -151,14 +145,13 @@ class Finder final : public Discovery {
   void report_dns(const std::string& error) {
     if (error == dns_error_) return;
     dns_error_ = error;
-    if (!error.empty())
-      log_.write(logging::Event::kReplicasReloadFailed, {{"source", settings_.replicas_dns}, {"error", error}});
+    if (!error.empty()) log_.write(logging::Event::kReplicasReloadFailed, {{"source", options_.dns}, {"error", error}});
   }
 
   void resolve() {
-    const std::size_t colon = settings_.replicas_dns.rfind(':');
-    const std::string host = settings_.replicas_dns.substr(0, colon);
-    const auto url = net::parse_url(settings_.replicas_dns);
+    const std::size_t colon = options_.dns.rfind(':');
+    const std::string host = options_.dns.substr(0, colon);
+    const auto url = net::parse_url(options_.dns);
     std::unique_lock lock{mutex_};
     while (!stopping_) {
       lock.unlock();
@@ -176,12 +169,12 @@ class Finder final : public Discovery {
           all.push_back(std::move(found));
         }
         if (all.size() != from_dns_.size())
-          log_.write(logging::Event::kReplicasReloaded, {{"source", settings_.replicas_dns}, {"replicas", all.size()}});
+          log_.write(logging::Event::kReplicasReloaded, {{"source", options_.dns}, {"replicas", all.size()}});
         from_dns_ = std::move(all);
         publish();
       });
       lock.lock();
-      wake_.wait_for(lock, settings_.dns_interval, [this] { return stopping_; });
+      wake_.wait_for(lock, options_.dns_interval, [this] { return stopping_; });
     }
   }
 
@@ -244,7 +237,7 @@ class Finder final : public Discovery {
   }
 
   net::Loop& loop_;
-  const config::GatewaySettings& settings_;
+  const DiscoveryOptions& options_;
   gateway::Gateway& gateway_;
   logging::Log& log_;
   std::vector<Found> named_, from_dns_;
@@ -261,9 +254,9 @@ class Finder final : public Discovery {
 
 }  // namespace
 
-core::Result<std::unique_ptr<Discovery>> Discovery::start(net::Loop& loop, const config::GatewaySettings& settings,
+core::Result<std::unique_ptr<Discovery>> Discovery::start(net::Loop& loop, const DiscoveryOptions& options,
                                                           gateway::Gateway& gateway, logging::Log& log) {
-  auto finder = std::make_unique<Finder>(loop, settings, gateway, log);
+  auto finder = std::make_unique<Finder>(loop, options, gateway, log);
   if (auto begun = finder->begin(); !begun) return tl::make_unexpected(begun.error());
   return finder;
 }

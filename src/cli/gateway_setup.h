@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "config/gateway.h"
+#include "cli/configuration.h"
 #include "core/result.h"
 #include "gateway/gateway.h"
 #include "logging/log.h"
@@ -14,9 +14,9 @@
 namespace penstock::cli {
 
 // Reads key files and environment variables, and TLS files. Errors name the tenant or the file, never a key.
-[[nodiscard]] core::Result<gateway::GatewayOptions> make_gateway_options(const config::GatewaySettings& settings);
+[[nodiscard]] core::Result<gateway::GatewayOptions> make_gateway_options(const GatewaySetup& setup);
 
-// Where entries are kept; null where the settings name no file.
+// The sink of ledger entries; null where `path` is empty.
 [[nodiscard]] core::Result<std::unique_ptr<dispatch::LedgerSink>> open_ledger(const std::string& path,
                                                                               logging::Log& log);
 
@@ -28,8 +28,7 @@ namespace penstock::cli {
 class Discovery {
  public:
   // A file that becomes invalid later is logged, and its replicas stay as they were.
-  [[nodiscard]] static core::Result<std::unique_ptr<Discovery>> start(net::Loop& loop,
-                                                                      const config::GatewaySettings& settings,
+  [[nodiscard]] static core::Result<std::unique_ptr<Discovery>> start(net::Loop& loop, const DiscoveryOptions& options,
                                                                       gateway::Gateway& gateway, logging::Log& log);
   virtual ~Discovery() = default;
 };

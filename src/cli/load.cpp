@@ -31,7 +31,7 @@ constexpr core::Duration kModelsTime = std::chrono::seconds{10};
 // ---- before the run ------------------------------------------------------------------------------------------------
 
 core::Result<void> find_server(LoadSetup& setup) {
-  load::GeneratorOptions& generator = setup.generator;
+  load::GeneratorOptions& generator = setup.options.generator;
   if (auto numeric = net::Address::parse(setup.url.host, setup.url.port)) {
     generator.address = *numeric;
   } else {
@@ -40,7 +40,7 @@ core::Result<void> find_server(LoadSetup& setup) {
     generator.address = resolved->front();
   }
   if (!setup.url.tls) return {};
-  auto tls = net::TlsContext::client(setup.tls_ca);
+  auto tls = net::TlsContext::client(setup.options.tls_ca);
   if (!tls) return tl::make_unexpected(tls.error());
   generator.tls = *std::move(tls);
   generator.tls_host = setup.url.host;
@@ -49,7 +49,7 @@ core::Result<void> find_server(LoadSetup& setup) {
 
 // After ten minutes of load is late to hear that a folder is not there.
 core::Result<void> check_folders(const LoadSetup& setup) {
-  for (const auto& [flag, path] : {std::pair{"--json", setup.json}, {"--html", setup.html}}) {
+  for (const auto& [flag, path] : {std::pair{"--json", setup.options.json}, {"--html", setup.options.html}}) {
     const std::filesystem::path folder = std::filesystem::path{path}.parent_path();
     std::error_code error;
     if (!path.empty() && !folder.empty() && !std::filesystem::is_directory(folder, error))
@@ -68,7 +68,7 @@ core::Result<std::string> first_model(const net::FetchAnswer& answer) {
 }
 
 core::Result<std::string> ask_model(net::Loop& loop, const LoadSetup& setup) {
-  const load::GeneratorOptions& generator = setup.generator;
+  const load::GeneratorOptions& generator = setup.options.generator;
   const std::string authorization = "Bearer " + generator.dialect.senders.front().key;
   net::FetchRequest request;
   request.call.address = generator.address;
@@ -136,7 +136,7 @@ class Watcher {
 
 load::RunSummary run_load(net::Loop& loop, LoadSetup& setup, load::Tally& tally) {
   load::RunSummary run;
-  load::Generator generator{loop, setup.generator, setup.source, tally, [&] { loop.stop(); }};
+  load::Generator generator{loop, setup.options.generator, setup.source, tally, [&] { loop.stop(); }};
   Watcher watcher{generator, tally, setup.planned};
   const net::SignalWatch signals{loop, {SIGTERM, SIGINT}, [&](int) {
                                    run.interrupted = true;
@@ -155,10 +155,10 @@ load::RunSummary run_load(net::Loop& loop, LoadSetup& setup, load::Tally& tally)
 // ---- after it ------------------------------------------------------------------------------------------------------
 
 core::Result<void> write_files(const LoadSetup& setup, const load::RunSummary& run, const load::Tally& tally) {
-  if (!setup.json.empty())
-    if (auto written = report::write_file(setup.json, load::to_json(run, tally)); !written) return written;
-  if (!setup.html.empty())
-    if (auto written = report::write_file(setup.html, load::to_page(run, tally)); !written) return written;
+  if (!setup.options.json.empty())
+    if (auto written = report::write_file(setup.options.json, load::to_json(run, tally)); !written) return written;
+  if (!setup.options.html.empty())
+    if (auto written = report::write_file(setup.options.html, load::to_page(run, tally)); !written) return written;
   return {};
 }
 
@@ -175,32 +175,35 @@ int exit_code(const load::RunSummary& run, const load::Tally& tally) {
 }  // namespace
 
 int generate_load(const Arguments& arguments) {
-  const Usage usage = load_usage();
+  LoadOptions made;
+  const options::Table table = load_table(made);
+  const Usage usage = load_usage(table);
   const auto parsed = parse_arguments(usage, arguments);
   if (!parsed) return parsed.error();
-  auto setup = read_load_setup(*parsed);
+  if (const auto read = read_flags(table, *parsed); !read) return read.error();
+  auto setup = make_load_setup(made, parsed->operands.front(), *parsed);
   if (!setup) return complain_of_input(setup.error());
   if (const auto checked = check_folders(*setup); !checked) return complain(checked.error());
   if (const auto found = find_server(*setup); !found) return complain(found.error());
 
   net::prepare_descriptors(1 << 14);
   net::Loop loop;
-  setup->generator.dialect.model = setup->model;
-  if (setup->model.empty()) {
+  setup->options.generator.dialect.model = setup->options.model;
+  if (setup->options.model.empty()) {
     auto model = ask_model(loop, *setup);
     if (!model) return complain(model.error());
-    setup->generator.dialect.model = *std::move(model);
+    setup->options.generator.dialect.model = *std::move(model);
   }
   std::vector<std::string> tenants;
-  for (const load::Sender& sender : setup->generator.dialect.senders) tenants.push_back(sender.name);
+  for (const load::Sender& sender : setup->options.generator.dialect.senders) tenants.push_back(sender.name);
   load::Tally tally{std::move(tenants)};
   load::RunSummary run = run_load(loop, *setup, tally);
   run.target = parsed->operands.front();
-  run.model = setup->generator.dialect.model;
+  run.model = setup->options.generator.dialect.model;
   run.traffic = setup->traffic;
   run.command = command_line(usage, *parsed, {"--api-key", "--tenant"});
-  run.max_in_flight = setup->generator.max_in_flight;
-  run.verdicts = load::check_expectations(setup->expectations, tally);
+  run.max_in_flight = setup->options.generator.max_in_flight;
+  run.verdicts = load::check_expectations(setup->options.expectations, tally);
   if (const int code = print(load::render_table(run, tally)); code != kGood) return code;
   if (const auto written = write_files(*setup, run, tally); !written) return complain(written.error());
   return exit_code(run, tally);

@@ -1,4 +1,4 @@
-// The log of the commands that serve: its flags, and its first and last lines.
+// The log of the commands that serve, and its first and last lines.
 #pragma once
 
 #include <memory>
@@ -12,14 +12,11 @@
 
 namespace penstock::cli {
 
-void add_log_flags(Usage& usage);
-[[nodiscard]] bool is_log_flag(std::string_view flag);
-// The log flags as they were given, for a process that logs in the same way.
-[[nodiscard]] std::vector<std::string> log_arguments(const Parsed& parsed);
+// The flags for a process that logs in the same way.
+[[nodiscard]] std::vector<std::string> log_arguments(logging::LoggerOptions options);
 
-// The flags' values, or the exit code after a message.
-[[nodiscard]] tl::expected<logging::LoggerOptions, int> log_options(const Parsed& parsed);
-[[nodiscard]] tl::expected<std::unique_ptr<logging::Logger>, int> open_log(const Parsed& parsed);
+// Reports why it cannot be opened; the error is the exit code.
+[[nodiscard]] tl::expected<std::unique_ptr<logging::Logger>, int> open_log(const logging::LoggerOptions& options);
 
 void log_start(logging::Log& log, std::string_view command);
 // Returns the exit code.

@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "cli/console.h"
-#include "config/scalars.h"
 #include "connect/sqlite/decision_store.h"
+#include "options/scalars.h"
 #include "report/csv.h"
 #include "report/cut.h"
 #include "report/decision_log.h"
@@ -55,15 +55,15 @@ core::Result<std::string> decisions_as_database(const report::Report& report) {
 
 constexpr std::string_view kDatabaseEnding = ".sqlite";
 
-std::vector<Output> outputs_of(const config::ReplaySettings& settings) {
+std::vector<Output> outputs_of(const OutputOptions& options) {
   std::vector<Output> outputs;
   for (const Output& output :
-       {Output{settings.json, "--json", rendered<report::to_json>},
-        Output{settings.csv, "--csv", rendered<report::to_csv>},
-        Output{settings.html, "--html", rendered<report::to_html>},
-        Output{settings.decision_log, "--decision-log",
-               settings.decision_log.ends_with(kDatabaseEnding) ? decisions_as_database : decisions_as_lines},
-        Output{settings.metrics, "--metrics", metrics_as_text}})
+       {Output{options.json, "--json", rendered<report::to_json>},
+        Output{options.csv, "--csv", rendered<report::to_csv>},
+        Output{options.html, "--html", rendered<report::to_html>},
+        Output{options.decision_log, "--decision-log",
+               options.decision_log.ends_with(kDatabaseEnding) ? decisions_as_database : decisions_as_lines},
+        Output{options.metrics, "--metrics", metrics_as_text}})
     if (!output.path.empty()) outputs.push_back(output);
   return outputs;
 }
@@ -106,18 +106,18 @@ core::Result<void> check_report_folder(const std::string& folder) {
   return {};
 }
 
-core::Result<void> write_reports(const config::ReplaySettings& settings, const report::Report& report) {
+core::Result<void> write_reports(const OutputOptions& output, const report::Report& report) {
   std::error_code error;
-  fs::create_directories(settings.report_dir, error);
-  if (error) return cannot_write(settings.report_dir, error.value(), "choose another path for --report-dir");
+  fs::create_directories(output.report_dir, error);
+  if (error) return cannot_write(output.report_dir, error.value(), "choose another path for --report-dir");
   for (const decision::RunResult& result : report.results) {
     std::size_t number = 0;
-    for (const report::Interval& interval : report::intervals_of(result, settings.report_interval)) {
+    for (const report::Interval& interval : report::intervals_of(result, output.report_interval)) {
       const std::string name = fmt::format("{}-{:03}-{}-{}.html", result.policy, ++number,
                                            report::format_moment(interval.from), report::format_moment(interval.to));
       const std::string page = report::to_html(report::cut(report.info, result, interval));
       const InterruptLater whole_page;
-      if (auto written = report::write_file((fs::path{settings.report_dir} / name).string(), page); !written)
+      if (auto written = report::write_file((fs::path{output.report_dir} / name).string(), page); !written)
         return written;
     }
   }
@@ -128,41 +128,41 @@ core::Result<void> check_decision_log(const std::string& path) {
   std::error_code error;
   const bool is_stream = fs::exists(path, error) && !fs::is_regular_file(path, error);  // /dev/stdout takes lines
   if (path.empty() || is_stream || path.ends_with(".jsonl") || path.ends_with(kDatabaseEnding)) return {};
-  return core::invalid_input("--decision-log", "must end in .jsonl or .sqlite, is " + config::quoted(path));
+  return core::invalid_input("--decision-log", "must end in .jsonl or .sqlite, is " + options::quoted(path));
 }
 
 }  // namespace
 
-core::Result<void> check_outputs(const config::ReplaySettings& settings, const std::vector<std::string>& inputs) {
-  for (const Output& output : outputs_of(settings))
-    if (auto checked = check(output, inputs); !checked) return checked;
-  return check_decision_log(settings.decision_log).and_then([&] { return check_report_folder(settings.report_dir); });
+core::Result<void> check_outputs(const OutputOptions& output, const std::vector<std::string>& inputs) {
+  for (const Output& each : outputs_of(output))
+    if (auto checked = check(each, inputs); !checked) return checked;
+  return check_decision_log(output.decision_log).and_then([&] { return check_report_folder(output.report_dir); });
 }
 
-core::Result<void> check_report_interval(const config::ReplaySettings& settings, core::Duration run) {
-  if (settings.report_dir.empty()) return {};
-  if (settings.report_interval <= core::Duration{})
+core::Result<void> check_report_interval(const OutputOptions& output, core::Duration run) {
+  if (output.report_dir.empty()) return {};
+  if (output.report_interval <= core::Duration{})
     return core::invalid_input("--report-interval", "must be longer than 0");
-  if (run / settings.report_interval < kReportsMax) return {};
+  if (run / output.report_interval < kReportsMax) return {};
   return core::invalid_input("--report-interval",
                              fmt::format("would make {} reports of each policy, at most {} are allowed",
-                                         run / settings.report_interval + 1, kReportsMax),
+                                         run / output.report_interval + 1, kReportsMax),
                              "choose a longer one");
 }
 
-core::Result<void> write_outputs(const config::ReplaySettings& settings, const report::Report& report) {
+core::Result<void> write_outputs(const OutputOptions& output, const report::Report& report) {
   std::vector<std::pair<const std::string*, std::string>> files;
-  for (const Output& output : outputs_of(settings)) {
-    auto text = output.render(report);
+  for (const Output& each : outputs_of(output)) {
+    auto text = each.render(report);
     if (!text) return tl::make_unexpected(text.error());
-    files.emplace_back(&output.path, *std::move(text));
+    files.emplace_back(&each.path, *std::move(text));
   }
   {
     const InterruptLater all_or_nothing;
     for (const auto& [path, text] : files)
       if (auto written = report::write_file(*path, text); !written) return written;
   }
-  return settings.report_dir.empty() ? core::Result<void>{} : write_reports(settings, report);
+  return output.report_dir.empty() ? core::Result<void>{} : write_reports(output, report);
 }
 
 }  // namespace penstock::cli

@@ -15,17 +15,15 @@
 #include "cli/gateway_setup.h"
 #include "cli/log_setup.h"
 #include "cli/planner_setup.h"
-#include "cli/replay_command.h"
 #include "cli/replay_setup.h"
-#include "config/reader.h"
 #include "connect/sqlite/decision_store.h"
 #include "controller/dashboard.h"
 #include "controller/local_fleet.h"
 #include "controller/observed_fleet.h"
 #include "controller/planner_daemon.h"
-#include "forecast/predictor.h"
 #include "net/signals.h"
 #include "net/tls.h"
+#include "options/values.h"
 #include "report/decision_log.h"
 #include "report/format.h"
 
@@ -35,115 +33,98 @@ namespace {
 // Prefixes are told apart by the gateway in blocks of so many tokens, and trials see them the same way.
 constexpr std::uint32_t kTrialBlockTokens = 256;
 
-Usage usage() {
+struct DaemonOptions {
+  std::string gateway = "127.0.0.1:8081", dashboard = "127.0.0.1:8080";
+  bool local_engines = false;
+  std::optional<bool> acts;  // none: where it starts the engines itself
+  std::string state_folder;  // empty: penstock-state, and only where it starts engines
+  actuation::PortRange ports{9000, 9899};
+  bool keep_engines = false, bind_engines = false;
+  std::string policy{kPenstock};
+};
+
+core::Result<actuation::PortRange> parse_ports(std::string_view text) {
+  const std::size_t dash = text.find('-');
+  const auto first = options::parse_count(text.substr(0, dash), 1, UINT16_MAX);
+  const auto last = dash == std::string_view::npos ? first : options::parse_count(text.substr(dash + 1), 1, UINT16_MAX);
+  if (!first || !last || *last < *first)
+    return core::invalid_input({}, "must be like 9000-9899, is " + options::quoted(text));
+  return actuation::PortRange{static_cast<std::uint16_t>(*first), static_cast<std::uint16_t>(*last)};
+}
+
+std::filesystem::path folder_of(const DaemonOptions& options) {
+  return options.state_folder.empty() ? "penstock-state" : options.state_folder;
+}
+
+options::Table daemon_table(DaemonOptions& made) {
+  using namespace options;
+  Table table;
+  table.group("Planner daemon");
+  table.add({"", "--gateway", "admin address of the gateway"}, address(made.gateway));
+  table
+      .add({"", "--engines",
+            "none: the replicas that the gateway knows are observed; local: processes of this machine are started and "
+            "stopped"},
+           named_choice(made.local_engines, {{"none", false}, {"local", true}}))
+      .placeholder("KIND");
+  table
+      .add({"", "--mode", "observe: only report what the planner would do; act: do it"},
+           named_choice(made.acts, {{"observe", false}, {"act", true}}))
+      .placeholder("MODE")
+      .by_default("act with --engines local, else observe");
+  table
+      .add({"", "--state-dir", "folder for the state of fleet and policy, logs and the list of replicas"},
+           text(made.state_folder))
+      .placeholder("FOLDER")
+      .by_default("penstock-state");
+  table.add({"", "--dashboard", "address of the live page; 0 disables it"}, address(made.dashboard));
+  table
+      .add({"", "--ports", "ports for local engines, three each"},
+           value("range", made.ports, parse_ports,
+                 [](const auto& ports) { return fmt::format("{}-{}", ports.first, ports.last); }))
+      .placeholder("FIRST-LAST");
+  table
+      .add({"", "--keep-engines", "leave local engines running at the end, for the next planner to take over"},
+           boolean(made.keep_engines))
+      .implies("true");
+  table
+      .add({"", "--bind-engines", "local engines are killed if the planner dies without ending them"},
+           boolean(made.bind_engines))
+      .implies("true");
+  table.add({"", "--policy", "autoscaling policy"}, text(made.policy)).placeholder("NAME");
+  return table;
+}
+
+Usage usage(const options::Table& daemon, const options::Table& configuration) {
   Usage usage;
   usage.command = "plan";
   usage.summary =
       "Watches a gateway and its engines, decides how many replicas each pool needs, and says why, on a live page.\n"
       "With --engines local it also runs the engines as processes of this machine.";
-  const auto add = [&](const char* group, const char* name, const char* value, const char* help, const char* fallback,
-                       const char* implied = "true") {
-    usage.flags.push_back({group, name, value, help, fallback, implied});
-  };
-  add("Planner daemon", "--config", "FILE", "YAML file with pools, SLO and planner, as for `penstock replay`", "");
-  add("Planner daemon", "--gateway", "ADDRESS", "admin address of the gateway", "127.0.0.1:8081");
-  add("Planner daemon", "--engines", "KIND",
-      "none: observe the engines that the gateway knows; local: start and stop engine processes on this machine",
-      "none");
-  add("Planner daemon", "--mode", "MODE",
-      "observe: decide without changes; act: apply decisions. With --engines none, always observe", "act");
-  add("Planner daemon", "--state-dir", "FOLDER", "folder for the state of fleet and policy, logs and the list of replicas",
-      "penstock-state");
-  add("Planner daemon", "--dashboard", "ADDRESS", "address of the live page; 0 disables it", "127.0.0.1:8080");
-  add("Planner daemon", "--ports", "FIRST-LAST", "ports for local engines, three for each engine", "9000-9899");
-  add("Planner daemon", "--keep-engines", "",
-      "leave local engines running at the end, so that the next planner takes them over", "");
-  add("Planner daemon", "--bind-engines", "", "kill local engines when the planner dies without stopping them", "");
-  for (Flag& flag : replay_flags({"Fleet", "Engine", "Planner", "SLO", "Capacity"}))
+  usage.flags.push_back(
+      {"Planner daemon", "--config", "FILE", "YAML with pools, SLO and planner, as `penstock replay` takes it", {}});
+  for (Flag& flag : flags_of(daemon)) usage.flags.push_back(std::move(flag));
+  for (Flag& flag : flags_of(configuration, {"Fleet", "Engine", "Planner", "SLO", "Capacity", "Log"}))
     usage.flags.push_back(std::move(flag));
-  for (Flag& flag : replay_flags())
-    if (flag.name == "--slo" || flag.name == "--policy" || flag.name == "--decision-log") {
-      if (flag.name == "--policy") flag.fallback = "penstock";
-      flag.group = "Planner daemon";
-      usage.flags.push_back(std::move(flag));
-    }
-  add_log_flags(usage);
+  for (Flag& flag : flags_of(configuration, {"Output"}))
+    if (flag.name == "--decision-log") usage.flags.push_back(std::move(flag));
   usage.notes =
       "Examples:\n"
-      "  penstock plan --gateway 127.0.0.1:8081                      watch what is there\n"
+      "  penstock plan --gateway 127.0.0.1:8081                      observe the replicas of a gateway\n"
       "  penstock plan --engines local --max-replicas 8 --start-up 20s\n";
   return usage;
 }
 
-core::Result<actuation::PortRange> parse_ports(const std::string& text) {
-  const std::size_t dash = text.find('-');
-  const auto first = config::parse_count(text.substr(0, dash), 1, UINT16_MAX);
-  const auto last = dash == std::string::npos ? first : config::parse_count(text.substr(dash + 1), 1, UINT16_MAX);
-  if (!first || !last || *last < *first)
-    return core::invalid_input("--ports", "must be like 9000-9899, is " + config::quoted(text));
-  return actuation::PortRange{static_cast<std::uint16_t>(*first), static_cast<std::uint16_t>(*last)};
-}
-
-tl::expected<config::ReplaySettings, int> read_settings(const Parsed& parsed) {
-  config::ReplaySources sources;
-  if (parsed.has("--config")) {
-    sources.file = parsed.value_of("--config");
-    auto text = config::read_text_file(sources.file, config::YamlLimits{}.bytes_max);
-    if (!text) return tl::make_unexpected(complain_of_input(text.error()));
-    sources.yaml = *std::move(text);
-  }
-  sources.policies = all_policies();
-  sources.predictors = forecast::predictor_names();
-  // Live engines have vLLM's blocks where a replay has those of traces.
-  if (sources.file.empty())
-    for (const auto& [flag, value] : {std::pair{"--block-size", "16"}, {"--kv-blocks", "12288"}})
-      sources.flags.push_back({flag, value});
-  for (config::FlagValue& flag : replay_flag_values(parsed)) sources.flags.push_back(std::move(flag));
-  return load_settings(sources);
-}
-
 // The flags by which `penstock engine` becomes a replica of the pool.
-std::vector<std::string> engine_arguments(const config::ReplaySettings& settings, const config::PoolSettings& pool,
+std::vector<std::string> engine_arguments(const simulation::RunOptions& run, simulation::PoolSpec pool,
                                           const std::string& model) {
-  const config::EngineSettings& engine = pool.engine;
-  std::vector<std::string> words = {"--model-name",
-                                    model,
-                                    "--role",
-                                    pool.role,
-                                    "--engine",
-                                    engine.model,
-                                    "--block-size",
-                                    std::to_string(engine.block_tokens),
-                                    "--kv-blocks",
-                                    std::to_string(engine.kv_blocks),
-                                    "--max-sequences",
-                                    std::to_string(engine.max_sequences),
-                                    "--max-batched-tokens",
-                                    std::to_string(engine.max_batched_tokens),
-                                    "--start-up",
-                                    config::format_duration(pool.start_up),
-                                    "--watermark",
-                                    config::format_number(engine.watermark),
-                                    "--queue-order",
-                                    engine.queue_order,
-                                    "--fairness-bound",
-                                    config::format_duration(engine.fairness_bound),
-                                    "--preemption-order",
-                                    engine.preemption_order,
-                                    "--queue-delay",
-                                    config::format_duration(engine.queue_delay),
-                                    "--prefill-share",
-                                    config::format_number(engine.prefill_share),
-                                    "--prefill-share-min",
-                                    config::format_number(engine.prefill_share_min),
-                                    "--prefill-share-max",
-                                    config::format_number(engine.prefill_share_max),
-                                    "--kv-bytes-per-token",
-                                    config::format_bytes(settings.kv_bytes_per_token),
-                                    "--kv-bandwidth",
-                                    config::format_bytes(settings.kv_transfer_bytes_per_s)};
-  if (!engine.chunked_prefill) words.emplace_back("--no-chunked-prefill");
-  if (!engine.prefix_caching) words.emplace_back("--no-prefix-caching");
+  double bytes_per_token = run.kv_bytes_per_token, bytes_per_s = run.kv_transfer_bytes_per_s;
+  options::Table table;
+  add_engine(table, pool.engine, pool.step_time_model);
+  add_start_up(table, pool.start_up);
+  add_kv_transfer(table, bytes_per_token, bytes_per_s);
+  std::vector<std::string> words = {"--model-name", model, "--role", to_string(pool.role)};
+  for (std::string& word : as_flags(table)) words.push_back(std::move(word));
   return words;
 }
 
@@ -157,23 +138,23 @@ simulation::RunOptions trial_options(simulation::RunOptions options) {
   return options;
 }
 
-controller::DaemonOptions daemon_options(const simulation::RunOptions& run, const std::string& model,
-                                         const net::Address& gateway) {
+controller::DaemonOptions controller_options(const simulation::RunOptions& run, const net::Address& gateway) {
   controller::DaemonOptions made;
   for (const simulation::PoolSpec& pool : run.pools)
     made.pools.push_back({pool.name, pool.role, pool.gpus_per_replica, pool.min_replicas, pool.max_replicas,
                           pool.start_up, pool.price_per_gpu_hour});
   made.kv_bytes_per_token = run.kv_bytes_per_token;
-  made.model = model;
+  made.model = run.model;
   made.slo = {run.slo, run.slo_goal, run.slo_segments};
   made.gateway = gateway;
   return made;
 }
 
-core::Result<controller::LocalFleetOptions> fleet_options(const Parsed& parsed,
-                                                          const config::ReplaySettings& settings) {
+core::Result<controller::LocalFleetOptions> fleet_options(const DaemonOptions& daemon,
+                                                          const Configuration& configuration,
+                                                          const simulation::RunOptions& run) {
   controller::LocalFleetOptions made;
-  const std::filesystem::path folder = parsed.value_of("--state-dir", "penstock-state");
+  const std::filesystem::path folder = folder_of(daemon);
   std::error_code error;
   std::filesystem::create_directories(folder / "logs", error);
   if (error) return core::environment_error(folder.string(), "cannot be made: " + error.message());
@@ -182,20 +163,16 @@ core::Result<controller::LocalFleetOptions> fleet_options(const Parsed& parsed,
   made.state_file = folder / "fleet.json";
   made.replicas_file = folder / "replicas.json";
   made.log_folder = folder / "logs";
-  made.dies_with_us = parsed.has("--bind-engines");
-  const auto ports = parse_ports(parsed.value_of("--ports", "9000-9899"));
-  if (!ports) return tl::make_unexpected(ports.error());
-  made.ports = *ports;
-  const std::string model = settings.model.empty() ? "penstock-sim" : settings.model;
-  for (const config::PoolSettings& pool : settings.pools) {
+  made.dies_with_us = daemon.bind_engines;
+  made.ports = daemon.ports;
+  const std::string model = run.model.empty() ? "penstock-sim" : run.model;
+  for (const simulation::PoolSpec& pool : run.pools) {
     controller::LocalPool local;
     local.name = pool.name;
-    local.role = pool.role == "prefill"  ? signals::Role::kPrefill
-                 : pool.role == "decode" ? signals::Role::kDecode
-                                         : signals::Role::kAggregated;
+    local.role = pool.role;
     local.model = model;
-    local.arguments = engine_arguments(settings, pool, model);
-    for (std::string& argument : log_arguments(parsed)) local.arguments.push_back(std::move(argument));
+    local.arguments = engine_arguments(run, pool, model);
+    for (std::string& argument : log_arguments(configuration.log)) local.arguments.push_back(std::move(argument));
     made.pools.push_back(std::move(local));
   }
   return made;
@@ -242,66 +219,72 @@ class DecisionSink {
   bool broken_ = false;
 };
 
-core::Result<std::unique_ptr<decision::Policy>> make_live_policy(const Parsed& parsed,
-                                                                 const config::ReplaySettings& settings,
+core::Result<std::unique_ptr<decision::Policy>> make_live_policy(const std::string& name, const Configuration& made,
                                                                  const simulation::RunOptions& run) {
-  const std::string name = parsed.value_of("--policy", std::string{kPenstock});
   if (name == kPenstock) {
-    auto options = make_planner_options(settings);
+    auto options = make_planner_options(made);
     if (!options) return tl::make_unexpected(options.error());
     return make_penstock(*std::move(options), trial_options(run), 1.0);
   }
-  const auto capacity = known_capacity(settings, name);
+  const auto capacity = known_capacity(made.capacity, name);
   if (!capacity) return tl::make_unexpected(capacity.error());
   return make_policy_with(std::vector(run.pools.size(), *capacity), name, run);
+}
+
+// Reads the file and the flags; reports what is wrong. The error is the exit code.
+tl::expected<void, int> read_options(const Arguments& arguments, DaemonOptions& daemon, Configuration& made) {
+  const options::Table own = daemon_table(daemon), table = configuration_table(made);
+  const auto parsed = parse_arguments(usage(own, table), arguments);
+  if (!parsed) return tl::make_unexpected(parsed.error());
+  const auto source = source_of(*parsed);
+  if (!source) return tl::make_unexpected(source.error());
+  if (const auto read = read_flags(own, *parsed); !read) return tl::make_unexpected(read.error());
+  if (const auto loaded = load(made, table, *source); !loaded) return tl::make_unexpected(complain(loaded.error()));
+  if (daemon.acts.value_or(false) && !daemon.local_engines)
+    return tl::make_unexpected(
+        complain({core::ErrorCode::kInvalidInput, "--mode", "can act on --engines local only", {}}));
+  return {};
 }
 
 }  // namespace
 
 int run_planner(const Arguments& arguments) {
-  const auto parsed = parse_arguments(usage(), arguments);
-  if (!parsed) return parsed.error();
-  const auto settings = read_settings(*parsed);
-  if (!settings) return settings.error();
-  const auto run = make_run_options(*settings);
+  DaemonOptions daemon_options;
+  Configuration made;
+  // Live engines have the blocks of vLLM where a replay has those of traces.
+  made.pool.engine.block_tokens = 16;
+  made.pool.engine.kv_blocks = 12'288;
+  if (const auto read = read_options(arguments, daemon_options, made); !read) return read.error();
+  const auto run = make_run_options(made.run);
   if (!run) return complain_of_input(run.error());
-  const auto gateway = parse_listen(parsed->value_of("--gateway", "127.0.0.1:8081"), "--gateway");
+  const auto gateway = parse_listen(daemon_options.gateway, "--gateway");
   if (!gateway) return complain(gateway.error());
-  const std::string engines = parsed->value_of("--engines", "none");
-  if (engines != "none" && engines != "local")
-    return complain(
-        {core::ErrorCode::kInvalidInput, "--engines", "must be none or local, is " + config::quoted(engines), {}});
-  const bool local = engines == "local";
-  const std::string mode = parsed->value_of("--mode", local ? "act" : "observe");
-  if (mode != "observe" && mode != "act")
-    return complain(
-        {core::ErrorCode::kInvalidInput, "--mode", "must be observe or act, is " + config::quoted(mode), {}});
-  if (mode == "act" && !local)
-    return complain({core::ErrorCode::kInvalidInput, "--mode", "can act on --engines local only", {}});
+  const bool local = daemon_options.local_engines;
+  const bool acts = daemon_options.acts.value_or(local);
 
   net::Loop loop;
   net::Client client{loop};
   controller::LocalFleet* own = nullptr;
   bool ending = false;
-  auto opened_log = open_log(*parsed);
+  auto opened_log = open_log(made.log);
   if (!opened_log) return opened_log.error();
   logging::Log& log = **opened_log;
   std::string cause;
   const net::SignalWatch signals{loop, {SIGTERM, SIGINT}, [&](int number) {
                                    cause = signal_name(number);
-                                   if (std::exchange(ending, true) || own == nullptr || parsed->has("--keep-engines"))
+                                   if (std::exchange(ending, true) || own == nullptr || daemon_options.keep_engines)
                                      return loop.stop();
                                    log.write(logging::Event::kDrain, {{"cause", cause}});
                                    own->stop_all([&] { loop.stop(); });
                                  }};
-  auto policy = make_live_policy(*parsed, *settings, *run);
+  auto policy = make_live_policy(daemon_options.policy, made, *run);
   if (!policy) return complain_of_input(policy.error());
-  auto sink = DecisionSink::open(settings->decision_log, log);
+  auto sink = DecisionSink::open(made.output.decision_log, log);
   if (!sink) return complain(sink.error());
 
   std::unique_ptr<controller::Fleet> fleet;
   if (local) {
-    const auto options = fleet_options(*parsed, *settings);
+    const auto options = fleet_options(daemon_options, made, *run);
     if (!options) return complain(options.error());
     auto opened = controller::LocalFleet::open(loop, client, log, *options);
     if (!opened) return complain(opened.error());
@@ -313,15 +296,15 @@ int run_planner(const Arguments& arguments) {
     auto tls = net::TlsContext::client();
     if (!tls) return complain(tls.error());
     controller::ObservedFleetOptions options;
-    options.model = settings->model;
+    options.model = run->model;
     options.tls = *std::move(tls);
     for (const simulation::PoolSpec& pool : run->pools) options.pools.push_back(pool.role);
     fleet = std::make_unique<controller::ObservedFleet>(loop, client, log, std::move(options));
   }
-  controller::DaemonOptions options = daemon_options(*run, settings->model, *gateway);
-  options.observe_only = mode == "observe";
-  if (local || parsed->has("--state-dir")) {
-    const std::filesystem::path folder = parsed->value_of("--state-dir", "penstock-state");
+  controller::DaemonOptions options = controller_options(*run, *gateway);
+  options.observe_only = !acts;
+  if (local || !daemon_options.state_folder.empty()) {
+    const std::filesystem::path folder = folder_of(daemon_options);
     std::error_code error;
     std::filesystem::create_directories(folder, error);
     if (error) return complain(core::Error{core::ErrorCode::kEnvironment, folder.string(), error.message(), {}});
@@ -331,8 +314,8 @@ int run_planner(const Arguments& arguments) {
 
   std::unique_ptr<controller::Dashboard> board;
   std::string where = "no live page";
-  if (const std::string address = parsed->value_of("--dashboard", "127.0.0.1:8080"); address != "0") {
-    const auto listen = parse_listen(address, "--dashboard");
+  if (daemon_options.dashboard != "0") {
+    const auto listen = parse_listen(daemon_options.dashboard, "--dashboard");
     if (!listen) return complain(listen.error());
     const auto socket = net::listen_on(*listen, false);
     if (!socket) return complain(socket.error());
@@ -341,7 +324,7 @@ int run_planner(const Arguments& arguments) {
     log.write(logging::Event::kListening, {{"purpose", "dashboard"}, {"url", url}});
     board = std::make_unique<controller::Dashboard>(loop, *socket, daemon, PENSTOCK_VERSION);
   }
-  if (const int code = print(fmt::format("planner ready, {} {}, {}\n", mode == "act" ? "acting on" : "observing",
+  if (const int code = print(fmt::format("planner ready, {} {}, {}\n", acts ? "acting on" : "observing",
                                          local ? "local engines" : "the gateway's replicas", where));
       code != kGood)
     return code;

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "config/replay.h"
+#include "cli/configuration.h"
 #include "core/result.h"
 #include "planner/penstock/penstock_planner.h"
 #include "planner/policy.h"
@@ -13,8 +13,8 @@
 namespace penstock::cli {
 
 // Reads the trace that warms forecasts up, if there is one. Errors: that trace, and schedules that cannot be read, each
-// with its place.
-[[nodiscard]] core::Result<planner::PlannerOptions> make_planner_options(const config::ReplaySettings& settings);
+// with its location.
+[[nodiscard]] core::Result<planner::PlannerOptions> make_planner_options(const Configuration& configuration);
 
 // Tries fleets in the world of `options`. `planner` is what make_planner_options() gave. `uncertainty`, ≥ 1, multiplies the
 // standard headroom: more where the traffic leaves what a pool's profile measured.

@@ -9,10 +9,10 @@
 #include "capacity/token_formula.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
+#include "cli/configuration.h"
 #include "cli/console.h"
-#include "cli/replay_command.h"
 #include "cli/replay_setup.h"
-#include "config/scalars.h"
+#include "options/values.h"
 #include "report/format.h"
 #include "report/write_file.h"
 
@@ -23,19 +23,37 @@ constexpr std::uint32_t kLengths[] = {128, 512, 2048, 8192, 32'768};
 constexpr std::uint32_t kSequences[] = {1, 4, 16, 64, 256, 1024};
 constexpr std::uint64_t kTokensMax = 10'000'000;
 
-Usage usage() {
+struct ProfileOptions {
+  simulation::RunOptions run;  // one pool
+  std::uint64_t input = 2000, output = 200;
+  double cached = 0.0;
+  std::string json;
+};
+
+options::Table table_of(ProfileOptions& made) {
+  using options::count, options::share, options::text;
+  options::Table table;
+  simulation::PoolSpec& pool = made.run.pools.front();
+  add_engine(table, pool.engine, pool.step_time_model);
+  add_slo(table, made.run);
+  table.group("Traffic");
+  table.add({"", "--input", "prompt tokens of a request, on average"}, count(made.input, 1, kTokensMax))
+      .placeholder("TOKENS");
+  table.add({"", "--output", "output tokens of a request, on average"}, count(made.output, 1, kTokensMax))
+      .placeholder("TOKENS");
+  table.add({"", "--cached", "share of the prompt tokens that are found in the cache"}, share(made.cached));
+  table.group("Output");
+  table.add({"", "--json", "write the profile to this file"}, text(made.json)).placeholder("FILE");
+  return table;
+}
+
+Usage usage(const options::Table& table) {
   Usage usage;
   usage.command = "profile";
   usage.summary =
       "Shows how long a step-time model's prompts and decode steps take, and what one replica carries within the SLO.\n"
       "With --json it writes the model as a measured profile, which --engine reads.";
-  usage.flags = replay_flags({"Engine"});
-  for (Flag& flag : replay_flags({"What is compared"}))
-    if (flag.name == "--slo") usage.flags.push_back(std::move(flag));
-  usage.flags.push_back({"Traffic", "--input", "TOKENS", "prompt tokens of a request, on average", "2000"});
-  usage.flags.push_back({"Traffic", "--output", "TOKENS", "output tokens of a request, on average", "200"});
-  usage.flags.push_back({"Traffic", "--cached", "SHARE", "of the prompt tokens, found in the cache", "0"});
-  usage.flags.push_back({"Output", "--json", "FILE", "write the profile to this file", {}});
+  usage.flags = flags_of(table);
   usage.notes =
       "Examples:\n"
       "  penstock profile --engine roofline:llama-3.1-8b,h100 --slo ttft=1s,itl=30ms --input 4000\n"
@@ -52,22 +70,11 @@ struct Asked {
   [[nodiscard]] const engine::StepTimeModel& model() const { return *options.pools.front().step_time; }
 };
 
-core::Error of_flag(const char* flag, core::Error error) {
-  error.where = flag;
-  return error;
-}
-
-core::Result<Asked> understand(const Parsed& parsed, const config::ReplaySettings& settings) {
+core::Result<Asked> understand(const ProfileOptions& made) {
+  if (made.cached >= 1.0) return core::invalid_input("--cached", "must be below 1", "one token at least is computed");
   Asked asked;
-  const auto input = config::parse_count(parsed.value_of("--input", "2000"), 1, kTokensMax);
-  if (!input) return tl::make_unexpected(of_flag("--input", input.error()));
-  const auto output = config::parse_count(parsed.value_of("--output", "200"), 1, kTokensMax);
-  if (!output) return tl::make_unexpected(of_flag("--output", output.error()));
-  const auto cached = config::parse_share(parsed.value_of("--cached", "0"));
-  if (!cached) return tl::make_unexpected(of_flag("--cached", cached.error()));
-  if (*cached >= 1.0) return core::invalid_input("--cached", "must be below 1", "one token at least is computed");
-  asked.traffic = {static_cast<double>(*input), static_cast<double>(*output), *cached};
-  auto options = make_run_options(settings);
+  asked.traffic = {static_cast<double>(made.input), static_cast<double>(made.output), made.cached};
+  auto options = make_run_options(made.run);
   if (!options) return tl::make_unexpected(options.error());
   asked.options = *std::move(options);
   const engine::EngineConfig& engine = asked.options.pools.front().engine;
@@ -152,7 +159,7 @@ std::string capacity_table(const Asked& asked) {
   }
   return fmt::format(
              "What a replica carries within TTFT {} and ITL {}: {} prompt tokens ({} cached), {} output tokens\n",
-             config::format_duration(asked.options.slo.ttft), config::format_duration(asked.options.slo.itl),
+             options::format_duration(asked.options.slo.ttft), options::format_duration(asked.options.slo.itl),
              report::format_count(static_cast<std::uint64_t>(asked.traffic.input_tokens)),
              report::format_share(asked.traffic.cached_share),
              report::format_count(static_cast<std::uint64_t>(asked.traffic.output_tokens))) +
@@ -172,25 +179,22 @@ std::string page(const Asked& asked) {
 }  // namespace
 
 int profile(const Arguments& arguments) {
-  auto parsed = parse_arguments(usage(), arguments);
+  ProfileOptions made;
+  const options::Table table = table_of(made);
+  const auto parsed = parse_arguments(usage(table), arguments);
   if (!parsed) return parsed.error();
-  const std::string file = parsed->value_of("--json");
-  if (parsed->has("--json") && file.empty())
-    return complain_of_input({core::ErrorCode::kInvalidInput, "--json", "must name a file", {}});
-  std::erase_if(parsed->flags, [](const config::FlagValue& flag) { return flag.flag == "--json"; });
-  config::ReplaySources sources;
-  sources.flags = replay_flag_values(*parsed);
-  sources.policies = all_policies();
-  const auto settings = load_settings(sources);
-  if (!settings) return settings.error();
-  const auto asked = understand(*parsed, *settings);
+  auto read = read_flags(table, *parsed);
+  if (!read) return read.error();
+  check_engine(made.run.pools.front().engine, {}, *read);
+  if (!read->good()) return complain(read->problems());
+  const auto asked = understand(made);
   if (!asked) return complain_of_input(asked.error());
-  if (!file.empty()) {
+  if (!made.json.empty()) {
     const engine::EngineProfile sampled = capacity::sample_profile(asked->model(), asked->limits);
     if (sampled.prefill.empty() || sampled.decode.empty())
       return complain_of_input(
           {core::ErrorCode::kInvalidInput, "--kv-blocks", "is too small a KV cache to profile", {}});
-    const auto written = report::write_file(file, capacity::profile_json(sampled, asked->model().description()));
+    const auto written = report::write_file(made.json, capacity::profile_json(sampled, asked->model().description()));
     if (!written) return complain(written.error());
   }
   return print(page(*asked));

@@ -6,12 +6,13 @@
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/console.h"
-#include "cli/replay_command.h"
+#include "cli/outputs.h"
+#include "cli/progress_bar.h"
+#include "cli/replay_runs.h"
 #include "cli/replay_setup.h"
-#include "config/reader.h"
-#include "config/replay_options.h"
-#include "forecast/predictor.h"
+#include "options/reference.h"
 #include "planner/policy.h"
+#include "report/table.h"
 
 namespace penstock::cli {
 namespace {
@@ -41,7 +42,7 @@ std::string notes() {
   return text + std::string{kTraces} + std::string{kExamples};
 }
 
-Usage usage() {
+Usage usage(const options::Table& table) {
   Usage usage;
   usage.command = "replay";
   usage.summary =
@@ -49,7 +50,7 @@ Usage usage() {
       "latency, SLO attainment, GPU-hours and cost. The table is printed best first.";
   usage.operand = "TRACE";
   usage.many_operands = true;
-  usage.flags = replay_flags();
+  usage.flags = flags_of(table, replay_groups());
   usage.flags.push_back({"Other", "--config", "FILE", "a YAML file with any of this; flags overrule it", {}, {}});
   usage.flags.push_back({"Other", "--progress", {}, "show how far it is even where standard error is no terminal", {}});
   usage.flags.push_back(
@@ -58,37 +59,75 @@ Usage usage() {
   return usage;
 }
 
+std::string reference(const options::Table& table) {
+  return "# Options of `penstock replay`\n\n"
+         "Made from the table of options; `penstock replay --options-markdown` prints it.\n"
+         "Keys are for YAML (`--config FILE`); a dotted key is a section with a key in it. Flags override the file.\n"
+         "A replay reads `tenants`, `models`, `classes` and `gateway` of the same file, too: "
+         "[gateway-options.md](gateway-options.md).\nHow to use them: [replay.md](../replay.md).\n" +
+         options::to_markdown(table, replay_groups()) +
+         "\n¹ Also a key of each item of `pools`, for that pool alone.\n\n"
+         "A duration is written `120s`, `50ms` or `1h30m`, a share `0.3` or `30%`, a size `128KiB` or `2.5GB`, a "
+         "range\n"
+         "`1..8`. A list is a YAML list, or has commas in a flag.\n";
+}
+
+struct ReplayRequest {
+  Configuration configuration;
+  std::string command;              // the line that repeats it, for the reports
+  std::vector<std::string> inputs;  // files that are read beside the traces and must not be overwritten
+  bool progress = false;            // although standard error is no terminal
+};
+
+// Runs everything, writes the files, prints the table. Returns the exit code; errors have been reported.
+int run(ReplayRequest request) {
+  std::vector<std::string> inputs = std::move(request.inputs);
+  const TraceOptions& traces = request.configuration.traces;
+  inputs.insert(inputs.end(), traces.names.begin(), traces.names.end());
+  if (const auto checked = check_outputs(request.configuration.output, inputs); !checked)
+    return complain(checked.error());
+  auto setup = prepare_replay(std::move(request.configuration));
+  if (!setup) return complain_of_input(setup.error());
+  if (const auto checked = check_report_interval(setup->configuration.output, setup->info.duration); !checked)
+    return complain(checked.error());
+
+  ProgressBar bar{request.progress || stderr_is_terminal()};
+  auto runs = run_replay(*setup, [&](const TaskProgress& progress) { bar.show(progress); });
+  bar.erase();
+  if (!runs) return complain(runs.error());
+
+  report::Report report;
+  report.info = std::move(setup->info);
+  report.info.command = std::move(request.command);
+  report.info.notes.insert(report.info.notes.end(), runs->notes.begin(), runs->notes.end());
+  report.results = std::move(runs->results);
+  report.frontier = std::move(runs->frontier);
+  report.metrics = std::move(runs->metrics);
+  if (const auto written = write_outputs(setup->configuration.output, report); !written)
+    return complain(written.error());
+  return print(report::render_table(report, {.colour = stdout_has_colour()}));
+}
+
 }  // namespace
 
 int replay(const Arguments& arguments) {
-  const Usage page = usage();
-  auto parsed = parse_arguments(page, arguments);
-  if (!parsed) return parsed.error();
-  if (parsed->has("--options-markdown")) return print(config::replay_options_markdown());
-
-  config::ReplaySources sources;
-  sources.file = parsed->value_of("--config");
-  if (!sources.file.empty()) {
-    auto text = config::read_text_file(sources.file, config::YamlLimits{}.bytes_max);
-    if (!text) return complain_of_input(text.error());
-    sources.yaml = *std::move(text);
-  }
-  sources.traces = parsed->operands;
-  sources.flags = replay_flag_values(*parsed);
-  sources.policies = all_policies();
-  sources.predictors = forecast::predictor_names();
-  auto settings = load_settings(sources);
-  if (!settings) return settings.error();
-
   ReplayRequest request;
-  request.settings = *std::move(settings);
-  // Neither the number of cores nor the names of the outputs change what is found.
+  const options::Table table = configuration_table(request.configuration);
+  const Usage page = usage(table);
+  const auto parsed = parse_arguments(page, arguments);
+  if (!parsed) return parsed.error();
+  if (parsed->has("--options-markdown")) return print(reference(table));
+  const auto source = source_of(*parsed);
+  if (!source) return source.error();
+  if (const auto loaded = load(request.configuration, table, *source); !loaded) return complain(loaded.error());
+  if (!parsed->operands.empty()) request.configuration.traces.names = parsed->operands;
+  // Neither the number of cores nor the names of the outputs change the results.
   request.command = command_line(
       page, *parsed,
       {"--jobs", "--progress", "--json", "--csv", "--html", "--decision-log", "--report-dir", "--report-interval"});
-  if (!sources.file.empty()) request.inputs.push_back(sources.file);
+  if (!source->file.empty()) request.inputs.push_back(source->file);
   request.progress = parsed->has("--progress");
-  return carry_out(std::move(request));
+  return run(std::move(request));
 }
 
 }  // namespace penstock::cli

@@ -35,10 +35,10 @@ class Replay {
   }
 
  private:
-  [[nodiscard]] std::uint32_t jobs() const { return setup_.settings.jobs; }
+  [[nodiscard]] std::uint32_t jobs() const { return setup_.configuration.jobs; }
 
   core::Result<void> find_capacities() {
-    const auto& policies = setup_.settings.policies;
+    const auto& policies = setup_.configuration.policies;
     if (std::none_of(policies.begin(), policies.end(), [](const std::string& name) { return needs_capacity(name); }))
       return {};
     std::vector<Task> tasks;
@@ -78,9 +78,9 @@ class Replay {
   }
 
   core::Result<void> run_policies() {
-    const auto& policies = setup_.settings.policies;
+    const auto& policies = setup_.configuration.policies;
     runs_.results.resize(policies.size());
-    if (!setup_.settings.metrics.empty()) runs_.metrics.resize(policies.size());
+    if (!setup_.configuration.output.metrics.empty()) runs_.metrics.resize(policies.size());
     std::vector<Task> tasks;
     for (std::size_t i = 0; i < policies.size(); ++i)
       tasks.push_back({policies[i], policies[i] == kClairvoyant ? kClairvoyantRuns : 1.0,
@@ -110,7 +110,7 @@ class Replay {
         pool.replicas = pool.min_replicas = pool.max_replicas = replicas[i];
       }
     };
-    const config::CountRange& sizes = setup_.settings.frontier;
+    const options::CountRange& sizes = setup_.configuration.frontier;
     if (sizes.empty()) return fleets;
     for (std::uint32_t size = sizes.first; size <= sizes.last; ++size) {
       if (setup_.options.pools.size() == 1)

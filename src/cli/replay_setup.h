@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "config/replay.h"
+#include "cli/configuration.h"
 #include "core/result.h"
 #include "planner/penstock/penstock_planner.h"
 #include "report/run_info.h"
@@ -20,7 +20,7 @@ inline constexpr std::string_view kPenstock = "penstock";
 [[nodiscard]] std::vector<std::string_view> all_policies();
 
 struct ReplaySetup {
-  config::ReplaySettings settings;
+  Configuration configuration;
   workload::Workload workload;
   simulation::RunOptions options;
   report::RunInfo info;               // its command is the caller's to fill in
@@ -29,9 +29,9 @@ struct ReplaySetup {
 };
 
 // Errors: traces, step-time models, and what of them does not fit together. Reads the files that are named.
-[[nodiscard]] core::Result<ReplaySetup> prepare_replay(config::ReplaySettings settings);
+[[nodiscard]] core::Result<ReplaySetup> prepare_replay(Configuration configuration);
 
-// The part that needs no trace: formats, engines, descriptions of traffic.
-[[nodiscard]] core::Result<simulation::RunOptions> make_run_options(const config::ReplaySettings& settings);
+// The same options with a step-time model in each pool, made from its description.
+[[nodiscard]] core::Result<simulation::RunOptions> make_run_options(simulation::RunOptions options);
 
 }  // namespace penstock::cli

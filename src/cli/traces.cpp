@@ -18,26 +18,19 @@ core::Result<Workload> make_up(const std::string& name, std::uint64_t seed) {
       [&](const workload::SyntheticSpec& spec) { return workload::make_synthetic(spec, seed); });
 }
 
-core::Result<Trace> load(const std::string& name, const config::ReplaySettings& settings, std::uint64_t seed) {
+core::Result<Trace> load(const std::string& name, const TraceOptions& options, std::uint64_t seed) {
   Trace trace;
   core::Result<Workload> loaded;
   if (name == "built-in" || name.starts_with(kSyntheticTrace)) {
     trace.format = name == "built-in" ? name : "synthetic";
     loaded = make_up(name, seed);
-    if (loaded && (settings.from > core::Duration{} || settings.to))
-      loaded = workload::crop_window(*loaded, settings.from, settings.to);
+    if (loaded && (options.read.from > core::Duration{} || options.read.to))
+      loaded = workload::crop_window(*loaded, options.read.from, options.read.to);
   } else {
-    const auto format = workload::parse_format(settings.format);
-    if (!format) return core::invalid_input("--format", format.error().message());
-    workload::ReadOptions options;
-    options.format = *format;
-    options.skip_bad_rows = settings.skip_bad_rows;
-    options.from = settings.from;
-    options.to = settings.to;
-    loaded = workload::read_workload(name, options, &trace.report);
+    loaded = workload::read_workload(name, options.read, &trace.report);
     trace.format = workload::name_of(trace.report.format);
   }
-  if (loaded && settings.rate_scale != 1.0) loaded = workload::scale_rate(*loaded, settings.rate_scale, seed);
+  if (loaded && options.rate_scale != 1.0) loaded = workload::scale_rate(*loaded, options.rate_scale, seed);
   if (!loaded) {
     core::Error error = loaded.error();
     if (error.where.empty()) error.where = name;
@@ -49,15 +42,15 @@ core::Result<Trace> load(const std::string& name, const config::ReplaySettings& 
 
 }  // namespace
 
-core::Result<std::vector<Trace>> load_traces(const config::ReplaySettings& settings) {
-  if (settings.traces.empty())
+core::Result<std::vector<Trace>> load_traces(const TraceOptions& options, std::uint64_t seed) {
+  if (options.names.empty())
     return core::invalid_input(
         {}, "there is no trace to read",
         "name a file, synthetic:rate=5,duration=10m, or built-in for the workload that comes along");
   std::vector<Trace> traces;
-  for (const std::string& name : settings.traces) {
+  for (const std::string& name : options.names) {
     // A description that is named twice makes different requests each time, as two services would.
-    auto trace = load(name, settings, settings.seed + traces.size());
+    auto trace = load(name, options, seed + traces.size());
     if (!trace) return tl::make_unexpected(trace.error());
     traces.push_back(*std::move(trace));
   }

@@ -9,41 +9,67 @@
 
 #include "cli/arguments.h"
 #include "cli/commands.h"
+#include "cli/configuration.h"
 #include "cli/console.h"
 #include "cli/gateway_setup.h"
 #include "cli/log_setup.h"
 #include "connect/processes/process_host.h"
 #include "net/fetch.h"
 #include "net/signals.h"
+#include "options/values.h"
 #include "report/format.h"
 
 namespace penstock::cli {
 namespace {
 
-Usage usage() {
+struct UpOptions {
+  std::string dashboard = "127.0.0.1:8080", listen = "127.0.0.1:8000", admin_listen = "127.0.0.1:8081";
+  std::string ports = "9000-9899", peak = "12", trough = "1", period = "10m";  // for the parts, which check them
+  core::Duration duration{};
+  std::uint32_t max_replicas = 6;
+  bool disaggregated = false, no_load = false;
+  std::string config, state_folder;
+  logging::LoggerOptions log;
+};
+
+options::Table table_of(UpOptions& made) {
+  using namespace options;
+  Table table;
+  table.group("Flags");
+  table.add({"", "--dashboard", "address of the live page; 0 disables it"}, address(made.dashboard));
+  table.add({"", "--listen", "address of the OpenAI API"}, address(made.listen));
+  table.add({"", "--admin-listen", "address of the gateway's metrics"}, address(made.admin_listen));
+  table.add({"", "--ports", "ports for the engines, three for each engine"}, text(made.ports))
+      .placeholder("FIRST-LAST");
+  table.add({"", "--peak", "highest request rate of the simulated day, per second"}, text(made.peak))
+      .placeholder("RATE");
+  table.add({"", "--trough", "lowest request rate of the simulated day, per second"}, text(made.trough))
+      .placeholder("RATE");
+  table.add({"", "--period", "length of the simulated day"}, text(made.period)).placeholder("DURATION");
+  table.add({"", "--duration", "end after this time; 0s runs until Ctrl-C"}, duration(made.duration));
+  table.add({"", "--max-replicas", "maximum number of engines"}, count(made.max_replicas, 1, 10'000));
+  table
+      .add({"", "--disaggregated", "separate prefill and decode engines, with KV transfer between them"},
+           boolean(made.disaggregated))
+      .implies("true");
+  table.add({"", "--no-load", "do not generate traffic"}, boolean(made.no_load)).implies("true");
+  table.add({"", "--config", "YAML file with pools, SLO, planner, tenants and models"}, text(made.config))
+      .placeholder("FILE");
+  table.add({"", "--state-dir", "folder for logs, state and ledger"}, text(made.state_folder))
+      .placeholder("FOLDER")
+      .by_default("penstock-up in the temporary folder");
+  add_log(table, made.log);
+  return table;
+}
+
+Usage usage(const options::Table& table) {
   Usage usage;
   usage.command = "up";
   usage.summary =
       "Runs everything on this machine, with nothing from outside: simulated engines that the planner starts and "
       "stops,\n"
       "the gateway in front of them, a day of traffic in some minutes, and the live page. Ctrl-C ends it all.";
-  const auto add = [&](const char* name, const char* value, const char* help, const char* fallback) {
-    usage.flags.push_back({"Flags", name, value, help, fallback, "true"});
-  };
-  add("--dashboard", "ADDRESS", "address of the live page; 0 disables it", "127.0.0.1:8080");
-  add("--listen", "ADDRESS", "address of the OpenAI API", "127.0.0.1:8000");
-  add("--admin-listen", "ADDRESS", "address of the gateway's metrics", "127.0.0.1:8081");
-  add("--ports", "FIRST-LAST", "ports for the engines, three for each engine", "9000-9899");
-  add("--peak", "RATE", "highest request rate of the simulated day, per second", "12");
-  add("--trough", "RATE", "lowest request rate of the simulated day, per second", "1");
-  add("--period", "DURATION", "length of the simulated day", "10m");
-  add("--duration", "DURATION", "end after this time; 0s runs until Ctrl-C", "0s");
-  add("--max-replicas", "COUNT", "maximum number of engines", "6");
-  add("--disaggregated", "", "separate prefill and decode engines, with KV transfer between them", "");
-  add("--no-load", "", "do not generate traffic", "");
-  add("--config", "FILE", "YAML file with pools, SLO, planner, tenants and models", "");
-  add("--state-dir", "FOLDER", "folder for logs, state and ledger", "penstock-up in the temporary folder");
-  add_log_flags(usage);
+  usage.flags = flags_of(table);
   usage.notes =
       "Then, for example:\n"
       "  curl http://127.0.0.1:8000/v1/chat/completions -H 'Authorization: Bearer sk-demo' \\\n"
@@ -54,7 +80,7 @@ Usage usage() {
 }
 
 // One file for the gateway and the planner. Loops are as much faster as the day is shorter.
-std::string demo_config(bool disaggregated, const std::string& max_replicas) {
+std::string demo_config(bool disaggregated, std::uint32_t max_replicas) {
   std::string pools = fmt::format(
       "pools:\n"
       "  - {{name: chat, replicas: 1, min_replicas: 1, max_replicas: {}}}\n",
@@ -73,7 +99,7 @@ std::string demo_config(bool disaggregated, const std::string& max_replicas) {
          "slo: {ttft: 2s, itl: 50ms, goal: 0.99}\n"
          "planner:\n"
          "  throughput_interval: 30s\n"
-         "  load_interval: 2s\n"
+         "  tick_interval: 2s\n"
          "  memory: 80s\n"
          "  stabilisation: 20s\n"
          "  failure_cooldown: 10s\n"
@@ -99,32 +125,31 @@ struct Part {
 // Starts the parts one after the other, and ends them in the order that hurts nobody.
 class Show {
  public:
-  Show(net::Loop& loop, const Parsed& parsed, std::filesystem::path folder)
-      : loop_(loop), client_(loop), parsed_(parsed), folder_(std::move(folder)) {}
+  Show(net::Loop& loop, const UpOptions& options, std::filesystem::path folder)
+      : loop_(loop), client_(loop), options_(options), folder_(std::move(folder)) {}
 
   core::Result<void> begin(const std::string& program, const std::string& config) {
     const std::string replicas = folder_ / "replicas.json";
-    parts_.push_back(part("gateway", {program, "gateway", "--config", config, "--replicas-file", replicas, "--listen",
-                                      parsed_.value_of("--listen", "127.0.0.1:8000"), "--admin-listen", admin(),
-                                      "--ledger", folder_ / "ledger.sqlite"}));
-    parts_.push_back(part(
-        "planner", {program, "plan", "--config", config, "--engines", "local", "--bind-engines", "--gateway", admin(),
-                    "--state-dir", folder_, "--dashboard", parsed_.value_of("--dashboard", "127.0.0.1:8080"), "--ports",
-                    parsed_.value_of("--ports", "9000-9899"), "--decision-log", folder_ / "decisions.sqlite"}));
+    parts_.push_back(
+        part("gateway", {program, "gateway", "--config", config, "--replicas-file", replicas, "--listen",
+                         options_.listen, "--admin-listen", admin(), "--ledger", folder_ / "ledger.sqlite"}));
+    parts_.push_back(part("planner", {program, "plan", "--config", config, "--engines", "local", "--bind-engines",
+                                      "--gateway", admin(), "--state-dir", folder_, "--dashboard", options_.dashboard,
+                                      "--ports", options_.ports, "--decision-log", folder_ / "decisions.sqlite"}));
     for (Part& each : parts_)
-      for (std::string& argument : log_arguments(parsed_)) each.words.push_back(std::move(argument));
-    if (!parsed_.has("--no-load")) {
+      for (std::string& argument : log_arguments(options_.log)) each.words.push_back(std::move(argument));
+    if (!options_.no_load) {
       parts_.push_back(part("load", {program,
                                      "load",
-                                     "http://" + parsed_.value_of("--listen", "127.0.0.1:8000"),
+                                     "http://" + options_.listen,
                                      "--profile",
                                      "diurnal",
                                      "--period",
-                                     parsed_.value_of("--period", "10m"),
+                                     options_.period,
                                      "--peak",
-                                     parsed_.value_of("--peak", "12"),
+                                     options_.peak,
                                      "--trough",
-                                     parsed_.value_of("--trough", "1"),
+                                     options_.trough,
                                      "--duration",
                                      "365d",
                                      "--input-tokens",
@@ -174,7 +199,7 @@ class Show {
     made.words = std::move(words);
     return made;
   }
-  [[nodiscard]] std::string admin() const { return parsed_.value_of("--admin-listen", "127.0.0.1:8081"); }
+  [[nodiscard]] std::string admin() const { return options_.admin_listen; }
   static void say(const std::string& text) { static_cast<void>(print("up: " + text + "\n")); }
 
   core::Result<void> start(Part& started) {
@@ -203,7 +228,7 @@ class Show {
   }
 
   void announce() {
-    const std::string page = parsed_.value_of("--dashboard", "127.0.0.1:8080");
+    const std::string page = options_.dashboard;
     say("the first engine serves");
     static_cast<void>(
         print(fmt::format("  OpenAI API     http://{}/v1   (model penstock-sim, key sk-demo)\n"
@@ -211,8 +236,8 @@ class Show {
                           "  metrics        http://{}/metrics{}\n"
                           "  logs, ledger   {}\n"
                           "Ctrl-C ends it all.\n",
-                          parsed_.value_of("--listen", "127.0.0.1:8000"), page == "0" ? "off" : "http://" + page,
-                          admin(), page == "0" ? "" : " and http://" + page + "/metrics", folder_.string())));
+                          options_.listen, page == "0" ? "off" : "http://" + page, admin(),
+                          page == "0" ? "" : " and http://" + page + "/metrics", folder_.string())));
   }
 
   void look() {
@@ -253,7 +278,7 @@ class Show {
 
   net::Loop& loop_;
   net::Client client_;
-  const Parsed& parsed_;
+  const UpOptions& options_;
   std::filesystem::path folder_;
   connect::ProcessHost host_;
   std::vector<Part> parts_;
@@ -262,9 +287,9 @@ class Show {
   int code_ = kGood;
 };
 
-core::Result<std::filesystem::path> make_folder(const Parsed& parsed) {
+core::Result<std::filesystem::path> make_folder(const UpOptions& options) {
   std::error_code error;
-  std::filesystem::path folder = parsed.value_of("--state-dir");
+  std::filesystem::path folder = options.state_folder;
   if (folder.empty()) {
     folder = std::filesystem::temp_directory_path(error) / "penstock-up";
     // What an earlier run left there is of no use to this one.
@@ -275,11 +300,11 @@ core::Result<std::filesystem::path> make_folder(const Parsed& parsed) {
   return folder;
 }
 
-core::Result<std::string> config_file(const Parsed& parsed, const std::filesystem::path& folder) {
-  if (parsed.has("--config")) return parsed.value_of("--config");
+core::Result<std::string> config_file(const UpOptions& options, const std::filesystem::path& folder) {
+  if (!options.config.empty()) return options.config;
   const std::string path = folder / "penstock.yaml";
   std::ofstream file{path};
-  file << demo_config(parsed.has("--disaggregated"), parsed.value_of("--max-replicas", "6")) << std::flush;
+  file << demo_config(options.disaggregated, options.max_replicas) << std::flush;
   if (!file) return core::environment_error(path, "cannot be written");
   return path;
 }
@@ -287,29 +312,27 @@ core::Result<std::string> config_file(const Parsed& parsed, const std::filesyste
 }  // namespace
 
 int up(const Arguments& arguments) {
-  const Usage page = usage();
-  const auto parsed = parse_arguments(page, arguments);
+  UpOptions made;
+  const options::Table table = table_of(made);
+  const auto parsed = parse_arguments(usage(table), arguments);
   if (!parsed) return parsed.error();
-  for (const char* flag : {"--listen", "--admin-listen"})
-    if (parsed->has(flag))
-      if (const auto address = parse_listen(parsed->value_of(flag), flag); !address) return complain(address.error());
-  const auto duration = config::parse_duration(parsed->value_of("--duration", "0s"));
-  if (!duration) return complain({core::ErrorCode::kInvalidInput, "--duration", duration.error().what, {}});
-  if (const auto log = log_options(*parsed); !log) return log.error();
-  const auto folder = make_folder(*parsed);
+  if (const auto read = read_flags(table, *parsed); !read) return read.error();
+  for (const auto& [flag, address] : {std::pair{"--listen", made.listen}, {"--admin-listen", made.admin_listen}})
+    if (const auto read = parse_listen(address, flag); !read) return complain(read.error());
+  const auto folder = make_folder(made);
   if (!folder) return complain(folder.error());
-  const auto config = config_file(*parsed, *folder);
+  const auto config = config_file(made, *folder);
   if (!config) return complain(config.error());
   std::error_code error;
   const std::string program = std::filesystem::read_symlink("/proc/self/exe", error).string();
   if (error) return complain({core::ErrorCode::kEnvironment, "/proc/self/exe", error.message(), {}});
 
   net::Loop loop;
-  Show show{loop, *parsed, *folder};
+  Show show{loop, made, *folder};
   const net::SignalWatch signals{loop, {SIGTERM, SIGINT}, [&](int) { show.end(kGood); }};
   if (const int code = print("up: starting gateway, planner and engines\n"); code != kGood) return code;
   if (auto begun = show.begin(program, *config); !begun) return complain(begun.error());
-  if (*duration > core::Duration{}) loop.after(*duration, [&] { show.end(kGood); });
+  if (made.duration > core::Duration{}) loop.after(made.duration, [&] { show.end(kGood); });
   loop.run();
   return show.code();
 }

@@ -8,11 +8,9 @@
 
 #include "cli/arguments.h"
 #include "cli/commands.h"
+#include "cli/configuration.h"
 #include "cli/console.h"
-#include "cli/replay_command.h"
-#include "cli/replay_setup.h"
 #include "cli/traces.h"
-#include "forecast/predictor.h"
 #include "report/format.h"
 #include "workload/statistics.h"
 
@@ -29,13 +27,13 @@ struct Described {
   workload::Statistics statistics;
 };
 
-Usage usage() {
+Usage usage(const options::Table& table) {
   Usage usage;
   usage.command = "workload";
   usage.summary = "Reads traces and prints what decides how hard they are to serve.";
   usage.operand = "TRACE";
   usage.many_operands = true;
-  usage.flags = replay_flags({"Workload"});
+  usage.flags = flags_of(table);
   usage.flags.push_back({"Output", "--json", {}, "print JSON instead of a table", {}});
   usage.notes =
       "Examples:\n"
@@ -141,25 +139,23 @@ std::string json(const std::vector<Described>& all) {
 }  // namespace
 
 int show_workload(const Arguments& arguments) {
-  auto parsed = parse_arguments(usage(), arguments);
+  TraceOptions options;
+  std::uint64_t seed = 1;
+  options::Table table;
+  add_traces(table, options);
+  add_seed(table, seed);
+  const auto parsed = parse_arguments(usage(table), arguments);
   if (!parsed) return parsed.error();
-  const bool as_json = parsed->has("--json");
-  std::erase_if(parsed->flags, [](const config::FlagValue& flag) { return flag.flag == "--json"; });
-  config::ReplaySources sources;
-  sources.traces = parsed->operands;
-  sources.flags = replay_flag_values(*parsed);
-  sources.policies = all_policies();
-  sources.predictors = forecast::predictor_names();
-  const auto settings = load_settings(sources);
-  if (!settings) return settings.error();
-  auto traces = load_traces(*settings);
+  if (const auto read = read_flags(table, *parsed); !read) return read.error();
+  options.names = parsed->operands;
+  auto traces = load_traces(options, seed);
   if (!traces) return complain_of_input(traces.error());
 
   std::vector<Described> all;
   for (std::size_t i = 0; i < traces->size(); ++i) {
     const Trace& trace = (*traces)[i];
     all.push_back(
-        {settings->traces[i], trace.workload.name, trace.format, trace.report, workload::describe(trace.workload)});
+        {options.names[i], trace.workload.name, trace.format, trace.report, workload::describe(trace.workload)});
   }
   if (traces->size() > 1) {
     const std::uint32_t block_tokens = traces->front().workload.block_tokens;
@@ -167,7 +163,7 @@ int show_workload(const Arguments& arguments) {
     if (!together) return complain_of_input(together.error());
     all.push_back({"together", "together", "", {}, workload::describe(*together)});
   }
-  return print(as_json ? json(all) : table(all));
+  return print(parsed->has("--json") ? json(all) : table(all));
 }
 
 }  // namespace penstock::cli

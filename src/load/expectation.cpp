@@ -7,7 +7,7 @@
 #include <limits>
 #include <optional>
 
-#include "config/scalars.h"
+#include "options/scalars.h"
 #include "report/format.h"
 
 namespace penstock::load {
@@ -30,7 +30,7 @@ std::optional<double> statistic_of(std::string_view word) {
   if (word == "mean") return -1.0;
   if (word == "max") return 1.0;
   if (!word.starts_with('p')) return std::nullopt;
-  const auto percent = config::parse_number(word.substr(1), 0.0, 99.999);
+  const auto percent = options::parse_number(word.substr(1), 0.0, 99.999);
   if (!percent) return std::nullopt;
   return *percent / 100.0;
 }
@@ -52,18 +52,18 @@ core::Error unknown_name(std::string_view name) {
                                          "max_gap_p99", "latency_p95", "first_byte_p95"};
   names.insert(names.end(), kCounts.begin(), kCounts.end());
   names.insert(names.end(), kRates.begin(), kRates.end());
-  const std::string close = config::suggestion(name, names);
+  const std::string close = options::suggestion(name, names);
   return {core::ErrorCode::kInvalidInput,
           {},
-          "unknown metric " + config::quoted(name),
-          (close.empty() ? "" : close + " ") + "there are " + config::choices(names) +
+          "unknown metric " + options::quoted(name),
+          (close.empty() ? "" : close + " ") + "there are " + options::choices(names) +
               ", and any percentile, _mean or _max of the latencies"};
 }
 
 core::Result<Expectation> parse_one(const std::string& word) {
   const std::size_t equals = word.find('=');
   if (equals == std::string::npos)
-    return core::invalid_input({}, config::quoted(word) + " has no limit", "write ttft_p95=2s or errors=0");
+    return core::invalid_input({}, options::quoted(word) + " has no limit", "write ttft_p95=2s or errors=0");
   Expectation expectation{word.substr(0, equals), word.substr(equals + 1)};
   const auto put = [&](Kind kind, const core::Result<double>& bound) -> core::Result<Expectation> {
     if (!bound) return core::invalid_input({}, expectation.name + ": " + bound.error().message());
@@ -73,14 +73,14 @@ core::Result<Expectation> parse_one(const std::string& word) {
   };
   constexpr double kMany = 1e12;
   if (latency_of(expectation.name))
-    return put(Kind::kLatency, config::parse_duration(expectation.limit).map(core::to_milliseconds));
+    return put(Kind::kLatency, options::parse_duration(expectation.limit).map(core::to_milliseconds));
   if (has(kCounts, expectation.name)) {
-    if (expectation.limit.ends_with('%')) return put(Kind::kShare, config::parse_share(expectation.limit));
-    return put(Kind::kCount, config::parse_count(expectation.limit, 0, 1'000'000'000'000).map([](std::uint64_t count) {
+    if (expectation.limit.ends_with('%')) return put(Kind::kShare, options::parse_share(expectation.limit));
+    return put(Kind::kCount, options::parse_count(expectation.limit, 0, 1'000'000'000'000).map([](std::uint64_t count) {
       return static_cast<double>(count);
     }));
   }
-  if (has(kRates, expectation.name)) return put(Kind::kRate, config::parse_number(expectation.limit, 0.0, kMany));
+  if (has(kRates, expectation.name)) return put(Kind::kRate, options::parse_number(expectation.limit, 0.0, kMany));
   return tl::make_unexpected(unknown_name(expectation.name));
 }
 
@@ -138,7 +138,7 @@ double per_s(std::uint64_t count, const Tally& tally) {
 }  // namespace
 
 core::Result<std::vector<Expectation>> parse_expectations(std::string_view text) {
-  const auto words = config::parse_list(text);
+  const auto words = options::parse_list(text);
   if (!words) return tl::make_unexpected(words.error());
   std::vector<Expectation> expectations;
   for (const std::string& word : *words) {

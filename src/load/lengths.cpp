@@ -6,7 +6,7 @@
 #include <cmath>
 #include <utility>
 
-#include "config/scalars.h"
+#include "options/scalars.h"
 
 namespace penstock::load {
 namespace {
@@ -15,19 +15,19 @@ constexpr double kShareTolerance = 0.001;  // Tolerates three thirds written as 
 
 core::Result<std::pair<std::uint32_t, std::uint32_t>> parse_lengths(std::string_view text) {
   const std::size_t dots = text.find("..");
-  const auto low = config::parse_count(text.substr(0, dots), 1, kLengthMax);
+  const auto low = options::parse_count(text.substr(0, dots), 1, kLengthMax);
   if (!low) return tl::make_unexpected(low.error());
-  const auto high = dots == std::string_view::npos ? low : config::parse_count(text.substr(dots + 2), 1, kLengthMax);
+  const auto high = dots == std::string_view::npos ? low : options::parse_count(text.substr(dots + 2), 1, kLengthMax);
   if (!high) return tl::make_unexpected(high.error());
   if (*high < *low)
-    return core::invalid_input({}, fmt::format("must go from the smaller to the larger, is {}", config::quoted(text)));
+    return core::invalid_input({}, fmt::format("must go from the smaller to the larger, is {}", options::quoted(text)));
   return std::pair{static_cast<std::uint32_t>(*low), static_cast<std::uint32_t>(*high)};
 }
 
 }  // namespace
 
 core::Result<LengthMix> LengthMix::parse(std::string_view text) {
-  const auto words = config::parse_list(text);
+  const auto words = options::parse_list(text);
   if (!words) return tl::make_unexpected(words.error());
   if (words->size() > kLengthPartsMax)
     return core::invalid_input({}, fmt::format("has {} parts, at most {} are allowed", words->size(), kLengthPartsMax));
@@ -36,11 +36,11 @@ core::Result<LengthMix> LengthMix::parse(std::string_view text) {
   for (const std::string& word : *words) {
     const std::size_t colon = word.find(':');
     if (colon == std::string::npos && words->size() > 1)
-      return core::invalid_input({}, fmt::format("{} has no share", config::quoted(word)), "write 500:70%,4000:30%");
+      return core::invalid_input({}, fmt::format("{} has no share", options::quoted(word)), "write 500:70%,4000:30%");
     const auto lengths = parse_lengths(std::string_view{word}.substr(0, colon));
     if (!lengths) return tl::make_unexpected(lengths.error());
     const auto share =
-        colon == std::string::npos ? core::Result<double>{1.0} : config::parse_share(word.substr(colon + 1));
+        colon == std::string::npos ? core::Result<double>{1.0} : options::parse_share(word.substr(colon + 1));
     if (!share) return tl::make_unexpected(share.error());
     sum += *share;
     mix.parts_.push_back({lengths->first, lengths->second, sum});

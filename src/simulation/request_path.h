@@ -64,7 +64,7 @@ class RequestPath final : public dispatch::GrantListener {
   struct Flight {
     dispatch::Ticket ticket = 0;
     std::uint32_t replica = kNone;
-    std::uint32_t transfer = kNone;  // of its KV, while that is in flight
+    std::uint32_t transfer = kNone;  // Of its KV, while the transfer is in progress.
     std::uint32_t cached_tokens = 0;
     std::uint32_t output_tokens = 0;  // as the gateway granted them
     std::uint32_t recent = kNone;     // its place among the requests that the policy sees

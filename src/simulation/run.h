@@ -34,6 +34,7 @@ struct PoolSpec {
   double price_per_gpu_hour = 1.0;
   core::Duration start_up = std::chrono::seconds{120};  // from the request for a replica until it is ready
   core::Duration warm_up{};                             // the part of it in which warm-up prompts are answered
+  std::string step_time_model = "polynomial";           // description of step_time; see engine/step_time_models.h
 };
 
 // What can go wrong, drawn from the seed. All off by default.

@@ -180,7 +180,7 @@ class Refused(CliTest):
         done = self.run_program("allocate", "a.yaml", code=2)
         self.assertEqual(done.stdout, "")
         self.assertIn("penstock: a.yaml:7:15: deployments[0].priority: must be a whole number", done.stderr)
-        self.assertIn("deployments[1].wait: is no known key", done.stderr)
+        self.assertIn("deployments[1].wait: unknown key", done.stderr)
 
     def test_a_budget_below_the_least_fleet_says_what_is_short(self):
         self.write("a.yaml", PLAN.replace("capacity: 4}", "capacity: 4, min_replicas: 11}"))

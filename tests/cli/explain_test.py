@@ -129,7 +129,7 @@ class BadInput(CliTest):
         self.assert_refused("explain", "good.jsonl", "--pool", "q", says="it has those of a")
         self.assert_refused("explain", "good.jsonl", "--at", "noon", says="--at: ")
         self.assert_refused("explain", says="takes one FILE, there are 0")
-        self.assert_refused("explain", "good.jsonl", "--when", "3s", says="--when: is no flag of `penstock explain`")
+        self.assert_refused("explain", "good.jsonl", "--when", "3s", says="--when: unknown flag of `penstock explain`")
 
     def test_outputs_are_looked_at_before_the_first_run(self):
         self.assert_refused("replay", BUSY, "--decision-log", "log.txt",

@@ -105,7 +105,7 @@ class Schedules(Planner):
         self.assertEqual(done.stdout, "")
         self.assertEqual([line[:line.index(":", line.index("planner."))] for line in done.stderr.splitlines()],
                          ["p.yaml:4:14: planner.schedules[0].cron", "p.yaml:6:14: planner.schedules[2].cron",
-                          "p.yaml: planner.warm_trace"])
+                          "p.yaml:2:15: planner.warm_trace"])
         self.assertIn("missing.csv: cannot be opened", done.stderr)
 
     def test_check_accepts_what_can_be_read(self):

@@ -236,7 +236,7 @@ class BadInput(LoadTest):
                             ((url,), "there is no traffic"),
                             ((url, "--rate", 1, "--concurrency", 2), "does not go together with --rate"),
                             ((url, "--rate", 0), "--rate"),
-                            ((url, "--rate", 1, "--speed", 2), "--speed: means nothing with --rate"),
+                            ((url, "--rate", 1, "--speed", 2), "--speed: has no effect with --rate"),
                             ((url, "--rate", 1, "--input-tokens", "500:70%"), "--input-tokens: shares add up to 70.0%"),
                             ((url, "--rate", 1, "--expect", "tft_p95=2s"), "did you mean ttft_p95?"),
                             ((url, "--rate", 1, "--expect", "ttft_p95"), "--expect"),

@@ -22,7 +22,7 @@ engine: {{block_size: 16, kv_blocks: 12288{engine}}}
 pools:
 {pools}
 slo: {{ttft: 2s, itl: 50ms, goal: 0.99}}
-planner: {{throughput_interval: 4s, load_interval: 1s, stabilisation: 3s, failure_cooldown: 1s, manual_hold: 1s}}
+planner: {{throughput_interval: 4s, tick_interval: 1s, stabilisation: 3s, failure_cooldown: 1s, manual_hold: 1s}}
 gateway: {{anonymous: true, health_interval: 500ms, routing: {{slow_start: 0s}}{gateway}}}
 classes: {{interactive: {{queue_time: 60s}}}}
 """

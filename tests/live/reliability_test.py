@@ -42,7 +42,7 @@ class ReliabilityTest(unittest.TestCase):
     def test_a_hung_engine_is_not_the_clients_trouble(self):
         good = Engine(self, *FAST, name="good")
         hung = Engine(self, *FAST, "--fault", "hang", name="hung")
-        gateway = self.gateway(good.url, hung.url, first_byte_time="500ms", health_interval="1h")
+        gateway = self.gateway(good.url, hung.url, first_byte_timeout="500ms", health_interval="1h")
         until_routed(gateway, 2)
         self.assertEqual([complete(gateway.port, 2, f"prompt {i}")[0] for i in range(20)], [200] * 20)
         overview = gateway.overview()
@@ -50,7 +50,7 @@ class ReliabilityTest(unittest.TestCase):
 
     def test_where_all_engines_hang_the_client_is_told(self):
         hung = Engine(self, "--fault", "hang")
-        gateway = self.gateway(hung.url, first_byte_time="500ms", health_interval="1h")
+        gateway = self.gateway(hung.url, first_byte_timeout="500ms", health_interval="1h")
         until_routed(gateway, 1)
         status, fields, body = complete(gateway.port)
         self.assertEqual((status, json.loads(body)["error"]["code"]), (504, "replica_timeout"), body)
@@ -58,7 +58,7 @@ class ReliabilityTest(unittest.TestCase):
 
     def test_an_engine_that_stops_in_the_midst_of_an_answer_is_cut_off(self):
         engines = [Engine(self, *SLOW, name=f"e{i}") for i in range(2)]
-        gateway = self.gateway(*(engine.url for engine in engines), silence="1s", first_byte_time="1s",
+        gateway = self.gateway(*(engine.url for engine in engines), stream_idle_timeout="1s", first_byte_timeout="1s",
                                health_interval="500ms")
         until_routed(gateway, 2)
         streams = [Stream(gateway.port, 200, f"prompt {i}") for i in range(10)]

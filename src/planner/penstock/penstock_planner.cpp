@@ -405,6 +405,17 @@ class PenstockPlanner final : public Policy {
 
 }  // namespace
 
+void set_memory(PlannerOptions& options, core::Duration length) {
+  for (PlanLoopOptions* loop : {&options.throughput_loop, &options.load_loop}) {
+    MemoryOptions& memory = loop->memory;
+    memory.length = length;
+    memory.length_least = std::min(memory.length_least, length / 4);
+    memory.slice_most = std::min(memory.slice_most, length / 4);
+    memory.slice_least = std::min(memory.slice_least, length / 8);
+    loop->urgent_memory = std::min(loop->urgent_memory, length);
+  }
+}
+
 std::unique_ptr<Policy> make_penstock_planner(std::shared_ptr<FleetTrials> trials, const signals::SloPolicy& slo,
                                               const PlannerOptions& options) {
   return std::make_unique<PenstockPlanner>(std::move(trials), slo, options);

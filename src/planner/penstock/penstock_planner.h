@@ -47,6 +47,9 @@ struct PlannerOptions {
   std::vector<PoolProfile> profiles;  // Indexed by pool; empty means no correction and no formula.
 };
 
+// Both loops remember the traffic of this time at most. A memory that is shorter than usual is cut into shorter slices.
+void set_memory(PlannerOptions& options, core::Duration length);
+
 // Runs every 5 s. Observations are checked; the throughput loop simulates fleets on the traffic of some minutes at the
 // forecast rate and sets a lower bound; the load loop does the same with about the last minute at a rate with headroom,
 // and reacts above that bound. Both choose the cheapest fleet that meets the goal of every objective. If a loop has not

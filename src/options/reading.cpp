@@ -1,0 +1,313 @@
+#include "options/reading.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "options/scalars.h"
+
+namespace penstock::options {
+namespace {
+
+struct Assignment {
+  std::string key, text;
+};
+
+// "a=1,b=x,y" as a=1 and b="x,y": a part without '=' belongs to the value before it.
+core::Result<std::vector<Assignment>> split_assignments(std::string_view text) {
+  auto parts = parse_list(text);
+  if (!parts) return tl::make_unexpected(parts.error());
+  std::vector<Assignment> assignments;
+  for (const std::string& part : *parts) {
+    const std::size_t equals = part.find('=');
+    if (equals != std::string::npos)
+      assignments.push_back({part.substr(0, equals), part.substr(equals + 1)});
+    else if (assignments.empty())
+      return core::invalid_input({}, "must be like key=value,key=value, is " + quoted(text));
+    else
+      assignments.back().text += "," + part;
+  }
+  return assignments;
+}
+
+std::string_view first_part(std::string_view dotted) { return dotted.substr(0, dotted.find('.')); }
+
+// Keys of the table that begin with `section`, without it. Whole keys, or their first parts only.
+std::vector<std::string_view> keys_below(const Table& table, std::string_view section, bool whole) {
+  std::vector<std::string_view> below;
+  for (std::string_view key : table.keys()) {
+    if (!key.starts_with(section) || key.size() == section.size()) continue;
+    key.remove_prefix(section.size());
+    if (!whole) key = first_part(key);
+    if (std::find(below.begin(), below.end(), key) == below.end()) below.push_back(key);
+  }
+  return below;
+}
+
+core::Error error_of(std::string what, std::string hint = {}) {
+  return {core::ErrorCode::kInvalidInput, {}, std::move(what), std::move(hint)};
+}
+
+std::vector<std::string> pieces_of(const Option& option, const std::string& text, core::Result<void>& result) {
+  if (!option.value.is_list) return {text};
+  auto parts = parse_list(text);
+  if (parts) return *std::move(parts);
+  result = tl::make_unexpected(parts.error());
+  return {};
+}
+
+// As long as a file may be: more items than a list allows are refused before any is made.
+constexpr std::string_view kDash = "begin each with a dash";
+
+}  // namespace
+
+std::string Reading::location(std::string_view path) const {
+  if (const auto found = origins_.find(path); found != origins_.end()) return found->second;
+  const Option* option = table_->with_key(path);
+  return std::string{option != nullptr && !option->names.flag.empty() ? option->names.flag : path};
+}
+
+std::string Reading::first_given(std::initializer_list<std::string> paths) const {
+  for (const std::string& path : paths)
+    if (given(path)) return path;
+  return *(paths.end() - 1);
+}
+
+class TableReader {
+ public:
+  TableReader(const Table& table, const Source& source) : table_(table), source_(source), reading_(table) {}
+
+  Reading run() {
+    std::optional<YamlNode> root;
+    if (!source_.file.empty()) {
+      auto parsed = parse_yaml(source_.file, source_.yaml);
+      if (parsed)
+        root = *std::move(parsed);
+      else
+        reading_.problems_ = std::move(parsed.error());
+    }
+    if (root) {
+      read_section(table_, *root, "", "");
+      require_keys(table_, *root, "");
+    }
+    for (const FlagValue& flag : source_.flags) read_flag(flag);
+    // Items begin as the values that all share, which flags may set.
+    while (!deferred_.empty()) read_list(std::exchange(deferred_, {}));
+    for (const List& list : table_.lists()) read_list_flags(list);
+    std::stable_sort(found_.begin(), found_.end(), [](const Found& a, const Found& b) {
+      return std::pair{a.line, a.column} < std::pair{b.line, b.column};
+    });
+    for (Found& found : found_) reading_.problems_.push_back(std::move(found.error));
+    return std::move(reading_);
+  }
+
+ private:
+  struct Found {
+    std::size_t line, column;
+    core::Error error;
+  };
+  // A list of the file that is read once all scalars are.
+  struct Deferred {
+    List list;
+    YamlNode node;
+    std::string path;
+  };
+
+  void report(const YamlNode& node, const std::string& path, core::Error error) {
+    error.where = yaml_place(source_.file, node, path);
+    found_.push_back({node.line, node.column, std::move(error)});
+  }
+  void report_flag(std::string where, core::Error error) {
+    error.where = std::move(where);
+    found_.push_back({SIZE_MAX, 0, std::move(error)});
+  }
+
+  // `prefix` is what stands before the keys in paths, "pools[1].engine."; `section` that part of it that the keys of the
+  // table begin with, "engine.".
+  void read_section(const Table& table, const YamlNode& node, const std::string& prefix, const std::string& section) {
+    const std::string path = prefix.substr(0, prefix.empty() ? 0 : prefix.size() - 1);
+    if (node.kind != YamlNode::Kind::kMap) {
+      report(node, path,
+             error_of("must be a section, is " + node.description(),
+                      "its keys are " + choices(keys_below(table, section, false))));
+      return;
+    }
+    for (std::size_t i = 0; i < node.keys.size(); ++i) {
+      const std::string& name = node.keys[i].text;
+      const YamlNode& item = node.items[i];
+      const std::string key = section + name;
+      const bool has_section = !keys_below(table, key + ".", true).empty();
+      const auto list = std::find_if(table.lists().begin(), table.lists().end(),
+                                     [&](const List& each) { return each.names.key == key; });
+      if (const Option* option = table.with_key(key);
+          option != nullptr && !(has_section && item.kind == YamlNode::Kind::kMap))
+        read_value(*option, item, prefix + name);
+      else if (list != table.lists().end())
+        deferred_.push_back({*list, item, prefix + name});
+      else if (has_section)
+        read_section(table, item, prefix + name + ".", key + ".");
+      else
+        report_unknown(table, node.keys[i], prefix, section);
+    }
+  }
+
+  void report_unknown(const Table& table, const YamlNode::Key& key, const std::string& prefix,
+                      const std::string& section) {
+    const std::string shown = quoted(key.text);
+    YamlNode at;
+    at.line = key.line;
+    at.column = key.column;
+    std::string hint;
+    if (const std::string_view now = table.new_name(section + key.text); !now.empty()) {
+      report(at, prefix + shown.substr(1, shown.size() - 2), error_of("was renamed", fmt::format("write {}", now)));
+      return;
+    }
+    hint = suggestion(key.text, keys_below(table, section, false));
+    // The key of another section, which the writer may have meant.
+    for (const std::string_view each : table.keys())
+      if (hint.empty() && each.ends_with("." + key.text)) hint = fmt::format("did you mean {}?", each);
+    report(at, prefix + shown.substr(1, shown.size() - 2), error_of("unknown key", std::move(hint)));
+  }
+
+  void read_value(const Option& option, const YamlNode& node, const std::string& path) {
+    std::vector<std::string> texts;
+    core::Result<void> split;
+    if (node.kind == YamlNode::Kind::kScalar) {
+      texts = option.value.splits_text ? pieces_of(option, node.text, split) : std::vector{node.text};
+    } else if (option.value.is_list && node.kind == YamlNode::Kind::kSequence) {
+      for (std::size_t i = 0; i < node.items.size(); ++i) {
+        const YamlNode& item = node.items[i];
+        const std::string item_path = fmt::format("{}[{}]", path, i);
+        if (item.kind != YamlNode::Kind::kScalar)
+          return report(item, item_path, error_of("must be text, is " + item.description()));
+        reading_.origins_[item_path] = yaml_place(source_.file, item, item_path);
+        texts.push_back(item.text);
+      }
+    } else {
+      return report(node, path, error_of(fmt::format("must be a {}, is {}", option.value.type, node.description())));
+    }
+    reading_.origins_[path] = yaml_place(source_.file, node, path);
+    if (split) split = option.value.parse(texts);
+    if (!split) report(node, path, error_in(option, split.error()));
+  }
+
+  static core::Error error_in(const Option& option, core::Error error) {
+    if (option.is_secret) error = error_of(fmt::format("is not a valid {}", option.value.type));
+    return error;
+  }
+
+  void read_list(std::vector<Deferred> lists) {
+    for (Deferred& deferred : lists) {
+      const auto& [list, node, path] = deferred;
+      if (node.kind != YamlNode::Kind::kSequence || node.items.empty()) {
+        report(node, path,
+               error_of("must be a list of sections, is " +
+                            (node.kind == YamlNode::Kind::kSequence ? "an empty list" : node.description()),
+                        std::string{kDash}));
+        continue;
+      }
+      if (node.items.size() > list.items_max) {
+        report(node, path,
+               error_of(fmt::format("must have at most {} items, has {}", list.items_max, node.items.size())));
+        continue;
+      }
+      reading_.origins_[path] = yaml_place(source_.file, node, path);
+      list.resize(node.items.size());
+      for (std::size_t i = 0; i < node.items.size(); ++i)
+        read_item(list.rows_of(i), node.items[i], fmt::format("{}[{}]", path, i));
+      // Lists in the items, while their tables are valid.
+      while (!deferred_.empty()) read_list(std::exchange(deferred_, {}));
+    }
+  }
+
+  void read_item(const Table& rows, const YamlNode& node, const std::string& path) {
+    reading_.origins_[path] = yaml_place(source_.file, node, path);
+    read_section(rows, node, path + ".", "");
+    for (const FlagValue& flag : source_.flags)
+      if (const Option* option = rows.with_flag(flag.flag)) set_by_flag(*option, flag, path + ".", false);
+    require_keys(rows, node, path);
+  }
+
+  void require_keys(const Table& rows, const YamlNode& node, const std::string& path) {
+    if (node.kind != YamlNode::Kind::kMap) return;
+    for (const Option& option : rows.options())
+      if (option.is_required) require(node, path, option.names.key);
+    for (const List& list : rows.lists())
+      if (list.is_required) require(node, path, list.names.key);
+  }
+
+  // A key is there, or some key of the section of its name.
+  void require(const YamlNode& node, const std::string& path, std::string_view key) {
+    const std::string_view name = first_part(key);
+    if (std::none_of(node.keys.begin(), node.keys.end(), [&](const auto& each) { return each.text == name; }))
+      report(node, path, error_of(fmt::format("needs the key {}", key)));
+  }
+
+  void set_by_flag(const Option& option, const FlagValue& flag, const std::string& prefix, bool reports) {
+    core::Result<void> result;
+    const std::vector<std::string> texts = pieces_of(option, flag.text, result);
+    if (result) result = option.value.parse(texts);
+    if (!result && reports) report_flag(flag.flag, error_in(option, result.error()));
+    const std::string path = prefix + std::string{option.names.key.empty() ? option.names.flag : option.names.key};
+    reading_.origins_[path] = flag.flag;
+    for (std::size_t i = 0; option.value.is_list && i < texts.size(); ++i)
+      reading_.origins_[fmt::format("{}[{}]", path, i)] = flag.flag;
+  }
+
+  void read_flag(const FlagValue& flag) {
+    for (const SectionFlag& section : table_.section_flags())
+      if (section.flag == flag.flag) {
+        const std::string prefix = std::string{section.section} + ".";
+        assign(flag, table_, prefix, "");
+        return;
+      }
+    if (const Option* option = table_.with_flag(flag.flag)) set_by_flag(*option, flag, "", true);
+  }
+
+  // The items that flags such as --pool add.
+  void read_list_flags(const List& list) {
+    std::vector<const FlagValue*> flags;
+    for (const FlagValue& flag : source_.flags)
+      if (!list.names.flag.empty() && flag.flag == list.names.flag) flags.push_back(&flag);
+    if (flags.empty()) return;
+    const std::string path{list.names.key};
+    std::erase_if(reading_.origins_, [&](const auto& origin) { return origin.first.starts_with(path + "["); });
+    list.resize(flags.size());
+    for (std::size_t i = 0; i < flags.size(); ++i) {
+      reading_.origins_[fmt::format("{}[{}]", path, i)] = flags[i]->flag;
+      assign(*flags[i], list.rows_of(i), "", fmt::format("{}[{}].", path, i));
+    }
+  }
+
+  // "key=value,…" into the rows of a section.
+  void assign(const FlagValue& flag, const Table& rows, const std::string& section, const std::string& prefix) {
+    auto assignments = split_assignments(flag.text);
+    if (!assignments) return report_flag(flag.flag, assignments.error());
+    for (const Assignment& assignment : *assignments) {
+      const Option* option = rows.with_key(section + assignment.key);
+      if (option == nullptr) {
+        std::vector<std::string_view> known;
+        for (const Option& each : rows.options())
+          if (each.names.key.starts_with(section)) known.push_back(each.names.key.substr(section.size()));
+        report_flag(flag.flag, error_of("unknown key " + quoted(assignment.key), "its keys are " + choices(known)));
+        continue;
+      }
+      const std::string where = flag.flag + " " + assignment.key;
+      const std::vector<std::string> texts = {assignment.text};
+      if (auto done = option->value.parse(texts); !done) report_flag(where, error_in(*option, done.error()));
+      reading_.origins_[prefix + std::string{option->names.key}] = where;
+    }
+  }
+
+  const Table& table_;
+  const Source& source_;
+  Reading reading_;
+  std::vector<Found> found_;
+  std::vector<Deferred> deferred_;
+};
+
+Reading read(const Table& table, const Source& source) { return TableReader{table, source}.run(); }
+
+}  // namespace penstock::options

@@ -1,0 +1,155 @@
+#include "options/reading.h"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+
+#include "options/values.h"
+
+namespace penstock::options {
+namespace {
+
+struct Wheel {
+  std::string name;
+  std::uint32_t spokes = 20;
+};
+
+struct Bicycle {
+  core::Duration ttft = std::chrono::seconds{2};
+  double share = 0.5;
+  std::vector<std::string> files;
+  std::vector<std::string> tags;
+  std::string key;
+  std::optional<std::uint64_t> budget;
+  std::uint32_t spokes = 20;
+  double demand = 0.0;
+  std::string demand_trace;
+  std::vector<Wheel> wheels;
+};
+
+Table table_of(Bicycle& made) {
+  Table table;
+  table.group("All");
+  table.section_flag("--slo", "slo", "the SLO");
+  table.add({"slo.ttft", "", "time"}, duration_above_zero(made.ttft));
+  table.add({"slo.share", "", "share"}, share(made.share));
+  table.add({"files", "--files", "files"}, texts(made.files));
+  table.add({"tags", "--tags", "tags"}, names(made.tags));
+  table.add({"key", "", "a secret"}, names(made.tags)).secret();
+  table.add({"budget", "--budget", "0 is none"}, limit(made.budget, 100));
+  table.add({"spokes", "--spokes", "of all wheels"}, count(made.spokes, 1, 40));
+  table.add({"demand", "", "a figure"}, number(made.demand, 0.0, 10.0));
+  table.add({"demand.trace", "", "or a trace"}, text(made.demand_trace));
+  table.list<Wheel>(
+      {"wheels", "--wheel", "wheels"}, made.wheels, 3,
+      [](Table& rows, Wheel& wheel) {
+        rows.add({"name", "", "name"}, text(wheel.name)).required();
+        rows.add({"spokes", "--spokes", "spokes"}, count(wheel.spokes, 1, 40));
+      },
+      [&made] {
+        return Wheel{{}, made.spokes};
+      });
+  table.renamed("rays", "spokes");
+  return table;
+}
+
+Bicycle loaded(std::string yaml, std::vector<FlagValue> flags = {}) {
+  Bicycle made;
+  const Table table = table_of(made);
+  const Reading reading = read(table, {"p.yaml", std::move(yaml), std::move(flags)});
+  for (const core::Error& error : reading.problems()) ADD_FAILURE() << error.message();
+  return made;
+}
+
+std::string problems(std::string yaml, std::vector<FlagValue> flags = {}) {
+  Bicycle made;
+  const Table table = table_of(made);
+  std::string text;
+  const Reading reading = read(table, {"p.yaml", std::move(yaml), std::move(flags)});
+  for (const core::Error& error : reading.problems()) text += error.message() + "\n";
+  return text;
+}
+
+TEST(Reading, SetsTheFieldsThatTheFileNamesAndNoOther) {
+  const Bicycle made = loaded("slo: {ttft: 3s}\nbudget: 7\n");
+  EXPECT_EQ(made.ttft, std::chrono::seconds{3});
+  EXPECT_EQ(made.share, 0.5);
+  EXPECT_EQ(made.budget, 7U);
+  EXPECT_TRUE(made.wheels.empty());
+}
+
+TEST(Reading, FlagsCountAfterTheFileAndTheLastOneWins) {
+  const Bicycle made =
+      loaded("slo: {ttft: 3s, share: 0.1}\nbudget: 7\n", {{"--slo", "ttft=4s"}, {"--budget", "8"}, {"--budget", "0"}});
+  EXPECT_EQ(made.ttft, std::chrono::seconds{4});
+  EXPECT_EQ(made.share, 0.1);
+  EXPECT_FALSE(made.budget);
+}
+
+TEST(Reading, ListsAreSequencesOrTextWithCommas) {
+  EXPECT_EQ(loaded("files: [a, 'b,c']\n").files, (std::vector<std::string>{"a", "b,c"}));
+  EXPECT_EQ(loaded("files: a,b\n").files, (std::vector<std::string>{"a,b"}));
+  EXPECT_EQ(loaded("tags: a,b\n").tags, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(loaded("", {{"--files", "a,b"}}).files, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(problems("tags: ['a,b']\n"), "p.yaml:1:7: tags: must be a list of texts without commas\n");
+}
+
+TEST(Reading, ItemsBeginAsWhatAllShareAndFlagsSetEachOfThem) {
+  const Bicycle made = loaded("wheels: [{name: front}, {name: rear, spokes: 30}]\nspokes: 24\n");
+  ASSERT_EQ(made.wheels.size(), 2U);
+  EXPECT_EQ(made.wheels[0].spokes, 24U);
+  EXPECT_EQ(made.wheels[1].spokes, 30U);
+  const Bicycle flagged = loaded("wheels: [{name: front}, {name: rear, spokes: 30}]\n", {{"--spokes", "28"}});
+  EXPECT_EQ(flagged.wheels[1].spokes, 28U);
+}
+
+TEST(Reading, FlagsThatAddItemsReplaceThoseOfTheFile) {
+  const Bicycle made = loaded("wheels: [{name: front}]\n", {{"--wheel", "name=a,spokes=3"}, {"--wheel", "name=b"}});
+  ASSERT_EQ(made.wheels.size(), 2U);
+  EXPECT_EQ(made.wheels[0].spokes, 3U);
+  EXPECT_EQ(made.wheels[1].name, "b");
+}
+
+TEST(Reading, AKeyMayBeAValueOrASection) {
+  EXPECT_EQ(loaded("demand: 3\n").demand, 3.0);
+  EXPECT_EQ(loaded("demand: {trace: t.csv}\n").demand_trace, "t.csv");
+}
+
+TEST(Reading, ReportsEverythingThatIsWrongInTheOrderOfTheFileAndThenOfTheFlags) {
+  EXPECT_EQ(problems("wheels: [{spokes: 50}]\nbudgit: 3\nslo: {tfft: 1s}\nrays: 3\nshare: 1\n", {{"--budget", "x"}}),
+            "p.yaml:1:10: wheels[0]: needs the key name\n"
+            "p.yaml:1:19: wheels[0].spokes: must be from 1 to 40, is '50'\n"
+            "p.yaml:2:1: budgit: unknown key; did you mean budget?\n"
+            "p.yaml:3:7: slo.tfft: unknown key; did you mean ttft?\n"
+            "p.yaml:4:1: rays: was renamed; write spokes\n"
+            "p.yaml:5:1: share: unknown key; did you mean slo.share?\n"
+            "--budget: must be a whole number from 0 to 100, is 'x'\n");
+}
+
+TEST(Reading, RefusesAValueWhereASectionIsMeantAndTheReverse) {
+  EXPECT_EQ(problems("slo: 2s\n"), "p.yaml:1:6: slo: must be a section, is '2s'; its keys are ttft or share\n");
+  EXPECT_EQ(problems("budget: {a: 1}\n"), "p.yaml:1:9: budget: must be a count, is a section\n");
+  EXPECT_EQ(problems("wheels: 3\n"),
+            "p.yaml:1:9: wheels: must be a list of sections, is '3'; begin each with a dash\n");
+  EXPECT_EQ(problems("wheels: [{name: a}, {name: b}, {name: c}, {name: d}]\n"),
+            "p.yaml:1:9: wheels: must have at most 3 items, has 4\n");
+}
+
+TEST(Reading, SecretsStayOutOfMessages) {
+  EXPECT_EQ(problems("key: ',sk-1'\n"), "p.yaml:1:6: key: is not a valid list\n");
+}
+
+TEST(Reading, KnowsWhereAValueCameFrom) {
+  Bicycle made;
+  const Table table = table_of(made);
+  const Reading reading = read(table, {"p.yaml", "wheels: [{name: a}]\n", {{"--slo", "ttft=1s"}}});
+  EXPECT_TRUE(reading.given("slo.ttft"));
+  EXPECT_FALSE(reading.given("budget"));
+  EXPECT_EQ(reading.location("slo.ttft"), "--slo ttft");
+  EXPECT_EQ(reading.location("wheels[0].name"), "p.yaml:1:17: wheels[0].name");
+  EXPECT_EQ(reading.location("budget"), "--budget");
+  EXPECT_EQ(reading.first_given({"budget", "wheels[0]"}), "wheels[0]");
+}
+
+}  // namespace
+}  // namespace penstock::options

@@ -1,0 +1,18 @@
+// Documents made from a table: pages of the reference, and a JSON schema for editors.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "options/table.h"
+
+namespace penstock::options {
+
+// Headings and rows of the groups, or of all groups, in Markdown.
+[[nodiscard]] std::string to_markdown(const Table& table, const std::vector<std::string_view>& groups = {});
+
+// JSON Schema, draft 2020-12, of a YAML file with any of the keys.
+[[nodiscard]] std::string to_json_schema(const Table& table, std::string_view title);
+
+}  // namespace penstock::options
