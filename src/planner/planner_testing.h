@@ -128,9 +128,9 @@ class Asker {
 }  // namespace penstock::planner::testing
 
 // The three parts of a decision that a table states: EXPECT_DECISION(decision, 3, kLoadAboveTarget, kNone).
-#define EXPECT_DECISION(decision, replicas, why, limit)                                         \
+#define EXPECT_DECISION(made, replicas, why, limit)                                             \
   do {                                                                                          \
-    const ::penstock::decision::PoolDecision& decided = (decision);                             \
+    const ::penstock::decision::PoolDecision& decided = (made);                                 \
     EXPECT_EQ(decided.target, static_cast<std::uint32_t>(replicas)) << sentence(decided);       \
     EXPECT_STREQ(to_string(decided.reason), to_string(::penstock::decision::Reason::why));      \
     EXPECT_STREQ(to_string(decided.limited_by), to_string(::penstock::decision::Limit::limit)); \

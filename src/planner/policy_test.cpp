@@ -5,6 +5,8 @@
 #include <limits>
 #include <set>
 
+#include "decision/decision_text.h"
+
 namespace penstock::planner {
 namespace {
 

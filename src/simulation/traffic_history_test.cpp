@@ -77,7 +77,7 @@ TEST(TrafficHistory, WarmsAnOutlookUpBeforeTheFirstTick) {
   outlook.warm_up(traffic_history(workload, seconds{30}));
   EXPECT_TRUE(outlook.trusted());
   EXPECT_GT(outlook.growth(1.0 + 6600.0 / 1800.0), 1.05);
-  EXPECT_NEAR(*outlook.outlook().input_tokens, 100.0, 1e-6);
+  EXPECT_NEAR(*outlook.expected().input_tokens, 100.0, 1e-6);
 }
 
 }  // namespace

@@ -152,7 +152,7 @@ TEST(TrafficOutlook, NoiseAroundALevelEarnsNoTrust) {
   traffic.run(hours{4}, [&](double) { return random.exponential(4.0); });
   EXPECT_FALSE(outlook.trusted());
   EXPECT_EQ(outlook.growth(1.0), 1.0);
-  EXPECT_GT(*outlook.expected().error, 0.95 * *outlook.outlook().naive_error);
+  EXPECT_GT(*outlook.expected().error, 0.95 * *outlook.expected().naive_error);
 }
 
 TEST(TrafficOutlook, GrowthIsKeptWithinWhatIsBelieved) {
@@ -326,7 +326,7 @@ TEST(TrafficOutlook, AWarmStartKnowsTheMorningBeforeTheFirstTick) {
   EXPECT_NEAR(*warm.expected().requests_per_s, day_rate(kSixOClock + 300.0), 0.15);
   EXPECT_NEAR(*warm.expected().input_tokens, 800.0, 1.0);
   EXPECT_NEAR(*warm.expected().output_tokens, 300.0, 1.0);
-  EXPECT_LT(*warm.expected().error, 0.7 * *warm.outlook().naive_error);
+  EXPECT_LT(*warm.expected().error, 0.7 * *warm.expected().naive_error);
   const double memory = day_rate(kSixOClock - 600.0);
   EXPECT_NEAR(warm.growth(memory), day_rate(kSixOClock + 300.0) / memory, 0.03);
 
@@ -344,8 +344,8 @@ TEST(TrafficOutlook, AHistoryOfShorterIntervalsDoesAsWell) {
   TrafficOutlook fine({}, kMemory, minutes{10}), same({}, kMemory, minutes{10});
   fine.warm_up(days_before(kSixOClock, 2, 10.0));
   same.warm_up(days_before(kSixOClock, 2));
-  EXPECT_NEAR(*fine.expected().requests_per_s, *same.outlook().requests_per_s, 0.05);
-  EXPECT_NEAR(*fine.expected().error, *same.outlook().error, 0.05);
+  EXPECT_NEAR(*fine.expected().requests_per_s, *same.expected().requests_per_s, 0.05);
+  EXPECT_NEAR(*fine.expected().error, *same.expected().error, 0.05);
 }
 
 TEST(TrafficOutlook, AnEmptyHistoryIsNone) {
