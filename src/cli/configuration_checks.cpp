@@ -240,6 +240,9 @@ void settle_gateway(Configuration& made, Reading& reading) {
   // A file that names tenants expects requests to name theirs.
   if (!gateway.tenants.empty() && !reading.given("gateway.anonymous")) gateway.options.anonymous = false;
   gateway.options.dispatch.slo = {made.run.slo, made.run.slo_goal, made.run.slo_segments};
+  // The routers of peers have no tenants, unless the file names some.
+  if (made.run.router == routing::Strategy::kLive || !gateway.tenants.empty())
+    made.run.dispatch = gateway.options.dispatch;
 }
 
 }  // namespace penstock::cli

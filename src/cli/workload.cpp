@@ -141,12 +141,12 @@ std::string json(const std::vector<Described>& all) {
 int show_workload(const Arguments& arguments) {
   TraceOptions options;
   std::uint64_t seed = 1;
-  options::Table table;
-  add_traces(table, options);
-  add_seed(table, seed);
-  const auto parsed = parse_arguments(usage(table), arguments);
+  options::Table rows;
+  add_traces(rows, options);
+  add_seed(rows, seed);
+  const auto parsed = parse_arguments(usage(rows), arguments);
   if (!parsed) return parsed.error();
-  if (const auto read = read_flags(table, *parsed); !read) return read.error();
+  if (const auto read = read_flags(rows, *parsed); !read) return read.error();
   options.names = parsed->operands;
   auto traces = load_traces(options, seed);
   if (!traces) return complain_of_input(traces.error());
