@@ -53,8 +53,8 @@ TEST(Cut, KeepsWhatDecisionsSay) {
   const auto result = testing::diagnosed_result(120);
   const auto part = cut(whole.info, result, {at_second(600), at_second(1200)}).results.front();
   ASSERT_FALSE(part.decisions.empty());
-  EXPECT_EQ(part.decisions.front().cause, "queue");
-  EXPECT_EQ(part.decisions.front().phase, "guardrails");
+  EXPECT_EQ(part.decisions.front().cause, decision::Cause::kQueue);
+  EXPECT_EQ(part.decisions.front().phase, decision::RolloutPhase::kGuardrails);
   EXPECT_TRUE(part.decisions.front().next_phase_target);
   EXPECT_TRUE(part.decisions.front().forecast);
   ASSERT_EQ(part.forecasts.size(), 20U);

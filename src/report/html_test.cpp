@@ -102,7 +102,13 @@ TEST(Html, StaysSmallHoweverLongTheRun) {
     decision::SeriesPoint point;
     point.at = testing::at_second(second);
     longest.series.push_back(point);
-    longest.decisions.push_back({point.at, "default", 1, 2, "panic", "request_rate 4.2 1/s", ""});
+    decision::DecisionRecord& record = longest.decisions.emplace_back();
+    record.at = point.at;
+    record.pool = "default";
+    record.current = 1;
+    record.target = 2;
+    record.reason = decision::Reason::kPanic;
+    record.evidence = {{"request_rate", 4.2, "1/s"}};
   }
   const nlohmann::json data = data_of(report);
   for (const auto& result : data["results"]) {

@@ -38,7 +38,7 @@ TEST(RefusedActions, LeaveFleetAndTargetAsTheyWere) {
   EXPECT_EQ(result.peak_replicas, 2U);
   EXPECT_EQ(result.scaling_actions, 0U);
   ASSERT_EQ(result.holds.size(), 1U);  // what lasts is noted once
-  EXPECT_EQ(result.holds[0].limited_by, "refused");
+  EXPECT_EQ(result.holds[0].limited_by, decision::Limit::kRefused);
   EXPECT_EQ(result.holds[0].target, 2U);
 }
 

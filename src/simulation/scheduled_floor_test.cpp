@@ -108,7 +108,7 @@ TEST(ScheduledFloor, ReplicasAreReadyAsTheWindowBeginsAndWereAskedForNoSooner) {
   Scheduled scheduled(policy_of("static", options), eight_o_clock());
   const auto result = run_of(scheduled, options);
   ASSERT_EQ(result.decisions.size(), 1U);
-  EXPECT_EQ(result.decisions[0].reason, "schedule");
+  EXPECT_EQ(result.decisions[0].reason, decision::Reason::kSchedule);
   EXPECT_EQ(result.decisions[0].target, 5U);
   EXPECT_LE(result.decisions[0].at, at_s(kStep - 180.0));
   EXPECT_GE(result.decisions[0].at, at_s(kStep - 180.0 - 30.0));

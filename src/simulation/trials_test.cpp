@@ -6,6 +6,7 @@
 #include <array>
 #include <vector>
 
+#include "decision/decision_text.h"
 #include "planner/penstock/penstock_planner.h"
 #include "simulation/world_testing.h"
 
@@ -249,7 +250,7 @@ TEST(PlannerInTheWorld, DecidesTheSameTwice) {
   const auto first = planned(tight()), second = planned(tight());
   ASSERT_EQ(first.decisions.size(), second.decisions.size());
   for (std::size_t i = 0; i < first.decisions.size(); ++i)
-    EXPECT_EQ(first.decisions[i].sentence, second.decisions[i].sentence);
+    EXPECT_EQ(decision::sentence(first.decisions[i]), decision::sentence(second.decisions[i]));
 }
 
 TEST(PlannerInTheWorld, ObservesWithoutAnyEffect) {

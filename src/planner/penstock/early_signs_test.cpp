@@ -50,7 +50,7 @@ TEST_F(EarlySigns, AreAP95OfTooFewToDiagnose) {
   EXPECT_NE(words().find("ttft_p95"), std::string::npos) << words();
   seen.pools[0].last_minute.ttft = {};
   seen.pools[0].last_minute.itl = {.count = 5, .p95_ms = 60.0};
-  EXPECT_TRUE(words().starts_with("itl is at risk")) << words();
+  EXPECT_TRUE(words().starts_with("ITL is at risk")) << words();
 }
 
 }  // namespace
