@@ -1,4 +1,4 @@
-#include "options/allocation.h"
+#include "cli/allocation.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace penstock::options {
+namespace penstock::cli {
 namespace {
 
 // Three lines of hardware and budget, then the deployments from line 4 on.
@@ -183,7 +183,7 @@ TEST(Allocation, ContradictionsAreRefusedWhereTheyStand) {
       {"  - {name: chat, demand: 4, pools: [{hardware: h10, capacity: 2}]}\n",
        "a.yaml:4:48: deployments[0].pools[0].hardware: 'h10' is not in the list of hardware; did you mean h100?"},
       {"  - {name: chat, demand: 4, pools: [{hardware: h100, capacity: 2, min_replicas: 3, max_replicas: 2}]}\n",
-       "a.yaml:4:98: deployments[0].pools[0].spec.max_replicas: must be at least min_replicas (3), is 2"},
+       "a.yaml:4:98: deployments[0].pools[0].max_replicas: must be at least min_replicas (3), is 2"},
       {"  - {name: chat, demand: 4, pools: [{hardware: h100, capacity: 2}, {hardware: h100, capacity: 1}]}\n",
        "a.yaml:4:79: deployments[0].pools[1].hardware: 'h100' is used twice; give each a name of its own"},
       {"  - {name: chat, demand: 4, pools: [{hardware: h100, capacity: 2, role: prefill}]}\n",
@@ -273,4 +273,4 @@ TEST(Allocation, AnEmptyFileSaysWhatIsMissing) {
 }
 
 }  // namespace
-}  // namespace penstock::options
+}  // namespace penstock::cli

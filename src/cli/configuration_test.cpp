@@ -1,11 +1,9 @@
-#include "options/replay.h"
-
 #include <gtest/gtest.h>
 
-#include "options/replay_options.h"
-#include "options/replay_testing.h"
+#include "cli/configuration_testing.h"
+#include "cli/replay_setup.h"
 
-namespace penstock::options {
+namespace penstock::cli {
 namespace {
 
 TEST(Configuration, DefaultsAreThoseOfTheModules) {
@@ -120,4 +118,4 @@ TEST(Configuration, AnUnknownPolicyGetsASuggestion) {
 }
 
 }  // namespace
-}  // namespace penstock::options
+}  // namespace penstock::cli

@@ -1,10 +1,9 @@
 // The SLO with its segments, and the section of the planner.
 #include <gtest/gtest.h>
 
-#include "options/planner_options.h"
-#include "options/replay_testing.h"
+#include "cli/configuration_testing.h"
 
-namespace penstock::options {
+namespace penstock::cli {
 namespace {
 
 using std::chrono::hours;
@@ -291,7 +290,9 @@ TEST(PlannerOptions, LoopsThatCannotWorkAreRefusedAtTheirPlace) {
       {"planner: {sensitivity: 101}\n", {}, "p.yaml:1:24: planner.sensitivity: must be from 0 to 100, is '101'"},
       {"planner: {predictor: seasonale}\n",
        {},
-       "p.yaml:1:22: planner.predictor: unknown predictor 'seasonale'; did you mean seasonal? there are "},
+       "p.yaml:1:22: planner.predictor: unknown predictor 'seasonale'; did you mean seasonal? there are constant, "
+       "linear, seasonal, "
+       "arima, kalman, decomposition or auto"},
       {"planner: {start_time: 2024-02-30T00:00:00Z}\n",
        {},
        "p.yaml:1:23: planner.start_time: must be a timestamp such as 2024-05-13T08:00:00Z, is '2024-02-30T00:00:00Z'; "
@@ -374,4 +375,4 @@ TEST(PlannerOptions, ListsHaveALimit) {
 }
 
 }  // namespace
-}  // namespace penstock::options
+}  // namespace penstock::cli

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 namespace penstock::options {
@@ -57,10 +58,16 @@ Json schema_of(const Option& option) {
   }
   // Larger bounds are not exact in JSON, and no typing error.
   const bool is_number = type == "count" || type == "number" || type == "whole number";
-  if (is_number && option.value.low) made["minimum"] = *option.value.low;
-  if (is_number && option.value.high && *option.value.high < 1e15) made["maximum"] = *option.value.high;
+  const auto bound = [&](double value) { return type == "number" ? Json(value) : Json(std::llround(value)); };
+  if (is_number && option.value.low) made["minimum"] = bound(*option.value.low);
+  if (is_number && option.value.high && *option.value.high < 1e15) made["maximum"] = bound(*option.value.high);
   made["description"] = option.names.help;
-  if (!option.fallback.empty()) made["default"] = option.fallback;
+  // Words such as "the limit of the model" are no value.
+  const Json typed = Json::parse(option.fallback, nullptr, false);
+  if ((is_number && typed.is_number()) || typed.is_boolean())
+    made["default"] = typed;
+  else if (!is_number && !option.fallback.empty())
+    made["default"] = option.fallback;
   return made;
 }
 

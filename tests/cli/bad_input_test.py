@@ -103,7 +103,7 @@ class BadFlags(CliTest):
                             (["--replcas", "3"], "did you mean --replicas?"),
                             (["--repl", "3"], "did you mean --replicas?"),
                             (["--skip-bad-rows=no"], "--skip-bad-rows: takes no value"),
-                            (["--router=kvv"], "--router: must be kv")):
+                            (["--router=kvv"], "--router: must be live, kv")):
             with self.subTest(flags):
                 self.assert_refused("replay", self.trace, *flags, says=says)
 
