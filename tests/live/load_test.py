@@ -243,7 +243,7 @@ class BadInput(LoadTest):
                             ((url, "--rate", 1, "--tenant", "nobody"), "--tenant: must be NAME=KEY"),
                             ((url, "--rate", 1, "--api-key", "a\r\nb"), "--api-key: must be"),
                             ((url, "--rate", 1, "--arrivals", "now"), "--arrivals: must be poisson"),
-                            ((url, "--rate", 1, "--timeout", "0"), "--timeout: must be more than 0"),
+                            ((url, "--rate", 1, "--timeout", "0"), "--timeout: must be longer than 0"),
                             ((url, "--rate", 1, "--class", "urgent"), "--class: must be interactive"),
                             ((url, "--profile", "weekly"), "--profile: must be diurnal"),
                             ((url, "--profile", "diurnal", "--trough", 20, "--peak", 10), "--trough"),
