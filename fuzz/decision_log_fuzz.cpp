@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "decision/decision_text.h"
 #include "report/decision_log.h"
 #include "report/decision_log_words.h"
 
@@ -19,10 +20,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (!again || report::to_decision_jsonl(*again) != written) std::abort();
   for (const report::DecisionTrack& track : report::decision_tracks(*log)) {
     if (report::list_decisions(track).empty()) std::abort();
-    for (const core::Instant at : {core::kStart, track.entries.back()->note.at, core::kNever})
+    for (const core::Instant at : {core::kStart, track.entries.back()->at, core::kNever})
       if (report::explain_decision(track, at).find('\x1b') != std::string::npos) std::abort();
   }
   for (const decision::DecisionRecord& entry : *log)
-    if (report::what_would_change(entry.note, 0).empty()) std::abort();
+    if (decision::what_would_change(entry).empty()) std::abort();
   return 0;
 }

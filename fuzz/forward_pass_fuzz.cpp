@@ -25,7 +25,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   telemetry::ForwardPassMetrics next = *message;
   next.counter_id += 3;
   ranks[0].add(next, core::kStart + std::chrono::seconds{2});
-  signals::EngineSample sample;
+  telemetry::EngineSample sample;
   if (!telemetry::apply_forward_pass(ranks, sample)) std::abort();
   if (sample.iterations.steps() > 2 || sample.iterations.busy() < core::Duration{}) std::abort();
   if (!std::isfinite(sample.iterations.prefill_attention_pairs)) std::abort();

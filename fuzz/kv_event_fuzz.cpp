@@ -6,7 +6,7 @@
 #include "telemetry/kv_event.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace penstock::signals;
+  using namespace penstock::telemetry;
   const auto batch = decode_batch({reinterpret_cast<const char*>(data), size});
   if (!batch) {
     if (batch.error().message().empty()) std::abort();
