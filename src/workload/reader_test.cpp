@@ -132,8 +132,8 @@ TEST(Reader, TimesThatGoBackAreErrors) {
 TEST(Reader, TimesOfEachSessionsOwnCannotBeReplayedAndCannotBeSkipped) {
   const std::string text = "session,t_s,input_tokens,output_tokens\na,0.0,1,1\na,19.0,1,1\nb,0.0,1,1\n";
   const std::string message =
-      "t.csv:4: time starts again at 0.0 with session \"b\": times count from the start of each session, and nothing "
-      "says when a session arrives; add to each time the arrival of its session, and sort the rows";
+      "t.csv:4: time starts again at 0.0 with session \"b\": times count from the start of each session, and the "
+      "arrival time of the session is missing; add to each time the arrival of its session, and sort the rows";
   EXPECT_EQ(message_of(text), message);
   EXPECT_EQ(message_of(text, {.skip_bad_rows = true}), message);
   EXPECT_EQ(fault_of("{\"id\":\"trace_0001\",\"requests\":[{\"t\":0.0,\"in\":5,\"out\":6}]}"),
