@@ -43,7 +43,7 @@ void Meter::finished(const RequestTimes& times, std::uint32_t tokens, bool by_le
 
 telemetry::EngineFigures Meter::figures(const engine::EngineState& state, core::Instant now) const {
   telemetry::EngineFigures figures = figures_;
-  signals::EngineSample& sample = figures.sample;
+  telemetry::EngineSample& sample = figures.sample;
   sample.queued_requests = state.waiting;
   sample.running_requests = state.running;
   sample.queued_prefill_tokens = state.waiting_prefill_tokens;
