@@ -133,7 +133,7 @@ class Replay {
         kept.back() = std::move(split);
     }
     if (capacities_.size() > 1 && !runs_.frontier.empty())
-      runs_.notes.push_back("static fleets: of each size the best split between the pools");
+      runs_.notes.emplace_back("static fleets: of each size the best split between the pools");
   }
 
   const ReplaySetup& setup_;
