@@ -40,7 +40,7 @@ bool is_made_up(const EvaluationScenario& scenario) { return scenario.workload.s
 // What fixed fleets keep in the world of a scenario: those of its trace, or run here where it was made up. Empty where
 // faults of replicas make it another world.
 core::Result<std::vector<decision::RunResult>> fixed_fleets(const EvaluationScenario& scenario, ReplaySetup setup,
-                                                           const std::vector<TraceEvaluation>& traces) {
+                                                            const std::vector<TraceEvaluation>& traces) {
   const simulation::Faults& faults = setup.options.faults;
   if (faults.crashes_per_replica_hour > 0.0 || faults.slow_replicas > 0) return {};
   for (const TraceEvaluation& trace : traces)

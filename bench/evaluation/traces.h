@@ -24,10 +24,10 @@ struct EvaluationTrace {
 inline constexpr options::CountRange kEvaluationFrontier{1, 24};
 
 struct EvaluationScenario {
-  std::string workload;                        // a trace's name, or "synthetic:…"
-  std::string name;                            // what is off
+  std::string workload;                             // a trace's name, or "synthetic:…"
+  std::string name;                                 // what is off
   std::function<void(cli::Configuration&)> change;  // may be empty
-  double trial_step_time_factor = 1.0;         // of the planner's model; the world keeps its own
+  double trial_step_time_factor = 1.0;              // of the planner's model; the world keeps its own
 };
 [[nodiscard]] std::vector<EvaluationScenario> evaluation_scenarios();
 
@@ -43,6 +43,7 @@ struct EvaluationScope {
 // What every policy runs under on this trace. Errors: a file that cannot be read.
 [[nodiscard]] core::Result<cli::Configuration> settings_of(const EvaluationTrace& trace, const EvaluationScope& scope);
 // Of a scenario, with the policy under test alone.
-[[nodiscard]] core::Result<cli::Configuration> settings_of(const EvaluationScenario& scenario, const EvaluationScope& scope);
+[[nodiscard]] core::Result<cli::Configuration> settings_of(const EvaluationScenario& scenario,
+                                                           const EvaluationScope& scope);
 
 }  // namespace penstock::evaluation

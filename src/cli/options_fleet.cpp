@@ -169,10 +169,11 @@ void add_comparison(Table& table, Configuration& made) {
   table.add({"policy", "--policy", "autoscaling policies to compare, or `all`"}, texts(made.policies));
   table.add({"frontier", "--frontier", "also run static fleets of each size in this range"}, range(made.frontier, 256));
   using routing::Strategy;
-  table.add({"router", "--router",
-             "how requests find a replica: live is the gateway with its limits; peers: kv, round-robin, least-loaded or p2c"},
-            choice(made.run.router,
-                   {Strategy::kLive, Strategy::kKv, Strategy::kRoundRobin, Strategy::kLeastLoaded, Strategy::kPowerOfTwo}));
+  table.add(
+      {"router", "--router",
+       "how requests find a replica: live is the gateway with its limits; peers: kv, round-robin, least-loaded or p2c"},
+      choice(made.run.router,
+             {Strategy::kLive, Strategy::kKv, Strategy::kRoundRobin, Strategy::kLeastLoaded, Strategy::kPowerOfTwo}));
   table.add({"jobs", "--jobs", "runs at once; 0 is one for each core"}, count(made.jobs, 0, 1024));
 }
 

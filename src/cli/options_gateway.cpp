@@ -177,8 +177,9 @@ void add_gateway(Table& table, GatewaySetup& gateway) {
   table.group("Accounting");
   table.add({"gateway.ledger", "--ledger", "SQLite file with an entry for each request"}, text(gateway.ledger));
   table.group("Log");
-  table.add({"log.access", "--access-log", "a line for each request at its end: on (in the log), off, or a file"},
-            text(gateway.access_log))
+  table
+      .add({"log.access", "--access-log", "a line for each request at its end: on (in the log), off, or a file"},
+           text(gateway.access_log))
       .placeholder("WHERE");
 }
 

@@ -18,8 +18,8 @@ void add_schedule(Table& table, Schedule& schedule) {
 }
 
 void add_loops(Table& table, planner::PlannerOptions& options, core::Duration& memory) {
-  using planner::OptimizationTarget;
   using decision::RolloutPhase;
+  using planner::OptimizationTarget;
   table.add(
       {"planner.target", "--target", "what the planner optimises: throughput, latency or sla, which needs an SLO"},
       named_choice(options.target, {{"throughput", OptimizationTarget::kThroughput},

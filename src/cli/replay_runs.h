@@ -14,8 +14,8 @@
 namespace penstock::cli {
 
 struct ReplayRuns {
-  std::vector<decision::RunResult> results;      // in the order of the policies in the configuration
-  std::vector<decision::RunResult> frontier;     // by size; for two pools, the best split of each size
+  std::vector<decision::RunResult> results;     // in the order of the policies in the configuration
+  std::vector<decision::RunResult> frontier;    // by size; for two pools, the best split of each size
   std::vector<report::PlannerMetrics> metrics;  // of the end of each of the results, if the configuration names a file
   std::vector<std::string> notes;               // what the policies were told of a replica's capacity
 };

@@ -37,7 +37,7 @@ struct WatchedEngine {
 
 struct EngineWatchOptions {
   core::Duration interval = std::chrono::seconds{1};
-  std::shared_ptr<net::TlsContext> tls;                // for engines behind https
+  std::shared_ptr<net::TlsContext> tls;                   // for engines behind https
   net::Resolver::Lookup resolve = net::Address::resolve;  // for names in URLs
 };
 

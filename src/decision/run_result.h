@@ -78,11 +78,11 @@ struct RunResult {
   double ttft_attainment = 0.0, itl_attainment = 0.0;
   std::vector<TargetResult> targets{};  // the general one first, then those of the segments in their order
   std::vector<TenantResult> tenants{};
-  std::uint64_t waited = 0;  // requests that were granted after they had waited at the gateway …
+  std::uint64_t waited = 0;     // requests that were granted after they had waited at the gateway …
   core::Summary queue_wait_ms;  // … and for how long
   std::uint64_t retried = 0;    // attempts after a replica had failed
   std::uint64_t clamped = 0;    // requests that were granted fewer output tokens
-  double goodput_rps = 0.0;             // requests that met the SLO, per second of the run
+  double goodput_rps = 0.0;     // requests that met the SLO, per second of the run
   double duration_s = 0.0;
   double gpu_hours = 0.0;  // from the request for a replica to its end, start-up and drain included
   double cost = 0.0;

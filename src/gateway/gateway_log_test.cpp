@@ -123,8 +123,9 @@ TEST_F(GatewayLogTest, AnAnswerThatBreaksOffIsAFailedRequest) {
   TestGateway gateway{{spec_of(replica, "r1")}};
   RawClient client{gateway.address()};
   client.send(chat_request(chat_body("hi", kStream), "x-request-id: r-1\r\n"));
-  EXPECT_EQ(lines(gateway, Event::kRequestFailed).front(),
-            "request_failed request_id=r-1 tenant=anonymous replica=r1 cause=\"closed before the response was complete\"");
+  EXPECT_EQ(
+      lines(gateway, Event::kRequestFailed).front(),
+      "request_failed request_id=r-1 tenant=anonymous replica=r1 cause=\"closed before the response was complete\"");
   EXPECT_EQ(value_in(lines(gateway, Event::kAccess).front(), "outcome"), "failed");
 }
 

@@ -93,7 +93,8 @@ TEST(PublishedTraces, RecordingsOfSessionsCannotBeReplayedAsTheyAre) {
     if (!std::filesystem::exists(published(name))) continue;
     const auto workload = read_workload(published(name), {.skip_bad_rows = true});
     ASSERT_FALSE(workload) << name;
-    EXPECT_NE(workload.error().what.find("arrival time of the session is missing"), std::string::npos) << workload.error().what;
+    EXPECT_NE(workload.error().what.find("arrival time of the session is missing"), std::string::npos)
+        << workload.error().what;
   }
 }
 
