@@ -20,7 +20,7 @@ namespace global = planner::global;
 
 constexpr std::uint64_t kJobsMax = 1024;
 
-Usage usage() {
+Usage allocate_usage() {
   Usage usage;
   usage.command = "allocate";
   usage.summary =
@@ -123,7 +123,7 @@ core::Result<Found> plan_again_and_again(const AllocationSetup& setup) {
 }  // namespace
 
 int allocate(const Arguments& arguments) {
-  const auto parsed = parse_arguments(usage(), arguments);
+  const auto parsed = parse_arguments(allocate_usage(), arguments);
   if (!parsed) return parsed.error();
   const std::string& file = parsed->operands.front();
   const auto jobs = jobs_of(*parsed);

@@ -15,7 +15,6 @@ using namespace options;
 
 constexpr double kFigureMax = 1e6;  // requests/s, prices, weights
 constexpr std::uint64_t kGpusMax = 1'000'000;
-constexpr std::uint64_t kReplicasMax = 10'000;
 constexpr std::uint64_t kPromptTokensMax = 10'000'000;
 constexpr std::size_t kItemsMax = 10'000;
 constexpr core::Duration kMinute = std::chrono::minutes{1};
@@ -91,7 +90,7 @@ class AllocationChecker {
     for (std::size_t i = 0; i < names.size(); ++i)
       if (std::find(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(i), names[i]) !=
           names.begin() + static_cast<std::ptrdiff_t>(i))
-        report(name_path(fmt::format("{}[{}]", list, i)), quoted(names[i]) + " is used twice",
+        report(name_path(fmt::format("{}[{}]", list, i)), quote(names[i]) + " is used twice",
                "give each a name of its own");
   }
 
@@ -114,7 +113,7 @@ class AllocationChecker {
       AllocationPool& pool = deployment.pools[p];
       const std::string pool_path = fmt::format("{}.pools[{}]", path, p);
       if (std::find(hardware_names_.begin(), hardware_names_.end(), pool.hardware) == hardware_names_.end())
-        report(pool_path + ".hardware", quoted(pool.hardware) + " is not in the list of hardware",
+        report(pool_path + ".hardware", quote(pool.hardware) + " is not in the list of hardware",
                unknown(pool.hardware, hardware_names_));
       if (pool.spec.name.empty()) pool.spec.name = pool.hardware;
       names.push_back(pool.spec.name);
@@ -168,7 +167,7 @@ class AllocationChecker {
       const std::string path = fmt::format("previous[{}]", i);
       const auto found = std::find(deployments.begin(), deployments.end(), entry.deployment);
       if (found == deployments.end()) {
-        report(path + ".deployment", "unknown deployment " + quoted(entry.deployment),
+        report(path + ".deployment", "unknown deployment " + quote(entry.deployment),
                unknown(entry.deployment, deployments));
         continue;
       }
@@ -176,11 +175,11 @@ class AllocationChecker {
       for (const AllocationPool& pool : made_.deployments[static_cast<std::size_t>(found - deployments.begin())].pools)
         pools.push_back(pool.spec.name);
       if (std::find(pools.begin(), pools.end(), entry.pool) == pools.end())
-        report(path + ".pool", quoted(entry.deployment) + " has no pool " + quoted(entry.pool),
+        report(path + ".pool", quote(entry.deployment) + " has no pool " + quote(entry.pool),
                unknown(entry.pool, pools));
       for (std::size_t j = 0; j < i; ++j)
         if (made_.planner.previous[j].deployment == entry.deployment && made_.planner.previous[j].pool == entry.pool)
-          report(path + ".pool", quoted(entry.pool) + " is used twice");
+          report(path + ".pool", quote(entry.pool) + " is used twice");
     }
   }
 
@@ -234,7 +233,7 @@ class AllocationChecker {
 void set_rate(const std::string& rate, AllocationOptions& made, Reading& reading) {
   const std::size_t equals = rate.rfind('=');
   if (equals == std::string::npos || equals == 0)
-    return reading.report("--rate", "must be like NAME=RPS, is " + quoted(rate));
+    return reading.report("--rate", "must be like NAME=RPS, is " + quote(rate));
   auto rps = parse_number(rate.substr(equals + 1), 0.0, kFigureMax);
   if (!rps) return reading.report("--rate", rps.error());
   const std::string name = rate.substr(0, equals);
@@ -246,7 +245,7 @@ void set_rate(const std::string& rate, AllocationOptions& made, Reading& reading
     return;
   }
   const std::string close = suggestion(name, known);
-  reading.report("--rate", "unknown deployment " + quoted(name), close.empty() ? "there are " + choices(known) : close);
+  reading.report("--rate", "unknown deployment " + quote(name), close.empty() ? "there are " + choices(known) : close);
 }
 
 }  // namespace

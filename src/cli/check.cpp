@@ -19,7 +19,7 @@
 namespace penstock::cli {
 namespace {
 
-Usage usage() {
+Usage check_usage() {
   Usage usage;
   usage.command = "check";
   usage.summary =
@@ -120,7 +120,7 @@ int print_problems(const options::Problems& problems) {
 }  // namespace
 
 int check(const Arguments& arguments) {
-  const auto parsed = parse_arguments(usage(), arguments);
+  const auto parsed = parse_arguments(check_usage(), arguments);
   if (!parsed) return parsed.error();
   Configuration made;
   const options::Table table = configuration_table(made);

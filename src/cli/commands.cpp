@@ -47,7 +47,7 @@ core::Error unknown(const std::string& word) {
   if (word == "evaluate" || word == "fidelity")
     return {core::ErrorCode::kInvalidInput,
             {},
-            "there is no command " + options::quoted(word),
+            "there is no command " + options::quote(word),
             "run `make " + word + "` in a checkout of Penstock"};
   std::vector<std::string_view> names;
   for (const Command& command : kCommands) names.push_back(command.name);
@@ -55,7 +55,7 @@ core::Error unknown(const std::string& word) {
   const std::string known = "the commands are " + options::choices(names);
   return {core::ErrorCode::kInvalidInput,
           {},
-          "unknown command " + options::quoted(word),
+          "unknown command " + options::quote(word),
           close.empty() ? known : close + " " + known};
 }
 

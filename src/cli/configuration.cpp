@@ -13,7 +13,7 @@ namespace {
 
 using options::format_duration;
 using options::format_number;
-using options::quoted;
+using options::quote;
 using options::Reading;
 
 // The path of a value of a pool: its own, or the one that all pools share.
@@ -34,7 +34,7 @@ void settle_policies(Configuration& made, Reading& reading) {
     const std::string& name = made.policies[i];
     if (std::find(names.begin(), names.end(), name) == names.end()) {
       const std::string close = options::suggestion(name, names);
-      reading.report(reading.first_given({fmt::format("policy[{}]", i), "policy"}), "unknown policy " + quoted(name),
+      reading.report(reading.first_given({fmt::format("policy[{}]", i), "policy"}), "unknown policy " + quote(name),
                      (close.empty() ? "" : close + " ") + "there are " + options::choices(names));
     } else if (name == "all") {
       std::for_each(known.begin(), known.end(), add);
@@ -78,7 +78,7 @@ void settle_roles(Configuration& made, Reading& reading) {
                                prefill, decode, with_role(signals::Role::kAggregated)),
                    "give each pool its role");
   } else if (pools[0].name == pools[1].name) {
-    reading.report("pools[1].name", fmt::format("two pools are called {}", quoted(pools[1].name)));
+    reading.report("pools[1].name", fmt::format("two pools are called {}", quote(pools[1].name)));
   } else if (!made.frontier.empty() && made.frontier.first < 2) {
     reading.report("frontier", "must begin at 2 or more, since prefill and decode need a replica each");
   }
@@ -120,7 +120,7 @@ void check_outputs(const OutputOptions& output, Reading& reading) {
     for (std::size_t j = 0; j < i; ++j)
       if (!files[i].second->empty() && *files[i].second == *files[j].second)
         reading.report(files[i].first,
-                       fmt::format("names the same file as {}, {}", files[j].first, quoted(*files[i].second)));
+                       fmt::format("names the same file as {}, {}", files[j].first, quote(*files[i].second)));
 }
 
 }  // namespace

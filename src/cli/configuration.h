@@ -19,6 +19,8 @@
 
 namespace penstock::cli {
 
+inline constexpr std::uint32_t kReplicasMax = 10'000;  // An option accepts no larger number of replicas or GPUs.
+
 struct TraceOptions {
   std::vector<std::string> names;  // files, "synthetic:…" or "built-in"
   workload::ReadOptions read;

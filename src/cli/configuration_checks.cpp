@@ -12,7 +12,7 @@ namespace {
 
 using options::format_duration;
 using options::format_number;
-using options::quoted;
+using options::quote;
 using options::Reading;
 
 constexpr core::Duration kIntervalMin = std::chrono::seconds{1};
@@ -49,10 +49,10 @@ class PlannerChecker {
     check_selectors(index, path);
     for (std::size_t earlier = 0; earlier < index; ++earlier)
       if (run_.slo_segments[earlier].name == segment.name)
-        return report(path + ".name", fmt::format("two segments are called {}", quoted(segment.name)));
+        return report(path + ".name", fmt::format("two segments are called {}", quote(segment.name)));
     if (segment.name == signals::kGeneralTarget)
       report(path + ".name",
-             fmt::format("must not be {}, which is the target of all other requests", quoted(segment.name)));
+             fmt::format("must not be {}, which is the target of all other requests", quote(segment.name)));
   }
 
   void check_selectors(std::size_t index, const std::string& path) {
@@ -63,13 +63,13 @@ class PlannerChecker {
       return report(reading_.first_given({path + ".prompt_max", path + ".prompt_min"}),
                     fmt::format("must be at least prompt_min ({}), is {}", segment.prompt_min, segment.prompt_max));
     if (!run_.model.empty() && !segment.model.empty() && segment.model != run_.model)
-      return report(path + ".model", "never matches, since the deployment serves " + quoted(run_.model));
+      return report(path + ".model", "never matches, since the deployment serves " + quote(run_.model));
     for (std::size_t earlier = 0; earlier < index; ++earlier) {
       const signals::SegmentSlo& wide = run_.slo_segments[earlier];
       if (!selects(earlier) || !covers(wide, segment)) continue;
       const bool model_unknown = !wide.model.empty() && run_.model.empty();
       return report(
-          path, fmt::format("never matches, since segment {} before it matches all that it does", quoted(wide.name)),
+          path, fmt::format("never matches, since segment {} before it matches all that it does", quote(wide.name)),
           model_unknown ? "without the key model, a segment of any model matches; name the model that is served"
                         : "the first that matches counts; put the narrower one first");
     }
@@ -133,7 +133,7 @@ class PlannerChecker {
     const bool plans = phase != RolloutPhase::kObserve && phase != RolloutPhase::kGuardrails;
     if (plans && no_throughput && no_load)
       report(reading_.first_given({"planner.load_interval", "planner.throughput_interval"}),
-             fmt::format("both loops are off, so phase {} has no effect", quoted(to_string(phase))),
+             fmt::format("both loops are off, so phase {} has no effect", quote(to_string(phase))),
              "switch one of them on, or choose phase: guardrails");
     else if (phase == RolloutPhase::kThroughput && no_throughput)
       report("planner.throughput_interval", "the one loop of phase 'throughput' is off", "choose phase: load");
@@ -144,7 +144,7 @@ class PlannerChecker {
     const std::string& name = planner_.options.outlook.predictor;
     if (std::find(names.begin(), names.end(), name) != names.end()) return;
     const std::string close = options::suggestion(name, names);
-    report("planner.predictor", "unknown predictor " + quoted(name),
+    report("planner.predictor", "unknown predictor " + quote(name),
            (close.empty() ? "" : close + " ") + "there are " + options::choices(names));
   }
 
@@ -160,7 +160,7 @@ class PlannerChecker {
     const auto pool = std::find_if(run_.pools.begin(), run_.pools.end(),
                                    [&](const auto& each) { return each.name == schedule.pool; });
     if (pool == run_.pools.end())
-      return report(path + ".pool", "unknown pool " + quoted(schedule.pool), hint_of(schedule.pool, names));
+      return report(path + ".pool", "unknown pool " + quote(schedule.pool), hint_of(schedule.pool, names));
     if (schedule.replicas > pool->max_replicas)
       report(path + ".replicas", fmt::format("must be at most max_replicas of the pool ({}), is {}", pool->max_replicas,
                                              schedule.replicas));
@@ -168,7 +168,7 @@ class PlannerChecker {
 
   [[nodiscard]] static std::string all_of(const std::vector<std::string_view>& names) {
     std::string text;
-    for (const std::string_view name : names) text += (text.empty() ? "" : " and ") + quoted(name);
+    for (const std::string_view name : names) text += (text.empty() ? "" : " and ") + quote(name);
     return text;
   }
   [[nodiscard]] static std::string hint_of(std::string_view written, const std::vector<std::string_view>& names) {
@@ -205,7 +205,7 @@ void check_unique(const std::vector<Item>& items, std::string Item::*name, const
   for (std::size_t i = 0; i < items.size(); ++i)
     if (!known.insert(items[i].*name).second)
       reading.report(fmt::format("{}[{}]", list, i),
-                     fmt::format("the {} {} is used twice", kind, quoted(items[i].*name)));
+                     fmt::format("the {} {} is used twice", kind, quote(items[i].*name)));
 }
 
 }  // namespace

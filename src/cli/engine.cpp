@@ -68,7 +68,7 @@ core::Result<FaultPlan> parse_fault(std::string_view text) {
     return FaultPlan{std::string{text}, kind, *after};
   }
   return core::invalid_input(
-      {}, "must be hang, garbage, slow or crash, or one of them with -after=N, is " + options::quoted(text));
+      {}, "must be hang, garbage, slow or crash, or one of them with -after=N, is " + options::quote(text));
 }
 
 options::Value name(std::string& field) {
@@ -146,7 +146,7 @@ options::Table table_of(EngineSetup& setup) {
   return table;
 }
 
-Usage usage(const options::Table& table) {
+Usage engine_usage(const options::Table& table) {
   Usage usage;
   usage.command = "engine";
   usage.summary =
@@ -166,7 +166,7 @@ Usage usage(const options::Table& table) {
 tl::expected<EngineSetup, int> read_options(const Arguments& arguments) {
   EngineSetup setup;
   const options::Table table = table_of(setup);
-  const auto parsed = parse_arguments(usage(table), arguments);
+  const auto parsed = parse_arguments(engine_usage(table), arguments);
   if (!parsed) return tl::make_unexpected(parsed.error());
   auto read = read_flags(table, *parsed);
   if (!read) return tl::make_unexpected(read.error());

@@ -23,7 +23,7 @@ using decision::DecisionRecord;
 
 constexpr std::size_t kLogBytesMax = std::size_t{1} << 30;
 
-Usage usage() {
+Usage explain_usage() {
   Usage usage;
   usage.command = "explain";
   usage.summary =
@@ -81,7 +81,7 @@ core::Result<void> keep(std::vector<report::DecisionTrack>& tracks, const Parsed
   for (const report::DecisionTrack& track : tracks)
     if (std::find(names.begin(), names.end(), name_of(track)) == names.end()) names.push_back(name_of(track));
   if (std::find(names.begin(), names.end(), wanted) == names.end())
-    return core::invalid_input(flag, "the log has no decision of " + options::quoted(wanted),
+    return core::invalid_input(flag, "the log has no decision of " + options::quote(wanted),
                                names.empty() ? "it is empty" : "it has those of " + options::choices(names));
   std::erase_if(tracks, [&](const report::DecisionTrack& track) { return name_of(track) != wanted; });
   return {};
@@ -100,7 +100,7 @@ core::Result<std::optional<core::Instant>> moment(const Parsed& parsed) {
 }  // namespace
 
 int explain(const Arguments& arguments) {
-  const Usage page = usage();
+  const Usage page = explain_usage();
   const auto parsed = parse_arguments(page, arguments);
   if (!parsed) return parsed.error();
   const auto at = moment(*parsed);

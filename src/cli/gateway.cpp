@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::size_t kAccessLinesMax = 65'536;  // that wait to be written
 
-Usage usage(const options::Table& table) {
+Usage gateway_usage(const options::Table& table) {
   Usage usage;
   usage.command = "gateway";
   usage.summary =
@@ -74,7 +74,7 @@ tl::expected<std::unique_ptr<logging::Logger>, int> open_access_file(const Confi
 int serve_gateway(const Arguments& arguments) {
   Configuration made;
   const options::Table table = configuration_table(made);
-  const auto parsed = parse_arguments(usage(table), arguments);
+  const auto parsed = parse_arguments(gateway_usage(table), arguments);
   if (!parsed) return parsed.error();
   if (parsed->has("--options-markdown")) return print(reference(table));
   if (parsed->has("--log-events-markdown")) return print(logging::log_events_markdown());

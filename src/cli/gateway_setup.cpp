@@ -17,8 +17,6 @@
 namespace penstock::cli {
 namespace {
 
-constexpr std::size_t kKeyBytesMax = 4096;
-
 std::string trimmed(std::string text) {
   while (!text.empty() && (text.back() == '\n' || text.back() == '\r' || text.back() == ' ')) text.pop_back();
   return text;
@@ -27,7 +25,7 @@ std::string trimmed(std::string text) {
 core::Result<std::vector<std::string>> keys_of(const TenantOptions& tenant) {
   std::vector<std::string> keys = tenant.keys;
   for (const std::string& file : tenant.key_files) {
-    auto text = options::read_text_file(file, kKeyBytesMax);
+    auto text = options::read_text_file(file, options::kApiKeyBytesMax);
     if (!text) return tl::make_unexpected(text.error());
     keys.push_back(trimmed(*std::move(text)));
   }
@@ -35,7 +33,7 @@ core::Result<std::vector<std::string>> keys_of(const TenantOptions& tenant) {
     const char* value = std::getenv(name.c_str());
     if (value == nullptr || *value == '\0')
       return core::invalid_input("tenant " + tenant.name,
-                                 "the environment variable " + options::quoted(name) + " is not set");
+                                 "the environment variable " + options::quote(name) + " is not set");
     keys.emplace_back(value);
   }
   return keys;
@@ -99,7 +97,7 @@ core::Result<net::Address> parse_listen(const std::string& text, std::string_vie
   const auto port = colon == std::string::npos ? core::Result<std::uint64_t>{core::invalid_input({}, "")}
                                                : options::parse_count(text.substr(colon + 1), 0, UINT16_MAX);
   if (!port)
-    return core::invalid_input(std::string{where}, "must be address:port, is " + options::quoted(text),
+    return core::invalid_input(std::string{where}, "must be address:port, is " + options::quote(text),
                                "as 127.0.0.1:8000, or :8000 for all addresses");
   std::string host = text.substr(0, colon);
   if (host.empty()) host = "0.0.0.0";

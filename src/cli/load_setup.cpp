@@ -21,7 +21,6 @@ using options::format_number;
 constexpr double kRateMax = 1e5;  // requests per second
 constexpr std::uint32_t kInFlightMax = 100'000;
 constexpr std::size_t kTenantsMax = 1000;
-constexpr std::size_t kKeyBytesMax = 4096;
 
 core::Error wrong(std::string flag, std::string what, std::string hint = {}) {
   return {core::ErrorCode::kInvalidInput, std::move(flag), std::move(what), std::move(hint)};
@@ -30,8 +29,8 @@ core::Error wrong(std::string flag, std::string what, std::string hint = {}) {
 // What travels in a head: no blank, no control character.
 core::Result<std::string> parse_header_word(std::string_view text) {
   const bool visible = std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < '\x7f'; });
-  if (text.empty() || text.size() > kKeyBytesMax || !visible)
-    return core::invalid_input({}, fmt::format("must be 1 to {} visible ASCII characters", kKeyBytesMax));
+  if (text.empty() || text.size() > options::kApiKeyBytesMax || !visible)
+    return core::invalid_input({}, fmt::format("must be 1 to {} visible ASCII characters", options::kApiKeyBytesMax));
   return std::string{text};
 }
 
@@ -65,7 +64,7 @@ core::Result<double> parse_class(std::string_view text) {
   if (text == "interactive") return 0.0;
   if (text == "batch") return 1.0;
   if (text.starts_with("batch:")) return options::parse_share(text.substr(6));
-  return core::invalid_input({}, "must be interactive, batch or batch:SHARE, is " + options::quoted(text));
+  return core::invalid_input({}, "must be interactive, batch or batch:SHARE, is " + options::quote(text));
 }
 
 // A flag that may be given several times; each adds a tenant.

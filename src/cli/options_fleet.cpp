@@ -7,7 +7,6 @@ namespace {
 
 using namespace options;
 
-constexpr std::uint32_t kReplicasMax = 10'000;
 constexpr std::uint32_t kBlocksMax = 100'000'000;
 constexpr std::size_t kPoolsMax = 64;
 

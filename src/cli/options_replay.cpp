@@ -7,7 +7,6 @@ namespace {
 
 using namespace options;
 
-constexpr std::uint32_t kReplicasMax = 10'000;
 constexpr std::size_t kSchedulesMax = 256;
 
 void add_schedule(Table& table, Schedule& schedule) {

@@ -128,7 +128,7 @@ core::Result<void> check_decision_log(const std::string& path) {
   std::error_code error;
   const bool is_stream = fs::exists(path, error) && !fs::is_regular_file(path, error);  // /dev/stdout takes lines
   if (path.empty() || is_stream || path.ends_with(".jsonl") || path.ends_with(kDatabaseEnding)) return {};
-  return core::invalid_input("--decision-log", "must end in .jsonl or .sqlite, is " + options::quoted(path));
+  return core::invalid_input("--decision-log", "must end in .jsonl or .sqlite, is " + options::quote(path));
 }
 
 }  // namespace

@@ -48,7 +48,7 @@ core::Result<actuation::PortRange> parse_ports(std::string_view text) {
   const auto first = options::parse_count(text.substr(0, dash), 1, UINT16_MAX);
   const auto last = dash == std::string_view::npos ? first : options::parse_count(text.substr(dash + 1), 1, UINT16_MAX);
   if (!first || !last || *last < *first)
-    return core::invalid_input({}, "must be like 9000-9899, is " + options::quoted(text));
+    return core::invalid_input({}, "must be like 9000-9899, is " + options::quote(text));
   return actuation::PortRange{static_cast<std::uint16_t>(*first), static_cast<std::uint16_t>(*last)};
 }
 
@@ -95,7 +95,7 @@ options::Table daemon_table(DaemonOptions& made) {
   return table;
 }
 
-Usage usage(const options::Table& daemon, const options::Table& configuration) {
+Usage plan_usage(const options::Table& daemon, const options::Table& configuration) {
   Usage usage;
   usage.command = "plan";
   usage.summary =
@@ -234,7 +234,7 @@ core::Result<std::unique_ptr<decision::Policy>> make_live_policy(const std::stri
 // Reads the file and the flags; reports what is wrong. The error is the exit code.
 tl::expected<void, int> read_options(const Arguments& arguments, DaemonOptions& daemon, Configuration& made) {
   const options::Table own = daemon_table(daemon), table = configuration_table(made);
-  const auto parsed = parse_arguments(usage(own, table), arguments);
+  const auto parsed = parse_arguments(plan_usage(own, table), arguments);
   if (!parsed) return tl::make_unexpected(parsed.error());
   const auto source = source_of(*parsed);
   if (!source) return tl::make_unexpected(source.error());

@@ -47,7 +47,7 @@ options::Table table_of(ProfileOptions& made) {
   return table;
 }
 
-Usage usage(const options::Table& table) {
+Usage profile_usage(const options::Table& table) {
   Usage usage;
   usage.command = "profile";
   usage.summary =
@@ -181,7 +181,7 @@ std::string page(const Asked& asked) {
 int profile(const Arguments& arguments) {
   ProfileOptions made;
   const options::Table table = table_of(made);
-  const auto parsed = parse_arguments(usage(table), arguments);
+  const auto parsed = parse_arguments(profile_usage(table), arguments);
   if (!parsed) return parsed.error();
   auto read = read_flags(table, *parsed);
   if (!read) return read.error();

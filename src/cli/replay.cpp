@@ -42,7 +42,7 @@ std::string notes() {
   return text + std::string{kTraces} + std::string{kExamples};
 }
 
-Usage usage(const options::Table& table) {
+Usage replay_usage(const options::Table& table) {
   Usage usage;
   usage.command = "replay";
   usage.summary =
@@ -113,7 +113,7 @@ int run(ReplayRequest request) {
 int replay(const Arguments& arguments) {
   ReplayRequest request;
   const options::Table table = configuration_table(request.configuration);
-  const Usage page = usage(table);
+  const Usage page = replay_usage(table);
   const auto parsed = parse_arguments(page, arguments);
   if (!parsed) return parsed.error();
   if (parsed->has("--options-markdown")) return print(reference(table));

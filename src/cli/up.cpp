@@ -62,7 +62,7 @@ options::Table table_of(UpOptions& made) {
   return table;
 }
 
-Usage usage(const options::Table& table) {
+Usage up_usage(const options::Table& table) {
   Usage usage;
   usage.command = "up";
   usage.summary =
@@ -314,7 +314,7 @@ core::Result<std::string> config_file(const UpOptions& options, const std::files
 int up(const Arguments& arguments) {
   UpOptions made;
   const options::Table table = table_of(made);
-  const auto parsed = parse_arguments(usage(table), arguments);
+  const auto parsed = parse_arguments(up_usage(table), arguments);
   if (!parsed) return parsed.error();
   if (const auto read = read_flags(table, *parsed); !read) return read.error();
   for (const auto& [flag, address] : {std::pair{"--listen", made.listen}, {"--admin-listen", made.admin_listen}})

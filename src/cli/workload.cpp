@@ -27,7 +27,7 @@ struct Described {
   workload::Statistics statistics;
 };
 
-Usage usage(const options::Table& table) {
+Usage workload_usage(const options::Table& table) {
   Usage usage;
   usage.command = "workload";
   usage.summary = "Reads traces and prints what decides how hard they are to serve.";
@@ -144,7 +144,7 @@ int show_workload(const Arguments& arguments) {
   options::Table rows;
   add_traces(rows, options);
   add_seed(rows, seed);
-  const auto parsed = parse_arguments(usage(rows), arguments);
+  const auto parsed = parse_arguments(workload_usage(rows), arguments);
   if (!parsed) return parsed.error();
   if (const auto read = read_flags(rows, *parsed); !read) return read.error();
   options.names = parsed->operands;

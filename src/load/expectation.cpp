@@ -55,7 +55,7 @@ core::Error unknown_name(std::string_view name) {
   const std::string close = options::suggestion(name, names);
   return {core::ErrorCode::kInvalidInput,
           {},
-          "unknown metric " + options::quoted(name),
+          "unknown metric " + options::quote(name),
           (close.empty() ? "" : close + " ") + "there are " + options::choices(names) +
               ", and any percentile, _mean or _max of the latencies"};
 }
@@ -63,7 +63,7 @@ core::Error unknown_name(std::string_view name) {
 core::Result<Expectation> parse_one(const std::string& word) {
   const std::size_t equals = word.find('=');
   if (equals == std::string::npos)
-    return core::invalid_input({}, options::quoted(word) + " has no limit", "write ttft_p95=2s or errors=0");
+    return core::invalid_input({}, options::quote(word) + " has no limit", "write ttft_p95=2s or errors=0");
   Expectation expectation{word.substr(0, equals), word.substr(equals + 1)};
   const auto put = [&](Kind kind, const core::Result<double>& bound) -> core::Result<Expectation> {
     if (!bound) return core::invalid_input({}, expectation.name + ": " + bound.error().message());

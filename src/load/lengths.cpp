@@ -20,7 +20,7 @@ core::Result<std::pair<std::uint32_t, std::uint32_t>> parse_lengths(std::string_
   const auto high = dots == std::string_view::npos ? low : options::parse_count(text.substr(dots + 2), 1, kLengthMax);
   if (!high) return tl::make_unexpected(high.error());
   if (*high < *low)
-    return core::invalid_input({}, fmt::format("must go from the smaller to the larger, is {}", options::quoted(text)));
+    return core::invalid_input({}, fmt::format("must go from the smaller to the larger, is {}", options::quote(text)));
   return std::pair{static_cast<std::uint32_t>(*low), static_cast<std::uint32_t>(*high)};
 }
 
@@ -36,7 +36,7 @@ core::Result<LengthMix> LengthMix::parse(std::string_view text) {
   for (const std::string& word : *words) {
     const std::size_t colon = word.find(':');
     if (colon == std::string::npos && words->size() > 1)
-      return core::invalid_input({}, fmt::format("{} has no share", options::quoted(word)), "write 500:70%,4000:30%");
+      return core::invalid_input({}, fmt::format("{} has no share", options::quote(word)), "write 500:70%,4000:30%");
     const auto lengths = parse_lengths(std::string_view{word}.substr(0, colon));
     if (!lengths) return tl::make_unexpected(lengths.error());
     const auto share =

@@ -57,7 +57,7 @@ core::Error unknown_flag(const Usage& usage, const std::string& name) {
 
 core::Result<void> check_operands(const Usage& usage, const std::vector<std::string>& operands) {
   if (usage.operand.empty() && !operands.empty())
-    return wrong({}, "unexpected argument " + quoted(operands[0]),
+    return wrong({}, "unexpected argument " + quote(operands[0]),
                  fmt::format("`penstock {}` takes flags only", usage.command));
   if (!usage.operand.empty() && !usage.many_operands && operands.size() != 1)
     return wrong(
@@ -137,7 +137,7 @@ core::Result<Arguments> parse_words(const Usage& usage, const std::vector<std::s
     if (flag == usage.flags.end()) return tl::make_unexpected(unknown_flag(usage, name));
     const bool has_text = equals != std::string::npos;
     if (flag->value.empty() && has_text)
-      return wrong(name, "takes no value, is given " + quoted(word->substr(equals + 1)));
+      return wrong(name, "takes no value, is given " + quote(word->substr(equals + 1)));
     if (flag->value.empty()) {
       read.flags.push_back({name, flag->implied});
     } else if (has_text) {

@@ -25,7 +25,7 @@ core::Result<std::vector<Assignment>> split_assignments(std::string_view text) {
     if (equals != std::string::npos)
       assignments.push_back({part.substr(0, equals), part.substr(equals + 1)});
     else if (assignments.empty())
-      return core::invalid_input({}, "must be like key=value,key=value, is " + quoted(text));
+      return core::invalid_input({}, "must be like key=value,key=value, is " + quote(text));
     else
       assignments.back().text += "," + part;
   }
@@ -155,7 +155,7 @@ class TableReader {
 
   void report_unknown(const Table& table, const YamlNode::Key& key, const std::string& prefix,
                       const std::string& section) {
-    const std::string shown = quoted(key.text);
+    const std::string shown = quote(key.text);
     YamlNode at;
     at.line = key.line;
     at.column = key.column;
@@ -291,7 +291,7 @@ class TableReader {
         std::vector<std::string_view> known;
         for (const Option& each : rows.options())
           if (each.names.key.starts_with(section)) known.push_back(each.names.key.substr(section.size()));
-        report_flag(flag.flag, error_of("unknown key " + quoted(assignment.key), "its keys are " + choices(known)));
+        report_flag(flag.flag, error_of("unknown key " + quote(assignment.key), "its keys are " + choices(known)));
         continue;
       }
       const std::string where = flag.flag + " " + assignment.key;

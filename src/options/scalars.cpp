@@ -89,13 +89,13 @@ std::size_t distance(std::string_view a, std::string_view b) {
 
 core::Result<std::uint64_t> parse_count(std::string_view text, std::uint64_t low, std::uint64_t high) {
   const bool digits = !text.empty() && std::all_of(text.begin(), text.end(), core::is_digit);
-  if (!digits) return refuse(fmt::format("must be a whole number from {} to {}, is {}", low, high, quoted(text)));
+  if (!digits) return refuse(fmt::format("must be a whole number from {} to {}, is {}", low, high, quote(text)));
   if (text.size() > 1 && text.front() == '0')
-    return refuse(fmt::format("must not begin with a zero, is {}", quoted(text)), "some tools would read it as octal");
+    return refuse(fmt::format("must not begin with a zero, is {}", quote(text)), "some tools would read it as octal");
   std::uint64_t count = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
   if (error != std::errc{} || count < low || count > high)
-    return refuse(fmt::format("must be from {} to {}, is {}", low, high, quoted(text)));
+    return refuse(fmt::format("must be from {} to {}, is {}", low, high, quote(text)));
   return count;
 }
 
@@ -103,18 +103,18 @@ core::Result<double> parse_number(std::string_view text, double low, double high
   double number = 0.0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc{} || end != text.data() + text.size() || !std::isfinite(number))
-    return refuse("must be a number, is " + quoted(text));
+    return refuse("must be a number, is " + quote(text));
   if (text.size() > 1 && text[0] == '0' && core::is_digit(text[1]))
-    return refuse(fmt::format("must not begin with a zero, is {}", quoted(text)), "some tools would read it as octal");
+    return refuse(fmt::format("must not begin with a zero, is {}", quote(text)), "some tools would read it as octal");
   if (number < low || number > high)
-    return refuse(fmt::format("must be from {} to {}, is {}", format_number(low), format_number(high), quoted(text)));
+    return refuse(fmt::format("must be from {} to {}, is {}", format_number(low), format_number(high), quote(text)));
   return number;
 }
 
 core::Result<double> parse_share(std::string_view text) {
   const bool percent = text.ends_with('%');
   auto number = parse_number(percent ? text.substr(0, text.size() - 1) : text, 0.0, percent ? 100.0 : 1.0);
-  if (!number) return refuse("must be a share from 0 to 1 or 0% to 100%, is " + quoted(text));
+  if (!number) return refuse("must be a share from 0 to 1 or 0% to 100%, is " + quote(text));
   return percent ? *number / 100.0 : *number;
 }
 
@@ -126,16 +126,15 @@ core::Result<core::Duration> parse_duration(std::string_view text) {
   do {
     double number = 0.0;
     double factor = 0.0;
-    if (!take_decimal(rest, number))
-      return refuse("must be a duration such as 120s, 50ms or 1h30m, is " + quoted(text));
+    if (!take_decimal(rest, number)) return refuse("must be a duration such as 120s, 50ms or 1h30m, is " + quote(text));
     if (take_unit(rest, kTimeUnits, factor).empty())
-      return refuse("needs a unit (ns, us, ms, s, m, h or d), is " + quoted(text));
+      return refuse("needs a unit (ns, us, ms, s, m, h or d), is " + quote(text));
     if (previous > 0.0 && factor >= previous)
-      return refuse("must name each unit once, the largest first, is " + quoted(text));
+      return refuse("must name each unit once, the largest first, is " + quote(text));
     previous = factor;
     nanoseconds += number * factor;
   } while (!rest.empty());
-  if (nanoseconds > kLongestSeconds * 1e9) return refuse("must be at most 3650d, is " + quoted(text));
+  if (nanoseconds > kLongestSeconds * 1e9) return refuse("must be at most 3650d, is " + quote(text));
   return core::Duration{std::llround(nanoseconds)};
 }
 
@@ -145,19 +144,19 @@ core::Result<double> parse_bytes(std::string_view text, bool per_second) {
   double number = 0.0;
   double factor = 1.0;
   if (!take_decimal(rest, number))
-    return refuse(fmt::format("must be a size such as {}, is {}", examples, quoted(text)));
+    return refuse(fmt::format("must be a size such as {}, is {}", examples, quote(text)));
   if (per_second && rest.ends_with("/s")) rest.remove_suffix(2);
   if (!rest.empty() && (take_unit(rest, kByteUnits, factor).empty() || !rest.empty()))
-    return refuse(fmt::format("must be a size such as {}, is {}", examples, quoted(text)));
+    return refuse(fmt::format("must be a size such as {}, is {}", examples, quote(text)));
   if (number * factor < 1.0 || number * factor > 1e18)
-    return refuse("must be at least 1 byte and at most 1e18, is " + quoted(text));
+    return refuse("must be at least 1 byte and at most 1e18, is " + quote(text));
   return number * factor;
 }
 
 core::Result<bool> parse_boolean(std::string_view text) {
   if (text == "true") return true;
   if (text == "false") return false;
-  return refuse("must be true or false, is " + quoted(text));
+  return refuse("must be true or false, is " + quote(text));
 }
 
 core::Result<CountRange> parse_range(std::string_view text, std::uint32_t high) {
@@ -167,8 +166,8 @@ core::Result<CountRange> parse_range(std::string_view text, std::uint32_t high) 
   const auto low = parse_count(first, 1, high);
   const auto top = parse_count(last, 1, high);
   if (!low || !top)
-    return refuse(fmt::format("must be a range such as 1..8, with bounds from 1 to {}, is {}", high, quoted(text)));
-  if (*low > *top) return refuse("must not be reversed, is " + quoted(text), fmt::format("write {}..{}", *top, *low));
+    return refuse(fmt::format("must be a range such as 1..8, with bounds from 1 to {}, is {}", high, quote(text)));
+  if (*low > *top) return refuse("must not be reversed, is " + quote(text), fmt::format("write {}..{}", *top, *low));
   return CountRange{static_cast<std::uint32_t>(*low), static_cast<std::uint32_t>(*top)};
 }
 
@@ -183,7 +182,7 @@ core::Result<std::vector<std::string>> parse_list(std::string_view text) {
   for (std::size_t begin = 0; begin <= text.size();) {
     const std::size_t end = std::min(text.find(',', begin), text.size());
     const std::string_view part = trimmed(text.substr(begin, end - begin));
-    if (part.empty()) return refuse("must be a list such as a,b without empty parts, is " + quoted(text));
+    if (part.empty()) return refuse("must be a list such as a,b without empty parts, is " + quote(text));
     parts.emplace_back(part);
     begin = end + 1;
   }
@@ -237,7 +236,7 @@ std::string choices(std::span<const std::string_view> names) {
   return text;
 }
 
-std::string quoted(std::string_view text) {
+std::string quote(std::string_view text) {
   std::string shown{text.substr(0, kQuotedMax)};
   for (char& c : shown)
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';

@@ -12,6 +12,8 @@
 
 namespace penstock::options {
 
+inline constexpr std::size_t kApiKeyBytesMax = 4096;
+
 // All of these return errors without a place; the caller knows it. What was seen is part of the message.
 
 // Decimal digits. A leading zero is refused, because half of the world's tools read 010 as eight.
@@ -51,6 +53,6 @@ struct CountRange {
 [[nodiscard]] std::string choices(std::span<const std::string_view> names);
 
 // Text from outside between quotes on one line: control characters become '?', and what is long is cut.
-[[nodiscard]] std::string quoted(std::string_view text);
+[[nodiscard]] std::string quote(std::string_view text);
 
 }  // namespace penstock::options

@@ -103,8 +103,8 @@ TEST(Suggestions, NameWhatIsClose) {
 }
 
 TEST(Quoted, IsOneShortLine) {
-  EXPECT_EQ(options::quoted("a\nb\x1b[31m"), "'a?b?[31m'");
-  EXPECT_EQ(options::quoted(std::string(1000, 'x')).size(), 60 + 2 + 3U);
+  EXPECT_EQ(options::quote("a\nb\x1b[31m"), "'a?b?[31m'");
+  EXPECT_EQ(options::quote(std::string(1000, 'x')).size(), 60 + 2 + 3U);
 }
 
 }  // namespace

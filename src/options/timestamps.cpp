@@ -50,7 +50,7 @@ bool take_fraction(std::string_view& text, core::Duration& fraction) {
 
 core::Result<core::Duration> parse_timestamp(std::string_view text) {
   const auto refuse = [&](std::string hint) {
-    return core::invalid_input({}, "must be a timestamp such as 2024-05-13T08:00:00Z, is " + quoted(text),
+    return core::invalid_input({}, "must be a timestamp such as 2024-05-13T08:00:00Z, is " + quote(text),
                                std::move(hint));
   };
   std::string_view rest = text;
@@ -93,7 +93,7 @@ std::string format_timestamp(core::Duration since_1970) {
 core::Result<core::Duration> parse_utc_offset(std::string_view text) {
   const auto refuse = [&] {
     return core::invalid_input(
-        {}, "must be an offset from UTC in whole minutes such as +02:00, from -12:00 to +14:00, is " + quoted(text));
+        {}, "must be an offset from UTC in whole minutes such as +02:00, from -12:00 to +14:00, is " + quote(text));
   };
   if (text == "Z") return core::Duration{};
   std::string_view rest = text;

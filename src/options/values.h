@@ -82,7 +82,7 @@ template <class Field>
     const auto digits = parse_count(negative ? text.substr(1) : text, 0, bound);
     if (!digits)
       return core::invalid_input({},
-                                 fmt::format("must be a whole number from -{0} to {0}, is {1}", bound, quoted(text)));
+                                 fmt::format("must be a whole number from -{0} to {0}, is {1}", bound, quote(text)));
     return negative ? -static_cast<std::int64_t>(*digits) : static_cast<std::int64_t>(*digits);
   };
   const auto high = static_cast<double>(bound);
@@ -101,7 +101,7 @@ template <class Field>
 [[nodiscard]] Value number_above_zero(Field& field, double high) {
   const auto parse = [=](std::string_view text) -> core::Result<double> {
     auto parsed = parse_number(text, 0.0, high);
-    if (parsed && *parsed <= 0.0) return core::invalid_input({}, "must be above 0, is " + quoted(text));
+    if (parsed && *parsed <= 0.0) return core::invalid_input({}, "must be above 0, is " + quote(text));
     return parsed;
   };
   return bounded(value("number", field, parse, format_number), 0.0, high);
@@ -111,7 +111,7 @@ template <class Field>
     auto parsed = parse_share(text);
     if (parsed && (*parsed < low || *parsed > high))
       return core::invalid_input(
-          {}, fmt::format("must be from {} to {}, is {}", format_number(low), format_number(high), quoted(text)));
+          {}, fmt::format("must be from {} to {}, is {}", format_number(low), format_number(high), quote(text)));
     return parsed;
   };
   return bounded(value("share", field, parse, format_number), low, high);
@@ -126,7 +126,7 @@ template <class Field>
   const auto parse = [](std::string_view text) -> core::Result<core::Duration> {
     auto parsed = parse_duration(text);
     if (parsed && *parsed <= core::Duration{})
-      return core::invalid_input({}, "must be longer than 0, is " + quoted(text));
+      return core::invalid_input({}, "must be longer than 0, is " + quote(text));
     return parsed;
   };
   return value("duration", field, parse, format_duration);
@@ -185,7 +185,7 @@ template <class Field, class Content>
   const auto parse = [names, choices](std::string_view text) -> core::Result<Content> {
     for (const auto& [name, content] : names)
       if (name == text) return content;
-    return core::invalid_input({}, fmt::format("must be {}, is {}", options::choices(choices), quoted(text)),
+    return core::invalid_input({}, fmt::format("must be {}, is {}", options::choices(choices), quote(text)),
                                suggestion(text, choices));
   };
   const auto format = [names](const Content& content) {

@@ -100,7 +100,7 @@ class TreeBuilder final : public YAML::EventHandler {
   void check_tag(const YAML::Mark& mark, const std::string& tag) {
     if (tag == "?" || tag == "!" || tag.empty()) return;
     const YamlNode here = node_at(mark);
-    report(here.line, here.column, "tags are not supported, has " + quoted(tag), "remove it");
+    report(here.line, here.column, "tags are not supported, has " + quote(tag), "remove it");
   }
 
   static std::size_t size_of(const YamlNode& node) {
@@ -165,7 +165,7 @@ class TreeBuilder final : public YAML::EventHandler {
       const auto first = std::find_if(parent.node.keys.begin(), parent.node.keys.end(),
                                       [&](const YamlNode::Key& key) { return key.text == node.text; });
       report(node.line, node.column,
-             fmt::format("key {} is there twice, first in line {}", quoted(node.text), first->line));
+             fmt::format("key {} is there twice, first in line {}", quote(node.text), first->line));
     } else {
       parent.node.keys.push_back({node.text, node.line, node.column});
       parent.skip_value = false;
@@ -210,7 +210,7 @@ std::string one_line(std::string text) {
 std::string YamlNode::description() const {
   switch (kind) {
     case Kind::kNull: return "nothing";
-    case Kind::kScalar: return quoted(text);
+    case Kind::kScalar: return quote(text);
     case Kind::kSequence: return "a list";
     case Kind::kMap: return "a section";
   }
