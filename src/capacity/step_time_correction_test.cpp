@@ -100,7 +100,7 @@ TEST(StepTimeCorrection, LeavesOutliersOutAndCountsThem) {
   StepTimeCorrection correction{profile()};
   pool.go_on(correction, 20);
   const double before = *correction.factor();
-  pool.engine(0).sample.iterations.decode.busy += std::chrono::milliseconds{900};  // of 4 s
+  pool.engine(0).sample.iterations.decode.busy += std::chrono::milliseconds{900};  // 4 s have passed.
   pool.go_on(correction, 1);
   EXPECT_EQ(correction.outliers(), 1U);
   EXPECT_EQ(correction.rejected(), 0U);
@@ -204,7 +204,7 @@ TEST(StepTimeCorrection, GetsOverABadSampleThatItBeganWith) {
 TEST(StepTimeCorrection, PutsShortIntervalsTogether) {
   Pool pool{{1.3}};
   StepTimeCorrection correction{profile(), {.busy_least = std::chrono::seconds{10}}};
-  pool.go_on(correction, 30);           // of about 4 s busy each
+  pool.go_on(correction, 30);           // About 4 s busy each.
   EXPECT_EQ(correction.samples(), 9U);  // three of them make one
   EXPECT_NEAR(*correction.factor(), 1.3, 0.01);
 }

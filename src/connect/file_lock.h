@@ -1,4 +1,4 @@
-// A file that one process at a time holds.
+// A lock file that one process at a time holds.
 #pragma once
 
 #include <optional>
@@ -9,10 +9,10 @@
 
 namespace penstock::connect {
 
-// The kernel releases it when the process ends, however it ends. The file stays: to remove it would let two hold it.
+// The kernel releases the lock when the process ends. The file is not removed: otherwise two processes could hold it.
 class FileLock {
  public:
-  // Makes the file if it is not there. None: another holds it.
+  // Creates the file if it is missing. Returns nothing if another process holds the lock.
   [[nodiscard]] static core::Result<std::optional<FileLock>> take(const std::string& file);
   ~FileLock();
   FileLock(FileLock&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kNestingMax = 16;
 
-// What a parser that follows the standard lets pass.
+// Rejects input that a standard parser accepts.
 class Strictness {
  public:
   bool operator()(int depth, Json::parse_event_t event, const Json& parsed) {
@@ -25,7 +25,7 @@ class Strictness {
       const auto& name = parsed.get_ref<const std::string&>();
       if (!names_.back().insert(name).second && what_.empty()) what_ = fmt::format("has \"{}\" twice", printable(name));
     }
-    return what_.empty();  // what follows an error is not kept
+    return what_.empty();  // Values that follow an error are discarded.
   }
 
   [[nodiscard]] const std::string& what() const { return what_; }
@@ -52,7 +52,7 @@ core::Result<Json> parse_object(std::string_view text, const std::string& file) 
         text, [&](int depth, Json::parse_event_t event, Json& parsed) { return strictness(depth, event, parsed); });
   } catch (const Json::parse_error& error) {
     return core::invalid_input(file, fmt::format("invalid JSON at byte {}", error.byte));
-  } catch (const Json::exception&) {  // a number that no double holds
+  } catch (const Json::exception&) {  // The number does not fit into a double.
     return core::invalid_input(file, "invalid JSON: a number is out of range");
   }
   if (!strictness.what().empty()) return core::invalid_input(file, strictness.what());

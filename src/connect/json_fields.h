@@ -1,4 +1,4 @@
-// Reading of small JSON files, strictly: each error names the place ("replicas[2].url"), and nothing is guessed.
+// Strict reading of small JSON files: each error names its location, such as "replicas[2].url".
 #pragma once
 
 #include <cstdint>
@@ -12,22 +12,22 @@
 
 namespace penstock::connect {
 
-// The whole text as one object. Names that come twice and nesting beyond 16 levels are errors.
+// Parses the whole text as one object. Duplicate names and nesting beyond 16 levels are errors.
 [[nodiscard]] core::Result<nlohmann::json> parse_object(std::string_view text, const std::string& file);
 
-// Takes fields of one object and keeps the first error; after it, all that is taken is empty. Names that nobody asks for
-// are left alone.
+// Reads the fields of one object and keeps the first error; later reads return empty values. Names that are not read
+// are ignored.
 class JsonFields {
  public:
-  // `path` is the place within the file, empty at its top. `object` outlives it.
+  // `path` is the location within the file, empty for the top-level object. `object` must outlive this reader.
   JsonFields(const nlohmann::json& object, std::string file, std::string path);
 
-  [[nodiscard]] bool has(const char* name) const;  // null is as if it were not there
+  [[nodiscard]] bool has(const char* name) const;  // A null value counts as missing.
   std::string text(const char* name, std::size_t bytes_max);
   bool flag(const char* name);
   std::int64_t integer(const char* name, std::int64_t min, std::int64_t max);
   double number(const char* name, double min, double max);
-  // A list of at most `most` elements.
+  // Returns a list of at most `most` elements.
   const nlohmann::json* list(const char* name, std::size_t most);
 
   void fail(const std::string& name, std::string what, std::string hint = {});

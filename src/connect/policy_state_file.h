@@ -1,4 +1,4 @@
-// What a planner has learned, in a file: {"version": …, "policy": …, "pools": […], "saved_unix_ms": …, "values": …}.
+// The saved state of a policy: {"version": …, "policy": …, "pools": […], "saved_unix_ms": …, "values": …}.
 #pragma once
 
 #include <cstdint>
@@ -21,9 +21,9 @@ struct SavedPolicyState {
 // Errors name `file` and the field.
 [[nodiscard]] core::Result<SavedPolicyState> read_policy_state(std::string_view text, const std::string& file);
 
-// Whole or not at all.
+// Replaces the file atomically.
 [[nodiscard]] core::Result<void> save_policy_state(const std::string& path, const SavedPolicyState& saved);
-// None: there is no such file.
+// Returns nothing if the file does not exist.
 [[nodiscard]] core::Result<std::optional<SavedPolicyState>> load_policy_state(const std::string& path);
 
 }  // namespace penstock::connect

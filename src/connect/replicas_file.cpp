@@ -62,7 +62,7 @@ ReplicaEntry read_entry(JsonFields& fields) {
   return entry;
 }
 
-// Two that are one would be counted twice, and drained once.
+// Duplicate replicas would be counted twice and drained once.
 std::optional<core::Error> find_twins(const std::vector<ReplicaEntry>& entries, const std::string& file) {
   std::map<std::string_view, std::size_t> ids, urls;
   for (std::size_t i = 0; i < entries.size(); ++i) {

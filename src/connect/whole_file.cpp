@@ -31,7 +31,7 @@ int write_all(int file, std::string_view text) {
   return 0;
 }
 
-// The rename itself is on the disk only once its folder is. Where that cannot be asked for, it comes later.
+// The rename reaches the disk with its folder. A file system that cannot flush folders does so later.
 void flush_folder(const std::string& path) {
   const std::size_t slash = path.rfind('/');
   const std::string folder = slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);

@@ -48,8 +48,8 @@ enum class Limit : std::uint8_t {
   kStabilization,
   kCooldown,
   // Nothing shrinks while …
-  kStaleTelemetry,   // a ready replica has not reported lately
-  kScalingUnderWay,  // replicas start or drain
+  kStaleTelemetry,     // a ready replica has not reported lately
+  kStartingOrDraining,  // Replicas are starting or draining.
   kHotKvCache,
   kQueueWaits,
   kFailures,       // requests failed lately

@@ -319,19 +319,19 @@ TEST_F(DispatcherTest, ManyRequestsTogetherNeverPassABudget) {
 TEST_F(DispatcherTest, AFullKvCacheHoldsInteractiveRequestsBack) {
   open();
   dispatcher->set_replicas({replica_named("r1")}, kNow);
-  routing::ReportedLoad heard;
-  heard.at = kNow;
-  heard.running = 50;
-  heard.kv_usage = 0.95;
-  dispatcher->report_load(*dispatcher->slot_of("r1"), heard);
+  routing::ReportedLoad reported;
+  reported.at = kNow;
+  reported.running = 50;
+  reported.kv_usage = 0.95;
+  dispatcher->report_load(*dispatcher->slot_of("r1"), reported);
   const ArrivalResult first = arrive(info_of(400));
   ASSERT_TRUE(first.grant) << "one is always let in to a replica that has none of ours";
   const ArrivalResult second = arrive(info_of(400));
   EXPECT_FALSE(second.grant);
   ASSERT_NE(second.ticket, 0U);
-  heard.kv_usage = 0.5;
-  heard.at = kNow + 1s;
-  dispatcher->report_load(*dispatcher->slot_of("r1"), heard);
+  reported.kv_usage = 0.5;
+  reported.at = kNow + 1s;
+  dispatcher->report_load(*dispatcher->slot_of("r1"), reported);
   dispatcher->tick(kNow + 1s);
   EXPECT_TRUE(listener.grants.contains(second.ticket));
 }

@@ -165,7 +165,7 @@ TEST(EngineTokens, AnIterationTellsWhatItComputed) {
 struct Step {
   core::Instant at;
   bool cancels = false;
-  EngineRequest request;  // of a cancel: only its number counts
+  EngineRequest request;  // A cancel uses only its number.
 };
 
 struct Scenario {

@@ -71,7 +71,7 @@ TEST(EngineServer, APromptThatWasSeenIsFoundInTheCache) {
   const std::string prompt(500, 'x');
   post(server.port, kChat, chat_body(prompt, 1));
   const json second = json::parse(post(server.port, kChat, chat_body(prompt, 1)).body);
-  EXPECT_EQ(second["usage"]["prompt_tokens_details"]["cached_tokens"], 112);  // of 127, in blocks of 16
+  EXPECT_EQ(second["usage"]["prompt_tokens_details"]["cached_tokens"], 112);  // Cached of 127 tokens, in blocks of 16.
 }
 
 TEST(EngineServer, WhatItCannotDoItSaysInTheShapeOfOpenAi) {

@@ -19,7 +19,7 @@ namespace penstock::gateway {
 //   GET /penstock/v1/prefixes?model=M               hot prefixes with requests to compute them; without M, of all models
 class AdminServer final : private net::ExchangeHandler {
  public:
-  using ServerCounts = std::function<net::ServerCounters()>;  // of all workers together
+  using ServerCounts = std::function<net::ServerCounters()>;  // Sums over all workers.
 
   // Owns the listening socket. Lives on one loop.
   AdminServer(net::Loop& loop, int listening, SharedDispatcher& dispatcher, ServerCounts counts);
@@ -33,7 +33,7 @@ class AdminServer final : private net::ExchangeHandler {
   net::Loop& loop_;
   SharedDispatcher& dispatcher_;
   ServerCounts counts_;
-  std::string boot_id_;  // differs between two runs of the gateway
+  std::string boot_id_;  // Differs between two runs of the gateway.
   net::Server server_;
 };
 

@@ -1,4 +1,4 @@
-// The way of an answer from a replica to the client.
+// Relays an answer from a replica to the client.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,13 @@
 
 namespace penstock::gateway {
 
-// Keeps the head of the answer until its first byte: until then the request can still go to another replica.
+// Keeps the head of the answer until its first byte, so that the request can be retried at another replica until then.
 class AnswerRelay {
  public:
   struct Origin {
-    std::string_view request_id, replica, why;  // fields of the answer
-    bool raw = false;                           // the call passes framing on
-    bool keep_alive = true;                     // of the client's connection
+    std::string_view request_id, replica, why;  // Header fields of the answer.
+    bool raw = false;                           // The framing of the replica's answer is relayed with its bytes.
+    bool keep_alive = true;                     // Whether the client's connection is kept open.
   };
 
   void reset() {
@@ -28,15 +28,15 @@ class AnswerRelay {
   }
   void take_head(const net::ResponseHead& head, const Origin& origin);
 
-  // The head goes to the client; `status` is the replica's.
+  // Keeps the head for the client; `status` is the replica's.
   void start(net::Exchange& exchange, int status) const;
-  // False: the client does not keep up, and the caller pauses the replica; once, until resumed().
+  // Returns false if the client reads too slowly and the caller must pause the replica. Returned once, until resumed().
   [[nodiscard]] bool write(net::Exchange& exchange, std::string_view bytes);
-  [[nodiscard]] bool resumed() { return std::exchange(paused_, false); }  // true: the replica was paused
+  [[nodiscard]] bool resumed() { return std::exchange(paused_, false); }  // Returns true if the replica was paused.
 
-  // Without status line and empty line; views into the head.
+  // Without status line and empty line; the views point into the head.
   [[nodiscard]] std::vector<net::Field> fields() const;
-  // Holds the answer of a prefill replica, which no client reads.
+  // Collects the answer of a prefill replica, which is not relayed.
   [[nodiscard]] std::string& text() { return head_; }
   void clear(bool keep_memory);
 

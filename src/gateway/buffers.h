@@ -1,4 +1,4 @@
-// Texts that request handlers keep from one request to the next.
+// Text buffers that request handlers reuse.
 #pragma once
 
 #include <array>
@@ -12,7 +12,7 @@ inline void free_memory(std::string& text) {
   if (text.capacity() > sizeof(std::string)) std::string{}.swap(text);
 }
 
-// Empties the text, and keeps its memory where the next request will need as much again.
+// Clears the text, and keeps its memory if the next request will need a similar amount.
 inline void clear_for_reuse(std::string& text) {
   constexpr std::size_t kKeptBytesMax = 4096;
   text.clear();

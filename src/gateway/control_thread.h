@@ -1,4 +1,4 @@
-// The thread of a gateway beside its data path.
+// The thread of a gateway that does not serve requests.
 #pragma once
 
 #include <thread>
@@ -14,7 +14,7 @@
 
 namespace penstock::gateway {
 
-// One loop for the health checker, the prefix pinger, the admin server and the dispatcher's clock.
+// Runs the health checker, the prefix pinger, the admin server and the dispatcher's timers on one loop.
 class ControlThread {
  public:
   ControlThread(const GatewayOptions& options, SharedDispatcher& dispatcher, int listening,
@@ -24,7 +24,7 @@ class ControlThread {
   ControlThread& operator=(const ControlThread&) = delete;
 
   void start();
-  void set_replicas(std::vector<ReplicaEndpoint> replicas);  // from any thread
+  void set_replicas(std::vector<ReplicaEndpoint> replicas);  // May be called on any thread.
 
  private:
   void tick();

@@ -12,7 +12,7 @@
 
 namespace penstock::gateway {
 
-// docs/gateway.md describes them. Times are seconds on the clock of `now_s` in the same document.
+// docs/gateway.md describes them. Times are in seconds, on the clock of `now_s` in the same document.
 [[nodiscard]] std::string overview_document(const Overview& overview, std::string_view boot_id);
 [[nodiscard]] std::string traffic_document(const dispatch::TrafficLog::Page& page, std::string_view boot_id,
                                            core::Instant now);
@@ -22,7 +22,7 @@ namespace penstock::gateway {
 
 [[nodiscard]] std::string metrics_text(const Overview& overview, const net::ServerCounters& connections);
 
-// "data[0].id" of an answer to /v1/models; empty if there is none.
+// Returns "data[0].id" of an answer to /v1/models; empty if it is missing.
 [[nodiscard]] std::string first_model_in(std::string_view models_answer);
 
 }  // namespace penstock::gateway

@@ -30,10 +30,10 @@ class Documents : public ::testing::Test {
     dispatch::RequestInfo nowhere = info_of(400);
     nowhere.model = "none";
     EXPECT_TRUE(dispatcher.arrive(nowhere, listener, kNow).refusal);
-    routing::ReportedLoad heard;
-    heard.at = kNow + 3s;
-    heard.kv_usage = 0.5;
-    dispatcher.report_load("r1", heard);
+    routing::ReportedLoad reported;
+    reported.at = kNow + 3s;
+    reported.kv_usage = 0.5;
+    dispatcher.report_load("r1", reported);
   }
   void run(std::uint32_t tenant, ledger::Outcome outcome) {
     const std::vector<std::uint64_t> keys{1, (std::uint64_t{1} << 63) - 1};

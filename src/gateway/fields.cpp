@@ -18,7 +18,7 @@ bool is_one_of(std::string_view name, const std::array<std::string_view, N>& nam
   return std::any_of(names.begin(), names.end(), [&](std::string_view known) { return net::equal_fold(name, known); });
 }
 
-// Connection may name further fields that end here (RFC 9110, 7.6.1).
+// Connection may name further hop-by-hop fields (RFC 9110, 7.6.1).
 bool named_in(std::string_view connection, std::string_view name) {
   while (!connection.empty()) {
     const std::size_t comma = std::min(connection.find(','), connection.size());

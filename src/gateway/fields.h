@@ -1,4 +1,4 @@
-// Which header fields pass through the gateway, in either direction.
+// Selects the header fields that pass through the gateway in either direction.
 #pragma once
 
 #include <optional>
@@ -12,23 +12,25 @@
 
 namespace penstock::gateway {
 
-// The client's fields but those that concern one connection only, those that the gateway writes itself, and the client's
-// key: that is for the gateway. Each line with its end.
+// Returns the client's fields, each with its line end, without hop-by-hop fields, fields that the gateway writes
+// itself, and the client's key, which is meant for the gateway.
 void append_forwarded_request_fields(std::string& out, const net::RequestHead& head);
 
-// Status line and fields of an answer without those on framing and without the empty line; tells who answered, and why it.
+// Returns status line and fields of an answer without framing fields and without the empty line, extended by the
+// replica that answered and the reason for its choice.
 void append_answer_head(std::string& out, const net::ResponseHead& head, std::string_view request_id,
                         std::string_view replica, std::string_view why);
-// The fields in such text; views into it.
+// Parses such text; the views point into it.
 [[nodiscard]] std::vector<net::Field> fields_of(std::string_view answer_head);
 
-// The id as it came, or empty if it is no id that may stand in logs and headers: at most 128 visible ASCII characters.
+// Returns the id, or nothing if it must not appear in logs and headers: at most 128 visible ASCII characters are
+// allowed.
 [[nodiscard]] std::string usable_request_id(std::string_view id);
 
-// What keeps a conversation together: X-Session-ID, the body's session_id, or its `user`. Empty: nothing does.
+// Returns the id of a conversation: X-Session-ID, the body's session_id, or its `user`. Empty without any.
 [[nodiscard]] std::string_view session_of(const net::RequestHead& head, const api::InferenceRequest& request);
 
-// "2s", "1500ms", "0.5m": above 0, a day at most. None: it is something else.
+// Parses "2s", "1500ms", "0.5m": above 0, at most one day. Empty if the text is invalid.
 [[nodiscard]] std::optional<core::Duration> time_budget_in(std::string_view text);
 
 }  // namespace penstock::gateway

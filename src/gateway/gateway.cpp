@@ -58,7 +58,7 @@ core::Result<std::unique_ptr<Gateway>> Gateway::open(GatewayOptions options, con
 
   net::Address shared = listen;
   if (own.threads > 1) {
-    // Sockets that share a port would also share it with another gateway's, without an error.
+    // Sockets that share a port would also share it with another gateway's sockets, without an error.
     auto alone = net::listen_on(listen, false);
     if (!alone) return tl::make_unexpected(alone.error());
     ::close(*alone);
@@ -66,7 +66,7 @@ core::Result<std::unique_ptr<Gateway>> Gateway::open(GatewayOptions options, con
   for (std::uint32_t index = 0; index < std::max(1U, own.threads); ++index) {
     auto socket = net::listen_on(shared, own.threads > 1);
     if (!socket) return tl::make_unexpected(socket.error());
-    // Port 0: the others take the port that the first one got.
+    // For port 0, the other sockets use the port that the first one got.
     shared = net::local_address(*socket);
     gateway->workers_.push_back(
         std::make_unique<Worker>(own, *gateway->key_ring_, anonymous, *gateway->dispatcher_, logs, *socket, index));
@@ -86,7 +86,7 @@ core::Result<std::unique_ptr<Gateway>> Gateway::open(GatewayOptions options, con
 
 Gateway::~Gateway() {
   control_.reset();
-  // The end of a request at one worker may admit one that waits at another: all stop before any is destroyed.
+  // The end of a request at one worker may admit one that waits at another. Therefore all stop before any is destroyed.
   for (const auto& worker : workers_) worker->stop();
   workers_.clear();
 }

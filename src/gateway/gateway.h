@@ -1,4 +1,4 @@
-// The live data path in front of the engines: OpenAI's API in, one replica of many out.
+// The live data path: accepts OpenAI API requests and forwards each to one of many replicas.
 #pragma once
 
 #include <cstdint>
@@ -21,26 +21,27 @@ class ControlThread;
 class Worker;
 class KeyRing;
 
-// Threads: one for each worker, and one for health checks and the admin address. All calls from any thread.
+// Threads: one for each worker, and one for health checks and the admin address. All functions may be called on any
+// thread.
 class Gateway {
  public:
-  // Listens on both addresses, so that a port that is taken is an error here; serves from start() on.
+  // Listens on both addresses and returns an error if a port is in use. Requests are served after start().
   [[nodiscard]] static core::Result<std::unique_ptr<Gateway>> open(GatewayOptions options, const net::Address& listen,
                                                                    const net::Address& admin,
                                                                    std::unique_ptr<dispatch::LedgerSink> sink,
                                                                    GatewayLogs logs);
-  ~Gateway();  // cuts what is open
+  ~Gateway();  // Closes open connections.
 
   void start();
   [[nodiscard]] net::Address address() const { return address_; }
   [[nodiscard]] net::Address admin_address() const { return admin_address_; }
 
-  // Replaces the list; addresses are resolved.
+  // Replaces the list and resolves the addresses.
   void set_replicas(std::vector<ReplicaEndpoint> specs);
   void kv_event(std::string_view replica, dispatch::KvChange change, std::span<const std::uint64_t> keys);
 
   [[nodiscard]] std::uint32_t open_requests() const { return dispatcher_->open_requests(); }
-  // Refuses new connections and lets requests in flight end. `done` is called once, on some thread, when they have.
+  // Refuses new connections and lets requests in flight end. `done` is then called once, on some thread.
   void drain(std::function<void()> done);
 
  private:

@@ -321,7 +321,7 @@ TEST(Gateway, SendsAHotPrefixAgainToAReplicaThatWasIdle) {
   EXPECT_EQ(pings(), 0);
   ask(gateway, chat_body(std::string(1200, 'x')));
   EXPECT_TRUE(gateway.wait_until([&](const std::string&) { return pings() >= 2; }));
-  EXPECT_EQ(gateway.closed(3).size(), 3U) << "a ping is nobody's request";
+  EXPECT_EQ(gateway.closed(3).size(), 3U) << "a ping is not a request of a user";
 }
 
 TEST(Admin, WhereTheyAreSwitchedOffNoTextIsKept) {
@@ -335,11 +335,11 @@ TEST(Admin, WhereTheyAreSwitchedOffNoTextIsKept) {
 
 TEST(Admin, AnUnhealthyReplicaIsNotChosen) {
   TestReplica good{answer_well};
-  ReplicaEndpoint nobody = replica_named("nobody");
-  nobody.addresses = {*net::Address::parse("127.0.0.1", 1)};
+  ReplicaEndpoint unreachable = replica_named("unreachable");
+  unreachable.addresses = {*net::Address::parse("127.0.0.1", 1)};
   GatewayOptions options = quiet_options();
   options.health_interval = 20ms;
-  TestGateway gateway{{nobody, spec_of(good, "good")}, std::move(options)};
+  TestGateway gateway{{unreachable, spec_of(good, "good")}, std::move(options)};
   EXPECT_TRUE(gateway.wait_for(R"("healthy":false)"));
   for (int i = 0; i < 10; ++i) EXPECT_EQ(ask(gateway, chat_body()).status, 200);
   EXPECT_NE(gateway.admin("/penstock/v1/overview").find(R"("retried_total":0)"), std::string::npos);

@@ -1,4 +1,4 @@
-// A whole gateway on loopback, and replicas that do byte by byte what a test tells them to.
+// A complete gateway on loopback, and scripted replicas.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -51,14 +51,14 @@ inline std::string text_event(std::string_view text) {
   return event;
 }
 
-// A whole answer, as a replica that works gives it.
+// A complete answer of a working replica.
 inline std::string good_answer(std::string_view text = "hello", std::string_view kv_transfer_params = {}) {
   return with_length("200 OK",
                      api::whole_answer(kFrame, text, api::FinishReason::kStop, {12, 3, 4}, kv_transfer_params));
 }
 
-// Answers health checks by itself and hands requests for answers to the script, which gets the bytes of each and its
-// number, from 0; a script that is done with its connection cuts it. To outlive the gateway that uses it.
+// Answers health checks by itself and passes requests for completions to the script, which gets the bytes and the
+// number of each, counted from 0. The connection closes when the script returns. Must outlive the gateway.
 class TestReplica {
  public:
   using Script = std::function<void(Peer&, const std::string& request, int number)>;
@@ -94,12 +94,12 @@ class TestReplica {
   Script script_;
   mutable std::mutex mutex_;
   std::vector<std::string> requests_;
-  net::testing::ScriptedServer server_;  // last: its threads use the rest
+  net::testing::ScriptedServer server_;  // Declared last, because its threads use the other members.
 };
 
 inline void answer_well(Peer& peer, const std::string&, int) { peer.send(good_answer()); }
 
-// A replica at whose address nobody listens.
+// A replica whose address refuses connections.
 inline ReplicaEndpoint replica_named(const std::string& id, signals::Role role = signals::Role::kAggregated) {
   ReplicaEndpoint spec;
   spec.id = id;
@@ -119,7 +119,7 @@ inline ReplicaEndpoint spec_of(const TestReplica& replica, const std::string& id
   return spec;
 }
 
-// Entries from whatever thread.
+// Entries may come from any thread.
 class SharedSink final : public dispatch::LedgerSink {
  public:
   struct Entries {
@@ -137,7 +137,7 @@ class SharedSink final : public dispatch::LedgerSink {
   std::shared_ptr<Entries> entries_;
 };
 
-// Looks after nothing by itself for as long as a test takes.
+// Health checks and scrapes are switched off.
 inline GatewayOptions quiet_options() {
   GatewayOptions options;
   options.dispatch.models = {{"m", {1.0, 0.5, 2.0}, 32'768}};
@@ -163,7 +163,7 @@ class TestGateway {
   [[nodiscard]] const logging::testing::CapturedLog& log() const { return log_; }
   [[nodiscard]] net::Address address() const { return gateway_->address(); }
 
-  // Returns when the dispatcher knows all of them.
+  // Returns when all replicas are known to the dispatcher.
   void set_replicas(std::vector<ReplicaEndpoint> replicas) {
     std::vector<std::string> marks;
     for (const ReplicaEndpoint& spec : replicas) {
@@ -184,7 +184,7 @@ class TestGateway {
     client.send(net::testing::get(path));
     return client.read_answer().body;
   }
-  // Until the overview is as it should be, or a test's patience is over.
+  // Waits until the overview fulfils the condition, or the test's timeout.
   template <class Predicate>
   bool wait_until(Predicate&& holds) {
     for (int i = 0; i < 2000; ++i) {
@@ -196,7 +196,7 @@ class TestGateway {
   bool wait_for(std::string_view mark) {
     return wait_until([&](const std::string& overview) { return overview.find(mark) != std::string::npos; });
   }
-  // The entries of the ledger, once there are so many.
+  // Waits until the ledger has that number of entries and returns them.
   std::vector<ledger::Entry> closed(std::size_t count) {
     for (int i = 0; i < 2000; ++i) {
       {
@@ -230,7 +230,7 @@ inline std::string chat_request(std::string_view body, std::string_view fields =
   return request_to("/v1/chat/completions", body, fields);
 }
 
-// One request on a connection of its own.
+// Sends one request on a new connection.
 inline RawClient::Answer ask(const TestGateway& gateway, std::string_view body, std::string_view fields = {}) {
   RawClient client{gateway.address()};
   client.send(chat_request(body, fields));

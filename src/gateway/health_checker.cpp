@@ -12,7 +12,7 @@ namespace penstock::gateway {
 namespace {
 
 constexpr core::Duration kTimeout = std::chrono::seconds{2};
-constexpr std::uint32_t kFailuresMax = 2;  // in a row, until a replica counts as unhealthy
+constexpr std::uint32_t kFailuresMax = 2;  // Consecutive failures after which a replica counts as unhealthy.
 
 routing::ReportedLoad load_of(const telemetry::EngineScrape& scrape, core::Instant now) {
   routing::ReportedLoad load;
@@ -42,7 +42,7 @@ void HealthChecker::set_replicas(std::vector<ReplicaEndpoint> replicas) {
     if (const auto known = before.find(endpoint.id);
         known != before.end() && known->second.endpoint.url == endpoint.url) {
       replica = known->second;
-      // A model name that the replica reported stays known.
+      // A model name that the replica has reported stays known.
       if (endpoint.model.empty()) endpoint.model = replica.endpoint.model;
     }
     replica.endpoint = std::move(endpoint);
@@ -108,9 +108,9 @@ void HealthChecker::send(const Replica& replica, const std::string& target, std:
 
 void HealthChecker::request_model(Replica& replica) {
   if (std::exchange(replica.model_in_flight, true)) return;
-  send(replica, "/v1/models", {}, kTimeout, [this](Replica& asked, const Response& response) {
-    asked.model_in_flight = false;
-    take_model(asked, response);
+  send(replica, "/v1/models", {}, kTimeout, [this](Replica& checked, const Response& response) {
+    checked.model_in_flight = false;
+    take_model(checked, response);
   });
 }
 
@@ -128,9 +128,9 @@ void HealthChecker::check_health() {
   for (auto& [id, replica] : replicas_) {
     if (replica.endpoint.model.empty()) request_model(replica);
     if (std::exchange(replica.health_in_flight, true)) continue;
-    send(replica, "/health", {}, kTimeout, [this](Replica& asked, const Response& response) {
-      asked.health_in_flight = false;
-      take_health(asked, response);
+    send(replica, "/health", {}, kTimeout, [this](Replica& checked, const Response& response) {
+      checked.health_in_flight = false;
+      take_health(checked, response);
     });
   }
 }
@@ -154,9 +154,9 @@ void HealthChecker::take_health(Replica& replica, const Response& response) {
 void HealthChecker::scrape() {
   for (auto& [id, replica] : replicas_) {
     if (!replica.healthy || std::exchange(replica.scrape_in_flight, true)) continue;
-    send(replica, "/metrics", {}, kTimeout, [this](Replica& asked, const Response& response) {
-      asked.scrape_in_flight = false;
-      take_metrics(asked, response);
+    send(replica, "/metrics", {}, kTimeout, [this](Replica& checked, const Response& response) {
+      checked.scrape_in_flight = false;
+      take_metrics(checked, response);
     });
   }
 }
@@ -166,7 +166,7 @@ void HealthChecker::take_metrics(Replica& replica, const Response& response) {
   const auto parsed = telemetry::parse_exposition(response.body, replica.endpoint.id);
   if (!parsed) return report_telemetry(replica, parsed.error().message());
   const telemetry::EngineScrape scrape = telemetry::read_scrape(*parsed);
-  // A counter that goes back belongs to an engine that restarted, with an empty cache.
+  // A counter that decreases belongs to a restarted engine with an empty cache.
   const std::uint64_t prompt_tokens = scrape.prompt_tokens_total.value_or(replica.prompt_tokens_total);
   if (prompt_tokens < std::exchange(replica.prompt_tokens_total, prompt_tokens))
     dispatcher_.kv_event(replica.endpoint.id, dispatch::KvChange::kCleared, {});
@@ -198,9 +198,9 @@ bool HealthChecker::send_prompt(const std::string& id, std::string_view path, st
   if (found == replicas_.end()) return false;
   ++found->second.prompts_in_flight;
   send(found->second, std::string{path}, std::move(body), options_.first_byte_time,
-       [](Replica& asked, const Response&) {
+       [](Replica& checked, const Response&) {
          // A replica that was removed and added again in the meantime has none in flight.
-         if (asked.prompts_in_flight > 0) --asked.prompts_in_flight;
+         if (checked.prompts_in_flight > 0) --checked.prompts_in_flight;
        });
   return true;
 }

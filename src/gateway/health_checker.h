@@ -1,4 +1,4 @@
-// Whether replicas are healthy, which model they serve, and the load that their metrics report.
+// Checks the health of replicas, and reads their models and metrics.
 #pragma once
 
 #include <cstddef>
@@ -16,36 +16,36 @@
 
 namespace penstock::gateway {
 
-// Checks each replica's health and reads its metrics, at the intervals of the options; asks a replica without a model for
-// its name. The dispatcher gets what it finds, and the log gets each change. Lives on one loop.
+// Checks each replica's health and reads its metrics at the configured intervals, and requests the model name of a
+// replica that has none. Passes the results to the dispatcher and logs changes. Runs on one loop.
 class HealthChecker {
  public:
   HealthChecker(net::Loop& loop, const GatewayOptions& options, SharedDispatcher& dispatcher, ReplicaClient& client,
                 logging::Log& log);
 
-  void set_replicas(std::vector<ReplicaEndpoint> replicas);  // replaces the list
+  void set_replicas(std::vector<ReplicaEndpoint> replicas);  // Replaces the list.
 
-  // Idle: its metrics report no queued requests, and no prompt of ours is in flight there.
+  // Returns true if the replica's metrics report no queued requests and no prompt of the gateway is in flight there.
   [[nodiscard]] bool is_idle(const std::string& id) const;
-  // Sends a prompt of ours; is_idle() is false until it is answered. False: there is no such replica.
+  // Sends a prompt of the gateway; is_idle() is false until it is answered. Returns false if the replica is unknown.
   bool send_prompt(const std::string& id, std::string_view path, std::string body);
 
  private:
   struct Replica {
     ReplicaEndpoint endpoint;
-    std::uint32_t failures = 0;  // in a row
+    std::uint32_t failures = 0;  // Consecutive failures.
     bool healthy = true;
-    bool model_reported = false, telemetry_reported = false;  // the log has that they cannot be read
+    bool model_reported = false, telemetry_reported = false;  // The failure to read it was logged.
     bool model_in_flight = false, health_in_flight = false, scrape_in_flight = false;
-    std::size_t address = 0;                                     // counts up with each address that did not answer
-    std::uint64_t prompt_tokens_total = 0, queued_requests = 0;  // of the last scrape
+    std::size_t address = 0;                                     // Increases with each address that did not answer.
+    std::uint64_t prompt_tokens_total = 0, queued_requests = 0;  // From the last scrape.
     std::uint32_t prompts_in_flight = 0;
   };
-  // What a replica answered: a status and a body, or a failure to reach it.
+  // A replica's status and body, or the reason why it could not be reached.
   struct Response {
     int status = 0;
     std::string body;
-    std::string failure;  // empty: the status is 200
+    std::string failure;  // Empty if the status is 200.
   };
   using Done = std::function<void(Replica&, const Response&)>;
 
@@ -55,7 +55,7 @@ class HealthChecker {
   void take_health(Replica& replica, const Response& response);
   void take_model(Replica& replica, const Response& response);
   void take_metrics(Replica& replica, const Response& response);
-  void report_telemetry(Replica& replica, const std::string& failure);  // empty: it was read
+  void report_telemetry(Replica& replica, const std::string& failure);  // `failure` is empty after a success.
   void update_dispatcher();
   void log_changes(const std::map<std::string, Replica>& before) const;
   void send(const Replica& replica, const std::string& target, std::string body, core::Duration timeout, Done done);
@@ -65,7 +65,7 @@ class HealthChecker {
   SharedDispatcher& dispatcher_;
   ReplicaClient& client_;
   logging::Log& log_;
-  std::map<std::string, Replica> replicas_;  // by id
+  std::map<std::string, Replica> replicas_;  // Keyed by id.
 };
 
 }  // namespace penstock::gateway

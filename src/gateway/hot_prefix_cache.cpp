@@ -11,8 +11,8 @@
 namespace penstock::gateway {
 namespace {
 
-// A longer prefix takes the place of those on its way only if it saves so many times more: a conversation that grows
-// would else be taken at each turn.
+// A longer prefix replaces its shorter beginnings only if it saves this many times more; otherwise a growing
+// conversation would be stored at each turn.
 constexpr std::uint64_t kMuchMore = 2;
 
 std::uint64_t name_of(std::uint64_t model, std::uint64_t key) { return std::max<std::uint64_t>(model ^ key, 1); }
@@ -63,7 +63,7 @@ void HotPrefixCache::offer(const api::InferenceRequest& request, std::string_vie
   keep(name, {std::move(text), now_.of(name) + before_.of(name), now});
 }
 
-// How many keys to take the text of; 0: none.
+// Returns the number of keys whose text is stored; 0 means none.
 std::size_t HotPrefixCache::saw(std::uint64_t model, std::span<const std::uint64_t> keys, core::Instant now) {
   const std::scoped_lock lock{mutex_};
   turn(now);

@@ -1,4 +1,4 @@
-// The texts of prompt beginnings that many requests share, to be sent to engines that do not hold them yet.
+// Prompt beginnings that many requests share, which are sent to engines that do not hold them yet.
 #pragma once
 
 #include <cstdint>
@@ -18,45 +18,47 @@ namespace penstock::gateway {
 struct PrefixText {
   std::string model;
   api::Endpoint endpoint = api::Endpoint::kChatCompletions;
-  std::vector<std::uint64_t> keys;  // api/prompt_keys.h
-  std::uint32_t tokens = 0;         // about
-  std::string body;                 // a request that makes an engine compute it; max_tokens 1
+  std::vector<std::uint64_t> keys;  // See api/prompt_keys.h.
+  std::uint32_t tokens = 0;         // Approximate.
+  std::string body;                 // A request with max_tokens 1 that makes an engine compute the prefix.
 };
 
 struct HotPrefix {
   std::shared_ptr<const PrefixText> text;
-  std::uint64_t hits = 0;  // requests that began with it, in the last five to ten minutes before its last use
-  core::Instant used_at;   // by a user
+  std::uint64_t hits = 0;  // Requests that began with it in the five to ten minutes before its last use.
+  core::Instant used_at;   // Last use by a user's request.
 };
 
 struct HotPrefixCacheOptions {
   std::uint32_t key_tokens = 256;
-  std::uint64_t hits_min = 3;            // before any text is kept
-  std::size_t text_bytes_max = 1 << 17;  // of one prefix; of a longer one, the beginning
-  std::size_t bytes_max = 1 << 22;       // of all bodies
+  std::uint64_t hits_min = 3;            // Hits after which a text is stored.
+  std::size_t text_bytes_max = 1 << 17;  // Limit of one prefix; a longer one is cut.
+  std::size_t bytes_max = 1 << 22;       // Limit of all bodies together.
   std::size_t prefixes_max = 64;
-  std::size_t body_bytes_max = 1 << 18;                    // of a request whose text is taken
-  core::Duration window = std::chrono::minutes{5};         // hits are counted over this one and the last
-  core::Duration hot = std::chrono::minutes{30};           // since the last use
-  core::Duration between_texts = std::chrono::seconds{1};  // taking one keeps a thread for milliseconds
+  std::size_t body_bytes_max = 1 << 18;             // Limit of a request whose text is stored.
+  core::Duration window = std::chrono::minutes{5};  // Hits are counted over the current window and the previous one.
+  core::Duration hot = std::chrono::minutes{30};    // A prefix is hot for this time after its last use.
+  // Minimum time between two texts, because storing one takes milliseconds.
+  core::Duration between_texts = std::chrono::seconds{1};
 };
 
-// Counts are of a fixed size and forget what is seen seldom, so that prompts that nobody shares cost nothing. Of the
-// prefixes of one prompt, the one with the most hits · tokens is kept; on a full hot_prefix_cache, those with the least go first.
-// Any thread; its lock is held for some microseconds.
+// Counts have a fixed size and drop rare keys, so that prompts without a shared prefix cost nothing. Of the prefixes of
+// one prompt, the one with the highest hits · tokens is kept; when the cache is full, those with the lowest are removed
+// first. Any thread may call it; its lock is held for some microseconds.
 class HotPrefixCache {
  public:
   explicit HotPrefixCache(const HotPrefixCacheOptions& options);
 
-  // A request that was accepted. `keys` are those of its text. Now and then takes the text, which parses the body.
+  // Counts an accepted request with the keys of its text. Occasionally stores the text, which requires parsing the
+  // body.
   void offer(const api::InferenceRequest& request, std::string_view body, std::span<const std::uint64_t> keys,
              core::Instant now);
 
-  // Those of one model, or of all where it is empty; most hits · tokens first.
+  // Returns the prefixes of one model, or of all models if `model` is empty, ordered by hits · tokens, highest first.
   [[nodiscard]] std::vector<HotPrefix> hot(std::string_view model, core::Instant now) const;
 
  private:
-  // Counts of keys; in each row, the least is given up for a new one.
+  // Counts of keys; the lowest count of a row is replaced by a new key.
   struct Counts {
     struct Place {
       std::uint64_t key = 0;
@@ -78,7 +80,7 @@ class HotPrefixCache {
   Counts now_, before_;
   core::Instant turned_at_;
   core::Instant next_text_;
-  std::map<std::uint64_t, HotPrefix> kept_;  // by the model and the last key
+  std::map<std::uint64_t, HotPrefix> kept_;  // By the model and the last key.
   std::size_t bytes_ = 0;
 };
 

@@ -15,7 +15,7 @@ constexpr core::Instant kNow = core::kStart + 100s;
 struct Users {
   explicit Users(HotPrefixCacheOptions made = {}) : hot_prefix_cache(made), options(made) {}
 
-  // A chat with this system prompt and a question that nobody else asks.
+  // A chat with this system prompt and a unique question.
   void ask(const std::string& system, core::Instant now = kNow, const std::string& model = "m") {
     body = fmt::format(R"({{"model":"{}","messages":[{{"role":"system","content":"{}"}},)"
                        R"({{"role":"user","content":"question {} {}"}}]}})",

@@ -9,7 +9,7 @@
 namespace penstock::gateway {
 
 KeyRing::Digest KeyRing::digest_of(std::string_view key) {
-  // SHA256() looks the algorithm up under a lock each time, which costs more than the hashing.
+  // SHA256() looks up the algorithm under a lock in each call, which costs more than the hashing.
   static EVP_MD* const algorithm = ::EVP_MD_fetch(nullptr, "SHA256", nullptr);
   Digest digest{};
   const int done = ::EVP_Digest(key.data(), key.size(), digest.data(), nullptr, algorithm, nullptr);

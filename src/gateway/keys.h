@@ -1,4 +1,4 @@
-// API keys and the tenants they belong to, as digests.
+// API keys and their tenants, stored as digests.
 #pragma once
 
 #include <array>
@@ -11,14 +11,14 @@
 
 namespace penstock::gateway {
 
-// Keeps SHA-256 of each key and never the key. A presented key is hashed before anything is compared with it, so that the
-// time a look-up takes tells nothing about the keys there are.
+// Stores SHA-256 of each key and never the key. A presented key is hashed before the comparison, so that the time of a
+// look-up reveals nothing about the stored keys.
 class KeyRing {
  public:
-  // Errors: an empty key, or one that another tenant has, too. Messages never hold the key.
+  // Returns an error for an empty key and for a key of another tenant. Messages never contain the key.
   [[nodiscard]] core::Result<void> add(std::string_view key, std::uint32_t tenant);
   [[nodiscard]] std::optional<std::uint32_t> tenant_of(std::string_view key) const;
-  // Who sends a key that is nobody's is not anonymous but wrong; where there are no keys at all, any will do, since
+  // An unknown key is refused and not treated as anonymous. If no keys are configured, every key is accepted, because
   // OpenAI's clients always send one.
   [[nodiscard]] std::optional<std::uint32_t> tenant_or(std::string_view key,
                                                        std::optional<std::uint32_t> anonymous) const {
@@ -33,10 +33,10 @@ class KeyRing {
     std::uint32_t tenant;
   };
   static Digest digest_of(std::string_view key);
-  std::vector<Entry> entries_;  // by digest
+  std::vector<Entry> entries_;  // Sorted by digest.
 };
 
-// The key in "Bearer KEY"; empty if the field is something else.
+// Returns the key of "Bearer KEY"; empty if the field has another form.
 [[nodiscard]] std::string_view bearer_key(std::string_view authorization);
 
 }  // namespace penstock::gateway

@@ -44,7 +44,7 @@ void add_latencies(telemetry::ExpositionWriter& text, const Overview& overview, 
     }
 }
 
-// None: there is no replica, or none says how full it is.
+// Empty if there is no replica or none reports its KV usage.
 std::optional<double> model_saturation(const dispatch::ModelStatus& model,
                                        const std::vector<dispatch::ReplicaStatus>& replicas) {
   if (model.waiting_for_room > 0) return 1.0;

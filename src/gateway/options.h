@@ -1,4 +1,4 @@
-// What a gateway is configured with, once, before it starts. Replicas come and go later; see gateway.h.
+// Options of a gateway that are fixed at its start. Replicas can change later; see gateway.h.
 #pragma once
 
 #include <cstdint>
@@ -18,35 +18,35 @@
 namespace penstock::gateway {
 
 struct ApiKey {
-  std::string key;  // only its digest is kept
+  std::string key;  // Only its digest is stored.
   std::uint32_t tenant = 0;
 };
 
 struct GatewayOptions {
-  dispatch::DispatchOptions dispatch;  // the anonymous tenant is added
+  dispatch::DispatchOptions dispatch;  // The anonymous tenant is added.
   std::vector<ApiKey> api_keys;
-  bool anonymous = true;  // requests without a key are admitted, as the tenant of that name
+  bool anonymous = true;  // Requests without a key are admitted as the tenant "anonymous".
 
   std::uint32_t threads = 1;
   net::ServerLimits server;
   net::ClientLimits client;
-  std::shared_ptr<net::TlsContext> tls;         // null: plain
-  std::shared_ptr<net::TlsContext> client_tls;  // for replicas behind https
+  std::shared_ptr<net::TlsContext> tls;         // Null: plain HTTP.
+  std::shared_ptr<net::TlsContext> client_tls;  // For replicas with an https URL.
 
-  std::optional<routing::PingOptions> prefix_pings;         // none: off
-  core::Duration ping_interval = std::chrono::seconds{10};  // between two checks of what is due
-  bool hot_prefixes = true;  // texts of prefixes that many requests share are kept, for new replicas
+  std::optional<routing::PingOptions> prefix_pings;         // Empty: switched off.
+  core::Duration ping_interval = std::chrono::seconds{10};  // Time between two checks for due pings.
+  bool hot_prefixes = true;  // Texts of prefixes that many requests share are kept for new replicas.
   core::Duration health_interval = std::chrono::seconds{2};
   core::Duration scrape_interval = std::chrono::seconds{1};
   core::Duration first_byte_time = std::chrono::minutes{10};
   core::Duration silence = std::chrono::minutes{2};
-  std::string replica_key;  // sent to replicas as theirs; the client's own never is
+  std::string replica_key;  // Sent to replicas as the API key; the client's key is never sent.
 };
 
-// A replica as discovery reports it, and how it is reached.
+// A replica as discovery reports it.
 struct ReplicaEndpoint : dispatch::ReplicaSpec {
-  std::string url;                      // also its id where nothing else names it: "http://10.0.0.7:8000"
-  std::vector<net::Address> addresses;  // of its host, resolved
+  std::string url;                      // Also its id if no other is given: "http://10.0.0.7:8000".
+  std::vector<net::Address> addresses;  // Resolved addresses of its host.
   bool operator==(const ReplicaEndpoint&) const = default;
 };
 

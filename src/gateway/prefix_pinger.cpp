@@ -20,7 +20,7 @@ void PrefixPinger::ping() {
   const core::Instant now = loop_.now();
   const std::vector<HotPrefix> prefixes = dispatcher_.hot_prefixes()->hot({}, now);
   std::vector<routing::PrefixUse> uses;
-  std::map<std::uint32_t, std::string> ids;  // of replicas, by slot
+  std::map<std::uint32_t, std::string> ids;  // Ids of replicas, by slot.
   for (std::uint64_t number = 0; number < prefixes.size(); ++number) {
     const HotPrefix& prefix = prefixes[number];
     for (const dispatch::PrefixHolder& holder : dispatcher_.idle_holders(*prefix.text, now)) {

@@ -7,8 +7,8 @@
 
 namespace penstock::gateway {
 
-// At each ping interval: sends hot prefixes again to idle replicas that hold them, where no user's request used them for a
-// while. Lives on one loop.
+// At each ping interval, sends hot prefixes again to the idle replicas that hold them, if no user's request has used
+// them for a while. Runs on one loop.
 class PrefixPinger {
  public:
   PrefixPinger(net::Loop& loop, const GatewayOptions& options, SharedDispatcher& dispatcher, HealthChecker& replicas);

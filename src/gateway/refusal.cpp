@@ -16,7 +16,7 @@ struct Row {
   std::string_view type;
   const char* param;
 };
-// The code of each is the name of its reason.
+// The error code is the name of the reason.
 constexpr Row kRows[] = {
     {RefusalReason::kModelNotFound, 404, "invalid_request_error", "model"},
     {RefusalReason::kContextLengthExceeded, 400, "invalid_request_error", "messages"},

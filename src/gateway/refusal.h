@@ -1,4 +1,4 @@
-// What a client is answered whose request goes nowhere.
+// The error response of a refused request.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,12 @@ namespace penstock::gateway {
 
 struct Refusal {
   api::ApiError error;
-  std::uint32_t retry_after_s = 0;  // 0: no Retry-After field
+  std::uint32_t retry_after_s = 0;  // 0 means no Retry-After field.
 };
 
 [[nodiscard]] Refusal make_refusal(int status, std::string_view type, std::string_view code, std::string message,
                                    std::string param = {});
-// In OpenAI's terms.
+// In OpenAI's format.
 [[nodiscard]] Refusal make_refusal(dispatch::Refusal refusal);
 
 }  // namespace penstock::gateway

@@ -11,7 +11,7 @@ void ReplicaCall::start(WorkerContext& context, const Target& target, const Upst
 
 bool ReplicaCall::start_at_next_address(WorkerContext& context, const Target& target, const UpstreamRequest& request,
                                         net::ResponseListener& listener) {
-  // Where several requests failed at once, one of them moves on for all.
+  // If several requests failed at once, only one of them advances the address.
   std::uint32_t failed = address_;
   target.unreached.compare_exchange_strong(failed, address_ + 1, std::memory_order_relaxed);
   if (tried_ >= target.addresses.size()) return false;

@@ -1,4 +1,4 @@
-// One attempt at a replica: a call to one of its addresses, and to the next one where nobody answers.
+// One attempt at a replica: a call to one of its addresses, and to the next address if the connection fails.
 #pragma once
 
 #include <cstdint>
@@ -12,15 +12,15 @@ namespace penstock::gateway {
 
 class ReplicaCall {
  public:
-  // `raw`: the answer's framing is passed on with its bytes.
+  // `raw`: the answer's framing is relayed with its bytes.
   void start(WorkerContext& context, const Target& target, const UpstreamRequest& request, bool raw,
              net::ResponseListener& listener);
-  // The same request, to the replica's next address. False: all were tried.
+  // Sends the same request to the replica's next address. Returns false if all addresses were tried.
   bool start_at_next_address(WorkerContext& context, const Target& target, const UpstreamRequest& request,
                              net::ResponseListener& listener);
 
   [[nodiscard]] bool raw() const { return raw_; }
-  void finished() { call_ = nullptr; }  // the listener got on_end() or on_fault()
+  void finished() { call_ = nullptr; }  // The listener has received on_end() or on_fault().
   void cancel();
   void pause() { call_->pause(); }
   void resume() {
@@ -32,8 +32,8 @@ class ReplicaCall {
             net::ResponseListener& listener);
 
   net::Call* call_ = nullptr;
-  std::uint32_t address_ = 0;  // in use, as the target counts them
-  std::uint32_t tried_ = 0;    // addresses
+  std::uint32_t address_ = 0;  // Address in use, as counted by the target.
+  std::uint32_t tried_ = 0;    // Number of addresses tried.
   bool raw_ = false;
 };
 

@@ -1,4 +1,4 @@
-// Requests of the gateway's own to replicas: health, metrics, models, prompts that keep a cache warm.
+// The gateway's own requests to replicas: health, metrics, models, and prompts that keep a cache warm.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ class ReplicaClient {
 
   ReplicaClient(net::Loop& loop, const GatewayOptions& options) : options_(options), client_(loop) {}
 
-  // `address` counts through the addresses of the replica. A GET where `body` is empty, else a POST of JSON.
+  // `address` counts through the addresses of the replica. An empty `body` sends a GET, otherwise a POST of JSON.
   void send(const ReplicaEndpoint& replica, std::size_t address, const std::string& target, std::string body,
             core::Duration timeout, Done done);
 

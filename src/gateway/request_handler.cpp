@@ -12,10 +12,10 @@
 namespace penstock::gateway {
 namespace {
 
-constexpr std::size_t kHandlersWithMemory = 64;  // idle ones that keep their buffers
+constexpr std::size_t kHandlersWithMemory = 64;  // Idle handlers that keep their buffers.
 constexpr std::size_t kPrefillAnswerMax = 1 << 20;
 constexpr core::Duration kRestOfEvent = std::chrono::seconds{1};
-constexpr int kClientClosedRequest = 499;  // nginx's status, for the access log only
+constexpr int kClientClosedRequest = 499;  // nginx's status, used only in the access log.
 
 }  // namespace
 
@@ -46,7 +46,7 @@ void RequestHandler::begin(net::Exchange& exchange, api::Endpoint endpoint) {
   if (refusal) refuse_request(*refusal);
 }
 
-// None: the request was granted a replica, or waits.
+// Returns nothing if the request was granted a replica or waits.
 std::optional<Refusal> RequestHandler::admit(const ReadRequest& read) {
   enter(Phase::kAdmitting);
   stream_ = read.stream;
@@ -119,7 +119,7 @@ void RequestHandler::end_attempt(dispatch::Attempt attempt, Phase next) {
 bool RequestHandler::retry(dispatch::Attempt attempt, std::string_view cause) {
   if (!is_attempt(phase_) && phase_ != Phase::kRouting) return false;
   end_attempt(attempt, Phase::kRouting);
-  // A decode replica may have failed to fetch the KV: the whole request starts again.
+  // The decode replica may have failed to fetch the KV, so the whole request starts again.
   auto grant = context_.dispatcher.route_again(ticket_, context_.loop.now());
   if (!grant) return false;
   report_.retried(*grant_.target, cause, *grant->target);
@@ -171,7 +171,7 @@ void RequestHandler::begin_answer() {
   end_attempt(status_ >= 500 ? dispatch::Attempt::kFaulted : dispatch::Attempt::kAnswered, Phase::kRelaying);
   report_.answered(status_);
   relay_.start(*exchange_, status_);
-  // A stream may last; an answer that is not streamed ends soon, and the memory serves the next request.
+  // A stream may last long; another answer ends soon, and the memory serves the next request.
   stream_ ? free_memory(body_) : clear_for_reuse(body_);
   upstream_.clear(!stream_);
   relay_.clear(!stream_);
@@ -244,7 +244,7 @@ void RequestHandler::on_client_gone() {
   static_cast<void>(release());
 }
 
-// The rest of an event that is on its way is awaited, for a moment.
+// Waits briefly for the rest of an incomplete event.
 void RequestHandler::out_of_time() {
   context_.loop.cancel(std::exchange(budget_, 0));
   const bool within_event = has_begun(phase_) && watch_.within_event();
@@ -261,14 +261,14 @@ void RequestHandler::out_of_time() {
   answer_out_of_time(last, within_event);
 }
 
-// What the client has got becomes a whole answer that says it was cut, where that is possible.
+// If possible, turns the partial answer into a complete one that is marked as cut.
 void RequestHandler::answer_out_of_time(Phase last, bool within_event) {
   const bool has_end = watch_.done();
   end(ledger::Outcome::kTimedOut);
   if (!has_begun(last))
     return refuse_request(
         make_refusal(504, "api_error", "time_budget_exceeded", "its time budget ran out before there was an answer"));
-  // A stream of /v1/responses has no end that could be made up.
+  // A valid end of a /v1/responses stream cannot be made up.
   const bool can_finish = stream_ && !within_event && endpoint_ != api::Endpoint::kResponses;
   const std::string id = request_id_;
   const std::string model = grant_.target->model;

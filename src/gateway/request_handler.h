@@ -1,4 +1,4 @@
-// One request on its way through the gateway, in named phases.
+// Handles one request in named phases.
 #pragma once
 
 #include <cstdint>
@@ -20,14 +20,14 @@
 
 namespace penstock::gateway {
 
-// Reading → admitting → (queued →) connecting → awaiting the first byte → relaying → idle; see Phase. Handlers are used
-// again and again; between requests they hold only their own size. One thread.
+// Phases: reading → admitting → (queued →) connecting → awaiting the first byte → relaying → idle; see Phase. Handlers
+// are reused and hold no buffers between requests. Each belongs to one thread.
 class RequestHandler final : private net::ExchangeListener, private net::ResponseListener {
  public:
   explicit RequestHandler(WorkerContext& context) : context_(context), report_(context) {}
 
   void begin(net::Exchange& exchange, api::Endpoint endpoint);
-  // The dispatcher's decision about a request that waited.
+  // Receives the dispatcher's decision about a queued request.
   void granted(RoutedGrant grant);
   void refused(const Refusal& refusal);
 
@@ -48,13 +48,13 @@ class RequestHandler final : private net::ExchangeListener, private net::Respons
   void go(RoutedGrant grant);
   void attempt();
   void reset_answer();
-  // Tells the dispatcher how the open attempt ended, if one is open.
+  // Reports the end of the open attempt to the dispatcher, if an attempt is open.
   void end_attempt(dispatch::Attempt attempt, Phase next);
-  bool retry(dispatch::Attempt attempt, std::string_view cause);  // false: there is no other replica
+  bool retry(dispatch::Attempt attempt, std::string_view cause);  // Returns false if there is no other replica.
   void end_prefill();
   void take_head(const net::ResponseHead& head);
   void begin_answer();
-  // An answer that may be cut by its time budget and is not streamed: request_handler_collect.cpp.
+  // For an answer that is not streamed and that its time budget may cut; see request_handler_collect.cpp.
   void collect(std::string_view bytes);
   void end_collected();
   void answer_collected(ledger::Outcome outcome);
@@ -62,8 +62,8 @@ class RequestHandler final : private net::ExchangeListener, private net::Respons
   void out_of_time();
   void answer_out_of_time(Phase last, bool within_event);
   void refuse_request(const Refusal& refusal);
-  void end(ledger::Outcome outcome);  // for the dispatcher
-  net::Exchange& release();           // the handler is free; the rest of the answer goes to the exchange
+  void end(ledger::Outcome outcome);  // Reports the outcome to the dispatcher.
+  net::Exchange& release();           // The handler becomes free; the exchange sends the rest of the answer.
 
   WorkerContext& context_;
   RequestReport report_;
@@ -72,21 +72,21 @@ class RequestHandler final : private net::ExchangeListener, private net::Respons
   dispatch::Ticket ticket_ = 0;
   net::Loop::Timer budget_ = 0;
   api::Endpoint endpoint_ = api::Endpoint::kChatCompletions;
-  bool stream_ = false;        // the client reads a stream
-  bool time_limited_ = false;  // the answer may be cut, so its framing is ours
-  int status_ = 0;             // of the replica's answer
+  bool stream_ = false;        // The client reads a stream.
+  bool time_limited_ = false;  // The answer may be cut, so the gateway writes the framing.
+  int status_ = 0;             // Status of the replica's answer.
   core::Instant last_token_at_;
   RoutedGrant grant_;
   std::string request_id_;
-  std::string body_;  // the client's; freed with the first byte of the answer
+  std::string body_;  // The client's body; freed with the first byte of the answer.
   UpstreamRequest upstream_;
   ReplicaCall call_;
   AnswerRelay relay_;
   api::AnswerWatch watch_;
-  std::unique_ptr<api::AnswerCollector> collector_;  // null: the answer is relayed
+  std::unique_ptr<api::AnswerCollector> collector_;  // Null if the answer is relayed.
 };
 
-// {"error":…} as the whole answer, with Retry-After and x-request-id.
+// Sends {"error":…} as the complete answer, with Retry-After and x-request-id.
 void refuse(net::Exchange& exchange, const Refusal& refusal, std::string_view request_id);
 
 }  // namespace penstock::gateway

@@ -49,9 +49,9 @@ TEST(Attempts, AReplicaThatHangsIsLeftForAnother) {
 
 TEST(Attempts, AReplicaThatIsNotThereIsLeftForAnother) {
   TestReplica good{answer_well};
-  ReplicaEndpoint nobody = replica_named("nobody");
-  nobody.addresses = {*net::Address::parse("127.0.0.1", 1)};
-  TestGateway gateway{{nobody, spec_of(good, "good")}};
+  ReplicaEndpoint unreachable = replica_named("unreachable");
+  unreachable.addresses = {*net::Address::parse("127.0.0.1", 1)};
+  TestGateway gateway{{unreachable, spec_of(good, "good")}};
   for (int i = 0; i < 20; ++i) EXPECT_EQ(ask(gateway, chat_body()).status, 200);
 }
 
@@ -121,7 +121,7 @@ TEST(Attempts, FailuresInARowTakeAReplicaOut) {
   TestGateway gateway{{spec_of(bad, "r1")}, std::move(options)};
   EXPECT_EQ(ask(gateway, chat_body()).status, 500);
   EXPECT_EQ(ask(gateway, chat_body()).status, 500);
-  EXPECT_EQ(ask(gateway, chat_body()).status, 503) << "nobody may be asked, so it waits and is refused";
+  EXPECT_EQ(ask(gateway, chat_body()).status, 503) << "no replica is available, so the request waits and is refused";
   EXPECT_EQ(bad.requests().size(), 2U);
   EXPECT_NE(gateway.admin("/penstock/v1/overview").find(R"("breaker_open":true)"), std::string::npos);
 }

@@ -1,4 +1,4 @@
-// Answers that are not streamed, under a time budget: the replica's stream becomes one document, whole or cut.
+// Answers that are not streamed, under a time budget: the replica's stream becomes one document, complete or cut.
 #include <algorithm>
 #include <utility>
 

@@ -77,7 +77,7 @@ TEST(TimeBudget, AClientMayShortenItsClassesAndNotLengthenIt) {
   GatewayOptions options = quiet_options();
   options.dispatch.interactive.time_budget = 100ms;
   TestGateway gateway{{spec_of(replica, "r1")}, options};
-  EXPECT_EQ(ask(gateway, chat_body(), "X-Time-Budget: 1m\r\n").status, 504) << "within the test's patience";
+  EXPECT_EQ(ask(gateway, chat_body(), "X-Time-Budget: 1m\r\n").status, 504) << "before the test's timeout";
   gateway.end();
   options.dispatch.interactive.time_budget = 1h;
   TestGateway endpoint{{spec_of(replica, "r1")}, options};

@@ -33,7 +33,7 @@ std::optional<Refusal> classify(const dispatch::DispatchOptions& options, const 
   return std::nullopt;
 }
 
-// The class's limit or the client's, the shorter one.
+// The shorter of the class's limit and the client's.
 std::optional<Refusal> limit_time(const dispatch::DispatchOptions& options, const net::RequestHead& head,
                                   ReadRequest& read) {
   const bool batch = read.info.traffic_class == admission::Class::kBatch;
@@ -56,7 +56,7 @@ std::optional<Refusal> parse(WorkerContext& context, const net::Exchange& exchan
     return make_refusal(400, "invalid_request_error", "invalid_request", parsed.error().what, parsed.error().where);
   const api::EndpointTraits& traits = api::traits_of(endpoint);
   read.stream = request.stream;
-  // A time budget may cut an answer, and only a stream can be cut without losing all of it.
+  // A time budget may cut an answer, and only a stream can be cut without losing everything.
   read.collect = read.time_budget > core::Duration{} && !read.stream && request.plain && traits.splits;
   read.info.model = request.model;
   read.info.text_bytes = request.text.size();

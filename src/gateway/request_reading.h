@@ -1,4 +1,4 @@
-// The first phase of a request: from its head and body to what the dispatcher decides on.
+// The first phase of a request: converts its head and body into the dispatcher's input.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +14,14 @@
 namespace penstock::gateway {
 
 struct ReadRequest {
-  dispatch::RequestInfo info;           // its views are into the exchange, the context and `request_id`
-  std::optional<std::uint32_t> tenant;  // none: the client is not authenticated
-  core::Duration time_budget{};         // for the whole answer; 0: no limit
-  bool stream = false;                  // the client reads a stream
-  bool collect = false;                 // the answer is requested as a stream and sent as one document
+  dispatch::RequestInfo info;           // Its views point into the exchange, the context and `request_id`.
+  std::optional<std::uint32_t> tenant;  // Empty if the client is not authenticated.
+  core::Duration time_budget{};         // For the complete answer; 0 means no limit.
+  bool stream = false;                  // The client reads a stream.
+  bool collect = false;                 // The answer is requested as a stream and sent as one document.
 };
 
-// Authenticates, classifies, parses and hashes the request. A refusal: the request ends here; `read` then holds what was
+// Authenticates, classifies, parses and hashes the request. After a refusal the request ends, and `read` holds what was
 // read before. `context.scratch` and `context.keys` hold the parsed body and the keys of its prefix blocks.
 [[nodiscard]] std::optional<Refusal> read_request(WorkerContext& context, const net::Exchange& exchange,
                                                   api::Endpoint endpoint, std::string_view request_id,

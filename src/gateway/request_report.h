@@ -1,4 +1,4 @@
-// What a request reports on its way: phases, retries, refusals, and its line in the access log.
+// Logs and counts the progress of a request: phases, retries, refusals, and its line in the access log.
 #pragma once
 
 #include <cstdint>
@@ -13,28 +13,28 @@
 
 namespace penstock::gateway {
 
-// In the order of a request that succeeds. A retry goes back to kRouting.
+// Phases in the order of a successful request. A retry returns to kRouting.
 enum class Phase : std::uint8_t {
-  kIdle,               // the handler has no request
-  kReading,            // authenticates, classifies, parses, hashes
-  kAdmitting,          // the dispatcher decides
-  kQueued,             // waits for a grant
-  kRouting,            // an attempt is over, and another replica is chosen
-  kPrefilling,         // the prefill leg of a disaggregated request
-  kConnecting,         // no head of the answer yet
-  kAwaitingFirstByte,  // no byte of its body yet; a failure can still be retried
-  kRelaying,           // bytes go to the client
-  kCollecting,         // text is collected into one document
-  kFinishingEvent,     // the time budget is used up, and the end of an event is awaited
+  kIdle,               // The handler has no request.
+  kReading,            // Authenticates, classifies, parses and hashes the request.
+  kAdmitting,          // The dispatcher decides.
+  kQueued,             // Waits for a grant.
+  kRouting,            // An attempt has ended, and another replica is chosen.
+  kPrefilling,         // The prefill leg of a disaggregated request.
+  kConnecting,         // Waits for the head of the answer.
+  kAwaitingFirstByte,  // Waits for the first byte of the body; a failure can still be retried.
+  kRelaying,           // Sends bytes to the client.
+  kCollecting,         // Collects text into one document.
+  kFinishingEvent,     // The time budget is used up, and the gateway waits for the end of an event.
   kFinishing,
 };
-[[nodiscard]] std::string_view to_string(Phase phase);  // "awaiting_first_byte"
+[[nodiscard]] std::string_view to_string(Phase phase);  // Returns, for example, "awaiting_first_byte".
 
-// An attempt at a replica is open: the dispatcher is told how it ended.
+// Returns true while an attempt at a replica is open, whose end must be reported to the dispatcher.
 [[nodiscard]] constexpr bool is_attempt(Phase phase) {
   return phase == Phase::kPrefilling || phase == Phase::kConnecting || phase == Phase::kAwaitingFirstByte;
 }
-// The client got a part of the answer.
+// Returns true once the client has received a part of the answer.
 [[nodiscard]] constexpr bool has_begun(Phase phase) {
   return phase == Phase::kRelaying || phase == Phase::kFinishingEvent;
 }
@@ -53,10 +53,10 @@ class RequestReport {
   void retried(const Target& failed, std::string_view cause, const Target& next) const;
   void refused(const Refusal& refusal);
   void broke_off(const Target& replica, std::string_view cause) const;
-  // The status that the client got.
+  // The status sent to the client.
   void answered(int status) { status_ = status; }
   void ended(std::string_view outcome) { outcome_ = outcome; }
-  // The last call: the line of the access log.
+  // Called last: writes the line of the access log.
   void close(const std::optional<api::Usage>& usage, std::uint32_t output_events) const;
 
  private:
@@ -64,7 +64,7 @@ class RequestReport {
 
   WorkerContext& context_;
   std::string_view request_id_, route_;
-  std::string model_, replica_;  // kept only for the access log
+  std::string model_, replica_;  // Set only for the access log.
   std::string_view outcome_;
   std::optional<std::uint32_t> tenant_;
   admission::Class traffic_class_ = admission::Class::kInteractive;

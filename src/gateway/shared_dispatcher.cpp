@@ -93,7 +93,7 @@ void SharedDispatcher::set_replicas(const std::vector<ReplicaEndpoint>& replicas
     known_.insert_or_assign(next.endpoint.number, std::move(next));
   }
   dispatcher_.set_replicas(specs, now);
-  // A replica that is no longer named stays known while requests are there.
+  // A replica that was removed from the list stays known while it has requests.
   for (const dispatch::ReplicaStatus& status : dispatcher_.replicas(now))
     if (const auto last = before.find(status.spec.number); last != before.end()) known_.insert(*last);
 }

@@ -1,4 +1,4 @@
-// How a replica is reached.
+// Connection details of a replica.
 #pragma once
 
 #include <atomic>
@@ -12,16 +12,16 @@
 
 namespace penstock::gateway {
 
-// Never changes once made, but for the address that is tried first; threads share it.
+// Immutable except for the address that is tried first; threads share it.
 struct Target {
   std::string id, model;
   std::vector<net::Address> addresses;
-  // Counts up with each address that could not be connected to.
+  // Increases with each address that refused a connection.
   mutable std::atomic<std::uint32_t> unreached{0};
   bool tls = false;
-  std::string host;         // for TLS
-  std::string host_field;   // "10.0.0.7:8000"
-  std::string path_prefix;  // "" or "/prefix"
+  std::string host;         // For TLS.
+  std::string host_field;   // For example "10.0.0.7:8000".
+  std::string path_prefix;  // "" or "/prefix".
 };
 
 [[nodiscard]] std::shared_ptr<const Target> make_target(const ReplicaEndpoint& replica);

@@ -1,4 +1,4 @@
-// One thread of the gateway's data path: its loop, its server, its connections to replicas, its handlers.
+// One thread of the gateway's data path, with its loop, server, connections to replicas and request handlers.
 #pragma once
 
 #include <functional>
@@ -17,13 +17,14 @@ class Worker final : private net::ExchangeHandler, private dispatch::GrantListen
   // Owns the listening socket, which shares its port with those of the other workers.
   Worker(const GatewayOptions& options, const KeyRing& key_ring, std::uint32_t anonymous_tenant,
          SharedDispatcher& dispatcher, GatewayLogs logs, int listening, std::uint64_t index);
-  ~Worker();  // cuts what is open
+  ~Worker();  // Closes open connections.
 
   void start();
-  void stop();  // its thread has ended when this returns
-  // From any thread. Refuses new connections; `done` is called on the worker's thread once no request is in flight.
+  void stop();  // The thread has ended when this returns.
+  // May be called on any thread. Refuses new connections; `done` is called on the worker's thread once no request is in
+  // flight.
   void drain(std::function<void()> done);
-  [[nodiscard]] net::ServerCounters counters() const;  // as they were a second ago at most; any thread
+  [[nodiscard]] net::ServerCounters counters() const;  // At most one second old; any thread may call it.
 
  private:
   void on_request(net::Exchange& exchange) override;

@@ -131,7 +131,7 @@ std::string sentence(const Diagnosis& diagnosis) {
 
 namespace {
 
-// One trouble that shows twice is one finding.
+// A cause that violates both objectives is one finding.
 void add(Diagnosis& diagnosis, std::optional<Finding> finding) {
   if (!finding) return;
   if (!diagnosis.findings.empty()) {

@@ -1,5 +1,5 @@
-// Says what is wrong with latency before anything is scaled: which promise is broken, for whom, in which phase of a
-// request, and why, with the numbers that say so.
+// Diagnoses bad latency before anything is scaled: the violated objective, the affected requests, the phase of a
+// request and the cause, with evidence.
 #pragma once
 
 #include <cstdint>
@@ -18,50 +18,50 @@ namespace penstock::planner {
 // Names of both enums are stable: logs, metrics and reports print them.
 enum class Symptom : std::uint8_t { kNone, kTtft, kItl, kBoth, kUnknown };
 
-// Where in the life of a request the time is lost, in its order.
+// The phases of a request, in order, in which its time can be lost.
 enum class Phase : std::uint8_t { kNone, kAdmission, kReplicaWait, kQueue, kPrefill, kTransfer, kDecode };
 
-[[nodiscard]] const char* to_string(Symptom symptom);  // "none", "ttft", "itl", "both", "unknown"
-[[nodiscard]] const char* to_string(Phase phase);      // "none", "admission", "replica_wait", "queue", …
+[[nodiscard]] const char* to_string(Symptom symptom);  // Returns "none", "ttft", "itl", "both", "unknown".
+[[nodiscard]] const char* to_string(Phase phase);      // Returns "none", "admission", "replica_wait", "queue", ….
 
-// What the planner does about a cause, and what an operator can do that it cannot. A clause without a full stop.
+// Returns what the planner does about a cause and what an operator can do, as a clause without a full stop.
 [[nodiscard]] const char* advice(Cause cause);
 
 struct DiagnosisOptions {
-  std::uint64_t samples_min = 10;          // fewer first tokens or completions in a minute have no p95
-  std::uint64_t segment_samples_min = 20;  // the same for a segment, of which there are many to be wrong about
-  core::Duration sample_age = std::chrono::seconds{30};  // an older sample of an engine is as good as none
-  double shed_share = 0.05;     // of the arrivals refused, from which on the door is the trouble
-  double starting_share = 0.2;  // of the replicas of the last minute that were still starting
+  std::uint64_t samples_min = 10;          // Minimum number of first tokens or completions in a minute for a p95.
+  std::uint64_t segment_samples_min = 20;  // The same for a segment; higher, because there are many segments.
+  core::Duration sample_age = std::chrono::seconds{30};  // Age beyond which a sample of an engine is ignored.
+  double shed_share = 0.05;                              // Share of refused arrivals from which admission is the cause.
+  double starting_share = 0.2;  // Share of the last minute's replicas that were still starting.
   double preemptions_per_request = 0.1;
-  double kv_blocked_share = 0.5;                 // of the engines with a queue that have no KV for its head
-  double hit_share_drop = 0.1;                   // of the prompt tokens, below the long-term share …
-  double hit_share_kept = 0.75;                  // … and less than this part of it
-  std::uint64_t long_term_tokens_min = 100'000;  // prompts behind a long-term share
-  double idle_share = 0.4;                       // of the engines, idle while others have a queue
-  double prefill_tokens_per_step = 512.0;        // beside the decodes of an aggregated replica, on average …
-  double computed_prompt = 512.0;  // … or now and then: uncached tokens of the mean prompt, where gaps are uneven:
-  double uneven_gaps = 1.3;        // p95 over the median of all. A large batch slows everybody alike, a prompt few
-  double decode_batch_min = 8.0;   // sequences running on a replica; fewer make no step slow …
-  double decode_kv_min = 0.5;      // … unless their KV, read in each step, fills so much of the cache
-  double decode_queue_min = 1.0;   // requests waiting on a decode replica for their second token
+  double kv_blocked_share = 0.5;  // Share of engines with a queue whose free KV does not fit the first queued request.
+  double hit_share_drop = 0.1;    // Decrease below the long-term hit share …
+  double hit_share_kept = 0.75;   // … to less than this part of it.
+  std::uint64_t long_term_tokens_min = 100'000;  // Minimum number of prompt tokens for a long-term hit share.
+  double idle_share = 0.4;                       // Share of engines that are idle while others have a queue.
+  double prefill_tokens_per_step = 512.0;  // Prompt tokens per decode step of an aggregated replica, on average …
+  double computed_prompt = 512.0;          // … or uncached tokens of the mean prompt, if the gaps are uneven:
+  double uneven_gaps = 1.3;       // The ratio of p95 to median. A large batch slows all requests, a prompt only some.
+  double decode_batch_min = 8.0;  // Minimum number of running sequences that can make a step slow …
+  double decode_kv_min = 0.5;     // … unless their KV, which each step reads, fills this share of the cache.
+  double decode_queue_min = 1.0;  // Requests per decode replica that wait for their second token.
 };
 
 struct Finding {
-  Symptom symptom = Symptom::kNone;  // kTtft, kItl, kBoth or kUnknown
+  Symptom symptom = Symptom::kNone;  // kTtft, kItl, kBoth or kUnknown.
   Phase phase = Phase::kNone;
   Cause cause = Cause::kUnknown;
-  std::uint32_t pool = 0;  // index into the observation's
+  std::uint32_t pool = 0;  // Index into the observation's pools.
   std::string pool_name;
-  std::string segment;    // "all", or whose latency is worst: "prompt tokens 16k-64k", "tenant acme"
-  double severity = 0.0;  // p95 latency over its limit; 0 when nobody knows
+  std::string segment;    // "all", or the segment with the worst latency: "prompt tokens 16k-64k", "tenant acme".
+  double severity = 0.0;  // p95 latency divided by its limit; 0 if it is not known.
   std::vector<Evidence> evidence;
-  const char* unknown_because = "";  // with Cause::kUnknown
+  const char* unknown_because = "";  // Set for Cause::kUnknown.
 };
 
 struct Diagnosis {
-  Symptom symptom = Symptom::kNone;  // over all pools
-  std::vector<Finding> findings;     // gravest first; empty when nothing is wrong
+  Symptom symptom = Symptom::kNone;  // Over all pools.
+  std::vector<Finding> findings;     // Most severe first; empty if nothing is wrong.
 
   [[nodiscard]] Cause cause() const { return findings.empty() ? Cause::kNone : findings.front().cause; }
 };
@@ -72,10 +72,10 @@ struct Diagnosis {
 [[nodiscard]] std::string sentence(const Finding& finding);
 [[nodiscard]] std::string sentence(const Diagnosis& diagnosis);
 
-// One for each deployment, fed with every observation in order of time; what it remembers is a minute of each pool and a
-// long-term share of cache hits. It names a cause only where the observation has what proves it: without
-// PoolObservation::detail a late first token is kUnknown, and so is anything inside an engine that is not heard of, is
-// heard late, or contradicts itself. Deterministic; not thread-safe.
+// One instance per deployment; receives every observation in order of time. Remembers one minute of each pool and a
+// long-term share of cache hits. A cause is named only if the observation proves it: without PoolObservation::detail, a
+// late first token has the cause kUnknown, and so has any problem inside an engine whose telemetry is missing, late or
+// contradictory. Deterministic; not thread-safe.
 class Diagnoser {
  public:
   explicit Diagnoser(const signals::SloTarget& slo, const DiagnosisOptions& options = {})
@@ -88,7 +88,7 @@ class Diagnoser {
  private:
   signals::SloTarget slo_;
   DiagnosisOptions options_;
-  std::vector<PoolHistory> histories_;  // by pool
+  std::vector<PoolHistory> histories_;  // Indexed by pool.
 };
 
 }  // namespace penstock::planner

@@ -22,10 +22,10 @@ bool believable(const LatencyWindow& window) {
          fine(window.p99_ms);
 }
 
-// Why the engines' figures prove nothing now; empty when they do. A replica that has just become ready may be heard with
-// the next sample.
+// Returns why the engines' figures are not usable now; empty if they are. A replica that has just become ready may
+// report with the next sample.
 const char* distrust(const PoolView& view) {
-  bool heard = false;
+  bool reporting = false;
   for (const signals::ReplicaObservation& replica : view.pool.replicas) {
     if (replica.state != ReplicaState::kReady) continue;
     if (!replica.sample && replica.state_since > view.now - view.options.sample_age) continue;
@@ -33,9 +33,9 @@ const char* distrust(const PoolView& view) {
     if (replica.sample->sampled_at <= view.now - view.options.sample_age)
       return "a ready replica has no recent telemetry";
     if (contradicts_itself(*replica.sample)) return "the telemetry of an engine contradicts itself";
-    heard = true;
+    reporting = true;
   }
-  return heard ? "" : "no ready replica reports telemetry";
+  return reporting ? "" : "no ready replica reports telemetry";
 }
 
 // ---- for whom ----------------------------------------------------------------------------------------------------------
@@ -43,14 +43,14 @@ const char* distrust(const PoolView& view) {
 struct Affected {
   bool bad = false;
   std::string segment = "all";
-  const LatencyWindow* window = nullptr;  // of the segment, or of all
+  const LatencyWindow* window = nullptr;  // Window of the segment, or of all requests.
 };
 
 using Latency = LatencyWindow SegmentWindow::*;
 
-// The dimension that tells bad from fine best names the segment: the one with the largest ratio between its worst p95 and
-// the worst p95 that keeps the limit. Where all is fine together, a tenth of a segment must be late before it counts:
-// there are two dozen of them, and a p95 of each would often be late by chance.
+// The segment is named by the dimension that separates bad from good latency best: the one with the largest ratio
+// between its worst p95 and the worst p95 within the limit. If the overall latency is good, a tenth of a segment must
+// be late before it counts: there are two dozen segments, and one of their p95 values is often late by chance.
 Affected affected(const PoolView& view, const LatencyWindow& all, Latency latency, double limit_ms) {
   const bool all_bad = all.count >= view.options.samples_min && all.p95_ms > limit_ms;
   Affected found{all_bad, "all", &all};
@@ -72,7 +72,7 @@ Affected affected(const PoolView& view, const LatencyWindow& all, Latency latenc
     const double contrast = worst == nullptr ? 0.0
                             : fine_ms >= 0.0 ? ((*worst).*latency).p95_ms / std::max(1.0, fine_ms)
                             : all_bad        ? 0.0
-                                             : 1.0;  // bad, with too few beside it to compare with
+                                             : 1.0;  // Bad, with too few other requests for a comparison.
     if (contrast > best_contrast) {
       best_contrast = contrast;
       found = {true, worst->dimension + " " + worst->label, &((*worst).*latency)};
@@ -94,7 +94,7 @@ Finding unknown(const PoolView& view, Symptom symptom, const char* because) {
   return finding;
 }
 
-// A finding with the latency that is bad; the cause is still to be found.
+// A finding with the bad latency, without its cause.
 Finding begin(const PoolView& view, Symptom symptom, const Affected& whom, double limit_ms) {
   Finding finding = unknown(view, symptom, "");
   finding.segment = whom.segment;
@@ -145,8 +145,8 @@ void blame_cache(Finding& finding, const PoolView& view, const EngineMinute& min
          {"evictions", minute.per_minute(minute.evictions), "1/min"}});
 }
 
-// Requests wait in the engines. Most specific first: what is on its way, what cannot fit, what used to be cached, who
-// could have taken it; what is left is load.
+// Requests wait in the engines. The most specific cause is checked first: replicas are starting, the KV cache is full,
+// prefix hits have dropped, other replicas are idle; otherwise the load is too high.
 void explain_queue(Finding& finding, const PoolView& view, const EngineMinute& minute) {
   if (minute.starting_share >= view.options.starting_share) {
     blame(finding, Cause::kColdStart,
@@ -196,8 +196,8 @@ void explain_replica_wait(Finding& finding, const PoolView& view) {
 
 // ---- the time to the first token ---------------------------------------------------------------------------------------
 
-// How long the longest has waited for its first token. A preempted sequence has had its own, so where some are, the age
-// of the oldest says nothing.
+// The longest wait for a first token. A preempted sequence has had its first token, so the oldest age is not usable if
+// some are preempted.
 struct Waiting {
   double unrouted_ms = 0.0, queued_ms = 0.0;
 };
@@ -218,7 +218,7 @@ double shed_share(const PoolObservation& pool) {
   return shed / std::max(shed, static_cast<double>(pool.last_minute.arrivals));
 }
 
-// Of the mean time of the slow first tokens, the part that is longest.
+// The longest part of the mean time of the slow first tokens.
 struct Longest {
   Phase phase = Phase::kNone;
   double share = 0.0;
@@ -269,7 +269,7 @@ std::optional<Finding> judge_ttft(const PoolView& view) {
   const double shed = shed_share(view.pool);
   const bool stuck = std::max(longest.unrouted_ms, longest.queued_ms) > limit_ms;
   if (!whom.bad && !stuck && shed < view.options.shed_share) {
-    // Requests came and none was answered: that is either the start of something or all the telemetry there is.
+    // Requests arrived and none was answered: either traffic has just started, or the telemetry is incomplete.
     if (window.count == 0 && view.pool.last_minute.arrivals > 0 && view.pool.ready > 0 && *distrust(view) != '\0')
       return unknown(view, Symptom::kUnknown, distrust(view));
     return std::nullopt;
@@ -312,7 +312,7 @@ double computed_prompt(const PoolView& view, const EngineMinute& minute) {
   return tokens_per_s / (static_cast<double>(view.pool.last_minute.arrivals) / window);
 }
 
-// Prompts are computed in the steps that decode: in most of them, or in few that a request with a short answer feels.
+// Prompts are computed in decode steps: in most steps, or in a few that only requests with a short answer notice.
 bool prompts_interfere(const PoolView& view, const EngineMinute& minute, const LatencyWindow& affected) {
   if (minute.prefill_tokens_per_step() >= view.options.prefill_tokens_per_step) return true;
   const bool uneven = affected.p95_ms >= view.options.uneven_gaps * view.pool.last_minute.itl.p50_ms;
@@ -339,7 +339,7 @@ std::optional<Finding> judge_itl(const PoolView& view) {
   finding.unknown_because = distrust(view);
   if (*finding.unknown_because != '\0') return finding;
 
-  // What a request waits for on a decode replica lies between its first token and its second.
+  // A request waits on a decode replica between its first and its second token.
   const EngineMinute minute = view.history.last_minute();
   const bool queued = decode && minute.queued_per_replica >= view.options.decode_queue_min;
   if (preempts(view, minute)) {

@@ -1,4 +1,4 @@
-// The rules behind Diagnoser: one pool at one moment, judged twice.
+// The rules of Diagnoser for one pool at one time, one rule per objective.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace penstock::planner {
 
-// All that a rule may look at. Refers to values that outlive the call.
+// The input of a rule. Refers to values that outlive the call.
 struct PoolView {
   core::Instant now;
   std::uint32_t index;
@@ -19,8 +19,8 @@ struct PoolView {
   const DiagnosisOptions& options;
 };
 
-// None when the latency keeps its limit, for everybody, or nothing says otherwise.
-[[nodiscard]] std::optional<Finding> judge_ttft(const PoolView& view);  // of a pool that prompts enter
-[[nodiscard]] std::optional<Finding> judge_itl(const PoolView& view);   // of a pool that decodes
+// Returns nothing if the latency is within its limit for all segments, or if there is no data.
+[[nodiscard]] std::optional<Finding> judge_ttft(const PoolView& view);  // For a pool that receives prompts.
+[[nodiscard]] std::optional<Finding> judge_itl(const PoolView& view);   // For a pool that decodes.
 
 }  // namespace penstock::planner

@@ -110,13 +110,13 @@ double evidence(const Finding& finding, std::string_view name) {
 }
 
 // EXPECT_FINDING(diagnosis, kTtft, kQueue, kQueue): one finding, its symptom, phase and cause.
-#define EXPECT_FINDING(diagnosis, symptom_is, phase_is, cause_is)                                  \
-  do {                                                                                             \
-    const Diagnosis& said = (diagnosis);                                                           \
-    ASSERT_EQ(said.findings.size(), 1U) << sentence(said);                                         \
-    EXPECT_STREQ(to_string(said.symptom), to_string(Symptom::symptom_is)) << sentence(said);       \
-    EXPECT_STREQ(to_string(said.findings[0].phase), to_string(Phase::phase_is)) << sentence(said); \
-    EXPECT_STREQ(to_string(said.cause()), to_string(Cause::cause_is)) << sentence(said);           \
+#define EXPECT_FINDING(diagnosis, symptom_is, phase_is, cause_is)                                            \
+  do {                                                                                                       \
+    const Diagnosis& diagnosed = (diagnosis);                                                                \
+    ASSERT_EQ(diagnosed.findings.size(), 1U) << sentence(diagnosed);                                         \
+    EXPECT_STREQ(to_string(diagnosed.symptom), to_string(Symptom::symptom_is)) << sentence(diagnosed);       \
+    EXPECT_STREQ(to_string(diagnosed.findings[0].phase), to_string(Phase::phase_is)) << sentence(diagnosed); \
+    EXPECT_STREQ(to_string(diagnosed.cause()), to_string(Cause::cause_is)) << sentence(diagnosed);           \
   } while (false)
 
 TEST(Diagnosis, NothingIsWrongWhileTheSloIsKept) {
@@ -444,7 +444,7 @@ TEST(PoolHistory, CountersOfARestartedOrNewReplicaAreNoLeap) {
     history.add(at_s(seconds), pool, std::chrono::seconds{30});
   };
   add(100, testing::pool_of(1, busy(900'000)));
-  EXPECT_EQ(history.last_minute().prompt_tokens, 0U);  // of before
+  EXPECT_EQ(history.last_minute().prompt_tokens, 0U);  // The minute before does not count.
   add(110, testing::pool_of(1, busy(901'000)));
   EXPECT_EQ(history.last_minute().prompt_tokens, 1000U);
   add(120, testing::pool_of(1, busy(300)));  // began again

@@ -44,7 +44,7 @@ HpaProposal propose_from_pods(const PodMetric& metric, double target, std::uint3
 }
 
 HpaProposal propose_from_total(double total, double target, std::uint32_t replicas) {
-  // Of no replicas there is no average: the tolerance does not apply, and any load asks for some.
+  // There is no average over zero replicas, so the tolerance does not apply, and any load requests some.
   if (replicas > 0 && within_tolerance(total / (target * replicas)))
     return {static_cast<double>(replicas), Reason::kWithinTolerance};
   return propose(std::ceil(total / target), replicas);
@@ -77,13 +77,13 @@ HpaController::HpaController(HpaBehavior behavior) : behavior_(std::move(behavio
 PoolDecision HpaController::decide(core::Instant now, std::uint32_t current, const Bounds& bounds,
                                    const HpaProposal& proposal) {
   if (!started_) {
-    // As after a restart of the controller: the size found counts as its first recommendation.
+    // As after a restart of the controller: the initial size counts as its first recommendation.
     recommendations_.push_back({now, static_cast<double>(current)});
     started_ = true;
   }
   PoolDecision decision{current, current, proposal.reason, Limit::kNone, {}};
   const Bounded inside = bound(current, bounds);
-  if (inside.limit != Limit::kNone) {  // then the metrics are not asked
+  if (inside.limit != Limit::kNone) {  // The metrics are then not evaluated.
     decision.target = inside.replicas;
     decision.limited_by = inside.limit;
   } else if (proposal.reason != Reason::kNoData) {
@@ -119,7 +119,7 @@ double HpaController::stabilize(core::Instant now, double current, double propos
   return std::min(std::max(current, least), most);
 }
 
-// How far the policies let the size go, given what was changed within each one's period.
+// Returns the limit that the policies allow, given the changes within the period of each.
 double HpaController::limit_of(const HpaRules& rules, core::Instant now, double current, bool up) const {
   double limit = current;
   for (const HpaPolicy& policy : rules.policies) {

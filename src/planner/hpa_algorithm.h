@@ -1,5 +1,5 @@
-// The algorithm of Kubernetes' HorizontalPodAutoscaler (autoscaling/v2), which several policies end in: a metric
-// becomes a proposal (pkg/controller/podautoscaler/replica_calculator.go), the proposal a target (horizontal.go,
+// The algorithm of Kubernetes' HorizontalPodAutoscaler (autoscaling/v2), which several policies use: a metric becomes a
+// proposal (pkg/controller/podautoscaler/replica_calculator.go), and the proposal becomes a target (horizontal.go,
 // behaviour rules).
 #pragma once
 
@@ -15,31 +15,32 @@ namespace penstock::planner {
 
 inline constexpr core::Duration kHpaSyncPeriod = std::chrono::seconds{15};
 inline constexpr double kHpaTolerance = 0.1;
-// Targets are written down below the load-tested capacity of a replica, so that there is room until the next one is
+// Share of a replica's load-tested capacity that is used as the target, so that there is room until the next one is
 // ready.
 inline constexpr double kHpaTargetUtilization = 0.8;
 
-// What a metric asks for, before windows, rates and bounds.
+// The proposal of a metric, before windows, rates and bounds.
 struct HpaProposal {
-  double replicas = 0.0;            // a whole number; kept as a double because nothing bounds it yet
-  Reason reason = Reason::kNoData;  // kNoData, kWithinTolerance, kLoadAboveTarget or kLoadBelowTarget
+  double replicas = 0.0;            // A whole number, stored as a double because it is not bounded yet.
+  Reason reason = Reason::kNoData;  // kNoData, kWithinTolerance, kLoadAboveTarget or kLoadBelowTarget.
 };
 
 // A metric of type Pods. Draining pods are in neither count.
 struct PodMetric {
   double sum = 0.0;
   std::uint32_t known = 0;
-  std::uint32_t missing = 0;  // ready or starting, without a value: at the target on the way down, idle on the way up
+  // Ready or starting pods without a value. They count as at the target for scale-down and as idle for scale-up.
+  std::uint32_t missing = 0;
 };
 [[nodiscard]] HpaProposal propose_from_pods(const PodMetric& metric, double target, std::uint32_t current);
 
-// A metric of type External or Object with an AverageValue target, spread over the replicas there are.
+// A metric of type External or Object with an AverageValue target, divided by the number of replicas.
 [[nodiscard]] HpaProposal propose_from_total(double total, double target, std::uint32_t replicas);
 
-// Of several metrics the greatest proposal counts; one without data forbids to shrink, and does not forbid to grow.
+// Returns the highest of several proposals. A metric without data prevents scale-down, but not scale-up.
 [[nodiscard]] HpaProposal greatest(std::span<const HpaProposal> proposals, std::uint32_t current);
 
-// One of spec.behavior's policies. The policy of a direction that allows the greatest change counts (selectPolicy:
+// One of spec.behavior's policies. The policy of a direction that allows the largest change applies (selectPolicy:
 // Max).
 struct HpaPolicy {
   enum class Kind : std::uint8_t { kPods, kPercent };
@@ -48,8 +49,8 @@ struct HpaPolicy {
   core::Duration period;
 };
 struct HpaRules {
-  core::Duration stabilization;     // up: the least proposal of the window counts, down: the greatest
-  std::vector<HpaPolicy> policies;  // at least one
+  core::Duration stabilization;     // Scale-up uses the lowest proposal of the window, scale-down the highest.
+  std::vector<HpaPolicy> policies;  // At least one.
 };
 struct HpaBehavior {
   HpaRules up, down;
@@ -62,7 +63,7 @@ class HpaController {
  public:
   explicit HpaController(HpaBehavior behavior = hpa_default_behavior());
 
-  // `current` is what was last asked for. A proposal without data keeps it. The evidence is the caller's.
+  // `current` is the last requested target. A proposal without data keeps it. The caller adds the evidence.
   [[nodiscard]] PoolDecision decide(core::Instant now, std::uint32_t current, const Bounds& bounds,
                                     const HpaProposal& proposal);
 
@@ -76,7 +77,7 @@ class HpaController {
   };
   struct Change {
     core::Instant at;
-    double replicas = 0.0;  // negative: removed
+    double replicas = 0.0;  // Negative for removed replicas.
     void archive(core::StateArchive& state) { state.values_of(at, replicas); }
   };
   [[nodiscard]] double stabilize(core::Instant now, double current, double proposed);

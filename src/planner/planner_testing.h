@@ -1,4 +1,4 @@
-// For tests: pools as a policy sees them, built in a line, and a policy that is asked at moments in seconds.
+// For tests: short constructors of observations, and a runner that calls a policy at given seconds.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -18,11 +18,11 @@ using signals::PoolObservation;
 using signals::ReplicaState;
 using signals::Role;
 
-inline constexpr std::uint64_t kKvTokens = 1000;  // KV capacity of every engine here
+inline constexpr std::uint64_t kKvTokens = 1000;  // KV capacity of every engine in these tests.
 
 [[nodiscard]] inline core::Instant at_s(double seconds) { return core::kStart + core::from_seconds(seconds); }
 
-// An engine with so many requests, and so many of its kKvTokens in use.
+// An engine with this number of requests and of its kKvTokens in use.
 [[nodiscard]] inline EngineSample engine(std::uint32_t queued, std::uint32_t running = 0, std::uint64_t kv_used = 0) {
   EngineSample sample;
   sample.queued_requests = queued;
@@ -35,7 +35,7 @@ inline constexpr std::uint64_t kKvTokens = 1000;  // KV capacity of every engine
   return engine(0, 0, static_cast<std::uint64_t>(std::llround(usage * kKvTokens)));
 }
 
-// Ready replicas with these samples, as many as asked for; 1 to 100 are allowed.
+// Ready replicas with these samples; 1 to 100 are allowed.
 [[nodiscard]] inline PoolObservation pool_of(const std::vector<EngineSample>& samples, Role role = Role::kAggregated) {
   PoolObservation pool;
   pool.role = role;
@@ -45,7 +45,7 @@ inline constexpr std::uint64_t kKvTokens = 1000;  // KV capacity of every engine
     pool.replicas.push_back({static_cast<std::uint32_t>(pool.replicas.size()), ReplicaState::kReady, {}, sample});
   return pool;
 }
-// As many equal engines; new values of the same replicas when the pool is built again.
+// Equal engines. Building the pool again gives new values of the same replicas.
 [[nodiscard]] inline PoolObservation pool_of(std::uint32_t replicas, const EngineSample& sample,
                                              Role role = Role::kAggregated) {
   return pool_of(std::vector<EngineSample>(replicas, sample), role);
@@ -67,7 +67,7 @@ inline constexpr std::uint64_t kKvTokens = 1000;  // KV capacity of every engine
   return pool;
 }
 
-// A minute with so many arrivals.
+// A minute with this number of arrivals.
 [[nodiscard]] inline PoolObservation with_arrivals(PoolObservation pool, std::uint64_t arrivals) {
   pool.last_minute.length = std::chrono::minutes{1};
   pool.last_minute.arrivals = arrivals;
@@ -82,7 +82,7 @@ inline constexpr std::uint64_t kKvTokens = 1000;  // KV capacity of every engine
   pool.last_minute.output_tokens = output_per_s * 60;
   return pool;
 }
-// A minute of ten requests with so many tokens each.
+// A minute of ten requests with these numbers of tokens each.
 [[nodiscard]] inline PoolObservation with_shape(PoolObservation pool, std::uint64_t input, std::uint64_t output) {
   pool.last_minute.length = std::chrono::minutes{1};
   pool.last_minute.arrivals = pool.last_minute.completed = 10;
@@ -98,7 +98,7 @@ inline constexpr std::uint64_t kKvTokens = 1000;  // KV capacity of every engine
   return pool;
 }
 
-// Asks a policy about one pool; samples are as old as `age_s`.
+// Calls a policy with one pool; samples are as old as `age_s`.
 class Asker {
  public:
   Asker(std::string_view name, const PolicyContext& context = {}) {
@@ -127,7 +127,7 @@ class Asker {
 
 }  // namespace penstock::planner::testing
 
-// The three parts of a decision that a table states: EXPECT_DECISION(decision, 3, kLoadAboveTarget, kNone).
+// Checks three parts of a decision: EXPECT_DECISION(decision, 3, kLoadAboveTarget, kNone).
 #define EXPECT_DECISION(made, replicas, why, limit)                                             \
   do {                                                                                          \
     const ::penstock::decision::PoolDecision& decided = (made);                                 \

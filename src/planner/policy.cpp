@@ -25,7 +25,7 @@ struct Entry {
   std::string_view name;
   std::string_view summary;
   std::unique_ptr<Policy> (*make)(const PolicyContext&);
-  bool uses_capacity = false;  // then what one replica carries must be known
+  bool uses_capacity = false;  // The policy needs the capacity of one replica.
 };
 
 constexpr std::array kPolicies{
@@ -63,7 +63,7 @@ constexpr std::array kPolicies{
   return core::invalid_input(where, fmt::format("must be positive, is {}", value), hint);
 }
 
-// The rules divide by these.
+// The rules divide by these values.
 [[nodiscard]] core::Result<void> check(const PolicyContext& context) {
   return positive("slo.ttft", core::to_seconds(context.slo.ttft))
       .and_then([&] { return positive("slo.itl", core::to_seconds(context.slo.itl)); })

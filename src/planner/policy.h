@@ -1,4 +1,4 @@
-// The policies by name, and what they are made with.
+// Policies by name, and their parameters.
 #pragma once
 
 #include <cstdint>
@@ -23,22 +23,22 @@ using decision::PoolDecision;
 using decision::Reason;
 using decision::RolloutPhase;
 
-// What one replica of a pool carries within the SLO: what an engineer would load-test before writing a target down.
+// The capacity of one replica of a pool within the SLO, as determined by a load test.
 struct ReplicaCapacity {
   double requests_per_s = 1.0;
   double input_tokens_per_s = 1.0;
   double output_tokens_per_s = 1.0;
-  double concurrency = 1.0;  // mean requests in flight at that rate
+  double concurrency = 1.0;  // Mean number of requests in flight at that rate.
 };
 
-// One for all pools that a policy decides on. Where prefill and decode replicas carry different things, each pool has a
-// policy with a context of its own, which still sees all pools.
+// One context for all pools of a policy. If prefill and decode replicas have different capacities, each pool has a
+// policy with its own context, which still observes all pools.
 struct PolicyContext {
   ReplicaCapacity capacity;
   signals::SloTarget slo;
   std::uint64_t max_batched_tokens = 8192;
   std::uint64_t max_sequences = 256;
-  std::uint64_t context_length = 131072;  // longest prompt the model takes
+  std::uint64_t context_length = 131072;  // Maximum prompt length of the model.
 };
 
 // "static", "hpa-rate", "hpa-concurrency", "keda-tokens", "kpa", "apa", "llmd-saturation-v1", "llmd-saturation-v2",

@@ -98,13 +98,13 @@ TEST(PolicySentence, NamesEachFigureWithItsUnit) {
   EXPECT_EQ(sentence(PoolDecision{}), "");
 }
 TEST(PolicySentence, LargeFiguresHaveNoExponent) {
-  const auto said = [](double value) {
+  const auto sentence_of = [](double value) {
     return sentence(PoolDecision{0, 0, Reason::kFixed, Limit::kNone, {{"ttft", value, "ms"}}});
   };
-  EXPECT_EQ(said(999.4), "ttft 999 ms");
-  EXPECT_EQ(said(999.6), "ttft 1000 ms");
-  EXPECT_EQ(said(1.5e9), "ttft 1500000000 ms");
-  EXPECT_EQ(said(0.0), "ttft 0 ms");
+  EXPECT_EQ(sentence_of(999.4), "ttft 999 ms");
+  EXPECT_EQ(sentence_of(999.6), "ttft 1000 ms");
+  EXPECT_EQ(sentence_of(1.5e9), "ttft 1500000000 ms");
+  EXPECT_EQ(sentence_of(0.0), "ttft 0 ms");
 }
 
 }  // namespace

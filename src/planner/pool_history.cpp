@@ -10,15 +10,15 @@ using signals::EngineSample;
 using signals::ReplicaState;
 
 constexpr double kLongTermHalfLifeS = 600.0;
-constexpr double kKvFull = 0.95;  // nothing fits any more, whatever the prompts are like
+constexpr double kKvFull = 0.95;  // The cache is full for prompts of any length.
 
 double ratio(double part, double whole) { return whole > 0.0 ? part / whole : 0.0; }
 double ratio(std::uint64_t part, std::uint64_t whole) {
   return ratio(static_cast<double>(part), static_cast<double>(whole));
 }
 
-// Free KV is less than what the next of its queue needs. A prompt that arrives with its KV is no prefill for the engine,
-// but needs the blocks all the same.
+// Returns true if free KV is less than the next queued request needs. A prompt whose KV is transferred is not a prefill
+// for the engine, but needs the blocks all the same.
 bool blocked_by_kv(const EngineSample& sample, double mean_prompt_tokens) {
   if (sample.kv_usage() >= kKvFull) return true;
   const double waiting = ratio(sample.queued_prefill_tokens + sample.queued_kv_tokens, sample.queued_requests);
@@ -52,12 +52,12 @@ double EngineMinute::prefill_tokens_per_step() const {
 void PoolHistory::add_counters(Tick& tick, core::Instant now, const signals::ReplicaObservation& replica) {
   const EngineSample& sample = *replica.sample;
   const auto known = last_.find(replica.replica);
-  EngineSample before;  // all zero: it started since
+  EngineSample before;  // All zero, because the engine has started since.
   if (known != last_.end() && known->second.prompt_tokens_total <= sample.prompt_tokens_total &&
       known->second.generation_tokens_total <= sample.generation_tokens_total) {
     before = known->second;
   } else if (known == last_.end() && (!started_ || replica.state_since <= now - core::kMinute)) {
-    before = sample;  // what it did before it was first heard is not of this minute
+    before = sample;  // Activity before the first report does not belong to this minute.
   }
   const auto gain = [](std::uint64_t from, std::uint64_t to) { return to > from ? to - from : 0; };
   EngineMinute& gained = tick.since_last;
@@ -76,12 +76,12 @@ void PoolHistory::add(core::Instant now, const signals::PoolObservation& pool, c
   if (!ticks_.empty()) tick.since_last.length = now - ticks_.back().at;
   const double mean_prompt = ratio(pool.last_minute.input_tokens, pool.last_minute.arrivals);
 
-  std::vector<const EngineSample*> heard;
+  std::vector<const EngineSample*> reporting;
   for (const signals::ReplicaObservation& replica : pool.replicas) {
     if (!replica.sample || replica.sample->sampled_at <= now - sample_age_max) continue;
     if (contradicts_itself(*replica.sample)) continue;
     add_counters(tick, now, replica);
-    if (replica.state == ReplicaState::kReady) heard.push_back(&*replica.sample);
+    if (replica.state == ReplicaState::kReady) reporting.push_back(&*replica.sample);
   }
   std::erase_if(last_, [&](const auto& entry) {
     return std::none_of(pool.replicas.begin(), pool.replicas.end(),
@@ -92,7 +92,7 @@ void PoolHistory::add(core::Instant now, const signals::PoolObservation& pool, c
   EngineMinute& means = tick.since_last;
   means.starting_share = ratio(pool.starting, std::uint64_t{pool.starting} + pool.ready);
   double running = 0.0, queued = 0.0, kv = 0.0, blocked = 0.0, with_queue = 0.0;
-  for (const EngineSample* sample : heard) {
+  for (const EngineSample* sample : reporting) {
     running += sample->running_requests;
     queued += sample->queued_requests;
     kv += sample->kv_usage();
@@ -100,16 +100,16 @@ void PoolHistory::add(core::Instant now, const signals::PoolObservation& pool, c
     with_queue += 1.0;
     blocked += blocked_by_kv(*sample, mean_prompt) ? 1.0 : 0.0;
   }
-  const auto engines = static_cast<double>(heard.size());
+  const auto engines = static_cast<double>(reporting.size());
   means.kv_usage = ratio(kv, engines);
   means.running_per_replica = ratio(running, engines);
   means.queued_per_replica = ratio(queued, engines);
   means.kv_blocked_share = ratio(blocked, with_queue);
-  const auto idle = std::count_if(heard.begin(), heard.end(), [&](const EngineSample* sample) {
+  const auto idle = std::count_if(reporting.begin(), reporting.end(), [&](const EngineSample* sample) {
     return sample->queued_requests == 0 && sample->running_requests <= means.running_per_replica / 2.0;
   });
   means.idle_share = ratio(static_cast<double>(idle), engines);
-  tick.heard = !heard.empty();
+  tick.reported = !reporting.empty();
   tick.queued = with_queue > 0.0;
   ticks_.push_back(tick);
   forget(now);
@@ -127,7 +127,7 @@ void PoolHistory::forget(core::Instant now) {
 
 EngineMinute PoolHistory::last_minute() const {
   EngineMinute sum;
-  double heard = 0.0, queued = 0.0;
+  double reporting = 0.0, queued = 0.0;
   for (const Tick& tick : ticks_) {
     const EngineMinute& part = tick.since_last;
     sum.length += part.length;
@@ -138,8 +138,8 @@ EngineMinute PoolHistory::last_minute() const {
     sum.preemptions += part.preemptions;
     sum.evictions += part.evictions;
     sum.starting_share += part.starting_share;
-    if (tick.heard) {
-      heard += 1.0;
+    if (tick.reported) {
+      reporting += 1.0;
       sum.kv_usage += part.kv_usage;
       sum.running_per_replica += part.running_per_replica;
       sum.queued_per_replica += part.queued_per_replica;
@@ -151,7 +151,8 @@ EngineMinute PoolHistory::last_minute() const {
     }
   }
   sum.starting_share = ratio(sum.starting_share, static_cast<double>(ticks_.size()));
-  for (double* mean : {&sum.kv_usage, &sum.running_per_replica, &sum.queued_per_replica}) *mean = ratio(*mean, heard);
+  for (double* mean : {&sum.kv_usage, &sum.running_per_replica, &sum.queued_per_replica})
+    *mean = ratio(*mean, reporting);
   for (double* mean : {&sum.kv_blocked_share, &sum.idle_share}) *mean = ratio(*mean, queued);
   return sum;
 }

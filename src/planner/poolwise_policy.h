@@ -1,4 +1,4 @@
-// A policy that decides on each pool by itself and keeps a state for each.
+// A policy that decides on each pool separately and keeps a state for each.
 #pragma once
 
 #include <string_view>
@@ -9,8 +9,8 @@
 
 namespace penstock::planner {
 
-// State is what the rule remembers of one pool; it starts default-constructed. Pools are told apart by their place in
-// the observation.
+// State is the memory of the rule about one pool, default-constructed at first. Pools are identified by their position
+// in the observation.
 template <class State>
 class PoolwisePolicy : public Policy {
  public:

@@ -1,4 +1,4 @@
-// What the engines of a pool said recently enough to be believed.
+// Engine samples that are recent enough to be used.
 #pragma once
 
 #include <vector>
@@ -11,10 +11,10 @@ namespace penstock::planner {
 // Prometheus' default lookback: an instant query does not return a series whose last sample is older.
 inline constexpr core::Duration kSampleAgeMax = std::chrono::minutes{5};
 
-// The samples of ready replicas. They point into the observation.
+// Samples of ready replicas. They point into the observation.
 struct ReadySamples {
   std::vector<const signals::ReplicaObservation*> known;
-  std::uint32_t missing = 0;  // ready, and nothing was heard or only long ago
+  std::uint32_t missing = 0;  // Ready replicas without a recent sample.
 };
 
 [[nodiscard]] inline ReadySamples ready_samples(const signals::PoolObservation& pool, core::Instant now,

@@ -10,8 +10,8 @@
 
 namespace penstock::planner {
 
-// Values with the moments they belong to, added in order of time; those older than the span are forgotten. A window of
-// length w at `now` holds the moments in (now - w, now]. Cost is linear in the values kept.
+// Values with timestamps, added in order of time; values older than the span are dropped. A window of length w at `now`
+// contains the timestamps in (now - w, now]. Cost is linear in the values kept.
 class TimedValues {
  public:
   explicit TimedValues(core::Duration span) : span_(span) {}
@@ -21,7 +21,7 @@ class TimedValues {
     while (values_.front().at <= at - span_) values_.pop_front();
   }
 
-  // None when the window holds no value.
+  // Empty if the window contains no value.
   [[nodiscard]] std::optional<double> mean(core::Instant now, core::Duration window) const {
     double sum = 0.0;
     double count = 0.0;

@@ -187,7 +187,7 @@ LoadScaling load_scaling_of(const decision::PoolDecision& decision) {
   if (decision.target < decision.current) return LoadScaling::kScaleDown;
   switch (decision.limited_by) {
     case Limit::kStaleTelemetry: return LoadScaling::kNoFpmData;
-    case Limit::kScalingUnderWay: return LoadScaling::kScalingInProgress;
+    case Limit::kStartingOrDraining: return LoadScaling::kScalingInProgress;
     case Limit::kConsolidation: return LoadScaling::kScaleDownRefusedConsolidation;
     case Limit::kManualChange: return LoadScaling::kWorkerCountMismatch;
     default: break;

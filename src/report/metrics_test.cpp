@@ -195,7 +195,7 @@ TEST(Metrics, LimitsAndPhasesHaveTheirStates) {
     return decision;
   };
   const auto load = [&](Reason reason, Limit limit) { return load_scaling_state(decided(reason, limit)); };
-  EXPECT_EQ(load(Reason::kSloMet, Limit::kScalingUnderWay), LoadScaling::kScalingInProgress);
+  EXPECT_EQ(load(Reason::kSloMet, Limit::kStartingOrDraining), LoadScaling::kScalingInProgress);
   EXPECT_EQ(load(Reason::kSloMet, Limit::kConsolidation), LoadScaling::kScaleDownRefusedConsolidation);
   EXPECT_EQ(load(Reason::kSloMet, Limit::kManualChange), LoadScaling::kWorkerCountMismatch);
   EXPECT_EQ(load(Reason::kSloMet, Limit::kHotKvCache), LoadScaling::kNoChange);

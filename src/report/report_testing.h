@@ -154,7 +154,7 @@ inline decision::RunResult diagnosed_result(std::size_t points) {
   if (!result.decisions.empty()) {
     hold.at = at_second(1800);
     hold.current = hold.target = 8;
-    hold.limited_by = decision::Limit::kScalingUnderWay;
+    hold.limited_by = decision::Limit::kStartingOrDraining;
     hold.cause = decision::Cause::kColdStart;
     hold.diagnosis = "replicas are on their way";
     result.holds.push_back(hold);

@@ -108,14 +108,14 @@ void run_ok(const workload::Workload& work, Doctor& doctor, const RunOptions& ru
   ASSERT_TRUE(result.has_value()) << (result ? "" : result.error().message());
 }
 
-#define EXPECT_VERDICT(doctor, symptom_is, phase_is, cause_is)                                     \
-  do {                                                                                             \
-    const Diagnosis said = (doctor).verdict();                                                     \
-    ASSERT_FALSE(said.findings.empty());                                                           \
-    EXPECT_STREQ(to_string(said.symptom), to_string(Symptom::symptom_is)) << sentence(said);       \
-    EXPECT_STREQ(to_string(said.findings[0].phase), to_string(Phase::phase_is)) << sentence(said); \
-    EXPECT_STREQ(to_string(said.cause()), to_string(Cause::cause_is)) << sentence(said);           \
-    EXPECT_GE((doctor).times(Cause::cause_is) * 10, (doctor).sick() * 7) << sentence(said);        \
+#define EXPECT_VERDICT(doctor, symptom_is, phase_is, cause_is)                                               \
+  do {                                                                                                       \
+    const Diagnosis diagnosed = (doctor).verdict();                                                          \
+    ASSERT_FALSE(diagnosed.findings.empty());                                                                \
+    EXPECT_STREQ(to_string(diagnosed.symptom), to_string(Symptom::symptom_is)) << sentence(diagnosed);       \
+    EXPECT_STREQ(to_string(diagnosed.findings[0].phase), to_string(Phase::phase_is)) << sentence(diagnosed); \
+    EXPECT_STREQ(to_string(diagnosed.cause()), to_string(Cause::cause_is)) << sentence(diagnosed);           \
+    EXPECT_GE((doctor).times(Cause::cause_is) * 10, (doctor).sick() * 7) << sentence(diagnosed);             \
   } while (false)
 
 TEST(DiagnosisInTheWorld, AFleetThatKeepsItsPromisesIsWell) {
@@ -169,11 +169,11 @@ TEST(DiagnosisInTheWorld, LongPromptsArePrefillAndNamedByTheirLength) {
   add(work, 0.5, 120, 0.5, {60'000, 20});
   in_order(work);
   run_ok(work, doctor, run_options);
-  const Diagnosis said = doctor.verdict();
-  ASSERT_FALSE(said.findings.empty());
-  EXPECT_EQ(said.cause(), Cause::kPrefill) << sentence(said);
-  EXPECT_EQ(said.findings[0].phase, Phase::kPrefill) << sentence(said);
-  EXPECT_EQ(said.findings[0].segment, "prompt tokens 16k-64k") << sentence(said);
+  const Diagnosis diagnosed = doctor.verdict();
+  ASSERT_FALSE(diagnosed.findings.empty());
+  EXPECT_EQ(diagnosed.cause(), Cause::kPrefill) << sentence(diagnosed);
+  EXPECT_EQ(diagnosed.findings[0].phase, Phase::kPrefill) << sentence(diagnosed);
+  EXPECT_EQ(diagnosed.findings[0].segment, "prompt tokens 16k-64k") << sentence(diagnosed);
 }
 
 // A step takes 30 ms, and 1 ms more for each sequence in it: 24 sequences at this rate.

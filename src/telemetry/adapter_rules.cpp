@@ -7,7 +7,7 @@ namespace {
 
 using enum Figure;
 
-// vLLM 0.6 to 0.29, and Penstock, which shows the same names.
+// vLLM 0.6 to 0.29. Penstock's engines use the same names.
 constexpr AdapterRule kVllmRules[] = {
     {"vllm:num_requests_waiting", kQueued},
     {"vllm:num_requests_running", kRunning},
@@ -55,7 +55,7 @@ constexpr AdapterRule kSglangRules[] = {
     {"sglang:prompt_tokens_total", kPromptTokens},
     {"sglang:prompt_tokens_total", kPrefixQueries},
     {"sglang:generation_tokens_total", kGenerationTokens},
-    // Either all sources as one, or, in older versions, one series without the label.
+    // Either all sources combined or, in older versions, one series without the label.
     {"sglang:cached_tokens_total", kPrefixHits, "cache_source", "total"},
     {"sglang:cached_tokens_total", kPrefixHitsOther, "cache_source", ""},
     {"sglang:cached_tokens_total", kPrefixHitsOther, "cache_source", "device"},
@@ -92,7 +92,7 @@ constexpr AdapterRule kTensorRtLlmRules[] = {
     {"trtllm_request_queue_time_seconds", kQueue},
 };
 
-// Triton with the TensorRT-LLM backend; of a plain Triton only the queue and how requests ended.
+// Triton with the TensorRT-LLM backend; a plain Triton has only the queue and request outcomes.
 constexpr AdapterRule kTritonRules[] = {
     {"nv_trt_llm_request_metrics", kQueued, "request_type", "waiting"},
     {"nv_inference_pending_request_count", kQueuedOther},
@@ -109,7 +109,7 @@ constexpr AdapterRule kTritonRules[] = {
     {"nv_inference_first_response_histogram_ms", kTtft, {}, {}, 1e-3},
 };
 
-// It counts tokens of its batch instead of blocks, and no time to a first token.
+// This server counts tokens of its batch instead of blocks, and has no time to first token.
 constexpr AdapterRule kTgiRules[] = {
     {"tgi_queue_size", kQueued},
     {"tgi_batch_current_size", kRunning},
@@ -124,7 +124,7 @@ constexpr AdapterRule kTgiRules[] = {
     {"tgi_request_queue_duration", kQueue},
 };
 
-// A front end before many workers: it counts a request as queued until its first token, and as in flight until its end.
+// A front end of many workers: it counts a request as queued until its first token, and as in flight until its end.
 constexpr AdapterRule kDynamoRules[] = {
     {"dynamo_frontend_queued_requests", kQueued},
     {"dynamo_frontend_inflight_requests", kActive},

@@ -1,4 +1,4 @@
-// Which series of which server says what: the table behind adapters.h.
+// The table that maps the series of each known server to the figures in adapters.h.
 #pragma once
 
 #include <cstdint>
@@ -9,20 +9,20 @@
 
 namespace penstock::telemetry {
 
-// What a series is about. Where a server has two names for one thing, the second counts only without the first.
+// The meaning of a series. If a server has two names for one figure, the second is read only if the first is missing.
 enum class Figure : std::uint8_t {
   kQueued,
-  kQueuedOther,  // Triton: waiting, by another name
-  kPreempted,    // of the queued ones
-  kActive,       // queued and running together
+  kQueuedOther,  // Triton: queued requests under another name.
+  kPreempted,    // Queued requests that were preempted.
+  kActive,       // Sum of queued and running requests.
   kRunning,
-  kKvUsage,  // a share; of several ranks, their mean
+  kKvUsage,  // A share; several ranks are averaged.
   kKvUsageOther,
   kKvUsedTokens,
   kKvUsedBlocks,
   kKvCapacityTokens,
   kKvCapacityBlocks,
-  kBlockTokens,  // of several ranks, that of one
+  kBlockTokens,  // Block size; with several ranks, that of one rank.
   kPromptTokens,
   kGenerationTokens,
   kGenerationTokensOther,
@@ -43,7 +43,7 @@ enum class Figure : std::uint8_t {
   kQueuedKvTokens,
   kOldestQueuedSeconds,
   kBatchMergeEfficiency,
-  kScalars,  // how many there are; below are histograms
+  kScalars,  // Number of scalars; histograms follow.
   kTtft = kScalars,
   kItl,
   kItlOther,
@@ -58,29 +58,29 @@ enum class Figure : std::uint8_t {
 inline constexpr std::size_t kScalarFigures = static_cast<std::size_t>(Figure::kScalars);
 inline constexpr std::size_t kHistogramFigures = static_cast<std::size_t>(Figure::kEnd) - kScalarFigures;
 
-// `name` is the whole name of a series, or what comes before _bucket of a histogram. With a label, only series whose label
-// has the value; an empty value: those that lack the label.
+// `name` is the name of a series, or of a histogram without the suffix _bucket. If `label` is set, only series whose
+// label has this value match; with an empty value, only series without the label.
 struct AdapterRule {
   std::string_view name;
   Figure figure;
   std::string_view label{}, value{};
-  double scale = 1.0;  // histograms: of bounds, to seconds
+  double scale = 1.0;  // Factor that converts the bounds of a histogram to seconds.
 };
 
-// Labels of a series whose value means nothing.
+// Labels of a series whose value is ignored.
 struct AdapterInfo {
   std::string_view name, block_tokens, blocks;
 };
 
 struct AdapterTable {
   EngineKind kind;
-  std::string_view prefix;  // of names that only this server has
+  std::string_view prefix;  // Prefix of names that only this server uses.
   std::string_view model_label;
   std::span<const AdapterRule> rules;
   AdapterInfo info;
 };
 
-// In the order in which they are looked for.
+// Rules are tried in this order.
 [[nodiscard]] std::span<const AdapterTable> adapter_tables();
 
 }  // namespace penstock::telemetry

@@ -16,11 +16,12 @@
 namespace penstock::telemetry {
 namespace {
 
-constexpr double kCountMax = 9.0e15;        // beyond, a double holds no integers
-constexpr double kShareSlack = 1.01;        // rounding, and pools of which one is a little over
-constexpr std::size_t kBucketsMax = 1'000;  // of one histogram
+constexpr double kCountMax = 9.0e15;  // Above this limit a double does not hold every integer.
+constexpr double kShareSlack =
+    1.01;  // Allows for rounding and for pools that report slightly more than their capacity.
+constexpr std::size_t kBucketsMax = 1'000;  // Maximum per histogram.
 
-// The sum of the series of one figure. Of several engines behind one address, each has its own.
+// Sums the series of one figure. With several engines behind one address, each engine has its own series.
 struct Total {
   double sum = 0.0;
   std::uint32_t series = 0;
@@ -47,7 +48,7 @@ std::optional<Number> parse_number(std::string_view text) {
   return number;
 }
 
-// Ranks of one model instance tell the same; the first speaks for all.
+// All ranks of one model instance report the same value; the first one is used.
 bool is_repeated(const MetricSample& sample) {
   for (const std::string_view rank : {"tp_rank", "pp_rank"})
     if (const auto value = find_label(sample.labels, rank); value && *value != "0") return true;
@@ -67,7 +68,7 @@ class Reader {
         histograms_.push_back(&rule);
       }
     }
-    // Views into them are taken only now, as growing moved them.
+    // The views are taken only now, because the vectors have moved while they grew.
     for (std::size_t i = 0; i < names_.size(); ++i) rules_[names_[i]].push_back(histograms_[i]);
     scrape_.kind = table.kind;
   }
@@ -76,7 +77,7 @@ class Reader {
     std::string_view name;
     const std::vector<const AdapterRule*>* rules = nullptr;
     for (const MetricSample& sample : exposition.samples) {
-      if (sample.name != name) {  // series of one family follow each other
+      if (sample.name != name) {  // The series of one family are adjacent.
         name = sample.name;
         const auto found = rules_.find(name);
         rules = found == rules_.end() ? nullptr : &found->second;
@@ -108,7 +109,7 @@ class Reader {
 
   void add_to_histogram(const AdapterRule& rule, const MetricSample& sample) {
     Buckets& buckets = buckets_[static_cast<std::size_t>(rule.figure) - kScalarFigures];
-    if (sample.name.size() == rule.name.size() + 4) {  // _sum
+    if (sample.name.size() == rule.name.size() + 4) {  // The suffix is _sum.
       buckets.sum += sample.value * rule.scale;
       buckets.wrong = buckets.wrong || !std::isfinite(sample.value);
       return;
@@ -224,7 +225,7 @@ class Reader {
       result.counts.push_back(static_cast<std::uint64_t>(std::llround(at_most - before)));
       before = at_most;
     }
-    // With a bound of -Inf.
+    // Includes a bound of -Inf.
     if (result.counts.size() != result.bounds.size() + 1) return std::nullopt;
     return result;
   }
@@ -242,7 +243,7 @@ class Reader {
 
   const AdapterTable& table_;
   std::unordered_map<std::string_view, std::vector<const AdapterRule*>> rules_;
-  std::vector<std::string> names_;  // of the histograms' series
+  std::vector<std::string> names_;  // Names of the histograms' series.
   std::vector<const AdapterRule*> histograms_;
   std::array<Total, kScalarFigures> totals_;
   std::array<Buckets, kHistogramFigures> buckets_;

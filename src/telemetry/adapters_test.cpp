@@ -96,7 +96,7 @@ TEST(Adapters, ReadTheNamesOfOlderVllm) {
       "3\nvllm:time_per_output_token_seconds_bucket{le=\"+Inf\"} 3\n"
       "vllm:time_per_output_token_seconds_sum 0.1\n");
   EXPECT_EQ(scrape.kv_usage, 0.5);
-  EXPECT_FALSE(scrape.kv_used_tokens);  // nobody told the capacity
+  EXPECT_FALSE(scrape.kv_used_tokens);  // The capacity is unknown.
   EXPECT_EQ(scrape.prefix_hit_tokens_total, 5U);
   EXPECT_EQ(scrape.prefix_query_tokens_total, 9U);
   ASSERT_TRUE(scrape.itl_s);

@@ -56,23 +56,23 @@ void write_vllm(ExpositionWriter& writer, const EngineFigures& figures, const st
 TokenFigures token_figures_of(const EngineFigures& figures) {
   const EngineSample& sample = figures.sample;
   const std::uint32_t preempted = std::min(figures.preempted_requests, sample.queued_requests);
-  TokenFigures told;
-  told.model = figures.model;
-  told.tokens_in = sample.prompt_tokens_total;
-  told.tokens_out = sample.generation_tokens_total;
-  told.active_sequences = sample.running_requests;
-  told.prefill_queue = sample.queued_requests - preempted;
-  told.decode_queue = preempted;
-  told.kv_bytes_used = real(sample.kv_used_tokens) * real(figures.kv_bytes_per_token);
-  told.kv_bytes_capacity = real(sample.kv_capacity_tokens) * real(figures.kv_bytes_per_token);
-  told.evictions = sample.evictions_total;
-  told.batch_merge_efficiency = sample.batch_merge_efficiency;
-  told.decode_step_p95_ms = figures.decode_step_p95_ms;
-  told.prefill_p95_ms = figures.prefill_p95_ms;
-  told.ttft_s = figures.ttft_s;
-  told.tpot_s = figures.tpot_s;
-  told.kv_usage = sample.kv_usage();
-  return told;
+  TokenFigures tokens;
+  tokens.model = figures.model;
+  tokens.tokens_in = sample.prompt_tokens_total;
+  tokens.tokens_out = sample.generation_tokens_total;
+  tokens.active_sequences = sample.running_requests;
+  tokens.prefill_queue = sample.queued_requests - preempted;
+  tokens.decode_queue = preempted;
+  tokens.kv_bytes_used = real(sample.kv_used_tokens) * real(figures.kv_bytes_per_token);
+  tokens.kv_bytes_capacity = real(sample.kv_capacity_tokens) * real(figures.kv_bytes_per_token);
+  tokens.evictions = sample.evictions_total;
+  tokens.batch_merge_efficiency = sample.batch_merge_efficiency;
+  tokens.decode_step_p95_ms = figures.decode_step_p95_ms;
+  tokens.prefill_p95_ms = figures.prefill_p95_ms;
+  tokens.ttft_s = figures.ttft_s;
+  tokens.tpot_s = figures.tpot_s;
+  tokens.kv_usage = sample.kv_usage();
+  return tokens;
 }
 
 void write_own(ExpositionWriter& writer, const EngineSample& sample, const std::string& labels) {
@@ -110,8 +110,8 @@ std::string engine_exposition(const EngineFigures& figures) {
   ExpositionWriter writer(text);
   const std::string labels = format_labels({{"model_name", figures.model}});
   write_vllm(writer, figures, labels + ",engine=\"0\"");
-  const TokenFigures told = token_figures_of(figures);
-  append_token_metrics(text, {&told, 1});
+  const TokenFigures tokens = token_figures_of(figures);
+  append_token_metrics(text, {&tokens, 1});
   write_own(writer, figures.sample, labels);
   if (figures.transfers) write_transfers(writer, *figures.transfers);
   return text;

@@ -25,7 +25,7 @@ constexpr std::array<std::uint8_t, 256> kClasses = [] {
 
 bool is_blank(char c) { return c == ' ' || c == '\t'; }
 
-// One line; each part that is taken moves `at` on.
+// Parses one line; each part that is read advances `at`.
 struct Line {
   std::string_view text;
   std::size_t at = 0;
@@ -40,7 +40,7 @@ struct Line {
     while (!done() && !is_blank(text[at])) ++at;
     return text.substr(from, at - from);
   }
-  // Empty if there is no name here.
+  // Empty if no name starts here.
   std::string_view name(bool with_colons) {
     const std::uint8_t first = with_colons ? kNameBegin | kColon : kNameBegin;
     const std::size_t from = at;
@@ -55,7 +55,7 @@ struct Line {
   }
 };
 
-// What is wrong with the labels from after the opening brace; null and `at` behind the closing one if nothing is.
+// Checks the labels that follow the opening brace. Returns the fault, or null with `at` after the closing brace.
 const char* scan_labels(Line& line) {
   line.blanks();
   while (!line.take('}')) {
@@ -110,7 +110,7 @@ bool parse_type(std::string_view word, MetricType& type) {
       {"histogram", MetricType::kHistogram},
       {"summary", MetricType::kSummary},
       {"untyped", MetricType::kUntyped},
-      // OpenMetrics' own, which some servers let slip into this format.
+      // Lines of OpenMetrics, which some servers mix into this format.
       {"unknown", MetricType::kUntyped},
       {"info", MetricType::kUntyped},
       {"stateset", MetricType::kUntyped},
@@ -126,7 +126,7 @@ bool parse_type(std::string_view word, MetricType& type) {
 
 class Parser {
  public:
-  // Null or what is wrong with the line.
+  // Returns null or the fault of the line.
   const char* parse_line(Line line, std::uint32_t number) {
     line.blanks();
     if (line.done()) return nullptr;
@@ -214,7 +214,7 @@ core::Result<Exposition> parse_exposition(std::string_view text, std::string_vie
   for (std::size_t at = 0; at < text.size();) {
     ++number;
     const void* newline = std::memchr(text.data() + at, '\n', text.size() - at);
-    // A half line may be a whole number that is wrong.
+    // An incomplete line may look like a complete one with a wrong number.
     if (newline == nullptr)
       return core::invalid_input(fmt::format("{}:{}", where, number), "the last line has no end",
                                  "the answer may be cut off");

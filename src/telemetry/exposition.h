@@ -1,4 +1,4 @@
-// Prometheus' text exposition format, version 0.0.4: what /metrics of an engine says.
+// Prometheus' text exposition format, version 0.0.4, as engines serve it at /metrics.
 #pragma once
 
 #include <cstddef>
@@ -13,42 +13,43 @@
 namespace penstock::telemetry {
 
 enum class MetricType : std::uint8_t { kUntyped, kCounter, kGauge, kHistogram, kSummary };
-[[nodiscard]] const char* to_string(MetricType type);  // "untyped", …
+[[nodiscard]] const char* to_string(MetricType type);  // Returns "untyped", ….
 
-// All views are into the text that was parsed.
+// All views point into the parsed text.
 struct MetricSample {
   std::string_view name;
-  std::string_view labels;  // what is between the braces, checked but as it is written; empty without
-  double value = 0.0;       // may be NaN or infinite
+  std::string_view labels;  // The unparsed text between the braces, whose syntax was checked; empty without labels.
+  double value = 0.0;       // May be NaN or infinite.
   std::optional<std::int64_t> timestamp_ms;
   std::uint32_t line = 0;
 };
 
-// What a # HELP or # TYPE line said.
+// A # HELP or # TYPE line.
 struct MetricNote {
   std::string_view name;
-  std::string_view help;  // as it is written; of a # HELP line
+  std::string_view help;  // Unparsed text of a # HELP line.
   MetricType type = MetricType::kUntyped;
-  bool is_type = false;  // of a # TYPE line, else of a # HELP line
+  bool is_type = false;  // True for a # TYPE line, false for a # HELP line.
   std::uint32_t line = 0;
-  std::size_t samples_before = 0;  // index into Exposition::samples
+  std::size_t samples_before = 0;  // Index into Exposition::samples.
 };
 
 struct Exposition {
-  std::vector<MetricSample> samples;  // in their order
+  std::vector<MetricSample> samples;  // Samples in the order of the text.
   std::vector<MetricNote> notes;
 };
 
 inline constexpr std::size_t kExpositionBytesMax = 32 * 1024 * 1024;
 inline constexpr std::size_t kExpositionSamplesMax = 1'000'000;
 
-// One pass without copies; the text must outlive the answer. Errors tell "where:line". Input of any bytes. What the format
-// forbids but a reader can do without noticing (repeated series, samples before their type) is left to check_exposition().
+// Parses in one pass without copies; the text must outlive the result. Errors have the form "where:line". Accepts any
+// bytes. Faults that do not matter to a reader (repeated series, samples before their type) are left to
+// check_exposition().
 [[nodiscard]] core::Result<Exposition> parse_exposition(std::string_view text, std::string_view where);
 
-// The value of a label as it is written, escapes and all; none if there is no such label. O(labels).
+// Returns the unparsed value of a label, escapes included; empty if the label is missing. O(labels).
 [[nodiscard]] std::optional<std::string_view> find_label(std::string_view labels, std::string_view name);
-// Whether the label is there with this value, which has no escapes: names and enumerations.
+// Returns whether the label has this value, which must not contain escapes: names and enumerations.
 [[nodiscard]] bool label_is(std::string_view labels, std::string_view name, std::string_view value);
 [[nodiscard]] std::string unescape_label(std::string_view written);
 

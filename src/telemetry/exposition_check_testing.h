@@ -1,5 +1,5 @@
-// Checks what promtool checks of a text that Penstock exposes at /metrics: the parts of the format that a reader need not
-// check. Tests and the fuzzer use it.
+// Checks a text that Penstock exposes at /metrics for the faults that promtool finds and a reader need not. Used by
+// tests and the fuzzer.
 #pragma once
 
 #include <fmt/format.h>
@@ -35,7 +35,7 @@ inline std::string_view without_suffix(std::string_view name, std::string_view s
   return name.ends_with(suffix) ? name.substr(0, name.size() - suffix.size()) : std::string_view{};
 }
 
-// The labels as sorted pairs, without `le`: what tells two series of a family apart.
+// The labels as sorted pairs, without `le`; they distinguish the series of a family.
 inline std::string series_of(std::string_view labels) {
   std::set<std::string> pairs;
   for (std::size_t at = 0; at < labels.size();) {
@@ -95,7 +95,7 @@ class Checker {
       }
   }
 
-  // The name of the family that has this sample; empty: none.
+  // The name of the family that the sample belongs to; empty if there is none.
   std::string_view family_of(std::string_view name) const {
     for (const std::string_view suffix : {"_bucket", "_sum", "_count"}) {
       const auto family = families_.find(without_suffix(name, suffix));

@@ -1,4 +1,4 @@
-// The one writer of Prometheus' text format 0.0.4, family by family.
+// Writes Prometheus' text format 0.0.4, family by family.
 #pragma once
 
 #include <initializer_list>
@@ -11,23 +11,23 @@
 
 namespace penstock::telemetry {
 
-using Label = std::pair<std::string_view, std::string_view>;  // name, and value without escapes
+using Label = std::pair<std::string_view, std::string_view>;  // Name, and value without escapes.
 
 // Returns `value` with quotes, backslashes and newlines escaped.
 [[nodiscard]] std::string escape_label(std::string_view value);
-// Returns the labels as the format has them: `model_name="m",engine="0"`, values escaped.
+// Returns the labels in the format's syntax: `model_name="m",engine="0"`, with escaped values.
 [[nodiscard]] std::string format_labels(std::span<const Label> labels);
 [[nodiscard]] inline std::string format_labels(std::initializer_list<Label> labels) {
   return format_labels(std::span(labels.begin(), labels.size()));
 }
 
-// Appends to a text that must outlive the writer. The head of a family is written with its first sample, so a family without
-// samples leaves no trace.
+// Appends to a text that must outlive the writer. The head of a family is written with its first sample, so a family
+// without samples is omitted.
 class ExpositionWriter {
  public:
   explicit ExpositionWriter(std::string& text) : text_(text) {}
 
-  // The samples that follow are of this family.
+  // Starts a family; the samples that follow belong to it.
   void family(std::string_view name, std::string_view type, std::string_view help);
   // `labels` is a result of format_labels(), or empty.
   void sample(std::string_view labels, double value, std::string_view name_suffix = {});
@@ -36,7 +36,7 @@ class ExpositionWriter {
     sample(format_labels(labels), value, name_suffix);
   }
 
-  // Families of one sample.
+  // Write a family with one sample.
   void gauge(std::string_view name, std::string_view help, std::string_view labels, double value) {
     family(name, "gauge", help);
     sample(labels, value);

@@ -108,7 +108,7 @@ void write_part(MsgpackWriter& writer, const std::array<Key<Part>, N>& keys, std
   }
 }
 
-// The outer map; what must be there is remembered.
+// Reads the outer map and records which required keys were present.
 class Decoder {
  public:
   explicit Decoder(std::string_view bytes) : reader_(bytes) {}

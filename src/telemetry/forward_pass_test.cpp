@@ -153,7 +153,7 @@ TEST(ForwardPassTotals, AddsUpIterationsByKind) {
 
 TEST(ForwardPassTotals, CountsGapsAsLostMessages) {
   ForwardPassTotals totals;
-  totals.add(decode_step(500), at_s(1));  // the first that was heard tells of no loss
+  totals.add(decode_step(500), at_s(1));  // the first message shows no loss
   EXPECT_EQ(totals.lost(), 0U);
   totals.add(decode_step(503), at_s(2));
   EXPECT_EQ(totals.lost(), 2U);
@@ -165,7 +165,7 @@ TEST(ForwardPassTotals, BeginsAnewWithTheEngineAndIgnoresRepeats) {
   totals.add(decode_step(7), at_s(1));
   totals.add(decode_step(7), at_s(2));
   EXPECT_EQ(totals.iterations().steps(), 1U);
-  EXPECT_EQ(totals.heard_at(), at_s(1));
+  EXPECT_EQ(totals.received_at(), at_s(1));
   totals.add(prefill_step(1), at_s(3));
   EXPECT_EQ(totals.restarts(), 1U);
   EXPECT_EQ(totals.lost(), 1U);
@@ -182,7 +182,7 @@ TEST(ForwardPassTotals, CountsNoIterationForHeartbeatsOrWithoutATime) {
   totals.add(untimed, at_s(2));
   EXPECT_EQ(totals.iterations().steps(), 0U);
   EXPECT_EQ(totals.messages(), 2U);
-  EXPECT_EQ(totals.heard_at(), at_s(2));
+  EXPECT_EQ(totals.received_at(), at_s(2));
   EXPECT_EQ(totals.last().scheduled_requests.num_decode_requests, 4U);
 }
 

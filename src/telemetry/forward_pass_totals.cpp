@@ -51,14 +51,14 @@ void add_iteration(core::IterationTotals& totals, const ForwardPassMetrics& mess
   totals.prefill_attention_pairs += fresh * (before / requests + (fresh / requests + 1.0) / 2.0);
 }
 
-// The sum over ranks of what their last messages say.
+// Sums the last messages of all ranks.
 struct Gauges {
   std::uint64_t queued = 0, running = 0;
   std::uint64_t queued_prefill_tokens = 0, queued_kv_tokens = 0;
   std::uint64_t inflight_prefill_tokens = 0, scheduled_kv_tokens = 0;
   std::uint64_t kv_used_tokens = 0, kv_capacity_tokens = 0;
-  bool tells_kv = true;
-  core::Instant heard_at = core::kNever;  // the oldest
+  bool has_kv = true;
+  core::Instant received_at = core::kNever;  // Time of the oldest message.
   core::IterationTotals iterations;
 
   void add(const ForwardPassTotals& rank) {
@@ -70,10 +70,10 @@ struct Gauges {
     queued_kv_tokens += waiting.sum_decode_kv_tokens;
     inflight_prefill_tokens += scheduled.sum_prefill_tokens;
     scheduled_kv_tokens += scheduled.sum_decode_kv_tokens;
-    tells_kv = tells_kv && rank.last().kv_used_tokens && rank.last().kv_capacity_tokens;
+    has_kv = has_kv && rank.last().kv_used_tokens && rank.last().kv_capacity_tokens;
     kv_used_tokens += rank.last().kv_used_tokens.value_or(0);
     kv_capacity_tokens += rank.last().kv_capacity_tokens.value_or(0);
-    heard_at = std::min(heard_at, rank.heard_at());
+    received_at = std::min(received_at, rank.received_at());
     add_totals(iterations, rank.iterations());
   }
 };
@@ -92,10 +92,10 @@ void ForwardPassTotals::add(const ForwardPassMetrics& message, core::Instant rec
     }
   }
   ++messages_;
-  heard_at_ = received_at;
+  received_at_ = received_at;
   last_ = message;
   const ScheduledRequests& scheduled = message.scheduled_requests;
-  // Without a time it says nothing of the engine's speed; Dynamo sends such ones when it missed when they were scheduled.
+  // A message without a duration shows no speed; Dynamo sends such messages if it missed the scheduling time.
   if (message.wall_time > 0.0 && (scheduled.num_prefill_requests > 0 || scheduled.num_decode_requests > 0))
     add_iteration(iterations_, message);
 }
@@ -103,10 +103,10 @@ void ForwardPassTotals::add(const ForwardPassMetrics& message, core::Instant rec
 bool apply_forward_pass(std::span<const ForwardPassTotals> ranks, EngineSample& sample) {
   Gauges gauges;
   for (const ForwardPassTotals& rank : ranks)
-    if (rank.heard()) gauges.add(rank);
-  if (gauges.heard_at == core::kNever) return false;
+    if (rank.has_messages()) gauges.add(rank);
+  if (gauges.received_at == core::kNever) return false;
   sample.sampled_at =
-      sample.sampled_at == core::kStart ? gauges.heard_at : std::min(sample.sampled_at, gauges.heard_at);
+      sample.sampled_at == core::kStart ? gauges.received_at : std::min(sample.sampled_at, gauges.received_at);
   sample.queued_requests = saturated(gauges.queued);
   sample.running_requests = saturated(gauges.running);
   sample.queued_prefill_tokens = gauges.queued_prefill_tokens;
@@ -114,7 +114,7 @@ bool apply_forward_pass(std::span<const ForwardPassTotals> ranks, EngineSample& 
   sample.inflight_prefill_tokens = gauges.inflight_prefill_tokens;
   sample.scheduled_kv_tokens = gauges.scheduled_kv_tokens;
   if (gauges.queued == 0) sample.oldest_queued_age = {};
-  if (gauges.tells_kv) {
+  if (gauges.has_kv) {
     sample.kv_used_tokens = gauges.kv_used_tokens;
     sample.kv_capacity_tokens = gauges.kv_capacity_tokens;
   }

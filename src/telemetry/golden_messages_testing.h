@@ -1,5 +1,5 @@
-// Messages as the engines' own classes write them: made with msgspec 0.22 from the struct definitions of Dynamo, vLLM and
-// SGLang, as hexadecimal.
+// Messages written by the engines' own classes: made with msgspec 0.22 from the struct definitions of Dynamo, vLLM and
+// SGLang, in hexadecimal.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ namespace penstock::telemetry {
   return bytes;
 }
 
-// Of an iteration; Dynamo 1.6.1's class.
+// An iteration, written by Dynamo 1.6.1's class.
 inline constexpr std::string_view kForwardPass =
     "87a776657273696f6e01a9776f726b65725f6964a437663361a764705f72616e6b01aa636f756e7465725f6964cd012ca977616c6c5f"
     "74696d65cb3f8999999999999ab27363686564756c65645f726571756573747387b46e756d5f70726566696c6c5f7265717565737473"
@@ -26,7 +26,7 @@ inline constexpr std::string_view kForwardPass =
     "61725f70726566696c6c5f6c656e677468cb3ff0000000000000b36e756d5f6465636f64655f726571756573747301b473756d5f6465"
     "636f64655f6b765f746f6b656e73cd04b0b47661725f6465636f64655f6b765f746f6b656e73cb0000000000000000";
 
-// Of an idle engine; the same.
+// An idle engine, written by the same class.
 inline constexpr std::string_view kHeartbeat =
     "87a776657273696f6e01a9776f726b65725f6964a0a764705f72616e6b00aa636f756e7465725f6964cd012da977616c6c5f74696d65"
     "cb0000000000000000b27363686564756c65645f726571756573747387b46e756d5f70726566696c6c5f726571756573747300b27375"
@@ -37,7 +37,7 @@ inline constexpr std::string_view kHeartbeat =
     "677468cb0000000000000000b36e756d5f6465636f64655f726571756573747300b473756d5f6465636f64655f6b765f746f6b656e73"
     "00b47661725f6465636f64655f6b765f746f6b656e73cb0000000000000000";
 
-// Events as arrays, vLLM until mid-2026: integers and SHA-256 as hashes.
+// Events as arrays, as in vLLM until mid-2026, with integers and SHA-256 as hashes.
 inline constexpr std::string_view kArrayBatch =
     "93cb41da40cba0100000949cab426c6f636b53746f72656492cfdab89baa7b5857c0fec09401ccc8ce000111700402c0a3475055c0c0"
     "c0c0c09cab426c6f636b53746f72656491c420000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f079209"
@@ -49,7 +49,7 @@ inline constexpr std::string_view kArrayGroups =
     "93cb3ff8000000000000939cab426c6f636b53746f726564910b0792090802c0c0c0c002c0c094ac426c6f636b52656d6f7665649107"
     "c00091b0416c6c426c6f636b73436c6561726564c0";
 
-// Events and batch as maps, vLLM of late 2026; the content of kArrayBatch.
+// Events and batch as maps, as in vLLM of late 2026; same content as kArrayBatch.
 inline constexpr std::string_view kMapBatch =
     "83a27473cb41da40cba0100000a66576656e74739488a474797065ab426c6f636b53746f726564ac626c6f636b5f68617368657392cf"
     "dab89baa7b5857c0feb1706172656e745f626c6f636b5f68617368c0a9746f6b656e5f6964739401ccc8ce0001117004aa626c6f636b"
@@ -61,14 +61,14 @@ inline constexpr std::string_view kMapBatch =
     "736865739107a66d656469756da347505581a474797065b0416c6c426c6f636b73436c6561726564b2646174615f706172616c6c656c"
     "5f72616e6b01";
 
-// The content of kArrayGroups.
+// Same content as kArrayGroups.
 inline constexpr std::string_view kMapGroups =
     "82a27473cb3ff8000000000000a66576656e74739389a474797065ab426c6f636b53746f726564ac626c6f636b5f686173686573910b"
     "b1706172656e745f626c6f636b5f6861736807a9746f6b656e5f696473920908aa626c6f636b5f73697a6502a76c6f72615f6964c0a6"
     "6d656469756dc0a96c6f72615f6e616d65c0a967726f75705f6964780284a474797065ac426c6f636b52656d6f766564ac626c6f636b"
     "5f6861736865739107a66d656469756dc0a967726f75705f6964780081a474797065b0416c6c426c6f636b73436c6561726564";
 
-// An array of maps, vLLM 0.26.
+// An array of maps, as in vLLM 0.26.
 inline constexpr std::string_view kMixedBatch =
     "93cb3ff8000000000000918ba474797065ab426c6f636b53746f726564ac626c6f636b5f6861736865739103b1706172656e745f626c"
     "6f636b5f68617368c0a9746f6b656e5f6964739101aa626c6f636b5f73697a6501a76c6f72615f6964c0a66d656469756da3475055a9"

@@ -1,4 +1,4 @@
-// A histogram with fixed bounds, as Prometheus has them: what an engine counts into, and what a scrape of it reads back.
+// A histogram with fixed bounds, as in Prometheus: engines count into it, and scrapes are read into it.
 #pragma once
 
 #include <cstdint>
@@ -9,31 +9,33 @@
 namespace penstock::telemetry {
 
 struct Histogram {
-  std::vector<double> bounds;         // upper, ascending and finite
-  std::vector<std::uint64_t> counts;  // of each alone, not of all below; one more: those above the last bound
+  std::vector<double> bounds;         // Upper bounds, ascending and finite.
+  std::vector<std::uint64_t> counts;  // Count of each bucket alone, not cumulative; the last one is above all bounds.
   double sum = 0.0;
 
   Histogram() = default;
   explicit Histogram(std::span<const double> upper_bounds)
       : bounds(upper_bounds.begin(), upper_bounds.end()), counts(upper_bounds.size() + 1) {}
 
-  void add(double value, std::uint64_t times = 1);  // O(log bounds); value is finite; counts has its size
+  void add(double value,
+           std::uint64_t times = 1);  // O(log bounds). `value` must be finite, and `counts` have its size.
   [[nodiscard]] std::uint64_t count() const;
-  // As Prometheus' histogram_quantile: straight lines between bounds, from 0 to the first one (that is, values are not
-  // negative); above the last bound, that bound. 0 when empty.
+  // Interpolates linearly between bounds, from 0 to the first one, as Prometheus' histogram_quantile does; above the
+  // last bound, returns that bound. Values must not be negative. 0 if empty.
   [[nodiscard]] double quantile(double quantile) const;
 };
 
-// What was counted between two readings. None if the bounds differ or a count went back: then they are not of the same
-// process, and the later one is all there is.
+// Returns the counts between two readings. Returns nothing if the bounds differ or a count decreased: the readings are
+// then of different processes, and only the later one is valid.
 [[nodiscard]] std::optional<Histogram> difference(const Histogram& before, const Histogram& after);
-// Adds the counts of a histogram with the same bounds; an empty one takes it as it is. False if the bounds differ.
+// Adds the counts of a histogram with the same bounds; an empty target becomes a copy. Returns false if the bounds
+// differ.
 bool add_counts(Histogram& to, const Histogram& from);
 
-// Bounds for engines: those of vLLM, with the SLO's usual limits (50 ms, 2 s) as bounds of their own.
+// Bounds for engines: those of vLLM, extended by the usual limits of an SLO (50 ms, 2 s).
 [[nodiscard]] std::span<const double> ttft_bounds_s();
 [[nodiscard]] std::span<const double> itl_bounds_s();
-[[nodiscard]] std::span<const double> request_bounds_s();  // whole requests, and their parts
+[[nodiscard]] std::span<const double> request_bounds_s();  // For whole requests and their parts.
 [[nodiscard]] std::span<const double> iteration_token_bounds();
 
 }  // namespace penstock::telemetry

@@ -16,7 +16,7 @@ constexpr std::string_view kKvEvent = "KV events";
 constexpr std::size_t kNameBytesMax = 256;
 constexpr std::size_t kHashBytesMax = 64;
 
-// The order of the fields where events are arrays; the tag comes before them.
+// Field order of events that are arrays; the tag precedes the fields.
 constexpr std::array<std::string_view, 9> kStoredFields = {"block_hashes", "parent_block_hash", "token_ids",
                                                            "block_size",   "lora_id",           "medium",
                                                            "lora_name",    "extra_keys",        "group_idx"};
@@ -136,7 +136,7 @@ class BatchDecoder {
   }
 
  private:
-  // A struct of msgspec: an array whose elements have these names, or a map.
+  // A msgspec struct: an array whose elements have these names, or a map.
   struct Fields {
     std::uint32_t count = 0;
     bool is_map = false;
@@ -155,7 +155,7 @@ class BatchDecoder {
     return pairs.has_value();
   }
 
-  // Of the value that comes next; empty for one without a known name, without data for a map's key that is no text.
+  // The name of the next value; empty if it has no known name, without data if a map's key is not text.
   std::string_view next_name(const Fields& fields, std::uint32_t index) {
     if (fields.is_map) return reader_.read_text().value_or(std::string_view{});
     return index < fields.names.size() ? fields.names[index] : std::string_view{""};
@@ -181,7 +181,7 @@ class BatchDecoder {
     return true;
   }
 
-  // Where the tag of the event is; the reader stays at its begin.
+  // Returns the position of the event's tag; the reader stays at the start.
   std::optional<std::string_view> peek_tag() {
     MsgpackReader ahead = reader_;
     if (const auto elements = ahead.read_array()) return *elements > 0 ? ahead.read_text() : std::nullopt;
@@ -224,7 +224,7 @@ class BatchDecoder {
     if (!open(fields, names)) return false;
     std::array<bool, 3> found{};
     for (std::uint32_t i = 0; i < fields.count; ++i) {
-      if (!fields.is_map && i == 0) {  // the tag
+      if (!fields.is_map && i == 0) {  // The tag.
         if (!reader_.skip()) return false;
         continue;
       }
@@ -248,7 +248,7 @@ class BatchDecoder {
     return fault(fmt::format("events[{}]{}{}: is missing or not what it should be, at byte {}", event_,
                              field_.empty() ? "" : ".", printable(field_), reader_.position()));
   }
-  // Keys of maps are outside bytes.
+  // Keys of maps are untrusted input.
   static std::string printable(std::string_view name) {
     std::string text;
     for (const char c : name.substr(0, 64)) text += c > 0x20 && c < 0x7f ? c : '?';
@@ -296,7 +296,7 @@ class BatchEncoder {
   }
 
   void write_event(const BlockStored& event) {
-    // Where events are arrays, extra_keys stands before the group.
+    // In events that are arrays, extra_keys precedes the group.
     const bool grouped = event.group_idx.has_value();
     begin(8 + (grouped ? (maps_ ? 1 : 2) : 0));
     tag("BlockStored");

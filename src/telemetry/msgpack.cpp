@@ -142,7 +142,7 @@ std::optional<std::uint64_t> MsgpackReader::skip_one() {
 
 bool MsgpackReader::skip() {
   const std::size_t before = at_;
-  // Each container promised fewer values than there are bytes, so the sum cannot overflow.
+  // Each container announced fewer values than there are bytes, so the sum cannot overflow.
   for (std::uint64_t left = 1; left > 0; --left) {
     const auto held = skip_one();
     if (!held) {

@@ -1,4 +1,4 @@
-// Counts of others in fewer bits.
+// Conversion of counts to smaller integers.
 #pragma once
 
 #include <algorithm>
@@ -6,7 +6,7 @@
 
 namespace penstock::telemetry {
 
-// The most that fits, where it does not.
+// Returns the maximum if the count does not fit.
 [[nodiscard]] constexpr std::uint32_t saturated(std::uint64_t value) {
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(value, UINT32_MAX));
 }

@@ -32,7 +32,7 @@ class TokenWriter {
                         engine.labels);
   }
 
-  // `figure` is of an engine, and of an optional number or histogram.
+  // `figure` takes an engine and returns an optional number or histogram.
   template <class Figure>
   void family(std::string_view name, std::string_view type, std::string_view help, Figure figure) {
     writer_.family(name, type, help);
@@ -68,26 +68,26 @@ std::optional<std::uint64_t> queue_depth(const TokenFigures& engine) {
 }  // namespace
 
 TokenFigures token_figures(const EngineScrape& now, const EngineScrape* before, double kv_bytes_per_token) {
-  TokenFigures told;
-  told.model = now.model;
-  told.tokens_in = now.prompt_tokens_total;
-  told.tokens_out = now.generation_tokens_total;
-  told.active_sequences = now.running_requests;
-  told.decode_queue = now.preempted_requests;
+  TokenFigures figures;
+  figures.model = now.model;
+  figures.tokens_in = now.prompt_tokens_total;
+  figures.tokens_out = now.generation_tokens_total;
+  figures.active_sequences = now.running_requests;
+  figures.decode_queue = now.preempted_requests;
   if (now.queued_requests)
-    told.prefill_queue = *now.queued_requests - std::min(*now.queued_requests, now.preempted_requests.value_or(0));
-  told.kv_bytes_used = bytes_of(now.kv_used_tokens, kv_bytes_per_token);
-  told.kv_bytes_capacity = bytes_of(now.kv_capacity_tokens, kv_bytes_per_token);
-  told.kv_usage = now.kv_usage;
-  told.evictions = now.evictions_total;
-  told.batch_merge_efficiency = now.batch_merge_efficiency;
+    figures.prefill_queue = *now.queued_requests - std::min(*now.queued_requests, now.preempted_requests.value_or(0));
+  figures.kv_bytes_used = bytes_of(now.kv_used_tokens, kv_bytes_per_token);
+  figures.kv_bytes_capacity = bytes_of(now.kv_capacity_tokens, kv_bytes_per_token);
+  figures.kv_usage = now.kv_usage;
+  figures.evictions = now.evictions_total;
+  figures.batch_merge_efficiency = now.batch_merge_efficiency;
   if (before != nullptr) {
-    told.decode_step_p95_ms = p95_ms_between(before->itl_s, now.itl_s);
-    told.prefill_p95_ms = p95_ms_between(before->prefill_s, now.prefill_s);
+    figures.decode_step_p95_ms = p95_ms_between(before->itl_s, now.itl_s);
+    figures.prefill_p95_ms = p95_ms_between(before->prefill_s, now.prefill_s);
   }
-  told.ttft_s = now.ttft_s;
-  told.tpot_s = now.tpot_s ? now.tpot_s : now.itl_s;
-  return told;
+  figures.ttft_s = now.ttft_s;
+  figures.tpot_s = now.tpot_s ? now.tpot_s : now.itl_s;
+  return figures;
 }
 
 void append_token_metrics(std::string& text, std::span<const TokenFigures> engines) {

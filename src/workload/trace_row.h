@@ -26,7 +26,7 @@ struct TraceRow {
   std::int8_t priority = 0;
 };
 
-inline constexpr std::size_t kNameBytesMax = 256;  // of a tenant, a session or a prefix group
+inline constexpr std::size_t kNameBytesMax = 256;  // Limit for a tenant, a session or a prefix group.
 
 // Fields that every format reads alike. Blank text gives the default: priority 0, the interactive class, no name.
 [[nodiscard]] Parsed<std::int8_t> parse_priority(std::string_view column, std::string_view text);

@@ -25,11 +25,11 @@ namespace {
 constexpr std::int64_t kFleetVersion = 1;
 constexpr std::size_t kNameBytes = 1000;
 constexpr std::size_t kPoolsMax = 10'000, kFleetReplicasMax = 100'000, kPortsMax = 16;
-// Beyond a hundred years, times are nonsense, and sums of them stay far from overflow.
+// Times beyond a hundred years are rejected, so that sums of them cannot overflow.
 constexpr std::int64_t kNanosecondsMax = 3'155'760'000'000'000'000;
 constexpr std::int64_t kNumberMax = 0xffff'ffff;
 
-// Times are written as ages, in nanoseconds: how long before the moment of saving.
+// Times are written as ages in nanoseconds, relative to the time of saving.
 struct Ages {
   core::Instant now;
   [[nodiscard]] std::int64_t of(core::Instant instant) const { return (now - instant).count(); }
@@ -121,7 +121,7 @@ PoolState take_pool(JsonFields& fields, core::Instant saved_at) {
   return pool;
 }
 
-// Each element of a list by `take`, which gets its fields.
+// Reads each element of a list with `take`, which receives the element's fields.
 template <class Take>
 core::Result<void> take_list(const Json& list, const char* name, const std::string& file, Take take) {
   for (std::size_t i = 0; i < list.size(); ++i) {
@@ -132,7 +132,7 @@ core::Result<void> take_list(const Json& list, const char* name, const std::stri
   return {};
 }
 
-// What the state machine counts on.
+// Checks what the state machine relies on.
 std::optional<core::Error> find_contradiction(const FleetState& fleet, const std::string& file) {
   std::set<std::uint16_t> ports;
   std::set<std::string_view> pools;

@@ -1,4 +1,4 @@
-// The state of the fleet on disk, so that a planner that was killed goes on where it ended.
+// The state of the fleet on disk, so that a planner that was killed continues where it stopped.
 #pragma once
 
 #include <cstdint>
@@ -12,28 +12,29 @@
 
 namespace penstock::connect {
 
-// One moment on the two clocks that matter. An Instant means nothing to another process; the time since the machine
-// booted does, until it boots again.
+// One point in time on two clocks. An Instant has no meaning in another process; the time since boot does, until the
+// machine boots again.
 struct Moment {
   core::Instant now;
-  core::Duration since_boot{};  // time asleep included
-  std::string boot;             // names this boot; empty: nobody knows
+  core::Duration since_boot{};  // Includes the time the machine was suspended.
+  std::string boot;             // Boot id of the machine; empty if it is not known.
 };
-[[nodiscard]] Moment moment_at(core::Instant now);  // asks the machine for the other two
+[[nodiscard]] Moment moment_at(core::Instant now);  // Reads the other two values from the machine.
 
 inline constexpr std::uint64_t kFleetFileBytes = 64ULL * 1024 * 1024;
 
 [[nodiscard]] std::string fleet_text(const actuation::FleetState& fleet, const Moment& moment);
 
-// Instants are turned into those of the new process. After another boot no time has passed, as far as deadlines go, and
-// the processes are gone: those replicas have none, whoever has their numbers now. Errors name the place.
+// Instants are converted to those of the new process. If the machine has booted since, deadlines are kept as if no time
+// had passed, and the replicas have no process, even if their process ids are in use again. Errors name the location in
+// the file.
 [[nodiscard]] core::Result<actuation::FleetState> read_fleet(std::string_view text, const std::string& file,
                                                              const Moment& moment);
 
-// Atomically and flushed: what was saved is there after a crash of the machine, too.
+// Saves atomically and flushes, so that the file survives a crash of the machine.
 [[nodiscard]] core::Result<void> save_fleet(const std::string& path, const actuation::FleetState& fleet,
                                             core::Instant now);
-// None: nothing was ever saved there.
+// Returns nothing if no state was ever saved.
 [[nodiscard]] core::Result<std::optional<actuation::FleetState>> load_fleet(const std::string& path, core::Instant now);
 
 }  // namespace penstock::connect

@@ -28,7 +28,8 @@ std::optional<T> number(std::string_view text) {
 }  // namespace
 
 std::optional<ProcStat> parse_stat(std::string_view text) {
-  constexpr int kState = 3, kGroup = 5, kStartTime = 22;  // proc(5) counts from 1: the number and the name come first
+  // proc(5) counts fields from 1, and the first two are the process id and the name.
+  constexpr int kState = 3, kGroup = 5, kStartTime = 22;
   const std::size_t name_end = text.rfind(')');
   if (name_end == std::string_view::npos) return std::nullopt;
   text.remove_prefix(name_end + 1);

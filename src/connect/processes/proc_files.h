@@ -1,4 +1,4 @@
-// What /proc says of a process.
+// Reads /proc.
 #pragma once
 
 #include <sys/types.h>
@@ -12,19 +12,19 @@
 namespace penstock::connect {
 
 struct ProcStat {
-  char state = '?';  // 'Z' and 'X' have ended
+  char state = '?';  // 'Z' and 'X' mean that the process has ended.
   std::int64_t group = 0;
   std::uint64_t started_ticks = 0;
 
   [[nodiscard]] bool has_ended() const { return state == 'Z' || state == 'X' || state == 'x'; }
 };
 
-// The text of /proc/PID/stat. The name of the program in it may hold blanks, brackets and newlines.
+// Parses the text of /proc/PID/stat. The program name in it may contain blanks, brackets and newlines.
 [[nodiscard]] std::optional<ProcStat> parse_stat(std::string_view text);
-[[nodiscard]] std::optional<ProcStat> read_stat(std::int64_t pid);  // none: there is no such process
+[[nodiscard]] std::optional<ProcStat> read_stat(std::int64_t pid);  // Empty if there is no such process.
 
-[[nodiscard]] std::vector<std::int64_t> process_numbers();  // of all processes, ascending
-// Whether the process was started with this variable of the environment; false if it is another user's.
+[[nodiscard]] std::vector<std::int64_t> process_numbers();  // All processes, in ascending order.
+// Returns whether the process was started with this environment variable; false for another user's process.
 [[nodiscard]] bool has_variable(std::int64_t pid, std::string_view name, std::string_view value);
 
 }  // namespace penstock::connect

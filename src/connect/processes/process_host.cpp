@@ -24,7 +24,7 @@ namespace {
 
 constexpr const char* kMark = "PENSTOCK_PROCESS";
 
-// By number, because <sys/pidfd.h> of glibc 2.36 cannot be linked from C++.
+// The system call is used because <sys/pidfd.h> of glibc 2.36 cannot be linked from C++.
 int open_pidfd(pid_t pid) { return static_cast<int>(::syscall(SYS_pidfd_open, pid, 0U)); }
 int signal_pidfd(int descriptor, int number) {
   return static_cast<int>(::syscall(SYS_pidfd_send_signal, descriptor, number, nullptr, 0U));
@@ -65,7 +65,7 @@ std::vector<std::string> environment_of(const Command& command) {
   for (char** at = ::environ; *at != nullptr; ++at) {
     const std::string_view variable = *at;
     const std::string_view name = variable.substr(0, variable.find('='));
-    // The mark is of one process, not of those that it starts with a host of their own.
+    // The mark is not passed on to the processes that this process starts itself.
     const bool replaced =
         name == kMark || std::any_of(own.begin(), own.end(), [&](const auto& pair) { return pair.first == name; });
     if (!replaced) all.emplace_back(variable);
@@ -83,14 +83,14 @@ core::Result<int> open_log(const std::string& path, std::uint64_t bytes_max) {
                                    "name a file in a folder that is there and that you may write to");
   struct stat log {};
   if (::fstat(file, &log) == 0 && S_ISREG(log.st_mode) && static_cast<std::uint64_t>(log.st_size) > bytes_max)
-    (void)!::ftruncate(file, 0);  // if that fails, the log only grows longer
+    (void)!::ftruncate(file, 0);  // If this fails, the log grows beyond its limit.
   return file;
 }
 
 struct Known {
   Process process;
-  int descriptor = -1;  // pidfd; -1: the kernel has none
-  bool ours = false;    // our child, for which we have to wait
+  int descriptor = -1;  // A pidfd; -1 if the kernel has none.
+  bool ours = false;    // The process is our child, so we must wait for it.
 };
 
 }  // namespace
@@ -122,7 +122,7 @@ struct ProcessHost::State {
     return epoll >= 0 ? open_pidfd(number_of(process)) : -1;
   }
 
-  // Without a wait; none: it runs.
+  // Does not block. Empty while the process runs.
   static std::optional<Ended> end_of(const Known& one) {
     Ended ended{one.process};
     if (!one.ours) {
@@ -131,9 +131,9 @@ struct ProcessHost::State {
     }
     siginfo_t info{};
     const pid_t pid = number_of(one.process);
-    // It keeps its number until we have waited for it, so the group is still the one that it led.
+    // The process id stays reserved until we have waited for the process, so the group is still the same.
     if (::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) != 0) {
-      if (errno == ECHILD) return ended;  // somebody else waited for it, or nobody has to (SIGCHLD ignored)
+      if (errno == ECHILD) return ended;  // Another thread has waited for it, or SIGCHLD is ignored.
       return std::nullopt;
     }
     if (info.si_pid == 0) return std::nullopt;
@@ -148,7 +148,7 @@ ProcessHost::ProcessHost(const ProcessLimits& limits) : state_(std::make_unique<
   state_->limits = limits;
   if (!limits.descriptors) return;
   const int own = open_pidfd(::getpid());
-  if (own < 0) return;  // Linux before 5.3
+  if (own < 0) return;  // Linux before 5.3.
   ::close(own);
   state_->epoll = ::epoll_create1(EPOLL_CLOEXEC);
 }
@@ -172,7 +172,7 @@ core::Result<Process> ProcessHost::start(const Command& command) {
   ::close(*log);
   if (!pid) return tl::make_unexpected(pid.error());
 
-  // It has its number until we wait for it, even if it has ended by now.
+  // The process id stays reserved until we wait for it, even if the process has ended by now.
   const auto stat = read_stat(*pid);
   Known one{{*pid, stat ? stat->started_ticks : 0}, -1, true};
   one.descriptor = state_->open_descriptor(one.process);
@@ -182,12 +182,12 @@ core::Result<Process> ProcessHost::start(const Command& command) {
 
 core::Result<bool> ProcessHost::adopt(const Process& process) {
   if (state_->find(process) != nullptr) return true;
-  if (process.pid <= 1 || process.pid > 0x7fffffff) return false;  // would signal ourselves, init or everybody
+  if (process.pid <= 1 || process.pid > 0x7fffffff) return false;  // Would signal ourselves, init or every process.
   if (state_->known.size() >= state_->limits.processes_max)
     return core::environment_error(fmt::format("process {}", process.pid),
                                    fmt::format("{} processes are watched already", state_->known.size()),
                                    "that is the limit (processes_max)");
-  // First the descriptor, then the look: so it is of the process that the look is at.
+  // The descriptor is opened before the check, so that both refer to the same process.
   const Known one{process, state_->open_descriptor(process), false};
   if (!is_the_one(process)) {
     if (one.descriptor >= 0) ::close(one.descriptor);
@@ -202,7 +202,7 @@ std::vector<Process> ProcessHost::find(std::string_view mark) {
   for (const std::int64_t pid : process_numbers()) {
     if (!has_variable(pid, kMark, mark)) continue;
     const auto stat = read_stat(pid);
-    // What it started inherits the mark, but leads no group.
+    // Its children inherit the mark, but lead no process group.
     if (stat && !stat->has_ended() && stat->group == pid) found.push_back({pid, stat->started_ticks});
   }
   std::stable_sort(found.begin(), found.end(),
@@ -214,7 +214,7 @@ core::Result<void> ProcessHost::signal(const Process& process, int number) {
   const Known* const one = state_->find(process);
   if (one == nullptr) return {};
   int result = 0;
-  if (one->ours)  // not waited for yet: the number is still its own
+  if (one->ours)  // The process was not waited for yet, so the id is still its own.
     result = ::kill(number == SIGKILL ? -number_of(process) : number_of(process), number);
   else if (one->descriptor >= 0)
     result = signal_pidfd(one->descriptor, number);

@@ -1,4 +1,4 @@
-// Processes of this machine: started, found again, told to end, and heard of when they have ended.
+// Processes of this machine: starts, finds, adopts and signals them, and reports when they have ended.
 #pragma once
 
 #include <cstdint>
@@ -17,53 +17,53 @@ namespace penstock::connect {
 using actuation::Process;
 
 struct Command {
-  std::vector<std::string> argv;  // the program with a path, or a name that is looked for in PATH
-  std::vector<std::pair<std::string, std::string>> environment{};  // on top of ours
-  std::string log_file{};  // gets its output and errors at the end; empty: /dev/null
-  // By which find() knows it again, in its environment as PENSTOCK_PROCESS. Empty: not to be found.
+  std::vector<std::string> argv;  // The program with a path, or a name that is looked up in PATH.
+  std::vector<std::pair<std::string, std::string>> environment{};  // Added to our own environment.
+  std::string log_file{};  // Output and errors are appended to this file; empty means /dev/null.
+  // Value of the environment variable PENSTOCK_PROCESS, by which find() finds the process. Empty: it cannot be found.
   std::string mark{};
-  // It is killed when the thread that started it ends. Otherwise it goes on when we crash, and can be adopted.
+  // If true, the process is killed when the thread that started it ends. Otherwise it survives us and can be adopted.
   bool dies_with_us = false;
 };
 
 struct Ended {
   Process process;
-  // Neither for one that was adopted: only a parent is told.
+  // Both are empty for an adopted process, because only the parent can read its exit status.
   std::optional<int> exit_code{};
   std::optional<int> signal{};
 };
-// "exit code 1", "signal 9 (Killed)", "ended".
+// Returns "exit code 1", "signal 9 (Killed)" or "ended".
 [[nodiscard]] std::string describe(const Ended& ended);
 
 struct ProcessLimits {
-  std::uint32_t processes_max = 1024;                 // started or adopted, and not ended yet
-  std::uint64_t log_bytes_max = 64ULL * 1024 * 1024;  // a longer log is begun anew when a process starts
-  bool descriptors = true;  // pidfds, where the kernel has them; false: ask by number, as old kernels must be asked
+  std::uint32_t processes_max = 1024;                 // Started or adopted processes that have not ended.
+  std::uint64_t log_bytes_max = 64ULL * 1024 * 1024;  // A longer log is truncated when a process starts.
+  bool descriptors = true;  // Use pidfds where the kernel has them; false: use process ids, as on old kernels.
 };
 
-// Each process leads a group of its own, so that Ctrl-C at our terminal does not reach it; it has our environment, no
-// other descriptors of ours, and no blocked or ignored signals. When one that we started ends, what is left of its group
-// is killed, so that no worker keeps a GPU. Not thread-safe.
+// Each process leads its own process group, so that Ctrl-C at our terminal does not reach it. It inherits our
+// environment, but no other descriptors and no blocked or ignored signals. When a process that we started ends, the
+// rest of its group is killed, so that no worker keeps a GPU. Not thread-safe.
 class ProcessHost {
  public:
   explicit ProcessHost(const ProcessLimits& limits = {});
-  ~ProcessHost();  // leaves the processes alone
+  ~ProcessHost();  // Does not end the processes.
   ProcessHost(const ProcessHost&) = delete;
   ProcessHost& operator=(const ProcessHost&) = delete;
 
-  // A program that cannot be executed is an error here, not a process that ends at once.
+  // Returns an error if the program cannot be executed.
   [[nodiscard]] core::Result<Process> start(const Command& command);
-  // Takes care of a process that somebody else started. False: it has ended, or another one has its number now.
+  // Manages a process that another process started. Returns false if it has ended or its id belongs to another process.
   [[nodiscard]] core::Result<bool> adopt(const Process& process);
-  // Those of this user that run with this mark, whoever started them, oldest first. O(processes of the machine).
+  // Returns this user's running processes with this mark, oldest first. O(processes of the machine).
   [[nodiscard]] static std::vector<Process> find(std::string_view mark);
 
-  // To the process; SIGKILL goes to its whole group if we started it. Nothing happens if it has ended.
+  // Signals the process; SIGKILL goes to its whole group if we started it. Does nothing if the process has ended.
   [[nodiscard]] core::Result<void> signal(const Process& process, int number);
-  [[nodiscard]] bool is_alive(const Process& process) const;  // one that was started or adopted, and not reaped yet
-  // Those that ended since the last call. Does not wait.
+  [[nodiscard]] bool is_alive(const Process& process) const;  // The process was started or adopted, and not reaped.
+  // Returns the processes that ended since the last call. Does not block.
   [[nodiscard]] std::vector<Ended> reap();
-  // Readable when reap() has something to return, for an event loop. None: ask now and then.
+  // Becomes readable when reap() has something to return. Empty if the caller has to poll.
   [[nodiscard]] std::optional<int> descriptor() const;
 
  private:
@@ -71,7 +71,7 @@ class ProcessHost {
   std::unique_ptr<State> state_;
 };
 
-// The last line of a log, at most `bytes` of it, without what no terminal should see; empty: there is none.
+// Returns the last line of a log, at most `bytes` long, without control characters; empty if there is none.
 [[nodiscard]] std::string last_line(const std::string& log_file, std::size_t bytes = 400);
 
 }  // namespace penstock::connect

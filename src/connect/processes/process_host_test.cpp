@@ -135,7 +135,7 @@ TEST_P(ProcessHostTest, GivesAProcessItsOwnGroupAndNoBlockedSignals) {
   ASSERT_NE(ignored, std::string::npos);
   std::uint64_t signals = 0;
   std::from_chars(status.data() + ignored + 8, status.data() + status.size(), signals, 16);
-  // glibc keeps 32 and 33 for itself and sets them when it needs them; whoever started us may have ignored them.
+  // glibc reserves 32 and 33 and sets them when it needs them; the parent may have ignored them.
   EXPECT_EQ(signals & ~std::uint64_t{0x180000000}, 0U) << status;
 }
 
@@ -214,8 +214,9 @@ Process start_from_a_dead_parent(const Command& command) {
   if (parent == 0) {
     ProcessHost host;
     const auto process = host.start(command);
-    const Process told = process.value_or(Process{});
-    const bool written = ::write(ends[1], &told, sizeof told) == static_cast<ssize_t>(sizeof told);
+    const Process process_made = process.value_or(Process{});
+    const bool written =
+        ::write(ends[1], &process_made, sizeof process_made) == static_cast<ssize_t>(sizeof process_made);
     ::_exit(written ? 0 : 1);
   }
   int status = 0;

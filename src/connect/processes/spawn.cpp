@@ -24,7 +24,7 @@ struct Prepared {
   bool dies_with_us;
 };
 
-// Other threads may have held any lock when we forked, so only async-signal-safe calls may follow: no allocation.
+// Other threads may have held any lock at the fork, so only async-signal-safe calls may follow, and no allocation.
 [[noreturn]] void become(const Prepared& prepared) {
   struct sigaction standard {};
   standard.sa_handler = SIG_DFL;
@@ -37,15 +37,15 @@ struct Prepared {
   bool ready = true;
   if (prepared.dies_with_us) {
     ready = ::prctl(PR_SET_PDEATHSIG, SIGKILL) == 0;
-    if (::getppid() != prepared.parent) ::_exit(127);  // it ended before we asked to be told
+    if (::getppid() != prepared.parent) ::_exit(127);  // The parent ended before the death signal was set.
   }
   ready = ready && ::dup2(prepared.input, STDIN_FILENO) >= 0 && ::dup2(prepared.output, STDOUT_FILENO) >= 0 &&
           ::dup2(prepared.output, STDERR_FILENO) >= 0;
-  // Whatever some library left open; an old kernel cannot, and ours are all closed on exec anyway.
+  // Closes descriptors that a library left open. Old kernels cannot, but our own descriptors are all closed on exec.
   ::close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC);
   if (ready) ::execve(prepared.program, prepared.argv, prepared.environment);
   const int error = errno;
-  [[maybe_unused]] const ssize_t told = ::write(prepared.report, &error, sizeof error);
+  [[maybe_unused]] const ssize_t written = ::write(prepared.report, &error, sizeof error);
   ::_exit(127);
 }
 
@@ -90,7 +90,7 @@ tl::unexpected<core::Error> failure(const Spawn& spawn, int error) {
   return core::environment_error(spawn.program, fmt::format("cannot start: {}", std::strerror(error)), hint_for(error));
 }
 
-// 0 when the pipe was closed by a successful exec.
+// Returns 0 if a successful exec closed the pipe.
 int read_report(int pipe) {
   int error = 0;
   ssize_t got = 0;
@@ -113,7 +113,7 @@ core::Result<pid_t> spawn(const Spawn& spawn) {
   const Prepared prepared{spawn.program.c_str(), argv.data(), environment.data(), input.get(),
                           spawn.output,          ends[1],     ::getpid(),         spawn.dies_with_us};
 
-  // A handler of ours must not run in the child before it has dropped them all.
+  // Our signal handlers must not run in the child before it has reset them.
   sigset_t all, before;
   sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -123,7 +123,7 @@ core::Result<pid_t> spawn(const Spawn& spawn) {
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (pid < 0) return failure(spawn, fork_error);
 
-  ::setpgid(pid, pid);  // here, too: whoever comes first
+  ::setpgid(pid, pid);  // Parent and child both call this, so that the group exists whichever runs first.
   child_end.close();
   const int error = read_report(report.get());
   if (error == 0) return pid;

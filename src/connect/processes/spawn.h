@@ -1,4 +1,4 @@
-// One fork and exec, with all that can go wrong in the child told to the parent.
+// One fork and exec; every failure in the child is reported to the parent.
 #pragma once
 
 #include <sys/types.h>
@@ -11,14 +11,14 @@
 namespace penstock::connect {
 
 struct Spawn {
-  std::string program;  // a path
+  std::string program;  // A path.
   std::vector<std::string> argv;
-  std::vector<std::string> environment;  // "NAME=value", all of it
-  int output = -1;                       // open descriptor for output and errors; stays the caller's
+  std::vector<std::string> environment;  // "NAME=value"; the complete environment.
+  int output = -1;                       // Open descriptor for output and errors; the caller keeps its ownership.
   bool dies_with_us = false;
 };
 
-// Returns when the program runs, or could not. The caller has to wait for the process in the end.
+// Returns when the program runs or could not be started. The caller must wait for the process in the end.
 [[nodiscard]] core::Result<pid_t> spawn(const Spawn& spawn);
 
 }  // namespace penstock::connect

@@ -20,7 +20,7 @@ core::Result<Database> Database::open(const std::string& path, Access access, co
   const int flags = access == Access::kRead ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
   sqlite3* opened = nullptr;
   const int code = sqlite3_open_v2(path.c_str(), &opened, flags | SQLITE_OPEN_NOMUTEX, nullptr);
-  Handle handle{opened};  // also after a failure there is something to close
+  Handle handle{opened};  // After a failure, too, there is a handle to close.
   if (code != SQLITE_OK) return tl::make_unexpected(sqlite_error(opened, path));
   sqlite3_db_config(opened, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
   sqlite3_db_config(opened, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
@@ -61,7 +61,7 @@ core::Result<void> Database::in_transaction(const std::function<core::Result<voi
   if (auto begun = execute(handle(), name_, "begin immediate"); !begun) return begun;
   core::Result<void> done = work();
   if (done) done = execute(handle(), name_, "commit");
-  // A full disk may have ended the transaction already.
+  // A full disk may already have ended the transaction.
   if (!done && sqlite3_get_autocommit(handle()) == 0) static_cast<void>(execute(handle(), name_, "rollback"));
   return done;
 }

@@ -1,4 +1,4 @@
-// One connection to an SQLite file of a kind that Penstock writes: opened with care, its schema checked or made.
+// One connection to an SQLite file that Penstock writes: checks the kind of file and creates or checks its schema.
 #pragma once
 
 #include <functional>
@@ -13,31 +13,31 @@ struct sqlite3;
 namespace penstock::connect {
 
 struct DatabaseKind {
-  const char* name;    // "decision log", for messages
-  int application_id;  // in the file's header, so that `file` can tell it
-  int version;         // of the schema
-  std::string schema;  // statements that make it
-  const char* hint;    // what to do with a file of another kind
+  const char* name;    // Used in messages, such as "decision log".
+  int application_id;  // Stored in the file's header, so that `file` can identify it.
+  int version;         // Schema version.
+  std::string schema;  // Statements that create the schema.
+  const char* hint;    // Suggests what to do with a file of another kind.
 };
 
-// For one thread at a time. Errors name the file: of the input where it is of another kind, of the environment where the
-// disk or a lock is at fault.
+// One thread at a time may use it. Errors name the file; a file of another kind is an input error, a disk or lock
+// failure is an error of the environment.
 class Database {
  public:
-  enum class Access { kRead, kWrite };  // kWrite makes the file if it is not there
-  // A lock of another process is waited for so long. Nothing in the file's schema is run, and no value is larger than
-  // 1 MiB, since a file from elsewhere may be made to do harm.
+  enum class Access { kRead, kWrite };  // kWrite creates the file if it is missing.
+  // `lock_wait` limits the wait for a lock of another process. Code in the file's schema is not run, and values above 1
+  // MiB are rejected, because a file from elsewhere may be malicious.
   [[nodiscard]] static core::Result<Database> open(const std::string& path, Access access, core::Duration lock_wait);
 
   [[nodiscard]] sqlite3* handle() const { return handle_.get(); }
   [[nodiscard]] const std::string& name() const { return name_; }
 
-  // Whether it is empty; an error where it holds something else than this kind.
+  // Returns whether the file is empty; another kind of file is an error.
   [[nodiscard]] core::Result<bool> is_new(const DatabaseKind& kind) const;
-  // An error where the file is empty or of another kind.
+  // Returns an error if the file is empty or of another kind.
   [[nodiscard]] core::Result<void> expect(const DatabaseKind& kind) const;
   [[nodiscard]] core::Result<void> make(const DatabaseKind& kind) const;
-  // All of the work or, after an error, none of it.
+  // Runs the work in a transaction, which is rolled back after an error.
   [[nodiscard]] core::Result<void> in_transaction(const std::function<core::Result<void>()>& work) const;
 
  private:

@@ -54,7 +54,7 @@ DatabaseKind decision_log() {
   return {"decision log", 0x504E5354, 1, schema + ") strict;" + kLists, "`penstock replay --decision-log` writes one"};
 }
 
-// One prepared insert for each of the four tables.
+// Holds one prepared insert for each of the four tables.
 class Inserts {
  public:
   explicit Inserts(const Database& database)
@@ -99,7 +99,7 @@ class Inserts {
     else if (field.kind == Kind::kText)
       decision_.bind(std::string_view{});
     else
-      decision_.bind(std::numeric_limits<double>::quiet_NaN());  // null
+      decision_.bind(std::numeric_limits<double>::quiet_NaN());  // Null.
   }
   core::Result<void> add(std::int64_t id, std::size_t index, const Candidate& tried,
                          const std::vector<std::string>& pools) {
@@ -122,7 +122,7 @@ class Inserts {
   const std::vector<const Field*> columns_ = columns();
 };
 
-// The three queries of one entry.
+// Holds the three queries for one entry.
 class Selects {
  public:
   explicit Selects(const Database& database)
@@ -213,7 +213,7 @@ core::Result<void> read_column(const Statement& row, int column, const Field& fi
 core::Result<DecisionStore> DecisionStore::open(const std::string& path) {
   auto database = Database::open(path, Database::Access::kWrite, kLockWaitMax);
   if (!database) return tl::make_unexpected(database.error());
-  // In one transaction, so that two processes that open a new file do not both fill it.
+  // Uses one transaction, so that two processes that open a new file do not both create the schema.
   const auto ready = database->in_transaction([&]() -> core::Result<void> {
     const auto is_new = database->is_new(decision_log());
     if (!is_new) return tl::make_unexpected(is_new.error());

@@ -1,4 +1,4 @@
-// The decision log as an SQLite database, for those who want to query it:
+// The decision log as an SQLite database, for queries such as
 //
 //   select pool, reason, count(*) from decisions where policy = 'penstock' group by pool, reason;
 //
@@ -20,30 +20,29 @@
 
 namespace penstock::connect {
 
-// What to read; empty is everything.
+// Selects what to read; empty members select everything.
 struct DecisionFilter {
   std::optional<std::string> policy, pool;
-  std::optional<core::Instant> from, to;  // both included
+  std::optional<core::Instant> from, to;  // Both ends are included.
 };
 
-// One connection; for one thread at a time. Other processes may read while this one writes. Errors name the file: of
-// the input where it is not a decision log, of the environment where the disk or a lock is at fault.
+// One connection, for one thread at a time. Other processes may read while this one writes. Errors name the file; a
+// file that is not a decision log is an input error, a disk or lock failure is an error of the environment.
 class DecisionStore {
  public:
   static constexpr core::Duration kLockWaitMax = std::chrono::seconds{5};
-  static constexpr std::size_t kEntriesMax = 5'000'000;  // read at once
+  static constexpr std::size_t kEntriesMax = 5'000'000;  // Maximum per read.
 
-  // Opens a log for appending, and makes it if it is not there.
+  // Opens a log for appending and creates it if it is missing.
   [[nodiscard]] static core::Result<DecisionStore> open(const std::string& path);
   [[nodiscard]] static core::Result<DecisionStore> open_read_only(const std::string& path);
   [[nodiscard]] static core::Result<DecisionStore> in_memory();
 
-  // All of them or, after an error, none; a record with a candidate whose fleet has another size than its pools is an
-  // error.
+  // Appends all records or, after an error, none. A candidate whose fleet has another size than its pools is an error.
   [[nodiscard]] core::Result<void> append(std::span<const decision::DecisionRecord> records);
-  // In the order in which they were appended.
+  // Returns records in the order in which they were appended.
   [[nodiscard]] core::Result<std::vector<decision::DecisionRecord>> read(const DecisionFilter& filter = {}) const;
-  // The bytes of the database file; equal records appended in one call give equal bytes.
+  // Returns the bytes of the database file. Equal records appended in one call give equal bytes.
   [[nodiscard]] core::Result<std::string> bytes() const;
 
  private:
@@ -52,7 +51,7 @@ class DecisionStore {
   Database database_;
 };
 
-// Whether a file that begins with these bytes is an SQLite database.
+// Returns whether a file that begins with these bytes is an SQLite database.
 [[nodiscard]] bool is_sqlite(std::string_view first_bytes);
 
 }  // namespace penstock::connect

@@ -31,16 +31,16 @@ create index entries_open on entries(id) where closed_unix_ms is null;
 DatabaseKind ledger_kind() { return {"ledger", 0x504E534C, 1, kLedgerSchema, "name another file"}; }
 
 constexpr const char* kRow = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
-constexpr std::size_t kRowsAtOnce = 10;  // of a statement: a third cheaper than each alone
+constexpr std::size_t kRowsAtOnce = 10;  // Rows of one INSERT statement; ten are a third cheaper than single rows.
 constexpr const char* kKeep = "nothing";
-// The estimate of the opening gives way to what was counted.
+// The measured values replace the estimate of the opening.
 constexpr const char* kUpdate =
     "update set closed_unix_ms = excluded.closed_unix_ms, replica = excluded.replica, "
     "prompt_tokens = excluded.prompt_tokens, cached_tokens = excluded.cached_tokens, "
     "output_tokens = excluded.output_tokens, measured = excluded.measured, outcome = excluded.outcome, "
     "ttft_ms = excluded.ttft_ms, itl_ms = excluded.itl_ms, cost = excluded.cost where closed_unix_ms is null";
 
-// What is open counts with its reservation only, as in ledger::Balance. Columns in the order of read_sums.
+// An open request counts only with its reservation, as in ledger::Balance. Columns are in the order of read_sums.
 constexpr const char* kSums =
     "sum(outcome is not 'refused'), sum(outcome <> 'refused'), sum(outcome = 'completed'), sum(outcome = 'cancelled'), "
     "sum(outcome = 'timed_out'), sum(outcome = 'failed'), sum(outcome = 'refused'), sum(outcome = 'lost'), "
@@ -64,7 +64,7 @@ void bind_row(Statement& insert, const Entry& entry, bool closed) {
   insert.bind(whole(entry.id)).bind_lasting(entry.request_id).bind_lasting(entry.tenant);
   insert.bind_lasting(entry.key_name).bind_lasting(entry.model).bind_lasting(entry.traffic_class);
   insert.bind_lasting(entry.replica).bind(entry.opened_unix_ms);
-  // Also where the wall clock was set back in between.
+  // Also correct if the wall clock was set back in between.
   closed ? insert.bind(std::max(entry.closed_unix_ms, entry.opened_unix_ms)) : insert.bind(kNull);
   insert.bind(whole(entry.reserved_tokens)).bind(whole(entry.prompt_tokens)).bind(whole(entry.cached_tokens));
   insert.bind(whole(entry.output_tokens)).bind(std::int64_t{entry.measured});
@@ -137,7 +137,7 @@ core::Result<Entry> read_entry(const Statement& row, const std::string& name) {
   return entry;
 }
 
-// Calls `row` for each row; it returns Result<void>.
+// Calls `row` for each row; `row` returns Result<void>.
 template <class Row>
 core::Result<void> each(Statement& rows, Row row) {
   for (;;) {
@@ -186,11 +186,12 @@ core::Result<LedgerStore> LedgerStore::open_read_only(const std::string& path) {
 }
 
 core::Result<void> LedgerStore::prepare(const LedgerOptions& options) {
-  const auto fresh = database_.is_new(ledger_kind());  // before anything is changed in a file that may be another's
+  // The kind is checked before anything is changed, because the file may belong to another program.
+  const auto fresh = database_.is_new(ledger_kind());
   if (!fresh) return tl::make_unexpected(fresh.error());
   if (sqlite3_db_readonly(database_.handle(), "main") == 1)
     return core::environment_error(database_.name(), "is read-only", "make it writable, or name another file");
-  // What a batch wrote need not reach the disk before the next one: a process that is killed loses nothing by that.
+  // A batch need not reach the disk before the next one: a killed process loses nothing.
   std::string pragmas =
       "pragma journal_mode = wal; pragma synchronous = normal; pragma journal_size_limit = 16777216; "
       "pragma wal_autocheckpoint = 4000;";

@@ -1,9 +1,10 @@
-// The usage ledger as an SQLite database, for those who want to query it:
+// The usage ledger as an SQLite database, for queries such as
 //
 //   select tenant, model, sum(output_tokens), sum(cost) from entries where outcome <> 'refused' group by tenant, model;
 //
-// One table, entries: one row a request, closed_unix_ms and outcome null while it is open; ttft_ms and itl_ms null where there
-// is none. Days are UTC, and a request belongs to the day on which it came.
+// The only table is `entries`, one row per request. closed_unix_ms and outcome are null while the request is open;
+// ttft_ms and itl_ms are null if they were not measured. Days are UTC, and a request belongs to the day on which it
+// arrived.
 #pragma once
 
 #include <cstdint>
@@ -24,15 +25,15 @@
 namespace penstock::connect {
 
 struct LedgerOptions {
-  std::int64_t now_unix_ms = 0;                        // when what a former process left open is closed
-  std::uint64_t bytes_max = 0;                         // of the database; 0: what the disk holds
-  core::Duration lock_wait = std::chrono::seconds{5};  // for a reader that holds the file
+  std::int64_t now_unix_ms = 0;                        // Closing time of entries that a former process left open.
+  std::uint64_t bytes_max = 0;                         // Size limit of the database; 0 means no limit.
+  core::Duration lock_wait = std::chrono::seconds{5};  // Maximum wait for a reader that holds the file.
 };
 
-// What to read; empty is everything.
+// Selects what to read; empty members select everything.
 struct LedgerFilter {
   std::optional<std::string> tenant, model;
-  std::optional<std::int64_t> from_unix_ms, to_unix_ms;  // of opening; `to` is excluded
+  std::optional<std::int64_t> from_unix_ms, to_unix_ms;  // Opening time; `to` is excluded.
 };
 
 struct LedgerDay {
@@ -41,38 +42,37 @@ struct LedgerDay {
   ledger::Sums sums;
 };
 
-// One connection, for one thread at a time; other connections may read while this one writes (WAL). What write() returned
-// from survives the end of the process at any point, also by SIGKILL; only a loss of power can take the latest batches.
-// Errors name the file: of the input where it is no ledger, of the environment where the disk or a lock is at fault. After an
-// error the store can be used further: what failed left nothing behind, and may be tried again.
+// One connection, for one thread at a time; other connections may read while this one writes (WAL). What write() has
+// returned from survives the end of the process, also by SIGKILL; only a power loss can lose the latest batches. Errors
+// name the file; a file that is not a ledger is an input error, a disk or lock failure is an error of the environment.
+// After an error the store can still be used: the failed write was rolled back and may be repeated.
 class LedgerStore {
  public:
-  static constexpr std::size_t kEntriesMax = 1'000'000;  // read at once
+  static constexpr std::size_t kEntriesMax = 1'000'000;  // Maximum per read.
 
-  // Opens a ledger for writing, and makes it if it is not there. One process at a time writes to a ledger (`<path>.lock` is
-  // locked while it does), so that what is still open in it was left by a process that ended: those entries are closed as
-  // lost, with the prompt and the cost that they were opened with.
+  // Opens a ledger for writing and creates it if it is missing. One process at a time writes to a ledger, and locks
+  // `<path>.lock` while it does. Entries that are still open were therefore left by a process that has ended; they are
+  // closed as lost, with the prompt and cost that they were opened with.
   [[nodiscard]] static core::Result<LedgerStore> open(const std::string& path, const LedgerOptions& options);
   [[nodiscard]] static core::Result<LedgerStore> open_read_only(const std::string& path);
 
-  [[nodiscard]] std::uint64_t lost() const { return lost_; }        // closed as lost when it was opened
-  [[nodiscard]] std::uint64_t next_id() const { return next_id_; }  // the least that no entry in it had
+  [[nodiscard]] std::uint64_t lost() const { return lost_; }        // Entries closed as lost on opening.
+  [[nodiscard]] std::uint64_t next_id() const { return next_id_; }  // The lowest id that no entry has.
 
-  // One transaction: all of it or, after an error, nothing. First what was opened, then what was closed or refused. An entry
-  // that is there already is not opened again, and one that is closed not closed again, so that a batch can be repeated.
-  // What closes without having been opened is written as it is.
+  // Writes one transaction: everything or, after an error, nothing. Opened entries are written before closed and
+  // refused ones. An entry that exists is not opened again, and a closed one is not closed again, so that a batch can
+  // be repeated. An entry that was never opened is written when it closes.
   [[nodiscard]] core::Result<void> write(std::span<const ledger::Entry> opened, std::span<const ledger::Entry> closed);
 
   using Sums = std::map<std::pair<std::string, std::string>, ledger::Sums>;
-  [[nodiscard]] core::Result<Sums> sums(
-      const LedgerFilter& filter = {}) const;  // by (tenant, model), as Balance has them
+  [[nodiscard]] core::Result<Sums> sums(const LedgerFilter& filter = {}) const;  // By tenant and model, as in Balance.
   [[nodiscard]] core::Result<std::vector<LedgerDay>> days(
-      const LedgerFilter& filter = {}) const;  // by day, tenant, model
+      const LedgerFilter& filter = {}) const;  // By day, tenant and model.
   [[nodiscard]] core::Result<std::uint64_t> open_entries(const LedgerFilter& filter = {}) const;
-  // In the order of their ids.
+  // Returns entries in the order of their ids.
   [[nodiscard]] core::Result<std::vector<ledger::Entry>> entries(const LedgerFilter& filter = {}) const;
 
-  // Removes closed entries that were opened before that moment, the oldest first, at most so many; returns how many.
+  // Removes closed entries that were opened before that time, oldest first, at most `most`. Returns the number removed.
   [[nodiscard]] core::Result<std::uint64_t> remove_before(std::int64_t unix_ms, std::uint64_t entries_max);
 
  private:
@@ -81,8 +81,8 @@ class LedgerStore {
   [[nodiscard]] core::Result<void> prepare(const LedgerOptions& options);
   [[nodiscard]] core::Result<void> settle_former(std::int64_t now_unix_ms);
 
-  std::optional<FileLock> lock_;  // of the one process that writes
-  Database database_;             // closed before the lock is released
+  std::optional<FileLock> lock_;  // Held by the one process that writes.
+  Database database_;             // Closed before the lock is released.
   std::uint64_t lost_ = 0, next_id_ = 1;
 };
 

@@ -356,8 +356,8 @@ TEST_F(LedgerStoreTest, ADamagedFileIsAnErrorAndNoCrash) {
   }
 }
 
-// Writes batches for ever and tells, after each, up to which id entries are opened and closed.
-[[noreturn]] void write_until_killed(const std::string& path, int told) {
+// Writes batches until it is killed and reports, after each, the highest id whose entries are opened and closed.
+[[noreturn]] void write_until_killed(const std::string& path, int report) {
   auto store = LedgerStore::open(path, {kNowMs, 0, std::chrono::seconds{5}});
   for (std::uint64_t first = 1; store; first += 10) {
     Entries open_ones, closed_ones;
@@ -368,7 +368,7 @@ TEST_F(LedgerStoreTest, ADamagedFileIsAnErrorAndNoCrash) {
     }
     if (!store->write(open_ones, closed_ones)) break;
     const std::uint64_t done = first + 9;
-    if (::write(told, &done, sizeof done) != sizeof done) break;
+    if (::write(report, &done, sizeof done) != sizeof done) break;
   }
   ::_exit(1);
 }
@@ -382,14 +382,14 @@ TEST_F(LedgerStoreTest, ALedgerWhoseWriterWasKilledBalancesWithAllThatItHadWritt
     ASSERT_GE(child, 0);
     if (child == 0) write_until_killed(file, ends[1]);
     ::close(ends[1]);
-    std::uint64_t told = 0;
+    std::uint64_t reported = 0;
     for (int batches = 0; batches < 3 + 7 * round; ++batches)
-      ASSERT_EQ(::read(ends[0], &told, sizeof told), ssize_t{8});
+      ASSERT_EQ(::read(ends[0], &reported, sizeof reported), ssize_t{8});
     ASSERT_EQ(::kill(child, SIGKILL), 0);
     int status = 0;
     ASSERT_EQ(::waitpid(child, &status, 0), child);
     ASSERT_TRUE(WIFSIGNALED(status));
-    while (::read(ends[0], &told, sizeof told) == ssize_t{8}) {  // what it told before it was killed
+    while (::read(ends[0], &reported, sizeof reported) == ssize_t{8}) {  // reports from before it was killed
     }
     ::close(ends[0]);
 
@@ -397,7 +397,7 @@ TEST_F(LedgerStoreTest, ALedgerWhoseWriterWasKilledBalancesWithAllThatItHadWritt
     ASSERT_TRUE(store) << store.error().message();
     const auto entries = store->entries();
     ASSERT_TRUE(entries) << entries.error().message();
-    ASSERT_GE(entries->size(), told);
+    ASSERT_GE(entries->size(), reported);
     ASSERT_EQ(entries->size() % 10, 0U);  // whole batches only
     EXPECT_EQ(store->lost(), 5U);
     EXPECT_EQ(store->next_id(), entries->size() + 1);

@@ -9,14 +9,14 @@
 namespace penstock::connect {
 namespace {
 
-constexpr std::int64_t kCleaningMs = 60'000;   // of the entries' own time, between removals
-constexpr std::uint64_t kRemovedMax = 10'000;  // at once, so that entries do not wait long meanwhile
-constexpr std::size_t kSparesMax = 4;          // batches whose memory is kept
+constexpr std::int64_t kCleaningMs = 60'000;   // Time between removals, by the clock of the entries.
+constexpr std::uint64_t kRemovedMax = 10'000;  // Rows per removal, so that new entries do not wait long.
+constexpr std::size_t kSparesMax = 4;          // Maximum number of batches whose memory is kept.
 
 }  // namespace
 
-LedgerWriter::LedgerWriter(LedgerStore store, const LedgerWriterOptions& options, Say say)
-    : options_(options), say_(std::move(say)), next_id_(store.next_id()), store_(std::move(store)) {
+LedgerWriter::LedgerWriter(LedgerStore store, const LedgerWriterOptions& options, LogLine log)
+    : options_(options), log_(std::move(log)), next_id_(store.next_id()), store_(std::move(store)) {
   thread_ = std::thread{[this] { run(); }};
 }
 
@@ -30,12 +30,12 @@ LedgerWriter::~LedgerWriter() {
 }
 
 void LedgerWriter::Entries::add(const ledger::Entry& entry) {
-  if (count_ == places_.size()) places_.emplace_back();
-  places_[count_++] = entry;
+  if (count_ == entries_.size()) entries_.emplace_back();
+  entries_[count_++] = entry;
 }
 
 void LedgerWriter::Entries::remove_front(std::size_t count) {
-  std::rotate(places_.begin(), places_.begin() + static_cast<std::ptrdiff_t>(count), places_.end());
+  std::rotate(entries_.begin(), entries_.begin() + static_cast<std::ptrdiff_t>(count), entries_.end());
   count_ -= count;
 }
 
@@ -45,8 +45,8 @@ std::size_t LedgerWriter::Entries::remove_opened_of(std::span<const ledger::Entr
   std::sort(ids.begin(), ids.end());
   std::size_t kept = 0;
   for (std::size_t at = 0; at < count_; ++at) {
-    if (std::binary_search(ids.begin(), ids.end(), places_[at].id)) continue;
-    if (kept != at) std::swap(places_[kept], places_[at]);
+    if (std::binary_search(ids.begin(), ids.end(), entries_[at].id)) continue;
+    if (kept != at) std::swap(entries_[kept], entries_[at]);
     ++kept;
   }
   return std::exchange(count_, kept) - kept;
@@ -58,7 +58,7 @@ void LedgerWriter::hand_over(const ledger::Entry& entry, bool closes) {
     const std::lock_guard lock{mutex_};
     if (queued_ + in_hand_ >= options_.entries_max) {
       ++dropped_;
-      wakes = !dropping_told_;
+      wakes = !dropping_logged_;
     } else {
       if (queue_.empty() || queue_.back()->size() >= options_.batch) {
         queue_.push_back(spare_.empty() ? std::make_unique<Batch>() : std::move(spare_.back()));
@@ -76,7 +76,7 @@ void LedgerWriter::hand_over(const ledger::Entry& entry, bool closes) {
 
 LedgerWriter::State LedgerWriter::state() const {
   const std::lock_guard lock{mutex_};
-  return {queued_ + in_hand_, written_, dropped_, failures_, trouble_};
+  return {queued_ + in_hand_, written_, dropped_, failures_, error_};
 }
 
 bool LedgerWriter::flush() {
@@ -88,16 +88,16 @@ bool LedgerWriter::flush() {
   return settled_ >= until;
 }
 
-// False: it is time to stop, and nothing waits.
+// Returns false when the writer stops and nothing waits.
 bool LedgerWriter::wait_for_work(std::unique_lock<std::mutex>& lock) {
-  const auto hurried = [&] { return stopping_ || flush_until_ > settled_; };
+  const auto flush_requested = [&] { return stopping_ || flush_until_ > settled_; };
   if (in_hand_ > 0) {
-    const auto untold = [&] { return dropped_ > dropped_told_ && !dropping_told_; };
-    if (trouble_) wake_.wait_for(lock, options_.retry, [&] { return hurried() || untold(); });
+    const auto unlogged = [&] { return dropped_ > dropped_logged_ && !dropping_logged_; };
+    if (error_) wake_.wait_for(lock, options_.retry, [&] { return flush_requested() || unlogged(); });
     return true;
   }
-  wake_.wait(lock, [&] { return hurried() || queued_ > 0; });
-  wake_.wait_for(lock, options_.interval, [&] { return hurried() || queued_ >= options_.batch; });
+  wake_.wait(lock, [&] { return flush_requested() || queued_ > 0; });
+  wake_.wait_for(lock, options_.interval, [&] { return flush_requested() || queued_ >= options_.batch; });
   return queued_ > 0;
 }
 
@@ -107,7 +107,7 @@ void LedgerWriter::take() {
   in_hand_ = std::exchange(queued_, 0);
 }
 
-// An entry that the database itself refuses is left out, so that it does not hold up the rest for ever.
+// An entry that the database rejects is left out, so that it does not block the others.
 LedgerWriter::Written LedgerWriter::write_batch() {
   Batch& batch = *backlog_.front();
   for (const Entries* part : {&batch.opened, &batch.closed})
@@ -131,7 +131,7 @@ LedgerWriter::Written LedgerWriter::write_batch() {
   return written;
 }
 
-// False: the disk failed; what was not written stays.
+// Returns false if the disk failed; entries that were not written stay.
 bool LedgerWriter::write_each(Entries& entries, bool closes, Written& written) {
   std::size_t done = 0;
   bool works = true;
@@ -152,7 +152,7 @@ void LedgerWriter::note(const Written& written) {
   dropped_ += written.refused;
   settled_ += written.entries + written.refused;
   in_hand_ -= written.entries + written.refused;
-  trouble_ = written.error;
+  error_ = written.error;
   if (done_ && spare_.size() < kSparesMax) {
     done_->opened.clear();
     done_->closed.clear();
@@ -162,47 +162,47 @@ void LedgerWriter::note(const Written& written) {
   done_.reset();
   if (!written.error) return;
   ++failures_;
-  flush_until_ = 0;  // they are told, and the next attempt comes in its time
+  flush_until_ = 0;  // Callers of flush() are notified; the next attempt follows after the retry interval.
 }
 
-// There is no later to try it again in.
-std::string LedgerWriter::give_up() {
+// Drops the entries, because the writer stops and makes no further attempt.
+std::string LedgerWriter::drop_rest() {
   const std::uint64_t left = in_hand_ + queued_;
   dropped_ += left;
   settled_ += left;
   in_hand_ = queued_ = 0;
   queue_.clear();
-  dropped_told_ = dropped_;
-  return fmt::format("{} entries of the ledger are not written: {}", left, trouble_->message());
+  dropped_logged_ = dropped_;
+  return fmt::format("{} entries of the ledger are not written: {}", left, error_->message());
 }
 
-// What is to be said now: that batches fail, that entries are dropped, and at the end of both what it came to.
-std::vector<std::string> LedgerWriter::news() {
-  std::vector<std::string> told;
+// Returns the messages to log now: failing batches, dropped entries, and the totals when both have ended.
+std::vector<std::string> LedgerWriter::new_lines() {
+  std::vector<std::string> lines;
   const std::size_t waiting = queued_ + in_hand_;
-  if (trouble_ && !trouble_told_) {
-    trouble_told_ = true;
-    told.push_back(fmt::format("the ledger is not written: {}; {} entries wait", trouble_->message(), waiting));
+  if (error_ && !failure_logged_) {
+    failure_logged_ = true;
+    lines.push_back(fmt::format("the ledger is not written: {}; {} entries wait", error_->message(), waiting));
   }
-  if (dropped_ > dropped_told_ && !dropping_told_) {
-    dropping_told_ = true;
-    told.push_back(fmt::format("entries of the ledger are dropped: {} wait, and no more than {} may", waiting,
-                               options_.entries_max));
+  if (dropped_ > dropped_logged_ && !dropping_logged_) {
+    dropping_logged_ = true;
+    lines.push_back(fmt::format("entries of the ledger are dropped: {} wait, and no more than {} may", waiting,
+                                options_.entries_max));
   }
-  const bool over = !trouble_ && waiting <= options_.entries_max / 2;
-  if (over && (trouble_told_ || dropping_told_)) {
-    told.push_back(fmt::format("the ledger is written again; {} entries were dropped", dropped_ - dropped_told_));
-    trouble_told_ = dropping_told_ = false;
-    dropped_told_ = dropped_;
+  const bool over = !error_ && waiting <= options_.entries_max / 2;
+  if (over && (failure_logged_ || dropping_logged_)) {
+    lines.push_back(fmt::format("the ledger is written again; {} entries were dropped", dropped_ - dropped_logged_));
+    failure_logged_ = dropping_logged_ = false;
+    dropped_logged_ = dropped_;
   }
-  return told;
+  return lines;
 }
 
 void LedgerWriter::remove_old() {
   if (options_.keep <= core::Duration{} || newest_unix_ms_ < cleaned_unix_ms_ + kCleaningMs) return;
   const std::int64_t before = newest_unix_ms_ - options_.keep / std::chrono::milliseconds{1};
   const auto removed = store_.remove_before(before, kRemovedMax);
-  // After a full round there is more: the next batch goes on. A disk that fails shows at the next batch, too.
+  // After a full round more rows are left, so the next batch continues. A failing disk shows at the next batch, too.
   if (removed && *removed < kRemovedMax) cleaned_unix_ms_ = newest_unix_ms_;
 }
 
@@ -217,12 +217,12 @@ void LedgerWriter::run() {
     if (!written.error) remove_old();
     lock.lock();
     note(written);
-    std::vector<std::string> told = news();
-    if (last && trouble_ && in_hand_ > 0) told.push_back(give_up());
+    std::vector<std::string> lines = new_lines();
+    if (last && error_ && in_hand_ > 0) lines.push_back(drop_rest());
     progress_.notify_all();
-    if (told.empty() || !say_) continue;
+    if (lines.empty() || !log_) continue;
     lock.unlock();
-    for (const std::string& sentence : told) say_(sentence);
+    for (const std::string& sentence : lines) log_(sentence);
     lock.lock();
   }
 }

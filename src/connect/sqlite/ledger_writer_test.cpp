@@ -44,7 +44,7 @@ class LedgerWriterTest : public testing::Test {
     ASSERT_TRUE(store) << store.error().message();
     writer_ = std::make_unique<LedgerWriter>(std::move(*store), options, [this](const std::string& sentence) {
       const std::lock_guard lock{mutex_};
-      said_.push_back(sentence);
+      lines_.push_back(sentence);
     });
   }
   // Nobody can write as long as another connection holds a transaction.
@@ -53,9 +53,9 @@ class LedgerWriterTest : public testing::Test {
     ASSERT_EQ(sqlite3_exec(blocker_, "begin immediate", nullptr, nullptr, nullptr), SQLITE_OK);
   }
   void unblock() { ASSERT_EQ(sqlite3_exec(blocker_, "rollback", nullptr, nullptr, nullptr), SQLITE_OK); }
-  [[nodiscard]] std::vector<std::string> said() {
+  [[nodiscard]] std::vector<std::string> lines() {
     const std::lock_guard lock{mutex_};
-    return said_;
+    return lines_;
   }
   [[nodiscard]] std::vector<Entry> entries() const {
     const auto store = LedgerStore::open_read_only(path());
@@ -66,7 +66,7 @@ class LedgerWriterTest : public testing::Test {
   fs::path folder_;
   sqlite3* blocker_ = nullptr;
   std::mutex mutex_;
-  std::vector<std::string> said_;
+  std::vector<std::string> lines_;
   std::unique_ptr<LedgerWriter> writer_;
 };
 
@@ -83,10 +83,10 @@ TEST_F(LedgerWriterTest, WritesWhatItIsHanded) {
   EXPECT_EQ(state.written, 4U);
   EXPECT_EQ(state.waiting, 0U);
   EXPECT_EQ(state.dropped, 0U);
-  EXPECT_FALSE(state.trouble);
+  EXPECT_FALSE(state.error);
   ASSERT_EQ(entries().size(), 3U);
   EXPECT_EQ(entries()[1].closed_unix_ms, 0);
-  EXPECT_TRUE(said().empty());
+  EXPECT_TRUE(lines().empty());
 }
 
 TEST_F(LedgerWriterTest, WhatOpensAndClosesInOneBatchIsWrittenOnceAndCountsTwice) {
@@ -144,7 +144,7 @@ TEST_F(LedgerWriterTest, ItsEndWritesWhatWaits) {
   for (std::uint64_t id = 10; id <= 100; ++id) writer_->closed(closed(opened(id)));
   writer_.reset();
   EXPECT_EQ(entries().size(), 94U);
-  EXPECT_TRUE(said().empty());
+  EXPECT_TRUE(lines().empty());
 }
 
 TEST_F(LedgerWriterTest, WhatFailsIsTriedAgainAndWrittenOnce) {
@@ -156,7 +156,7 @@ TEST_F(LedgerWriterTest, WhatFailsIsTriedAgainAndWrittenOnce) {
   EXPECT_FALSE(writer_->flush());
   EXPECT_FALSE(writer_->flush());
   EXPECT_EQ(writer_->state().waiting, 50U);
-  EXPECT_EQ(writer_->state().trouble->what, "is locked by another process");
+  EXPECT_EQ(writer_->state().error->what, "is locked by another process");
   for (std::uint64_t id = 1; id <= 50; ++id) writer_->closed(closed(opened(id)));
   unblock();
   while (!writer_->flush()) std::this_thread::yield();
@@ -164,13 +164,13 @@ TEST_F(LedgerWriterTest, WhatFailsIsTriedAgainAndWrittenOnce) {
   EXPECT_EQ(state.written, 100U);
   EXPECT_EQ(state.dropped, 0U);
   EXPECT_GE(state.failures, 2U);
-  EXPECT_FALSE(state.trouble);
+  EXPECT_FALSE(state.error);
   ASSERT_EQ(entries().size(), 50U);
   for (const Entry& entry : entries()) EXPECT_EQ(entry.outcome, Outcome::kCompleted);
   writer_.reset();
-  ASSERT_EQ(said().size(), 2U);
-  EXPECT_NE(said()[0].find("the ledger is not written: "), std::string::npos) << said()[0];
-  EXPECT_EQ(said()[1], "the ledger is written again; 0 entries were dropped");
+  ASSERT_EQ(lines().size(), 2U);
+  EXPECT_NE(lines()[0].find("the ledger is not written: "), std::string::npos) << lines()[0];
+  EXPECT_EQ(lines()[1], "the ledger is written again; 0 entries were dropped");
 }
 
 TEST_F(LedgerWriterTest, BeyondItsLimitItDropsCountsAndSaysSo) {
@@ -190,9 +190,9 @@ TEST_F(LedgerWriterTest, BeyondItsLimitItDropsCountsAndSaysSo) {
   EXPECT_EQ(writer_->state().written, 21U);
   writer_.reset();
   EXPECT_EQ(entries().size(), 21U);
-  ASSERT_EQ(said().size(), 3U);
-  EXPECT_EQ(said()[1], "entries of the ledger are dropped: 20 wait, and no more than 20 may");
-  EXPECT_EQ(said()[2], "the ledger is written again; 15 entries were dropped");
+  ASSERT_EQ(lines().size(), 3U);
+  EXPECT_EQ(lines()[1], "entries of the ledger are dropped: 20 wait, and no more than 20 may");
+  EXPECT_EQ(lines()[2], "the ledger is written again; 15 entries were dropped");
 }
 
 TEST_F(LedgerWriterTest, AFullDiskHoldsUpNobody) {
@@ -203,12 +203,12 @@ TEST_F(LedgerWriterTest, AFullDiskHoldsUpNobody) {
   for (std::uint64_t id = 1; id <= 20'000; ++id) writer_->closed(closed(opened(id)));
   while (writer_->flush()) writer_->closed(closed(opened(30'000)));
   const auto state = writer_->state();
-  EXPECT_EQ(state.trouble->what, "database or disk is full");
+  EXPECT_EQ(state.error->what, "database or disk is full");
   EXPECT_GT(state.dropped, 0U);
   EXPECT_LE(state.waiting, 5000U);
   writer_.reset();
-  ASSERT_FALSE(said().empty());
-  EXPECT_NE(said().back().find("entries of the ledger are not written: "), std::string::npos) << said().back();
+  ASSERT_FALSE(lines().empty());
+  EXPECT_NE(lines().back().find("entries of the ledger are not written: "), std::string::npos) << lines().back();
 }
 
 TEST_F(LedgerWriterTest, AnEntryThatTheDatabaseRefusesDoesNotHoldUpTheRest) {
@@ -223,7 +223,7 @@ TEST_F(LedgerWriterTest, AnEntryThatTheDatabaseRefusesDoesNotHoldUpTheRest) {
   EXPECT_EQ(writer_->state().dropped, 1U);
   writer_->closed(closed(opened(4)));
   EXPECT_TRUE(writer_->flush());
-  EXPECT_FALSE(writer_->state().trouble);
+  EXPECT_FALSE(writer_->state().error);
   EXPECT_EQ(entries().size(), 3U);
 }
 

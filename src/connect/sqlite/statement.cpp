@@ -15,7 +15,7 @@ core::Error sqlite_error(sqlite3* database, const std::string& name) {
     case SQLITE_NOTADB: return {core::ErrorCode::kInvalidInput, name, "is no SQLite database", "name another file"};
     case SQLITE_CORRUPT:
       return {core::ErrorCode::kInvalidInput, name, fmt::format("is damaged: {}", what), "restore it from a copy"};
-    // A table or column that is missing or holds something else: a database, but of another kind.
+    // A missing table or column, or one of another type, means a database of another kind.
     case SQLITE_ERROR:
     case SQLITE_MISMATCH:
     case SQLITE_CONSTRAINT:
@@ -41,7 +41,7 @@ Statement::Statement(sqlite3* database, const std::string& name, const std::stri
   statement_.reset(statement);
 }
 
-// The connection remembers its last error only, so it is asked at once.
+// The connection keeps only its last error, so it is read at once.
 void Statement::check(int code) {
   if (code != SQLITE_OK && !failed_) failed_ = sqlite_error(database_, *name_);
 }
@@ -63,7 +63,7 @@ Statement& Statement::bind(std::string_view value) { return bind_text(value, SQL
 Statement& Statement::bind_lasting(std::string_view value) { return bind_text(value, SQLITE_STATIC); }
 
 Statement& Statement::bind_text(std::string_view value, void (*keeps)(void*)) {
-  const char* bytes = value.empty() ? "" : value.data();  // a null pointer would be bound as null
+  const char* bytes = value.empty() ? "" : value.data();  // SQLite would bind a null pointer as null.
   if (!failed_)
     check(sqlite3_bind_text64(statement_.get(), next_parameter_++, bytes, value.size(), keeps, SQLITE_UTF8));
   return *this;

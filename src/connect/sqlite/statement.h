@@ -1,4 +1,4 @@
-// One prepared statement: values in, rows out. The first thing that fails is kept, and nothing is done after it.
+// One prepared statement. The first error is kept, and later calls do nothing.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@ struct sqlite3_stmt;
 
 namespace penstock::connect {
 
-// Of the last call on that connection. Damaged files and files of another kind are the user's, all else the
-// environment's.
+// Returns the error of the last call on that connection. Damaged files and files of another kind are input errors; all
+// others are errors of the environment.
 [[nodiscard]] core::Error sqlite_error(sqlite3* database, const std::string& name);
 [[nodiscard]] core::Result<void> execute(sqlite3* database, const std::string& name, const char* sql);
 
@@ -23,22 +23,22 @@ class Statement {
  public:
   Statement(sqlite3* database, const std::string& name, const std::string& sql);
 
-  // Parameters from the first on; values are copied. Not a number is null.
+  // Binds the next parameter and copies the value. NaN is bound as null.
   Statement& bind(std::int64_t value);
   Statement& bind(double value);
   Statement& bind(std::string_view value);
-  // Of what stays as it is until the statement has run: nothing is copied.
+  // Binds without a copy; the value must stay unchanged until the statement has run.
   Statement& bind_lasting(std::string_view value);
 
-  // To the next row; false after the last one. run() is for statements that have no rows, and makes it ready for
-  // others.
+  // Moves to the next row and returns false after the last one. run() is for statements without rows, and resets the
+  // statement.
   [[nodiscard]] core::Result<bool> step();
   [[nodiscard]] core::Result<void> run();
   void reset();
 
-  // Of the current row, by column from 0.
+  // Columns of the current row, counted from 0.
   [[nodiscard]] std::int64_t integer(int column) const;
-  [[nodiscard]] double real(int column) const;  // null is not a number
+  [[nodiscard]] double real(int column) const;  // Null is returned as NaN.
   [[nodiscard]] std::string text(int column) const;
 
  private:
@@ -52,7 +52,7 @@ class Statement {
   const std::string* name_;
   std::unique_ptr<sqlite3_stmt, Finalize> statement_;
   int next_parameter_ = 1;
-  std::optional<core::Error> failed_;  // the first time
+  std::optional<core::Error> failed_;  // The first error.
 };
 
 }  // namespace penstock::connect

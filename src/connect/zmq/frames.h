@@ -1,4 +1,4 @@
-// What the frames of a published message mean, and what a sequence number tells after another.
+// Frames and sequence numbers of a published message.
 #pragma once
 
 #include <array>
@@ -18,7 +18,7 @@ struct Framed {
 };
 
 // Three frames are topic, sequence and payload; two are sequence and payload if the first has 8 bytes, else topic and
-// payload; one is the payload. None: a sequence that has not 8 bytes, more frames, no frame.
+// payload; one is the payload. Returns nothing if there are no frames, more than three, or a sequence without 8 bytes.
 [[nodiscard]] std::optional<Framed> read_frames(std::span<const std::string> frames);
 
 struct SequenceStep {
@@ -26,11 +26,11 @@ struct SequenceStep {
   bool restarted = false;
 };
 
-// From the last number of a publisher, if there was one, to this one. One that is not higher is of a publisher that began
-// anew; what it sent before this one counts as lost.
+// Compares a sequence number with the publisher's previous one. A number that is not higher means that the publisher
+// has restarted; numbers below it count as lost.
 [[nodiscard]] SequenceStep step_between(std::optional<std::uint64_t> last, std::uint64_t now);
 
-// "tcp://host:port", by its form.
+// Checks the form "tcp://host:port".
 [[nodiscard]] bool is_tcp_endpoint(std::string_view endpoint);
 
 }  // namespace penstock::connect

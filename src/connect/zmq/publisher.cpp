@@ -16,7 +16,7 @@ class ZmqPublisher final : public Publisher {
     try {
       socket_ = zmq::socket_t(context_, zmq::socket_type::pub);
       socket_.set(zmq::sockopt::sndhwm, options.high_water_mark);
-      // What nobody has read when it ends is not waited for.
+      // Messages that were not delivered when the socket closes are discarded.
       socket_.set(zmq::sockopt::linger, 0);
       socket_.bind(wanted);
       endpoint_ = socket_.get(zmq::sockopt::last_endpoint);
@@ -51,12 +51,12 @@ class ZmqPublisher final : public Publisher {
     try {
       return socket_.send(zmq::buffer(frame), flags | zmq::send_flags::dontwait).has_value();
     } catch (const zmq::error_t&) {
-      return false;  // counted by the caller; the socket stays of use
+      return false;  // The caller counts the failure; the socket stays usable.
     }
   }
 
   zmq::context_t context_;
-  zmq::socket_t socket_;  // after its context: it goes first
+  zmq::socket_t socket_;  // Declared after its context, so that it is destroyed first.
   std::string endpoint_;
   std::uint16_t port_ = 0;
   std::uint64_t next_ = 0, sent_ = 0, dropped_ = 0;

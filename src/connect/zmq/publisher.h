@@ -1,4 +1,4 @@
-// The sending end of ZeroMQ's publish and subscribe, with the frames of vLLM's event publisher.
+// The sending side of ZeroMQ's publish and subscribe, with the frames of vLLM's event publisher.
 #pragma once
 
 #include <cstdint>
@@ -12,19 +12,20 @@ namespace penstock::connect {
 
 struct PublisherOptions {
   std::string address = "127.0.0.1";
-  std::uint16_t port = 0;        // 0: any that is free
-  int high_water_mark = 10'000;  // messages kept for a subscriber that does not read; later ones are lost to it
+  std::uint16_t port = 0;        // 0 selects a free port.
+  int high_water_mark = 10'000;  // Messages kept for a slow subscriber; later ones are lost to it.
 };
 
-// For one thread at a time. Subscribers that come late have lost what was sent before.
+// One thread at a time may use it. A late subscriber misses earlier messages.
 class Publisher {
  public:
-  // Errors name the endpoint: a port that is taken, an address that is not of this machine.
+  // Errors name the endpoint, such as a port in use or an address of another machine.
   [[nodiscard]] static core::Result<std::unique_ptr<Publisher>> bind(const PublisherOptions& options);
   virtual ~Publisher() = default;
 
-  // Sends topic, sequence number (8 bytes, big-endian, from 0) and payload. Never blocks. False: it could not be sent to
-  // anybody, and its number shows as a gap. What is lost to a slow subscriber alone, only that one can see, by its gaps.
+  // Sends topic, sequence number (8 bytes, big-endian, from 0) and payload. Never blocks. Returns false if the message
+  // could not be sent to any subscriber; subscribers then see a gap in the numbers. A loss to one slow subscriber is
+  // visible only to it, as a gap.
   virtual bool send(std::string_view topic, std::string_view payload) = 0;
 
   [[nodiscard]] virtual const std::string& endpoint() const = 0;  // "tcp://127.0.0.1:40123"

@@ -23,9 +23,9 @@ namespace {
 
 constexpr int kReconnectMs = 100;
 constexpr int kReconnectMsMax = 5'000;
-constexpr int kBatch = 256;  // messages of one endpoint before the next one's turn
+constexpr int kBatch = 256;  // Messages read from one endpoint before the next one is read.
 
-// What an endpoint's socket is, on the subscriber's thread only.
+// The socket of one endpoint, used only on the subscriber's thread.
 struct Source {
   std::string endpoint;
   zmq::socket_t socket;
@@ -86,7 +86,7 @@ class ZmqSubscriber final : public Subscriber {
  private:
   void wake() const {
     const std::uint64_t one = 1;
-    // It fails only where it is awake already.
+    // Fails only if the thread is already awake.
     [[maybe_unused]] const ssize_t written = ::write(wake_, &one, sizeof one);
   }
   void changed() {
@@ -100,15 +100,15 @@ class ZmqSubscriber final : public Subscriber {
         update_sources();
         wait_and_read();
       } catch (const zmq::error_t&) {
-        // A signal that came in between, or memory that is short: try again.
+        // A signal or a lack of memory; the call is repeated.
         std::this_thread::sleep_for(std::chrono::milliseconds{1});
       }
     }
     sources_.clear();
   }
 
-  // Brings the sockets in line with what is wanted. One whose connection cannot be made stays out, and is tried again with
-  // the next change; add() has checked what can be checked.
+  // Opens and closes sockets to match the requested endpoints. An endpoint whose connection fails is tried again with
+  // the next change; add() has checked its form.
   void update_sources() {
     std::set<std::string> wanted;
     {
@@ -163,7 +163,7 @@ class ZmqSubscriber final : public Subscriber {
       bool more = true;
       while (more) {
         zmq::message_t frame;
-        if (!source.socket.recv(frame, zmq::recv_flags::dontwait)) return;  // a message comes whole or not at all
+        if (!source.socket.recv(frame, zmq::recv_flags::dontwait)) return;  // A message arrives complete or not at all.
         more = frame.more();
         if (frames < kFramesMax) parts_[frames] = frame.to_string();
         ++frames;
@@ -206,8 +206,8 @@ class ZmqSubscriber final : public Subscriber {
   bool has_changed_ = false;
 
   zmq::context_t context_;
-  std::map<std::string, Source> sources_;  // this and what follows: of the thread
-  std::vector<zmq::pollitem_t> items_;     // the wake-up, then the sources in their order
+  std::map<std::string, Source> sources_;  // These members belong to the thread.
+  std::vector<zmq::pollitem_t> items_;     // The wake-up socket, then the sources in their order.
   std::vector<Source*> order_;
   std::array<std::string, kFramesMax> parts_;
   std::thread thread_;

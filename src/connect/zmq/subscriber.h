@@ -1,4 +1,4 @@
-// The receiving end of ZeroMQ's publish and subscribe: many publishers, one thread.
+// The receiving side of ZeroMQ's publish and subscribe: many publishers, one thread.
 #pragma once
 
 #include <cstdint>
@@ -12,31 +12,32 @@
 
 namespace penstock::connect {
 
-// Views hold during the call.
+// The views are valid during the call.
 struct SubscriberMessage {
-  std::string_view endpoint;  // as it was given to add()
-  std::string_view topic;     // empty where the message has none
+  std::string_view endpoint;  // The text given to add().
+  std::string_view topic;     // Empty if the message has none.
   std::optional<std::uint64_t> sequence;
-  std::uint64_t lost = 0;  // messages missing between the last one of this endpoint and this
-  bool restarted = false;  // the sequence went back: the publisher began anew
+  std::uint64_t lost = 0;  // Messages missing since the last one of this endpoint.
+  bool restarted = false;  // The sequence went back because the publisher restarted.
   std::string_view payload;
 };
 
 struct SubscriberOptions {
-  int high_water_mark = 10'000;                       // messages kept for the handler, of each endpoint
-  std::int64_t message_bytes_max = 16 * 1024 * 1024;  // a publisher that sends more is disconnected, and tried anew
-  std::string topic;                                  // only topics that begin so
+  int high_water_mark = 10'000;  // Messages kept for the handler, per endpoint.
+  // A publisher that sends a larger message is disconnected and connected again.
+  std::int64_t message_bytes_max = 16 * 1024 * 1024;
+  std::string topic;  // Only topics with this prefix are received.
 };
 
 struct SubscriberCounts {
-  std::uint64_t received = 0;   // handed on
-  std::uint64_t malformed = 0;  // of no form that is known; dropped
+  std::uint64_t received = 0;   // Messages passed to the handler.
+  std::uint64_t malformed = 0;  // Messages of an unknown form, which were dropped.
   std::uint64_t lost = 0;
   std::uint64_t restarts = 0;
 };
 
-// Messages may have three frames (topic, sequence, payload: vLLM, SGLang, Dynamo's FPM), two (sequence or topic, payload: the
-// first is a sequence if it has 8 bytes) or one (payload). Publishers that are not there are tried again and again.
+// Messages may have three frames (topic, sequence, payload: vLLM, SGLang, Dynamo's FPM), two (sequence or topic,
+// payload: the first is a sequence if it has 8 bytes) or one (payload). Failed connections are retried.
 class Subscriber {
  public:
   using Handler = std::function<void(const SubscriberMessage&)>;
@@ -45,15 +46,15 @@ class Subscriber {
   // The handler is called on the subscriber's own thread. It must not destroy the subscriber.
   [[nodiscard]] static core::Result<std::unique_ptr<Subscriber>> start(const SubscriberOptions& options,
                                                                        Handler handler);
-  virtual ~Subscriber() = default;  // when it returns, no call comes any more
+  virtual ~Subscriber() = default;  // The handler is not called after the destructor returns.
 
-  // Any thread, the handler's included. Takes effect soon; adding what is there changes nothing, and neither does removing
-  // what is not. After remove(), messages that were under way may still come. Errors: an endpoint that ZeroMQ cannot connect
-  // to by its form ("tcp://host:port"), too many.
+  // May be called on any thread, also by the handler; takes effect soon. Adding a known endpoint or removing an unknown
+  // one does nothing. Messages in flight may still arrive after remove(). Errors: an endpoint whose form ZeroMQ cannot
+  // connect to ("tcp://host:port"), too many endpoints.
   [[nodiscard]] virtual core::Result<void> add(const std::string& endpoint) = 0;
   virtual void remove(const std::string& endpoint) = 0;
 
-  [[nodiscard]] virtual SubscriberCounts counts() const = 0;  // any thread
+  [[nodiscard]] virtual SubscriberCounts counts() const = 0;  // May be called on any thread.
 };
 
 }  // namespace penstock::connect

@@ -15,7 +15,7 @@
 namespace penstock::connect {
 namespace {
 
-constexpr std::chrono::seconds kPatience{60};
+constexpr std::chrono::seconds kTimeout{60};
 
 struct Received {
   std::string endpoint, topic, payload;
@@ -43,9 +43,9 @@ class Inbox {
     return messages_;
   }
   template <class Condition>
-  bool wait(Condition condition, std::chrono::milliseconds patience = kPatience) {
+  bool wait(Condition condition, std::chrono::milliseconds timeout = kTimeout) {
     std::unique_lock lock(mutex_);
-    return arrived_.wait_for(lock, patience, [&] { return condition(messages_); });
+    return arrived_.wait_for(lock, timeout, [&] { return condition(messages_); });
   }
 
  private:
@@ -76,7 +76,7 @@ bool has_from(const std::vector<Received>& messages, const std::string& endpoint
 
 // A subscriber that has just come misses what was sent before; so send until something arrives.
 void join(Publisher& from, Inbox& inbox) {
-  for (auto left = kPatience * 10; left.count() > 0; --left) {
+  for (auto left = kTimeout * 10; left.count() > 0; --left) {
     ASSERT_TRUE(from.send("", "hello"));
     const auto here = [&](const auto& messages) { return has_from(messages, from.endpoint()); };
     if (inbox.wait(here, std::chrono::milliseconds{100})) return;
@@ -120,7 +120,7 @@ TEST(Zmq, TellsManyEndpointsApartAndForgetsRemovedOnes) {
   const std::string gone = engines[3]->endpoint();
   to->remove(gone);
   to->remove("tcp://127.0.0.1:1");  // never was there
-  // What was under way may still come; then silence, while the others go on.
+  // Messages in flight may still arrive; then no more come from the removed endpoint, while the others continue.
   std::uint64_t before = 0, after = 1;
   for (int round = 0; round < 600 && before != after; ++round) {
     const auto count = [&] {

@@ -39,7 +39,7 @@ class DecompositionModel final : public Model {
 
  private:
   struct Row {
-    std::int64_t number = 0;  // of its stretch of `row_width_`
+    std::int64_t number = 0;  // Index of the interval of length `row_width_`.
     double sum = 0.0;
     double count = 0.0;
     void archive(core::StateArchive& state) { state.values_of(number, sum, count); }

@@ -10,7 +10,7 @@
 namespace penstock::planner::global {
 namespace {
 
-// What one deployment takes at its floor, and at its demand on whichever offer needs the fewest GPUs for it.
+// The resources that one deployment uses at its floor, and at its demand with the offer that needs the fewest GPUs.
 struct Taken {
   std::vector<double> floor_by_kind;
   std::vector<bool> uses_kind;
@@ -50,8 +50,8 @@ core::Result<Taken> taken_by(const Deployment& deployment, const std::vector<Har
   return taken;
 }
 
-// Whole parts of a whole amount in the ratio of the weights; the largest remainders get what is left over. Where
-// nobody has a weight, all have the same.
+// Splits a whole amount into whole parts in the ratio of the weights; the largest remainders get the rest. If all
+// weights are zero, they count as equal.
 std::vector<std::uint64_t> whole_parts(std::uint64_t amount, std::vector<double> weights) {
   double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
   if (sum <= 0.0) {

@@ -1,4 +1,4 @@
-// What each deployment would have if a budget were split once and for all.
+// The fixed share of a budget that each deployment would have.
 #pragma once
 
 #include <vector>
@@ -9,13 +9,14 @@
 namespace penstock::planner::global {
 
 struct BudgetShare {
-  std::vector<Hardware> hardware;  // the price list with this deployment's stock
+  std::vector<Hardware> hardware;  // The price list with this deployment's stock.
   Budget budget;
 };
 
-// By deployment. Of every limit each gets what its floor takes, and of the rest a share in the ratio of the GPUs that
-// its demand takes at best. A kind's stock is split among those that have a pool on it. GPUs are split whole, by the
-// largest remainder. Floors that do not fit together, or hardware that is not in the list, are errors.
+// Returns one share per deployment. Each gets what its floor uses of every limit, and divides the rest in the ratio of
+// the GPUs that its demand uses at best. The stock of a kind is split among the deployments that have a pool on it.
+// GPUs are split in whole numbers, by largest remainder. Floors that do not fit together, or unknown hardware, are
+// errors.
 [[nodiscard]] core::Result<std::vector<BudgetShare>> budget_shares(const std::vector<Deployment>& deployments,
                                                                    const std::vector<Hardware>& hardware,
                                                                    const Budget& budget);

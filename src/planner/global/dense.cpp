@@ -15,11 +15,11 @@ namespace {
 constexpr double kNever = -std::numeric_limits<double>::infinity();
 constexpr std::size_t kChoicesMax = std::numeric_limits<std::uint16_t>::max();
 
-// Amounts above what every group takes at the least, in units of their greatest common divisor.
+// Amounts beyond the minimum of every group, in units of their greatest common divisor.
 struct Scale {
-  std::vector<double> least;  // by group
+  std::vector<double> least;  // Indexed by group.
   std::uint64_t unit = 0;
-  std::size_t width = 0;  // the most that is left for all groups
+  std::size_t width = 0;  // The maximum that remains for all groups.
 };
 
 std::optional<Scale> scale_of(const Stage& stage) {

@@ -15,10 +15,11 @@
 namespace penstock::planner::global {
 namespace {
 
-constexpr double kTrafficUnitsMax = 1e12;  // so many sum exactly in doubles, times prices nearly so
-constexpr double kTrafficUnit = 1e-6;      // requests/s, as long as the demand allows
+constexpr double kTrafficUnitsMax =
+    1e12;                              // Sums up to this limit are exact in doubles; products with prices nearly so.
+constexpr double kTrafficUnit = 1e-6;  // Requests/s; larger if the demand requires it.
 
-// Deployments of one class, which lie side by side.
+// The deployments of one class, which are adjacent.
 struct Class {
   int priority = 0;
   std::size_t begin = 0, end = 0;
@@ -38,7 +39,7 @@ double weight_of(const PlannedDeployment& planned, Objective objective) {
   return objective == Objective::kMostTraffic ? planned.deployment.weight : 1.0;
 }
 
-// The resources that some selection could run out of; the others are no concern of the search.
+// The resources that at least one selection could exhaust; the search ignores the others.
 std::vector<std::size_t> scarce(const Inputs& inputs) {
   std::vector<std::size_t> result;
   for (std::size_t r = 0; r < inputs.resources.size(); ++r) {
@@ -53,7 +54,7 @@ std::vector<std::size_t> scarce(const Inputs& inputs) {
   return result;
 }
 
-// The error of floors that do not fit, if they do not.
+// Returns an error if the floors do not fit.
 std::optional<core::Error> check_floors(const Inputs& inputs) {
   for (const Resource& resource : inputs.resources) {
     double floors = 0.0;
@@ -73,7 +74,8 @@ std::optional<core::Error> check_floors(const Inputs& inputs) {
   return std::nullopt;
 }
 
-// The mixes of each deployment as choices; a criterion for each class, one for cost, one for changes.
+// Passes the mixes of each deployment to the solver as choices, with one criterion per class, one for cost and one for
+// changes.
 class Planning {
  public:
   Planning(const Inputs& inputs, const Options& options)
@@ -134,7 +136,7 @@ class Planning {
 
  private:
   [[nodiscard]] std::size_t cost_criterion() const { return classes_.size(); }
-  [[nodiscard]] double per_unit(std::size_t resource) const {  // of GPUs one, of money one whole
+  [[nodiscard]] double per_unit(std::size_t resource) const {  // 1 for GPUs, one currency unit for money.
     return inputs_.resources[resource].limit == PoolLimit::kMoneyBudget ? 1.0 / inputs_.money_unit : 1.0;
   }
 
@@ -151,9 +153,9 @@ class Planning {
     return std::max(kTrafficUnit, most / kTrafficUnitsMax);
   }
 
-  // The highest level that a plan can give all deployments of the class, by bisection over the levels there are.
+  // Finds the highest level that a plan can give all deployments of the class, by bisection over the existing levels.
   void raise_level(const Class& of, ClassPlan& plan) {
-    std::vector<double> levels;  // of all choices, in the solver's numbers
+    std::vector<double> levels;  // Levels of all choices, in the solver's numbering.
     std::vector<double> rungs;
     for (std::size_t d = 0; d < inputs_.deployments.size(); ++d)
       for (const Mix& mix : inputs_.deployments[d].mixes) {
@@ -192,7 +194,7 @@ class Planning {
   std::vector<Class> classes_;
   std::vector<std::size_t> scarce_;
   MultiChoice solver_;
-  std::vector<double> units_;  // of traffic, by class
+  std::vector<double> units_;  // Unit of traffic by class.
 };
 
 }  // namespace

@@ -183,7 +183,7 @@ void expect_best(Objective objective, const Options& limits, std::uint64_t fleet
     ASSERT_FALSE(above(found, best)) << "better than the best: the trial is wrong";
     if (result->gap == 0.0) {
       ++proven;
-      ASSERT_FALSE(above(best, found)) << "said to be optimal";
+      ASSERT_FALSE(above(best, found)) << "reported as optimal";
     }
     // Bounds of the first class that there is hold without a condition.
     const std::size_t c = static_cast<std::size_t>(2 - result->classes[0].priority);

@@ -217,7 +217,7 @@ TEST(GlobalPlanner, ChangesAsFewDeploymentsAsItCan) {
   int changes = 0;
   for (const PoolReplicas& before : options.previous)
     changes += replicas_in(plan, before.deployment, before.pool) != before.replicas ? 1 : 0;
-  EXPECT_EQ(changes, 1) << "one replica more, and nobody else moves";
+  EXPECT_EQ(changes, 1) << "one replica more, and no other deployment changes";
 }
 
 TEST(GlobalPlanner, LeavesAPlanInForceThatNoLongerFits) {

@@ -1,4 +1,4 @@
-// For tests: fleets built in a line, and figures of a plan by name.
+// For tests: short constructors of fleets, and access to figures of a plan by name.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -12,12 +12,12 @@
 
 namespace penstock::planner::global::testing {
 
-// A pool named like its hardware, whose replicas carry the same each.
+// A pool named like its hardware, whose replicas have equal capacity.
 [[nodiscard]] inline Offer on(const std::string& hardware, std::uint32_t gpus_per_replica, ReplicaRange range,
                               double rps_per_replica) {
   return linear_offer({hardware, hardware, gpus_per_replica}, range, rps_per_replica);
 }
-// Requests/s by replicas, from 0 on.
+// Requests/s by number of replicas, from 0.
 [[nodiscard]] inline Offer by_curve(const std::string& hardware, const std::vector<double>& carried_rps) {
   Offer offer{{{hardware, hardware, 1}}, {}};
   for (std::uint32_t n = 0; n < carried_rps.size(); ++n) offer.steps.push_back({{n}, carried_rps[n]});

@@ -14,9 +14,10 @@ namespace {
 
 using core::invalid_input;
 
-constexpr double kUnitsMax = 1e12;    // of money: sums of so many, times prices, stay exact enough in doubles
-constexpr double kFigureMax = 1e12;   // requests/s, weights, prices, budgets
-constexpr double kReplicasMax = 1e6;  // of a pool
+constexpr double kUnitsMax =
+    1e12;  // Units of money; sums up to this limit, times prices, stay exact enough in doubles.
+constexpr double kFigureMax = 1e12;   // Limit of requests/s, weights, prices and budgets.
+constexpr double kReplicasMax = 1e6;  // Limit of one pool.
 
 [[nodiscard]] bool sensible(double figure) { return figure >= 0.0 && figure <= kFigureMax; }
 
@@ -106,7 +107,7 @@ std::optional<core::Error> check_deployments(const std::vector<Deployment>& depl
   return std::nullopt;
 }
 
-// Of money, so that what the largest fleet costs is a number of units that sums exactly.
+// Chooses the unit of money so that the cost of the largest fleet is a number of units that sums exactly.
 double unit_for(const std::vector<Deployment>& deployments, const std::map<std::string, double>& price) {
   double most = 0.0;
   for (const Deployment& deployment : deployments)
@@ -118,7 +119,8 @@ double unit_for(const std::vector<Deployment>& deployments, const std::map<std::
   return unit;
 }
 
-// Prices up, budgets down: rounding never passes a budget. 2.3 · 10⁶ is no whole number in binary; that is forgiven.
+// Prices are rounded up and budgets down, so that rounding never exceeds a budget. Binary rounding errors, as of 2.3 ·
+// 10⁶, are tolerated.
 double in_units(double money, double unit, bool up) {
   const double scaled = money / unit;
   const double nearest = std::nearbyint(scaled);

@@ -12,11 +12,11 @@ constexpr int kBisections = 60;
 constexpr int kSubgradientSteps = 120;
 constexpr int kFeasibilitySteps = 60;
 constexpr int kRepairSteps = 100;
-constexpr double kLeastGone = 1e-9;  // below, what seems to go is rounding
-constexpr int kStepsToRound = 30;    // from one attempt to make a selection fit to the next
-constexpr double kClosed = 0.5;      // scores are whole numbers: a bound this near is reached
+constexpr double kLeastGone = 1e-9;  // Smaller reductions are rounding errors.
+constexpr int kStepsToRound = 30;    // Steps between two attempts to make a selection fit.
+constexpr double kClosed = 0.5;      // Scores are whole numbers, so a bound this close is reached.
 
-// The best choice of each group at these prices. Of equals the first one, which uses least.
+// The best choice of each group at these prices; among equals the first one, which uses least.
 Selection best_at(const Stage& stage, std::span<const double> prices, double* bound) {
   Selection selection{{}, 0.0, std::vector<double>(stage.resources, 0.0)};
   selection.choices.reserve(stage.groups());
@@ -56,7 +56,7 @@ void replace(const Stage& stage, Selection& selection, std::size_t group, std::u
     selection.used[r] += stage.use[to * stage.columns + r] - stage.use[from * stage.columns + r];
 }
 
-// Better choices for single groups while some fit: in each round a group takes the one that gains most.
+// Improves the choices of single groups while they fit: each round upgrades the group that gains most.
 void fill(const Stage& stage, Selection& selection) {
   for (bool changed = true; changed;) {
     changed = false;
@@ -73,7 +73,7 @@ void fill(const Stage& stage, Selection& selection) {
   }
 }
 
-// What is used over the limits, as shares of them.
+// The use beyond the limits, as shares of them.
 class Excess {
  public:
   explicit Excess(const Stage& stage) : stage_(stage), over_(stage.resources), share_(stage.resources) {
@@ -88,7 +88,7 @@ class Excess {
     }
   }
 
-  // How much of it goes with a replacement; 0 where none does.
+  // The part of the excess that a replacement removes; 0 if none.
   [[nodiscard]] double gone(std::uint32_t from, std::uint32_t to) const {
     const double* const less = stage_.use.data() + from * stage_.columns;
     const double* const more = stage_.use.data() + to * stage_.columns;
@@ -106,8 +106,8 @@ class Excess {
   double sum_ = 0.0;
 };
 
-// Makes a selection fit, if it can: in each step the group gives way that loses least, at the prices, for the excess it
-// takes away.
+// Makes a selection fit, if possible: each step downgrades the group that loses least, at the prices, per excess
+// removed.
 void repair(const Stage& stage, Selection& selection, std::span<const double> prices) {
   Excess excess{stage};
   for (int step = 0; step < kRepairSteps && !selection.fits(stage); ++step) {
@@ -141,7 +141,7 @@ class Descent {
     result_.bound = std::numeric_limits<double>::infinity();
   }
 
-  // The selection at these prices; the bound and the best selection are kept.
+  // Evaluates the selection at these prices and keeps the bound and the best selection.
   Selection look(const std::vector<double>& prices) {
     double bound = 0.0;
     Selection selection = best_at(stage_, prices, &bound);
@@ -157,7 +157,7 @@ class Descent {
   [[nodiscard]] double score() const { return result_.best.score; }
   [[nodiscard]] const std::vector<double>& prices() const { return result_.prices; }
 
-  // Looks for a good selection near the best prices.
+  // Searches a good selection near the best prices.
   void round() {
     double bound = 0.0;
     Selection selection = best_at(stage_, result_.prices, &bound);
@@ -187,11 +187,11 @@ void bisect(const Stage& stage, Descent& descent) {
   }
 }
 
-// How a descent goes: each step follows the slope, bent towards the step before where the two point apart, so that it
-// does not run from wall to wall of a valley (Camerini, Fratta, Maffioli, Math. Programming Study 3, 1975).
+// Parameters of a descent. Each step follows the subgradient, deflected towards the previous step where the two
+// diverge, so that it does not zigzag (Camerini, Fratta, Maffioli, Math. Programming Study 3, 1975).
 struct Gait {
-  double bend = 0.0;   // 0: the slope itself
-  double theta = 1.5;  // of Polyak's step, at the start
+  double bend = 0.0;   // 0: the subgradient itself.
+  double theta = 1.5;  // Initial factor of Polyak's step.
   int steps_without_gain = 8;
 };
 constexpr Gait kStraight{0.0, 1.5, 8};
@@ -204,7 +204,7 @@ void descend(const Stage& stage, Descent& descent, Selection selection, std::vec
   double theta = gait.theta;
   int idle = 0;
   for (int i = 0; i < kSubgradientSteps && !descent.closed(); ++i) {
-    // In units of a resource's limit, so that GPUs and money weigh alike.
+    // Use in units of a resource's limit, so that GPUs and money weigh alike.
     double along = 0.0, square = 0.0;
     for (std::size_t r = 0; r < resources; ++r) {
       slope[r] = (selection.used[r] - stage.limits[r]) / scale[r];
@@ -273,7 +273,7 @@ Feasibility find_feasible(const Stage& stage) {
       least = bound;
       result.prices = prices;
     }
-    // Σ min p·use > p·limits: the prices add up to a proof. The margin is for rounding.
+    // Σ min p·use > p·limits: the prices prove that nothing fits. The margin covers rounding.
     if (bound < -1e-9) {
       result.impossible = true;
       return result;

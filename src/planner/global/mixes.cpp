@@ -29,8 +29,8 @@ class Mixer {
     return deployment_.offers[offer].steps[step].carried_rps;
   }
 
-  // All steps of the offers from this one on, the earlier ones given. Once the demand is carried, more of an offer is
-  // of no use. False: too many.
+  // Enumerates the steps of the offers from this one on, with the earlier ones fixed. Once the demand is served,
+  // further steps of an offer are skipped. Returns false if there are too many.
   bool from(std::size_t offer, double carried_before) {
     if (offer == deployment_.offers.size()) {
       if (mixes_.empty() || !wasteful()) mixes_.push_back(mix_at(input_, steps_));
@@ -48,13 +48,13 @@ class Mixer {
 
   [[nodiscard]] double kept(double rps) const { return std::min(rps, deployment_.demand_rps); }
 
-  // One offer could be a step lower at the same traffic.
+  // Returns true if one offer could be a step lower at the same traffic.
   [[nodiscard]] bool wasteful() const {
     double all = 0.0;
     for (std::size_t o = 0; o < steps_.size(); ++o) all += carried(o, steps_[o]);
     for (std::size_t o = 0; o < steps_.size(); ++o) {
       if (steps_[o] == 0) continue;
-      double less = 0.0;  // summed in the same order, so that equal is equal
+      double less = 0.0;  // Summed in the same order, so that equal sums are equal in floating point.
       for (std::size_t i = 0; i < steps_.size(); ++i) less += carried(i, i == o ? steps_[i] - 1 : steps_[i]);
       if (kept(less) >= kept(all)) return true;
     }

@@ -22,12 +22,12 @@ bool has_empty_group(const Stage& stage) {
   return false;
 }
 
-// What the selection that loses least in pinned criteria, one after the other, says about those that lose no more than
-// is allowed.
+// What the selection with the lowest losses in pinned criteria, compared one after the other, proves about the
+// selections that lose no more than allowed.
 enum class Verdict : std::uint8_t {
-  kExact,       // it loses just what is allowed, so all that fit do, and it scores most of them
-  kImpossible,  // it loses more: none fits
-  kNothing,     // it loses less, and others may score more
+  kExact,       // It loses exactly what is allowed, and so does every selection that fits; it has the highest score.
+  kImpossible,  // It loses more, so none fits.
+  kNothing,     // It loses less, and others may score more.
 };
 Verdict verdict_of(const Stage& stage, const Selection& loses_least) {
   for (std::size_t r = 1; r < stage.resources; ++r) {
@@ -95,8 +95,8 @@ Stage MultiChoice::stage_of(std::span<const double> scores_by_choice) const {
   return stage;
 }
 
-// The selection in the stage's numbers. Where its choice was reduced away, the one that stands for it is as good and
-// takes no more.
+// The selection in the stage's numbering. If its choice was removed, the choice that dominates it is as good and uses
+// no more.
 Selection MultiChoice::current_in(const Stage& stage) const {
   std::vector<std::uint32_t> choices;
   for (std::size_t group = 0; group < selected_.size(); ++group) {
@@ -117,8 +117,8 @@ Maximum MultiChoice::maximise(std::size_t criterion) {
   const std::vector<double> scores = scores_of(criterion);
   const Stage whole = stage_of(scores);
   const Selection start = current_in(whole);
-  // Dominated choices go, even where they are selected. Those above a limit stay for now: without them a limit that
-  // holds everybody up would seem to be worth nothing.
+  // Removes dominated choices, even selected ones. Choices above a limit stay for now: without them, a limit that
+  // blocks every group would seem to have no value.
   const Stage stage = undominated(whole);
   std::vector<std::uint32_t> equals;
   for (std::size_t group = 0; group < selected_.size(); ++group) {
@@ -137,7 +137,7 @@ Maximum MultiChoice::maximise(std::size_t criterion) {
   double best = relaxation.best.score;
   double bound = std::max(best, std::floor(relaxation.bound + kRounding));
   adopt(stage, relaxation.best);
-  // A narrow search first: what it finds rules out much of what a wide one would look at.
+  // Starts with a narrow search, because its result excludes many states of a wide one.
   for (std::size_t states = kFirstStates; bound > best; states *= kWidening) {
     const Stage open = reduced(reduced(stage, relaxation.prices, best + 1.0));
     if (has_empty_group(open)) {
@@ -165,7 +165,7 @@ Maximum MultiChoice::maximise(std::size_t criterion) {
   return {best, bound, std::move(relaxation.prices)};
 }
 
-// Later searches must be left some work, too: each may take a share of what is left.
+// Each search may use a share of the remaining work, so that later searches have some left.
 SearchResult MultiChoice::search_within(const Stage& stage, std::span<const double> prices, double above,
                                         std::size_t states_max) {
   SearchResult result = search(stage, prices, above, {states_max, search_.work_max / kWorkShare});
@@ -183,8 +183,8 @@ void MultiChoice::pin(std::span<const double> scores, double reached, std::span<
     most_of_all += most;
   }
   loss.limit = most_of_all - reached;
-  // loss + p·use ≤ loss limit + p·limits follows from the resources; each group's least of the left side makes it a
-  // bound.
+  // loss + p·use ≤ loss limit + p·limits follows from the resources; the minimum of the left side over each group makes
+  // it a bound.
   Column check = loss;
   for (std::size_t r = 0; r < prices.size(); ++r) {
     if (prices[r] <= 0.0) continue;

@@ -1,5 +1,5 @@
-// One choice for each group under several resources, one criterion after the other: the multiple-choice knapsack
-// problem with lexicographic objectives (Kellerer, Pferschy, Pisinger: Knapsack Problems, 2004, chapters 10 and 11).
+// The multiple-choice knapsack problem with several resources and lexicographic objectives (Kellerer, Pferschy,
+// Pisinger: Knapsack Problems, 2004, chapters 10 and 11): one choice for each group, one criterion after the other.
 #pragma once
 
 #include <cstddef>
@@ -15,39 +15,40 @@ namespace penstock::planner::global {
 
 struct Maximum {
   double score = 0.0;
-  double bound = 0.0;          // no selection that keeps what was pinned before scores more; = score when proven
-  std::vector<double> prices;  // score for one unit more of each of the caller's resources
+  double bound = 0.0;          // No selection that keeps the pinned values scores more; equals the score if proven.
+  std::vector<double> prices;  // Score of one unit more of each of the caller's resources.
 };
 
 enum class Restriction : std::uint8_t { kKept, kImpossible, kUnknown };
 
-// Groups and choices are numbered as they are added. The first choice of each group must use no more of any resource
-// than its others, and all first choices together must fit.
+// Groups and choices are numbered in the order in which they are added. The first choice of each group must use no more
+// of any resource than its others, and all first choices together must fit.
 class MultiChoice {
  public:
   MultiChoice(std::vector<double> limits, std::size_t criteria, const SearchLimits& search);
 
   void add_group();
-  // Of the group added last. Whole numbers below 2^53 in sum: a score for each criterion, a use for each resource.
+  // Adds a choice to the last group: a score for each criterion and a use of each resource, whole numbers whose sums
+  // stay below 2^53.
   void add_choice(std::span<const double> scores, std::span<const double> uses);
 
   [[nodiscard]] bool first_choices_fit() const;
 
-  // Maximises the sum of a criterion, then pins it: later calls keep at least what this one reached. A pinned criterion
-  // becomes two columns: what is lost against the best of each group, a resource of which as much may be used as was
-  // lost here; and its bound at the shadow prices, a check.
+  // Maximises the sum of a criterion and pins it: later calls keep at least this value. A pinned criterion becomes two
+  // columns: a resource for the loss against the best of each group, limited to the loss of this result, and a check
+  // for its bound at the shadow prices.
   Maximum maximise(std::size_t criterion);
 
-  // Only the choices c with allowed[c] from now on. Changes nothing unless it returns kKept; kUnknown: the search ended
-  // at its limits.
+  // Allows only the choices c with allowed[c] from now on. Changes nothing unless it returns kKept. kUnknown means that
+  // the search ended at its limits.
   Restriction restrict_to(const std::vector<bool>& allowed);
 
-  // The choice for each group, counted within the group.
+  // The choice of each group, numbered within the group.
   [[nodiscard]] std::vector<std::uint32_t> selection() const;
 
  private:
   struct Column {
-    std::vector<double> use;  // by choice
+    std::vector<double> use;  // Indexed by choice.
     double limit = 0.0;
   };
   [[nodiscard]] Stage stage_of(std::span<const double> scores_by_choice) const;
@@ -60,13 +61,13 @@ class MultiChoice {
 
   std::size_t own_resources_;
   std::size_t criteria_;
-  SearchLimits search_;            // work_max: what is left of it
-  std::vector<Column> resources_;  // the caller's, then the losses of pinned criteria
+  SearchLimits search_;            // work_max is the remaining work.
+  std::vector<Column> resources_;  // The caller's resources, then the losses of pinned criteria.
   std::vector<Column> checks_;
-  std::vector<double> scores_;                      // by choice and criterion
-  std::vector<std::uint32_t> begin_{0};             // of each group's choices
-  std::vector<std::vector<std::uint32_t>> active_;  // by group, ascending
-  std::vector<std::uint32_t> selected_;             // by group: a choice
+  std::vector<double> scores_;                      // By choice and criterion.
+  std::vector<std::uint32_t> begin_{0};             // Index of each group's first choice.
+  std::vector<std::vector<std::uint32_t>> active_;  // By group, ascending.
+  std::vector<std::uint32_t> selected_;             // The selected choice of each group.
 };
 
 }  // namespace penstock::planner::global

@@ -48,7 +48,7 @@ core::Result<Offer> disaggregated_offer(DisaggregatedSide prefill, Disaggregated
   while (true) {
     const double carried = std::min(p * p_rps, d * d_rps);
     offer.steps.push_back({{p, d}, carried});
-    // The next rung is the smallest fleet that carries more: the weaker side grows, both do where they are equal.
+    // The next step is the smallest fleet that carries more: the weaker side grows; if both are equal, both grow.
     const bool grow_p = p * p_rps <= carried, grow_d = d * d_rps <= carried;
     if ((grow_p && p == prefill.range.max) || (grow_d && d == decode.range.max)) break;
     if (grow_p) ++p;

@@ -8,7 +8,8 @@
 namespace penstock::planner::global {
 namespace {
 
-constexpr double kNearlyAll = 1.0 - 1e-9;  // of a demand: sums of requests/s round
+// Share of a demand that counts as all of it, because sums of requests/s are rounded.
+constexpr double kNearlyAll = 1.0 - 1e-9;
 
 std::vector<double> used_by(const Inputs& inputs, const std::vector<Mix>& mixes) {
   std::vector<double> used(inputs.resources.size(), 0.0);
@@ -24,7 +25,7 @@ bool fit(const Inputs& inputs, const std::vector<Mix>& mixes) {
   return true;
 }
 
-// The figures of the classes for other mixes; the bounds stay.
+// Computes the figures of the classes for other mixes; the bounds stay.
 std::vector<ClassPlan> values_of(const Inputs& inputs, Objective objective, std::vector<ClassPlan> classes,
                                  const std::vector<Mix>& mixes) {
   for (ClassPlan& plan : classes) {
@@ -54,7 +55,7 @@ double cost_of(const Inputs& inputs, const std::vector<Mix>& mixes) {
   return sum * inputs.money_unit;
 }
 
-// The first class that differs by more than the share decides; then the cost does.
+// The first class that differs by more than the share decides, then the cost.
 bool worth_it(const Inputs& inputs, const Options& options, const std::vector<ClassPlan>& before, double cost_before,
               const Solution& after) {
   for (std::size_t c = 0; c < before.size(); ++c) {
@@ -78,7 +79,7 @@ struct Leftovers {
   bool proven = false;
 };
 
-// What keeps one offer of a deployment from its next step that carries more.
+// The reason why an offer of a deployment does not have its next step.
 PoolLimit limit_of(const Leftovers& left, std::size_t d, std::size_t o) {
   const PlannedDeployment& planned = left.inputs.deployments[d];
   const Mix& mix = left.solution.mixes[d];
@@ -199,7 +200,7 @@ void keep_previous(const Inputs& inputs, const Options& options, Solution& solut
 
 GlobalPlan rendered(const Inputs& inputs, const Options& options, const Solution& solution) {
   GlobalPlan plan;
-  // Exact sums of what the mixes carry: the search's are rounded to its unit of traffic.
+  // Exact sums of the served traffic; the search rounds them to its unit of traffic.
   plan.classes = values_of(inputs, options.objective, solution.classes, solution.mixes);
   for (std::size_t c = 0; c < plan.classes.size(); ++c)
     if (solution.classes[c].value_bound <= solution.classes[c].value && !solution.kept_previous)

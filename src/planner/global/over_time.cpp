@@ -45,7 +45,7 @@ double peak(const std::vector<double>& rps_by_minute, std::size_t from, std::siz
                            rps_by_minute.begin() + static_cast<std::ptrdiff_t>(to));
 }
 
-// Replicas of one pool: what is paid for, and what of it has not started yet.
+// Replicas of one pool: those paid for, and those of them that are still starting.
 class Running {
  public:
   void place(std::uint32_t replicas) { ordered_ = replicas; }
@@ -74,10 +74,10 @@ class Running {
     std::uint32_t replicas;
   };
   std::uint32_t ordered_ = 0;
-  std::vector<Start> starting_;  // the last ordered last
+  std::vector<Start> starting_;  // In the order of their start.
 };
 
-// Requests/s that an offer's ready replicas carry: those of the highest step that they make up.
+// Requests/s that an offer's ready replicas carry: those of the highest step that they complete.
 double carried_by(const Offer& offer, const std::vector<std::uint32_t>& ready, std::size_t first_pool) {
   double carried = 0.0;
   for (const Step& step : offer.steps) {
@@ -102,7 +102,7 @@ class Run {
   [[nodiscard]] std::size_t first() const { return options_.minutes_each; }
   [[nodiscard]] std::size_t end() const { return first() + total_.minutes; }
 
-  // Follows a plan from one minute to another.
+  // Carries out a plan from one minute to another.
   void follow(const GlobalPlan& plan, std::size_t from, std::size_t to) {
     adopt(plan, from);
     const double hours = static_cast<double>(to - from) / kMinutesPerHour;
@@ -116,7 +116,7 @@ class Run {
   [[nodiscard]] OverTime take() { return std::move(total_); }
 
  private:
-  // Pools of a plan lie in the order of the deployments and their offers.
+  // Pools of a plan are in the order of the deployments and their offers.
   void adopt(const GlobalPlan& plan, std::size_t minute) {
     auto pool = plan.pools.begin();
     for (std::size_t d = 0; d < fleets_.size(); ++d)
@@ -146,7 +146,7 @@ class Run {
 
   const std::vector<ChangingDeployment>& deployments_;
   const OverTimeOptions& options_;
-  std::vector<std::vector<Running>> fleets_;  // by deployment and pool
+  std::vector<std::vector<Running>> fleets_;  // By deployment and pool.
   OverTime total_;
 };
 

@@ -8,22 +8,23 @@
 namespace penstock::planner::global {
 namespace {
 
-constexpr std::size_t kDominatorsMax = 24;  // earlier states that a state is compared with
-constexpr std::size_t kCompletionsMax = 4;  // states of a depth that are finished greedily, for a better selection
-constexpr std::uint32_t kNobody = std::numeric_limits<std::uint32_t>::max();
+constexpr std::size_t kDominatorsMax = 24;  // Number of earlier states that a state is compared with.
+// Number of states of a depth that are completed greedily to find a better selection.
+constexpr std::size_t kCompletionsMax = 4;
+constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
 
 struct State {
   double score;
-  double bound;  // of all selections that begin like this
+  double bound;  // Upper bound of all selections that begin with this state.
   std::uint32_t parent;
   std::uint32_t choice;
 };
 
-// The states of one depth; their uses lie in one array, a row for each.
+// The states of one depth; their uses are in one array, one row per state.
 struct Layer {
   std::vector<State> states;
   std::vector<double> used;
-  std::vector<std::size_t> runs;  // of states by the same choice: where they begin
+  std::vector<std::size_t> runs;  // Begin of each run of states with the same choice.
 
   void clear() {
     states.clear();
@@ -36,7 +37,7 @@ struct Link {
   std::uint32_t parent, choice;
 };
 
-// Of the resources only the first two: more would cost more than they save.
+// Only the first two resources are ranked; more would cost more than they save.
 struct Rank {
   double first, second, score;
   std::uint32_t row;
@@ -60,7 +61,7 @@ class Search {
 
   SearchResult run() {
     Layer layer;
-    layer.states.push_back({0.0, constant_ + rest_value_[0], kNobody, kNobody});
+    layer.states.push_back({0.0, constant_ + rest_value_[0], kNone, kNone});
     layer.used.assign(stage_.columns, 0.0);
     Layer next;
     for (std::size_t depth = 0; depth < order_.size() && !layer.states.empty(); ++depth) {
@@ -95,8 +96,9 @@ class Search {
                        [&](std::uint32_t a, std::uint32_t b) { return value_[a] > value_[b]; });
   }
 
-  // Groups first whose second best choice loses most: their states die young, those of near-equals multiply late. Three
-  // to ten times fewer states than in the order of the input, of the numbers of choices, or of their spread.
+  // Groups whose second best choice loses most come first: their states are discarded early, those of near-equal
+  // choices multiply late. This makes three to ten times fewer states than the order of the input, of the number of
+  // choices, or of their spread.
   void order_groups() {
     order_.resize(stage_.groups());
     std::iota(order_.begin(), order_.end(), std::size_t{0});
@@ -108,7 +110,7 @@ class Search {
     std::stable_sort(order_.begin(), order_.end(), [&](std::size_t a, std::size_t b) { return regret(a) > regret(b); });
   }
 
-  // What the groups from each depth on take at least of every column, and bring at most at the prices.
+  // The minimum use of every column, and the maximum score at the prices, of the groups from each depth on.
   void sum_up_the_rest() {
     rest_value_.assign(order_.size() + 1, 0.0);
     rest_use_.assign((order_.size() + 1) * stage_.columns, 0.0);
@@ -125,11 +127,11 @@ class Search {
 
   [[nodiscard]] double slack(std::size_t column) const { return column < stage_.resources ? 0.0 : kRounding; }
 
-  // Choice by choice, so that the states of each choice lie in the order of their parents.
+  // Extends choice by choice, so that the states of each choice are in the order of their parents.
   void extend(const Layer& layer, std::size_t depth, Layer& next) const {
     next.clear();
     const double* const rest = rest_use_.data() + (depth + 1) * stage_.columns;
-    // bound = constant + Σ value of the choices so far + rest: undo this depth's best, put the choice in.
+    // bound = constant + Σ value of the choices so far + rest: remove this depth's best value and add the choice's.
     const double change = rest_value_[depth + 1] - rest_value_[depth];
     for (const std::uint32_t choice : choices(depth)) {
       const double* const use = stage_.use.data() + choice * stage_.columns;
@@ -152,14 +154,14 @@ class Search {
     }
   }
 
-  // The states in the order in which they are thinned. Each run is in order already: what a choice adds is the same for
-  // all.
+  // The states in the order in which they are thinned. Each run is already sorted, because a choice adds the same to
+  // all of its states.
   std::vector<Rank> ranked(const Layer& layer) const {
     std::vector<Rank> ranks(layer.states.size());
     for (std::uint32_t row = 0; row < ranks.size(); ++row)
       ranks[row] = {stage_.resources > 0 ? layer.used[row * stage_.columns] : 0.0,
                     stage_.resources > 1 ? layer.used[row * stage_.columns + 1] : 0.0, layer.states[row].score, row};
-    std::vector<std::size_t> ends = layer.runs;  // begins, then the end of the last
+    std::vector<std::size_t> ends = layer.runs;  // Begins of the runs, then the end of the last one.
     ends.push_back(ranks.size());
     std::vector<Rank> merged(ranks.size());
     while (ends.size() > 2) {
@@ -185,10 +187,10 @@ class Search {
     return true;
   }
 
-  // Without dominated states, and no more of them than allowed.
+  // Keeps only states that are not dominated, up to the maximum number.
   void thin(const Layer& layer, std::size_t depth, Layer& left) {
     made_ += layer.states.size();
-    // One state can only be dominated by another that uses no more of the first resource.
+    // A state can only be dominated by one that uses no more of the first resource.
     const std::vector<Rank> ranks = ranked(layer);
     std::vector<std::uint32_t> kept;
     for (const Rank& rank : ranks) {
@@ -210,7 +212,7 @@ class Search {
 
   void drop_the_weakest(const Layer& layer, std::vector<std::uint32_t>& kept, std::size_t depth) {
     std::size_t allowed = limits_.states_max;
-    if (depth < order_.size()) {  // the work that is left, spread over the depths that are left
+    if (depth < order_.size()) {  // Divides the remaining work among the remaining depths.
       const std::size_t left = limits_.work_max > made_ ? limits_.work_max - made_ : 0;
       std::size_t wide = 0;
       for (std::size_t d = depth; d < order_.size(); ++d) wide += choices(d).size();
@@ -229,7 +231,7 @@ class Search {
     std::erase_if(kept, [&](std::uint32_t row) { return !stronger(row, strongest_lost); });
   }
 
-  // Finishes the most promising states greedily: what is found early saves states later.
+  // Completes the most promising states greedily: a better selection found early saves states later.
   void complete_the_best(const Layer& layer, std::size_t depth) {
     std::vector<std::uint32_t> rows(layer.states.size());
     std::iota(rows.begin(), rows.end(), 0U);
@@ -252,7 +254,7 @@ class Search {
     std::vector<std::uint32_t> tail;
     for (std::size_t d = depth; d < order_.size(); ++d) {
       const double* const rest = rest_use_.data() + (d + 1) * stage_.columns;
-      std::uint32_t best = kNobody;
+      std::uint32_t best = kNone;
       for (const std::uint32_t choice : choices(d)) {
         bool fits = true;
         for (std::size_t c = 0; c < stage_.columns && fits; ++c)
@@ -261,7 +263,7 @@ class Search {
         best = choice;
         break;
       }
-      if (best == kNobody) return;
+      if (best == kNone) return;
       score += stage_.score[best];
       for (std::size_t c = 0; c < stage_.columns; ++c) used[c] += stage_.use[best * stage_.columns + c];
       tail.push_back(best);
@@ -283,11 +285,11 @@ class Search {
   double dropped_;
   std::size_t made_ = 0;
   std::vector<std::size_t> order_;
-  std::vector<double> value_;          // by choice: score - prices · use
-  std::vector<std::uint32_t> ranked_;  // choices, within each group the most valuable first
+  std::vector<double> value_;          // By choice: score - prices · use.
+  std::vector<std::uint32_t> ranked_;  // Choices, sorted by value within each group, highest first.
   std::vector<double> rest_value_, rest_use_;
   double constant_ = 0.0;
-  std::vector<std::vector<Link>> history_;  // by depth, for the way back
+  std::vector<std::vector<Link>> history_;  // By depth, to trace a selection back.
   std::optional<Selection> better_;
 };
 

@@ -1,4 +1,4 @@
-// Closes the gap between a selection and its bound, or says how much of it is left.
+// Closes the gap between a selection and its bound, or reports the remaining gap.
 #pragma once
 
 #include <cstddef>
@@ -10,16 +10,16 @@
 namespace penstock::planner::global {
 
 struct SearchResult {
-  std::optional<Selection> better;  // scores more than asked for; the best one, when the bound says so
-  double bound = 0.0;               // no selection scores more
-  std::size_t made = 0;             // states
+  std::optional<Selection> better;  // A selection with a score above the requested one; optimal if the bound equals it.
+  double bound = 0.0;               // No selection scores more.
+  std::size_t made = 0;             // Number of states created.
 };
 
-// Dynamic programming over the groups. A state is what the groups so far use and score; it goes when another one of its
-// depth scores as much with no more of anything, when what is left cannot bring it above `above` (the bound at
-// `prices`), or when some resource would run out. Exact, unless a depth has more than `states_max` states: then those
-// with the lowest bounds go, and the highest of these bounds is reported. `work_max` limits the states made over all
-// depths: towards it, fewer are kept.
+// Dynamic programming over the groups. A state is the use and score of the groups so far. It is discarded if another
+// state of its depth scores as much with no more of any resource, if the remaining groups cannot raise it above `above`
+// (by the bound at `prices`), or if a resource would be exceeded. Exact unless a depth has more than `states_max`
+// states: then those with the lowest bounds are discarded, and the highest of these bounds is reported. `work_max`
+// limits the states created over all depths; close to it, fewer are kept.
 struct SearchLimits {
   std::size_t states_max = 4096;
   std::size_t work_max = 180'000;

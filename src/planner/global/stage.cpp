@@ -6,7 +6,7 @@
 namespace penstock::planner::global {
 namespace {
 
-constexpr std::size_t kChoicesComparedMax = 32;  // choices of a group that a new one is compared with
+constexpr std::size_t kChoicesComparedMax = 32;  // Number of choices of a group that a new one is compared with.
 
 template <class Keep>
 Stage filtered(const Stage& stage, Keep keep) {
@@ -71,7 +71,7 @@ Stage undominated(const Stage& stage) {
 }
 
 Stage reduced(const Stage& stage) {
-  // What each group takes at the least, so that a choice is held against the best that the others can do.
+  // The minimum use of each group, so that a choice is checked against the best case of the others.
   std::vector<double> least(stage.groups() * stage.columns, std::numeric_limits<double>::infinity());
   std::vector<double> sum(stage.columns, 0.0);
   for (std::size_t group = 0; group < stage.groups(); ++group) {

@@ -1,4 +1,4 @@
-// One criterion's problem: take one choice from each group so that the scores sum to the most and no resource runs out.
+// The problem of one criterion: one choice from each group with the highest sum of scores and no resource exceeded.
 #pragma once
 
 #include <cstddef>
@@ -9,15 +9,15 @@
 namespace penstock::planner::global {
 
 // Scores and uses of resources are whole numbers below 2^53, so that sums in doubles are exact. Columns from
-// `resources` on are checks: sums that are implied by the resources, may be fractions, and only rule choices out.
+// `resources` on are checks: sums that follow from the resources, may be fractions, and only exclude choices.
 struct Stage {
   std::size_t resources = 0;
-  std::size_t columns = 0;           // resources and checks
-  std::vector<double> limits;        // by column
-  std::vector<std::uint32_t> begin;  // of each group's choices, and the end of the last
-  std::vector<double> score;         // by choice
-  std::vector<double> use;           // by choice and column
-  std::vector<std::uint32_t> id;     // by choice: what the owner calls it
+  std::size_t columns = 0;           // Resources and checks.
+  std::vector<double> limits;        // By column.
+  std::vector<std::uint32_t> begin;  // Index of each group's first choice, then the end of the last group.
+  std::vector<double> score;         // By choice.
+  std::vector<double> use;           // By choice and column.
+  std::vector<std::uint32_t> id;     // By choice: the number that the owner uses.
 
   [[nodiscard]] std::size_t groups() const { return begin.size() - 1; }
   [[nodiscard]] std::span<const double> uses(std::uint32_t choice) const {
@@ -30,24 +30,24 @@ struct Stage {
   }
 };
 
-// A choice of the stage for each group, and what they come to.
+// One choice of the stage for each group, with the resulting sums.
 struct Selection {
   std::vector<std::uint32_t> choices;
   double score = 0.0;
-  std::vector<double> used;  // by resource
+  std::vector<double> used;  // By resource.
 
   [[nodiscard]] bool fits(const Stage& stage) const;
 };
 [[nodiscard]] Selection total_of(const Stage& stage, std::vector<std::uint32_t> choices);
 
-// Sums of doubles that are no whole numbers may be off by this much; scores differ by 1 at least.
+// Tolerance of sums of fractions in doubles; scores differ by at least 1.
 inline constexpr double kRounding = 0.25;
 
-// Without the choices that another one of their group matches in score with no more of any resource.
+// Removes choices if another one of their group has at least the same score and uses no more of any resource.
 [[nodiscard]] Stage undominated(const Stage& stage);
-// Without those either that no selection within the limits holds. May leave a group empty: then nothing fits.
+// Also removes choices that are in no selection within the limits. A group may become empty: then nothing fits.
 [[nodiscard]] Stage reduced(const Stage& stage);
-// Without the choices that cannot be part of a selection that scores `at_least`, by the bound at these prices.
+// Removes choices that cannot be part of a selection with score `at_least`, by the bound at these prices.
 [[nodiscard]] Stage reduced(const Stage& stage, std::span<const double> prices, double at_least);
 
 }  // namespace penstock::planner::global

@@ -18,7 +18,7 @@ bool BurnRate::missed(const signals::RecentRequest& request) const {
 
 void BurnRate::observe(const signals::Observation& observation, double best) {
   const core::Instant until = observation.now - options_.judged_after;
-  if (observation.now < now_) {  // the clock went back: what was remembered has no time any more
+  if (observation.now < now_) {  // The clock went back, so stored times have no meaning.
     spans_.clear();
     held_since_.reset();
     judged_to_ = until;

@@ -1,4 +1,4 @@
-// For tests: Penstock's planner at work on steady traffic, in a world where trials are a formula.
+// For tests: runs Penstock's planner on steady traffic, with trials that are a formula.
 #pragma once
 
 #include <algorithm>
@@ -14,8 +14,8 @@
 
 namespace penstock::planner::testing {
 
-// Each replica of a pool carries so many requests a second. A fleet keeps what its narrowest pool carries; of a target
-// with a factor, so much less.
+// Each replica of a pool serves a number of requests per second. A fleet serves what its weakest pool serves; for an
+// objective with a factor, that share of it.
 class FormulaTrials final : public FleetTrials {
  public:
   explicit FormulaTrials(std::vector<double> per_replica) : per_replica_(std::move(per_replica)) {}
@@ -34,7 +34,7 @@ class FormulaTrials final : public FleetTrials {
 
   TrialOutcome attempt(std::span<const std::uint32_t> replicas) override {
     ++attempts;
-    double kept = 1e9;  // of what comes
+    double kept = 1e9;  // Served share of the arrivals.
     for (std::size_t i = 0; i < replicas.size(); ++i)
       if (rate_ > 0.0) kept = std::min(kept, replicas[i] * per_replica_[i] / rate_);
     TrialOutcome outcome;
@@ -52,15 +52,16 @@ class FormulaTrials final : public FleetTrials {
   void correct(std::span<const double> factors) override { corrected.assign(factors.begin(), factors.end()); }
 
   int loads = 0, attempts = 0;
-  std::vector<double> target_factors;  // of what a replica carries within the target; empty: there is one target
+  // By objective: factor of a replica's capacity; empty means that there is one objective.
+  std::vector<double> target_factors;
   std::vector<double> corrected;
 
  private:
-  std::vector<double> per_replica_, judged_;  // requests by target
+  std::vector<double> per_replica_, judged_;  // Requests by objective.
   double rate_ = 0.0;
 };
 
-// Both loops are quick, no forecast is believed, and there is no headroom.
+// Both loops are fast, forecasts are not trusted, and there is no headroom.
 [[nodiscard]] inline PlannerOptions quick() {
   PlannerOptions options;
   options.interval = std::chrono::seconds{5};
@@ -81,7 +82,7 @@ class FormulaTrials final : public FleetTrials {
   return options;
 }
 
-// Lets a planner run: replicas start after `start_up`, engines hold nothing, and requests come evenly.
+// Runs a planner: replicas start after `start_up`, engines are empty, and requests arrive evenly.
 class Course {
  public:
   explicit Course(const PlannerOptions& options = quick(), const std::vector<double>& per_replica = {2.0},
@@ -91,9 +92,9 @@ class Course {
         planner(make_penstock_planner(trials, slo, options)),
         interval_s_(core::to_seconds(options.interval)) {}
 
-  // Goes on until `until_s` at a rate, and returns the last decision, which the next call replaces.
+  // Runs until `until_s` at a rate and returns the last decision, which the next call overwrites.
   const Decision& at_rate(double rate_per_s, double until_s) {
-    // Where the clock went back, what came later by the old one is given up.
+    // After a clock jump backwards, later history by the old clock is dropped.
     std::erase_if(requests, [&](const signals::RecentRequest& request) { return request.arrival > at_s(now_s); });
     if (!history_.empty() && history_.back().first > now_s) history_.clear();
     while (now_s < until_s) {
@@ -128,15 +129,16 @@ class Course {
     return seen;
   }
 
-  std::vector<std::uint32_t> fleet;  // targets, by pool
+  std::vector<std::uint32_t> fleet;  // Targets by pool.
   std::shared_ptr<FormulaTrials> trials;
   std::unique_ptr<Policy> planner;
   std::vector<signals::RecentRequest> requests;
-  std::vector<std::pair<double, std::uint32_t>> changes;  // of the first pool: when, and its new target
+  std::vector<std::pair<double, std::uint32_t>> changes;  // Changes of the first pool: time and new target.
   double now_s = 0.0;
   double start_up_s = 0.0;
-  std::function<std::uint8_t(std::size_t)> target_of = [](std::size_t) { return std::uint8_t{0}; };  // by number
-  std::function<float(const Course&)> ttft_ms = [](const Course&) { return 100.0F; };  // of what arrives now
+  // Objective by request number.
+  std::function<std::uint8_t(std::size_t)> target_of = [](std::size_t) { return std::uint8_t{0}; };
+  std::function<float(const Course&)> ttft_ms = [](const Course&) { return 100.0F; };  // TTFT of the current arrivals.
   std::function<void(signals::Observation&)> change;
 
  private:
@@ -170,7 +172,7 @@ class Course {
 
   Decision last_;
   double interval_s_;
-  std::deque<std::pair<double, std::vector<std::uint32_t>>> history_;  // targets of the last start-up time
+  std::deque<std::pair<double, std::vector<std::uint32_t>>> history_;  // Targets of the last start-up time.
 };
 
 }  // namespace penstock::planner::testing

@@ -15,18 +15,18 @@ using signals::PoolObservation;
 
 namespace {
 
-// A pool in want of replicas.
+// A pool that requests replicas.
 struct Claim {
-  std::uint32_t least = 0, most = 0;  // replicas
-  double wanted = 0.0;                // what the ratio is kept to
-  double gpus = 1.0;                  // of one replica
+  std::uint32_t least = 0, most = 0;  // Replicas.
+  double wanted = 0.0;                // The value whose ratio to other pools is kept.
+  double gpus = 1.0;                  // Per replica.
 
   [[nodiscard]] double share_of(double scale) const {
     return std::clamp(scale * wanted, static_cast<double>(least), static_cast<double>(most));
   }
 };
 
-// The greatest share of all proposals that fits; 0 where not even the least does.
+// The highest share of all proposals that fits; 0 if not even the minimum fits.
 double greatest_scale(const std::vector<Claim>& claims, double gpus) {
   const auto needs = [&](double scale) {
     return std::accumulate(claims.begin(), claims.end(), 0.0,
@@ -34,7 +34,7 @@ double greatest_scale(const std::vector<Claim>& claims, double gpus) {
   };
   if (needs(1.0) <= gpus) return 1.0;
   double fits = 0.0, exceeds = 1.0;
-  constexpr int kHalvings = 60;  // more than a double tells apart
+  constexpr int kHalvings = 60;  // More halvings than a double can distinguish.
   for (int i = 0; i < kHalvings; ++i) {
     const double middle = 0.5 * (fits + exceeds);
     (needs(middle) <= gpus ? fits : exceeds) = middle;
@@ -42,8 +42,8 @@ double greatest_scale(const std::vector<Claim>& claims, double gpus) {
   return fits;
 }
 
-// Replicas for each claim, within its least and most, that need no more GPUs than there are, and more than the least only
-// if that fits. By largest remainder: all are rounded down, then who lost most gets one more, if that fits.
+// Returns replicas for each claim between its least and most that fit into the GPUs; more than the least only if that
+// fits. Largest remainder: all are rounded down, then those with the largest loss get one more, if that fits.
 std::vector<std::uint32_t> apportion(const std::vector<Claim>& claims, double gpus) {
   constexpr double kRounding = 1e-9;
   const double scale = greatest_scale(claims, gpus);
@@ -111,7 +111,7 @@ void FleetGuardrails::cut_growth(const Observation& observation, const std::vect
       left -= gpus_of(pool, has);
       continue;
     }
-    // What serves beyond the target is about to drain: it is no growth that is paid for already.
+    // Replicas beyond the target are about to drain, so they are not growth that is already paid for.
     const std::uint32_t least = std::min(decisions[i].target, std::max(pool.target_replicas, pool.min_replicas));
     left -= gpus_of(pool, has > least ? has - least : 0);
     claims.push_back(

@@ -37,7 +37,7 @@ class FleetGuardrails {
   }
 
  private:
-  static constexpr std::uint64_t kPoolsMax = 64;  // in a state that is read
+  static constexpr std::uint64_t kPoolsMax = 64;  // Limit for a restored state.
   // Targets of the proposals, lowered if the current fleet exceeds the budget.
   [[nodiscard]] std::vector<std::uint32_t> affordable(const signals::Observation& observation,
                                                       const std::vector<PoolDecision>& proposals) const;

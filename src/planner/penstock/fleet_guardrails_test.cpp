@@ -58,7 +58,7 @@ class Fleet {
     }
     return targets;
   }
-  std::string limits;  // of the last wish, by pool
+  std::string limits;  // Limits of the last decision, by pool.
 
  private:
   FleetGuardrails guardrails_;

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::uint32_t kDoublingsMax = 8;
 
-// The part of a replica's capacity that is taken, above 1 where more waits than fits.
+// The used share of a replica's capacity; above 1 if more requests wait than fit.
 double load_share(const signals::EngineSample& sample, const PoolObservation& pool, const GuardrailOptions& options) {
   const double queued = static_cast<double>(sample.queued_prefill_tokens);
   const double kv = static_cast<double>(sample.kv_used_tokens) + static_cast<double>(sample.queued_kv_tokens) + queued;
@@ -27,7 +27,7 @@ double load_share(const signals::EngineSample& sample, const PoolObservation& po
 
 }  // namespace
 
-// The proposal on its way to a target, and the last that changed it.
+// The proposal on its way to a target, and the last limit that changed it.
 class Guardrails::Clamp {
  public:
   explicit Clamp(std::uint32_t proposal) : proposal_(proposal) {}
@@ -58,7 +58,7 @@ Limit Guardrails::shrink_hold(core::Instant now, const PoolObservation& pool) co
     ++known;
   }
   if (known == 0 || known != pool.ready) return Limit::kStaleTelemetry;
-  if (pool.starting > 0 || pool.draining > 0) return Limit::kScalingUnderWay;
+  if (pool.starting > 0 || pool.draining > 0) return Limit::kStartingOrDraining;
   if (kv_usage > options_.kv_hot * known) return Limit::kHotKvCache;
   if (pool.unrouted_requests > 0 || oldest > options_.queue_age) return Limit::kQueueWaits;
   if (failed_at_ && *failed_at_ > time_ - options_.stabilisation) return Limit::kFailures;
@@ -71,7 +71,7 @@ std::uint32_t Guardrails::fewest_that_carry(const PoolObservation& pool, std::ui
     if (replica.state == ReplicaState::kReady && replica.sample)
       fullest = std::max(fullest, load_share(*replica.sample, pool, options_));
   if (fullest == 0.0) return 0;
-  // Of N replicas M are left: the load of each grows N/M times, and must stay within the threshold.
+  // If M of N replicas remain, the load of each grows by N/M and must stay within the threshold.
   const double threshold = std::min(100U, options_.sensitivity) / 100.0;
   const double needed = std::ceil(fullest * pool.ready / threshold - 1e-9);
   return needed < static_cast<double>(most) ? static_cast<std::uint32_t>(needed) : most;
@@ -96,7 +96,7 @@ void Guardrails::note_failures(const PoolObservation& pool) {
 
   note_ready(pool);
   const bool one_more_ready = !std::includes(was_ready_.begin(), was_ready_.end(), ready_.begin(), ready_.end());
-  const bool shrunk = asked_ && *asked_ < seen_ && pool.target_replicas == *asked_;
+  const bool shrunk = last_target_ && *last_target_ < last_current_ && pool.target_replicas == *last_target_;
   if (one_more_ready || shrunk) {
     failures_in_a_row_ = 0;
     cooldown_until_ = time_;
@@ -110,21 +110,21 @@ void Guardrails::note_failures(const PoolObservation& pool) {
 }
 
 void Guardrails::note_manual_change(std::uint32_t current) {
-  const bool changed = asked_ && current != *asked_ && current != seen_;
-  // A fleet that was started anew between two processes is not a manual change.
+  const bool changed = last_target_ && current != *last_target_ && current != last_current_;
+  // A fleet that was restarted between two processes is not a manual change.
   if (changed && !restored_) manual_until_ = time_ + options_.manual_hold;
   restored_ = false;
-  // What was wished before, or is wished meanwhile, is no reason for a jump afterwards.
+  // Proposals before or during the hold are dropped, so that they cause no jump afterwards.
   if (!changed && time_ >= manual_until_) return;
-  wishes_.clear();
+  proposals_.clear();
   targets_.clear();
 }
 
 void Guardrails::record_proposal(std::uint32_t current, std::uint32_t proposal) {
-  // Nothing is known of the time before: what runs may be there for a reason.
-  if (wishes_.empty()) wishes_.push_back({time_, current});
-  wishes_.push_back({time_, proposal});
-  while (wishes_.front().at <= time_ - options_.stabilisation) wishes_.pop_front();
+  // The time before is unknown, and the running replicas may be needed.
+  if (proposals_.empty()) proposals_.push_back({time_, current});
+  proposals_.push_back({time_, proposal});
+  while (proposals_.front().at <= time_ - options_.stabilisation) proposals_.pop_front();
   targets_.push_back({time_, current});
   while (targets_.front().at <= time_ - core::kMinute) targets_.pop_front();
 }
@@ -133,7 +133,7 @@ void Guardrails::limit_shrinking(core::Instant now, const PoolObservation& pool,
   const std::uint32_t current = pool.target_replicas;
   if (clamp.proposal() >= current) return;
   std::uint32_t most = clamp.proposal();
-  for (const Entry& entry : wishes_) most = std::max(most, entry.replicas);
+  for (const Entry& entry : proposals_) most = std::max(most, entry.replicas);
   clamp.to(std::min(most, current), Limit::kStabilization);
   if (clamp.proposal() >= current) return;
 
@@ -143,7 +143,7 @@ void Guardrails::limit_shrinking(core::Instant now, const PoolObservation& pool,
   clamp.to(std::max(clamp.proposal(), current - step), Limit::kShrinkRate);
   clamp.to(std::max(clamp.proposal(), fewest_that_carry(pool, current)), Limit::kConsolidation);
 
-  // No replica starts or drains here: as many are ready afterwards as are now, or as the target says.
+  // No replica starts or drains here, so the replicas that are ready now, or the target if lower, are ready afterwards.
   if (pool.ready < std::max(pool.min_replicas, options_.minimum_endpoints))
     clamp.to(current, Limit::kMinEndpoints);
   else
@@ -162,10 +162,10 @@ PoolDecision Guardrails::finish(const PoolObservation& pool, PoolDecision propos
   const Bounded bounded = bound(clamp.proposal(), bounds_of(pool));
   clamp.to(bounded.replicas, bounded.limit);
   if (clamp.proposal() < pool.target_replicas) shrunk_at_ = time_;
-  proposal.current = seen_ = pool.target_replicas;
+  proposal.current = last_current_ = pool.target_replicas;
   proposal.target = clamp.proposal();
   proposal.limited_by = clamp.limit();
-  asked_ = proposal.target;
+  last_target_ = proposal.target;
   return proposal;
 }
 

@@ -64,11 +64,12 @@ class Guardrails {
                                             PoolDecision proposal);
 
   // Reports the decision that was made from the result of apply() if a later stage lowered its growth.
-  void revise(std::uint32_t target) { asked_ = target; }
+  void revise(std::uint32_t target) { last_target_ = target; }
 
   void archive(core::StateArchive& state) {
-    state("guardrails", last_now_, time_, wishes_, targets_, shrunk_at_, failed_at_, failed_total_, actions_failed_);
-    state.values_of(ready_, was_ready_, failures_in_a_row_, cooldown_until_, manual_until_, asked_, seen_);
+    state("guardrails", last_now_, time_, proposals_, targets_, shrunk_at_, failed_at_, failed_total_, actions_failed_);
+    state.values_of(ready_, was_ready_, failures_in_a_row_, cooldown_until_, manual_until_, last_target_,
+                    last_current_);
     restored_ = state.reading();
   }
 
@@ -95,18 +96,18 @@ class Guardrails {
 
   GuardrailOptions options_;
   std::optional<core::Instant> last_now_;
-  core::Instant time_{};       // Steady time since the first tick, which dates stored values.
-  std::deque<Entry> wishes_;   // Proposals within the stabilisation window.
-  std::deque<Entry> targets_;  // Targets of the last minute.
+  core::Instant time_{};         // Steady time since the first tick, which dates stored values.
+  std::deque<Entry> proposals_;  // Proposals within the stabilisation window.
+  std::deque<Entry> targets_;    // Targets of the last minute.
   std::optional<core::Instant> shrunk_at_, failed_at_;
   std::uint64_t failed_total_ = 0;
   std::optional<std::uint64_t> actions_failed_;   // Empty before the first tick.
   std::vector<std::uint32_t> ready_, was_ready_;  // Sorted ids of this tick and the previous one.
   std::uint32_t failures_in_a_row_ = 0;
   core::Instant cooldown_until_{}, manual_until_{};
-  std::optional<std::uint32_t> asked_;  // The last decision.
-  std::uint32_t seen_ = 0;              // The target at the time of that decision.
-  bool restored_ = false;               // and nothing was decided since
+  std::optional<std::uint32_t> last_target_;  // The last decision.
+  std::uint32_t last_current_ = 0;            // The target at the time of that decision.
+  bool restored_ = false;                     // No decision was made since the state was restored.
 };
 
 }  // namespace penstock::planner

@@ -102,7 +102,7 @@ void spoil(std::optional<EngineSample>& sample, RandomStream& random) {
     case 3: sample->kv_used_tokens = 2 * sample->kv_capacity_tokens; break;
     case 4: sample->generation_tokens_total = 0; break;
     case 5: sample->kv_used_tokens = sample->scheduled_kv_tokens = 0; break;  // and yet it runs something
-    case 6: sample->queued_prefill_tokens = 100; break;                       // of no request
+    case 6: sample->queued_prefill_tokens = 100; break;                       // Tokens without a queued request.
     case 7: sample->oldest_queued_age = -second; break;
   }
 }
@@ -186,8 +186,8 @@ class PoolWatch {
   void note(double t, const ModelPool& pool, std::uint32_t proposal) {
     targets_.emplace_back(t, pool.target);
     while (targets_.front().first <= t - 60.0) targets_.pop_front();
-    wishes_.emplace_back(t, proposal);
-    while (wishes_.front().first <= t - 300.0) wishes_.pop_front();
+    proposals_.emplace_back(t, proposal);
+    while (proposals_.front().first <= t - 300.0) proposals_.pop_front();
     if (pool.failed) requests_failed_at_ = t;
     if (pool.manual) manual_until_ = t + 600.0;
     if (pool.more_ready || (asked_ < seen_ && pool.target == asked_)) {
@@ -215,14 +215,14 @@ class PoolWatch {
     ASSERT_GT(t, manual_until_ + 284.0) << "no jump after a manual change";
     ASSERT_GE(t - shrunk_at_, 60.0) << "a step a minute";
     ASSERT_LE(pool.target - decision.target, std::max(1.0, 0.34 * pool.target)) << "a step only";
-    for (const auto& proposal : wishes_)
+    for (const auto& proposal : proposals_)
       ASSERT_GE(decision.target, std::min(proposal.second, pool.target)) << "stabilises";
     const std::uint32_t ready = pool.count(ReplicaState::kReady);
     ASSERT_GE(std::min(ready, decision.target), std::max(1U, pool.min)) << "enough are ready";
     ASSERT_LE(pool.kv * ready / decision.target, 0.8 + 1e-3) << "the rest carries it";
   }
 
-  std::deque<std::pair<double, std::uint32_t>> targets_, wishes_;
+  std::deque<std::pair<double, std::uint32_t>> targets_, proposals_;
   double shrunk_at_ = kLongAgo, requests_failed_at_ = kLongAgo, manual_until_ = kLongAgo, cooldown_until_ = kLongAgo;
   std::uint64_t actions_failed_ = 0;
   int in_a_row_ = 0;
@@ -251,7 +251,7 @@ class Sequence {
     signals::SanitizerOptions watching;
     watching.interval = core::from_seconds(kTickS);
     sanitizer_ = signals::Sanitizer{watching};
-    for (std::size_t i = 0; i < 2; ++i) wishes_[i] = pools_[i].target;
+    for (std::size_t i = 0; i < 2; ++i) proposals_[i] = pools_[i].target;
   }
 
   void chaos() {
@@ -264,7 +264,7 @@ class Sequence {
   }
   // Ticks until the fleet is what is wished, or as much of it as the budget allows; SIZE_MAX: never.
   std::size_t reach(bool most) {
-    for (std::size_t i = 0; i < 2; ++i) wishes_[i] = most ? pools_[i].max : pools_[i].min;
+    for (std::size_t i = 0; i < 2; ++i) proposals_[i] = most ? pools_[i].max : pools_[i].min;
     for (std::size_t tick = 0; tick < 400; ++tick) {
       if (settled()) return tick;
       for (ModelPool& pool : pools_) pool.kv = 0.01;
@@ -286,7 +286,7 @@ class Sequence {
 
   // Wishes stay for a while, then drift or jump.
   void walk() {
-    for (std::uint32_t& proposal : wishes_) {
+    for (std::uint32_t& proposal : proposals_) {
       const std::uint64_t mood = random_.below(60);
       if (mood == 0) proposal = below(0, 60);
       if (mood == 1) proposal = below(0, 3);
@@ -325,10 +325,10 @@ class Sequence {
     ASSERT_STREQ(to_string(findings.clock), to_string(clock));
     for (const PoolObservation& pool : seen.pools) ASSERT_FALSE(std::isnan(pool.last_minute.ttft.mean_ms));
     std::vector<PoolDecision> proposals(2);
-    for (std::size_t i = 0; i < 2; ++i) proposals[i].target = wishes_[i];
+    for (std::size_t i = 0; i < 2; ++i) proposals[i].target = proposals_[i];
     const auto decisions = guardrails_.apply(seen, proposals, findings.clock);
     check(seen, clock, decisions);
-    if (!::testing::Test::HasFatalFailure()) carry_out(decisions);
+    if (!::testing::Test::HasFatalFailure()) apply(decisions);
   }
 
   void check(const signals::Observation& seen, ClockState clock, const std::vector<PoolDecision>& decisions) {
@@ -347,10 +347,10 @@ class Sequence {
     }
     const bool over = budget_ && targets > *budget_;
     for (std::size_t i = 0; i < 2; ++i) {
-      const std::uint32_t proposal = over ? 0 : wishes_[i];  // over the budget, proposals are lowered
+      const std::uint32_t proposal = over ? 0 : proposals_[i];  // over the budget, proposals are lowered
       watches_[i].check(t_, pools_[i], proposal, clock != ClockState::kSteady, decisions[i]);
       if (::testing::Test::HasFatalFailure()) return;
-      if (decisions[i].target != wishes_[i]) {
+      if (decisions[i].target != proposals_[i]) {
         ASSERT_NE(decisions[i].limited_by, Limit::kNone);
       }
       ++limits[to_string(decisions[i].limited_by)];
@@ -358,7 +358,7 @@ class Sequence {
     ASSERT_EQ(seen.pools.size(), 2U);
   }
 
-  void carry_out(const std::vector<PoolDecision>& decisions) {
+  void apply(const std::vector<PoolDecision>& decisions) {
     for (std::size_t i = 0; i < 2; ++i) {
       if (decisions[i].target == pools_[i].target) continue;
       if (happens(troubles_.refused)) {
@@ -380,9 +380,9 @@ class Sequence {
     if (budget_ && targets > std::max(least, *budget_)) return false;
     bool reached = true, full = false;
     for (std::size_t i = 0; i < 2; ++i) {
-      if (pools_[i].target == wishes_[i]) continue;
+      if (pools_[i].target == proposals_[i]) continue;
       reached = false;
-      full = full || (budget_ && pools_[i].target < wishes_[i] && gpus + pools_[i].gpus > *budget_);
+      full = full || (budget_ && pools_[i].target < proposals_[i] && gpus + pools_[i].gpus > *budget_);
     }
     return reached || full;
   }
@@ -391,7 +391,7 @@ class Sequence {
   Troubles troubles_;
   std::array<ModelPool, 2> pools_;
   std::array<PoolWatch, 2> watches_;
-  std::array<std::uint32_t, 2> wishes_{};
+  std::array<std::uint32_t, 2> proposals_{};
   std::optional<std::uint64_t> budget_;
   FleetGuardrails guardrails_;
   signals::Sanitizer sanitizer_;
@@ -416,7 +416,7 @@ TEST(GuardrailsProperty, HoldWhateverHappens) {
   EXPECT_GT(shrunk, 5'000U);
   for (const Limit limit : {Limit::kNone, Limit::kMinReplicas, Limit::kMaxReplicas, Limit::kGrowthRate,
                             Limit::kShrinkRate, Limit::kStabilization, Limit::kCooldown, Limit::kStaleTelemetry,
-                            Limit::kScalingUnderWay, Limit::kHotKvCache, Limit::kQueueWaits, Limit::kFailures,
+                            Limit::kStartingOrDraining, Limit::kHotKvCache, Limit::kQueueWaits, Limit::kFailures,
                             Limit::kConsolidation, Limit::kGpuBudget, Limit::kManualChange, Limit::kClockJump})
     EXPECT_GT(limits[to_string(limit)], 20U) << to_string(limit);
 }

@@ -19,7 +19,7 @@ using testing::pool_of;
 using testing::with_kv;
 using testing::with_starting;
 
-// One pool under guardrails, asked at moments in seconds; samples are fresh unless they are said to be older.
+// One pool under guardrails, called at times in seconds; samples are fresh unless an age is given.
 class Guarded {
  public:
   explicit Guarded(const GuardrailOptions& options = {}) : guardrails_(options) {}
@@ -109,8 +109,8 @@ TEST(Guardrails, NeverShrinkInDanger) {
       {"old telemetry", pool_of(4, engine(0)), 31.0, Limit::kStaleTelemetry},
       {"telemetry of the future", pool_of(4, engine(0)), -1.0, Limit::kStaleTelemetry},
       {"missing telemetry", testing::without_samples_of_last(pool_of(4, engine(0)), 1), 0.0, Limit::kStaleTelemetry},
-      {"a start under way", with_starting(pool_of(3, engine(0)), 1), 0.0, Limit::kScalingUnderWay},
-      {"a drain under way", draining, 0.0, Limit::kScalingUnderWay},
+      {"a start in progress", with_starting(pool_of(3, engine(0)), 1), 0.0, Limit::kStartingOrDraining},
+      {"a drain in progress", draining, 0.0, Limit::kStartingOrDraining},
       {"a hot KV cache", pool_of(4, with_kv(0.76)), 0.0, Limit::kHotKvCache},
       {"a queue", waiting, 0.0, Limit::kQueueWaits},
       {"requests without a replica", unrouted, 0.0, Limit::kQueueWaits},
@@ -162,7 +162,7 @@ TEST(Guardrails, CountQueuedTokensAndTheFullestReplicaAsLoad) {
 TEST(Guardrails, HoldThePromptQueueOfPrefillReplicasAgainstTheirCapacity) {
   auto queued = engine(1);
   queued.kv_capacity_tokens = 10'000'000;
-  queued.queued_prefill_tokens = 20'000;  // of 32768: 0.61, which 4/3 takes over 0.8
+  queued.queued_prefill_tokens = 20'000;  // 20000 of 32768 is 0.61, which 4/3 raises above 0.8.
   const auto prefill = pool_of(4, queued, signals::Role::kPrefill);
   Guarded guarded;
   guarded.settle(prefill, 3);
@@ -195,7 +195,7 @@ TEST(Guardrails, LeaveTheLeastNumberOfReadyReplicas) {
 }
 
 TEST(Guardrails, ShrinkNothingWhileFewerAreReadyThanMustBe) {
-  auto short_of = pool_of(3, engine(0));  // a sixth and fifth were asked for, and nobody starts them
+  auto short_of = pool_of(3, engine(0));  // Replicas that were requested but do not start.
   short_of.target_replicas = 5;
   short_of.min_replicas = 4;
   Guarded guarded;
@@ -297,7 +297,7 @@ PoolObservation with_failed_actions(PoolObservation pool, std::uint64_t failed) 
 TEST(Guardrails, ChangeNothingForAWhileAfterAnActionFailed) {
   Guarded guarded;
   const auto failed = [](std::uint64_t count) { return with_failed_actions(pool_of(4, engine(0)), count); };
-  EXPECT_DECISION(guarded.proposal(0, failed(7), 6), 6, kCheapestThatKeepsSlo, kNone);  // of the time before
+  EXPECT_DECISION(guarded.proposal(0, failed(7), 6), 6, kCheapestThatKeepsSlo, kNone);  // The failures happened before.
   EXPECT_DECISION(guarded.proposal(5, failed(8), 6), 4, kCheapestThatKeepsSlo, kCooldown);
   EXPECT_DECISION(guarded.proposal(124, failed(8), 2), 4, kCheapestThatKeepsSlo, kCooldown);
   EXPECT_DECISION(guarded.proposal(125, failed(8), 6), 6, kCheapestThatKeepsSlo, kNone);

@@ -7,9 +7,9 @@ namespace penstock::planner {
 namespace {
 
 constexpr double kStep = 0.05;
-constexpr std::uint32_t kLearnEvery = 10;  // minutes
-constexpr double kOutputWeight = 6.0;      // of an output token, against one of a prompt
-constexpr double kOutputUnknown = 200.0;   // tokens of an answer, until one has ended
+constexpr std::uint32_t kLearnEvery = 10;  // Minutes.
+constexpr double kOutputWeight = 6.0;      // Weight of an output token relative to a prompt token.
+constexpr double kOutputUnknown = 200.0;   // Assumed response length in tokens until a request has ended.
 
 std::size_t minutes(core::Duration duration) { return static_cast<std::size_t>(duration / core::kMinute); }
 
@@ -17,7 +17,7 @@ std::size_t minutes(core::Duration duration) { return static_cast<std::size_t>(d
 
 void Headroom::observe(core::Instant now, const signals::PoolObservation& pool) {
   const core::Duration passed = now - minute_from_;
-  const bool went_back = passed < core::Duration{};  // the clock
+  const bool went_back = passed < core::Duration{};  // The clock went back.
   if (passed < core::kMinute && !went_back) return;
   const bool steady = !went_back && passed < 2 * core::kMinute && pool.arrivals_total >= arrivals_ &&
                       pool.input_tokens_total >= input_tokens_;
@@ -43,7 +43,7 @@ double Headroom::loss(double headroom) const {
       static_cast<std::size_t>(std::ceil(static_cast<double>(options_.lag.count()) / core::kMinute.count()));
   const std::size_t hold = minutes(options_.hold);
   double requests = 0.0, overrun = 0.0, queue = 0.0;
-  std::deque<std::pair<std::size_t, double>> largest;  // of the minutes that the fleet is made for, falling loads
+  std::deque<std::pair<std::size_t, double>> largest;  // Minutes within the fleet's window, with decreasing loads.
   for (std::size_t t = lag; t < minutes_.size(); ++t) {
     const std::size_t known = t - lag;
     while (!largest.empty() && largest.back().second <= minutes_[known].load) largest.pop_back();

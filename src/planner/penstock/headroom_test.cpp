@@ -133,7 +133,7 @@ TEST(Headroom, CountersThatStartAgainAreNoLoad) {
   for (int i = 0; i < 30; ++i) {
     run.go_on(9, 1000);
     run.pool.arrivals_total = run.pool.input_tokens_total = 0;
-    run.minute(300);  // what came since nobody knows
+    run.minute(300);  // The load in between is unknown.
   }
   EXPECT_TRUE(run.headroom.known());
   EXPECT_EQ(run.headroom.learned(), 1.1);

@@ -397,7 +397,7 @@ class PenstockPlanner final : public Policy {
   // Created at the first observation, which contains the start-up time.
   std::optional<TrafficOutlook> outlook_;
   std::optional<Headroom> headroom_;
-  core::Duration start_up_{};  // that both were made for
+  core::Duration start_up_{};  // The start-up time for which both were created.
   double raised_by_ = 0.0;     // Share of replicas beyond the plan.
   std::uint64_t waiting_ = 0;  // Queued requests at the last check.
   core::Instant raised_at_{}, raise_from_{}, busy_at_{};

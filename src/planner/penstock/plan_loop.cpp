@@ -15,12 +15,12 @@ void PlanLoop::tick(const signals::Observation& observation, const std::function
                     bool urgent) {
   memory_.begin_tick(observation);
   if (!search_) {
-    next_ = std::min(next_, observation.now + options_.interval);  // where the clock went back
+    next_ = std::min(next_, observation.now + options_.interval);  // Also correct after a clock jump backwards.
     if (observation.now < next_ && !urgent) return;
     memory_.advance();
     memory_.look_back(urgent ? options_.urgent_memory : core::Duration::max());
     if (memory_.requests() < options_.requests_min) {
-      // Nothing is left of what the last plan was made for: the little that came since is what there is.
+      // None of the traffic of the last plan is left, so the little recent traffic is used.
       const bool outlived = plan_ && plan_->made <= observation.now - options_.memory.length;
       if (!outlived || observation.now < next_) return;
       memory_.look_back(core::Duration::max());

@@ -10,10 +10,10 @@
 namespace penstock::planner {
 namespace {
 
-constexpr double kGain = 0.005;  // less is no gain from twice the fleet
-constexpr double kDoubt = 0.5;   // standard deviations
+constexpr double kGain = 0.005;  // Gain of a doubled fleet below which it counts as none.
+constexpr double kDoubt = 0.5;   // Standard deviations.
 constexpr double kSameLoad = 0.02;
-constexpr double kMoreForOne = 0.5;  // headroom of a pool of one; a part of it of larger ones
+constexpr double kMoreForOne = 0.5;  // Headroom of a pool of one replica; larger pools use a part of it.
 constexpr double kRounding = 1e-9;
 
 class Search {
@@ -27,7 +27,7 @@ class Search {
     best_ = judge(plan.fleet);
     plan.best = best_.all.attainment();
     plan.requests = best_.all.requests;
-    // Where bounds leave no room for the headroom, as much of it as there is.
+    // If the bounds leave no room for the headroom, as much of it as fits is used.
     stressed_least_ = std::min(goal_.headroom_goal * plan.best, stressed(plan.fleet));
     for (std::size_t pool = 0; pool < from.size() && !exhausted_; ++pool)
       smallest(plan, pool, from[pool], static_cast<double>(pool + 1) / static_cast<double>(from.size()));
@@ -53,12 +53,12 @@ class Search {
     return attempt(tried_, fleet, [&] { return outcomes_.outcome(fleet); });
   }
 
-  template <class Key, class Ask>
-  TrialOutcome attempt(std::map<Key, TrialOutcome>& tried, const Key& key, const Ask& ask) {
+  template <class Key, class Trial>
+  TrialOutcome attempt(std::map<Key, TrialOutcome>& tried, const Key& key, const Trial& trial) {
     const auto known = tried.find(key);
     if (known != tried.end()) return known->second;
     if (exhausted_) return {};
-    const std::optional<TrialOutcome> outcome = ask();
+    const std::optional<TrialOutcome> outcome = trial();
     exhausted_ = !outcome;
     return outcome ? tried.emplace(key, *outcome).first->second : TrialOutcome{};
   }
@@ -67,12 +67,12 @@ class Search {
     return attempt(tried_at_, std::pair{fleet, load}, [&] { return outcomes_.outcome_at(fleet, load); });
   }
 
-  // What the fleet keeps at so many times the traffic in each pool: what a fleet so many times smaller keeps. Between whole replicas the
-  // corner above is reached pool by pool, the largest part of a replica first, which keeps outcomes rising with fleets.
-  // Less than a replica stands for nothing: then the traffic comes at that rate.
+  // Attainment of the fleet at a multiple of the traffic in each pool, computed as the attainment of a fleet smaller by
+  // that factor. Fractions of replicas are rounded pool by pool, the largest first, so that outcomes increase with
+  // fleets. Less than one replica cannot represent a pool; the rate of the traffic is then raised instead.
   TrialOutcome attempt(const Fleet& fleet, const std::vector<double>& loads) {
     Fleet corner = fleet;
-    std::vector<std::pair<double, std::size_t>> parts;  // of a replica, and whose
+    std::vector<std::pair<double, std::size_t>> parts;  // Fraction of a replica, and the index of its pool.
     for (std::size_t i = 0; i < fleet.size(); ++i) {
       if (std::abs(loads[i] - 1.0) < kSameLoad) continue;
       if (fleet[i] < loads[i]) return attempt_at(fleet, *std::max_element(loads.begin(), loads.end()));
@@ -90,13 +90,13 @@ class Search {
     return between;
   }
 
-  // What the fleet keeps of the traffic that is planned for.
+  // Attainment of the fleet on the planned traffic.
   TrialOutcome judge(const Fleet& fleet) {
     return judged_.insert_or_assign(fleet, attempt(fleet, std::vector<double>(fleet.size(), goal_.growth)))
         .first->second;
   }
 
-  // Doubles until doubling gains nothing and there is headroom.
+  // Doubles the fleet until doubling gains nothing and there is headroom.
   Fleet large_enough(const Fleet& from) {
     const auto grown = [&](const Fleet& fleet) {
       Fleet more = fleet;
@@ -130,8 +130,8 @@ class Search {
     return goal_.headroom <= 1.0 || stressed(fleet) >= least - kRounding;
   }
 
-  // Whether so much of what may be missed is missed at most, by each target. `doubts`: the standard deviations by which
-  // it must be better; as good as the best is good enough, however few the requests.
+  // Returns true if the misses are within the allowed share, for each objective. `doubts`: the standard deviations by
+  // which it must be better. A result equal to the best one always suffices, however few the requests.
   [[nodiscard]] bool keeps_goals(const TrialOutcome& outcome, double share_of_misses, double doubts) const {
     const auto keeps = [&](const TrialCounts& counts, const TrialCounts& best, double goal) {
       const double least = best.attainment() * (1.0 - share_of_misses * (1.0 - goal));
@@ -152,9 +152,10 @@ class Search {
     return has_headroom(tried, stressed_least_);
   }
 
-  // Lowers the pool to the least that keeps the goal.
+  // Lowers the pool to the minimum that meets the goal.
   void smallest(FleetPlan& plan, std::size_t pool, std::uint32_t there_is, double share_of_misses) {
-    std::uint32_t enough = plan.fleet[pool], short_of = least(pool) - 1;  // keeps the goal; does not, or is not allowed
+    // `enough` meets the goal; `short_of` does not, or is not allowed.
+    std::uint32_t enough = plan.fleet[pool], short_of = least(pool) - 1;
     if (enough <= least(pool)) return;
     const auto holds = [&](std::uint32_t replicas) { return keeps(plan, pool, replicas, there_is, share_of_misses); };
     const std::uint32_t guess = std::clamp(there_is, least(pool), enough - 1);
@@ -188,9 +189,9 @@ class Search {
   FleetOutcomes& outcomes_;
   const std::vector<signals::PoolObservation>& pools_;
   PlanGoal goal_;
-  std::map<Fleet, TrialOutcome> tried_;                        // at the traffic's rate
-  std::map<std::pair<Fleet, double>, TrialOutcome> tried_at_;  // of the traffic at another rate
-  std::map<Fleet, TrialOutcome> judged_;                       // at the rate that is planned for
+  std::map<Fleet, TrialOutcome> tried_;                        // At the rate of the traffic.
+  std::map<std::pair<Fleet, double>, TrialOutcome> tried_at_;  // At other rates.
+  std::map<Fleet, TrialOutcome> judged_;                       // At the planned rate.
   TrialOutcome best_;
   double stressed_least_ = 0.0;
   bool exhausted_ = false;

@@ -35,7 +35,7 @@ class FormulaOutcomes final : public FleetOutcomes {
   [[nodiscard]] std::size_t asked() const { return known_.size(); }
 
   int left = 1'000'000;
-  std::vector<double> loads;  // that less than a replica was asked for
+  std::vector<double> loads;  // Load multiples for which less than one replica was tried.
 
  private:
   Formula formula_;

@@ -1,4 +1,4 @@
-// Penstock's planner under telemetry that lies: nothing that cannot be believed moves a target.
+// Penstock's planner with false telemetry: implausible figures do not move a target.
 #include <gtest/gtest.h>
 
 #include <array>

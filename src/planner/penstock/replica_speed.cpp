@@ -6,10 +6,10 @@
 namespace penstock::planner {
 namespace {
 
-constexpr double kWorthCorrecting = 0.05;  // of the factor that is applied
-constexpr double kKnownWell = 0.05;        // standard error over the factor
+constexpr double kWorthCorrecting = 0.05;  // Minimum relative change of the applied factor.
+constexpr double kKnownWell = 0.05;        // Maximum standard error relative to the factor.
 constexpr double kLeast = 0.2, kMost = 10.0;
-constexpr double kWarmCache = 0.95;  // a share above counts as this: someone computes prompts
+constexpr double kWarmCache = 0.95;  // Maximum assumed hit share, because some prompts are always computed.
 
 double cached_share(const signals::PoolObservation& pool) {
   double prompts = 0.0, hits = 0.0;

@@ -94,7 +94,7 @@ TEST(Rollout, LoadRaisesTheFleet) {
   Course run{in_phase(RolloutPhase::kLoad)};
   const Decision decision = after_a_rise(run);
   EXPECT_EQ(decision.pools[0].target, 12U);
-  EXPECT_EQ(next_of(decision), 12U);  // of one pool the next phase does the same
+  EXPECT_EQ(next_of(decision), 12U);  // With one pool, the next phase has the same result.
 }
 
 TEST(Rollout, LoadKeepsTheRatioOfTwoPools) {

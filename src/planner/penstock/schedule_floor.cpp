@@ -11,7 +11,7 @@ namespace {
 
 using forecast::CronSchedule;
 
-// Whether a target that equals the present one was planned, not merely kept.
+// Returns true if a target that equals the current one was planned and not only kept.
 bool is_plan(Reason reason) {
   switch (reason) {
     case Reason::kCheapestThatKeepsSlo:
@@ -43,7 +43,7 @@ void ScheduleFloor::apply(const signals::Observation& observation, std::vector<P
     const double floor = floor_of(observation.now, pool);
     const double wanted = std::max(plan.replicas + spare, floor);
 
-    if (plan.replicas < proposal.target) proposal.reason = Reason::kSchedule;  // a floor has passed
+    if (plan.replicas < proposal.target) proposal.reason = Reason::kSchedule;  // A floor has ended.
     proposal.target = plan.replicas;
     if (wanted <= plan.replicas) continue;
     const Bounded bounded = bound(wanted, {0, bounds_of(pool).max});
@@ -51,7 +51,7 @@ void ScheduleFloor::apply(const signals::Observation& observation, std::vector<P
     proposal.evidence.push_back({"planned", static_cast<double>(plan.replicas), "replicas"});
     if (floor > 0.0) proposal.evidence.push_back({"scheduled_floor", floor, "replicas"});
     if (spare > 0.0) proposal.evidence.push_back({"warm_pool", spare, "replicas"});
-    if (bounded.replicas <= plan.replicas) continue;  // the plan is at the maximum
+    if (bounded.replicas <= plan.replicas) continue;  // The plan is at the maximum.
     proposal.target = bounded.replicas;
     proposal.reason = floor > plan.replicas + spare ? Reason::kSchedule : Reason::kWarmPool;
   }
@@ -61,14 +61,14 @@ ScheduleFloor::Plan ScheduleFloor::planned(const signals::PoolObservation& pool,
                                            std::optional<Plan>& last) const {
   const bool holds = proposal.target == pool.target_replicas && !is_plan(proposal.reason);
   if (!holds || !last) last = Plan{proposal.target, !holds};
-  // A hold is at most what there is, even where the last plan was for more.
+  // A hold is limited to the current replicas, even if the last plan was higher.
   return {std::min(last->replicas, proposal.target), last->known};
 }
 
 std::uint32_t ScheduleFloor::floor_of(core::Instant now, const signals::PoolObservation& pool) const {
   const auto second = std::chrono::floor<std::chrono::seconds>(now.time_since_epoch()).count();
   const std::int64_t unix_s = options_.unix_start + second;
-  // Both are limited, so that their sum is one.
+  // Both are limited, so that their sum does not overflow.
   constexpr core::Duration kLeadMax = forecast::kFloorLengthMax;
   const core::Duration lead = std::min(options_.lead, kLeadMax) + std::clamp(pool.start_up, core::Duration{}, kLeadMax);
   std::uint32_t greatest = 0;

@@ -19,7 +19,7 @@ void TrafficMemory::begin_tick(const signals::Observation& observation) {
 }
 
 void TrafficMemory::advance() {
-  if (now_ < open_.from) {  // the clock went back: the times of the slices mean nothing any more
+  if (now_ < open_.from) {  // The clock went back, so the times of the slices have no meaning.
     closed_.clear();
     open_.from = now_;
   }
@@ -92,7 +92,7 @@ TrialOutcome TrafficMemory::attempt(const Slice& slice, const Fleet& fleet, doub
     serving.front() = std::max(options_.replicas_least, static_cast<std::uint32_t>(std::floor(fleet.front() / crowd)));
     traffic.rate_factor = load * serving.front() / fleet.front();
   }
-  // What is still too much is cut to its end, a part of which warms up.
+  // A slice that is still too long is cut to its end, a part of which is warm-up.
   const auto most = static_cast<std::size_t>(2.0 * static_cast<double>(options_.slice_requests) / traffic.rate_factor);
   if (traffic.requests.size() > most) {
     traffic.requests = traffic.requests.last(most);

@@ -203,7 +203,7 @@ TEST(TrafficMemory, AFleetTooSmallToBeStoodForServesTheEndOfTheSlice) {
   const RecordedTrials::Attempt& attempt = run.trials->attempts.front();
   EXPECT_EQ(attempt.replicas, Fleet{2});
   EXPECT_EQ(attempt.rate_factor, 1.0);
-  EXPECT_EQ(attempt.requests, 6000U);                // of 9000
+  EXPECT_EQ(attempt.requests, 6000U);                // The memory has 9000 requests.
   EXPECT_NEAR(attempt.judged_from_s, 80.005, 1e-6);  // a third of a minute warms up
 }
 

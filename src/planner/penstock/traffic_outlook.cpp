@@ -9,11 +9,11 @@
 namespace penstock::planner {
 namespace {
 
-constexpr std::uint64_t kScoresMin = 20;  // fewer forecasts prove nothing
-constexpr std::size_t kScoresKept = 120;  // an hour: what was good yesterday may not be today
-// Ticks are far closer than samples; so many intervals without one mean that the clock jumped, or that nobody looked.
+constexpr std::uint64_t kScoresMin = 20;  // Minimum number of scored forecasts.
+constexpr std::size_t kScoresKept = 120;  // One hour, because the accuracy of a predictor changes.
+// Ticks are much closer than samples, so this number of intervals without a sample means a clock jump or a pause.
 constexpr std::int64_t kLateMax = 4;
-// Differences of moments within it do not overflow.
+// Differences of times within this range do not overflow.
 constexpr core::Duration kFarthest = core::Duration::max() / 4;
 
 core::Duration within_steps(core::Duration time, core::Duration interval) {
@@ -63,7 +63,7 @@ const signals::PoolObservation& exit_of(const signals::Observation& observation)
   return found != observation.pools.rend() ? *found : observation.pools.back();
 }
 
-// None where a counter jumped back or nothing was counted: a request has at least a token.
+// Empty after a counter reset and without counts: a request has at least one token.
 std::optional<double> mean_length(std::uint64_t tokens_before, std::uint64_t tokens, std::uint64_t requests_before,
                                   std::uint64_t requests) {
   if (tokens <= tokens_before || requests <= requests_before) return std::nullopt;
@@ -114,8 +114,9 @@ forecast::TrafficSample TrafficOutlook::sample_of(const Counters& before, const 
   if (now.arrivals >= before.arrivals)
     sample.requests_per_s = static_cast<double>(now.arrivals - before.arrivals) / core::to_seconds(now.at - before.at);
   sample.input_tokens = mean_length(before.input_tokens, now.input_tokens, before.arrivals, now.arrivals);
-  // Tokens are counted as they are generated, answers as they end: while traffic grows, the ratio of the two counters is
-  // far above the mean length. The window knows the lengths of what ended. Where nobody measures it, the ratio must do.
+  // Tokens are counted when generated, requests when they end, so the ratio of the counters is far too high while
+  // traffic grows. The window contains the lengths of completed requests; the ratio is used only if the window is
+  // empty.
   if (answers.completed > 0 && answers.completed_output_tokens > 0)
     sample.output_tokens =
         static_cast<double>(answers.completed_output_tokens) / static_cast<double>(answers.completed);
@@ -128,7 +129,7 @@ void TrafficOutlook::take(const forecast::TrafficSample& sample) {
   trend_.observe(sample);
   if (!sample.requests_per_s || !still_->observe({sample.at, *sample.requests_per_s})) return;
   still_accuracy_.settle(*still_->last());
-  // A predictor that needs more history than "no change" is not compared with it on moments before.
+  // A predictor that needs more history than "no change" is not compared with it at earlier times.
   if (!trend_.forecast(forecast::Series::kRequestRate, horizon_)) return;
   if (const auto forecast = still_->forecast(horizon_)) still_accuracy_.add(*still_->last(), *forecast);
 }

@@ -51,7 +51,7 @@ class Traffic {
       owed_ -= static_cast<double>(requests);
       pool(0).arrivals_total += requests;
       pool(0).input_tokens_total += requests * input;
-      pool(0).completed_total += requests;  // of the prefill, with one token each
+      pool(0).completed_total += requests;  // The prefill pool generates one token per request.
       pool(0).output_tokens_total += requests;
       pool(1).completed_total += requests;
       pool(1).output_tokens_total += requests * output;

@@ -1,4 +1,4 @@
-// For tests: trials by a formula that remember what they were asked, and the requests to try fleets on.
+// For tests: trials by a formula that record their inputs, and requests for them.
 #pragma once
 
 #include <algorithm>
@@ -12,8 +12,8 @@
 
 namespace penstock::planner::testing {
 
-// Of the traffic judged in a trial the fleet keeps the share that a formula tells of its scarcest pool, at the full rate,
-// and of the time from which it is judged.
+// Of the requests that count in a trial, the fleet serves the share that a formula computes for its weakest pool, at
+// the full rate and from the time at which counting begins.
 class RecordedTrials final : public FleetTrials {
  public:
   using Share = std::function<double(double replicas, core::Instant judged_from)>;
@@ -23,8 +23,8 @@ class RecordedTrials final : public FleetTrials {
     std::vector<std::uint32_t> replicas;
     double rate_factor;
     double judged_from_s;
-    std::size_t requests;  // warm-up included
-    double first_s;        // arrival of the first of them
+    std::size_t requests;  // Includes the warm-up.
+    double first_s;        // Arrival of the first request.
   };
 
   void load(const TrialTraffic& traffic) override { traffic_ = traffic; }
@@ -51,7 +51,7 @@ class RecordedTrials final : public FleetTrials {
   TrialTraffic traffic_;
 };
 
-// Arrivals at even distances; none at the ends.
+// Evenly spaced arrivals, none at the ends.
 inline void add_requests(std::vector<signals::RecentRequest>& requests, double from_s, double to_s, double rate_per_s) {
   const auto count = static_cast<int>(std::lround((to_s - from_s) * rate_per_s));
   for (int i = 0; i < count; ++i)

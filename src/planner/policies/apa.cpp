@@ -37,7 +37,8 @@ class Apa final : public PoolwisePolicy<ApaState> {
   PoolDecision decide_pool(core::Instant now, const signals::PoolObservation& pool, ApaState& state) override {
     const bool prefill = pool.role == signals::Role::kPrefill;
     const ReadySamples samples = ready_samples(pool, now);
-    if (samples.known.empty()) return hold(pool, Reason::kNoData);  // all scrapes failed: an error, no scaling
+    // If all scrapes fail, AIBrix reports an error and does not scale.
+    if (samples.known.empty()) return hold(pool, Reason::kNoData);
     double sum = 0.0;
     for (const signals::ReplicaObservation* replica : samples.known)
       sum += prefill ? static_cast<double>(replica->sample->queued_requests) : replica->sample->kv_usage();
@@ -51,7 +52,7 @@ class Apa final : public PoolwisePolicy<ApaState> {
       recommended = guarded;
       rate = Limit::kNone;
     }
-    // The recommendation that enters the window is one that the pool may have.
+    // The recommendation is clamped to the pool's bounds before it enters the window.
     const double allowed = bound(recommended, bounds_of(pool)).replicas;
     state.recommendations.add(now, allowed);
     const double proposal = *state.recommendations.max(now, kScaleDownCooldown);
@@ -64,7 +65,7 @@ class Apa final : public PoolwisePolicy<ApaState> {
     decision.limited_by = proposal != allowed ? Limit::kCooldown : clamped != Limit::kNone ? clamped : rate;
     decision.evidence = {{prefill ? "queued_requests" : "kv_usage", mean, prefill ? "requests" : "share"},
                          {"target", target, prefill ? "requests" : "share"},
-                         {"heard", static_cast<double>(samples.known.size()), "replicas"}};
+                         {"reporting", static_cast<double>(samples.known.size()), "replicas"}};
     return decision;
   }
 
@@ -82,7 +83,7 @@ class Apa final : public PoolwisePolicy<ApaState> {
     return {size, Limit::kNone};
   }
 
-  // applyPendingReplicaGuard of autoscaler.go, for a metric that is read from pods.
+  // Ports applyPendingReplicaGuard of autoscaler.go, for a metric that is read from pods.
   [[nodiscard]] static double guard_starting(const signals::PoolObservation& pool, double recommended, double ratio) {
     const double size = pool.target_replicas;
     const double ready = pool.ready;

@@ -11,15 +11,15 @@ namespace {
 constexpr core::Duration kLoadInterval = std::chrono::seconds{5};
 
 struct Thresholds {
-  double queue_up;    // of the context length, reached
-  double queue_down;  // undercut, or, when 0, an empty queue
-  double kv_up;       // of the KV capacity, exceeded
-  double kv_down;     // undercut
+  double queue_up;    // Share of the context length at which the pool grows.
+  double queue_down;  // The pool shrinks below this share or, if it is 0, when the queue is empty.
+  double kv_up;       // Share of the KV capacity above which the pool grows.
+  double kv_down;     // The pool shrinks below this share.
 };
 constexpr Thresholds kThroughput{1.0, 0.1, 1.0, 0.6};
 constexpr Thresholds kLatency{0.1, 0.0, 0.4, 0.1};
 
-// The load of each heard engine, as a share; empty when an engine has no capacity to compare with.
+// The load of each reporting engine as a share; empty if an engine reports no capacity.
 [[nodiscard]] std::vector<double> loads_of(const signals::PoolObservation& pool, double context_length) {
   std::vector<double> loads;
   for (const signals::ReplicaObservation& replica : pool.replicas) {
@@ -67,7 +67,7 @@ class DynamoLoad final : public Policy {
   }
 
  private:
-  // What holds back a prefill or decode pool together with the other.
+  // Returns why a prefill or decode pool must wait for the other one.
   struct Partner {
     bool scaling = false;
     bool incomplete = false;
@@ -100,7 +100,7 @@ class DynamoLoad final : public Policy {
       evidence.push_back({prefill ? "queue_load_max" : "kv_load_max", *most, "share"});
       evidence.push_back({prefill ? "queue_load_min" : "kv_load_min", *least, "share"});
     }
-    evidence.push_back({"heard", static_cast<double>(loads.size()), "replicas"});
+    evidence.push_back({"reporting", static_cast<double>(loads.size()), "replicas"});
     evidence.push_back({"ready", static_cast<double>(pool.ready), "replicas"});
     return evidence;
   }

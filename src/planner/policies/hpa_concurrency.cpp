@@ -27,7 +27,7 @@ class HpaConcurrency final : public PoolwisePolicy<HpaController> {
     PoolDecision decision = hpa.decide(now, pool.target_replicas, bounds_of(pool), proposal);
     if (metric.known > 0) decision.evidence.push_back({"requests_per_replica", metric.sum / metric.known, "requests"});
     decision.evidence.push_back({"target_per_replica", target_requests, "requests"});
-    decision.evidence.push_back({"heard", static_cast<double>(metric.known), "replicas"});
+    decision.evidence.push_back({"reporting", static_cast<double>(metric.known), "replicas"});
     decision.evidence.push_back({"missing", static_cast<double>(metric.missing), "replicas"});
     return decision;
   }

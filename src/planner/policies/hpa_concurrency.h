@@ -1,7 +1,7 @@
 // "hpa-concurrency": Kubernetes HPA on a Pods metric with an AverageValue target.
 //   value of a pod = running + queued requests, target = 0.8 · capacity.concurrency
 //   ratio = Σ values / (target · pods), replicas = |1 - ratio| <= 0.1 ? current : ceil(ratio · pods)
-// A pod without a value (starting, or not heard) counts as at the target on the way down and as idle on the way up.
+// A pod without a value (starting, or not reporting) counts as at the target for scale-down and as idle for scale-up.
 #pragma once
 
 #include <memory>

@@ -11,8 +11,8 @@ namespace penstock::planner {
 
 namespace {
 
-constexpr double kUtilization = 0.75;  // U: room until the next replica is ready
-constexpr double kKvTarget = 0.75;     // KV use of a replica
+constexpr double kUtilization = 0.75;  // U: reserve until the next replica is ready.
+constexpr double kKvTarget = 0.75;     // KV use of a replica.
 constexpr core::Duration kPollingInterval = std::chrono::seconds{30};
 constexpr core::Duration kCooldown = std::chrono::seconds{300};
 
@@ -25,7 +25,7 @@ struct KedaState {
 
 struct Trigger {
   double value = 0.0;
-  double target = 1.0;  // AverageValue: what one replica should carry
+  double target = 1.0;  // AverageValue: the load that one replica should carry.
 };
 
 class KedaTokens final : public PoolwisePolicy<KedaState> {
@@ -90,7 +90,7 @@ class KedaTokens final : public PoolwisePolicy<KedaState> {
     std::vector<HpaProposal> proposals;
     for (const Trigger& trigger : triggers)
       proposals.push_back(propose_from_total(trigger.value, trigger.target, provisioned(pool)));
-    Bounds bounds = bounds_of(pool);  // an HPA's minReplicas is at least 1
+    Bounds bounds = bounds_of(pool);  // An HPA's minReplicas is at least 1.
     bounds.min = std::max(bounds.min, 1U);
     bounds.max = std::max(bounds.max, bounds.min);
     return state.hpa.decide(now, pool.target_replicas, bounds, greatest(proposals, pool.target_replicas));

@@ -55,7 +55,7 @@ TEST(KedaTokens, CountsStartingReplicasAsThere) {
 }
 TEST(KedaTokens, AMissingSeriesCountsAsZero) {
   Asker asker = keda();
-  // Of four replicas at 0.75 two are not heard: 1.5 / 0.75 = 2.
+  // Two of four replicas at 0.75 do not report: 1.5 / 0.75 = 2.
   const auto pool = with_token_rates(without_samples_of_last(pool_of(4, with_kv(0.75)), 2), 0, 0);
   (void)asker.ask(0, pool);
   EXPECT_DECISION(asker.ask(300, pool), 2, kLoadBelowTarget, kNone);

@@ -15,7 +15,7 @@ namespace {
 
 constexpr core::Duration kTick = std::chrono::seconds{2};
 constexpr core::Duration kStableWindow = std::chrono::seconds{60};
-constexpr core::Duration kPanicWindow = std::chrono::seconds{6};  // 10 % of the stable one
+constexpr core::Duration kPanicWindow = std::chrono::seconds{6};  // 10 % of the stable window.
 constexpr double kPanicThreshold = 2.0;
 constexpr double kTargetUtilization = 0.7;
 constexpr double kMaxScaleUpRate = 1000.0;
@@ -24,8 +24,8 @@ constexpr double kMaxScaleDownRate = 2.0;
 struct KpaState {
   TimedValues concurrency{kStableWindow};
   bool started = false;
-  std::optional<core::Instant> panic_since;  // when the threshold was last crossed
-  double panic_replicas = 0.0;               // the most that this panic asked for
+  std::optional<core::Instant> panic_since;  // Last time at which the threshold was crossed.
+  double panic_replicas = 0.0;               // Highest proposal of this panic.
   void archive(core::StateArchive& state) { state("kpa", concurrency, started, panic_since, panic_replicas); }
 };
 
@@ -44,7 +44,7 @@ class Kpa final : public PoolwisePolicy<KpaState> {
     record(now, pool, state);
     const std::optional<double> stable = state.concurrency.mean(now, kStableWindow);
     if (!stable) return hold(pool, Reason::kNoData);
-    // Only the stable window has to hold a value; the average of an empty panic window is zero.
+    // Only the stable window must contain a value; the average of an empty panic window is zero.
     const double panic = state.concurrency.mean(now, kPanicWindow).value_or(0.0);
     const double target_requests = kTargetUtilization * capacity_.concurrency;
 
@@ -78,15 +78,15 @@ class Kpa final : public PoolwisePolicy<KpaState> {
   }
 
  private:
-  // Knative scrapes a sample of the pods and takes the rest to be alike; its activator counts what waits in front of
+  // Knative scrapes some of the pods and extrapolates to the others; its activator counts the requests in front of
   // them.
   static void record(core::Instant now, const signals::PoolObservation& pool, KpaState& state) {
     const ReadySamples samples = ready_samples(pool, now);
     if (samples.known.empty() && pool.unrouted_requests == 0) return;
-    double heard = 0.0;
+    double concurrency = 0.0;
     for (const signals::ReplicaObservation* replica : samples.known)
-      heard += static_cast<double>(replica->sample->running_requests) + replica->sample->queued_requests;
-    const double mean = samples.known.empty() ? 0.0 : heard / static_cast<double>(samples.known.size());
+      concurrency += static_cast<double>(replica->sample->running_requests) + replica->sample->queued_requests;
+    const double mean = samples.known.empty() ? 0.0 : concurrency / static_cast<double>(samples.known.size());
     state.concurrency.add(now, mean * pool.ready + pool.unrouted_requests);
   }
 

@@ -81,7 +81,7 @@ TEST(Kpa, RequestsInFrontOfThePoolCount) {
 }
 TEST(Kpa, UnheardReplicasAreTakenToBeLikeTheHeard) {
   Asker asker = settled();
-  // Mean 10 of the two that were heard, times 4: 40, as above.
+  // Mean 10 of the two reporting replicas, times 4: 40, as above.
   EXPECT_DECISION(asker.ask(64, without_samples_of_last(pool_of(4, engine(3, 7)), 2)), 5, kLoadAboveTarget, kNone);
 }
 TEST(Kpa, HoldsWhenNothingWasHeardForAMinute) {

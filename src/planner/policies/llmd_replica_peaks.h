@@ -13,16 +13,16 @@
 namespace penstock::planner {
 
 inline constexpr core::Duration kLlmdInterval = std::chrono::seconds{15};
-inline constexpr double kLlmdKvThreshold = 0.80;    // kvCacheThreshold
-inline constexpr double kLlmdQueueThreshold = 5.0;  // queueLengthThreshold, requests
+inline constexpr double kLlmdKvThreshold = 0.80;    // kvCacheThreshold.
+inline constexpr double kLlmdQueueThreshold = 5.0;  // queueLengthThreshold, in requests.
 
 struct ReplicaPeak {
-  double kv_usage = 0.0;  // 0..1
+  double kv_usage = 0.0;  // Range 0 to 1.
   double queued_requests = 0.0;
   double kv_capacity_tokens = 0.0;
 };
 
-// Ready replicas that were heard within the last minute, oldest first; the others have no series and are left out.
+// Ready replicas that reported within the last minute, oldest first; the others have no series and are omitted.
 class LlmdReplicaPeaks {
  public:
   [[nodiscard]] std::vector<ReplicaPeak> observe(core::Instant now, const signals::PoolObservation& pool) {
@@ -49,7 +49,7 @@ class LlmdReplicaPeaks {
     TimedValues queue{kRange};
     void archive(core::StateArchive& state) { state.values_of(kv_usage, queue); }
   };
-  std::map<std::uint32_t, Windows> windows_;  // by replica
+  std::map<std::uint32_t, Windows> windows_;  // Keyed by replica.
 };
 
 }  // namespace penstock::planner

@@ -14,11 +14,11 @@ constexpr std::uint32_t kUnsaturatedToShrink = 2;
 
 struct Spare {
   std::uint32_t unsaturated = 0;
-  double kv = 0.0;  // mean over the unsaturated
+  double kv = 0.0;  // Mean over the unsaturated replicas.
   double queue = 0.0;
 
   [[nodiscard]] bool below_trigger() const { return kv < kKvSpareTrigger || queue < kQueueSpareTrigger; }
-  // What would be left if one of them went and the others took its load.
+  // The spare capacity that would remain if one of them were removed and the others took its load.
   [[nodiscard]] Spare with_one_less() const {
     const double factor = static_cast<double>(unsaturated) / (unsaturated - 1.0);
     return {unsaturated - 1, kLlmdKvThreshold - (kLlmdKvThreshold - kv) * factor,
@@ -53,16 +53,17 @@ class LlmdSaturationV1 final : public PoolwisePolicy<LlmdReplicaPeaks> {
     decision.evidence = {{"spare_kv", spare.kv, "share"},
                          {"spare_queue", spare.queue, "requests"},
                          {"unsaturated", static_cast<double>(spare.unsaturated), "replicas"},
-                         {"heard", static_cast<double>(peaks.size()), "replicas"},
+                         {"reporting", static_cast<double>(peaks.size()), "replicas"},
                          {"provisioned", static_cast<double>(provisioned(pool)), "replicas"}};
     return decision;
   }
 
  private:
-  [[nodiscard]] static PoolDecision judge(const signals::PoolObservation& pool, std::size_t heard, const Spare& spare) {
-    if (heard == 0) return hold(pool, Reason::kNoData);
+  [[nodiscard]] static PoolDecision judge(const signals::PoolObservation& pool, std::size_t reporting,
+                                          const Spare& spare) {
+    if (reporting == 0) return hold(pool, Reason::kNoData);
     if (pool.target_replicas != provisioned(pool) || pool.starting > 0) return hold(pool, Reason::kScalingInProgress);
-    if (heard != pool.ready) return hold(pool, Reason::kInsufficientData);
+    if (reporting != pool.ready) return hold(pool, Reason::kInsufficientData);
     const double size = pool.target_replicas;
     if (spare.below_trigger()) return decide_bounded(pool, size + 1.0, Reason::kSaturated);
     if (spare.unsaturated < kUnsaturatedToShrink) return hold(pool, Reason::kWithinTolerance);

@@ -4,7 +4,7 @@
 //   mean(5 - queue), both 0 when n = 0
 //   +1 when spare_kv < 0.10 or spare_queue < 3
 //   -1 when n >= 2 and, with the load of each times n / (n - 1), spare_kv >= 0.10 and spare_queue >= 3
-// It waits while the target, the provisioned replicas and those with metrics differ.
+// It waits while the target, the provisioned replicas and the reporting replicas differ in number.
 #pragma once
 
 #include <memory>

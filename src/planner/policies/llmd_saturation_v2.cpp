@@ -18,16 +18,16 @@ namespace {
 constexpr double kScaleUpThreshold = 0.85;
 constexpr double kScaleDownBoundary = 0.70;
 constexpr std::size_t kHistory = 10;
-constexpr std::array kOutputBands{100.0, 500.0};  // tokens; the last band is open
+constexpr std::array kOutputBands{100.0, 500.0};  // Tokens; the last band is open.
 
-// The HPA that is shipped with it, its tolerance left out (docs/policies.md says why).
+// The HPA that llm-d ships with it, without its tolerance (docs/policies.md explains why).
 [[nodiscard]] HpaBehavior shipped_behavior() {
   const HpaRules rules{core::Duration::zero(), {{HpaPolicy::Kind::kPods, 10, std::chrono::seconds{15}}}};
   return {rules, rules};
 }
 
 struct Shape {
-  double input_tokens = 0.0;  // mean of a request
+  double input_tokens = 0.0;  // Mean per request.
   double output_tokens = 0.0;
   void archive(core::StateArchive& state) { state.values_of(input_tokens, output_tokens); }
 };
@@ -35,7 +35,7 @@ struct Shape {
 struct V2State {
   LlmdReplicaPeaks peaks;
   Shape shape;
-  std::array<std::deque<double>, kOutputBands.size() + 1> observed;  // k2 by output band, newest last
+  std::array<std::deque<double>, kOutputBands.size() + 1> observed;  // k2 by output band, newest last.
   HpaController hpa{shipped_behavior()};
   void archive(core::StateArchive& state) { state("llmd_v2", peaks, shape, observed, hpa); }
 };
@@ -72,7 +72,7 @@ class LlmdSaturationV2 final : public PoolwisePolicy<V2State> {
                          {"capacity_per_replica", capacity, "tokens"},
                          {"ready", static_cast<double>(pool.ready), "replicas"},
                          {"starting", static_cast<double>(pool.starting), "replicas"},
-                         {"heard", static_cast<double>(capacities.size()), "replicas"}};
+                         {"reporting", static_cast<double>(capacities.size()), "replicas"}};
     return decision;
   }
 

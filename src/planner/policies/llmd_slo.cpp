@@ -15,7 +15,7 @@ namespace {
 
 constexpr double kScaleUp = 0.55;
 constexpr double kScaleDown = 0.40;
-constexpr double kCeiling = 2.0;  // one bad quantile must not fill the mean
+constexpr double kCeiling = 2.0;  // Limits the effect of one bad quantile on the mean.
 constexpr core::Duration kSmoothing = std::chrono::seconds{45};
 
 [[nodiscard]] HpaBehavior guide_behavior() {
@@ -61,7 +61,7 @@ class LlmdSlo final : public PoolwisePolicy<SloState> {
   [[nodiscard]] static double wanted_replicas(const signals::PoolObservation& pool, double pressure) {
     const double size = provisioned(pool);
     if (pressure > kScaleUp) {
-      // Replicas that still start were asked for because of this very pressure.
+      // Replicas that are still starting were requested because of the same load.
       const double credit = pool.ready > 0 && pool.ready < size ? pool.ready / size : 1.0;
       return size + std::ceil(size * (pressure * credit / kScaleUp - 1.0));
     }

@@ -1,4 +1,4 @@
-// "static": target' = target. The yardstick of every autoscaler.
+// "static": target' = target. The baseline of every autoscaler.
 #pragma once
 
 #include <memory>
