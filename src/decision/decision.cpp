@@ -65,7 +65,7 @@ constexpr std::array<LimitText, 18> kLimits{{
      "shrinks once the cooldown has passed without a larger proposal"},
     {"stale_telemetry", "a ready replica without recent telemetry",
      "shrinks once every ready replica reports telemetry again"},
-    {"scaling_in_progress", "replicas that are starting or draining",
+    {"starting_or_draining", "replicas that are starting or draining",
      "shrinks once no replica is starting or draining"},
     {"hot_kv_cache", "a KV cache that is nearly full", "shrinks once KV cache use has fallen"},
     {"queue_waits", "requests that wait in a queue", "shrinks once no request waits in a queue"},
