@@ -96,7 +96,7 @@ class ReportTest(unittest.TestCase):
 
     def test_a_policy_that_diagnoses_shows_it_over_time_and_in_the_table(self):
         page = self.pages["diagnosed"]
-        chart = page.chart("lanes")
+        chart = page.chart("decisions")
         for name in ("diagnosis", "reason", "limited by", "phase"):
             self.assertIn(f">{name}<", chart)
         for state in ("queue", "cold start", "guardrails", "load above target"):
@@ -120,7 +120,7 @@ class ReportTest(unittest.TestCase):
         self.assertNotIn("expected requests/s", page.chart("replicas"))
         self.assertIn("prompt", page.chart("lengths"))
         self.assertTrue(page.hidden("capacity"))
-        self.assertFalse(page.hidden("lanes"))
+        self.assertFalse(page.hidden("decisions"))
         self.assertNotIn(">diagnosis<", page.body())
         self.assertFalse(self.pages["diagnosed"].hidden("capacity"))
 

@@ -26,15 +26,15 @@ WORDS = [
      "src/controller src/dispatch src/report src/signals src/simulation "
      ""),
     ("said", "logged, reported",
-     "docs src/cli src/config src/options src/controller src/signals src/simulation"),
+     "src/cli src/options src/controller src/signals src/simulation"),
     ("believed", "assumed, accepted", "src/dispatch src/report src/signals"),
     ("wishe?s?", "proposal", ""),
     ("patience", "timeout", "src/controller"),
-    ("lanes?", "queue, model", "src/dispatch web/report"),
+    ("lanes?", "queue, model", "src/dispatch"),
     ("nobody", "no client, no process",
-     "docs src/cli src/config src/options src/controller src/dispatch src/report "
+     "src/cli src/options src/controller src/dispatch src/report "
      "src/signals src/simulation"),
-    ("somebody", "a client, another process", "docs src/config src/options src/controller src/decision src/report"),
+    ("somebody", "a client, another process", "src/options src/controller src/decision src/report"),
     ("whoever", "the caller", "src/signals"),
     ("amid", "during", ""),
     ("lest", "so that … not", ""),
@@ -43,11 +43,11 @@ WORDS = [
     ("for good", "permanently", ""),
     ("mend(?:s|ed)?", "fix", "src/simulation"),
     ("learnt", "learned", ""),
-    ("is no known", "unknown", "src/config src/options"),
+    ("is no known", "unknown", "src/options"),
     ("knows no", "unknown", ""),
-    ("under way", "in flight, in progress", "docs src/config src/options src/controller src/dispatch"),
+    ("under way", "in flight, in progress", "src/options src/controller src/dispatch"),
     ("ended well", "succeeded", ""),
-    ("SLO kept", "SLO attainment", "docs"),
+    ("SLO kept", "SLO attainment", ""),
     ("what stands in", "the content of", ""),
 ]
 RULES = [(re.compile(rf"(?<![A-Za-z])(?:{word})(?![A-Za-z])"), better, frozenset(left.split())) for word, better, left in WORDS]

@@ -2,7 +2,7 @@
 
 const CONFIG = {displayModeBar: false, responsive: true, showTips: false, doubleClick: false};
 const PERCENT = {tickvals: [0, 25, 50, 75, 100], ticktext: ['0 %', '25 %', '50 %', '75 %', '100 %']};
-const TIME_CHARTS = ['replicas', 'lanes', 'ttft', 'itl', 'slo', 'queue', 'kv', 'tokens', 'lengths', 'capacity'];
+const TIME_CHARTS = ['replicas', 'decisions', 'ttft', 'itl', 'slo', 'queue', 'kv', 'tokens', 'lengths', 'capacity'];
 const narrow = () => document.documentElement.clientWidth < 620;
 const touch = matchMedia('(pointer: coarse)').matches;
 const css = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -217,8 +217,8 @@ function bands(notes, value, end) {
   return spans.filter(span => span.name && span.to > span.from);
 }
 
-// [what the lane is called, its notes, what of them it shows, the colour of a value]
-function lanesOf(result) {
+// [title of the row, its notes, the shown field of a note, the colour of a value]
+function rowsOf(result) {
   const notes = notesOf(result);
   const pools = [...new Set(notes.map(note => note.pool))];
   const palette = new Map();
@@ -232,15 +232,15 @@ function lanesOf(result) {
     ...ofPool('limited by', note => note.limited_by), ['phase', notes, note => note.phase, colour]];
 }
 
-function drawLanes() {
+function drawDecisions() {
   const [main] = shown(), end = main.series.at_s.at(-1) ?? 0;
-  const lanes = lanesOf(main.result).map(([name, notes, value, colour]) => ({name, colour, spans: bands(notes, value, end)}))
+  const rows = rowsOf(main.result).map(([name, notes, value, colour]) => ({name, colour, spans: bands(notes, value, end)}))
     .filter(({spans}) => spans.length);
-  const traces = lanes.flatMap(({name, colour, spans}, lane) => [...new Set(spans.map(span => span.name))].map(state => {
+  const traces = rows.flatMap(({name, colour, spans}, row) => [...new Set(spans.map(span => span.name))].map(state => {
     const own = spans.filter(span => span.name === state);
     return {
       type: 'bar', orientation: 'h', name: `${name} ${nameText(state)}`, width: .72, showlegend: false,
-      base: own.map(span => toDate(span.from)), x: own.map(span => toDate(span.to - span.from)), y: own.map(() => lane),
+      base: own.map(span => toDate(span.from)), x: own.map(span => toDate(span.to - span.from)), y: own.map(() => row),
       text: own.map(() => plain(nameText(state))), textposition: 'inside', insidetextanchor: 'middle', textangle: 0,
       insidetextfont: {color: css('--ink'), size: 11},
       marker: {color: faded(colour(state), .38), line: {width: 1, color: colour(state)}},
@@ -249,13 +249,13 @@ function drawLanes() {
       hovertemplate: '%{customdata}<extra></extra>',
     };
   }));
-  const element = place('lanes');
+  const element = place('decisions');
   element.closest('figure').hidden = !traces.length;
-  element.style.height = 60 + 38 * lanes.length + 'px';
-  draw('lanes', traces, {
+  element.style.height = 60 + 38 * rows.length + 'px';
+  draw('decisions', traces, {
     xaxis: timeAxis(), shapes: marks(), barmode: 'overlay', hovermode: 'closest', uniformtext: {minsize: 9, mode: 'hide'},
     margin: {l: narrow() ? 80 : 110, r: narrow() ? 14 : 24, t: 12, b: 34},
-    yaxis: {range: [lanes.length - .5, -.5], tickvals: lanes.map((_, i) => i), ticktext: lanes.map(({name}) => plain(name)), showgrid: false},
+    yaxis: {range: [rows.length - .5, -.5], tickvals: rows.map((_, i) => i), ticktext: rows.map(({name}) => plain(name)), showgrid: false},
   });
 }
 
@@ -373,7 +373,7 @@ function drawCapacity() {
 function drawTime() {
   if (!chosen.policy) return;
   drawReplicas();
-  drawLanes();
+  drawDecisions();
   drawLatency('ttft', slo.ttft_ms, 'ttft_p50_ms', 'ttft_p95_ms', 'estimated_ttft_ms');
   drawLatency('itl', slo.itl_ms, 'itl_p50_ms', 'itl_p95_ms', 'estimated_itl_ms');
   drawAttainment();
