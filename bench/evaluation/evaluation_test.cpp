@@ -30,25 +30,25 @@ TEST(Frontier, IsLinearBetweenTwoFleets) {
   EXPECT_DOUBLE_EQ(frontier_attainment(kFrontier, 2.5), 0.92);
 }
 
-TEST(Frontier, GoesToNothingAtNoCostAndStaysLevelBeyondTheLargestFleet) {
+TEST(Frontier, IsZeroAtNoCostAndConstantBeyondTheLargestFleet) {
   EXPECT_DOUBLE_EQ(frontier_attainment(kFrontier, 0.5), 0.25);
   EXPECT_DOUBLE_EQ(frontier_attainment(kFrontier, 0.0), 0.0);
   EXPECT_DOUBLE_EQ(frontier_attainment(kFrontier, 50.0), 0.9805);
 }
 
-TEST(Frontier, NeverFallsThoughALargerFleetKeepsLessByChance) {
+TEST(Frontier, NeverDecreasesIfALargerFleetIsWorseByChance) {
   const std::vector<decision::RunResult> uneven = {run_of(1.0, 0.9), run_of(2.0, 0.8), run_of(3.0, 0.95)};
   EXPECT_DOUBLE_EQ(frontier_attainment(uneven, 2.0), 0.9);
   EXPECT_DOUBLE_EQ(frontier_attainment(uneven, 1.5), 0.9);
 }
 
-TEST(Frontier, LeavesOutAFleetThatCostsMoreThanALargerOneBecauseItDrowns) {
+TEST(Frontier, LeavesOutAnOverloadedFleetThatCostsMoreThanALargerOne) {
   const std::vector<decision::RunResult> drowning = {run_of(2.6, 0.0), run_of(2.6, 0.1), run_of(3.0, 0.5)};
   EXPECT_DOUBLE_EQ(frontier_attainment(drowning, 3.0), 0.5);
   EXPECT_DOUBLE_EQ(frontier_attainment(drowning, 2.8), 0.3);
 }
 
-TEST(PeakFleet, IsTheSmallestThatMoreReplicasAddNothingTo) {
+TEST(PeakFleet, IsTheSmallestFleetThatMoreReplicasDoNotImprove) {
   ASSERT_NE(peak_fleet(kFrontier), nullptr);
   EXPECT_DOUBLE_EQ(peak_fleet(kFrontier)->gpu_hours, 4.0);
   EXPECT_EQ(peak_fleet({}), nullptr);
@@ -60,7 +60,7 @@ TEST(Verdicts, ARunMustNotLieBelowTheFrontier) {
   EXPECT_FALSE(against_frontier(run_of(1.5, 0.69), kFrontier).reached);
 }
 
-TEST(Verdicts, TheClairvoyantMustBeNearInBothFigures) {
+TEST(Verdicts, TheClairvoyantPolicyMustBeCloseInBothFigures) {
   const auto clairvoyant = run_of(2.0, 0.98, "clairvoyant");
   EXPECT_TRUE(against_clairvoyant(run_of(2.2, 0.975), clairvoyant, {}).reached);
   EXPECT_FALSE(against_clairvoyant(run_of(2.4, 0.975), clairvoyant, {}).reached);
@@ -68,14 +68,14 @@ TEST(Verdicts, TheClairvoyantMustBeNearInBothFigures) {
   EXPECT_TRUE(against_clairvoyant(run_of(1.0, 0.99), clairvoyant, {}).reached);
 }
 
-TEST(Verdicts, AFleetOfPeakSizeMustCostMuchMoreForHardlyAnythingMore) {
+TEST(Verdicts, APeakFleetMustCostMuchMoreAndGainLittle) {
   const auto fleet = run_of(10.0, 0.99);
   EXPECT_TRUE(against_peak_fleet(run_of(7.0, 0.985), fleet, {}).reached);
   EXPECT_FALSE(against_peak_fleet(run_of(7.1, 0.985), fleet, {}).reached);
   EXPECT_FALSE(against_peak_fleet(run_of(5.0, 0.97), fleet, {}).reached);
 }
 
-TEST(Verdicts, ARuleIsBeatenByHalfTheViolationsAtNoMoreGpuHours) {
+TEST(Verdicts, HalfTheViolationsAtEqualGpuHoursBeatARule) {
   const auto rule = run_of(4.0, 0.90, "hpa-rate");
   const Verdict beaten = against_rule(run_of(4.0, 0.95), rule, {});
   EXPECT_TRUE(beaten.reached);
@@ -84,14 +84,14 @@ TEST(Verdicts, ARuleIsBeatenByHalfTheViolationsAtNoMoreGpuHours) {
   EXPECT_FALSE(against_rule(run_of(4.1, 0.99), rule, {}).reached);
 }
 
-TEST(Verdicts, ARuleIsBeatenByAQuarterLessGpuHoursAtTheSameAttainment) {
+TEST(Verdicts, AQuarterFewerGpuHoursAtEqualAttainmentBeatARule) {
   const auto rule = run_of(4.0, 0.90, "hpa-rate");
   EXPECT_TRUE(against_rule(run_of(3.0, 0.90), rule, {}).reached);
   EXPECT_FALSE(against_rule(run_of(3.1, 0.90), rule, {}).reached);
   EXPECT_FALSE(against_rule(run_of(2.0, 0.899), rule, {}).reached);
 }
 
-TEST(Verdicts, ARuleWithoutAnyViolationIsBeatenOnlyByNone) {
+TEST(Verdicts, ARuleWithoutViolationsIsBeatenOnlyByZeroViolations) {
   const auto rule = run_of(4.0, 1.0, "kpa");
   EXPECT_TRUE(against_rule(run_of(3.9, 1.0), rule, {}).reached);
   const Verdict worse = against_rule(run_of(3.9, 0.999), rule, {});
@@ -108,7 +108,7 @@ TEST(Figures, ViolationsAreWholeRequestsAndDirectionChangesAreCountedByTheHour) 
   EXPECT_DOUBLE_EQ(direction_changes_per_hour(run), 0.0);
 }
 
-TEST(Figures, OnlyFailuresThatNeitherSizeNorACrashExplainsAreHeldAgainstScalingDown) {
+TEST(Figures, OnlyUnexplainedFailuresCountAgainstScaleDown) {
   auto run = run_of(1.0, 0.9);
   run.failures = {{"prompt_exceeds_kv_cache", 3}, {"replica_crashed", 2}, {"unfinished", 1}};
   EXPECT_EQ(scale_down_failures(run), 1U);

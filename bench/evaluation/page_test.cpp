@@ -60,7 +60,7 @@ TEST(Judgements, AreComputedFromTheRuns) {
   EXPECT_EQ(judgement_on(evaluation, "flapping").reached, true);
 }
 
-TEST(Judgements, HoldAFleetOfPeakSizeAgainstWholeDaysOnly) {
+TEST(Judgements, CompareThePeakFleetOnWholeDaysOnly) {
   Evaluation evaluation = sample();
   EXPECT_EQ(judgement_on(evaluation, "static at peak size").figures, "100.00 % of its attainment, 0.75× GPU-hours");
   EXPECT_EQ(judgement_on(evaluation, "static at peak size").reached, std::nullopt);
@@ -68,7 +68,7 @@ TEST(Judgements, HoldAFleetOfPeakSizeAgainstWholeDaysOnly) {
   EXPECT_EQ(judgement_on(evaluation, "static at peak size").reached, false);
 }
 
-TEST(Judgements, LeaveOpenWhatWasNotRun) {
+TEST(Judgements, LeaveMissingRunsUndecided) {
   Evaluation evaluation = sample();
   evaluation.traces.front().results.pop_back();  // the clairvoyant
   evaluation.traces.front().frontier.clear();
@@ -78,7 +78,7 @@ TEST(Judgements, LeaveOpenWhatWasNotRun) {
   }
 }
 
-TEST(EvaluationPage, CountsWhatWasReachedAndShowsEveryPolicyBestFirst) {
+TEST(EvaluationPage, CountsReachedGoalsAndOrdersPolicies) {
   const std::string page = evaluation_markdown(sample(), "images");
   EXPECT_NE(page.find("`penstock` reached 4 of 5."), std::string::npos);
   EXPECT_NE(page.find("(images/evaluation-sample.svg)"), std::string::npos);
@@ -90,7 +90,7 @@ TEST(EvaluationPage, CountsWhatWasReachedAndShowsEveryPolicyBestFirst) {
   EXPECT_TRUE(page.ends_with("`make evaluate QUICK=1`\n"));
 }
 
-TEST(EvaluationPage, SumsUpWhatScenariosBroke) {
+TEST(EvaluationPage, ListsTheViolationsOfScenarios) {
   Evaluation evaluation = sample();
   ScenarioEvaluation scenario;
   scenario.name = "start-up 30 s";
@@ -108,7 +108,7 @@ TEST(EvaluationPage, SumsUpWhatScenariosBroke) {
       std::string::npos);
 }
 
-TEST(EvaluationPage, SaysThatItIsAQuickLook) {
+TEST(EvaluationPage, MarksAQuickRun) {
   Evaluation evaluation = sample();
   EXPECT_EQ(evaluation_markdown(evaluation, "images").find("quick look"), std::string::npos);
   evaluation.window = "only two hours";
@@ -125,7 +125,7 @@ TEST(EvaluationChart, HasADotAndALineOfTheLegendForEveryPolicy) {
   EXPECT_EQ(chart, attainment_chart(evaluation, evaluation.traces.front()));
 }
 
-TEST(EvaluationChart, StaysWithinItsFrameThoughNothingWasMissedOrNothingKept) {
+TEST(EvaluationChart, StaysWithinItsFrameAtExtremeAttainment) {
   Evaluation evaluation = sample();
   evaluation.traces.front().results = {run_of("penstock", 1, 0.0, 1.0), run_of("kpa", 1, 1e6, 0.0)};
   evaluation.traces.front().frontier.clear();

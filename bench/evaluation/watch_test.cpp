@@ -61,16 +61,16 @@ TEST(WatchedPolicy, FindsNothingWrongWithACalmFleetThatShrinksOrGrows) {
   for (const std::uint32_t target : {3U, 4U, 8U}) EXPECT_EQ(broken_by(target), "");
 }
 
-TEST(WatchedPolicy, PassesTheDecisionOn) {
+TEST(WatchedPolicy, ReturnsThePolicysDecision) {
   Told told;
   WatchedPolicy watched{told};
   EXPECT_EQ(watched.decide(calm(0.0, 4)).pools.front().target, 4U);
   EXPECT_EQ(watched.name(), "told");
 }
 
-TEST(WatchedPolicy, NamesWhatWasBrokenAndWhen) { EXPECT_EQ(broken_by(0), "leaves its bounds at 16 min 40 s"); }
+TEST(WatchedPolicy, NamesTheViolationAndItsTime) { EXPECT_EQ(broken_by(0), "leaves its bounds at 16 min 40 s"); }
 
-TEST(WatchedPolicy, HoldsGrowthToTheFactorOfAMinute) {
+TEST(WatchedPolicy, ReportsGrowthAboveTheFactorPerMinute) {
   EXPECT_EQ(broken_by(12), "");
   EXPECT_TRUE(broken_by(13).starts_with("grows faster than allowed"));
 }
@@ -87,7 +87,7 @@ TEST(WatchedPolicy, CountsGrowthFromTheSmallestTargetOfTheLastMinute) {
   EXPECT_EQ(watched.broken(), 1U);
 }
 
-TEST(WatchedPolicy, HoldsShrinkingToAHealthyAndHeardOfFleet) {
+TEST(WatchedPolicy, ReportsScaleDownWithoutHealthyTelemetry) {
   const auto says = [](const char* text, const std::function<void(signals::PoolObservation&)>& trouble) {
     EXPECT_TRUE(broken_by(3, trouble).starts_with(text)) << text;
     EXPECT_EQ(broken_by(4, trouble), "") << text;
@@ -132,7 +132,7 @@ TEST(WatchedPolicy, KeepsEnoughReadyReplicasForTheLoad) {
               }).starts_with("leaves too few ready replicas"));
 }
 
-TEST(WatchedPolicy, LetsNothingChangeSoonAfterAnActionFailed) {
+TEST(WatchedPolicy, ReportsAChangeSoonAfterAFailedAction) {
   const auto fails = [](signals::Observation& next) { next.pools[0].actions_failed_total = 1; };
   EXPECT_EQ(broken_next(6, 4, 4, fails), "");
   EXPECT_TRUE(broken_next(6, 4, 6, fails).starts_with("changes its target soon after"));
@@ -140,20 +140,20 @@ TEST(WatchedPolicy, LetsNothingChangeSoonAfterAnActionFailed) {
   EXPECT_EQ(broken_next(6, 4, 6), "");
 }
 
-TEST(WatchedPolicy, LetsATargetAloneThatSomebodyElseSet) {
+TEST(WatchedPolicy, ReportsAChangeOfAManuallySetTarget) {
   EXPECT_EQ(broken_next(6, 5, 5), "");
   EXPECT_TRUE(broken_next(6, 5, 6).starts_with("changes a target that somebody else set"));
   EXPECT_TRUE(broken_next(6, 5, 4).starts_with("changes a target that somebody else set"));
   EXPECT_EQ(broken_next(6, 5, 6, [](auto& next) { next.pools[0].min_replicas = 6; }), "");
 }
 
-TEST(WatchedPolicy, LetsNothingChangeWhenTheClockGoesBack) {
+TEST(WatchedPolicy, ReportsAChangeWhileTheClockGoesBack) {
   const auto back = [](signals::Observation& next) { next = calm(900.0, 4); };
   EXPECT_EQ(broken_next(4, 4, 4, back), "");
   EXPECT_TRUE(broken_next(4, 4, 6, back).starts_with("changes its target when the clock goes back"));
 }
 
-TEST(WatchedPolicy, HoldsGrowthToTheGpuBudget) {
+TEST(WatchedPolicy, ReportsGrowthAboveTheGpuBudget) {
   const auto says = [](std::uint32_t target, std::uint32_t draining) {
     planner::GuardrailOptions limits;
     limits.gpu_budget = 12;
@@ -172,7 +172,7 @@ TEST(WatchedPolicy, HoldsGrowthToTheGpuBudget) {
   EXPECT_EQ(says(4, 9), "");
 }
 
-TEST(WatchedPolicy, RefusesEvidenceThatIsNoNumber) {
+TEST(WatchedPolicy, ReportsEvidenceThatIsNotFinite) {
   Told told;
   told.evidence = std::numeric_limits<double>::quiet_NaN();
   WatchedPolicy watched{told};

@@ -43,7 +43,7 @@ TEST(Calibration, FindsTheFiguresThatMadeThePoints) {
   }
 }
 
-TEST(Calibration, WildPointsMoveItLittle) {
+TEST(Calibration, OutliersHaveLittleEffect) {
   auto points = points_of(made_up_rows());
   const auto clean = points;
   for (std::size_t i = 0; i < points.size(); i += 12) points[i].tpot_ms *= 3.0;

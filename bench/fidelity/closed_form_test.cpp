@@ -21,7 +21,7 @@ TEST(ClosedForm, OneRequestAloneDecodesAtItsMeanContext) {
   EXPECT_DOUBLE_EQ(estimate.running, 1.0);
 }
 
-TEST(ClosedForm, EveryOtherRequestPutsOnePromptIntoALifetime) {
+TEST(ClosedForm, EveryOtherRequestAddsOnePromptToALifetime) {
   const auto replica = roofline("llama-3.1-8b,h100");
   const auto base = decoding(8, 8 * 1100);
   auto mixed = base;
@@ -32,7 +32,7 @@ TEST(ClosedForm, EveryOtherRequestPutsOnePromptIntoALifetime) {
   EXPECT_NEAR(aggregated_serving(replica, {1000, 200, 8}).tpot_ms, replica.step_ms(base) + 7.0 / 200 * prompt_ms, 1e-9);
 }
 
-TEST(ClosedForm, AFullCacheBoundsWhatRunsAndTheRestWaits) {
+TEST(ClosedForm, AFullCacheLimitsRunningRequests) {
   const auto replica = roofline("llama-3.1-70b,h100,tp=2,precision=fp8");
   const double fits = replica.kv_capacity_tokens() / (8000 + 500);
   const auto estimate = aggregated_serving(replica, {8000, 1000, 500});
@@ -55,7 +55,7 @@ TEST(ClosedForm, MoreRequestsMeanMoreTokensAndMoreTimeForEach) {
   }
 }
 
-TEST(ClosedForm, ThroughputIsWhatLittlesLawSays) {
+TEST(ClosedForm, ThroughputFollowsLittlesLaw) {
   const auto estimate = aggregated_serving(roofline("llama-3.1-8b,h100"), {1000, 200, 16});
   EXPECT_NEAR(estimate.output_tokens_per_s, 16 * 200 / ((estimate.ttft_ms + 200 * estimate.tpot_ms) / 1e3), 1e-6);
 }

@@ -129,7 +129,7 @@ TEST_F(AdvanceTest, WithoutAGatewayADrainWaitsUntilTheEngineWasQuietForAWhile) {
   EXPECT_EQ(tick(20s), (Steps{{StepKind::kStop, 1, StepReason::kDrained}}));
 }
 
-TEST_F(AdvanceTest, WhatDoesNotDrainIsStoppedAtTheDeadlineAndThatIsToldLoudly) {
+TEST_F(AdvanceTest, AReplicaThatDoesNotDrainIsStoppedAtTheDeadlineWithAWarning) {
   serve(1);
   want_.replicas = 0;
   seen(1).gateway->open_requests = 3;
@@ -146,7 +146,7 @@ TEST_F(AdvanceTest, WhatDoesNotDrainIsStoppedAtTheDeadlineAndThatIsToldLoudly) {
   EXPECT_EQ(stage(1), Stage::kStopped);
 }
 
-TEST_F(AdvanceTest, GivesUpThoseThatStartFirstThenThoseThatWarmUpThenTheIdlest) {
+TEST_F(AdvanceTest, ScaleDownStopsStartingThenWarmingThenIdleReplicas) {
   serve(3);
   limits_.warm_up = true;
   want_.replicas = 6;
@@ -193,7 +193,7 @@ TEST_F(AdvanceTest, StartsAnotherWhereADrainingReplicaIsNotTakenBack) {
   EXPECT_EQ(stage(2), Stage::kDraining);
 }
 
-TEST_F(AdvanceTest, ADrainThatBeginsAnewForgetsWhatWasQuietBefore) {
+TEST_F(AdvanceTest, ARepeatedDrainStartsItsQuietTimeAgain) {
   serve(2);
   want_.replicas = 1;
   tick(10s);
@@ -231,7 +231,7 @@ TEST_F(AdvanceTest, ACrashIsReplacedAfterAWaitThatDoubles) {
   EXPECT_EQ(wait, 60s);
 }
 
-TEST_F(AdvanceTest, CrashesAtTheSameTimeAreOneTrouble) {
+TEST_F(AdvanceTest, SimultaneousCrashesCountAsOneIncident) {
   serve(4);
   for (const std::uint32_t id : {1U, 2U, 3U, 4U}) seen(id).process = ProcessSeen::kGone;
   tick(10s);
@@ -253,7 +253,7 @@ TEST_F(AdvanceTest, CrashesAreForgottenOnceAReplacementServesForAWhile) {
   EXPECT_EQ(fleet_.pools[0].crashes, 0U);
 }
 
-TEST_F(AdvanceTest, AStartThatFailsIsToldAndTriedAgainLater) {
+TEST_F(AdvanceTest, AFailedStartIsReportedAndRetried) {
   want_.replicas = 1;
   tick(0s);
   const auto notes = start_failed(fleet_, 1, "engine: no such program", limits_, now_);
@@ -264,7 +264,7 @@ TEST_F(AdvanceTest, AStartThatFailsIsToldAndTriedAgainLater) {
   EXPECT_EQ(tick(1s), (Steps{{StepKind::kStart, 2, StepReason::kReplacesFailed}}));
 }
 
-TEST_F(AdvanceTest, GivesUpWhatIsNotHealthyInTime) {
+TEST_F(AdvanceTest, AReplicaThatIsNotHealthyInTimeIsGivenUp) {
   want_.replicas = 1;
   tick(0s);
   start(1);
@@ -278,7 +278,7 @@ TEST_F(AdvanceTest, GivesUpWhatIsNotHealthyInTime) {
   EXPECT_EQ(stage(1), Stage::kFailed);
 }
 
-TEST_F(AdvanceTest, ServesAfterTheWarmUpDeadlineAllTheSameAndSaysSo) {
+TEST_F(AdvanceTest, AReplicaServesAfterTheWarmUpDeadlineWithANote) {
   want_.replicas = 1;
   tick(0s);
   start(1);
@@ -290,7 +290,7 @@ TEST_F(AdvanceTest, ServesAfterTheWarmUpDeadlineAllTheSameAndSaysSo) {
   EXPECT_TRUE(told(false, "only 5 of 8 warm-up prompts"));
 }
 
-TEST_F(AdvanceTest, DoesNotServeWhatIsUnwellAfterItsWarmUp) {
+TEST_F(AdvanceTest, AnUnhealthyReplicaDoesNotServeAfterItsWarmUp) {
   want_.replicas = 1;
   tick(0s);
   start(1);
@@ -319,7 +319,7 @@ TEST_F(AdvanceTest, ReplacesAnOldRevisionOneByOneAndNeverBeforeTheNewOneTakesTra
   EXPECT_EQ(tick(18s), (Steps{{StepKind::kStart, 4, StepReason::kReplacesOutdated}}));
 }
 
-TEST_F(AdvanceTest, ReplacesWhatIsUnhealthyForLongAndKeepsItUntilThen) {
+TEST_F(AdvanceTest, AReplicaThatStaysUnhealthyIsReplaced) {
   serve(2);
   seen(1).engine->healthy = false;
   EXPECT_EQ(tick(10s), Steps{});
@@ -335,7 +335,7 @@ TEST_F(AdvanceTest, ReplacesWhatIsUnhealthyForLongAndKeepsItUntilThen) {
   EXPECT_EQ(tick(44s), (Steps{{StepKind::kAdmit, 1, StepReason::kTakenBack}}));
 }
 
-TEST_F(AdvanceTest, SilenceOfAnEngineIsNoReasonToReplaceIt) {
+TEST_F(AdvanceTest, AnEngineThatDoesNotReportIsNotReplaced) {
   serve(2);
   seen(1).engine.reset();
   seen(2).engine.reset();
@@ -343,7 +343,7 @@ TEST_F(AdvanceTest, SilenceOfAnEngineIsNoReasonToReplaceIt) {
   EXPECT_EQ(tick(2h), Steps{});
 }
 
-TEST_F(AdvanceTest, StartsNoMoreThanItMayAndTellsThatOnce) {
+TEST_F(AdvanceTest, StartsStopAtTheLimitWhichIsReportedOnce) {
   limits_.replicas_max = 3;
   want_.replicas = 5;
   EXPECT_EQ(tick(0s).size(), 3U);
@@ -352,7 +352,7 @@ TEST_F(AdvanceTest, StartsNoMoreThanItMayAndTellsThatOnce) {
   EXPECT_TRUE(notes_.empty());
 }
 
-TEST_F(AdvanceTest, DrainsAPoolThatNobodyWantsAndForgetsIt) {
+TEST_F(AdvanceTest, APoolWithoutTargetIsDrainedAndForgotten) {
   serve(1);
   EXPECT_EQ(advance(fleet_, {}, seen_, limits_, at(10s)).steps,
             (Steps{{StepKind::kDrain, 1, StepReason::kAboveTarget}}));
@@ -364,7 +364,7 @@ TEST_F(AdvanceTest, DrainsAPoolThatNobodyWantsAndForgetsIt) {
   EXPECT_NE(result.notes[0].text.find("died while it drained"), std::string::npos);
 }
 
-TEST_F(AdvanceTest, RemembersOnlyTheLastThatEnded) {
+TEST_F(AdvanceTest, OnlyTheLatestEndedReplicasAreKept) {
   limits_.ended_kept = 2;
   serve(4);
   for (const std::uint32_t id : {1U, 2U, 3U}) seen(id).process = ProcessSeen::kGone;
@@ -374,7 +374,7 @@ TEST_F(AdvanceTest, RemembersOnlyTheLastThatEnded) {
   EXPECT_EQ(fleet_.replicas.size(), 3U);
 }
 
-TEST_F(AdvanceTest, ResumesWithTheStepsThatMayNotHaveBeenTaken) {
+TEST_F(AdvanceTest, ResumeRepeatsStepsThatMayBeMissing) {
   serve(3);
   limits_.warm_up = true;
   want_.replicas = 5;

@@ -18,7 +18,7 @@ FleetState fleet_of(std::uint32_t count) {
 
 bool any_port(std::uint16_t /*port*/) { return true; }
 
-TEST(Ports, AreNeverSharedAndRestBeforeTheyAreUsedAgain) {
+TEST(Ports, AreUniqueAndReusedAsLateAsPossible) {
   FleetState fleet = fleet_of(4);
   const PortRange range{9000, 9002};
   EXPECT_EQ(reserve_port(fleet, 1, range, any_port), 9000);
@@ -30,7 +30,7 @@ TEST(Ports, AreNeverSharedAndRestBeforeTheyAreUsedAgain) {
   EXPECT_EQ(fleet.replicas[3].ports, std::vector<std::uint16_t>{9000});
 }
 
-TEST(Ports, ThatOthersListenOnArePassedOver) {
+TEST(Ports, InUseByOtherProcessesAreSkipped) {
   FleetState fleet = fleet_of(1);
   EXPECT_EQ(reserve_port(fleet, 1, {65534, 65535}, [](std::uint16_t port) { return port == 65535; }), 65535);
   EXPECT_EQ(reserve_port(fleet, 1, {65534, 65535}, [](std::uint16_t port) { return port == 65535; }), std::nullopt);
@@ -44,7 +44,7 @@ TEST(Stages, HaveNamesThatReadBack) {
   EXPECT_EQ(stage_named("ready"), std::nullopt);
 }
 
-TEST(Stages, LookToAPolicyLikeThoseOfTheSimulator) {
+TEST(Stages, MapToTheReplicaStatesOfPolicies) {
   EXPECT_EQ(observed(Stage::kRequested), signals::ReplicaState::kStarting);
   EXPECT_EQ(observed(Stage::kWarming), signals::ReplicaState::kStarting);
   EXPECT_EQ(observed(Stage::kServing), signals::ReplicaState::kReady);

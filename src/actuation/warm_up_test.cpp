@@ -30,7 +30,7 @@ TEST(WarmUpPlan, SharesNoPrefixBetweenRepresentativePrompts) {
   EXPECT_EQ(first.size(), 4U);
 }
 
-TEST(WarmUpPlan, AsksOneOfACommonLengthOnlyOnceAndOneWithoutAnyTraffic) {
+TEST(WarmUpPlan, HasOnePromptPerLengthAndOneWithoutTraffic) {
   const std::vector<std::uint32_t> same(50, 700);
   EXPECT_EQ(plan_warm_up(same, {}, {}).representative.size(), 1U);
   const auto blind = plan_warm_up({}, {}, {}).representative;
@@ -42,7 +42,7 @@ HotPrefix prefix(std::string body, std::uint32_t tokens, std::uint64_t hits) {
   return {"/v1/completions", std::move(body), tokens, hits};
 }
 
-TEST(WarmUpPlan, PutsThePrefixesThatSaveMostFirstAndStopsAtTheirLimit) {
+TEST(WarmUpPlan, OrdersPrefixesBySavingsUpToTheLimit) {
   WarmUpOptions options;
   options.prefixes_max = 2;
   const std::vector<HotPrefix> prefixes{prefix("seldom", 1000, 1), prefix("short", 10, 50), prefix("hot", 500, 40)};

@@ -16,7 +16,7 @@ AnswerCollector collected(std::string_view bytes, bool chat = true) {
   return collector;
 }
 
-TEST(AnswerCollector, AWholeStreamIsTheAnswerThatWouldHaveCome) {
+TEST(AnswerCollector, ACompleteStreamEqualsTheUnstreamedAnswer) {
   for (const bool chat : {true, false}) {
     const AnswerFrame frame{"id-1", "m", 7, chat};
     std::string stream;
@@ -36,7 +36,7 @@ TEST(AnswerCollector, AWholeStreamIsTheAnswerThatWouldHaveCome) {
   }
 }
 
-TEST(AnswerCollector, WhatWasCutSaysSoAndHasWhatWasCounted) {
+TEST(AnswerCollector, ACutAnswerIsMarkedAndHasItsUsage) {
   std::string stream;
   append_first_event(stream, kChat);
   append_text_event(stream, kChat, "one");
@@ -66,7 +66,7 @@ TEST(AnswerCollector, AnErrorInTheStreamIsTheAnswer) {
   EXPECT_EQ(collected("data: {\"error\":{\"message\":\"no\"}}\n").error_status(), 502);
 }
 
-TEST(AnswerCollector, TakesNoMoreThanItMay) {
+TEST(AnswerCollector, LimitsItsSize) {
   AnswerCollector collector{true};
   const std::string piece = event(R"("delta":{"content":")" + std::string(100'000, 'a') + "\"}");
   for (int i = 0; i < 60; ++i) collector.take(piece);
@@ -75,7 +75,7 @@ TEST(AnswerCollector, TakesNoMoreThanItMay) {
   EXPECT_TRUE(collected("data: " + std::string(2 * AnswerCollector::kEventBytesMax, 'a')).full());
 }
 
-TEST(AnswerCollector, LeavesOutWhatIsNoJson) {
+TEST(AnswerCollector, IgnoresEventsThatAreNotJson) {
   const AnswerCollector collector = collected("data: {\"choices\":[{\"delta\":\n\n: note\n\ndata: 7\n\nevent: x\n\n" +
                                               event(R"("delta":{"content":"a"})") + "data: []\n\n");
   EXPECT_NE(collector.document("i", "m", {}).find(R"("content":"a")"), std::string::npos);

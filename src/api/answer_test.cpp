@@ -58,7 +58,7 @@ TEST(Answer, StreamsACompletionAsVllmDoes) {
                                          "\n\ndata: [DONE]\n\n");
 }
 
-TEST(Answer, IsWhole) {
+TEST(Answer, ACompleteAnswerIsOneDocument) {
   const json chat = json::parse(whole_answer(kChat, "a \"b\"", FinishReason::kStop, {5, 3, 1}, R"({"a":[1]})"));
   EXPECT_EQ(chat["object"], "chat.completion");
   EXPECT_EQ(chat["choices"][0]["message"]["role"], "assistant");
@@ -74,7 +74,7 @@ TEST(Answer, IsWhole) {
   EXPECT_FALSE(completion.contains("kv_transfer_params"));
 }
 
-TEST(Answer, TellsErrorsInOpenAisShape) {
+TEST(Answer, ErrorsHaveOpenAisFormat) {
   EXPECT_EQ(error_body({400, "invalid_request_error", "", "say \"what\"", "messages[0]"}),
             R"({"error":{"message":"say \"what\"","type":"invalid_request_error","param":"messages[0]","code":null}})");
   EXPECT_EQ(error_body({404, "invalid_request_error", "model_not_found", "none", ""}),

@@ -44,7 +44,7 @@ TEST(AnswerWatch, CountsEventsThatBringText) {
   EXPECT_TRUE(watch.done());
 }
 
-TEST(AnswerWatch, KnowsWhatBringsText) {
+TEST(AnswerWatch, DetectsEventsWithText) {
   for (const char* inner :
        {R"("delta":{"content":"a"})", R"("delta": {"role":"assistant", "content" : "\""})", R"("text":" ")",
         R"("text":"","delta":{"content":"x"})", R"("delta":{"reasoning_content":"hm"})",
@@ -61,7 +61,7 @@ TEST(AnswerWatch, KnowsWhatBringsText) {
             0U);
 }
 
-TEST(AnswerWatch, TellsHowManyEventsEachPieceEnded) {
+TEST(AnswerWatch, ReturnsTheEventsCompletedByEachPiece) {
   AnswerWatch watch;
   watch.reset(true);
   const std::string event = choice(R"("text":"a")");
@@ -94,7 +94,7 @@ TEST(AnswerWatch, KnowsWhetherAnEventHasEnded) {
   EXPECT_FALSE(watched("half", false).within_event()) << "an answer that is no stream has none";
 }
 
-TEST(AnswerWatch, LooksThroughChunksThatCutEventsAnywhere) {
+TEST(AnswerWatch, FindsEventsAcrossChunks) {
   core::RandomStream random{3};
   for (const bool stream : {true, false}) {
     const std::string body =
@@ -186,7 +186,7 @@ TEST(AnswerWatch, CountsLongEventsAndFindsTheirUsage) {
   }
 }
 
-TEST(AnswerWatch, StopsAtFramingThatIsNone) {
+TEST(AnswerWatch, StopsAtInvalidFraming) {
   const std::string event = choice(R"("text":"a")");
   EXPECT_EQ(watched(fmt::format("{:x}\r\n{}\r\nzz\r\n{}", event.size(), event, event)).text_events(), 1U);
   EXPECT_EQ(watched(fmt::format("{:x}\r\n{}\r\n0\r\n\r\n{}", event.size(), event, event)).text_events(), 1U);

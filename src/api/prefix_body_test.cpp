@@ -40,7 +40,7 @@ TEST(PrefixBody, OfAChatIsItsLeadingMessagesWithTheLastOneCut) {
   EXPECT_EQ(text_of(kChat, made->body).substr(0, 200), text_of(kChat, chat(kTalk)).substr(0, 200));
 }
 
-TEST(PrefixBody, SaysNothingOfWhoAskedAndHow) {
+TEST(PrefixBody, LeavesOutUserAndSamplingParameters) {
   const Json body = Json::parse(prefix_body(kChat, chat(kTalk, {{"session_id", "s"}, {"cache_salt", "c"}}), 200)->body);
   for (const char* name : {"stream", "user", "session_id"}) EXPECT_FALSE(body.contains(name)) << name;
   EXPECT_EQ(body["cache_salt"], "c");
@@ -97,7 +97,7 @@ TEST(PrefixBody, OfTokenNumbersIsTheFirstOfThem) {
   EXPECT_EQ(Json::parse(made->body)["prompt"], (Json{7, 8}));
 }
 
-TEST(PrefixBody, ThereIsNoneOfSeveralPrompts) {
+TEST(PrefixBody, IsEmptyForSeveralPrompts) {
   EXPECT_FALSE(prefix_body(kCompletion, R"({"model":"m","prompt":["one","two"]})", 3));
 }
 

@@ -35,14 +35,14 @@ TEST(WithMaxTokens, AddsTheFieldWhereThereIsNone) {
             "{\"model\":\"m\",\"prompt\":\"p\" ,\"max_tokens\":16}\n");
 }
 
-TEST(StreamedBody, AsksForAStreamWithItsUsage) {
+TEST(StreamedBody, RequestsAStreamWithUsage) {
   EXPECT_EQ(streamed_body(R"({"model":"m","prompt":"p" })").value(),
             R"({"model":"m","prompt":"p","stream":true,"stream_options":{"include_usage":true} })");
   EXPECT_EQ(streamed_body(R"({"stream":false,"stream_options":null,"model":"m"})").value(),
             R"({"stream":true,"stream_options":{"include_usage":true},"model":"m"})");
 }
 
-TEST(PrefillBody, AsksForOneTokenAndKeepsTheKv) {
+TEST(PrefillBody, RequestsOneTokenAndKeepsTheKv) {
   EXPECT_EQ(prefill_body(R"({ "model":"m", "stream" : true, "stream_options":{"include_usage":true},"max_tokens":100,)"
                          R"("max_completion_tokens":null,"min_tokens":5,"prompt":"}\"{", "x" : 1e5 })")
                 .value(),
@@ -58,12 +58,12 @@ TEST(PrefillBody, RemovesTheFirstAndTheLastField) {
   EXPECT_EQ(prefill_body("{ }").value(), R"({"max_tokens":1,)" + std::string{kKeep} + " }");
 }
 
-TEST(PrefillBody, RefusesWhatIsNoObject) {
+TEST(PrefillBody, RejectsABodyThatIsNotAnObject) {
   for (const char* body : {"", "[]", "{\"a\"}", "{\"a\":}", "{} x", "{\"a\":[}", "{\"a\":\"b\":1}"})
     EXPECT_FALSE(prefill_body(body).has_value()) << body;
 }
 
-TEST(DecodeBody, CarriesWhatThePrefillEngineAnswered) {
+TEST(DecodeBody, ContainsThePrefillEnginesParameters) {
   const std::string params = R"({"do_remote_prefill":true,"remote_block_ids":[1,2]})";
   EXPECT_EQ(decode_body(R"({"model":"m","stream":true})", params).value(),
             R"({"model":"m","stream":true,"kv_transfer_params":)" + params + "}");
@@ -72,7 +72,7 @@ TEST(DecodeBody, CarriesWhatThePrefillEngineAnswered) {
   EXPECT_EQ(decode_body("{}", "").error().code, core::ErrorCode::kEnvironment);
 }
 
-TEST(KvTransferParams, AreReadOfAnAnswer) {
+TEST(KvTransferParams, AreReadFromAnAnswer) {
   EXPECT_EQ(
       kv_transfer_params_of(R"({"id":"x","choices":[{"kv_transfer_params":1}], "kv_transfer_params": {"a":[1, 2]} })"),
       R"({"a":[1, 2]})");

@@ -64,7 +64,7 @@ TEST(RequestReader, TakesNullForAFieldThatIsNotThere) {
   EXPECT_EQ(request.text, "user\nhi\n");
 }
 
-TEST(RequestReader, KeepsNothingOfTheRequestBefore) {
+TEST(RequestReader, LeavesNothingOfTheRequestBefore) {
   RequestReader reader;
   InferenceRequest request;
   ASSERT_TRUE(reader.read(Endpoint::kChatCompletions,
@@ -149,7 +149,7 @@ TEST(RequestReader, PrefersTheNewerLimitAndTheNearerSession) {
   EXPECT_EQ(good(chat(with(R"(,"session_params":{"session_id":"b"})"))).session_id, "b");
 }
 
-TEST(RequestReader, RefusesWhatIsNoChat) {
+TEST(RequestReader, RejectsInvalidChats) {
   const std::pair<std::string, std::string> kCases[] = {
       {"", "the body is empty"},
       {"[]", "the body must be a JSON object"},
@@ -209,7 +209,7 @@ TEST(RequestReader, RefusesWhatIsNoChat) {
   for (const auto& [body, message] : kCases) EXPECT_EQ(wrong(chat(body)), message) << body;
 }
 
-TEST(RequestReader, RefusesWhatIsNoPrompt) {
+TEST(RequestReader, RejectsInvalidPrompts) {
   const std::pair<std::string, std::string> kCases[] = {
       {R"({"model":"m"})", "prompt: is missing"},
       {R"({"model":"m","prompt":""})", "prompt: must not be empty"},
@@ -225,7 +225,7 @@ TEST(RequestReader, RefusesWhatIsNoPrompt) {
   for (const auto& [body, message] : kCases) EXPECT_EQ(wrong(completion(body)), message) << body;
 }
 
-TEST(RequestReader, RefusesWhatIsNoJsonAlsoInFieldsThatNobodyReads) {
+TEST(RequestReader, RejectsInvalidJsonInUnusedFieldsToo) {
   for (const std::string& body : {std::string{"{"},
 
                                   std::string{R"({"model")"},
@@ -365,7 +365,7 @@ TEST(RequestReader, ReadsTheLimitUnderTheNameOfItsEndpoint) {
             R"({"model":"m","input":"a","max_output_tokens":3})");
 }
 
-TEST(RequestReader, KnowsWhoAsksForOneTextOnly) {
+TEST(RequestReader, DetectsRequestsForASingleText) {
   RequestReader reader;
   InferenceRequest request;
   const auto is_plain_with = [&](const char* more) {

@@ -42,7 +42,7 @@ TEST(IterationInterval, WithoutStepsIsPlausible) {
   EXPECT_TRUE(is_plausible({{}, std::chrono::seconds{5}, 0}));
 }
 
-TEST(IterationInterval, ThatContradictsItselfIsNotPlausible) {
+TEST(IterationInterval, WithContradictionsIsNotPlausible) {
   const auto broken = [](auto breaks) {
     IterationInterval interval = some_interval();
     breaks(interval.done);

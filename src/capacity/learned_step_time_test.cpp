@@ -35,7 +35,7 @@ TEST(LearnedStepTime, FindsTheLawOfALinearEngine) {
   EXPECT_EQ(learned.model()->description().substr(0, 8), "learned:");
 }
 
-TEST(LearnedStepTime, SaysNothingBeforeThereIsEnough) {
+TEST(LearnedStepTime, HasNoResultWithFewSamples) {
   const auto law = *engine::Linear::make(kTrue);
   EXPECT_FALSE(LearnedStepTime{}.coefficients().has_value());
   EXPECT_EQ(LearnedStepTime{}.model(), nullptr);
@@ -56,7 +56,7 @@ TEST(LearnedStepTime, HasNoNegativeCoefficient) {
   EXPECT_NEAR(found->prefill_token_ms, 0.01, 0.001);
 }
 
-TEST(LearnedStepTime, ForgetsWhatIsOld) {
+TEST(LearnedStepTime, ForgetsOldSamples) {
   const auto slow = *engine::Linear::make(kTrue);
   const auto fast = *engine::Linear::make({3.0, 0.04, 0.015, 0.000025});
   LearnedStepTime learned = learn({testing::times(slow, 1.0), 7}, 50, 0.8);
@@ -69,7 +69,7 @@ TEST(LearnedStepTime, ForgetsWhatIsOld) {
   EXPECT_NEAR(learned.coefficients()->step_ms, 3.0, 0.1);
 }
 
-TEST(LearnedStepTime, KnowsWhetherItSawPrompts) {
+TEST(LearnedStepTime, ReportsWhetherItHasPromptSamples) {
   const auto law = *engine::Linear::make(kTrue);
   BusyEngine engine{testing::times(law, 1.0), 9};
   const signals::EngineSample before = engine.sample;

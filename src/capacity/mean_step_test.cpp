@@ -10,7 +10,7 @@ namespace {
 
 engine::Linear linear() { return *engine::Linear::make({4.0, 0.5, 0.01, 0.001}); }
 
-TEST(MeanStep, OfWholeCountsIsTheStep) {
+TEST(MeanStep, WithWholeCountsIsTheStep) {
   engine::StepShape shape;
   shape.prefill_requests = 1;
   shape.prefill_new_tokens = 700;

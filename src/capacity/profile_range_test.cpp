@@ -24,14 +24,14 @@ TEST(ProfileRanges, AreTheEndsOfWhatWasMeasured) {
   EXPECT_EQ(ranges.kv_tokens_max, 9000);
 }
 
-TEST(ProfileRangeCheck, IsQuietWhereAllWasMeasured) {
+TEST(ProfileRangeCheck, ReportsNothingWithinTheMeasuredRange) {
   ProfileRangeCheck check{measured(), 500'000};
   for (std::uint32_t i = 0; i < 100; ++i) check.add(128 + 80 * i, 200);
   EXPECT_TRUE(check.coverage().warnings.empty());
   EXPECT_DOUBLE_EQ(check.coverage().widening, 1.0);
 }
 
-TEST(ProfileRangeCheck, SaysHowFarPromptsAndContextsGoBeyond) {
+TEST(ProfileRangeCheck, ReportsHowFarPromptsAndContextsExceedTheRange) {
   ProfileRangeCheck check{measured()};
   for (int i = 0; i < 90; ++i) check.add(1000, 200);
   for (int i = 0; i < 10; ++i) check.add(32'000, 200);
@@ -44,7 +44,7 @@ TEST(ProfileRangeCheck, SaysHowFarPromptsAndContextsGoBeyond) {
   EXPECT_DOUBLE_EQ(found.widening, 1.1);
 }
 
-TEST(ProfileRangeCheck, SaysWhereShortOnesBeginBelow) {
+TEST(ProfileRangeCheck, ReportsLengthsBelowTheRange) {
   ProfileRangeCheck check{measured()};
   for (int i = 0; i < 10; ++i) check.add(20, 10);
   const ProfileCoverage found = check.coverage();

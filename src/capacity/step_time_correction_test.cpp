@@ -59,7 +59,7 @@ TEST(StepTimeCorrection, FindsHowMuchSlowerTheEnginesAre) {
   EXPECT_EQ(correction.rejected(), 0U);
 }
 
-TEST(StepTimeCorrection, SaysNothingBeforeThereIsEnough) {
+TEST(StepTimeCorrection, HasNoResultWithFewSamples) {
   Pool pool{{1.3}};
   StepTimeCorrection correction{profile()};
   EXPECT_FALSE(correction.factor().has_value());
@@ -82,7 +82,7 @@ TEST(StepTimeCorrection, TellsASlowReplicaFromTheOthers) {
   EXPECT_GT(*correction.standard_error(), 0.1);  // they differ, so that the next may, too
 }
 
-TEST(StepTimeCorrection, TheSameSampleTwiceTeachesOnce) {
+TEST(StepTimeCorrection, ARepeatedSampleCountsOnce) {
   Pool pool{{1.2}};
   StepTimeCorrection once{profile()}, twice{profile()};
   for (int i = 0; i < 20; ++i) {
@@ -107,7 +107,7 @@ TEST(StepTimeCorrection, LeavesOutliersOutAndCountsThem) {
   EXPECT_EQ(*correction.factor(), before);
 }
 
-TEST(StepTimeCorrection, BelievesAChangeThatLasts) {
+TEST(StepTimeCorrection, FollowsALastingChange) {
   Pool before{{1.0}}, after{{1.5}};
   StepTimeCorrection correction{profile(), {.half_life = std::chrono::minutes{1}}};
   before.go_on(correction, 60);
@@ -163,7 +163,7 @@ TEST(StepTimeCorrection, ForgetsReplicasThatAreGone) {
   EXPECT_NEAR(*correction.factor(), 1.6, 0.02);
 }
 
-TEST(StepTimeCorrection, RejectsWhatCannotBe) {
+TEST(StepTimeCorrection, RejectsImpossibleSamples) {
   Pool pool{{1.2}};
   StepTimeCorrection correction{profile()};
   pool.go_on(correction, 20);
@@ -188,7 +188,7 @@ TEST(StepTimeCorrection, RejectsWhatCannotBe) {
   EXPECT_EQ(correction.outliers(), 0U);
 }
 
-TEST(StepTimeCorrection, GetsOverABadSampleThatItBeganWith) {
+TEST(StepTimeCorrection, RecoversFromABadFirstSample) {
   Pool pool{{1.2}};
   StepTimeCorrection correction{profile()};
   pool.go_on(correction, 2);

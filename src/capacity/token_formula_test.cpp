@@ -34,7 +34,7 @@ TEST(ReplicasByFormula, AreNoneForNoTrafficAndOneForLittle) {
   EXPECT_EQ(replicas_by_formula(50.0, 0.0, {100.0, 0.0}, 0.8)->replicas, 1U);  // a side without traffic needs nothing
 }
 
-TEST(ReplicasByFormula, RefuseWhatIsNoRateOrCapacity) {
+TEST(ReplicasByFormula, RejectInvalidRatesAndCapacities) {
   const TokenCapacity good{100.0, 50.0};
   for (const double bad : {-1.0, std::nan(""), kInfinity}) {
     EXPECT_FALSE(replicas_by_formula(bad, 1.0, good, 0.8).has_value()) << bad;
@@ -97,7 +97,7 @@ TEST(TokenCapacity, OfPromptsAloneStaysBelowWhatOneStepComputes) {
   EXPECT_EQ(found->concurrency, 0.0);
 }
 
-TEST(TokenCapacity, GrowsWithEveryHelp) {
+TEST(TokenCapacity, GrowsWithEveryImprovement) {
   const TrafficShape shape{3000, 150, 0};
   const double usual = token_capacity(kPolynomial, shape, {}, kSlo)->requests_per_s;
   EXPECT_GT(token_capacity(kPolynomial, {3000, 150, 0.5}, {}, kSlo)->requests_per_s, usual);

@@ -142,7 +142,7 @@ struct Wrong {
   const char* says;
 };
 
-TEST(Allocation, FiguresThatCannotBeAreRefusedWhereTheyStand) {
+TEST(Allocation, ImpossibleFiguresAreRefusedWithTheirLocation) {
   const Wrong cases[] = {
       {"  - {name: chat, priority: 1.5, demand: 4, pools: [{hardware: h100, capacity: 2}]}\n",
        "a.yaml:4:28: deployments[0].priority: must be a whole number from -1000000 to 1000000, is '1.5'"},
@@ -178,7 +178,7 @@ TEST(Allocation, NegativePricesAreRefused) {
             0U);
 }
 
-TEST(Allocation, ContradictionsAreRefusedWhereTheyStand) {
+TEST(Allocation, ContradictionsAreRefusedWithTheirLocation) {
   const Wrong cases[] = {
       {"  - {name: chat, demand: 4, pools: [{hardware: h10, capacity: 2}]}\n",
        "a.yaml:4:48: deployments[0].pools[0].hardware: 'h10' is not in the list of hardware; did you mean h100?"},
@@ -216,7 +216,7 @@ TEST(Allocation, AnIntervalIsForTracesAndInWholeMinutes) {
             "a.yaml:5:8: every: must be one or more whole minutes, is 90s");
 }
 
-TEST(Allocation, ABudgetBelowTheLeastFleetSaysHowMuchIsShort) {
+TEST(Allocation, ABudgetBelowTheMinimumFleetReportsTheShortfall) {
   const std::string fleet =
       "  - {name: chat, demand: 4, pools: [{hardware: h100, gpus: 2, capacity: 2, min_replicas: 5}]}\n";
   const auto all = problems(with(fleet));
@@ -232,7 +232,7 @@ TEST(Allocation, ABudgetBelowTheLeastFleetSaysHowMuchIsShort) {
             0U);
 }
 
-TEST(Allocation, ABudgetThatTheLeastFleetFillsIsEnough) {
+TEST(Allocation, ABudgetForTheMinimumFleetSuffices) {
   EXPECT_TRUE(
       problems("hardware: [{name: h100, price: 0.1}]\n"
                "budget: {money_per_hour: 0.3, gpus: 3}\n"
@@ -250,7 +250,7 @@ TEST(Allocation, APreviousPlanNamesWhatIsThere) {
             "a.yaml:7:82: previous[1].pool: 'h100' is used twice");
 }
 
-TEST(Allocation, EverythingThatIsWrongIsToldAtOnce) {
+TEST(Allocation, AllErrorsAreReportedAtOnce) {
   const auto all = problems(
       "hardwear: []\n"
       "budget: {gpu: 3}\n"

@@ -41,7 +41,7 @@ TEST(Configuration, PoolFlagsMakePoolsThatShareTheOtherFlags) {
   EXPECT_EQ(settings.pools[1].engine.kv_blocks, 500U);
 }
 
-TEST(Configuration, ABoundNobodyNamedGivesWay) {
+TEST(Configuration, ADefaultBoundAdaptsToTheGivenOnes) {
   EXPECT_EQ(loaded("", {{"--replicas", "100"}}).run.pools[0].max_replicas, 100U);
   EXPECT_EQ(loaded("", {{"--min-replicas", "3"}}).run.pools[0].replicas, 3U);
 }

@@ -150,13 +150,13 @@ std::string committed(const std::string& name) {
   return content.str();
 }
 
-TEST(Reference, SchemaIsWhatTheTableSays) {
+TEST(Reference, SchemaIsUpToDate) {
   Configuration made;
   EXPECT_EQ(committed("penstock.schema.json"), options::to_json_schema(configuration_table(made), "penstock.yaml"))
       << "write it with: penstock check --schema";
 }
 
-TEST(Reference, PagesAreWhatTheTableSays) {
+TEST(Reference, PagesAreUpToDate) {
   Configuration made;
   const Table table = configuration_table(made);
   EXPECT_NE(committed("replay-options.md").find(options::to_markdown(table, replay_groups())), std::string::npos)

@@ -11,7 +11,7 @@ GatewaySetup loaded_gateway(std::string yaml, std::vector<options::FlagValue> fl
   return loaded(std::move(yaml), std::move(flags)).gateway;
 }
 
-TEST(GatewayOptions, ReplicasMayStandInSeveralFiles) {
+TEST(GatewayOptions, ReplicasMayBeInSeveralFiles) {
   const std::vector<std::string> both = {"a.json", "b.json"};
   EXPECT_EQ(loaded_gateway("gateway: {replicas_file: [a.json, b.json]}\n").discovery.files, both);
   EXPECT_EQ(loaded_gateway("", {{"--replicas-file", "a.json,b.json"}}).discovery.files, both);
@@ -60,7 +60,7 @@ TEST(GatewayOptions, ReadsListsOfSections) {
   EXPECT_EQ(settings.options.dispatch.slo.segments[0].target.itl, core::Duration{20ms});
 }
 
-TEST(GatewayOptions, WhoNamesTenantsMeansToKnowWhoAsks) {
+TEST(GatewayOptions, TenantsTurnOffAnonymousRequests) {
   const std::string tenants = "tenants: [{name: shop, keys: [k]}]\n";
   EXPECT_FALSE(loaded_gateway(tenants).options.anonymous);
   EXPECT_TRUE(loaded_gateway(tenants + "gateway: {anonymous: true}\n").options.anonymous);
@@ -111,7 +111,7 @@ TEST(GatewayOptions, ContradictionsNameTheirPlace) {
   for (const auto& [yaml, message] : cases) EXPECT_EQ(problems(yaml), message);
 }
 
-TEST(GatewayOptions, KeysOfTenantsNeverStandInMessages) {
+TEST(GatewayOptions, KeysOfTenantsAreNeverInMessages) {
   const char* cases[] = {
       "tenants: [{name: a, keys: ['sk-secret,sk-secret2']}]\n",
       "tenants: [{name: a, keys: {sk-secret: 1}}]\n",

@@ -136,7 +136,7 @@ TEST(PlannerOptions, SegmentsTakeWhatTheyLeaveOutFromTheGeneralTarget) {
   EXPECT_EQ(nightly.goal, 0.9);
 }
 
-TEST(PlannerOptions, ANarrowSegmentBeforeAWideOneStands) {
+TEST(PlannerOptions, ANarrowSegmentMayPrecedeAWideOne) {
   EXPECT_EQ(problems("slo: {segments: [{name: a, tenant: x, prompt_max: 9}, {name: b, tenant: x},"
                      "{name: c, prompt_min: 5, prompt_max: 5}]}\n"),
             "");
@@ -227,7 +227,7 @@ TEST(PlannerOptions, SegmentsThatContradictAreRefusedAtTheirPlace) {
   });
 }
 
-TEST(PlannerOptions, GoalsAndSegmentsNeedAPlannerThatHeedsThem) {
+TEST(PlannerOptions, GoalsAndSegmentsNeedAPolicyThatUsesThem) {
   expect_refused({
       {"slo: {goal: 95%}\nplanner: {target: latency}\n",
        {},

@@ -25,7 +25,7 @@ TEST(FileLock, IsHeldByOneAtATime) {
   EXPECT_TRUE(third && *third);
 }
 
-TEST(FileLock, IsHeldByWhomItWasMovedTo) {
+TEST(FileLock, AMovedLockStaysHeld) {
   const std::string file = file_of("moved");
   auto taken = FileLock::take(file);
   ASSERT_TRUE(taken && *taken);
@@ -36,7 +36,7 @@ TEST(FileLock, IsHeldByWhomItWasMovedTo) {
   EXPECT_TRUE(*FileLock::take(file));
 }
 
-TEST(FileLock, NamesAFileThatCannotBe) {
+TEST(FileLock, NamesAFileThatCannotBeCreated) {
   const auto taken = FileLock::take("/nowhere/at/all");
   ASSERT_FALSE(taken);
   EXPECT_EQ(taken.error().where, "/nowhere/at/all");

@@ -28,7 +28,7 @@ TEST(ReplicasFile, ReadsBackWhatItWrites) {
   EXPECT_EQ(read_replicas(replicas_text({}), "f"), std::vector<ReplicaEntry>{});
 }
 
-TEST(ReplicasFile, IsThatOfItsDescription) {
+TEST(ReplicasFile, AcceptsTheDocumentedExample) {
   const auto read = read_replicas(
       R"({"version":1,"replicas":[{"id":"default-3","url":"http://127.0.0.1:9001","model":"penstock-sim",
           "pool":"default","role":"aggregated","state":"warming","weight":1.0,"kv_events":"tcp://127.0.0.1:6001",
@@ -48,7 +48,7 @@ TEST(ReplicasFile, NeedsNoMoreThanAnIdAndAUrl) {
   EXPECT_FALSE(read->front().kv_blocks);
 }
 
-TEST(ReplicasFile, SaysWhereItIsWrong) {
+TEST(ReplicasFile, ErrorsNameTheLocation) {
   EXPECT_EQ(error_of(""), "replicas.json: invalid JSON at byte 1");
   EXPECT_EQ(error_of("[]"), "replicas.json: must be an object, is array");
   EXPECT_EQ(error_of("{\"version\":2,\"replicas\":[]}"),

@@ -71,7 +71,7 @@ TEST_F(BoardTest, ServesDocumentsMetricsAndHealth) {
   EXPECT_EQ(get("/metrics/engines").status, 200);
 }
 
-TEST_F(BoardTest, RefusesWhatItDoesNotHave) {
+TEST_F(BoardTest, RefusesUnknownPaths) {
   EXPECT_EQ(get("/nothing").status, 404);
   EXPECT_EQ(get("/api/state", "POST").status, 405);
 }
@@ -87,7 +87,7 @@ TEST_F(BoardTest, AnswersHeadWithTheFieldsOfGetAndNothingMore) {
   EXPECT_TRUE(run_until(loop, [&, decided = policy.decided] { return policy.decided > decided + 20; }));
 }
 
-TEST_F(BoardTest, SendsStatesAndPointsAsTheyCome) {
+TEST_F(BoardTest, SendsStatesAndPointsAsTheyArrive) {
   net::testing::Recorder recorder{loop};
   const std::string head = "GET /events HTTP/1.1\r\nHost: dashboard\r\n\r\n";
   net::Call& call = client.call(net::testing::to(address), head, {}, recorder);

@@ -146,7 +146,7 @@ TEST_F(EngineWatchTest, MetricsThatCanBeReadAgainAreLogged) {
   EXPECT_EQ(log.lines().size(), 2U);
 }
 
-TEST_F(EngineWatchTest, AFailureToReadAnEngineThatStopsIsNoEvent) {
+TEST_F(EngineWatchTest, AFailureToReadAStoppingEngineIsNotLogged) {
   net::Client client{loop};
   EngineWatch watch{loop, client, events, options};
   watch.watch({{kReplica, "http://nobody.example:8000", {}, "e7", true}});

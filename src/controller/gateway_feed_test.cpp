@@ -54,7 +54,7 @@ TEST(ReadTraffic, NamesTheEventThatIsWrong) {
   EXPECT_EQ(page.error().message(), "the gateway's traffic: events[1]: lacks a number in its range");
 }
 
-TEST(ReadTraffic, RefusesWhatIsNotWhatItShouldBe) {
+TEST(ReadTraffic, RejectsInvalidDocuments) {
   const std::pair<const char*, const char*> changes[] = {
       {R"("boot":"b1")", R"("boot":1)"},
       {R"("now_s":12.5,)", ""},
@@ -81,7 +81,7 @@ TEST(ReadTraffic, RefusesWhatIsNotWhatItShouldBe) {
   for (const char* text : {"", "null", "[]", "{", "{}", "\xff"}) EXPECT_FALSE(read_traffic(text)) << text;
 }
 
-TEST(ReadTraffic, AnEmptyPageIsAGoodOne) {
+TEST(ReadTraffic, AnEmptyPageIsValid) {
   const auto page = read_traffic(R"({"boot":"b","now_s":0,"next":0,"lost":0,"events":[]})");
   ASSERT_TRUE(page);
   EXPECT_TRUE(page->items.empty());
@@ -107,7 +107,7 @@ TEST(ReadOverview, ReadsReplicasAndQueue) {
   EXPECT_EQ(state->json, kOverview);
 }
 
-TEST(ReadOverview, RefusesWhatIsNotWhatItShouldBe) {
+TEST(ReadOverview, RejectsInvalidDocuments) {
   const std::pair<const char*, const char*> changes[] = {
       {R"("boot":"b1",)", ""},
       {R"("replicas":[{)", R"("replicas":[7,{)"},
@@ -129,7 +129,7 @@ TEST(ReadOverview, RefusesWhatIsNotWhatItShouldBe) {
 const std::string kPrefixes = R"({"boot":"b1","now_s":1.0,"prefixes":[{"model":"m","path":"/v1/chat/completions",)"
                               R"("tokens":512,"hits":7,"idle_s":1.5,"body":"{\"model\":\"m\"}"}]})";
 
-TEST(ReadPrefixes, ReadsWhatIsToBeSentAndWhere) {
+TEST(ReadPrefixes, ReadsRequestsAndTheirPaths) {
   const auto read = read_prefixes(kPrefixes);
   ASSERT_TRUE(read) << read.error().message();
   ASSERT_EQ(read->size(), 1U);
@@ -139,7 +139,7 @@ TEST(ReadPrefixes, ReadsWhatIsToBeSentAndWhere) {
   EXPECT_EQ(read->front().hits, 7U);
 }
 
-TEST(ReadPrefixes, RefusesWhatIsNotWhatItShouldBe) {
+TEST(ReadPrefixes, RejectsInvalidDocuments) {
   const std::pair<const char*, const char*> changes[] = {{R"("prefixes":[)", R"("prefix":[)"},
                                                          {"/v1/chat", "/chat"},
                                                          {"/v1/chat", R"(/v1/ HTTP/1.1\r\n)"},

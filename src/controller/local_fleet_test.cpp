@@ -195,7 +195,7 @@ TEST_F(LocalFleetTest, ANewPlannerGoesOnWithTheProcessesOfTheLast) {
   EXPECT_TRUE(run_until(loop, [&] { return ended; })) << said();
 }
 
-TEST_F(LocalFleetTest, AProgramThatEndsAtOnceIsToldWithItsLastWords) {
+TEST_F(LocalFleetTest, AProgramThatEndsAtOnceIsReportedWithItsLastLogLine) {
   write("engine.py", "#!/bin/sh\necho out of luck\nexit 7\n");
   open();
   fleet->set_target(0, 1);
@@ -209,7 +209,7 @@ TEST_F(LocalFleetTest, AProgramThatEndsAtOnceIsToldWithItsLastWords) {
   EXPECT_GE(seen.actions_failed_total, 2U);
 }
 
-TEST_F(LocalFleetTest, AProgramThatIsNotThereIsTold) {
+TEST_F(LocalFleetTest, AMissingProgramIsReported) {
   options.program = folder / "nothing";
   open();
   fleet->set_target(0, 1);
@@ -217,7 +217,7 @@ TEST_F(LocalFleetTest, AProgramThatIsNotThereIsTold) {
   EXPECT_TRUE(was_said("nothing")) << said();
 }
 
-TEST_F(LocalFleetTest, AnEngineThatTalksNonsenseNeverServes) {
+TEST_F(LocalFleetTest, AnEngineWithInvalidResponsesNeverServes) {
   write("info.json", R"({"state":["ready"],"requests_open":"many","fpm_endpoint":7,"kv_blocks":-1})");
   options.limits.start_deadline = 2s;
   open();

@@ -73,7 +73,7 @@ TEST_F(ObservedFleetTest, AStateHasTheTimeSinceWhichItHolds) {
   EXPECT_EQ(seen(1).replicas.at(0).state, ReplicaState::kReady);
 }
 
-TEST_F(ObservedFleetTest, WhatIsNotNamedAnyMoreIsGoneAndItsNumberWithIt) {
+TEST_F(ObservedFleetTest, ARemovedReplicaLosesItsNumber) {
   state.replicas = {{"d1", replica("decode", "serving")}};
   fleet.update_gateway(state, kNow);
   const std::uint32_t number = seen(1).replicas.at(0).replica;
@@ -85,7 +85,7 @@ TEST_F(ObservedFleetTest, WhatIsNotNamedAnyMoreIsGoneAndItsNumberWithIt) {
   EXPECT_EQ(fleet.events()[1].text, "the gateway does not list d1 any more");
 }
 
-TEST_F(ObservedFleetTest, WhatNobodyHeardOfHasNoSample) {
+TEST_F(ObservedFleetTest, AReplicaWithoutTelemetryHasNoSample) {
   state.replicas = {{"d1", replica("decode", "serving")}};
   fleet.update_gateway(state, kNow);
   EXPECT_FALSE(seen(1).replicas.at(0).sample);

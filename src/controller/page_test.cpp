@@ -21,14 +21,14 @@ TEST(Page, NamesItsScriptsByTheirHashes) {
       << policy;
 }
 
-TEST(Page, LetsNothingElseRunNorLoad) {
+TEST(Page, AllowsNoOtherScriptsOrLoads) {
   const std::string policy = make_page(kSmall).policy;
   EXPECT_EQ(policy.find("default-src 'none'; "), 0U);
   EXPECT_EQ(policy.find("unsafe"), std::string::npos);
   EXPECT_NE(policy.find("connect-src 'self'"), std::string::npos);
 }
 
-TEST(Page, OfTheProgramIsWholeAndNeedsNothingFromElsewhere) {
+TEST(Page, OfTheProgramIsCompleteAndSelfContained) {
   const std::string html = make_page().html;
   for (const char* mark : {"/*STYLE*/", "/*LIBRARY*/", "/*SCRIPTS*/", "src=\"", "@import"})
     EXPECT_EQ(html.find(mark), std::string::npos) << mark;

@@ -112,7 +112,7 @@ TEST_F(PlannerDaemonTest, AStateThatDoesNotFitIsLeftAloneWithAMessage) {
   EXPECT_NE(lines[0].find("ignored: policy state: is of policy other, not of scripted"), std::string::npos) << lines[0];
 }
 
-TEST_F(PlannerDaemonTest, AsksForWhatThePolicyDecides) {
+TEST_F(PlannerDaemonTest, AppliesThePolicysDecision) {
   policy.target = 3;
   open();
   run_until_decided();
@@ -125,7 +125,7 @@ TEST_F(PlannerDaemonTest, AsksForWhatThePolicyDecides) {
   EXPECT_EQ(daemon->decisions().size(), 1U);
 }
 
-TEST_F(PlannerDaemonTest, NeverAsksForMoreThanThePoolMayHave) {
+TEST_F(PlannerDaemonTest, NeverExceedsThePoolsMaximum) {
   policy.target = 100;
   open();
   run_until_decided();
@@ -135,7 +135,7 @@ TEST_F(PlannerDaemonTest, NeverAsksForMoreThanThePoolMayHave) {
   EXPECT_EQ(fleet.wants.back(), 1U);
 }
 
-TEST_F(PlannerDaemonTest, OnlyWatchesWhereItIsToldTo) {
+TEST_F(PlannerDaemonTest, ObserveOnlyChangesNothing) {
   policy.target = 3;
   open(true);
   run_until_decided();
@@ -144,7 +144,7 @@ TEST_F(PlannerDaemonTest, OnlyWatchesWhereItIsToldTo) {
   EXPECT_EQ(logged[0].target, 3U) << "it says what it would do";
 }
 
-TEST_F(PlannerDaemonTest, WithoutItsGatewayItHearsNoEngineEither) {
+TEST_F(PlannerDaemonTest, WithoutAGatewayNoEngineIsKnown) {
   fleet.views = {view(sample())};
   open();
   const auto heard = [&] {
@@ -158,7 +158,7 @@ TEST_F(PlannerDaemonTest, WithoutItsGatewayItHearsNoEngineEither) {
   EXPECT_TRUE(run_until(loop, heard));
 }
 
-TEST_F(PlannerDaemonTest, AHoldIsSaidOnceForEachReason) {
+TEST_F(PlannerDaemonTest, AHoldIsLoggedOnceForEachReason) {
   open();
   run_until_decided(3);
   EXPECT_EQ(logged.size(), 1U);
@@ -180,7 +180,7 @@ TEST_F(PlannerDaemonTest, AHoldIsSaidOnceForEachReason) {
       << "the newest come first";
 }
 
-TEST_F(PlannerDaemonTest, TellsHowRequestsEndedWhileTheFleetChanged) {
+TEST_F(PlannerDaemonTest, ReportsHowRequestsEndedDuringScaling) {
   fleet.target = 2;  // and one is ready
   fleet.views = {view(sample())};
   gateway.traffic =
@@ -201,7 +201,7 @@ TEST_F(PlannerDaemonTest, TellsHowRequestsEndedWhileTheFleetChanged) {
             std::string::npos);
 }
 
-TEST_F(PlannerDaemonTest, HearsOfTrafficFromWhereItLeftOff) {
+TEST_F(PlannerDaemonTest, ReadsTrafficFromWhereItStopped) {
   gateway.traffic =
       R"({"boot":"b","now_s":5,"next":17,"lost":0,"events":[["arrival",1,4.5,"m","interactive","shop",900,[1,2]]]})";
   open();
@@ -228,7 +228,7 @@ TEST_F(PlannerDaemonTest, TellsTheFleetOfHotPrefixes) {
   EXPECT_EQ(fleet.prefixes.at(0).hits, 7U);
 }
 
-TEST_F(PlannerDaemonTest, AsksForNoPromptsWhereItStartsNothing) {
+TEST_F(PlannerDaemonTest, ReadsNoHotPrefixesWithoutAFleetToStart) {
   fleet.may_act = false;
   open();
   run_until_decided(3);
@@ -270,7 +270,7 @@ TEST_F(PlannerDaemonTest, InvalidDocumentsOfAGatewayAreIgnoredAndLoggedOnce) {
   EXPECT_EQ(log.count(logging::Event::kGatewayReachable), 1U);
 }
 
-TEST_F(PlannerDaemonTest, KeepsAsManyPointsAsItMay) {
+TEST_F(PlannerDaemonTest, LimitsTheNumberOfPoints) {
   open();
   EXPECT_TRUE(run_until(loop, [&, times = 0, last = core::Instant{}]() mutable {
     if (!daemon->points().empty() && daemon->points().back().at != last) {
@@ -294,7 +294,7 @@ TEST_F(PlannerDaemonTest, TheMetricsAreThoseOfThePlanner) {
   EXPECT_GT(daemon->slowest_tick(), core::Duration{});
 }
 
-TEST_F(PlannerDaemonTest, TokenMetricsAreOfTheEnginesThatAreHeard) {
+TEST_F(PlannerDaemonTest, TokenMetricsCoverReportingEngines) {
   fleet.views = {view(sample()), view(std::nullopt)};
   fleet.views[1].seen.replica = 99;
   fleet.views[0].name = "chat-\"1\"";
@@ -334,7 +334,7 @@ TEST_F(PlannerDaemonTest, BeforeAnythingIsKnownTheStateSaysSo) {
   EXPECT_EQ(points(), Json::array());
 }
 
-TEST_F(PlannerDaemonTest, WhatNoEngineSaidIsNullInAPoint) {
+TEST_F(PlannerDaemonTest, UnreportedFiguresAreNullInAPoint) {
   fleet.views = {view(std::nullopt)};
   open();
   EXPECT_TRUE(run_until(loop, [&] { return !daemon->points().empty(); }));
@@ -346,7 +346,7 @@ TEST_F(PlannerDaemonTest, WhatNoEngineSaidIsNullInAPoint) {
   EXPECT_EQ(point["ready"], Json::parse("[1]"));
 }
 
-TEST_F(PlannerDaemonTest, WhatTheEnginesSaidIsInTheStateAndInAPoint) {
+TEST_F(PlannerDaemonTest, ReportedFiguresAreInTheStateAndInAPoint) {
   fleet.views = {view(sample())};
   open();
   EXPECT_TRUE(run_until(loop, [&] { return !daemon->points().empty(); }));
@@ -360,7 +360,7 @@ TEST_F(PlannerDaemonTest, WhatTheEnginesSaidIsInTheStateAndInAPoint) {
   EXPECT_EQ(said["queued"], 3);
 }
 
-TEST_F(PlannerDaemonTest, AnEngineThatDoesNotTellItsCacheHasNoUsage) {
+TEST_F(PlannerDaemonTest, AnEngineWithoutACacheSizeHasNoKvUsage) {
   signals::EngineSample unknown = sample();
   unknown.kv_used_tokens = unknown.kv_capacity_tokens = 0;
   fleet.views = {view(unknown)};

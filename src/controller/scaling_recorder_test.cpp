@@ -50,7 +50,7 @@ TEST(ScalingRecorder, CountsWhatEndsWhileAPoolChanges) {
   EXPECT_EQ(book.totals()[0].ends, event.ends);
 }
 
-TEST(ScalingRecorder, AChangeOfMindIsOneEvent) {
+TEST(ScalingRecorder, AReversedChangeIsOneEvent) {
   ScalingRecorder book;
   const auto look = [&](double second, const signals::PoolObservation& pool) {
     book.look(at_s(second), {&pool, 1}, {});

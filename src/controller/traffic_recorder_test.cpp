@@ -17,7 +17,7 @@ signals::PoolObservation entry_of(TrafficRecorder& book, core::Instant now = kNo
   return entry;
 }
 
-TEST(TrafficRecorder, TellsTheStoryOfARequest) {
+TEST(TrafficRecorder, RecordsTheEventsOfARequest) {
   TrafficRecorder book{{}};
   book.take(page_of({arrival(7, 10.0), first_token(7, 10.5, 500.0), end_of(7, 12.0)}, 13.0), kNow);
   const signals::PoolObservation entry = entry_of(book);
@@ -42,7 +42,7 @@ TEST(TrafficRecorder, TellsTheStoryOfARequest) {
   EXPECT_FLOAT_EQ(recent[0].itl_ms, 20.0F);
 }
 
-TEST(TrafficRecorder, LeavesOutWhatIsAskedOfOtherModels) {
+TEST(TrafficRecorder, LeavesOutOtherModels) {
   BookOptions options;
   options.model = "m";
   TrafficRecorder book{options};
@@ -61,7 +61,7 @@ TEST(TrafficRecorder, LeavesOutWhatIsAskedOfOtherModels) {
   EXPECT_EQ(book.judged(), 1U);
 }
 
-TEST(TrafficRecorder, AWindowIsAMinuteAndTotalsAreForGood) {
+TEST(TrafficRecorder, WindowsCoverAMinuteAndTotalsAllTime) {
   TrafficRecorder book{{}};
   book.take(page_of({arrival(7, 10.0), first_token(7, 10.5, 500.0), end_of(7, 12.0)}, 12.0), kNow);
   const signals::PoolObservation later = entry_of(book, kNow + 5min);
@@ -114,7 +114,7 @@ TEST(TrafficRecorder, JudgesWhatWasStreamedOrFailed) {
   }
 }
 
-TEST(TrafficRecorder, TellsHowRequestsEnded) {
+TEST(TrafficRecorder, ReportsHowRequestsEnded) {
   TrafficItem nothing = end_of(1, 3.0, "failed");
   nothing.output_tokens = 0;
   TrafficItem refused = end_of(6, 3.0, "refused");
@@ -221,7 +221,7 @@ TEST(TrafficRecorder, ForgetsWhatIsOlderThanItsMemory) {
   EXPECT_EQ(book.recent(core::kStart)[0].output_tokens, 101U);
 }
 
-TEST(TrafficRecorder, KeepsNoMoreRequestsThanItMay) {
+TEST(TrafficRecorder, LimitsTheNumberOfRequests) {
   BookOptions options;
   options.requests_max = 100;
   TrafficRecorder book{options};
@@ -236,7 +236,7 @@ TEST(TrafficRecorder, KeepsNoMoreRequestsThanItMay) {
   EXPECT_EQ(book.recent(core::kStart).back().output_tokens, 101U);
 }
 
-TEST(TrafficRecorder, TimesThatCannotBeAreMovedToWhereTheyCan) {
+TEST(TrafficRecorder, ImpossibleTimesAreClamped) {
   TrafficRecorder book{{}};
   book.take(page_of({arrival(1, 99.0), arrival(2, -1e9), arrival(3, 1.0)}, 2.0), kNow);
   const auto recent = book.recent(core::kStart);
@@ -246,7 +246,7 @@ TEST(TrafficRecorder, TimesThatCannotBeAreMovedToWhereTheyCan) {
   EXPECT_EQ(recent[2].arrival, kNow) << "nothing is later than the page that tells of it";
 }
 
-TEST(TrafficRecorder, AStragglerDoesNotEmptyTheWindow) {
+TEST(TrafficRecorder, ALateEventDoesNotEmptyTheWindow) {
   TrafficRecorder book{{}};
   std::vector<TrafficItem> items;
   for (std::uint64_t i = 0; i < 60; ++i) items.push_back(arrival(i, 40.0 + static_cast<double>(i)));

@@ -67,7 +67,7 @@ TEST(StateArchive, WhatIsSavedReadsBackToTheSameBits) {
   EXPECT_EQ(saved(read), text);
 }
 
-TEST(StateArchive, TextThatDoesNotFitIsAnError) {
+TEST(StateArchive, InvalidTextIsAnError) {
   const std::string text = saved(sample());
   EXPECT_EQ(error_of(text), "");
   EXPECT_EQ(error_of(""), "ends too early");

@@ -30,7 +30,7 @@ TEST(DecisionFigures, TheWorstPoolsEstimateCounts) {
   EXPECT_FALSE(estimate_of({}).ttft_ms);
 }
 
-TEST(DecisionFigures, CapacityIsWhatThePolicyWasToldOrWhatItsTrialShowed) {
+TEST(DecisionFigures, CapacityComesFromTheOptionsOrTheTrial) {
   Decision told;
   told.pools = {with({{"request_rate", 12.0, "1/s"}, {"target_per_replica", 2.5, "1/s"}})};
   EXPECT_EQ(capacity_per_replica(told, 0), 2.5);

@@ -29,7 +29,7 @@ TEST(CircuitBreaker, ASuccessBetweenFailuresBeginsTheCountAnew) {
   EXPECT_TRUE(breaker.lets_through(kNow));
 }
 
-TEST(CircuitBreaker, LetsOneRequestTryWhenItsTimeIsOver) {
+TEST(CircuitBreaker, AllowsOneTrialAfterItsOpenTime) {
   CircuitBreaker breaker{kOptions};
   for (int i = 0; i < 3; ++i) breaker.failed(kNow);
   EXPECT_FALSE(breaker.lets_through(kNow + 9s));

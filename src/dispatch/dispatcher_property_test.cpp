@@ -380,7 +380,7 @@ TEST(DispatcherProperty, EveryRequestEndsOnceAndAllSumsBalance) {
   EXPECT_GT(granted_later, 1'000) << "requests wait and are granted";
 }
 
-TEST(DispatcherProperty, TheSameSeedTellsTheSameStory) {
+TEST(DispatcherProperty, TheSameSeedGivesTheSameEvents) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     RandomWorld one{seed}, two{seed};
     one.run(200);
@@ -446,7 +446,7 @@ TEST(UnlimitedDispatcher, AdmitsAllThatAReplicaCanTakeAndTakesTheRoutersChoice) 
   EXPECT_EQ(dispatcher.invariant_violation(now), "");
 }
 
-TEST(UnlimitedDispatcher, WhatHasNoReplicaWaitsForOneInItsOrder) {
+TEST(UnlimitedDispatcher, RequestsWithoutAReplicaWaitInOrder) {
   DispatchOptions options = unlimited_options();
   options.strategy = routing::Strategy::kRoundRobin;
   options.models = {{"m", {}, UINT32_MAX}};

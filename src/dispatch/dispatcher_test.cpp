@@ -51,7 +51,7 @@ class DispatcherTest : public ::testing::Test {
   std::unique_ptr<Dispatcher> dispatcher;
 };
 
-TEST_F(DispatcherTest, RefusesAModelThatNobodyServes) {
+TEST_F(DispatcherTest, RefusesAnUnknownModel) {
   open();
   RequestInfo info = info_of(400);
   info.model = "unheard-of";
@@ -83,7 +83,7 @@ TEST_F(DispatcherTest, AnEndedRequestIsInTheLedgerWithItsCost) {
   EXPECT_EQ(dispatcher->overview(kNow + 3s).running, 0U);
 }
 
-TEST_F(DispatcherTest, WhatEndsAtOnceIsWrittenOnceAndWhatLastsIsOpenedFirst) {
+TEST_F(DispatcherTest, ShortRequestsAreWrittenOnceAndLongOnesOpenedFirst) {
   open();
   dispatcher->set_replicas({replica_named("r1")}, kNow);
   const ArrivalResult brief = arrive(info_of(400)), lasting = arrive(info_of(400)),
@@ -148,7 +148,7 @@ TEST_F(DispatcherTest, AConfiguredModelIsKnownBeforeItHasAReplica) {
   EXPECT_EQ(answer.refusal->reason, RefusalReason::kNoReplica);
 }
 
-TEST_F(DispatcherTest, PlannersHearTheEndOfWhatIsNeverLetIn) {
+TEST_F(DispatcherTest, TheTrafficLogHasTheEndOfRefusedRequests) {
   using Kind = TrafficEvent::Kind;
   using ledger::Outcome;
   DispatchOptions made = options_for_tests();
@@ -176,7 +176,7 @@ TEST_F(DispatcherTest, PlannersHearTheEndOfWhatIsNeverLetIn) {
   EXPECT_TRUE(opened.empty());
 }
 
-TEST_F(DispatcherTest, WhatAClientGotWrongIsNoTrafficForPlanners) {
+TEST_F(DispatcherTest, InvalidRequestsAreNotInTheTrafficLog) {
   open();
   RequestInfo info = info_of(400);
   info.model = "unheard-of";
@@ -185,7 +185,7 @@ TEST_F(DispatcherTest, WhatAClientGotWrongIsNoTrafficForPlanners) {
   EXPECT_TRUE(dispatcher->traffic(0, 100).events.empty());
 }
 
-TEST_F(DispatcherTest, WhatABudgetRefusesOrHoldsUpIsNoWorkThatPlannersHearOf) {
+TEST_F(DispatcherTest, RequestsBlockedByABudgetAreNotInTheTrafficLog) {
   using Kind = TrafficEvent::Kind;
   DispatchOptions made = options_for_tests();
   made.tenants.resize(3);
@@ -216,7 +216,7 @@ TEST_F(DispatcherTest, WhatABudgetRefusesOrHoldsUpIsNoWorkThatPlannersHearOf) {
   EXPECT_NEAR(events[1].ttft_ms, 200.0, 1e-6);
 }
 
-TEST_F(DispatcherTest, ATenantIsAsFullAsTheLimitThatIsNearest) {
+TEST_F(DispatcherTest, ATenantsUsageIsThatOfItsNearestLimit) {
   DispatchOptions made = options_for_tests();
   made.tenants.resize(3);
   made.tenants[1].name = "many";
@@ -234,7 +234,7 @@ TEST_F(DispatcherTest, ATenantIsAsFullAsTheLimitThatIsNearest) {
   EXPECT_GT(seen[2].saturation.value(), 0.5);
 }
 
-TEST_F(DispatcherTest, WhatWaitsForRoomIsWorkThatPlannersHearOf) {
+TEST_F(DispatcherTest, RequestsThatWaitForCapacityAreInTheTrafficLog) {
   open();
   ReplicaSpec warming = replica_named("r1");
   warming.phase = ReplicaPhase::kWarming;
@@ -245,7 +245,7 @@ TEST_F(DispatcherTest, WhatWaitsForRoomIsWorkThatPlannersHearOf) {
   EXPECT_EQ(dispatcher->overview(kNow).models.at(0).oldest_for_room, kNow);
 }
 
-TEST_F(DispatcherTest, RefusesWhatHasWaitedTooLong) {
+TEST_F(DispatcherTest, RefusesRequestsAfterTheQueueTimeout) {
   open();
   ReplicaSpec warming = replica_named("r1");
   warming.phase = ReplicaPhase::kWarming;
@@ -368,7 +368,7 @@ TEST_F(DispatcherTest, ADrainingReplicaIsForgottenOnlyAfterItsLastRequest) {
   EXPECT_TRUE(dispatcher->overview(kNow + 3s).replicas.empty());
 }
 
-TEST_F(DispatcherTest, TheTrafficLogTellsTheStoryOfARequest) {
+TEST_F(DispatcherTest, TheTrafficLogHasTheEventsOfARequest) {
   open();
   dispatcher->set_replicas({replica_named("r1")}, kNow);
   const ArrivalResult answer = arrive(info_of(4000));
@@ -429,7 +429,7 @@ class DispatcherCacheTest : public DispatcherTest {
   [[nodiscard]] std::uint64_t believed(core::Instant now) const { return dispatcher->replicas(now)[0].load.keys; }
 };
 
-TEST_F(DispatcherCacheTest, WhatAnEngineLostAsItBeganAnewIsBelievedNoMore) {
+TEST_F(DispatcherCacheTest, TheCacheOfARestartedEngineCountsAsEmpty) {
   serve(1, 0, kNow);
   serve(2, 0, kNow + 10s);
   serve(3, 0, kNow + 20s);
@@ -440,7 +440,7 @@ TEST_F(DispatcherCacheTest, WhatAnEngineLostAsItBeganAnewIsBelievedNoMore) {
   EXPECT_EQ(believed(kNow + 130s), 10U) << "all is gone but what was computed just now";
 }
 
-TEST_F(DispatcherCacheTest, AnEngineThatOnlyTellsOfHitsIsUnderstoodOnceItHadOne) {
+TEST_F(DispatcherCacheTest, CachedTokensAreComparedOnceTheEngineHasReportedAHit) {
   serve(1, 0, kNow, false);
   serve(2, 0, kNow + 60s, false);
   serve(1, 0, kNow + 120s, false);
@@ -456,7 +456,7 @@ TEST_F(DispatcherCacheTest, AnEngineThatOnlyTellsOfHitsIsUnderstoodOnceItHadOne)
   EXPECT_EQ(believed(kNow + 430s), 20U) << "prefix 1 is older than prefix 3";
 }
 
-TEST_F(DispatcherCacheTest, SiblingsThatComeBeforeThePrefixIsComputedSayNothing) {
+TEST_F(DispatcherCacheTest, RequestsBeforeThePrefixIsComputedProveNoMiss) {
   serve(1, 0, kNow);
   serve(2, 0, kNow + 1s);
   serve(2, 0, kNow + 2s);

@@ -40,7 +40,7 @@ class ReplicaSetTest : public ::testing::Test {
   ReplicaSet set{options};
 };
 
-TEST_F(ReplicaSetTest, ReplicasOfAModelAndARoleStandInForEachOther) {
+TEST_F(ReplicaSetTest, ReplicasOfAModelAndARoleAreInterchangeable) {
   ReplicaSpec other = replica_named("o1");
   other.model = "other";
   set.set({replica_named("r1"), replica_named("r2"), replica_named("p1", signals::Role::kPrefill), other}, kNow);
@@ -155,7 +155,7 @@ TEST_F(ReplicaSetTest, TheSameReplicaKeepsWhatIsKnownOfIt) {
   EXPECT_FALSE(eligible(slot)) << "it is as unhealthy as before";
 }
 
-TEST_F(ReplicaSetTest, OnlyWhatServesAndIsHealthyMayBeChosen) {
+TEST_F(ReplicaSetTest, OnlyHealthyServingReplicasMayBeChosen) {
   ReplicaSpec spec = replica_named("r1");
   for (const auto& [phase, may] : {std::pair{ReplicaPhase::kWarming, false}, std::pair{ReplicaPhase::kServing, true},
                                    std::pair{ReplicaPhase::kDraining, false}}) {
@@ -171,7 +171,7 @@ TEST_F(ReplicaSetTest, OnlyWhatServesAndIsHealthyMayBeChosen) {
   EXPECT_TRUE(eligible(0));
 }
 
-TEST_F(ReplicaSetTest, ADrainingReplicaEndsWhatItHas) {
+TEST_F(ReplicaSetTest, ADrainingReplicaFinishesItsRequests) {
   set.set({replica_named("r1")}, kNow);
   const std::uint32_t slot = *dispatch();
   ReplicaSpec draining = replica_named("r1");

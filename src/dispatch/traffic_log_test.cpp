@@ -25,7 +25,7 @@ TEST(TrafficLog, PagesFollowEachOtherWithoutGaps) {
   EXPECT_EQ(seen, 25U);
 }
 
-TEST(TrafficLog, TellsHowManyWereMissed) {
+TEST(TrafficLog, ReportsTheNumberOfMissedEvents) {
   TrafficLog log;
   add(log, TrafficLog::kEventsMax + 7);
   const TrafficLog::Page page = log.after(2, 10);
@@ -33,7 +33,7 @@ TEST(TrafficLog, TellsHowManyWereMissed) {
   EXPECT_EQ(page.events.front().sequence, 8U);
 }
 
-TEST(TrafficLog, ANumberOfAnEarlierRunBeginsAnew) {
+TEST(TrafficLog, ANumberOfAnEarlierRunStartsFromTheBeginning) {
   TrafficLog log;
   add(log, 3);
   EXPECT_EQ(log.after(1000, 10).events.size(), 3U);
@@ -41,7 +41,7 @@ TEST(TrafficLog, ANumberOfAnEarlierRunBeginsAnew) {
   EXPECT_EQ(TrafficLog{}.after(0, 10).next, 0U);
 }
 
-TEST(TrafficLog, KeepsNoMoreKeysThanItSays) {
+TEST(TrafficLog, LimitsTheNumberOfKeys) {
   TrafficLog log;
   TrafficEvent event;
   event.keys.resize(1000);

@@ -46,7 +46,7 @@ TEST(EngineCancel, AWaitingRequestLeavesAtOnceAndIsNeverServed) {
   EXPECT_TRUE(engine.idle());
 }
 
-TEST(EngineCancel, ADecodingRequestGivesItsBlocksBackAfterTheIterationUnderWay) {
+TEST(EngineCancel, ADecodingRequestReleasesItsBlocksAfterTheCurrentIteration) {
   Engine engine{small(), kTimes};
   engine.submit({7, 10, 200, 0, {}, false}, core::kStart);
   (void)advance_once(engine);
@@ -73,7 +73,7 @@ TEST(EngineCancel, APromptThatIsBeingComputedStopsAfterItsChunk) {
   EXPECT_EQ(engine.state(core::kStart + 1s).iterations.prefill.steps, 1U);
 }
 
-TEST(EngineCancel, ARequestWhoseFirstTokenIsUnderWayIsNotHeardOfAgain) {
+TEST(EngineCancel, ARequestCancelledBeforeItsFirstTokenHasNoEvents) {
   Engine engine{small(), kTimes};
   engine.submit({7, 10, 5, 0, {}, false}, core::kStart);
   (void)advance_once(engine);
@@ -83,7 +83,7 @@ TEST(EngineCancel, ARequestWhoseFirstTokenIsUnderWayIsNotHeardOfAgain) {
   EXPECT_TRUE(engine.idle());
 }
 
-TEST(EngineCancel, AHeldRequestIsReleasedAndWhoWaitedForItsBlocksRuns) {
+TEST(EngineCancel, ReleasingAHeldRequestUnblocksTheNextOne) {
   EngineConfig config = small();
   config.kv_blocks = 5;
   Engine engine{config, kTimes};
@@ -99,7 +99,7 @@ TEST(EngineCancel, AHeldRequestIsReleasedAndWhoWaitedForItsBlocksRuns) {
   EXPECT_EQ(events[1].request, 2U);
 }
 
-TEST(EngineCancel, WhoWaitsBehindOneThatIsBlockedByHeldBlocksRunsWhenThatOneLeaves) {
+TEST(EngineCancel, CancellingABlockedRequestUnblocksTheNextOne) {
   EngineConfig config = small();
   config.kv_blocks = 6;
   Engine engine{config, kTimes};
@@ -116,7 +116,7 @@ TEST(EngineCancel, WhoWaitsBehindOneThatIsBlockedByHeldBlocksRunsWhenThatOneLeav
   EXPECT_EQ(events[1].request, 3U);
 }
 
-TEST(EngineCancel, WhatHasCompletedOrNeverWasIsNotCancelled) {
+TEST(EngineCancel, ACompletedOrUnknownRequestIsNotCancelled) {
   Engine engine{small(), kTimes};
   engine.submit({1, 4, 1, 0, {}, false}, core::kStart);
   while (engine.next_event() != core::kNever) (void)advance_once(engine);
@@ -136,7 +136,7 @@ TEST(EngineTokens, EachTokenIsAnEventAtTheTimeOfItsIteration) {
   EXPECT_EQ(tokens, (std::vector<core::Instant>{first, first + 1ms, first + 2ms, first + 3ms}));
 }
 
-TEST(EngineTokens, AnIterationTellsWhatItComputed) {
+TEST(EngineTokens, AnIterationReportsItsTokens) {
   Engine engine{small(), kTimes};
   engine.follow_tokens();
   engine.submit({1, 10, 4, 0, {}, false}, core::kStart);
@@ -280,7 +280,7 @@ void expect_same(const Outcome& a, const Outcome& b) {
   ASSERT_EQ(a.state.preemptions, b.state.preemptions);
 }
 
-TEST(EngineCancelProperty, EverythingIsGivenBackAndTheOthersComplete) {
+TEST(EngineCancelProperty, AllBlocksAreReleasedAndOtherRequestsComplete) {
   std::size_t silent = 0;
   std::uint64_t preemptions = 0;
   for (std::uint64_t seed = 0; seed < 1000; ++seed) {

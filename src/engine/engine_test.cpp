@@ -160,7 +160,7 @@ std::vector<EngineEvent> run_short_of_kv(PreemptionOrder order, std::uint64_t& p
   return events;
 }
 
-TEST(Engine, WhenKvRunsOutTheOneAdmittedLastIsPreemptedAndComesBack) {
+TEST(Engine, WithoutFreeKvTheLastAdmittedRequestIsPreempted) {
   std::uint64_t preemptions = 0;
   const auto events = run_short_of_kv(PreemptionOrder::kLifo, preemptions);
   EXPECT_EQ(preemptions, 1U);
@@ -168,14 +168,14 @@ TEST(Engine, WhenKvRunsOutTheOneAdmittedLastIsPreemptedAndComesBack) {
   EXPECT_GT(time_of(events, EngineEventKind::kCompleted, 2), time_of(events, EngineEventKind::kCompleted, 1));
 }
 
-TEST(Engine, PreemptionByPriorityTakesTheLessImportant) {
+TEST(Engine, PreemptionByPriorityTakesTheLowestPriority) {
   std::uint64_t preemptions = 0;
   const auto events = run_short_of_kv(PreemptionOrder::kPriority, preemptions, 5);
   EXPECT_EQ(preemptions, 1U);
   EXPECT_LT(time_of(events, EngineEventKind::kCompleted, 2), time_of(events, EngineEventKind::kCompleted, 1));
 }
 
-TEST(Engine, PreemptionByLeastProgressKeepsTheOneThatIsFarther) {
+TEST(Engine, PreemptionByLeastProgressKeepsTheFurthestRequest) {
   std::uint64_t preemptions = 0;
   const auto events = run_short_of_kv(PreemptionOrder::kLeastProgress, preemptions);
   EXPECT_EQ(preemptions, 1U);
@@ -202,7 +202,7 @@ TEST(Engine, ShortestFirstServesTheShorterPromptThatCameLater) {
   EXPECT_LT(time_of(events, EngineEventKind::kFirstToken, 3), time_of(events, EngineEventKind::kFirstToken, 2));
 }
 
-TEST(Engine, ShortestFirstLetsNobodyWaitBeyondTheFairnessBound) {
+TEST(Engine, ShortestFirstLimitsTheWaitByTheFairnessBound) {
   EngineConfig config = small();
   config.max_sequences = 1;
   config.queue_order = QueueOrder::kShortest;
@@ -279,7 +279,7 @@ TEST(Engine, ASlowReplicaTakesLongerForEveryStep) {
   EXPECT_EQ(time_of(events, EngineEventKind::kCompleted, 1), at_us(15'030));
 }
 
-TEST(Engine, WhatCanNeverFitIsKnownBeforehand) {
+TEST(Engine, ARequestThatCanNeverFitIsDetectedInAdvance) {
   EngineConfig config = small();
   config.kv_blocks = 10;
   EXPECT_TRUE(can_fit(config, request(1, 38, 3)));  // 40 tokens in the cache

@@ -25,7 +25,7 @@ TEST(KvCache, AReleasedBlockIsFoundUntilTheSpaceIsNeeded) {
   EXPECT_EQ(cache.evictions(), 1U);
 }
 
-TEST(KvCache, AHitThatNobodyUsesTakesRoomWhenItIsUsedAgain) {
+TEST(KvCache, AnUnusedHitTakesSpaceWhenItIsUsedAgain) {
   KvCache cache{3, true};
   const auto first = cache.acquire(1);
   cache.release(cache.acquire(2));
@@ -60,7 +60,7 @@ TEST(KvCache, ABlockThatTwoUseCountsOnce) {
   EXPECT_EQ(cache.active(), 0U);
 }
 
-TEST(KvCache, ListenersHearOnlyOfSharedKeys) {
+TEST(KvCache, ListenersReceiveSharedKeysOnly) {
   KvCache cache{2, true};
   cache.listen();
   cache.release(cache.acquire(5));
@@ -100,7 +100,7 @@ struct PlainCache {
   }
 };
 
-TEST(KvCache, BehavesLikeAPlainOneUnderRandomUse) {
+TEST(KvCache, AgreesWithASimpleModelUnderRandomUse) {
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
     SCOPED_TRACE(seed);
     core::RandomStream random{seed};

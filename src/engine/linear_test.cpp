@@ -30,7 +30,7 @@ TEST(Linear, StopsARunAfterTheStepThatReachesTheLimit) {
   EXPECT_EQ(model->decode_run(shape, 10, core::Duration::max()).steps, 10U);
 }
 
-TEST(Linear, RefusesCoefficientsThatNoEngineHas) {
+TEST(Linear, RejectsImpossibleCoefficients) {
   const auto problem = [](const LinearCoefficients& c) { return Linear::make(c).error().message(); };
   EXPECT_EQ(problem({0.0, 1.0, 0.0, 0.0}), "linear: alpha must be above 0; an engine's step takes some milliseconds");
   EXPECT_EQ(problem({1.0, -1.0, 0.0, 0.0}), "linear: beta must be from 0 to 3600000 ms, is -1");

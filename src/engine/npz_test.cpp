@@ -72,7 +72,7 @@ TEST(Npz, RefusesDamagedArchives) {
   EXPECT_EQ(problem(checksum), "p.npz: a: its checksum differs; the file is damaged");
 }
 
-TEST(Npz, HoldsItsLimits) {
+TEST(Npz, EnforcesItsLimits) {
   NpzLimits limits;
   limits.entries_max = 1;
   EXPECT_EQ(problem(zip({{"a.npy", npy_doubles({1})}, {"b.npy", npy_doubles({1})}}), limits),

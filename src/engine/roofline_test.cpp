@@ -43,7 +43,7 @@ TEST(Roofline, OneSequenceReadsTheWeightsAndItsKeysAndValues) {
   EXPECT_NEAR(decode_ms(roofline, 1, 1000), (weights + 131072.0 * 1000) / 3350e6, 1e-3);
 }
 
-TEST(Roofline, PromptsRunAtTheRoofOfCompute) {
+TEST(Roofline, PromptsAreLimitedByCompute) {
   const Roofline roofline = parsed(std::string{"llama-3.1-8b,h100"} + kIdeal);
   const double parameters = 32.0 * (4096.0 * 48 * 128 + 4096.0 * 4096 + 3.0 * 4096 * 14336);
   const double flops = 2.0 * parameters * 4096 + 32.0 * 4 * 32 * 128 * (4096.0 * 4097 / 2);
@@ -71,7 +71,7 @@ TEST(Roofline, SparseAttentionReadsNoMoreThanItsTokens) {
   EXPECT_DOUBLE_EQ(decode_ms(roofline, 8, 2048), decode_ms(roofline, 8, 100000));
 }
 
-TEST(Roofline, MoreGpusMakeAStepShorterButNotBySoMany) {
+TEST(Roofline, MoreGpusShortenAStepLessThanProportionally) {
   const double one = decode_ms(parsed("llama-3.1-70b,h200,tp=2,precision=fp8"), 16, 1000);
   const double two = decode_ms(parsed("llama-3.1-70b,h200,tp=4,precision=fp8"), 16, 1000);
   EXPECT_LT(two, one);
@@ -112,7 +112,7 @@ TEST(RooflineSpec, ItsDescriptionReadsBackAsTheSame) {
   EXPECT_EQ(decode_ms(once, 7, 1234), decode_ms(again, 7, 1234));
 }
 
-TEST(RooflineSpec, SaysWhatIsKnownInsteadOfWhatIsNot) {
+TEST(RooflineSpec, ErrorsListTheKnownNames) {
   EXPECT_TRUE(
       problem("llama-9,h100").starts_with("roofline: model 'llama-9' is not in the catalogue; known: llama-3.2-1b "));
   EXPECT_TRUE(

@@ -48,7 +48,7 @@ TEST(StepTimeModels, ReadsAProfileFromItsFile) {
   std::filesystem::remove(path);
 }
 
-TEST(StepTimeModels, SaysWhatCanBeWritten) {
+TEST(StepTimeModels, ErrorsListTheKnownForms) {
   EXPECT_TRUE(problem("quadratic").starts_with("step-time model 'quadratic': is unknown; use polynomial, linear:"));
   EXPECT_TRUE(problem("").starts_with("step-time model '': is unknown; use "));
   EXPECT_EQ(problem("linear:1,2"), "linear: takes 4 numbers, has 2; write linear:ALPHA,BETA,GAMMA,DELTA in ms");
@@ -148,7 +148,7 @@ TEST(StepTimeModelsProperty, ARunCutAnywhereTakesTheSameTime) {
   }
 }
 
-TEST(StepTimeModelsProperty, EveryStepTakesTimeAndNoneForever) {
+TEST(StepTimeModelsProperty, EveryStepTakesAPositiveFiniteTime) {
   core::RandomStream random{11};
   for (const auto& model : all_models()) {
     for (int round = 0; round < 500; ++round) {

@@ -39,7 +39,7 @@ std::string content(const Answer& answer) {
   return json::parse(answer.body)["choices"][0]["message"]["content"].get<std::string>();
 }
 
-TEST(Disaggregation, APairSaysWhatOneEngineWouldSayAndComputesThePromptOnce) {
+TEST(Disaggregation, APairAnswersLikeOneEngineAndComputesThePromptOnce) {
   RunningServer alone, prefill{of_role(signals::Role::kPrefill)}, decode{of_role(signals::Role::kDecode)};
   const std::string body = chat_body(std::string(4000, 'q'), 20);
   const Answer together = post(decode.port, kChat, decode_request(prefill, body));
@@ -75,7 +75,7 @@ TEST(Disaggregation, APrefillEngineServesOrdinaryRequestsToo) {
   EXPECT_EQ(prefill.open_work(), 0U);
 }
 
-TEST(Disaggregation, WhatCannotBeFetchedIsComputedHere) {
+TEST(Disaggregation, APromptThatCannotBeFetchedIsComputed) {
   RunningServer prefill{of_role(signals::Role::kPrefill)}, decode{of_role(signals::Role::kDecode)};
   const std::string body = chat_body("hello", 20);
   std::uint64_t failed = 0;
@@ -94,7 +94,7 @@ TEST(Disaggregation, WhatCannotBeFetchedIsComputedHere) {
   EXPECT_EQ(decode.state().prompt_tokens, 9U);
 }
 
-TEST(Disaggregation, KvThatNobodyFetchesIsLetGo) {
+TEST(Disaggregation, KvThatIsNotFetchedIsReleased) {
   ServerOptions options = of_role(signals::Role::kPrefill);
   options.kv_hold_time = 20ms;
   RunningServer prefill{options};
@@ -120,7 +120,7 @@ TEST(Disaggregation, AClientThatLeavesDuringTheTransferEndsIt) {
 
 // ---- draining ----------------------------------------------------------------------------------------------------------
 
-TEST(Drain, EveryStreamEndsWholeAndNewRequestsAreRefused) {
+TEST(Drain, StreamsCompleteAndNewRequestsAreRefused) {
   ServerOptions options = quick_options();
   options.session.engine.max_sequences = 10;
   RunningServer server{options};
@@ -152,7 +152,7 @@ TEST(Drain, EveryStreamEndsWholeAndNewRequestsAreRefused) {
   EXPECT_EQ(server.wait_until_drained(), 0U);
 }
 
-TEST(Drain, HealthIsTheFirstToTell) {
+TEST(Drain, HealthReportsADrainFirst) {
   ServerOptions options = quick_options();
   options.speed = 1e-3;
   RunningServer server{options};
@@ -166,7 +166,7 @@ TEST(Drain, HealthIsTheFirstToTell) {
   EXPECT_EQ(server.wait_until_drained(), 1U) << "asked twice, it ends at once and says what it cut";
 }
 
-TEST(Drain, ATimeLimitCutsWhatIsLeft) {
+TEST(Drain, ATimeLimitCutsOpenStreams) {
   ServerOptions options = quick_options();
   options.speed = 1e-3;
   options.drain_timeout = 30ms;
@@ -194,7 +194,7 @@ TEST(Drain, HeldKvWaitsForItsDecodeEngine) {
   EXPECT_EQ(transfers(decode.port, "fetched"), 1U);
 }
 
-TEST(Drain, ADecodeEngineEndsTheTransfersThatAreUnderWay) {
+TEST(Drain, ADecodeEngineCompletesTransfersInFlight) {
   ServerOptions options = of_role(signals::Role::kPrefill);
   options.kv_bytes_per_token = 1e6;
   options.kv_bytes_per_s = 1e8;  // 10 ms a token

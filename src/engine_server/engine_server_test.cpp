@@ -42,7 +42,7 @@ TEST(EngineServer, AStreamBringsEachTokenAsAnEventAndTheUsageIfAsked) {
   EXPECT_EQ(events[8], "[DONE]");
 }
 
-TEST(EngineServer, AWholeAnswerSaysWhatTheStreamSays) {
+TEST(EngineServer, ACompleteAnswerEqualsTheStream) {
   RunningServer server;
   const Answer streamed = post(server.port, kChat, chat_body("hello", 30, R"("stream":true)"));
   const Answer whole = post(server.port, kChat, chat_body("hello", 30));
@@ -74,7 +74,7 @@ TEST(EngineServer, APromptThatWasSeenIsFoundInTheCache) {
   EXPECT_EQ(second["usage"]["prompt_tokens_details"]["cached_tokens"], 112);  // Cached of 127 tokens, in blocks of 16.
 }
 
-TEST(EngineServer, WhatItCannotDoItSaysInTheShapeOfOpenAi) {
+TEST(EngineServer, UnsupportedRequestsGetAnOpenAiError) {
   ServerOptions options = quick_options();
   options.session.context_tokens = 100;
   RunningServer server{options};
@@ -102,7 +102,7 @@ TEST(EngineServer, WhatItCannotDoItSaysInTheShapeOfOpenAi) {
   EXPECT_EQ(server.open_work(), 0U);
 }
 
-TEST(EngineServer, AnApiKeyIsAskedForWhereThereIsOne) {
+TEST(EngineServer, AConfiguredApiKeyIsRequired) {
   ServerOptions options = quick_options();
   options.api_key = "secret";
   RunningServer server{options};
@@ -114,7 +114,7 @@ TEST(EngineServer, AnApiKeyIsAskedForWhereThereIsOne) {
   EXPECT_EQ(get(server.port, "/health").status, 200);
 }
 
-TEST(EngineServer, TellsOfItself) {
+TEST(EngineServer, ReportsItsModelAndVersion) {
   RunningServer server;
   server.wait_until_ready();
   const json models = json::parse(get(server.port, "/v1/models").body);
@@ -129,7 +129,7 @@ TEST(EngineServer, TellsOfItself) {
   EXPECT_EQ(json::parse(get(server.port, "/version").body)["version"], "0");
 }
 
-TEST(EngineServer, CountsWhatItDid) {
+TEST(EngineServer, ExportsItsCounters) {
   RunningServer server;
   post(server.port, kChat, chat_body("hi", 7));
   const std::string text = get(server.port, "/metrics").body;
@@ -137,7 +137,7 @@ TEST(EngineServer, CountsWhatItDid) {
   EXPECT_EQ(server.state().generated_tokens, 7U);
 }
 
-TEST(EngineServer, WhileItStartsItRefusesAndSaysWhenToComeBack) {
+TEST(EngineServer, DuringStartUpRequestsAreRefusedWithRetryAfter) {
   ServerOptions options = quick_options();
   options.start_up = 1h;
   RunningServer server{options};
@@ -168,7 +168,7 @@ ServerOptions slow_options(core::Duration step) {
   return options;
 }
 
-TEST(EngineServer, AFullQueueIsTold) {
+TEST(EngineServer, AFullQueueIsReported) {
   ServerOptions options = slow_options(1h);
   options.max_queue = 1;
   RunningServer server{options};
@@ -225,7 +225,7 @@ TEST(EngineServer, AClientThatDoesNotReadIsCutOff) {
 
 // ---- faults ------------------------------------------------------------------------------------------------------------
 
-TEST(EngineServerFault, GarbageComesAfterAsManyGoodAnswersAsToldAndIsNotHttp) {
+TEST(EngineServerFault, GarbageFollowsTheConfiguredNumberOfAnswers) {
   ServerOptions options = quick_options();
   options.fault = Fault::kGarbage;
   options.fault_after = 2;
@@ -239,7 +239,7 @@ TEST(EngineServerFault, GarbageComesAfterAsManyGoodAnswersAsToldAndIsNotHttp) {
   EXPECT_EQ(net::parse_response_head(client.held(), head).state, net::HeadState::kMalformed);
 }
 
-TEST(EngineServerFault, AHungEngineTakesConnectionsAndSaysNothing) {
+TEST(EngineServerFault, AHungEngineAcceptsConnectionsAndDoesNotAnswer) {
   ServerOptions options = quick_options();
   options.fault = Fault::kHang;
   options.fault_after = 1;
@@ -260,7 +260,7 @@ TEST(EngineServerFault, AHungEngineTakesConnectionsAndSaysNothing) {
   EXPECT_TRUE(health.held().empty());
 }
 
-TEST(EngineServerFault, ASlowEngineIsSlowFromThenOn) {
+TEST(EngineServerFault, ASlowEngineStaysSlow) {
   ServerOptions options = quick_options();
   options.fault = Fault::kSlow;
   options.fault_after = 1;

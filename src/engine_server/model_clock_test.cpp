@@ -26,7 +26,7 @@ TEST(ModelClock, NeverWakesTooEarly) {
   }
 }
 
-TEST(ModelClock, WhatIsOverIsNotWaitedFor) {
+TEST(ModelClock, DoesNotWaitForPastTimes) {
   const ModelClock clock{core::kStart, 2.0};
   EXPECT_EQ(clock.wait(core::kStart + 2s, core::kStart + 1s), core::Duration{});
   EXPECT_EQ(clock.wall_time(10s), 5s);

@@ -82,7 +82,7 @@ TEST(Session, PromptsThatBeginAlikeAreFoundInTheCache) {
   EXPECT_EQ(session.find(second)->cached_tokens, 8U) << "two whole blocks of the ten tokens";
 }
 
-TEST(Session, WhatIsTooLongForTheContextOrTheCacheIsRefused) {
+TEST(Session, RequestsBeyondTheContextOrTheCacheAreRefused) {
   SessionOptions options = small();
   Session session{options, kTimes};
   const auto over_context = session.submit(ask(kPrompt, 591));
@@ -166,7 +166,7 @@ TEST(Session, AFetchedPromptBringsItsFirstTokenAndIsNotComputed) {
   EXPECT_TRUE(session.find(single)->completed);
 }
 
-TEST(Session, CacheEventsNameTheBlocksByTheirKeysAndTellTheirTokens) {
+TEST(Session, CacheEventsHaveBlockKeysAndTokens) {
   SessionOptions options = small();
   options.kv_events = true;
   options.engine.kv_blocks = 12;
@@ -215,7 +215,7 @@ TEST(Session, AnIterationIsRecordedWithWhatWaited) {
   EXPECT_EQ(session.iterations[2].ended_at, core::kStart + 3'014us);
 }
 
-TEST(Session, LatenciesAreToldInSecondsOfTheWall) {
+TEST(Session, LatenciesAreReportedInWallClockSeconds) {
   Session session{small(), kTimes};
   session.meter().set_scale(0.1);  // ten times faster
   Ask what = ask(kPrompt, 3);
@@ -231,7 +231,7 @@ TEST(Session, LatenciesAreToldInSecondsOfTheWall) {
 
 // ---- whatever happens --------------------------------------------------------------------------------------------------
 
-TEST(SessionProperty, NothingIsLeftBehindAndTheCacheEventsBalance) {
+TEST(SessionProperty, EverythingIsReleasedAndTheCacheEventsBalance) {
   std::size_t completed = 0, cancelled = 0, removed = 0;
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     SCOPED_TRACE(seed);

@@ -41,7 +41,7 @@ TEST(Accuracy, ScoresAForecastWhenItsHorizonHasPassedAndNotBefore) {
   EXPECT_EQ(report.peak_below_p90, 1.0);
 }
 
-TEST(Accuracy, DropsForecastsOfTimeThatNobodySaw) {
+TEST(Accuracy, DropsForecastsOfUnobservedTime) {
   Accuracy accuracy(seconds{10}, seconds{40});
   accuracy.settle(point(0, 10.0));
   accuracy.add(point(0, 10.0), flat(10.0, 10.0));

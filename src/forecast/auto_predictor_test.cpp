@@ -54,7 +54,7 @@ TEST(AutoPredictor, IsAlmostAsGoodAsTheBestOnBursts) {
   expect_near_the_best("bursts", bursty_rates([](double) { return 5.0; }, 10.0, 30.0, 3000, 25));
 }
 
-TEST(AutoPredictor, LeavesWhatFailedAfterARegimeChange) {
+TEST(AutoPredictor, ChangesItsModelAfterARegimeChange) {
   const auto predictor = predictor_of("auto", half_minutes());
   // A steep line, followed by noise around a level, where a recent trend has no predictive value.
   core::RandomStream random(26);

@@ -133,7 +133,7 @@ TEST(CronSchedule, LongTextAndWildOffsetsAreErrors) {
   EXPECT_FALSE(CronSchedule::parse("* * * * *", std::chrono::seconds{30}));
 }
 
-TEST(CronSchedule, MomentsFarOutsideTheCalendarAreSurvived) {
+TEST(CronSchedule, TimesFarOutsideTheCalendarAreHandled) {
   const CronSchedule schedule = parsed("0 8 * * *", hours{14});
   EXPECT_EQ(schedule.next(INT64_MIN), schedule.next(CronSchedule::kUnixMin));
   EXPECT_FALSE(schedule.previous(INT64_MIN));
@@ -194,7 +194,7 @@ TEST(ScheduledFloor, APartOfASecondOfLeadIsAWholeOne) {
   EXPECT_EQ(floor_at(floors, utc(2026, 3, 6, 7, 59, 59), -hours{1}), 0U);
 }
 
-TEST(ScheduledFloor, MomentsFarOutsideTheCalendarAreSurvived) {
+TEST(ScheduledFloor, TimesFarOutsideTheCalendarAreHandled) {
   const std::vector<ScheduledFloor> floors = {*make_floor("0 8 * * *", {}, minutes{1}, 6)};
   for (const std::int64_t timestamp : {INT64_MIN, INT64_MAX}) EXPECT_EQ(floor_at(floors, timestamp), 0U);
   EXPECT_EQ(floor_at(floors, 0, core::Duration::max()), 6U);

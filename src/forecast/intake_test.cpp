@@ -31,7 +31,7 @@ TEST(Intake, ToleratesLateTicksWithoutAddingThemUp) {
   }
 }
 
-TEST(Intake, RefusesWhatIsNotAValue) {
+TEST(Intake, RejectsInvalidValues) {
   Intake intake = make_intake();
   EXPECT_FALSE(intake.accept({at_s(10), std::numeric_limits<double>::quiet_NaN()}));
   EXPECT_FALSE(intake.accept({at_s(10), std::numeric_limits<double>::infinity()}));
@@ -59,7 +59,7 @@ TEST(Intake, RefusesOneSampleOfAClockThatJumpsAndReturns) {
   EXPECT_EQ(intake.rejections().time_jumps, 1U);
 }
 
-TEST(Intake, BelievesAClockThatJumpedAndStays) {
+TEST(Intake, AcceptsALastingClockJump) {
   for (const double jump_s : {90'000.0, -90'000.0}) {
     Intake intake = make_intake();
     EXPECT_TRUE(intake.accept({at_s(10), 1.0}));
@@ -73,7 +73,7 @@ TEST(Intake, BelievesAClockThatJumpedAndStays) {
   }
 }
 
-TEST(Intake, RefusesMomentsThatDifferencesWouldOverflowOn) {
+TEST(Intake, RejectsTimesWhoseDifferencesOverflow) {
   Intake intake = make_intake();
   EXPECT_FALSE(intake.accept({core::kNever, 1.0}));
   EXPECT_FALSE(intake.accept({core::Instant::min(), 1.0}));

@@ -176,7 +176,7 @@ TEST(Predictor, AHorizonBetweenTwoIsAsWideAsThoseAround) {
   EXPECT_LE(width(seconds{90}), 1.05 * high);
 }
 
-TEST(Predictor, WhatIsNotAValueLeavesNoTrace) {
+TEST(Predictor, InvalidValuesHaveNoEffect) {
   const std::vector<double> values = bursty_rates([](double) { return 4.0; }, 3.0, 10.0, 400, 15);
   for (const std::string_view name : predictor_names()) {
     const auto clean = predictor_of(name, fast());
@@ -209,7 +209,7 @@ TEST(Predictor, AGapIsNeitherZeroNorTheEnd) {
   }
 }
 
-TEST(Predictor, AClockThatJumpsBackIsSurvived) {
+TEST(Predictor, AClockThatJumpsBackIsHandled) {
   for (const std::string_view name : predictor_names()) {
     const auto predictor = predictor_of(name, fast());
     feed(*predictor, seconds{10}, std::vector<double>(600, 6.0));

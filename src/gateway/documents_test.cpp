@@ -71,7 +71,7 @@ std::vector<std::string> faults_of(const std::string& text) {
   return telemetry::check_exposition(*parsed);
 }
 
-TEST_F(Documents, TheOverviewTellsOfReplicasTenantsAndUsage) {
+TEST_F(Documents, TheOverviewHasReplicasTenantsAndUsage) {
   work();
   const Json seen = overview();
   EXPECT_EQ(seen["boot"], "boot-1");
@@ -98,7 +98,7 @@ TEST_F(Documents, TheOverviewTellsOfReplicasTenantsAndUsage) {
   EXPECT_FALSE(seen["latencies"].empty());
 }
 
-TEST_F(Documents, WhatIsNotKnownIsNull) {
+TEST_F(Documents, UnknownFiguresAreNull) {
   dispatcher.set_replicas({replica_named("r1")}, kNow);
   const Json seen = overview();
   EXPECT_TRUE(seen["replicas"][0]["kv_usage"].is_null());
@@ -171,7 +171,7 @@ TEST_F(Documents, TheMetricsAreWhatPrometheusReads) {
     EXPECT_NE(text.find(line), std::string::npos) << line << "\n" << text;
 }
 
-TEST(Metrics, SayHowFullModelsAndTenantsAre) {
+TEST(Metrics, ReportTheUsageOfModelsAndTenants) {
   Overview overview;
   overview.models.resize(2);
   overview.models[0].model = "m";

@@ -11,7 +11,7 @@ net::RequestHead request(std::vector<net::Field> fields) {
   return head;
 }
 
-TEST(ForwardedFields, LeaveOutWhatConcernsOneConnection) {
+TEST(ForwardedFields, LeaveOutHopByHopFields) {
   std::string out;
   append_forwarded_request_fields(out, request({{"Host", "gateway"},
                                                 {"Connection", "keep-alive, X-Hop"},
@@ -29,7 +29,7 @@ TEST(ForwardedFields, NeverHoldTheClientsKey) {
   EXPECT_EQ(out, "Accept: */*\r\n");
 }
 
-TEST(AnswerHead, TellsWhoAnsweredAndWhy) {
+TEST(AnswerHead, NamesTheReplicaAndTheReason) {
   net::ResponseHead head;
   head.status = 200;
   head.fields = {{"Content-Type", "text/event-stream"},
@@ -49,7 +49,7 @@ TEST(AnswerHead, TellsWhoAnsweredAndWhy) {
   EXPECT_EQ(fields[3].value, "prefix");
 }
 
-TEST(RequestId, IsTakenOnlyIfItMayStandInAHeader) {
+TEST(RequestId, IsUsedOnlyIfItIsValidInAHeader) {
   EXPECT_EQ(usable_request_id("abc-123"), "abc-123");
   EXPECT_EQ(usable_request_id("has blank"), "");
   EXPECT_EQ(usable_request_id(std::string(129, 'a')), "");

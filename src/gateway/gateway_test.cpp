@@ -26,7 +26,7 @@ std::string get_models(const TestGateway& gateway, std::string_view fields = {})
   return client.read_answer().body;
 }
 
-TEST(Gateway, KnowsWhoAsksByTheKey) {
+TEST(Gateway, FindsTheTenantByTheKey) {
   TestReplica replica{answer_well};
   TestGateway gateway{{spec_of(replica, "r1")}, with_tenants()};
   EXPECT_EQ(ask(gateway, chat_body(), "Authorization: Bearer sk-shop\r\n").status, 200);
@@ -36,7 +36,7 @@ TEST(Gateway, KnowsWhoAsksByTheKey) {
   EXPECT_EQ(entries[1].tenant, "search") << "who pays is told by the key alone";
 }
 
-TEST(Gateway, RefusesWhoHasNoValidKeyWithoutRepeatingIt) {
+TEST(Gateway, RefusesInvalidKeysWithoutRepeatingThem) {
   TestReplica replica{answer_well};
   TestGateway gateway{{spec_of(replica, "r1")}, with_tenants()};
   for (const char* fields : {"", "Authorization: Bearer sk-guess\r\n", "Authorization: Basic sk-shop\r\n"}) {
@@ -58,7 +58,7 @@ TEST(Gateway, ListsTheModelsThereAre) {
       R"({"object":"list","data":[{"id":"m","object":"model","created":0,"owned_by":"penstock","max_model_len":32768}]})");
 }
 
-TEST(Gateway, ListsForAKeyWhatItMayUseAndItsLimits) {
+TEST(Gateway, ListsTheModelsAndLimitsOfAKey) {
   TestReplica replica{answer_well};
   GatewayOptions options = with_tenants();
   options.dispatch.tenants[0].models = {"other"};
@@ -70,7 +70,7 @@ TEST(Gateway, ListsForAKeyWhatItMayUseAndItsLimits) {
             std::string::npos);
 }
 
-TEST(Gateway, AsksAReplicaForItsModel) {
+TEST(Gateway, ReadsTheModelOfAReplica) {
   TestReplica replica{answer_well};
   ReplicaEndpoint spec = spec_of(replica, "r1");
   spec.model.clear();
@@ -80,7 +80,7 @@ TEST(Gateway, AsksAReplicaForItsModel) {
   EXPECT_EQ(ask(gateway, chat_body()).status, 200);
 }
 
-TEST(Gateway, SaysWhatItServesWhereSomethingElseIsAsked) {
+TEST(Gateway, NamesTheServedModelsForAnUnknownOne) {
   TestGateway gateway{{}};
   RawClient client{gateway.address()};
   client.send(net::testing::get("/v2/anything"));
@@ -97,7 +97,7 @@ TEST(Gateway, SaysWhatItServesWhereSomethingElseIsAsked) {
   EXPECT_EQ(client.read_answer().status, 200);
 }
 
-TEST(Gateway, RefusesATrafficClassThatThereIsNot) {
+TEST(Gateway, RefusesAnUnknownTrafficClass) {
   TestReplica replica{answer_well};
   TestGateway gateway{{spec_of(replica, "r1")}};
   EXPECT_EQ(ask(gateway, chat_body(), "X-Traffic-Class: urgent\r\n").status, 400);
@@ -105,7 +105,7 @@ TEST(Gateway, RefusesATrafficClassThatThereIsNot) {
   EXPECT_EQ(gateway.closed(1).front().traffic_class, "batch");
 }
 
-TEST(Gateway, WhatWaitsIsLetInOnWhicheverThreadItWaits) {
+TEST(Gateway, QueuedRequestsAreGrantedOnEveryThread) {
   TestReplica replica{answer_well};
   ReplicaEndpoint warming = spec_of(replica, "r1");
   warming.phase = dispatch::ReplicaPhase::kWarming;
@@ -124,7 +124,7 @@ TEST(Gateway, WhatWaitsIsLetInOnWhicheverThreadItWaits) {
   EXPECT_EQ(gateway.closed(12).size(), 12U);
 }
 
-TEST(Gateway, WhatWaitedTooLongIsToldWhenToRetry) {
+TEST(Gateway, AQueueTimeoutHasRetryAfter) {
   TestReplica replica{answer_well};
   ReplicaEndpoint warming = spec_of(replica, "r1");
   warming.phase = dispatch::ReplicaPhase::kWarming;
@@ -170,7 +170,7 @@ TEST(Gateway, EndsWhileRequestsWaitAndRun) {
   gateway.end();
 }
 
-TEST(Gateway, ClampsMaxTokensWhileMuchWaits) {
+TEST(Gateway, ClampsMaxTokensUnderPressure) {
   TestReplica replica{answer_well};
   ReplicaEndpoint warming = spec_of(replica, "r1");
   warming.phase = dispatch::ReplicaPhase::kWarming;
@@ -194,7 +194,7 @@ TEST(Gateway, ClampsMaxTokensWhileMuchWaits) {
   EXPECT_EQ(gateway.admin("/penstock/v1/overview").find(R"("clamped_total":0)"), std::string::npos);
 }
 
-TEST(Gateway, KvEventsSayWhoHoldsAPrefix) {
+TEST(Gateway, KvEventsShowTheHoldersOfAPrefix) {
   TestReplica replica{answer_well};
   GatewayOptions options = quiet_options();
   options.dispatch.key_tokens = 16;
@@ -238,7 +238,7 @@ TEST(Gateway, AKeyOfTwoTenantsIsAnErrorThatHidesIt) {
   EXPECT_EQ(opened.error().message().find("sk-shop"), std::string::npos);
 }
 
-TEST(Gateway, DrainsWithoutCuttingWhatIsUnderWay) {
+TEST(Gateway, DrainCompletesRequestsInFlight) {
   std::promise<void> go_on;
   const std::shared_future<void> may_go_on = go_on.get_future().share();
   TestReplica replica{[&](Peer& peer, const std::string&, int) {
@@ -259,7 +259,7 @@ TEST(Gateway, DrainsWithoutCuttingWhatIsUnderWay) {
   EXPECT_EQ(done.wait_for(20s), std::future_status::ready);
 }
 
-TEST(Admin, SaysWhetherAnybodyMayBeChosen) {
+TEST(Admin, ReadyReportsWhetherAReplicaMayBeChosen) {
   TestReplica replica{answer_well};
   TestGateway gateway{{}};
   RawClient client{(*gateway).admin_address()};
@@ -276,7 +276,7 @@ TEST(Admin, SaysWhetherAnybodyMayBeChosen) {
   EXPECT_EQ(client.read_answer().status, 404);
 }
 
-TEST(Admin, TellsOfTrafficFromANumberOn) {
+TEST(Admin, ReturnsTrafficFromANumberOn) {
   TestReplica replica{[](Peer& peer, const std::string&, int) {
     peer.send(chunked_head() + chunk(text_event("one")) + chunk(api::kDoneEvent) + std::string{net::kLastChunk});
   }};
@@ -292,7 +292,7 @@ TEST(Admin, TellsOfTrafficFromANumberOn) {
   EXPECT_NE(gateway.admin("/penstock/v1/traffic?limit=1").find(R"("next":1,)"), std::string::npos);
 }
 
-TEST(Admin, TellsOfHotPrefixesOfAModel) {
+TEST(Admin, ReturnsHotPrefixesOfAModel) {
   TestReplica replica{answer_well};
   TestGateway gateway{{spec_of(replica, "r1")}};
   const auto prefixes = [&](std::string_view model) {
@@ -324,7 +324,7 @@ TEST(Gateway, SendsAHotPrefixAgainToAReplicaThatWasIdle) {
   EXPECT_EQ(gateway.closed(3).size(), 3U) << "a ping is not a request of a user";
 }
 
-TEST(Admin, WhereTheyAreSwitchedOffNoTextIsKept) {
+TEST(Admin, WithoutHotPrefixesNoTextIsKept) {
   TestReplica replica{answer_well};
   GatewayOptions options = quiet_options();
   options.hot_prefixes = false;

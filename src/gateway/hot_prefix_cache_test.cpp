@@ -65,7 +65,7 @@ TEST(HotPrefixCache, ItsBodyHasTheSameKeys) {
   EXPECT_TRUE(std::equal(hot[0].text->keys.begin(), hot[0].text->keys.end(), users.keys.begin()));
 }
 
-TEST(HotPrefixCache, TellsModelsApart) {
+TEST(HotPrefixCache, SeparatesModels) {
   Users users;
   for (int i = 0; i < 2; ++i)
     for (const char* model : {"m", "n"}) users.ask(system_prompt('a', 1), kNow, model);
@@ -111,7 +111,7 @@ TEST(HotPrefixCache, TakesFewTextsInAShortTime) {
   EXPECT_EQ(users.hot_prefix_cache.hot("m", kNow + 1s).size(), 2U);
 }
 
-TEST(HotPrefixCache, WhatNobodyUsesIsHotNoMore) {
+TEST(HotPrefixCache, AnUnusedPrefixIsNoLongerHot) {
   Users users;
   for (int i = 0; i < 3; ++i) users.ask(system_prompt('a', 1));
   EXPECT_EQ(users.hot_prefix_cache.hot("m", kNow + 29min).size(), 1U);
@@ -121,7 +121,7 @@ TEST(HotPrefixCache, WhatNobodyUsesIsHotNoMore) {
   EXPECT_TRUE(users.hot_prefix_cache.hot("m", kNow + 40min).empty());
 }
 
-TEST(HotPrefixCache, ManyPromptsThatNobodySharesDoNotPushOutAHotOne) {
+TEST(HotPrefixCache, ManyUniquePromptsDoNotEvictAHotOne) {
   Users users;
   for (int i = 0; i < 3000; ++i) {
     users.ask(system_prompt('a', 1));

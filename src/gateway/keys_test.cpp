@@ -5,7 +5,7 @@
 namespace penstock::gateway {
 namespace {
 
-TEST(KeyRing, KnowsWhoseAKeyIs) {
+TEST(KeyRing, FindsTheTenantOfAKey) {
   KeyRing ring;
   ASSERT_TRUE(ring.add("sk-one", 0));
   ASSERT_TRUE(ring.add("sk-two", 1));
@@ -15,7 +15,7 @@ TEST(KeyRing, KnowsWhoseAKeyIs) {
   EXPECT_EQ(ring.tenant_of("sk-three"), 1U);
 }
 
-TEST(KeyRing, KnowsNoOtherKey) {
+TEST(KeyRing, RejectsOtherKeys) {
   KeyRing ring;
   EXPECT_EQ(ring.tenant_of("sk-one"), std::nullopt);
   ASSERT_TRUE(ring.add("sk-one", 0));
@@ -34,7 +34,7 @@ TEST(KeyRing, AWrongKeyIsNotAnonymousWhereThereAreKeys) {
   EXPECT_EQ(ring.tenant_or("", std::nullopt), std::nullopt);
 }
 
-TEST(KeyRing, RefusesAKeyOfTwoTenantsWithoutSayingIt) {
+TEST(KeyRing, RefusesAKeyOfTwoTenantsWithoutRepeatingIt) {
   KeyRing ring;
   ASSERT_TRUE(ring.add("sk-secret", 0));
   const auto again = ring.add("sk-secret", 1);

@@ -30,24 +30,24 @@ void expect_good_answers(const TestReplica& bad, const GatewayOptions& options =
   gateway.end();
 }
 
-TEST(Attempts, ABusyReplicaIsLeftForAnother) {
+TEST(Attempts, ABusyReplicaIsRetriedElsewhere) {
   expect_good_answers(TestReplica{always(with_length("503 Service Unavailable", "{}"))});
   expect_good_answers(TestReplica{always(with_length("429 Too Many Requests", "{}"))});
 }
 
-TEST(Attempts, ABrokenReplicaIsLeftForAnother) {
+TEST(Attempts, AFailedReplicaIsRetriedElsewhere) {
   expect_good_answers(TestReplica{always(with_length("500 Internal Server Error", "{}"))});
   expect_good_answers(TestReplica{hang_up});
   expect_good_answers(TestReplica{say_garbage});
 }
 
-TEST(Attempts, AReplicaThatHangsIsLeftForAnother) {
+TEST(Attempts, AHungReplicaIsRetriedElsewhere) {
   GatewayOptions options = quiet_options();
   options.first_byte_time = 100ms;
   expect_good_answers(TestReplica{[](Peer& peer, const std::string&, int) { peer.wait_until_closed(); }}, options);
 }
 
-TEST(Attempts, AReplicaThatIsNotThereIsLeftForAnother) {
+TEST(Attempts, AnUnreachableReplicaIsRetriedElsewhere) {
   TestReplica good{answer_well};
   ReplicaEndpoint unreachable = replica_named("unreachable");
   unreachable.addresses = {*net::Address::parse("127.0.0.1", 1)};
@@ -68,7 +68,7 @@ TEST(Attempts, AReplicaIsReachedAtAnyOfItsAddresses) {
   EXPECT_EQ(ask(gateway, chat_body()).status, 502) << "each address is tried once";
 }
 
-TEST(Attempts, WhatTheLastBusyReplicaSaysIsPassedOnWithAWordOnWhenToRetry) {
+TEST(Attempts, TheLastBusyReplicasResponseIsRelayedWithRetryAfter) {
   TestReplica busy{always(with_length("503 Service Unavailable", R"({"error":"busy"})"))};
   TestGateway gateway{{spec_of(busy, "r1")}};
   const auto answer = ask(gateway, chat_body());
@@ -77,7 +77,7 @@ TEST(Attempts, WhatTheLastBusyReplicaSaysIsPassedOnWithAWordOnWhenToRetry) {
   EXPECT_EQ(field_in(answer.head, "retry-after"), "1");
 }
 
-TEST(Attempts, AReplicasOwnWordOnWhenToRetryIsKept) {
+TEST(Attempts, AReplicasRetryAfterIsKept) {
   TestReplica busy{always(with_length("429 Too Many Requests", "{}", "Retry-After: 7\r\n"))};
   TestGateway gateway{{spec_of(busy, "r1")}};
   const auto answer = ask(gateway, chat_body());
@@ -86,7 +86,7 @@ TEST(Attempts, AReplicasOwnWordOnWhenToRetryIsKept) {
   EXPECT_EQ(answer.head.find("Retry-After: 1"), std::string::npos);
 }
 
-TEST(Attempts, NoAnswerAtAllIsABadGatewayInOpenAisShape) {
+TEST(Attempts, NoAnswerIsABadGatewayInOpenAisFormat) {
   TestReplica bad{hang_up};
   TestGateway gateway{{spec_of(bad, "r1")}};
   const auto answer = ask(gateway, chat_body(), "X-Request-Id: abc-1\r\n");
@@ -153,7 +153,7 @@ TEST(TwoLegs, ThePrefillReplicaComputesAndTheDecodeReplicaAnswers) {
   EXPECT_NE(decode.requests()[0].find(R"("max_tokens":9)"), std::string::npos);
 }
 
-TEST(TwoLegs, APrefillReplicasErrorReachesTheClientWhole) {
+TEST(TwoLegs, APrefillReplicasErrorIsRelayed) {
   const std::string complaint = R"({"error":{"message":"broken"}})";
   for (const std::string& failure :
        {with_length("500 Internal Server Error", complaint),
@@ -182,7 +182,7 @@ TEST(TwoLegs, AnotherPrefillReplicaTakesOver) {
   }
 }
 
-TEST(TwoLegs, WithoutWordOfTheKvThereIsNoSecondLeg) {
+TEST(TwoLegs, WithoutKvParametersThereIsNoSecondLeg) {
   TestReplica prefill{answer_well}, decode{decode_well};
   TestGateway gateway{{spec_of(prefill, "p1", Role::kPrefill), spec_of(decode, "d1", Role::kDecode)}};
   const auto answer = ask(gateway, chat_body());
@@ -191,7 +191,7 @@ TEST(TwoLegs, WithoutWordOfTheKvThereIsNoSecondLeg) {
   EXPECT_TRUE(decode.requests().empty());
 }
 
-TEST(TwoLegs, ADecodeReplicaThatFailsBeforeItsFirstByteBeginsTheRequestAnew) {
+TEST(TwoLegs, AFailedDecodeReplicaRestartsTheRequest) {
   TestReplica prefill{prefill_well}, bad{hang_up}, good{decode_well};
   TestGateway gateway{
       {spec_of(prefill, "p1", Role::kPrefill), spec_of(bad, "d1", Role::kDecode), spec_of(good, "d2", Role::kDecode)}};

@@ -26,7 +26,7 @@ TestReplica::Script stream_of(std::string events) {
 }
 std::string words() { return text_event("one") + text_event("two"); }
 
-TEST(TimeBudget, AWholeAnswerIsAsThoughItHadNotBeenCollected) {
+TEST(TimeBudget, ACompleteAnswerIsUnchanged) {
   TestReplica replica{stream_of(words() + finish())};
   TestGateway gateway{{spec_of(replica, "r1")}};
   const auto answer = ask(gateway, chat_body(), kBudget);
@@ -43,7 +43,7 @@ TEST(TimeBudget, AWholeAnswerIsAsThoughItHadNotBeenCollected) {
   gateway.end();
 }
 
-TEST(TimeBudget, WhenItEndsTheClientGetsWhatThereIs) {
+TEST(TimeBudget, AtItsEndTheClientGetsThePartialAnswer) {
   TestReplica replica{[](Peer& peer, const std::string&, int) {
     peer.send(chunked_head() + chunk(words()));
     peer.wait_until_closed();
@@ -62,7 +62,7 @@ TEST(TimeBudget, WhenItEndsTheClientGetsWhatThereIs) {
   gateway.end();
 }
 
-TEST(TimeBudget, WithoutATokenThereIsNothingToGive) {
+TEST(TimeBudget, WithoutATokenTheRequestTimesOut) {
   TestReplica replica{[](Peer& peer, const std::string&, int) {
     peer.send(chunked_head() + chunk(": soon\n\n"));
     peer.wait_until_closed();
@@ -85,7 +85,7 @@ TEST(TimeBudget, AClientMayShortenItsClassesAndNotLengthenIt) {
   endpoint.end();
 }
 
-TEST(TimeBudget, WhatIsNoTimeIsRefused) {
+TEST(TimeBudget, AnInvalidTimeIsRefused) {
   TestReplica replica{answer_well};
   TestGateway gateway{{spec_of(replica, "r1")}};
   const auto answer = ask(gateway, chat_body(), "X-Time-Budget: soon\r\n");
@@ -95,7 +95,7 @@ TEST(TimeBudget, WhatIsNoTimeIsRefused) {
   gateway.end();
 }
 
-TEST(TimeBudget, WhatCannotBePutTogetherAgainIsAskedForAsItIs) {
+TEST(TimeBudget, RequestsThatCannotBeCollectedAreSentUnchanged) {
   TestReplica replica{answer_well};
   TestGateway gateway{{spec_of(replica, "r1")}};
   const std::string body = chat_body("hi", R"(,"logprobs":true)");
@@ -114,7 +114,7 @@ TEST(TimeBudget, AReplicaThatDoesNotStreamIsPassedOn) {
   gateway.end();
 }
 
-TEST(TimeBudget, AReplicaThatFailsBeforeItsFirstTokenIsLeftForAnother) {
+TEST(TimeBudget, AFailureBeforeTheFirstTokenIsRetriedElsewhere) {
   TestReplica replica{[](Peer& peer, const std::string&, int number) {
     peer.send(chunked_head());
     if (number == 0) {

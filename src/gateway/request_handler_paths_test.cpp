@@ -29,7 +29,7 @@ RawClient::Answer ask_at(const TestGateway& gateway, std::string_view path, std:
   return client.read_answer();
 }
 
-TEST(Paths, EachGoesToAReplicaAsItIsAndCostsWhatTheReplicaSays) {
+TEST(Paths, EachIsForwardedUnchangedAndCostsTheReportedUsage) {
   for (const Case& each : kCases) {
     TestReplica replica{[&](Peer& peer, const std::string&, int) { peer.send(with_length("200 OK", each.answer)); }};
     TestGateway gateway{{spec_of(replica, "r1")}};
@@ -49,7 +49,7 @@ TEST(Paths, EachGoesToAReplicaAsItIsAndCostsWhatTheReplicaSays) {
   }
 }
 
-TEST(Paths, WhatOnlyReadsReservesNoOutput) {
+TEST(Paths, EmbeddingsReserveNoOutput) {
   TestReplica replica{[](Peer& peer, const std::string&, int) { peer.send(with_length("200 OK", kCases[0].answer)); }};
   TestGateway gateway{{spec_of(replica, "r1")}};
   ask_at(gateway, "/v1/embeddings", R"({"model":"m","input":")" + std::string(400, 'a') + "\"}");
@@ -74,7 +74,7 @@ TEST(Paths, AStreamOfAResponseIsCountedByItsDeltas) {
   gateway.end();
 }
 
-TEST(Paths, AReplicaThatOnlyPrefillsIsNotAskedForAnEmbedding) {
+TEST(Paths, PrefillReplicasGetNoEmbeddingRequests) {
   TestReplica prefill{answer_well}, decode{answer_well};
   GatewayOptions options = quiet_options();
   options.dispatch.interactive.queue_time = core::Duration{};
@@ -84,7 +84,7 @@ TEST(Paths, AReplicaThatOnlyPrefillsIsNotAskedForAnEmbedding) {
   gateway.end();
 }
 
-TEST(Paths, WithoutATextThereIsNothingToAskFor) {
+TEST(Paths, WithoutATextTheRequestIsRefused) {
   TestReplica replica{answer_well};
   TestGateway gateway{{spec_of(replica, "r1")}};
   for (const Case& each : kCases) EXPECT_EQ(ask_at(gateway, each.path, R"({"model":"m"})").status, 400) << each.path;

@@ -29,7 +29,7 @@ std::string first_piece(const net::Address& address, const std::string& request)
 
 std::string body_of(const std::string& message) { return message.substr(message.find("\r\n\r\n") + 4); }
 
-TEST(Relay, AWholeAnswerComesAsTheReplicaGaveIt) {
+TEST(Relay, ACompleteAnswerIsRelayedUnchanged) {
   TestReplica replica{answer_well};
   TestGateway gateway{{spec_of(replica, "r1")}};
   const auto answer = ask(gateway, chat_body(), "X-Request-Id: abc-1\r\n");
@@ -99,7 +99,7 @@ TEST(Relay, AnAnswerThatEndsWithItsConnectionBecomesChunks) {
   EXPECT_EQ(answer.body, kStreamed);
 }
 
-TEST(Relay, AClientOfHttp10GetsNoChunks) {
+TEST(Relay, AnHttp10ClientGetsNoChunks) {
   TestReplica replica{[](Peer& peer, const std::string&, int) {
     peer.send(chunked_head() + chunk(text_event("one")) + chunk(text_event("two")) + chunk(api::kDoneEvent) +
               std::string{net::kLastChunk});
@@ -114,7 +114,7 @@ TEST(Relay, AClientOfHttp10GetsNoChunks) {
   EXPECT_EQ(body_of(all), kStreamed);
 }
 
-TEST(Relay, AStreamThatIsCutIsCutForTheClientToo) {
+TEST(Relay, AnInterruptedStreamIsInterruptedForTheClient) {
   TestReplica replica{[](Peer& peer, const std::string&, int) {
     peer.send(chunked_head() + chunk(text_event("one")));
     peer.cut();
@@ -148,7 +148,7 @@ TEST(Relay, AClientThatLeavesCancelsItsRequestAtTheReplica) {
   EXPECT_TRUE(gateway.wait_for(R"("open_requests":0)"));
 }
 
-TEST(Relay, ASlowClientHoldsItsReplicaBack) {
+TEST(Relay, ASlowClientPausesItsReplica) {
   constexpr std::size_t kPieces = 1024, kPiece = 64 * 1024;
   std::atomic<std::size_t> sent{0};
   TestReplica replica{[&](Peer& peer, const std::string&, int) {
@@ -232,7 +232,7 @@ TEST(Relay, ARefusalHasTheIdOfItsRequest) {
   EXPECT_NE(answer.body.find(R"("type":"invalid_request_error")"), std::string::npos);
 }
 
-TEST(Relay, ATimeBudgetEndsAStreamWithWhatThereIs) {
+TEST(Relay, ATimeBudgetEndsAStreamEarly) {
   TestReplica replica{[](Peer& peer, const std::string&, int) {
     peer.send(chunked_head() + chunk(text_event("one")));
     peer.wait_until_closed();
@@ -305,7 +305,7 @@ TEST(Relay, UnderATimeBudgetAStreamIsTheSame) {
   EXPECT_EQ(gateway.closed(1).front().output_tokens, 2U);
 }
 
-TEST(Relay, AReplicasComplaintAboutTheRequestIsPassedOn) {
+TEST(Relay, AReplicasClientErrorIsRelayed) {
   const std::string complaint = R"({"error":{"message":"no such thing"}})";
   TestReplica replica{
       [&](Peer& peer, const std::string&, int) { peer.send(with_length("400 Bad Request", complaint)); }};

@@ -32,7 +32,7 @@ class SharedDispatcherTest : public ::testing::Test {
   SharedDispatcher dispatcher{options, nullptr};
 };
 
-TEST_F(SharedDispatcherTest, AGrantNamesHowItsReplicaIsReached) {
+TEST_F(SharedDispatcherTest, AGrantHasTheAddressOfItsReplica) {
   dispatcher.set_replicas({replica_at("https://127.0.0.1:10/prefix")}, kNow);
   const RoutedArrival arrival = arrive();
   ASSERT_TRUE(arrival.grant);

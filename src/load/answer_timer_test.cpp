@@ -41,7 +41,7 @@ TEST(AnswerTimer, CountsFromTheIntendedStartAndTheFirstTextNotTheRole) {
   EXPECT_EQ(record.latency(), 1s);
 }
 
-TEST(AnswerTimer, TakesTheServersWordForTheNumberOfTokens) {
+TEST(AnswerTimer, UsesTheReportedNumberOfTokens) {
   AnswerTimer timer = begun();
   timer.take_body(text_event(), 1500ms);
   timer.take_body(text_event() + kFinish + kUsage + kDone, 2100ms);
@@ -87,7 +87,7 @@ TEST(AnswerTimer, CallsAStreamWithoutAnEndTruncated) {
   EXPECT_EQ(whole.record().outcome, Outcome::kOk) << "the response was complete before the connection closed";
 }
 
-TEST(AnswerTimer, TellsARefusalFromAFailure) {
+TEST(AnswerTimer, DistinguishesRefusalsFromFailures) {
   const auto outcome = [](int status, bool retry_after) {
     AnswerTimer timer = begun(true, status, retry_after);
     timer.take_body("{\"error\":{}}", 1300ms);
@@ -125,7 +125,7 @@ TEST(AnswerTimer, TakesOnlyAnAnswerForAnAnswer) {
   EXPECT_FALSE(whole.record().ttft()) << "it had no first token of its own";
 }
 
-TEST(AnswerTimer, SaysHowFarARequestWasThatTimedOut) {
+TEST(AnswerTimer, ReportsTheProgressOfATimedOutRequest) {
   AnswerTimer waiting{true, 1s, 1s};
   waiting.give_up(Outcome::kTimedOut, 3s);
   EXPECT_EQ(waiting.record().reason, "no answer in time");

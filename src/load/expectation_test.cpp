@@ -42,13 +42,13 @@ TEST(Expectations, AreMetUpToTheirLimit) {
   EXPECT_EQ(verdict_on("rate=4.9,rate=5.1,tokens=54,tokens=56", tally), "+-+-");
 }
 
-TEST(Expectations, OfALatencyThatNobodySawAreMissed) {
+TEST(Expectations, OnAnUnmeasuredLatencyAreMissed) {
   const Tally nothing{{"default"}};
   EXPECT_EQ(verdict_on("ttft_p95=1h,itl_p95=1h,errors=0,rate=1,errors=5%", nothing), "--+--");
   EXPECT_EQ(check_expectations(*parse_expectations("ttft_p95=1h"), nothing).front().measured, "nothing measured");
 }
 
-TEST(Expectations, SayWhatIsWrongWithThem) {
+TEST(Expectations, WithErrorsAreRefused) {
   for (const auto& [text, says] : {std::pair{"ttft_p95", "has no limit"},
                                    {"ttft_p95=soon", "ttft_p95"},
                                    {"ttft_p95=2", "ttft_p95"},

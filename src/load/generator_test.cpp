@@ -125,7 +125,7 @@ TEST(Generator, EndsAClosedLoopAfterItsDuration) {
   EXPECT_LT(run.sending_time, 5s);
 }
 
-TEST(Generator, DoesNotHammerAServerThatRefuses) {
+TEST(Generator, WaitsBetweenRequestsToAServerThatRefuses) {
   std::atomic<int> asked{0};
   TestServer server{[&](Exchange& exchange) {
     ++asked;
@@ -171,7 +171,7 @@ TEST(Generator, TimesOutFromTheIntendedStartWhetherSentOrNot) {
   EXPECT_GE(run.tally.all().ttft_ms.quantile(0.0), 290.0);
 }
 
-TEST(Generator, CancelsWhatIsUnderWayWhenItIsStopped) {
+TEST(Generator, CancelsRequestsInFlightWhenStopped) {
   TestServer server{[](Exchange&) {}};
   Trial run{server};
   run.options.concurrency = 4;
@@ -183,7 +183,7 @@ TEST(Generator, CancelsWhatIsUnderWayWhenItIsStopped) {
   EXPECT_TRUE(server.wait_until([](const net::ServerCounters& counters) { return counters.open == 0; }));
 }
 
-TEST(Generator, SaysThatNobodyIsThere) {
+TEST(Generator, ReportsAnUnreachableServer) {
   TestServer gone{answer};
   Trial run{gone};
   const auto taken = net::listen_on(net::Address{}, false);

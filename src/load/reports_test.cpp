@@ -96,7 +96,7 @@ TEST(LoadDocument, ReadsBackWithNullForWhatWasNotMeasured) {
   EXPECT_TRUE(nothing["generator"]["cpu_us_per_token"].is_null());
 }
 
-TEST(LoadPage, NeedsNothingButItselfAndLetsNoMarkupIn) {
+TEST(LoadPage, IsSelfContainedAndEscapesMarkup) {
   const std::string page = to_page(summary(), sample());
   EXPECT_FALSE(has(page, "<script"));
   EXPECT_FALSE(has(page, "\x1b"));

@@ -45,7 +45,7 @@ TEST(Tally, CountsARefusalApartFromErrors) {
   EXPECT_EQ(tally.causes().at("status 500").example, "broken");
 }
 
-TEST(Tally, CountsAWaitInVainAsATtftOfAtLeastThat) {
+TEST(Tally, CountsATimeoutAsATtftOfAtLeastItsLength) {
   Tally tally{{"default"}};
   tally.record_end(good(0s, 1s, 10ms, 5), {}, {});
   tally.record_end(ended(Outcome::kTimedOut, 0s, 30s, "no token in time"), {}, {});

@@ -64,7 +64,7 @@ TEST(LogLine, UnknownValuesAreLeftOut) {
   EXPECT_EQ(json_of({{"a", ""}, {"b", nan}, {"c", 0}}), R"("event":"retry","c":0)");
 }
 
-TEST(LogLine, EscapesWhatComesFromOutside) {
+TEST(LogLine, EscapesUntrustedText) {
   const struct {
     std::string_view value, text, json;
   } cases[] = {
@@ -97,7 +97,7 @@ TEST(LogLine, LongValuesAreCutBetweenCharacters) {
   EXPECT_TRUE(line.ends_with("ü…\""));
 }
 
-TEST(Log, TakesWhatItsLevelAllows) {
+TEST(Log, WritesEventsOfItsLevelAndAbove) {
   CapturedLog log{Level::kWarning};
   EXPECT_FALSE(log.takes(Event::kRequestPhase));
   EXPECT_FALSE(log.takes(Event::kStart));

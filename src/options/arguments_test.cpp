@@ -21,7 +21,7 @@ std::string refusal(const std::vector<std::string>& words, const Usage& page = u
   return parsed ? "" : parsed.error().message();
 }
 
-TEST(Arguments, FlagsTakeTheNextWordOrWhatFollowsAnEqualsSign) {
+TEST(Arguments, FlagsTakeTheNextWordOrTextAfterAnEqualsSign) {
   const auto parsed = parse_words(usage(), {"a", "--height", "-3", "--loop", "b", "--height=4=5"});
   ASSERT_TRUE(parsed);
   EXPECT_EQ(parsed->operands, (std::vector<std::string>{"a", "b"}));
@@ -59,7 +59,7 @@ TEST(Arguments, WrongWordsAreRefused) {
   EXPECT_EQ(refusal({"a", "b"}, one), "`penstock fly` takes one FILE, there are 2");
 }
 
-TEST(Arguments, ACommandLineSaysTheSameAgain) {
+TEST(Arguments, ACommandLineRoundTrips) {
   const auto parsed = parse_words(usage(), {"it's", "--height", "3", "--loop"});
   ASSERT_TRUE(parsed);
   EXPECT_EQ(command_line(usage(), *parsed, {}), "penstock fly 'it'\\''s' --height 3 --loop");

@@ -70,7 +70,7 @@ std::string problems(std::string yaml, std::vector<FlagValue> flags = {}) {
   return text;
 }
 
-TEST(Reading, SetsTheFieldsThatTheFileNamesAndNoOther) {
+TEST(Reading, SetsOnlyTheFieldsInTheFile) {
   const Bicycle made = loaded("slo: {ttft: 3s}\nbudget: 7\n");
   EXPECT_EQ(made.ttft, std::chrono::seconds{3});
   EXPECT_EQ(made.share, 0.5);

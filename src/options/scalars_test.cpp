@@ -94,7 +94,7 @@ TEST(Lists, HaveNoEmptyParts) {
   for (const char* text : {"", ",", "a,", "a,,b"}) EXPECT_FALSE(parse_list(text)) << text;
 }
 
-TEST(Suggestions, NameWhatIsClose) {
+TEST(Suggestions, NameTheClosestWord) {
   constexpr std::array<std::string_view, 3> kNames = {"replicas", "max_replicas", "router"};
   EXPECT_EQ(suggestion("max_replica", kNames), "did you mean max_replicas?");
   EXPECT_EQ(suggestion("rotuer", kNames), "did you mean router?");

@@ -126,12 +126,12 @@ TEST(Diagnosis, NothingIsWrongWhileTheSloIsKept) {
   EXPECT_EQ(sentence(diagnosis), "latency meets the SLO");
 }
 
-TEST(Diagnosis, NothingIsWrongWhereNobodyAsks) {
+TEST(Diagnosis, NothingIsWrongWithoutTraffic) {
   PoolObservation pool = testing::pool_of(1, EngineSample{});
   EXPECT_EQ(Patient{}.at(60, {pool}).symptom, Symptom::kNone);
 }
 
-TEST(Diagnosis, WaitingInTheEnginesForOthersIsAQueue) {
+TEST(Diagnosis, WaitingBehindOtherRequestsIsAQueue) {
   Patient patient;
   const Diagnosis diagnosis = patient.at(60, {queued(late(&signals::FirstTokenWindow::queue), 6)});
   EXPECT_FINDING(diagnosis, kTtft, kQueue, kQueue);
@@ -178,11 +178,11 @@ TEST(Diagnosis, AQueueBesideIdleEnginesIsRouting) {
   EXPECT_FINDING(Patient{}.at(60, {pool}), kTtft, kQueue, kRoutingCache);
 }
 
-TEST(Diagnosis, WaitingAtTheDoorIsAdmission) {
+TEST(Diagnosis, WaitingBeforeAdmissionIsAdmission) {
   EXPECT_FINDING(Patient{}.at(60, {late(&signals::FirstTokenWindow::admission)}), kTtft, kAdmission, kAdmission);
 }
 
-TEST(Diagnosis, RefusedRequestsAreAdmissionHoweverFastTheOthersAre) {
+TEST(Diagnosis, RefusedRequestsAreAdmissionEvenIfOthersAreFast) {
   PoolObservation pool = healthy();
   pool.detail->shed = 30;
   const Diagnosis diagnosis = Patient{}.at(60, {pool});
@@ -190,7 +190,7 @@ TEST(Diagnosis, RefusedRequestsAreAdmissionHoweverFastTheOthersAre) {
   EXPECT_NEAR(evidence(diagnosis.findings[0], "shed"), 0.1, 1e-9);
 }
 
-TEST(Diagnosis, KvOnItsWayIsTransfer) {
+TEST(Diagnosis, WaitingForKvIsTransfer) {
   const Diagnosis diagnosis =
       Patient{}.at(60, {late(&signals::FirstTokenWindow::transfer, healthy(Role::kPrefill)), healthy(Role::kDecode)});
   EXPECT_FINDING(diagnosis, kTtft, kTransfer, kTransfer);
@@ -319,7 +319,7 @@ TEST(Diagnosis, AQueueOlderThanTheLimitIsBadBeforeItsFirstToken) {
   EXPECT_EQ(evidence(diagnosis.findings[0], "oldest_waiting"), 4000.0);
 }
 
-TEST(Diagnosis, TheAgeOfAPreemptedSequenceIsNoLateFirstToken) {
+TEST(Diagnosis, TheAgeOfAPreemptedSequenceDoesNotDelayTheFirstToken) {
   PoolObservation pool = queued(healthy(), 1);
   for (auto& replica : pool.replicas) {
     replica.sample->oldest_queued_age = std::chrono::seconds{40};
@@ -330,7 +330,7 @@ TEST(Diagnosis, TheAgeOfAPreemptedSequenceIsNoLateFirstToken) {
 
 // ---- what cannot be told ---------------------------------------------------------------------------------------------
 
-TEST(Diagnosis, LatenciesThatAreNoNumbersAreUnknown) {
+TEST(Diagnosis, LatenciesThatAreNotFiniteAreUnknown) {
   for (const double odd : {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity(), -1.0}) {
     PoolObservation pool = healthy();
     pool.last_minute.ttft.p95_ms = odd;
@@ -355,7 +355,7 @@ TEST(Diagnosis, StaleMissingOrContradictoryEnginesAreUnknown) {
   EXPECT_EQ(because(Patient{}.at(60, {liar})), "the telemetry of an engine contradicts itself");
 }
 
-TEST(Diagnosis, AReplicaThatHasJustBecomeReadyMayBeSilentForAWhile) {
+TEST(Diagnosis, ANewlyReadyReplicaNeedsNoTelemetryYet) {
   PoolObservation pool = testing::without_samples_of_last(slow_tokens(), 1);
   pool.replicas[1].state_since = at_s(58);
   EXPECT_FINDING(Patient{}.at(60, {pool}), kItl, kDecode, kDecodeBatch);
@@ -375,20 +375,20 @@ TEST(Diagnosis, SlowTokensOfOneRequestAtATimeAreUnknown) {
   EXPECT_FINDING(Patient{}.at(60, {pool}), kItl, kDecode, kUnknown);
 }
 
-TEST(Diagnosis, SilenceIsNotHealthWhileRequestsComeIn) {
+TEST(Diagnosis, MissingTelemetryUnderTrafficIsNotHealth) {
   PoolObservation pool = healthy();
   pool.last_minute.ttft = {};
   EXPECT_FINDING(Patient{}.at(60, {pool}, 60.0), kUnknown, kNone, kUnknown);
   EXPECT_EQ(Patient{}.at(60, {pool}).symptom, Symptom::kNone);
 }
 
-TEST(Diagnosis, AFewLateRequestsAreNoPercentile) {
+TEST(Diagnosis, AFewLateRequestsMakeNoPercentile) {
   PoolObservation pool = late(&signals::FirstTokenWindow::queue);
   pool.last_minute.ttft = latency(5000.0, 9);
   EXPECT_EQ(Patient{}.at(60, {pool}).symptom, Symptom::kNone);
 }
 
-TEST(Diagnosis, WhateverIsSeenAFindingHasACauseWithEvidenceOrAReasonNotToKnow) {
+TEST(Diagnosis, EveryFindingHasACauseWithEvidenceOrAReasonForUnknown) {
   core::RandomStream random{7};
   const auto odd = [&](double most) {
     const double values[] = {0.0, -1.0, std::numeric_limits<double>::quiet_NaN(),
@@ -437,7 +437,7 @@ TEST(Diagnosis, EveryCauseHasANameAndAdvice) {
 
 // ---- what it remembers -----------------------------------------------------------------------------------------------
 
-TEST(PoolHistory, CountersOfARestartedOrNewReplicaAreNoLeap) {
+TEST(PoolHistory, RestartedOrNewReplicasCauseNoJump) {
   PoolHistory history;
   const auto add = [&](double seconds, PoolObservation pool) {
     for (auto& replica : pool.replicas) replica.sample->sampled_at = at_s(seconds);

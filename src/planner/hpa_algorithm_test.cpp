@@ -26,10 +26,10 @@ TEST(HpaPods, ALoadWithinTenPercentOfTheTargetChangesNothing) {
   expect_proposal(propose_from_pods({8.8, 2, 0}, 4.0, 2), 2, Reason::kWithinTolerance);  // 8.8 / (4·2) = 1.1
   expect_proposal(propose_from_pods({7.2, 2, 0}, 4.0, 2), 2, Reason::kWithinTolerance);  // 0.9
 }
-TEST(HpaPods, AHighLoadAsksForTheRatioTimesThePods) {
+TEST(HpaPods, AHighLoadProposesTheRatioTimesThePods) {
   expect_proposal(propose_from_pods({18.0, 2, 0}, 4.0, 2), 5, Reason::kLoadAboveTarget);  // 2.25 · 2 = 4.5 → 5
 }
-TEST(HpaPods, ALowLoadAsksForFewer) {
+TEST(HpaPods, ALowLoadProposesFewer) {
   expect_proposal(propose_from_pods({5.0, 4, 0}, 4.0, 4), 2, Reason::kLoadBelowTarget);  // 0.3125 · 4 = 1.25 → 2
 }
 TEST(HpaPods, OnTheWayUpMissingPodsCountAsIdle) {
@@ -63,7 +63,7 @@ TEST(HpaTotal, OutsideItDividesTheTotalByTheTarget) {
 TEST(HpaTotal, OneMoreThanElevenDisappearsInTheTolerance) {
   expect_proposal(propose_from_total(12.0, 1.0, 11), 11, Reason::kWithinTolerance);  // 12 / 11 = 1.09
 }
-TEST(HpaTotal, AnyLoadOnNoReplicasAsksForSome) {
+TEST(HpaTotal, AnyLoadWithoutReplicasProposesSome) {
   expect_proposal(propose_from_total(1.0, 10.0, 0), 1, Reason::kLoadAboveTarget);
 }
 
@@ -130,7 +130,7 @@ TEST(HpaBehaviour, BoundsComeLast) {
                       .down = {core::Duration::zero(), {{HpaPolicy::Kind::kPercent, 100, std::chrono::seconds{15}}}}}};
   EXPECT_DECISION(down.decide(at_s(0), 4, {3, 5}, to(0, Reason::kLoadBelowTarget)), 3, kLoadBelowTarget, kMinReplicas);
 }
-TEST(HpaBehaviour, ASizeOutsideTheBoundsIsMovedWithoutAskingTheMetric) {
+TEST(HpaBehaviour, ASizeOutsideTheBoundsIsClampedWithoutTheMetric) {
   HpaController hpa;
   EXPECT_DECISION(hpa.decide(at_s(0), 9, {1, 5}, HpaProposal{}), 5, kNoData, kMaxReplicas);
   EXPECT_DECISION(hpa.decide(at_s(15), 1, {3, 5}, to(5)), 3, kLoadAboveTarget, kMinReplicas);

@@ -167,7 +167,7 @@ TEST(PolicyProperty, TargetsStayWithinTheBoundsOfThePool) {
     EXPECT_LE(decision.target, pool.max_replicas);
   });
 }
-TEST(PolicyProperty, EvidenceIsFiniteAndThereIsSomeUnlessNothingWasHeard) {
+TEST(PolicyProperty, EvidenceIsFiniteAndPresentWithTelemetry) {
   for_each_pool_decision([](const PoolObservation&, const PoolDecision& decision) {
     for (const Evidence& evidence : decision.evidence) EXPECT_TRUE(std::isfinite(evidence.value)) << evidence.name;
     EXPECT_TRUE(decision.reason == Reason::kNoData || !decision.evidence.empty()) << to_string(decision.reason);
@@ -243,7 +243,7 @@ TEST(PolicyProperty, TelemetryThatEndsShrinksNoPoolOnceTheWindowsAreEmpty) {
     }
   }
 }
-TEST(PolicyProperty, TheExceptionsAreExceptions) {
+TEST(PolicyProperty, ExceptionsListedHereAreNeeded) {
   for (const std::string_view name : kMissingIsZero) {
     bool shrank = false;
     for (const Step& step : play(name, 1, Telemetry::kNone, {8, 8, 8}))

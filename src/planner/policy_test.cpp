@@ -48,7 +48,7 @@ TEST(PolicyRegistry, AnUnknownNameIsAnErrorThatListsAll) {
             "llmd-saturation-v1, llmd-saturation-v2, llmd-slo, dynamo-throughput, dynamo-latency");
   for (const std::string_view name : {"", "STATIC", "kpa "}) EXPECT_NE(error_of(name), "no error") << name;
 }
-TEST(PolicyRegistry, ACapacityThatNothingCanBeDividedByIsAnError) {
+TEST(PolicyRegistry, AZeroCapacityIsAnError) {
   for (const double bad :
        {0.0, -1.0, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()}) {
     for (double ReplicaCapacity::*figure : {&ReplicaCapacity::requests_per_s, &ReplicaCapacity::input_tokens_per_s,
@@ -72,7 +72,7 @@ TEST(PolicyRegistry, ACapacityErrorSaysWhichFigureAndWhatToDo) {
   EXPECT_EQ(error_of("kpa", context),
             "capacity.concurrency: must be positive, is -2; load-test one replica at an slo that it can keep");
 }
-TEST(PolicyRegistry, AnSloOfNoTimeIsAnError) {
+TEST(PolicyRegistry, AnSloOfZeroIsAnError) {
   PolicyContext context;
   context.slo.ttft = core::Duration::zero();
   EXPECT_EQ(error_of("llmd-slo", context), "slo.ttft: must be positive, is 0");

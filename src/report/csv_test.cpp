@@ -87,7 +87,7 @@ TEST(Csv, LeavesWhatWasNotMeasuredEmpty) {
   EXPECT_EQ(rows[1][column(rows, "itl_p95_ms")], "46.875");
 }
 
-TEST(Csv, IsAHeaderAloneForAReportOfNothing) { EXPECT_EQ(cells_of(to_csv(Report{})).size(), 1U); }
+TEST(Csv, AnEmptyReportIsTheHeaderOnly) { EXPECT_EQ(cells_of(to_csv(Report{})).size(), 1U); }
 
 }  // namespace
 }  // namespace penstock::report

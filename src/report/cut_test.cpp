@@ -48,7 +48,7 @@ TEST(Cut, PartsAddUpToTheWhole) {
   EXPECT_EQ(points, result.series.size());
 }
 
-TEST(Cut, KeepsWhatDecisionsSay) {
+TEST(Cut, KeepsTheDecisions) {
   const Report whole = testing::sample_report(12);
   const auto result = testing::diagnosed_result(120);
   const auto part = cut(whole.info, result, {at_second(600), at_second(1200)}).results.front();

@@ -103,7 +103,7 @@ DecisionRecord diagnosed_record() {
   return entry;
 }
 
-TEST(DecisionLog, WhatAPolicySaysBesidesStandsAtTheEndOfTheLineAndReadsBack) {
+TEST(DecisionLog, OptionalFieldsAreAtTheEndOfTheLineAndReadBack) {
   const std::string text = to_decision_jsonl(std::vector{diagnosed_record()});
   const std::string plain = to_decision_jsonl(std::vector{tried_record()});
   EXPECT_EQ(text.substr(0, plain.size() - 2), plain.substr(0, plain.size() - 2));
@@ -128,14 +128,14 @@ TEST(DecisionLog, WhatAPolicySaysBesidesStandsAtTheEndOfTheLineAndReadsBack) {
   EXPECT_FALSE(older->front().forecast);
 }
 
-TEST(DecisionLog, AForecastOfNothingIsNotWritten) {
+TEST(DecisionLog, AnEmptyForecastIsNotWritten) {
   DecisionRecord entry = tried_record();
   entry.forecast.emplace();
   EXPECT_EQ(to_decision_jsonl(std::vector{entry}), to_decision_jsonl(std::vector{tried_record()}));
   EXPECT_EQ(explain_decision(decision_tracks(std::vector{entry})[0], at(752)).find("Expected"), std::string::npos);
 }
 
-TEST(DecisionLog, WhatAPolicySaysBesidesIsCheckedToo) {
+TEST(DecisionLog, OptionalFieldsAreCheckedToo) {
   const std::string good = to_decision_jsonl(std::vector{diagnosed_record()});
   const auto message = [&](const std::string& from, const std::string& to) {
     std::string line = good;
@@ -179,7 +179,7 @@ TEST(DecisionLog, ErrorsNameFileLineAndKey) {
   EXPECT_EQ(message(std::string(kDecisionLineBytesMax + 1, 'x')), "log.jsonl:3: is longer than 1048576 bytes");
 }
 
-TEST(DecisionLog, KeysOfALaterVersionArePassedOver) {
+TEST(DecisionLog, KeysOfALaterVersionAreIgnored) {
   std::string line = to_decision_jsonl(std::vector{tried_record()});
   line.replace(1, 0, "\"later\":[1,2],");
   EXPECT_TRUE(parse_decision_jsonl(line + "\r\n \n", "log.jsonl"));
@@ -201,7 +201,7 @@ TEST(WhatWouldChange, ALimitComesFirst) {
   EXPECT_TRUE(what_would_change(limited).starts_with("shrinks once KV cache use has fallen; scales up when the SLO"));
 }
 
-TEST(WhatWouldChange, OfTwoPoolsOnlyTheFleetsThatDifferInItsOwnCount) {
+TEST(WhatWouldChange, ComparesFleetsThatDifferInThisPoolOnly) {
   DecisionRecord two = record(60, 2, 2, Reason::kCheapestThatKeepsSlo);
   two.pools = {"prefill", "decode"};
   two.pool = "prefill";
@@ -227,7 +227,7 @@ TEST(WhatWouldChange, EveryReasonAndLimitHasAnAnswer) {
   }
 }
 
-TEST(Explain, SaysWhatHoldsWhyOnWhatAndWhatComesNext) {
+TEST(Explain, NamesDecisionReasonEvidenceAndNextChange) {
   const auto log = sample_log();
   const auto tracks = decision_tracks(log);
   ASSERT_EQ(tracks.size(), 1U);
@@ -321,7 +321,7 @@ TEST(Explain, ShowsTheDiagnosisThePhaseAndTheForecast) {
       << less;
 }
 
-TEST(Explain, NamesThatSteerATerminalAreMadeHarmless) {
+TEST(Explain, ControlCharactersInNamesAreReplaced) {
   DecisionRecord entry = diagnosed_record();
   entry.policy = entry.pool = entry.diagnosis = "\x1b[2J\nx";
   entry.evidence = {{"\x1b[2J", 1.0, "\x1b]0;x\x07"}};
@@ -331,7 +331,7 @@ TEST(Explain, NamesThatSteerATerminalAreMadeHarmless) {
   EXPECT_EQ((explain_decision(track, at(9999)) + list_decisions(track)).find('\x1b'), std::string::npos);
 }
 
-TEST(Explain, MomentsAreWrittenAsTheyAreAskedFor) {
+TEST(Explain, TimesAreWrittenInTheRequestedForm) {
   EXPECT_EQ(format_moment(core::kStart), "0s");
   EXPECT_EQ(format_moment(at(3600)), "1h");
   EXPECT_EQ(format_moment(at(750)), "12m30s");

@@ -76,7 +76,7 @@ TEST(Format, SignsDifferences) {
 
 TEST(Printable, KeepsTextOfAnyLanguage) { EXPECT_EQ(printable("señor 日本 🚰"), "señor 日本 🚰"); }
 
-TEST(Printable, TakesControlOfTheTerminalFromNames) {
+TEST(Printable, ReplacesControlCharacters) {
   EXPECT_EQ(printable("a\x1b[31mb\nc\x7f"), "a?[31mb?c?");
   EXPECT_EQ(printable("\xc2\x9b"
                       "31m"),

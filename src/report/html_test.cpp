@@ -60,7 +60,7 @@ TEST(Html, KeepsHostileNamesInTheirPlace) {
   EXPECT_EQ(page.find('\xff'), std::string::npos);
 }
 
-TEST(Html, FillsNoPartThatANameAsksFor) {
+TEST(Html, DoesNotExpandPlaceholdersInNames) {
   Report report = testing::sample_report(1);
   report.info.workload = "{{plotly}}{{data}}";
   EXPECT_EQ(count_of(to_html(report), "id=\"report-data\""), 1U);
@@ -88,7 +88,7 @@ TEST(Html, LeavesNoPartOfTheTemplateUnfilled) {
     EXPECT_EQ(page.find(name), std::string::npos) << name;
 }
 
-TEST(Html, SaysTheHeadlineAndTheTableWithoutScripts) {
+TEST(Html, ShowsTheHeadlineAndTheTableWithoutScripts) {
   const std::string page = own_part(testing::sample_report(60));
   EXPECT_NE(page.find("<h1 id=\"headline\">kpa has an SLO attainment of 96.9 %"), std::string::npos);
   const std::string table = between(page, "<noscript>", "</noscript>");

@@ -67,13 +67,13 @@ TEST(Json, PutsTheStaticFleetsThatWereTriedIntoTheFrontier) {
   EXPECT_FALSE(json["frontier"][0].contains("series"));
 }
 
-TEST(Json, HasAnEmptyFrontierWhenNoneWasAskedFor) {
+TEST(Json, HasAnEmptyFrontierIfNoneWasRequested) {
   Report report = testing::sample_report(1);
   report.frontier.clear();
   EXPECT_EQ(parsed(report)["frontier"], Json::array());
 }
 
-TEST(Json, SaysWhatIsNeededToRepeatTheRun) {
+TEST(Json, HasTheOptionsToRepeatTheRun) {
   const Json json = parsed(testing::sample_report(1));
   EXPECT_EQ(json["penstock"], "0.1.0");
   EXPECT_EQ(json["options"]["seed"], 7);
@@ -83,7 +83,7 @@ TEST(Json, SaysWhatIsNeededToRepeatTheRun) {
   EXPECT_EQ(json["options"]["command"], testing::sample_report(1).info.command);
 }
 
-TEST(Json, TellsTargetsApartOnlyWhereThereAreSeveral) {
+TEST(Json, ListsTargetsOnlyIfThereAreSeveral) {
   Report report = testing::targeted_report();
   const Json targets = parsed(report)["results"][0]["targets"];
   ASSERT_EQ(targets.size(), 3U);
@@ -119,7 +119,7 @@ TEST(Json, ShowsReplicasByPoolOnlyWhereThereAreSeveral) {
   EXPECT_EQ(parsed(report)["results"][0]["series"]["ready_replicas_by_pool"][2], (Json{1, 2}));
 }
 
-TEST(Json, CallsWhatWasNotMeasuredNullAndNeverZero) {
+TEST(Json, UnmeasuredFiguresAreNull) {
   Report report = testing::sample_report(3);
   report.results = {report.results[2]};
   report.results[0].ttft_ms = {};
@@ -161,7 +161,7 @@ TEST(Json, EndsWithANewlineAndKeepsASeriesOnOneLine) {
   EXPECT_NE(text.find("\"target_replicas\": [2, 2, "), std::string::npos);
 }
 
-TEST(Json, WritesAReportOfNothing) {
+TEST(Json, WritesAnEmptyReport) {
   const Json json = parsed(Report{});
   EXPECT_EQ(json["results"], Json::array());
   EXPECT_EQ(json["headline"], "No policy was run.");

@@ -82,7 +82,7 @@ TEST(Metrics, AnAggregatedPoolCountsAsDecodeUnderDynamosNames) {
   EXPECT_EQ(text.find("num_prefill_replicas"), std::string::npos);
 }
 
-TEST(Metrics, WhatIsNotKnownIsASeriesThatIsNotThere) {
+TEST(Metrics, UnknownFiguresHaveNoSeries) {
   const std::string text = Scene{}.text();
   for (const char* name : {"dynamo_planner_observed_itl_ms", "dynamo_planner_observed_output_sequence_tokens",
                            "dynamo_planner_predicted_requests_per_second", "dynamo_planner_estimated_ttft_ms",
@@ -363,7 +363,7 @@ TEST(Metrics, AMeteredPolicyIsThatPolicyAndKeepsItsLastDecision) {
     EXPECT_TRUE(has_line(text, line)) << line << "\n" << text;
 }
 
-TEST(Metrics, TheReferencePageIsWhatTheCodeSays) {
+TEST(Metrics, TheReferencePageIsUpToDate) {
   const auto path = std::filesystem::path(__FILE__).parent_path() / "../../docs/reference/metrics.md";
   if (std::getenv("PENSTOCK_UPDATE_GOLDEN") != nullptr) std::ofstream(path, std::ios::binary) << metrics_markdown();
   std::ifstream file(path, std::ios::binary);

@@ -7,14 +7,14 @@
 namespace penstock::report {
 namespace {
 
-TEST(Svg, IsADocumentWithATitleForThoseWhoCannotSeeIt) {
+TEST(Svg, HasATitleForScreenReaders) {
   const std::string text = Svg{300, 200, "a title", "what it shows"}.str();
   EXPECT_TRUE(text.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 300 200\""));
   EXPECT_NE(text.find("<title>a title</title>\n<desc>what it shows</desc>"), std::string::npos);
   EXPECT_TRUE(text.ends_with("</svg>\n"));
 }
 
-TEST(Svg, EscapesWordsAndDropsWhatCouldSteerATerminal) {
+TEST(Svg, EscapesTextAndDropsControlCharacters) {
   Svg svg{10, 10, "<&\">", ""};
   svg.text({1, 2}, "a<b\x1b", {});
   EXPECT_NE(svg.str().find("<title>&lt;&amp;&quot;&gt;</title>"), std::string::npos);
@@ -30,7 +30,7 @@ TEST(Svg, KeepsOneDecimalOfACoordinate) {
             std::string::npos);
 }
 
-TEST(Svg, TurnsWordsUpwardsAroundTheirPlace) {
+TEST(Svg, RotatesTextAroundItsPosition) {
   Svg svg{10, 10, "", ""};
   svg.text_upwards({5, 6}, "up", {.size = 11, .anchor = "middle", .bold = true});
   EXPECT_NE(svg.str().find("text-anchor=\"middle\" font-weight=\"600\" transform=\"rotate(-90 5.0 6.0)\">up<"),

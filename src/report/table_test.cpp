@@ -49,7 +49,7 @@ TEST(Table, ShowsTargetsOnlyWhereThereAreSeveral) {
   EXPECT_EQ(render_table(report, {}), render_table(testing::sample_report(12), {}));
 }
 
-TEST(Table, LetsNoSegmentSteerTheTerminal) {
+TEST(Table, ReplacesControlCharactersInSegments) {
   Report report = testing::targeted_report();
   for (auto& result : report.results) result.targets[1].name = testing::kHostileName;
   const std::string text = render_table(report, {});
@@ -61,7 +61,7 @@ TEST(Table, HasNoEscapesWithoutColour) {
   EXPECT_EQ(render_table(testing::sample_report(12), {}).find('\033'), std::string::npos);
 }
 
-TEST(Table, SaysTheSameWithColourAsWithout) {
+TEST(Table, HasTheSameTextWithColour) {
   std::string text = render_table(testing::sample_report(12), {.colour = true});
   ASSERT_NE(text.find("\033[1m"), std::string::npos);
   for (std::size_t at = text.find('\033'); at != std::string::npos; at = text.find('\033'))
@@ -69,14 +69,14 @@ TEST(Table, SaysTheSameWithColourAsWithout) {
   EXPECT_EQ(text, render_table(testing::sample_report(12), {}));
 }
 
-TEST(Table, LetsNoNameSteerTheTerminal) {
+TEST(Table, ReplacesControlCharactersInNames) {
   const std::string text = render_table(testing::hostile_report(), {});
   EXPECT_EQ(text.find('\033'), std::string::npos);
   EXPECT_EQ(text.find('\xff'), std::string::npos);
   EXPECT_NE(text.find("?[31m?"), std::string::npos);
 }
 
-TEST(Table, LetsNoNameStartALineOfItsOwn) {
+TEST(Table, ReplacesLineBreaksInNames) {
   Report report = testing::sample_report(12);
   for (auto& result : report.results) result.policy = "kpa\n\nkpa has an SLO attainment of 100 %";
   report.info.workload = "a\rb";
@@ -85,13 +85,13 @@ TEST(Table, LetsNoNameStartALineOfItsOwn) {
   EXPECT_EQ(text.find('\r'), std::string::npos);
 }
 
-TEST(Table, CutsNamesThatWouldPushTheFiguresOffTheScreen) {
+TEST(Table, CutsLongNames) {
   Report report = testing::sample_report(12);
   report.results[0].policy = std::string(5000, 'x');
   for (const std::string& line : lines_of(render_table(report, {}))) EXPECT_LE(display_width(line), 140U);
 }
 
-TEST(Table, ShowsADashWhereNothingWasMeasured) {
+TEST(Table, ShowsADashForUnmeasuredFigures) {
   Report report = testing::sample_report(12);
   report.results = {report.results[0]};
   report.results[0].ttft_ms = {};
@@ -106,7 +106,7 @@ TEST(Table, CountsWhatFailedAndWhatWasLeftOut) {
   EXPECT_NE(text.find("dynamo-latency left out: it needs a prefill and a decode pool\n"), std::string::npos);
 }
 
-TEST(Table, SaysSoWhenNothingWasRun) {
+TEST(Table, ReportsAnEmptyRun) {
   const std::string text = render_table(Report{}, {});
   EXPECT_TRUE(text.ends_with("\nNo policy was run.\n"));
 }

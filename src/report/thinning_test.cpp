@@ -49,7 +49,7 @@ TEST(Thinning, KeepsTheIntegralOfARateOverUnequalIntervals) {
   EXPECT_DOUBLE_EQ(thinned.front().arrivals_per_s, (4.0 * 10 + 8.0 * 30) / 40.0);
 }
 
-TEST(Thinning, KeepsTheWorstOfWhatHurts) {
+TEST(Thinning, KeepsTheWorstValues) {
   SeriesPoint first = point_at(10), second = point_at(20);
   first.queued_requests = 90;
   first.kv_usage = 0.75;

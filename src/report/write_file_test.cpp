@@ -110,7 +110,7 @@ TEST_F(WriteFile, RefusesAPathThroughAFile) {
   EXPECT_EQ(read(path("file")), "old");
 }
 
-TEST_F(WriteFile, TellsThatADeviceIsFull) {
+TEST_F(WriteFile, ReportsAFullDevice) {
   const auto written = write_file("/dev/full", "new");
   ASSERT_FALSE(written.has_value());
   EXPECT_NE(written.error().message().find("No space left on device; free some space"), std::string::npos);

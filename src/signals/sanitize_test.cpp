@@ -67,7 +67,7 @@ TEST(Sanitizer, FindsNothingWrongWithAHealthyFleet) {
   }
 }
 
-TEST(Sanitizer, TakesAnIdleEngineForAHealthyOne) {
+TEST(Sanitizer, AcceptsAnIdleEngine) {
   Sanitizer sanitizer;
   Observation observation = seen(100.0, 1);
   EngineSample idle;
@@ -77,7 +77,7 @@ TEST(Sanitizer, TakesAnIdleEngineForAHealthyOne) {
   EXPECT_EQ(sanitizer.clean(observation).health(), Health::kFresh);
 }
 
-TEST(Sanitizer, DropsASampleThatIsAtOddsWithItself) {
+TEST(Sanitizer, DropsAContradictorySample) {
   const std::vector<std::pair<const char*, std::function<void(EngineSample&)>>> odds = {
       {"future_sample", [](auto& sample) { sample.sampled_at = at_s(100.001); }},
       {"sample_before_start", [](auto& sample) { sample.sampled_at = at_s(-1.0); }},
@@ -105,7 +105,7 @@ TEST(Sanitizer, DropsASampleThatIsAtOddsWithItself) {
   }
 }
 
-TEST(Sanitizer, TellsMissingFromStale) {
+TEST(Sanitizer, DistinguishesMissingFromStale) {
   Sanitizer sanitizer;
   Observation observation = seen(100.0);
   observation.pools[0].replicas[0].sample.reset();
@@ -168,7 +168,7 @@ TEST(Sanitizer, RefusesASampleThatIsOlderThanTheOneBefore) {
   EXPECT_EQ(named(sanitizer.clean(second)), "sample_out_of_order");
 }
 
-TEST(Sanitizer, EmptiesWindowsWhoseFiguresAreNoNumbers) {
+TEST(Sanitizer, EmptiesWindowsWithFiguresThatAreNotFinite) {
   for (const double figure : {kNan, kInfinite, -kInfinite, -1.0}) {
     Sanitizer sanitizer;
     Observation observation = seen(100.0);
@@ -204,7 +204,7 @@ TEST(Sanitizer, EmptiesATrafficWindowOfNegativeLength) {
   EXPECT_EQ(observation.pools[0].last_minute.ttft.count, 0U);
 }
 
-TEST(Sanitizer, SaysWhenAPoolsCountsDisagree) {
+TEST(Sanitizer, ReportsContradictoryCountsOfAPool) {
   Sanitizer sanitizer;
   Observation observation = seen(100.0);
   observation.pools[0].ready = 4;
@@ -214,7 +214,7 @@ TEST(Sanitizer, SaysWhenAPoolsCountsDisagree) {
   EXPECT_EQ(findings.issues.at(0).replica, std::nullopt);
 }
 
-TEST(Sanitizer, SaysWhenAPoolsCountersGoBack) {
+TEST(Sanitizer, ReportsDecreasingCountersOfAPool) {
   Sanitizer sanitizer;
   Observation first = seen(100.0), second = seen(105.0), third = seen(110.0);
   second.pools[0].arrivals_total = third.pools[0].arrivals_total = 99;
@@ -242,7 +242,7 @@ TEST(Sanitizer, ForgetsTheTimesOfSamplesWhenTheClockGoesBack) {
   EXPECT_EQ(named(sanitizer.clean(after)), "");
 }
 
-TEST(Sanitizer, KeepsSoManyIssuesAtMostAndCountsThemAll) {
+TEST(Sanitizer, LimitsTheIssuesAndCountsAll) {
   Sanitizer sanitizer;
   Observation observation = seen(100.0, 100);
   for (auto& replica : observation.pools[0].replicas) replica.sample->kv_used_tokens = 2000;

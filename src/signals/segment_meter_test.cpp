@@ -25,7 +25,7 @@ const SegmentWindow* find(const PoolDetail& detail, std::string_view dimension, 
 
 const std::vector<std::string> kTenants = {"acme", "globex"};
 
-TEST(SegmentMeter, TellsRequestsApartByWhatTheyHaveInCommon) {
+TEST(SegmentMeter, GroupsRequestsIntoSegments) {
   SegmentMeter meter{std::chrono::seconds{2}};
   for (int i = 0; i < 100; ++i) {
     meter.first_token(at_s(10), {500, 0, false, true}, after(0.0, 0.1));
@@ -74,7 +74,7 @@ TEST(SegmentMeter, AnOutputLengthIsKnownAtTheEnd) {
   EXPECT_EQ(find(detail, "prompt tokens", "below 1k")->itl.count, 1U);
 }
 
-TEST(SegmentMeter, TellsRoutesApart) {
+TEST(SegmentMeter, SeparatesRoutes) {
   SegmentMeter meter{std::chrono::seconds{2}};
   meter.first_token(at_s(10), {500, 0, false, false, "/v1/chat/completions"}, after(0.0, 1.0));
   meter.completed(at_s(11), {500, 0, false, false, "/v1/chat/completions"}, 10, 1000.0, 20.0);
@@ -87,7 +87,7 @@ TEST(SegmentMeter, TellsRoutesApart) {
   EXPECT_EQ(find(detail, "route", ""), nullptr);
 }
 
-TEST(SegmentMeter, TellsSoManyRoutesApartAndNoMore) {
+TEST(SegmentMeter, LimitsTheNumberOfRoutes) {
   std::vector<std::string> names;
   names.reserve(100);
   for (int i = 0; i < 100; ++i) names.push_back("/other/" + std::to_string(i));
@@ -99,7 +99,7 @@ TEST(SegmentMeter, TellsSoManyRoutesApartAndNoMore) {
             static_cast<std::ptrdiff_t>(SegmentMeter::kRoutesTracked));
 }
 
-TEST(SegmentMeter, WhatIsOlderThanAMinuteIsForgotten) {
+TEST(SegmentMeter, DropsDataAfterAMinute) {
   SegmentMeter meter{std::chrono::seconds{2}};
   meter.first_token(at_s(1), {}, after(3.0, 0.0));
   EXPECT_EQ(meter.read(at_s(59), kTenants).first_tokens.slow, 1U);

@@ -34,7 +34,7 @@ TEST(SloTargets, ASegmentMatchesWhereAllItsSelectorsDo) {
   EXPECT_EQ(target_index(segments, {"llama", "batch", "acme", 21}), 0);
 }
 
-TEST(SloTargets, AModelWithoutANameIsTheOneThatIsAskedFor) {
+TEST(SloTargets, AnUnnamedModelMatchesEverySegment) {
   SegmentSlo segment = named("a");
   segment.model = "llama";
   EXPECT_EQ(target_index(std::vector{segment}, {"", "batch", "acme", 1}), 1);

@@ -89,14 +89,14 @@ TEST(StepTimeCorrection, FindsTheSlowReplicaOfAFleet) {
   EXPECT_NEAR(watched.correction.factor_of(2).value_or(0.0), 1.0, 0.03);
 }
 
-TEST(StepTimeCorrection, MendsAProfileOfAnotherEngine) {
+TEST(StepTimeCorrection, CorrectsAProfileOfAnotherEngine) {
   const auto wrong = *engine::make_step_time_model("linear:9,0.02,0.02,0.00002");
   const Watched watched = watch({}, wrong);
   ASSERT_TRUE(watched.ran);
   EXPECT_LT(watched.correction.error().value_or(1.0), 0.5 * watched.correction.profile_error().value_or(0.0));
 }
 
-TEST(StepTimeCorrection, BearsLateAndLostTelemetry) {
+TEST(StepTimeCorrection, ToleratesLateAndLostTelemetry) {
   Faults faults;
   faults.telemetry_delay = std::chrono::seconds{12};
   faults.telemetry_loss = 0.4;

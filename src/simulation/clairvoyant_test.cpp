@@ -64,7 +64,7 @@ TEST(Schedule, KeepsAShortDipWhenAStartUpCostsMore) {
   EXPECT_EQ(cheapest_within(table, {2, std::chrono::seconds{30}}, 0.0).replicas, (std::vector<std::uint32_t>{2, 1, 2}));
 }
 
-TEST(Schedule, AsksForReplicasAStartUpTimeAhead) {
+TEST(Schedule, StartsReplicasAheadByTheStartUpTime) {
   FollowSchedules policy{{Schedule{kMinute, {1, 1, 1, 5, 1}}}};
   signals::Observation seen;
   seen.pools.resize(1);
@@ -111,7 +111,7 @@ RunOptions hill_options() {
 }
 
 // The gap that docs/policies.md states: the best of all 3^5 schedules against the one that is found.
-TEST(Clairvoyant, IsNearTheBestOfAllSchedules) {
+TEST(Clairvoyant, IsCloseToTheBestSchedule) {
   for (const std::uint64_t seed : {7, 13}) {
     SCOPED_TRACE(seed);
     core::RandomStream random{seed};

@@ -118,7 +118,7 @@ void run_ok(const workload::Workload& work, Doctor& doctor, const RunOptions& ru
     EXPECT_GE((doctor).times(Cause::cause_is) * 10, (doctor).sick() * 7) << sentence(diagnosed);             \
   } while (false)
 
-TEST(DiagnosisInTheWorld, AFleetThatKeepsItsPromisesIsWell) {
+TEST(DiagnosisInTheWorld, AFleetThatMeetsItsSloHasNoFinding) {
   const RunOptions run_options = options(pool(2));
   Doctor doctor{run_options.slo};
   run_ok(steady(120, 10, {}), doctor, run_options);
@@ -267,7 +267,7 @@ TEST(DiagnosisInTheWorld, ARouterThatForgetsThePrefixesIsRoutingCache) {
   EXPECT_VERDICT(after, kTtft, kPrefill, kRoutingCache);
 }
 
-TEST(DiagnosisInTheWorld, PrefillAndDecodePoolsAreBlamedForTheirOwn) {
+TEST(DiagnosisInTheWorld, PrefillAndDecodePoolsHaveTheirOwnFindings) {
   RunOptions run_options = disaggregated(1, 4);
   for (PoolSpec& spec : run_options.pools) spec.engine.kv_blocks = 20'000;
   Doctor doctor{run_options.slo};
@@ -288,7 +288,7 @@ TEST(DiagnosisInTheWorld, LostTelemetryMakesTheCauseUnknown) {
   EXPECT_EQ(doctor.times(Cause::kUnknown), doctor.sick());
 }
 
-TEST(DiagnosisInTheWorld, AnEngineThatLiesIsNotBelieved) {
+TEST(DiagnosisInTheWorld, AnEngineWithFalseTelemetryIsNotUsed) {
   RunOptions run_options = options(pool(1));
   run_options.pools[0].engine.kv_blocks = 10'000;
   run_options.faults.telemetry_lie = 1.0;
@@ -300,7 +300,7 @@ TEST(DiagnosisInTheWorld, AnEngineThatLiesIsNotBelieved) {
 
 // ---- what the world shows --------------------------------------------------------------------------------------------
 
-TEST(DetailInTheWorld, IsNotThereUnlessThePolicyAsks) {
+TEST(DetailInTheWorld, IsOnlyCollectedForPoliciesThatNeedIt) {
   testing::Scripted policy{[](const signals::Observation& seen, std::size_t) {
     EXPECT_FALSE(seen.pools[0].detail.has_value());
     return 1U;

@@ -48,7 +48,7 @@ workload::Workload two_tenants(std::uint32_t requests, double rate) {
   return made;
 }
 
-TEST(SimulatedGateway, ABudgetRefusesItsTenantAndNobodyElse) {
+TEST(SimulatedGateway, ABudgetRefusesItsTenantOnly) {
   RunOptions run_options = live(2);
   run_options.dispatch.emplace();
   run_options.dispatch->tenants.resize(2);

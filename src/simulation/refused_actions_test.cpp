@@ -42,7 +42,7 @@ TEST(RefusedActions, LeaveFleetAndTargetAsTheyWere) {
   EXPECT_EQ(result.holds[0].target, 2U);
 }
 
-TEST(RefusedActions, HitTheShareThatIsAskedFor) {
+TEST(RefusedActions, OccurAtTheConfiguredShare) {
   RunOptions run_options = options(pool(2));
   run_options.faults.refused_actions = 0.3;
   std::uint64_t asked = 0, failed = 0;
@@ -56,7 +56,7 @@ TEST(RefusedActions, HitTheShareThatIsAskedFor) {
   EXPECT_EQ(result.failed, 0U);
 }
 
-TEST(RefusedActions, CountNoChangeThatNobodyAskedFor) {
+TEST(RefusedActions, DoNotCountOtherChanges) {
   RunOptions run_options = options(pool(2));
   run_options.faults.refused_actions = 1.0;
   Scripted still{[](const signals::Observation& seen, std::size_t) {
@@ -134,7 +134,7 @@ TEST(SanitizedRun, FindsNoContradictionInHonestTelemetry) {
   }
 }
 
-TEST(SanitizedRun, FindsTheLiesOfBusyEngines) {
+TEST(SanitizedRun, FindsFalseTelemetryOfBusyEngines) {
   RunOptions run_options = options(pool(2));
   run_options.faults.telemetry_lie = 0.2;
   Guarded guarded;
@@ -142,7 +142,7 @@ TEST(SanitizedRun, FindsTheLiesOfBusyEngines) {
   EXPECT_EQ(guarded.kinds, (std::set<std::string>{"running_disagrees"}));
 }
 
-TEST(SanitizedRun, CoolsDownAfterRefusedActionsAndTakesThemForNoManualChange) {
+TEST(SanitizedRun, RefusedActionsCauseACooldownAndNoManualHold) {
   RunOptions run_options = options(pool(2));
   run_options.faults.refused_actions = 0.5;
   Guarded guarded;

@@ -84,7 +84,7 @@ decision::RunResult run_of(decision::Policy& policy, const RunOptions& options) 
   return std::move(*result);
 }
 
-TEST(ScheduledFloor, AvoidsTheViolationsOfAStepThatAReactivePolicySeesTooLate) {
+TEST(ScheduledFloor, AvoidsTheViolationsOfAStepInLoad) {
   const RunOptions options = slow_to_start();
   const auto reactive = policy_of("hpa-rate", options);
   const auto late = run_of(*reactive, options);
@@ -103,7 +103,7 @@ TEST(ScheduledFloor, AvoidsTheViolationsOfAStepThatAReactivePolicySeesTooLate) {
   EXPECT_LT(in_time.gpu_hours, 0.7 * always.gpu_hours);
 }
 
-TEST(ScheduledFloor, ReplicasAreReadyAsTheWindowBeginsAndWereAskedForNoSooner) {
+TEST(ScheduledFloor, ReplicasStartJustInTimeForTheWindow) {
   const RunOptions options = slow_to_start();
   Scheduled scheduled(policy_of("static", options), eight_o_clock());
   const auto result = run_of(scheduled, options);

@@ -171,7 +171,7 @@ class Onlooker final : public decision::Policy {
   std::vector<std::uint8_t> targets;
 };
 
-TEST(Targets, PoliciesSeeWhichOneARequestHas) {
+TEST(Targets, PoliciesReceiveTheTargetOfARequest) {
   RunOptions run_options = tight_options();
   run_options.slo_segments = {segment("batch", kNever, kNever), segment("acme", kNever, kNever)};
   run_options.slo_segments[0].traffic_class = "batch";
@@ -183,7 +183,7 @@ TEST(Targets, PoliciesSeeWhichOneARequestHas) {
     ASSERT_EQ(onlooker.targets[i], i % 5 == 0 ? 1 : i % 3 == 0 ? 2 : 0) << i;
 }
 
-TEST(Targets, KnownByNameAloneTheyAreTheSame) {
+TEST(Targets, MatchByNameGivesTheSameResult) {
   RunOptions run_options = tight_options();
   run_options.slo_segments = {segment("acme", std::chrono::milliseconds{25}, std::chrono::milliseconds{13}),
                               segment("long", std::chrono::milliseconds{18}, std::chrono::milliseconds{14})};

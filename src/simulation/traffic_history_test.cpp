@@ -15,7 +15,7 @@ using testing::at_s;
 using testing::random_workload;
 using testing::requests_at;
 
-TEST(TrafficHistory, SaysRateAndMeanLengthsOfEachInterval) {
+TEST(TrafficHistory, HasRateAndMeanLengthsOfEachInterval) {
   auto workload = requests_at({0, 5, 29.9, 30, 95}, 100, 10);
   workload.requests[1].input_tokens = 400;
   workload.requests[2].output_tokens = 40;

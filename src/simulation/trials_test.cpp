@@ -86,7 +86,7 @@ TEST(Trials, ALowerRateIsAShareOfTheTraffic) {
   EXPECT_GT(fewer.all.attainment(), crowded + 0.1);
 }
 
-TEST(Trials, DrawLengthsThatNobodyKnowsYet) {
+TEST(Trials, DrawUnknownLengths) {
   const auto trials = make_trials(tight());
   auto requests = evenly(300, 10.0);
   for (std::size_t i = 100; i < requests.size(); ++i) requests[i].output_tokens = 0;
@@ -105,7 +105,7 @@ TEST(Trials, RepeatThemselves) {
   EXPECT_EQ(attainment(*first, 2), attainment(*second, 2));
 }
 
-TEST(Trials, WithoutTrafficNothingIsJudged) {
+TEST(Trials, WithoutTrafficNothingCounts) {
   const auto trials = make_trials(tight());
   EXPECT_EQ(trials->attempt(std::array{1U}).all.requests, 0.0);
   trials->load({});
@@ -114,7 +114,7 @@ TEST(Trials, WithoutTrafficNothingIsJudged) {
 }
 
 // A crowd that one replica cannot serve, then quiet traffic.
-TEST(Trials, WhatWarmsUpIsServedButNotJudged) {
+TEST(Trials, WarmUpRequestsDoNotCount) {
   const auto trials = make_trials(tight());
   auto requests = evenly(400, 200.0);  // from 100 s to 102 s
   const auto quiet_from = requests.size();
@@ -192,7 +192,7 @@ TEST(Trials, ACorrectionSlowsEveryStepAsSlowReplicasDo) {
   EXPECT_EQ(attainment(*trials, 3), before);
 }
 
-TEST(Trials, AProfileThatIsOffIsWhatTheyBelieve) {
+TEST(Trials, UseTheGivenProfileEvenIfItIsWrong) {
   const auto requests = unevenly(600, 30.0);
   const auto off = make_trials(tight(), {.step_time_factor = 1.3}), corrected = make_trials(tight());
   corrected->correct(std::array{1.3});
@@ -227,7 +227,7 @@ decision::RunResult planned(const RunOptions& run_options, planner::PlannerOptio
   return *run(crowd(), *planner, run_options);
 }
 
-TEST(PlannerInTheWorld, FollowsTheCrowdAndLosesNoRequest) {
+TEST(PlannerInTheWorld, FollowsABurstAndLosesNoRequest) {
   const auto result = planned(tight());
   EXPECT_EQ(result.failed, 0U);
   EXPECT_GE(result.peak_replicas, 3U);

@@ -69,7 +69,7 @@ TEST(World, ANewReplicaServesNothingBeforeItIsReady) {
   EXPECT_EQ(ready[11], 2U);
 }
 
-TEST(World, ADrainingReplicaFinishesWhatItHasAndTakesNothingNew) {
+TEST(World, ADrainingReplicaFinishesItsRequestsAndTakesNoNewOnes) {
   // 16 requests of 4 s each on two replicas; at 1 s one must go.
   std::vector<double> times(16, 0.0);
   times.push_back(2.0);
@@ -277,7 +277,7 @@ TEST(World, DelayedTelemetryShowsThePast) {
   }
 }
 
-TEST(World, LostTelemetryIsAnOlderSampleOrNoneButNeverZeros) {
+TEST(World, LostTelemetryIsNeverZero) {
   RunOptions run_options = options(pool(1));
   run_options.faults.telemetry_loss = 0.5;
   std::uint32_t missing = 0, old = 0;

@@ -50,7 +50,7 @@ vllm:time_to_first_token_seconds_sum{engine="1"} 0.25
 vllm:time_to_first_token_seconds_count{engine="1"} 1.0
 )";
 
-TEST(Adapters, ReadAllThatVllmTells) {
+TEST(Adapters, ReadAllMetricsOfVllm) {
   const EngineScrape scrape = scrape_of(std::string(kVllm));
   EXPECT_EQ(scrape.kind, EngineKind::kVllm);
   EXPECT_EQ(scrape.model, "meta/l\"3");
@@ -188,7 +188,7 @@ TEST(Adapters, ReadTgiAndDynamo) {
   EXPECT_FALSE(dynamo.kv_usage);
 }
 
-TEST(Adapters, TakeWhatIsMissingOrImpossibleForUnknown) {
+TEST(Adapters, TreatMissingOrImpossibleValuesAsUnknown) {
   const EngineScrape scrape = scrape_of(
       "vllm:num_requests_running NaN\nvllm:num_requests_waiting -1\nvllm:kv_cache_usage_perc 1.5\n"
       "vllm:prompt_tokens_total +Inf\nvllm:time_to_first_token_seconds_bucket{le=\"1\"} 5\n"
@@ -203,7 +203,7 @@ TEST(Adapters, TakeWhatIsMissingOrImpossibleForUnknown) {
   EXPECT_FALSE(to_sample(scrape, at_s(1)));
 }
 
-TEST(Adapters, KnowNothingOfOtherServers) {
+TEST(Adapters, IgnoreOtherServers) {
   EXPECT_EQ(scrape_of("node_load1 0.5\nllm_queue_depth 3\n").kind, EngineKind::kUnknown);
   EXPECT_EQ(scrape_of("").kind, EngineKind::kUnknown);
   EXPECT_STREQ(to_string(EngineKind::kTensorRtLlm), "tensorrt_llm");

@@ -57,7 +57,7 @@ TEST(ForwardPass, ReadsAndWritesTheBytesOfDynamosOwnClass) {
   EXPECT_EQ(encode(*message), from_hex(kForwardPass));
 }
 
-TEST(ForwardPass, KnowsAHeartbeat) {
+TEST(ForwardPass, DetectsAHeartbeat) {
   const auto message = decode_forward_pass(from_hex(kHeartbeat));
   ASSERT_TRUE(message) << message.error().message();
   EXPECT_TRUE(message->is_heartbeat());
@@ -117,7 +117,7 @@ TEST(ForwardPass, NamesTheKeyThatIsWrong) {
   }
 }
 
-TEST(ForwardPass, RefusesEveryCutAndWhatFollowsTheEnd) {
+TEST(ForwardPass, RejectsTruncatedAndTrailingBytes) {
   const std::string bytes = from_hex(kForwardPass);
   for (std::size_t size = 0; size < bytes.size(); ++size)
     EXPECT_FALSE(decode_forward_pass(bytes.substr(0, size))) << size;
@@ -160,7 +160,7 @@ TEST(ForwardPassTotals, CountsGapsAsLostMessages) {
   EXPECT_EQ(totals.iterations().steps(), 2U);
 }
 
-TEST(ForwardPassTotals, BeginsAnewWithTheEngineAndIgnoresRepeats) {
+TEST(ForwardPassTotals, RestartsWithTheEngineAndIgnoresRepeats) {
   ForwardPassTotals totals;
   totals.add(decode_step(7), at_s(1));
   totals.add(decode_step(7), at_s(2));
@@ -208,7 +208,7 @@ TEST(ForwardPassTotals, PutsTheRanksOfAReplicaOverItsScrape) {
   EXPECT_EQ(sample.iterations.steps(), 2U);
 }
 
-TEST(ForwardPassTotals, MakesASampleAsOldAsItsOlderHalf) {
+TEST(ForwardPassTotals, TheSampleIsAsOldAsItsOlderSource) {
   std::vector<ForwardPassTotals> ranks(1);
   ranks[0].add(decode_step(0), at_s(5));
   EngineSample older, newer;
@@ -220,7 +220,7 @@ TEST(ForwardPassTotals, MakesASampleAsOldAsItsOlderHalf) {
   EXPECT_EQ(newer.sampled_at, at_s(5));
 }
 
-TEST(ForwardPassTotals, TakesTheCacheFromEnginesThatTellIt) {
+TEST(ForwardPassTotals, UsesTheCacheFiguresIfReported) {
   std::vector<ForwardPassTotals> ranks(1);
   ForwardPassMetrics message = decode_step(0);
   message.kv_used_tokens = 3000;
@@ -234,7 +234,7 @@ TEST(ForwardPassTotals, TakesTheCacheFromEnginesThatTellIt) {
   EXPECT_EQ(sample.iterations.decode.active_kv_tokens, 3000U);
 }
 
-TEST(ForwardPassTotals, LeavesTheSampleAloneWhenNothingWasHeard) {
+TEST(ForwardPassTotals, LeavesTheSampleUnchangedWithoutMessages) {
   const std::vector<ForwardPassTotals> ranks(2);
   EngineSample sample;
   sample.queued_requests = 9;

@@ -33,7 +33,7 @@ TEST(Histogram, DrawsStraightLinesBetweenBounds) {
   EXPECT_DOUBLE_EQ(histogram.quantile(0.5), 4.0);
 }
 
-TEST(Histogram, TellsWhatCameBetweenTwoReadings) {
+TEST(Histogram, ComputesTheDifferenceOfTwoReadings) {
   Histogram before{kBounds}, after{kBounds};
   before.add(1.0);
   after.add(1.0);

@@ -136,7 +136,7 @@ TEST(KvEvent, NamesTheFieldThatIsWrong) {
   }
 }
 
-TEST(KvEvent, RefusesEveryCutAndTooManyBytes) {
+TEST(KvEvent, RejectsTruncatedAndTrailingBytes) {
   for (const std::string_view hex : {kArrayBatch, kMapBatch}) {
     const std::string bytes = from_hex(hex);
     for (std::size_t size = 0; size < bytes.size(); ++size) EXPECT_FALSE(decode_batch(bytes.substr(0, size))) << size;

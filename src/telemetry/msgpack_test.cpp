@@ -59,7 +59,7 @@ TEST(Msgpack, ReadsTextAndContainersOfEveryWidth) {
   }
 }
 
-TEST(Msgpack, StaysWhereItIsOnAnotherType) {
+TEST(Msgpack, DoesNotMoveOnAnotherType) {
   const std::string bytes = from_hex("a161");
   MsgpackReader reader(bytes);
   EXPECT_FALSE(reader.read_array());
@@ -72,7 +72,7 @@ TEST(Msgpack, StaysWhereItIsOnAnotherType) {
   EXPECT_EQ(reader.read_text(), "a");
 }
 
-TEST(Msgpack, PromisesNoMoreElementsThanThereAreBytes) {
+TEST(Msgpack, RejectsMoreElementsThanBytes) {
   for (const std::string_view hex :
        {"ddffffffff00", "dfffffffff0000", "92c0", "81c0", "dc000100", "de0001c0", "d9ff61", "c6ffffffff"}) {
     const std::string bytes = from_hex(hex);
@@ -95,7 +95,7 @@ TEST(Msgpack, SkipsAnyDepthWithoutRecursion) {
   EXPECT_TRUE(reader.at_end());
 }
 
-TEST(Msgpack, SkipsTheTypesThatNobodyReads) {
+TEST(Msgpack, SkipsUnusedTypes) {
   const std::string bytes = from_hex("c2c3d40100c70101ffd80100000000000000000000000000000000ca00000000c401ff");
   MsgpackReader reader(bytes);
   for (int i = 0; i < 7; ++i) EXPECT_TRUE(reader.skip()) << i;

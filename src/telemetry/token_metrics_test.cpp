@@ -68,12 +68,12 @@ TEST(TokenMetrics, AreTheSameForEnginesOfAnyMake) {
     EXPECT_EQ(text.find(unknown), std::string::npos) << unknown;
 }
 
-TEST(TokenMetrics, OfNobodyAreNothing) {
+TEST(TokenMetrics, WithoutEnginesAreEmpty) {
   EXPECT_EQ(shown({}), "");
   EXPECT_EQ(shown(std::array{TokenFigures{}}), "");
 }
 
-TEST(TokenMetrics, PercentilesAreOfWhatCameSince) {
+TEST(TokenMetrics, PercentilesCoverTheTimeSinceTheLastScrape) {
   EngineFigures figures;
   figures.model = "m";
   for (int i = 0; i < 100; ++i) figures.itl_s.add(0.5);
@@ -90,7 +90,7 @@ TEST(TokenMetrics, PercentilesAreOfWhatCameSince) {
 }
 
 // What an engine of ours says of itself is what the adapter makes of it.
-TEST(TokenMetrics, OfOurOwnEngineAreThoseThatItShows) {
+TEST(TokenMetrics, MatchThoseOfPenstocksEngine) {
   EngineFigures figures;
   figures.model = "m";
   figures.kv_bytes_per_token = 100;

@@ -67,7 +67,7 @@ TEST(Decompress, ZstdMayBeginWithASkippableFrame) {
   EXPECT_EQ(unpack(packed), "text");
 }
 
-TEST(Decompress, EveryCutIsToldFromTheEnd) {
+TEST(Decompress, EveryTruncationIsDetected) {
   for (const auto& packer : kPackers) {
     const Bytes whole = packer.pack(long_text().substr(0, 2000));
     for (std::size_t size = 6; size < whole.size(); size += 11)
@@ -77,7 +77,7 @@ TEST(Decompress, EveryCutIsToldFromTheEnd) {
   }
 }
 
-TEST(Decompress, DamageIsTold) {
+TEST(Decompress, DamageIsReported) {
   for (const auto& packer : kPackers) {
     Bytes damaged = packer.pack(long_text());
     damaged[damaged.size() / 2] ^= 0x40;

@@ -27,7 +27,7 @@ TEST(Fields, TokensAreWholeNumbersFromOneToAHundredMillion) {
   EXPECT_EQ(parse_tokens("prefix_tokens", "0", 0).value(), 0U);
 }
 
-TEST(Fields, TokensThatAreNoneSayWhy) {
+TEST(Fields, InvalidTokensAreExplained) {
   EXPECT_EQ(tokens_fault(""), "input_tokens is blank");
   EXPECT_EQ(tokens_fault("0"), "input_tokens is 0, must be at least 1");
   EXPECT_EQ(tokens_fault("-5"), "input_tokens is -5, must be at least 1");
@@ -53,7 +53,7 @@ TEST(Fields, TimesAreExactToTheNanosecond) {
   EXPECT_EQ(time_ns("1e-999"), 0);
 }
 
-TEST(Fields, TimesThatAreNoneSayWhy) {
+TEST(Fields, InvalidTimesAreExplained) {
   EXPECT_EQ(time_fault(""), "t is blank");
   EXPECT_EQ(time_fault("-0.5"), "t is -0.5, must be at least 0");
   EXPECT_EQ(time_fault("9000000000"), "t is 9000000000, must be below 9000000000 seconds");
@@ -75,7 +75,7 @@ TEST(Fields, DatesAreTimeSince1970) {
   EXPECT_EQ(date_ns("2024-02-29 00:00:00"), 1'709'164'800'000'000'000);
 }
 
-TEST(Fields, DatesThatAreNoneAreRefused) {
+TEST(Fields, InvalidDatesAreRefused) {
   for (const std::string_view text :
        {"XXX", "2023-11-16", "2023-02-29 00:00:00", "2023-13-01 00:00:00", "2023-11-16 24:00:00", "2023-11-16 10:60:00",
         "2023-11-16 10:00:60", "2023-11-16 10:00:00.", "2023-11-16 10:00:00.1234567890", "1969-12-31 23:59:59",
@@ -92,7 +92,7 @@ TEST(Fields, ZoneIsSeenBehindTheDateOnly) {
   EXPECT_FALSE(has_zone(""));
 }
 
-TEST(Fields, TextInMessagesIsCutAndHarmless) {
+TEST(Fields, TextInMessagesIsLimitedAndEscaped) {
   EXPECT_EQ(quoted_text("a\x1b[31m\nb\xff"), "\"a?[31m?b?\"");
   EXPECT_EQ(quoted_text(std::string(100, 'x')), '"' + std::string(60, 'x') + "...\"");
 }

@@ -72,7 +72,7 @@ TEST(ExpectedArrivals, TimesAreTheInverseOfTheSumAndNeverGoBack) {
   }
 }
 
-TEST(ExpectedArrivals, AYearOfNothingIsPassedOver) {
+TEST(ExpectedArrivals, AYearWithoutArrivalsIsSkipped) {
   ExpectedArrivals expected{{RateShape::kStep, 0.0, 1.0, hours{365 * 24}, {}}, kDurationMax};
   EXPECT_NEAR(*expected.time_s_of(1.0), 365.0 * 86400.0 + 1.0, 1e-3);
 }

@@ -49,7 +49,7 @@ TEST(TraceFormats, MooncakeGivesArrivalsLengthsAndBlocksNumberedByFirstAppearanc
   EXPECT_EQ(workload.blocks_of(workload.requests[1]).size(), 2U);
 }
 
-TEST(TraceFormats, MooncakeFieldsMayStandInAnyOrderAmongOthers) {
+TEST(TraceFormats, MooncakeFieldsMayHaveAnyOrder) {
   const auto workload = read_text(
                             "{\"note\":{\"deep\":[1,{\"timestamp\":9}]},\"hash_ids\":[],\"output_length\":2,"
                             "\"input_length\":1,\"timestamp\":0.5}")
@@ -104,7 +104,7 @@ TEST(TraceFormats, MooncakeWithoutBlockIdsSharesNothing) {
   EXPECT_EQ(workload.requests[0].block_count, 0U);
 }
 
-TEST(TraceFormats, WhatIsWrongWithAMooncakeRowIsSaid) {
+TEST(TraceFormats, ErrorsOfMooncakeRowsAreExplained) {
   const auto row = [](std::string_view text) { return fault_of(text); };
   EXPECT_EQ(row("{}"), "t.csv:1: has no timestamp, no input_length, no output_length");
   EXPECT_EQ(row("{\"timestamp\":0,\"input_length\":5}"), "t.csv:1: has no output_length");
@@ -135,7 +135,7 @@ TEST(TraceFormats, LinesThatAreNotOneJsonObjectAreRefused) {
   EXPECT_EQ(fault_of(good + "\n[" + good + "]\n"), "t.csv:2: is not one JSON object");
 }
 
-TEST(TraceFormats, Azure2023AndAzure2024AreToldByTheZone) {
+TEST(TraceFormats, AzureFormatsDifferByTheTimeZone) {
   ReadReport report;
   const auto first = read_text(kAzure2023, {}, &report).value();
   EXPECT_EQ(report.format, Format::kAzure2023);

@@ -230,7 +230,7 @@ TEST(Reader, APackedTraceThatEndsEarlyIsAnErrorEvenWhenBadRowsMayBeSkipped) {
   }
 }
 
-TEST(Reader, MuchTextFromFewBytesEndsAtTheLineLimit) {
+TEST(Reader, DecompressionBombsEndAtTheLineLimit) {
   const auto bomb = testing::gzip(std::string(std::size_t{64} << 20, '1'));
   EXPECT_LT(bomb.size(), 100'000U);
   EXPECT_EQ(read_workload_bytes("t.csv", bomb, {}).error().message(), "t.csv:1: the line is longer than 16 MiB");

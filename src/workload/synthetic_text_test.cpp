@@ -70,7 +70,7 @@ TEST(SyntheticText, ANumberOfRequestsWithoutADurationLastsUntilAllHaveCome) {
   EXPECT_EQ(make_synthetic(*spec, 1)->requests.size(), 100'000U);
 }
 
-TEST(SyntheticText, WhereTheCurveLiesFollowsFromTheDuration) {
+TEST(SyntheticText, TheRateCurveScalesWithTheDuration) {
   const auto ramp = parse_synthetic("synthetic:rate=2..20,duration=1h,at=10m");
   EXPECT_EQ(ramp->rate.shape, RateShape::kRamp);
   EXPECT_EQ(ramp->rate.length, minutes{50});
@@ -111,7 +111,7 @@ TEST(SyntheticText, MisspeltWordsAreErrorsWithTheNearestAndAllThereAre) {
   EXPECT_EQ(message("synthetic:=5").find("did you mean"), std::string::npos);
 }
 
-TEST(SyntheticText, ErrorsNameTheWordAndWhatWasSeen) {
+TEST(SyntheticText, ErrorsNameTheWordAndItsValue) {
   const std::pair<const char*, const char*> rows[] = {
       {"synthetic:rate=fast", "synthetic: rate: must be a number, is \"fast\""},
       {"synthetic:rate=2..", "synthetic: rate: must be one rate or two like 2..20, is \"2..\""},

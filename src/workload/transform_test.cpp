@@ -33,7 +33,7 @@ TEST(CutWindow, WithoutAnEndGoesToTheLastRequest) {
   EXPECT_EQ(testing::arrivals_s(*cut), (std::vector<double>{0.5, 8.5}));
 }
 
-TEST(CutWindow, WindowsWithNothingInThemAreErrors) {
+TEST(CutWindow, EmptyWindowsAreErrors) {
   const Workload workload = workload_of({{0.0}, {1.0}});
   EXPECT_EQ(crop_window(workload, from_seconds(2.0), std::nullopt).error().message(),
             "rows: no request arrives between 2 s and the end; the last one arrives at 1 s");

@@ -50,7 +50,7 @@ class LiveTest(unittest.TestCase):
 
 
 class WhatIsShown(LiveTest):
-    def test_the_harness_sees_a_script_that_fails(self):
+    def test_a_failing_script_is_detected(self):
         page = self.show()
         page.run("setTimeout(() => missing_function(), 0); console.error('said so')")
         page.wait_for("!document.getElementById('errors').hidden")
@@ -75,7 +75,7 @@ class WhatIsShown(LiveTest):
             self.assertIn(text, said[tile], tile)
             self.assertNotIn(DASH, said[tile], tile)
 
-    def test_every_chart_is_drawn_and_said_in_words(self):
+    def test_every_chart_is_drawn_and_described(self):
         page = self.show()
         charts = page.run("[...document.querySelectorAll('.chart')].map(f => [f.id, f.querySelector('.plot').getAttribute('aria-label')])")
         self.assertEqual([name for name, _ in charts], [f"chart-{name}" for name in (
@@ -168,7 +168,7 @@ class WhatIsShown(LiveTest):
         self.assertEqual(page.run("live.points.length"), 1800)
         self.assertEqual(page.run("live.points.filter(p => p.at_s === 2402).length"), 1)
 
-    def test_a_gateway_that_fell_silent_is_told_of(self):
+    def test_a_gateway_that_does_not_report_is_marked(self):
         page = self.show()
         self.server.tell(later(self.server.state, 30))
         page.wait_for("!document.getElementById('gateway-word').hidden")
@@ -176,7 +176,7 @@ class WhatIsShown(LiveTest):
 
 
 class WhatComesFromOutside(LiveTest):
-    def test_text_stays_text(self):
+    def test_text_is_escaped(self):
         for sample in ("hostile", "wrong_types"):
             with self.subTest(sample):
                 page = self.show(sample)
@@ -186,7 +186,7 @@ class WhatComesFromOutside(LiveTest):
                 self.assertEqual(page.run("document.querySelectorAll('main script, main img, main style, [onclick], [onerror]').length"), 0)
                 self.assert_clean(page)
 
-    def test_hostile_names_are_seen_as_written_and_cut_short(self):
+    def test_hostile_names_are_escaped_and_cut(self):
         page = self.show("hostile")
         self.assertIn("<script>document.title='taken'</script>", page.run("document.body.innerText"))
         self.assertNotIn("a" * 1000, page.run("document.documentElement.outerHTML.replace(/<script>[^]*?<\\/script>/g, '')"))
@@ -207,7 +207,7 @@ class WhatComesFromOutside(LiveTest):
         self.assertIn("blocked", page.text("#errors"))
         self.assertEqual(page.run("document.title"), "Penstock live")
 
-    def test_an_event_that_is_no_json_is_told_and_passed_over(self):
+    def test_an_invalid_event_is_reported_and_ignored(self):
         page = self.show()
         self.server.push_raw("event: state\ndata: {\"now_s\"\n\n")
         page.wait_for("!document.getElementById('errors').hidden")
@@ -216,7 +216,7 @@ class WhatComesFromOutside(LiveTest):
 
 
 class WhenTheServerIsGone(LiveTest):
-    def test_silence_is_stale_and_ends_with_the_next_state(self):
+    def test_without_events_the_page_is_stale_until_the_next_state(self):
         page = self.show()
         page.wait_for(CONNECTION + " === 'stale'")
         self.assertRegex(page.text("#connection-word"), "stale · .* old")
@@ -225,7 +225,7 @@ class WhenTheServerIsGone(LiveTest):
         page.wait_for(CONNECTION + " === 'live'")
         self.assert_clean(page)
 
-    def test_a_server_that_begins_anew_replaces_what_was_there(self):
+    def test_a_restarted_server_replaces_the_old_state(self):
         page = self.show()
         page.run("document.querySelector('#decision-list summary').click()")
         state, _ = live_samples.bare()
@@ -252,7 +252,7 @@ class WhenTheServerIsGone(LiveTest):
         page.wait_for("document.getElementById('policy').textContent === 'back'")
         page.wait_for(CONNECTION + " === 'live'")
 
-    def test_a_stream_that_is_open_and_dead_is_replaced(self):
+    def test_a_dead_stream_is_replaced(self):
         page = self.show()
         page.run("{ const clock = performance.now.bind(performance); performance.now = () => clock() + 60000; }")
         self.server.state = later(self.server.state, policy="second stream")
@@ -363,7 +363,7 @@ class WhatOneCanDo(LiveTest):
         self.assertEqual(page.run(theme), "dark")
         self.assert_clean(page)
 
-    def test_a_browser_that_remembers_nothing_will_do(self):
+    def test_the_page_works_without_local_storage(self):
         page = self.show()
         page.call("Page.addScriptToEvaluateOnNewDocument", source=(
             "Object.defineProperty(window, 'localStorage', {get() { throw new DOMException('denied', 'SecurityError'); }})"))
@@ -395,7 +395,7 @@ class WhatOneCanDo(LiveTest):
         for place in ("pause", "theme", "keys", "filter", "changes-only", "SUMMARY", "Replicas", "Latency by segment", "Tenants and token cost"):
             self.assertIn(place, reached)
 
-    def test_nothing_moves_for_who_does_not_want_it(self):
+    def test_reduced_motion_is_respected(self):
         page = self.show()
         moves = "getComputedStyle(document.querySelector('#connection i')).animationName"
         self.assertEqual(page.run(moves), "breathe")

@@ -72,7 +72,7 @@ class ReportTest(unittest.TestCase):
     def open(cls, name):
         return Page(Path(cls.folder.name, f"{name}.html"), cls.folder.name)
 
-    def test_the_harness_sees_a_script_that_fails(self):
+    def test_a_failing_script_is_detected(self):
         path = Path(self.folder.name, "broken.html")
         path.write_text("<!doctype html><title>broken</title><script>missing_function()</script>")
         self.assertIn("missing_function is not defined", " ".join(self.open("broken").complaints))
@@ -105,7 +105,7 @@ class ReportTest(unittest.TestCase):
         for text in (">diagnosis<", ">next phase<", "TTFT is bad in pool default"):
             self.assertIn(text, table)
 
-    def test_what_was_expected_stands_beside_what_came(self):
+    def test_forecasts_are_shown_beside_measured_values(self):
         page = self.pages["diagnosed"]
         self.assertIn("expected requests/s", page.chart("replicas"))
         self.assertIn("target of the next phase", page.chart("replicas"))
@@ -115,7 +115,7 @@ class ReportTest(unittest.TestCase):
         self.assertNotIn("expected output", page.chart("lengths"))
         self.assertIn("capacity per replica", page.chart("capacity"))
 
-    def test_charts_of_what_nobody_said_are_hidden(self):
+    def test_charts_without_data_are_hidden(self):
         page = self.pages["sample"]
         self.assertNotIn("expected requests/s", page.chart("replicas"))
         self.assertIn("prompt", page.chart("lengths"))
@@ -135,7 +135,7 @@ class ReportTest(unittest.TestCase):
     def test_a_report_of_nothing_is_still_a_page(self):
         self.assertIn("Penstock", self.pages["empty"].body())
 
-    def test_text_from_outside_stays_text(self):
+    def test_untrusted_text_is_escaped(self):
         page = self.pages["hostile"]
         self.assertNotIn("<img", page.body())
         self.assertNotIn("<b>&amp;lt;", page.body())

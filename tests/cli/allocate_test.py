@@ -76,7 +76,7 @@ class Plan(CliTest):
         self.assertEqual(one, two)
         self.assertEqual((self.folder / "one.json").read_text(), (self.folder / "two.json").read_text())
 
-    def test_what_a_replica_carries_is_load_tested_where_it_is_not_given(self):
+    def test_an_unknown_capacity_is_load_tested(self):
         self.write("a.yaml", TESTED)
         done = self.run_program("allocate", "a.yaml", "--json", "plan.json", "--progress")
         self.assertRegex(done.stderr, r"\d of 1  ")
@@ -123,7 +123,7 @@ class Plan(CliTest):
         self.assertIn("lowest share/weight", text)
         self.assertAlmostEqual(self.read_json("plan.json")["plan"]["classes"][0]["level"], 0.24)  # six h100 for batch
 
-    def test_the_plan_in_force_stays_where_little_is_won(self):
+    def test_the_current_plan_stays_if_the_gain_is_small(self):
         previous = "".join(f"  - {{deployment: {d}, pool: {p}, replicas: {n}}}\n" for d, p, n in
                            [("chat", "h100", 4), ("chat", "l40s", 0), ("mail", "l40s", 2), ("batch", "h100", 2)])
         self.write("a.yaml", PLAN.replace("demand: 20", "demand: 19.9") + "previous:\n" + previous)
@@ -155,12 +155,12 @@ class OverTime(CliTest):
         self.assertRegex(text, r"shared, replanned +\d")
         self.assertRegex(text, r"split by mean demand, planned separately +\d")
 
-    def test_the_interval_is_the_users(self):
+    def test_the_interval_can_be_set(self):
         self.write("a.yaml", turn_about("every: 10m\n"))
         self.run_program("allocate", "a.yaml", "--json", "runs.json")
         self.assertEqual([i["first_minute"] for i in self.read_json("runs.json")["shared"]["intervals"]], [10, 20, 30])
 
-    def test_a_demand_that_is_given_lasts_as_long_as_the_trace(self):
+    def test_a_given_demand_lasts_as_long_as_the_trace(self):
         self.write("a.yaml", turn_about().replace("{trace: night.csv}", "2"))
         self.run_program("allocate", "a.yaml", "--json", "runs.json")
         self.assertAlmostEqual(self.read_json("runs.json")["shared"]["deployments"][1]["requests"], 2 * 60 * 35)
@@ -174,7 +174,7 @@ class OverTime(CliTest):
 
 
 class Refused(CliTest):
-    def test_everything_that_is_wrong_is_told_at_once(self):
+    def test_all_errors_are_reported_at_once(self):
         self.write("a.yaml", PLAN.replace("demand: 10\n", "demand: 10\n    wait: 1\n")
                    .replace("priority: 1", "priority: 1.5"))
         done = self.run_program("allocate", "a.yaml", code=2)
@@ -182,7 +182,7 @@ class Refused(CliTest):
         self.assertIn("penstock: a.yaml:7:15: deployments[0].priority: must be a whole number", done.stderr)
         self.assertIn("deployments[1].wait: unknown key", done.stderr)
 
-    def test_a_budget_below_the_least_fleet_says_what_is_short(self):
+    def test_a_budget_below_the_minimum_fleet_reports_the_shortfall(self):
         self.write("a.yaml", PLAN.replace("capacity: 4}", "capacity: 4, min_replicas: 11}"))
         self.assert_refused("allocate", "a.yaml", says="a.yaml:4:16: budget.gpus: must hold min_replicas of every pool, "
                                                        "which take 11 GPUs, is 8: 3 short")
@@ -195,7 +195,7 @@ class Refused(CliTest):
         self.assertIn("give the pool its capacity", said)
         self.assertNotIn("--", said)
 
-    def test_outputs_and_flags_are_looked_at_first(self):
+    def test_outputs_and_flags_are_checked_first(self):
         self.write("a.yaml", PLAN)
         self.assert_refused("allocate", "a.yaml", "--json", "missing/plan.json", says="cannot write", code=1)
         self.assert_refused("allocate", "a.yaml", "--json", "a.yaml", says="would overwrite a.yaml")

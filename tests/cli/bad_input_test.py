@@ -71,7 +71,7 @@ class BadTraces(CliTest):
         self.assertIn("skipped: 1 invalid row", done.stdout)
         self.assertEqual(self.read_json("out.json")["results"][0]["requests"], 2)
 
-    def test_words_of_made_up_traffic(self):
+    def test_words_of_synthetic_traffic(self):
         self.assert_refused("replay", "synthetic:rate=5,colour=red", *OUTPUTS, says="colour")
 
 

@@ -39,7 +39,7 @@ class Help(CliTest):
         done = self.run_program(code=2)
         self.assertIn("Commands:", done.stderr)
 
-    def test_the_reference_pages_are_what_the_program_says(self):
+    def test_the_reference_pages_are_up_to_date(self):
         for command in ("replay", "gateway"):
             page = self.run_program(command, "--options-markdown").stdout
             self.assertEqual((ROOT / f"docs/reference/{command}-options.md").read_text(), page)
@@ -75,7 +75,7 @@ class Check(CliTest):
                           "p.yaml:2:22: planner.predictor: unknown predictor 'seasonale'",
                           "p.yaml:2:45: planner.gpu_budget: must be at least the 2 GPUs of the pools' min_replicas, is 1"])
 
-    def test_engines_formats_and_described_traffic_are_looked_up(self):
+    def test_engines_formats_and_synthetic_traffic_are_validated(self):
         self.write("p.yaml", "format: moncake\n")
         self.assertIn("p.yaml:1:9: format: ", self.run_program("check", "p.yaml", code=2).stderr)
         self.write("p.yaml", "trace: [missing.csv, 'synthetic:colour=red']\nengine: {model: linaer}\n")
@@ -95,12 +95,12 @@ class Check(CliTest):
                          r"\Ap\.yaml: ok, 0 traces, \d+ policies, replicas chat 1\.\.4 from 1; "
                          r"gateway on 127\.0\.0\.1:8000, 0 replicas, 0 tenants, 1 model\n\Z")
 
-    def test_problems_of_both_each_said_once(self):
+    def test_problems_of_both_are_each_reported_once(self):
         self.write("p.yaml", "replicas: 010\nslo: {ttft: 2}\ngatway: {}\nclasses: {batch: {queue_time: 5}}\n")
         lines = self.run_program("check", "p.yaml", code=2).stderr.splitlines()
         self.assertEqual(sorted(line.split(":")[1] for line in lines), ["1", "2", "3", "4"], lines)
 
-    def test_what_the_gateway_would_look_up_is_looked_up(self):
+    def test_check_validates_files_of_the_gateway(self):
         self.write("good.key", "sk-from-file\n")
         tenants = "tenants: [{name: shop, key_files: [good.key], key_envs: PENSTOCK_TEST_KEY}]\n"
         self.write("p.yaml", tenants)

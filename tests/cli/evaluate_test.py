@@ -34,7 +34,7 @@ class Evaluate(CliTest):
         chart = "evaluation-mooncake.svg"
         self.assertEqual((self.folder / "one" / chart).read_text(), (self.folder / "two" / chart).read_text())
 
-    def test_says_what_is_missing_before_it_runs(self):
+    def test_missing_inputs_are_reported_before_the_first_run(self):
         self.assert_refused(says="--traces: is required")
         self.assert_refused("--traces", ".", "--only", "moonbake", says="unknown part 'moonbake'")
         self.assert_refused("--traces", "nowhere", *ONLY, says="nowhere/mooncake_conversation.jsonl.xz")

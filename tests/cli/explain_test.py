@@ -38,7 +38,7 @@ class DecisionLog(CliTest):
             if entry["current"] != entry["target"]:
                 self.assertTrue(all(e["name"] and e["unit"] for e in entry["evidence"]) and entry["evidence"])
 
-    def test_both_kinds_of_log_say_the_same(self):
+    def test_both_kinds_of_log_have_the_same_content(self):
         self.replay("--decision-log", self.log)
         self.replay("--decision-log", "log.sqlite")
         entries = self.entries()
@@ -50,7 +50,7 @@ class DecisionLog(CliTest):
             self.assertEqual(self.run_program("explain", self.log, *flags).stdout,
                              self.run_program("explain", "log.sqlite", *flags).stdout)
 
-    def test_the_decision_in_force_is_explained_with_what_comes_next(self):
+    def test_the_current_decision_is_explained_with_its_successor(self):
         self.replay("--decision-log", self.log)
         ups = [e for e in self.entries() if e["policy"] == "dynamo-latency" and e["current"] < e["target"]]
         at, after = ups[0]["at_s"], ups[1]["at_s"]
@@ -63,7 +63,7 @@ class DecisionLog(CliTest):
         self.assertNotIn("hpa-rate", page)
         self.assertGreater(after, at)
 
-    def test_before_the_first_decision_the_start_is_told(self):
+    def test_before_the_first_decision_the_start_is_shown(self):
         self.replay("--decision-log", self.log)
         page = self.run_program("explain", self.log, "--at", "0s").stdout
         self.assertIn("no decision yet; the run started with 1 replica.", page)
@@ -108,7 +108,7 @@ class BadInput(CliTest):
                                 "limited_by": "", "evidence": [], "candidates": [], "would_change": "x"}) + "\n"
         self.write("good.jsonl", self.good)
 
-    def test_logs_that_are_none_are_named_with_their_line(self):
+    def test_invalid_logs_are_reported_with_their_line(self):
         self.write("bad.jsonl", self.good + "{nonsense\n")
         self.assert_refused("explain", "bad.jsonl", says="bad.jsonl:2: is not a JSON object")
         self.write("type.jsonl", self.good.replace('"target": 2', '"target": "two"'))
@@ -116,7 +116,7 @@ class BadInput(CliTest):
         self.assert_refused("explain", "missing.jsonl", says="missing.jsonl: cannot be opened; is the name right?")
         self.assert_refused("explain", ".", says=".: cannot be read")
 
-    def test_databases_that_are_no_logs_are_refused(self):
+    def test_other_databases_are_refused(self):
         other = sqlite3.connect(self.folder / "other.sqlite")
         other.execute("create table t(x)")
         other.close()
@@ -131,7 +131,7 @@ class BadInput(CliTest):
         self.assert_refused("explain", says="takes one FILE, there are 0")
         self.assert_refused("explain", "good.jsonl", "--when", "3s", says="--when: unknown flag of `penstock explain`")
 
-    def test_outputs_are_looked_at_before_the_first_run(self):
+    def test_outputs_are_checked_before_the_first_run(self):
         self.assert_refused("replay", BUSY, "--decision-log", "log.txt",
                             says="--decision-log: must end in .jsonl or .sqlite")
         self.assert_refused("replay", BUSY, "--decision-log", "no/log.jsonl", says="create the folder first",

@@ -70,7 +70,7 @@ class Metrics(CliTest):
         first = self.replay("--jobs", 1)
         self.assertEqual(self.replay("--jobs", 2), first)
 
-    def test_its_file_is_looked_at_before_the_first_run(self):
+    def test_its_file_is_checked_before_the_first_run(self):
         self.assert_refused("replay", BUSY, "--metrics", "no/out.prom", says="create the folder first", code=1)
         self.assert_refused("replay", BUSY, "--metrics", "x", "--json", "x", says="the same file as")
 

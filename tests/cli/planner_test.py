@@ -28,14 +28,14 @@ class Planner(CliTest):
 
 
 class Phases(Planner):
-    def test_observe_changes_nothing_and_says_what_it_would_do(self):
+    def test_observe_changes_nothing_and_reports_the_plan(self):
         result, entries = self.replay("--phase", "observe", "--replicas", "2", "--warm-pool", "3")
         self.assertEqual(result["decisions"], [])
         self.assertEqual({(e["current"], e["target"], e["reason"], e["phase"]) for e in entries},
                          {(2, 2, "observe_only", "observe")})
         self.assertTrue(any(e["candidates"] for e in entries))
 
-    def test_guardrails_say_what_the_plan_would_be(self):
+    def test_guardrails_report_the_plan(self):
         result, entries = self.replay("--phase", "guardrails")
         self.assertEqual(result["decisions"], [])
         self.assertGreater(max(e["next_phase_target"] for e in entries), 1)
@@ -71,7 +71,7 @@ class Targets(Planner):
         parted, _ = self.replay_yaml(strict, trace="mixed.csv")
         self.assertGreater(parted["gpu_hours"], plain["gpu_hours"])
 
-    def test_a_target_without_an_slo_ignores_none(self):
+    def test_a_target_without_an_slo_refuses_slo_options(self):
         self.write("p.yaml", "slo: {segments: [{name: chat, prompt_max: 400, ttft: 1s}]}\nplanner: {target: throughput}\n")
         self.assert_refused("replay", QUIET, *FLAGS, "--config", "p.yaml", says="planner.target: must be sla")
 
@@ -80,7 +80,7 @@ class Schedules(Planner):
     SCHEDULE = ('planner:\n  start_time: 2026-01-05T07:58:00Z\n  schedules:\n'
                 '    - {cron: "%s", length: 1h, replicas: 4}\n')
 
-    def test_a_floor_of_the_calendar_is_there_when_it_begins(self):
+    def test_a_scheduled_floor_is_ready_when_it_begins(self):
         result, _ = self.replay_yaml(self.SCHEDULE % "0 8 * * *")
         raised = [d for d in result["decisions"] if d["target"] >= 4]
         self.assertTrue(raised)
@@ -96,7 +96,7 @@ class Schedules(Planner):
         self.assertIn(place, self.assert_refused("replay", QUIET, *FLAGS, "--config", "p.yaml", says=place))
         self.assertEqual(self.run_program("check", "p.yaml", code=2).stderr, place + "\n")
 
-    def test_check_names_every_bad_cron_and_a_warm_trace_that_is_missing(self):
+    def test_check_reports_every_bad_cron_and_a_missing_warm_trace(self):
         self.write("p.yaml", "planner:\n  warm_trace: missing.csv\n  schedules:\n"
                    '    - {cron: "0 8 * *", length: 1h, replicas: 4}\n'
                    '    - {cron: "0 8 * * *", length: 1h, replicas: 4}\n'
@@ -115,7 +115,7 @@ class Schedules(Planner):
 
 
 class Stages(Planner):
-    def test_the_warm_pool_is_there_beyond_the_plan(self):
+    def test_the_warm_pool_adds_to_the_plan(self):
         plain, _ = self.replay(trace=QUIET)
         warm, entries = self.replay("--warm-pool", "2", trace=QUIET)
         self.assertEqual(max([1] + [d["target"] for d in plain["decisions"]]) + 2,
@@ -132,7 +132,7 @@ class Stages(Planner):
                                    "--gpu-budget", "5", says="--gpu-budget: must be")
         self.assertIn("at least the 6 GPUs", said)
 
-    def test_a_warm_trace_gives_forecasts_a_past(self):
+    def test_a_warm_trace_initialises_forecasts(self):
         def expected_at_first(entries):
             return next((e["forecast"]["requests_per_s"] for e in entries if e.get("forecast")), None)
 

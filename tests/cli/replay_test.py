@@ -56,12 +56,12 @@ class Replay(CliTest):
                 first, second = ((self.folder / f"{name}.{kind}").read_text() for name in ("one", other))
                 self.assertEqual(without_wall_speed(first), without_wall_speed(second))
 
-    def test_all_policies_include_the_one_that_knows_the_future(self):
+    def test_all_policies_include_clairvoyant(self):
         self.run_program("replay", self.trace, "--policy", "all", "--max-replicas", "3", "--json", "out.json")
         policies = {result["policy"] for result in self.read_json("out.json")["results"]}
         self.assertLess({"static", "kpa", "apa", "llmd-slo", "dynamo-throughput", "clairvoyant"}, policies)
 
-    def test_static_keeps_the_replicas_that_were_asked_for(self):
+    def test_static_keeps_the_initial_replicas(self):
         self.run_program("replay", self.trace, "--policy", "static", "--replicas", "3", "--json", "out.json")
         result = self.read_json("out.json")["results"][0]
         self.assertEqual((result["replicas"], result["peak_replicas"], result["scaling_actions"]), (3, 3, 0))
@@ -76,7 +76,7 @@ class Replay(CliTest):
                          "--json", "out.json")
         self.assertEqual(self.read_json("out.json")["results"][0]["requests"], 40)
 
-    def test_made_up_traffic_needs_no_file(self):
+    def test_synthetic_traffic_needs_no_file(self):
         done = self.run_program("replay", "synthetic:rate=2,duration=60s,input=500,output=50", "--policy", "static")
         self.assertRegex(done.stdout, r"(?m)^static 1 ")
 

@@ -58,7 +58,7 @@ def chat(tokens, prompt="hello", **more):
 
 
 class EngineTest(unittest.TestCase):
-    def test_serves_whole_and_streamed_answers_that_say_the_same(self):
+    def test_complete_and_streamed_answers_are_equal(self):
         engine = Engine(self, "--speed", "20")
         engine.wait_until_serving()
         status, _, body = engine.request("POST", "/v1/chat/completions", chat(12))
@@ -102,7 +102,7 @@ class EngineTest(unittest.TestCase):
             self.assertEqual(body.count('"content":" '), 40)
         self.assertEqual(engine.process.wait(SECONDS), 0)
 
-    def test_a_second_sigterm_ends_it_and_says_what_was_cut(self):
+    def test_a_second_sigterm_ends_it_and_reports_cut_streams(self):
         engine = Engine(self, "--speed", "0.001")
         engine.wait_until_serving()
         connection = http.client.HTTPConnection("127.0.0.1", engine.port, timeout=SECONDS)
@@ -131,14 +131,14 @@ class EngineTest(unittest.TestCase):
         self.assertEqual(json.loads(body)["usage"]["completion_tokens"], 9)
         self.assertIn('penstock_engine_kv_transfers_total{result="fetched"} 1', decode.request("GET", "/metrics")[2])
 
-    def test_a_crash_is_a_crash(self):
+    def test_the_crash_fault_ends_the_process(self):
         engine = Engine(self, "--fault", "crash-after=1")
         self.assertEqual(engine.request("POST", "/v1/chat/completions", chat(1))[0], 200)
         with self.assertRaises((http.client.HTTPException, OSError)):
             engine.request("POST", "/v1/chat/completions", chat(1))
         self.assertEqual(engine.process.wait(SECONDS), 70)
 
-    def test_a_port_that_is_taken_is_said_at_once(self):
+    def test_a_port_in_use_is_reported_at_once(self):
         engine = Engine(self)
         second = subprocess.run([PROGRAM, "engine", "--port", str(engine.port)], capture_output=True, text=True,
                                 timeout=SECONDS)

@@ -40,7 +40,7 @@ class GatewayTest(unittest.TestCase):
         stream = Stream(gateway.port, 50).join()
         self.assertTrue(stream.whole(50), stream.text[-300:])
 
-    def test_speaks_openais_language_when_it_refuses(self):
+    def test_errors_have_openais_format(self):
         gateway = Gateway(self, Engine(self, *FAST).url).ready()
         for status, code, request in (
                 (404, "model_not_found", {**chat(4), "model": "nobody's"}),
@@ -53,7 +53,7 @@ class GatewayTest(unittest.TestCase):
         models = json.loads(ask(gateway.port, "GET", "/v1/models")[2])
         self.assertEqual([model["id"] for model in models["data"]], ["penstock-sim"])
 
-    def test_an_engine_that_began_anew_is_not_believed_to_hold_what_it_held(self):
+    def test_the_cache_of_a_restarted_engine_counts_as_empty(self):
         engine = Engine(self, *FAST)
         config = self.write(self.folder(), "p.yaml", "gateway: {scrape_interval: 20ms}\n")
         gateway = Gateway(self, "--config", config, engine.url).ready()
@@ -69,7 +69,7 @@ class GatewayTest(unittest.TestCase):
         Engine(self, *FAST, "--port", str(engine.port))
         until("no belief", lambda: believed() == 0)
 
-    def test_keys_tell_tenants_and_budgets_hold(self):
+    def test_keys_identify_tenants_and_budgets_hold(self):
         folder = self.folder()
         config = self.write(folder, "p.yaml", "tenants:\n"
                             "  - {name: small, keys: [sk-small], tokens_per_minute: 2000}\n"
@@ -87,7 +87,7 @@ class GatewayTest(unittest.TestCase):
         self.assertEqual(complete(gateway.port, 500, Authorization="Bearer sk-large")[0], 200)
         self.assertNotIn("sk-small", json.dumps(gateway.overview()) + gateway.said())
 
-    def test_a_time_budget_ends_an_answer_that_is_not_streamed_with_what_there_is(self):
+    def test_a_time_budget_cuts_an_answer_that_is_not_streamed(self):
         engine = Engine(self, *SLOW)
         gateway = Gateway(self, engine.url).ready()
         status, _, body = complete(gateway.port, 5, X_Time_Budget="60s")
@@ -103,7 +103,7 @@ class GatewayTest(unittest.TestCase):
         until("an idle engine", lambda: engine.info()["requests_open"] == 0)
         self.assertEqual(gateway.overview()["usage"][0]["timed_out"], 1)
 
-    def test_a_model_whose_replicas_are_gone_is_waited_for(self):
+    def test_requests_wait_for_a_model_without_replicas(self):
         folder = self.folder()
         path = os.path.join(folder, "replicas.json")
 
@@ -125,7 +125,7 @@ class GatewayTest(unittest.TestCase):
         say(entry)
         self.assertTrue(stream.join().whole(5), stream.text)
 
-    def test_a_client_that_leaves_frees_its_place_at_the_engine(self):
+    def test_a_client_that_leaves_frees_its_slot_at_the_engine(self):
         engine = Engine(self, *SLOW)
         gateway = Gateway(self, engine.url).ready()
         streams = [Stream(gateway.port, 5000, f"prompt {i}") for i in range(5)]
@@ -138,7 +138,7 @@ class GatewayTest(unittest.TestCase):
         self.assertEqual((usage["cancelled"], usage["completed"]), (5, 0))
         self.assertGreater(usage["output_tokens"], 0)
 
-    def test_an_engine_that_is_killed_costs_only_what_it_had_begun(self):
+    def test_a_killed_engine_costs_only_started_answers(self):
         engines = [Engine(self, *SLOW, name=f"e{i}") for i in range(2)]
         gateway = Gateway(self, *(engine.url for engine in engines)).ready()
         begun = [Stream(gateway.port, 100, f"prompt {i}") for i in range(10)]
@@ -153,7 +153,7 @@ class GatewayTest(unittest.TestCase):
             else:
                 self.assertTrue(stream.whole(100))
 
-    def test_garbage_and_silence_of_a_replica_are_not_the_clients_trouble(self):
+    def test_garbage_and_hangs_of_a_replica_are_hidden_from_clients(self):
         good = Engine(self, *FAST, name="good")
         bad = Engine(self, *FAST, "--fault", "garbage", name="bad")
         gateway = Gateway(self, good.url, bad.url)
@@ -189,7 +189,7 @@ class GatewayTest(unittest.TestCase):
             self.assertTrue(stream.join().whole(60), stream.text[-200:])
         self.assertEqual(engines[0].wait(), 0)
 
-    def test_replicas_stand_in_several_files_and_each_id_counts_once(self):
+    def test_replicas_in_several_files_count_once(self):
         folder = self.folder()
         urls = [Engine(self, *FAST).url for _ in range(3)]
 
@@ -269,7 +269,7 @@ class GatewayTest(unittest.TestCase):
             self.assertTrue(stream.join().whole(40), stream.text[-200:])
         self.assertEqual(gateway.wait(), 0)
 
-    def test_a_time_budget_ends_an_answer_with_what_there_is(self):
+    def test_a_time_budget_cuts_an_answer(self):
         config = self.write(self.folder(), "p.yaml", "classes: {batch: {time_budget: 500ms}}\n")
         gateway = Gateway(self, "--config", config, Engine(self, *SLOW).url).ready()
         stream = Stream(gateway.port, 5000, X_Traffic_Class="batch").join()
@@ -278,7 +278,7 @@ class GatewayTest(unittest.TestCase):
         self.assertGreater(stream.tokens(), 0)
         self.assertEqual(gateway.overview()["usage"][0]["timed_out"], 1)
 
-    def test_bytes_that_are_no_http_are_refused_and_nothing_else_happens(self):
+    def test_bytes_that_are_not_http_are_refused_without_effect(self):
         gateway = Gateway(self, Engine(self, *FAST).url).ready()
         for sent in (b"\x16\x03\x01\x02\x00\x01", b"GET / HTTP/9.9\r\n\r\n", b"POST /v1/chat/completions HTTP/1.1\r\n"
                      b"Host: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n", b"\0" * 100 + b"\r\n\r\n"):
@@ -288,7 +288,7 @@ class GatewayTest(unittest.TestCase):
         self.assertEqual(ask(gateway.port, "POST", "/v1/chat/completions", "no object")[0], 400)
         self.assertEqual(complete(gateway.port)[0], 200)
 
-    def test_a_port_that_is_taken_is_said(self):
+    def test_a_port_in_use_is_reported(self):
         gateway = Gateway(self, Engine(self, *FAST).url).ready()
         done = subprocess.run([PROGRAM, "gateway", "--listen", f"127.0.0.1:{gateway.port}",
                                "--admin-listen", "127.0.0.1:0", "http://127.0.0.1:1"], capture_output=True, text=True,

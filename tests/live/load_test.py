@@ -88,7 +88,7 @@ class Figures(LoadTest):
         self.assertGreater(figures["generator"]["cpu_us_per_token"], 0)
         self.assertIn("met    errors=0: 0", table)
 
-    def test_a_stall_of_the_server_is_seen_by_all_who_came_meanwhile(self):
+    def test_a_stall_of_the_server_counts_for_all_requests_due_meanwhile(self):
         engine = Engine(self, *STEADY)
         process = self.begin(engine.url, "--rate", 20, "--arrivals", "uniform", "--duration", "4s", "--input-tokens", 50,
                              "--output-tokens", 4, "--json", "load.json")
@@ -104,7 +104,7 @@ class Figures(LoadTest):
         self.assertGreater(figures["ttft_ms"]["p90"], 500)
         self.assertGreater(max(slot["ttft_p95_ms"] or 0 for slot in figures["timeline"]), 800)
 
-    def test_a_closed_loop_keeps_as_many_in_flight_as_told(self):
+    def test_a_closed_loop_keeps_the_configured_number_in_flight(self):
         engine = Engine(self, *STEADY)
         process = self.begin(engine.url, "--concurrency", 6, "--requests", 60, "--input-tokens", 50,
                              "--output-tokens", 10, "--json", "load.json")
@@ -203,7 +203,7 @@ class Faults(LoadTest):
         self.assertIn("<svg", page)
         self.assertNotIn("<script", page)
 
-    def test_nobody_there(self):
+    def test_an_unreachable_server(self):
         with http.server.HTTPServer(("127.0.0.1", 0), http.server.BaseHTTPRequestHandler) as taken:
             port = taken.server_port
         out, err = self.finish(self.begin(f"127.0.0.1:{port}", "--rate", 1), code=1)

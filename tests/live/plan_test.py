@@ -22,7 +22,7 @@ class PlanTest(unittest.TestCase):
     def run_to_end(self, *words):
         return subprocess.run([PROGRAM, "plan", *words], capture_output=True, text=True, timeout=SECONDS, check=False)
 
-    def test_starts_what_is_wanted_and_ends_it_again(self):
+    def test_starts_and_ends_the_requested_engines(self):
         home = Home(self, TWO)
         gateway = home.gateway(self)
         planner = home.planner(self, gateway, *STATIC)
@@ -37,7 +37,7 @@ class PlanTest(unittest.TestCase):
         self.assertEqual(home.engines(), {})
         self.assertEqual(home.serving(), [])
 
-    def test_lets_engines_be_where_it_is_told_to(self):
+    def test_keep_leaves_engines_running(self):
         home = Home(self)
         gateway = home.gateway(self)
         planner = home.planner(self, gateway, *STATIC, "--keep-engines")
@@ -66,7 +66,7 @@ class PlanTest(unittest.TestCase):
         self.assertTrue(shrunk()[-1]["sentence"])
         self.assertEqual(complete(gateway.port)[0], 200)
 
-    def test_a_new_replica_holds_what_many_users_begin_with_before_its_first_request(self):
+    def test_a_new_replica_has_hot_prefixes_before_its_first_request(self):
         home = Home(self)
         gateway = home.gateway(self)
         first = home.planner(self, gateway, *STATIC)
@@ -114,7 +114,7 @@ class PlanTest(unittest.TestCase):
         until("that request", lambda: any(point["arrivals_per_s"] for point in
                                           json.loads(ask(of_quiet.port, "GET", "/api/points")[2])))
 
-    def test_observes_and_never_acts_on_what_it_did_not_start(self):
+    def test_observe_only_never_acts_on_other_engines(self):
         engine = Engine(self, "--speed", "50")
         gateway = Gateway(self, engine.url).ready()
         home = Home(self, TWO)
@@ -138,7 +138,7 @@ class PlanTest(unittest.TestCase):
         until("word of its silence", lambda: planner.has_event(f"localhost:{engine.port} cannot be read", warning=True))
         self.assertEqual(planner.said().count(" telemetry_unavailable "), 1)
 
-    def test_killed_in_the_midst_of_starting_the_next_one_goes_on(self):
+    def test_after_a_kill_during_a_start_the_next_planner_continues(self):
         home = Home(self, TWO, start_up="4s")
         gateway = home.gateway(self)
         first = home.planner(self, gateway, *STATIC)
@@ -151,7 +151,7 @@ class PlanTest(unittest.TestCase):
         self.assertEqual(home.engines(), before)
         self.assertEqual(complete(gateway.port)[0], 200)
 
-    def test_killed_between_a_start_and_its_note_the_next_one_finds_the_engine(self):
+    def test_after_a_kill_before_the_state_is_saved_the_next_planner_finds_the_engine(self):
         home = Home(self)
         gateway = home.gateway(self)
         first = home.planner(self, gateway, *STATIC)
@@ -168,7 +168,7 @@ class PlanTest(unittest.TestCase):
         self.assertEqual(home.engines(), before)
         self.assertEqual([each["id"] for each in home.fleet()["replicas"]], [1])
 
-    def test_killed_in_the_midst_of_draining_the_next_one_goes_on_and_no_stream_breaks(self):
+    def test_after_a_kill_during_a_drain_the_next_planner_continues_and_no_stream_breaks(self):
         home = Home(self, TWO, engine=SLOW)
         gateway = home.gateway(self)
         first = home.planner(self, gateway, *STATIC)
@@ -193,7 +193,7 @@ class PlanTest(unittest.TestCase):
         until("one replica", lambda: home.stages() == {"serving": 1} and len(home.engines()) == 1)
         self.assertLessEqual(set(home.engines()), set(before))
 
-    def test_an_engine_that_is_killed_is_replaced_and_that_is_said(self):
+    def test_a_killed_engine_is_replaced_and_reported(self):
         home = Home(self)
         gateway = home.gateway(self)
         planner = home.planner(self, gateway, *STATIC)
@@ -205,7 +205,7 @@ class PlanTest(unittest.TestCase):
         self.assertTrue(planner.has_event("signal 9", warning=True), planner.state()["events"])
         self.assertNotIn(pid, home.engines())
 
-    def test_a_user_notices_nothing_while_there_is_no_planner(self):
+    def test_users_are_served_without_a_planner(self):
         home = Home(self, TWO)
         gateway = home.gateway(self)
         planner = home.planner(self, gateway, *STATIC)
@@ -267,7 +267,7 @@ class PlanTest(unittest.TestCase):
         planner.signal(STOP)
         self.assertEqual(planner.wait(), 0)
 
-    def test_a_port_that_is_taken_is_said_before_anything_starts(self):
+    def test_a_port_in_use_is_reported_before_anything_starts(self):
         home = Home(self)
         with socket.create_server(("127.0.0.1", 0)) as taken:
             port = taken.getsockname()[1]
@@ -277,7 +277,7 @@ class PlanTest(unittest.TestCase):
         self.assertIn(str(port), done.stderr)
         self.assertEqual(home.engines(), {})
 
-    def test_a_state_folder_that_cannot_be_is_said(self):
+    def test_an_invalid_state_folder_is_reported(self):
         home = Home(self)
         with open(home.path("file"), "w"):
             pass
@@ -286,7 +286,7 @@ class PlanTest(unittest.TestCase):
         self.assertEqual((done.returncode, done.stdout), (1, ""))
         self.assertRegex(done.stderr, r"\Apenstock: [^\n]*/file[^\n]*\n\Z")
 
-    def test_a_policy_that_divides_by_a_capacity_is_told_it_or_refused(self):
+    def test_a_policy_that_needs_a_capacity_is_refused_without_it(self):
         done = self.run_to_end("--policy", "hpa-rate", "--capacity", "requests_per_s=2.5,concurrency=12",
                                "--dashboard", "127.0.0.1:0")
         self.assertEqual((done.returncode, done.stdout), (2, ""))

@@ -60,7 +60,7 @@ class Prometheus:
 
 
 class PrometheusTest(unittest.TestCase):
-    def test_all_that_there_is_to_scrape_is_read_and_the_rules_hold(self):
+    def test_all_metrics_can_be_scraped_and_the_rules_hold(self):
         home = Home(self, "  - {name: chat, replicas: 1, min_replicas: 1, max_replicas: 1}")
         gateway = home.gateway(self)
         planner = home.planner(self, gateway)

@@ -39,7 +39,7 @@ class ReliabilityTest(unittest.TestCase):
 
     # ---- replicas ----------------------------------------------------------------------------------------------------
 
-    def test_a_hung_engine_is_not_the_clients_trouble(self):
+    def test_a_hung_engine_is_hidden_from_clients(self):
         good = Engine(self, *FAST, name="good")
         hung = Engine(self, *FAST, "--fault", "hang", name="hung")
         gateway = self.gateway(good.url, hung.url, first_byte_timeout="500ms", health_interval="1h")
@@ -48,7 +48,7 @@ class ReliabilityTest(unittest.TestCase):
         overview = gateway.overview()
         self.assertGreater(sum(each["failures_total"] for each in overview["replicas"]), 0, overview["replicas"])
 
-    def test_where_all_engines_hang_the_client_is_told(self):
+    def test_if_all_engines_hang_the_client_gets_an_error(self):
         hung = Engine(self, "--fault", "hang")
         gateway = self.gateway(hung.url, first_byte_timeout="500ms", health_interval="1h")
         until_routed(gateway, 1)
@@ -56,7 +56,7 @@ class ReliabilityTest(unittest.TestCase):
         self.assertEqual((status, json.loads(body)["error"]["code"]), (504, "replica_timeout"), body)
         self.assertTrue(fields["Retry-After"])
 
-    def test_an_engine_that_stops_in_the_midst_of_an_answer_is_cut_off(self):
+    def test_an_engine_that_stops_during_an_answer_is_cut_off(self):
         engines = [Engine(self, *SLOW, name=f"e{i}") for i in range(2)]
         gateway = self.gateway(*(engine.url for engine in engines), stream_idle_timeout="1s", first_byte_timeout="1s",
                                health_interval="500ms")
@@ -98,7 +98,7 @@ class ReliabilityTest(unittest.TestCase):
         self.assertEqual(sum(served.values()), 160, served)
         self.assertGreater(served[quick.url], 2 * served[slow.url], served)
 
-    def test_nothing_is_tried_again_once_the_client_has_a_byte(self):
+    def test_no_retry_after_the_first_byte(self):
         cut = FakeReplica(self, lambda number: HEAD + chunk(EVENT))
         good = Engine(self, *FAST)
         gateway = self.gateway(cut.url, health_interval="1h")
@@ -115,7 +115,7 @@ class ReliabilityTest(unittest.TestCase):
             self.assertEqual(stream.whole(5), stream.replica == good.url)
         self.assertEqual(both.overview()["retried_total"], 0)
 
-    def test_what_failed_before_the_first_byte_is_tried_elsewhere(self):
+    def test_a_failure_before_the_first_byte_is_retried_elsewhere(self):
         good = Engine(self, *FAST)
         for answer in (b"", plain(500), plain(503), HEAD, b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n"):
             bad = FakeReplica(self, lambda number, answer=answer: answer)
@@ -125,7 +125,7 @@ class ReliabilityTest(unittest.TestCase):
             self.assertGreater(bad.completions, 0)
             self.assertEqual(gateway.overview()["retried_total"], bad.completions)
 
-    def test_what_the_replica_refuses_is_the_clients_to_know(self):
+    def test_a_replicas_client_error_is_relayed(self):
         bad = FakeReplica(self, lambda number: plain(400, b'{"error":{"message":"no"}}'))
         gateway = self.gateway(bad.url, health_interval="1h")
         until_routed(gateway, 1)
@@ -134,7 +134,7 @@ class ReliabilityTest(unittest.TestCase):
 
     # ---- gateway, disks ----------------------------------------------------------------------------------------------
 
-    def test_a_gateway_that_was_killed_comes_back_and_the_planner_goes_on(self):
+    def test_a_killed_gateway_recovers_and_the_planner_continues(self):
         home = Home(self)
         gateway = home.gateway(self)
         planner = home.planner(self, gateway, "--policy", "static")
@@ -181,7 +181,7 @@ class ReliabilityTest(unittest.TestCase):
             self.assertEqual(streams.join(), [])
             self.assertEqual(planner.state()["mode"], "act")
 
-    def test_a_planner_whose_state_cannot_be_written_says_so_once_and_goes_on(self):
+    def test_a_failed_state_write_is_logged_once_and_the_planner_continues(self):
         home = Home(self)
         gateway = home.gateway(self)
         planner = home.planner(self, gateway, "--policy", "static")
@@ -230,7 +230,7 @@ class ReliabilityTest(unittest.TestCase):
             connection.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % length)
             return connection.recv(4096).split(b" ")[1]
 
-    def test_what_is_malformed_is_refused_and_nothing_else_happens(self):
+    def test_malformed_requests_are_refused_without_effect(self):
         engine = Engine(self, *FAST)
         gateway = self.gateway(engine.url).ready()
         bodies = (b"", b"{", b"[]", b"null", b'{"model":"penstock-sim"}', b"\xff\xfe{}", b"[" * 100_000,

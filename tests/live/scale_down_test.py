@@ -54,7 +54,7 @@ class ScaleDownTest(unittest.TestCase):
         until("new engines only", lambda: home.stages() == {"serving": 2} and not set(home.engines()) & before)
         self.ends_well(home, gateway, planner, {"serving": 2}, STREAMS)
 
-    def test_disaggregated_with_transfers_under_way(self):
+    def test_disaggregated_with_transfers_in_flight(self):
         home = Home(self, ROLES.format(2, 2), STEP)
         gateway = home.gateway(self)
         planner = home.planner(self, gateway, *STATIC, *SLOW_KV, "--keep-engines")

@@ -84,7 +84,7 @@ class SdkTest(unittest.TestCase):
         self.assertEqual(caught.exception.code, "token_budget_exceeded")
         self.assertGreaterEqual(int(caught.exception.response.headers["retry-after"]), 1)
 
-    def test_python_waits_as_long_as_it_is_told_to(self):
+    def test_python_honours_retry_after(self):
         answers = [self.ask(self.client("sk-small", max_retries=4), max_tokens=60) for _ in "123"]
         self.assertEqual([answer.usage.completion_tokens for answer in answers], [60] * 3)
         self.assertGreater(self.gateway.overview()["refused_total"], 0)

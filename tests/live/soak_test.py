@@ -24,7 +24,7 @@ HEAD_SECONDS, BODY_SECONDS = 10, 60  # docs/gateway.md, Limits
 
 
 class SoakTest(unittest.TestCase):
-    def test_idle_connections_cost_little_and_hold_nobody_up(self):
+    def test_idle_connections_cost_little_and_block_no_client(self):
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
@@ -42,7 +42,7 @@ class SoakTest(unittest.TestCase):
         print(f"{count} idle connections: {used / count / 1024:.1f} KiB each")
         self.assertLess(used, count * BYTES_AN_IDLE_CONNECTION + 64 * 1024 * 1024)
 
-    def test_dribbling_clients_are_cut(self):
+    def test_slow_clients_are_cut(self):
         gateway = Gateway(self, Engine(self, *FAST).url).ready()
         head = b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nX-Padding: " + b"x" * 1000
         whole = b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n"
@@ -61,7 +61,7 @@ class SoakTest(unittest.TestCase):
             self.assertTrue(each.done)
             each.connection.close()
 
-    def test_whatever_is_killed_users_lose_only_what_was_begun(self):
+    def test_after_any_kill_users_lose_only_started_answers(self):
         """A minute of streams while an engine, the planner and again an engine are killed."""
         home = Home(self, "  - {name: chat, replicas: 3, min_replicas: 3, max_replicas: 3}",
                     ", model: 'linear:10,0,0.001,0'")
@@ -99,7 +99,7 @@ class SoakTest(unittest.TestCase):
         self.assertLessEqual(counts.get("cut", 0), 3 * len(users))
         self.assertEqual(len(home.engines()), 3)
 
-    def test_a_day_of_mixed_prompts_keeps_its_promises_while_the_fleet_changes(self):
+    def test_a_day_of_mixed_prompts_meets_the_slo_while_the_fleet_changes(self):
         """Eight minutes from a quiet night over noon to the next night, with prompts of 100 to 8,000 tokens."""
         home = Home(self)
         up = Up(self, home, "--no-load")
@@ -124,7 +124,7 @@ class SoakTest(unittest.TestCase):
         up.signal(STOP)
         self.assertEqual(up.wait(), 0)
 
-    def test_guidellm_finds_nothing_amiss(self):
+    def test_guidellm_finds_no_errors(self):
         gateway = Gateway(self, Engine(self, *FAST).url).ready()
         report = guidellm(f"http://127.0.0.1:{gateway.port}", requests=50)
         self.assertEqual(report, {"successful": 50, "errored": 0, "incomplete": 0})

@@ -50,7 +50,7 @@ class UpTest(unittest.TestCase):
         up.signal(signal.SIGINT)
         self.assert_ended(up, home)
 
-    def test_a_users_stream_is_finished_before_all_ends(self):
+    def test_streams_complete_before_the_end(self):
         home = self.make_home()
         up = self.up(home, "--no-load")
         stream = Stream(up.port, 200, Authorization="Bearer sk-demo")
@@ -59,7 +59,7 @@ class UpTest(unittest.TestCase):
         self.assertTrue(stream.join().whole(200), stream.fault)
         self.assert_ended(up, home)
 
-    def test_it_ends_by_itself_when_it_is_told_to(self):
+    def test_it_ends_after_the_given_duration(self):
         home = self.make_home()
         self.assert_ended(self.up(home, "--no-load", "--duration", "3s"), home)
 
@@ -74,7 +74,7 @@ class UpTest(unittest.TestCase):
         self.assertIn("the gateway ended by itself", up.said())
         until("the end of all engines", lambda: not home.engines())
 
-    def test_a_port_that_is_taken_is_named(self):
+    def test_a_port_in_use_is_named(self):
         home = self.make_home()
         with socket.socket() as taken:
             taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

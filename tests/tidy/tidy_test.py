@@ -173,7 +173,7 @@ class TidyTest(unittest.TestCase):
         findings = findings_of({**GOOD, "src/core/a.cpp": "int a;\n/* two\nlines */ std::mutex m;\n"})
         self.assertEqual([(name, line) for name, line, _ in findings], [("src/core/a.cpp", 3)])
 
-    def test_samples_may_hold_odd_bytes(self):
+    def test_samples_may_contain_any_bytes(self):
         odd = {"fuzz/corpus/trace/a.csv": b"a,\xff\x00\t \n", "fuzz/trace_fuzz.cpp": "",
                "src/core/testdata/b.json": "{ \t\n"}
         self.assertEqual(findings_of({**GOOD, **odd, "fuzz/README.md": "# fuzz\n"}), [])

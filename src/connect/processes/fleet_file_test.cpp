@@ -64,7 +64,7 @@ TEST(FleetFile, TurnsTimesIntoThoseOfTheNewProcess) {
   EXPECT_EQ(read->pools[0].start_after, at(2s - 20s));
 }
 
-TEST(FleetFile, KnowsNoProcessOfAnotherBoot) {
+TEST(FleetFile, DropsProcessesOfAnotherBoot) {
   const std::string text = fleet_text(some_fleet(), {at(60s), 1000s, "b"});
   for (const char* boot : {"another", ""}) {
     const auto read = read_fleet(text, "f", {at(2s), 5s, boot});
@@ -75,7 +75,7 @@ TEST(FleetFile, KnowsNoProcessOfAnotherBoot) {
   }
 }
 
-TEST(FleetFile, SaysWhereItIsWrong) {
+TEST(FleetFile, ErrorsNameTheLocation) {
   const std::string text = fleet_text(some_fleet(), {at(60s), 1000s, "b"});
   EXPECT_EQ(error_of(text.substr(0, 100)), "fleet.json: invalid JSON at byte 101");
   EXPECT_EQ(error_of(with(text, "\"version\": 1", "\"version\": 9")),
@@ -87,7 +87,7 @@ TEST(FleetFile, SaysWhereItIsWrong) {
   EXPECT_EQ(error_of(with(text, "9003", "0")), "fleet.json: replicas[0].ports: must be ports (1 to 65535), has 0");
 }
 
-TEST(FleetFile, RefusesWhatContradictsItself) {
+TEST(FleetFile, RejectsContradictions) {
   const std::string text = fleet_text(some_fleet(), {at(60s), 1000s, "b"});
   EXPECT_EQ(error_of(with(text, "\"id\": 2", "\"id\": 1")),
             "fleet.json: replicas[1]: has an id that is out of order, or not below next_id");

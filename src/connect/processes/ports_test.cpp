@@ -9,7 +9,7 @@
 namespace penstock::connect {
 namespace {
 
-TEST(IsPortFree, SaysNoWhileSomebodyListensAndYesAfterwards) {
+TEST(IsPortFree, IsFalseOnlyWhileAProcessListens) {
   const int listener = ::socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address{};
   address.sin_family = AF_INET;

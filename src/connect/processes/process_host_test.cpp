@@ -72,7 +72,7 @@ class ProcessHostTest : public testing::TestWithParam<bool> {
   std::vector<Process> started_;
 };
 
-TEST_P(ProcessHostTest, StartsAProgramAndHearsHowItEnded) {
+TEST_P(ProcessHostTest, StartsAProgramAndReportsHowItEnded) {
   const Process process = start(shell("echo hello; echo oh >&2; exit 3"));
   const Ended ended = wait(host_);
   EXPECT_EQ(ended.process, process);
@@ -160,7 +160,7 @@ TEST_P(ProcessHostTest, KillsWhatIsLeftOfTheGroupOfOneThatEnded) {
   }));
 }
 
-TEST_P(ProcessHostTest, SaysWhyAProgramCannotBeStarted) {
+TEST_P(ProcessHostTest, ReportsWhyAProgramCannotBeStarted) {
   const auto message = [&](const Command& command) {
     const auto process = host_.start(command);
     return process ? "none" : process.error().message();
@@ -179,7 +179,7 @@ TEST_P(ProcessHostTest, SaysWhyAProgramCannotBeStarted) {
   EXPECT_TRUE(host_.reap().empty());
 }
 
-TEST_P(ProcessHostTest, StartsNoMoreThanItMay) {
+TEST_P(ProcessHostTest, StartsNoMoreProcessesThanTheLimit) {
   ProcessLimits few = limits();
   few.processes_max = 1;
   ProcessHost host{few};
@@ -293,7 +293,7 @@ TEST(ProcStat, IsReadPastAnyNameOfAProgram) {
   EXPECT_FALSE(read_stat(0x7fffffff));
 }
 
-TEST(LastLine, IsShortAndHarmless) {
+TEST(LastLine, IsLimitedAndWithoutControlCharacters) {
   const auto file = std::filesystem::temp_directory_path() / ("penstock-last-line-" + std::to_string(::getpid()));
   EXPECT_EQ(last_line(file), "");
   std::ofstream{file} << "first\n\x1b[31mred\x07\n\n";

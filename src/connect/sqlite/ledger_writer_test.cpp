@@ -47,7 +47,7 @@ class LedgerWriterTest : public testing::Test {
       lines_.push_back(sentence);
     });
   }
-  // Nobody can write as long as another connection holds a transaction.
+  // Other connections cannot write while this one holds a transaction.
   void block() {
     ASSERT_EQ(sqlite3_open(path().c_str(), &blocker_), SQLITE_OK);
     ASSERT_EQ(sqlite3_exec(blocker_, "begin immediate", nullptr, nullptr, nullptr), SQLITE_OK);
@@ -116,7 +116,7 @@ TEST_F(LedgerWriterTest, WhatOpensAndClosesInOneBatchIsWrittenOnceAndCountsTwice
   }
 }
 
-TEST_F(LedgerWriterTest, WritesBatchesWithoutBeingAsked) {
+TEST_F(LedgerWriterTest, WritesBatchesAtTheInterval) {
   LedgerWriterOptions options;
   options.interval = std::chrono::milliseconds{1};
   start(options);
@@ -135,7 +135,7 @@ TEST_F(LedgerWriterTest, AFullBatchDoesNotWaitForTheInterval) {
   EXPECT_EQ(entries().size(), 10U);
 }
 
-TEST_F(LedgerWriterTest, ItsEndWritesWhatWaits) {
+TEST_F(LedgerWriterTest, TheDestructorWritesWaitingEntries) {
   LedgerWriterOptions options;
   options.interval = std::chrono::hours{1};
   options.batch = 7;
@@ -147,7 +147,7 @@ TEST_F(LedgerWriterTest, ItsEndWritesWhatWaits) {
   EXPECT_TRUE(lines().empty());
 }
 
-TEST_F(LedgerWriterTest, WhatFailsIsTriedAgainAndWrittenOnce) {
+TEST_F(LedgerWriterTest, AFailedBatchIsRetriedAndWrittenOnce) {
   LedgerWriterOptions options;
   options.retry = std::chrono::milliseconds{1};
   start(options);
@@ -173,7 +173,7 @@ TEST_F(LedgerWriterTest, WhatFailsIsTriedAgainAndWrittenOnce) {
   EXPECT_EQ(lines()[1], "the ledger is written again; 0 entries were dropped");
 }
 
-TEST_F(LedgerWriterTest, BeyondItsLimitItDropsCountsAndSaysSo) {
+TEST_F(LedgerWriterTest, BeyondItsLimitEntriesAreDroppedCountedAndLogged) {
   LedgerWriterOptions options;
   options.entries_max = 20;
   options.retry = std::chrono::milliseconds{1};
@@ -195,7 +195,7 @@ TEST_F(LedgerWriterTest, BeyondItsLimitItDropsCountsAndSaysSo) {
   EXPECT_EQ(lines()[2], "the ledger is written again; 15 entries were dropped");
 }
 
-TEST_F(LedgerWriterTest, AFullDiskHoldsUpNobody) {
+TEST_F(LedgerWriterTest, AFullDiskDoesNotBlockCallers) {
   LedgerWriterOptions options;
   options.entries_max = 5000;
   options.retry = std::chrono::hours{1};
@@ -211,7 +211,7 @@ TEST_F(LedgerWriterTest, AFullDiskHoldsUpNobody) {
   EXPECT_NE(lines().back().find("entries of the ledger are not written: "), std::string::npos) << lines().back();
 }
 
-TEST_F(LedgerWriterTest, AnEntryThatTheDatabaseRefusesDoesNotHoldUpTheRest) {
+TEST_F(LedgerWriterTest, ARejectedEntryDoesNotBlockOthers) {
   start();
   Entry wrong = closed(opened(2));
   wrong.cost = std::numeric_limits<double>::quiet_NaN();
@@ -227,7 +227,7 @@ TEST_F(LedgerWriterTest, AnEntryThatTheDatabaseRefusesDoesNotHoldUpTheRest) {
   EXPECT_EQ(entries().size(), 3U);
 }
 
-TEST_F(LedgerWriterTest, RemovesWhatIsOlderThanItKeeps) {
+TEST_F(LedgerWriterTest, RemovesEntriesAboveTheAgeLimit) {
   LedgerWriterOptions options;
   options.keep = std::chrono::hours{24};
   start(options);

@@ -140,7 +140,7 @@ TEST(Zmq, TellsManyEndpointsApartAndForgetsRemovedOnes) {
   EXPECT_EQ(before, after);
 }
 
-TEST(Zmq, ComesBackToAPublisherThatBeginsAnew) {
+TEST(Zmq, ReconnectsToARestartedPublisher) {
   auto from = publisher();
   const std::uint16_t port = from->port();
   Inbox inbox;
@@ -208,7 +208,7 @@ TEST(Zmq, ReadsOtherFramesAndCountsWhatItCannotRead) {
   EXPECT_EQ(to->counts().lost, 3U);
 }
 
-TEST(Zmq, HearsOnlyItsTopic) {
+TEST(Zmq, ReceivesOnlyItsTopic) {
   const auto from = publisher();
   Inbox inbox;
   SubscriberOptions options;
@@ -263,7 +263,7 @@ TEST(Zmq, NeverBlocksOnASubscriberThatDoesNotRead) {
   EXPECT_GE(from->sent() + from->dropped(), 2000U);
 }
 
-TEST(Zmq, SaysWhatIsWrongWithAnEndpoint) {
+TEST(Zmq, ReportsInvalidEndpoints) {
   const auto taken = publisher();
   PublisherOptions options;
   options.port = taken->port();

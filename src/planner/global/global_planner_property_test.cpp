@@ -267,7 +267,7 @@ TEST(GlobalPlanner, KeepsEveryPoolAtItsFloorAtLeast) {
   }
 }
 
-TEST(GlobalPlanner, StaysWithItsOwnPlan) {
+TEST(GlobalPlanner, KeepsItsOwnPlanForTheSameInput) {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     SCOPED_TRACE(seed);
     const Fleet fleet = random_fleet(seed);

@@ -27,7 +27,7 @@ constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 Budget gpus(std::uint64_t count) { return {count, std::nullopt}; }
 Budget money(double per_hour) { return {std::nullopt, per_hour}; }
 
-TEST(GlobalPlanner, GivesGpusToWhomTheyBringMost) {
+TEST(GlobalPlanner, GivesGpusToTheDeploymentThatGainsMost) {
   // chat: 10 requests/s for 2 GPUs; code: 6 for 1. Of 5 GPUs the best use is 3 for code and 2 for chat.
   const GlobalPlan plan = planned({deployment("chat", 100.0, {on("h100", 2, {0, 9}, 10.0)}),
                                    deployment("code", 18.0, {on("h100", 1, {0, 9}, 6.0)})},
@@ -41,7 +41,7 @@ TEST(GlobalPlanner, GivesGpusToWhomTheyBringMost) {
   EXPECT_EQ(limit_in(plan, "code", "h100"), "");
 }
 
-TEST(GlobalPlanner, LooksPastAStepThatBringsNothing) {
+TEST(GlobalPlanner, LooksBeyondAStepWithoutGain) {
   // b's first replica carries nothing (the model does not fit the SLO on one); its second carries more than all of a.
   const GlobalPlan plan = planned({deployment("a", 100.0, {by_curve("h100", {0.0, 3.0, 6.0})}),
                                    deployment("b", 100.0, {by_curve("h100", {0.0, 0.0, 20.0})})},
@@ -50,7 +50,7 @@ TEST(GlobalPlanner, LooksPastAStepThatBringsNothing) {
   EXPECT_EQ(replicas_in(plan, "b", "h100"), 2U);
 }
 
-TEST(GlobalPlanner, ServesAHigherClassFirstWhateverItBrings) {
+TEST(GlobalPlanner, ServesAHigherClassFirstWhateverItsGain) {
   const GlobalPlan plan = planned({deployment("batch", 100.0, {on("h100", 1, {1, 9}, 50.0)}, 0),
                                    deployment("chat", 4.0, {on("h100", 1, {0, 9}, 1.0)}, 10)},
                                   kPrices, gpus(4));
@@ -129,7 +129,7 @@ TEST(GlobalPlanner, WeighsDeploymentsOfAClass) {
   EXPECT_DOUBLE_EQ(plan.classes[0].value, 8.0);
 }
 
-TEST(GlobalPlanner, SharesFairlyWhereTheMostTrafficWouldStarveOne) {
+TEST(GlobalPlanner, MaxMinDoesNotStarveADeployment) {
   // Each GPU carries 4 of big's 40 requests/s, or 1 of small's 10: a tenth either way.
   const std::vector<Deployment> two = {deployment("big", 40.0, {on("h100", 1, {0, 10}, 4.0)}),
                                        deployment("small", 10.0, {on("h100", 1, {0, 10}, 1.0)})};
@@ -153,7 +153,7 @@ TEST(GlobalPlanner, GivesSharesInTheRatioOfWeights) {
   EXPECT_EQ(replicas_in(plan, "b", "h100"), 6U);
 }
 
-TEST(GlobalPlanner, IsNotHeldDownByADeploymentThatHasAllItCanGet) {
+TEST(GlobalPlanner, MaxMinIgnoresDeploymentsThatCannotGrow) {
   Options fair;
   fair.objective = Objective::kMaxMin;
   const GlobalPlan plan = planned({deployment("capped", 100.0, {on("h100", 1, {0, 1}, 1.0)}),
@@ -177,14 +177,14 @@ TEST(GlobalPlanner, NamesWhatLimitsAPool) {
       "no_gain");
 }
 
-TEST(GlobalPlanner, SpendsABudgetToTheCent) {
+TEST(GlobalPlanner, UsesABudgetExactly) {
   const std::vector<Hardware> prices = {{"h100", 2.3, {}}};
   const std::vector<Deployment> one = {deployment("chat", 100.0, {on("h100", 1, {0, 9}, 1.0)})};
   EXPECT_EQ(replicas_in(planned(one, prices, money(6.9)), "chat", "h100"), 3U) << "3 · 2.3 in doubles is above 6.9";
   EXPECT_EQ(replicas_in(planned(one, prices, money(6.89)), "chat", "h100"), 2U);
 }
 
-TEST(GlobalPlanner, PricesTheGpuThatIsMissing) {
+TEST(GlobalPlanner, ReportsTheMarginalValueOfAScarceGpu) {
   const GlobalPlan plan = planned({deployment("chat", 100.0, {on("h100", 2, {0, 99}, 10.0)})}, kPrices, gpus(8));
   EXPECT_NEAR(resource_in(plan, "gpu_budget").value_per_unit, 5.0, 1e-3) << "10 requests/s for two";
   EXPECT_EQ(resource_in(plan, "gpu_budget").used, 8.0);
@@ -240,7 +240,7 @@ TEST(GlobalPlanner, RefusesFloorsThatDoNotFit) {
   EXPECT_EQ(error_of(one, prices, {}).substr(0, 20), "hardware.h100.gpus: ");
 }
 
-TEST(GlobalPlanner, SaysWhereAnInputIsWrong) {
+TEST(GlobalPlanner, ErrorsNameTheInput) {
   const std::vector<Deployment> good = {deployment("a", 1.0, {on("h100", 1, {0, 2}, 1.0)})};
   const auto changed = [&](auto change) {
     std::vector<Deployment> bad = good;
@@ -266,7 +266,7 @@ TEST(GlobalPlanner, SaysWhereAnInputIsWrong) {
   EXPECT_EQ(error_of(good, kPrices, money(kNan)), "budget.money_per_hour: must be a number from 0 to 1e+12, is nan");
 }
 
-TEST(GlobalPlanner, RefusesMoreCombinationsThanItWouldLookAt) {
+TEST(GlobalPlanner, RefusesTooManyCombinations) {
   std::vector<Offer> offers;
   std::vector<Hardware> prices;
   for (const char* kind : {"a", "b", "c", "d"}) {
@@ -278,7 +278,7 @@ TEST(GlobalPlanner, RefusesMoreCombinationsThanItWouldLookAt) {
             "larger steps");
 }
 
-TEST(GlobalPlanner, PlansNothingForNobody) {
+TEST(GlobalPlanner, WithoutDeploymentsThePlanIsEmpty) {
   const GlobalPlan plan = planned({}, kPrices, gpus(4));
   EXPECT_TRUE(plan.pools.empty());
   EXPECT_EQ(plan.gap, 0.0);

@@ -29,7 +29,7 @@ TEST(Offers, CurveTurnsSharesIntoTrafficAndSmoothsNoise) {
   EXPECT_DOUBLE_EQ(offer->steps[3].carried_rps, 20.0);
 }
 
-TEST(Offers, CurveRefusesSharesThatAreNone) {
+TEST(Offers, CurveRejectsInvalidShares) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   EXPECT_EQ(curve_offer({"pool", "h100", 1}, {1, 2}, 1.0, std::vector<double>{0.5, 1.5}).error().message(),
             "pool.shares[1]: must be within 0 and 1, is 1.5");
@@ -54,7 +54,7 @@ TEST(Offers, DisaggregatedSideDoesNotGrowBeyondTheOthersMax) {
   EXPECT_EQ(replicas_of(*offer), (std::vector<std::vector<std::uint32_t>>{{1, 1}, {1, 2}}));
 }
 
-TEST(Offers, DisaggregatedRefusesASideThatCarriesNothing) {
+TEST(Offers, DisaggregatedRejectsASideWithoutCapacity) {
   EXPECT_EQ(disaggregated_offer({{"prefill", "h100", 1}, {1, 1}, 0.0}, {{"decode", "h100", 1}, {1, 9}, 5.0})
                 .error()
                 .message(),

@@ -45,7 +45,7 @@ TEST(OverTime, PlansForThePeakMinuteOfTheIntervalBefore) {
   EXPECT_EQ(replicas_in(run.intervals[1].plan, "chat", "h100"), 5U);
 }
 
-TEST(OverTime, NothingOfTheFutureChangesAPlan) {
+TEST(OverTime, PlansDoNotDependOnTheFuture) {
   core::RandomStream random{7};
   std::vector<double> series;
   for (int i = 0; i < 24; ++i) series.push_back(static_cast<double>(random.below(8)));
@@ -93,7 +93,7 @@ std::vector<ChangingDeployment> turn_about() {
   return {changing("day", {4, 4, 4, 4, 0, 0, 0, 0}), changing("night", {0, 0, 0, 0, 4, 4, 4, 4})};
 }
 
-TEST(OverTime, ASharedBudgetGoesToWhoNeedsItNow) {
+TEST(OverTime, ASharedBudgetFollowsTheDemand) {
   Budget budget;
   budget.gpus = 4;
   const OverTime shared = over(plan_over_time(turn_about(), kPrices, budget, every(2)));
@@ -118,7 +118,7 @@ TEST(OverTime, OnePlanAtThePeakNeverChanges) {
   EXPECT_DOUBLE_EQ(fixed.deployments[0].kept + fixed.deployments[1].kept, (4 * 2 + 2 * 4) * 60.0);
 }
 
-TEST(OverTime, KeptNeverPassesWhatCameNorWhatCouldBePaid) {
+TEST(OverTime, ServedTrafficIsBoundedByArrivalsAndBudget) {
   core::RandomStream random{11};
   for (int round = 0; round < 60; ++round) {
     std::vector<ChangingDeployment> deployments;
@@ -147,7 +147,7 @@ TEST(OverTime, KeptNeverPassesWhatCameNorWhatCouldBePaid) {
   }
 }
 
-TEST(OverTime, WhatDoesNotFitTogetherIsRefused) {
+TEST(OverTime, MismatchedInputsAreRefused) {
   const auto error = [](const std::vector<ChangingDeployment>& deployments, std::size_t minutes) {
     const auto result = plan_over_time(deployments, kPrices, {}, every(minutes));
     return result ? std::string{} : result.error().message();
@@ -179,7 +179,7 @@ TEST(BudgetShares, FloorsComeFirstAndTheRestByNeed) {
   EXPECT_EQ((*shares)[1].hardware[0].gpus, 2U);
 }
 
-TEST(BudgetShares, AKindGoesToThoseWhoUseIt) {
+TEST(BudgetShares, AKindIsSharedByItsUsers) {
   const std::vector<Deployment> deployments = {deployment("a", 10.0, {on("h100", 1, {0, 20}, 1.0)}),
                                                deployment("b", 90.0, {on("l40s", 1, {0, 20}, 1.0)})};
   const auto shares = budget_shares(deployments, {{"h100", 3.0, 8}, {"l40s", 1.0, {}}}, {});

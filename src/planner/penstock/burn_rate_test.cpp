@@ -92,7 +92,7 @@ TEST(BurnRate, EachTargetHasItsOwnLatencyAndGoal) {
   EXPECT_NEAR(run.burn.over_short_window(), 4.0 / (10 * 0.5 + 10 * 0.1), 1e-9);
 }
 
-TEST(BurnRate, WhatNoFleetWouldKeepIsAllowed) {
+TEST(BurnRate, UnavoidableMissesAreAllowed) {
   Course run{0.5};
   for (int i = 0; i < 20; ++i) run.add(i + 1, i < 11 ? 2001.0F : 100.0F);
   run.observe(60);
@@ -144,7 +144,7 @@ TEST(BurnRate, BurnsWhenBothWindowsDo) {
   EXPECT_FALSE(moment.burn.burning());
 }
 
-TEST(BurnRate, TheRateOfALongWhileIsThatOfTheMisses) {
+TEST(BurnRate, OverALongTimeTheRateIsThatOfTheMisses) {
   Course run;
   run.go_on(7200, 15);
   EXPECT_NEAR(run.burn.over_short_window(), 1.5, 0.1);
@@ -152,7 +152,7 @@ TEST(BurnRate, TheRateOfALongWhileIsThatOfTheMisses) {
   EXPECT_FALSE(run.burn.burning());  // not fast enough for the short window
 }
 
-TEST(BurnRate, TellsHowLongItHasHeld) {
+TEST(BurnRate, ReportsForHowLongTheSloHasBeenMet) {
   Course run;
   run.go_on(600, 0);
   EXPECT_EQ(run.burn.held_for(), seconds{595});  // since the first look

@@ -25,27 +25,27 @@ class EarlySigns : public testing::Test {
   signals::Observation seen;
 };
 
-TEST_F(EarlySigns, AreNoneWhileAllIsWell) {
+TEST_F(EarlySigns, AreEmptyForAHealthyFleet) {
   seen.pools[0].last_minute.ttft = {.count = 5, .p95_ms = 1900.0};
   seen.pools[0].replicas[0].sample->oldest_queued_age = 900ms;
   EXPECT_EQ(words(), "");
 }
 
-TEST_F(EarlySigns, AreARequestThatNoReplicaHas) {
+TEST_F(EarlySigns, IncludeARequestWithoutAReplica) {
   seen.pools[0].unrouted_requests = 3;
   EXPECT_TRUE(words().starts_with(
       "TTFT is at risk in pool chat, while waiting for a replica: early signs (unrouted 3 requests); "))
       << words();
 }
 
-TEST_F(EarlySigns, AreAWaitForHalfOfTheStrictestLimit) {
+TEST_F(EarlySigns, IncludeAWaitForHalfOfTheStrictestLimit) {
   seen.pools[0].replicas[0].sample->oldest_queued_age = 900ms;
   slo.segments.resize(1);
   slo.segments[0].target = {1s, 50ms};
   EXPECT_NE(words().find("in the engine queue: early signs (oldest_waiting 900 ms)"), std::string::npos) << words();
 }
 
-TEST_F(EarlySigns, AreAP95OfTooFewToDiagnose) {
+TEST_F(EarlySigns, IncludeAP95OfFewRequests) {
   seen.pools[0].last_minute.ttft = {.count = 5, .p95_ms = 2100.0};
   EXPECT_NE(words().find("ttft_p95"), std::string::npos) << words();
   seen.pools[0].last_minute.ttft = {};

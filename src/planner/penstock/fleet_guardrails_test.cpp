@@ -76,7 +76,7 @@ TEST(FleetGuardrails, LetGrowthThroughThatTheBudgetAllows) {
   EXPECT_EQ(fleet.limits, ",");
 }
 
-TEST(FleetGuardrails, CutGrowthSoThatTheProposedRatioStays) {
+TEST(FleetGuardrails, KeepTheProposedRatioWhenGrowthIsLimited) {
   struct Case {
     std::uint64_t budget;
     Targets has, proposed, gpus, granted;
@@ -135,7 +135,7 @@ TEST(FleetGuardrails, ShrinkNoPoolForTheGrowthOfAnother) {
   }
 }
 
-TEST(FleetGuardrails, WaitUntilWhatIsGivenUpIsFree) {
+TEST(FleetGuardrails, WaitUntilDrainingReplicasFreeTheirGpus) {
   Fleet fleet{10};
   for (double seconds = 0.0; seconds < 300.0; seconds += 30.0)
     ASSERT_EQ(fleet.propose(seconds, split(6, 4), {4, 6}), (Targets{6, 4}));
@@ -147,7 +147,7 @@ TEST(FleetGuardrails, WaitUntilWhatIsGivenUpIsFree) {
   EXPECT_EQ(fleet.propose(310, draining, {4, 6}), (Targets{4, 5}));
 }
 
-TEST(FleetGuardrails, GiveThePoolsFewestReplicasWhateverTheBudget) {
+TEST(FleetGuardrails, GrantMinReplicasEvenAboveTheBudget) {
   Fleet fleet{4};
   EXPECT_EQ(fleet.propose(0, {pool_of(2, engine(0)), bounded(pool_of(2, engine(0)), 5, 9)}, {4, 7}), (Targets{2, 5}));
 }
@@ -181,7 +181,7 @@ TEST(FleetGuardrails, HoldAllPoolsWhileTheClockIsNotSteady) {
   }
 }
 
-TEST(FleetGuardrails, TakeNoCutOfTheirOwnForAManualChange) {
+TEST(FleetGuardrails, DoNotMistakeTheirOwnLimitForAManualChange) {
   Fleet fleet{7};
   EXPECT_EQ(fleet.propose(0, split(2, 2), {2, 8}), (Targets{2, 5}));
   EXPECT_EQ(fleet.propose(5, split(2, 5), {2, 8}), (Targets{2, 5}));

@@ -398,7 +398,7 @@ class Sequence {
   double t_ = -1.0, offset_ = 0.0;  // true time, and what the clock adds to it
 };
 
-TEST(GuardrailsProperty, HoldWhateverHappens) {
+TEST(GuardrailsProperty, InvariantsHoldInRandomWorlds) {
   std::map<std::string, std::uint64_t> limits;
   std::uint64_t grown = 0, shrunk = 0;
   for (std::uint64_t seed = 0; seed < 1200; ++seed) {
@@ -421,7 +421,7 @@ TEST(GuardrailsProperty, HoldWhateverHappens) {
     EXPECT_GT(limits[to_string(limit)], 20U) << to_string(limit);
 }
 
-TEST(GuardrailsProperty, LetEveryWishComeTrueOnceAllIsQuiet) {
+TEST(GuardrailsProperty, EveryProposalIsReachedOnceAllIsQuiet) {
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
     SCOPED_TRACE(seed);
     Sequence sequence{seed};

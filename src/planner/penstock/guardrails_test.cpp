@@ -50,7 +50,7 @@ class Guarded {
   Guardrails guardrails_;
 };
 
-TEST(Guardrails, LetAWishWithinAllLimitsThrough) {
+TEST(Guardrails, KeepAProposalWithinAllLimits) {
   Guarded guarded;
   EXPECT_DECISION(guarded.proposal(0, pool_of(4, engine(0)), 6), 6, kCheapestThatKeepsSlo, kNone);
 }
@@ -74,7 +74,7 @@ TEST(Guardrails, ShrinkOnlyAfterTheStabilisationWindow) {
   EXPECT_DECISION(guarded.proposal(300, pool_of(8, engine(0)), 7), 7, kCheapestThatKeepsSlo, kNone);
 }
 
-TEST(Guardrails, ShrinkToTheMostThatWasWishedMeanwhile) {
+TEST(Guardrails, ShrinkToTheHighestProposalOfTheWindow) {
   Guarded guarded;
   guarded.settle(pool_of(8, engine(0)), 4);
   (void)guarded.proposal(310, pool_of(8, engine(0)), 7);
@@ -159,7 +159,7 @@ TEST(Guardrails, CountQueuedTokensAndTheFullestReplicaAsLoad) {
   EXPECT_DECISION(guarded.proposal(310, pool, 3), 3, kCheapestThatKeepsSlo, kNone);
 }
 
-TEST(Guardrails, HoldThePromptQueueOfPrefillReplicasAgainstTheirCapacity) {
+TEST(Guardrails, CompareThePromptQueueWithThePrefillCapacity) {
   auto queued = engine(1);
   queued.kv_capacity_tokens = 10'000'000;
   queued.queued_prefill_tokens = 20'000;  // 20000 of 32768 is 0.61, which 4/3 raises above 0.8.
@@ -194,7 +194,7 @@ TEST(Guardrails, LeaveTheLeastNumberOfReadyReplicas) {
   EXPECT_DECISION(guarded.proposal(370, pool_of(3, engine(0)), 1), 3, kCheapestThatKeepsSlo, kMinEndpoints);
 }
 
-TEST(Guardrails, ShrinkNothingWhileFewerAreReadyThanMustBe) {
+TEST(Guardrails, ShrinkNothingWhileTooFewReplicasAreReady) {
   auto short_of = pool_of(3, engine(0));  // Replicas that were requested but do not start.
   short_of.target_replicas = 5;
   short_of.min_replicas = 4;
@@ -205,7 +205,7 @@ TEST(Guardrails, ShrinkNothingWhileFewerAreReadyThanMustBe) {
   EXPECT_DECISION(guarded.proposal(310, short_of, 4), 4, kCheapestThatKeepsSlo, kNone);
 }
 
-TEST(Guardrails, TakeAReadyReplicaThatIsNotListedForOneThatIsNotHeardOf) {
+TEST(Guardrails, TreatAnUnlistedReadyReplicaAsWithoutTelemetry) {
   auto pool = pool_of(4, engine(0));
   pool.ready = 5;
   Guarded guarded;
@@ -226,7 +226,7 @@ TEST(Guardrails, ShrinkToTheMinimumWhenTrafficStops) {
 
 // ---- what others do --------------------------------------------------------------------------------------------------
 
-TEST(Guardrails, LeaveATargetAloneThatSomebodyElseSet) {
+TEST(Guardrails, HoldATargetThatWasSetManually) {
   Guarded guarded;
   EXPECT_DECISION(guarded.proposal(0, pool_of(4, engine(0)), 6), 6, kCheapestThatKeepsSlo, kNone);
   EXPECT_DECISION(guarded.proposal(5, pool_of(9, engine(0)), 6), 9, kCheapestThatKeepsSlo, kManualChange);
@@ -246,7 +246,7 @@ TEST(Guardrails, RememberTheirWindowsOverARestart) {
   EXPECT_DECISION(guarded.proposal(300, pool_of(8, engine(0)), 7), 7, kCheapestThatKeepsSlo, kNone);
 }
 
-TEST(Guardrails, TakeAFleetThatWasStartedAnewForNoManualChange) {
+TEST(Guardrails, DoNotMistakeARestartedFleetForAManualChange) {
   Guarded guarded;
   EXPECT_DECISION(guarded.proposal(0, pool_of(4, engine(0)), 6), 6, kCheapestThatKeepsSlo, kNone);
   guarded.restart();
@@ -270,13 +270,13 @@ TEST(Guardrails, HoldTheBoundsEvenAgainstAManualChange) {
                   kManualChange);
 }
 
-TEST(Guardrails, TakeARefusedChangeForNoManualOne) {
+TEST(Guardrails, DoNotMistakeARefusedChangeForAManualOne) {
   Guarded guarded;
   EXPECT_DECISION(guarded.proposal(0, pool_of(4, engine(0)), 6), 6, kCheapestThatKeepsSlo, kNone);
   EXPECT_DECISION(guarded.proposal(5, pool_of(4, engine(0)), 6), 6, kCheapestThatKeepsSlo, kNone);
 }
 
-TEST(Guardrails, TakeALaterStagesCutForNoManualChange) {
+TEST(Guardrails, DoNotMistakeALaterLimitForAManualChange) {
   Guardrails guardrails;
   auto pool = pool_of(4, engine(0));
   PoolDecision proposal;
@@ -294,7 +294,7 @@ PoolObservation with_failed_actions(PoolObservation pool, std::uint64_t failed) 
   return pool;
 }
 
-TEST(Guardrails, ChangeNothingForAWhileAfterAnActionFailed) {
+TEST(Guardrails, HoldDuringTheCooldownAfterAFailedAction) {
   Guarded guarded;
   const auto failed = [](std::uint64_t count) { return with_failed_actions(pool_of(4, engine(0)), count); };
   EXPECT_DECISION(guarded.proposal(0, failed(7), 6), 6, kCheapestThatKeepsSlo, kNone);  // The failures happened before.
@@ -303,7 +303,7 @@ TEST(Guardrails, ChangeNothingForAWhileAfterAnActionFailed) {
   EXPECT_DECISION(guarded.proposal(125, failed(8), 6), 6, kCheapestThatKeepsSlo, kNone);
 }
 
-TEST(Guardrails, WaitTwiceAsLongAfterEachFailureInARowUpToALimit) {
+TEST(Guardrails, DoubleTheCooldownForConsecutiveFailures) {
   Guarded guarded;
   double seconds = 0.0;
   (void)guarded.proposal(seconds, pool_of(4, engine(0)), 6);
@@ -340,7 +340,7 @@ TEST(Guardrails, HoldEverythingWhenTheClockGoesBack) {
   EXPECT_DECISION(guarded.proposal(150, pool_of(8, engine(0)), 20), 8, kCheapestThatKeepsSlo, kClockJump);
 }
 
-TEST(Guardrails, NeitherProlongNorEndTheirWindowsWithAJumpOfTheClock) {
+TEST(Guardrails, KeepTheirWindowsOverAClockJump) {
   for (const double jump_s : {-3600.0, 3600.0}) {
     SCOPED_TRACE(jump_s);
     Guardrails guardrails;
@@ -361,7 +361,7 @@ TEST(Guardrails, NeitherProlongNorEndTheirWindowsWithAJumpOfTheClock) {
 }
 
 // Whatever is observed and wished, the promises of the header hold.
-TEST(GuardrailsProperty, HoldWhateverIsProposed) {
+TEST(GuardrailsProperty, InvariantsHoldForAllProposals) {
   std::uint32_t grown = 0, shrunk = 0;
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     SCOPED_TRACE(seed);

@@ -68,7 +68,7 @@ TEST(Headroom, CoversStepsOfAKnownSizeButNoMore) {
   }
 }
 
-TEST(Headroom, StepsSoRareThatTheGoalBearsThemNeedNone) {
+TEST(Headroom, RareStepsWithinTheGoalNeedNoHeadroom) {
   // Steps of a minute once in so many hours; with a lag of a minute one minute in each is overrun, and half of 1 % is
   // allowed.
   for (const auto& [hours_apart, learned] : {std::pair{2, 1.6}, std::pair{6, 1.1}}) {
@@ -128,7 +128,7 @@ TEST(Headroom, ForgetsWhatIsOlderThanItsHistory) {
   EXPECT_EQ(run.headroom.learned(), 1.1);
 }
 
-TEST(Headroom, CountersThatStartAgainAreNoLoad) {
+TEST(Headroom, CounterResetsAddNoLoad) {
   Course run{options_of(minutes{3})};
   for (int i = 0; i < 30; ++i) {
     run.go_on(9, 1000);
@@ -139,7 +139,7 @@ TEST(Headroom, CountersThatStartAgainAreNoLoad) {
   EXPECT_EQ(run.headroom.learned(), 1.1);
 }
 
-TEST(Headroom, AGapIsNoMinute) {
+TEST(Headroom, AGapIsNotAMinuteWithoutLoad) {
   Course run{options_of(minutes{3})};
   for (int i = 0; i < 30; ++i) {
     run.go_on(9, 1000);
@@ -181,7 +181,7 @@ double least_headroom(const std::vector<double>& loads, const HeadroomOptions& o
   return options.most;
 }
 
-TEST(HeadroomProperty, IsTheLeastUnderWhichFewEnoughRequestsAreOverrun) {
+TEST(HeadroomProperty, IsTheSmallestThatKeepsOverloadRareEnough) {
   core::RandomStream random{20260315};
   int between = 0;
   for (int round = 0; round < 60; ++round) {

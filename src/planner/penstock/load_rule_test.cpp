@@ -74,7 +74,7 @@ TEST(LoadRule, LooksAtReadyReplicasOnly) {
   EXPECT_DECISION(by_throughput(pool), 3, kLoadAboveTarget, kNone);  // ⌈2 · 1.25⌉
 }
 
-TEST(LoadRule, WhatStartsIsNotAskedForTwice) {
+TEST(LoadRule, StartingReplicasAreNotRequestedTwice) {
   // 4 at 0.9 need 5, and 2 more start: 6 stay.
   EXPECT_DECISION(by_throughput(with_starting(pool_of(4, with_kv(0.9)), 2)), 6, kLoadAboveTarget, kNone);
   // 4 at twice the target need 8, of which 2 start.
@@ -83,7 +83,7 @@ TEST(LoadRule, WhatStartsIsNotAskedForTwice) {
   EXPECT_DECISION(by_throughput(with_starting(pool_of(4, with_kv(0.36)), 2)), 2, kLoadBelowTarget, kNone);
 }
 
-TEST(LoadRule, TheLatencyRuleWantsMoreForTheSameLoad) {
+TEST(LoadRule, TheLatencyRuleProposesMoreForTheSameLoad) {
   EXPECT_DECISION(by_load(pool_of(10, with_kv(0.6)), latency_rule()), 15, kLoadAboveTarget, kNone);
   EXPECT_DECISION(by_load(pool_of(4, queueing(2048, 1'000'000)), latency_rule()), 8, kLoadAboveTarget, kNone);
 }

@@ -55,7 +55,7 @@ TEST(PenstockPlanner, KeepsRoomForARiseWhileReplicasStart) {
   }
 }
 
-TEST(PenstockPlanner, ShrinksWhenALullHasLasted) {
+TEST(PenstockPlanner, ShrinksAfterALongLull) {
   Course run;
   EXPECT_EQ(run.at_rate(16.0, 300).pools[0].target, 8U);
   EXPECT_EQ(run.at_rate(4.0, 1800).pools[0].target, 2U);
@@ -71,7 +71,7 @@ TEST(PenstockPlanner, ShrinksWhenABurstIsFollowedByATrickle) {
   EXPECT_EQ(run.at_rate(0.0, 3600).pools[0].target, 1U);
 }
 
-TEST(PenstockPlanner, KeepsTheFleetThatFits) {
+TEST(PenstockPlanner, KeepsAFleetThatFits) {
   Course run;
   (void)run.at_rate(15.0, 300);
   run.changes.clear();
@@ -91,7 +91,7 @@ TEST(PenstockPlanner, TheLoadLoopReactsBeforeTheForecastDoes) {
   EXPECT_EQ(run.fleet, Fleet{12});
 }
 
-TEST(PenstockPlanner, TroubleMakesTheLoadLoopLookAtOnce) {
+TEST(PenstockPlanner, ABurningSloTriggersTheLoadLoopAtOnce) {
   PlannerOptions options = only_load_loop();
   options.load_loop.interval = std::chrono::minutes{10};
   Course calm{options}, troubled{options};
@@ -179,7 +179,7 @@ TEST(PenstockPlanner, IsNotIdleWhileARequestRuns) {
   EXPECT_NE(run.at_rate(0.0, 1800).pools[0].reason, Reason::kIdle);
 }
 
-TEST(PenstockPlanner, ThatStartsLateDoesNotTakeTheTimeBeforeForIdle) {
+TEST(PenstockPlanner, ALateStartDoesNotCountAsIdleTime) {
   Course run;
   run.now_s = 10'000.0;
   EXPECT_EQ(run.at_rate(0.0, 10'120).pools[0].reason, Reason::kInsufficientData);
@@ -249,7 +249,7 @@ TEST(PenstockPlanner, APlanThatIsInTimeNeedsNoFormula) {
 
 // ---- an SLO that burns ---------------------------------------------------------------------------------------------------
 
-TEST(PenstockPlanner, GrowsStepByStepWhileTheSloBurnsThoughTrialsAreHappyAndStops) {
+TEST(PenstockPlanner, GrowsInStepsWhileTheSloBurnsAgainstTheTrials) {
   Course run;
   EXPECT_EQ(run.at_rate(15.5, 400).pools[0].target, 8U);
   run.changes.clear();
@@ -283,7 +283,7 @@ TEST(PenstockPlanner, ASloThatBurnsWaitsForReplicasThatStart) {
   }
 }
 
-TEST(PenstockPlanner, LateAnswersThatTrialsForeseeAreNoFire) {
+TEST(PenstockPlanner, MissesThatTrialsExpectDoNotRaiseTheFleet) {
   Course run;
   run.change = [](signals::Observation& seen) { seen.pools[0].max_replicas = 4; };  // half of what it would take
   run.ttft_ms = [](const Course& course) { return course.requests.size() % 2 == 0 ? 5000.0F : 100.0F; };
@@ -294,7 +294,7 @@ TEST(PenstockPlanner, LateAnswersThatTrialsForeseeAreNoFire) {
 
 // ---- capacity that is on its way -----------------------------------------------------------------------------------------
 
-TEST(PenstockPlanner, ReplicasThatStartCountSoThatNoStormFollows) {
+TEST(PenstockPlanner, StartingReplicasCountSoThatNothingOvershoots) {
   for (const float ttft_ms : {100.0F, 1900.0F}) {
     Course run;
     run.start_up_s = 600.0;
@@ -306,7 +306,7 @@ TEST(PenstockPlanner, ReplicasThatStartCountSoThatNoStormFollows) {
   }
 }
 
-TEST(PenstockPlanner, TheLoadRuleDoesNotAskTwiceForWhatStarts) {
+TEST(PenstockPlanner, TheLoadRuleDoesNotRequestStartingReplicasTwice) {
   PlannerOptions options = quick();
   options.target = OptimizationTarget::kThroughput;
   Course run{options};
@@ -393,7 +393,7 @@ TEST(PenstockPlanner, EveryDecisionHasACauseAPhaseAndAForecast) {
   }
 }
 
-TEST(PenstockPlanner, WantsWhatItsLoopsAndItsDiagnosisLookAt) {
+TEST(PenstockPlanner, RequestsTheDataOfItsLoopsAndDiagnosis) {
   const PlannerOptions options = quick();
   const auto planner = make_penstock_planner(nullptr, {}, options);
   EXPECT_EQ(planner->name(), "penstock");
@@ -402,7 +402,7 @@ TEST(PenstockPlanner, WantsWhatItsLoopsAndItsDiagnosisLookAt) {
   EXPECT_TRUE(planner->wants_segments());
 }
 
-TEST(PenstockPlanner, TriesFewFleetsEvenWhenTheNeedIsFarAway) {
+TEST(PenstockPlanner, TriesFewFleetsForALargeStep) {
   Course run{quick(), {0.05}};  // 20 a second need 400 replicas
   run.change = [](signals::Observation& seen) { seen.pools[0].max_replicas = 1000; };
   (void)run.at_rate(20.0, 10);

@@ -61,7 +61,7 @@ TEST(PlanLoop, PlansTheCheapestFleet) {
   EXPECT_NEAR(run.loop.plan()->rate, 10.0, 1e-9);
 }
 
-TEST(PlanLoop, SaysNothingOnFewRequests) {
+TEST(PlanLoop, HasNoPlanForFewRequests) {
   Course run{{.memory = kNoLimit, .requests_min = 700}};
   EXPECT_FALSE(run.tick(60));
   EXPECT_FALSE(run.loop.waiting_since().has_value());
@@ -106,7 +106,7 @@ TEST(PlanLoop, PlansAtOnceWhereItIsUrgent) {
   EXPECT_TRUE(run.tick(250));
 }
 
-TEST(PlanLoop, AsksForTheGoalAtTheRateOfWhatItRemembers) {
+TEST(PlanLoop, ComputesTheGoalAtTheRememberedRate) {
   Course run;
   run.goal = {.goals = {0.9}, .growth = 2.0, .headroom = 1.1};
   EXPECT_TRUE(run.tick(60));
@@ -137,7 +137,7 @@ TEST(PlanLoop, ASearchWithoutTimeGoesOnInTheNextTick) {
   for (const RecordedTrials::Attempt& attempt : run.trials->attempts) EXPECT_GE(attempt.replicas[0], 6U);
 }
 
-TEST(PlanLoop, AnUrgentCallDoesNotDisturbTheSearchUnderWay) {
+TEST(PlanLoop, AnUrgentCallDoesNotInterruptARunningSearch) {
   Course run{{.memory = {.tick_requests = 1}}};
   EXPECT_FALSE(run.tick(60));
   EXPECT_FALSE(run.tick(65, true));
@@ -156,7 +156,7 @@ TEST(PlanLoop, TriesAgainWhenTrialsChange) {
   EXPECT_FALSE(run.trials->attempts.empty());
 }
 
-TEST(PlanLoop, GoesOnWhenTheClockWentBack) {
+TEST(PlanLoop, ContinuesAfterTheClockGoesBack) {
   Course run;
   EXPECT_TRUE(run.tick(4000));
   bool planned = false;
@@ -164,7 +164,7 @@ TEST(PlanLoop, GoesOnWhenTheClockWentBack) {
   EXPECT_TRUE(planned);
 }
 
-TEST(TargetsOf, IsWhatWasLastAskedForButNeverNone) {
+TEST(TargetsOf, IsTheLastTargetAndAtLeastOne) {
   signals::Observation observation;
   observation.pools = {pool_of(3, testing::engine(0)), pool_of(0, testing::engine(0))};
   observation.pools[0].ready = 1;

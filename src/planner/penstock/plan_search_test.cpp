@@ -66,7 +66,7 @@ FleetPlan plan_of(FormulaOutcomes outcomes, const Fleet& from, const PlanGoal& g
   return search_plan(outcomes, pools_of(static_cast<std::uint32_t>(from.size()), least, most), from, goal).value();
 }
 
-TEST(PlanSearch, FindsTheLeastThatKeepsTheGoalFromAnywhere) {
+TEST(PlanSearch, FindsTheSmallestFleetFromAnyStart) {
   for (const std::uint32_t from : {1U, 5U, 15U, 16U, 17U, 40U, 100U})
     EXPECT_EQ(plan_of(needing(16), {from}).fleet, Fleet{16}) << from;
 }
@@ -81,7 +81,7 @@ TEST(PlanSearch, TheGoalIsAShareOfWhatAFleetOfAnySizeKeeps) {
   EXPECT_EQ(plan.requests, 1e6);
 }
 
-TEST(PlanSearch, AnOverrunFleetGrowsThoughTwiceOfItGainsNothing) {
+TEST(PlanSearch, AnOverloadedFleetGrowsEvenIfDoublingGainsNothing) {
   // Of what a fleet far too small is asked for, nearly nothing is on time, and nor is it with twice the fleet.
   const FormulaOutcomes outcomes{[](const Fleet& fleet) { return of_all(1e6, fleet[0] < 30 ? 0.001 : 1.0); }};
   const FleetPlan plan = plan_of(outcomes, {1});
@@ -89,7 +89,7 @@ TEST(PlanSearch, AnOverrunFleetGrowsThoughTwiceOfItGainsNothing) {
   EXPECT_EQ(plan.best, 1.0);
 }
 
-TEST(PlanSearch, ATargetThatGainsIsAGainThoughItIsFew) {
+TEST(PlanSearch, AGainOfASmallSegmentIsAGain) {
   const FormulaOutcomes outcomes{[](const Fleet& fleet) {
     TrialOutcome outcome;
     outcome.targets = {{9970, 9970}, {30, std::min(30.0, static_cast<double>(fleet[0]))}};
@@ -111,7 +111,7 @@ TEST(PlanSearch, EachTargetKeepsItsOwnGoal) {
   EXPECT_EQ(plan_of(FormulaOutcomes{two}, {15}, {{0.90}}).fleet, Fleet{18});  // the last goal is that of the rest
 }
 
-TEST(PlanSearch, ATargetOfFewRequestsOrNoneHoldsNothingUp) {
+TEST(PlanSearch, ASegmentWithoutRequestsBlocksNothing) {
   for (const double few : {0.0, 3.0, 20.0}) {
     const FormulaOutcomes outcomes{[=](const Fleet& fleet) {
       TrialOutcome outcome = of_all(1e6, fleet[0] / 8.0);
@@ -122,7 +122,7 @@ TEST(PlanSearch, ATargetOfFewRequestsOrNoneHoldsNothingUp) {
   }
 }
 
-TEST(PlanSearch, BetweenTheFleetThereIsAndAnotherDoubtDecidesForTheFleetThereIs) {
+TEST(PlanSearch, UncertaintyFavoursTheCurrentFleet) {
   // Of 10000 requests 9900 are to be kept, give or take half of √(10000 · 0.99 · 0.01) = 5.
   const auto steps = [](double at_8, double at_9) {
     return FormulaOutcomes{[=](const Fleet& fleet) {
@@ -161,7 +161,7 @@ TEST(PlanSearch, HeadroomKeepsAShareOfTheBestAtAHigherRate) {
   EXPECT_EQ(plan_of(needing(16), {16}, {.headroom = 1.5, .headroom_goal = 0.5}).fleet, Fleet{16});
 }
 
-TEST(PlanSearch, APoolAtItsBoundWithoutHeadroomBlowsNoOtherUp) {
+TEST(PlanSearch, APoolAtItsBoundDoesNotInflateOthers) {
   FormulaOutcomes outcomes{[](const Fleet& fleet) { return of_all(1e6, std::min(fleet[0] / 6.0, fleet[1] / 10.0)); }};
   std::vector<signals::PoolObservation> pools = pools_of(2, 1, 100);
   pools[1].max_replicas = 10;
@@ -179,7 +179,7 @@ TEST(PlanSearch, StaysWithinBounds) {
   EXPECT_EQ(plan_of(needing(0.5), {1}, {}, 0, 0).fleet, Fleet{1});  // a fleet of none cannot be tried
 }
 
-TEST(PlanSearch, AsksFewOutcomes) {
+TEST(PlanSearch, TriesFewFleets) {
   for (const std::uint32_t from : {1U, 300U, 997U, 1000U}) {
     FormulaOutcomes outcomes = needing(700);
     EXPECT_EQ(search_plan(outcomes, pools_of(1, 1, 1000), {from}, {{0.9905}}).value().fleet, Fleet{694});
@@ -190,7 +190,7 @@ TEST(PlanSearch, AsksFewOutcomes) {
   EXPECT_LE(near.asked(), 3U);  // twice as many, as many, and one less
 }
 
-TEST(PlanSearch, GoesOnWhereATickHadNoTimeForMore) {
+TEST(PlanSearch, ContinuesInTheNextTick) {
   const PlanGoal goal{.growth = 1.2, .headroom = 1.3};
   FormulaOutcomes once = needing(31), bit_by_bit = needing(31);
   const FleetPlan expected = search_plan(once, pools_of(2, 1, 100), {3, 70}, goal).value();
@@ -208,7 +208,7 @@ TEST(PlanSearch, GoesOnWhereATickHadNoTimeForMore) {
   EXPECT_EQ(static_cast<std::size_t>(ticks), once.asked());
 }
 
-TEST(PlanSearch, ShowsWhatWasTriedAndOneThatIsChosen) {
+TEST(PlanSearch, ReportsTheCandidatesAndTheChoice) {
   for (const double growth : {1.0, 1.5}) {
     const FleetPlan plan = plan_of(needing(16), {10}, {.growth = growth});
     int chosen = 0;
@@ -389,10 +389,10 @@ void compare_with_every_fleet(std::size_t pool_count, bool grows) {
   EXPECT_GT(at_bound, 30);
 }
 
-TEST(PlanSearchProperty, OnePoolIsTheLeastOfAllFleetsThatKeepTheGoals) { compare_with_every_fleet(1, false); }
-TEST(PlanSearchProperty, OnePoolIsTheLeastForTrafficThatGrowsOrFalls) { compare_with_every_fleet(1, true); }
-TEST(PlanSearchProperty, TwoPoolsAreTheLeastOneAfterTheOther) { compare_with_every_fleet(2, false); }
-TEST(PlanSearchProperty, TwoPoolsAreTheLeastForTrafficThatGrowsOrFalls) { compare_with_every_fleet(2, true); }
+TEST(PlanSearchProperty, OnePoolGetsTheSmallestFleetThatMeetsTheGoals) { compare_with_every_fleet(1, false); }
+TEST(PlanSearchProperty, OnePoolGetsTheSmallestFleetForChangingTraffic) { compare_with_every_fleet(1, true); }
+TEST(PlanSearchProperty, TwoPoolsAreMinimisedOneAfterTheOther) { compare_with_every_fleet(2, false); }
+TEST(PlanSearchProperty, TwoPoolsAreMinimisedForChangingTraffic) { compare_with_every_fleet(2, true); }
 
 TEST(PlanSearch, LessThanAReplicaIsTriedAtTheRateItself) {
   FormulaOutcomes outcomes = needing(1.0);

@@ -64,7 +64,7 @@ void spoil(RandomStream& random, signals::Observation& seen) {
 
 class PlannerUnderLies : public ::testing::TestWithParam<std::uint64_t> {};
 
-TEST_P(PlannerUnderLies, NoFigureThatIsNoneMovesATarget) {
+TEST_P(PlannerUnderLies, FiguresThatAreNotFiniteMoveNoTarget) {
   for (const bool two_pools : {false, true}) {
     Course run{quick(), two_pools ? std::vector<double>{2.0, 4.0} : std::vector<double>{2.0}};
     RandomStream random{GetParam()};
@@ -78,7 +78,7 @@ TEST_P(PlannerUnderLies, NoFigureThatIsNoneMovesATarget) {
   }
 }
 
-TEST_P(PlannerUnderLies, LatenciesOfRequestsThatAreNoNumbersMoveNoTarget) {
+TEST_P(PlannerUnderLies, LatenciesThatAreNotFiniteMoveNoTarget) {
   Course run;
   RandomStream random{GetParam()};
   (void)run.at_rate(16.0, 900);
@@ -133,7 +133,7 @@ TEST(PlannerAfterAJump, PlansAgainAtOnce) {
   }
 }
 
-TEST(PlannerAfterAJump, HoldsAtTheJumpWhateverItWants) {
+TEST(PlannerAfterAJump, HoldsDuringTheJump) {
   Course run;
   EXPECT_LT(run.at_rate(100.0, 10.0).pools[0].target, 50U);  // on its way there
   const auto before = run.fleet[0];

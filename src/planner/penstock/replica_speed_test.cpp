@@ -86,7 +86,7 @@ TEST(ReplicaSpeed, AFactorThatIsNotKnownWellIsNotApplied) {
   EXPECT_GT(*speed.correction().standard_error(), 0.05 * *speed.correction().factor());
 }
 
-TEST(ReplicaSpeed, AnEngineOutOfAllProportionIsBelievedToALimit) {
+TEST(ReplicaSpeed, AnExtremeFactorIsLimited) {
   Pool slow{{20.0, 20.0}}, fast{{0.05, 0.05}};
   ReplicaSpeed slower{profile()}, faster{profile()};
   slow.go_on(slower, 100);
@@ -95,7 +95,7 @@ TEST(ReplicaSpeed, AnEngineOutOfAllProportionIsBelievedToALimit) {
   EXPECT_EQ(faster.factor(), 0.2);
 }
 
-TEST(ReplicaSpeed, CountsWhatSlowReplicasAreShortOf) {
+TEST(ReplicaSpeed, CountsTheCapacityThatSlowReplicasLack) {
   Pool pool{{1.0, 1.0, 2.0, 1.0, 4.0}};
   ReplicaSpeed speed{profile()};
   EXPECT_EQ(speed.replicas_lacking(pool.seen()), 0.0);  // nothing is known yet
@@ -166,13 +166,13 @@ TEST(ReplicaSpeed, TheFormulaLeavesOutPromptTokensThatTheCacheHas) {
   EXPECT_LT(result->replicas, replicas_for(200.0, carried(0.0, 1.0), 0.8));
 }
 
-TEST(ReplicaSpeed, TheFormulaCountsOnUncertainProfilesForLess) {
+TEST(ReplicaSpeed, TheFormulaDiscountsUncertainProfiles) {
   const auto result = ReplicaSpeed{profile(1.3)}.by_formula(busy_pool(), {}, 20.0, 0.8);
   EXPECT_EQ(result->replicas, replicas_for(200.0, carried(0.0, 1.3), 0.8));
   EXPECT_GT(result->replicas, replicas_for(200.0, carried(0.0, 1.0), 0.8));
 }
 
-TEST(ReplicaSpeed, TheFormulaKnowsThePoolsRole) {
+TEST(ReplicaSpeed, TheFormulaDependsOnThePoolsRole) {
   signals::PoolObservation pool = busy_pool();
   pool.role = signals::Role::kDecode;
   const auto result = ReplicaSpeed{profile()}.by_formula(pool, {}, 20.0, 0.8);

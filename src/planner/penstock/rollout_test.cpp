@@ -55,7 +55,7 @@ TEST(Rollout, ObserveNeverChangesAnything) {
   EXPECT_TRUE(run.changes.empty());
 }
 
-TEST(Rollout, GuardrailsHoldBoundsAndBudgetAndSayWhatThePlanWouldBe) {
+TEST(Rollout, GuardrailsApplyBoundsAndBudgetAndShowThePlan) {
   Course run{in_phase(RolloutPhase::kGuardrails)};
   const Decision decision = run.at_rate(24.0, 600);
   EXPECT_DECISION(decision.pools[0], 4, kObserveOnly, kNone);
@@ -107,7 +107,7 @@ TEST(Rollout, LoadKeepsTheRatioOfTwoPools) {
   EXPECT_EQ(decision.pools.size(), 2U);
 }
 
-TEST(Rollout, LoadSaysThatPoolsOfTheirOwnNeedLess) {
+TEST(Rollout, LoadShowsTheSavingsOfPhaseSpecific) {
   Course run{in_phase(RolloutPhase::kLoad), {2.0, 8.0}};
   run.fleet = {4, 2};
   const Decision decision = run.at_rate(16.0, 300);
@@ -146,7 +146,7 @@ TEST(Rollout, CostLowersTheHeadroomOnceTheSloHasHeld) {
   EXPECT_FALSE(decision.pools[0].next_phase_target);  // it is the last
 }
 
-TEST(Rollout, PhaseSpecificKeepsTheHeadroomAndSaysWhatCostWouldSave) {
+TEST(Rollout, PhaseSpecificKeepsTheHeadroomAndShowsTheSavingsOfCost) {
   Course run{with_headroom(RolloutPhase::kPhaseSpecific)};
   run.start_up_s = 120.0;
   const std::uint32_t before = run.at_rate(16.0, 1200).pools[0].target;

@@ -63,7 +63,7 @@ TEST(ScheduleFloor, RaisesAPlanWhileTheFloorIsActive) {
   EXPECT_EQ(sentence(apply(stage, 9 * kHour, pool_with(2), 2)), "planned 2 replicas, scheduled_floor 6 replicas");
 }
 
-TEST(ScheduleFloor, AsksAStartUpTimeAndTheLeadAhead) {
+TEST(ScheduleFloor, StartsReplicasAheadByStartUpTimeAndLead) {
   ScheduleFloor stage(office_hours(6));
   EXPECT_EQ(apply(stage, 8 * kHour - 181.0, pool_with(2), 2).target, 2U);
   EXPECT_EQ(apply(stage, 8 * kHour - 180.0, pool_with(2), 2).target, 6U);
@@ -90,7 +90,7 @@ TEST(ScheduleFloor, IsNeverAboveTheMaximum) {
   EXPECT_DECISION(apply(stage, 9 * kHour, pool_with(12), 12), 12, kCheapestThatKeepsSlo, kMaxReplicas);
 }
 
-TEST(ScheduleFloor, HoldsForThePoolThatIsNamed) {
+TEST(ScheduleFloor, AppliesToTheNamedPool) {
   ScheduleOptions options;
   options.floors = {{"decode", *make_floor("0 8 * * *", {}, hours{10}, 6)},
                     {"", *make_floor("0 8 * * *", {}, hours{10}, 3)}};
@@ -141,7 +141,7 @@ TEST(ScheduleFloor, BeforeTheFirstPlanThereIsNoWarmPool) {
   EXPECT_DECISION(hold(stage, 9 * kHour, pool_with(3)), 6, kSchedule, kNone);
 }
 
-TEST(ScheduleFloor, AFloorThatPassedIsGivenUpWhereThePolicyHolds) {
+TEST(ScheduleFloor, AnEndedFloorIsReleasedWhileThePolicyHolds) {
   ScheduleFloor stage(office_hours(6));
   EXPECT_DECISION(hold(stage, 3 * kHour, pool_with(2), Reason::kFixed), 2, kFixed, kNone);
   EXPECT_DECISION(hold(stage, 9 * kHour, pool_with(2), Reason::kFixed), 6, kSchedule, kNone);
@@ -150,7 +150,7 @@ TEST(ScheduleFloor, AFloorThatPassedIsGivenUpWhereThePolicyHolds) {
   EXPECT_DECISION(hold(stage, 20 * kHour, pool_with(2), Reason::kFixed), 2, kFixed, kNone);
 }
 
-TEST(ScheduleFloor, WithoutOptionsItTouchesNothing) {
+TEST(ScheduleFloor, WithoutOptionsNothingChanges) {
   ScheduleFloor stage({});
   EXPECT_DECISION(apply(stage, 0.0, pool_with(2), 30), 30, kCheapestThatKeepsSlo, kNone);
   EXPECT_DECISION(hold(stage, 5.0, pool_with(7)), 7, kInsufficientData, kNone);
@@ -165,7 +165,7 @@ TEST(ScheduleFloor, ItsReasonsHaveNamesOfTheirOwn) {
 
 // Windows at random, decisions at random moments, plans at random: what was ordered is there when a window begins, and
 // for every moment of it.
-TEST(ScheduleFloor, EveryMomentOfAWindowHasItsFloorAndWasAskedForInTime) {
+TEST(ScheduleFloor, FloorsHoldThroughoutTheirWindows) {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(seed);
     core::RandomStream random(seed);

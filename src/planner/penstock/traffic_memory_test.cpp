@@ -169,7 +169,7 @@ TEST(TrafficMemory, TheWorkOfATickIsBounded) {
   EXPECT_EQ(run.memory.outcome({3})->all.met, outcome->all.met);
 }
 
-TEST(TrafficMemory, WhatIsKnownCostsNoTime) {
+TEST(TrafficMemory, KnownOutcomesCostNoWork) {
   Course run{{.tick_requests = 1}};
   run.go_on(60, 50);
   EXPECT_TRUE(run.memory.outcome({3}).has_value());
@@ -196,7 +196,7 @@ TEST(TrafficMemory, ASmallFleetWithItsShareOfTheTrafficStandsForALargeOne) {
   }
 }
 
-TEST(TrafficMemory, AFleetTooSmallToBeStoodForServesTheEndOfTheSlice) {
+TEST(TrafficMemory, AFleetTooSmallToScaleDownServesTheEndOfTheSlice) {
   Course run{kNoLimit};
   run.go_on(120, 100);
   (void)run.memory.outcome({2});
@@ -215,7 +215,7 @@ TEST(TrafficMemory, FleetsOfSeveralPoolsServeThemselves) {
   EXPECT_EQ(run.trials->attempts.front().rate_factor, 1.0);
 }
 
-TEST(TrafficMemory, WhatKeepsAllIsNotTriedLarger) {
+TEST(TrafficMemory, AFleetLargerThanAPerfectOneIsNotTried) {
   Course run{kNoLimit};
   run.go_on(60, 5);
   (void)run.tried_on({20});
@@ -224,7 +224,7 @@ TEST(TrafficMemory, WhatKeepsAllIsNotTriedLarger) {
   EXPECT_EQ(run.tried_on({19}), Begins{0});
 }
 
-TEST(TrafficMemory, WhatKeepsHardlyHalfIsNotTriedSmaller) {
+TEST(TrafficMemory, AFleetSmallerThanAnOverloadedOneIsNotTried) {
   Course run{kNoLimit};
   run.go_on(60, 5);
   (void)run.tried_on({9});
@@ -243,7 +243,7 @@ TEST(TrafficMemory, NoShortcutIsTakenWithSeveralPools) {
   EXPECT_EQ(run.tried_on({3, 30}), Begins{0});
 }
 
-TEST(TrafficMemory, TellsItsRequestsAndTheirRate) {
+TEST(TrafficMemory, ReportsItsRequestsAndTheirRate) {
   Course run{kNoLimit};
   run.go_on(300, 2);
   run.go_on(420, 5);
@@ -251,7 +251,7 @@ TEST(TrafficMemory, TellsItsRequestsAndTheirRate) {
   EXPECT_NEAR(run.memory.rate(), 1200.0 / 420, 1e-9);
 }
 
-TEST(TrafficMemory, WhatCameBeforeTheFirstLookIsRememberedForItsLength) {
+TEST(TrafficMemory, TrafficBeforeTheFirstTickCounts) {
   Course run{kNoLimit};
   run.arrive(3000, 2);
   run.advance(3000);

@@ -129,7 +129,7 @@ TEST(TrafficOutlook, NothingIsKnownBeforeTheFirstSample) {
   EXPECT_EQ(outlook.growth(10.0), 1.0);
 }
 
-TEST(TrafficOutlook, ARisingMorningIsForeseenOnceForecastsHaveProvedBetter) {
+TEST(TrafficOutlook, ARiseIsPredictedOnceForecastsHaveProvedBetter) {
   TrafficOutlook outlook({}, kMemory, kHorizon);
   Traffic traffic(outlook);
   const auto rising = [](double now_s) { return 2.0 + now_s / 200.0; };
@@ -145,7 +145,7 @@ TEST(TrafficOutlook, ARisingMorningIsForeseenOnceForecastsHaveProvedBetter) {
   EXPECT_LT(*expected.error, 0.5 * *expected.naive_error);
 }
 
-TEST(TrafficOutlook, NoiseAroundALevelEarnsNoTrust) {
+TEST(TrafficOutlook, NoiseAroundALevelIsNotTrusted) {
   TrafficOutlook outlook(with_predictor("linear"), kMemory, kHorizon);
   Traffic traffic(outlook);
   core::RandomStream random(5);
@@ -155,7 +155,7 @@ TEST(TrafficOutlook, NoiseAroundALevelEarnsNoTrust) {
   EXPECT_GT(*outlook.expected().error, 0.95 * *outlook.expected().naive_error);
 }
 
-TEST(TrafficOutlook, GrowthIsKeptWithinWhatIsBelieved) {
+TEST(TrafficOutlook, GrowthIsBounded) {
   TrafficOutlook outlook({}, kMemory, kHorizon);
   Traffic traffic(outlook);
   traffic.run(hours{1}, [](double now_s) { return 2.0 + now_s / 200.0; });
@@ -167,7 +167,7 @@ TEST(TrafficOutlook, GrowthIsKeptWithinWhatIsBelieved) {
     EXPECT_EQ(outlook.growth(odd), 1.0);
 }
 
-TEST(TrafficOutlook, APredictorThatNeedsHistoryIsComparedOnTheSameMoments) {
+TEST(TrafficOutlook, PredictorsAreComparedOnTheSameTimestamps) {
   // Wild at first, when "arima" says nothing yet; then a level on which neither errs.
   TrafficOutlook outlook(with_predictor("arima"), kMemory, minutes{1});
   Traffic traffic(outlook);
@@ -192,7 +192,7 @@ TEST(TrafficOutlook, QuantilesSpreadAroundTheExpectation) {
 
 // ---- what is no sample ----------------------------------------------------------------------------------------------
 
-TEST(TrafficOutlook, CountersThatJumpBackAreNoSample) {
+TEST(TrafficOutlook, CounterResetsGiveNoSample) {
   TrafficOutlook outlook(with_predictor("constant"), kMemory, kHorizon);
   Traffic traffic(outlook);
   traffic.run(minutes{5}, 4.0);
@@ -205,7 +205,7 @@ TEST(TrafficOutlook, CountersThatJumpBackAreNoSample) {
   EXPECT_NEAR(*outlook.expected().output_tokens, 200.0, 1e-9);
 }
 
-TEST(TrafficOutlook, AClockThatJumpsAheadOrBackIsNoQuietTime) {
+TEST(TrafficOutlook, ClockJumpsDoNotCountAsQuietTime) {
   for (const core::Duration jump : {core::Duration{hours{3}}, -core::Duration{minutes{2}}}) {
     TrafficOutlook outlook(with_predictor("constant"), kMemory, kHorizon);
     Traffic traffic(outlook);
@@ -216,7 +216,7 @@ TEST(TrafficOutlook, AClockThatJumpsAheadOrBackIsNoQuietTime) {
   }
 }
 
-TEST(TrafficOutlook, AClockThatStandsIsWaitedFor) {
+TEST(TrafficOutlook, AStandingClockAddsNoSamples) {
   TrafficOutlook outlook(with_predictor("constant"), kMemory, kHorizon);
   Traffic traffic(outlook);
   traffic.run(minutes{5}, 4.0);
@@ -268,7 +268,7 @@ core::Instant draw_time(core::RandomStream& random, core::Instant now) {
   }
 }
 
-TEST(TrafficOutlook, WhateverItIsToldItSaysNumbersThatCanBe) {
+TEST(TrafficOutlook, ForecastsAreFiniteForAnyInput) {
   const auto names = forecast::predictor_names();
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
     SCOPED_TRACE(seed);
@@ -317,7 +317,7 @@ std::vector<TrafficSample> days_before(double end_s, int days, double interval_s
   return history;
 }
 
-TEST(TrafficOutlook, AWarmStartKnowsTheMorningBeforeTheFirstTick) {
+TEST(TrafficOutlook, HistoryPredictsARiseBeforeTheFirstTick) {
   constexpr double kSixOClock = 6.0 * 3600.0;
   TrafficOutlook warm({}, kMemory, minutes{10}), cold({}, kMemory, minutes{10});
   warm.warm_up(days_before(kSixOClock, 3));

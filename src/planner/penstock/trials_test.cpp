@@ -45,7 +45,7 @@ TEST(TrialOutcome, StandsForMoreRequestsWithTheSameShares) {
   EXPECT_EQ(few.all.requests, 10.0);
 }
 
-TEST(TrialOutcome, NoRequestsMissNothing) {
+TEST(TrialOutcome, WithoutRequestsNothingIsMissed) {
   EXPECT_EQ(TrialCounts{}.attainment(), 1.0);
   EXPECT_EQ(outcome(10, 5).times(0.0).all.attainment(), 1.0);
 }

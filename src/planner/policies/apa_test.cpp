@@ -39,12 +39,12 @@ TEST(Apa, DecidesOnTheMeanOfThreeMinutes) {
   EXPECT_DECISION(asker.ask(10, pool_of(4, with_kv(0.5))), 6, kLoadAboveTarget, kNone);
   EXPECT_DECISION(asker.ask(185, pool_of(6, with_kv(0.5))), 6, kWithinTolerance, kNone);  // 0 s is out: 0.5
 }
-TEST(Apa, PrefillPoolsLookAtTheirQueue) {
+TEST(Apa, PrefillPoolsUseTheirQueue) {
   // 15 waiting each: r = 1.5; full caches do not count.
   EXPECT_DECISION(apa().ask(0, pool_of(4, engine(15, 0, 1000), signals::Role::kPrefill)), 6, kLoadAboveTarget, kNone);
   EXPECT_DECISION(apa().ask(0, pool_of(4, engine(10, 0, 1000), signals::Role::kPrefill)), 4, kWithinTolerance, kNone);
 }
-TEST(Apa, DecodePoolsLookAtKvUse) {
+TEST(Apa, DecodePoolsUseKvUsage) {
   EXPECT_DECISION(apa().ask(0, pool_of(4, engine(90, 0, 500), signals::Role::kDecode)), 4, kWithinTolerance, kNone);
 }
 TEST(Apa, AtMostDoublesInAStep) {
@@ -61,10 +61,10 @@ TEST(Apa, StartingReplicasCountAsAtTheTargetOnTheWayDown) {
   // r = 0.2: max(ceil(0.8), 4 / 2) = 2; with two at the target ceil(2 · 0.2 + 2) = 3.
   EXPECT_DECISION(apa().ask(0, with_starting(pool_of(2, with_kv(0.1)), 2)), 3, kLoadBelowTarget, kNone);
 }
-TEST(Apa, UnheardReplicasAreLeftOutOfTheMean) {
+TEST(Apa, ReplicasWithoutTelemetryAreLeftOutOfTheMean) {
   EXPECT_DECISION(apa().ask(0, without_samples_of_last(pool_of(4, with_kv(0.75)), 2)), 6, kLoadAboveTarget, kNone);
 }
-TEST(Apa, HoldsWhenNothingWasHeard) {
+TEST(Apa, HoldsWithoutTelemetry) {
   Asker asker = apa();
   EXPECT_DECISION(asker.ask(0, without_samples_of_last(pool_of(4, engine(0)), 4)), 4, kNoData, kNone);
   EXPECT_DECISION(asker.ask(600, without_samples_of_last(pool_of(4, engine(0)), 4)), 4, kNoData, kNone);

@@ -97,7 +97,7 @@ TEST(DynamoLoad, PrefillLatencyAddsAtATenthAndRemovesAtAnEmptyQueue) {
   EXPECT_DECISION(ask(99, 0), 2, kWithinTolerance, kNone);
   EXPECT_DECISION(ask(0, 0), 1, kLoadBelowTarget, kNone);
 }
-TEST(DynamoLoad, PrefillPoolsDoNotLookAtTheirCaches) {
+TEST(DynamoLoad, PrefillPoolsIgnoreTheirCaches) {
   EXPECT_DECISION(dynamo("throughput").ask(0, pool_of(2, load(5000, 0, 500), Role::kPrefill)), 2, kWithinTolerance,
                   kNone);
 }
@@ -108,7 +108,7 @@ TEST(DynamoLoad, OnlyObservesWhileReplicasStart) {
   EXPECT_DECISION(dynamo("throughput").ask(0, with_starting(pool_of(2, load(5000)), 1)), 3, kScalingInProgress, kNone);
   EXPECT_DECISION(dynamo("throughput").ask(0, with_starting(pool_of(2, load(0)), 1)), 3, kScalingInProgress, kNone);
 }
-TEST(DynamoLoad, HoldsUntilEveryEngineIsHeard) {
+TEST(DynamoLoad, HoldsUntilEveryEngineReports) {
   for (const std::uint64_t tokens : {0U, 5000U}) {
     const auto pool = pool_of(3, load(tokens));
     EXPECT_DECISION(dynamo("throughput").ask(0, without_samples_of_last(pool, 1)), 3, kInsufficientData, kNone);
@@ -125,14 +125,14 @@ TEST(DynamoLoad, PrefillAndDecodeWaitForEachOther) {
   EXPECT_DECISION(decision.pools[0], 2, kScalingInProgress, kNone);
   EXPECT_DECISION(decision.pools[1], 3, kScalingInProgress, kNone);
 }
-TEST(DynamoLoad, AnEngineThatIsNotHeardHoldsBothPools) {
+TEST(DynamoLoad, AnEngineWithoutTelemetryHoldsBothPools) {
   const auto decision = dynamo("throughput")
                             .ask_all(0, {pool_of(2, queue(5000), Role::kPrefill),
                                          without_samples_of_last(pool_of(2, load(5000), Role::kDecode), 1)});
   EXPECT_DECISION(decision.pools[0], 2, kInsufficientData, kNone);
   EXPECT_DECISION(decision.pools[1], 2, kInsufficientData, kNone);
 }
-TEST(DynamoLoad, APoolOfWhichNothingIsHeardDoesNotHoldTheOther) {
+TEST(DynamoLoad, APoolWithoutTelemetryDoesNotHoldTheOther) {
   const auto decision = dynamo("throughput")
                             .ask_all(0, {pool_of(2, queue(5000), Role::kPrefill),
                                          without_samples_of_last(pool_of(2, load(0), Role::kDecode), 2)});

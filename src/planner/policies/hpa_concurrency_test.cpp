@@ -38,14 +38,14 @@ TEST(HpaConcurrency, StartingReplicasCountAsIdleOnTheWayUp) {
   // 2 at 16, 2 starting: 32 / (8 · 4) = 1, so the two that start suffice.
   EXPECT_DECISION(hpa().ask(0, with_starting(pool_of(2, engine(8, 8)), 2)), 4, kWithinTolerance, kNone);
 }
-TEST(HpaConcurrency, UnheardReplicasCountAsAtTheTargetOnTheWayDown) {
+TEST(HpaConcurrency, ReplicasWithoutTelemetryCountAsAtTheTargetForScaleDown) {
   Asker asker = hpa();
   const auto pool = without_samples_of_last(pool_of(4, engine(0, 0)), 2);
   (void)asker.ask(0, pool);
   // Two idle ones alone would go to 0; with two at 8 the ratio is 16 / 32 = 0.5: ceil(0.5 · 4) = 2.
   EXPECT_DECISION(asker.ask(300, pool), 2, kLoadBelowTarget, kNone);
 }
-TEST(HpaConcurrency, HoldsWhenNothingWasHeard) {
+TEST(HpaConcurrency, HoldsWithoutTelemetry) {
   Asker asker = hpa();
   (void)asker.ask(0, without_samples_of_last(pool_of(4, engine(0)), 4));
   EXPECT_DECISION(asker.ask(600, without_samples_of_last(pool_of(4, engine(0)), 4)), 4, kNoData, kNone);

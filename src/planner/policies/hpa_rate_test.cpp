@@ -57,7 +57,7 @@ TEST(HpaRate, CountsStartingReplicasAsThere) {
 TEST(HpaRate, HoldsBeforeAnyWindowOfTraffic) {
   EXPECT_DECISION(Asker("hpa-rate", context()).ask(0, pool_of(3, engine(0))), 3, kNoData, kNone);
 }
-TEST(HpaRate, SaysTheRateAndTheTarget) {
+TEST(HpaRate, ReportsTheRateAndTheTarget) {
   EXPECT_EQ(sentence(Asker("hpa-rate", context()).ask(60, pool(3, 420))),
             "request_rate 7 1/s, target_per_replica 2 1/s, provisioned 3 replicas");
 }

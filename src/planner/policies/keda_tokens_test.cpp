@@ -81,12 +81,12 @@ TEST(KedaTokens, StaysWithinItsBounds) {
   (void)asker.ask(0, idle);
   EXPECT_DECISION(asker.ask(300, idle), 2, kLoadBelowTarget, kMinReplicas);
 }
-TEST(KedaTokens, PrefillPoolsLookAtPromptTokensOnly) {
+TEST(KedaTokens, PrefillPoolsUsePromptTokensOnly) {
   // Prompts ask for 2; 600 output tokens per second and full caches would ask for 4 and 3.
   const auto pool = with_token_rates(pool_of(2, with_kv(1.0), signals::Role::kPrefill), 1500, 600);
   EXPECT_DECISION(keda().ask(60, pool), 2, kWithinTolerance, kNone);
 }
-TEST(KedaTokens, DecodePoolsLookAtOutputTokensAndKvUseOnly) {
+TEST(KedaTokens, DecodePoolsUseOutputTokensAndKvUsageOnly) {
   // 9000 prompt tokens per second would ask for 12; output 300 / 150 for 2.
   const auto pool = with_token_rates(pool_of(2, with_kv(0.1), signals::Role::kDecode), 9000, 300);
   EXPECT_DECISION(keda().ask(60, pool), 2, kWithinTolerance, kNone);
@@ -102,7 +102,7 @@ TEST(KedaTokens, WakesFromZeroAtTheNextPoll) {
   EXPECT_DECISION(asker.ask(15, busy), 0, kWithinTolerance, kNone);
   EXPECT_DECISION(asker.ask(30, busy), 1, kLoadAboveTarget, kNone);
 }
-TEST(KedaTokens, LetsGoOfAllReplicasAfterFiveMinutesWithoutActivity) {
+TEST(KedaTokens, RemovesAllReplicasAfterFiveMinutesWithoutActivity) {
   for (const std::uint32_t replicas : {1U, 3U}) {
     Asker asker = keda();
     const auto pool = bounded(with_token_rates(pool_of(replicas, engine(0)), 0, 0), 0, 9);
@@ -110,7 +110,7 @@ TEST(KedaTokens, LetsGoOfAllReplicasAfterFiveMinutesWithoutActivity) {
     EXPECT_DECISION(asker.ask(300, pool), 0, kLoadBelowTarget, kNone);
   }
 }
-TEST(KedaTokens, LetsGoAtAPollOnly) {
+TEST(KedaTokens, RemovesTheLastReplicaAtAPollOnly) {
   Asker asker = keda();
   const auto idle = bounded(with_token_rates(pool_of(1, engine(0)), 0, 0), 0, 9);
   const auto busy = bounded(with_token_rates(pool_of(1, engine(0)), 10, 0), 0, 9);
@@ -124,7 +124,7 @@ TEST(KedaTokens, TheLastReplicaStaysForTheCooldown) {
   EXPECT_DECISION(keda().ask(0, bounded(with_token_rates(pool_of(1, engine(0)), 0, 0), 0, 9)), 1, kStabilized,
                   kCooldown);
 }
-TEST(KedaTokens, SaysRatesAndTargets) {
+TEST(KedaTokens, ReportsRatesAndTargets) {
   EXPECT_EQ(sentence(keda().ask(60, with_token_rates(pool_of(2, with_kv(0.25)), 2400, 150))),
             "input_token_rate 2400 tokens/s, input_target_per_replica 750 tokens/s, output_token_rate 150 tokens/s, "
             "output_target_per_replica 150 tokens/s, kv_usage_sum 0.5 replicas");

@@ -42,12 +42,12 @@ TEST(Kpa, ShrinksOnTheStableWindow) {
   // 28 and 4: mean 16, ceil(2.29) = 3.
   EXPECT_DECISION(asker.ask(64, pool_of(4, engine(0, 1))), 3, kLoadBelowTarget, kNone);
 }
-TEST(Kpa, HoldsWhileTheRoundedWishIsTheSize) {
+TEST(Kpa, HoldsWhileTheRoundedProposalIsTheSize) {
   Asker asker = settled();
   // 28 and 24: mean 26, ceil(3.71) = 4.
   EXPECT_DECISION(asker.ask(64, pool_of(4, engine(0, 6))), 4, kWithinTolerance, kNone);
 }
-TEST(Kpa, PanicsWhenTheShortWindowAsksForTwiceTheReplicas) {
+TEST(Kpa, PanicsWhenTheShortWindowNeedsTwiceTheReplicas) {
   Asker asker = settled();
   // 28 and 80: mean 54 in both windows, ceil(7.71) = 8 = 2 · 4.
   EXPECT_DECISION(asker.ask(64, pool_of(4, engine(13, 7))), 8, kPanic, kNone);
@@ -70,7 +70,7 @@ TEST(Kpa, StartsInAPanicThatKeepsWhatIsReady) {
 TEST(Kpa, StartsCalmWithOneReplica) {
   EXPECT_DECISION(kpa().ask(0, pool_of(1, engine(0, 7))), 1, kWithinTolerance, kNone);
 }
-TEST(Kpa, StartingReplicasAreNotAskedForAgain) {
+TEST(Kpa, StartingReplicasAreNotRequestedAgain) {
   // 28 in flight on the one that is ready: ceil(28 / 7) = 4, and 4 were asked for.
   EXPECT_DECISION(kpa().ask(0, with_starting(pool_of(1, engine(21, 7)), 3)), 4, kPanic, kNone);
 }
@@ -79,12 +79,12 @@ TEST(Kpa, RequestsInFrontOfThePoolCount) {
   pool.unrouted_requests = 15;
   EXPECT_DECISION(kpa().ask(0, pool), 3, kPanic, kNone);  // ceil(15 / 7) of no replica
 }
-TEST(Kpa, UnheardReplicasAreTakenToBeLikeTheHeard) {
+TEST(Kpa, ReplicasWithoutTelemetryCountAsAverage) {
   Asker asker = settled();
   // Mean 10 of the two reporting replicas, times 4: 40, as above.
   EXPECT_DECISION(asker.ask(64, without_samples_of_last(pool_of(4, engine(3, 7)), 2)), 5, kLoadAboveTarget, kNone);
 }
-TEST(Kpa, HoldsWhenNothingWasHeardForAMinute) {
+TEST(Kpa, HoldsAfterAMinuteWithoutTelemetry) {
   Asker asker = settled();
   EXPECT_DECISION(asker.ask(122, unheard(4)), 4, kNoData, kNone);
   EXPECT_DECISION(kpa().ask(0, unheard(4)), 4, kNoData, kNone);

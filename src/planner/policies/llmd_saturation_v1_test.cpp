@@ -59,7 +59,7 @@ TEST(LlmdSaturationV1, WaitsForReplicasThatAreGone) {
   pool.target_replicas = 3;
   EXPECT_DECISION(saturation().ask(0, pool), 3, kScalingInProgress, kNone);
 }
-TEST(LlmdSaturationV1, HoldsUntilEveryReplicaIsHeard) {
+TEST(LlmdSaturationV1, HoldsUntilEveryReplicaReports) {
   EXPECT_DECISION(saturation().ask(0, without_samples_of_last(pool_of(3, with_kv(0.9)), 1)), 3, kInsufficientData,
                   kNone);
   EXPECT_DECISION(saturation().ask(0, without_samples_of_last(pool_of(3, engine(0)), 3)), 3, kNoData, kNone);
@@ -72,7 +72,7 @@ TEST(LlmdSaturationV1, StaysWithinItsBounds) {
   EXPECT_DECISION(saturation().ask(0, bounded(pool_of(2, with_kv(0.75)), 1, 2)), 2, kSaturated, kMaxReplicas);
   EXPECT_DECISION(saturation().ask(0, bounded(pool_of(3, with_kv(0.2)), 3, 9)), 3, kSpareCapacity, kMinReplicas);
 }
-TEST(LlmdSaturationV1, EveryRoleIsJudgedAlikeAndByItself) {
+TEST(LlmdSaturationV1, EveryPoolIsDecidedSeparatelyByTheSameRule) {
   const auto decision = saturation().ask_all(0, {pool_of(2, with_kv(0.75), signals::Role::kPrefill),
                                                  with_starting(pool_of(3, with_kv(0.2), signals::Role::kDecode), 1)});
   EXPECT_DECISION(decision.pools[0], 3, kSaturated, kNone);

@@ -29,7 +29,7 @@ signals::PoolObservation pool(std::uint32_t replicas, const signals::EngineSampl
 TEST(LlmdSaturationV2, RunsEveryFifteenSeconds) {
   EXPECT_EQ(saturation().policy().interval(), std::chrono::seconds{15});
 }
-TEST(LlmdSaturationV2, GrowsByWhatTheDemandLacks) {
+TEST(LlmdSaturationV2, GrowsByTheMissingCapacity) {
   // 1800 / 0.85 - 1600 = 517.6: ceil(0.65) = 1.
   EXPECT_DECISION(saturation().ask(0, pool(2, with_kv(0.9))), 3, kSaturated, kNone);
 }
@@ -53,18 +53,18 @@ TEST(LlmdSaturationV2, HoldsBetweenItsThresholds) {
   // 1200 / 0.85 = 1411.8 < 1600 and 1600 < 1200 / 0.70 = 1714.3.
   EXPECT_DECISION(saturation().ask(0, pool(2, with_kv(0.6))), 2, kWithinTolerance, kNone);
 }
-TEST(LlmdSaturationV2, ShrinksByWhatTheDemandLeaves) {
+TEST(LlmdSaturationV2, ShrinksByTheSpareCapacity) {
   // 3200 - 1200 / 0.70 = 1485.7: floor(1.86) = 1.
   EXPECT_DECISION(saturation().ask(0, pool(4, with_kv(0.3))), 3, kSpareCapacity, kNone);
 }
-TEST(LlmdSaturationV2, AFullQueueShowsWhatAReplicaCanHold) {
+TEST(LlmdSaturationV2, AFullQueueShowsTheCapacityOfAReplica) {
   Asker asker = saturation();
   // k2 = 400 in use: 400 + 6 · 100 = 1000; 1000 / 0.85 - 400 = 776.5: ceil(1.94) = 2.
   EXPECT_DECISION(asker.ask(0, pool(1, engine(6, 0, 400))), 3, kSaturated, kNone);
   // Later it is remembered: 3 · 400 - 400 / 0.70 = 628.6, floor(1.57) = 1; at 800 it would be 2.
   EXPECT_DECISION(asker.ask(75, pool(3, engine(0, 0, 133))), 2, kSpareCapacity, kNone);  // 399 in use
 }
-TEST(LlmdSaturationV2, WhatWasSeenHoldsForOutputsOfItsBand) {
+TEST(LlmdSaturationV2, AnObservedCapacityAppliesToItsOutputBand) {
   Asker asker = saturation();
   (void)asker.ask(0, pool(1, engine(6, 0, 400)));
   // Outputs of 200 tokens are another band, of which nothing is known: 3 · 800 - 570 = 1830, floor(2.29) = 2.
@@ -92,11 +92,11 @@ TEST(LlmdSaturationV2, AddsAtMostTenInFifteenSeconds) {
   waiting.unrouted_requests = 1000;
   EXPECT_DECISION(saturation().ask(0, waiting), 11, kSaturated, kGrowthRate);
 }
-TEST(LlmdSaturationV2, UnheardReplicasHoldWhatTheOthersDoAndNothingIsInThem) {
+TEST(LlmdSaturationV2, ReplicasWithoutTelemetryCountAsEmptyWithAverageCapacity) {
   // 3200 - 600 / 0.70 = 2342.9: floor(2.93) = 2, though two of the four may be full.
   EXPECT_DECISION(saturation().ask(0, without_samples_of_last(pool(4, with_kv(0.3)), 2)), 2, kSpareCapacity, kNone);
 }
-TEST(LlmdSaturationV2, HoldsWhenNothingWasHeardForAMinute) {
+TEST(LlmdSaturationV2, HoldsAfterAMinuteWithoutTelemetry) {
   EXPECT_DECISION(saturation().ask(0, without_samples_of_last(pool(4, with_kv(0.9)), 4)), 4, kNoData, kNone);
   EXPECT_DECISION(saturation().ask(600, pool(2, with_kv(0.9)), 60), 2, kNoData, kNone);
   EXPECT_DECISION(saturation().ask(600, pool(2, with_kv(0.9)), 59), 3, kSaturated, kNone);

@@ -46,7 +46,7 @@ TEST(LlmdSlo, HoldsBetweenItsThresholds) {
   EXPECT_DECISION(after_30_s(pool(4, 540, 10)), 4, kWithinTolerance, kNone);
   EXPECT_DECISION(after_30_s(pool(4, 410, 10)), 4, kWithinTolerance, kNone);
 }
-TEST(LlmdSlo, TheToleranceOfTheHpaSwallowsOneOfTen) {
+TEST(LlmdSlo, TheToleranceOfTheHpaHidesOneOfTenReplicas) {
   // 10 + ceil(10 · (0.6 / 0.55 - 1) = 0.91) = 11, which is within 10 % of 10.
   EXPECT_DECISION(after_30_s(pool(10, 600, 10)), 10, kWithinTolerance, kNone);
 }
@@ -85,15 +85,15 @@ TEST(LlmdSlo, WithoutTrafficThePressureIsZero) {
   (void)asker.ask(0, silent);
   EXPECT_DECISION(asker.ask(180, silent), 3, kSloMet, kShrinkRate);
 }
-TEST(LlmdSlo, EngineTelemetryIsNotAsked) {
+TEST(LlmdSlo, EngineTelemetryIsNotUsed) {
   const auto deaf = without_samples_of_last(pool(4, 800, 10), 4);
   EXPECT_DECISION(after_30_s(deaf), 6, kSloAtRisk, kNone);
 }
-TEST(LlmdSlo, PrefillPoolsLookAtTtftOnly) {
+TEST(LlmdSlo, PrefillPoolsUseTtftOnly) {
   EXPECT_DECISION(after_30_s(pool(4, 500, 90, signals::Role::kPrefill)), 4, kWithinTolerance, kNone);
   EXPECT_DECISION(after_30_s(pool(4, 800, 10, signals::Role::kPrefill)), 6, kSloAtRisk, kNone);
 }
-TEST(LlmdSlo, DecodePoolsLookAtItlOnly) {
+TEST(LlmdSlo, DecodePoolsUseItlOnly) {
   EXPECT_DECISION(after_30_s(pool(4, 9000, 25, signals::Role::kDecode)), 4, kWithinTolerance, kNone);
   EXPECT_DECISION(after_30_s(pool(4, 10, 40, signals::Role::kDecode)), 6, kSloAtRisk, kNone);
 }

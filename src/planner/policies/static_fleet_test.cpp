@@ -19,14 +19,14 @@ TEST(StaticFleet, KeepsItsSizeUnderAnyLoad) {
 TEST(StaticFleet, KeepsItsSizeWithoutAnySample) {
   EXPECT_DECISION(Asker{"static"}.ask(0, testing::without_samples_of_last(pool_of(3, engine(0)), 3)), 3, kFixed, kNone);
 }
-TEST(StaticFleet, KeepsWhatWasAskedForWhileReplicasStart) {
+TEST(StaticFleet, KeepsTheTargetWhileReplicasStart) {
   EXPECT_DECISION(Asker{"static"}.ask(0, testing::with_starting(pool_of(1, engine(0)), 2)), 3, kFixed, kNone);
 }
 TEST(StaticFleet, StaysWithinBoundsThatMoved) {
   EXPECT_DECISION(Asker{"static"}.ask(0, bounded(pool_of(3, engine(0)), 4, 8)), 4, kFixed, kMinReplicas);
   EXPECT_DECISION(Asker{"static"}.ask(0, bounded(pool_of(3, engine(0)), 1, 2)), 2, kFixed, kMaxReplicas);
 }
-TEST(StaticFleet, SaysWhatItKeeps) {
+TEST(StaticFleet, ReportsItsSize) {
   EXPECT_EQ(sentence(Asker{"static"}.ask(0, pool_of(3, engine(0)))), "target 3 replicas");
 }
 
