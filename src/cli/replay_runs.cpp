@@ -8,7 +8,7 @@
 
 #include "cli/capacities.h"
 #include "cli/planner_setup.h"
-#include "report/metrics_watch.h"
+#include "report/metrics.h"
 #include "simulation/clairvoyant.h"
 
 namespace penstock::cli {

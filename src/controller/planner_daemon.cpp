@@ -293,12 +293,10 @@ void PlannerDaemon::add_point() {
 
 std::string PlannerDaemon::metrics_text() const {
   if (!seen_ || !decided_) return {};
-  report::MetricSources sources{*seen_, *decided_, totals()};
-  sources.slo = options_.slo.target;
+  report::PlannerMetrics metrics{
+      .observation = *seen_, .decision = *decided_, .totals = totals(), .slo = options_.slo.target};
   if (book_.judged() > 0)
-    sources.slo_attainment = static_cast<double>(book_.kept()) / static_cast<double>(book_.judged());
-  report::PlannerMetrics metrics = report::make_planner_metrics(sources);
-  metrics.policy.clear();
+    metrics.slo_attainment = static_cast<double>(book_.kept()) / static_cast<double>(book_.judged());
   for (const ScalingTotals& totals : scaling_.totals())
     metrics.scaling.push_back({totals.pool, totals.events, totals.ends});
   return report::to_prometheus_text(metrics);

@@ -20,7 +20,7 @@
 #include "net/address.h"
 #include "net/client.h"
 #include "net/loop.h"
-#include "report/metrics_sources.h"
+#include "report/metrics.h"
 #include "signals/slo.h"
 
 namespace penstock::controller {

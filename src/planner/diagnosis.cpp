@@ -3,103 +3,74 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <optional>
 
+#include "core/enum_names.h"
 #include "decision/decision_text.h"
 #include "planner/diagnosis_rules.h"
 
 namespace penstock::planner {
 
 const char* to_string(Symptom symptom) {
-  switch (symptom) {
-    case Symptom::kNone: return "none";
-    case Symptom::kTtft: return "ttft";
-    case Symptom::kItl: return "itl";
-    case Symptom::kBoth: return "both";
-    case Symptom::kUnknown: return "unknown";
-  }
-  return "unknown";
+  return core::name_of<Symptom::kUnknown>(symptom, {"none", "ttft", "itl", "both", "unknown"});
 }
 
 const char* to_string(Phase phase) {
-  switch (phase) {
-    case Phase::kNone: return "none";
-    case Phase::kAdmission: return "admission";
-    case Phase::kReplicaWait: return "replica_wait";
-    case Phase::kQueue: return "queue";
-    case Phase::kPrefill: return "prefill";
-    case Phase::kTransfer: return "transfer";
-    case Phase::kDecode: return "decode";
-  }
-  return "unknown";
-}
-
-const char* advice(Cause cause) {
-  switch (cause) {
-    case Cause::kNone: return "no action";
-    case Cause::kUnknown: return "the planner does not shrink; add the missing telemetry";
-    case Cause::kQueue: return "the planner adds replicas to this pool until simulations of the traffic meet the SLO";
-    case Cause::kPrefill:
-      return "the planner adds prefill replicas where simulations show that they help; shorter prompts, a smaller "
-             "chunk or "
-             "a separate pool for long prompts help too";
-    case Cause::kRoutingCache:
-      return "more replicas do not help: route by prefix, and check what changed in the router or in the prompts";
-    case Cause::kAdmission: return "more replicas do not help: raise the budget, or accept the wait";
-    case Cause::kTransfer:
-      return "more bandwidth between prefill and decode helps; more prefill replicas help where each has its own link";
-    case Cause::kColdStart:
-      return "the planner waits for the starting replicas and adds no more than simulations need; keep warm replicas, "
-             "or "
-             "shorten the start-up";
-    case Cause::kDecodeBatch: return "the planner adds decode replicas, so that fewer sequences share a step";
-    case Cause::kKvPressure:
-      return "the planner adds replicas for their KV cache and does not shrink; a larger KV cache or shorter contexts "
-             "help "
-             "too";
-    case Cause::kPreemption:
-      return "the planner adds replicas for their KV cache and does not shrink; admit fewer sequences at once, or set "
-             "a "
-             "watermark";
-    case Cause::kEarlySigns: return "the planner adds the replicas that simulations of the latest traffic need";
-  }
-  return "";
+  return core::name_of<Phase::kDecode>(phase,
+                                       {"none", "admission", "replica_wait", "queue", "prefill", "transfer", "decode"});
 }
 
 namespace {
 
-const char* phase_text(Phase phase) {
-  switch (phase) {
-    case Phase::kNone: break;
-    case Phase::kAdmission: return "before admission";
-    case Phase::kReplicaWait: return "while waiting for a replica";
-    case Phase::kQueue: return "in the engine queue";
-    case Phase::kPrefill: return "during prefill";
-    case Phase::kTransfer: return "during the KV transfer";
-    case Phase::kDecode: return "during decode";
-  }
-  return "";
+struct CauseText {
+  Cause cause;
+  const char* text;
+  const char* advice;
+};
+constexpr std::array kCauses{
+    CauseText{Cause::kNone, "no cause", "no action"},
+    CauseText{Cause::kUnknown, "unknown cause", "the planner does not shrink; add the missing telemetry"},
+    CauseText{Cause::kQueue, "too many requests per replica",
+              "the planner adds replicas to this pool until simulations of the traffic meet the SLO"},
+    CauseText{Cause::kPrefill, "prompts take long to compute",
+              "the planner adds prefill replicas where simulations show that they help; shorter prompts, a smaller "
+              "chunk or a separate pool for long prompts help too"},
+    CauseText{Cause::kRoutingCache, "fewer prefix cache hits than before",
+              "more replicas do not help: route by prefix, and check what changed in the router or in the prompts"},
+    CauseText{Cause::kAdmission, "requests are refused or wait for admission",
+              "more replicas do not help: raise the budget, or accept the wait"},
+    CauseText{
+        Cause::kTransfer, "slow KV transfers",
+        "more bandwidth between prefill and decode helps; more prefill replicas help where each has its own link"},
+    CauseText{Cause::kColdStart, "replicas are still starting",
+              "the planner waits for the starting replicas and adds no more than simulations need; keep warm replicas, "
+              "or shorten the start-up"},
+    CauseText{Cause::kDecodeBatch, "large decode batches",
+              "the planner adds decode replicas, so that fewer sequences share a step"},
+    CauseText{Cause::kKvPressure, "KV caches are full",
+              "the planner adds replicas for their KV cache and does not shrink; a larger KV cache or shorter contexts "
+              "help too"},
+    CauseText{Cause::kPreemption, "requests are preempted",
+              "the planner adds replicas for their KV cache and does not shrink; admit fewer sequences at once, or set "
+              "a watermark"},
+    CauseText{Cause::kEarlySigns, "early signs",
+              "the planner adds the replicas that simulations of the latest traffic need"},
+};
+
+const CauseText& text_of(Cause cause) {
+  return *std::find_if(kCauses.begin(), kCauses.end(), [&](const CauseText& each) { return each.cause == cause; });
 }
 
-const char* cause_text(Cause cause) {
-  switch (cause) {
-    case Cause::kNone: return "no cause";
-    case Cause::kUnknown: return "unknown cause";
-    case Cause::kQueue: return "too many requests per replica";
-    case Cause::kPrefill: return "prompts take long to compute";
-    case Cause::kRoutingCache: return "fewer prefix cache hits than before";
-    case Cause::kAdmission: return "requests are refused or wait for admission";
-    case Cause::kTransfer: return "slow KV transfers";
-    case Cause::kColdStart: return "replicas are still starting";
-    case Cause::kDecodeBatch: return "large decode batches";
-    case Cause::kKvPressure: return "KV caches are full";
-    case Cause::kPreemption: return "requests are preempted";
-    case Cause::kEarlySigns: return "early signs";
-  }
-  return "";
+const char* phase_text(Phase phase) {
+  return core::name_of<Phase::kDecode>(
+      phase, {"", "before admission", "while waiting for a replica", "in the engine queue", "during prefill",
+              "during the KV transfer", "during decode"});
 }
 
 }  // namespace
+
+const char* advice(Cause cause) { return text_of(cause).advice; }
 
 std::string sentence(const Finding& finding) {
   const std::string where = finding.segment.empty() || finding.segment == "all"
@@ -114,7 +85,7 @@ std::string sentence(const Finding& finding) {
                                                           : " bad";
   std::string text = fmt::format("{}{} in {}", what, how, where);
   if (finding.phase != Phase::kNone) text += fmt::format(", {}", phase_text(finding.phase));
-  text += fmt::format(": {}", cause_text(finding.cause));
+  text += fmt::format(": {}", text_of(finding.cause).text);
   if (finding.cause == Cause::kUnknown) text += fmt::format(", {}", finding.unknown_because);
   if (!finding.evidence.empty()) {
     text += fmt::format(" ({})", decision::sentence(finding.evidence));

@@ -3,18 +3,28 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <functional>
 #include <initializer_list>
-#include <utility>
+#include <set>
 
 #include "report/format.h"
+#include "report/metrics_figures.h"
 #include "telemetry/exposition_writer.h"
 
 namespace penstock::report {
 namespace {
 
+using decision::Candidate;
+using decision::Forecast;
+using decision::PoolDecision;
+using signals::PoolObservation;
+using F = MetricFigures;
+using P = PoolFigures;
+using E = EngineFigures;
 using Labels = std::initializer_list<telemetry::Label>;
-constexpr std::size_t kCandidatesMax = 64;  // exported, the first ones: each is a series
+constexpr std::size_t kCandidatesMax = 64;  // The first ones are exported: each is a series.
 
 // Adds the samples of one family. A value that is unknown or not finite is left out.
 class Samples {
@@ -33,8 +43,8 @@ class Samples {
   }
   void of_policy(std::string_view policy) { policy_ = policy; }
 
-  // An enum as Prometheus' clients write it: every state is a series, and the one that holds is 1. Their label is
-  // called as the metric is; `state` is what its documentation says. Queries by either find it.
+  // An enum as Prometheus' clients write it: every state is a series, and the current one is 1. Their label has the name
+  // of the metric; `state` is the label of their documentation. Queries by either find it.
   template <class States, class State>
   void add_states(const States& states, const std::optional<State>& current) {
     if (!current) return;
@@ -47,22 +57,51 @@ class Samples {
   telemetry::ExpositionWriter writer_;
 };
 
-using Metrics = PlannerMetrics;
-struct Family {
-  std::string_view name, type, labels, help;
-  void (*add)(const Metrics&, Samples&);
+// Adds the samples of a family, whose labels are named.
+struct FamilyWriter {
+  std::string_view labels;
+  void (*add)(const F&, Samples&);
 };
+// Writers of one figure, of the run, of a forecast, and of figures by pool, engine and candidate.
+template <auto get>
+constexpr FamilyWriter kOne{"", [](const F& f, Samples& s) { s.add(std::invoke(get, f)); }};
+template <auto get>
+constexpr FamilyWriter kRun{"", [](const F& f, Samples& s) { s.add(std::invoke(get, f.from)); }};
+template <auto get>
+constexpr FamilyWriter kForecast{"", [](const F& f, Samples& s) { s.add(std::invoke(get, f.forecast)); }};
+template <auto latency>
+constexpr FamilyWriter kLimit{"", [](const F& f, Samples& s) {
+                                if (f.from.slo) s.add(core::to_milliseconds((*f.from.slo).*latency));
+                              }};
+template <auto get>
+constexpr FamilyWriter kPools{"pool", [](const F& f, Samples& s) {
+                                for (const P& pool : f.pools) s.add(std::invoke(get, pool), {{"pool", pool.seen.name}});
+                              }};
+template <auto get>
+constexpr FamilyWriter kSeen = kPools<[](const P& pool) { return pool.seen.*get; }>;
+template <auto get>
+constexpr FamilyWriter kDecided = kPools<[](const P& pool) { return pool.decided.*get; }>;
+template <auto get>
+constexpr FamilyWriter kEngines{
+    "worker_id, dp_rank", [](const F& f, Samples& s) {
+      for (const E& engine : f.engines)
+        s.add(std::invoke(get, engine), {{"worker_id", engine.worker_id}, {"dp_rank", "0"}});
+    }};
+// A fleet is one label: "prefill=2,decode=4".
+template <auto get>
+constexpr FamilyWriter kCandidates{
+    "replicas, chosen", [](const F& f, Samples& s) {
+      for (std::size_t i = 0; i < std::min(kCandidatesMax, f.candidates.size()); ++i) {
+        const Candidate& tried = f.candidates[i];
+        std::string fleet;
+        for (std::size_t k = 0; k < tried.replicas.size(); ++k)
+          fleet += fmt::format("{}{}={}", fleet.empty() ? "" : ",",
+                               k < f.pools.size() ? f.pools[k].seen.name : std::to_string(k), tried.replicas[k]);
+        s.add(std::invoke(get, tried), {{"replicas", fleet}, {"chosen", tried.chosen ? "true" : "false"}});
+      }
+    }};
 
-template <class Value>
-void of_engines(const Metrics& metrics, Samples& samples, Value value) {
-  for (const EngineMetrics& engine : metrics.engines)
-    samples.add(value(engine), {{"worker_id", engine.worker_id}, {"dp_rank", std::to_string(engine.dp_rank)}});
-}
-template <class Value>
-void of_pools(const Metrics& metrics, Samples& samples, Value value) {
-  for (const PoolMetrics& pool : metrics.pools) samples.add(value(pool), {{"pool", pool.pool}});
-}
-// Every value of the enum is a series, and the one that holds is 1.
+// Every value of the enum is a series, and the current one is 1.
 template <class Enum>
 void add_named(Samples& samples, std::string_view label, std::optional<Enum> current, std::string_view pool = {}) {
   if (!current) return;
@@ -71,230 +110,180 @@ void add_named(Samples& samples, std::string_view label, std::optional<Enum> cur
     pool.empty() ? samples.add(holds, {{label, name}}) : samples.add(holds, {{"pool", pool}, {label, name}});
   }
 }
-// A fleet as one label: "prefill=2,decode=4".
-template <class Value>
-void of_candidates(const Metrics& metrics, Samples& samples, Value value) {
-  for (std::size_t i = 0; i < std::min(kCandidatesMax, metrics.candidates.size()); ++i) {
-    const decision::Candidate& tried = metrics.candidates[i];
-    std::string fleet;
-    for (std::size_t k = 0; k < tried.replicas.size(); ++k)
-      fleet += fmt::format("{}{}={}", fleet.empty() ? "" : ",",
-                           k < metrics.candidate_pools.size() ? metrics.candidate_pools[k] : std::to_string(k),
-                           tried.replicas[k]);
-    samples.add(value(tried), {{"replicas", fleet}, {"chosen", tried.chosen ? "true" : "false"}});
-  }
-}
 
-constexpr std::array kFamilies{
-    // ---- under Dynamo's names
-    Family{"dynamo_planner_num_prefill_replicas", "gauge", "", "Current number of ready prefill replicas",
-           [](const Metrics& m, Samples& s) { s.add(m.prefill_replicas); }},
-    Family{"dynamo_planner_num_decode_replicas", "gauge", "",
-           "Current number of ready decode replicas; aggregated ones count here",
-           [](const Metrics& m, Samples& s) { s.add(m.decode_replicas); }},
-    Family{"dynamo_planner_observed_ttft_ms", "gauge", "", "Mean time to first token of the last minute (ms)",
-           [](const Metrics& m, Samples& s) { s.add(m.observed_latency.ttft_ms); }},
-    Family{"dynamo_planner_observed_itl_ms", "gauge", "", "Mean ITL of the last minute (ms)",
-           [](const Metrics& m, Samples& s) { s.add(m.observed_latency.itl_ms); }},
-    Family{"dynamo_planner_observed_requests_per_second", "gauge", "", "Request rate of the last minute (1/s)",
-           [](const Metrics& m, Samples& s) { s.add(m.observed.requests_per_s); }},
-    Family{"dynamo_planner_observed_request_duration_seconds", "gauge", "",
-           "Mean time from a request's arrival to its last token (s)",
-           [](const Metrics& m, Samples& s) { s.add(m.observed_request_duration_s); }},
-    Family{"dynamo_planner_observed_input_sequence_tokens", "gauge", "",
-           "Mean prompt length of the last minute (tokens)",
-           [](const Metrics& m, Samples& s) { s.add(m.observed.input_tokens); }},
-    Family{"dynamo_planner_observed_output_sequence_tokens", "gauge", "",
-           "Mean output length of the requests that completed in the last minute (tokens)",
-           [](const Metrics& m, Samples& s) { s.add(m.observed.output_tokens); }},
-    Family{"dynamo_planner_predicted_requests_per_second", "gauge", "", "Forecast request rate (1/s)",
-           [](const Metrics& m, Samples& s) { s.add(m.predicted.requests_per_s); }},
-    Family{"dynamo_planner_predicted_input_sequence_tokens", "gauge", "", "Forecast mean prompt length (tokens)",
-           [](const Metrics& m, Samples& s) { s.add(m.predicted.input_tokens); }},
-    Family{"dynamo_planner_predicted_output_sequence_tokens", "gauge", "", "Forecast mean output length (tokens)",
-           [](const Metrics& m, Samples& s) { s.add(m.predicted.output_tokens); }},
-    Family{"dynamo_planner_predicted_num_prefill_replicas", "gauge", "", "Decided number of prefill replicas",
-           [](const Metrics& m, Samples& s) { s.add(m.decided_prefill_replicas); }},
-    Family{"dynamo_planner_predicted_num_decode_replicas", "gauge", "",
-           "Decided number of decode replicas; aggregated replicas count here",
-           [](const Metrics& m, Samples& s) { s.add(m.decided_decode_replicas); }},
-    Family{"dynamo_planner_gpu_hours", "gauge", "", "GPU-hours so far, including start-up and drain",
-           [](const Metrics& m, Samples& s) { s.add(m.gpu_hours); }},
-    Family{"dynamo_planner_sla_target_ttft_ms", "gauge", "", "SLO limit of TTFT (ms)",
-           [](const Metrics& m, Samples& s) { s.add(m.sla_target.ttft_ms); }},
-    Family{"dynamo_planner_sla_target_itl_ms", "gauge", "", "SLO limit of ITL (ms)",
-           [](const Metrics& m, Samples& s) { s.add(m.sla_target.itl_ms); }},
-    Family{"dynamo_planner_estimated_ttft_ms", "gauge", "", "Largest estimated TTFT among engines (ms)",
-           [](const Metrics& m, Samples& s) { s.add(m.estimated.ttft_ms); }},
-    Family{"dynamo_planner_estimated_itl_ms", "gauge", "", "Largest estimated ITL among engines (ms)",
-           [](const Metrics& m, Samples& s) { s.add(m.estimated.itl_ms); }},
-    Family{"dynamo_planner_engine_prefill_capacity_requests_per_second", "gauge", "",
-           "Request rate that one prefill engine can serve within the SLO (1/s)",
-           [](const Metrics& m, Samples& s) { s.add(m.prefill_capacity_requests_per_s); }},
-    Family{"dynamo_planner_engine_decode_capacity_requests_per_second", "gauge", "",
-           "Request rate that one decode engine can serve within the SLO (1/s)",
-           [](const Metrics& m, Samples& s) { s.add(m.decode_capacity_requests_per_s); }},
-    Family{"dynamo_planner_engine_prefill_requests_per_second", "gauge", "",
-           "The same as engine_prefill_capacity_requests_per_second, under the name of its documentation",
-           [](const Metrics& m, Samples& s) { s.add(m.prefill_capacity_requests_per_s); }},
-    Family{"dynamo_planner_engine_decode_requests_per_second", "gauge", "",
-           "The same as engine_decode_capacity_requests_per_second, under the name of its documentation",
-           [](const Metrics& m, Samples& s) { s.add(m.decode_capacity_requests_per_s); }},
-    Family{"dynamo_planner_load_scaling_decision", "gauge", "state",
-           "State of the last decision of the loop that reacts to load",
-           [](const Metrics& m, Samples& s) { s.add_states(kLoadScalingStates, m.load_scaling); }},
-    Family{"dynamo_planner_throughput_scaling_decision", "gauge", "state",
-           "State of the last decision of the loop that plans ahead",
-           [](const Metrics& m, Samples& s) { s.add_states(kThroughputScalingStates, m.throughput_scaling); }},
-    Family{"dynamo_planner_engine_queued_prefill_tokens", "gauge", "worker_id, dp_rank",
-           "Prompt tokens that wait at an engine",
-           [](const Metrics& m, Samples& s) {
-             of_engines(m, s, [](const EngineMetrics& e) { return e.queued_prefill_tokens; });
-           }},
-    Family{"dynamo_planner_engine_queued_decode_kv_tokens", "gauge", "worker_id, dp_rank",
-           "KV tokens of sequences that wait to decode at an engine",
-           [](const Metrics& m, Samples& s) {
-             of_engines(m, s, [](const EngineMetrics& e) { return e.queued_decode_kv_tokens; });
-           }},
-    Family{"dynamo_planner_engine_inflight_decode_kv_tokens", "gauge", "worker_id, dp_rank",
-           "KV tokens of sequences that decode at an engine",
-           [](const Metrics& m, Samples& s) {
-             of_engines(m, s, [](const EngineMetrics& e) { return e.inflight_decode_kv_tokens; });
-           }},
-    // ---- Penstock's own
-    Family{"penstock_replicas", "gauge", "pool, state", "Replicas by state: starting, ready, draining",
-           [](const Metrics& m, Samples& s) {
-             for (const PoolMetrics& pool : m.pools) {
-               s.add(pool.starting, {{"pool", pool.pool}, {"state", "starting"}});
-               s.add(pool.ready, {{"pool", pool.pool}, {"state", "ready"}});
-               s.add(pool.draining, {{"pool", pool.pool}, {"state", "draining"}});
-             }
-           }},
-    Family{
-        "penstock_target_replicas", "gauge", "pool", "Target replicas of the last decision",
-        [](const Metrics& m, Samples& s) { of_pools(m, s, [](const PoolMetrics& p) { return p.target_replicas; }); }},
-    Family{"penstock_min_replicas", "gauge", "pool", "Minimum replicas of the pool",
-           [](const Metrics& m, Samples& s) { of_pools(m, s, [](const PoolMetrics& p) { return p.min_replicas; }); }},
-    Family{"penstock_max_replicas", "gauge", "pool", "Maximum replicas of the pool",
-           [](const Metrics& m, Samples& s) { of_pools(m, s, [](const PoolMetrics& p) { return p.max_replicas; }); }},
-    Family{"penstock_decision", "gauge", "pool, reason, limited_by",
-           "Reason and limit of the last decision as labels; the value is always 1",
-           [](const Metrics& m, Samples& s) {
-             for (const PoolMetrics& pool : m.pools)
-               if (pool.reason)
-                 s.add(1.0, {{"pool", pool.pool},
-                             {"reason", to_string(*pool.reason)},
-                             {"limited_by", to_string(pool.limited_by)}});
-           }},
-    Family{"penstock_decision_evidence", "gauge", "pool, name, unit",
-           "Evidence of the last decision: one series for each figure",
-           [](const Metrics& m, Samples& s) {
-             for (const PoolMetrics& pool : m.pools)
-               for (const decision::Evidence& evidence : pool.evidence)
-                 s.add(evidence.value, {{"pool", pool.pool}, {"name", evidence.name}, {"unit", evidence.unit}});
-           }},
-    Family{"penstock_decisions_total", "counter", "pool, reason, limited_by",
-           "Decisions so far, including decisions that change nothing",
-           [](const Metrics& m, Samples& s) {
-             for (const decision::DecisionCount& count : m.decisions)
-               s.add(static_cast<double>(count.decisions), {{"pool", count.pool},
-                                                            {"reason", to_string(count.reason)},
-                                                            {"limited_by", to_string(count.limited_by)}});
-           }},
-    Family{"penstock_diagnosis", "gauge", "pool, cause",
-           "Cause of bad latency in the last decision: one series for each cause; the current cause is 1",
-           [](const Metrics& m, Samples& s) {
-             for (const PoolMetrics& pool : m.pools) add_named(s, "cause", pool.cause, pool.pool);
-           }},
-    Family{"penstock_rollout_phase", "gauge", "phase",
-           "Rollout phase of the planner: one series for each phase; the current phase is 1",
-           [](const Metrics& m, Samples& s) { add_named(s, "phase", m.phase); }},
-    Family{
-        "penstock_next_phase_target_replicas", "gauge", "pool", "Target replicas that the next rollout phase would set",
-        [](const Metrics& m, Samples& s) { of_pools(m, s, [](const PoolMetrics& p) { return p.next_phase_target; }); }},
-    Family{"penstock_forecast_error_requests_per_second", "gauge", "forecast",
-           "Recent mean absolute error of the forecast request rate: the planner's, and of a forecast without change "
-           "(1/s)",
-           [](const Metrics& m, Samples& s) {
-             s.add(m.forecast_error, {{"forecast", "planner"}});
-             s.add(m.naive_forecast_error, {{"forecast", "naive"}});
-           }},
-    Family{"penstock_replica_capacity_requests_per_second", "gauge", "pool",
-           "Request rate that one replica can serve within the SLO; a lower bound where it comes from a simulated "
-           "fleet (1/s)",
-           [](const Metrics& m, Samples& s) {
-             of_pools(m, s, [](const PoolMetrics& p) { return p.capacity_requests_per_s; });
-           }},
-    Family{"penstock_candidate_slo_attainment_ratio", "gauge", "replicas, chosen",
-           "SLO attainment of a simulated fleet",
-           [](const Metrics& m, Samples& s) {
-             of_candidates(m, s, [](const decision::Candidate& tried) { return tried.slo_attainment; });
-           }},
-    Family{"penstock_candidate_ttft_attainment_ratio", "gauge", "replicas, chosen",
-           "Share of requests within the TTFT limit in a simulated fleet",
-           [](const Metrics& m, Samples& s) {
-             of_candidates(m, s, [](const decision::Candidate& tried) { return tried.ttft_attainment; });
-           }},
-    Family{"penstock_candidate_itl_attainment_ratio", "gauge", "replicas, chosen",
-           "Share of requests within the ITL limit in a simulated fleet",
-           [](const Metrics& m, Samples& s) {
-             of_candidates(m, s, [](const decision::Candidate& tried) { return tried.itl_attainment; });
-           }},
-    Family{"penstock_slo_attainment_ratio", "gauge", "", "SLO attainment: share of requests within all limits",
-           [](const Metrics& m, Samples& s) { s.add(m.slo_attainment); }},
-    Family{"penstock_ttft_attainment_ratio", "gauge", "", "Share of requests within the TTFT limit",
-           [](const Metrics& m, Samples& s) { s.add(m.ttft_attainment); }},
-    Family{"penstock_itl_attainment_ratio", "gauge", "", "Share of requests within the ITL limit",
-           [](const Metrics& m, Samples& s) { s.add(m.itl_attainment); }},
-    Family{"penstock_requests_total", "counter", "pool", "Requests that arrived at a pool",
-           [](const Metrics& m, Samples& s) { of_pools(m, s, [](const PoolMetrics& p) { return p.requests_total; }); }},
-    Family{"penstock_requests_failed_total", "counter", "pool", "Requests that failed in a pool",
-           [](const Metrics& m, Samples& s) { of_pools(m, s, [](const PoolMetrics& p) { return p.failed_total; }); }},
-    Family{"penstock_scaling_events_total", "counter", "pool", "Completed changes of a pool's replicas",
-           [](const Metrics& m, Samples& s) {
-             for (const ScalingCount& count : m.scaling)
-               s.add(static_cast<double>(count.events), {{"pool", count.pool}});
-           }},
-    Family{"penstock_scaling_requests_total", "counter", "pool, outcome",
-           "Requests that ended while a pool changed, on any replica, by outcome: completed, failed, truncated, "
-           "timed_out, cancelled",
-           [](const Metrics& m, Samples& s) {
-             for (const ScalingCount& count : m.scaling)
-               for (const auto& [outcome, requests] : count.ends.named())
-                 s.add(static_cast<double>(requests), {{"pool", count.pool}, {"outcome", outcome}});
-           }},
-    Family{
-        "penstock_unrouted_requests", "gauge", "pool", "Requests that wait because no replica is ready",
-        [](const Metrics& m, Samples& s) { of_pools(m, s, [](const PoolMetrics& p) { return p.unrouted_requests; }); }},
-    Family{
-        "penstock_queue_oldest_seconds", "gauge", "pool", "Age of the oldest request that waits at an engine",
-        [](const Metrics& m, Samples& s) { of_pools(m, s, [](const PoolMetrics& p) { return p.oldest_queued_s; }); }},
-    Family{"penstock_kv_usage_ratio", "gauge", "pool", "KV cache in use, mean over the replicas with telemetry",
-           [](const Metrics& m, Samples& s) { of_pools(m, s, [](const PoolMetrics& p) { return p.kv_usage; }); }},
-    Family{
-        "penstock_telemetry_age_seconds", "gauge", "pool",
-        "Age of the oldest telemetry sample among the ready replicas",
-        [](const Metrics& m, Samples& s) { of_pools(m, s, [](const PoolMetrics& p) { return p.telemetry_age_s; }); }},
-    Family{
-        "penstock_silent_replicas", "gauge", "pool", "Ready replicas without telemetry for 30 s or more",
-        [](const Metrics& m, Samples& s) { of_pools(m, s, [](const PoolMetrics& p) { return p.silent_replicas; }); }},
-    Family{"penstock_gpu_seconds_total", "counter", "pool", "GPU time so far, including start-up and drain (s)",
-           [](const Metrics& m, Samples& s) { of_pools(m, s, [](const PoolMetrics& p) { return p.gpu_s_total; }); }},
-    Family{"penstock_cost_total", "counter", "pool", "GPU cost so far: GPU time times the configured price (USD)",
-           [](const Metrics& m, Samples& s) { of_pools(m, s, [](const PoolMetrics& p) { return p.cost_total; }); }},
+constexpr FamilyWriter kReplicas{"pool, state", [](const F& f, Samples& s) {
+                                   for (const PoolObservation& pool : f.from.observation.pools) {
+                                     s.add(pool.starting, {{"pool", pool.name}, {"state", "starting"}});
+                                     s.add(pool.ready, {{"pool", pool.name}, {"state", "ready"}});
+                                     s.add(pool.draining, {{"pool", pool.name}, {"state", "draining"}});
+                                   }
+                                 }};
+constexpr FamilyWriter kDecisions{"pool, reason, limited_by", [](const F& f, Samples& s) {
+                                    for (const P& pool : f.pools)
+                                      s.add(1.0, {{"pool", pool.seen.name},
+                                                  {"reason", to_string(pool.decided.reason)},
+                                                  {"limited_by", to_string(pool.decided.limited_by)}});
+                                  }};
+// A name that comes twice would be one series with two values, which Prometheus rejects: the first one counts.
+constexpr FamilyWriter kEvidence{
+    "pool, name, unit", [](const F& f, Samples& s) {
+      for (const P& pool : f.pools) {
+        std::set<std::string_view> names;
+        for (const decision::Evidence& evidence : pool.decided.evidence)
+          if (names.insert(evidence.name).second)
+            s.add(evidence.value, {{"pool", pool.seen.name}, {"name", evidence.name}, {"unit", evidence.unit}});
+      }
+    }};
+constexpr FamilyWriter kDecisionsTotal{
+    "pool, reason, limited_by", [](const F& f, Samples& s) {
+      for (const decision::DecisionCount& count : f.decisions)
+        s.add(static_cast<double>(count.decisions),
+              {{"pool", count.pool}, {"reason", to_string(count.reason)}, {"limited_by", to_string(count.limited_by)}});
+    }};
+constexpr FamilyWriter kDiagnosis{"pool, cause", [](const F& f, Samples& s) {
+                                    for (const P& pool : f.pools)
+                                      add_named(s, "cause", f.from.decision.cause, pool.seen.name);
+                                  }};
+constexpr FamilyWriter kPhase{"phase", [](const F& f, Samples& s) { add_named(s, "phase", f.from.decision.phase); }};
+constexpr FamilyWriter kForecastErrors{"forecast", [](const F& f, Samples& s) {
+                                         s.add(f.forecast.error, {{"forecast", "planner"}});
+                                         s.add(f.forecast.naive_error, {{"forecast", "naive"}});
+                                       }};
+constexpr FamilyWriter kLoadStates{"state",
+                                   [](const F& f, Samples& s) { s.add_states(kLoadScalingStates, f.load_scaling); }};
+constexpr FamilyWriter kThroughputStates{
+    "state", [](const F& f, Samples& s) { s.add_states(kThroughputScalingStates, f.throughput_scaling); }};
+constexpr FamilyWriter kScalingEvents{"pool", [](const F& f, Samples& s) {
+                                        for (const ScalingCount& count : f.from.scaling)
+                                          s.add(static_cast<double>(count.events), {{"pool", count.pool}});
+                                      }};
+constexpr FamilyWriter kScalingRequests{
+    "pool, outcome", [](const F& f, Samples& s) {
+      for (const ScalingCount& count : f.from.scaling)
+        for (const auto& [outcome, requests] : count.ends.named())
+          s.add(static_cast<double>(requests), {{"pool", count.pool}, {"outcome", outcome}});
+    }};
+
+struct Family {
+  std::string_view name, help;
+  const FamilyWriter& writer;
+
+  [[nodiscard]] std::string_view type() const { return name.ends_with("_total") ? "counter" : "gauge"; }
 };
+constexpr auto kFamilies = std::to_array<Family>({
+    // Under Dynamo's names.
+    {"dynamo_planner_num_prefill_replicas", "Current number of ready prefill replicas", kOne<&F::prefill_replicas>},
+    {"dynamo_planner_num_decode_replicas", "Current number of ready decode replicas; aggregated ones count here",
+     kOne<&F::decode_replicas>},
+    {"dynamo_planner_observed_ttft_ms", "Mean time to first token of the last minute (ms)", kOne<&F::ttft_ms>},
+    {"dynamo_planner_observed_itl_ms", "Mean ITL of the last minute (ms)", kOne<&F::itl_ms>},
+    {"dynamo_planner_observed_requests_per_second", "Request rate of the last minute (1/s)", kOne<&F::requests_per_s>},
+    {"dynamo_planner_observed_request_duration_seconds", "Mean time from a request's arrival to its last token (s)",
+     kRun<&PlannerMetrics::request_duration_s>},
+    {"dynamo_planner_observed_input_sequence_tokens", "Mean prompt length of the last minute (tokens)",
+     kOne<&F::input_tokens>},
+    {"dynamo_planner_observed_output_sequence_tokens",
+     "Mean output length of the requests that completed in the last minute (tokens)", kOne<&F::output_tokens>},
+    {"dynamo_planner_predicted_requests_per_second", "Forecast request rate (1/s)",
+     kForecast<&Forecast::requests_per_s>},
+    {"dynamo_planner_predicted_input_sequence_tokens", "Forecast mean prompt length (tokens)",
+     kForecast<&Forecast::input_tokens>},
+    {"dynamo_planner_predicted_output_sequence_tokens", "Forecast mean output length (tokens)",
+     kForecast<&Forecast::output_tokens>},
+    {"dynamo_planner_predicted_num_prefill_replicas", "Decided number of prefill replicas",
+     kOne<&F::decided_prefill_replicas>},
+    {"dynamo_planner_predicted_num_decode_replicas",
+     "Decided number of decode replicas; aggregated replicas count here", kOne<&F::decided_decode_replicas>},
+    {"dynamo_planner_gpu_hours", "GPU-hours so far, including start-up and drain", kOne<&F::gpu_hours>},
+    {"dynamo_planner_sla_target_ttft_ms", "SLO limit of TTFT (ms)", kLimit<&signals::SloTarget::ttft>},
+    {"dynamo_planner_sla_target_itl_ms", "SLO limit of ITL (ms)", kLimit<&signals::SloTarget::itl>},
+    {"dynamo_planner_estimated_ttft_ms", "Largest estimated TTFT among engines (ms)",
+     kOne<[](const F& f) { return f.estimate.ttft_ms; }>},
+    {"dynamo_planner_estimated_itl_ms", "Largest estimated ITL among engines (ms)",
+     kOne<[](const F& f) { return f.estimate.itl_ms; }>},
+    {"dynamo_planner_engine_prefill_capacity_requests_per_second",
+     "Request rate that one prefill engine can serve within the SLO (1/s)", kOne<&F::prefill_capacity_requests_per_s>},
+    {"dynamo_planner_engine_decode_capacity_requests_per_second",
+     "Request rate that one decode engine can serve within the SLO (1/s)", kOne<&F::decode_capacity_requests_per_s>},
+    {"dynamo_planner_engine_prefill_requests_per_second",
+     "The same as engine_prefill_capacity_requests_per_second, under the name of its documentation",
+     kOne<&F::prefill_capacity_requests_per_s>},
+    {"dynamo_planner_engine_decode_requests_per_second",
+     "The same as engine_decode_capacity_requests_per_second, under the name of its documentation",
+     kOne<&F::decode_capacity_requests_per_s>},
+    {"dynamo_planner_load_scaling_decision", "State of the last decision of the loop that reacts to load", kLoadStates},
+    {"dynamo_planner_throughput_scaling_decision", "State of the last decision of the loop that plans ahead",
+     kThroughputStates},
+    {"dynamo_planner_engine_queued_prefill_tokens", "Prompt tokens that wait at an engine",
+     kEngines<&E::queued_prefill_tokens>},
+    {"dynamo_planner_engine_queued_decode_kv_tokens", "KV tokens of sequences that wait to decode at an engine",
+     kEngines<&E::queued_kv_tokens>},
+    {"dynamo_planner_engine_inflight_decode_kv_tokens", "KV tokens of sequences that decode at an engine",
+     kEngines<&E::scheduled_kv_tokens>},
+    // Penstock's own.
+    {"penstock_replicas", "Replicas by state: starting, ready, draining", kReplicas},
+    {"penstock_target_replicas", "Target replicas of the last decision", kDecided<&PoolDecision::target>},
+    {"penstock_min_replicas", "Minimum replicas of the pool", kSeen<&PoolObservation::min_replicas>},
+    {"penstock_max_replicas", "Maximum replicas of the pool", kSeen<&PoolObservation::max_replicas>},
+    {"penstock_decision", "Reason and limit of the last decision as labels; the value is always 1", kDecisions},
+    {"penstock_decision_evidence", "Evidence of the last decision: one series for each figure", kEvidence},
+    {"penstock_decisions_total", "Decisions so far, including decisions that change nothing", kDecisionsTotal},
+    {"penstock_diagnosis",
+     "Cause of bad latency in the last decision: one series for each cause; the current cause is 1", kDiagnosis},
+    {"penstock_rollout_phase", "Rollout phase of the planner: one series for each phase; the current phase is 1",
+     kPhase},
+    {"penstock_next_phase_target_replicas", "Target replicas that the next rollout phase would set",
+     kDecided<&PoolDecision::next_phase_target>},
+    {"penstock_forecast_error_requests_per_second",
+     "Recent mean absolute error of the forecast request rate: the planner's, and of a forecast without change "
+     "(1/s)",
+     kForecastErrors},
+    {"penstock_replica_capacity_requests_per_second",
+     "Request rate that one replica can serve within the SLO; a lower bound where it comes from a simulated "
+     "fleet (1/s)",
+     kPools<&P::capacity_requests_per_s>},
+    {"penstock_candidate_slo_attainment_ratio", "SLO attainment of a simulated fleet",
+     kCandidates<&Candidate::slo_attainment>},
+    {"penstock_candidate_ttft_attainment_ratio", "Share of requests within the TTFT limit in a simulated fleet",
+     kCandidates<&Candidate::ttft_attainment>},
+    {"penstock_candidate_itl_attainment_ratio", "Share of requests within the ITL limit in a simulated fleet",
+     kCandidates<&Candidate::itl_attainment>},
+    {"penstock_slo_attainment_ratio", "SLO attainment: share of requests within all limits",
+     kRun<&PlannerMetrics::slo_attainment>},
+    {"penstock_ttft_attainment_ratio", "Share of requests within the TTFT limit",
+     kRun<&PlannerMetrics::ttft_attainment>},
+    {"penstock_itl_attainment_ratio", "Share of requests within the ITL limit", kRun<&PlannerMetrics::itl_attainment>},
+    {"penstock_requests_total", "Requests that arrived at a pool", kSeen<&PoolObservation::arrivals_total>},
+    {"penstock_requests_failed_total", "Requests that failed in a pool", kSeen<&PoolObservation::failed_total>},
+    {"penstock_scaling_events_total", "Completed changes of a pool's replicas", kScalingEvents},
+    {"penstock_scaling_requests_total",
+     "Requests that ended while a pool changed, on any replica, by outcome: completed, failed, truncated, "
+     "timed_out, cancelled",
+     kScalingRequests},
+    {"penstock_unrouted_requests", "Requests that wait because no replica is ready",
+     kSeen<&PoolObservation::unrouted_requests>},
+    {"penstock_queue_oldest_seconds", "Age of the oldest request that waits at an engine", kPools<&P::oldest_queued_s>},
+    {"penstock_kv_usage_ratio", "KV cache in use, mean over the replicas with telemetry", kPools<&P::kv_usage>},
+    {"penstock_telemetry_age_seconds", "Age of the oldest telemetry sample among the ready replicas",
+     kPools<&P::telemetry_age_s>},
+    {"penstock_silent_replicas", "Ready replicas without telemetry for 30 s or more", kPools<&P::silent_replicas>},
+    {"penstock_gpu_seconds_total", "GPU time so far, including start-up and drain (s)", kPools<&P::gpu_time_s>},
+    {"penstock_cost_total", "GPU cost so far: GPU time times the configured price (USD)", kPools<&P::cost>},
+});
 
 }  // namespace
 
 std::string to_prometheus_text(const PlannerMetrics& metrics) { return to_prometheus_text(std::span{&metrics, 1}); }
 
 std::string to_prometheus_text(std::span<const PlannerMetrics> metrics) {
+  std::vector<MetricFigures> figures;
+  for (const PlannerMetrics& one : metrics) figures.emplace_back(one);
   std::string text;
   for (const Family& family : kFamilies) {
-    Samples samples{family.name, family.type, family.help, text};
-    for (const PlannerMetrics& one : metrics) {
-      samples.of_policy(one.policy);
-      family.add(one, samples);
+    Samples samples{family.name, family.type(), family.help, text};
+    for (const MetricFigures& one : figures) {
+      samples.of_policy(one.from.policy);
+      family.writer.add(one, samples);
     }
   }
   return text;
@@ -313,7 +302,7 @@ std::string metrics_markdown() {
       "stand at the end of a run, with one more label, `policy`.\n\n"
       "| series | type | labels | meaning |\n|---|---|---|---|\n";
   for (const Family& family : kFamilies)
-    page += fmt::format("| `{}` | {} | {} | {} |\n", family.name, family.type, family.labels, family.help);
+    page += fmt::format("| `{}` | {} | {} | {} |\n", family.name, family.type(), family.writer.labels, family.help);
   const auto list = [&](std::string_view name, const auto& states) {
     page += fmt::format("\nStates of `{}`:", name);
     for (const std::string_view state : states)
@@ -325,6 +314,27 @@ std::string metrics_markdown() {
   list("penstock_diagnosis", decision::names_of<decision::Cause>());
   list("penstock_rollout_phase", decision::names_of<decision::RolloutPhase>());
   return page;
+}
+
+decision::Decision MeteredPolicy::decide(const signals::Observation& observation) {
+  last_.decision = policy_.decide(observation);
+  last_.totals.count(observation, last_.decision);
+  last_.observation = observation;
+  last_.observation.recent = {};
+  return last_.decision;
+}
+
+PlannerMetrics MeteredPolicy::at_end(const decision::RunResult& result, const signals::SloTarget& slo) const {
+  PlannerMetrics metrics = last_;
+  metrics.slo = slo;
+  metrics.gpu_hours = result.gpu_hours;
+  if (result.completed > 0) metrics.request_duration_s = result.e2e_ms.mean / 1000.0;
+  if (result.requests > 0) {
+    metrics.slo_attainment = result.slo_attainment;
+    metrics.ttft_attainment = result.ttft_attainment;
+    metrics.itl_attainment = result.itl_attainment;
+  }
+  return metrics;
 }
 
 }  // namespace penstock::report

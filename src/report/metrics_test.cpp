@@ -13,8 +13,7 @@
 #include <set>
 #include <utility>
 
-#include "report/metrics_sources.h"
-#include "report/metrics_watch.h"
+#include "report/scaling_states.h"
 
 namespace penstock::report {
 namespace {
@@ -61,8 +60,8 @@ struct Scene {
     decided.evidence = {{"request_rate", 2.0, "1/s"}};
     decision.candidates = {{{3}, 0.5, 0.6, 0.7, false}, {{4}, 1.0, 1.0, 1.0, true}};
   }
-  [[nodiscard]] std::string text() const { return to_prometheus_text(make_planner_metrics(sources())); }
-  [[nodiscard]] MetricSources sources() const {
+  [[nodiscard]] std::string text() const { return to_prometheus_text(metrics()); }
+  [[nodiscard]] PlannerMetrics metrics() const {
     return {.observation = observation, .decision = decision, .totals = totals, .slo = signals::SloTarget{}};
   }
 };
@@ -90,8 +89,11 @@ TEST(Metrics, UnknownFiguresHaveNoSeries) {
     EXPECT_EQ(text.find(name), std::string::npos) << name;
   EXPECT_EQ(to_prometheus_text(PlannerMetrics{}), "");
   PlannerMetrics metrics;
-  metrics.estimated.ttft_ms = std::numeric_limits<double>::infinity();
+  metrics.slo_attainment = std::numeric_limits<double>::infinity();
   EXPECT_EQ(to_prometheus_text(metrics), "");
+  Scene scene;
+  scene.decision.pools[0].evidence.push_back({"estimated_ttft", std::numeric_limits<double>::infinity(), "ms"});
+  EXPECT_EQ(scene.text().find("dynamo_planner_estimated_ttft_ms"), std::string::npos);
 }
 
 TEST(Metrics, EveryStateOfAnEnumIsASeriesAndOneOfThemIsOne) {
@@ -304,7 +306,7 @@ TEST(Metrics, SeveralPoliciesShareTheHeadsOfTheirFamilies) {
   scene.decision.cause = decision::Cause::kQueue;
   scene.decision.phase = decision::RolloutPhase::kLoad;
   scene.decision.forecast = decision::Forecast{2.5, 1024.0, 256.0, 0.25, 0.5};
-  std::vector<PlannerMetrics> both(2, make_planner_metrics(scene.sources()));
+  std::vector<PlannerMetrics> both(2, scene.metrics());
   both[0].policy = "penstock";
   both[1].policy = "a \"quoted\"\nname\\";
   std::map<std::string, double> samples, alone;

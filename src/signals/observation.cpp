@@ -1,25 +1,13 @@
 #include "signals/observation.h"
 
+#include "core/enum_names.h"
+
 namespace penstock::signals {
 
-const char* to_string(Role role) {
-  switch (role) {
-    case Role::kAggregated: return "aggregated";
-    case Role::kPrefill: return "prefill";
-    case Role::kDecode: return "decode";
-  }
-  return "unknown";
-}
+const char* to_string(Role role) { return core::name_of<Role::kDecode>(role, {"aggregated", "prefill", "decode"}); }
 
 const char* to_string(ReplicaState state) {
-  switch (state) {
-    case ReplicaState::kStarting: return "starting";
-    case ReplicaState::kReady: return "ready";
-    case ReplicaState::kDraining: return "draining";
-    case ReplicaState::kStopped: return "stopped";
-    case ReplicaState::kCrashed: return "crashed";
-  }
-  return "unknown";
+  return core::name_of<ReplicaState::kCrashed>(state, {"starting", "ready", "draining", "stopped", "crashed"});
 }
 
 }  // namespace penstock::signals

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <utility>
 
+#include "core/enum_names.h"
+
 namespace penstock::signals {
 
 namespace {
@@ -54,59 +56,17 @@ std::array<std::uint64_t, 6> counters_of(const PoolObservation& pool) {
           pool.completed_total, pool.failed_total,       pool.actions_failed_total};
 }
 
-void count(HealthCounts& counts, Health health) {
-  switch (health) {
-    case Health::kFresh: ++counts.fresh; break;
-    case Health::kStale: ++counts.stale; break;
-    case Health::kMissing: ++counts.missing; break;
-    case Health::kContradictory: ++counts.contradictory; break;
-  }
-}
-
 }  // namespace
 
-const char* to_string(Health health) {
-  switch (health) {
-    case Health::kFresh: return "fresh";
-    case Health::kStale: return "stale";
-    case Health::kMissing: return "missing";
-    case Health::kContradictory: return "contradictory";
-  }
-  return "unknown";
-}
-
 const char* to_string(ClockState clock) {
-  switch (clock) {
-    case ClockState::kSteady: return "steady";
-    case ClockState::kWentBack: return "went_back";
-    case ClockState::kLeapt: return "leapt";
-  }
-  return "unknown";
+  return core::name_of<ClockState::kLeapt>(clock, {"steady", "went_back", "leapt"});
 }
 
 const char* to_string(Contradiction contradiction) {
-  switch (contradiction) {
-    case Contradiction::kFutureSample: return "future_sample";
-    case Contradiction::kSampleBeforeStart: return "sample_before_start";
-    case Contradiction::kSampleOutOfOrder: return "sample_out_of_order";
-    case Contradiction::kNegativeAge: return "negative_age";
-    case Contradiction::kKvOverCapacity: return "kv_over_capacity";
-    case Contradiction::kQueueDisagrees: return "queue_disagrees";
-    case Contradiction::kRunningDisagrees: return "running_disagrees";
-    case Contradiction::kCounterWentBack: return "counter_went_back";
-    case Contradiction::kShareOutOfRange: return "share_out_of_range";
-    case Contradiction::kLatencyNoNumber: return "latency_no_number";
-    case Contradiction::kTrafficOutOfRange: return "traffic_out_of_range";
-    case Contradiction::kReplicaCounts: return "replica_counts";
-    case Contradiction::kPoolCounterWentBack: return "pool_counter_went_back";
-  }
-  return "unknown";
-}
-
-Health HealthCounts::worst() const {
-  if (contradictory > 0) return Health::kContradictory;
-  if (missing > 0 || fresh + stale == 0) return Health::kMissing;
-  return stale > 0 ? Health::kStale : Health::kFresh;
+  return core::name_of<Contradiction::kPoolCounterWentBack>(
+      contradiction, {"future_sample", "sample_before_start", "sample_out_of_order", "negative_age", "kv_over_capacity",
+                      "queue_disagrees", "running_disagrees", "counter_went_back", "share_out_of_range",
+                      "latency_no_number", "traffic_out_of_range", "replica_counts", "pool_counter_went_back"});
 }
 
 ClockState Sanitizer::clock_at(core::Instant now) {
@@ -137,29 +97,21 @@ std::optional<Contradiction> Sanitizer::at_odds(const EngineSample& sample, core
 
 void Sanitizer::clean_replicas(Observation& observation, std::uint32_t index) {
   PoolMemory& memory = memory_[index];
-  PoolHealth& health = findings_.pools[index];
   const auto by_replica = [](const SampleMemory& entry, std::uint32_t replica) { return entry.replica < replica; };
   memory.next.clear();
   for (ReplicaObservation& replica : observation.pools[index].replicas) {
     const auto found = std::lower_bound(memory.samples.begin(), memory.samples.end(), replica.replica, by_replica);
     const SampleMemory* before = found != memory.samples.end() && found->replica == replica.replica ? &*found : nullptr;
-    Health seen = Health::kMissing;
     if (replica.sample) {
-      // What is at odds with the past is remembered all the same: an engine that restarted goes on from there.
+      // A contradictory sample is remembered, too: an engine that restarted continues from it.
       memory.next.push_back({replica.replica, *replica.sample});
-      seen = replica.sample->sampled_at < observation.now - options_.sample_age ? Health::kStale : Health::kFresh;
       if (const auto what = at_odds(*replica.sample, observation.now, before)) {
         report(*what, index, replica.replica);
         replica.sample.reset();
-        seen = Health::kContradictory;
       }
     } else if (before != nullptr) {
       memory.next.push_back(*before);
     }
-    health.replicas.push_back(seen);
-    if (replica.state != ReplicaState::kReady) continue;
-    count(health.ready, seen);
-    count(findings_.ready, seen);
   }
   const auto in_order = [](const SampleMemory& a, const SampleMemory& b) { return a.replica < b.replica; };
   if (!std::is_sorted(memory.next.begin(), memory.next.end(), in_order))
@@ -192,19 +144,16 @@ void Sanitizer::clean_windows(PoolObservation& pool, std::uint32_t index) {
 void Sanitizer::check_counts(const PoolObservation& pool, std::uint32_t index) {
   std::array<std::uint32_t, 5> listed{};
   for (const ReplicaObservation& replica : pool.replicas) ++listed[static_cast<std::size_t>(replica.state)];
-  const auto is = [&](ReplicaState state, std::uint32_t said) {
-    return listed[static_cast<std::size_t>(state)] == said;
+  const auto is = [&](ReplicaState state, std::uint32_t reported) {
+    return listed[static_cast<std::size_t>(state)] == reported;
   };
   if (!is(ReplicaState::kStarting, pool.starting) || !is(ReplicaState::kReady, pool.ready) ||
-      !is(ReplicaState::kDraining, pool.draining)) {
-    findings_.pools[index].consistent = false;
+      !is(ReplicaState::kDraining, pool.draining))
     report(Contradiction::kReplicaCounts, index);
-  }
   const auto counters = counters_of(pool);
   auto& before = memory_[index].counters;
   for (std::size_t i = 0; i < before.size(); ++i) {
     if (counters[i] >= before[i]) continue;
-    findings_.pools[index].consistent = false;
     report(Contradiction::kPoolCounterWentBack, index);
     break;
   }
@@ -214,14 +163,8 @@ void Sanitizer::check_counts(const PoolObservation& pool, std::uint32_t index) {
 const Findings& Sanitizer::clean(Observation& observation) {
   findings_.clock = clock_at(observation.now);
   findings_.issues.clear();
-  findings_.ready = {};
-  findings_.pools.resize(observation.pools.size());
   memory_.resize(observation.pools.size());
   for (std::uint32_t index = 0; index < observation.pools.size(); ++index) {
-    PoolHealth& health = findings_.pools[index];
-    health.replicas.clear();
-    health.ready = {};
-    health.consistent = true;
     if (findings_.clock != ClockState::kSteady) memory_[index].samples.clear();
     clean_replicas(observation, index);
     clean_windows(observation.pools[index], index);

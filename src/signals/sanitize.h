@@ -1,5 +1,5 @@
-// Whether what is seen can be believed: samples that are old, missing or at odds with themselves, figures that are no
-// numbers, counters and clocks that go back.
+// Rejects telemetry that cannot be true: samples that contradict themselves or each other, figures that are not numbers,
+// counters and clocks that go back.
 #pragma once
 
 #include <cstdint>
@@ -12,69 +12,48 @@
 
 namespace penstock::signals {
 
-enum class Health : std::uint8_t { kFresh, kStale, kMissing, kContradictory };
-[[nodiscard]] const char* to_string(Health health);  // "fresh", …
-
 enum class ClockState : std::uint8_t { kSteady, kWentBack, kLeapt };
 [[nodiscard]] const char* to_string(ClockState clock);  // "steady", "went_back", "leapt"
 
-// What is at odds with what. Of a sample: it is dropped. Of a window of latencies or traffic: it is emptied. Of a pool's
-// counts: it is only said, and the pool's `consistent` is false.
+// A contradictory sample is dropped, and a contradictory window of latencies or traffic is emptied. Contradictory counts of a
+// pool are only reported.
 enum class Contradiction : std::uint8_t {
-  kFutureSample,       // taken later than now
-  kSampleBeforeStart,  // taken before the run began
-  kSampleOutOfOrder,   // older than one that was there before
+  kFutureSample,       // The sample was taken later than now.
+  kSampleBeforeStart,  // The sample was taken before the run began.
+  kSampleOutOfOrder,   // The sample is older than the previous one.
   kNegativeAge,
-  kKvOverCapacity,      // more KV tokens in use than there are
-  kQueueDisagrees,      // nothing queued, and yet queued tokens or an age
-  kRunningDisagrees,    // nothing running, and yet its tokens; or running, and no token of it anywhere
-  kCounterWentBack,     // an engine's; from the next sample on, the new value counts
-  kShareOutOfRange,     // a share that is no number from 0 to 1
-  kLatencyNoNumber,     // NaN, infinite or negative
-  kTrafficOutOfRange,   // a window of negative length
-  kReplicaCounts,       // starting, ready and draining are not as many as are listed
-  kPoolCounterWentBack  // a pool's; likewise
+  kKvOverCapacity,      // More KV tokens are in use than exist.
+  kQueueDisagrees,      // Nothing is queued, and there are queued tokens or an age.
+  kRunningDisagrees,    // Nothing is running, and there are its tokens, or the reverse.
+  kCounterWentBack,     // A counter of an engine went back; from the next sample on, the new value counts.
+  kShareOutOfRange,     // A share is not a number from 0 to 1.
+  kLatencyNoNumber,     // A latency is NaN, infinite or negative.
+  kTrafficOutOfRange,   // The window has a negative length.
+  kReplicaCounts,       // The counts of starting, ready and draining replicas differ from the listed replicas.
+  kPoolCounterWentBack  // A counter of a pool went back.
 };
 [[nodiscard]] const char* to_string(Contradiction contradiction);  // "future_sample", …
 
 struct Issue {
   Contradiction what;
-  std::uint32_t pool = 0;                // its index
-  std::optional<std::uint32_t> replica;  // its id; none: the pool itself
-};
-
-struct HealthCounts {  // of ready replicas
-  std::uint32_t fresh = 0, stale = 0, missing = 0, contradictory = 0;
-
-  // The worst of them; kMissing where no replica is ready.
-  [[nodiscard]] Health worst() const;
-};
-
-struct PoolHealth {
-  std::vector<Health> replicas;  // in the order of the observation's
-  HealthCounts ready;
-  bool consistent = true;  // its counts and counters
+  std::uint32_t pool = 0;                // Its index.
+  std::optional<std::uint32_t> replica;  // Its id; empty for the pool itself.
 };
 
 struct Findings {
   ClockState clock = ClockState::kSteady;
-  std::vector<PoolHealth> pools;  // in the order of the observation's
-  HealthCounts ready;             // of all pools
-  std::vector<Issue> issues;      // kIssuesMax at most; the counts have all
+  std::vector<Issue> issues;  // At most kIssuesMax.
   static constexpr std::size_t kIssuesMax = 64;
-
-  [[nodiscard]] Health health() const { return ready.worst(); }
 };
 
 struct SanitizerOptions {
-  core::Duration sample_age = std::chrono::seconds{30};  // an older sample is stale
-  core::Duration interval = std::chrono::seconds{5};     // between observations …
-  int leap_intervals = 10;                               // … of which a step of more is a leap
+  core::Duration interval = std::chrono::seconds{5};  // Between observations.
+  int leap_intervals = 10;                            // A step of more intervals is a leap.
 };
 
-// Cleans observations one after the other, in place: what cannot be believed is afterwards as if it had not been heard,
-// so that whoever decides on it holds, as with missing telemetry. `recent` is not looked at. After a jump of the clock,
-// what was remembered is forgotten, since its times mean nothing any more.
+// Cleans observations one after the other, in place. A rejected figure is afterwards missing, so that a policy holds as with
+// missing telemetry. `recent` is not checked. After a jump of the clock the previous samples are forgotten, because their
+// times have no meaning any more.
 //
 // O(replicas · log replicas) at most, without allocation once it has seen a fleet of that size.
 class Sanitizer {

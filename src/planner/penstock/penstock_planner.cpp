@@ -43,20 +43,13 @@ core::Duration start_up_of(const signals::Observation& observation) {
   return longest;
 }
 
-signals::SanitizerOptions sanitizer_options(const PlannerOptions& options) {
-  signals::SanitizerOptions made;
-  made.interval = options.interval;
-  made.sample_age = options.guardrails.sample_age;
-  return made;
-}
-
 class PenstockPlanner final : public Policy {
  public:
   PenstockPlanner(std::shared_ptr<FleetTrials> trials, const signals::SloPolicy& slo, const PlannerOptions& options)
       : trials_(std::move(trials)),
         slo_(slo),
         options_(options),
-        sanitizer_(sanitizer_options(options)),
+        sanitizer_({.interval = options.interval}),
         diagnoser_(slo.target),
         burn_(slo, options.burn_rate),
         floor_(trials_, options.throughput_loop),

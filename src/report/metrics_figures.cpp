@@ -1,0 +1,145 @@
+#include "report/metrics_figures.h"
+
+#include <algorithm>
+
+#include "core/result.h"
+#include "decision/figures.h"
+
+namespace penstock::report {
+
+using signals::Role;
+
+namespace {
+
+std::optional<double> ratio(double sum, std::uint64_t count) {
+  return count == 0 ? std::nullopt : std::optional{sum / static_cast<double>(count)};
+}
+
+// The sample of a ready replica, if it is recent and not from the future.
+const signals::EngineSample* fresh_sample(const signals::ReplicaObservation& replica, core::Instant now) {
+  if (replica.state != signals::ReplicaState::kReady || !replica.sample) return nullptr;
+  if (replica.sample->sampled_at > now || replica.sample->sampled_at < now - kSampleAgeMax) return nullptr;
+  return &*replica.sample;
+}
+
+void add_health(PoolFigures& figures, core::Instant now) {
+  double kv_usage = 0.0;
+  std::uint64_t measured = 0;
+  const auto raise = [](std::optional<double>& most, core::Duration age) {
+    most = std::max(most.value_or(0.0), core::to_seconds(age));
+  };
+  for (const signals::ReplicaObservation& replica : figures.seen.replicas) {
+    if (replica.state != signals::ReplicaState::kReady) continue;
+    if (replica.sample) raise(figures.telemetry_age_s, now - replica.sample->sampled_at);
+    const signals::EngineSample* sample = fresh_sample(replica, now);
+    if (sample == nullptr) {
+      ++figures.silent_replicas;
+      continue;
+    }
+    raise(figures.oldest_queued_s, sample->oldest_queued_age);
+    if (sample->kv_capacity_tokens == 0) continue;
+    kv_usage += sample->kv_usage();
+    ++measured;
+  }
+  figures.kv_usage = ratio(kv_usage, measured);
+}
+
+}  // namespace
+
+void MetricFigures::add_engines(const signals::PoolObservation& pool) {
+  for (const signals::ReplicaObservation& replica : pool.replicas) {
+    const signals::EngineSample* sample = fresh_sample(replica, from.observation.now);
+    if (sample == nullptr) continue;
+    EngineFigures& engine = engines.emplace_back();
+    engine.worker_id = std::to_string(replica.replica);
+    if (pool.role != Role::kDecode) engine.queued_prefill_tokens = static_cast<double>(sample->queued_prefill_tokens);
+    if (pool.role == Role::kPrefill) continue;
+    engine.queued_kv_tokens = static_cast<double>(sample->queued_kv_tokens);
+    engine.scheduled_kv_tokens = static_cast<double>(sample->scheduled_kv_tokens);
+  }
+}
+
+void MetricFigures::add_pool(std::size_t index) {
+  const signals::PoolObservation& seen = from.observation.pools[index];
+  PoolFigures& pool = pools.emplace_back(PoolFigures{seen, from.decision.pools[index]});
+  pool.gpu_time_s = core::to_seconds(from.totals.gpu_time(index));
+  pool.cost = from.totals.cost(index);
+  pool.capacity_requests_per_s = decision::capacity_per_replica(from.decision, index);
+  add_health(pool, from.observation.now);
+  add_engines(seen);
+
+  const bool prefill = seen.role == Role::kPrefill;
+  const auto add = [](std::optional<double>& sum, double replicas) { sum = sum.value_or(0.0) + replicas; };
+  add(prefill ? prefill_replicas : decode_replicas, seen.ready);
+  add(prefill ? decided_prefill_replicas : decided_decode_replicas, pool.decided.target);
+  // Dynamo has one capacity for all prefill engines and one for all that decode. The smallest is the one to plan with.
+  if (!pool.capacity_requests_per_s) return;
+  const auto lower = [&](std::optional<double>& least) {
+    least = std::min(least.value_or(*pool.capacity_requests_per_s), *pool.capacity_requests_per_s);
+  };
+  if (seen.role != Role::kDecode) lower(prefill_capacity_requests_per_s);
+  if (!prefill) lower(decode_capacity_requests_per_s);
+}
+
+// Sums over the pools that requests enter first: a decode pool sees the same requests again.
+void MetricFigures::add_traffic() {
+  signals::TrafficWindow sum;
+  for (const signals::PoolObservation& pool : from.observation.pools) {
+    const signals::TrafficWindow& window = pool.last_minute;
+    if (pool.role == Role::kDecode || window.length <= core::Duration{}) continue;
+    requests_per_s =
+        requests_per_s.value_or(0.0) + static_cast<double>(window.arrivals) / core::to_seconds(window.length);
+    sum.arrivals += window.arrivals;
+    sum.input_tokens += window.input_tokens;
+    sum.completed += window.completed;
+    sum.completed_output_tokens += window.completed_output_tokens;
+    for (const auto latency : {&signals::TrafficWindow::ttft, &signals::TrafficWindow::itl}) {
+      (sum.*latency).count += (window.*latency).count;
+      (sum.*latency).mean_ms += (window.*latency).mean_ms * static_cast<double>((window.*latency).count);
+    }
+  }
+  input_tokens = ratio(static_cast<double>(sum.input_tokens), sum.arrivals);
+  output_tokens = ratio(static_cast<double>(sum.completed_output_tokens), sum.completed);
+  ttft_ms = ratio(sum.ttft.mean_ms, sum.ttft.count);
+  itl_ms = ratio(sum.itl.mean_ms, sum.itl.count);
+}
+
+// The throughput plan and the load loop may try the same fleet. The last outcome counts, so that the fleet is one series.
+void MetricFigures::add_candidates() {
+  for (const decision::Candidate& tried : from.decision.candidates) {
+    const auto same = std::find_if(candidates.begin(), candidates.end(),
+                                   [&](const decision::Candidate& known) { return known.replicas == tried.replicas; });
+    if (same == candidates.end()) {
+      candidates.push_back(tried);
+    } else {
+      const bool chosen = same->chosen || tried.chosen;
+      *same = tried;
+      same->chosen = chosen;
+    }
+  }
+}
+
+MetricFigures::MetricFigures(const PlannerMetrics& metrics) : from(metrics), gpu_hours(metrics.gpu_hours) {
+  PENSTOCK_ASSERT(from.decision.pools.size() == from.observation.pools.size(), "a policy decides on every pool");
+  if (from.observation.pools.empty()) {
+    if (!gpu_hours) return;
+    load_scaling = LoadScaling::kDisabled;
+    throughput_scaling = ThroughputScaling::kDisabled;
+    return;
+  }
+  core::Duration gpu_time{};
+  for (std::size_t i = 0; i < from.observation.pools.size(); ++i) {
+    add_pool(i);
+    gpu_time += from.totals.gpu_time(i);
+  }
+  gpu_hours = core::to_hours(gpu_time);
+  add_traffic();
+  add_candidates();
+  decisions = from.totals.decisions();
+  forecast = from.decision.forecast.value_or(decision::Forecast{});
+  estimate = decision::estimate_of(from.decision);
+  load_scaling = load_scaling_state(from.decision);
+  throughput_scaling = throughput_scaling_state(from.decision);
+}
+
+}  // namespace penstock::report
