@@ -59,7 +59,7 @@ void gate(benchmark::State& state) {
                  admission::Class::kInteractive,
                  {1000, 200},
                  now},
-                pressure)
+                [&](std::uint64_t) { return pressure; })
         .decision;
   };
   for (; ticket < waiting; ++ticket) benchmark::DoNotOptimize(arrive(admission::Verdict::kWait));

@@ -97,21 +97,24 @@ int main(int argc, char** argv) {
   simulation::RunOptions small_blocks = options(16, routing::Strategy::kRoundRobin);
   small_blocks.pools[0].engine.block_tokens = 64;  // the peer's default
   small_blocks.pools[0].engine.kv_blocks = 16'384;
-  print_row("100,000 requests of 1000/250 tokens, 16 replicas, round-robin", measure(uniform, small_blocks, "static"),
-            peer_speed(peer, "synthetic", 16));
+  for (const Strategy router : {Strategy::kRoundRobin, Strategy::kLive}) {
+    small_blocks.router = router;
+    print_row(fmt::format("100,000 requests of 1000/250 tokens, 16 replicas, {}", to_string(router)),
+              measure(uniform, small_blocks, "static"), peer_speed(peer, "synthetic", 16));
+  }
 
   const auto mooncake = trace_or("mooncake_conversation.jsonl.xz",
                                  "synthetic:requests=12031,rate=3.4,input=12000,input_cv=1.3,output=343,output_cv=0.6,"
                                  "prefix_groups=400,prefix_tokens=4096");
   for (const std::uint32_t replicas : {8U, 64U})
-    print_row(fmt::format("Mooncake conversation, {} replicas, KV router", replicas),
-              measure(mooncake, options(replicas, routing::Strategy::kKv), "static"),
-              peer_speed(peer, "mooncake", replicas));
+    for (const Strategy router : {Strategy::kKv, Strategy::kLive})
+      print_row(fmt::format("Mooncake conversation, {} replicas, {}", replicas, to_string(router)),
+                measure(mooncake, options(replicas, router), "static"), peer_speed(peer, "mooncake", replicas));
 
   const auto day =
       trace_or("servegen_mid_day1.csv.xz",
                "synthetic:rate=7.1,duration=24h,cv=2.4,input=375,input_cv=1.5,output=63,output_cv=2,tenants=60");
-  print_row("ServeGen mid day 1 (24 h), dynamo-latency policy, 5 s ticks",
-            measure(day, options(2, routing::Strategy::kKv), "dynamo-latency"), std::nullopt);
+  print_row("ServeGen mid day 1 (24 h), live, dynamo-latency policy, 5 s ticks",
+            measure(day, options(2, Strategy::kLive), "dynamo-latency"), std::nullopt);
   return 0;
 }

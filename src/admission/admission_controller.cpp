@@ -5,8 +5,9 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <unordered_map>
 #include <utility>
+
+#include <tsl/robin_map.h>
 
 #include "admission/token_rate.h"
 #include "core/result.h"
@@ -86,7 +87,7 @@ struct AdmissionController::State {
   std::array<TokenBudget, 2> class_budgets;
   std::vector<TenantState> tenants;
   std::map<std::uint32_t, ModelQueue> models;
-  std::unordered_map<std::uint64_t, Record> records;
+  tsl::robin_map<std::uint64_t, Record> records;
   std::uint32_t first_model = 0;  // Model that the next call of next() visits first.
   std::uint64_t calls = 0;        // Number of calls of next().
 
@@ -297,7 +298,7 @@ VisitResult AdmissionController::State::visit(const Waiting& head, std::uint32_t
     call.class_exhausted[of_class] = true;
     if (!call.model_of_exhausted_class) call.model_of_exhausted_class = number;
   }
-  Record& record = records.find(head.ticket)->second;
+  Record& record = records.find(head.ticket).value();
   record.limited = limit != LimitKind::kNothing;
   if (record.limited) return VisitResult::kPass;
 
@@ -334,7 +335,7 @@ void AdmissionController::State::drain(std::uint32_t number, ModelQueue& model, 
         model.queue.pop([&](const Waiting& head) { return visit(head, number, rejected, call, blocked_records); });
     if (!taken) return;
     for (Record* passed : blocked_records) ++passed->passed;
-    admit(records.find(taken->ticket)->second, call.now);
+    admit(records.find(taken->ticket).value(), call.now);
     --tenants[taken->tenant].waiting;
     call.result.admitted.push_back({taken->ticket, taken->tenant, number, call.now - taken->since});
   }
@@ -357,7 +358,7 @@ void AdmissionController::set_tenant(std::uint32_t tenant, const TenantLimits& l
   for (auto& [number, model] : state_->models) model.queue.set_weight(tenant, limits.weight);
 }
 
-Answer AdmissionController::arrive(const Arrival& arrival, Verdict pressure) {
+Answer AdmissionController::arrive(const Arrival& arrival, const VerdictOf& verdict_of) {
   State& state = *state_;
   PENSTOCK_ASSERT(arrival.tenant < state.tenants.size(), "tenants are set before their requests arrive");
   PENSTOCK_ASSERT(!state.records.contains(arrival.ticket), "a ticket arrives once");
@@ -374,7 +375,8 @@ Answer AdmissionController::arrive(const Arrival& arrival, Verdict pressure) {
   Record record{arrival.tenant, arrival.model, arrival.traffic_class, tokens};
   record.limited = limit != LimitKind::kNothing;
   // A class that may not wait has no queue and does not yield to the other class.
-  if (limit == LimitKind::kNothing && pressure == Verdict::kAdmit && !(may_wait && state.has_earlier_waiter(arrival))) {
+  if (limit == LimitKind::kNothing && !(may_wait && state.has_earlier_waiter(arrival)) &&
+      verdict_of(arrival.ticket) == Verdict::kAdmit) {
     state.admit(record, arrival.now);
     state.records.emplace(arrival.ticket, record);
     return {};

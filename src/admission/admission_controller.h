@@ -109,14 +109,15 @@ class AdmissionController {
   // queued requests keep their tier.
   void set_tenant(std::uint32_t tenant, const TenantLimits& limits, core::Instant now);
 
-  // `pressure` is the verdict on the replica that would take the request. After kQueue, next() may admit other
-  // requests. O(tenants that wait for the model).
-  [[nodiscard]] Answer arrive(const Arrival& arrival, Verdict pressure);
+  // The verdict on the replica that would take the request.
+  using VerdictOf = std::function<Verdict(std::uint64_t ticket)>;
+  // `verdict_of` is called last and only if nothing else decides: once it returns kAdmit, the request is admitted. After
+  // kQueue, next() may admit other requests. O(tenants that wait for the model).
+  [[nodiscard]] Answer arrive(const Arrival& arrival, const VerdictOf& verdict_of);
 
   // Returns the requests to admit now, visiting the models in turn. The caller must call it when a request ended,
   // failed or was cancelled, when saturation decreased, and at wake_at(). `verdict_of` is called last: once it returns
   // kAdmit, that ticket is admitted, so that the caller can count its tokens on a replica before the next verdict.
-  using VerdictOf = std::function<Verdict(std::uint64_t ticket)>;
   [[nodiscard]] Next next(core::Instant now, const VerdictOf& verdict_of);
 
   // Returns the earliest time at which time alone can admit or expire a request; kNever if there is none.

@@ -100,7 +100,7 @@ struct World {
     if (random.below(4) == 0)
       arrival.deadline = now + core::Duration{static_cast<std::int64_t>(random.exponential(3e9))};
     all.emplace(arrival.ticket, arrival);
-    const Answer answer = controller->arrive(arrival, verdict(arrival.ticket));
+    const Answer answer = controller->arrive(arrival, [&](std::uint64_t ticket) { return verdict(ticket); });
     if (answer.decision == Decision::kAdmit) {
       ASSERT_NO_FATAL_FAILURE(admit(arrival.ticket));
     } else if (answer.decision == Decision::kQueue) {

@@ -36,7 +36,8 @@ class AdmissionControllerTest : public testing::Test {
 
   Answer arrive(std::uint64_t ticket, std::uint32_t tenant, std::uint32_t tokens, Verdict pressure = Verdict::kAdmit,
                 Class traffic_class = Class::kInteractive, std::uint32_t model = 0, core::Instant now = kNow) {
-    return controller_.arrive({ticket, tenant, model, traffic_class, {tokens, 0}, now}, pressure);
+    return controller_.arrive({ticket, tenant, model, traffic_class, {tokens, 0}, now},
+                              [&](std::uint64_t) { return pressure; });
   }
   Tickets next(const AdmissionController::VerdictOf& verdict_of = admit, core::Instant now = kNow) {
     Tickets tickets;
@@ -234,9 +235,11 @@ TEST_F(AdmissionControllerTest, AnExpiredRequestNamesWhatItWaitedFor) {
 }
 
 TEST_F(AdmissionControllerTest, AnEarlierRequestDeadlineApplies) {
-  EXPECT_EQ(
-      controller_.arrive({1, kAcme, 0, Class::kInteractive, {10, 0}, kNow, kNow + seconds{1}}, Verdict::kWait).decision,
-      Decision::kQueue);
+  EXPECT_EQ(controller_
+                .arrive({1, kAcme, 0, Class::kInteractive, {10, 0}, kNow, kNow + seconds{1}},
+                        [](std::uint64_t) { return Verdict::kWait; })
+                .decision,
+            Decision::kQueue);
   EXPECT_EQ(controller_.wake_at(kNow), kNow + seconds{1});
   EXPECT_EQ(controller_.expired(kNow + seconds{1}).size(), 1U);
 }

@@ -39,6 +39,12 @@ class Joined {
   std::size_t size_ = 0;
 };
 
+// The key of a class differs from every tenant's key, because it has no second separator.
+Joined class_key(const TokenEstimator::Request& request) { return {request.model, request.traffic_class}; }
+Joined tenant_key(const TokenEstimator::Request& request) {
+  return {request.model, request.traffic_class, request.tenant};
+}
+
 // Returns the entry of the key, or the shared entry if the map is full.
 template <class Map>
 typename Map::mapped_type& place_of(Map& map, std::string_view key) {
@@ -88,16 +94,12 @@ double TokenEstimator::bytes_per_token(std::string_view model) const {
   return std::clamp(mean, kBytesPerTokenMin, kBytesPerTokenMax);
 }
 
-double TokenEstimator::output_mean(const Request& request) const {
+// The estimate starts with all tenants of a model and class, and then follows the tenant.
+double TokenEstimator::output_mean(const Length* of_class, const Length* of_tenant) {
   double mean = kOutputTokens;
-  const auto refine = [&](const Length* learned) {
+  for (const Length* learned : {of_class, of_tenant})
     if (learned != nullptr)
       mean = (mean * kPriorAnswers + learned->mean * learned->weight) / (kPriorAnswers + learned->weight);
-  };
-  // The estimate starts with all tenants of a model and class. Its key differs from every tenant's key, because it has
-  // no second separator.
-  refine(find_in(lengths_, Joined{request.model, request.traffic_class}.view()));
-  refine(find_in(lengths_, Joined{request.model, request.traffic_class, request.tenant}.view()));
   return mean;
 }
 
@@ -105,14 +107,15 @@ TokenEstimate TokenEstimator::estimate(const Request& request) const {
   TokenEstimate made;
   made.prompt_tokens = request.prompt_tokens > 0 ? request.prompt_tokens
                                                  : prompt_estimate(request.text_bytes, bytes_per_token(request.model));
-  made.output_tokens = output_estimate(output_mean(request), request.max_tokens);
+  const double mean =
+      output_mean(find_in(lengths_, class_key(request).view()), find_in(lengths_, tenant_key(request).view()));
+  made.output_tokens = output_estimate(mean, request.max_tokens);
   return made;
 }
 
-void TokenEstimator::learn_length(std::string_view key, double tokens) {
-  Length& length = place_of(lengths_, key);
-  length.weight = std::min(length.weight + 1.0, kAnswersMax);
-  length.mean += (tokens - length.mean) / length.weight;
+void TokenEstimator::Length::add(double tokens) {
+  weight = std::min(weight + 1.0, kAnswersMax);
+  mean += (tokens - mean) / weight;
 }
 
 void TokenEstimator::learn(const Request& request, std::uint32_t prompt_tokens, std::uint32_t output_tokens) {
@@ -122,12 +125,14 @@ void TokenEstimator::learn(const Request& request, std::uint32_t prompt_tokens, 
     ratio.bytes = ratio.bytes * kDecay + static_cast<double>(request.text_bytes);
     ratio.tokens = ratio.tokens * kDecay + static_cast<double>(prompt_tokens);
   }
-  const double mean = output_mean(request);
+  Length& of_class = place_of(lengths_, class_key(request).view());
+  Length& of_tenant = place_of(lengths_, tenant_key(request).view());
+  const double mean = output_mean(&of_class, &of_tenant);
   output_errors_.add(output_estimate(mean, request.max_tokens), output_tokens);
   const bool cut = request.max_tokens && output_tokens >= *request.max_tokens;
   if (cut && static_cast<double>(output_tokens) < mean) return;
-  learn_length(Joined{request.model, request.traffic_class}.view(), output_tokens);
-  learn_length(Joined{request.model, request.traffic_class, request.tenant}.view(), output_tokens);
+  of_class.add(output_tokens);
+  of_tenant.add(output_tokens);
 }
 
 std::optional<double> TokenEstimator::prompt_error() const { return prompt_errors_.relative(); }

@@ -46,6 +46,7 @@ class TokenEstimator {
   };
   struct Length {
     double mean = 0.0, weight = 0.0;
+    void add(double tokens);
   };
   std::map<std::string, Ratio, std::less<>> ratios_;
   std::map<std::string, Length, std::less<>> lengths_;
@@ -56,8 +57,8 @@ class TokenEstimator {
     [[nodiscard]] std::optional<double> relative() const;
   };
   [[nodiscard]] double bytes_per_token(std::string_view model) const;
-  [[nodiscard]] double output_mean(const Request& request) const;
-  void learn_length(std::string_view key, double tokens);
+  // Null stands for an entry that does not exist.
+  [[nodiscard]] static double output_mean(const Length* of_class, const Length* of_tenant);
 
   Errors prompt_errors_, output_errors_;
 };

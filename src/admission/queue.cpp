@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <list>
 #include <map>
 #include <set>
 #include <tuple>
-#include <unordered_map>
 #include <utility>
+#include <vector>
+
+#include <tsl/robin_map.h>
 
 #include "core/result.h"
 
@@ -17,9 +20,14 @@ namespace {
 
 constexpr std::size_t kClasses = 2;
 
+struct Queued {
+  Waiting request;
+  Queued *older = nullptr, *newer = nullptr;  // Neighbours among all queued requests, by age.
+};
+
 // The requests of one tenant in one class and tier, in order of arrival.
 struct Flow {
-  std::list<Waiting> waiting;
+  std::list<Queued> waiting;
   double start = 0.0;        // Start tag of the first request, or the lower bound of the next one's.
   std::uint64_t serial = 0;  // Breaks ties between equal tags by arrival.
 };
@@ -55,6 +63,10 @@ struct Tenant {
   std::uint32_t waiting = 0;
 };
 
+using Deadline = std::pair<core::Instant, std::uint64_t>;  // with its ticket
+
+bool is_older(const Waiting& a, const Waiting& b) { return std::tie(a.since, a.ticket) < std::tie(b.since, b.ticket); }
+
 }  // namespace
 
 const char* to_string(Class traffic_class) { return traffic_class == Class::kBatch ? "batch" : "interactive"; }
@@ -64,9 +76,11 @@ struct FairQueue::State {
   std::uint32_t batch_turn = 8;
 
   std::array<Line, kClasses> lines;
-  std::unordered_map<std::uint32_t, Tenant> tenants;
-  std::unordered_map<std::uint64_t, std::list<Waiting>::iterator> tickets;
-  std::set<std::pair<core::Instant, std::uint64_t>> by_deadline, by_age;
+  tsl::robin_map<std::uint32_t, Tenant> tenants;
+  tsl::robin_map<std::uint64_t, std::list<Queued>::iterator> tickets;
+  Queued *oldest = nullptr, *newest = nullptr;
+  // A heap. It keeps requests that have left until they come to its top, which always waits.
+  std::vector<Deadline> deadlines;
   std::uint64_t serials = 0;
   std::uint32_t turns_since_batch = 0;  // Counted while batch requests wait.
 
@@ -99,13 +113,40 @@ struct FairQueue::State {
 
   [[nodiscard]] static Head head_of(std::int32_t tier, Flow& flow) { return {tier, flow.start, flow.serial, &flow}; }
 
+  // Times do not go back, so that the newest request is nearly always the right neighbour.
+  void link(Queued& added) {
+    added.older = newest;
+    while (added.older != nullptr && is_older(added.request, added.older->request)) added.older = added.older->older;
+    added.newer = added.older != nullptr ? added.older->newer : oldest;
+    (added.older != nullptr ? added.older->newer : oldest) = &added;
+    (added.newer != nullptr ? added.newer->older : newest) = &added;
+  }
+  void add_deadline(const Waiting& waiting) {
+    if (waiting.deadline == core::kNever) return;
+    deadlines.emplace_back(waiting.deadline, waiting.ticket);
+    std::push_heap(deadlines.begin(), deadlines.end(), std::greater<>{});
+  }
+  void forget_deadlines() {
+    const auto has_left = [&](const Deadline& deadline) { return !tickets.contains(deadline.second); };
+    constexpr std::size_t kLeftMax = 64;
+    if (deadlines.size() > 2 * tickets.size() + kLeftMax) {
+      std::erase_if(deadlines, has_left);
+      std::make_heap(deadlines.begin(), deadlines.end(), std::greater<>{});
+    }
+    while (!deadlines.empty() && has_left(deadlines.front())) {
+      std::pop_heap(deadlines.begin(), deadlines.end(), std::greater<>{});
+      deadlines.pop_back();
+    }
+  }
+
   // Removes one request from all structures except the set of heads.
-  Waiting unlink(Line& line, Flow& flow, std::list<Waiting>::iterator at) {
-    const Waiting gone = *at;
+  Waiting unlink(Line& line, Flow& flow, std::list<Queued>::iterator at) {
+    const Waiting gone = at->request;
+    (at->older != nullptr ? at->older->newer : oldest) = at->newer;
+    (at->newer != nullptr ? at->newer->older : newest) = at->older;
     flow.waiting.erase(at);
     tickets.erase(gone.ticket);
-    by_age.erase({gone.since, gone.ticket});
-    if (gone.deadline != core::kNever) by_deadline.erase({gone.deadline, gone.ticket});
+    forget_deadlines();
     --line.size;
     line.tokens -= gone.tokens;
     --tenants[gone.tenant].waiting;
@@ -124,10 +165,10 @@ struct FairQueue::State {
     if (&line == &lines[1] && line.size == 0) turns_since_batch = 0;
   }
 
-  Waiting remove(std::list<Waiting>::iterator at) {
-    Line& line = lines[index_of(at->traffic_class)];
-    const std::int32_t tier = at->tier;
-    Flow& flow = line.flows.find({tier, at->tenant})->second;
+  Waiting remove(std::list<Queued>::iterator at) {
+    Line& line = lines[index_of(at->request.traffic_class)];
+    const std::int32_t tier = at->request.tier;
+    Flow& flow = line.flows.find({tier, at->request.tenant})->second;
     line.heads.erase(head_of(tier, flow));
     const Waiting gone = unlink(line, flow, at);
     after_removal(line, tier, flow);
@@ -198,10 +239,10 @@ bool FairQueue::push(const Waiting& waiting) {
     flow.serial = state.serials++;
     line.heads.insert(State::head_of(waiting.tier, flow));
   }
-  flow.waiting.push_back(waiting);
+  flow.waiting.push_back({waiting});
   state.tickets.emplace(waiting.ticket, std::prev(flow.waiting.end()));
-  state.by_age.emplace(waiting.since, waiting.ticket);
-  if (waiting.deadline != core::kNever) state.by_deadline.emplace(waiting.deadline, waiting.ticket);
+  state.link(flow.waiting.back());
+  state.add_deadline(waiting);
   ++line.size;
   line.tokens += waiting.tokens;
   ++tenant.waiting;
@@ -211,7 +252,7 @@ bool FairQueue::push(const Waiting& waiting) {
 
 const Waiting* FairQueue::head_at(std::size_t index) {
   state_->seek(index);
-  return state_->cursor.step < kClasses ? &state_->cursor.at->flow->waiting.front() : nullptr;
+  return state_->cursor.step < kClasses ? &state_->cursor.at->flow->waiting.front().request : nullptr;
 }
 
 Waiting FairQueue::take(std::size_t index) {
@@ -229,13 +270,13 @@ bool FairQueue::remove(std::uint64_t ticket) {
 
 std::vector<Waiting> FairQueue::expired(core::Instant now) {
   std::vector<Waiting> gone;
-  while (!state_->by_deadline.empty() && state_->by_deadline.begin()->first <= now)
-    gone.push_back(state_->remove(state_->tickets.find(state_->by_deadline.begin()->second)->second));
+  while (!state_->deadlines.empty() && state_->deadlines.front().first <= now)
+    gone.push_back(state_->remove(state_->tickets.find(state_->deadlines.front().second)->second));
   return gone;
 }
 
 core::Instant FairQueue::next_deadline() const {
-  return state_->by_deadline.empty() ? core::kNever : state_->by_deadline.begin()->first;
+  return state_->deadlines.empty() ? core::kNever : state_->deadlines.front().first;
 }
 
 std::size_t FairQueue::size() const { return state_->tickets.size(); }
@@ -245,12 +286,12 @@ std::uint64_t FairQueue::tokens(Class traffic_class) const { return state_->line
 std::vector<Waiting> FairQueue::by_age() const {
   std::vector<Waiting> all;
   all.reserve(size());
-  for (const auto& [since, ticket] : state_->by_age) all.push_back(*state_->tickets.at(ticket));
+  for (const Queued* each = state_->oldest; each != nullptr; each = each->newer) all.push_back(each->request);
   return all;
 }
 
 core::Instant FairQueue::oldest() const {
-  return state_->by_age.empty() ? core::kNever : state_->by_age.begin()->first;
+  return state_->oldest == nullptr ? core::kNever : state_->oldest->request.since;
 }
 
 }  // namespace penstock::admission

@@ -51,7 +51,7 @@ ArrivalResult Dispatcher::arrive(const RequestInfo& info, GrantListener& listene
     return result;
   }
   ActiveRequest& request = open(info, *model, listener, estimate);
-  const auto choice = router_.choose(request, now);
+  std::optional<RequestRouter::Choice> choice;
   admission::Arrival arrival;
   arrival.ticket = request.ticket;
   arrival.tenant = request.tenant;
@@ -59,8 +59,10 @@ ArrivalResult Dispatcher::arrive(const RequestInfo& info, GrantListener& listene
   arrival.traffic_class = request.traffic_class;
   arrival.estimate = estimate;
   arrival.now = now;
-  const admission::Answer answer =
-      admission_.arrive(arrival, choice ? router_.verdict(request, *choice, now) : admission::Verdict::kWait);
+  const admission::Answer answer = admission_.arrive(arrival, [&](Ticket) {
+    choice = router_.choose(request, now);
+    return choice ? router_.verdict(request, *choice, now) : admission::Verdict::kWait;
+  });
   if (!answer.own_limit) feed_.arrived(request, request.received_at);
   switch (answer.decision) {
     case admission::Decision::kAdmit:

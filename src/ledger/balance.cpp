@@ -35,11 +35,16 @@ void Balance::found(const Entry& entry, const std::string& what) {
   if (fault_.empty() && !what.empty()) fault_ = fmt::format("{}, {}: {}", entry.tenant, entry.model, what);
 }
 
+std::pair<const Balance::Key, Sums>& Balance::sums_of(const Entry& entry) {
+  const auto at = sums_.find(std::pair<std::string_view, std::string_view>{entry.tenant, entry.model});
+  return at != sums_.end() ? *at : *sums_.try_emplace(Key{entry.tenant, entry.model}).first;
+}
+
 void Balance::open(const Entry& entry) {
   const auto [at, is_new] = open_.try_emplace(entry.id);
   if (!is_new) return found(entry, fmt::format("entry {} was opened twice", entry.id));
-  auto& [key, sums] = *sums_.try_emplace(Key{entry.tenant, entry.model}).first;
-  at->second = {&key, &sums, entry.reserved_tokens};
+  auto& [key, sums] = sums_of(entry);
+  at.value() = {&key, &sums, entry.reserved_tokens};
   ++sums.opened;
   sums.reserved_tokens += entry.reserved_tokens;
 }
@@ -68,7 +73,7 @@ void Balance::refuse(const Entry& entry) {
   found(entry, imbalance(entry));
   if (entry.outcome != Outcome::kRefused)
     found(entry, fmt::format("entry {} was refused as {}", entry.id, to_string(entry.outcome)));
-  ++sums_[{entry.tenant, entry.model}].refused;
+  ++sums_of(entry).second.refused;
 }
 
 std::string Balance::fault() const {

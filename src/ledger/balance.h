@@ -5,8 +5,10 @@
 #include <cstdint>
 #include <map>
 #include <string>
-#include <unordered_map>
+#include <string_view>
 #include <utility>
+
+#include <tsl/robin_map.h>
 
 #include "ledger/entry.h"
 
@@ -35,24 +37,32 @@ class Balance {
 
   [[nodiscard]] std::size_t open_entries() const { return open_.size(); }
 
-  // Keyed by (tenant, model).
-  [[nodiscard]] const std::map<std::pair<std::string, std::string>, Sums>& sums() const { return sums_; }
+  using Key = std::pair<std::string, std::string>;  // tenant and model
+  struct Less {
+    using is_transparent = void;
+    template <class A, class B>
+    bool operator()(const A& a, const B& b) const {
+      const int order = std::string_view{a.first}.compare(b.first);
+      return order < 0 || (order == 0 && a.second < b.second);
+    }
+  };
+  [[nodiscard]] const std::map<Key, Sums, Less>& sums() const { return sums_; }
   // Returns an empty string if every sum balances (closed + open = opened; outcomes add up to closed) and every entry
   // did; otherwise the first imbalance.
   [[nodiscard]] std::string fault() const;
 
  private:
-  using Key = std::pair<std::string, std::string>;
   struct Open {
     const Key* key = nullptr;  // Of the sums that it counts in …
     Sums* sums = nullptr;      // … which are never removed.
     std::uint64_t reserved_tokens = 0;
   };
   void found(const Entry& entry, const std::string& what);
+  std::pair<const Key, Sums>& sums_of(const Entry& entry);
 
-  std::map<Key, Sums> sums_;
-  std::unordered_map<std::uint64_t, Open> open_;  // Keyed by entry id.
-  std::string fault_;                             // First imbalance of an entry.
+  std::map<Key, Sums, Less> sums_;
+  tsl::robin_map<std::uint64_t, Open> open_;  // Keyed by entry id.
+  std::string fault_;                         // First imbalance of an entry.
 };
 
 }  // namespace penstock::ledger

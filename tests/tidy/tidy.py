@@ -241,8 +241,8 @@ def line_of(text, match):
 
 
 def unordered_names(code):
-    """Variables and members that are declared as std::unordered_*."""
-    for match in re.finditer(r"\bstd::unordered_\w+\s*<", code):
+    """Variables and members that are declared as std::unordered_* or tsl::robin_*."""
+    for match in re.finditer(r"\b(?:std::unordered|tsl::robin)_\w+\s*<", code):
         at, depth = match.end(), 1
         while at < len(code) and depth > 0:
             depth += {"<": 1, ">": -1}.get(code[at], 0)
