@@ -140,9 +140,7 @@ simulation::RunOptions trial_options(simulation::RunOptions options) {
 
 controller::DaemonOptions controller_options(const simulation::RunOptions& run, const net::Address& gateway) {
   controller::DaemonOptions made;
-  for (const simulation::PoolSpec& pool : run.pools)
-    made.pools.push_back({pool.name, pool.role, pool.gpus_per_replica, pool.min_replicas, pool.max_replicas,
-                          pool.start_up, pool.price_per_gpu_hour});
+  made.pools.assign(run.pools.begin(), run.pools.end());
   made.kv_bytes_per_token = run.kv_bytes_per_token;
   made.model = run.model;
   made.slo = {run.slo, run.slo_goal, run.slo_segments};

@@ -16,19 +16,6 @@
 namespace penstock::cli {
 namespace {
 
-report::PoolInfo info_of(const simulation::PoolSpec& pool) {
-  report::PoolInfo info;
-  info.name = pool.name;
-  info.role = pool.role;
-  info.replicas = pool.replicas;
-  info.min_replicas = pool.min_replicas;
-  info.max_replicas = pool.max_replicas;
-  info.gpus_per_replica = pool.gpus_per_replica;
-  info.price_per_gpu_hour = pool.price_per_gpu_hour;
-  info.start_up = pool.start_up;
-  return info;
-}
-
 report::RunInfo info_of(const TraceOptions& traces, const simulation::RunOptions& options,
                         const workload::Workload& workload, std::uint64_t skipped_rows) {
   report::RunInfo info;
@@ -51,7 +38,7 @@ report::RunInfo info_of(const TraceOptions& traces, const simulation::RunOptions
       info.engine = engine;
     else if (engine != first.step_time->description())
       info.engine += fmt::format(" ({} pool: {})", pool.name, engine);
-    info.pools.push_back(info_of(pool));
+    info.pools.push_back({pool, pool.replicas});
   }
   info.version = PENSTOCK_VERSION;
   return info;

@@ -8,6 +8,6 @@ namespace penstock::controller::assets {
 std::string_view page();
 std::string_view style();
 std::string_view scripts();
-std::string_view library();  // uPlot
+std::string_view library();  // uPlot.
 
 }  // namespace penstock::controller::assets

@@ -9,9 +9,8 @@ namespace penstock::controller {
 namespace {
 
 constexpr std::size_t kViewersMax = 200;
-constexpr std::string_view kRetry =
-    "retry: 1000\n\n";  // milliseconds after which a browser asks again once the stream is cut
-// What is no page needs none of this.
+constexpr std::string_view kRetry = "retry: 1000\n\n";  // Milliseconds until a browser reconnects.
+// Responses other than the page need no script or style.
 constexpr std::string_view kPolicy = "default-src 'none'; frame-ancestors 'none'";
 
 void answer(net::Exchange& exchange, int status, std::string_view type, std::string_view body,
@@ -33,11 +32,11 @@ std::string event_text(std::string_view name, const std::string& data) {
 
 }  // namespace
 
-// One that listens to the events. A slow one misses states rather than have them pile up.
+// A client of the event stream. A slow client misses states, so that they do not accumulate.
 class Dashboard::Viewer final : private net::ExchangeListener {
  public:
-  // The answer has been started.
-  Viewer(Dashboard& dashboard, net::Exchange& exchange) : board_(dashboard), exchange_(exchange) {
+  // The response has been started.
+  Viewer(Dashboard& dashboard, net::Exchange& exchange) : dashboard_(dashboard), exchange_(exchange) {
     exchange_.listen(this);
   }
   void send(std::string_view text) {
@@ -46,9 +45,9 @@ class Dashboard::Viewer final : private net::ExchangeListener {
 
  private:
   void on_writable() override { keeps_up_ = true; }
-  void on_client_gone() override { board_.viewers_.erase(this); }
+  void on_client_gone() override { dashboard_.viewers_.erase(this); }
 
-  Dashboard& board_;
+  Dashboard& dashboard_;
   net::Exchange& exchange_;
   bool keeps_up_ = true;
 };

@@ -1,4 +1,4 @@
-// The live page and the planner's metrics, over HTTP.
+// The live page and the metrics of the planner over HTTP.
 #pragma once
 
 #include <map>
@@ -15,10 +15,10 @@ namespace penstock::controller {
 
 //   GET /                 the page
 //   GET /events           server-sent events: "state" and "point" every second or two
-//   GET /api/state        the state; /api/points: what is charted
+//   GET /api/state        the state; /api/points: the points of the charts
 //   GET /metrics          Prometheus' text
-//   GET /health           200 while it lives
-// HEAD answers each of them without its body.
+//   GET /health           200 while the planner runs
+// HEAD returns each of them without its body.
 class Dashboard final : private net::ExchangeHandler {
  public:
   // Owns the listening socket.

@@ -46,16 +46,16 @@ Json replica(const ReplicaView& view, core::Instant now) {
 }
 
 Json pool(const PlannerDaemon& daemon, std::size_t index, core::Instant now) {
-  const DaemonPool& said = daemon.options().pools[index];
+  const signals::Pool& configured = daemon.options().pools[index];
   signals::PoolObservation seen;
   daemon.fleet().fill(index, seen);
-  Json made{{"name", said.name},
-            {"role", signals::to_string(said.role)},
-            {"min", said.min_replicas},
-            {"max", said.max_replicas},
-            {"gpus_per_replica", said.gpus_per_replica},
-            {"price_per_gpu_hour", said.price_per_gpu_hour},
-            {"start_up_s", core::to_seconds(said.start_up)},
+  Json made{{"name", configured.name},
+            {"role", signals::to_string(configured.role)},
+            {"min", configured.min_replicas},
+            {"max", configured.max_replicas},
+            {"gpus_per_replica", configured.gpus_per_replica},
+            {"price_per_gpu_hour", configured.price_per_gpu_hour},
+            {"start_up_s", core::to_seconds(configured.start_up)},
             {"target", seen.target_replicas},
             {"starting", seen.starting},
             {"ready", seen.ready},
@@ -110,13 +110,13 @@ Json scaling(const PlannerDaemon& daemon) {
   return made;
 }
 
-// Why latency is what it is, as last diagnosed.
+// The last diagnosis of latency.
 Json diagnosis(const PlannerDaemon& daemon) {
   if (!daemon.last_decision() || !daemon.last_decision()->cause) return nullptr;
   return {{"cause", decision::to_string(*daemon.last_decision()->cause)}, {"words", daemon.last_decision()->diagnosis}};
 }
 
-// Empty where the policy has none.
+// Empty if the policy has no phases.
 std::string phase(const PlannerDaemon& daemon) {
   const auto& last = daemon.last_decision();
   return last && last->phase ? decision::to_string(*last->phase) : "";
@@ -135,8 +135,9 @@ std::string state_document(const PlannerDaemon& daemon, core::Instant now, const
              {{"ttft_ms", core::to_milliseconds(options.slo.target.ttft)},
               {"itl_ms", core::to_milliseconds(options.slo.target.itl)},
               {"goal", options.slo.goal},
-              {"kept", daemon.book().kept()},
-              {"judged", daemon.book().judged()}}}};
+              {"attainment", known(daemon.traffic().attainment())},
+              {"met", daemon.traffic().met()},
+              {"judged", daemon.traffic().judged()}}}};
   made["pools"] = Json::array();
   for (std::size_t index = 0; index < options.pools.size(); ++index) made["pools"].push_back(pool(daemon, index, now));
   made["segments"] = segments(daemon);

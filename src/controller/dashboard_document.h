@@ -1,4 +1,4 @@
-// The state of a running Penstock as JSON: what the live page shows, and what scripts may ask for.
+// The state of a running planner as JSON, for the live page and for scripts.
 #pragma once
 
 #include <string>
@@ -7,9 +7,9 @@
 
 namespace penstock::controller {
 
-// Everything but the points; docs/dashboard.md describes it. Times are seconds since the planner started.
+// The state without the points; docs/dashboard.md describes it. Times are seconds since the planner started.
 [[nodiscard]] std::string state_document(const PlannerDaemon& daemon, core::Instant now, const std::string& version);
-// The points that are kept, or the last one alone.
+// All points, or only the last one.
 [[nodiscard]] std::string points_document(const PlannerDaemon& daemon);
 [[nodiscard]] std::string last_point_document(const PlannerDaemon& daemon);
 

@@ -16,7 +16,7 @@ constexpr core::Duration kTokenWindow = std::chrono::minutes{1}, kSpacing = std:
 EngineWatch::EngineWatch(net::Loop& loop, net::Client& client, FleetEvents& events, EngineWatchOptions options)
     : loop_(loop), client_(client), events_(events), options_(std::move(options)), resolver_(loop, options_.resolve) {
   timer_ = loop_.every(options_.interval, [this] { scrape(); });
-  // Without a subscriber the scrapes remain: iterations are the better source, not the only one.
+  // Without a subscriber the scrapes remain as the source of telemetry.
   auto started = connect::Subscriber::start({}, [this](const connect::SubscriberMessage& message) {
     auto metrics = telemetry::decode_forward_pass(message.payload);
     if (!metrics) return;

@@ -1,4 +1,4 @@
-// Telemetry of the engines: their metrics once a second, and a message for each iteration where they publish one.
+// Telemetry of the engines: their metrics once a second, and a message per iteration if they publish them.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +29,8 @@ struct WatchedEngine {
   std::uint32_t replica = 0;
   std::string url;           // "http://127.0.0.1:9001", "https://engine.example/prefix"
   std::string fpm_endpoint;  // "tcp://127.0.0.1:9002"; empty: none is known
-  std::string name{};        // for events
-  bool is_stopping = false;  // a failure to read its metrics is expected, and no event
+  std::string name{};        // For events.
+  bool is_stopping = false;  // A failure to read its metrics is expected and not reported.
 
   friend bool operator==(const WatchedEngine&, const WatchedEngine&) = default;
 };
@@ -38,7 +38,7 @@ struct WatchedEngine {
 struct EngineWatchOptions {
   core::Duration interval = std::chrono::seconds{1};
   std::shared_ptr<net::TlsContext> tls;                   // for engines behind https
-  net::Resolver::Lookup resolve = net::Address::resolve;  // for names in URLs
+  net::Resolver::Lookup resolve = net::Address::resolve;  // For names in URLs.
 };
 
 // Lives on one loop. Messages and addresses of names come from threads of their own and are posted to the loop. A name is
@@ -49,7 +49,7 @@ class EngineWatch {
   EngineWatch(net::Loop& loop, net::Client& client, FleetEvents& events, EngineWatchOptions options = {});
   ~EngineWatch();
 
-  void watch(const std::vector<WatchedEngine>& engines);  // replaces the list
+  void watch(const std::vector<WatchedEngine>& engines);  // Replaces the list.
   // None: no telemetry of the engine has ever been read.
   [[nodiscard]] std::optional<signals::EngineSample> sample_of(std::uint32_t replica) const;
   // Token figures of the last scrape, under names that are the same for engines of any make. None: its metrics cannot be
@@ -62,13 +62,13 @@ class EngineWatch {
  private:
   struct Scraped {
     telemetry::EngineScrape scrape;
-    signals::EngineSample sample;  // the same scrape in Penstock's terms
+    signals::EngineSample sample;  // The same scrape in Penstock's terms.
   };
   struct Engine {
     WatchedEngine watched;
     std::optional<net::Address> address;
     std::optional<Scraped> last;
-    std::deque<Scraped> earlier;  // kSpacing apart, the oldest one minute old
+    std::deque<Scraped> earlier;  // In intervals of kSpacing; the oldest is one minute old.
     std::map<std::uint32_t, telemetry::ForwardPassTotals> ranks;
     bool in_flight = false, unavailable = false;
   };
@@ -76,7 +76,7 @@ class EngineWatch {
   void scrape(Engine& engine);
   void resolve(Engine& engine, const net::Url& url);
   void fetch(Engine& engine, const net::Url& url);
-  [[nodiscard]] Engine* find(const WatchedEngine& watched);  // null: it is not watched any more
+  [[nodiscard]] Engine* find(const WatchedEngine& watched);  // Null if it is not watched any more.
   [[nodiscard]] core::Result<Scraped> read(const Engine& engine, const net::FetchAnswer& answer) const;
   void store(Engine& engine, Scraped scraped);
   void report_failure(Engine& engine, const std::string& cause);
@@ -87,10 +87,10 @@ class EngineWatch {
   FleetEvents& events_;
   EngineWatchOptions options_;
   net::Loop::Timer timer_ = 0;
-  std::map<std::uint32_t, Engine> engines_;  // by replica
+  std::map<std::uint32_t, Engine> engines_;  // By replica.
   std::uint64_t messages_ = 0;
   net::Resolver resolver_;
-  std::unique_ptr<connect::Subscriber> subscriber_;  // is destroyed first, because it posts to the rest
+  std::unique_ptr<connect::Subscriber> subscriber_;  // It is destroyed first, because it posts to the others.
 };
 
 }  // namespace penstock::controller

@@ -105,15 +105,15 @@ TEST_F(EngineWatchTest, ANameThatCannotBeResolvedIsReportedOnce) {
   ScriptedEngine engine{loop};
   net::Client client{loop};
   EngineWatch watch{loop, client, events, options};
-  watch.watch({{kReplica, "http://nobody.example:8000", {}, "e7"}});
+  watch.watch({{kReplica, "http://unknown.example:8000", {}, "e7"}});
   EXPECT_TRUE(run_until(loop, [&] { return asked_names > 3; }));
   ASSERT_EQ(events.all().size(), 1U);
   const std::string text = events.all().front().text;
-  EXPECT_TRUE(text.starts_with("metrics of http://nobody.example:8000 cannot be read: nobody.example")) << text;
+  EXPECT_TRUE(text.starts_with("metrics of http://unknown.example:8000 cannot be read: unknown.example")) << text;
   EXPECT_TRUE(events.all().front().warning);
   ASSERT_EQ(log.count(logging::Event::kTelemetryUnavailable), 1U);
   EXPECT_TRUE(log.lines().front().starts_with(
-      "telemetry_unavailable replica=e7 url=http://nobody.example:8000 cause=\"nobody.example"))
+      "telemetry_unavailable replica=e7 url=http://unknown.example:8000 cause=\"unknown.example"))
       << log.lines().front();
   EXPECT_FALSE(watch.sample_of(kReplica));
   // The same replica elsewhere is another engine.
@@ -149,7 +149,7 @@ TEST_F(EngineWatchTest, MetricsThatCanBeReadAgainAreLogged) {
 TEST_F(EngineWatchTest, AFailureToReadAStoppingEngineIsNotLogged) {
   net::Client client{loop};
   EngineWatch watch{loop, client, events, options};
-  watch.watch({{kReplica, "http://nobody.example:8000", {}, "e7", true}});
+  watch.watch({{kReplica, "http://unknown.example:8000", {}, "e7", true}});
   EXPECT_TRUE(run_until(loop, [&] { return asked_names > 3; }));
   EXPECT_TRUE(events.all().empty());
   EXPECT_TRUE(log.lines().empty());

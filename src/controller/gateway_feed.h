@@ -12,30 +12,30 @@
 
 namespace penstock::controller {
 
-// As docs/gateway.md describes them; times are the gateway's own seconds.
+// As docs/gateway.md describes them; times are seconds of the gateway's clock.
 struct TrafficItem {
   enum class Kind : std::uint8_t { kArrival, kFirstToken, kEnd };
   Kind kind = Kind::kArrival;
   std::uint64_t request = 0;
   double at_s = 0.0;
-  std::string model, traffic_class, tenant;  // of an arrival
-  std::string route;                         // its path; empty: the gateway is older
+  std::string model, traffic_class, tenant;  // Of an arrival.
+  std::string route;                         // Its path; empty with an older gateway.
   std::uint32_t input_tokens = 0;
   std::vector<std::uint64_t> keys;
-  double admission_ms = 0.0, ttft_ms = 0.0;  // of a first token
+  double admission_ms = 0.0, ttft_ms = 0.0;  // Of a first token.
   std::uint32_t cached_tokens = 0;
-  std::string outcome, replica;  // of an end
+  std::string outcome, replica;  // Of an end.
   std::uint32_t prompt_tokens = 0, output_tokens = 0;
   double itl_ms = -1.0;
 };
 
 struct TrafficPage {
-  std::string boot;  // another one: the gateway began anew
+  std::string boot;  // Changes with each start of the gateway.
   double now_s = 0.0;
   std::uint64_t next = 0, lost = 0;
   std::vector<TrafficItem> items;
 };
-// Strict: bytes come over a socket. Errors name the event.
+// Strict, because the bytes come from a socket. Errors name the event.
 [[nodiscard]] core::Result<TrafficPage> read_traffic(std::string_view json);
 
 struct GatewayReplica {
@@ -44,7 +44,8 @@ struct GatewayReplica {
   std::uint32_t open_requests = 0;
   bool eligible = false, healthy = true;
 };
-struct GatewayWaiting {  // for a replica with room; not those whom a budget holds up
+// Requests that wait for a replica with free capacity, without those that wait for a budget.
+struct GatewayWaiting {
   std::uint32_t requests = 0;
   double oldest_s = 0.0;
 };
@@ -52,17 +53,17 @@ struct GatewayState {
   std::string boot;
   double now_s = 0.0;
   std::map<std::string, GatewayReplica> replicas;          // by id
-  std::map<std::string, GatewayWaiting> waiting_by_model;  // where any wait
+  std::map<std::string, GatewayWaiting> waiting_by_model;  // Models with waiting requests.
   std::uint64_t refused_total = 0;
-  std::string json;  // the whole document, for the dashboard
+  std::string json;  // The whole document, for the dashboard.
 };
 [[nodiscard]] core::Result<GatewayState> read_overview(std::string_view json);
 
 // A hot prefix, as a request that makes an engine compute it.
 struct GatewayPrefix {
   std::string model, path, body;  // path: "/v1/…"
-  std::uint32_t tokens = 0;       // about
-  std::uint64_t hits = 0;         // lately
+  std::uint32_t tokens = 0;       // Approximate.
+  std::uint64_t hits = 0;         // Recently.
 };
 [[nodiscard]] core::Result<std::vector<GatewayPrefix>> read_prefixes(std::string_view json);
 

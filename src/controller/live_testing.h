@@ -1,4 +1,4 @@
-// Pages of a gateway, a policy, a fleet and a gateway that say what a test wants, and a loop with patience.
+// Pages of a gateway, a policy, a fleet and a gateway under control of a test, and a loop with a timeout.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -59,7 +59,7 @@ inline TrafficPage page_of(std::vector<TrafficItem> items, double now_s, std::st
   return page;
 }
 
-// Wants as many replicas as it is told to.
+// Decides the number of replicas that a test sets.
 class ScriptedPolicy final : public decision::Policy {
  public:
   [[nodiscard]] std::string_view name() const override { return "scripted"; }
@@ -89,12 +89,12 @@ class ScriptedPolicy final : public decision::Policy {
   signals::Observation seen;
 };
 
-// One pool whose replicas are as a test says.
+// One pool whose replicas a test sets.
 class ScriptedFleet final : public Fleet {
  public:
   [[nodiscard]] bool acts() const override { return may_act; }
   void set_target(std::size_t, std::uint32_t replicas) override { wants.push_back(target = replicas); }
-  void update_gateway(const GatewayState& state, core::Instant) override { heard.push_back(state.boot); }
+  void update_gateway(const GatewayState& state, core::Instant) override { received.push_back(state.boot); }
   void recent_prompts(std::vector<std::uint32_t> input_tokens) override { prompts = std::move(input_tokens); }
   void hot_prefixes(std::vector<GatewayPrefix> all) override { prefixes = std::move(all); }
   void fill(std::size_t, signals::PoolObservation& seen) const override {
@@ -118,10 +118,10 @@ class ScriptedFleet final : public Fleet {
   bool may_act = true;
   std::uint32_t target = 1;
   std::vector<std::uint32_t> wants, prompts;
-  std::vector<std::string> heard;
+  std::vector<std::string> received;
   std::vector<GatewayPrefix> prefixes;
   std::vector<ReplicaView> views;
-  std::map<std::uint32_t, telemetry::TokenFigures> tokens;  // by replica
+  std::map<std::uint32_t, telemetry::TokenFigures> tokens;  // By replica.
   std::vector<FleetEvent> told;
 };
 
@@ -139,7 +139,7 @@ class ScriptedGateway final : private net::ExchangeHandler {
       R"({"boot":"b","now_s":5,"replicas":[],"queue":{"interactive":2,"batch":1,"oldest_s":0.5,"models":[{"model":"m","waiting_for_room":1,"oldest_s":0.25},{"model":"other","waiting_for_room":2,"oldest_s":0.5}]},"refused_total":0})";
   std::string traffic = R"({"boot":"b","now_s":5,"next":0,"lost":0,"events":[]})";
   std::string prefixes = R"({"prefixes":[]})";
-  std::vector<std::string> asked;  // targets
+  std::vector<std::string> asked;  // Targets.
 
  private:
   void on_request(net::Exchange& exchange) override {
@@ -155,17 +155,17 @@ class ScriptedGateway final : private net::ExchangeHandler {
   std::unique_ptr<net::Server> server_;
 };
 
-// Runs the loop until something holds. False: a test's patience is over.
+// Runs the loop until a condition holds. Returns false after the timeout.
 inline bool run_until(net::Loop& loop, const std::function<bool()>& holds) {
   bool held = false;
   const auto look = loop.every(std::chrono::milliseconds{10}, [&] {
     held = holds();
     if (held) loop.stop();
   });
-  const auto patience = loop.after(std::chrono::seconds{30}, [&] { loop.stop(); });
+  const auto timeout = loop.after(std::chrono::seconds{30}, [&] { loop.stop(); });
   loop.run();
   loop.cancel(look);
-  loop.cancel(patience);
+  loop.cancel(timeout);
   return held;
 }
 

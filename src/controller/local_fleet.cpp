@@ -19,7 +19,7 @@ namespace {
 
 constexpr core::Duration kTick = std::chrono::milliseconds{200};
 constexpr core::Duration kEngineTimeout = std::chrono::seconds{2};
-constexpr std::size_t kPorts = 3;  // of an engine: HTTP, iteration metrics, KV events
+constexpr std::size_t kPorts = 3;  // Of an engine: HTTP, iteration metrics, KV events.
 
 net::FetchRequest request_to(std::uint16_t port, std::string path, core::Duration timeout) {
   return net::request_to(*net::Address::parse("127.0.0.1", port), std::move(path), timeout);
@@ -32,7 +32,7 @@ std::string mark_of(const std::string& state_file, const actuation::Replica& rep
   return fmt::format("{}#{}", error ? state_file : path.string(), actuation::name_of(replica));
 }
 
-// Members of the document that an engine serves about itself; none: the member is missing or has another type.
+// Members of an engine's document about itself; empty if the member is missing or has another type.
 std::optional<std::string> text_in(const nlohmann::json& object, const char* name) {
   const auto found = object.find(name);
   if (found == object.end() || !found->is_string()) return std::nullopt;
@@ -288,7 +288,7 @@ void LocalFleet::run(const actuation::Step& step) {
     case actuation::StepKind::kWarmUp: return warm_up(step.replica);
     case actuation::StepKind::kStop: return send_signal(step.replica, SIGTERM);
     case actuation::StepKind::kKill: return send_signal(step.replica, SIGKILL);
-    // The replicas file tells the gateway both, and is written after every tick.
+    // The replicas file has both for the gateway, and is written after every tick.
     case actuation::StepKind::kAdmit:
     case actuation::StepKind::kDrain: return;
   }
@@ -300,7 +300,7 @@ void LocalFleet::start(std::uint32_t id) {
     for (const actuation::Note& note : actuation::start_failed(state_, id, why, options_.limits, loop_.now()))
       report(note.warning, note.pool, note.text);
   };
-  // The last planner started it, and was killed before it could record that.
+  // The previous planner started it, and was killed before it recorded that.
   if (replica->process) return actuation::started(state_, id, *replica->process, loop_.now());
   const std::size_t pool = pool_of(*replica);
   if (pool == options_.pools.size()) return fail("its pool is not configured any more");
@@ -383,7 +383,7 @@ void LocalFleet::send_signal(std::uint32_t id, int number) {
   if (auto sent = host_.signal(*replica->process, number); !sent) report(true, replica->pool, sent.error().message());
 }
 
-// A failure is reported once, and every tick tries again.
+// A failure is reported once; every tick retries.
 void LocalFleet::report_write(std::string& failure, const core::Result<void>& done) {
   const std::string before = std::exchange(failure, done ? std::string{} : done.error().message());
   if (failure == before) return;

@@ -27,13 +27,13 @@ struct LocalPool {
   std::string name;
   signals::Role role = signals::Role::kAggregated;
   std::string model = "penstock-sim";
-  std::vector<std::string> arguments;  // for `penstock engine`, without ports and id
+  std::vector<std::string> arguments;  // For `penstock engine`, without ports and id.
 };
 
 struct LocalFleetOptions {
   std::string program;        // runs the engines: usually this program
   std::string state_file;     // survives a restart of the planner
-  std::string replicas_file;  // lists the replicas for the gateway
+  std::string replicas_file;  // Lists the replicas for the gateway.
   std::string log_folder;
   bool dies_with_us = false;
   actuation::PortRange ports;
@@ -78,11 +78,11 @@ class LocalFleet final : public Fleet {
 
  private:
   LocalFleet(net::Loop& loop, net::Client& client, logging::Log& log, LocalFleetOptions options);
-  struct Reports {  // on one replica
+  struct Reports {  // On one replica.
     std::optional<actuation::EngineSeen> engine;
     std::optional<actuation::GatewaySeen> gateway;
     std::optional<actuation::WarmUpSeen> warm_up;
-    std::vector<actuation::HotPrefix> prefixes;  // are sent once the other prompts are answered
+    std::vector<actuation::HotPrefix> prefixes;  // Sent once the other prompts are answered.
     std::string end_cause;                       // exit code or signal, and the last line of the log
     std::string fpm_endpoint, kv_events_endpoint;
     std::uint32_t block_tokens = 0;
@@ -113,19 +113,19 @@ class LocalFleet final : public Fleet {
   net::Loop& loop_;
   net::Client& client_;
   LocalFleetOptions options_;
-  std::optional<connect::FileLock> lock_;  // of the state file
+  std::optional<connect::FileLock> lock_;  // Of the state file.
   connect::ProcessHost host_;
   FleetEvents events_;
   EngineWatch watch_;
   actuation::FleetState state_, saved_;
   std::vector<actuation::PoolWant> wants_;
   std::vector<std::uint64_t> actions_failed_;
-  std::map<std::uint32_t, Reports> reports_;  // by replica
+  std::map<std::uint32_t, Reports> reports_;  // By replica.
   std::vector<std::uint32_t> recent_input_tokens_;
   std::vector<GatewayPrefix> hot_prefixes_;
   std::vector<connect::ReplicaEntry> written_;
   bool ever_written_ = false;
-  std::string state_failure_, replicas_failure_;  // why these files cannot be written now; empty: they can
+  std::string state_failure_, replicas_failure_;  // Why these files cannot be written; empty if they can.
   bool stopping_ = false;                         // stop_all() was called
   std::function<void()> on_stopped_;
   std::vector<net::Loop::Timer> timers_;

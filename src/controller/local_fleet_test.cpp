@@ -103,15 +103,15 @@ class LocalFleetTest : public testing::Test {
       for (const actuation::Replica& replica : fleet->state().replicas)
         if (replica.stage == stage) found = replica.id;
       return found != 0;
-    })) << said();
+    })) << event_text();
     return found;
   }
-  [[nodiscard]] std::string said() const {
+  [[nodiscard]] std::string event_text() const {
     std::string text;
     for (const FleetEvent& event : fleet->events()) text += (event.warning ? "! " : "  ") + event.text + "\n";
     return text;
   }
-  [[nodiscard]] bool was_said(std::string_view part) const { return said().find(part) != std::string::npos; }
+  [[nodiscard]] bool has_event(std::string_view part) const { return event_text().find(part) != std::string::npos; }
 
   std::filesystem::path folder;
   LocalFleetOptions options;
@@ -165,7 +165,7 @@ TEST_F(LocalFleetTest, AReplicaStartsWarmsUpServesDrainsAndEnds) {
   EXPECT_FALSE(run_until(loop, [&, looks = 0]() mutable { return ended || ++looks > 100; }) && ended)
       << "it is not stopped while a request is open";
   open_requests = 0;
-  EXPECT_TRUE(run_until(loop, [&] { return ended; })) << said();
+  EXPECT_TRUE(run_until(loop, [&] { return ended; })) << event_text();
   EXPECT_TRUE(connect::load_replicas(options.replicas_file)->empty());
   fleet->set_target(0, 5);
   EXPECT_EQ(fleet->target(0), 0U) << "a fleet that stops takes no more targets";
@@ -184,7 +184,7 @@ TEST_F(LocalFleetTest, ANewPlannerGoesOnWithTheProcessesOfTheLast) {
   fleet.reset();
   open();
   EXPECT_EQ(fleet->target(0), 1U);
-  EXPECT_TRUE(was_said("continues under this planner"));
+  EXPECT_TRUE(has_event("continues under this planner"));
   EXPECT_EQ(log.lines(logging::Event::kReplicaAdopted).at(0),
             "replica_adopted pool=chat replica=chat-1 pid=" + std::to_string(before.process->pid));
   const actuation::Replica after = *fleet->state().find(run_until_some(Stage::kServing));
@@ -192,15 +192,15 @@ TEST_F(LocalFleetTest, ANewPlannerGoesOnWithTheProcessesOfTheLast) {
   EXPECT_EQ(after.process, before.process);
   bool ended = false;
   fleet->stop_all([&] { ended = true; });
-  EXPECT_TRUE(run_until(loop, [&] { return ended; })) << said();
+  EXPECT_TRUE(run_until(loop, [&] { return ended; })) << event_text();
 }
 
 TEST_F(LocalFleetTest, AProgramThatEndsAtOnceIsReportedWithItsLastLogLine) {
   write("engine.py", "#!/bin/sh\necho out of luck\nexit 7\n");
   open();
   fleet->set_target(0, 1);
-  EXPECT_TRUE(run_until(loop, [&] { return fleet->actions_failed(0) >= 2; })) << said();
-  EXPECT_TRUE(was_said("exit code 7: out of luck")) << said();
+  EXPECT_TRUE(run_until(loop, [&] { return fleet->actions_failed(0) >= 2; })) << event_text();
+  EXPECT_TRUE(has_event("exit code 7: out of luck")) << event_text();
   const std::string line = log.lines(logging::Event::kProcessEnded).at(0);
   EXPECT_TRUE(line.ends_with("cause=\"exit code 7\" last_line=\"out of luck\"")) << line;
   EXPECT_GE(log.count(logging::Event::kActuationWarning), 1U);
@@ -213,8 +213,8 @@ TEST_F(LocalFleetTest, AMissingProgramIsReported) {
   options.program = folder / "nothing";
   open();
   fleet->set_target(0, 1);
-  EXPECT_TRUE(run_until(loop, [&] { return fleet->actions_failed(0) >= 1; })) << said();
-  EXPECT_TRUE(was_said("nothing")) << said();
+  EXPECT_TRUE(run_until(loop, [&] { return fleet->actions_failed(0) >= 1; })) << event_text();
+  EXPECT_TRUE(has_event("nothing")) << event_text();
 }
 
 TEST_F(LocalFleetTest, AnEngineWithInvalidResponsesNeverServes) {
@@ -222,10 +222,10 @@ TEST_F(LocalFleetTest, AnEngineWithInvalidResponsesNeverServes) {
   options.limits.start_deadline = 2s;
   open();
   fleet->set_target(0, 1);
-  EXPECT_TRUE(run_until(loop, [&] { return was_said(actuation::to_string(actuation::StepReason::kStartDeadline)); }))
-      << said();
+  EXPECT_TRUE(run_until(loop, [&] { return has_event(actuation::to_string(actuation::StepReason::kStartDeadline)); }))
+      << event_text();
   for (const actuation::Replica& replica : fleet->state().replicas) EXPECT_NE(replica.stage, Stage::kServing);
-  EXPECT_FALSE(was_said("admit")) << said();
+  EXPECT_FALSE(has_event("admit")) << event_text();
 }
 
 TEST_F(LocalFleetTest, AnEngineThatIsKilledIsReplaced) {
@@ -237,8 +237,8 @@ TEST_F(LocalFleetTest, AnEngineThatIsKilledIsReplaced) {
     for (const actuation::Replica& replica : fleet->state().replicas)
       if (replica.id != first && replica.stage == Stage::kServing) return true;
     return false;
-  })) << said();
-  EXPECT_TRUE(was_said("signal 9")) << said();
+  })) << event_text();
+  EXPECT_TRUE(has_event("signal 9")) << event_text();
 }
 
 }  // namespace

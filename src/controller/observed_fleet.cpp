@@ -73,7 +73,7 @@ void ObservedFleet::fill(std::size_t pool, signals::PoolObservation& seen) const
   }
   std::sort(seen.replicas.begin(), seen.replicas.end(),
             [](const auto& left, const auto& right) { return left.replica < right.replica; });
-  // Others scale this pool: its target is what exists.
+  // Another system scales this pool: its target is the number of its replicas.
   seen.target_replicas = seen.starting + seen.ready;
 }
 

@@ -1,4 +1,4 @@
-// Replicas that others run: the gateway lists them, and Penstock only observes.
+// Replicas that other systems run: the gateway lists them, and Penstock only observes.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace penstock::controller {
 struct ObservedFleetOptions {
   std::vector<signals::Role> pools;
   std::string model;                     // replicas of other models are left out; empty: all models
-  std::shared_ptr<net::TlsContext> tls;  // for engines behind https
+  std::shared_ptr<net::TlsContext> tls;  // For engines behind https.
 };
 
 // A replica of the model belongs to the first pool with its role. A replica that the gateway does not list any more is gone.
@@ -49,7 +49,7 @@ class ObservedFleet final : public Fleet {
   FleetEvents events_;
   EngineWatch watch_;
   std::uint32_t next_ = 1;
-  std::map<std::string, Known> known_;  // by id
+  std::map<std::string, Known> known_;  // By id.
 };
 
 }  // namespace penstock::controller

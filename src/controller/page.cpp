@@ -18,7 +18,7 @@ void fill(std::string& page, std::string_view mark, std::string_view content) {
   page.replace(at, mark.size(), content);
 }
 
-// As a policy names an inline style or script: 'sha256-…' of all between its tags.
+// The name of an inline style or script in the policy: 'sha256-…' of the content of its element.
 std::string source_of(std::string_view content) {
   std::array<unsigned char, SHA256_DIGEST_LENGTH> digest{};
   ::SHA256(reinterpret_cast<const unsigned char*>(content.data()), content.size(), digest.data());

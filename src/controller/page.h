@@ -1,4 +1,4 @@
-// The live page in one piece, and the policy that its answer carries.
+// The live page as one document, and its Content-Security-Policy.
 #pragma once
 
 #include <string>
@@ -8,17 +8,17 @@ namespace penstock::controller {
 
 struct Page {
   std::string html;
-  // A Content-Security-Policy that lets the page's own style and scripts run, told by their hashes, and nothing else:
-  // text from outside that became markup after all would still do nothing.
+  // A Content-Security-Policy that allows the page's own style and scripts by their hashes, and nothing else, so that injected
+  // markup has no effect.
   std::string policy;
 };
 
 struct PageParts {
-  std::string_view page, style, library, scripts;  // the page has a mark for each of the others
+  std::string_view page, style, library, scripts;  // The page has a mark for each of the others.
 };
 
 [[nodiscard]] Page make_page(const PageParts& parts);
-// Of the embedded files.
+// The page of the embedded files.
 [[nodiscard]] Page make_page();
 
 }  // namespace penstock::controller

@@ -14,12 +14,12 @@ namespace penstock::controller {
 namespace {
 
 constexpr core::Duration kGatewayTimeout = std::chrono::seconds{2};
-// What trials are made of is asked for from the policy; windows and segments need a minute.
+// The policy requests the time that its trials need; windows and segments need a minute.
 constexpr core::Duration kMemoryLeast = std::chrono::minutes{2};
 
 bool is_disaggregated(const DaemonOptions& options) {
   return std::any_of(options.pools.begin(), options.pools.end(),
-                     [](const DaemonPool& pool) { return pool.role == signals::Role::kDecode; });
+                     [](const signals::Pool& pool) { return pool.role == signals::Role::kDecode; });
 }
 
 std::int64_t unix_ms() {
@@ -29,7 +29,7 @@ std::int64_t unix_ms() {
 
 std::vector<double> prices(const DaemonOptions& options) {
   std::vector<double> made;
-  for (const DaemonPool& pool : options.pools) made.push_back(pool.price_per_gpu_hour);
+  for (const signals::Pool& pool : options.pools) made.push_back(pool.price_per_gpu_hour);
   return made;
 }
 
@@ -45,7 +45,7 @@ PlannerDaemon::PlannerDaemon(net::Loop& loop, net::Client& client, Fleet& fleet,
       options_(std::move(options)),
       log_(log),
       record_(std::move(record)),
-      book_(
+      traffic_(
           {std::max(policy.memory(), kMemoryLeast), 100'000, options_.slo, is_disaggregated(options_), options_.model}),
       control_loop_(policy, prices(options_)) {
   restore_policy();
@@ -55,7 +55,7 @@ PlannerDaemon::PlannerDaemon(net::Loop& loop, net::Client& client, Fleet& fleet,
     timers_.push_back(loop_.every(options_.prefix_interval, [this] { request_prefixes(); }));
   }
   timers_.push_back(loop_.every(options_.point_interval, [this] { add_point(); }));
-  // A policy that decides once does so when there is something to see.
+  // A policy that decides only once does so after the first observations.
   const core::Duration interval = std::min<core::Duration>(policy_.interval(), std::chrono::hours{24});
   timers_.push_back(loop_.after(std::chrono::seconds{1}, [this] { tick(); }));
   timers_.push_back(loop_.every(interval, [this] { tick(); }));
@@ -112,18 +112,18 @@ void PlannerDaemon::request_traffic() {
     boot_ = page->boot;
     next_event_ = anew ? 0 : page->next;
     if (anew) return;
-    book_.take(*page, loop_.now());
-    look_at_scaling();
+    traffic_.take(*page, loop_.now());
+    observe_scaling();
   });
 }
 
-void PlannerDaemon::look_at_scaling() {
+void PlannerDaemon::observe_scaling() {
   std::vector<signals::PoolObservation> pools(options_.pools.size());
   for (std::size_t index = 0; index < pools.size(); ++index) {
     pools[index].name = options_.pools[index].name;
     fleet_.fill(index, pools[index]);
   }
-  scaling_.look(loop_.now(), pools, book_.ends());
+  scaling_.observe(loop_.now(), pools, traffic_.ends());
 }
 
 void PlannerDaemon::request_prefixes() {
@@ -143,14 +143,8 @@ signals::Observation PlannerDaemon::observe(core::Instant now) {
   signals::Observation seen;
   seen.now = now;
   for (std::size_t index = 0; index < options_.pools.size(); ++index) {
-    const DaemonPool& pool = options_.pools[index];
     signals::PoolObservation& made = seen.pools.emplace_back();
-    made.name = pool.name;
-    made.role = pool.role;
-    made.gpus_per_replica = pool.gpus_per_replica;
-    made.min_replicas = pool.min_replicas;
-    made.max_replicas = pool.max_replicas;
-    made.start_up = pool.start_up;
+    static_cast<signals::Pool&>(made) = options_.pools[index];
     fleet_.fill(index, made);
   }
   const auto role_of = [&](bool decode) {
@@ -160,7 +154,7 @@ signals::Observation PlannerDaemon::observe(core::Instant now) {
   };
   const auto entry = role_of(false);
   const auto decode = role_of(true);
-  book_.fill(*entry, decode == seen.pools.end() ? nullptr : &*decode, now);
+  traffic_.fill(*entry, decode == seen.pools.end() ? nullptr : &*decode, now);
   const GatewayWaiting waits = waiting();
   entry->unrouted_requests = waits.requests;
   entry->detail->oldest_unrouted_age = core::from_seconds(waits.oldest_s);
@@ -183,9 +177,9 @@ void PlannerDaemon::tick() {
   signals::Observation seen = observe(loop_.now());
   const core::Instant from =
       seen.now.time_since_epoch() > policy_.memory() ? seen.now - policy_.memory() : core::kStart;
-  seen.recent = book_.recent(from);
-  // Traffic that is not heard of looks like none at all. What engines say proves nothing beside it, and nothing shrinks.
-  if (seen.now > book_.heard_at() + options_.gateway_timeout)
+  seen.recent = traffic_.recent(from);
+  // Missing traffic looks like no traffic. Telemetry counts as missing, too, so that nothing shrinks.
+  if (seen.now > traffic_.received_at() + options_.gateway_timeout)
     for (signals::PoolObservation& pool : seen.pools)
       for (signals::ReplicaObservation& replica : pool.replicas) replica.sample.reset();
   std::vector<std::uint32_t> prompts;
@@ -222,9 +216,9 @@ void PlannerDaemon::restore_policy() {
   policy_saved_at_ = loop_.now();
   if (options_.policy_state_file.empty()) return;
   auto saved = connect::load_policy_state(options_.policy_state_file);
-  if (saved && !*saved) return;  // the first start
+  if (saved && !*saved) return;  // The first start.
   std::vector<std::string> pools;
-  for (const DaemonPool& pool : options_.pools) pools.push_back(pool.name);
+  for (const signals::Pool& pool : options_.pools) pools.push_back(pool.name);
   const auto restored = std::move(saved).and_then([&](const std::optional<connect::SavedPolicyState>& found) {
     const std::chrono::milliseconds passed{unix_ms() - found->saved_unix_ms};
     return control_loop_.restore(found->state, pools, loop_.now(), passed);
@@ -279,7 +273,7 @@ void PlannerDaemon::add_point() {
   point.itl = entry->last_minute.itl;
   point.waiting = entry->unrouted_requests;
   if (capacity > 0) point.kv_usage = static_cast<double>(used) / static_cast<double>(capacity);
-  // Counters of engines that ended are gone from the sums: such an interval says nothing.
+  // Counters of engines that ended are gone from the sums: such an interval has no share.
   if (prompts > prompt_tokens_before_ && hits >= hit_tokens_before_)
     point.hit_ratio =
         static_cast<double>(hits - hit_tokens_before_) / static_cast<double>(prompts - prompt_tokens_before_);
@@ -295,8 +289,8 @@ std::string PlannerDaemon::metrics_text() const {
   if (!seen_ || !decided_) return {};
   report::PlannerMetrics metrics{
       .observation = *seen_, .decision = *decided_, .totals = totals(), .slo = options_.slo.target};
-  if (book_.judged() > 0)
-    metrics.slo_attainment = static_cast<double>(book_.kept()) / static_cast<double>(book_.judged());
+  if (traffic_.judged() > 0)
+    metrics.slo_attainment = static_cast<double>(traffic_.met()) / static_cast<double>(traffic_.judged());
   for (const ScalingTotals& totals : scaling_.totals())
     metrics.scaling.push_back({totals.pool, totals.events, totals.ends});
   return report::to_prometheus_text(metrics);

@@ -1,4 +1,4 @@
-// The planner at work: looks, decides, asks for replicas, and remembers what it saw and said.
+// The planner as a daemon: observes, decides, requests replicas, and keeps recent observations and decisions.
 #pragma once
 
 #include <cstdint>
@@ -25,46 +25,39 @@
 
 namespace penstock::controller {
 
-struct DaemonPool {
-  std::string name;
-  signals::Role role = signals::Role::kAggregated;
-  std::uint32_t gpus_per_replica = 1, min_replicas = 1, max_replicas = 1;
-  core::Duration start_up{};
-  double price_per_gpu_hour = 1.0;
-};
-
 struct DaemonOptions {
-  std::vector<DaemonPool> pools;  // one aggregated, or one prefill and one decode
+  std::vector<signals::Pool> pools;  // One aggregated pool, or one prefill and one decode pool.
   signals::SloPolicy slo;
-  double kv_bytes_per_token = 131'072.0;  // for token metrics in bytes
-  std::string model;                      // whose requests and replicas these are; empty: of all
-  bool observe_only = true;               // decides, says so, and does nothing
-  net::Address gateway;                   // its admin address
+  double kv_bytes_per_token = 131'072.0;  // For token metrics in bytes.
+  std::string model;                      // The model of the requests and replicas; empty for all models.
+  bool observe_only = true;               // Decisions are recorded and change nothing.
+  net::Address gateway;                   // Its admin address.
   core::Duration gateway_interval = std::chrono::milliseconds{500};
-  core::Duration prefix_interval = std::chrono::seconds{5};   // their texts may be long
-  core::Duration gateway_timeout = std::chrono::seconds{30};  // a gateway that was heard longer ago is not heard
+  core::Duration prefix_interval = std::chrono::seconds{5};  // Their texts may be long.
+  core::Duration gateway_timeout =
+      std::chrono::seconds{30};  // After this time without traffic, telemetry counts as missing.
   core::Duration point_interval = std::chrono::seconds{2};
   std::size_t points_max = 1800;
   std::size_t decisions_max = 1000;
   // The file in which the policy's state is kept, so that a restarted planner continues where this one stopped. Empty: the
   // state is not kept.
   std::string policy_state_file;
-  core::Duration policy_state_interval = std::chrono::seconds{30};  // between writes; the end writes once more
+  core::Duration policy_state_interval = std::chrono::seconds{30};  // Between writes; the end writes once more.
 };
 
-// One moment of what is charted.
+// One moment of the charts.
 struct LivePoint {
   core::Instant at;
   double arrivals_per_s = 0.0, input_tokens_per_s = 0.0, output_tokens_per_s = 0.0;
-  std::vector<std::uint32_t> target, starting, ready, draining;  // by pool
-  signals::LatencyWindow ttft, itl;                              // of the last minute
-  std::uint64_t queued = 0, running = 0;                         // at the engines
-  std::uint32_t waiting = 0;                                     // at the gateway
-  // 0..1, hits as a share of the prompts' tokens since the point before; none: no engine said.
+  std::vector<std::uint32_t> target, starting, ready, draining;  // By pool.
+  signals::LatencyWindow ttft, itl;                              // Of the last minute.
+  std::uint64_t queued = 0, running = 0;                         // At the engines.
+  std::uint32_t waiting = 0;                                     // At the gateway.
+  // Shares from 0 to 1; hits as a share of the prompt tokens since the previous point. Empty if no engine reported.
   std::optional<double> kv_usage, hit_ratio;
 };
 
-// On one loop, with everything it is given.
+// Lives on one loop, together with all that it refers to.
 class PlannerDaemon {
  public:
   // `record` takes every record as it is made.
@@ -82,25 +75,25 @@ class PlannerDaemon {
   [[nodiscard]] const std::optional<signals::Observation>& last_seen() const { return seen_; }
   [[nodiscard]] const std::optional<decision::Decision>& last_decision() const { return decided_; }
   [[nodiscard]] const std::optional<GatewayState>& gateway() const { return gateway_; }
-  [[nodiscard]] const TrafficRecorder& book() const { return book_; }
+  [[nodiscard]] const TrafficRecorder& traffic() const { return traffic_; }
   [[nodiscard]] const ScalingRecorder& scaling() const { return scaling_; }
   [[nodiscard]] const decision::DecisionTotals& totals() const { return control_loop_.totals(); }
   [[nodiscard]] core::Duration slowest_tick() const { return slowest_tick_; }
   [[nodiscard]] std::string metrics_text() const;
-  [[nodiscard]] std::string token_metrics_text() const;  // of the engines that are heard
+  [[nodiscard]] std::string token_metrics_text() const;  // Of the engines with telemetry.
 
  private:
   void request_overview();
   void request_traffic();
   void request_prefixes();
-  void report_gateway(const std::string& failure);  // empty: a document was read
-  void look_at_scaling();
+  void report_gateway(const std::string& failure);  // Empty after a success.
+  void observe_scaling();
   void tick();
   void restore_policy();
   void save_policy();
   void add_point();
-  [[nodiscard]] signals::Observation observe(core::Instant now);  // without single requests
-  [[nodiscard]] GatewayWaiting waiting() const;                   // for our model
+  [[nodiscard]] signals::Observation observe(core::Instant now);  // Without single requests.
+  [[nodiscard]] GatewayWaiting waiting() const;                   // For the model of this planner.
 
   net::Loop& loop_;
   net::Client& client_;
@@ -109,13 +102,13 @@ class PlannerDaemon {
   DaemonOptions options_;
   logging::Log& log_;
   std::function<void(const decision::DecisionRecord&)> record_;
-  TrafficRecorder book_;
+  TrafficRecorder traffic_;
   ScalingRecorder scaling_;
   decision::DecisionLoop control_loop_;
   std::uint64_t next_event_ = 0;
-  std::string boot_;  // of the gateway whose events these are
+  std::string boot_;  // Start of the gateway whose events these are.
   bool overview_in_flight_ = false, traffic_in_flight_ = false, prefixes_in_flight_ = false;
-  std::optional<bool> gateway_reachable_;  // none: no response yet
+  std::optional<bool> gateway_reachable_;  // Empty before the first response.
   std::optional<GatewayState> gateway_;
   std::optional<signals::Observation> seen_;
   std::optional<decision::Decision> decided_;

@@ -23,7 +23,7 @@ class PlannerDaemonTest : public testing::Test {
   PlannerDaemon& open(bool observe_only = false, std::string model = {}) {
     DaemonOptions options;
     options.model = std::move(model);
-    DaemonPool pool;
+    signals::Pool pool;
     pool.name = "chat";
     pool.max_replicas = 4;
     pool.price_per_gpu_hour = 2.0;
@@ -48,7 +48,7 @@ class PlannerDaemonTest : public testing::Test {
   [[nodiscard]] Json state() const { return Json::parse(state_document(*daemon, loop.now(), "1.2.3")); }
   [[nodiscard]] Json points() const { return Json::parse(points_document(*daemon)); }
 
-  // A replica of which nothing, or something, was heard.
+  // A replica without or with telemetry.
   static ReplicaView view(const std::optional<signals::EngineSample>& sample) {
     return {"chat-1",
             "serving",
@@ -147,15 +147,15 @@ TEST_F(PlannerDaemonTest, ObserveOnlyChangesNothing) {
 TEST_F(PlannerDaemonTest, WithoutAGatewayNoEngineIsKnown) {
   fleet.views = {view(sample())};
   open();
-  const auto heard = [&] {
+  const auto has_telemetry = [&] {
     const auto& pools = policy.seen.pools;
     return !pools.empty() && pools[0].replicas.at(0).sample.has_value();
   };
-  EXPECT_TRUE(run_until(loop, heard));
+  EXPECT_TRUE(run_until(loop, has_telemetry));
   gateway.status = 500;
-  EXPECT_TRUE(run_until(loop, [&] { return !heard(); }));
+  EXPECT_TRUE(run_until(loop, [&] { return !has_telemetry(); }));
   gateway.status = 200;
-  EXPECT_TRUE(run_until(loop, heard));
+  EXPECT_TRUE(run_until(loop, has_telemetry));
 }
 
 TEST_F(PlannerDaemonTest, AHoldIsLoggedOnceForEachReason) {
@@ -215,7 +215,7 @@ TEST_F(PlannerDaemonTest, ReadsTrafficFromWhereItStopped) {
   run_until_decided();
   EXPECT_GE(policy.recent, 1U);
   EXPECT_EQ(fleet.prompts.front(), 900U) << "new replicas warm up with prompts like these";
-  EXPECT_EQ(fleet.heard.front(), "b");
+  EXPECT_EQ(fleet.received.front(), "b");
   EXPECT_EQ(policy.seen.pools[0].unrouted_requests, 3U);
   EXPECT_EQ(policy.seen.pools[0].detail->oldest_unrouted_age, core::Duration{500ms});
 }
@@ -257,7 +257,7 @@ TEST_F(PlannerDaemonTest, InvalidDocumentsOfAGatewayAreIgnoredAndLoggedOnce) {
   open();
   run_until_decided();
   EXPECT_FALSE(daemon->gateway());
-  EXPECT_TRUE(fleet.heard.empty());
+  EXPECT_TRUE(fleet.received.empty());
   EXPECT_EQ(log.count(logging::Event::kGatewayUnreachable), 1U) << "a failure is logged once";
   gateway.status = 503;
   run_until_decided(2);
@@ -355,9 +355,9 @@ TEST_F(PlannerDaemonTest, ReportedFiguresAreInTheStateAndInAPoint) {
   EXPECT_DOUBLE_EQ(point["hit_ratio"], 0.4);
   EXPECT_EQ(point["queued"], 3);
   EXPECT_EQ(point["running"], 5);
-  const Json said = state()["pools"][0]["replicas"][0]["sample"];
-  EXPECT_DOUBLE_EQ(said["kv_usage"], 0.25);
-  EXPECT_EQ(said["queued"], 3);
+  const Json sample = state()["pools"][0]["replicas"][0]["sample"];
+  EXPECT_DOUBLE_EQ(sample["kv_usage"], 0.25);
+  EXPECT_EQ(sample["queued"], 3);
 }
 
 TEST_F(PlannerDaemonTest, AnEngineWithoutACacheSizeHasNoKvUsage) {

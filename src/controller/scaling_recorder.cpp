@@ -9,8 +9,8 @@ bool is_changing(const signals::PoolObservation& pool) {
 
 }  // namespace
 
-void ScalingRecorder::look(core::Instant now, std::span<const signals::PoolObservation> pools,
-                           const signals::RequestEnds& ends) {
+void ScalingRecorder::observe(core::Instant now, std::span<const signals::PoolObservation> pools,
+                              const signals::RequestEnds& ends) {
   pools_.resize(pools.size());
   for (std::size_t index = 0; index < pools.size(); ++index) {
     const signals::PoolObservation& seen = pools[index];
@@ -18,9 +18,9 @@ void ScalingRecorder::look(core::Instant now, std::span<const signals::PoolObser
     if (pool.totals.pool.empty()) pool.ready = seen.ready + seen.draining;
     pool.totals.pool = seen.name;
     const bool changing = is_changing(seen);
-    if (!pool.under_way && !changing) pool.ready = seen.ready;
-    if (!pool.under_way && changing) {
-      pool.under_way = true;
+    if (!pool.in_progress && !changing) pool.ready = seen.ready;
+    if (!pool.in_progress && changing) {
+      pool.in_progress = true;
       pool.event = {};
       pool.event.pool = seen.name;
       pool.event.from = pool.ready;
@@ -28,7 +28,7 @@ void ScalingRecorder::look(core::Instant now, std::span<const signals::PoolObser
       pool.before = ends;
       ++pool.totals.events;
     }
-    if (!pool.under_way) continue;
+    if (!pool.in_progress) continue;
     pool.event.to = seen.target_replicas;
     pool.event.ends = ends - pool.before;
     if (changing)
@@ -36,7 +36,7 @@ void ScalingRecorder::look(core::Instant now, std::span<const signals::PoolObser
     else if (pool.quiet_since == core::kNever)
       pool.quiet_since = now;
     if (changing || now < pool.quiet_since + kAfter) continue;
-    pool.under_way = false;
+    pool.in_progress = false;
     pool.ready = seen.ready;
     pool.event.settled = pool.quiet_since;
     pool.quiet_since = core::kNever;
@@ -49,7 +49,7 @@ void ScalingRecorder::look(core::Instant now, std::span<const signals::PoolObser
 std::vector<ScalingEvent> ScalingRecorder::events() const {
   std::vector<ScalingEvent> all;
   for (const Pool& pool : pools_)
-    if (pool.under_way) all.push_back(pool.event);
+    if (pool.in_progress) all.push_back(pool.event);
   all.insert(all.end(), settled_.begin(), settled_.end());
   return all;
 }
@@ -58,7 +58,7 @@ std::vector<ScalingTotals> ScalingRecorder::totals() const {
   std::vector<ScalingTotals> all;
   for (const Pool& pool : pools_) {
     all.push_back(pool.totals);
-    if (pool.under_way) all.back().ends += pool.event.ends;
+    if (pool.in_progress) all.back().ends += pool.event.ends;
   }
   return all;
 }

@@ -1,4 +1,4 @@
-// What became of requests while the fleet changed: nobody should feel it, and here it shows if somebody did.
+// Outcomes of requests during changes of the fleet, which should not affect any client.
 #pragma once
 
 #include <cstddef>
@@ -14,16 +14,18 @@
 
 namespace penstock::controller {
 
-// Of one pool: from the first look at which it had other replicas than its target, or some that start or drain, to the last.
+// A change of one pool: from the first to the last call of observe() at which its replicas differ from its target, start or
+// drain.
 struct ScalingEvent {
   std::string pool;
-  std::uint32_t from = 0, to = 0;  // ready replicas before it; the target
+  std::uint32_t from = 0, to = 0;  // Ready replicas before the change; the target.
   core::Instant began;
-  core::Instant settled = core::kNever;  // kNever: it is under way
-  signals::RequestEnds ends;             // of all requests that ended meanwhile, wherever they ran
+  core::Instant settled = core::kNever;  // kNever while in progress.
+  signals::RequestEnds ends;             // Of all requests that ended meanwhile, on any replica.
 };
 
-struct ScalingTotals {  // of one pool, since the start, with what is under way
+// Of one pool since the start, including a change in progress.
+struct ScalingTotals {
   std::string pool;
   std::uint64_t events = 0;
   signals::RequestEnds ends;
@@ -31,29 +33,29 @@ struct ScalingTotals {  // of one pool, since the start, with what is under way
 
 class ScalingRecorder {
  public:
-  // What is cut as a replica stops is told of a moment later: ends count until a pool has been settled for so long.
+  // Ends of requests are reported with a delay: they count until a pool has been settled for this time.
   static constexpr core::Duration kAfter = std::chrono::seconds{2};
 
   explicit ScalingRecorder(std::size_t events_max = 50) : events_max_(events_max) {}
 
-  // `ends` are those of all requests so far. To be called every second or so, with the same pools.
-  void look(core::Instant now, std::span<const signals::PoolObservation> pools, const signals::RequestEnds& ends);
+  // `ends` are those of all requests so far. To be called about every second, with the same pools.
+  void observe(core::Instant now, std::span<const signals::PoolObservation> pools, const signals::RequestEnds& ends);
 
-  [[nodiscard]] std::vector<ScalingEvent> events() const;  // what is under way first, then the newest
+  [[nodiscard]] std::vector<ScalingEvent> events() const;  // Changes in progress first, then the newest.
   [[nodiscard]] std::vector<ScalingTotals> totals() const;
 
  private:
   struct Pool {
-    std::uint32_t ready = 0;  // when it was last settled
-    bool under_way = false;
+    std::uint32_t ready = 0;  // When it was last settled.
+    bool in_progress = false;
     ScalingEvent event;
     core::Instant quiet_since = core::kNever;
     signals::RequestEnds before;
-    ScalingTotals totals;  // without what is under way
+    ScalingTotals totals;  // Without a change in progress.
   };
   std::size_t events_max_;
   std::vector<Pool> pools_;
-  std::deque<ScalingEvent> settled_;  // newest first
+  std::deque<ScalingEvent> settled_;  // Newest first.
 };
 
 }  // namespace penstock::controller

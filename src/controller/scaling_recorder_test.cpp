@@ -25,7 +25,7 @@ signals::PoolObservation pool_with(std::uint32_t target, std::uint32_t starting,
 TEST(ScalingRecorder, CountsWhatEndsWhileAPoolChanges) {
   ScalingRecorder book;
   const auto look = [&](double second, const signals::PoolObservation& pool, const RequestEnds& ends) {
-    book.look(at_s(second), {&pool, 1}, ends);
+    book.observe(at_s(second), {&pool, 1}, ends);
   };
   look(1, pool_with(3, 0, 3, 0), {100, 7, 0, 0, 0});
   EXPECT_TRUE(book.events().empty());
@@ -53,7 +53,7 @@ TEST(ScalingRecorder, CountsWhatEndsWhileAPoolChanges) {
 TEST(ScalingRecorder, AReversedChangeIsOneEvent) {
   ScalingRecorder book;
   const auto look = [&](double second, const signals::PoolObservation& pool) {
-    book.look(at_s(second), {&pool, 1}, {});
+    book.observe(at_s(second), {&pool, 1}, {});
   };
   look(0, pool_with(1, 0, 1, 0));
   look(1, pool_with(3, 2, 1, 0));
@@ -68,11 +68,11 @@ TEST(ScalingRecorder, AReversedChangeIsOneEvent) {
   EXPECT_EQ(book.events()[0].settled, at_s(9));
 }
 
-// A replica that is lost is a change that nobody asked for.
+// A lost replica is a change without a request.
 TEST(ScalingRecorder, AReplacementIsAnEventToo) {
   ScalingRecorder book;
   const auto look = [&](double second, const signals::PoolObservation& pool) {
-    book.look(at_s(second), {&pool, 1}, {});
+    book.observe(at_s(second), {&pool, 1}, {});
   };
   look(0, pool_with(2, 0, 2, 0));
   look(1, pool_with(2, 0, 1, 0));
@@ -91,14 +91,14 @@ TEST(ScalingRecorder, KeepsTheNewestAndCountsAll) {
     const std::uint32_t target = ready + 1;
     const signals::PoolObservation before = pool_with(ready, 0, ready, 0), meanwhile = pool_with(target, 1, ready, 0),
                                    after = pool_with(target, 0, target, 0);
-    book.look(at_s(i * 100), {&before, 1}, ends);
+    book.observe(at_s(i * 100), {&before, 1}, ends);
     ends.failed += random.below(5);  // between changes
-    book.look(at_s(i * 100 + 10), {&meanwhile, 1}, ends);
+    book.observe(at_s(i * 100 + 10), {&meanwhile, 1}, ends);
     const std::uint64_t failed = random.below(5);
     ends.failed += failed;
     failed_meanwhile += failed;
-    book.look(at_s(i * 100 + 20), {&after, 1}, ends);
-    book.look(at_s(i * 100 + 30), {&after, 1}, ends);
+    book.observe(at_s(i * 100 + 20), {&after, 1}, ends);
+    book.observe(at_s(i * 100 + 30), {&after, 1}, ends);
     ready = target;
   }
   ASSERT_EQ(book.events().size(), 3U);

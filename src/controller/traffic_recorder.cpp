@@ -13,7 +13,7 @@ constexpr core::Duration kMeterMemory = std::chrono::seconds{50};
 
 }  // namespace
 
-TrafficRecorder::TrafficRecorder(const BookOptions& options)
+TrafficRecorder::TrafficRecorder(const TrafficOptions& options)
     : options_(options), entry_segments_(options.slo.target.ttft), decode_segments_(options.slo.target.ttft) {}
 
 void TrafficRecorder::take(const TrafficPage& page, core::Instant received_at) {
@@ -23,9 +23,9 @@ void TrafficRecorder::take(const TrafficPage& page, core::Instant received_at) {
   } else {
     lost_ += page.lost;
   }
-  heard_at_ = received_at;
+  received_at_ = received_at;
   for (const TrafficItem& item : page.items) {
-    // An event is never later than the page that tells of it, and no time lies before the start.
+    // An event is never later than its page, and never before the start.
     const double ago_s = std::clamp(page.now_s - item.at_s, 0.0, core::to_seconds(received_at));
     const core::Instant at = std::max(core::kStart, received_at - core::from_seconds(ago_s));
     switch (item.kind) {
@@ -37,17 +37,16 @@ void TrafficRecorder::take(const TrafficPage& page, core::Instant received_at) {
   forget(received_at);
 }
 
-// Meters forget what is older than their window as newer times come; a time from before that would make them forget what
-// is new.
+// A meter overwrites slices that are older than its window. An older time would overwrite a newer slice.
 core::Instant TrafficRecorder::metered(core::Instant at) {
   newest_ = std::max(newest_, at);
   return std::max(at, newest_ - kMeterMemory);
 }
 
-TrafficRecorder::Kept* TrafficRecorder::find(std::uint64_t request) {
+TrafficRecorder::Remembered* TrafficRecorder::find(std::uint64_t request) {
   const auto found = serials_.find(request);
   if (found == serials_.end() || found->second < first_serial_) return nullptr;
-  return &kept_requests_[static_cast<std::size_t>(found->second - first_serial_)];
+  return &requests_[static_cast<std::size_t>(found->second - first_serial_)];
 }
 
 std::uint32_t TrafficRecorder::tenant_number(const std::string& tenant) {
@@ -65,7 +64,7 @@ std::string_view TrafficRecorder::route_named(const std::string& route) {
 }
 
 std::uint32_t TrafficRecorder::block_number(std::uint64_t key) {
-  // Numbers of the past may then stand for other prefixes: a trial sees a few hits less.
+  // Earlier numbers may then mean other prefixes: a trial has a few hits less.
   if (blocks_.size() >= kBlocksMax) blocks_.clear();
   const auto [at, fresh] = blocks_.try_emplace(key, next_block_);
   if (fresh) ++next_block_;
@@ -74,42 +73,42 @@ std::uint32_t TrafficRecorder::block_number(std::uint64_t key) {
 
 void TrafficRecorder::arrived(const TrafficItem& item, core::Instant at) {
   if (!options_.model.empty() && item.model != options_.model) return;
-  Kept kept;
-  kept.request.arrival = at;
-  kept.request.input_tokens = std::max(1U, item.input_tokens);
-  kept.request.target =
+  Remembered request;
+  request.shape.arrival = at;
+  request.shape.input_tokens = std::max(1U, item.input_tokens);
+  request.shape.target =
       signals::target_index(options_.slo.segments, {item.model, item.traffic_class, item.tenant, item.input_tokens});
-  for (const std::uint64_t key : item.keys) kept.blocks.push_back(block_number(key));
-  kept.tenant_number = tenant_number(item.tenant);
-  kept.batch = item.traffic_class == "batch";
-  kept.route = route_named(item.route);
-  serials_[item.request] = first_serial_ + kept_requests_.size();
+  for (const std::uint64_t key : item.keys) request.blocks.push_back(block_number(key));
+  request.tenant_number = tenant_number(item.tenant);
+  request.batch = item.traffic_class == "batch";
+  request.route = route_named(item.route);
+  serials_[item.request] = first_serial_ + requests_.size();
   numbers_.push_back(item.request);
-  kept_requests_.push_back(std::move(kept));
+  requests_.push_back(std::move(request));
   entry_meter_.arrived(metered(at), item.input_tokens);
 }
 
 void TrafficRecorder::first_token(const TrafficItem& item, core::Instant at) {
-  Kept* kept = find(item.request);
-  if (kept == nullptr) return;
-  kept->answered = true;
-  kept->cached_tokens = item.cached_tokens;
-  kept->request.ttft_ms = static_cast<float>(item.ttft_ms);
+  Remembered* known = find(item.request);
+  if (known == nullptr) return;
+  known->answered = true;
+  known->cached_tokens = item.cached_tokens;
+  known->shape.ttft_ms = static_cast<float>(item.ttft_ms);
   entry_meter_.first_token(at, item.ttft_ms);
   signals::FirstTokenTimes times;
   times.admission = core::from_milliseconds(item.admission_ms);
   times.prefill = core::from_milliseconds(std::max(0.0, item.ttft_ms - item.admission_ms));
-  const signals::RequestTraits traits = kept->traits();
+  const signals::RequestTraits traits = known->traits();
   entry_segments_.first_token(at, traits, times);
   if (!options_.disaggregated) return;
-  decode_meter_.arrived(at, kept->request.input_tokens);
+  decode_meter_.arrived(at, known->shape.input_tokens);
   decode_segments_.first_token(at, traits, times);
 }
 
 void TrafficRecorder::ended(const TrafficItem& item, core::Instant at) {
-  Kept* kept = find(item.request);
-  // Of another model, or from before our time.
-  if (!options_.model.empty() && kept == nullptr) return;
+  Remembered* known = find(item.request);
+  // The request was for another model, or arrived before the first page.
+  if (!options_.model.empty() && known == nullptr) return;
   if (item.outcome == "refused") shed_meter_.arrived(at, 0);
   output_total_ += item.output_tokens;
   output_.emplace_back(at, output_total_);
@@ -122,37 +121,37 @@ void TrafficRecorder::ended(const TrafficItem& item, core::Instant at) {
     entry_meter_.failed(at);
     if (options_.disaggregated) decode_meter_.failed(at);
   }
-  if (kept == nullptr) return;
+  if (known == nullptr) return;
   if (item.outcome == "completed") {
-    kept->request.output_tokens = std::max(1U, item.output_tokens);
-    kept->request.itl_ms = static_cast<float>(std::max(0.0, item.itl_ms));
-    if (item.prompt_tokens > 0) kept->request.input_tokens = item.prompt_tokens;
-    const signals::RequestTraits traits = kept->traits();
-    const auto ttft_ms = static_cast<double>(kept->request.ttft_ms);
-    const auto itl_ms = static_cast<double>(kept->request.itl_ms);
+    known->shape.output_tokens = std::max(1U, item.output_tokens);
+    known->shape.itl_ms = static_cast<float>(std::max(0.0, item.itl_ms));
+    if (item.prompt_tokens > 0) known->shape.input_tokens = item.prompt_tokens;
+    const signals::RequestTraits traits = known->traits();
+    const auto ttft_ms = static_cast<double>(known->shape.ttft_ms);
+    const auto itl_ms = static_cast<double>(known->shape.itl_ms);
     entry_meter_.completed(at, item.output_tokens, itl_ms);
-    if (kept->answered) entry_segments_.completed(at, traits, item.output_tokens, ttft_ms, itl_ms);
+    if (known->answered) entry_segments_.completed(at, traits, item.output_tokens, ttft_ms, itl_ms);
     if (options_.disaggregated) {
       decode_meter_.completed(at, item.output_tokens, itl_ms);
-      if (kept->answered) decode_segments_.completed(at, traits, item.output_tokens, ttft_ms, itl_ms);
+      if (known->answered) decode_segments_.completed(at, traits, item.output_tokens, ttft_ms, itl_ms);
     }
   }
-  // What is not streamed has no first token that anybody could time; clients that left are not judged.
-  if (failed || (item.outcome == "completed" && kept->answered)) {
+  // A response that is not streamed has no TTFT. Requests of clients that left are not judged.
+  if (failed || (item.outcome == "completed" && known->answered)) {
     ++judged_;
-    const signals::SloTarget& target = options_.slo.target_at(kept->request.target);
-    const bool in_time = static_cast<double>(kept->request.ttft_ms) <= core::to_milliseconds(target.ttft) &&
+    const signals::SloTarget& target = options_.slo.target_at(known->shape.target);
+    const bool in_time = static_cast<double>(known->shape.ttft_ms) <= core::to_milliseconds(target.ttft) &&
                          item.itl_ms <= core::to_milliseconds(target.itl);
-    if (!failed && in_time) ++kept_;
+    if (!failed && in_time) ++met_;
   }
 }
 
 void TrafficRecorder::forget(core::Instant now) {
-  while (!kept_requests_.empty() && (kept_requests_.size() > options_.requests_max ||
-                                     kept_requests_.front().request.arrival + options_.memory < now)) {
+  while (!requests_.empty() &&
+         (requests_.size() > options_.requests_max || requests_.front().shape.arrival + options_.memory < now)) {
     const auto known = serials_.find(numbers_.front());
     if (known != serials_.end() && known->second == first_serial_) serials_.erase(known);
-    kept_requests_.pop_front();
+    requests_.pop_front();
     numbers_.pop_front();
     ++first_serial_;
   }
@@ -181,12 +180,12 @@ void TrafficRecorder::fill(signals::PoolObservation& entry, signals::PoolObserva
 
 std::span<const signals::RecentRequest> TrafficRecorder::recent(core::Instant from) {
   recent_.clear();
-  for (const Kept& kept : kept_requests_) {
-    if (kept.request.arrival < from) continue;
-    recent_.push_back(kept.request);
-    recent_.back().block_ids = kept.blocks;
+  for (const Remembered& each : requests_) {
+    if (each.shape.arrival < from) continue;
+    recent_.push_back(each.shape);
+    recent_.back().block_ids = each.blocks;
   }
-  // Pages bring arrivals in the order of their ends of reading; planners rely on the order of time.
+  // Pages list arrivals in the order in which the requests were read; planners rely on the order of time.
   std::stable_sort(recent_.begin(), recent_.end(), [](const auto& a, const auto& b) { return a.arrival < b.arrival; });
   return recent_;
 }

@@ -43,7 +43,7 @@ TEST(TrafficRecorder, RecordsTheEventsOfARequest) {
 }
 
 TEST(TrafficRecorder, LeavesOutOtherModels) {
-  BookOptions options;
+  TrafficOptions options;
   options.model = "m";
   TrafficRecorder book{options};
   TrafficItem other = arrival(8, 10.0);
@@ -73,7 +73,7 @@ TEST(TrafficRecorder, WindowsCoverAMinuteAndTotalsAllTime) {
 }
 
 TEST(TrafficRecorder, WithTwoPoolsTheDecodeReplicasHaveTheAnsweredRequests) {
-  BookOptions options;
+  TrafficOptions options;
   options.disaggregated = true;
   TrafficRecorder book{options};
   book.take(page_of({arrival(1, 10.0), arrival(2, 10.0), first_token(2, 10.5, 500.0), end_of(2, 12.0)}, 12.0), kNow);
@@ -107,7 +107,7 @@ TEST(TrafficRecorder, JudgesWhatWasStreamedOrFailed) {
   for (const Judged& each : cases) {
     TrafficRecorder book{{}};
     book.take(page_of(each.items, 10.0), kNow);
-    EXPECT_EQ(book.kept(), each.kept) << each.what;
+    EXPECT_EQ(book.met(), each.kept) << each.what;
     EXPECT_EQ(book.judged(), each.judged) << each.what;
     EXPECT_EQ(book.ends().failed + book.ends().truncated, each.failed) << each.what;
     EXPECT_EQ(entry_of(book).failed_total, each.failed) << each.what;
@@ -138,7 +138,7 @@ TEST(TrafficRecorder, CountsWhatWasRefusedInTheLastMinute) {
 }
 
 TEST(TrafficRecorder, JudgesARequestByTheTargetOfItsSegment) {
-  BookOptions options;
+  TrafficOptions options;
   signals::SegmentSlo strict;
   strict.name = "shop";
   strict.tenant = "shop";
@@ -152,7 +152,7 @@ TEST(TrafficRecorder, JudgesARequestByTheTargetOfItsSegment) {
                     10.0),
             kNow);
   EXPECT_EQ(book.judged(), 2U);
-  EXPECT_EQ(book.kept(), 1U);
+  EXPECT_EQ(book.met(), 1U);
   EXPECT_EQ(book.recent(core::kStart)[0].target, 1U);
   EXPECT_EQ(book.recent(core::kStart)[1].target, 0U);
 }
@@ -184,14 +184,14 @@ TEST(TrafficRecorder, AGatewayThatBeganAnewUsesItsNumbersAgain) {
   TrafficPage first = page_of({arrival(1, 100.0), first_token(1, 101.0, 1000.0)}, 102.0);
   first.lost = 5;
   book.take(first, kNow);
-  EXPECT_EQ(book.lost_events(), 0U) << "what was before we listened is nobody's loss";
+  EXPECT_EQ(book.lost_events(), 0U) << "events before the first page are not lost";
   TrafficPage second = page_of({arrival(1, 1.0), end_of(1, 2.0)}, 3.0, "two");
   second.lost = 7;
   book.take(second, kNow + 10s);
   EXPECT_EQ(book.lost_events(), 0U);
   const auto recent = book.recent(core::kStart);
   ASSERT_EQ(recent.size(), 2U);
-  EXPECT_EQ(recent[0].output_tokens, 0U) << "nobody knows how the old one ended";
+  EXPECT_EQ(recent[0].output_tokens, 0U) << "the end of the old request is unknown";
   EXPECT_EQ(recent[1].output_tokens, 101U);
   EXPECT_EQ(recent[1].arrival, kNow + 8s);
 }
@@ -203,12 +203,12 @@ TEST(TrafficRecorder, CountsTheEventsThatItMissed) {
   page.lost = 5;
   book.take(page, kNow);
   EXPECT_EQ(book.lost_events(), 5U);
-  EXPECT_EQ(book.judged(), 0U) << "ends of requests whose arrival was missed say nothing";
-  EXPECT_EQ(book.heard_at(), kNow);
+  EXPECT_EQ(book.judged(), 0U) << "ends of requests whose arrival was missed do not count";
+  EXPECT_EQ(book.received_at(), kNow);
 }
 
 TEST(TrafficRecorder, ForgetsWhatIsOlderThanItsMemory) {
-  BookOptions options;
+  TrafficOptions options;
   options.memory = 2min;
   TrafficRecorder book{options};
   book.take(page_of({arrival(1, 1.0, {5})}, 1.0), kNow);
@@ -222,7 +222,7 @@ TEST(TrafficRecorder, ForgetsWhatIsOlderThanItsMemory) {
 }
 
 TEST(TrafficRecorder, LimitsTheNumberOfRequests) {
-  BookOptions options;
+  TrafficOptions options;
   options.requests_max = 100;
   TrafficRecorder book{options};
   std::vector<TrafficItem> items;

@@ -10,8 +10,8 @@ namespace {
 
 struct ReasonText {
   const char* name;
-  const char* because;  // why the decision is what it is
-  const char* until;    // what would change it; empty: the evidence tells
+  const char* because;  // The reason as a clause.
+  const char* until;    // What would change it; empty if the evidence shows it.
 };
 constexpr std::array<ReasonText, 22> kReasons{{
     {"fixed", "the policy never changes its fleet", "nothing changes it: the policy keeps its fleet"},
@@ -49,8 +49,8 @@ constexpr std::array<ReasonText, 22> kReasons{{
 
 struct LimitText {
   const char* name;
-  const char* limited_by;  // what limited the decision
-  const char* until;       // what would lift the limit
+  const char* limited_by;  // The limit as a clause.
+  const char* until;       // What would remove the limit.
 };
 constexpr std::array<LimitText, 18> kLimits{{
     {"", "", ""},

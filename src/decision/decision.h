@@ -12,33 +12,33 @@
 
 namespace penstock::decision {
 
-// Why a pool's target is what it is. The names of all enums here are stable: logs, metrics and reports print them.
+// The reason for the target of a pool. The names of all enums here are stable: logs, metrics and reports print them.
 enum class Reason : std::uint8_t {
-  kFixed,              // the policy never changes it
-  kWithinTolerance,    // the signal is near its target
-  kNoData,             // nothing to decide on: hold
-  kInsufficientData,   // too little yet: hold
-  kScalingInProgress,  // waits for replicas that start or drain
+  kFixed,              // The policy never changes the target.
+  kWithinTolerance,    // The signal is near its target.
+  kNoData,             // There is no telemetry: hold.
+  kInsufficientData,   // There is too little telemetry: hold.
+  kScalingInProgress,  // Replicas are starting or draining.
   kLoadAboveTarget,
   kLoadBelowTarget,
-  kStabilized,            // an earlier recommendation of the window holds
-  kPanic,                 // the short window rules
-  kSaturated,             // spare capacity below its trigger
-  kSpareCapacity,         // one replica less would still do
-  kConsolidationRefused,  // one replica less would not do
+  kStabilized,            // An earlier proposal within the window is in force.
+  kPanic,                 // The short window decides.
+  kSaturated,             // The spare capacity is below its threshold.
+  kSpareCapacity,         // One replica less would be enough.
+  kConsolidationRefused,  // One replica less would not be enough.
   kSloAtRisk,
   kSloMet,
-  kForeseen,              // a policy that knows the future
-  kCheapestThatKeepsSlo,  // of the fleets that were tried out
-  kSchedule,              // a floor of the calendar, now or soon
-  kWarmPool,              // spare replicas beyond what is needed
-  kObserveOnly,           // the rollout phase lets nothing act
-  kIdle,                  // no traffic for a while: the least there may be
-  kFormula,               // the trials were not done in time: token rates over what a replica carries
-  kSloBurns,              // the SLO is missed although trials say that the fleet would do
+  kForeseen,              // The policy knows the future traffic.
+  kCheapestThatKeepsSlo,  // Of the simulated fleets.
+  kSchedule,              // A schedule sets the minimum now or soon.
+  kWarmPool,              // Spare replicas beyond the needed ones.
+  kObserveOnly,           // The rollout phase is observe-only.
+  kIdle,                  // There was no traffic for a while: the minimum.
+  kFormula,               // The simulations were not finished in time: token rate divided by the capacity of a replica.
+  kSloBurns,              // The SLO is missed although simulations predict that the fleet is enough.
 };
 
-// What kept a target from being what the policy wanted.
+// The limit that kept a target from the proposal of the policy.
 enum class Limit : std::uint8_t {
   kNone,
   kMinReplicas,
@@ -47,46 +47,46 @@ enum class Limit : std::uint8_t {
   kShrinkRate,
   kStabilization,
   kCooldown,
-  // Nothing shrinks while …
-  kStaleTelemetry,     // a ready replica has not reported lately
+  // Nothing shrinks while this holds:
+  kStaleTelemetry,      // A ready replica has no recent telemetry.
   kStartingOrDraining,  // Replicas are starting or draining.
   kHotKvCache,
   kQueueWaits,
-  kFailures,       // requests failed lately
-  kConsolidation,  // the replicas that were left could not carry the load
-  kMinEndpoints,   // too few would be left that are ready
-  // Nothing grows beyond …
-  kGpuBudget,  // the GPUs that all pools share
-  // Nothing changes while …
-  kManualChange,  // somebody else set the target lately
-  kClockJump,     // the clock went back or leapt
-  kRefused,       // the platform refused the change
+  kFailures,       // Requests failed recently.
+  kConsolidation,  // The remaining replicas could not serve the load.
+  kMinEndpoints,   // Too few ready replicas would remain.
+  // Nothing grows beyond this:
+  kGpuBudget,  // The GPUs that all pools share.
+  // Nothing changes while this holds:
+  kManualChange,  // Another actor set the target recently.
+  kClockJump,     // The clock went back or jumped.
+  kRefused,       // The platform refused the change.
 };
 
-// Why latency is bad.
+// The cause of bad latency.
 enum class Cause : std::uint8_t {
-  kNone,          // latency keeps the SLO, or there are no requests
-  kUnknown,       // something is wrong, or may be, and the observation does not show why
-  kQueue,         // more arrives than the ready replicas serve
-  kPrefill,       // prompts take long to compute, for themselves or for the decodes beside them
-  kRoutingCache,  // requests do not go where their prefix is, or where there is room
-  kAdmission,     // requests are held back or refused by admission
-  kTransfer,      // KV moves slowly from prefill to decode
-  kColdStart,     // no replica is ready, or those that would serve are still starting
-  kDecodeBatch,   // many sequences decode in each step
-  kKvPressure,    // there is no KV for the next request
-  kPreemption,    // sequences give up their KV and start again
-  kEarlySigns,    // nothing is diagnosed yet, and the planner acts on what trials of the latest traffic say
+  kNone,          // Latency meets the SLO, or there are no requests.
+  kUnknown,       // Something may be wrong, and the observation does not show what.
+  kQueue,         // More requests arrive than the ready replicas can serve.
+  kPrefill,       // Prompts take long to compute, which delays them or the decodes in the same steps.
+  kRoutingCache,  // Requests are not routed to their prefix, or to free capacity.
+  kAdmission,     // Admission delays or refuses requests.
+  kTransfer,      // KV transfers from prefill to decode are slow.
+  kColdStart,     // No replica is ready, or the needed replicas are still starting.
+  kDecodeBatch,   // Many sequences decode in each step.
+  kKvPressure,    // There are no KV blocks for the next request.
+  kPreemption,    // Sequences release their KV blocks and start again.
+  kEarlySigns,    // Nothing is diagnosed yet, and simulations of the latest traffic predict missed SLOs.
 };
 
-// How much of the planner acts. Each phase does what the one before it does, and more.
+// The rollout of the planner. Each phase does what the previous one does, and more.
 enum class RolloutPhase : std::uint8_t {
-  kObserve,        // nothing is requested
-  kGuardrails,     // bounds and the GPU budget hold
-  kThroughput,     // the throughput loop sets the fleet
-  kLoad,           // the load loop raises it; pools keep their ratio
-  kPhaseSpecific,  // prefill and decode pools scale each by its own need
-  kCost,           // once the SLO has held for a while, headroom is what the traffic has shown to need
+  kObserve,        // Nothing is requested.
+  kGuardrails,     // Bounds and the GPU budget hold.
+  kThroughput,     // The throughput loop sets the fleet.
+  kLoad,           // The load loop raises it; pools keep their ratio.
+  kPhaseSpecific,  // Prefill and decode pools scale independently.
+  kCost,           // Once the SLO has been met for a while, the headroom follows the observed need.
 };
 
 [[nodiscard]] const char* to_string(Reason reason);       // "fixed", "within_tolerance", …
@@ -94,10 +94,10 @@ enum class RolloutPhase : std::uint8_t {
 [[nodiscard]] const char* to_string(Cause cause);         // "none", "unknown", "queue", …
 [[nodiscard]] const char* to_string(RolloutPhase phase);  // "observe", …, "phase-specific", "cost"
 
-// Empty for the last.
+// Empty for the last phase.
 [[nodiscard]] std::optional<RolloutPhase> next_phase(RolloutPhase phase);
 
-// The value of an enum above with this name; none where there is no such name.
+// The value of an enum above with this name; empty if there is none.
 template <class Enum>
 [[nodiscard]] std::optional<Enum> parse_name(std::string_view name);
 // All names of an enum, in the order of its values.
@@ -110,9 +110,9 @@ struct Evidence {
   std::string unit;  // "1/s", "tokens", "share", "ms", "replicas"
 };
 
-// A fleet that was tried out before a decision, and the shares of the tried requests that would have met the SLO, 0..1.
+// A fleet that was simulated before a decision, and the shares of requests that would have met the SLO, from 0 to 1.
 struct Candidate {
-  std::vector<std::uint32_t> replicas{};  // by pool
+  std::vector<std::uint32_t> replicas{};  // By pool.
   double slo_attainment = 0.0, ttft_attainment = 0.0, itl_attainment = 0.0;
   bool chosen = false;
   void archive(core::StateArchive& state) {
@@ -120,43 +120,44 @@ struct Candidate {
   }
 };
 
-// What is expected over the time that a new replica takes to start. A figure that is not known has no value.
+// The forecast over the time that a new replica takes to start. An unknown figure is empty.
 struct Forecast {
-  std::optional<double> requests_per_s{}, input_tokens{}, output_tokens{};  // lengths are means of a request
-  // Mean absolute errors of such forecasts of the rate lately, in 1/s: the policy's, and of the forecast "no change".
+  std::optional<double> requests_per_s{}, input_tokens{}, output_tokens{};  // Lengths are means per request.
+  // Recent mean absolute errors of the forecast rate in 1/s: of the policy, and of a forecast without change.
   std::optional<double> error{}, naive_error{};
 
   [[nodiscard]] bool known() const { return requests_per_s || input_tokens || output_tokens || error || naive_error; }
 };
 
 struct PoolDecision {
-  std::uint32_t current = 0;  // the pool's target before
+  std::uint32_t current = 0;  // The previous target of the pool.
   std::uint32_t target = 0;
   Reason reason = Reason::kFixed;
   Limit limited_by = Limit::kNone;
   std::vector<Evidence> evidence{};
-  std::optional<std::uint32_t> next_phase_target{};  // what the next rollout phase would request; none: there is none
+  std::optional<std::uint32_t>
+      next_phase_target{};  // The target that the next rollout phase would request, if there is one.
 };
 
-// What the decisions on all pools rest on together.
+// The common basis of the decisions on all pools.
 struct Basis {
-  std::vector<Candidate> candidates{};  // what the policy tried out, in the order of the trials
-  std::optional<Cause> cause{};         // of bad latency; none: the policy does not diagnose
-  std::string diagnosis{};              // the same as a sentence
-  std::optional<RolloutPhase> phase{};  // none: the policy has no phases
+  std::vector<Candidate> candidates{};  // The simulated fleets in their order.
+  std::optional<Cause> cause{};         // The cause of bad latency; empty if the policy does not diagnose.
+  std::string diagnosis{};              // The same as a sentence.
+  std::optional<RolloutPhase> phase{};  // Empty if the policy has no phases.
   std::optional<Forecast> forecast{};
 };
 
-// What a policy decides at one tick.
+// The decision of a policy at one tick.
 struct Decision : Basis {
-  std::vector<PoolDecision> pools{};  // one for each pool of the observation, in its order
+  std::vector<PoolDecision> pools{};  // One for each pool of the observation, in its order.
 };
 
-// The decision on one pool as it came to be: an entry of a decision log. A hold has current == target.
+// The final decision on one pool: an entry of a decision log. A hold has current == target.
 struct DecisionRecord : PoolDecision, Basis {
   core::Instant at{};
   std::string policy{}, pool{};
-  std::vector<std::string> pools{};  // names, in the order of Candidate::replicas; empty where nothing was tried
+  std::vector<std::string> pools{};  // Names in the order of Candidate::replicas; empty without candidates.
 
   [[nodiscard]] bool changes() const { return current != target; }
 };

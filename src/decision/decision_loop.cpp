@@ -11,7 +11,7 @@
 namespace penstock::decision {
 namespace {
 
-// The decision on one pool as it came to be, which the pool's bounds or a refusal may have changed.
+// The final decision on one pool, after the bounds of the pool and a possible refusal.
 DecisionRecord record_of(const Decision& decision, const PoolDecision& pool, const signals::Observation& observation,
                          std::size_t index, std::string_view policy) {
   DecisionRecord record{pool, decision, observation.now, std::string{policy}, observation.pools[index].name, {}};

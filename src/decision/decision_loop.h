@@ -1,4 +1,4 @@
-// The control loop of a fleet: observe, decide, record, act. The simulator and the planner daemon run this one.
+// The control loop of a fleet: observe, decide, record, act. The simulator and the planner daemon run the same loop.
 #pragma once
 
 #include <cstddef>
@@ -18,17 +18,17 @@
 
 namespace penstock::decision {
 
-// What one tick came to.
+// The result of one tick.
 struct Tick {
   Decision decision;
-  // Every change of a target, and every hold that differs from what was recorded last of its pool. In the order of pools.
+  // Every change of a target, and every hold that differs from the last record of its pool, in the order of pools.
   std::vector<DecisionRecord> records;
 };
 
-// Asks a policy at each tick and follows what it decides. Holds no clock: time comes with the observation.
+// Calls a policy at each tick and applies its decision. The loop has no clock: time comes with the observation.
 class DecisionLoop {
  public:
-  // Requests a target for the pool with this index. False: the platform refused the change.
+  // Requests a target for the pool with this index. Returns false if the platform refused the change.
   using SetTarget = std::function<bool(std::size_t pool, std::uint32_t target)>;
 
   // `policy` must outlive the loop; prices as DecisionTotals takes them.
@@ -36,14 +36,14 @@ class DecisionLoop {
       : policy_(policy), totals_(std::move(prices_per_gpu_hour)) {}
 
   // Keeps targets within the bounds of the observation's pools. `set_target` is called for each pool whose target
-  // changes, in their order. A refused change is recorded as a hold that Limit::kRefused holds back.
+  // changes, in their order. A refused change is recorded as a hold with Limit::kRefused.
   [[nodiscard]] Tick tick(const signals::Observation& observation, const SetTarget& set_target);
 
-  // What the policy and this loop have learned; none before the first tick.
+  // The state of the policy and of this loop; empty before the first tick.
   [[nodiscard]] std::optional<PolicyState> save();
-  // Goes on from a state that another loop saved `passed` ago, before the first tick. From then on the policy's clock is
-  // that of the saved state, whatever the time `now` in this process. Errors: a state of another version, policy or pools,
-  // one that is too old, or values that do not fit; then the policy is as it was.
+  // Continues from a state that another loop saved `passed` ago; to be called before the first tick. The policy then uses the
+  // clock of the saved state, independent of the time `now` of this process. Errors: a state of another version, policy or
+  // pools, a state that is too old, or invalid values; the policy is then unchanged.
   [[nodiscard]] core::Result<void> restore(const PolicyState& state, const std::vector<std::string>& pools,
                                            core::Instant now, core::Duration passed);
 
@@ -54,7 +54,7 @@ class DecisionLoop {
   [[nodiscard]] const DecisionTotals& totals() const { return totals_; }
 
  private:
-  // What makes a hold worth a record when it changes.
+  // A hold is recorded when one of these changes.
   struct LastDecision {
     Reason reason = Reason::kFixed;
     Limit limited_by = Limit::kNone;
@@ -65,7 +65,7 @@ class DecisionLoop {
   };
   struct PoolState {
     std::optional<LastDecision> last;
-    int direction = 0;  // of the last change: 1 for growth, -1 for shrinking, 0 before the first
+    int direction = 0;  // Of the last change: 1 for growth, -1 for shrinking, 0 before the first.
     void archive(core::StateArchive& state) { state.values_of(last, direction); }
   };
   void archive(core::StateArchive& state) {
@@ -78,8 +78,8 @@ class DecisionLoop {
   DecisionTotals totals_;
   std::vector<PoolState> pools_;
   std::uint64_t changes_ = 0, direction_changes_ = 0;
-  core::Duration ahead_{};                  // the policy's clock, of that of the observations
-  std::optional<core::Instant> last_tick_;  // by the policy's clock
+  core::Duration ahead_{};                  // Lead of the policy's clock over that of the observations.
+  std::optional<core::Instant> last_tick_;  // On the policy's clock.
   std::vector<std::string> pool_names_;     // of the last tick
 };
 

@@ -12,10 +12,10 @@
 namespace penstock::decision {
 namespace {
 
-// A load, and what one replica is meant to take of it.
+// A load and its target per replica.
 struct LoadPair {
   std::string_view load, per_replica;
-  bool total;  // the load is of the whole pool, not of one replica
+  bool total;  // The load is that of the whole pool, not of one replica.
 };
 constexpr std::array kLoads{
     LoadPair{"request_rate", "target_per_replica", true},
@@ -32,8 +32,7 @@ const Evidence* find_evidence(const DecisionRecord& record, std::string_view nam
   return found == record.evidence.end() ? nullptr : &*found;
 }
 
-// Of two fleets that were tried: the larger of those that have fewer replicas than the chosen one in this pool, and as
-// many in the others.
+// The largest simulated fleet with fewer replicas than the chosen one in this pool and as many in the others.
 const Candidate* next_smaller(const DecisionRecord& record, const Candidate& chosen, std::size_t pool) {
   const Candidate* next = nullptr;
   for (const Candidate& tried : record.candidates) {
@@ -60,7 +59,7 @@ std::string of_candidates(const DecisionRecord& record, std::size_t pool) {
 
 std::string of_trial_figures(const DecisionRecord& record) {
   const Evidence* kept = find_evidence(record, "attainment");
-  const Evidence* less = find_evidence(record, "attainment_one_less");
+  const Evidence* less = find_evidence(record, "attainment_with_one_fewer_replica");
   if (kept == nullptr || less == nullptr) return {};
   std::string text = fmt::format("scales up when the SLO attainment of the fleet is too low (simulated: {})",
                                  core::format_share(kept->value));

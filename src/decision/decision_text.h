@@ -8,9 +8,9 @@
 
 namespace penstock::decision {
 
-// Clauses without a full stop; empty where there is nothing to say.
-[[nodiscard]] const char* because(Reason reason);   // "the load is near what the fleet is meant to carry"
-[[nodiscard]] const char* limited_by(Limit limit);  // "the GPUs that all pools share"
+// Clauses without a full stop, possibly empty.
+[[nodiscard]] const char* because(Reason reason);   // "the load is near the target load of the fleet"
+[[nodiscard]] const char* limited_by(Limit limit);  // "the GPU budget of all pools"
 [[nodiscard]] const char* until(Reason reason);     // what would change a decision for this reason
 [[nodiscard]] const char* until(Limit limit);       // what would lift the limit
 

@@ -22,7 +22,7 @@ constexpr double kLatest_s = 100.0 * 365 * 24 * 3600;
 template <auto field>
 using Type = std::remove_cvref_t<decltype(std::declval<Record>().*field)>;
 
-// Of a text or a count.
+// For texts and counts.
 template <auto field>
 Value get(const Record& record) {
   return record.*field;
@@ -57,7 +57,7 @@ template <std::optional<double> Forecast::*field>
 Value get_forecast(const Record& record) {
   return record.forecast && *record.forecast.*field ? Value{*(*record.forecast.*field)} : Value{};
 }
-// A figure that was not finite when it was written is not known.
+// A figure that was not finite when it was written is unknown.
 template <std::optional<double> Forecast::*field>
 bool set_forecast(Record& record, const Value& value) {
   const double figure = std::get<double>(value);

@@ -1,4 +1,4 @@
-// One interface for Penstock's planner and for every policy that it is compared with: an observation in, a decision out.
+// The interface of Penstock's planner and of all policies that it is compared with.
 #pragma once
 
 #include <string_view>

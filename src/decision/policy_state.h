@@ -1,4 +1,4 @@
-// What a control loop has learned, as plain data: another process can go on with it.
+// The state of a control loop as plain data, so that another process can continue with it.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,14 @@
 namespace penstock::decision {
 
 struct PolicyState {
-  // Of the values below. Another version is not restored.
+  // Version of the values below. Another version is not restored.
   static constexpr std::int64_t kVersion = 1;
   // An older state is not restored: its windows have passed, and the traffic may be another.
   static constexpr core::Duration kAgeMax = std::chrono::hours{6};
 
   std::int64_t version = kVersion;
   std::string policy;
-  std::vector<std::string> pools;  // names, in the order of the observation
+  std::vector<std::string> pools;  // Names, in the order of the observation.
   core::Instant at;                // of the last tick
   std::string values;              // as core::StateArchive writes them
 };

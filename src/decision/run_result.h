@@ -28,15 +28,15 @@ struct SegmentResult {
 struct SeriesPoint {
   core::Instant at;
   double arrivals_per_s = 0.0, input_tokens_per_s = 0.0, output_tokens_per_s = 0.0;
-  std::uint32_t target = 0, starting = 0, ready = 0, draining = 0;  // summed over pools
+  std::uint32_t target = 0, starting = 0, ready = 0, draining = 0;  // Summed over pools.
   std::vector<std::uint32_t> ready_by_pool;
   std::uint64_t queued_requests = 0, running_requests = 0;
   double kv_usage = 0.0;           // of the ready replicas' capacity
-  std::uint64_t first_tokens = 0;  // in the interval; 0: the TTFT figures mean nothing
+  std::uint64_t first_tokens = 0;  // In the interval; 0: the TTFT figures mean nothing.
   double ttft_p50_ms = 0.0, ttft_p95_ms = 0.0;
-  std::uint64_t completed = 0;  // in the interval; 0: the ITL figures mean nothing
+  std::uint64_t completed = 0;  // In the interval; 0: the ITL figures mean nothing.
   double itl_p50_ms = 0.0, itl_p95_ms = 0.0;
-  std::uint64_t arrived = 0, met_slo = 0;  // by arrival in the interval
+  std::uint64_t arrived = 0, met_slo = 0;  // By arrival in the interval.
 };
 
 struct FailureCount {
@@ -46,13 +46,13 @@ struct FailureCount {
 
 // The requests with one target, and how many of them kept it.
 struct TargetResult {
-  std::string name;  // of the segment, or kGeneralTarget
+  std::string name;  // Of the segment, or kGeneralTarget.
   signals::SloTarget target;
   double goal = 0.99;
   std::uint64_t requests = 0;
-  std::uint64_t met = 0, ttft_met = 0, itl_met = 0;  // both limits, and each; a failed request missed them
+  std::uint64_t met = 0, ttft_met = 0, itl_met = 0;  // Both limits, and each; a failed request missed them.
 
-  [[nodiscard]] double attainment() const {  // without requests nothing was missed
+  [[nodiscard]] double attainment() const {  // Without requests nothing was missed.
     return requests == 0 ? 1.0 : static_cast<double>(met) / static_cast<double>(requests);
   }
 };
@@ -62,21 +62,21 @@ struct TenantResult {
   std::string name;
   std::uint64_t requests = 0, completed = 0, refused = 0;
   std::uint64_t prompt_tokens = 0, cached_tokens = 0, output_tokens = 0;
-  std::optional<double> budget_share{};  // tokens over those that its budget granted in the run; none: no budget
+  std::optional<double> budget_share{};  // Tokens over those that its budget granted in the run; none: no budget.
   double token_cost = 0.0;
 };
 
 struct RunResult {
   std::string policy;
   std::string router;
-  std::uint32_t replicas = 0;  // at the start
+  std::uint32_t replicas = 0;  // At the start.
   std::uint32_t peak_replicas = 0;
-  double mean_replicas = 0.0;  // started and not stopped, over time
+  double mean_replicas = 0.0;  // Started and not stopped, over time.
   std::uint64_t requests = 0, completed = 0, failed = 0;
   std::vector<FailureCount> failures;
-  double slo_attainment = 0.0;  // share of all requests; a failed one missed
+  double slo_attainment = 0.0;  // Share of all requests; a failed one missed.
   double ttft_attainment = 0.0, itl_attainment = 0.0;
-  std::vector<TargetResult> targets{};  // the general one first, then those of the segments in their order
+  std::vector<TargetResult> targets{};  // The general one first, then those of the segments in their order.
   std::vector<TenantResult> tenants{};
   std::uint64_t waited = 0;     // requests that were granted after they had waited at the gateway …
   core::Summary queue_wait_ms;  // … and for how long
@@ -84,18 +84,18 @@ struct RunResult {
   std::uint64_t clamped = 0;    // requests that were granted fewer output tokens
   double goodput_rps = 0.0;     // requests that met the SLO, per second of the run
   double duration_s = 0.0;
-  double gpu_hours = 0.0;  // from the request for a replica to its end, start-up and drain included
+  double gpu_hours = 0.0;  // From the request for a replica to its end, start-up and drain included.
   double cost = 0.0;
-  core::Summary ttft_ms, itl_ms, tpot_ms, e2e_ms;  // itl: over all gaps between tokens; tpot: over requests' means
+  core::Summary ttft_ms, itl_ms, tpot_ms, e2e_ms;  // Itl: over all gaps between tokens; tpot: over requests' means.
   double prefix_hit_ratio = 0.0;                   // share of prompt tokens found in a cache
   std::uint64_t preemptions = 0;
   std::uint64_t scaling_actions = 0;      // changes of a pool's target
   std::uint64_t direction_changes = 0;    // an up after a down or the reverse
-  double simulated_requests_per_s = 0.0;  // wall speed; the one figure that differs between equal runs
+  double simulated_requests_per_s = 0.0;  // Wall speed; the one figure that differs between equal runs.
   std::vector<SeriesPoint> series;
   std::vector<DecisionRecord> decisions;   // those that changed a target
   std::vector<DecisionRecord> holds{};     // those that kept it, as DecisionLoop records them
-  std::vector<ForecastPoint> forecasts{};  // about as often as the series has points
+  std::vector<ForecastPoint> forecasts{};  // About as often as the series has points.
   std::vector<SegmentResult> segments;
 };
 

@@ -35,13 +35,13 @@ class DecisionTotals {
 
   [[nodiscard]] core::Duration gpu_time(std::size_t pool) const;
   [[nodiscard]] std::optional<double> cost(std::size_t pool) const;
-  [[nodiscard]] std::vector<DecisionCount> decisions() const;  // by pool, reason and limit
+  [[nodiscard]] std::vector<DecisionCount> decisions() const;  // By pool, reason and limit.
 
  private:
   std::vector<double> prices_;
   std::optional<core::Instant> counted_to_;
   std::vector<std::string> names_;
-  std::vector<core::Duration> gpu_time_;  // by pool
+  std::vector<core::Duration> gpu_time_;  // By pool.
   std::map<std::tuple<std::size_t, Reason, Limit>, std::uint64_t> decisions_;
 };
 

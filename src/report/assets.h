@@ -7,7 +7,7 @@ namespace penstock::report::assets {
 
 [[nodiscard]] std::string_view page();     // web/report/page.html, a template with {{names}}
 [[nodiscard]] std::string_view style();    // web/report/*.css
-[[nodiscard]] std::string_view scripts();  // web/report/*.js, one after the other
+[[nodiscard]] std::string_view scripts();  // Web/report/*.js, one after the other.
 [[nodiscard]] std::string_view plotly();   // plotly.js, the basic bundle, minified; MIT licence in its first lines
 
 }  // namespace penstock::report::assets

@@ -13,7 +13,7 @@ using decision::RunResult;
 
 namespace {
 
-// Collects one row; the same calls in the same order make the header, so that the two cannot disagree.
+// Collects one row. The same calls make the header, so that both have the same columns.
 class Row {
  public:
   explicit Row(bool header) : header_(header) {}
@@ -25,7 +25,7 @@ class Row {
   void add(std::string_view name, double value) {
     cell(header_ ? std::string(name) : std::isfinite(value) ? fmt::format("{}", value) : std::string());
   }
-  // No latency is zero: a maximum of zero says that nothing was measured.
+  // A maximum of zero means that no latency was measured.
   void add_summary(std::string_view name, const core::Summary& summary) {
     const auto figure = [&](const char* which, double value) {
       add(fmt::format("{}_{}_ms", name, which), summary.max > 0.0 ? value : NAN);

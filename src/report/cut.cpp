@@ -16,12 +16,12 @@ using decision::SeriesPoint;
 
 namespace {
 
-constexpr int kTailShare = 10;  // a rest below this part of an interval is no report of its own
+constexpr int kTailShare = 10;  // A remainder below this part of an interval belongs to the last interval.
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
 std::uint32_t paid_for(const SeriesPoint& point) { return point.starting + point.ready + point.draining; }
 
-// Of all replicas between two moments, in seconds; each point stands for the time since the one before it.
+// Replica time between two moments in seconds. Each point covers the time since the previous one.
 double replica_seconds(const std::vector<SeriesPoint>& series, const Interval& interval) {
   double sum = 0.0;
   core::Instant before = core::kStart;

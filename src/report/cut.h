@@ -1,4 +1,4 @@
-// A report on a part of a run: what a planner that runs for months writes every day.
+// A report on a part of a run, for runs of days and months.
 #pragma once
 
 #include <vector>

@@ -42,76 +42,65 @@ namespace {
 
 constexpr std::string_view kHint = "write it with `penstock replay --decision-log`";
 
-// The first key that is missing or of another kind; everything is read before it is asked for.
+// Members of an object of the log. Keeps the first error: a key that is missing, or a value of another type.
 class Fields {
  public:
   Fields(const Json& json, std::string where) : json_(json), where_(std::move(where)) {
-    if (!json.is_object()) wrong("", "must be an object");
+    if (!json.is_object()) fail("", "must be an object");
   }
 
-  std::string text(const char* key) {
-    const Json* value = find(key);
-    if (value == nullptr) return {};
-    if (value->is_string()) return value->get<std::string>();
-    wrong(key, "must be text");
-    return {};
-  }
   [[nodiscard]] bool has(const char* key) const { return json_.is_object() && json_.contains(key); }
+  std::string text(const char* key) {
+    const Json* value = find(key, &Json::is_string, "must be text");
+    return value == nullptr ? std::string{} : value->get<std::string>();
+  }
   const Json& object(const char* key) {
     static const Json kNone = Json::object();
-    const Json* value = find(key);
-    if (value == nullptr || value->is_object()) return value == nullptr ? kNone : *value;
-    wrong(key, "must be an object");
-    return kNone;
-  }
-  std::uint32_t replicas(const char* key) {
-    const Json* value = find(key);
-    return value == nullptr ? 0 : count(*value, key);
-  }
-  double figure(const char* key) {  // null is a figure that nobody knew
-    const Json* value = find(key);
-    if (value == nullptr || value->is_null()) return std::numeric_limits<double>::quiet_NaN();
-    if (!value->is_number()) wrong(key, "must be a number");
-    return value->is_number() ? value->get<double>() : 0.0;
-  }
-  bool flag(const char* key) {
-    const Json* value = find(key);
-    if (value != nullptr && !value->is_boolean()) wrong(key, "must be true or false");
-    return value != nullptr && value->is_boolean() && value->get<bool>();
+    const Json* value = find(key, &Json::is_object, "must be an object");
+    return value == nullptr ? kNone : *value;
   }
   const Json& list(const char* key) {
     static const Json kNone = Json::array();
-    const Json* value = find(key);
-    if (value == nullptr || value->is_array()) return value == nullptr ? kNone : *value;
-    wrong(key, "must be a list");
-    return kNone;
+    const Json* value = find(key, &Json::is_array, "must be a list");
+    return value == nullptr ? kNone : *value;
+  }
+  bool flag(const char* key) {
+    const Json* value = find(key, &Json::is_boolean, "must be true or false");
+    return value != nullptr && value->get<bool>();
+  }
+  double figure(const char* key) {  // Null is an unknown figure.
+    if (has(key) && json_[key].is_null()) return std::numeric_limits<double>::quiet_NaN();
+    const Json* value = find(key, &Json::is_number, "must be a number");
+    return value == nullptr ? 0.0 : value->get<double>();
+  }
+  std::uint32_t replicas(const char* key) {
+    const Json* value = find(key, nullptr, "");
+    return value == nullptr ? 0 : count(*value, key);
   }
   std::vector<std::pair<std::string, std::uint32_t>> fleet(const char* key) {
     std::vector<std::pair<std::string, std::uint32_t>> replicas;
-    const Json* value = find(key);
-    if (value == nullptr) return replicas;
-    if (!value->is_object()) wrong(key, "must be an object of replicas by pool");
-    for (const auto& item : value->items()) replicas.emplace_back(item.key(), count(item.value(), key));
+    if (const Json* value = find(key, &Json::is_object, "must be an object of replicas by pool"))
+      for (const auto& item : value->items()) replicas.emplace_back(item.key(), count(item.value(), key));
     return replicas;
   }
 
   [[nodiscard]] const std::optional<core::Error>& error() const { return error_; }
 
  private:
-  const Json* find(const char* key) {
+  const Json* find(const char* key, bool (Json::*is_type)() const noexcept, const char* what) {
     if (!json_.is_object()) return nullptr;
     const auto found = json_.find(key);
-    if (found != json_.end()) return &*found;
-    wrong(key, "is missing");
+    if (found != json_.end() && (is_type == nullptr || ((*found).*is_type)())) return &*found;
+    fail(key, found == json_.end() ? "is missing" : what);
     return nullptr;
   }
   std::uint32_t count(const Json& value, const char* key) {
     if (value.is_number_unsigned() && value.get<std::uint64_t>() <= UINT32_MAX)
       return static_cast<std::uint32_t>(value.get<std::uint64_t>());
-    wrong(key, "must be a count of replicas");
+    fail(key, "must be a count of replicas");
     return 0;
   }
-  void wrong(const char* key, const char* what) {
+  void fail(const char* key, const char* what) {
     if (error_) return;
     error_ = core::Error{core::ErrorCode::kInvalidInput, where_ + (*key == '\0' ? "" : std::string{": "} + key), what,
                          std::string{kHint}};
@@ -126,7 +115,7 @@ std::string path(const std::string& where, const char* list, std::size_t index) 
   return fmt::format("{}: {}[{}]", where, list, index);
 }
 
-// Nothing where the field is not there.
+// Empty if the field is missing.
 FieldValue read_value(Fields& fields, const Field& field) {
   const std::string key{field.name};
   if (!field.always && !fields.has(key.c_str())) return {};

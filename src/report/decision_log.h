@@ -1,4 +1,4 @@
-// The decision log: every decision with its evidence, one JSON object a line.
+// The decision log: every decision with its evidence, one JSON object per line.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace penstock::report {
 
-// Limits of a log that is read back; an answer beyond them is an error that names the line.
+// Limits of a log that is read. A log beyond them is an error that names the line.
 inline constexpr std::size_t kDecisionLineBytesMax = 1 << 20;
 inline constexpr std::size_t kDecisionEntriesMax = 5'000'000;
 
@@ -24,7 +24,7 @@ inline constexpr std::size_t kDecisionEntriesMax = 5'000'000;
 // Equal records give equal bytes. A figure that is not finite is null, and reads back as not a number.
 [[nodiscard]] std::string to_decision_jsonl(std::span<const decision::DecisionRecord> records);
 
-// Unknown keys are passed over, so that a log of a later version still reads; an unknown reason, limit, cause or phase is
+// Unknown keys are ignored, so that a log of a later version can be read; an unknown reason, limit, cause or phase is
 // an error. Errors are of the input and name the place as `name:line`.
 [[nodiscard]] core::Result<std::vector<decision::DecisionRecord>> parse_decision_jsonl(std::string_view text,
                                                                                        std::string_view name);

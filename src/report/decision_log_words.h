@@ -14,7 +14,7 @@ namespace penstock::report {
 // One policy's decisions on one pool, in the order of time.
 struct DecisionTrack {
   std::string policy, pool;
-  std::vector<const decision::DecisionRecord*> entries;  // never empty; point into the log
+  std::vector<const decision::DecisionRecord*> entries;  // Never empty; point into the log.
 };
 // By policy and pool in the order in which the log names them first.
 [[nodiscard]] std::vector<DecisionTrack> decision_tracks(std::span<const decision::DecisionRecord> entries);

@@ -72,7 +72,7 @@ Json decision_json(const DecisionRecord& record, Rendering rendering) {
 
 namespace {
 
-// No latency is zero: a maximum of zero says that nothing was measured.
+// A maximum of zero means that no latency was measured.
 Json summary(const core::Summary& summary) {
   const auto figure = [&](double value) { return summary.max > 0.0 ? json_number(value) : Json(); };
   return {{"mean", figure(summary.mean)}, {"p50", figure(summary.p50)}, {"p90", figure(summary.p90)},
@@ -134,7 +134,7 @@ Json totals(const RankedResult& ranked, bool wall_speed) {
   return json;
 }
 
-// Columns, because thousands of equal keys would be most of the file.
+// Columns avoid thousands of equal keys.
 Json series(const std::vector<SeriesPoint>& points) {
   Json json = Json::object();
   const auto column = [&](const char* name, const auto& value) {
@@ -161,7 +161,7 @@ Json series(const std::vector<SeriesPoint>& points) {
   column("ttft_p50_ms", [&](const auto& p) { return when(p.first_tokens > 0, p.ttft_p50_ms); });
   column("ttft_p95_ms", [&](const auto& p) { return when(p.first_tokens > 0, p.ttft_p95_ms); });
   column("completed", [](const auto& p) { return p.completed; });
-  // All of an interval's answers may be one token long: completed, and no gap to measure.
+  // All responses of an interval may have one token, and then no ITL.
   column("itl_p50_ms", [&](const auto& p) { return when(p.completed > 0 && p.itl_p95_ms > 0.0, p.itl_p50_ms); });
   column("itl_p95_ms", [&](const auto& p) { return when(p.completed > 0 && p.itl_p95_ms > 0.0, p.itl_p95_ms); });
   column("arrived", [](const auto& p) { return p.arrived; });
@@ -175,7 +175,7 @@ std::string cut_between_words(const std::string& text, std::optional<std::size_t
   return text.substr(0, blank == std::string::npos ? *bytes_max : blank) + " …";
 }
 
-// Of changes or of holds, the first ones.
+// The first changes or holds.
 Json decisions(const std::vector<DecisionRecord>& records, Rendering rendering, const DocumentOptions& options) {
   Json json = Json::array();
   const std::size_t count = std::min(options.decisions_max.value_or(SIZE_MAX), records.size());
@@ -187,7 +187,7 @@ Json decisions(const std::vector<DecisionRecord>& records, Rendering rendering, 
   return json;
 }
 
-// In columns as the series; a column of which nothing is known is left out.
+// In columns as the series, without columns that have no value.
 Json forecasts(const RunResult& result, const DocumentOptions& options) {
   const std::vector<ForecastPoint>& all = result.forecasts;
   const std::size_t most = std::max<std::size_t>(1, options.series_points_max.value_or(SIZE_MAX));
@@ -236,7 +236,7 @@ Json segments(const RunResult& result) {
   return json;
 }
 
-// Each target and how many of its requests kept it; shares of no requests are null.
+// Each target with the attainment of its requests; shares of no requests are null.
 Json targets(const RunResult& result) {
   Json json = Json::array();
   for (const decision::TargetResult& target : result.targets) {

@@ -16,7 +16,7 @@ namespace {
 
 bool is_static(const RunResult& result) { return result.policy == "static"; }
 
-// What was not measured is worse than the worst, so that the order is total.
+// A missing figure is worse than all others, so that the order is total.
 bool better(const RunResult& a, const RunResult& b) {
   const auto kept = [](const RunResult& r) { return std::isfinite(r.slo_attainment) ? r.slo_attainment : -1.0; };
   const auto price = [](const RunResult& r) { return std::isfinite(r.gpu_hours) ? r.gpu_hours : HUGE_VAL; };
@@ -41,7 +41,7 @@ std::string label_of(const RunResult& result, const std::vector<RunResult>& all)
   return label;
 }
 
-// The page finds a result by its label: runs that differ in nothing that a label says get a number.
+// The page finds a result by its label: runs with equal labels get a number.
 void number_equal_labels(std::vector<RankedResult>& ranked) {
   std::map<std::string, std::uint32_t> seen;
   for (RankedResult& entry : ranked)
@@ -54,8 +54,8 @@ std::string replicas(const RunResult& result) {
   return fmt::format("{} {}", result.replicas, result.replicas == 1 ? "replica" : "replicas");
 }
 
-// The cheapest static fleet that keeps the SLO at least as often as `best`; without one, the static fleet that keeps it
-// most often; null when no static fleet was tried.
+// The cheapest static fleet with at least the SLO attainment of `best`; without one, the static fleet with the highest SLO
+// attainment; null without static fleets.
 const RunResult* static_rival(const Report& report, const RunResult& best) {
   const RunResult *cheapest = nullptr, *closest = nullptr;
   for (const auto* results : {&report.frontier, &report.results}) {

@@ -1,4 +1,4 @@
-// Which policy did best, what to call it, and the sentence that says so. Every rendering keeps this order.
+// The ranking of the policies, their labels, and the headline. Every rendering uses this order.
 #pragma once
 
 #include <string>
@@ -9,15 +9,15 @@
 namespace penstock::report {
 
 struct RankedResult {
-  const decision::RunResult* result = nullptr;  // into the vector that was ranked, which must outlive this
-  // The policy; with size or router where results would share a name: "static 4", "kpa (p2c)". No two are equal.
+  const decision::RunResult* result = nullptr;  // Points into the ranked vector, which must outlive this.
+  // The policy, with size or router if results would have the same name: "static 4", "kpa (p2c)". Labels are unique.
   std::string label;
 };
 
 // Best first: highest SLO attainment, then fewest GPU-hours, then the given order.
 [[nodiscard]] std::vector<RankedResult> rank(const std::vector<decision::RunResult>& results);
 
-// One or two sentences on the best policy and the static fleet to hold it against, for people in a hurry.
+// One or two sentences that compare the best policy with the best static fleet.
 [[nodiscard]] std::string headline(const Report& report);
 
 }  // namespace penstock::report

@@ -207,7 +207,7 @@ inline Report sample_report(std::size_t points) {
   return report;
 }
 
-// The same where some requests have a target of their own, and nobody sends any of the last kind.
+// The same where some requests have a target of their own, and none of the last kind is sent.
 inline Report targeted_report() {
   Report report = sample_report(12);
   for (decision::RunResult& result : report.results) {

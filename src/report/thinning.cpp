@@ -31,7 +31,7 @@ SeriesPoint merge(std::span<const SeriesPoint> points, core::Instant start) {
     merged.queued_requests = std::max(merged.queued_requests, point.queued_requests);
     merged.running_requests = std::max(merged.running_requests, point.running_requests);
     merged.kv_usage = std::max(merged.kv_usage, point.kv_usage);
-    // A point without events has no percentiles, whatever its fields hold.
+    // A point without events has no percentiles.
     if (point.first_tokens > 0) merged.ttft_p95_ms = std::max(merged.ttft_p95_ms, point.ttft_p95_ms);
     if (point.completed > 0) merged.itl_p95_ms = std::max(merged.itl_p95_ms, point.itl_p95_ms);
   }

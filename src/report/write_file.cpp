@@ -62,9 +62,9 @@ int open_neighbour(const std::string& path, std::string& name) {
   return -1;
 }
 
-// What `path` leads to through symbolic links, whether it is there or not; an empty path when they lead in a circle.
+// The target of `path` through symbolic links, which may not exist; empty if the links are circular.
 std::filesystem::path resolve(std::filesystem::path path) {
-  constexpr int kLinks = 40;  // as many as Linux follows
+  constexpr int kLinks = 40;  // The limit of Linux.
   for (int i = 0; i < kLinks; ++i) {
     std::error_code no_link;
     const std::filesystem::path next = std::filesystem::read_symlink(path, no_link);

@@ -1,4 +1,4 @@
-// The writer behind write_json: nlohmann's own puts each number of a series on a line of its own.
+// The writer of write_json. nlohmann's writer puts each number of a series on a separate line.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,20 +13,20 @@ using Json = nlohmann::ordered_json;
 
 namespace {
 
-constexpr std::size_t kInlineMembers = 8;  // a flat object with more gets a line for each
+constexpr std::size_t kInlineMembers = 8;  // A flat object with more members has one line for each.
 
 class Writer {
  public:
   explicit Writer(const JsonStyle& style) : style_(style) {}
 
-  // Recursion is as deep as the documents that this folder makes: five levels.
+  // The recursion is at most five levels deep, as the documents are.
   void write(const Json& json, std::size_t depth) {
     if (json.is_object() || json.is_array()) {
       container(json, depth);
     } else if (json.is_number_float()) {
       floating(json.get<double>());
     } else {
-      // Names may hold any bytes: what is not UTF-8 becomes U+FFFD.
+      // Names may have any bytes: invalid UTF-8 becomes U+FFFD.
       text_ += json.dump(-1, ' ', false, Json::error_handler_t::replace);
     }
   }
@@ -54,7 +54,7 @@ class Writer {
   static bool is_flat(const Json& json) {
     if (json.is_object() && json.size() > kInlineMembers) return false;
     return std::none_of(json.begin(), json.end(), [&](const Json& value) {
-      // Sentences read better below each other than side by side.
+      // Sentences are easier to read on separate lines.
       return value.is_structured() || (json.is_array() && value.is_string());
     });
   }
@@ -63,7 +63,7 @@ class Writer {
     if (!std::isfinite(value)) {
       text_ += "null";
     } else if (style_.significant_digits) {
-      // Large numbers keep all digits before the point: dates in seconds must not jump.
+      // Large numbers keep all digits before the point, such as times in seconds.
       const bool large = std::abs(value) >= std::pow(10.0, *style_.significant_digits);
       text_ += large ? fmt::format("{:.0f}", value) : fmt::format("{:.{}g}", value, *style_.significant_digits);
     } else {

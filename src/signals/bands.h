@@ -1,4 +1,4 @@
-// Bands of prompt and output lengths, in tokens: how requests are told apart wherever latencies are split.
+// Bands of prompt and output lengths, in tokens: used wherever latencies are split by length.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// How requests ended, as users felt it.
+// Counts of the ends of requests, as clients saw them.
 #pragma once
 
 #include <array>
@@ -10,10 +10,10 @@ namespace penstock::signals {
 
 struct RequestEnds {
   std::uint64_t completed = 0;
-  std::uint64_t failed = 0;     // without a byte of the answer
-  std::uint64_t truncated = 0;  // in the midst of the answer
-  std::uint64_t timed_out = 0;  // their time budget
-  std::uint64_t cancelled = 0;  // the client left
+  std::uint64_t failed = 0;     // Before the first byte of the response.
+  std::uint64_t truncated = 0;  // During the response.
+  std::uint64_t timed_out = 0;  // Their time limit was reached.
+  std::uint64_t cancelled = 0;  // The client closed the connection.
 
   RequestEnds& operator+=(const RequestEnds& more) {
     completed += more.completed;
@@ -29,7 +29,7 @@ struct RequestEnds {
   }
   friend bool operator==(const RequestEnds&, const RequestEnds&) = default;
 
-  // By the names under which they are shown.
+  // Names and counts for renderings.
   [[nodiscard]] std::array<std::pair<std::string_view, std::uint64_t>, 5> named() const {
     return {{{"completed", completed},
              {"failed", failed},

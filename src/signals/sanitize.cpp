@@ -12,7 +12,7 @@ namespace penstock::signals {
 namespace {
 
 bool is_share(double value) { return value >= 0.0 && value <= 1.0; }           // false for NaN
-bool is_figure(double value) { return std::isfinite(value) && value >= 0.0; }  // likewise
+bool is_figure(double value) { return std::isfinite(value) && value >= 0.0; }  // Likewise.
 
 bool queue_disagrees(const EngineSample& sample) {
   return sample.queued_requests == 0 && (sample.queued_prefill_tokens > 0 || sample.queued_kv_tokens > 0 ||
@@ -31,11 +31,11 @@ bool went_back(const EngineSample& before, const EngineSample& now) {
          now.preemptions_total < before.preemptions_total || now.evictions_total < before.evictions_total;
 }
 
-// Whether it was fine; empties it where it was not.
+// Empties the window and returns false if a figure is invalid.
 bool clean_latencies(LatencyWindow& window) {
   const std::array figures{window.mean_ms, window.p50_ms, window.p90_ms, window.p95_ms, window.p99_ms};
   if (std::all_of(figures.begin(), figures.end(), is_figure)) return true;
-  const bool counted = window.count > 0;  // otherwise the figures mean nothing anyway
+  const bool counted = window.count > 0;  // Without a count the figures have no meaning.
   window = {};
   return !counted;
 }

@@ -72,7 +72,7 @@ class Sanitizer {
     void archive(core::StateArchive& state) { state.values_of(replica, sample); }
   };
   struct PoolMemory {
-    std::vector<SampleMemory> samples, next;  // by replica
+    std::vector<SampleMemory> samples, next;  // By replica.
     std::vector<std::uint64_t> counters;
     void archive(core::StateArchive& state) { state.values_of(samples, counters); }
   };
@@ -87,7 +87,7 @@ class Sanitizer {
 
   SanitizerOptions options_;
   std::optional<core::Instant> last_now_;
-  std::vector<PoolMemory> memory_;  // by pool
+  std::vector<PoolMemory> memory_;  // By pool.
   Findings findings_;
 };
 

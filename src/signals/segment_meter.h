@@ -1,4 +1,4 @@
-// Latencies of the last minute by what requests have in common, and where the time to their first tokens went.
+// Latencies of the last minute by segment, and the parts of the time to the first tokens.
 #pragma once
 
 #include <array>
@@ -16,48 +16,48 @@
 
 namespace penstock::signals {
 
-// What is known of a request when its first token is out.
+// The properties of a request that select its segments.
 struct RequestTraits {
   std::uint32_t input_tokens = 0;
-  std::uint32_t tenant = 0;  // index into the names given to read()
-  bool batch = false;        // its traffic class; interactive if not
-  bool cache_hit = false;    // some of its prompt was found in a cache
-  std::string_view route{};  // the path it came by, in memory that outlives the meter; empty: there are no routes
+  std::uint32_t tenant = 0;  // Index into the names given to read().
+  bool batch = false;        // The traffic class is batch, not interactive.
+  bool cache_hit = false;    // A part of its prompt was found in a cache.
+  std::string_view route{};  // The path of the request, in memory that outlives the meter; empty without routes.
 };
 
-// Where the time from a request's arrival to its first token went. The parts follow each other and sum to the TTFT.
+// The parts of the time from the arrival of a request to its first token. They follow each other and sum to the TTFT.
 struct FirstTokenTimes {
-  core::Duration admission{};     // held at the door before it was let in
-  core::Duration replica_wait{};  // let in, but no replica was ready, or one crashed that had it
-  core::Duration queue{};         // in an engine, until it was first scheduled
-  core::Duration prefill{};       // from there until its first token was computed
-  core::Duration transfer{};      // of its KV to a decode replica, the wait for the link included
+  core::Duration admission{};     // Before admission.
+  core::Duration replica_wait{};  // After admission: no replica was ready, or its replica crashed.
+  core::Duration queue{};         // In an engine until it was first scheduled.
+  core::Duration prefill{};       // Until its first token was computed.
+  core::Duration transfer{};      // Of its KV to a decode replica, including the wait for the link.
 };
 
-// Counts in slices of five seconds, as the traffic of the last minute. An output length is known only at the end, so the
-// output bands' TTFT is of requests that ended in the window; all else is of first tokens that came in it. A slice tells
-// kTenantsTracked tenants apart, the ones it saw first; the rest are "all others". Not thread-safe.
+// Counts in slices of five seconds. An output length is known only at the end, so that the TTFT of an output band is that of
+// requests that ended in the window; all other TTFTs are those of first tokens in the window. A slice counts the first
+// kTenantsTracked tenants separately; the others are "all others". Not thread-safe.
 class SegmentMeter {
  public:
   static constexpr std::size_t kTenantsTracked = 32;
-  static constexpr std::size_t kTenantsShown = 10;   // those with most requests in the window
-  static constexpr std::size_t kRoutesTracked = 16;  // more are not told apart from none
+  static constexpr std::size_t kTenantsShown = 10;   // The tenants with most requests in the window.
+  static constexpr std::size_t kRoutesTracked = 16;  // Further routes are counted without route.
 
   // A first token later than `ttft_limit` counts as slow.
   explicit SegmentMeter(core::Duration ttft_limit) : ttft_limit_(ttft_limit) {}
 
   void first_token(core::Instant at, const RequestTraits& request, const FirstTokenTimes& times);
-  // `itl_ms` is the request's mean gap; it means nothing with one output token.
+  // `itl_ms` is the mean ITL of the request; it has no meaning with one output token.
   void completed(core::Instant at, const RequestTraits& request, std::uint32_t output_tokens, double ttft_ms,
                  double itl_ms);
-  // Costs some 50 merges of sketches a slice: once a decision, not once a request.
+  // Costs about 50 merges of sketches per slice: call it once per decision, not once per request.
   [[nodiscard]] PoolDetail read(core::Instant now, std::span<const std::string> tenants) const;
 
  private:
   static constexpr std::size_t kOutputs = kPromptBands.size();
   static constexpr std::size_t kClasses = kOutputs + kOutputBands.size();
   static constexpr std::size_t kCache = kClasses + 2;
-  static constexpr std::size_t kFixed = kCache + 2;  // segments that are always the same
+  static constexpr std::size_t kFixed = kCache + 2;  // Segments that are always the same.
   static constexpr std::size_t kParts = 5;           // of FirstTokenTimes
   static constexpr std::uint32_t kOthers = UINT32_MAX;
 
@@ -75,7 +75,7 @@ class SegmentMeter {
   };
 
   static Latencies& tenant_in(Slice& slice, std::uint32_t tenant);
-  static Latencies* route_in(Slice& slice, std::string_view route);  // null: it is not told apart
+  static Latencies* route_in(Slice& slice, std::string_view route);  // Null if the route is not tracked.
   static void add_tenants(PoolDetail& detail, const std::map<std::uint32_t, Latencies>& tenants,
                           std::span<const std::string> names);
 

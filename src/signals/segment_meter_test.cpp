@@ -32,7 +32,7 @@ TEST(SegmentMeter, GroupsRequestsIntoSegments) {
     meter.first_token(at_s(10), {20'000, 1, true, false}, after(1.0, 4.0));
   }
   const PoolDetail detail = meter.read(at_s(20), kTenants);
-  EXPECT_EQ(detail.segments.size(), 8U);  // two of each dimension but the output lengths, which nobody knows yet
+  EXPECT_EQ(detail.segments.size(), 8U);  // two of each dimension without the output lengths, which are still unknown
   for (const auto& [dimension, label] : {std::pair{"prompt tokens", "below 1k"},
                                          {"traffic class", "interactive"},
                                          {"prefix cache", "hit"},
@@ -124,7 +124,7 @@ TEST(SegmentMeter, TenantsBeyondTheLimitCountTogether) {
     requests += segment.ttft.count;
   }
   EXPECT_EQ(shown, SegmentMeter::kTenantsShown + 1);
-  EXPECT_EQ(requests, 5U * 210U);  // nobody is lost
+  EXPECT_EQ(requests, 5U * 210U);  // each request is counted
   EXPECT_NE(find(detail, "tenant", "t19"), nullptr);
   EXPECT_NE(find(detail, "tenant", "all others"), nullptr);
 }

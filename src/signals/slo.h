@@ -1,4 +1,4 @@
-// What latencies a request is promised: the general target, and those of segments that have one of their own.
+// The latency objectives of requests: the general one, and those of segments.
 #pragma once
 
 #include <cstddef>
@@ -14,22 +14,22 @@ namespace penstock::signals {
 
 struct SloTarget {
   core::Duration ttft = std::chrono::seconds{2};       // per request
-  core::Duration itl = std::chrono::milliseconds{50};  // per request: mean gap between its tokens
+  core::Duration itl = std::chrono::milliseconds{50};  // Per request: mean gap between its tokens.
 };
 
-// Selectors that are empty match anything; all that are given must match.
+// An empty selector matches everything; all others must match.
 struct SegmentSlo {
   std::string name;
-  std::string model, traffic_class, tenant;               // class: "interactive" or "batch"
-  std::uint32_t prompt_min = 0, prompt_max = UINT32_MAX;  // tokens, both included
+  std::string model, traffic_class, tenant;               // The class is "interactive" or "batch".
+  std::uint32_t prompt_min = 0, prompt_max = UINT32_MAX;  // Tokens, both included.
   SloTarget target;
-  double goal = 0.99;  // share of its requests that are to keep the target
+  double goal = 0.99;  // Share of its requests that should meet the target.
 };
 
 struct SloPolicy {
-  SloTarget target;  // of the requests in no segment
+  SloTarget target;  // Of the requests in no segment.
   double goal = 0.99;
-  std::vector<SegmentSlo> segments;  // the first that matches counts; at most kSegmentsMax
+  std::vector<SegmentSlo> segments;  // The first match counts; at most kSegmentsMax.
 
   // The target, or goal, at an index that `target_index` gave.
   [[nodiscard]] const SloTarget& target_at(std::size_t index) const {
@@ -39,20 +39,20 @@ struct SloPolicy {
 };
 
 inline constexpr std::size_t kSegmentsMax = 64;
-inline constexpr std::string_view kGeneralTarget = "general";  // what reports call the target of no segment
+inline constexpr std::string_view kGeneralTarget = "general";  // Name of the general target in reports.
 
-// What a request is chosen by.
+// The properties that select the segment of a request.
 struct SloTraits {
-  std::string_view model;  // empty: the one that there is, whatever its name
+  std::string_view model;  // Empty for the only model.
   std::string_view traffic_class, tenant;
   std::uint32_t prompt_tokens = 0;
 };
 
-// 0 is the general target, i + 1 the one of segments[i]. Costs a comparison or so for each segment before the one.
+// Returns 0 for the general target and i + 1 for segments[i]. Costs about one comparison per segment before the match.
 [[nodiscard]] std::uint8_t target_index(std::span<const SegmentSlo> segments, const SloTraits& request);
 
-// The same targets, each for the tenant of the segment's name and nothing else: for requests of which only the target is
-// known, such as RecentRequest.
+// The same targets, each selected by a tenant with the name of the segment: for requests of which only the target is known,
+// such as RecentRequest.
 [[nodiscard]] std::vector<SegmentSlo> segments_by_name(std::span<const SegmentSlo> segments);
 
 }  // namespace penstock::signals

@@ -22,19 +22,17 @@
 
 namespace penstock::simulation {
 
-struct PoolSpec {
-  std::string name = "default";
-  signals::Role role = signals::Role::kAggregated;
+// A pool with its engines. Times of a simulated start-up are configured, not measured.
+struct PoolSpec : signals::Pool {
+  PoolSpec() {
+    max_replicas = 64;
+    start_up = std::chrono::seconds{120};
+  }
   engine::EngineConfig engine;
   std::shared_ptr<const engine::StepTimeModel> step_time;
-  std::uint32_t replicas = 1;  // ready at the start of the run
-  std::uint32_t min_replicas = 1;
-  std::uint32_t max_replicas = 64;
-  std::uint32_t gpus_per_replica = 1;
-  double price_per_gpu_hour = 1.0;
-  core::Duration start_up = std::chrono::seconds{120};  // from the request for a replica until it is ready
-  core::Duration warm_up{};                             // the part of it in which warm-up prompts are answered
-  std::string step_time_model = "polynomial";           // description of step_time; see engine/step_time_models.h
+  std::uint32_t replicas = 1;                  // Ready at the start of the run.
+  core::Duration warm_up{};                    // The part of the start-up in which warm-up prompts are answered.
+  std::string step_time_model = "polynomial";  // Description of step_time; see engine/step_time_models.h.
 };
 
 // What can go wrong, drawn from the seed. All off by default.

@@ -2,7 +2,7 @@
 
 import math
 
-SLO = {"ttft_ms": 2000, "itl_ms": 50, "goal": 0.95, "kept": 11830, "judged": 12010}
+SLO = {"ttft_ms": 2000, "itl_ms": 50, "goal": 0.95, "attainment": 11830 / 12010, "met": 11830, "judged": 12010}
 
 
 def latency(p50, count=240):
@@ -131,7 +131,7 @@ def bare():
     """Just started: no gateway, nothing measured, pools without replicas."""
     state = state_of([pool("default", "aggregated", [], 1)], [])
     state["pools"][0].update(cost=None, gpu_hours=0.0)
-    state.update(gateway=None, segments=[], diagnosis=None, scaling=[], events=[], phase="", mode="observe", slo={**SLO, "kept": 0, "judged": 0})
+    state.update(gateway=None, segments=[], diagnosis=None, scaling=[], events=[], phase="", mode="observe", slo={**SLO, "attainment": None, "met": 0, "judged": 0})
     quiet = {**point(2398), "arrivals_per_s": 0.0, "input_tokens_per_s": 0.0, "output_tokens_per_s": 0.0, "target": [1], "starting": [0],
              "ready": [0], "draining": [0], "ttft": None, "itl": None, "queued": 0, "running": 0, "waiting": 0, "kv_usage": 0.0, "hit_ratio": 0.0}
     return state, [quiet]

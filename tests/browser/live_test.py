@@ -69,7 +69,7 @@ class WhatIsShown(LiveTest):
     def test_every_tile_has_its_figures(self):
         page = self.show()
         said = page.run("Object.fromEntries([...document.querySelectorAll('.tile')].map(t => [t.id.slice(5), t.innerText]))")
-        for tile, text in (("kept", "11,830 of 12,010"), ("ttft", "SLO 2\u00a0s"), ("itl", "SLO 50\u00a0ms"), ("requests", "43 in flight"),
+        for tile, text in (("attainment", "11,830 of 12,010"), ("ttft", "SLO 2\u00a0s"), ("itl", "SLO 50\u00a0ms"), ("requests", "43 in flight"),
                            ("tokens", "·"), ("replicas", "1 starting · 1 draining"), ("queue", "gateway 7 · oldest 840\u00a0ms"),
                            ("kv", "highest replica 91.0\u00a0%"), ("hits", "%"), ("cost", "GPU cost 8.55 USD")):
             self.assertIn(text, said[tile], tile)
@@ -124,7 +124,7 @@ class WhatIsShown(LiveTest):
 
     def test_what_is_missing_is_a_dash_and_never_zero(self):
         page = self.show("bare")
-        for tile in ("kept", "ttft", "itl", "queue", "kv", "hits"):
+        for tile in ("attainment", "ttft", "itl", "queue", "kv", "hits"):
             self.assertEqual(page.text(f"#tile-{tile} b"), DASH, tile)
         self.assertEqual(page.text("#tile-requests b"), "0")
         self.assertIn(f"GPU cost {DASH}", page.text("#tile-cost"))

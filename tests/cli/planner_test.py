@@ -160,7 +160,7 @@ class Explanation(Planner):
             self.assertEqual(sum(c["chosen"] for c in entry["candidates"]), 1)
         at = next(e["at_s"] for e in grown if e["candidates"])
         page = self.run_program("explain", "log.jsonl", "--at", f"{at:.0f}s").stdout
-        for part in ("Phase cost.", "Diagnosis: ", "Simulated fleets", "chosen", "attainment_one_less"):
+        for part in ("Phase cost.", "Diagnosis: ", "Simulated fleets", "chosen", "attainment_with_one_fewer_replica"):
             self.assertIn(part, page)
 
     def test_same_seed_same_bytes(self):

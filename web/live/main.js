@@ -53,10 +53,9 @@ function showHead(state) {
   setText(byId('policy'), clip(state.policy, 60) || NOTHING);
   setText(byId('phase'), clippedName(state.phase) || NOTHING);
   setText(byId('slo'), `TTFT ${limitOf(slo.ttft_ms)} · ITL ${limitOf(slo.itl_ms)}`);
-  const kept = attainmentOf(slo);
   setText(byId('goal'), known(slo.goal) ? ` · goal ${share(slo.goal)}` : '');
-  setText(byId('kept'), share(kept));
-  mark(byId('kept'), 'data-tone', !known(kept) || !known(slo.goal) ? null : kept >= slo.goal ? 'good' : 'over');
+  setText(byId('attainment'), share(slo.attainment));
+  mark(byId('attainment'), 'data-tone', !known(slo.attainment) || !known(slo.goal) ? null : slo.attainment >= slo.goal ? 'good' : 'over');
   setText(byId('up'), age(state.now_s));
   setText(byId('version'), 'Penstock ' + clip(state.version, 40));
 }

@@ -1,11 +1,11 @@
 // The tiles: current values with their limits.
 
 const TILES = [
-  ['kept', 'SLO attainment', tile => {
-    const {kept, judged, goal} = tile.slo, value = attainmentOf(tile.slo);
+  ['attainment', 'SLO attainment', tile => {
+    const {attainment: value, met, judged, goal} = tile.slo;
     return {
       value: share(value), meter: value,
-      note: (judged > 0 ? `${count(kept)} of ${count(judged)}` : 'no finished request yet') + (known(goal) ? ` · goal ${share(goal)}` : ''),
+      note: (judged > 0 ? `${count(met)} of ${count(judged)}` : 'no finished request yet') + (known(goal) ? ` · goal ${share(goal)}` : ''),
       tone: !known(value) || !known(goal) ? null : value >= goal ? 'good' : 'over',
     };
   }],
@@ -53,7 +53,6 @@ const TILES = [
   })],
 ];
 
-const attainmentOf = slo => slo.judged > 0 && known(slo.kept) ? slo.kept / slo.judged : null;
 
 function latencyTile(window, limit) {
   const value = record(window).p95_ms, tone = toneOf(value, limit);

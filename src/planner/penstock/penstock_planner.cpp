@@ -312,7 +312,7 @@ class PenstockPlanner final : public Policy {
                          {"expected_growth", plan.goal.growth, "times"},
                          {"headroom", plan.goal.headroom, "times"},
                          {"attainment", plan.attainment, "share"},
-                         {"attainment_one_less", plan.one_less, "share"},
+                         {"attainment_with_one_fewer_replica", plan.one_less, "share"},
                          {"attainment_at_best", plan.best, "share"},
                          {"attainment_stressed", plan.stressed, "share"},
                          {"tried_on", plan.requests, "requests"}};

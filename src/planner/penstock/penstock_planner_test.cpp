@@ -374,7 +374,8 @@ TEST(PenstockPlanner, ShowsWhatItTriedAndWhatItChose) {
   const auto chosen = [](const Candidate& candidate) { return candidate.chosen; };
   ASSERT_EQ(std::count_if(decision.candidates.begin(), decision.candidates.end(), chosen), 1);
   EXPECT_EQ(std::find_if(decision.candidates.begin(), decision.candidates.end(), chosen)->replicas, Fleet{8});
-  for (const char* name : {"request_rate", "attainment_one_less", "floor", "load_based_target", "burn_rate"})
+  for (const char* name :
+       {"request_rate", "attainment_with_one_fewer_replica", "floor", "load_based_target", "burn_rate"})
     EXPECT_NE(sentence(decision.pools[0]).find(name), std::string::npos) << name << ": " << sentence(decision.pools[0]);
 }
 
