@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
+#include "evaluation/svg.h"
 #include "report/format.h"
 #include "report/ranking.h"
-#include "report/svg.h"
 
 namespace penstock::evaluation {
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "report/format.h"
+#include "report/grid.h"
 
 namespace penstock::cli {
 namespace {
@@ -15,49 +16,7 @@ namespace global = planner::global;
 using global::PoolLimit;
 using report::format_quantity;
 using report::format_share;
-
-// Columns side by side: the first to the left, words to the left, figures to the right.
-class Grid {
- public:
-  struct Column {
-    std::string name;
-    bool words = false;
-  };
-  explicit Grid(std::vector<Column> columns) : columns_(std::move(columns)) {}
-
-  void add(std::vector<std::string> cells) {
-    for (std::string& cell : cells) cell = report::printable(cell);
-    rows_.push_back(std::move(cells));
-  }
-
-  [[nodiscard]] std::string text() const {
-    std::vector<std::string> heading;
-    std::vector<std::size_t> widths;
-    for (std::size_t c = 0; c < columns_.size(); ++c) {
-      heading.push_back(columns_[c].name);
-      widths.push_back(report::display_width(columns_[c].name));
-      for (const auto& row : rows_) widths[c] = std::max(widths[c], report::display_width(row[c]));
-    }
-    std::string text = line(heading, widths);
-    for (const auto& row : rows_) text += line(row, widths);
-    return text;
-  }
-
- private:
-  [[nodiscard]] std::string line(const std::vector<std::string>& cells, const std::vector<std::size_t>& widths) const {
-    std::string text;
-    for (std::size_t c = 0; c < cells.size(); ++c) {
-      const std::string blanks(widths[c] - report::display_width(cells[c]), ' ');
-      if (c > 0) text += "  ";
-      text += columns_[c].words ? cells[c] + blanks : blanks + cells[c];
-    }
-    text.erase(text.find_last_not_of(' ') + 1);
-    return text + "\n";
-  }
-
-  std::vector<Column> columns_;
-  std::vector<std::vector<std::string>> rows_;
-};
+using report::Grid;
 
 std::string money(double amount) { return fmt::format("{:.2f}", amount); }
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "dispatch/options.h"
-#include "gateway/options.h"
+#include "gateway/discovery.h"
 #include "logging/logger.h"
 #include "options/reading.h"
 #include "options/scalars.h"
@@ -59,20 +59,6 @@ struct OutputOptions {
   core::Duration report_interval = std::chrono::hours{24};
 };
 
-struct ReplicaOptions {  // gateway.replicas[]
-  std::string url{}, model{};
-  signals::Role role = signals::Role::kAggregated;
-  double weight = 1.0;
-  std::string kv_events{};  // ZeroMQ endpoint; empty: none
-};
-
-struct DiscoveryOptions {
-  std::vector<ReplicaOptions> replicas;
-  std::vector<std::string> files;  // followed as they change
-  std::string dns;                 // "name:port", resolved every `dns_interval`; empty: none
-  core::Duration dns_interval = std::chrono::seconds{10};
-};
-
 struct TenantOptions : dispatch::Tenant {
   std::vector<std::string> keys, key_files, key_envs;  // API keys; files and variables hold one each
 };
@@ -83,7 +69,7 @@ struct GatewaySetup {
   std::string ledger;                    // SQLite file; empty: none
   std::string access_log = "off";        // "on" (in the log), "off" or a file
   bool prefix_pings = false;
-  DiscoveryOptions discovery;
+  gateway::DiscoveryOptions discovery;
   std::vector<TenantOptions> tenants;
   gateway::GatewayOptions options;  // 0 threads: one for each core; the SLO is that of the run
 };

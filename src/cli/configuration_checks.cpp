@@ -218,31 +218,30 @@ void settle_planner(Configuration& made, Reading& reading) {
 }
 
 void settle_gateway(Configuration& made, Reading& reading) {
-  GatewaySetup& gateway = made.gateway;
-  for (std::size_t i = 0; i < gateway.tenants.size(); ++i) {
-    const TenantOptions& tenant = gateway.tenants[i];
+  GatewaySetup& setup = made.gateway;
+  for (std::size_t i = 0; i < setup.tenants.size(); ++i) {
+    const TenantOptions& tenant = setup.tenants[i];
     const std::string path = fmt::format("tenants[{}]", i);
     if (tenant.name == "anonymous") reading.report(path, "the name anonymous is reserved for requests without a key");
     if (tenant.keys.empty() && tenant.key_files.empty() && tenant.key_envs.empty())
       reading.report(path, "needs keys, key_files or key_envs, or no request could be of this tenant");
   }
-  gateway.options.dispatch.tenants.assign(gateway.tenants.begin(), gateway.tenants.end());
-  check_unique(gateway.options.dispatch.tenants, &dispatch::Tenant::name, "tenants", "name", reading);
-  check_unique(gateway.options.dispatch.models, &dispatch::Model::name, "models", "name", reading);
-  check_unique(gateway.discovery.replicas, &ReplicaOptions::url, "gateway.replicas", "url", reading);
-  if (gateway.tls_certificate.empty() != gateway.tls_key.empty())
-    reading.report(gateway.tls_key.empty() ? "gateway.tls.certificate" : "gateway.tls.key",
+  setup.options.dispatch.tenants.assign(setup.tenants.begin(), setup.tenants.end());
+  check_unique(setup.options.dispatch.tenants, &dispatch::Tenant::name, "tenants", "name", reading);
+  check_unique(setup.options.dispatch.models, &dispatch::Model::name, "models", "name", reading);
+  check_unique(setup.discovery.replicas, &gateway::NamedReplica::url, "gateway.replicas", "url", reading);
+  if (setup.tls_certificate.empty() != setup.tls_key.empty())
+    reading.report(setup.tls_key.empty() ? "gateway.tls.certificate" : "gateway.tls.key",
                    "TLS needs a certificate and a key, one of them is missing");
-  const admission::PressureLimits& pressure = gateway.options.dispatch.pressure;
+  const admission::PressureLimits& pressure = setup.options.dispatch.pressure;
   if (pressure.kv_reject < pressure.kv_throttle)
     reading.report("gateway.admission.kv_reject",
                    fmt::format("must be at least kv_throttle ({}), is {}", pressure.kv_throttle, pressure.kv_reject));
   // A file that names tenants expects requests to name theirs.
-  if (!gateway.tenants.empty() && !reading.given("gateway.anonymous")) gateway.options.anonymous = false;
-  gateway.options.dispatch.slo = {made.run.slo, made.run.slo_goal, made.run.slo_segments};
+  if (!setup.tenants.empty() && !reading.given("gateway.anonymous")) setup.options.anonymous = false;
+  setup.options.dispatch.slo = {made.run.slo, made.run.slo_goal, made.run.slo_segments};
   // The routers of peers have no tenants, unless the file names some.
-  if (made.run.router == routing::Strategy::kLive || !gateway.tenants.empty())
-    made.run.dispatch = gateway.options.dispatch;
+  if (made.run.router == routing::Strategy::kLive || !setup.tenants.empty()) made.run.dispatch = setup.options.dispatch;
 }
 
 }  // namespace penstock::cli

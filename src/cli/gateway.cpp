@@ -2,6 +2,7 @@
 #include "gateway/gateway.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <csignal>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "cli/console.h"
 #include "cli/gateway_setup.h"
 #include "cli/log_setup.h"
+#include "gateway/discovery.h"
 #include "net/descriptors.h"
 #include "net/signals.h"
 #include "options/reference.h"
@@ -39,7 +41,9 @@ Usage gateway_usage(const options::Table& table) {
   usage.flags.push_back(
       {"Log", "--log-events-markdown", {}, "print the reference of all log events and exit", {}, "true"});
   usage.notes =
-      "SIGTERM drains: no new connections, and exit code 0 once all requests have ended.\n\n"
+      "SIGTERM drains: no new connections, and exit code 0 once all requests have ended. SIGHUP reads the "
+      "configuration\n"
+      "again; the log names the keys that changed and need a restart.\n\n"
       "Examples:\n"
       "  penstock gateway http://127.0.0.1:8001 http://127.0.0.1:8002\n"
       "  penstock gateway --config penstock.yaml --replicas-file replicas.json --ledger usage.sqlite\n";
@@ -50,14 +54,98 @@ std::string reference(const options::Table& table) {
   return "# Options of the gateway\n\nMade from the table of options; `penstock gateway --options-markdown` prints "
          "it.\n"
          "Keys are for YAML (`--config FILE`). Flags override the file. Durations, shares and sizes are written as in\n"
-         "[replay-options.md](replay-options.md).\n" +
+         "[replay-options.md](replay-options.md). Keys with `yes` in the column *reload* take effect when SIGHUP makes "
+         "the\n"
+         "gateway read the file again; all others need a restart.\n" +
          options::to_markdown(table, gateway_groups());
 }
 
-core::Result<void> check_replicas(const DiscoveryOptions& discovery) {
+core::Result<void> check_replicas(const gateway::DiscoveryOptions& discovery) {
   if (!discovery.replicas.empty() || !discovery.files.empty() || !discovery.dns.empty()) return {};
   return core::invalid_input({}, "there is no replica to send requests to", "name their URLs, or a --replicas-file");
 }
+
+// URLs on the command line replace the replicas of the file.
+core::Result<void> use_operands(GatewaySetup& setup, const std::vector<std::string>& urls) {
+  if (!urls.empty()) setup.discovery.replicas.clear();
+  for (const std::string& url : urls) setup.discovery.replicas.emplace_back().url = url;
+  return check_replicas(setup.discovery);
+}
+
+// A configuration and the table that is bound to it.
+struct Loaded {
+  Configuration made;
+  options::Table table = configuration_table(made);
+};
+
+// Reads the configuration again, applies what may change at run time, and logs the keys that need a restart.
+class Reloader {
+ public:
+  Reloader(const Loaded& started, const Parsed& parsed, logging::Logger& log)
+      : started_(started), parsed_(parsed), log_(log), file_(parsed.value_of("--config")) {}
+
+  void reload(gateway::Gateway& served, gateway::Discovery& discovery) {
+    auto next = std::make_unique<Loaded>();
+    const auto read = read_again(*next);
+    if (!read) return report_failure(read.error());
+    std::vector<std::string> pending, applied;
+    for (const options::Change& change : options::changes(started_.table, next->table))
+      if (!change.is_reloadable) pending.push_back(change.key);
+    keep_tenants(next->made.gateway);
+    auto options = make_gateway_options(next->made.gateway);
+    if (!options) return report_failure(options.error());
+    if (const auto done = served.reconfigure(*std::move(options)); !done) return report_failure(done.error());
+    std::vector<gateway::NamedReplica>& replicas = next->made.gateway.discovery.replicas;
+    if (const auto done = discovery.set_replicas(replicas); !done) {
+      log_.write(logging::Event::kReplicasReloadFailed,
+                 {{"source", "gateway.replicas"}, {"error", done.error().message()}});
+      replicas = current().made.gateway.discovery.replicas;
+    }
+    log_.set_level(next->made.log.level);
+    for (const options::Change& change : options::changes(current().table, next->table))
+      if (change.is_reloadable) applied.push_back(change.key);
+    last_ = std::move(next);
+    log_.write(logging::Event::kConfigReloaded,
+               {{"file", file_}, {"applied", fmt::format("{}", fmt::join(applied, ","))}});
+    if (!pending.empty())
+      log_.write(logging::Event::kRestartNeeded,
+                 {{"file", file_}, {"keys", fmt::format("{}", fmt::join(pending, ","))}});
+  }
+
+ private:
+  [[nodiscard]] const Loaded& current() const { return last_ ? *last_ : started_; }
+
+  void report_failure(const core::Error& error) {
+    log_.write(logging::Event::kConfigReloadFailed, {{"file", file_}, {"error", error.message()}});
+  }
+
+  core::Result<void> read_again(Loaded& next) {
+    if (file_ == "-") return core::invalid_input("--config", "standard input cannot be read again", "name a file");
+    options::Source source{file_, {}, parsed_.flags};
+    if (!file_.empty()) {
+      auto text = options::read_text_file(file_, options::YamlLimits{}.bytes_max);
+      if (!text) return tl::make_unexpected(text.error());
+      source.yaml = *std::move(text);
+    }
+    if (const auto read = load(next.made, next.table, source); !read) return tl::make_unexpected(read.error().front());
+    return use_operands(next.made.gateway, parsed_.operands);
+  }
+
+  // Tenants are numbered once: where one was added, removed or renamed, all stay as they were.
+  void keep_tenants(GatewaySetup& next) {
+    const GatewaySetup& now = current().made.gateway;
+    const auto same_name = [](const TenantOptions& a, const TenantOptions& b) { return a.name == b.name; };
+    if (std::equal(now.tenants.begin(), now.tenants.end(), next.tenants.begin(), next.tenants.end(), same_name)) return;
+    next.tenants = now.tenants;
+    next.options.dispatch.tenants = now.options.dispatch.tenants;
+  }
+
+  const Loaded& started_;
+  const Parsed& parsed_;
+  logging::Logger& log_;
+  std::string file_;
+  std::unique_ptr<Loaded> last_;  // null: nothing was reloaded yet
+};
 
 // The log of an --access-log FILE; null: the option names no file.
 tl::expected<std::unique_ptr<logging::Logger>, int> open_access_file(const Configuration& made) {
@@ -72,33 +160,34 @@ tl::expected<std::unique_ptr<logging::Logger>, int> open_access_file(const Confi
 }  // namespace
 
 int serve_gateway(const Arguments& arguments) {
-  Configuration made;
-  const options::Table table = configuration_table(made);
-  const auto parsed = parse_arguments(gateway_usage(table), arguments);
+  Loaded started;
+  Configuration& made = started.made;
+  const auto parsed = parse_arguments(gateway_usage(started.table), arguments);
   if (!parsed) return parsed.error();
-  if (parsed->has("--options-markdown")) return print(reference(table));
+  if (parsed->has("--options-markdown")) return print(reference(started.table));
   if (parsed->has("--log-events-markdown")) return print(logging::log_events_markdown());
   const auto source = source_of(*parsed);
   if (!source) return source.error();
-  if (const auto loaded = load(made, table, *source); !loaded) return complain(loaded.error());
+  if (const auto loaded = load(made, started.table, *source); !loaded) return complain(loaded.error());
   GatewaySetup& setup = made.gateway;
-  if (!parsed->operands.empty()) setup.discovery.replicas.clear();
-  for (const std::string& url : parsed->operands) setup.discovery.replicas.push_back({.url = url});
-  if (const auto checked = check_replicas(setup.discovery); !checked) return complain(checked.error());
+  if (const auto used = use_operands(setup, parsed->operands); !used) return complain(used.error());
 
   auto opened_log = open_log(made.log);
   if (!opened_log) return opened_log.error();
-  logging::Log& log = **opened_log;
+  logging::Logger& log = **opened_log;
   auto access_file = open_access_file(made);
   if (!access_file) return access_file.error();
   logging::Log* access = access_file->get();
   if (setup.access_log == "on") access = &log;
   net::Loop loop;
   std::unique_ptr<gateway::Gateway> served;
+  std::unique_ptr<gateway::Discovery> discovery;
+  Reloader reloader{started, *parsed, log};
   bool draining = false;
   std::string cause;
   const net::SignalWatch signals{
-      loop, {SIGTERM, SIGINT}, [&](int number) {
+      loop, {SIGTERM, SIGINT, SIGHUP}, [&](int number) {
+        if (number == SIGHUP) return reloader.reload(*served, *discovery);
         cause = signal_name(number);
         // A second signal ends the gateway at once.
         if (std::exchange(draining, true)) return loop.stop();
@@ -121,8 +210,9 @@ int serve_gateway(const Arguments& arguments) {
   if (!opened) return complain(opened.error());
   served = *std::move(opened);
   served->start();
-  auto discovery = Discovery::start(loop, setup.discovery, *served, log);
-  if (!discovery) return complain_of_input(discovery.error());
+  auto found = gateway::Discovery::start(loop, setup.discovery, *served, log);
+  if (!found) return complain_of_input(found.error());
+  discovery = *std::move(found);
   const std::string scheme = setup.tls_certificate.empty() ? "http" : "https";
   log_start(log, "gateway");
   log.write(logging::Event::kListening, {{"purpose", "api"}, {"url", scheme + "://" + served->address().text()}});
@@ -132,7 +222,7 @@ int serve_gateway(const Arguments& arguments) {
       code != kGood)
     return code;
   loop.run();
-  discovery->reset();
+  discovery.reset();
   served.reset();
   return log_stop(log, "gateway", cause, kGood);
 }

@@ -10,24 +10,24 @@ using namespace options;
 constexpr std::size_t kItemsMax = 10'000;
 constexpr std::uint64_t kTokensMax = 1'000'000'000'000;
 
-void add_addresses(Table& table, GatewaySetup& gateway) {
+void add_addresses(Table& table, GatewaySetup& setup) {
   table.group("Addresses");
-  table.add({"gateway.listen", "--listen", "address of the OpenAI API"}, address(gateway.listen));
+  table.add({"gateway.listen", "--listen", "address of the OpenAI API"}, address(setup.listen));
   table.add(
       {"gateway.admin_listen", "--admin-listen", "address of the metrics and of the planner's feed; keep it private"},
-      address(gateway.admin_listen));
+      address(setup.admin_listen));
   table.add({"gateway.threads", "--threads", "threads of the data path; 0 is one for each core"},
-            count(gateway.options.threads, 0, 1024));
+            count(setup.options.threads, 0, 1024));
   table.add({"gateway.tls.certificate", "--tls-certificate",
              "PEM file with the certificate chain; without one the gateway serves plain HTTP"},
-            text(gateway.tls_certificate));
-  table.add({"gateway.tls.key", "--tls-key", "PEM file with the key of the certificate"}, text(gateway.tls_key));
-  table.add({"gateway.body_max", "", "longest body of a request"}, bytes(gateway.options.server.body_bytes));
+            text(setup.tls_certificate));
+  table.add({"gateway.tls.key", "--tls-key", "PEM file with the key of the certificate"}, text(setup.tls_key));
+  table.add({"gateway.body_max", "", "longest body of a request"}, bytes(setup.options.server.body_bytes));
   table.add({"gateway.connections_max", "", "connections of clients at once"},
-            count(gateway.options.server.connections, 1, 1'000'000));
+            count(setup.options.server.connections, 1, 1'000'000));
 }
 
-void add_replica(Table& table, ReplicaOptions& replica) {
+void add_replica(Table& table, gateway::NamedReplica& replica) {
   table.add({"url", "", "URL of the replica, http://host:port"}, text(replica.url)).required();
   table.add({"model", "", "model that the replica serves; by default the gateway requests its name from the replica"},
             text(replica.model));
@@ -37,17 +37,19 @@ void add_replica(Table& table, ReplicaOptions& replica) {
   table.add({"kv_events", "", "ZeroMQ endpoint of its KV events"}, text(replica.kv_events));
 }
 
-void add_replicas(Table& table, GatewaySetup& gateway) {
+void add_replicas(Table& table, GatewaySetup& setup) {
   table.group("Replicas");
-  table.list<ReplicaOptions>({"gateway.replicas", "", "replicas; URLs on the command line replace them"},
-                             gateway.discovery.replicas, kItemsMax, add_replica);
+  table
+      .list<gateway::NamedReplica>({"gateway.replicas", "", "replicas; URLs on the command line replace them"},
+                                   setup.discovery.replicas, kItemsMax, add_replica)
+      .reloadable();
   table.add({"gateway.replicas_file", "--replicas-file", "JSON files that name replicas, followed as they change"},
-            names(gateway.discovery.files));
+            names(setup.discovery.files));
   table.add({"gateway.replicas_dns", "--replicas-dns", "name and port whose addresses are the replicas"},
-            address(gateway.discovery.dns));
+            address(setup.discovery.dns));
   table.add({"gateway.dns_interval", "", "from one lookup of that name to the next"},
-            duration_above_zero(gateway.discovery.dns_interval));
-  gateway::GatewayOptions& options = gateway.options;
+            duration_above_zero(setup.discovery.dns_interval));
+  gateway::GatewayOptions& options = setup.options;
   table.add({"gateway.health_interval", "", "from one health check to the next"},
             duration_above_zero(options.health_interval));
   table.add({"gateway.scrape_interval", "", "from one scrape of the metrics of a replica to the next"},
@@ -60,9 +62,9 @@ void add_replicas(Table& table, GatewaySetup& gateway) {
   table.renamed("gateway.silence", "gateway.stream_idle_timeout");
 }
 
-void add_routing(Table& table, GatewaySetup& gateway) {
+void add_routing(Table& table, GatewaySetup& setup) {
   table.group("Routing");
-  gateway::GatewayOptions& options = gateway.options;
+  gateway::GatewayOptions& options = setup.options;
   dispatch::DispatchOptions& dispatch = options.dispatch;
   table.add({"gateway.routing.block_tokens", "", "prompt tokens of one block of a prefix"},
             count(dispatch.key_tokens, 16, 65'536));
@@ -73,10 +75,13 @@ void add_routing(Table& table, GatewaySetup& gateway) {
             boolean(options.hot_prefixes));
   table.add({"gateway.prefix_pings", "",
              "send them again, at one token each, to idle replicas that held them and had no request for 2 minutes"},
-            boolean(gateway.prefix_pings));
-  table.add({"gateway.retries", "--retries", "attempts after the first, on other replicas, before the first byte"},
-            count(dispatch.retries, 0, 10));
-  table.add({"gateway.retry_budget", "", "share of all requests that may be retried"}, share(dispatch.retry_share));
+            boolean(setup.prefix_pings));
+  table
+      .add({"gateway.retries", "--retries", "attempts after the first, on other replicas, before the first byte"},
+           count(dispatch.retries, 0, 10))
+      .reloadable();
+  table.add({"gateway.retry_budget", "", "share of all requests that may be retried"}, share(dispatch.retry_share))
+      .reloadable();
   table.add({"gateway.breaker.failures", "", "failures in a row that take a replica out of service"},
             count(dispatch.circuit_breaker.failures, 1, 1000));
   table.add({"gateway.breaker.time", "", "time after which one request tries the replica again"},
@@ -89,25 +94,39 @@ void add_class(Table& table, dispatch::ClassOptions& options, Names queue_time, 
   table.add(tokens, number(options.budget.tokens_per_minute, 0.0, 1e12));
 }
 
-void add_admission(Table& table, GatewaySetup& gateway) {
+void add_admission(Table& table, GatewaySetup& setup) {
   table.group("Admission");
-  gateway::GatewayOptions& options = gateway.options;
-  table.add({"gateway.anonymous", "--anonymous", "admit requests without an API key; false where there are tenants"},
-            boolean(options.anonymous));
+  gateway::GatewayOptions& options = setup.options;
+  table
+      .add({"gateway.anonymous", "--anonymous", "admit requests without an API key; false where there are tenants"},
+           boolean(options.anonymous))
+      .reloadable();
   dispatch::DispatchOptions& dispatch = options.dispatch;
   admission::PressureLimits& pressure = dispatch.pressure;
-  table.add({"gateway.admission.kv_throttle", "", "KV usage of a replica above which prompts are sent at a lower rate"},
-            share(pressure.kv_throttle));
-  table.add({"gateway.admission.kv_reject", "", "KV usage of a replica from which no prompts are sent"},
-            share(pressure.kv_reject));
-  table.add({"gateway.admission.prefill_tokens", "", "uncached prompt tokens in flight at one replica"},
-            count(pressure.prefill_tokens_per_replica, 1, kTokensMax));
-  table.add({"gateway.admission.throttled_share", "", "share of these tokens while KV usage is above kv_throttle"},
-            share(pressure.throttled_share));
-  table.add({"gateway.admission.clamp_above", "", "waiting tokens above which max_tokens is lowered"},
-            count(pressure.clamp_above_queue_tokens, 1, kTokensMax));
-  table.add({"gateway.admission.clamp_to", "", "what max_tokens is lowered to"},
-            count(pressure.clamp_max_tokens, 1, 10'000'000));
+  table
+      .add({"gateway.admission.kv_throttle", "", "KV usage of a replica above which prompts are sent at a lower rate"},
+           share(pressure.kv_throttle))
+      .reloadable();
+  table
+      .add({"gateway.admission.kv_reject", "", "KV usage of a replica from which no prompts are sent"},
+           share(pressure.kv_reject))
+      .reloadable();
+  table
+      .add({"gateway.admission.prefill_tokens", "", "uncached prompt tokens in flight at one replica"},
+           count(pressure.prefill_tokens_per_replica, 1, kTokensMax))
+      .reloadable();
+  table
+      .add({"gateway.admission.throttled_share", "", "share of these tokens while KV usage is above kv_throttle"},
+           share(pressure.throttled_share))
+      .reloadable();
+  table
+      .add({"gateway.admission.clamp_above", "", "waiting tokens above which max_tokens is lowered"},
+           count(pressure.clamp_above_queue_tokens, 1, kTokensMax))
+      .reloadable();
+  table
+      .add({"gateway.admission.clamp_to", "", "what max_tokens is lowered to"},
+           count(pressure.clamp_max_tokens, 1, 10'000'000))
+      .reloadable();
   table.add({"gateway.queue_requests", "", "requests that may wait in one class"},
             count(dispatch.queue.requests, 1, 1'000'000));
   add_class(table, dispatch.interactive,
@@ -121,24 +140,34 @@ void add_admission(Table& table, GatewaySetup& gateway) {
 
 void add_tenant(Table& table, TenantOptions& tenant) {
   table.add({"name", "", "name of the tenant in ledger and metrics"}, text(tenant.name)).required();
-  table.add({"keys", "", "API keys"}, names(tenant.keys)).secret();
-  table.add({"key_files", "", "files that hold one API key each"}, names(tenant.key_files));
-  table.add({"key_envs", "", "environment variables that hold one API key each"}, names(tenant.key_envs));
-  table.add({"weight", "", "share of the capacity while others wait"}, number(tenant.weight, 0.001, 1000.0));
-  table.add({"tier", "", "a higher tier is admitted first; may be negative"}, whole_number(tenant.tier, 1'000'000));
-  table.add({"tokens_per_minute", "", "budget, prompt and output together; 0 is no limit"},
-            number(tenant.budget.tokens_per_minute, 0.0, 1e12));
+  table.add({"keys", "", "API keys"}, names(tenant.keys)).secret().reloadable();
+  table.add({"key_files", "", "files that hold one API key each"}, names(tenant.key_files)).reloadable();
+  table.add({"key_envs", "", "environment variables that hold one API key each"}, names(tenant.key_envs)).reloadable();
+  table.add({"weight", "", "share of the capacity while others wait"}, number(tenant.weight, 0.001, 1000.0))
+      .reloadable();
+  table.add({"tier", "", "a higher tier is admitted first; may be negative"}, whole_number(tenant.tier, 1'000'000))
+      .reloadable();
+  table
+      .add({"tokens_per_minute", "", "budget, prompt and output together; 0 is no limit"},
+           number(tenant.budget.tokens_per_minute, 0.0, 1e12))
+      .reloadable();
   table.add({"burst", "", "largest budget that can be saved up"}, number(tenant.budget.burst, 0.0, 1e12))
-      .by_default("tokens of a minute");
-  table.add({"over_budget", "", "reject, or queue until there is budget"},
-            named_choice(tenant.over_budget,
-                         {{"reject", dispatch::OverBudget::kReject}, {"queue", dispatch::OverBudget::kQueue}}));
-  table.add({"concurrent", "", "requests at once; 0 is no limit"}, count(tenant.concurrent, 0, 1'000'000));
+      .by_default("tokens of a minute")
+      .reloadable();
+  table
+      .add({"over_budget", "", "reject, or queue until there is budget"},
+           named_choice(tenant.over_budget,
+                        {{"reject", dispatch::OverBudget::kReject}, {"queue", dispatch::OverBudget::kQueue}}))
+      .reloadable();
+  table.add({"concurrent", "", "requests at once; 0 is no limit"}, count(tenant.concurrent, 0, 1'000'000)).reloadable();
   table.add({"context", "", "most tokens of prompt and output together"}, count(tenant.context_tokens, 1, 100'000'000))
-      .by_default("limit of the model");
-  table.add({"models", "", "models that it may use"}, names(tenant.models)).by_default("all");
-  table.add({"class", "", "traffic class of requests that do not name one"},
-            choice(tenant.traffic_class, {admission::Class::kInteractive, admission::Class::kBatch}));
+      .by_default("limit of the model")
+      .reloadable();
+  table.add({"models", "", "models that it may use"}, names(tenant.models)).by_default("all").reloadable();
+  table
+      .add({"class", "", "traffic class of requests that do not name one"},
+           choice(tenant.traffic_class, {admission::Class::kInteractive, admission::Class::kBatch}))
+      .reloadable();
 }
 
 void add_model(Table& table, dispatch::Model& model) {
@@ -162,24 +191,25 @@ void add_log(Table& table, logging::LoggerOptions& log) {
   table
       .add({"log.level", "--log-level", "least level: debug, info, warning or error"},
            choice(log.level, {Level::kDebug, Level::kInfo, Level::kWarning, Level::kError}))
-      .placeholder("LEVEL");
+      .placeholder("LEVEL")
+      .reloadable();
 }
 
-void add_gateway(Table& table, GatewaySetup& gateway) {
-  add_addresses(table, gateway);
-  add_replicas(table, gateway);
-  add_routing(table, gateway);
-  add_admission(table, gateway);
-  table.list<TenantOptions>({"tenants", "", "tenants with their keys, budgets and limits"}, gateway.tenants, kItemsMax,
+void add_gateway(Table& table, GatewaySetup& setup) {
+  add_addresses(table, setup);
+  add_replicas(table, setup);
+  add_routing(table, setup);
+  add_admission(table, setup);
+  table.list<TenantOptions>({"tenants", "", "tenants with their keys, budgets and limits"}, setup.tenants, kItemsMax,
                             add_tenant);
   table.list<dispatch::Model>({"models", "", "models with their prices and context lengths"},
-                              gateway.options.dispatch.models, kItemsMax, add_model);
+                              setup.options.dispatch.models, kItemsMax, add_model);
   table.group("Accounting");
-  table.add({"gateway.ledger", "--ledger", "SQLite file with an entry for each request"}, text(gateway.ledger));
+  table.add({"gateway.ledger", "--ledger", "SQLite file with an entry for each request"}, text(setup.ledger));
   table.group("Log");
   table
       .add({"log.access", "--access-log", "a line for each request at its end: on (in the log), off, or a file"},
-           text(gateway.access_log))
+           text(setup.access_log))
       .placeholder("WHERE");
 }
 

@@ -14,6 +14,7 @@
 #include "cli/replay_setup.h"
 #include "options/values.h"
 #include "report/format.h"
+#include "report/grid.h"
 #include "report/write_file.h"
 
 namespace penstock::cli {
@@ -86,24 +87,7 @@ core::Result<Asked> understand(const ProfileOptions& made) {
 // ---- the table -------------------------------------------------------------------------------------------------------
 
 using Rows = std::vector<std::vector<std::string>>;
-
-// The first column to the left, the others to the right.
-std::string aligned(const Rows& rows) {
-  std::vector<std::size_t> widths;
-  for (const auto& cells : rows) {
-    widths.resize(std::max(widths.size(), cells.size()));
-    for (std::size_t i = 0; i < cells.size(); ++i) widths[i] = std::max(widths[i], report::display_width(cells[i]));
-  }
-  std::string text;
-  for (const auto& cells : rows) {
-    for (std::size_t i = 0; i < cells.size(); ++i) {
-      const std::string padding(widths[i] - report::display_width(cells[i]), ' ');
-      text += i == 0 ? "  " + cells[i] + padding : "  " + padding + cells[i];
-    }
-    text += '\n';
-  }
-  return text;
-}
+constexpr std::size_t kIndent = 2;
 
 std::vector<std::uint32_t> lengths(const Asked& asked) {
   std::vector<std::uint32_t> fitting;
@@ -118,7 +102,7 @@ std::string prompts_table(const Asked& asked) {
     rows[0].push_back(report::format_count(length));
     rows[1].push_back(report::format_milliseconds(capacity::lone_ttft_ms(asked.model(), asked.limits, length)));
   }
-  return "One prompt on an idle engine\n" + aligned(rows);
+  return "One prompt on an idle engine\n" + report::aligned(rows, kIndent);
 }
 
 std::string decode_table(const Asked& asked) {
@@ -135,7 +119,7 @@ std::string decode_table(const Asked& asked) {
     }
   }
   return "A step that only decodes, by sequences at once and their length; empty: more than the KV cache holds\n" +
-         aligned(rows);
+         report::aligned(rows, kIndent);
 }
 
 std::string capacity_table(const Asked& asked) {
@@ -163,7 +147,7 @@ std::string capacity_table(const Asked& asked) {
              report::format_count(static_cast<std::uint64_t>(asked.traffic.input_tokens)),
              report::format_share(asked.traffic.cached_share),
              report::format_count(static_cast<std::uint64_t>(asked.traffic.output_tokens))) +
-         aligned(rows);
+         report::aligned(rows, kIndent);
 }
 
 std::string page(const Asked& asked) {

@@ -12,6 +12,7 @@
 #include "cli/console.h"
 #include "cli/traces.h"
 #include "report/format.h"
+#include "report/grid.h"
 #include "workload/statistics.h"
 
 namespace penstock::cli {
@@ -58,7 +59,7 @@ std::vector<Row> rows() {
   using report::format_quantity;
   using report::format_share;
   return {
-      {"", [](const Described& d) { return report::printable(d.title); }},
+      {"", [](const Described& d) { return d.title; }},
       {"format", [](const Described& d) { return d.format; }},
       {"requests", [](const Described& d) { return format_count(d.statistics.requests); }},
       {"duration", [](const Described& d) { return report::format_seconds(core::to_seconds(d.statistics.span)); }},
@@ -81,20 +82,11 @@ std::vector<Row> rows() {
 
 std::string table(const std::vector<Described>& all) {
   std::vector<std::vector<std::string>> lines;
-  std::vector<std::size_t> widths(all.size() + 1);
   for (const Row& row : rows()) {
-    std::vector<std::string> cells = {row.name};
-    for (const Described& described : all) cells.push_back(row.cell(described));
-    for (std::size_t i = 0; i < cells.size(); ++i) widths[i] = std::max(widths[i], report::display_width(cells[i]));
-    lines.push_back(std::move(cells));
+    lines.push_back({row.name});
+    for (const Described& described : all) lines.back().push_back(row.cell(described));
   }
-  std::string text;
-  for (const auto& cells : lines) {
-    text += cells[0] + std::string(widths[0] - report::display_width(cells[0]), ' ');
-    for (std::size_t i = 1; i < cells.size(); ++i)
-      text += "  " + std::string(widths[i] - report::display_width(cells[i]), ' ') + cells[i];
-    text += '\n';
-  }
+  std::string text = report::aligned(lines);
   for (const Described& described : all) {
     for (const std::string& skipped : described.report.skipped) text += "skipped: " + report::printable(skipped) + "\n";
     if (described.report.skipped_rows > described.report.skipped.size())

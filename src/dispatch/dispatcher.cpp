@@ -27,6 +27,20 @@ Dispatcher::Dispatcher(DispatchOptions options, std::unique_ptr<LedgerSink> sink
       router_(options_, replicas_),
       ledger_(replicas_, std::move(sink), now, unix_now),
       feed_(options_) {
+  set_tenants(now);
+}
+
+void Dispatcher::reconfigure(const DispatchOptions& options, core::Instant now) {
+  PENSTOCK_ASSERT(options.tenants.size() == options_.tenants.size(), "tenants are numbered once");
+  options_.tenants = options.tenants;
+  options_.pressure = options.pressure;
+  options_.retries = options.retries;
+  options_.retry_share = options.retry_share;
+  set_tenants(now);
+  room_changed_ = true;
+}
+
+void Dispatcher::set_tenants(core::Instant now) {
   for (std::uint32_t number = 0; number < options_.tenants.size(); ++number) {
     const Tenant& tenant = options_.tenants[number];
     admission_.set_tenant(number,

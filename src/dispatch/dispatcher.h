@@ -53,6 +53,10 @@ class Dispatcher {
   // it needs no polling. O(1) while no request waits, else O(tenants that wait).
   [[nodiscard]] core::Instant next_wake(core::Instant now) const;
 
+  // Applies what may change at run time: the limits of tenants, whose names must be the same, the limits of replicas, and
+  // retries. Requests that wait keep their tier.
+  void reconfigure(const DispatchOptions& options, core::Instant now);
+
   // All replicas there are: one that is not named is forgotten as soon as its requests have ended.
   void set_replicas(const std::vector<ReplicaSpec>& specs, core::Instant now);
   [[nodiscard]] std::optional<std::uint32_t> slot_of(std::string_view replica) const {
@@ -94,6 +98,7 @@ class Dispatcher {
   [[nodiscard]] std::string invariant_violation(core::Instant now) const;
 
  private:
+  void set_tenants(core::Instant now);
   [[nodiscard]] std::optional<Refusal> objection(const RequestInfo& info, std::optional<std::uint32_t> model,
                                                  const admission::TokenEstimate& estimate) const;
   ActiveRequest& open(const RequestInfo& info, std::uint32_t model, GrantListener& listener,
@@ -109,7 +114,7 @@ class Dispatcher {
   // Refuses what has waited too long and admits what may be admitted.
   void pump(core::Instant now);
 
-  const DispatchOptions options_;
+  DispatchOptions options_;
   admission::AdmissionController admission_;
   ReplicaSet replicas_;
   RequestRouter router_;

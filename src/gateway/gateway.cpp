@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <utility>
 
@@ -14,10 +15,11 @@ namespace {
 
 constexpr std::string_view kAnonymous = "anonymous";
 
-core::Result<std::unique_ptr<KeyRing>> ring_of(GatewayOptions& options) {
-  auto ring = std::make_unique<KeyRing>();
+core::Result<std::shared_ptr<const Settings>> make_settings(GatewayOptions given) {
+  auto made = std::make_shared<Settings>(Settings{std::move(given), {}});
+  GatewayOptions& options = made->options;
   for (ApiKey& key : options.api_keys) {
-    if (auto added = ring->add(key.key, key.tenant); !added) {
+    if (auto added = made->key_ring.add(key.key, key.tenant); !added) {
       core::Error error = added.error();
       error.where = "tenant " + options.dispatch.tenants[key.tenant].name;
       return tl::make_unexpected(std::move(error));
@@ -26,7 +28,8 @@ core::Result<std::unique_ptr<KeyRing>> ring_of(GatewayOptions& options) {
     key.key.assign(key.key.size(), '\0');
   }
   options.api_keys.clear();
-  return ring;
+  options.dispatch.tenants.emplace_back().name = kAnonymous;
+  return made;
 }
 
 void add(net::ServerCounters& sum, const net::ServerCounters& counters) {
@@ -42,18 +45,15 @@ void add(net::ServerCounters& sum, const net::ServerCounters& counters) {
 
 }  // namespace
 
-Gateway::Gateway(GatewayOptions options) : options_(std::move(options)) {}
+Gateway::Gateway(std::shared_ptr<const Settings> settings) : settings_(std::move(settings)) {}
 
 core::Result<std::unique_ptr<Gateway>> Gateway::open(GatewayOptions options, const net::Address& listen,
                                                      const net::Address& admin,
                                                      std::unique_ptr<dispatch::LedgerSink> sink, GatewayLogs logs) {
-  std::unique_ptr<Gateway> gateway{new Gateway{std::move(options)}};
-  GatewayOptions& own = gateway->options_;
-  auto ring = ring_of(own);
-  if (!ring) return tl::make_unexpected(ring.error());
-  gateway->key_ring_ = *std::move(ring);
-  const auto anonymous = static_cast<std::uint32_t>(own.dispatch.tenants.size());
-  own.dispatch.tenants.emplace_back().name = kAnonymous;
+  auto settings = make_settings(std::move(options));
+  if (!settings) return tl::make_unexpected(settings.error());
+  std::unique_ptr<Gateway> gateway{new Gateway{*std::move(settings)}};
+  const GatewayOptions& own = gateway->settings_->options;
   gateway->dispatcher_ = std::make_unique<SharedDispatcher>(own, std::move(sink));
 
   net::Address shared = listen;
@@ -69,7 +69,7 @@ core::Result<std::unique_ptr<Gateway>> Gateway::open(GatewayOptions options, con
     // For port 0, the other sockets use the port that the first one got.
     shared = net::local_address(*socket);
     gateway->workers_.push_back(
-        std::make_unique<Worker>(own, *gateway->key_ring_, anonymous, *gateway->dispatcher_, logs, *socket, index));
+        std::make_unique<Worker>(gateway->settings_, *gateway->dispatcher_, logs, *socket, index));
   }
   gateway->address_ = shared;
   auto socket = net::listen_on(admin, false);
@@ -94,6 +94,23 @@ Gateway::~Gateway() {
 void Gateway::start() {
   for (const auto& worker : workers_) worker->start();
   control_->start();
+}
+
+core::Result<void> Gateway::reconfigure(GatewayOptions options) {
+  auto settings = make_settings(std::move(options));
+  if (!settings) return tl::make_unexpected(settings.error());
+  const auto &before = settings_->options.dispatch.tenants, &after = (*settings)->options.dispatch.tenants;
+  const auto same_name = [](const dispatch::Tenant& a, const dispatch::Tenant& b) { return a.name == b.name; };
+  if (!std::equal(before.begin(), before.end(), after.begin(), after.end(), same_name))
+    return core::invalid_input("tenants", "tenants cannot be added, removed or renamed at run time");
+  // Only what takes effect at once differs from the first settings.
+  auto made = std::make_shared<Settings>(**settings);
+  const GatewayOptions next = std::exchange(made->options, settings_->options);
+  made->options.anonymous = next.anonymous;
+  made->options.dispatch.tenants = next.dispatch.tenants;
+  dispatcher_->reconfigure(next.dispatch);
+  for (const auto& worker : workers_) worker->reconfigure(made);
+  return {};
 }
 
 void Gateway::set_replicas(std::vector<ReplicaEndpoint> specs) { control_->set_replicas(std::move(specs)); }

@@ -19,7 +19,6 @@ namespace penstock::gateway {
 
 class ControlThread;
 class Worker;
-class KeyRing;
 
 // Threads: one for each worker, and one for health checks and the admin address. All functions may be called on any
 // thread.
@@ -36,6 +35,11 @@ class Gateway {
   [[nodiscard]] net::Address address() const { return address_; }
   [[nodiscard]] net::Address admin_address() const { return admin_address_; }
 
+  // Applies what can change at run time: API keys, whether anonymous requests are admitted, the limits of tenants, the
+  // limits of replicas (DispatchOptions::pressure) and retries. Everything else stays. Errors: an invalid API key, and
+  // tenants other than those the gateway began with; nothing is applied then.
+  [[nodiscard]] core::Result<void> reconfigure(GatewayOptions options);
+
   // Replaces the list and resolves the addresses.
   void set_replicas(std::vector<ReplicaEndpoint> specs);
   void kv_event(std::string_view replica, dispatch::KvChange change, std::span<const std::uint64_t> keys);
@@ -45,10 +49,9 @@ class Gateway {
   void drain(std::function<void()> done);
 
  private:
-  explicit Gateway(GatewayOptions options);
+  explicit Gateway(std::shared_ptr<const Settings> settings);
 
-  GatewayOptions options_;
-  std::unique_ptr<KeyRing> key_ring_;
+  std::shared_ptr<const Settings> settings_;  // the first ones, which the control thread reads for as long as it runs
   net::Address address_, admin_address_;
   std::unique_ptr<SharedDispatcher> dispatcher_;
   std::vector<std::unique_ptr<Worker>> workers_;

@@ -25,11 +25,11 @@ void ReplicaCall::call(WorkerContext& context, const Target& target, const Upstr
   ++tried_;
   net::CallOptions options;
   options.address = target.addresses[address_ % target.addresses.size()];
-  if (target.tls) options.tls = context.options.client_tls;
+  if (target.tls) options.tls = context.settings->options.client_tls;
   options.host = target.host;
   options.raw = raw_;
-  options.head_time = context.options.first_byte_time;
-  options.silence = context.options.silence;
+  options.head_time = context.settings->options.first_byte_time;
+  options.silence = context.settings->options.silence;
   call_ = &context.client.call(options, request.head(), request.body(), listener);
 }
 

@@ -11,9 +11,8 @@ namespace penstock::gateway {
 namespace {
 
 std::optional<Refusal> authenticate(const WorkerContext& context, const net::RequestHead& head, ReadRequest& read) {
-  read.tenant =
-      context.key_ring.tenant_or(bearer_key(head.field("authorization")),
-                                 context.options.anonymous ? std::optional{context.anonymous_tenant} : std::nullopt);
+  read.tenant = context.settings->key_ring.tenant_or(bearer_key(head.field("authorization")),
+                                                     context.settings->anonymous_tenant());
   if (!read.tenant)
     return make_refusal(401, "authentication_error", "invalid_api_key",
                         "no valid API key: send one that this gateway knows as \"Authorization: Bearer KEY\"");
@@ -68,7 +67,8 @@ std::optional<Refusal> parse(WorkerContext& context, const net::Exchange& exchan
 }
 
 void hash(WorkerContext& context, const net::RequestHead& head, ReadRequest& read) {
-  api::prompt_keys(context.scratch.text, context.options.dispatch.key_tokens * api::kBytesPerToken, context.keys);
+  api::prompt_keys(context.scratch.text, context.settings->options.dispatch.key_tokens * api::kBytesPerToken,
+                   context.keys);
   read.info.keys = context.keys;
   if (const std::string_view session = session_of(head, context.scratch); !session.empty())
     read.info.affinity = XXH3_64bits(session.data(), session.size()) | 1;
@@ -79,7 +79,7 @@ void hash(WorkerContext& context, const net::RequestHead& head, ReadRequest& rea
 std::optional<Refusal> read_request(WorkerContext& context, const net::Exchange& exchange, api::Endpoint endpoint,
                                     std::string_view request_id, ReadRequest& read) {
   const net::RequestHead& head = exchange.head();
-  const dispatch::DispatchOptions& options = context.options.dispatch;
+  const dispatch::DispatchOptions& options = context.settings->options.dispatch;
   read.info.request_id = request_id;
   read.info.route = api::path_of(endpoint);
   read.info.received_at = exchange.received_at();

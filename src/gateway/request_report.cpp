@@ -57,7 +57,7 @@ void RequestReport::granted(const RoutedGrant& grant) {
 }
 
 std::string_view RequestReport::tenant() const {
-  return tenant_ ? std::string_view{context_.options.dispatch.tenants[*tenant_].name} : std::string_view{};
+  return tenant_ ? std::string_view{context_.settings->options.dispatch.tenants[*tenant_].name} : std::string_view{};
 }
 
 void RequestReport::phase(Phase from, Phase to) const {

@@ -73,6 +73,11 @@ std::uint32_t SharedDispatcher::open_requests() const {
   return dispatcher_.open_requests();
 }
 
+void SharedDispatcher::reconfigure(const dispatch::DispatchOptions& options) {
+  const std::scoped_lock lock{mutex_};
+  dispatcher_.reconfigure(options, net::Loop::read_clock());
+}
+
 void SharedDispatcher::set_replicas(const std::vector<ReplicaEndpoint>& replicas, core::Instant now) {
   const std::scoped_lock lock{mutex_};
   const std::map<std::uint64_t, Known> before = std::exchange(known_, {});

@@ -51,6 +51,7 @@ class SharedDispatcher {
 
   // Returns the changes of circuit breakers since the last call.
   [[nodiscard]] std::vector<dispatch::BreakerChange> tick(core::Instant now);
+  void reconfigure(const dispatch::DispatchOptions& options);
   void set_replicas(const std::vector<ReplicaEndpoint>& replicas, core::Instant now);  // The models must be known.
   void set_health(std::string_view id, bool healthy, core::Instant now);
   void report_load(std::string_view id, const routing::ReportedLoad& load);

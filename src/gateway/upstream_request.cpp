@@ -44,8 +44,8 @@ void UpstreamRequest::write_head(const WorkerContext& context, const ClientReque
   if (const std::string_view query = client.head.query(); !query.empty()) head_.append("?").append(query);
   head_.append(" HTTP/1.1\r\nHost: ").append(target.host_field).append("\r\n");
   append_forwarded_request_fields(head_, client.head);
-  if (!context.options.replica_key.empty())
-    head_.append("Authorization: Bearer ").append(context.options.replica_key).append("\r\n");
+  if (!context.settings->options.replica_key.empty())
+    head_.append("Authorization: Bearer ").append(context.settings->options.replica_key).append("\r\n");
   head_.append("x-request-id: ").append(client.request_id);
   head_.append("\r\nContent-Length: ");
   append_number(head_, body_.size());

@@ -25,14 +25,18 @@ void refuse_method(net::Exchange& exchange, std::string_view allowed) {
 
 }  // namespace
 
-Worker::Worker(const GatewayOptions& options, const KeyRing& key_ring, std::uint32_t anonymous_tenant,
-               SharedDispatcher& dispatcher, GatewayLogs logs, int listening, std::uint64_t index)
-    : client_(loop_, options.client),
-      context_{options,    key_ring, anonymous_tenant,
-               dispatcher, *this,    loop_,
-               client_,    logs,     core::RandomStream{options.dispatch.seed}.fork("gateway request ids").fork(index)},
-      server_(std::make_unique<net::Server>(loop_, listening, static_cast<net::ExchangeHandler&>(*this), options.server,
-                                            options.tls)) {
+Worker::Worker(const std::shared_ptr<const Settings>& settings, SharedDispatcher& dispatcher, GatewayLogs logs,
+               int listening, std::uint64_t index)
+    : client_(loop_, settings->options.client),
+      context_{settings,
+               dispatcher,
+               *this,
+               loop_,
+               client_,
+               logs,
+               core::RandomStream{settings->options.dispatch.seed}.fork("gateway request ids").fork(index)},
+      server_(std::make_unique<net::Server>(loop_, listening, static_cast<net::ExchangeHandler&>(*this),
+                                            settings->options.server, settings->options.tls)) {
   loop_.every(std::chrono::milliseconds{200}, [this] {
     const net::ServerCounters now = server_->counters();
     const std::scoped_lock lock{counters_mutex_};
@@ -58,6 +62,10 @@ void Worker::drain(std::function<void()> done) {
     const std::scoped_lock lock{counters_mutex_};
     drained_ = done;
   });
+}
+
+void Worker::reconfigure(std::shared_ptr<const Settings> settings) {
+  loop_.post([this, settings = std::move(settings)]() mutable { context_.settings = std::move(settings); });
 }
 
 net::ServerCounters Worker::counters() const {
@@ -93,11 +101,10 @@ void Worker::on_request(net::Exchange& exchange) {
 
 void Worker::answer_models(net::Exchange& exchange) {
   const std::string_view key = bearer_key(exchange.head().field("authorization"));
-  const auto anonymous = context_.options.anonymous ? std::optional{context_.anonymous_tenant} : std::nullopt;
-  const auto number = context_.key_ring.tenant_or(key, anonymous);
+  const auto number = context_.settings->key_ring.tenant_or(key, context_.settings->anonymous_tenant());
   if (!number)
     return refuse(exchange, make_refusal(401, "authentication_error", "invalid_api_key", "no valid API key"), {});
-  const dispatch::Tenant& tenant = context_.options.dispatch.tenants[*number];
+  const dispatch::Tenant& tenant = context_.settings->options.dispatch.tenants[*number];
   std::string body = R"({"object":"list","data":[)";
   bool first = true;
   for (const std::string& model : context_.dispatcher.models()) {
@@ -107,7 +114,7 @@ void Worker::answer_models(net::Exchange& exchange) {
     api::append_json_string(body, model);
     fmt::format_to(std::back_inserter(body),
                    R"(,"object":"model","created":0,"owned_by":"penstock","max_model_len":{}}})",
-                   dispatch::context_tokens_of(context_.options.dispatch, tenant, model));
+                   dispatch::context_tokens_of(context_.settings->options.dispatch, tenant, model));
   }
   body += "]}";
   const std::vector<net::Field> fields{{"Content-Type", "application/json"}};

@@ -15,8 +15,8 @@ namespace penstock::gateway {
 class Worker final : private net::ExchangeHandler, private dispatch::GrantListener {
  public:
   // Owns the listening socket, which shares its port with those of the other workers.
-  Worker(const GatewayOptions& options, const KeyRing& key_ring, std::uint32_t anonymous_tenant,
-         SharedDispatcher& dispatcher, GatewayLogs logs, int listening, std::uint64_t index);
+  Worker(const std::shared_ptr<const Settings>& settings, SharedDispatcher& dispatcher, GatewayLogs logs, int listening,
+         std::uint64_t index);
   ~Worker();  // Closes open connections.
 
   void start();
@@ -24,6 +24,8 @@ class Worker final : private net::ExchangeHandler, private dispatch::GrantListen
   // May be called on any thread. Refuses new connections; `done` is called on the worker's thread once no request is in
   // flight.
   void drain(std::function<void()> done);
+  // May be called on any thread. Requests that are read later use the new settings.
+  void reconfigure(std::shared_ptr<const Settings> settings);
   [[nodiscard]] net::ServerCounters counters() const;  // At most one second old; any thread may call it.
 
  private:

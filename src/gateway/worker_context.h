@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
@@ -21,6 +23,18 @@ namespace penstock::gateway {
 
 class RequestHandler;
 
+// What requests are read with. A gateway that is reconfigured hands its workers a new one.
+struct Settings {
+  GatewayOptions options;  // without the API keys; the last tenant is the anonymous one
+  KeyRing key_ring;
+
+  // The tenant of requests without a key, if they are admitted.
+  [[nodiscard]] std::optional<std::uint32_t> anonymous_tenant() const {
+    if (!options.anonymous) return std::nullopt;
+    return static_cast<std::uint32_t>(options.dispatch.tenants.size() - 1);
+  }
+};
+
 // Where a gateway reports. Both outlive it; any thread writes.
 struct GatewayLogs {
   logging::Log& log;
@@ -29,9 +43,7 @@ struct GatewayLogs {
 
 // `scratch` and `keys` describe the request that is being read, and nothing in them outlives that call.
 struct WorkerContext {
-  const GatewayOptions& options;
-  const KeyRing& key_ring;
-  std::uint32_t anonymous_tenant;
+  std::shared_ptr<const Settings> settings;  // replaced between two events of the loop
   SharedDispatcher& dispatcher;
   dispatch::GrantListener& listener;
   net::Loop& loop;

@@ -1,9 +1,12 @@
-#include "load/document.h"
-
+#include <array>
 #include <nlohmann/json.hpp>
+#include <span>
 
+#include "load/assets.h"
+#include "load/reports.h"
 #include "report/document.h"
 #include "report/format.h"
+#include "report/page_template.h"
 
 namespace penstock::load {
 namespace {
@@ -20,6 +23,23 @@ Json latencies(const core::QuantileSketch& sketch) {
           {"p95", figure(sketch.quantile(0.95))},
           {"p99", figure(sketch.quantile(0.99))},
           {"max", figure(sketch.max())}};
+}
+
+constexpr std::array kTtftBounds = {50.0, 100.0, 200.0, 500.0, 1000.0, 2000.0, 5000.0, 10000.0};
+constexpr std::array kGapBounds = {5.0, 10.0, 20.0, 30.0, 50.0, 100.0, 200.0, 500.0};
+
+// Shares of the samples up to each bound and above the previous one; the last bar has no bound.
+Json histogram(const core::QuantileSketch& sketch, std::span<const double> bounds_ms) {
+  Json bars = Json::array();
+  double below = 0.0;
+  const auto add = [&](const Json& bound, double up_to) {
+    bars.push_back({{"up_to_ms", bound}, {"share", std::max(up_to - below, 0.0)}});
+    below = up_to;
+  };
+  if (sketch.count() == 0) return bars;
+  for (const double bound : bounds_ms) add(bound, sketch.share_at_most(bound));
+  add(nullptr, 1.0);
+  return bars;
 }
 
 Json outcomes(const Figures& figures) {
@@ -118,6 +138,8 @@ std::string to_json(const RunSummary& run, const Tally& tally) {
   json["max_gap_ms"] = latencies(tally.max_gaps_ms());
   json["first_byte_ms"] = latencies(tally.first_byte_ms());
   json["latency_ms"] = latencies(tally.all().latency_ms);
+  json["ttft_histogram"] = histogram(tally.all().ttft_ms, kTtftBounds);
+  json["gap_histogram"] = histogram(tally.gaps_ms(), kGapBounds);
   json["segments"] = segments(tally);
   json["causes"] = causes(tally);
   json["generator"] = generator(run, tally);
@@ -127,6 +149,14 @@ std::string to_json(const RunSummary& run, const Tally& tally) {
         {{"name", verdict.name}, {"limit", verdict.limit}, {"seen", verdict.measured}, {"met", verdict.is_met}});
   json["timeline"] = timeline(tally);
   return report::write_json(json, {}) + "\n";
+}
+
+std::string to_page(const RunSummary& run, const Tally& tally) {
+  return report::fill_page(assets::page(), {{"title", report::escape_markup(report::printable(run.target))},
+                                            {"style", std::string{assets::style()}},
+                                            {"table", report::escape_markup(render_table(run, tally))},
+                                            {"data", report::escape_json(to_json(run, tally))},
+                                            {"scripts", std::string{assets::scripts()}}});
 }
 
 }  // namespace penstock::load

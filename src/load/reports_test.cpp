@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "load/document.h"
 #include "load/live_view.h"
-#include "load/page.h"
-#include "load/table.h"
+#include "load/reports.h"
 
 namespace penstock::load {
 namespace {
@@ -98,17 +96,40 @@ TEST(LoadDocument, ReadsBackWithNullForWhatWasNotMeasured) {
 
 TEST(LoadPage, IsSelfContainedAndEscapesMarkup) {
   const std::string page = to_page(summary(), sample());
-  EXPECT_FALSE(has(page, "<script"));
+  EXPECT_FALSE(has(page, "<script>"));  // the page's own scripts have attributes
   EXPECT_FALSE(has(page, "\x1b"));
+  EXPECT_FALSE(has(page, "{{"));
   std::string without_names = page;
   for (std::size_t at = 0; (at = without_names.find("http://www.w3.org/2000/svg")) != std::string::npos;)
     without_names.erase(at, 26);
   EXPECT_FALSE(has(without_names, "src="));
   EXPECT_FALSE(has(without_names, "href="));
-  for (const char* part : {"prefers-color-scheme: dark", "<svg", "TTFT, by intended start", "&lt;script&gt;", "missed",
-                           "up to 200 ms", "status 500"})
+  for (const char* part : {"prefers-color-scheme: dark", "TTFT, by intended start", "&lt;script&gt;", "MISSED errors=0: 1",
+                           "status 500", "default-src 'none'; script-src 'nonce-penstock'"})
     EXPECT_TRUE(has(page, part)) << part;
   EXPECT_LT(page.size(), 200'000U);
+}
+
+TEST(LoadPage, CarriesTheDocument) {
+  const std::string page = to_page(summary(), sample());
+  const std::string open = "<script type=\"application/json\" id=\"data\">";
+  const std::size_t begin = page.find(open) + open.size();
+  const std::string data = page.substr(begin, page.find("</script>", begin) - begin);
+  EXPECT_EQ(nlohmann::json::parse(data), nlohmann::json::parse(to_json(summary(), sample())));
+}
+
+TEST(LoadDocument, HistogramsAddUpToAllSamples) {
+  const auto json = nlohmann::json::parse(to_json(summary(), sample()));
+  double all = 0.0;
+  for (const auto& bar : json["ttft_histogram"]) all += bar["share"].get<double>();
+  EXPECT_NEAR(all, 1.0, 1e-9);
+  // All samples are of 200 ms, give or take the error of the sketch.
+  EXPECT_DOUBLE_EQ(json["ttft_histogram"][2]["up_to_ms"], 200.0);
+  EXPECT_NEAR(json["ttft_histogram"][2]["share"].get<double>() + json["ttft_histogram"][3]["share"].get<double>(), 1.0,
+              1e-9);
+  EXPECT_TRUE(json["ttft_histogram"].back()["up_to_ms"].is_null());
+  const auto nothing = nlohmann::json::parse(to_json(summary(), Tally{{"default"}}));
+  EXPECT_TRUE(nothing["gap_histogram"].empty());
 }
 
 TEST(LiveView, FitsItsLinesAndShowsTheLastSeconds) {

@@ -1,9 +1,9 @@
-#include "load/table.h"
-
 #include <fmt/format.h>
 
 #include "load/latency_text.h"
+#include "load/reports.h"
 #include "report/format.h"
+#include "report/grid.h"
 
 namespace penstock::load {
 namespace {
@@ -13,24 +13,14 @@ using report::format_milliseconds;
 using report::format_quantity;
 using report::format_share;
 
-// Pads by display width, not by bytes.
-std::string left(std::string_view text, std::size_t width) {
-  const std::size_t columns = report::display_width(text);
-  return std::string{text} + std::string(width > columns ? width - columns : 0, ' ');
-}
-std::string right(std::string_view text, std::size_t width) {
-  const std::size_t columns = report::display_width(text);
-  return std::string(width > columns ? width - columns : 0, ' ') + std::string{text};
-}
-
 void append_latencies(std::string& out, const Tally& tally) {
-  out += fmt::format("\n{}{}{}{}{}{}{}\n", left("", 28), right("p50", 10), right("p90", 10), right("p95", 10),
-                     right("p99", 10), right("max", 10), right("samples", 12));
+  report::Grid grid{{{"", true}, {"p50"}, {"p90"}, {"p95"}, {"p99"}, {"max"}, {"samples"}}};
   const auto row = [&](std::string_view name, const core::QuantileSketch& sketch) {
-    out += left(name, 28);
-    for (const double quantile : {0.5, 0.9, 0.95, 0.99}) out += right(latency_text(sketch, quantile), 10);
-    out += right(sketch.count() == 0 ? "–" : format_milliseconds(sketch.max()), 10);
-    out += right(format_count(sketch.count()), 12) + "\n";
+    std::vector<std::string> cells{std::string{name}};
+    for (const double quantile : {0.5, 0.9, 0.95, 0.99}) cells.push_back(latency_text(sketch, quantile));
+    cells.push_back(sketch.count() == 0 ? "–" : format_milliseconds(sketch.max()));
+    cells.push_back(format_count(sketch.count()));
+    grid.add(std::move(cells));
   };
   row("TTFT, from intended start", tally.all().ttft_ms);
   row("ITL, mean of a request", tally.all().itl_ms);
@@ -38,26 +28,27 @@ void append_latencies(std::string& out, const Tally& tally) {
   row("longest gap of a request", tally.max_gaps_ms());
   row("first byte", tally.first_byte_ms());
   row("whole answer", tally.all().latency_ms);
+  out += "\n" + grid.text();
 }
 
 void append_segments(std::string& out, const Tally& tally) {
-  out += fmt::format("\n{}{}{}{}{}{}{}{}\n", left("segment", 28), right("requests", 10), right("errors", 8),
-                     right("refused", 9), right("TTFT p50", 10), right("p95", 9), right("ITL p50", 9), right("p95", 9));
+  report::Grid grid{
+      {{"segment", true}, {"requests"}, {"errors"}, {"refused"}, {"TTFT p50"}, {"p95"}, {"ITL p50"}, {"p95"}}};
   for (const Segment& segment : tally.segments()) {
     const Figures& figures = segment.figures;
-    out += left(fmt::format("{} {}", segment.group, report::printable(segment.label)), 28);
-    out += right(format_count(figures.ended()), 10) + right(format_count(figures.errors()), 8) +
-           right(format_count(figures.of(Outcome::kRefused)), 9);
-    out += right(latency_text(figures.ttft_ms, 0.5), 10) + right(latency_text(figures.ttft_ms, 0.95), 9) +
-           right(latency_text(figures.itl_ms, 0.5), 9) + right(latency_text(figures.itl_ms, 0.95), 9) + "\n";
+    grid.add({fmt::format("{} {}", segment.group, segment.label), format_count(figures.ended()),
+              format_count(figures.errors()), format_count(figures.of(Outcome::kRefused)),
+              latency_text(figures.ttft_ms, 0.5), latency_text(figures.ttft_ms, 0.95),
+              latency_text(figures.itl_ms, 0.5), latency_text(figures.itl_ms, 0.95)});
   }
+  out += "\n" + grid.text();
 }
 
 void append_causes(std::string& out, const Tally& tally) {
   if (tally.causes().empty()) return;
-  out += "\nwhat did not end well\n";
+  out += "\nrequests that did not succeed\n";
   for (const auto& [reason, cause] : tally.causes()) {
-    out += fmt::format("  {} {}", right(format_count(cause.count), 8), report::printable(reason));
+    out += fmt::format("  {:>8} {}", format_count(cause.count), report::printable(reason));
     if (!cause.example.empty()) out += fmt::format(": {}", report::printable(cause.example));
     out += "\n";
   }

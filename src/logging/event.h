@@ -21,6 +21,9 @@ enum class Event : std::uint8_t {
   kFileLimitLow,
   kLinesDropped,
   // The gateway.
+  kConfigReloaded,
+  kConfigReloadFailed,
+  kRestartNeeded,
   kReplicasReloaded,
   kReplicasReloadFailed,
   kReplicaDuplicate,

@@ -1,6 +1,7 @@
 // Where a process reports its events.
 #pragma once
 
+#include <atomic>
 #include <concepts>
 #include <cstdint>
 #include <initializer_list>
@@ -46,7 +47,8 @@ class Log {
   Log& operator=(const Log&) = delete;
 
   // False: write() of this event does nothing, and its fields need not be computed.
-  [[nodiscard]] bool takes(Event event) const { return info_of(event).level >= level_; }
+  [[nodiscard]] bool takes(Event event) const { return info_of(event).level >= level_.load(std::memory_order_relaxed); }
+  void set_level(Level level) { level_.store(level, std::memory_order_relaxed); }
   void write(Event event, std::initializer_list<Field> fields = {}) {
     if (takes(event)) append(event, {fields.begin(), fields.size()});
   }
@@ -57,7 +59,7 @@ class Log {
  private:
   virtual void append(Event event, std::span<const Field> fields) = 0;
 
-  Level level_;
+  std::atomic<Level> level_;
 };
 
 }  // namespace penstock::logging

@@ -13,19 +13,32 @@ using Json = nlohmann::ordered_json;
 
 std::string cell(std::string_view text) { return text.empty() ? "" : fmt::format("`{}`", text); }
 
-std::string row(std::string_view prefix, const Option& option, std::string_view mark) {
-  return fmt::format("| {} | {} | {} | {} | {}{} |\n",
+// A page has a column for the mark if any of its options has it.
+bool is_reloadable(const List& list) {
+  const auto marked = [](const Option& option) { return option.is_reloadable; };
+  return list.is_reloadable || std::any_of(list.rows->options().begin(), list.rows->options().end(), marked);
+}
+
+std::string reload_cell(bool has_column, bool is_reloadable) {
+  return !has_column ? "" : is_reloadable ? " yes |" : "  |";
+}
+
+std::string row(std::string_view prefix, const Option& option, std::string_view mark, bool has_reload,
+                bool in_reloadable_list = false) {
+  return fmt::format("| {} | {} | {} | {} |{} {}{} |\n",
                      cell(option.names.key.empty() ? "" : fmt::format("{}{}", prefix, option.names.key)),
                      cell(option.names.flag), option.value.type,
-                     option.is_required ? "required" : cell(option.fallback), option.names.help, mark);
+                     option.is_required ? "required" : cell(option.fallback),
+                     reload_cell(has_reload, option.is_reloadable || in_reloadable_list), option.names.help, mark);
 }
 
 // The keys of the items of a list. Those that stand for all items in the table itself are not repeated.
-void append_items(std::string& page, const Table& table, const List& list, const std::string& prefix) {
+void append_items(std::string& page, const Table& table, const List& list, const std::string& prefix, bool has_reload) {
   const std::string inner = fmt::format("{}{}[].", prefix, list.names.key);
   for (const Option& option : list.rows->options())
-    if (list.names.flag.empty() || table.with_key(option.names.key) == nullptr) page += row(inner, option, "");
-  for (const List& below : list.rows->lists()) append_items(page, table, below, inner);
+    if (list.names.flag.empty() || table.with_key(option.names.key) == nullptr)
+      page += row(inner, option, "", has_reload, list.is_reloadable);
+  for (const List& below : list.rows->lists()) append_items(page, table, below, inner, has_reload);
 }
 
 bool is_shared(const Table& table, const Option& option) {
@@ -62,6 +75,7 @@ Json schema_of(const Option& option) {
   if (is_number && option.value.low) made["minimum"] = bound(*option.value.low);
   if (is_number && option.value.high && *option.value.high < 1e15) made["maximum"] = bound(*option.value.high);
   made["description"] = option.names.help;
+  if (option.is_reloadable) made["x-reloadable"] = true;
   // Words such as "the limit of the model" are no value.
   const Json typed = Json::parse(option.fallback, nullptr, false);
   if ((is_number && typed.is_number()) || typed.is_boolean())
@@ -123,6 +137,14 @@ std::string to_markdown(const Table& table, const std::vector<std::string_view>&
   };
   for (const Option& option : table.options()) note(option.group);
   for (const List& list : table.lists()) note(list.group);
+  const auto shown = [&](std::string_view group) {
+    return std::find(headings.begin(), headings.end(), group) != headings.end();
+  };
+  const bool has_reload =
+      std::any_of(table.options().begin(), table.options().end(),
+                  [&](const Option& option) { return option.is_reloadable && shown(option.group); }) ||
+      std::any_of(table.lists().begin(), table.lists().end(),
+                  [&](const List& list) { return is_reloadable(list) && shown(list.group); });
   std::string page;
   for (const std::string_view group : headings) {
     page += fmt::format("\n## {}\n\n", group);
@@ -131,14 +153,15 @@ std::string to_markdown(const Table& table, const std::vector<std::string_view>&
     for (const List& list : table.lists())
       if (list.group == group && !list.names.flag.empty())
         page += fmt::format("`{}`: {}.\n\n", list.names.flag, list.names.help);
-    page += "| key | flag | type | default | meaning |\n|---|---|---|---|---|\n";
+    page += has_reload ? "| key | flag | type | default | reload | meaning |\n|---|---|---|---|---|---|\n"
+                       : "| key | flag | type | default | meaning |\n|---|---|---|---|---|\n";
     for (const Option& option : table.options())
-      if (option.group == group) page += row("", option, is_shared(table, option) ? " ¹" : "");
+      if (option.group == group) page += row("", option, is_shared(table, option) ? " ¹" : "", has_reload);
     for (const List& list : table.lists()) {
       if (list.group != group) continue;
-      page += fmt::format("| `{}` | {} | list of sections |  | {} |\n", list.names.key, cell(list.names.flag),
-                          list.names.help);
-      append_items(page, table, list, "");
+      page += fmt::format("| `{}` | {} | list of sections |  |{} {} |\n", list.names.key, cell(list.names.flag),
+                          reload_cell(has_reload, list.is_reloadable), list.names.help);
+      append_items(page, table, list, "", has_reload);
     }
   }
   return page;

@@ -44,12 +44,14 @@ struct Option {
   bool is_required = false;    // in an item of a list
   bool is_secret = false;      // errors do not show the value
   bool is_repeatable = false;  // a flag that may be given several times; each adds to the field
+  bool is_reloadable = false;  // a process that reads its configuration again applies the new value without a restart
 
   // For use while a table is made: table.add({…}, count(…)).required().
   Option& implies(std::string_view text) { return implied = text, *this; }
   Option& required() { return is_required = true, *this; }
   Option& secret() { return is_secret = true, *this; }
   Option& repeatable() { return is_repeatable = true, *this; }
+  Option& reloadable() { return is_reloadable = true, *this; }
   Option& placeholder(std::string_view text) { return shown = text, *this; }
   Option& by_default(std::string_view text) { return fallback = text, *this; }
 };
@@ -61,12 +63,14 @@ struct List {
   std::string_view group;
   Names names;  // a flag adds one item: --pool role=prefill,replicas=2
   std::size_t items_max = 0;
-  bool is_required = false;
+  bool is_required = false, is_reloadable = false;  // reloadable: items may change, come and go without a restart
+  std::function<std::size_t()> size;
   std::function<void(std::size_t count)> resize;    // replaces the items by so many new ones
   std::function<Table(std::size_t index)> rows_of;  // bound to an item; valid until the next resize
   std::shared_ptr<const Table> rows;                // bound to an item of its own, for documents
 
   List& required() { return is_required = true, *this; }
+  List& reloadable() { return is_reloadable = true, *this; }
 };
 
 // A flag that stands for the keys of a section: `--slo ttft=2s,itl=50ms` sets slo.ttft and slo.itl.
@@ -94,7 +98,8 @@ class Table {
   List& list(
       Names names, std::vector<Item>& items, std::size_t items_max, Describe describe,
       std::function<Item()> initial = [] { return Item{}; }) {
-    List made{group_, names, items_max, false, {}, {}, {}};
+    List made{group_, names, items_max, false, false, {}, {}, {}, {}};
+    made.size = [&items] { return items.size(); };
     made.resize = [&items, initial](std::size_t count) {
       items.clear();
       for (std::size_t i = 0; i < count; ++i) items.push_back(initial());
@@ -138,5 +143,13 @@ class Table {
   std::vector<SectionFlag> section_flags_;
   std::vector<Renamed> renamed_;
 };
+
+// A value that differs between two tables that are bound to two structs of the same type.
+struct Change {
+  std::string key;  // "tenants[1].weight"; of a list whose number of items changed "tenants"
+  bool is_reloadable = false;
+};
+// In the order of the table. The items of a reloadable list are compared as one.
+[[nodiscard]] std::vector<Change> changes(const Table& before, const Table& after);
 
 }  // namespace penstock::options

@@ -9,6 +9,7 @@
 
 #include "decision/decision_text.h"
 #include "report/format.h"
+#include "report/grid.h"
 
 namespace penstock::report {
 namespace {
@@ -22,25 +23,7 @@ std::string change_of(const DecisionRecord& record) {
                      format_replicas(record.target));
 }
 
-// Columns as wide as their widest cell; the first is text and flush left, numbers are flush right.
-std::string table(const std::vector<std::vector<std::string>>& rows) {
-  std::vector<std::size_t> widths;
-  for (const auto& row : rows)
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      if (widths.size() <= i) widths.push_back(0);
-      widths[i] = std::max(widths[i], display_width(row[i]));
-    }
-  std::string text;
-  for (const auto& row : rows) {
-    std::string line = "   ";
-    for (std::size_t i = 0; i < row.size(); ++i)
-      line += " " + std::string(i == 0 ? 1 : widths[i] - display_width(row[i]) + 1, ' ') + row[i] +
-              std::string(i == 0 ? widths[i] - display_width(row[i]) : 0, ' ');
-    line.erase(line.find_last_not_of(' ') + 1);
-    text += line + "\n";
-  }
-  return text;
-}
+constexpr std::size_t kTableIndent = 5;
 
 // Counts are whole, shares are percent, all else has three digits.
 std::string figure(const decision::Evidence& evidence) {
@@ -53,16 +36,15 @@ std::string figure(const decision::Evidence& evidence) {
 
 std::string evidence_table(const DecisionRecord& record) {
   std::vector<std::vector<std::string>> rows;
-  for (const decision::Evidence& evidence : record.evidence)
-    rows.push_back({printable(evidence.name), figure(evidence)});
-  return rows.empty() ? std::string{} : "  Based on:\n" + table(rows);
+  for (const decision::Evidence& evidence : record.evidence) rows.push_back({evidence.name, figure(evidence)});
+  return rows.empty() ? std::string{} : "  Based on:\n" + aligned(rows, kTableIndent);
 }
 
 std::string candidate_table(const DecisionRecord& record) {
   const std::vector<Candidate>& candidates = record.candidates;
   if (candidates.empty()) return {};
   std::vector<std::vector<std::string>> rows = {{}};
-  for (const std::string& pool : record.pools) rows.front().push_back(printable(pool));
+  for (const std::string& pool : record.pools) rows.front().push_back(pool);
   for (const char* title : {"SLO attainment", "TTFT met", "ITL met", ""}) rows.front().emplace_back(title);
   std::vector<const Candidate*> by_size;
   for (const Candidate& tried : candidates) by_size.push_back(&tried);
@@ -75,7 +57,8 @@ std::string candidate_table(const DecisionRecord& record) {
       row.push_back(format_share(share));
     row.emplace_back(tried->chosen ? "chosen" : "");
   }
-  return "  Simulated fleets (replicas) and the share of requests that would have met the SLO:\n" + table(rows);
+  return "  Simulated fleets (replicas) and the share of requests that would have met the SLO:\n" +
+         aligned(rows, kTableIndent);
 }
 
 std::string next_change(const DecisionTrack& track, core::Instant at) {

@@ -20,8 +20,6 @@ using core::format_share;
 
 // `text` with what could steer a terminal (control characters) or is not UTF-8 replaced by "?".
 [[nodiscard]] std::string printable(std::string_view text);
-// Printable text as text of HTML and SVG, also within quotes.
-[[nodiscard]] std::string markup_escaped(std::string_view text);
 // Columns that printable text takes, counting every code point as one.
 [[nodiscard]] std::size_t display_width(std::string_view text);
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "report/format.h"
+#include "report/grid.h"
 #include "report/ranking.h"
 
 namespace penstock::report {
@@ -13,21 +14,11 @@ using decision::RunResult;
 
 namespace {
 
-constexpr std::size_t kGap = 2;            // blanks between columns
+constexpr std::size_t kIndent = 2;         // of the second and later lines of a paragraph
 constexpr std::size_t kWidthMax = 140;     // of a line of the table
 constexpr std::size_t kNameWidthMax = 32;  // of a policy's name; the JSON has it in full
-constexpr std::size_t kNameWidthMin = 8;   // where the figures need the rest of the line
 
-// The first `width` code points of printable text, the last of them an ellipsis if there are more.
-std::string cut(const std::string& text, std::size_t width) {
-  if (display_width(text) <= width) return text;
-  std::size_t end = 0, seen = 0;
-  for (; end < text.size(); ++end)
-    if ((static_cast<unsigned char>(text[end]) & 0xC0U) != 0x80U && ++seen == width) break;
-  return text.substr(0, end) + "…";
-}
-
-std::string name_of(const RankedResult& ranked) { return cut(printable(ranked.label), kNameWidthMax); }
+std::string name_of(const RankedResult& ranked) { return cut_to_width(printable(ranked.label), kNameWidthMax); }
 
 // One line of prose as lines that fit, the second and later ones indented. A word that is too long is cut.
 std::string paragraph(const std::string& text) {
@@ -35,12 +26,12 @@ std::string paragraph(const std::string& text) {
   std::size_t column = 0;
   for (std::size_t begin = 0; begin <= text.size();) {
     const std::size_t end = std::min(text.find(' ', begin), text.size());
-    const std::string word = cut(text.substr(begin, end - begin), kWidthMax - kGap);
+    const std::string word = cut_to_width(text.substr(begin, end - begin), kWidthMax - kIndent);
     begin = end + 1;
     const std::size_t width = display_width(word);
     if (column > 0 && column + 1 + width > kWidthMax) {
-      lines += "\n" + std::string(kGap, ' ');
-      column = kGap;
+      lines += "\n" + std::string(kIndent, ' ');
+      column = kIndent;
     } else if (column > 0) {
       lines += ' ';
       ++column;
@@ -51,67 +42,7 @@ std::string paragraph(const std::string& text) {
   return lines + "\n";
 }
 
-struct Column {
-  std::string group, name;  // two lines of heading
-  bool left = false;
-};
-
-class Grid {
- public:
-  Grid(std::vector<Column> columns, const TableStyle& style, bool best_first = true)
-      : columns_(std::move(columns)), style_(style), best_first_(best_first) {
-    for (const Column& column : columns_)
-      widths_.push_back(std::max(display_width(column.name), display_width(column.group)));
-  }
-
-  void add(std::vector<std::string> cells) {
-    for (std::size_t i = 0; i < cells.size(); ++i) widths_[i] = std::max(widths_[i], display_width(cells[i]));
-    rows_.push_back(std::move(cells));
-  }
-
-  // Where the best row is first, it stands out. When the figures are wide, the names in the first column are cut.
-  [[nodiscard]] std::string text() {
-    std::size_t width = kGap * (columns_.size() - 1);
-    for (const std::size_t column : widths_) width += column;
-    const std::size_t excess = width > kWidthMax ? width - kWidthMax : 0;
-    if (excess > 0) widths_[0] = std::max(kNameWidthMin, widths_[0] - std::min(widths_[0], excess));
-    for (std::vector<std::string>& row : rows_) row[0] = cut(row[0], widths_[0]);
-    std::string text = heading([](const Column& column) { return column.group; });
-    text += heading([](const Column& column) { return column.name; });
-    for (std::size_t row = 0; row < rows_.size(); ++row)
-      text += painted(line(rows_[row]), row == 0 && best_first_ ? "\033[1m" : "");
-    return text;
-  }
-
- private:
-  template <class Text>
-  std::string heading(const Text& text_of) const {
-    std::vector<std::string> cells;
-    for (const Column& column : columns_) cells.push_back(text_of(column));
-    return painted(line(cells), "\033[2m");
-  }
-
-  [[nodiscard]] std::string line(const std::vector<std::string>& cells) const {
-    std::string text;
-    for (std::size_t i = 0; i < cells.size(); ++i) {
-      const std::string blanks(widths_[i] - display_width(cells[i]), ' ');
-      if (i > 0) text.append(kGap, ' ');
-      text += columns_[i].left ? cells[i] + blanks : blanks + cells[i];
-    }
-    text.erase(text.find_last_not_of(' ') + 1);
-    return text;
-  }
-
-  [[nodiscard]] std::string painted(const std::string& text, std::string_view code) const {
-    return style_.colour && !code.empty() ? fmt::format("{}{}\033[0m\n", code, text) : text + "\n";
-  }
-
-  std::vector<Column> columns_;
-  const TableStyle& style_;
-  bool best_first_;
-  std::vector<std::size_t> widths_;
-  std::vector<std::vector<std::string>> rows_;
-};
+GridStyle grid_style(const TableStyle& style, bool best_first = true) { return {style.colour, best_first, kWidthMax}; }
 
 std::string latency(const core::Summary& summary, double value) {
   return summary.max > 0.0 ? format_milliseconds(value) : "–";
@@ -132,23 +63,23 @@ std::string fleet(const RunResult& result) {
 }
 
 std::string policies(const Report& report, const TableStyle& style) {
-  Grid grid{{{"", "policy", true},
-             {"", "replicas", true},
-             {"SLO at-", "tainment"},
-             {"TTFT", "p50"},
-             {"", "p95"},
-             {"", "p99"},
-             {"ITL ms", "p50"},
-             {"", "p95"},
-             {"good-", "put/s"},
-             {"GPU", "hours"},
-             {"", "USD"},
-             {"cache", "hits"},
-             {"pre-", "empted"},
-             {"", "failed"},
-             {"", "actions"},
-             {"speed", "req/s"}},
-            style};
+  Grid grid{{{"policy", true},
+             {"replicas", true},
+             {"SLO at-\ntainment"},
+             {"TTFT\np50"},
+             {"p95"},
+             {"p99"},
+             {"ITL ms\np50"},
+             {"p95"},
+             {"good-\nput/s"},
+             {"GPU\nhours"},
+             {"USD"},
+             {"cache\nhits"},
+             {"pre-\nempted"},
+             {"failed"},
+             {"actions"},
+             {"speed\nreq/s"}},
+            grid_style(style)};
   for (const RankedResult& ranked : rank(report.results)) {
     const RunResult& r = *ranked.result;
     grid.add({name_of(ranked), fleet(r), format_share(r.slo_attainment), latency(r.ttft_ms, r.ttft_ms.p50),
@@ -162,16 +93,16 @@ std::string policies(const Report& report, const TableStyle& style) {
 }
 
 std::string frontier(const Report& report, const TableStyle& style) {
-  Grid grid{{{"static", "fleet", true},
-             {"SLO", "attainment"},
-             {"TTFT", "p95"},
-             {"", "p99"},
-             {"ITL ms", "p95"},
-             {"good-", "put/s"},
-             {"GPU", "hours"},
-             {"", "USD"},
-             {"", "failed"}},
-            style};
+  Grid grid{{{"static\nfleet", true},
+             {"SLO\nattainment"},
+             {"TTFT\np95"},
+             {"p99"},
+             {"ITL ms\np95"},
+             {"good-\nput/s"},
+             {"GPU\nhours"},
+             {"USD"},
+             {"failed"}},
+            grid_style(style)};
   for (const RankedResult& ranked : rank(report.frontier)) {
     const RunResult& r = *ranked.result;
     grid.add({name_of(ranked), format_share(r.slo_attainment), latency(r.ttft_ms, r.ttft_ms.p95),
@@ -184,18 +115,17 @@ std::string frontier(const Report& report, const TableStyle& style) {
 
 // One row for each target and policy.
 std::string targets(const Report& report, const TableStyle& style) {
-  Grid grid{{{"", "segment", true},
-             {"", "policy", true},
-             {"TTFT", "limit"},
-             {"ITL", "limit"},
-             {"", "requests"},
-             {"", "goal"},
-             {"SLO", "attainment"},
-             {"TTFT", "met"},
-             {"ITL", "met"},
-             {"", "", true}},
-            style,
-            false};
+  Grid grid{{{"segment", true},
+             {"policy", true},
+             {"TTFT\nlimit"},
+             {"ITL\nlimit"},
+             {"requests"},
+             {"goal"},
+             {"SLO\nattainment"},
+             {"TTFT\nmet"},
+             {"ITL\nmet"},
+             {"", true}},
+            grid_style(style, false)};
   const std::vector<RankedResult> ranked = rank(report.results);
   for (std::size_t i = 0; i <= signals::kSegmentsMax; ++i) {
     for (const RankedResult& each : ranked) {
@@ -205,7 +135,7 @@ std::string targets(const Report& report, const TableStyle& style) {
         if (target.requests == 0) return std::string{"–"};
         return format_share(static_cast<double>(met) / static_cast<double>(target.requests));
       };
-      grid.add({cut(printable(target.name), kNameWidthMax), name_of(each),
+      grid.add({cut_to_width(printable(target.name), kNameWidthMax), name_of(each),
                 format_seconds(core::to_seconds(target.target.ttft)),
                 format_seconds(core::to_seconds(target.target.itl)), short_count(target.requests),
                 format_share(target.goal), kept(target.met), kept(target.ttft_met), kept(target.itl_met),
@@ -253,16 +183,16 @@ constexpr std::size_t kTenantsShown = 10;
 
 // The tenants with most tokens.
 std::string tenants(const Report& report, const TableStyle& style) {
-  Grid grid{{{"", "policy", true},
-             {"", "tenant", true},
-             {"", "requests"},
-             {"", "refused"},
-             {"prompt", "tokens"},
-             {"cached", "tokens"},
-             {"output", "tokens"},
-             {"budget", "used"},
-             {"token", "cost"}},
-            style};
+  Grid grid{{{"policy", true},
+             {"tenant", true},
+             {"requests"},
+             {"refused"},
+             {"prompt\ntokens"},
+             {"cached\ntokens"},
+             {"output\ntokens"},
+             {"budget\nused"},
+             {"token\ncost"}},
+            grid_style(style)};
   for (const RankedResult& ranked : rank(report.results)) {
     std::vector<decision::TenantResult> shown = ranked.result->tenants;
     std::stable_sort(shown.begin(), shown.end(), [](const auto& a, const auto& b) {

@@ -38,7 +38,7 @@ MAY_USE = {
     "logging": ["core"],
     "net": ["core"],
     "api": ["core"],
-    "gateway": ["core", "logging", "net", "api", "telemetry", "routing", "dispatch"],
+    "gateway": ["core", "logging", "net", "api", "telemetry", "routing", "dispatch", "connect"],
     "connect": ["core", "signals", "decision", "actuation", "ledger"],
     "engine_server": ["core", "net", "api", "engine", "telemetry", "signals", "connect"],
     "load": ["core", "options", "net", "api", "workload", "signals", "report"],

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace penstock::report {
+namespace penstock::evaluation {
 
 struct SvgPoint {
   double x = 0.0, y = 0.0;  // pixels from the upper left corner
@@ -46,4 +46,4 @@ class Svg {
   std::string marks_;
 };
 
-}  // namespace penstock::report
+}  // namespace penstock::evaluation

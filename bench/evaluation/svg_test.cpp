@@ -1,10 +1,10 @@
-#include "report/svg.h"
+#include "evaluation/svg.h"
 
 #include <gtest/gtest.h>
 
 #include <array>
 
-namespace penstock::report {
+namespace penstock::evaluation {
 namespace {
 
 TEST(Svg, HasATitleForScreenReaders) {
@@ -38,4 +38,4 @@ TEST(Svg, RotatesTextAroundItsPosition) {
 }
 
 }  // namespace
-}  // namespace penstock::report
+}  // namespace penstock::evaluation

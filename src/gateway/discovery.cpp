@@ -1,5 +1,4 @@
-// Replicas from the configuration, from files and from DNS.
-#include <fmt/format.h>
+#include "gateway/discovery.h"
 
 #include <condition_variable>
 #include <filesystem>
@@ -10,13 +9,12 @@
 #include <utility>
 #include <variant>
 
-#include "cli/gateway_setup.h"
 #include "connect/replicas_file.h"
 #include "connect/zmq/subscriber.h"
 #include "net/address.h"
 #include "telemetry/kv_event.h"
 
-namespace penstock::cli {
+namespace penstock::gateway {
 namespace {
 
 constexpr core::Duration kFileInterval = std::chrono::milliseconds{100};
@@ -31,7 +29,7 @@ dispatch::ReplicaPhase phase_of(connect::ReplicaTraffic state) {
 }
 
 struct Found {
-  gateway::ReplicaEndpoint spec;
+  ReplicaEndpoint spec;
   std::string kv_events;
 };
 
@@ -45,8 +43,8 @@ core::Result<std::vector<net::Address>> addresses_of(const std::string& url) {
 
 class Finder final : public Discovery {
  public:
-  Finder(net::Loop& loop, const DiscoveryOptions& options, gateway::Gateway& gateway, logging::Log& log)
-      : loop_(loop), options_(options), gateway_(gateway), log_(log) {}
+  Finder(net::Loop& loop, DiscoveryOptions options, Gateway& gateway, logging::Log& log)
+      : loop_(loop), options_(std::move(options)), gateway_(gateway), log_(log) {}
 
   ~Finder() override {
     subscriber_.reset();
@@ -60,19 +58,7 @@ class Finder final : public Discovery {
   }
 
   core::Result<void> begin() {
-    for (const ReplicaOptions& replica : options_.replicas) {
-      auto addresses = addresses_of(replica.url);
-      if (!addresses) return tl::make_unexpected(addresses.error());
-      Found found;
-      found.spec.id = found.spec.url = replica.url;
-      found.spec.model = replica.model;
-      found.spec.pool = "default";
-      found.spec.role = replica.role;
-      found.spec.weight = replica.weight;
-      found.spec.addresses = *std::move(addresses);
-      found.kv_events = replica.kv_events;
-      named_.push_back(std::move(found));
-    }
+    if (auto named = name_replicas(options_.replicas); !named) return named;
     auto started =
         connect::Subscriber::start({}, [this](const connect::SubscriberMessage& message) { take_kv_events(message); });
     if (!started) return tl::make_unexpected(started.error());
@@ -89,12 +75,34 @@ class Finder final : public Discovery {
     return {};
   }
 
+  core::Result<void> set_replicas(const std::vector<NamedReplica>& replicas) override {
+    return name_replicas(replicas).map([this] { publish(); });
+  }
+
  private:
   struct File {
     std::string path;
     std::filesystem::file_time_type time{};
     std::vector<Found> found;
   };
+
+  core::Result<void> name_replicas(const std::vector<NamedReplica>& replicas) {
+    std::vector<Found> all;
+    for (const NamedReplica& replica : replicas) {
+      auto addresses = addresses_of(replica.url);
+      if (!addresses) return tl::make_unexpected(addresses.error());
+      Found& found = all.emplace_back();
+      found.spec.id = found.spec.url = replica.url;
+      found.spec.model = replica.model;
+      found.spec.pool = "default";
+      found.spec.role = replica.role;
+      found.spec.weight = replica.weight;
+      found.spec.addresses = *std::move(addresses);
+      found.kv_events = replica.kv_events;
+    }
+    named_ = std::move(all);
+    return {};
+  }
 
   void check_files() {
     bool changed = false;
@@ -149,8 +157,6 @@ class Finder final : public Discovery {
   }
 
   void resolve() {
-    const std::size_t colon = options_.dns.rfind(':');
-    const std::string host = options_.dns.substr(0, colon);
     const auto url = net::parse_url(options_.dns);
     std::unique_lock lock{mutex_};
     while (!stopping_) {
@@ -179,7 +185,7 @@ class Finder final : public Discovery {
   }
 
   void publish() {
-    std::vector<gateway::ReplicaEndpoint> specs;
+    std::vector<ReplicaEndpoint> specs;
     std::map<std::string, std::string> events;
     std::set<std::string> ids, urls;
     const auto add = [&](const std::vector<Found>& part) {
@@ -237,8 +243,8 @@ class Finder final : public Discovery {
   }
 
   net::Loop& loop_;
-  const DiscoveryOptions& options_;
-  gateway::Gateway& gateway_;
+  const DiscoveryOptions options_;
+  Gateway& gateway_;
   logging::Log& log_;
   std::vector<Found> named_, from_dns_;
   std::string dns_error_;  // of the last look-up; empty: it succeeded
@@ -254,11 +260,11 @@ class Finder final : public Discovery {
 
 }  // namespace
 
-core::Result<std::unique_ptr<Discovery>> Discovery::start(net::Loop& loop, const DiscoveryOptions& options,
-                                                          gateway::Gateway& gateway, logging::Log& log) {
-  auto finder = std::make_unique<Finder>(loop, options, gateway, log);
+core::Result<std::unique_ptr<Discovery>> Discovery::start(net::Loop& loop, DiscoveryOptions options, Gateway& gateway,
+                                                          logging::Log& log) {
+  auto finder = std::make_unique<Finder>(loop, std::move(options), gateway, log);
   if (auto begun = finder->begin(); !begun) return tl::make_unexpected(begun.error());
   return finder;
 }
 
-}  // namespace penstock::cli
+}  // namespace penstock::gateway

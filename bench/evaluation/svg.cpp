@@ -1,10 +1,11 @@
-#include "report/svg.h"
+#include "evaluation/svg.h"
 
 #include <fmt/format.h>
 
 #include "report/format.h"
+#include "report/page_template.h"
 
-namespace penstock::report {
+namespace penstock::evaluation {
 namespace {
 
 std::string attributes(const SvgStroke& stroke) {
@@ -20,7 +21,8 @@ Svg::Svg(double width, double height, std::string_view title, std::string_view d
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.0f} {1:.0f}\" width=\"{0:.0f}\" height=\"{1:.0f}\" "
       "role=\"img\" font-family=\"system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, sans-serif\">\n"
       "<title>{2}</title>\n<desc>{3}</desc>\n",
-      width, height, markup_escaped(title), markup_escaped(description));
+      width, height, report::escape_markup(report::printable(title)),
+      report::escape_markup(report::printable(description)));
 }
 
 void Svg::rectangle(SvgPoint corner, double width, double height, std::string_view fill) {
@@ -55,9 +57,9 @@ void Svg::add_text(SvgPoint at, std::string_view words, const SvgFont& font, std
   marks_ +=
       fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" font-size=\"{:.0f}\" fill=\"{}\"{}{}{}>{}</text>\n", at.x, at.y,
                   font.size, font.colour, font.anchor == "start" ? "" : fmt::format(" text-anchor=\"{}\"", font.anchor),
-                  font.bold ? " font-weight=\"600\"" : "", transform, markup_escaped(words));
+                  font.bold ? " font-weight=\"600\"" : "", transform, report::escape_markup(report::printable(words)));
 }
 
 std::string Svg::str() const { return marks_ + "</svg>\n"; }
 
-}  // namespace penstock::report
+}  // namespace penstock::evaluation

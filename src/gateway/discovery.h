@@ -1,0 +1,42 @@
+// Where a gateway finds its replicas.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/result.h"
+#include "gateway/gateway.h"
+#include "logging/log.h"
+#include "net/loop.h"
+
+namespace penstock::gateway {
+
+struct NamedReplica {
+  std::string url, model;
+  signals::Role role = signals::Role::kAggregated;
+  double weight = 1.0;
+  std::string kv_events;  // ZeroMQ endpoint; empty: none
+};
+
+struct DiscoveryOptions {
+  std::vector<NamedReplica> replicas;
+  std::vector<std::string> files;  // read again when they change
+  std::string dns;                 // "name:port", resolved every `dns_interval`; empty: none
+  core::Duration dns_interval = std::chrono::seconds{10};
+};
+
+// Finds replicas for as long as it lives: those of the options, those in files, which are read again when they change, and
+// the addresses of a DNS name. It also subscribes to the KV events of the replicas and passes them on.
+class Discovery {
+ public:
+  // A file that becomes invalid later is logged, and its replicas stay as they were.
+  [[nodiscard]] static core::Result<std::unique_ptr<Discovery>> start(net::Loop& loop, DiscoveryOptions options,
+                                                                      Gateway& gateway, logging::Log& log);
+  virtual ~Discovery() = default;
+
+  // Replaces the replicas of the options. Errors: a host that cannot be resolved; the list then stays as it was.
+  [[nodiscard]] virtual core::Result<void> set_replicas(const std::vector<NamedReplica>& replicas) = 0;
+};
+
+}  // namespace penstock::gateway
