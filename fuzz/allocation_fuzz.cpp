@@ -4,18 +4,18 @@
 #include <cstdlib>
 #include <string>
 
-#include "cli/allocation.h"
+#include "allocation/options.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace penstock;
   const std::string text{reinterpret_cast<const char*>(data), size};
   for (const bool with_rate : {false, true}) {
-    cli::AllocationOptions made;
-    const options::Table table = cli::allocation_table(made);
+    allocation::AllocationOptions made;
+    const options::Table table = allocation::allocation_table(made);
     options::Reading reading = options::read(table, {"fuzz.yaml", text, {}});
     std::vector<std::string> rates;
     if (with_rate) rates = {"chat=3", text.substr(0, 40)};
-    cli::settle_allocation(made, rates, reading);
+    allocation::settle_allocation(made, rates, reading);
     for (const auto& error : reading.problems())
       if (error.message().find('\n') != std::string::npos) std::abort();
     if (!reading.good()) continue;

@@ -4,12 +4,12 @@
 #include <cstdlib>
 #include <string>
 
-#include "cli/configuration.h"
+#include "configuration/configuration.h"
 
 namespace {
 
 void load(const penstock::options::Source& source) {
-  const auto made = penstock::cli::load_configuration(source);
+  const auto made = penstock::configuration::load_configuration(source);
   if (made) return;
   if (made.error().empty()) std::abort();
   for (const auto& error : made.error())

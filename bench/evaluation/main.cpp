@@ -96,7 +96,7 @@ core::Result<Evaluation> evaluate(const Request& request) {
     evaluation.window = fmt::format("of the traces that last a day, the busiest {} were replayed",
                                     report::format_seconds(core::to_seconds(kQuickWindow)));
   cli::ProgressBar bar{cli::stderr_is_terminal()};
-  const ShowProgress show = [&](const cli::TaskProgress& progress) { bar.show(progress); };
+  const ShowProgress show = [&](const replay::TaskProgress& progress) { bar.show(progress); };
   for (const EvaluationTrace& trace : evaluation_traces()) {
     if (!request.wants(trace.name)) continue;
     auto evaluated = evaluate_trace(trace, request.scope, show);

@@ -4,17 +4,18 @@
 #include <cmath>
 #include <utility>
 
-#include "cli/capacities.h"
-#include "cli/planner_setup.h"
-#include "cli/replay_runs.h"
-#include "cli/replay_setup.h"
-#include "cli/traces.h"
+#include "configuration/traces.h"
 #include "evaluation/watch.h"
+#include "replay/capacities.h"
+#include "replay/planner_setup.h"
+#include "replay/runs.h"
+#include "replay/setup.h"
 #include "simulation/trials.h"
 
 namespace penstock::evaluation {
 
-using namespace cli;
+using namespace configuration;
+using namespace replay;
 namespace {
 
 // Settings and workload, the capacity of a replica found once, and the initial fleet that follows from it.

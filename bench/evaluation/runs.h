@@ -4,14 +4,14 @@
 #include <functional>
 #include <vector>
 
-#include "cli/task_pool.h"
 #include "core/result.h"
 #include "evaluation/evaluation.h"
 #include "evaluation/traces.h"
+#include "replay/task_pool.h"
 
 namespace penstock::evaluation {
 
-using ShowProgress = std::function<void(const cli::TaskProgress&)>;
+using ShowProgress = std::function<void(const replay::TaskProgress&)>;
 
 // All policies and fixed fleets on one trace, from the fleet that its mean rate needs by a load test of one replica.
 [[nodiscard]] core::Result<TraceEvaluation> evaluate_trace(const EvaluationTrace& trace, const EvaluationScope& scope,

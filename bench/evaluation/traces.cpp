@@ -5,12 +5,13 @@
 #include <algorithm>
 #include <array>
 
-#include "cli/replay_setup.h"
+#include "replay/setup.h"
 #include "workload/reader.h"
 
 namespace penstock::evaluation {
 
-using namespace cli;
+using namespace configuration;
+using namespace replay;
 namespace {
 
 constexpr std::array kTraces{
@@ -43,8 +44,8 @@ core::Duration busiest_window(const workload::Workload& workload, core::Duration
 }
 
 // The step times, the SLO and the start-up time are the defaults of a replay. The router is that of Dynamo, without limits.
-cli::Configuration base_settings(const EvaluationScope& scope) {
-  cli::Configuration settings;
+configuration::Configuration base_settings(const EvaluationScope& scope) {
+  configuration::Configuration settings;
   settings.jobs = scope.jobs;
   settings.run.router = routing::Strategy::kKv;
   settings.run.pools.front().max_replicas = kReplicasMax;
@@ -57,9 +58,10 @@ std::string path_of(const EvaluationTrace& trace, const EvaluationScope& scope) 
 
 void add_start_ups(std::vector<EvaluationScenario>& scenarios, const std::string& workload) {
   for (const int seconds : {30, 60, 120, 240, 360})
-    scenarios.push_back({workload, fmt::format("start-up {} s", seconds), [seconds](cli::Configuration& settings) {
-                           settings.run.pools.front().start_up = std::chrono::seconds{seconds};
-                         }});
+    scenarios.push_back(
+        {workload, fmt::format("start-up {} s", seconds), [seconds](configuration::Configuration& settings) {
+           settings.run.pools.front().start_up = std::chrono::seconds{seconds};
+         }});
 }
 
 void add_faults(std::vector<EvaluationScenario>& scenarios, const std::string& workload) {
@@ -99,8 +101,8 @@ std::vector<EvaluationScenario> evaluation_scenarios() {
   return scenarios;
 }
 
-core::Result<cli::Configuration> settings_of(const EvaluationTrace& trace, const EvaluationScope& scope) {
-  cli::Configuration settings = base_settings(scope);
+core::Result<configuration::Configuration> settings_of(const EvaluationTrace& trace, const EvaluationScope& scope) {
+  configuration::Configuration settings = base_settings(scope);
   settings.traces.names = {path_of(trace, scope)};
   settings.traces.rate_scale = trace.rate_scale;
   settings.frontier = kEvaluationFrontier;
@@ -115,8 +117,9 @@ core::Result<cli::Configuration> settings_of(const EvaluationTrace& trace, const
   return settings;
 }
 
-core::Result<cli::Configuration> settings_of(const EvaluationScenario& scenario, const EvaluationScope& scope) {
-  cli::Configuration settings = base_settings(scope);
+core::Result<configuration::Configuration> settings_of(const EvaluationScenario& scenario,
+                                                       const EvaluationScope& scope) {
+  configuration::Configuration settings = base_settings(scope);
   settings.traces.names = {scenario.workload};
   for (const EvaluationTrace& trace : kTraces) {
     if (trace.name != scenario.workload) continue;

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/configuration.h"
+#include "configuration/configuration.h"
 #include "core/result.h"
 
 namespace penstock::evaluation {
@@ -24,10 +24,10 @@ struct EvaluationTrace {
 inline constexpr options::CountRange kEvaluationFrontier{1, 24};
 
 struct EvaluationScenario {
-  std::string workload;                             // a trace's name, or "synthetic:…"
-  std::string name;                                 // what is off
-  std::function<void(cli::Configuration&)> change;  // may be empty
-  double trial_step_time_factor = 1.0;              // of the planner's model; the world keeps its own
+  std::string workload;                                       // a trace's name, or "synthetic:…"
+  std::string name;                                           // what is off
+  std::function<void(configuration::Configuration&)> change;  // may be empty
+  double trial_step_time_factor = 1.0;                        // of the planner's model; the world keeps its own
 };
 [[nodiscard]] std::vector<EvaluationScenario> evaluation_scenarios();
 
@@ -41,9 +41,10 @@ struct EvaluationScope {
 };
 
 // What every policy runs under on this trace. Errors: a file that cannot be read.
-[[nodiscard]] core::Result<cli::Configuration> settings_of(const EvaluationTrace& trace, const EvaluationScope& scope);
+[[nodiscard]] core::Result<configuration::Configuration> settings_of(const EvaluationTrace& trace,
+                                                                     const EvaluationScope& scope);
 // Of a scenario, with the policy under test alone.
-[[nodiscard]] core::Result<cli::Configuration> settings_of(const EvaluationScenario& scenario,
-                                                           const EvaluationScope& scope);
+[[nodiscard]] core::Result<configuration::Configuration> settings_of(const EvaluationScenario& scenario,
+                                                                     const EvaluationScope& scope);
 
 }  // namespace penstock::evaluation

@@ -3,11 +3,11 @@
 // --calibrate prints the table fitted to --silicon instead: src/engine/roofline_calibration.inc.
 #include "cli/commands.h"
 #include "cli/console.h"
-#include "cli/replay_setup.h"
 #include "engine/step_time_models.h"
 #include "fidelity/peer_runs.h"
 #include "fidelity/step_time_errors.h"
 #include "flags.h"
+#include "replay/setup.h"
 #include "report/write_file.h"
 #include "workload/reader.h"
 
@@ -60,7 +60,7 @@ core::Result<std::string> peer_section(const std::string& trace, const std::stri
   if (!runs) return tl::make_unexpected(runs.error());
   const auto workload = workload::read_workload(trace, {});
   if (!workload) return tl::make_unexpected(workload.error());
-  const auto options = cli::make_run_options({});
+  const auto options = replay::make_run_options({});
   if (!options) return tl::make_unexpected(options.error());
   const auto table = compare_with_peer(*workload, *options, *runs);
   if (!table) return tl::make_unexpected(table.error());

@@ -3,8 +3,8 @@
 
 #include <utility>
 
-#include "cli/allocate_setup.h"
-#include "cli/allocate_words.h"
+#include "allocation/renderings.h"
+#include "allocation/setup.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/console.h"
@@ -62,24 +62,25 @@ core::Result<std::uint32_t> jobs_of(const Parsed& parsed) {
 
 // Reports what is wrong; the error is the exit code.
 tl::expected<options::Reading, int> read_file(const std::string& file, const Parsed& parsed,
-                                              const options::Table& table, AllocationOptions& made) {
+                                              const options::Table& table, allocation::AllocationOptions& made) {
   auto text = options::read_text_file(file, options::YamlLimits{}.bytes_max);
   if (!text) return tl::make_unexpected(complain_of_input(text.error()));
   std::vector<std::string> rates;
   for (const options::FlagValue& flag : parsed.flags)
     if (flag.flag == "--rate") rates.push_back(flag.text);
   options::Reading reading = options::read(table, {file, *std::move(text), {}});
-  settle_allocation(made, rates, reading);
+  allocation::settle_allocation(made, rates, reading);
   if (!reading.good()) return tl::make_unexpected(complain(reading.problems()));
   return reading;
 }
 
 // Looked at before the load tests, which take a while.
-core::Result<void> check_output(const std::string& json, const std::string& file, const AllocationOptions& made) {
-  OutputOptions output;
+core::Result<void> check_output(const std::string& json, const std::string& file,
+                                const allocation::AllocationOptions& made) {
+  configuration::OutputOptions output;
   output.json = json;
   std::vector<std::string> inputs = {file};
-  for (const AllocationDeployment& deployment : made.deployments)
+  for (const allocation::AllocationDeployment& deployment : made.deployments)
     if (!deployment.demand.trace.empty()) inputs.push_back(deployment.demand.trace);
   return check_outputs(output, inputs);
 }
@@ -94,20 +95,20 @@ core::Error from_planner(core::Error error, const std::string& file) {
   return error;
 }
 
-core::Result<Found> plan_once(const AllocationSetup& setup) {
+core::Result<Found> plan_once(const allocation::AllocationSetup& setup) {
   std::vector<global::Deployment> deployments;
   for (const global::ChangingDeployment& each : setup.deployments) deployments.push_back(each.deployment);
   return global::plan(deployments, setup.options.hardware, setup.options.budget, setup.options.planner)
       .map([&](const global::GlobalPlan& plan) {
-        return Found{plan_in_words(setup, plan), plan_as_json(setup, plan)};
+        return Found{allocation::plan_in_words(setup, plan), allocation::plan_as_json(setup, plan)};
       });
 }
 
-core::Result<Found> plan_again_and_again(const AllocationSetup& setup) {
+core::Result<Found> plan_again_and_again(const allocation::AllocationSetup& setup) {
   global::OverTimeOptions options;
   options.minutes_each = static_cast<std::size_t>(setup.options.every / std::chrono::minutes{1});
   options.plan = setup.options.planner;
-  AllocationRuns runs;
+  allocation::AllocationRuns runs;
   const auto run = [&](auto plan, global::OverTime& into) {
     return plan(setup.deployments, setup.options.hardware, setup.options.budget, options)
         .map([&](global::OverTime&& result) { into = std::move(result); });
@@ -116,7 +117,7 @@ core::Result<Found> plan_again_and_again(const AllocationSetup& setup) {
       .and_then([&] { return run(global::plan_apart_over_time, runs.apart); })
       .and_then([&] { return run(global::plan_once_at_peak, runs.at_peak); })
       .map([&] {
-        return Found{runs_in_words(setup, runs), runs_as_json(setup, runs)};
+        return Found{allocation::runs_in_words(setup, runs), allocation::runs_as_json(setup, runs)};
       });
 }
 
@@ -128,16 +129,16 @@ int allocate(const Arguments& arguments) {
   const std::string& file = parsed->operands.front();
   const auto jobs = jobs_of(*parsed);
   if (!jobs) return complain(jobs.error());
-  AllocationOptions made;
-  const options::Table table = allocation_table(made);
+  allocation::AllocationOptions made;
+  const options::Table table = allocation::allocation_table(made);
   const auto reading = read_file(file, *parsed, table, made);
   if (!reading) return reading.error();
   const std::string json = parsed->value_of("--json");
   if (const auto checked = check_output(json, file, made); !checked) return complain(checked.error());
 
   ProgressBar bar{parsed->has("--progress") || stderr_is_terminal()};
-  const auto setup =
-      prepare_allocation(made, *reading, *jobs, [&](const TaskProgress& progress) { bar.show(progress); });
+  const auto setup = allocation::prepare_allocation(made, *reading, *jobs,
+                                                    [&](const replay::TaskProgress& progress) { bar.show(progress); });
   bar.erase();
   if (!setup) return complain(setup.error());
   const auto found = setup->options.has_traces() ? plan_again_and_again(*setup) : plan_once(*setup);

@@ -8,11 +8,11 @@
 #include "cli/commands.h"
 #include "cli/console.h"
 #include "cli/gateway_setup.h"
-#include "cli/planner_setup.h"
-#include "cli/replay_setup.h"
-#include "cli/traces.h"
+#include "configuration/traces.h"
 #include "gateway/keys.h"
 #include "options/reference.h"
+#include "replay/planner_setup.h"
+#include "replay/setup.h"
 #include "report/format.h"
 #include "workload/synthetic.h"
 
@@ -40,7 +40,7 @@ std::string counted(std::size_t count, std::string_view one, std::string_view ma
   return fmt::format("{} {}", count, count == 1 ? one : many);
 }
 
-std::string summary_of_planner(const Configuration& made) {
+std::string summary_of_planner(const configuration::Configuration& made) {
   std::string pools;
   for (const simulation::PoolSpec& pool : made.run.pools)
     pools += fmt::format("{}{} {}..{} from {}", pools.empty() ? "" : ", ", pool.name, pool.min_replicas,
@@ -49,7 +49,7 @@ std::string summary_of_planner(const Configuration& made) {
                      counted(made.policies.size(), "policy", "policies"), pools);
 }
 
-std::string summary_of_gateway(const GatewaySetup& setup) {
+std::string summary_of_gateway(const configuration::GatewaySetup& setup) {
   return fmt::format("gateway on {}, {}, {}, {}", setup.listen,
                      counted(setup.discovery.replicas.size(), "replica", "replicas"),
                      counted(setup.tenants.size(), "tenant", "tenants"),
@@ -73,30 +73,30 @@ Parts parts_of(const options::Source& source) {
 }
 
 // Schedules are checked one by one, so that each error is reported.
-void check_planner(const Configuration& made, options::Reading& reading) {
+void check_planner(const configuration::Configuration& made, options::Reading& reading) {
   for (std::size_t i = 0; i < made.traces.names.size(); ++i) {
     const std::string& trace = made.traces.names[i];
-    if (!trace.starts_with(kSyntheticTrace)) continue;
+    if (!trace.starts_with(configuration::kSyntheticTrace)) continue;
     if (const auto spec = workload::parse_synthetic(trace); !spec)
       reading.report(reading.first_given({fmt::format("trace[{}]", i), "trace"}), spec.error().message());
   }
-  if (const auto options = make_run_options(made.run); !options)
+  if (const auto options = replay::make_run_options(made.run); !options)
     reading.report("engine.model", options.error().message());
-  Configuration part = made;
+  configuration::Configuration part = made;
   part.planner.warm_trace.clear();
   for (std::size_t i = 0; i < made.planner.schedules.size(); ++i) {
     part.planner.schedules = {made.planner.schedules[i]};
-    if (const auto options = make_planner_options(part); !options)
+    if (const auto options = replay::make_planner_options(part); !options)
       reading.report(fmt::format("planner.schedules[{}].cron", i), options.error().what, options.error().hint);
   }
   part.planner.schedules.clear();
   part.planner.warm_trace = made.planner.warm_trace;
-  if (const auto options = make_planner_options(part); !options)
+  if (const auto options = replay::make_planner_options(part); !options)
     reading.report("planner.warm_trace", options.error().message());
 }
 
 // Keys are read from files and from the environment, as the gateway does when it starts.
-void check_gateway(const GatewaySetup& setup, const std::string& file, options::Reading& reading) {
+void check_gateway(const configuration::GatewaySetup& setup, const std::string& file, options::Reading& reading) {
   for (const auto& [key, address] :
        {std::pair{"gateway.listen", setup.listen}, {"gateway.admin_listen", setup.admin_listen}})
     if (const auto parsed = parse_listen(address, key); !parsed) reading.report(key, parsed.error());
@@ -122,8 +122,8 @@ int print_problems(const options::Problems& problems) {
 int check(const Arguments& arguments) {
   const auto parsed = parse_arguments(check_usage(), arguments);
   if (!parsed) return parsed.error();
-  Configuration made;
-  const options::Table table = configuration_table(made);
+  configuration::Configuration made;
+  const options::Table table = configuration::configuration_table(made);
   if (parsed->has("--schema")) return print(options::to_json_schema(table, "penstock.yaml"));
   if (parsed->operands.size() != 1)
     return complain({core::ErrorCode::kInvalidInput,
@@ -135,7 +135,7 @@ int check(const Arguments& arguments) {
   if (!text) return complain_of_input(text.error());
   source.yaml = *std::move(text);
 
-  auto reading = load(made, table, source);
+  auto reading = configuration::load(made, table, source);
   if (!reading) return print_problems(reading.error());
   check_planner(made, *reading);
   check_gateway(made.gateway, source.file, *reading);

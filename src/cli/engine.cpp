@@ -9,9 +9,9 @@
 
 #include "cli/arguments.h"
 #include "cli/commands.h"
-#include "cli/configuration.h"
 #include "cli/console.h"
 #include "cli/log_setup.h"
+#include "configuration/configuration.h"
 #include "engine/step_time_models.h"
 #include "engine_server/engine_server.h"
 #include "net/descriptors.h"
@@ -112,15 +112,15 @@ options::Table table_of(EngineSetup& setup) {
   using namespace options;
   ServerOptions& server = setup.server;
   Table table;
-  add_engine(table, server.session.engine, setup.step_time_model);
+  configuration::add_engine(table, server.session.engine, setup.step_time_model);
   add_server(table, server);
   table.group("Life");
-  add_start_up(table, server.start_up);
+  configuration::add_start_up(table, server.start_up);
   table.add({"", "--speed", "run the time of the engine this many times faster"}, number(server.speed, 1e-3, 1e5))
       .placeholder("FACTOR");
   table.add({"", "--drain-timeout", "how long requests may take to end after SIGTERM"}, duration(server.drain_timeout));
   table.group("Answers");
-  add_seed(table, server.session.answers.seed);
+  configuration::add_seed(table, server.session.answers.seed);
   table
       .add({"", "--context-tokens", "prompt and answer together"}, count(server.session.context_tokens, 2, 100'000'000))
       .placeholder("TOKENS");
@@ -129,7 +129,7 @@ options::Table table_of(EngineSetup& setup) {
            number(server.session.answers.output_median, 1.0, 1e6))
       .placeholder("TOKENS");
   table.group("Disaggregation");
-  add_kv_transfer(table, server.kv_bytes_per_token, server.kv_bytes_per_s);
+  configuration::add_kv_transfer(table, server.kv_bytes_per_token, server.kv_bytes_per_s);
   table
       .add({"", "--kv-wire-bytes-per-token", "bytes that are really sent for the KV of a token"},
            count(server.kv_wire_bytes_per_token, 0, 1'000'000))
@@ -142,7 +142,7 @@ options::Table table_of(EngineSetup& setup) {
   table.add(
       {"", "--fault", "hang, garbage, slow or crash: from the first request on, or with -after=N after N good ones"},
       value("fault", setup.fault, parse_fault, [](const FaultPlan&) { return std::string{}; }));
-  add_log(table, setup.log);
+  configuration::add_log(table, setup.log);
   return table;
 }
 
@@ -171,7 +171,7 @@ tl::expected<EngineSetup, int> read_options(const Arguments& arguments) {
   auto read = read_flags(table, *parsed);
   if (!read) return tl::make_unexpected(read.error());
   ServerOptions& server = setup.server;
-  check_engine(server.session.engine, {}, *read);
+  configuration::check_engine(server.session.engine, {}, *read);
   if (!read->good()) return tl::make_unexpected(complain(read->problems()));
   auto model = engine::make_step_time_model(setup.step_time_model);
   if (!model) return tl::make_unexpected(complain_of_input(model.error()));

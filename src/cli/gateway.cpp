@@ -9,10 +9,10 @@
 
 #include "cli/arguments.h"
 #include "cli/commands.h"
-#include "cli/configuration.h"
 #include "cli/console.h"
 #include "cli/gateway_setup.h"
 #include "cli/log_setup.h"
+#include "configuration/configuration.h"
 #include "gateway/discovery.h"
 #include "net/descriptors.h"
 #include "net/signals.h"
@@ -36,7 +36,7 @@ Usage gateway_usage(const options::Table& table) {
       {"Flags", "--config", "FILE", "YAML with everything that flags say, tenants, models, classes", {}, {}});
   usage.flags.push_back({"Flags", "--options-markdown", {}, "print the reference of all options and end", {}, "true"});
   // The flags of the SLO are those of a planner; a gateway reads it from the file.
-  for (Flag& flag : flags_of(table, gateway_groups()))
+  for (Flag& flag : flags_of(table, configuration::gateway_groups()))
     if (flag.group != "SLO") usage.flags.push_back(std::move(flag));
   usage.flags.push_back(
       {"Log", "--log-events-markdown", {}, "print the reference of all log events and exit", {}, "true"});
@@ -57,7 +57,7 @@ std::string reference(const options::Table& table) {
          "[replay-options.md](replay-options.md). Keys with `yes` in the column *reload* take effect when SIGHUP makes "
          "the\n"
          "gateway read the file again; all others need a restart.\n" +
-         options::to_markdown(table, gateway_groups());
+         options::to_markdown(table, configuration::gateway_groups());
 }
 
 core::Result<void> check_replicas(const gateway::DiscoveryOptions& discovery) {
@@ -66,7 +66,7 @@ core::Result<void> check_replicas(const gateway::DiscoveryOptions& discovery) {
 }
 
 // URLs on the command line replace the replicas of the file.
-core::Result<void> use_operands(GatewaySetup& setup, const std::vector<std::string>& urls) {
+core::Result<void> use_operands(configuration::GatewaySetup& setup, const std::vector<std::string>& urls) {
   if (!urls.empty()) setup.discovery.replicas.clear();
   for (const std::string& url : urls) setup.discovery.replicas.emplace_back().url = url;
   return check_replicas(setup.discovery);
@@ -74,8 +74,8 @@ core::Result<void> use_operands(GatewaySetup& setup, const std::vector<std::stri
 
 // A configuration and the table that is bound to it.
 struct Loaded {
-  Configuration made;
-  options::Table table = configuration_table(made);
+  configuration::Configuration made;
+  options::Table table = configuration::configuration_table(made);
 };
 
 // Reads the configuration again, applies what may change at run time, and logs the keys that need a restart.
@@ -127,14 +127,16 @@ class Reloader {
       if (!text) return tl::make_unexpected(text.error());
       source.yaml = *std::move(text);
     }
-    if (const auto read = load(next.made, next.table, source); !read) return tl::make_unexpected(read.error().front());
+    if (const auto read = configuration::load(next.made, next.table, source); !read) return tl::make_unexpected(read.error().front());
     return use_operands(next.made.gateway, parsed_.operands);
   }
 
   // Tenants are numbered once: where one was added, removed or renamed, all stay as they were.
-  void keep_tenants(GatewaySetup& next) {
-    const GatewaySetup& now = current().made.gateway;
-    const auto same_name = [](const TenantOptions& a, const TenantOptions& b) { return a.name == b.name; };
+  void keep_tenants(configuration::GatewaySetup& next) {
+    const configuration::GatewaySetup& now = current().made.gateway;
+    const auto same_name = [](const configuration::TenantOptions& a, const configuration::TenantOptions& b) {
+      return a.name == b.name;
+    };
     if (std::equal(now.tenants.begin(), now.tenants.end(), next.tenants.begin(), next.tenants.end(), same_name)) return;
     next.tenants = now.tenants;
     next.options.dispatch.tenants = now.options.dispatch.tenants;
@@ -148,7 +150,7 @@ class Reloader {
 };
 
 // The log of an --access-log FILE; null: the option names no file.
-tl::expected<std::unique_ptr<logging::Logger>, int> open_access_file(const Configuration& made) {
+tl::expected<std::unique_ptr<logging::Logger>, int> open_access_file(const configuration::Configuration& made) {
   if (made.gateway.access_log == "on" || made.gateway.access_log == "off") return std::unique_ptr<logging::Logger>{};
   logging::LoggerOptions options = made.log;
   options.file = made.gateway.access_log;
@@ -161,15 +163,15 @@ tl::expected<std::unique_ptr<logging::Logger>, int> open_access_file(const Confi
 
 int serve_gateway(const Arguments& arguments) {
   Loaded started;
-  Configuration& made = started.made;
+  configuration::Configuration& made = started.made;
   const auto parsed = parse_arguments(gateway_usage(started.table), arguments);
   if (!parsed) return parsed.error();
   if (parsed->has("--options-markdown")) return print(reference(started.table));
   if (parsed->has("--log-events-markdown")) return print(logging::log_events_markdown());
   const auto source = source_of(*parsed);
   if (!source) return source.error();
-  if (const auto loaded = load(made, started.table, *source); !loaded) return complain(loaded.error());
-  GatewaySetup& setup = made.gateway;
+  if (const auto loaded = configuration::load(made, started.table, *source); !loaded) return complain(loaded.error());
+  configuration::GatewaySetup& setup = made.gateway;
   if (const auto used = use_operands(setup, parsed->operands); !used) return complain(used.error());
 
   auto opened_log = open_log(made.log);

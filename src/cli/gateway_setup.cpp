@@ -22,7 +22,7 @@ std::string trimmed(std::string text) {
   return text;
 }
 
-core::Result<std::vector<std::string>> keys_of(const TenantOptions& tenant) {
+core::Result<std::vector<std::string>> keys_of(const configuration::TenantOptions& tenant) {
   std::vector<std::string> keys = tenant.keys;
   for (const std::string& file : tenant.key_files) {
     auto text = options::read_text_file(file, options::kApiKeyBytesMax);
@@ -52,7 +52,7 @@ class Ledger final : public dispatch::LedgerSink {
   connect::LedgerWriter writer_;
 };
 
-core::Result<void> add_tls(const GatewaySetup& setup, gateway::GatewayOptions& made) {
+core::Result<void> add_tls(const configuration::GatewaySetup& setup, gateway::GatewayOptions& made) {
   if (!setup.tls_certificate.empty()) {
     auto context = net::TlsContext::server(setup.tls_certificate, setup.tls_key);
     if (!context) return tl::make_unexpected(context.error());
@@ -66,7 +66,7 @@ core::Result<void> add_tls(const GatewaySetup& setup, gateway::GatewayOptions& m
 
 }  // namespace
 
-core::Result<gateway::GatewayOptions> make_gateway_options(const GatewaySetup& setup) {
+core::Result<gateway::GatewayOptions> make_gateway_options(const configuration::GatewaySetup& setup) {
   gateway::GatewayOptions made = setup.options;
   if (made.threads == 0) made.threads = std::max(1U, std::thread::hardware_concurrency());
   if (auto done = add_tls(setup, made); !done) return tl::make_unexpected(done.error());

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/configuration.h"
+#include "configuration/configuration.h"
 #include "core/result.h"
 #include "gateway/gateway.h"
 #include "logging/log.h"
@@ -14,7 +14,7 @@
 namespace penstock::cli {
 
 // Reads key files and environment variables, and TLS files. Errors name the tenant or the file, never a key.
-[[nodiscard]] core::Result<gateway::GatewayOptions> make_gateway_options(const GatewaySetup& setup);
+[[nodiscard]] core::Result<gateway::GatewayOptions> make_gateway_options(const configuration::GatewaySetup& setup);
 
 // The sink of ledger entries; null where `path` is empty.
 [[nodiscard]] core::Result<std::unique_ptr<dispatch::LedgerSink>> open_ledger(const std::string& path,

@@ -10,9 +10,9 @@
 
 #include "cli/commands.h"
 #include "cli/console.h"
-#include "cli/load_setup.h"
 #include "load/live_view.h"
 #include "load/reports.h"
+#include "load/setup.h"
 #include "net/descriptors.h"
 #include "net/fetch.h"
 #include "net/signals.h"
@@ -28,7 +28,7 @@ constexpr core::Duration kModelsTime = std::chrono::seconds{10};
 
 // ---- before the run ------------------------------------------------------------------------------------------------
 
-core::Result<void> find_server(LoadSetup& setup) {
+core::Result<void> find_server(load::LoadSetup& setup) {
   load::GeneratorOptions& generator = setup.options.generator;
   if (auto numeric = net::Address::parse(setup.url.host, setup.url.port)) {
     generator.address = *numeric;
@@ -46,7 +46,7 @@ core::Result<void> find_server(LoadSetup& setup) {
 }
 
 // After ten minutes of load is late to hear that a folder is not there.
-core::Result<void> check_folders(const LoadSetup& setup) {
+core::Result<void> check_folders(const load::LoadSetup& setup) {
   for (const auto& [flag, path] : {std::pair{"--json", setup.options.json}, {"--html", setup.options.html}}) {
     const std::filesystem::path folder = std::filesystem::path{path}.parent_path();
     std::error_code error;
@@ -65,7 +65,7 @@ core::Result<std::string> first_model(const net::FetchAnswer& answer) {
   return json.at(place).get<std::string>();
 }
 
-core::Result<std::string> ask_model(net::Loop& loop, const LoadSetup& setup) {
+core::Result<std::string> ask_model(net::Loop& loop, const load::LoadSetup& setup) {
   const load::GeneratorOptions& generator = setup.options.generator;
   const std::string authorization = "Bearer " + generator.dialect.senders.front().key;
   net::FetchRequest request;
@@ -132,7 +132,7 @@ class Watcher {
   bool is_terminal_, is_drawn_ = false;
 };
 
-load::RunSummary run_load(net::Loop& loop, LoadSetup& setup, load::Tally& tally) {
+load::RunSummary run_load(net::Loop& loop, load::LoadSetup& setup, load::Tally& tally) {
   load::RunSummary run;
   load::Generator generator{loop, setup.options.generator, setup.source, tally, [&] { loop.stop(); }};
   Watcher watcher{generator, tally, setup.planned};
@@ -152,7 +152,7 @@ load::RunSummary run_load(net::Loop& loop, LoadSetup& setup, load::Tally& tally)
 
 // ---- after it ------------------------------------------------------------------------------------------------------
 
-core::Result<void> write_files(const LoadSetup& setup, const load::RunSummary& run, const load::Tally& tally) {
+core::Result<void> write_files(const load::LoadSetup& setup, const load::RunSummary& run, const load::Tally& tally) {
   if (!setup.options.json.empty())
     if (auto written = report::write_file(setup.options.json, load::to_json(run, tally)); !written) return written;
   if (!setup.options.html.empty())
@@ -173,13 +173,13 @@ int exit_code(const load::RunSummary& run, const load::Tally& tally) {
 }  // namespace
 
 int generate_load(const Arguments& arguments) {
-  LoadOptions made;
-  const options::Table table = load_table(made);
-  const Usage usage = load_usage(table);
+  load::LoadOptions made;
+  const options::Table table = load::load_table(made);
+  const Usage usage = load::load_usage(table);
   const auto parsed = parse_arguments(usage, arguments);
   if (!parsed) return parsed.error();
   if (const auto read = read_flags(table, *parsed); !read) return read.error();
-  auto setup = make_load_setup(made, parsed->operands.front(), *parsed);
+  auto setup = load::make_load_setup(made, parsed->operands.front(), *parsed);
   if (!setup) return complain_of_input(setup.error());
   if (const auto checked = check_folders(*setup); !checked) return complain(checked.error());
   if (const auto found = find_server(*setup); !found) return complain(found.error());

@@ -5,13 +5,13 @@
 
 #include <utility>
 
-#include "cli/configuration.h"
 #include "cli/console.h"
+#include "configuration/configuration.h"
 
 namespace penstock::cli {
 std::vector<std::string> log_arguments(logging::LoggerOptions log) {
   options::Table table;
-  add_log(table, log);
+  configuration::add_log(table, log);
   return as_flags(table);
 }
 

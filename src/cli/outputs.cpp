@@ -55,7 +55,7 @@ core::Result<std::string> decisions_as_database(const report::Report& report) {
 
 constexpr std::string_view kDatabaseEnding = ".sqlite";
 
-std::vector<Output> outputs_of(const OutputOptions& options) {
+std::vector<Output> outputs_of(const configuration::OutputOptions& options) {
   std::vector<Output> outputs;
   for (const Output& output :
        {Output{options.json, "--json", rendered<report::to_json>},
@@ -106,7 +106,7 @@ core::Result<void> check_report_folder(const std::string& folder) {
   return {};
 }
 
-core::Result<void> write_reports(const OutputOptions& output, const report::Report& report) {
+core::Result<void> write_reports(const configuration::OutputOptions& output, const report::Report& report) {
   std::error_code error;
   fs::create_directories(output.report_dir, error);
   if (error) return cannot_write(output.report_dir, error.value(), "choose another path for --report-dir");
@@ -133,13 +133,13 @@ core::Result<void> check_decision_log(const std::string& path) {
 
 }  // namespace
 
-core::Result<void> check_outputs(const OutputOptions& output, const std::vector<std::string>& inputs) {
+core::Result<void> check_outputs(const configuration::OutputOptions& output, const std::vector<std::string>& inputs) {
   for (const Output& each : outputs_of(output))
     if (auto checked = check(each, inputs); !checked) return checked;
   return check_decision_log(output.decision_log).and_then([&] { return check_report_folder(output.report_dir); });
 }
 
-core::Result<void> check_report_interval(const OutputOptions& output, core::Duration run) {
+core::Result<void> check_report_interval(const configuration::OutputOptions& output, core::Duration run) {
   if (output.report_dir.empty()) return {};
   if (output.report_interval <= core::Duration{})
     return core::invalid_input("--report-interval", "must be longer than 0");
@@ -150,7 +150,7 @@ core::Result<void> check_report_interval(const OutputOptions& output, core::Dura
                              "choose a longer one");
 }
 
-core::Result<void> write_outputs(const OutputOptions& output, const report::Report& report) {
+core::Result<void> write_outputs(const configuration::OutputOptions& output, const report::Report& report) {
   std::vector<std::pair<const std::string*, std::string>> files;
   for (const Output& each : outputs_of(output)) {
     auto text = each.render(report);

@@ -9,13 +9,10 @@
 #include <utility>
 
 #include "cli/arguments.h"
-#include "cli/capacities.h"
 #include "cli/commands.h"
 #include "cli/console.h"
 #include "cli/gateway_setup.h"
 #include "cli/log_setup.h"
-#include "cli/planner_setup.h"
-#include "cli/replay_setup.h"
 #include "connect/sqlite/decision_store.h"
 #include "controller/dashboard.h"
 #include "controller/local_fleet.h"
@@ -24,6 +21,9 @@
 #include "net/signals.h"
 #include "net/tls.h"
 #include "options/values.h"
+#include "replay/capacities.h"
+#include "replay/planner_setup.h"
+#include "replay/setup.h"
 #include "report/decision_log.h"
 #include "report/format.h"
 
@@ -40,7 +40,7 @@ struct DaemonOptions {
   std::string state_folder;  // empty: penstock-state, and only where it starts engines
   actuation::PortRange ports{9000, 9899};
   bool keep_engines = false, bind_engines = false;
-  std::string policy{kPenstock};
+  std::string policy{configuration::kPenstock};
 };
 
 core::Result<actuation::PortRange> parse_ports(std::string_view text) {
@@ -120,9 +120,9 @@ std::vector<std::string> engine_arguments(const simulation::RunOptions& run, sim
                                           const std::string& model) {
   double bytes_per_token = run.kv_bytes_per_token, bytes_per_s = run.kv_transfer_bytes_per_s;
   options::Table table;
-  add_engine(table, pool.engine, pool.step_time_model);
-  add_start_up(table, pool.start_up);
-  add_kv_transfer(table, bytes_per_token, bytes_per_s);
+  configuration::add_engine(table, pool.engine, pool.step_time_model);
+  configuration::add_start_up(table, pool.start_up);
+  configuration::add_kv_transfer(table, bytes_per_token, bytes_per_s);
   std::vector<std::string> words = {"--model-name", model, "--role", to_string(pool.role)};
   for (std::string& word : as_flags(table)) words.push_back(std::move(word));
   return words;
@@ -149,7 +149,7 @@ controller::DaemonOptions controller_options(const simulation::RunOptions& run, 
 }
 
 core::Result<controller::LocalFleetOptions> fleet_options(const DaemonOptions& daemon,
-                                                          const Configuration& configuration,
+                                                          const configuration::Configuration& configuration,
                                                           const simulation::RunOptions& run) {
   controller::LocalFleetOptions made;
   const std::filesystem::path folder = folder_of(daemon);
@@ -217,27 +217,29 @@ class DecisionSink {
   bool broken_ = false;
 };
 
-core::Result<std::unique_ptr<decision::Policy>> make_live_policy(const std::string& name, const Configuration& made,
+core::Result<std::unique_ptr<decision::Policy>> make_live_policy(const std::string& name,
+                                                                 const configuration::Configuration& made,
                                                                  const simulation::RunOptions& run) {
-  if (name == kPenstock) {
-    auto options = make_planner_options(made);
+  if (name == configuration::kPenstock) {
+    auto options = replay::make_planner_options(made);
     if (!options) return tl::make_unexpected(options.error());
-    return make_penstock(*std::move(options), trial_options(run), 1.0);
+    return replay::make_penstock(*std::move(options), trial_options(run), 1.0);
   }
-  const auto capacity = known_capacity(made.capacity, name);
+  const auto capacity = replay::known_capacity(made.capacity, name);
   if (!capacity) return tl::make_unexpected(capacity.error());
-  return make_policy_with(std::vector(run.pools.size(), *capacity), name, run);
+  return replay::make_policy_with(std::vector(run.pools.size(), *capacity), name, run);
 }
 
 // Reads the file and the flags; reports what is wrong. The error is the exit code.
-tl::expected<void, int> read_options(const Arguments& arguments, DaemonOptions& daemon, Configuration& made) {
-  const options::Table own = daemon_table(daemon), table = configuration_table(made);
+tl::expected<void, int> read_options(const Arguments& arguments, DaemonOptions& daemon,
+                                     configuration::Configuration& made) {
+  const options::Table own = daemon_table(daemon), table = configuration::configuration_table(made);
   const auto parsed = parse_arguments(plan_usage(own, table), arguments);
   if (!parsed) return tl::make_unexpected(parsed.error());
   const auto source = source_of(*parsed);
   if (!source) return tl::make_unexpected(source.error());
   if (const auto read = read_flags(own, *parsed); !read) return tl::make_unexpected(read.error());
-  if (const auto loaded = load(made, table, *source); !loaded) return tl::make_unexpected(complain(loaded.error()));
+  if (const auto loaded = configuration::load(made, table, *source); !loaded) return tl::make_unexpected(complain(loaded.error()));
   if (daemon.acts.value_or(false) && !daemon.local_engines)
     return tl::make_unexpected(
         complain({core::ErrorCode::kInvalidInput, "--mode", "can act on --engines local only", {}}));
@@ -248,12 +250,12 @@ tl::expected<void, int> read_options(const Arguments& arguments, DaemonOptions& 
 
 int run_planner(const Arguments& arguments) {
   DaemonOptions daemon_options;
-  Configuration made;
+  configuration::Configuration made;
   // Live engines have the blocks of vLLM where a replay has those of traces.
   made.pool.engine.block_tokens = 16;
   made.pool.engine.kv_blocks = 12'288;
   if (const auto read = read_options(arguments, daemon_options, made); !read) return read.error();
-  const auto run = make_run_options(made.run);
+  const auto run = replay::make_run_options(made.run);
   if (!run) return complain_of_input(run.error());
   const auto gateway = parse_listen(daemon_options.gateway, "--gateway");
   if (!gateway) return complain(gateway.error());

@@ -9,10 +9,10 @@
 #include "capacity/token_formula.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
-#include "cli/configuration.h"
 #include "cli/console.h"
-#include "cli/replay_setup.h"
+#include "configuration/configuration.h"
 #include "options/values.h"
+#include "replay/setup.h"
 #include "report/format.h"
 #include "report/grid.h"
 #include "report/write_file.h"
@@ -35,8 +35,8 @@ options::Table table_of(ProfileOptions& made) {
   using options::count, options::share, options::text;
   options::Table table;
   simulation::PoolSpec& pool = made.run.pools.front();
-  add_engine(table, pool.engine, pool.step_time_model);
-  add_slo(table, made.run);
+  configuration::add_engine(table, pool.engine, pool.step_time_model);
+  configuration::add_slo(table, made.run);
   table.group("Traffic");
   table.add({"", "--input", "prompt tokens of a request, on average"}, count(made.input, 1, kTokensMax))
       .placeholder("TOKENS");
@@ -75,7 +75,7 @@ core::Result<Asked> understand(const ProfileOptions& made) {
   if (made.cached >= 1.0) return core::invalid_input("--cached", "must be below 1", "one token at least is computed");
   Asked asked;
   asked.traffic = {static_cast<double>(made.input), static_cast<double>(made.output), made.cached};
-  auto options = make_run_options(made.run);
+  auto options = replay::make_run_options(made.run);
   if (!options) return tl::make_unexpected(options.error());
   asked.options = *std::move(options);
   const engine::EngineConfig& engine = asked.options.pools.front().engine;
@@ -169,7 +169,7 @@ int profile(const Arguments& arguments) {
   if (!parsed) return parsed.error();
   auto read = read_flags(table, *parsed);
   if (!read) return read.error();
-  check_engine(made.run.pools.front().engine, {}, *read);
+  configuration::check_engine(made.run.pools.front().engine, {}, *read);
   if (!read->good()) return complain(read->problems());
   const auto asked = understand(made);
   if (!asked) return complain_of_input(asked.error());

@@ -13,7 +13,7 @@ constexpr std::size_t kCells = 30;
 
 }  // namespace
 
-void ProgressBar::show(const TaskProgress& progress) {
+void ProgressBar::show(const replay::TaskProgress& progress) {
   if (!shown_) return;
   const double share = std::clamp(progress.share_done, 0.0, 1.0);
   const auto filled = static_cast<std::size_t>(share * static_cast<double>(kCells));

@@ -1,7 +1,7 @@
 // One line on standard error that says how far a replay is.
 #pragma once
 
-#include "cli/task_pool.h"
+#include "replay/task_pool.h"
 
 namespace penstock::cli {
 
@@ -12,7 +12,7 @@ class ProgressBar {
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
 
-  void show(const TaskProgress& progress);
+  void show(const replay::TaskProgress& progress);
   void erase();  // so that a table or an error stands on a clean line
 
  private:

@@ -8,10 +8,10 @@
 #include "cli/console.h"
 #include "cli/outputs.h"
 #include "cli/progress_bar.h"
-#include "cli/replay_runs.h"
-#include "cli/replay_setup.h"
 #include "options/reference.h"
 #include "planner/policy.h"
+#include "replay/runs.h"
+#include "replay/setup.h"
 #include "report/table.h"
 
 namespace penstock::cli {
@@ -33,12 +33,13 @@ constexpr std::string_view kExamples =
     "Exit codes: 0 good, 1 a file cannot be written, 2 bad input, 130 Ctrl-C.\n";
 
 std::string notes() {
-  std::string text = fmt::format(
-      "Policies:\n  {:<19} tries fleets out on recent requests, orders the cheapest that keeps the SLO\n", kPenstock);
+  std::string text =
+      fmt::format("Policies:\n  {:<19} tries fleets out on recent requests, orders the cheapest that keeps the SLO\n",
+                  configuration::kPenstock);
   for (const std::string_view name : planner::policy_names())
     text += fmt::format("  {:<19} {}\n", name, planner::policy_summary(name));
   text += fmt::format("  {:<19} knows the future: what a fleet could have cost at best; takes about 60 runs\n\n",
-                      kClairvoyant);
+                      configuration::kClairvoyant);
   return text + std::string{kTraces} + std::string{kExamples};
 }
 
@@ -50,7 +51,7 @@ Usage replay_usage(const options::Table& table) {
       "latency, SLO attainment, GPU-hours and cost. The table is printed best first.";
   usage.operand = "TRACE";
   usage.many_operands = true;
-  usage.flags = flags_of(table, replay_groups());
+  usage.flags = flags_of(table, configuration::replay_groups());
   usage.flags.push_back({"Other", "--config", "FILE", "a YAML file with any of this; flags overrule it", {}, {}});
   usage.flags.push_back({"Other", "--progress", {}, "show how far it is even where standard error is no terminal", {}});
   usage.flags.push_back(
@@ -65,7 +66,7 @@ std::string reference(const options::Table& table) {
          "Keys are for YAML (`--config FILE`); a dotted key is a section with a key in it. Flags override the file.\n"
          "A replay reads `tenants`, `models`, `classes` and `gateway` of the same file, too: "
          "[gateway-options.md](gateway-options.md).\nHow to use them: [replay.md](../replay.md).\n" +
-         options::to_markdown(table, replay_groups()) +
+         options::to_markdown(table, configuration::replay_groups()) +
          "\n¹ Also a key of each item of `pools`, for that pool alone.\n\n"
          "A duration is written `120s`, `50ms` or `1h30m`, a share `0.3` or `30%`, a size `128KiB` or `2.5GB`, a "
          "range\n"
@@ -73,7 +74,7 @@ std::string reference(const options::Table& table) {
 }
 
 struct ReplayRequest {
-  Configuration configuration;
+  configuration::Configuration configuration;
   std::string command;              // the line that repeats it, for the reports
   std::vector<std::string> inputs;  // files that are read beside the traces and must not be overwritten
   bool progress = false;            // although standard error is no terminal
@@ -82,17 +83,17 @@ struct ReplayRequest {
 // Runs everything, writes the files, prints the table. Returns the exit code; errors have been reported.
 int run(ReplayRequest request) {
   std::vector<std::string> inputs = std::move(request.inputs);
-  const TraceOptions& traces = request.configuration.traces;
+  const configuration::TraceOptions& traces = request.configuration.traces;
   inputs.insert(inputs.end(), traces.names.begin(), traces.names.end());
   if (const auto checked = check_outputs(request.configuration.output, inputs); !checked)
     return complain(checked.error());
-  auto setup = prepare_replay(std::move(request.configuration));
+  auto setup = replay::prepare_replay(std::move(request.configuration));
   if (!setup) return complain_of_input(setup.error());
   if (const auto checked = check_report_interval(setup->configuration.output, setup->info.duration); !checked)
     return complain(checked.error());
 
   ProgressBar bar{request.progress || stderr_is_terminal()};
-  auto runs = run_replay(*setup, [&](const TaskProgress& progress) { bar.show(progress); });
+  auto runs = replay::run_replay(*setup, [&](const replay::TaskProgress& progress) { bar.show(progress); });
   bar.erase();
   if (!runs) return complain(runs.error());
 
@@ -112,14 +113,14 @@ int run(ReplayRequest request) {
 
 int replay(const Arguments& arguments) {
   ReplayRequest request;
-  const options::Table table = configuration_table(request.configuration);
+  const options::Table table = configuration::configuration_table(request.configuration);
   const Usage page = replay_usage(table);
   const auto parsed = parse_arguments(page, arguments);
   if (!parsed) return parsed.error();
   if (parsed->has("--options-markdown")) return print(reference(table));
   const auto source = source_of(*parsed);
   if (!source) return source.error();
-  if (const auto loaded = load(request.configuration, table, *source); !loaded) return complain(loaded.error());
+  if (const auto loaded = configuration::load(request.configuration, table, *source); !loaded) return complain(loaded.error());
   if (!parsed->operands.empty()) request.configuration.traces.names = parsed->operands;
   // Neither the number of cores nor the names of the outputs change the results.
   request.command = command_line(

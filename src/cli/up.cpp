@@ -9,10 +9,10 @@
 
 #include "cli/arguments.h"
 #include "cli/commands.h"
-#include "cli/configuration.h"
 #include "cli/console.h"
 #include "cli/gateway_setup.h"
 #include "cli/log_setup.h"
+#include "configuration/configuration.h"
 #include "connect/processes/process_host.h"
 #include "net/fetch.h"
 #include "net/signals.h"
@@ -58,7 +58,7 @@ options::Table table_of(UpOptions& made) {
   table.add({"", "--state-dir", "folder for logs, state and ledger"}, text(made.state_folder))
       .placeholder("FOLDER")
       .by_default("penstock-up in the temporary folder");
-  add_log(table, made.log);
+  configuration::add_log(table, made.log);
   return table;
 }
 

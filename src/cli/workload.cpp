@@ -8,9 +8,9 @@
 
 #include "cli/arguments.h"
 #include "cli/commands.h"
-#include "cli/configuration.h"
 #include "cli/console.h"
-#include "cli/traces.h"
+#include "configuration/configuration.h"
+#include "configuration/traces.h"
 #include "report/format.h"
 #include "report/grid.h"
 #include "workload/statistics.h"
@@ -131,27 +131,27 @@ std::string json(const std::vector<Described>& all) {
 }  // namespace
 
 int show_workload(const Arguments& arguments) {
-  TraceOptions options;
+  configuration::TraceOptions options;
   std::uint64_t seed = 1;
   options::Table rows;
-  add_traces(rows, options);
-  add_seed(rows, seed);
+  configuration::add_traces(rows, options);
+  configuration::add_seed(rows, seed);
   const auto parsed = parse_arguments(workload_usage(rows), arguments);
   if (!parsed) return parsed.error();
   if (const auto read = read_flags(rows, *parsed); !read) return read.error();
   options.names = parsed->operands;
-  auto traces = load_traces(options, seed);
+  auto traces = configuration::load_traces(options, seed);
   if (!traces) return complain_of_input(traces.error());
 
   std::vector<Described> all;
   for (std::size_t i = 0; i < traces->size(); ++i) {
-    const Trace& trace = (*traces)[i];
+    const configuration::Trace& trace = (*traces)[i];
     all.push_back(
         {options.names[i], trace.workload.name, trace.format, trace.report, workload::describe(trace.workload)});
   }
   if (traces->size() > 1) {
     const std::uint32_t block_tokens = traces->front().workload.block_tokens;
-    const auto together = join_traces(*std::move(traces), block_tokens);
+    const auto together = configuration::join_traces(*std::move(traces), block_tokens);
     if (!together) return complain_of_input(together.error());
     all.push_back({"together", "together", "", {}, workload::describe(*together)});
   }

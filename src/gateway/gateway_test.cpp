@@ -50,6 +50,43 @@ TEST(Gateway, RefusesInvalidKeysWithoutRepeatingThem) {
   EXPECT_TRUE(replica.requests().empty());
 }
 
+TEST(Gateway, TakesNewKeysAndLimitsWithoutARestart) {
+  TestReplica replica{answer_well};
+  TestGateway gateway{{spec_of(replica, "r1")}, with_tenants()};
+  EXPECT_EQ(ask(gateway, chat_body(), "Authorization: Bearer sk-shop\r\n").status, 200);
+  GatewayOptions next = with_tenants();
+  next.anonymous = true;
+  next.api_keys = {{"sk-new", 0}, {"sk-search", 1}};
+  next.dispatch.tenants[1].context_tokens = 1;
+  ASSERT_TRUE((*gateway).reconfigure(std::move(next)));
+  const auto status_with = [&](const std::string& key) {
+    return ask(gateway, chat_body(), "Authorization: Bearer " + key + "\r\n").status;
+  };
+  // The worker takes the settings between two requests.
+  for (int i = 0; i < 200 && status_with("sk-new") != 200; ++i) std::this_thread::sleep_for(10ms);
+  EXPECT_EQ(status_with("sk-new"), 200);
+  EXPECT_EQ(status_with("sk-shop"), 401);
+  EXPECT_EQ(status_with("sk-search"), 400) << "a context of one token holds no request";
+  EXPECT_EQ(ask(gateway, chat_body(), "").status, 200) << "requests without a key are admitted now";
+}
+
+TEST(Gateway, RefusesSettingsWithOtherTenantsOrInvalidKeys) {
+  TestReplica replica{answer_well};
+  TestGateway gateway{{spec_of(replica, "r1")}, with_tenants()};
+  GatewayOptions renamed = with_tenants();
+  renamed.dispatch.tenants[0].name = "store";
+  EXPECT_FALSE((*gateway).reconfigure(std::move(renamed)));
+  GatewayOptions more = with_tenants();
+  more.dispatch.tenants.resize(3);
+  EXPECT_FALSE((*gateway).reconfigure(std::move(more)));
+  GatewayOptions same_key = with_tenants();
+  same_key.api_keys.push_back({"sk-shop", 1});
+  same_key.anonymous = true;
+  EXPECT_FALSE((*gateway).reconfigure(std::move(same_key)));
+  EXPECT_EQ(ask(gateway, chat_body(), "Authorization: Bearer sk-shop\r\n").status, 200);
+  EXPECT_EQ(ask(gateway, chat_body(), "").status, 401);
+}
+
 TEST(Gateway, ListsTheModelsThereAre) {
   TestReplica replica{answer_well};
   TestGateway gateway{{spec_of(replica, "r1"), spec_of(replica, "r2")}, with_tenants()};

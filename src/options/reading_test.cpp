@@ -151,5 +151,41 @@ TEST(Reading, KnowsWhereAValueCameFrom) {
   EXPECT_EQ(reading.first_given({"budget", "wheels[0]"}), "wheels[0]");
 }
 
+std::string changes_between(const std::string& before, const std::string& after, bool reloadable_list = false) {
+  Bicycle first, second;
+  std::string text;
+  const auto table_with_marks = [&](Bicycle& made) {
+    Table table;
+    table.add({"demand", "", "a figure"}, number(made.demand, 0.0, 10.0)).reloadable();
+    table.add({"key", "", "a secret"}, names(made.tags)).secret();
+    auto& wheels = table.list<Wheel>({"wheels", "", "wheels"}, made.wheels, 3, [](Table& rows, Wheel& wheel) {
+      rows.add({"name", "", "name"}, options::text(wheel.name));
+      rows.add({"spokes", "", "spokes"}, count(wheel.spokes, 1, 40)).reloadable();
+    });
+    if (reloadable_list) wheels.reloadable();
+    return table;
+  };
+  const Table of_first = table_with_marks(first), of_second = table_with_marks(second);
+  EXPECT_TRUE(read(of_first, {"a.yaml", before, {}}).good());
+  EXPECT_TRUE(read(of_second, {"b.yaml", after, {}}).good());
+  for (const Change& change : changes(of_first, of_second)) text += change.key + (change.is_reloadable ? "+ " : " ");
+  return text;
+}
+
+TEST(Changes, NameTheKeysWhoseValuesDiffer) {
+  EXPECT_EQ(changes_between("demand: 2", "{demand: 2.0}"), "");
+  EXPECT_EQ(changes_between("demand: 2", "demand: 3"), "demand+ ");
+  EXPECT_EQ(changes_between("", "{demand: 1, key: k}"), "demand+ key ");
+}
+
+TEST(Changes, NameTheItemsOfAListUnlessTheirNumberDiffers) {
+  const std::string two = "wheels: [{name: front}, {name: rear}]";
+  EXPECT_EQ(changes_between(two, "wheels: [{name: front}, {name: rear, spokes: 9}]"), "wheels[1].spokes+ ");
+  EXPECT_EQ(changes_between(two, "wheels: [{name: left}, {name: rear}]"), "wheels[0].name ");
+  EXPECT_EQ(changes_between(two, "wheels: [{name: front}]"), "wheels ");
+  EXPECT_EQ(changes_between(two, "wheels: [{name: front}]", true), "wheels+ ");
+  EXPECT_EQ(changes_between(two, "wheels: [{name: left}, {name: rear}]", true), "wheels+ ");
+}
+
 }  // namespace
 }  // namespace penstock::options

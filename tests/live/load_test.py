@@ -200,8 +200,10 @@ class Faults(LoadTest):
             self.assertGreater(self.json()["requests"]["ok"], 4)
             self.assertEqual(self.json()["requests"]["errors"], 0)
         page = (self.folder / "load.html").read_text()
-        self.assertIn("<svg", page)
-        self.assertNotIn("<script", page)
+        data = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.S).group(1)
+        self.assertEqual(json.loads(data), self.json())
+        self.assertNotIn("<script>", page)
+        self.assertIn("default-src 'none'; script-src 'nonce-penstock'", page)
 
     def test_an_unreachable_server(self):
         with http.server.HTTPServer(("127.0.0.1", 0), http.server.BaseHTTPRequestHandler) as taken:

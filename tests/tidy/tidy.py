@@ -41,7 +41,12 @@ MAY_USE = {
     "gateway": ["core", "logging", "net", "api", "telemetry", "routing", "dispatch", "connect"],
     "connect": ["core", "signals", "decision", "actuation", "ledger"],
     "engine_server": ["core", "net", "api", "engine", "telemetry", "signals", "connect"],
-    "load": ["core", "options", "net", "api", "workload", "signals", "report"],
+    "configuration": ["core", "options", "workload", "dispatch", "forecast", "planner", "routing", "simulation",
+                      "logging", "gateway"],
+    "replay": ["core", "options", "workload", "engine", "decision", "capacity", "forecast", "planner", "simulation",
+               "report", "configuration"],
+    "allocation": ["core", "options", "planner", "simulation", "report", "configuration", "replay"],
+    "load": ["core", "options", "net", "api", "workload", "signals", "report", "configuration"],
     "controller": ["core", "logging", "net", "telemetry", "signals", "decision", "actuation", "report",
                    "connect"],
 }
@@ -53,7 +58,7 @@ SKIPPED_FOLDERS = {".git", "build", "node_modules", "report", "out", "__pycache_
 
 # What no file of C++ may call: (pattern, files that may, why). A pure folder takes values and returns values; what
 # fetches, waits, logs and acts is a shell.
-SHELLS = "src/(?:logging|net|gateway|connect|engine_server|load|controller|cli)/.*"
+SHELLS = "src/(?:logging|net|gateway|connect|engine_server|load|replay|controller|cli)/.*"
 OUTSIDE = "(?:bench|fuzz|tests)/.*"
 TESTS = r".*_(?:test\.cpp|testing\.h)"
 BANNED = [

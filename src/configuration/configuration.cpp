@@ -1,0 +1,193 @@
+// Reads a configuration, and finds contradictions between pools, engines, outputs and what is compared.
+#include "configuration/configuration.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "planner/policy.h"
+
+namespace penstock::configuration {
+namespace {
+
+using options::format_duration;
+using options::format_number;
+using options::quote;
+using options::Reading;
+
+// The path of a value of a pool: its own, or the one that all pools share.
+std::string path_in_pool(const Reading& reading, const std::string& prefix, const std::string& key) {
+  return reading.given(prefix + key) ? prefix + key : key;
+}
+std::string prefix_of_pool(std::size_t index) { return fmt::format("pools[{}].", index); }
+
+void settle_policies(Configuration& made, Reading& reading) {
+  const std::vector<std::string_view> known = all_policies();
+  std::vector<std::string_view> names = known;
+  names.push_back("all");
+  std::vector<std::string> chosen;
+  const auto add = [&](std::string_view name) {
+    if (std::find(chosen.begin(), chosen.end(), name) == chosen.end()) chosen.emplace_back(name);
+  };
+  for (std::size_t i = 0; i < made.policies.size(); ++i) {
+    const std::string& name = made.policies[i];
+    if (std::find(names.begin(), names.end(), name) == names.end()) {
+      const std::string close = options::suggestion(name, names);
+      reading.report(reading.first_given({fmt::format("policy[{}]", i), "policy"}), "unknown policy " + quote(name),
+                     (close.empty() ? "" : close + " ") + "there are " + options::choices(names));
+    } else if (name == "all") {
+      std::for_each(known.begin(), known.end(), add);
+    } else {
+      add(name);
+    }
+  }
+  made.policies = std::move(chosen);
+}
+
+void check_window(const Configuration& made, Reading& reading) {
+  const workload::ReadOptions& read = made.traces.read;
+  if (read.to && read.from >= *read.to) {
+    const bool at_to = reading.given("to") || !reading.given("from");
+    reading.report(at_to ? "to" : "from",
+                   at_to ? fmt::format("must be later than from ({}), is {}", format_duration(read.from),
+                                       format_duration(*read.to))
+                         : fmt::format("must be earlier than to, is {}", format_duration(read.from)));
+  }
+  if (made.run.faults.slow_factor != 1.0 && made.run.faults.slow_replicas == 0)
+    reading.report("faults.slow_factor", "has no effect while slow_replicas is 0", "set the number of slow replicas");
+}
+
+void settle_roles(Configuration& made, Reading& reading) {
+  auto& pools = made.run.pools;
+  for (simulation::PoolSpec& pool : pools)
+    if (pool.name.empty()) pool.name = pool.role == signals::Role::kAggregated ? "default" : to_string(pool.role);
+  const auto with_role = [&](signals::Role role) {
+    return std::count_if(pools.begin(), pools.end(), [&](const auto& pool) { return pool.role == role; });
+  };
+  const auto prefill = with_role(signals::Role::kPrefill);
+  const auto decode = with_role(signals::Role::kDecode);
+  const std::string where = reading.first_given({"pools[0]", "pools"});
+  if (prefill == 0 && decode == 0) {
+    if (pools.size() != 1)
+      reading.report(where, fmt::format("one aggregated pool is simulated at a time, there are {}", pools.size()));
+  } else if (prefill != 1 || decode != 1 || pools.size() != 2) {
+    reading.report(where,
+                   fmt::format("a disaggregated deployment has one prefill and one decode pool, this one has {} "
+                               "prefill, {} decode and {} aggregated",
+                               prefill, decode, with_role(signals::Role::kAggregated)),
+                   "give each pool its role");
+  } else if (pools[0].name == pools[1].name) {
+    reading.report("pools[1].name", fmt::format("two pools are called {}", quote(pools[1].name)));
+  } else if (!made.frontier.empty() && made.frontier.first < 2) {
+    reading.report("frontier", "must begin at 2 or more, since prefill and decode need a replica each");
+  }
+}
+
+// A bound that was not given gives way to one that was.
+void settle_bounds(simulation::PoolSpec& pool, const std::string& prefix, Reading& reading) {
+  const std::string replicas = path_in_pool(reading, prefix, "replicas");
+  const std::string least = path_in_pool(reading, prefix, "min_replicas");
+  const std::string most = path_in_pool(reading, prefix, "max_replicas");
+  if (!reading.given(most))
+    pool.max_replicas = std::max({pool.max_replicas, reading.given(replicas) ? pool.replicas : 1, pool.min_replicas});
+  if (pool.min_replicas > pool.max_replicas)
+    return reading.report(
+        most, fmt::format("must be at least min_replicas ({}), is {}", pool.min_replicas, pool.max_replicas));
+  if (!reading.given(replicas)) pool.replicas = std::clamp(pool.replicas, pool.min_replicas, pool.max_replicas);
+  if (pool.replicas < pool.min_replicas)
+    reading.report(replicas,
+                   fmt::format("must be at least min_replicas ({}), is {}", pool.min_replicas, pool.replicas));
+  if (pool.replicas > pool.max_replicas)
+    reading.report(replicas, fmt::format("must be at most max_replicas ({}), is {}", pool.max_replicas, pool.replicas));
+}
+
+void check_blocks(const Configuration& made, Reading& reading) {
+  const std::uint32_t block = made.run.pools.front().engine.block_tokens;
+  for (std::size_t i = 1; i < made.run.pools.size(); ++i)
+    if (const std::uint32_t other = made.run.pools[i].engine.block_tokens; other != block)
+      reading.report(path_in_pool(reading, prefix_of_pool(i), "engine.block_size"),
+                     fmt::format("must be the same in both pools, is {} and {}", block, other));
+}
+
+void check_outputs(const OutputOptions& output, Reading& reading) {
+  const std::pair<std::string_view, const std::string*> files[] = {{"json", &output.json},
+                                                                   {"csv", &output.csv},
+                                                                   {"html", &output.html},
+                                                                   {"decision_log", &output.decision_log},
+                                                                   {"metrics", &output.metrics}};
+  for (std::size_t i = 0; i < std::size(files); ++i)
+    for (std::size_t j = 0; j < i; ++j)
+      if (!files[i].second->empty() && *files[i].second == *files[j].second)
+        reading.report(files[i].first,
+                       fmt::format("names the same file as {}, {}", files[j].first, quote(*files[i].second)));
+}
+
+}  // namespace
+
+void check_engine(const engine::EngineConfig& engine, const std::string& prefix, Reading& reading) {
+  const auto at = [&](const char* key) { return path_in_pool(reading, prefix, std::string{"engine."} + key); };
+  if (engine.max_batched_tokens < engine.max_sequences) {
+    const bool at_tokens = reading.given(at("max_batched_tokens"));
+    reading.report(at(at_tokens ? "max_batched_tokens" : "max_sequences"),
+                   at_tokens ? fmt::format("must be at least max_sequences ({}), is {}", engine.max_sequences,
+                                           engine.max_batched_tokens)
+                             : fmt::format("must be at most max_batched_tokens ({}), is {}", engine.max_batched_tokens,
+                                           engine.max_sequences));
+  }
+  if (engine.watermark >= 1.0) reading.report(at("watermark"), "must be below 1, or no request is ever admitted");
+  if (engine.prefill_share_min <= 0.0)
+    reading.report(at("prefill_share_min"), "must be above 0, or no prompt is ever computed");
+  const std::string low = format_number(engine.prefill_share_min), high = format_number(engine.prefill_share_max);
+  if (engine.prefill_share_min > engine.prefill_share_max) {
+    const bool at_max = reading.given(at("prefill_share_max"));
+    reading.report(at(at_max ? "prefill_share_max" : "prefill_share_min"),
+                   fmt::format("prefill_share_min ({}) must be at most prefill_share_max ({})", low, high));
+  } else if (engine.prefill_share < 1.0 &&
+             (engine.prefill_share < engine.prefill_share_min || engine.prefill_share > engine.prefill_share_max)) {
+    reading.report(at("prefill_share"),
+                   fmt::format("must be 1, or from prefill_share_min ({}) to prefill_share_max ({}), is {}", low, high,
+                               format_number(engine.prefill_share)));
+  }
+}
+
+std::vector<std::string_view> all_policies() {
+  std::vector<std::string_view> names = planner::policy_names();
+  names.insert(names.begin(), kPenstock);
+  names.push_back(kClairvoyant);
+  return names;
+}
+
+void settle(Configuration& made, Reading& reading) {
+  if (!reading.given("pools[0]")) made.run.pools = {made.pool};
+  settle_policies(made, reading);
+  check_window(made, reading);
+  settle_roles(made, reading);
+  for (std::size_t i = 0; i < made.run.pools.size(); ++i) {
+    settle_bounds(made.run.pools[i], prefix_of_pool(i), reading);
+    check_engine(made.run.pools[i].engine, prefix_of_pool(i), reading);
+  }
+  check_blocks(made, reading);
+  check_outputs(made.output, reading);
+}
+
+tl::expected<Reading, options::Problems> load(Configuration& made, const options::Table& table,
+                                              const options::Source& source) {
+  Reading reading = read(table, source);
+  // A value that could not be read would show up again as a contradiction with the default in its place.
+  if (reading.good()) {
+    settle(made, reading);
+    settle_planner(made, reading);
+    settle_gateway(made, reading);
+  }
+  if (!reading.good()) return tl::make_unexpected(reading.problems());
+  return reading;
+}
+
+tl::expected<Configuration, options::Problems> load_configuration(const options::Source& source) {
+  Configuration made;
+  const options::Table table = configuration_table(made);
+  return load(made, table, source).map([&](const Reading&) { return std::move(made); });
+}
+
+}  // namespace penstock::configuration

@@ -1,0 +1,120 @@
+#include <gtest/gtest.h>
+
+#include "configuration/configuration_testing.h"
+
+namespace penstock::configuration {
+namespace {
+
+TEST(Configuration, DefaultsAreThoseOfTheModules) {
+  const Configuration made = loaded("");
+  EXPECT_EQ(made.run.router, routing::Strategy::kLive);
+  EXPECT_EQ(made.run.pools.size(), 1U);
+  EXPECT_EQ(made.run.pools[0].name, "default");
+  EXPECT_EQ(made.run.pools[0].engine.kv_blocks, engine::EngineConfig{}.kv_blocks);
+  EXPECT_EQ(made.gateway.options.dispatch.retries, dispatch::DispatchOptions{}.retries);
+  EXPECT_EQ(made.gateway.options.dispatch.batch.queue_time, std::chrono::minutes{5});
+}
+
+TEST(Configuration, FlagsOverrideTheFileInEveryPool) {
+  const simulation::RunOptions settings =
+      loaded(
+          "start_up: 60s\npools:\n  - {role: prefill, replicas: 2}\n  - {role: decode, replicas: 3, start_up: 90s}\n",
+          {{"--replicas", "5"}})
+          .run;
+  EXPECT_EQ(settings.pools[0].replicas, 5U);
+  EXPECT_EQ(settings.pools[1].replicas, 5U);
+  EXPECT_EQ(settings.pools[0].start_up, std::chrono::seconds{60});
+  EXPECT_EQ(settings.pools[1].start_up, std::chrono::seconds{90});
+  EXPECT_EQ(settings.pools[1].name, "decode");
+}
+
+TEST(Configuration, PoolFlagsMakePoolsThatShareTheOtherFlags) {
+  const simulation::RunOptions settings = loaded("", {{"--pool", "role=prefill,replicas=2"},
+                                                      {"--pool", "role=decode"},
+                                                      {"--replicas", "3"},
+                                                      {"--kv-blocks", "500"}})
+                                              .run;
+  ASSERT_EQ(settings.pools.size(), 2U);
+  EXPECT_EQ(settings.pools[0].replicas, 2U);
+  EXPECT_EQ(settings.pools[1].replicas, 3U);
+  EXPECT_EQ(settings.pools[1].engine.kv_blocks, 500U);
+}
+
+TEST(Configuration, ADefaultBoundAdaptsToTheGivenOnes) {
+  EXPECT_EQ(loaded("", {{"--replicas", "100"}}).run.pools[0].max_replicas, 100U);
+  EXPECT_EQ(loaded("", {{"--min-replicas", "3"}}).run.pools[0].replicas, 3U);
+}
+
+TEST(Configuration, AllPoliciesMeansEachOnce) {
+  EXPECT_EQ(loaded("", {{"--policy", "static,all"}}).policies.size(), all_policies().size());
+}
+
+TEST(Configuration, ReportsAllFaultsOfAFileAtOnceWithTheirPlaces) {
+  EXPECT_EQ(problems("replicas: 010\nrouter: kvv\nslo: {ttft: 2}\nwatermark: 1\nprice: .nan\n"
+                     "engine: {watermark: [1]}\nfrontier: 8..1\n"),
+            "p.yaml:1:11: replicas: must not begin with a zero, is '010'; some tools would read it as octal\n"
+            "p.yaml:2:9: router: must be live, kv, round-robin, least-loaded or p2c, is 'kvv'; did you mean kv?\n"
+            "p.yaml:3:13: slo.ttft: needs a unit (ns, us, ms, s, m, h or d), is '2'\n"
+            "p.yaml:4:1: watermark: unknown key; did you mean engine.watermark?\n"
+            "p.yaml:5:8: price: must be a number, is '.nan'\n"
+            "p.yaml:6:21: engine.watermark: must be a share, is a list\n"
+            "p.yaml:7:11: frontier: must not be reversed, is '8..1'; write 1..8\n");
+}
+
+struct Contradiction {
+  const char* yaml;
+  std::vector<options::FlagValue> flags;
+  const char* message;
+};
+
+TEST(Configuration, ContradictionsNameTheirPlace) {
+  const Contradiction cases[] = {
+      {"pools:\n  - role: prefill\n  - role: decode\n    min_replicas: 4\n    max_replicas: 2\n",
+       {},
+       "p.yaml:5:19: pools[1].max_replicas: must be at least min_replicas (4), is 2\n"},
+      {"", {{"--replicas", "9"}, {"--max-replicas", "8"}}, "--replicas: must be at most max_replicas (8), is 9\n"},
+      {"", {{"--replicas", "1"}, {"--min-replicas", "2"}}, "--replicas: must be at least min_replicas (2), is 1\n"},
+      {"max_replicas: 8\n", {{"--replicas", "9"}}, "--replicas: must be at most max_replicas (8), is 9\n"},
+      {"", {{"--from", "2h"}, {"--to", "1h"}}, "--to: must be later than from (2h), is 1h\n"},
+      {"", {{"--slo", "ttft=0s"}}, "--slo ttft: must be longer than 0, is '0s'\n"},
+      {"slo: {itl: 0}\n", {}, "p.yaml:1:12: slo.itl: must be longer than 0, is '0'\n"},
+      {"", {{"--slo", "tttf=1s"}}, "--slo: unknown key 'tttf'; its keys are ttft, itl or goal\n"},
+      {"", {{"--slo", "1s"}}, "--slo: must be like key=value,key=value, is '1s'\n"},
+      {"", {{"--block-size", "0"}}, "--block-size: must be from 1 to 65536, is '0'\n"},
+      {"", {{"--max-batched-tokens", "100"}}, "--max-batched-tokens: must be at least max_sequences (256), is 100\n"},
+      {"", {{"--watermark", "100%"}}, "--watermark: must be below 1, or no request is ever admitted\n"},
+      {"",
+       {{"--prefill-share", "0.9"}},
+       "--prefill-share: must be 1, or from prefill_share_min (0.1) to prefill_share_max (0.6), is 0.9\n"},
+      {"",
+       {{"--prefill-share-min", "0.7"}},
+       "--prefill-share-min: prefill_share_min (0.7) must be at most prefill_share_max (0.6)\n"},
+      {"pools:\n  - role: prefill\n",
+       {},
+       "p.yaml:2:5: pools[0]: a disaggregated deployment has one prefill and one decode pool, this one has 1 prefill, "
+       "0 "
+       "decode and 0 aggregated; give each pool its role\n"},
+      {"pools: 3\n", {}, "p.yaml:1:8: pools: must be a list of sections, is '3'; begin each with a dash\n"},
+      {"",
+       {{"--pool", "role=prefill"}, {"--pool", "role=decode"}, {"--frontier", "1..4"}},
+       "--frontier: must begin at 2 or more, since prefill and decode need a replica each\n"},
+      {"", {{"--json", "x"}, {"--csv", "x"}}, "--csv: names the same file as json, 'x'\n"},
+      {"pools: [{price: -1}]\n", {}, "p.yaml:1:17: pools[0].price: must be from 0 to 1e+06, is '-1'\n"},
+      {"price: -0.5\n", {}, "p.yaml:1:8: price: must be from 0 to 1e+06, is '-0.5'\n"},
+      {"", {{"--price", "-2"}}, "--price: must be from 0 to 1e+06, is '-2'\n"},
+      {"", {{"--pool", "price=-2"}}, "--pool price: must be from 0 to 1e+06, is '-2'\n"},
+      {"",
+       {{"--slow-factor", "2"}},
+       "--slow-factor: has no effect while slow_replicas is 0; set the number of slow replicas\n"},
+  };
+  for (const Contradiction& contradiction : cases)
+    EXPECT_EQ(problems(contradiction.yaml, contradiction.flags), contradiction.message);
+}
+
+TEST(Configuration, AnUnknownPolicyGetsASuggestion) {
+  EXPECT_TRUE(problems("policy: [static, hpa-rat]\n")
+                  .starts_with("p.yaml:1:18: policy[1]: unknown policy 'hpa-rat'; did you mean hpa-rate? there are "));
+}
+
+}  // namespace
+}  // namespace penstock::configuration

@@ -1,0 +1,229 @@
+// Options of pools, engines, the SLO and faults.
+#include "configuration/configuration.h"
+#include "options/values.h"
+
+namespace penstock::configuration {
+namespace {
+
+using namespace options;
+
+constexpr std::uint32_t kBlocksMax = 100'000'000;
+constexpr std::size_t kPoolsMax = 64;
+
+void add_pool_names(Table& table, simulation::PoolSpec& pool) {
+  table.add({"name", "", "name of the pool in reports; by default its role"}, text(pool.name));
+  table.add({"role", "", "aggregated, or one pool with prefill and one with decode"},
+            choice(pool.role, {signals::Role::kAggregated, signals::Role::kPrefill, signals::Role::kDecode}));
+}
+
+void add_segment(Table& table, signals::SegmentSlo& segment) {
+  table.add({"name", "", "name of the segment in reports"}, text(segment.name)).required();
+  table.add({"model", "", "requests for this model"}, text(segment.model));
+  table.add({"class", "", "requests of this class: interactive or batch"},
+            text_choice(segment.traffic_class, {"interactive", "batch"}));
+  table.add({"tenant", "", "requests of this tenant"}, text(segment.tenant));
+  table.add({"prompt_min", "", "requests whose prompt has so many tokens or more"},
+            count(segment.prompt_min, 0, 1'000'000'000));
+  table
+      .add({"prompt_max", "", "requests whose prompt has so many tokens or fewer"},
+           count(segment.prompt_max, 0, 1'000'000'000))
+      .by_default("");
+  table.add({"ttft", "", "longest time to first token"}, duration_above_zero(segment.target.ttft))
+      .by_default("slo.ttft");
+  table.add({"itl", "", "longest mean gap between the tokens of a request"}, duration_above_zero(segment.target.itl))
+      .by_default("slo.itl");
+  table.add({"goal", "", "share of its requests that are to keep both"}, share(segment.goal)).by_default("slo.goal");
+}
+
+}  // namespace
+
+void add_start_up(Table& table, core::Duration& start_up) {
+  table.add({"start_up", "--start-up", "from the request for a replica until it is ready"}, duration(start_up));
+}
+
+void add_pool(Table& table, simulation::PoolSpec& pool) {
+  table.group("Fleet");
+  table.add({"replicas", "--replicas", "replicas that are ready at the start"}, count(pool.replicas, 1, kReplicasMax));
+  table.add({"min_replicas", "--min-replicas", "fewest replicas that a policy may request"},
+            count(pool.min_replicas, 1, kReplicasMax));
+  table.add({"max_replicas", "--max-replicas", "most replicas that a policy may request"},
+            count(pool.max_replicas, 1, kReplicasMax));
+  table.add({"gpus", "--gpus", "GPUs of one replica"}, count(pool.gpus_per_replica, 1, 1024));
+  table.add({"price", "--price", "price of one GPU for one hour (USD)"}, number(pool.price_per_gpu_hour, 0.0, 1e6));
+  add_start_up(table, pool.start_up);
+}
+
+void add_engine(Table& table, engine::EngineConfig& engine, std::string& step_time_model) {
+  using engine::PreemptionOrder;
+  using engine::QueueOrder;
+  table.group("Engine");
+  table
+      .add({"engine.model", "--engine", "step-time model: polynomial, linear:…, roofline:… or a measured profile"},
+           text(step_time_model))
+      .placeholder("MODEL");
+  table.add({"engine.block_size", "--block-size", "tokens in one KV block"}, count(engine.block_tokens, 1, 65'536));
+  table.add({"engine.kv_blocks", "--kv-blocks", "blocks in the KV cache of one replica"},
+            count(engine.kv_blocks, 1, kBlocksMax));
+  table.add({"engine.max_sequences", "--max-sequences", "sequences that run at once"},
+            count(engine.max_sequences, 1, 65'536));
+  table.add({"engine.max_batched_tokens", "--max-batched-tokens", "token budget of one iteration"},
+            count(engine.max_batched_tokens, 1, 16'777'216));
+  table
+      .add({"engine.chunked_prefill", "--no-chunked-prefill", "spread a long prompt over several iterations"},
+           boolean(engine.chunked_prefill))
+      .implies("false");
+  table
+      .add({"engine.prefix_caching", "--no-prefix-caching", "keep blocks for requests that begin alike"},
+           boolean(engine.prefix_caching))
+      .implies("false");
+  table.add({"engine.watermark", "--watermark", "share of blocks kept free when a request is admitted"},
+            share(engine.watermark));
+  table.add({"engine.queue_order", "--queue-order", "which request is served first: fcfs, shortest or priority"},
+            named_choice(engine.queue_order, {{"fcfs", QueueOrder::kFcfs},
+                                              {"shortest", QueueOrder::kShortest},
+                                              {"priority", QueueOrder::kPriority}}));
+  table.add(
+      {"engine.fairness_bound", "--fairness-bound", "with shortest: a request that waited longer than this goes first"},
+      duration(engine.fairness_bound));
+  table.add({"engine.preemption_order", "--preemption-order",
+             "which sequence is preempted when KV blocks run out: lifo, least-progress or priority"},
+            named_choice(engine.preemption_order, {{"lifo", PreemptionOrder::kLifo},
+                                                   {"least-progress", PreemptionOrder::kLeastProgress},
+                                                   {"priority", PreemptionOrder::kPriority}}));
+  table.add({"engine.queue_delay", "--queue-delay", "an idle engine waits this long for more prompts before it steps"},
+            duration(engine.queue_delay));
+  table.add({"engine.prefill_share", "--prefill-share",
+             "share of the tokens of an iteration for prompts while sequences decode; 1 is one shared budget"},
+            share(engine.prefill_share));
+  table.add({"engine.prefill_share_min", "--prefill-share-min", "lower bound of the controller of prefill_share"},
+            share(engine.prefill_share_min));
+  table.add({"engine.prefill_share_max", "--prefill-share-max", "upper bound of the controller of prefill_share"},
+            share(engine.prefill_share_max));
+}
+
+void add_kv_transfer(Table& table, double& bytes_per_token, double& bytes_per_s) {
+  table.add({"kv_transfer.bytes_per_token", "--kv-bytes-per-token",
+             "KV cache that a prefill replica sends to a decode replica for each token of the prompt"},
+            bytes(bytes_per_token));
+  table.add({"kv_transfer.bandwidth", "--kv-bandwidth", "speed of that transfer"}, bytes_per_second(bytes_per_s));
+}
+
+void add_slo(Table& table, simulation::RunOptions& run) {
+  table.group("SLO");
+  table.section_flag("--slo", "slo", "the SLO, as ttft=2s,itl=50ms,goal=99%");
+  table.add({"slo.ttft", "", "longest time to first token that keeps the SLO"}, duration_above_zero(run.slo.ttft));
+  table.add({"slo.itl", "", "longest mean gap between the tokens of a request that keeps the SLO"},
+            duration_above_zero(run.slo.itl));
+  table.add({"slo.goal", "", "share of the requests that are to keep both"}, share(run.slo_goal));
+  table.list<signals::SegmentSlo>(
+      {"slo.segments", "", "requests with an SLO of their own; the first segment that matches a request counts"},
+      run.slo_segments, signals::kSegmentsMax, add_segment, [&run] {
+        signals::SegmentSlo segment;
+        segment.target = run.slo;
+        segment.goal = run.slo_goal;
+        return segment;
+      });
+}
+
+void add_faults(Table& table, simulation::Faults& faults) {
+  table.group("Faults");
+  table.add({"faults.telemetry_delay", "--telemetry-delay", "policies see the engines as they were this long ago"},
+            duration(faults.telemetry_delay));
+  table.add({"faults.telemetry_loss", "--telemetry-loss", "share of samples that never arrive"},
+            share(faults.telemetry_loss));
+  table.add(
+      {"faults.telemetry_lie", "--telemetry-lie", "share of samples that show an empty queue and an empty KV cache"},
+      share(faults.telemetry_lie));
+  table.add({"faults.crashes_per_replica_hour", "--crashes", "crashes per replica and hour"},
+            number(faults.crashes_per_replica_hour, 0.0, 3600.0));
+  table.add({"faults.start_up_spread", "--start-up-spread", "start-ups take up to this many times start_up longer"},
+            number(faults.start_up_spread, 0.0, 100.0));
+  table.add({"faults.slow_replicas", "--slow-replicas", "this many of the first replicas are slow"},
+            count(faults.slow_replicas, 0, kReplicasMax));
+  table.add({"faults.slow_factor", "--slow-factor", "how many times longer the steps of slow replicas take"},
+            number(faults.slow_factor, 1.0, 1000.0));
+  table.add({"faults.refused_actions", "--refused-actions",
+             "share of scale requests that the platform refuses; the fleet stays as it is"},
+            share(faults.refused_actions));
+}
+
+void add_capacity(Table& table, KnownCapacity& capacity) {
+  table.group("Capacity");
+  table.section_flag("--capacity", "capacity",
+                     "capacity of one replica, as requests_per_s=2.5,concurrency=12; a replay load-tests what is not "
+                     "given in simulation");
+  table.add({"capacity.requests_per_s", "", "requests per second that one replica carries within the SLO"},
+            number(capacity.requests_per_s, 1e-9, 1e12));
+  table.add({"capacity.input_tokens_per_s", "", "prompt tokens per second of the same"},
+            number(capacity.input_tokens_per_s, 1e-9, 1e12));
+  table.add({"capacity.output_tokens_per_s", "", "output tokens per second of the same"},
+            number(capacity.output_tokens_per_s, 1e-9, 1e12));
+  table.add({"capacity.concurrency", "", "requests in flight at that rate"}, number(capacity.concurrency, 1e-9, 1e12));
+}
+
+namespace {
+
+void add_comparison(Table& table, Configuration& made) {
+  table.group("What is compared");
+  table.add({"policy", "--policy", "autoscaling policies to compare, or `all`"}, texts(made.policies));
+  table.add({"frontier", "--frontier", "also run static fleets of each size in this range"}, range(made.frontier, 256));
+  using routing::Strategy;
+  table.add(
+      {"router", "--router",
+       "how requests find a replica: live is the gateway with its limits; peers: kv, round-robin, least-loaded or p2c"},
+      choice(made.run.router,
+             {Strategy::kLive, Strategy::kKv, Strategy::kRoundRobin, Strategy::kLeastLoaded, Strategy::kPowerOfTwo}));
+  table.add({"jobs", "--jobs", "runs at once; 0 is one for each core"}, count(made.jobs, 0, 1024));
+}
+
+void add_fleet(Table& table, Configuration& made) {
+  table.group("Fleet");
+  table.add({"model", "--model",
+             "name of the model that is served: a live planner ignores requests for others; segments may name it"},
+            text(made.run.model));
+  add_pool(table, made.pool);
+  table.list<simulation::PoolSpec>(
+      {"pools", "--pool", "a pool, as role=prefill,replicas=2,max_replicas=8; once for each pool"}, made.run.pools,
+      kPoolsMax,
+      [](Table& rows, simulation::PoolSpec& pool) {
+        rows.group("Fleet");
+        add_pool_names(rows, pool);
+        add_pool(rows, pool);
+        add_engine(rows, pool.engine, pool.step_time_model);
+      },
+      [&made] {
+        simulation::PoolSpec pool = made.pool;
+        pool.name.clear();
+        return pool;
+      });
+  add_kv_transfer(table, made.run.kv_bytes_per_token, made.run.kv_transfer_bytes_per_s);
+  add_engine(table, made.pool.engine, made.pool.step_time_model);
+}
+
+}  // namespace
+
+Table configuration_table(Configuration& made) {
+  Table table;
+  add_traces(table, made.traces);
+  add_seed(table, made.run.seed);
+  add_comparison(table, made);
+  add_slo(table, made.run);
+  add_fleet(table, made);
+  add_faults(table, made.run.faults);
+  add_capacity(table, made.capacity);
+  add_planner(table, made.planner);
+  add_output(table, made.output, made.run.series_points);
+  add_gateway(table, made.gateway);
+  add_log(table, made.log);
+  return table;
+}
+
+std::vector<std::string_view> replay_groups() {
+  return {"Workload", "What is compared", "SLO", "Fleet", "Engine", "Faults", "Capacity", "Planner", "Output"};
+}
+
+std::vector<std::string_view> gateway_groups() {
+  return {"Addresses", "Replicas", "Routing", "Admission", "Accounting", "SLO", "Log"};
+}
+
+}  // namespace penstock::configuration

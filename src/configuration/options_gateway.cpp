@@ -1,0 +1,216 @@
+// Options of the gateway: addresses, replicas, tenants, models, classes, admission, routing.
+#include "configuration/configuration.h"
+#include "options/values.h"
+
+namespace penstock::configuration {
+namespace {
+
+using namespace options;
+
+constexpr std::size_t kItemsMax = 10'000;
+constexpr std::uint64_t kTokensMax = 1'000'000'000'000;
+
+void add_addresses(Table& table, GatewaySetup& setup) {
+  table.group("Addresses");
+  table.add({"gateway.listen", "--listen", "address of the OpenAI API"}, address(setup.listen));
+  table.add(
+      {"gateway.admin_listen", "--admin-listen", "address of the metrics and of the planner's feed; keep it private"},
+      address(setup.admin_listen));
+  table.add({"gateway.threads", "--threads", "threads of the data path; 0 is one for each core"},
+            count(setup.options.threads, 0, 1024));
+  table.add({"gateway.tls.certificate", "--tls-certificate",
+             "PEM file with the certificate chain; without one the gateway serves plain HTTP"},
+            text(setup.tls_certificate));
+  table.add({"gateway.tls.key", "--tls-key", "PEM file with the key of the certificate"}, text(setup.tls_key));
+  table.add({"gateway.body_max", "", "longest body of a request"}, bytes(setup.options.server.body_bytes));
+  table.add({"gateway.connections_max", "", "connections of clients at once"},
+            count(setup.options.server.connections, 1, 1'000'000));
+}
+
+void add_replica(Table& table, gateway::NamedReplica& replica) {
+  table.add({"url", "", "URL of the replica, http://host:port"}, text(replica.url)).required();
+  table.add({"model", "", "model that the replica serves; by default the gateway requests its name from the replica"},
+            text(replica.model));
+  table.add({"role", "", "aggregated, prefill or decode"},
+            choice(replica.role, {signals::Role::kAggregated, signals::Role::kPrefill, signals::Role::kDecode}));
+  table.add({"weight", "", "share of the traffic relative to the others"}, number(replica.weight, 0.01, 100.0));
+  table.add({"kv_events", "", "ZeroMQ endpoint of its KV events"}, text(replica.kv_events));
+}
+
+void add_replicas(Table& table, GatewaySetup& setup) {
+  table.group("Replicas");
+  table
+      .list<gateway::NamedReplica>({"gateway.replicas", "", "replicas; URLs on the command line replace them"},
+                                   setup.discovery.replicas, kItemsMax, add_replica)
+      .reloadable();
+  table.add({"gateway.replicas_file", "--replicas-file", "JSON files that name replicas, followed as they change"},
+            names(setup.discovery.files));
+  table.add({"gateway.replicas_dns", "--replicas-dns", "name and port whose addresses are the replicas"},
+            address(setup.discovery.dns));
+  table.add({"gateway.dns_interval", "", "from one lookup of that name to the next"},
+            duration_above_zero(setup.discovery.dns_interval));
+  gateway::GatewayOptions& options = setup.options;
+  table.add({"gateway.health_interval", "", "from one health check to the next"},
+            duration_above_zero(options.health_interval));
+  table.add({"gateway.scrape_interval", "", "from one scrape of the metrics of a replica to the next"},
+            duration_above_zero(options.scrape_interval));
+  table.add({"gateway.first_byte_timeout", "", "longest time until a replica begins its answer"},
+            duration_above_zero(options.first_byte_time));
+  table.add({"gateway.stream_idle_timeout", "", "longest time between two pieces of an answer"},
+            duration_above_zero(options.silence));
+  table.renamed("gateway.first_byte_time", "gateway.first_byte_timeout");
+  table.renamed("gateway.silence", "gateway.stream_idle_timeout");
+}
+
+void add_routing(Table& table, GatewaySetup& setup) {
+  table.group("Routing");
+  gateway::GatewayOptions& options = setup.options;
+  dispatch::DispatchOptions& dispatch = options.dispatch;
+  table.add({"gateway.routing.block_tokens", "", "prompt tokens of one block of a prefix"},
+            count(dispatch.key_tokens, 16, 65'536));
+  table.add({"gateway.routing.slow_start", "", "time over which a new replica reaches its full share"},
+            duration(dispatch.picker.slow_start));
+  table.add({"gateway.hot_prefixes", "",
+             "keep texts of prompt beginnings that many requests share in memory, to warm new replicas up"},
+            boolean(options.hot_prefixes));
+  table.add({"gateway.prefix_pings", "",
+             "send them again, at one token each, to idle replicas that held them and had no request for 2 minutes"},
+            boolean(setup.prefix_pings));
+  table
+      .add({"gateway.retries", "--retries", "attempts after the first, on other replicas, before the first byte"},
+           count(dispatch.retries, 0, 10))
+      .reloadable();
+  table.add({"gateway.retry_budget", "", "share of all requests that may be retried"}, share(dispatch.retry_share))
+      .reloadable();
+  table.add({"gateway.breaker.failures", "", "failures in a row that take a replica out of service"},
+            count(dispatch.circuit_breaker.failures, 1, 1000));
+  table.add({"gateway.breaker.time", "", "time after which one request tries the replica again"},
+            duration(dispatch.circuit_breaker.open));
+}
+
+void add_class(Table& table, dispatch::ClassOptions& options, Names queue_time, Names time_budget, Names tokens) {
+  table.add(queue_time, duration(options.queue_time));
+  table.add(time_budget, duration(options.time_budget));
+  table.add(tokens, number(options.budget.tokens_per_minute, 0.0, 1e12));
+}
+
+void add_admission(Table& table, GatewaySetup& setup) {
+  table.group("Admission");
+  gateway::GatewayOptions& options = setup.options;
+  table
+      .add({"gateway.anonymous", "--anonymous", "admit requests without an API key; false where there are tenants"},
+           boolean(options.anonymous))
+      .reloadable();
+  dispatch::DispatchOptions& dispatch = options.dispatch;
+  admission::PressureLimits& pressure = dispatch.pressure;
+  table
+      .add({"gateway.admission.kv_throttle", "", "KV usage of a replica above which prompts are sent at a lower rate"},
+           share(pressure.kv_throttle))
+      .reloadable();
+  table
+      .add({"gateway.admission.kv_reject", "", "KV usage of a replica from which no prompts are sent"},
+           share(pressure.kv_reject))
+      .reloadable();
+  table
+      .add({"gateway.admission.prefill_tokens", "", "uncached prompt tokens in flight at one replica"},
+           count(pressure.prefill_tokens_per_replica, 1, kTokensMax))
+      .reloadable();
+  table
+      .add({"gateway.admission.throttled_share", "", "share of these tokens while KV usage is above kv_throttle"},
+           share(pressure.throttled_share))
+      .reloadable();
+  table
+      .add({"gateway.admission.clamp_above", "", "waiting tokens above which max_tokens is lowered"},
+           count(pressure.clamp_above_queue_tokens, 1, kTokensMax))
+      .reloadable();
+  table
+      .add({"gateway.admission.clamp_to", "", "what max_tokens is lowered to"},
+           count(pressure.clamp_max_tokens, 1, 10'000'000))
+      .reloadable();
+  table.add({"gateway.queue_requests", "", "requests that may wait in one class"},
+            count(dispatch.queue.requests, 1, 1'000'000));
+  add_class(table, dispatch.interactive,
+            {"classes.interactive.queue_time", "", "longest wait of an interactive request"},
+            {"classes.interactive.time_budget", "", "longest time for a whole answer; 0s is no limit"},
+            {"classes.interactive.tokens_per_minute", "", "tokens of all interactive requests; 0 is no limit"});
+  add_class(table, dispatch.batch, {"classes.batch.queue_time", "", "longest wait of a batch request"},
+            {"classes.batch.time_budget", "", "longest time for a whole answer; 0s is no limit"},
+            {"classes.batch.tokens_per_minute", "", "tokens of all batch requests; 0 is no limit"});
+}
+
+void add_tenant(Table& table, TenantOptions& tenant) {
+  table.add({"name", "", "name of the tenant in ledger and metrics"}, text(tenant.name)).required();
+  table.add({"keys", "", "API keys"}, names(tenant.keys)).secret().reloadable();
+  table.add({"key_files", "", "files that hold one API key each"}, names(tenant.key_files)).reloadable();
+  table.add({"key_envs", "", "environment variables that hold one API key each"}, names(tenant.key_envs)).reloadable();
+  table.add({"weight", "", "share of the capacity while others wait"}, number(tenant.weight, 0.001, 1000.0))
+      .reloadable();
+  table.add({"tier", "", "a higher tier is admitted first; may be negative"}, whole_number(tenant.tier, 1'000'000))
+      .reloadable();
+  table
+      .add({"tokens_per_minute", "", "budget, prompt and output together; 0 is no limit"},
+           number(tenant.budget.tokens_per_minute, 0.0, 1e12))
+      .reloadable();
+  table.add({"burst", "", "largest budget that can be saved up"}, number(tenant.budget.burst, 0.0, 1e12))
+      .by_default("tokens of a minute")
+      .reloadable();
+  table
+      .add({"over_budget", "", "reject, or queue until there is budget"},
+           named_choice(tenant.over_budget,
+                        {{"reject", dispatch::OverBudget::kReject}, {"queue", dispatch::OverBudget::kQueue}}))
+      .reloadable();
+  table.add({"concurrent", "", "requests at once; 0 is no limit"}, count(tenant.concurrent, 0, 1'000'000)).reloadable();
+  table.add({"context", "", "most tokens of prompt and output together"}, count(tenant.context_tokens, 1, 100'000'000))
+      .by_default("limit of the model")
+      .reloadable();
+  table.add({"models", "", "models that it may use"}, names(tenant.models)).by_default("all").reloadable();
+  table
+      .add({"class", "", "traffic class of requests that do not name one"},
+           choice(tenant.traffic_class, {admission::Class::kInteractive, admission::Class::kBatch}))
+      .reloadable();
+}
+
+void add_model(Table& table, dispatch::Model& model) {
+  table.add({"name", "", "name of the model in requests"}, text(model.name)).required();
+  table.add({"input_price", "", "price of 1M prompt tokens (USD)"}, number(model.price.input, 0.0, 1e9));
+  table.add({"cached_input_price", "", "price of 1M prompt tokens that were in a cache (USD)"},
+            number(model.price.cached_input, 0.0, 1e9));
+  table.add({"output_price", "", "price of 1M output tokens (USD)"}, number(model.price.output, 0.0, 1e9));
+  table.add({"context", "", "most tokens of prompt and output together"}, count(model.context_tokens, 1, 100'000'000));
+}
+
+}  // namespace
+
+void add_log(Table& table, logging::LoggerOptions& log) {
+  using logging::Level;
+  table.group("Log");
+  table
+      .add({"log.format", "--log-format", "text or json: lines on standard error"},
+           named_choice(log.format, {{"text", logging::Format::kText}, {"json", logging::Format::kJson}}))
+      .placeholder("FORMAT");
+  table
+      .add({"log.level", "--log-level", "least level: debug, info, warning or error"},
+           choice(log.level, {Level::kDebug, Level::kInfo, Level::kWarning, Level::kError}))
+      .placeholder("LEVEL")
+      .reloadable();
+}
+
+void add_gateway(Table& table, GatewaySetup& setup) {
+  add_addresses(table, setup);
+  add_replicas(table, setup);
+  add_routing(table, setup);
+  add_admission(table, setup);
+  table.list<TenantOptions>({"tenants", "", "tenants with their keys, budgets and limits"}, setup.tenants, kItemsMax,
+                            add_tenant);
+  table.list<dispatch::Model>({"models", "", "models with their prices and context lengths"},
+                              setup.options.dispatch.models, kItemsMax, add_model);
+  table.group("Accounting");
+  table.add({"gateway.ledger", "--ledger", "SQLite file with an entry for each request"}, text(setup.ledger));
+  table.group("Log");
+  table
+      .add({"log.access", "--access-log", "a line for each request at its end: on (in the log), off, or a file"},
+           text(setup.access_log))
+      .placeholder("WHERE");
+}
+
+}  // namespace penstock::configuration

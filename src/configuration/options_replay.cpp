@@ -1,0 +1,149 @@
+// Options of traces, the planner, and the files that a replay writes.
+#include "configuration/configuration.h"
+#include "options/values.h"
+
+namespace penstock::configuration {
+namespace {
+
+using namespace options;
+
+constexpr std::size_t kSchedulesMax = 256;
+
+void add_schedule(Table& table, Schedule& schedule) {
+  table.add({"cron", "", "when it begins, in the five fields of crontab(5)"}, text(schedule.cron)).required();
+  table.add({"length", "", "how long it lasts"}, duration_above_zero(schedule.length)).required();
+  table.add({"pool", "", "the pool; may be left out where there is one"}, text(schedule.pool));
+  table.add({"replicas", "", "fewest replicas in that time"}, count(schedule.replicas, 1, kReplicasMax)).required();
+}
+
+void add_loops(Table& table, planner::PlannerOptions& options, core::Duration& memory) {
+  using decision::RolloutPhase;
+  using planner::OptimizationTarget;
+  table.add(
+      {"planner.target", "--target", "what the planner optimises: throughput, latency or sla, which needs an SLO"},
+      named_choice(options.target, {{"throughput", OptimizationTarget::kThroughput},
+                                    {"latency", OptimizationTarget::kLatency},
+                                    {"sla", OptimizationTarget::kSla}}));
+  table.add({"planner.phase", "--phase",
+             "how much of the planner is active, each phase with those before: observe, guardrails, throughput, load, "
+             "phase-specific or cost"},
+            choice(options.phase, {RolloutPhase::kObserve, RolloutPhase::kGuardrails, RolloutPhase::kThroughput,
+                                   RolloutPhase::kLoad, RolloutPhase::kPhaseSpecific, RolloutPhase::kCost}));
+  table.add({"planner.tick_interval", "--tick-interval",
+             "from one decision to the next; loops begin and urgent corrections are made at ticks"},
+            duration(options.interval));
+  table.add({"planner.throughput_interval", "--throughput-interval",
+             "from one plan by forecast to the next; 0s switches this loop off"},
+            duration(options.throughput_loop.interval));
+  table.add({"planner.load_interval", "--load-interval",
+             "from one correction by load to the next; 0s switches this loop off"},
+            duration(options.load_loop.interval));
+  table.add({"planner.memory", "", "how much recent traffic fleets are tried on; shorter where a day is short"},
+            duration_above_zero(memory));
+  table.add({"planner.utilisation", "",
+             "share of the capacity of a replica that the token formula and the target throughput plan for"},
+            share(options.utilisation, 0.5, 0.95));
+  table.add({"planner.cost_after", "", "how long the SLO must have held before the fleet is made cheaper than planned"},
+            duration(options.cost_after));
+}
+
+void add_forecast(Table& table, PlannerSetup& setup) {
+  table
+      .add({"planner.predictor", "--predictor", "forecast of the traffic, by its name"},
+           text(setup.options.outlook.predictor))
+      .placeholder("NAME");
+  table
+      .add({"planner.warm_trace", "--warm-trace", "trace file of earlier traffic that forecasts begin with"},
+           text(setup.warm_trace))
+      .placeholder("FILE");
+  table.add({"planner.warm_pool", "--warm-pool", "replicas beyond the plan that stay ready"},
+            count(setup.options.schedule.warm_pool, 0, kReplicasMax));
+  table.add({"planner.start_time", "", "time that the start of the trace stands for in schedules"},
+            timestamp(setup.start_time));
+  table.add({"planner.utc_offset", "", "offset of the local time of schedules, as +02:00"},
+            utc_offset(setup.utc_offset));
+  table.list<Schedule>({"planner.schedules", "", "fewest replicas at times of the calendar"}, setup.schedules,
+                       kSchedulesMax, add_schedule);
+}
+
+void add_limits(Table& table, planner::GuardrailOptions& guardrails) {
+  table.add({"planner.gpu_budget", "--gpu-budget", "GPUs of all pools together; 0 is no limit"},
+            limit(guardrails.gpu_budget, 10'000'000));
+  table.add({"planner.growth", "", "a pool grows to at most so many times its size in a minute"},
+            number(guardrails.growth_per_minute, 1.0, 1000.0));
+  table.add({"planner.stabilisation", "", "a pool shrinks to the largest size that was planned in this time"},
+            duration(guardrails.stabilisation));
+  table.add({"planner.shrink_share", "", "share of a pool that one step may remove, at least one replica"},
+            share(guardrails.shrink_share));
+  table.add({"planner.sensitivity", "", "from 0 to 100; higher shrinks sooner"},
+            number(guardrails.sensitivity, 0.0, 100.0));
+  table.add({"planner.manual_hold", "", "how long a number of replicas that was set manually is left alone"},
+            duration(guardrails.manual_hold));
+  table.add({"planner.failure_cooldown", "",
+             "how long nothing changes after a scaling action failed; doubles with each in a row"},
+            duration(guardrails.failure_cooldown));
+  table.add({"planner.kv_hot", "", "mean use of the KV cache at which nothing shrinks"}, share(guardrails.kv_hot));
+}
+
+}  // namespace
+
+void add_format(Table& table, workload::Format& format) {
+  table
+      .add({"format", "--format", "format of the traces, if it is not to be detected"},
+           value("text", format, workload::parse_format,
+                 [](workload::Format known) { return std::string{workload::name_of(known)}; }))
+      .placeholder("NAME");
+}
+
+void add_rate_scale(Table& table, double& rate_scale) {
+  table.add({"rate_scale", "--rate-scale", "replay this many times as many requests per second"},
+            number(rate_scale, 1e-6, 1e3));
+}
+
+void add_traces(Table& table, TraceOptions& traces) {
+  table.group("Workload");
+  table.add({"trace", "", "trace files, `synthetic:…` or `built-in`; on the command line they need no flag"},
+            texts(traces.names));
+  add_format(table, traces.read.format);
+  table
+      .add({"skip_bad_rows", "--skip-bad-rows",
+            "leave bad rows of a trace out and count them, instead of refusing the trace"},
+           boolean(traces.read.skip_bad_rows))
+      .implies("true");
+  add_rate_scale(table, traces.rate_scale);
+  table.add({"from", "--from", "leave out what arrives before"}, duration(traces.read.from));
+  table.add({"to", "--to", "leave out what arrives at this time or later"}, duration(traces.read.to));
+}
+
+void add_seed(Table& table, std::uint64_t& seed) {
+  table.add({"seed", "--seed", "seed of everything that is drawn; same seed, same result"}, count(seed, 0, UINT64_MAX));
+}
+
+void add_planner(Table& table, PlannerSetup& planner) {
+  table.group("Planner");
+  add_loops(table, planner.options, planner.memory);
+  add_forecast(table, planner);
+  add_limits(table, planner.options.guardrails);
+}
+
+void add_output(Table& table, OutputOptions& output, std::uint32_t& series_points) {
+  table.group("Output");
+  const auto file = [&](Names names, std::string& path) { table.add(names, text(path)).placeholder("FILE"); };
+  file({"json", "--json", "write the results as JSON to this file"}, output.json);
+  file({"csv", "--csv", "write one line per result to this file"}, output.csv);
+  file({"html", "--html", "write a report with charts to this file"}, output.html);
+  file({"decision_log", "--decision-log",
+        "write every decision with its evidence to this .jsonl or .sqlite file, for `penstock explain`"},
+       output.decision_log);
+  file({"metrics", "--metrics", "write the Prometheus series of the planner at the end of each run to this file"},
+       output.metrics);
+  table
+      .add({"report_dir", "--report-dir",
+            "write a report with charts for each policy and interval of the run to this folder"},
+           text(output.report_dir))
+      .placeholder("FOLDER");
+  table.add({"report_interval", "--report-interval", "length of such an interval"}, duration(output.report_interval));
+  table.add({"series_points", "--series-points", "points of each chart, at most"}, count(series_points, 1, 100'000));
+}
+
+}  // namespace penstock::configuration

@@ -1,0 +1,74 @@
+#include "configuration/traces.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "workload/synthetic.h"
+#include "workload/transform.h"
+
+namespace penstock::configuration {
+namespace {
+
+using workload::Workload;
+
+core::Result<Workload> make_up(const std::string& name, std::uint64_t seed) {
+  if (name == "built-in") return workload::built_in_workload(seed);
+  return workload::parse_synthetic(name).and_then(
+      [&](const workload::SyntheticSpec& spec) { return workload::make_synthetic(spec, seed); });
+}
+
+core::Result<Trace> load(const std::string& name, const TraceOptions& options, std::uint64_t seed) {
+  Trace trace;
+  core::Result<Workload> loaded;
+  if (name == "built-in" || name.starts_with(kSyntheticTrace)) {
+    trace.format = name == "built-in" ? name : "synthetic";
+    loaded = make_up(name, seed);
+    if (loaded && (options.read.from > core::Duration{} || options.read.to))
+      loaded = workload::crop_window(*loaded, options.read.from, options.read.to);
+  } else {
+    loaded = workload::read_workload(name, options.read, &trace.report);
+    trace.format = workload::name_of(trace.report.format);
+  }
+  if (loaded && options.rate_scale != 1.0) loaded = workload::scale_rate(*loaded, options.rate_scale, seed);
+  if (!loaded) {
+    core::Error error = loaded.error();
+    if (error.where.empty()) error.where = name;
+    return tl::make_unexpected(std::move(error));
+  }
+  trace.workload = *std::move(loaded);
+  return trace;
+}
+
+}  // namespace
+
+core::Result<std::vector<Trace>> load_traces(const TraceOptions& options, std::uint64_t seed) {
+  if (options.names.empty())
+    return core::invalid_input(
+        {}, "there is no trace to read",
+        "name a file, synthetic:rate=5,duration=10m, or built-in for the workload that comes along");
+  std::vector<Trace> traces;
+  for (const std::string& name : options.names) {
+    // A description that is named twice makes different requests each time, as two services would.
+    auto trace = load(name, options, seed + traces.size());
+    if (!trace) return tl::make_unexpected(trace.error());
+    traces.push_back(*std::move(trace));
+  }
+  return traces;
+}
+
+core::Result<Workload> join_traces(std::vector<Trace> traces, std::uint32_t block_tokens) {
+  std::vector<Workload> workloads;
+  for (Trace& trace : traces) {
+    if (trace.workload.block_tokens != block_tokens) {
+      auto converted = workload::reblock(trace.workload, block_tokens);
+      if (!converted) return converted;
+      trace.workload = *std::move(converted);
+    }
+    workloads.push_back(std::move(trace.workload));
+  }
+  if (workloads.size() == 1) return std::move(workloads.front());
+  return workload::merge(workloads);
+}
+
+}  // namespace penstock::configuration

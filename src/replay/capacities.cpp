@@ -1,0 +1,160 @@
+#include "replay/capacities.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "options/scalars.h"
+#include "report/format.h"
+
+namespace penstock::replay {
+namespace {
+
+constexpr std::size_t kIdleRequests = 200;
+constexpr core::Duration kIdleGap = std::chrono::hours{1};  // longer than any request takes
+constexpr double kLeastAttainment = 0.5;  // below, a load test would find the rate of a service that no client wants
+constexpr double kFullAttainment = 0.95;  // what a load test asks for
+
+// Requests spread over the workload, so far apart that each has the replica to itself.
+workload::Workload one_by_one(const workload::Workload& from) {
+  workload::Workload made;
+  made.name = from.name;
+  made.block_ids = from.block_ids;
+  made.block_tokens = from.block_tokens;
+  made.tenants = from.tenants;
+  const std::size_t count = std::min(kIdleRequests, from.requests.size());
+  for (std::size_t i = 0; i < count; ++i) {
+    made.requests.push_back(from.requests[i * from.requests.size() / count]);
+    made.requests.back().arrival = core::kStart + static_cast<std::int64_t>(i) * kIdleGap;
+  }
+  return made;
+}
+
+// The share of requests that keep the SLO when nothing competes with them. No rate, however low, does better.
+core::Result<double> idle_attainment(const ReplaySetup& setup) {
+  simulation::RunOptions options = setup.options;
+  options.faults = {};
+  options.series_points = 1;
+  for (simulation::PoolSpec& pool : options.pools) pool.replicas = pool.min_replicas = pool.max_replicas = 1;
+  auto still = planner::make_policy("static", {});
+  if (!still) return tl::make_unexpected(still.error());
+  const auto result = simulation::run(one_by_one(setup.workload), **still, options);
+  if (!result) return tl::make_unexpected(result.error());
+  return result->slo_attainment;
+}
+
+std::string describe(const planner::ReplicaCapacity& capacity) {
+  using report::format_quantity;
+  return fmt::format("{} requests/s, {} prompt and {} output tokens/s, {} in flight",
+                     format_quantity(capacity.requests_per_s), format_quantity(capacity.input_tokens_per_s),
+                     format_quantity(capacity.output_tokens_per_s), format_quantity(capacity.concurrency));
+}
+
+using decision::Policy;
+
+// A rule with figures of its own for each pool: one instance for each, all see everything, and of each counts what it
+// says of its pool.
+class PolicyForEachPool final : public Policy {
+ public:
+  explicit PolicyForEachPool(std::vector<std::unique_ptr<Policy>> policies) : policies_(std::move(policies)) {}
+
+  [[nodiscard]] std::string_view name() const override { return policies_.front()->name(); }
+  [[nodiscard]] core::Duration interval() const override { return policies_.front()->interval(); }
+  [[nodiscard]] decision::Decision decide(const signals::Observation& observation) override {
+    decision::Decision joined;
+    for (std::size_t i = 0; i < policies_.size(); ++i) {
+      decision::Decision decision = policies_[i]->decide(observation);
+      PENSTOCK_ASSERT(i < decision.pools.size(), "a policy decides on every pool that it sees");
+      joined.pools.push_back(std::move(decision.pools[i]));
+    }
+    return joined;
+  }
+  void archive(core::StateArchive& state) override {
+    for (const auto& policy : policies_) policy->archive(state);
+  }
+
+ private:
+  std::vector<std::unique_ptr<Policy>> policies_;
+};
+
+}  // namespace
+
+bool needs_capacity(std::string_view policy) {
+  if (policy == configuration::kClairvoyant) return false;
+  // Those that divide by it refuse a capacity of zero.
+  planner::PolicyContext context;
+  context.capacity = {0.0, 0.0, 0.0, 0.0};
+  return !planner::make_policy(policy, context);
+}
+
+core::Result<PoolCapacity> find_capacity(const ReplaySetup& setup, std::size_t pool) {
+  const configuration::KnownCapacity& known = setup.configuration.capacity;
+  const simulation::PoolSpec& spec = setup.options.pools[pool];
+  const std::string whose = setup.options.pools.size() == 1 ? "one replica" : fmt::format("one {} replica", spec.name);
+  const bool all_known =
+      known.requests_per_s && known.input_tokens_per_s && known.output_tokens_per_s && known.concurrency;
+  PoolCapacity found;
+  std::string source = "as given";
+  if (!all_known) {
+    const auto idle = idle_attainment(setup);
+    if (!idle) return tl::make_unexpected(idle.error());
+    if (*idle < kLeastAttainment)
+      return core::invalid_input(
+          "--slo",
+          fmt::format("TTFT {} and ITL {} are beyond {}: idle, it keeps them for {} of the requests, so that there "
+                      "is no capacity to tell the policies",
+                      options::format_duration(setup.options.slo.ttft), options::format_duration(setup.options.slo.itl),
+                      whose, report::format_share(*idle)),
+          "choose a looser SLO or a faster engine, give the capacity with --capacity, or choose policies that need "
+          "none");
+    auto probed = simulation::probe_capacity(setup.workload, spec, setup.options);
+    if (!probed) return tl::make_unexpected(probed.error());
+    found.capacity = *probed;
+    source = "load-tested in simulation";
+    if (*idle < kFullAttainment) source += fmt::format("; idle, it keeps the SLO for {}", report::format_share(*idle));
+  }
+  planner::ReplicaCapacity& capacity = found.capacity;
+  capacity.requests_per_s = known.requests_per_s.value_or(capacity.requests_per_s);
+  capacity.input_tokens_per_s = known.input_tokens_per_s.value_or(capacity.input_tokens_per_s);
+  capacity.output_tokens_per_s = known.output_tokens_per_s.value_or(capacity.output_tokens_per_s);
+  capacity.concurrency = known.concurrency.value_or(capacity.concurrency);
+  found.note = fmt::format("capacity of {} ({}): {}", whose, source, describe(capacity));
+  return found;
+}
+
+core::Result<PoolCapacity> known_capacity(const configuration::KnownCapacity& known, std::string_view policy) {
+  std::vector<std::string_view> missing;
+  if (!known.requests_per_s) missing.emplace_back("requests_per_s");
+  if (!known.input_tokens_per_s) missing.emplace_back("input_tokens_per_s");
+  if (!known.output_tokens_per_s) missing.emplace_back("output_tokens_per_s");
+  if (!known.concurrency) missing.emplace_back("concurrency");
+  if (!needs_capacity(policy)) return PoolCapacity{};
+  if (!missing.empty())
+    return core::invalid_input("capacity",
+                               fmt::format("the policy {} has to know what one replica carries, and lacks {}", policy,
+                                           fmt::join(missing, ", ")),
+                               "give them here or with --capacity (`penstock replay` on your traffic finds them), or "
+                               "take the policy penstock");
+  return PoolCapacity{
+      {*known.requests_per_s, *known.input_tokens_per_s, *known.output_tokens_per_s, *known.concurrency}, {}};
+}
+
+core::Result<std::unique_ptr<Policy>> make_policy_with(std::span<const PoolCapacity> capacities, std::string_view name,
+                                                       const simulation::RunOptions& options) {
+  std::vector<std::unique_ptr<Policy>> policies;
+  for (std::size_t i = 0; i < capacities.size(); ++i) {
+    const engine::EngineConfig& engine = options.pools[i].engine;
+    planner::PolicyContext context;
+    context.capacity = capacities[i].capacity;
+    context.slo = options.slo;
+    context.max_batched_tokens = engine.max_batched_tokens;
+    context.max_sequences = engine.max_sequences;
+    auto policy = planner::make_policy(name, context);
+    if (!policy) return policy;
+    policies.push_back(*std::move(policy));
+  }
+  if (policies.size() == 1) return std::move(policies.front());
+  return std::make_unique<PolicyForEachPool>(std::move(policies));
+}
+
+}  // namespace penstock::replay

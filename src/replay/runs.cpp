@@ -1,0 +1,152 @@
+#include "replay/runs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "replay/capacities.h"
+#include "replay/planner_setup.h"
+#include "report/metrics.h"
+#include "simulation/clairvoyant.h"
+
+namespace penstock::replay {
+namespace {
+
+using decision::Policy;
+using decision::RunResult;
+using Progress = std::function<void(double share_done)>;
+
+constexpr double kClairvoyantRuns = 60.0;  // that one policy takes, about
+
+class Replay {
+ public:
+  Replay(const ReplaySetup& setup, const std::function<void(const TaskProgress&)>& show) : setup_(setup), show_(show) {
+    const std::size_t pools = setup.options.pools.size();
+    capacities_.resize(pools);
+  }
+
+  core::Result<ReplayRuns> run() {
+    return find_capacities().and_then([this] { return run_policies(); }).map([this] {
+      keep_best_splits();
+      return std::move(runs_);
+    });
+  }
+
+ private:
+  [[nodiscard]] std::uint32_t jobs() const { return setup_.configuration.jobs; }
+
+  core::Result<void> find_capacities() {
+    const auto& policies = setup_.configuration.policies;
+    if (std::none_of(policies.begin(), policies.end(), [](const std::string& name) { return needs_capacity(name); }))
+      return {};
+    std::vector<Task> tasks;
+    for (std::size_t i = 0; i < capacities_.size(); ++i)
+      tasks.push_back({"load test", 1.0, [this, i](const Progress&) -> core::Result<void> {
+                         auto found = find_capacity(setup_, i);
+                         if (!found) return tl::make_unexpected(found.error());
+                         capacities_[i] = *std::move(found);
+                         return {};
+                       }});
+    if (auto done = run_tasks(tasks, jobs(), show_); !done) return done;
+    for (const PoolCapacity& capacity : capacities_) runs_.notes.push_back(capacity.note);
+    return {};
+  }
+
+  core::Result<std::unique_ptr<Policy>> make_policy(std::string_view name,
+                                                    const simulation::RunOptions& options) const {
+    if (name == configuration::kClairvoyant) return simulation::make_clairvoyant(setup_.workload, options);
+    if (name == configuration::kPenstock) return make_penstock(setup_.planner, options, setup_.uncertainty);
+    return make_policy_with(capacities_, name, setup_.options);
+  }
+
+  core::Result<void> run_one(std::string_view name, simulation::RunOptions options, const Progress& progress,
+                             RunResult& result, report::PlannerMetrics* metrics = nullptr) const {
+    options.progress = progress;
+    auto policy = make_policy(name, options);
+    if (!policy) return tl::make_unexpected(policy.error());
+    if (name == configuration::kClairvoyant) options.progress = nullptr;  // its search was nearly all of it
+    std::vector<double> prices;
+    for (const simulation::PoolSpec& pool : options.pools) prices.push_back(pool.price_per_gpu_hour);
+    report::MeteredPolicy metered{**policy, prices};
+    auto done = simulation::run(setup_.workload, metrics == nullptr ? **policy : metered, options);
+    if (!done) return tl::make_unexpected(done.error());
+    result = *std::move(done);
+    if (metrics != nullptr) *metrics = metered.at_end(result, options.slo);
+    return {};
+  }
+
+  core::Result<void> run_policies() {
+    const auto& policies = setup_.configuration.policies;
+    runs_.results.resize(policies.size());
+    if (!setup_.configuration.output.metrics.empty()) runs_.metrics.resize(policies.size());
+    std::vector<Task> tasks;
+    for (std::size_t i = 0; i < policies.size(); ++i)
+      tasks.push_back({policies[i], policies[i] == configuration::kClairvoyant ? kClairvoyantRuns : 1.0,
+                       [this, i, &policies](const Progress& progress) {
+                         return run_one(policies[i], setup_.options, progress, runs_.results[i],
+                                        runs_.metrics.empty() ? nullptr : &runs_.metrics[i]);
+                       }});
+    const std::vector<simulation::RunOptions> fleets = static_fleets();
+    splits_.resize(fleets.size());
+    for (std::size_t i = 0; i < fleets.size(); ++i)
+      tasks.push_back({"static fleets", 1.0, [this, i, &fleets](const Progress& progress) {
+                         return run_one("static", fleets[i], progress, splits_[i]);
+                       }});
+    // The longest first, so that no core waits for it at the end.
+    std::stable_sort(tasks.begin(), tasks.end(), [](const Task& a, const Task& b) { return a.weight > b.weight; });
+    return run_tasks(tasks, jobs(), show_);
+  }
+
+  // Fleets of every size of the frontier; with two pools, in every split.
+  [[nodiscard]] std::vector<simulation::RunOptions> static_fleets() const {
+    std::vector<simulation::RunOptions> fleets;
+    const auto add = [&](std::vector<std::uint32_t> replicas) {
+      fleets.push_back(setup_.options);
+      fleets.back().series_points = 1;
+      for (std::size_t i = 0; i < replicas.size(); ++i) {
+        simulation::PoolSpec& pool = fleets.back().pools[i];
+        pool.replicas = pool.min_replicas = pool.max_replicas = replicas[i];
+      }
+    };
+    const options::CountRange& sizes = setup_.configuration.frontier;
+    if (sizes.empty()) return fleets;
+    for (std::uint32_t size = sizes.first; size <= sizes.last; ++size) {
+      if (setup_.options.pools.size() == 1)
+        add({size});
+      else
+        for (std::uint32_t first = 1; first < size; ++first) add({first, size - first});
+    }
+    return fleets;
+  }
+
+  void keep_best_splits() {
+    const auto better = [](const RunResult& a, const RunResult& b) {
+      return a.slo_attainment != b.slo_attainment ? a.slo_attainment > b.slo_attainment : a.gpu_hours < b.gpu_hours;
+    };
+    for (RunResult& split : splits_) {
+      auto& kept = runs_.frontier;
+      if (kept.empty() || kept.back().replicas != split.replicas)
+        kept.push_back(std::move(split));
+      else if (better(split, kept.back()))
+        kept.back() = std::move(split);
+    }
+    if (capacities_.size() > 1 && !runs_.frontier.empty())
+      runs_.notes.emplace_back("static fleets: of each size the best split between the pools");
+  }
+
+  const ReplaySetup& setup_;
+  const std::function<void(const TaskProgress&)>& show_;
+  std::vector<PoolCapacity> capacities_;  // by pool
+  std::vector<RunResult> splits_;         // of the frontier, by size and split
+  ReplayRuns runs_;
+};
+
+}  // namespace
+
+core::Result<ReplayRuns> run_replay(const ReplaySetup& setup, const std::function<void(const TaskProgress&)>& show) {
+  return Replay{setup, show}.run();
+}
+
+}  // namespace penstock::replay

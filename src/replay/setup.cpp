@@ -1,0 +1,97 @@
+#include "replay/setup.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "capacity/profile_range.h"
+#include "configuration/traces.h"
+#include "engine/step_time_models.h"
+#include "engine/table.h"
+#include "planner/policy.h"
+#include "replay/planner_setup.h"
+
+namespace penstock::replay {
+namespace {
+
+report::RunInfo info_of(const configuration::TraceOptions& traces, const simulation::RunOptions& options,
+                        const workload::Workload& workload, std::uint64_t skipped_rows) {
+  report::RunInfo info;
+  info.workload = workload.name;
+  info.requests = workload.requests.size();
+  info.duration = workload.span();
+  info.rate_scale = traces.rate_scale;
+  info.skipped_rows = skipped_rows;
+  info.seed = options.seed;
+  const simulation::PoolSpec& first = options.pools.front();
+  info.block_tokens = first.engine.block_tokens;
+  info.kv_blocks = first.engine.kv_blocks;
+  info.start_up = first.start_up;
+  info.price_per_gpu_hour = first.price_per_gpu_hour;
+  info.router = to_string(options.router);
+  info.slo = options.slo;
+  for (const simulation::PoolSpec& pool : options.pools) {
+    const std::string engine = pool.step_time->description();
+    if (info.engine.empty())
+      info.engine = engine;
+    else if (engine != first.step_time->description())
+      info.engine += fmt::format(" ({} pool: {})", pool.name, engine);
+    info.pools.push_back({pool, pool.replicas});
+  }
+  info.version = PENSTOCK_VERSION;
+  return info;
+}
+
+// Where the traffic leaves what the pool's profile measured. What replicas of its role never do is not looked at.
+capacity::ProfileCoverage coverage_of(const simulation::PoolSpec& pool, const workload::Workload& workload) {
+  const auto* table = dynamic_cast<const engine::Table*>(pool.step_time.get());
+  if (table == nullptr) return {};
+  constexpr capacity::TokenRange kAny{0.0, std::numeric_limits<double>::infinity()};
+  capacity::ProfileRanges ranges = capacity::ranges_of(table->profile());
+  if (pool.role == signals::Role::kDecode) ranges.prompt = kAny;
+  if (pool.role == signals::Role::kPrefill) {
+    ranges.context = kAny;
+    ranges.kv_tokens_max = kAny.high;
+  }
+  capacity::ProfileRangeCheck check{ranges, static_cast<double>(pool.engine.block_tokens) * pool.engine.kv_blocks};
+  for (const workload::Request& request : workload.requests) check.add(request.input_tokens, request.output_tokens);
+  return check.coverage();
+}
+
+}  // namespace
+
+core::Result<simulation::RunOptions> make_run_options(simulation::RunOptions options) {
+  for (simulation::PoolSpec& pool : options.pools) {
+    auto model = engine::make_step_time_model(pool.step_time_model);
+    if (!model) return tl::make_unexpected(model.error());
+    pool.step_time = *std::move(model);
+  }
+  return options;
+}
+
+core::Result<ReplaySetup> prepare_replay(configuration::Configuration configuration) {
+  auto options = make_run_options(configuration.run);
+  if (!options) return tl::make_unexpected(options.error());
+  auto planner = make_planner_options(configuration);
+  if (!planner) return tl::make_unexpected(planner.error());
+  auto traces = configuration::load_traces(configuration.traces, options->seed);
+  if (!traces) return tl::make_unexpected(traces.error());
+  std::uint64_t skipped = 0;
+  for (const configuration::Trace& trace : *traces) skipped += trace.report.skipped_rows;
+  auto workload = configuration::join_traces(*std::move(traces), options->pools.front().engine.block_tokens);
+  if (!workload) return tl::make_unexpected(workload.error());
+  report::RunInfo info = info_of(configuration.traces, *options, *workload, skipped);
+  double uncertainty = 1.0;
+  for (const simulation::PoolSpec& pool : options->pools) {
+    const capacity::ProfileCoverage coverage = coverage_of(pool, *workload);
+    uncertainty = std::max(uncertainty, coverage.widening);
+    for (const std::string& warning : coverage.warnings)
+      info.notes.push_back(fmt::format("profile of the {} pool: {}", pool.name, warning));
+  }
+  return ReplaySetup{std::move(configuration), *std::move(workload), *std::move(options),
+                     std::move(info),          *std::move(planner),  uncertainty};
+}
+
+}  // namespace penstock::replay
