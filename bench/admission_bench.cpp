@@ -1,4 +1,4 @@
-// What admission costs a request: taking and settling its budget, waiting in a long queue, the whole gate, the estimate.
+// The cost of admission per request: budgets, a long queue, the whole admission controller, the token estimate.
 #include <benchmark/benchmark.h>
 
 #include "admission/admission_controller.h"
@@ -64,9 +64,9 @@ void gate(benchmark::State& state) {
   };
   for (; ticket < waiting; ++ticket) benchmark::DoNotOptimize(arrive(admission::Verdict::kWait));
   for (auto _ : state) {
-    const bool let_in = arrive(admission::Verdict::kAdmit) == admission::Decision::kAdmit;
+    const bool admitted = arrive(admission::Verdict::kAdmit) == admission::Decision::kAdmit;
     std::uint64_t ended = ticket++;
-    if (!let_in) {
+    if (!admitted) {
       bool asked = false;
       const auto next = gate.next(now, [&](std::uint64_t) {
         return std::exchange(asked, true) ? admission::Verdict::kReject : admission::Verdict::kAdmit;

@@ -10,7 +10,7 @@ namespace {
 
 using namespace penstock;
 
-struct Nobody final : dispatch::GrantListener {
+struct NoListener final : dispatch::GrantListener {
   void deliver(dispatch::Ticket, const dispatch::Grant&) override {}
   void deliver(dispatch::Ticket, const dispatch::Refusal&) override {}
 };
@@ -27,7 +27,7 @@ void request_dispatched(benchmark::State& state) {
     replicas.push_back({"r" + std::to_string(i), static_cast<std::uint64_t>(i), "m", "default"});
   core::Instant now = core::kStart;
   dispatcher.set_replicas(replicas, now);
-  Nobody nobody;
+  NoListener listener;
   std::vector<std::uint64_t> keys(static_cast<std::size_t>(state.range(2)));
   const std::size_t shared = keys.size() / 2;
   for (std::size_t i = 0; i < shared; ++i) keys[i] = i + 1;
@@ -42,7 +42,7 @@ void request_dispatched(benchmark::State& state) {
     info.stream = true;
     info.keys = keys;
     info.received_at = now;
-    const dispatch::ArrivalResult result = dispatcher.arrive(info, nobody, now);
+    const dispatch::ArrivalResult result = dispatcher.arrive(info, listener, now);
     now += std::chrono::microseconds{50};
     dispatcher.attempt_ended(result.ticket, dispatch::Attempt::kAnswered, now);
     dispatcher.answered(result.ticket, now);

@@ -17,7 +17,7 @@ using gateway::SharedDispatcher;
 
 constexpr std::uint32_t kPrompts = 64;
 
-struct Nobody final : dispatch::GrantListener {
+struct NoListener final : dispatch::GrantListener {
   void deliver(dispatch::Ticket, const dispatch::Grant&) override {}
   void deliver(dispatch::Ticket, const dispatch::Refusal&) override {}
 };
@@ -69,7 +69,7 @@ void request_read_routed_and_accounted(benchmark::State& state) {
   SharedDispatcher dispatcher{options, nullptr};
   core::Instant now = core::kStart;
   dispatcher.set_replicas(replicas(state.range(1)), now);
-  Nobody nobody;
+  NoListener listener;
   api::RequestReader reader;
   api::InferenceRequest request;
   std::vector<std::uint64_t> keys;
@@ -84,7 +84,7 @@ void request_read_routed_and_accounted(benchmark::State& state) {
     info.max_tokens = request.max_tokens;
     info.keys = keys;
     info.received_at = now;
-    const gateway::RoutedArrival answer = dispatcher.arrive(info, nobody, now);
+    const gateway::RoutedArrival answer = dispatcher.arrive(info, listener, now);
     if (!read || !answer.grant) {
       state.SkipWithError("a request is not let in");
       break;

@@ -60,7 +60,7 @@ class Served {
   std::thread thread_;
 };
 
-// Answers 1 KB, or streams tokens for as long as somebody listens.
+// Answers 1 KB, or streams tokens until the client disconnects.
 class Backend final : public net::ExchangeHandler {
  public:
   explicit Backend(net::Loop& loop) : answer_(1024, 'x') {
@@ -190,7 +190,7 @@ void relayed_request(benchmark::State& state) {
   constexpr std::int64_t kRequests = 20'000;
   for (auto _ : state) {
     const double before = relay.cpu_s();
-    left = kRequests + state.range(0) - 1;  // the last ones of each asker are under way when it ends
+    left = kRequests + state.range(0) - 1;  // the last requests of each client are in flight at the end
     for (auto& asker : askers) asker->ask();
     loop->run();
     state.SetIterationTime((relay.cpu_s() - before) / static_cast<double>(kRequests));

@@ -1,5 +1,5 @@
-// The choice of a replica by the live gateway: percentiles of single calls, by number of replicas and kind of prompt, with
-// a million keys held in all. Prints its own table, because a mean would hide what p99 is about.
+// The choice of a replica by the live gateway: percentiles of single calls, by number of replicas and kind of prompt,
+// with a million keys held in all. Prints its own table, because a mean would hide what p99 is about.
 #include <malloc.h>
 
 #include <chrono>
@@ -89,7 +89,7 @@ void measure(std::uint32_t replicas, const Shape& shape) {
       dispatch_us.add(std::chrono::duration<double, std::micro>(dispatched - chosen).count());
     }
     open.push_back({*selection, ask.input_tokens});
-    // About ten requests a replica are under way; the older half of them has been answered.
+    // About ten requests per replica are in flight; the older half of them has its first token.
     if (open.size() < std::size_t{10} * replicas) return;
     const auto at = static_cast<std::size_t>(random.below(open.size()));
     const Open ended = open[at];

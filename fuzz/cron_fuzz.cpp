@@ -1,5 +1,5 @@
-// Schedules in the form of crontab(5): an error is one line and names its column, and what is accepted begins at moments
-// that match, one after the other, whatever the moment that is asked about.
+// Schedules in the form of crontab(5): an error is one line and names its column, and what is accepted begins at
+// moments that match, one after the other, whatever the moment that is asked about.
 #include <algorithm>
 #include <array>
 #include <chrono>

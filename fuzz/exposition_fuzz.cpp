@@ -1,5 +1,5 @@
-// Prometheus' text format: views stay within the text, labels unescape and escape to the same value, and whatever a server
-// shows, the adapters and the checker take it and every sample made of it is within bounds.
+// Prometheus' text format: views stay within the text, labels unescape and escape to the same value, and whatever a
+// server shows, the adapters and the checker take it and every sample made of it is within bounds.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

@@ -1,4 +1,5 @@
-// The saved state of a fleet, damaged in whatever way: refused with a place, or a state that the machine can go on from.
+// The saved state of a fleet, damaged in whatever way: refused with a place, or a state that the machine can go on
+// from.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

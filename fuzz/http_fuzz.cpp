@@ -1,5 +1,5 @@
-// HTTP/1.1 and server-sent events as bytes. What is cut into pieces means the same as what comes whole: heads, bodies in
-// chunks, events. What is accepted is safe to pass on.
+// HTTP/1.1 and server-sent events as bytes. What is cut into pieces means the same as what comes whole: heads, bodies
+// in chunks, events. What is accepted is safe to pass on.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

@@ -1,4 +1,5 @@
-// A file that says which replicas serve: refused with a place, or a list that reads back equal from what is written of it.
+// A file that says which replicas serve: refused with a place, or a list that reads back equal from what is written of
+// it.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

@@ -1,5 +1,5 @@
-// Bodies of requests: what is taken is JSON to another parser, too, and what is sent on for it reads as it was but for the
-// fields that were meant.
+// Bodies of requests: what is taken is JSON to another parser, too, and what is sent on for it reads as it was but for
+// the fields that were meant.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

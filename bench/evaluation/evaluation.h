@@ -69,8 +69,8 @@ struct Verdict {
                                                   std::string_view policy);
 
 // What fixed fleets keep for so many GPU-hours: between two sizes by linear interpolation, beneath the smallest towards
-// nothing at no cost, beyond the largest as much as that. A larger budget is never worth less, though a larger fleet may
-// keep a little less by chance. `frontier` is ascending and not empty.
+// nothing at no cost, beyond the largest as much as that. A larger budget is never worth less, though a larger fleet
+// may keep a little less by chance. `frontier` is ascending and not empty.
 [[nodiscard]] double frontier_attainment(std::span<const decision::RunResult> frontier, double gpu_hours);
 
 // The smallest fixed fleet to which more replicas add less than 0.1 points: what one would buy for the peak and leave.
@@ -84,7 +84,8 @@ struct Verdict {
 [[nodiscard]] Verdict against_rule(const decision::RunResult& run, const decision::RunResult& rule,
                                    const EvaluationTargets& targets);
 
-// Requests that failed though they fitted, and not because a replica crashed: those that a drain cut off or left behind.
+// Requests that failed though they fitted, and not because a replica crashed: those that a drain cut off or left
+// behind.
 [[nodiscard]] std::uint64_t scale_down_failures(const decision::RunResult& result);
 
 }  // namespace penstock::evaluation

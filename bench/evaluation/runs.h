@@ -17,8 +17,8 @@ using ShowProgress = std::function<void(const replay::TaskProgress&)>;
 [[nodiscard]] core::Result<TraceEvaluation> evaluate_trace(const EvaluationTrace& trace, const EvaluationScope& scope,
                                                            const ShowProgress& show);
 
-// The policy under test in each scenario, in their order. Fixed fleets to compare with are those of the traces that were
-// evaluated before, since start-up, telemetry and profile are nothing to them; for made-up traffic they run here.
+// The policy under test in each scenario, in their order. Fixed fleets to compare with are those of the traces that
+// were evaluated before, since start-up, telemetry and profile are nothing to them; for made-up traffic they run here.
 [[nodiscard]] core::Result<std::vector<ScenarioEvaluation>> evaluate_scenarios(
     const std::vector<EvaluationScenario>& scenarios, const std::vector<TraceEvaluation>& traces,
     const EvaluationScope& scope, const ShowProgress& show);

@@ -43,7 +43,8 @@ core::Duration busiest_window(const workload::Workload& workload, core::Duration
   return static_cast<std::int64_t>(begins) * kWindowStep;
 }
 
-// The step times, the SLO and the start-up time are the defaults of a replay. The router is that of Dynamo, without limits.
+// The step times, the SLO and the start-up time are the defaults of a replay. The router is that of Dynamo, without
+// limits.
 configuration::Configuration base_settings(const EvaluationScope& scope) {
   configuration::Configuration settings;
   settings.jobs = scope.jobs;

@@ -125,7 +125,7 @@ void WatchedPolicy::check_change(core::Instant now, const signals::PoolObservati
     expect(!past.failed_at || now - *past.failed_at >= limits_.failure_cooldown, now,
            "changes its target soon after an action failed");
     expect(!past.changed_at || now - *past.changed_at >= limits_.manual_hold, now,
-           "changes a target that somebody else set lately");
+           "changes a target that another actor set recently");
   }
   past.actions_failed = pool.actions_failed_total;
   past.ready = std::move(ready);

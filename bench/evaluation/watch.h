@@ -12,17 +12,16 @@
 
 namespace penstock::evaluation {
 
-// Passes everything on to a policy and back, and counts the decisions that break an invariant:
-//  - a target outside its pool's bounds, or evidence that is no finite number;
+// Wraps a policy and counts the decisions that break an invariant:
+//  - a target outside its pool's bounds, or evidence that is not finite;
 //  - growth beyond the allowed factor a minute, or beyond the GPU budget;
-//  - shrinking while a ready replica was not heard of lately, replicas start or drain, the KV cache is hot, a queue waits,
-//    or a request failed within the last minute;
-//  - shrinking to fewer ready replicas than must be, or than can carry the load;
-//  - any change after an action failed, before a replica became ready or the shortest cooldown has passed; for the time
-//    that a target which somebody else set is left alone; or when the clock goes back. After a jump of the clock, windows
-//    begin anew.
-// `policy` must outlive it. Thresholds are those of the guardrails; how they are applied is written a second time here,
-// so that a fault there shows.
+//  - scale-down while a ready replica has no recent telemetry, replicas start or drain, the KV cache is hot, requests
+//    wait, or a request failed within the last minute;
+//  - scale-down to fewer ready replicas than required, or than can carry the load;
+//  - any change after a failed action, before a replica became ready or the shortest cooldown has passed; during the
+//    hold after another actor set the target; or when the clock goes back. After a clock jump, windows start again.
+// `policy` must outlive it. Thresholds are those of the guardrails; their application is implemented a second time
+// here, so that an error there is found.
 class WatchedPolicy final : public decision::Policy {
  public:
   explicit WatchedPolicy(decision::Policy& policy, const planner::GuardrailOptions& limits = {})
@@ -35,20 +34,20 @@ class WatchedPolicy final : public decision::Policy {
   void archive(core::StateArchive& state) override { policy_.archive(state); }
 
   [[nodiscard]] std::uint64_t broken() const { return broken_; }
-  [[nodiscard]] const std::string& first_broken() const { return first_broken_; }  // in words; empty: none
+  [[nodiscard]] const std::string& first_broken() const { return first_broken_; }  // Text; empty if there is none.
 
  private:
   struct Target {
     core::Instant at;
     std::uint32_t replicas;
   };
-  // Of one pool.
+  // The history of one pool.
   struct Past {
     std::deque<Target> targets;                // of the last minute
-    std::optional<std::uint32_t> asked, seen;  // what was decided last, and the target then
+    std::optional<std::uint32_t> asked, seen;  // The last decision, and the target at that time.
     std::optional<std::uint64_t> actions_failed;
-    std::vector<std::uint32_t> ready;                    // ids
-    std::optional<core::Instant> failed_at, changed_at;  // an action; by somebody else
+    std::vector<std::uint32_t> ready;                    // Ids.
+    std::optional<core::Instant> failed_at, changed_at;  // Last failed action; last change by another actor.
   };
   void check(core::Instant now, const signals::PoolObservation& pool, const decision::PoolDecision& decision,
              Past& past);

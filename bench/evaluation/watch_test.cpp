@@ -104,7 +104,7 @@ TEST(WatchedPolicy, ReportsScaleDownWithoutHealthyTelemetry) {
   says("shrinks while requests fail", [](auto& pool) { pool.last_minute.failed = 1; });
 }
 
-// Two decisions, 5 s apart unless said otherwise: what the second breaks where something happens before it.
+// Makes two decisions, 5 s apart by default, with an event in between, and returns what the second one breaks.
 std::string broken_next(std::uint32_t first, std::uint32_t then, std::uint32_t second,
                         const std::function<void(signals::Observation&)>& event = {}) {
   Told told;
@@ -142,8 +142,8 @@ TEST(WatchedPolicy, ReportsAChangeSoonAfterAFailedAction) {
 
 TEST(WatchedPolicy, ReportsAChangeOfAManuallySetTarget) {
   EXPECT_EQ(broken_next(6, 5, 5), "");
-  EXPECT_TRUE(broken_next(6, 5, 6).starts_with("changes a target that somebody else set"));
-  EXPECT_TRUE(broken_next(6, 5, 4).starts_with("changes a target that somebody else set"));
+  EXPECT_TRUE(broken_next(6, 5, 6).starts_with("changes a target that another actor set"));
+  EXPECT_TRUE(broken_next(6, 5, 4).starts_with("changes a target that another actor set"));
   EXPECT_EQ(broken_next(6, 5, 6, [](auto& next) { next.pools[0].min_replicas = 6; }), "");
 }
 

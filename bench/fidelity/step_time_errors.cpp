@@ -131,7 +131,7 @@ std::string report_of(std::span<const SiliconRow> rows) {
       "\n## Against measured engines\n\n"
       "Relative error of the closed form, in %, as median / p90. The figures were fitted to one half of the points, "
       "chosen by "
-      "a hash of the operating point; unless said otherwise the other half is shown.\n\n";
+      "a hash of the operating point; unless stated otherwise, the other half is shown.\n\n";
   text += "### Dense models, aggregated\n\n" + figures_table("backend, GPU, precision", dense_held, engine_name);
   text += figures_row("the fitted half, for comparison", aggregated_fidelity(rows_where(dense, in_calibration_half))) +
           "\n";

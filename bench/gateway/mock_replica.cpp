@@ -1,6 +1,6 @@
-// An engine that costs next to nothing, for measurements of what stands in front of it. Answers at once: a whole answer
-// of some 300 bytes, or with "stream":true as many tokens as "max_tokens" says, at a steady rate. Each token carries the
-// time at which it was written, so that its reader sees what the way here added.
+// An engine with minimal cost, for measurements of the gateway in front of it. Answers at once: a complete answer of
+// about 300 bytes, or with "stream":true the number of tokens in "max_tokens", at a constant rate. Each token contains
+// the time at which it was written, so that its reader can measure the added delay.
 //
 //   mock_replica [--port N] [--rate TOKENS_PER_S]       prints "ready on http://127.0.0.1:PORT"
 //   GET /count     requests served so far, those of streams included
@@ -28,9 +28,9 @@ using net::Exchange;
 using net::Field;
 
 constexpr std::string_view kWhole =
-    R"({"id":"chatcmpl-0123456789abcdef","object":"chat.completion","created":1700000000,"model":"m","choices":[{"index":0,)"
-    R"("message":{"role":"assistant","content":"The quick brown fox jumps over the lazy dog."},"logprobs":null,)"
-    R"("finish_reason":"stop"}],"usage":{"prompt_tokens":250,"completion_tokens":10,"total_tokens":260}})";
+    R"({"id":"chatcmpl-0123456789abcdef","object":"chat.completion","created":1700000000,"model":"m",)"
+    R"("choices":[{"index":0,"message":{"role":"assistant","content":"The quick brown fox jumps over the lazy dog."},)"
+    R"("logprobs":null,"finish_reason":"stop"}],"usage":{"prompt_tokens":250,"completion_tokens":10,"total_tokens":260}})";
 constexpr std::string_view kModels =
     R"({"object":"list","data":[{"id":"m","object":"model","created":1700000000,"owned_by":"mock"}]})";
 constexpr std::string_view kLast =

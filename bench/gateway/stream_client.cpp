@@ -1,11 +1,11 @@
-// A client of many streams, which sees what lies between an engine's write and its own read: for measurements of gateways
-// in front of mock_replica, whose tokens carry the time at which they were written.
+// A client of many streams, which measures the time between an engine's write and its own read: for measurements of
+// gateways in front of mock_replica, whose tokens contain the time at which they were written.
 //
 //   stream_client --port N [--streams 1000] [--tokens 200] [--ramp-s 3] [--window-s 4] [--prompt-bytes 700] [--key KEY]
-//     Opens the streams one after the other over the ramp, says "open" once each has a token and "measured" with what it
-//     saw in the window behind that, and then leaves. The gateway's CPU time is taken between these two lines.
+//     Opens the streams one after the other over the ramp, prints "open" once each has a token and "measured" with the
+//     results of the window after that, and then exits. The gateway's CPU time is measured between these two lines.
 //   stream_client --port N --streams 60 --tokens 10 --requests 315 [--key KEY]
-//     Has always so many streams under way, all of one prompt, until so many requests have ended.
+//     Keeps this number of streams in flight, all with one prompt, until the requests have ended.
 //
 // Each line is an object of JSON. Times are in milliseconds.
 #include <fmt/format.h>

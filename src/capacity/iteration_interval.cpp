@@ -15,7 +15,7 @@ constexpr core::Duration kBusyMax = std::chrono::hours{24 * 365 * 100};
 // Tolerance for differences between the clocks of the engine and the observer.
 constexpr double kElapsedSlack = 1.1;
 // Number of steps of the slower kind that may have started before the interval or end after it.
-constexpr double kStepsUnderWay = 4;
+constexpr double kStepsInFlight = 4;
 
 bool went_back(const IterationSums& before, const IterationSums& after) {
   return after.steps < before.steps || after.busy < before.busy || after.decode_sequences < before.decode_sequences ||
@@ -133,7 +133,7 @@ bool is_plausible(const IterationInterval& interval) {
   if (done.decode.decode_sequences < done.decode.steps) return false;
   const double longest_ms = std::max(mean_ms(done.prefill), mean_ms(done.decode));
   return core::to_milliseconds(done.busy()) <=
-         kElapsedSlack * core::to_milliseconds(interval.elapsed) + kStepsUnderWay * longest_ms;
+         kElapsedSlack * core::to_milliseconds(interval.elapsed) + kStepsInFlight * longest_ms;
 }
 
 double predicted_busy_ms(const engine::StepTimeModel& model, const IterationInterval& interval) {

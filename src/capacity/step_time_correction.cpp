@@ -26,7 +26,7 @@ double median(std::vector<double>& values) {
 
 }  // namespace
 
-// ---- one replica -----------------------------------------------------------------------------------------------------
+// ---- one replica ----------------------------------------------------------------------------------------------------
 
 bool SpeedFactor::is_outlier(double ratio, double deviations) const {
   if (seen_ < kInliersLeast) return false;
@@ -61,7 +61,7 @@ double SpeedFactor::standard_error() const {
   return std::sqrt(residual / (weight_ - 1.0) / xx_);
 }
 
-// ---- the pool --------------------------------------------------------------------------------------------------------
+// ---- the pool -------------------------------------------------------------------------------------------------------
 
 StepTimeCorrection::StepTimeCorrection(std::shared_ptr<const engine::StepTimeModel> profile,
                                        const CorrectionOptions& options)

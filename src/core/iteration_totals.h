@@ -1,4 +1,5 @@
-// Sums over an engine's iterations: an engine model counts them, engines report them, and planners learn step times from them.
+// Sums over an engine's iterations: an engine model counts them, engines report them, and planners learn step times
+// from them.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// A mergeable quantile sketch with a stated relative error: logarithmic buckets, as DDSketch (Masson et al., VLDB 2019).
+// A mergeable quantile sketch with a stated relative error: logarithmic buckets, as DDSketch (Masson et al., VLDB
+// 2019).
 #pragma once
 
 #include <cstdint>

@@ -2,8 +2,8 @@
 //
 //   void archive(core::StateArchive& state) { state("burn_rate", spans_, now_, judged_to_, held_since_); }
 //
-// Read back are the same bits, doubles included. The order of the values is the format, so that a change of it needs a new
-// version in the file that keeps the text.
+// Read back are the same bits, doubles included. The order of the values is the format, so that a change of it needs a
+// new version in the file that keeps the text.
 #pragma once
 
 #include <array>

@@ -9,8 +9,8 @@
 
 namespace penstock::engine {
 
-// A decoding sequence needs one more block at every step s with s mod block_tokens = its class. The counts by class tell
-// in O(1) how many blocks a step needs, and in O(block_tokens / 64) when the next step comes that needs any.
+// A decoding sequence needs one more block at every step s with s mod block_tokens = its class. The counts by class
+// tell in O(1) how many blocks a step needs, and in O(block_tokens / 64) when the next step comes that needs any.
 class BlockCrossings {
  public:
   explicit BlockCrossings(std::uint32_t block_tokens) : counts_(block_tokens), bits_((block_tokens + 63) / 64) {}
@@ -21,7 +21,8 @@ class BlockCrossings {
   // Sequences that need a block at this step.
   [[nodiscard]] const std::uint32_t& at(std::uint64_t step) const { return counts_[step % counts_.size()]; }
 
-  // Steps from the one after `step` to the last before the next that needs a block; at least 1, UINT32_MAX if none does.
+  // Steps from the one after `step` to the last before the next that needs a block; at least 1, UINT32_MAX if none
+  // does.
   [[nodiscard]] std::uint32_t steps_to_next(std::uint64_t step) const {
     const auto size = static_cast<std::uint32_t>(counts_.size());
     const auto from = static_cast<std::uint32_t>((step + 2) % size);  // The class of the step after the next one.

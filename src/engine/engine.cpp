@@ -119,7 +119,7 @@ EngineState Engine::state(core::Instant now) const {
   return state;
 }
 
-// ---- preemption ------------------------------------------------------------------------------------------------------
+// ---- preemption -----------------------------------------------------------------------------------------------------
 
 void Engine::preempt(Slot slot) {
   Sequence& sequence = sequences_[slot];

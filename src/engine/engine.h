@@ -103,7 +103,8 @@ class Engine {
   [[nodiscard]] EngineState state(core::Instant now) const;
   [[nodiscard]] bool idle() const { return sequences_.running() == 0 && waiting_.empty() && held_.empty(); }
   [[nodiscard]] std::size_t open_count() const { return sequences_.running() + waiting_.size(); }  // Not completed.
-  // Returns the requests that have not completed, in a deterministic order, with the tokens of the steps that have ended.
+  // Returns the requests that have not completed, in a deterministic order, with the tokens of the steps that have
+  // ended.
   [[nodiscard]] std::vector<OpenRequest> open_requests() const { return sequences_.open_requests(decoding_.step()); }
   [[nodiscard]] const core::QuantileSketch& token_gaps_ms() const { return token_gaps_ms_; }
   [[nodiscard]] KvCache& cache() { return cache_; }

@@ -160,7 +160,7 @@ TEST(EngineTokens, AnIterationReportsItsTokens) {
   EXPECT_EQ(second.shape.prefill_requests, 1U);
 }
 
-// ---- whatever happens --------------------------------------------------------------------------------------------------
+// ---- whatever happens -----------------------------------------------------------------------------------------------
 
 struct Step {
   core::Instant at;

@@ -6,7 +6,7 @@
 
 namespace penstock::engine {
 
-// ---- the start of an iteration ---------------------------------------------------------------------------------------
+// ---- the start of an iteration --------------------------------------------------------------------------------------
 
 void Engine::begin_pass(core::Instant now) {
   in_pass_ = false;
@@ -132,7 +132,7 @@ void Engine::schedule_chunk(Sequence& sequence, std::uint32_t tokens) {
   }
 }
 
-// ---- runs of iterations ----------------------------------------------------------------------------------------------
+// ---- runs of iterations ---------------------------------------------------------------------------------------------
 
 void Engine::plan_run(bool preempted) {
   StepShape& shape = run_.shape;

@@ -16,7 +16,8 @@ class IterationTimer {
 
   void slow_down(double factor) { slow_factor_ = factor; }
 
-  // As StepTimeModel::decode_run: up to `steps` steps that begin with `shape`, the last of them the first to reach `limit`.
+  // As StepTimeModel::decode_run: up to `steps` steps that begin with `shape`, the last of them the first to reach
+  // `limit`.
   [[nodiscard]] DecodeRun measure(const StepShape& shape, std::uint32_t steps, core::Duration limit) const {
     if (slow_factor_ == 1.0) {
       if (steps == 1) return {1, model_.step(shape)};

@@ -12,8 +12,8 @@ namespace penstock::engine {
 using core::IterationSums;
 using core::IterationTotals;
 
-// Adds a run of `steps` (> 0) iterations that took `time` together and began with `shape`. Several iterations in one run
-// only decode: every sequence grows by one token a step, and no block is gained.
+// Adds a run of `steps` (> 0) iterations that took `time` together and began with `shape`. Several iterations in one
+// run only decode: every sequence grows by one token a step, and no block is gained.
 inline void add_run(IterationTotals& totals, const StepShape& shape, std::uint64_t steps, core::Duration time) {
   IterationSums& kind = shape.prefill_requests > 0 ? totals.prefill : totals.decode;
   const std::uint64_t sequences = shape.decode_sequences;

@@ -9,8 +9,8 @@
 
 namespace penstock::engine {
 
-// Every interval the share grows by one step if the prefill queue grew more than the decode queue and KV usage allows it,
-// and shrinks by one step otherwise. A configured share of 1 switches it off. The config must outlive it.
+// Every interval the share grows by one step if the prefill queue grew more than the decode queue and KV usage allows
+// it, and shrinks by one step otherwise. A configured share of 1 switches it off. The config must outlive it.
 class PrefillShare {
  public:
   explicit PrefillShare(const EngineConfig& config) : config_(config), share_(config.prefill_share) {}

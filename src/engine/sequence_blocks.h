@@ -21,18 +21,19 @@ class SequenceBlocks {
     const auto& ids = sequence.request.block_ids;
     return block < ids.size() ? BlockKey{ids[block]} : private_key(sequence.request.request, block);
   }
-  // Leading blocks that others may share. A last block that is not full has no identity, whatever the workload calls it.
+  // Leading blocks that others may share. A last block that is not full has no identity, whatever the workload calls
+  // it.
   [[nodiscard]] std::uint32_t shareable_blocks(const Sequence& sequence) const;
   // The prefix of the first `limit` blocks that the cache holds.
   [[nodiscard]] KvCache::Prefix find_prefix(const Sequence& sequence, std::uint32_t limit) const;
 
   // Takes references on the first `blocks` blocks of a prefix that was found.
   void acquire_prefix(Sequence& sequence, std::uint32_t blocks);
-  // Allocates what is missing to hold the first `tokens` tokens. A block that will be full can be found from here on, as
-  // in vLLM, although a prompt that is cut within a block fills it only in the next iteration.
+  // Allocates what is missing to hold the first `tokens` tokens. A block that will be full can be found from here on,
+  // as in vLLM, although a prompt that is cut within a block fills it only in the next iteration.
   void allocate(Sequence& sequence, std::uint32_t tokens);
-  // Releases `allocated` blocks, of whose tokens `computed` are in the cache. The end of a sequence is evicted first, its
-  // beginning, which others may share, last. A sequence that comes back can find all its full blocks again.
+  // Releases `allocated` blocks, of whose tokens `computed` are in the cache. The end of a sequence is evicted first,
+  // its beginning, which others may share, last. A sequence that comes back can find all its full blocks again.
   void release(Sequence& sequence, std::uint64_t computed, std::uint32_t allocated, bool comes_back);
 
  private:

@@ -118,7 +118,7 @@ TEST(Disaggregation, AClientThatLeavesDuringTheTransferEndsIt) {
   prefill.wait_for([&] { return prefill.on_loop(sending) == 1; });
 }
 
-// ---- draining ----------------------------------------------------------------------------------------------------------
+// ---- draining -------------------------------------------------------------------------------------------------------
 
 TEST(Drain, StreamsCompleteAndNewRequestsAreRefused) {
   ServerOptions options = quick_options();

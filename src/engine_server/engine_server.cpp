@@ -91,7 +91,7 @@ void EngineServer::on_request(net::Exchange& exchange) {
   answer_document(exchange);
 }
 
-// ---- the end -----------------------------------------------------------------------------------------------------------
+// ---- the end --------------------------------------------------------------------------------------------------------
 
 void EngineServer::drain() {
   if (drained_) return;

@@ -223,7 +223,7 @@ TEST(EngineServer, AClientThatDoesNotReadIsCutOff) {
   EXPECT_FALSE(client.read_answer().whole);
 }
 
-// ---- faults ------------------------------------------------------------------------------------------------------------
+// ---- faults ---------------------------------------------------------------------------------------------------------
 
 TEST(EngineServerFault, GarbageFollowsTheConfiguredNumberOfAnswers) {
   ServerOptions options = quick_options();

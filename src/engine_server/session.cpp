@@ -38,7 +38,7 @@ const SessionRequest* Session::find(std::uint32_t number) const {
 
 core::Instant Session::next_event() const { return engine_.next_event(); }
 
-// ---- in ----------------------------------------------------------------------------------------------------------------
+// ---- in -------------------------------------------------------------------------------------------------------------
 
 core::Result<std::uint32_t> Session::submit(const Ask& ask) {
   const std::uint32_t prompt = std::max(api::simulated_tokens(ask.text.size()), 1U);
@@ -89,7 +89,7 @@ void Session::acquire_blocks(std::string_view text, std::vector<std::uint32_t>& 
     ids.push_back(blocks_.acquire(keys_[i], i == 0 ? BlockTable::kNone : ids.back(), text.substr(i * bytes, bytes)));
 }
 
-// ---- time --------------------------------------------------------------------------------------------------------------
+// ---- time -----------------------------------------------------------------------------------------------------------
 
 void Session::advance(core::Instant now) {
   while (engine_.next_event() <= now) step(engine_.next_event());
@@ -149,7 +149,7 @@ void Session::touch(std::uint32_t number, Open& open) {
   progressed.push_back(number);
 }
 
-// ---- out ---------------------------------------------------------------------------------------------------------------
+// ---- out ------------------------------------------------------------------------------------------------------------
 
 void Session::cancel(std::uint32_t number) {
   const auto found = requests_.find(number);
@@ -193,7 +193,7 @@ void Session::erase_left() {
   leaving_.clear();
 }
 
-// ---- what the cache gained and lost ------------------------------------------------------------------------------------
+// ---- what the cache gained and lost ---------------------------------------------------------------------------------
 
 void Session::take_cache_events() {
   std::vector<engine::CacheEvent>& events = engine_.cache().events();

@@ -229,7 +229,7 @@ TEST(Session, LatenciesAreReportedInWallClockSeconds) {
   EXPECT_EQ(figures.iteration_tokens.count(), 3U);
 }
 
-// ---- whatever happens --------------------------------------------------------------------------------------------------
+// ---- whatever happens -----------------------------------------------------------------------------------------------
 
 TEST(SessionProperty, EverythingIsReleasedAndTheCacheEventsBalance) {
   std::size_t completed = 0, cancelled = 0, removed = 0;

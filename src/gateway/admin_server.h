@@ -16,7 +16,8 @@ namespace penstock::gateway {
 //   GET /metrics           Prometheus' text
 //   GET /penstock/v1/overview                       replicas, tenants, queues, usage, as JSON
 //   GET /penstock/v1/traffic?after=N&limit=M        arrivals, first tokens and ends since number N
-//   GET /penstock/v1/prefixes?model=M               hot prefixes with requests to compute them; without M, of all models
+//   GET /penstock/v1/prefixes?model=M               hot prefixes with requests to compute them; without M, of all
+//   models
 class AdminServer final : private net::ExchangeHandler {
  public:
   using ServerCounts = std::function<net::ServerCounters()>;  // Sums over all workers.

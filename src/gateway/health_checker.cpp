@@ -33,7 +33,7 @@ HealthChecker::HealthChecker(net::Loop& loop, const GatewayOptions& options, Sha
   loop_.every(options_.scrape_interval, [this] { scrape(); });
 }
 
-// ---- the list --------------------------------------------------------------------------------------------------------
+// ---- the list -------------------------------------------------------------------------------------------------------
 
 void HealthChecker::set_replicas(std::vector<ReplicaEndpoint> replicas) {
   std::map<std::string, Replica> before = std::exchange(replicas_, {});
@@ -104,7 +104,7 @@ void HealthChecker::send(const Replica& replica, const std::string& target, std:
                });
 }
 
-// ---- models, health, metrics -----------------------------------------------------------------------------------------
+// ---- models, health, metrics ----------------------------------------------------------------------------------------
 
 void HealthChecker::request_model(Replica& replica) {
   if (std::exchange(replica.model_in_flight, true)) return;
@@ -186,7 +186,7 @@ void HealthChecker::report_telemetry(Replica& replica, const std::string& failur
                {{"replica", replica.endpoint.id}, {"url", replica.endpoint.url}, {"cause", failure}});
 }
 
-// ---- prompts of ours -------------------------------------------------------------------------------------------------
+// ---- prompts of ours ------------------------------------------------------------------------------------------------
 
 bool HealthChecker::is_idle(const std::string& id) const {
   const auto found = replicas_.find(id);

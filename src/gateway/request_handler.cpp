@@ -28,7 +28,7 @@ void refuse(net::Exchange& exchange, const Refusal& refusal, std::string_view re
   exchange.respond(refusal.error.status, fields, api::error_body(refusal.error));
 }
 
-// ---- reading and admission -------------------------------------------------------------------------------------------
+// ---- reading and admission ------------------------------------------------------------------------------------------
 
 void RequestHandler::begin(net::Exchange& exchange, api::Endpoint endpoint) {
   exchange_ = &exchange;
@@ -85,7 +85,7 @@ void RequestHandler::refuse_request(const Refusal& refusal) {
   refuse(release(), refusal, id);
 }
 
-// ---- attempts at replicas --------------------------------------------------------------------------------------------
+// ---- attempts at replicas -------------------------------------------------------------------------------------------
 
 ClientRequest RequestHandler::client_request() const {
   return {exchange_->head(), body_, request_id_, endpoint_, collector_ != nullptr};
@@ -144,7 +144,7 @@ void RequestHandler::end_prefill() {
   attempt();
 }
 
-// ---- the answer ------------------------------------------------------------------------------------------------------
+// ---- the answer -----------------------------------------------------------------------------------------------------
 
 void RequestHandler::on_head(const net::ResponseHead& head) {
   status_ = head.status;
@@ -229,7 +229,7 @@ void RequestHandler::give_up(int status, std::string_view code, std::string mess
   refuse_request(refusal);
 }
 
-// ---- the client ------------------------------------------------------------------------------------------------------
+// ---- the client -----------------------------------------------------------------------------------------------------
 
 void RequestHandler::on_writable() {
   if (relay_.resumed()) call_.resume();
@@ -284,7 +284,7 @@ void RequestHandler::answer_out_of_time(Phase last, bool within_event) {
   exchange.finish();
 }
 
-// ---- the end ---------------------------------------------------------------------------------------------------------
+// ---- the end --------------------------------------------------------------------------------------------------------
 
 void RequestHandler::end(ledger::Outcome outcome) {
   if (ticket_ == 0) return;

@@ -126,10 +126,11 @@ TEST(Attempts, FailuresInARowTakeAReplicaOut) {
   EXPECT_NE(gateway.admin("/penstock/v1/overview").find(R"("breaker_open":true)"), std::string::npos);
 }
 
-// ---- prefill and decode ----------------------------------------------------------------------------------------------
+// ---- prefill and decode ---------------------------------------------------------------------------------------------
 
 const std::string kTransfer =
-    R"({"do_remote_prefill":true,"remote_engine_id":"p","remote_host":"127.0.0.1","remote_port":5,"remote_block_ids":[1]})";
+    R"({"do_remote_prefill":true,"remote_engine_id":"p","remote_host":"127.0.0.1","remote_port":5,)"
+    R"("remote_block_ids":[1]})";
 
 void prefill_well(Peer& peer, const std::string&, int) { peer.send(good_answer("x", kTransfer)); }
 void decode_well(Peer& peer, const std::string&, int) {

@@ -73,8 +73,8 @@ TEST(Generator, SendsEverythingThatIsDueAndCountsIt) {
 }
 
 TEST(Generator, CountsAStallAgainstTheServerFromTheIntendedStarts) {
-  // One connection's place, and a server that answers no request for a second: a generator that waits for answers before it
-  // starts its clock would see one slow request. Here all that were meant to start within the stall are late.
+  // One connection's place, and a server that answers no request for a second: a generator that waits for answers
+  // before it starts its clock would see one slow request. Here all that were meant to start within the stall are late.
   std::atomic<int> seen{0};
   TestServer* itself = nullptr;
   TestServer server{[&](Exchange& exchange) {

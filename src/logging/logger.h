@@ -20,8 +20,8 @@ struct LoggerOptions {
   std::size_t lines_max = 8192;
 };
 
-// A write() formats the line and hands it to the thread; it never waits for the disk or the terminal. The thread takes no
-// signals.
+// A write() formats the line and hands it to the thread; it never waits for the disk or the terminal. The thread takes
+// no signals.
 class Logger final : public Log {
  public:
   // Errors: a file that cannot be opened.

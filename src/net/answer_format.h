@@ -12,7 +12,8 @@
 
 namespace penstock::net {
 
-// Clients of HTTP/1.0 know no chunks: their answers end with the connection. Used again for each answer of a connection.
+// Clients of HTTP/1.0 know no chunks: their answers end with the connection. Used again for each answer of a
+// connection.
 class AnswerFormat {
  public:
   // Forgets the last answer. The next one goes to a client that sent `request`.

@@ -66,9 +66,9 @@ class Exchange {
   virtual bool flush() = 0;
   virtual void finish() = 0;
 
-  // For proxies: starts a response with a complete head ("HTTP/1.1 200 OK\r\n…\r\n\r\n") and framed bytes that are passed
-  // on unchanged. The head is sent with the first bytes. finish() ends the response; with `close_after` it also closes
-  // the connection.
+  // For proxies: starts a response with a complete head ("HTTP/1.1 200 OK\r\n…\r\n\r\n") and framed bytes that are
+  // passed on unchanged. The head is sent with the first bytes. finish() ends the response; with `close_after` it also
+  // closes the connection.
   virtual void start_raw(std::string_view head, bool close_after) = 0;
   virtual bool write_raw(std::string_view bytes) = 0;
 

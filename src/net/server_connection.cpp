@@ -18,7 +18,8 @@ constexpr std::size_t kWaitingBytesMax = 64 * 1024;  // Maximum size of pipeline
 // Time for a first request to arrive during a drain.
 constexpr core::Duration kFreshTime = std::chrono::seconds{1};
 
-// A copy of `rest`, which is the end of `held` unless that is empty, in the memory of `held` where little would be wasted.
+// A copy of `rest`, which is the end of `held` unless that is empty, in the memory of `held` where little would be
+// wasted.
 std::string kept(std::string_view rest, std::string& held) {
   if (rest.size() * 2 < held.capacity() || held.empty()) return std::string{rest};
   held.erase(0, held.size() - rest.size());

@@ -26,8 +26,8 @@ struct Request {
   // Copies the head into memory of the request's own, and its views with it.
   void keep_head(std::string_view bytes);
 
-  // Whether a long body has room for the socket to be read into it without a copy. The room is in proportion to what has
-  // come, so that an announced length costs nothing.
+  // Whether a long body has room for the socket to be read into it without a copy. The room is in proportion to what
+  // has come, so that an announced length costs nothing.
   [[nodiscard]] bool make_room();
 
   struct Taken {

@@ -66,9 +66,9 @@ struct Diagnosis {
   [[nodiscard]] Cause cause() const { return findings.empty() ? Cause::kNone : findings.front().cause; }
 };
 
-// Renders one line, such as "TTFT is bad in pool default for prompt tokens 16k-64k, in the engine queue: too many requests
-// per replica (ttft_p95 5120 ms, …); the planner adds replicas …". Findings are joined with " | ". Without a finding the
-// line is "latency meets the SLO".
+// Renders one line, such as "TTFT is bad in pool default for prompt tokens 16k-64k, in the engine queue: too many
+// requests per replica (ttft_p95 5120 ms, …); the planner adds replicas …". Findings are joined with " | ". Without a
+// finding the line is "latency meets the SLO".
 [[nodiscard]] std::string sentence(const Finding& finding);
 [[nodiscard]] std::string sentence(const Diagnosis& diagnosis);
 

@@ -38,7 +38,7 @@ const char* distrust(const PoolView& view) {
   return reporting ? "" : "no ready replica reports telemetry";
 }
 
-// ---- for whom ----------------------------------------------------------------------------------------------------------
+// ---- for whom -------------------------------------------------------------------------------------------------------
 
 struct Affected {
   bool bad = false;
@@ -82,7 +82,7 @@ Affected affected(const PoolView& view, const LatencyWindow& all, Latency latenc
   return found;
 }
 
-// ---- why ---------------------------------------------------------------------------------------------------------------
+// ---- why ------------------------------------------------------------------------------------------------------------
 
 Finding unknown(const PoolView& view, Symptom symptom, const char* because) {
   Finding finding;
@@ -194,7 +194,7 @@ void explain_replica_wait(Finding& finding, const PoolView& view) {
          {"start_up", core::to_seconds(view.pool.start_up), "s"}});
 }
 
-// ---- the time to the first token ---------------------------------------------------------------------------------------
+// ---- the time to the first token ------------------------------------------------------------------------------------
 
 // The longest wait for a first token. A preempted sequence has had its first token, so the oldest age is not usable if
 // some are preempted.
@@ -301,7 +301,7 @@ std::optional<Finding> judge_ttft(const PoolView& view) {
   return finding;
 }
 
-// ---- the gaps between tokens -------------------------------------------------------------------------------------------
+// ---- the gaps between tokens ----------------------------------------------------------------------------------------
 
 namespace {
 

@@ -328,7 +328,7 @@ TEST(Diagnosis, TheAgeOfAPreemptedSequenceDoesNotDelayTheFirstToken) {
   EXPECT_EQ(Patient{}.at(60, {pool}).symptom, Symptom::kNone);
 }
 
-// ---- what cannot be told ---------------------------------------------------------------------------------------------
+// ---- what cannot be told --------------------------------------------------------------------------------------------
 
 TEST(Diagnosis, LatenciesThatAreNotFiniteAreUnknown) {
   for (const double odd : {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity(), -1.0}) {
@@ -435,7 +435,7 @@ TEST(Diagnosis, EveryCauseHasANameAndAdvice) {
   }
 }
 
-// ---- what it remembers -----------------------------------------------------------------------------------------------
+// ---- what it remembers ----------------------------------------------------------------------------------------------
 
 TEST(PoolHistory, RestartedOrNewReplicasCauseNoJump) {
   PoolHistory history;

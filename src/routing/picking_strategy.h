@@ -23,7 +23,8 @@ enum class Strategy : std::uint8_t {
 };
 [[nodiscard]] const char* to_string(Strategy strategy);  // Returns "live", "kv", "round-robin", …
 
-// The input of one choice. A key names a prefix of the prompt up to and including its block, and overlap is counted in keys.
+// The input of one choice. A key names a prefix of the prompt up to and including its block, and overlap is counted in
+// keys.
 struct PickRequest {
   std::span<const std::uint64_t> keys;
   std::uint32_t input_tokens = 0;   // Estimated tokens of the whole prompt.
@@ -128,7 +129,8 @@ class PickingStrategy {
     std::uint32_t slot = 0;
     core::Instant sent_at;  // Last time the prefix was sent to the slot.
   };
-  // Returns the slots that hold all of the keys. Slots that are known from events only, without a request, are left out.
+  // Returns the slots that hold all of the keys. Slots that are known from events only, without a request, are left
+  // out.
   [[nodiscard]] virtual std::vector<Holder> holders(std::span<const std::uint64_t>, core::Instant) { return {}; }
   // Counts a prompt that no user sent, such as a cache keep-alive, as cached but not as load.
   virtual void pinged(std::uint32_t, std::span<const std::uint64_t>, core::Instant) {}

@@ -164,9 +164,9 @@ class Checker {
 
 }  // namespace exposition_check
 
-// Returns one line for each fault: a family without help or type, or with two of them, or in two places; a sample that the
-// type of its family does not have; a counter without `_total`; a negative counter; a repeated series; a histogram whose
-// buckets shrink, have no le="+Inf", or disagree with its count. The list is empty if there is no fault.
+// Returns one line for each fault: a family without help or type, or with two of them, or in two places; a sample that
+// the type of its family does not have; a counter without `_total`; a negative counter; a repeated series; a histogram
+// whose buckets shrink, have no le="+Inf", or disagree with its count. The list is empty if there is no fault.
 [[nodiscard]] inline std::vector<std::string> check_exposition(const Exposition& exposition) {
   return exposition_check::Checker(exposition).check();
 }

@@ -166,13 +166,13 @@ class Page:
 
     def complaints(self):
         """Errors and warnings of scripts, of the browser and of its policies."""
-        said = [event["exceptionDetails"]["text"] + " " + event["exceptionDetails"].get("exception", {}).get("description", "")
+        logs = [event["exceptionDetails"]["text"] + " " + event["exceptionDetails"].get("exception", {}).get("description", "")
                 for event in self.events("Runtime.exceptionThrown")]
-        said += [" ".join(str(argument.get("value", argument.get("description"))) for argument in event["args"])
+        logs += [" ".join(str(argument.get("value", argument.get("description"))) for argument in event["args"])
                  for event in self.events("Runtime.consoleAPICalled") if event["type"] in ("error", "warning", "assert")]
-        said += [event["entry"]["text"] for event in self.events("Log.entryAdded")
+        logs += [event["entry"]["text"] for event in self.events("Log.entryAdded")
                  if event["entry"]["level"] in ("error", "warning")]
-        return said
+        return logs
 
     def requested(self):
         return [event["request"]["url"] for event in self.events("Network.requestWillBeSent")]

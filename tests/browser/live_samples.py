@@ -70,7 +70,7 @@ def gateway(pools, now_s):
     return {"boot": "b1", "now_s": now_s, "replicas": [seen(pool, each) for pool in pools for each in pool["replicas"] if each["sample"]],
             "tenants": [{"name": "shop", "budget_available": 412000.0, "running": 31, "waiting": 2},
                         {"name": "research", "budget_available": None, "running": 12, "waiting": 0},
-                        {"name": "nobody yet", "budget_available": 60000.0, "running": 0, "waiting": 0}],
+                        {"name": "no requests", "budget_available": 60000.0, "running": 0, "waiting": 0}],
             "usage": [{"tenant": "shop", "model": "penstock-sim", **usage},
                       {"tenant": "research", "model": "penstock-sim", **usage, "failed": 0, "timed_out": 0, "refused": 0, "cost": 2.94}],
             "latencies": [{"model": "penstock-sim", "dimension": "traffic_class", "label": "chat", "ttft": latency(210), "itl": latency(14)}],

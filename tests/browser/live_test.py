@@ -52,10 +52,10 @@ class LiveTest(unittest.TestCase):
 class WhatIsShown(LiveTest):
     def test_a_failing_script_is_detected(self):
         page = self.show()
-        page.run("setTimeout(() => missing_function(), 0); console.error('said so')")
+        page.run("setTimeout(() => missing_function(), 0); console.error('test error')")
         page.wait_for("!document.getElementById('errors').hidden")
         self.assertIn("missing_function is not defined", " ".join(page.complaints()))
-        self.assertIn("said so", page.complaints())
+        self.assertIn("test error", page.complaints())
         self.assertIn("missing_function", page.text("#errors"))
 
     def test_the_head_says_what_runs_and_how_well(self):
@@ -68,12 +68,12 @@ class WhatIsShown(LiveTest):
 
     def test_every_tile_has_its_figures(self):
         page = self.show()
-        said = page.run("Object.fromEntries([...document.querySelectorAll('.tile')].map(t => [t.id.slice(5), t.innerText]))")
+        output = page.run("Object.fromEntries([...document.querySelectorAll('.tile')].map(t => [t.id.slice(5), t.innerText]))")
         for tile, text in (("attainment", "11,830 of 12,010"), ("ttft", "SLO 2\u00a0s"), ("itl", "SLO 50\u00a0ms"), ("requests", "43 in flight"),
                            ("tokens", "·"), ("replicas", "1 starting · 1 draining"), ("queue", "gateway 7 · oldest 840\u00a0ms"),
                            ("kv", "highest replica 91.0\u00a0%"), ("hits", "%"), ("cost", "GPU cost 8.55 USD")):
-            self.assertIn(text, said[tile], tile)
-            self.assertNotIn(DASH, said[tile], tile)
+            self.assertIn(text, output[tile], tile)
+            self.assertNotIn(DASH, output[tile], tile)
 
     def test_every_chart_is_drawn_and_described(self):
         page = self.show()

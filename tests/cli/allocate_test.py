@@ -191,9 +191,9 @@ class Refused(CliTest):
         self.write("a.yaml", TESTED.replace("[{hardware: h100}]", "[{hardware: h100, engine: 'roofline:nothing'}]"))
         self.assert_refused("allocate", "a.yaml", says="a.yaml:7:38: deployments[0].pools[0].engine: ")
         self.write("b.yaml", TESTED.replace("    shape", "    slo: {ttft: 1us, itl: 1us}\n    shape"))
-        said = self.assert_refused("allocate", "b.yaml", says="deployments[0]")
-        self.assertIn("give the pool its capacity", said)
-        self.assertNotIn("--", said)
+        text = self.assert_refused("allocate", "b.yaml", says="deployments[0]")
+        self.assertIn("give the pool its capacity", text)
+        self.assertNotIn("--", text)
 
     def test_outputs_and_flags_are_checked_first(self):
         self.write("a.yaml", PLAN)

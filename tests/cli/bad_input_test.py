@@ -59,7 +59,7 @@ class BadTraces(CliTest):
         self.assert_refused("replay", "folder", *OUTPUTS, says="folder")
 
     def test_unreadable_file(self):
-        # Nobody, not even root, reads the start of a process's memory.
+        # No process, not even of root, can read the start of a process's memory.
         self.assert_refused("replay", "/proc/self/mem", *OUTPUTS, says="/proc/self/mem: cannot be read")
 
     def test_empty_window(self):
@@ -136,16 +136,16 @@ class BadOutputs(CliTest):
         self.trace = self.write("trace.jsonl", mooncake())
 
     def test_folder_that_is_not_there(self):
-        said = self.assert_refused("replay", "built-in", "--policy", "all", "--html", "nowhere/out.html",
+        text = self.assert_refused("replay", "built-in", "--policy", "all", "--html", "nowhere/out.html",
                                    says="nowhere/out.html: cannot write", code=1)
-        self.assertIn("create the folder first", said)
+        self.assertIn("create the folder first", text)
 
     def test_output_that_is_a_folder(self):
         (self.folder / "folder").mkdir()
         self.assert_refused("replay", self.trace, "--json", "folder", says="folder: cannot write", code=1)
 
     def test_folder_that_takes_no_files(self):
-        # Nobody, not even root, makes a file there. The other output is not left behind either.
+        # No process, not even of root, can create a file there. The other output is not left behind either.
         self.assert_refused("replay", self.trace, "--json", "/proc/out.json", "--html", "out.html", says="/proc/out.json: cannot write",
                             code=1)
 

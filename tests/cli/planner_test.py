@@ -128,9 +128,9 @@ class Stages(Planner):
         self.assertIn("gpu_budget", {e["limited_by"] for e in entries})
 
     def test_a_gpu_budget_below_the_smallest_fleet_is_refused(self):
-        said = self.assert_refused("replay", BUSY, *FLAGS, "--gpus", "2", "--min-replicas", "3", "--replicas", "3",
+        text = self.assert_refused("replay", BUSY, *FLAGS, "--gpus", "2", "--min-replicas", "3", "--replicas", "3",
                                    "--gpu-budget", "5", says="--gpu-budget: must be")
-        self.assertIn("at least the 6 GPUs", said)
+        self.assertIn("at least the 6 GPUs", text)
 
     def test_a_warm_trace_initialises_forecasts(self):
         def expected_at_first(entries):

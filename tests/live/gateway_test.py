@@ -44,7 +44,7 @@ class GatewayTest(unittest.TestCase):
     def test_errors_have_openais_format(self):
         gateway = Gateway(self, Engine(self, *FAST).url).ready()
         for status, code, request in (
-                (404, "model_not_found", {**chat(4), "model": "nobody's"}),
+                (404, "model_not_found", {**chat(4), "model": "unknown"}),
                 (400, "invalid_request", {"model": "penstock-sim"}),
                 (400, "context_length_exceeded", chat(10_000_000))):
             seen, _, body = ask(gateway.port, "POST", "/v1/chat/completions", request)
@@ -107,16 +107,16 @@ class GatewayTest(unittest.TestCase):
         config = self.write(self.folder(), "p.yaml", "gateway: {scrape_interval: 20ms}\n")
         gateway = Gateway(self, "--config", config, engine.url).ready()
 
-        def believed():
+        def prefix_keys():
             return gateway.overview()["replicas"][0]["prefix_keys"]
 
         self.assertEqual(complete(gateway.port, 2, "x" * 5000)[0], 200)
-        self.assertGreater(believed(), 0)
-        time.sleep(1)  # many looks at its counters
+        self.assertGreater(prefix_keys(), 0)
+        time.sleep(1)  # several scrapes
         engine.signal(KILL)
         engine.wait()
         Engine(self, *FAST, "--port", str(engine.port))
-        until("no belief", lambda: believed() == 0)
+        until("an empty cache", lambda: prefix_keys() == 0)
 
     def test_keys_identify_tenants_and_budgets_hold(self):
         folder = self.folder()
@@ -134,7 +134,7 @@ class GatewayTest(unittest.TestCase):
         self.assertEqual(json.loads(body)["error"]["code"], "token_budget_exceeded")
         self.assertGreaterEqual(int(fields["Retry-After"]), 1)
         self.assertEqual(complete(gateway.port, 500, Authorization="Bearer sk-large")[0], 200)
-        self.assertNotIn("sk-small", json.dumps(gateway.overview()) + gateway.said())
+        self.assertNotIn("sk-small", json.dumps(gateway.overview()) + gateway.log())
 
     def test_a_time_budget_cuts_an_answer_that_is_not_streamed(self):
         engine = Engine(self, *SLOW)
@@ -252,7 +252,7 @@ class GatewayTest(unittest.TestCase):
         say("b.json", ("r1", urls[1]), ("r0", urls[2]))
         until("both", lambda: [(each["id"], each["url"]) for each in gateway.overview()["replicas"]] ==
               [("r0", urls[0]), ("r1", urls[1])])
-        self.assertIn("replica_duplicate replica=r0 ", gateway.said())
+        self.assertIn("replica_duplicate replica=r0 ", gateway.log())
         say("a.json")
         until("the other r0", lambda: {each["url"] for each in gateway.overview()["replicas"]} == set(urls[1:]))
 

@@ -25,9 +25,9 @@ def until(what, condition):
     raise AssertionError(f"{what} did not come about in {SECONDS} s")
 
 
-def check_sanitizers(said):
-    """A program that was built with one goes on after a report, and its exit code says nothing where it is killed."""
-    assert not SANITIZER.search(said), said
+def check_sanitizers(log):
+    """A program with a sanitizer continues after a report, and the exit code of a killed program does not show it."""
+    assert not SANITIZER.search(log), log
 
 
 class Program:
@@ -39,10 +39,10 @@ class Program:
         test.addCleanup(self.end)
         line = self.process.stdout.readline()
         found = re.search(ready, line)
-        assert found, f"{words[0]} said {line!r}, {self.said()}"
+        assert found, f"{words[0]} printed {line!r}, {self.log()}"
         self.ports = [int(port) for port in found.groups()]
 
-    def said(self):
+    def log(self):
         self.errors.seek(0)
         return self.errors.read()
 
@@ -57,9 +57,9 @@ class Program:
             self.process.kill()
         self.process.wait(SECONDS)
         self.process.stdout.close()
-        said = self.said()
+        log = self.log()
         self.errors.close()
-        check_sanitizers(said)
+        check_sanitizers(log)
 
 
 class Engine(Program):

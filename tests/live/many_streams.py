@@ -53,8 +53,8 @@ class OneOfMany:
 
 
 class ManyStreams:
-    def __init__(self, test, port, count, tokens, prompt="stream {}", patience=SECONDS):
-        self.port, self.tokens, self.patience = port, tokens, patience
+    def __init__(self, test, port, count, tokens, prompt="stream {}", timeout_s=SECONDS):
+        self.port, self.tokens, self.timeout_s = port, tokens, timeout_s
         self.streams = [OneOfMany(number) for number in range(count)]
         self.prompt = prompt
         self.selector = selectors.DefaultSelector()
@@ -97,7 +97,7 @@ class ManyStreams:
 
     def join(self):
         """Those that are not whole, with how each of them ended."""
-        end = time.monotonic() + self.patience
+        end = time.monotonic() + self.timeout_s
         while self.thread.is_alive() and time.monotonic() < end:
             self.thread.join(0.1)
         return [(stream.number, stream.fault, stream.done, bytes(stream.raw[-200:]))

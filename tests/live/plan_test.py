@@ -54,7 +54,7 @@ class PlanTest(unittest.TestCase):
         planner = home.planner(self, gateway)
         until_serving(home, 1)
         until_routed(gateway, 1)
-        streams = ManyStreams(self, gateway.port, 60, 100, patience=3 * SECONDS)
+        streams = ManyStreams(self, gateway.port, 60, 100, timeout_s=3 * SECONDS)
         until("more replicas", lambda: planner.pool()["ready"] > 1)
         self.assertEqual(streams.join(), [])
 
@@ -102,7 +102,7 @@ class PlanTest(unittest.TestCase):
         until_serving(busy, 1)
         until_serving(quiet, 1)
         until_routed(gateway, 2)
-        streams = ManyStreams(self, gateway.port, 60, 100, patience=3 * SECONDS)
+        streams = ManyStreams(self, gateway.port, 60, 100, timeout_s=3 * SECONDS)
         until("more replicas", lambda: of_busy.pool()["ready"] > 1)
         until("as many at the gateway", lambda: len(gateway.overview()["replicas"]) > 2)
         self.assertEqual(streams.join(), [])
@@ -136,7 +136,7 @@ class PlanTest(unittest.TestCase):
         until("the engine's figures", lambda: [each for each in planner.pool()["replicas"] if each["sample"]])
         engine.signal(KILL)
         until("word of its silence", lambda: planner.has_event(f"localhost:{engine.port} cannot be read", warning=True))
-        self.assertEqual(planner.said().count(" telemetry_unavailable "), 1)
+        self.assertEqual(planner.log().count(" telemetry_unavailable "), 1)
 
     def test_after_a_kill_during_a_start_the_next_planner_continues(self):
         home = Home(self, TWO, start_up="4s")

@@ -29,8 +29,7 @@ classes: {{interactive: {{queue_time: 60s}}}}
 
 
 class Home:
-    """A state folder with a configuration for gateway and planner. Every engine that was started there ends with the test,
-    whoever knows of it."""
+    """A state folder with a configuration for gateway and planner. Every engine that was started there ends with the test."""
 
     ranges = 0
 
@@ -164,7 +163,7 @@ class Up(Program):
         self.announced = ""
         while "Ctrl-C ends it all." not in self.announced:
             line = self.process.stdout.readline()
-            assert line, f"up ended: {self.announced}{self.said()}"
+            assert line, f"up ended: {self.announced}{self.log()}"
             self.announced += line
 
     @staticmethod
@@ -174,7 +173,7 @@ class Up(Program):
                 f"127.0.0.1:{page}", "--ports", home.ports, "--state-dir", home.folder)
 
     def completed(self):
-        """Requests that ended well, by tenant."""
+        """Succeeded requests by tenant."""
         usage = json.loads(ask(self.admin, "GET", "/penstock/v1/overview")[2])["usage"]
         return {each["tenant"]: each["completed"] for each in usage}
 

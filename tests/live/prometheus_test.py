@@ -94,16 +94,16 @@ class PrometheusTest(unittest.TestCase):
 
         for name, port, path in (("gateway", gateway.admin, "/metrics"), ("planner", planner.port, "/metrics"),
                                  ("engines", planner.port, "/metrics/engines")):
-            said = subprocess.run([os.path.join(prometheus_folder(), "promtool"), "check", "metrics"],
+            done = subprocess.run([os.path.join(prometheus_folder(), "promtool"), "check", "metrics"],
                                   input=ask(port, "GET", path)[2], capture_output=True, text=True, timeout=SECONDS)
             # It exits with 3 where it only has advice on names, which are the field's and not ours.
-            self.assertIn(said.returncode, (0, 3), f"{name}: {said.stdout}{said.stderr}")
+            self.assertIn(done.returncode, (0, 3), f"{name}: {done.stdout}{done.stderr}")
 
     def test_the_rules_are_valid(self):
-        said = subprocess.run([os.path.join(prometheus_folder(), "promtool"), "check", "rules", RULES],
+        done = subprocess.run([os.path.join(prometheus_folder(), "promtool"), "check", "rules", RULES],
                               capture_output=True, text=True, timeout=SECONDS)
-        self.assertEqual(said.returncode, 0, said.stdout + said.stderr)
-        self.assertIn("7 rules found", said.stdout)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("7 rules found", done.stdout)
 
 
 if __name__ == "__main__":

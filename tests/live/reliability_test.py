@@ -162,7 +162,7 @@ class ReliabilityTest(unittest.TestCase):
         until("the entry", lambda: rows_of(ledger, "select count(*) from entries where outcome = 'completed'") == [(1,)])
         self.let_files_grow(gateway, os.path.getsize(ledger + "-wal"))
         self.assertEqual([complete(gateway.port, 2, f"prompt {i}")[0] for i in range(20)], [200] * 20)
-        until("words on it", lambda: "usage.sqlite" in gateway.said())
+        until("words on it", lambda: "usage.sqlite" in gateway.log())
         self.let_files_grow(gateway, resource.RLIM_INFINITY)
         until("all entries", lambda: rows_of(ledger, "select count(*) from entries where outcome = 'completed'") == [(21,)])
 
@@ -177,7 +177,7 @@ class ReliabilityTest(unittest.TestCase):
             until("a decision", lambda: planner.state()["decisions"])
             self.let_files_grow(planner, max(os.path.getsize(path) for path in glob.glob(log + "*")))
             streams = ManyStreams(self, gateway.port, 60, 50)
-            until("words on it", lambda: " decision_log_failed " in planner.said())
+            until("words on it", lambda: " decision_log_failed " in planner.log())
             self.assertEqual(streams.join(), [])
             self.assertEqual(planner.state()["mode"], "act")
 
@@ -194,8 +194,8 @@ class ReliabilityTest(unittest.TestCase):
         self.let_files_grow(planner, resource.RLIM_INFINITY)
         until_serving(home, 1)
         until("better words", lambda: planner.has_event("can be written again"))
-        said = [event["text"] for event in planner.state()["events"] if "fleet.json" in event["text"]]
-        self.assertLessEqual(len(said), 4, said)
+        output = [event["text"] for event in planner.state()["events"] if "fleet.json" in event["text"]]
+        self.assertLessEqual(len(output), 4, output)
         self.assertEqual(complete(gateway.port)[0], 200)
 
     @staticmethod

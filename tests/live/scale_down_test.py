@@ -14,7 +14,7 @@ STEP = ", model: 'linear:20,0,0.001,0'"  # 20 ms a token
 POOL = "  - {{name: chat, replicas: {0}, min_replicas: 1, max_replicas: {1}}}"
 ROLES = ("  - {{name: first, role: prefill, replicas: {0}, min_replicas: 1, max_replicas: {1}}}\n"
          "  - {{name: second, role: decode, replicas: {0}, min_replicas: 1, max_replicas: {1}}}")
-# The KV of a prompt is more than a second under way, so that transfers are open while replicas drain.
+# The KV transfer of a prompt takes more than a second, so that transfers are open while replicas drain.
 SLOW_KV = ("--kv-bytes-per-token", "1MB", "--kv-bandwidth", "256MB/s")
 
 
@@ -25,7 +25,7 @@ class ScaleDownTest(unittest.TestCase):
         planner = home.planner(self, gateway, *STATIC, "--keep-engines")
         until_serving(home, 3)
         until_routed(gateway, 3)
-        streams = ManyStreams(self, gateway.port, STREAMS, 400, patience=3 * SECONDS)
+        streams = ManyStreams(self, gateway.port, STREAMS, 400, timeout_s=3 * SECONDS)
         until("tokens on all streams", lambda: streams.begun() == STREAMS)
         self.assertEqual(len(streams.replicas()), 3)
         planner = self.replace(home, planner, gateway, POOL.format(1, 1), STEP)
@@ -42,7 +42,7 @@ class ScaleDownTest(unittest.TestCase):
         until_serving(home, 2)
         until_routed(gateway, 2)
         before = set(home.engines())
-        streams = ManyStreams(self, gateway.port, STREAMS, 200, patience=3 * SECONDS)
+        streams = ManyStreams(self, gateway.port, STREAMS, 200, timeout_s=3 * SECONDS)
         until("tokens on all streams", lambda: streams.begun() == STREAMS)
         planner = self.replace(home, planner, gateway, POOL.format(2, 2), STEP + ", max_sequences: 250")
         until("a new one beside the old", lambda: set(home.engines()) - before)
@@ -61,7 +61,7 @@ class ScaleDownTest(unittest.TestCase):
         until_serving(home, 4)
         until_routed(gateway, 4)
         streams = ManyStreams(self, gateway.port, STREAMS, 100, prompt="stream {} " + "word " * 300,
-                              patience=3 * SECONDS)
+                              timeout_s=3 * SECONDS)
         until("KV transfers", lambda: self.transfers(home) > 0)
         planner = self.replace(home, planner, gateway, ROLES.format(1, 1), STEP, *SLOW_KV)
         until("two that drain", lambda: home.stages().get("draining", 0) == 2)

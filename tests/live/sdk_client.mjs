@@ -27,7 +27,7 @@ assert.equal(words(text), 9);
 assert.equal(usage.completion_tokens, 9);
 
 await assert.rejects(ask(clientOf("sk-wrong")), OpenAI.AuthenticationError);
-await assert.rejects(ask(client, { model: "nobody's" }), OpenAI.NotFoundError);
+await assert.rejects(ask(client, { model: "unknown" }), OpenAI.NotFoundError);
 await assert.rejects(ask(client, { messages: [] }), OpenAI.BadRequestError);
 await assert.rejects(
   async () => {

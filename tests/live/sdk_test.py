@@ -73,7 +73,7 @@ class SdkTest(unittest.TestCase):
         for error, status, call in (
                 (openai.AuthenticationError, 401, lambda: self.client("sk-wrong").models.list()),
                 (openai.AuthenticationError, 401, lambda: self.ask(self.client("sk-wrong"))),
-                (openai.NotFoundError, 404, lambda: self.ask(self.client(), model="nobody's")),
+                (openai.NotFoundError, 404, lambda: self.ask(self.client(), model="unknown")),
                 (openai.BadRequestError, 400, lambda: self.ask(self.client(), messages=[])),
                 (openai.BadRequestError, 400, lambda: self.ask(self.client(), max_tokens=10_000_000)),
                 (openai.RateLimitError, 429, lambda: [self.ask(self.client("sk-small"), max_tokens=60) for _ in "123"])):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Patience: thousands of connections that do nothing, clients that dribble, hours of users in a minute. `make soak`."""
+"""Soak tests: thousands of idle connections, slow clients, hours of traffic in a minute. `make soak`."""
 
 import os
 import resource

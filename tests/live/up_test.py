@@ -26,7 +26,7 @@ class UpTest(unittest.TestCase):
         return Up(self, home, "--config", home.config, *words)
 
     def assert_ended(self, up, home):
-        self.assertEqual(up.wait(), 0, up.said())
+        self.assertEqual(up.wait(), 0, up.log())
         self.assertTrue(up.process.stdout.read().endswith("up: planner ended\nup: gateway ended\n"))
         self.assertEqual(home.engines(), {})
         for port in (up.port, up.admin, up.page):
@@ -71,7 +71,7 @@ class UpTest(unittest.TestCase):
         gateway = next(int(line.split()[0]) for line in children if " gateway " in line)
         os.kill(gateway, KILL)
         self.assertEqual(up.wait(), 1)
-        self.assertIn("the gateway ended by itself", up.said())
+        self.assertIn("the gateway ended by itself", up.log())
         until("the end of all engines", lambda: not home.engines())
 
     def test_a_port_in_use_is_named(self):

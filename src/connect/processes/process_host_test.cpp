@@ -100,7 +100,7 @@ TEST_P(ProcessHostTest, SendsSignalsAndSaysWhichEndedIt) {
   const Ended ended = wait(host_);
   EXPECT_EQ(ended.signal, SIGTERM);
   EXPECT_EQ(describe(ended), "signal 15 (Terminated)");
-  EXPECT_TRUE(host_.signal(process, SIGTERM));  // of one that has gone: nothing happens
+  EXPECT_TRUE(host_.signal(process, SIGTERM));  // A signal to an ended process does nothing.
 }
 
 TEST_P(ProcessHostTest, ReportsTheEndToAnEventLoop) {

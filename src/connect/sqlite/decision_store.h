@@ -2,9 +2,9 @@
 //
 //   select pool, reason, count(*) from decisions where policy = 'penstock' group by pool, reason;
 //
-// Tables: decisions (one row a record; its columns are the fields of decision/fields.h, with at_ns for the time since the
-// start), evidence, candidates, candidate_replicas; the latter three refer to decisions.id and keep the order of the
-// record. A field that the decision does not have is an empty text or null.
+// Tables: decisions (one row a record; its columns are the fields of decision/fields.h, with at_ns for the time since
+// the start), evidence, candidates, candidate_replicas; the latter three refer to decisions.id and keep the order of
+// the record. A field that the decision does not have is an empty text or null.
 #pragma once
 
 #include <optional>

@@ -1,5 +1,6 @@
-// Whatever a platform, its telemetry, its clock and other people do: what the guardrails promise holds at every tick, and
-// once all is quiet, proposals come true. The rules are written a second time here, in time that no clock can distort.
+// Whatever a platform, its telemetry, its clock and other people do: what the guardrails promise holds at every tick,
+// and once all is quiet, proposals come true. The rules are written a second time here, in time that no clock can
+// distort.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -284,7 +285,7 @@ class Sequence {
   }
   bool happens(double share) { return share > 0.0 && random_.uniform() < share; }
 
-  // Wishes stay for a while, then drift or jump.
+  // Proposals stay for a while, then drift or jump.
   void walk() {
     for (std::uint32_t& proposal : proposals_) {
       const std::uint64_t mood = random_.below(60);

@@ -134,7 +134,7 @@ TEST(Guardrails, StayWithinTheBoundsOfThePool) {
                   kMinReplicas);
 }
 
-// ---- what the replicas that are left must carry ------------------------------------------------------------------------
+// ---- what the replicas that are left must carry ---------------------------------------------------------------------
 
 TEST(Guardrails, ShrinkOnlyAsFarAsTheRestCanCarryTheLoad) {
   Guarded guarded;
@@ -224,7 +224,7 @@ TEST(Guardrails, ShrinkToTheMinimumWhenTrafficStops) {
   EXPECT_LE(seconds, 300.0 + 5 * 65.0);  // 12, 8, 6, 4, 3, 2
 }
 
-// ---- what others do --------------------------------------------------------------------------------------------------
+// ---- what others do -------------------------------------------------------------------------------------------------
 
 TEST(Guardrails, HoldATargetThatWasSetManually) {
   Guarded guarded;
@@ -287,7 +287,7 @@ TEST(Guardrails, DoNotMistakeALaterLimitForAManualChange) {
   EXPECT_EQ(guardrails.apply(at_s(5), pool, proposal).target, 8U);
 }
 
-// ---- actions that fail -----------------------------------------------------------------------------------------------
+// ---- actions that fail ----------------------------------------------------------------------------------------------
 
 PoolObservation with_failed_actions(PoolObservation pool, std::uint64_t failed) {
   pool.actions_failed_total = failed;
@@ -331,7 +331,7 @@ TEST(Guardrails, EndTheCooldownWithAReplicaThatBecomesReady) {
                   kCheapestThatKeepsSlo, kNone);
 }
 
-// ---- clocks ----------------------------------------------------------------------------------------------------------
+// ---- clocks ---------------------------------------------------------------------------------------------------------
 
 TEST(Guardrails, HoldEverythingWhenTheClockGoesBack) {
   Guarded guarded;

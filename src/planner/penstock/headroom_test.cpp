@@ -162,7 +162,7 @@ TEST(Headroom, GoesOnAfterTheClockJumped) {
   }
 }
 
-// ---- against trying every headroom -------------------------------------------------------------------------------------
+// ---- against trying every headroom ----------------------------------------------------------------------------------
 
 double least_headroom(const std::vector<double>& loads, const HeadroomOptions& options, std::size_t lag,
                       std::size_t hold) {

@@ -173,7 +173,7 @@ class PenstockPlanner final : public Policy {
     decision.diagnosis = sentence(diagnosis);
   }
 
-  // ---- plans -----------------------------------------------------------------------------------------------------------
+  // ---- plans --------------------------------------------------------------------------------------------------------
 
   [[nodiscard]] bool refines_cost() const { return headroom_->known() && burn_.held_for() >= options_.cost_after; }
   // Headroom above the standard is always used if the traffic requires it; headroom below it only in the phase kCost.
@@ -240,7 +240,7 @@ class PenstockPlanner final : public Policy {
     return size(load_.plan()) > size(floor_.plan()) ? load_.plan() : floor_.plan();
   }
 
-  // ---- proposals ----------------------------------------------------------------------------------------------------------
+  // ---- proposals ----------------------------------------------------------------------------------------------------
 
   [[nodiscard]] std::vector<PoolDecision> propose_all(const signals::Observation& observation,
                                                       RolloutPhase phase) const {

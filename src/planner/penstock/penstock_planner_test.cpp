@@ -117,7 +117,7 @@ TEST(PenstockPlanner, WithoutAnyLoopOrTrialsItHolds) {
   EXPECT_EQ(run.trials->loads, 0);
 }
 
-// ---- targets that need no trials -----------------------------------------------------------------------------------------
+// ---- targets that need no trials ------------------------------------------------------------------------------------
 
 PoolDecision by_target(OptimizationTarget target, const signals::PoolObservation& pool) {
   PlannerOptions options = quick();
@@ -153,7 +153,7 @@ TEST(PenstockPlanner, WithoutTrialsTheTargetSlaFallsBackToTheLoad) {
   EXPECT_EQ(by_target(OptimizationTarget::kSla, pool_of(4, engine(0, 8, 950))).reason, Reason::kLoadAboveTarget);
 }
 
-// ---- idle ----------------------------------------------------------------------------------------------------------------
+// ---- idle -----------------------------------------------------------------------------------------------------------
 
 TEST(PenstockPlanner, GoesToTheMinimumWhenNothingCameForFiveMinutesAndNotBefore) {
   PlannerOptions options = quick();
@@ -186,7 +186,7 @@ TEST(PenstockPlanner, ALateStartDoesNotCountAsIdleTime) {
   EXPECT_EQ(run.at_rate(0.0, 10'600).pools[0].reason, Reason::kIdle);
 }
 
-// ---- when trials are late ------------------------------------------------------------------------------------------------
+// ---- when trials are late -------------------------------------------------------------------------------------------
 
 // 10 ms a step, half a millisecond for each sequence, 0.1 ms for each token of a prompt.
 class EvenSteps final : public penstock::engine::StepTimeModel {
@@ -247,7 +247,7 @@ TEST(PenstockPlanner, APlanThatIsInTimeNeedsNoFormula) {
   EXPECT_EQ(run.at_rate(64.0, 600).pools[0].target, 2U);
 }
 
-// ---- an SLO that burns ---------------------------------------------------------------------------------------------------
+// ---- an SLO that burns ----------------------------------------------------------------------------------------------
 
 TEST(PenstockPlanner, GrowsInStepsWhileTheSloBurnsAgainstTheTrials) {
   Course run;
@@ -292,7 +292,7 @@ TEST(PenstockPlanner, MissesThatTrialsExpectDoNotRaiseTheFleet) {
   EXPECT_NE(decision.reason, Reason::kSloBurns);
 }
 
-// ---- capacity that is on its way -----------------------------------------------------------------------------------------
+// ---- capacity that is on its way ------------------------------------------------------------------------------------
 
 TEST(PenstockPlanner, StartingReplicasCountSoThatNothingOvershoots) {
   for (const float ttft_ms : {100.0F, 1900.0F}) {
@@ -323,7 +323,7 @@ TEST(PenstockPlanner, TheLoadRuleDoesNotRequestStartingReplicasTwice) {
   EXPECT_EQ(run.fleet, Fleet{6});  // ⌈4 · 1 / 0.72⌉
 }
 
-// ---- several targets -----------------------------------------------------------------------------------------------------
+// ---- several targets ------------------------------------------------------------------------------------------------
 
 TEST(PenstockPlanner, ASegmentWithAStricterGoalDecides) {
   signals::SloPolicy slo;
@@ -365,7 +365,7 @@ TEST(PenstockPlanner, SizesEachPoolOfADisaggregatedDeployment) {
   EXPECT_EQ(run.fleet, (Fleet{8, 4}));
 }
 
-// ---- what a decision says ------------------------------------------------------------------------------------------------
+// ---- what a decision says -------------------------------------------------------------------------------------------
 
 TEST(PenstockPlanner, ShowsWhatItTriedAndWhatItChose) {
   Course run;
@@ -410,7 +410,7 @@ TEST(PenstockPlanner, TriesFewFleetsForALargeStep) {
   EXPECT_LT(run.trials->attempts, 60);
 }
 
-// ---- stages after the plan -----------------------------------------------------------------------------------------------
+// ---- stages after the plan ------------------------------------------------------------------------------------------
 
 TEST(PenstockPlanner, SchedulesAndTheWarmPoolRaiseWhatIsPlanned) {
   PlannerOptions options = quick();

@@ -221,10 +221,10 @@ TEST(PlanSearch, ReportsTheCandidatesAndTheChoice) {
   }
 }
 
-// ---- against trying every fleet ---------------------------------------------------------------------------------------
+// ---- against trying every fleet -------------------------------------------------------------------------------------
 
-// Rising outcomes of random shape: of each target a share that no fleet can keep, a size from which all the rest is kept,
-// and how the share rises up to it; the pool that is shortest of it counts.
+// Rising outcomes of random shape: of each target a share that no fleet can keep, a size from which all the rest is
+// kept, and how the share rises up to it; the pool that is shortest of it counts.
 struct Shape {
   struct Target {
     double requests, most, power;

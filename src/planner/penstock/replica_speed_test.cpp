@@ -122,7 +122,7 @@ TEST(ReplicaSpeed, WithoutAProfileNothingIsCorrected) {
   EXPECT_EQ(speed.replicas_lacking(pool.seen()), 0.0);
 }
 
-// ---- the token formula -------------------------------------------------------------------------------------------------
+// ---- the token formula ----------------------------------------------------------------------------------------------
 
 // Ten requests a second of 1000 prompt tokens, with answers of 200.
 signals::PoolObservation busy_pool() {
