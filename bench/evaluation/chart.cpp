@@ -18,7 +18,7 @@ using namespace report;
 namespace {
 
 constexpr double kWidth = 900.0, kHeight = 480.0;
-constexpr double kLeft = 86.0, kRight = 590.0, kTop = 56.0, kBottom = 420.0;  // of the plot
+constexpr double kLeft = 86.0, kRight = 590.0, kTop = 56.0, kBottom = 420.0;  // Edges of the plot.
 constexpr double kLegend = 620.0;                                             // its left edge
 constexpr std::string_view kInk = "#1f2933", kFaint = "#e4e7eb", kGrey = "#616e7c", kFixed = "#9aa5b1";
 constexpr std::string_view kOurs = "#c2410c", kForeseen = "#15803d", kRule = "#1d4ed8";

@@ -12,7 +12,7 @@ using decision::RunResult;
 
 namespace {
 
-constexpr double kPeakSlack = 0.001;  // of attainment that a fleet of peak size may leave to larger ones
+constexpr double kPeakSlack = 0.001;  // Attainment that a fleet of peak size may lose against larger ones.
 
 double ratio(double part, double whole) {
   if (whole > 0.0) return part / whole;

@@ -14,11 +14,11 @@ namespace penstock::evaluation {
 
 // What is asked for. A page shows these figures; a verdict is computed from them.
 struct EvaluationTargets {
-  double clairvoyant_points = 1.0;          // of attainment, at most so many below …
+  double clairvoyant_points = 1.0;          // Maximum distance in points of attainment …
   double clairvoyant_gpu_hours = 1.15;      // … at so many times its GPU-hours
-  double peak_attainment = 0.99;            // of what a fixed fleet of peak size keeps …
+  double peak_attainment = 0.99;            // Required share of the attainment of a fixed fleet of peak size …
   double peak_gpu_hours = 0.70;             // … at so many times its GPU-hours, on traces of a day
-  double rule_violations = 0.5;             // of a rule's, at no more GPU-hours …
+  double rule_violations = 0.5;             // Share of a rule's violations, at no more GPU-hours …
   double rule_gpu_hours = 0.75;             // … or of its GPU-hours, at no lower attainment
   double direction_changes_per_hour = 4.0;  // at most
 };
@@ -48,14 +48,14 @@ struct Evaluation {
   std::string policy = "penstock";  // under test
   EvaluationTargets targets;
   std::string window;   // what of the day-long traces was replayed, in words; empty: all of it
-  std::string command;  // that writes the page again
+  std::string command;  // The command that writes the page again.
   std::vector<TraceEvaluation> traces;
   std::vector<ScenarioEvaluation> scenarios;
 };
 
 // One run held against another, or against what fixed fleets would have kept.
 struct Verdict {
-  double points = 0.0;            // of attainment above the other, 0..100
+  double points = 0.0;            // Points of attainment above the other policy, 0 to 100.
   double violations_ratio = 0.0;  // to the other's; infinite where it has none and this one does
   double gpu_hours_ratio = 1.0;
   bool reached = false;

@@ -132,15 +132,15 @@ std::string link_to_charts(const Request& request) {
 
 int run(std::span<char* const> words) {
   const auto flags = bench::Flags::parse(words, {"--traces", "--only", "--out", "--charts", "--jobs"}, {"--quick"});
-  if (!flags) return cli::complain(flags.error());
+  if (!flags) return cli::report_error(flags.error());
   const auto request = read_request(*flags);
-  if (!request) return cli::complain(request.error());
+  if (!request) return cli::report_error(request.error());
   for (const fs::path& folder : {fs::path{request->out}.parent_path(), fs::path{request->charts}})
-    if (const auto made = make_folder(folder); !made) return cli::complain(made.error());
+    if (const auto made = make_folder(folder); !made) return cli::report_error(made.error());
   const auto evaluation = evaluate(*request);
-  if (!evaluation) return cli::complain_of_input(evaluation.error());
+  if (!evaluation) return cli::report_input_error(evaluation.error());
   const std::string page = evaluation_markdown(*evaluation, link_to_charts(*request));
-  if (const auto written = write(*request, *evaluation, page); !written) return cli::complain(written.error());
+  if (const auto written = write(*request, *evaluation, page); !written) return cli::report_error(written.error());
   return request->out.empty() ? cli::print(page) : cli::kGood;
 }
 

@@ -24,8 +24,8 @@ struct SvgFont {
   bool bold = false;
 };
 
-// Later marks cover earlier ones. Coordinates keep one decimal, so that equal figures give equal bytes. Text is escaped;
-// colours are trusted.
+// Later marks cover earlier ones. Coordinates keep one decimal, so that equal figures give equal bytes. Text is
+// escaped; colours are trusted.
 class Svg {
  public:
   // `title` and `description` are for those who cannot see it.

@@ -27,7 +27,7 @@ struct EvaluationScenario {
   std::string workload;                                       // a trace's name, or "synthetic:…"
   std::string name;                                           // what is off
   std::function<void(configuration::Configuration&)> change;  // may be empty
-  double trial_step_time_factor = 1.0;                        // of the planner's model; the world keeps its own
+  double trial_step_time_factor = 1.0;  // Factor in the planner's model; the simulated world keeps its own.
 };
 [[nodiscard]] std::vector<EvaluationScenario> evaluation_scenarios();
 
@@ -35,7 +35,7 @@ struct EvaluationScenario {
 inline constexpr core::Duration kQuickWindow = std::chrono::hours{2};
 
 struct EvaluationScope {
-  std::string folder;  // of the traces
+  std::string folder;  // Folder of the traces.
   bool quick = false;
   std::uint32_t jobs = 0;
 };

@@ -43,7 +43,7 @@ class WatchedPolicy final : public decision::Policy {
   };
   // The history of one pool.
   struct Past {
-    std::deque<Target> targets;                // of the last minute
+    std::deque<Target> targets;                // Targets of the last minute.
     std::optional<std::uint32_t> asked, seen;  // The last decision, and the target at that time.
     std::optional<std::uint64_t> actions_failed;
     std::vector<std::uint32_t> ready;                    // Ids.

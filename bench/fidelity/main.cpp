@@ -95,13 +95,13 @@ core::Result<void> check(const bench::Flags& flags) {
 
 int run(std::span<char* const> words) {
   const auto flags = bench::Flags::parse(words, {"--trace", "--peer", "--silicon", "--out"}, {"--calibrate"});
-  if (!flags) return cli::complain(flags.error());
-  if (const auto good = check(*flags); !good) return cli::complain(good.error());
+  if (!flags) return cli::report_error(flags.error());
+  if (const auto good = check(*flags); !good) return cli::report_error(good.error());
   const auto text = page(*flags);
-  if (!text) return cli::complain_of_input(text.error());
+  if (!text) return cli::report_input_error(text.error());
   if (!flags->has("--out")) return cli::print(*text);
   const auto written = report::write_file(flags->value_of("--out"), *text);
-  return written ? cli::kGood : cli::complain(written.error());
+  return written ? cli::kGood : cli::report_error(written.error());
 }
 
 }  // namespace

@@ -30,7 +30,8 @@ using net::Field;
 constexpr std::string_view kWhole =
     R"({"id":"chatcmpl-0123456789abcdef","object":"chat.completion","created":1700000000,"model":"m",)"
     R"("choices":[{"index":0,"message":{"role":"assistant","content":"The quick brown fox jumps over the lazy dog."},)"
-    R"("logprobs":null,"finish_reason":"stop"}],"usage":{"prompt_tokens":250,"completion_tokens":10,"total_tokens":260}})";
+    R"("logprobs":null,"finish_reason":"stop"}],)"
+    R"("usage":{"prompt_tokens":250,"completion_tokens":10,"total_tokens":260}})";
 constexpr std::string_view kModels =
     R"({"object":"list","data":[{"id":"m","object":"model","created":1700000000,"owned_by":"mock"}]})";
 constexpr std::string_view kLast =

@@ -111,8 +111,8 @@ class AdmissionController {
 
   // The verdict on the replica that would take the request.
   using VerdictOf = std::function<Verdict(std::uint64_t ticket)>;
-  // `verdict_of` is called last and only if nothing else decides: once it returns kAdmit, the request is admitted. After
-  // kQueue, next() may admit other requests. O(tenants that wait for the model).
+  // `verdict_of` is called last and only if nothing else decides: once it returns kAdmit, the request is admitted.
+  // After kQueue, next() may admit other requests. O(tenants that wait for the model).
   [[nodiscard]] Answer arrive(const Arrival& arrival, const VerdictOf& verdict_of);
 
   // Returns the requests to admit now, visiting the models in turn. The caller must call it when a request ended,

@@ -62,7 +62,8 @@ void add_deployment(Table& table, AllocationDeployment& made) {
 void add_previous(Table& table, planner::global::PoolReplicas& entry) {
   table.add({"deployment", "", "name of the deployment"}, text(entry.deployment)).required();
   table.add({"pool", "", "name of the pool"}, text(entry.pool)).required();
-  table.add({"replicas", "", "replicas in the plan in force"}, count(entry.replicas, 0, configuration::kReplicasMax)).required();
+  table.add({"replicas", "", "replicas in the current plan"}, count(entry.replicas, 0, configuration::kReplicasMax))
+      .required();
 }
 
 class AllocationChecker {

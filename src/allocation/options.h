@@ -35,7 +35,7 @@ struct AllocationDeployment {
   double weight = 1.0;
   AllocationDemand demand;
   signals::SloTarget slo;
-  std::uint32_t input_tokens = 0, output_tokens = 0;  // of a request; 0: as in the trace
+  std::uint32_t input_tokens = 0, output_tokens = 0;  // Tokens per request; 0: as in the trace.
   std::vector<AllocationPool> pools;  // any number of aggregated pools; one prefill and one decode pool or neither
 };
 

@@ -138,7 +138,7 @@ TEST(Allocation, WrongRatesAreRefused) {
 }
 
 struct Wrong {
-  const char* lines;  // of the deployments
+  const char* lines;  // Lines of the deployments.
   const char* says;
 };
 

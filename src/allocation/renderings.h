@@ -18,7 +18,8 @@ struct AllocationRuns {
 [[nodiscard]] std::string plan_in_words(const AllocationSetup& setup, const planner::global::GlobalPlan& plan);
 [[nodiscard]] std::string runs_in_words(const AllocationSetup& setup, const AllocationRuns& runs);
 
-// One JSON object, pretty-printed, that ends with a newline. A level that is infinite (all have all they can get) is null.
+// One JSON object, pretty-printed, that ends with a newline. A level that is infinite (all have all they can get) is
+// null.
 [[nodiscard]] std::string plan_as_json(const AllocationSetup& setup, const planner::global::GlobalPlan& plan);
 [[nodiscard]] std::string runs_as_json(const AllocationSetup& setup, const AllocationRuns& runs);
 

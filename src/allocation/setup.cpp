@@ -62,8 +62,9 @@ std::vector<double> by_minute(const workload::Workload& workload) {
   return rates;
 }
 
-// A load test ends after 2,000 requests. Where the SLO lets more than a few percent of them wait, an overload would pass
-// for capacity, since the queue is still short enough when the test ends. Then shorter TTFTs are tried until one tells.
+// A load test ends after 2,000 requests. Where the SLO lets more than a few percent of them wait, an overload would
+// pass for capacity, since the queue is still short enough when the test ends. Then shorter TTFTs are tried until one
+// tells.
 core::Result<double> tested_capacity(replay::ReplaySetup replay, std::size_t pool) {
   const auto found = replay::find_capacity(replay, pool);
   if (!found) return tl::make_unexpected(found.error());
@@ -100,7 +101,7 @@ class Preparing {
     std::shared_ptr<const replay::ReplaySetup> replay;
     std::size_t pool = 0;    // in the replay
     std::size_t figure = 0;  // in the capacities
-    std::string path;        // of the deployment
+    std::string path;        // Path of the deployment.
   };
 
   [[nodiscard]] static std::string path_of(std::size_t d) { return fmt::format("deployments[{}]", d); }

@@ -14,7 +14,7 @@ namespace penstock::allocation {
 
 struct PoolFigures {
   std::string deployment, pool;
-  double requests_per_s = 0.0;  // of one replica within the SLO
+  double requests_per_s = 0.0;  // Of one replica within the SLO.
   bool tested = false;          // in simulation; else given
 };
 

@@ -64,13 +64,13 @@ core::Result<std::uint32_t> jobs_of(const Parsed& parsed) {
 tl::expected<options::Reading, int> read_file(const std::string& file, const Parsed& parsed,
                                               const options::Table& table, allocation::AllocationOptions& made) {
   auto text = options::read_text_file(file, options::YamlLimits{}.bytes_max);
-  if (!text) return tl::make_unexpected(complain_of_input(text.error()));
+  if (!text) return tl::make_unexpected(report_input_error(text.error()));
   std::vector<std::string> rates;
   for (const options::FlagValue& flag : parsed.flags)
     if (flag.flag == "--rate") rates.push_back(flag.text);
   options::Reading reading = options::read(table, {file, *std::move(text), {}});
   allocation::settle_allocation(made, rates, reading);
-  if (!reading.good()) return tl::make_unexpected(complain(reading.problems()));
+  if (!reading.good()) return tl::make_unexpected(report_error(reading.problems()));
   return reading;
 }
 
@@ -128,24 +128,24 @@ int allocate(const Arguments& arguments) {
   if (!parsed) return parsed.error();
   const std::string& file = parsed->operands.front();
   const auto jobs = jobs_of(*parsed);
-  if (!jobs) return complain(jobs.error());
+  if (!jobs) return report_error(jobs.error());
   allocation::AllocationOptions made;
   const options::Table table = allocation::allocation_table(made);
   const auto reading = read_file(file, *parsed, table, made);
   if (!reading) return reading.error();
   const std::string json = parsed->value_of("--json");
-  if (const auto checked = check_output(json, file, made); !checked) return complain(checked.error());
+  if (const auto checked = check_output(json, file, made); !checked) return report_error(checked.error());
 
   ProgressBar bar{parsed->has("--progress") || stderr_is_terminal()};
   const auto setup = allocation::prepare_allocation(made, *reading, *jobs,
                                                     [&](const replay::TaskProgress& progress) { bar.show(progress); });
   bar.erase();
-  if (!setup) return complain(setup.error());
+  if (!setup) return report_error(setup.error());
   const auto found = setup->options.has_traces() ? plan_again_and_again(*setup) : plan_once(*setup);
-  if (!found) return complain(from_planner(found.error(), file));
+  if (!found) return report_error(from_planner(found.error(), file));
   if (!json.empty()) {
     const InterruptLater whole_file;
-    if (const auto written = report::write_file(json, found->json); !written) return complain(written.error());
+    if (const auto written = report::write_file(json, found->json); !written) return report_error(written.error());
   }
   return print(found->words);
 }

@@ -13,8 +13,8 @@ using options::flags_of;
 using options::Usage;
 using Parsed = options::Arguments;
 
-// Where there is nothing to run, because help was requested and printed or because the arguments were wrong and that was
-// reported, the error is the exit code.
+// Where there is nothing to run, because help was requested and printed or because the arguments were wrong and that
+// was reported, the error is the exit code.
 [[nodiscard]] tl::expected<Parsed, int> parse_arguments(const Usage& usage, const Arguments& arguments);
 
 // The flags, and the file that --config names. Reports a file that cannot be read; the error is the exit code.

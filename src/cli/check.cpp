@@ -126,13 +126,13 @@ int check(const Arguments& arguments) {
   const options::Table table = configuration::configuration_table(made);
   if (parsed->has("--schema")) return print(options::to_json_schema(table, "penstock.yaml"));
   if (parsed->operands.size() != 1)
-    return complain({core::ErrorCode::kInvalidInput,
-                     {},
-                     fmt::format("`penstock check` takes one FILE, there are {}", parsed->operands.size()),
-                     {}});
+    return report_error({core::ErrorCode::kInvalidInput,
+                         {},
+                         fmt::format("`penstock check` takes one FILE, there are {}", parsed->operands.size()),
+                         {}});
   options::Source source{parsed->operands.front(), {}, {}};
   auto text = options::read_text_file(source.file, options::YamlLimits{}.bytes_max);
-  if (!text) return complain_of_input(text.error());
+  if (!text) return report_input_error(text.error());
   source.yaml = *std::move(text);
 
   auto reading = configuration::load(made, table, source);

@@ -71,7 +71,7 @@ int dispatch(const Arguments& arguments) {
   const std::string& name = wants_help ? arguments[1] : word;
   const auto command =
       std::find_if(kCommands.begin(), kCommands.end(), [&](const Command& c) { return c.name == name; });
-  if (command == kCommands.end()) return complain(unknown(name));
+  if (command == kCommands.end()) return report_error(unknown(name));
   return command->run(wants_help ? Arguments{"--help"} : Arguments(arguments.begin() + 1, arguments.end()));
 }
 
@@ -84,9 +84,9 @@ int run(const Arguments& arguments) {
   try {
     return dispatch(arguments);
   } catch (const std::bad_alloc&) {
-    return complain({core::ErrorCode::kEnvironment, {}, "out of memory", "replay a part with --from and --to"});
+    return report_error({core::ErrorCode::kEnvironment, {}, "out of memory", "replay a part with --from and --to"});
   } catch (const std::exception& error) {
-    return complain({core::ErrorCode::kEnvironment, {}, fmt::format("stopped by a fault: {}", error.what()), {}});
+    return report_error({core::ErrorCode::kEnvironment, {}, fmt::format("stopped by a fault: {}", error.what()), {}});
   }
 }
 

@@ -39,7 +39,7 @@ sigset_t interrupts() {
 
 tl::expected<Parsed, int> parse_arguments(const Usage& usage, const Arguments& arguments) {
   auto parsed = options::parse_words(usage, arguments);
-  if (!parsed) return tl::make_unexpected(complain(parsed.error()));
+  if (!parsed) return tl::make_unexpected(report_error(parsed.error()));
   if (parsed->wants_help) return tl::make_unexpected(print(options::help_page(usage)));
   return *std::move(parsed);
 }
@@ -48,39 +48,39 @@ tl::expected<options::Source, int> source_of(const Parsed& parsed) {
   options::Source source{parsed.value_of("--config"), {}, parsed.flags};
   if (source.file.empty()) return source;
   auto text = options::read_text_file(source.file, options::YamlLimits{}.bytes_max);
-  if (!text) return tl::make_unexpected(complain_of_input(text.error()));
+  if (!text) return tl::make_unexpected(report_input_error(text.error()));
   source.yaml = *std::move(text);
   return source;
 }
 
 tl::expected<options::Reading, int> read_flags(const options::Table& table, const Parsed& parsed) {
   options::Reading reading = options::read(table, {{}, {}, parsed.flags});
-  if (!reading.good()) return tl::make_unexpected(complain(reading.problems()));
+  if (!reading.good()) return tl::make_unexpected(report_error(reading.problems()));
   return reading;
 }
 
 int print(std::string_view text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0) return kGood;
-  return complain(
+  return report_error(
       {core::ErrorCode::kEnvironment, "standard output", fmt::format("cannot write: {}", std::strerror(errno)), {}});
 }
 
 void print_error_text(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stderr); }
 
-int complain(const core::Error& error) {
+int report_error(const core::Error& error) {
   print_error_text("penstock: " + report::printable(error.message()) + "\n");
   return error.code == core::ErrorCode::kEnvironment ? kEnvironment : kBadInput;
 }
 
-int complain(std::span<const core::Error> errors) {
+int report_error(std::span<const core::Error> errors) {
   int code = kGood;
-  for (const core::Error& error : errors) code = std::max(code, complain(error));
+  for (const core::Error& error : errors) code = std::max(code, report_error(error));
   return code;
 }
 
-int complain_of_input(core::Error error) {
+int report_input_error(core::Error error) {
   error.code = core::ErrorCode::kInvalidInput;
-  return complain(error);
+  return report_error(error);
 }
 
 bool stdout_has_colour() {
@@ -95,7 +95,7 @@ void end_on_interrupt() {
   action.sa_handler = end;
   sigemptyset(&action.sa_mask);
   for (const int signal : {SIGINT, SIGTERM}) {
-    // Whoever started the program in the background with interrupts ignored wants them to stay so.
+    // A program that was started in the background with interrupts ignored keeps ignoring them.
     struct sigaction before {};
     if (::sigaction(signal, nullptr, &before) == 0 && before.sa_handler == SIG_IGN) continue;
     ::sigaction(signal, &action, nullptr);

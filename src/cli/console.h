@@ -13,10 +13,10 @@ namespace penstock::cli {
 void print_error_text(std::string_view text);
 
 // "penstock: where: what; hint", one line on standard error, and the exit code that goes with it.
-int complain(const core::Error& error);
-int complain(std::span<const core::Error> errors);  // of the gravest
+int report_error(const core::Error& error);
+int report_error(std::span<const core::Error> errors);  // Returns the exit code of the most severe error.
 // The same for what the user brought along: a file that cannot be read is bad input, too.
-int complain_of_input(core::Error error);
+int report_input_error(core::Error error);
 
 [[nodiscard]] bool stdout_has_colour();  // a terminal, and NO_COLOR is not set
 [[nodiscard]] bool stderr_is_terminal();

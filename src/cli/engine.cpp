@@ -25,7 +25,7 @@ using engine_server::Fault;
 using engine_server::ServerOptions;
 
 constexpr std::size_t kNameBytesMax = 128;
-constexpr double kFaultSlowFactor = 10.0;  // of `--fault slow` where --slow does not say
+constexpr double kFaultSlowFactor = 10.0;  // Factor of `--fault slow` if --slow is not given.
 
 struct FaultPlan {
   std::string name;  // as it was given
@@ -172,9 +172,9 @@ tl::expected<EngineSetup, int> read_options(const Arguments& arguments) {
   if (!read) return tl::make_unexpected(read.error());
   ServerOptions& server = setup.server;
   configuration::check_engine(server.session.engine, {}, *read);
-  if (!read->good()) return tl::make_unexpected(complain(read->problems()));
+  if (!read->good()) return tl::make_unexpected(report_error(read->problems()));
   auto model = engine::make_step_time_model(setup.step_time_model);
-  if (!model) return tl::make_unexpected(complain_of_input(model.error()));
+  if (!model) return tl::make_unexpected(report_input_error(model.error()));
   server.step_time = *std::move(model);
   server.fault = setup.fault.kind;
   server.fault_after = setup.fault.after;
@@ -216,13 +216,13 @@ int serve_engine(const Arguments& arguments) {
   };
   events.on_drained = [&](std::size_t cut) {
     if (cut > 0)
-      code =
-          complain({core::ErrorCode::kEnvironment, "engine " + options->id,
-                    fmt::format("{} requests and transfers were cut short", cut), "give it a longer --drain-timeout"});
+      code = report_error({core::ErrorCode::kEnvironment, "engine " + options->id,
+                           fmt::format("{} requests and transfers were cut short", cut),
+                           "give it a longer --drain-timeout"});
     loop.stop();
   };
   auto started = engine_server::EngineServer::start(loop, *options, std::move(events));
-  if (!started) return complain(started.error());
+  if (!started) return report_error(started.error());
   server = *std::move(started);
   code = print(fmt::format("engine {} ready on http://{}\n", options->id, server->address().text()));
   log_start(**log, "engine");

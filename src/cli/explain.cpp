@@ -104,10 +104,10 @@ int explain(const Arguments& arguments) {
   const auto parsed = parse_arguments(page, arguments);
   if (!parsed) return parsed.error();
   const auto at = moment(*parsed);
-  if (!at) return complain(at.error());
+  if (!at) return report_error(at.error());
   const std::string& file = parsed->operands.front();
   const auto log = read_log(file);
-  if (!log) return complain_of_input(log.error());
+  if (!log) return report_input_error(log.error());
 
   std::vector<report::DecisionTrack> tracks = report::decision_tracks(*log);
   const auto kept = keep(tracks, *parsed, "--policy", [](const auto& track) -> const std::string& {
@@ -115,7 +115,7 @@ int explain(const Arguments& arguments) {
                     }).and_then([&] {
     return keep(tracks, *parsed, "--pool", [](const auto& track) -> const std::string& { return track.pool; });
   });
-  if (!kept) return complain(kept.error());
+  if (!kept) return report_error(kept.error());
   if (tracks.empty())
     return print(report::printable(file) + ": no decision in it: no policy of that replay ever looked at its fleet\n");
 

@@ -21,7 +21,7 @@
 namespace penstock::cli {
 namespace {
 
-constexpr std::size_t kAccessLinesMax = 65'536;  // that wait to be written
+constexpr std::size_t kAccessLinesMax = 65'536;  // Maximum number of lines that wait to be written.
 
 Usage gateway_usage(const options::Table& table) {
   Usage usage;
@@ -127,7 +127,8 @@ class Reloader {
       if (!text) return tl::make_unexpected(text.error());
       source.yaml = *std::move(text);
     }
-    if (const auto read = configuration::load(next.made, next.table, source); !read) return tl::make_unexpected(read.error().front());
+    if (const auto read = configuration::load(next.made, next.table, source); !read)
+      return tl::make_unexpected(read.error().front());
     return use_operands(next.made.gateway, parsed_.operands);
   }
 
@@ -170,9 +171,10 @@ int serve_gateway(const Arguments& arguments) {
   if (parsed->has("--log-events-markdown")) return print(logging::log_events_markdown());
   const auto source = source_of(*parsed);
   if (!source) return source.error();
-  if (const auto loaded = configuration::load(made, started.table, *source); !loaded) return complain(loaded.error());
+  if (const auto loaded = configuration::load(made, started.table, *source); !loaded)
+    return report_error(loaded.error());
   configuration::GatewaySetup& setup = made.gateway;
-  if (const auto used = use_operands(setup, parsed->operands); !used) return complain(used.error());
+  if (const auto used = use_operands(setup, parsed->operands); !used) return report_error(used.error());
 
   auto opened_log = open_log(made.log);
   if (!opened_log) return opened_log.error();
@@ -201,19 +203,19 @@ int serve_gateway(const Arguments& arguments) {
   if (const std::uint64_t may = net::prepare_descriptors(std::uint64_t{connections} * 2); may < connections)
     log.write(logging::Event::kFileLimitLow, {{"limit", may}, {"connections_max", connections}});
   auto options = make_gateway_options(setup);
-  if (!options) return complain_of_input(options.error());
+  if (!options) return report_input_error(options.error());
   const auto listen = parse_listen(setup.listen, "--listen");
-  if (!listen) return complain(listen.error());
+  if (!listen) return report_error(listen.error());
   const auto admin = parse_listen(setup.admin_listen, "--admin-listen");
-  if (!admin) return complain(admin.error());
+  if (!admin) return report_error(admin.error());
   auto ledger = open_ledger(setup.ledger, log);
-  if (!ledger) return complain(ledger.error());
+  if (!ledger) return report_error(ledger.error());
   auto opened = gateway::Gateway::open(*std::move(options), *listen, *admin, *std::move(ledger), {log, access});
-  if (!opened) return complain(opened.error());
+  if (!opened) return report_error(opened.error());
   served = *std::move(opened);
   served->start();
   auto found = gateway::Discovery::start(loop, setup.discovery, *served, log);
-  if (!found) return complain_of_input(found.error());
+  if (!found) return report_input_error(found.error());
   discovery = *std::move(found);
   const std::string scheme = setup.tls_certificate.empty() ? "http" : "https";
   log_start(log, "gateway");

@@ -164,10 +164,10 @@ int exit_code(const load::RunSummary& run, const load::Tally& tally) {
   for (const load::Verdict& verdict : run.verdicts)
     if (!verdict.is_met) return kMissed;
   const load::Figures& all = tally.all();
-  // Nobody there is no result; that all was refused may be what was to be seen.
+  // An unreachable server gives no result. If all requests were refused, that may be the expected result.
   if (all.of(load::Outcome::kOk) > 0 || all.errors() == 0 || !run.verdicts.empty()) return kGood;
-  return complain({core::ErrorCode::kEnvironment, run.target, "no request succeeded",
-                   tally.causes().empty() ? "" : tally.causes().begin()->first});
+  return report_error({core::ErrorCode::kEnvironment, run.target, "no request succeeded",
+                       tally.causes().empty() ? "" : tally.causes().begin()->first});
 }
 
 }  // namespace
@@ -180,16 +180,16 @@ int generate_load(const Arguments& arguments) {
   if (!parsed) return parsed.error();
   if (const auto read = read_flags(table, *parsed); !read) return read.error();
   auto setup = load::make_load_setup(made, parsed->operands.front(), *parsed);
-  if (!setup) return complain_of_input(setup.error());
-  if (const auto checked = check_folders(*setup); !checked) return complain(checked.error());
-  if (const auto found = find_server(*setup); !found) return complain(found.error());
+  if (!setup) return report_input_error(setup.error());
+  if (const auto checked = check_folders(*setup); !checked) return report_error(checked.error());
+  if (const auto found = find_server(*setup); !found) return report_error(found.error());
 
   net::prepare_descriptors(1 << 14);
   net::Loop loop;
   setup->options.generator.dialect.model = setup->options.model;
   if (setup->options.model.empty()) {
     auto model = ask_model(loop, *setup);
-    if (!model) return complain(model.error());
+    if (!model) return report_error(model.error());
     setup->options.generator.dialect.model = *std::move(model);
   }
   std::vector<std::string> tenants;
@@ -203,7 +203,7 @@ int generate_load(const Arguments& arguments) {
   run.max_in_flight = setup->options.generator.max_in_flight;
   run.verdicts = load::check_expectations(setup->options.expectations, tally);
   if (const int code = print(load::render_table(run, tally)); code != kGood) return code;
-  if (const auto written = write_files(*setup, run, tally); !written) return complain(written.error());
+  if (const auto written = write_files(*setup, run, tally); !written) return report_error(written.error());
   return exit_code(run, tally);
 }
 

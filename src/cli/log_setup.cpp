@@ -17,7 +17,7 @@ std::vector<std::string> log_arguments(logging::LoggerOptions log) {
 
 tl::expected<std::unique_ptr<logging::Logger>, int> open_log(const logging::LoggerOptions& options) {
   auto log = logging::Logger::open(options);
-  if (!log) return tl::make_unexpected(complain(log.error()));
+  if (!log) return tl::make_unexpected(report_error(log.error()));
   return *std::move(log);
 }
 

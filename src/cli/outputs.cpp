@@ -94,7 +94,7 @@ core::Result<void> check(const Output& output, const std::vector<std::string>& i
   return {};
 }
 
-constexpr core::Duration::rep kReportsMax = 500;  // of one policy; a page takes 1.3 MB
+constexpr core::Duration::rep kReportsMax = 500;  // Maximum per policy; a page has 1.3 MB.
 
 core::Result<void> check_report_folder(const std::string& folder) {
   std::error_code error;

@@ -239,10 +239,11 @@ tl::expected<void, int> read_options(const Arguments& arguments, DaemonOptions& 
   const auto source = source_of(*parsed);
   if (!source) return tl::make_unexpected(source.error());
   if (const auto read = read_flags(own, *parsed); !read) return tl::make_unexpected(read.error());
-  if (const auto loaded = configuration::load(made, table, *source); !loaded) return tl::make_unexpected(complain(loaded.error()));
+  if (const auto loaded = configuration::load(made, table, *source); !loaded)
+    return tl::make_unexpected(report_error(loaded.error()));
   if (daemon.acts.value_or(false) && !daemon.local_engines)
     return tl::make_unexpected(
-        complain({core::ErrorCode::kInvalidInput, "--mode", "can act on --engines local only", {}}));
+        report_error({core::ErrorCode::kInvalidInput, "--mode", "can act on --engines local only", {}}));
   return {};
 }
 
@@ -256,9 +257,9 @@ int run_planner(const Arguments& arguments) {
   made.pool.engine.kv_blocks = 12'288;
   if (const auto read = read_options(arguments, daemon_options, made); !read) return read.error();
   const auto run = replay::make_run_options(made.run);
-  if (!run) return complain_of_input(run.error());
+  if (!run) return report_input_error(run.error());
   const auto gateway = parse_listen(daemon_options.gateway, "--gateway");
-  if (!gateway) return complain(gateway.error());
+  if (!gateway) return report_error(gateway.error());
   const bool local = daemon_options.local_engines;
   const bool acts = daemon_options.acts.value_or(local);
 
@@ -278,23 +279,23 @@ int run_planner(const Arguments& arguments) {
                                    own->stop_all([&] { loop.stop(); });
                                  }};
   auto policy = make_live_policy(daemon_options.policy, made, *run);
-  if (!policy) return complain_of_input(policy.error());
+  if (!policy) return report_input_error(policy.error());
   auto sink = DecisionSink::open(made.output.decision_log, log);
-  if (!sink) return complain(sink.error());
+  if (!sink) return report_error(sink.error());
 
   std::unique_ptr<controller::Fleet> fleet;
   if (local) {
     const auto options = fleet_options(daemon_options, made, *run);
-    if (!options) return complain(options.error());
+    if (!options) return report_error(options.error());
     auto opened = controller::LocalFleet::open(loop, client, log, *options);
-    if (!opened) return complain(opened.error());
+    if (!opened) return report_error(opened.error());
     own = opened->get();
     for (std::size_t pool = 0; pool < run->pools.size(); ++pool)
       if (own->target(pool) == 0) own->set_target(pool, run->pools[pool].replicas);
     fleet = *std::move(opened);
   } else {
     auto tls = net::TlsContext::client();
-    if (!tls) return complain(tls.error());
+    if (!tls) return report_error(tls.error());
     controller::ObservedFleetOptions options;
     options.model = run->model;
     options.tls = *std::move(tls);
@@ -307,7 +308,7 @@ int run_planner(const Arguments& arguments) {
     const std::filesystem::path folder = folder_of(daemon_options);
     std::error_code error;
     std::filesystem::create_directories(folder, error);
-    if (error) return complain(core::Error{core::ErrorCode::kEnvironment, folder.string(), error.message(), {}});
+    if (error) return report_error(core::Error{core::ErrorCode::kEnvironment, folder.string(), error.message(), {}});
     options.policy_state_file = folder / "policy.json";
   }
   controller::PlannerDaemon daemon{loop, client, *fleet, **policy, std::move(options), log, *std::move(sink)};
@@ -316,9 +317,9 @@ int run_planner(const Arguments& arguments) {
   std::string where = "no live page";
   if (daemon_options.dashboard != "0") {
     const auto listen = parse_listen(daemon_options.dashboard, "--dashboard");
-    if (!listen) return complain(listen.error());
+    if (!listen) return report_error(listen.error());
     const auto socket = net::listen_on(*listen, false);
-    if (!socket) return complain(socket.error());
+    if (!socket) return report_error(socket.error());
     const std::string url = "http://" + net::local_address(*socket).text();
     where = "live page on " + url;
     log.write(logging::Event::kListening, {{"purpose", "dashboard"}, {"url", url}});

@@ -84,7 +84,7 @@ core::Result<Asked> understand(const ProfileOptions& made) {
   return asked;
 }
 
-// ---- the table -------------------------------------------------------------------------------------------------------
+// ---- the table ------------------------------------------------------------------------------------------------------
 
 using Rows = std::vector<std::vector<std::string>>;
 constexpr std::size_t kIndent = 2;
@@ -170,16 +170,16 @@ int profile(const Arguments& arguments) {
   auto read = read_flags(table, *parsed);
   if (!read) return read.error();
   configuration::check_engine(made.run.pools.front().engine, {}, *read);
-  if (!read->good()) return complain(read->problems());
+  if (!read->good()) return report_error(read->problems());
   const auto asked = understand(made);
-  if (!asked) return complain_of_input(asked.error());
+  if (!asked) return report_input_error(asked.error());
   if (!made.json.empty()) {
     const engine::EngineProfile sampled = capacity::sample_profile(asked->model(), asked->limits);
     if (sampled.prefill.empty() || sampled.decode.empty())
-      return complain_of_input(
+      return report_input_error(
           {core::ErrorCode::kInvalidInput, "--kv-blocks", "is too small a KV cache to profile", {}});
     const auto written = report::write_file(made.json, capacity::profile_json(sampled, asked->model().description()));
-    if (!written) return complain(written.error());
+    if (!written) return report_error(written.error());
   }
   return print(page(*asked));
 }

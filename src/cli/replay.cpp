@@ -86,16 +86,16 @@ int run(ReplayRequest request) {
   const configuration::TraceOptions& traces = request.configuration.traces;
   inputs.insert(inputs.end(), traces.names.begin(), traces.names.end());
   if (const auto checked = check_outputs(request.configuration.output, inputs); !checked)
-    return complain(checked.error());
+    return report_error(checked.error());
   auto setup = replay::prepare_replay(std::move(request.configuration));
-  if (!setup) return complain_of_input(setup.error());
+  if (!setup) return report_input_error(setup.error());
   if (const auto checked = check_report_interval(setup->configuration.output, setup->info.duration); !checked)
-    return complain(checked.error());
+    return report_error(checked.error());
 
   ProgressBar bar{request.progress || stderr_is_terminal()};
   auto runs = replay::run_replay(*setup, [&](const replay::TaskProgress& progress) { bar.show(progress); });
   bar.erase();
-  if (!runs) return complain(runs.error());
+  if (!runs) return report_error(runs.error());
 
   report::Report report;
   report.info = std::move(setup->info);
@@ -105,7 +105,7 @@ int run(ReplayRequest request) {
   report.frontier = std::move(runs->frontier);
   report.metrics = std::move(runs->metrics);
   if (const auto written = write_outputs(setup->configuration.output, report); !written)
-    return complain(written.error());
+    return report_error(written.error());
   return print(report::render_table(report, {.colour = stdout_has_colour()}));
 }
 
@@ -120,7 +120,8 @@ int replay(const Arguments& arguments) {
   if (parsed->has("--options-markdown")) return print(reference(table));
   const auto source = source_of(*parsed);
   if (!source) return source.error();
-  if (const auto loaded = configuration::load(request.configuration, table, *source); !loaded) return complain(loaded.error());
+  if (const auto loaded = configuration::load(request.configuration, table, *source); !loaded)
+    return report_error(loaded.error());
   if (!parsed->operands.empty()) request.configuration.traces.names = parsed->operands;
   // Neither the number of cores nor the names of the outputs change the results.
   request.command = command_line(

@@ -122,7 +122,7 @@ struct Part {
   bool may_end = false;  // by itself, without that being trouble
 };
 
-// Starts the parts one after the other, and ends them in the order that hurts nobody.
+// Starts the parts in order, and ends them in the order that affects no client.
 class Show {
  public:
   Show(net::Loop& loop, const UpOptions& options, std::filesystem::path folder)
@@ -263,8 +263,8 @@ class Show {
     end(kEnvironment);
   }
 
-  // A planner without its gateway would wait for its word on what is open, and nothing is: it ends at once, and the engines
-  // with it.
+  // A planner without its gateway would wait for its word on what is open, and nothing is: it ends at once, and the
+  // engines with it.
   void end_next() {
     const bool any_users = parts_.front().process.has_value();
     for (const std::string_view name : {"load", "planner", "gateway"})
@@ -318,20 +318,20 @@ int up(const Arguments& arguments) {
   if (!parsed) return parsed.error();
   if (const auto read = read_flags(table, *parsed); !read) return read.error();
   for (const auto& [flag, address] : {std::pair{"--listen", made.listen}, {"--admin-listen", made.admin_listen}})
-    if (const auto read = parse_listen(address, flag); !read) return complain(read.error());
+    if (const auto read = parse_listen(address, flag); !read) return report_error(read.error());
   const auto folder = make_folder(made);
-  if (!folder) return complain(folder.error());
+  if (!folder) return report_error(folder.error());
   const auto config = config_file(made, *folder);
-  if (!config) return complain(config.error());
+  if (!config) return report_error(config.error());
   std::error_code error;
   const std::string program = std::filesystem::read_symlink("/proc/self/exe", error).string();
-  if (error) return complain({core::ErrorCode::kEnvironment, "/proc/self/exe", error.message(), {}});
+  if (error) return report_error({core::ErrorCode::kEnvironment, "/proc/self/exe", error.message(), {}});
 
   net::Loop loop;
   Show show{loop, made, *folder};
   const net::SignalWatch signals{loop, {SIGTERM, SIGINT}, [&](int) { show.end(kGood); }};
   if (const int code = print("up: starting gateway, planner and engines\n"); code != kGood) return code;
-  if (auto begun = show.begin(program, *config); !begun) return complain(begun.error());
+  if (auto begun = show.begin(program, *config); !begun) return report_error(begun.error());
   if (made.duration > core::Duration{}) loop.after(made.duration, [&] { show.end(kGood); });
   loop.run();
   return show.code();

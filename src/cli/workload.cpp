@@ -141,7 +141,7 @@ int show_workload(const Arguments& arguments) {
   if (const auto read = read_flags(rows, *parsed); !read) return read.error();
   options.names = parsed->operands;
   auto traces = configuration::load_traces(options, seed);
-  if (!traces) return complain_of_input(traces.error());
+  if (!traces) return report_input_error(traces.error());
 
   std::vector<Described> all;
   for (std::size_t i = 0; i < traces->size(); ++i) {
@@ -152,7 +152,7 @@ int show_workload(const Arguments& arguments) {
   if (traces->size() > 1) {
     const std::uint32_t block_tokens = traces->front().workload.block_tokens;
     const auto together = configuration::join_traces(*std::move(traces), block_tokens);
-    if (!together) return complain_of_input(together.error());
+    if (!together) return report_input_error(together.error());
     all.push_back({"together", "together", "", {}, workload::describe(*together)});
   }
   return print(parsed->has("--json") ? json(all) : table(all));

@@ -38,14 +38,14 @@ struct Schedule {
   core::Duration length{};
   std::string pool;  // after loading the name of one of the pools
   std::uint32_t replicas = 1;
-  std::string location{};  // of `cron`, for messages
+  std::string location{};  // Location of `cron`, for messages.
 };
 
 struct PlannerSetup {
   planner::PlannerOptions options;
   core::Duration memory = std::chrono::minutes{20};  // see planner::set_memory()
   std::string warm_trace;                            // file; empty: none
-  core::Duration utc_offset{};                       // of the schedules
+  core::Duration utc_offset{};                       // Offset of the schedules.
   core::Duration start_time{};                       // since 1970: the time of day at the start of the trace
   std::vector<Schedule> schedules;
 };
@@ -93,8 +93,8 @@ struct Configuration {
   }
 };
 
-// "clairvoyant" is no policy that could be deployed, and Penstock's own needs a simulator: the planner's list of policies
-// has neither.
+// "clairvoyant" is no policy that could be deployed, and Penstock's own needs a simulator: the planner's list of
+// policies has neither.
 inline constexpr std::string_view kClairvoyant = "clairvoyant";
 inline constexpr std::string_view kPenstock = "penstock";
 [[nodiscard]] std::vector<std::string_view> all_policies();

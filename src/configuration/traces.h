@@ -18,7 +18,7 @@ inline constexpr std::string_view kSyntheticTrace = "synthetic:";
 struct Trace {
   workload::Workload workload;  // windowed and scaled
   std::string format;           // "mooncake", …, "synthetic", "built-in"
-  workload::ReadReport report;  // of a file
+  workload::ReadReport report;  // Report on a file.
 };
 
 // One for each name, in their order. Errors name the file and the line, or the words of a description.

@@ -41,9 +41,9 @@ struct EngineWatchOptions {
   net::Resolver::Lookup resolve = net::Address::resolve;  // For names in URLs.
 };
 
-// Lives on one loop. Messages and addresses of names come from threads of their own and are posted to the loop. A name is
-// resolved again once its address does not answer. An event tells why an engine's metrics cannot be read, once until they
-// can be read again.
+// Lives on one loop. Messages and addresses of names come from threads of their own and are posted to the loop. A name
+// is resolved again once its address does not answer. An event tells why an engine's metrics cannot be read, once until
+// they can be read again.
 class EngineWatch {
  public:
   EngineWatch(net::Loop& loop, net::Client& client, FleetEvents& events, EngineWatchOptions options = {});
@@ -52,8 +52,8 @@ class EngineWatch {
   void watch(const std::vector<WatchedEngine>& engines);  // Replaces the list.
   // None: no telemetry of the engine has ever been read.
   [[nodiscard]] std::optional<signals::EngineSample> sample_of(std::uint32_t replica) const;
-  // Token figures of the last scrape, under names that are the same for engines of any make. None: its metrics cannot be
-  // read now.
+  // Token figures of the last scrape, under names that are the same for engines of any make. None: its metrics cannot
+  // be read now.
   [[nodiscard]] std::optional<telemetry::TokenFigures> tokens_of(std::uint32_t replica,
                                                                  double kv_bytes_per_token) const;
   [[nodiscard]] std::uint64_t lost_messages() const;

@@ -1,4 +1,5 @@
-// The replicas that a planner observes, and scales where it may: processes of this machine, or replicas that others run.
+// The replicas that a planner observes, and scales where it may: processes of this machine, or replicas that others
+// run.
 #pragma once
 
 #include <cstddef>

@@ -135,8 +135,9 @@ class ScriptedGateway final : private net::ExchangeHandler {
   [[nodiscard]] const net::Address& address() const { return address_; }
 
   int status = 200;
-  std::string overview =
-      R"({"boot":"b","now_s":5,"replicas":[],"queue":{"interactive":2,"batch":1,"oldest_s":0.5,"models":[{"model":"m","waiting_for_room":1,"oldest_s":0.25},{"model":"other","waiting_for_room":2,"oldest_s":0.5}]},"refused_total":0})";
+  std::string overview = R"({"boot":"b","now_s":5,"replicas":[],"queue":{"interactive":2,"batch":1,"oldest_s":0.5,)"
+                         R"("models":[{"model":"m","waiting_for_room":1,"oldest_s":0.25},)"
+                         R"({"model":"other","waiting_for_room":2,"oldest_s":0.5}]},"refused_total":0})";
   std::string traffic = R"({"boot":"b","now_s":5,"next":0,"lost":0,"events":[]})";
   std::string prefixes = R"({"prefixes":[]})";
   std::vector<std::string> asked;  // Targets.

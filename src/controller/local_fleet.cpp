@@ -149,7 +149,7 @@ void LocalFleet::report(bool warning, const std::string& pool, const std::string
                       {{"pool", pool}, {"message", text}});
 }
 
-// ---- observations ----------------------------------------------------------------------------------------------------
+// ---- observations ---------------------------------------------------------------------------------------------------
 
 void LocalFleet::update_gateway(const GatewayState& state, core::Instant at) {
   for (const actuation::Replica& replica : state_.replicas) {
@@ -234,7 +234,7 @@ std::vector<actuation::Seen> LocalFleet::observe() const {
   return all;
 }
 
-// ---- steps -----------------------------------------------------------------------------------------------------------
+// ---- steps ----------------------------------------------------------------------------------------------------------
 
 void LocalFleet::advance() {
   reap();
@@ -427,7 +427,7 @@ void LocalFleet::write_replicas() {
   ever_written_ = true;
 }
 
-// ---- for the planner -------------------------------------------------------------------------------------------------
+// ---- for the planner ------------------------------------------------------------------------------------------------
 
 void LocalFleet::fill(std::size_t pool, signals::PoolObservation& seen) const {
   seen.target_replicas = wants_[pool].replicas;

@@ -18,7 +18,8 @@ struct ObservedFleetOptions {
   std::shared_ptr<net::TlsContext> tls;  // For engines behind https.
 };
 
-// A replica of the model belongs to the first pool with its role. A replica that the gateway does not list any more is gone.
+// A replica of the model belongs to the first pool with its role. A replica that the gateway does not list any more is
+// gone.
 class ObservedFleet final : public Fleet {
  public:
   ObservedFleet(net::Loop& loop, net::Client& client, logging::Log& log, ObservedFleetOptions options);

@@ -8,8 +8,8 @@ namespace penstock::controller {
 
 struct Page {
   std::string html;
-  // A Content-Security-Policy that allows the page's own style and scripts by their hashes, and nothing else, so that injected
-  // markup has no effect.
+  // A Content-Security-Policy that allows the page's own style and scripts by their hashes, and nothing else, so that
+  // injected markup has no effect.
   std::string policy;
 };
 

@@ -66,7 +66,7 @@ PlannerDaemon::~PlannerDaemon() {
   for (const net::Loop::Timer timer : timers_) loop_.cancel(timer);
 }
 
-// ---- the gateway -----------------------------------------------------------------------------------------------------
+// ---- the gateway ----------------------------------------------------------------------------------------------------
 
 void PlannerDaemon::request_overview() {
   request_traffic();
@@ -137,7 +137,7 @@ void PlannerDaemon::request_prefixes() {
   });
 }
 
-// ---- a tick ----------------------------------------------------------------------------------------------------------
+// ---- a tick ---------------------------------------------------------------------------------------------------------
 
 signals::Observation PlannerDaemon::observe(core::Instant now) {
   signals::Observation seen;
@@ -210,7 +210,7 @@ void PlannerDaemon::tick() {
   if (loop_.now() - policy_saved_at_ >= options_.policy_state_interval) save_policy();
 }
 
-// ---- the policy's state ----------------------------------------------------------------------------------------------
+// ---- the policy's state ---------------------------------------------------------------------------------------------
 
 void PlannerDaemon::restore_policy() {
   policy_saved_at_ = loop_.now();
@@ -241,7 +241,7 @@ void PlannerDaemon::save_policy() {
   policy_save_error_ = error;
 }
 
-// ---- charts and metrics ----------------------------------------------------------------------------------------------
+// ---- charts and metrics ---------------------------------------------------------------------------------------------
 
 void PlannerDaemon::add_point() {
   const signals::Observation seen = observe(loop_.now());

@@ -39,8 +39,8 @@ struct DaemonOptions {
   core::Duration point_interval = std::chrono::seconds{2};
   std::size_t points_max = 1800;
   std::size_t decisions_max = 1000;
-  // The file in which the policy's state is kept, so that a restarted planner continues where this one stopped. Empty: the
-  // state is not kept.
+  // The file in which the policy's state is kept, so that a restarted planner continues where this one stopped. Empty:
+  // the state is not kept.
   std::string policy_state_file;
   core::Duration policy_state_interval = std::chrono::seconds{30};  // Between writes; the end writes once more.
 };

@@ -312,7 +312,7 @@ TEST_F(PlannerDaemonTest, TokenMetricsCoverReportingEngines) {
             std::string::npos);
 }
 
-// ---- the documents ---------------------------------------------------------------------------------------------------
+// ---- the documents --------------------------------------------------------------------------------------------------
 
 TEST_F(PlannerDaemonTest, BeforeAnythingIsKnownTheStateSaysSo) {
   fleet.views = {view(std::nullopt)};

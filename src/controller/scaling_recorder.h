@@ -14,8 +14,8 @@
 
 namespace penstock::controller {
 
-// A change of one pool: from the first to the last call of observe() at which its replicas differ from its target, start or
-// drain.
+// A change of one pool: from the first to the last call of observe() at which its replicas differ from its target,
+// start or drain.
 struct ScalingEvent {
   std::string pool;
   std::uint32_t from = 0, to = 0;  // Ready replicas before the change; the target.

@@ -29,8 +29,8 @@ struct TrafficOptions {
   std::string model;  // Requests for other models are left out; empty for all models.
 };
 
-// Takes pages in their order and fills observations. Requests that were open when a gateway restarted never end here; they
-// are dropped with time. Not thread-safe.
+// Takes pages in their order and fills observations. Requests that were open when a gateway restarted never end here;
+// they are dropped with time. Not thread-safe.
 class TrafficRecorder {
  public:
   explicit TrafficRecorder(const TrafficOptions& options);

@@ -41,9 +41,9 @@ class DecisionLoop {
 
   // The state of the policy and of this loop; empty before the first tick.
   [[nodiscard]] std::optional<PolicyState> save();
-  // Continues from a state that another loop saved `passed` ago; to be called before the first tick. The policy then uses the
-  // clock of the saved state, independent of the time `now` of this process. Errors: a state of another version, policy or
-  // pools, a state that is too old, or invalid values; the policy is then unchanged.
+  // Continues from a state that another loop saved `passed` ago; to be called before the first tick. The policy then
+  // uses the clock of the saved state, independent of the time `now` of this process. Errors: a state of another
+  // version, policy or pools, a state that is too old, or invalid values; the policy is then unchanged.
   [[nodiscard]] core::Result<void> restore(const PolicyState& state, const std::vector<std::string>& pools,
                                            core::Instant now, core::Duration passed);
 
@@ -80,7 +80,7 @@ class DecisionLoop {
   std::uint64_t changes_ = 0, direction_changes_ = 0;
   core::Duration ahead_{};                  // Lead of the policy's clock over that of the observations.
   std::optional<core::Instant> last_tick_;  // On the policy's clock.
-  std::vector<std::string> pool_names_;     // of the last tick
+  std::vector<std::string> pool_names_;     // Pools of the last tick.
 };
 
 }  // namespace penstock::decision

@@ -177,7 +177,7 @@ TEST(DecisionLoop, ARestoredLoopContinuesWithThePolicysClock) {
   ASSERT_TRUE(restored) << restored.error().message();
   EXPECT_EQ(after.decided, 1);
   after.say = grow_first;
-  const Tick tick = after.tick(2);  // of its own clock
+  const Tick tick = after.tick(2);  // By its own clock.
   EXPECT_EQ(after.now, core::kStart + std::chrono::seconds{105});
   ASSERT_EQ(tick.records.size(), 1U) << "the hold of the second pool is known";
   EXPECT_EQ(tick.records[0].at, core::kStart + std::chrono::seconds{2});

@@ -1,5 +1,5 @@
-// The table of the fields of a decision. Logs, the decision store, reports and the live page are written from it, and logs
-// and the store are read with it. A new field is one row.
+// The table of the fields of a decision. Logs, the decision store, reports and the live page are written from it, and
+// logs and the store are read with it. A new field is one row.
 #pragma once
 
 #include <cstdint>

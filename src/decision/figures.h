@@ -14,16 +14,16 @@ namespace penstock::decision {
 [[nodiscard]] std::optional<double> evidence_value(const PoolDecision& decision, std::string_view name,
                                                    std::string_view unit);
 
-// Latencies that a policy expects of the current fleet, from the evidence "estimated_ttft" and "estimated_itl" in ms: the
-// largest of all pools.
+// Latencies that a policy expects of the current fleet, from the evidence "estimated_ttft" and "estimated_itl" in ms:
+// the largest of all pools.
 struct Estimate {
   std::optional<double> ttft_ms, itl_ms;
 };
 [[nodiscard]] Estimate estimate_of(const Decision& decision);
 
 // Requests per second that one replica of the pool can serve within the SLO: the configured or measured
-// "target_per_replica" in 1/s, or the rate per replica of the chosen fleet in its simulation, which is a lower bound. Empty
-// if the policy uses other figures.
+// "target_per_replica" in 1/s, or the rate per replica of the chosen fleet in its simulation, which is a lower bound.
+// Empty if the policy uses other figures.
 [[nodiscard]] std::optional<double> capacity_per_replica(const Decision& decision, std::size_t pool);
 
 // The forecast and the estimates of a policy at one moment.

@@ -18,7 +18,7 @@ struct PolicyState {
   std::int64_t version = kVersion;
   std::string policy;
   std::vector<std::string> pools;  // Names, in the order of the observation.
-  core::Instant at;                // of the last tick
+  core::Instant at;                // Time of the last tick.
   std::string values;              // as core::StateArchive writes them
 };
 

@@ -31,7 +31,7 @@ struct SeriesPoint {
   std::uint32_t target = 0, starting = 0, ready = 0, draining = 0;  // Summed over pools.
   std::vector<std::uint32_t> ready_by_pool;
   std::uint64_t queued_requests = 0, running_requests = 0;
-  double kv_usage = 0.0;           // of the ready replicas' capacity
+  double kv_usage = 0.0;           // Share of the ready replicas' capacity.
   std::uint64_t first_tokens = 0;  // In the interval; 0: the TTFT figures mean nothing.
   double ttft_p50_ms = 0.0, ttft_p95_ms = 0.0;
   std::uint64_t completed = 0;  // In the interval; 0: the ITL figures mean nothing.

@@ -1,4 +1,4 @@
-// The requests that a dispatcher has in hand, by ticket.
+// The requests that a dispatcher handles, by ticket.
 #pragma once
 
 #include <cstdint>
@@ -19,34 +19,34 @@ namespace penstock::dispatch {
 inline constexpr std::uint32_t kNoSlot = UINT32_MAX;
 
 struct ActiveRequest {
-  Ticket ticket = 0;  // 0: the place is free
+  Ticket ticket = 0;  // 0 means that the entry is free.
   GrantListener* listener = nullptr;
   std::uint32_t tenant = 0;
-  std::uint32_t model = 0;  // ReplicaSet's number of it
-  std::uint32_t lane = 0;   // of the admission queues and meters
+  std::uint32_t model = 0;   // Number of the model in ReplicaSet.
+  std::uint32_t meters = 0;  // Index of its queue and of its meters.
   admission::Class traffic_class = admission::Class::kInteractive;
   admission::TokenEstimate estimate;
   std::size_t text_bytes = 0;
   std::uint32_t prompt_tokens_given = 0;
   std::optional<std::uint32_t> max_tokens;
   std::uint64_t affinity = 0;
-  std::string_view route;  // in memory that outlives the dispatcher
+  std::string_view route;  // In memory that outlives the dispatcher.
   bool stream = false, splits = true;
-  std::vector<std::uint64_t> keys;  // until it is answered
+  std::vector<std::uint64_t> keys;  // Kept until the request is answered.
 
-  std::uint32_t slot = kNoSlot;  // kNoSlot: it waits, or is between two replicas
-  bool decodes_only = false;     // its prompt was computed by a prefill replica
-  bool slot_answered = false;    // its first token came from this slot
-  std::uint32_t uncached_tokens = 0, cached_tokens = 0, input_tokens = 0;  // as the selection had them
+  std::uint32_t slot = kNoSlot;  // kNoSlot while it waits, or between two replicas.
+  bool decodes_only = false;     // Its prompt was computed by a prefill replica.
+  bool slot_answered = false;    // Its first token came from this slot.
+  std::uint32_t uncached_tokens = 0, cached_tokens = 0, input_tokens = 0;  // Values at the selection.
   core::Instant dispatched_at;
-  core::Instant overlap_used_at = core::kNever;  // when the cached prefix that it was chosen for was last sent there
+  core::Instant overlap_used_at = core::kNever;  // Last time at which the cached prefix of the choice was sent there.
   std::vector<std::uint32_t> failed_slots;
   std::uint32_t attempts = 0;
-  Grant grant;  // of a request that waited, until it is delivered
+  Grant grant;  // Grant of a queued request until it is delivered.
 
   core::Instant received_at, granted_at, answered_at;
-  // When it became work for replicas, as planners count it: when it was received, or once its tenant's own limits let it
-  // go. None: planners were not told of it.
+  // Start of its work for replicas, as reported to planners: the time it was received, or admitted by its tenant's own
+  // limits. Empty if planners do not know it.
   std::optional<core::Instant> wanted_at;
   bool granted = false, answered = false;
   ledger::Entry entry;
@@ -56,17 +56,16 @@ struct ActiveRequest {
   }
 };
 
-// A ticket is never used twice, and one that is no longer in hand is found to be so. References stay valid until the
-// request is removed.
+// A ticket is never reused, and an ended one is not found. References stay valid until the request is removed.
 class ActiveRequests {
  public:
   ActiveRequest& add();
-  [[nodiscard]] ActiveRequest* find(Ticket ticket);  // null: it has ended
+  [[nodiscard]] ActiveRequest* find(Ticket ticket);  // Null if the request has ended.
   void remove(ActiveRequest& request);
-  // Its keys are needed no more; their memory serves later requests.
+  // Releases its keys; their memory is reused.
   void release_keys(ActiveRequest& request);
   [[nodiscard]] std::uint32_t size() const { return size_; }
-  // Calls visit(const ActiveRequest&) for each of them, in no meaningful order.
+  // Calls visit(const ActiveRequest&) for each request, in no particular order.
   template <class Visit>
   void for_each(Visit&& visit) const {
     for (const auto& place : places_)
@@ -75,8 +74,8 @@ class ActiveRequests {
 
  private:
   static constexpr std::uint32_t kPlaceBits = 24;
-  static constexpr std::size_t kSpareKeysMax = 64;        // vectors kept for later requests …
-  static constexpr std::size_t kSpareCapacityMax = 1024;  // … of at most so many keys
+  static constexpr std::size_t kSpareKeysMax = 64;        // Number of vectors kept for reuse …
+  static constexpr std::size_t kSpareCapacityMax = 1024;  // … and their maximum capacity.
   std::vector<std::unique_ptr<ActiveRequest>> places_;
   std::vector<std::uint32_t> free_;
   std::vector<std::vector<std::uint64_t>> spare_keys_;

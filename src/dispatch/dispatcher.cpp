@@ -52,7 +52,7 @@ void Dispatcher::set_tenants(core::Instant now) {
 
 Dispatcher::~Dispatcher() { ledger_.write_open(requests_, core::kNever); }
 
-// ---- the life of a request -------------------------------------------------------------------------------------------
+// ---- the life of a request ------------------------------------------------------------------------------------------
 
 ArrivalResult Dispatcher::arrive(const RequestInfo& info, GrantListener& listener, core::Instant now) {
   const auto model = info.model_number ? info.model_number : replicas_.model_number(info.model);
@@ -69,7 +69,7 @@ ArrivalResult Dispatcher::arrive(const RequestInfo& info, GrantListener& listene
   admission::Arrival arrival;
   arrival.ticket = request.ticket;
   arrival.tenant = request.tenant;
-  arrival.model = request.lane;
+  arrival.model = request.meters;
   arrival.traffic_class = request.traffic_class;
   arrival.estimate = estimate;
   arrival.now = now;
@@ -93,7 +93,7 @@ ArrivalResult Dispatcher::arrive(const RequestInfo& info, GrantListener& listene
   }
 }
 
-// What needs no decision: may the tenant use the model, does the model exist, does the request fit.
+// Checks that need no decision: whether the tenant may use the model, the model exists, and the request fits.
 std::optional<Refusal> Dispatcher::objection(const RequestInfo& info, std::optional<std::uint32_t> model,
                                              const admission::TokenEstimate& estimate) const {
   const Tenant& tenant = options_.tenants[info.tenant];
@@ -120,7 +120,7 @@ ActiveRequest& Dispatcher::open(const RequestInfo& info, std::uint32_t model, Gr
   request.listener = &listener;
   request.tenant = info.tenant;
   request.model = model;
-  request.lane = feed_.lane_of(model, info.model);
+  request.meters = feed_.meters_of(model, info.model);
   request.traffic_class = info.traffic_class;
   request.estimate = estimate;
   request.text_bytes = info.text_bytes;
@@ -152,7 +152,7 @@ void Dispatcher::grant(ActiveRequest& request, core::Instant now) {
 }
 
 Grant Dispatcher::dispatch(ActiveRequest& request, const RequestRouter::Choice& choice, core::Instant now) {
-  const Grant made = router_.dispatch(request, choice, admission_.waiting_tokens(request.lane), now);
+  const Grant made = router_.dispatch(request, choice, admission_.waiting_tokens(request.meters), now);
   if (made.max_tokens && request.attempts == 1) ++clamped_;
   return made;
 }
@@ -174,12 +174,12 @@ void Dispatcher::attempt_ended(Ticket ticket, Attempt attempt, core::Instant now
 std::optional<Grant> Dispatcher::route_again(Ticket ticket, core::Instant now) {
   ActiveRequest* request = requests_.find(ticket);
   if (request == nullptr || !request->granted || request->attempts > options_.retries) return std::nullopt;
-  // A few retries are always allowed, so that a quiet gateway has some, too.
+  // A few retries are always allowed, also at a quiet gateway.
   constexpr double kAlways = 10.0;
   if (static_cast<double>(retried_) >= kAlways + options_.retry_share * static_cast<double>(granted_))
     return std::nullopt;
   router_.leave(*request);
-  // A second leg is not repeated alone: its KV may be gone with the replica that failed.
+  // A second leg is not repeated alone, because its KV may be lost with the failed replica.
   request->decodes_only = false;
   const auto choice = router_.choose(*request, now);
   if (!choice) return std::nullopt;
@@ -212,7 +212,7 @@ void Dispatcher::answered(Ticket ticket, core::Instant now) {
   router_.first_token(*request, now);
   request->answered = true;
   request->answered_at = now;
-  // The routers of peers choose decode replicas by the prompt, too.
+  // Peers' routers choose decode replicas by the prompt, too.
   if (options_.strategy == routing::Strategy::kLive) requests_.release_keys(*request);
   feed_.first_token(*request, now);
   room_changed_ = true;
@@ -247,7 +247,7 @@ Refusal Dispatcher::refuse(const RequestInfo& info, Refusal refusal) {
   count(refusal);
   ledger::Entry entry;
   entry.tenant = options_.tenants[info.tenant].name;
-  // A name that nobody serves would let clients grow the sums.
+  // Unknown model names must not add entries to the sums.
   entry.model = refusal.reason == RefusalReason::kModelNotFound ? std::string_view{"unknown"} : info.model;
   ledger_.refuse(entry);
   return refusal;
@@ -255,7 +255,7 @@ Refusal Dispatcher::refuse(const RequestInfo& info, Refusal refusal) {
 
 void Dispatcher::drop(ActiveRequest& request, ledger::Outcome outcome, core::Instant now) {
   ++refused_;
-  ledger_.refuse(request.entry);  // the ledger's word for all that was never admitted
+  ledger_.refuse(request.entry);  // The ledger's term for requests that were never admitted.
   feed_.ended(request, outcome, now);
   requests_.remove(request);
 }
@@ -278,7 +278,7 @@ void Dispatcher::pump(core::Instant now) {
     const auto choice = router_.choose(*request, now);
     if (!choice) return admission::Verdict::kWait;
     const admission::Verdict verdict = router_.verdict(*request, *choice, now);
-    // Its tokens count before the next request is looked at.
+    // Its tokens count before the next request is checked.
     if (verdict == admission::Verdict::kAdmit) request->grant = dispatch(*request, *choice, now);
     return verdict;
   };
@@ -294,7 +294,7 @@ void Dispatcher::pump(core::Instant now) {
   }
 }
 
-// ---- time and replicas -----------------------------------------------------------------------------------------------
+// ---- time and replicas ----------------------------------------------------------------------------------------------
 
 void Dispatcher::tick(core::Instant now) {
   replicas_.tick(now);
@@ -306,7 +306,7 @@ void Dispatcher::tick(core::Instant now) {
 core::Instant Dispatcher::next_wake(core::Instant now) const {
   const core::Instant earliest = std::min({replicas_.next_wake(), router_.next_assumed(), ledger_.next_write()});
   if (admission_.waiting() == 0) return earliest;
-  // A report of load that grows too old may make room, too.
+  // A load report that expires may also free capacity.
   return room_changed_ ? now : std::min({earliest, admission_.wake_at(now), now + options_.picker.load_report_age});
 }
 

@@ -24,7 +24,8 @@ namespace penstock::dispatch {
 
 // A request's life: arrive() → [deliver() →] for each attempt attempt_ended(), and where it may go on route_again() →
 // answered() at its first token → ended(), which is the last call for a ticket. Calls for a ticket that has ended do
-// nothing. Pure: time is an argument and never goes back; nothing is called but listeners and the sink. Not thread-safe.
+// nothing. Pure: time is an argument and never goes back; nothing is called but listeners and the sink. Not
+// thread-safe.
 class Dispatcher {
  public:
   // `unix_now` is the Unix time at `now`. Without a sink the ledger is only summed.
@@ -40,8 +41,8 @@ class Dispatcher {
   [[nodiscard]] std::optional<Grant> route_again(Ticket ticket, core::Instant now);
   // The prompt of a disaggregated request is computed; it leaves its prefill replica, and waits for route_decode().
   void prefilled(Ticket ticket, core::Instant now);
-  // The second leg of a disaggregated request; calls prefilled() where the caller did not. None: no decode replica may be
-  // chosen now; the call may be repeated.
+  // The second leg of a disaggregated request; calls prefilled() where the caller did not. None: no decode replica may
+  // be chosen now; the call may be repeated.
   [[nodiscard]] std::optional<Grant> route_decode(Ticket ticket, core::Instant now);
   void answered(Ticket ticket, core::Instant now);
   void ended(Ticket ticket, const RequestOutcome& outcome, core::Instant now);
@@ -53,8 +54,8 @@ class Dispatcher {
   // it needs no polling. O(1) while no request waits, else O(tenants that wait).
   [[nodiscard]] core::Instant next_wake(core::Instant now) const;
 
-  // Applies what may change at run time: the limits of tenants, whose names must be the same, the limits of replicas, and
-  // retries. Requests that wait keep their tier.
+  // Applies what may change at run time: the limits of tenants, whose names must be the same, the limits of replicas,
+  // and retries. Requests that wait keep their tier.
   void reconfigure(const DispatchOptions& options, core::Instant now);
 
   // All replicas there are: one that is not named is forgotten as soon as its requests have ended.
@@ -90,8 +91,8 @@ class Dispatcher {
   [[nodiscard]] admission::AdmissionController::Tenant tenant(std::uint32_t tenant, core::Instant now) const {
     return admission_.tenant(tenant, now);
   }
-  [[nodiscard]] admission::AdmissionController::QueueDepth waiting_for_room(std::uint32_t lane) const {
-    return admission_.waiting_for_room(lane);
+  [[nodiscard]] admission::AdmissionController::QueueDepth waiting_for_room(std::uint32_t number) const {
+    return admission_.waiting_for_room(number);
   }
   [[nodiscard]] const ledger::Balance& balance() const { return ledger_.balance(); }
   // A sentence with the first invariant that does not hold; empty: all do. O(open requests).

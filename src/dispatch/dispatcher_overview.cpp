@@ -43,11 +43,11 @@ Overview Dispatcher::overview(core::Instant now) const {
     seen.running += figures.running;
     names.push_back(tenant.name);
   }
-  for (std::uint32_t number = 0; number < feed_.lanes().size(); ++number) {
-    const TrafficFeed::Lane& lane = *feed_.lanes()[number];
+  for (std::uint32_t number = 0; number < feed_.meters().size(); ++number) {
+    const TrafficFeed::ModelMeters& meters = *feed_.meters()[number];
     const admission::AdmissionController::QueueDepth depth = admission_.waiting_for_room(number);
     seen.models.push_back(
-        {lane.model, lane.segments.read(now, names), lane.ttft_ms, lane.itl_ms, depth.requests, depth.oldest});
+        {meters.model, meters.segments.read(now, names), meters.ttft_ms, meters.itl_ms, depth.requests, depth.oldest});
     seen.waiting_tokens += admission_.waiting_tokens(number);
   }
   seen.sums.assign(balance().sums().begin(), balance().sums().end());

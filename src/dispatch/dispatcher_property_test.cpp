@@ -1,5 +1,5 @@
-// Random arrivals, attempts, failures, cancellations and replicas. Whatever happens, every request ends exactly once, limits
-// are never exceeded and all sums balance.
+// Random arrivals, attempts, failures, cancellations and replicas. Whatever happens, every request ends exactly once,
+// limits are never exceeded and all sums balance.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -389,7 +389,7 @@ TEST(DispatcherProperty, TheSameSeedGivesTheSameEvents) {
   }
 }
 
-struct Nobody final : GrantListener {
+struct NoListener final : GrantListener {
   void deliver(Ticket, const Grant&) override { ++grants; }
   void deliver(Ticket, const Refusal&) override { ++refusals; }
   int grants = 0, refusals = 0;
@@ -409,7 +409,7 @@ TEST(UnlimitedDispatcher, AdmitsAllThatAReplicaCanTakeAndTakesTheRoutersChoice) 
     router.set_eligible(number, true);
   }
   dispatcher.set_replicas(specs, core::kStart);
-  Nobody nobody;
+  NoListener listener;
   core::RandomStream random{3};
   core::Instant now = core::kStart;
   for (int i = 0; i < 2'000; ++i) {
@@ -424,7 +424,7 @@ TEST(UnlimitedDispatcher, AdmitsAllThatAReplicaCanTakeAndTakesTheRoutersChoice) 
     info.stream = true;
     info.keys = keys;
     info.received_at = now;
-    const ArrivalResult result = dispatcher.arrive(info, nobody, now);
+    const ArrivalResult result = dispatcher.arrive(info, listener, now);
     ASSERT_TRUE(result.grant) << i;
     const auto choice = router.choose({input, {}, keys});
     ASSERT_EQ(result.grant->slot, choice->slot) << i;
@@ -451,17 +451,17 @@ TEST(UnlimitedDispatcher, RequestsWithoutAReplicaWaitInOrder) {
   options.strategy = routing::Strategy::kRoundRobin;
   options.models = {{"m", {}, UINT32_MAX}};
   Dispatcher dispatcher{options, nullptr, core::kStart, 0s};
-  Nobody nobody;
+  NoListener listener;
   for (int i = 0; i < 500; ++i) {
     RequestInfo info;
     info.model = "m";
     info.prompt_tokens_given = 100'000;
-    EXPECT_FALSE(dispatcher.arrive(info, nobody, core::kStart).refusal);
+    EXPECT_FALSE(dispatcher.arrive(info, listener, core::kStart).refusal);
   }
   dispatcher.tick(core::kStart + 1h);
-  EXPECT_EQ(nobody.refusals, 0);
+  EXPECT_EQ(listener.refusals, 0);
   dispatcher.set_replicas({{"r", 0, "m", "default"}}, core::kStart + 2h);
-  EXPECT_EQ(nobody.grants, 500);
+  EXPECT_EQ(listener.grants, 500);
 }
 
 }  // namespace

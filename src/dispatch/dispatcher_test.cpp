@@ -204,7 +204,7 @@ TEST_F(DispatcherTest, RequestsBlockedByABudgetAreNotInTheTrafficLog) {
   EXPECT_EQ(dispatcher->traffic(0, 100).events.size(), 2U);
   EXPECT_EQ(dispatcher->overview(kNow).waiting_interactive, 1U);
   EXPECT_EQ(dispatcher->overview(kNow).models.at(0).waiting_for_room, 0U);
-  // It is work from when its budget lets it go, and its wait for that is nobody's fault.
+  // It counts as work once its budget admits it; the wait for the budget is not counted.
   dispatcher->tick(kNow + 1s);
   ASSERT_TRUE(listener.grants.contains(waits.ticket));
   dispatcher->answered(waits.ticket, kNow + 1200ms);
@@ -426,41 +426,41 @@ class DispatcherCacheTest : public DispatcherTest {
     ending.usage->cached_known = told;
     dispatcher->ended(answer.ticket, ending, now + 2s);
   }
-  [[nodiscard]] std::uint64_t believed(core::Instant now) const { return dispatcher->replicas(now)[0].load.keys; }
+  [[nodiscard]] std::uint64_t prefix_keys(core::Instant now) const { return dispatcher->replicas(now)[0].load.keys; }
 };
 
 TEST_F(DispatcherCacheTest, TheCacheOfARestartedEngineCountsAsEmpty) {
   serve(1, 0, kNow);
   serve(2, 0, kNow + 10s);
   serve(3, 0, kNow + 20s);
-  EXPECT_EQ(believed(kNow + 30s), 30U);
+  EXPECT_EQ(prefix_keys(kNow + 30s), 30U);
   serve(3, 2304, kNow + 60s);
-  EXPECT_EQ(believed(kNow + 70s), 30U) << "it holds what it should";
+  EXPECT_EQ(prefix_keys(kNow + 70s), 30U) << "it holds what it should";
   serve(3, 0, kNow + 120s);
-  EXPECT_EQ(believed(kNow + 130s), 10U) << "all is gone but what was computed just now";
+  EXPECT_EQ(prefix_keys(kNow + 130s), 10U) << "all is gone but what was computed just now";
 }
 
 TEST_F(DispatcherCacheTest, CachedTokensAreComparedOnceTheEngineHasReportedAHit) {
   serve(1, 0, kNow, false);
   serve(2, 0, kNow + 60s, false);
   serve(1, 0, kNow + 120s, false);
-  EXPECT_EQ(believed(kNow + 130s), 20U) << "it may never tell";
+  EXPECT_EQ(prefix_keys(kNow + 130s), 20U) << "it may never tell";
   serve(1, 2304, kNow + 180s);
   serve(2, 0, kNow + 240s, false);
-  EXPECT_EQ(believed(kNow + 250s), 20U) << "prefix 1 was used later than prefix 2";
+  EXPECT_EQ(prefix_keys(kNow + 250s), 20U) << "prefix 1 was used later than prefix 2";
   serve(1, 0, kNow + 300s, false);
   serve(3, 0, kNow + 310s, false);
   serve(2, 0, kNow + 360s, false);
-  EXPECT_EQ(believed(kNow + 370s), 30U) << "and the others later than it";
+  EXPECT_EQ(prefix_keys(kNow + 370s), 30U) << "and the others later than it";
   serve(3, 0, kNow + 420s, false);
-  EXPECT_EQ(believed(kNow + 430s), 20U) << "prefix 1 is older than prefix 3";
+  EXPECT_EQ(prefix_keys(kNow + 430s), 20U) << "prefix 1 is older than prefix 3";
 }
 
 TEST_F(DispatcherCacheTest, RequestsBeforeThePrefixIsComputedProveNoMiss) {
   serve(1, 0, kNow);
   serve(2, 0, kNow + 1s);
   serve(2, 0, kNow + 2s);
-  EXPECT_EQ(believed(kNow + 3s), 20U);
+  EXPECT_EQ(prefix_keys(kNow + 3s), 20U);
 }
 
 }  // namespace

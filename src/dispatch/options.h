@@ -1,4 +1,4 @@
-// What a dispatcher is configured with, before it starts. Replicas come and go later; see replica_set.h.
+// Options of a dispatcher that are fixed at its start. Replicas can change later; see replica_set.h.
 #pragma once
 
 #include <cstdint>
@@ -25,9 +25,9 @@ struct Tenant {
   std::int32_t tier = 0;
   admission::BudgetLimits budget;
   OverBudget over_budget = OverBudget::kReject;
-  std::uint32_t concurrent = 0;      // 0: no limit
-  std::uint32_t context_tokens = 0;  // 0: the model's limit holds
-  std::vector<std::string> models;   // empty: all
+  std::uint32_t concurrent = 0;      // 0: no limit.
+  std::uint32_t context_tokens = 0;  // 0: the model's limit applies.
+  std::vector<std::string> models;   // Empty: all models.
   admission::Class traffic_class = admission::Class::kInteractive;
 };
 
@@ -38,45 +38,47 @@ struct Model {
 };
 
 struct ClassOptions {
-  core::Duration queue_time = std::chrono::seconds{10};  // 0: requests of the class never wait
-  core::Duration time_budget{};                          // for the whole answer; 0: none. The caller keeps it
+  core::Duration queue_time = std::chrono::seconds{10};  // 0: requests of the class never wait.
+  core::Duration time_budget{};                          // For the complete answer; 0: none. The caller enforces it.
   admission::BudgetLimits budget;
 };
 
 struct CircuitBreakerOptions {
-  std::uint32_t failures = 5;                      // in a row, that open it
-  core::Duration open = std::chrono::seconds{10};  // until one request tries the replica again
+  std::uint32_t failures = 5;                      // Consecutive failures that open it.
+  core::Duration open = std::chrono::seconds{10};  // Time until one request tries the replica again.
 };
 
 struct DispatchOptions {
   std::vector<Tenant> tenants;
   std::vector<Model> models;
-  std::uint32_t context_tokens = Model{}.context_tokens;  // of a model that is missing in `models`; it has no price
+  // For models that are missing in `models`; they have no price.
+  std::uint32_t context_tokens = Model{}.context_tokens;
   ClassOptions interactive;
   ClassOptions batch{std::chrono::minutes{5}, {}, {}};
   admission::QueueLimits queue;
   admission::PressureLimits pressure;
 
   routing::Strategy strategy = routing::Strategy::kLive;
-  routing::EndpointPickerOptions picker;  // for Strategy::kLive
-  std::uint32_t key_tokens = 256;         // prompt tokens that one routing key stands for
+  routing::EndpointPickerOptions picker;  // For Strategy::kLive.
+  std::uint32_t key_tokens = 256;         // Prompt tokens per routing key.
   std::uint64_t seed = 1;
 
   std::uint32_t retries = 2;
-  double retry_share = 0.1;  // of all requests that may be retries; ten are always allowed
+  double retry_share = 0.1;  // Maximum share of requests that are retries; ten are always allowed.
   CircuitBreakerOptions circuit_breaker;
 
   signals::SloPolicy slo;
-  bool traffic_log = true;     // false: planners are not told of requests
-  bool latency_meters = true;  // false: ModelStatus has no latencies
+  bool traffic_log = true;     // If false, planners get no request events.
+  bool latency_meters = true;  // If false, ModelStatus has no latencies.
 };
 
-// No limits, deadlines, pressure or retry budget, and neither log nor meters: what remains is the strategy's choice.
+// No limits, deadlines, pressure or retry budget, and neither log nor meters: only the strategy's choice remains.
 [[nodiscard]] DispatchOptions unlimited_options();
 
-[[nodiscard]] const Model* model_of(const DispatchOptions& options, std::string_view name);  // null: not configured
+// Null if the model is not configured.
+[[nodiscard]] const Model* model_of(const DispatchOptions& options, std::string_view name);
 [[nodiscard]] bool may_use(const Tenant& tenant, std::string_view model);
-// What a request may need, prompt and answer: the model's limit or the tenant's, the smaller one.
+// The maximum of prompt plus answer: the smaller limit of model and tenant.
 [[nodiscard]] std::uint32_t context_tokens_of(const DispatchOptions& options, const Tenant& tenant,
                                               std::string_view model);
 

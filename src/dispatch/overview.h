@@ -1,4 +1,4 @@
-// The state of a dispatcher at one moment, for documents, metrics and pages.
+// The state of a dispatcher at one time, for documents, metrics and pages.
 #pragma once
 
 #include <cstdint>
@@ -28,17 +28,18 @@ struct ReplicaStatus {
 
 struct TenantStatus {
   std::string name;
-  double budget_available = -1.0;  // tokens; below 0: no limit
+  double budget_available = -1.0;  // Tokens; below 0: no limit.
   std::uint32_t running = 0, waiting = 0;
-  // 0..1, of its tokens a minute or its concurrent requests, whichever is nearer its limit; none: it has no limit.
+  // Range 0 to 1: use of its tokens per minute or its concurrent requests, whichever is closer to its limit; empty
+  // without limits.
   std::optional<double> saturation{};
 };
 
 struct ModelStatus {
   std::string model;
-  signals::PoolDetail detail;            // of the last minute
-  core::QuantileSketch ttft_ms, itl_ms;  // since the start
-  std::uint32_t waiting_for_room = 0;    // without requests that a limit of their tenant or class holds up
+  signals::PoolDetail detail;            // Over the last minute.
+  core::QuantileSketch ttft_ms, itl_ms;  // Since the start.
+  std::uint32_t waiting_for_room = 0;    // Without requests that a limit of their tenant or class blocks.
   core::Instant oldest_for_room = core::kNever;
 };
 
@@ -47,20 +48,20 @@ struct Overview {
   std::vector<ReplicaStatus> replicas;
   std::vector<TenantStatus> tenants;
   std::vector<ModelStatus> models;
-  std::vector<std::pair<std::pair<std::string, std::string>, ledger::Sums>> sums;  // by tenant and model
+  std::vector<std::pair<std::pair<std::string, std::string>, ledger::Sums>> sums;  // By tenant and model.
   std::uint32_t waiting_interactive = 0, waiting_batch = 0, running = 0;
   std::uint64_t waiting_tokens = 0;
   core::Instant oldest_waiting = core::kNever;
   std::uint64_t granted_total = 0, refused_total = 0, retried_total = 0, clamped_total = 0;
-  std::vector<std::pair<RefusalReason, std::uint64_t>> refusals;  // those that occurred, in the order of their names
-  std::optional<double> prompt_error, output_error;               // of the estimates
+  std::vector<std::pair<RefusalReason, std::uint64_t>> refusals;  // Reasons that occurred, in the order of their names.
+  std::optional<double> prompt_error, output_error;               // Errors of the estimates.
 };
 
-// A replica that is believed to hold a prefix and computes no prompt now.
+// A replica that presumably holds a prefix and computes no prompt now.
 struct PrefixHolder {
   std::string replica;
   std::uint32_t slot = 0;
-  core::Instant sent_at;  // when the prefix was last sent to this replica
+  core::Instant sent_at;  // Last time the prefix was sent to this replica.
 };
 
 }  // namespace penstock::dispatch

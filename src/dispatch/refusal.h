@@ -1,4 +1,4 @@
-// Why a request goes nowhere.
+// The reasons for refusing a request.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,11 @@ enum class RefusalReason : std::uint8_t {
   kModelNotFound,
   kContextLengthExceeded,
   kTokenBudgetExceeded,
-  kTooManyRequests,  // of its tenant are running
+  kTooManyRequests,  // Too many requests of its tenant are running.
   kQueueFull,
-  kQueueTimeout,  // it waited as long as it may
-  kEnginesFull,   // and its class may not wait
-  kNoReplica,     // serves its model now
+  kQueueTimeout,  // The maximum time in the queue was reached.
+  kEnginesFull,   // All engines are full, and the class may not wait.
+  kNoReplica,     // No replica serves its model now.
 };
 inline constexpr std::size_t kRefusalReasons = 8;
 [[nodiscard]] const char* to_string(
@@ -25,11 +25,11 @@ inline constexpr std::size_t kRefusalReasons = 8;
 
 struct Refusal {
   RefusalReason reason = RefusalReason::kEnginesFull;
-  std::string message;              // a sentence that names the limit, its value and what was seen
-  std::uint32_t retry_after_s = 0;  // 0: a later attempt is refused, too
+  std::string message;              // A sentence that names the limit, its value and the observed value.
+  std::uint32_t retry_after_s = 0;  // 0 if a later attempt is refused, too.
 };
 
-// What the admission controller refused. `served`: some replica serves the model, ready or not.
+// The refusal of the admission controller. `served`: at least one replica serves the model, ready or not.
 [[nodiscard]] Refusal refusal_of(const admission::Answer& answer, std::string_view model, bool served);
 
 }  // namespace penstock::dispatch

@@ -96,7 +96,7 @@ TEST_F(ReplicaSetTest, AChangedRoleMovesAReplicaToThoseOfThatRole) {
   const std::uint32_t before = *dispatch();
   set.set({replica_named("r1", signals::Role::kDecode)}, kNow);
   const std::uint32_t after = *set.slot_of("r1");
-  EXPECT_NE(after, before) << "what is under way ends where it began";
+  EXPECT_NE(after, before) << "requests in flight end where they began";
   EXPECT_FALSE(eligible(before));
   EXPECT_TRUE(eligible(after));
   EXPECT_EQ(set.replica(after).group, group_of("m", signals::Role::kDecode));

@@ -1,4 +1,4 @@
-// A replica as the dispatcher knows it: what decides whether a request goes there, and nothing of how it is reached.
+// A replica as the dispatcher knows it: the properties that routing depends on, without its address.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ enum class ReplicaPhase : std::uint8_t { kWarming, kServing, kDraining };
 }
 
 struct ReplicaSpec {
-  std::string id;  // unique among the replicas there are
+  std::string id;  // Unique among the current replicas.
   // The caller's number of the replica, which each grant repeats. Another number under the same id is another replica.
   std::uint64_t number = 0;
   std::string model;
@@ -28,7 +28,7 @@ struct ReplicaSpec {
   signals::Role role = signals::Role::kAggregated;
   ReplicaPhase phase = ReplicaPhase::kServing;
   double weight = 1.0;
-  std::uint64_t kv_tokens = 0;  // size of its cache; 0: not known
+  std::uint64_t kv_tokens = 0;  // Size of its cache; 0 if it is not known.
   bool operator==(const ReplicaSpec&) const = default;
 };
 

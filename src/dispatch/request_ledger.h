@@ -26,8 +26,8 @@ class RequestLedger {
   void close(ActiveRequest& request, const RequestOutcome& outcome, core::Instant now);
   void refuse(ledger::Entry& entry);  // never admitted
 
-  // The sink is told of requests that are still open some time after they were admitted: most have ended by then, and are
-  // written once.
+  // The sink is told of requests that are still open some time after they were admitted: most have ended by then, and
+  // are written once.
   void write_open(ActiveRequests& requests, core::Instant now);
   [[nodiscard]] core::Instant next_write() const {
     return unwritten_.empty() ? core::kNever : unwritten_.front().first + kWrittenAfter;

@@ -35,7 +35,7 @@ std::optional<RequestRouter::Choice> RequestRouter::choose(const ActiveRequest& 
   if (request.decodes_only) return choose_of(request.model, Role::kDecode, pick, now);
   if (auto whole = choose_of(request.model, Role::kAggregated, pick, now)) return whole;
   if (!request.splits) return std::nullopt;
-  // Without a decode replica nobody could continue what is prefilled.
+  // Without a decode replica, no replica could continue after the prefill.
   const auto decode = replicas_.group_of(request.model, Role::kDecode);
   if (!decode || !replicas_.any_eligible(*decode)) return std::nullopt;
   return choose_of(request.model, Role::kPrefill, pick, now);
@@ -109,12 +109,12 @@ void RequestRouter::correct_cache(const ActiveRequest& request, const RequestOut
   constexpr double kFarLess = 0.5;  // because estimates of tokens differ from the engine's figures
   if (request.slot == kNoSlot || request.decodes_only || !outcome.usage) return;
   // vLLM reports how much was cached where it was anything, and otherwise nothing.
-  if (outcome.usage->cached_known) replicas_.tells_cached(request.slot);
-  if (!replicas_.replica(request.slot).tells_cached) return;
+  if (outcome.usage->cached_known) replicas_.reports_cached_tokens(request.slot);
+  if (!replicas_.replica(request.slot).reports_cached_tokens) return;
   if (request.overlap_used_at == core::kNever || request.dispatched_at - request.overlap_used_at < kComputed) return;
-  const double believed = 1.0 * request.cached_tokens / std::max(1U, request.input_tokens);
+  const double expected = 1.0 * request.cached_tokens / std::max(1U, request.input_tokens);
   const double measured = 1.0 * outcome.usage->cached_tokens / std::max(1U, outcome.usage->prompt_tokens);
-  if (measured < kFarLess * believed) replicas_.prefix_missing(request.slot, request.overlap_used_at);
+  if (measured < kFarLess * expected) replicas_.prefix_missing(request.slot, request.overlap_used_at);
 }
 
 }  // namespace penstock::dispatch

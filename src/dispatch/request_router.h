@@ -30,16 +30,16 @@ class RequestRouter {
   // Whether the pressure on that replica lets the request in. Always, where the strategy is a peer's.
   [[nodiscard]] admission::Verdict verdict(const ActiveRequest& request, const Choice& choice, core::Instant now) const;
 
-  // The request goes to its choice. `waiting_tokens`: prompt tokens that wait in its lane.
+  // The request goes to its choice. `waiting_tokens`: prompt tokens that wait in its queue.
   Grant dispatch(ActiveRequest& request, const Choice& choice, std::uint64_t waiting_tokens, core::Instant now);
   // Its first token came from its slot.
   void first_token(ActiveRequest& request, core::Instant now);
   // It leaves its slot, if it has one.
   void leave(ActiveRequest& request);
-  // Compares what the replica was believed to have cached with what it measured. Before the request leaves its slot.
+  // Compares the expected cached tokens with the measured ones. Call it before the request leaves its slot.
   void correct_cache(const ActiveRequest& request, const RequestOutcome& outcome);
 
-  // Nobody sees the first token of an answer that is not streamed: it is taken to come when it was expected.
+  // The first token of an answer that is not streamed is not observed, so the expected time is used.
   void assume_first_tokens(ActiveRequests& requests, core::Instant now);
   [[nodiscard]] core::Instant next_assumed() const {
     return unseen_first_tokens_.empty() ? core::kNever : unseen_first_tokens_.top().first;

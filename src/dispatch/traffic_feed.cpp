@@ -5,15 +5,15 @@
 
 namespace penstock::dispatch {
 
-std::uint32_t TrafficFeed::lane_of(std::uint32_t model_number, std::string_view model) {
-  if (model_number >= lane_numbers_.size()) lane_numbers_.resize(model_number + 1, UINT32_MAX);
-  std::uint32_t& lane = lane_numbers_[model_number];
-  if (lane != UINT32_MAX) return lane;
-  if (lanes_.size() == kLanesMax) return lane = kLanesMax - 1;
-  lane = static_cast<std::uint32_t>(lanes_.size());
-  lanes_.push_back(
-      std::make_unique<Lane>(Lane{std::string{model}, signals::SegmentMeter{options_.slo.target.ttft}, {}, {}}));
-  return lane;
+std::uint32_t TrafficFeed::meters_of(std::uint32_t model_number, std::string_view model) {
+  if (model_number >= meter_numbers_.size()) meter_numbers_.resize(model_number + 1, UINT32_MAX);
+  std::uint32_t& meters = meter_numbers_[model_number];
+  if (meters != UINT32_MAX) return meters;
+  if (meters_.size() == kMetersMax) return meters = kMetersMax - 1;
+  meters = static_cast<std::uint32_t>(meters_.size());
+  meters_.push_back(std::make_unique<ModelMeters>(
+      ModelMeters{std::string{model}, signals::SegmentMeter{options_.slo.target.ttft}, {}, {}}));
+  return meters;
 }
 
 void TrafficFeed::arrived(ActiveRequest& request, core::Instant at) {
@@ -35,12 +35,12 @@ void TrafficFeed::arrived(ActiveRequest& request, core::Instant at) {
 
 void TrafficFeed::first_token(const ActiveRequest& request, core::Instant now) {
   if (options_.latency_meters) {
-    Lane& lane = *lanes_[request.lane];
-    lane.ttft_ms.add(core::to_milliseconds(now - request.received_at));
+    ModelMeters& meters = *meters_[request.meters];
+    meters.ttft_ms.add(core::to_milliseconds(now - request.received_at));
     signals::FirstTokenTimes times;
     times.admission = std::max(core::Duration{}, request.granted_at - request.received_at);
     times.prefill = now - request.received_at - times.admission;
-    lane.segments.first_token(now, request.traits(), times);
+    meters.segments.first_token(now, request.traits(), times);
   }
   if (!options_.traffic_log) return;
   TrafficEvent event;
@@ -57,11 +57,11 @@ void TrafficFeed::first_token(const ActiveRequest& request, core::Instant now) {
 void TrafficFeed::ended(const ActiveRequest& request, ledger::Outcome outcome, core::Instant now) {
   const ledger::Entry& entry = request.entry;
   if (options_.latency_meters && request.granted) {
-    Lane& lane = *lanes_[request.lane];
-    if (entry.itl_ms >= 0.0) lane.itl_ms.add(entry.itl_ms);
+    ModelMeters& meters = *meters_[request.meters];
+    if (entry.itl_ms >= 0.0) meters.itl_ms.add(entry.itl_ms);
     if (outcome == ledger::Outcome::kCompleted && request.answered)
-      lane.segments.completed(now, request.traits(), static_cast<std::uint32_t>(entry.output_tokens), entry.ttft_ms,
-                              std::max(0.0, entry.itl_ms));
+      meters.segments.completed(now, request.traits(), static_cast<std::uint32_t>(entry.output_tokens), entry.ttft_ms,
+                                std::max(0.0, entry.itl_ms));
   }
   if (!options_.traffic_log || !request.wanted_at) return;
   TrafficEvent event;

@@ -15,22 +15,22 @@
 
 namespace penstock::dispatch {
 
-// Requests that a tenant's or class's own limits hold up or refuse are no work for replicas: planners are not told of them
-// before such a limit lets them go. Not thread-safe.
+// Requests that a tenant's or class's own limits hold up or refuse are no work for replicas: planners are not told of
+// them before such a limit lets them go. Not thread-safe.
 class TrafficFeed {
  public:
-  static constexpr std::uint32_t kLanesMax = 1024;  // models that are told apart; the others share the last lane
+  static constexpr std::uint32_t kMetersMax = 1024;  // Models with meters of their own; the others share the last ones.
 
   explicit TrafficFeed(const DispatchOptions& options) : options_(options) {}
 
-  // A lane for each model that had a request, in the order of their first requests.
-  struct Lane {
+  // Meters of each model that had a request, in the order of their first requests.
+  struct ModelMeters {
     std::string model;
     signals::SegmentMeter segments;
     core::QuantileSketch ttft_ms, itl_ms;  // since the start
   };
-  std::uint32_t lane_of(std::uint32_t model_number, std::string_view model);
-  [[nodiscard]] const std::vector<std::unique_ptr<Lane>>& lanes() const { return lanes_; }
+  std::uint32_t meters_of(std::uint32_t model_number, std::string_view model);
+  [[nodiscard]] const std::vector<std::unique_ptr<ModelMeters>>& meters() const { return meters_; }
   [[nodiscard]] const TrafficLog& log() const { return log_; }
 
   void arrived(ActiveRequest& request, core::Instant at);
@@ -40,8 +40,8 @@ class TrafficFeed {
 
  private:
   const DispatchOptions& options_;
-  std::vector<std::unique_ptr<Lane>> lanes_;
-  std::vector<std::uint32_t> lane_numbers_;  // by number of the model; UINT32_MAX: it had no request yet
+  std::vector<std::unique_ptr<ModelMeters>> meters_;
+  std::vector<std::uint32_t> meter_numbers_;  // By number of the model; UINT32_MAX before its first request.
   TrafficLog log_;
 };
 

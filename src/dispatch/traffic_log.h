@@ -23,10 +23,10 @@ struct TrafficEvent {
   std::string model, traffic_class, tenant;
   std::string_view route;           // the path, in memory that outlives the log
   std::uint32_t input_tokens = 0;   // estimated, or given by the client
-  std::vector<std::uint64_t> keys;  // of its prefix blocks; cut to kKeysMax
+  std::vector<std::uint64_t> keys;  // Keys of its prefix blocks, at most kKeysMax.
   // Of a first token: `admission_ms` is the part of `ttft_ms` until the request was admitted.
   double admission_ms = 0.0, ttft_ms = 0.0;
-  std::uint32_t cached_tokens = 0;  // as believed
+  std::uint32_t cached_tokens = 0;  // Expected number.
   // Of an end; the replica is the last that had the request:
   ledger::Outcome outcome = ledger::Outcome::kCompleted;
   std::string replica;

@@ -247,7 +247,7 @@ class Finder final : public Discovery {
   Gateway& gateway_;
   logging::Log& log_;
   std::vector<Found> named_, from_dns_;
-  std::string dns_error_;  // of the last look-up; empty: it succeeded
+  std::string dns_error_;  // Error of the last look-up; empty if it succeeded.
   std::vector<File> files_;
   net::Loop::Timer timer_ = 0;
   std::mutex mutex_;

@@ -26,8 +26,8 @@ struct DiscoveryOptions {
   core::Duration dns_interval = std::chrono::seconds{10};
 };
 
-// Finds replicas for as long as it lives: those of the options, those in files, which are read again when they change, and
-// the addresses of a DNS name. It also subscribes to the KV events of the replicas and passes them on.
+// Finds replicas for as long as it lives: those of the options, those in files, which are read again when they change,
+// and the addresses of a DNS name. It also subscribes to the KV events of the replicas and passes them on.
 class Discovery {
  public:
   // A file that becomes invalid later is logged, and its replicas stay as they were.

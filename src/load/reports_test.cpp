@@ -104,8 +104,8 @@ TEST(LoadPage, IsSelfContainedAndEscapesMarkup) {
     without_names.erase(at, 26);
   EXPECT_FALSE(has(without_names, "src="));
   EXPECT_FALSE(has(without_names, "href="));
-  for (const char* part : {"prefers-color-scheme: dark", "TTFT, by intended start", "&lt;script&gt;", "MISSED errors=0: 1",
-                           "status 500", "default-src 'none'; script-src 'nonce-penstock'"})
+  for (const char* part : {"prefers-color-scheme: dark", "TTFT, by intended start", "&lt;script&gt;",
+                           "MISSED errors=0: 1", "status 500", "default-src 'none'; script-src 'nonce-penstock'"})
     EXPECT_TRUE(has(page, part)) << part;
   EXPECT_LT(page.size(), 200'000U);
 }

@@ -47,7 +47,7 @@ struct LoadSetup {
   LoadOptions options;
   net::Url url;
   load::RequestSource source;
-  std::shared_ptr<workload::Workload> workload;  // that the source reads; null without a trace
+  std::shared_ptr<workload::Workload> workload;  // The workload that the source reads; null without a trace.
   std::string traffic;                           // a description
   core::Duration planned{};                      // how long requests will be sent; zero where it is not known
 };

@@ -124,8 +124,8 @@ class TableReader {
     found_.push_back({SIZE_MAX, 0, std::move(error)});
   }
 
-  // `prefix` is what stands before the keys in paths, "pools[1].engine."; `section` that part of it that the keys of the
-  // table begin with, "engine.".
+  // `prefix` is what stands before the keys in paths, "pools[1].engine."; `section` that part of it that the keys of
+  // the table begin with, "engine.".
   void read_section(const Table& table, const YamlNode& node, const std::string& prefix, const std::string& section) {
     const std::string path = prefix.substr(0, prefix.empty() ? 0 : prefix.size() - 1);
     if (node.kind != YamlNode::Kind::kMap) {

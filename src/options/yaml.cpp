@@ -181,7 +181,8 @@ class TreeBuilder final : public YAML::EventHandler {
   std::size_t nodes_ = 0;
 };
 
-// yaml-cpp's scanner takes tabs for blanks in some places and for nonsense in others; YAML forbids them for indentation.
+// yaml-cpp's scanner takes tabs for blanks in some places and for nonsense in others; YAML forbids them for
+// indentation.
 void find_tabs(std::string_view file, std::string_view text, Problems& problems) {
   std::size_t line = 1;
   for (std::size_t begin = 0; begin < text.size(); ++line) {

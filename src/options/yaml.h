@@ -21,10 +21,10 @@ struct YamlNode {
   };
 
   Kind kind = Kind::kNull;
-  std::string text;  // of a scalar
+  std::string text;  // Text of a scalar.
   std::size_t line = 1, column = 1;
-  std::vector<Key> keys;        // of a map, each once
-  std::vector<YamlNode> items;  // of a sequence; of a map, in the order of its keys
+  std::vector<Key> keys;        // Keys of a map, each once.
+  std::vector<YamlNode> items;  // Items of a sequence, or values of a map in the order of its keys.
 
   // "a section", "a list", "nothing" or the text in quotes.
   [[nodiscard]] std::string description() const;
@@ -36,8 +36,9 @@ struct YamlLimits {
   std::size_t nodes_max = 20'000;  // aliases count as what they stand for
 };
 
-// One document. Refused, with every fault that can be told apart: syntax, tabs, keys that are there twice or are no plain
-// text, tags, a second document, and what is over a limit. An empty document is an empty map. `file` is for the messages.
+// One document. Refused, with every fault that can be told apart: syntax, tabs, keys that are there twice or are no
+// plain text, tags, a second document, and what is over a limit. An empty document is an empty map. `file` is for the
+// messages.
 [[nodiscard]] tl::expected<YamlNode, Problems> parse_yaml(std::string_view file, std::string_view text,
                                                           const YamlLimits& limits = {});
 

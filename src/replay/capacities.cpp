@@ -11,9 +11,9 @@ namespace penstock::replay {
 namespace {
 
 constexpr std::size_t kIdleRequests = 200;
-constexpr core::Duration kIdleGap = std::chrono::hours{1};  // longer than any request takes
+constexpr core::Duration kIdleGap = std::chrono::hours{1};  // Longer than any request takes.
 constexpr double kLeastAttainment = 0.5;  // below, a load test would find the rate of a service that no client wants
-constexpr double kFullAttainment = 0.95;  // what a load test asks for
+constexpr double kFullAttainment = 0.95;  // Required attainment of a load test.
 
 // Requests spread over the workload, so far apart that each has the replica to itself.
 workload::Workload one_by_one(const workload::Workload& from) {

@@ -17,8 +17,8 @@ namespace penstock::replay {
 [[nodiscard]] core::Result<planner::PlannerOptions> make_planner_options(
     const configuration::Configuration& configuration);
 
-// Tries fleets in the world of `options`. `planner` is what make_planner_options() gave. `uncertainty`, ≥ 1, multiplies the
-// standard headroom: more where the traffic leaves what a pool's profile measured.
+// Tries fleets in the world of `options`. `planner` is what make_planner_options() gave. `uncertainty`, ≥ 1, multiplies
+// the standard headroom: more where the traffic leaves what a pool's profile measured.
 [[nodiscard]] std::unique_ptr<decision::Policy> make_penstock(planner::PlannerOptions planner,
                                                               const simulation::RunOptions& options, double uncertainty,
                                                               const simulation::TrialOptions& trials = {});

@@ -18,7 +18,7 @@ using decision::Policy;
 using decision::RunResult;
 using Progress = std::function<void(double share_done)>;
 
-constexpr double kClairvoyantRuns = 60.0;  // that one policy takes, about
+constexpr double kClairvoyantRuns = 60.0;  // Approximate number of runs that the search takes.
 
 class Replay {
  public:
@@ -139,7 +139,7 @@ class Replay {
   const ReplaySetup& setup_;
   const std::function<void(const TaskProgress&)>& show_;
   std::vector<PoolCapacity> capacities_;  // by pool
-  std::vector<RunResult> splits_;         // of the frontier, by size and split
+  std::vector<RunResult> splits_;         // Results of the frontier, by size and split.
   ReplayRuns runs_;
 };
 

@@ -18,7 +18,7 @@ struct ReplaySetup {
   workload::Workload workload;
   simulation::RunOptions options;
   report::RunInfo info;               // its command is the caller's to fill in
-  planner::PlannerOptions planner{};  // of Penstock's own policy
+  planner::PlannerOptions planner{};  // Options of Penstock's own policy.
   double uncertainty = 1.0;           // ≥ 1, more where the traffic leaves what a pool's profile measured
 };
 

@@ -7,9 +7,9 @@
 
 namespace penstock::report {
 
-// A header, then one row per result and per static fleet of the frontier (column `set` tells which), best first; quoting
-// and line ends of RFC 4180. Columns are named as in the JSON, `ttft_ms.p95` flattened to `ttft_p95_ms`. A figure without a
-// measurement is an empty cell.
+// A header, then one row per result and per static fleet of the frontier (column `set` tells which), best first;
+// quoting and line ends of RFC 4180. Columns are named as in the JSON, `ttft_ms.p95` flattened to `ttft_p95_ms`. A
+// figure without a measurement is an empty cell.
 [[nodiscard]] std::string to_csv(const Report& report);
 
 }  // namespace penstock::report

@@ -16,7 +16,7 @@ using core::format_share;
 
 [[nodiscard]] std::string format_milliseconds(double milliseconds);      // "214 ms", "1.42 s", "2,140 s"
 [[nodiscard]] std::string format_seconds(double seconds);                // "50 ms", "45 s", "59 min 58 s", "2 h 5 min"
-[[nodiscard]] std::string format_difference(double part, double whole);  // of part against whole: "+45 %", "−12 %"
+[[nodiscard]] std::string format_difference(double part, double whole);  // Part relative to whole: "+45 %", "−12 %"
 
 // `text` with what could steer a terminal (control characters) or is not UTF-8 replaced by "?".
 [[nodiscard]] std::string printable(std::string_view text);

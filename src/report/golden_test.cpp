@@ -1,5 +1,5 @@
-// The table and the CSV of a report made by hand, as files that are reviewed as a diff. PENSTOCK_UPDATE_GOLDEN=1 rewrites
-// them.
+// The table and the CSV of a report made by hand, as files that are reviewed as a diff. PENSTOCK_UPDATE_GOLDEN=1
+// rewrites them.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

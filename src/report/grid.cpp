@@ -8,7 +8,7 @@ namespace penstock::report {
 namespace {
 
 constexpr std::size_t kGap = 2;            // blanks between columns
-constexpr std::size_t kFirstWidthMin = 8;  // of the first column where the others need the rest of the line
+constexpr std::size_t kFirstWidthMin = 8;  // Width of the first column if the others need the rest of the line.
 
 using Cells = std::vector<std::string>;
 

@@ -19,7 +19,7 @@ namespace penstock::report {
 struct GridStyle {
   bool colour = false;  // ANSI colours: dimmed headings, and the first row bold if `best_first`
   bool best_first = false;
-  std::size_t width_max = SIZE_MAX;  // of a line; texts in the first column are cut to fit
+  std::size_t width_max = SIZE_MAX;  // Width of a line; texts in the first column are cut to fit.
 };
 
 class Grid {

@@ -43,8 +43,8 @@ class Samples {
   }
   void of_policy(std::string_view policy) { policy_ = policy; }
 
-  // An enum as Prometheus' clients write it: every state is a series, and the current one is 1. Their label has the name
-  // of the metric; `state` is the label of their documentation. Queries by either find it.
+  // An enum as Prometheus' clients write it: every state is a series, and the current one is 1. Their label has the
+  // name of the metric; `state` is the label of their documentation. Queries by either find it.
   template <class States, class State>
   void add_states(const States& states, const std::optional<State>& current) {
     if (!current) return;

@@ -70,8 +70,8 @@ class MeteredPolicy final : public decision::Policy {
   [[nodiscard]] decision::Decision decide(const signals::Observation& observation) override;
   void archive(core::StateArchive& state) override { policy_.archive(state); }
 
-  // What a scrape after the last decision would have returned, with the attainment of the whole run. A policy that never
-  // decided has the figures of the run only.
+  // What a scrape after the last decision would have returned, with the attainment of the whole run. A policy that
+  // never decided has the figures of the run only.
   [[nodiscard]] PlannerMetrics at_end(const decision::RunResult& result, const signals::SloTarget& slo) const;
 
  private:

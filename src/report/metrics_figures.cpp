@@ -104,7 +104,8 @@ void MetricFigures::add_traffic() {
   itl_ms = ratio(sum.itl.mean_ms, sum.itl.count);
 }
 
-// The throughput plan and the load loop may try the same fleet. The last outcome counts, so that the fleet is one series.
+// The throughput plan and the load loop may try the same fleet. The last outcome counts, so that the fleet is one
+// series.
 void MetricFigures::add_candidates() {
   for (const decision::Candidate& tried : from.decision.candidates) {
     const auto same = std::find_if(candidates.begin(), candidates.end(),

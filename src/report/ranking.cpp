@@ -54,8 +54,8 @@ std::string replicas(const RunResult& result) {
   return fmt::format("{} {}", result.replicas, result.replicas == 1 ? "replica" : "replicas");
 }
 
-// The cheapest static fleet with at least the SLO attainment of `best`; without one, the static fleet with the highest SLO
-// attainment; null without static fleets.
+// The cheapest static fleet with at least the SLO attainment of `best`; without one, the static fleet with the highest
+// SLO attainment; null without static fleets.
 const RunResult* static_rival(const Report& report, const RunResult& best) {
   const RunResult *cheapest = nullptr, *closest = nullptr;
   for (const auto* results : {&report.frontier, &report.results}) {

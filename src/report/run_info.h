@@ -37,8 +37,8 @@ struct RunInfo {
   std::vector<std::string> notes;  // Remarks, such as a policy that was left out and the reason.
 };
 
-// Two replays with the same inputs and seed render to the same bytes, except for RunResult::simulated_requests_per_s, which
-// depends on the wall clock. JSON has it on separate lines; the HTML page does not have it.
+// Two replays with the same inputs and seed render to the same bytes, except for RunResult::simulated_requests_per_s,
+// which depends on the wall clock. JSON has it on separate lines; the HTML page does not have it.
 struct Report {
   RunInfo info;
   std::vector<decision::RunResult> results;   // One per policy, in the order of the runs.

@@ -53,7 +53,7 @@ ThroughputScaling throughput_scaling_of(const decision::PoolDecision& decision) 
 }
 
 template <class State, std::size_t count>
-State gravest(const decision::Decision& decision, State (*state_of)(const decision::PoolDecision&),
+State most_severe(const decision::Decision& decision, State (*state_of)(const decision::PoolDecision&),
               const std::array<State, count>& by_weight) {
   auto found = by_weight.end();
   for (const decision::PoolDecision& pool : decision.pools)
@@ -76,14 +76,14 @@ LoadScaling load_scaling_state(const decision::Decision& decision) {
                                            kScaleDownCappedByThroughput,
                                            kNoChange,
                                            kDisabled};
-  return gravest(decision, load_scaling_of, kByWeight);
+  return most_severe(decision, load_scaling_of, kByWeight);
 }
 
 ThroughputScaling throughput_scaling_state(const decision::Decision& decision) {
   using enum ThroughputScaling;
   if (before_phase(decision, decision::RolloutPhase::kThroughput)) return kDisabled;
   static constexpr std::array kByWeight = {kScale, kNoTrafficData, kModelNotReady, kSetLowerBound, kDisabled};
-  const ThroughputScaling state = gravest(decision, throughput_scaling_of, kByWeight);
+  const ThroughputScaling state = most_severe(decision, throughput_scaling_of, kByWeight);
   const bool no_forecast = decision.forecast && !decision.forecast->requests_per_s;
   return state == kSetLowerBound && no_forecast ? kPredictFailed : state;
 }

@@ -48,7 +48,8 @@ enum class ThroughputScaling : std::uint8_t {
 inline constexpr std::array<std::string_view, 7> kThroughputScalingStates = {
     "unset", "disabled", "no_traffic_data", "predict_failed", "model_not_ready", "set_lower_bound", "scale"};
 
-// Dynamo has one state for all pools: a change wins over a hold, growth over shrinking, and among holds the gravest.
+// Dynamo has one state for all pools: a change precedes a hold, growth precedes shrinking, then the most severe hold
+// counts.
 [[nodiscard]] LoadScaling load_scaling_state(const decision::Decision& decision);
 [[nodiscard]] ThroughputScaling throughput_scaling_state(const decision::Decision& decision);
 

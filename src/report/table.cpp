@@ -14,9 +14,9 @@ using decision::RunResult;
 
 namespace {
 
-constexpr std::size_t kIndent = 2;         // of the second and later lines of a paragraph
-constexpr std::size_t kWidthMax = 140;     // of a line of the table
-constexpr std::size_t kNameWidthMax = 32;  // of a policy's name; the JSON has it in full
+constexpr std::size_t kIndent = 2;         // Indentation of the second and later lines of a paragraph.
+constexpr std::size_t kWidthMax = 140;     // Columns of the table.
+constexpr std::size_t kNameWidthMax = 32;  // Columns of a policy's name; the JSON has the complete name.
 
 std::string name_of(const RankedResult& ranked) { return cut_to_width(printable(ranked.label), kNameWidthMax); }
 

@@ -23,7 +23,8 @@ class MinuteSlices {
     if (entry.index != index) entry = {index, Slice{}};
     return entry.slice;
   }
-  // Calls `use` with each slice of the minute that ends at `now`. Returns how long that minute is: less at the start of a run.
+  // Calls `use` with each slice of the minute that ends at `now`. Returns how long that minute is: less at the start of
+  // a run.
   template <class Use>
   core::Duration each(core::Instant now, Use use) const {
     const std::int64_t last = now.time_since_epoch() / kWidth;

@@ -1,5 +1,5 @@
-// Rejects telemetry that cannot be true: samples that contradict themselves or each other, figures that are not numbers,
-// counters and clocks that go back.
+// Rejects telemetry that cannot be true: samples that contradict themselves or each other, figures that are not
+// numbers, counters and clocks that go back.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ namespace penstock::signals {
 enum class ClockState : std::uint8_t { kSteady, kWentBack, kLeapt };
 [[nodiscard]] const char* to_string(ClockState clock);  // "steady", "went_back", "leapt"
 
-// A contradictory sample is dropped, and a contradictory window of latencies or traffic is emptied. Contradictory counts of a
-// pool are only reported.
+// A contradictory sample is dropped, and a contradictory window of latencies or traffic is emptied. Contradictory
+// counts of a pool are only reported.
 enum class Contradiction : std::uint8_t {
   kFutureSample,       // The sample was taken later than now.
   kSampleBeforeStart,  // The sample was taken before the run began.
@@ -51,9 +51,9 @@ struct SanitizerOptions {
   int leap_intervals = 10;                            // A step of more intervals is a leap.
 };
 
-// Cleans observations one after the other, in place. A rejected figure is afterwards missing, so that a policy holds as with
-// missing telemetry. `recent` is not checked. After a jump of the clock the previous samples are forgotten, because their
-// times have no meaning any more.
+// Cleans observations one after the other, in place. A rejected figure is afterwards missing, so that a policy holds as
+// with missing telemetry. `recent` is not checked. After a jump of the clock the previous samples are forgotten,
+// because their times have no meaning any more.
 //
 // O(replicas · log replicas) at most, without allocation once it has seen a fleet of that size.
 class Sanitizer {

@@ -34,9 +34,9 @@ struct FirstTokenTimes {
   core::Duration transfer{};      // Of its KV to a decode replica, including the wait for the link.
 };
 
-// Counts in slices of five seconds. An output length is known only at the end, so that the TTFT of an output band is that of
-// requests that ended in the window; all other TTFTs are those of first tokens in the window. A slice counts the first
-// kTenantsTracked tenants separately; the others are "all others". Not thread-safe.
+// Counts in slices of five seconds. An output length is known only at the end, so that the TTFT of an output band is
+// that of requests that ended in the window; all other TTFTs are those of first tokens in the window. A slice counts
+// the first kTenantsTracked tenants separately; the others are "all others". Not thread-safe.
 class SegmentMeter {
  public:
   static constexpr std::size_t kTenantsTracked = 32;
@@ -58,7 +58,7 @@ class SegmentMeter {
   static constexpr std::size_t kClasses = kOutputs + kOutputBands.size();
   static constexpr std::size_t kCache = kClasses + 2;
   static constexpr std::size_t kFixed = kCache + 2;  // Segments that are always the same.
-  static constexpr std::size_t kParts = 5;           // of FirstTokenTimes
+  static constexpr std::size_t kParts = 5;           // Parts of FirstTokenTimes.
   static constexpr std::uint32_t kOthers = UINT32_MAX;
 
   struct Latencies {

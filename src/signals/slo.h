@@ -51,8 +51,8 @@ struct SloTraits {
 // Returns 0 for the general target and i + 1 for segments[i]. Costs about one comparison per segment before the match.
 [[nodiscard]] std::uint8_t target_index(std::span<const SegmentSlo> segments, const SloTraits& request);
 
-// The same targets, each selected by a tenant with the name of the segment: for requests of which only the target is known,
-// such as RecentRequest.
+// The same targets, each selected by a tenant with the name of the segment: for requests of which only the target is
+// known, such as RecentRequest.
 [[nodiscard]] std::vector<SegmentSlo> segments_by_name(std::span<const SegmentSlo> segments);
 
 }  // namespace penstock::signals

@@ -242,7 +242,7 @@ class Search {
     return best;
   }
 
-  // What was seen replaces what the table said of these sizes. Half of what a window missed beyond that is laid
+  // Simulated values replace the table's values for these sizes. Half of the additional misses of a window are assigned
   // to the window before, whose backlog it had to serve.
   void correct(const std::vector<Schedule>& schedules, const RunResult& result) {
     const std::vector<double> seen = misses_by_window(result, windows_);

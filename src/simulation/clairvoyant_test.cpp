@@ -128,7 +128,7 @@ TEST(Clairvoyant, IsCloseToTheBestSchedule) {
       Schedule schedule{kWindow, std::vector<std::uint32_t>(5)};
       for (int window = 0, digits = code; window < 5; ++window, digits /= 3)
         schedule.replicas[window] = 1 + static_cast<std::uint32_t>(digits % 3);
-      if (schedule.replicas[0] > run_options.pools[0].replicas) continue;  // nobody could be ready so soon
+      if (schedule.replicas[0] > run_options.pools[0].replicas) continue;  // No replica could be ready that early.
       FollowSchedules policy{{schedule}};
       const auto result = run(workload, policy, run_options);
       if (result->slo_attainment >= goal) least = std::min(least, result->gpu_hours);

@@ -19,15 +19,15 @@ class Talkative final : public decision::Policy {
   [[nodiscard]] core::Duration interval() const override { return std::chrono::seconds{1}; }
   [[nodiscard]] decision::Decision decide(const signals::Observation& observation) override {
     ++asked_;
-    decision::PoolDecision said;
-    said.current = observation.pools[0].target_replicas;
-    said.target = 2;
-    said.reason = asked_ == 1  ? decision::Reason::kSloAtRisk
-                  : asked_ < 5 ? decision::Reason::kScalingInProgress
-                               : decision::Reason::kSloMet;
-    said.evidence = {{"asked", static_cast<double>(asked_), "times"}};
+    decision::PoolDecision pool_decision;
+    pool_decision.current = observation.pools[0].target_replicas;
+    pool_decision.target = 2;
+    pool_decision.reason = asked_ == 1  ? decision::Reason::kSloAtRisk
+                           : asked_ < 5 ? decision::Reason::kScalingInProgress
+                                        : decision::Reason::kSloMet;
+    pool_decision.evidence = {{"asked", static_cast<double>(asked_), "times"}};
     decision::Decision decision;
-    decision.pools = {said};
+    decision.pools = {pool_decision};
     decision.candidates = {{{1}, 0.5, 0.6, 0.7, false}, {{2}, 1.0, 1.0, 1.0, true}};
     return decision;
   }
@@ -68,21 +68,21 @@ TEST(DecisionRecords, AReasonThatLastsIsRecordedOnce) {
   EXPECT_EQ(result->scaling_actions, 1U);
 }
 
-// Once a second, and always a hold for the same reason; at the third tick the diagnosis changes, at the fifth the proposal of
-// the next phase, at the seventh its words alone.
+// Once a second, and always a hold for the same reason; at the third tick the diagnosis changes, at the fifth the
+// proposal of the next phase, at the seventh its words alone.
 class Diagnosing final : public decision::Policy {
  public:
   [[nodiscard]] std::string_view name() const override { return "diagnosing"; }
   [[nodiscard]] core::Duration interval() const override { return std::chrono::seconds{1}; }
   [[nodiscard]] decision::Decision decide(const signals::Observation& observation) override {
     ++asked_;
-    decision::PoolDecision said;
-    said.current = said.target = observation.pools[0].target_replicas;
-    said.reason = decision::Reason::kSloMet;
-    said.evidence = {{"estimated_itl", 20.0 + asked_, "ms"}};
-    said.next_phase_target = asked_ < 5 ? 3 : 4;
+    decision::PoolDecision pool_decision;
+    pool_decision.current = pool_decision.target = observation.pools[0].target_replicas;
+    pool_decision.reason = decision::Reason::kSloMet;
+    pool_decision.evidence = {{"estimated_itl", 20.0 + asked_, "ms"}};
+    pool_decision.next_phase_target = asked_ < 5 ? 3 : 4;
     decision::Decision decision;
-    decision.pools = {said};
+    decision.pools = {pool_decision};
     decision.cause = asked_ < 3 ? decision::Cause::kNone : decision::Cause::kQueue;
     decision.diagnosis = asked_ < 7 ? "in words" : "in other words";
     decision.phase = decision::RolloutPhase::kObserve;

@@ -69,7 +69,7 @@ class Doctor final : public decision::Policy {
   [[nodiscard]] std::size_t sick() const { return diagnoses.size() - times(Cause::kNone); }
 
   std::vector<Diagnosis> diagnoses;
-  core::Duration started{};  // of this run, in the time of the diagnoser
+  core::Duration started{};  // Start of this run, in the time of the diagnoser.
   std::uint32_t first_replica = 0;
 
  private:
@@ -201,7 +201,7 @@ TEST(DiagnosisInTheWorld, LongPromptsBesideDecodesArePrefillToo) {
   EXPECT_VERDICT(doctor, kItl, kDecode, kPrefill);
 }
 
-// Two of the prompts fill 60 of the 80 blocks, and their answers 4 more: the third waits, and nobody is preempted.
+// Two of the prompts fill 60 of the 80 blocks, and their answers 4 more: the third waits, and no request is preempted.
 TEST(DiagnosisInTheWorld, FewBlocksAreKvPressure) {
   RunOptions run_options = options(pool(1));
   run_options.pools[0].engine.kv_blocks = 80;
@@ -298,7 +298,7 @@ TEST(DiagnosisInTheWorld, AnEngineWithFalseTelemetryIsNotUsed) {
   EXPECT_EQ(doctor.times(Cause::kUnknown), doctor.sick()) << sentence(doctor.verdict());
 }
 
-// ---- what the world shows --------------------------------------------------------------------------------------------
+// ---- what the world shows -------------------------------------------------------------------------------------------
 
 TEST(DetailInTheWorld, IsOnlyCollectedForPoliciesThatNeedIt) {
   testing::Scripted policy{[](const signals::Observation& seen, std::size_t) {

@@ -8,8 +8,8 @@
 
 namespace penstock::simulation {
 
-// A binary heap of actors that knows where each one is, so that a date can be moved in O(log n). Equal dates come in the
-// order of the actors' numbers: the same run gives the same order.
+// A binary heap of actors that knows where each one is, so that a date can be moved in O(log n). Equal dates come in
+// the order of the actors' numbers: the same run gives the same order.
 class EventHeap {
  public:
   [[nodiscard]] core::Instant next_time() const { return heap_.empty() ? core::kNever : heap_.front().at; }

@@ -70,8 +70,8 @@ std::uint32_t Fleet::add_ready(core::Instant now) {
   return static_cast<std::uint32_t>(replicas_.size());
 }
 
-// The steps of this instant were taken before anybody looks, and the gateway is asked before the engine. Looks therefore
-// follow one unit of time after the other.
+// The steps of this instant were taken before anybody looks, and the gateway is asked before the engine. Looks
+// therefore follow one unit of time after the other.
 std::vector<actuation::Seen> Fleet::look(core::Instant now) const {
   const core::Instant gateway_at = now + core::Duration{1}, engine_at = now + core::Duration{2};
   std::vector<actuation::Seen> all;

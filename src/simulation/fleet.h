@@ -1,4 +1,4 @@
-// Pools of replicas: their engines, their stages of life, and what they cost.
+// Pools of replicas: their engines, life-cycle stages and cost.
 #pragma once
 
 #include <cstdint>
@@ -22,17 +22,18 @@ namespace penstock::simulation {
 struct Replica {
   std::uint32_t id = 0;
   std::uint32_t pool = 0;
-  std::uint32_t slot = 0;                                          // of the dispatcher
-  signals::ReplicaState state = signals::ReplicaState::kStarting;  // as actuation::advance() left its stage
+  std::uint32_t slot = 0;  // Slot in the dispatcher.
+  // Derived from the stage that actuation::advance() set.
+  signals::ReplicaState state = signals::ReplicaState::kStarting;
   core::Instant requested_at, state_since;
-  bool healthy = false;                          // the engine answers
-  std::uint64_t drain_order = 0;                 // of those that drain, which began first
-  bool reported_idle = false;                    // the dispatcher knows that the engine is idle
-  bool warm = false;                             // the warm-up prompts were answered
-  std::unique_ptr<engine::Engine> engine;        // null once the replica has ended
-  core::Instant link_free_at;                    // transfers from one replica follow each other
-  std::deque<signals::EngineSample> on_its_way;  // telemetry, oldest first, until its delay is over
-  std::optional<signals::EngineSample> heard;    // what the planner last heard of it
+  bool healthy = false;                           // The engine answers.
+  std::uint64_t drain_order = 0;                  // Order in which draining replicas began to drain.
+  bool reported_idle = false;                     // The dispatcher knows that the engine is idle.
+  bool warm = false;                              // The warm-up prompts were answered.
+  std::unique_ptr<engine::Engine> engine;         // Null once the replica has ended.
+  core::Instant link_free_at;                     // Transfers from one replica are sequential.
+  std::deque<signals::EngineSample> on_its_way;   // Delayed telemetry, oldest first.
+  std::optional<signals::EngineSample> reported;  // The latest telemetry that the planner received.
 
   [[nodiscard]] bool alive() const { return engine != nullptr; }
 };
@@ -40,15 +41,15 @@ struct Replica {
 struct Pool {
   PoolSpec spec;
   std::uint32_t target = 0;
-  std::vector<std::uint32_t> replicas;   // ids of the living, oldest first
-  std::uint64_t generated_by_ended = 0;  // tokens from replicas that are gone
+  std::vector<std::uint32_t> replicas;   // Ids of living replicas, oldest first.
+  std::uint64_t generated_by_ended = 0;  // Tokens of replicas that ended.
   signals::TrafficMeter meter;
-  std::uint64_t actions_failed = 0;  // scale requests refused, and replicas that died while starting
+  std::uint64_t actions_failed = 0;  // Refused scale requests, and replicas that died while starting.
 };
 
-// What ended replicas leave behind.
+// Figures of ended replicas.
 struct FleetTotals {
-  core::Duration gpu_time{};  // Σ GPUs × (end − request), of ended replicas
+  core::Duration gpu_time{};  // Σ GPUs × (end − request), of ended replicas.
   double cost = 0.0;
   core::Duration replica_time{};
   std::uint64_t preemptions = 0, prompt_tokens = 0, hit_tokens = 0, generated_tokens = 0;

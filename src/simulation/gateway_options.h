@@ -1,4 +1,4 @@
-// What the dispatcher of a simulated world is configured with, and who sends its requests.
+// The dispatcher options of a simulated world, and the tenants of its requests.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,10 @@ namespace penstock::simulation {
 
 struct Gateway {
   dispatch::DispatchOptions options;
-  std::string model;                   // that every request asks for
-  std::vector<std::uint32_t> tenants;  // of the dispatcher, by tenant of the workload
-  bool classes = false;                // requests keep their traffic class
-  std::uint32_t blocks_per_key = 1;    // KV blocks that one routing key stands for
+  std::string model;                   // The model of every request.
+  std::vector<std::uint32_t> tenants;  // Tenant of the dispatcher, by tenant of the workload.
+  bool classes = false;                // Requests keep their traffic class.
+  std::uint32_t blocks_per_key = 1;    // KV blocks per routing key.
 
   [[nodiscard]] admission::Class class_of(const workload::Request& request) const;
 };

@@ -9,7 +9,8 @@ namespace penstock::simulation {
 namespace {
 
 constexpr std::size_t kProbeRequests = 2000;
-constexpr std::uint32_t kPartnerReplicas = 64;  // of the pool that is not probed, so that it never limits
+// Replicas of the pool that is not probed, so that it is never the bottleneck.
+constexpr std::uint32_t kPartnerReplicas = 64;
 constexpr int kDoublings = 24;
 constexpr int kHalvings = 7;  // the found rate is within 2^(1/128), 0.5 %, of the sought one
 
@@ -63,7 +64,7 @@ core::Result<planner::ReplicaCapacity> probe_capacity(const workload::Workload& 
   double rate = 1e-3;
   auto result = at_rate(rate);
   if (!result) return tl::make_unexpected(result.error());
-  // Some requests may miss the SLO on an idle replica; no rate can mend that.
+  // Some requests may miss the SLO on an idle replica; no rate can fix that.
   const double goal = attainment * result->slo_attainment;
   decision::RunResult best = *result;
   for (int i = 0; i < kDoublings; ++i) {

@@ -1,6 +1,6 @@
-// Fleets, routers, policies, faults, tenants, budgets and workloads drawn from a seed. Every run checks the invariants after
-// each event: each request ends once, delivered tokens equal the ledger, budgets balance, limits hold, drained is idle.
-// PENSTOCK_SEEDS=N runs so many seeds, PENSTOCK_FIRST_SEED=N begins with another one: both repeat a failure.
+// Fleets, routers, policies, faults, tenants, budgets and workloads drawn from a seed. Every run checks the invariants
+// after each event: each request ends once, delivered tokens equal the ledger, budgets balance, limits hold, drained is
+// idle. PENSTOCK_SEEDS=N runs so many seeds, PENSTOCK_FIRST_SEED=N begins with another one: both repeat a failure.
 #include <gtest/gtest.h>
 
 #include <charconv>

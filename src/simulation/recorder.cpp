@@ -96,7 +96,7 @@ bool Recorder::met_itl(std::size_t request) const {
   return record.outcome == Outcome::kCompleted && static_cast<double>(record.itl_ms) <= limits_of(request).itl_ms;
 }
 
-// ---- series ------------------------------------------------------------------------------------------------------------
+// ---- series ---------------------------------------------------------------------------------------------------------
 
 void Recorder::close_point(core::Instant at, const FleetSnapshot& fleet) {
   const double seconds = core::to_seconds(at - point_start_);
@@ -130,7 +130,7 @@ void Recorder::close_point(core::Instant at, const FleetSnapshot& fleet) {
   point_itl_ms_.clear();
 }
 
-// ---- summaries ---------------------------------------------------------------------------------------------------------
+// ---- summaries ------------------------------------------------------------------------------------------------------
 
 namespace {
 

@@ -42,7 +42,7 @@ RequestPath::RequestPath(const workload::Workload& workload, const RunOptions& o
   }
 }
 
-// ---- arrival and dispatcher ------------------------------------------------------------------------------------------
+// ---- arrival and dispatcher -----------------------------------------------------------------------------------------
 
 engine::EngineRequest RequestPath::engine_request(std::uint32_t request, Role role) const {
   const workload::Request& shape = workload_.requests[request];
@@ -161,7 +161,7 @@ void RequestPath::tick() {
   schedule_tick();
 }
 
-// ---- engines ---------------------------------------------------------------------------------------------------------
+// ---- engines --------------------------------------------------------------------------------------------------------
 
 bool RequestPath::advance_engine(std::uint32_t id) {
   Replica& replica = fleet_.replica(id);
@@ -266,7 +266,7 @@ void RequestPath::replica_admitted() {
   for (const std::uint32_t request : waiting) try_again(request);
 }
 
-// ---- the end ---------------------------------------------------------------------------------------------------------
+// ---- the end --------------------------------------------------------------------------------------------------------
 
 void RequestPath::complete(std::uint32_t request, std::uint32_t pool) {
   const Flight& flight = flights_[request];
@@ -337,7 +337,7 @@ void RequestPath::give_up_open() {
   }
 }
 
-// ---- what the policy sees --------------------------------------------------------------------------------------------
+// ---- what the policy sees -------------------------------------------------------------------------------------------
 
 std::span<const signals::RecentRequest> RequestPath::recent() {
   while (recent_from_ < recent_.size() && recent_[recent_from_].arrival <= timeline_.now - memory_) ++recent_from_;
@@ -378,7 +378,7 @@ signals::PoolDetail RequestPath::detail_of(std::uint32_t pool) const {
   return detail;
 }
 
-// ---- results ---------------------------------------------------------------------------------------------------------
+// ---- results --------------------------------------------------------------------------------------------------------
 
 void RequestPath::summarize(decision::RunResult& result) const {
   const dispatch::Overview seen = dispatcher_.overview(timeline_.now);

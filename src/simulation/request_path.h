@@ -21,8 +21,8 @@
 namespace penstock::simulation {
 
 // Requests go through the dispatcher of the gateway. Beside it stands what a client and a request handler do: they send
-// the request to the replica of a grant, relay what the engine computes, try again where a replica fails before the first
-// token, and report the end.
+// the request to the replica of a grant, relay what the engine computes, try again where a replica fails before the
+// first token, and report the end.
 class RequestPath final : public dispatch::GrantListener {
  public:
   // `memory`: for how long the policy wants to see requests. `segments`: whether it wants to see segments.
@@ -52,7 +52,7 @@ class RequestPath final : public dispatch::GrantListener {
     return static_cast<std::uint32_t>(waiting_.size() + undecoded_.size() + lost_.size());
   }
   [[nodiscard]] std::uint32_t unrouted(std::uint32_t pool) const;
-  [[nodiscard]] signals::PoolDetail detail_of(std::uint32_t pool) const;  // of a policy that wants segments
+  [[nodiscard]] signals::PoolDetail detail_of(std::uint32_t pool) const;  // For a policy that requests segments.
   [[nodiscard]] bool has_segments() const { return !segments_.empty(); }
 
   void summarize(decision::RunResult& result) const;
@@ -106,7 +106,7 @@ class RequestPath final : public dispatch::GrantListener {
 
   std::vector<Flight> flights_;                                  // by request
   std::unordered_map<dispatch::Ticket, std::uint32_t> waiting_;  // the requests of tickets that wait
-  core::QuantileSketch waits_ms_;                                // of requests that were granted after they waited
+  core::QuantileSketch waits_ms_;                                // Waits of requests that were granted after queueing.
   std::vector<std::uint32_t> undecoded_;                         // requests whose KV waits for a decode replica
   std::vector<std::uint32_t> lost_;  // requests whose replica crashed, and that no other could take
   bool tick_pending_ = false;

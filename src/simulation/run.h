@@ -53,13 +53,13 @@ struct Faults {
 struct RunOptions {
   std::vector<PoolSpec> pools = {PoolSpec{}};  // one aggregated pool, or one prefill and one decode pool
   routing::Strategy router = routing::Strategy::kKv;
-  // Limits of the gateway, its tenants, classes and prices. None: the live router has the gateway's defaults, the router of
-  // a peer has no limits.
+  // Limits of the gateway, its tenants, classes and prices. None: the live router has the gateway's defaults, the
+  // router of a peer has no limits.
   std::optional<dispatch::DispatchOptions> dispatch;
   signals::SloTarget slo;
   double slo_goal = 0.99;                         // share of the requests that are to keep it
   std::vector<signals::SegmentSlo> slo_segments;  // requests that are judged by targets of their own
-  std::string model;                              // that is served, for segments that ask for one; empty: any
+  std::string model;                              // The served model, for segments that select by model; empty: any.
   Faults faults;
   actuation::Limits life_cycle = simulated_life_cycle();
   double kv_bytes_per_token = 131072.0;  // moved from prefill to decode
@@ -73,8 +73,8 @@ struct RunOptions {
   std::function<void(double share_done)> progress;  // called now and then from the calling thread; may be empty
 };
 
-// The same run for questions of what engines can carry: without faults and limits, and with Dynamo's kv router where the run
-// has the live one.
+// The same run for questions of what engines can carry: without faults and limits, and with Dynamo's kv router where
+// the run has the live one.
 [[nodiscard]] RunOptions without_limits(RunOptions options);
 
 // Errors: pools that do not make a deployment, a block size that does not divide the workload's (or the reverse).

@@ -67,7 +67,7 @@ double misses_of(const MissTable& table, const Schedule& schedule) {
 Schedule cheapest_within(const MissTable& table, const ScheduleLimits& limits, double allowed) {
   Schedule best = cheapest_schedule(table, limits, kDearest_s);
   if (misses_of(table, best) > allowed) return best;
-  double low = 0.0, high = kDearest_s;  // of the price, on a scale that halves orders of magnitude
+  double low = 0.0, high = kDearest_s;  // Bounds of the price, on a scale that bisects orders of magnitude.
   for (int i = 0; i < kBisections; ++i) {
     const double price = i < 12 && low == 0.0 ? high * 0.1 : 0.5 * (low + high);
     Schedule schedule = cheapest_schedule(table, limits, price);

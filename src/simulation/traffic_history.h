@@ -9,9 +9,10 @@
 
 namespace penstock::simulation {
 
-// One sample for each whole interval of the workload, oldest first; what comes after the last whole one is left out, and
-// of a long workload all before the last forecast::kHistoryMax. Prompts and answers are those of the requests that came
-// in the interval: a trace does not say when answers ended. `interval` is above 0. Linear in requests and intervals.
+// One sample for each whole interval of the workload, oldest first; what comes after the last whole one is left out,
+// and of a long workload all before the last forecast::kHistoryMax. Prompts and answers are those of the requests that
+// came in the interval: a trace does not say when answers ended. `interval` is above 0. Linear in requests and
+// intervals.
 [[nodiscard]] std::vector<forecast::TrafficSample> traffic_history(const workload::Workload& workload,
                                                                    core::Duration interval);
 

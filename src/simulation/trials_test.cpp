@@ -186,7 +186,7 @@ TEST(Trials, ACorrectionSlowsEveryStepAsSlowReplicasDo) {
   const double corrected = attainment(*trials, 3);
   EXPECT_DOUBLE_EQ(corrected, replayed(requests, slow, 3).slo_attainment);
   EXPECT_LT(corrected, before);
-  trials->correct(std::array{1.3});  // of the profile, not of what the last one came to
+  trials->correct(std::array{1.3});  // The factor applies to the profile, not to the last factor.
   EXPECT_EQ(attainment(*trials, 3), corrected);
   trials->correct(std::array{1.0});
   EXPECT_EQ(attainment(*trials, 3), before);

@@ -163,7 +163,7 @@ void World::report_loads() {
   timeline_.schedule(timeline_.now + kLoadReportInterval, EventKind::kLoadReports);
 }
 
-// ---- what the policy sees and does -----------------------------------------------------------------------------------
+// ---- what the policy sees and does ----------------------------------------------------------------------------------
 
 void World::scrape() {
   for (Pool& pool : fleet_.pools()) {
@@ -205,8 +205,8 @@ signals::Observation World::observe() {
       auto& coming = replica.on_its_way;
       for (; !coming.empty() && coming.front().sampled_at <= timeline_.now - options_.faults.telemetry_delay;
            coming.pop_front())
-        replica.heard = coming.front();
-      seen.replicas.push_back({id, replica.state, replica.state_since, replica.heard});
+        replica.reported = coming.front();
+      seen.replicas.push_back({id, replica.state, replica.state_since, replica.reported});
     }
     seen.unrouted_requests = requests_.unrouted(index);
     seen.arrivals_total = pool.meter.arrivals_total;

@@ -22,9 +22,9 @@
 
 namespace penstock::simulation {
 
-// One run: requests through the dispatcher, replicas by actuation::advance(), targets by a policy. Arrivals come from the
-// workload in order, engines are actors in a heap, all else (ticks, start-ups, transfers, crashes, points of the series) is
-// a queue of events. Of equal times, those events come first, then arrivals, then engines.
+// One run: requests through the dispatcher, replicas by actuation::advance(), targets by a policy. Arrivals come from
+// the workload in order, engines are actors in a heap, all else (ticks, start-ups, transfers, crashes, points of the
+// series) is a queue of events. Of equal times, those events come first, then arrivals, then engines.
 class World {
  public:
   World(const workload::Workload& workload, decision::Policy& policy, const RunOptions& options);

@@ -263,17 +263,17 @@ TEST(World, DelayedTelemetryShowsThePast) {
        {std::chrono::milliseconds{300}, std::chrono::milliseconds{3500}, std::chrono::milliseconds{8000}}) {
     RunOptions run_options = options(pool(1));
     run_options.faults.telemetry_delay = delay;
-    std::uint32_t heard = 0;
+    std::uint32_t reported = 0;
     Scripted policy{[&](const signals::Observation& seen, std::size_t) {
       const auto& sample = seen.pools[0].replicas[0].sample;
       if (sample) {
         EXPECT_EQ(seen.now - sample->sampled_at, core::Duration{delay});
-        ++heard;
+        ++reported;
       }
       return 1U;
     }};
     (void)run_ok(requests_at({0.0, 20.0}, 100, 11), policy, run_options);
-    EXPECT_GT(heard, 10U);
+    EXPECT_GT(reported, 10U);
   }
 }
 

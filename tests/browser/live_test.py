@@ -99,7 +99,7 @@ class WhatIsShown(LiveTest):
         self.assertEqual(scaling, [["default", "5 → 6", "in progress", "140", "0", "0", "0", "2"],
                                    ["default", "4 → 5", "14\u00a0s", "1,031", "0", "3", "0", "0"]])
         self.assertEqual(page.run("[...document.querySelectorAll('#scaling [data-tone=over]')].map(c => c.innerText.trim())"), ["3"])
-        self.assertIn("default-3 died", page.text("#event-list .loud"))
+        self.assertIn("default-3 died", page.text("#event-list .warning"))
         heads = page.run("[...document.querySelectorAll('main table th')].filter(h => !h.hasAttribute('scope')).length")
         self.assertEqual(heads, 0)
 

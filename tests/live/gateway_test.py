@@ -67,7 +67,7 @@ class GatewayTest(unittest.TestCase):
             self.write(folder, "p.yaml", text.format(**{**values, **changed}))
 
         def lines(event):
-            return [line for line in gateway.said().splitlines() if f" {event} " in line]
+            return [line for line in gateway.log().splitlines() if f" {event} " in line]
 
         def status(key):
             return complete(gateway.port, Authorization=f"Bearer {key}")[0]
@@ -82,7 +82,7 @@ class GatewayTest(unittest.TestCase):
         applied = lines("config_reloaded")[0]
         for key in ("log.level", "gateway.replicas", "tenants[0].keys", "tenants[0].concurrent"):
             self.assertIn(key, applied)
-        self.assertNotIn("sk-new", gateway.said())
+        self.assertNotIn("sk-new", gateway.log())
         until("the new key", lambda: status("sk-new") == 200)
         self.assertEqual(status("sk-old"), 401)
         until("the other replica",

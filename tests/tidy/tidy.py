@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checks rules of the tree that no compiler checks: which folder may include which, which calls are banned where,
-walks over unordered containers, dead files, long files and classes, left-over marks, private words, shell scripts, links of
-the documents.
+walks over unordered containers, dead files, long files and classes, left-over marks, comments without a subject, private
+words, shell scripts, links of the documents.
 Prints `file:line: finding`; exits 1 if there is any.
 """
 
@@ -53,6 +53,7 @@ MAY_USE = {
 MAY_USE["cli"] = list(MAY_USE)
 
 LINES_MAX = 500
+COLUMNS_MAX = 120  # of a line of C++
 CLASS_LINES_MAX = 400  # of one class: its body in the header and its member functions, without blank and comment lines
 SKIPPED_FOLDERS = {".git", "build", "node_modules", "report", "out", "__pycache__"}  # in a tree without git, at its top
 
@@ -100,8 +101,8 @@ SAMPLES = re.compile(r"(?:^|/)(?:corpus|golden|testdata)/")  # bytes that are th
 
 
 def list_files(root):
-    """Paths below root: what git tracks, and what it would track in folders; a file that somebody left at the top is
-    their own. Without git, everything but what is built."""
+    """Paths below root: what git tracks, and what it would track in folders; other files at the top are
+    not checked. Without git, everything but what is built."""
     if (root / ".git").exists():
         def listed(*which):
             command = ["git", "-C", str(root), "ls-files", "-z", "--exclude-standard", *which]
@@ -257,7 +258,7 @@ def unordered_names(code):
 
 
 def check_order(tree):
-    """Nobody walks an unordered container: its order differs between machines, and would reach a result."""
+    """Unordered containers are not iterated: their order differs between machines, and would reach a result."""
     for name, code in tree.code.items():
         if folder_of(name) is None:
             continue
@@ -336,6 +337,18 @@ def check_text(tree):
     for name in tree.own():
         if tree.text[name] and not tree.text[name].endswith("\n"):
             tree.add(name, tree.text[name].count("\n") + 1, "does not end with a newline")
+
+
+def check_comments(tree):
+    """A comment is a sentence with its own subject, and lines of C++ have a limit."""
+    for name in tree.own(CXX):
+        above = ""
+        for number, line in enumerate(tree.text[name].split("\n"), 1):
+            if len(line) > COLUMNS_MAX:
+                tree.add(name, number, f"has {len(line)} columns; {COLUMNS_MAX} at most")
+            if word := words.fragment(line, above):
+                tree.add(name, number, f"a comment that begins with \"{word}\" has no subject; write a sentence")
+            above = line
 
 
 CLASS_HEAD = re.compile(r"^(?:class|struct)\s+(?:alignas\([^)]*\)\s*)?(\w+)\b[^;{]*\{", flags=re.M)
@@ -452,7 +465,7 @@ def check_words(tree):
 
 
 CHECKS = [check_arrows, check_banned_calls, check_order, check_headers, check_dead_files, check_classes, check_text,
-          check_words, check_scripts, check_links, check_folders]
+          check_comments, check_words, check_scripts, check_links, check_folders]
 
 
 def check(root):

@@ -29,7 +29,7 @@ GOOD = {
 
 # Put together from halves, so that this file keeps the rules too.
 TO_DO = "TO" + "DO"
-HOME = "/ho" + "me/somebody/x"
+HOME = "/ho" + "me/user/x"
 
 # name: (files added to or replaced in the good tree, the file that the finding names, part of the finding)
 BAD = {
@@ -50,6 +50,13 @@ BAD = {
                                     "src/core/bad.cpp", "is a private word; write: logged, reported"),
     "a private word in a name": ({"src/core/bad.cpp": "int hea" + "rd_at_ = 0;\n"}, "src/core/bad.cpp", "received_at"),
     "a private word in a document": ({"docs/bad.md": "It stays for go" + "od.\n"}, "docs/bad.md", "permanently"),
+    "a private word in CamelCase": ({"src/core/bad_test.cpp": "TEST(Core, Nobo" + "dySends) {}\n"}, "src/core/bad_test.cpp",
+                                    "no client"),
+    "a comment without a subject": ({"src/core/bad.cpp": "int a = 0;  // of the last minute\n"}, "src/core/bad.cpp",
+                                    "has no subject"),
+    "a comment block without a subject": ({"src/core/bad.cpp": "// which ends\n// of that\nint a;\n"}, "src/core/bad.cpp",
+                                          'begins with "which"'),
+    "a wide line": ({"src/core/bad.cpp": "// " + "x" * 118 + "\n"}, "src/core/bad.cpp", "has 121 columns"),
     "a folder that the table does not know": ({"src/utils/a.cpp": "\n"}, "src/utils/a.cpp", "not in the table"),
     "a distribution": ({"src/core/bad.cpp": "std::normal_distribution<> d;\n"}, "src/core/bad.cpp", "distribution"),
     "a random device": ({"src/core/bad.cpp": "std::random_device d;\n"}, "src/core/bad.cpp", "random_device"),
@@ -102,10 +109,10 @@ BAD = {
         {"src/core/a.h": "#pragma once\nclass A {\n" + " public:\n  void f();\n" * 100 + "};\n",
          "src/core/a.cpp": '#include "core/a.h"\nvoid A::f() {\n' + "  g();\n" * 250 + "}\n",
          "src/core/b.cpp": '#include "core/a.h"\n'}, "src/core/a.h", "A has 454 lines of code"),
-    "an arrow that nobody uses": (
+    "an unused arrow": (
         {"src/planner/policy.cpp": '#include "signals/observation.h"\n'}, "tests/tidy/tidy.py",
         "no file of planner uses core"),
-    "a link that nobody uses": (
+    "an unused link": (
         {"src/planner/policy.cpp": '#include "signals/observation.h"\n'}, "CMakeLists.txt",
         "no file of planner uses core"),
     "a README that lists arrows": (

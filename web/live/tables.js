@@ -226,7 +226,7 @@ function showEvents(state) {
   byId('event-none').hidden = events.length > 0;
   if (key === shownEvents.key) return;
   shownEvents.key = key;
-  byId('event-list').replaceChildren(...events.slice(0, 200).map(event => make('li', {class: event.warning ? 'loud' : ''},
+  byId('event-list').replaceChildren(...events.slice(0, 200).map(event => make('li', {class: event.warning ? 'warning' : ''},
     make('time', {title: known(event.at_s) ? 'planner time ' + clock(event.at_s) : null}, timeOfDay(event.at_s)),
     make('span', {class: 'words'},
       event.warning ? make('b', {class: 'look'}, 'attention ') : null,
