@@ -14,10 +14,10 @@
 #include "cli/gateway_setup.h"
 #include "cli/log_setup.h"
 #include "connect/sqlite/decision_store.h"
-#include "controller/dashboard.h"
 #include "controller/local_fleet.h"
 #include "controller/observed_fleet.h"
 #include "controller/planner_daemon.h"
+#include "dashboard/dashboard.h"
 #include "net/signals.h"
 #include "net/tls.h"
 #include "options/values.h"
@@ -313,7 +313,7 @@ int run_planner(const Arguments& arguments) {
   }
   controller::PlannerDaemon daemon{loop, client, *fleet, **policy, std::move(options), log, *std::move(sink)};
 
-  std::unique_ptr<controller::Dashboard> board;
+  std::unique_ptr<dashboard::Dashboard> board;
   std::string where = "no live page";
   if (daemon_options.dashboard != "0") {
     const auto listen = parse_listen(daemon_options.dashboard, "--dashboard");
@@ -323,7 +323,7 @@ int run_planner(const Arguments& arguments) {
     const std::string url = "http://" + net::local_address(*socket).text();
     where = "live page on " + url;
     log.write(logging::Event::kListening, {{"purpose", "dashboard"}, {"url", url}});
-    board = std::make_unique<controller::Dashboard>(loop, *socket, daemon, PENSTOCK_VERSION);
+    board = std::make_unique<dashboard::Dashboard>(loop, *socket, daemon, PENSTOCK_VERSION);
   }
   if (const int code = print(fmt::format("planner ready, {} {}, {}\n", acts ? "acting on" : "observing",
                                          local ? "local engines" : "the gateway's replicas", where));

@@ -22,7 +22,7 @@ def assets():
 
 
 def page_and_policy():
-    """The same as src/controller/page.cpp makes: everything inline, and a policy that lets just these pieces run."""
+    """The same as src/dashboard/page.cpp makes: everything inline, and a policy that lets just these pieces run."""
     files = assets()
     pieces = {"/*STYLE*/": files["style"], "/*LIBRARY*/": files["library"], "/*SCRIPTS*/": files["scripts"]}
     page = files["page"]

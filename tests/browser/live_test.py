@@ -61,7 +61,7 @@ class WhatIsShown(LiveTest):
     def test_the_head_says_what_runs_and_how_well(self):
         page = self.show()
         for selector, text in (("#mode", "active"), ("#policy", "penstock"), ("#phase", "cost"), ("#slo", "TTFT 2\u00a0s · ITL 50\u00a0ms"),
-                               ("#kept", "98.5\u00a0%"), ("#connection-word", "live"), ("#version", "Penstock 0.1.0")):
+                               ("#attainment", "98.5\u00a0%"), ("#connection-word", "live"), ("#version", "Penstock 0.1.0")):
             self.assertEqual(page.text(selector), text)
         self.assertIn("Connected", page.text("#announcement"))
         self.assert_clean(page)

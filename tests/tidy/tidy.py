@@ -49,6 +49,7 @@ MAY_USE = {
     "load": ["core", "options", "net", "api", "workload", "signals", "report", "configuration"],
     "controller": ["core", "logging", "net", "telemetry", "signals", "decision", "actuation", "report",
                    "connect"],
+    "dashboard": ["core", "logging", "net", "telemetry", "report", "controller"],
 }
 MAY_USE["cli"] = list(MAY_USE)
 
@@ -59,7 +60,7 @@ SKIPPED_FOLDERS = {".git", "build", "node_modules", "report", "out", "__pycache_
 
 # What no file of C++ may call: (pattern, files that may, why). A pure folder takes values and returns values; what
 # fetches, waits, logs and acts is a shell.
-SHELLS = "src/(?:logging|net|gateway|connect|engine_server|load|replay|controller|cli)/.*"
+SHELLS = "src/(?:logging|net|gateway|connect|engine_server|load|replay|controller|dashboard|cli)/.*"
 OUTSIDE = "(?:bench|fuzz|tests)/.*"
 TESTS = r".*_(?:test\.cpp|testing\.h)"
 BANNED = [

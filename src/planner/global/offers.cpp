@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <utility>
 
 namespace penstock::planner::global {
@@ -53,20 +52,6 @@ core::Result<Offer> disaggregated_offer(DisaggregatedSide prefill, Disaggregated
     if ((grow_p && p == prefill.range.max) || (grow_d && d == decode.range.max)) break;
     if (grow_p) ++p;
     if (grow_d) ++d;
-  }
-  return offer;
-}
-
-core::Result<Offer> unit_offer(OfferPool prefill, OfferPool decode, const Unit& unit, ReplicaRange units) {
-  if (unit.prefill == 0 || unit.decode == 0)
-    return core::invalid_input(prefill.name + ".unit", "needs a replica of each side at least");
-  constexpr std::uint64_t kMost = std::numeric_limits<std::uint32_t>::max();
-  if (std::uint64_t{std::max(unit.prefill, unit.decode)} * units.max > kMost)
-    return core::invalid_input(prefill.name + ".units", "more replicas than can be counted");
-  Offer offer{{std::move(prefill), std::move(decode)}, {}};
-  for (std::uint64_t n = units.min; n <= units.max; ++n) {
-    const auto count = static_cast<std::uint32_t>(n);
-    offer.steps.push_back({{count * unit.prefill, count * unit.decode}, static_cast<double>(count) * unit.carried_rps});
   }
   return offer;
 }

@@ -53,13 +53,4 @@ struct DisaggregatedSide {
 };
 [[nodiscard]] core::Result<Offer> disaggregated_offer(DisaggregatedSide prefill, DisaggregatedSide decode);
 
-// The same with a given ratio: each step adds this number to both, from the first step that contains both floors.
-// The prefill and decode replicas of one unit together serve rps_per_unit.
-struct Unit {
-  std::uint32_t prefill = 1;
-  std::uint32_t decode = 1;
-  double carried_rps = 0.0;
-};
-[[nodiscard]] core::Result<Offer> unit_offer(OfferPool prefill, OfferPool decode, const Unit& unit, ReplicaRange units);
-
 }  // namespace penstock::planner::global

@@ -65,13 +65,5 @@ TEST(Offers, DisaggregatedRejectsASideWithoutCapacity) {
             "decode.max: must be at least min (3), is 2");
 }
 
-TEST(Offers, UnitKeepsTheRatioExactly) {
-  const auto offer = unit_offer({"prefill", "h100", 1}, {"decode", "h100", 4}, {3, 1, 7.0}, {1, 3});
-  ASSERT_TRUE(offer.has_value());
-  EXPECT_EQ(replicas_of(*offer), (std::vector<std::vector<std::uint32_t>>{{3, 1}, {6, 2}, {9, 3}}));
-  EXPECT_DOUBLE_EQ(offer->steps[2].carried_rps, 21.0);
-  EXPECT_FALSE(unit_offer({"prefill", "h100", 1}, {"decode", "h100", 4}, {0, 1, 7.0}, {1, 3}).has_value());
-}
-
 }  // namespace
 }  // namespace penstock::planner::global

@@ -3,11 +3,11 @@
 
 #include <string_view>
 
-namespace penstock::controller::assets {
+namespace penstock::dashboard::assets {
 
 std::string_view page();
 std::string_view style();
 std::string_view scripts();
 std::string_view library();  // uPlot.
 
-}  // namespace penstock::controller::assets
+}  // namespace penstock::dashboard::assets

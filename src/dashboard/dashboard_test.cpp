@@ -1,4 +1,4 @@
-#include "controller/dashboard.h"
+#include "dashboard/dashboard.h"
 
 #include <gtest/gtest.h>
 
@@ -7,8 +7,10 @@
 #include "net/client_testing.h"
 #include "net/fetch.h"
 
-namespace penstock::controller {
+namespace penstock::dashboard {
 namespace {
+
+using namespace controller;
 
 using namespace std::chrono_literals;
 
@@ -114,4 +116,4 @@ TEST_F(BoardTest, AViewerThatLeavesIsForgotten) {
 }
 
 }  // namespace
-}  // namespace penstock::controller
+}  // namespace penstock::dashboard

@@ -1,10 +1,10 @@
-#include "controller/page.h"
+#include "dashboard/page.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 
-namespace penstock::controller {
+namespace penstock::dashboard {
 namespace {
 
 constexpr PageParts kSmall{"<style>/*STYLE*/</style><script>/*LIBRARY*/</script><script>/*SCRIPTS*/</script>", "p{}",
@@ -49,4 +49,4 @@ TEST(Page, OfTheProgramHasOneStyleAndTwoScripts) {
 }
 
 }  // namespace
-}  // namespace penstock::controller
+}  // namespace penstock::dashboard

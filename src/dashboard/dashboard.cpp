@@ -1,11 +1,11 @@
-#include "controller/dashboard.h"
+#include "dashboard/dashboard.h"
 
 #include <utility>
 #include <vector>
 
-#include "controller/dashboard_document.h"
+#include "dashboard/dashboard_document.h"
 
-namespace penstock::controller {
+namespace penstock::dashboard {
 namespace {
 
 constexpr std::size_t kViewersMax = 200;
@@ -52,7 +52,7 @@ class Dashboard::Viewer final : private net::ExchangeListener {
   bool keeps_up_ = true;
 };
 
-Dashboard::Dashboard(net::Loop& loop, int listening, const PlannerDaemon& daemon, std::string version)
+Dashboard::Dashboard(net::Loop& loop, int listening, const controller::PlannerDaemon& daemon, std::string version)
     : loop_(loop), daemon_(daemon), version_(std::move(version)), page_(make_page()), server_(loop, listening, *this) {
   timer_ = loop_.every(std::chrono::seconds{1}, [this] { push(); });
 }
@@ -95,4 +95,4 @@ void Dashboard::on_request(net::Exchange& exchange) {
 
 std::string Dashboard::error_body(int, std::string_view fault) { return std::string{fault} + "\n"; }
 
-}  // namespace penstock::controller
+}  // namespace penstock::dashboard

@@ -6,12 +6,12 @@
 #include <set>
 #include <string>
 
-#include "controller/page.h"
 #include "controller/planner_daemon.h"
+#include "dashboard/page.h"
 #include "net/loop.h"
 #include "net/server.h"
 
-namespace penstock::controller {
+namespace penstock::dashboard {
 
 //   GET /                 the page
 //   GET /events           server-sent events: "state" and "point" every second or two
@@ -22,7 +22,7 @@ namespace penstock::controller {
 class Dashboard final : private net::ExchangeHandler {
  public:
   // Owns the listening socket.
-  Dashboard(net::Loop& loop, int listening, const PlannerDaemon& daemon, std::string version);
+  Dashboard(net::Loop& loop, int listening, const controller::PlannerDaemon& daemon, std::string version);
   ~Dashboard();
 
  private:
@@ -32,7 +32,7 @@ class Dashboard final : private net::ExchangeHandler {
   void push();
 
   net::Loop& loop_;
-  const PlannerDaemon& daemon_;
+  const controller::PlannerDaemon& daemon_;
   std::string version_;
   Page page_;
   std::map<Viewer*, std::unique_ptr<Viewer>> viewers_;
@@ -41,4 +41,4 @@ class Dashboard final : private net::ExchangeHandler {
   net::Server server_;
 };
 
-}  // namespace penstock::controller
+}  // namespace penstock::dashboard

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-namespace penstock::controller {
+namespace penstock::dashboard {
 
 struct Page {
   std::string html;
@@ -21,4 +21,4 @@ struct PageParts {
 // The page of the embedded files.
 [[nodiscard]] Page make_page();
 
-}  // namespace penstock::controller
+}  // namespace penstock::dashboard

@@ -7,13 +7,15 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "controller/dashboard_document.h"
 #include "controller/live_testing.h"
+#include "dashboard/dashboard_document.h"
 #include "logging/log_testing.h"
 #include "telemetry/exposition.h"
 
-namespace penstock::controller {
+namespace penstock::dashboard {
 namespace {
+
+using namespace controller;
 
 using Json = nlohmann::json;
 using namespace std::chrono_literals;
@@ -376,4 +378,4 @@ TEST_F(PlannerDaemonTest, TextFromOutsideCannotBreakTheDocument) {
 }
 
 }  // namespace
-}  // namespace penstock::controller
+}  // namespace penstock::dashboard

@@ -1,12 +1,15 @@
-#include "controller/dashboard_document.h"
+#include "dashboard/dashboard_document.h"
 
 #include <nlohmann/json.hpp>
 
 #include "report/document.h"
 
-namespace penstock::controller {
+namespace penstock::dashboard {
 namespace {
 
+using controller::LivePoint;
+using controller::PlannerDaemon;
+using controller::ReplicaView;
 using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kDecisionsShown = 100;
@@ -101,7 +104,7 @@ Json point(const LivePoint& point) {
 
 Json scaling(const PlannerDaemon& daemon) {
   Json made = Json::array();
-  for (const ScalingEvent& event : daemon.scaling().events()) {
+  for (const controller::ScalingEvent& event : daemon.scaling().events()) {
     Json told{{"pool", event.pool}, {"from", event.from}, {"to", event.to}, {"began_s", core::to_seconds(event.began)}};
     told["settled_s"] = event.settled == core::kNever ? Json(nullptr) : Json(core::to_seconds(event.settled));
     for (const auto& [outcome, requests] : event.ends.named()) told[std::string{outcome}] = requests;
@@ -125,7 +128,7 @@ std::string phase(const PlannerDaemon& daemon) {
 }  // namespace
 
 std::string state_document(const PlannerDaemon& daemon, core::Instant now, const std::string& version) {
-  const DaemonOptions& options = daemon.options();
+  const controller::DaemonOptions& options = daemon.options();
   Json made{{"version", version},
             {"now_s", core::to_seconds(now)},
             {"mode", options.observe_only ? "observe" : "act"},
@@ -169,4 +172,4 @@ std::string last_point_document(const PlannerDaemon& daemon) {
   return daemon.points().empty() ? "null" : text_of(point(daemon.points().back()));
 }
 
-}  // namespace penstock::controller
+}  // namespace penstock::dashboard

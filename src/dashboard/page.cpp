@@ -1,4 +1,4 @@
-#include "controller/page.h"
+#include "dashboard/page.h"
 
 #include <fmt/format.h>
 #include <openssl/evp.h>
@@ -6,10 +6,10 @@
 
 #include <array>
 
-#include "controller/assets.h"
 #include "core/result.h"
+#include "dashboard/assets.h"
 
-namespace penstock::controller {
+namespace penstock::dashboard {
 namespace {
 
 void fill(std::string& page, std::string_view mark, std::string_view content) {
@@ -44,4 +44,4 @@ Page make_page(const PageParts& parts) {
 
 Page make_page() { return make_page({assets::page(), assets::style(), assets::library(), assets::scripts()}); }
 
-}  // namespace penstock::controller
+}  // namespace penstock::dashboard
