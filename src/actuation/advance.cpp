@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "actuation/steps.h"
+#include "core/enum_names.h"
 #include "core/result.h"
 
 namespace penstock::actuation {
@@ -139,36 +140,14 @@ std::vector<Step> resume(const FleetState& fleet) {
 }
 
 const char* to_string(StepKind kind) {
-  switch (kind) {
-    case StepKind::kStart: return "start";
-    case StepKind::kWarmUp: return "warm_up";
-    case StepKind::kAdmit: return "admit";
-    case StepKind::kDrain: return "drain";
-    case StepKind::kStop: return "stop";
-    case StepKind::kKill: return "kill";
-  }
-  return "";
+  return core::name_of<StepKind::kKill>(kind, {"start", "warm_up", "admit", "drain", "stop", "kill"});
 }
 
 const char* to_string(StepReason why) {
-  switch (why) {
-    case StepReason::kBelowTarget: return "below_target";
-    case StepReason::kReplacesFailed: return "replaces_failed";
-    case StepReason::kReplacesOutdated: return "replaces_outdated";
-    case StepReason::kHealthy: return "healthy";
-    case StepReason::kWarm: return "warm";
-    case StepReason::kWarmUpLate: return "warm_up_late";
-    case StepReason::kTakenBack: return "taken_back";
-    case StepReason::kAboveTarget: return "above_target";
-    case StepReason::kOutdated: return "outdated";
-    case StepReason::kUnhealthy: return "unhealthy";
-    case StepReason::kDrained: return "drained";
-    case StepReason::kDrainDeadline: return "drain_deadline";
-    case StepReason::kStartDeadline: return "start_deadline";
-    case StepReason::kStopDeadline: return "stop_deadline";
-    case StepReason::kResumed: return "resumed";
-  }
-  return "";
+  return core::name_of<StepReason::kResumed>(
+      why, {"below_target", "replaces_failed", "replaces_outdated", "healthy", "warm", "warm_up_late", "taken_back",
+            "above_target", "outdated", "unhealthy", "drained", "drain_deadline", "start_deadline", "stop_deadline",
+            "resumed"});
 }
 
 }  // namespace penstock::actuation

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "core/enum_names.h"
 #include "core/result.h"
 
 namespace penstock::actuation {
@@ -17,17 +18,8 @@ constexpr std::array kStages{Stage::kRequested, Stage::kStarting, Stage::kWarmin
 }  // namespace
 
 const char* to_string(Stage stage) {
-  switch (stage) {
-    case Stage::kRequested: return "requested";
-    case Stage::kStarting: return "starting";
-    case Stage::kWarming: return "warming";
-    case Stage::kServing: return "serving";
-    case Stage::kDraining: return "draining";
-    case Stage::kStopping: return "stopping";
-    case Stage::kStopped: return "stopped";
-    case Stage::kFailed: return "failed";
-  }
-  return "";
+  return core::name_of<Stage::kFailed>(
+      stage, {"requested", "starting", "warming", "serving", "draining", "stopping", "stopped", "failed"});
 }
 
 std::optional<Stage> stage_named(std::string_view name) {

@@ -10,6 +10,7 @@
 #include <tsl/robin_map.h>
 
 #include "admission/token_rate.h"
+#include "core/enum_names.h"
 #include "core/result.h"
 
 namespace penstock::admission {
@@ -70,16 +71,9 @@ std::string too_large_sentence(const BudgetLimits& limits, const std::string& wh
 }  // namespace
 
 const char* to_string(Decision decision) {
-  switch (decision) {
-    case Decision::kAdmit: return "admit";
-    case Decision::kQueue: return "queue";
-    case Decision::kRefuseBudget: return "refuse_budget";
-    case Decision::kRefuseConcurrency: return "refuse_concurrency";
-    case Decision::kRefuseQueueFull: return "refuse_queue_full";
-    case Decision::kRefusePressure: return "refuse_pressure";
-    case Decision::kRefuseQueueTime: return "refuse_queue_time";
-  }
-  return "admit";
+  return core::name_of<Decision::kRefuseQueueTime>(
+      decision, {"admit", "queue", "refuse_budget", "refuse_concurrency", "refuse_queue_full", "refuse_pressure",
+                 "refuse_queue_time"});
 }
 
 struct AdmissionController::State {

@@ -9,6 +9,7 @@
 
 #include "connect/json_fields.h"
 #include "connect/whole_file.h"
+#include "core/enum_names.h"
 
 namespace penstock::connect {
 
@@ -81,12 +82,7 @@ std::optional<core::Error> find_twins(const std::vector<ReplicaEntry>& entries, 
 }  // namespace
 
 const char* to_string(ReplicaTraffic traffic) {
-  switch (traffic) {
-    case ReplicaTraffic::kWarming: return "warming";
-    case ReplicaTraffic::kServing: return "serving";
-    case ReplicaTraffic::kDraining: return "draining";
-  }
-  return "";
+  return core::name_of<ReplicaTraffic::kDraining>(traffic, {"warming", "serving", "draining"});
 }
 
 core::Result<std::vector<ReplicaEntry>> read_replicas(std::string_view text, const std::string& file) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/enum_names.h"
+
 namespace penstock::forecast {
 namespace {
 
@@ -40,12 +42,7 @@ struct Bucket {
 }  // namespace
 
 const char* to_string(Series series) {
-  switch (series) {
-    case Series::kRequestRate: return "requests_per_s";
-    case Series::kInputTokens: return "input_tokens";
-    case Series::kOutputTokens: return "output_tokens";
-  }
-  return "unknown";
+  return core::name_of<Series::kOutputTokens>(series, {"requests_per_s", "input_tokens", "output_tokens"});
 }
 
 std::vector<TrafficSample> aligned_history(std::span<const TrafficSample> history, core::Duration interval,

@@ -2,6 +2,8 @@
 
 #include <limits>
 
+#include "core/enum_names.h"
+
 namespace penstock::gateway {
 namespace {
 
@@ -12,21 +14,9 @@ double ms_between(core::Instant from, core::Instant to) {
 }  // namespace
 
 std::string_view to_string(Phase phase) {
-  switch (phase) {
-    case Phase::kIdle: return "idle";
-    case Phase::kReading: return "reading";
-    case Phase::kAdmitting: return "admitting";
-    case Phase::kQueued: return "queued";
-    case Phase::kRouting: return "routing";
-    case Phase::kPrefilling: return "prefilling";
-    case Phase::kConnecting: return "connecting";
-    case Phase::kAwaitingFirstByte: return "awaiting_first_byte";
-    case Phase::kRelaying: return "relaying";
-    case Phase::kCollecting: return "collecting";
-    case Phase::kFinishingEvent: return "finishing_event";
-    case Phase::kFinishing: return "finishing";
-  }
-  return "";
+  return core::name_of<Phase::kFinishing>(
+      phase, {"idle", "reading", "admitting", "queued", "routing", "prefilling", "connecting", "awaiting_first_byte",
+              "relaying", "collecting", "finishing_event", "finishing"});
 }
 
 void RequestReport::begin(std::string_view request_id, core::Instant received_at) {

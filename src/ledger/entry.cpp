@@ -5,6 +5,8 @@
 #include <array>
 #include <cmath>
 
+#include "core/enum_names.h"
+
 namespace penstock::ledger {
 namespace {
 
@@ -15,15 +17,7 @@ constexpr std::array kOutcomes{Outcome::kCompleted, Outcome::kCancelled, Outcome
 }  // namespace
 
 const char* to_string(Outcome outcome) {
-  switch (outcome) {
-    case Outcome::kCompleted: return "completed";
-    case Outcome::kCancelled: return "cancelled";
-    case Outcome::kTimedOut: return "timed_out";
-    case Outcome::kFailed: return "failed";
-    case Outcome::kRefused: return "refused";
-    case Outcome::kLost: return "lost";
-  }
-  return "lost";
+  return core::name_of<Outcome::kLost>(outcome, {"completed", "cancelled", "timed_out", "failed", "refused", "lost"});
 }
 
 std::optional<Outcome> outcome_of(std::string_view name) {

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "core/enum_names.h"
+
 namespace penstock::load {
 namespace {
 
@@ -23,15 +25,8 @@ bool names_choices(std::string_view bytes) { return bytes.find(R"("choices")") !
 }  // namespace
 
 std::string_view name_of(Outcome outcome) {
-  switch (outcome) {
-    case Outcome::kOk: return "ok";
-    case Outcome::kRefused: return "refused";
-    case Outcome::kFailed: return "failed";
-    case Outcome::kTruncated: return "truncated";
-    case Outcome::kTimedOut: return "timed out";
-    case Outcome::kCancelled: return "cancelled";
-  }
-  return "";
+  return core::name_of<Outcome::kCancelled>(outcome,
+                                            {"ok", "refused", "failed", "truncated", "timed out", "cancelled"});
 }
 
 std::optional<core::Duration> RequestRecord::ttft() const {

@@ -1,17 +1,13 @@
 #include "net/client.h"
 
+#include "core/enum_names.h"
 #include "net/client_pool.h"
 
 namespace penstock::net {
 
 const char* to_string(ClientFault fault) {
-  switch (fault) {
-    case ClientFault::kConnect: return "no connection";
-    case ClientFault::kTimeout: return "timeout";
-    case ClientFault::kClosed: return "closed before the response was complete";
-    case ClientFault::kMalformed: return "malformed response";
-  }
-  return "";
+  return core::name_of<ClientFault::kMalformed>(
+      fault, {"no connection", "timeout", "closed before the response was complete", "malformed response"});
 }
 
 struct Client::State {

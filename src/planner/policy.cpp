@@ -6,16 +6,7 @@
 #include <array>
 #include <cmath>
 
-#include "planner/policies/apa.h"
-#include "planner/policies/dynamo_load.h"
-#include "planner/policies/hpa_concurrency.h"
-#include "planner/policies/hpa_rate.h"
-#include "planner/policies/keda_tokens.h"
-#include "planner/policies/kpa.h"
-#include "planner/policies/llmd_saturation_v1.h"
-#include "planner/policies/llmd_saturation_v2.h"
-#include "planner/policies/llmd_slo.h"
-#include "planner/policies/static_fleet.h"
+#include "planner/policies/policies.h"
 
 namespace penstock::planner {
 

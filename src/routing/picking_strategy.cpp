@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/enum_names.h"
 #include "routing/endpoint_picker.h"
 #include "routing/router.h"
 
@@ -77,24 +78,11 @@ class PeerStrategy final : public PickingStrategy {
 }  // namespace
 
 const char* to_string(Strategy strategy) {
-  switch (strategy) {
-    case Strategy::kLive: return "live";
-    case Strategy::kKv: return "kv";
-    case Strategy::kRoundRobin: return "round-robin";
-    case Strategy::kLeastLoaded: return "least-loaded";
-    case Strategy::kPowerOfTwo: return "p2c";
-  }
-  return "";
+  return core::name_of<Strategy::kPowerOfTwo>(strategy, {"live", "kv", "round-robin", "least-loaded", "p2c"});
 }
 
 const char* to_string(PickReason why) {
-  switch (why) {
-    case PickReason::kPrefix: return "prefix";
-    case PickReason::kLoad: return "load";
-    case PickReason::kAffinity: return "affinity";
-    case PickReason::kOnly: return "only";
-  }
-  return "load";
+  return core::name_of<PickReason::kOnly>(why, {"prefix", "load", "affinity", "only"});
 }
 
 std::unique_ptr<PickingStrategy> make_picking_strategy(Strategy strategy, const EndpointPickerOptions& options,

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/enum_names.h"
 #include "telemetry/adapter_rules.h"
 #include "telemetry/saturated.h"
 
@@ -263,17 +264,8 @@ const AdapterTable* table_for(const Exposition& exposition) {
 }  // namespace
 
 const char* to_string(EngineKind kind) {
-  switch (kind) {
-    case EngineKind::kUnknown: return "unknown";
-    case EngineKind::kVllm: return "vllm";
-    case EngineKind::kSglang: return "sglang";
-    case EngineKind::kTensorRtLlm: return "tensorrt_llm";
-    case EngineKind::kTriton: return "triton";
-    case EngineKind::kTgi: return "tgi";
-    case EngineKind::kDynamo: return "dynamo";
-    case EngineKind::kPenstock: return "penstock";
-  }
-  return "unknown";
+  return core::name_of<EngineKind::kPenstock>(
+      kind, {"unknown", "vllm", "sglang", "tensorrt_llm", "triton", "tgi", "dynamo", "penstock"});
 }
 
 EngineKind detect_engine(const Exposition& exposition) {

@@ -8,6 +8,8 @@
 #include <cstring>
 #include <limits>
 
+#include "core/enum_names.h"
+
 namespace penstock::telemetry {
 namespace {
 
@@ -195,14 +197,7 @@ class Parser {
 }  // namespace
 
 const char* to_string(MetricType type) {
-  switch (type) {
-    case MetricType::kUntyped: return "untyped";
-    case MetricType::kCounter: return "counter";
-    case MetricType::kGauge: return "gauge";
-    case MetricType::kHistogram: return "histogram";
-    case MetricType::kSummary: return "summary";
-  }
-  return "unknown";
+  return core::name_of<MetricType::kSummary>(type, {"untyped", "counter", "gauge", "histogram", "summary"});
 }
 
 core::Result<Exposition> parse_exposition(std::string_view text, std::string_view where) {

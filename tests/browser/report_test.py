@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Opens the report's page in a real browser: report_test.py --chromium PROGRAM --sample PROGRAM
+"""Opens the pages of a report and of a load run in a real browser: report_test.py --chromium PROGRAM --sample PROGRAM
 
 No script may fail, no text from outside may become markup, nothing may be fetched, and what is to be seen must be there.
 """
@@ -62,7 +62,7 @@ class ReportTest(unittest.TestCase):
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory()
         subprocess.run([ARGUMENTS.sample, cls.folder.name], check=True)
-        cls.pages = {name: cls.open(name) for name in ("sample", "hostile", "diagnosed", "targeted", "empty")}
+        cls.pages = {name: cls.open(name) for name in ("sample", "hostile", "diagnosed", "targeted", "empty", "load")}
 
     @classmethod
     def tearDownClass(cls):
@@ -131,6 +131,14 @@ class ReportTest(unittest.TestCase):
             self.assertIn(text, table.replace("&nbsp;", "\u00a0"), text)
         self.assertIn('<div id="targets" hidden', self.pages["sample"].body())
         self.assertNotIn('<div id="targets" hidden', self.pages["targeted"].body())
+
+    def test_a_load_run_has_its_charts_tables_and_failures(self):
+        body = self.pages["load"].body().replace("&nbsp;", "\u00a0")
+        self.assertEqual(body.count("<svg"), 5)
+        for text in ("Penstock load: http://127.0.0.1:1", ">200\u00a0ms<", ">missed<", "status 500", "class interactive", "&lt;img src=x"):
+            self.assertIn(text, body, text)
+        for text in ("<img", "undefined", "NaN"):
+            self.assertNotIn(text, body)
 
     def test_a_report_of_nothing_is_still_a_page(self):
         self.assertIn("Penstock", self.pages["empty"].body())

@@ -5,6 +5,8 @@
 #include <limits>
 #include <utility>
 
+#include "core/enum_names.h"
+
 namespace penstock::planner::global {
 namespace {
 
@@ -141,17 +143,8 @@ double gap_of(const Solution& solution) {
 }  // namespace
 
 const char* to_string(PoolLimit limit) {
-  switch (limit) {
-    case PoolLimit::kNone: return "";
-    case PoolLimit::kMaxReplicas: return "max_replicas";
-    case PoolLimit::kHardware: return "hardware_gpus";
-    case PoolLimit::kGpuBudget: return "gpu_budget";
-    case PoolLimit::kMoneyBudget: return "money_budget";
-    case PoolLimit::kNoGain: return "no_gain";
-    case PoolLimit::kKept: return "kept_previous";
-    case PoolLimit::kSearchEnded: return "search_ended";
-  }
-  return "";
+  return core::name_of<PoolLimit::kSearchEnded>(limit, {"", "max_replicas", "hardware_gpus", "gpu_budget",
+                                                        "money_budget", "no_gain", "kept_previous", "search_ended"});
 }
 
 double level_of(const PlannedDeployment& planned, double kept_rps) {

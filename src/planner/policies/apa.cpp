@@ -1,4 +1,4 @@
-#include "planner/policies/apa.h"
+#include "planner/policies/policies.h"
 
 #include <algorithm>
 #include <cmath>

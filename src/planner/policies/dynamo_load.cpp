@@ -1,4 +1,4 @@
-#include "planner/policies/dynamo_load.h"
+#include "planner/policies/policies.h"
 
 #include <algorithm>
 

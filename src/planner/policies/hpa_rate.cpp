@@ -1,4 +1,4 @@
-#include "planner/policies/hpa_rate.h"
+#include "planner/policies/policies.h"
 
 #include "planner/hpa_algorithm.h"
 #include "planner/poolwise_policy.h"

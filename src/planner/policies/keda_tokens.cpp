@@ -1,4 +1,4 @@
-#include "planner/policies/keda_tokens.h"
+#include "planner/policies/policies.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "planner/policies/kpa.h"
+#include "planner/policies/policies.h"
 
 #include <algorithm>
 #include <cmath>

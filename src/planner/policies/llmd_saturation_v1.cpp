@@ -1,4 +1,4 @@
-#include "planner/policies/llmd_saturation_v1.h"
+#include "planner/policies/policies.h"
 
 #include "planner/bounds.h"
 #include "planner/policies/llmd_replica_peaks.h"

@@ -1,4 +1,4 @@
-#include "planner/policies/llmd_saturation_v2.h"
+#include "planner/policies/policies.h"
 
 #include <algorithm>
 #include <array>

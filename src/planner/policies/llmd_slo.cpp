@@ -1,4 +1,4 @@
-#include "planner/policies/llmd_slo.h"
+#include "planner/policies/policies.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "planner/policies/static_fleet.h"
+#include "planner/policies/policies.h"
 
 #include "core/state_archive.h"
 #include "planner/bounds.h"

@@ -1,0 +1,92 @@
+// The policies that Penstock's planner is compared with, each with its formula and its source.
+#pragma once
+
+#include <memory>
+
+#include "planner/policy.h"
+
+namespace penstock::planner {
+
+// "static": target' = target. The baseline of every autoscaler.
+[[nodiscard]] std::unique_ptr<Policy> make_static_fleet(const PolicyContext& context);
+
+// "hpa-rate": Kubernetes HPA on a Prometheus request rate, as an External metric with an AverageValue target.
+//   rate = arrivals of the last minute / its length, target = 0.8 · capacity.requests_per_s
+//   replicas = |1 - rate / (target · N)| <= 0.1 ? N : ceil(rate / target), then HPA's default behaviour
+[[nodiscard]] std::unique_ptr<Policy> make_hpa_rate(const PolicyContext& context);
+
+// "hpa-concurrency": Kubernetes HPA on a Pods metric with an AverageValue target.
+//   value of a pod = running + queued requests, target = 0.8 · capacity.concurrency
+//   ratio = Σ values / (target · pods), replicas = |1 - ratio| <= 0.1 ? current : ceil(ratio · pods)
+// A pod without a value (starting, or not reporting) counts as at the target for scale-down and as idle for scale-up.
+[[nodiscard]] std::unique_ptr<Policy> make_hpa_concurrency(const PolicyContext& context);
+
+// "keda-tokens": a KEDA ScaledObject with three Prometheus triggers, whose HPA takes the highest proposal:
+//   N_in = ceil(R_in / (C_in · U)), N_out = ceil(R_out / (C_out · U)), N_kv = ceil(Σ KV use / 0.75), U = 0.75
+// R_in and R_out are prompt and output tokens per second over the last minute, C_in and C_out those of the load test.
+// Prefill pools use N_in, decode pools N_out and N_kv, aggregated ones all three. As in KEDA (ignoreNullValues), a
+// missing series counts as zero. With min_replicas 0, KEDA's operator makes the steps from and to 0: it checks every 30
+// s, and removes all replicas after 300 s without activity.
+[[nodiscard]] std::unique_ptr<Policy> make_keda_tokens(const PolicyContext& context);
+
+// "kpa": Knative Serving's autoscaler on concurrency (pkg/autoscaler/scaling/autoscaler.go), every 2 s.
+//   concurrency = mean over reporting replicas of (running + queued) · ready + requests in front of the pool
+//   stable, panic = its mean over 60 s and over 6 s, target = 0.7 · capacity.concurrency, R = max(1, ready)
+//   d_stable = ceil(stable / target), d_panic = ceil(panic / target), each held in [floor(R / 2), ceil(1000 · R)]
+//   panic mode from the time when ceil(panic / target) / R >= 2 until 60 s after this was last true; then
+//   max(d_stable, d_panic), never lower than before in this panic; otherwise d_stable
+// A policy that starts with more than one ready replica starts in panic mode, so that it keeps them until it has data.
+// It decides while the window of 60 s contains a value; an empty window of 6 s counts as zero.
+[[nodiscard]] std::unique_ptr<Policy> make_kpa(const PolicyContext& context);
+
+// "apa": AIBrix' PodAutoscaler, strategy APA (pkg/controller/podautoscaler/algorithm/apa.go), every 10 s.
+//   r = mean over 180 s of the mean over reporting replicas of the metric / its target
+//   r > 1.1: min(ceil(N · r), ceil(2 · N)); r < 0.9: max(ceil(N · r), floor(N / 2)); otherwise N
+//   while R of the N are ready and others start: up, ceil(R · r) in [N, the result above]; down, ceil(R · r + N - R) in
+//   [the result above, N], so starting replicas count as idle for scale-up and as at the target for scale-down
+//   then the highest recommendation of the last 300 s
+// The metric is KV use with target 0.5; for prefill pools it is queued requests with target 10. N is the current
+// target.
+[[nodiscard]] std::unique_ptr<Policy> make_apa(const PolicyContext& context);
+
+// "llmd-saturation-v1": the percentage rule of llm-d's workload variant autoscaler (internal/saturation/analyzer.go),
+// every 15 s, on the peaks of the last minute.
+//   a replica is saturated when KV >= 0.80 or queue >= 5; over the n others: spare_kv = mean(0.80 - KV), spare_queue =
+//   mean(5 - queue), both 0 when n = 0
+//   +1 when spare_kv < 0.10 or spare_queue < 3
+//   -1 when n >= 2 and, with the load of each times n / (n - 1), spare_kv >= 0.10 and spare_queue >= 3
+// It waits while the target, the provisioned replicas and the reporting replicas differ in number.
+[[nodiscard]] std::unique_ptr<Policy> make_llmd_saturation_v1(const PolicyContext& context);
+
+// "llmd-saturation-v2": the token rule of llm-d's workload variant autoscaler
+// (internal/engines/analyzers/saturation_v2/analyzer.go), every 15 s, on the peaks of the last minute.
+//   demand of a replica = KV use · KV tokens + queue · I
+//   demand of n requests in front of the pool = n · I (prefill) or n · (I + O)
+//   k1 = 0.80 · KV tokens
+//   k2 = its tokens in use while its queue >= 5, else the mean of the last 10 such in the same band of O (< 100, < 500,
+//        more), else min(B · O / (I + O), S) · (I + O / 2), else k1
+//   capacity = median over replicas of min(k1, k2)
+//   demand / 0.85 > (ready + starting) · capacity: + ceil(lack / capacity)
+//   ready · capacity > demand / 0.70: - floor(excess / capacity); in both at most 10 replicas in 15 s
+// I and O are mean prompt and output tokens (O = 1 in a prefill pool), B tokens and S sequences of a batch.
+[[nodiscard]] std::unique_ptr<Policy> make_llmd_saturation_v2(const PolicyContext& context);
+
+// "llmd-slo": llm-d's SLO-aware KEDA guide (guides/workload-autoscaling, 2026-09), every 15 s.
+//   s_raw = max(p90 TTFT / its target, p90 ITL / its target) of the last minute, 0 without traffic
+//   s = mean over 45 s of min(s_raw, 2), n = provisioned, r = ready, c = 0 < r < n ? r / n : 1
+//   d = s > 0.55 ? n + ceil(n · (s · c / 0.55 - 1)) : s < 0.40 ? n - floor(n · (1 - s / 0.40)) : n
+// The result goes to an HPA with an AverageValue of 1: up the greater of 100 % and 4 pods in 60 s with a window of 30
+// s, down 1 pod in 120 s with a window of 180 s. A prefill pool uses TTFT only, a decode pool ITL only.
+[[nodiscard]] std::unique_ptr<Policy> make_llmd_slo(const PolicyContext& context);
+
+// "dynamo-throughput" and "dynamo-latency": the load loop of NVIDIA Dynamo's planner 1.3.1 with the static thresholds
+// of its optimization targets (dynamo/planner/core/load_scaling.py), every 5 s, one replica per step.
+//   prefill: queued prompt tokens / context length       up when any >= 1.0 (latency 0.1), down when all < 0.1 (= 0)
+//   decode:  (scheduled + queued KV tokens) / KV tokens   up when any > 1.0 (0.4), down when all < 0.6 (0.1)
+//   aggregated: (scheduled + queued KV + queued prompt tokens) / KV tokens, as decode
+// It only observes while the number of ready replicas differs from the target, or while a ready replica does not
+// report. Prefill and decode pools wait for each other.
+[[nodiscard]] std::unique_ptr<Policy> make_dynamo_throughput(const PolicyContext& context);
+[[nodiscard]] std::unique_ptr<Policy> make_dynamo_latency(const PolicyContext& context);
+
+}  // namespace penstock::planner
