@@ -6,7 +6,7 @@
 
 #include "decision/decision_text.h"
 #include "report/decision_log.h"
-#include "report/decision_log_words.h"
+#include "report/decision_log_text.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace penstock;

@@ -13,7 +13,7 @@
 #include "connect/sqlite/decision_store.h"
 #include "options/scalars.h"
 #include "report/decision_log.h"
-#include "report/decision_log_words.h"
+#include "report/decision_log_text.h"
 #include "report/format.h"
 
 namespace penstock::cli {

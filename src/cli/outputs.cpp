@@ -15,7 +15,7 @@
 #include "report/csv.h"
 #include "report/cut.h"
 #include "report/decision_log.h"
-#include "report/decision_log_words.h"
+#include "report/decision_log_text.h"
 #include "report/html.h"
 #include "report/json.h"
 #include "report/metrics.h"

@@ -116,7 +116,7 @@ Json scaling(const PlannerDaemon& daemon) {
 // The last diagnosis of latency.
 Json diagnosis(const PlannerDaemon& daemon) {
   if (!daemon.last_decision() || !daemon.last_decision()->cause) return nullptr;
-  return {{"cause", decision::to_string(*daemon.last_decision()->cause)}, {"words", daemon.last_decision()->diagnosis}};
+  return {{"cause", decision::to_string(*daemon.last_decision()->cause)}, {"text", daemon.last_decision()->diagnosis}};
 }
 
 // Empty if the policy has no phases.

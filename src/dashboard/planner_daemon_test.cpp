@@ -171,7 +171,7 @@ TEST_F(PlannerDaemonTest, AHoldIsLoggedOnceForEachReason) {
   run_until_decided(3);
   ASSERT_EQ(logged.size(), 3U);
   EXPECT_EQ(logged[2].cause, decision::Cause::kQueue);
-  EXPECT_EQ(state()["diagnosis"]["words"], "words on queue");
+  EXPECT_EQ(state()["diagnosis"]["text"], "words on queue");
   policy.reason = decision::Reason::kSloMet;
   run_until_decided(3);
   EXPECT_EQ(daemon->decisions().size(), 3U) << "the oldest go";

@@ -1,4 +1,4 @@
-// What a run of one policy over one workload came to: the value that tables, JSON, CSV and HTML render.
+// The result of a run of one policy over one workload: the value that tables, JSON, CSV and HTML render.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace penstock::decision {
 
-// Requests with something in common: a prompt-length band, an output-length band, a tenant, a class, cache hit or not.
+// The requests of a segment: of a band of prompt or output lengths, a tenant, a class, or with or without a cache hit.
 struct SegmentResult {
   std::string dimension;  // "prompt tokens", "output tokens", "tenant", "traffic class", "prefix cache"
   std::string label;      // "1k-4k", "tenant-17", "hit", …
@@ -32,9 +32,9 @@ struct SeriesPoint {
   std::vector<std::uint32_t> ready_by_pool;
   std::uint64_t queued_requests = 0, running_requests = 0;
   double kv_usage = 0.0;           // Share of the ready replicas' capacity.
-  std::uint64_t first_tokens = 0;  // In the interval; 0: the TTFT figures mean nothing.
+  std::uint64_t first_tokens = 0;  // In the interval; if 0, the TTFT figures have no meaning.
   double ttft_p50_ms = 0.0, ttft_p95_ms = 0.0;
-  std::uint64_t completed = 0;  // In the interval; 0: the ITL figures mean nothing.
+  std::uint64_t completed = 0;  // In the interval; if 0, the ITL figures have no meaning.
   double itl_p50_ms = 0.0, itl_p95_ms = 0.0;
   std::uint64_t arrived = 0, met_slo = 0;  // By arrival in the interval.
 };
@@ -44,25 +44,26 @@ struct FailureCount {
   std::uint64_t requests = 0;
 };
 
-// The requests with one target, and how many of them kept it.
+// The requests with one target, and the number that met it.
 struct TargetResult {
   std::string name;  // Of the segment, or kGeneralTarget.
   signals::SloTarget target;
   double goal = 0.99;
   std::uint64_t requests = 0;
-  std::uint64_t met = 0, ttft_met = 0, itl_met = 0;  // Both limits, and each; a failed request missed them.
+  std::uint64_t met = 0, ttft_met = 0, itl_met = 0;  // Both limits, and each of them; a failed request met none.
 
-  [[nodiscard]] double attainment() const {  // Without requests nothing was missed.
+  [[nodiscard]] double attainment() const {  // 1 without requests.
     return requests == 0 ? 1.0 : static_cast<double>(met) / static_cast<double>(requests);
   }
 };
 
-// What a tenant of the gateway used.
+// The use of the gateway by a tenant.
 struct TenantResult {
   std::string name;
   std::uint64_t requests = 0, completed = 0, refused = 0;
   std::uint64_t prompt_tokens = 0, cached_tokens = 0, output_tokens = 0;
-  std::optional<double> budget_share{};  // Tokens over those that its budget granted in the run; none: no budget.
+  std::optional<double>
+      budget_share{};  // Tokens relative to those that its budget granted in the run; empty without a budget.
   double token_cost = 0.0;
 };
 
@@ -71,30 +72,31 @@ struct RunResult {
   std::string router;
   std::uint32_t replicas = 0;  // At the start.
   std::uint32_t peak_replicas = 0;
-  double mean_replicas = 0.0;  // Started and not stopped, over time.
+  double mean_replicas = 0.0;  // Mean over time of the replicas that were started and not stopped.
   std::uint64_t requests = 0, completed = 0, failed = 0;
   std::vector<FailureCount> failures;
-  double slo_attainment = 0.0;  // Share of all requests; a failed one missed.
+  double slo_attainment = 0.0;  // Share of all requests; a failed request missed its SLO.
   double ttft_attainment = 0.0, itl_attainment = 0.0;
   std::vector<TargetResult> targets{};  // The general one first, then those of the segments in their order.
   std::vector<TenantResult> tenants{};
-  std::uint64_t waited = 0;     // requests that were granted after they had waited at the gateway …
-  core::Summary queue_wait_ms;  // … and for how long
-  std::uint64_t retried = 0;    // attempts after a replica had failed
-  std::uint64_t clamped = 0;    // requests that were granted fewer output tokens
-  double goodput_rps = 0.0;     // requests that met the SLO, per second of the run
+  std::uint64_t waited = 0;     // Requests that were admitted after a wait at the gateway.
+  core::Summary queue_wait_ms;  // Their waits.
+  std::uint64_t retried = 0;    // Attempts after the failure of a replica.
+  std::uint64_t clamped = 0;    // Requests whose output tokens were limited.
+  double goodput_rps = 0.0;     // Requests that met the SLO, per second of the run.
   double duration_s = 0.0;
-  double gpu_hours = 0.0;  // From the request for a replica to its end, start-up and drain included.
+  double gpu_hours = 0.0;  // From the request for a replica to its end, including start-up and drain.
   double cost = 0.0;
-  core::Summary ttft_ms, itl_ms, tpot_ms, e2e_ms;  // Itl: over all gaps between tokens; tpot: over requests' means.
-  double prefix_hit_ratio = 0.0;                   // share of prompt tokens found in a cache
+  core::Summary ttft_ms, itl_ms, tpot_ms,
+      e2e_ms;                     // itl is over all gaps between tokens, tpot over the means of requests.
+  double prefix_hit_ratio = 0.0;  // Share of prompt tokens found in a cache.
   std::uint64_t preemptions = 0;
-  std::uint64_t scaling_actions = 0;      // changes of a pool's target
-  std::uint64_t direction_changes = 0;    // an up after a down or the reverse
-  double simulated_requests_per_s = 0.0;  // Wall speed; the one figure that differs between equal runs.
+  std::uint64_t scaling_actions = 0;      // Changes of the target of a pool.
+  std::uint64_t direction_changes = 0;    // Growth after shrinking, or the reverse.
+  double simulated_requests_per_s = 0.0;  // By the wall clock; the only figure that differs between equal runs.
   std::vector<SeriesPoint> series;
-  std::vector<DecisionRecord> decisions;   // those that changed a target
-  std::vector<DecisionRecord> holds{};     // those that kept it, as DecisionLoop records them
+  std::vector<DecisionRecord> decisions;   // Records that changed a target.
+  std::vector<DecisionRecord> holds{};     // Records of holds.
   std::vector<ForecastPoint> forecasts{};  // About as often as the series has points.
   std::vector<SegmentResult> segments;
 };

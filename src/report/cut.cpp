@@ -6,7 +6,7 @@
 #include <limits>
 #include <map>
 
-#include "report/decision_log_words.h"
+#include "report/decision_log_text.h"
 
 namespace penstock::report {
 

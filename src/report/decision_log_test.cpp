@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "decision/decision_text.h"
-#include "report/decision_log_words.h"
+#include "report/decision_log_text.h"
 
 namespace penstock::report {
 namespace {

@@ -84,7 +84,7 @@ def state_of(pools, decisions, now_s=2400.0):
     return {"version": "0.1.0", "now_s": now_s, "mode": "act", "policy": "penstock", "phase": "cost", "slo": dict(SLO), "pools": pools,
             "segments": [{"dimension": dimension, "label": label, "ttft": latency(ttft), "itl": latency(itl)}
                          for dimension, label, ttft, itl in segments],
-            "diagnosis": {"cause": "queue", "words": "TTFT is bad in pool default for traffic class batch, in the engine queue: too many requests per replica "
+            "diagnosis": {"cause": "queue", "text": "TTFT is bad in pool default for traffic class batch, in the engine queue: too many requests per replica "
                                                      "(ttft_p95 2904 ms, queued 31 requests); adds replicas"},
             "scaling": [{"pool": "default", "from": 5, "to": 6, "began_s": now_s - 12, "settled_s": None, "completed": 140,
                          "failed": 0, "truncated": 0, "timed_out": 0, "cancelled": 2},

@@ -66,7 +66,7 @@ function showDiagnosis(state) {
   const diagnosis = state.diagnosis ? record(state.diagnosis) : null, cause = text(diagnosis?.cause);
   mark(byId('diagnosis'), 'data-tone', !cause ? null : CAUSE_FINE.has(cause) ? 'good' : 'near');
   setText(byId('diagnosis-cause'), !cause ? NOTHING : CAUSE_FINE.has(cause) ? 'no problem found' : clippedName(cause));
-  setText(byId('diagnosis-words'), diagnosis ? unbroken(clip(diagnosis.words, 800)) : 'No diagnosis yet, or the policy gives none.');
+  setText(byId('diagnosis-words'), diagnosis ? unbroken(clip(diagnosis.text, 800)) : 'No diagnosis yet, or the policy gives none.');
 }
 
 // ---- actions ---------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-#include "report/decision_log_words.h"
+#include "report/decision_log_text.h"
 
 #include <fmt/format.h>
 
