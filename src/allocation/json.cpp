@@ -1,4 +1,4 @@
-// The same as allocate_words.cpp, for programs.
+// Renders plans as JSON.
 #include <nlohmann/json.hpp>
 
 #include "allocation/renderings.h"
@@ -85,13 +85,13 @@ Json run_of(const global::OverTime& run) {
 
 }  // namespace
 
-std::string plan_as_json(const AllocationSetup& setup, const global::GlobalPlan& plan) {
+std::string plan_json(const AllocationSetup& setup, const global::GlobalPlan& plan) {
   Json json = head(setup);
   json["plan"] = plan_of(setup, plan);
   return report::write_json(json, {}) + "\n";
 }
 
-std::string runs_as_json(const AllocationSetup& setup, const AllocationRuns& runs) {
+std::string runs_json(const AllocationSetup& setup, const AllocationRuns& runs) {
   Json json = head(setup);
   json["every_s"] = core::to_seconds(setup.options.every);
   json["minutes"] = runs.shared.minutes;

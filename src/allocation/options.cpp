@@ -13,7 +13,7 @@ namespace {
 
 using namespace options;
 
-constexpr double kFigureMax = 1e6;  // requests/s, prices, weights
+constexpr double kFigureMax = 1e6;  // Of requests/s, prices and weights.
 constexpr std::uint64_t kGpusMax = 1'000'000;
 constexpr std::uint64_t kPromptTokensMax = 10'000'000;
 constexpr std::size_t kItemsMax = 10'000;
@@ -95,7 +95,7 @@ class AllocationChecker {
                "give each a name of its own");
   }
 
-  // A pool's name may be that of its hardware, which then is the one to blame.
+  // If a pool is named after its hardware, the error refers to the hardware.
   [[nodiscard]] std::string name_path(const std::string& item) const {
     const std::string name = item + ".name";
     return reading_.given(name) ? name : item + ".hardware";
@@ -188,7 +188,7 @@ class AllocationChecker {
     const auto every = made_.every;
     if (every < kMinute || every % kMinute != core::Duration{})
       report("every", fmt::format("must be one or more whole minutes, is {}", format_duration(every)));
-    bool was_trace = false;  // although a rate of the command line may have replaced it
+    bool was_trace = false;  // Also if a rate on the command line replaced it.
     for (std::size_t i = 0; i < made_.deployments.size(); ++i)
       was_trace = was_trace || reading_.given(fmt::format("deployments[{}].demand.trace", i));
     if (reading_.given("every") && !was_trace)
@@ -196,7 +196,7 @@ class AllocationChecker {
              "give a demand as {trace: FILE}, or remove it");
   }
 
-  // The floors of all pools together must fit every limit.
+  // The minimum replicas of all pools together must fit every limit.
   void check_budgets() {
     double gpus = 0.0, money = 0.0;
     std::vector<double> by_kind(made_.hardware.size(), 0.0);
@@ -221,7 +221,7 @@ class AllocationChecker {
       if (made_.hardware[i].gpus)
         hold(fmt::format("hardware[{}].gpus", i), static_cast<double>(*made_.hardware[i].gpus), by_kind[i], " GPUs");
     if (made_.budget.gpus) hold("budget.gpus", static_cast<double>(*made_.budget.gpus), gpus, " GPUs");
-    // A hundredth of a millionth: sums of prices round.
+    // The tolerance covers rounding of sums of prices.
     if (made_.budget.money_per_hour && money > *made_.budget.money_per_hour + 1e-8)
       hold("budget.money_per_hour", *made_.budget.money_per_hour, money, " an hour");
   }
@@ -277,7 +277,7 @@ Table allocation_table(AllocationOptions& made) {
 }
 
 void settle_allocation(AllocationOptions& made, const std::vector<std::string>& rates, Reading& reading) {
-  // A value that could not be read would show up again as a contradiction with the default in its place.
+  // A value that could not be read would be reported again, as a contradiction with its default.
   const bool was_good = reading.good();
   if (!made.deployments.empty())
     for (const std::string& rate : rates) set_rate(rate, made, reading);

@@ -1,4 +1,4 @@
-// What a file of `penstock allocate` contains: hardware, a budget, and the deployments that share them.
+// The file of `penstock allocate`: hardware, a budget, and the deployments that share them.
 #pragma once
 
 #include <optional>
@@ -12,9 +12,9 @@
 namespace penstock::allocation {
 
 struct AllocationPool {
-  simulation::PoolSpec spec;       // its name is unique in the deployment, by default that of the hardware
-  std::string hardware;            // a name of the price list
-  std::optional<double> capacity;  // requests/s of one replica within the SLO; none: to be load-tested
+  simulation::PoolSpec spec;       // The name is unique in the deployment; by default that of the hardware.
+  std::string hardware;            // A name of the price list.
+  std::optional<double> capacity;  // Requests/s of one replica within the SLO; empty: load-tested.
 
   AllocationPool() {
     spec.name.clear();
@@ -22,10 +22,10 @@ struct AllocationPool {
   }
 };
 
-// Requests/s: a figure, or how many arrive in a trace.
+// Requests/s: a constant, or the arrivals of a trace.
 struct AllocationDemand {
   double rps = 0.0;
-  std::string trace;  // a file, "synthetic:…" or "built-in"; empty: rps
+  std::string trace;  // A file, "synthetic:…" or "built-in"; empty: `rps` is used.
   double rate_scale = 1.0;
 };
 
@@ -35,8 +35,8 @@ struct AllocationDeployment {
   double weight = 1.0;
   AllocationDemand demand;
   signals::SloTarget slo;
-  std::uint32_t input_tokens = 0, output_tokens = 0;  // Tokens per request; 0: as in the trace.
-  std::vector<AllocationPool> pools;  // any number of aggregated pools; one prefill and one decode pool or neither
+  std::uint32_t input_tokens = 0, output_tokens = 0;  // Per request; 0: as in the trace.
+  std::vector<AllocationPool> pools;  // Any number of aggregated pools; prefill and decode: one of each or neither.
 };
 
 struct AllocationOptions {
@@ -44,14 +44,14 @@ struct AllocationOptions {
   planner::global::Budget budget;
   planner::global::Options planner;
   std::vector<AllocationDeployment> deployments;
-  core::Duration every = std::chrono::minutes{5};  // from one plan to the next, where demand comes from traces
+  core::Duration every = std::chrono::minutes{5};  // Interval of plans, if demand comes from traces.
 
   [[nodiscard]] bool has_traces() const;
 };
 
 [[nodiscard]] options::Table allocation_table(AllocationOptions& made);
 
-// Sets demands by "NAME=RPS" instead of what the file says, fills in names, and reports contradictions.
+// Overrides demands by "NAME=RPS", sets default names, and reports contradictions.
 void settle_allocation(AllocationOptions& made, const std::vector<std::string>& rates, options::Reading& reading);
 
 }  // namespace penstock::allocation

@@ -1,4 +1,4 @@
-// What `penstock allocate` found, for people and for programs.
+// Renders the result of `penstock allocate` as text and as JSON.
 #pragma once
 
 #include <string>
@@ -9,18 +9,17 @@
 
 namespace penstock::allocation {
 
-// The same demand three ways: shared and planned anew, each deployment alone, one plan for the peak.
+// Three plans for the same demand: shared and replanned, each deployment alone, and one plan for the peak.
 struct AllocationRuns {
   planner::global::OverTime shared, apart, at_peak;
 };
 
-// Tables and sentences, at most 140 columns as long as names are short; ends with a newline.
-[[nodiscard]] std::string plan_in_words(const AllocationSetup& setup, const planner::global::GlobalPlan& plan);
-[[nodiscard]] std::string runs_in_words(const AllocationSetup& setup, const AllocationRuns& runs);
+// Tables and sentences of at most 140 columns if names are short. Ends with a newline.
+[[nodiscard]] std::string plan_text(const AllocationSetup& setup, const planner::global::GlobalPlan& plan);
+[[nodiscard]] std::string runs_text(const AllocationSetup& setup, const AllocationRuns& runs);
 
-// One JSON object, pretty-printed, that ends with a newline. A level that is infinite (all have all they can get) is
-// null.
-[[nodiscard]] std::string plan_as_json(const AllocationSetup& setup, const planner::global::GlobalPlan& plan);
-[[nodiscard]] std::string runs_as_json(const AllocationSetup& setup, const AllocationRuns& runs);
+// One JSON object, pretty-printed. Ends with a newline. An infinite level (every deployment has its maximum) is null.
+[[nodiscard]] std::string plan_json(const AllocationSetup& setup, const planner::global::GlobalPlan& plan);
+[[nodiscard]] std::string runs_json(const AllocationSetup& setup, const AllocationRuns& runs);
 
 }  // namespace penstock::allocation

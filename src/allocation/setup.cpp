@@ -17,9 +17,9 @@ namespace {
 namespace global = planner::global;
 using options::Problems;
 
-constexpr std::size_t kShapeRequests = 2000;  // for load tests of a shape that is given
+constexpr std::size_t kShapeRequests = 2000;  // Of a load test with a given shape.
 constexpr std::uint64_t kSeed = 1;
-constexpr double kBacklogMax = 100.0;  // requests that may wait, of the 2,000 of a load test
+constexpr double kBacklogMax = 100.0;  // Requests that may wait, of the 2,000 of a load test.
 
 simulation::RunOptions run_of(const AllocationDeployment& deployment, const std::vector<std::size_t>& pools) {
   simulation::RunOptions run;
@@ -44,14 +44,14 @@ core::Result<workload::Workload> load_workload(std::string trace, double rate_sc
   });
 }
 
-// Requests that are all alike, for a load test, which draws their arrivals itself.
+// Returns identical requests for a load test, which draws their arrivals itself.
 core::Result<workload::Workload> requests_of_shape(const AllocationDeployment& deployment) {
   return load_workload(fmt::format("{}requests={},rate=10,input={},output={}", configuration::kSyntheticTrace,
                                    kShapeRequests, deployment.input_tokens, deployment.output_tokens),
                        1.0);
 }
 
-// Requests/s of every whole minute.
+// Returns the requests/s of each whole minute.
 std::vector<double> by_minute(const workload::Workload& workload) {
   const core::Duration of_one = std::chrono::minutes{1};
   std::vector<double> rates(static_cast<std::size_t>(workload.span() / of_one), 0.0);
@@ -62,9 +62,8 @@ std::vector<double> by_minute(const workload::Workload& workload) {
   return rates;
 }
 
-// A load test ends after 2,000 requests. Where the SLO lets more than a few percent of them wait, an overload would
-// pass for capacity, since the queue is still short enough when the test ends. Then shorter TTFTs are tried until one
-// tells.
+// A load test ends after 2,000 requests. If the SLO allows more than a few percent of them to wait, an overload would pass
+// for capacity, since the queue is still short when the test ends. In that case shorter TTFTs are tried.
 core::Result<double> tested_capacity(replay::ReplaySetup replay, std::size_t pool) {
   const auto found = replay::find_capacity(replay, pool);
   if (!found) return tl::make_unexpected(found.error());
@@ -72,7 +71,7 @@ core::Result<double> tested_capacity(replay::ReplaySetup replay, std::size_t poo
   while (rps * core::to_seconds(replay.options.slo.ttft) > kBacklogMax) {
     replay.options.slo.ttft /= 2;
     const auto stricter = replay::find_capacity(replay, pool);
-    if (!stricter) break;  // too slow for it even when idle: nothing can wait there
+    if (!stricter) break;  // Even an idle replica does not meet it, so no request can wait.
     rps = std::min(rps, stricter->capacity.requests_per_s);
   }
   return rps;
@@ -96,11 +95,11 @@ class Preparing {
   }
 
  private:
-  // A load test of one pool, beside the other one where prefill and decode are apart.
+  // A load test of one pool; in a disaggregated deployment the other pool runs as well.
   struct LoadTest {
     std::shared_ptr<const replay::ReplaySetup> replay;
-    std::size_t pool = 0;    // in the replay
-    std::size_t figure = 0;  // in the capacities
+    std::size_t pool = 0;    // Index in the replay.
+    std::size_t figure = 0;  // Index in the capacities.
     std::string path;        // Path of the deployment.
   };
 
@@ -124,7 +123,7 @@ class Preparing {
         made.rps_by_minute = by_minute(*loaded);
         trace = *std::move(loaded);
       } else {
-        // Where a row of the file is wrong, its place says more than ours.
+        // The location of an invalid row in the trace is more precise.
         core::Error error = loaded.error();
         error.what = error.where.empty() ? error.what : error.where + ": " + error.what;
         report(path + ".demand.trace", std::move(error));
@@ -159,7 +158,7 @@ class Preparing {
     }
   }
 
-  // What is simulated together: each aggregated pool by itself, and prefill with decode. Checks every engine.
+  // Groups the pools that are simulated together: each aggregated pool alone, and prefill with decode. Checks every engine.
   struct Fleet {
     std::vector<std::size_t> pools;
     simulation::RunOptions options;
@@ -191,7 +190,7 @@ class Preparing {
     return group.front();
   }
 
-  // All as long as the shortest trace; a demand that is given stays what it is.
+  // Cuts all series to the length of the shortest trace. A given demand is constant.
   void even_out_series() {
     if (!setup_.options.has_traces()) return;
     std::size_t minutes = SIZE_MAX, shortest = 0;
@@ -227,7 +226,7 @@ class Preparing {
     if (auto done = replay::run_tasks(tasks, jobs_, show_); !done) problems_.push_back(done.error());
     for (std::size_t i = 0; i < tests_.size(); ++i) {
       if (!errors[i]) continue;
-      // The flags that it speaks of are those of another command.
+      // The hint of the error refers to flags of another command.
       errors[i]->hint = "choose a looser slo or a faster engine, or give the pool its capacity";
       report(reading_.given(tests_[i].path + ".slo") ? tests_[i].path + ".slo" : tests_[i].path, *errors[i]);
     }

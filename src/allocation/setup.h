@@ -1,4 +1,4 @@
-// From what `penstock allocate` was asked to what the global planner takes: load tests, ladders, series of traffic.
+// Prepares the input of the global planner: load tests, offers of pools, series of traffic.
 #pragma once
 
 #include <functional>
@@ -14,18 +14,18 @@ namespace penstock::allocation {
 
 struct PoolFigures {
   std::string deployment, pool;
-  double requests_per_s = 0.0;  // Of one replica within the SLO.
-  bool tested = false;          // in simulation; else given
+  double requests_per_s = 0.0;  // Capacity of one replica within the SLO.
+  bool tested = false;          // By a simulated load test; otherwise given.
 };
 
 struct AllocationSetup {
   AllocationOptions options;
-  std::vector<planner::global::ChangingDeployment> deployments;  // the demand is that of the file, or 0 with a trace
-  std::vector<PoolFigures> capacities;                           // by deployment and pool, in the order of the file
+  std::vector<planner::global::ChangingDeployment> deployments;  // Demand as in the file; 0 with a trace.
+  std::vector<PoolFigures> capacities;                           // By deployment and pool, in the order of the file.
 };
 
 // Reads the traces and the engines' files and load-tests every pool whose capacity is not given: about 32 runs of 2,000
-// requests each. Errors are those of engines, traces, and SLOs that one replica cannot keep, with their places.
+// requests each. Errors: engines, traces, and SLOs that one replica does not meet, with their locations.
 [[nodiscard]] tl::expected<AllocationSetup, options::Problems> prepare_allocation(
     AllocationOptions options, const options::Reading& reading, std::uint32_t jobs,
     const std::function<void(const replay::TaskProgress&)>& show);

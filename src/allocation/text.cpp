@@ -20,7 +20,7 @@ using report::Grid;
 
 std::string money(double amount) { return fmt::format("{:.2f}", amount); }
 
-std::string limit_in_words(const global::PoolPlan& pool) {
+std::string limit_text(const global::PoolPlan& pool) {
   switch (pool.limited_by) {
     case PoolLimit::kNone: return "nothing: the demand is served";
     case PoolLimit::kMaxReplicas: return "max_replicas";
@@ -34,8 +34,8 @@ std::string limit_in_words(const global::PoolPlan& pool) {
   return {};
 }
 
-// How far from the best a figure may be.
-std::string gap_in_words(double value, double bound) {
+// Returns the largest possible distance of a figure from the optimum.
+std::string gap_text(double value, double bound) {
   if (!(bound > value)) return "proven optimal";
   if (std::isinf(bound)) return "no bound known";
   const double percent = (bound - value) / bound * 100.0;
@@ -45,21 +45,21 @@ std::string gap_in_words(double value, double bound) {
 
 std::string share(double part, double whole) { return whole > 0.0 ? format_share(part / whole) : "–"; }
 
-std::string resource_in_words(const std::string& name) {
+std::string resource_text(const std::string& name) {
   if (name == "gpu_budget") return "GPUs of all kinds";
   if (name == "money_budget") return "USD per hour";
   return name;
 }
 
-std::string pools_in_words(const global::GlobalPlan& plan) {
+std::string pools_text(const global::GlobalPlan& plan) {
   Grid grid{{{"pool", true}, {"hardware", true}, {"replicas"}, {"GPUs"}, {"USD/h"}, {"limited by", true}}};
   for (const global::PoolPlan& pool : plan.pools)
     grid.add({pool.deployment + "/" + pool.pool, pool.hardware, std::to_string(pool.replicas),
-              std::to_string(pool.gpus), money(pool.cost_per_hour), limit_in_words(pool)});
+              std::to_string(pool.gpus), money(pool.cost_per_hour), limit_text(pool)});
   return grid.text();
 }
 
-std::string deployments_in_words(const AllocationSetup& setup, const global::GlobalPlan& plan) {
+std::string deployments_text(const AllocationSetup& setup, const global::GlobalPlan& plan) {
   Grid grid{{{"deployment", true}, {"class"}, {"weight"}, {"requests/s"}, {"served/s"}, {"share"}, {"USD/h"}}};
   for (std::size_t d = 0; d < plan.deployments.size(); ++d) {
     const global::DeploymentPlan& kept = plan.deployments[d];
@@ -71,7 +71,7 @@ std::string deployments_in_words(const AllocationSetup& setup, const global::Glo
   return grid.text();
 }
 
-std::string classes_in_words(const AllocationSetup& setup, const global::GlobalPlan& plan) {
+std::string classes_text(const AllocationSetup& setup, const global::GlobalPlan& plan) {
   const bool fair = setup.options.planner.objective == global::Objective::kMaxMin;
   std::vector<Grid::Column> columns = {{"class"}};
   if (fair) columns.insert(columns.end(), {{"lowest share/weight"}, {"", true}});
@@ -81,16 +81,16 @@ std::string classes_in_words(const AllocationSetup& setup, const global::GlobalP
     std::vector<std::string> cells = {std::to_string(each.priority)};
     if (fair) {
       cells.push_back(std::isinf(each.level) ? "maximum" : format_share(each.level));
-      cells.push_back(gap_in_words(each.level, each.level_bound));
+      cells.push_back(gap_text(each.level, each.level_bound));
     }
     cells.push_back(format_quantity(each.value));
-    cells.push_back(gap_in_words(each.value, each.value_bound));
+    cells.push_back(gap_text(each.value, each.value_bound));
     grid.add(std::move(cells));
   }
   return grid.text();
 }
 
-std::string resources_in_words(const global::GlobalPlan& plan) {
+std::string resources_text(const global::GlobalPlan& plan) {
   if (plan.resources.empty()) return {};
   Grid grid{{{"resource", true}, {"used"}, {"available"}, {"marginal value of one more", true}}};
   for (const global::ResourcePlan& each : plan.resources) {
@@ -101,13 +101,13 @@ std::string resources_in_words(const global::GlobalPlan& plan) {
     if (each.saving_per_unit > 0.0)
       brings = (each.value_per_unit > 0.0 ? brings + ", or " : std::string{}) +
                fmt::format("{} USD per hour saved", money(each.saving_per_unit));
-    grid.add({resource_in_words(each.name), whole ? fmt::format("{:.0f}", each.used) : money(each.used),
+    grid.add({resource_text(each.name), whole ? fmt::format("{:.0f}", each.used) : money(each.used),
               whole ? fmt::format("{:.0f}", each.available) : money(each.available), brings});
   }
   return "\n" + grid.text();
 }
 
-std::string capacities_in_words(const AllocationSetup& setup) {
+std::string capacities_text(const AllocationSetup& setup) {
   std::string text;
   for (const PoolFigures& pool : setup.capacities)
     text += fmt::format("One replica of {}/{} serves {} requests/s ({}).\n", report::printable(pool.deployment),
@@ -130,19 +130,19 @@ double sum(const global::OverTime& run, double global::DeploymentTotal::*figure)
 
 }  // namespace
 
-std::string plan_in_words(const AllocationSetup& setup, const global::GlobalPlan& plan) {
-  std::string text = pools_in_words(plan) + "\n" + deployments_in_words(setup, plan) + "\n" +
-                     classes_in_words(setup, plan) + resources_in_words(plan) + "\n";
+std::string plan_text(const AllocationSetup& setup, const global::GlobalPlan& plan) {
+  std::string text = pools_text(plan) + "\n" + deployments_text(setup, plan) + "\n" + classes_text(setup, plan) +
+                     resources_text(plan) + "\n";
   text += fmt::format("Total: {} GPUs, {} USD per hour, {}.\n", gpus_of(plan), money(plan.cost_per_hour),
                       plan.cost_per_hour > plan.cost_bound * (1.0 + 1e-12)
                           ? fmt::format("at most {} USD more than the cheapest plan of the same value",
                                         money(plan.cost_per_hour - plan.cost_bound))
                           : "and no plan of the same value is cheaper");
   if (plan.kept_previous) text += "The current plan stays: the gain of another plan does not justify the change.\n";
-  return text + capacities_in_words(setup);
+  return text + capacities_text(setup);
 }
 
-std::string runs_in_words(const AllocationSetup& setup, const AllocationRuns& runs) {
+std::string runs_text(const AllocationSetup& setup, const AllocationRuns& runs) {
   std::vector<Grid::Column> columns = {{"budget", true}, {"GPU-hours"}, {"GPU cost (USD)"}, {"served"}};
   for (const global::DeploymentTotal& total : runs.shared.deployments)
     columns.push_back({report::printable(total.name)});
@@ -174,7 +174,7 @@ std::string runs_in_words(const AllocationSetup& setup, const AllocationRuns& ru
       "the\n"
       "peak knows the peak in advance. Served is the share that the ready replicas have capacity for, minute by "
       "minute.\n";
-  return text + capacities_in_words(setup);
+  return text + capacities_text(setup);
 }
 
 }  // namespace penstock::allocation

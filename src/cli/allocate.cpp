@@ -1,4 +1,4 @@
-// `penstock allocate`: several deployments, one budget: who gets which GPUs.
+// `penstock allocate`: splits one budget of GPUs among several deployments.
 #include <fmt/format.h>
 
 #include <utility>
@@ -60,7 +60,7 @@ core::Result<std::uint32_t> jobs_of(const Parsed& parsed) {
   return static_cast<std::uint32_t>(*jobs);
 }
 
-// Reports what is wrong; the error is the exit code.
+// Reports errors and returns the exit code in that case.
 tl::expected<options::Reading, int> read_file(const std::string& file, const Parsed& parsed,
                                               const options::Table& table, allocation::AllocationOptions& made) {
   auto text = options::read_text_file(file, options::YamlLimits{}.bytes_max);
@@ -74,7 +74,7 @@ tl::expected<options::Reading, int> read_file(const std::string& file, const Par
   return reading;
 }
 
-// Looked at before the load tests, which take a while.
+// Runs before the load tests, which take a while.
 core::Result<void> check_output(const std::string& json, const std::string& file,
                                 const allocation::AllocationOptions& made) {
   configuration::OutputOptions output;
@@ -86,10 +86,10 @@ core::Result<void> check_output(const std::string& json, const std::string& file
 }
 
 struct Found {
-  std::string words, json;
+  std::string text, json;
 };
 
-// The planner names what does not fit in its own words; the file is where it comes from.
+// The location in an error of the planner has no file name.
 core::Error from_planner(core::Error error, const std::string& file) {
   error.where = file + ": " + error.where;
   return error;
@@ -100,11 +100,11 @@ core::Result<Found> plan_once(const allocation::AllocationSetup& setup) {
   for (const global::ChangingDeployment& each : setup.deployments) deployments.push_back(each.deployment);
   return global::plan(deployments, setup.options.hardware, setup.options.budget, setup.options.planner)
       .map([&](const global::GlobalPlan& plan) {
-        return Found{allocation::plan_in_words(setup, plan), allocation::plan_as_json(setup, plan)};
+        return Found{allocation::plan_text(setup, plan), allocation::plan_json(setup, plan)};
       });
 }
 
-core::Result<Found> plan_again_and_again(const allocation::AllocationSetup& setup) {
+core::Result<Found> plan_over_trace(const allocation::AllocationSetup& setup) {
   global::OverTimeOptions options;
   options.minutes_each = static_cast<std::size_t>(setup.options.every / std::chrono::minutes{1});
   options.plan = setup.options.planner;
@@ -117,7 +117,7 @@ core::Result<Found> plan_again_and_again(const allocation::AllocationSetup& setu
       .and_then([&] { return run(global::plan_apart_over_time, runs.apart); })
       .and_then([&] { return run(global::plan_once_at_peak, runs.at_peak); })
       .map([&] {
-        return Found{allocation::runs_in_words(setup, runs), allocation::runs_as_json(setup, runs)};
+        return Found{allocation::runs_text(setup, runs), allocation::runs_json(setup, runs)};
       });
 }
 
@@ -141,13 +141,13 @@ int allocate(const Arguments& arguments) {
                                                     [&](const replay::TaskProgress& progress) { bar.show(progress); });
   bar.erase();
   if (!setup) return report_error(setup.error());
-  const auto found = setup->options.has_traces() ? plan_again_and_again(*setup) : plan_once(*setup);
+  const auto found = setup->options.has_traces() ? plan_over_trace(*setup) : plan_once(*setup);
   if (!found) return report_error(from_planner(found.error(), file));
   if (!json.empty()) {
     const InterruptLater whole_file;
     if (const auto written = report::write_file(json, found->json); !written) return report_error(written.error());
   }
-  return print(found->words);
+  return print(found->text);
 }
 
 }  // namespace penstock::cli

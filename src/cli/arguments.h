@@ -1,4 +1,4 @@
-// The arguments of a subcommand: parsed, or answered with help or an error.
+// Parses the arguments of a subcommand, and handles --help and errors.
 #pragma once
 
 #include <tl/expected.hpp>
@@ -13,14 +13,14 @@ using options::flags_of;
 using options::Usage;
 using Parsed = options::Arguments;
 
-// Where there is nothing to run, because help was requested and printed or because the arguments were wrong and that
-// was reported, the error is the exit code.
+// If help was requested, it is printed; if the arguments are invalid, the error is reported. In both cases the unexpected
+// value is the exit code.
 [[nodiscard]] tl::expected<Parsed, int> parse_arguments(const Usage& usage, const Arguments& arguments);
 
-// The flags, and the file that --config names. Reports a file that cannot be read; the error is the exit code.
+// Returns the flags and the content of the --config file. Reports a file that cannot be read and returns the exit code.
 [[nodiscard]] tl::expected<options::Source, int> source_of(const Parsed& parsed);
 
-// Sets what the table is bound to, for commands without a file; reports what is wrong.
+// Reads the flags of a command without a file. Reports errors and returns the exit code in that case.
 [[nodiscard]] tl::expected<options::Reading, int> read_flags(const options::Table& table, const Parsed& parsed);
 
 }  // namespace penstock::cli

@@ -1,4 +1,4 @@
-// `penstock check`: everything that is wrong with a configuration file, at once.
+// `penstock check`: reports all errors of a configuration file.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -56,7 +56,7 @@ std::string summary_of_gateway(const configuration::GatewaySetup& setup) {
                      counted(setup.options.dispatch.models.size(), "model", "models"));
 }
 
-// Which of the two a file configures. The SLO is for both, and alone it is for the planner.
+// Returns which of the two a file configures. Both use the SLO; a file with only an SLO configures the planner.
 struct Parts {
   bool planner = true, gateway = false;
 };
@@ -72,7 +72,7 @@ Parts parts_of(const options::Source& source) {
   return {of_gateway == 0 || root->keys.size() > of_gateway + of_both, of_gateway > 0};
 }
 
-// Schedules are checked one by one, so that each error is reported.
+// Checks schedules one by one, so that each error is reported.
 void check_planner(const configuration::Configuration& made, options::Reading& reading) {
   for (std::size_t i = 0; i < made.traces.names.size(); ++i) {
     const std::string& trace = made.traces.names[i];
@@ -95,7 +95,7 @@ void check_planner(const configuration::Configuration& made, options::Reading& r
     reading.report("planner.warm_trace", options.error().message());
 }
 
-// Keys are read from files and from the environment, as the gateway does when it starts.
+// Reads API keys from files and from the environment, as the gateway does at its start.
 void check_gateway(const configuration::GatewaySetup& setup, const std::string& file, options::Reading& reading) {
   for (const auto& [key, address] :
        {std::pair{"gateway.listen", setup.listen}, {"gateway.admin_listen", setup.admin_listen}})
@@ -111,7 +111,7 @@ void check_gateway(const configuration::GatewaySetup& setup, const std::string& 
       reading.report(fmt::format("tenants[{}]", key.tenant), added.error());
 }
 
-// One line for each, without the name of the program, as editors expect.
+// Prints one line per error without the name of the program, as editors expect.
 int print_problems(const options::Problems& problems) {
   for (const core::Error& problem : problems) print_error_text(report::printable(problem.message()) + "\n");
   return kBadInput;

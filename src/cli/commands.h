@@ -1,4 +1,4 @@
-// The subcommands of `penstock`. Each has a file of its own and returns the exit code.
+// The subcommands of `penstock`. Each is implemented in one file and returns the exit code.
 #pragma once
 
 #include <span>
@@ -8,22 +8,22 @@
 
 namespace penstock::cli {
 
-using Arguments = std::vector<std::string>;  // without the names of the program and of the subcommand
+using Arguments = std::vector<std::string>;  // Without the names of the program and the subcommand.
 
-// Exit codes, the same for every subcommand. 130 is what Ctrl-C ends with.
+// Exit codes of all subcommands. SIGINT ends the program with 130.
 inline constexpr int kGood = 0;
-inline constexpr int kEnvironment = 1;  // the machine's fault: a disk that is full, a folder that may not be written to
-inline constexpr int kBadInput = 2;     // the user's: a flag, a configuration, a trace
-inline constexpr int kMissed = 3;       // what `load --expect` asked for was not met
+inline constexpr int kEnvironment = 1;  // System error, such as a full disk or a folder without write permission.
+inline constexpr int kBadInput = 2;     // Invalid input: a flag, a configuration or a trace.
+inline constexpr int kMissed = 3;       // An expectation of `load --expect` was not met.
 
 struct Command {
   std::string_view name;
-  std::string_view summary;  // for the list in --help
+  std::string_view summary;  // For the list in --help.
   int (*run)(const Arguments& arguments);
 };
 [[nodiscard]] std::span<const Command> commands();
 
-// The whole program: finds the subcommand and runs it. No exception leaves it.
+// Runs the program: finds the subcommand and calls it. Does not throw.
 [[nodiscard]] int run(const Arguments& arguments);
 
 [[nodiscard]] int replay(const Arguments& arguments);

@@ -18,10 +18,10 @@ namespace {
 
 constexpr const char kEraseLine[] = "\r\033[K";
 
-// Only what a signal handler may call.
+// Calls only functions that are safe in a signal handler.
 void end(int signal) {
   if (::isatty(STDERR_FILENO) == 1) {
-    // A terminal that is gone cannot be told.
+    // An error cannot be reported, since the terminal is gone.
     [[maybe_unused]] const auto written = ::write(STDERR_FILENO, kEraseLine, sizeof kEraseLine - 1);
   }
   ::_exit(128 + signal);
@@ -95,7 +95,7 @@ void end_on_interrupt() {
   action.sa_handler = end;
   sigemptyset(&action.sa_mask);
   for (const int signal : {SIGINT, SIGTERM}) {
-    // A program that was started in the background with interrupts ignored keeps ignoring them.
+    // A parent process that ignores interrupts, such as nohup, wants them to stay ignored.
     struct sigaction before {};
     if (::sigaction(signal, nullptr, &before) == 0 && before.sa_handler == SIG_IGN) continue;
     ::sigaction(signal, &action, nullptr);

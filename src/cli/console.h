@@ -1,4 +1,4 @@
-// What the program says to people, and how it ends when one of them says stop.
+// Output to the terminal, error messages, and interrupts.
 #pragma once
 
 #include <span>
@@ -8,24 +8,24 @@
 
 namespace penstock::cli {
 
-// Writes to standard output. Returns kGood, or complains and returns kEnvironment when it cannot be written.
+// Writes to standard output. Returns kGood; if that fails, reports the error and returns kEnvironment.
 [[nodiscard]] int print(std::string_view text);
 void print_error_text(std::string_view text);
 
-// "penstock: where: what; hint", one line on standard error, and the exit code that goes with it.
+// Prints "penstock: where: what; hint" as one line on standard error and returns the exit code.
 int report_error(const core::Error& error);
-int report_error(std::span<const core::Error> errors);  // Returns the exit code of the most severe error.
-// The same for what the user brought along: a file that cannot be read is bad input, too.
+int report_error(std::span<const core::Error> errors);  // Returns the highest exit code.
+// The same for input: a file that cannot be read counts as invalid input.
 int report_input_error(core::Error error);
 
-[[nodiscard]] bool stdout_has_colour();  // a terminal, and NO_COLOR is not set
+[[nodiscard]] bool stdout_has_colour();  // It is a terminal, and NO_COLOR is not set.
 [[nodiscard]] bool stderr_is_terminal();
 
-// From now on Ctrl-C (and a polite kill) ends the program at once with 128 + the signal's number.
+// After this call SIGINT and SIGTERM end the program at once with exit code 128 + the signal's number.
 void end_on_interrupt();
 
-// While one of these lives, Ctrl-C waits, so that no half-written neighbour of an output file stays behind. To be made
-// where no other thread runs.
+// Delays SIGINT and SIGTERM during its lifetime, so that no temporary output file is left behind. Must be created while
+// no other thread runs.
 class InterruptLater {
  public:
   InterruptLater();

@@ -1,7 +1,6 @@
-// `penstock engine`: the engine model behind the OpenAI API, in real time.
+// `penstock engine`: serves the OpenAI API from the engine model in real time.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 #include <csignal>
 #include <memory>
@@ -25,10 +24,10 @@ using engine_server::Fault;
 using engine_server::ServerOptions;
 
 constexpr std::size_t kNameBytesMax = 128;
-constexpr double kFaultSlowFactor = 10.0;  // Factor of `--fault slow` if --slow is not given.
+constexpr double kFaultSlowFactor = 10.0;  // Of `--fault slow` without --slow.
 
 struct FaultPlan {
-  std::string name;  // as it was given
+  std::string name;  // As given by the user.
   Fault kind = Fault::kNone;
   std::uint64_t after = 0;
 };
@@ -40,20 +39,13 @@ struct EngineSetup {
   std::optional<double> slow_factor;
   logging::LoggerOptions log;
 
-  // The blocks of vLLM, and 24 GiB of them at 128 KiB a token.
+  // The block size of vLLM, and 24 GiB of blocks at 128 KiB per token.
   EngineSetup() {
     server.version = PENSTOCK_VERSION;
     server.session.engine.block_tokens = 16;
     server.session.engine.kv_blocks = 12'288;
   }
 };
-
-core::Result<std::string> parse_name(std::string_view text) {
-  const bool printable = std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < '\x7f'; });
-  if (text.empty() || text.size() > kNameBytesMax || !printable)
-    return core::invalid_input({}, fmt::format("must be 1 to {} visible ASCII characters", kNameBytesMax));
-  return std::string{text};
-}
 
 core::Result<FaultPlan> parse_fault(std::string_view text) {
   constexpr std::array<std::pair<std::string_view, Fault>, 4> kFaults = {
@@ -71,12 +63,9 @@ core::Result<FaultPlan> parse_fault(std::string_view text) {
       {}, "must be hang, garbage, slow or crash, or one of them with -after=N, is " + options::quote(text));
 }
 
-options::Value name(std::string& field) {
-  return options::value("name", field, parse_name, [](const std::string& content) { return content; });
-}
-
 void add_server(options::Table& table, ServerOptions& server) {
   using namespace options;
+  const auto name = [](std::string& field) { return word(field, kNameBytesMax); };
   table.group("Server");
   table.add({"", "--host", "numeric address to listen on"}, name(server.host)).placeholder("ADDRESS");
   table.add({"", "--port", "port to listen on; 0 picks a free one"}, count(server.port, 0, UINT16_MAX))
@@ -162,7 +151,7 @@ Usage engine_usage(const options::Table& table) {
   return usage;
 }
 
-// Reports what is wrong; the error is the exit code.
+// Reports errors and returns the exit code in that case.
 tl::expected<EngineSetup, int> read_options(const Arguments& arguments) {
   EngineSetup setup;
   const options::Table table = table_of(setup);

@@ -1,4 +1,4 @@
-// `penstock explain`: a decision log in plain words.
+// `penstock explain`: explains a decision log.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -49,7 +49,7 @@ bool begins_as_database(const std::string& file) {
   return connect::is_sqlite({first.data(), static_cast<std::size_t>(std::max<std::streamsize>(0, stream.gcount()))});
 }
 
-// In pieces: what is allowed is much more than most logs are.
+// Reads in pieces, because the size limit is much larger than most logs.
 core::Result<std::string> read_text(const std::string& file) {
   std::ifstream stream{file, std::ios::binary};
   if (!stream) return core::invalid_input(file, "cannot be opened", "is the name right?");
@@ -71,7 +71,7 @@ core::Result<std::vector<DecisionRecord>> read_log(const std::string& file) {
   return read_text(file).and_then([&](const std::string& text) { return report::parse_decision_jsonl(text, file); });
 }
 
-// Leaves the tracks whose name, as `name_of` tells it, is the one that was asked for.
+// Keeps the tracks whose name, as returned by `name_of`, is the requested one.
 template <class NameOf>
 core::Result<void> keep(std::vector<report::DecisionTrack>& tracks, const Parsed& parsed, const char* flag,
                         NameOf name_of) {

@@ -21,7 +21,7 @@
 namespace penstock::cli {
 namespace {
 
-constexpr std::size_t kAccessLinesMax = 65'536;  // Maximum number of lines that wait to be written.
+constexpr std::size_t kAccessLinesMax = 65'536;  // Lines that wait to be written.
 
 Usage gateway_usage(const options::Table& table) {
   Usage usage;
@@ -35,7 +35,7 @@ Usage gateway_usage(const options::Table& table) {
   usage.flags.push_back(
       {"Flags", "--config", "FILE", "YAML with everything that flags say, tenants, models, classes", {}, {}});
   usage.flags.push_back({"Flags", "--options-markdown", {}, "print the reference of all options and end", {}, "true"});
-  // The flags of the SLO are those of a planner; a gateway reads it from the file.
+  // The gateway reads the SLO from the file only.
   for (Flag& flag : flags_of(table, configuration::gateway_groups()))
     if (flag.group != "SLO") usage.flags.push_back(std::move(flag));
   usage.flags.push_back(
@@ -147,7 +147,7 @@ class Reloader {
   const Parsed& parsed_;
   logging::Logger& log_;
   std::string file_;
-  std::unique_ptr<Loaded> last_;  // null: nothing was reloaded yet
+  std::unique_ptr<Loaded> last_;  // Null before the first reload.
 };
 
 // The log of an --access-log FILE; null: the option names no file.
@@ -198,7 +198,7 @@ int serve_gateway(const Arguments& arguments) {
         log.write(logging::Event::kDrain, {{"cause", cause}, {"open", served->open_requests()}});
         served->drain([&] { loop.stop(); });
       }};
-  // One file for each client and one for the replica that works for it.
+  // Each client needs a descriptor, and so does its connection to a replica.
   const std::uint32_t connections = setup.options.server.connections;
   if (const std::uint64_t may = net::prepare_descriptors(std::uint64_t{connections} * 2); may < connections)
     log.write(logging::Event::kFileLimitLow, {{"limit", may}, {"connections_max", connections}});

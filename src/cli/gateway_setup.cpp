@@ -76,7 +76,7 @@ core::Result<gateway::GatewayOptions> make_gateway_options(const configuration::
     for (std::string& key : *keys) made.api_keys.push_back({std::move(key), static_cast<std::uint32_t>(i)});
   }
   if (setup.prefix_pings) made.prefix_pings.emplace();
-  // Request ids and draws need not repeat from run to run.
+  // Request ids differ from run to run.
   made.dispatch.seed = static_cast<std::uint64_t>(std::chrono::system_clock::now().time_since_epoch().count());
   return made;
 }

@@ -1,4 +1,4 @@
-// From what a user asked for to what a gateway takes.
+// Creates what a gateway needs from its configuration.
 #pragma once
 
 #include <memory>
@@ -13,14 +13,14 @@
 
 namespace penstock::cli {
 
-// Reads key files and environment variables, and TLS files. Errors name the tenant or the file, never a key.
+// Reads key files, environment variables and TLS files. Errors name the tenant or the file, never a key.
 [[nodiscard]] core::Result<gateway::GatewayOptions> make_gateway_options(const configuration::GatewaySetup& setup);
 
-// The sink of ledger entries; null where `path` is empty.
+// Returns the sink of ledger entries; null if `path` is empty.
 [[nodiscard]] core::Result<std::unique_ptr<dispatch::LedgerSink>> open_ledger(const std::string& path,
                                                                               logging::Log& log);
 
-// "127.0.0.1:8000", "[::]:8000" or ":8000", which is all addresses.
+// Accepts "127.0.0.1:8000", "[::]:8000" or ":8000", which listens on all addresses.
 [[nodiscard]] core::Result<net::Address> parse_listen(const std::string& text, std::string_view where);
 
 }  // namespace penstock::cli

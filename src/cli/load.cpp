@@ -23,7 +23,7 @@ namespace penstock::cli {
 namespace {
 
 constexpr core::Duration kLookInterval = std::chrono::seconds{1};
-constexpr int kLooksALine = 5;  // where there is no terminal
+constexpr int kLooksALine = 5;  // Lines without a terminal.
 constexpr core::Duration kModelsTime = std::chrono::seconds{10};
 
 // ---- before the run ------------------------------------------------------------------------------------------------
@@ -45,7 +45,7 @@ core::Result<void> find_server(load::LoadSetup& setup) {
   return {};
 }
 
-// After ten minutes of load is late to hear that a folder is not there.
+// A missing folder is reported before the run, not after it.
 core::Result<void> check_folders(const load::LoadSetup& setup) {
   for (const auto& [flag, path] : {std::pair{"--json", setup.options.json}, {"--html", setup.options.html}}) {
     const std::filesystem::path folder = std::filesystem::path{path}.parent_path();
@@ -65,7 +65,7 @@ core::Result<std::string> first_model(const net::FetchAnswer& answer) {
   return json.at(place).get<std::string>();
 }
 
-core::Result<std::string> ask_model(net::Loop& loop, const load::LoadSetup& setup) {
+core::Result<std::string> request_model(net::Loop& loop, const load::LoadSetup& setup) {
   const load::GeneratorOptions& generator = setup.options.generator;
   const std::string authorization = "Bearer " + generator.dialect.senders.front().key;
   net::FetchRequest request;
@@ -164,7 +164,7 @@ int exit_code(const load::RunSummary& run, const load::Tally& tally) {
   for (const load::Verdict& verdict : run.verdicts)
     if (!verdict.is_met) return kMissed;
   const load::Figures& all = tally.all();
-  // An unreachable server gives no result. If all requests were refused, that may be the expected result.
+  // Without any response there is no result. If all requests were refused, that may be the expected result.
   if (all.of(load::Outcome::kOk) > 0 || all.errors() == 0 || !run.verdicts.empty()) return kGood;
   return report_error({core::ErrorCode::kEnvironment, run.target, "no request succeeded",
                        tally.causes().empty() ? "" : tally.causes().begin()->first});
@@ -188,7 +188,7 @@ int generate_load(const Arguments& arguments) {
   net::Loop loop;
   setup->options.generator.dialect.model = setup->options.model;
   if (setup->options.model.empty()) {
-    auto model = ask_model(loop, *setup);
+    auto model = request_model(loop, *setup);
     if (!model) return report_error(model.error());
     setup->options.generator.dialect.model = *std::move(model);
   }

@@ -1,4 +1,4 @@
-// The log of the commands that serve, and its first and last lines.
+// The log of the commands that serve, with its first and last lines.
 #pragma once
 
 #include <memory>
@@ -12,10 +12,10 @@
 
 namespace penstock::cli {
 
-// The flags for a process that logs in the same way.
+// Returns the flags for a process that logs in the same way.
 [[nodiscard]] std::vector<std::string> log_arguments(logging::LoggerOptions options);
 
-// Reports why it cannot be opened; the error is the exit code.
+// Reports the error if it cannot be opened and returns the exit code.
 [[nodiscard]] tl::expected<std::unique_ptr<logging::Logger>, int> open_log(const logging::LoggerOptions& options);
 
 void log_start(logging::Log& log, std::string_view command);

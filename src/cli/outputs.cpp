@@ -84,7 +84,7 @@ core::Result<void> check(const Output& output, const std::vector<std::string>& i
     return ::access(output.path.c_str(), W_OK) == 0
                ? core::Result<void>{}
                : cannot_write(output.path, errno, "choose a path that you may write to");
-  // A file is replaced, so it is the folder that must let us.
+  // A file is replaced, which needs write permission for the folder.
   fs::path folder = fs::path{output.path}.parent_path();
   if (folder.empty()) folder = ".";
   if (!fs::exists(folder, error)) return cannot_write(output.path, ENOENT, "create the folder first");
@@ -94,7 +94,7 @@ core::Result<void> check(const Output& output, const std::vector<std::string>& i
   return {};
 }
 
-constexpr core::Duration::rep kReportsMax = 500;  // Maximum per policy; a page has 1.3 MB.
+constexpr core::Duration::rep kReportsMax = 500;  // Per policy; a page has 1.3 MB.
 
 core::Result<void> check_report_folder(const std::string& folder) {
   std::error_code error;
@@ -126,7 +126,8 @@ core::Result<void> write_reports(const configuration::OutputOptions& output, con
 
 core::Result<void> check_decision_log(const std::string& path) {
   std::error_code error;
-  const bool is_stream = fs::exists(path, error) && !fs::is_regular_file(path, error);  // /dev/stdout takes lines
+  const bool is_stream =
+      fs::exists(path, error) && !fs::is_regular_file(path, error);  // /dev/stdout is written as JSON lines.
   if (path.empty() || is_stream || path.ends_with(".jsonl") || path.ends_with(kDatabaseEnding)) return {};
   return core::invalid_input("--decision-log", "must end in .jsonl or .sqlite, is " + options::quote(path));
 }

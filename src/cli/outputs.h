@@ -1,4 +1,4 @@
-// The files that a replay leaves behind: looked at before the first run, written after the last.
+// The output files of a replay, which are checked before the first run and written after the last.
 #pragma once
 
 #include <string>
@@ -11,17 +11,16 @@
 
 namespace penstock::cli {
 
-// Whether every output file that the options name can be written, as far as can be told without writing. Errors: a
-// folder that is not there or closed (of the environment), a file that is read, too (of the input; `inputs` names
-// them).
+// Checks whether every output file can be written, without writing. Errors: a missing folder or one without write
+// permission (system error), and an output that is also an input (invalid input).
 [[nodiscard]] core::Result<void> check_outputs(const configuration::OutputOptions& options,
                                                const std::vector<std::string>& inputs);
 
-// Whether a run of that length makes no more reports than one folder should hold. Errors are of the input.
+// Checks that a run of that length produces no more reports than the limit of one folder. Errors are invalid input.
 [[nodiscard]] core::Result<void> check_report_interval(const configuration::OutputOptions& options, core::Duration run);
 
-// Renders everything, then writes it; each file appears whole or not at all. Reports on intervals go last, one by one,
-// as `POLICY-NUMBER-FROM-TO.html`; their folder is made.
+// Renders all outputs, then writes them; each file is written completely or not at all. Reports on intervals are written
+// last, as `POLICY-NUMBER-FROM-TO.html`; their folder is created.
 [[nodiscard]] core::Result<void> write_outputs(const configuration::OutputOptions& options,
                                                const report::Report& report);
 

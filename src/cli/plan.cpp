@@ -1,4 +1,4 @@
-// `penstock plan`: the planner as a daemon, with its live page.
+// `penstock plan`: runs the planner as a daemon with a live page.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -30,14 +30,14 @@
 namespace penstock::cli {
 namespace {
 
-// Prefixes are told apart by the gateway in blocks of so many tokens, and trials see them the same way.
+// Block size in which the gateway distinguishes prefixes; simulated trials use the same.
 constexpr std::uint32_t kTrialBlockTokens = 256;
 
 struct DaemonOptions {
   std::string gateway = "127.0.0.1:8081", dashboard = "127.0.0.1:8080";
   bool local_engines = false;
-  std::optional<bool> acts;  // none: where it starts the engines itself
-  std::string state_folder;  // empty: penstock-state, and only where it starts engines
+  std::optional<bool> acts;  // Empty: it acts if it starts the engines itself.
+  std::string state_folder;  // Empty: penstock-state, if it starts engines.
   actuation::PortRange ports{9000, 9899};
   bool keep_engines = false, bind_engines = false;
   std::string policy{configuration::kPenstock};
@@ -115,7 +115,7 @@ Usage plan_usage(const options::Table& daemon, const options::Table& configurati
   return usage;
 }
 
-// The flags by which `penstock engine` becomes a replica of the pool.
+// Returns the flags that make `penstock engine` a replica of the pool.
 std::vector<std::string> engine_arguments(const simulation::RunOptions& run, simulation::PoolSpec pool,
                                           const std::string& model) {
   double bytes_per_token = run.kv_bytes_per_token, bytes_per_s = run.kv_transfer_bytes_per_s;
@@ -128,7 +128,7 @@ std::vector<std::string> engine_arguments(const simulation::RunOptions& run, sim
   return words;
 }
 
-// Trials with blocks as coarse as the keys that the gateway tells prefixes apart by.
+// Sets the block size of trials to that of the gateway's prefix keys.
 simulation::RunOptions trial_options(simulation::RunOptions options) {
   for (simulation::PoolSpec& pool : options.pools) {
     const std::uint64_t tokens = std::uint64_t{pool.engine.block_tokens} * pool.engine.kv_blocks;
@@ -176,7 +176,7 @@ core::Result<controller::LocalFleetOptions> fleet_options(const DaemonOptions& d
   return made;
 }
 
-// Writes decisions as they come. A file that cannot be written is reported once, and nothing is written to it any more.
+// Writes each decision to the decision log. If that fails, it reports the error once and stops writing.
 class DecisionSink {
  public:
   static core::Result<DecisionSink> open(const std::string& path, logging::Log& log) {
@@ -230,7 +230,7 @@ core::Result<std::unique_ptr<decision::Policy>> make_live_policy(const std::stri
   return replay::make_policy_with(std::vector(run.pools.size(), *capacity), name, run);
 }
 
-// Reads the file and the flags; reports what is wrong. The error is the exit code.
+// Reads the file and the flags. Reports errors and returns the exit code in that case.
 tl::expected<void, int> read_options(const Arguments& arguments, DaemonOptions& daemon,
                                      configuration::Configuration& made) {
   const options::Table own = daemon_table(daemon), table = configuration::configuration_table(made);
@@ -252,7 +252,7 @@ tl::expected<void, int> read_options(const Arguments& arguments, DaemonOptions& 
 int run_planner(const Arguments& arguments) {
   DaemonOptions daemon_options;
   configuration::Configuration made;
-  // Live engines have the blocks of vLLM where a replay has those of traces.
+  // Live engines use the block size of vLLM; a replay uses that of traces.
   made.pool.engine.block_tokens = 16;
   made.pool.engine.kv_blocks = 12'288;
   if (const auto read = read_options(arguments, daemon_options, made); !read) return read.error();

@@ -1,4 +1,4 @@
-// `penstock profile`: what a step-time model says of an engine, as a table and as a profile that can be read back.
+// `penstock profile`: prints a step-time model as tables, and writes it as a profile.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ constexpr std::uint32_t kSequences[] = {1, 4, 16, 64, 256, 1024};
 constexpr std::uint64_t kTokensMax = 10'000'000;
 
 struct ProfileOptions {
-  simulation::RunOptions run;  // one pool
+  simulation::RunOptions run;  // With one pool.
   std::uint64_t input = 2000, output = 200;
   double cached = 0.0;
   std::string json;
@@ -63,7 +63,7 @@ Usage profile_usage(const options::Table& table) {
   return usage;
 }
 
-struct Asked {
+struct ProfileRequest {
   simulation::RunOptions options;
   capacity::TrafficShape traffic;
   capacity::EngineLimits limits;
@@ -71,17 +71,17 @@ struct Asked {
   [[nodiscard]] const engine::StepTimeModel& model() const { return *options.pools.front().step_time; }
 };
 
-core::Result<Asked> understand(const ProfileOptions& made) {
+core::Result<ProfileRequest> make_request(const ProfileOptions& made) {
   if (made.cached >= 1.0) return core::invalid_input("--cached", "must be below 1", "one token at least is computed");
-  Asked asked;
-  asked.traffic = {static_cast<double>(made.input), static_cast<double>(made.output), made.cached};
+  ProfileRequest request;
+  request.traffic = {static_cast<double>(made.input), static_cast<double>(made.output), made.cached};
   auto options = replay::make_run_options(made.run);
   if (!options) return tl::make_unexpected(options.error());
-  asked.options = *std::move(options);
-  const engine::EngineConfig& engine = asked.options.pools.front().engine;
-  asked.limits = {static_cast<double>(engine.max_sequences), static_cast<double>(engine.max_batched_tokens),
-                  static_cast<double>(engine.block_tokens) * engine.kv_blocks};
-  return asked;
+  request.options = *std::move(options);
+  const engine::EngineConfig& engine = request.options.pools.front().engine;
+  request.limits = {static_cast<double>(engine.max_sequences), static_cast<double>(engine.max_batched_tokens),
+                    static_cast<double>(engine.block_tokens) * engine.kv_blocks};
+  return request;
 }
 
 // ---- the table ------------------------------------------------------------------------------------------------------
@@ -89,46 +89,47 @@ core::Result<Asked> understand(const ProfileOptions& made) {
 using Rows = std::vector<std::vector<std::string>>;
 constexpr std::size_t kIndent = 2;
 
-std::vector<std::uint32_t> lengths(const Asked& asked) {
+std::vector<std::uint32_t> lengths(const ProfileRequest& request) {
   std::vector<std::uint32_t> fitting;
   for (const std::uint32_t length : kLengths)
-    if (length <= asked.limits.kv_tokens) fitting.push_back(length);
+    if (length <= request.limits.kv_tokens) fitting.push_back(length);
   return fitting;
 }
 
-std::string prompts_table(const Asked& asked) {
+std::string prompts_table(const ProfileRequest& request) {
   Rows rows{{"prompt tokens"}, {"TTFT"}};
-  for (const std::uint32_t length : lengths(asked)) {
+  for (const std::uint32_t length : lengths(request)) {
     rows[0].push_back(report::format_count(length));
-    rows[1].push_back(report::format_milliseconds(capacity::lone_ttft_ms(asked.model(), asked.limits, length)));
+    rows[1].push_back(report::format_milliseconds(capacity::lone_ttft_ms(request.model(), request.limits, length)));
   }
   return "One prompt on an idle engine\n" + report::aligned(rows, kIndent);
 }
 
-std::string decode_table(const Asked& asked) {
+std::string decode_table(const ProfileRequest& request) {
   Rows rows{{"ITL of sequences"}};
-  for (const std::uint32_t length : lengths(asked)) rows[0].push_back(report::format_count(length) + " tokens");
+  for (const std::uint32_t length : lengths(request)) rows[0].push_back(report::format_count(length) + " tokens");
   for (const std::uint32_t sequences : kSequences) {
-    if (sequences > asked.limits.max_sequences) break;
+    if (sequences > request.limits.max_sequences) break;
     rows.push_back({report::format_count(sequences)});
-    for (const std::uint32_t length : lengths(asked)) {
-      const bool fits = static_cast<double>(sequences) * length <= asked.limits.kv_tokens;
-      rows.back().push_back(
-          fits ? report::format_milliseconds(capacity::decode_step_ms(asked.model(), asked.limits, sequences, length))
-               : "");
+    for (const std::uint32_t length : lengths(request)) {
+      const bool fits = static_cast<double>(sequences) * length <= request.limits.kv_tokens;
+      rows.back().push_back(fits ? report::format_milliseconds(
+                                       capacity::decode_step_ms(request.model(), request.limits, sequences, length))
+                                 : "");
     }
   }
   return "A step that only decodes, by sequences at once and their length; empty: more than the KV cache holds\n" +
          report::aligned(rows, kIndent);
 }
 
-std::string capacity_table(const Asked& asked) {
+std::string capacity_table(const ProfileRequest& request) {
   using report::format_quantity;
   Rows rows{{"replica", "requests/s", "C_in tokens/s", "C_out tokens/s", "decode at once", "p95 TTFT", "p95 ITL"}};
   for (const signals::Role role : {signals::Role::kAggregated, signals::Role::kPrefill, signals::Role::kDecode}) {
     capacity::CapacityOptions options;
     options.role = role;
-    const auto found = capacity::token_capacity(asked.model(), asked.traffic, asked.limits, asked.options.slo, options);
+    const auto found =
+        capacity::token_capacity(request.model(), request.traffic, request.limits, request.options.slo, options);
     rows.push_back({signals::to_string(role)});
     if (!found) {
       rows.back().insert(rows.back().end(), {"none", "", "", "", "", ""});
@@ -143,21 +144,21 @@ std::string capacity_table(const Asked& asked) {
   }
   return fmt::format(
              "What a replica carries within TTFT {} and ITL {}: {} prompt tokens ({} cached), {} output tokens\n",
-             options::format_duration(asked.options.slo.ttft), options::format_duration(asked.options.slo.itl),
-             report::format_count(static_cast<std::uint64_t>(asked.traffic.input_tokens)),
-             report::format_share(asked.traffic.cached_share),
-             report::format_count(static_cast<std::uint64_t>(asked.traffic.output_tokens))) +
+             options::format_duration(request.options.slo.ttft), options::format_duration(request.options.slo.itl),
+             report::format_count(static_cast<std::uint64_t>(request.traffic.input_tokens)),
+             report::format_share(request.traffic.cached_share),
+             report::format_count(static_cast<std::uint64_t>(request.traffic.output_tokens))) +
          report::aligned(rows, kIndent);
 }
 
-std::string page(const Asked& asked) {
+std::string page(const ProfileRequest& request) {
   const std::string engine =
       fmt::format("{}: KV cache of {} tokens, {} sequences at once, {} tokens an iteration\n\n",
-                  report::printable(asked.model().description()),
-                  report::format_count(static_cast<std::uint64_t>(asked.limits.kv_tokens)),
-                  report::format_count(static_cast<std::uint64_t>(asked.limits.max_sequences)),
-                  report::format_count(static_cast<std::uint64_t>(asked.limits.max_batched_tokens)));
-  return engine + prompts_table(asked) + "\n" + decode_table(asked) + "\n" + capacity_table(asked);
+                  report::printable(request.model().description()),
+                  report::format_count(static_cast<std::uint64_t>(request.limits.kv_tokens)),
+                  report::format_count(static_cast<std::uint64_t>(request.limits.max_sequences)),
+                  report::format_count(static_cast<std::uint64_t>(request.limits.max_batched_tokens)));
+  return engine + prompts_table(request) + "\n" + decode_table(request) + "\n" + capacity_table(request);
 }
 
 }  // namespace
@@ -171,17 +172,17 @@ int profile(const Arguments& arguments) {
   if (!read) return read.error();
   configuration::check_engine(made.run.pools.front().engine, {}, *read);
   if (!read->good()) return report_error(read->problems());
-  const auto asked = understand(made);
-  if (!asked) return report_input_error(asked.error());
+  const auto request = make_request(made);
+  if (!request) return report_input_error(request.error());
   if (!made.json.empty()) {
-    const engine::EngineProfile sampled = capacity::sample_profile(asked->model(), asked->limits);
+    const engine::EngineProfile sampled = capacity::sample_profile(request->model(), request->limits);
     if (sampled.prefill.empty() || sampled.decode.empty())
       return report_input_error(
           {core::ErrorCode::kInvalidInput, "--kv-blocks", "is too small a KV cache to profile", {}});
-    const auto written = report::write_file(made.json, capacity::profile_json(sampled, asked->model().description()));
+    const auto written = report::write_file(made.json, capacity::profile_json(sampled, request->model().description()));
     if (!written) return report_error(written.error());
   }
-  return print(page(*asked));
+  return print(page(*request));
 }
 
 }  // namespace penstock::cli

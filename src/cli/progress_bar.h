@@ -1,4 +1,4 @@
-// One line on standard error that says how far a replay is.
+// Shows the progress of a replay in one line on standard error.
 #pragma once
 
 #include "replay/task_pool.h"
@@ -13,7 +13,7 @@ class ProgressBar {
   ProgressBar& operator=(const ProgressBar&) = delete;
 
   void show(const replay::TaskProgress& progress);
-  void erase();  // so that a table or an error stands on a clean line
+  void erase();  // The next output then starts on an empty line.
 
  private:
   bool shown_;

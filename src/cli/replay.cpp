@@ -1,4 +1,4 @@
-// `penstock replay`: autoscaling policies over traces, compared.
+// `penstock replay`: compares autoscaling policies on traces.
 #include <fmt/format.h>
 
 #include <utility>
@@ -75,12 +75,12 @@ std::string reference(const options::Table& table) {
 
 struct ReplayRequest {
   configuration::Configuration configuration;
-  std::string command;              // the line that repeats it, for the reports
-  std::vector<std::string> inputs;  // files that are read beside the traces and must not be overwritten
-  bool progress = false;            // although standard error is no terminal
+  std::string command;              // Command line that repeats the run, for reports.
+  std::vector<std::string> inputs;  // Other input files, which must not be overwritten.
+  bool progress = false;            // Also if standard error is not a terminal.
 };
 
-// Runs everything, writes the files, prints the table. Returns the exit code; errors have been reported.
+// Runs the replay, writes the files and prints the table. Reports errors and returns the exit code.
 int run(ReplayRequest request) {
   std::vector<std::string> inputs = std::move(request.inputs);
   const configuration::TraceOptions& traces = request.configuration.traces;

@@ -1,4 +1,4 @@
-// `penstock up`: all of Penstock on one machine, with traffic.
+// `penstock up`: runs all of Penstock on one machine, with traffic.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ namespace {
 
 struct UpOptions {
   std::string dashboard = "127.0.0.1:8080", listen = "127.0.0.1:8000", admin_listen = "127.0.0.1:8081";
-  std::string ports = "9000-9899", peak = "12", trough = "1", period = "10m";  // for the parts, which check them
+  std::string ports = "9000-9899", peak = "12", trough = "1", period = "10m";  // The started processes check these.
   core::Duration duration{};
   std::uint32_t max_replicas = 6;
   bool disaggregated = false, no_load = false;
@@ -79,7 +79,7 @@ Usage up_usage(const options::Table& table) {
   return usage;
 }
 
-// One file for the gateway and the planner. Loops are as much faster as the day is shorter.
+// Configures gateway and planner in one file. Intervals are short because the simulated day is short.
 std::string demo_config(bool disaggregated, std::uint32_t max_replicas) {
   std::string pools = fmt::format(
       "pools:\n"
@@ -119,13 +119,13 @@ struct Part {
   std::vector<std::string> words;
   std::string log;
   std::optional<connect::Process> process;
-  bool may_end = false;  // by itself, without that being trouble
+  bool may_end = false;  // Its end is not an error.
 };
 
-// Starts the parts in order, and ends them in the order that affects no client.
-class Show {
+// Starts the processes one after the other, and stops them in the order that cuts no request.
+class Supervisor {
  public:
-  Show(net::Loop& loop, const UpOptions& options, std::filesystem::path folder)
+  Supervisor(net::Loop& loop, const UpOptions& options, std::filesystem::path folder)
       : loop_(loop), client_(loop), options_(options), folder_(std::move(folder)) {}
 
   core::Result<void> begin(const std::string& program, const std::string& config) {
@@ -172,12 +172,12 @@ class Show {
     }
     for (std::size_t i = 0; i < 2; ++i)
       if (auto started = start(parts_[i]); !started) return started;
-    timers_.push_back(loop_.every(std::chrono::milliseconds{200}, [this] { look(); }));
-    timers_.push_back(loop_.every(std::chrono::milliseconds{300}, [this] { ask_ready(); }));
+    timers_.push_back(loop_.every(std::chrono::milliseconds{200}, [this] { check_processes(); }));
+    timers_.push_back(loop_.every(std::chrono::milliseconds{300}, [this] { check_ready(); }));
     return {};
   }
 
-  // Load first, so that nothing new comes; then the planner, which drains its engines; the gateway last.
+  // Load stops first, so that no new requests arrive; then the planner, which drains its engines; the gateway last.
   void end(int code) {
     if (std::exchange(ending_, true)) {
       for (Part& each : parts_)
@@ -185,7 +185,7 @@ class Show {
       return loop_.stop();
     }
     code_ = code;
-    say("ending: load, engines, gateway");
+    print_status("ending: load, engines, gateway");
     end_next();
   }
 
@@ -200,7 +200,7 @@ class Show {
     return made;
   }
   [[nodiscard]] std::string admin() const { return options_.admin_listen; }
-  static void say(const std::string& text) { static_cast<void>(print("up: " + text + "\n")); }
+  static void print_status(const std::string& text) { static_cast<void>(print("up: " + text + "\n")); }
 
   core::Result<void> start(Part& started) {
     connect::Command command;
@@ -213,12 +213,12 @@ class Show {
     return {};
   }
 
-  void ask_ready() {
-    if (ready_ || ending_ || std::exchange(asking_, true)) return;
+  void check_ready() {
+    if (ready_ || ending_ || std::exchange(checking_, true)) return;
     const auto address = parse_listen(admin(), "--admin-listen");
     net::fetch(client_, net::request_to(*address, "/ready", std::chrono::seconds{2}),
                [this](const core::Result<net::FetchAnswer>& answer) {
-                 asking_ = false;
+                 checking_ = false;
                  if (ready_ || ending_ || !answer || answer->status != 200) return;
                  ready_ = true;
                  announce();
@@ -229,7 +229,7 @@ class Show {
 
   void announce() {
     const std::string page = options_.dashboard;
-    say("the first engine serves");
+    print_status("the first engine serves");
     static_cast<void>(
         print(fmt::format("  OpenAI API     http://{}/v1   (model penstock-sim, key sk-demo)\n"
                           "  live page      {}\n"
@@ -240,20 +240,20 @@ class Show {
                           page == "0" ? "" : " and http://" + page + "/metrics", folder_.string())));
   }
 
-  void look() {
+  void check_processes() {
     for (const connect::Ended& ended : host_.reap())
       for (Part& each : parts_) {
         if (each.process != ended.process) continue;
         each.process.reset();
         if (ending_) {
-          say(each.name + " ended");
+          print_status(each.name + " ended");
           end_next();
         } else if (!each.may_end) {
           const std::string line = connect::last_line(each.log);
           fail(fmt::format("the {} ended by itself ({}){}", each.name, connect::describe(ended),
                            line.empty() ? "" : ": " + line));
         } else {
-          say(each.name + " has ended: " + connect::last_line(each.log));
+          print_status(each.name + " has ended: " + connect::last_line(each.log));
         }
       }
   }
@@ -263,8 +263,7 @@ class Show {
     end(kEnvironment);
   }
 
-  // A planner without its gateway would wait for its word on what is open, and nothing is: it ends at once, and the
-  // engines with it.
+  // Without a gateway no requests are open, and the planner could not learn that: it is killed together with its engines.
   void end_next() {
     const bool any_users = parts_.front().process.has_value();
     for (const std::string_view name : {"load", "planner", "gateway"})
@@ -283,7 +282,7 @@ class Show {
   connect::ProcessHost host_;
   std::vector<Part> parts_;
   std::vector<net::Loop::Timer> timers_;
-  bool ready_ = false, asking_ = false, ending_ = false;
+  bool ready_ = false, checking_ = false, ending_ = false;
   int code_ = kGood;
 };
 
@@ -292,7 +291,7 @@ core::Result<std::filesystem::path> make_folder(const UpOptions& options) {
   std::filesystem::path folder = options.state_folder;
   if (folder.empty()) {
     folder = std::filesystem::temp_directory_path(error) / "penstock-up";
-    // What an earlier run left there is of no use to this one.
+    // Files of an earlier run are of no use.
     if (!error) std::filesystem::remove_all(folder, error);
   }
   if (!error) std::filesystem::create_directories(folder, error);
@@ -328,13 +327,13 @@ int up(const Arguments& arguments) {
   if (error) return report_error({core::ErrorCode::kEnvironment, "/proc/self/exe", error.message(), {}});
 
   net::Loop loop;
-  Show show{loop, made, *folder};
-  const net::SignalWatch signals{loop, {SIGTERM, SIGINT}, [&](int) { show.end(kGood); }};
+  Supervisor supervisor{loop, made, *folder};
+  const net::SignalWatch signals{loop, {SIGTERM, SIGINT}, [&](int) { supervisor.end(kGood); }};
   if (const int code = print("up: starting gateway, planner and engines\n"); code != kGood) return code;
-  if (auto begun = show.begin(program, *config); !begun) return report_error(begun.error());
-  if (made.duration > core::Duration{}) loop.after(made.duration, [&] { show.end(kGood); });
+  if (auto begun = supervisor.begin(program, *config); !begun) return report_error(begun.error());
+  if (made.duration > core::Duration{}) loop.after(made.duration, [&] { supervisor.end(kGood); });
   loop.run();
-  return show.code();
+  return supervisor.code();
 }
 
 }  // namespace penstock::cli

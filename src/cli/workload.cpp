@@ -1,4 +1,4 @@
-// `penstock workload`: what traces are like, before anything is replayed.
+// `penstock workload`: describes traces.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,8 +21,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct Described {
-  std::string name;   // as it was given
-  std::string title;  // short
+  std::string name;   // As given by the user.
+  std::string title;  // Short name.
   std::string format;
   workload::ReadReport report;
   workload::Statistics statistics;
@@ -123,7 +123,7 @@ Json document(const Described& d) {
 std::string json(const std::vector<Described>& all) {
   Json list = Json::array();
   for (const Described& described : all) list.push_back(document(described));
-  // A file name may hold any bytes; JSON may not.
+  // A file name may contain bytes that are not valid in JSON.
   return Json{{"penstock", PENSTOCK_VERSION}, {"workloads", list}}.dump(2, ' ', false, Json::error_handler_t::replace) +
          "\n";
 }

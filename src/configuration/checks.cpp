@@ -1,4 +1,4 @@
-// Contradictions within the SLO and its segments, between them, the planner and the pools, and within the gateway.
+// Reports contradictions in the SLO and its segments, between planner and pools, and in the gateway's options.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -82,7 +82,7 @@ class PlannerChecker {
            given(path + ".prompt_min") || given(path + ".prompt_max");
   }
 
-  // Whether `wide` matches everything that `narrow` does.
+  // Returns true if `wide` matches every request that `narrow` matches.
   [[nodiscard]] bool covers(const signals::SegmentSlo& wide, const signals::SegmentSlo& narrow) const {
     const auto same = [](const std::string& of_wide, const std::string& of_narrow) {
       return of_wide.empty() || of_wide == of_narrow;
@@ -92,7 +92,7 @@ class PlannerChecker {
            wide.prompt_min <= narrow.prompt_min && wide.prompt_max >= narrow.prompt_max;
   }
 
-  // Goals and segments are for the planner, too.
+  // The planner uses goals and segments only with the target `sla`.
   void check_target() {
     if (planner_.options.target == planner::OptimizationTarget::kSla) return;
     const bool latency = planner_.options.target == planner::OptimizationTarget::kLatency;
@@ -237,10 +237,10 @@ void settle_gateway(Configuration& made, Reading& reading) {
   if (pressure.kv_reject < pressure.kv_throttle)
     reading.report("gateway.admission.kv_reject",
                    fmt::format("must be at least kv_throttle ({}), is {}", pressure.kv_throttle, pressure.kv_reject));
-  // A file that names tenants expects requests to name theirs.
+  // If the file has tenants, requests need a key by default.
   if (!setup.tenants.empty() && !reading.given("gateway.anonymous")) setup.options.anonymous = false;
   setup.options.dispatch.slo = {made.run.slo, made.run.slo_goal, made.run.slo_segments};
-  // The routers of peers have no tenants, unless the file names some.
+  // The routers of peers have no admission, unless the file has tenants.
   if (made.run.router == routing::Strategy::kLive || !setup.tenants.empty()) made.run.dispatch = setup.options.dispatch;
 }
 

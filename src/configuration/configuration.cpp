@@ -1,4 +1,4 @@
-// Reads a configuration, and finds contradictions between pools, engines, outputs and what is compared.
+// Reads a configuration and reports contradictions between pools, engines, policies and outputs.
 #include "configuration/configuration.h"
 
 #include <fmt/format.h>
@@ -16,7 +16,7 @@ using options::format_number;
 using options::quote;
 using options::Reading;
 
-// The path of a value of a pool: its own, or the one that all pools share.
+// Returns the path of a pool's value, or of the value that all pools share.
 std::string path_in_pool(const Reading& reading, const std::string& prefix, const std::string& key) {
   return reading.given(prefix + key) ? prefix + key : key;
 }
@@ -84,7 +84,7 @@ void settle_roles(Configuration& made, Reading& reading) {
   }
 }
 
-// A bound that was not given gives way to one that was.
+// A bound that was not given is adapted to one that was.
 void settle_bounds(simulation::PoolSpec& pool, const std::string& prefix, Reading& reading) {
   const std::string replicas = path_in_pool(reading, prefix, "replicas");
   const std::string least = path_in_pool(reading, prefix, "min_replicas");
@@ -174,7 +174,7 @@ void settle(Configuration& made, Reading& reading) {
 tl::expected<Reading, options::Problems> load(Configuration& made, const options::Table& table,
                                               const options::Source& source) {
   Reading reading = read(table, source);
-  // A value that could not be read would show up again as a contradiction with the default in its place.
+  // A value that could not be read would be reported again, as a contradiction with its default.
   if (reading.good()) {
     settle(made, reading);
     settle_planner(made, reading);

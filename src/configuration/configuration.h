@@ -22,12 +22,13 @@ namespace penstock::configuration {
 inline constexpr std::uint32_t kReplicasMax = 10'000;  // An option accepts no larger number of replicas or GPUs.
 
 struct TraceOptions {
-  std::vector<std::string> names;  // files, "synthetic:…" or "built-in"
+  std::vector<std::string> names;  // Files, "synthetic:…" or "built-in".
   workload::ReadOptions read;
   double rate_scale = 1.0;
 };
 
-// What one replica carries within the SLO, where the user knows it. A replay load-tests the rest in simulation.
+// Capacity of one replica within the SLO, as far as the user knows it. A replay determines the rest by simulated load
+// tests.
 struct KnownCapacity {
   std::optional<double> requests_per_s, input_tokens_per_s, output_tokens_per_s, concurrency;
 };
@@ -36,51 +37,51 @@ struct KnownCapacity {
 struct Schedule {
   std::string cron;
   core::Duration length{};
-  std::string pool;  // after loading the name of one of the pools
+  std::string pool;  // After loading, the name of one of the pools.
   std::uint32_t replicas = 1;
   std::string location{};  // Location of `cron`, for messages.
 };
 
 struct PlannerSetup {
   planner::PlannerOptions options;
-  core::Duration memory = std::chrono::minutes{20};  // see planner::set_memory()
-  std::string warm_trace;                            // file; empty: none
-  core::Duration utc_offset{};                       // Offset of the schedules.
-  core::Duration start_time{};                       // since 1970: the time of day at the start of the trace
+  core::Duration memory = std::chrono::minutes{20};  // See planner::set_memory().
+  std::string warm_trace;                            // File; empty means none.
+  core::Duration utc_offset{};                       // Of the local time of schedules.
+  core::Duration start_time{};                       // Time since 1970 of the start of the trace.
   std::vector<Schedule> schedules;
 };
 
-// Files to write; empty: none.
+// Files that a replay writes; an empty name means none.
 struct OutputOptions {
   std::string json, csv, html;
   std::string decision_log;  // .jsonl or .sqlite
-  std::string metrics;       // Prometheus text of the end of each run
-  std::string report_dir;    // folder for a report of each policy and interval
+  std::string metrics;       // Prometheus text with the state at the end of each run.
+  std::string report_dir;    // Folder for one report per policy and interval.
   core::Duration report_interval = std::chrono::hours{24};
 };
 
 struct TenantOptions : dispatch::Tenant {
-  std::vector<std::string> keys, key_files, key_envs;  // API keys; files and variables hold one each
+  std::vector<std::string> keys, key_files, key_envs;  // API keys. Each file and variable contains one.
 };
 
 struct GatewaySetup {
   std::string listen = "127.0.0.1:8000", admin_listen = "127.0.0.1:8081";
-  std::string tls_certificate, tls_key;  // files; empty: plain HTTP
-  std::string ledger;                    // SQLite file; empty: none
-  std::string access_log = "off";        // "on" (in the log), "off" or a file
+  std::string tls_certificate, tls_key;  // Files; empty means plain HTTP.
+  std::string ledger;                    // SQLite file; empty means none.
+  std::string access_log = "off";        // "on" (in the log), "off" or a file.
   bool prefix_pings = false;
   gateway::DiscoveryOptions discovery;
   std::vector<TenantOptions> tenants;
-  gateway::GatewayOptions options;  // 0 threads: one for each core; the SLO is that of the run
+  gateway::GatewayOptions options;  // 0 threads means one per core. The SLO is that of the run.
 };
 
 struct Configuration {
   TraceOptions traces;
   std::vector<std::string> policies = {"static", "hpa-rate", "keda-tokens", "dynamo-latency"};
-  options::CountRange frontier;  // static fleets of each of these sizes
-  std::uint32_t jobs = 0;        // runs at once; 0: one for each core
-  simulation::PoolSpec pool;     // what the pools have in common
-  simulation::RunOptions run;    // pools without their step-time models, routers, SLO, faults
+  options::CountRange frontier;  // Sizes of static fleets.
+  std::uint32_t jobs = 0;        // Concurrent runs; 0 means one per core.
+  simulation::PoolSpec pool;     // Values that all pools share.
+  simulation::RunOptions run;    // Pools have no step-time models yet.
   KnownCapacity capacity;
   PlannerSetup planner;
   OutputOptions output;
@@ -93,35 +94,35 @@ struct Configuration {
   }
 };
 
-// "clairvoyant" is no policy that could be deployed, and Penstock's own needs a simulator: the planner's list of
-// policies has neither.
+// The planner's list of policies does not contain these two: "clairvoyant" cannot be deployed, and Penstock's own policy
+// needs a simulator.
 inline constexpr std::string_view kClairvoyant = "clairvoyant";
 inline constexpr std::string_view kPenstock = "penstock";
 [[nodiscard]] std::vector<std::string_view> all_policies();
 
-// The one table of all keys. The configuration outlives it and does not move meanwhile.
+// The table of all keys. The configuration must outlive it and must not move.
 [[nodiscard]] options::Table configuration_table(Configuration& configuration);
 
-// The groups of flags that the commands take.
+// Groups of flags of the commands.
 [[nodiscard]] std::vector<std::string_view> replay_groups();
 [[nodiscard]] std::vector<std::string_view> gateway_groups();
 
-// Reads the file and the flags, settles what follows from other values, and reports everything that is wrong.
+// Reads the file and the flags, derives values that depend on others, and reports all errors.
 [[nodiscard]] tl::expected<options::Reading, options::Problems> load(Configuration& configuration,
                                                                      const options::Table& table,
                                                                      const options::Source& source);
-// With a table of its own.
+// The same with a new configuration and table.
 [[nodiscard]] tl::expected<Configuration, options::Problems> load_configuration(const options::Source& source);
 
 // Reports values that are valid alone and contradict each other. Also derives values that were not given from others,
-// such as the replicas from their bounds.
+// such as the initial replicas from their bounds.
 void settle(Configuration& configuration, options::Reading& reading);
 void settle_planner(Configuration& configuration, options::Reading& reading);
 void settle_gateway(Configuration& configuration, options::Reading& reading);
-// `prefix` is the path of the pool, "pools[1]."; a value that all pools share is named by its key alone.
+// `prefix` is the path of the pool, such as "pools[1].". A value that all pools share is reported by its key alone.
 void check_engine(const engine::EngineConfig& engine, const std::string& prefix, options::Reading& reading);
 
-// Rows that several commands share, each declared once.
+// Rows that several commands share.
 void add_pool(options::Table& table, simulation::PoolSpec& pool);
 void add_engine(options::Table& table, engine::EngineConfig& engine, std::string& step_time_model);
 void add_start_up(options::Table& table, core::Duration& start_up);

@@ -1,4 +1,4 @@
-// What tests of the configuration share.
+// Helpers of the tests of the configuration.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ inline Configuration loaded(std::string yaml, std::vector<options::FlagValue> fl
   return made.value_or(Configuration{});
 }
 
-// All messages, one a line.
+// Returns all messages, one per line.
 inline std::string problems(std::string yaml, std::vector<options::FlagValue> flags = {}) {
   const auto made = load_configuration(source(std::move(yaml), std::move(flags)));
   std::string text;

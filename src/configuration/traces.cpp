@@ -12,7 +12,7 @@ namespace {
 
 using workload::Workload;
 
-core::Result<Workload> make_up(const std::string& name, std::uint64_t seed) {
+core::Result<Workload> generate(const std::string& name, std::uint64_t seed) {
   if (name == "built-in") return workload::built_in_workload(seed);
   return workload::parse_synthetic(name).and_then(
       [&](const workload::SyntheticSpec& spec) { return workload::make_synthetic(spec, seed); });
@@ -23,7 +23,7 @@ core::Result<Trace> load(const std::string& name, const TraceOptions& options, s
   core::Result<Workload> loaded;
   if (name == "built-in" || name.starts_with(kSyntheticTrace)) {
     trace.format = name == "built-in" ? name : "synthetic";
-    loaded = make_up(name, seed);
+    loaded = generate(name, seed);
     if (loaded && (options.read.from > core::Duration{} || options.read.to))
       loaded = workload::crop_window(*loaded, options.read.from, options.read.to);
   } else {
@@ -49,7 +49,7 @@ core::Result<std::vector<Trace>> load_traces(const TraceOptions& options, std::u
         "name a file, synthetic:rate=5,duration=10m, or built-in for the workload that comes along");
   std::vector<Trace> traces;
   for (const std::string& name : options.names) {
-    // A description that is named twice makes different requests each time, as two services would.
+    // A description that is given twice generates different requests each time, as two services would.
     auto trace = load(name, options, seed + traces.size());
     if (!trace) return tl::make_unexpected(trace.error());
     traces.push_back(*std::move(trace));

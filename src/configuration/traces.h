@@ -1,4 +1,4 @@
-// Where requests come from: files, descriptions of made-up traffic, or what is built in.
+// Workloads by name: trace files, descriptions of synthetic traffic, or the built-in workload.
 #pragma once
 
 #include <string>
@@ -12,19 +12,19 @@
 
 namespace penstock::configuration {
 
-// Names that begin so describe traffic.
+// Prefix of descriptions of synthetic traffic.
 inline constexpr std::string_view kSyntheticTrace = "synthetic:";
 
 struct Trace {
-  workload::Workload workload;  // windowed and scaled
-  std::string format;           // "mooncake", …, "synthetic", "built-in"
-  workload::ReadReport report;  // Report on a file.
+  workload::Workload workload;  // After cropping and scaling.
+  std::string format;           // "mooncake", …, "synthetic" or "built-in".
+  workload::ReadReport report;  // Only of a file.
 };
 
-// One for each name, in their order. Errors name the file and the line, or the words of a description.
+// Returns one trace for each name, in their order. Errors name the file and line, or the part of a description.
 [[nodiscard]] core::Result<std::vector<Trace>> load_traces(const TraceOptions& options, std::uint64_t seed);
 
-// All of them at once, with blocks of `block_tokens`.
+// Merges the traces into one workload with blocks of `block_tokens`.
 [[nodiscard]] core::Result<workload::Workload> join_traces(std::vector<Trace> traces, std::uint32_t block_tokens);
 
 }  // namespace penstock::configuration

@@ -18,7 +18,7 @@ using core::Duration;
 using options::format_duration;
 using options::format_number;
 
-constexpr double kRateMax = 1e5;  // requests per second
+constexpr double kRateMax = 1e5;  // Requests per second.
 constexpr std::uint32_t kInFlightMax = 100'000;
 constexpr std::size_t kTenantsMax = 1000;
 
@@ -26,20 +26,12 @@ core::Error wrong(std::string flag, std::string what, std::string hint = {}) {
   return {core::ErrorCode::kInvalidInput, std::move(flag), std::move(what), std::move(hint)};
 }
 
-// What travels in a head: no blank, no control character.
-core::Result<std::string> parse_header_word(std::string_view text) {
-  const bool visible = std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < '\x7f'; });
-  if (text.empty() || text.size() > options::kApiKeyBytesMax || !visible)
-    return core::invalid_input({}, fmt::format("must be 1 to {} visible ASCII characters", options::kApiKeyBytesMax));
-  return std::string{text};
-}
-
 struct TenantSpec {
   load::Sender sender;
   double share = 1.0;
 };
 
-// NAME=KEY:SHARE. A key may hold colons, a share does not.
+// Parses NAME=KEY:SHARE. A key may contain colons, a share does not.
 core::Result<TenantSpec> parse_tenant(std::string_view text) {
   const std::size_t equals = text.find('=');
   if (equals == std::string_view::npos || equals == 0)
@@ -53,13 +45,13 @@ core::Result<TenantSpec> parse_tenant(std::string_view text) {
       key.resize(colon);
     }
   }
-  auto word = parse_header_word(key);
+  auto word = options::parse_word(key, options::kApiKeyBytesMax);
   if (!word) return core::invalid_input({}, "the key " + word.error().what);
   tenant.sender.key = *std::move(word);
   return tenant;
 }
 
-// interactive, batch or batch:20%.
+// Parses interactive, batch or batch:20%.
 core::Result<double> parse_class(std::string_view text) {
   if (text == "interactive") return 0.0;
   if (text == "batch") return 1.0;
@@ -67,7 +59,7 @@ core::Result<double> parse_class(std::string_view text) {
   return core::invalid_input({}, "must be interactive, batch or batch:SHARE, is " + options::quote(text));
 }
 
-// A flag that may be given several times; each adds a tenant.
+// Each use of the flag adds a tenant.
 options::Value tenants(LoadOptions& made) {
   options::Value value;
   value.type = "tenant";
@@ -172,9 +164,8 @@ void add_server(options::Table& table, LoadOptions& made) {
   table.add({"", "--model", "model of the requests"}, text(made.model))
       .placeholder("NAME")
       .by_default("the first of /v1/models");
-  table
-      .add({"", "--api-key", "sent as a bearer token"},
-           value("key", made.api_key, parse_header_word, no_text<std::string>))
+  table.add({"", "--api-key", "sent as a bearer token"}, word(made.api_key, kApiKeyBytesMax))
+      .placeholder("KEY")
       .by_default("the variable OPENAI_API_KEY");
   table
       .add({"", "--tenant", "several keys, each with a share of the requests; may be given more than once"},
@@ -226,7 +217,7 @@ core::Result<void> set_senders(LoadOptions& options, const options::Arguments& g
   std::string key = options.api_key;
   if (const char* variable = std::getenv("OPENAI_API_KEY"); variable != nullptr && !given.has("--api-key")) {
     key = variable;
-    if (const auto word = parse_header_word(key); !word && !key.empty())
+    if (const auto word = options::parse_word(key, options::kApiKeyBytesMax); !word && !key.empty())
       return tl::make_unexpected(wrong("OPENAI_API_KEY", word.error().what));
   }
   options.generator.dialect.senders = {load::Sender{"default", key}};
@@ -238,11 +229,11 @@ core::Result<void> set_senders(LoadOptions& options, const options::Arguments& g
   return {};
 }
 
-// Which tenant of ours a tenant of the trace is: the one of its name, else they go round.
+// Maps each tenant of the trace to the tenant of the same name, else to one in turn.
 std::vector<std::uint32_t> match_tenants(const std::vector<std::string>& theirs, std::vector<load::Sender>& ours) {
   std::vector<std::uint32_t> matched;
   if (ours.size() == 1 && ours.front().name == "default" && theirs.size() <= kTenantsMax) {
-    // One key for all, but each with figures of its own.
+    // All tenants use one key and have separate figures.
     const std::string key = ours.front().key;
     ours.clear();
     for (const std::string& name : theirs) {
@@ -306,7 +297,7 @@ void use_rate(bool endless, const options::Arguments& given, load::RequestMix mi
   setup.source = load::mixed_source(std::move(mix), std::move(arrivals), options.requests_max);
 }
 
-// Exactly one of the ways to make traffic, and no flag of another.
+// Requires exactly one source of traffic and rejects flags of the others.
 core::Result<void> check_ways(const options::Arguments& parsed) {
   std::string given;
   for (const char* way : {"--rate", "--trace", "--concurrency", "--profile"}) {
@@ -378,7 +369,7 @@ core::Result<LoadSetup> make_load_setup(LoadOptions from, const std::string& url
   const auto parsed = net::parse_url(url);
   if (!parsed) return tl::make_unexpected(parsed.error());
   setup.url = *parsed;
-  // Clients are configured with ".../v1"; so may this one be.
+  // Clients are often configured with ".../v1", so that is accepted.
   if (setup.url.path == "/v1" || setup.url.path.ends_with("/v1")) setup.url.path.resize(setup.url.path.size() - 3);
   if (auto checked = check_profile(options); !checked) return tl::make_unexpected(checked.error());
   if (given.has("--profile") && !given.has("--duration")) options.duration = options.period;

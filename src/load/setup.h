@@ -1,4 +1,4 @@
-// From the flags of `penstock load` to what the generator takes.
+// The options of `penstock load`, and the request source that they describe.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +18,9 @@
 
 namespace penstock::load {
 
-// The flags, as they act.
+// Values of the flags.
 struct LoadOptions {
-  load::GeneratorOptions generator;  // its address, TLS and model are still to be found
+  load::GeneratorOptions generator;  // Address, TLS and model are determined later.
   load::MixOptions mix;
   std::vector<load::Expectation> expectations;
   std::vector<load::Sender> tenants;
@@ -35,7 +35,7 @@ struct LoadOptions {
   workload::RateShape profile = workload::RateShape::kConstant;
   core::Duration period = std::chrono::minutes{10};
   double peak = 10.0;
-  std::optional<double> trough;  // none: a tenth of the peak
+  std::optional<double> trough;  // Empty: a tenth of the peak.
   configuration::TraceOptions trace;
   double speed = 1.0;
   bool chat = false, completions = false, stop_at_eos = false;
@@ -47,12 +47,12 @@ struct LoadSetup {
   LoadOptions options;
   net::Url url;
   load::RequestSource source;
-  std::shared_ptr<workload::Workload> workload;  // The workload that the source reads; null without a trace.
-  std::string traffic;                           // a description
-  core::Duration planned{};                      // how long requests will be sent; zero where it is not known
+  std::shared_ptr<workload::Workload> workload;  // Read by the source; null without a trace.
+  std::string traffic;                           // Description for reports.
+  core::Duration planned{};                      // Planned duration; zero if it is unknown.
 };
 
-// Errors name the flag. Reads the trace.
+// Reads the trace. Errors name the flag.
 [[nodiscard]] core::Result<LoadSetup> make_load_setup(LoadOptions options, const std::string& url,
                                                       const options::Arguments& given);
 

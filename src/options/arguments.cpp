@@ -16,7 +16,7 @@ tl::unexpected<core::Error> wrong(std::string where, std::string what, std::stri
   return core::invalid_input(std::move(where), std::move(what), std::move(hint));
 }
 
-// The words of `text` in lines up to kHelpWidth, all but the first indented to kHelpColumn.
+// Breaks `text` into lines of up to kHelpWidth columns; all but the first are indented to kHelpColumn.
 std::string wrapped(std::string_view text) {
   std::string lines;
   std::size_t width = kHelpColumn;
@@ -81,7 +81,7 @@ Flag flag_of(const Option& option) {
             std::string{option.names.help},
             {},
             std::string{option.implied}};
-  // The help of the row describes the key; such a flag switches it off.
+  // The help of the row describes the key; this flag disables it.
   if (option.implied == "false") flag.help = "do not " + flag.help;
   if (option.implied.empty()) flag.fallback = option.fallback;
   return flag;

@@ -1,4 +1,4 @@
-// The words of a command line, read by one rule for every subcommand, and the help that describes them.
+// Parses the command lines of all subcommands by the same rules, and generates their help.
 #pragma once
 
 #include <string>
@@ -11,42 +11,42 @@
 namespace penstock::options {
 
 struct Flag {
-  std::string group;             // heading in the help
-  std::string name;              // "--start-up"
-  std::string value;             // what stands for its value in the help, "DURATION"; empty: the flag takes none …
-  std::string help;              // one line without a full stop
-  std::string fallback;          // the default, for the help; may be empty
-  std::string implied = "true";  // … and says this
+  std::string group;             // Heading in the help.
+  std::string name;              // For example "--start-up".
+  std::string value;             // Placeholder in the help, such as "DURATION"; empty if the flag takes no value.
+  std::string help;              // One line without a full stop.
+  std::string fallback;          // The default, for the help.
+  std::string implied = "true";  // Value of a flag that takes none.
 };
 
 struct Usage {
-  std::string command;  // "replay"
-  std::string summary;  // a sentence or two
-  std::string operand;  // "TRACE"; empty: takes none
+  std::string command;  // For example "replay".
+  std::string summary;  // One or two sentences.
+  std::string operand;  // For example "TRACE"; empty if the command takes no operand.
   bool many_operands = false;
   std::vector<Flag> flags;
-  std::string notes;  // after the flags: examples
+  std::string notes;  // Examples, printed after the flags.
 };
 
 struct Arguments {
-  bool wants_help = false;  // --help or -h; the rest is not read
+  bool wants_help = false;  // --help or -h was given; the rest is not parsed.
   std::vector<std::string> operands;
-  std::vector<FlagValue> flags;  // in the order they were given
+  std::vector<FlagValue> flags;  // In the order in which they were given.
 
   [[nodiscard]] bool has(std::string_view flag) const;
-  [[nodiscard]] std::string value_of(std::string_view flag, std::string fallback = {}) const;  // the last one
+  [[nodiscard]] std::string value_of(std::string_view flag, std::string fallback = {}) const;  // The last one wins.
 };
 
-// Reads `--flag value`, `--flag=value`, and `--` before operands that begin with a dash.
+// Parses `--flag value`, `--flag=value`, and `--` before operands that begin with a dash.
 [[nodiscard]] core::Result<Arguments> parse_words(const Usage& usage, const std::vector<std::string>& words);
 [[nodiscard]] std::string help_page(const Usage& usage);
 
-// The flags of a table, those of some groups or all.
+// Returns the flags of a table, of the given groups or of all groups.
 [[nodiscard]] std::vector<Flag> flags_of(const Table& table, const std::vector<std::string_view>& groups = {});
-// The flags and values that set in another process what this table is bound to.
+// Returns the arguments that set the same values in another process.
 [[nodiscard]] std::vector<std::string> as_flags(const Table& table);
 
-// The command line that says the same again to a shell, without the flags named.
+// Returns the command line for a shell, without the flags in `without`.
 [[nodiscard]] std::string command_line(const Usage& usage, const Arguments& arguments,
                                        const std::vector<std::string_view>& without);
 

@@ -15,7 +15,7 @@ struct Assignment {
   std::string key, text;
 };
 
-// "a=1,b=x,y" as a=1 and b="x,y": a part without '=' belongs to the value before it.
+// Splits "a=1,b=x,y" into a=1 and b="x,y": a part without '=' belongs to the previous value.
 core::Result<std::vector<Assignment>> split_assignments(std::string_view text) {
   auto parts = parse_list(text);
   if (!parts) return tl::make_unexpected(parts.error());
@@ -34,7 +34,7 @@ core::Result<std::vector<Assignment>> split_assignments(std::string_view text) {
 
 std::string_view first_part(std::string_view dotted) { return dotted.substr(0, dotted.find('.')); }
 
-// Keys of the table that begin with `section`, without it. Whole keys, or their first parts only.
+// Returns the keys of the table that begin with `section`, without that prefix: whole keys, or only their first parts.
 std::vector<std::string_view> keys_below(const Table& table, std::string_view section, bool whole) {
   std::vector<std::string_view> below;
   for (std::string_view key : table.keys()) {
@@ -58,7 +58,7 @@ std::vector<std::string> pieces_of(const Option& option, const std::string& text
   return {};
 }
 
-// As long as a file may be: more items than a list allows are refused before any is made.
+// A list with too many items is rejected before any item is created.
 constexpr std::string_view kDash = "begin each with a dash";
 
 }  // namespace
@@ -93,7 +93,7 @@ class TableReader {
       require_keys(table_, *root, "");
     }
     for (const FlagValue& flag : source_.flags) read_flag(flag);
-    // Items begin as the values that all share, which flags may set.
+    // Items start with the values that all share, which flags may set.
     while (!deferred_.empty()) read_list(std::exchange(deferred_, {}));
     for (const List& list : table_.lists()) read_list_flags(list);
     std::stable_sort(found_.begin(), found_.end(), [](const Found& a, const Found& b) {
@@ -108,7 +108,7 @@ class TableReader {
     std::size_t line, column;
     core::Error error;
   };
-  // A list of the file that is read once all scalars are.
+  // A list of the file, which is read after all scalars.
   struct Deferred {
     List list;
     YamlNode node;
@@ -124,8 +124,8 @@ class TableReader {
     found_.push_back({SIZE_MAX, 0, std::move(error)});
   }
 
-  // `prefix` is what stands before the keys in paths, "pools[1].engine."; `section` that part of it that the keys of
-  // the table begin with, "engine.".
+  // `prefix` precedes the keys in paths, such as "pools[1].engine."; `section` is the part of it with which the keys of
+  // the table begin, such as "engine.".
   void read_section(const Table& table, const YamlNode& node, const std::string& prefix, const std::string& section) {
     const std::string path = prefix.substr(0, prefix.empty() ? 0 : prefix.size() - 1);
     if (node.kind != YamlNode::Kind::kMap) {
@@ -165,7 +165,7 @@ class TableReader {
       return;
     }
     hint = suggestion(key.text, keys_below(table, section, false));
-    // The key of another section, which the writer may have meant.
+    // The user may have meant the key of another section.
     for (const std::string_view each : table.keys())
       if (hint.empty() && each.ends_with("." + key.text)) hint = fmt::format("did you mean {}?", each);
     report(at, prefix + shown.substr(1, shown.size() - 2), error_of("unknown key", std::move(hint)));
@@ -217,7 +217,7 @@ class TableReader {
       list.resize(node.items.size());
       for (std::size_t i = 0; i < node.items.size(); ++i)
         read_item(list.rows_of(i), node.items[i], fmt::format("{}[{}]", path, i));
-      // Lists in the items, while their tables are valid.
+      // Reads lists within the items while their tables are valid.
       while (!deferred_.empty()) read_list(std::exchange(deferred_, {}));
     }
   }
@@ -238,7 +238,7 @@ class TableReader {
       if (list.is_required) require(node, path, list.names.key);
   }
 
-  // A key is there, or some key of the section of its name.
+  // Reports an error unless the key, or a section of its name, is present.
   void require(const YamlNode& node, const std::string& path, std::string_view key) {
     const std::string_view name = first_part(key);
     if (std::none_of(node.keys.begin(), node.keys.end(), [&](const auto& each) { return each.text == name; }))
@@ -266,7 +266,7 @@ class TableReader {
     if (const Option* option = table_.with_flag(flag.flag)) set_by_flag(*option, flag, "", true);
   }
 
-  // The items that flags such as --pool add.
+  // Reads the items that flags such as --pool add.
   void read_list_flags(const List& list) {
     std::vector<const FlagValue*> flags;
     for (const FlagValue& flag : source_.flags)
@@ -281,7 +281,7 @@ class TableReader {
     }
   }
 
-  // "key=value,…" into the rows of a section.
+  // Reads "key=value,…" into the rows of a section.
   void assign(const FlagValue& flag, const Table& rows, const std::string& section, const std::string& prefix) {
     auto assignments = split_assignments(flag.text);
     if (!assignments) return report_flag(flag.flag, assignments.error());

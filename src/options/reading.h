@@ -1,4 +1,4 @@
-// A YAML file and flags, read into what a table is bound to.
+// Reads a YAML file and flags into the structs that a table is bound to.
 #pragma once
 
 #include <map>
@@ -17,21 +17,21 @@ struct FlagValue {
 };
 
 struct Source {
-  std::string file;              // name of the YAML file, for messages; empty: there is none
-  std::string yaml;              // its content
-  std::vector<FlagValue> flags;  // they count after the file, in their order
+  std::string file;              // Name of the YAML file for messages; empty if there is none.
+  std::string yaml;              // Content of the file.
+  std::vector<FlagValue> flags;  // Flags override the file; the last one wins.
 };
 
-// What was read, where each value came from, and everything that is wrong. Checks for contradictions add to it.
+// The origin of each value that was read, and all errors. Later checks for contradictions add to them.
 class Reading {
  public:
   explicit Reading(const Table& table) : table_(&table) {}
 
-  // Whether the file or a flag set the value at the path ("slo.ttft", "pools[1].replicas", "policy[0]").
+  // Returns true if the file or a flag set the value at the path ("slo.ttft", "pools[1].replicas", "policy[0]").
   [[nodiscard]] bool given(std::string_view path) const { return origins_.contains(path); }
-  // "penstock.yaml:3:9: slo.ttft" or "--slo ttft"; of a default the flag, or else the path.
+  // Returns "penstock.yaml:3:9: slo.ttft" or "--slo ttft"; for a default value the flag, else the path.
   [[nodiscard]] std::string location(std::string_view path) const;
-  // The first of the paths that is given, or the last.
+  // Returns the first path whose value is given, else the last path.
   [[nodiscard]] std::string first_given(std::initializer_list<std::string> paths) const;
 
   void report(std::string_view path, std::string what, std::string hint = {}) {
@@ -49,8 +49,8 @@ class Reading {
   Problems problems_;
 };
 
-// Sets the fields that the file and the flags name; all others keep what they have. A flag of the table that rows of a
-// list have, too, sets the field in each item. Flags that add items to a list replace the items of the file.
+// Sets the fields that the file and the flags name; all others keep their values. If rows of a list have a flag of the
+// table as well, the flag sets the field in each item. Flags that add items to a list replace the items of the file.
 [[nodiscard]] Reading read(const Table& table, const Source& source);
 
 }  // namespace penstock::options

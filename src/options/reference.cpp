@@ -32,7 +32,7 @@ std::string row(std::string_view prefix, const Option& option, std::string_view 
                      reload_cell(has_reload, option.is_reloadable || in_reloadable_list), option.names.help, mark);
 }
 
-// The keys of the items of a list. Those that stand for all items in the table itself are not repeated.
+// Appends the keys of the items of a list, except keys that the table has for all items.
 void append_items(std::string& page, const Table& table, const List& list, const std::string& prefix, bool has_reload) {
   const std::string inner = fmt::format("{}{}[].", prefix, list.names.key);
   for (const Option& option : list.rows->options())
@@ -69,14 +69,14 @@ Json schema_of(const Option& option) {
   } else {
     made["type"] = Json::array({"string", "number"});  // YAML reads 131072 and 1.5 as numbers
   }
-  // Larger bounds are not exact in JSON, and no typing error.
+  // Larger bounds are not exact in JSON and catch no typing errors.
   const bool is_number = type == "count" || type == "number" || type == "whole number";
   const auto bound = [&](double value) { return type == "number" ? Json(value) : Json(std::llround(value)); };
   if (is_number && option.value.low) made["minimum"] = bound(*option.value.low);
   if (is_number && option.value.high && *option.value.high < 1e15) made["maximum"] = bound(*option.value.high);
   made["description"] = option.names.help;
   if (option.is_reloadable) made["x-reloadable"] = true;
-  // Words such as "the limit of the model" are no value.
+  // A text such as "limit of the model" is not a JSON value.
   const Json typed = Json::parse(option.fallback, nullptr, false);
   if ((is_number && typed.is_number()) || typed.is_boolean())
     made["default"] = typed;
@@ -87,8 +87,8 @@ Json schema_of(const Option& option) {
 
 Json object() { return {{"type", "object"}, {"additionalProperties", false}, {"properties", Json::object()}}; }
 
-// The object that holds the key "a.b.c": that of "a.b", made where it is missing. A key that is a value and a section
-// at once ("demand: 3" or "demand: {trace: …}") becomes a choice of both.
+// Returns the object that holds the key "a.b.c", which is that of "a.b", and creates it if it is missing. A key that is
+// both a value and a section ("demand: 3" or "demand: {trace: …}") becomes a choice of both.
 Json& parent_of(Json& root, std::string_view& key) {
   Json* at = &root;
   for (std::size_t dot = key.find('.'); dot != std::string_view::npos; dot = key.find('.')) {

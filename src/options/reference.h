@@ -1,4 +1,4 @@
-// Documents made from a table: pages of the reference, and a JSON schema for editors.
+// Generates documents from a table: reference pages, and a JSON schema for editors.
 #pragma once
 
 #include <string>
@@ -9,10 +9,10 @@
 
 namespace penstock::options {
 
-// Headings and rows of the groups, or of all groups, in Markdown.
+// Returns the headings and rows of the given groups, or of all groups, in Markdown.
 [[nodiscard]] std::string to_markdown(const Table& table, const std::vector<std::string_view>& groups = {});
 
-// JSON Schema, draft 2020-12, of a YAML file with any of the keys.
+// Returns the JSON Schema (draft 2020-12) of a YAML file with these keys.
 [[nodiscard]] std::string to_json_schema(const Table& table, std::string_view title);
 
 }  // namespace penstock::options

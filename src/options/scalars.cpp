@@ -14,14 +14,14 @@ namespace {
 
 constexpr std::size_t kQuotedMax = 60;
 constexpr std::size_t kTextMax = 4096;
-constexpr std::size_t kSuggestedMax = 64;  // longer names are not compared
+constexpr std::size_t kSuggestedMax = 64;  // Longer names are not compared.
 constexpr double kLongestSeconds = 10.0 * 365.0 * 86400.0;
 
 struct Unit {
   std::string_view name;
   double factor;
 };
-// Longer names first where one begins another.
+// If one name begins with another, the longer one comes first.
 constexpr std::array<Unit, 7> kTimeUnits = {
     {{"ns", 1.0}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}, {"m", 60e9}, {"h", 3600e9}, {"d", 86400e9}}};
 constexpr std::array<Unit, 9> kByteUnits = {{{"KiB", 1024.0},
@@ -45,7 +45,7 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-// The unsigned decimal number that `text` begins with, which is taken off; false if there is none.
+// Removes the unsigned decimal number at the start of `text`; returns false if there is none.
 bool take_decimal(std::string_view& text, double& number) {
   if (text.empty() || !core::is_digit(text.front())) return false;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed);
@@ -67,7 +67,7 @@ std::string_view take_unit(std::string_view& text, std::span<const Unit> units, 
   return {};
 }
 
-// Edits (a letter more, less or other, or two neighbours swapped) that turn one into the other.
+// Returns the number of edits (insertion, deletion, substitution, or swap of two neighbours) between two names.
 std::size_t distance(std::string_view a, std::string_view b) {
   std::vector<std::vector<std::size_t>> cost(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
   for (std::size_t i = 0; i <= a.size(); ++i) {
@@ -169,6 +169,13 @@ core::Result<CountRange> parse_range(std::string_view text, std::uint32_t high) 
     return refuse(fmt::format("must be a range such as 1..8, with bounds from 1 to {}, is {}", high, quote(text)));
   if (*low > *top) return refuse("must not be reversed, is " + quote(text), fmt::format("write {}..{}", *top, *low));
   return CountRange{static_cast<std::uint32_t>(*low), static_cast<std::uint32_t>(*top)};
+}
+
+core::Result<std::string> parse_word(std::string_view text, std::size_t bytes_max) {
+  const bool visible = std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < '\x7f'; });
+  if (text.empty() || text.size() > bytes_max || !visible)
+    return core::invalid_input({}, fmt::format("must be 1 to {} visible ASCII characters", bytes_max));
+  return std::string{text};
 }
 
 core::Result<std::string> parse_text(std::string_view text) {

@@ -1,4 +1,4 @@
-// One declaration per option: key, flag, help, bounds, and the field that the option sets.
+// The one declaration of each option: key, flag, help, bounds, and the field that the option sets.
 #pragma once
 
 #include <cstddef>
@@ -15,38 +15,38 @@
 
 namespace penstock::options {
 
-// A value that is bound to a field. values.h makes them.
+// A value that is bound to a field; values.h creates values of all types.
 struct Value {
   std::string_view type;  // "count", "duration", …
-  // Sets the field. Errors have no location; the caller adds it. Only lists take several texts.
+  // Sets the field. Errors have no location; the caller adds it. Only lists accept several texts.
   std::function<core::Result<void>(std::span<const std::string>)> parse;
-  std::function<std::string()> format;  // the content of the field as `parse` reads it; "" where nothing is set
-  bool is_list = false;                 // a list in YAML, text with commas in a flag
-  bool splits_text = false;             // a list that one text in YAML gives with commas, too
+  std::function<std::string()> format;  // Returns the field as `parse` reads it; "" if it is not set.
+  bool is_list = false;                 // A list in YAML is text with commas in a flag.
+  bool splits_text = false;             // One text in YAML may also contain commas.
   std::vector<std::string_view> choices{};
-  std::optional<double> low{}, high{};  // for the JSON schema
+  std::optional<double> low{}, high{};  // Bounds for the JSON schema.
 };
 
 // The texts of an option have static storage.
 struct Names {
-  std::string_view key;   // in YAML, "slo.ttft"; "" has none
-  std::string_view flag;  // "--start-up"; "" has none
-  std::string_view help;  // one line without a full stop
+  std::string_view key;   // For example "slo.ttft"; empty if there is none.
+  std::string_view flag;  // For example "--start-up"; empty if there is none.
+  std::string_view help;  // One line without a full stop.
 };
 
 struct Option {
-  std::string_view group;  // heading in the help and in the reference page
+  std::string_view group;  // Heading in the help and in the reference page.
   Names names;
   Value value;
-  std::string fallback;        // the default: the content of the field when the option was added
-  std::string_view shown{};    // what stands for the value in the help; "" derives it from the type
-  std::string_view implied{};  // what a flag without a value says; "" for a flag that takes a value
-  bool is_required = false;    // in an item of a list
-  bool is_secret = false;      // errors do not show the value
-  bool is_repeatable = false;  // a flag that may be given several times; each adds to the field
-  bool is_reloadable = false;  // a process that reads its configuration again applies the new value without a restart
+  std::string fallback;        // The default, which is the field when the option was added.
+  std::string_view shown{};    // Placeholder in the help; empty derives it from the type.
+  std::string_view implied{};  // Value of a flag that takes none; empty if it takes one.
+  bool is_required = false;    // An item of a list must have the key.
+  bool is_secret = false;      // Errors do not show the value.
+  bool is_repeatable = false;  // Each use of the flag adds to the field.
+  bool is_reloadable = false;  // A reload applies the new value without a restart.
 
-  // For use while a table is made: table.add({…}, count(…)).required().
+  // Used when a row is added: table.add({…}, count(…)).required().
   Option& implies(std::string_view text) { return implied = text, *this; }
   Option& required() { return is_required = true, *this; }
   Option& secret() { return is_secret = true, *this; }
@@ -61,13 +61,13 @@ class Table;
 // A list of sections in YAML, such as `pools`.
 struct List {
   std::string_view group;
-  Names names;  // a flag adds one item: --pool role=prefill,replicas=2
+  Names names;  // A flag adds one item: --pool role=prefill,replicas=2.
   std::size_t items_max = 0;
-  bool is_required = false, is_reloadable = false;  // reloadable: items may change, come and go without a restart
+  bool is_required = false, is_reloadable = false;  // Items of a reloadable list may change at run time.
   std::function<std::size_t()> size;
-  std::function<void(std::size_t count)> resize;    // replaces the items by so many new ones
-  std::function<Table(std::size_t index)> rows_of;  // bound to an item; valid until the next resize
-  std::shared_ptr<const Table> rows;                // bound to an item of its own, for documents
+  std::function<void(std::size_t count)> resize;    // Replaces all items by new ones.
+  std::function<Table(std::size_t index)> rows_of;  // Rows of one item; valid until the next resize.
+  std::shared_ptr<const Table> rows;                // Rows of a sample item, for documents.
 
   List& required() { return is_required = true, *this; }
   List& reloadable() { return is_reloadable = true, *this; }
@@ -79,13 +79,13 @@ struct SectionFlag {
 };
 
 struct Renamed {
-  std::string_view from, to;  // keys, or flags
+  std::string_view from, to;  // Keys or flags.
 };
 
 // Options in the order of the documents. The structs that they are bound to outlive the table and do not move.
 class Table {
  public:
-  // The heading of what is added next.
+  // Sets the heading of the rows that are added next.
   Table& group(std::string_view name) { return group_ = name, *this; }
 
   Option& add(Names names, Value value) {
@@ -93,7 +93,7 @@ class Table {
     return options_.emplace_back(Option{group_, names, std::move(value), std::move(fallback)});
   }
 
-  // `describe(table, item)` adds the rows of one item; `initial` makes what an item begins as.
+  // `describe(table, item)` adds the rows of one item; `initial` creates an item with its default values.
   template <class Item, class Describe>
   List& list(
       Names names, std::vector<Item>& items, std::size_t items_max, Describe describe,
@@ -131,9 +131,9 @@ class Table {
 
   [[nodiscard]] const Option* with_key(std::string_view key) const;
   [[nodiscard]] const Option* with_flag(std::string_view flag) const;
-  // The new name of a key or flag; "" where it was never renamed.
+  // Returns the new name of a key or flag; "" if it was never renamed.
   [[nodiscard]] std::string_view new_name(std::string_view old) const;
-  // All keys, those of lists included.
+  // Returns all keys, including those of lists.
   [[nodiscard]] std::vector<std::string_view> keys() const;
 
  private:
@@ -146,10 +146,10 @@ class Table {
 
 // A value that differs between two tables that are bound to two structs of the same type.
 struct Change {
-  std::string key;  // "tenants[1].weight"; of a list whose number of items changed "tenants"
+  std::string key;  // "tenants[1].weight"; "tenants" if the number of items differs.
   bool is_reloadable = false;
 };
-// In the order of the table. The items of a reloadable list are compared as one.
+// Returns the changes in the order of the table. A reloadable list is compared as a whole.
 [[nodiscard]] std::vector<Change> changes(const Table& before, const Table& after);
 
 }  // namespace penstock::options

@@ -14,7 +14,7 @@ constexpr int kYearMin = 1970, kYearMax = 2199;
 constexpr core::Duration kOffsetMin = -std::chrono::hours{12};
 constexpr core::Duration kOffsetMax = std::chrono::hours{14};
 
-// The next `digits` digits of `text`, which are taken off; -1 if there are fewer.
+// Removes the next `digits` digits from `text` and returns their value; returns -1 if there are fewer.
 int take_digits(std::string_view& text, std::size_t digits) {
   if (text.size() < digits) return -1;
   int number = 0;
@@ -32,7 +32,7 @@ bool take(std::string_view& text, char c) {
   return true;
 }
 
-// ".5" as half a second; nothing is none.
+// Reads a fraction such as ".5", which is half a second. The fraction may be absent.
 bool take_fraction(std::string_view& text, core::Duration& fraction) {
   fraction = {};
   if (!take(text, '.')) return true;

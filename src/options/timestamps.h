@@ -1,4 +1,4 @@
-// Timestamps and offsets of civil time, as the calendar of schedules needs them.
+// Parsers of timestamps and UTC offsets, which schedules use.
 #pragma once
 
 #include <string>
@@ -9,13 +9,14 @@
 
 namespace penstock::options {
 
-// Errors of the parsers have no place; the caller knows it. What was seen is part of the message.
+// Errors have no location; the caller adds it. The message contains the rejected text.
 
-// RFC 3339 in UTC, "2024-05-13T08:00:00Z" with a fraction of up to nine digits, from 1970 to 2199; since 1970 began.
+// Accepts RFC 3339 in UTC, "2024-05-13T08:00:00Z" with a fraction of up to nine digits, from 1970 to 2199. Returns the
+// time since the start of 1970.
 [[nodiscard]] core::Result<core::Duration> parse_timestamp(std::string_view text);
 [[nodiscard]] std::string format_timestamp(core::Duration since_1970);
 
-// "+02:00", "-3h30m", "2h" or "Z": whole minutes, from -12:00 to +14:00.
+// Accepts "+02:00", "-3h30m", "2h" or "Z" in whole minutes, from -12:00 to +14:00.
 [[nodiscard]] core::Result<core::Duration> parse_utc_offset(std::string_view text);
 [[nodiscard]] std::string format_utc_offset(core::Duration offset);
 

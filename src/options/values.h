@@ -29,7 +29,7 @@ struct FieldOf<std::optional<Field>> {
   using Type = Field;
 };
 
-// A field, or an optional one, that `parse` reads from one text and `format` writes.
+// A value of a field, which may be optional. `parse` reads it from one text and `format` writes it.
 template <class Field, class Parse, class Format>
 [[nodiscard]] Value value(std::string_view type, Field& field, Parse parse, Format format) {
   Value made;
@@ -62,7 +62,7 @@ template <class Field>
                      [](auto content) { return std::to_string(content); }),
                  static_cast<double>(low), static_cast<double>(high));
 }
-// 0 stands for no limit.
+// 0 means no limit.
 template <class Count>
 [[nodiscard]] Value limit(std::optional<Count>& field, std::uint64_t high) {
   Value made = count(field, 0, high);
@@ -74,7 +74,7 @@ template <class Count>
   made.format = [&field] { return std::to_string(field.value_or(0)); };
   return made;
 }
-// From -bound to bound.
+// Accepts whole numbers from -bound to bound.
 template <class Field>
 [[nodiscard]] Value whole_number(Field& field, std::uint64_t bound) {
   const auto parse = [=](std::string_view text) -> core::Result<std::int64_t> {
@@ -157,18 +157,23 @@ template <class Field>
 [[nodiscard]] inline Value text(std::string& field) {
   return value("text", field, parse_text, [](const std::string& content) { return content; });
 }
+[[nodiscard]] inline Value word(std::string& field, std::size_t bytes_max) {
+  return value(
+      "name", field, [=](std::string_view text) { return parse_word(text, bytes_max); },
+      [](const std::string& content) { return content; });
+}
 // An address such as "127.0.0.1:8000". The module that listens or connects parses it.
 [[nodiscard]] inline Value address(std::string& field) {
   Value made = text(field);
   made.type = "address";
   return made;
 }
-// A YAML list or one text in YAML, commas in a flag.
+// A list of texts: a list or one text in YAML, separated by commas in a flag.
 [[nodiscard]] Value texts(std::vector<std::string>& field);
-// The same for texts without commas: one text in YAML may hold several, too.
+// The same for texts without commas: one text in YAML may also contain several.
 [[nodiscard]] Value names(std::vector<std::string>& field);
 
-// "1..8"; an empty range is none.
+// A range such as "1..8"; an empty range means none.
 [[nodiscard]] inline Value range(CountRange& field, std::uint32_t high) {
   return value(
       "range", field, [=](std::string_view text) { return parse_range(text, high); },
@@ -177,7 +182,7 @@ template <class Field>
       });
 }
 
-// One of the names, for a field of that type or a text.
+// A choice between names, each of which sets the field to its content.
 template <class Field, class Content>
 [[nodiscard]] Value choice_of(Field& field, std::vector<std::pair<std::string_view, Content>> names) {
   std::vector<std::string_view> choices;
@@ -197,7 +202,7 @@ template <class Field, class Content>
   made.choices = std::move(choices);
   return made;
 }
-// The enumerators are named by their module's to_string.
+// A choice between enumerators, which are named by to_string() of their module.
 template <class Enum>
 [[nodiscard]] Value choice(Enum& field, std::initializer_list<typename FieldOf<Enum>::Type> enumerators) {
   using Type = typename FieldOf<Enum>::Type;

@@ -72,9 +72,9 @@ class TreeBuilder final : public YAML::EventHandler {
   struct Open {
     YamlNode node;
     YAML::anchor_t anchor = YAML::NullAnchor;
-    std::set<std::string> seen;  // keys
+    std::set<std::string> seen;  // Keys of the map.
     bool expects_key = true;
-    bool skip_value = false;  // its key was refused
+    bool skip_value = false;  // The key of the next value was rejected.
   };
 
   static YamlNode node_at(const YAML::Mark& mark) {
@@ -181,8 +181,7 @@ class TreeBuilder final : public YAML::EventHandler {
   std::size_t nodes_ = 0;
 };
 
-// yaml-cpp's scanner takes tabs for blanks in some places and for nonsense in others; YAML forbids them for
-// indentation.
+// The scanner of yaml-cpp accepts tabs in some places and fails in others; YAML forbids them for indentation.
 void find_tabs(std::string_view file, std::string_view text, Problems& problems) {
   std::size_t line = 1;
   for (std::size_t begin = 0; begin < text.size(); ++line) {
@@ -195,7 +194,7 @@ void find_tabs(std::string_view file, std::string_view text, Problems& problems)
   }
 }
 
-// yaml-cpp lets a quote that the file leaves open pass; it minds a document that ends inside of it.
+// yaml-cpp accepts a quote that is never closed, but rejects a document that ends inside of one.
 constexpr std::string_view kEndOfDocument = "\n...\n";
 
 // Messages of yaml-cpp begin in lower case and have no full stop; some end in a colon or go over several lines.
@@ -237,7 +236,7 @@ tl::expected<YamlNode, Problems> parse_yaml(std::string_view file, std::string_v
     YAML::Parser parser{stream};
     parser.HandleNextDocument(builder);
     if (parser) report(1, 1, "has more than one document");
-  } catch (const Stop&) {  // reported where it was thrown
+  } catch (const Stop&) {  // The error was reported where this was thrown.
   } catch (const YAML::Exception& error) {
     const bool known = !error.mark.is_null();
     report(known ? static_cast<std::size_t>(error.mark.line) + 1 : 1,

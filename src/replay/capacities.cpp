@@ -11,11 +11,11 @@ namespace penstock::replay {
 namespace {
 
 constexpr std::size_t kIdleRequests = 200;
-constexpr core::Duration kIdleGap = std::chrono::hours{1};  // Longer than any request takes.
-constexpr double kLeastAttainment = 0.5;  // below, a load test would find the rate of a service that no client wants
-constexpr double kFullAttainment = 0.95;  // Required attainment of a load test.
+constexpr core::Duration kIdleGap = std::chrono::hours{1};  // Longer than any request.
+constexpr double kLeastAttainment = 0.5;                    // Below this share a load test is meaningless.
+constexpr double kFullAttainment = 0.95;                    // The goal of a load test.
 
-// Requests spread over the workload, so far apart that each has the replica to itself.
+// Selects requests across the workload and separates them so far that each runs alone.
 workload::Workload one_by_one(const workload::Workload& from) {
   workload::Workload made;
   made.name = from.name;
@@ -30,7 +30,7 @@ workload::Workload one_by_one(const workload::Workload& from) {
   return made;
 }
 
-// The share of requests that keep the SLO when nothing competes with them. No rate, however low, does better.
+// Returns the SLO attainment of requests that run alone, which no rate exceeds.
 core::Result<double> idle_attainment(const ReplaySetup& setup) {
   simulation::RunOptions options = setup.options;
   options.faults = {};
@@ -52,8 +52,8 @@ std::string describe(const planner::ReplicaCapacity& capacity) {
 
 using decision::Policy;
 
-// A rule with figures of its own for each pool: one instance for each, all see everything, and of each counts what it
-// says of its pool.
+// Combines one instance of a policy per pool, each with the figures of its pool. Every instance observes all pools, and
+// only its decision on its own pool counts.
 class PolicyForEachPool final : public Policy {
  public:
   explicit PolicyForEachPool(std::vector<std::unique_ptr<Policy>> policies) : policies_(std::move(policies)) {}
@@ -81,7 +81,7 @@ class PolicyForEachPool final : public Policy {
 
 bool needs_capacity(std::string_view policy) {
   if (policy == configuration::kClairvoyant) return false;
-  // Those that divide by it refuse a capacity of zero.
+  // Policies that divide by the capacity reject zero.
   planner::PolicyContext context;
   context.capacity = {0.0, 0.0, 0.0, 0.0};
   return !planner::make_policy(policy, context);

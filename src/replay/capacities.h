@@ -1,4 +1,4 @@
-// What one replica of each pool carries: as the user knows it, or from a load test in simulation.
+// Capacity of one replica of each pool, as given by the user or from a simulated load test.
 #pragma once
 
 #include <memory>
@@ -14,22 +14,22 @@ namespace penstock::replay {
 
 struct PoolCapacity {
   planner::ReplicaCapacity capacity;
-  std::string note;  // a sentence on where the figures come from
+  std::string note;  // A sentence about the source of the figures.
 };
 
-// Whether a policy of this name asks for the capacity.
+// Returns true if the policy needs the capacity.
 [[nodiscard]] bool needs_capacity(std::string_view policy);
 
-// Takes about 32 runs of 2,000 requests, unless all four figures are given. Errors: an SLO that one replica
-// cannot keep even when it has nothing else to do.
+// Takes about 32 runs of 2,000 requests, unless all four figures are given. Errors: an SLO that even an idle replica does
+// not meet.
 [[nodiscard]] core::Result<PoolCapacity> find_capacity(const ReplaySetup& setup, std::size_t pool);
 
-// The same without a load test: live there is no traffic yet to do one with. Errors: figures that are missing,
-// where the policy needs any.
+// The same without a load test, for a live planner, which has no traffic yet. Errors: missing figures, if the policy needs
+// them.
 [[nodiscard]] core::Result<PoolCapacity> known_capacity(const configuration::KnownCapacity& known,
                                                         std::string_view policy);
 
-// A policy of the planner's list, with a capacity for each pool.
+// Creates a policy of the planner's list with a capacity for each pool.
 [[nodiscard]] core::Result<std::unique_ptr<decision::Policy>> make_policy_with(std::span<const PoolCapacity> capacities,
                                                                                std::string_view name,
                                                                                const simulation::RunOptions& options);

@@ -1,4 +1,4 @@
-// From the planner section of a configuration to Penstock's own policy.
+// Creates Penstock's own policy from the planner section of a configuration.
 #pragma once
 
 #include <memory>
@@ -12,13 +12,13 @@
 
 namespace penstock::replay {
 
-// Reads the trace that warms forecasts up, if there is one. Errors: that trace, and schedules that cannot be read, each
-// with its location.
+// Reads the trace that forecasts start with, if there is one. Errors: that trace, and invalid schedules with their
+// locations.
 [[nodiscard]] core::Result<planner::PlannerOptions> make_planner_options(
     const configuration::Configuration& configuration);
 
-// Tries fleets in the world of `options`. `planner` is what make_planner_options() gave. `uncertainty`, ≥ 1, multiplies
-// the standard headroom: more where the traffic leaves what a pool's profile measured.
+// The policy simulates fleets with `options`. `planner` comes from make_planner_options(). `uncertainty`, ≥ 1, multiplies
+// the standard headroom; it is larger if the traffic exceeds the range of a pool's profile.
 [[nodiscard]] std::unique_ptr<decision::Policy> make_penstock(planner::PlannerOptions planner,
                                                               const simulation::RunOptions& options, double uncertainty,
                                                               const simulation::TrialOptions& trials = {});

@@ -18,7 +18,7 @@ using decision::Policy;
 using decision::RunResult;
 using Progress = std::function<void(double share_done)>;
 
-constexpr double kClairvoyantRuns = 60.0;  // Approximate number of runs that the search takes.
+constexpr double kClairvoyantRuns = 60.0;  // Approximate number of runs of that policy.
 
 class Replay {
  public:
@@ -66,7 +66,7 @@ class Replay {
     options.progress = progress;
     auto policy = make_policy(name, options);
     if (!policy) return tl::make_unexpected(policy.error());
-    if (name == configuration::kClairvoyant) options.progress = nullptr;  // its search was nearly all of it
+    if (name == configuration::kClairvoyant) options.progress = nullptr;  // The search was most of the work.
     std::vector<double> prices;
     for (const simulation::PoolSpec& pool : options.pools) prices.push_back(pool.price_per_gpu_hour);
     report::MeteredPolicy metered{**policy, prices};
@@ -94,12 +94,12 @@ class Replay {
       tasks.push_back({"static fleets", 1.0, [this, i, &fleets](const Progress& progress) {
                          return run_one("static", fleets[i], progress, splits_[i]);
                        }});
-    // The longest first, so that no core waits for it at the end.
+    // The longest task starts first, so that the others do not wait for it at the end.
     std::stable_sort(tasks.begin(), tasks.end(), [](const Task& a, const Task& b) { return a.weight > b.weight; });
     return run_tasks(tasks, jobs(), show_);
   }
 
-  // Fleets of every size of the frontier; with two pools, in every split.
+  // Returns fleets of every size of the frontier; with two pools, in every split.
   [[nodiscard]] std::vector<simulation::RunOptions> static_fleets() const {
     std::vector<simulation::RunOptions> fleets;
     const auto add = [&](std::vector<std::uint32_t> replicas) {
@@ -138,8 +138,8 @@ class Replay {
 
   const ReplaySetup& setup_;
   const std::function<void(const TaskProgress&)>& show_;
-  std::vector<PoolCapacity> capacities_;  // by pool
-  std::vector<RunResult> splits_;         // Results of the frontier, by size and split.
+  std::vector<PoolCapacity> capacities_;  // Indexed by pool.
+  std::vector<RunResult> splits_;         // Runs of the frontier by size and split.
   ReplayRuns runs_;
 };
 

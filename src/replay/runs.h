@@ -1,4 +1,4 @@
-// Every run that a replay is made of: load tests, policies, static fleets.
+// All runs of a replay: load tests, policies, static fleets.
 #pragma once
 
 #include <functional>
@@ -14,17 +14,16 @@
 namespace penstock::replay {
 
 struct ReplayRuns {
-  std::vector<decision::RunResult> results;     // in the order of the policies in the configuration
-  std::vector<decision::RunResult> frontier;    // by size; for two pools, the best split of each size
-  std::vector<report::PlannerMetrics> metrics;  // Metrics at the end of each result, if the configuration names a file.
-  std::vector<std::string> notes;               // what the policies were told of a replica's capacity
+  std::vector<decision::RunResult> results;     // In the order of the policies in the configuration.
+  std::vector<decision::RunResult> frontier;    // By size; with two pools, the best split of each size.
+  std::vector<report::PlannerMetrics> metrics;  // Of the end of each run, if the configuration names a file.
+  std::vector<std::string> notes;               // Capacities of a replica that the policies used.
 };
 
-// Runs in parallel; the result does not depend on how many at a time.
+// Runs in parallel; the result does not depend on the number of concurrent runs.
 //
-// Policies that need to know what a replica carries get it from the configuration, or from a load test in simulation,
-// one for each pool. Errors: those of a run, and an SLO that not even an idle replica keeps, where a policy needs the
-// capacity.
+// Policies that need the capacity of a replica get it from the configuration, or from one simulated load test per pool.
+// Errors: those of a run, and an SLO that even an idle replica does not meet, if a policy needs the capacity.
 [[nodiscard]] core::Result<ReplayRuns> run_replay(const ReplaySetup& setup,
                                                   const std::function<void(const TaskProgress&)>& show);
 

@@ -44,7 +44,7 @@ report::RunInfo info_of(const configuration::TraceOptions& traces, const simulat
   return info;
 }
 
-// Where the traffic leaves what the pool's profile measured. What replicas of its role never do is not looked at.
+// Compares the traffic with the range of the pool's profile, as far as replicas of its role use it.
 capacity::ProfileCoverage coverage_of(const simulation::PoolSpec& pool, const workload::Workload& workload) {
   const auto* table = dynamic_cast<const engine::Table*>(pool.step_time.get());
   if (table == nullptr) return {};

@@ -1,4 +1,4 @@
-// From what a user asked for to what a simulation takes.
+// Prepares the simulation of a replay from its configuration.
 #pragma once
 
 #include <string>
@@ -17,15 +17,15 @@ struct ReplaySetup {
   configuration::Configuration configuration;
   workload::Workload workload;
   simulation::RunOptions options;
-  report::RunInfo info;               // its command is the caller's to fill in
+  report::RunInfo info;               // The caller sets its command.
   planner::PlannerOptions planner{};  // Options of Penstock's own policy.
-  double uncertainty = 1.0;           // ≥ 1, more where the traffic leaves what a pool's profile measured
+  double uncertainty = 1.0;           // ≥ 1; larger if the traffic exceeds the range of a pool's profile.
 };
 
-// Errors: traces, step-time models, and what of them does not fit together. Reads the files that are named.
+// Reads the traces and profiles. Errors: traces, step-time models, and contradictions between them.
 [[nodiscard]] core::Result<ReplaySetup> prepare_replay(configuration::Configuration configuration);
 
-// The same options with a step-time model in each pool, made from its description.
+// Returns the options with a step-time model in each pool, created from its description.
 [[nodiscard]] core::Result<simulation::RunOptions> make_run_options(simulation::RunOptions options);
 
 }  // namespace penstock::replay

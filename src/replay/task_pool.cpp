@@ -59,7 +59,7 @@ class TaskPool {
     if (--workers_left_ == 0) all_ended_.notify_all();
   }
 
-  // An exception must not leave a thread.
+  // An exception must not leave the thread.
   static core::Result<void> guarded(const Task& task, State& state) {
     try {
       return task.run([&](double share_done) { state.share_done = share_done; });
