@@ -1,5 +1,5 @@
-// The saved state of a policy with any damage: it is refused with one line, or restored, and then the policy decides and
-// saves a state that can be restored.
+// The saved state of a policy with any damage: it is refused with one line, or restored, and then the policy decides
+// and saves a state that can be restored.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

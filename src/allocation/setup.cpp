@@ -62,8 +62,8 @@ std::vector<double> by_minute(const workload::Workload& workload) {
   return rates;
 }
 
-// A load test ends after 2,000 requests. If the SLO allows more than a few percent of them to wait, an overload would pass
-// for capacity, since the queue is still short when the test ends. In that case shorter TTFTs are tried.
+// A load test ends after 2,000 requests. If the SLO allows more than a few percent of them to wait, an overload would
+// pass for capacity, since the queue is still short when the test ends. In that case shorter TTFTs are tried.
 core::Result<double> tested_capacity(replay::ReplaySetup replay, std::size_t pool) {
   const auto found = replay::find_capacity(replay, pool);
   if (!found) return tl::make_unexpected(found.error());
@@ -158,7 +158,8 @@ class Preparing {
     }
   }
 
-  // Groups the pools that are simulated together: each aggregated pool alone, and prefill with decode. Checks every engine.
+  // Groups the pools that are simulated together: each aggregated pool alone, and prefill with decode. Checks every
+  // engine.
   struct Fleet {
     std::vector<std::size_t> pools;
     simulation::RunOptions options;

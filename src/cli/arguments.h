@@ -13,8 +13,8 @@ using options::flags_of;
 using options::Usage;
 using Parsed = options::Arguments;
 
-// If help was requested, it is printed; if the arguments are invalid, the error is reported. In both cases the unexpected
-// value is the exit code.
+// If help was requested, it is printed; if the arguments are invalid, the error is reported. In both cases the
+// unexpected value is the exit code.
 [[nodiscard]] tl::expected<Parsed, int> parse_arguments(const Usage& usage, const Arguments& arguments);
 
 // Returns the flags and the content of the --config file. Reports a file that cannot be read and returns the exit code.

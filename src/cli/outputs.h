@@ -19,8 +19,8 @@ namespace penstock::cli {
 // Checks that a run of that length produces no more reports than the limit of one folder. Errors are invalid input.
 [[nodiscard]] core::Result<void> check_report_interval(const configuration::OutputOptions& options, core::Duration run);
 
-// Renders all outputs, then writes them; each file is written completely or not at all. Reports on intervals are written
-// last, as `POLICY-NUMBER-FROM-TO.html`; their folder is created.
+// Renders all outputs, then writes them; each file is written completely or not at all. Reports on intervals are
+// written last, as `POLICY-NUMBER-FROM-TO.html`; their folder is created.
 [[nodiscard]] core::Result<void> write_outputs(const configuration::OutputOptions& options,
                                                const report::Report& report);
 

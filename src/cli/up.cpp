@@ -263,7 +263,8 @@ class Supervisor {
     end(kEnvironment);
   }
 
-  // Without a gateway no requests are open, and the planner could not learn that: it is killed together with its engines.
+  // Without a gateway no requests are open, and the planner could not learn that: it is killed together with its
+  // engines.
   void end_next() {
     const bool any_users = parts_.front().process.has_value();
     for (const std::string_view name : {"load", "planner", "gateway"})

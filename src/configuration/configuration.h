@@ -94,8 +94,8 @@ struct Configuration {
   }
 };
 
-// The planner's list of policies does not contain these two: "clairvoyant" cannot be deployed, and Penstock's own policy
-// needs a simulator.
+// The planner's list of policies does not contain these two: "clairvoyant" cannot be deployed, and Penstock's own
+// policy needs a simulator.
 inline constexpr std::string_view kClairvoyant = "clairvoyant";
 inline constexpr std::string_view kPenstock = "penstock";
 [[nodiscard]] std::vector<std::string_view> all_policies();
