@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def assets():
     """The files that the build embeds, by name, as CMakeLists.txt lists them."""
-    block = re.search(r"penstock_embed\(controller (.*?)\)", (ROOT / "CMakeLists.txt").read_text(), re.S).group(1)
+    block = re.search(r"penstock_embed\(dashboard (.*?)\)", (ROOT / "CMakeLists.txt").read_text(), re.S).group(1)
     return {name: "".join((ROOT / part).read_text() for part in parts.split(","))
             for name, parts in re.findall(r"(\w+)=(\S+)", block)}
 
