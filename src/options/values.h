@@ -186,6 +186,7 @@ template <class Field>
 template <class Field, class Content>
 [[nodiscard]] Value choice_of(Field& field, std::vector<std::pair<std::string_view, Content>> names) {
   std::vector<std::string_view> choices;
+  choices.reserve(names.size());
   for (const auto& [name, content] : names) choices.push_back(name);
   const auto parse = [names, choices](std::string_view text) -> core::Result<Content> {
     for (const auto& [name, content] : names)

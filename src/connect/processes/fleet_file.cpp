@@ -16,7 +16,6 @@ using actuation::FleetState;
 using actuation::PoolState;
 using actuation::Process;
 using actuation::Replica;
-using actuation::Stage;
 using Json = nlohmann::json;
 using Ordered = nlohmann::ordered_json;
 
