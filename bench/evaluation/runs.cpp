@@ -43,7 +43,7 @@ bool is_made_up(const EvaluationScenario& scenario) { return scenario.workload.s
 core::Result<std::vector<decision::RunResult>> fixed_fleets(const EvaluationScenario& scenario, ReplaySetup setup,
                                                             const std::vector<TraceEvaluation>& traces) {
   const simulation::Faults& faults = setup.options.faults;
-  if (faults.crashes_per_replica_hour > 0.0 || faults.slow_replicas > 0) return {};
+  if (faults.crashes_per_replica_hour > 0.0 || !faults.events.empty()) return {};
   for (const TraceEvaluation& trace : traces)
     if (trace.name == scenario.workload) return trace.frontier;
   if (!is_made_up(scenario)) return {};

@@ -74,8 +74,7 @@ void add_faults(std::vector<EvaluationScenario>& scenarios, const std::string& w
   add("5 % of telemetry reads zero", [](auto& faults) { faults.telemetry_lie = 0.05; });
   add("start-up up to twice as long", [](auto& faults) { faults.start_up_spread = 1.0; });
   add("one replica three times slower", [](auto& faults) {
-    faults.slow_replicas = 1;
-    faults.slow_factor = 3.0;
+    faults.events = {{simulation::FaultKind::kSlow, {}, {}, 1, {}, 3.0}};
   });
   add("a crash per replica and hour", [](auto& faults) { faults.crashes_per_replica_hour = 1.0; });
   scenarios.push_back({workload, "planner's profile 30 % too fast", {}, 0.7});

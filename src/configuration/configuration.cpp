@@ -54,8 +54,28 @@ void check_window(const Configuration& made, Reading& reading) {
                                        format_duration(*read.to))
                          : fmt::format("must be earlier than to, is {}", format_duration(read.from)));
   }
-  if (made.run.faults.slow_factor != 1.0 && made.run.faults.slow_replicas == 0)
-    reading.report("faults.slow_factor", "has no effect while slow_replicas is 0", "set the number of slow replicas");
+}
+
+void check_faults(const Configuration& made, Reading& reading) {
+  const simulation::Faults& faults = made.run.faults;
+  if (faults.cache_event_delay > core::Duration{} && made.run.router != routing::Strategy::kKv)
+    reading.report("faults.cache_event_delay", "has no effect on this router; only kv follows KV events");
+  if (reading.given("faults.cancelled_after") && faults.cancelled_requests == 0.0)
+    reading.report("faults.cancelled_after", "has no effect while cancelled_requests is 0",
+                   "set the share of clients that leave");
+  for (std::size_t i = 0; i < faults.events.size(); ++i) {
+    const simulation::FaultEvent& event = faults.events[i];
+    const std::string prefix = fmt::format("faults.events[{}].", i);
+    const auto& pools = made.run.pools;
+    const bool known =
+        std::any_of(pools.begin(), pools.end(), [&](const auto& pool) { return pool.name == event.pool; });
+    if (!event.pool.empty() && !known)
+      reading.report(prefix + "pool", fmt::format("no pool is named {}", quoted(event.pool)));
+    if (reading.given(prefix + "factor") && event.kind != simulation::FaultKind::kSlow)
+      reading.report(prefix + "factor", "has an effect on kind slow only");
+    if (event.kind == simulation::FaultKind::kCrash && event.length > core::Duration{})
+      reading.report(prefix + "for", "a crash has no end; the pool starts another replica");
+  }
 }
 
 void settle_roles(Configuration& made, Reading& reading) {
@@ -163,6 +183,7 @@ void settle(Configuration& made, Reading& reading) {
   settle_policies(made, reading);
   check_window(made, reading);
   settle_roles(made, reading);
+  check_faults(made, reading);
   for (std::size_t i = 0; i < made.run.pools.size(); ++i) {
     settle_bounds(made.run.pools[i], prefix_of_pool(i), reading);
     check_engine(made.run.pools[i].engine, prefix_of_pool(i), reading);

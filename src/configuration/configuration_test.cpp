@@ -104,8 +104,21 @@ TEST(Configuration, ContradictionsNameTheirPlace) {
       {"", {{"--price", "-2"}}, "--price: must be from 0 to 1e+06, is '-2'\n"},
       {"", {{"--pool", "price=-2"}}, "--pool price: must be from 0 to 1e+06, is '-2'\n"},
       {"",
-       {{"--slow-factor", "2"}},
-       "--slow-factor: has no effect while slow_replicas is 0; set the number of slow replicas\n"},
+       {{"--cache-event-delay", "2s"}},
+       "--cache-event-delay: has no effect on this router; only kv follows KV events\n"},
+      {"",
+       {{"--cancelled-after", "2s"}},
+       "--cancelled-after: has no effect while cancelled_requests is 0; set the share of clients that leave\n"},
+      {"faults: {events: [{kind: hang, pool: decode}]}\n",
+       {},
+       "p.yaml:1:40: faults.events[0].pool: no pool is named 'decode'\n"},
+      {"faults: {events: [{kind: hang, factor: 2}]}\n",
+       {},
+       "p.yaml:1:40: faults.events[0].factor: has an effect on kind slow only\n"},
+      {"faults: {events: [{kind: crash, for: 2s}]}\n",
+       {},
+       "p.yaml:1:38: faults.events[0].for: a crash has no end; the pool starts another replica\n"},
+      {"faults: {slow_replicas: 1}\n", {}, "p.yaml:1:10: faults.slow_replicas: was renamed; write faults.events\n"},
   };
   for (const Contradiction& contradiction : cases)
     EXPECT_EQ(problems(contradiction.yaml, contradiction.flags), contradiction.message);

@@ -9,6 +9,7 @@ using namespace options;
 
 constexpr std::uint32_t kBlocksMax = 100'000'000;
 constexpr std::size_t kPoolsMax = 64;
+constexpr std::size_t kFaultEventsMax = 1000;
 
 void add_pool_names(Table& table, simulation::PoolSpec& pool) {
   table.add({"name", "", "name of the pool in reports; by default its role"}, text(pool.name));
@@ -33,6 +34,27 @@ void add_segment(Table& table, signals::SegmentSlo& segment) {
   table.add({"itl", "", "longest mean gap between the tokens of a request"}, duration_above_zero(segment.target.itl))
       .by_default("slo.itl");
   table.add({"goal", "", "share of its requests that are to keep both"}, share(segment.goal)).by_default("slo.goal");
+}
+
+}  // namespace
+
+namespace {
+
+void add_fault_event(Table& table, simulation::FaultEvent& event) {
+  using simulation::FaultKind;
+  table
+      .add({"kind", "",
+            "crash: engines end; hang: they accept requests and compute nothing; slow: their steps take longer; "
+            "gateway_restart: the gateway stops and forgets its state"},
+           choice(event.kind, {FaultKind::kCrash, FaultKind::kHang, FaultKind::kSlow, FaultKind::kGatewayRestart}))
+      .required();
+  table.add({"at", "", "time from the start of the run"}, duration(event.at));
+  table.add({"for", "", "how long it lasts; 0s: to the end of the run, and a gateway is back at once"},
+            duration(event.length));
+  table.add({"replica", "", "number of the replica, in the order of their starts; 0: any"},
+            count(event.replica, 0, kReplicasMax));
+  table.add({"pool", "", "name of the pool; by default any"}, text(event.pool));
+  table.add({"factor", "", "how many times longer the steps of slow engines take"}, number(event.factor, 1.0, 1000.0));
 }
 
 }  // namespace
@@ -138,13 +160,21 @@ void add_faults(Table& table, simulation::Faults& faults) {
             number(faults.crashes_per_replica_hour, 0.0, 3600.0));
   table.add({"faults.start_up_spread", "--start-up-spread", "start-ups take up to this many times start_up longer"},
             number(faults.start_up_spread, 0.0, 100.0));
-  table.add({"faults.slow_replicas", "--slow-replicas", "this many of the first replicas are slow"},
-            count(faults.slow_replicas, 0, kReplicasMax));
-  table.add({"faults.slow_factor", "--slow-factor", "how many times longer the steps of slow replicas take"},
-            number(faults.slow_factor, 1.0, 1000.0));
+  table.add({"faults.cache_event_delay", "--cache-event-delay", "KV events reach the router this late"},
+            duration(faults.cache_event_delay));
+  table.add({"faults.cancelled_requests", "--cancelled-requests", "share of requests whose client leaves"},
+            share(faults.cancelled_requests));
+  table.add({"faults.cancelled_after", "--cancelled-after", "mean time from the arrival until such a client leaves"},
+            duration_above_zero(faults.cancelled_after));
   table.add({"faults.refused_actions", "--refused-actions",
              "share of scale requests that the platform refuses; the fleet stays as it is"},
             share(faults.refused_actions));
+  table.list<simulation::FaultEvent>(
+      {"faults.events", "--fault",
+       "a fault at a given time, as kind=hang,at=60s,for=30s,replica=1; once for each fault"},
+      faults.events, kFaultEventsMax, add_fault_event);
+  for (const std::string_view old : {"faults.slow_replicas", "faults.slow_factor"}) table.renamed(old, "faults.events");
+  for (const std::string_view old : {"--slow-replicas", "--slow-factor"}) table.renamed(old, "--fault");
 }
 
 void add_capacity(Table& table, KnownCapacity& capacity) {

@@ -55,9 +55,9 @@ void add_replicas(Table& table, GatewaySetup& setup) {
   table.add({"gateway.scrape_interval", "", "from one scrape of the metrics of a replica to the next"},
             duration_above_zero(options.scrape_interval));
   table.add({"gateway.first_byte_timeout", "", "longest time until a replica begins its answer"},
-            duration_above_zero(options.first_byte_time));
+            duration_above_zero(options.dispatch.first_byte_timeout));
   table.add({"gateway.stream_idle_timeout", "", "longest time between two pieces of an answer"},
-            duration_above_zero(options.silence));
+            duration_above_zero(options.dispatch.stream_idle_timeout));
   table.renamed("gateway.first_byte_time", "gateway.first_byte_timeout");
   table.renamed("gateway.silence", "gateway.stream_idle_timeout");
 }

@@ -77,7 +77,8 @@ ArrivalResult Dispatcher::arrive(const RequestInfo& info, GrantListener& listene
     choice = router_.choose(request, now);
     return choice ? router_.verdict(request, *choice, now) : admission::Verdict::kWait;
   });
-  if (!answer.own_limit) feed_.arrived(request, request.received_at);
+  result.is_work = !answer.own_limit;
+  if (result.is_work) feed_.arrived(request, request.received_at);
   switch (answer.decision) {
     case admission::Decision::kAdmit:
       result.ticket = request.ticket;
@@ -102,7 +103,7 @@ std::optional<Refusal> Dispatcher::objection(const RequestInfo& info, std::optio
                    fmt::format("the model {:?} does not exist here or may not be used with this key; /v1/models lists "
                                "those there are",
                                info.model.substr(0, 200)),
-                   0};
+                   0, false};
   std::uint32_t limit = replicas_.model(*model).context_tokens;
   if (tenant.context_tokens > 0) limit = std::min(limit, tenant.context_tokens);
   const std::uint64_t needed = std::uint64_t{estimate.prompt_tokens} + info.max_tokens.value_or(0);
@@ -111,7 +112,7 @@ std::optional<Refusal> Dispatcher::objection(const RequestInfo& info, std::optio
                  fmt::format("the request needs about {} tokens ({} of prompt, max_tokens {}), the limit is {}; "
                              "shorten the prompt or lower max_tokens",
                              needed, estimate.prompt_tokens, info.max_tokens.value_or(0), limit),
-                 0};
+                 0, false};
 }
 
 ActiveRequest& Dispatcher::open(const RequestInfo& info, std::uint32_t model, GrantListener& listener,
@@ -147,13 +148,13 @@ admission::TokenEstimator::Request Dispatcher::estimator_request(const ActiveReq
 void Dispatcher::grant(ActiveRequest& request, core::Instant now) {
   request.granted = true;
   request.granted_at = now;
-  ++granted_;
+  ++counters_.granted;
   ledger_.open(request, now);
 }
 
 Grant Dispatcher::dispatch(ActiveRequest& request, const RequestRouter::Choice& choice, core::Instant now) {
   const Grant made = router_.dispatch(request, choice, admission_.waiting_tokens(request.meters), now);
-  if (made.max_tokens && request.attempts == 1) ++clamped_;
+  if (made.max_tokens && request.attempts == 1) ++counters_.clamped;
   return made;
 }
 
@@ -176,14 +177,14 @@ std::optional<Grant> Dispatcher::route_again(Ticket ticket, core::Instant now) {
   if (request == nullptr || !request->granted || request->attempts > options_.retries) return std::nullopt;
   // A few retries are always allowed, also at a quiet gateway.
   constexpr double kAlways = 10.0;
-  if (static_cast<double>(retried_) >= kAlways + options_.retry_share * static_cast<double>(granted_))
+  if (static_cast<double>(counters_.retried) >= kAlways + options_.retry_share * static_cast<double>(counters_.granted))
     return std::nullopt;
   router_.leave(*request);
   // A second leg is not repeated alone, because its KV may be lost with the failed replica.
   request->decodes_only = false;
   const auto choice = router_.choose(*request, now);
   if (!choice) return std::nullopt;
-  ++retried_;
+  ++counters_.retried;
   return dispatch(*request, *choice, now);
 }
 
@@ -243,7 +244,7 @@ void Dispatcher::settle(ActiveRequest& request, const RequestOutcome& outcome, c
 }
 
 Refusal Dispatcher::refuse(const RequestInfo& info, Refusal refusal) {
-  ++refused_;
+  ++counters_.refused;
   count(refusal);
   ledger::Entry entry;
   entry.tenant = options_.tenants[info.tenant].name;
@@ -254,7 +255,7 @@ Refusal Dispatcher::refuse(const RequestInfo& info, Refusal refusal) {
 }
 
 void Dispatcher::drop(ActiveRequest& request, ledger::Outcome outcome, core::Instant now) {
-  ++refused_;
+  ++counters_.refused;
   ledger_.refuse(request.entry);  // The ledger's term for requests that were never admitted.
   feed_.ended(request, outcome, now);
   requests_.remove(request);

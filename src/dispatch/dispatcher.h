@@ -1,7 +1,6 @@
 // Decides about every request: whether it is admitted, where it goes, and what it took in the end.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -86,6 +85,7 @@ class Dispatcher {
   }
 
   // For worlds that check what they do.
+  [[nodiscard]] const Counters& counters() const { return counters_; }
   [[nodiscard]] std::uint32_t open_requests() const { return requests_.size(); }  // running or waiting
   [[nodiscard]] std::uint32_t open_requests(std::uint32_t slot) const { return replicas_.replica(slot).open_requests; }
   [[nodiscard]] admission::AdmissionController::Tenant tenant(std::uint32_t tenant, core::Instant now) const {
@@ -95,6 +95,8 @@ class Dispatcher {
     return admission_.waiting_for_room(number);
   }
   [[nodiscard]] const ledger::Balance& balance() const { return ledger_.balance(); }
+  // Counts what is open as lost, as the ledger's next start does. No call but counters() and balance() may follow.
+  void lose_open() { ledger_.lose_open(requests_); }
   // A sentence with the first invariant that does not hold; empty: all do. O(open requests).
   [[nodiscard]] std::string invariant_violation(core::Instant now) const;
 
@@ -108,7 +110,7 @@ class Dispatcher {
   void grant(ActiveRequest& request, core::Instant now);
   [[nodiscard]] Grant dispatch(ActiveRequest& request, const RequestRouter::Choice& choice, core::Instant now);
   Refusal refuse(const RequestInfo& info, Refusal refusal);
-  void count(const Refusal& refusal) { ++refusals_[static_cast<std::size_t>(refusal.reason)]; }
+  void count(const Refusal& refusal) { ++counters_.refusals[static_cast<std::size_t>(refusal.reason)]; }
   // The request waited and is never admitted.
   void drop(ActiveRequest& request, ledger::Outcome outcome, core::Instant now);
   void settle(ActiveRequest& request, const RequestOutcome& outcome, core::Instant now);
@@ -123,8 +125,7 @@ class Dispatcher {
   RequestLedger ledger_;
   TrafficFeed feed_;
   bool room_changed_ = false;  // since what waits was last looked at
-  std::uint64_t granted_ = 0, refused_ = 0, retried_ = 0, clamped_ = 0;
-  std::array<std::uint64_t, kRefusalReasons> refusals_{};  // by reason
+  Counters counters_;
 };
 
 }  // namespace penstock::dispatch

@@ -54,12 +54,13 @@ Overview Dispatcher::overview(core::Instant now) const {
   seen.waiting_interactive = static_cast<std::uint32_t>(admission_.waiting(admission::Class::kInteractive));
   seen.waiting_batch = static_cast<std::uint32_t>(admission_.waiting(admission::Class::kBatch));
   seen.oldest_waiting = admission_.oldest();
-  seen.granted_total = granted_;
-  seen.refused_total = refused_;
-  seen.retried_total = retried_;
-  seen.clamped_total = clamped_;
-  for (std::size_t reason = 0; reason < refusals_.size(); ++reason)
-    if (refusals_[reason] > 0) seen.refusals.emplace_back(static_cast<RefusalReason>(reason), refusals_[reason]);
+  seen.granted_total = counters_.granted;
+  seen.refused_total = counters_.refused;
+  seen.retried_total = counters_.retried;
+  seen.clamped_total = counters_.clamped;
+  for (std::size_t reason = 0; reason < counters_.refusals.size(); ++reason)
+    if (counters_.refusals[reason] > 0)
+      seen.refusals.emplace_back(static_cast<RefusalReason>(reason), counters_.refusals[reason]);
   std::sort(seen.refusals.begin(), seen.refusals.end(),
             [](const auto& a, const auto& b) { return std::string_view{to_string(a.first)} < to_string(b.first); });
   seen.prompt_error = admission_.estimator().prompt_error();

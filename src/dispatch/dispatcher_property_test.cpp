@@ -426,7 +426,7 @@ TEST(UnlimitedDispatcher, AdmitsAllThatAReplicaCanTakeAndTakesTheRoutersChoice) 
     info.received_at = now;
     const ArrivalResult result = dispatcher.arrive(info, listener, now);
     ASSERT_TRUE(result.grant) << i;
-    const auto choice = router.choose({input, {}, keys});
+    const auto choice = router.choose({input, keys});
     ASSERT_EQ(result.grant->slot, choice->slot) << i;
     EXPECT_FALSE(result.grant->max_tokens);
     const std::uint32_t charged = input - std::min(input, choice->overlap_blocks * 16);

@@ -19,6 +19,7 @@ DispatchOptions unlimited_options() {
   options.retries = kAll;
   options.retry_share = kNever;
   options.circuit_breaker.failures = kAll;
+  options.first_byte_timeout = options.stream_idle_timeout = core::Duration{};
   options.traffic_log = options.latency_meters = false;
   return options;
 }

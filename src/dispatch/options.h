@@ -66,6 +66,9 @@ struct DispatchOptions {
   std::uint32_t retries = 2;
   double retry_share = 0.1;  // Maximum share of requests that are retries; ten are always allowed.
   CircuitBreakerOptions circuit_breaker;
+  // How long the caller waits for a replica; 0: without limit.
+  core::Duration first_byte_timeout = std::chrono::minutes{10};  // Until it begins its answer.
+  core::Duration stream_idle_timeout = std::chrono::minutes{2};  // Between two pieces of an answer.
 
   signals::SloPolicy slo;
   bool traffic_log = true;     // If false, planners get no request events.

@@ -1,6 +1,7 @@
 // The state of a dispatcher at one time, for documents, metrics and pages.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -41,6 +42,12 @@ struct ModelStatus {
   core::QuantileSketch ttft_ms, itl_ms;  // Since the start.
   std::uint32_t waiting_for_room = 0;    // Without requests that a limit of their tenant or class blocks.
   core::Instant oldest_for_room = core::kNever;
+};
+
+// Totals since the start.
+struct Counters {
+  std::uint64_t granted = 0, refused = 0, retried = 0, clamped = 0;
+  std::array<std::uint64_t, kRefusalReasons> refusals{};  // By reason. Requests that left while they waited have none.
 };
 
 struct Overview {

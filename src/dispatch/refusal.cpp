@@ -32,7 +32,7 @@ const char* to_string(RefusalReason reason) {
 }
 
 Refusal refusal_of(const admission::Answer& answer, std::string_view model, bool served) {
-  Refusal refusal{reason_of(answer.decision), answer.why, answer.retry_after_s};
+  Refusal refusal{reason_of(answer.decision), answer.why, answer.retry_after_s, !answer.own_limit};
   const bool own_limit =
       refusal.reason == RefusalReason::kTokenBudgetExceeded || refusal.reason == RefusalReason::kTooManyRequests;
   if (!own_limit && !served) {

@@ -27,6 +27,7 @@ struct Refusal {
   RefusalReason reason = RefusalReason::kEnginesFull;
   std::string message;              // A sentence that names the limit, its value and the observed value.
   std::uint32_t retry_after_s = 0;  // 0 if a later attempt is refused, too.
+  bool is_work = true;              // As ArrivalResult::is_work.
 };
 
 // The refusal of the admission controller. `served`: at least one replica serves the model, ready or not.

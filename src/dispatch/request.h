@@ -49,6 +49,9 @@ struct ArrivalResult {
   Ticket ticket = 0;
   std::optional<Grant> grant;
   std::optional<Refusal> refusal;
+  // The request counts as work for replicas. Not so: a limit of its tenant or class holds it up or refuses it, or it can
+  // never be served. One that waits becomes work at the latest with its grant.
+  bool is_work = false;
 };
 
 // Receives the decision about a queued request. Called within calls of the dispatcher, which it must not call.

@@ -62,6 +62,16 @@ void RequestLedger::close(ActiveRequest& request, const RequestOutcome& outcome,
   if (sink_) sink_->closed(entry);
 }
 
+void RequestLedger::lose_open(const ActiveRequests& requests) {
+  requests.for_each([this](const ActiveRequest& request) {
+    if (!request.granted) return;
+    ledger::Entry entry = request.entry;
+    entry.outcome = ledger::Outcome::kLost;
+    entry.closed_unix_ms = entry.opened_unix_ms;
+    balance_.close(entry);
+  });
+}
+
 void RequestLedger::refuse(ledger::Entry& entry) {
   entry.outcome = ledger::Outcome::kRefused;
   balance_.refuse(entry);

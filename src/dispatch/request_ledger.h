@@ -25,6 +25,8 @@ class RequestLedger {
   // Its tokens, times and cost, by what the engine reported or else by what was estimated and counted.
   void close(ActiveRequest& request, const RequestOutcome& outcome, core::Instant now);
   void refuse(ledger::Entry& entry);  // never admitted
+  // The process ends: open entries keep the prompt and the cost that they were opened with.
+  void lose_open(const ActiveRequests& requests);
 
   // The sink is told of requests that are still open some time after they were admitted: most have ended by then, and
   // are written once.

@@ -39,9 +39,9 @@ void Engine::submit(const EngineRequest& request, core::Instant now) {
     // Waiting requests precede this one and are admitted only when one ends, so the end of the run is early enough.
     if (sequences_.running() < config_.max_sequences && (queue_was_empty || waiting_.reorders())) cut_run(now);
   } else if (backlog_.tokens >= config_.max_batched_tokens || request.prefilled) {
-    next_event_ = now;
+    next_event_ = std::max(now, hung_until_);
   } else if (next_event_ == core::kNever) {
-    next_event_ = now + config_.queue_delay;
+    next_event_ = std::max(now + config_.queue_delay, hung_until_);
   }
 }
 
@@ -49,6 +49,12 @@ void Engine::advance(core::Instant now, std::vector<EngineEvent>& events) {
   PENSTOCK_ASSERT(now == next_event_, "an engine advances from boundary to boundary");
   last_iteration_.time = {};
   if (in_pass_) end_pass(now, events);
+  if (now < hung_until_) {
+    in_pass_ = false;
+    pause_ += hung_until_ - now;
+    next_event_ = hung_until_;
+    return;
+  }
   begin_pass(now);
 }
 
@@ -62,22 +68,25 @@ void Engine::release_held(std::uint32_t request, core::Instant now) {
   const std::uint32_t tokens = sequence.request.input_tokens + sequence.request.output_tokens - 1;
   blocks_.release(sequence, tokens, blocks_.blocks_for(tokens), false);
   sequences_.free(slot);
-  if (!in_pass_ && next_event_ == core::kNever && !waiting_.empty()) next_event_ = now;
+  if (!in_pass_ && next_event_ == core::kNever && !waiting_.empty()) next_event_ = std::max(now, hung_until_);
 }
 
-bool Engine::cancel(std::uint32_t request, core::Instant now) {
+std::optional<std::uint32_t> Engine::cancel(std::uint32_t request, core::Instant now) {
   const Slot slot = sequences_.find(request);
-  if (slot == kNoSlot) return false;
-  const Sequence& sequence = sequences_[slot];
+  if (slot == kNoSlot) return std::nullopt;
+  Sequence& sequence = sequences_[slot];
+  const std::uint32_t generated = sequence.generated_at(decoding_.step() + steps_done(now));
   if (sequence.phase == Phase::kHeld) {
     release_held(request, now);
-    return true;
+    return generated;
   }
   if (in_pass_) cut_run(now);  // Waiting requests may have space at the next boundary.
   if (sequence.phase != Phase::kWaiting) {
-    PENSTOCK_ASSERT(in_pass_, "what is running is in an iteration");
-    if (std::find(cancelled_.begin(), cancelled_.end(), slot) == cancelled_.end()) cancelled_.push_back(slot);
-    return true;
+    sequence.request.request = SequenceTable::kNoRequest;
+    cancelled_.push_back(slot);
+    // Between two iterations sequences run only while the engine hangs.
+    if (!in_pass_) abort_cancelled();
+    return generated;
   }
   waiting_.remove(slot, sequence.serial);
   if (sequence.admitted_before)
@@ -85,8 +94,13 @@ bool Engine::cancel(std::uint32_t request, core::Instant now) {
   else if (!sequence.request.prefilled)
     backlog_.remove(sequence.request.input_tokens);
   sequences_.free(slot);
-  if (!in_pass_ && next_event_ == core::kNever && !waiting_.empty()) next_event_ = now;
-  return true;
+  if (!in_pass_ && next_event_ == core::kNever && !waiting_.empty()) next_event_ = std::max(now, hung_until_);
+  return generated;
+}
+
+std::uint64_t Engine::steps_done(core::Instant now) const {
+  IterationTotals ignored;
+  return in_pass_ ? run_.add_done(timer_, now, ignored) : 0;
 }
 
 EngineState Engine::state(core::Instant now) const {

@@ -1,7 +1,9 @@
 // A model of one inference engine: continuous batching over paged KV blocks, iteration by iteration.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "core/sketch.h"
@@ -78,9 +80,9 @@ class Engine {
   void advance(core::Instant now, std::vector<EngineEvent>& events);
 
   // Cancels a request that has not completed. A running sequence ends with the current iteration, which then frees its
-  // blocks; no further event is reported. A held request is released. Returns false if the request has completed or is
-  // unknown. O(open requests).
-  bool cancel(std::uint32_t request, core::Instant now);
+  // blocks; no further event is reported. A held request is released. Returns the number of tokens that were generated
+  // until now, or nothing if the request has completed, is unknown or was cancelled before. O(open requests).
+  std::optional<std::uint32_t> cancel(std::uint32_t request, core::Instant now);
 
   // Reports each token as an event and disables the merging of iterations, for callers that stream tokens. Must be
   // called before the first submit().
@@ -97,15 +99,25 @@ class Engine {
   void hold_prefilled() { hold_ = true; }
   void release_held(std::uint32_t request, core::Instant now);
 
-  // Multiplies the time of every step; used for fault injection. Must be called before the first submit().
-  void slow_down(double factor) { timer_.slow_down(factor); }
+  // Fault injection. slow_down() multiplies the time of every iteration that begins later. After hang(), no iteration
+  // begins before `until`; the one in progress ends. Requests are accepted all the same.
+  void slow_down(double factor, core::Instant now) {
+    if (in_pass_) cut_run(now);
+    slow_factor_ = factor;
+  }
+  void hang(core::Instant until, core::Instant now) {
+    if (in_pass_) cut_run(now);
+    hung_until_ = std::max(hung_until_, until);
+  }
 
   [[nodiscard]] EngineState state(core::Instant now) const;
   [[nodiscard]] bool idle() const { return sequences_.running() == 0 && waiting_.empty() && held_.empty(); }
   [[nodiscard]] std::size_t open_count() const { return sequences_.running() + waiting_.size(); }  // Not completed.
-  // Returns the requests that have not completed, in a deterministic order, with the tokens of the steps that have
-  // ended.
-  [[nodiscard]] std::vector<OpenRequest> open_requests() const { return sequences_.open_requests(decoding_.step()); }
+  // Returns the requests that were neither completed nor cancelled, in a deterministic order, with the tokens of the
+  // steps that have ended.
+  [[nodiscard]] std::vector<OpenRequest> open_requests(core::Instant now) const {
+    return sequences_.open_requests(decoding_.step() + steps_done(now));
+  }
   [[nodiscard]] const core::QuantileSketch& token_gaps_ms() const { return token_gaps_ms_; }
   [[nodiscard]] KvCache& cache() { return cache_; }
   [[nodiscard]] const EngineConfig& config() const { return config_; }
@@ -115,6 +127,7 @@ class Engine {
   using Phase = SequencePhase;
   static constexpr Slot kNoSlot = SequenceTable::kNoSlot;
 
+  [[nodiscard]] std::uint64_t steps_done(core::Instant now) const;  // Of the run in progress.
   void begin_pass(core::Instant now);
   bool grow_decodes();                           // Returns whether a sequence was preempted.
   bool continue_prefill(std::uint64_t& budget);  // Returns whether a sequence was preempted.
@@ -154,6 +167,9 @@ class Engine {
   core::Instant pass_start_;
   IterationRun run_;
   core::Instant next_event_ = core::kNever;
+  double slow_factor_ = 1.0;  // Of iterations that begin later.
+  core::Instant hung_until_;  // No iteration begins earlier.
+  core::Duration pause_{};    // Time before this pass in which the engine hung.
 
   std::uint64_t prompt_tokens_ = 0, hit_tokens_ = 0, generated_ = 0, completed_ = 0, preemptions_ = 0,
                 filled_slots_ = 0;

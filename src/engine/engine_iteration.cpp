@@ -1,5 +1,6 @@
 // What one iteration does: grow, continue, admit; how long it and its like take; what comes out of it.
 #include <algorithm>
+#include <utility>
 
 #include "core/result.h"
 #include "engine/engine.h"
@@ -12,6 +13,7 @@ void Engine::begin_pass(core::Instant now) {
   in_pass_ = false;
   next_event_ = core::kNever;
   pass_start_ = now;
+  timer_.slow_down(slow_factor_);
   run_ = IterationRun{now};
   if (sequences_.running() == 0 && waiting_.empty()) return;
 
@@ -169,7 +171,10 @@ void Engine::end_pass(core::Instant now, std::vector<EngineEvent>& events) {
   const std::uint32_t steps = run_.steps;
   const double gap_ms = core::to_milliseconds(run_.time) / steps;
   const auto arrived = static_cast<std::uint32_t>(arriving_.size());
-  token_gaps_ms_.add(gap_ms, std::uint64_t{decoding_.size() - arrived} * steps);
+  const std::uint64_t decoded = decoding_.size() - arrived;
+  const bool paused = pause_ > core::Duration{};
+  token_gaps_ms_.add(gap_ms, decoded * (paused ? steps - 1 : steps));
+  if (paused) token_gaps_ms_.add(gap_ms + core::to_milliseconds(std::exchange(pause_, {})), decoded);
   for (const Slot slot : arriving_) token_gaps_ms_.add(core::to_milliseconds(now - sequences_[slot].last_token_at));
   arriving_.clear();
 

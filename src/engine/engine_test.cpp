@@ -274,7 +274,7 @@ TEST(Engine, AHeldPromptKeepsItsBlocksUntilItIsReleased) {
 
 TEST(Engine, ASlowReplicaTakesLongerForEveryStep) {
   Engine engine{small(), kTimes};
-  engine.slow_down(3.0);
+  engine.slow_down(3.0, core::kStart);
   const auto events = drive(engine, {{at_us(0), request(1, 10, 5)}});
   EXPECT_EQ(time_of(events, EngineEventKind::kCompleted, 1), at_us(15'030));
 }

@@ -39,7 +39,8 @@ SequenceTable::Slot SequenceTable::find(std::uint32_t request) const {
 std::vector<OpenRequest> SequenceTable::open_requests(std::uint64_t step) const {
   std::vector<OpenRequest> open;
   for (const Sequence& sequence : sequences_)
-    if (sequence.phase != SequencePhase::kFree) open.push_back({sequence.request.request, sequence.generated_at(step)});
+    if (sequence.phase != SequencePhase::kFree && sequence.request.request != kNoRequest)
+      open.push_back({sequence.request.request, sequence.generated_at(step)});
   return open;
 }
 

@@ -62,6 +62,7 @@ class SequenceTable {
  public:
   using Slot = std::uint32_t;
   static constexpr Slot kNoSlot = UINT32_MAX;
+  static constexpr std::uint32_t kNoRequest = UINT32_MAX;  // Of a sequence that was cancelled and is not freed yet.
 
   // A waiting sequence that has computed nothing yet.
   Slot add(const EngineRequest& request, core::Instant now);
@@ -76,7 +77,7 @@ class SequenceTable {
   }
   // The slot of a request that has not been freed; kNoSlot if there is none. O(slots).
   [[nodiscard]] Slot find(std::uint32_t request) const;
-  // The numbers of the requests in all slots that are in use, in the order of the slots.
+  // The requests in all slots that are in use, without cancelled ones, in the order of the slots.
   [[nodiscard]] std::vector<OpenRequest> open_requests(std::uint64_t step) const;
 
   void link_running(Slot slot);

@@ -155,7 +155,7 @@ void Session::cancel(std::uint32_t number) {
   const auto found = requests_.find(number);
   if (found == requests_.end() || found->second.leaving) return;
   const bool ended = found->second.seen.completed;
-  const bool known = engine_.cancel(number, now_);
+  const bool known = engine_.cancel(number, now_).has_value();
   take_cache_events();
   if (ended || !known) {
     erase(number);

@@ -197,7 +197,7 @@ bool HealthChecker::send_prompt(const std::string& id, std::string_view path, st
   const auto found = replicas_.find(id);
   if (found == replicas_.end()) return false;
   ++found->second.prompts_in_flight;
-  send(found->second, std::string{path}, std::move(body), options_.first_byte_time,
+  send(found->second, std::string{path}, std::move(body), options_.dispatch.first_byte_timeout,
        [](Replica& checked, const Response&) {
          // A replica that was removed and added again in the meantime has none in flight.
          if (checked.prompts_in_flight > 0) --checked.prompts_in_flight;

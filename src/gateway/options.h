@@ -38,8 +38,6 @@ struct GatewayOptions {
   bool hot_prefixes = true;  // Texts of prefixes that many requests share are kept for new replicas.
   core::Duration health_interval = std::chrono::seconds{2};
   core::Duration scrape_interval = std::chrono::seconds{1};
-  core::Duration first_byte_time = std::chrono::minutes{10};
-  core::Duration silence = std::chrono::minutes{2};
   std::string replica_key;  // Sent to replicas as the API key; the client's key is never sent.
 };
 

@@ -28,8 +28,8 @@ void ReplicaCall::call(WorkerContext& context, const Target& target, const Upstr
   if (target.tls) options.tls = context.settings->options.client_tls;
   options.host = target.host;
   options.raw = raw_;
-  options.head_time = context.settings->options.first_byte_time;
-  options.silence = context.settings->options.silence;
+  options.head_time = context.settings->options.dispatch.first_byte_timeout;
+  options.silence = context.settings->options.dispatch.stream_idle_timeout;
   call_ = &context.client.call(options, request.head(), request.body(), listener);
 }
 

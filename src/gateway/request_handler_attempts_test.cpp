@@ -43,7 +43,7 @@ TEST(Attempts, AFailedReplicaIsRetriedElsewhere) {
 
 TEST(Attempts, AHungReplicaIsRetriedElsewhere) {
   GatewayOptions options = quiet_options();
-  options.first_byte_time = 100ms;
+  options.dispatch.first_byte_timeout = 100ms;
   expect_good_answers(TestReplica{[](Peer& peer, const std::string&, int) { peer.wait_until_closed(); }}, options);
 }
 
@@ -99,7 +99,7 @@ TEST(Attempts, NoAnswerIsABadGatewayInOpenAisFormat) {
 TEST(Attempts, NoAnswerInTimeIsAGatewayTimeout) {
   TestReplica bad{[](Peer& peer, const std::string&, int) { peer.wait_until_closed(); }};
   GatewayOptions options = quiet_options();
-  options.first_byte_time = 50ms;
+  options.dispatch.first_byte_timeout = 50ms;
   TestGateway gateway{{spec_of(bad, "r1")}, std::move(options)};
   EXPECT_EQ(ask(gateway, chat_body()).status, 504);
 }

@@ -45,7 +45,11 @@ std::string help_line(const Flag& flag) {
 
 core::Error unknown_flag(const Usage& usage, const std::string& name) {
   std::vector<std::string_view> names;
-  for (const Flag& flag : usage.flags) names.push_back(flag.name);
+  for (const Flag& flag : usage.flags) {
+    names.push_back(flag.name);
+    if (std::find(flag.former_names.begin(), flag.former_names.end(), name) != flag.former_names.end())
+      return {core::ErrorCode::kInvalidInput, name, "was renamed", "write " + flag.name};
+  }
   const auto begun =
       std::find_if(names.begin(), names.end(), [&](std::string_view full) { return full.starts_with(name); });
   const std::string close = begun != names.end() && name != "-" && name != "--"
@@ -181,6 +185,9 @@ std::vector<Flag> flags_of(const Table& table, const std::vector<std::string_vie
     if (!list.names.flag.empty() && wanted(list.group))
       flags.push_back(
           {std::string{list.group}, std::string{list.names.flag}, "KEY=VALUE,…", std::string{list.names.help}, {}, {}});
+  for (const Renamed& renamed : table.renames())
+    for (Flag& flag : flags)
+      if (flag.name == renamed.to) flag.former_names.emplace_back(renamed.from);
   return flags;
 }
 

@@ -17,6 +17,7 @@ struct Flag {
   std::string help;              // One line without a full stop.
   std::string fallback;          // The default, for the help.
   std::string implied = "true";  // Value of a flag that takes none.
+  std::vector<std::string> former_names{};
 };
 
 struct Usage {

@@ -22,7 +22,7 @@ class PeerStrategy final : public PickingStrategy {
   [[nodiscard]] std::optional<Selection> choose(const PickRequest& request, core::Instant) override {
     const std::size_t full_blocks = request.input_tokens / block_tokens_;
     const auto choice =
-        router_.choose({request.input_tokens, {}, request.keys.first(std::min(request.keys.size(), full_blocks))});
+        router_.choose({request.input_tokens, request.keys.first(std::min(request.keys.size(), full_blocks))});
     if (!choice) return std::nullopt;
     Selection selection;
     selection.slot = choice->slot;

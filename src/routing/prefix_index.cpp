@@ -93,8 +93,7 @@ void PrefixIndex::forget(std::uint32_t slot) {
   for (const std::uint64_t key : held) removed(slot, key);
 }
 
-template <class Key>
-void PrefixIndex::overlaps(std::span<const Key> keys, std::span<std::uint32_t> overlap) {
+void PrefixIndex::overlaps(std::span<const std::uint64_t> keys, std::span<std::uint32_t> overlap) {
   std::fill(overlap.begin(), overlap.end(), 0);
   std::fill(alive_.begin(), alive_.end(), ~std::uint64_t{0});
   const auto set_all = [&](std::size_t word, std::uint64_t bits, std::uint32_t depth) {
@@ -104,7 +103,7 @@ void PrefixIndex::overlaps(std::span<const Key> keys, std::span<std::uint32_t> o
     }
   };
   std::uint32_t depth = 0;
-  for (const Key key : keys) {
+  for (const std::uint64_t key : keys) {
     const std::size_t row = find(key);
     if (row == keys_.size()) break;
     std::uint64_t any = 0;
@@ -120,8 +119,5 @@ void PrefixIndex::overlaps(std::span<const Key> keys, std::span<std::uint32_t> o
   if (depth == 0) return;
   for (std::size_t word = 0; word < words_; ++word) set_all(word, alive_[word], depth);
 }
-
-template void PrefixIndex::overlaps(std::span<const std::uint32_t>, std::span<std::uint32_t>);
-template void PrefixIndex::overlaps(std::span<const std::uint64_t>, std::span<std::uint32_t>);
 
 }  // namespace penstock::routing

@@ -20,8 +20,7 @@ class PrefixIndex {
 
   // Sets overlap[slot] to the number of leading keys that the slot holds, for each slot below overlap.size(). Cost:
   // O(keys matched).
-  template <class Key>
-  void overlaps(std::span<const Key> keys, std::span<std::uint32_t> overlap);
+  void overlaps(std::span<const std::uint64_t> keys, std::span<std::uint32_t> overlap);
 
   [[nodiscard]] std::size_t keys() const { return used_; }
 

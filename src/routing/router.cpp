@@ -58,11 +58,7 @@ std::optional<Choice> Router::choose(const RouteRequest& request) {
 }
 
 Choice Router::choose_kv(const RouteRequest& request) {
-  if (request.keys.empty()) {
-    index_.overlaps(request.block_ids, std::span{overlap_});
-  } else {
-    index_.overlaps(request.keys, std::span{overlap_});
-  }
+  index_.overlaps(request.keys, std::span{overlap_});
   std::uint32_t best = eligible_.front();
   std::int64_t best_cost = INT64_MAX;
   std::uint64_t equal = 0;

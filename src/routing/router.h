@@ -14,8 +14,7 @@ namespace penstock::routing {
 
 struct RouteRequest {
   std::uint32_t input_tokens = 0;
-  std::span<const std::uint32_t> block_ids;  // Full blocks of the prompt …
-  std::span<const std::uint64_t> keys{};     // … or the same as keys.
+  std::span<const std::uint64_t> keys;  // One for each full block of the prompt.
 };
 
 struct Choice {

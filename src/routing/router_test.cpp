@@ -50,7 +50,7 @@ TEST(Router, PowerOfTwoNeverChoosesTheMostLoaded) {
 
 TEST(Router, KvPrefersTheReplicaThatHoldsThePrefix) {
   Router router = make(Strategy::kKv, 4);
-  const std::array<std::uint32_t, 3> ids = {7, 8, 9};
+  const std::array<std::uint64_t, 3> ids = {7, 8, 9};
   for (const std::uint64_t key : {7, 8}) router.index().stored(3, key);
   const auto choice = router.choose({48, ids});
   EXPECT_EQ(choice->slot, 3U);
@@ -59,7 +59,7 @@ TEST(Router, KvPrefersTheReplicaThatHoldsThePrefix) {
 
 TEST(Router, KvLeavesAHotPrefixWhenItsReplicaIsBusier) {
   Router router = make(Strategy::kKv, 2);
-  const std::array<std::uint32_t, 3> ids = {7, 8, 9};
+  const std::array<std::uint64_t, 3> ids = {7, 8, 9};
   for (const std::uint64_t key : {7, 8, 9}) router.index().stored(0, key);
   router.dispatched(0, 0, 2);  // 32 tokens held against 48 saved.
   EXPECT_EQ(router.choose({48, ids})->slot, 0U);
@@ -78,7 +78,7 @@ TEST(Router, KvBreaksTiesEvenly) {
 
 TEST(Router, AForgottenReplicaReturnsWithoutLoadOrPrefixes) {
   Router router = make(Strategy::kKv, 2);
-  const std::array<std::uint32_t, 1> ids = {7};
+  const std::array<std::uint64_t, 1> ids = {7};
   router.index().stored(0, 7);
   router.dispatched(0, 1000, 50);
   router.forget(0);

@@ -81,8 +81,7 @@ TEST(StepTimeCorrection, LeavesTheProfileOfTheEngineAsItIs) {
 
 TEST(StepTimeCorrection, FindsTheSlowReplicaOfAFleet) {
   Faults faults;
-  faults.slow_replicas = 1;
-  faults.slow_factor = 1.5;
+  faults.events = {{FaultKind::kSlow, {}, {}, 1, {}, 1.5}};
   const Watched watched = watch(faults, std::make_shared<const engine::Polynomial>());
   ASSERT_TRUE(watched.ran);
   EXPECT_NEAR(watched.correction.factor_of(1).value_or(0.0), 1.5, 0.04);

@@ -46,7 +46,7 @@ Replica& Fleet::add(std::uint32_t id, std::uint32_t pool_index, core::Instant no
   replica.engine = std::make_unique<engine::Engine>(pool.spec.engine, *pool.spec.step_time, options_.merge_steps);
   if (options_.router == routing::Strategy::kKv) replica.engine->cache().listen();
   if (pool.spec.role == signals::Role::kPrefill) replica.engine->hold_prefilled();
-  if (id <= options_.faults.slow_replicas) replica.engine->slow_down(options_.faults.slow_factor);
+  replica.engine->slow_down(slow_factor(options_.faults, id, pool.spec.name, now), now);
   pool.replicas.push_back(id);
   ++alive_;
   ended_.peak_replicas = std::max(ended_.peak_replicas, alive_);
@@ -149,6 +149,14 @@ void Fleet::end(std::uint32_t id, core::Instant now) {
   std::erase(pool.replicas, id);
   --alive_;
   publish(now);
+}
+
+std::vector<std::uint32_t> Fleet::concerned_by(const FaultEvent& event) const {
+  std::vector<std::uint32_t> ids;
+  for (const Pool& pool : pools_)
+    for (const std::uint32_t id : pool.replicas)
+      if (event.concerns(id, pool.spec.name)) ids.push_back(id);
+  return ids;
 }
 
 std::uint32_t Fleet::count(std::uint32_t pool, ReplicaState state) const {

@@ -32,10 +32,12 @@ struct Replica {
   bool warm = false;                              // The warm-up prompts were answered.
   std::unique_ptr<engine::Engine> engine;         // Null once the replica has ended.
   core::Instant link_free_at;                     // Transfers from one replica are sequential.
+  core::Instant hung_since, hung_until;           // The latest hang.
   std::deque<signals::EngineSample> on_its_way;   // Delayed telemetry, oldest first.
   std::optional<signals::EngineSample> reported;  // The latest telemetry that the planner received.
 
   [[nodiscard]] bool alive() const { return engine != nullptr; }
+  [[nodiscard]] bool is_hung(core::Instant now) const { return now < hung_until; }
 };
 
 struct Pool {
@@ -64,6 +66,8 @@ class Fleet {
         core::RandomStream random);
 
   [[nodiscard]] std::vector<Pool>& pools() { return pools_; }
+  // The living replicas that the event concerns.
+  [[nodiscard]] std::vector<std::uint32_t> concerned_by(const FaultEvent& event) const;
   // Ids begin with 1.
   [[nodiscard]] Replica& replica(std::uint32_t id) { return replicas_[id - 1]; }
 
@@ -76,9 +80,11 @@ class Fleet {
   // When the pool starts its next replica, if it waits after a crash.
   [[nodiscard]] std::optional<core::Instant> next_start(std::uint32_t pool) const;
 
+  // Names all replicas and their phases to the dispatcher.
+  void publish(core::Instant now);
+
   // The steps. start() returns the time from now until the replica is ready.
   core::Duration start(std::uint32_t id, core::Instant now);
-  void admit(core::Instant now) { publish(now); }
   void drain(std::uint32_t id, core::Instant now);
   // The engine ends: it was stopped or crashed.
   void end(std::uint32_t id, core::Instant now);
@@ -92,7 +98,6 @@ class Fleet {
 
  private:
   Replica& add(std::uint32_t id, std::uint32_t pool, core::Instant now);
-  void publish(core::Instant now);  // the replicas to the dispatcher
   [[nodiscard]] std::vector<actuation::Seen> look(core::Instant now) const;
   [[nodiscard]] std::uint32_t pool_named(const std::string& name) const;
   void settle(const Replica& replica, core::Instant end, FleetTotals& totals) const;

@@ -22,6 +22,19 @@ admission::Class Gateway::class_of(const workload::Request& request) const {
   return batch ? admission::Class::kBatch : admission::Class::kInteractive;
 }
 
+core::Duration Gateway::time_budget_of(const workload::Request& request) const {
+  return (class_of(request) == admission::Class::kBatch ? options.batch : options.interactive).time_budget;
+}
+
+// A block id names a whole prefix, and so does a routing key: the last block id of those that the key stands for.
+void Gateway::keys_of(const workload::Workload& workload, const workload::Request& request,
+                      std::vector<std::uint64_t>& keys) const {
+  keys.clear();
+  const auto ids = workload.blocks_of(request);
+  const std::size_t full = std::min<std::size_t>(ids.size(), request.input_tokens / workload.block_tokens);
+  for (std::size_t last = blocks_per_key; last <= full; last += blocks_per_key) keys.push_back(ids[last - 1]);
+}
+
 Gateway make_gateway(const workload::Workload& workload, const RunOptions& options) {
   const bool live = options.router == routing::Strategy::kLive;
   Gateway gateway;
@@ -33,7 +46,8 @@ Gateway make_gateway(const workload::Workload& workload, const RunOptions& optio
   made.strategy = options.router;
   made.seed = options.seed;
   made.slo = {options.slo, options.slo_goal, options.slo_segments};
-  made.traffic_log = made.latency_meters = false;  // the world has its own
+  // The world has its own. Runs that check themselves compare both.
+  made.traffic_log = made.latency_meters = options.check_each_event;
   const std::uint32_t block_tokens = options.pools.front().engine.block_tokens;
   if (live) gateway.blocks_per_key = std::max(1U, kLiveKeyTokens / block_tokens);
   made.key_tokens = gateway.blocks_per_key * block_tokens;

@@ -20,6 +20,10 @@ struct Gateway {
   std::uint32_t blocks_per_key = 1;    // KV blocks per routing key.
 
   [[nodiscard]] admission::Class class_of(const workload::Request& request) const;
+  [[nodiscard]] core::Duration time_budget_of(const workload::Request& request) const;  // 0: none
+  // The routing keys of its prompt.
+  void keys_of(const workload::Workload& workload, const workload::Request& request,
+               std::vector<std::uint64_t>& keys) const;
 };
 
 // Without RunOptions::dispatch, the router of a peer knows neither limits, tenants nor classes, and the live router has

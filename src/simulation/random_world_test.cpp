@@ -1,6 +1,7 @@
 // Fleets, routers, policies, faults, tenants, budgets and workloads drawn from a seed. Every run checks the invariants
-// after each event: each request ends once, delivered tokens equal the ledger, budgets balance, limits hold, drained is
-// idle. PENSTOCK_SEEDS=N runs so many seeds, PENSTOCK_FIRST_SEED=N begins with another one: both repeat a failure.
+// after each event: each request ends once, delivered tokens equal the ledger and the exported metrics, budgets balance,
+// limits hold, no replica with open work is stopped. PENSTOCK_SEEDS=N runs so many seeds, PENSTOCK_FIRST_SEED=N begins with
+// another one: both repeat a failure.
 #include <gtest/gtest.h>
 
 #include <charconv>
@@ -46,6 +47,21 @@ dispatch::DispatchOptions random_gateway(core::RandomStream& random) {
   made.pressure.clamp_above_queue_tokens = 1000 + random.below(100'000);
   made.pressure.clamp_max_tokens = static_cast<std::uint32_t>(1 + random.below(300));
   made.retries = static_cast<std::uint32_t>(random.below(4));
+  if (random.below(3) == 0) made.first_byte_timeout = seconds(random, 10);
+  if (random.below(3) == 0) made.stream_idle_timeout = seconds(random, 10);
+  if (random.below(4) == 0) made.interactive.time_budget = seconds(random, 10);
+  if (random.below(4) == 0) made.batch.time_budget = seconds(random, 30);
+  return made;
+}
+
+FaultEvent random_event(core::RandomStream& random, const std::vector<PoolSpec>& pools) {
+  FaultEvent made;
+  made.kind = static_cast<FaultKind>(random.below(4));
+  made.at = seconds(random, 20);
+  if (random.below(4) != 0 || made.kind == FaultKind::kHang) made.length = seconds(random, 20);
+  if (random.below(2) == 0) made.replica = static_cast<std::uint32_t>(1 + random.below(6));
+  if (random.below(3) == 0) made.pool = pools[random.below(pools.size())].name;
+  made.factor = 1.0 + random.uniform() * 5.0;
   return made;
 }
 
@@ -66,10 +82,12 @@ RunOptions random_options(core::RandomStream& random, std::uint64_t seed) {
   if (random.below(3) == 0) faults.refused_actions = random.uniform();
   if (random.below(3) == 0) faults.telemetry_loss = random.uniform();
   if (random.below(3) == 0) faults.telemetry_delay = seconds(random, 10);
+  if (random.below(3) == 0) faults.cache_event_delay = seconds(random, 5);
   if (random.below(3) == 0) {
-    faults.slow_replicas = count();
-    faults.slow_factor = 1.0 + random.uniform() * 5.0;
+    faults.cancelled_requests = random.uniform();
+    faults.cancelled_after = seconds(random, 5);
   }
+  for (std::uint64_t i = random.below(4); i-- > 0;) faults.events.push_back(random_event(random, made.pools));
   faults.start_up_spread = random.uniform();
   if (random.below(2) == 0) made.life_cycle.take_back = true;
   if (random.below(3) == 0) made.life_cycle.drain_deadline = seconds(random, 20);

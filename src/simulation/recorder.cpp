@@ -15,6 +15,10 @@ const char* to_string(Outcome outcome) {
     case Outcome::kReplicaCrashed: return "replica_crashed";
     case Outcome::kUnfinished: return "unfinished";
     case Outcome::kRefused: return "refused";
+    case Outcome::kCancelled: return "cancelled";
+    case Outcome::kTimedOut: return "time_budget_exceeded";
+    case Outcome::kReplicaTimeout: return "replica_timeout";
+    case Outcome::kGatewayRestarted: return "gateway_restarted";
   }
   return "unknown";
 }
@@ -63,7 +67,6 @@ void Recorder::first_token(std::uint32_t request, core::Instant at, std::uint32_
 
 void Recorder::completed(std::uint32_t request, core::Instant at, std::uint32_t output_tokens) {
   PENSTOCK_ASSERT(records_[request].outcome == Outcome::kOpen, "a request ends once");
-  ++completed_;
   Record& record = records_[request];
   const workload::Request& shape = workload_.requests[request];
   const double e2e_ms = core::to_milliseconds(at - shape.arrival);
@@ -74,6 +77,7 @@ void Recorder::completed(std::uint32_t request, core::Instant at, std::uint32_t 
     point_itl_ms_.add(static_cast<double>(record.itl_ms));
   }
   record.outcome = Outcome::kCompleted;
+  ++by_outcome_[static_cast<std::size_t>(Outcome::kCompleted)];
   ++point_completed_;
   ++ended_;
   last_end_ = std::max(last_end_, at);
@@ -82,6 +86,7 @@ void Recorder::completed(std::uint32_t request, core::Instant at, std::uint32_t 
 void Recorder::failed(std::uint32_t request, core::Instant at, Outcome outcome) {
   PENSTOCK_ASSERT(records_[request].outcome == Outcome::kOpen, "a request ends once");
   records_[request].outcome = outcome;
+  ++by_outcome_[static_cast<std::size_t>(outcome)];
   ++ended_;
   last_end_ = std::max(last_end_, at);
 }
@@ -146,13 +151,11 @@ void Recorder::summarize(decision::RunResult& result) const {
   std::vector<float> ttft, tpot, e2e;
   ttft.reserve(records_.size());
   e2e.reserve(records_.size());
-  std::array<std::uint64_t, 6> by_outcome{};
   std::uint64_t met_both = 0, ttft_met = 0, itl_met = 0;
   result.series = series_;
   for (std::size_t i = 0; i < records_.size(); ++i) {
     const Record& record = records_[i];
     const workload::Request& request = workload_.requests[i];
-    ++by_outcome[static_cast<std::size_t>(record.outcome)];
     if (record.ttft_ms >= 0.0F) ttft.push_back(record.ttft_ms);
     if (record.outcome == Outcome::kCompleted) {
       e2e.push_back(record.e2e_ms);
@@ -170,16 +173,16 @@ void Recorder::summarize(decision::RunResult& result) const {
     }
   }
   result.requests = records_.size();
-  result.completed = by_outcome[static_cast<std::size_t>(Outcome::kCompleted)];
+  result.completed = count(Outcome::kCompleted);
   result.failed = result.requests - result.completed;
-  for (const Outcome outcome : {Outcome::kTooLarge, Outcome::kReplicaCrashed, Outcome::kUnfinished, Outcome::kOpen}) {
-    const std::uint64_t count = by_outcome[static_cast<std::size_t>(outcome)];
-    if (count > 0) result.failures.push_back({to_string(outcome), count});
-  }
-  result.slo_attainment = share(met_both, result.requests);
-  result.ttft_attainment = share(ttft_met, result.requests);
-  result.itl_attainment = share(itl_met, result.requests);
-  result.targets = by_target({{}, {}, 0.0, result.requests, met_both, ttft_met, itl_met}, core::kStart);
+  for (const Outcome outcome : {Outcome::kTooLarge, Outcome::kReplicaCrashed, Outcome::kUnfinished, Outcome::kCancelled,
+                                Outcome::kTimedOut, Outcome::kReplicaTimeout, Outcome::kGatewayRestarted})
+    if (count(outcome) > 0) result.failures.push_back({to_string(outcome), count(outcome)});
+  const std::uint64_t judged = result.requests - count(Outcome::kCancelled);
+  result.slo_attainment = share(met_both, judged);
+  result.ttft_attainment = share(ttft_met, judged);
+  result.itl_attainment = share(itl_met, judged);
+  result.targets = by_target({{}, {}, 0.0, judged, met_both, ttft_met, itl_met}, core::kStart);
   result.duration_s = core::to_seconds(std::max(last_end_, core::Instant{workload_.span()}));
   if (result.duration_s > 0.0) result.goodput_rps = static_cast<double>(met_both) / result.duration_s;
   result.ttft_ms = core::summarize(ttft);
@@ -189,28 +192,29 @@ void Recorder::summarize(decision::RunResult& result) const {
 }
 
 void Recorder::judge(decision::RunResult& result, core::Instant from) const {
-  std::uint64_t met = 0, ttft_met = 0, itl_met = 0;
+  std::uint64_t judged = 0, met = 0, ttft_met = 0, itl_met = 0;
   for (std::size_t i = 0; i < records_.size(); ++i) {
     if (workload_.requests[i].arrival < from) continue;
     const Record& record = records_[i];
     ++result.requests;
+    judged += is_judged(i) ? 1 : 0;
     result.completed += record.outcome == Outcome::kCompleted ? 1 : 0;
     met += met_ttft(i) && met_itl(i) ? 1 : 0;
     ttft_met += met_ttft(i) ? 1 : 0;
     itl_met += met_itl(i) ? 1 : 0;
   }
   result.failed = result.requests - result.completed;
-  result.slo_attainment = share(met, result.requests);
-  result.ttft_attainment = share(ttft_met, result.requests);
-  result.itl_attainment = share(itl_met, result.requests);
-  result.targets = by_target({{}, {}, 0.0, result.requests, met, ttft_met, itl_met}, from);
+  result.slo_attainment = share(met, judged);
+  result.ttft_attainment = share(ttft_met, judged);
+  result.itl_attainment = share(itl_met, judged);
+  result.targets = by_target({{}, {}, 0.0, judged, met, ttft_met, itl_met}, from);
 }
 
 std::vector<decision::TargetResult> Recorder::by_target(const decision::TargetResult& all, core::Instant from) const {
   std::vector<decision::TargetResult> results(limits_.size());
   if (targets_.empty()) results.front() = all;
   for (std::size_t i = 0; i < targets_.size(); ++i) {
-    if (workload_.requests[i].arrival < from) continue;
+    if (workload_.requests[i].arrival < from || !is_judged(i)) continue;
     decision::TargetResult& result = results[targets_[i]];
     ++result.requests;
     result.met += met_ttft(i) && met_itl(i) ? 1 : 0;
@@ -238,12 +242,12 @@ void Recorder::add_segments(decision::RunResult& result) const {
 
   struct Accumulator {
     std::string dimension, label;
-    std::uint64_t requests = 0, failed = 0, met = 0;
+    std::uint64_t requests = 0, judged = 0, failed = 0, met = 0;
     core::QuantileSketch ttft_ms, itl_ms;
   };
   std::vector<Accumulator> all;
   const auto add = [&](const char* dimension, std::string label) {
-    all.push_back({dimension, std::move(label), 0, 0, 0, {}, {}});
+    all.push_back({dimension, std::move(label), 0, 0, 0, 0, {}, {}});
   };
   for (const signals::Band& band : signals::kPromptBands) add("prompt tokens", band.label);
   for (const signals::Band& band : signals::kOutputBands) add("output tokens", band.label);
@@ -268,6 +272,7 @@ void Recorder::add_segments(decision::RunResult& result) const {
     for (const std::size_t segment : segments) {
       Accumulator& into = all[segment];
       ++into.requests;
+      into.judged += is_judged(i) ? 1 : 0;
       into.failed += record.outcome == Outcome::kCompleted ? 0 : 1;
       into.met += met_ttft(i) && met_itl(i) ? 1 : 0;
       if (record.ttft_ms >= 0.0F) into.ttft_ms.add(static_cast<double>(record.ttft_ms));
@@ -277,7 +282,7 @@ void Recorder::add_segments(decision::RunResult& result) const {
   }
   for (const Accumulator& from : all) {
     if (from.requests == 0) continue;
-    result.segments.push_back({from.dimension, from.label, from.requests, from.failed, share(from.met, from.requests),
+    result.segments.push_back({from.dimension, from.label, from.requests, from.failed, share(from.met, from.judged),
                                core::summarize(from.ttft_ms), core::summarize(from.itl_ms)});
   }
 }

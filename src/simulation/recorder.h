@@ -1,6 +1,7 @@
 // Keeps what became of every request, and turns it into windows, series, segments and summaries.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -17,11 +18,16 @@ namespace penstock::simulation {
 enum class Outcome : std::uint8_t {
   kOpen,
   kCompleted,
-  kTooLarge,        // prompt and output can never fit
-  kReplicaCrashed,  // after its first token was out; before, it is sent to another replica
-  kUnfinished,      // nothing could serve it until the run was given up
-  kRefused,         // by the gateway, which counts its reasons
+  kTooLarge,          // prompt and output can never fit
+  kReplicaCrashed,    // after its first token was out; before, it is sent to another replica
+  kUnfinished,        // nothing could serve it until the run was given up
+  kRefused,           // by the gateway, which counts its reasons
+  kCancelled,         // its client left
+  kTimedOut,          // its time budget ended
+  kReplicaTimeout,    // no first token in time, or its stream was silent for too long
+  kGatewayRestarted,  // after its first token was out; before, its client sends it again
 };
+inline constexpr std::size_t kOutcomes = 10;
 [[nodiscard]] const char* to_string(Outcome outcome);
 
 // The state of the fleet at one moment, summed over its replicas.
@@ -46,7 +52,7 @@ class Recorder {
   void failed(std::uint32_t request, core::Instant at, Outcome outcome);
 
   [[nodiscard]] std::uint64_t open() const { return arrived_ - ended_; }
-  [[nodiscard]] std::uint64_t completed() const { return completed_; }
+  [[nodiscard]] std::uint64_t count(Outcome outcome) const { return by_outcome_[static_cast<std::size_t>(outcome)]; }
   [[nodiscard]] core::Instant last_end() const { return last_end_; }
   [[nodiscard]] bool has_first_token(std::uint32_t request) const { return records_[request].ttft_ms >= 0.0F; }
   [[nodiscard]] Outcome outcome(std::uint32_t request) const { return records_[request].outcome; }
@@ -74,6 +80,8 @@ class Recorder {
   struct Limits {
     double ttft_ms, itl_ms;
   };
+  // As in the gateway, a request whose client left is not judged by the SLO.
+  [[nodiscard]] bool is_judged(std::size_t request) const { return records_[request].outcome != Outcome::kCancelled; }
   [[nodiscard]] bool met_ttft(std::size_t request) const;
   [[nodiscard]] bool met_itl(std::size_t request) const;
   [[nodiscard]] const Limits& limits_of(std::size_t request) const {
@@ -90,7 +98,8 @@ class Recorder {
   std::vector<std::uint8_t> targets_;  // by request; empty: all have the general one
   core::Duration point_width_;
   std::vector<Record> records_;
-  std::uint64_t arrived_ = 0, ended_ = 0, completed_ = 0;
+  std::uint64_t arrived_ = 0, ended_ = 0;
+  std::array<std::uint64_t, kOutcomes> by_outcome_{};
   core::Instant last_end_;
 
   std::vector<decision::SeriesPoint> series_;

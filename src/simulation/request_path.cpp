@@ -14,15 +14,19 @@ namespace {
 // As often as the gateway looks at what waits.
 constexpr core::Duration kTickInterval = std::chrono::milliseconds{100};
 
-bool is_own_limit(dispatch::RefusalReason reason) {
-  return reason == dispatch::RefusalReason::kTokenBudgetExceeded || reason == dispatch::RefusalReason::kTooManyRequests;
+ledger::Outcome ledger_outcome(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::kCancelled: return ledger::Outcome::kCancelled;
+    case Outcome::kTimedOut: return ledger::Outcome::kTimedOut;
+    default: return ledger::Outcome::kFailed;
+  }
 }
 
 }  // namespace
 
 RequestPath::RequestPath(const workload::Workload& workload, const RunOptions& options, const Gateway& gateway,
                          dispatch::Dispatcher& dispatcher, Timeline& timeline, Fleet& fleet, Recorder& recorder,
-                         core::Duration memory, bool segments)
+                         TrafficView& view)
     : workload_(workload),
       options_(options),
       gateway_(gateway),
@@ -30,17 +34,10 @@ RequestPath::RequestPath(const workload::Workload& workload, const RunOptions& o
       timeline_(timeline),
       fleet_(fleet),
       recorder_(recorder),
-      memory_(memory),
-      flights_(workload.requests.size()) {
-  for (std::uint32_t i = 0; i < options.pools.size(); ++i) {
-    if (options.pools[i].role == Role::kDecode) decode_pool_ = i;
-    if (options.pools[i].role != Role::kDecode) entry_pool_ = i;
-  }
-  if (segments) {
-    segments_.assign(options.pools.size(), signals::SegmentMeter{options.slo.ttft});
-    passages_.resize(workload.requests.size());
-  }
-}
+      view_(view),
+      cache_feed_(options.faults.cache_event_delay, dispatcher, timeline, fleet),
+      clients_(core::RandomStream{options.seed}.fork("clients")),
+      flights_(workload.requests.size()) {}
 
 // ---- arrival and dispatcher -----------------------------------------------------------------------------------------
 
@@ -65,24 +62,25 @@ bool RequestPath::fits(std::uint32_t request) const {
   return true;
 }
 
-// A block id names a whole prefix, and so does a routing key: the last block id of those that the key stands for.
-std::span<const std::uint64_t> RequestPath::keys_of(const workload::Request& shape) {
-  keys_.clear();
-  const auto ids = workload_.blocks_of(shape);
-  const std::size_t full = std::min<std::size_t>(ids.size(), shape.input_tokens / workload_.block_tokens);
-  for (std::size_t last = gateway_.blocks_per_key; last <= full; last += gateway_.blocks_per_key)
-    keys_.push_back(ids[last - 1]);
-  return keys_;
+void RequestPath::arrive(std::uint32_t request) {
+  recorder_.arrived(request);
+  const Faults& faults = options_.faults;
+  if (faults.cancelled_requests > 0.0 && clients_.uniform() < faults.cancelled_requests) {
+    const double after_s = clients_.exponential(core::to_seconds(faults.cancelled_after));
+    timeline_.schedule(timeline_.now + core::from_seconds(after_s), EventKind::kClientLeaves, request);
+  }
+  if (timeline_.now < gateway_back_at_)
+    unsent_.push_back(request);
+  else
+    send(request);
 }
 
-void RequestPath::arrive(std::uint32_t request) {
+void RequestPath::send(std::uint32_t request) {
   const workload::Request& shape = workload_.requests[request];
-  recorder_.arrived(request);
   if (!fits(request)) {
-    see(request);
+    view_.arrived(request);
     recorder_.failed(request, timeline_.now, Outcome::kTooLarge);
-    fleet_.pools()[entry_pool_].meter.failed(timeline_.now);
-    return;
+    return view_.failed(request, view_.entry_pool());
   }
   dispatch::RequestInfo info;
   info.model = gateway_.model;
@@ -91,26 +89,20 @@ void RequestPath::arrive(std::uint32_t request) {
   info.traffic_class = gateway_.class_of(shape);
   info.prompt_tokens_given = shape.input_tokens;
   info.stream = true;
-  info.keys = keys_of(shape);
+  gateway_.keys_of(workload_, shape, keys_);
+  info.keys = keys_;
   info.affinity = shape.session == workload::kNoSession ? 0 : std::uint64_t{shape.session} + 1;
   info.received_at = timeline_.now;
+  ++totals_.sent;
   const dispatch::ArrivalResult result = dispatcher_.arrive(info, *this, timeline_.now);
-  if (!result.refusal || !is_own_limit(result.refusal->reason)) see(request);
+  if (result.is_work) view_.arrived(request);
   if (result.refusal) return refuse(request);
   flights_[request].ticket = result.ticket;
+  if (const core::Duration budget = gateway_.time_budget_of(shape); budget > core::Duration{})
+    timeline_.schedule(timeline_.now + budget, EventKind::kOutOfTime, request);
   if (result.grant) return submit(request, *result.grant);
   waiting_.emplace(result.ticket, request);
   schedule_tick();
-}
-
-// The policy sees the request, as the gateway's traffic feed would tell it.
-void RequestPath::see(std::uint32_t request) {
-  const workload::Request& shape = workload_.requests[request];
-  fleet_.pools()[entry_pool_].meter.arrived(timeline_.now, shape.input_tokens);
-  if (memory_ <= core::Duration{}) return;
-  flights_[request].recent = static_cast<std::uint32_t>(recent_.size());
-  recent_.push_back(
-      {timeline_.now, shape.input_tokens, 0, -1.0F, -1.0F, workload_.blocks_of(shape), recorder_.target(request)});
 }
 
 void RequestPath::submit(std::uint32_t request, const dispatch::Grant& grant) {
@@ -118,10 +110,12 @@ void RequestPath::submit(std::uint32_t request, const dispatch::Grant& grant) {
   Replica& replica = fleet_.replica(static_cast<std::uint32_t>(grant.replica));
   const Role role = fleet_.pools()[replica.pool].spec.role;
   flight.replica = replica.id;
+  ++flight.attempts;
   if (role != Role::kDecode) {
     const std::uint32_t wanted = workload_.requests[request].output_tokens;
     flight.output_tokens = std::min(wanted, grant.max_tokens.value_or(wanted));
-    if (!passages_.empty()) passages_[request].submitted = timeline_.now;
+    view_.submitted(request);
+    start_attempt_timer(request);
   }
   replica.engine->submit(engine_request(request, role), timeline_.now);
   timeline_.engines.set(replica.id, replica.engine->next_event());
@@ -131,20 +125,22 @@ void RequestPath::deliver(dispatch::Ticket ticket, const dispatch::Grant& grant)
   const auto found = waiting_.find(ticket);
   const std::uint32_t request = found->second;
   waiting_.erase(found);
+  if (!view_.sees(request)) view_.arrived(request);
   waits_ms_.add(core::to_milliseconds(timeline_.now - workload_.requests[request].arrival));
   submit(request, grant);
 }
 
-void RequestPath::deliver(dispatch::Ticket ticket, const dispatch::Refusal&) {
+void RequestPath::deliver(dispatch::Ticket ticket, const dispatch::Refusal& refusal) {
   const auto found = waiting_.find(ticket);
   const std::uint32_t request = found->second;
   waiting_.erase(found);
+  if (refusal.is_work && !view_.sees(request)) view_.arrived(request);
   refuse(request);
 }
 
 void RequestPath::refuse(std::uint32_t request) {
   recorder_.failed(request, timeline_.now, Outcome::kRefused);
-  fleet_.pools()[entry_pool_].meter.failed(timeline_.now);
+  view_.failed(request, view_.entry_pool());
 }
 
 void RequestPath::schedule_tick() {
@@ -163,40 +159,25 @@ void RequestPath::tick() {
 
 // ---- engines --------------------------------------------------------------------------------------------------------
 
-bool RequestPath::advance_engine(std::uint32_t id) {
+void RequestPath::advance_engine(std::uint32_t id) {
   Replica& replica = fleet_.replica(id);
   events_.clear();
   replica.engine->advance(timeline_.now, events_);
-  publish_cache(replica);
+  cache_feed_.publish(replica, timeline_.now >= gateway_back_at_);
   timeline_.engines.set(id, replica.engine->next_event());
   for (const engine::EngineEvent& event : events_) {
     switch (event.kind) {
       case engine::EngineEventKind::kFirstToken: on_first_token(event, replica); break;
-      case engine::EngineEventKind::kToken: break;  // only where tokens are followed
+      case engine::EngineEventKind::kToken: break;  // Only where tokens are followed.
       case engine::EngineEventKind::kCompleted: on_completed(event, replica); break;
     }
   }
-  return !events_.empty();
-}
-
-void RequestPath::publish_cache(Replica& replica) {
-  auto& events = replica.engine->cache().events();
-  for (std::size_t i = 0; i < events.size();) {
-    const bool stored = events[i].stored;
-    keys_.clear();
-    for (; i < events.size() && events[i].stored == stored; ++i) keys_.push_back(events[i].key);
-    dispatcher_.kv_event(replica.slot, stored ? dispatch::KvChange::kStored : dispatch::KvChange::kRemoved, keys_);
-  }
-  events.clear();
 }
 
 void RequestPath::on_first_token(const engine::EngineEvent& event, const Replica& replica) {
   Flight& flight = flights_[event.request];
   flight.cached_tokens = event.cached_tokens;
-  if (!passages_.empty()) {
-    passages_[event.request].admitted = event.admitted_at;
-    passages_[event.request].prefilled = event.at;
-  }
+  view_.prefilled(event.request, event);
   dispatcher_.attempt_ended(flight.ticket, dispatch::Attempt::kAnswered, timeline_.now);
   // From a prefill replica it reaches the user only with the KV that the decode replica waits for.
   if (fleet_.pools()[replica.pool].spec.role == Role::kPrefill && flight.output_tokens > 1) return;
@@ -208,10 +189,8 @@ void RequestPath::answer(std::uint32_t request) {
   const Flight& flight = flights_[request];
   dispatcher_.answered(flight.ticket, timeline_.now);
   recorder_.first_token(request, timeline_.now, flight.cached_tokens);
-  const double ttft_ms = recorder_.ttft_ms(request);
-  if (flight.recent != kNone) recent_[flight.recent].ttft_ms = static_cast<float>(ttft_ms);
-  fleet_.pools()[entry_pool_].meter.first_token(timeline_.now, ttft_ms);
-  if (!segments_.empty()) segments_[entry_pool_].first_token(timeline_.now, traits_of(request), times_of(request));
+  ++totals_.first_tokens;
+  view_.first_token(request);
 }
 
 void RequestPath::on_completed(const engine::EngineEvent& event, Replica& replica) {
@@ -239,13 +218,13 @@ void RequestPath::start_transfer(std::uint32_t request, Replica& source) {
 std::optional<std::uint32_t> RequestPath::finish_transfer(std::uint32_t transfer) {
   const std::uint32_t request = transfers_[transfer];
   Flight& flight = flights_[request];
-  if (flight.transfer != transfer) return std::nullopt;  // its source crashed
+  if (flight.transfer != transfer) return std::nullopt;  // Its source crashed, or the request has ended.
   flight.transfer = kNone;
   Replica& source = fleet_.replica(flight.replica);
   source.engine->release_held(request, timeline_.now);
   timeline_.engines.set(source.id, source.engine->next_event());
   answer(request);
-  fleet_.pools()[*decode_pool_].meter.arrived(timeline_.now, workload_.requests[request].input_tokens);
+  view_.transferred(request);
   decode(request);
   return source.id;
 }
@@ -263,7 +242,116 @@ void RequestPath::replica_admitted() {
   for (const std::uint32_t request : waiting) decode(request);
   waiting.clear();
   waiting.swap(lost_);
-  for (const std::uint32_t request : waiting) try_again(request);
+  for (const std::uint32_t request : waiting) try_again(request, Outcome::kReplicaCrashed);
+}
+
+// ---- time limits, and clients that leave -----------------------------------------------------------------------------
+
+void RequestPath::start_attempt_timer(std::uint32_t request) {
+  const core::Duration limit = gateway_.options.first_byte_timeout;
+  if (limit == core::Duration{}) return;
+  while (!attempt_timers_.empty() && is_settled(attempt_timers_.front())) attempt_timers_.pop_front();
+  attempt_timers_.push_back({timeline_.now + limit, request, flights_[request].attempts});
+  if (attempt_timer_pending_) return;
+  attempt_timer_pending_ = true;
+  timeline_.schedule(attempt_timers_.front().at, EventKind::kFirstByteTimeout);
+}
+
+bool RequestPath::is_settled(const AttemptTimer& timer) const {
+  const Flight& flight = flights_[timer.request];
+  return flight.attempts != timer.attempt || flight.transfer != kNone || !is_open(timer.request) ||
+         recorder_.has_first_token(timer.request);
+}
+
+void RequestPath::end_late_attempts() {
+  attempt_timer_pending_ = false;
+  while (!attempt_timers_.empty()) {
+    const AttemptTimer timer = attempt_timers_.front();
+    const bool settled = is_settled(timer);
+    if (!settled && timer.at > timeline_.now) break;
+    attempt_timers_.pop_front();
+    if (settled) continue;
+    withdraw(timer.request);
+    dispatcher_.attempt_ended(flights_[timer.request].ticket, dispatch::Attempt::kFaulted, timeline_.now);
+    try_again(timer.request, Outcome::kReplicaTimeout);
+  }
+  schedule_tick();
+  if (attempt_timers_.empty() || attempt_timer_pending_) return;
+  attempt_timer_pending_ = true;
+  timeline_.schedule(attempt_timers_.front().at, EventKind::kFirstByteTimeout);
+}
+
+void RequestPath::cut_streams(Replica& replica) {
+  for (const engine::OpenRequest& open : replica.engine->open_requests(timeline_.now))
+    if (recorder_.has_first_token(open.request))
+      fail(open.request, replica.pool, Outcome::kReplicaTimeout, withdraw(open.request));
+  schedule_tick();
+}
+
+// A request that was sent again after a restart has a later limit.
+void RequestPath::out_of_time(std::uint32_t request) {
+  if (timeline_.now - gateway_.time_budget_of(workload_.requests[request]) >= gateway_back_at_)
+    leave(request, Outcome::kTimedOut);
+}
+
+void RequestPath::leave(std::uint32_t request, Outcome outcome) {
+  if (!is_open(request)) return;
+  const Flight& flight = flights_[request];
+  waiting_.erase(flight.ticket);
+  std::erase(undecoded_, request);
+  std::erase(lost_, request);
+  if (!recorder_.has_first_token(request))
+    dispatcher_.attempt_ended(flight.ticket, dispatch::Attempt::kAbandoned, timeline_.now);
+  fail(request, view_.entry_pool(), outcome, withdraw(request));
+  schedule_tick();
+}
+
+std::uint32_t RequestPath::withdraw(std::uint32_t request) {
+  Flight& flight = flights_[request];
+  flight.transfer = kNone;
+  std::uint32_t generated = 0;
+  if (flight.replica != kNone && fleet_.replica(flight.replica).alive()) {
+    Replica& replica = fleet_.replica(flight.replica);
+    generated = replica.engine->cancel(request, timeline_.now).value_or(0);
+    timeline_.engines.set(replica.id, replica.engine->next_event());
+  }
+  return received_tokens(request, generated);
+}
+
+std::uint32_t RequestPath::received_tokens(std::uint32_t request, std::uint32_t generated) const {
+  return recorder_.has_first_token(request) ? std::max(1U, generated) : 0;
+}
+
+// ---- restarts of the gateway -----------------------------------------------------------------------------------------
+
+void RequestPath::gateway_stopped(core::Instant until) {
+  gateway_back_at_ = std::max(gateway_back_at_, until);
+  for (std::uint32_t request = 0; request < flights_.size(); ++request) {
+    if (flights_[request].ticket == 0 || !is_open(request)) continue;
+    withdraw(request);
+    flights_[request] = {0, kNone, kNone, 0, 0, flights_[request].attempts + 1};
+    view_.forget(request);
+    if (recorder_.has_first_token(request))
+      recorder_.failed(request, timeline_.now, Outcome::kGatewayRestarted);
+    else
+      unsent_.push_back(request);
+  }
+  totals_.forgotten += waiting_.size();
+  dispatcher_.lose_open();
+  before_.add(dispatcher_, timeline_.now);
+  waiting_.clear();
+  undecoded_.clear();
+  lost_.clear();
+  attempt_timers_.clear();
+  cache_feed_.clear();
+}
+
+void RequestPath::gateway_started() {
+  if (timeline_.now < gateway_back_at_) return;  // It stopped once more.
+  std::vector<std::uint32_t> unsent;
+  unsent.swap(unsent_);
+  for (const std::uint32_t request : unsent)
+    if (is_open(request)) send(request);
 }
 
 // ---- the end --------------------------------------------------------------------------------------------------------
@@ -272,18 +360,8 @@ void RequestPath::complete(std::uint32_t request, std::uint32_t pool) {
   const Flight& flight = flights_[request];
   const std::uint32_t output = flight.output_tokens;
   recorder_.completed(request, timeline_.now, output);
-  delivered_tokens_ += output;
-  if (flight.recent != kNone) {
-    recent_[flight.recent].output_tokens = output;
-    recent_[flight.recent].itl_ms = static_cast<float>(recorder_.itl_ms(request));
-  }
-  for (const std::uint32_t metered : {entry_pool_, pool}) {
-    fleet_.pools()[metered].meter.completed(timeline_.now, output, recorder_.itl_ms(request));
-    if (!segments_.empty())
-      segments_[metered].completed(timeline_.now, traits_of(request), output, recorder_.ttft_ms(request),
-                                   recorder_.itl_ms(request));
-    if (pool == entry_pool_) break;
-  }
+  totals_.received_tokens += output;
+  view_.completed(request, pool, output);
   dispatch::RequestOutcome outcome;
   outcome.usage = {workload_.requests[request].input_tokens, output, flight.cached_tokens, true};
   outcome.last_token_at = timeline_.now;
@@ -292,12 +370,15 @@ void RequestPath::complete(std::uint32_t request, std::uint32_t pool) {
 
 void RequestPath::fail(std::uint32_t request, std::uint32_t pool, Outcome outcome, std::uint32_t output_tokens) {
   recorder_.failed(request, timeline_.now, outcome);
-  fleet_.pools()[pool].meter.failed(timeline_.now);
-  delivered_tokens_ += output_tokens;
   dispatch::RequestOutcome ended;
-  ended.outcome = ledger::Outcome::kFailed;
+  ended.outcome = ledger_outcome(outcome);
   ended.output_events = output_tokens;
   ended.last_token_at = timeline_.now;
+  // As in the gateway, clients that leave and time budgets are no failures of the fleet.
+  if (ended.outcome == ledger::Outcome::kFailed) view_.failed(request, pool);
+  view_.forget(request);
+  if (flights_[request].ticket == 0) return;  // It is not at the gateway.
+  totals_.received_tokens += output_tokens;
   dispatcher_.ended(flights_[request].ticket, ended, timeline_.now);
 }
 
@@ -306,123 +387,71 @@ void RequestPath::lose(std::span<const engine::OpenRequest> open, std::uint32_t 
     Flight& flight = flights_[lost.request];
     flight.transfer = kNone;
     if (recorder_.has_first_token(lost.request)) {
-      fail(lost.request, pool, Outcome::kReplicaCrashed, lost.generated_tokens);
+      fail(lost.request, pool, Outcome::kReplicaCrashed, received_tokens(lost.request, lost.generated_tokens));
       continue;
     }
     dispatcher_.attempt_ended(flight.ticket, dispatch::Attempt::kFaulted, timeline_.now);
-    try_again(lost.request);
+    try_again(lost.request, Outcome::kReplicaCrashed);
   }
   schedule_tick();
 }
 
 // Where there are limits, a request that no other replica may take fails, as at the gateway. A peer's router has none.
-void RequestPath::try_again(std::uint32_t request) {
+void RequestPath::try_again(std::uint32_t request, Outcome otherwise) {
   if (const auto grant = dispatcher_.route_again(flights_[request].ticket, timeline_.now))
     submit(request, *grant);
   else if (gateway_.classes)
-    fail(request, entry_pool_, Outcome::kReplicaCrashed, 0);
+    fail(request, view_.entry_pool(), otherwise, 0);
   else
     lost_.push_back(request);
 }
 
 void RequestPath::give_up_open() {
   for (std::uint32_t request = 0; request < flights_.size(); ++request) {
-    if (recorder_.outcome(request) != Outcome::kOpen) continue;
-    if (flights_[request].ticket == 0) {  // it had not arrived
-      recorder_.failed(request, timeline_.now, Outcome::kUnfinished);
-      continue;
-    }
+    if (!is_open(request)) continue;
     waiting_.erase(flights_[request].ticket);
-    fail(request, entry_pool_, Outcome::kUnfinished, 0);
+    fail(request, view_.entry_pool(), Outcome::kUnfinished, 0);
   }
 }
 
 // ---- what the policy sees -------------------------------------------------------------------------------------------
 
-std::span<const signals::RecentRequest> RequestPath::recent() {
-  while (recent_from_ < recent_.size() && recent_[recent_from_].arrival <= timeline_.now - memory_) ++recent_from_;
-  return std::span{recent_}.subspan(recent_from_);
-}
-
 std::uint32_t RequestPath::unrouted(std::uint32_t pool) const {
-  if (pool == decode_pool_) return static_cast<std::uint32_t>(undecoded_.size());
+  if (pool == view_.decode_pool()) return static_cast<std::uint32_t>(undecoded_.size());
   const auto lost = static_cast<std::uint32_t>(lost_.size());
   return lost + (waiting_.empty() ? 0 : dispatcher_.waiting_for_room(0).requests);
 }
 
-signals::RequestTraits RequestPath::traits_of(std::uint32_t request) const {
-  const workload::Request& shape = workload_.requests[request];
-  return {shape.input_tokens, shape.tenant, shape.traffic_class == workload::TrafficClass::kBatch,
-          recorder_.cache_hit(request)};
-}
-
-// Of a request whose first token is out now.
-signals::FirstTokenTimes RequestPath::times_of(std::uint32_t request) const {
-  const Passage& passage = passages_[request];
-  signals::FirstTokenTimes times;
-  times.replica_wait = passage.submitted - workload_.requests[request].arrival;
-  times.queue = passage.admitted - passage.submitted;
-  times.prefill = passage.prefilled - passage.admitted;
-  times.transfer = timeline_.now - passage.prefilled;
-  return times;
-}
-
-signals::PoolDetail RequestPath::detail_of(std::uint32_t pool) const {
-  signals::PoolDetail detail = segments_[pool].read(timeline_.now, workload_.tenants);
-  if (pool == entry_pool_ && !waiting_.empty()) {
-    const core::Instant oldest = dispatcher_.waiting_for_room(0).oldest;
-    if (oldest != core::kNever) detail.oldest_unrouted_age = timeline_.now - oldest;
-  }
-  if (pool == decode_pool_ && !undecoded_.empty())
-    detail.oldest_unrouted_age = timeline_.now - passages_[undecoded_.front()].prefilled;
-  return detail;
+std::optional<core::Instant> RequestPath::oldest_unrouted(std::uint32_t pool) const {
+  if (pool == view_.decode_pool())
+    return undecoded_.empty() ? std::nullopt : std::optional{view_.prefilled_at(undecoded_.front())};
+  if (waiting_.empty()) return std::nullopt;
+  const core::Instant oldest = dispatcher_.waiting_for_room(0).oldest;
+  return oldest == core::kNever ? std::nullopt : std::optional{oldest};
 }
 
 // ---- results --------------------------------------------------------------------------------------------------------
 
+GatewayTotals RequestPath::gateway_totals() const {
+  GatewayTotals totals = before_;
+  totals.add(dispatcher_, timeline_.now);
+  return totals;
+}
+
 void RequestPath::summarize(decision::RunResult& result) const {
-  const dispatch::Overview seen = dispatcher_.overview(timeline_.now);
-  result.retried = seen.retried_total;
-  result.clamped = seen.clamped_total;
   result.waited = waits_ms_.count();
   result.queue_wait_ms = core::summarize(waits_ms_);
-  for (const auto& [reason, count] : seen.refusals) result.failures.push_back({to_string(reason), count});
-  if (!gateway_.classes) return;
-  const double seconds = result.duration_s;
-  for (const auto& [key, sums] : seen.sums) {
-    decision::TenantResult& tenant = result.tenants.emplace_back();
-    tenant.name = key.first;
-    tenant.requests = sums.closed + sums.refused;
-    tenant.completed = sums.completed;
-    tenant.refused = sums.refused;
-    tenant.prompt_tokens = sums.prompt_tokens;
-    tenant.cached_tokens = sums.cached_tokens;
-    tenant.output_tokens = sums.output_tokens;
-    tenant.token_cost = sums.cost;
-    const auto configured = std::find_if(gateway_.options.tenants.begin(), gateway_.options.tenants.end(),
-                                         [&](const dispatch::Tenant& each) { return each.name == tenant.name; });
-    if (configured == gateway_.options.tenants.end() || !configured->budget.limited()) continue;
-    const admission::BudgetLimits& budget = configured->budget;
-    const double granted = budget.capacity() + budget.tokens_per_minute * seconds / 60.0;
-    tenant.budget_share = static_cast<double>(sums.prompt_tokens + sums.output_tokens) / granted;
-  }
+  gateway_totals().summarize(gateway_, result);
 }
 
 std::string RequestPath::final_violation() const {
   if (dispatcher_.open_requests() > 0) return "requests are open at the dispatcher after every request has ended";
   if (!waiting_.empty()) return "requests wait after every request has ended";
-  std::uint64_t tokens = 0, completed = 0;
-  for (const auto& [key, sums] : dispatcher_.balance().sums()) {
-    tokens += sums.output_tokens;
-    completed += sums.completed;
-  }
-  if (completed != recorder_.completed())
-    return "the ledger has " + std::to_string(completed) + " completed requests, and users received " +
-           std::to_string(recorder_.completed());
-  if (tokens != delivered_tokens_)
-    return "the ledger has " + std::to_string(tokens) + " output tokens, and users received " +
-           std::to_string(delivered_tokens_);
-  return {};
+  ClientTotals clients = totals_;
+  clients.completed = recorder_.count(Outcome::kCompleted);
+  clients.refused = recorder_.count(Outcome::kRefused);
+  clients.visible = view_.arrivals() - recorder_.count(Outcome::kTooLarge);
+  return gateway_totals().contradiction(clients, dispatcher_.options());
 }
 
 }  // namespace penstock::simulation

@@ -18,6 +18,7 @@
 #include "planner/policy.h"
 #include "routing/picking_strategy.h"
 #include "signals/observation.h"
+#include "simulation/faults.h"
 #include "workload/request.h"
 
 namespace penstock::simulation {
@@ -33,18 +34,6 @@ struct PoolSpec : signals::Pool {
   std::uint32_t replicas = 1;                  // Ready at the start of the run.
   core::Duration warm_up{};                    // The part of the start-up in which warm-up prompts are answered.
   std::string step_time_model = "polynomial";  // Description of step_time; see engine/step_time_models.h.
-};
-
-// What can go wrong, drawn from the seed. All off by default.
-struct Faults {
-  core::Duration telemetry_delay{};  // an observation shows the engines as they were this long ago
-  double telemetry_loss = 0.0;       // share of samples that never arrive; the policy then sees an older one
-  double telemetry_lie = 0.0;        // share of samples whose queue and KV figures read zero
-  double crashes_per_replica_hour = 0.0;
-  double start_up_spread = 0.0;     // start-up times are drawn from start_up · [1, 1 + spread]
-  std::uint32_t slow_replicas = 0;  // this many of the first replicas …
-  double slow_factor = 1.0;         // … take this many times longer for every step
-  double refused_actions = 0.0;     // share of scale requests that the platform refuses
 };
 
 // A simulated replica is given all the time that it needs. As in Kubernetes, one that drains is not taken back.

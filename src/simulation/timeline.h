@@ -17,6 +17,14 @@ enum class EventKind : std::uint8_t {
   kFleet,
   kTransferDone,
   kCrash,
+  kFault,
+  kFaultEnd,
+  kHealthCheck,
+  kReplicaSilent,
+  kClientLeaves,
+  kOutOfTime,
+  kFirstByteTimeout,
+  kCacheEvents,
   kDispatcher,
   kLoadReports,
   kScrape,
@@ -28,7 +36,7 @@ struct Event {
   core::Instant at;
   std::uint64_t serial;  // events of the same time run in the order in which they were scheduled
   EventKind kind;
-  std::uint32_t subject;  // replica or transfer
+  std::uint32_t subject;  // replica, transfer, request or fault
   bool operator>(const Event& other) const { return at != other.at ? at > other.at : serial > other.serial; }
 };
 

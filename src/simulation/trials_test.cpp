@@ -181,8 +181,7 @@ TEST(Trials, ACorrectionSlowsEveryStepAsSlowReplicasDo) {
   const double before = attainment(*trials, 3);
   trials->correct(std::array{1.3});
   RunOptions slow = tight();
-  slow.faults.slow_replicas = 3;
-  slow.faults.slow_factor = 1.3;
+  slow.faults.events = {{FaultKind::kSlow, {}, {}, 0, {}, 1.3}};
   const double corrected = attainment(*trials, 3);
   EXPECT_DOUBLE_EQ(corrected, replayed(requests, slow, 3).slo_attainment);
   EXPECT_LT(corrected, before);

@@ -29,12 +29,12 @@ World::World(const workload::Workload& workload, decision::Policy& policy, const
       options_(options),
       faults_(core::RandomStream{options.seed}.fork("faults")),
       gateway_(make_gateway(workload, options)),
-      dispatcher_(gateway_.options, nullptr, core::kStart, core::Duration{}),
-      fleet_(options, gateway_.model, dispatcher_, core::RandomStream{options.seed}.fork("fleet")),
+      dispatcher_(std::in_place, gateway_.options, nullptr, core::kStart, core::Duration{}),
+      fleet_(options, gateway_.model, *dispatcher_, core::RandomStream{options.seed}.fork("fleet")),
       recorder_(workload, {options.slo, options.slo_goal, options.slo_segments}, options.model,
                 series_width(workload, options)),
-      requests_(workload, options, gateway_, dispatcher_, timeline_, fleet_, recorder_, policy.memory(),
-                policy.wants_segments()),
+      view_(workload, options, timeline_, fleet_, recorder_, policy.memory(), policy.wants_segments()),
+      requests_(workload, options, gateway_, *dispatcher_, timeline_, fleet_, recorder_, view_),
       generated_history_(options.pools.size(), {{core::kStart, 0}}),
       point_width_(series_width(workload, options)),
       loop_(policy) {}
@@ -42,6 +42,7 @@ World::World(const workload::Workload& workload, decision::Policy& policy, const
 decision::RunResult World::run() {
   const std::uint32_t replicas = fleet_.add_ready(timeline_.now);
   for (std::uint32_t id = 1; id <= replicas; ++id) draw_crash(id);
+  schedule_faults();
   if (policy_.interval() != core::Duration::max()) {
     const core::Instant first = core::kStart + policy_.interval();
     timeline_.schedule(first - options_.faults.telemetry_delay % policy_.interval(), EventKind::kScrape);
@@ -69,7 +70,8 @@ decision::RunResult World::run() {
         options_.progress(static_cast<double>(next) / static_cast<double>(requests.size()));
     } else {
       const std::uint32_t replica = timeline_.engines.next_actor();
-      if (requests_.advance_engine(replica)) advance_if_drained(fleet_.replica(replica));
+      requests_.advance_engine(replica);
+      advance_if_drained(fleet_.replica(replica));
     }
     if (options_.check_each_event) check_invariants(false);
   }
@@ -121,6 +123,23 @@ void World::handle(const Event& event) {
     case EventKind::kDispatcher: requests_.tick(); break;
     case EventKind::kLoadReports: report_loads(); break;
     case EventKind::kCrash: crash(event.subject); break;
+    case EventKind::kFault: begin_fault(options_.faults.events[event.subject]); break;
+    case EventKind::kFaultEnd: end_fault(options_.faults.events[event.subject]); break;
+    case EventKind::kHealthCheck: check_health(event.subject); break;
+    case EventKind::kReplicaSilent: check_silence(event.subject); break;
+    case EventKind::kClientLeaves:
+      requests_.client_leaves(event.subject);
+      advance_draining();
+      break;
+    case EventKind::kOutOfTime:
+      requests_.out_of_time(event.subject);
+      advance_draining();
+      break;
+    case EventKind::kFirstByteTimeout:
+      requests_.end_late_attempts();
+      advance_draining();
+      break;
+    case EventKind::kCacheEvents: requests_.deliver_cache_events(); break;
     case EventKind::kScrape:
       scrape();
       timeline_.schedule(timeline_.now + policy_.interval(), EventKind::kScrape);
@@ -138,7 +157,7 @@ void World::handle(const Event& event) {
 
 // A violation is a fault of this program.
 void World::check_invariants(bool at_end) const {
-  std::string violation = dispatcher_.invariant_violation(timeline_.now);
+  std::string violation = dispatcher_->invariant_violation(timeline_.now);
   if (violation.empty() && at_end) violation = requests_.final_violation();
   if (violation.empty()) return;
   violation +=
@@ -152,10 +171,11 @@ void World::report_loads() {
     for (const std::uint32_t id : pool.replicas) {
       Replica& replica = fleet_.replica(id);
       const bool idle = replica.engine->idle();
-      if (replica.state == ReplicaState::kStarting || (idle && replica.reported_idle)) continue;
+      if (replica.state == ReplicaState::kStarting || replica.is_hung(timeline_.now)) continue;
+      if (idle && replica.reported_idle) continue;
       replica.reported_idle = idle;
       const engine::EngineState state = replica.engine->state(timeline_.now);
-      dispatcher_.report_load(
+      dispatcher_->report_load(
           replica.slot, {timeline_.now, state.waiting, state.running, state.waiting_prefill_tokens,
                          static_cast<double>(state.active_kv_tokens) / static_cast<double>(state.total_kv_tokens)});
     }
@@ -169,7 +189,7 @@ void World::scrape() {
   for (Pool& pool : fleet_.pools()) {
     for (const std::uint32_t id : pool.replicas) {
       Replica& replica = fleet_.replica(id);
-      if (replica.state == ReplicaState::kStarting) continue;
+      if (replica.state == ReplicaState::kStarting || replica.is_hung(timeline_.now)) continue;
       if (options_.faults.telemetry_loss > 0.0 && faults_.uniform() < options_.faults.telemetry_loss) continue;
       signals::EngineSample sample = sample_of(replica.engine->state(timeline_.now), timeline_.now);
       if (options_.faults.telemetry_lie > 0.0 && faults_.uniform() < options_.faults.telemetry_lie) {
@@ -186,7 +206,7 @@ void World::scrape() {
 signals::Observation World::observe() {
   signals::Observation observation;
   observation.now = timeline_.now;
-  observation.recent = requests_.recent();
+  observation.recent = view_.recent();
   for (std::uint32_t index = 0; index < fleet_.pools().size(); ++index) {
     Pool& pool = fleet_.pools()[index];
     signals::PoolObservation& seen = observation.pools.emplace_back();
@@ -215,7 +235,11 @@ signals::Observation World::observe() {
     seen.failed_total = pool.meter.failed_total;
     seen.actions_failed_total = pool.actions_failed;
     seen.last_minute = pool.meter.window(timeline_.now);
-    if (requests_.has_segments()) seen.detail = requests_.detail_of(index);
+    if (view_.has_segments()) {
+      seen.detail = view_.detail_of(index);
+      if (const auto oldest = requests_.oldest_unrouted(index))
+        seen.detail->oldest_unrouted_age = timeline_.now - *oldest;
+    }
 
     seen.output_tokens_total = fleet_.generated_tokens(index, timeline_.now);
     auto& history = generated_history_[index];

@@ -19,6 +19,7 @@
 #include "simulation/request_path.h"
 #include "simulation/run.h"
 #include "simulation/timeline.h"
+#include "simulation/traffic_view.h"
 
 namespace penstock::simulation {
 
@@ -45,6 +46,16 @@ class World {
   void end_replica(std::uint32_t id);
   void crash(std::uint32_t id);
 
+  void schedule_faults();
+  void begin_fault(const FaultEvent& event);
+  void end_fault(const FaultEvent& event);
+  void set_speed(const FaultEvent& event);
+  void hang(std::uint32_t id, core::Instant until);
+  void check_health(std::uint32_t id);
+  void check_silence(std::uint32_t id);
+  void restart_gateway(const FaultEvent& event);
+  void advance_draining();
+
   void scrape();
   void tick();
   [[nodiscard]] signals::Observation observe();
@@ -56,9 +67,10 @@ class World {
   core::RandomStream faults_;
   Timeline timeline_;
   Gateway gateway_;
-  dispatch::Dispatcher dispatcher_;
+  std::optional<dispatch::Dispatcher> dispatcher_;  // Made anew, at the same address, when the gateway restarts.
   Fleet fleet_;
   Recorder recorder_;
+  TrafficView view_;
   RequestPath requests_;
   std::vector<std::deque<std::pair<core::Instant, std::uint64_t>>> generated_history_;  // totals by pool, at ticks
   core::Duration point_width_{};

@@ -12,7 +12,7 @@ void World::advance_fleet() {
 }
 
 bool World::is_idle(const Replica& replica) const {
-  return replica.engine->idle() && dispatcher_.open_requests(replica.slot) == 0;
+  return replica.engine->idle() && dispatcher_->open_requests(replica.slot) == 0;
 }
 
 void World::take(const actuation::Step& step) {
@@ -20,13 +20,13 @@ void World::take(const actuation::Step& step) {
     case StepKind::kStart: start_replica(step.replica); break;
     case StepKind::kWarmUp: break;  // its end is an event since the start
     case StepKind::kAdmit:
-      fleet_.admit(timeline_.now);
+      fleet_.publish(timeline_.now);
       requests_.replica_admitted();
       break;
     case StepKind::kDrain: fleet_.drain(step.replica, timeline_.now); break;
     case StepKind::kStop:
-      PENSTOCK_ASSERT(step.why != actuation::StepReason::kDrained || is_idle(fleet_.replica(step.replica)),
-                      "a replica with open work is not stopped as drained");
+      PENSTOCK_ASSERT(step.why == actuation::StepReason::kDrainDeadline || is_idle(fleet_.replica(step.replica)),
+                      "a replica with open work is not stopped before its drain deadline");
       end_replica(step.replica);
       break;
     case StepKind::kKill: end_replica(step.replica); break;
@@ -61,7 +61,7 @@ void World::advance_if_drained(const Replica& replica) {
 
 void World::end_replica(std::uint32_t id) {
   const std::uint32_t pool = fleet_.replica(id).pool;
-  const std::vector<engine::OpenRequest> open = fleet_.replica(id).engine->open_requests();
+  const std::vector<engine::OpenRequest> open = fleet_.replica(id).engine->open_requests(timeline_.now);
   timeline_.engines.set(id, core::kNever);
   fleet_.end(id, timeline_.now);
   requests_.lose(open, pool);

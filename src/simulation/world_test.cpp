@@ -343,8 +343,7 @@ TEST(World, SegmentsOfADimensionAddUpToAllRequests) {
 
 TEST(World, ASlowReplicaIsSlow) {
   RunOptions run_options = options(pool(1));
-  run_options.faults.slow_replicas = 1;
-  run_options.faults.slow_factor = 3.0;
+  run_options.faults.events = {{FaultKind::kSlow, {}, {}, 1, {}, 3.0}};
   Scripted still = steps({});
   EXPECT_NEAR(run_ok(requests_at({0.0}, 100, 11), still, run_options).e2e_ms.mean, 333.0, 1e-3);
 }

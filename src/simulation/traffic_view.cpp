@@ -1,0 +1,125 @@
+#include "simulation/traffic_view.h"
+
+namespace penstock::simulation {
+
+TrafficView::TrafficView(const workload::Workload& workload, const RunOptions& options, const Timeline& timeline,
+                         Fleet& fleet, const Recorder& recorder, core::Duration memory, bool segments)
+    : workload_(workload),
+      timeline_(timeline),
+      fleet_(fleet),
+      recorder_(recorder),
+      memory_(memory),
+      visible_(workload.requests.size()) {
+  for (std::uint32_t i = 0; i < options.pools.size(); ++i) {
+    if (options.pools[i].role == signals::Role::kDecode) decode_pool_ = i;
+    if (options.pools[i].role != signals::Role::kDecode) entry_pool_ = i;
+  }
+  if (memory > core::Duration{}) recent_numbers_.resize(workload.requests.size());
+  if (segments) {
+    segments_.assign(options.pools.size(), signals::SegmentMeter{options.slo.ttft});
+    passages_.resize(workload.requests.size());
+  }
+}
+
+// ---- the life of a request -------------------------------------------------------------------------------------------
+
+void TrafficView::arrived(std::uint32_t request) {
+  const workload::Request& shape = workload_.requests[request];
+  ++arrivals_;
+  visible_[request] = true;
+  if (timeline_.now != shape.arrival) later_[request] = timeline_.now;
+  fleet_.pools()[entry_pool_].meter.arrived(timeline_.now, shape.input_tokens);
+  if (recent_numbers_.empty()) return;
+  recent_.push_back(
+      {timeline_.now, shape.input_tokens, 0, -1.0F, -1.0F, workload_.blocks_of(shape), recorder_.target(request)});
+  recent_numbers_[request] = static_cast<std::uint32_t>(recent_.size());
+}
+
+void TrafficView::submitted(std::uint32_t request) {
+  if (!passages_.empty()) passages_[request].submitted = timeline_.now;
+}
+
+void TrafficView::prefilled(std::uint32_t request, const engine::EngineEvent& event) {
+  if (passages_.empty()) return;
+  passages_[request].admitted = event.admitted_at;
+  passages_[request].prefilled = event.at;
+}
+
+void TrafficView::first_token(std::uint32_t request) {
+  const double ttft = ttft_ms(request);
+  if (signals::RecentRequest* recent = recent_of(request)) recent->ttft_ms = static_cast<float>(ttft);
+  fleet_.pools()[entry_pool_].meter.first_token(timeline_.now, ttft);
+  if (!segments_.empty()) segments_[entry_pool_].first_token(timeline_.now, traits_of(request), times_of(request));
+}
+
+void TrafficView::transferred(std::uint32_t request) {
+  fleet_.pools()[*decode_pool_].meter.arrived(timeline_.now, workload_.requests[request].input_tokens);
+}
+
+void TrafficView::completed(std::uint32_t request, std::uint32_t pool, std::uint32_t output_tokens) {
+  if (signals::RecentRequest* recent = recent_of(request)) {
+    recent->output_tokens = output_tokens;
+    recent->itl_ms = static_cast<float>(recorder_.itl_ms(request));
+  }
+  for (const std::uint32_t metered : {entry_pool_, pool}) {
+    fleet_.pools()[metered].meter.completed(timeline_.now, output_tokens, recorder_.itl_ms(request));
+    if (!segments_.empty())
+      segments_[metered].completed(timeline_.now, traits_of(request), output_tokens, ttft_ms(request),
+                                   recorder_.itl_ms(request));
+    if (pool == entry_pool_) break;
+  }
+  later_.erase(request);
+}
+
+void TrafficView::failed(std::uint32_t request, std::uint32_t pool) {
+  if (visible_[request]) fleet_.pools()[pool].meter.failed(timeline_.now);
+  later_.erase(request);
+}
+
+void TrafficView::forget(std::uint32_t request) {
+  visible_[request] = false;
+  later_.erase(request);
+}
+
+core::Instant TrafficView::arrival_of(std::uint32_t request) const {
+  const auto later = later_.find(request);
+  return later == later_.end() ? workload_.requests[request].arrival : later->second;
+}
+
+double TrafficView::ttft_ms(std::uint32_t request) const {
+  return recorder_.ttft_ms(request) - core::to_milliseconds(arrival_of(request) - workload_.requests[request].arrival);
+}
+
+signals::RecentRequest* TrafficView::recent_of(std::uint32_t request) {
+  if (recent_numbers_.empty() || recent_numbers_[request] == 0) return nullptr;
+  return &recent_[recent_numbers_[request] - 1];
+}
+
+// ---- what the policy reads -------------------------------------------------------------------------------------------
+
+std::span<const signals::RecentRequest> TrafficView::recent() {
+  while (recent_from_ < recent_.size() && recent_[recent_from_].arrival <= timeline_.now - memory_) ++recent_from_;
+  return std::span{recent_}.subspan(recent_from_);
+}
+
+signals::RequestTraits TrafficView::traits_of(std::uint32_t request) const {
+  const workload::Request& shape = workload_.requests[request];
+  return {shape.input_tokens, shape.tenant, shape.traffic_class == workload::TrafficClass::kBatch,
+          recorder_.cache_hit(request)};
+}
+
+signals::FirstTokenTimes TrafficView::times_of(std::uint32_t request) const {
+  const Passage& passage = passages_[request];
+  signals::FirstTokenTimes times;
+  times.replica_wait = passage.submitted - arrival_of(request);
+  times.queue = passage.admitted - passage.submitted;
+  times.prefill = passage.prefilled - passage.admitted;
+  times.transfer = timeline_.now - passage.prefilled;
+  return times;
+}
+
+signals::PoolDetail TrafficView::detail_of(std::uint32_t pool) const {
+  return segments_[pool].read(timeline_.now, workload_.tenants);
+}
+
+}  // namespace penstock::simulation

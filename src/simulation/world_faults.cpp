@@ -1,0 +1,111 @@
+// Faults at given times: engines that crash, hang or slow down, and restarts of the gateway.
+#include "simulation/world.h"
+
+namespace penstock::simulation {
+
+namespace {
+
+// The gateway checks every 2 s, waits 2 s for an answer, and takes a replica out after two failures.
+constexpr core::Duration kHangNoticedAfter = std::chrono::seconds{6};
+
+}  // namespace
+
+void World::schedule_faults() {
+  const auto& events = options_.faults.events;
+  for (std::uint32_t i = 0; i < events.size(); ++i) {
+    timeline_.schedule(events[i].begin(), EventKind::kFault, i);
+    if (events[i].end() != core::kNever) timeline_.schedule(events[i].end(), EventKind::kFaultEnd, i);
+  }
+}
+
+void World::begin_fault(const FaultEvent& event) {
+  switch (event.kind) {
+    case FaultKind::kCrash:
+      for (const std::uint32_t id : fleet_.concerned_by(event)) crash(id);
+      break;
+    case FaultKind::kHang:
+      for (const std::uint32_t id : fleet_.concerned_by(event)) hang(id, event.end());
+      break;
+    case FaultKind::kSlow: set_speed(event); break;
+    case FaultKind::kGatewayRestart: restart_gateway(event); break;
+  }
+}
+
+void World::end_fault(const FaultEvent& event) {
+  if (event.kind == FaultKind::kSlow) set_speed(event);
+  if (event.kind == FaultKind::kGatewayRestart) requests_.gateway_started();
+}
+
+void World::set_speed(const FaultEvent& event) {
+  for (const std::uint32_t id : fleet_.concerned_by(event)) {
+    const Replica& replica = fleet_.replica(id);
+    const std::string& pool = fleet_.pools()[replica.pool].spec.name;
+    replica.engine->slow_down(slow_factor(options_.faults, id, pool, timeline_.now), timeline_.now);
+    timeline_.engines.set(id, replica.engine->next_event());
+  }
+}
+
+void World::hang(std::uint32_t id, core::Instant until) {
+  Replica& replica = fleet_.replica(id);
+  if (replica.state == signals::ReplicaState::kStarting || until <= replica.hung_until) return;
+  if (!replica.is_hung(timeline_.now)) replica.hung_since = timeline_.now;
+  replica.hung_until = until;
+  replica.engine->hang(until, timeline_.now);
+  timeline_.engines.set(id, replica.engine->next_event());
+  timeline_.schedule(timeline_.now + kHangNoticedAfter, EventKind::kHealthCheck, id);
+  if (until != core::kNever) timeline_.schedule(until, EventKind::kHealthCheck, id);
+  const core::Duration idle_limit = gateway_.options.stream_idle_timeout;
+  if (idle_limit > core::Duration{}) timeline_.schedule(timeline_.now + idle_limit, EventKind::kReplicaSilent, id);
+}
+
+void World::check_health(std::uint32_t id) {
+  Replica& replica = fleet_.replica(id);
+  if (!replica.alive()) return;
+  const core::Instant now = timeline_.now;
+  const bool healthy = !replica.is_hung(now) || now - replica.hung_since < kHangNoticedAfter;
+  if (healthy == replica.healthy) return;
+  replica.healthy = healthy;
+  dispatcher_->set_health(replica.slot, healthy, now);
+  if (healthy)
+    requests_.replica_admitted();
+  else  // The fleet is looked at again when the replica may be replaced.
+    timeline_.schedule(now + options_.life_cycle.unhealthy_time + std::chrono::milliseconds{1}, EventKind::kFleet);
+  advance_fleet();
+}
+
+void World::check_silence(std::uint32_t id) {
+  Replica& replica = fleet_.replica(id);
+  const core::Instant now = timeline_.now;
+  if (!replica.alive() || !replica.is_hung(now)) return;
+  if (now - replica.hung_since < gateway_.options.stream_idle_timeout) return;
+  requests_.cut_streams(replica);
+  advance_if_drained(replica);
+}
+
+void World::restart_gateway(const FaultEvent& event) {
+  requests_.gateway_stopped(event.length == core::Duration{} ? timeline_.now : event.end());
+  dispatcher_.emplace(gateway_.options, nullptr, timeline_.now, timeline_.now.time_since_epoch());
+  fleet_.publish(timeline_.now);
+  for (const Pool& pool : fleet_.pools()) {
+    for (const std::uint32_t id : pool.replicas) {
+      Replica& replica = fleet_.replica(id);
+      replica.reported_idle = false;
+      if (replica.state != signals::ReplicaState::kStarting && !replica.healthy)
+        dispatcher_->set_health(replica.slot, false, timeline_.now);
+    }
+  }
+  if (event.length == core::Duration{}) requests_.gateway_started();
+  advance_draining();
+}
+
+// Requests that were cancelled may have been the last ones of a replica that drains.
+void World::advance_draining() {
+  std::vector<std::uint32_t> draining;
+  for (const Pool& pool : fleet_.pools())
+    for (const std::uint32_t id : pool.replicas)
+      if (fleet_.replica(id).state == signals::ReplicaState::kDraining) draining.push_back(id);
+  for (const std::uint32_t id : draining)
+    if (fleet_.replica(id).alive()) advance_if_drained(fleet_.replica(id));
+}
+
+}  // namespace penstock::simulation
