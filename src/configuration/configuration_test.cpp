@@ -111,7 +111,7 @@ TEST(Configuration, ContradictionsNameTheirPlace) {
        "--cancelled-after: has no effect while cancelled_requests is 0; set the share of clients that leave\n"},
       {"faults: {events: [{kind: hang, pool: decode}]}\n",
        {},
-       "p.yaml:1:40: faults.events[0].pool: no pool is named 'decode'\n"},
+       "p.yaml:1:38: faults.events[0].pool: no pool is named 'decode'\n"},
       {"faults: {events: [{kind: hang, factor: 2}]}\n",
        {},
        "p.yaml:1:40: faults.events[0].factor: has an effect on kind slow only\n"},

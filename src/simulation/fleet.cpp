@@ -151,6 +151,16 @@ void Fleet::end(std::uint32_t id, core::Instant now) {
   publish(now);
 }
 
+bool Fleet::can_serve(const workload::Request& request) const {
+  return std::all_of(pools_.begin(), pools_.end(), [&](const Pool& pool) {
+    if (pool.spec.role == signals::Role::kDecode && request.output_tokens == 1) return true;
+    engine::EngineRequest made;
+    made.input_tokens = request.input_tokens;
+    made.output_tokens = pool.spec.role == signals::Role::kPrefill ? 1 : request.output_tokens;
+    return engine::can_fit(pool.spec.engine, made);
+  });
+}
+
 std::vector<std::uint32_t> Fleet::concerned_by(const FaultEvent& event) const {
   std::vector<std::uint32_t> ids;
   for (const Pool& pool : pools_)

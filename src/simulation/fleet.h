@@ -66,6 +66,8 @@ class Fleet {
         core::RandomStream random);
 
   [[nodiscard]] std::vector<Pool>& pools() { return pools_; }
+  // Whether an engine of each pool that the request needs can ever hold it.
+  [[nodiscard]] bool can_serve(const workload::Request& request) const;
   // The living replicas that the event concerns.
   [[nodiscard]] std::vector<std::uint32_t> concerned_by(const FaultEvent& event) const;
   // Ids begin with 1.

@@ -27,19 +27,22 @@ void add(ledger::Sums& to, const ledger::Sums& from) {
 
 }  // namespace
 
-void GatewayTotals::add(const dispatch::Dispatcher& dispatcher, core::Instant now) {
+GatewayTotals GatewayTotals::with(const dispatch::Dispatcher& dispatcher, core::Instant now) const {
+  GatewayTotals made = *this;
   const dispatch::Counters& from = dispatcher.counters();
-  counters.granted += from.granted;
-  counters.refused += from.refused;
-  counters.retried += from.retried;
-  counters.clamped += from.clamped;
-  for (std::size_t i = 0; i < from.refusals.size(); ++i) counters.refusals[i] += from.refusals[i];
-  for (const auto& [key, each] : dispatcher.balance().sums()) simulation::add(sums[key], each);
+  made.counters.granted += from.granted;
+  made.counters.refused += from.refused;
+  made.counters.retried += from.retried;
+  made.counters.clamped += from.clamped;
+  for (std::size_t i = 0; i < from.refusals.size(); ++i) made.counters.refusals[i] += from.refusals[i];
+  for (const auto& [key, each] : dispatcher.balance().sums()) add(made.sums[key], each);
   if (dispatcher.options().latency_meters)
-    for (const dispatch::ModelStatus& model : dispatcher.overview(now).models) first_tokens += model.ttft_ms.count();
+    for (const dispatch::ModelStatus& model : dispatcher.overview(now).models)
+      made.first_tokens += model.ttft_ms.count();
   if (dispatcher.options().traffic_log)
     for (const dispatch::TrafficEvent& event : dispatcher.traffic(0, dispatch::TrafficLog::kEventsMax).events)
-      arrivals += event.kind == dispatch::TrafficEvent::Kind::kArrival ? 1 : 0;
+      made.arrivals += event.kind == dispatch::TrafficEvent::Kind::kArrival ? 1 : 0;
+  return made;
 }
 
 void GatewayTotals::summarize(const Gateway& gateway, decision::RunResult& result) const {
@@ -72,7 +75,7 @@ void GatewayTotals::summarize(const Gateway& gateway, decision::RunResult& resul
 
 std::string GatewayTotals::contradiction(const ClientTotals& clients, const dispatch::DispatchOptions& exported) const {
   ledger::Sums ledger;
-  for (const auto& [key, each] : sums) simulation::add(ledger, each);
+  for (const auto& [key, each] : sums) add(ledger, each);
   const auto refusals = std::accumulate(counters.refusals.begin(), counters.refusals.end(), std::uint64_t{0});
   struct Equality {
     std::string_view left, right;

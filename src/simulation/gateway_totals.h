@@ -28,7 +28,7 @@ struct GatewayTotals {
   // Of the exported latencies and of the traffic log, where the dispatcher has them.
   std::uint64_t first_tokens = 0, arrivals = 0;
 
-  void add(const dispatch::Dispatcher& dispatcher, core::Instant now);
+  [[nodiscard]] GatewayTotals with(const dispatch::Dispatcher& dispatcher, core::Instant now) const;
   // Adds what the run reports of them: retries, refusals by reason, tenants.
   void summarize(const Gateway& gateway, decision::RunResult& result) const;
   // A sentence with the first figure of the gateway that is not that of the clients; empty: all are equal.

@@ -54,14 +54,6 @@ engine::EngineRequest RequestPath::engine_request(std::uint32_t request, Role ro
   return made;
 }
 
-bool RequestPath::fits(std::uint32_t request) const {
-  for (const Pool& pool : fleet_.pools()) {
-    if (pool.spec.role == Role::kDecode && workload_.requests[request].output_tokens == 1) continue;
-    if (!engine::can_fit(pool.spec.engine, engine_request(request, pool.spec.role))) return false;
-  }
-  return true;
-}
-
 void RequestPath::arrive(std::uint32_t request) {
   recorder_.arrived(request);
   const Faults& faults = options_.faults;
@@ -77,7 +69,7 @@ void RequestPath::arrive(std::uint32_t request) {
 
 void RequestPath::send(std::uint32_t request) {
   const workload::Request& shape = workload_.requests[request];
-  if (!fits(request)) {
+  if (!fleet_.can_serve(shape)) {
     view_.arrived(request);
     recorder_.failed(request, timeline_.now, Outcome::kTooLarge);
     return view_.failed(request, view_.entry_pool());
@@ -250,9 +242,13 @@ void RequestPath::replica_admitted() {
 void RequestPath::start_attempt_timer(std::uint32_t request) {
   const core::Duration limit = gateway_.options.first_byte_timeout;
   if (limit == core::Duration{}) return;
-  while (!attempt_timers_.empty() && is_settled(attempt_timers_.front())) attempt_timers_.pop_front();
   attempt_timers_.push_back({timeline_.now + limit, request, flights_[request].attempts});
-  if (attempt_timer_pending_) return;
+  schedule_attempt_timer();
+}
+
+void RequestPath::schedule_attempt_timer() {
+  while (!attempt_timers_.empty() && is_settled(attempt_timers_.front())) attempt_timers_.pop_front();
+  if (attempt_timer_pending_ || attempt_timers_.empty()) return;
   attempt_timer_pending_ = true;
   timeline_.schedule(attempt_timers_.front().at, EventKind::kFirstByteTimeout);
 }
@@ -264,21 +260,17 @@ bool RequestPath::is_settled(const AttemptTimer& timer) const {
 }
 
 void RequestPath::end_late_attempts() {
-  attempt_timer_pending_ = false;
-  while (!attempt_timers_.empty()) {
-    const AttemptTimer timer = attempt_timers_.front();
-    const bool settled = is_settled(timer);
-    if (!settled && timer.at > timeline_.now) break;
-    attempt_timers_.pop_front();
-    if (settled) continue;
-    withdraw(timer.request);
-    dispatcher_.attempt_ended(flights_[timer.request].ticket, dispatch::Attempt::kFaulted, timeline_.now);
-    try_again(timer.request, Outcome::kReplicaTimeout);
+  std::vector<std::uint32_t> late;
+  for (; !attempt_timers_.empty() && attempt_timers_.front().at <= timeline_.now; attempt_timers_.pop_front())
+    if (!is_settled(attempt_timers_.front())) late.push_back(attempt_timers_.front().request);
+  for (const std::uint32_t request : late) {
+    withdraw(request);
+    dispatcher_.attempt_ended(flights_[request].ticket, dispatch::Attempt::kFaulted, timeline_.now);
+    try_again(request, Outcome::kReplicaTimeout);
   }
   schedule_tick();
-  if (attempt_timers_.empty() || attempt_timer_pending_) return;
-  attempt_timer_pending_ = true;
-  timeline_.schedule(attempt_timers_.front().at, EventKind::kFirstByteTimeout);
+  attempt_timer_pending_ = false;
+  schedule_attempt_timer();
 }
 
 void RequestPath::cut_streams(Replica& replica) {
@@ -315,10 +307,6 @@ std::uint32_t RequestPath::withdraw(std::uint32_t request) {
     generated = replica.engine->cancel(request, timeline_.now).value_or(0);
     timeline_.engines.set(replica.id, replica.engine->next_event());
   }
-  return received_tokens(request, generated);
-}
-
-std::uint32_t RequestPath::received_tokens(std::uint32_t request, std::uint32_t generated) const {
   return recorder_.has_first_token(request) ? std::max(1U, generated) : 0;
 }
 
@@ -338,7 +326,7 @@ void RequestPath::gateway_stopped(core::Instant until) {
   }
   totals_.forgotten += waiting_.size();
   dispatcher_.lose_open();
-  before_.add(dispatcher_, timeline_.now);
+  before_ = before_.with(dispatcher_, timeline_.now);
   waiting_.clear();
   undecoded_.clear();
   lost_.clear();
@@ -387,7 +375,7 @@ void RequestPath::lose(std::span<const engine::OpenRequest> open, std::uint32_t 
     Flight& flight = flights_[lost.request];
     flight.transfer = kNone;
     if (recorder_.has_first_token(lost.request)) {
-      fail(lost.request, pool, Outcome::kReplicaCrashed, received_tokens(lost.request, lost.generated_tokens));
+      fail(lost.request, pool, Outcome::kReplicaCrashed, std::max(1U, lost.generated_tokens));
       continue;
     }
     dispatcher_.attempt_ended(flight.ticket, dispatch::Attempt::kFaulted, timeline_.now);
@@ -432,16 +420,10 @@ std::optional<core::Instant> RequestPath::oldest_unrouted(std::uint32_t pool) co
 
 // ---- results --------------------------------------------------------------------------------------------------------
 
-GatewayTotals RequestPath::gateway_totals() const {
-  GatewayTotals totals = before_;
-  totals.add(dispatcher_, timeline_.now);
-  return totals;
-}
-
 void RequestPath::summarize(decision::RunResult& result) const {
   result.waited = waits_ms_.count();
   result.queue_wait_ms = core::summarize(waits_ms_);
-  gateway_totals().summarize(gateway_, result);
+  before_.with(dispatcher_, timeline_.now).summarize(gateway_, result);
 }
 
 std::string RequestPath::final_violation() const {
@@ -451,7 +433,7 @@ std::string RequestPath::final_violation() const {
   clients.completed = recorder_.count(Outcome::kCompleted);
   clients.refused = recorder_.count(Outcome::kRefused);
   clients.visible = view_.arrivals() - recorder_.count(Outcome::kTooLarge);
-  return gateway_totals().contradiction(clients, dispatcher_.options());
+  return before_.with(dispatcher_, timeline_.now).contradiction(clients, dispatcher_.options());
 }
 
 }  // namespace penstock::simulation

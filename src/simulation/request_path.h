@@ -87,11 +87,11 @@ class RequestPath final : public dispatch::GrantListener {
     std::uint32_t request = 0, attempt = 0;
   };
 
-  [[nodiscard]] bool fits(std::uint32_t request) const;
   [[nodiscard]] bool is_open(std::uint32_t request) const { return recorder_.outcome(request) == Outcome::kOpen; }
   void send(std::uint32_t request);
   void submit(std::uint32_t request, const dispatch::Grant& grant);
   void start_attempt_timer(std::uint32_t request);
+  void schedule_attempt_timer();
   [[nodiscard]] bool is_settled(const AttemptTimer& timer) const;
   void on_first_token(const engine::EngineEvent& event, const Replica& replica);
   void on_completed(const engine::EngineEvent& event, Replica& replica);
@@ -102,12 +102,10 @@ class RequestPath final : public dispatch::GrantListener {
   void leave(std::uint32_t request, Outcome outcome);
   // Takes the request from its engine. Returns the tokens that its client received.
   std::uint32_t withdraw(std::uint32_t request);
-  [[nodiscard]] std::uint32_t received_tokens(std::uint32_t request, std::uint32_t generated) const;
   void complete(std::uint32_t request, std::uint32_t pool);
   void fail(std::uint32_t request, std::uint32_t pool, Outcome outcome, std::uint32_t output_tokens);
   void refuse(std::uint32_t request);
   void schedule_tick();
-  [[nodiscard]] GatewayTotals gateway_totals() const;
   [[nodiscard]] engine::EngineRequest engine_request(std::uint32_t request, signals::Role role) const;
 
   const workload::Workload& workload_;
