@@ -70,7 +70,7 @@ void check_faults(const Configuration& made, Reading& reading) {
     const bool known =
         std::any_of(pools.begin(), pools.end(), [&](const auto& pool) { return pool.name == event.pool; });
     if (!event.pool.empty() && !known)
-      reading.report(prefix + "pool", fmt::format("no pool is named {}", quoted(event.pool)));
+      reading.report(prefix + "pool", fmt::format("no pool is named {}", quote(event.pool)));
     if (reading.given(prefix + "factor") && event.kind != simulation::FaultKind::kSlow)
       reading.report(prefix + "factor", "has an effect on kind slow only");
     if (event.kind == simulation::FaultKind::kCrash && event.length > core::Duration{})

@@ -162,10 +162,14 @@ TEST(EngineTokens, AnIterationReportsItsTokens) {
 
 // ---- whatever happens -----------------------------------------------------------------------------------------------
 
+enum class StepKind : std::uint8_t { kSubmit, kCancel, kHang, kSlow };
+
 struct Step {
   core::Instant at;
-  bool cancels = false;
-  EngineRequest request;  // A cancel uses only its number.
+  StepKind kind = StepKind::kSubmit;
+  EngineRequest request{};  // A cancel uses only its number.
+  core::Duration hang{};
+  double slow_factor = 1.0;
 };
 
 struct Scenario {
@@ -205,10 +209,18 @@ Scenario draw(std::uint64_t seed) {
     std::iota(scenario.ids[i].begin(), scenario.ids[i].end(), static_cast<std::uint32_t>(random.below(3)) * 100);
     request.block_ids = scenario.ids[i];
     if (!can_fit(config, request)) continue;
-    scenario.steps.push_back({at, false, request});
+    scenario.steps.push_back({at, StepKind::kSubmit, request});
     if (random.below(2) != 0) continue;
-    scenario.steps.push_back({at + core::Duration{static_cast<std::int64_t>(random.exponential(2e7))}, true, request});
+    scenario.steps.push_back(
+        {at + core::Duration{static_cast<std::int64_t>(random.exponential(2e7))}, StepKind::kCancel, request});
     scenario.left.insert(i);
+  }
+  for (std::uint64_t i = random.below(5); i-- > 0;) {
+    Step fault{core::Instant{std::chrono::microseconds{random.below(150'000)}}, StepKind::kHang};
+    if (random.below(2) == 0) fault.kind = StepKind::kSlow;
+    fault.hang = std::chrono::microseconds{random.below(30'000)};
+    fault.slow_factor = 0.5 + random.uniform() * 4.0;
+    scenario.steps.push_back(fault);
   }
   std::stable_sort(scenario.steps.begin(), scenario.steps.end(),
                    [](const Step& left, const Step& right) { return left.at < right.at; });
@@ -219,7 +231,8 @@ struct Outcome {
   std::vector<EngineEvent> events;  // without the tokens in between
   std::vector<int> tokens;
   EngineState state;
-  std::set<std::uint32_t> silent;  // Cancelled while they were open: no further event of them is reported.
+  std::set<std::uint32_t> silent;        // Cancelled while they were open: no further event of them is reported.
+  std::vector<std::uint32_t> generated;  // Tokens of cancelled requests, in the order of the cancels.
 };
 
 enum class Stepping : std::uint8_t { kMerged, kSingle, kFollowed };
@@ -244,10 +257,13 @@ Outcome run(const Scenario& scenario, Stepping stepping) {
       held.erase(held.begin());
     } else if (now == arrival) {
       const Step& step = scenario.steps[next++];
-      if (!step.cancels) {
-        engine.submit(step.request, now);
-      } else if (engine.cancel(step.request.request, now)) {
+      if (step.kind == StepKind::kHang) engine.hang(now + step.hang, now);
+      if (step.kind == StepKind::kSlow) engine.slow_down(step.slow_factor, now);
+      if (step.kind == StepKind::kSubmit) engine.submit(step.request, now);
+      if (step.kind != StepKind::kCancel) continue;
+      if (const auto generated = engine.cancel(step.request.request, now)) {
         outcome.silent.insert(step.request.request);
+        outcome.generated.push_back(*generated);
         std::erase_if(held, [&](const auto& entry) { return entry.second == step.request.request; });
       }
     } else {
@@ -269,6 +285,7 @@ Outcome run(const Scenario& scenario, Stepping stepping) {
 
 void expect_same(const Outcome& a, const Outcome& b) {
   ASSERT_EQ(a.silent, b.silent);
+  ASSERT_EQ(a.generated, b.generated);
   ASSERT_EQ(a.events.size(), b.events.size());
   for (std::size_t i = 0; i < a.events.size(); ++i) {
     ASSERT_EQ(a.events[i].kind, b.events[i].kind) << i;
@@ -301,6 +318,7 @@ TEST(EngineCancelProperty, AllBlocksAreReleasedAndOtherRequestsComplete) {
     for (const EngineEvent& event : merged.events)
       if (event.kind == EngineEventKind::kCompleted) completed.insert(event.request);
     for (const Step& step : scenario.steps) {
+      if (step.kind == StepKind::kHang || step.kind == StepKind::kSlow) continue;
       const std::uint32_t number = step.request.request;
       // A held one has completed before it leaves.
       ASSERT_TRUE(completed.contains(number) != merged.silent.contains(number) || scenario.prefill_role);

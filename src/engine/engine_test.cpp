@@ -279,6 +279,52 @@ TEST(Engine, ASlowReplicaTakesLongerForEveryStep) {
   EXPECT_EQ(time_of(events, EngineEventKind::kCompleted, 1), at_us(15'030));
 }
 
+TEST(Engine, ASlowDownHoldsForIterationsThatBeginLater) {
+  Engine engine{small(), kTimes};
+  engine.submit(request(1, 10, 5), core::kStart);
+  std::vector<EngineEvent> events;
+  engine.advance(core::kStart, events);
+  engine.advance(at_us(1010), events);  // Four decodes of 1 ms follow as one run.
+  engine.slow_down(3.0, at_us(1500));
+  while (engine.next_event() != core::kNever) engine.advance(engine.next_event(), events);
+  EXPECT_EQ(time_of(events, EngineEventKind::kCompleted, 1), at_us(1010 + 1000 + 3 * 3000));
+}
+
+TEST(Engine, AHungEngineAcceptsRequestsAndComputesNothing) {
+  Engine engine{small(), kTimes};
+  engine.submit(request(1, 10, 5), core::kStart);
+  std::vector<EngineEvent> events;
+  engine.advance(core::kStart, events);
+  engine.advance(at_us(1010), events);
+  engine.hang(at_us(50'000), at_us(1500));
+  engine.advance(engine.next_event(), events);  // The iteration in progress ends at 2,010 us.
+  EXPECT_EQ(engine.next_event(), at_us(50'000));
+  engine.submit(request(2, 10, 1), at_us(3000));
+  EXPECT_EQ(engine.next_event(), at_us(50'000));
+  EXPECT_EQ(engine.state(at_us(40'000)).generated_tokens, 2U);
+  EXPECT_EQ(engine.cancel(1, at_us(40'000)), 2U);
+  EXPECT_EQ(engine.open_count(), 1U);
+  while (engine.next_event() != core::kNever) engine.advance(engine.next_event(), events);
+  EXPECT_EQ(time_of(events, EngineEventKind::kCompleted, 2), at_us(51'010));
+}
+
+TEST(Engine, TheGapOverAHangIsInTheLatencies) {
+  Engine engine{small(), kTimes};
+  engine.submit(request(1, 10, 5), core::kStart);
+  std::vector<EngineEvent> events;
+  engine.hang(at_us(50'000), at_us(500));
+  while (engine.next_event() != core::kNever) engine.advance(engine.next_event(), events);
+  EXPECT_EQ(time_of(events, EngineEventKind::kCompleted, 1), at_us(50'000 + 1010 + 4000));
+  Engine halted{small(), kTimes};
+  halted.submit(request(1, 10, 5), core::kStart);
+  halted.advance(core::kStart, events);
+  halted.advance(at_us(1010), events);
+  halted.hang(at_us(50'000), at_us(1500));
+  while (halted.next_event() != core::kNever) halted.advance(halted.next_event(), events);
+  EXPECT_EQ(halted.token_gaps_ms().count(), 4U);
+  EXPECT_NEAR(halted.token_gaps_ms().sum(), 1.0 + 47.99 + 1.0 + 2.0, 1e-6);
+}
+
 TEST(Engine, ARequestThatCanNeverFitIsDetectedInAdvance) {
   EngineConfig config = small();
   config.kv_blocks = 10;
