@@ -49,8 +49,8 @@ struct ArrivalResult {
   Ticket ticket = 0;
   std::optional<Grant> grant;
   std::optional<Refusal> refusal;
-  // The request counts as work for replicas. Not so: a limit of its tenant or class holds it up or refuses it, or it can
-  // never be served. One that waits becomes work at the latest with its grant.
+  // The request counts as work for replicas. It does not if a limit of its tenant or class holds it up or refuses it,
+  // or if it can never be served. A request that waits becomes work at the latest with its grant.
   bool is_work = false;
 };
 

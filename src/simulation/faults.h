@@ -18,8 +18,8 @@ enum class FaultKind : std::uint8_t {
 };
 [[nodiscard]] const char* to_string(FaultKind kind);  // Returns "crash", "hang", "slow" or "gateway_restart".
 
-// A fault at a given time. Engines are those of one replica, of one pool or all; a replica that starts later is slow, too,
-// but does not hang.
+// A fault at a given time. It concerns the engine of one replica, those of one pool, or all. A replica that starts
+// during the event is slow, too, but does not hang.
 struct FaultEvent {
   FaultKind kind = FaultKind::kCrash;
   core::Duration at{};      // From the start of the run.

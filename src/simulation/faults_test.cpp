@@ -50,7 +50,7 @@ RunOptions live(std::uint32_t replicas) {
   return made;
 }
 
-// ---- crash -----------------------------------------------------------------------------------------------------------
+// ---- crash ----------------------------------------------------------------------------------------------------------
 
 TEST(Faults, AnEngineThatDiesDuringAStreamCutsItAndItsTokensAreCounted) {
   RunOptions run_options = live(1);
@@ -69,7 +69,7 @@ TEST(Faults, AnEngineThatDiesBeforeTheFirstTokenLosesNoRequest) {
   EXPECT_EQ(result.retried, 1U);
 }
 
-// ---- hang ------------------------------------------------------------------------------------------------------------
+// ---- hang -----------------------------------------------------------------------------------------------------------
 
 TEST(Faults, AnEngineThatHangsContinuesWhereItStopped) {
   RunOptions run_options = live(1);
@@ -129,7 +129,7 @@ TEST(Faults, AHungReplicaGetsNoRequestsOnceItsHealthChecksFailAndIsReplaced) {
   EXPECT_NEAR(stopped, 62.0, 2.0);  // Unhealthy at 7 s, replaced from 37 s on, and the replacement starts for 10 s.
 }
 
-// ---- slow ------------------------------------------------------------------------------------------------------------
+// ---- slow -----------------------------------------------------------------------------------------------------------
 
 TEST(Faults, AnEngineIsSlowForAsLongAsTheFaultLasts) {
   RunOptions run_options = live(1);
@@ -162,7 +162,7 @@ TEST(Faults, FactorsOfEventsAtTheSameTimeMultiply) {
   EXPECT_EQ(at(3.0, 3), 5.0);
 }
 
-// ---- clients that leave, time budgets --------------------------------------------------------------------------------
+// ---- clients that leave, time budgets -------------------------------------------------------------------------------
 
 TEST(Faults, AClientThatLeavesGivesItsSlotAndItsBudgetBackAtOnce) {
   RunOptions run_options = live(1);
@@ -199,7 +199,7 @@ TEST(Faults, ATimeBudgetEndsARequestWithWhatItHas) {
   EXPECT_NEAR(result.duration_s, 0.516, 1e-6);
 }
 
-// ---- the gateway -----------------------------------------------------------------------------------------------------
+// ---- the gateway ----------------------------------------------------------------------------------------------------
 
 TEST(Faults, ARestartOfTheGatewayCutsStreamsAndClientsWithoutATokenSendTheirsAgain) {
   RunOptions run_options = live(1);
@@ -230,7 +230,7 @@ TEST(Faults, ARestartForgetsWhatTheBudgetsHadSpent) {
   EXPECT_EQ(result.completed, 2U);
 }
 
-// ---- KV events -------------------------------------------------------------------------------------------------------
+// ---- KV events ------------------------------------------------------------------------------------------------------
 
 TEST(Faults, DelayedCacheEventsCostPrefixHitsUntilTheyArrive) {
   RunOptions run_options = options(pool(4));
@@ -253,7 +253,7 @@ TEST(Faults, DelayedCacheEventsCostPrefixHitsUntilTheyArrive) {
   EXPECT_GT(hits[1], hits[2]);  // After 10 s no request knows of it; one in four finds it by chance.
 }
 
-// ---- what policies see -----------------------------------------------------------------------------------------------
+// ---- what policies see ----------------------------------------------------------------------------------------------
 
 TEST(Faults, ARequestThatItsTenantHoldsUpIsNoArrivalBeforeItsLimitLetsItGo) {
   RunOptions run_options = live(2);

@@ -237,7 +237,7 @@ void RequestPath::replica_admitted() {
   for (const std::uint32_t request : waiting) try_again(request, Outcome::kReplicaCrashed);
 }
 
-// ---- time limits, and clients that leave -----------------------------------------------------------------------------
+// ---- time limits, and clients that leave ----------------------------------------------------------------------------
 
 void RequestPath::start_attempt_timer(std::uint32_t request) {
   const core::Duration limit = gateway_.options.first_byte_timeout;
@@ -310,7 +310,7 @@ std::uint32_t RequestPath::withdraw(std::uint32_t request) {
   return recorder_.has_first_token(request) ? std::max(1U, generated) : 0;
 }
 
-// ---- restarts of the gateway -----------------------------------------------------------------------------------------
+// ---- restarts of the gateway ----------------------------------------------------------------------------------------
 
 void RequestPath::gateway_stopped(core::Instant until) {
   gateway_back_at_ = std::max(gateway_back_at_, until);

@@ -24,9 +24,9 @@
 
 namespace penstock::simulation {
 
-// Requests go through the dispatcher of the gateway. This class does what a client and a request handler do: it sends the
-// request to the replica of a grant, relays what the engine computes, tries again where a replica fails before the first
-// token, ends what takes too long, and reports the end.
+// Requests go through the dispatcher of the gateway. This class does what a client and a request handler do: it sends
+// the request to the replica of a grant, relays what the engine computes, tries again where a replica fails before the
+// first token, ends what takes too long, and reports the end.
 class RequestPath final : public dispatch::GrantListener {
  public:
   RequestPath(const workload::Workload& workload, const RunOptions& options, const Gateway& gateway,

@@ -21,7 +21,7 @@ TrafficView::TrafficView(const workload::Workload& workload, const RunOptions& o
   }
 }
 
-// ---- the life of a request -------------------------------------------------------------------------------------------
+// ---- the life of a request ------------------------------------------------------------------------------------------
 
 void TrafficView::arrived(std::uint32_t request) {
   const workload::Request& shape = workload_.requests[request];
@@ -95,7 +95,7 @@ signals::RecentRequest* TrafficView::recent_of(std::uint32_t request) {
   return &recent_[recent_numbers_[request] - 1];
 }
 
-// ---- what the policy reads -------------------------------------------------------------------------------------------
+// ---- what the policy reads ------------------------------------------------------------------------------------------
 
 std::span<const signals::RecentRequest> TrafficView::recent() {
   while (recent_from_ < recent_.size() && recent_[recent_from_].arrival <= timeline_.now - memory_) ++recent_from_;

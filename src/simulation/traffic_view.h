@@ -16,8 +16,8 @@
 
 namespace penstock::simulation {
 
-// Counts what the traffic log of a gateway counts. A request that a limit of its tenant or class holds up is no work for
-// replicas before that limit lets it go: until then no policy sees it, and its TTFT begins then.
+// Counts what the traffic log of a gateway counts. A request that a limit of its tenant or class holds up is no work
+// for replicas before that limit lets it go: until then no policy sees it, and its TTFT begins then.
 class TrafficView {
  public:
   // `memory`: for how long the policy wants to see requests. `segments`: whether it wants to see segments.
