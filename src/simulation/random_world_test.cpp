@@ -1,7 +1,7 @@
 // Fleets, routers, policies, faults, tenants, budgets and workloads drawn from a seed. Every run checks the invariants
 // after each event: each request ends once, delivered tokens equal the ledger and the exported metrics, budgets
-// balance, limits hold, and no replica with open work is stopped. PENSTOCK_SEEDS=N runs so many seeds, PENSTOCK_FIRST_SEED=N
-// begins with another one: both repeat a failure.
+// balance, limits hold, and no replica with open work is stopped. PENSTOCK_SEEDS=N runs so many seeds, and
+// PENSTOCK_FIRST_SEED=N begins with another one: both repeat a failure.
 #include <gtest/gtest.h>
 
 #include <charconv>
