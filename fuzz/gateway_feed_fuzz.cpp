@@ -15,14 +15,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     return error.message().starts_with("the gateway's ") && error.message().find('\n') == std::string::npos;
   };
   if (const auto page = controller::read_traffic(text)) {
-    controller::BookOptions options;
+    controller::TrafficOptions options;
     options.disaggregated = true;
     controller::TrafficRecorder book{options};
     core::Instant now = core::kStart + std::chrono::seconds{100};
     for (int i = 0; i < 2; ++i, now += std::chrono::seconds{1}) book.take(*page, now);
     signals::PoolObservation entry, decode;
     book.fill(entry, &decode, now);
-    if (book.kept() > book.judged()) std::abort();
+    if (book.met() > book.judged()) std::abort();
     for (const signals::RecentRequest& request : book.recent(core::kStart))
       if (request.arrival < core::kStart || request.arrival > now || std::isnan(request.ttft_ms)) std::abort();
   } else if (!refused_well(page.error())) {
