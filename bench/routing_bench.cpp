@@ -24,13 +24,13 @@ void choose(benchmark::State& state, routing::Strategy strategy) {
   for (std::uint32_t family = 0; family < kFamilies; ++family)
     for (std::uint32_t block = 0; block < kShared; ++block)
       router.index().stored(family % replicas, family * kShared + block);
-  std::array<std::uint32_t, kBlocks> ids{};
+  std::array<std::uint64_t, kBlocks> keys{};
   std::uint32_t fresh = 1U << 20;
   for (auto _ : state) {
     const auto family = static_cast<std::uint32_t>(random.below(kFamilies));
     for (std::uint32_t block = 0; block < kBlocks; ++block)
-      ids[block] = block < kShared ? family * kShared + block : fresh++;
-    benchmark::DoNotOptimize(router.choose({kBlocks * 64, ids}));
+      keys[block] = block < kShared ? family * kShared + block : fresh++;
+    benchmark::DoNotOptimize(router.choose({kBlocks * 64, keys}));
   }
 }
 BENCHMARK_CAPTURE(choose, kv, routing::Strategy::kKv)->Arg(8)->Arg(64)->Arg(256)->ArgName("replicas");
