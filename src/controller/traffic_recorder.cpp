@@ -14,7 +14,7 @@ constexpr core::Duration kMeterMemory = std::chrono::seconds{50};
 }  // namespace
 
 TrafficRecorder::TrafficRecorder(const TrafficOptions& options)
-    : options_(options), entry_segments_(options.slo.target.ttft), decode_segments_(options.slo.target.ttft) {}
+    : options_(options), entry_(options.slo.target.ttft), decode_(options.slo.target.ttft) {}
 
 void TrafficRecorder::take(const TrafficPage& page, core::Instant received_at) {
   if (page.boot != boot_) {
@@ -85,7 +85,7 @@ void TrafficRecorder::arrived(const TrafficItem& item, core::Instant at) {
   serials_[item.request] = first_serial_ + requests_.size();
   numbers_.push_back(item.request);
   requests_.push_back(std::move(request));
-  entry_meter_.arrived(metered(at), item.input_tokens);
+  entry_.arrived(metered(at), item.input_tokens);
 }
 
 void TrafficRecorder::first_token(const TrafficItem& item, core::Instant at) {
@@ -94,22 +94,18 @@ void TrafficRecorder::first_token(const TrafficItem& item, core::Instant at) {
   known->answered = true;
   known->cached_tokens = item.cached_tokens;
   known->shape.ttft_ms = static_cast<float>(item.ttft_ms);
-  entry_meter_.first_token(at, item.ttft_ms);
   signals::FirstTokenTimes times;
   times.admission = core::from_milliseconds(item.admission_ms);
   times.prefill = core::from_milliseconds(std::max(0.0, item.ttft_ms - item.admission_ms));
-  const signals::RequestTraits traits = known->traits();
-  entry_segments_.first_token(at, traits, times);
-  if (!options_.disaggregated) return;
-  decode_meter_.arrived(at, known->shape.input_tokens);
-  decode_segments_.first_token(at, traits, times);
+  entry_.first_token(at, item.ttft_ms, known->traits(), times);
+  if (options_.disaggregated) decode_.arrived(at, known->shape.input_tokens);
 }
 
 void TrafficRecorder::ended(const TrafficItem& item, core::Instant at) {
   Remembered* known = find(item.request);
   // The request was for another model, or arrived before the first page.
   if (!options_.model.empty() && known == nullptr) return;
-  if (item.outcome == "refused") shed_meter_.arrived(at, 0);
+  if (item.outcome == "refused") shed_.arrived(at, 0);
   output_total_ += item.output_tokens;
   output_.emplace_back(at, output_total_);
   const bool failed = item.outcome == "failed" || item.outcome == "lost";
@@ -118,23 +114,18 @@ void TrafficRecorder::ended(const TrafficItem& item, core::Instant at) {
   if (item.outcome == "timed_out") ++ends_.timed_out;
   if (failed) {
     ++(item.output_tokens > 0 ? ends_.truncated : ends_.failed);
-    entry_meter_.failed(at);
-    if (options_.disaggregated) decode_meter_.failed(at);
+    entry_.failed(at);
+    if (options_.disaggregated) decode_.failed(at);
   }
   if (known == nullptr) return;
   if (item.outcome == "completed") {
     known->shape.output_tokens = std::max(1U, item.output_tokens);
     known->shape.itl_ms = static_cast<float>(std::max(0.0, item.itl_ms));
     if (item.prompt_tokens > 0) known->shape.input_tokens = item.prompt_tokens;
-    const signals::RequestTraits traits = known->traits();
-    const auto ttft_ms = static_cast<double>(known->shape.ttft_ms);
+    const auto ttft_ms = known->answered ? std::optional{static_cast<double>(known->shape.ttft_ms)} : std::nullopt;
     const auto itl_ms = static_cast<double>(known->shape.itl_ms);
-    entry_meter_.completed(at, item.output_tokens, itl_ms);
-    if (known->answered) entry_segments_.completed(at, traits, item.output_tokens, ttft_ms, itl_ms);
-    if (options_.disaggregated) {
-      decode_meter_.completed(at, item.output_tokens, itl_ms);
-      if (known->answered) decode_segments_.completed(at, traits, item.output_tokens, ttft_ms, itl_ms);
-    }
+    entry_.completed(at, known->traits(), item.output_tokens, ttft_ms, itl_ms);
+    if (options_.disaggregated) decode_.completed(at, known->traits(), item.output_tokens, ttft_ms, itl_ms);
   }
   // A response that is not streamed has no TTFT. Requests of clients that left are not judged.
   if (failed || (item.outcome == "completed" && known->answered)) {
@@ -159,23 +150,17 @@ void TrafficRecorder::forget(core::Instant now) {
 }
 
 void TrafficRecorder::fill(signals::PoolObservation& entry, signals::PoolObservation* decode, core::Instant now) {
-  const auto put = [&](signals::PoolObservation& pool, signals::TrafficMeter& meter,
-                       const signals::SegmentMeter& segments) {
-    pool.last_minute = meter.window(now);
-    pool.arrivals_total = meter.arrivals_total;
-    pool.input_tokens_total = meter.input_tokens_total;
-    pool.completed_total = meter.completed_total;
-    pool.failed_total = meter.failed_total;
+  const auto put = [&](signals::PoolObservation& pool, const signals::RequestMeter& meter) {
+    meter.read(pool, now, tenants_);
     pool.output_tokens_total = output_total_;
     std::uint64_t before = output_.empty() ? output_total_ : 0;
     for (const auto& [at, total] : output_)
       if (at + pool.last_minute.length <= now) before = total;
     pool.last_minute.output_tokens = output_total_ - before;
-    pool.detail = segments.read(now, tenants_);
   };
-  put(entry, entry_meter_, entry_segments_);
-  entry.detail->shed = shed_meter_.window(now).arrivals;
-  if (decode != nullptr) put(*decode, decode_meter_, decode_segments_);
+  put(entry, entry_);
+  entry.detail->shed = shed_.window(now).arrivals;
+  if (decode != nullptr) put(*decode, decode_);
 }
 
 std::span<const signals::RecentRequest> TrafficRecorder::recent(core::Instant from) {

@@ -15,9 +15,8 @@
 #include "core/time.h"
 #include "signals/observation.h"
 #include "signals/request_ends.h"
-#include "signals/segment_meter.h"
+#include "signals/request_meter.h"
 #include "signals/slo.h"
-#include "signals/traffic_meter.h"
 
 namespace penstock::controller {
 
@@ -86,9 +85,8 @@ class TrafficRecorder {
   std::uint32_t next_block_ = 0;
   std::vector<std::string> tenants_;
   std::set<std::string, std::less<>> routes_;
-  signals::TrafficMeter entry_meter_, decode_meter_;
-  signals::TrafficMeter shed_meter_;  // Its arrivals are ends of refused requests.
-  signals::SegmentMeter entry_segments_, decode_segments_;
+  signals::RequestMeter entry_, decode_;
+  signals::RequestMeter shed_;  // Its arrivals are ends of refused requests.
   std::deque<std::pair<core::Instant, std::uint64_t>>
       output_;  // Tokens of ended requests, for the sum of the last minute.
   std::uint64_t output_total_ = 0;

@@ -13,7 +13,7 @@
 #include "dispatch/dispatcher.h"
 #include "engine/engine.h"
 #include "signals/observation.h"
-#include "signals/traffic_meter.h"
+#include "signals/request_meter.h"
 #include "simulation/recorder.h"
 #include "simulation/run.h"
 
@@ -45,7 +45,7 @@ struct Pool {
   std::uint32_t target = 0;
   std::vector<std::uint32_t> replicas;   // Ids of living replicas, oldest first.
   std::uint64_t generated_by_ended = 0;  // Tokens of replicas that ended.
-  signals::TrafficMeter meter;
+  signals::RequestMeter meter;
   std::uint64_t actions_failed = 0;  // Refused scale requests, and replicas that died while starting.
 };
 

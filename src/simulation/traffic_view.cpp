@@ -16,7 +16,7 @@ TrafficView::TrafficView(const workload::Workload& workload, const RunOptions& o
   }
   if (memory > core::Duration{}) recent_numbers_.resize(workload.requests.size());
   if (segments) {
-    segments_.assign(options.pools.size(), signals::SegmentMeter{options.slo.ttft});
+    for (Pool& pool : fleet.pools()) pool.meter = signals::RequestMeter{options.slo.ttft};
     passages_.resize(workload.requests.size());
   }
 }
@@ -48,8 +48,7 @@ void TrafficView::prefilled(std::uint32_t request, const engine::EngineEvent& ev
 void TrafficView::first_token(std::uint32_t request) {
   const double ttft = ttft_ms(request);
   if (signals::RecentRequest* recent = recent_of(request)) recent->ttft_ms = static_cast<float>(ttft);
-  fleet_.pools()[entry_pool_].meter.first_token(timeline_.now, ttft);
-  if (!segments_.empty()) segments_[entry_pool_].first_token(timeline_.now, traits_of(request), times_of(request));
+  fleet_.pools()[entry_pool_].meter.first_token(timeline_.now, ttft, traits_of(request), times_of(request));
 }
 
 void TrafficView::transferred(std::uint32_t request) {
@@ -62,10 +61,8 @@ void TrafficView::completed(std::uint32_t request, std::uint32_t pool, std::uint
     recent->itl_ms = static_cast<float>(recorder_.itl_ms(request));
   }
   for (const std::uint32_t metered : {entry_pool_, pool}) {
-    fleet_.pools()[metered].meter.completed(timeline_.now, output_tokens, recorder_.itl_ms(request));
-    if (!segments_.empty())
-      segments_[metered].completed(timeline_.now, traits_of(request), output_tokens, ttft_ms(request),
-                                   recorder_.itl_ms(request));
+    fleet_.pools()[metered].meter.completed(timeline_.now, traits_of(request), output_tokens, ttft_ms(request),
+                                            recorder_.itl_ms(request));
     if (pool == entry_pool_) break;
   }
   later_.erase(request);
@@ -109,6 +106,7 @@ signals::RequestTraits TrafficView::traits_of(std::uint32_t request) const {
 }
 
 signals::FirstTokenTimes TrafficView::times_of(std::uint32_t request) const {
+  if (passages_.empty()) return {};
   const Passage& passage = passages_[request];
   signals::FirstTokenTimes times;
   times.replica_wait = passage.submitted - arrival_of(request);
@@ -116,10 +114,6 @@ signals::FirstTokenTimes TrafficView::times_of(std::uint32_t request) const {
   times.prefill = passage.prefilled - passage.admitted;
   times.transfer = timeline_.now - passage.prefilled;
   return times;
-}
-
-signals::PoolDetail TrafficView::detail_of(std::uint32_t pool) const {
-  return segments_[pool].read(timeline_.now, workload_.tenants);
 }
 
 }  // namespace penstock::simulation

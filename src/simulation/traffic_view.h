@@ -9,7 +9,7 @@
 
 #include "core/time.h"
 #include "engine/engine.h"
-#include "signals/segment_meter.h"
+#include "signals/request_meter.h"
 #include "simulation/fleet.h"
 #include "simulation/recorder.h"
 #include "simulation/timeline.h"
@@ -40,8 +40,6 @@ class TrafficView {
   [[nodiscard]] std::optional<std::uint32_t> decode_pool() const { return decode_pool_; }
   // Requests that arrived within the memory of the policy, oldest first.
   [[nodiscard]] std::span<const signals::RecentRequest> recent();
-  [[nodiscard]] bool has_segments() const { return !segments_.empty(); }
-  [[nodiscard]] signals::PoolDetail detail_of(std::uint32_t pool) const;  // Only with segments.
   [[nodiscard]] core::Instant prefilled_at(std::uint32_t request) const { return passages_[request].prefilled; }
   [[nodiscard]] std::uint64_t arrivals() const { return arrivals_; }
 
@@ -54,7 +52,7 @@ class TrafficView {
   [[nodiscard]] double ttft_ms(std::uint32_t request) const;
   [[nodiscard]] signals::RecentRequest* recent_of(std::uint32_t request);
   [[nodiscard]] signals::RequestTraits traits_of(std::uint32_t request) const;
-  [[nodiscard]] signals::FirstTokenTimes times_of(std::uint32_t request) const;  // At its first token.
+  [[nodiscard]] signals::FirstTokenTimes times_of(std::uint32_t request) const;  // At its first token, with segments.
 
   const workload::Workload& workload_;
   const Timeline& timeline_;
@@ -70,8 +68,7 @@ class TrafficView {
   std::vector<signals::RecentRequest> recent_;
   std::vector<std::uint32_t> recent_numbers_;  // By request, from 1; 0: none. Empty without memory.
   std::size_t recent_from_ = 0;
-  std::vector<signals::SegmentMeter> segments_;  // By pool, if the policy wants them …
-  std::vector<Passage> passages_;                // … and then by request.
+  std::vector<Passage> passages_;  // By request; empty without segments.
 };
 
 }  // namespace penstock::simulation

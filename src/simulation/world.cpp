@@ -210,13 +210,8 @@ signals::Observation World::observe() {
   for (std::uint32_t index = 0; index < fleet_.pools().size(); ++index) {
     Pool& pool = fleet_.pools()[index];
     signals::PoolObservation& seen = observation.pools.emplace_back();
-    seen.name = pool.spec.name;
-    seen.role = pool.spec.role;
-    seen.gpus_per_replica = pool.spec.gpus_per_replica;
-    seen.min_replicas = pool.spec.min_replicas;
-    seen.max_replicas = pool.spec.max_replicas;
+    static_cast<signals::Pool&>(seen) = pool.spec;
     seen.target_replicas = pool.target;
-    seen.start_up = pool.spec.start_up;
     seen.starting = fleet_.count(index, ReplicaState::kStarting);
     seen.ready = fleet_.count(index, ReplicaState::kReady);
     seen.draining = fleet_.count(index, ReplicaState::kDraining);
@@ -229,17 +224,10 @@ signals::Observation World::observe() {
       seen.replicas.push_back({id, replica.state, replica.state_since, replica.reported});
     }
     seen.unrouted_requests = requests_.unrouted(index);
-    seen.arrivals_total = pool.meter.arrivals_total;
-    seen.input_tokens_total = pool.meter.input_tokens_total;
-    seen.completed_total = pool.meter.completed_total;
-    seen.failed_total = pool.meter.failed_total;
     seen.actions_failed_total = pool.actions_failed;
-    seen.last_minute = pool.meter.window(timeline_.now);
-    if (view_.has_segments()) {
-      seen.detail = view_.detail_of(index);
-      if (const auto oldest = requests_.oldest_unrouted(index))
-        seen.detail->oldest_unrouted_age = timeline_.now - *oldest;
-    }
+    pool.meter.read(seen, timeline_.now, workload_.tenants);
+    if (const auto oldest = seen.detail ? requests_.oldest_unrouted(index) : std::nullopt)
+      seen.detail->oldest_unrouted_age = timeline_.now - *oldest;
 
     seen.output_tokens_total = fleet_.generated_tokens(index, timeline_.now);
     auto& history = generated_history_[index];

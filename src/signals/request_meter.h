@@ -1,0 +1,48 @@
+// The requests of one pool as planners see them. Replay and live pools use the same meter.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "core/sketch.h"
+#include "core/time.h"
+#include "signals/minute_slices.h"
+#include "signals/observation.h"
+#include "signals/segment_meter.h"
+
+namespace penstock::signals {
+
+// Counts since the start, and the traffic and latencies of the last minute. Not thread-safe.
+class RequestMeter {
+ public:
+  RequestMeter() = default;  // Without segments.
+  // Keeps latencies by segment; a first token later than `ttft_limit` counts as slow.
+  explicit RequestMeter(core::Duration ttft_limit) : segments_(ttft_limit) {}
+
+  void arrived(core::Instant at, std::uint32_t input_tokens);
+  // Without segments, only `ttft_ms` is read.
+  void first_token(core::Instant at, double ttft_ms, const RequestTraits& request, const FirstTokenTimes& times);
+  // `itl_ms` is the request's mean ITL; it has no meaning with one output token. A request without `ttft_ms`, whose
+  // answer was not streamed, is in no segment.
+  void completed(core::Instant at, const RequestTraits& request, std::uint32_t output_tokens,
+                 std::optional<double> ttft_ms, double itl_ms);
+  void failed(core::Instant at);
+
+  // Writes the counts and the last minute, except output_tokens, and the detail if there are segments. The tenants of
+  // the requests are indices into `tenants`.
+  void read(PoolObservation& pool, core::Instant now, std::span<const std::string> tenants) const;
+  [[nodiscard]] TrafficWindow window(core::Instant now) const;
+
+ private:
+  struct Slice {
+    std::uint64_t arrivals = 0, input_tokens = 0, completed = 0, completed_output_tokens = 0, failed = 0;
+    core::QuantileSketch ttft_ms, itl_ms;
+  };
+  std::uint64_t arrivals_ = 0, input_tokens_ = 0, completed_ = 0, failed_ = 0;
+  MinuteSlices<Slice> slices_;
+  std::optional<SegmentMeter> segments_;
+};
+
+}  // namespace penstock::signals
