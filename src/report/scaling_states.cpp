@@ -54,7 +54,7 @@ ThroughputScaling throughput_scaling_of(const decision::PoolDecision& decision) 
 
 template <class State, std::size_t count>
 State most_severe(const decision::Decision& decision, State (*state_of)(const decision::PoolDecision&),
-              const std::array<State, count>& by_weight) {
+                  const std::array<State, count>& by_weight) {
   auto found = by_weight.end();
   for (const decision::PoolDecision& pool : decision.pools)
     found = std::min(found, std::find(by_weight.begin(), by_weight.end(), state_of(pool)));
