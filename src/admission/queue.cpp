@@ -63,7 +63,7 @@ struct Tenant {
   std::uint32_t waiting = 0;
 };
 
-using Deadline = std::pair<core::Instant, std::uint64_t>;  // with its ticket
+using Deadline = std::pair<core::Instant, std::uint64_t>;  // The deadline of a ticket.
 
 bool is_older(const Waiting& a, const Waiting& b) { return std::tie(a.since, a.ticket) < std::tie(b.since, b.ticket); }
 

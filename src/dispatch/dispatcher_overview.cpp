@@ -29,6 +29,15 @@ std::vector<ReplicaStatus> Dispatcher::replicas(core::Instant now) const {
   return all;
 }
 
+Counters& Counters::operator+=(const Counters& other) {
+  granted += other.granted;
+  refused += other.refused;
+  retried += other.retried;
+  clamped += other.clamped;
+  for (std::size_t i = 0; i < refusals.size(); ++i) refusals[i] += other.refusals[i];
+  return *this;
+}
+
 Overview Dispatcher::overview(core::Instant now) const {
   Overview seen;
   seen.now = now;

@@ -48,6 +48,8 @@ struct ModelStatus {
 struct Counters {
   std::uint64_t granted = 0, refused = 0, retried = 0, clamped = 0;
   std::array<std::uint64_t, kRefusalReasons> refusals{};  // By reason. Requests that left while they waited have none.
+
+  Counters& operator+=(const Counters& other);
 };
 
 struct Overview {

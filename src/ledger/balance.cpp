@@ -19,6 +19,23 @@ std::uint64_t& count_of(Sums& sums, Outcome outcome) {
 
 }  // namespace
 
+Sums& Sums::operator+=(const Sums& other) {
+  opened += other.opened;
+  closed += other.closed;
+  completed += other.completed;
+  cancelled += other.cancelled;
+  timed_out += other.timed_out;
+  failed += other.failed;
+  refused += other.refused;
+  lost += other.lost;
+  reserved_tokens += other.reserved_tokens;
+  prompt_tokens += other.prompt_tokens;
+  cached_tokens += other.cached_tokens;
+  output_tokens += other.output_tokens;
+  cost += other.cost;
+  return *this;
+}
+
 std::string imbalance(const Sums& sums, std::uint64_t open) {
   if (sums.closed + open != sums.opened)
     return fmt::format("{} were opened, {} closed and {} are open", sums.opened, sums.closed, open);

@@ -20,6 +20,8 @@ struct Sums {
   std::uint64_t reserved_tokens = 0;  // Reserved tokens of open entries.
   std::uint64_t prompt_tokens = 0, cached_tokens = 0, output_tokens = 0;
   double cost = 0.0;
+
+  Sums& operator+=(const Sums& other);
 };
 // Returns why the sums contradict each other, given `open` open entries; empty if they balance.
 [[nodiscard]] std::string imbalance(const Sums& sums, std::uint64_t open);

@@ -9,31 +9,15 @@ namespace penstock::simulation {
 namespace {
 
 using testing::disaggregated;
+using testing::failures;
 using testing::options;
 using testing::pool;
 using testing::random_workload;
 using testing::requests_at;
+using testing::run_ok;
 using testing::Scripted;
 using testing::steps;
 using namespace std::chrono_literals;
-
-decision::RunResult run_ok(const workload::Workload& workload, decision::Policy& policy,
-                           const RunOptions& run_options) {
-  auto result = run(workload, policy, run_options);
-  EXPECT_TRUE(result.has_value()) << (result ? "" : result.error().message());
-  return result ? *result : decision::RunResult{};
-}
-
-decision::RunResult run_ok(const workload::Workload& workload, const RunOptions& run_options) {
-  Scripted still = steps({});
-  return run_ok(workload, still, run_options);
-}
-
-std::uint64_t failures(const decision::RunResult& result, const std::string& reason) {
-  for (const auto& failure : result.failures)
-    if (failure.reason == reason) return failure.requests;
-  return 0;
-}
 
 std::uint64_t delivered(const decision::RunResult& result) {
   std::uint64_t tokens = 0;

@@ -7,24 +7,13 @@ namespace penstock::simulation {
 namespace {
 
 using testing::at_s;
+using testing::failures;
 using testing::options;
 using testing::pool;
 using testing::random_workload;
 using testing::requests_at;
+using testing::run_ok;
 using testing::steps;
-
-decision::RunResult run_ok(const workload::Workload& workload, const RunOptions& run_options) {
-  auto still = steps({});
-  auto result = run(workload, still, run_options);
-  EXPECT_TRUE(result.has_value()) << (result ? "" : result.error().message());
-  return result ? *result : decision::RunResult{};
-}
-
-std::uint64_t failures(const decision::RunResult& result, const std::string& reason) {
-  for (const auto& failure : result.failures)
-    if (failure.reason == reason) return failure.requests;
-  return 0;
-}
 
 const decision::TenantResult& tenant(const decision::RunResult& result, const std::string& name) {
   for (const auto& each : result.tenants)

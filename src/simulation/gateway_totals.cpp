@@ -7,35 +7,10 @@
 #include <string_view>
 
 namespace penstock::simulation {
-namespace {
-
-void add(ledger::Sums& to, const ledger::Sums& from) {
-  to.opened += from.opened;
-  to.closed += from.closed;
-  to.completed += from.completed;
-  to.cancelled += from.cancelled;
-  to.timed_out += from.timed_out;
-  to.failed += from.failed;
-  to.refused += from.refused;
-  to.lost += from.lost;
-  to.reserved_tokens += from.reserved_tokens;
-  to.prompt_tokens += from.prompt_tokens;
-  to.cached_tokens += from.cached_tokens;
-  to.output_tokens += from.output_tokens;
-  to.cost += from.cost;
-}
-
-}  // namespace
-
 GatewayTotals GatewayTotals::with(const dispatch::Dispatcher& dispatcher, core::Instant now) const {
   GatewayTotals made = *this;
-  const dispatch::Counters& from = dispatcher.counters();
-  made.counters.granted += from.granted;
-  made.counters.refused += from.refused;
-  made.counters.retried += from.retried;
-  made.counters.clamped += from.clamped;
-  for (std::size_t i = 0; i < from.refusals.size(); ++i) made.counters.refusals[i] += from.refusals[i];
-  for (const auto& [key, each] : dispatcher.balance().sums()) add(made.sums[key], each);
+  made.counters += dispatcher.counters();
+  for (const auto& [key, each] : dispatcher.balance().sums()) made.sums[key] += each;
   if (dispatcher.options().latency_meters)
     for (const dispatch::ModelStatus& model : dispatcher.overview(now).models)
       made.first_tokens += model.ttft_ms.count();
@@ -75,7 +50,7 @@ void GatewayTotals::summarize(const Gateway& gateway, decision::RunResult& resul
 
 std::string GatewayTotals::contradiction(const ClientTotals& clients, const dispatch::DispatchOptions& exported) const {
   ledger::Sums ledger;
-  for (const auto& [key, each] : sums) add(ledger, each);
+  for (const auto& [key, each] : sums) ledger += each;
   const auto refusals = std::accumulate(counters.refusals.begin(), counters.refusals.end(), std::uint64_t{0});
   struct Equality {
     std::string_view left, right;

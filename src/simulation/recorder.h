@@ -18,14 +18,14 @@ namespace penstock::simulation {
 enum class Outcome : std::uint8_t {
   kOpen,
   kCompleted,
-  kTooLarge,          // prompt and output can never fit
-  kReplicaCrashed,    // after its first token was out; before, it is sent to another replica
-  kUnfinished,        // nothing could serve it until the run was given up
-  kRefused,           // by the gateway, which counts its reasons
-  kCancelled,         // its client left
-  kTimedOut,          // its time budget ended
-  kReplicaTimeout,    // no first token in time, or its stream was silent for too long
-  kGatewayRestarted,  // after its first token was out; before, its client sends it again
+  kTooLarge,          // Prompt and output can never fit.
+  kReplicaCrashed,    // After its first token; earlier, the request goes to another replica.
+  kUnfinished,        // No replica served it before the run was given up.
+  kRefused,           // The gateway refused it and counts the reason.
+  kCancelled,         // The client left.
+  kTimedOut,          // The time budget of its class ended.
+  kReplicaTimeout,    // No first token in time, or its stream was silent for too long.
+  kGatewayRestarted,  // After its first token; earlier, the client sends it again.
 };
 inline constexpr std::size_t kOutcomes = 10;
 [[nodiscard]] const char* to_string(Outcome outcome);

@@ -14,14 +14,8 @@ namespace {
 using testing::options;
 using testing::pool;
 using testing::random_workload;
+using testing::run_ok;
 using testing::Scripted;
-
-decision::RunResult run_ok(const workload::Workload& workload, decision::Policy& policy,
-                           const RunOptions& run_options) {
-  auto result = run(workload, policy, run_options);
-  EXPECT_TRUE(result.has_value());
-  return *std::move(result);
-}
 
 TEST(RefusedActions, LeaveFleetAndTargetAsTheyWere) {
   RunOptions run_options = options(pool(2));

@@ -11,25 +11,14 @@ namespace {
 
 using testing::at_s;
 using testing::disaggregated;
+using testing::failures;
 using testing::options;
 using testing::pool;
 using testing::random_workload;
 using testing::requests_at;
+using testing::run_ok;
 using testing::Scripted;
 using testing::steps;
-
-decision::RunResult run_ok(const workload::Workload& workload, decision::Policy& policy,
-                           const RunOptions& run_options) {
-  auto result = run(workload, policy, run_options);
-  EXPECT_TRUE(result.has_value()) << (result ? "" : result.error().message());
-  return result ? *result : decision::RunResult{};
-}
-
-std::uint64_t failures(const decision::RunResult& result, const std::string& reason) {
-  for (const auto& failure : result.failures)
-    if (failure.reason == reason) return failure.requests;
-  return 0;
-}
 
 TEST(World, OneRequestIsMeasuredFromItsArrival) {
   Scripted still = steps({});

@@ -1,8 +1,11 @@
 // For tests: small workloads, a step time that is easy to compute by hand, and policies that do as they are told.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <functional>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -114,6 +117,26 @@ inline Scripted steps(std::vector<std::pair<double, std::uint32_t>> changes) {
       if (seen.now >= at_s(second)) target = replicas;
     return target;
   }};
+}
+
+// The result of a run that must succeed.
+inline decision::RunResult run_ok(const workload::Workload& workload, decision::Policy& policy,
+                                  const RunOptions& run_options) {
+  auto result = run(workload, policy, run_options);
+  EXPECT_TRUE(result.has_value()) << (result ? "" : result.error().message());
+  return result ? *result : decision::RunResult{};
+}
+
+// The same with a fleet that keeps its size.
+inline decision::RunResult run_ok(const workload::Workload& workload, const RunOptions& run_options) {
+  Scripted still = steps({});
+  return run_ok(workload, still, run_options);
+}
+
+inline std::uint64_t failures(const decision::RunResult& result, const std::string& reason) {
+  for (const auto& failure : result.failures)
+    if (failure.reason == reason) return failure.requests;
+  return 0;
 }
 
 }  // namespace penstock::simulation::testing
