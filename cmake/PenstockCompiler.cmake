@@ -5,9 +5,16 @@ target_compile_options(penstock_compiler INTERFACE
   -Wduplicated-cond -Wlogical-op -Wimplicit-fallthrough -Werror
   # Same seed, same bytes, on every machine: no fused multiply-add behind our back.
   -ffp-contract=off)
-if(CMAKE_BUILD_TYPE STREQUAL "Debug" OR PENSTOCK_SANITIZE)
-  target_compile_definitions(penstock_compiler INTERFACE _GLIBCXX_ASSERTIONS)
+# Hardening of what users run. FORTIFY needs optimisation, which tests do without; sanitizers bring checks of their own.
+add_library(penstock_hardening INTERFACE)
+if(CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT PENSTOCK_SANITIZE)
+  set(PENSTOCK_HARDENED ON)
+  target_compile_options(penstock_hardening INTERFACE
+    -fPIE -fstack-protector-strong -fstack-clash-protection -fcf-protection=full -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3)
+  add_link_options(-pie -Wl,-z,relro,-z,now,-z,noexecstack)
 endif()
+# An index out of range ends the process, in tests as in the programs that users run.
+target_compile_definitions(penstock_compiler INTERFACE _GLIBCXX_ASSERTIONS)
 if(PENSTOCK_SANITIZE)
   add_compile_options(-fsanitize=${PENSTOCK_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${PENSTOCK_SANITIZE})

@@ -29,12 +29,6 @@ void forget_ended(FleetState& fleet, std::uint32_t kept) {
 
 }  // namespace
 
-std::vector<PoolWant> wants_after(const decision::Decision& decision, std::vector<PoolWant> before) {
-  PENSTOCK_ASSERT(decision.pools.size() == before.size(), "a decision has one part for each pool");
-  for (std::size_t i = 0; i < before.size(); ++i) before[i].replicas = decision.pools[i].target;
-  return before;
-}
-
 const Seen* Tick::seen_of(std::uint32_t replica) const {
   const auto found = std::lower_bound(seen.begin(), seen.end(), replica,
                                       [](const Seen* one, std::uint32_t id) { return one->replica < id; });

@@ -19,9 +19,6 @@ struct PoolWant {
   std::string revision{};  // Replicas that were started from another revision are replaced one by one.
 };
 
-// Targets after a decision; its pools are those of `before` in the same order.
-[[nodiscard]] std::vector<PoolWant> wants_after(const decision::Decision& decision, std::vector<PoolWant> before);
-
 // Open work of an engine. Missing is not zero: an engine that does not report is not idle.
 struct OpenWork {
   std::uint32_t requests = 0;

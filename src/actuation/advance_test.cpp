@@ -391,16 +391,5 @@ TEST_F(AdvanceTest, ResumeRepeatsStepsThatMayBeMissing) {
                                    {StepKind::kStart, 5, StepReason::kResumed}}));
 }
 
-TEST(WantsAfter, TakeTheTargetsOfADecision) {
-  decision::Decision decision;
-  decision.pools.resize(2);
-  decision.pools[0].target = 3;
-  decision.pools[1].target = 0;
-  const auto wants = wants_after(decision, {{"prefill", 1, "a"}, {"decode", 1, "b"}});
-  EXPECT_EQ(wants[0].replicas, 3U);
-  EXPECT_EQ(wants[0].revision, "a");
-  EXPECT_EQ(wants[1].replicas, 0U);
-}
-
 }  // namespace
 }  // namespace penstock::actuation
