@@ -23,8 +23,9 @@ test: setup  ## build and run all tests: release, AddressSanitizer, and ThreadSa
 test-tsan: setup  ## build everything with ThreadSanitizer and run all tests
 	@tools/test.sh tsan
 
-soak: build  ## soak tests, which take minutes: idle and slow clients, kills under load, guidellm
+soak: build  ## soak tests, which take minutes: idle and slow clients, kills under load, guidellm, ten minutes of random faults
 	PENSTOCK=$(BINARY) python3 -B tests/live/soak_test.py
+	PENSTOCK=$(BINARY) python3 -B tests/live/history_test.py
 
 bench: setup  ## replay speed compared with Dynamo, then hot paths; BENCH=name runs the benchmarks with this in their name
 	@tools/build.sh release penstock benchmarks

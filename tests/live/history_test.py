@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Random faults against real processes. Afterwards every token that a client received is in the ledger exactly once.
 
-HISTORY_SECONDS and HISTORY_SEED set the length and the faults; `make soak` takes ten minutes.
+HISTORY_SECONDS and HISTORY_SEED set the length and the order of faults, HISTORY_FAULTS names those that occur; `make soak`
+takes ten minutes.
 """
 
 import json
@@ -20,6 +21,8 @@ from planner_testing import rows_of
 
 RUN_SECONDS = float(os.environ.get("HISTORY_SECONDS", "600"))
 SEED = int(os.environ.get("HISTORY_SEED", "1"))
+FAULTS = os.environ.get("HISTORY_FAULTS", "kill_an_engine,stop_an_engine,kill_the_gateway,reload,replace_the_gateway,"
+                        "fill_the_disk").split(",")
 ENGINE = ("--engine", "linear:10,0,0.001,0")  # 10 ms per token
 ENGINES, USERS = 3, 24
 TENANTS = ("shop", "search", "batch")
@@ -118,7 +121,7 @@ class HistoryTest(unittest.TestCase):
     # ---- the world ---------------------------------------------------------------------------------------------------
 
     def engine(self, port):
-        return Engine(self, "--listen", f"127.0.0.1:{port}", *ENGINE, name=f"e{port}")
+        return Engine(self, "--port", str(port), *ENGINE, name=f"e{port}")
 
     def write_config(self):
         tenants = [{"name": name, "keys": [f"sk-{name}"], "concurrent": self.random.randint(8, 64)} for name in TENANTS]
@@ -178,8 +181,7 @@ class HistoryTest(unittest.TestCase):
         users = [User(number, self.port, ending) for number in range(USERS)]
         for user in users:
             user.start()
-        faults = (self.kill_an_engine, self.stop_an_engine, self.kill_the_gateway, self.reload, self.replace_the_gateway,
-                  self.fill_the_disk)
+        faults = [getattr(self, name) for name in FAULTS]
         began = time.monotonic()
         try:
             while time.monotonic() < began + RUN_SECONDS:
