@@ -352,6 +352,11 @@ void AdmissionController::set_tenant(std::uint32_t tenant, const TenantLimits& l
   for (auto& [number, model] : state_->models) model.queue.set_weight(tenant, limits.weight);
 }
 
+void AdmissionController::set_classes(const std::array<ClassLimits, 2>& classes, core::Instant now) {
+  state_->limits.classes = classes;
+  for (std::size_t i = 0; i < classes.size(); ++i) state_->class_budgets[i].change(classes[i].budget, now);
+}
+
 Answer AdmissionController::arrive(const Arrival& arrival, const VerdictOf& verdict_of) {
   State& state = *state_;
   PENSTOCK_ASSERT(arrival.tenant < state.tenants.size(), "tenants are set before their requests arrive");

@@ -109,6 +109,9 @@ class AdmissionController {
   // queued requests keep their tier.
   void set_tenant(std::uint32_t tenant, const TenantLimits& limits, core::Instant now);
 
+  // Changes the limits of the classes. Budgets keep their level, and queued requests keep their deadline.
+  void set_classes(const std::array<ClassLimits, 2>& classes, core::Instant now);
+
   // The verdict on the replica that would take the request.
   using VerdictOf = std::function<Verdict(std::uint64_t ticket)>;
   // `verdict_of` is called last and only if nothing else decides: once it returns kAdmit, the request is admitted.

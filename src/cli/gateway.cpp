@@ -2,14 +2,15 @@
 #include "gateway/gateway.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <csignal>
 #include <utility>
 
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/console.h"
+#include "cli/gateway_reload.h"
 #include "cli/gateway_setup.h"
 #include "cli/log_setup.h"
 #include "configuration/configuration.h"
@@ -41,9 +42,9 @@ Usage gateway_usage(const options::Table& table) {
   usage.flags.push_back(
       {"Log", "--log-events-markdown", {}, "print the reference of all log events and exit", {}, "true"});
   usage.notes =
-      "SIGTERM drains: no new connections, and exit code 0 once all requests have ended. SIGHUP reads the "
+      "SIGTERM drains: exit code 0 once all requests have ended, or after --drain-time. SIGHUP reads the "
       "configuration\n"
-      "again; the log names the keys that changed and need a restart.\n\n"
+      "again, as does a change of its files; the log names the keys that changed and need a restart.\n\n"
       "Examples:\n"
       "  penstock gateway http://127.0.0.1:8001 http://127.0.0.1:8002\n"
       "  penstock gateway --config penstock.yaml --replicas-file replicas.json --ledger usage.sqlite\n";
@@ -54,100 +55,41 @@ std::string reference(const options::Table& table) {
   return "# Options of the gateway\n\nMade from the table of options; `penstock gateway --options-markdown` prints "
          "it.\n"
          "Keys are for YAML (`--config FILE`). Flags override the file. Durations, shares and sizes are written as in\n"
-         "[replay-options.md](replay-options.md). Keys with `yes` in the column *reload* take effect when SIGHUP makes "
-         "the\n"
-         "gateway read the file again; all others need a restart.\n" +
-         options::to_markdown(table, configuration::gateway_groups());
+         "[replay-options.md](replay-options.md). Keys with `yes` in the column *reload* take effect when the file "
+         "changes\n"
+         "or SIGHUP makes the gateway read it again; all others need a restart.\n" +
+         options::to_markdown(table, configuration::gateway_groups(), true);
 }
 
-core::Result<void> check_replicas(const gateway::DiscoveryOptions& discovery) {
-  if (!discovery.replicas.empty() || !discovery.files.empty() || !discovery.dns.empty()) return {};
-  return core::invalid_input({}, "there is no replica to send requests to", "name their URLs, or a --replicas-file");
-}
-
-// URLs on the command line replace the replicas of the file.
-core::Result<void> use_operands(configuration::GatewaySetup& setup, const std::vector<std::string>& urls) {
-  if (!urls.empty()) setup.discovery.replicas.clear();
-  for (const std::string& url : urls) setup.discovery.replicas.emplace_back().url = url;
-  return check_replicas(setup.discovery);
-}
-
-// A configuration and the table that is bound to it.
-struct Loaded {
-  configuration::Configuration made;
-  options::Table table = configuration::configuration_table(made);
-};
-
-// Reads the configuration again, applies what may change at run time, and logs the keys that need a restart.
-class Reloader {
+// Ends the gateway after a signal, in three steps: /ready answers 503 while new connections are still accepted, new
+// connections are refused, and requests that are still open are cut.
+class Shutdown {
  public:
-  Reloader(const Loaded& started, const Parsed& parsed, logging::Logger& log)
-      : started_(started), parsed_(parsed), log_(log), file_(parsed.value_of("--config")) {}
+  Shutdown(net::Loop& loop, logging::Log& log) : loop_(loop), log_(log) {}
 
-  void reload(gateway::Gateway& served, gateway::Discovery& discovery) {
-    auto next = std::make_unique<Loaded>();
-    const auto read = read_again(*next);
-    if (!read) return report_failure(read.error());
-    std::vector<std::string> pending, applied;
-    for (const options::Change& change : options::changes(started_.table, next->table))
-      if (!change.is_reloadable) pending.push_back(change.key);
-    keep_tenants(next->made.gateway);
-    auto options = make_gateway_options(next->made.gateway);
-    if (!options) return report_failure(options.error());
-    if (const auto done = served.reconfigure(*std::move(options)); !done) return report_failure(done.error());
-    std::vector<gateway::NamedReplica>& replicas = next->made.gateway.discovery.replicas;
-    if (const auto done = discovery.set_replicas(replicas); !done) {
-      log_.write(logging::Event::kReplicasReloadFailed,
-                 {{"source", "gateway.replicas"}, {"error", done.error().message()}});
-      replicas = current().made.gateway.discovery.replicas;
-    }
-    log_.set_level(next->made.log.level);
-    for (const options::Change& change : options::changes(current().table, next->table))
-      if (change.is_reloadable) applied.push_back(change.key);
-    last_ = std::move(next);
-    log_.write(logging::Event::kConfigReloaded,
-               {{"file", file_}, {"applied", fmt::format("{}", fmt::join(applied, ","))}});
-    if (!pending.empty())
-      log_.write(logging::Event::kRestartNeeded,
-                 {{"file", file_}, {"keys", fmt::format("{}", fmt::join(pending, ","))}});
+  // A second signal ends the gateway at once.
+  void begin(gateway::Gateway& served, int signal, const configuration::GatewaySetup& setup) {
+    if (!cause_.empty()) return loop_.stop();
+    cause_ = signal_name(signal);
+    log_.write(logging::Event::kDrain, {{"cause", cause_}, {"open", served.open_requests()}});
+    served.announce_drain();
+    // SIGINT comes from a terminal, where no load balancer needs time to notice.
+    const core::Duration delay = signal == SIGTERM ? std::min(setup.drain_delay, setup.drain_time) : core::Duration{};
+    loop_.after(delay, [this, &served] { served.drain([this] { loop_.stop(); }); });
+    loop_.after(setup.drain_time, [this, &served] {
+      log_.write(logging::Event::kDrainTimeout, {{"open", served.open_requests()}});
+      served.cut();
+      loop_.after(kCutTime, [this] { loop_.stop(); });
+    });
   }
+  [[nodiscard]] const std::string& cause() const { return cause_; }
 
  private:
-  [[nodiscard]] const Loaded& current() const { return last_ ? *last_ : started_; }
+  static constexpr core::Duration kCutTime = std::chrono::seconds{1};  // In which cut requests are settled.
 
-  void report_failure(const core::Error& error) {
-    log_.write(logging::Event::kConfigReloadFailed, {{"file", file_}, {"error", error.message()}});
-  }
-
-  core::Result<void> read_again(Loaded& next) {
-    if (file_ == "-") return core::invalid_input("--config", "standard input cannot be read again", "name a file");
-    options::Source source{file_, {}, parsed_.flags};
-    if (!file_.empty()) {
-      auto text = options::read_text_file(file_, options::YamlLimits{}.bytes_max);
-      if (!text) return tl::make_unexpected(text.error());
-      source.yaml = *std::move(text);
-    }
-    if (const auto read = configuration::load(next.made, next.table, source); !read)
-      return tl::make_unexpected(read.error().front());
-    return use_operands(next.made.gateway, parsed_.operands);
-  }
-
-  // Tenants are numbered once: where one was added, removed or renamed, all stay as they were.
-  void keep_tenants(configuration::GatewaySetup& next) {
-    const configuration::GatewaySetup& now = current().made.gateway;
-    const auto same_name = [](const configuration::TenantOptions& a, const configuration::TenantOptions& b) {
-      return a.name == b.name;
-    };
-    if (std::equal(now.tenants.begin(), now.tenants.end(), next.tenants.begin(), next.tenants.end(), same_name)) return;
-    next.tenants = now.tenants;
-    next.options.dispatch.tenants = now.options.dispatch.tenants;
-  }
-
-  const Loaded& started_;
-  const Parsed& parsed_;
-  logging::Logger& log_;
-  std::string file_;
-  std::unique_ptr<Loaded> last_;  // Null before the first reload.
+  net::Loop& loop_;
+  logging::Log& log_;
+  std::string cause_;  // Empty before the signal.
 };
 
 // The log of an --access-log FILE; null: the option names no file.
@@ -163,7 +105,7 @@ tl::expected<std::unique_ptr<logging::Logger>, int> open_access_file(const confi
 }  // namespace
 
 int serve_gateway(const Arguments& arguments) {
-  Loaded started;
+  LoadedConfiguration started;
   configuration::Configuration& made = started.made;
   const auto parsed = parse_arguments(gateway_usage(started.table), arguments);
   if (!parsed) return parsed.error();
@@ -186,18 +128,12 @@ int serve_gateway(const Arguments& arguments) {
   net::Loop loop;
   std::unique_ptr<gateway::Gateway> served;
   std::unique_ptr<gateway::Discovery> discovery;
-  Reloader reloader{started, *parsed, log};
-  bool draining = false;
-  std::string cause;
-  const net::SignalWatch signals{
-      loop, {SIGTERM, SIGINT, SIGHUP}, [&](int number) {
-        if (number == SIGHUP) return reloader.reload(*served, *discovery);
-        cause = signal_name(number);
-        // A second signal ends the gateway at once.
-        if (std::exchange(draining, true)) return loop.stop();
-        log.write(logging::Event::kDrain, {{"cause", cause}, {"open", served->open_requests()}});
-        served->drain([&] { loop.stop(); });
-      }};
+  GatewayReloader reloader{started, *parsed, log};
+  Shutdown shutdown{loop, log};
+  const net::SignalWatch signals{loop, {SIGTERM, SIGINT, SIGHUP}, [&](int number) {
+                                   if (number == SIGHUP) return reloader.reload(*served, *discovery);
+                                   shutdown.begin(*served, number, reloader.current().gateway);
+                                 }};
   // Each client needs a descriptor, and so does its connection to a replica.
   const std::uint32_t connections = setup.options.server.connections;
   if (const std::uint64_t may = net::prepare_descriptors(std::uint64_t{connections} * 2); may < connections)
@@ -217,6 +153,7 @@ int serve_gateway(const Arguments& arguments) {
   auto found = gateway::Discovery::start(loop, setup.discovery, *served, log);
   if (!found) return report_input_error(found.error());
   discovery = *std::move(found);
+  reloader.watch(loop, *served, *discovery);
   const std::string scheme = setup.tls_certificate.empty() ? "http" : "https";
   log_start(log, "gateway");
   log.write(logging::Event::kListening, {{"purpose", "api"}, {"url", scheme + "://" + served->address().text()}});
@@ -228,7 +165,7 @@ int serve_gateway(const Arguments& arguments) {
   loop.run();
   discovery.reset();
   served.reset();
-  return log_stop(log, "gateway", cause, kGood);
+  return log_stop(log, "gateway", shutdown.cause(), kGood);
 }
 
 }  // namespace penstock::cli

@@ -81,6 +81,15 @@ core::Result<gateway::GatewayOptions> make_gateway_options(const configuration::
   return made;
 }
 
+std::vector<std::string> watched_files(const std::string& config_file, const configuration::GatewaySetup& setup) {
+  std::vector<std::string> files;
+  for (const std::string& file : {config_file, setup.tls_certificate, setup.tls_key})
+    if (!file.empty() && file != "-") files.push_back(file);
+  for (const configuration::TenantOptions& tenant : setup.tenants)
+    files.insert(files.end(), tenant.key_files.begin(), tenant.key_files.end());
+  return files;
+}
+
 core::Result<std::unique_ptr<dispatch::LedgerSink>> open_ledger(const std::string& path, logging::Log& log) {
   if (path.empty()) return std::unique_ptr<dispatch::LedgerSink>{};
   connect::LedgerOptions options;

@@ -16,6 +16,10 @@ namespace penstock::cli {
 // Reads key files, environment variables and TLS files. Errors name the tenant or the file, never a key.
 [[nodiscard]] core::Result<gateway::GatewayOptions> make_gateway_options(const configuration::GatewaySetup& setup);
 
+// Returns the files whose content the options of a gateway come from: `config_file`, keys and certificates.
+[[nodiscard]] std::vector<std::string> watched_files(const std::string& config_file,
+                                                     const configuration::GatewaySetup& setup);
+
 // Returns the sink of ledger entries; null if `path` is empty.
 [[nodiscard]] core::Result<std::unique_ptr<dispatch::LedgerSink>> open_ledger(const std::string& path,
                                                                               logging::Log& log);

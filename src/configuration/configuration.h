@@ -70,6 +70,9 @@ struct GatewaySetup {
   std::string ledger;                    // SQLite file; empty means none.
   std::string access_log = "off";        // "on" (in the log), "off" or a file.
   bool prefix_pings = false;
+  bool watch = true;                                     // Read files again when they change.
+  core::Duration drain_delay = std::chrono::seconds{1};  // From SIGTERM until new connections are refused.
+  core::Duration drain_time = std::chrono::seconds{25};  // From the signal until open requests are cut.
   gateway::DiscoveryOptions discovery;
   std::vector<TenantOptions> tenants;
   gateway::GatewayOptions options;  // 0 threads means one per core. The SLO is that of the run.

@@ -133,18 +133,24 @@ void add_kv_transfer(Table& table, double& bytes_per_token, double& bytes_per_s)
 void add_slo(Table& table, simulation::RunOptions& run) {
   table.group("SLO");
   table.section_flag("--slo", "slo", "the SLO, as ttft=2s,itl=50ms,goal=99%");
-  table.add({"slo.ttft", "", "longest time to first token that keeps the SLO"}, duration_above_zero(run.slo.ttft));
-  table.add({"slo.itl", "", "longest mean gap between the tokens of a request that keeps the SLO"},
-            duration_above_zero(run.slo.itl));
-  table.add({"slo.goal", "", "share of the requests that are to keep both"}, share(run.slo_goal));
-  table.list<signals::SegmentSlo>(
-      {"slo.segments", "", "requests with an SLO of their own; the first segment that matches a request counts"},
-      run.slo_segments, signals::kSegmentsMax, add_segment, [&run] {
-        signals::SegmentSlo segment;
-        segment.target = run.slo;
-        segment.goal = run.slo_goal;
-        return segment;
-      });
+  table.add({"slo.ttft", "", "longest time to first token that keeps the SLO"}, duration_above_zero(run.slo.ttft))
+      .reloadable();
+  table
+      .add({"slo.itl", "", "longest mean gap between the tokens of a request that keeps the SLO"},
+           duration_above_zero(run.slo.itl))
+      .reloadable();
+  table.add({"slo.goal", "", "share of the requests that are to keep both"}, share(run.slo_goal)).reloadable();
+  table
+      .list<signals::SegmentSlo>(
+          {"slo.segments", "", "requests with an SLO of their own; the first segment that matches a request counts"},
+          run.slo_segments, signals::kSegmentsMax, add_segment,
+          [&run] {
+            signals::SegmentSlo segment;
+            segment.target = run.slo;
+            segment.goal = run.slo_goal;
+            return segment;
+          })
+      .reloadable();
 }
 
 void add_faults(Table& table, simulation::Faults& faults) {
@@ -253,7 +259,7 @@ std::vector<std::string_view> replay_groups() {
 }
 
 std::vector<std::string_view> gateway_groups() {
-  return {"Addresses", "Replicas", "Routing", "Admission", "Accounting", "SLO", "Log"};
+  return {"Addresses", "Operation", "Replicas", "Routing", "Admission", "Accounting", "SLO", "Log"};
 }
 
 }  // namespace penstock::configuration

@@ -18,13 +18,34 @@ void add_addresses(Table& table, GatewaySetup& setup) {
       address(setup.admin_listen));
   table.add({"gateway.threads", "--threads", "threads of the data path; 0 is one for each core"},
             count(setup.options.threads, 0, 1024));
-  table.add({"gateway.tls.certificate", "--tls-certificate",
-             "PEM file with the certificate chain; without one the gateway serves plain HTTP"},
-            text(setup.tls_certificate));
-  table.add({"gateway.tls.key", "--tls-key", "PEM file with the key of the certificate"}, text(setup.tls_key));
+  table
+      .add({"gateway.tls.certificate", "--tls-certificate",
+            "PEM file with the certificate chain; without one the gateway serves plain HTTP"},
+           text(setup.tls_certificate))
+      .reloadable();
+  table.add({"gateway.tls.key", "--tls-key", "PEM file with the key of the certificate"}, text(setup.tls_key))
+      .reloadable();
   table.add({"gateway.body_max", "", "longest body of a request"}, bytes(setup.options.server.body_bytes));
   table.add({"gateway.connections_max", "", "connections of clients at once"},
             count(setup.options.server.connections, 1, 1'000'000));
+}
+
+void add_operation(Table& table, GatewaySetup& setup) {
+  table.group("Operation");
+  table
+      .add({"gateway.watch", "", "read the configuration, keys and certificates again when their files change"},
+           boolean(setup.watch))
+      .reloadable();
+  table
+      .add({"gateway.drain_delay", "--drain-delay",
+            "time after SIGTERM in which /ready answers 503 and new connections are still accepted"},
+           duration(setup.drain_delay))
+      .reloadable();
+  table
+      .add({"gateway.drain_time", "--drain-time",
+            "longest time from SIGTERM or SIGINT to the end; requests that are open then are cut"},
+           duration(setup.drain_time))
+      .reloadable();
 }
 
 void add_replica(Table& table, gateway::NamedReplica& replica) {
@@ -43,8 +64,10 @@ void add_replicas(Table& table, GatewaySetup& setup) {
       .list<gateway::NamedReplica>({"gateway.replicas", "", "replicas; URLs on the command line replace them"},
                                    setup.discovery.replicas, kItemsMax, add_replica)
       .reloadable();
-  table.add({"gateway.replicas_file", "--replicas-file", "JSON files that name replicas, followed as they change"},
-            names(setup.discovery.files));
+  table
+      .add({"gateway.replicas_file", "--replicas-file", "JSON files that name replicas, followed as they change"},
+           names(setup.discovery.files))
+      .reloadable();
   table.add({"gateway.replicas_dns", "--replicas-dns", "name and port whose addresses are the replicas"},
             address(setup.discovery.dns));
   table.add({"gateway.dns_interval", "", "from one lookup of that name to the next"},
@@ -54,10 +77,14 @@ void add_replicas(Table& table, GatewaySetup& setup) {
             duration_above_zero(options.health_interval));
   table.add({"gateway.scrape_interval", "", "from one scrape of the metrics of a replica to the next"},
             duration_above_zero(options.scrape_interval));
-  table.add({"gateway.first_byte_timeout", "", "longest time until a replica begins its answer"},
-            duration_above_zero(options.dispatch.first_byte_timeout));
-  table.add({"gateway.stream_idle_timeout", "", "longest time between two pieces of an answer"},
-            duration_above_zero(options.dispatch.stream_idle_timeout));
+  table
+      .add({"gateway.first_byte_timeout", "", "longest time until a replica begins its answer"},
+           duration_above_zero(options.dispatch.first_byte_timeout))
+      .reloadable();
+  table
+      .add({"gateway.stream_idle_timeout", "", "longest time between two pieces of an answer"},
+           duration_above_zero(options.dispatch.stream_idle_timeout))
+      .reloadable();
   table.renamed("gateway.first_byte_time", "gateway.first_byte_timeout");
   table.renamed("gateway.silence", "gateway.stream_idle_timeout");
 }
@@ -82,16 +109,20 @@ void add_routing(Table& table, GatewaySetup& setup) {
       .reloadable();
   table.add({"gateway.retry_budget", "", "share of all requests that may be retried"}, share(dispatch.retry_share))
       .reloadable();
-  table.add({"gateway.breaker.failures", "", "failures in a row that take a replica out of service"},
-            count(dispatch.circuit_breaker.failures, 1, 1000));
-  table.add({"gateway.breaker.time", "", "time after which one request tries the replica again"},
-            duration(dispatch.circuit_breaker.open));
+  table
+      .add({"gateway.breaker.failures", "", "failures in a row that take a replica out of service"},
+           count(dispatch.circuit_breaker.failures, 1, 1000))
+      .reloadable();
+  table
+      .add({"gateway.breaker.time", "", "time after which one request tries the replica again"},
+           duration(dispatch.circuit_breaker.open))
+      .reloadable();
 }
 
 void add_class(Table& table, dispatch::ClassOptions& options, Names queue_time, Names time_budget, Names tokens) {
-  table.add(queue_time, duration(options.queue_time));
-  table.add(time_budget, duration(options.time_budget));
-  table.add(tokens, number(options.budget.tokens_per_minute, 0.0, 1e12));
+  table.add(queue_time, duration(options.queue_time)).reloadable();
+  table.add(time_budget, duration(options.time_budget)).reloadable();
+  table.add(tokens, number(options.budget.tokens_per_minute, 0.0, 1e12)).reloadable();
 }
 
 void add_admission(Table& table, GatewaySetup& setup) {
@@ -140,34 +171,24 @@ void add_admission(Table& table, GatewaySetup& setup) {
 
 void add_tenant(Table& table, TenantOptions& tenant) {
   table.add({"name", "", "name of the tenant in ledger and metrics"}, text(tenant.name)).required();
-  table.add({"keys", "", "API keys"}, names(tenant.keys)).secret().reloadable();
-  table.add({"key_files", "", "files that hold one API key each"}, names(tenant.key_files)).reloadable();
-  table.add({"key_envs", "", "environment variables that hold one API key each"}, names(tenant.key_envs)).reloadable();
-  table.add({"weight", "", "share of the capacity while others wait"}, number(tenant.weight, 0.001, 1000.0))
-      .reloadable();
-  table.add({"tier", "", "a higher tier is admitted first; may be negative"}, whole_number(tenant.tier, 1'000'000))
-      .reloadable();
-  table
-      .add({"tokens_per_minute", "", "budget, prompt and output together; 0 is no limit"},
-           number(tenant.budget.tokens_per_minute, 0.0, 1e12))
-      .reloadable();
+  table.add({"keys", "", "API keys"}, names(tenant.keys)).secret();
+  table.add({"key_files", "", "files that hold one API key each"}, names(tenant.key_files));
+  table.add({"key_envs", "", "environment variables that hold one API key each"}, names(tenant.key_envs));
+  table.add({"weight", "", "share of the capacity while others wait"}, number(tenant.weight, 0.001, 1000.0));
+  table.add({"tier", "", "a higher tier is admitted first; may be negative"}, whole_number(tenant.tier, 1'000'000));
+  table.add({"tokens_per_minute", "", "budget, prompt and output together; 0 is no limit"},
+            number(tenant.budget.tokens_per_minute, 0.0, 1e12));
   table.add({"burst", "", "largest budget that can be saved up"}, number(tenant.budget.burst, 0.0, 1e12))
-      .by_default("tokens of a minute")
-      .reloadable();
-  table
-      .add({"over_budget", "", "reject, or queue until there is budget"},
-           named_choice(tenant.over_budget,
-                        {{"reject", dispatch::OverBudget::kReject}, {"queue", dispatch::OverBudget::kQueue}}))
-      .reloadable();
-  table.add({"concurrent", "", "requests at once; 0 is no limit"}, count(tenant.concurrent, 0, 1'000'000)).reloadable();
+      .by_default("tokens of a minute");
+  table.add({"over_budget", "", "reject, or queue until there is budget"},
+            named_choice(tenant.over_budget,
+                         {{"reject", dispatch::OverBudget::kReject}, {"queue", dispatch::OverBudget::kQueue}}));
+  table.add({"concurrent", "", "requests at once; 0 is no limit"}, count(tenant.concurrent, 0, 1'000'000));
   table.add({"context", "", "most tokens of prompt and output together"}, count(tenant.context_tokens, 1, 100'000'000))
-      .by_default("limit of the model")
-      .reloadable();
-  table.add({"models", "", "models that it may use"}, names(tenant.models)).by_default("all").reloadable();
-  table
-      .add({"class", "", "traffic class of requests that do not name one"},
-           choice(tenant.traffic_class, {admission::Class::kInteractive, admission::Class::kBatch}))
-      .reloadable();
+      .by_default("limit of the model");
+  table.add({"models", "", "models that it may use"}, names(tenant.models)).by_default("all");
+  table.add({"class", "", "traffic class of requests that do not name one"},
+            choice(tenant.traffic_class, {admission::Class::kInteractive, admission::Class::kBatch}));
 }
 
 void add_model(Table& table, dispatch::Model& model) {
@@ -197,13 +218,18 @@ void add_log(Table& table, logging::LoggerOptions& log) {
 
 void add_gateway(Table& table, GatewaySetup& setup) {
   add_addresses(table, setup);
+  add_operation(table, setup);
   add_replicas(table, setup);
   add_routing(table, setup);
   add_admission(table, setup);
-  table.list<TenantOptions>({"tenants", "", "tenants with their keys, budgets and limits"}, setup.tenants, kItemsMax,
-                            add_tenant);
-  table.list<dispatch::Model>({"models", "", "models with their prices and context lengths"},
-                              setup.options.dispatch.models, kItemsMax, add_model);
+  table
+      .list<TenantOptions>({"tenants", "", "tenants with their keys, budgets and limits"}, setup.tenants, kItemsMax,
+                           add_tenant)
+      .reloadable();
+  table
+      .list<dispatch::Model>({"models", "", "models with their prices and context lengths"},
+                             setup.options.dispatch.models, kItemsMax, add_model)
+      .reloadable();
   table.group("Accounting");
   table.add({"gateway.ledger", "--ledger", "SQLite file with an entry for each request"}, text(setup.ledger));
   table.group("Log");

@@ -15,6 +15,8 @@ class CircuitBreaker {
 
   explicit CircuitBreaker(const CircuitBreakerOptions& options) : options_(options) {}
 
+  void set_options(const CircuitBreakerOptions& options) { options_ = options; }
+
   [[nodiscard]] State state() const { return state_; }
   [[nodiscard]] std::uint32_t failures() const { return failures_; }  // in a row
   // Whether a request may go there. An open breaker becomes a trying one once its time is over.

@@ -31,12 +31,12 @@ Dispatcher::Dispatcher(DispatchOptions options, std::unique_ptr<LedgerSink> sink
 }
 
 void Dispatcher::reconfigure(const DispatchOptions& options, core::Instant now) {
-  PENSTOCK_ASSERT(options.tenants.size() == options_.tenants.size(), "tenants are numbered once");
-  options_.tenants = options.tenants;
-  options_.pressure = options.pressure;
-  options_.retries = options.retries;
-  options_.retry_share = options.retry_share;
+  PENSTOCK_ASSERT(options.tenants.size() >= options_.tenants.size(), "tenants are numbered once");
+  copy_reloadable(options_, options);
+  admission_.set_classes(admission_limits(options_).classes, now);
   set_tenants(now);
+  replicas_.options_changed();
+  feed_.options_changed();
   room_changed_ = true;
 }
 

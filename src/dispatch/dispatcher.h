@@ -53,8 +53,8 @@ class Dispatcher {
   // it needs no polling. O(1) while no request waits, else O(tenants that wait).
   [[nodiscard]] core::Instant next_wake(core::Instant now) const;
 
-  // Applies what may change at run time: the limits of tenants, whose names must be the same, the limits of replicas,
-  // and retries. Requests that wait keep their tier.
+  // Applies the options that copy_reloadable() copies. Tenants keep their numbers: new ones come last, and one that was
+  // removed stays in the list. Requests that wait keep their tier and their deadline.
   void reconfigure(const DispatchOptions& options, core::Instant now);
 
   // All replicas there are: one that is not named is forgotten as soon as its requests have ended.

@@ -46,11 +46,12 @@ Overview Dispatcher::overview(core::Instant now) const {
   for (std::uint32_t number = 0; number < options_.tenants.size(); ++number) {
     const Tenant& tenant = options_.tenants[number];
     const admission::AdmissionController::Tenant figures = admission_.tenant(number, now);
+    names.push_back(tenant.name);
+    if (tenant.removed && figures.running + figures.waiting == 0) continue;
     const double available = tenant.budget.limited() ? std::max(0.0, figures.available_tokens) : -1.0;
     seen.tenants.push_back({tenant.name, available, figures.running, figures.waiting});
     seen.tenants.back().saturation = tenant_saturation(tenant, available, figures.running);
     seen.running += figures.running;
-    names.push_back(tenant.name);
   }
   for (std::uint32_t number = 0; number < feed_.meters().size(); ++number) {
     const TrafficFeed::ModelMeters& meters = *feed_.meters()[number];

@@ -28,6 +28,7 @@ struct Tenant {
   std::uint32_t concurrent = 0;      // 0: no limit.
   std::uint32_t context_tokens = 0;  // 0: the model's limit applies.
   std::vector<std::string> models;   // Empty: all models.
+  bool removed = false;              // No request of it arrives any more; those that are open end with these limits.
   admission::Class traffic_class = admission::Class::kInteractive;
 };
 
@@ -77,6 +78,9 @@ struct DispatchOptions {
 
 // No limits, deadlines, pressure or retry budget, and neither log nor meters: only the strategy's choice remains.
 [[nodiscard]] DispatchOptions unlimited_options();
+
+// Copies the options that Dispatcher::reconfigure() applies.
+void copy_reloadable(DispatchOptions& to, const DispatchOptions& from);
 
 // Null if the model is not configured.
 [[nodiscard]] const Model* model_of(const DispatchOptions& options, std::string_view name);

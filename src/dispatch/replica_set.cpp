@@ -30,6 +30,16 @@ std::uint32_t ReplicaSet::add_model(const Model& settings) {
   return number;
 }
 
+void ReplicaSet::options_changed() {
+  for (KnownModel& known : models_) {
+    const Model* configured = model_of(options_, known.settings.name);
+    known.settings = configured != nullptr ? *configured : Model{known.settings.name, {}, options_.context_tokens};
+  }
+  for (const Model& model : options_.models)
+    if (!model_numbers_.contains(model.name)) add_model(model);
+  for (Replica& replica : replicas_) replica.breaker.set_options(options_.circuit_breaker);
+}
+
 std::uint32_t ReplicaSet::take_slot() {
   const auto free = std::find_if(replicas_.begin(), replicas_.end(), [](const Replica& each) { return !each.used; });
   const auto slot = static_cast<std::uint32_t>(free - replicas_.begin());

@@ -50,6 +50,10 @@ class ReplicaSet {
     std::uint64_t requests_total = 0, failures_total = 0, busy_total = 0;
   };
 
+  // The options have new models or new limits of circuit breakers. A model that is not configured any more loses its
+  // price.
+  void options_changed();
+
   // See Dispatcher::set_replicas.
   void set(const std::vector<ReplicaSpec>& specs, core::Instant now);
   void set_health(std::uint32_t slot, bool healthy, core::Instant now);

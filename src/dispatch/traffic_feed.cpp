@@ -16,6 +16,10 @@ std::uint32_t TrafficFeed::meters_of(std::uint32_t model_number, std::string_vie
   return meters;
 }
 
+void TrafficFeed::options_changed() {
+  for (const auto& meters : meters_) meters->segments.set_ttft_limit(options_.slo.target.ttft);
+}
+
 void TrafficFeed::arrived(ActiveRequest& request, core::Instant at) {
   if (request.wanted_at) return;
   request.wanted_at = at;

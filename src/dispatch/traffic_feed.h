@@ -33,6 +33,7 @@ class TrafficFeed {
   [[nodiscard]] const std::vector<std::unique_ptr<ModelMeters>>& meters() const { return meters_; }
   [[nodiscard]] const TrafficLog& log() const { return log_; }
 
+  void options_changed();  // The options have another SLO.
   void arrived(ActiveRequest& request, core::Instant at);
   void first_token(const ActiveRequest& request, core::Instant now);
   // With its entry as closed.

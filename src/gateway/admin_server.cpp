@@ -30,8 +30,13 @@ void answer(net::Exchange& exchange, int status, std::string_view type, std::str
 
 }  // namespace
 
-AdminServer::AdminServer(net::Loop& loop, int listening, SharedDispatcher& dispatcher, ServerCounts counts)
-    : loop_(loop), dispatcher_(dispatcher), counts_(std::move(counts)), server_(loop, listening, *this) {
+AdminServer::AdminServer(net::Loop& loop, int listening, SharedDispatcher& dispatcher, ServerCounts counts,
+                         const Lifecycle& lifecycle)
+    : loop_(loop),
+      dispatcher_(dispatcher),
+      counts_(std::move(counts)),
+      lifecycle_(lifecycle),
+      server_(loop, listening, *this) {
   boot_id_ = fmt::format(
       "{:x}", core::mix64(static_cast<std::uint64_t>(std::chrono::system_clock::now().time_since_epoch().count())));
 }
@@ -42,12 +47,13 @@ void AdminServer::on_request(net::Exchange& exchange) {
     return answer(exchange, 405, "application/json", error_body(405, "this address takes GET and HEAD only"));
   if (path == "/health") return answer(exchange, 200, "text/plain", "ok\n");
   if (path == "/ready") {
+    if (lifecycle_.draining) return answer(exchange, 503, "text/plain", "the gateway drains\n");
     const bool ready = dispatcher_.ready(loop_.now());
     return answer(exchange, ready ? 200 : 503, "text/plain", ready ? "ready\n" : "no replica may be chosen\n");
   }
   if (path == "/metrics")
     return answer(exchange, 200, "text/plain; version=0.0.4; charset=utf-8",
-                  metrics_text(dispatcher_.overview(loop_.now()), counts_()));
+                  metrics_text(dispatcher_.overview(loop_.now()), counts_(), lifecycle_));
   if (path == "/penstock/v1/overview")
     return answer(exchange, 200, "application/json", overview_document(dispatcher_.overview(loop_.now()), boot_id_));
   if (path == "/penstock/v1/traffic") return answer_traffic(exchange);

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "gateway/lifecycle.h"
 #include "gateway/shared_dispatcher.h"
 #include "net/loop.h"
 #include "net/server.h"
@@ -12,7 +13,7 @@
 namespace penstock::gateway {
 
 //   GET /health            200 while the process lives
-//   GET /ready             200 once a replica may be chosen, else 503
+//   GET /ready             200 once a replica may be chosen, 503 before that and while the gateway drains
 //   GET /metrics           Prometheus' text
 //   GET /penstock/v1/overview                       replicas, tenants, queues, usage, as JSON
 //   GET /penstock/v1/traffic?after=N&limit=M        arrivals, first tokens and ends since number N
@@ -23,7 +24,8 @@ class AdminServer final : private net::ExchangeHandler {
   using ServerCounts = std::function<net::ServerCounters()>;  // Sums over all workers.
 
   // Owns the listening socket. Lives on one loop.
-  AdminServer(net::Loop& loop, int listening, SharedDispatcher& dispatcher, ServerCounts counts);
+  AdminServer(net::Loop& loop, int listening, SharedDispatcher& dispatcher, ServerCounts counts,
+              const Lifecycle& lifecycle);
 
  private:
   void on_request(net::Exchange& exchange) override;
@@ -34,6 +36,7 @@ class AdminServer final : private net::ExchangeHandler {
   net::Loop& loop_;
   SharedDispatcher& dispatcher_;
   ServerCounts counts_;
+  const Lifecycle& lifecycle_;
   std::string boot_id_;  // Differs between two runs of the gateway.
   net::Server server_;
 };

@@ -20,13 +20,13 @@ logging::Event event_of(dispatch::CircuitBreaker::State state) {
 }  // namespace
 
 ControlThread::ControlThread(const GatewayOptions& options, SharedDispatcher& dispatcher, int listening,
-                             AdminServer::ServerCounts counts, logging::Log& log)
+                             AdminServer::ServerCounts counts, const Lifecycle& lifecycle, logging::Log& log)
     : dispatcher_(dispatcher),
       log_(log),
       client_(loop_, options),
       health_(loop_, options, dispatcher, client_, log),
       pinger_(loop_, options, dispatcher, health_),
-      admin_(loop_, listening, dispatcher, std::move(counts)) {
+      admin_(loop_, listening, dispatcher, std::move(counts), lifecycle) {
   loop_.every(kTick, [this] { tick(); });
 }
 

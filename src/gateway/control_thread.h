@@ -18,7 +18,7 @@ namespace penstock::gateway {
 class ControlThread {
  public:
   ControlThread(const GatewayOptions& options, SharedDispatcher& dispatcher, int listening,
-                AdminServer::ServerCounts counts, logging::Log& log);
+                AdminServer::ServerCounts counts, const Lifecycle& lifecycle, logging::Log& log);
   ~ControlThread();
   ControlThread(const ControlThread&) = delete;
   ControlThread& operator=(const ControlThread&) = delete;

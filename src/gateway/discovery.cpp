@@ -58,25 +58,33 @@ class Finder final : public Discovery {
   }
 
   core::Result<void> begin() {
-    if (auto named = name_replicas(options_.replicas); !named) return named;
+    auto named = name_replicas(options_.replicas);
+    if (!named) return tl::make_unexpected(named.error());
+    named_ = *std::move(named);
     auto started =
         connect::Subscriber::start({}, [this](const connect::SubscriberMessage& message) { take_kv_events(message); });
     if (!started) return tl::make_unexpected(started.error());
     subscriber_ = *std::move(started);
-    for (const std::string& path : options_.files) {
-      files_.push_back({path, {}, {}});
-      // A planner that starts later may write a file that does not exist yet.
-      if (std::filesystem::exists(path))
-        if (auto read = read_file(files_.back()); !read) return read;
-    }
-    if (!files_.empty()) timer_ = loop_.every(kFileInterval, [this] { check_files(); });
+    auto files = open_files(options_.files);
+    if (!files) return tl::make_unexpected(files.error());
+    files_ = *std::move(files);
+    timer_ = loop_.every(kFileInterval, [this] { check_files(); });
     if (!options_.dns.empty()) resolver_ = std::thread{[this] { resolve(); }};
     publish();
     return {};
   }
 
-  core::Result<void> set_replicas(const std::vector<NamedReplica>& replicas) override {
-    return name_replicas(replicas).map([this] { publish(); });
+  core::Result<std::function<void()>> prepare(const std::vector<NamedReplica>& replicas,
+                                              const std::vector<std::string>& paths) override {
+    auto named = name_replicas(replicas);
+    if (!named) return tl::make_unexpected(named.error());
+    auto files = open_files(paths);
+    if (!files) return tl::make_unexpected(files.error());
+    return [this, named = *std::move(named), files = *std::move(files)] {
+      named_ = named;
+      files_ = files;
+      publish();
+    };
   }
 
  private:
@@ -86,7 +94,21 @@ class Finder final : public Discovery {
     std::vector<Found> found;
   };
 
-  core::Result<void> name_replicas(const std::vector<NamedReplica>& replicas) {
+  // Files that are read already keep what was read last.
+  core::Result<std::vector<File>> open_files(const std::vector<std::string>& paths) {
+    std::vector<File> all;
+    for (const std::string& path : paths) {
+      const auto known =
+          std::find_if(files_.begin(), files_.end(), [&](const File& file) { return file.path == path; });
+      all.push_back(known == files_.end() ? File{path, {}, {}} : *known);
+      // A planner that starts later may write a file that does not exist yet.
+      if (known == files_.end() && std::filesystem::exists(path))
+        if (auto read = read_file(all.back()); !read) return tl::make_unexpected(read.error());
+    }
+    return all;
+  }
+
+  static core::Result<std::vector<Found>> name_replicas(const std::vector<NamedReplica>& replicas) {
     std::vector<Found> all;
     for (const NamedReplica& replica : replicas) {
       auto addresses = addresses_of(replica.url);
@@ -100,8 +122,7 @@ class Finder final : public Discovery {
       found.spec.addresses = *std::move(addresses);
       found.kv_events = replica.kv_events;
     }
-    named_ = std::move(all);
-    return {};
+    return all;
   }
 
   void check_files() {

@@ -1,6 +1,7 @@
 // Where a gateway finds its replicas.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -35,8 +36,10 @@ class Discovery {
                                                                       Gateway& gateway, logging::Log& log);
   virtual ~Discovery() = default;
 
-  // Replaces the replicas of the options. Errors: a host that cannot be resolved; the list then stays as it was.
-  [[nodiscard]] virtual core::Result<void> set_replicas(const std::vector<NamedReplica>& replicas) = 0;
+  // Reads other replicas and files in place of those of the options. Returns the function that puts them in force,
+  // which cannot fail. Errors: a host that cannot be resolved, and an invalid file; nothing changes then.
+  [[nodiscard]] virtual core::Result<std::function<void()>> prepare(const std::vector<NamedReplica>& replicas,
+                                                                    const std::vector<std::string>& files) = 0;
 };
 
 }  // namespace penstock::gateway

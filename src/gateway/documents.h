@@ -7,6 +7,7 @@
 
 #include "core/time.h"
 #include "dispatch/traffic_log.h"
+#include "gateway/lifecycle.h"
 #include "gateway/shared_dispatcher.h"
 #include "net/server.h"
 
@@ -20,7 +21,8 @@ namespace penstock::gateway {
 [[nodiscard]] std::string prefixes_document(std::span<const HotPrefix> prefixes, std::string_view boot_id,
                                             core::Instant now);
 
-[[nodiscard]] std::string metrics_text(const Overview& overview, const net::ServerCounters& connections);
+[[nodiscard]] std::string metrics_text(const Overview& overview, const net::ServerCounters& connections,
+                                       const Lifecycle& lifecycle);
 
 // Returns "data[0].id" of an answer to /v1/models; empty if it is missing.
 [[nodiscard]] std::string first_model_in(std::string_view models_answer);

@@ -155,11 +155,11 @@ TEST_F(Documents, TheTrafficIsRowsInTheirOrder) {
 }
 
 TEST_F(Documents, TheMetricsAreWhatPrometheusReads) {
-  EXPECT_TRUE(faults_of(metrics_text(dispatcher.overview(kNow), {})).empty());
+  EXPECT_TRUE(faults_of(metrics_text(dispatcher.overview(kNow), {}, {})).empty());
   work();
   net::ServerCounters connections;
   connections.open = 3;
-  const std::string text = metrics_text(dispatcher.overview(kNow + 3s), connections);
+  const std::string text = metrics_text(dispatcher.overview(kNow + 3s), connections, {});
   for (const std::string& fault : faults_of(text)) ADD_FAILURE() << fault;
   for (const char* line :
        {"penstock_connections 3\n", "penstock_granted_requests_total 2\n",
@@ -190,14 +190,14 @@ TEST(Metrics, ReportTheUsageOfModelsAndTenants) {
   overview.tenants[0].name = "shop";
   overview.tenants[0].saturation = 0.75;
   overview.tenants[1].name = "free";
-  std::string text = metrics_text(overview, {});
+  std::string text = metrics_text(overview, {}, {});
   for (const std::string& fault : faults_of(text)) ADD_FAILURE() << fault;
   EXPECT_NE(text.find("penstock_model_saturation_ratio{model=\"m\"} 0.375\n"), std::string::npos) << text;
   EXPECT_EQ(text.find("penstock_model_saturation_ratio{model=\"unheard\"}"), std::string::npos);
   EXPECT_NE(text.find("penstock_tenant_saturation_ratio{tenant=\"shop\"} 0.75\n"), std::string::npos);
   EXPECT_EQ(text.find("penstock_tenant_saturation_ratio{tenant=\"free\"}"), std::string::npos);
   overview.models[0].waiting_for_room = 1;
-  text = metrics_text(overview, {});
+  text = metrics_text(overview, {}, {});
   EXPECT_NE(text.find("penstock_model_saturation_ratio{model=\"m\"} 1\n"), std::string::npos);
 }
 

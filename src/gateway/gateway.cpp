@@ -1,5 +1,6 @@
 #include "gateway/gateway.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,12 +15,34 @@ namespace penstock::gateway {
 namespace {
 
 constexpr std::string_view kAnonymous = "anonymous";
+constexpr std::size_t kTenantsMax = 100'000;  // With those that were removed, whose numbers are not used again.
 
-core::Result<std::shared_ptr<const Settings>> make_settings(GatewayOptions given) {
+// A tenant keeps the number that it has in `before`; one that is not named any more stays there as removed.
+std::uint32_t number_tenant(std::vector<dispatch::Tenant>& numbered, const dispatch::Tenant& tenant) {
+  const auto known = std::find_if(numbered.begin(), numbered.end(),
+                                  [&](const dispatch::Tenant& each) { return each.name == tenant.name; });
+  const auto number = static_cast<std::uint32_t>(known - numbered.begin());
+  if (known == numbered.end())
+    numbered.push_back(tenant);
+  else
+    *known = tenant;
+  return number;
+}
+
+// `before`: null for the first settings.
+core::Result<std::shared_ptr<const Settings>> make_settings(GatewayOptions given, const Settings* before) {
   auto made = std::make_shared<Settings>(Settings{std::move(given), {}});
   GatewayOptions& options = made->options;
+  std::vector<dispatch::Tenant> numbered;
+  if (before != nullptr) numbered = before->options.dispatch.tenants;
+  for (dispatch::Tenant& tenant : numbered) tenant.removed = true;
+  std::vector<std::uint32_t> numbers;
+  for (const dispatch::Tenant& tenant : options.dispatch.tenants) numbers.push_back(number_tenant(numbered, tenant));
+  dispatch::Tenant anonymous;
+  anonymous.name = kAnonymous;
+  made->anonymous = number_tenant(numbered, anonymous);
   for (ApiKey& key : options.api_keys) {
-    if (auto added = made->key_ring.add(key.key, key.tenant); !added) {
+    if (auto added = made->key_ring.add(key.key, numbers[key.tenant]); !added) {
       core::Error error = added.error();
       error.where = "tenant " + options.dispatch.tenants[key.tenant].name;
       return tl::make_unexpected(std::move(error));
@@ -28,7 +51,12 @@ core::Result<std::shared_ptr<const Settings>> make_settings(GatewayOptions given
     key.key.assign(key.key.size(), '\0');
   }
   options.api_keys.clear();
-  options.dispatch.tenants.emplace_back().name = kAnonymous;
+  options.dispatch.tenants = std::move(numbered);
+  if (options.dispatch.tenants.size() > kTenantsMax)
+    return core::invalid_input("tenants",
+                               fmt::format("{} tenants were added and removed since the start, at most {} may be",
+                                           options.dispatch.tenants.size(), kTenantsMax),
+                               "restart the gateway");
   return made;
 }
 
@@ -45,15 +73,15 @@ void add(net::ServerCounters& sum, const net::ServerCounters& counters) {
 
 }  // namespace
 
-Gateway::Gateway(std::shared_ptr<const Settings> settings) : settings_(std::move(settings)) {}
+Gateway::Gateway(std::shared_ptr<const Settings> settings) : first_(settings), settings_(std::move(settings)) {}
 
 core::Result<std::unique_ptr<Gateway>> Gateway::open(GatewayOptions options, const net::Address& listen,
                                                      const net::Address& admin,
                                                      std::unique_ptr<dispatch::LedgerSink> sink, GatewayLogs logs) {
-  auto settings = make_settings(std::move(options));
+  auto settings = make_settings(std::move(options), nullptr);
   if (!settings) return tl::make_unexpected(settings.error());
   std::unique_ptr<Gateway> gateway{new Gateway{*std::move(settings)}};
-  const GatewayOptions& own = gateway->settings_->options;
+  const GatewayOptions& own = gateway->first_->options;
   gateway->dispatcher_ = std::make_unique<SharedDispatcher>(own, std::move(sink));
 
   net::Address shared = listen;
@@ -80,7 +108,8 @@ core::Result<std::unique_ptr<Gateway>> Gateway::open(GatewayOptions options, con
     for (const auto& worker : *workers) add(sum, worker->counters());
     return sum;
   };
-  gateway->control_ = std::make_unique<ControlThread>(own, *gateway->dispatcher_, *socket, counts, logs.log);
+  gateway->control_ =
+      std::make_unique<ControlThread>(own, *gateway->dispatcher_, *socket, counts, gateway->lifecycle_, logs.log);
   return gateway;
 }
 
@@ -97,19 +126,17 @@ void Gateway::start() {
 }
 
 core::Result<void> Gateway::reconfigure(GatewayOptions options) {
-  auto settings = make_settings(std::move(options));
+  auto settings = make_settings(std::move(options), settings_.get());
   if (!settings) return tl::make_unexpected(settings.error());
-  const auto &before = settings_->options.dispatch.tenants, &after = (*settings)->options.dispatch.tenants;
-  const auto same_name = [](const dispatch::Tenant& a, const dispatch::Tenant& b) { return a.name == b.name; };
-  if (!std::equal(before.begin(), before.end(), after.begin(), after.end(), same_name))
-    return core::invalid_input("tenants", "tenants cannot be added, removed or renamed at run time");
   // Only what takes effect at once differs from the first settings.
   auto made = std::make_shared<Settings>(**settings);
-  const GatewayOptions next = std::exchange(made->options, settings_->options);
+  const GatewayOptions next = std::exchange(made->options, first_->options);
   made->options.anonymous = next.anonymous;
-  made->options.dispatch.tenants = next.dispatch.tenants;
-  dispatcher_->reconfigure(next.dispatch);
+  made->options.tls = next.tls;
+  dispatch::copy_reloadable(made->options.dispatch, next.dispatch);
+  dispatcher_->reconfigure(made->options.dispatch);
   for (const auto& worker : workers_) worker->reconfigure(made);
+  settings_ = std::move(made);
   return {};
 }
 
@@ -119,7 +146,17 @@ void Gateway::kv_event(std::string_view replica, dispatch::KvChange change, std:
   dispatcher_->kv_event(replica, change, keys);
 }
 
+void Gateway::announce_drain() {
+  lifecycle_.draining = true;
+  for (const auto& worker : workers_) worker->announce_drain();
+}
+
+void Gateway::cut() {
+  for (const auto& worker : workers_) worker->cut();
+}
+
 void Gateway::drain(std::function<void()> done) {
+  lifecycle_.draining = true;
   auto left = std::make_shared<std::atomic<std::size_t>>(workers_.size());
   auto notify = std::make_shared<std::function<void()>>(std::move(done));
   for (const auto& worker : workers_)

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/result.h"
+#include "gateway/lifecycle.h"
 #include "gateway/options.h"
 #include "gateway/shared_dispatcher.h"
 #include "gateway/worker_context.h"
@@ -35,9 +36,9 @@ class Gateway {
   [[nodiscard]] net::Address address() const { return address_; }
   [[nodiscard]] net::Address admin_address() const { return admin_address_; }
 
-  // Applies what can change at run time: API keys, whether anonymous requests are admitted, the limits of tenants, the
-  // limits of replicas (DispatchOptions::pressure) and retries. Everything else stays. Errors: an invalid API key, and
-  // tenants other than those the gateway began with; nothing is applied then.
+  // Applies what can change at run time: tenants and their API keys, whether anonymous requests are admitted, the TLS
+  // certificate of later connections, and what dispatch::copy_reloadable() copies. Everything else stays. A tenant that
+  // was removed keeps its open requests. An invalid API key is an error; nothing is applied then. One thread calls it.
   [[nodiscard]] core::Result<void> reconfigure(GatewayOptions options);
 
   // Replaces the list and resolves the addresses.
@@ -45,13 +46,21 @@ class Gateway {
   void kv_event(std::string_view replica, dispatch::KvChange change, std::span<const std::uint64_t> keys);
 
   [[nodiscard]] std::uint32_t open_requests() const { return dispatcher_->open_requests(); }
+  // Reports "not ready", and asks clients to close their connections after the next answer. New connections and
+  // requests are still accepted.
+  void announce_drain();
   // Refuses new connections and lets requests in flight end. `done` is then called once, on some thread.
   void drain(std::function<void()> done);
+  // Cuts all requests in flight. They are settled with what was delivered so far.
+  void cut();
+  [[nodiscard]] Lifecycle& lifecycle() { return lifecycle_; }
 
  private:
   explicit Gateway(std::shared_ptr<const Settings> settings);
 
-  std::shared_ptr<const Settings> settings_;  // the first ones, which the control thread reads for as long as it runs
+  std::shared_ptr<const Settings> first_;     // The control thread reads them for as long as it runs.
+  std::shared_ptr<const Settings> settings_;  // The latest ones.
+  Lifecycle lifecycle_;
   net::Address address_, admin_address_;
   std::unique_ptr<SharedDispatcher> dispatcher_;
   std::vector<std::unique_ptr<Worker>> workers_;

@@ -70,15 +70,32 @@ TEST(Gateway, TakesNewKeysAndLimitsWithoutARestart) {
   EXPECT_EQ(ask(gateway, chat_body(), "").status, 200) << "requests without a key are admitted now";
 }
 
-TEST(Gateway, RefusesSettingsWithOtherTenantsOrInvalidKeys) {
+TEST(Gateway, AddsAndRemovesTenantsWithoutARestart) {
   TestReplica replica{answer_well};
   TestGateway gateway{{spec_of(replica, "r1")}, with_tenants()};
-  GatewayOptions renamed = with_tenants();
-  renamed.dispatch.tenants[0].name = "store";
-  EXPECT_FALSE((*gateway).reconfigure(std::move(renamed)));
-  GatewayOptions more = with_tenants();
-  more.dispatch.tenants.resize(3);
-  EXPECT_FALSE((*gateway).reconfigure(std::move(more)));
+  const auto status_with = [&](const std::string& key) {
+    return ask(gateway, chat_body(), "Authorization: Bearer " + key + "\r\n").status;
+  };
+  EXPECT_EQ(status_with("sk-shop"), 200);
+  GatewayOptions next = with_tenants();
+  next.dispatch.tenants.erase(next.dispatch.tenants.begin());
+  next.dispatch.tenants.emplace_back().name = "store";
+  next.api_keys = {{"sk-search", 0}, {"sk-store", 1}};
+  ASSERT_TRUE((*gateway).reconfigure(next));
+  for (int i = 0; i < 200 && status_with("sk-store") != 200; ++i) std::this_thread::sleep_for(10ms);
+  EXPECT_EQ(status_with("sk-store"), 200);
+  EXPECT_EQ(status_with("sk-search"), 200);
+  EXPECT_EQ(status_with("sk-shop"), 401);
+  // The tenant comes back with its old number.
+  ASSERT_TRUE((*gateway).reconfigure(with_tenants()));
+  for (int i = 0; i < 200 && status_with("sk-shop") != 200; ++i) std::this_thread::sleep_for(10ms);
+  EXPECT_EQ(status_with("sk-shop"), 200);
+  EXPECT_EQ(status_with("sk-store"), 401);
+}
+
+TEST(Gateway, RefusesSettingsWithInvalidKeys) {
+  TestReplica replica{answer_well};
+  TestGateway gateway{{spec_of(replica, "r1")}, with_tenants()};
   GatewayOptions same_key = with_tenants();
   same_key.api_keys.push_back({"sk-shop", 1});
   same_key.anonymous = true;

@@ -147,9 +147,21 @@ void add_connections(telemetry::ExpositionWriter& text, const net::ServerCounter
   text.add(static_cast<double>(connections.clients_gone));
 }
 
+void add_lifecycle(telemetry::ExpositionWriter& text, const Lifecycle& lifecycle) {
+  text.family("penstock_draining", "gauge", "1 while the gateway drains");
+  text.add(lifecycle.draining ? 1 : 0);
+  text.family("penstock_config_reloads_total", "counter", "times that the configuration was read again, by result");
+  text.add(static_cast<double>(lifecycle.reloads_applied), {{"result", "applied"}});
+  text.add(static_cast<double>(lifecycle.reloads_rejected), {{"result", "rejected"}});
+  text.family("penstock_config_last_reload_timestamp_seconds", "gauge",
+              "Unix time at which the configuration was last read again, by result; 0: never");
+  text.add(static_cast<double>(lifecycle.applied_unix_s), {{"result", "applied"}});
+  text.add(static_cast<double>(lifecycle.rejected_unix_s), {{"result", "rejected"}});
+}
+
 }  // namespace
 
-std::string metrics_text(const Overview& overview, const net::ServerCounters& connections) {
+std::string metrics_text(const Overview& overview, const net::ServerCounters& connections, const Lifecycle& lifecycle) {
   std::string written;
   telemetry::ExpositionWriter text(written);
   add_latencies(text, overview, true);
@@ -174,6 +186,7 @@ std::string metrics_text(const Overview& overview, const net::ServerCounters& co
                "attempts that the replica answered with 429 or 503",
                [](const dispatch::ReplicaStatus& status) { return status.busy_total; });
   add_connections(text, connections);
+  add_lifecycle(text, lifecycle);
   return written;
 }
 

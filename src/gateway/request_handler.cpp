@@ -261,6 +261,17 @@ void RequestHandler::out_of_time() {
   answer_out_of_time(last, within_event);
 }
 
+void RequestHandler::cut() {
+  if (exchange_ == nullptr) return;
+  call_.cancel();
+  context_.waiting.erase(ticket_);
+  const bool begun = has_begun(phase_);
+  end_attempt(dispatch::Attempt::kAbandoned, Phase::kFinishing);
+  end(ledger::Outcome::kTimedOut);
+  if (begun) return release().abort();
+  refuse_request(make_refusal(503, "api_error", "gateway_stops", "the gateway stops; send the request again"));
+}
+
 // If possible, turns the partial answer into a complete one that is marked as cut.
 void RequestHandler::answer_out_of_time(Phase last, bool within_event) {
   const bool has_end = watch_.done();

@@ -30,6 +30,8 @@ class RequestHandler final : private net::ExchangeListener, private net::Respons
   // Receives the dispatcher's decision about a queued request.
   void granted(RoutedGrant grant);
   void refused(const Refusal& refusal);
+  // The gateway stops now: ends the request, if there is one, with what was delivered so far.
+  void cut();
 
  private:
   void on_writable() override;

@@ -41,7 +41,7 @@ Worker::Worker(const std::shared_ptr<const Settings>& settings, SharedDispatcher
     const net::ServerCounters now = server_->counters();
     const std::scoped_lock lock{counters_mutex_};
     counters_ = now;
-    if (drained_ && now.open == 0) std::exchange(drained_, nullptr)();
+    if (drained_ && now.open == 0 && !server_->listening()) std::exchange(drained_, nullptr)();
   });
 }
 
@@ -64,8 +64,21 @@ void Worker::drain(std::function<void()> done) {
   });
 }
 
+void Worker::announce_drain() {
+  loop_.post([this] { server_->announce_drain(); });
+}
+
+void Worker::cut() {
+  loop_.post([this] {
+    for (const auto& handler : handlers_) handler->cut();
+  });
+}
+
 void Worker::reconfigure(std::shared_ptr<const Settings> settings) {
-  loop_.post([this, settings = std::move(settings)]() mutable { context_.settings = std::move(settings); });
+  loop_.post([this, settings = std::move(settings)]() mutable {
+    server_->set_tls(settings->options.tls);
+    context_.settings = std::move(settings);
+  });
 }
 
 net::ServerCounters Worker::counters() const {

@@ -24,6 +24,9 @@ class Worker final : private net::ExchangeHandler, private dispatch::GrantListen
   // May be called on any thread. Refuses new connections; `done` is called on the worker's thread once no request is in
   // flight.
   void drain(std::function<void()> done);
+  // May be called on any thread. See Gateway.
+  void announce_drain();
+  void cut();
   // May be called on any thread. Requests that are read later use the new settings.
   void reconfigure(std::shared_ptr<const Settings> settings);
   [[nodiscard]] net::ServerCounters counters() const;  // At most one second old; any thread may call it.

@@ -25,13 +25,13 @@ class RequestHandler;
 
 // What requests are read with. A gateway that is reconfigured hands its workers a new one.
 struct Settings {
-  GatewayOptions options;  // without the API keys; the last tenant is the anonymous one
+  // Without the API keys. Tenants have the dispatcher's numbers, so that removed ones are among them.
+  GatewayOptions options;
   KeyRing key_ring;
+  std::uint32_t anonymous = 0;  // Number of the tenant of requests without a key.
 
-  // The tenant of requests without a key, if they are admitted.
   [[nodiscard]] std::optional<std::uint32_t> anonymous_tenant() const {
-    if (!options.anonymous) return std::nullopt;
-    return static_cast<std::uint32_t>(options.dispatch.tenants.size() - 1);
+    return options.anonymous ? std::optional{anonymous} : std::nullopt;
   }
 };
 

@@ -17,11 +17,13 @@ enum class Event : std::uint8_t {
   kStart,
   kListening,
   kDrain,
+  kDrainTimeout,
   kStop,
   kFileLimitLow,
   kLinesDropped,
   // The gateway.
   kConfigReloaded,
+  kConfigChanged,
   kConfigReloadFailed,
   kRestartNeeded,
   kReplicasReloaded,

@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <linux/filter.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -173,6 +174,15 @@ core::Result<int> listen_on(const Address& address, bool shared) {
   const int error = errno;
   if (descriptor >= 0) ::close(descriptor);
   return tl::make_unexpected(listen_error(address, error));
+}
+
+void ignore_new_clients(int listening) {
+  constexpr std::uint32_t kFlagsAt = 13, kSyn = 0x02;  // Byte of the TCP header with the flags.
+  sock_filter code[] = {BPF_STMT(BPF_LD | BPF_B | BPF_ABS, kFlagsAt), BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, kSyn, 0, 1),
+                        BPF_STMT(BPF_RET | BPF_K, 0), BPF_STMT(BPF_RET | BPF_K, UINT32_MAX)};
+  const sock_fprog program{static_cast<unsigned short>(std::size(code)), code};
+  // Without the filter, the few clients that connect before the socket is closed may be refused.
+  static_cast<void>(::setsockopt(listening, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program));
 }
 
 Address local_address(int descriptor) {

@@ -52,5 +52,8 @@ class Address {
 // several threads can listen on the same port. An error names the likely cause, such as "port 8080 is taken".
 [[nodiscard]] core::Result<int> listen_on(const Address& address, bool shared);
 [[nodiscard]] Address local_address(int descriptor);
+// Lets a listening socket drop packets that begin a connection; handshakes that have begun still end. The client
+// repeats the packet after a second, and reaches another socket of the port if there is one.
+void ignore_new_clients(int listening);
 
 }  // namespace penstock::net

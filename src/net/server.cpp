@@ -17,6 +17,8 @@ namespace {
 // Maximum number of accepts in a row, so that a burst of clients does not delay existing connections.
 constexpr int kAcceptsMax = 32;
 constexpr core::Duration kAcceptPause = std::chrono::milliseconds{100};
+// Time in which handshakes that began before a drain end.
+constexpr core::Duration kHandshakesEnd = std::chrono::milliseconds{50};
 
 }  // namespace
 
@@ -28,6 +30,7 @@ struct Server::State final : Watcher {
   }
   ~State() {
     core.loop.cancel(pause_timer);
+    core.loop.cancel(close_timer);
     stop_listening();
   }
   State(const State&) = delete;
@@ -66,11 +69,19 @@ struct Server::State final : Watcher {
   }
 
   void drain() {
-    if (std::exchange(core.draining, true)) return;
-    // Connections that wait in the accept queue are already established for their clients.
+    core.draining = true;
+    if (listening < 0 || close_timer != 0) return;
+    // Connections that wait in the accept queue, or get there while their handshake ends, are established for their
+    // clients. Clients that connect later try again after a second, when this socket is closed.
+    ignore_new_clients(listening);
     while (accept_some(kAcceptsMax) == 0) continue;
-    core.loop.cancel(std::exchange(pause_timer, 0));
-    stop_listening();
+    close_timer = core.loop.after(kHandshakesEnd, [this] {
+      close_timer = 0;
+      while (accept_some(kAcceptsMax) == 0) continue;
+      core.loop.cancel(std::exchange(pause_timer, 0));
+      stop_listening();
+      core.drain();
+    });
     core.drain();
   }
 
@@ -82,7 +93,7 @@ struct Server::State final : Watcher {
 
   ServerCore core;
   int listening;
-  Loop::Timer pause_timer = 0;
+  Loop::Timer pause_timer = 0, close_timer = 0;
 };
 
 Server::Server(Loop& loop, int listening, ExchangeHandler& handler, const ServerLimits& limits,
@@ -90,7 +101,10 @@ Server::Server(Loop& loop, int listening, ExchangeHandler& handler, const Server
     : state_{std::make_unique<State>(loop, listening, handler, limits, std::move(tls))} {}
 Server::~Server() = default;
 
+void Server::set_tls(std::shared_ptr<TlsContext> tls) { state_->core.tls = std::move(tls); }
+void Server::announce_drain() { state_->core.draining = true; }
 void Server::drain() { state_->drain(); }
+bool Server::listening() const { return state_->listening >= 0; }
 const ServerCounters& Server::counters() const { return state_->core.counters; }
 
 }  // namespace penstock::net

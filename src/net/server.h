@@ -104,8 +104,14 @@ class Server {
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  // Refuses new connections, closes idle ones, and lets requests in flight end with "Connection: close".
+  // Connections that are accepted later use the context.
+  void set_tls(std::shared_ptr<TlsContext> tls);
+  // Answers say "Connection: close" from now on; new connections are still accepted.
+  void announce_drain();
+  // Stops listening, closes idle connections, and lets requests in flight end. Connections that clients have begun to
+  // establish are still accepted, and listening() is true until then.
   void drain();
+  [[nodiscard]] bool listening() const;
   [[nodiscard]] const ServerCounters& counters() const;
 
  private:

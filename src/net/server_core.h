@@ -45,7 +45,7 @@ class ServerCore {
   Loop& loop;
   ExchangeHandler& handler;
   const ServerLimits limits;
-  const std::shared_ptr<TlsContext> tls;
+  std::shared_ptr<TlsContext> tls;  // Of connections that are accepted later.
   ServerCounters counters;
   bool draining = false;
   std::size_t body_bytes = 0;  // Sum over the requests that are being read.

@@ -168,23 +168,24 @@ std::string changes_between(const std::string& before, const std::string& after,
   const Table of_first = table_with_marks(first), of_second = table_with_marks(second);
   EXPECT_TRUE(read(of_first, {"a.yaml", before, {}}).good());
   EXPECT_TRUE(read(of_second, {"b.yaml", after, {}}).good());
-  for (const Change& change : changes(of_first, of_second)) text += change.key + (change.is_reloadable ? "+ " : " ");
+  for (const Change& change : changes(of_first, of_second))
+    text += change.key + (change.is_reloadable ? "+ " : " ") + change.before + ">" + change.after + " ";
   return text;
 }
 
 TEST(Changes, NameTheKeysWhoseValuesDiffer) {
   EXPECT_EQ(changes_between("demand: 2", "{demand: 2.0}"), "");
-  EXPECT_EQ(changes_between("demand: 2", "demand: 3"), "demand+ ");
-  EXPECT_EQ(changes_between("", "{demand: 1, key: k}"), "demand+ key ");
+  EXPECT_EQ(changes_between("demand: 2", "demand: 3"), "demand+ 2>3 ");
+  EXPECT_EQ(changes_between("", "{demand: 1, key: k}"), "demand+ 0>1 key >*** ");
 }
 
 TEST(Changes, NameTheItemsOfAListUnlessTheirNumberDiffers) {
   const std::string two = "wheels: [{name: front}, {name: rear}]";
-  EXPECT_EQ(changes_between(two, "wheels: [{name: front}, {name: rear, spokes: 9}]"), "wheels[1].spokes+ ");
-  EXPECT_EQ(changes_between(two, "wheels: [{name: left}, {name: rear}]"), "wheels[0].name ");
-  EXPECT_EQ(changes_between(two, "wheels: [{name: front}]"), "wheels ");
-  EXPECT_EQ(changes_between(two, "wheels: [{name: front}]", true), "wheels+ ");
-  EXPECT_EQ(changes_between(two, "wheels: [{name: left}, {name: rear}]", true), "wheels+ ");
+  EXPECT_EQ(changes_between(two, "wheels: [{name: front}, {name: rear, spokes: 9}]"), "wheels[1].spokes+ 20>9 ");
+  EXPECT_EQ(changes_between(two, "wheels: [{name: left}, {name: rear}]"), "wheels[0].name front>left ");
+  EXPECT_EQ(changes_between(two, "wheels: [{name: front}]"), "wheels front,rear>front ");
+  EXPECT_EQ(changes_between(two, "wheels: [{name: front}]", true), "wheels+ front,rear>front ");
+  EXPECT_EQ(changes_between(two, "wheels: [{name: left}, {name: rear}]", true), "wheels[0].name+ front>left ");
 }
 
 }  // namespace

@@ -14,11 +14,6 @@ using Json = nlohmann::ordered_json;
 std::string cell(std::string_view text) { return text.empty() ? "" : fmt::format("`{}`", text); }
 
 // A page has a column for the mark if any of its options has it.
-bool is_reloadable(const List& list) {
-  const auto marked = [](const Option& option) { return option.is_reloadable; };
-  return list.is_reloadable || std::any_of(list.rows->options().begin(), list.rows->options().end(), marked);
-}
-
 std::string reload_cell(bool has_column, bool is_reloadable) {
   return !has_column ? "" : is_reloadable ? " yes |" : "  |";
 }
@@ -129,7 +124,7 @@ Json schema_of(const Table& table) {
 
 }  // namespace
 
-std::string to_markdown(const Table& table, const std::vector<std::string_view>& groups) {
+std::string to_markdown(const Table& table, const std::vector<std::string_view>& groups, bool has_reload) {
   std::vector<std::string_view> headings;
   const auto note = [&](std::string_view group) {
     const bool wanted = groups.empty() || std::find(groups.begin(), groups.end(), group) != groups.end();
@@ -137,14 +132,6 @@ std::string to_markdown(const Table& table, const std::vector<std::string_view>&
   };
   for (const Option& option : table.options()) note(option.group);
   for (const List& list : table.lists()) note(list.group);
-  const auto shown = [&](std::string_view group) {
-    return std::find(headings.begin(), headings.end(), group) != headings.end();
-  };
-  const bool has_reload =
-      std::any_of(table.options().begin(), table.options().end(),
-                  [&](const Option& option) { return option.is_reloadable && shown(option.group); }) ||
-      std::any_of(table.lists().begin(), table.lists().end(),
-                  [&](const List& list) { return is_reloadable(list) && shown(list.group); });
   std::string page;
   for (const std::string_view group : headings) {
     page += fmt::format("\n## {}\n\n", group);

@@ -31,25 +31,43 @@ std::vector<std::string_view> Table::keys() const {
   return keys;
 }
 
+namespace {
+
+std::string shown(const Option& option) {
+  std::string text = option.value.format();
+  return option.is_secret && !text.empty() ? "***" : text;
+}
+
+std::string first_values(const List& list) {
+  std::string text;
+  for (std::size_t item = 0; item < list.size(); ++item)
+    text.append(item == 0 ? "" : ",").append(shown(list.rows_of(item).options().front()));
+  return text;
+}
+
+}  // namespace
+
 std::vector<Change> changes(const Table& before, const Table& after) {
   std::vector<Change> found;
   for (std::size_t i = 0; i < before.options().size(); ++i) {
     const Option& option = before.options()[i];
     if (option.value.format() == after.options()[i].value.format()) continue;
-    found.push_back(
-        {std::string{option.names.key.empty() ? option.names.flag : option.names.key}, option.is_reloadable});
+    found.push_back({std::string{option.names.key.empty() ? option.names.flag : option.names.key}, option.is_reloadable,
+                     shown(option), shown(after.options()[i])});
   }
   for (std::size_t i = 0; i < before.lists().size(); ++i) {
     const List &list = before.lists()[i], &other = after.lists()[i];
     const std::string key{list.names.key};
-    std::vector<Change> inside;
-    for (std::size_t item = 0; list.size() == other.size() && item < list.size(); ++item)
-      for (Change& change : changes(list.rows_of(item), other.rows_of(item)))
-        inside.push_back({fmt::format("{}[{}].{}", key, item, change.key), change.is_reloadable});
-    if (list.size() != other.size() || (list.is_reloadable && !inside.empty()))
-      found.push_back({key, list.is_reloadable});
-    else
-      found.insert(found.end(), inside.begin(), inside.end());
+    if (list.size() != other.size()) {
+      found.push_back({key, list.is_reloadable, first_values(list), first_values(other)});
+      continue;
+    }
+    for (std::size_t item = 0; item < list.size(); ++item)
+      for (Change& change : changes(list.rows_of(item), other.rows_of(item))) {
+        change.key = fmt::format("{}[{}].{}", key, item, change.key);
+        change.is_reloadable = change.is_reloadable || list.is_reloadable;
+        found.push_back(std::move(change));
+      }
   }
   return found;
 }

@@ -148,8 +148,10 @@ class Table {
 struct Change {
   std::string key;  // "tenants[1].weight"; "tenants" if the number of items differs.
   bool is_reloadable = false;
+  // Both values as text. Values of secrets are "***". Of a list, the first value of each item.
+  std::string before, after;
 };
-// Returns the changes in the order of the table. A reloadable list is compared as a whole.
+// Returns the changes in the order of the table. All values of a reloadable list are reloadable.
 [[nodiscard]] std::vector<Change> changes(const Table& before, const Table& after);
 
 }  // namespace penstock::options

@@ -46,6 +46,8 @@ class SegmentMeter {
   // A first token later than `ttft_limit` counts as slow.
   explicit SegmentMeter(core::Duration ttft_limit) : ttft_limit_(ttft_limit) {}
 
+  void set_ttft_limit(core::Duration limit) { ttft_limit_ = limit; }  // Applies to later first tokens.
+
   void first_token(core::Instant at, const RequestTraits& request, const FirstTokenTimes& times);
   // `itl_ms` is the mean ITL of the request; it has no meaning with one output token.
   void completed(core::Instant at, const RequestTraits& request, std::uint32_t output_tokens, double ttft_ms,

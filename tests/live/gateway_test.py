@@ -3,7 +3,6 @@
 
 import json
 import os
-import signal
 import socket
 import sqlite3
 import subprocess
@@ -53,54 +52,6 @@ class GatewayTest(unittest.TestCase):
         self.assertEqual(ask(gateway.port, "GET", "/v1/chat/completions")[0], 405)
         models = json.loads(ask(gateway.port, "GET", "/v1/models")[2])
         self.assertEqual([model["id"] for model in models["data"]], ["penstock-sim"])
-
-    def test_sighup_reloads_what_may_change_and_names_what_needs_a_restart(self):
-        engine, other = Engine(self, *FAST), Engine(self, *FAST, name="other")
-        folder = self.folder()
-        text = ("log: {{level: {level}}}\n"
-                "gateway: {{anonymous: {anonymous}, replicas: [{{url: \"{url}\"}}], threads: {threads}}}\n"
-                "tenants: [{{name: shop, keys: [{key}], concurrent: {concurrent}}}{more}]\n")
-        values = {"level": "info", "anonymous": "false", "url": engine.url, "threads": 1, "key": "sk-old", "concurrent": 4,
-                  "more": ""}
-
-        def write(**changed):
-            self.write(folder, "p.yaml", text.format(**{**values, **changed}))
-
-        def lines(event):
-            return [line for line in gateway.log().splitlines() if f" {event} " in line]
-
-        def status(key):
-            return complete(gateway.port, Authorization=f"Bearer {key}")[0]
-
-        write()
-        gateway = Gateway(self, "--config", os.path.join(folder, "p.yaml")).ready()
-        self.assertEqual(status("sk-old"), 200)
-        write(key="sk-new", url=other.url, concurrent=8, threads=2, level="debug")
-        gateway.signal(signal.SIGHUP)
-        until("the reload", lambda: lines("restart_needed"))
-        self.assertIn("keys=gateway.threads", lines("restart_needed")[0])
-        applied = lines("config_reloaded")[0]
-        for key in ("log.level", "gateway.replicas", "tenants[0].keys", "tenants[0].concurrent"):
-            self.assertIn(key, applied)
-        self.assertNotIn("sk-new", gateway.log())
-        until("the new key", lambda: status("sk-new") == 200)
-        self.assertEqual(status("sk-old"), 401)
-        until("the other replica",
-              lambda: [replica["url"] for replica in gateway.overview()["replicas"]] == [other.url])
-        until("lines of level debug", lambda: status("sk-new") == 200 and lines("request_phase"))
-        # A file with an error changes nothing; tenants are not added without a restart, and other keys still apply.
-        write(key="sk-new", url=other.url, concurrent=-1)
-        gateway.signal(signal.SIGHUP)
-        until("the failure", lambda: lines("config_reload_failed"))
-        self.assertIn("tenants[0].concurrent", lines("config_reload_failed")[0])
-        write(key="sk-newer", url=other.url, concurrent=8, more=", {name: search, keys: [sk-search]}", anonymous="true")
-        gateway.signal(signal.SIGHUP)
-        until("the second reload", lambda: len(lines("restart_needed")) == 2)
-        self.assertIn("keys=tenants", lines("restart_needed")[1])
-        until("anonymous requests", lambda: complete(gateway.port)[0] == 200)
-        self.assertEqual((status("sk-new"), status("sk-newer"), status("sk-search")), (200, 401, 401))
-        gateway.signal(STOP)
-        self.assertEqual(gateway.wait(), 0)
 
     def test_the_cache_of_a_restarted_engine_counts_as_empty(self):
         engine = Engine(self, *FAST)

@@ -1,0 +1,55 @@
+// Reads the configuration of a running gateway again, after SIGHUP or when one of its files changes.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cli/arguments.h"
+#include "configuration/configuration.h"
+#include "connect/file_stamps.h"
+#include "gateway/discovery.h"
+#include "gateway/gateway.h"
+#include "logging/logger.h"
+#include "net/loop.h"
+
+namespace penstock::cli {
+
+// A configuration and the table that is bound to it.
+struct LoadedConfiguration {
+  configuration::Configuration made;
+  options::Table table = configuration::configuration_table(made);
+};
+
+// URLs on the command line replace the replicas of the file. Returns an error if there is no replica.
+[[nodiscard]] core::Result<void> use_operands(configuration::GatewaySetup& setup, const std::vector<std::string>& urls);
+
+// Applies all reloadable values, or none if any value, key file or certificate is invalid. Logs each value that
+// changed, and the keys that need a restart. Runs on one loop.
+class GatewayReloader {
+ public:
+  // `started` is what the gateway runs with; it, the arguments and the log outlive the reloader.
+  GatewayReloader(const LoadedConfiguration& started, const Parsed& parsed, logging::Logger& log);
+
+  // Reads the files again whenever one of them changes, unless gateway.watch is false.
+  void watch(net::Loop& loop, gateway::Gateway& served, gateway::Discovery& discovery);
+  void reload(gateway::Gateway& served, gateway::Discovery& discovery);
+
+  [[nodiscard]] const configuration::Configuration& current() const { return latest().made; }
+
+ private:
+  [[nodiscard]] const LoadedConfiguration& latest() const { return last_ ? *last_ : started_; }
+  // Returns everything that is wrong; empty if the values are in force.
+  [[nodiscard]] options::Problems apply(gateway::Gateway& served, gateway::Discovery& discovery);
+  [[nodiscard]] options::Problems read_again(LoadedConfiguration& next) const;
+  void log_changes(const LoadedConfiguration& next);
+
+  const LoadedConfiguration& started_;
+  const Parsed& parsed_;
+  logging::Logger& log_;
+  std::string file_;
+  std::unique_ptr<LoadedConfiguration> last_;  // Null before the first reload.
+  connect::FileStamps stamps_;
+};
+
+}  // namespace penstock::cli
