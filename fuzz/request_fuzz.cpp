@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "api/kv_transfer.h"
 #include "api/request.h"
 
 namespace {
@@ -33,23 +34,32 @@ bool same_prompt(const api::InferenceRequest& a, const api::InferenceRequest& b)
 void follow(api::RequestReader& reader, api::Endpoint endpoint, std::string_view body) {
   api::InferenceRequest request;
   if (const auto read = reader.read(endpoint, body, request); !read) return expect(!read.error().what.empty());
-  expect(is_json(body) && !request.model.empty() && body.at(request.object_end) == '}');
+  expect(is_json(body) && !request.model.empty() && body.at(request.edit.object_end) == '}');
   expect(request.choices >= 1 && request.choices <= api::kChoicesMax && request.stop.size() <= api::kStopsMax);
 
+  if (!request.kv_transfer_params.empty()) static_cast<void>(api::read_kv_transfer(request.kv_transfer_params));
   api::InferenceRequest other;
   if (!api::traits_of(endpoint).splits) return;
-  const std::string clamped = api::with_max_tokens(body, request, 77);
-  expect(reader.read(endpoint, clamped, other) && same_prompt(request, other) && other.max_tokens == 77U);
+  api::BodyChanges changes;
+  changes.max_tokens = 77;
+  changes.priority = 5;
+  changes.cache_salt = "salt";
+  std::string changed;
+  expect(api::append_changed_body(changed, body, endpoint, request.edit, changes));
+  expect(reader.read(endpoint, changed, other) && same_prompt(request, other) && other.max_tokens == 77U);
+  expect(other.priority == 5 && other.cache_salt == "salt" && other.edit.controls.size() == 2);
   expect(other.stream == request.stream && other.include_usage == request.include_usage);
 
   const auto prefill = api::prefill_body(body);
   expect(prefill && reader.read(endpoint, *prefill, other) && same_prompt(request, other) && other.max_tokens == 1U);
-  expect(!other.stream && other.kv_transfer && other.kv_transfer->do_remote_decode);
+  const auto kept = api::read_kv_transfer(other.kv_transfer_params);
+  expect(!other.stream && kept && kept->do_remote_decode);
 
   const auto decode = api::decode_body(body, R"({"do_remote_prefill":true,"remote_block_ids":[5]})");
   expect(decode && reader.read(endpoint, *decode, other) && same_prompt(request, other));
-  expect(other.max_tokens == request.max_tokens && other.stream == request.stream && other.kv_transfer);
-  expect(other.kv_transfer->do_remote_prefill && other.kv_transfer->remote_block_ids.size() == 1);
+  expect(other.max_tokens == request.max_tokens && other.stream == request.stream);
+  const auto fetched = api::read_kv_transfer(other.kv_transfer_params);
+  expect(fetched && fetched->do_remote_prefill && fetched->remote_block_ids.size() == 1);
 }
 
 }  // namespace

@@ -14,9 +14,17 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // Fields that form the prompt or separate caches. Other fields are dropped.
-constexpr std::array kKept{"model",     "messages",           "prompt",           "tools",
-                           "documents", "tool_choice",        "cache_salt",       "chat_template",
-                           "functions", "add_special_tokens", "reasoning_effort", "chat_template_kwargs"};
+constexpr std::array kKept{"model",
+                           "messages",
+                           "prompt",
+                           "tools",
+                           "documents",
+                           "tool_choice",
+                           "chat_template",
+                           "functions",
+                           "add_special_tokens",
+                           "reasoning_effort",
+                           "chat_template_kwargs"};
 
 std::string dumped(const Json& body) { return body.dump(-1, ' ', false, Json::error_handler_t::replace); }
 

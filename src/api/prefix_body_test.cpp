@@ -43,7 +43,7 @@ TEST(PrefixBody, OfAChatIsItsLeadingMessagesWithTheLastOneCut) {
 TEST(PrefixBody, LeavesOutUserAndSamplingParameters) {
   const Json body = Json::parse(prefix_body(kChat, chat(kTalk, {{"session_id", "s"}, {"cache_salt", "c"}}), 200)->body);
   for (const char* name : {"stream", "user", "session_id"}) EXPECT_FALSE(body.contains(name)) << name;
-  EXPECT_EQ(body["cache_salt"], "c");
+  EXPECT_FALSE(body.contains("cache_salt"));
 }
 
 TEST(PrefixBody, WithinTheFirstMessageEndsWithAUsersWord) {

@@ -24,4 +24,6 @@ void prompt_keys(std::string_view text, std::uint32_t block_bytes, std::vector<s
   }
 }
 
+std::uint64_t key_salt_of(std::string_view name) { return XXH3_64bits(name.data(), name.size()); }
+
 }  // namespace penstock::api

@@ -11,6 +11,9 @@ namespace penstock::api {
 // 63 bits). Only complete blocks have a key. `keys` is cleared first and keeps its memory. O(bytes).
 void prompt_keys(std::string_view text, std::uint32_t block_bytes, std::vector<std::uint64_t>& keys);
 
+// Returns a salt for core::salt_keys(): requests with another `cache_salt` or adapter share no blocks.
+[[nodiscard]] std::uint64_t key_salt_of(std::string_view name);
+
 // Penstock's own engines count four bytes of text as a token, so that lengths need no vocabulary.
 inline constexpr std::uint32_t kBytesPerToken = 4;
 [[nodiscard]] constexpr std::uint32_t simulated_tokens(std::size_t text_bytes) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "api/engine_controls.h"
 #include "api/json_text.h"
 #include "api/request_fields.h"
 #include "api/request_parts.h"
@@ -58,11 +59,10 @@ class Walk {
   template <class Number>
   static Result<void> read_number(const Value& value, std::string_view where, Number low, Number high, Number& number);
 
+  void locate_control(std::string_view key);
   Result<void> read_field(Field field, const Value& value);
   Result<void> read_max_tokens(Field field, const Value& value);
   Result<void> read_stop(const Value& value);
-  Result<void> read_kv_transfer(const Value& value);
-  Result<void> read_block_ids(const Value& value);
   Result<void> read_messages(const Value& value);
   Result<void> read_message(const Value& value);
   Result<void> read_content(const Value& value);
@@ -77,7 +77,9 @@ class Walk {
   InferenceRequest& request_;
   const EndpointTraits& traits_;
   int depth_ = 0;
-  std::uint32_t seen_ = 0;  // One bit per Field, followed by one per text field.
+  std::size_t key_at_ = 0;   // Position of the key of the current field.
+  bool in_control_ = false;  // The current field of the outermost object controls engines.
+  std::uint32_t seen_ = 0;   // One bit per Field, followed by one per text field.
   bool has_stream_options_ = false;
   std::string session_of_params_;
 };
@@ -97,6 +99,7 @@ Result<void> Walk::each_field(ondemand::object object, OnField&& on_field) {
     ondemand::field field;
     std::string_view key;
     if (std::move(entry).get(field) != simdjson::SUCCESS) return not_json();
+    key_at_ = static_cast<std::size_t>(field.key().raw() - 1 - body_.data());
     if (field.unescaped_key().get(key) != simdjson::SUCCESS) return not_json();
     const Value value{field.value()};
     if (value.kind == Kind::kNone) return not_json();
@@ -188,11 +191,12 @@ Result<void> Walk::read() {
     return not_json();
   }
   auto done = each_field(object, [this](std::string_view key, const Value& value) -> Result<void> {
+    locate_control(key);
     const auto text = std::find_if(traits_.text.begin(), traits_.text.end(),
                                    [&](const TextField& named) { return named.name == key; });
     const Field field = field_named(key);
     if (text == traits_.text.end() && field == Field::kOther) {
-      request_.plain = request_.plain && (value.is_null() || is_plain(key));
+      request_.plain = request_.plain && (value.is_null() || is_plain(key) || in_control_);
       return pass(value);
     }
     const auto index = text == traits_.text.end()
@@ -208,6 +212,15 @@ Result<void> Walk::read() {
   // Bytes follow the document.
   if (document_.current_location().error() != simdjson::OUT_OF_BOUNDS) return not_json();
   return finish();
+}
+
+// A field extends to the key of the next one, or to the closing brace.
+void Walk::locate_control(std::string_view key) {
+  std::vector<ControlField>& controls = request_.edit.controls;
+  if (in_control_) controls.back().location.size = key_at_ - controls.back().location.at;
+  const std::size_t control = engine_control_named(key);
+  in_control_ = control < kEngineControls.size();
+  if (in_control_) controls.push_back({control, {key_at_, 0}});
 }
 
 Result<void> Walk::read_field(Field field, const Value& value) {
@@ -247,7 +260,13 @@ Result<void> Walk::read_field(Field field, const Value& value) {
         if (key != "session_id" || param.is_null()) return pass(param);
         return read_text(param, "session_params.session_id", session_of_params_);
       });
-    case Field::kKvTransferParams: return read_kv_transfer(value);
+    case Field::kKvTransferParams: {
+      const auto params = pass_span(value);
+      if (!params) return tl::make_unexpected(params.error());
+      request_.kv_transfer_params = *params;
+      return {};
+    }
+    case Field::kCacheSalt: return read_text(value, name, request_.cache_salt);
     case Field::kPriority: return read_number(value, name, INT32_MIN, INT32_MAX, request_.priority.emplace(0));
     default: return pass(value);
   }
@@ -281,7 +300,7 @@ Result<void> Walk::read_max_tokens(Field field, const Value& value) {
   // The newer field takes precedence over the older, and a number over null.
   if (known && (value.is_null() || !newer)) return {};
   if (!value.is_null()) request_.max_tokens = tokens;
-  request_.max_tokens_location = {static_cast<std::size_t>(value.token.data() - body_.data()), value.token.size()};
+  request_.edit.max_tokens = {static_cast<std::size_t>(value.token.data() - body_.data()), value.token.size()};
   return {};
 }
 
@@ -292,32 +311,6 @@ Result<void> Walk::read_stop(const Value& value) {
   return each_element(value, "stop", [&](const Value& element, std::size_t index) -> Result<void> {
     if (index == kStopsMax) return invalid_input("stop", fmt::format("must have at most {} strings", kStopsMax));
     return read_text(element, kPlaces[index], request_.stop.emplace_back());
-  });
-}
-
-Result<void> Walk::read_kv_transfer(const Value& value) {
-  KvTransfer& transfer = request_.kv_transfer.emplace();
-  const auto read_one = [&](std::string_view key, const Value& field) -> Result<void> {
-    if (field.is_null()) return {};
-    if (key == "do_remote_decode") return read_flag(field, key, transfer.do_remote_decode);
-    if (key == "do_remote_prefill") return read_flag(field, key, transfer.do_remote_prefill);
-    if (key == "remote_engine_id") return read_text(field, key, transfer.remote_engine_id);
-    if (key == "remote_host") return read_text(field, key, transfer.remote_host);
-    if (key == "remote_port") return read_number(field, key, 0U, 65'535U, transfer.remote_port);
-    if (key == "remote_block_ids") return read_block_ids(field);
-    return pass(field);
-  };
-  return each_field(value, "kv_transfer_params", [&](std::string_view key, const Value& field) {
-    return within("kv_transfer_params.", read_one(key, field));
-  });
-}
-
-// Flat, or one array per group of layers.
-Result<void> Walk::read_block_ids(const Value& value) {
-  return each_element(value, "remote_block_ids", [this](const Value& element, std::size_t) -> Result<void> {
-    if (element.kind == Kind::kArray) return read_block_ids(element);
-    std::uint64_t& id = request_.kv_transfer->remote_block_ids.emplace_back();
-    return read_number<std::uint64_t>(element, "remote_block_ids", 0, UINT64_MAX, id);
   });
 }
 
@@ -448,11 +441,13 @@ Result<void> Walk::finish() {
   if ((seen_ & 1U << static_cast<unsigned>(Field::kModel)) == 0) return invalid_input("model", "is missing");
   if (seen_ >> kFieldNames.size() == 0) return invalid_input(std::string{traits_.text.front().name}, "is missing");
   request_.stream = request_.stream && traits_.generates;
-  request_.plain = request_.plain && request_.choices == 1 && !request_.kv_transfer;
+  request_.plain = request_.plain && request_.choices == 1;
   if (has_stream_options_ && !request_.stream)
     return invalid_input("stream_options", "must not be given unless stream is true");
   if (request_.session_id.empty()) request_.session_id = session_of_params_;
-  request_.object_end = without_space_behind(body_).size() - 1;
+  EditPoints& edit = request_.edit;
+  edit.object_end = without_space_behind(body_).size() - 1;
+  if (in_control_) edit.controls.back().location.size = edit.object_end - edit.controls.back().location.at;
   return {};
 }
 

@@ -19,18 +19,23 @@ inline constexpr std::size_t kBodyBytesMax = 64 * 1024 * 1024;  // Limit of the 
 inline constexpr int kDepthMax = 128;                           // Maximum nesting of arrays and objects.
 inline constexpr std::uint32_t kChoicesMax = 8, kStopsMax = 4;
 
-// Position of a value in the body, so that it can be replaced. A size of 0 means that the value is absent.
+// Position of a piece of the body, so that it can be replaced. A size of 0 means that it is absent.
 struct Location {
   std::size_t at = 0, size = 0;
+  [[nodiscard]] std::size_t end() const { return at + size; }
 };
 
-// A prompt whose KV another engine holds or shall hold: vLLM's `kv_transfer_params` (NIXL connector).
-struct KvTransfer {
-  bool do_remote_decode = false;   // Keep the KV; another engine decodes.
-  bool do_remote_prefill = false;  // The KV is on the engine below.
-  std::string remote_engine_id, remote_host;
-  std::uint32_t remote_port = 0;
-  std::vector<std::uint64_t> remote_block_ids;
+// A field of the body that controls engines, up to the key of the next field or to the closing brace.
+struct ControlField {
+  std::size_t control = 0;  // Index into kEngineControls.
+  Location location;
+};
+
+// Where a body can be changed, as the reader found it.
+struct EditPoints {
+  Location max_tokens;                 // Value of the field that limits the output.
+  std::vector<ControlField> controls;  // Fields that control engines, in their order.
+  std::size_t object_end = 0;          // The closing brace, where a field can be added.
 };
 
 struct InferenceRequest {
@@ -40,14 +45,14 @@ struct InferenceRequest {
   bool include_usage = false;  // stream_options.include_usage
   // max_completion_tokens or max_tokens; max_output_tokens for a response.
   std::optional<std::uint32_t> max_tokens;
-  Location max_tokens_location;   // Position of its value.
-  std::uint32_t choices = 1;      // n
-  std::vector<std::string> stop;  // At most 4.
-  bool ignore_eos = false;        // A vLLM extension: the output always has max_tokens tokens.
-  std::string user;               // The field `user`, for affinity and logs, never for accounting.
-  std::string session_id;         // `session_id` or `session_params.session_id`
-  std::optional<KvTransfer> kv_transfer;
+  std::uint32_t choices = 1;             // n
+  std::vector<std::string> stop;         // At most 4.
+  bool ignore_eos = false;               // A vLLM extension: the output always has max_tokens tokens.
+  std::string user;                      // The field `user`, for affinity and logs, never for accounting.
+  std::string session_id;                // `session_id` or `session_params.session_id`
+  std::string kv_transfer_params;        // JSON, see kv_transfer.h; empty if there are none.
   std::optional<std::int32_t> priority;  // A vLLM extension.
+  std::string cache_salt;                // A vLLM extension: caches are separate for each salt.
   // The request asks for one text without extras (tools, logprobs, a format, …), so that its stream can be assembled
   // again.
   bool plain = true;
@@ -56,7 +61,7 @@ struct InferenceRequest {
   // bytes per id, little-endian. Requests that start with the same messages have texts that start with the same bytes.
   std::string text;
   std::uint32_t prompt_tokens_given = 0;  // Number of token ids if the prompt consists of them.
-  std::size_t object_end = 0;             // Position of the closing brace of the body, where a field can be added.
+  EditPoints edit;
 };
 
 // Reads one body after another and reuses its memory. Not thread-safe.
@@ -76,9 +81,18 @@ class RequestReader {
   std::unique_ptr<State> state_;
 };
 
-// Returns the body with a different value of max_tokens, or with that field added. For endpoints that generate.
-[[nodiscard]] std::string with_max_tokens(std::string_view body, const InferenceRequest& request,
-                                          std::uint32_t max_tokens);
+// What the gateway changes in a body.
+struct BodyChanges {
+  std::uint64_t kept_controls = 0;  // One bit for each of kEngineControls whose fields stay; others are dropped.
+  std::optional<std::uint32_t> max_tokens;  // For endpoints that generate.
+  std::optional<std::int32_t> priority;
+  std::string_view cache_salt{};  // Empty: none is set.
+};
+
+// Appends the body with the changes; all other bytes stay. Returns false and appends nothing if nothing changes.
+// `points` are those of the same body.
+bool append_changed_body(std::string& out, std::string_view body, Endpoint endpoint, const EditPoints& points,
+                         const BodyChanges& changes);
 // Returns the body of a request that is not streamed with a stream and its usage enabled.
 [[nodiscard]] core::Result<std::string> streamed_body(std::string_view body);
 // Bodies for a prefill→decode pair. The prefill engine receives the request with max_tokens 1, no stream, and

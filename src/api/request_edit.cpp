@@ -3,9 +3,11 @@
 #include <simdjson.h>
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <optional>
 #include <span>
 
+#include "api/engine_controls.h"
 #include "api/json_text.h"
 #include "api/request.h"
 
@@ -111,13 +113,47 @@ Result<std::string> edited(std::string_view body, std::span<const Edit> edits) {
 
 }  // namespace
 
-std::string with_max_tokens(std::string_view body, const InferenceRequest& request, std::uint32_t max_tokens) {
-  const Location& location = request.max_tokens_location;
-  if (location.size > 0)
-    return fmt::format("{}{}{}", body.substr(0, location.at), max_tokens, body.substr(location.at + location.size));
+bool append_changed_body(std::string& out, std::string_view body, Endpoint endpoint, const EditPoints& points,
+                         const BodyChanges& changes) {
+  std::uint64_t kept = changes.kept_controls;
+  if (changes.priority) kept &= ~(1ULL << engine_control_named("priority"));
+  if (!changes.cache_salt.empty()) kept &= ~(1ULL << engine_control_named("cache_salt"));
+  const auto stays = [&](const ControlField& field) { return (kept >> field.control & 1U) != 0; };
+  const bool drops = !std::all_of(points.controls.begin(), points.controls.end(), stays);
+  if (!drops && !changes.max_tokens && !changes.priority && changes.cache_salt.empty()) return false;
+  out.reserve(out.size() + body.size() + 64);
+  std::size_t at = 0;  // End of what was appended or dropped.
+  const auto append_until = [&](std::size_t end) { out.append(body.substr(at, end - at)); };
+  const bool replaces_max = changes.max_tokens && points.max_tokens.size > 0;
+  const auto replace_max_before = [&](std::size_t end) {
+    if (!replaces_max || points.max_tokens.at < at || points.max_tokens.at >= end) return;
+    append_until(points.max_tokens.at);
+    fmt::format_to(std::back_inserter(out), "{}", *changes.max_tokens);
+    at = points.max_tokens.end();
+  };
+  for (const ControlField& field : points.controls) {
+    if (stays(field)) continue;
+    replace_max_before(field.location.at);
+    append_until(field.location.at);
+    at = field.location.end();
+    if (at != points.object_end) continue;
+    // The field `model` is before the last fields, so a comma separates them.
+    while (out.back() != ',') out.pop_back();
+    out.pop_back();
+  }
+  replace_max_before(points.object_end);
+  append_until(points.object_end);
+  at = points.object_end;
   // A request has at least the field `model`, so a comma is correct.
-  return fmt::format(R"({},"{}":{}{})", body.substr(0, request.object_end), traits_of(request.endpoint).max_tokens,
-                     max_tokens, body.substr(request.object_end));
+  if (changes.max_tokens && !replaces_max)
+    fmt::format_to(std::back_inserter(out), R"(,"{}":{})", traits_of(endpoint).max_tokens, *changes.max_tokens);
+  if (changes.priority) fmt::format_to(std::back_inserter(out), R"(,"priority":{})", *changes.priority);
+  if (!changes.cache_salt.empty()) {
+    out.append(R"(,"cache_salt":)");
+    append_json_string(out, changes.cache_salt);
+  }
+  append_until(body.size());
+  return true;
 }
 
 core::Result<std::string> streamed_body(std::string_view body) {

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "api/engine_controls.h"
 #include "api/request.h"
 
 namespace penstock::api {
@@ -9,17 +10,28 @@ constexpr std::string_view kKeep =
     R"("kv_transfer_params":{"do_remote_decode":true,"do_remote_prefill":false,"remote_engine_id":null,)"
     R"("remote_block_ids":null,"remote_host":null,"remote_port":null})";
 
-std::string clamped(const std::string& body, std::uint32_t max_tokens) {
+std::string changed(const std::string& body, const BodyChanges& changes) {
   RequestReader reader;
   InferenceRequest request;
   EXPECT_TRUE(reader.read(Endpoint::kCompletions, body, request)) << body;
-  const std::string changed = with_max_tokens(body, request, max_tokens);
-  EXPECT_TRUE(reader.read(Endpoint::kCompletions, changed, request)) << changed;
-  EXPECT_EQ(request.max_tokens, max_tokens) << changed;
-  return changed;
+  std::string out;
+  if (!append_changed_body(out, body, Endpoint::kCompletions, request.edit, changes)) out = body;
+  EXPECT_TRUE(reader.read(Endpoint::kCompletions, out, request)) << out;
+  return out;
 }
 
-TEST(WithMaxTokens, ChangesTheNumberAndNothingElse) {
+std::string clamped(const std::string& body, std::uint32_t max_tokens) {
+  BodyChanges changes;
+  changes.max_tokens = max_tokens;
+  const std::string out = changed(body, changes);
+  RequestReader reader;
+  InferenceRequest request;
+  EXPECT_TRUE(reader.read(Endpoint::kCompletions, out, request)) << out;
+  EXPECT_EQ(request.max_tokens, max_tokens) << out;
+  return out;
+}
+
+TEST(MaxTokens, ChangesTheNumberAndNothingElse) {
   EXPECT_EQ(clamped(R"( {"max_tokens" : 4096 , "model":"m", "x":[1 ,2], "prompt":"p"} )", 16),
             R"( {"max_tokens" : 16 , "model":"m", "x":[1 ,2], "prompt":"p"} )");
   EXPECT_EQ(clamped(R"({"model":"m","prompt":"p","max_tokens":8,"max_completion_tokens":7})", 3),
@@ -30,9 +42,44 @@ TEST(WithMaxTokens, ChangesTheNumberAndNothingElse) {
             R"({"model":"m","prompt":"p","max_tokens":3,"max_completion_tokens":null})");
 }
 
-TEST(WithMaxTokens, AddsTheFieldWhereThereIsNone) {
+TEST(MaxTokens, AddsTheFieldWhereThereIsNone) {
   EXPECT_EQ(clamped("{\"model\":\"m\",\"prompt\":\"p\" }\n", 16),
             "{\"model\":\"m\",\"prompt\":\"p\" ,\"max_tokens\":16}\n");
+}
+
+TEST(EngineControls, AreDroppedWithOneComma) {
+  const std::pair<std::string, std::string> cases[] = {
+      {R"({"priority":-1,"model":"m","prompt":"p"})", R"({"model":"m","prompt":"p"})"},
+      {R"({ "priority" : -1 , "model":"m","prompt":"p"})", R"({ "model":"m","prompt":"p"})"},
+      {R"({"model":"m", "kv_transfer_params":{"a":[{"b":"}"}],"remote_port":70000} ,"prompt":"p"})",
+       R"({"model":"m", "prompt":"p"})"},
+      {R"({"model":"m","prompt":"p" , "cache_salt":"s" })", R"({"model":"m","prompt":"p" })"},
+      {R"({"model":"m","prompt":"p","vllm_xargs":{},"rid":"a" , "nvext":null})", R"({"model":"m","prompt":"p"})"},
+      {R"({"rid":1,"model":"m","rid":[2],"rid":3,"prompt":"p","bootstrap_host":"h","lora_path":""}  )",
+       R"({"model":"m","prompt":"p"}  )"},
+      {R"({"model":"m","prompt":"p","\u0070riority":9,"x":1})", R"({"model":"m","prompt":"p","x":1})"},
+      {R"({"model":"m","prompt":"p","x":{"priority":1},"user":"priority"})",
+       R"({"model":"m","prompt":"p","x":{"priority":1},"user":"priority"})"},
+  };
+  for (const auto& [body, expected] : cases) EXPECT_EQ(changed(body, {}), expected) << body;
+  BodyChanges changes;
+  changes.kept_controls = 1ULL << engine_control_named("rid");
+  EXPECT_EQ(changed(R"({"model":"m","prompt":"p","rid":1,"priority":2})", changes),
+            R"({"model":"m","prompt":"p","rid":1})");
+  EXPECT_EQ(changed(R"({"priority":2,"rid":1,"model":"m","prompt":"p","cache_salt":"3","rid":{}})", changes),
+            R"({"rid":1,"model":"m","prompt":"p","rid":{}})");
+}
+
+TEST(EngineControls, OfTheGatewayReplaceThoseOfTheClient) {
+  BodyChanges changes;
+  changes.priority = -3;
+  changes.cache_salt = "a\"b";
+  changes.max_tokens = 7;
+  EXPECT_EQ(
+      changed(R"({"priority":1,"max_tokens":100,"cache_salt":"x","model":"m","prompt":"p","priority_":1})", changes),
+      R"({"max_tokens":7,"model":"m","prompt":"p","priority_":1,"priority":-3,"cache_salt":"a\"b"})");
+  EXPECT_EQ(changed(R"({"model":"m","prompt":"p","cache_salt":"x"})", changes),
+            R"({"model":"m","prompt":"p","max_tokens":7,"priority":-3,"cache_salt":"a\"b"})");
 }
 
 TEST(StreamedBody, RequestsAStreamWithUsage) {

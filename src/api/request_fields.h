@@ -24,13 +24,26 @@ enum class Field : std::uint8_t {
   kSessionParams,
   kKvTransferParams,
   kPriority,
+  kCacheSalt,
   kOther,
 };
 
-inline constexpr std::array<std::string_view, 15> kFieldNames{
-    "model",   "tools", "stream",     "stream_options", "max_tokens", "max_completion_tokens", "max_output_tokens",
-    "n",       "stop",  "ignore_eos", "user",           "session_id", "session_params",        "kv_transfer_params",
-    "priority"};
+inline constexpr std::array<std::string_view, 16> kFieldNames{"model",
+                                                              "tools",
+                                                              "stream",
+                                                              "stream_options",
+                                                              "max_tokens",
+                                                              "max_completion_tokens",
+                                                              "max_output_tokens",
+                                                              "n",
+                                                              "stop",
+                                                              "ignore_eos",
+                                                              "user",
+                                                              "session_id",
+                                                              "session_params",
+                                                              "kv_transfer_params",
+                                                              "priority",
+                                                              "cache_salt"};
 static_assert(kFieldNames.size() == static_cast<std::size_t>(Field::kOther));
 
 [[nodiscard]] constexpr std::string_view name_of(Field field) { return kFieldNames[static_cast<std::size_t>(field)]; }

@@ -1,4 +1,5 @@
 #include "api/request.h"
+#include "api/kv_transfer.h"
 
 #include <gtest/gtest.h>
 
@@ -49,7 +50,7 @@ TEST(RequestReader, ReadsAChat) {
   EXPECT_EQ(request.session_id, "s1");
   EXPECT_TRUE(request.ignore_eos);
   EXPECT_EQ(request.priority, -3);
-  EXPECT_FALSE(request.kv_transfer.has_value());
+  EXPECT_TRUE(request.kv_transfer_params.empty());
 }
 
 TEST(RequestReader, TakesNullForAFieldThatIsNotThere) {
@@ -60,7 +61,7 @@ TEST(RequestReader, TakesNullForAFieldThatIsNotThere) {
   EXPECT_FALSE(request.max_tokens.has_value());
   EXPECT_EQ(request.choices, 1U);
   EXPECT_TRUE(request.stop.empty());
-  EXPECT_FALSE(request.kv_transfer.has_value());
+  EXPECT_TRUE(request.kv_transfer_params.empty());
   EXPECT_EQ(request.text, "user\nhi\n");
 }
 
@@ -76,10 +77,11 @@ TEST(RequestReader, LeavesNothingOfTheRequestBefore) {
   EXPECT_EQ(request.model, "n");
   EXPECT_EQ(request.text, std::string("\1\0\0\0\2\0\0\0", 8));
   EXPECT_EQ(request.prompt_tokens_given, 2U);
-  EXPECT_FALSE(request.stream || request.ignore_eos || request.max_tokens || request.kv_transfer || request.priority);
+  EXPECT_FALSE(request.stream || request.ignore_eos || request.max_tokens || request.priority);
+  EXPECT_TRUE(request.kv_transfer_params.empty() && request.edit.controls.empty());
   EXPECT_TRUE(request.stop.empty() && request.user.empty() && request.session_id.empty());
   EXPECT_EQ(request.choices, 1U);
-  EXPECT_EQ(request.max_tokens_location.size, 0U);
+  EXPECT_EQ(request.edit.max_tokens.size, 0U);
 }
 
 TEST(RequestReader, WritesEqualBeginningsOfChatsAsEqualTexts) {
@@ -131,13 +133,14 @@ TEST(RequestReader, ReadsWhereTheKvOfAPromptIs) {
   const auto request = good(chat(with(R"(,"kv_transfer_params":{"do_remote_prefill":true,"do_remote_decode":false,
     "remote_engine_id":"e1","remote_block_ids":[[1,2],[9007199254740993]],"remote_host":"10.0.0.1","remote_port":5600,
     "tp_size":2})")));
-  ASSERT_TRUE(request.kv_transfer.has_value());
-  EXPECT_TRUE(request.kv_transfer->do_remote_prefill);
-  EXPECT_FALSE(request.kv_transfer->do_remote_decode);
-  EXPECT_EQ(request.kv_transfer->remote_engine_id, "e1");
-  EXPECT_EQ(request.kv_transfer->remote_host, "10.0.0.1");
-  EXPECT_EQ(request.kv_transfer->remote_port, 5600U);
-  EXPECT_EQ(request.kv_transfer->remote_block_ids, (std::vector<std::uint64_t>{1, 2, 9007199254740993}));
+  const auto transfer = read_kv_transfer(request.kv_transfer_params);
+  ASSERT_TRUE(transfer);
+  EXPECT_TRUE(transfer->do_remote_prefill);
+  EXPECT_FALSE(transfer->do_remote_decode);
+  EXPECT_EQ(transfer->remote_engine_id, "e1");
+  EXPECT_EQ(transfer->remote_host, "10.0.0.1");
+  EXPECT_EQ(transfer->remote_port, 5600U);
+  EXPECT_EQ(transfer->remote_block_ids, (std::vector<std::uint64_t>{1, 2, 9007199254740993}));
 }
 
 TEST(RequestReader, PrefersTheNewerLimitAndTheNearerSession) {
@@ -199,14 +202,22 @@ TEST(RequestReader, RejectsInvalidChats) {
       {with(R"(,"user":[])"), "user: must be a string, is an array"},
       {with(R"(,"priority":2147483648)"),
        "priority: must be a whole number of -2147483648 to 2147483647, is 2147483648"},
-      {with(R"(,"kv_transfer_params":1)"), "kv_transfer_params: must be an object, is a number"},
-      {with(R"(,"kv_transfer_params":{"remote_port":70000})"),
-       "kv_transfer_params.remote_port: must be a whole number of 0 to 65535, is 70000"},
-      {with(R"(,"kv_transfer_params":{"remote_block_ids":[-1]})"),
-       "kv_transfer_params.remote_block_ids: must be a whole number of 0 to 18446744073709551615, is -1"},
+      {with(R"(,"cache_salt":1)"), "cache_salt: must be a string, is a number"},
       {with(R"(,"session_params":"s")"), "session_params: must be an object, is a string"},
   };
   for (const auto& [body, message] : kCases) EXPECT_EQ(wrong(chat(body)), message) << body;
+}
+
+TEST(KvTransfer, ReportsWhichFieldIsWrong) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"1", "kv_transfer_params: must be an object, is a number"},
+      {R"({"remote_port":70000})", "kv_transfer_params.remote_port: must be a whole number of 0 to 65535, is 70000"},
+      {R"({"do_remote_decode":"yes"})", "kv_transfer_params.do_remote_decode: must be a boolean, is a string"},
+      {R"({"remote_host":""})", "kv_transfer_params.remote_host: must not be empty"},
+      {R"({"remote_block_ids":[-1]})",
+       "kv_transfer_params.remote_block_ids: must be a whole number of 0 to 18446744073709551615, is -1"},
+  };
+  for (const auto& [json, message] : cases) EXPECT_EQ(read_kv_transfer(json).error().message(), message) << json;
 }
 
 TEST(RequestReader, RejectsInvalidPrompts) {
@@ -355,14 +366,19 @@ TEST(RequestReader, ReadsTheLimitUnderTheNameOfItsEndpoint) {
   ASSERT_TRUE(reader.read(Endpoint::kResponses, body, request));
   EXPECT_EQ(request.max_tokens, 7U);
   EXPECT_TRUE(request.stream);
-  EXPECT_EQ(with_max_tokens(body, request, 3),
-            R"({"model":"m","input":"a","stream":true,"max_tokens":5,"max_output_tokens":3})");
+  BodyChanges changes;
+  changes.max_tokens = 3;
+  std::string changed;
+  ASSERT_TRUE(append_changed_body(changed, body, Endpoint::kResponses, request.edit, changes));
+  EXPECT_EQ(changed, R"({"model":"m","input":"a","stream":true,"max_tokens":5,"max_output_tokens":3})");
   ASSERT_TRUE(reader.read(Endpoint::kEmbeddings, body, request));
   EXPECT_EQ(request.max_tokens, std::nullopt);
   EXPECT_FALSE(request.stream) << "there is nothing to stream";
   ASSERT_TRUE(reader.read(Endpoint::kResponses, R"({"model":"m","input":"a"})", request));
-  EXPECT_EQ(with_max_tokens(R"({"model":"m","input":"a"})", request, 3),
-            R"({"model":"m","input":"a","max_output_tokens":3})");
+  changed.clear();
+  ASSERT_TRUE(
+      append_changed_body(changed, R"({"model":"m","input":"a"})", Endpoint::kResponses, request.edit, changes));
+  EXPECT_EQ(changed, R"({"model":"m","input":"a","max_output_tokens":3})");
 }
 
 TEST(RequestReader, DetectsRequestsForASingleText) {
@@ -376,7 +392,7 @@ TEST(RequestReader, DetectsRequestsForASingleText) {
   for (const char* more : {"", R"(,"temperature":0.5,"seed":1,"stop":"x","n":1)", R"(,"logprobs":null,"tools":null)"})
     EXPECT_TRUE(is_plain_with(more)) << more;
   for (const char* more : {R"(,"n":2)", R"(,"logprobs":1)", R"(,"tools":[])", R"(,"response_format":{})",
-                           R"(,"echo":true)", R"(,"kv_transfer_params":{})", R"(,"whatever":1)"})
+                           R"(,"echo":true)", R"(,"whatever":1)"})
     EXPECT_FALSE(is_plain_with(more)) << more;
   ASSERT_TRUE(reader.read(Endpoint::kCompletions, R"({"model":"m","prompt":[1,2]})", request));
   EXPECT_TRUE(request.plain);

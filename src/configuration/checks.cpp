@@ -6,6 +6,7 @@
 
 #include "configuration/configuration.h"
 #include "forecast/predictor.h"
+#include "gateway/fields.h"
 
 namespace penstock::configuration {
 namespace {
@@ -233,6 +234,11 @@ void settle_gateway(Configuration& made, Reading& reading) {
   if (setup.tls_certificate.empty() != setup.tls_key.empty())
     reading.report(setup.tls_key.empty() ? "gateway.tls.certificate" : "gateway.tls.key",
                    "TLS needs a certificate and a key, one of them is missing");
+  const std::vector<std::string>& fields = setup.options.forward.fields;
+  for (std::size_t i = 0; i < fields.size(); ++i)
+    if (!gateway::is_engine_control(fields[i]))
+      reading.report("gateway.forward_fields", fmt::format("{} is no field that controls engines", quote(fields[i])),
+                     "other fields are always forwarded");
   const admission::PressureLimits& pressure = setup.options.dispatch.pressure;
   if (pressure.kv_reject < pressure.kv_throttle)
     reading.report("gateway.admission.kv_reject",

@@ -259,7 +259,7 @@ std::vector<std::string_view> replay_groups() {
 }
 
 std::vector<std::string_view> gateway_groups() {
-  return {"Addresses", "Operation", "Replicas", "Routing", "Admission", "Accounting", "SLO", "Log"};
+  return {"Addresses", "Operation", "Replicas", "Forwarding", "Routing", "Admission", "Accounting", "SLO", "Log"};
 }
 
 }  // namespace penstock::configuration

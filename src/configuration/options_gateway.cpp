@@ -89,6 +89,41 @@ void add_replicas(Table& table, GatewaySetup& setup) {
   table.renamed("gateway.silence", "gateway.stream_idle_timeout");
 }
 
+void add_forwarding(Table& table, gateway::GatewayOptions& options) {
+  using dispatch::Isolation;
+  using gateway::ExposeRouting;
+  table.group("Forwarding");
+  table
+      .add({"gateway.forward_headers", "", "header fields that are forwarded to replicas besides the usual ones"},
+           names(options.forward.headers))
+      .reloadable();
+  table
+      .add({"gateway.forward_fields", "",
+            "body fields that control engines, such as priority or kv_transfer_params, and are forwarded anyway"},
+           names(options.forward.fields))
+      .reloadable();
+  table
+      .add({"gateway.strict", "",
+            "reject requests with header or body fields that control engines instead of dropping the fields"},
+           boolean(options.forward.strict))
+      .reloadable();
+  table
+      .add({"gateway.engine_priority", "",
+            "engines schedule by priority: send them the priority of the tenant with each request"},
+           boolean(options.engine_priority))
+      .reloadable();
+  table
+      .add({"gateway.isolation", "", "tenant: tenants share no prefix cache, so that none can probe what others sent"},
+           choice(options.isolation, {Isolation::kNone, Isolation::kTenant}))
+      .reloadable();
+  table
+      .add({"gateway.expose_routing", "--expose-routing",
+            "who gets x-penstock-replica and x-penstock-route in answers: never, operators or always"},
+           choice(options.expose_routing, {ExposeRouting::kNever, ExposeRouting::kOperators, ExposeRouting::kAlways}))
+      .placeholder("WHO")
+      .reloadable();
+}
+
 void add_routing(Table& table, GatewaySetup& setup) {
   table.group("Routing");
   gateway::GatewayOptions& options = setup.options;
@@ -189,6 +224,14 @@ void add_tenant(Table& table, TenantOptions& tenant) {
   table.add({"models", "", "models that it may use"}, names(tenant.models)).by_default("all");
   table.add({"class", "", "traffic class of requests that do not name one"},
             choice(tenant.traffic_class, {admission::Class::kInteractive, admission::Class::kBatch}));
+  table.add(
+      {"priority", "", "priority of its requests at engines, where gateway.engine_priority is set; lower goes first"},
+      whole_number(tenant.priority, 1'000'000));
+  table
+      .add({"isolation", "", "tenant: it shares no prefix cache with others; none: it does"},
+           choice(tenant.isolation, {dispatch::Isolation::kNone, dispatch::Isolation::kTenant}))
+      .by_default("gateway.isolation");
+  table.add({"operator", "", "it may see which replica answered, and why"}, boolean(tenant.is_operator));
 }
 
 void add_model(Table& table, dispatch::Model& model) {
@@ -220,6 +263,7 @@ void add_gateway(Table& table, GatewaySetup& setup) {
   add_addresses(table, setup);
   add_operation(table, setup);
   add_replicas(table, setup);
+  add_forwarding(table, setup.options);
   add_routing(table, setup);
   add_admission(table, setup);
   table

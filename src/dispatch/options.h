@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,6 +20,13 @@ namespace penstock::dispatch {
 
 enum class OverBudget : std::uint8_t { kReject, kQueue };
 
+// Whether a prefix cache may be shared between tenants.
+enum class Isolation : std::uint8_t { kNone, kTenant };
+
+[[nodiscard]] constexpr const char* to_string(Isolation isolation) {
+  return isolation == Isolation::kTenant ? "tenant" : "none";
+}
+
 struct Tenant {
   std::string name;
   double weight = 1.0;
@@ -30,6 +38,9 @@ struct Tenant {
   std::vector<std::string> models;   // Empty: all models.
   bool removed = false;              // No request of it arrives any more; those that are open end with these limits.
   admission::Class traffic_class = admission::Class::kInteractive;
+  std::int32_t priority = 0;  // At engines that schedule by priority; lower numbers go first.
+  std::optional<Isolation> isolation;
+  bool is_operator = false;  // May see which replica answered, and why.
 };
 
 struct Model {

@@ -69,6 +69,12 @@ void EngineServer::answer_completion(net::Exchange& exchange, api::Endpoint endp
                              where});
   }
   if (auto fault = fault_of(request_)) return refuse(exchange, *fault);
+  api::KvTransfer transfer;
+  if (!request_.kv_transfer_params.empty()) {
+    auto read = api::read_kv_transfer(request_.kv_transfer_params);
+    if (!read) return refuse(exchange, {400, "invalid_request_error", {}, read.error().message(), read.error().where});
+    transfer = *std::move(read);
+  }
   if (engine_.state().waiting >= options_.max_queue)
     return refuse_for_now(
         exchange,
@@ -79,9 +85,10 @@ void EngineServer::answer_completion(net::Exchange& exchange, api::Endpoint endp
   const std::uint64_t key = next_key_++;
   const core::Instant arrived = engine_.time_at(exchange.received_at());
   auto answer = std::make_unique<LiveAnswer>(exchange, shape_of(exchange, request_), [this, key] { on_gone(key); });
-  if (options_.role == signals::Role::kDecode && request_.kv_transfer && request_.kv_transfer->do_remote_prefill)
-    return begin_pull(std::move(answer), key, arrived);
-  begin(request_, std::move(answer), key, arrived, false);
+  if (options_.role == signals::Role::kDecode && transfer.do_remote_prefill)
+    return begin_pull(std::move(answer), std::move(transfer), key, arrived);
+  const bool keep_kv = options_.role == signals::Role::kPrefill && !request_.stream && transfer.do_remote_decode;
+  begin(request_, std::move(answer), key, arrived, {false, keep_kv});
 }
 
 std::optional<api::ApiError> EngineServer::fault_of(const api::InferenceRequest& request) const {
@@ -110,7 +117,7 @@ AnswerShape EngineServer::shape_of(const net::Exchange& exchange, const api::Inf
 }
 
 void EngineServer::begin(const api::InferenceRequest& request, std::unique_ptr<LiveAnswer> answer, std::uint64_t key,
-                         core::Instant arrived, bool prefilled) {
+                         core::Instant arrived, KvRole kv) {
   Ask ask;
   ask.text = request.text;
   ask.max_tokens = request.max_tokens;
@@ -118,9 +125,9 @@ void EngineServer::begin(const api::InferenceRequest& request, std::unique_ptr<L
   ask.stop = request.stop;
   ask.priority = priority_of(request);
   ask.arrived = arrived;
-  ask.prefilled = prefilled;
-  ask.keep_kv = options_.role == signals::Role::kPrefill && !request.stream && request.kv_transfer &&
-                request.kv_transfer->do_remote_decode;
+  ask.cache_salt = request.cache_salt;
+  ask.prefilled = kv.prefilled;
+  ask.keep_kv = kv.keep;
   const auto number = engine_.submit(ask);
   if (!number) {
     engine_.count_failed();
@@ -131,13 +138,13 @@ void EngineServer::begin(const api::InferenceRequest& request, std::unique_ptr<L
   numbers_.emplace(key, *number);
 }
 
-void EngineServer::begin_pull(std::unique_ptr<LiveAnswer> answer, std::uint64_t key, core::Instant arrived) {
+void EngineServer::begin_pull(std::unique_ptr<LiveAnswer> answer, api::KvTransfer transfer, std::uint64_t key,
+                              core::Instant arrived) {
   auto pull = std::make_unique<Pull>();
   pull->answer = std::move(answer);
   pull->arrived = arrived;
   pull->request = std::move(request_);
   request_ = {};
-  const api::KvTransfer& transfer = *pull->request.kv_transfer;
   if (const auto address = kv_address(transfer)) {
     pull->fetch = std::make_unique<KvPull>(client_, *address, transfer.remote_block_ids.front(), options_.api_key,
                                            [this, key](bool good) { end_pull(key, good); });
@@ -154,7 +161,7 @@ void EngineServer::end_pull(std::uint64_t key, bool good) {
   const std::unique_ptr<Pull> pull = std::move(found->second);
   pulls_.erase(found);
   ++(good ? transfers_.fetched : transfers_.failed);
-  begin(pull->request, std::move(pull->answer), key, pull->arrived, good);
+  begin(pull->request, std::move(pull->answer), key, pull->arrived, {good, false});
   check_drained();
 }
 

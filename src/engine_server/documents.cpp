@@ -65,27 +65,34 @@ ServerInfo EngineServer::info() const {
 }
 
 void EngineServer::answer_document(net::Exchange& exchange) {
-  const std::string_view path = exchange.head().path();
-  if (path == "/health") {
-    if (state_ == ServerState::kReady) return respond_text(exchange, "application/json", R"({"status":"ready"})");
-    const core::Duration wait = state_ == ServerState::kStarting ? ready_at_ - loop_.now() : std::chrono::seconds{1};
-    return refuse_for_now(
+  const std::string_view path = exchange.head().path(), method = exchange.head().method;
+  const bool is_private = path == "/v1/models" || path.starts_with(kKvPath);
+  if (!is_private && path != "/health" && path != "/metrics" && path != "/version" && path != "/penstock/v1/info")
+    return refuse(
         exchange,
-        {503, "service_unavailable_error", to_string(state_), fmt::format("the engine is {}", to_string(state_)), {}},
-        wait);
-  }
+        {404, "invalid_request_error", "not_found", fmt::format("there is nothing at {}", path.substr(0, 200)), {}});
+  if (method != "GET" && method != "HEAD")
+    return refuse(exchange, {405, "invalid_request_error", "method_not_allowed", "use GET", {}});
+  if (is_private && !is_allowed(exchange))
+    return refuse(exchange, {401, "authentication_error", "invalid_api_key", "the API key is missing or wrong", {}});
+  if (path == "/health") return answer_health(exchange);
   if (path == "/metrics") return answer_metrics(exchange);
   if (path == "/version")
     return respond_text(exchange, "application/json", fmt::format(R"({{"version":{}}})", quoted(options_.version)));
-  if (path == "/penstock/v1/info") return respond_text(exchange, "application/json", info_body(options_, info()));
-  if (path == "/v1/models" && is_allowed(exchange))
+  if (path == "/v1/models")
     return respond_text(exchange, "application/json",
                         api::models_body(options_.model_name, created_, options_.session.context_tokens));
-  if (path.starts_with(kKvPath) && is_allowed(exchange)) return answer_kv(exchange);
-  if (path == "/v1/models" || path.starts_with(kKvPath))
-    return refuse(exchange, {401, "authentication_error", "invalid_api_key", "the API key is missing or wrong", {}});
-  refuse(exchange,
-         {404, "invalid_request_error", "not_found", fmt::format("there is nothing at {}", path.substr(0, 200)), {}});
+  if (path.starts_with(kKvPath)) return answer_kv(exchange);
+  respond_text(exchange, "application/json", info_body(options_, info()));
+}
+
+void EngineServer::answer_health(net::Exchange& exchange) {
+  if (state_ == ServerState::kReady) return respond_text(exchange, "application/json", R"({"status":"ready"})");
+  const core::Duration wait = state_ == ServerState::kStarting ? ready_at_ - loop_.now() : std::chrono::seconds{1};
+  refuse_for_now(
+      exchange,
+      {503, "service_unavailable_error", to_string(state_), fmt::format("the engine is {}", to_string(state_)), {}},
+      wait);
 }
 
 void EngineServer::answer_metrics(net::Exchange& exchange) {

@@ -86,8 +86,6 @@ void EngineServer::on_request(net::Exchange& exchange) {
       return refuse(exchange, {401, "authentication_error", "invalid_api_key", "the API key is missing or wrong", {}});
     return answer_completion(exchange, endpoint);
   }
-  if (head.method != "GET" && head.method != "HEAD")
-    return refuse(exchange, {405, "invalid_request_error", "method_not_allowed", "use GET", {}});
   answer_document(exchange);
 }
 

@@ -10,6 +10,7 @@
 #include <unordered_map>
 
 #include "api/answer.h"
+#include "api/kv_transfer.h"
 #include "api/request.h"
 #include "core/result.h"
 #include "engine_server/engine_loop.h"
@@ -72,6 +73,7 @@ class EngineServer final : public net::ExchangeHandler {
 
   // Status documents.
   void answer_document(net::Exchange& exchange);
+  void answer_health(net::Exchange& exchange);
   void answer_kv(net::Exchange& exchange);
   void answer_metrics(net::Exchange& exchange);
   void refuse(net::Exchange& exchange, const api::ApiError& error);
@@ -79,12 +81,17 @@ class EngineServer final : public net::ExchangeHandler {
   [[nodiscard]] bool is_allowed(const net::Exchange& exchange) const;
 
   // Completions.
+  struct KvRole {
+    bool prefilled = false;  // See Ask.
+    bool keep = false;
+  };
   void answer_completion(net::Exchange& exchange, api::Endpoint endpoint);
   [[nodiscard]] std::optional<api::ApiError> fault_of(const api::InferenceRequest& request) const;
   [[nodiscard]] AnswerShape shape_of(const net::Exchange& exchange, const api::InferenceRequest& request);
   void begin(const api::InferenceRequest& request, std::unique_ptr<LiveAnswer> answer, std::uint64_t key,
-             core::Instant arrived, bool prefilled);
-  void begin_pull(std::unique_ptr<LiveAnswer> answer, std::uint64_t key, core::Instant arrived);
+             core::Instant arrived, KvRole kv);
+  void begin_pull(std::unique_ptr<LiveAnswer> answer, api::KvTransfer transfer, std::uint64_t key,
+                  core::Instant arrived);
   void end_pull(std::uint64_t key, bool good);
   void on_progress(std::uint32_t number);
   void on_gone(std::uint64_t key);

@@ -88,7 +88,8 @@ TEST(EngineServer, UnsupportedRequestsGetAnOpenAiError) {
       {std::string{kChat}, chat_body("hi", 5, R"("n":2)"), 400, ""},
       {std::string{kChat}, chat_body("hi", 99), 400, "context_length_exceeded"},
       {std::string{kChat}, R"({"model":"other","messages":[{"role":"user","content":"hi"}]})", 404, "model_not_found"},
-      {"/v1/embeddings", "{}", 405, "method_not_allowed"},
+      {"/v1/embeddings", "{}", 404, "not_found"},
+      {"/v1/models", "{}", 405, "method_not_allowed"},
   };
   for (const Case& one : cases) {
     const Answer answer = post(server.port, one.path, one.body);

@@ -5,7 +5,7 @@
 #include <functional>
 #include <string>
 
-#include "api/request.h"
+#include "api/kv_transfer.h"
 #include "core/result.h"
 #include "net/client.h"
 

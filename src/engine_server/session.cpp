@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "api/prompt_keys.h"
+#include "core/key_salt.h"
 
 namespace penstock::engine_server {
 namespace {
@@ -75,18 +76,20 @@ core::Result<std::uint32_t> Session::submit(const Ask& ask) {
       return number;
     }
   }
-  acquire_blocks(ask.text, kept.block_ids);
+  acquire_blocks(ask, kept.block_ids);
   request.block_ids = kept.block_ids;
   engine_.submit(request, now_);
   return number;
 }
 
-void Session::acquire_blocks(std::string_view text, std::vector<std::uint32_t>& ids) {
+void Session::acquire_blocks(const Ask& ask, std::vector<std::uint32_t>& ids) {
   const std::uint32_t bytes = block_bytes(options_);
-  api::prompt_keys(text, bytes, keys_);
+  api::prompt_keys(ask.text, bytes, keys_);
+  if (!ask.cache_salt.empty()) core::salt_keys(keys_, api::key_salt_of(ask.cache_salt));
   ids.reserve(keys_.size());
   for (std::size_t i = 0; i < keys_.size(); ++i)
-    ids.push_back(blocks_.acquire(keys_[i], i == 0 ? BlockTable::kNone : ids.back(), text.substr(i * bytes, bytes)));
+    ids.push_back(
+        blocks_.acquire(keys_[i], i == 0 ? BlockTable::kNone : ids.back(), ask.text.substr(i * bytes, bytes)));
 }
 
 // ---- time -----------------------------------------------------------------------------------------------------------

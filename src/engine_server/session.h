@@ -36,8 +36,9 @@ struct Ask {
   std::span<const std::string> stop;
   std::int8_t priority = 0;  // Higher priorities are served first.
   core::Instant arrived;
-  bool prefilled = false;  // The KV and the first token were fetched from a prefill engine.
-  bool keep_kv = false;    // Prefill engine: generate one token and hold the KV until release().
+  std::string_view cache_salt{};  // Blocks are shared only between requests with the same salt.
+  bool prefilled = false;         // The KV and the first token were fetched from a prefill engine.
+  bool keep_kv = false;           // Prefill engine: generate one token and hold the KV until release().
 };
 
 // A request that is open, or ended and not forgotten yet.
@@ -106,7 +107,7 @@ class Session {
   void add_token(std::uint32_t number, Open& open, core::Instant at);
   void complete(std::uint32_t number, Open& open, core::Instant at);
   void touch(std::uint32_t number, Open& open);
-  void acquire_blocks(std::string_view text, std::vector<std::uint32_t>& ids);
+  void acquire_blocks(const Ask& ask, std::vector<std::uint32_t>& ids);
   void erase(std::uint32_t number);
   void erase_left();
   void take_cache_events();

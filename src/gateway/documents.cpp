@@ -100,6 +100,9 @@ std::string overview_document(const Overview& overview, std::string_view boot_id
   made["clamped_total"] = overview.clamped_total;
   made["refusals"] = Json::object();
   for (const auto& [reason, count] : overview.refusals) made["refusals"][dispatch::to_string(reason)] = count;
+  made["dropped_controls"] = Json::array();
+  for (const DroppedControl& control : overview.dropped_controls)
+    made["dropped_controls"].push_back({{"kind", control.kind}, {"name", control.name}, {"count", control.count}});
   return made.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

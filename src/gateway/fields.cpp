@@ -1,8 +1,12 @@
 #include "gateway/fields.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <charconv>
+
+#include "api/engine_controls.h"
 
 namespace penstock::gateway {
 namespace {
@@ -12,6 +16,8 @@ constexpr std::array<std::string_view, 9> kHopByHop = {
     "transfer-encoding", "upgrade"};
 constexpr std::array<std::string_view, 5> kRewritten = {"host", "content-length", "authorization", "expect",
                                                         "x-request-id"};
+constexpr std::array<std::string_view, 7> kForwarded = {"content-type", "accept",  "user-agent", "traceparent",
+                                                        "tracestate",   "baggage", "b3"};
 
 template <std::size_t N>
 bool is_one_of(std::string_view name, const std::array<std::string_view, N>& names) {
@@ -37,11 +43,27 @@ void append_field(std::string& out, const net::Field& field) {
 
 }  // namespace
 
-void append_forwarded_request_fields(std::string& out, const net::RequestHead& head) {
+std::size_t header_control_named(std::string_view name) {
+  // Most fields of a request begin with another letter.
+  if (name.empty() || std::string_view{"acxACX"}.find(name.front()) == std::string_view::npos)
+    return kHeaderControls.size();
+  const auto same = [&](std::string_view known) { return net::equal_fold(name, known); };
+  return static_cast<std::size_t>(std::find_if(kHeaderControls.begin(), kHeaderControls.end(), same) -
+                                  kHeaderControls.begin());
+}
+
+bool is_engine_control(std::string_view name) { return api::engine_control_named(name) < api::kEngineControls.size(); }
+
+void append_forwarded_request_fields(std::string& out, const net::RequestHead& head,
+                                     std::span<const std::string> more) {
   const std::string_view connection = head.field("connection");
-  for (const net::Field& field : head.fields)
-    if (!is_one_of(field.name, kHopByHop) && !is_one_of(field.name, kRewritten) && !named_in(connection, field.name))
-      append_field(out, field);
+  for (const net::Field& field : head.fields) {
+    const auto same = [&](const std::string& known) { return net::equal_fold(field.name, known); };
+    const bool passes =
+        is_one_of(field.name, kForwarded) || (std::any_of(more.begin(), more.end(), same) &&
+                                              !is_one_of(field.name, kHopByHop) && !is_one_of(field.name, kRewritten));
+    if (passes && !named_in(connection, field.name)) append_field(out, field);
+  }
 }
 
 void append_answer_head(std::string& out, const net::ResponseHead& head, std::string_view request_id,
@@ -51,9 +73,11 @@ void append_answer_head(std::string& out, const net::ResponseHead& head, std::st
   const std::string_view connection = head.field("connection");
   for (const net::Field& field : head.fields)
     if (!is_one_of(field.name, kHopByHop) && !net::equal_fold(field.name, "content-length") &&
-        !net::equal_fold(field.name, "x-request-id") && !named_in(connection, field.name))
+        !net::equal_fold(field.name, "x-request-id") && !net::equal_fold(field.name, "set-cookie") &&
+        !named_in(connection, field.name))
       append_field(out, field);
   append_field(out, {"x-request-id", request_id});
+  if (replica.empty()) return;
   append_field(out, {"x-penstock-replica", replica});
   append_field(out, {"x-penstock-route", why});
 }
@@ -69,6 +93,15 @@ std::vector<net::Field> fields_of(std::string_view answer_head) {
     answer_head.remove_prefix(std::min(line.size() + 2, answer_head.size()));
   }
   return fields;
+}
+
+std::string engine_request_id(std::string_view id, std::uint64_t number) {
+  constexpr std::size_t kIdMax = 64;
+  const auto is_safe = [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' || c == '.';
+  };
+  if (id.size() > kIdMax || !std::all_of(id.begin(), id.end(), is_safe)) id = "req";
+  return fmt::format("{}-{:016x}", id, number);
 }
 
 std::string usable_request_id(std::string_view id) {

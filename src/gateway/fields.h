@@ -1,7 +1,11 @@
 // Selects the header fields that pass through the gateway in either direction.
 #pragma once
 
+#include <array>
+#include <cstddef>
+#include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,16 +16,46 @@
 
 namespace penstock::gateway {
 
-// Returns the client's fields, each with its line end, without hop-by-hop fields, fields that the gateway writes
-// itself, and the client's key, which is meant for the gateway.
-void append_forwarded_request_fields(std::string& out, const net::RequestHead& head);
+// Header fields that control engines or the proxies in front of them, or that are credentials. They never pass, unless
+// an option names them.
+inline constexpr std::array<std::string_view, 17> kHeaderControls{"x-data-parallel-rank",
+                                                                  "x-data-parallel-host-port",
+                                                                  "x-prefiller-host-port",
+                                                                  "x-prefiller-url",
+                                                                  "x-encoder-hosts-ports",
+                                                                  "x-gateway-destination-endpoint",
+                                                                  "x-gateway-destination-endpoint-subset",
+                                                                  "x-gateway-inference-objective",
+                                                                  "x-gateway-inference-fairness-id",
+                                                                  "x-worker-instance-id",
+                                                                  "x-prefill-instance-id",
+                                                                  "x-dp-rank",
+                                                                  "x-smg-target-worker",
+                                                                  "x-smg-routing-key",
+                                                                  "cookie",
+                                                                  "x-api-key",
+                                                                  "api-key"};
+// Returns the index of the name in kHeaderControls, and its size for any other name.
+[[nodiscard]] std::size_t header_control_named(std::string_view name);
+
+// Returns true if the name is one of api::kEngineControls.
+[[nodiscard]] bool is_engine_control(std::string_view name);
+
+// Appends the client's fields that replicas may see, each with its line end: content type, accepted types, user agent,
+// trace context, and those that `more` names. Never forwarded are fields of the connection, those that the gateway
+// writes itself, and the client's key, which is meant for the gateway.
+void append_forwarded_request_fields(std::string& out, const net::RequestHead& head, std::span<const std::string> more);
 
 // Returns status line and fields of an answer without framing fields and without the empty line, extended by the
-// replica that answered and the reason for its choice.
+// replica that answered and the reason for its choice, unless `replica` is empty.
 void append_answer_head(std::string& out, const net::ResponseHead& head, std::string_view request_id,
                         std::string_view replica, std::string_view why);
 // Parses such text; the views point into it.
 [[nodiscard]] std::vector<net::Field> fields_of(std::string_view answer_head);
+
+// Returns the id for a replica: unique, because engines mix up requests with the same id, and without punctuation that
+// an engine could read as an address. It begins with the client's id if that is usable.
+[[nodiscard]] std::string engine_request_id(std::string_view id, std::uint64_t number);
 
 // Returns the id, or nothing if it must not appear in logs and headers: at most 128 visible ASCII characters are
 // allowed.

@@ -13,20 +13,64 @@ net::RequestHead request(std::vector<net::Field> fields) {
 
 TEST(ForwardedFields, LeaveOutHopByHopFields) {
   std::string out;
-  append_forwarded_request_fields(out, request({{"Host", "gateway"},
-                                                {"Connection", "keep-alive, X-Hop"},
-                                                {"X-Hop", "1"},
-                                                {"Transfer-Encoding", "chunked"},
-                                                {"Upgrade", "h2c"},
-                                                {"Content-Type", "application/json"},
-                                                {"traceparent", "00-1-2-01"}}));
+  append_forwarded_request_fields(out,
+                                  request({{"Host", "gateway"},
+                                           {"Connection", "keep-alive, X-Hop"},
+                                           {"X-Hop", "1"},
+                                           {"Transfer-Encoding", "chunked"},
+                                           {"Upgrade", "h2c"},
+                                           {"Content-Type", "application/json"},
+                                           {"traceparent", "00-1-2-01"}}),
+                                  {});
   EXPECT_EQ(out, "Content-Type: application/json\r\ntraceparent: 00-1-2-01\r\n");
 }
 
 TEST(ForwardedFields, NeverHoldTheClientsKey) {
   std::string out;
-  append_forwarded_request_fields(out, request({{"authorization", "Bearer sk-secret"}, {"Accept", "*/*"}}));
+  append_forwarded_request_fields(out, request({{"authorization", "Bearer sk-secret"}, {"Accept", "*/*"}}), {});
   EXPECT_EQ(out, "Accept: */*\r\n");
+}
+
+TEST(ForwardedFields, AreThoseOfTheListAndOfTheOptions) {
+  const auto head = request({{"User-Agent", "curl"},
+                             {"X-Data-Parallel-Rank", "3"},
+                             {"Cookie", "a=b"},
+                             {"X-Api-Key", "sk"},
+                             {"X-Team", "search"},
+                             {"X-Stainless-Lang", "python"},
+                             {"Accept-Encoding", "gzip"},
+                             {"Connection", "x-hop"},
+                             {"X-Hop", "1"},
+                             {"Authorization", "Bearer sk"}});
+  std::string out;
+  append_forwarded_request_fields(out, head, {});
+  EXPECT_EQ(out, "User-Agent: curl\r\n");
+  const std::vector<std::string> more{"x-team", "x-hop", "authorization", "connection"};
+  out.clear();
+  append_forwarded_request_fields(out, head, more);
+  EXPECT_EQ(out, "User-Agent: curl\r\nX-Team: search\r\n");
+}
+
+TEST(HeaderControls, AreFoundInAnyCase) {
+  EXPECT_EQ(kHeaderControls[header_control_named("X-Data-Parallel-Rank")], "x-data-parallel-rank");
+  EXPECT_EQ(kHeaderControls[header_control_named("COOKIE")], "cookie");
+  for (const char* name : {"", "x-request-id", "accept", "cookies", "host"})
+    EXPECT_EQ(header_control_named(name), kHeaderControls.size()) << name;
+}
+
+TEST(EngineRequestId, IsUniqueAndBeginsWithASafeIdOfTheClient) {
+  EXPECT_EQ(engine_request_id("abc-1.2", 255), "abc-1.2-00000000000000ff");
+  EXPECT_EQ(engine_request_id("___prefill_addr_10.0.0.1:1", 1), "req-0000000000000001");
+  EXPECT_EQ(engine_request_id(std::string(65, 'a'), 1), "req-0000000000000001");
+}
+
+TEST(AnswerHead, HidesTheReplicaAndCookiesOfEngines) {
+  net::ResponseHead head;
+  head.status = 200;
+  head.fields = {{"Content-Type", "application/json"}, {"Set-Cookie", "a=b"}};
+  std::string out;
+  append_answer_head(out, head, "req-1", {}, "prefix");
+  EXPECT_EQ(out, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nx-request-id: req-1\r\n");
 }
 
 TEST(AnswerHead, NamesTheReplicaAndTheReason) {

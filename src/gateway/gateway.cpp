@@ -7,6 +7,8 @@
 #include <atomic>
 #include <utility>
 
+#include "api/engine_controls.h"
+#include "api/prompt_keys.h"
 #include "gateway/control_thread.h"
 #include "gateway/keys.h"
 #include "gateway/worker.h"
@@ -16,6 +18,11 @@ namespace {
 
 constexpr std::string_view kAnonymous = "anonymous";
 constexpr std::size_t kTenantsMax = 100'000;  // With those that were removed, whose numbers are not used again.
+
+// The same at all gateways, so that they share the caches of a tenant.
+std::string cache_salt_of(const std::string& tenant) {
+  return fmt::format("{:016x}", api::key_salt_of("tenant " + tenant));
+}
 
 // A tenant keeps the number that it has in `before`; one that is not named any more stays there as removed.
 std::uint32_t number_tenant(std::vector<dispatch::Tenant>& numbered, const dispatch::Tenant& tenant) {
@@ -31,7 +38,7 @@ std::uint32_t number_tenant(std::vector<dispatch::Tenant>& numbered, const dispa
 
 // `before`: null for the first settings.
 core::Result<std::shared_ptr<const Settings>> make_settings(GatewayOptions given, const Settings* before) {
-  auto made = std::make_shared<Settings>(Settings{std::move(given), {}});
+  auto made = std::make_shared<Settings>(Settings{std::move(given), {}, 0, {}, 0});
   GatewayOptions& options = made->options;
   std::vector<dispatch::Tenant> numbered;
   if (before != nullptr) numbered = before->options.dispatch.tenants;
@@ -57,6 +64,11 @@ core::Result<std::shared_ptr<const Settings>> make_settings(GatewayOptions given
                                fmt::format("{} tenants were added and removed since the start, at most {} may be",
                                            options.dispatch.tenants.size(), kTenantsMax),
                                "restart the gateway");
+  for (const dispatch::Tenant& tenant : options.dispatch.tenants) {
+    const bool isolated = tenant.isolation.value_or(options.isolation) == dispatch::Isolation::kTenant;
+    made->cache_salts.push_back(isolated ? cache_salt_of(tenant.name) : std::string{});
+  }
+  for (const std::string& name : options.forward.fields) made->kept_controls |= 1ULL << api::engine_control_named(name);
   return made;
 }
 
@@ -135,6 +147,10 @@ core::Result<void> Gateway::reconfigure(GatewayOptions options) {
   made->options.tls = next.tls;
   dispatch::copy_reloadable(made->options.dispatch, next.dispatch);
   dispatcher_->reconfigure(made->options.dispatch);
+  made->options.forward = next.forward;
+  made->options.engine_priority = next.engine_priority;
+  made->options.isolation = next.isolation;
+  made->options.expose_routing = next.expose_routing;
   for (const auto& worker : workers_) worker->reconfigure(made);
   settings_ = std::move(made);
   return {};

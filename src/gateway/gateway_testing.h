@@ -142,6 +142,7 @@ inline GatewayOptions quiet_options() {
   GatewayOptions options;
   options.dispatch.models = {{"m", {1.0, 0.5, 2.0}, 32'768}};
   options.dispatch.picker.slow_start = core::Duration{};
+  options.expose_routing = ExposeRouting::kAlways;
   options.health_interval = options.scrape_interval = std::chrono::hours{1};
   return options;
 }

@@ -101,6 +101,10 @@ void add_queues(telemetry::ExpositionWriter& text, const Overview& overview) {
   text.add(static_cast<double>(overview.retried_total));
   text.family("penstock_clamped_requests_total", "counter", "requests with a lowered max_tokens");
   text.add(static_cast<double>(overview.clamped_total));
+  text.family("penstock_dropped_controls_total", "counter",
+              "header and body fields that control engines and were not forwarded");
+  for (const DroppedControl& control : overview.dropped_controls)
+    text.add(static_cast<double>(control.count), {{"kind", control.kind}, {"name", control.name}});
   text.family("penstock_tenant_budget_tokens", "gauge", "remaining tokens in the budget of a tenant");
   for (const dispatch::TenantStatus& tenant : overview.tenants)
     if (tenant.budget_available >= 0.0) text.add(tenant.budget_available, {{"tenant", tenant.name}});

@@ -22,6 +22,25 @@ struct ApiKey {
   std::uint32_t tenant = 0;
 };
 
+// What passes from clients to replicas, beyond what every gateway forwards.
+struct ForwardOptions {
+  std::vector<std::string> headers;  // Names of header fields.
+  std::vector<std::string> fields;   // Names of body fields that control engines; see api/engine_controls.h.
+  bool strict = false;               // A request with a control that does not pass is rejected.
+};
+
+// Who receives x-penstock-replica and x-penstock-route.
+enum class ExposeRouting : std::uint8_t { kNever, kOperators, kAlways };
+
+[[nodiscard]] constexpr const char* to_string(ExposeRouting expose) {
+  switch (expose) {
+    case ExposeRouting::kNever: return "never";
+    case ExposeRouting::kOperators: return "operators";
+    case ExposeRouting::kAlways: return "always";
+  }
+  return "";
+}
+
 struct GatewayOptions {
   dispatch::DispatchOptions dispatch;  // The anonymous tenant is added.
   std::vector<ApiKey> api_keys;
@@ -38,6 +57,10 @@ struct GatewayOptions {
   bool hot_prefixes = true;  // Texts of prefixes that many requests share are kept for new replicas.
   core::Duration health_interval = std::chrono::seconds{2};
   core::Duration scrape_interval = std::chrono::seconds{1};
+  ForwardOptions forward;
+  bool engine_priority = false;  // Engines schedule by priority, so the priorities of tenants are sent to them.
+  dispatch::Isolation isolation = dispatch::Isolation::kNone;  // Of tenants without one of their own.
+  ExposeRouting expose_routing = ExposeRouting::kOperators;
   std::string replica_key;  // Sent to replicas as the API key; the client's key is never sent.
 };
 

@@ -35,7 +35,11 @@ void RequestHandler::begin(net::Exchange& exchange, api::Endpoint endpoint) {
   endpoint_ = endpoint;
   status_ = 0;
   request_id_ = usable_request_id(exchange.head().field("x-request-id"));
-  if (request_id_.empty()) fmt::format_to(std::back_inserter(request_id_), "req-{:016x}", context_.random.next());
+  engine_request_id_.clear();
+  if (request_id_.empty())
+    fmt::format_to(std::back_inserter(request_id_), "req-{:016x}", context_.random.next());
+  else
+    engine_request_id_ = engine_request_id(request_id_, context_.random.next());
   report_.begin(request_id_, exchange.received_at());
   exchange.listen(this);
   enter(Phase::kReading);
@@ -49,13 +53,16 @@ void RequestHandler::begin(net::Exchange& exchange, api::Endpoint endpoint) {
 // Returns nothing if the request was granted a replica or waits.
 std::optional<Refusal> RequestHandler::admit(const ReadRequest& read) {
   enter(Phase::kAdmitting);
+  take_settings(read);
   stream_ = read.stream;
   time_limited_ = read.time_budget > core::Duration{};
   if (read.collect) collector_ = std::make_unique<api::AnswerCollector>(endpoint_ == api::Endpoint::kChatCompletions);
   RoutedArrival arrival = context_.dispatcher.arrive(read.info, context_.listener, net::Loop::read_clock());
   if (arrival.refusal) return make_refusal(*std::move(arrival.refusal));
   ticket_ = arrival.ticket;
-  if (HotPrefixCache* hot_prefixes = context_.dispatcher.hot_prefixes())
+  // The texts of an isolated tenant warm no cache that others use.
+  HotPrefixCache* hot_prefixes = context_.dispatcher.hot_prefixes();
+  if (hot_prefixes != nullptr && read.cache_salt.empty())
     hot_prefixes->offer(context_.scratch, exchange_->body(), context_.keys, read.info.received_at);
   exchange_->take_body(body_);
   if (time_limited_) budget_ = context_.loop.after(read.time_budget, [this] { out_of_time(); });
@@ -66,6 +73,20 @@ std::optional<Refusal> RequestHandler::admit(const ReadRequest& read) {
     context_.waiting.emplace(ticket_, this);
   }
   return std::nullopt;
+}
+
+// The settings may change while the request waits.
+void RequestHandler::take_settings(const ReadRequest& read) {
+  const GatewayOptions& options = context_.settings->options;
+  const dispatch::Tenant& tenant = options.dispatch.tenants[read.info.tenant];
+  shows_routing_ = options.expose_routing == ExposeRouting::kAlways ||
+                   (options.expose_routing == ExposeRouting::kOperators && tenant.is_operator);
+  edit_ = std::move(context_.scratch.edit);
+  cache_salt_ = read.cache_salt;
+  changes_ = {};
+  changes_.kept_controls = context_.settings->kept_controls;
+  changes_.cache_salt = cache_salt_;
+  if (options.engine_priority && tenant.priority != 0) changes_.priority = tenant.priority;
 }
 
 void RequestHandler::granted(RoutedGrant grant) {
@@ -88,7 +109,13 @@ void RequestHandler::refuse_request(const Refusal& refusal) {
 // ---- attempts at replicas -------------------------------------------------------------------------------------------
 
 ClientRequest RequestHandler::client_request() const {
-  return {exchange_->head(), body_, request_id_, endpoint_, collector_ != nullptr};
+  return {exchange_->head(),
+          body_,
+          edit_,
+          changes_,
+          engine_request_id_.empty() ? request_id_ : engine_request_id_,
+          endpoint_,
+          collector_ != nullptr};
 }
 
 void RequestHandler::go(RoutedGrant grant) {
@@ -134,13 +161,11 @@ void RequestHandler::end_prefill() {
   if (transfer.empty() && retry(dispatch::Attempt::kFaulted, "no KV transfer parameters")) return;
   end_attempt(dispatch::Attempt::kAnswered, Phase::kRouting);
   std::optional<RoutedGrant> grant;
-  auto body = transfer.empty() ? core::invalid_input({}, "the prefill replica did not name its KV")
-                               : api::decode_body(body_, transfer);
-  if (body) grant = context_.dispatcher.route_decode(ticket_, context_.loop.now());
+  if (!transfer.empty()) grant = context_.dispatcher.route_decode(ticket_, context_.loop.now());
   if (!grant)
     return give_up(502, "prefill_failed", "no decode replica could take the request over from its prefill replica");
   grant_ = *std::move(grant);
-  upstream_.write_decode(context_, client_request(), grant_, *std::move(body));
+  upstream_.write_decode(context_, client_request(), grant_, transfer);
   attempt();
 }
 
@@ -161,8 +186,9 @@ void RequestHandler::take_head(const net::ResponseHead& head) {
     collector_.reset();
     watch_.reset(false);
   }
-  relay_.take_head(head, {request_id_, grant_.target->id, routing::to_string(grant_.why), call_.raw(),
-                          exchange_->head().keep_alive});
+  const std::string_view replica = shows_routing_ ? std::string_view{grant_.target->id} : std::string_view{};
+  relay_.take_head(head,
+                   {request_id_, replica, routing::to_string(grant_.why), call_.raw(), exchange_->head().keep_alive});
   if (is_attempt(phase_)) enter(Phase::kAwaitingFirstByte);
 }
 

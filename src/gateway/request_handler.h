@@ -46,6 +46,7 @@ class RequestHandler final : private net::ExchangeListener, private net::Respons
     phase_ = next;
   }
   [[nodiscard]] std::optional<Refusal> admit(const ReadRequest& read);
+  void take_settings(const ReadRequest& read);
   [[nodiscard]] ClientRequest client_request() const;
   void go(RoutedGrant grant);
   void attempt();
@@ -74,12 +75,17 @@ class RequestHandler final : private net::ExchangeListener, private net::Respons
   dispatch::Ticket ticket_ = 0;
   net::Loop::Timer budget_ = 0;
   api::Endpoint endpoint_ = api::Endpoint::kChatCompletions;
-  bool stream_ = false;        // The client reads a stream.
-  bool time_limited_ = false;  // The answer may be cut, so the gateway writes the framing.
-  int status_ = 0;             // Status of the replica's answer.
+  bool stream_ = false;         // The client reads a stream.
+  bool shows_routing_ = false;  // The client may see the replica and the reason for its choice.
+  bool time_limited_ = false;   // The answer may be cut, so the gateway writes the framing.
+  int status_ = 0;              // Status of the replica's answer.
   core::Instant last_token_at_;
   RoutedGrant grant_;
   std::string request_id_;
+  std::string engine_request_id_;  // Empty: the same.
+  std::string cache_salt_;         // Owns that of changes_.
+  api::EditPoints edit_;           // Of body_.
+  api::BodyChanges changes_;
   std::string body_;  // The client's body; freed with the first byte of the answer.
   UpstreamRequest upstream_;
   ReplicaCall call_;

@@ -1,14 +1,19 @@
 #include "gateway/request_reading.h"
 
+#include <fmt/format.h>
 #include <xxhash.h>
 
 #include <algorithm>
 
+#include "api/engine_controls.h"
 #include "api/prompt_keys.h"
+#include "core/key_salt.h"
 #include "gateway/fields.h"
 
 namespace penstock::gateway {
 namespace {
+
+constexpr std::string_view kField = "field";
 
 std::optional<Refusal> authenticate(const WorkerContext& context, const net::RequestHead& head, ReadRequest& read) {
   read.tenant = context.settings->key_ring.tenant_or(bearer_key(head.field("authorization")),
@@ -48,6 +53,35 @@ std::optional<Refusal> limit_time(const dispatch::DispatchOptions& options, cons
   return std::nullopt;
 }
 
+Refusal refuse_control(std::string_view name, std::string_view kind) {
+  return make_refusal(400, "invalid_request_error", "engine_control",
+                      fmt::format("the {} {} is not forwarded to engines; leave it out", kind, name),
+                      std::string{kind == kField ? name : std::string_view{}});
+}
+
+// Counts header fields that are not forwarded because they control engines, or refuses the request.
+std::optional<Refusal> check_header_controls(WorkerContext& context, const net::RequestHead& head) {
+  const ForwardOptions& forward = context.settings->options.forward;
+  for (const net::Field& field : head.fields) {
+    const std::size_t control = header_control_named(field.name);
+    if (control == kHeaderControls.size()) continue;
+    const auto same = [&](const std::string& name) { return net::equal_fold(name, field.name); };
+    if (std::any_of(forward.headers.begin(), forward.headers.end(), same)) continue;
+    context.dispatcher.dropped_controls().header(control);
+    if (forward.strict) return refuse_control(kHeaderControls[control], "header field");
+  }
+  return std::nullopt;
+}
+
+std::optional<Refusal> check_body_controls(WorkerContext& context) {
+  for (const api::ControlField& field : context.scratch.edit.controls) {
+    if ((context.settings->kept_controls >> field.control & 1U) != 0) continue;
+    context.dispatcher.dropped_controls().field(field.control);
+    if (context.settings->options.forward.strict) return refuse_control(api::kEngineControls[field.control], kField);
+  }
+  return std::nullopt;
+}
+
 std::optional<Refusal> parse(WorkerContext& context, const net::Exchange& exchange, api::Endpoint endpoint,
                              ReadRequest& read) {
   api::InferenceRequest& request = context.scratch;
@@ -63,15 +97,20 @@ std::optional<Refusal> parse(WorkerContext& context, const net::Exchange& exchan
   read.info.max_tokens = traits.generates ? request.max_tokens : 0;
   read.info.splits = traits.splits;
   read.info.stream = read.stream || read.collect;
-  return std::nullopt;
+  return check_body_controls(context);
 }
 
 void hash(WorkerContext& context, const net::RequestHead& head, ReadRequest& read) {
   api::prompt_keys(context.scratch.text, context.settings->options.dispatch.key_tokens * api::kBytesPerToken,
                    context.keys);
+  std::uint64_t salt = 0;
+  if (!read.cache_salt.empty()) {
+    salt = api::key_salt_of(read.cache_salt);
+    core::salt_keys(context.keys, salt);
+  }
   read.info.keys = context.keys;
   if (const std::string_view session = session_of(head, context.scratch); !session.empty())
-    read.info.affinity = XXH3_64bits(session.data(), session.size()) | 1;
+    read.info.affinity = XXH3_64bits_withSeed(session.data(), session.size(), salt) | 1;
 }
 
 }  // namespace
@@ -84,6 +123,8 @@ std::optional<Refusal> read_request(WorkerContext& context, const net::Exchange&
   read.info.route = api::path_of(endpoint);
   read.info.received_at = exchange.received_at();
   if (auto refusal = authenticate(context, head, read)) return refusal;
+  read.cache_salt = context.settings->cache_salts[read.info.tenant];
+  if (auto refusal = check_header_controls(context, head)) return refusal;
   if (auto refusal = classify(options, head, read)) return refusal;
   if (auto refusal = limit_time(options, head, read)) return refusal;
   if (auto refusal = parse(context, exchange, endpoint, read)) return refusal;

@@ -18,6 +18,7 @@ struct ReadRequest {
   std::optional<std::uint32_t> tenant;  // Empty if the client is not authenticated.
   core::Duration time_budget{};         // For the complete answer; 0 means no limit.
   bool stream = false;                  // The client reads a stream.
+  std::string_view cache_salt;          // Of its tenant's cache; empty if that is shared.
   bool collect = false;                 // The answer is requested as a stream and sent as one document.
 };
 

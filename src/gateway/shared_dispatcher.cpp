@@ -120,7 +120,10 @@ void SharedDispatcher::kv_event(std::string_view id, dispatch::KvChange change, 
 
 Overview SharedDispatcher::overview(core::Instant now) const {
   const std::scoped_lock lock{mutex_};
-  Overview seen{dispatcher_.overview(now), {}};
+  Overview seen{dispatcher_.overview(now), {}, {}};
+  dropped_controls_.for_each([&](std::string_view kind, std::string_view name, std::uint64_t count) {
+    seen.dropped_controls.push_back({kind, name, count});
+  });
   for (const dispatch::ReplicaStatus& status : seen.replicas) {
     const auto found = known_.find(status.spec.number);
     seen.urls.push_back(found == known_.end() ? std::string{} : found->second.endpoint.url);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "dispatch/dispatcher.h"
+#include "gateway/dropped_controls.h"
 #include "gateway/hot_prefix_cache.h"
 #include "gateway/options.h"
 #include "gateway/target.h"
@@ -28,8 +29,14 @@ struct RoutedArrival {  // See dispatch::ArrivalResult.
   std::optional<dispatch::Refusal> refusal;
 };
 
+struct DroppedControl {
+  std::string_view kind, name;  // kind: "header" or "field".
+  std::uint64_t count = 0;
+};
+
 struct Overview : dispatch::Overview {
   std::vector<std::string> urls;  // URLs of its replicas, in the same order.
+  std::vector<DroppedControl> dropped_controls;
 };
 
 // Locks a dispatcher once for each call; no call blocks on anything else. Any thread may call it. Listeners are called
@@ -69,6 +76,8 @@ class SharedDispatcher {
   // Has its own lock. Null if it is switched off.
   [[nodiscard]] HotPrefixCache* hot_prefixes() { return hot_prefixes_ ? &*hot_prefixes_ : nullptr; }
 
+  [[nodiscard]] DroppedControls& dropped_controls() { return dropped_controls_; }
+
  private:
   [[nodiscard]] std::optional<RoutedGrant> routed(const std::optional<dispatch::Grant>& grant) const;
 
@@ -82,6 +91,7 @@ class SharedDispatcher {
   std::map<std::uint64_t, Known> known_;  // By ReplicaSpec::number.
   std::uint64_t next_number_ = 0;
   std::optional<HotPrefixCache> hot_prefixes_;
+  DroppedControls dropped_controls_;
 };
 
 }  // namespace penstock::gateway

@@ -2,40 +2,40 @@
 
 #include <utility>
 
-#include "core/result.h"
 #include "gateway/buffers.h"
 #include "gateway/fields.h"
 
 namespace penstock::gateway {
 
-void UpstreamRequest::write(WorkerContext& context, const ClientRequest& client, const RoutedGrant& grant) {
-  body_ = client.body;
-  edit(context, client, grant);
+void UpstreamRequest::write(const WorkerContext& context, const ClientRequest& client, const RoutedGrant& grant) {
+  edit(client, grant);
+  if (grant.prefill_only)
+    replace(api::prefill_body(body_));
+  else if (client.collect)
+    replace(api::streamed_body(body_));
   write_head(context, client, *grant.target);
 }
 
-void UpstreamRequest::write_decode(WorkerContext& context, const ClientRequest& client, const RoutedGrant& grant,
-                                   std::string body) {
-  changed_ = std::move(body);
-  body_ = changed_;
-  edit(context, client, grant);
-  write_head(context, client, *grant.target);
-}
-
-void UpstreamRequest::edit(WorkerContext& context, const ClientRequest& client, const RoutedGrant& grant) {
-  const auto replace = [&](auto&& changed) {
-    PENSTOCK_ASSERT(changed.has_value(), "the body was parsed before");
-    changed_ = *std::move(changed);
-    body_ = changed_;
-  };
-  if (grant.prefill_only) return replace(api::prefill_body(body_));
-  if (grant.max_tokens) {
-    const auto read = context.reader.read(client.endpoint, body_, context.scratch);
-    PENSTOCK_ASSERT(read.has_value(), "the body was parsed before");
-    changed_ = api::with_max_tokens(body_, context.scratch, *grant.max_tokens);
-    body_ = changed_;
-  }
+void UpstreamRequest::write_decode(const WorkerContext& context, const ClientRequest& client, const RoutedGrant& grant,
+                                   std::string_view kv_transfer_params) {
+  edit(client, grant);
+  replace(api::decode_body(body_, kv_transfer_params));
   if (client.collect) replace(api::streamed_body(body_));
+  write_head(context, client, *grant.target);
+}
+
+void UpstreamRequest::edit(const ClientRequest& client, const RoutedGrant& grant) {
+  api::BodyChanges changes = client.changes;
+  changes.max_tokens = grant.max_tokens;
+  changed_.clear();
+  const bool changed = api::append_changed_body(changed_, client.body, client.endpoint, client.edit, changes);
+  body_ = changed ? std::string_view{changed_} : client.body;
+}
+
+void UpstreamRequest::replace(core::Result<std::string> body) {
+  PENSTOCK_ASSERT(body.has_value(), "the body was parsed before");
+  changed_ = *std::move(body);
+  body_ = changed_;
 }
 
 void UpstreamRequest::write_head(const WorkerContext& context, const ClientRequest& client, const Target& target) {
@@ -43,10 +43,10 @@ void UpstreamRequest::write_head(const WorkerContext& context, const ClientReque
   head_.append("POST ").append(target.path_prefix).append(api::path_of(client.endpoint));
   if (const std::string_view query = client.head.query(); !query.empty()) head_.append("?").append(query);
   head_.append(" HTTP/1.1\r\nHost: ").append(target.host_field).append("\r\n");
-  append_forwarded_request_fields(head_, client.head);
+  append_forwarded_request_fields(head_, client.head, context.settings->options.forward.headers);
   if (!context.settings->options.replica_key.empty())
     head_.append("Authorization: Bearer ").append(context.settings->options.replica_key).append("\r\n");
-  head_.append("x-request-id: ").append(client.request_id);
+  head_.append("x-request-id: ").append(client.engine_request_id);
   head_.append("\r\nContent-Length: ");
   append_number(head_, body_.size());
   head_.append("\r\n\r\n");

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "api/request.h"
+#include "core/result.h"
 #include "gateway/worker_context.h"
 #include "net/http.h"
 
@@ -14,7 +15,9 @@ namespace penstock::gateway {
 struct ClientRequest {
   const net::RequestHead& head;
   std::string_view body;
-  std::string_view request_id;
+  const api::EditPoints& edit;         // Of the body.
+  const api::BodyChanges& changes;     // Those of each attempt.
+  std::string_view engine_request_id;  // See fields.h.
   api::Endpoint endpoint = api::Endpoint::kChatCompletions;
   bool collect = false;  // The answer is requested as a stream that the client does not read.
 };
@@ -22,9 +25,10 @@ struct ClientRequest {
 // Builds head and body. An unchanged body of the client is not copied.
 class UpstreamRequest {
  public:
-  void write(WorkerContext& context, const ClientRequest& client, const RoutedGrant& grant);
-  // Builds the second leg of a disaggregated request; `body` contains the KV location and replaces the client's body.
-  void write_decode(WorkerContext& context, const ClientRequest& client, const RoutedGrant& grant, std::string body);
+  void write(const WorkerContext& context, const ClientRequest& client, const RoutedGrant& grant);
+  // Builds the second leg of a disaggregated request with the `kv_transfer_params` (JSON) of the first leg's answer.
+  void write_decode(const WorkerContext& context, const ClientRequest& client, const RoutedGrant& grant,
+                    std::string_view kv_transfer_params);
 
   // Valid until the next call, and as long as the client's body.
   [[nodiscard]] std::string_view head() const { return head_; }
@@ -35,7 +39,8 @@ class UpstreamRequest {
   void clear(bool keep_memory);
 
  private:
-  void edit(WorkerContext& context, const ClientRequest& client, const RoutedGrant& grant);
+  void edit(const ClientRequest& client, const RoutedGrant& grant);
+  void replace(core::Result<std::string> body);
   void write_head(const WorkerContext& context, const ClientRequest& client, const Target& target);
 
   std::string head_, changed_;

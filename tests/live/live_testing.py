@@ -74,9 +74,9 @@ class Engine(Program):
 
 
 class Gateway(Program):
-    def __init__(self, test, *words):
-        super().__init__(test, "gateway", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", *words,
-                         ready=r"ready on https?://127\.0\.0\.1:(\d+), metrics on http://127\.0\.0\.1:(\d+)")
+    def __init__(self, test, *words, expose="always"):
+        super().__init__(test, "gateway", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0",
+                         "--expose-routing", expose, *words, ready=r"ready on https?://127\.0\.0\.1:(\d+), metrics on http://127\.0\.0\.1:(\d+)")
         self.port, self.admin = self.ports
 
     def ready(self):
