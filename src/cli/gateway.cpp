@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
+#include <optional>
 #include <utility>
 
 #include "cli/arguments.h"
@@ -17,6 +19,7 @@
 #include "gateway/discovery.h"
 #include "net/descriptors.h"
 #include "net/signals.h"
+#include "net/takeover.h"
 #include "options/reference.h"
 
 namespace penstock::cli {
@@ -36,6 +39,8 @@ Usage gateway_usage(const options::Table& table) {
   usage.flags.push_back(
       {"Flags", "--config", "FILE", "YAML with everything that flags say, tenants, models, classes", {}, {}});
   usage.flags.push_back({"Flags", "--options-markdown", {}, "print the reference of all options and end", {}, "true"});
+  usage.flags.push_back(
+      {"Operation", "--takeover", {}, "replace the gateway that serves these addresses; it drains", {}, "true"});
   // The gateway reads the SLO from the file only.
   for (Flag& flag : flags_of(table, configuration::gateway_groups()))
     if (flag.group != "SLO") usage.flags.push_back(std::move(flag));
@@ -70,26 +75,81 @@ class Shutdown {
   // A second signal ends the gateway at once.
   void begin(gateway::Gateway& served, int signal, const configuration::GatewaySetup& setup) {
     if (!cause_.empty()) return loop_.stop();
-    cause_ = signal_name(signal);
-    log_.write(logging::Event::kDrain, {{"cause", cause_}, {"open", served.open_requests()}});
-    served.announce_drain();
+    begin(served, signal_name(signal), setup);
     // SIGINT comes from a terminal, where no load balancer needs time to notice.
     const core::Duration delay = signal == SIGTERM ? std::min(setup.drain_delay, setup.drain_time) : core::Duration{};
-    loop_.after(delay, [this, &served] { served.drain([this] { loop_.stop(); }); });
+    loop_.after(delay, [this, &served] { refuse(served); });
+  }
+  // Another process accepts connections on the same addresses.
+  void take_over(gateway::Gateway& served, const configuration::GatewaySetup& setup) {
+    log_.write(logging::Event::kTakeover, {{"role", "predecessor"}});
+    if (cause_.empty()) begin(served, "takeover", setup);
+    served.release_admin();
+    refuse(served);
+  }
+  [[nodiscard]] bool draining() const { return !cause_.empty(); }
+  [[nodiscard]] const std::string& cause() const { return cause_; }
+
+ private:
+  void begin(gateway::Gateway& served, std::string cause, const configuration::GatewaySetup& setup) {
+    cause_ = std::move(cause);
+    log_.write(logging::Event::kDrain, {{"cause", cause_}, {"open", served.open_requests()}});
+    served.announce_drain();
     loop_.after(setup.drain_time, [this, &served] {
       log_.write(logging::Event::kDrainTimeout, {{"open", served.open_requests()}});
       served.cut();
       loop_.after(kCutTime, [this] { loop_.stop(); });
     });
   }
-  [[nodiscard]] const std::string& cause() const { return cause_; }
+  void refuse(gateway::Gateway& served) {
+    if (!std::exchange(refuses_, true)) served.drain([this] { loop_.stop(); });
+  }
 
- private:
   static constexpr core::Duration kCutTime = std::chrono::seconds{1};  // In which cut requests are settled.
 
   net::Loop& loop_;
   logging::Log& log_;
-  std::string cause_;  // Empty before the signal.
+  std::string cause_;  // Empty before the drain.
+  bool refuses_ = false;
+};
+
+std::string takeover_name(const net::Address& address) { return "penstock-gateway-" + address.text(); }
+
+// Without `always`, another gateway on the address must drain.
+std::optional<net::Takeover> request_takeover(const net::Address& address, bool always) {
+  using Condition = net::TakeoverOffer::Condition;
+  if (address.port() == 0) return std::nullopt;  // The system chooses a port that is free.
+  return net::Takeover::request(takeover_name(address), always ? Condition::kAlways : Condition::kIfDraining);
+}
+
+// Serves at once, or, when this process takes the addresses over, once the replicas are known: the other process serves
+// meanwhile, and clients that have connected to this one wait.
+class Opening {
+ public:
+  Opening(net::Loop& loop, gateway::Gateway& served, std::optional<net::Takeover> takeover)
+      : loop_(loop), served_(served), takeover_(std::move(takeover)), until_(loop.now() + kReadyTime) {
+    if (takeover_)
+      timer_ = loop_.every(kReadyStep, [this] { check(); });
+    else
+      served_.start();
+  }
+
+ private:
+  static constexpr core::Duration kReadyTime = std::chrono::seconds{2}, kReadyStep = std::chrono::milliseconds{10};
+
+  void check() {
+    if (loop_.now() < until_ && !served_.ready()) return;
+    loop_.cancel(timer_);
+    served_.start();
+    takeover_->report_listening();
+    takeover_.reset();
+  }
+
+  net::Loop& loop_;
+  gateway::Gateway& served_;
+  std::optional<net::Takeover> takeover_;
+  core::Instant until_;
+  net::Loop::Timer timer_ = 0;
 };
 
 // The log of an --access-log FILE; null: the option names no file.
@@ -144,16 +204,26 @@ int serve_gateway(const Arguments& arguments) {
   if (!listen) return report_error(listen.error());
   const auto admin = parse_listen(setup.admin_listen, "--admin-listen");
   if (!admin) return report_error(admin.error());
-  auto ledger = open_ledger(setup.ledger, log);
+  auto takeover = request_takeover(*listen, parsed->has("--takeover"));
+  auto ledger = open_ledger(setup, log);
   if (!ledger) return report_error(ledger.error());
-  auto opened = gateway::Gateway::open(*std::move(options), *listen, *admin, *std::move(ledger), {log, access});
+  auto opened = gateway::Gateway::open(
+      *std::move(options), *listen, *admin, *std::move(ledger), {log, access},
+      takeover ? gateway::Gateway::Listening::kBesideOthers : gateway::Gateway::Listening::kAlone);
   if (!opened) return report_error(opened.error());
   served = *std::move(opened);
-  served->start();
+  served->start_control();
   auto found = gateway::Discovery::start(loop, setup.discovery, *served, log);
   if (!found) return report_input_error(found.error());
   discovery = *std::move(found);
   reloader.watch(loop, *served, *discovery);
+  const net::TakeoverOffer offer{loop, takeover_name(served->address()),
+                                 [&](net::TakeoverOffer::Condition condition) {
+                                   return condition == net::TakeoverOffer::Condition::kAlways || shutdown.draining();
+                                 },
+                                 [&] { shutdown.take_over(*served, reloader.current().gateway); }};
+  if (takeover) log.write(logging::Event::kTakeover, {{"role", "successor"}});
+  Opening opening{loop, *served, std::move(takeover)};
   const std::string scheme = setup.tls_certificate.empty() ? "http" : "https";
   log_start(log, "gateway");
   log.write(logging::Event::kListening, {{"purpose", "api"}, {"url", scheme + "://" + served->address().text()}});

@@ -41,10 +41,11 @@ core::Result<std::vector<std::string>> keys_of(const configuration::TenantOption
 
 class Ledger final : public dispatch::LedgerSink {
  public:
-  Ledger(connect::LedgerStore store, logging::Log& log)
-      : writer_(std::move(store), {}, [&log](const std::string& message) {
+  Ledger(connect::LedgerStore store, const connect::LedgerWriterOptions& options, logging::Log& log)
+      : writer_(std::move(store), options, [&log](const std::string& message) {
           log.write(logging::Event::kLedger, {{"message", message}});
         }) {}
+  std::optional<std::uint64_t> first_entry() const override { return writer_.first_id(); }
   void opened(const ledger::Entry& entry) override { writer_.opened(entry); }
   void closed(const ledger::Entry& entry) override { writer_.closed(entry); }
 
@@ -90,15 +91,18 @@ std::vector<std::string> watched_files(const std::string& config_file, const con
   return files;
 }
 
-core::Result<std::unique_ptr<dispatch::LedgerSink>> open_ledger(const std::string& path, logging::Log& log) {
-  if (path.empty()) return std::unique_ptr<dispatch::LedgerSink>{};
+core::Result<std::unique_ptr<dispatch::LedgerSink>> open_ledger(const configuration::GatewaySetup& setup,
+                                                                logging::Log& log) {
+  if (setup.ledger.empty()) return std::unique_ptr<dispatch::LedgerSink>{};
   connect::LedgerOptions options;
   options.now_unix_ms =
       std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch())
           .count();
-  auto store = connect::LedgerStore::open(path, options);
+  auto store = connect::LedgerStore::open(setup.ledger, options);
   if (!store) return tl::make_unexpected(store.error());
-  return std::make_unique<Ledger>(*std::move(store), log);
+  connect::LedgerWriterOptions writer;
+  writer.keep = setup.ledger_retention;
+  return std::make_unique<Ledger>(*std::move(store), writer, log);
 }
 
 core::Result<net::Address> parse_listen(const std::string& text, std::string_view where) {

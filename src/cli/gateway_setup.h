@@ -20,8 +20,8 @@ namespace penstock::cli {
 [[nodiscard]] std::vector<std::string> watched_files(const std::string& config_file,
                                                      const configuration::GatewaySetup& setup);
 
-// Returns the sink of ledger entries; null if `path` is empty.
-[[nodiscard]] core::Result<std::unique_ptr<dispatch::LedgerSink>> open_ledger(const std::string& path,
+// Returns the sink of ledger entries; null if no ledger is configured.
+[[nodiscard]] core::Result<std::unique_ptr<dispatch::LedgerSink>> open_ledger(const configuration::GatewaySetup& setup,
                                                                               logging::Log& log);
 
 // Accepts "127.0.0.1:8000", "[::]:8000" or ":8000", which listens on all addresses.

@@ -68,6 +68,7 @@ struct GatewaySetup {
   std::string listen = "127.0.0.1:8000", admin_listen = "127.0.0.1:8081";
   std::string tls_certificate, tls_key;  // Files; empty means plain HTTP.
   std::string ledger;                    // SQLite file; empty means none.
+  core::Duration ledger_retention{};     // Entries older than this are removed; 0 keeps all.
   std::string access_log = "off";        // "on" (in the log), "off" or a file.
   bool prefix_pings = false;
   bool watch = true;                                     // Read files again when they change.

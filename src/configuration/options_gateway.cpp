@@ -276,6 +276,8 @@ void add_gateway(Table& table, GatewaySetup& setup) {
       .reloadable();
   table.group("Accounting");
   table.add({"gateway.ledger", "--ledger", "SQLite file with an entry for each request"}, text(setup.ledger));
+  table.add({"gateway.ledger_retention", "", "entries that are older are removed; 0s keeps all"},
+            duration(setup.ledger_retention));
   table.group("Log");
   table
       .add({"log.access", "--access-log", "a line for each request at its end: on (in the log), off, or a file"},

@@ -1,6 +1,7 @@
-// A lock file that one process at a time holds.
+// Lock files: one that a single process holds, and one that several processes share.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
@@ -22,9 +23,27 @@ class FileLock {
   }
 
  private:
+  friend class SharedFileLock;
   explicit FileLock(int descriptor) : descriptor_(descriptor) {}
 
   int descriptor_;
+};
+
+// Each process that shares the file may hold numbers, which tell the others that it lives. The kernel releases them
+// when the process ends.
+class SharedFileLock {
+ public:
+  // Creates the file if it is missing. Returns nothing if a process holds it as a FileLock, which fails in turn while
+  // the file is shared.
+  [[nodiscard]] static core::Result<std::optional<SharedFileLock>> open(const std::string& file);
+
+  [[nodiscard]] bool hold(std::uint64_t number);                     // Returns false if another one holds it.
+  [[nodiscard]] bool is_held_elsewhere(std::uint64_t number) const;  // Numbers that this object holds do not count.
+
+ private:
+  explicit SharedFileLock(FileLock file) : file_(std::move(file)) {}
+
+  FileLock file_;
 };
 
 }  // namespace penstock::connect

@@ -138,7 +138,8 @@ std::string replicas_text(std::span<const ReplicaEntry> replicas) {
 }
 
 core::Result<void> save_replicas(const std::string& path, std::span<const ReplicaEntry> replicas) {
-  return replace_file(path, replicas_text(replicas));
+  // Gateways of other users may follow the file; it has no secrets.
+  return replace_file(path, replicas_text(replicas), FileReaders::kAll);
 }
 
 }  // namespace penstock::connect

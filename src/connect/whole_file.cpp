@@ -64,9 +64,10 @@ core::Result<std::optional<std::string>> read_whole_file(const std::string& path
   return std::optional{std::move(text)};
 }
 
-core::Result<void> replace_file(const std::string& path, std::string_view text) {
+core::Result<void> replace_file(const std::string& path, std::string_view text, FileReaders readers) {
+  const mode_t mode = readers == FileReaders::kAll ? 0644 : 0600;
   const std::string neighbour = path + ".part";
-  const int file = ::open(neighbour.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  const int file = ::open(neighbour.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode);
   if (file < 0) return failure(path, "write", errno);
   int error = write_all(file, text);
   if (error == 0 && ::fsync(file) != 0) error = errno;

@@ -14,8 +14,11 @@ namespace penstock::connect {
 [[nodiscard]] core::Result<std::optional<std::string>> read_whole_file(const std::string& path,
                                                                        std::uint64_t bytes_max);
 
+enum class FileReaders : std::uint8_t { kOwner, kAll };  // Who may read a file, as far as the umask allows.
+
 // Writes a temporary file, flushes it and renames it, so that a reader sees either the old or the new text, also after
-// a crash. One writer at a time. The file is readable by all, as far as the umask allows.
-[[nodiscard]] core::Result<void> replace_file(const std::string& path, std::string_view text);
+// a crash. One writer at a time.
+[[nodiscard]] core::Result<void> replace_file(const std::string& path, std::string_view text,
+                                              FileReaders readers = FileReaders::kOwner);
 
 }  // namespace penstock::connect

@@ -89,6 +89,8 @@ struct RequestOutcome {
 class LedgerSink {
  public:
   virtual ~LedgerSink() = default;
+  // Entries are numbered from here on. Empty: from the Unix time in microseconds.
+  [[nodiscard]] virtual std::optional<std::uint64_t> first_entry() const { return std::nullopt; }
   virtual void opened(const ledger::Entry& entry) = 0;  // Not called for a request that ends at once.
   virtual void closed(const ledger::Entry& entry) = 0;
 };

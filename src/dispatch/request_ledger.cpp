@@ -5,13 +5,15 @@
 
 namespace penstock::dispatch {
 
-// Entries are numbered above what any earlier run used, as long as no run began more than a million requests a second.
+// Without a number from the sink, entries are numbered above what any earlier run used, as long as no run began more
+// than a million requests a second.
 RequestLedger::RequestLedger(const ReplicaSet& replicas, std::unique_ptr<LedgerSink> sink, core::Instant now,
                              core::Duration unix_now)
     : replicas_(replicas),
       sink_(std::move(sink)),
       unix_at_start_(unix_now - now.time_since_epoch()),
       next_entry_(static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(unix_now).count())) {
+  if (sink_) next_entry_ = sink_->first_entry().value_or(next_entry_);
 }
 
 std::int64_t RequestLedger::unix_ms(core::Instant now) const {

@@ -27,6 +27,8 @@ class AdminServer final : private net::ExchangeHandler {
   AdminServer(net::Loop& loop, int listening, SharedDispatcher& dispatcher, ServerCounts counts,
               const Lifecycle& lifecycle);
 
+  void drain() { server_.drain(); }
+
  private:
   void on_request(net::Exchange& exchange) override;
   std::string error_body(int status, std::string_view fault) override;

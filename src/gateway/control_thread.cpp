@@ -39,6 +39,10 @@ void ControlThread::start() {
   thread_ = std::thread{[this] { loop_.run(); }};
 }
 
+void ControlThread::release_admin() {
+  loop_.post([this] { admin_.drain(); });
+}
+
 void ControlThread::set_replicas(std::vector<ReplicaEndpoint> replicas) {
   loop_.post([this, replicas = std::move(replicas)]() mutable { health_.set_replicas(std::move(replicas)); });
 }

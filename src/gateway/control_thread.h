@@ -24,6 +24,7 @@ class ControlThread {
   ControlThread& operator=(const ControlThread&) = delete;
 
   void start();
+  void release_admin();  // May be called on any thread. Stops listening on the admin address.
   void set_replicas(std::vector<ReplicaEndpoint> replicas);  // May be called on any thread.
 
  private:

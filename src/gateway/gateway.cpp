@@ -89,7 +89,8 @@ Gateway::Gateway(std::shared_ptr<const Settings> settings) : first_(settings), s
 
 core::Result<std::unique_ptr<Gateway>> Gateway::open(GatewayOptions options, const net::Address& listen,
                                                      const net::Address& admin,
-                                                     std::unique_ptr<dispatch::LedgerSink> sink, GatewayLogs logs) {
+                                                     std::unique_ptr<dispatch::LedgerSink> sink, GatewayLogs logs,
+                                                     Listening listening) {
   auto settings = make_settings(std::move(options), nullptr);
   if (!settings) return tl::make_unexpected(settings.error());
   std::unique_ptr<Gateway> gateway{new Gateway{*std::move(settings)}};
@@ -97,14 +98,16 @@ core::Result<std::unique_ptr<Gateway>> Gateway::open(GatewayOptions options, con
   gateway->dispatcher_ = std::make_unique<SharedDispatcher>(own, std::move(sink));
 
   net::Address shared = listen;
-  if (own.threads > 1) {
+  if (listening == Listening::kAlone) {
     // Sockets that share a port would also share it with another gateway's sockets, without an error.
-    auto alone = net::listen_on(listen, false);
-    if (!alone) return tl::make_unexpected(alone.error());
-    ::close(*alone);
+    for (const net::Address& address : {listen, admin}) {
+      auto alone = net::listen_on(address, false);
+      if (!alone) return tl::make_unexpected(alone.error());
+      ::close(*alone);
+    }
   }
   for (std::uint32_t index = 0; index < std::max(1U, own.threads); ++index) {
-    auto socket = net::listen_on(shared, own.threads > 1);
+    auto socket = net::listen_on(shared, true);
     if (!socket) return tl::make_unexpected(socket.error());
     // For port 0, the other sockets use the port that the first one got.
     shared = net::local_address(*socket);
@@ -112,7 +115,7 @@ core::Result<std::unique_ptr<Gateway>> Gateway::open(GatewayOptions options, con
         std::make_unique<Worker>(gateway->settings_, *gateway->dispatcher_, logs, *socket, index));
   }
   gateway->address_ = shared;
-  auto socket = net::listen_on(admin, false);
+  auto socket = net::listen_on(admin, true);
   if (!socket) return tl::make_unexpected(socket.error());
   gateway->admin_address_ = net::local_address(*socket);
   const auto counts = [workers = &gateway->workers_] {
@@ -132,9 +135,17 @@ Gateway::~Gateway() {
   workers_.clear();
 }
 
+void Gateway::start_control() {
+  if (!std::exchange(control_runs_, true)) control_->start();
+}
+
 void Gateway::start() {
+  start_control();
   for (const auto& worker : workers_) worker->start();
-  control_->start();
+}
+
+bool Gateway::ready() const {
+  return dispatcher_->known_replicas() >= listed_replicas_ && dispatcher_->ready(net::Loop::read_clock());
 }
 
 core::Result<void> Gateway::reconfigure(GatewayOptions options) {
@@ -156,7 +167,10 @@ core::Result<void> Gateway::reconfigure(GatewayOptions options) {
   return {};
 }
 
-void Gateway::set_replicas(std::vector<ReplicaEndpoint> specs) { control_->set_replicas(std::move(specs)); }
+void Gateway::set_replicas(std::vector<ReplicaEndpoint> specs) {
+  listed_replicas_ = specs.size();
+  control_->set_replicas(std::move(specs));
+}
 
 void Gateway::kv_event(std::string_view replica, dispatch::KvChange change, std::span<const std::uint64_t> keys) {
   dispatcher_->kv_event(replica, change, keys);
@@ -166,6 +180,8 @@ void Gateway::announce_drain() {
   lifecycle_.draining = true;
   for (const auto& worker : workers_) worker->announce_drain();
 }
+
+void Gateway::release_admin() { control_->release_admin(); }
 
 void Gateway::cut() {
   for (const auto& worker : workers_) worker->cut();

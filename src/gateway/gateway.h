@@ -1,6 +1,8 @@
 // The live data path: accepts OpenAI API requests and forwards each to one of many replicas.
 #pragma once
 
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -25,14 +27,21 @@ class Worker;
 // thread.
 class Gateway {
  public:
-  // Listens on both addresses and returns an error if a port is in use. Requests are served after start().
+  // kBesideOthers: on the ports of another process of this user that allows it; see net/takeover.h.
+  enum class Listening : std::uint8_t { kAlone, kBesideOthers };
+  // Listens on both addresses and returns an error if a port is in use. Requests are served after start(); clients that
+  // connect before wait.
   [[nodiscard]] static core::Result<std::unique_ptr<Gateway>> open(GatewayOptions options, const net::Address& listen,
                                                                    const net::Address& admin,
                                                                    std::unique_ptr<dispatch::LedgerSink> sink,
-                                                                   GatewayLogs logs);
+                                                                   GatewayLogs logs,
+                                                                   Listening listening = Listening::kAlone);
   ~Gateway();  // Closes open connections.
 
-  void start();
+  void start_control();  // Starts with the health of replicas and the admin address.
+  void start();          // Serves requests; calls start_control() unless that was done.
+  // Returns true once a replica may be chosen and the models of all replicas are known.
+  [[nodiscard]] bool ready() const;
   [[nodiscard]] net::Address address() const { return address_; }
   [[nodiscard]] net::Address admin_address() const { return admin_address_; }
 
@@ -51,6 +60,7 @@ class Gateway {
   void announce_drain();
   // Refuses new connections and lets requests in flight end. `done` is then called once, on some thread.
   void drain(std::function<void()> done);
+  void release_admin();  // Stops listening on the admin address.
   // Cuts all requests in flight. They are settled with what was delivered so far.
   void cut();
   [[nodiscard]] Lifecycle& lifecycle() { return lifecycle_; }
@@ -61,6 +71,8 @@ class Gateway {
   std::shared_ptr<const Settings> first_;     // The control thread reads them for as long as it runs.
   std::shared_ptr<const Settings> settings_;  // The latest ones.
   Lifecycle lifecycle_;
+  std::atomic<std::size_t> listed_replicas_{0};
+  bool control_runs_ = false;
   net::Address address_, admin_address_;
   std::unique_ptr<SharedDispatcher> dispatcher_;
   std::vector<std::unique_ptr<Worker>> workers_;

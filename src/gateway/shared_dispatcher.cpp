@@ -137,6 +137,11 @@ bool SharedDispatcher::ready(core::Instant now) const {
   return std::any_of(replicas.begin(), replicas.end(), [](const auto& status) { return status.load.eligible; });
 }
 
+std::size_t SharedDispatcher::known_replicas() const {
+  const std::scoped_lock lock{mutex_};
+  return known_.size();
+}
+
 dispatch::TrafficLog::Page SharedDispatcher::traffic(std::uint64_t after, std::size_t events_max) const {
   const std::scoped_lock lock{mutex_};
   return dispatcher_.traffic(after, events_max);

@@ -66,6 +66,7 @@ class SharedDispatcher {
 
   [[nodiscard]] Overview overview(core::Instant now) const;
   [[nodiscard]] bool ready(core::Instant now) const;  // Returns true if at least one replica may be chosen.
+  [[nodiscard]] std::size_t known_replicas() const;   // Replicas whose model is known.
   [[nodiscard]] std::uint32_t open_requests() const;  // Running and queued requests.
   [[nodiscard]] dispatch::TrafficLog::Page traffic(std::uint64_t after, std::size_t events_max) const;
   // Returns the models that are configured or that any replica has served since the start; requests for other models

@@ -25,6 +25,10 @@ constexpr std::array kEvents = {
     EventInfo{Event::kLinesDropped, kWarning, "log_lines_dropped", "all", "lines",
               "Log lines came faster than they could be written, and this many were dropped since the last such line."},
     EventInfo{
+        Event::kTakeover, kInfo, "takeover", "gateway", "role",
+        "Another process takes the addresses over. The role is successor in the process that starts, and predecessor "
+        "in the one that ends."},
+    EventInfo{
         Event::kConfigReloaded, kInfo, "config_reloaded", "gateway", "file applied",
         "The configuration was read again, after SIGHUP or because one of its files changed. `applied` lists the keys "
         "whose new values are in force."},

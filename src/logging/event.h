@@ -22,6 +22,7 @@ enum class Event : std::uint8_t {
   kFileLimitLow,
   kLinesDropped,
   // The gateway.
+  kTakeover,
   kConfigReloaded,
   kConfigChanged,
   kConfigReloadFailed,

@@ -1,5 +1,6 @@
 #include "logging/logger.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <spdlog/async.h>
@@ -8,6 +9,7 @@
 #include <spdlog/sinks/base_sink.h>
 #include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/sinks/stdout_sinks.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <utility>
@@ -95,6 +97,9 @@ core::Result<std::unique_ptr<Logger>> Logger::open(const LoggerOptions& options)
   State& state = *logger->state_;
   try {
     spdlog::sink_ptr inner;
+    // A new file is readable by its owner only.
+    if (!options.file.empty())
+      if (const int file = ::open(options.file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600); file >= 0) ::close(file);
     if (options.file.empty())
       inner = std::make_shared<spdlog::sinks::stderr_sink_st>();
     else

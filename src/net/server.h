@@ -50,7 +50,9 @@ class Exchange {
   // Swaps the body into `into` and keeps the memory of `into` for a later request. The previous content of `into` is
   // dropped.
   virtual void take_body(std::string& into) = 0;
-  [[nodiscard]] virtual std::string_view peer() const = 0;      // For example "127.0.0.1:4711".
+  [[nodiscard]] virtual std::string_view peer() const = 0;  // For example "127.0.0.1:4711".
+  // Returns true if the client has shown a certificate that TLS verified.
+  [[nodiscard]] virtual bool client_verified() const = 0;
   [[nodiscard]] virtual core::Instant received_at() const = 0;  // Time at which the first byte was read.
   virtual void listen(ExchangeListener* listener) = 0;
 

@@ -15,8 +15,8 @@ namespace penstock::net {
 namespace {
 
 constexpr std::size_t kWaitingBytesMax = 64 * 1024;  // Maximum size of pipelined requests.
-// Time for a first request to arrive during a drain.
-constexpr core::Duration kFreshTime = std::chrono::seconds{1};
+// Idle time after which a drain closes a connection.
+constexpr core::Duration kDrainIdleTime = std::chrono::seconds{1};
 
 // A copy of `rest`, which is the end of `held` unless that is empty, in the memory of `held` where little would be
 // wasted.
@@ -32,7 +32,7 @@ ServerConnection::ServerConnection(ServerCore& core, int descriptor, const Addre
     : core_{core},
       transport_{std::in_place, descriptor, core.tls},
       exchange_{*this, peer},
-      opened_at_{core.loop.now()},
+      idle_since_{core.loop.now()},
       slot_{slot} {}
 
 void ServerConnection::begin() {
@@ -131,7 +131,7 @@ void ServerConnection::take_input(std::string_view bytes) {
 // Takes what belongs to the head off the front. False: it needs more than there is.
 bool ServerConnection::advance_head(std::string_view& rest) {
   if (!head_begun_) {
-    head_begun_ = was_used_ = true;
+    head_begun_ = true;
     searched_ = 0;
     set_phase_deadline(core_.loop.now() + core_.limits.head_time);
   }
@@ -219,14 +219,16 @@ void ServerConnection::begin_exchange() {
 }
 
 void ServerConnection::end_exchange() {
-  const bool closes = exchange_.answer().closes() || core_.draining;
+  const bool closes = exchange_.answer().closes();
   release_request();
   if (closes) {
     phase_ = Phase::kClosing;
     return begin_closing();
   }
   phase_ = Phase::kHead;
-  set_phase_deadline(core_.loop.now() + core_.limits.idle_time);
+  idle_since_ = core_.loop.now();
+  // The head of this answer may have been sent before the drain, so that the client sends its next request.
+  set_phase_deadline(idle_since_ + (core_.draining ? kDrainIdleTime : core_.limits.idle_time));
   if (!in_.empty() || transport_->has_pending()) {
     if (!std::exchange(resumes_, true)) core_.resume_later(*this);
   }
@@ -252,10 +254,8 @@ void ServerConnection::drain() {
   if (!is_idle()) return;
   read_input();
   if (phase_ == Phase::kClosed) return;
-  if (!is_idle()) return update_interest();
-  if (was_used_ || core_.loop.now() - opened_at_ >= kFreshTime) return close();
-  // The first request may be in transit, because a client that connects expects to be served.
-  set_phase_deadline(core_.loop.now() + kFreshTime);
+  // A request may be in transit, because a client that has connected or received an answer expects to be served.
+  is_idle() ? set_phase_deadline(idle_since_ + kDrainIdleTime) : update_interest();
 }
 
 void ServerConnection::on_lost() {

@@ -32,6 +32,7 @@ class ServerConnection final : public Watcher {
 
   // For the exchange.
   [[nodiscard]] ServerCore& core() { return core_; }
+  [[nodiscard]] bool client_verified() const { return transport_ && transport_->peer_verified(); }
   [[nodiscard]] bool is_busy() const { return phase_ == Phase::kBusy; }
   [[nodiscard]] bool all_sent() const { return out_.empty(); }
   // Sends what the socket takes and stores the rest. Returns false if bytes are stored.
@@ -82,11 +83,11 @@ class ServerConnection final : public Watcher {
   std::string in_;   // An incomplete head or pipelined requests.
   std::string out_;  // Unsent output; the first sent_ bytes were sent since.
   std::size_t sent_ = 0, searched_ = 0;
-  core::Instant phase_deadline_ = core::kNever, write_deadline_ = core::kNever, read_at_, opened_at_;
+  core::Instant phase_deadline_ = core::kNever, write_deadline_ = core::kNever, read_at_, idle_since_;
   std::uint32_t slot_, interest_ = 0;
   Phase phase_ = Phase::kHead;
   bool head_begun_ = false, lingers_ = false, is_broken_ = false;
-  bool read_wants_write_ = false, write_wants_read_ = false, was_used_ = false, resumes_ = false;
+  bool read_wants_write_ = false, write_wants_read_ = false, resumes_ = false;
 };
 
 }  // namespace penstock::net

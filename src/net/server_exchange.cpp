@@ -17,6 +17,8 @@ std::unique_ptr<Request> ServerExchange::reset() {
   return std::move(request_);
 }
 
+bool ServerExchange::client_verified() const { return connection_.client_verified(); }
+
 void ServerExchange::on_all_sent() {
   if (std::exchange(owes_writable_, false) && listener_ != nullptr) listener_->on_writable();
 }

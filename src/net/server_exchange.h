@@ -33,6 +33,7 @@ class ServerExchange final : public Exchange {
     if (peer_text_.empty()) peer_text_ = peer_.text();
     return peer_text_;
   }
+  [[nodiscard]] bool client_verified() const override;
   [[nodiscard]] core::Instant received_at() const override { return request_->received_at; }
   void listen(ExchangeListener* listener) override { listener_ = listener; }
   void respond(int status, std::span<const Field> fields, std::string_view body) override;

@@ -189,6 +189,12 @@ Transport::Transport(Transport&& other) noexcept
       ssl_{std::exchange(other.ssl_, nullptr)},
       has_pending_{std::exchange(other.has_pending_, false)} {}
 
+bool Transport::peer_verified() const {
+  if (ssl_ == nullptr) return false;
+  SSL* ssl = ssl_of(ssl_);
+  return SSL_get0_peer_certificate(ssl) != nullptr && SSL_get_verify_result(ssl) == X509_V_OK;
+}
+
 Transport::~Transport() {
   if (ssl_ != nullptr) {
     // Sends close_notify if that is possible at once.

@@ -13,9 +13,11 @@ namespace penstock::net {
 // Certificates and settings that connections and threads share.
 class TlsContext {
  public:
-  // Reads PEM files with the certificate chain and its key. Errors name the file.
+  // Reads PEM files with the certificate chain and its key. With `client_ca_file`, a certificate that a client sends is
+  // verified against it; see Transport::peer_verified(). Errors name the file.
   [[nodiscard]] static core::Result<std::shared_ptr<TlsContext>> server(const std::string& certificate_file,
-                                                                        const std::string& key_file);
+                                                                        const std::string& key_file,
+                                                                        const std::string& client_ca_file = {});
   // Verifies the peer's name and chain against `ca_file`, or against the system's certificates if it is empty.
   [[nodiscard]] static core::Result<std::shared_ptr<TlsContext>> client(const std::string& ca_file = {});
   ~TlsContext();
@@ -51,6 +53,8 @@ class Transport {
   [[nodiscard]] bool has_pending() const { return has_pending_; }
   [[nodiscard]] int descriptor() const { return descriptor_; }
   [[nodiscard]] bool is_tls() const { return ssl_ != nullptr; }
+  // Returns true if the peer has sent a certificate and it was verified.
+  [[nodiscard]] bool peer_verified() const;
 
  private:
   int descriptor_ = -1;

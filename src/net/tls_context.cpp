@@ -52,7 +52,8 @@ SSL_CTX* make_context(const SSL_METHOD* method) {
 }  // namespace
 
 core::Result<std::shared_ptr<TlsContext>> TlsContext::server(const std::string& certificate_file,
-                                                             const std::string& key_file) {
+                                                             const std::string& key_file,
+                                                             const std::string& client_ca_file) {
   const std::shared_ptr<TlsContext> made{new TlsContext};
   SSL_CTX* context = make_context(TLS_server_method());
   made->context_ = context;
@@ -65,6 +66,17 @@ core::Result<std::shared_ptr<TlsContext>> TlsContext::server(const std::string& 
   if (SSL_CTX_use_PrivateKey_file(context, key_file.c_str(), SSL_FILETYPE_PEM) != 1)
     return core::environment_error(key_file, "cannot be used as the key of " + certificate_file + ": " + take_reason(),
                                    "use the PEM file of that certificate's key, without a passphrase");
+  if (client_ca_file.empty()) return made;
+  if (SSL_CTX_load_verify_file(context, client_ca_file.c_str()) != 1)
+    return core::environment_error(client_ca_file, "contains no trusted certificates: " + take_reason(),
+                                   "use a PEM file with at least one certificate");
+  STACK_OF(X509_NAME)* names = SSL_load_client_CA_file(client_ca_file.c_str());
+  SSL_CTX_set_client_CA_list(context, names);
+  SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
+  // Resumed sessions keep their certificate; they need a context to belong to.
+  constexpr unsigned char kSessions[] = "penstock";
+  SSL_CTX_set_session_id_context(context, kSessions, sizeof kSessions - 1);
+  ERR_clear_error();
   return made;
 }
 

@@ -306,6 +306,84 @@ class OperateTest(unittest.TestCase):
         self.assertEqual(gateway.wait(), 0)
         stream.join()
 
+    # ---- restart -----------------------------------------------------------------------------------------------------
+
+    def served_once(self, ledger, load):
+        """Each answer that a client received is in the ledger once, and nothing else."""
+        with sqlite3.connect(ledger) as database:
+            outcomes = dict(database.execute("select outcome, count(*) from entries group by outcome").fetchall())
+        self.assertEqual(outcomes, {"completed": load})
+
+    def test_five_restarts_under_load_fail_no_request(self):
+        engines = [Engine(self, *SLOW, "--speed", "4", name=f"e{i}") for i in range(2)]
+        ledger = self.path("ledger.sqlite")
+        words = ["--ledger", ledger, "--threads", "2", *(engine.url for engine in engines)]
+        gateway = Gateway(self, *words).ready()
+        words = ["--listen", f"127.0.0.1:{gateway.port}", "--admin-listen", f"127.0.0.1:{gateway.admin}", *words]
+        load = Load(gateway.port)
+        streams = []
+        for number in range(5):
+            streams.append(Stream(gateway.port, 300, f"long {number}"))
+            until("the first token", lambda: streams[-1].tokens() > 0)
+            before = load.good
+            gateway.signal(STOP)
+            last, gateway = gateway, Gateway(self, *words)  # The last gateway still drains.
+            until("answers of the next gateway", lambda: load.good > before + 20)
+            self.assertEqual(last.wait(), 0)
+            gateway.ready()
+        load.end()
+        self.assertEqual(load.failures, [])
+        for stream in streams:
+            self.assertTrue(stream.join().whole(300), stream.text[-200:])
+        gateway.signal(STOP)
+        self.assertEqual(gateway.wait(), 0)
+        self.served_once(ledger, load.good + len(streams))
+
+    def test_takeover_replaces_a_gateway_that_serves(self):
+        engine = Engine(self, *SLOW, "--speed", "4")
+        ledger = self.path("ledger.sqlite")
+        first = Gateway(self, "--ledger", ledger, engine.url).ready()
+        words = ["--listen", f"127.0.0.1:{first.port}", "--admin-listen", f"127.0.0.1:{first.admin}", "--ledger", ledger]
+        refused = subprocess.run([PROGRAM, "gateway", *words, engine.url], capture_output=True, text=True, timeout=SECONDS)
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("is taken", refused.stderr)
+        load = Load(first.port)
+        stream = Stream(first.port, 300)
+        until("the first token", lambda: stream.tokens() > 0)
+        second = Gateway(self, *words, "--takeover", engine.url).ready()
+        self.assertEqual(first.wait(), 0)
+        self.assertTrue(self.lines(first, "takeover") and self.lines(second, "takeover"))
+        before = load.good
+        until("answers of the second gateway", lambda: load.good > before + 20)
+        load.end()
+        self.assertEqual(load.failures, [])
+        self.assertTrue(stream.join().whole(300), stream.text[-200:])
+        second.signal(STOP)
+        self.assertEqual(second.wait(), 0)
+        self.served_once(ledger, load.good + 1)
+
+    def test_entries_of_a_killed_gateway_are_lost_and_those_of_a_draining_one_are_not(self):
+        engine = Engine(self, *SLOW)
+        ledger = self.path("ledger.sqlite")
+        gateways = [Gateway(self, "--ledger", ledger, engine.url).ready() for _ in range(2)]
+        streams = [Stream(gateway.port, 400) for gateway in gateways]
+        until("tokens of both", lambda: all(stream.tokens() > 10 for stream in streams))
+        gateways[0].signal(KILL)
+        gateways[0].wait()
+        gateways[1].signal(STOP)
+        Gateway(self, "--ledger", ledger, engine.url).ready()
+        with sqlite3.connect(ledger) as database:
+            rows = database.execute("select outcome from entries order by id").fetchall()
+        self.assertEqual(sorted(rows, key=str), [("lost",), (None,)])
+        self.assertTrue(streams[1].join().whole(400))
+        self.assertEqual(gateways[1].wait(), 0)
+        with sqlite3.connect(ledger) as database:
+            rows = database.execute("select outcome from entries order by id").fetchall()
+        self.assertEqual(sorted(rows), [("completed",), ("lost",)])
+        streams[0].join()
+        for suffix in ("", "-wal", "-shm", ".lock"):
+            self.assertEqual(stat.S_IMODE(os.stat(ledger + suffix).st_mode), 0o600, suffix)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -1,7 +1,9 @@
 #include "connect/sqlite/database.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sqlite3.h>
+#include <unistd.h>
 
 #include <utility>
 
@@ -18,6 +20,9 @@ void Database::Close::operator()(sqlite3* database) const { sqlite3_close_v2(dat
 
 core::Result<Database> Database::open(const std::string& path, Access access, core::Duration lock_wait) {
   const int flags = access == Access::kRead ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
+  // A new file is readable by its owner only, and SQLite gives its other files the same mode.
+  if (access == Access::kWrite)
+    if (const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600); file >= 0) ::close(file);
   sqlite3* opened = nullptr;
   const int code = sqlite3_open_v2(path.c_str(), &opened, flags | SQLITE_OPEN_NOMUTEX, nullptr);
   Handle handle{opened};  // After a failure, too, there is a handle to close.

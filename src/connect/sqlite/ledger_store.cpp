@@ -28,6 +28,10 @@ create index entries_by_time on entries(opened_unix_ms);
 create index entries_open on entries(id) where closed_unix_ms is null;
 )";
 
+// An addition to the schema that earlier programs of the same version ignore.
+constexpr const char* kWritersSchema =
+    "create table if not exists writers(first_id integer primary key, opened_unix_ms integer not null) strict";
+
 DatabaseKind ledger_kind() { return {"ledger", 0x504E534C, 1, kLedgerSchema, "name another file"}; }
 
 constexpr const char* kRow = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
@@ -159,11 +163,11 @@ core::Result<std::uint64_t> number(sqlite3* database, const std::string& name, c
 
 }  // namespace
 
-core::Result<FileLock> LedgerStore::lock(const std::string& path) {
-  auto held = FileLock::take(path + ".lock");
+core::Result<SharedFileLock> LedgerStore::lock(const std::string& path) {
+  auto held = SharedFileLock::open(path + ".lock");
   if (!held) return tl::make_unexpected(held.error());
   if (!*held)
-    return core::environment_error(path, "is written by another process", "give each gateway a ledger of its own");
+    return core::environment_error(path, "is written by a process of an earlier version", "end that process first");
   return **std::move(held);
 }
 
@@ -200,20 +204,66 @@ core::Result<void> LedgerStore::prepare(const LedgerOptions& options) {
   return database_.in_transaction([&]() -> core::Result<void> {
     if (*fresh)
       if (auto made = database_.make(ledger_kind()); !made) return made;
-    return settle_former(options.now_unix_ms);
+    if (auto made = execute(database_.handle(), database_.name(), kWritersSchema); !made) return made;
+    if (auto joined = join(options.now_unix_ms); !joined) return joined;
+    return close_lost(options.now_unix_ms);
   });
 }
 
-core::Result<void> LedgerStore::settle_former(std::int64_t now_unix_ms) {
-  Statement close{
-      database_.handle(), database_.name(),
-      "update entries set closed_unix_ms = max(opened_unix_ms, ?), outcome = 'lost' where closed_unix_ms is null"};
-  if (auto closed = close.bind(now_unix_ms).run(); !closed) return closed;
-  lost_ = static_cast<std::uint64_t>(sqlite3_changes64(database_.handle()));
-  const auto next = number(database_.handle(), database_.name(), "select coalesce(max(id), 0) + 1 from entries");
-  if (!next) return tl::make_unexpected(next.error());
-  next_id_ = *next;
+core::Result<std::vector<std::uint64_t>> LedgerStore::writers() const {
+  Statement rows{database_.handle(), database_.name(), "select first_id from writers order by first_id"};
+  std::vector<std::uint64_t> writers;
+  auto read = each(rows, [&]() -> core::Result<void> {
+    writers.push_back(count_at(rows, 0));
+    return {};
+  });
+  if (!read) return tl::make_unexpected(read.error());
+  return writers;
+}
+
+core::Result<void> LedgerStore::join(std::int64_t now_unix_ms) {
+  constexpr std::int64_t kMicroseconds = 1000;
+  const auto last = number(database_.handle(), database_.name(), "select coalesce(max(first_id), 0) from writers");
+  if (!last) return tl::make_unexpected(last.error());
+  const auto entry = number(database_.handle(), database_.name(), "select coalesce(max(id), 0) from entries");
+  if (!entry) return tl::make_unexpected(entry.error());
+  first_id_ = std::max({static_cast<std::uint64_t>(std::max<std::int64_t>(now_unix_ms, 0) * kMicroseconds),
+                        *last == 0 ? 0 : *last + kIdsPerWriter, *entry + 1});
+  if (!lock_->hold(first_id_))
+    return core::environment_error(database_.name(), "another process holds the ids of this one",
+                                   "remove its lock file while no gateway runs");
+  Statement insert{database_.handle(), database_.name(), "insert into writers values(?, ?)"};
+  return insert.bind(whole(first_id_)).bind(now_unix_ms).run();
+}
+
+// The ids of a writer end where those of the next one begin. The range before the first writer belongs to processes
+// that have ended, and so does that of a writer whose lock is free.
+core::Result<void> LedgerStore::close_lost(std::int64_t now_unix_ms) {
+  const auto known = writers();
+  if (!known) return tl::make_unexpected(known.error());
+  Statement close{database_.handle(), database_.name(),
+                  "update entries set closed_unix_ms = max(opened_unix_ms, ?), outcome = 'lost' "
+                  "where closed_unix_ms is null and id >= ? and id < ?"};
+  Statement remove{database_.handle(), database_.name(), "delete from writers where first_id = ?"};
+  std::uint64_t begin = 0;
+  bool lives = false;
+  for (std::size_t i = 0; i <= known->size(); ++i) {
+    const bool last = i == known->size();
+    const std::uint64_t end = last ? std::numeric_limits<std::int64_t>::max() : (*known)[i];
+    if (!lives) {
+      if (auto done = close.bind(now_unix_ms).bind(whole(begin)).bind(whole(end)).run(); !done) return done;
+      lost_ += static_cast<std::uint64_t>(sqlite3_changes64(database_.handle()));
+      if (begin > 0)
+        if (auto done = remove.bind(whole(begin)).run(); !done) return done;
+    }
+    begin = end;
+    lives = !last && (end == first_id_ || lock_->is_held_elsewhere(end));
+  }
   return {};
+}
+
+core::Result<void> LedgerStore::settle_lost(std::int64_t now_unix_ms) {
+  return database_.in_transaction([&] { return close_lost(now_unix_ms); });
 }
 
 core::Result<void> LedgerStore::write(std::span<const Entry> opened, std::span<const Entry> closed) {

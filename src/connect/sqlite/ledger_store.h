@@ -2,9 +2,9 @@
 //
 //   select tenant, model, sum(output_tokens), sum(cost) from entries where outcome <> 'refused' group by tenant, model;
 //
-// The only table is `entries`, one row per request. closed_unix_ms and outcome are null while the request is open;
+// The table `entries` has one row per request. closed_unix_ms and outcome are null while the request is open;
 // ttft_ms and itl_ms are null if they were not measured. Days are UTC, and a request belongs to the day on which it
-// arrived.
+// arrived. The table `writers` has the processes that write.
 #pragma once
 
 #include <cstdint>
@@ -50,14 +50,21 @@ class LedgerStore {
  public:
   static constexpr std::size_t kEntriesMax = 1'000'000;  // Maximum per read.
 
-  // Opens a ledger for writing and creates it if it is missing. One process at a time writes to a ledger, and locks
-  // `<path>.lock` while it does. Entries that are still open were therefore left by a process that has ended; they are
-  // closed as lost, with the prompt and cost that they were opened with.
+  // Opens a ledger for writing and creates it if it is missing. Several processes may write, such as a gateway that
+  // drains and the next one. Each has a range of ids of its own, and a lock in `<path>.lock` tells that it lives.
+  // Entries that a process left open when it ended are closed as lost, with the prompt and cost that they were opened
+  // with.
   [[nodiscard]] static core::Result<LedgerStore> open(const std::string& path, const LedgerOptions& options);
   [[nodiscard]] static core::Result<LedgerStore> open_read_only(const std::string& path);
 
-  [[nodiscard]] std::uint64_t lost() const { return lost_; }        // Entries closed as lost on opening.
-  [[nodiscard]] std::uint64_t next_id() const { return next_id_; }  // The lowest id that no entry has.
+  [[nodiscard]] std::uint64_t lost() const { return lost_; }  // Entries closed as lost.
+  // Ids of this process begin here, at the Unix time in microseconds or later. No other process uses the kIdsPerWriter
+  // that follow.
+  [[nodiscard]] std::uint64_t first_id() const { return first_id_; }
+  static constexpr std::uint64_t kIdsPerWriter = std::uint64_t{1} << 40;
+
+  // Closes entries of processes that have ended. open() does the same.
+  [[nodiscard]] core::Result<void> settle_lost(std::int64_t now_unix_ms);
 
   // Writes one transaction: everything or, after an error, nothing. Opened entries are written before closed and
   // refused ones. An entry that exists is not opened again, and a closed one is not closed again, so that a batch can
@@ -77,13 +84,15 @@ class LedgerStore {
 
  private:
   explicit LedgerStore(Database database) : database_(std::move(database)) {}
-  [[nodiscard]] static core::Result<FileLock> lock(const std::string& path);
+  [[nodiscard]] static core::Result<SharedFileLock> lock(const std::string& path);
   [[nodiscard]] core::Result<void> prepare(const LedgerOptions& options);
-  [[nodiscard]] core::Result<void> settle_former(std::int64_t now_unix_ms);
+  [[nodiscard]] core::Result<std::vector<std::uint64_t>> writers() const;  // Their first ids, ascending.
+  [[nodiscard]] core::Result<void> join(std::int64_t now_unix_ms);
+  [[nodiscard]] core::Result<void> close_lost(std::int64_t now_unix_ms);
 
-  std::optional<FileLock> lock_;  // Held by the one process that writes.
-  Database database_;             // Closed before the lock is released.
-  std::uint64_t lost_ = 0, next_id_ = 1;
+  std::optional<SharedFileLock> lock_;  // Held while the process writes.
+  Database database_;                   // Closed before the lock is released.
+  std::uint64_t lost_ = 0, first_id_ = 0;
 };
 
 }  // namespace penstock::connect

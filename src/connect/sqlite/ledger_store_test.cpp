@@ -107,7 +107,7 @@ TEST_F(LedgerStoreTest, WhatAFormerProcessLeftOpenIsLostWithItsPrompt) {
   {
     auto store = open();
     EXPECT_EQ(store->lost(), 0U);
-    EXPECT_EQ(store->next_id(), 1U);
+    EXPECT_EQ(store->first_id(), std::uint64_t{kNowMs} * 1000);
     Entry future = opened(9);
     future.opened_unix_ms = kNowMs + 50;  // the wall clock was set back since
     ASSERT_TRUE(store->write(Entries{opened(7), opened(8), future}, Entries{closed(opened(7))}));
@@ -115,7 +115,7 @@ TEST_F(LedgerStoreTest, WhatAFormerProcessLeftOpenIsLostWithItsPrompt) {
   auto store = open();
   ASSERT_TRUE(store) << store.error().message();
   EXPECT_EQ(store->lost(), 2U);
-  EXPECT_EQ(store->next_id(), 10U);
+  EXPECT_EQ(store->first_id(), std::uint64_t{kNowMs} * 1000 + LedgerStore::kIdsPerWriter);
   EXPECT_EQ(*store->open_entries(), 0U);
   const auto read = store->entries();
   ASSERT_EQ(read->size(), 3U);
@@ -255,17 +255,58 @@ TEST_F(LedgerStoreTest, AFullDiskIsAnErrorThatLeavesNothingBehindAndPasses) {
   EXPECT_EQ(store->entries()->size(), 1U);
 }
 
-TEST_F(LedgerStoreTest, ASecondWriterIsRefusedUntilTheFirstEnds) {
+TEST_F(LedgerStoreTest, SeveralWritersHaveTheirOwnIdsAndOpenEntries) {
+  auto first = open();
+  ASSERT_TRUE(first) << first.error().message();
+  ASSERT_TRUE(first->write(Entries{opened(first->first_id() + 1)}, {}));
+  auto second = open();
+  ASSERT_TRUE(second) << second.error().message();
+  EXPECT_GE(second->first_id(), first->first_id() + LedgerStore::kIdsPerWriter);
+  ASSERT_TRUE(second->write(Entries{opened(second->first_id() + 1), opened(second->first_id() + 2)}, {}));
+  EXPECT_EQ(second->lost(), 0U) << "the first writer lives";
+  EXPECT_EQ(*first->open_entries(), 3U);
+  // The second one ends between two that live.
+  auto third = open();
+  const std::uint64_t ended = second->first_id();
+  second = core::environment_error({}, "ended");
+  ASSERT_TRUE(first->write({}, Entries{closed(opened(first->first_id() + 1))}));
+  ASSERT_TRUE(first->write(Entries{opened(first->first_id() + 2)}, {}));
+  ASSERT_TRUE(third->settle_lost(kNowMs));
+  EXPECT_EQ(third->lost(), 2U);
+  const auto entries = third->entries();
+  ASSERT_EQ(entries->size(), 4U);
+  for (const Entry& entry : *entries) EXPECT_EQ(entry.outcome == Outcome::kLost, entry.id > ended) << entry.id;
+  EXPECT_EQ(*third->open_entries(), 1U);
+  ASSERT_TRUE(third->settle_lost(kNowMs));
+  EXPECT_EQ(*third->open_entries(), 1U);
+  first = core::environment_error({}, "ended");
+  const auto fourth = open();
+  EXPECT_EQ(fourth->lost(), 1U);
+  EXPECT_GT(fourth->first_id(), third->first_id());
+}
+
+TEST_F(LedgerStoreTest, AClockThatWasSetBackGivesNoIdTwice) {
   {
-    auto first = open();
-    ASSERT_TRUE(first->write(Entries{opened(1)}, {}));
-    const auto second = open();
-    ASSERT_FALSE(second);
-    EXPECT_EQ(second.error().code, core::ErrorCode::kEnvironment);
-    EXPECT_EQ(second.error().what, "is written by another process");
-    EXPECT_EQ(*first->open_entries(), 1U);
+    auto store = open();
+    ASSERT_TRUE(store->write({}, Entries{closed(opened(store->first_id() + 5))}));
   }
-  EXPECT_EQ(open()->lost(), 1U);
+  const auto later = LedgerStore::open(path(), {kNowMs - 3'600'000, 0, std::chrono::milliseconds{10}});
+  ASSERT_TRUE(later) << later.error().message();
+  EXPECT_GT(later->first_id(), std::uint64_t{kNowMs} * 1000 + 5);
+}
+
+TEST_F(LedgerStoreTest, AWriterOfAnEarlierVersionExcludesOthers) {
+  const auto earlier = FileLock::take(path() + ".lock");
+  const auto store = open();
+  ASSERT_FALSE(store);
+  EXPECT_EQ(store.error().what, "is written by a process of an earlier version");
+}
+
+TEST_F(LedgerStoreTest, FilesAreReadableByTheirOwnerOnly) {
+  auto store = open();
+  ASSERT_TRUE(store->write(Entries{opened(1)}, {}));
+  for (const char* suffix : {"", "-wal", "-shm", ".lock"})
+    EXPECT_EQ(fs::status(path() + suffix).permissions(), fs::perms::owner_read | fs::perms::owner_write) << suffix;
 }
 
 TEST_F(LedgerStoreTest, ALockedFileIsAnErrorThatPasses) {
@@ -400,7 +441,6 @@ TEST_F(LedgerStoreTest, ALedgerWhoseWriterWasKilledBalancesWithAllThatItHadWritt
     ASSERT_GE(entries->size(), reported);
     ASSERT_EQ(entries->size() % 10, 0U);  // whole batches only
     EXPECT_EQ(store->lost(), 5U);
-    EXPECT_EQ(store->next_id(), entries->size() + 1);
     for (std::size_t i = 0; i < entries->size(); ++i) {
       EXPECT_EQ((*entries)[i].id, i + 1);
       EXPECT_EQ((*entries)[i].outcome, i + 5 < entries->size() ? Outcome::kCompleted : Outcome::kLost);

@@ -16,7 +16,7 @@ constexpr std::size_t kSparesMax = 4;          // Maximum number of batches whos
 }  // namespace
 
 LedgerWriter::LedgerWriter(LedgerStore store, const LedgerWriterOptions& options, LogLine log)
-    : options_(options), log_(std::move(log)), next_id_(store.next_id()), store_(std::move(store)) {
+    : options_(options), log_(std::move(log)), first_id_(store.first_id()), store_(std::move(store)) {
   thread_ = std::thread{[this] { run(); }};
 }
 
@@ -198,11 +198,19 @@ std::vector<std::string> LedgerWriter::new_lines() {
   return lines;
 }
 
-void LedgerWriter::remove_old() {
-  if (options_.keep <= core::Duration{} || newest_unix_ms_ < cleaned_unix_ms_ + kCleaningMs) return;
+// Settles what other processes left open when they ended, and removes old entries. A failing disk shows at the next
+// batch, too.
+void LedgerWriter::clean() {
+  if (cleaned_unix_ms_ == 0) cleaned_unix_ms_ = newest_unix_ms_;  // The store has just been opened.
+  if (newest_unix_ms_ < cleaned_unix_ms_ + kCleaningMs) return;
+  static_cast<void>(store_.settle_lost(newest_unix_ms_));
+  if (options_.keep <= core::Duration{}) {
+    cleaned_unix_ms_ = newest_unix_ms_;
+    return;
+  }
   const std::int64_t before = newest_unix_ms_ - options_.keep / std::chrono::milliseconds{1};
   const auto removed = store_.remove_before(before, kRemovedMax);
-  // After a full round more rows are left, so the next batch continues. A failing disk shows at the next batch, too.
+  // After a full round more rows are left, so the next batch continues.
   if (removed && *removed < kRemovedMax) cleaned_unix_ms_ = newest_unix_ms_;
 }
 
@@ -214,7 +222,7 @@ void LedgerWriter::run() {
     const bool last = stopping_;
     lock.unlock();
     const Written written = write_batch();
-    if (!written.error) remove_old();
+    if (!written.error) clean();
     lock.lock();
     note(written);
     std::vector<std::string> lines = new_lines();

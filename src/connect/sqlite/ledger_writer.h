@@ -1,7 +1,6 @@
 // Writes a ledger on a thread of its own, so that the threads that serve requests never wait for a disk.
 #pragma once
 
-#include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -43,7 +42,7 @@ class LedgerWriter {
   LedgerWriter(const LedgerWriter&) = delete;
   LedgerWriter& operator=(const LedgerWriter&) = delete;
 
-  [[nodiscard]] std::uint64_t next_id() { return next_id_.fetch_add(1, std::memory_order_relaxed); }
+  [[nodiscard]] std::uint64_t first_id() const { return first_id_; }  // See LedgerStore.
   void opened(const ledger::Entry& entry) { hand_over(entry, false); }
   void closed(const ledger::Entry& entry) { hand_over(entry, true); }
   void refused(const ledger::Entry& entry) { hand_over(entry, true); }
@@ -95,11 +94,11 @@ class LedgerWriter {
   void note(const Written& written);
   [[nodiscard]] std::string drop_rest();
   [[nodiscard]] std::vector<std::string> new_lines();
-  void remove_old();
+  void clean();
 
   const LedgerWriterOptions options_;
   const LogLine log_;
-  std::atomic<std::uint64_t> next_id_;
+  const std::uint64_t first_id_;
 
   // Only the writing thread uses these. A failed batch stays first in the backlog.
   LedgerStore store_;
