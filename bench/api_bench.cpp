@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <string>
 
-#include "api/answer.h"
+#include "api/answer_watch.h"
 #include "api/prompt_keys.h"
 #include "api/request.h"
 

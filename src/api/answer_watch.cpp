@@ -1,159 +1,60 @@
-#include <algorithm>
-#include <charconv>
+#include "api/answer_watch.h"
 
-#include "api/answer.h"
+#include <algorithm>
+#include <utility>
+
 #include "core/digits.h"
 
 namespace penstock::api {
 namespace {
 
-constexpr std::size_t kHeadBytes = 1024;   // Length of the start of an event that is searched for choices.
-constexpr std::size_t kUsageBytes = 1024;  // Maximum length of a usage object, including its name.
+constexpr std::size_t kLineBytesMax = 16 * 1024;  // Longer lines are scanned without being kept.
+constexpr std::size_t kFrameBytesMax = 2 * 1024;  // Maximum size of an event that others are compared with.
 constexpr std::size_t kSizeDigitsMax = 15;
+constexpr std::string_view kData = "data:", kDone = "[DONE]";
 
-std::size_t skip_space(std::string_view json, std::size_t at) {
-  while (at < json.size() && (json[at] == ' ' || json[at] == '\t' || json[at] == '\n' || json[at] == '\r')) ++at;
-  return at;
+// The value of a data line, without the space before it.
+std::string_view value_of(std::string_view line) {
+  line.remove_prefix(std::min(line.find_first_not_of(" \t\r", kData.size()), line.size()));
+  return line;
 }
 
-// Returns the position of the closing quote of the string that starts after `at - 1`.
-std::size_t end_of_string(std::string_view json, std::size_t at) {
-  for (std::size_t end = json.find('"', at); end != std::string_view::npos; end = json.find('"', end + 1)) {
-    std::size_t backslashes = 0;
-    while (end - backslashes > at && json[end - backslashes - 1] == '\\') ++backslashes;
-    if (backslashes % 2 == 0) return end;
-  }
-  return std::string_view::npos;
-}
+bool is_usage_event(const AnswerFacts& facts) { return facts.usage && facts.has_choices && facts.choices == 0; }
 
-enum class Output : std::uint8_t { kNone, kText, kCalls };
-
-Output output_named(std::string_view key) {
-  if (key == "content" || key == "text" || key == "reasoning_content" || key == "reasoning" || key == "refusal")
-    return Output::kText;
-  return key == "tool_calls" || key == "function_call" ? Output::kCalls : Output::kNone;
-}
-
-// Returns true if the value at `at` is a non-empty string, array or object.
-bool is_nonempty(std::string_view json, std::size_t at, Output output) {
-  if (at >= json.size()) return false;
-  if (output == Output::kText) return json[at] == '"' && at + 1 < json.size() && json[at + 1] != '"';
-  if (json[at] != '[' && json[at] != '{') return false;
-  at = skip_space(json, at + 1);
-  return at < json.size() && json[at] != ']' && json[at] != '}';
-}
-
-// Matches an event of /v1/responses: {"type":"response.output_text.delta",…,"delta":"text"}.
-bool has_delta(std::string_view event) {
-  constexpr std::string_view kDelta = R"("delta")";
-  const std::size_t at = event.find(kDelta);
-  if (at == std::string_view::npos) return false;
-  const std::size_t colon = skip_space(event, at + kDelta.size());
-  return colon < event.size() && event[colon] == ':' && is_nonempty(event, skip_space(event, colon + 1), Output::kText);
-}
-
-bool has_text(std::string_view event) {
-  std::size_t at = event.find(R"("choices")");
-  if (at == std::string_view::npos) return has_delta(event);
-  for (at = event.find('"', at + 9); at != std::string_view::npos; at = event.find('"', at)) {
-    const std::size_t end = end_of_string(event, at + 1);
-    if (end == std::string_view::npos) return false;
-    const Output output = output_named(event.substr(at + 1, end - at - 1));
-    at = end + 1;
-    if (output == Output::kNone) continue;
-    const std::size_t colon = skip_space(event, at);
-    // The string is a value that equals a key's name.
-    if (colon >= event.size() || event[colon] != ':') continue;
-    at = skip_space(event, colon + 1);
-    if (is_nonempty(event, at, output)) return true;
-  }
-  return false;
-}
-
-std::uint32_t tokens_of(std::uint64_t number) {
-  return static_cast<std::uint32_t>(std::min<std::uint64_t>(number, UINT32_MAX));
-}
-
-void set(Usage& usage, std::string_view key, std::uint64_t number) {
-  const std::uint32_t tokens = tokens_of(number);
-  // The second names belong to /v1/responses.
-  if (key == "prompt_tokens" || key == "input_tokens") usage.prompt_tokens = tokens;
-  if (key == "completion_tokens" || key == "output_tokens") usage.completion_tokens = tokens;
-  if (key == "cached_tokens") {  // Field of prompt_tokens_details or input_tokens_details.
-    usage.cached_tokens = tokens;
-    usage.cached_known = true;
-  }
-}
-
-// Parses the value of "usage" if it is a complete object.
-std::optional<Usage> parse_usage(std::string_view json) {
-  std::size_t at = skip_space(json, 0);
-  if (at >= json.size() || json[at] != ':') return std::nullopt;
-  at = skip_space(json, at + 1);
-  if (at >= json.size() || json[at] != '{') return std::nullopt;
-  Usage usage;
-  usage.cached_known = false;
-  std::uint32_t total = 0;  // Some rerankers report only the total.
-  std::string_view key;
-  for (int depth = 0; at < json.size();) {
-    const char c = json[at];
-    if (c == '"') {
-      const std::size_t end = end_of_string(json, at + 1);
-      if (end == std::string_view::npos) return std::nullopt;
-      key = json.substr(at + 1, end - at - 1);
-      at = end + 1;
-    } else if (c >= '0' && c <= '9') {
-      std::uint64_t number = UINT64_MAX;  // Also the result for a number that is out of range.
-      const auto end = std::from_chars(json.data() + at, json.data() + json.size(), number).ptr;
-      set(usage, key, number);
-      if (key == "total_tokens") total = tokens_of(number);
-      key = {};
-      at = static_cast<std::size_t>(end - json.data());
-    } else {
-      if (c == '{') ++depth;
-      if (c == '}' && --depth == 0) {
-        if (usage.prompt_tokens == 0) usage.prompt_tokens = total - std::min(total, usage.completion_tokens);
-        return usage;
-      }
-      if (c == '-') key = {};
-      ++at;
-    }
-  }
-  return std::nullopt;
-}
-
-// Appends to a line of which only the first kHeadBytes and the last kUsageBytes are needed.
-void append_ends(std::string& line, std::string_view bytes) {
-  if (line.size() < kHeadBytes) {
-    const std::string_view head = bytes.substr(0, kHeadBytes - line.size());
-    line.append(head);
-    bytes.remove_prefix(head.size());
-  }
-  if (bytes.size() > kUsageBytes) bytes.remove_prefix(bytes.size() - kUsageBytes);
-  if (line.size() + bytes.size() > kHeadBytes + kUsageBytes)
-    line.erase(kHeadBytes, line.size() + bytes.size() - kHeadBytes - kUsageBytes);
-  line.append(bytes);
-}
-
-std::string_view last(std::string_view text, std::size_t bytes) {
-  return text.size() > bytes ? text.substr(text.size() - bytes) : text;
+// Returns the position of the closing quote of the string that `json` is within; its size if there is none.
+std::size_t end_of_string(std::string_view json) {
+  std::size_t at = 0;
+  for (; at < json.size() && json[at] != '"'; ++at)
+    if (json[at] == '\\') ++at;
+  return std::min(at, json.size());
 }
 
 }  // namespace
 
 void AnswerWatch::reset(bool stream) {
   stream_ = stream;
-  done_ = within_event_ = false;
+  done_ = finished_ = malformed_ = within_event_ = within_usage_event_ = false;
+  long_line_ = LongLine::kNone;
   framing_ = Framing::kUnknown;
   size_digits_ = 0;
-  text_events_ = 0;
-  chunk_left_ = 0;
+  text_events_ = usage_events_ = 0;
+  error_status_ = 0;
+  chunk_left_ = text_bytes_ = 0;
+  settled_ = 0;
+  last_chunk_at_ = std::string_view::npos;
   usage_.reset();
-  line_.clear();
+  scanner_.reset();
+  for (std::string* text : {&line_, &before_, &after_}) text->clear();
 }
+
+bool AnswerWatch::whole() const { return stream_ ? done_ || finished_ : scanner_.complete(); }
 
 std::uint32_t AnswerWatch::take(std::string_view bytes) {
   const std::uint32_t before = text_events_;
+  const std::size_t size = bytes.size();
+  settled_ = 0;
+  last_chunk_at_ = std::string_view::npos;
+  usage_events_ = 0;
   while (!bytes.empty()) {
     std::size_t taken = bytes.size();
     if (framing_ == Framing::kPayload) {
@@ -161,15 +62,26 @@ std::uint32_t AnswerWatch::take(std::string_view bytes) {
       chunk_left_ -= taken;
       if (chunk_left_ == 0) framing_ = Framing::kPayloadEnd;
     } else if (framing_ == Framing::kOver) {
+      settled_ = size;
       break;
     } else if (framing_ != Framing::kPlain) {
+      const bool before_chunk = size_digits_ == 0 && (framing_ == Framing::kSize || framing_ == Framing::kUnknown);
+      if (before_chunk) last_chunk_at_ = size - bytes.size();
       if (take_framing(bytes.front())) bytes.remove_prefix(1);
+      // A chunk has ended.
+      if (framing_ == Framing::kSize && size_digits_ == 0 && !is_within_line() && !within_usage_event_)
+        settled_ = size - bytes.size();
       continue;
     }
     const std::string_view payload = bytes.substr(0, taken);
-    stream_ ? take_stream(payload) : take_whole(payload);
+    stream_ ? take_stream(payload) : scanner_.take(payload);
     bytes.remove_prefix(taken);
+    if (framing_ == Framing::kPlain && !within_usage_event_) {
+      const std::size_t kept = is_within_line() ? payload.size() - (payload.rfind('\n') + 1) : 0;
+      settled_ = std::max(settled_, size - kept);
+    }
   }
+  if (framing_ == Framing::kOver) settled_ = size;
   return text_events_ - before;
 }
 
@@ -189,6 +101,10 @@ bool AnswerWatch::take_framing(char c) {
       } else {
         const bool plain = framing_ == Framing::kUnknown;
         framing_ = plain ? Framing::kPlain : Framing::kOver;
+        if (plain && !stream_) {
+          scanner_.take(line_);
+          line_.clear();
+        }
         return !plain;
       }
       return true;
@@ -210,52 +126,112 @@ void AnswerWatch::begin_payload() { framing_ = chunk_left_ > 0 ? Framing::kPaylo
 void AnswerWatch::take_stream(std::string_view payload) {
   while (!payload.empty()) {
     const std::size_t end = payload.find('\n');
-    if (end == std::string_view::npos) return append_ends(line_, payload);
-    if (line_.empty()) {
-      end_line(payload.substr(0, end));
+    if (end == std::string_view::npos) return keep_line(payload);
+    const std::string_view rest = payload.substr(0, end);
+    payload.remove_prefix(end + 1);
+    if (long_line_ != LongLine::kNone) {
+      if (long_line_ == LongLine::kData) {
+        scanner_.take(rest);
+        end_document();
+      }
+      within_event_ = true;
+      long_line_ = LongLine::kNone;
+    } else if (line_.empty()) {
+      end_line(rest);
     } else {
-      append_ends(line_, payload.substr(0, end));
+      line_.append(rest);
       end_line(line_);
       line_.clear();
     }
-    payload.remove_prefix(end + 1);
+  }
+}
+
+void AnswerWatch::keep_line(std::string_view bytes) {
+  if (long_line_ == LongLine::kNone) {
+    line_.append(bytes);
+    if (line_.size() <= kLineBytesMax) return;
+    const bool is_data = std::string_view{line_}.starts_with(kData);
+    long_line_ = is_data ? LongLine::kData : LongLine::kOther;
+    if (is_data) {
+      scanner_.reset();
+      scanner_.take(value_of(line_));
+    }
+    std::string{}.swap(line_);
+  } else if (long_line_ == LongLine::kData) {
+    scanner_.take(bytes);
   }
 }
 
 void AnswerWatch::end_line(std::string_view line) {
-  constexpr std::string_view kData = "data:", kDone = "[DONE]";
-  within_event_ = !line.empty() && line != "\r";
-  if (line.substr(0, kData.size()) != kData) return;
-  const std::size_t value = skip_space(line, kData.size());
-  if (line.substr(value, kDone.size()) == kDone) {
-    done_ = true;
+  if (line.empty() || line == "\r") {
+    within_event_ = false;
+    if (std::exchange(within_usage_event_, false)) ++usage_events_;
     return;
   }
-  if (has_text(line.substr(0, kHeadBytes))) ++text_events_;
-  record_usage(last(line, kUsageBytes));
+  within_event_ = true;
+  if (!line.starts_with(kData)) return;
+  const std::string_view value = value_of(line);
+  if (value.starts_with(kDone)) {
+    done_ = true;
+  } else if (!value.empty() && !take_like_last(value)) {
+    end_event(value);
+  }
 }
 
-// A possible start of usage stays in line_ until the rest arrives.
-void AnswerWatch::take_whole(std::string_view payload) {
-  if (!line_.empty()) {
-    line_.append(payload.substr(0, kUsageBytes));
-    record_usage(line_);
-  }
-  if (payload.size() > kUsageBytes || line_.empty()) {
-    record_usage(payload);
-    line_ = last(payload, kUsageBytes);
-  }
-  if (line_.size() > kUsageBytes) line_.erase(0, line_.size() - kUsageBytes);
+bool AnswerWatch::take_like_last(std::string_view event) {
+  if (before_.empty() || !event.starts_with(before_)) return false;
+  const std::string_view rest = event.substr(before_.size());
+  const std::size_t end = end_of_string(rest);
+  if (end == 0 || rest.substr(end) != after_) return false;
+  ++text_events_;
+  text_bytes_ += end;
+  return true;
 }
 
-void AnswerWatch::record_usage(std::string_view json) {
-  constexpr std::string_view kName = R"(usage")";
-  // The search omits the first quote, because the letter u is rarer in responses than quotes are.
-  for (std::size_t at = json.find(kName); at != std::string_view::npos; at = json.find(kName, at + kName.size())) {
-    if (at == 0 || json[at - 1] != '"') continue;
-    const std::string_view rest = json.substr(at + kName.size(), kUsageBytes - kName.size() - 1);
-    if (const auto usage = parse_usage(rest)) usage_ = *usage;
+void AnswerWatch::end_event(std::string_view event) {
+  scanner_.reset();
+  scanner_.take(event);
+  end_document();
+  const AnswerFacts& facts = scanner_.facts();
+  const bool is_pattern = facts.text_strings == 1 && !facts.has_finish && !facts.usage && facts.error_status == 0 &&
+                          !scanner_.malformed() && event.size() <= kFrameBytesMax;
+  if (!is_pattern) return;
+  before_.assign(event.substr(0, facts.text_at));
+  after_.assign(event.substr(facts.text_end));
+}
+
+void AnswerWatch::end_document() {
+  const AnswerFacts& facts = scanner_.facts();
+  if (!scanner_.complete()) malformed_ = true;
+  text_events_ += facts.has_output ? 1 : 0;
+  text_bytes_ += facts.text_bytes;
+  finished_ = finished_ || facts.has_finish;
+  if (facts.usage) usage_ = facts.usage;
+  if (error_status_ == 0) error_status_ = facts.error_status;
+  if (is_usage_event(facts)) within_usage_event_ = true;
+}
+
+std::string without_usage_events(std::string_view payload) {
+  std::string out;
+  AnswerScanner scanner;
+  for (std::size_t begin = 0; begin < payload.size();) {
+    // An event ends with an empty line.
+    std::size_t end = begin;
+    bool is_usage = false, ended = false;
+    while (end < payload.size() && !ended) {
+      const std::size_t line_end = std::min(payload.find('\n', end), payload.size() - 1);
+      const std::string_view line = payload.substr(end, line_end - end);
+      end = line_end + 1;
+      ended = line.empty() || line == "\r";
+      if (!line.starts_with(kData)) continue;
+      scanner.reset();
+      scanner.take(value_of(line));
+      is_usage = is_usage || is_usage_event(scanner.facts());
+    }
+    if (!is_usage) out.append(payload.substr(begin, end - begin));
+    begin = end;
   }
+  return out;
 }
 
 }  // namespace penstock::api

@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "api/answer.h"
+#include "api/answer_watch.h"
 #include "core/random.h"
 
 namespace penstock::api {
@@ -50,12 +50,14 @@ TEST(AnswerWatch, DetectsEventsWithText) {
         R"("text":"","delta":{"content":"x"})", R"("delta":{"reasoning_content":"hm"})",
         R"("delta":{"reasoning":"hm"})", R"("delta":{"content":null,"tool_calls":[{"index":0}]})",
         R"("delta":{"refusal":"no"})", R"("delta":{"function_call":{"name":"f"}})",
-        R"("finish_reason":"content","delta":{"content":"b"})", R"("note":"a \" \\\\","delta":{"content":"b"})"})
+        R"("finish_reason":"content","delta":{"content":"b"})", R"("note":"a \" \\\\","delta":{"content":"b"})",
+        R"("delta":{"thinking":"b"})"})
     EXPECT_EQ(watched(choice(inner)).text_events(), 1U) << inner;
   for (const char* inner :
        {R"("delta":{"role":"assistant","content":""})", R"("delta":{})", R"("text":"")", R"("delta":{"content":null})",
         R"("delta":{"tool_calls":[]})", R"("delta":{"tool_calls":null})", R"("finish_reason":"content")",
-        R"("delta":{},"logprobs":{"content":[{"token":"a"}]})", R"("delta":{"note":"\"content\":\"x\""})"})
+        R"("delta":{},"logprobs":{"content":[{"token":"a"}]})",
+        R"("note":"\"content\":\"x\"","delta":{"role":"tool"})"})
     EXPECT_EQ(watched(choice(inner)).text_events(), 0U) << inner;
   EXPECT_EQ(watched("data: {\"content\":\"a\"}\n\n: {\"choices\":[{\"text\":\"a\"}]}\n\nevent: x\n\n").text_events(),
             0U);
@@ -134,11 +136,25 @@ TEST(AnswerWatch, TakesTheLastUsage) {
                     false)
                 .usage(),
             (Usage{3, 4, 2}));
-  for (const char* none :
-       {R"({"usage":null})", R"({"usage":{"prompt_tokens":1)", R"({"content":"\"usage\":{}"})", "{}"})
+  for (const char* none : {R"({"usage":null})", R"({"usage":{"prompt_tokens":1)", R"({"content":"\"usage\":{}"})", "{}",
+                           R"({"usage":{"prompt_tokens":99999999999999999999,"completion_tokens":5}})",
+                           R"({"usage":{"prompt_tokens":4294967296,"completion_tokens":5}})",
+                           R"({"usage":{"prompt_tokens":9,"completion_tokens":-5}})",
+                           R"({"usage":{"prompt_tokens":9,"completion_tokens":5.5}})"})
     EXPECT_FALSE(watched(none, false).usage().has_value()) << none;
-  EXPECT_EQ(watched(R"({"usage":{"prompt_tokens":99999999999999999999,"completion_tokens":-5}})", false).usage(),
-            (Usage{UINT32_MAX, 0, 0, false}));
+}
+
+TEST(AnswerWatch, FindsUsageOnlyAtItsPlace) {
+  constexpr const char* kEcho = R"("tools":[{"parameters":{"properties":{"usage":{"input_tokens":7}}}}])";
+  EXPECT_FALSE(watched(fmt::format("{{{}}}", kEcho), false).usage().has_value());
+  const auto watch =
+      watched(fmt::format("data: {{\"type\":\"response.created\",\"response\":{{{}}}}}\n\n"
+                          "data: "
+                          "{{\"type\":\"response.completed\",\"response\":{{\"usage\":{{\"input_tokens\":9,\"output_"
+                          "tokens\":2}},{}}}}}\n\n",
+                          kEcho, kEcho));
+  EXPECT_EQ(watch.usage(), (Usage{9, 2, 0, false}));
+  EXPECT_TRUE(watch.whole());
 }
 
 TEST(AnswerWatch, KnowsTheNamesOfOtherEndpoints) {
@@ -184,6 +200,90 @@ TEST(AnswerWatch, CountsLongEventsAndFindsTheirUsage) {
     EXPECT_EQ(watch.text_events(), 1U);
     EXPECT_EQ(watch.usage(), (Usage{1, 2, 0, false}));
   }
+}
+
+TEST(AnswerWatch, CountsTheBytesOfTextAnywhereInAnEvent) {
+  const std::string front = R"("note":")" + std::string(1500, 'n') + R"(",)";
+  const auto watch = watched(choice(front + R"("delta":{"content":"12345"})") + choice(R"("delta":{"content":"123"})") +
+                             choice(R"("delta":{"content":"1234"})") +
+                             choice(R"("delta":{"tool_calls":[{"index":0,"function":{"arguments":"12"}}]})"));
+  EXPECT_EQ(watch.text_events(), 4U);
+  EXPECT_EQ(watch.text_bytes(), 14U);
+  EXPECT_EQ(watched(R"({"choices":[{"message":{"role":"assistant","content":"12345"}}]})", false).text_bytes(), 5U);
+  EXPECT_EQ(
+      watched(R"({"output":[{"type":"message","content":[{"type":"output_text","text":"123"}]}]})", false).text_bytes(),
+      3U);
+}
+
+TEST(AnswerWatch, KnowsWhetherAStreamHasItsEnd) {
+  const std::string text = choice(R"("delta":{"content":"x"},"finish_reason":null)");
+  for (const std::string& end : {std::string{kDoneEvent}, choice(R"("delta":{},"finish_reason":"stop")"),
+                                 choice(R"("delta":{"content":"y"},"finish_reason":"length")"),
+                                 std::string{"event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"},
+                                 std::string{"data: {\"type\":\"response.completed\",\"response\":{}}\n\n"},
+                                 std::string{"data: {\"type\":\"response.incomplete\",\"response\":{}}\n\n"}})
+    EXPECT_TRUE(watched(text + end).whole()) << end;
+  for (const std::string& end :
+       {std::string{}, std::string{": comment\n\n"}, std::string{"event: ping\ndata: {\"type\":\"ping\"}\n\n"},
+        std::string{"data: {\"choices\":[],\"usage\":{\"prompt_tokens\":1}}\n\n"}})
+    EXPECT_FALSE(watched(text + end).whole()) << end;
+  EXPECT_TRUE(watched(R"({"choices":[]})"
+                      "\n",
+                      false)
+                  .whole());
+  for (const std::string_view part : {"", "{", R"({"choices":[)", R"({"choices":[]}x)"})
+    EXPECT_FALSE(watched(part, false).whole()) << part;
+}
+
+TEST(AnswerWatch, KnowsEventsThatAreNotJson) {
+  for (const char* bad : {"data: {\n\n", "data: {broken}\n\n", "data: nonsense\n\n", "data: {\"a\":1}}\n\n",
+                          "data: {\"a\":1,}\n\n", "data: {\"a\" 1}\n\n", "data: {\"a\":[}\n\n"})
+    EXPECT_TRUE(watched(bad).malformed()) << bad;
+  for (const char* good :
+       {"data: {}\n\n", "data: [DONE]\n\n", "data:\n\n", "data: \r\n\r\n", ": ping\n\n", "event: x\n\n",
+        "data: {\"a\":[1,-2.5e3,null,true,{\"b\":[]}]}\n\n", "data: {\"a\":NaN}\n\n"})
+    EXPECT_FALSE(watched(good).malformed()) << good;
+}
+
+TEST(AnswerWatch, FindsErrorsAndTheirStatus) {
+  EXPECT_EQ(watched(R"(data: {"error":{"message":"no","code":400}})"
+                    "\n\n")
+                .error_status(),
+            400);
+  EXPECT_EQ(watched(R"(data: {"error":{"message":"no","type":"BadRequestError"}})"
+                    "\n\n")
+                .error_status(),
+            400);
+  EXPECT_EQ(watched(R"(data: {"error":{"message":"dead","code":null}})"
+                    "\n\n")
+                .error_status(),
+            502);
+  EXPECT_EQ(watched("data: {\"type\":\"error\",\"code\":\"server_error\"}\n\n").error_status(), 502);
+  EXPECT_EQ(watched("data: {\"error\":null,\"choices\":[]}\n\n").error_status(), 0);
+}
+
+TEST(AnswerWatch, SettlesWholeEventsAndHoldsUsageEvents) {
+  const AnswerFrame frame{"chatcmpl-1", "m", 1, true};
+  std::string text, usage;
+  append_text_event(text, frame, "x");
+  append_usage_event(usage, frame, {1, 2, 3});
+  AnswerWatch watch;
+  watch.reset(true);
+  const std::string first = fmt::format("{:x}\r\n{}\r\n", text.size(), text);
+  const std::string second = fmt::format("{:x}\r\n{}\r\n", usage.size(), usage);
+  watch.take(first);
+  EXPECT_EQ(watch.settled(), first.size());
+  watch.take(first + second.substr(0, 40));
+  EXPECT_EQ(watch.settled(), first.size());
+  EXPECT_EQ(watch.usage_events(), 0U);
+  watch.take(second.substr(40));
+  EXPECT_EQ(watch.settled(), second.size() - 40);
+  EXPECT_EQ(watch.usage_events(), 1U);
+  const std::string last = "0\r\n\r\n";
+  watch.take(first + last);
+  EXPECT_TRUE(watch.over());
+  EXPECT_EQ(watch.last_chunk_at(), first.size());
+  EXPECT_EQ(without_usage_events(text + usage + text + std::string{kDoneEvent}), text + text + std::string{kDoneEvent});
 }
 
 TEST(AnswerWatch, StopsAtInvalidFraming) {

@@ -144,13 +144,36 @@ void add_routing(Table& table, GatewaySetup& setup) {
       .reloadable();
   table.add({"gateway.retry_budget", "", "share of all requests that may be retried"}, share(dispatch.retry_share))
       .reloadable();
+  dispatch::CircuitBreakerOptions& breaker = dispatch.circuit_breaker;
   table
-      .add({"gateway.breaker.failures", "", "failures in a row that take a replica out of service"},
-           count(dispatch.circuit_breaker.failures, 1, 1000))
+      .add({"gateway.breaker.failures", "", "consecutive failed attempts that eject a replica"},
+           count(breaker.failures, 1, 1000))
       .reloadable();
   table
-      .add({"gateway.breaker.time", "", "time after which one request tries the replica again"},
-           duration(dispatch.circuit_breaker.open))
+      .add({"gateway.breaker.time", "", "time after which one request tries an ejected replica; doubles each time"},
+           duration(breaker.open))
+      .reloadable();
+  table.add({"gateway.breaker.time_max", "", "longest time of an ejection"}, duration(breaker.open_max)).reloadable();
+  table
+      .add({"gateway.breaker.ejected_max", "", "share of a model's replicas that may be ejected; one is never ejected"},
+           share(breaker.ejected_max))
+      .reloadable();
+  table
+      .add({"gateway.breaker.window", "", "time over which the success rate of a replica is measured"},
+           duration_above_zero(breaker.window))
+      .reloadable();
+  table
+      .add({"gateway.breaker.window_requests", "", "attempts within the window below which it has no success rate"},
+           count(breaker.window_requests, 1, 100'000))
+      .reloadable();
+  table
+      .add({"gateway.breaker.success_min", "", "success rate below which a replica is ejected"},
+           share(breaker.success_min))
+      .reloadable();
+  table
+      .add({"gateway.breaker.deviations", "",
+            "standard deviations below the success rates of the other replicas that eject a replica"},
+           number(breaker.deviations, 0.0, 100.0))
       .reloadable();
 }
 

@@ -108,12 +108,12 @@ void TrafficRecorder::ended(const TrafficItem& item, core::Instant at) {
   if (item.outcome == "refused") shed_.arrived(at, 0);
   output_total_ += item.output_tokens;
   output_.emplace_back(at, output_total_);
-  const bool failed = item.outcome == "failed" || item.outcome == "lost";
+  const bool failed = item.outcome == "failed" || item.outcome == "truncated" || item.outcome == "lost";
   if (item.outcome == "completed") ++ends_.completed;
   if (item.outcome == "cancelled") ++ends_.cancelled;
   if (item.outcome == "timed_out") ++ends_.timed_out;
   if (failed) {
-    ++(item.output_tokens > 0 ? ends_.truncated : ends_.failed);
+    ++(item.outcome == "truncated" || item.output_tokens > 0 ? ends_.truncated : ends_.failed);
     entry_.failed(at);
     if (options_.disaggregated) decode_.failed(at);
   }

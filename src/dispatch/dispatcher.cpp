@@ -161,15 +161,20 @@ Grant Dispatcher::dispatch(ActiveRequest& request, const RequestRouter::Choice& 
 void Dispatcher::attempt_ended(Ticket ticket, Attempt attempt, core::Instant now) {
   ActiveRequest* request = requests_.find(ticket);
   if (request == nullptr || request->slot == kNoSlot) return;
-  switch (attempt) {
-    case Attempt::kAnswered: return replicas_.succeeded(request->slot, now);
-    case Attempt::kAbandoned: return replicas_.undecided(request->slot, now);
-    case Attempt::kBusy: replicas_.busy(request->slot, now); break;
-    case Attempt::kFaulted: replicas_.faulted(request->slot, now); break;
-  }
+  report_attempt(*request, attempt, now);
+  if (attempt == Attempt::kAnswered || attempt == Attempt::kAbandoned) return;
   request->failed_slots.push_back(request->slot);
   router_.leave(*request);
   room_changed_ = true;
+}
+
+void Dispatcher::report_attempt(const ActiveRequest& request, Attempt attempt, core::Instant now) {
+  switch (attempt) {
+    case Attempt::kAnswered: return replicas_.succeeded(request.slot, request.breaker_period, now);
+    case Attempt::kAbandoned: return replicas_.undecided(request.slot, request.breaker_period, now);
+    case Attempt::kBusy: return replicas_.busy(request.slot, request.breaker_period, now);
+    case Attempt::kFaulted: return replicas_.faulted(request.slot, request.breaker_period, now);
+  }
 }
 
 std::optional<Grant> Dispatcher::route_again(Ticket ticket, core::Instant now) {
@@ -224,6 +229,7 @@ void Dispatcher::ended(Ticket ticket, const RequestOutcome& outcome, core::Insta
   if (request == nullptr) return;
   if (request->granted) {
     router_.correct_cache(*request, outcome);
+    if (request->slot != kNoSlot) report_attempt(*request, outcome.attempt.value_or(Attempt::kAbandoned), now);
     router_.leave(*request);
     settle(*request, outcome, now);
     requests_.remove(*request);

@@ -21,10 +21,10 @@
 
 namespace penstock::dispatch {
 
-// A request's life: arrive() → [deliver() →] for each attempt attempt_ended(), and where it may go on route_again() →
-// answered() at its first token → ended(), which is the last call for a ticket. Calls for a ticket that has ended do
-// nothing. Pure: time is an argument and never goes back; nothing is called but listeners and the sink. Not
-// thread-safe.
+// A request's life: arrive() → [deliver() →] for each failed attempt attempt_ended() and route_again() → answered()
+// at its first token → ended(), which also ends the last attempt and is the last call for a ticket. Calls for a ticket
+// that has ended do nothing. Pure: time is an argument and never goes back; nothing is called but listeners and the
+// sink. Not thread-safe.
 class Dispatcher {
  public:
   // `unix_now` is the Unix time at `now`. Without a sink the ledger is only summed.
@@ -114,6 +114,7 @@ class Dispatcher {
   // The request waited and is never admitted.
   void drop(ActiveRequest& request, ledger::Outcome outcome, core::Instant now);
   void settle(ActiveRequest& request, const RequestOutcome& outcome, core::Instant now);
+  void report_attempt(const ActiveRequest& request, Attempt attempt, core::Instant now);
   // Refuses what has waited too long and admits what may be admitted.
   void pump(core::Instant now);
 

@@ -23,8 +23,11 @@ std::vector<ReplicaStatus> Dispatcher::replicas(core::Instant now) const {
   for (std::uint32_t slot = 0; slot < replicas_.slots(); ++slot) {
     const ReplicaSet::Replica& replica = replicas_.replica(slot);
     if (!replica.present && replica.open_requests == 0) continue;
+    const OutcomeWindow::Counts counts = replica.breaker.counts(now);
+    const auto success_rate = counts.attempts() > 0 ? std::optional{counts.success_rate()} : std::nullopt;
     all.push_back({replica.spec, slot, replica.healthy, replica.breaker.state() == CircuitBreaker::State::kOpen,
-                   replica.requests_total, replica.failures_total, replica.busy_total, replicas_.load(slot, now)});
+                   replica.breaker.cause(), replica.breaker.ejections(), success_rate, replica.requests_total,
+                   replica.failures_total, replica.busy_total, replicas_.load(slot, now)});
   }
   return all;
 }

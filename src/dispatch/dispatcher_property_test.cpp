@@ -21,7 +21,7 @@ using ledger::Outcome;
 using signals::Role;
 
 constexpr std::uint32_t kConcurrent = 3;
-constexpr std::size_t kOutcomes = 6;
+constexpr std::size_t kOutcomes = 7;
 
 // What the ledger wrote.
 struct Written {
@@ -71,7 +71,9 @@ DispatchOptions random_options(core::RandomStream random) {
   options.pressure.prefill_tokens_per_replica = 1'000 + random.below(32'000);
   options.retries = static_cast<std::uint32_t>(random.below(4));
   options.retry_share = 0.5;
-  options.circuit_breaker = {2, 500ms};
+  options.circuit_breaker.failures = 2;
+  options.circuit_breaker.open = 500ms;
+  options.circuit_breaker.window_requests = 5;
   return options;
 }
 

@@ -18,7 +18,7 @@ DispatchOptions unlimited_options() {
   options.pressure = {kNever, kNever, kAllTokens, 1.0, kAllTokens, kAll};
   options.retries = kAll;
   options.retry_share = kNever;
-  options.circuit_breaker.failures = kAll;
+  options.circuit_breaker.failures = CircuitBreakerOptions::kNever;
   options.first_byte_timeout = options.stream_idle_timeout = core::Duration{};
   options.traffic_log = options.latency_meters = false;
   return options;

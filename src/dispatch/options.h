@@ -56,8 +56,16 @@ struct ClassOptions {
 };
 
 struct CircuitBreakerOptions {
-  std::uint32_t failures = 5;                      // Consecutive failures that open it.
-  core::Duration open = std::chrono::seconds{10};  // Time until one request tries the replica again.
+  static constexpr std::uint32_t kNever = UINT32_MAX;
+  std::uint32_t failures = 5;  // Consecutive failures that eject a replica; kNever: none is ejected.
+  // Time until one request tries the replica again. It doubles with each further ejection, up to `open_max`.
+  core::Duration open = std::chrono::seconds{20};
+  core::Duration open_max = std::chrono::minutes{5};
+  double ejected_max = 0.5;  // Maximum share of the replicas of a group that are ejected; one always may, one never.
+  core::Duration window = std::chrono::minutes{1};  // Attempts that ended within it have a success rate.
+  std::uint32_t window_requests = 20;               // Minimum number of attempts for that.
+  double success_min = 0.5;                         // A lower success rate ejects.
+  double deviations = 1.9;                          // Standard deviations below the peers that eject.
 };
 
 struct DispatchOptions {

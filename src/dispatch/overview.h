@@ -10,6 +10,7 @@
 
 #include "core/sketch.h"
 #include "core/time.h"
+#include "dispatch/circuit_breaker.h"
 #include "dispatch/refusal.h"
 #include "dispatch/replica_spec.h"
 #include "ledger/balance.h"
@@ -23,6 +24,9 @@ struct ReplicaStatus {
   std::uint32_t slot = 0;
   bool healthy = true;
   bool breaker_open = false;
+  EjectionCause ejection_cause = EjectionCause::kNone;  // Until the replica returns.
+  std::uint64_t ejections_total = 0;
+  std::optional<double> success_rate;  // Of the attempts within the window of the outlier detection.
   std::uint64_t requests_total = 0, failures_total = 0, busy_total = 0;
   routing::PickingStrategy::Load load;
 };

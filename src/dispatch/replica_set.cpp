@@ -1,6 +1,7 @@
 #include "dispatch/replica_set.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/result.h"
 
@@ -112,17 +113,79 @@ void ReplicaSet::describe(std::uint32_t slot, const ReplicaSpec& spec, core::Ins
 
 void ReplicaSet::update(std::uint32_t slot, core::Instant now) {
   Replica& replica = replicas_[slot];
-  const bool may = replica.present && replica.spec.phase == ReplicaPhase::kServing && replica.healthy &&
-                   replica.breaker.lets_through(now);
-  if (replica.breaker_state != replica.breaker.state()) {
-    replica.breaker_state = replica.breaker.state();
-    if (changes_.size() < kChangesMax)
-      changes_.push_back({replica.spec.id, replica.breaker_state, replica.breaker.failures()});
+  Group& group = groups_[replica.group];
+  const bool may = may_serve(slot, now);
+  report_change(replica, now);
+  const bool suspect = replica.used && replica.breaker.is_suspect();
+  group.suspects = group.suspects + (suspect ? 1 : 0) - (replica.suspect ? 1 : 0);
+  replica.suspect = suspect;
+  if (may || group.last_resort != slot) set_eligible(slot, may, now);
+  update_last_resort(replica.group, now);
+}
+
+bool ReplicaSet::may_serve(std::uint32_t slot, core::Instant now) {
+  return is_available(replicas_[slot]) && replicas_[slot].breaker.lets_through(now);
+}
+
+// If every available replica of a group is ejected, the one whose ejection ends first stays eligible.
+void ReplicaSet::update_last_resort(std::uint32_t group_number, core::Instant now) {
+  Group& group = groups_[group_number];
+  if (const std::uint32_t former = std::exchange(group.last_resort, kNone); former != kNone) {
+    if (may_serve(former, now)) return;
+    const bool has_others = group.eligible > (replicas_[former].eligible ? 1U : 0U);
+    if (!has_others && is_available(replicas_[former])) return void(group.last_resort = former);
+    set_eligible(former, false, now);
   }
-  std::uint32_t& eligible = groups_[replica.group].eligible;
-  eligible = eligible + (may ? 1 : 0) - (replica.eligible ? 1 : 0);
-  replica.eligible = may;
-  strategy(slot).set_eligible(replica.place, may, now);
+  if (group.eligible > 0) return;
+  each_available(group_number, [&](std::uint32_t slot) {
+    const auto ends = [this](std::uint32_t each) { return replicas_[each].breaker.open_until(); };
+    if (group.last_resort == kNone || ends(slot) < ends(group.last_resort)) group.last_resort = slot;
+  });
+  if (group.last_resort != kNone) set_eligible(group.last_resort, true, now);
+}
+
+void ReplicaSet::set_eligible(std::uint32_t slot, bool eligible, core::Instant now) {
+  Replica& replica = replicas_[slot];
+  std::uint32_t& count = groups_[replica.group].eligible;
+  count = count + (eligible ? 1 : 0) - (replica.eligible ? 1 : 0);
+  replica.eligible = eligible;
+  strategy(slot).set_eligible(replica.place, eligible, now);
+}
+
+void ReplicaSet::report_change(Replica& replica, core::Instant now) {
+  const CircuitBreaker& breaker = replica.breaker;
+  const bool ejected_again = breaker.ejections() != replica.ejections_logged;
+  if (replica.breaker_state == breaker.state() && !ejected_again) return;
+  replica.breaker_state = breaker.state();
+  replica.ejections_logged = breaker.ejections();
+  if (changes_.size() < kChangesMax)
+    changes_.push_back({replica.spec.id, replica.breaker_state, breaker.failures(), breaker.cause(),
+                        std::max(core::Duration{}, breaker.open_until() - now)});
+}
+
+// At least one other replica stays, and at most the configured share of the group is ejected.
+bool ReplicaSet::may_eject(std::uint32_t slot) const {
+  std::uint32_t available = 0, ejected = 0;
+  each_available(replicas_[slot].group, [&](std::uint32_t each) {
+    ++available;
+    ejected += replicas_[each].breaker.state() == CircuitBreaker::State::kClosed ? 0 : 1;
+  });
+  const auto most = static_cast<std::uint32_t>(options_.circuit_breaker.ejected_max * available);
+  return ejected + 1 < available && ejected + 1 <= std::max(1U, most);
+}
+
+void ReplicaSet::judge(std::uint32_t slot, core::Instant now) {
+  CircuitBreaker& breaker = replicas_[slot].breaker;
+  if (options_.circuit_breaker.failures == CircuitBreakerOptions::kNever) return;
+  EjectionCause cause = breaker.has_too_many_failures() ? EjectionCause::kConsecutiveFailures : EjectionCause::kNone;
+  if (cause == EjectionCause::kNone) {
+    peers_.clear();
+    each_available(replicas_[slot].group, [&](std::uint32_t each) {
+      if (each != slot) peers_.push_back(replicas_[each].breaker.counts(now));
+    });
+    if (is_outlier(breaker.counts(now), peers_, options_.circuit_breaker)) cause = EjectionCause::kSuccessRate;
+  }
+  if (cause != EjectionCause::kNone && may_eject(slot)) breaker.eject(cause, now);
 }
 
 void ReplicaSet::forget_if_done(std::uint32_t slot) {
@@ -136,6 +199,7 @@ void ReplicaSet::forget_if_done(std::uint32_t slot) {
 }
 
 void ReplicaSet::set_health(std::uint32_t slot, bool healthy, core::Instant now) {
+  if (healthy && !replicas_[slot].healthy) replicas_[slot].breaker.end_ejection();
   replicas_[slot].healthy = healthy;
   update(slot, now);
 }
@@ -188,22 +252,31 @@ std::optional<routing::Selection> ReplicaSet::choose(std::uint32_t group, const 
                                                      core::Instant now) {
   Group& chosen_from = groups_[group];
   std::optional<routing::Selection> selection;
-  if (request.without.empty()) {
+  if (request.without.empty() && chosen_from.suspects == 0) {
     selection = chosen_from.strategy->choose(request, now);
   } else {
     other_places_.clear();
     for (const std::uint32_t slot : request.without)
       if (replicas_[slot].group == group) other_places_.push_back(place(slot));
+    const std::size_t excluded = other_places_.size();
+    if (chosen_from.suspects > 0)
+      for (const std::uint32_t slot : chosen_from.slots)
+        if (replicas_[slot].group == group && replicas_[slot].suspect && replicas_[slot].open_requests > 0)
+          other_places_.push_back(place(slot));
     routing::PickRequest local = request;
     local.without = other_places_;
     selection = chosen_from.strategy->choose(local, now);
+    if (!selection && excluded < other_places_.size()) {
+      local.without = std::span{other_places_}.first(excluded);
+      selection = chosen_from.strategy->choose(local, now);
+    }
   }
   if (selection) selection->slot = chosen_from.slots[selection->slot];
   return selection;
 }
 
-void ReplicaSet::dispatched(const routing::PickRequest& request, const routing::Selection& selection,
-                            core::Instant now) {
+std::uint32_t ReplicaSet::dispatched(const routing::PickRequest& request, const routing::Selection& selection,
+                                     core::Instant now) {
   const std::uint32_t slot = selection.slot;
   Replica& replica = replicas_[slot];
   ++replica.open_requests;
@@ -211,8 +284,9 @@ void ReplicaSet::dispatched(const routing::PickRequest& request, const routing::
   routing::Selection local = selection;
   local.slot = replica.place;
   strategy(slot).dispatched(request, local, now);
-  replica.breaker.dispatched();
+  const std::uint32_t period = replica.breaker.dispatched();
   if (replica.breaker.state() != CircuitBreaker::State::kClosed) update(slot, now);
+  return period;
 }
 
 void ReplicaSet::first_token(std::uint32_t slot, std::uint32_t uncached_tokens, core::Duration ttft,
@@ -233,26 +307,28 @@ void ReplicaSet::finished(std::uint32_t slot, std::uint32_t uncached_tokens, std
   forget_if_done(slot);
 }
 
-void ReplicaSet::succeeded(std::uint32_t slot, core::Instant now) {
-  const bool was_closed = replicas_[slot].breaker.state() == CircuitBreaker::State::kClosed;
-  replicas_[slot].breaker.succeeded();
-  if (!was_closed) update(slot, now);
+void ReplicaSet::succeeded(std::uint32_t slot, std::uint32_t period, core::Instant now) {
+  Replica& replica = replicas_[slot];
+  const bool was_closed = replica.breaker.state() == CircuitBreaker::State::kClosed;
+  replica.breaker.succeeded(period, now);
+  if (!was_closed || replica.suspect) update(slot, now);
 }
 
-void ReplicaSet::faulted(std::uint32_t slot, core::Instant now) {
-  ++replicas_[slot].failures_total;
-  replicas_[slot].breaker.failed(now);
+void ReplicaSet::faulted(std::uint32_t slot, std::uint32_t period, core::Instant now) {
+  Replica& replica = replicas_[slot];
+  ++replica.failures_total;
+  if (replica.breaker.failed(period, now)) judge(slot, now);
   update(slot, now);
 }
 
-void ReplicaSet::busy(std::uint32_t slot, core::Instant now) {
+void ReplicaSet::busy(std::uint32_t slot, std::uint32_t period, core::Instant now) {
   ++replicas_[slot].busy_total;
-  succeeded(slot, now);
+  undecided(slot, period, now);
   strategy(slot).busy(place(slot), now, kBusyPause);
 }
 
-void ReplicaSet::undecided(std::uint32_t slot, core::Instant now) {
-  replicas_[slot].breaker.undecided();
+void ReplicaSet::undecided(std::uint32_t slot, std::uint32_t period, core::Instant now) {
+  replicas_[slot].breaker.undecided(period);
   if (replicas_[slot].breaker.state() != CircuitBreaker::State::kClosed) update(slot, now);
 }
 

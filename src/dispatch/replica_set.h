@@ -22,11 +22,13 @@ namespace penstock::dispatch {
 
 enum class KvChange : std::uint8_t { kStored, kRemoved, kCleared, kLost };  // kLost: some events are missing.
 
-// A breaker opened, closed, or lets one request try.
+// A replica was ejected, returned, or one request may try it.
 struct BreakerChange {
   std::string replica;
   CircuitBreaker::State state = CircuitBreaker::State::kClosed;
   std::uint32_t failures = 0;  // Consecutive failures.
+  EjectionCause cause = EjectionCause::kNone;
+  core::Duration time{};  // Length of the ejection.
 };
 
 // A group contains the replicas of one model with one role; a picking strategy chooses within it. Slots number the
@@ -45,6 +47,8 @@ class ReplicaSet {
     bool eligible = false;
     CircuitBreaker breaker{{}};
     CircuitBreaker::State breaker_state = CircuitBreaker::State::kClosed;  // The last reported state.
+    std::uint64_t ejections_logged = 0;                                    // The ejections that were reported.
+    bool suspect = false;                                                  // Counted in Group::suspects.
     std::uint32_t open_requests = 0;
     bool reports_cached_tokens = false;  // Its usage has contained cached tokens.
     std::uint64_t requests_total = 0, failures_total = 0, busy_total = 0;
@@ -57,7 +61,7 @@ class ReplicaSet {
   // See Dispatcher::set_replicas.
   void set(const std::vector<ReplicaSpec>& specs, core::Instant now);
   void set_health(std::uint32_t slot, bool healthy, core::Instant now);
-  // Lets a request try once a breaker was open long enough.
+  // Lets a request try an ejected replica once its time is over.
   void tick(core::Instant now);
   [[nodiscard]] core::Instant next_wake() const;  // Time of the next change by tick(); kNever if no breaker is open.
 
@@ -80,13 +84,14 @@ class ReplicaSet {
   // The life of a request on a slot. The slots of selections and `without` are those of this class.
   [[nodiscard]] std::optional<routing::Selection> choose(std::uint32_t group, const routing::PickRequest& request,
                                                          core::Instant now);
-  void dispatched(const routing::PickRequest& request, const routing::Selection& selection, core::Instant now);
+  // Returns the period of the replica's breaker, which the end of the attempt repeats.
+  std::uint32_t dispatched(const routing::PickRequest& request, const routing::Selection& selection, core::Instant now);
   void first_token(std::uint32_t slot, std::uint32_t uncached_tokens, core::Duration ttft, core::Instant now);
   void assume_first_token(std::uint32_t slot, std::uint32_t uncached_tokens, core::Instant sent_at, core::Instant now);
-  void succeeded(std::uint32_t slot, core::Instant now);
-  void faulted(std::uint32_t slot, core::Instant now);
-  void busy(std::uint32_t slot, core::Instant now);
-  void undecided(std::uint32_t slot, core::Instant now);
+  void succeeded(std::uint32_t slot, std::uint32_t period, core::Instant now);
+  void faulted(std::uint32_t slot, std::uint32_t period, core::Instant now);
+  void busy(std::uint32_t slot, std::uint32_t period, core::Instant now);
+  void undecided(std::uint32_t slot, std::uint32_t period, core::Instant now);
   // The request has left the slot; arguments as in PickingStrategy::finished.
   void finished(std::uint32_t slot, std::uint32_t uncached_tokens, std::uint32_t input_tokens,
                 std::uint32_t output_tokens, bool answered);
@@ -110,6 +115,8 @@ class ReplicaSet {
     std::vector<std::uint32_t> slots;        // Indexed by place.
     std::vector<std::uint32_t> free_places;  // The last one is used first.
     std::uint32_t eligible = 0;
+    std::uint32_t suspects = 0;         // Replicas whose latest attempt failed.
+    std::uint32_t last_resort = kNone;  // An ejected replica that is eligible because no other is.
   };
   struct KnownModel {
     Model settings;                                            // Defaults if it is not configured.
@@ -127,6 +134,24 @@ class ReplicaSet {
   std::uint32_t take_slot();
   std::uint32_t take_group(const ReplicaSpec& spec);
   void update(std::uint32_t slot, core::Instant now);  // Updates whether it may be chosen.
+  void set_eligible(std::uint32_t slot, bool eligible, core::Instant now);
+  void report_change(Replica& replica, core::Instant now);
+  [[nodiscard]] bool is_available(const Replica& replica) const {
+    return replica.used && replica.present && replica.spec.phase == ReplicaPhase::kServing && replica.healthy;
+  }
+  // Decides whether the replica is ejected after a failure.
+  void judge(std::uint32_t slot, core::Instant now);
+  [[nodiscard]] bool may_eject(std::uint32_t slot) const;
+  [[nodiscard]] bool may_serve(std::uint32_t slot, core::Instant now);
+  void update_last_resort(std::uint32_t group, core::Instant now);
+  template <class Visit>
+  void each_available(std::uint32_t group, Visit&& visit) const {
+    const std::vector<std::uint32_t>& slots = groups_[group].slots;
+    for (std::uint32_t place = 0; place < slots.size(); ++place) {
+      const Replica& replica = replicas_[slots[place]];
+      if (is_available(replica) && replica.group == group && replica.place == place) visit(slots[place]);
+    }
+  }
   void forget_if_done(std::uint32_t slot);
 
   const DispatchOptions& options_;
@@ -135,7 +160,8 @@ class ReplicaSet {
   std::vector<KnownModel> models_;
   std::map<std::string, std::uint32_t, std::less<>> model_numbers_;
   std::map<std::string, std::uint32_t, std::less<>> by_id_;
-  std::vector<std::uint32_t> other_places_;  // Excluded places of one choice.
+  std::vector<std::uint32_t> other_places_;   // Excluded places of one choice.
+  std::vector<OutcomeWindow::Counts> peers_;  // Of the replica that is judged.
   std::vector<BreakerChange> changes_;
 };
 

@@ -23,6 +23,18 @@ class ReplicaSetTest : public ::testing::Test {
     set.dispatched(routing::PickRequest{}, *selection, now);
     return selection->slot;
   }
+  // Returns the period of the attempt.
+  std::uint32_t dispatch_to(std::uint32_t slot, core::Instant now = kNow) {
+    routing::Selection selection;
+    selection.slot = slot;
+    return set.dispatched(routing::PickRequest{}, selection, now);
+  }
+  void fail(std::uint32_t slot, int times) {
+    for (int i = 0; i < times; ++i) {
+      set.faulted(slot, dispatch_to(slot), kNow);
+      finish(slot);
+    }
+  }
   void finish(std::uint32_t slot) { set.finished(slot, 0, 0, 0, false); }
   [[nodiscard]] std::optional<std::uint32_t> group_of(std::string_view model, signals::Role role) const {
     const auto number = set.model_number(model);
@@ -34,7 +46,8 @@ class ReplicaSetTest : public ::testing::Test {
 
   DispatchOptions options = [] {
     DispatchOptions made = options_for_tests();
-    made.circuit_breaker = {2, 10s};
+    made.circuit_breaker.failures = 2;
+    made.circuit_breaker.open = 10s;
     return made;
   }();
   ReplicaSet set{options};
@@ -183,47 +196,105 @@ TEST_F(ReplicaSetTest, ADrainingReplicaFinishesItsRequests) {
   EXPECT_EQ(set.slot_of("r1"), slot) << "it is there until discovery says otherwise";
 }
 
-TEST_F(ReplicaSetTest, FailuresInARowTakeAReplicaOutAndOneRequestTriesIt) {
-  set.set({replica_named("r1")}, kNow);
-  for (int i = 0; i < 2; ++i) {
-    const std::uint32_t slot = *dispatch();
-    set.faulted(slot, kNow);
-    finish(slot);
-  }
-  EXPECT_FALSE(dispatch());
+TEST_F(ReplicaSetTest, ConsecutiveFailuresEjectAReplicaAndOneRequestTriesIt) {
+  set.set({replica_named("r1"), replica_named("r2")}, kNow);
+  fail(0, 2);
+  EXPECT_FALSE(eligible(0));
   set.tick(kNow + 9s);
-  EXPECT_FALSE(dispatch(kNow + 9s));
+  EXPECT_FALSE(eligible(0));
   set.tick(kNow + 10s);
-  const auto trial = dispatch(kNow + 10s);
-  ASSERT_TRUE(trial);
-  EXPECT_FALSE(dispatch(kNow + 10s)) << "one request tries it, not all";
-  set.succeeded(*trial, kNow + 11s);
-  EXPECT_TRUE(dispatch(kNow + 11s));
+  EXPECT_TRUE(eligible(0));
+  const std::uint32_t trial = dispatch_to(0, kNow + 10s);
+  EXPECT_FALSE(eligible(0)) << "one request tries it, not all";
+  set.succeeded(0, trial, kNow + 11s);
+  EXPECT_TRUE(eligible(0));
+  const std::vector<BreakerChange> changes = set.take_breaker_changes();
+  ASSERT_EQ(changes.size(), 3U);
+  EXPECT_EQ(changes[0].cause, EjectionCause::kConsecutiveFailures);
+  EXPECT_EQ(changes[0].time, 10s);
+  EXPECT_EQ(changes[1].state, CircuitBreaker::State::kTrying);
+  EXPECT_EQ(changes[2].state, CircuitBreaker::State::kClosed);
 }
 
-TEST_F(ReplicaSetTest, ATrialThatFailsTakesItOutAgain) {
-  set.set({replica_named("r1")}, kNow);
-  for (int i = 0; i < 2; ++i) set.faulted(*dispatch(), kNow);
+TEST_F(ReplicaSetTest, AFailedTrialEjectsForTwiceAsLong) {
+  set.set({replica_named("r1"), replica_named("r2")}, kNow);
+  fail(0, 2);
   set.tick(kNow + 10s);
-  set.faulted(*dispatch(kNow + 10s), kNow + 11s);
-  set.tick(kNow + 20s);
-  EXPECT_FALSE(dispatch(kNow + 20s));
-  set.tick(kNow + 21s);
-  EXPECT_TRUE(dispatch(kNow + 21s));
+  set.faulted(0, dispatch_to(0, kNow + 10s), kNow + 11s);
+  set.tick(kNow + 30s);
+  EXPECT_FALSE(eligible(0));
+  set.tick(kNow + 31s);
+  EXPECT_TRUE(eligible(0));
 }
 
 TEST_F(ReplicaSetTest, ATrialWhoseClientLeftLeavesRoomForAnother) {
-  set.set({replica_named("r1")}, kNow);
-  for (int i = 0; i < 2; ++i) set.faulted(*dispatch(), kNow);
+  set.set({replica_named("r1"), replica_named("r2")}, kNow);
+  fail(0, 2);
   set.tick(kNow + 10s);
-  set.undecided(*dispatch(kNow + 10s), kNow + 10s);
-  EXPECT_TRUE(dispatch(kNow + 10s));
+  set.undecided(0, dispatch_to(0, kNow + 10s), kNow + 10s);
+  EXPECT_TRUE(eligible(0));
+}
+
+TEST_F(ReplicaSetTest, TheOnlyReplicaIsNeverEjected) {
+  set.set({replica_named("r1")}, kNow);
+  fail(0, 20);
+  EXPECT_TRUE(eligible(0));
+  EXPECT_TRUE(dispatch()) << "also while a request of it is open and the last one failed";
+  EXPECT_TRUE(dispatch());
+}
+
+TEST_F(ReplicaSetTest, AtMostTheConfiguredShareIsEjected) {
+  set.set({replica_named("r1"), replica_named("r2"), replica_named("r3"), replica_named("r4")}, kNow);
+  for (std::uint32_t slot = 0; slot < 4; ++slot) fail(slot, 2);
+  EXPECT_FALSE(eligible(0));
+  EXPECT_FALSE(eligible(1));
+  EXPECT_TRUE(eligible(2));
+  EXPECT_TRUE(eligible(3));
+}
+
+TEST_F(ReplicaSetTest, AnEjectedReplicaServesIfNoOtherIsAvailable) {
+  set.set({replica_named("r1"), replica_named("r2")}, kNow);
+  fail(0, 2);
+  set.set_health(1, false, kNow);
+  EXPECT_TRUE(eligible(0));
+  EXPECT_TRUE(dispatch());
+  EXPECT_TRUE(dispatch()) << "not only as a trial";
+  set.set_health(1, true, kNow);
+  EXPECT_FALSE(eligible(0));
+  EXPECT_TRUE(eligible(1));
+  set.set_health(1, false, kNow);
+  set.succeeded(0, dispatch_to(0), kNow);
+  set.set_health(1, true, kNow);
+  EXPECT_TRUE(eligible(0)) << "a whole answer ends the ejection";
+}
+
+TEST_F(ReplicaSetTest, AReplicaThatIsHealthyAgainMayBeTriedAtOnce) {
+  set.set({replica_named("r1"), replica_named("r2")}, kNow);
+  fail(0, 2);
+  set.set_health(0, false, kNow + 1s);
+  set.set_health(0, true, kNow + 2s);
+  EXPECT_TRUE(eligible(0));
+}
+
+TEST_F(ReplicaSetTest, AReplicaWhoseLastAttemptFailedGetsOneRequestAtATime) {
+  set.set({replica_named("r1"), replica_named("r2")}, kNow);
+  const std::uint32_t period = dispatch_to(0);
+  set.faulted(0, dispatch_to(0), kNow);
+  finish(0);
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(*dispatch(), 1U);
+  EXPECT_TRUE(eligible(0)) << "it is not ejected";
+  finish(0);
+  for (int i = 0; i < 10 && set.replica(0).open_requests == 0; ++i) static_cast<void>(dispatch());
+  EXPECT_EQ(set.replica(0).open_requests, 1U);
+  set.succeeded(0, period, kNow);
+  for (int i = 0; i < 10; ++i) static_cast<void>(dispatch());
+  EXPECT_GT(set.replica(0).open_requests, 1U);
 }
 
 TEST_F(ReplicaSetTest, ABusyReplicaIsNotABrokenOne) {
   set.set({replica_named("r1"), replica_named("r2")}, kNow);
   const std::uint32_t slot = *dispatch();
-  for (int i = 0; i < 5; ++i) set.busy(slot, kNow);
+  for (int i = 0; i < 5; ++i) set.busy(slot, 0, kNow);
   EXPECT_TRUE(eligible(slot));
   EXPECT_EQ(set.replica(slot).busy_total, 5U);
   for (int i = 0; i < 5; ++i) EXPECT_NE(*dispatch(), slot) << "the other is asked while it is busy";

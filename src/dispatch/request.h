@@ -64,12 +64,12 @@ class GrantListener {
   ~GrantListener() = default;
 };
 
-// Outcome of one attempt at one replica.
+// Outcome of one attempt at one replica, known when its answer has ended.
 enum class Attempt : std::uint8_t {
-  kAnswered,   // Any response that is not the replica's fault.
+  kAnswered,   // Any whole response that is not the replica's fault.
   kBusy,       // 429 or 503.
-  kFaulted,    // Unreachable, cut off, hung, garbage, or another 5xx.
-  kAbandoned,  // The client left before the outcome was known.
+  kFaulted,    // Unreachable, cut off, hung, garbage, another 5xx, an error within the answer or no end of it.
+  kAbandoned,  // The client left or the time budget ended before the outcome was known.
 };
 
 // Token counts reported by an engine.
@@ -80,6 +80,7 @@ struct TokenUsage {
 
 struct RequestOutcome {
   ledger::Outcome outcome = ledger::Outcome::kCompleted;
+  std::optional<Attempt> attempt;   // Outcome of the open attempt; empty if there is none or it is not known.
   std::optional<TokenUsage> usage;  // Empty if the engine did not report it.
   std::uint32_t output_events = 0;  // Events seen, if the usage is missing.
   core::Instant last_token_at;

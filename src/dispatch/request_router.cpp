@@ -61,7 +61,7 @@ Grant RequestRouter::dispatch(ActiveRequest& request, const Choice& choice, std:
   request.dispatched_at = now;
   request.overlap_used_at = selection.overlap_used_at;
   ++request.attempts;
-  replicas_.dispatched(pick, selection, now);
+  request.breaker_period = replicas_.dispatched(pick, selection, now);
   if (!request.stream)
     unseen_first_tokens_.emplace(now + core::from_milliseconds(selection.expected_ttft_ms), request.ticket);
   const ReplicaSpec& replica = replicas_.replica(request.slot).spec;

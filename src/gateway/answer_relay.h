@@ -20,6 +20,7 @@ class AnswerRelay {
     std::string_view request_id, replica, why;  // Header fields of the answer.
     bool raw = false;                           // The framing of the replica's answer is relayed with its bytes.
     bool keep_alive = true;                     // Whether the client's connection is kept open.
+    bool events = false;                        // A stream, which may end early and so has no length.
   };
 
   void reset() {
@@ -32,6 +33,8 @@ class AnswerRelay {
   void start(net::Exchange& exchange, int status) const;
   // Returns false if the client reads too slowly and the caller must pause the replica. Returned once, until resumed().
   [[nodiscard]] bool write(net::Exchange& exchange, std::string_view bytes);
+  // Writes a whole event of the gateway's own, if the framing of the answer allows it.
+  void write_event(net::Exchange& exchange, std::string_view event);
   [[nodiscard]] bool resumed() { return std::exchange(paused_, false); }  // Returns true if the replica was paused.
 
   // Without status line and empty line; the views point into the head.

@@ -50,7 +50,10 @@ void ControlThread::set_replicas(std::vector<ReplicaEndpoint> replicas) {
 void ControlThread::tick() {
   for (const dispatch::BreakerChange& change : dispatcher_.tick(loop_.now())) {
     if (change.state == dispatch::CircuitBreaker::State::kOpen)
-      log_.write(logging::Event::kBreakerOpen, {{"replica", change.replica}, {"failures", change.failures}});
+      log_.write(logging::Event::kBreakerOpen, {{"replica", change.replica},
+                                                {"failures", change.failures},
+                                                {"cause", to_string(change.cause)},
+                                                {"time_s", core::to_seconds(change.time)}});
     else
       log_.write(event_of(change.state), {{"replica", change.replica}});
   }

@@ -26,6 +26,8 @@ Json replica(const dispatch::ReplicaStatus& status, const std::string& url) {
             {"phase", to_string(status.spec.phase)},
             {"healthy", status.healthy},
             {"breaker_open", status.breaker_open},
+            {"ejection_cause", to_string(status.ejection_cause)},
+            {"ejections_total", status.ejections_total},
             {"eligible", status.load.eligible},
             {"open_requests", status.load.open_requests},
             {"prefill_tokens", status.load.prefill_tokens},
@@ -35,6 +37,7 @@ Json replica(const dispatch::ReplicaStatus& status, const std::string& url) {
             {"requests_total", status.requests_total},
             {"failures_total", status.failures_total},
             {"busy_total", status.busy_total}};
+  made["success_rate"] = status.success_rate ? Json(*status.success_rate) : Json(nullptr);
   made["kv_usage"] = status.load.kv_usage ? Json(*status.load.kv_usage) : Json(nullptr);
   return made;
 }
@@ -48,6 +51,7 @@ Json usage(const std::pair<std::pair<std::string, std::string>, ledger::Sums>& r
           {"completed", sums.completed},
           {"cancelled", sums.cancelled},
           {"timed_out", sums.timed_out},
+          {"truncated", sums.truncated},
           {"failed", sums.failed},
           {"refused", sums.refused},
           {"prompt_tokens", sums.prompt_tokens},

@@ -69,9 +69,9 @@ void add_replicas(telemetry::ExpositionWriter& text, const Overview& overview, s
 void add_usage(telemetry::ExpositionWriter& text, const Overview& overview) {
   text.family("penstock_requests_total", "counter", "ended requests by outcome");
   for (const auto& [key, sums] : overview.sums)
-    for (const auto& [outcome, count] :
-         {std::pair{"completed", sums.completed}, std::pair{"cancelled", sums.cancelled},
-          std::pair{"timed_out", sums.timed_out}, std::pair{"failed", sums.failed}, std::pair{"refused", sums.refused}})
+    for (const auto& [outcome, count] : {std::pair{"completed", sums.completed}, std::pair{"cancelled", sums.cancelled},
+                                         std::pair{"timed_out", sums.timed_out}, std::pair{"truncated", sums.truncated},
+                                         std::pair{"failed", sums.failed}, std::pair{"refused", sums.refused}})
       text.add(static_cast<double>(count), {{"tenant", key.first}, {"model", key.second}, {"outcome", outcome}});
   text.family("penstock_tokens_total", "counter", "tokens of ended requests; cached tokens are part of the input");
   for (const auto& [key, sums] : overview.sums)
@@ -184,8 +184,14 @@ std::string metrics_text(const Overview& overview, const net::ServerCounters& co
                [](const dispatch::ReplicaStatus& status) { return status.load.keys; });
   add_replicas(text, overview, "penstock_replica_requests_total", "counter", "attempts at the replica",
                [](const dispatch::ReplicaStatus& status) { return status.requests_total; });
-  add_replicas(text, overview, "penstock_replica_failures_total", "counter", "failed attempts at the replica",
+  add_replicas(text, overview, "penstock_replica_failures_total", "counter",
+               "attempts at the replica that failed, before or during the answer",
                [](const dispatch::ReplicaStatus& status) { return status.failures_total; });
+  add_replicas(text, overview, "penstock_replica_ejected", "gauge", "1 if the outlier detection ejected the replica",
+               [](const dispatch::ReplicaStatus& status) { return status.breaker_open ? 1 : 0; });
+  add_replicas(text, overview, "penstock_replica_ejections_total", "counter",
+               "ejections of the replica by the outlier detection",
+               [](const dispatch::ReplicaStatus& status) { return status.ejections_total; });
   add_replicas(text, overview, "penstock_replica_busy_total", "counter",
                "attempts that the replica answered with 429 or 503",
                [](const dispatch::ReplicaStatus& status) { return status.busy_total; });

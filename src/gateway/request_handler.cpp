@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iterator>
 #include <utility>
 
@@ -128,6 +129,7 @@ void RequestHandler::attempt() {
   report_.granted(grant_);
   enter(grant_.prefill_only ? Phase::kPrefilling : Phase::kConnecting);
   reset_answer();
+  attempt_open_ = true;
   const bool raw = !time_limited_ && !grant_.prefill_only && !exchange_->head().http_1_0;
   call_.start(context_, *grant_.target, upstream_, raw, *this);
 }
@@ -135,16 +137,17 @@ void RequestHandler::attempt() {
 void RequestHandler::reset_answer() {
   relay_.reset();
   watch_.reset((stream_ || collector_) && !grant_.prefill_only);
+  is_events_ = is_json_ = at_event_end_ = false;
   if (collector_) collector_->reset();
 }
 
 void RequestHandler::end_attempt(dispatch::Attempt attempt, Phase next) {
-  if (is_attempt(phase_)) context_.dispatcher.attempt_ended(ticket_, attempt, context_.loop.now());
+  if (std::exchange(attempt_open_, false)) context_.dispatcher.attempt_ended(ticket_, attempt, context_.loop.now());
   enter(next);
 }
 
 bool RequestHandler::retry(dispatch::Attempt attempt, std::string_view cause) {
-  if (!is_attempt(phase_) && phase_ != Phase::kRouting) return false;
+  if (has_begun(phase_)) return false;
   end_attempt(attempt, Phase::kRouting);
   // The decode replica may have failed to fetch the KV, so the whole request starts again.
   auto grant = context_.dispatcher.route_again(ticket_, context_.loop.now());
@@ -182,19 +185,24 @@ void RequestHandler::on_head(const net::ResponseHead& head) {
 
 void RequestHandler::take_head(const net::ResponseHead& head) {
   upstream_.drop_changed_body();
-  if (collector_ && !(head.status == 200 && head.field("content-type").starts_with("text/event-stream"))) {
+  const std::string_view type = head.field("content-type");
+  const bool is_good = head.status >= 200 && head.status < 300;
+  is_json_ = is_good && type.find("json") != std::string_view::npos;
+  // Some engines do not name the type of their streams.
+  is_events_ = is_good && !is_json_ && (collector_ ? type.starts_with("text/event-stream") : stream_);
+  if (!is_events_) {
     collector_.reset();
     watch_.reset(false);
   }
   const std::string_view replica = shows_routing_ ? std::string_view{grant_.target->id} : std::string_view{};
-  relay_.take_head(head,
-                   {request_id_, replica, routing::to_string(grant_.why), call_.raw(), exchange_->head().keep_alive});
+  relay_.take_head(head, {request_id_, replica, routing::to_string(grant_.why), call_.raw(),
+                          exchange_->head().keep_alive, is_events_});
   if (is_attempt(phase_)) enter(Phase::kAwaitingFirstByte);
 }
 
 void RequestHandler::begin_answer() {
   if (has_begun(phase_)) return;
-  end_attempt(status_ >= 500 ? dispatch::Attempt::kFaulted : dispatch::Attempt::kAnswered, Phase::kRelaying);
+  enter(Phase::kRelaying);
   report_.answered(status_);
   relay_.start(*exchange_, status_);
   // A stream may last long; another answer ends soon, and the memory serves the next request.
@@ -210,42 +218,89 @@ void RequestHandler::on_body(std::string_view bytes) {
     return;
   }
   if (collector_) return collect(bytes);
-  begin_answer();
   const std::uint32_t before = watch_.text_events();
-  if (watch_.take(bytes) > 0 || (!stream_ && !bytes.empty())) {
+  const std::uint32_t events = watch_.take(bytes);
+  // A stream that ends before it began is no answer.
+  if (!has_begun(phase_) && is_events_ && watch_.over() && watch_.last_chunk_at() == 0) return;
+  begin_answer();
+  if (events > 0 || (!is_events_ && !bytes.empty())) {
     last_token_at_ = context_.loop.now();
-    if (before == 0 && stream_) {
+    if (before == 0 && is_events_) {
       report_.first_token();
       context_.dispatcher.answered(ticket_, last_token_at_);
     }
   }
-  if (!relay_.write(*exchange_, bytes)) call_.pause();
+  relay(bytes);
   if (phase_ == Phase::kFinishingEvent && !watch_.within_event()) out_of_time();
+}
+
+// The last chunk of a stream that has no end is kept back, so that the client does not take the stream for whole.
+void RequestHandler::relay(std::string_view bytes) {
+  const bool without_end = is_events_ && watch_.over() && !has_end();
+  if (without_end) bytes = bytes.substr(0, std::min(watch_.last_chunk_at(), bytes.size()));
+  at_event_end_ = is_events_ && watch_.settled() >= bytes.size() && !watch_.within_event() &&
+                  (!without_end || watch_.last_chunk_at() != std::string_view::npos);
+  if (!relay_.write(*exchange_, bytes)) call_.pause();
 }
 
 void RequestHandler::on_end() {
   call_.finished();
   if (phase_ == Phase::kPrefilling) return end_prefill();
   if (collector_) return end_collected();
+  const AnswerEnd how = answer_end();
+  if (!has_begun(phase_) && how.outcome == ledger::Outcome::kTruncated) return fail(how.cause);
   begin_answer();
-  end(status_ < 400 ? ledger::Outcome::kCompleted : ledger::Outcome::kFailed);
-  release().finish();
+  if (how.attempt == dispatch::Attempt::kFaulted) report_.broke_off(*grant_.target, how.cause);
+  end(how.outcome, how.attempt);
+  is_events_ && !has_end() ? truncate() : release().finish();
+}
+
+RequestHandler::AnswerEnd RequestHandler::answer_end() const {
+  using dispatch::Attempt;
+  using ledger::Outcome;
+  if (status_ == 429 || status_ == 503) return {Outcome::kFailed, Attempt::kBusy, "busy"};
+  if (status_ >= 500) return {Outcome::kFailed, Attempt::kFaulted, "server error"};
+  if (status_ >= 400) return {Outcome::kFailed};
+  if (!is_events_ && !is_json_) return {};
+  if (const int status = watch_.error_status(); status >= 500)
+    return {Outcome::kFailed, Attempt::kFaulted, "error within the answer"};
+  else if (status != 0)
+    return {Outcome::kFailed};
+  if (watch_.malformed()) return {Outcome::kFailed, Attempt::kFaulted, "invalid JSON in the answer"};
+  if (!watch_.whole()) return {Outcome::kTruncated, Attempt::kFaulted, "the answer ended before it was whole"};
+  return {};
 }
 
 void RequestHandler::on_fault(net::ClientFault fault, bool) {
   call_.finished();
   if (has_begun(phase_)) {
     report_.broke_off(*grant_.target, net::to_string(fault));
-    end(ledger::Outcome::kFailed);
-    return release().abort();
+    end(ledger::Outcome::kTruncated, dispatch::Attempt::kFaulted);
+    return truncate();
   }
   if (fault == net::ClientFault::kConnect) {
     reset_answer();
     if (call_.start_at_next_address(context_, *grant_.target, upstream_, *this)) return;
   }
+  if (fault != net::ClientFault::kTimeout) return fail(net::to_string(fault));
   if (retry(dispatch::Attempt::kFaulted, net::to_string(fault))) return;
-  if (fault == net::ClientFault::kTimeout) return give_up(504, "replica_timeout", "the replica did not answer in time");
-  give_up(502, "replica_failed", fmt::format("no replica answered: {}", net::to_string(fault)));
+  give_up(504, "replica_timeout", "the replica did not answer in time");
+}
+
+void RequestHandler::fail(std::string_view cause) {
+  if (!retry(dispatch::Attempt::kFaulted, cause))
+    give_up(502, "replica_failed", fmt::format("no replica answered: {}", cause));
+}
+
+void RequestHandler::truncate() {
+  const bool can_explain = at_event_end_ && endpoint_ != api::Endpoint::kResponses;
+  if (can_explain)
+    relay_.write_event(
+        *exchange_,
+        "data: " +
+            api::error_body({502, "api_error", "truncated", "the replica ended the answer before it was whole", {}}) +
+            "\n\n");
+  release().abort();
 }
 
 void RequestHandler::give_up(int status, std::string_view code, std::string message) {
@@ -264,9 +319,10 @@ void RequestHandler::on_writable() {
 void RequestHandler::on_client_gone() {
   call_.cancel();
   context_.waiting.erase(ticket_);
-  end_attempt(dispatch::Attempt::kAbandoned, Phase::kFinishing);
-  report_.answered(kClientClosedRequest);
-  end(ledger::Outcome::kCancelled);
+  const bool has_all = has_begun(phase_) && is_events_ && watch_.done();
+  enter(Phase::kFinishing);
+  if (!has_all) report_.answered(kClientClosedRequest);
+  has_all ? end(ledger::Outcome::kCompleted, dispatch::Attempt::kAnswered) : end(ledger::Outcome::kCancelled);
   static_cast<void>(release());
 }
 
@@ -282,7 +338,7 @@ void RequestHandler::out_of_time() {
   call_.cancel();
   context_.waiting.erase(ticket_);
   const Phase last = phase_;
-  end_attempt(dispatch::Attempt::kAbandoned, Phase::kFinishing);
+  enter(Phase::kFinishing);
   if (collector_ && collector_->has_text()) return answer_collected(ledger::Outcome::kTimedOut);
   answer_out_of_time(last, within_event);
 }
@@ -300,13 +356,13 @@ void RequestHandler::cut() {
 
 // If possible, turns the partial answer into a complete one that is marked as cut.
 void RequestHandler::answer_out_of_time(Phase last, bool within_event) {
-  const bool has_end = watch_.done();
+  const bool has_end = watch_.done(), is_events = is_events_;
   end(ledger::Outcome::kTimedOut);
   if (!has_begun(last))
     return refuse_request(
         make_refusal(504, "api_error", "time_budget_exceeded", "its time budget ran out before there was an answer"));
   // A valid end of a /v1/responses stream cannot be made up.
-  const bool can_finish = stream_ && !within_event && endpoint_ != api::Endpoint::kResponses;
+  const bool can_finish = is_events && !within_event && endpoint_ != api::Endpoint::kResponses;
   const std::string id = request_id_;
   const std::string model = grant_.target->model;
   net::Exchange& exchange = release();
@@ -323,11 +379,12 @@ void RequestHandler::answer_out_of_time(Phase last, bool within_event) {
 
 // ---- the end --------------------------------------------------------------------------------------------------------
 
-void RequestHandler::end(ledger::Outcome outcome) {
+void RequestHandler::end(ledger::Outcome outcome, dispatch::Attempt attempt) {
   if (ticket_ == 0) return;
   report_.ended(ledger::to_string(outcome));
   dispatch::RequestOutcome ending;
   ending.outcome = outcome;
+  if (std::exchange(attempt_open_, false)) ending.attempt = attempt;
   if (const auto& usage = watch_.usage())
     ending.usage = {usage->prompt_tokens, usage->completion_tokens, usage->cached_tokens, usage->cached_known};
   ending.output_events = watch_.text_events();

@@ -7,8 +7,8 @@
 #include <string>
 #include <string_view>
 
-#include "api/answer.h"
 #include "api/answer_collector.h"
+#include "api/answer_watch.h"
 #include "gateway/answer_relay.h"
 #include "gateway/replica_call.h"
 #include "gateway/request_reading.h"
@@ -53,6 +53,15 @@ class RequestHandler final : private net::ExchangeListener, private net::Respons
   void reset_answer();
   // Reports the end of the open attempt to the dispatcher, if an attempt is open.
   void end_attempt(dispatch::Attempt attempt, Phase next);
+  // How the answer of the replica ended, if its framing is whole.
+  struct AnswerEnd {
+    ledger::Outcome outcome = ledger::Outcome::kCompleted;
+    dispatch::Attempt attempt = dispatch::Attempt::kAnswered;
+    std::string_view cause{};
+  };
+  [[nodiscard]] AnswerEnd answer_end() const;
+  // A client that reads the stream knows that nothing follows.
+  [[nodiscard]] bool has_end() const { return watch_.whole() || watch_.error_status() != 0; }
   bool retry(dispatch::Attempt attempt, std::string_view cause);  // Returns false if there is no other replica.
   void end_prefill();
   void take_head(const net::ResponseHead& head);
@@ -61,12 +70,16 @@ class RequestHandler final : private net::ExchangeListener, private net::Respons
   void collect(std::string_view bytes);
   void end_collected();
   void answer_collected(ledger::Outcome outcome);
+  void fail(std::string_view cause);  // Tries another replica, or ends with 502.
   void give_up(int status, std::string_view code, std::string message);
   void out_of_time();
   void answer_out_of_time(Phase last, bool within_event);
   void refuse_request(const Refusal& refusal);
-  void end(ledger::Outcome outcome);  // Reports the outcome to the dispatcher.
-  net::Exchange& release();           // The handler becomes free; the exchange sends the rest of the answer.
+  void relay(std::string_view bytes);
+  void truncate();  // Ends an answer that has begun and is not whole, so that the client notices.
+  // Reports the outcome to the dispatcher; `attempt` is that of the open attempt, if there is one.
+  void end(ledger::Outcome outcome, dispatch::Attempt attempt = dispatch::Attempt::kAbandoned);
+  net::Exchange& release();  // The handler becomes free; the exchange sends the rest of the answer.
 
   WorkerContext& context_;
   RequestReport report_;
@@ -78,6 +91,10 @@ class RequestHandler final : private net::ExchangeListener, private net::Respons
   bool stream_ = false;         // The client reads a stream.
   bool shows_routing_ = false;  // The client may see the replica and the reason for its choice.
   bool time_limited_ = false;   // The answer may be cut, so the gateway writes the framing.
+  bool attempt_open_ = false;   // The dispatcher does not know how the latest attempt ended.
+  bool is_events_ = false;      // The replica answers with a stream of events …
+  bool is_json_ = false;        // … or with one document.
+  bool at_event_end_ = false;   // The client received whole events, and another one can follow.
   int status_ = 0;              // Status of the replica's answer.
   core::Instant last_token_at_;
   RoutedGrant grant_;

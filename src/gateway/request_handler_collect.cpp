@@ -11,7 +11,7 @@ void RequestHandler::collect(std::string_view bytes) {
   if (watch_.take(bytes) > 0) {
     last_token_at_ = context_.loop.now();
     if (first) {
-      end_attempt(dispatch::Attempt::kAnswered, Phase::kCollecting);
+      enter(Phase::kCollecting);
       report_.first_token();
       context_.dispatcher.answered(ticket_, last_token_at_);
     }
@@ -22,7 +22,7 @@ void RequestHandler::collect(std::string_view bytes) {
 
 void RequestHandler::end_collected() {
   const std::string error = collector_->error();
-  if (!collector_->whole() && error.empty()) return on_fault(net::ClientFault::kClosed, true);
+  if (!collector_->whole() && error.empty()) return fail("the answer ended before it was whole");
   const int status = error.empty() ? 200 : collector_->error_status();
   const auto attempt = status >= 500 ? dispatch::Attempt::kFaulted : dispatch::Attempt::kAnswered;
   if (attempt == dispatch::Attempt::kFaulted && retry(attempt, "server error")) return;

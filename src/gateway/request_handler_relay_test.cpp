@@ -122,10 +122,94 @@ TEST(Relay, AnInterruptedStreamIsInterruptedForTheClient) {
   TestGateway gateway{{spec_of(replica, "r1"), spec_of(replica, "r2")}};
   const auto answer = ask(gateway, chat_body("hi", kStream));
   EXPECT_EQ(answer.status, 200);
-  EXPECT_EQ(answer.body, text_event("one"));
+  EXPECT_TRUE(answer.body.starts_with(text_event("one") + R"(data: {"error":{)")) << answer.body;
+  EXPECT_NE(answer.body.find(R"("code":"truncated")"), std::string::npos);
   EXPECT_FALSE(answer.whole);
-  EXPECT_EQ(gateway.closed(1).front().outcome, ledger::Outcome::kFailed);
+  EXPECT_EQ(gateway.closed(1).front().outcome, ledger::Outcome::kTruncated);
   EXPECT_EQ(replica.requests().size(), 1U) << "what the client has seen is not repeated";
+}
+
+struct End {
+  const char* name;
+  std::string bytes;
+  ledger::Outcome outcome;
+  bool whole;              // The client receives a whole HTTP message.
+  std::uint32_t failures;  // Of the replica.
+};
+
+TEST(Relay, TheEndOfAStreamDecidesAboutItsOutcome) {
+  using ledger::Outcome;
+  const std::string one = text_event("one"), last{net::kLastChunk};
+  std::string finish;
+  api::append_finish_event(finish, kFrame, api::FinishReason::kStop);
+  const std::string done{api::kDoneEvent};
+  const std::string plain = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n";
+  const auto with_size = [&](const std::string& body, std::size_t size) {
+    return plain + "Content-Length: " + std::to_string(size) + "\r\n\r\n" + body;
+  };
+  const End ends[] = {
+      {"done", chunked_head() + chunk(one) + chunk(done) + last, Outcome::kCompleted, true, 0},
+      {"finish reason", chunked_head() + chunk(one) + chunk(finish) + last, Outcome::kCompleted, true, 0},
+      {"comment at the end", chunked_head() + chunk(one + finish + ": bye\n\n") + last, Outcome::kCompleted, true, 0},
+      {"no end", chunked_head() + chunk(one) + last, Outcome::kTruncated, false, 1},
+      {"no end, in one chunk", chunked_head() + chunk(one + one), Outcome::kTruncated, false, 1},
+      {"no end, split", chunked_head() + chunk(one) + "0\r", Outcome::kTruncated, false, 1},
+      {"no end, with a length", with_size(one, one.size()), Outcome::kTruncated, false, 1},
+      {"no end, closed", plain + "\r\n" + one, Outcome::kTruncated, false, 1},
+      {"half an event", chunked_head() + chunk(one) + chunk(one.substr(0, 20)) + last, Outcome::kTruncated, false, 1},
+      {"half a chunk", chunked_head() + chunk(one) + "ff\r\n" + one, Outcome::kTruncated, false, 1},
+      {"wrong length", with_size(one, one.size() + 9), Outcome::kTruncated, false, 1},
+      {"no chunk size, noticed before the first byte", chunked_head() + chunk(one) + "zz\r\n", Outcome::kFailed, true,
+       1},
+      {"not JSON", chunked_head() + chunk(one) + chunk("data: {broken\n\n") + chunk(done) + last, Outcome::kFailed,
+       true, 1},
+      {"engine error",
+       chunked_head() + chunk(one) + chunk("data: {\"error\":{\"message\":\"dead\"}}\n\n" + done) + last,
+       Outcome::kFailed, true, 1},
+      {"client error",
+       chunked_head() + chunk("data: {\"error\":{\"message\":\"long\",\"code\":400}}\n\n" + done) + last,
+       Outcome::kFailed, true, 0},
+      {"half a document", with_length("200 OK", R"({"choices":[)"), Outcome::kTruncated, true, 1},
+      {"a document", good_answer(), Outcome::kCompleted, true, 0},
+  };
+  for (const End& each : ends) {
+    TestReplica replica{[&](Peer& peer, const std::string&, int) {
+      peer.send(each.bytes);
+      peer.cut();
+    }};
+    TestGateway gateway{{spec_of(replica, "r1")}};
+    const auto answer = ask(gateway, chat_body("hi", kStream));
+    EXPECT_EQ(answer.whole, each.whole) << each.name << ": " << answer.body;
+    EXPECT_EQ(to_string(gateway.closed(1).front().outcome), std::string_view{to_string(each.outcome)}) << each.name;
+    EXPECT_TRUE(gateway.wait_for(R"("failures_total":)" + std::to_string(each.failures))) << each.name;
+    gateway.end();
+  }
+}
+
+TEST(Relay, AStreamWithoutAnyEventIsTriedElsewhere) {
+  TestReplica empty{
+      [](Peer& peer, const std::string&, int) { peer.send(chunked_head() + std::string{net::kLastChunk}); }};
+  TestReplica good{[](Peer& peer, const std::string&, int) {
+    peer.send(chunked_head() + chunk(kStreamed) + std::string{net::kLastChunk});
+  }};
+  TestGateway gateway{{spec_of(empty, "r1"), spec_of(good, "r2")}};
+  for (int i = 0; i < 40 && empty.requests().empty(); ++i)
+    EXPECT_EQ(ask(gateway, chat_body("hi", kStream)).body, kStreamed);
+  EXPECT_FALSE(empty.requests().empty());
+}
+
+TEST(Relay, AClientThatLeavesAfterTheEndOfAStreamHasAllOfIt) {
+  TestReplica replica{[](Peer& peer, const std::string&, int) {
+    peer.send(chunked_head() + chunk(kStreamed));
+    peer.wait_until_closed();
+  }};
+  TestGateway gateway{{spec_of(replica, "r1")}};
+  {
+    RawClient client{gateway.address()};
+    client.send(chat_request(chat_body("hi", kStream)));
+    client.read_until("[DONE]");
+  }
+  EXPECT_EQ(gateway.closed(1).front().outcome, ledger::Outcome::kCompleted);
 }
 
 TEST(Relay, AClientThatLeavesCancelsItsRequestAtTheReplica) {
@@ -150,6 +234,7 @@ TEST(Relay, AClientThatLeavesCancelsItsRequestAtTheReplica) {
 
 TEST(Relay, ASlowClientPausesItsReplica) {
   constexpr std::size_t kPieces = 1024, kPiece = 64 * 1024;
+  constexpr std::string_view kEnd = "\n\ndata: [DONE]\n\n";
   std::atomic<std::size_t> sent{0};
   TestReplica replica{[&](Peer& peer, const std::string&, int) {
     const std::string piece = chunk(std::string(kPiece, 'x'));
@@ -158,7 +243,7 @@ TEST(Relay, ASlowClientPausesItsReplica) {
       peer.send(piece);
       ++sent;
     }
-    peer.send(net::kLastChunk);
+    peer.send(chunk(kEnd) + std::string{net::kLastChunk});
   }};
   TestGateway gateway{{spec_of(replica, "r1")}};
   RawClient client{gateway.address(), 16 * 1024};
@@ -182,7 +267,7 @@ TEST(Relay, ASlowClientPausesItsReplica) {
     }
   }
   EXPECT_EQ(step.state, net::ChunkReader::State::kDone);
-  EXPECT_EQ(bytes, kPieces * kPiece);
+  EXPECT_EQ(bytes, kPieces * kPiece + kEnd.size());
 }
 
 TEST(Relay, ARequestKeepsItsFieldsButNotItsKey) {

@@ -30,7 +30,7 @@ enum class Phase : std::uint8_t {
 };
 [[nodiscard]] std::string_view to_string(Phase phase);  // Returns, for example, "awaiting_first_byte".
 
-// Returns true while an attempt at a replica is open, whose end must be reported to the dispatcher.
+// Returns true while an attempt at a replica is open and no part of an answer has come from it.
 [[nodiscard]] constexpr bool is_attempt(Phase phase) {
   return phase == Phase::kPrefilling || phase == Phase::kConnecting || phase == Phase::kAwaitingFirstByte;
 }

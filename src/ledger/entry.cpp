@@ -11,13 +11,14 @@ namespace penstock::ledger {
 namespace {
 
 constexpr double kPriceTokens = 1e6;
-constexpr std::array kOutcomes{Outcome::kCompleted, Outcome::kCancelled, Outcome::kTimedOut,
+constexpr std::array kOutcomes{Outcome::kCompleted, Outcome::kCancelled, Outcome::kTimedOut, Outcome::kTruncated,
                                Outcome::kFailed,    Outcome::kRefused,   Outcome::kLost};
 
 }  // namespace
 
 const char* to_string(Outcome outcome) {
-  return core::name_of<Outcome::kLost>(outcome, {"completed", "cancelled", "timed_out", "failed", "refused", "lost"});
+  return core::name_of<Outcome::kLost>(
+      outcome, {"completed", "cancelled", "timed_out", "truncated", "failed", "refused", "lost"});
 }
 
 std::optional<Outcome> outcome_of(std::string_view name) {

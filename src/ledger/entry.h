@@ -12,11 +12,12 @@ enum class Outcome : std::uint8_t {
   kCompleted,
   kCancelled,  // The client left.
   kTimedOut,   // The time budget ended; the client received the output up to then.
-  kFailed,     // A replica failed the request.
+  kTruncated,  // The replica's answer ended before it was whole, after the client had received a part of it.
+  kFailed,     // A replica failed the request: the client received an error and no part of an answer.
   kRefused,    // The request was never admitted.
   kLost,       // The gateway process ended before the outcome was known. The next start closes the entry.
 };
-// Returns "completed", "cancelled", "timed_out", "failed", "refused" or "lost".
+// Returns "completed", "cancelled", "timed_out", "truncated", "failed", "refused" or "lost".
 [[nodiscard]] const char* to_string(Outcome outcome);
 [[nodiscard]] std::optional<Outcome> outcome_of(std::string_view name);
 

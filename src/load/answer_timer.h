@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "api/answer.h"
+#include "api/answer_watch.h"
 #include "core/time.h"
 #include "load/request_shape.h"
 #include "net/client.h"

@@ -1,5 +1,7 @@
 #include "simulation/faults.h"
 
+#include <algorithm>
+
 namespace penstock::simulation {
 
 const char* to_string(FaultKind kind) {
@@ -8,15 +10,30 @@ const char* to_string(FaultKind kind) {
     case FaultKind::kHang: return "hang";
     case FaultKind::kSlow: return "slow";
     case FaultKind::kGatewayRestart: return "gateway_restart";
+    case FaultKind::kTruncate: return "truncate";
   }
   return "";
+}
+
+namespace {
+
+bool is_active(const FaultEvent& event, FaultKind kind, std::uint32_t replica, std::string_view pool,
+               core::Instant now) {
+  return event.kind == kind && event.begin() <= now && now < event.end() && event.concerns(replica, pool);
+}
+
+}  // namespace
+
+bool truncates(const Faults& faults, std::uint32_t replica, std::string_view pool, core::Instant now) {
+  return std::any_of(faults.events.begin(), faults.events.end(), [&](const FaultEvent& event) {
+    return is_active(event, FaultKind::kTruncate, replica, pool, now);
+  });
 }
 
 double slow_factor(const Faults& faults, std::uint32_t replica, std::string_view pool, core::Instant now) {
   double factor = 1.0;
   for (const FaultEvent& event : faults.events)
-    if (event.kind == FaultKind::kSlow && event.begin() <= now && now < event.end() && event.concerns(replica, pool))
-      factor *= event.factor;
+    if (is_active(event, FaultKind::kSlow, replica, pool, now)) factor *= event.factor;
   return factor;
 }
 

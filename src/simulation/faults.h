@@ -15,8 +15,10 @@ enum class FaultKind : std::uint8_t {
   kHang,            // The engine accepts requests and computes nothing; it answers no health check and no scrape.
   kSlow,            // Every step takes `factor` times longer.
   kGatewayRestart,  // All streams are cut, and the gateway forgets its state.
+  kTruncate,        // The engine ends each stream after its first token.
 };
-[[nodiscard]] const char* to_string(FaultKind kind);  // Returns "crash", "hang", "slow" or "gateway_restart".
+// Returns "crash", "hang", "slow", "gateway_restart" or "truncate".
+[[nodiscard]] const char* to_string(FaultKind kind);
 
 // A fault at a given time. It concerns the engine of one replica, those of one pool, or all. A replica that starts
 // during the event is slow, too, but does not hang.
@@ -49,6 +51,8 @@ struct Faults {
   std::vector<FaultEvent> events;
 };
 
+// Whether the replica ends its streams early at `now`.
+[[nodiscard]] bool truncates(const Faults& faults, std::uint32_t replica, std::string_view pool, core::Instant now);
 // How many times longer the steps of a replica take at `now`: the product of the events that concern it.
 [[nodiscard]] double slow_factor(const Faults& faults, std::uint32_t replica, std::string_view pool, core::Instant now);
 

@@ -113,6 +113,29 @@ TEST(Faults, AHungReplicaGetsNoRequestsOnceItsHealthChecksFailAndIsReplaced) {
   EXPECT_NEAR(stopped, 62.0, 2.0);  // Unhealthy at 7 s, replaced from 37 s on, and the replacement starts for 10 s.
 }
 
+// ---- truncate -------------------------------------------------------------------------------------------------------
+
+TEST(Faults, AReplicaThatTruncatesEveryStreamIsEjected) {
+  RunOptions run_options = live(4);
+  run_options.faults.events = {{FaultKind::kTruncate, {}, {}, 4}};
+  std::vector<double> times;
+  for (int i = 0; i < 1200; ++i) times.push_back(0.05 * i);  // 20 a second for 60 s, of 2 s each.
+  const auto result = run_ok(requests_at(times, 100, 200), run_options);
+  EXPECT_GT(failures(result, "truncated"), 0U);
+  EXPECT_LE(failures(result, "truncated"), 1200U * 2 / 100);
+  EXPECT_EQ(result.completed + failures(result, "truncated"), 1200U);
+}
+
+TEST(Faults, AReplicaThatRecoversServesAgain) {
+  RunOptions run_options = live(2);
+  run_options.faults.events = {{FaultKind::kTruncate, {}, 10s, 2}};
+  std::vector<double> times;
+  for (int i = 0; i < 2000; ++i) times.push_back(0.1 * i);
+  const auto result = run_ok(requests_at(times, 100, 50), run_options);
+  EXPECT_GT(failures(result, "truncated"), 0U);
+  EXPECT_LE(failures(result, "truncated"), 20U);
+}
+
 // ---- slow -----------------------------------------------------------------------------------------------------------
 
 TEST(Faults, AnEngineIsSlowForAsLongAsTheFaultLasts) {

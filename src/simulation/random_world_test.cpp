@@ -46,7 +46,7 @@ dispatch::DispatchOptions random_gateway(core::RandomStream& random) {
   made.pressure.prefill_tokens_per_replica = 100 + random.below(20'000);
   made.pressure.clamp_above_queue_tokens = 1000 + random.below(100'000);
   made.pressure.clamp_max_tokens = static_cast<std::uint32_t>(1 + random.below(300));
-  made.retries = static_cast<std::uint32_t>(random.below(4));
+  made.retries = static_cast<std::uint32_t>(random.below(5));
   if (random.below(3) == 0) made.first_byte_timeout = seconds(random, 10);
   if (random.below(3) == 0) made.stream_idle_timeout = seconds(random, 10);
   if (random.below(4) == 0) made.interactive.time_budget = seconds(random, 10);
@@ -56,7 +56,7 @@ dispatch::DispatchOptions random_gateway(core::RandomStream& random) {
 
 FaultEvent random_event(core::RandomStream& random, const std::vector<PoolSpec>& pools) {
   FaultEvent made;
-  made.kind = static_cast<FaultKind>(random.below(4));
+  made.kind = static_cast<FaultKind>(random.below(5));
   made.at = seconds(random, 20);
   if (random.below(4) != 0 || made.kind == FaultKind::kHang) made.length = seconds(random, 20);
   if (random.below(2) == 0) made.replica = static_cast<std::uint32_t>(1 + random.below(6));
@@ -66,7 +66,7 @@ FaultEvent random_event(core::RandomStream& random, const std::vector<PoolSpec>&
 }
 
 RunOptions random_options(core::RandomStream& random, std::uint64_t seed) {
-  const auto count = [&] { return static_cast<std::uint32_t>(1 + random.below(4)); };
+  const auto count = [&] { return static_cast<std::uint32_t>(1 + random.below(5)); };
   RunOptions made =
       random.below(3) == 0 ? testing::disaggregated(count(), count()) : testing::options(testing::pool(count()));
   for (PoolSpec& pool : made.pools) {

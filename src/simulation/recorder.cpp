@@ -19,6 +19,7 @@ const char* to_string(Outcome outcome) {
     case Outcome::kTimedOut: return "time_budget_exceeded";
     case Outcome::kReplicaTimeout: return "replica_timeout";
     case Outcome::kGatewayRestarted: return "gateway_restarted";
+    case Outcome::kTruncated: return "truncated";
   }
   return "unknown";
 }
@@ -175,8 +176,9 @@ void Recorder::summarize(decision::RunResult& result) const {
   result.requests = records_.size();
   result.completed = count(Outcome::kCompleted);
   result.failed = result.requests - result.completed;
-  for (const Outcome outcome : {Outcome::kTooLarge, Outcome::kReplicaCrashed, Outcome::kUnfinished, Outcome::kCancelled,
-                                Outcome::kTimedOut, Outcome::kReplicaTimeout, Outcome::kGatewayRestarted})
+  for (const Outcome outcome :
+       {Outcome::kTooLarge, Outcome::kReplicaCrashed, Outcome::kUnfinished, Outcome::kCancelled, Outcome::kTimedOut,
+        Outcome::kReplicaTimeout, Outcome::kGatewayRestarted, Outcome::kTruncated})
     if (count(outcome) > 0) result.failures.push_back({to_string(outcome), count(outcome)});
   const std::uint64_t judged = result.requests - count(Outcome::kCancelled);
   result.slo_attainment = share(met_both, judged);

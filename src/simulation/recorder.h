@@ -26,8 +26,9 @@ enum class Outcome : std::uint8_t {
   kTimedOut,          // The time budget of its class ended.
   kReplicaTimeout,    // No first token in time, or its stream was silent for too long.
   kGatewayRestarted,  // After its first token; earlier, the client sends it again.
+  kTruncated,         // Its replica ended the stream early.
 };
-inline constexpr std::size_t kOutcomes = 10;
+inline constexpr std::size_t kOutcomes = 11;
 [[nodiscard]] const char* to_string(Outcome outcome);
 
 // The state of the fleet at one moment, summed over its replicas.

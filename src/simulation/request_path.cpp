@@ -1,6 +1,7 @@
 #include "simulation/request_path.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/result.h"
 #include "ledger/entry.h"
@@ -18,6 +19,7 @@ ledger::Outcome ledger_outcome(Outcome outcome) {
   switch (outcome) {
     case Outcome::kCancelled: return ledger::Outcome::kCancelled;
     case Outcome::kTimedOut: return ledger::Outcome::kTimedOut;
+    case Outcome::kTruncated: return ledger::Outcome::kTruncated;
     default: return ledger::Outcome::kFailed;
   }
 }
@@ -158,22 +160,23 @@ void RequestPath::advance_engine(std::uint32_t id) {
   cache_feed_.publish(replica, timeline_.now >= gateway_back_at_);
   timeline_.engines.set(id, replica.engine->next_event());
   for (const engine::EngineEvent& event : events_) {
-    switch (event.kind) {
-      case engine::EngineEventKind::kFirstToken: on_first_token(event, replica); break;
-      case engine::EngineEventKind::kToken: break;  // Only where tokens are followed.
-      case engine::EngineEventKind::kCompleted: on_completed(event, replica); break;
-    }
+    if (event.kind == engine::EngineEventKind::kFirstToken) on_first_token(event, replica);
+    if (event.kind == engine::EngineEventKind::kCompleted) on_completed(event, replica);
   }
+  for (const std::uint32_t request : std::exchange(truncated_, {}))
+    fail(request, replica.pool, Outcome::kTruncated, withdraw(request));
 }
 
 void RequestPath::on_first_token(const engine::EngineEvent& event, const Replica& replica) {
   Flight& flight = flights_[event.request];
   flight.cached_tokens = event.cached_tokens;
   view_.prefilled(event.request, event);
-  dispatcher_.attempt_ended(flight.ticket, dispatch::Attempt::kAnswered, timeline_.now);
   // From a prefill replica it reaches the user only with the KV that the decode replica waits for.
-  if (fleet_.pools()[replica.pool].spec.role == Role::kPrefill && flight.output_tokens > 1) return;
+  const PoolSpec& pool = fleet_.pools()[replica.pool].spec;
+  if (pool.role == Role::kPrefill && flight.output_tokens > 1) return;
   answer(event.request);
+  if (flight.output_tokens > 1 && truncates(options_.faults, replica.id, pool.name, timeline_.now))
+    truncated_.push_back(event.request);
 }
 
 // The first token reaches the user.
@@ -187,11 +190,7 @@ void RequestPath::answer(std::uint32_t request) {
 
 void RequestPath::on_completed(const engine::EngineEvent& event, Replica& replica) {
   if (fleet_.pools()[replica.pool].spec.role == Role::kPrefill) {
-    if (flights_[event.request].output_tokens > 1) {
-      dispatcher_.prefilled(flights_[event.request].ticket, timeline_.now);
-      start_transfer(event.request, replica);
-      return;
-    }
+    if (flights_[event.request].output_tokens > 1) return start_transfer(event.request, replica);
     replica.engine->release_held(event.request, timeline_.now);
     timeline_.engines.set(replica.id, replica.engine->next_event());
   }
@@ -199,6 +198,8 @@ void RequestPath::on_completed(const engine::EngineEvent& event, Replica& replic
 }
 
 void RequestPath::start_transfer(std::uint32_t request, Replica& source) {
+  dispatcher_.attempt_ended(flights_[request].ticket, dispatch::Attempt::kAnswered, timeline_.now);
+  dispatcher_.prefilled(flights_[request].ticket, timeline_.now);
   const double bytes = static_cast<double>(workload_.requests[request].input_tokens) * options_.kv_bytes_per_token;
   const core::Duration time = core::from_seconds(bytes / options_.kv_transfer_bytes_per_s);
   source.link_free_at = std::max(source.link_free_at, timeline_.now) + time;
@@ -292,8 +293,6 @@ void RequestPath::leave(std::uint32_t request, Outcome outcome) {
   waiting_.erase(flight.ticket);
   std::erase(undecoded_, request);
   std::erase(lost_, request);
-  if (!recorder_.has_first_token(request))
-    dispatcher_.attempt_ended(flight.ticket, dispatch::Attempt::kAbandoned, timeline_.now);
   fail(request, view_.entry_pool(), outcome, withdraw(request));
   schedule_tick();
 }
@@ -351,6 +350,7 @@ void RequestPath::complete(std::uint32_t request, std::uint32_t pool) {
   totals_.received_tokens += output;
   view_.completed(request, pool, output);
   dispatch::RequestOutcome outcome;
+  outcome.attempt = dispatch::Attempt::kAnswered;
   outcome.usage = {workload_.requests[request].input_tokens, output, flight.cached_tokens, true};
   outcome.last_token_at = timeline_.now;
   dispatcher_.ended(flight.ticket, outcome, timeline_.now);
@@ -360,10 +360,14 @@ void RequestPath::fail(std::uint32_t request, std::uint32_t pool, Outcome outcom
   recorder_.failed(request, timeline_.now, outcome);
   dispatch::RequestOutcome ended;
   ended.outcome = ledger_outcome(outcome);
+  const bool is_fault = outcome == Outcome::kReplicaCrashed || outcome == Outcome::kReplicaTimeout;
+  if (is_fault && output_tokens > 0) ended.outcome = ledger::Outcome::kTruncated;
+  if (is_fault || outcome == Outcome::kTruncated) ended.attempt = dispatch::Attempt::kFaulted;
   ended.output_events = output_tokens;
   ended.last_token_at = timeline_.now;
   // As in the gateway, clients that leave and time budgets are no failures of the fleet.
-  if (ended.outcome == ledger::Outcome::kFailed) view_.failed(request, pool);
+  const bool left = ended.outcome == ledger::Outcome::kCancelled || ended.outcome == ledger::Outcome::kTimedOut;
+  if (!left) view_.failed(request, pool);
   view_.forget(request);
   if (flights_[request].ticket == 0) return;  // It is not at the gateway.
   totals_.received_tokens += output_tokens;

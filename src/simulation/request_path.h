@@ -134,6 +134,7 @@ class RequestPath final : public dispatch::GrantListener {
   ClientTotals totals_;
 
   std::vector<engine::EngineEvent> events_;
+  std::vector<std::uint32_t> truncated_;  // Requests that the engine cuts in its current step.
   std::vector<std::uint64_t> keys_;
 };
 

@@ -62,10 +62,10 @@ def point(at_s, pools=1, most=6):
 def gateway(pools, now_s):
     def seen(pool, each):
         return {"id": each["name"], "url": each["url"], "model": "penstock-sim", "pool": pool["name"], "role": pool["role"],
-                "phase": "serving", "healthy": True, "breaker_open": False, "eligible": each["state"] == "ready",
+                "phase": "serving", "healthy": True, "breaker_open": False, "ejection_cause": "", "ejections_total": 0, "eligible": each["state"] == "ready",
                 "open_requests": 14, "prefill_tokens": 2100, "context_tokens": 48000, "prefill_tokens_per_s": 9000.0,
                 "prefix_keys": 4100, "requests_total": 2210, "failures_total": 0, "busy_total": 3, "kv_usage": 0.5}
-    usage = {"opened": 5100, "closed": 5080, "completed": 5011, "cancelled": 40, "timed_out": 2, "failed": 1, "refused": 26,
+    usage = {"opened": 5100, "closed": 5080, "completed": 5011, "cancelled": 40, "timed_out": 2, "truncated": 1, "failed": 1, "refused": 26,
              "prompt_tokens": 8_204_113, "cached_tokens": 3_912_004, "output_tokens": 1_102_440, "cost": 4.21}
     return {"boot": "b1", "now_s": now_s, "replicas": [seen(pool, each) for pool in pools for each in pool["replicas"] if each["sample"]],
             "tenants": [{"name": "shop", "budget_available": 412000.0, "running": 31, "waiting": 2},

@@ -103,13 +103,13 @@ class WhatIsShown(LiveTest):
         heads = page.run("[...document.querySelectorAll('main table th')].filter(h => !h.hasAttribute('scope')).length")
         self.assertEqual(heads, 0)
 
-    def test_a_breaker_and_an_old_sample_are_marked(self):
+    def test_an_ejection_and_an_old_sample_are_marked(self):
         page = self.show()
         state = later(self.server.state)
-        state["gateway"]["replicas"][0]["breaker_open"] = True
+        state["gateway"]["replicas"][0].update(breaker_open=True, ejection_cause="success_rate")
         state["pools"][0]["replicas"][1]["sample"]["age_s"] = 75
         self.server.tell(state)
-        page.wait_for("document.querySelector('#replicas tbody').textContent.includes('breaker open')")
+        page.wait_for("document.querySelector('#replicas tbody').textContent.includes('ejected')")
         self.assertEqual(page.run("document.querySelector('#replicas tbody tr:nth-child(2) td:nth-of-type(3)').title"), "last update 1\u00a0min 15\u00a0s ago")
 
     def test_new_states_and_points_are_shown_as_they_come(self):

@@ -107,7 +107,8 @@ function sampled(row, key) {
 
 function gatewayState(gateway) {
   if (!gateway) return NOTHING;
-  if (gateway.breaker_open) return {text: 'breaker open', tone: 'over'};
+  if (gateway.breaker_open)
+    return {text: 'ejected', tone: 'over', title: text(gateway.ejection_cause).replaceAll('_', ' ')};
   if (gateway.healthy === false) return {text: 'unhealthy', tone: 'over'};
   return gateway.eligible ? {text: 'receives requests', tone: 'good'} : 'no requests';
 }
@@ -156,9 +157,9 @@ const TENANT_COLUMNS = [
   ['waiting', row => count(row.tenant.waiting), {title: 'over all models of the tenant'}],
   ['refused', row => ({text: amount(row.usage.refused), tone: row.usage.refused > 0 ? 'near' : null})],
   ['failed', row => {
-    const value = total([row.usage.failed, row.usage.timed_out]);
+    const value = total([row.usage.failed, row.usage.truncated, row.usage.timed_out]);
     return {text: amount(value), tone: value > 0 ? 'over' : null};
-  }, {title: 'failed or timed out'}],
+  }, {title: 'failed, truncated or timed out'}],
   ['tokens in', row => amount(row.usage.prompt_tokens)],
   ['cached', row => ({text: amount(row.usage.cached_tokens),
                       meter: row.usage.prompt_tokens > 0 ? row.usage.cached_tokens / row.usage.prompt_tokens : null})],

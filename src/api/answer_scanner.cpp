@@ -1,0 +1,268 @@
+#include "api/answer_scanner.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <utility>
+
+namespace penstock::api {
+namespace {
+
+constexpr int kUnknownError = 502;
+
+constexpr bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+constexpr bool is_scalar(char c) {
+  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' || c == '+' || c == '.';
+}
+constexpr bool begins_scalar(char c) {
+  return (c >= '0' && c <= '9') || c == '-' || c == 't' || c == 'f' || c == 'n' || c == 'N' || c == 'I';
+}
+
+const char* end_of_run(const char* at, const char* end) {
+  while (at < end && *at != '"' && *at != '\\') ++at;
+  return at;
+}
+
+// Skips blocks without strings and brackets, for example in the numbers of an embedding. Setting one bit of a bracket
+// makes it a brace.
+const char* skip_plain(const char* at, const char* end) {
+  constexpr std::ptrdiff_t kBlock = 32;
+  for (; end - at >= kBlock; at += kBlock) {
+    unsigned found = 0;
+    for (std::ptrdiff_t i = 0; i < kBlock; ++i) {
+      const auto folded = static_cast<unsigned char>(static_cast<unsigned char>(at[i]) | 0x20U);
+      found |=
+          static_cast<unsigned>(at[i] == '"' || at[i] == ':') | static_cast<unsigned>(folded == '{' || folded == '}');
+    }
+    if (found != 0) return at;
+  }
+  return at;
+}
+
+}  // namespace
+
+void AnswerScanner::reset() {
+  facts_ = AnswerFacts{};
+  depth_ = taken_ = 0;
+  expect_ = Expect::kValue;
+  token_ = Token::kNone;
+  escaped_ = malformed_ = first_in_object_ = text_ = false;
+  key_size_ = word_size_ = 0;
+}
+
+void AnswerScanner::take(std::string_view bytes) {
+  const char* at = bytes.data();
+  const char* const end = at + bytes.size();
+  const std::size_t before = taken_;
+  while (at < end && !malformed_) {
+    if (token_ == Token::kKey || token_ == Token::kString) {
+      if (escaped_) {
+        escaped_ = false;
+        ++at;
+        continue;
+      }
+      const char* const stop = end_of_run(at, end);
+      auto& word = token_ == Token::kKey ? key_ : word_;
+      std::size_t& size = token_ == Token::kKey ? key_size_ : word_size_;
+      const auto kept = std::min(static_cast<std::size_t>(stop - at), word.size() - size);
+      std::memcpy(word.data() + size, at, kept);
+      size += kept;
+      at = stop;
+      if (at == end) break;
+      taken_ = before + static_cast<std::size_t>(at - bytes.data());
+      *at == '\\' ? void(escaped_ = true) : end_string();
+      ++at;
+    } else {
+      if (depth_ > 0 && !in_object() && token_ == Token::kNone && role() == Role::kOther) at = skip_plain(at, end);
+      if (at == end) break;
+      taken_ = before + static_cast<std::size_t>(at - bytes.data());
+      take_outside(*at++);
+    }
+  }
+  taken_ = before + bytes.size();
+}
+
+void AnswerScanner::take_outside(char c) {
+  if (token_ == Token::kScalar) {
+    if (is_scalar(c)) return take_scalar(c);
+    end_scalar();
+  }
+  if (is_space(c)) return;
+  switch (expect_) {
+    case Expect::kColon:
+      malformed_ = c != ':';
+      expect_ = Expect::kValue;
+      return;
+    case Expect::kComma:
+      if (c == '}') return close(true);
+      malformed_ = c != ',';
+      expect_ = Expect::kKey;
+      return;
+    case Expect::kKey:
+      if (c == '}' && std::exchange(first_in_object_, false)) return close(true);
+      first_in_object_ = false;
+      if (c != '"') return void(malformed_ = true);
+      token_ = Token::kKey;
+      key_size_ = 0;
+      return;
+    case Expect::kNothing: malformed_ = true; return;
+    case Expect::kValue: break;
+  }
+  if (c == '{' || c == '[') return open(c == '{');
+  if (depth_ == 0) return void(malformed_ = true);
+  if (c == '"') return begin_string();
+  if (!in_object() && c == ']') return close(false);
+  if (!in_object() && c == ',') return;
+  begins_scalar(c) || (!in_object() && is_scalar(c)) ? begin_scalar(c) : void(malformed_ = true);
+}
+
+AnswerScanner::Role AnswerScanner::role_of_container(bool is_object) const {
+  if (depth_ == 0) return is_object ? Role::kRoot : Role::kOther;
+  const std::string_view name = key();
+  switch (role()) {
+    case Role::kRoot:
+      if (name == "choices") return Role::kChoices;
+      if (name == "usage") return Role::kUsage;
+      if (name == "response" || name == "message") return Role::kResponse;
+      if (name == "delta") return Role::kDelta;
+      if (name == "output") return Role::kOutput;
+      return name == "error" ? Role::kError : Role::kOther;
+    case Role::kResponse: return name == "usage" ? Role::kUsage : name == "error" ? Role::kError : Role::kOther;
+    case Role::kChoices: return Role::kChoice;
+    case Role::kChoice: return name == "delta" || name == "message" ? Role::kDelta : Role::kOther;
+    case Role::kDelta: return Role::kDelta;
+    case Role::kOutput: return Role::kOutput;
+    case Role::kUsage:
+      return name == "prompt_tokens_details" || name == "input_tokens_details" ? Role::kUsageDetails : Role::kOther;
+    default: return Role::kOther;
+  }
+}
+
+void AnswerScanner::open(bool is_object) {
+  if (depth_ == kDepthMax) return void(malformed_ = true);
+  const Role made = role_of_container(is_object);
+  if (made == Role::kError && facts_.error_status == 0) facts_.error_status = kUnknownError;
+  if (made == Role::kChoices && role() == Role::kRoot) facts_.has_choices = true;
+  if (made == Role::kChoice) ++facts_.choices;
+  // An element of a list of tool calls, also without text.
+  if (made == Role::kDelta && role() == Role::kDelta && !in_object()) facts_.has_output = true;
+  if (made == Role::kUsage) {
+    usage_ = Usage{};
+    usage_.cached_known = false;
+    total_tokens_ = 0;
+    usage_valid_ = true;
+    prompt_known_ = false;
+  }
+  levels_[depth_++] = {made, is_object};
+  expect_ = is_object ? Expect::kKey : Expect::kValue;
+  first_in_object_ = is_object;
+}
+
+void AnswerScanner::close(bool is_object) {
+  if (in_object() != is_object) return void(malformed_ = true);
+  if (role() == Role::kUsage && usage_valid_) {
+    // Some rerankers report only the total.
+    if (!prompt_known_) usage_.prompt_tokens = total_tokens_ - std::min(total_tokens_, usage_.completion_tokens);
+    facts_.usage = usage_;
+  }
+  --depth_;
+  end_value();
+}
+
+bool AnswerScanner::is_text() const {
+  const std::string_view name = key();
+  switch (role()) {
+    case Role::kRoot: return name == "delta";
+    case Role::kChoice: return name == "text";
+    case Role::kDelta:
+      return name != "role" && name != "id" && name != "type" && name != "stop_reason" && name != "stop_sequence";
+    case Role::kOutput: return name == "text" || name == "arguments";
+    default: return false;
+  }
+}
+
+void AnswerScanner::begin_string() {
+  token_ = Token::kString;
+  text_ = is_text();
+  word_size_ = 0;
+  string_at_ = taken_ + 1;
+}
+
+void AnswerScanner::end_string() {
+  if (token_ == Token::kKey) {
+    token_ = Token::kNone;
+    expect_ = Expect::kColon;
+    return;
+  }
+  token_ = Token::kNone;
+  const std::string_view name = key(), word{word_.data(), word_size_};
+  const std::size_t size = taken_ - string_at_;
+  if (text_ && size > 0) {
+    facts_.has_output = true;
+    facts_.text_bytes += size;
+    ++facts_.text_strings;
+    facts_.text_at = string_at_;
+    facts_.text_end = taken_;
+  }
+  if (role() == Role::kChoice && name == "finish_reason" && size > 0) facts_.has_finish = true;
+  if (role() == Role::kRoot && name == "error" && size > 0 && facts_.error_status == 0)
+    facts_.error_status = kUnknownError;
+  if (role() == Role::kRoot && name == "type") {
+    if (word == "response.completed" || word == "response.incomplete" || word == "message_stop")
+      facts_.has_finish = true;
+    if ((word == "error" || word == "response.failed") && facts_.error_status == 0) facts_.error_status = kUnknownError;
+  }
+  if (role() == Role::kError && name == "type" && facts_.error_status == kUnknownError &&
+      (word.starts_with("invalid_request") || word.starts_with("BadRequest")))
+    facts_.error_status = 400;
+  end_value();
+}
+
+void AnswerScanner::begin_scalar(char c) {
+  token_ = Token::kScalar;
+  word_size_ = 0;
+  take_scalar(c);
+}
+
+void AnswerScanner::take_scalar(char c) {
+  if (word_size_ < word_.size()) word_[word_size_++] = c;
+}
+
+void AnswerScanner::end_scalar() {
+  token_ = Token::kNone;
+  const Role place = role();
+  if (place == Role::kUsage || place == Role::kUsageDetails || place == Role::kError) {
+    std::uint64_t number = 0;
+    const char* const end = word_.data() + word_size_;
+    const auto read = std::from_chars(word_.data(), end, number);
+    const bool whole = read.ec == std::errc{} && read.ptr == end;
+    if (place == Role::kError) {
+      if (whole && key() == "code" && number >= 400 && number <= 599) facts_.error_status = static_cast<int>(number);
+    } else if (whole && number <= UINT32_MAX) {
+      set_usage(number);
+    } else if (word_[0] != 'n' && key().find("_tokens") != std::string_view::npos) {
+      usage_valid_ = false;
+    }
+  }
+  end_value();
+}
+
+void AnswerScanner::set_usage(std::uint64_t number) {
+  const auto tokens = static_cast<std::uint32_t>(number);
+  const std::string_view name = key();
+  if (role() == Role::kUsageDetails) {
+    if (name != "cached_tokens") return;
+    usage_.cached_tokens = tokens;
+    usage_.cached_known = true;
+    return;
+  }
+  // The second names belong to /v1/responses.
+  if (name == "prompt_tokens" || name == "input_tokens") {
+    usage_.prompt_tokens = tokens;
+    prompt_known_ = true;
+  }
+  if (name == "completion_tokens" || name == "output_tokens") usage_.completion_tokens = tokens;
+  if (name == "total_tokens") total_tokens_ = tokens;
+}
+
+}  // namespace penstock::api
