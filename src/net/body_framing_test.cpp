@@ -83,6 +83,34 @@ TEST(BodyFraming, RemovesOrKeepsChunkFraming) {
   }
 }
 
+TEST(BodyFraming, DropsTrailersWithIllegalNames) {
+  const std::string_view body = "1\r\n!\r\n0\r\n";
+  const std::string_view trailers =
+      "Good: 1\r\nBad Name: 2\r\nno colon\r\n: empty\r\n folded: 3\r\ncontent-LENGTH: 4\r\nSet-Cookie: a=b\r\nLast: "
+      "5\r\n\r\n";
+  for (const std::size_t size : {1U, 2U, 3U, 7U, 500U}) {
+    ResponseHead head = head_of(200);
+    head.chunked = true;
+    BodyFraming framing;
+    framing.begin(head, false, true);
+    const Taken taken = take_all(framing, std::string{body}.append(trailers) + "more", size);
+    EXPECT_EQ(taken.state, State::kDone);
+    EXPECT_EQ(taken.payload, std::string{body} + "Good: 1\r\nLast: 5\r\n\r\n") << size;
+    EXPECT_EQ(taken.consumed, body.size() + trailers.size());
+  }
+}
+
+TEST(BodyFraming, TheUsualEndIsOneStep) {
+  ResponseHead head = head_of(200);
+  head.chunked = true;
+  BodyFraming framing;
+  framing.begin(head, false, true);
+  const std::string_view whole = "1\r\na\r\n0\r\n\r\n";
+  const auto step = framing.take(whole);
+  EXPECT_EQ(step.payload, whole);
+  EXPECT_EQ(step.state, State::kDone);
+}
+
 TEST(BodyFraming, RawPiecesAreReturnedWhole) {
   ResponseHead head = head_of(200);
   head.chunked = true;

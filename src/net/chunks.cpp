@@ -51,6 +51,10 @@ ChunkReader::Step ChunkReader::take(std::string_view bytes) {
         if (c != '\n') return malformed();
         phase_ = left_ > 0 ? Phase::kData : Phase::kTrailer;
         line_empty_ = true;
+        if (phase_ == Phase::kTrailer) {
+          ++step.consumed;
+          return step;
+        }
         break;
       case Phase::kData: {
         step.payload = bytes.substr(step.consumed, left_);

@@ -1,5 +1,7 @@
 #include "net/client.h"
 
+#include <new>
+
 #include "core/enum_names.h"
 #include "net/client_pool.h"
 
@@ -20,7 +22,12 @@ Client::~Client() = default;
 Call& Client::call(const CallOptions& options, std::string_view head, std::string_view body,
                    ResponseListener& listener) {
   ClientConnection& connection = state_->pool.take(options);
-  connection.start(options, head, body, listener);
+  try {
+    connection.start(options, head, body, listener);
+  } catch (const std::bad_alloc&) {
+    state_->pool.drop(connection);
+    throw;
+  }
   return connection;
 }
 

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <new>
 
 #include "core/result.h"
 #include "net/client_pool.h"
@@ -216,7 +217,7 @@ bool ClientConnection::take(std::string_view bytes, bool is_last) {
   return take_body(bytes, is_last);
 }
 
-bool ClientConnection::take_head(std::string_view& bytes, std::string& owner) {
+HeadState ClientConnection::parse_head(std::string_view& bytes, std::string& owner) {
   std::size_t searched = 0;
   if (!held_.empty()) {
     owner.swap(held_);
@@ -229,22 +230,30 @@ bool ClientConnection::take_head(std::string_view& bytes, std::string& owner) {
     const HeadResult result = parse_response_head(bytes, head, searched);
     const std::size_t size = result.state == HeadState::kComplete ? result.bytes : bytes.size();
     const bool is_http = bytes.substr(0, kHttp.size()) == kHttp.substr(0, std::min(bytes.size(), kHttp.size()));
-    if (result.state == HeadState::kMalformed || !is_http || size > pool_.limits().head_bytes) {
-      fault(ClientFault::kMalformed);
-      return false;
-    }
-    if (result.state == HeadState::kIncomplete) {
-      held_.assign(bytes);
-      return true;
-    }
+    if (!is_http || size > pool_.limits().head_bytes) return HeadState::kMalformed;
+    if (result.state == HeadState::kIncomplete) held_.assign(bytes);
+    if (result.state != HeadState::kComplete) return result.state;
     bytes.remove_prefix(result.bytes);
     searched = 0;
-    if (head.status >= 200) break;
-    if (head.status == 101) {  // The request did not ask for another protocol.
-      fault(ClientFault::kMalformed);
-      return false;
-    }
+    if (head.status >= 200) return HeadState::kComplete;
+    if (head.status == 101) return HeadState::kMalformed;  // The request did not ask for another protocol.
   }
+}
+
+bool ClientConnection::take_head(std::string_view& bytes, std::string& owner) {
+  ClientFault found = ClientFault::kMalformed;
+  HeadState state = HeadState::kMalformed;
+  try {
+    state = parse_head(bytes, owner);
+  } catch (const std::bad_alloc&) {
+    found = ClientFault::kClosed;
+  }
+  if (state == HeadState::kMalformed) {
+    fault(found);
+    return false;
+  }
+  if (state == HeadState::kIncomplete) return true;
+  ResponseHead& head = pool_.head();
   bool is_gone = false;
   begin_body(head);
   is_gone_ = &is_gone;

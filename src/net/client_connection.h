@@ -57,6 +57,7 @@ class ClientConnection final : public Watcher, public Call, public ListHook<InPo
   void receive(std::uint32_t events);
   void hold_back(std::uint32_t events);
   bool take(std::string_view bytes, bool is_last);
+  [[nodiscard]] HeadState parse_head(std::string_view& bytes, std::string& owner);
   bool take_head(std::string_view& bytes, std::string& owner);
   bool take_body(std::string_view bytes, bool is_last);
   void begin_body(const ResponseHead& head);

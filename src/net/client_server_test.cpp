@@ -52,7 +52,7 @@ class Streamer final : public ExchangeListener {
 };
 
 void echo_or_stream(Exchange& exchange) {
-  if (exchange.head().path() == "/echo") return exchange.respond(200, {}, exchange.take_body());
+  if (exchange.head().path() == "/echo") return exchange.respond(200, {}, std::string{exchange.body()});
   (new Streamer{exchange, pattern()})->on_writable();
 }
 

@@ -26,4 +26,23 @@ std::uint64_t prepare_descriptors(std::uint64_t wanted) {
   return limit.rlim_cur;
 }
 
+DescriptorReserve::~DescriptorReserve() {
+  for (const int descriptor : held_) ::close(descriptor);
+}
+
+bool DescriptorReserve::release_one() {
+  if (held_.empty()) return false;
+  ::close(held_.back());
+  held_.pop_back();
+  return true;
+}
+
+void DescriptorReserve::refill() {
+  while (held_.size() < wanted_) {
+    const int descriptor = ::eventfd(0, EFD_CLOEXEC);
+    if (descriptor < 0) return;
+    held_.push_back(descriptor);
+  }
+}
+
 }  // namespace penstock::net

@@ -326,6 +326,8 @@ HeadResult parse_response_head(std::string_view bytes, ResponseHead& head, std::
   return {HeadState::kComplete, extent.end, 200, ""};
 }
 
+bool is_token(std::string_view text) { return !text.empty() && all_are(kToken, text); }
+
 std::string_view reason_phrase(int status) {
   switch (status) {
     case 100: return "Continue";

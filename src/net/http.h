@@ -68,6 +68,8 @@ class ChunkReader {
   // everything is consumed or the body ends. Trailers are skipped; bytes after the body are not consumed. Extensions
   // and trailers together are limited to 16 KiB.
   [[nodiscard]] Step take(std::string_view bytes);
+  // The last chunk was read. A step ends here, so that the caller can tell trailers from chunks.
+  [[nodiscard]] bool in_trailer() const { return phase_ >= Phase::kTrailer; }
   void reset() { *this = ChunkReader{}; }
 
  private:
@@ -78,6 +80,7 @@ class ChunkReader {
   bool line_empty_ = true;
 };
 
+[[nodiscard]] bool is_token(std::string_view text);        // RFC 9110, 5.6.2: the form of methods and field names.
 [[nodiscard]] std::string_view reason_phrase(int status);  // For example "Not Found"; "" for unknown statuses.
 // Compares ASCII text, ignoring case.
 [[nodiscard]] bool equal_fold(std::string_view left, std::string_view right);

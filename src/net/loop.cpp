@@ -13,6 +13,7 @@
 #include <ctime>
 #include <map>
 #include <mutex>
+#include <new>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -35,6 +36,17 @@ constexpr std::size_t kEventsMax = 256;
 
 // The loop of this thread, so that a task posted from the loop itself needs no wake-up.
 thread_local const void* running_loop = nullptr;
+
+// A task that lacks memory for its work is dropped, and the thread goes on. Tasks that must not be lost handle the
+// failure themselves.
+template <class Task>
+void contain(Task&& task) {
+  try {
+    task();
+  } catch (const std::bad_alloc&) {
+    std::fputs("penstock: a task was dropped because an allocation failed\n", stderr);
+  }
+}
 
 }  // namespace
 
@@ -135,7 +147,7 @@ void Loop::State::handle_events(int count) {
     }
     const Slot slot = slots[descriptor];
     if (slot.watcher == nullptr || slot.generation != events[i].data.u64 >> 32) continue;
-    slot.watcher->on_ready(events[i].events);
+    contain([&] { slot.watcher->on_ready(events[i].events); });
   }
 }
 
@@ -150,7 +162,7 @@ void Loop::State::run_timers(Instant now) {
     }
     auto node = alarms.extract(next);
     running_timer = node.key().second;
-    node.mapped().task();
+    contain(node.mapped().task);
     if (node.mapped().interval.count() > 0 && running_timer != 0) {
       // Missed intervals are skipped.
       const Instant due = node.key().first + node.mapped().interval;
@@ -171,7 +183,7 @@ bool Loop::State::run_tasks() {
     std::swap(tasks, batch);
   }
   for (auto& task : batch) {
-    task();
+    contain(task);
     task = nullptr;
   }
   batch.clear();

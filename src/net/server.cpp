@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <new>
 #include <utility>
 
 #include "net/address.h"
@@ -48,12 +49,14 @@ struct Server::State final : Watcher {
 
   // Returns the error that ended it, or 0.
   int accept_some(int count) {
+    core.descriptors.refill();
     while (count-- > 0) {
       sockaddr_storage from{};
       socklen_t length = sizeof from;
       const int descriptor =
           accept4(listening, reinterpret_cast<sockaddr*>(&from), &length, SOCK_NONBLOCK | SOCK_CLOEXEC);
       if (descriptor < 0) {
+        if ((errno == EMFILE || errno == ENFILE) && core.descriptors.release_one()) continue;
         // A client that has left the queue again is not an error.
         if (errno == ECONNABORTED || errno == EINTR || errno == EPROTO) continue;
         return errno;
@@ -63,7 +66,12 @@ struct Server::State final : Watcher {
         close(descriptor);
         continue;
       }
-      core.add(descriptor, Address::from_system(&from, length));
+      try {
+        core.add(descriptor, Address::from_system(&from, length));
+      } catch (const std::bad_alloc&) {
+        ++core.counters.refused;
+        return ENOMEM;
+      }
     }
     return 0;
   }

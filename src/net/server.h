@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "core/time.h"
+#include "net/body.h"
 #include "net/http.h"
 #include "net/loop.h"
 
@@ -17,10 +18,12 @@ namespace penstock::net {
 class TlsContext;
 
 struct ServerLimits {
-  std::size_t head_bytes = 32 * 1024;         // Exceeding it is answered with 431.
-  std::size_t body_bytes = 64 * 1024 * 1024;  // Exceeding it is answered with 413.
-  // Sum over all requests that are being read; exceeding it is answered with 503.
-  std::size_t body_bytes_total = 512 * 1024 * 1024;
+  std::size_t head_bytes = 32 * 1024;        // Exceeding it is answered with 431.
+  std::size_t body_bytes = 8 * 1024 * 1024;  // Exceeding it is answered with 413.
+  // Limits bodies, pipelined input and unsent output; exceeding it is answered with 503. Null: the server has a budget
+  // of its own.
+  std::shared_ptr<MemoryBudget> memory;
+  std::uint32_t reserved_descriptors = 0;               // Kept for connections to this server when all others are used.
   std::uint32_t connections = 20'000;                   // Further connections are closed at once.
   core::Duration head_time = std::chrono::seconds{10};  // Time limit for a complete head; 408.
   // Time limit for a body, plus the same for each MiB of it; 408.
@@ -46,10 +49,9 @@ class Exchange {
  public:
   [[nodiscard]] virtual const RequestHead& head() const = 0;  // The views are valid as long as the exchange.
   [[nodiscard]] virtual std::string_view body() const = 0;    // The complete body without chunk framing.
-  [[nodiscard]] virtual std::string take_body() = 0;
-  // Swaps the body into `into` and keeps the memory of `into` for a later request. The previous content of `into` is
+  // Moves the body into `into` and keeps the memory of `into` for a later request. The previous content of `into` is
   // dropped.
-  virtual void take_body(std::string& into) = 0;
+  virtual void take_body(Body& into) = 0;
   [[nodiscard]] virtual std::string_view peer() const = 0;  // For example "127.0.0.1:4711".
   // Returns true if the client has shown a certificate that TLS verified.
   [[nodiscard]] virtual bool client_verified() const = 0;
@@ -81,9 +83,24 @@ class Exchange {
   ~Exchange() = default;
 };
 
+// The decision about a body that is to be read.
+struct BodyAdmission {
+  MemoryAccount* account = nullptr;  // Pays for the body. Null: the part of the budget that belongs to no tenant.
+  // Anything but 0 refuses the body with this status and error body; the connection is closed.
+  int refusal_status = 0;
+  std::string refusal_body{};
+  std::uint32_t retry_after_s = 0;
+};
+
 class ExchangeHandler {
  public:
+  // A body above the first size is admitted before it is read, or when it grows above it. One that grows above the
+  // second size is admitted again.
+  static constexpr std::size_t kAdmittedBytes = 16 * 1024, kLargeBytes = 256 * 1024;
+
   virtual void on_request(Exchange& exchange) = 0;
+  // `bytes`: the announced length, or what has come of a body without one.
+  [[nodiscard]] virtual BodyAdmission admit_body(const RequestHead&, std::uint64_t /*bytes*/) { return {}; }
   // Returns the JSON body for requests that the server rejects itself (400, 408, 413, 431, 503).
   [[nodiscard]] virtual std::string error_body(int status, std::string_view fault) = 0;
 
@@ -93,6 +110,7 @@ class ExchangeHandler {
 
 struct ServerCounters {
   std::uint64_t accepted = 0, refused = 0, requests = 0, malformed = 0, timed_out = 0, clients_gone = 0;
+  std::uint64_t out_of_memory = 0;   // Requests that the memory limit or a failed allocation ended.
   std::uint32_t open = 0, busy = 0;  // Connections, and those with a request in flight.
 };
 

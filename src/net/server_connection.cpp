@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "core/result.h"
@@ -17,6 +18,10 @@ namespace {
 constexpr std::size_t kWaitingBytesMax = 64 * 1024;  // Maximum size of pipelined requests.
 // Idle time after which a drain closes a connection.
 constexpr core::Duration kDrainIdleTime = std::chrono::seconds{1};
+// Times after which a client that ended its output during a request is sent an interim response, which the system of a
+// client that has left answers with a reset.
+constexpr core::Duration kFirstProbe = std::chrono::milliseconds{100}, kLaterProbes = std::chrono::seconds{5};
+constexpr std::size_t kUncountedBytesMax = 4096;  // Buffers up to this size are not counted.
 
 // A copy of `rest`, which is the end of `held` unless that is empty, in the memory of `held` where little would be
 // wasted.
@@ -55,33 +60,51 @@ void ServerConnection::close() {
   detach();
   std::string{}.swap(in_);
   std::string{}.swap(out_);
+  buffers_.release();
+  core_.descriptors.refill();
   core_.retire(*this);
 }
 
+template <class Task>
+void ServerConnection::contain(Task&& task) {
+  try {
+    task();
+  } catch (const std::bad_alloc&) {
+    ++core_.counters.out_of_memory;
+    if (phase_ != Phase::kClosed) on_lost();
+  }
+}
+
 void ServerConnection::on_ready(std::uint32_t events) {
+  contain([&] { handle(events); });
+}
+
+void ServerConnection::handle(std::uint32_t events) {
   if ((events & (EPOLLERR | EPOLLHUP)) != 0) return on_lost();
   const bool readable = (events & (EPOLLIN | EPOLLRDHUP)) != 0, writable = (events & EPOLLOUT) != 0;
   if (!out_.empty() && (writable || (readable && write_wants_read_))) send_waiting();
   const bool ended = (events & EPOLLRDHUP) != 0;
-  if (phase_ == Phase::kBusy && ended) return on_lost();
+  if (phase_ == Phase::kBusy && ended) begin_half_closed();
   if (phase_ == Phase::kHead && ended && !out_.empty()) {
     // The client has requested to close after this response.
     begin_closing();
   } else if (readable || (writable && read_wants_write_)) {
     read_input();
   }
-  if (phase_ != Phase::kClosed) update_interest();
+  if (phase_ == Phase::kClosed) return;
+  count_buffers();
+  update_interest();
 }
 
 void ServerConnection::read_input() {
   bool has_more = true;
   while (has_more && phase_ != Phase::kClosed && phase_ != Phase::kClosing) {
-    const bool direct = phase_ == Phase::kBody && exchange_.request()->make_room();
+    const bool direct = phase_ == Phase::kBody && exchange_.request()->reads_directly();
     Transport::Transfer got;
     if (direct) {
-      std::string& body = exchange_.request()->body;
-      got =
-          transport_->read(body.data() + exchange_.request()->body_read, body.size() - exchange_.request()->body_read);
+      const std::size_t room = exchange_.request()->make_room();
+      if (room == 0) return refuse_for_memory();
+      got = transport_->read(exchange_.request()->body.end(), room);
     } else {
       const std::size_t waiting = std::min(kWaitingBytesMax, in_.size());
       const std::size_t room = must_wait() ? kWaitingBytesMax - waiting : ServerCore::kScratchBytes;
@@ -90,7 +113,8 @@ void ServerConnection::read_input() {
     }
     read_wants_write_ = got.wants_write;
     if (got.bytes > 0 && direct) {
-      count_body(got.bytes);
+      exchange_.request()->body.added(got.bytes);
+      after_body_bytes(got.bytes);
     } else if (got.bytes > 0) {
       take_input({core_.scratch.get(), got.bytes});
     }
@@ -103,7 +127,21 @@ void ServerConnection::read_input() {
 
 void ServerConnection::on_input_end() {
   if (phase_ == Phase::kClosing || (phase_ == Phase::kHead && !out_.empty())) return begin_closing();
-  on_lost();
+  if (phase_ != Phase::kBusy) return on_lost();
+  begin_half_closed();
+  input_is_over_ = true;
+}
+
+// The end of the client's output does not tell whether the client still reads.
+void ServerConnection::begin_half_closed() {
+  if (!std::exchange(is_half_closed_, true)) set_phase_deadline(core_.loop.now() + kFirstProbe);
+}
+
+// Ends the connection if it waits for input that will never come.
+void ServerConnection::end_without_input() {
+  if (!input_is_over_ || must_wait()) return;
+  if (phase_ == Phase::kHead) return begin_closing();
+  if (phase_ == Phase::kBody) on_lost();
 }
 
 bool ServerConnection::must_wait() const { return phase_ == Phase::kBusy || (phase_ == Phase::kHead && !out_.empty()); }
@@ -172,34 +210,52 @@ void ServerConnection::begin_body(std::string_view rest) {
   if (length == 0 && !head.chunked) return begin_exchange();
   phase_ = Phase::kBody;
   set_phase_deadline(core_.loop.now() + core_.limits.body_time);
-  exchange_.request()->body.reserve(std::min<std::size_t>(length, Request::kStepBytes));
+  Body& body = exchange_.request()->body;
+  if (!body.charge_to(core_.memory->unattributed())) return refuse_for_memory();
+  if (!admit_body(length)) return;
+  if (!body.reserve(std::min(static_cast<std::size_t>(length), ServerCore::kScratchBytes))) return refuse_for_memory();
   if (head.expect_continue && (head.chunked ? rest.empty() : rest.size() < length))
     send("HTTP/1.1 100 Continue\r\n\r\n");
 }
 
+bool ServerConnection::admit_body(std::uint64_t bytes) {
+  Request& request = *exchange_.request();
+  const std::size_t next = request.admitted_bytes == 0 ? ExchangeHandler::kAdmittedBytes : ExchangeHandler::kLargeBytes;
+  if (bytes <= std::max(next, request.admitted_bytes)) return true;
+  request.admitted_bytes = bytes;
+  const BodyAdmission admission = core_.handler.admit_body(request.head, bytes);
+  if (admission.refusal_status != 0) {
+    refuse(admission.refusal_status, admission.refusal_body, admission.retry_after_s);
+    return false;
+  }
+  MemoryAccount& account = admission.account != nullptr ? *admission.account : core_.memory->unattributed();
+  if (request.body.charge_to(account) && account.has_room(bytes - std::min<std::size_t>(bytes, request.body.size())))
+    return true;
+  refuse_for_memory();
+  return false;
+}
+
 bool ServerConnection::advance_body(std::string_view& rest) {
   const Request::Taken taken = exchange_.request()->take_body(rest, core_.limits.body_bytes);
+  if (taken.fault_status == 503) {
+    refuse_for_memory();
+    return false;
+  }
   if (taken.fault_status != 0) {
     ++core_.counters.malformed;
     refuse(taken.fault_status, taken.fault);
     return false;
   }
-  return count_body(taken.bytes);
+  return after_body_bytes(taken.bytes);
 }
 
-// Counts bytes that are in the body now. False: the server holds too many.
-bool ServerConnection::count_body(std::size_t bytes) {
-  exchange_.request()->body_read += bytes;
-  core_.body_bytes += bytes;
-  if (core_.body_bytes > core_.limits.body_bytes_total) {
-    ++core_.counters.refused;
-    refuse(503, "too many request bodies in memory; retry later");
-    return false;
-  }
-  if (exchange_.request()->is_complete()) {
+bool ServerConnection::after_body_bytes(std::size_t bytes) {
+  const Request& request = *exchange_.request();
+  const std::size_t size = request.body.size();
+  if (request.head.chunked && !admit_body(size)) return false;
+  if (request.is_complete()) {
     begin_exchange();
-  } else if (!exchange_.request()->head.chunked && exchange_.request()->body_read / Request::kStepBytes !=
-                                                       (exchange_.request()->body_read - bytes) / Request::kStepBytes) {
+  } else if (!request.head.chunked && size / Request::kStepBytes != (size - bytes) / Request::kStepBytes) {
     // Each received MiB extends the deadline.
     set_phase_deadline(phase_deadline_ + core_.limits.body_time);
   }
@@ -207,8 +263,6 @@ bool ServerConnection::count_body(std::size_t bytes) {
 }
 
 void ServerConnection::begin_exchange() {
-  core_.body_bytes -= exchange_.request()->body_read;
-  exchange_.request()->body_read = 0;
   phase_ = Phase::kBusy;
   set_phase_deadline(core::kNever);
   exchange_.begin();
@@ -229,24 +283,28 @@ void ServerConnection::end_exchange() {
   idle_since_ = core_.loop.now();
   // The head of this answer may have been sent before the drain, so that the client sends its next request.
   set_phase_deadline(idle_since_ + (core_.draining ? kDrainIdleTime : core_.limits.idle_time));
-  if (!in_.empty() || transport_->has_pending()) {
+  if (!in_.empty() || input_is_over_ || transport_->has_pending()) {
     if (!std::exchange(resumes_, true)) core_.resume_later(*this);
   }
 }
 
 void ServerConnection::release_request() {
-  if (phase_ == Phase::kBody) core_.body_bytes -= exchange_.request()->body_read;
   if (phase_ == Phase::kBusy) --core_.counters.busy;
   core_.give_back(exchange_.reset());
 }
 
 void ServerConnection::resume() {
-  resumes_ = false;
-  if (phase_ == Phase::kClosed) return;
-  if (is_broken_) return on_lost();
-  if (!in_.empty() && !must_wait()) take_input({});
-  if (phase_ != Phase::kClosed && !must_wait() && transport_->has_pending()) read_input();
-  if (phase_ != Phase::kClosed) update_interest();
+  contain([this] {
+    resumes_ = false;
+    if (phase_ == Phase::kClosed) return;
+    if (is_broken_) return on_lost();
+    if (!in_.empty() && !must_wait()) take_input({});
+    if (phase_ != Phase::kClosed && !must_wait() && transport_->has_pending()) read_input();
+    end_without_input();
+    if (phase_ == Phase::kClosed) return;
+    count_buffers();
+    update_interest();
+  });
 }
 
 void ServerConnection::drain() {
@@ -266,6 +324,10 @@ void ServerConnection::on_lost() {
 }
 
 void ServerConnection::on_deadline() {
+  contain([this] { end_phase(); });
+}
+
+void ServerConnection::end_phase() {
   if (write_deadline_ <= core_.loop.now()) {
     ++core_.counters.timed_out;
     return on_lost();
@@ -281,7 +343,12 @@ void ServerConnection::on_deadline() {
       refuse(408, "timeout while reading the request body");
       break;
     case Phase::kLinger: return close();
-    case Phase::kBusy:
+    case Phase::kBusy: {
+      const bool may_probe = out_.empty() && !exchange_.answer().started() && !exchange_.request()->head.http_1_0;
+      set_phase_deadline(core_.loop.now() + kLaterProbes);
+      if (may_probe) send("HTTP/1.1 100 Continue\r\n\r\n");
+      break;
+    }
     case Phase::kClosing:
     case Phase::kClosed: break;
   }
@@ -291,12 +358,28 @@ void ServerConnection::on_deadline() {
 void ServerConnection::update_interest() {
   std::uint32_t wanted = 0;
   const bool is_full = must_wait() && in_.size() >= kWaitingBytesMax;
-  if (phase_ != Phase::kClosing) wanted = is_full ? EPOLLRDHUP : EPOLLIN | EPOLLRDHUP;
+  if (phase_ != Phase::kClosing && !is_half_closed_) wanted = EPOLLRDHUP;
+  if (phase_ != Phase::kClosing && !is_full && !input_is_over_) wanted |= EPOLLIN;
   if (write_wants_read_) wanted |= EPOLLIN;
   if ((!out_.empty() && !write_wants_read_) || read_wants_write_) wanted |= EPOLLOUT;
   if (wanted == interest_) return;
   interest_ = wanted;
   core_.loop.change(transport_->descriptor(), wanted, *this);
+}
+
+// A connection that holds more than the budget allows is cut, since its output cannot be dropped.
+void ServerConnection::count_buffers() {
+  const std::size_t in = in_.capacity() > kUncountedBytesMax ? in_.capacity() : 0;
+  const std::size_t bytes = in + (out_.capacity() > kUncountedBytesMax ? out_.capacity() : 0);
+  if (bytes == buffers_.bytes()) return;
+  if (buffers_.bytes() == 0) {
+    MemoryAccount* const payer = exchange_.request() != nullptr ? exchange_.request()->body.account() : nullptr;
+    buffers_ = MemoryHold{payer != nullptr ? *payer : core_.memory->unattributed()};
+  }
+  if (buffers_.resize(bytes)) return;
+  ++core_.counters.out_of_memory;
+  is_broken_ = true;
+  if (!std::exchange(resumes_, true)) core_.resume_later(*this);
 }
 
 void ServerConnection::set_phase_deadline(core::Instant deadline) {

@@ -58,16 +58,28 @@ class ServerConnection final : public Watcher {
   bool advance_head(std::string_view& rest);
   void begin_body(std::string_view rest);
   bool advance_body(std::string_view& rest);
-  bool count_body(std::size_t bytes);
+  // Asks the handler if the body is of a size that it decides about. Returns false if the body was refused.
+  bool admit_body(std::uint64_t bytes);
+  bool after_body_bytes(std::size_t bytes);
   void begin_exchange();
   [[nodiscard]] bool must_wait() const;  // Returns true if new bytes belong to a later request.
   void on_input_end();
+  void begin_half_closed();
+  void end_without_input();
   void on_lost();  // The client disconnected or timed out.
+  // Runs an entry point of the connection. A failed allocation ends the connection.
+  template <class Task>
+  void contain(Task&& task);
+  void handle(std::uint32_t events);
+  void end_phase();  // The deadline of the phase has passed.
 
   // Output.
   void send_waiting();
   void on_all_sent();
   void refuse(int status, std::string_view fault);
+  void refuse(int status, std::string_view body, std::uint32_t retry_after_s);
+  void refuse_for_memory();
+  void count_buffers();
   void begin_closing();
   void end_closing();
   void close();
@@ -83,11 +95,14 @@ class ServerConnection final : public Watcher {
   std::string in_;   // An incomplete head or pipelined requests.
   std::string out_;  // Unsent output; the first sent_ bytes were sent since.
   std::size_t sent_ = 0, searched_ = 0;
+  MemoryHold buffers_;  // Counts in_ and out_.
   core::Instant phase_deadline_ = core::kNever, write_deadline_ = core::kNever, read_at_, idle_since_;
   std::uint32_t slot_, interest_ = 0;
   Phase phase_ = Phase::kHead;
   bool head_begun_ = false, lingers_ = false, is_broken_ = false;
   bool read_wants_write_ = false, write_wants_read_ = false, resumes_ = false;
+  bool is_half_closed_ = false;  // The client has ended its output, or has left.
+  bool input_is_over_ = false;   // All of its output was read.
 };
 
 }  // namespace penstock::net

@@ -13,13 +13,14 @@ namespace penstock::net {
 namespace {
 
 constexpr std::size_t kSparesMax = 64;
-constexpr std::size_t kSpareBytesMax = 8 * 1024;    // Maximum string size that a spare request keeps.
+constexpr std::size_t kSpareBytesMax = 8 * 1024;  // Maximum string size that a spare request keeps.
+constexpr std::size_t kOwnMemoryBytes = 512 * 1024 * 1024;
 constexpr std::size_t kFrameBytesMax = 256 * 1024;  // Maximum size that is kept between calls.
 
 core::Duration sweep_interval(const ServerLimits& limits) {
   const core::Duration shortest =
       std::min({limits.head_time, limits.body_time, limits.idle_time, limits.write_time}) / 4;
-  return std::clamp<core::Duration>(shortest, std::chrono::milliseconds{5}, std::chrono::seconds{1});
+  return std::clamp<core::Duration>(shortest, std::chrono::milliseconds{5}, std::chrono::milliseconds{200});
 }
 
 // RFC 9110, §5.6.7. strftime() depends on the locale.
@@ -50,6 +51,9 @@ ServerCore::ServerCore(Loop& event_loop, ExchangeHandler& request_handler, const
       handler{request_handler},
       limits{server_limits},
       tls{std::move(tls_context)},
+      memory{limits.memory != nullptr ? limits.memory
+                                      : std::make_shared<MemoryBudget>(kOwnMemoryBytes, kOwnMemoryBytes)},
+      descriptors{limits.reserved_descriptors},
       scratch{std::make_unique<char[]>(kScratchBytes)} {
   sweep_timer_ = loop.every(sweep_interval(limits), [this] { sweep(); });
 }
@@ -62,10 +66,10 @@ ServerCore::~ServerCore() {
 
 void ServerCore::add(int descriptor, const Address& peer) {
   const auto slot = static_cast<std::uint32_t>(entries_.size());
-  entries_.emplace_back();
+  auto connection = std::make_unique<ServerConnection>(*this, descriptor, peer, slot);
+  entries_.push_back({core::kNever, std::move(connection)});
   ++counters.accepted;
   ++counters.open;
-  entries_.back().connection = std::make_unique<ServerConnection>(*this, descriptor, peer, slot);
   entries_.back().connection->begin();
 }
 
@@ -124,8 +128,8 @@ std::unique_ptr<Request> ServerCore::take_request() {
 void ServerCore::give_back(std::unique_ptr<Request> request) {
   if (spare_.size() >= kSparesMax) return;
   empty(request->head_bytes, kSpareBytesMax);
-  empty(request->body, kSpareBytesMax);
-  request->body_read = 0;
+  request->body.clear(kSpareBytesMax);
+  request->admitted_bytes = 0;
   request->chunks.reset();
   request->last_chunk_read = false;
   spare_.push_back(std::move(request));

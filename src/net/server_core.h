@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/time.h"
+#include "net/descriptors.h"
 #include "net/http.h"
 #include "net/loop.h"
 #include "net/server.h"
@@ -48,7 +49,8 @@ class ServerCore {
   std::shared_ptr<TlsContext> tls;  // Of connections that are accepted later.
   ServerCounters counters;
   bool draining = false;
-  std::size_t body_bytes = 0;  // Sum over the requests that are being read.
+  const std::shared_ptr<MemoryBudget> memory;
+  DescriptorReserve descriptors;
   const std::unique_ptr<char[]> scratch;
   std::string frame;       // Assembly buffer for one send; empty between calls.
   std::string spare_head;  // Memory for the next response head.

@@ -23,11 +23,10 @@ class ServerExchange final : public Exchange {
   ServerExchange(ServerConnection& connection, const Address& peer) : connection_{connection}, peer_{peer} {}
 
   [[nodiscard]] const RequestHead& head() const override { return request_->head; }
-  [[nodiscard]] std::string_view body() const override { return request_->body; }
-  [[nodiscard]] std::string take_body() override { return std::move(request_->body); }
-  void take_body(std::string& into) override {
-    into.swap(request_->body);
-    request_->body.clear();
+  [[nodiscard]] std::string_view body() const override { return request_->body.view(); }
+  void take_body(Body& into) override {
+    into.clear(Body::kPadding * 128);
+    std::swap(into, request_->body);
   }
   [[nodiscard]] std::string_view peer() const override {
     if (peer_text_.empty()) peer_text_ = peer_.text();

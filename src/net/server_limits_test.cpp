@@ -6,6 +6,8 @@
 #include <atomic>
 #include <chrono>
 #include <ctime>
+#include <memory>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -85,13 +87,13 @@ TEST(ServerLimits, ASendingClientReceivesTheRejection) {
 
 TEST(ServerLimits, TheTotalSizeOfBodiesIsLimited) {
   ServerLimits limits;
-  limits.body_bytes_total = 250'000;
+  limits.memory = std::make_shared<MemoryBudget>(250'000, 250'000);
   TestServer server{answer, limits};
   const std::string most = post("/", std::string(100'000, 'x'));
   RawClient first{server.address()}, second{server.address()}, third{server.address()};
   for (RawClient* client : {&first, &second, &third}) client->send(most.substr(0, most.size() - 1));
   // The system decides which of the bodies exceeds the limit.
-  ASSERT_TRUE(server.wait_until([](const ServerCounters& counters) { return counters.refused == 1; }));
+  ASSERT_TRUE(server.wait_until([](const ServerCounters& counters) { return counters.out_of_memory == 1; }));
   std::array<int, 600> statuses{};
   for (RawClient* client : {&first, &second, &third}) {
     client->send("x");
@@ -102,6 +104,101 @@ TEST(ServerLimits, TheTotalSizeOfBodiesIsLimited) {
   RawClient later{server.address()};
   later.send(most);
   EXPECT_EQ(later.read_answer().status, 200) << "what was refused or read counts no more";
+}
+
+// Keeps the bodies of its requests, as a gateway does that waits for replicas.
+struct Keeper {
+  void keep(Exchange& exchange) {
+    Body body;
+    exchange.take_body(body);
+    bodies.push_back(std::move(body));
+    exchanges.push_back(&exchange);
+  }
+  std::vector<Body> bodies;
+  std::vector<Exchange*> exchanges;
+};
+
+TEST(ServerLimits, BodiesCountUntilTheyAreReleased) {
+  ServerLimits limits;
+  limits.memory = std::make_shared<MemoryBudget>(250'000, 250'000);
+  Keeper keeper;
+  TestServer server{[&](Exchange& exchange) { keeper.keep(exchange); }, limits};
+  const std::string request = post("/", std::string(100'000, 'x'));
+  RawClient first{server.address()}, second{server.address()};
+  for (RawClient* client : {&first, &second}) client->send(request);
+  ASSERT_TRUE(server.wait_until([](const ServerCounters& counters) { return counters.busy == 2; }));
+  EXPECT_EQ(limits.memory->held(), 200'000u);
+
+  // The announced length is enough for the refusal.
+  RawClient announced{server.address()};
+  announced.send("POST / HTTP/1.1\r\nHost: test\r\nContent-Length: 100000\r\n\r\n");
+  const auto refusal = announced.read_answer();
+  EXPECT_EQ(refusal.status, 503);
+  EXPECT_NE(refusal.head.find("Retry-After: 1\r\n"), std::string::npos);
+  // A body without an announced length is refused when it crosses the limit.
+  RawClient growing{server.address()};
+  growing.send("POST / HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n");
+  const std::string chunk = "2000\r\n" + std::string(0x2000, 'x') + "\r\n";
+  for (int i = 0; i < 10; ++i) growing.send(chunk);
+  EXPECT_EQ(growing.read_answer().status, 503);
+
+  server.run([&](Server&) {
+    keeper.bodies.clear();
+    for (Exchange* exchange : keeper.exchanges) exchange->respond(200, {}, "ok");
+    keeper.exchanges.clear();
+  });
+  EXPECT_EQ(first.read_answer().status, 200);
+  EXPECT_EQ(limits.memory->held(), 0u);
+  EXPECT_EQ(server.counters().out_of_memory, 2u);
+}
+
+TEST(ServerLimits, UnsentOutputCounts) {
+  ServerLimits limits;
+  limits.memory = std::make_shared<MemoryBudget>(100'000'000, 100'000'000);
+  const std::string large(20'000'000, 'y');
+  TestServer server{[&](Exchange& exchange) { exchange.respond(200, {}, large); }, limits};
+  RawClient client{server.address(), 8 * 1024};
+  client.send(get("/"));
+  ASSERT_TRUE(server.wait_until([&](const ServerCounters&) { return limits.memory->held() > 1'000'000; }));
+  EXPECT_TRUE(client.read_answer().body == large);
+  EXPECT_TRUE(server.wait_until([&](const ServerCounters&) { return limits.memory->held() == 0; }));
+}
+
+TEST(ServerLimits, AFailedAllocationEndsOneRequest) {
+  TestServer server{[](Exchange& exchange) {
+    if (exchange.head().path() == "/fails") throw std::bad_alloc{};
+    answer(exchange);
+  }};
+  RawClient first{server.address()}, second{server.address()};
+  first.send(get("/fails"));
+  EXPECT_EQ(first.read_all(), "");
+  second.send(get("/"));
+  EXPECT_EQ(second.read_answer().status, 200);
+  EXPECT_EQ(server.counters().out_of_memory, 1u);
+}
+
+TEST(ServerLimits, ReservedDescriptorsServeTheirServer) {
+  ServerLimits reserving;
+  reserving.reserved_descriptors = 2;
+  TestServer plain{answer}, reserved{answer, reserving};
+  {
+    RawClient earlier{plain.address()};
+    earlier.send(get("/"));
+    ASSERT_EQ(earlier.read_answer().status, 200);
+  }
+  ASSERT_TRUE(plain.wait_until([](const ServerCounters& counters) { return counters.open == 0; }));
+  const int next = dup(0);
+  ::close(next);
+  rlimit before{};
+  getrlimit(RLIMIT_NOFILE, &before);
+  rlimit low = before;
+  low.rlim_cur = static_cast<rlim_t>(next) + 2;  // Two descriptors for the clients, none for the servers.
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &low), 0);
+  RawClient waiting{plain.address()}, served{reserved.address()};
+  served.send(get("/"));
+  const int status = served.read_answer().status;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_EQ(status, 200);
 }
 
 TEST(ServerLimits, ExcessConnectionsAreClosedAtOnce) {
@@ -293,9 +390,8 @@ class Waiting final : public ExchangeListener {
 
 TEST(ServerLimits, ADisconnectIsDetectedDuringARequest) {
   using Leave = void (*)(RawClient&);
-  const std::array<Leave, 3> ways = {[](RawClient& client) { client.close(); },
-                                     [](RawClient& client) { client.reset(); },
-                                     [](RawClient& client) { client.end_output(); }};
+  const std::array<Leave, 2> ways = {[](RawClient& client) { client.close(); },
+                                     [](RawClient& client) { client.reset(); }};
   for (const Leave leave : ways) {
     Waiting waiting;
     TestServer server{[&](Exchange& exchange) { waiting.begin(exchange); }};
@@ -308,6 +404,35 @@ TEST(ServerLimits, ADisconnectIsDetectedDuringARequest) {
     EXPECT_EQ(server.counters().clients_gone, 1u);
     EXPECT_EQ(server.counters().busy, 0u);
   }
+}
+
+TEST(ServerLimits, AClientThatEndsItsOutputIsAnswered) {
+  std::vector<Exchange*> exchanges;
+  TestServer server{[&](Exchange& exchange) { exchanges.push_back(&exchange); }};
+  RawClient client{server.address()};
+  client.send(get("/1") + get("/2"));
+  client.end_output();
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(server.wait_until([&](const ServerCounters& counters) {
+      return counters.busy == 1 && exchanges.size() == static_cast<std::size_t>(i) + 1;
+    }));
+    server.run([&](Server&) { answer(*exchanges.back()); });
+    EXPECT_EQ(client.read_answer().status, 200);
+  }
+  EXPECT_EQ(client.read_all(), "");
+  EXPECT_EQ(server.counters().clients_gone, 0u);
+  EXPECT_TRUE(server.wait_until([](const ServerCounters& counters) { return counters.open == 0; }));
+}
+
+TEST(ServerLimits, AClientThatEndsItsOutputReceivesAnInterimResponseBeforeALateAnswer) {
+  std::vector<Exchange*> exchanges;
+  TestServer server{[&](Exchange& exchange) { exchanges.push_back(&exchange); }};
+  RawClient client{server.address()};
+  client.send(get("/"));
+  client.end_output();
+  EXPECT_EQ(client.read_until("\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n");
+  server.run([&](Server&) { answer(*exchanges.back()); });
+  EXPECT_EQ(client.read_answer().status, 200);
 }
 
 TEST(ServerLimits, ADisconnectIsDetectedBehindPipelinedRequests) {

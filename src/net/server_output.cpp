@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 
 #include <array>
+#include <span>
 #include <utility>
 
 #include "core/result.h"
@@ -13,6 +14,7 @@ namespace penstock::net {
 namespace {
 
 constexpr core::Duration kLingerTime = std::chrono::seconds{2};
+constexpr std::uint32_t kRetryAfterMemoryS = 1;
 
 }  // namespace
 
@@ -30,6 +32,7 @@ bool ServerConnection::send(std::string_view first, std::string_view second) {
   if (!out_.empty()) {
     if (sent_ > out_.size() / 2) out_.erase(0, std::exchange(sent_, 0));
     out_.append(first).append(second);
+    count_buffers();
     return false;
   }
   if (first.empty()) std::swap(first, second);
@@ -49,6 +52,7 @@ bool ServerConnection::send(std::string_view first, std::string_view second) {
     out_.append(second.substr(put.bytes - first.size()));
   sent_ = 0;
   set_write_deadline(core_.loop.now() + core_.limits.write_time);
+  count_buffers();
   update_interest();
   return false;
 }
@@ -63,6 +67,7 @@ void ServerConnection::send_waiting() {
     return;
   }
   std::string{}.swap(out_);
+  count_buffers();
   sent_ = 0;
   set_write_deadline(core::kNever);
   on_all_sent();
@@ -76,15 +81,26 @@ void ServerConnection::on_all_sent() {
   } else if (phase_ == Phase::kHead && !in_.empty()) {
     take_input({});
   }
+  end_without_input();
 }
 
 void ServerConnection::refuse(int status, std::string_view fault) {
-  const std::string body = core_.handler.error_body(status, fault);
+  refuse(status, core_.handler.error_body(status, fault), status == 503 ? kRetryAfterMemoryS : 0);
+}
+
+void ServerConnection::refuse_for_memory() {
+  ++core_.counters.out_of_memory;
+  refuse(503, "the limit of memory for requests is reached; retry later");
+}
+
+void ServerConnection::refuse(int status, std::string_view body, std::uint32_t retry_after_s) {
   lingers_ = true;
   exchange_.answer().begin_refusal();
-  static constexpr std::array<Field, 1> kFields = {Field{"Content-Type", "application/json"}};
+  const std::string seconds = std::to_string(retry_after_s);
+  const std::array<Field, 2> fields{Field{"Content-Type", "application/json"}, Field{"Retry-After", seconds}};
   std::string answer;
-  exchange_.answer().append_head(answer, status, kFields, body.size(), core_.date_line(), core_.draining);
+  exchange_.answer().append_head(answer, status, std::span{fields}.first(retry_after_s > 0 ? 2 : 1), body.size(),
+                                 core_.date_line(), core_.draining);
   send(answer, body);
   begin_closing();
 }

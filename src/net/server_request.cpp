@@ -8,6 +8,9 @@ namespace {
 
 // Bytes that have come, and bytes that are to come, from which on the socket is read into the body itself.
 constexpr std::size_t kDirectBytesMin = 64 * 1024;
+// Limit of one read, so that other connections get their turn.
+constexpr std::size_t kReadBytesMax = 256 * 1024;
+constexpr std::size_t kRoomGrowthMax = 4 * 1024 * 1024;
 
 }  // namespace
 
@@ -23,20 +26,21 @@ void Request::keep_head(std::string_view bytes) {
   }
 }
 
-bool Request::make_room() {
-  if (head.chunked) return false;
-  if (body.size() > body_read) return true;
-  const std::size_t whole = *head.content_length;
-  if (body_read < kDirectBytesMin || whole - body_read < kDirectBytesMin) return false;
-  if (body_read >= kStepBytes) body.reserve(whole);
-  body.resize(std::min(whole, body_read + std::min(kStepBytes, 4 * body_read)));
-  return true;
+bool Request::reads_directly() const {
+  return !head.chunked && body.size() >= kDirectBytesMin && *head.content_length - body.size() >= kDirectBytesMin;
+}
+
+std::size_t Request::make_room() {
+  const std::size_t growth = std::min(body.size(), kRoomGrowthMax);
+  if (body.room() == 0 && !body.reserve(std::min<std::size_t>(*head.content_length, body.size() + growth))) return 0;
+  return std::min(body.room(), kReadBytesMax);
 }
 
 Request::Taken Request::take_body(std::string_view& rest, std::size_t bytes_max) {
+  constexpr Taken kNoMemory{0, 503, {}};
   if (!head.chunked) {
-    const std::string_view piece = rest.substr(0, *head.content_length - body_read);
-    body.append(piece);
+    const std::string_view piece = rest.substr(0, *head.content_length - body.size());
+    if (!body.append(piece, *head.content_length)) return kNoMemory;
     rest.remove_prefix(piece.size());
     return {piece.size()};
   }
@@ -44,7 +48,7 @@ Request::Taken Request::take_body(std::string_view& rest, std::size_t bytes_max)
   rest.remove_prefix(step.consumed);
   if (step.state == ChunkReader::State::kMalformed) return {0, 400, "malformed chunk in the request body"};
   if (body.size() + step.payload.size() > bytes_max) return {0, 413, "the request body is too large"};
-  body.append(step.payload);
+  if (!body.append(step.payload)) return kNoMemory;
   last_chunk_read = step.state == ChunkReader::State::kDone;
   return {step.payload.size()};
 }

@@ -1,0 +1,113 @@
+#include "net/memory_budget.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "net/body.h"
+
+namespace penstock::net {
+namespace {
+
+TEST(MemoryBudget, LimitsEachAccountAndTheTotal) {
+  MemoryBudget budget{100, 60};
+  MemoryAccount &first = budget.account("first"), &second = budget.account("second");
+  EXPECT_EQ(&budget.account("first"), &first);
+  EXPECT_TRUE(first.take(60));
+  EXPECT_FALSE(first.take(1)) << "the limit of an account";
+  EXPECT_TRUE(second.take(40));
+  EXPECT_FALSE(second.take(1)) << "the limit of the total";
+  EXPECT_FALSE(budget.unattributed().take(1));
+  EXPECT_EQ(budget.held(), 100u);
+  first.give_back(60);
+  EXPECT_TRUE(budget.unattributed().has_room(60));
+  EXPECT_FALSE(budget.unattributed().has_room(61));
+  EXPECT_TRUE(budget.unattributed().take(60));
+  EXPECT_FALSE(first.has_room(1));
+  EXPECT_FALSE(first.take(SIZE_MAX)) << "a sum that overflows";
+  EXPECT_EQ(budget.held(), 100u);
+}
+
+TEST(MemoryBudget, HoldsReturnWhatTheyTook) {
+  MemoryBudget budget{100, 100};
+  {
+    MemoryHold hold{budget.account("tenant")};
+    EXPECT_TRUE(hold.resize(80));
+    EXPECT_FALSE(hold.resize(101));
+    EXPECT_EQ(hold.bytes(), 80u);
+    EXPECT_TRUE(hold.resize(30));
+    MemoryHold moved = std::move(hold);
+    EXPECT_EQ(budget.held(), 30u);
+    hold = MemoryHold{budget.account("tenant")};
+    EXPECT_TRUE(hold.resize(5));
+    moved = std::move(hold);
+    EXPECT_EQ(budget.held(), 5u);
+  }
+  EXPECT_EQ(budget.held(), 0u);
+}
+
+TEST(MemoryBudget, ThreadsTogetherStayWithinTheLimit) {
+  MemoryBudget budget{1000, 1000};
+  std::atomic<bool> exceeded{false};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i)
+    threads.emplace_back([&budget, &exceeded, i] {
+      MemoryHold hold{budget.account(std::to_string(i % 2))};
+      for (std::size_t round = 0; round < 2000; ++round) {
+        const bool granted = hold.resize(round * 7 % 600);
+        if (granted && hold.bytes() > 1000) exceeded = true;
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_FALSE(exceeded);
+  EXPECT_EQ(budget.held(), 0u);
+}
+
+TEST(Body, CountsItsCapacityUntilItIsCleared) {
+  MemoryBudget budget{10'000'000, 10'000'000};
+  Body body;
+  ASSERT_TRUE(body.charge_to(budget.account("first")));
+  std::string expected;
+  for (int i = 0; i < 1000; ++i) {
+    const std::string piece(static_cast<std::size_t>(i), static_cast<char>('a' + i % 26));
+    ASSERT_TRUE(body.append(piece));
+    expected += piece;
+  }
+  EXPECT_EQ(body.view(), expected);
+  EXPECT_EQ(budget.held(), body.capacity());
+  ASSERT_TRUE(body.charge_to(budget.account("second")));
+  EXPECT_EQ(budget.account("first").held(), 0u);
+  EXPECT_EQ(budget.account("second").held(), body.capacity());
+  Body moved = std::move(body);
+  EXPECT_EQ(moved.view(), expected);
+  moved.clear();
+  EXPECT_EQ(budget.held(), 0u);
+}
+
+TEST(Body, IsUnchangedWhenMemoryIsRefused) {
+  MemoryBudget budget{100, 100};
+  Body body;
+  ASSERT_TRUE(body.charge_to(budget.account("tenant")));
+  ASSERT_TRUE(body.append("hello"));
+  EXPECT_FALSE(body.append(std::string(200, 'x')));
+  EXPECT_FALSE(body.reserve(SIZE_MAX / 2)) << "more than the system has";
+  EXPECT_EQ(body.view(), "hello");
+  EXPECT_EQ(budget.held(), body.capacity());
+}
+
+TEST(Body, MemoryThatIsKeptForTheNextContentCountsAgainWithIt) {
+  MemoryBudget budget{1000, 1000};
+  Body body;
+  ASSERT_TRUE(body.charge_to(budget.account("tenant")));
+  ASSERT_TRUE(body.append(std::string(200, 'x')));
+  body.clear(500);
+  EXPECT_EQ(budget.held(), 0u);
+  ASSERT_TRUE(body.append("hello"));
+  EXPECT_EQ(body.view(), "hello");
+  EXPECT_EQ(budget.held(), 200u);
+}
+
+}  // namespace
+}  // namespace penstock::net
