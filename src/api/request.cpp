@@ -307,10 +307,11 @@ Result<void> Walk::read_max_tokens(Field field, const Value& value) {
 Result<void> Walk::read_stop(const Value& value) {
   if (value.kind == Kind::kString) return read_text(value, "stop", request_.stop.emplace_back());
   if (value.kind != Kind::kArray) return wrong_kind("stop", "a string or an array of strings", value.kind);
-  constexpr std::array<std::string_view, kStopsMax> kPlaces{"stop[0]", "stop[1]", "stop[2]", "stop[3]"};
   return each_element(value, "stop", [&](const Value& element, std::size_t index) -> Result<void> {
     if (index == kStopsMax) return invalid_input("stop", fmt::format("must have at most {} strings", kStopsMax));
-    return read_text(element, kPlaces[index], request_.stop.emplace_back());
+    auto read = read_text(element, "stop", request_.stop.emplace_back());
+    if (!read) read.error().where = fmt::format("stop[{}]", index);
+    return read;
   });
 }
 
@@ -473,21 +474,26 @@ struct RequestReader::State {
 RequestReader::RequestReader() : state_(std::make_unique<State>()) {}
 RequestReader::~RequestReader() = default;
 
-core::Result<void> RequestReader::read(Endpoint endpoint, std::string_view body, InferenceRequest& request) {
+core::Result<void> RequestReader::read(Endpoint endpoint, std::string_view body, InferenceRequest& request,
+                                       std::size_t spaces_behind) {
+  static_assert(kReadableBytes >= simdjson::SIMDJSON_PADDING);
   clear(request, endpoint);
   if (body.size() > kBodyBytesMax)
     return invalid_input("", fmt::format("the body has {} bytes, the maximum is {}", body.size(), kBodyBytesMax));
   // The parser's index of a long body takes five times its size.
-  if (state_->padded.capacity() > kKeptBytesMax) state_ = std::make_unique<State>();
-  std::string& padded = state_->padded;
-  padded.reserve(body.size() + simdjson::SIMDJSON_PADDING);
-  padded.assign(body);
-  padded.append(simdjson::SIMDJSON_PADDING, ' ');
+  if (state_->parser.capacity() > kKeptBytesMax) state_ = std::make_unique<State>();
+  if (spaces_behind < kReadableBytes) {
+    std::string& padded = state_->padded;
+    padded.reserve(body.size() + kReadableBytes);
+    padded.assign(body);
+    padded.append(kReadableBytes, ' ');
+    body = std::string_view{padded}.substr(0, body.size());
+  }
   ondemand::document document;
-  const simdjson::padded_string_view view{padded.data(), body.size(), padded.size()};
+  const simdjson::padded_string_view view{body.data(), body.size(), body.size() + kReadableBytes};
   if (const auto error = state_->parser.iterate(view).get(document); error != simdjson::SUCCESS)
     return unreadable(error);
-  return Walk{document, {padded.data(), body.size()}, request}.read();
+  return Walk{document, body, request}.read();
 }
 
 }  // namespace penstock::api

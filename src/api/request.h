@@ -16,8 +16,9 @@
 namespace penstock::api {
 
 inline constexpr std::size_t kBodyBytesMax = 64 * 1024 * 1024;  // Limit of the body of a request.
+inline constexpr std::size_t kReadableBytes = 64;               // Bytes behind a body that the parser may read.
 inline constexpr int kDepthMax = 128;                           // Maximum nesting of arrays and objects.
-inline constexpr std::uint32_t kChoicesMax = 8, kStopsMax = 4;
+inline constexpr std::uint32_t kChoicesMax = 128, kStopsMax = 1024;
 
 // Position of a piece of the body, so that it can be replaced. A size of 0 means that it is absent.
 struct Location {
@@ -46,7 +47,7 @@ struct InferenceRequest {
   // max_completion_tokens or max_tokens; max_output_tokens for a response.
   std::optional<std::uint32_t> max_tokens;
   std::uint32_t choices = 1;             // n
-  std::vector<std::string> stop;         // At most 4.
+  std::vector<std::string> stop;         // At most kStopsMax.
   bool ignore_eos = false;               // A vLLM extension: the output always has max_tokens tokens.
   std::string user;                      // The field `user`, for affinity and logs, never for accounting.
   std::string session_id;                // `session_id` or `session_params.session_id`
@@ -73,8 +74,10 @@ class RequestReader {
   RequestReader& operator=(const RequestReader&) = delete;
 
   // Errors are the client's and have `where` = the parameter ("messages[2].content"; empty for the whole body).
-  // `request` is overwritten and keeps its memory. Over 2 GB/s for long prompts.
-  [[nodiscard]] core::Result<void> read(Endpoint endpoint, std::string_view body, InferenceRequest& request);
+  // `request` is overwritten and keeps its memory. Over 2 GB/s for long prompts. A body that is followed by at least
+  // kReadableBytes spaces is not copied.
+  [[nodiscard]] core::Result<void> read(Endpoint endpoint, std::string_view body, InferenceRequest& request,
+                                        std::size_t spaces_behind = 0);
 
  private:
   struct State;

@@ -25,7 +25,16 @@ void add_addresses(Table& table, GatewaySetup& setup) {
       .reloadable();
   table.add({"gateway.tls.key", "--tls-key", "PEM file with the key of the certificate"}, text(setup.tls_key))
       .reloadable();
-  table.add({"gateway.body_max", "", "longest body of a request"}, bytes(setup.options.server.body_bytes));
+  table.add({"gateway.body_max", "", "longest body of a request; at most 64 MiB"},
+            bytes(setup.options.server.body_bytes));
+  table.add({"gateway.memory_max", "",
+             "most memory for the bodies of requests, their copies and unsent answers; 0 is half of what the control "
+             "group, the limit of the address space or the machine allows"},
+            bytes(setup.options.memory_max));
+  table.add({"gateway.tenant_memory_share", "", "share of that memory that one tenant may hold"},
+            share(setup.options.tenant_memory_share, 0.01));
+  table.add({"gateway.large_body_threads", "", "bodies above 256 KiB that are parsed at once, beside the data path"},
+            count(setup.options.large_body_threads, 1, 64));
   table.add({"gateway.connections_max", "", "connections of clients at once"},
             count(setup.options.server.connections, 1, 1'000'000));
 }

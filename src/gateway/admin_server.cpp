@@ -28,6 +28,13 @@ void answer(net::Exchange& exchange, int status, std::string_view type, std::str
   exchange.respond(status, fields, body);
 }
 
+// Probes must reach this address when clients use all descriptors.
+net::ServerLimits limits() {
+  net::ServerLimits made;
+  made.reserved_descriptors = 8;
+  return made;
+}
+
 }  // namespace
 
 AdminServer::AdminServer(net::Loop& loop, int listening, SharedDispatcher& dispatcher, ServerCounts counts,
@@ -36,7 +43,7 @@ AdminServer::AdminServer(net::Loop& loop, int listening, SharedDispatcher& dispa
       dispatcher_(dispatcher),
       counts_(std::move(counts)),
       lifecycle_(lifecycle),
-      server_(loop, listening, *this) {
+      server_(loop, listening, *this, limits()) {
   boot_id_ = fmt::format(
       "{:x}", core::mix64(static_cast<std::uint64_t>(std::chrono::system_clock::now().time_since_epoch().count())));
 }

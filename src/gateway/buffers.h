@@ -12,9 +12,10 @@ inline void free_memory(std::string& text) {
   if (text.capacity() > sizeof(std::string)) std::string{}.swap(text);
 }
 
+inline constexpr std::size_t kKeptBytesMax = 4096;  // Memory of a buffer that is kept for the next request.
+
 // Clears the text, and keeps its memory if the next request will need a similar amount.
 inline void clear_for_reuse(std::string& text) {
-  constexpr std::size_t kKeptBytesMax = 4096;
   text.clear();
   if (text.capacity() > kKeptBytesMax) free_memory(text);
 }

@@ -12,6 +12,7 @@
 #include "gateway/control_thread.h"
 #include "gateway/keys.h"
 #include "gateway/worker.h"
+#include "net/system_memory.h"
 
 namespace penstock::gateway {
 namespace {
@@ -72,6 +73,12 @@ core::Result<std::shared_ptr<const Settings>> make_settings(GatewayOptions given
   return made;
 }
 
+std::shared_ptr<net::MemoryBudget> make_memory_budget(const GatewayOptions& options) {
+  const std::uint64_t limit = options.memory_max > 0 ? options.memory_max : net::usable_memory() / 2;
+  const auto share = static_cast<std::uint64_t>(static_cast<double>(limit) * options.tenant_memory_share);
+  return std::make_shared<net::MemoryBudget>(limit, share);
+}
+
 void add(net::ServerCounters& sum, const net::ServerCounters& counters) {
   sum.accepted += counters.accepted;
   sum.refused += counters.refused;
@@ -79,6 +86,7 @@ void add(net::ServerCounters& sum, const net::ServerCounters& counters) {
   sum.malformed += counters.malformed;
   sum.timed_out += counters.timed_out;
   sum.clients_gone += counters.clients_gone;
+  sum.out_of_memory += counters.out_of_memory;
   sum.open += counters.open;
   sum.busy += counters.busy;
 }
@@ -91,11 +99,13 @@ core::Result<std::unique_ptr<Gateway>> Gateway::open(GatewayOptions options, con
                                                      const net::Address& admin,
                                                      std::unique_ptr<dispatch::LedgerSink> sink, GatewayLogs logs,
                                                      Listening listening) {
+  if (!options.server.memory) options.server.memory = make_memory_budget(options);
   auto settings = make_settings(std::move(options), nullptr);
   if (!settings) return tl::make_unexpected(settings.error());
   std::unique_ptr<Gateway> gateway{new Gateway{*std::move(settings)}};
   const GatewayOptions& own = gateway->first_->options;
   gateway->dispatcher_ = std::make_unique<SharedDispatcher>(own, std::move(sink));
+  gateway->large_bodies_ = std::make_unique<LargeBodies>(own.large_body_threads);
 
   net::Address shared = listen;
   if (listening == Listening::kAlone) {
@@ -111,8 +121,8 @@ core::Result<std::unique_ptr<Gateway>> Gateway::open(GatewayOptions options, con
     if (!socket) return tl::make_unexpected(socket.error());
     // For port 0, the other sockets use the port that the first one got.
     shared = net::local_address(*socket);
-    gateway->workers_.push_back(
-        std::make_unique<Worker>(gateway->settings_, *gateway->dispatcher_, logs, *socket, index));
+    gateway->workers_.push_back(std::make_unique<Worker>(gateway->settings_, *gateway->dispatcher_, logs, *socket,
+                                                         *gateway->large_bodies_, index));
   }
   gateway->address_ = shared;
   auto socket = net::listen_on(admin, true);
@@ -132,6 +142,8 @@ Gateway::~Gateway() {
   control_.reset();
   // The end of a request at one worker may admit one that waits at another. Therefore all stop before any is destroyed.
   for (const auto& worker : workers_) worker->stop();
+  // Its tasks use the handlers of the workers.
+  large_bodies_.reset();
   workers_.clear();
 }
 

@@ -75,6 +75,7 @@ class Gateway {
   bool control_runs_ = false;
   net::Address address_, admin_address_;
   std::unique_ptr<SharedDispatcher> dispatcher_;
+  std::unique_ptr<LargeBodies> large_bodies_;
   std::vector<std::unique_ptr<Worker>> workers_;
   std::unique_ptr<ControlThread> control_;
 };

@@ -163,6 +163,19 @@ void add_lifecycle(telemetry::ExpositionWriter& text, const Lifecycle& lifecycle
   text.add(static_cast<double>(lifecycle.rejected_unix_s), {{"result", "rejected"}});
 }
 
+void add_memory(telemetry::ExpositionWriter& text, const net::MemoryBudget& memory,
+                const net::ServerCounters& connections) {
+  text.family("penstock_memory_held_bytes", "gauge", "memory held for requests and answers");
+  text.add(static_cast<double>(memory.held()));
+  text.family("penstock_memory_limit_bytes", "gauge", "limit of the memory held for requests and answers");
+  text.add(static_cast<double>(memory.limit()));
+  text.family("penstock_tenant_memory_held_bytes", "gauge", "memory held for requests and answers of a tenant");
+  for (const auto& [tenant, held] : memory.accounts()) text.add(static_cast<double>(held), {{"tenant", tenant}});
+  text.family("penstock_memory_refusals_total", "counter",
+              "requests that the memory limit or a failed allocation refused or cut");
+  text.add(static_cast<double>(connections.out_of_memory));
+}
+
 }  // namespace
 
 std::string metrics_text(const Overview& overview, const net::ServerCounters& connections, const Lifecycle& lifecycle) {
@@ -196,6 +209,7 @@ std::string metrics_text(const Overview& overview, const net::ServerCounters& co
                "attempts that the replica answered with 429 or 503",
                [](const dispatch::ReplicaStatus& status) { return status.busy_total; });
   add_connections(text, connections);
+  if (overview.memory) add_memory(text, *overview.memory, connections);
   add_lifecycle(text, lifecycle);
   return written;
 }

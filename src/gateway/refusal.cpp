@@ -35,6 +35,18 @@ Refusal make_refusal(int status, std::string_view type, std::string_view code, s
   return {{status, type, code, std::move(message), std::move(param)}, 0};
 }
 
+Refusal unauthenticated() {
+  return make_refusal(401, "authentication_error", "invalid_api_key",
+                      "no valid API key: send one that this gateway knows as \"Authorization: Bearer KEY\"");
+}
+
+Refusal memory_refusal() {
+  Refusal made = make_refusal(503, "overloaded_error", "memory",
+                              "the gateway holds as much of requests as its memory limit allows; retry later");
+  made.retry_after_s = 1;
+  return made;
+}
+
 Refusal make_refusal(dispatch::Refusal refusal) {
   const Row& row = kRows[static_cast<std::size_t>(refusal.reason)];
   PENSTOCK_ASSERT(row.reason == refusal.reason, "the rows are in the order of the reasons");

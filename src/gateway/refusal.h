@@ -17,6 +17,9 @@ struct Refusal {
 
 [[nodiscard]] Refusal make_refusal(int status, std::string_view type, std::string_view code, std::string message,
                                    std::string param = {});
+[[nodiscard]] Refusal unauthenticated();
+// The limit of memory is reached, or an allocation failed.
+[[nodiscard]] Refusal memory_refusal();
 // In OpenAI's format.
 [[nodiscard]] Refusal make_refusal(dispatch::Refusal refusal);
 

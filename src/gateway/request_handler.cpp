@@ -31,7 +31,7 @@ void refuse(net::Exchange& exchange, const Refusal& refusal, std::string_view re
 
 // ---- reading and admission ------------------------------------------------------------------------------------------
 
-void RequestHandler::begin(net::Exchange& exchange, api::Endpoint endpoint) {
+void RequestHandler::read(net::Exchange& exchange, api::Endpoint endpoint) {
   exchange_ = &exchange;
   endpoint_ = endpoint;
   status_ = 0;
@@ -42,10 +42,37 @@ void RequestHandler::begin(net::Exchange& exchange, api::Endpoint endpoint) {
   else
     engine_request_id_ = engine_request_id(request_id_, context_.random.next());
   report_.begin(request_id_, exchange.received_at());
-  exchange.listen(this);
+  exchange.listen(&guard_);
+  exchange.take_body(body_);
+  body_.pad();
   enter(Phase::kReading);
   ReadRequest read;
-  auto refusal = read_request(context_, exchange, endpoint, request_id_, read);
+  auto refusal = read_head(context_, exchange, endpoint, request_id_, read);
+  tenant_ = read.info.tenant;
+  if (!refusal && !body_.charge_to(*context_.accounts[tenant_])) {
+    ++context_.memory_refusals;
+    refusal = memory_refusal();
+  }
+  if (refusal) {
+    report_.read(read);
+    return refuse_request(*refusal);
+  }
+  if (body_.size() > net::ExchangeHandler::kLargeBytes) return read_elsewhere(read);
+  const auto parsed = parse_body(context_.reader, endpoint, body_, context_.settings->options.dispatch.key_tokens,
+                                 context_.scratch, context_.keys);
+  finish_reading(parsed, context_.scratch.text.size(), read);
+}
+
+void RequestHandler::finish_reading(const core::Result<void>& parsed, std::size_t text_bytes, ReadRequest& read) {
+  std::optional<Refusal> refusal;
+  if (parsed) {
+    refusal = describe_body(context_, *exchange_, endpoint_, text_bytes, read);
+  } else if (parsed.error().code == core::ErrorCode::kEnvironment) {
+    ++context_.memory_refusals;
+    refusal = memory_refusal();
+  } else {
+    refusal = make_refusal(400, "invalid_request_error", "invalid_request", parsed.error().what, parsed.error().where);
+  }
   report_.read(read);
   if (!refusal) refusal = admit(read);
   if (refusal) refuse_request(*refusal);
@@ -64,8 +91,7 @@ std::optional<Refusal> RequestHandler::admit(const ReadRequest& read) {
   // The texts of an isolated tenant warm no cache that others use.
   HotPrefixCache* hot_prefixes = context_.dispatcher.hot_prefixes();
   if (hot_prefixes != nullptr && read.cache_salt.empty())
-    hot_prefixes->offer(context_.scratch, exchange_->body(), context_.keys, read.info.received_at);
-  exchange_->take_body(body_);
+    hot_prefixes->offer(context_.scratch, body_.view(), context_.keys, read.info.received_at);
   if (time_limited_) budget_ = context_.loop.after(read.time_budget, [this] { out_of_time(); });
   if (arrival.grant) {
     go(*std::move(arrival.grant));
@@ -90,12 +116,12 @@ void RequestHandler::take_settings(const ReadRequest& read) {
   if (options.engine_priority && tenant.priority != 0) changes_.priority = tenant.priority;
 }
 
-void RequestHandler::granted(RoutedGrant grant) {
+void RequestHandler::leave_queue(RoutedGrant grant) {
   context_.waiting.erase(ticket_);
   go(std::move(grant));
 }
 
-void RequestHandler::refused(const Refusal& refusal) {
+void RequestHandler::leave_queue(const Refusal& refusal) {
   context_.waiting.erase(ticket_);
   ticket_ = 0;
   refuse_request(refusal);
@@ -111,7 +137,7 @@ void RequestHandler::refuse_request(const Refusal& refusal) {
 
 ClientRequest RequestHandler::client_request() const {
   return {exchange_->head(),
-          body_,
+          body_.view(),
           edit_,
           changes_,
           engine_request_id_.empty() ? request_id_ : engine_request_id_,
@@ -121,17 +147,16 @@ ClientRequest RequestHandler::client_request() const {
 
 void RequestHandler::go(RoutedGrant grant) {
   grant_ = std::move(grant);
-  upstream_.write(context_, client_request(), grant_);
-  attempt();
+  prepare({});
 }
 
 void RequestHandler::attempt() {
   report_.granted(grant_);
   enter(grant_.prefill_only ? Phase::kPrefilling : Phase::kConnecting);
+  upstream_.write_head(context_, client_request(), *grant_.target);
   reset_answer();
-  attempt_open_ = true;
   const bool raw = !time_limited_ && !grant_.prefill_only && !exchange_->head().http_1_0;
-  call_.start(context_, *grant_.target, upstream_, raw, *this);
+  call_.start(context_, *grant_.target, upstream_, raw, guard_);
 }
 
 void RequestHandler::reset_answer() {
@@ -168,8 +193,7 @@ void RequestHandler::end_prefill() {
   if (!grant)
     return give_up(502, "prefill_failed", "no decode replica could take the request over from its prefill replica");
   grant_ = *std::move(grant);
-  upstream_.write_decode(context_, client_request(), grant_, transfer);
-  attempt();
+  prepare(transfer);
 }
 
 // ---- the answer -----------------------------------------------------------------------------------------------------
@@ -206,8 +230,9 @@ void RequestHandler::begin_answer() {
   report_.answered(status_);
   relay_.start(*exchange_, status_);
   // A stream may last long; another answer ends soon, and the memory serves the next request.
-  stream_ ? free_memory(body_) : clear_for_reuse(body_);
+  body_.clear(stream_ ? 0 : kKeptBytesMax);
   upstream_.clear(!stream_);
+  changed_hold_.release();
   relay_.clear(!stream_);
 }
 
@@ -280,7 +305,7 @@ void RequestHandler::on_fault(net::ClientFault fault, bool) {
   }
   if (fault == net::ClientFault::kConnect) {
     reset_answer();
-    if (call_.start_at_next_address(context_, *grant_.target, upstream_, *this)) return;
+    if (call_.start_at_next_address(context_, *grant_.target, upstream_, guard_)) return;
   }
   if (fault != net::ClientFault::kTimeout) return fail(net::to_string(fault));
   if (retry(dispatch::Attempt::kFaulted, net::to_string(fault))) return;
@@ -395,16 +420,25 @@ void RequestHandler::end(ledger::Outcome outcome, dispatch::Attempt attempt) {
 net::Exchange& RequestHandler::release() {
   context_.loop.cancel(std::exchange(budget_, 0));
   report_.close(watch_.usage(), watch_.text_events());
-  const bool keep_memory = context_.free.size() < kHandlersWithMemory;
-  keep_memory ? clear_for_reuse(body_) : free_memory(body_);
-  upstream_.clear(keep_memory);
-  relay_.clear(keep_memory);
+  relay_.clear(context_.free.size() < kHandlersWithMemory);
   grant_ = RoutedGrant{};
   watch_.reset(false);
   collector_.reset();
   enter(Phase::kIdle);
+  net::Exchange& exchange = *std::exchange(exchange_, nullptr);
+  const bool waits = elsewhere_ != 0 && context_.large_bodies.cancel(tenant_, elsewhere_);
+  if (waits) elsewhere_ = 0;
+  if (elsewhere_ == 0) recycle();
+  return exchange;
+}
+
+void RequestHandler::recycle() {
+  const bool keep_memory = context_.free.size() < kHandlersWithMemory;
+  body_.clear(keep_memory ? kKeptBytesMax : 0);
+  upstream_.clear(keep_memory);
+  changed_hold_.release();
+  large_.reset();
   context_.free.push_back(this);
-  return *std::exchange(exchange_, nullptr);
 }
 
 }  // namespace penstock::gateway

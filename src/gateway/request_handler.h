@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <new>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -24,16 +26,67 @@ namespace penstock::gateway {
 // are reused and hold no buffers between requests. Each belongs to one thread.
 class RequestHandler final : private net::ExchangeListener, private net::ResponseListener {
  public:
-  explicit RequestHandler(WorkerContext& context) : context_(context), report_(context) {}
+  explicit RequestHandler(WorkerContext& context) : context_(context), report_(context), guard_(*this) {}
 
-  void begin(net::Exchange& exchange, api::Endpoint endpoint);
+  void begin(net::Exchange& exchange, api::Endpoint endpoint) {
+    guard_.run([&] { read(exchange, endpoint); });
+  }
   // Receives the dispatcher's decision about a queued request.
-  void granted(RoutedGrant grant);
-  void refused(const Refusal& refusal);
+  void granted(RoutedGrant grant) {
+    guard_.run([&] { leave_queue(std::move(grant)); });
+  }
+  void refused(const Refusal& refusal) {
+    guard_.run([&] { leave_queue(refusal); });
+  }
   // The gateway stops now: ends the request, if there is one, with what was delivered so far.
   void cut();
 
  private:
+  // Passes events on. A failed allocation ends the request, and the thread goes on.
+  class Guard final : public net::ExchangeListener, public net::ResponseListener {
+   public:
+    explicit Guard(RequestHandler& handler) : handler_(handler) {}
+    template <class Task>
+    void run(Task&& task) {
+      try {
+        task();
+      } catch (const std::bad_alloc&) {
+        handler_.out_of_memory();
+      }
+    }
+
+   private:
+    void on_writable() override {
+      run([this] { handler_.on_writable(); });
+    }
+    void on_client_gone() override {
+      run([this] { handler_.on_client_gone(); });
+    }
+    void on_head(const net::ResponseHead& head) override {
+      run([&] { handler_.on_head(head); });
+    }
+    void on_body(std::string_view bytes) override {
+      run([&] { handler_.on_body(bytes); });
+    }
+    void on_end() override {
+      run([this] { handler_.on_end(); });
+    }
+    void on_fault(net::ClientFault fault, bool answered) override {
+      run([&] { handler_.on_fault(fault, answered); });
+    }
+
+    RequestHandler& handler_;
+  };
+  // What another thread reads of a body.
+  struct LargeBody {
+    ReadRequest read;
+    api::InferenceRequest request;  // Without the text of the prompt.
+    std::vector<std::uint64_t> keys;
+    std::size_t text_bytes = 0;
+    net::MemoryHold hold;
+    core::Result<void> parsed;
+  };
+
   void on_writable() override;
   void on_client_gone() override;
   void on_head(const net::ResponseHead& head) override;
@@ -45,10 +98,16 @@ class RequestHandler final : private net::ExchangeListener, private net::Respons
     if (context_.logs.log.takes(logging::Event::kRequestPhase)) report_.phase(phase_, next);
     phase_ = next;
   }
+  void read(net::Exchange& exchange, api::Endpoint endpoint);
+  void finish_reading(const core::Result<void>& parsed, std::size_t text_bytes, ReadRequest& read);
   [[nodiscard]] std::optional<Refusal> admit(const ReadRequest& read);
   void take_settings(const ReadRequest& read);
+  void leave_queue(RoutedGrant grant);
+  void leave_queue(const Refusal& refusal);
   [[nodiscard]] ClientRequest client_request() const;
   void go(RoutedGrant grant);
+  // Builds the request for the granted replica and sends it.
+  void prepare(std::string kv_transfer_params);
   void attempt();
   void reset_answer();
   // Reports the end of the open attempt to the dispatcher, if an attempt is open.
@@ -80,6 +139,15 @@ class RequestHandler final : private net::ExchangeListener, private net::Respons
   // Reports the outcome to the dispatcher; `attempt` is that of the open attempt, if there is one.
   void end(ledger::Outcome outcome, dispatch::Attempt attempt = dispatch::Attempt::kAbandoned);
   net::Exchange& release();  // The handler becomes free; the exchange sends the rest of the answer.
+  void recycle();
+
+  // For large bodies; see request_handler_large.cpp.
+  void read_elsewhere(const ReadRequest& read);
+  // Runs `work` on a thread of LargeBodies and then `next` on this thread. The work has body_ and upstream_ to itself,
+  // and the handler is not used again before the work has ended, even if the request ends.
+  void run_elsewhere(std::function<void()> work, std::function<void()> next);
+  void finish_elsewhere(const std::function<void()>& next);
+  void out_of_memory();
 
   WorkerContext& context_;
   RequestReport report_;
@@ -103,12 +171,18 @@ class RequestHandler final : private net::ExchangeListener, private net::Respons
   std::string cache_salt_;         // Owns that of changes_.
   api::EditPoints edit_;           // Of body_.
   api::BodyChanges changes_;
-  std::string body_;  // The client's body; freed with the first byte of the answer.
+  net::Body body_;  // The client's body; freed with the first byte of the answer.
   UpstreamRequest upstream_;
+  net::MemoryHold changed_hold_;  // Counts the changed body in upstream_.
+  std::uint32_t tenant_ = 0;
+  LargeBodies::Ticket elsewhere_ = 0;  // Not 0 while LargeBodies works for this handler.
+  bool elsewhere_failed_ = false;      // The work lacked memory.
+  std::unique_ptr<LargeBody> large_;
   ReplicaCall call_;
   AnswerRelay relay_;
   api::AnswerWatch watch_;
   std::unique_ptr<api::AnswerCollector> collector_;  // Null if the answer is relayed.
+  Guard guard_;
 };
 
 // Sends {"error":…} as the complete answer, with Retry-After and x-request-id.

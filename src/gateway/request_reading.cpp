@@ -18,9 +18,7 @@ constexpr std::string_view kField = "field";
 std::optional<Refusal> authenticate(const WorkerContext& context, const net::RequestHead& head, ReadRequest& read) {
   read.tenant = context.settings->key_ring.tenant_or(bearer_key(head.field("authorization")),
                                                      context.settings->anonymous_tenant());
-  if (!read.tenant)
-    return make_refusal(401, "authentication_error", "invalid_api_key",
-                        "no valid API key: send one that this gateway knows as \"Authorization: Bearer KEY\"");
+  if (!read.tenant) return unauthenticated();
   read.info.tenant = *read.tenant;
   return std::nullopt;
 }
@@ -82,41 +80,10 @@ std::optional<Refusal> check_body_controls(WorkerContext& context) {
   return std::nullopt;
 }
 
-std::optional<Refusal> parse(WorkerContext& context, const net::Exchange& exchange, api::Endpoint endpoint,
-                             ReadRequest& read) {
-  api::InferenceRequest& request = context.scratch;
-  if (const auto parsed = context.reader.read(endpoint, exchange.body(), request); !parsed)
-    return make_refusal(400, "invalid_request_error", "invalid_request", parsed.error().what, parsed.error().where);
-  const api::EndpointTraits& traits = api::traits_of(endpoint);
-  read.stream = request.stream;
-  // A time budget may cut an answer, and only a stream can be cut without losing everything.
-  read.collect = read.time_budget > core::Duration{} && !read.stream && request.plain && traits.splits;
-  read.info.model = request.model;
-  read.info.text_bytes = request.text.size();
-  read.info.prompt_tokens_given = request.prompt_tokens_given;
-  read.info.max_tokens = traits.generates ? request.max_tokens : 0;
-  read.info.splits = traits.splits;
-  read.info.stream = read.stream || read.collect;
-  return check_body_controls(context);
-}
-
-void hash(WorkerContext& context, const net::RequestHead& head, ReadRequest& read) {
-  api::prompt_keys(context.scratch.text, context.settings->options.dispatch.key_tokens * api::kBytesPerToken,
-                   context.keys);
-  std::uint64_t salt = 0;
-  if (!read.cache_salt.empty()) {
-    salt = api::key_salt_of(read.cache_salt);
-    core::salt_keys(context.keys, salt);
-  }
-  read.info.keys = context.keys;
-  if (const std::string_view session = session_of(head, context.scratch); !session.empty())
-    read.info.affinity = XXH3_64bits_withSeed(session.data(), session.size(), salt) | 1;
-}
-
 }  // namespace
 
-std::optional<Refusal> read_request(WorkerContext& context, const net::Exchange& exchange, api::Endpoint endpoint,
-                                    std::string_view request_id, ReadRequest& read) {
+std::optional<Refusal> read_head(WorkerContext& context, const net::Exchange& exchange, api::Endpoint endpoint,
+                                 std::string_view request_id, ReadRequest& read) {
   const net::RequestHead& head = exchange.head();
   const dispatch::DispatchOptions& options = context.settings->options.dispatch;
   read.info.request_id = request_id;
@@ -126,10 +93,39 @@ std::optional<Refusal> read_request(WorkerContext& context, const net::Exchange&
   read.cache_salt = context.settings->cache_salts[read.info.tenant];
   if (auto refusal = check_header_controls(context, head)) return refusal;
   if (auto refusal = classify(options, head, read)) return refusal;
-  if (auto refusal = limit_time(options, head, read)) return refusal;
-  if (auto refusal = parse(context, exchange, endpoint, read)) return refusal;
-  hash(context, head, read);
-  return std::nullopt;
+  return limit_time(options, head, read);
+}
+
+core::Result<void> parse_body(api::RequestReader& reader, api::Endpoint endpoint, const net::Body& body,
+                              std::uint32_t key_tokens, api::InferenceRequest& request,
+                              std::vector<std::uint64_t>& keys) {
+  if (auto parsed = reader.read(endpoint, body.view(), request, net::Body::kPadding); !parsed) return parsed;
+  api::prompt_keys(request.text, key_tokens * api::kBytesPerToken, keys);
+  return {};
+}
+
+std::optional<Refusal> describe_body(WorkerContext& context, const net::Exchange& exchange, api::Endpoint endpoint,
+                                     std::size_t text_bytes, ReadRequest& read) {
+  const api::InferenceRequest& request = context.scratch;
+  const api::EndpointTraits& traits = api::traits_of(endpoint);
+  read.stream = request.stream;
+  // A time budget may cut an answer, and only a stream can be cut without losing everything.
+  read.collect = read.time_budget > core::Duration{} && !read.stream && request.plain && traits.splits;
+  read.info.model = request.model;
+  read.info.text_bytes = text_bytes;
+  read.info.prompt_tokens_given = request.prompt_tokens_given;
+  read.info.max_tokens = traits.generates ? request.max_tokens : 0;
+  read.info.splits = traits.splits;
+  read.info.stream = read.stream || read.collect;
+  std::uint64_t salt = 0;
+  if (!read.cache_salt.empty()) {
+    salt = api::key_salt_of(read.cache_salt);
+    core::salt_keys(context.keys, salt);
+  }
+  read.info.keys = context.keys;
+  if (const std::string_view session = session_of(exchange.head(), request); !session.empty())
+    read.info.affinity = XXH3_64bits_withSeed(session.data(), session.size(), salt) | 1;
+  return check_body_controls(context);
 }
 
 }  // namespace penstock::gateway

@@ -22,10 +22,17 @@ struct ReadRequest {
   bool collect = false;                 // The answer is requested as a stream and sent as one document.
 };
 
-// Authenticates, classifies, parses and hashes the request. After a refusal the request ends, and `read` holds what was
-// read before. `context.scratch` and `context.keys` hold the parsed body and the keys of its prefix blocks.
-[[nodiscard]] std::optional<Refusal> read_request(WorkerContext& context, const net::Exchange& exchange,
-                                                  api::Endpoint endpoint, std::string_view request_id,
-                                                  ReadRequest& read);
+// A request is read in three steps. After a refusal it ends, and `read` holds what was read before.
+// Authenticates and classifies the request by its head.
+[[nodiscard]] std::optional<Refusal> read_head(WorkerContext& context, const net::Exchange& exchange,
+                                               api::Endpoint endpoint, std::string_view request_id, ReadRequest& read);
+// Parses the body and hashes its prefix blocks. May be called on any thread.
+[[nodiscard]] core::Result<void> parse_body(api::RequestReader& reader, api::Endpoint endpoint, const net::Body& body,
+                                            std::uint32_t key_tokens, api::InferenceRequest& request,
+                                            std::vector<std::uint64_t>& keys);
+// Describes the request to the dispatcher. `context.scratch` and `context.keys` hold the parsed body and the keys of its
+// prefix blocks; the text of the prompt may be dropped, and `text_bytes` is its size.
+[[nodiscard]] std::optional<Refusal> describe_body(WorkerContext& context, const net::Exchange& exchange,
+                                                   api::Endpoint endpoint, std::size_t text_bytes, ReadRequest& read);
 
 }  // namespace penstock::gateway

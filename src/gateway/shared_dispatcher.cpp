@@ -13,7 +13,8 @@ using dispatch::Ticket;
 
 SharedDispatcher::SharedDispatcher(const GatewayOptions& options, std::unique_ptr<dispatch::LedgerSink> sink)
     : dispatcher_(options.dispatch, std::move(sink), net::Loop::read_clock(),
-                  std::chrono::system_clock::now().time_since_epoch()) {
+                  std::chrono::system_clock::now().time_since_epoch()),
+      memory_(options.server.memory) {
   if (!options.hot_prefixes) return;
   HotPrefixCacheOptions cache;
   cache.key_tokens = options.dispatch.key_tokens;
@@ -120,7 +121,7 @@ void SharedDispatcher::kv_event(std::string_view id, dispatch::KvChange change, 
 
 Overview SharedDispatcher::overview(core::Instant now) const {
   const std::scoped_lock lock{mutex_};
-  Overview seen{dispatcher_.overview(now), {}, {}};
+  Overview seen{dispatcher_.overview(now), memory_, {}, {}};
   dropped_controls_.for_each([&](std::string_view kind, std::string_view name, std::uint64_t count) {
     seen.dropped_controls.push_back({kind, name, count});
   });

@@ -35,7 +35,8 @@ struct DroppedControl {
 };
 
 struct Overview : dispatch::Overview {
-  std::vector<std::string> urls;  // URLs of its replicas, in the same order.
+  std::shared_ptr<const net::MemoryBudget> memory;  // Null in tests without a server.
+  std::vector<std::string> urls;                    // URLs of its replicas, in the same order.
   std::vector<DroppedControl> dropped_controls;
 };
 
@@ -93,6 +94,7 @@ class SharedDispatcher {
   std::uint64_t next_number_ = 0;
   std::optional<HotPrefixCache> hot_prefixes_;
   DroppedControls dropped_controls_;
+  std::shared_ptr<const net::MemoryBudget> memory_;
 };
 
 }  // namespace penstock::gateway

@@ -7,21 +7,12 @@
 
 namespace penstock::gateway {
 
-void UpstreamRequest::write(const WorkerContext& context, const ClientRequest& client, const RoutedGrant& grant) {
+void UpstreamRequest::write_body(const ClientRequest& client, const RoutedGrant& grant,
+                                 std::string_view kv_transfer_params) {
   edit(client, grant);
-  if (grant.prefill_only)
-    replace(api::prefill_body(body_));
-  else if (client.collect)
-    replace(api::streamed_body(body_));
-  write_head(context, client, *grant.target);
-}
-
-void UpstreamRequest::write_decode(const WorkerContext& context, const ClientRequest& client, const RoutedGrant& grant,
-                                   std::string_view kv_transfer_params) {
-  edit(client, grant);
-  replace(api::decode_body(body_, kv_transfer_params));
+  if (grant.prefill_only) return replace(api::prefill_body(body_));
+  if (!kv_transfer_params.empty()) replace(api::decode_body(body_, kv_transfer_params));
   if (client.collect) replace(api::streamed_body(body_));
-  write_head(context, client, *grant.target);
 }
 
 void UpstreamRequest::edit(const ClientRequest& client, const RoutedGrant& grant) {

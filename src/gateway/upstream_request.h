@@ -25,10 +25,10 @@ struct ClientRequest {
 // Builds head and body. An unchanged body of the client is not copied.
 class UpstreamRequest {
  public:
-  void write(const WorkerContext& context, const ClientRequest& client, const RoutedGrant& grant);
-  // Builds the second leg of a disaggregated request with the `kv_transfer_params` (JSON) of the first leg's answer.
-  void write_decode(const WorkerContext& context, const ClientRequest& client, const RoutedGrant& grant,
-                    std::string_view kv_transfer_params);
+  // May be called on any thread, and does not read the client's head. With KV parameters (JSON) it builds the second leg
+  // of a disaggregated request.
+  void write_body(const ClientRequest& client, const RoutedGrant& grant, std::string_view kv_transfer_params);
+  void write_head(const WorkerContext& context, const ClientRequest& client, const Target& target);
 
   // Valid until the next call, and as long as the client's body.
   [[nodiscard]] std::string_view head() const { return head_; }
@@ -36,12 +36,12 @@ class UpstreamRequest {
 
   // Called when the request was answered: the changed body is not sent again.
   void drop_changed_body() { changed_.clear(); }
+  [[nodiscard]] std::size_t changed_bytes() const { return changed_.capacity(); }
   void clear(bool keep_memory);
 
  private:
   void edit(const ClientRequest& client, const RoutedGrant& grant);
   void replace(core::Result<std::string> body);
-  void write_head(const WorkerContext& context, const ClientRequest& client, const Target& target);
 
   std::string head_, changed_;
   std::string_view body_;  // The client's body or changed_.

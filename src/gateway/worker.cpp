@@ -26,19 +26,19 @@ void refuse_method(net::Exchange& exchange, std::string_view allowed) {
 }  // namespace
 
 Worker::Worker(const std::shared_ptr<const Settings>& settings, SharedDispatcher& dispatcher, GatewayLogs logs,
-               int listening, std::uint64_t index)
+               int listening, LargeBodies& large_bodies, std::uint64_t index)
     : client_(loop_, settings->options.client),
-      context_{settings,
-               dispatcher,
-               *this,
-               loop_,
-               client_,
-               logs,
-               core::RandomStream{settings->options.dispatch.seed}.fork("gateway request ids").fork(index)},
+      context_{
+          settings,     dispatcher,
+          *this,        loop_,
+          client_,      logs,
+          large_bodies, core::RandomStream{settings->options.dispatch.seed}.fork("gateway request ids").fork(index)},
       server_(std::make_unique<net::Server>(loop_, listening, static_cast<net::ExchangeHandler&>(*this),
                                             settings->options.server, settings->options.tls)) {
+  open_accounts();
   loop_.every(std::chrono::milliseconds{200}, [this] {
-    const net::ServerCounters now = server_->counters();
+    net::ServerCounters now = server_->counters();
+    now.out_of_memory += context_.memory_refusals;
     const std::scoped_lock lock{counters_mutex_};
     counters_ = now;
     if (drained_ && now.open == 0 && !server_->listening()) std::exchange(drained_, nullptr)();
@@ -78,7 +78,15 @@ void Worker::reconfigure(std::shared_ptr<const Settings> settings) {
   loop_.post([this, settings = std::move(settings)]() mutable {
     server_->set_tls(settings->options.tls);
     context_.settings = std::move(settings);
+    open_accounts();
   });
+}
+
+void Worker::open_accounts() {
+  const GatewayOptions& options = context_.settings->options;
+  context_.accounts.clear();
+  for (const dispatch::Tenant& tenant : options.dispatch.tenants)
+    context_.accounts.push_back(&options.server.memory->account(tenant.name));
 }
 
 net::ServerCounters Worker::counters() const {
@@ -94,6 +102,21 @@ RequestHandler& Worker::take_handler() {
   RequestHandler* handler = context_.free.back();
   context_.free.pop_back();
   return *handler;
+}
+
+// Without a valid key a large body is refused before it is read.
+net::BodyAdmission Worker::admit_body(const net::RequestHead& head, std::uint64_t bytes) {
+  net::BodyAdmission admission;
+  const auto tenant = context_.settings->key_ring.tenant_or(bearer_key(head.field("authorization")),
+                                                            context_.settings->anonymous_tenant());
+  if (tenant) {
+    admission.account = context_.accounts[*tenant];
+  } else if (bytes > kLargeBytes) {
+    const Refusal refusal = unauthenticated();
+    admission.refusal_status = refusal.error.status;
+    admission.refusal_body = api::error_body(refusal.error);
+  }
+  return admission;
 }
 
 void Worker::on_request(net::Exchange& exchange) {

@@ -16,7 +16,7 @@ class Worker final : private net::ExchangeHandler, private dispatch::GrantListen
  public:
   // Owns the listening socket, which shares its port with those of the other workers.
   Worker(const std::shared_ptr<const Settings>& settings, SharedDispatcher& dispatcher, GatewayLogs logs, int listening,
-         std::uint64_t index);
+         LargeBodies& large_bodies, std::uint64_t index);
   ~Worker();  // Closes open connections.
 
   void start();
@@ -33,10 +33,12 @@ class Worker final : private net::ExchangeHandler, private dispatch::GrantListen
 
  private:
   void on_request(net::Exchange& exchange) override;
+  net::BodyAdmission admit_body(const net::RequestHead& head, std::uint64_t bytes) override;
   std::string error_body(int status, std::string_view fault) override;
   void deliver(dispatch::Ticket ticket, const dispatch::Grant& grant) override;
   void deliver(dispatch::Ticket ticket, const dispatch::Refusal& refusal) override;
   RequestHandler& take_handler();
+  void open_accounts();
   void answer_models(net::Exchange& exchange);
 
   net::Loop loop_;

@@ -11,6 +11,7 @@
 #include "api/request.h"
 #include "core/random.h"
 #include "gateway/keys.h"
+#include "gateway/large_bodies.h"
 #include "gateway/options.h"
 #include "gateway/refusal.h"
 #include "gateway/shared_dispatcher.h"
@@ -51,6 +52,7 @@ struct WorkerContext {
   net::Loop& loop;
   net::Client& client;
   GatewayLogs logs;
+  LargeBodies& large_bodies;
   core::RandomStream random;
   logging::Throttle refusals{std::chrono::seconds{10}};
   api::RequestReader reader{};
@@ -58,6 +60,8 @@ struct WorkerContext {
   std::vector<std::uint64_t> keys{};
   std::unordered_map<dispatch::Ticket, RequestHandler*> waiting{};
   std::vector<RequestHandler*> free{};
+  std::vector<net::MemoryAccount*> accounts{};  // By tenant; those of the current settings.
+  std::uint64_t memory_refusals = 0;
 };
 
 }  // namespace penstock::gateway

@@ -48,6 +48,10 @@ bool Body::append(std::string_view bytes, std::size_t whole_max) {
   return true;
 }
 
+void Body::pad() {
+  if (bytes_ != nullptr) std::memset(end(), ' ', kPadding);
+}
+
 void Body::clear(std::size_t kept_bytes_max) {
   size_ = 0;
   hold_.release();

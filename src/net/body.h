@@ -14,7 +14,7 @@ namespace penstock::net {
 // Grows without a copy where the system can move pages. A failed allocation is a return value.
 class Body {
  public:
-  // Readable bytes behind the last one, for parsers that read ahead. Their content is arbitrary.
+  // Bytes behind the last one, for parsers that read ahead.
   static constexpr std::size_t kPadding = 64;
 
   Body() = default;
@@ -31,6 +31,8 @@ class Body {
     return *this;
   }
 
+  // Fills the padding with spaces.
+  void pad();
   [[nodiscard]] std::string_view view() const { return {bytes_.get(), size_}; }
   [[nodiscard]] std::size_t size() const { return size_; }
   [[nodiscard]] std::size_t capacity() const { return capacity_; }

@@ -84,6 +84,8 @@ void ServerConnection::handle(std::uint32_t events) {
   const bool readable = (events & (EPOLLIN | EPOLLRDHUP)) != 0, writable = (events & EPOLLOUT) != 0;
   if (!out_.empty() && (writable || (readable && write_wants_read_))) send_waiting();
   const bool ended = (events & EPOLLRDHUP) != 0;
+  // A client that ends its output once the answer has begun has left.
+  if (phase_ == Phase::kBusy && ended && exchange_.answer().started() && !is_half_closed_) return on_lost();
   if (phase_ == Phase::kBusy && ended) begin_half_closed();
   if (phase_ == Phase::kHead && ended && !out_.empty()) {
     // The client has requested to close after this response.
