@@ -29,6 +29,11 @@ InferenceRequest good(const Read& read) {
 std::string wrong(const Read& read) { return read.result ? "nothing is wrong" : read.result.error().message(); }
 
 // A chat with one message and the given fields.
+std::string many_stops(int count) {
+  std::string stops;
+  for (int i = 0; i < count; ++i) stops += R"(,"a")";
+  return stops;
+}
 std::string with(const std::string& fields) {
   return R"({"model":"m","messages":[{"role":"user","content":"hi"}])" + fields + "}";
 }
@@ -182,8 +187,8 @@ TEST(RequestReader, RejectsInvalidChats) {
        "messages[0].content[1].text: is missing"},
       {with_message(R"({"role":"user","content":[{"text":"a"}]})"), "messages[0].content[0].type: is missing"},
       {with_message(R"({"role":"user","content":"a","content":"b"})"), "messages[0].content: must not be repeated"},
-      {with(R"(,"n":0)"), "n: must be a whole number of 1 to 8, is 0"},
-      {with(R"(,"n":9)"), "n: must be a whole number of 1 to 8, is 9"},
+      {with(R"(,"n":0)"), "n: must be a whole number of 1 to 128, is 0"},
+      {with(R"(,"n":129)"), "n: must be a whole number of 1 to 128, is 129"},
       {with(R"(,"max_tokens":0)"), "max_tokens: must be a whole number of 1 to 4294967295, is 0"},
       {with(R"(,"max_tokens":-1)"), "max_tokens: must be a whole number of 1 to 4294967295, is -1"},
       {with(R"(,"max_tokens":1.5)"), "max_tokens: must be a whole number of 1 to 4294967295, is 1.5"},
@@ -196,7 +201,7 @@ TEST(RequestReader, RejectsInvalidChats) {
       {with(R"(,"stream_options":{"include_usage":true})"), "stream_options: must not be given unless stream is true"},
       {with(R"(,"stream":true,"stream_options":{"include_usage":3})"),
        "stream_options.include_usage: must be a boolean, is a number"},
-      {with(R"(,"stop":["a","b","c","d","e"])"), "stop: must have at most 4 strings"},
+      {with(R"(,"stop":["a")" + many_stops(1024) + "]"), "stop: must have at most 1024 strings"},
       {with(R"(,"stop":["a",1])"), "stop[1]: must be a string, is a number"},
       {with(R"(,"stop":{})"), "stop: must be a string or an array of strings, is an object"},
       {with(R"(,"user":[])"), "user: must be a string, is an array"},

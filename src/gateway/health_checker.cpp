@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -12,6 +13,7 @@ namespace penstock::gateway {
 namespace {
 
 constexpr core::Duration kTimeout = std::chrono::seconds{2};
+constexpr core::Duration kScrapePauseMax = std::chrono::minutes{1};
 constexpr std::uint32_t kFailuresMax = 2;  // Consecutive failures after which a replica counts as unhealthy.
 
 routing::ReportedLoad load_of(const telemetry::EngineScrape& scrape, core::Instant now) {
@@ -153,7 +155,7 @@ void HealthChecker::take_health(Replica& replica, const Response& response) {
 
 void HealthChecker::scrape() {
   for (auto& [id, replica] : replicas_) {
-    if (!replica.healthy || std::exchange(replica.scrape_in_flight, true)) continue;
+    if (!replica.healthy || loop_.now() < replica.scrape_at || std::exchange(replica.scrape_in_flight, true)) continue;
     send(replica, "/metrics", {}, kTimeout, [this](Replica& checked, const Response& response) {
       checked.scrape_in_flight = false;
       take_metrics(checked, response);
@@ -162,6 +164,10 @@ void HealthChecker::scrape() {
 }
 
 void HealthChecker::take_metrics(Replica& replica, const Response& response) {
+  replica.scrape_pause = response.status == 404
+                             ? std::min(std::max(replica.scrape_pause, options_.scrape_interval) * 2, kScrapePauseMax)
+                             : core::Duration{};
+  replica.scrape_at = loop_.now() + replica.scrape_pause;
   if (!response.failure.empty()) return report_telemetry(replica, response.failure);
   const auto parsed = telemetry::parse_exposition(response.body, replica.endpoint.id);
   if (!parsed) return report_telemetry(replica, parsed.error().message());

@@ -40,6 +40,9 @@ class HealthChecker {
     std::size_t address = 0;                                     // Increases with each address that did not answer.
     std::uint64_t prompt_tokens_total = 0, queued_requests = 0;  // From the last scrape.
     std::uint32_t prompts_in_flight = 0;
+    // A replica without metrics is scraped less and less often.
+    core::Duration scrape_pause{};
+    core::Instant scrape_at{};
   };
   // A replica's status and body, or the reason why it could not be reached.
   struct Response {

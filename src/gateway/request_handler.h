@@ -176,7 +176,7 @@ class RequestHandler final : private net::ExchangeListener, private net::Respons
   net::MemoryHold changed_hold_;  // Counts the changed body in upstream_.
   std::uint32_t tenant_ = 0;
   LargeBodies::Ticket elsewhere_ = 0;  // Not 0 while LargeBodies works for this handler.
-  bool elsewhere_failed_ = false;      // The work lacked memory.
+  bool elsewhere_failed_ = false;      // There was no memory for the work.
   std::unique_ptr<LargeBody> large_;
   ReplicaCall call_;
   AnswerRelay relay_;

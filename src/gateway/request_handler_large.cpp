@@ -1,4 +1,4 @@
-// Large bodies, which other threads parse and change, and requests that lack memory.
+// Large bodies, which other threads parse and change, and requests for which there is no memory.
 #include <exception>
 #include <utility>
 

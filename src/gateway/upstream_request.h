@@ -25,8 +25,8 @@ struct ClientRequest {
 // Builds head and body. An unchanged body of the client is not copied.
 class UpstreamRequest {
  public:
-  // May be called on any thread, and does not read the client's head. With KV parameters (JSON) it builds the second leg
-  // of a disaggregated request.
+  // May be called on any thread, and does not read the client's head. With KV parameters (JSON) it builds the second
+  // leg of a disaggregated request.
   void write_body(const ClientRequest& client, const RoutedGrant& grant, std::string_view kv_transfer_params);
   void write_head(const WorkerContext& context, const ClientRequest& client, const Target& target);
 

@@ -11,8 +11,8 @@ namespace penstock::net {
 
 class BodyFraming {
  public:
-  // `to_head`: the response answers a HEAD request, so it has no body. `raw`: payloads keep their chunk framing, and trailers with illegal
-  // names are dropped.
+  // `to_head`: the response answers a HEAD request, so it has no body. `raw`: payloads keep their chunk framing, and
+  // trailers with illegal names are dropped.
   void begin(const ResponseHead& head, bool to_head, bool raw);
 
   // Consumes the next piece, which may be empty. Returns at most one payload per step; in raw mode the whole piece.

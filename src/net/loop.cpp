@@ -37,7 +37,7 @@ constexpr std::size_t kEventsMax = 256;
 // The loop of this thread, so that a task posted from the loop itself needs no wake-up.
 thread_local const void* running_loop = nullptr;
 
-// A task that lacks memory for its work is dropped, and the thread goes on. Tasks that must not be lost handle the
+// A task that finds no memory is dropped, and the thread goes on. Tasks that must not be lost handle the
 // failure themselves.
 template <class Task>
 void contain(Task&& task) {

@@ -7,7 +7,6 @@
 #include <chrono>
 #include <ctime>
 #include <memory>
-#include <new>
 #include <string>
 #include <vector>
 
@@ -104,77 +103,6 @@ TEST(ServerLimits, TheTotalSizeOfBodiesIsLimited) {
   RawClient later{server.address()};
   later.send(most);
   EXPECT_EQ(later.read_answer().status, 200) << "what was refused or read counts no more";
-}
-
-// Keeps the bodies of its requests, as a gateway does that waits for replicas.
-struct Keeper {
-  void keep(Exchange& exchange) {
-    Body body;
-    exchange.take_body(body);
-    bodies.push_back(std::move(body));
-    exchanges.push_back(&exchange);
-  }
-  std::vector<Body> bodies;
-  std::vector<Exchange*> exchanges;
-};
-
-TEST(ServerLimits, BodiesCountUntilTheyAreReleased) {
-  ServerLimits limits;
-  limits.memory = std::make_shared<MemoryBudget>(250'000, 250'000);
-  Keeper keeper;
-  TestServer server{[&](Exchange& exchange) { keeper.keep(exchange); }, limits};
-  const std::string request = post("/", std::string(100'000, 'x'));
-  RawClient first{server.address()}, second{server.address()};
-  for (RawClient* client : {&first, &second}) client->send(request);
-  ASSERT_TRUE(server.wait_until([](const ServerCounters& counters) { return counters.busy == 2; }));
-  EXPECT_EQ(limits.memory->held(), 200'000u);
-
-  // The announced length is enough for the refusal.
-  RawClient announced{server.address()};
-  announced.send("POST / HTTP/1.1\r\nHost: test\r\nContent-Length: 100000\r\n\r\n");
-  const auto refusal = announced.read_answer();
-  EXPECT_EQ(refusal.status, 503);
-  EXPECT_NE(refusal.head.find("Retry-After: 1\r\n"), std::string::npos);
-  // A body without an announced length is refused when it crosses the limit.
-  RawClient growing{server.address()};
-  growing.send("POST / HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n");
-  const std::string chunk = "2000\r\n" + std::string(0x2000, 'x') + "\r\n";
-  for (int i = 0; i < 10; ++i) growing.send(chunk);
-  EXPECT_EQ(growing.read_answer().status, 503);
-
-  server.run([&](Server&) {
-    keeper.bodies.clear();
-    for (Exchange* exchange : keeper.exchanges) exchange->respond(200, {}, "ok");
-    keeper.exchanges.clear();
-  });
-  EXPECT_EQ(first.read_answer().status, 200);
-  EXPECT_EQ(limits.memory->held(), 0u);
-  EXPECT_EQ(server.counters().out_of_memory, 2u);
-}
-
-TEST(ServerLimits, UnsentOutputCounts) {
-  ServerLimits limits;
-  limits.memory = std::make_shared<MemoryBudget>(100'000'000, 100'000'000);
-  const std::string large(20'000'000, 'y');
-  TestServer server{[&](Exchange& exchange) { exchange.respond(200, {}, large); }, limits};
-  RawClient client{server.address(), 8 * 1024};
-  client.send(get("/"));
-  ASSERT_TRUE(server.wait_until([&](const ServerCounters&) { return limits.memory->held() > 1'000'000; }));
-  EXPECT_TRUE(client.read_answer().body == large);
-  EXPECT_TRUE(server.wait_until([&](const ServerCounters&) { return limits.memory->held() == 0; }));
-}
-
-TEST(ServerLimits, AFailedAllocationEndsOneRequest) {
-  TestServer server{[](Exchange& exchange) {
-    if (exchange.head().path() == "/fails") throw std::bad_alloc{};
-    answer(exchange);
-  }};
-  RawClient first{server.address()}, second{server.address()};
-  first.send(get("/fails"));
-  EXPECT_EQ(first.read_all(), "");
-  second.send(get("/"));
-  EXPECT_EQ(second.read_answer().status, 200);
-  EXPECT_EQ(server.counters().out_of_memory, 1u);
 }
 
 TEST(ServerLimits, ReservedDescriptorsServeTheirServer) {

@@ -213,6 +213,7 @@ std::string format_number(double number) {
 }
 
 std::string format_bytes(double bytes) {
+  if (bytes == 0.0) return "0B";
   const Unit* largest = &kByteUnits.back();
   for (const Unit& unit : kByteUnits)
     if (unit.factor > largest->factor && std::fmod(bytes, unit.factor) == 0.0) largest = &unit;
