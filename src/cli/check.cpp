@@ -103,6 +103,8 @@ void check_gateway(const configuration::GatewaySetup& setup, const std::string& 
   for (std::size_t i = 0; i < setup.discovery.replicas.size(); ++i)
     if (const auto url = net::parse_url(setup.discovery.replicas[i].url); !url)
       reading.report(fmt::format("gateway.replicas[{}].url", i), url.error().message());
+  if (const auto credentials = gateway::load_credentials(setup.discovery); !credentials)
+    reading.report(credentials.error().where, credentials.error().what, credentials.error().hint);
   const auto options = make_gateway_options(setup);
   if (!options) return reading.report(file, options.error().message());
   gateway::KeyRing ring;

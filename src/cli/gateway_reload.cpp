@@ -59,7 +59,7 @@ options::Problems GatewayReloader::apply(gateway::Gateway& served, gateway::Disc
   const configuration::GatewaySetup& setup = next->made.gateway;
   auto options = make_gateway_options(setup);
   if (!options) return {options.error()};
-  const auto replace_replicas = discovery.prepare(setup.discovery.replicas, setup.discovery.files);
+  const auto replace_replicas = discovery.prepare(setup.discovery);
   if (!replace_replicas) return {replace_replicas.error()};
   if (const auto done = served.reconfigure(*std::move(options)); !done) return {done.error()};
   (*replace_replicas)();

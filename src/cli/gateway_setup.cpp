@@ -59,9 +59,6 @@ core::Result<void> add_tls(const configuration::GatewaySetup& setup, gateway::Ga
     if (!context) return tl::make_unexpected(context.error());
     made.tls = *std::move(context);
   }
-  auto context = net::TlsContext::client();
-  if (!context) return tl::make_unexpected(context.error());
-  made.client_tls = *std::move(context);
   return {};
 }
 
@@ -88,6 +85,13 @@ std::vector<std::string> watched_files(const std::string& config_file, const con
     if (!file.empty() && file != "-") files.push_back(file);
   for (const configuration::TenantOptions& tenant : setup.tenants)
     files.insert(files.end(), tenant.key_files.begin(), tenant.key_files.end());
+  const auto add = [&](const net::CredentialOptions& credentials) {
+    for (const std::string& file :
+         {credentials.api_key_file, credentials.ca_file, credentials.certificate, credentials.key_file})
+      if (!file.empty()) files.push_back(file);
+  };
+  add(setup.discovery.credentials);
+  for (const gateway::NamedReplica& replica : setup.discovery.replicas) add(replica.credentials);
   return files;
 }
 

@@ -294,11 +294,11 @@ int run_planner(const Arguments& arguments) {
       if (own->target(pool) == 0) own->set_target(pool, run->pools[pool].replicas);
     fleet = *std::move(opened);
   } else {
-    auto tls = net::TlsContext::client();
-    if (!tls) return report_error(tls.error());
+    auto credentials = gateway::load_credentials(made.gateway.discovery);
+    if (!credentials) return report_error(credentials.error());
     controller::ObservedFleetOptions options;
     options.model = run->model;
-    options.tls = *std::move(tls);
+    options.credentials = [store = *std::move(credentials)](const std::string& url) { return store.of(url); };
     for (const simulation::PoolSpec& pool : run->pools) options.pools.push_back(pool.role);
     fleet = std::make_unique<controller::ObservedFleet>(loop, client, log, std::move(options));
   }

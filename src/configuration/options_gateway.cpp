@@ -57,6 +57,19 @@ void add_operation(Table& table, GatewaySetup& setup) {
       .reloadable();
 }
 
+struct CredentialNames {
+  Names api_key_env, api_key_file, headers, ca_file, certificate, key;
+};
+
+void add_credentials(Table& table, net::CredentialOptions& credentials, const CredentialNames& names) {
+  table.add(names.api_key_env, text(credentials.api_key_env)).reloadable();
+  table.add(names.api_key_file, text(credentials.api_key_file)).reloadable();
+  table.add(names.headers, texts(credentials.headers)).secret().reloadable();
+  table.add(names.ca_file, text(credentials.ca_file)).reloadable();
+  table.add(names.certificate, text(credentials.certificate)).reloadable();
+  table.add(names.key, text(credentials.key_file)).reloadable();
+}
+
 void add_replica(Table& table, gateway::NamedReplica& replica) {
   table.add({"url", "", "URL of the replica, http://host:port"}, text(replica.url)).required();
   table.add({"model", "", "model that the replica serves; by default the gateway requests its name from the replica"},
@@ -65,6 +78,14 @@ void add_replica(Table& table, gateway::NamedReplica& replica) {
             choice(replica.role, {signals::Role::kAggregated, signals::Role::kPrefill, signals::Role::kDecode}));
   table.add({"weight", "", "share of the traffic relative to the others"}, number(replica.weight, 0.01, 100.0));
   table.add({"kv_events", "", "ZeroMQ endpoint of its KV events"}, text(replica.kv_events));
+  add_credentials(
+      table, replica.credentials,
+      {{"api_key_env", "", "environment variable with its API key, instead of that of gateway.credentials"},
+       {"api_key_file", "", "file with its API key, instead of that of gateway.credentials"},
+       {"headers", "", "header fields for it, each as \"Name: value\", instead of those of gateway.credentials"},
+       {"ca_file", "", "PEM file of the certificates that its https certificate is verified with"},
+       {"certificate", "", "PEM file of the gateway's certificate for it"},
+       {"key", "", "PEM file of the key of that certificate"}});
 }
 
 void add_replicas(Table& table, GatewaySetup& setup) {
@@ -77,6 +98,16 @@ void add_replicas(Table& table, GatewaySetup& setup) {
       .add({"gateway.replicas_file", "--replicas-file", "JSON files that name replicas, followed as they change"},
            names(setup.discovery.files))
       .reloadable();
+  add_credentials(
+      table, setup.discovery.credentials,
+      {{"gateway.credentials.api_key_env", "",
+        "environment variable with the API key that replicas get with requests, health checks and scrapes"},
+       {"gateway.credentials.api_key_file", "--replica-key-file", "file with the API key that replicas get"},
+       {"gateway.credentials.headers", "", "further header fields for replicas, each as \"Name: value\""},
+       {"gateway.credentials.ca_file", "--replica-ca",
+        "PEM file of the certificates that replicas with https are verified with; by default those of the system"},
+       {"gateway.credentials.certificate", "", "PEM file of the gateway's certificate for replicas that require one"},
+       {"gateway.credentials.key", "", "PEM file of the key of that certificate"}});
   table.add({"gateway.replicas_dns", "--replicas-dns", "name and port whose addresses are the replicas"},
             address(setup.discovery.dns));
   table.add({"gateway.dns_interval", "", "from one lookup of that name to the next"},

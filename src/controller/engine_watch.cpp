@@ -83,18 +83,21 @@ void EngineWatch::resolve(Engine& engine, const net::Url& url) {
 }
 
 void EngineWatch::fetch(Engine& engine, const net::Url& url) {
-  net::fetch(client_, net::request_to(url, *engine.address, "/metrics", kTimeout, options_.tls),
-             [this, watched = engine.watched](const core::Result<net::FetchAnswer>& answer) {
-               Engine* engine_now = find(watched);
-               if (engine_now == nullptr) return;
-               engine_now->in_flight = false;
-               // The name may have another address by now.
-               if (!answer) engine_now->address.reset();
-               auto scraped =
-                   answer ? read(*engine_now, *answer) : core::Result<Scraped>{tl::make_unexpected(answer.error())};
-               if (!scraped) return report_failure(*engine_now, scraped.error().message());
-               store(*engine_now, *std::move(scraped));
-             });
+  const auto credentials = options_.credentials ? options_.credentials(engine.watched.url) : nullptr;
+  net::FetchRequest request =
+      net::request_to(url, *engine.address, "/metrics", kTimeout, credentials ? credentials->tls : nullptr);
+  if (credentials) request.field_lines = credentials->fields;
+  net::fetch(
+      client_, std::move(request), [this, watched = engine.watched](const core::Result<net::FetchAnswer>& answer) {
+        Engine* engine_now = find(watched);
+        if (engine_now == nullptr) return;
+        engine_now->in_flight = false;
+        // The name may have another address by now.
+        if (!answer) engine_now->address.reset();
+        auto scraped = answer ? read(*engine_now, *answer) : core::Result<Scraped>{tl::make_unexpected(answer.error())};
+        if (!scraped) return report_failure(*engine_now, scraped.error().message());
+        store(*engine_now, *std::move(scraped));
+      });
 }
 
 EngineWatch::Engine* EngineWatch::find(const WatchedEngine& watched) {

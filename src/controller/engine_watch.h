@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -15,6 +16,7 @@
 #include "core/time.h"
 #include "net/address.h"
 #include "net/client.h"
+#include "net/credentials.h"
 #include "net/fetch.h"
 #include "net/loop.h"
 #include "net/resolver.h"
@@ -37,7 +39,8 @@ struct WatchedEngine {
 
 struct EngineWatchOptions {
   core::Duration interval = std::chrono::seconds{1};
-  std::shared_ptr<net::TlsContext> tls;                   // for engines behind https
+  // API keys and certificates by URL; empty: none, and no https.
+  std::function<std::shared_ptr<const net::Credentials>(const std::string& url)> credentials;
   net::Resolver::Lookup resolve = net::Address::resolve;  // For names in URLs.
 };
 

@@ -94,7 +94,10 @@ TEST_F(EngineWatchTest, TokenFiguresNeedMetricsThatCanBeRead) {
 TEST_F(EngineWatchTest, ReadsMetricsBehindHttps) {
   const net::testing::TestCertificate certificate{"DNS:engine.example"};
   ScriptedEngine engine{loop, certificate.server()};
-  options.tls = certificate.client();
+  options.credentials = [credentials = std::make_shared<net::Credentials>(net::Credentials{
+                             "X-Key: sk-engine\r\n", false, certificate.client()})](const std::string&) {
+    return credentials;
+  };
   net::Client client{loop};
   EngineWatch watch{loop, client, events, options};
   watch.watch({{kReplica, url(engine, "https://engine.example"), {}}});

@@ -18,7 +18,7 @@ signals::ReplicaState state_of(const GatewayReplica& replica) {
 ObservedFleet::ObservedFleet(net::Loop& loop, net::Client& client, logging::Log& log, ObservedFleetOptions options)
     : options_(std::move(options)), events_(log), watch_(loop, client, events_, [&] {
         EngineWatchOptions watch;
-        watch.tls = options_.tls;
+        watch.credentials = options_.credentials;
         return watch;
       }()) {}
 

@@ -14,8 +14,8 @@ namespace penstock::controller {
 
 struct ObservedFleetOptions {
   std::vector<signals::Role> pools;
-  std::string model;                     // replicas of other models are left out; empty: all models
-  std::shared_ptr<net::TlsContext> tls;  // For engines behind https.
+  std::string model;  // replicas of other models are left out; empty: all models
+  decltype(EngineWatchOptions::credentials) credentials{};
 };
 
 // A replica of the model belongs to the first pool with its role. A replica that the gateway does not list any more is

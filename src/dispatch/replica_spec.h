@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "signals/observation.h"
 
@@ -19,6 +20,14 @@ enum class ReplicaPhase : std::uint8_t { kWarming, kServing, kDraining };
   return "";
 }
 
+// A further name that a replica serves: an alias of its model, or an adapter.
+struct ServedModel {
+  std::string name;
+  std::uint64_t key_salt = 0;        // Salts the keys of prompts, because an adapter has a KV of its own; 0: an alias.
+  std::uint32_t context_tokens = 0;  // Of prompt and answer together; 0 if it is not known.
+  bool operator==(const ServedModel&) const = default;
+};
+
 struct ReplicaSpec {
   std::string id;  // Unique among the current replicas.
   // The caller's number of the replica, which each grant repeats. Another number under the same id is another replica.
@@ -28,7 +37,9 @@ struct ReplicaSpec {
   signals::Role role = signals::Role::kAggregated;
   ReplicaPhase phase = ReplicaPhase::kServing;
   double weight = 1.0;
-  std::uint64_t kv_tokens = 0;  // Size of its cache; 0 if it is not known.
+  std::uint64_t kv_tokens = 0;       // Size of its cache; 0 if it is not known.
+  std::uint32_t context_tokens = 0;  // Of prompt and answer together, for `model`; 0 if it is not known.
+  std::vector<ServedModel> also;     // Other models that it serves.
   bool operator==(const ReplicaSpec&) const = default;
 };
 

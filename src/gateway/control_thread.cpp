@@ -23,7 +23,7 @@ ControlThread::ControlThread(const GatewayOptions& options, SharedDispatcher& di
                              AdminServer::ServerCounts counts, const Lifecycle& lifecycle, logging::Log& log)
     : dispatcher_(dispatcher),
       log_(log),
-      client_(loop_, options),
+      client_(loop_),
       health_(loop_, options, dispatcher, client_, log),
       pinger_(loop_, options, dispatcher, health_),
       admin_(loop_, listening, dispatcher, std::move(counts), lifecycle) {
@@ -48,6 +48,7 @@ void ControlThread::set_replicas(std::vector<ReplicaEndpoint> replicas) {
 }
 
 void ControlThread::tick() {
+  for (const std::string& id : dispatcher_.take_refused_credentials()) health_.check_credentials(id);
   for (const dispatch::BreakerChange& change : dispatcher_.tick(loop_.now())) {
     if (change.state == dispatch::CircuitBreaker::State::kOpen)
       log_.write(logging::Event::kBreakerOpen, {{"replica", change.replica},

@@ -1,5 +1,6 @@
 #include "gateway/discovery.h"
 
+#include <algorithm>
 #include <condition_variable>
 #include <filesystem>
 #include <map>
@@ -58,6 +59,9 @@ class Finder final : public Discovery {
   }
 
   core::Result<void> begin() {
+    auto credentials = load_credentials(options_);
+    if (!credentials) return tl::make_unexpected(credentials.error());
+    credentials_ = *std::move(credentials);
     auto named = name_replicas(options_.replicas);
     if (!named) return tl::make_unexpected(named.error());
     named_ = *std::move(named);
@@ -74,13 +78,15 @@ class Finder final : public Discovery {
     return {};
   }
 
-  core::Result<std::function<void()>> prepare(const std::vector<NamedReplica>& replicas,
-                                              const std::vector<std::string>& paths) override {
-    auto named = name_replicas(replicas);
+  core::Result<std::function<void()>> prepare(const DiscoveryOptions& options) override {
+    auto credentials = load_credentials(options);
+    if (!credentials) return tl::make_unexpected(credentials.error());
+    auto named = name_replicas(options.replicas);
     if (!named) return tl::make_unexpected(named.error());
-    auto files = open_files(paths);
+    auto files = open_files(options.files);
     if (!files) return tl::make_unexpected(files.error());
-    return [this, named = *std::move(named), files = *std::move(files)] {
+    return [this, credentials = *std::move(credentials), named = *std::move(named), files = *std::move(files)] {
+      credentials_ = credentials;
       named_ = named;
       files_ = files;
       publish();
@@ -218,6 +224,7 @@ class Finder final : public Discovery {
         }
         ids.insert(found.spec.id);
         specs.push_back(found.spec);
+        specs.back().credentials = credentials_.of(found.spec.url);
         if (!found.kv_events.empty()) events.emplace(found.kv_events, found.spec.id);
       }
     };
@@ -267,6 +274,7 @@ class Finder final : public Discovery {
   const DiscoveryOptions options_;
   Gateway& gateway_;
   logging::Log& log_;
+  net::CredentialStore credentials_;
   std::vector<Found> named_, from_dns_;
   std::string dns_error_;  // Error of the last look-up; empty if it succeeded.
   std::vector<File> files_;
@@ -280,6 +288,20 @@ class Finder final : public Discovery {
 };
 
 }  // namespace
+
+core::Result<net::CredentialStore> load_credentials(const DiscoveryOptions& options) {
+  std::vector<net::CredentialStore::Server> servers;
+  for (const NamedReplica& replica : options.replicas) servers.push_back({replica.url, replica.credentials});
+  auto store = net::CredentialStore::load(options.credentials, servers);
+  if (!store) {
+    std::string& where = store.error().where;
+    const auto named = std::find_if(options.replicas.begin(), options.replicas.end(),
+                                    [&](const NamedReplica& replica) { return replica.url == where; });
+    where = where.empty() ? "gateway.credentials"
+                          : "gateway.replicas[" + std::to_string(named - options.replicas.begin()) + "]";
+  }
+  return store;
+}
 
 core::Result<std::unique_ptr<Discovery>> Discovery::start(net::Loop& loop, DiscoveryOptions options, Gateway& gateway,
                                                           logging::Log& log) {

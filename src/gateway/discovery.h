@@ -9,6 +9,7 @@
 #include "core/result.h"
 #include "gateway/gateway.h"
 #include "logging/log.h"
+#include "net/credentials.h"
 #include "net/loop.h"
 
 namespace penstock::gateway {
@@ -18,6 +19,7 @@ struct NamedReplica {
   signals::Role role = signals::Role::kAggregated;
   double weight = 1.0;
   std::string kv_events;  // ZeroMQ endpoint; empty: none
+  net::CredentialOptions credentials;
 };
 
 struct DiscoveryOptions {
@@ -25,7 +27,11 @@ struct DiscoveryOptions {
   std::vector<std::string> files;  // read again when they change
   std::string dns;                 // "name:port", resolved every `dns_interval`; empty: none
   core::Duration dns_interval = std::chrono::seconds{10};
+  net::CredentialOptions credentials;  // Of replicas without their own.
 };
+
+// Reads keys and certificates of the replicas. Errors have `where` = the key of the options.
+[[nodiscard]] core::Result<net::CredentialStore> load_credentials(const DiscoveryOptions& options);
 
 // Finds replicas for as long as it lives: those of the options, those in files, which are read again when they change,
 // and the addresses of a DNS name. It also subscribes to the KV events of the replicas and passes them on.
@@ -36,10 +42,9 @@ class Discovery {
                                                                       Gateway& gateway, logging::Log& log);
   virtual ~Discovery() = default;
 
-  // Reads other replicas and files in place of those of the options. Returns the function that puts them in force,
-  // which cannot fail. Errors: a host that cannot be resolved, and an invalid file; nothing changes then.
-  [[nodiscard]] virtual core::Result<std::function<void()>> prepare(const std::vector<NamedReplica>& replicas,
-                                                                    const std::vector<std::string>& files) = 0;
+  // Reads the replicas, files and credentials of other options. Returns the function that puts them in force, which
+  // cannot fail. Errors: a host that cannot be resolved, and an invalid file or key; nothing changes then.
+  [[nodiscard]] virtual core::Result<std::function<void()>> prepare(const DiscoveryOptions& options) = 0;
 };
 
 }  // namespace penstock::gateway

@@ -67,6 +67,10 @@ std::string overview_document(const Overview& overview, std::string_view boot_id
   made["replicas"] = Json::array();
   for (std::size_t i = 0; i < overview.replicas.size(); ++i)
     made["replicas"].push_back(replica(overview.replicas[i], overview.urls[i]));
+  made["problems"] = Json::array();
+  for (const ReplicaProblem& problem : overview.problems)
+    made["problems"].push_back(
+        {{"replica", problem.replica}, {"url", problem.url}, {"code", problem.code}, {"text", problem.text}});
   made["tenants"] = Json::array();
   for (const dispatch::TenantStatus& tenant : overview.tenants)
     made["tenants"].push_back(
@@ -149,13 +153,25 @@ std::string prefixes_document(std::span<const HotPrefix> prefixes, std::string_v
   return made.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-std::string first_model_in(std::string_view models_answer) {
+std::vector<ListedModel> models_in(std::string_view models_answer) {
+  constexpr std::size_t kNameBytesMax = 256;
   const Json answer = Json::parse(models_answer, nullptr, false);
-  if (!answer.is_object() || !answer.contains("data") || !answer["data"].is_array() || answer["data"].empty())
-    return {};
-  const Json& first = answer["data"].front();
-  if (!first.is_object() || !first.contains("id") || !first["id"].is_string()) return {};
-  return first["id"].get<std::string>();
+  std::vector<ListedModel> models;
+  if (!answer.is_object() || !answer.contains("data") || !answer["data"].is_array()) return models;
+  for (const Json& entry : answer["data"]) {
+    if (!entry.is_object() || models.size() == kListedModelsMax) continue;
+    const auto text = [&](const char* name) {
+      const auto found = entry.find(name);
+      return found != entry.end() && found->is_string() ? found->get<std::string>() : std::string{};
+    };
+    ListedModel model{text("id"), text("parent"), text("root")};
+    const auto length = entry.find("max_model_len");
+    if (length != entry.end() && length->is_number_unsigned())
+      model.context_tokens =
+          static_cast<std::uint32_t>(std::min<std::uint64_t>(length->get<std::uint64_t>(), UINT32_MAX));
+    if (!model.id.empty() && model.id.size() <= kNameBytesMax) models.push_back(std::move(model));
+  }
+  return models;
 }
 
 }  // namespace penstock::gateway

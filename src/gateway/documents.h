@@ -1,9 +1,12 @@
 // A gateway's state as JSON and as Prometheus' text, for planners, dashboards and people.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/time.h"
 #include "dispatch/traffic_log.h"
@@ -24,7 +27,15 @@ namespace penstock::gateway {
 [[nodiscard]] std::string metrics_text(const Overview& overview, const net::ServerCounters& connections,
                                        const Lifecycle& lifecycle);
 
-// Returns "data[0].id" of an answer to /v1/models; empty if it is missing.
-[[nodiscard]] std::string first_model_in(std::string_view models_answer);
+// An entry of an answer to /v1/models.
+struct ListedModel {
+  std::string id;
+  std::string parent;                // The base model of an adapter; empty for a base model.
+  std::string root;                  // What vLLM loaded: names with the same root are aliases.
+  std::uint32_t context_tokens = 0;  // vLLM's max_model_len; 0 if it is missing.
+};
+inline constexpr std::size_t kListedModelsMax = 1000;  // Further entries are ignored.
+// Empty if there are none, or if the answer is malformed.
+[[nodiscard]] std::vector<ListedModel> models_in(std::string_view models_answer);
 
 }  // namespace penstock::gateway

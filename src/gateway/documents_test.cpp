@@ -201,11 +201,20 @@ TEST(Metrics, ReportTheUsageOfModelsAndTenants) {
   EXPECT_NE(text.find("penstock_model_saturation_ratio{model=\"m\"} 1\n"), std::string::npos);
 }
 
-TEST(FirstModelIn, TakesTheFirstAndNothingFromGarbage) {
-  EXPECT_EQ(first_model_in(R"({"data":[{"id":"m"},{"id":"n"}]})"), "m");
+TEST(ModelsIn, ReadsNamesAndLengthsAndNothingFromGarbage) {
+  const auto models =
+      models_in(R"({"data":[{"id":"base","root":"/weights","parent":null,"max_model_len":4096},{"id":7},)"
+                R"({"id":"lora-a","root":"/lora","parent":"base","max_model_len":-1}]})");
+  ASSERT_EQ(models.size(), 2U);
+  EXPECT_EQ(models[0].id, "base");
+  EXPECT_EQ(models[0].root, "/weights");
+  EXPECT_EQ(models[0].context_tokens, 4096U);
+  EXPECT_EQ(models[1].id, "lora-a");
+  EXPECT_EQ(models[1].parent, "base");
+  EXPECT_EQ(models[1].context_tokens, 0U);
   for (const char* text : {"", "[]", "{}", R"({"data":[]})", R"({"data":{}})", R"({"data":[1]})",
                            R"({"data":[{"id":7}]})", R"({"data":[{}]})", "{\"data\":[{\"id\":\"\xff\"}]}"})
-    EXPECT_EQ(first_model_in(text), "") << text;
+    EXPECT_TRUE(models_in(text).empty()) << text;
 }
 
 }  // namespace

@@ -1,12 +1,13 @@
 #include "gateway/health_checker.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
 #include <utility>
 
-#include "gateway/documents.h"
+#include "api/prompt_keys.h"
 #include "telemetry/adapters.h"
 
 namespace penstock::gateway {
@@ -41,20 +42,26 @@ void HealthChecker::set_replicas(std::vector<ReplicaEndpoint> replicas) {
   std::map<std::string, Replica> before = std::exchange(replicas_, {});
   for (ReplicaEndpoint& endpoint : replicas) {
     Replica replica;
+    const std::string configured = endpoint.model;
     if (const auto known = before.find(endpoint.id);
         known != before.end() && known->second.endpoint.url == endpoint.url) {
       replica = known->second;
-      // A model name that the replica has reported stays known.
+      // What the replica has reported stays known.
+      if (endpoint.model.empty() || endpoint.model == replica.configured_model) {
+        endpoint.also = replica.endpoint.also;
+        endpoint.context_tokens = replica.endpoint.context_tokens;
+      }
       if (endpoint.model.empty()) endpoint.model = replica.endpoint.model;
     }
+    replica.configured_model = configured;
     replica.endpoint = std::move(endpoint);
     const std::string id = replica.endpoint.id;
     replicas_.insert_or_assign(id, std::move(replica));
   }
   log_changes(before);
   update_dispatcher();
-  for (auto& [id, replica] : replicas_)
-    if (replica.endpoint.model.empty()) request_model(replica);
+  for (auto& [id, replica] : replicas_) request_models(replica);
+  update_problems();
 }
 
 void HealthChecker::log_changes(const std::map<std::string, Replica>& before) const {
@@ -108,31 +115,80 @@ void HealthChecker::send(const Replica& replica, const std::string& target, std:
 
 // ---- models, health, metrics ----------------------------------------------------------------------------------------
 
-void HealthChecker::request_model(Replica& replica) {
-  if (std::exchange(replica.model_in_flight, true)) return;
+void HealthChecker::request_models(Replica& replica) {
+  if (std::exchange(replica.models_in_flight, true)) return;
   send(replica, "/v1/models", {}, kTimeout, [this](Replica& checked, const Response& response) {
-    checked.model_in_flight = false;
-    take_model(checked, response);
+    checked.models_in_flight = false;
+    take_models(checked, response);
+    update_problems();
   });
 }
 
-void HealthChecker::take_model(Replica& replica, const Response& response) {
-  if (response.failure.empty()) replica.endpoint.model = first_model_in(response.body);
-  if (!replica.endpoint.model.empty()) return update_dispatcher();
-  if (std::exchange(replica.model_reported, true)) return;
+void HealthChecker::check_credentials(const std::string& id) {
+  if (const auto found = replicas_.find(id); found != replicas_.end()) request_models(found->second);
+}
+
+void HealthChecker::take_models(Replica& replica, const Response& response) {
+  const bool refused = response.status == 401 || response.status == 403;
+  replica.models_status = response.status;
+  if (response.status != 0) replica.refused_status = refused ? response.status : 0;
+  update_health(replica);
+  const std::vector<ListedModel> listed =
+      response.failure.empty() ? models_in(response.body) : std::vector<ListedModel>{};
+  std::string failure;
+  if (!listed.empty()) {
+    set_models(replica, listed);
+    const std::string& model = replica.endpoint.model;
+    if (std::none_of(listed.begin(), listed.end(), [&](const ListedModel& each) { return each.id == model; }))
+      failure = fmt::format("the replica does not list the model {}", model);
+  } else if (replica.endpoint.model.empty()) {
+    failure = response.failure.empty() ? "the list of models is empty" : response.failure;
+  }
+  const bool is_known = replica.model_failure == failure;
+  replica.model_failure = failure;
+  if (is_known || failure.empty()) return;
   log_.write(logging::Event::kReplicaModelUnknown,
-             {{"replica", replica.endpoint.id},
-              {"url", replica.endpoint.url},
-              {"cause", response.failure.empty() ? "the list of models is empty" : response.failure}});
+             {{"replica", replica.endpoint.id}, {"url", replica.endpoint.url}, {"cause", failure}});
+}
+
+// The first base model of the list is the one of the replica unless the options name it. Names with the same root are
+// aliases; all others have a KV of their own.
+void HealthChecker::set_models(Replica& replica, const std::vector<ListedModel>& listed) {
+  ReplicaEndpoint& endpoint = replica.endpoint;
+  const auto named = [&](const std::string& name) {
+    return std::find_if(listed.begin(), listed.end(), [&](const ListedModel& each) { return each.id == name; });
+  };
+  auto own = named(endpoint.model);
+  if (own == listed.end())
+    own = std::find_if(listed.begin(), listed.end(), [](const ListedModel& each) { return each.parent.empty(); });
+  if (own == listed.end()) own = listed.begin();
+  const std::string model = replica.configured_model.empty() ? own->id : endpoint.model;
+  std::vector<dispatch::ServedModel> also;
+  std::vector<std::string> names;
+  for (const ListedModel& each : listed) {
+    names.push_back(each.id);
+    if (each.id == model) continue;
+    const bool is_alias = each.parent.empty() && !each.root.empty() && each.root == own->root;
+    also.push_back({each.id, is_alias ? 0 : api::key_salt_of(each.id) | 1,
+                    each.context_tokens > 0 ? each.context_tokens : own->context_tokens});
+  }
+  if (model == endpoint.model && also == endpoint.also && own->context_tokens == endpoint.context_tokens) return;
+  endpoint.model = model;
+  endpoint.also = std::move(also);
+  endpoint.context_tokens = own->context_tokens;
+  log_.write(logging::Event::kReplicaModels,
+             {{"replica", endpoint.id}, {"url", endpoint.url}, {"models", fmt::format("{}", fmt::join(names, ","))}});
+  update_dispatcher();
 }
 
 void HealthChecker::check_health() {
   for (auto& [id, replica] : replicas_) {
-    if (replica.endpoint.model.empty()) request_model(replica);
+    request_models(replica);
     if (std::exchange(replica.health_in_flight, true)) continue;
     send(replica, "/health", {}, kTimeout, [this](Replica& checked, const Response& response) {
       checked.health_in_flight = false;
       take_health(checked, response);
+      update_problems();
     });
   }
 }
@@ -141,16 +197,48 @@ void HealthChecker::take_health(Replica& replica, const Response& response) {
   // A server without this path may still serve.
   const bool good = response.status == 200 || response.status == 404;
   replica.failures = good ? 0 : replica.failures + 1;
-  const bool healthy = good || replica.failures < kFailuresMax;
+  replica.health_failure = good ? std::string{} : response.failure;
+  replica.health_status = response.status;
+  update_health(replica);
+}
+
+void HealthChecker::update_health(Replica& replica) {
+  const bool healthy = replica.failures < kFailuresMax && replica.refused_status == 0;
   if (healthy == std::exchange(replica.healthy, healthy)) return;
   dispatcher_.set_health(replica.endpoint.id, healthy, loop_.now());
   if (healthy)
     log_.write(logging::Event::kReplicaHealthy, {{"replica", replica.endpoint.id}, {"url", replica.endpoint.url}});
   else
-    log_.write(logging::Event::kReplicaUnhealthy, {{"replica", replica.endpoint.id},
-                                                   {"url", replica.endpoint.url},
-                                                   {"cause", response.failure},
-                                                   {"failures", replica.failures}});
+    log_.write(logging::Event::kReplicaUnhealthy,
+               {{"replica", replica.endpoint.id},
+                {"url", replica.endpoint.url},
+                {"cause", replica.refused_status == 0 ? replica.health_failure : refusal_of(replica)},
+                {"failures", replica.failures}});
+}
+
+std::string HealthChecker::refusal_of(const Replica& replica) {
+  const bool has_key = replica.endpoint.credentials && replica.endpoint.credentials->has_key;
+  return has_key ? fmt::format("the replica refused the gateway's API key (status {})", replica.refused_status)
+                 : fmt::format("the replica requires an API key (status {}); set gateway.credentials",
+                               replica.refused_status);
+}
+
+void HealthChecker::update_problems() {
+  std::vector<ReplicaProblem> problems;
+  for (const auto& [id, replica] : replicas_) {
+    const auto add = [&, &listed = replica, &name = id](std::string_view code, std::string text) {
+      problems.push_back({name, listed.endpoint.url, code, std::move(text)});
+    };
+    if (replica.refused_status != 0)
+      add("unauthorized", refusal_of(replica));
+    else if (!replica.healthy)
+      add(replica.health_status == 0 ? "unreachable" : "unhealthy", replica.health_failure);
+    else if (!replica.model_failure.empty())
+      add(replica.models_status == 0 ? "unreachable" : "model_unknown", replica.model_failure);
+  }
+  if (problems == problems_) return;
+  problems_ = problems;
+  dispatcher_.set_problems(std::move(problems));
 }
 
 void HealthChecker::scrape() {
@@ -183,7 +271,7 @@ void HealthChecker::take_metrics(Replica& replica, const Response& response) {
 }
 
 void HealthChecker::report_telemetry(Replica& replica, const std::string& failure) {
-  const bool was_reported = std::exchange(replica.telemetry_reported, !failure.empty());
+  const bool was_reported = !std::exchange(replica.telemetry_failure, failure).empty();
   if (was_reported == !failure.empty()) return;
   if (failure.empty())
     log_.write(logging::Event::kTelemetryAvailable, {{"replica", replica.endpoint.id}, {"url", replica.endpoint.url}});

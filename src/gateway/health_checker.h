@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "gateway/documents.h"
 #include "gateway/replica_client.h"
 #include "gateway/shared_dispatcher.h"
 #include "logging/log.h"
@@ -16,8 +17,8 @@
 
 namespace penstock::gateway {
 
-// Checks each replica's health and reads its metrics at the configured intervals, and requests the model name of a
-// replica that has none. Passes the results to the dispatcher and logs changes. Runs on one loop.
+// Checks each replica's health and the models that it serves, and reads its metrics, at the configured intervals. It
+// passes the results to the dispatcher, and logs changes and why a replica is not used. Runs on one loop.
 class HealthChecker {
  public:
   HealthChecker(net::Loop& loop, const GatewayOptions& options, SharedDispatcher& dispatcher, ReplicaClient& client,
@@ -27,16 +28,24 @@ class HealthChecker {
 
   // Returns true if the replica's metrics report no queued requests and no prompt of the gateway is in flight there.
   [[nodiscard]] bool is_idle(const std::string& id) const;
+  // Requests the models of a replica that refused the credentials of a request.
+  void check_credentials(const std::string& id);
   // Sends a prompt of the gateway; is_idle() is false until it is answered. Returns false if the replica is unknown.
   bool send_prompt(const std::string& id, std::string_view path, std::string body);
 
  private:
   struct Replica {
     ReplicaEndpoint endpoint;
-    std::uint32_t failures = 0;  // Consecutive failures.
-    bool healthy = true;
-    bool model_reported = false, telemetry_reported = false;  // The failure to read it was logged.
-    bool model_in_flight = false, health_in_flight = false, scrape_in_flight = false;
+    std::string configured_model;   // Empty: the replica names it.
+    std::uint32_t failures = 0;     // Consecutive failures of health checks.
+    int refused_status = 0;         // 401 or 403: the last list of models was refused; 0: it was not.
+    bool healthy = true;            // Neither of both.
+    std::string health_failure;     // Of the last check; empty if it succeeded.
+    int health_status = 0;          // Of the last check; 0 if the replica did not answer.
+    int models_status = 0;          // Of the last list of models; 0 if the replica did not answer.
+    std::string model_failure;      // Why its model is not known, or not served; empty if it is.
+    std::string telemetry_failure;  // Of the last scrape; empty if it succeeded.
+    bool models_in_flight = false, health_in_flight = false, scrape_in_flight = false;
     std::size_t address = 0;                                     // Increases with each address that did not answer.
     std::uint64_t prompt_tokens_total = 0, queued_requests = 0;  // From the last scrape.
     std::uint32_t prompts_in_flight = 0;
@@ -53,10 +62,14 @@ class HealthChecker {
   using Done = std::function<void(Replica&, const Response&)>;
 
   void check_health();
-  void request_model(Replica& replica);
+  void request_models(Replica& replica);
   void scrape();
   void take_health(Replica& replica, const Response& response);
-  void take_model(Replica& replica, const Response& response);
+  void take_models(Replica& replica, const Response& response);
+  void set_models(Replica& replica, const std::vector<ListedModel>& listed);
+  void update_health(Replica& replica);
+  [[nodiscard]] static std::string refusal_of(const Replica& replica);
+  void update_problems();
   void take_metrics(Replica& replica, const Response& response);
   void report_telemetry(Replica& replica, const std::string& failure);  // `failure` is empty after a success.
   void update_dispatcher();
@@ -69,6 +82,7 @@ class HealthChecker {
   ReplicaClient& client_;
   logging::Log& log_;
   std::map<std::string, Replica> replicas_;  // Keyed by id.
+  std::vector<ReplicaProblem> problems_;     // As last passed on.
 };
 
 }  // namespace penstock::gateway

@@ -123,6 +123,9 @@ void add_queues(telemetry::ExpositionWriter& text, const Overview& overview) {
 }
 
 void add_models(telemetry::ExpositionWriter& text, const Overview& overview) {
+  text.family("penstock_replica_problem", "gauge", "1 while the replica has the problem and gets no requests for it");
+  for (const ReplicaProblem& problem : overview.problems)
+    text.add(1, {{"replica", problem.replica}, {"code", problem.code}});
   text.family("penstock_model_waiting_requests", "gauge", "requests that wait for capacity of the replicas of a model");
   for (const dispatch::ModelStatus& model : overview.models) text.add(model.waiting_for_room, {{"model", model.model}});
   text.family("penstock_model_saturation_ratio", "gauge",

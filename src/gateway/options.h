@@ -12,6 +12,7 @@
 #include "dispatch/replica_spec.h"
 #include "net/address.h"
 #include "net/client.h"
+#include "net/credentials.h"
 #include "net/server.h"
 #include "routing/prefix_pings.h"
 
@@ -53,8 +54,7 @@ struct GatewayOptions {
   double tenant_memory_share = 0.5;      // Share of that limit that one tenant may hold.
   std::uint32_t large_body_threads = 1;  // Threads that parse large bodies: as many are parsed at once.
   net::ClientLimits client;
-  std::shared_ptr<net::TlsContext> tls;         // Null: plain HTTP.
-  std::shared_ptr<net::TlsContext> client_tls;  // For replicas with an https URL.
+  std::shared_ptr<net::TlsContext> tls;  // Null: plain HTTP.
 
   std::optional<routing::PingOptions> prefix_pings;         // Empty: switched off.
   core::Duration ping_interval = std::chrono::seconds{10};  // Time between two checks for due pings.
@@ -65,13 +65,13 @@ struct GatewayOptions {
   bool engine_priority = false;  // Engines schedule by priority, so the priorities of tenants are sent to them.
   dispatch::Isolation isolation = dispatch::Isolation::kNone;  // Of tenants without one of their own.
   ExposeRouting expose_routing = ExposeRouting::kOperators;
-  std::string replica_key;  // Sent to replicas as the API key; the client's key is never sent.
 };
 
 // A replica as discovery reports it.
 struct ReplicaEndpoint : dispatch::ReplicaSpec {
-  std::string url;                      // Also its id if no other is given: "http://10.0.0.7:8000".
-  std::vector<net::Address> addresses;  // Resolved addresses of its host.
+  std::string url;                                        // Also its id if no other is given: "http://10.0.0.7:8000".
+  std::vector<net::Address> addresses;                    // Resolved addresses of its host.
+  std::shared_ptr<const net::Credentials> credentials{};  // Null: none, and no https.
   bool operator==(const ReplicaEndpoint&) const = default;
 };
 

@@ -1,5 +1,7 @@
 #include "gateway/replica_call.h"
 
+#include "core/result.h"
+
 namespace penstock::gateway {
 
 void ReplicaCall::start(WorkerContext& context, const Target& target, const UpstreamRequest& request, bool raw,
@@ -25,7 +27,10 @@ void ReplicaCall::call(WorkerContext& context, const Target& target, const Upstr
   ++tried_;
   net::CallOptions options;
   options.address = target.addresses[address_ % target.addresses.size()];
-  if (target.tls) options.tls = context.settings->options.client_tls;
+  if (target.tls) {
+    PENSTOCK_ASSERT(target.credentials && target.credentials->tls, "discovery knows whom to trust");
+    options.tls = target.credentials->tls;
+  }
   options.host = target.host;
   options.raw = raw_;
   options.head_time = context.settings->options.dispatch.first_byte_timeout;

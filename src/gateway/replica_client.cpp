@@ -10,14 +10,13 @@ void ReplicaClient::send(const ReplicaEndpoint& replica, std::size_t address, co
                          std::string body, core::Duration timeout, Done done) {
   net::FetchRequest request =
       net::request_to(*net::parse_url(replica.url), replica.addresses[address % replica.addresses.size()], target,
-                      timeout, options_.client_tls);
+                      timeout, replica.credentials ? replica.credentials->tls : nullptr);
+  if (replica.credentials) request.field_lines = replica.credentials->fields;
   if (!body.empty()) {
     request.method = "POST";
     request.fields.push_back({"Content-Type", "application/json"});
     request.body = std::move(body);
   }
-  const std::string authorization = "Bearer " + options_.replica_key;
-  if (!options_.replica_key.empty()) request.fields.push_back({"Authorization", authorization});
   net::fetch(client_, std::move(request), std::move(done));
 }
 

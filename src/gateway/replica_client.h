@@ -17,14 +17,13 @@ class ReplicaClient {
  public:
   using Done = std::function<void(core::Result<net::FetchAnswer>)>;
 
-  ReplicaClient(net::Loop& loop, const GatewayOptions& options) : options_(options), client_(loop) {}
+  explicit ReplicaClient(net::Loop& loop) : client_(loop) {}
 
   // `address` counts through the addresses of the replica. An empty `body` sends a GET, otherwise a POST of JSON.
   void send(const ReplicaEndpoint& replica, std::size_t address, const std::string& target, std::string body,
             core::Duration timeout, Done done);
 
  private:
-  const GatewayOptions& options_;
   net::Client client_;
 };
 

@@ -201,6 +201,13 @@ void RequestHandler::end_prefill() {
 void RequestHandler::on_head(const net::ResponseHead& head) {
   status_ = head.status;
   const bool busy = head.status == 429 || head.status == 503;
+  // The key is the gateway's, so the client must not be told that its own is wrong.
+  if (head.status == 401 || head.status == 403) {
+    context_.dispatcher.credentials_refused(grant_.target->id);
+    if (retry(dispatch::Attempt::kFaulted, "it refused the gateway's credentials")) return;
+    call_.cancel();
+    return give_up(502, "replica_failed", "no replica accepted the gateway's credentials");
+  }
   if (busy && retry(dispatch::Attempt::kBusy, "busy")) return;
   if (!busy && head.status >= 500 && retry(dispatch::Attempt::kFaulted, "server error")) return;
   if (phase_ == Phase::kPrefilling && head.status == 200) return;

@@ -272,13 +272,14 @@ TEST(Relay, ASlowClientPausesItsReplica) {
 
 TEST(Relay, ARequestKeepsItsFieldsButNotItsKey) {
   TestReplica replica{answer_well};
-  GatewayOptions options = quiet_options();
-  options.replica_key = "replica-key";
-  TestGateway gateway{{spec_of(replica, "r1")}, std::move(options)};
+  ReplicaEndpoint spec = spec_of(replica, "r1");
+  spec.credentials = std::make_shared<net::Credentials>(
+      net::Credentials{"Authorization: Bearer replica-key\r\nX-Team: search\r\n", true, nullptr});
+  TestGateway gateway{{spec}};
   ask(gateway, chat_body(), "Authorization: Bearer sk-secret\r\ntraceparent: 00-1-2-01\r\nConnection: keep-alive\r\n");
   const std::string request = replica.requests().front();
   EXPECT_NE(request.find("\r\ntraceparent: 00-1-2-01\r\n"), std::string::npos);
-  EXPECT_NE(request.find("\r\nAuthorization: Bearer replica-key\r\n"), std::string::npos);
+  EXPECT_NE(request.find("\r\nAuthorization: Bearer replica-key\r\nX-Team: search\r\n"), std::string::npos);
   EXPECT_NE(request.find("\r\nHost: " + replica.address().text() + "\r\n"), std::string::npos);
   EXPECT_EQ(request.find("sk-secret"), std::string::npos);
   EXPECT_EQ(body_of(request), chat_body());

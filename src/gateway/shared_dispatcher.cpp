@@ -92,7 +92,9 @@ void SharedDispatcher::set_replicas(const std::vector<ReplicaEndpoint>& replicas
     next.endpoint.number = same == numbers.end() ? ++next_number_ : same->second;
     if (same != numbers.end()) {
       const Known& last = before.at(same->second);
-      if (last.target->model == replica.model && last.target->addresses == replica.addresses) next.target = last.target;
+      if (last.target->model == replica.model && last.target->addresses == replica.addresses &&
+          last.target->credentials == replica.credentials)
+        next.target = last.target;
     }
     if (!next.target) next.target = make_target(replica);
     specs.push_back(next.endpoint);
@@ -109,6 +111,23 @@ void SharedDispatcher::set_health(std::string_view id, bool healthy, core::Insta
   if (const auto slot = dispatcher_.slot_of(id)) dispatcher_.set_health(*slot, healthy, now);
 }
 
+void SharedDispatcher::set_problems(std::vector<ReplicaProblem> problems) {
+  const std::scoped_lock lock{mutex_};
+  problems_ = std::move(problems);
+}
+
+void SharedDispatcher::credentials_refused(std::string_view id) {
+  const std::scoped_lock lock{mutex_};
+  refused_credentials_.emplace(id);
+}
+
+std::vector<std::string> SharedDispatcher::take_refused_credentials() {
+  const std::scoped_lock lock{mutex_};
+  std::vector<std::string> ids{refused_credentials_.begin(), refused_credentials_.end()};
+  refused_credentials_.clear();
+  return ids;
+}
+
 void SharedDispatcher::report_load(std::string_view id, const routing::ReportedLoad& load) {
   const std::scoped_lock lock{mutex_};
   if (const auto slot = dispatcher_.slot_of(id)) dispatcher_.report_load(*slot, load);
@@ -121,7 +140,7 @@ void SharedDispatcher::kv_event(std::string_view id, dispatch::KvChange change, 
 
 Overview SharedDispatcher::overview(core::Instant now) const {
   const std::scoped_lock lock{mutex_};
-  Overview seen{dispatcher_.overview(now), memory_, {}, {}};
+  Overview seen{dispatcher_.overview(now), memory_, {}, {}, problems_};
   dropped_controls_.for_each([&](std::string_view kind, std::string_view name, std::uint64_t count) {
     seen.dropped_controls.push_back({kind, name, count});
   });

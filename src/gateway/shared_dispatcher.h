@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -29,6 +30,14 @@ struct RoutedArrival {  // See dispatch::ArrivalResult.
   std::optional<dispatch::Refusal> refusal;
 };
 
+// Why a replica gets no requests, or why they fail.
+struct ReplicaProblem {
+  std::string replica, url;
+  std::string_view code;  // "unauthorized", "unreachable", "unhealthy", "model_unknown"
+  std::string text;
+  bool operator==(const ReplicaProblem&) const = default;
+};
+
 struct DroppedControl {
   std::string_view kind, name;  // kind: "header" or "field".
   std::uint64_t count = 0;
@@ -38,6 +47,7 @@ struct Overview : dispatch::Overview {
   std::shared_ptr<const net::MemoryBudget> memory;  // Null in tests without a server.
   std::vector<std::string> urls;                    // URLs of its replicas, in the same order.
   std::vector<DroppedControl> dropped_controls;
+  std::vector<ReplicaProblem> problems;  // Also of replicas that are not among those above.
 };
 
 // Locks a dispatcher once for each call; no call blocks on anything else. Any thread may call it. Listeners are called
@@ -62,6 +72,10 @@ class SharedDispatcher {
   void reconfigure(const dispatch::DispatchOptions& options);
   void set_replicas(const std::vector<ReplicaEndpoint>& replicas, core::Instant now);  // The models must be known.
   void set_health(std::string_view id, bool healthy, core::Instant now);
+  void set_problems(std::vector<ReplicaProblem> problems);
+  // A replica answered a request with 401 or 403.
+  void credentials_refused(std::string_view id);
+  [[nodiscard]] std::vector<std::string> take_refused_credentials();  // Ids since the last call, each once.
   void report_load(std::string_view id, const routing::ReportedLoad& load);
   void kv_event(std::string_view id, dispatch::KvChange change, std::span<const std::uint64_t> keys);
 
@@ -95,6 +109,8 @@ class SharedDispatcher {
   std::optional<HotPrefixCache> hot_prefixes_;
   DroppedControls dropped_controls_;
   std::shared_ptr<const net::MemoryBudget> memory_;
+  std::vector<ReplicaProblem> problems_;
+  std::set<std::string, std::less<>> refused_credentials_;
 };
 
 }  // namespace penstock::gateway

@@ -12,6 +12,7 @@ std::shared_ptr<const Target> make_target(const ReplicaEndpoint& replica) {
   const auto url = net::parse_url(replica.url);
   PENSTOCK_ASSERT(url.has_value(), "discovery hands over readable URLs only");
   target->tls = url->tls;
+  target->credentials = replica.credentials;
   target->host = url->host;
   target->host_field = url->host_field();
   target->path_prefix = url->path;

@@ -19,9 +19,10 @@ struct Target {
   // Increases with each address that refused a connection.
   mutable std::atomic<std::uint32_t> unreached{0};
   bool tls = false;
-  std::string host;         // For TLS.
-  std::string host_field;   // For example "10.0.0.7:8000".
-  std::string path_prefix;  // "" or "/prefix".
+  std::shared_ptr<const net::Credentials> credentials;  // Null: none, and no TLS.
+  std::string host;                                     // For TLS.
+  std::string host_field;                               // For example "10.0.0.7:8000".
+  std::string path_prefix;                              // "" or "/prefix".
 };
 
 [[nodiscard]] std::shared_ptr<const Target> make_target(const ReplicaEndpoint& replica);

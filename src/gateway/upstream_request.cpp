@@ -35,8 +35,7 @@ void UpstreamRequest::write_head(const WorkerContext& context, const ClientReque
   if (const std::string_view query = client.head.query(); !query.empty()) head_.append("?").append(query);
   head_.append(" HTTP/1.1\r\nHost: ").append(target.host_field).append("\r\n");
   append_forwarded_request_fields(head_, client.head, context.settings->options.forward.headers);
-  if (!context.settings->options.replica_key.empty())
-    head_.append("Authorization: Bearer ").append(context.settings->options.replica_key).append("\r\n");
+  if (target.credentials) head_.append(target.credentials->fields);
   head_.append("x-request-id: ").append(client.engine_request_id);
   head_.append("\r\nContent-Length: ");
   append_number(head_, body_.size());

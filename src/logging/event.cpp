@@ -55,7 +55,9 @@ constexpr std::array kEvents = {
     EventInfo{Event::kReplicaHealthy, kInfo, "replica_healthy", "gateway", "replica url",
               "Health checks of a replica succeed again."},
     EventInfo{Event::kReplicaModelUnknown, kWarning, "replica_model_unknown", "gateway", "replica url cause",
-              "GET /v1/models of a replica did not name a model; it gets no requests until it does."},
+              "GET /v1/models of a replica did not name its model; without one it gets no requests."},
+    EventInfo{Event::kReplicaModels, kInfo, "replica_models", "gateway", "replica url models",
+              "The models that a replica serves are known, or changed: an adapter was loaded or unloaded."},
     EventInfo{Event::kBreakerOpen, kWarning, "breaker_open", "gateway", "replica failures cause time_s",
               "The outlier detection ejected a replica after consecutive failures, for its success rate or after a "
               "failed trial."},

@@ -36,6 +36,7 @@ enum class Event : std::uint8_t {
   kReplicaUnhealthy,
   kReplicaHealthy,
   kReplicaModelUnknown,
+  kReplicaModels,
   kBreakerOpen,
   kBreakerTrying,
   kBreakerClosed,

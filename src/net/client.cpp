@@ -31,6 +31,8 @@ Call& Client::call(const CallOptions& options, std::string_view head, std::strin
   return connection;
 }
 
+const std::string& Client::failure() const { return state_->pool.failure(); }
+
 std::uint32_t Client::open_connections() const { return state_->pool.count(); }
 void Client::close_idle(const Address& address) { state_->pool.close_idle(address); }
 

@@ -80,6 +80,10 @@ class Client {
   // called during this call.
   Call& call(const CallOptions& options, std::string_view head, std::string_view body, ResponseListener& listener);
 
+  // Why no connection came about: "Connection refused", "the certificate is not trusted: …"; empty if that is unknown.
+  // Valid during ResponseListener::on_fault().
+  [[nodiscard]] const std::string& failure() const;
+
   [[nodiscard]] std::uint32_t open_connections() const;
   void close_idle(const Address& address);  // Closes the idle connections to a server that was removed.
 

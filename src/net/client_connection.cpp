@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <new>
 
 #include "core/result.h"
@@ -70,19 +71,25 @@ void ClientConnection::connect() {
   deadline_ = std::min(head_deadline_, later(pool_.loop().now(), pool_.limits().connect_time));
   const auto* system = static_cast<const sockaddr*>(bucket_.address.data());
   const int descriptor = ::socket(system->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP);
-  if (descriptor < 0) return pool_.defer(*this);
+  connect_error_ = 0;
+  if (descriptor < 0) return defer_failure();
   const int on = 1;
   ::setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   transport_.emplace(descriptor, tls_, host_);
   if (::connect(descriptor, system, bucket_.address.length()) != 0 && errno != EINPROGRESS && errno != EINTR) {
-    transport_.reset();
-    return pool_.defer(*this);
+    return defer_failure();
   }
   reads_ = is_watched_ = true;
   if (tls_ == nullptr) send_at_once();
-  if (!transport_) return pool_.defer(*this);
+  if (!transport_) return defer_failure();
   interest_ = kReading | (phase_ == Phase::kConnecting || wants_out_ ? std::uint32_t{EPOLLOUT} : 0U);
   pool_.loop().watch(descriptor, interest_, *this);
+}
+
+void ClientConnection::defer_failure() {
+  connect_error_ = errno;
+  transport_.reset();
+  pool_.defer(*this);
 }
 
 // A local connection is often established at once; sending now saves one round of the loop.
@@ -149,6 +156,7 @@ bool ClientConnection::finish_connect() {
   socklen_t length = sizeof error;
   ::getsockopt(transport_->descriptor(), SOL_SOCKET, SO_ERROR, &error, &length);
   if (error != 0) {
+    connect_error_ = error;
     fault(ClientFault::kConnect);
     return false;
   }
@@ -325,6 +333,11 @@ void ClientConnection::finish(bool may_keep) {
 void ClientConnection::fault(ClientFault fault) {
   ResponseListener& listener = *listener_;
   const bool has_answer = has_answer_;
+  pool_.failure().clear();
+  if (transport_ && !transport_->tls_failure().empty())
+    pool_.failure() = "TLS: " + transport_->tls_failure();
+  else if (fault == ClientFault::kConnect && connect_error_ != 0)
+    pool_.failure() = std::strerror(connect_error_);
   pool_.drop(*this);
   listener.on_fault(fault, has_answer);
 }

@@ -51,6 +51,7 @@ class ClientConnection final : public Watcher, public Call, public ListHook<InPo
 
   void connect();
   void send_at_once();
+  void defer_failure();
   void disconnect();
   bool finish_connect();
   void send();
@@ -74,6 +75,7 @@ class ClientConnection final : public Watcher, public Call, public ListHook<InPo
   std::optional<Transport> transport_;
   std::uint32_t interest_ = 0;  // Events that the loop watches; 0 means errors only.
   Phase phase_ = Phase::kIdle;
+  int connect_error_ = 0;  // The system's error of the last attempt to connect.
   bool is_watched_ = false;
   bool is_established_ = false;  // Bytes have been written, so the TLS handshake is complete.
   bool is_broken_ = false;       // The peer accepts no more bytes.

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <string>
 #include <unordered_map>
 
 #include "net/client.h"
@@ -37,6 +38,7 @@ class ClientPool {
   // Shared by all connections, because only one of them handles an event at a time.
   [[nodiscard]] std::array<char, 64 * 1024>& scratch() { return scratch_; }
   [[nodiscard]] ResponseHead& head() { return head_; }
+  [[nodiscard]] std::string& failure() { return failure_; }
 
  private:
   struct AddressHash {
@@ -54,6 +56,7 @@ class ClientPool {
   Loop::Timer sweep_timer_ = 0, deferred_timer_ = 0;
   std::uint32_t count_ = 0;
   ResponseHead head_;
+  std::string failure_;  // See Client::failure().
   std::array<char, 64 * 1024> scratch_;
 };
 

@@ -17,10 +17,12 @@ class Fetching final : public ResponseListener {
     head_ = fmt::format("{} {} HTTP/1.1\r\nHost: {}\r\n", request_.method, request_.target, request_.host_field);
     for (const Field& field : request_.fields)
       fmt::format_to(std::back_inserter(head_), "{}: {}\r\n", field.name, field.value);
+    head_ += request_.field_lines;
     if (!request_.body.empty() || request_.method != "GET")
       fmt::format_to(std::back_inserter(head_), "Content-Length: {}\r\n", request_.body.size());
     head_ += "\r\n";
     request_.call.raw = false;
+    client_ = &client;
     call_ = &client.call(request_.call, head_, request_.body, *this);
   }
 
@@ -36,7 +38,9 @@ class Fetching final : public ResponseListener {
   }
   void on_end() override { end(std::move(answer_)); }
   void on_fault(ClientFault fault, bool) override {
-    end(core::environment_error(request_.host_field + request_.target, to_string(fault)));
+    std::string what = to_string(fault);
+    if (!client_->failure().empty()) what += ": " + client_->failure();
+    end(core::environment_error(request_.host_field + request_.target, std::move(what)));
   }
   void end(core::Result<FetchAnswer> result) {
     const auto done = std::move(done_);
@@ -48,6 +52,7 @@ class Fetching final : public ResponseListener {
   std::function<void(core::Result<FetchAnswer>)> done_;
   std::string head_;
   FetchAnswer answer_;
+  Client* client_ = nullptr;
   Call* call_ = nullptr;
 };
 

@@ -21,6 +21,7 @@ struct FetchRequest {
   std::string host_field;  // For example "127.0.0.1:8000".
   std::string target = "/";
   std::vector<Field> fields{};  // Views that must be valid during the call of fetch().
+  std::string field_lines{};    // Further fields, each with its line end.
   std::string body;
   std::size_t answer_bytes_max = 16 * 1024 * 1024;
 };

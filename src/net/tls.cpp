@@ -80,18 +80,13 @@ void expect_host(SSL* ssl, const std::string& host) {
   ERR_clear_error();
 }
 
-// Translates the result of an SSL call that transferred nothing.
-void explain(SSL* ssl, int result, Transport::Transfer& transfer) {
-  switch (SSL_get_error(ssl, result)) {
-    case SSL_ERROR_WANT_READ: transfer.wants_read = true; return;
-    case SSL_ERROR_WANT_WRITE: transfer.wants_write = true; return;
-    case SSL_ERROR_ZERO_RETURN: transfer.closed = true; return;
-    default:
-      transfer.failed = true;
-      // After a fatal error the library forbids SSL_shutdown(); this makes it do nothing.
-      SSL_set_quiet_shutdown(ssl, 1);
-      ERR_clear_error();
-  }
+// The oldest error in the queue is the cause.
+std::string tls_failure_of(SSL* ssl) {
+  if (const long verified = SSL_get_verify_result(ssl); verified != X509_V_OK)
+    return std::string{"the certificate is not trusted: "} + X509_verify_cert_error_string(verified);
+  const unsigned long error = ERR_peek_error();
+  const char* reason = error == 0 ? nullptr : ERR_reason_error_string(error);
+  return reason == nullptr ? "the connection was closed" : reason;
 }
 
 Transport::Transfer read_plain(int descriptor, char* into, std::size_t size) {
@@ -138,34 +133,6 @@ Transport::Transfer write_plain(int descriptor, std::string_view first, std::str
   return transfer;
 }
 
-Transport::Transfer write_tls(SSL* ssl, std::string_view first, std::string_view second) {
-  Transport::Transfer transfer;
-  std::array<char, kRecordBytesMax> joined;
-  while (!first.empty() || !second.empty()) {
-    std::string_view next = first.empty() ? second : first;
-    if (!first.empty() && !second.empty() && first.size() < joined.size()) {
-      // The head and the following bytes share one record. The library requires that a record that could not be sent is
-      // retried with the same bytes at its front, which holds because the caller repeats what was not taken.
-      const std::size_t more = std::min(second.size(), joined.size() - first.size());
-      std::memcpy(joined.data(), first.data(), first.size());
-      std::memcpy(joined.data() + first.size(), second.data(), more);
-      next = {joined.data(), first.size() + more};
-    }
-    std::size_t taken = 0;
-    ERR_clear_error();
-    const int result = SSL_write_ex(ssl, next.data(), next.size(), &taken);
-    if (result != 1) {
-      explain(ssl, result, transfer);
-      return transfer;
-    }
-    transfer.bytes += taken;
-    const std::size_t of_first = std::min(taken, first.size());
-    first.remove_prefix(of_first);
-    second.remove_prefix(taken - of_first);
-  }
-  return transfer;
-}
-
 }  // namespace
 
 Transport::Transport(int descriptor, const std::shared_ptr<TlsContext>& context, const std::string& host)
@@ -205,6 +172,50 @@ Transport::~Transport() {
   if (descriptor_ >= 0) ::close(descriptor_);
 }
 
+// Translates the result of an SSL call that transferred nothing.
+void Transport::explain(int result, Transfer& transfer) {
+  SSL* ssl = ssl_of(ssl_);
+  switch (SSL_get_error(ssl, result)) {
+    case SSL_ERROR_WANT_READ: transfer.wants_read = true; return;
+    case SSL_ERROR_WANT_WRITE: transfer.wants_write = true; return;
+    case SSL_ERROR_ZERO_RETURN: transfer.closed = true; return;
+    default:
+      transfer.failed = true;
+      tls_failure_ = tls_failure_of(ssl);
+      // After a fatal error the library forbids SSL_shutdown(); this makes it do nothing.
+      SSL_set_quiet_shutdown(ssl, 1);
+      ERR_clear_error();
+  }
+}
+
+Transport::Transfer Transport::write_tls(std::string_view first, std::string_view second) {
+  Transfer transfer;
+  std::array<char, kRecordBytesMax> joined;
+  while (!first.empty() || !second.empty()) {
+    std::string_view next = first.empty() ? second : first;
+    if (!first.empty() && !second.empty() && first.size() < joined.size()) {
+      // The head and the following bytes share one record. The library requires that a record that could not be sent is
+      // retried with the same bytes at its front, which holds because the caller repeats what was not taken.
+      const std::size_t more = std::min(second.size(), joined.size() - first.size());
+      std::memcpy(joined.data(), first.data(), first.size());
+      std::memcpy(joined.data() + first.size(), second.data(), more);
+      next = {joined.data(), first.size() + more};
+    }
+    std::size_t taken = 0;
+    ERR_clear_error();
+    const int result = SSL_write_ex(ssl_of(ssl_), next.data(), next.size(), &taken);
+    if (result != 1) {
+      explain(result, transfer);
+      return transfer;
+    }
+    transfer.bytes += taken;
+    const std::size_t of_first = std::min(taken, first.size());
+    first.remove_prefix(of_first);
+    second.remove_prefix(taken - of_first);
+  }
+  return transfer;
+}
+
 Transport::Transfer Transport::read(char* into, std::size_t size) {
   if (ssl_ == nullptr) return read_plain(descriptor_, into, size);
   Transfer transfer;
@@ -215,7 +226,7 @@ Transport::Transfer Transport::read(char* into, std::size_t size) {
     const int result = SSL_read_ex(ssl_of(ssl_), into + transfer.bytes, size - transfer.bytes, &got);
     if (result != 1) {
       Transfer end;
-      explain(ssl_of(ssl_), result, end);
+      explain(result, end);
       // The next read returns an end of stream or a wait that follows bytes.
       if (transfer.bytes == 0) return end;
       has_pending_ = end.closed || end.failed;
@@ -228,7 +239,7 @@ Transport::Transfer Transport::read(char* into, std::size_t size) {
 }
 
 Transport::Transfer Transport::write(std::string_view first, std::string_view second) {
-  return ssl_ == nullptr ? write_plain(descriptor_, first, second) : write_tls(ssl_of(ssl_), first, second);
+  return ssl_ == nullptr ? write_plain(descriptor_, first, second) : write_tls(first, second);
 }
 
 }  // namespace penstock::net

@@ -19,7 +19,10 @@ class TlsContext {
                                                                         const std::string& key_file,
                                                                         const std::string& client_ca_file = {});
   // Verifies the peer's name and chain against `ca_file`, or against the system's certificates if it is empty.
-  [[nodiscard]] static core::Result<std::shared_ptr<TlsContext>> client(const std::string& ca_file = {});
+  // The files of a certificate and its key identify the client; both are empty if there is none.
+  [[nodiscard]] static core::Result<std::shared_ptr<TlsContext>> client(const std::string& ca_file = {},
+                                                                        const std::string& certificate_file = {},
+                                                                        const std::string& key_file = {});
   ~TlsContext();
 
  private:
@@ -55,10 +58,16 @@ class Transport {
   [[nodiscard]] bool is_tls() const { return ssl_ != nullptr; }
   // Returns true if the peer has sent a certificate and it was verified.
   [[nodiscard]] bool peer_verified() const;
+  // Returns why TLS failed; empty if it did not.
+  [[nodiscard]] const std::string& tls_failure() const { return tls_failure_; }
 
  private:
   int descriptor_ = -1;
+  void explain(int result, Transfer& transfer);
+  Transfer write_tls(std::string_view first, std::string_view second);
+
   void* ssl_ = nullptr;  // SSL.
+  std::string tls_failure_;
   bool has_pending_ = false;
 };
 

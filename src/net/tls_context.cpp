@@ -49,6 +49,17 @@ SSL_CTX* make_context(const SSL_METHOD* method) {
   return context;
 }
 
+core::Result<void> use_certificate(SSL_CTX* context, const std::string& certificate_file, const std::string& key_file) {
+  SSL_CTX_set_default_passwd_cb(context, refuse_passphrase);
+  if (SSL_CTX_use_certificate_chain_file(context, certificate_file.c_str()) != 1)
+    return core::environment_error(certificate_file, "cannot be used as a certificate: " + take_reason(),
+                                   "use a PEM file with the certificate itself first, followed by its issuers");
+  if (SSL_CTX_use_PrivateKey_file(context, key_file.c_str(), SSL_FILETYPE_PEM) != 1)
+    return core::environment_error(key_file, "cannot be used as the key of " + certificate_file + ": " + take_reason(),
+                                   "use the PEM file of that certificate's key, without a passphrase");
+  return {};
+}
+
 }  // namespace
 
 core::Result<std::shared_ptr<TlsContext>> TlsContext::server(const std::string& certificate_file,
@@ -58,14 +69,8 @@ core::Result<std::shared_ptr<TlsContext>> TlsContext::server(const std::string& 
   SSL_CTX* context = make_context(TLS_server_method());
   made->context_ = context;
   made->is_server_ = true;
-  SSL_CTX_set_default_passwd_cb(context, refuse_passphrase);
   SSL_CTX_set_alpn_select_cb(context, choose_protocol, nullptr);
-  if (SSL_CTX_use_certificate_chain_file(context, certificate_file.c_str()) != 1)
-    return core::environment_error(certificate_file, "cannot be used as a certificate: " + take_reason(),
-                                   "use a PEM file with the server's certificate first, followed by its issuers");
-  if (SSL_CTX_use_PrivateKey_file(context, key_file.c_str(), SSL_FILETYPE_PEM) != 1)
-    return core::environment_error(key_file, "cannot be used as the key of " + certificate_file + ": " + take_reason(),
-                                   "use the PEM file of that certificate's key, without a passphrase");
+  if (auto used = use_certificate(context, certificate_file, key_file); !used) return tl::make_unexpected(used.error());
   if (client_ca_file.empty()) return made;
   if (SSL_CTX_load_verify_file(context, client_ca_file.c_str()) != 1)
     return core::environment_error(client_ca_file, "contains no trusted certificates: " + take_reason(),
@@ -80,7 +85,9 @@ core::Result<std::shared_ptr<TlsContext>> TlsContext::server(const std::string& 
   return made;
 }
 
-core::Result<std::shared_ptr<TlsContext>> TlsContext::client(const std::string& ca_file) {
+core::Result<std::shared_ptr<TlsContext>> TlsContext::client(const std::string& ca_file,
+                                                             const std::string& certificate_file,
+                                                             const std::string& key_file) {
   const std::shared_ptr<TlsContext> made{new TlsContext};
   SSL_CTX* context = make_context(TLS_client_method());
   made->context_ = context;
@@ -92,6 +99,9 @@ core::Result<std::shared_ptr<TlsContext>> TlsContext::client(const std::string& 
   if (!ca_file.empty() && SSL_CTX_load_verify_file(context, ca_file.c_str()) != 1)
     return core::environment_error(ca_file, "contains no trusted certificates: " + take_reason(),
                                    "use a PEM file with at least one certificate");
+  if (!certificate_file.empty())
+    if (auto used = use_certificate(context, certificate_file, key_file); !used)
+      return tl::make_unexpected(used.error());
   ERR_clear_error();
   return made;
 }
