@@ -39,7 +39,7 @@ struct ReplicaSpec {
   double weight = 1.0;
   std::uint64_t kv_tokens = 0;       // Size of its cache; 0 if it is not known.
   std::uint32_t context_tokens = 0;  // Of prompt and answer together, for `model`; 0 if it is not known.
-  std::vector<ServedModel> also;     // Other models that it serves.
+  std::vector<ServedModel> also{};   // Other models that it serves.
   bool operator==(const ReplicaSpec&) const = default;
 };
 
