@@ -303,7 +303,10 @@ void add_model(Table& table, dispatch::Model& model) {
   table.add({"cached_input_price", "", "price of 1M prompt tokens that were in a cache (USD)"},
             number(model.price.cached_input, 0.0, 1e9));
   table.add({"output_price", "", "price of 1M output tokens (USD)"}, number(model.price.output, 0.0, 1e9));
-  table.add({"context", "", "most tokens of prompt and output together"}, count(model.context_tokens, 1, 100'000'000));
+  table
+      .add({"context", "", "most tokens of prompt and output together, if that is below the limit of its replicas"},
+           count(model.context_tokens, 1, 100'000'000))
+      .by_default("limit of its replicas");
 }
 
 }  // namespace

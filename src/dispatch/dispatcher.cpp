@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/key_salt.h"
+
 namespace penstock::dispatch {
 namespace {
 
@@ -104,7 +106,7 @@ std::optional<Refusal> Dispatcher::objection(const RequestInfo& info, std::optio
                                "those there are",
                                info.model.substr(0, 200)),
                    0, false};
-  std::uint32_t limit = replicas_.model(*model).context_tokens;
+  std::uint32_t limit = replicas_.context_tokens(*model);
   if (tenant.context_tokens > 0) limit = std::min(limit, tenant.context_tokens);
   const std::uint64_t needed = std::uint64_t{estimate.prompt_tokens} + info.max_tokens.value_or(0);
   if (needed <= limit) return std::nullopt;
@@ -132,6 +134,7 @@ ActiveRequest& Dispatcher::open(const RequestInfo& info, std::uint32_t model, Gr
   request.splits = info.splits;
   request.route = info.route;
   request.keys.assign(info.keys.begin(), info.keys.end());
+  if (const std::uint64_t salt = replicas_.key_salt(model); salt != 0) core::salt_keys(request.keys, salt);
   request.received_at = info.received_at;
   request.entry.request_id = info.request_id;
   request.entry.tenant = options_.tenants[info.tenant].name;
@@ -341,20 +344,26 @@ std::vector<PrefixHolder> Dispatcher::idle_holders(std::string_view model, std::
   std::vector<PrefixHolder> found;
   const auto number = replicas_.model_number(model);
   if (!number) return found;
-  for (const signals::Role role : {signals::Role::kAggregated, signals::Role::kPrefill}) {
-    const auto group = replicas_.group_of(*number, role);
-    if (!group) continue;
-    for (const routing::PickingStrategy::Holder& holder : replicas_.holders(*group, keys, now)) {
-      const routing::PickingStrategy::Load load = replicas_.load(holder.slot, now);
-      if (load.eligible && load.prefill_tokens == 0)
-        found.push_back({replicas_.replica(holder.slot).spec.id, holder.slot, holder.sent_at});
-    }
-  }
+  const std::vector<std::uint64_t> salted = salted_keys(*number, keys);
+  for (const signals::Role role : {signals::Role::kAggregated, signals::Role::kPrefill})
+    for (const std::uint32_t group : replicas_.groups_of(*number, role))
+      for (const routing::PickingStrategy::Holder& holder : replicas_.holders(group, salted, now)) {
+        const routing::PickingStrategy::Load load = replicas_.load(holder.slot, now);
+        if (load.eligible && load.prefill_tokens == 0)
+          found.push_back({replicas_.replica(holder.slot).spec.id, holder.slot, holder.sent_at});
+      }
   return found;
 }
 
-void Dispatcher::pinged(std::uint32_t slot, std::span<const std::uint64_t> keys, core::Instant now) {
-  replicas_.pinged(slot, keys, now);
+void Dispatcher::pinged(std::uint32_t slot, std::string_view model, std::span<const std::uint64_t> keys,
+                        core::Instant now) {
+  if (const auto number = replicas_.model_number(model)) replicas_.pinged(slot, salted_keys(*number, keys), now);
+}
+
+std::vector<std::uint64_t> Dispatcher::salted_keys(std::uint32_t model, std::span<const std::uint64_t> keys) const {
+  std::vector<std::uint64_t> salted{keys.begin(), keys.end()};
+  if (const std::uint64_t salt = replicas_.key_salt(model); salt != 0) core::salt_keys(salted, salt);
+  return salted;
 }
 
 }  // namespace penstock::dispatch

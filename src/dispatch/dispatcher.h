@@ -71,11 +71,11 @@ class Dispatcher {
   [[nodiscard]] std::optional<std::uint32_t> model_number(std::string_view model) const {
     return replicas_.model_number(model);
   }
-  [[nodiscard]] std::vector<std::string> models() const { return replicas_.models(); }
+  [[nodiscard]] std::vector<ModelListing> models() const { return replicas_.models(); }
   [[nodiscard]] std::vector<PrefixHolder> idle_holders(std::string_view model, std::span<const std::uint64_t> keys,
                                                        core::Instant now);
   // A prompt that no user sent goes to the slot.
-  void pinged(std::uint32_t slot, std::span<const std::uint64_t> keys, core::Instant now);
+  void pinged(std::uint32_t slot, std::string_view model, std::span<const std::uint64_t> keys, core::Instant now);
 
   [[nodiscard]] const DispatchOptions& options() const { return options_; }
   [[nodiscard]] Overview overview(core::Instant now) const;
@@ -102,6 +102,8 @@ class Dispatcher {
 
  private:
   void set_tenants(core::Instant now);
+  // The keys of a prompt for the model, as replicas_ knows them.
+  [[nodiscard]] std::vector<std::uint64_t> salted_keys(std::uint32_t model, std::span<const std::uint64_t> keys) const;
   [[nodiscard]] std::optional<Refusal> objection(const RequestInfo& info, std::optional<std::uint32_t> model,
                                                  const admission::TokenEstimate& estimate) const;
   ActiveRequest& open(const RequestInfo& info, std::uint32_t model, GrantListener& listener,

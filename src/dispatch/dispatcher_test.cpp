@@ -125,7 +125,8 @@ TEST_F(DispatcherTest, AModelWhoseReplicasAreGoneIsWaitedForAndNotDenied) {
   open(std::move(made));
   dispatcher->set_replicas({replica_named("r1")}, kNow);
   dispatcher->set_replicas({}, kNow + 1s);
-  EXPECT_EQ(dispatcher->models(), std::vector<std::string>{"m"});
+  ASSERT_EQ(dispatcher->models().size(), 1U);
+  EXPECT_EQ(dispatcher->models()[0].name, "m");
   const ArrivalResult waits = arrive(info_of(400), kNow + 1s);
   ASSERT_FALSE(waits.refusal);
   dispatcher->tick(kNow + 12s);
@@ -142,7 +143,8 @@ TEST_F(DispatcherTest, AConfiguredModelIsKnownBeforeItHasAReplica) {
   DispatchOptions made = options_for_tests();
   made.interactive.queue_time = core::Duration{};
   open(std::move(made));
-  EXPECT_EQ(dispatcher->models(), std::vector<std::string>{"m"});
+  ASSERT_EQ(dispatcher->models().size(), 1U);
+  EXPECT_EQ(dispatcher->models()[0].name, "m");
   const ArrivalResult answer = arrive(info_of(400));
   ASSERT_TRUE(answer.refusal);
   EXPECT_EQ(answer.refusal->reason, RefusalReason::kNoReplica);

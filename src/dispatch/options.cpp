@@ -48,10 +48,4 @@ bool may_use(const Tenant& tenant, std::string_view model) {
   return tenant.models.empty() || std::find(tenant.models.begin(), tenant.models.end(), model) != tenant.models.end();
 }
 
-std::uint32_t context_tokens_of(const DispatchOptions& options, const Tenant& tenant, std::string_view model) {
-  const Model* configured = model_of(options, model);
-  const std::uint32_t limit = configured != nullptr ? configured->context_tokens : options.context_tokens;
-  return tenant.context_tokens > 0 ? std::min(limit, tenant.context_tokens) : limit;
-}
-
 }  // namespace penstock::dispatch

@@ -46,7 +46,7 @@ struct Tenant {
 struct Model {
   std::string name;
   ledger::Price price;
-  std::uint32_t context_tokens = 131'072;
+  std::uint32_t context_tokens = 0;  // Of prompt and answer together; 0: what its replicas report.
 };
 
 struct ClassOptions {
@@ -71,8 +71,7 @@ struct CircuitBreakerOptions {
 struct DispatchOptions {
   std::vector<Tenant> tenants;
   std::vector<Model> models;
-  // For models that are missing in `models`; they have no price.
-  std::uint32_t context_tokens = Model{}.context_tokens;
+  std::uint32_t context_tokens = 131'072;  // Of models without a limit of the options or of their replicas.
   ClassOptions interactive;
   ClassOptions batch{std::chrono::minutes{5}, {}, {}};
   admission::QueueLimits queue;
@@ -104,8 +103,5 @@ void copy_reloadable(DispatchOptions& to, const DispatchOptions& from);
 // Null if the model is not configured.
 [[nodiscard]] const Model* model_of(const DispatchOptions& options, std::string_view name);
 [[nodiscard]] bool may_use(const Tenant& tenant, std::string_view model);
-// The maximum of prompt plus answer: the smaller limit of model and tenant.
-[[nodiscard]] std::uint32_t context_tokens_of(const DispatchOptions& options, const Tenant& tenant,
-                                              std::string_view model);
 
 }  // namespace penstock::dispatch

@@ -21,7 +21,7 @@ core::RandomStream stream_of(const DispatchOptions& options, std::uint32_t group
 
 ReplicaSet::ReplicaSet(const DispatchOptions& options) : options_(options) {
   for (const Model& model : options.models)
-    if (!model_numbers_.contains(model.name)) add_model(model);
+    if (!model_numbers_.contains(model.name)) models_[add_model(model)].stays_known = true;
 }
 
 std::uint32_t ReplicaSet::add_model(const Model& settings) {
@@ -34,10 +34,10 @@ std::uint32_t ReplicaSet::add_model(const Model& settings) {
 void ReplicaSet::options_changed() {
   for (KnownModel& known : models_) {
     const Model* configured = model_of(options_, known.settings.name);
-    known.settings = configured != nullptr ? *configured : Model{known.settings.name, {}, options_.context_tokens};
+    known.settings = configured != nullptr ? *configured : Model{known.settings.name, {}, 0};
   }
-  for (const Model& model : options_.models)
-    if (!model_numbers_.contains(model.name)) add_model(model);
+  for (const Model& model : options_.models) models_[take_model(model.name)].stays_known = true;
+  update_models();
   for (Replica& replica : replicas_) replica.breaker.set_options(options_.circuit_breaker);
 }
 
@@ -52,8 +52,8 @@ std::uint32_t ReplicaSet::take_slot() {
 }
 
 std::uint32_t ReplicaSet::take_group(const ReplicaSpec& spec) {
-  const auto known = model_number(spec.model);
-  const std::uint32_t model = known ? *known : add_model({spec.model, {}, options_.context_tokens});
+  const std::uint32_t model = take_model(spec.model);
+  models_[model].stays_known = true;
   std::uint32_t& group = models_[model].groups[static_cast<std::size_t>(spec.role)];
   if (group != kNone) return group;
   group = static_cast<std::uint32_t>(groups_.size());
@@ -69,6 +69,7 @@ std::uint32_t ReplicaSet::add(const ReplicaSpec& spec, core::Instant now) {
   const std::uint32_t slot = take_slot();
   Replica& replica = replicas_[slot];
   replica.group = take_group(spec);
+  replica.model = take_model(spec.model);
   replica.eligible = true;
   Group& group = groups_[replica.group];
   ++group.eligible;
@@ -97,6 +98,7 @@ void ReplicaSet::set(const std::vector<ReplicaSpec>& specs, core::Instant now) {
     replicas_[slot].spec = spec;
     replicas_[slot].present = true;
   }
+  update_models();
   for (std::uint32_t slot = 0; slot < replicas_.size(); ++slot) {
     if (!replicas_[slot].used) continue;
     update(slot, now);
@@ -223,29 +225,10 @@ std::optional<std::uint32_t> ReplicaSet::slot_of(std::string_view id) const {
   return found->second;
 }
 
-std::optional<std::uint32_t> ReplicaSet::model_number(std::string_view model) const {
-  const auto found = model_numbers_.find(model);
-  if (found == model_numbers_.end()) return std::nullopt;
-  return found->second;
-}
-
 std::optional<std::uint32_t> ReplicaSet::group_of(std::uint32_t model, signals::Role role) const {
   const std::uint32_t group = models_[model].groups[static_cast<std::size_t>(role)];
   if (group == kNone) return std::nullopt;
   return group;
-}
-
-bool ReplicaSet::serves(std::uint32_t model) const {
-  const auto& groups = models_[model].groups;
-  return std::any_of(replicas_.begin(), replicas_.end(), [&](const Replica& replica) {
-    return replica.present && std::find(groups.begin(), groups.end(), replica.group) != groups.end();
-  });
-}
-
-std::vector<std::string> ReplicaSet::models() const {
-  std::vector<std::string> names;
-  for (const auto& [name, number] : model_numbers_) names.push_back(name);
-  return names;
 }
 
 std::optional<routing::Selection> ReplicaSet::choose(std::uint32_t group, const routing::PickRequest& request,

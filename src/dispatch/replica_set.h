@@ -31,6 +31,11 @@ struct BreakerChange {
   core::Duration time{};  // Length of the ejection.
 };
 
+struct ModelListing {
+  std::string name;
+  std::uint32_t context_tokens = 0;  // Of prompt and answer together.
+};
+
 // A group contains the replicas of one model with one role; a picking strategy chooses within it. Slots number the
 // replicas of all groups; a slot is reused once its replica is gone and its requests have ended. Not thread-safe.
 class ReplicaSet {
@@ -40,9 +45,11 @@ class ReplicaSet {
   struct Replica {
     ReplicaSpec spec;
     std::uint32_t group = 0;
-    std::uint32_t place = 0;  // The strategy's number of the replica within the group.
-    bool used = false;        // The slot has a replica.
-    bool present = false;     // The replica is in the list from discovery.
+    std::uint32_t place = 0;            // The strategy's number of the replica within the group.
+    std::uint32_t model = 0;            // Number of spec.model.
+    std::vector<std::uint32_t> also{};  // Numbers of spec.also.
+    bool used = false;                  // The slot has a replica.
+    bool present = false;               // The replica is in the list from discovery.
     bool healthy = true;
     bool eligible = false;
     CircuitBreaker breaker{{}};
@@ -72,18 +79,27 @@ class ReplicaSet {
   [[nodiscard]] const Replica& replica(std::uint32_t slot) const { return replicas_[slot]; }
   [[nodiscard]] std::uint32_t slots() const { return static_cast<std::uint32_t>(replicas_.size()); }
 
-  // Models are numbered: first the configured ones, then each that a replica serves.
-  // Empty if no replica has ever served it.
+  // Models are numbered: first the configured ones, then each that a replica serves. A configured model and the model
+  // of a replica stay known; an alias or adapter is known until its replicas no longer list it.
   [[nodiscard]] std::optional<std::uint32_t> model_number(std::string_view model) const;
   [[nodiscard]] const Model& model(std::uint32_t number) const { return models_[number].settings; }
-  [[nodiscard]] std::vector<std::string> models() const;  // Sorted.
-  [[nodiscard]] bool serves(std::uint32_t model) const;   // At least one replica serves it, ready or not.
+  // The smallest limit of the options and of the replicas that serve it.
+  [[nodiscard]] std::uint32_t context_tokens(std::uint32_t model) const;
+  [[nodiscard]] std::uint64_t key_salt(std::uint32_t model) const { return models_[model].key_salt; }
+  [[nodiscard]] std::vector<ModelListing> models() const;  // Those that are known, sorted by name.
+  [[nodiscard]] bool serves(std::uint32_t model) const;    // At least one replica serves it, ready or not.
   [[nodiscard]] std::optional<std::uint32_t> group_of(std::uint32_t model, signals::Role role) const;
-  [[nodiscard]] bool any_eligible(std::uint32_t group) const { return groups_[group].eligible > 0; }
+  // At least one replica of the role may serve the model now.
+  [[nodiscard]] bool any_eligible(std::uint32_t model, signals::Role role) const;
+  // The groups with replicas of the role that serve the model.
+  [[nodiscard]] std::vector<std::uint32_t> groups_of(std::uint32_t model, signals::Role role) const;
 
   // The life of a request on a slot. The slots of selections and `without` are those of this class.
   [[nodiscard]] std::optional<routing::Selection> choose(std::uint32_t group, const routing::PickRequest& request,
                                                          core::Instant now);
+  // Among all replicas of the role that serve the model.
+  [[nodiscard]] std::optional<routing::Selection> choose(std::uint32_t model, signals::Role role,
+                                                         const routing::PickRequest& request, core::Instant now);
   // Returns the period of the replica's breaker, which the end of the attempt repeats.
   std::uint32_t dispatched(const routing::PickRequest& request, const routing::Selection& selection, core::Instant now);
   void first_token(std::uint32_t slot, std::uint32_t uncached_tokens, core::Duration ttft, core::Instant now);
@@ -121,6 +137,12 @@ class ReplicaSet {
   struct KnownModel {
     Model settings;                                            // Defaults if it is not configured.
     std::array<std::uint32_t, 3> groups{kNone, kNone, kNone};  // Indexed by role.
+    // Groups of other models with replicas that serve this one, too. Indexed by role.
+    std::array<std::vector<std::uint32_t>, 3> shared{};
+    std::uint64_t key_salt = 0;        // Of an adapter; 0: its KV is that of the model of its replicas.
+    std::uint32_t context_tokens = 0;  // The smallest that its replicas report; 0: none does.
+    bool stays_known = false;          // It is configured, or was the model of a replica.
+    bool listed = false;               // A replica serves it.
   };
 
   [[nodiscard]] routing::PickingStrategy& strategy(std::uint32_t slot) {
@@ -128,6 +150,10 @@ class ReplicaSet {
   }
   [[nodiscard]] std::uint32_t place(std::uint32_t slot) const { return replicas_[slot].place; }
   std::uint32_t add_model(const Model& settings);
+  [[nodiscard]] std::uint32_t take_model(const std::string& name);
+  void update_models();
+  void inherit_settings(std::uint32_t model, std::uint32_t base);
+  [[nodiscard]] bool serves(const Replica& replica, std::uint32_t model) const;
   std::uint32_t add(const ReplicaSpec& spec, core::Instant now);
   // Updates the properties that may change.
   void describe(std::uint32_t slot, const ReplicaSpec& spec, core::Instant now);

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "dispatch/dispatcher_testing.h"
 
 namespace penstock::dispatch {
@@ -40,6 +42,24 @@ class ReplicaSetTest : public ::testing::Test {
     const auto number = set.model_number(model);
     return number ? set.group_of(*number, role) : std::nullopt;
   }
+  [[nodiscard]] std::vector<std::string> names() const {
+    std::vector<std::string> all;
+    for (const ModelListing& model : set.models()) all.push_back(model.name);
+    return all;
+  }
+  // The slots that requests for the model go to, while each stays there.
+  std::set<std::uint32_t> slots_of(const std::string& model) {
+    std::set<std::uint32_t> slots;
+    routing::PickRequest request;
+    request.input_tokens = request.output_tokens = 1000;
+    for (int i = 0; i < 40; ++i) {
+      const auto chosen = set.choose(*set.model_number(model), signals::Role::kAggregated, request, kNow);
+      if (!chosen) break;
+      set.dispatched(request, *chosen, kNow);
+      slots.insert(chosen->slot);
+    }
+    return slots;
+  }
   [[nodiscard]] bool eligible(std::uint32_t slot, core::Instant now = kNow) const {
     return set.load(slot, now).eligible;
   }
@@ -60,7 +80,7 @@ TEST_F(ReplicaSetTest, ReplicasOfAModelAndARoleAreInterchangeable) {
   EXPECT_EQ(set.replica(*set.slot_of("r1")).group, set.replica(*set.slot_of("r2")).group);
   EXPECT_NE(set.replica(*set.slot_of("r1")).group, set.replica(*set.slot_of("p1")).group);
   EXPECT_NE(set.replica(*set.slot_of("r1")).group, set.replica(*set.slot_of("o1")).group);
-  EXPECT_EQ(set.models(), (std::vector<std::string>{"m", "other"}));
+  EXPECT_EQ(names(), (std::vector<std::string>{"m", "other"}));
   EXPECT_TRUE(set.serves(*set.model_number("other")));
   EXPECT_EQ(set.model_number("none"), std::nullopt);
 }
@@ -74,7 +94,7 @@ TEST_F(ReplicaSetTest, AModelIsKnownWhenItIsConfiguredOrOnceItWasServed) {
   EXPECT_FALSE(set.serves(*set.model_number("other")));
   EXPECT_TRUE(set.model_number("m")) << "configured";
   EXPECT_FALSE(set.model_number("none"));
-  EXPECT_EQ(set.models(), (std::vector<std::string>{"m", "other"}));
+  EXPECT_EQ(names(), (std::vector<std::string>{"m", "other"}));
 }
 
 TEST_F(ReplicaSetTest, AChangedWeightTakesEffect) {
@@ -298,6 +318,70 @@ TEST_F(ReplicaSetTest, ABusyReplicaIsNotABrokenOne) {
   EXPECT_TRUE(eligible(slot));
   EXPECT_EQ(set.replica(slot).busy_total, 5U);
   for (int i = 0; i < 5; ++i) EXPECT_NE(*dispatch(), slot) << "the other is asked while it is busy";
+}
+
+// ---- aliases and adapters ------------------------------------------------------------------------------------------
+
+TEST_F(ReplicaSetTest, AnAdapterIsServedByTheReplicasThatHaveIt) {
+  ReplicaSpec with = replica_named("r1"), without = replica_named("r2");
+  with.also = {{"alias", 0, 0}, {"lora", 7, 0}};
+  without.also = {{"alias", 0, 0}};
+  set.set({with, without}, kNow);
+  const std::uint32_t r1 = *set.slot_of("r1"), r2 = *set.slot_of("r2");
+  EXPECT_EQ(slots_of("alias"), (std::set<std::uint32_t>{r1, r2}));
+  EXPECT_EQ(slots_of("lora"), (std::set<std::uint32_t>{r1}));
+  EXPECT_EQ(set.key_salt(*set.model_number("lora")), 7U);
+  EXPECT_EQ(set.key_salt(*set.model_number("alias")), 0U);
+  EXPECT_EQ(names(), (std::vector<std::string>{"alias", "lora", "m"}));
+  // The replica that failed the request is no candidate, and no other has the adapter.
+  routing::PickRequest again;
+  again.without = std::span{&r1, 1};
+  EXPECT_FALSE(set.choose(*set.model_number("lora"), signals::Role::kAggregated, again, kNow));
+  EXPECT_TRUE(set.any_eligible(*set.model_number("lora"), signals::Role::kAggregated));
+  set.set_health(r1, false, kNow);
+  EXPECT_FALSE(set.any_eligible(*set.model_number("lora"), signals::Role::kAggregated));
+}
+
+TEST_F(ReplicaSetTest, AnAdapterThatWasUnloadedIsUnknownButNotOneWhoseReplicasAreAway) {
+  ReplicaSpec spec = replica_named("r1");
+  spec.also = {{"lora", 7, 0}};
+  set.set({spec}, kNow);
+  set.set({}, kNow);
+  EXPECT_TRUE(set.model_number("lora")) << "requests wait for the replica";
+  EXPECT_FALSE(set.serves(*set.model_number("lora")));
+  set.set({spec}, kNow);
+  const std::uint32_t number = *set.model_number("lora");
+  set.set({replica_named("r1")}, kNow);
+  EXPECT_FALSE(set.model_number("lora"));
+  EXPECT_EQ(names(), (std::vector<std::string>{"m"}));
+  set.set({spec}, kNow);
+  EXPECT_EQ(set.model_number("lora"), number) << "it was loaded again";
+}
+
+TEST_F(ReplicaSetTest, ANameInTwoGroupsIsServedByBoth) {
+  ReplicaSpec first = replica_named("r1"), second = replica_named("o1");
+  second.model = "other";
+  first.also = second.also = {{"chat", 0, 0}};
+  set.set({first, second}, kNow);
+  EXPECT_EQ(slots_of("chat").size(), 2U);
+  EXPECT_EQ(slots_of("m"), (std::set<std::uint32_t>{*set.slot_of("r1")}));
+}
+
+TEST_F(ReplicaSetTest, TheSmallestContextCountsAndAdaptersCostAsMuchAsTheirModel) {
+  ReplicaSpec small = replica_named("r1"), large = replica_named("r2");
+  small.context_tokens = 4096;
+  large.context_tokens = 65'536;
+  small.also = {{"lora", 7, 2048}};
+  large.also = {{"big", 8, 65'536}};
+  set.set({small, large}, kNow);
+  EXPECT_EQ(set.context_tokens(*set.model_number("m")), 4096U);
+  EXPECT_EQ(set.context_tokens(*set.model_number("lora")), 2048U);
+  EXPECT_EQ(set.context_tokens(*set.model_number("big")), 32'768U) << "the limit of the options";
+  EXPECT_EQ(set.model(*set.model_number("lora")).price.output, 2.0);
+  set.options_changed();
+  EXPECT_EQ(set.model(*set.model_number("lora")).price.output, 2.0);
+  set.set({large}, kNow);
+  EXPECT_EQ(set.context_tokens(*set.model_number("m")), 32'768U);
 }
 
 }  // namespace

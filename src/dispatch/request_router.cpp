@@ -23,9 +23,7 @@ routing::PickRequest RequestRouter::pick_request(const ActiveRequest& request) c
 
 std::optional<RequestRouter::Choice> RequestRouter::choose_of(std::uint32_t model, Role role,
                                                               const routing::PickRequest& request, core::Instant now) {
-  const auto group = replicas_.group_of(model, role);
-  if (!group) return std::nullopt;
-  const auto selection = replicas_.choose(*group, request, now);
+  const auto selection = replicas_.choose(model, role, request, now);
   if (!selection) return std::nullopt;
   return Choice{*selection, role == Role::kPrefill};
 }
@@ -36,8 +34,7 @@ std::optional<RequestRouter::Choice> RequestRouter::choose(const ActiveRequest& 
   if (auto whole = choose_of(request.model, Role::kAggregated, pick, now)) return whole;
   if (!request.splits) return std::nullopt;
   // Without a decode replica, no replica could continue after the prefill.
-  const auto decode = replicas_.group_of(request.model, Role::kDecode);
-  if (!decode || !replicas_.any_eligible(*decode)) return std::nullopt;
+  if (!replicas_.any_eligible(request.model, Role::kDecode)) return std::nullopt;
   return choose_of(request.model, Role::kPrefill, pick, now);
 }
 

@@ -18,9 +18,12 @@ Json latency(const signals::LatencyWindow& window) {
 }
 
 Json replica(const dispatch::ReplicaStatus& status, const std::string& url) {
+  Json models = Json::array({status.spec.model});
+  for (const dispatch::ServedModel& served : status.spec.also) models.push_back(served.name);
   Json made{{"id", status.spec.id},
             {"url", url},
             {"model", status.spec.model},
+            {"models", std::move(models)},
             {"pool", status.spec.pool},
             {"role", signals::to_string(status.spec.role)},
             {"phase", to_string(status.spec.phase)},

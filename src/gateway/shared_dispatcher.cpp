@@ -167,7 +167,7 @@ dispatch::TrafficLog::Page SharedDispatcher::traffic(std::uint64_t after, std::s
   return dispatcher_.traffic(after, events_max);
 }
 
-std::vector<std::string> SharedDispatcher::models() const {
+std::vector<dispatch::ModelListing> SharedDispatcher::models() const {
   const std::scoped_lock lock{mutex_};
   return dispatcher_.models();
 }
@@ -179,7 +179,7 @@ std::vector<dispatch::PrefixHolder> SharedDispatcher::idle_holders(const PrefixT
 
 void SharedDispatcher::pinged(std::uint32_t slot, const PrefixText& prefix, core::Instant now) {
   const std::scoped_lock lock{mutex_};
-  dispatcher_.pinged(slot, prefix.keys, now);
+  dispatcher_.pinged(slot, prefix.model, prefix.keys, now);
 }
 
 }  // namespace penstock::gateway

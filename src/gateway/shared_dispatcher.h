@@ -86,7 +86,7 @@ class SharedDispatcher {
   [[nodiscard]] dispatch::TrafficLog::Page traffic(std::uint64_t after, std::size_t events_max) const;
   // Returns the models that are configured or that any replica has served since the start; requests for other models
   // are refused with 404.
-  [[nodiscard]] std::vector<std::string> models() const;
+  [[nodiscard]] std::vector<dispatch::ModelListing> models() const;
   [[nodiscard]] std::vector<dispatch::PrefixHolder> idle_holders(const PrefixText& prefix, core::Instant now);
   void pinged(std::uint32_t slot, const PrefixText& prefix, core::Instant now);
   // Has its own lock. Null if it is switched off.

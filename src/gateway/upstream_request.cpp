@@ -35,6 +35,8 @@ void UpstreamRequest::write_head(const WorkerContext& context, const ClientReque
   if (const std::string_view query = client.head.query(); !query.empty()) head_.append("?").append(query);
   head_.append(" HTTP/1.1\r\nHost: ").append(target.host_field).append("\r\n");
   append_forwarded_request_fields(head_, client.head, context.settings->options.forward.headers);
+  // The body was read as JSON, and vLLM refuses a request that does not say so.
+  if (!client.head.has_field("content-type")) head_.append("Content-Type: application/json\r\n");
   if (target.credentials) head_.append(target.credentials->fields);
   head_.append("x-request-id: ").append(client.engine_request_id);
   head_.append("\r\nContent-Length: ");

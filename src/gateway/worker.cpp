@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iterator>
 #include <utility>
 
 #include "api/json_text.h"
+#include "core/digits.h"
 
 namespace penstock::gateway {
 namespace {
@@ -21,6 +23,19 @@ void refuse_method(net::Exchange& exchange, std::string_view allowed) {
                                        "this path takes " + std::string{allowed} + " only");
   const std::vector<net::Field> fields{{"Content-Type", "application/json"}, {"Allow", allowed}};
   exchange.respond(refusal.error.status, fields, api::error_body(refusal.error));
+}
+
+// In a path, + is a plus sign.
+std::string percent_decoded(std::string_view text) {
+  std::string decoded;
+  while (!text.empty()) {
+    const int high = text.size() > 2 ? core::hex_digit(text[1]) : -1,
+              low = text.size() > 2 ? core::hex_digit(text[2]) : -1;
+    const bool escaped = text.front() == '%' && high >= 0 && low >= 0;
+    decoded += escaped ? static_cast<char>(high * 16 + low) : text.front();
+    text.remove_prefix(escaped ? 3 : 1);
+  }
+  return decoded;
 }
 
 }  // namespace
@@ -127,7 +142,11 @@ void Worker::on_request(net::Exchange& exchange) {
     return take_handler().begin(exchange, endpoint);
   }
   const bool reads = exchange.head().method == "GET" || exchange.head().method == "HEAD";
-  if (path == "/v1/models") return reads ? answer_models(exchange) : refuse_method(exchange, "GET, HEAD");
+  if (path == "/v1/models") return reads ? answer_models(exchange, {}) : refuse_method(exchange, "GET, HEAD");
+  if (constexpr std::string_view kOneModel = "/v1/models/"; path.starts_with(kOneModel)) {
+    const std::string name = percent_decoded(path.substr(kOneModel.size()));
+    return reads ? answer_models(exchange, name) : refuse_method(exchange, "GET, HEAD");
+  }
   if (path == "/health") {
     const std::vector<net::Field> fields{{"Content-Type", "text/plain"}};
     return exchange.respond(200, fields, "ok\n");
@@ -135,26 +154,33 @@ void Worker::on_request(net::Exchange& exchange) {
   refuse(exchange, not_found(path), {});
 }
 
-void Worker::answer_models(net::Exchange& exchange) {
+void Worker::answer_models(net::Exchange& exchange, std::optional<std::string_view> name) {
   const std::string_view key = bearer_key(exchange.head().field("authorization"));
   const auto number = context_.settings->key_ring.tenant_or(key, context_.settings->anonymous_tenant());
   if (!number)
     return refuse(exchange, make_refusal(401, "authentication_error", "invalid_api_key", "no valid API key"), {});
   const dispatch::Tenant& tenant = context_.settings->options.dispatch.tenants[*number];
-  std::string body = R"({"object":"list","data":[)";
-  bool first = true;
-  for (const std::string& model : context_.dispatcher.models()) {
-    if (!dispatch::may_use(tenant, model)) continue;
-    if (!std::exchange(first, false)) body += ',';
-    body += R"({"id":)";
-    api::append_json_string(body, model);
-    fmt::format_to(std::back_inserter(body),
-                   R"(,"object":"model","created":0,"owned_by":"penstock","max_model_len":{}}})",
-                   dispatch::context_tokens_of(context_.settings->options.dispatch, tenant, model));
+  std::string entries;
+  for (const dispatch::ModelListing& model : context_.dispatcher.models()) {
+    if (!dispatch::may_use(tenant, model.name) || (name && model.name != *name)) continue;
+    if (!entries.empty()) entries += ',';
+    entries += R"({"id":)";
+    api::append_json_string(entries, model.name);
+    const std::uint32_t limit =
+        tenant.context_tokens > 0 ? std::min(model.context_tokens, tenant.context_tokens) : model.context_tokens;
+    fmt::format_to(std::back_inserter(entries),
+                   R"(,"object":"model","created":0,"owned_by":"penstock","max_model_len":{}}})", limit);
   }
-  body += "]}";
+  if (name && entries.empty())
+    return refuse(exchange,
+                  make_refusal(404, "invalid_request_error", "model_not_found",
+                               fmt::format("the model {:?} does not exist here or may not be used with this key; "
+                                           "/v1/models lists those there are",
+                                           name->substr(0, 200)),
+                               "model"),
+                  {});
   const std::vector<net::Field> fields{{"Content-Type", "application/json"}};
-  exchange.respond(200, fields, body);
+  exchange.respond(200, fields, name ? entries : R"({"object":"list","data":[)" + entries + "]}");
 }
 
 std::string Worker::error_body(int status, std::string_view fault) {

@@ -39,7 +39,7 @@ class Worker final : private net::ExchangeHandler, private dispatch::GrantListen
   void deliver(dispatch::Ticket ticket, const dispatch::Refusal& refusal) override;
   RequestHandler& take_handler();
   void open_accounts();
-  void answer_models(net::Exchange& exchange);
+  void answer_models(net::Exchange& exchange, std::optional<std::string_view> name);  // Without a name, the list.
 
   net::Loop loop_;
   net::Client client_;

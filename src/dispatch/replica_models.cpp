@@ -1,0 +1,132 @@
+// The models of a replica set: a replica serves its own model, aliases of it, and adapters on top of it.
+#include <algorithm>
+
+#include "core/result.h"
+#include "dispatch/replica_set.h"
+
+namespace penstock::dispatch {
+
+std::uint32_t ReplicaSet::take_model(const std::string& name) {
+  if (const auto found = model_numbers_.find(name); found != model_numbers_.end()) return found->second;
+  const Model* configured = model_of(options_, name);
+  return add_model(configured != nullptr ? *configured : Model{name, {}, 0});
+}
+
+std::optional<std::uint32_t> ReplicaSet::model_number(std::string_view model) const {
+  const auto found = model_numbers_.find(model);
+  if (found == model_numbers_.end()) return std::nullopt;
+  const KnownModel& known = models_[found->second];
+  return known.stays_known || known.listed ? std::optional{found->second} : std::nullopt;
+}
+
+std::uint32_t ReplicaSet::context_tokens(std::uint32_t model) const {
+  const KnownModel& known = models_[model];
+  const std::uint32_t configured = known.settings.context_tokens;
+  if (known.context_tokens == 0) return configured > 0 ? configured : options_.context_tokens;
+  return configured > 0 ? std::min(configured, known.context_tokens) : known.context_tokens;
+}
+
+std::vector<ModelListing> ReplicaSet::models() const {
+  std::vector<ModelListing> all;
+  for (const auto& [name, number] : model_numbers_)
+    if (models_[number].stays_known || models_[number].listed) all.push_back({name, context_tokens(number)});
+  return all;
+}
+
+bool ReplicaSet::serves(const Replica& replica, std::uint32_t model) const {
+  return replica.model == model || std::find(replica.also.begin(), replica.also.end(), model) != replica.also.end();
+}
+
+bool ReplicaSet::serves(std::uint32_t model) const {
+  return std::any_of(replicas_.begin(), replicas_.end(),
+                     [&](const Replica& replica) { return replica.present && serves(replica, model); });
+}
+
+// An alias or adapter without a price or limit of its own has those of the model below it.
+void ReplicaSet::inherit_settings(std::uint32_t model, std::uint32_t base) {
+  KnownModel& known = models_[model];
+  if (known.stays_known) return;
+  const std::string name = known.settings.name;
+  known.settings = models_[base].settings;
+  known.settings.name = name;
+}
+
+// A name stays listed while none of the replicas that served it is there to contradict.
+void ReplicaSet::update_models() {
+  for (Replica& replica : replicas_) {
+    if (!replica.present) continue;
+    replica.also.clear();
+    for (const ServedModel& served : replica.spec.also) replica.also.push_back(take_model(served.name));
+  }
+  const std::vector<KnownModel> before = models_;
+  for (KnownModel& known : models_) {
+    known.listed = false;
+    known.context_tokens = 0;
+    for (auto& groups : known.shared) groups.clear();
+  }
+  std::vector<bool> has_replica(groups_.size());
+  const auto limit = [&](std::uint32_t model, std::uint32_t tokens) {
+    std::uint32_t& least = models_[model].context_tokens;
+    if (tokens > 0) least = least == 0 ? tokens : std::min(least, tokens);
+  };
+  for (const Replica& replica : replicas_) {
+    if (!replica.present) continue;
+    has_replica[replica.group] = true;
+    limit(replica.model, replica.spec.context_tokens);
+    for (std::size_t i = 0; i < replica.also.size(); ++i) {
+      KnownModel& known = models_[replica.also[i]];
+      const ServedModel& served = replica.spec.also[i];
+      known.listed = true;
+      known.key_salt = served.key_salt;
+      inherit_settings(replica.also[i], replica.model);
+      limit(replica.also[i], served.context_tokens);
+      auto& groups = known.shared[static_cast<std::size_t>(replica.spec.role)];
+      if (std::find(groups.begin(), groups.end(), replica.group) == groups.end()) groups.push_back(replica.group);
+    }
+  }
+  for (std::size_t number = 0; number < models_.size(); ++number) {
+    const KnownModel& last = before[number];
+    KnownModel& known = models_[number];
+    const bool contradicted = std::any_of(last.shared.begin(), last.shared.end(), [&](const auto& groups) {
+      return std::any_of(groups.begin(), groups.end(), [&](std::uint32_t group) { return has_replica[group]; });
+    });
+    if (known.listed || !last.listed || contradicted) continue;
+    known.listed = true;
+    known.shared = last.shared;
+    known.context_tokens = last.context_tokens;
+  }
+}
+
+std::vector<std::uint32_t> ReplicaSet::groups_of(std::uint32_t model, signals::Role role) const {
+  std::vector<std::uint32_t> groups = models_[model].shared[static_cast<std::size_t>(role)];
+  if (const auto own = group_of(model, role)) groups.insert(groups.begin(), *own);
+  return groups;
+}
+
+bool ReplicaSet::any_eligible(std::uint32_t model, signals::Role role) const {
+  if (const auto own = group_of(model, role); own && groups_[*own].eligible > 0) return true;
+  if (models_[model].shared[static_cast<std::size_t>(role)].empty()) return false;
+  return std::any_of(replicas_.begin(), replicas_.end(), [&](const Replica& replica) {
+    return replica.used && replica.eligible && replica.spec.role == role && serves(replica, model);
+  });
+}
+
+std::optional<routing::Selection> ReplicaSet::choose(std::uint32_t model, signals::Role role,
+                                                     const routing::PickRequest& request, core::Instant now) {
+  std::optional<routing::Selection> best;
+  if (const auto own = group_of(model, role)) best = choose(*own, request, now);
+  for (const std::uint32_t group : models_[model].shared[static_cast<std::size_t>(role)]) {
+    // Replicas of the group without the model are no candidates.
+    std::vector<std::uint32_t> without{request.without.begin(), request.without.end()};
+    for (const std::uint32_t slot : groups_[group].slots)
+      if (replicas_[slot].used && replicas_[slot].group == group && !serves(replicas_[slot], model))
+        without.push_back(slot);
+    routing::PickRequest narrowed = request;
+    narrowed.without = without;
+    auto selection = choose(group, narrowed, now);
+    if (selection && (!best || selection->expected_ttft_ms < best->expected_ttft_ms)) best = std::move(selection);
+  }
+  return best;
+}
+
+}  // namespace penstock::dispatch
