@@ -146,6 +146,33 @@ TEST(Memory, ALargeBodyWithoutAValidKeyIsRefusedBeforeItIsRead) {
   EXPECT_NE(answer.body.find("invalid_api_key"), std::string::npos) << answer.body;
 }
 
+TEST(Memory, ALargeBodyOfATenantAtItsLimitIsRefusedBeforeItIsRead) {
+  std::promise<void> end;
+  const std::shared_future<void> ended = end.get_future().share();
+  TestReplica replica{[&](Peer& peer, const std::string& request, int number) {
+    ended.wait();
+    answer_well(peer, request, number);
+  }};
+  GatewayOptions options = with_memory(256 << 20);
+  options.api_keys = {{"key", 0}};
+  options.dispatch.tenants.resize(1);
+  options.dispatch.tenants[0].name = "tenant";
+  options.dispatch.tenants[0].concurrent = 1;
+  TestGateway gateway{{spec_of(replica, "r1")}, std::move(options)};
+  RawClient first{gateway.address()}, second{gateway.address()};
+  first.send(chat_request(chat_body(), "Authorization: Bearer key\r\n"));
+  ASSERT_TRUE(gateway.wait_for(R"("open_requests":1)"));
+  second.send(
+      "POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer key\r\nContent-Length: "
+      "9000000\r\n\r\n");
+  const auto answer = second.read_answer();
+  EXPECT_EQ(answer.status, 429);
+  EXPECT_NE(answer.body.find("too_many_requests"), std::string::npos) << answer.body;
+  EXPECT_EQ(field_in(answer.head, "retry-after"), "1");
+  end.set_value();
+  EXPECT_EQ(first.read_answer().status, 200);
+}
+
 TEST(Memory, AReplicaWithoutMetricsIsScrapedLessAndLessOften) {
   std::atomic<int> scrapes{0};
   net::testing::ScriptedServer server{[&](Peer& peer, int) {

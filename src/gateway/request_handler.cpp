@@ -31,7 +31,7 @@ void refuse(net::Exchange& exchange, const Refusal& refusal, std::string_view re
 
 // ---- reading and admission ------------------------------------------------------------------------------------------
 
-void RequestHandler::read(net::Exchange& exchange, api::Endpoint endpoint) {
+void RequestHandler::begin(net::Exchange& exchange, api::Endpoint endpoint) {
   exchange_ = &exchange;
   endpoint_ = endpoint;
   status_ = 0;
@@ -43,36 +43,19 @@ void RequestHandler::read(net::Exchange& exchange, api::Endpoint endpoint) {
     engine_request_id_ = engine_request_id(request_id_, context_.random.next());
   report_.begin(request_id_, exchange.received_at());
   exchange.listen(&guard_);
-  exchange.take_body(body_);
-  body_.pad();
+  body_.take(exchange);
   enter(Phase::kReading);
   ReadRequest read;
   auto refusal = read_head(context_, exchange, endpoint, request_id_, read);
-  tenant_ = read.info.tenant;
-  if (!refusal && !body_.charge_to(*context_.accounts[tenant_])) {
-    ++context_.memory_refusals;
-    refusal = memory_refusal();
-  }
-  if (refusal) {
-    report_.read(read);
-    return refuse_request(*refusal);
-  }
-  if (body_.size() > net::ExchangeHandler::kLargeBytes) return read_elsewhere(read);
-  const auto parsed = parse_body(context_.reader, endpoint, body_, context_.settings->options.dispatch.key_tokens,
-                                 context_.scratch, context_.keys);
-  finish_reading(parsed, context_.scratch.text.size(), read);
+  if (!refusal) refusal = body_.charge_to(read.info.tenant);
+  if (refusal) return finish_reading(std::move(refusal), 0, read);
+  body_.parse(endpoint, [this, read](std::optional<Refusal> fault, std::size_t text_bytes) mutable {
+    finish_reading(std::move(fault), text_bytes, read);
+  });
 }
 
-void RequestHandler::finish_reading(const core::Result<void>& parsed, std::size_t text_bytes, ReadRequest& read) {
-  std::optional<Refusal> refusal;
-  if (parsed) {
-    refusal = describe_body(context_, *exchange_, endpoint_, text_bytes, read);
-  } else if (parsed.error().code == core::ErrorCode::kEnvironment) {
-    ++context_.memory_refusals;
-    refusal = memory_refusal();
-  } else {
-    refusal = make_refusal(400, "invalid_request_error", "invalid_request", parsed.error().what, parsed.error().where);
-  }
+void RequestHandler::finish_reading(std::optional<Refusal> refusal, std::size_t text_bytes, ReadRequest& read) {
+  if (!refusal) refusal = describe_body(context_, *exchange_, endpoint_, text_bytes, read);
   report_.read(read);
   if (!refusal) refusal = admit(read);
   if (refusal) refuse_request(*refusal);
@@ -81,17 +64,14 @@ void RequestHandler::finish_reading(const core::Result<void>& parsed, std::size_
 // Returns nothing if the request was granted a replica or waits.
 std::optional<Refusal> RequestHandler::admit(const ReadRequest& read) {
   enter(Phase::kAdmitting);
-  take_settings(read);
+  shows_routing_ = body_.take_settings(read);
   stream_ = read.stream;
   time_limited_ = read.time_budget > core::Duration{};
   if (read.collect) collector_ = std::make_unique<api::AnswerCollector>(endpoint_ == api::Endpoint::kChatCompletions);
   RoutedArrival arrival = context_.dispatcher.arrive(read.info, context_.listener, net::Loop::read_clock());
   if (arrival.refusal) return make_refusal(*std::move(arrival.refusal));
   ticket_ = arrival.ticket;
-  // The texts of an isolated tenant warm no cache that others use.
-  HotPrefixCache* hot_prefixes = context_.dispatcher.hot_prefixes();
-  if (hot_prefixes != nullptr && read.cache_salt.empty())
-    hot_prefixes->offer(context_.scratch, body_.view(), context_.keys, read.info.received_at);
+  body_.offer_prefixes(read);
   if (time_limited_) budget_ = context_.loop.after(read.time_budget, [this] { out_of_time(); });
   if (arrival.grant) {
     go(*std::move(arrival.grant));
@@ -102,26 +82,12 @@ std::optional<Refusal> RequestHandler::admit(const ReadRequest& read) {
   return std::nullopt;
 }
 
-// The settings may change while the request waits.
-void RequestHandler::take_settings(const ReadRequest& read) {
-  const GatewayOptions& options = context_.settings->options;
-  const dispatch::Tenant& tenant = options.dispatch.tenants[read.info.tenant];
-  shows_routing_ = options.expose_routing == ExposeRouting::kAlways ||
-                   (options.expose_routing == ExposeRouting::kOperators && tenant.is_operator);
-  edit_ = std::move(context_.scratch.edit);
-  cache_salt_ = read.cache_salt;
-  changes_ = {};
-  changes_.kept_controls = context_.settings->kept_controls;
-  changes_.cache_salt = cache_salt_;
-  if (options.engine_priority && tenant.priority != 0) changes_.priority = tenant.priority;
-}
-
-void RequestHandler::leave_queue(RoutedGrant grant) {
+void RequestHandler::granted(RoutedGrant grant) {
   context_.waiting.erase(ticket_);
   go(std::move(grant));
 }
 
-void RequestHandler::leave_queue(const Refusal& refusal) {
+void RequestHandler::refused(const Refusal& refusal) {
   context_.waiting.erase(ticket_);
   ticket_ = 0;
   refuse_request(refusal);
@@ -136,13 +102,8 @@ void RequestHandler::refuse_request(const Refusal& refusal) {
 // ---- attempts at replicas -------------------------------------------------------------------------------------------
 
 ClientRequest RequestHandler::client_request() const {
-  return {exchange_->head(),
-          body_.view(),
-          edit_,
-          changes_,
-          engine_request_id_.empty() ? request_id_ : engine_request_id_,
-          endpoint_,
-          collector_ != nullptr};
+  const std::string_view id = engine_request_id_.empty() ? request_id_ : engine_request_id_;
+  return body_.as_request(exchange_->head(), id, endpoint_, collector_ != nullptr);
 }
 
 void RequestHandler::go(RoutedGrant grant) {
@@ -150,13 +111,18 @@ void RequestHandler::go(RoutedGrant grant) {
   prepare({});
 }
 
+void RequestHandler::prepare(std::string kv_transfer_params) {
+  attempt_open_ = true;
+  enter(grant_.prefill_only ? Phase::kPrefilling : Phase::kConnecting);
+  body_.prepare(client_request(), grant_, std::move(kv_transfer_params), [this] { attempt(); });
+}
+
 void RequestHandler::attempt() {
   report_.granted(grant_);
-  enter(grant_.prefill_only ? Phase::kPrefilling : Phase::kConnecting);
-  upstream_.write_head(context_, client_request(), *grant_.target);
+  body_.upstream().write_head(context_, client_request(), *grant_.target);
   reset_answer();
   const bool raw = !time_limited_ && !grant_.prefill_only && !exchange_->head().http_1_0;
-  call_.start(context_, *grant_.target, upstream_, raw, guard_);
+  call_.start(context_, *grant_.target, body_.upstream(), raw, guard_);
 }
 
 void RequestHandler::reset_answer() {
@@ -215,7 +181,7 @@ void RequestHandler::on_head(const net::ResponseHead& head) {
 }
 
 void RequestHandler::take_head(const net::ResponseHead& head) {
-  upstream_.drop_changed_body();
+  body_.upstream().drop_changed_body();
   const std::string_view type = head.field("content-type");
   const bool is_good = head.status >= 200 && head.status < 300;
   is_json_ = is_good && type.find("json") != std::string_view::npos;
@@ -237,9 +203,7 @@ void RequestHandler::begin_answer() {
   report_.answered(status_);
   relay_.start(*exchange_, status_);
   // A stream may last long; another answer ends soon, and the memory serves the next request.
-  body_.clear(stream_ ? 0 : kKeptBytesMax);
-  upstream_.clear(!stream_);
-  changed_hold_.release();
+  body_.answered(!stream_);
   relay_.clear(!stream_);
 }
 
@@ -312,7 +276,7 @@ void RequestHandler::on_fault(net::ClientFault fault, bool) {
   }
   if (fault == net::ClientFault::kConnect) {
     reset_answer();
-    if (call_.start_at_next_address(context_, *grant_.target, upstream_, guard_)) return;
+    if (call_.start_at_next_address(context_, *grant_.target, body_.upstream(), guard_)) return;
   }
   if (fault != net::ClientFault::kTimeout) return fail(net::to_string(fault));
   if (retry(dispatch::Attempt::kFaulted, net::to_string(fault))) return;
@@ -376,14 +340,23 @@ void RequestHandler::out_of_time() {
 }
 
 void RequestHandler::cut() {
+  stop(ledger::Outcome::kTimedOut,
+       make_refusal(503, "api_error", "gateway_stops", "the gateway stops; send the request again"));
+}
+
+void RequestHandler::out_of_memory() {
+  ++context_.memory_refusals;
+  stop(ledger::Outcome::kFailed, memory_refusal());
+}
+
+void RequestHandler::stop(ledger::Outcome outcome, const Refusal& refusal) {
   if (exchange_ == nullptr) return;
   call_.cancel();
   context_.waiting.erase(ticket_);
   const bool begun = has_begun(phase_);
-  end_attempt(dispatch::Attempt::kAbandoned, Phase::kFinishing);
-  end(ledger::Outcome::kTimedOut);
+  end(outcome);
   if (begun) return release().abort();
-  refuse_request(make_refusal(503, "api_error", "gateway_stops", "the gateway stops; send the request again"));
+  refuse_request(refusal);
 }
 
 // If possible, turns the partial answer into a complete one that is marked as cut.
@@ -433,19 +406,8 @@ net::Exchange& RequestHandler::release() {
   collector_.reset();
   enter(Phase::kIdle);
   net::Exchange& exchange = *std::exchange(exchange_, nullptr);
-  const bool waits = elsewhere_ != 0 && context_.large_bodies.cancel(tenant_, elsewhere_);
-  if (waits) elsewhere_ = 0;
-  if (elsewhere_ == 0) recycle();
+  body_.release(context_.free.size() < kHandlersWithMemory, [this] { context_.free.push_back(this); });
   return exchange;
-}
-
-void RequestHandler::recycle() {
-  const bool keep_memory = context_.free.size() < kHandlersWithMemory;
-  body_.clear(keep_memory ? kKeptBytesMax : 0);
-  upstream_.clear(keep_memory);
-  changed_hold_.release();
-  large_.reset();
-  context_.free.push_back(this);
 }
 
 }  // namespace penstock::gateway

@@ -2,9 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
-#include <new>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,9 +11,10 @@
 #include "api/answer_watch.h"
 #include "gateway/answer_relay.h"
 #include "gateway/replica_call.h"
+#include "gateway/request_body.h"
+#include "gateway/request_guard.h"
 #include "gateway/request_reading.h"
 #include "gateway/request_report.h"
-#include "gateway/upstream_request.h"
 #include "gateway/worker_context.h"
 #include "net/client.h"
 #include "net/server.h"
@@ -26,67 +25,22 @@ namespace penstock::gateway {
 // are reused and hold no buffers between requests. Each belongs to one thread.
 class RequestHandler final : private net::ExchangeListener, private net::ResponseListener {
  public:
-  explicit RequestHandler(WorkerContext& context) : context_(context), report_(context), guard_(*this) {}
+  explicit RequestHandler(WorkerContext& context)
+      : context_(context),
+        report_(context),
+        guard_(*this, *this, [this] { out_of_memory(); }),
+        body_(context, guard_) {}
 
-  void begin(net::Exchange& exchange, api::Endpoint endpoint) {
-    guard_.run([&] { read(exchange, endpoint); });
-  }
+  // Runs the following calls.
+  [[nodiscard]] RequestGuard& guard() { return guard_; }
+  void begin(net::Exchange& exchange, api::Endpoint endpoint);
   // Receives the dispatcher's decision about a queued request.
-  void granted(RoutedGrant grant) {
-    guard_.run([&] { leave_queue(std::move(grant)); });
-  }
-  void refused(const Refusal& refusal) {
-    guard_.run([&] { leave_queue(refusal); });
-  }
+  void granted(RoutedGrant grant);
+  void refused(const Refusal& refusal);
   // The gateway stops now: ends the request, if there is one, with what was delivered so far.
   void cut();
 
  private:
-  // Passes events on. A failed allocation ends the request, and the thread goes on.
-  class Guard final : public net::ExchangeListener, public net::ResponseListener {
-   public:
-    explicit Guard(RequestHandler& handler) : handler_(handler) {}
-    template <class Task>
-    void run(Task&& task) {
-      try {
-        task();
-      } catch (const std::bad_alloc&) {
-        handler_.out_of_memory();
-      }
-    }
-
-   private:
-    void on_writable() override {
-      run([this] { handler_.on_writable(); });
-    }
-    void on_client_gone() override {
-      run([this] { handler_.on_client_gone(); });
-    }
-    void on_head(const net::ResponseHead& head) override {
-      run([&] { handler_.on_head(head); });
-    }
-    void on_body(std::string_view bytes) override {
-      run([&] { handler_.on_body(bytes); });
-    }
-    void on_end() override {
-      run([this] { handler_.on_end(); });
-    }
-    void on_fault(net::ClientFault fault, bool answered) override {
-      run([&] { handler_.on_fault(fault, answered); });
-    }
-
-    RequestHandler& handler_;
-  };
-  // What another thread reads of a body.
-  struct LargeBody {
-    ReadRequest read;
-    api::InferenceRequest request;  // Without the text of the prompt.
-    std::vector<std::uint64_t> keys;
-    std::size_t text_bytes = 0;
-    net::MemoryHold hold;
-    core::Result<void> parsed;
-  };
-
   void on_writable() override;
   void on_client_gone() override;
   void on_head(const net::ResponseHead& head) override;
@@ -98,12 +52,8 @@ class RequestHandler final : private net::ExchangeListener, private net::Respons
     if (context_.logs.log.takes(logging::Event::kRequestPhase)) report_.phase(phase_, next);
     phase_ = next;
   }
-  void read(net::Exchange& exchange, api::Endpoint endpoint);
-  void finish_reading(const core::Result<void>& parsed, std::size_t text_bytes, ReadRequest& read);
+  void finish_reading(std::optional<Refusal> refusal, std::size_t text_bytes, ReadRequest& read);
   [[nodiscard]] std::optional<Refusal> admit(const ReadRequest& read);
-  void take_settings(const ReadRequest& read);
-  void leave_queue(RoutedGrant grant);
-  void leave_queue(const Refusal& refusal);
   [[nodiscard]] ClientRequest client_request() const;
   void go(RoutedGrant grant);
   // Builds the request for the granted replica and sends it.
@@ -139,15 +89,8 @@ class RequestHandler final : private net::ExchangeListener, private net::Respons
   // Reports the outcome to the dispatcher; `attempt` is that of the open attempt, if there is one.
   void end(ledger::Outcome outcome, dispatch::Attempt attempt = dispatch::Attempt::kAbandoned);
   net::Exchange& release();  // The handler becomes free; the exchange sends the rest of the answer.
-  void recycle();
-
-  // For large bodies; see request_handler_large.cpp.
-  void read_elsewhere(const ReadRequest& read);
-  // Runs `work` on a thread of LargeBodies and then `next` on this thread. The work has body_ and upstream_ to itself,
-  // and the handler is not used again before the work has ended, even if the request ends.
-  void run_elsewhere(std::function<void()> work, std::function<void()> next);
-  void finish_elsewhere(const std::function<void()>& next);
   void out_of_memory();
+  void stop(ledger::Outcome outcome, const Refusal& refusal);  // Refuses the request, or cuts its answer.
 
   WorkerContext& context_;
   RequestReport report_;
@@ -168,21 +111,12 @@ class RequestHandler final : private net::ExchangeListener, private net::Respons
   RoutedGrant grant_;
   std::string request_id_;
   std::string engine_request_id_;  // Empty: the same.
-  std::string cache_salt_;         // Owns that of changes_.
-  api::EditPoints edit_;           // Of body_.
-  api::BodyChanges changes_;
-  net::Body body_;  // The client's body; freed with the first byte of the answer.
-  UpstreamRequest upstream_;
-  net::MemoryHold changed_hold_;  // Counts the changed body in upstream_.
-  std::uint32_t tenant_ = 0;
-  LargeBodies::Ticket elsewhere_ = 0;  // Not 0 while LargeBodies works for this handler.
-  bool elsewhere_failed_ = false;      // There was no memory for the work.
-  std::unique_ptr<LargeBody> large_;
   ReplicaCall call_;
   AnswerRelay relay_;
   api::AnswerWatch watch_;
   std::unique_ptr<api::AnswerCollector> collector_;  // Null if the answer is relayed.
-  Guard guard_;
+  RequestGuard guard_;
+  RequestBody body_;  // Freed with the first byte of the answer.
 };
 
 // Sends {"error":…} as the complete answer, with Retry-After and x-request-id.

@@ -38,6 +38,11 @@ RoutedArrival SharedDispatcher::arrive(const dispatch::RequestInfo& info, dispat
   return {result.ticket, routed(result.grant), std::move(result.refusal)};
 }
 
+std::optional<dispatch::Refusal> SharedDispatcher::early_refusal(std::uint32_t tenant, core::Instant now) {
+  const std::scoped_lock lock{mutex_};
+  return dispatcher_.early_refusal(tenant, now);
+}
+
 void SharedDispatcher::attempt_ended(Ticket ticket, dispatch::Attempt attempt, core::Instant now) {
   const std::scoped_lock lock{mutex_};
   dispatcher_.attempt_ended(ticket, attempt, now);

@@ -59,6 +59,7 @@ class SharedDispatcher {
   // The life of a request, as in dispatch::Dispatcher.
   [[nodiscard]] RoutedArrival arrive(const dispatch::RequestInfo& info, dispatch::GrantListener& listener,
                                      core::Instant now);
+  [[nodiscard]] std::optional<dispatch::Refusal> early_refusal(std::uint32_t tenant, core::Instant now);
   void attempt_ended(dispatch::Ticket ticket, dispatch::Attempt attempt, core::Instant now);
   [[nodiscard]] std::optional<RoutedGrant> route_again(dispatch::Ticket ticket, core::Instant now);
   [[nodiscard]] std::optional<RoutedGrant> route_decode(dispatch::Ticket ticket, core::Instant now);

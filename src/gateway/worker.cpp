@@ -119,18 +119,22 @@ RequestHandler& Worker::take_handler() {
   return *handler;
 }
 
-// Without a valid key a large body is refused before it is read.
+// A large body without a valid key, or of a tenant with a limit that is used up, is refused before it is read.
 net::BodyAdmission Worker::admit_body(const net::RequestHead& head, std::uint64_t bytes) {
   net::BodyAdmission admission;
   const auto tenant = context_.settings->key_ring.tenant_or(bearer_key(head.field("authorization")),
                                                             context_.settings->anonymous_tenant());
-  if (tenant) {
-    admission.account = context_.accounts[*tenant];
-  } else if (bytes > kLargeBytes) {
-    const Refusal refusal = unauthenticated();
-    admission.refusal_status = refusal.error.status;
-    admission.refusal_body = api::error_body(refusal.error);
-  }
+  std::optional<Refusal> refusal;
+  if (tenant) admission.account = context_.accounts[*tenant];
+  if (bytes <= kLargeBytes) return admission;
+  if (!tenant)
+    refusal = unauthenticated();
+  else if (auto early = context_.dispatcher.early_refusal(*tenant, net::Loop::read_clock()))
+    refusal = make_refusal(*std::move(early));
+  if (!refusal) return admission;
+  admission.refusal_status = refusal->error.status;
+  admission.refusal_body = api::error_body(refusal->error);
+  admission.retry_after_s = refusal->retry_after_s;
   return admission;
 }
 
@@ -139,7 +143,8 @@ void Worker::on_request(net::Exchange& exchange) {
   for (const api::Endpoint endpoint : api::kEndpoints) {
     if (path != api::path_of(endpoint)) continue;
     if (exchange.head().method != "POST") return refuse_method(exchange, "POST");
-    return take_handler().begin(exchange, endpoint);
+    RequestHandler& handler = take_handler();
+    return handler.guard().run([&] { handler.begin(exchange, endpoint); });
   }
   const bool reads = exchange.head().method == "GET" || exchange.head().method == "HEAD";
   if (path == "/v1/models") return reads ? answer_models(exchange, {}) : refuse_method(exchange, "GET, HEAD");
@@ -194,14 +199,14 @@ std::string Worker::error_body(int status, std::string_view fault) {
 void Worker::deliver(dispatch::Ticket ticket, const dispatch::Grant& grant) {
   loop_.post([this, ticket, routed = context_.dispatcher.routed(grant)]() mutable {
     if (const auto found = context_.waiting.find(ticket); found != context_.waiting.end())
-      found->second->granted(std::move(routed));
+      found->second->guard().run([&] { found->second->granted(std::move(routed)); });
   });
 }
 
 void Worker::deliver(dispatch::Ticket ticket, const dispatch::Refusal& refusal) {
   loop_.post([this, ticket, refusal] {
     if (const auto found = context_.waiting.find(ticket); found != context_.waiting.end())
-      found->second->refused(make_refusal(refusal));
+      found->second->guard().run([&] { found->second->refused(make_refusal(refusal)); });
   });
 }
 

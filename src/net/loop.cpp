@@ -13,12 +13,12 @@
 #include <ctime>
 #include <map>
 #include <mutex>
-#include <new>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "core/result.h"
+#include "net/containment.h"
 
 namespace penstock::net {
 
@@ -37,16 +37,9 @@ constexpr std::size_t kEventsMax = 256;
 // The loop of this thread, so that a task posted from the loop itself needs no wake-up.
 thread_local const void* running_loop = nullptr;
 
-// A task that finds no memory is dropped, and the thread goes on. Tasks that must not be lost handle the
-// failure themselves.
-template <class Task>
-void contain(Task&& task) {
-  try {
-    task();
-  } catch (const std::bad_alloc&) {
-    std::fputs("penstock: a task was dropped because an allocation failed\n", stderr);
-  }
-}
+// A task that finds no memory is dropped, and the thread goes on. Tasks that must not be lost handle the failure
+// themselves.
+void report_dropped_task() { std::fputs("penstock: a task was dropped because an allocation failed\n", stderr); }
 
 }  // namespace
 
@@ -147,7 +140,7 @@ void Loop::State::handle_events(int count) {
     }
     const Slot slot = slots[descriptor];
     if (slot.watcher == nullptr || slot.generation != events[i].data.u64 >> 32) continue;
-    contain([&] { slot.watcher->on_ready(events[i].events); });
+    contain([&] { slot.watcher->on_ready(events[i].events); }, report_dropped_task);
   }
 }
 
@@ -162,7 +155,7 @@ void Loop::State::run_timers(Instant now) {
     }
     auto node = alarms.extract(next);
     running_timer = node.key().second;
-    contain(node.mapped().task);
+    contain(node.mapped().task, report_dropped_task);
     if (node.mapped().interval.count() > 0 && running_timer != 0) {
       // Missed intervals are skipped.
       const Instant due = node.key().first + node.mapped().interval;
@@ -183,7 +176,7 @@ bool Loop::State::run_tasks() {
     std::swap(tasks, batch);
   }
   for (auto& task : batch) {
-    contain(task);
+    contain(task, report_dropped_task);
     task = nullptr;
   }
   batch.clear();

@@ -6,10 +6,10 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <new>
 #include <utility>
 
 #include "core/result.h"
+#include "net/containment.h"
 
 namespace penstock::net {
 
@@ -21,7 +21,6 @@ constexpr core::Duration kDrainIdleTime = std::chrono::seconds{1};
 // Times after which a client that ended its output during a request is sent an interim response, which the system of a
 // client that has left answers with a reset.
 constexpr core::Duration kFirstProbe = std::chrono::milliseconds{100}, kLaterProbes = std::chrono::seconds{5};
-constexpr std::size_t kUncountedBytesMax = 4096;  // Buffers up to this size are not counted.
 
 // A copy of `rest`, which is the end of `held` unless that is empty, in the memory of `held` where little would be
 // wasted.
@@ -34,17 +33,12 @@ std::string kept(std::string_view rest, std::string& held) {
 }  // namespace
 
 ServerConnection::ServerConnection(ServerCore& core, int descriptor, const Address& peer, std::uint32_t slot)
-    : core_{core},
-      transport_{std::in_place, descriptor, core.tls},
-      exchange_{*this, peer},
-      idle_since_{core.loop.now()},
-      slot_{slot} {}
+    : ServerSocket{core, descriptor, slot}, exchange_{*this, peer}, idle_since_{core.loop.now()} {}
 
 void ServerConnection::begin() {
   const int on = 1;
   setsockopt(transport_->descriptor(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  interest_ = EPOLLIN | EPOLLRDHUP;
-  core_.loop.watch(transport_->descriptor(), interest_, *this);
+  watch(EPOLLIN | EPOLLRDHUP);
   set_phase_deadline(core_.loop.now() + (core_.tls != nullptr ? core_.limits.head_time : core_.limits.idle_time));
 }
 
@@ -59,43 +53,30 @@ void ServerConnection::close() {
   if (exchange_.request() != nullptr) release_request();
   detach();
   std::string{}.swap(in_);
-  std::string{}.swap(out_);
-  buffers_.release();
+  drop_output();
   core_.descriptors.refill();
   core_.retire(*this);
 }
 
-template <class Task>
-void ServerConnection::contain(Task&& task) {
-  try {
-    task();
-  } catch (const std::bad_alloc&) {
-    ++core_.counters.out_of_memory;
-    if (phase_ != Phase::kClosed) on_lost();
-  }
-}
-
 void ServerConnection::on_ready(std::uint32_t events) {
-  contain([&] { handle(events); });
+  contain([&] { handle(events); }, [this] { on_no_memory(); });
 }
 
 void ServerConnection::handle(std::uint32_t events) {
   if ((events & (EPOLLERR | EPOLLHUP)) != 0) return on_lost();
   const bool readable = (events & (EPOLLIN | EPOLLRDHUP)) != 0, writable = (events & EPOLLOUT) != 0;
-  if (!out_.empty() && (writable || (readable && write_wants_read_))) send_waiting();
+  if (!all_sent() && (writable || (readable && write_wants_read_))) send_waiting();
   const bool ended = (events & EPOLLRDHUP) != 0;
   // A client that ends its output once the answer has begun has left.
   if (phase_ == Phase::kBusy && ended && exchange_.answer().started() && !is_half_closed_) return on_lost();
   if (phase_ == Phase::kBusy && ended) begin_half_closed();
-  if (phase_ == Phase::kHead && ended && !out_.empty()) {
+  if (phase_ == Phase::kHead && ended && !all_sent()) {
     // The client has requested to close after this response.
     begin_closing();
   } else if (readable || (writable && read_wants_write_)) {
     read_input();
   }
-  if (phase_ == Phase::kClosed) return;
-  count_buffers();
-  update_interest();
+  if (phase_ != Phase::kClosed) update_watch();
 }
 
 void ServerConnection::read_input() {
@@ -128,7 +109,7 @@ void ServerConnection::read_input() {
 }
 
 void ServerConnection::on_input_end() {
-  if (phase_ == Phase::kClosing || (phase_ == Phase::kHead && !out_.empty())) return begin_closing();
+  if (phase_ == Phase::kClosing || (phase_ == Phase::kHead && !all_sent())) return begin_closing();
   if (phase_ != Phase::kBusy) return on_lost();
   begin_half_closed();
   input_is_over_ = true;
@@ -146,7 +127,7 @@ void ServerConnection::end_without_input() {
   if (phase_ == Phase::kBody) on_lost();
 }
 
-bool ServerConnection::must_wait() const { return phase_ == Phase::kBusy || (phase_ == Phase::kHead && !out_.empty()); }
+bool ServerConnection::must_wait() const { return phase_ == Phase::kBusy || (phase_ == Phase::kHead && !all_sent()); }
 
 void ServerConnection::take_input(std::string_view bytes) {
   if (phase_ == Phase::kClosing || phase_ == Phase::kLinger) return;
@@ -212,28 +193,18 @@ void ServerConnection::begin_body(std::string_view rest) {
   if (length == 0 && !head.chunked) return begin_exchange();
   phase_ = Phase::kBody;
   set_phase_deadline(core_.loop.now() + core_.limits.body_time);
-  Body& body = exchange_.request()->body;
-  if (!body.charge_to(core_.memory->unattributed())) return refuse_for_memory();
   if (!admit_body(length)) return;
-  if (!body.reserve(std::min(static_cast<std::size_t>(length), ServerCore::kScratchBytes))) return refuse_for_memory();
   if (head.expect_continue && (head.chunked ? rest.empty() : rest.size() < length))
     send("HTTP/1.1 100 Continue\r\n\r\n");
 }
 
 bool ServerConnection::admit_body(std::uint64_t bytes) {
-  Request& request = *exchange_.request();
-  const std::size_t next = request.admitted_bytes == 0 ? ExchangeHandler::kAdmittedBytes : ExchangeHandler::kLargeBytes;
-  if (bytes <= std::max(next, request.admitted_bytes)) return true;
-  request.admitted_bytes = bytes;
-  const BodyAdmission admission = core_.handler.admit_body(request.head, bytes);
-  if (admission.refusal_status != 0) {
+  const BodyAdmission admission = exchange_.request()->admit(core_.handler, *core_.memory, bytes);
+  if (admission.refusal_status == 0) return true;
+  if (admission.refusal_body.empty())
+    refuse_for_memory();
+  else
     refuse(admission.refusal_status, admission.refusal_body, admission.retry_after_s);
-    return false;
-  }
-  MemoryAccount& account = admission.account != nullptr ? *admission.account : core_.memory->unattributed();
-  if (request.body.charge_to(account) && account.has_room(bytes - std::min<std::size_t>(bytes, request.body.size())))
-    return true;
-  refuse_for_memory();
   return false;
 }
 
@@ -286,7 +257,7 @@ void ServerConnection::end_exchange() {
   // The head of this answer may have been sent before the drain, so that the client sends its next request.
   set_phase_deadline(idle_since_ + (core_.draining ? kDrainIdleTime : core_.limits.idle_time));
   if (!in_.empty() || input_is_over_ || transport_->has_pending()) {
-    if (!std::exchange(resumes_, true)) core_.resume_later(*this);
+    resume_soon();
   }
 }
 
@@ -296,26 +267,22 @@ void ServerConnection::release_request() {
 }
 
 void ServerConnection::resume() {
-  contain([this] {
-    resumes_ = false;
-    if (phase_ == Phase::kClosed) return;
-    if (is_broken_) return on_lost();
-    if (!in_.empty() && !must_wait()) take_input({});
-    if (phase_ != Phase::kClosed && !must_wait() && transport_->has_pending()) read_input();
-    end_without_input();
-    if (phase_ == Phase::kClosed) return;
-    count_buffers();
-    update_interest();
-  });
+  resumes_ = false;
+  if (phase_ == Phase::kClosed) return;
+  if (is_broken_) return on_lost();
+  if (!in_.empty() && !must_wait()) take_input({});
+  if (phase_ != Phase::kClosed && !must_wait() && transport_->has_pending()) read_input();
+  end_without_input();
+  if (phase_ != Phase::kClosed) update_watch();
 }
 
 void ServerConnection::drain() {
-  const auto is_idle = [this] { return phase_ == Phase::kHead && !head_begun_ && out_.empty() && in_.empty(); };
+  const auto is_idle = [this] { return phase_ == Phase::kHead && !head_begun_ && all_sent() && in_.empty(); };
   if (!is_idle()) return;
   read_input();
   if (phase_ == Phase::kClosed) return;
   // A request may be in transit, because a client that has connected or received an answer expects to be served.
-  is_idle() ? set_phase_deadline(idle_since_ + kDrainIdleTime) : update_interest();
+  is_idle() ? set_phase_deadline(idle_since_ + kDrainIdleTime) : update_watch();
 }
 
 void ServerConnection::on_lost() {
@@ -326,10 +293,6 @@ void ServerConnection::on_lost() {
 }
 
 void ServerConnection::on_deadline() {
-  contain([this] { end_phase(); });
-}
-
-void ServerConnection::end_phase() {
   if (write_deadline_ <= core_.loop.now()) {
     ++core_.counters.timed_out;
     return on_lost();
@@ -346,7 +309,7 @@ void ServerConnection::end_phase() {
       break;
     case Phase::kLinger: return close();
     case Phase::kBusy: {
-      const bool may_probe = out_.empty() && !exchange_.answer().started() && !exchange_.request()->head.http_1_0;
+      const bool may_probe = all_sent() && !exchange_.answer().started() && !exchange_.request()->head.http_1_0;
       set_phase_deadline(core_.loop.now() + kLaterProbes);
       if (may_probe) send("HTTP/1.1 100 Continue\r\n\r\n");
       break;
@@ -354,44 +317,32 @@ void ServerConnection::end_phase() {
     case Phase::kClosing:
     case Phase::kClosed: break;
   }
-  if (phase_ != Phase::kClosed) update_interest();
+  if (phase_ != Phase::kClosed) update_watch();
 }
 
-void ServerConnection::update_interest() {
+void ServerConnection::update_watch() {
+  count_buffers(in_.capacity(), exchange_.request() != nullptr ? exchange_.request()->body.account() : nullptr);
   std::uint32_t wanted = 0;
   const bool is_full = must_wait() && in_.size() >= kWaitingBytesMax;
   if (phase_ != Phase::kClosing && !is_half_closed_) wanted = EPOLLRDHUP;
   if (phase_ != Phase::kClosing && !is_full && !input_is_over_) wanted |= EPOLLIN;
   if (write_wants_read_) wanted |= EPOLLIN;
-  if ((!out_.empty() && !write_wants_read_) || read_wants_write_) wanted |= EPOLLOUT;
-  if (wanted == interest_) return;
-  interest_ = wanted;
-  core_.loop.change(transport_->descriptor(), wanted, *this);
+  if ((!all_sent() && !write_wants_read_) || read_wants_write_) wanted |= EPOLLOUT;
+  set_interest(wanted);
 }
 
-// A connection that holds more than the budget allows is cut, since its output cannot be dropped.
-void ServerConnection::count_buffers() {
-  const std::size_t in = in_.capacity() > kUncountedBytesMax ? in_.capacity() : 0;
-  const std::size_t bytes = in + (out_.capacity() > kUncountedBytesMax ? out_.capacity() : 0);
-  if (bytes == buffers_.bytes()) return;
-  if (buffers_.bytes() == 0) {
-    MemoryAccount* const payer = exchange_.request() != nullptr ? exchange_.request()->body.account() : nullptr;
-    buffers_ = MemoryHold{payer != nullptr ? *payer : core_.memory->unattributed()};
-  }
-  if (buffers_.resize(bytes)) return;
+void ServerConnection::on_no_memory() {
   ++core_.counters.out_of_memory;
+  if (phase_ != Phase::kClosed) on_lost();
+}
+
+void ServerConnection::break_off() {
   is_broken_ = true;
+  resume_soon();
+}
+
+void ServerConnection::resume_soon() {
   if (!std::exchange(resumes_, true)) core_.resume_later(*this);
-}
-
-void ServerConnection::set_phase_deadline(core::Instant deadline) {
-  phase_deadline_ = deadline;
-  core_.set_deadline(slot_, std::min(phase_deadline_, write_deadline_));
-}
-
-void ServerConnection::set_write_deadline(core::Instant deadline) {
-  write_deadline_ = deadline;
-  core_.set_deadline(slot_, std::min(phase_deadline_, write_deadline_));
 }
 
 }  // namespace penstock::net

@@ -6,6 +6,7 @@
 #include <ctime>
 #include <utility>
 
+#include "net/containment.h"
 #include "net/server_connection.h"
 
 namespace penstock::net {
@@ -108,14 +109,18 @@ void ServerCore::run_deferred() {
       if (i < entries_.size()) entries_[i].connection->drain();
   }
   // Connections that are destroyed meanwhile stay until the next round, so that these pointers are valid.
-  for (ServerConnection* connection : std::exchange(resumes_, {})) connection->resume();
+  for (ServerConnection* connection : std::exchange(resumes_, {}))
+    contain([&] { connection->resume(); }, [&] { connection->on_no_memory(); });
 }
 
 void ServerCore::sweep() {
   const core::Instant now = loop.now();
   // In reverse order, because a connection that closes is replaced by the last one. A handler may close others, too.
   for (std::size_t i = entries_.size(); i-- > 0;)
-    if (i < entries_.size() && entries_[i].deadline <= now) entries_[i].connection->on_deadline();
+    if (i < entries_.size() && entries_[i].deadline <= now) {
+      ServerConnection& connection = *entries_[i].connection;
+      contain([&] { connection.on_deadline(); }, [&] { connection.on_no_memory(); });
+    }
 }
 
 std::unique_ptr<Request> ServerCore::take_request() {

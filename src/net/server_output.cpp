@@ -27,50 +27,10 @@ void ServerConnection::abort_answer(bool with_reset) {
   close();
 }
 
-bool ServerConnection::send(std::string_view first, std::string_view second) {
-  if (is_broken_) return false;
-  if (!out_.empty()) {
-    if (sent_ > out_.size() / 2) out_.erase(0, std::exchange(sent_, 0));
-    out_.append(first).append(second);
-    count_buffers();
-    return false;
-  }
-  if (first.empty()) std::swap(first, second);
-  if (first.empty()) return true;
-  const Transport::Transfer put = transport_->write(first, second);
-  write_wants_read_ = put.wants_read;
-  if (put.failed || put.closed) {
-    // Reported later, because the writing handler is on the stack.
-    is_broken_ = true;
-    if (!std::exchange(resumes_, true)) core_.resume_later(*this);
-    return false;
-  }
-  if (put.bytes == first.size() + second.size()) return true;
-  if (put.bytes < first.size())
-    out_.append(first.substr(put.bytes)).append(second);
-  else
-    out_.append(second.substr(put.bytes - first.size()));
-  sent_ = 0;
-  set_write_deadline(core_.loop.now() + core_.limits.write_time);
-  count_buffers();
-  update_interest();
-  return false;
-}
-
 void ServerConnection::send_waiting() {
-  const Transport::Transfer put = transport_->write(std::string_view{out_}.substr(sent_));
-  write_wants_read_ = put.wants_read;
-  if (put.failed || put.closed) return on_lost();
-  sent_ += put.bytes;
-  if (sent_ < out_.size()) {
-    if (put.bytes > 0) set_write_deadline(core_.loop.now() + core_.limits.write_time);
-    return;
-  }
-  std::string{}.swap(out_);
-  count_buffers();
-  sent_ = 0;
-  set_write_deadline(core::kNever);
-  on_all_sent();
+  const Flushed flushed = flush();
+  if (flushed == Flushed::kLost) return on_lost();
+  if (flushed == Flushed::kAll) on_all_sent();
 }
 
 void ServerConnection::on_all_sent() {
@@ -111,8 +71,8 @@ void ServerConnection::begin_closing() {
   phase_ = Phase::kClosing;
   set_phase_deadline(core::kNever);
   if (is_broken_) return;
-  if (out_.empty()) return end_closing();
-  update_interest();
+  if (all_sent()) return end_closing();
+  update_watch();
 }
 
 void ServerConnection::end_closing() {
@@ -120,7 +80,7 @@ void ServerConnection::end_closing() {
   shutdown(transport_->descriptor(), SHUT_WR);
   phase_ = Phase::kLinger;
   set_phase_deadline(core_.loop.now() + kLingerTime);
-  update_interest();
+  update_watch();
 }
 
 }  // namespace penstock::net

@@ -8,6 +8,7 @@
 #include "core/time.h"
 #include "net/body.h"
 #include "net/http.h"
+#include "net/server.h"
 
 namespace penstock::net {
 
@@ -31,6 +32,10 @@ struct Request {
   // Makes room for that in proportion to what has come, so that an announced length costs nothing. Returns the room; 0
   // if there is no memory.
   [[nodiscard]] std::size_t make_room();
+
+  // Decides about a body of this size, announced or reached. A refusal without an error body says that there is no
+  // memory.
+  [[nodiscard]] BodyAdmission admit(ExchangeHandler& handler, MemoryBudget& memory, std::uint64_t bytes);
 
   struct Taken {
     std::size_t bytes = 0;  // Bytes that the body has gained.

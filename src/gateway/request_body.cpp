@@ -1,0 +1,141 @@
+#include "gateway/request_body.h"
+
+#include <new>
+
+#include "gateway/buffers.h"
+
+namespace penstock::gateway {
+namespace {
+
+// Memory that the parser takes for a body, as a multiple of its size: an index of 32 bits for each byte, room for
+// strings, and the text of the prompt.
+constexpr std::size_t kParserFactor = 8;
+
+}  // namespace
+
+void RequestBody::take(net::Exchange& exchange) {
+  exchange.take_body(body_);
+  body_.pad();
+}
+
+std::optional<Refusal> RequestBody::charge_to(std::uint32_t tenant) {
+  tenant_ = tenant;
+  if (body_.charge_to(*context_.accounts[tenant])) return std::nullopt;
+  ++context_.memory_refusals;
+  return memory_refusal();
+}
+
+std::optional<Refusal> RequestBody::refusal_of(const core::Result<void>& parsed) {
+  if (parsed) return std::nullopt;
+  const core::Error& error = parsed.error();
+  if (error.code != core::ErrorCode::kEnvironment)
+    return make_refusal(400, "invalid_request_error", "invalid_request", error.what, error.where);
+  ++context_.memory_refusals;
+  return memory_refusal();
+}
+
+bool RequestBody::take_settings(const ReadRequest& read) {
+  const GatewayOptions& options = context_.settings->options;
+  const dispatch::Tenant& tenant = options.dispatch.tenants[read.info.tenant];
+  edit_ = std::move(context_.scratch.edit);
+  cache_salt_ = read.cache_salt;
+  changes_ = {};
+  changes_.kept_controls = context_.settings->kept_controls;
+  changes_.cache_salt = cache_salt_;
+  if (options.engine_priority && tenant.priority != 0) changes_.priority = tenant.priority;
+  return options.expose_routing == ExposeRouting::kAlways ||
+         (options.expose_routing == ExposeRouting::kOperators && tenant.is_operator);
+}
+
+void RequestBody::offer_prefixes(const ReadRequest& read) const {
+  HotPrefixCache* hot_prefixes = context_.dispatcher.hot_prefixes();
+  // The texts of an isolated tenant warm no cache that others use.
+  if (hot_prefixes != nullptr && read.cache_salt.empty())
+    hot_prefixes->offer(context_.scratch, body_.view(), context_.keys, read.info.received_at);
+}
+
+void RequestBody::parse_elsewhere(api::Endpoint endpoint, Parsed done) {
+  large_ = std::make_unique<LargeBody>();
+  large_->hold = net::MemoryHold{context_.settings->options.server.memory->unattributed()};
+  const std::uint32_t key_tokens = context_.settings->options.dispatch.key_tokens;
+  const auto work = [this, endpoint, key_tokens] {
+    if (!large_->hold.resize(kParserFactor * body_.size())) throw std::bad_alloc{};
+    {
+      api::RequestReader reader;
+      large_->parsed = parse_body(reader, endpoint, body_, key_tokens, large_->request, large_->keys);
+    }
+    large_->text_bytes = large_->request.text.size();
+    free_memory(large_->request.text);
+    large_->hold.release();
+  };
+  run_elsewhere(work, [this, done = std::move(done)] {
+    const std::unique_ptr<LargeBody> large = std::move(large_);
+    std::swap(context_.scratch, large->request);
+    std::swap(context_.keys, large->keys);
+    done(refusal_of(large->parsed), large->text_bytes);
+  });
+}
+
+void RequestBody::prepare(const ClientRequest& client, const RoutedGrant& grant, std::string kv_transfer_params,
+                          std::function<void()> done) {
+  if (body_.size() <= net::ExchangeHandler::kAdmittedBytes) {
+    upstream_.write_body(client, grant, kv_transfer_params);
+    return done();
+  }
+  changed_hold_ = net::MemoryHold{*context_.accounts[tenant_]};
+  if (!changed_hold_.resize(body_.size())) throw std::bad_alloc{};
+  const auto write = [this, client, grant, params = std::move(kv_transfer_params)] {
+    upstream_.write_body(client, grant, params);
+    static_cast<void>(changed_hold_.resize(upstream_.changed_bytes()));
+  };
+  if (is_large()) return run_elsewhere(write, std::move(done));
+  write();
+  done();
+}
+
+void RequestBody::run_elsewhere(std::function<void()> work, std::function<void()> done) {
+  has_failed_ = false;
+  ticket_ = context_.large_bodies.submit(tenant_, [this, work = std::move(work), done = std::move(done)] {
+    try {
+      work();
+    } catch (const std::bad_alloc&) {
+      has_failed_ = true;
+    }
+    context_.loop.post([this, done] { finish(done); });
+  });
+}
+
+void RequestBody::finish(const std::function<void()>& done) {
+  ticket_ = 0;
+  if (released_) {
+    clear(false);
+    return std::exchange(released_, nullptr)();
+  }
+  guard_.run([&] {
+    if (has_failed_) throw std::bad_alloc{};
+    done();
+  });
+}
+
+void RequestBody::answered(bool keep_memory) {
+  body_.clear(keep_memory ? kKeptBytesMax : 0);
+  upstream_.clear(keep_memory);
+  changed_hold_.release();
+}
+
+void RequestBody::clear(bool keep_memory) {
+  large_.reset();
+  answered(keep_memory);
+}
+
+void RequestBody::release(bool keep_memory, std::function<void()> done) {
+  if (ticket_ != 0 && !context_.large_bodies.cancel(tenant_, ticket_)) {
+    released_ = std::move(done);
+    return;
+  }
+  ticket_ = 0;
+  clear(keep_memory);
+  done();
+}
+
+}  // namespace penstock::gateway

@@ -1,0 +1,97 @@
+// The body of a client's request and the one that is sent to replicas, which may be a changed copy.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "gateway/request_guard.h"
+#include "gateway/request_reading.h"
+#include "gateway/upstream_request.h"
+#include "gateway/worker_context.h"
+#include "net/body.h"
+
+namespace penstock::gateway {
+
+// Large bodies are parsed and changed on threads of LargeBodies. While one of them works, it has the bodies to itself,
+// and what the client request refers to must stay. Both bodies count for the tenant.
+class RequestBody {
+ public:
+  // `guard` runs what follows the work of another thread.
+  RequestBody(WorkerContext& context, RequestGuard& guard) : context_(context), guard_(guard) {}
+
+  // Takes the body of the exchange.
+  void take(net::Exchange& exchange);
+  // Returns a refusal if the tenant would hold too much memory.
+  [[nodiscard]] std::optional<Refusal> charge_to(std::uint32_t tenant);
+  [[nodiscard]] std::string_view view() const { return body_.view(); }
+
+  // Calls `done` with the refusal, if there is one, and the size of the prompt, now or later; `context.scratch` and
+  // `context.keys` then describe the request.
+  template <class Done>
+  void parse(api::Endpoint endpoint, Done&& done) {
+    if (is_large()) return parse_elsewhere(endpoint, std::forward<Done>(done));
+    const auto parsed = parse_body(context_.reader, endpoint, body_, context_.settings->options.dispatch.key_tokens,
+                                   context_.scratch, context_.keys);
+    done(refusal_of(parsed), context_.scratch.text.size());
+  }
+  // Keeps the settings that apply to a parsed request, because they may change while it waits. Returns whether its
+  // client may see the replica and the reason for its choice.
+  [[nodiscard]] bool take_settings(const ReadRequest& read);
+
+  // Offers the beginnings of the prompt to the cache of hot prefixes.
+  void offer_prefixes(const ReadRequest& read) const;
+
+  [[nodiscard]] ClientRequest as_request(const net::RequestHead& head, std::string_view engine_request_id,
+                                         api::Endpoint endpoint, bool collect) const {
+    return {head, body_.view(), edit_, changes_, engine_request_id, endpoint, collect};
+  }
+  // Builds the body for the replica and calls `done`, now or later.
+  void prepare(const ClientRequest& client, const RoutedGrant& grant, std::string kv_transfer_params,
+               std::function<void()> done);
+  [[nodiscard]] UpstreamRequest& upstream() { return upstream_; }
+
+  // The request is not sent again.
+  void answered(bool keep_memory);
+  // Frees the bodies and calls `done`, later if another thread still works for the request.
+  void release(bool keep_memory, std::function<void()> done);
+
+ private:
+  using Parsed = std::function<void(std::optional<Refusal>, std::size_t text_bytes)>;
+  // What another thread reads of a body.
+  struct LargeBody {
+    api::InferenceRequest request;  // Without the text of the prompt.
+    std::vector<std::uint64_t> keys;
+    std::size_t text_bytes = 0;
+    net::MemoryHold hold;
+    core::Result<void> parsed;
+  };
+
+  [[nodiscard]] bool is_large() const { return body_.size() > net::ExchangeHandler::kLargeBytes; }
+  [[nodiscard]] std::optional<Refusal> refusal_of(const core::Result<void>& parsed);
+  void parse_elsewhere(api::Endpoint endpoint, Parsed done);
+  void run_elsewhere(std::function<void()> work, std::function<void()> done);
+  void finish(const std::function<void()>& done);
+  void clear(bool keep_memory);
+
+  WorkerContext& context_;
+  RequestGuard& guard_;
+  std::uint32_t tenant_ = 0;
+  net::Body body_;
+  std::string cache_salt_;  // Owns that of changes_.
+  api::EditPoints edit_;    // Of body_.
+  api::BodyChanges changes_;
+  UpstreamRequest upstream_;
+  net::MemoryHold changed_hold_;  // Counts the changed body in upstream_.
+  std::unique_ptr<LargeBody> large_;
+  LargeBodies::Ticket ticket_ = 0;  // Not 0 while another thread works.
+  bool has_failed_ = false;         // There was no memory for its work.
+  std::function<void()> released_;  // Set while a released request waits for the end of the work.
+};
+
+}  // namespace penstock::gateway
