@@ -25,7 +25,7 @@ bool Body::reserve(std::size_t bytes) {
   const std::size_t wanted = std::max(bytes, capacity_);
   if (wanted == 0) return true;
   const std::size_t held = hold_.bytes();
-  if (wanted > held && !hold_.resize(wanted)) return false;
+  if (wanted > held && !hold_.resize(counted_bytes(wanted))) return false;
   if (bytes <= capacity_) return true;
   auto* const grown = static_cast<char*>(std::realloc(bytes_.get(), bytes + kPadding));
   if (grown == nullptr) {

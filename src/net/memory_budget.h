@@ -39,6 +39,12 @@ class MemoryAccount {
   std::atomic<std::size_t> held_{0};
 };
 
+// Buffers up to this size are not counted, so that small requests cost nothing.
+inline constexpr std::size_t kUncountedBytesMax = 4096;
+[[nodiscard]] constexpr std::size_t counted_bytes(std::size_t capacity) {
+  return capacity > kUncountedBytesMax ? capacity : 0;
+}
+
 // Any thread may call it. Accounts live as long as the budget.
 class MemoryBudget {
  public:

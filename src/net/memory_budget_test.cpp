@@ -87,26 +87,37 @@ TEST(Body, CountsItsCapacityUntilItIsCleared) {
 }
 
 TEST(Body, IsUnchangedWhenMemoryIsRefused) {
-  MemoryBudget budget{100, 100};
+  MemoryBudget budget{10'000, 10'000};
   Body body;
   ASSERT_TRUE(body.charge_to(budget.account("tenant")));
-  ASSERT_TRUE(body.append("hello"));
-  EXPECT_FALSE(body.append(std::string(200, 'x')));
-  EXPECT_FALSE(body.reserve(SIZE_MAX / 2)) << "more than the system has";
-  EXPECT_EQ(body.view(), "hello");
+  ASSERT_TRUE(body.append(std::string(9'000, 'x')));
+  EXPECT_FALSE(body.append(std::string(2'000, 'y')));
+  EXPECT_EQ(body.view(), std::string(9'000, 'x'));
   EXPECT_EQ(budget.held(), body.capacity());
+  Body free;
+  EXPECT_FALSE(free.reserve(SIZE_MAX / 2)) << "more than the system has";
+  EXPECT_TRUE(free.append("hello"));
 }
 
 TEST(Body, MemoryThatIsKeptForTheNextContentCountsAgainWithIt) {
-  MemoryBudget budget{1000, 1000};
+  MemoryBudget budget{10'000, 10'000};
   Body body;
   ASSERT_TRUE(body.charge_to(budget.account("tenant")));
-  ASSERT_TRUE(body.append(std::string(200, 'x')));
-  body.clear(500);
+  ASSERT_TRUE(body.append(std::string(5'000, 'x')));
+  body.clear(8'000);
   EXPECT_EQ(budget.held(), 0u);
   ASSERT_TRUE(body.append("hello"));
   EXPECT_EQ(body.view(), "hello");
-  EXPECT_EQ(budget.held(), 200u);
+  EXPECT_EQ(budget.held(), 5'000u);
+}
+
+TEST(Body, SmallBodiesAreNotCounted) {
+  MemoryBudget budget{1, 1};
+  Body body;
+  ASSERT_TRUE(body.charge_to(budget.account("tenant")));
+  EXPECT_TRUE(body.append(std::string(kUncountedBytesMax, 'x')));
+  EXPECT_EQ(budget.held(), 0u);
+  EXPECT_FALSE(body.append("x"));
 }
 
 }  // namespace

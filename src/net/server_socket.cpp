@@ -3,13 +3,6 @@
 #include <utility>
 
 namespace penstock::net {
-namespace {
-
-constexpr std::size_t kUncountedBytesMax = 4096;  // Buffers up to this size are not counted.
-
-std::size_t counted(std::size_t capacity) { return capacity > kUncountedBytesMax ? capacity : 0; }
-
-}  // namespace
 
 bool ServerSocket::send(std::string_view first, std::string_view second) {
   if (is_broken_) return false;
@@ -59,7 +52,7 @@ void ServerSocket::drop_output() {
 }
 
 void ServerSocket::count_buffers(std::size_t input_capacity, MemoryAccount* payer) {
-  const std::size_t bytes = counted(input_capacity) + counted(out_.capacity());
+  const std::size_t bytes = counted_bytes(input_capacity) + counted_bytes(out_.capacity());
   if (bytes == buffers_.bytes()) return;
   if (buffers_.bytes() == 0) buffers_ = MemoryHold{payer != nullptr ? *payer : core_.memory->unattributed()};
   if (buffers_.resize(bytes)) return;

@@ -213,7 +213,7 @@ class ReliabilityTest(unittest.TestCase):
 
     def test_a_body_of_the_limit_is_read_and_one_byte_more_is_not(self):
         gateway = self.gateway(Engine(self, *FAST).url).ready()
-        limit = 64 * 1024 * 1024
+        limit = 8 * 1024 * 1024
         self.assertEqual(complete(gateway.port)[0], 200)
         before = memory_of(gateway, "VmHWM")
         frame = len(json.dumps(chat(4, "")))
