@@ -106,25 +106,25 @@ TEST(ServerLimits, TheTotalSizeOfBodiesIsLimited) {
 }
 
 TEST(ServerLimits, ReservedDescriptorsServeTheirServer) {
-  ServerLimits reserving;
-  reserving.reserved_descriptors = 2;
-  TestServer plain{answer}, reserved{answer, reserving};
+  ServerLimits limits;
+  limits.reserved_descriptors = 2;
+  TestServer server{answer, limits};
   {
-    RawClient earlier{plain.address()};
+    RawClient earlier{server.address()};
     earlier.send(get("/"));
     ASSERT_EQ(earlier.read_answer().status, 200);
   }
-  ASSERT_TRUE(plain.wait_until([](const ServerCounters& counters) { return counters.open == 0; }));
+  ASSERT_TRUE(server.wait_until([](const ServerCounters& counters) { return counters.open == 0; }));
   const int next = dup(0);
   ::close(next);
   rlimit before{};
   getrlimit(RLIMIT_NOFILE, &before);
   rlimit low = before;
-  low.rlim_cur = static_cast<rlim_t>(next) + 2;  // Two descriptors for the clients, none for the servers.
+  low.rlim_cur = static_cast<rlim_t>(next) + 1;  // One descriptor for the client, none for the server.
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &low), 0);
-  RawClient waiting{plain.address()}, served{reserved.address()};
-  served.send(get("/"));
-  const int status = served.read_answer().status;
+  RawClient client{server.address()};
+  client.send(get("/"));
+  const int status = client.read_answer().status;
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
   EXPECT_EQ(status, 200);
 }
