@@ -192,7 +192,8 @@ int serve_engine(const Arguments& arguments) {
                   {{"engine", options->id}, {"from", to_string(from)}, {"to", to_string(to)}});
   };
   const net::SignalWatch signals{
-      loop, {SIGTERM, SIGINT}, [&](int number) {
+      loop, {SIGTERM, SIGINT, SIGHUP}, [&](int number) {
+        if (number == SIGHUP) return;  // An engine has no configuration that could be read again.
         cause = signal_name(number);
         (*log)->write(logging::Event::kDrain, {{"cause", cause}, {"open", server->open_work()}});
         log_state(server->state(), engine_server::ServerState::kDraining);

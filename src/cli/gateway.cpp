@@ -200,6 +200,7 @@ int serve_gateway(const Arguments& arguments) {
     log.write(logging::Event::kFileLimitLow, {{"limit", may}, {"connections_max", connections}});
   auto options = make_gateway_options(setup);
   if (!options) return report_input_error(options.error());
+  const net::AccessOptions admin_access = options->admin_access;
   const auto listen = parse_listen(setup.listen, "--listen");
   if (!listen) return report_error(listen.error());
   const auto admin = parse_listen(setup.admin_listen, "--admin-listen");
@@ -225,11 +226,14 @@ int serve_gateway(const Arguments& arguments) {
   if (takeover) log.write(logging::Event::kTakeover, {{"role", "successor"}});
   Opening opening{loop, *served, std::move(takeover)};
   const std::string scheme = setup.tls_certificate.empty() ? "http" : "https";
+  const std::string admin_url =
+      (setup.admin.tls_certificate.empty() ? "http://" : "https://") + served->admin_address().text();
   log_start(log, "gateway");
   log.write(logging::Event::kListening, {{"purpose", "api"}, {"url", scheme + "://" + served->address().text()}});
-  log.write(logging::Event::kListening, {{"purpose", "admin"}, {"url", "http://" + served->admin_address().text()}});
-  if (const int code = print(fmt::format("gateway ready on {}://{}, metrics on http://{}/metrics\n", scheme,
-                                         served->address().text(), served->admin_address().text()));
+  log.write(logging::Event::kListening, {{"purpose", "admin"}, {"url", admin_url}});
+  warn_if_exposed(log, "admin", served->admin_address(), admin_access);
+  if (const int code = print(fmt::format("gateway ready on {}://{}, metrics on {}/metrics\n", scheme,
+                                         served->address().text(), admin_url));
       code != kGood)
     return code;
   loop.run();

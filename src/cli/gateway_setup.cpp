@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <sstream>
 #include <thread>
 #include <utility>
 
@@ -59,10 +60,53 @@ core::Result<void> add_tls(const configuration::GatewaySetup& setup, gateway::Ga
     if (!context) return tl::make_unexpected(context.error());
     made.tls = *std::move(context);
   }
+  auto admin = make_access(setup.admin);
+  if (!admin) return tl::make_unexpected(admin.error());
+  made.admin_access = std::move(admin->options);
+  made.admin_tls = std::move(admin->tls);
   return {};
 }
 
 }  // namespace
+
+core::Result<std::vector<std::string>> read_tokens(const std::string& file, const std::string& variable) {
+  std::string all;
+  if (!file.empty()) {
+    auto text = options::read_text_file(file, options::kApiKeyBytesMax);
+    if (!text) return tl::make_unexpected(text.error());
+    all = *std::move(text) + "\n";
+  }
+  if (!variable.empty()) {
+    const char* value = std::getenv(variable.c_str());
+    if (value == nullptr) return core::invalid_input(variable, "the environment variable is not set");
+    all += value;
+  }
+  std::vector<std::string> tokens;
+  std::istringstream lines{all};
+  for (std::string line; std::getline(lines, line);)
+    if (line = trimmed(std::move(line)); !line.empty()) tokens.push_back(std::move(line));
+  if (tokens.empty() && !(file.empty() && variable.empty()))
+    return core::invalid_input(file.empty() ? variable : file, "has no token", "write one on a line");
+  return tokens;
+}
+
+core::Result<Access> make_access(const configuration::AccessSetup& setup) {
+  Access made;
+  auto tokens = read_tokens(setup.token_file, setup.token_env);
+  if (!tokens) return tl::make_unexpected(tokens.error());
+  made.options = {setup.hosts, *std::move(tokens), !setup.client_ca.empty(), setup.token_guards_all};
+  if (setup.tls_certificate.empty()) return made;
+  auto context = net::TlsContext::server(setup.tls_certificate, setup.tls_key, setup.client_ca);
+  if (!context) return tl::make_unexpected(context.error());
+  made.tls = *std::move(context);
+  return made;
+}
+
+void warn_if_exposed(logging::Log& log, std::string_view purpose, const net::Address& address,
+                     const net::AccessOptions& access) {
+  if (net::is_loopback(address) || access.authenticates()) return;
+  log.write(logging::Event::kExposed, {{"purpose", purpose}, {"address", address.text()}});
+}
 
 core::Result<gateway::GatewayOptions> make_gateway_options(const configuration::GatewaySetup& setup) {
   gateway::GatewayOptions made = setup.options;
@@ -81,7 +125,9 @@ core::Result<gateway::GatewayOptions> make_gateway_options(const configuration::
 
 std::vector<std::string> watched_files(const std::string& config_file, const configuration::GatewaySetup& setup) {
   std::vector<std::string> files;
-  for (const std::string& file : {config_file, setup.tls_certificate, setup.tls_key})
+  const configuration::AccessSetup& admin = setup.admin;
+  for (const std::string& file : {config_file, setup.tls_certificate, setup.tls_key, admin.token_file,
+                                  admin.tls_certificate, admin.tls_key, admin.client_ca})
     if (!file.empty() && file != "-") files.push_back(file);
   for (const configuration::TenantOptions& tenant : setup.tenants)
     files.insert(files.end(), tenant.key_files.begin(), tenant.key_files.end());

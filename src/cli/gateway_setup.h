@@ -9,9 +9,23 @@
 #include "core/result.h"
 #include "gateway/gateway.h"
 #include "logging/log.h"
+#include "net/access.h"
 #include "net/address.h"
+#include "net/tls.h"
 
 namespace penstock::cli {
+
+struct Access {
+  net::AccessOptions options;
+  std::shared_ptr<net::TlsContext> tls;  // Null: plain HTTP.
+};
+// Reads token, certificates and key. Errors name the file or the variable, never a token.
+[[nodiscard]] core::Result<Access> make_access(const configuration::AccessSetup& setup);
+// Returns the tokens of the file and of the variable; empty names are left out.
+[[nodiscard]] core::Result<std::vector<std::string>> read_tokens(const std::string& file, const std::string& variable);
+// Warns if other machines can reach the address without authentication.
+void warn_if_exposed(logging::Log& log, std::string_view purpose, const net::Address& address,
+                     const net::AccessOptions& access);
 
 // Reads key files, environment variables and TLS files. Errors name the tenant or the file, never a key.
 [[nodiscard]] core::Result<gateway::GatewayOptions> make_gateway_options(const configuration::GatewaySetup& setup);

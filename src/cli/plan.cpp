@@ -35,6 +35,8 @@ constexpr std::uint32_t kTrialBlockTokens = 256;
 
 struct DaemonOptions {
   std::string gateway = "127.0.0.1:8081", dashboard = "127.0.0.1:8080";
+  std::string gateway_token_file, gateway_token_env, gateway_ca;
+  configuration::AccessSetup access;  // Of the live page.
   bool local_engines = false;
   std::optional<bool> acts;  // Empty: it acts if it starts the engines itself.
   std::string state_folder;  // Empty: penstock-state, if it starts engines.
@@ -54,6 +56,27 @@ core::Result<actuation::PortRange> parse_ports(std::string_view text) {
 
 std::filesystem::path folder_of(const DaemonOptions& options) {
   return options.state_folder.empty() ? "penstock-state" : options.state_folder;
+}
+
+void add_credentials(options::Table& table, DaemonOptions& made) {
+  using namespace options;
+  table.add({"", "--gateway-token-file", "file with the token of the gateway's admin address"},
+            text(made.gateway_token_file));
+  table.add({"", "--gateway-token-env", "environment variable with that token"}, text(made.gateway_token_env));
+  table.add({"", "--gateway-ca", "PEM file that verifies the certificate of the admin address; without it, plain HTTP"},
+            text(made.gateway_ca));
+  configuration::AccessSetup& access = made.access;
+  table.add(
+      {"", "--dashboard-hosts", "host names of the live page; its own address, loopback and localhost always work"},
+      names(access.hosts));
+  table.add({"", "--dashboard-token-file", "file with the token of the live page; browsers send it as the password"},
+            text(access.token_file));
+  table.add({"", "--dashboard-token-env", "environment variable with that token"}, text(access.token_env));
+  table.add({"", "--dashboard-tls-certificate", "PEM file with the certificate chain of the live page"},
+            text(access.tls_certificate));
+  table.add({"", "--dashboard-tls-key", "PEM file with the key of that certificate"}, text(access.tls_key));
+  table.add({"", "--dashboard-client-ca", "PEM file that verifies certificates of clients of the live page"},
+            text(access.client_ca));
 }
 
 options::Table daemon_table(DaemonOptions& made) {
@@ -78,6 +101,7 @@ options::Table daemon_table(DaemonOptions& made) {
       .placeholder("FOLDER")
       .by_default("penstock-state");
   table.add({"", "--dashboard", "address of the live page; 0 disables it"}, address(made.dashboard));
+  add_credentials(table, made);
   table
       .add({"", "--ports", "ports for local engines, three each"},
            value("range", made.ports, parse_ports,
@@ -247,6 +271,18 @@ tl::expected<void, int> read_options(const Arguments& arguments, DaemonOptions& 
   return {};
 }
 
+// Adds the credentials for the gateway's admin address.
+core::Result<void> add_gateway_credentials(const DaemonOptions& daemon, controller::DaemonOptions& made) {
+  const auto tokens = read_tokens(daemon.gateway_token_file, daemon.gateway_token_env);
+  if (!tokens) return tl::make_unexpected(tokens.error());
+  if (!tokens->empty()) made.gateway_authorization = "Bearer " + tokens->front();
+  if (daemon.gateway_ca.empty()) return {};
+  auto tls = net::TlsContext::client(daemon.gateway_ca);
+  if (!tls) return tl::make_unexpected(tls.error());
+  made.gateway_tls = *std::move(tls);
+  return {};
+}
+
 }  // namespace
 
 int run_planner(const Arguments& arguments) {
@@ -271,7 +307,9 @@ int run_planner(const Arguments& arguments) {
   if (!opened_log) return opened_log.error();
   logging::Log& log = **opened_log;
   std::string cause;
-  const net::SignalWatch signals{loop, {SIGTERM, SIGINT}, [&](int number) {
+  const net::SignalWatch signals{loop, {SIGTERM, SIGINT, SIGHUP}, [&](int number) {
+                                   // The configuration of a planner is not read again.
+                                   if (number == SIGHUP) return;
                                    cause = signal_name(number);
                                    if (std::exchange(ending, true) || own == nullptr || daemon_options.keep_engines)
                                      return loop.stop();
@@ -304,6 +342,8 @@ int run_planner(const Arguments& arguments) {
   }
   controller::DaemonOptions options = controller_options(*run, *gateway);
   options.observe_only = !acts;
+  if (const auto added = add_gateway_credentials(daemon_options, options); !added)
+    return report_input_error(added.error());
   if (local || !daemon_options.state_folder.empty()) {
     const std::filesystem::path folder = folder_of(daemon_options);
     std::error_code error;
@@ -318,12 +358,16 @@ int run_planner(const Arguments& arguments) {
   if (daemon_options.dashboard != "0") {
     const auto listen = parse_listen(daemon_options.dashboard, "--dashboard");
     if (!listen) return report_error(listen.error());
+    auto access = make_access(daemon_options.access);
+    if (!access) return report_input_error(access.error());
     const auto socket = net::listen_on(*listen, false);
     if (!socket) return report_error(socket.error());
-    const std::string url = "http://" + net::local_address(*socket).text();
+    const std::string url = (access->tls ? "https://" : "http://") + net::local_address(*socket).text();
     where = "live page on " + url;
     log.write(logging::Event::kListening, {{"purpose", "dashboard"}, {"url", url}});
-    board = std::make_unique<dashboard::Dashboard>(loop, *socket, daemon, PENSTOCK_VERSION);
+    warn_if_exposed(log, "dashboard", net::local_address(*socket), access->options);
+    board = std::make_unique<dashboard::Dashboard>(loop, *socket, daemon, PENSTOCK_VERSION, std::move(access->options),
+                                                   std::move(access->tls));
   }
   if (const int code = print(fmt::format("planner ready, {} {}, {}\n", acts ? "acting on" : "observing",
                                          local ? "local engines" : "the gateway's replicas", where));

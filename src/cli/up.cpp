@@ -14,6 +14,8 @@
 #include "cli/log_setup.h"
 #include "configuration/configuration.h"
 #include "connect/processes/process_host.h"
+#include "connect/whole_file.h"
+#include "net/access.h"
 #include "net/fetch.h"
 #include "net/signals.h"
 #include "options/values.h"
@@ -128,14 +130,15 @@ class Supervisor {
   Supervisor(net::Loop& loop, const UpOptions& options, std::filesystem::path folder)
       : loop_(loop), client_(loop), options_(options), folder_(std::move(folder)) {}
 
-  core::Result<void> begin(const std::string& program, const std::string& config) {
+  core::Result<void> begin(const std::string& program, const std::string& config, const std::string& token_file) {
     const std::string replicas = folder_ / "replicas.json";
-    parts_.push_back(
-        part("gateway", {program, "gateway", "--config", config, "--replicas-file", replicas, "--listen",
-                         options_.listen, "--admin-listen", admin(), "--ledger", folder_ / "ledger.sqlite"}));
-    parts_.push_back(part("planner", {program, "plan", "--config", config, "--engines", "local", "--bind-engines",
-                                      "--gateway", admin(), "--state-dir", folder_, "--dashboard", options_.dashboard,
-                                      "--ports", options_.ports, "--decision-log", folder_ / "decisions.sqlite"}));
+    parts_.push_back(part("gateway", {program, "gateway", "--config", config, "--replicas-file", replicas, "--listen",
+                                      options_.listen, "--admin-listen", admin(), "--ledger", folder_ / "ledger.sqlite",
+                                      "--admin-token-file", token_file, "--admin-token-guards", "prompts"}));
+    parts_.push_back(part(
+        "planner", {program, "plan", "--config", config, "--engines", "local", "--bind-engines", "--gateway", admin(),
+                    "--gateway-token-file", token_file, "--state-dir", folder_, "--dashboard", options_.dashboard,
+                    "--ports", options_.ports, "--decision-log", folder_ / "decisions.sqlite"}));
     for (Part& each : parts_)
       for (std::string& argument : log_arguments(options_.log)) each.words.push_back(std::move(argument));
     if (!options_.no_load) {
@@ -309,6 +312,14 @@ core::Result<std::string> config_file(const UpOptions& options, const std::files
   return path;
 }
 
+// The token with which the planner reads texts of prompts from the gateway.
+core::Result<std::string> token_file(const std::filesystem::path& folder) {
+  const std::string path = folder / "admin-token";
+  if (auto written = connect::replace_file(path, net::make_token() + "\n"); !written)
+    return tl::make_unexpected(written.error());
+  return path;
+}
+
 }  // namespace
 
 int up(const Arguments& arguments) {
@@ -323,6 +334,8 @@ int up(const Arguments& arguments) {
   if (!folder) return report_error(folder.error());
   const auto config = config_file(made, *folder);
   if (!config) return report_error(config.error());
+  const auto token = token_file(*folder);
+  if (!token) return report_error(token.error());
   std::error_code error;
   const std::string program = std::filesystem::read_symlink("/proc/self/exe", error).string();
   if (error) return report_error({core::ErrorCode::kEnvironment, "/proc/self/exe", error.message(), {}});
@@ -331,7 +344,7 @@ int up(const Arguments& arguments) {
   Supervisor supervisor{loop, made, *folder};
   const net::SignalWatch signals{loop, {SIGTERM, SIGINT}, [&](int) { supervisor.end(kGood); }};
   if (const int code = print("up: starting gateway, planner and engines\n"); code != kGood) return code;
-  if (auto begun = supervisor.begin(program, *config); !begun) return report_error(begun.error());
+  if (auto begun = supervisor.begin(program, *config, *token); !begun) return report_error(begun.error());
   if (made.duration > core::Duration{}) loop.after(made.duration, [&] { supervisor.end(kGood); });
   loop.run();
   return supervisor.code();

@@ -239,6 +239,12 @@ void settle_gateway(Configuration& made, Reading& reading) {
     if (!gateway::is_engine_control(fields[i]))
       reading.report("gateway.forward_fields", fmt::format("{} is no field that controls engines", quote(fields[i])),
                      "other fields are always forwarded");
+  const AccessSetup& admin = setup.admin;
+  if (admin.tls_certificate.empty() != admin.tls_key.empty())
+    reading.report(admin.tls_key.empty() ? "gateway.admin_tls.certificate" : "gateway.admin_tls.key",
+                   "TLS needs a certificate and a key, one of them is missing");
+  if (admin.tls_certificate.empty() && !admin.client_ca.empty())
+    reading.report("gateway.admin_tls.client_ca", "has no effect without a certificate of the admin address");
   const admission::PressureLimits& pressure = setup.options.dispatch.pressure;
   if (pressure.kv_reject < pressure.kv_throttle)
     reading.report("gateway.admission.kv_reject",

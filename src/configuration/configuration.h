@@ -64,8 +64,17 @@ struct TenantOptions : dispatch::Tenant {
   std::vector<std::string> keys, key_files, key_envs;  // API keys. Each file and variable contains one.
 };
 
+// Who may read an address for operators. Files and variables hold one token on each line.
+struct AccessSetup {
+  std::vector<std::string> hosts;
+  std::string token_file, token_env;
+  bool token_guards_all = true;
+  std::string tls_certificate, tls_key, client_ca;  // Files; empty means plain HTTP, or no client certificates.
+};
+
 struct GatewaySetup {
   std::string listen = "127.0.0.1:8000", admin_listen = "127.0.0.1:8081";
+  AccessSetup admin;
   std::string tls_certificate, tls_key;  // Files; empty means plain HTTP.
   std::string ledger;                    // SQLite file; empty means none.
   core::Duration ledger_retention{};     // Entries older than this are removed; 0 keeps all.

@@ -16,6 +16,38 @@ void add_addresses(Table& table, GatewaySetup& setup) {
   table.add(
       {"gateway.admin_listen", "--admin-listen", "address of the metrics and of the planner's feed; keep it private"},
       address(setup.admin_listen));
+  AccessSetup& admin = setup.admin;
+  table
+      .add({"gateway.admin_hosts", "--admin-hosts",
+            "host names of the admin address; its own address, loopback and localhost always work"},
+           names(admin.hosts))
+      .reloadable();
+  table
+      .add({"gateway.admin_token_file", "--admin-token-file",
+            "file with the token of the admin address; /health and /ready need none"},
+           text(admin.token_file))
+      .reloadable();
+  table
+      .add({"gateway.admin_token_env", "", "environment variable with the token of the admin address"},
+           text(admin.token_env))
+      .reloadable();
+  table
+      .add({"gateway.admin_token_guards", "--admin-token-guards",
+            "all paths of the admin address, or prompts only: /penstock/v1/prefixes"},
+           named_choice(admin.token_guards_all, {{"all", true}, {"prompts", false}}))
+      .reloadable();
+  table
+      .add({"gateway.admin_tls.certificate", "",
+            "PEM file with the certificate chain of the admin address; without one it serves plain HTTP"},
+           text(admin.tls_certificate))
+      .reloadable();
+  table.add({"gateway.admin_tls.key", "", "PEM file with the key of that certificate"}, text(admin.tls_key))
+      .reloadable();
+  table
+      .add({"gateway.admin_tls.client_ca", "",
+            "PEM file that verifies certificates of clients of the admin address; one authenticates like a token"},
+           text(admin.client_ca))
+      .reloadable();
   table.add({"gateway.threads", "--threads", "threads of the data path; 0 is one for each core"},
             count(setup.options.threads, 0, 1024));
   table

@@ -68,11 +68,22 @@ PlannerDaemon::~PlannerDaemon() {
 
 // ---- the gateway ----------------------------------------------------------------------------------------------------
 
+net::FetchRequest PlannerDaemon::gateway_request(std::string path) const {
+  net::FetchRequest request = net::request_to(options_.gateway, std::move(path), kGatewayTimeout);
+  if (!options_.gateway_authorization.empty())
+    request.fields.push_back({"Authorization", options_.gateway_authorization});
+  if (options_.gateway_tls != nullptr) {
+    request.call.tls = options_.gateway_tls;
+    request.call.host = net::parse_url(options_.gateway.text())->host;
+  }
+  return request;
+}
+
 void PlannerDaemon::request_overview() {
   request_traffic();
   if (std::exchange(overview_in_flight_, true)) return;
   const core::Instant requested_at = loop_.now();
-  net::fetch(client_, net::request_to(options_.gateway, "/penstock/v1/overview", kGatewayTimeout),
+  net::fetch(client_, gateway_request("/penstock/v1/overview"),
              [this, requested_at](core::Result<net::FetchAnswer> answer) {
                overview_in_flight_ = false;
                if (!answer) return report_gateway(answer.error().message());
@@ -99,8 +110,7 @@ void PlannerDaemon::report_gateway(const std::string& failure) {
 
 void PlannerDaemon::request_traffic() {
   if (std::exchange(traffic_in_flight_, true)) return;
-  net::FetchRequest request =
-      net::request_to(options_.gateway, fmt::format("/penstock/v1/traffic?after={}", next_event_), kGatewayTimeout);
+  net::FetchRequest request = gateway_request(fmt::format("/penstock/v1/traffic?after={}", next_event_));
   request.answer_bytes_max = 256 * 1024 * 1024;
   net::fetch(client_, std::move(request), [this](core::Result<net::FetchAnswer> answer) {
     traffic_in_flight_ = false;
@@ -128,7 +138,7 @@ void PlannerDaemon::observe_scaling() {
 
 void PlannerDaemon::request_prefixes() {
   if (std::exchange(prefixes_in_flight_, true)) return;
-  net::FetchRequest request = net::request_to(options_.gateway, "/penstock/v1/prefixes", kGatewayTimeout);
+  net::FetchRequest request = gateway_request("/penstock/v1/prefixes");
   request.answer_bytes_max = 64 * 1024 * 1024;
   net::fetch(client_, std::move(request), [this](core::Result<net::FetchAnswer> answer) {
     prefixes_in_flight_ = false;

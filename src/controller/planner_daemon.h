@@ -19,6 +19,7 @@
 #include "logging/log.h"
 #include "net/address.h"
 #include "net/client.h"
+#include "net/fetch.h"
 #include "net/loop.h"
 #include "report/metrics.h"
 #include "signals/slo.h"
@@ -28,10 +29,12 @@ namespace penstock::controller {
 struct DaemonOptions {
   std::vector<signals::Pool> pools;  // One aggregated pool, or one prefill and one decode pool.
   signals::SloPolicy slo;
-  double kv_bytes_per_token = 131'072.0;  // For token metrics in bytes.
-  std::string model;                      // The model of the requests and replicas; empty for all models.
-  bool observe_only = true;               // Decisions are recorded and change nothing.
-  net::Address gateway;                   // Its admin address.
+  double kv_bytes_per_token = 131'072.0;         // For token metrics in bytes.
+  std::string model;                             // The model of the requests and replicas; empty for all models.
+  bool observe_only = true;                      // Decisions are recorded and change nothing.
+  net::Address gateway;                          // Its admin address.
+  std::string gateway_authorization;             // Value of the Authorization field for it; empty: none.
+  std::shared_ptr<net::TlsContext> gateway_tls;  // Null: plain HTTP.
   core::Duration gateway_interval = std::chrono::milliseconds{500};
   core::Duration prefix_interval = std::chrono::seconds{5};  // Their texts may be long.
   core::Duration gateway_timeout =
@@ -86,6 +89,7 @@ class PlannerDaemon {
   void request_overview();
   void request_traffic();
   void request_prefixes();
+  [[nodiscard]] net::FetchRequest gateway_request(std::string path) const;
   void report_gateway(const std::string& failure);  // Empty after a success.
   void observe_scaling();
   void tick();

@@ -21,6 +21,8 @@ void answer(net::Exchange& exchange, int status, std::string_view type, std::str
                                  {"Referrer-Policy", "no-referrer"},
                                  {"Content-Security-Policy", policy}};
   if (status == 405) fields.push_back({"Allow", "GET, HEAD"});
+  // A browser asks its user for a name and a password, which is the token.
+  if (status == 401) fields.push_back({"WWW-Authenticate", "Basic realm=\"penstock\""});
   exchange.respond(status, fields, body);
 }
 
@@ -52,8 +54,14 @@ class Dashboard::Viewer final : private net::ExchangeListener {
   bool keeps_up_ = true;
 };
 
-Dashboard::Dashboard(net::Loop& loop, int listening, const controller::PlannerDaemon& daemon, std::string version)
-    : loop_(loop), daemon_(daemon), version_(std::move(version)), page_(make_page()), server_(loop, listening, *this) {
+Dashboard::Dashboard(net::Loop& loop, int listening, const controller::PlannerDaemon& daemon, std::string version,
+                     net::AccessOptions access, std::shared_ptr<net::TlsContext> tls)
+    : loop_(loop),
+      daemon_(daemon),
+      version_(std::move(version)),
+      access_(net::local_address(listening), std::move(access)),
+      page_(make_page()),
+      server_(loop, listening, *this, {}, std::move(tls)) {
   timer_ = loop_.every(std::chrono::seconds{1}, [this] { push(); });
 }
 
@@ -73,6 +81,9 @@ void Dashboard::on_request(net::Exchange& exchange) {
   const std::string_view path = exchange.head().path();
   if (exchange.head().method != "GET" && exchange.head().method != "HEAD")
     return answer(exchange, 405, "text/plain", "this address takes GET and HEAD only\n");
+  if (path == "/health") return answer(exchange, 200, "text/plain", "ok\n");
+  if (const int refused = access_.refusal(exchange); refused != 0)
+    return answer(exchange, refused, "text/plain", std::string{net::AccessPolicy::explain(refused)} + "\n");
   if (path == "/") return answer(exchange, 200, "text/html; charset=utf-8", page_.html, page_.policy);
   if (path == "/api/state")
     return answer(exchange, 200, "application/json", state_document(daemon_, loop_.now(), version_));
@@ -80,7 +91,6 @@ void Dashboard::on_request(net::Exchange& exchange) {
   if (path == "/metrics") return answer(exchange, 200, report::kMetricsContentType, daemon_.metrics_text());
   if (path == "/metrics/engines")
     return answer(exchange, 200, report::kMetricsContentType, daemon_.token_metrics_text());
-  if (path == "/health") return answer(exchange, 200, "text/plain", "ok\n");
   if (path != "/events") return answer(exchange, 404, "text/plain", "there is nothing at this path\n");
   if (viewers_.size() >= kViewersMax) return answer(exchange, 503, "text/plain", "too many viewers\n");
   const std::vector<net::Field> fields{{"Content-Type", "text/event-stream"}, {"Cache-Control", "no-store"}};

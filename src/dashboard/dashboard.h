@@ -8,6 +8,7 @@
 
 #include "controller/planner_daemon.h"
 #include "dashboard/page.h"
+#include "net/access.h"
 #include "net/loop.h"
 #include "net/server.h"
 
@@ -21,8 +22,10 @@ namespace penstock::dashboard {
 // HEAD returns each of them without its body.
 class Dashboard final : private net::ExchangeHandler {
  public:
-  // Owns the listening socket.
-  Dashboard(net::Loop& loop, int listening, const controller::PlannerDaemon& daemon, std::string version);
+  // Owns the listening socket. /health answers every client; all other paths check the Host field, and credentials if
+  // there are any.
+  Dashboard(net::Loop& loop, int listening, const controller::PlannerDaemon& daemon, std::string version,
+            net::AccessOptions access = {}, std::shared_ptr<net::TlsContext> tls = nullptr);
   ~Dashboard();
 
  private:
@@ -34,6 +37,7 @@ class Dashboard final : private net::ExchangeHandler {
   net::Loop& loop_;
   const controller::PlannerDaemon& daemon_;
   std::string version_;
+  net::AccessPolicy access_;
   Page page_;
   std::map<Viewer*, std::unique_ptr<Viewer>> viewers_;
   core::Instant last_point_;

@@ -91,7 +91,7 @@ TEST_F(BoardTest, AnswersHeadWithTheFieldsOfGetAndNothingMore) {
 
 TEST_F(BoardTest, SendsStatesAndPointsAsTheyArrive) {
   net::testing::Recorder recorder{loop};
-  const std::string head = "GET /events HTTP/1.1\r\nHost: dashboard\r\n\r\n";
+  const std::string head = "GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n";
   net::Call& call = client.call(net::testing::to(address), head, {}, recorder);
   EXPECT_TRUE(run_until(loop, [&] { return recorder.body.find("event: point\n") != std::string::npos; }));
   EXPECT_EQ(recorder.content_type, "text/event-stream");
@@ -106,7 +106,7 @@ TEST_F(BoardTest, SendsStatesAndPointsAsTheyArrive) {
 TEST_F(BoardTest, AViewerThatLeavesIsForgotten) {
   for (int i = 0; i < 5; ++i) {
     net::testing::Recorder recorder{loop};
-    const std::string head = "GET /events HTTP/1.1\r\nHost: dashboard\r\n\r\n";
+    const std::string head = "GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n";
     net::Call& call = client.call(net::testing::to(address), head, {}, recorder);
     EXPECT_TRUE(run_until(loop, [&] { return !recorder.body.empty(); }));
     call.cancel();

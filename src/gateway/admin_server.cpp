@@ -25,6 +25,7 @@ std::uint64_t parse_number(std::string_view text, std::uint64_t fallback) {
 void answer(net::Exchange& exchange, int status, std::string_view type, std::string_view body) {
   std::vector<net::Field> fields{{"Content-Type", type}, {"Cache-Control", "no-store"}};
   if (status == 405) fields.push_back({"Allow", "GET, HEAD"});
+  if (status == 401) fields.push_back({"WWW-Authenticate", "Bearer"});
   exchange.respond(status, fields, body);
 }
 
@@ -38,12 +39,14 @@ net::ServerLimits limits() {
 }  // namespace
 
 AdminServer::AdminServer(net::Loop& loop, int listening, SharedDispatcher& dispatcher, ServerCounts counts,
-                         const Lifecycle& lifecycle)
+                         const Lifecycle& lifecycle, net::AccessOptions access, std::shared_ptr<net::TlsContext> tls)
     : loop_(loop),
       dispatcher_(dispatcher),
       counts_(std::move(counts)),
       lifecycle_(lifecycle),
-      server_(loop, listening, *this, limits()) {
+      address_(net::local_address(listening)),
+      access_(address_, std::move(access)),
+      server_(loop, listening, *this, limits(), std::move(tls)) {
   boot_id_ = fmt::format(
       "{:x}", core::mix64(static_cast<std::uint64_t>(std::chrono::system_clock::now().time_since_epoch().count())));
 }
@@ -58,6 +61,8 @@ void AdminServer::on_request(net::Exchange& exchange) {
     const bool ready = dispatcher_.ready(loop_.now());
     return answer(exchange, ready ? 200 : 503, "text/plain", ready ? "ready\n" : "no replica may be chosen\n");
   }
+  if (const int refused = access_.refusal(exchange, path == "/penstock/v1/prefixes"); refused != 0)
+    return answer(exchange, refused, "application/json", error_body(refused, net::AccessPolicy::explain(refused)));
   if (path == "/metrics")
     return answer(exchange, 200, "text/plain; version=0.0.4; charset=utf-8",
                   metrics_text(dispatcher_.overview(loop_.now()), counts_(), lifecycle_));
@@ -66,6 +71,11 @@ void AdminServer::on_request(net::Exchange& exchange) {
   if (path == "/penstock/v1/traffic") return answer_traffic(exchange);
   if (path == "/penstock/v1/prefixes") return answer_prefixes(exchange);
   answer(exchange, 404, "application/json", error_body(404, "there is nothing at this path"));
+}
+
+void AdminServer::set_access(net::AccessOptions access, std::shared_ptr<net::TlsContext> tls) {
+  access_ = net::AccessPolicy{address_, std::move(access)};
+  server_.set_tls(std::move(tls));
 }
 
 void AdminServer::answer_traffic(net::Exchange& exchange) {

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 
 #include "gateway/lifecycle.h"
 #include "gateway/shared_dispatcher.h"
+#include "net/access.h"
 #include "net/loop.h"
 #include "net/server.h"
 
@@ -18,15 +20,17 @@ namespace penstock::gateway {
 //   GET /penstock/v1/overview                       replicas, tenants, queues, usage, as JSON
 //   GET /penstock/v1/traffic?after=N&limit=M        arrivals, first tokens and ends since number N
 //   GET /penstock/v1/prefixes?model=M               hot prefixes with requests to compute them; without M, of all
-//   models
+//   models; with credentials only, because these are texts of users
+// /health and /ready answer every client. All other paths check the Host field, and credentials where there are any.
 class AdminServer final : private net::ExchangeHandler {
  public:
   using ServerCounts = std::function<net::ServerCounters()>;  // Sums over all workers.
 
   // Owns the listening socket. Lives on one loop.
   AdminServer(net::Loop& loop, int listening, SharedDispatcher& dispatcher, ServerCounts counts,
-              const Lifecycle& lifecycle);
+              const Lifecycle& lifecycle, net::AccessOptions access, std::shared_ptr<net::TlsContext> tls);
 
+  void set_access(net::AccessOptions access, std::shared_ptr<net::TlsContext> tls);
   void drain() { server_.drain(); }
 
  private:
@@ -39,6 +43,8 @@ class AdminServer final : private net::ExchangeHandler {
   SharedDispatcher& dispatcher_;
   ServerCounts counts_;
   const Lifecycle& lifecycle_;
+  net::Address address_;
+  net::AccessPolicy access_;
   std::string boot_id_;  // Differs between two runs of the gateway.
   net::Server server_;
 };

@@ -26,7 +26,7 @@ ControlThread::ControlThread(const GatewayOptions& options, SharedDispatcher& di
       client_(loop_),
       health_(loop_, options, dispatcher, client_, log),
       pinger_(loop_, options, dispatcher, health_),
-      admin_(loop_, listening, dispatcher, std::move(counts), lifecycle) {
+      admin_(loop_, listening, dispatcher, std::move(counts), lifecycle, options.admin_access, options.admin_tls) {
   loop_.every(kTick, [this] { tick(); });
 }
 
@@ -37,6 +37,12 @@ ControlThread::~ControlThread() {
 
 void ControlThread::start() {
   thread_ = std::thread{[this] { loop_.run(); }};
+}
+
+void ControlThread::set_access(net::AccessOptions access, std::shared_ptr<net::TlsContext> tls) {
+  loop_.post([this, access = std::move(access), tls = std::move(tls)]() mutable {
+    admin_.set_access(std::move(access), std::move(tls));
+  });
 }
 
 void ControlThread::release_admin() {

@@ -24,6 +24,8 @@ class ControlThread {
   ControlThread& operator=(const ControlThread&) = delete;
 
   void start();
+  // May be called on any thread. For later requests to the admin address, and later connections.
+  void set_access(net::AccessOptions access, std::shared_ptr<net::TlsContext> tls);
   void release_admin();  // May be called on any thread. Stops listening on the admin address.
   void set_replicas(std::vector<ReplicaEndpoint> replicas);  // May be called on any thread.
 

@@ -168,6 +168,7 @@ core::Result<void> Gateway::reconfigure(GatewayOptions options) {
   const GatewayOptions next = std::exchange(made->options, first_->options);
   made->options.anonymous = next.anonymous;
   made->options.tls = next.tls;
+  control_->set_access(next.admin_access, next.admin_tls);
   dispatch::copy_reloadable(made->options.dispatch, next.dispatch);
   dispatcher_->reconfigure(made->options.dispatch);
   made->options.forward = next.forward;

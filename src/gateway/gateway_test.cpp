@@ -326,8 +326,30 @@ TEST(Admin, ReadyReportsWhetherAReplicaMayBeChosen) {
   const auto refused = client.read_answer();
   EXPECT_EQ(refused.status, 405);
   EXPECT_EQ(field_in(refused.head, "allow"), "GET, HEAD");
-  client.send(net::testing::get("/nothing"));
-  EXPECT_EQ(client.read_answer().status, 404);
+  EXPECT_EQ(gateway.admin_answer("/nothing").status, 404);
+}
+
+TEST(Admin, ChecksTheHostAndTheTokenOfAllPathsButThoseOfProbes) {
+  TestReplica replica{answer_well};
+  TestGateway gateway{{spec_of(replica, "r1")}};
+  const std::string token = "Authorization: Bearer token\r\n";
+  for (const char* path : {"/metrics", "/penstock/v1/overview", "/penstock/v1/traffic", "/penstock/v1/prefixes"}) {
+    EXPECT_EQ(gateway.admin_answer(path).status, 200) << path;
+    EXPECT_EQ(gateway.admin_answer(path, "Host: evil.example\r\n" + token).status, 421) << path;
+    const auto refused = gateway.admin_answer(path, "Host: localhost\r\n");
+    EXPECT_EQ(refused.status, 401) << path;
+    EXPECT_EQ(field_in(refused.head, "www-authenticate"), "Bearer");
+  }
+  for (const char* path : {"/health", "/ready"})
+    EXPECT_EQ(gateway.admin_answer(path, "Host: evil.example\r\n").status, 200) << path;
+  // A reload replaces the credentials.
+  GatewayOptions next = quiet_options();
+  next.admin_access = {{"gateway.internal"}, {}, false, true};
+  ASSERT_TRUE((*gateway).reconfigure(next));
+  const auto status = [&](const char* path) { return gateway.admin_answer(path, "Host: gateway.internal\r\n").status; };
+  for (int i = 0; i < 200 && status("/metrics") != 200; ++i) std::this_thread::sleep_for(10ms);
+  EXPECT_EQ(status("/metrics"), 200);
+  EXPECT_EQ(status("/penstock/v1/prefixes"), 403) << "texts of prompts need credentials in any case";
 }
 
 TEST(Admin, ReturnsTrafficFromANumberOn) {

@@ -143,6 +143,7 @@ inline GatewayOptions quiet_options() {
   options.dispatch.models = {{"m", {1.0, 0.5, 2.0}, 32'768}};
   options.dispatch.picker.slow_start = core::Duration{};
   options.expose_routing = ExposeRouting::kAlways;
+  options.admin_access.tokens = {"token"};
   options.health_interval = options.scrape_interval = std::chrono::hours{1};
   return options;
 }
@@ -180,11 +181,14 @@ class TestGateway {
     })) << admin("/penstock/v1/overview");
   }
 
-  std::string admin(std::string_view path) {
+  // With the token of quiet_options() and a Host that the admin address knows, unless other fields are given.
+  RawClient::Answer admin_answer(std::string_view path,
+                                 std::string_view fields = "Host: localhost\r\nAuthorization: Bearer token\r\n") {
     RawClient client{gateway_->admin_address()};
-    client.send(net::testing::get(path));
-    return client.read_answer().body;
+    client.send("GET " + std::string{path} + " HTTP/1.1\r\n" + std::string{fields} + "\r\n");
+    return client.read_answer();
   }
+  std::string admin(std::string_view path) { return admin_answer(path).body; }
   // Waits until the overview fulfils the condition, or the test's timeout.
   template <class Predicate>
   bool wait_until(Predicate&& holds) {

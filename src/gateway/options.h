@@ -10,6 +10,7 @@
 #include "core/time.h"
 #include "dispatch/options.h"
 #include "dispatch/replica_spec.h"
+#include "net/access.h"
 #include "net/address.h"
 #include "net/client.h"
 #include "net/credentials.h"
@@ -55,6 +56,8 @@ struct GatewayOptions {
   std::uint32_t large_body_threads = 1;  // Threads that parse large bodies: as many are parsed at once.
   net::ClientLimits client;
   std::shared_ptr<net::TlsContext> tls;  // Null: plain HTTP.
+  net::AccessOptions admin_access;
+  std::shared_ptr<net::TlsContext> admin_tls;  // Null: plain HTTP.
 
   std::optional<routing::PingOptions> prefix_pings;         // Empty: switched off.
   core::Duration ping_interval = std::chrono::seconds{10};  // Time between two checks for due pings.

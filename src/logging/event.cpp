@@ -20,6 +20,8 @@ constexpr std::array kEvents = {
     EventInfo{Event::kDrainTimeout, kWarning, "drain_timeout", "gateway", "open",
               "The drain time is over; the requests that are still open are cut."},
     EventInfo{Event::kStop, kInfo, "stop", "all", "command cause exit_code", "The process ends."},
+    EventInfo{Event::kExposed, kWarning, "exposed", "gateway, plan", "purpose address",
+              "Other machines can reach an address for operators, and it needs no token and no client certificate."},
     EventInfo{Event::kFileLimitLow, kWarning, "file_limit_low", "gateway", "limit connections_max",
               "The limit on open files is below gateway.connections_max. Raise it (ulimit -n, LimitNOFILE=)."},
     EventInfo{Event::kLinesDropped, kWarning, "log_lines_dropped", "all", "lines",

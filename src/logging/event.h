@@ -19,6 +19,7 @@ enum class Event : std::uint8_t {
   kDrain,
   kDrainTimeout,
   kStop,
+  kExposed,
   kFileLimitLow,
   kLinesDropped,
   // The gateway.

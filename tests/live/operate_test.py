@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
 """What an operator does to a gateway that serves: reload, rotate keys and certificates, drain, restart, take over."""
 
+import base64
+import gzip
 import http.client
 import json
 import os
+import shutil
 import signal
 import socket
 import sqlite3
@@ -15,7 +18,8 @@ import threading
 import time
 import unittest
 
-from live_testing import KILL, PROGRAM, SECONDS, STOP, Engine, Gateway, Stream, ask, chat, complete, until
+from live_testing import KILL, PROGRAM, SECONDS, STOP, Engine, Gateway, Program, Stream, ask, chat, complete, until
+from planner_testing import Home, Planner, until_serving
 
 SLOW = ("--engine", "linear:20,0,0.001,0")  # 20 ms a token
 FAST = ("--speed", "50")
@@ -305,6 +309,99 @@ class OperateTest(unittest.TestCase):
         gateway.signal(STOP)
         self.assertEqual(gateway.wait(), 0)
         stream.join()
+
+    # ---- the admin address and the live page ---------------------------------------------------------------------------
+
+    def test_the_admin_address_and_the_live_page_know_their_names_and_need_a_token(self):
+        engine = Engine(self, *FAST)
+        token = self.write("token", "first-token\n")
+        gateway = Gateway(self, "--admin-token-file", token, "--admin-hosts", "gateway.internal", engine.url).ready()
+        planner = Planner(self, "--gateway", f"127.0.0.1:{gateway.admin}", "--gateway-token-file", token,
+                          "--dashboard-token-file", token)
+        paths = [(gateway.admin, path) for path in ("/metrics", "/penstock/v1/overview", "/penstock/v1/traffic",
+                                                    "/penstock/v1/prefixes")]
+        paths += [(planner.port, path) for path in ("/", "/api/state", "/api/points", "/metrics", "/events")]
+        for port, path in paths:
+            self.assertEqual(ask(port, "HEAD", path, Host="evil.example", **bearer("first-token"))[0], 421, path)
+            self.assertEqual(ask(port, "HEAD", path)[0], 401, path)
+            self.assertEqual(ask(port, "HEAD", path, **bearer("no-token"))[0], 401, path)
+            self.assertEqual(ask(port, "HEAD", path, **bearer("first-token"))[0], 200, path)
+        self.assertEqual(ask(gateway.admin, "GET", "/metrics", Host="gateway.internal", **bearer("first-token"))[0], 200)
+        basic = {"Authorization": "Basic " + base64.b64encode(b"operator:first-token").decode()}
+        self.assertEqual(ask(planner.port, "GET", "/api/state", **basic)[0], 200)
+        for port, path in ((gateway.admin, "/health"), (gateway.admin, "/ready"), (planner.port, "/health")):
+            self.assertEqual(ask(port, "GET", path, Host="10.1.2.3:80")[0], 200, path)
+        until("the planner's view of the gateway", lambda: "gateway_reachable" in planner.log())
+        self.write("token", "second-token\n")
+        until("the new token", lambda: ask(gateway.admin, "GET", "/metrics", **bearer("second-token"))[0] == 200)
+        self.assertEqual(ask(gateway.admin, "GET", "/metrics", **bearer("first-token"))[0], 401)
+        self.assertNotIn("first-token", gateway.log() + planner.log())
+
+    def test_without_authentication_no_prompt_is_shown_and_exposure_is_a_warning(self):
+        engine = Engine(self, *FAST)
+        gateway = Gateway(self, engine.url).ready()
+        self.assertEqual(ask(gateway.admin, "GET", "/penstock/v1/prefixes")[0], 403)
+        self.assertEqual(ask(gateway.admin, "GET", "/penstock/v1/overview")[0], 200)
+        self.assertEqual(ask(gateway.admin, "GET", "/penstock/v1/overview", Host="evil.example")[0], 421)
+        self.assertFalse(self.lines(gateway, "exposed"))
+        everywhere = Program(self, "gateway", "--listen", "127.0.0.1:0", "--admin-listen", "0.0.0.0:0", engine.url,
+                             ready=r"metrics on http://0\.0\.0\.0:(\d+)")
+        until("the warning", lambda: " exposed " in everywhere.log())
+        self.assertEqual(ask(everywhere.ports[0], "GET", "/metrics", Host="10.1.2.3:8081")[0], 200)
+        self.assertEqual(ask(everywhere.ports[0], "GET", "/metrics", Host="evil.example")[0], 421)
+
+    def test_the_admin_address_serves_tls_and_takes_client_certificates(self):
+        self.certificate("admin")
+        engine = Engine(self, *FAST)
+        certificate, key = self.path("certificate.pem"), self.path("key.pem")
+        config = self.write("p.yaml", f"gateway: {{admin_tls: {{certificate: {certificate}, key: {key}, "
+                                      f"client_ca: {certificate}}}}}\n")
+        gateway = Program(self, "gateway", "--config", config, "--listen", "127.0.0.1:0", "--admin-listen",
+                          "127.0.0.1:0", engine.url, ready=r"metrics on https://127\.0\.0\.1:(\d+)")
+
+        def status(path, with_certificate):
+            context = ssl.create_default_context(cafile=certificate)
+            if with_certificate:
+                context.load_cert_chain(certificate, key)
+            connection = http.client.HTTPSConnection("localhost", gateway.ports[0], timeout=SECONDS, context=context)
+            connection.request("GET", path)
+            seen = connection.getresponse().status
+            connection.close()
+            return seen
+
+        until("a replica", lambda: status("/ready", False) == 200)
+        self.assertEqual(status("/metrics", False), 401)
+        self.assertEqual(status("/metrics", True), 200)
+        self.assertEqual(status("/penstock/v1/prefixes", True), 200)
+
+    # ---- files of the first version ------------------------------------------------------------------------------------
+
+    def test_a_ledger_of_the_first_version_is_read_and_continued(self):
+        ledger = self.path("ledger.sqlite")
+        with gzip.open(os.path.join(os.path.dirname(__file__), "upgrade", "ledger-0.1.0.sqlite.gz")) as old:
+            with open(ledger, "wb") as file:
+                file.write(old.read())
+        gateway = Gateway(self, "--ledger", ledger, Engine(self, *FAST).url).ready()
+        self.assertEqual(complete(gateway.port)[0], 200)
+        gateway.signal(STOP)
+        self.assertEqual(gateway.wait(), 0)
+        with sqlite3.connect(ledger) as database:
+            rows = database.execute("select tenant, outcome, prompt_tokens, output_tokens, round(cost, 6) from entries "
+                                    "order by id").fetchall()
+        shop = ("shop", "completed", 2, 4, 0.00001)
+        self.assertEqual(rows[:6], [shop, shop, shop, ("anonymous", "completed", 3, 4, 0.000011),
+                                    ("anonymous", "cancelled", 3, 6, 0.000015), ("anonymous", "lost", 3, 0, 0.000003)])
+        self.assertEqual([row[1] for row in rows[6:]], ["completed"])
+
+    def test_a_planner_continues_with_the_fleet_file_of_the_first_version(self):
+        home = Home(self)
+        shutil.copy(os.path.join(os.path.dirname(__file__), "upgrade", "fleet-0.1.0.json"), home.path("fleet.json"))
+        gateway = home.gateway(self)
+        home.planner(self, gateway)
+        until_serving(home, 1)
+        # The engine of the file has ended since; numbers are not used twice.
+        self.assertGreaterEqual(max(each["id"] for each in home.fleet()["replicas"]), 2)
+        self.assertEqual(stat.S_IMODE(os.stat(home.path("fleet.json")).st_mode), 0o600)
 
     # ---- restart -----------------------------------------------------------------------------------------------------
 

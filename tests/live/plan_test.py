@@ -11,7 +11,7 @@ import unittest
 
 from live_testing import KILL, PROGRAM, SECONDS, STOP, Engine, Gateway, Stream, ask, chat, complete, until
 from many_streams import ManyStreams
-from planner_testing import Home, Planner, rows_of, until_routed, until_serving
+from planner_testing import TOKEN, Home, Planner, rows_of, until_routed, until_serving
 
 STATIC = ("--policy", "static")
 TWO = "  - {name: chat, replicas: 2, min_replicas: 1, max_replicas: 3}"
@@ -79,7 +79,8 @@ class PlanTest(unittest.TestCase):
 
         for i in range(4):
             self.assertEqual(ask(gateway.port, "POST", "/v1/chat/completions", shared(f"question {i}"))[0], 200)
-        (prefix,) = json.loads(ask(gateway.admin, "GET", "/penstock/v1/prefixes?model=penstock-sim")[2])["prefixes"]
+        (prefix,) = json.loads(ask(gateway.admin, "GET", "/penstock/v1/prefixes?model=penstock-sim",
+                                    Authorization=f"Bearer {TOKEN}")[2])["prefixes"]
         self.assertNotIn("question", prefix["body"])
         first.signal(KILL)
         first.wait()

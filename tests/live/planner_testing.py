@@ -10,6 +10,7 @@ import tempfile
 from live_testing import Gateway, Program, ask, check_sanitizers, until
 
 MARK = b"PENSTOCK_PROCESS="
+TOKEN = "token-of-the-admin-address"
 PORTS_EACH = 60  # of one home, below those that the system gives to clients …
 OWN_PORTS = 3    # … of which so many are for what is no engine
 
@@ -41,6 +42,8 @@ class Home:
         self.config = self.path("penstock.yaml")
         self.model = model
         self.write_config(pools, engine, start_up, gateway)
+        with open(self.path("admin-token"), "w") as file:
+            file.write(TOKEN)
         Home.ranges += 1
         first = 10000 + (os.getpid() * 7 + Home.ranges) % 350 * PORTS_EACH
         self.ports = f"{first}-{first + PORTS_EACH - OWN_PORTS - 1}"
@@ -102,11 +105,13 @@ class Home:
             return sorted(each["id"] for each in json.load(file)["replicas"] if each["state"] == "serving")
 
     def gateway(self, test, *words):
-        return Gateway(test, "--config", self.config, "--replicas-file", self.path("replicas.json"), *words)
+        return Gateway(test, "--config", self.config, "--replicas-file", self.path("replicas.json"), "--admin-token-file",
+                       self.path("admin-token"), "--admin-token-guards", "prompts", *words)
 
     def planner(self, test, gateway, *words):
         return Planner(test, "--config", self.config, "--engines", "local", "--state-dir", self.folder, "--ports",
-                       self.ports, "--gateway", f"127.0.0.1:{gateway.admin}", *words)
+                       self.ports, "--gateway", f"127.0.0.1:{gateway.admin}", "--gateway-token-file",
+                       self.path("admin-token"), *words)
 
 
 class Planner(Program):
