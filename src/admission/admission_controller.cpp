@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <utility>
 
 #include <tsl/robin_map.h>
 
+#include "admission/refusal_text.h"
 #include "admission/token_rate.h"
 #include "core/enum_names.h"
 #include "core/result.h"
@@ -16,15 +18,13 @@
 namespace penstock::admission {
 namespace {
 
-constexpr std::uint32_t kRetryAfterMax = 60;
-
 std::size_t index_of(Decision decision) { return static_cast<std::size_t>(decision); }
 
 struct TenantState {
   TenantLimits limits;
   TokenBudget budget;
   std::uint32_t running = 0, waiting = 0;
-  std::uint64_t reserved_total = 0, settled_total = 0, used_total = 0;
+  std::uint64_t reserved_total = 0, settled_total = 0, used_total = 0, largest_claim = 0;
   std::array<std::uint64_t, kDecisions> decisions{};
 };
 
@@ -36,7 +36,8 @@ struct ModelQueue {
 struct Record {  // A queued or admitted ticket.
   std::uint32_t tenant = 0, model = 0;
   Class traffic_class = Class::kInteractive;
-  std::uint64_t tokens = 0;
+  std::uint64_t tokens = 0;   // Estimated.
+  std::uint64_t reserve = 0;  // Taken from the budgets.
   bool admit = false;
   bool limited = false;               // Result of the last visit.
   std::uint32_t passed = 0;           // Number of requests that overtook it while saturation blocked it.
@@ -45,28 +46,6 @@ struct Record {  // A queued or admitted ticket.
 
 // The tenant's or class's limit that blocks a request.
 enum class LimitKind : std::uint8_t { kNothing, kConcurrency, kBudget, kClassBudget };
-
-std::uint32_t whole_seconds(core::Duration wait) {
-  return static_cast<std::uint32_t>(
-      std::clamp(std::ceil(core::to_seconds(wait)), 1.0, static_cast<double>(kRetryAfterMax)));
-}
-
-std::string class_option(Class traffic_class, const char* option) {
-  return fmt::format("classes.{}.{}", to_string(traffic_class), option);
-}
-
-std::string budget_sentence(const BudgetLimits& limits, const std::string& whose, double available,
-                            std::uint64_t tokens, std::uint32_t seconds) {
-  return fmt::format(
-      "the request needs about {} tokens; {:.0f} of {:.0f} tokens per minute are left to {}; retry in {} s", tokens,
-      std::max(std::floor(available), 0.0), limits.tokens_per_minute, whose, seconds);
-}
-
-std::string too_large_sentence(const BudgetLimits& limits, const std::string& whose, std::uint64_t tokens) {
-  return fmt::format(
-      "the request needs about {} tokens, more than the capacity of {}, {:.0f}; shorten the prompt or lower max_tokens",
-      tokens, whose, limits.capacity());
-}
 
 }  // namespace
 
@@ -106,7 +85,7 @@ struct AdmissionController::State {
     return LimitKind::kNothing;
   }
   [[nodiscard]] LimitKind own_limit(const Waiting& waiting, core::Instant now) const {
-    return own_limit(waiting.tenant, waiting.traffic_class, waiting.tokens, now);
+    return own_limit(waiting.tenant, waiting.traffic_class, waiting.needed, now);
   }
   // Returns the time at which both budgets hold this many tokens.
   [[nodiscard]] core::Instant affordable_at(std::uint32_t tenant, Class traffic_class, std::uint64_t tokens,
@@ -115,13 +94,14 @@ struct AdmissionController::State {
                     class_budgets[index_of(traffic_class)].available_at(tokens, now));
   }
 
+  // The budgets hold what the request needs.
   void admit(Record& record, core::Instant now) {
     TenantState& tenant = tenants[record.tenant];
-    const bool both = tenant.budget.reserve(record.tokens, now) &&
-                      class_budgets[index_of(record.traffic_class)].reserve(record.tokens, now);
-    PENSTOCK_ASSERT(both, "budgets are checked before admission");
+    tenant.budget.settle(0, record.reserve, now);
+    class_budgets[index_of(record.traffic_class)].settle(0, record.reserve, now);
     ++tenant.running;
-    tenant.reserved_total += record.tokens;
+    tenant.reserved_total += record.reserve;
+    tenant.largest_claim = std::max(tenant.largest_claim, record.reserve);
     ++tenant.decisions[index_of(Decision::kAdmit)];
     queue_of(record.model).admit_rate.add(record.tokens, now);
     record.admit = true;
@@ -180,7 +160,7 @@ struct AdmissionController::State {
 };
 
 std::optional<Answer> AdmissionController::State::refuse_permanently(const Arrival& arrival) {
-  const std::uint64_t tokens = arrival.estimate.total();
+  const std::uint64_t tokens = arrival.claimed().needed;
   const auto larger = [&](const BudgetLimits& budget) {
     return budget.limited() && static_cast<double>(tokens) > budget.capacity();
   };
@@ -205,7 +185,7 @@ Answer AdmissionController::State::refuse_budget(const Arrival& arrival, LimitKi
                                      : fmt::format("tenant {} (tokens_per_minute)", tenant.limits.name);
   return refuse(
       arrival.tenant, Decision::kRefuseBudget, seconds,
-      budget_sentence(budget.limits(), whose, budget.available(arrival.now), arrival.estimate.total(), seconds));
+      budget_sentence(budget.limits(), whose, budget.available(arrival.now), arrival.claimed().needed, seconds));
 }
 
 Answer AdmissionController::State::refuse_concurrency(const Arrival& arrival) {
@@ -247,7 +227,7 @@ std::optional<Answer> AdmissionController::State::refuse_by_own_limit(const Arri
   if (limit == LimitKind::kConcurrency && !tenant_waits) return refuse_concurrency(arrival);
   if (limit != LimitKind::kBudget && limit != LimitKind::kClassBudget) return std::nullopt;
   const core::Instant affordable =
-      affordable_at(arrival.tenant, arrival.traffic_class, arrival.estimate.total(), arrival.now);
+      affordable_at(arrival.tenant, arrival.traffic_class, arrival.claimed().needed, arrival.now);
   const bool waits = limit == LimitKind::kBudget ? tenant_waits : may_wait;
   if (waits && affordable <= deadline) return std::nullopt;
   return refuse_budget(arrival, limit, affordable);
@@ -262,7 +242,7 @@ Refused AdmissionController::State::expire(const Waiting& waiting, core::Instant
   std::uint32_t seconds = 1;
   const char* what = "for one of its tenant's requests to end (concurrent)";
   if (limit == LimitKind::kBudget || limit == LimitKind::kClassBudget) {
-    const core::Instant affordable = affordable_at(waiting.tenant, waiting.traffic_class, waiting.tokens, now);
+    const core::Instant affordable = affordable_at(waiting.tenant, waiting.traffic_class, waiting.needed, now);
     seconds = affordable == core::kNever ? kRetryAfterMax : whole_seconds(affordable - now);
     what = limit == LimitKind::kBudget ? "for its tenant's budget (tokens_per_minute)"
                                        : "for its class's budget (tokens_per_minute)";
@@ -357,6 +337,24 @@ void AdmissionController::set_classes(const std::array<ClassLimits, 2>& classes,
   for (std::size_t i = 0; i < classes.size(); ++i) state_->class_budgets[i].change(classes[i].budget, now);
 }
 
+void AdmissionController::restore(std::span<const PastCharge> charges, core::Instant since) {
+  PENSTOCK_ASSERT(state_->records.empty(), "levels are restored before the first arrival");
+  for (TenantState& tenant : state_->tenants) tenant.budget.drain(since);
+  for (TokenBudget& budget : state_->class_budgets) budget.drain(since);
+  for (const PastCharge& charge : charges) {
+    state_->tenants[charge.tenant].budget.settle(0, charge.tokens, charge.at);
+    state_->class_budgets[index_of(charge.traffic_class)].settle(0, charge.tokens, charge.at);
+  }
+}
+
+double AdmissionController::capacity(std::uint32_t tenant, Class traffic_class) const {
+  double least = std::numeric_limits<double>::infinity();
+  for (const BudgetLimits& limits :
+       {state_->tenants[tenant].limits.budget, state_->limits.classes[index_of(traffic_class)].budget})
+    if (limits.limited()) least = std::min(least, limits.capacity());
+  return least;
+}
+
 Answer AdmissionController::arrive(const Arrival& arrival, const VerdictOf& verdict_of) {
   State& state = *state_;
   PENSTOCK_ASSERT(arrival.tenant < state.tenants.size(), "tenants are set before their requests arrive");
@@ -367,11 +365,12 @@ Answer AdmissionController::arrive(const Arrival& arrival, const VerdictOf& verd
   const bool may_wait = class_limits.queue_time > core::Duration{};
   const core::Instant deadline = std::min(arrival.deadline, arrival.now + class_limits.queue_time);
   const std::uint64_t tokens = arrival.estimate.total();
-  const LimitKind limit = state.own_limit(arrival.tenant, arrival.traffic_class, tokens, arrival.now);
+  const BudgetClaim claim = arrival.claimed();
+  const LimitKind limit = state.own_limit(arrival.tenant, arrival.traffic_class, claim.needed, arrival.now);
   if (auto refused = state.refuse_by_own_limit(arrival, limit, deadline, may_wait)) return *refused;
 
   TenantState& tenant = state.tenants[arrival.tenant];
-  Record record{arrival.tenant, arrival.model, arrival.traffic_class, tokens};
+  Record record{arrival.tenant, arrival.model, arrival.traffic_class, tokens, claim.tokens};
   record.limited = limit != LimitKind::kNothing;
   // A class that may not wait has no queue and does not yield to the other class.
   if (limit == LimitKind::kNothing && !(may_wait && state.has_earlier_waiter(arrival)) &&
@@ -382,7 +381,7 @@ Answer AdmissionController::arrive(const Arrival& arrival, const VerdictOf& verd
   }
   if (!may_wait) return state.refuse_pressure(arrival);
   const Waiting waiting{arrival.ticket, arrival.tenant, arrival.traffic_class, tokens, tenant.limits.tier,
-                        arrival.now,    deadline};
+                        arrival.now,    deadline,       claim.needed};
   if (!state.queue_of(arrival.model).queue.push(waiting)) {
     Answer full = state.refuse_full(arrival);
     full.own_limit = record.limited;
@@ -415,7 +414,7 @@ core::Instant AdmissionController::wake_at(core::Instant now) const {
     const auto none = model.queue.pop([&](const Waiting& head) {
       const LimitKind limit = state_->own_limit(head, now);
       if (limit == LimitKind::kBudget || limit == LimitKind::kClassBudget)
-        earliest = std::min(earliest, state_->affordable_at(head.tenant, head.traffic_class, head.tokens, now));
+        earliest = std::min(earliest, state_->affordable_at(head.tenant, head.traffic_class, head.needed, now));
       return VisitResult::kPass;
     });
     PENSTOCK_ASSERT(!none, "a visit takes nothing");
@@ -445,10 +444,10 @@ void AdmissionController::ended(std::uint64_t ticket, std::uint64_t used_tokens,
   PENSTOCK_ASSERT(found != state_->records.end() && found->second.admit, "only an admitted request ends, once");
   const Record& record = found->second;
   TenantState& tenant = state_->tenants[record.tenant];
-  tenant.budget.settle(record.tokens, used_tokens, now);
-  state_->class_budgets[index_of(record.traffic_class)].settle(record.tokens, used_tokens, now);
+  tenant.budget.settle(record.reserve, used_tokens, now);
+  state_->class_budgets[index_of(record.traffic_class)].settle(record.reserve, used_tokens, now);
   --tenant.running;
-  tenant.settled_total += record.tokens;
+  tenant.settled_total += record.reserve;
   tenant.used_total += used_tokens;
   state_->records.erase(found);
 }
@@ -462,6 +461,7 @@ AdmissionController::Tenant AdmissionController::tenant(std::uint32_t tenant, co
           state.reserved_total,
           state.settled_total,
           state.used_total,
+          state.largest_claim,
           state.decisions};
 }
 

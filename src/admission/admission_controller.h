@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -14,6 +16,7 @@
 #include "admission/estimator.h"
 #include "admission/pressure.h"
 #include "admission/queue.h"
+#include "admission/reservation.h"
 #include "core/time.h"
 
 namespace penstock::admission {
@@ -49,6 +52,16 @@ struct Arrival {
   core::Instant now;
   // Deadline of the request. The earlier of this and the deadline of its class applies.
   core::Instant deadline = core::kNever;
+  std::optional<BudgetClaim> claim{};  // Of the budgets; the estimate if empty.
+  [[nodiscard]] BudgetClaim claimed() const { return claim.value_or(BudgetClaim{estimate.total(), estimate.total()}); }
+};
+
+// Tokens that an earlier process of the gateway took from the budgets of a tenant and a class.
+struct PastCharge {
+  std::uint32_t tenant = 0;
+  Class traffic_class = Class::kInteractive;
+  std::uint64_t tokens = 0;
+  core::Instant at;
 };
 
 enum class Decision : std::uint8_t {
@@ -111,6 +124,12 @@ class AdmissionController {
 
   // Changes the limits of the classes. Budgets keep their level, and queued requests keep their deadline.
   void set_classes(const std::array<ClassLimits, 2>& classes, core::Instant now);
+  // Sets the levels of budgets to what earlier processes left of them. Only before the first arrival. `charges` are in
+  // the order of their times and begin not before `since`. All budgets count as empty at `since`, because their levels
+  // then are unknown.
+  void restore(std::span<const PastCharge> charges, core::Instant since);
+  // The smallest burst of the budgets that apply to a request; infinite if none is limited.
+  [[nodiscard]] double capacity(std::uint32_t tenant, Class traffic_class) const;
 
   // The verdict on the replica that would take the request.
   using VerdictOf = std::function<Verdict(std::uint64_t ticket)>;
@@ -143,6 +162,7 @@ class AdmissionController {
     std::uint64_t reserved_tokens = 0;                    // Reserved by running requests.
     std::uint64_t reserved_total = 0, settled_total = 0;  // All reservations, and those whose request has ended.
     std::uint64_t used_total = 0;                         // Tokens that the ended requests took.
+    std::uint64_t largest_claim = 0;                      // The most tokens that one request reserved.
     // Indexed by Decision. A request that is admitted after it was queued counts in both.
     std::array<std::uint64_t, kDecisions> decisions{};
   };

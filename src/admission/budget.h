@@ -10,7 +10,7 @@ namespace penstock::admission {
 // A token bucket that refills continuously with tokens_per_minute and holds at most `burst` tokens. A reservation takes
 // tokens at once, so concurrent requests never receive more than the bucket holds. Reservations minus refunds within
 // any minute never exceed the burst plus one minute's refill. Usage beyond a reservation is charged at settlement and
-// delays later requests.
+// delays later requests. What is settled without a reservation may leave the bucket negative.
 struct BudgetLimits {
   double tokens_per_minute = 0.0;  // 0 means no limit.
   double burst = 0.0;              // 0 means one minute's tokens.
@@ -30,6 +30,12 @@ class TokenBudget {
   // The request used `used` tokens of a reservation of `reserved`. The difference is refunded or charged, which may
   // leave the bucket negative.
   void settle(std::uint64_t reserved, std::uint64_t used, core::Instant now);
+
+  // Makes the bucket empty at a time that may be before the latest change.
+  void drain(core::Instant at) {
+    level_ = 0.0;
+    changed_at_ = at;
+  }
 
   [[nodiscard]] double available(core::Instant now) const;  // Infinite without a limit.
   // Returns the first nanosecond, not before `now`, at which `tokens` could be reserved if nothing else is taken;

@@ -91,6 +91,17 @@ TEST(TokenBudget, NewLimitsKeepTheLevelUpToTheNewBurst) {
   EXPECT_DOUBLE_EQ(budget.available(kNow + seconds{1}), 20.0);
 }
 
+TEST(TokenBudget, ADrainedBucketIsFullAfterItsRefill) {
+  const core::Instant now{std::chrono::hours{1}};
+  TokenBudget budget{{6000.0, 1000.0}, now};
+  budget.drain(now - std::chrono::seconds{20});
+  EXPECT_DOUBLE_EQ(budget.available(now), 1000.0);
+  budget.drain(now - std::chrono::seconds{5});
+  EXPECT_DOUBLE_EQ(budget.available(now), 500.0);
+  budget.settle(0, 800, now - std::chrono::seconds{2});
+  EXPECT_DOUBLE_EQ(budget.available(now), -300.0);
+}
+
 TEST(TokenBudget, ABackwardClockRefillsNothing) {
   TokenBudget budget{{600.0, 100.0}, kNow};
   ASSERT_TRUE(budget.reserve(100, kNow));

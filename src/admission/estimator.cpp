@@ -6,16 +6,17 @@
 #include <initializer_list>
 #include <limits>
 
+#include "core/enum_names.h"
+
 namespace penstock::admission {
 namespace {
 
-constexpr double kBytesPerToken = 4.0;
-// Bounds for images and padding. No tokenizer exceeds them.
-constexpr double kBytesPerTokenMin = 0.05, kBytesPerTokenMax = 64.0;
-constexpr double kPriorTokens = 500.0;  // Weight of a model's prior, in prompt tokens.
+constexpr double kBytesPerTokenOfAscii = 4.0, kBytesPerTokenOfOthers = 2.0;
+// The lower bound leaves room for the tokens that a chat template adds to a short text.
+constexpr double kBytesPerTokenMin = 0.25, kBytesPerTokenMax = kBytesPerTokenMost;
+constexpr double kPriorTokens = 500.0;  // Weight of the prior of a ratio, in prompt tokens.
 constexpr double kOutputTokens = 256.0;
-// Weight that the estimate of a model and class has for a new tenant, in answers.
-constexpr double kPriorAnswers = 3.0;
+constexpr double kPriorAnswers = 3.0;        // Weight of the prior of an output length, in answers.
 constexpr double kAnswersMax = 64.0;         // Maximum weight of a mean, in answers; older answers decay.
 constexpr double kDecay = 1.0 - 1.0 / 64.0;  // Decay factor of the sums per answer.
 constexpr std::uint64_t kSamplesMin = 10;    // Minimum number of answers before an error is reported.
@@ -39,34 +40,29 @@ class Joined {
   std::size_t size_ = 0;
 };
 
-// The key of a class differs from every tenant's key, because it has no second separator.
-Joined class_key(const TokenEstimator::Request& request) { return {request.model, request.traffic_class}; }
-Joined tenant_key(const TokenEstimator::Request& request) {
+Joined ratio_key(const TokenEstimator::Request& request) {
+  return {request.model, to_string(request.text_kind), request.tenant};
+}
+Joined length_key(const TokenEstimator::Request& request) {
   return {request.model, request.traffic_class, request.tenant};
 }
 
-// Returns the entry of the key, or the shared entry if the map is full.
+// Returns the entry of the key, or null if it can not be stored.
 template <class Map>
-typename Map::mapped_type& place_of(Map& map, std::string_view key) {
-  if (const auto found = map.find(key); found != map.end()) return found->second;
-  const bool room = map.size() + 1 < TokenEstimator::kKeysMax && key.size() <= TokenEstimator::kKeyBytesMax;
-  return map[room ? std::string{key} : std::string{}];
+typename Map::mapped_type* place_of(Map& map, std::string_view key) {
+  if (const auto found = map.find(key); found != map.end()) return &found->second;
+  if (map.size() >= TokenEstimator::kKeysMax || key.size() > TokenEstimator::kKeyBytesMax) return nullptr;
+  return &map[std::string{key}];
 }
 
 template <class Map>
 const typename Map::mapped_type* find_in(const Map& map, std::string_view key) {
-  if (const auto found = map.find(key); found != map.end()) return &found->second;
-  const bool room = map.size() + 1 < TokenEstimator::kKeysMax && key.size() <= TokenEstimator::kKeyBytesMax;
-  const auto shared = room ? map.end() : map.find(std::string_view{});
-  return shared == map.end() ? nullptr : &shared->second;
+  const auto found = map.find(key);
+  return found == map.end() ? nullptr : &found->second;
 }
 
 std::uint32_t counted(double tokens) {
   return static_cast<std::uint32_t>(std::clamp(tokens, 1.0, double{std::numeric_limits<std::uint32_t>::max()}));
-}
-
-std::uint32_t prompt_estimate(std::size_t text_bytes, double bytes_per_token) {
-  return counted(std::ceil(static_cast<double>(text_bytes) / bytes_per_token));
 }
 
 std::uint32_t output_estimate(double mean, std::optional<std::uint32_t> max_tokens) {
@@ -75,6 +71,8 @@ std::uint32_t output_estimate(double mean, std::optional<std::uint32_t> max_toke
 }
 
 }  // namespace
+
+const char* to_string(TextKind kind) { return core::name_of<TextKind::kNonAscii>(kind, {"ascii", "non_ascii"}); }
 
 void TokenEstimator::Errors::add(double estimated, double actual) {
   absolute_error = absolute_error * kDecay + std::abs(estimated - actual);
@@ -87,29 +85,27 @@ std::optional<double> TokenEstimator::Errors::relative() const {
   return absolute_error / counted;
 }
 
-double TokenEstimator::bytes_per_token(std::string_view model) const {
-  const Ratio* learned = find_in(ratios_, model);
+std::uint32_t TokenEstimator::prompt_estimate(const Request& request, const Ratio* learned) {
+  if (request.prompt_tokens > 0) return counted(static_cast<double>(request.prompt_tokens) + request.media_tokens);
+  const double prior = request.text_kind == TextKind::kAscii ? kBytesPerTokenOfAscii : kBytesPerTokenOfOthers;
   const Ratio ratio = learned != nullptr ? *learned : Ratio{};
-  const double mean = (ratio.bytes + kPriorTokens * kBytesPerToken) / (ratio.tokens + kPriorTokens);
-  return std::clamp(mean, kBytesPerTokenMin, kBytesPerTokenMax);
+  const double mean = (ratio.bytes + kPriorTokens * prior) / (ratio.tokens + kPriorTokens);
+  const double bytes_per_token = std::clamp(mean, kBytesPerTokenMin, kBytesPerTokenMax);
+  return counted(std::ceil(static_cast<double>(request.text_bytes) / bytes_per_token) + request.media_tokens);
 }
 
-// The estimate starts with all tenants of a model and class, and then follows the tenant.
-double TokenEstimator::output_mean(const Length* of_class, const Length* of_tenant) {
+double TokenEstimator::output_mean(const Length* learned) {
   double mean = kOutputTokens;
-  for (const Length* learned : {of_class, of_tenant})
-    if (learned != nullptr)
-      mean = (mean * kPriorAnswers + learned->mean * learned->weight) / (kPriorAnswers + learned->weight);
+  // The prior counts as kPriorAnswers answers twice, so that the first answers outweigh it sooner.
+  for (int times = 0; learned != nullptr && times < 2; ++times)
+    mean = (mean * kPriorAnswers + learned->mean * learned->weight) / (kPriorAnswers + learned->weight);
   return mean;
 }
 
 TokenEstimate TokenEstimator::estimate(const Request& request) const {
   TokenEstimate made;
-  made.prompt_tokens = request.prompt_tokens > 0 ? request.prompt_tokens
-                                                 : prompt_estimate(request.text_bytes, bytes_per_token(request.model));
-  const double mean =
-      output_mean(find_in(lengths_, class_key(request).view()), find_in(lengths_, tenant_key(request).view()));
-  made.output_tokens = output_estimate(mean, request.max_tokens);
+  made.prompt_tokens = prompt_estimate(request, find_in(ratios_, ratio_key(request).view()));
+  made.output_tokens = output_estimate(output_mean(find_in(lengths_, length_key(request).view())), request.max_tokens);
   return made;
 }
 
@@ -119,20 +115,21 @@ void TokenEstimator::Length::add(double tokens) {
 }
 
 void TokenEstimator::learn(const Request& request, std::uint32_t prompt_tokens, std::uint32_t output_tokens) {
-  if (request.prompt_tokens == 0 && request.text_bytes > 0 && prompt_tokens > 0) {
-    prompt_errors_.add(prompt_estimate(request.text_bytes, bytes_per_token(request.model)), prompt_tokens);
-    Ratio& ratio = place_of(ratios_, request.model);
-    ratio.bytes = ratio.bytes * kDecay + static_cast<double>(request.text_bytes);
-    ratio.tokens = ratio.tokens * kDecay + static_cast<double>(prompt_tokens);
+  const bool text_only = request.prompt_tokens == 0 && request.media_tokens == 0 && request.text_bytes > 0;
+  if (text_only && prompt_tokens > 0) {
+    Ratio* ratio = place_of(ratios_, ratio_key(request).view());
+    prompt_errors_.add(prompt_estimate(request, ratio), prompt_tokens);
+    if (ratio != nullptr) {
+      ratio->bytes = ratio->bytes * kDecay + static_cast<double>(request.text_bytes);
+      ratio->tokens = ratio->tokens * kDecay + static_cast<double>(prompt_tokens);
+    }
   }
-  Length& of_class = place_of(lengths_, class_key(request).view());
-  Length& of_tenant = place_of(lengths_, tenant_key(request).view());
-  const double mean = output_mean(&of_class, &of_tenant);
+  Length* length = place_of(lengths_, length_key(request).view());
+  const double mean = output_mean(length);
   output_errors_.add(output_estimate(mean, request.max_tokens), output_tokens);
   const bool cut = request.max_tokens && output_tokens >= *request.max_tokens;
-  if (cut && static_cast<double>(output_tokens) < mean) return;
-  of_class.add(output_tokens);
-  of_tenant.add(output_tokens);
+  if (length == nullptr || (cut && static_cast<double>(output_tokens) < mean)) return;
+  length->add(output_tokens);
 }
 
 std::optional<double> TokenEstimator::prompt_error() const { return prompt_errors_.relative(); }

@@ -16,20 +16,35 @@ struct TokenEstimate {
   [[nodiscard]] std::uint64_t total() const { return std::uint64_t{prompt_tokens} + output_tokens; }
 };
 
-// Starts from priors (four bytes per token, 256 output tokens) and learns from reported usage: bytes per token by
-// model, output length by model, tenant and class. A new tenant starts with the values of its model and class. Answers
-// that max_tokens truncated below the expected length are not learned, because they only give a lower bound. O(log
-// keys). At most kKeysMax keys of each kind are stored; further keys and longer names share one entry. Not thread-safe.
+// The bytes per token of a text depend on its script. A text of which a quarter of the bytes or more are not ASCII is
+// kNonAscii.
+enum class TextKind : std::uint8_t { kAscii, kNonAscii };
+[[nodiscard]] const char* to_string(TextKind kind);  // Returns "ascii" or "non_ascii".
+
+// No tokenizer makes more than one token of a byte, and none in use makes one token of more bytes than this.
+inline constexpr std::uint32_t kBytesPerTokenMost = 16;
+[[nodiscard]] constexpr std::uint64_t prompt_tokens_least(std::size_t text_bytes) {
+  return text_bytes / kBytesPerTokenMost;
+}
+
+// Starts from priors (four bytes per token of ASCII, two of other text, 256 output tokens) and learns from reported
+// usage: bytes per token by model, tenant and kind of text, output length by model, tenant and class. A tenant's
+// traffic changes no other tenant's estimate. Answers that max_tokens truncated below the expected length are not
+// learned, because they only give a lower bound. Prompts with media are not learned, because the tokens of their text
+// are unknown. O(log keys). At most kKeysMax keys of each kind are stored; further keys and longer names keep the
+// priors. Not thread-safe.
 class TokenEstimator {
  public:
-  static constexpr std::size_t kKeysMax = 4096;
+  static constexpr std::size_t kKeysMax = 16'384;
   static constexpr std::size_t kKeyBytesMax = 512;
 
   struct Request {
     std::string_view model, tenant, traffic_class;
-    std::size_t text_bytes = 0;
-    std::uint32_t prompt_tokens = 0;  // Number of token ids if the client sent ids; otherwise 0.
-    std::optional<std::uint32_t> max_tokens;
+    std::size_t text_bytes = 0;               // Of text alone.
+    std::uint32_t prompt_tokens = 0;          // Number of token ids if the client sent ids; otherwise 0.
+    std::optional<std::uint32_t> max_tokens;  // Of all answers together.
+    TextKind text_kind = TextKind::kAscii;
+    std::uint32_t media_tokens = 0;  // Tokens of images, audio and files, which are added to those of the text.
   };
   [[nodiscard]] TokenEstimate estimate(const Request& request) const;
   // Updates the estimates with the reported usage of the same request.
@@ -56,9 +71,9 @@ class TokenEstimator {
     void add(double estimated, double actual);
     [[nodiscard]] std::optional<double> relative() const;
   };
-  [[nodiscard]] double bytes_per_token(std::string_view model) const;
   // Null stands for an entry that does not exist.
-  [[nodiscard]] static double output_mean(const Length* of_class, const Length* of_tenant);
+  [[nodiscard]] static std::uint32_t prompt_estimate(const Request& request, const Ratio* learned);
+  [[nodiscard]] static double output_mean(const Length* learned);
 
   Errors prompt_errors_, output_errors_;
 };

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <string>
+#include <vector>
 
 #include "core/random.h"
 
@@ -66,7 +68,7 @@ TEST(TokenEstimator, FollowsAChangeOfTraffic) {
   EXPECT_NEAR(estimator.estimate(request(4000)).output_tokens, 700, 40);
 }
 
-TEST(TokenEstimator, LearnsOutputByTenantAndClassStartingFromTheModel) {
+TEST(TokenEstimator, LearnsOutputByTenantAndClass) {
   TokenEstimator estimator;
   Request chatty = request(100), terse = request(100), fresh = request(100), batch = request(100);
   chatty.tenant = "chatty", terse.tenant = "terse", fresh.tenant = "fresh", batch.traffic_class = "batch";
@@ -76,8 +78,55 @@ TEST(TokenEstimator, LearnsOutputByTenantAndClassStartingFromTheModel) {
   }
   EXPECT_NEAR(estimator.estimate(chatty).output_tokens, 900, 60);
   EXPECT_NEAR(estimator.estimate(terse).output_tokens, 100, 60);
-  EXPECT_NEAR(estimator.estimate(fresh).output_tokens, 500, 60);
+  EXPECT_EQ(estimator.estimate(fresh).output_tokens, 256U);
   EXPECT_EQ(estimator.estimate(batch).output_tokens, 256U);
+}
+
+TEST(TokenEstimator, ATenantsTrafficChangesNoOtherTenantsEstimate) {
+  core::RandomStream random{11};
+  TokenEstimator estimator;
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < 2 * TokenEstimator::kKeysMax; ++i) names.push_back("tenant-" + std::to_string(i));
+  Request bob = request(30'000);
+  bob.tenant = "bob";
+  for (int i = 0; i < 20; ++i) estimator.learn(bob, 7'000, 80);
+  const auto of = [&](TextKind kind) {
+    bob.text_kind = kind;
+    return estimator.estimate(bob);
+  };
+  const TokenEstimate ascii = of(TextKind::kAscii), other = of(TextKind::kNonAscii);
+  for (const std::string& name : names) {
+    Request alice = request(1 + random.below(100'000));
+    alice.tenant = name;
+    alice.text_kind = static_cast<TextKind>(random.below(2));
+    alice.media_tokens = random.below(2) == 0 ? 1000 : 0;
+    estimator.learn(alice, static_cast<std::uint32_t>(random.below(1'000'000)),
+                    static_cast<std::uint32_t>(random.below(1'000'000)));
+  }
+  EXPECT_EQ(of(TextKind::kAscii).prompt_tokens, ascii.prompt_tokens);
+  EXPECT_EQ(of(TextKind::kAscii).output_tokens, ascii.output_tokens);
+  EXPECT_EQ(of(TextKind::kNonAscii).prompt_tokens, other.prompt_tokens);
+}
+
+TEST(TokenEstimator, KindsOfTextAreLearnedApart) {
+  TokenEstimator estimator;
+  Request emoji = request(4000);
+  emoji.text_kind = TextKind::kNonAscii;
+  EXPECT_EQ(estimator.estimate(emoji).prompt_tokens, 2000U);
+  for (int i = 0; i < 200; ++i) estimator.learn(emoji, 4000, 10);
+  EXPECT_NEAR(estimator.estimate(emoji).prompt_tokens, 4000, 100);
+  EXPECT_EQ(estimator.estimate(request(4000)).prompt_tokens, 1000U);
+}
+
+TEST(TokenEstimator, MediaAreAddedAndNotLearnedAsText) {
+  TokenEstimator estimator;
+  Request picture = request(400);
+  picture.media_tokens = 1024;
+  EXPECT_EQ(estimator.estimate(picture).prompt_tokens, 1124U);
+  for (int i = 0; i < 60; ++i) estimator.learn(picture, 16'000, 10);
+  EXPECT_EQ(estimator.estimate(request(400)).prompt_tokens, 100U);
+  picture.prompt_tokens = 7;
+  EXPECT_EQ(estimator.estimate(picture).prompt_tokens, 1031U);
 }
 
 TEST(TokenEstimator, ATruncatedAnswerDoesNotLowerTheEstimate) {
@@ -104,32 +153,27 @@ TEST(TokenEstimator, ReportsItsErrorAfterTenAnswers) {
 TEST(TokenEstimator, InvalidUsageStaysWithinBounds) {
   TokenEstimator estimator;
   for (int i = 0; i < 300; ++i) estimator.learn(request(100), 4'000'000'000, 4'000'000'000);
-  EXPECT_LE(estimator.estimate(request(1'000'000)).prompt_tokens, 20'000'000U);
+  EXPECT_LE(estimator.estimate(request(1'000'000)).prompt_tokens, 4'000'000U);
   for (int i = 0; i < 300; ++i) estimator.learn(request(60'000'000), 1, 0);
-  EXPECT_GE(estimator.estimate(request(64'000)).prompt_tokens, 1000U);
+  EXPECT_GE(estimator.estimate(request(64'000)).prompt_tokens, 64'000U / kBytesPerTokenMost);
   for (int i = 0; i < 300; ++i) estimator.learn(request(100), 0, 0);
   EXPECT_GE(estimator.estimate(request(0)).prompt_tokens, 1U);
 }
 
-TEST(TokenEstimator, KeysBeyondTheLimitShareOneEntry) {
+TEST(TokenEstimator, KeysBeyondTheLimitKeepThePriors) {
   TokenEstimator estimator;
   std::string name;
-  for (std::size_t i = 0; i < 2 * TokenEstimator::kKeysMax; ++i) {
+  for (std::size_t i = 0; i <= TokenEstimator::kKeysMax; ++i) {
     name = "model-" + std::to_string(i);
     Request one = request(4000);
     one.model = name;
     estimator.learn(one, 2000, 700);
   }
-  Request late = request(4000), later = request(4000);
-  late.model = "late", later.model = "later";
-  for (int i = 0; i < 100; ++i) estimator.learn(late, 500, 20);
-  EXPECT_EQ(estimator.estimate(later).prompt_tokens, estimator.estimate(late).prompt_tokens);
-  Request first = request(4000);
-  first.model = "model-0";
-  const TokenEstimate kept = estimator.estimate(first);
-  for (int i = 0; i < 100; ++i) estimator.learn(late, 500, 20);
-  EXPECT_EQ(estimator.estimate(first).prompt_tokens, kept.prompt_tokens);
-  EXPECT_EQ(estimator.estimate(first).output_tokens, kept.output_tokens);
+  Request first = request(4000), last = request(4000);
+  first.model = "model-0", last.model = name;
+  EXPECT_GT(estimator.estimate(first).prompt_tokens, 1000U);
+  EXPECT_EQ(estimator.estimate(last).prompt_tokens, 1000U);
+  EXPECT_EQ(estimator.estimate(last).output_tokens, 256U);
 }
 
 }  // namespace

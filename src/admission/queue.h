@@ -24,6 +24,7 @@ struct Waiting {
   std::int32_t tier = 0;     // Higher tiers are served first, regardless of weights.
   core::Instant since;
   core::Instant deadline = core::kNever;  // The request is refused after this time.
+  std::uint64_t needed = 0;               // Tokens that the budgets must hold.
 };
 
 struct QueueLimits {

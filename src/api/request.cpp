@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 
-#include "api/engine_controls.h"
 #include "api/json_text.h"
 #include "api/request_fields.h"
 #include "api/request_parts.h"
@@ -51,6 +50,7 @@ class Walk {
   Result<void> each_element(const Value& value, std::string_view where, OnElement&& on_element);
   Result<void> pass(const Value& value);
   Result<std::string_view> pass_span(const Value& value);
+  Result<void> pass_rendered(const Value& value);
   std::string_view span_since(const Value& value);
 
   Result<void> append_text(const Value& value, std::string_view where, std::string& text);
@@ -59,7 +59,6 @@ class Walk {
   template <class Number>
   static Result<void> read_number(const Value& value, std::string_view where, Number low, Number high, Number& number);
 
-  void locate_control(std::string_view key);
   Result<void> read_field(Field field, const Value& value);
   Result<void> read_max_tokens(Field field, const Value& value);
   Result<void> read_stop(const Value& value);
@@ -78,10 +77,12 @@ class Walk {
   const EndpointTraits& traits_;
   int depth_ = 0;
   std::size_t key_at_ = 0;   // Position of the key of the current field.
+  bool in_prompt_ = false;   // The current value is text of the prompt in any form.
   bool in_control_ = false;  // The current field of the outermost object controls engines.
   std::uint32_t seen_ = 0;   // One bit per Field, followed by one per text field.
   bool has_stream_options_ = false;
   std::string session_of_params_;
+  OutputLimit older_limit_, newer_limit_;
 };
 
 tl::unexpected<core::Error> Walk::not_json() {
@@ -140,7 +141,10 @@ Result<void> Walk::pass(const Value& value) {
   if (value.kind == Kind::kArray)
     return each_element(value, "", [this](const Value& element, std::size_t) { return pass(element); });
   if (value.kind == Kind::kObject)
-    return each_field(value, "", [this](std::string_view, const Value& field) { return pass(field); });
+    return each_field(value, "", [this](std::string_view key, const Value& field) {
+      if (in_prompt_ && field.kind == Kind::kString) request_.size.note_field(key, field.quoted());
+      return pass(field);
+    });
   if (value.kind == Kind::kString && !has_good_escapes(value.quoted())) return not_json();
   return {};
 }
@@ -149,6 +153,13 @@ Result<void> Walk::pass(const Value& value) {
 Result<std::string_view> Walk::pass_span(const Value& value) {
   if (auto passed = pass(value); !passed) return tl::make_unexpected(std::move(passed).error());
   return span_since(value);
+}
+
+// The template of a chat may render the value into the prompt.
+Result<void> Walk::pass_rendered(const Value& value) {
+  if (auto passed = pass(value); !passed) return passed;
+  request_.size.rendered_bytes += span_since(value).size();
+  return {};
 }
 
 // Returns the bytes from the start of a value that was just visited to its end.
@@ -191,13 +202,13 @@ Result<void> Walk::read() {
     return not_json();
   }
   auto done = each_field(object, [this](std::string_view key, const Value& value) -> Result<void> {
-    locate_control(key);
+    in_control_ = locate_control(request_.edit, in_control_, key, key_at_);
     const auto text = std::find_if(traits_.text.begin(), traits_.text.end(),
                                    [&](const TextField& named) { return named.name == key; });
     const Field field = field_named(key);
     if (text == traits_.text.end() && field == Field::kOther) {
       request_.plain = request_.plain && (value.is_null() || is_plain(key) || in_control_);
-      return pass(value);
+      return may_be_rendered(key) ? pass_rendered(value) : pass(value);
     }
     const auto index = text == traits_.text.end()
                            ? static_cast<std::size_t>(field)
@@ -212,15 +223,6 @@ Result<void> Walk::read() {
   // Bytes follow the document.
   if (document_.current_location().error() != simdjson::OUT_OF_BOUNDS) return not_json();
   return finish();
-}
-
-// A field extends to the key of the next one, or to the closing brace.
-void Walk::locate_control(std::string_view key) {
-  std::vector<ControlField>& controls = request_.edit.controls;
-  if (in_control_) controls.back().location.size = key_at_ - controls.back().location.at;
-  const std::size_t control = engine_control_named(key);
-  in_control_ = control < kEngineControls.size();
-  if (in_control_) controls.push_back({control, {key_at_, 0}});
 }
 
 Result<void> Walk::read_field(Field field, const Value& value) {
@@ -251,6 +253,7 @@ Result<void> Walk::read_field(Field field, const Value& value) {
         return read_flag(option, "stream_options.include_usage", request_.include_usage);
       });
     case Field::kChoices: return read_number(value, name, 1U, kChoicesMax, request_.choices);
+    case Field::kBestOf: return read_number<std::uint64_t>(value, name, 1, UINT32_MAX, request_.size.choices);
     case Field::kStop: return read_stop(value);
     case Field::kIgnoreEos: return read_flag(value, name, request_.ignore_eos);
     case Field::kUser: request_.user.clear(); return append_text(value, name, request_.user);
@@ -276,32 +279,30 @@ Result<void> Walk::read_text_field(const TextField& field, const Value& value) {
   if (field.form == TextForm::kMessages) return read_messages(value);
   if (field.form == TextForm::kPrompt) return read_prompt(field.name, value);
   if (value.is_null()) return {};
+  const std::size_t before = request_.text.size();
+  std::uint64_t values = 1;
   if (value.kind == Kind::kString) {
     if (auto read = append_text(value, field.name, request_.text); !read) return read;
   } else {
-    const auto span = pass_span(value);
-    if (!span) return tl::make_unexpected(span.error());
-    request_.text += *span;
+    in_prompt_ = true;
+    const auto count = [&](const Value& element, std::size_t index) { return values = index + 1, pass(element); };
+    auto read = value.kind == Kind::kArray ? each_element(value, field.name, count) : pass(value);
+    in_prompt_ = false;
+    if (!read) return read;
+    request_.text += span_since(value);
   }
   request_.text += '\n';
+  if (traits_.pairs_texts) request_.size.note_texts(values, request_.text.size() - before);
   return {};
 }
 
 Result<void> Walk::read_max_tokens(Field field, const Value& value) {
-  if (traits_.max_tokens != name_of(field == Field::kMaxCompletionTokens ? Field::kMaxTokens : field))
-    return pass(value);
-  const bool known = request_.max_tokens.has_value();
   const bool newer = field == Field::kMaxCompletionTokens;
-  std::uint32_t tokens = 0;
-  if (!value.is_null()) {
-    const auto read = read_number(value, name_of(field), 1U, UINT32_MAX, tokens);
-    if (!read) return read;
-  }
-  // The newer field takes precedence over the older, and a number over null.
-  if (known && (value.is_null() || !newer)) return {};
-  if (!value.is_null()) request_.max_tokens = tokens;
-  request_.edit.max_tokens = {static_cast<std::size_t>(value.token.data() - body_.data()), value.token.size()};
-  return {};
+  if (traits_.max_tokens != name_of(newer ? Field::kMaxTokens : field)) return pass(value);
+  OutputLimit& limit = newer ? newer_limit_ : older_limit_;
+  limit.location = {static_cast<std::size_t>(value.token.data() - body_.data()), value.token.size()};
+  if (value.is_null()) return {};
+  return read_number(value, name_of(field), 1U, UINT32_MAX, limit.tokens);
 }
 
 Result<void> Walk::read_stop(const Value& value) {
@@ -336,7 +337,7 @@ Result<void> Walk::read_message(const Value& value) {
   std::array<bool, kNames.size()> seen{};
   auto read = each_field(value, "", [&](std::string_view key, const Value& field) -> Result<void> {
     const auto name = static_cast<std::size_t>(std::find(kNames.begin(), kNames.end(), key) - kNames.begin());
-    if (name == kNames.size()) return pass(field);
+    if (name == kNames.size()) return pass_rendered(field);
     if (std::exchange(seen[name], true)) return invalid_input(std::string{key}, "must not be repeated");
     if (name == 0) {
       if (auto known = read_text(field, key, role); !known) return known;
@@ -392,7 +393,9 @@ Result<void> Walk::read_part(const Value& value) {
   if (!read) return read;
   if (type.empty()) return invalid_input("type", "is missing");
   if (type != "text") {
-    request_.text += span_since(value);  // An image; equal bytes are equal prompts.
+    const std::string_view span = span_since(value);
+    request_.text += span;  // An image; equal bytes are equal prompts.
+    request_.size.add(medium_of(type), span.size());
     return {};
   }
   if (!text.has_value()) return invalid_input("text", "is missing");
@@ -421,6 +424,7 @@ Result<void> Walk::read_prompt_element(std::string_view name, const Value& value
   if (index == 0) first = value.kind;
   if (index > 0 && value.kind != Kind::kNumber) request_.plain = false;
   if (value.kind != first) return wrong_kind(where(), "of the kind of the first", value.kind);
+  if (value.kind != Kind::kNumber) request_.size.prompts = index + 1;
   if (value.kind == Kind::kString) {
     if (index > 0) request_.text += '\n';
     return append_text(value, name, request_.text);
@@ -446,22 +450,13 @@ Result<void> Walk::finish() {
   if (has_stream_options_ && !request_.stream)
     return invalid_input("stream_options", "must not be given unless stream is true");
   if (request_.session_id.empty()) request_.session_id = session_of_params_;
+  settle_output_limits(request_, older_limit_, newer_limit_);
+  request_.size.choices = std::max<std::uint64_t>(request_.size.choices, request_.choices);
+  request_.size.finish(request_.text);
   EditPoints& edit = request_.edit;
   edit.object_end = without_space_behind(body_).size() - 1;
   if (in_control_) edit.controls.back().location.size = edit.object_end - edit.controls.back().location.at;
   return {};
-}
-
-tl::unexpected<core::Error> unreadable(simdjson::error_code error) {
-  switch (error) {
-    case simdjson::MEMALLOC: return core::environment_error("", "not enough memory for the request body");
-    case simdjson::UTF8_ERROR: return invalid_input("", "the body is not valid UTF-8");
-    case simdjson::EMPTY: return invalid_input("", "the body is empty");
-    case simdjson::UNCLOSED_STRING: return invalid_input("", "the body is not valid JSON: a string is not terminated");
-    case simdjson::UNESCAPED_CHARS:
-      return invalid_input("", "the body is not valid JSON: a control character in a string");
-    default: return invalid_input("", "the body is not valid JSON");
-  }
 }
 
 }  // namespace
@@ -492,7 +487,7 @@ core::Result<void> RequestReader::read(Endpoint endpoint, std::string_view body,
   ondemand::document document;
   const simdjson::padded_string_view view{body.data(), body.size(), body.size() + kReadableBytes};
   if (const auto error = state_->parser.iterate(view).get(document); error != simdjson::SUCCESS)
-    return unreadable(error);
+    return unreadable_body(error);
   return Walk{document, body, request}.read();
 }
 

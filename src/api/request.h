@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "api/endpoints.h"
+#include "api/prompt_size.h"
 #include "core/result.h"
 
 namespace penstock::api {
@@ -35,6 +36,7 @@ struct ControlField {
 // Where a body can be changed, as the reader found it.
 struct EditPoints {
   Location max_tokens;                 // Value of the field that limits the output.
+  Location other_max_tokens;           // Value of another field that some engines read instead.
   std::vector<ControlField> controls;  // Fields that control engines, in their order.
   std::size_t object_end = 0;          // The closing brace, where a field can be added.
 };
@@ -44,8 +46,10 @@ struct InferenceRequest {
   std::string model;
   bool stream = false;
   bool include_usage = false;  // stream_options.include_usage
-  // max_completion_tokens or max_tokens; max_output_tokens for a response.
+  // The limit of an answer: for a chat max_completion_tokens or else max_tokens, for a completion max_tokens, for a
+  // response max_output_tokens.
   std::optional<std::uint32_t> max_tokens;
+  bool limits_differ = false;            // The two fields have different values, of which engines may read either.
   std::uint32_t choices = 1;             // n
   std::vector<std::string> stop;         // At most kStopsMax.
   bool ignore_eos = false;               // A vLLM extension: the output always has max_tokens tokens.
@@ -62,6 +66,7 @@ struct InferenceRequest {
   // bytes per id, little-endian. Requests that start with the same messages have texts that start with the same bytes.
   std::string text;
   std::uint32_t prompt_tokens_given = 0;  // Number of token ids if the prompt consists of them.
+  PromptSize size;
   EditPoints edit;
 };
 

@@ -124,12 +124,15 @@ bool append_changed_body(std::string& out, std::string_view body, Endpoint endpo
   out.reserve(out.size() + body.size() + 64);
   std::size_t at = 0;  // End of what was appended or dropped.
   const auto append_until = [&](std::size_t end) { out.append(body.substr(at, end - at)); };
-  const bool replaces_max = changes.max_tokens && points.max_tokens.size > 0;
+  std::array<Location, 2> limits{points.max_tokens, points.other_max_tokens};
+  if (limits[1].at < limits[0].at) std::swap(limits[0], limits[1]);
   const auto replace_max_before = [&](std::size_t end) {
-    if (!replaces_max || points.max_tokens.at < at || points.max_tokens.at >= end) return;
-    append_until(points.max_tokens.at);
-    fmt::format_to(std::back_inserter(out), "{}", *changes.max_tokens);
-    at = points.max_tokens.end();
+    for (const Location& limit : limits) {
+      if (!changes.max_tokens || limit.size == 0 || limit.at < at || limit.at >= end) continue;
+      append_until(limit.at);
+      fmt::format_to(std::back_inserter(out), "{}", *changes.max_tokens);
+      at = limit.end();
+    }
   };
   for (const ControlField& field : points.controls) {
     if (stays(field)) continue;
@@ -145,7 +148,7 @@ bool append_changed_body(std::string& out, std::string_view body, Endpoint endpo
   append_until(points.object_end);
   at = points.object_end;
   // A request has at least the field `model`, so a comma is correct.
-  if (changes.max_tokens && !replaces_max)
+  if (changes.max_tokens && points.max_tokens.size == 0)
     fmt::format_to(std::back_inserter(out), R"(,"{}":{})", traits_of(endpoint).max_tokens, *changes.max_tokens);
   if (changes.priority) fmt::format_to(std::back_inserter(out), R"(,"priority":{})", *changes.priority);
   if (!changes.cache_salt.empty()) {

@@ -35,7 +35,7 @@ TEST(MaxTokens, ChangesTheNumberAndNothingElse) {
   EXPECT_EQ(clamped(R"( {"max_tokens" : 4096 , "model":"m", "x":[1 ,2], "prompt":"p"} )", 16),
             R"( {"max_tokens" : 16 , "model":"m", "x":[1 ,2], "prompt":"p"} )");
   EXPECT_EQ(clamped(R"({"model":"m","prompt":"p","max_tokens":8,"max_completion_tokens":7})", 3),
-            R"({"model":"m","prompt":"p","max_tokens":8,"max_completion_tokens":3})");
+            R"({"model":"m","prompt":"p","max_tokens":3,"max_completion_tokens":3})");
   EXPECT_EQ(clamped(R"({"model":"m","prompt":"p","max_tokens":null})", 3),
             R"({"model":"m","prompt":"p","max_tokens":3})");
   EXPECT_EQ(clamped(R"({"model":"m","prompt":"p","max_tokens":8,"max_completion_tokens":null})", 3),

@@ -17,6 +17,7 @@ enum class Field : std::uint8_t {
   kMaxCompletionTokens,
   kMaxOutputTokens,
   kChoices,
+  kBestOf,
   kStop,
   kIgnoreEos,
   kUser,
@@ -28,7 +29,7 @@ enum class Field : std::uint8_t {
   kOther,
 };
 
-inline constexpr std::array<std::string_view, 16> kFieldNames{"model",
+inline constexpr std::array<std::string_view, 17> kFieldNames{"model",
                                                               "tools",
                                                               "stream",
                                                               "stream_options",
@@ -36,6 +37,7 @@ inline constexpr std::array<std::string_view, 16> kFieldNames{"model",
                                                               "max_completion_tokens",
                                                               "max_output_tokens",
                                                               "n",
+                                                              "best_of",
                                                               "stop",
                                                               "ignore_eos",
                                                               "user",
@@ -49,6 +51,13 @@ static_assert(kFieldNames.size() == static_cast<std::size_t>(Field::kOther));
 [[nodiscard]] constexpr std::string_view name_of(Field field) { return kFieldNames[static_cast<std::size_t>(field)]; }
 [[nodiscard]] constexpr Field field_named(std::string_view name) {
   return static_cast<Field>(std::find(kFieldNames.begin(), kFieldNames.end(), name) - kFieldNames.begin());
+}
+
+// Fields that are no text of the prompt, but that the template of a chat may render.
+inline constexpr std::array<std::string_view, 4> kRenderedFieldNames{"documents", "functions", "chat_template",
+                                                                     "chat_template_kwargs"};
+[[nodiscard]] constexpr bool may_be_rendered(std::string_view name) {
+  return std::find(kRenderedFieldNames.begin(), kRenderedFieldNames.end(), name) != kRenderedFieldNames.end();
 }
 
 // Further fields that change the generated text but not the structure of a response.

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "api/engine_controls.h"
 #include "api/json_text.h"
 #include "api/request.h"
 #include "core/result.h"
@@ -19,6 +20,9 @@ inline constexpr std::size_t kKeptBytesMax = 4 * 1024 * 1024;  // Maximum buffer
                                                             Kind kind) {
   return core::invalid_input(std::string{where}, fmt::format("must be {}, is {}", expected, name_of(kind)));
 }
+
+// The error of a body that simdjson cannot read, by its error code.
+[[nodiscard]] tl::unexpected<core::Error> unreadable_body(int simdjson_error);
 
 // Prefixes the location of an inner error. An error of the whole body has no location.
 [[nodiscard]] inline core::Result<void> within(std::string_view outer, core::Result<void> result) {
@@ -37,6 +41,33 @@ template <class Number>
   if (read.ec == std::errc{} && read.ptr == end && number >= low && number <= high) return {};
   return core::invalid_input(std::string{where},
                              fmt::format("must be a whole number of {} to {}, is {}", low, high, token.substr(0, 32)));
+}
+
+// A field that limits the output: its value, 0 for null, and its position.
+struct OutputLimit {
+  std::uint32_t tokens = 0;
+  Location location;
+};
+
+// vLLM reads max_completion_tokens before max_tokens for chats, and max_tokens alone for completions. Some engines read
+// another of the two, so that both must have the same value.
+inline void settle_output_limits(InferenceRequest& request, const OutputLimit& older, const OutputLimit& newer) {
+  const bool counts_newer = request.endpoint == Endpoint::kChatCompletions && newer.tokens > 0;
+  const OutputLimit &counted = counts_newer ? newer : older, &other = counts_newer ? older : newer;
+  if (counted.tokens > 0) request.max_tokens = counted.tokens;
+  request.edit.max_tokens = counted.location;
+  if (other.tokens == 0) return;
+  request.edit.other_max_tokens = other.location;
+  request.limits_differ = other.tokens != counted.tokens;
+}
+
+// Notes the field `key` if it controls engines, and returns whether it does. A field extends to the key of the next
+// one, or to the closing brace.
+inline bool locate_control(EditPoints& edit, bool in_control, std::string_view key, std::size_t key_at) {
+  if (in_control) edit.controls.back().location.size = key_at - edit.controls.back().location.at;
+  const std::size_t control = engine_control_named(key);
+  if (control < kEngineControls.size()) edit.controls.push_back({control, {key_at, 0}});
+  return control < kEngineControls.size();
 }
 
 // Resets the request and keeps the memory of its text.

@@ -40,17 +40,37 @@ core::Result<std::vector<std::string>> keys_of(const configuration::TenantOption
   return keys;
 }
 
+std::int64_t unix_ms_now() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
 class Ledger final : public dispatch::LedgerSink {
  public:
-  Ledger(connect::LedgerStore store, const connect::LedgerWriterOptions& options, logging::Log& log)
-      : writer_(std::move(store), options, [&log](const std::string& message) {
-          log.write(logging::Event::kLedger, {{"message", message}});
-        }) {}
+  Ledger(std::string path, connect::LedgerStore store, const connect::LedgerWriterOptions& options, logging::Log& log)
+      : path_(std::move(path)),
+        log_(log),
+        writer_(std::move(store), options, [this](const std::string& message) { report(message); }) {}
   std::optional<std::uint64_t> first_entry() const override { return writer_.first_id(); }
   void opened(const ledger::Entry& entry) override { writer_.opened(entry); }
   void closed(const ledger::Entry& entry) override { writer_.closed(entry); }
 
+  std::vector<ledger::PastUse> uses_since(std::int64_t unix_ms) override {
+    constexpr std::int64_t kSlices = 1000, kShortestSliceMs = 100;
+    const std::int64_t slice_ms = std::max(kShortestSliceMs, (unix_ms_now() - unix_ms) / kSlices);
+    // The writer's connection belongs to its thread.
+    const auto store = connect::LedgerStore::open_read_only(path_);
+    auto uses = store ? store->uses_since(unix_ms, slice_ms) : tl::make_unexpected(store.error());
+    if (uses) return *std::move(uses);
+    report("the budgets of tenants start full, because their use is unknown: " + uses.error().message());
+    return {};
+  }
+
  private:
+  void report(const std::string& message) { log_.write(logging::Event::kLedger, {{"message", message}}); }
+
+  const std::string path_;
+  logging::Log& log_;
   connect::LedgerWriter writer_;
 };
 
@@ -145,14 +165,12 @@ core::Result<std::unique_ptr<dispatch::LedgerSink>> open_ledger(const configurat
                                                                 logging::Log& log) {
   if (setup.ledger.empty()) return std::unique_ptr<dispatch::LedgerSink>{};
   connect::LedgerOptions options;
-  options.now_unix_ms =
-      std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch())
-          .count();
+  options.now_unix_ms = unix_ms_now();
   auto store = connect::LedgerStore::open(setup.ledger, options);
   if (!store) return tl::make_unexpected(store.error());
   connect::LedgerWriterOptions writer;
   writer.keep = setup.ledger_retention;
-  return std::make_unique<Ledger>(*std::move(store), writer, log);
+  return std::make_unique<Ledger>(setup.ledger, *std::move(store), writer, log);
 }
 
 core::Result<net::Address> parse_listen(const std::string& text, std::string_view where) {

@@ -32,7 +32,8 @@ TEST(GatewayOptions, ReadsListsOfSections) {
       "    - {url: 'http://a:1', model: m, role: prefill, weight: 0.5, kv_events: 'tcp://a:2'}\n"
       "tenants:\n"
       "  - {name: shop, keys: [k1, k2], key_files: f, key_envs: 'A,B', weight: 2, tier: -1, tokens_per_minute: 1000,\n"
-      "     burst: 50, over_budget: queue, concurrent: 3, context: 4096, models: [m, n], class: batch}\n"
+      "     burst: 50, over_budget: queue, reserve: expected, concurrent: 3, context: 4096, models: [m, n], class: "
+      "batch}\n"
       "models:\n"
       "  - {name: m, input_price: 1, cached_input_price: 0.5, output_price: 2, context: 8192}\n"
       "slo: {ttft: 1s, segments: [{name: chat, tenant: shop, itl: 20ms}]}\n");
@@ -47,6 +48,7 @@ TEST(GatewayOptions, ReadsListsOfSections) {
   EXPECT_EQ(shop.key_envs, (std::vector<std::string>{"A", "B"}));
   EXPECT_EQ(shop.tier, -1);
   EXPECT_EQ(shop.over_budget, dispatch::OverBudget::kQueue);
+  EXPECT_EQ(shop.reserve, admission::Reserve::kExpected);
   EXPECT_EQ(shop.concurrent, 3U);
   EXPECT_EQ(shop.context_tokens, 4096U);
   EXPECT_EQ(shop.models, (std::vector<std::string>{"m", "n"}));

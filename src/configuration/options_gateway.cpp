@@ -281,6 +281,24 @@ void add_admission(Table& table, GatewaySetup& setup) {
            share(pressure.throttled_share))
       .reloadable();
   table
+      .add({"gateway.admission.default_max_tokens", "",
+            "max_tokens of a request without one, where its worst case is reserved"},
+           count(dispatch.max_tokens_default, 1, 10'000'000))
+      .reloadable();
+  table
+      .add({"gateway.admission.image_tokens", "",
+            "tokens that an image counts as; the most that the models make of one"},
+           count(dispatch.media.image_tokens, 0, 10'000'000))
+      .reloadable();
+  table
+      .add({"gateway.admission.audio_tokens", "", "tokens that a piece of audio counts as"},
+           count(dispatch.media.audio_tokens, 0, 10'000'000))
+      .reloadable();
+  table
+      .add({"gateway.admission.file_tokens", "", "tokens that a document or a video counts as"},
+           count(dispatch.media.file_tokens, 0, 10'000'000))
+      .reloadable();
+  table
       .add({"gateway.admission.clamp_above", "", "waiting tokens above which max_tokens is lowered"},
            count(pressure.clamp_above_queue_tokens, 1, kTokensMax))
       .reloadable();
@@ -313,11 +331,16 @@ void add_tenant(Table& table, TenantOptions& tenant) {
   table.add({"over_budget", "", "reject, or queue until there is budget"},
             named_choice(tenant.over_budget,
                          {{"reject", dispatch::OverBudget::kReject}, {"queue", dispatch::OverBudget::kQueue}}));
+  table.add({"reserve", "",
+             "what a request takes from the budget until its end: worst (the most that it can use) or expected (the "
+             "estimate)"},
+            named_choice(tenant.reserve,
+                         {{"worst", admission::Reserve::kWorst}, {"expected", admission::Reserve::kExpected}}));
   table.add({"concurrent", "", "requests at once; 0 is no limit"}, count(tenant.concurrent, 0, 1'000'000));
   table.add({"context", "", "most tokens of prompt and output together"}, count(tenant.context_tokens, 1, 100'000'000))
       .by_default("limit of the model");
   table.add({"models", "", "models that it may use"}, names(tenant.models)).by_default("all");
-  table.add({"class", "", "traffic class of requests that do not name one"},
+  table.add({"class", "", "traffic class of its requests; a request may name a lower one"},
             choice(tenant.traffic_class, {admission::Class::kInteractive, admission::Class::kBatch}));
   table.add(
       {"priority", "", "priority of its requests at engines, where gateway.engine_priority is set; lower goes first"},

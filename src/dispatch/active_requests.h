@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "admission/estimator.h"
+#include "admission/reservation.h"
 #include "core/time.h"
 #include "dispatch/request.h"
 #include "ledger/entry.h"
@@ -26,9 +27,15 @@ struct ActiveRequest {
   std::uint32_t meters = 0;  // Index of its queue and of its meters.
   admission::Class traffic_class = admission::Class::kInteractive;
   admission::TokenEstimate estimate;
+  admission::BudgetClaim claim;
   std::size_t text_bytes = 0;
+  admission::TextKind text_kind = admission::TextKind::kAscii;
+  std::uint32_t media_tokens = 0;
   std::uint32_t prompt_tokens_given = 0;
+  std::uint64_t answers = 1;
+  // Limit of each answer: the client's, or the one that the reservation needs.
   std::optional<std::uint32_t> max_tokens;
+  bool writes_max_tokens = false, lowered = false;  // `lowered`: max_tokens is below the client's.
   std::uint64_t affinity = 0;
   std::string_view route;  // In memory that outlives the dispatcher.
   bool stream = false, splits = true;
@@ -52,6 +59,8 @@ struct ActiveRequest {
   bool granted = false, answered = false;
   ledger::Entry entry;
 
+  // The most tokens that all answers may have together; empty without a limit.
+  [[nodiscard]] std::optional<std::uint32_t> output_tokens_most() const { return limit_of(answers, max_tokens); }
   [[nodiscard]] signals::RequestTraits traits() const {
     return {estimate.prompt_tokens, tenant, traffic_class == admission::Class::kBatch, cached_tokens > 0, route};
   }

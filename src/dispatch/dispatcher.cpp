@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "core/key_salt.h"
@@ -19,6 +20,37 @@ admission::AdmissionLimits admission_limits(const DispatchOptions& options) {
   return limits;
 }
 
+// A budget is full after twice this time without any use, whatever its level was.
+core::Duration refill_time(const admission::BudgetLimits& budget) {
+  constexpr double kLongestS = 86'400.0 * 366;
+  if (!budget.limited()) return {};
+  return core::from_seconds(std::min(60.0 * budget.capacity() / budget.tokens_per_minute, kLongestS));
+}
+
+// The tokens that an answer may have beside the prompt. An engine refuses a request that exceeds its context, so there
+// is a margin for the estimate and for the template of a chat.
+std::uint32_t context_left(std::uint32_t context_tokens, std::uint64_t prompt_tokens) {
+  constexpr std::uint64_t kMargin = 64, kLeast = 16;
+  const std::uint64_t prompt = prompt_tokens + prompt_tokens / 8 + kMargin;
+  return static_cast<std::uint32_t>(std::max(kLeast, context_tokens - std::min<std::uint64_t>(context_tokens, prompt)));
+}
+
+admission::TokenEstimator::Request estimator_request(const RequestInfo& info, std::string_view tenant) {
+  return {info.model,
+          tenant,
+          admission::to_string(info.traffic_class),
+          info.text_bytes,
+          info.prompt_tokens_given,
+          limit_of(info.answers, info.max_tokens),
+          info.text_kind,
+          info.media_tokens};
+}
+
+admission::TokenEstimator::Request estimator_request(const ActiveRequest& request) {
+  return {request.entry.model,         request.entry.tenant,         request.entry.traffic_class, request.text_bytes,
+          request.prompt_tokens_given, request.output_tokens_most(), request.text_kind,           request.media_tokens};
+}
+
 }  // namespace
 
 Dispatcher::Dispatcher(DispatchOptions options, std::unique_ptr<LedgerSink> sink, core::Instant now,
@@ -30,6 +62,15 @@ Dispatcher::Dispatcher(DispatchOptions options, std::unique_ptr<LedgerSink> sink
       ledger_(replicas_, std::move(sink), now, unix_now),
       feed_(options_) {
   set_tenants(now);
+  restore_budgets(now);
+}
+
+void Dispatcher::restore_budgets(core::Instant now) {
+  core::Duration longest = std::max(refill_time(options_.interactive.budget), refill_time(options_.batch.budget));
+  for (const Tenant& tenant : options_.tenants) longest = std::max(longest, refill_time(tenant.budget));
+  if (longest == core::Duration{}) return;
+  const core::Instant since = now - 2 * longest;
+  admission_.restore(ledger_.past_charges(options_, since, now), since);
 }
 
 void Dispatcher::reconfigure(const DispatchOptions& options, core::Instant now) {
@@ -58,9 +99,8 @@ Dispatcher::~Dispatcher() { ledger_.write_open(requests_, core::kNever); }
 
 ArrivalResult Dispatcher::arrive(const RequestInfo& info, GrantListener& listener, core::Instant now) {
   const auto model = info.model_number ? info.model_number : replicas_.model_number(info.model);
-  const admission::TokenEstimate estimate = admission_.estimator().estimate(
-      {info.model, options_.tenants[info.tenant].name, admission::to_string(info.traffic_class), info.text_bytes,
-       info.prompt_tokens_given, info.max_tokens});
+  const admission::TokenEstimate estimate =
+      admission_.estimator().estimate(estimator_request(info, options_.tenants[info.tenant].name));
   ArrivalResult result;
   if (auto objected = objection(info, model, estimate)) {
     result.refusal = refuse(info, *std::move(objected));
@@ -73,7 +113,8 @@ ArrivalResult Dispatcher::arrive(const RequestInfo& info, GrantListener& listene
   arrival.tenant = request.tenant;
   arrival.model = request.meters;
   arrival.traffic_class = request.traffic_class;
-  arrival.estimate = estimate;
+  arrival.estimate = request.estimate;
+  arrival.claim = request.claim;
   arrival.now = now;
   const admission::Answer answer = admission_.arrive(arrival, [&](Ticket) {
     choice = router_.choose(request, now);
@@ -106,15 +147,24 @@ std::optional<Refusal> Dispatcher::objection(const RequestInfo& info, std::optio
                                "those there are",
                                info.model.substr(0, 200)),
                    0, false};
-  std::uint32_t limit = replicas_.context_tokens(*model);
-  if (tenant.context_tokens > 0) limit = std::min(limit, tenant.context_tokens);
-  const std::uint64_t needed = std::uint64_t{estimate.prompt_tokens} + info.max_tokens.value_or(0);
-  if (needed <= limit) return std::nullopt;
-  return Refusal{RefusalReason::kContextLengthExceeded,
-                 fmt::format("the request needs about {} tokens ({} of prompt, max_tokens {}), the limit is {}; "
-                             "shorten the prompt or lower max_tokens",
-                             needed, estimate.prompt_tokens, info.max_tokens.value_or(0), limit),
-                 0, false};
+  const auto too_long = [&](const char* about, std::uint64_t prompt, std::uint32_t limit) {
+    return Refusal{RefusalReason::kContextLengthExceeded,
+                   fmt::format("the request needs {} {} tokens ({} of prompt, max_tokens {}), the limit is {}; shorten "
+                               "the prompt or lower max_tokens",
+                               about, prompt + info.max_tokens.value_or(0), prompt, info.max_tokens.value_or(0), limit),
+                   0, false};
+  };
+  // The engine knows its context and counts exactly. Only what no tokenizer could fit is refused before.
+  const std::uint64_t least =
+      (info.prompt_tokens_given > 0 ? info.prompt_tokens_given : admission::prompt_tokens_least(info.text_bytes)) /
+      info.prompts;
+  const std::uint32_t context = replicas_.context_tokens(*model);
+  if (least + info.max_tokens.value_or(0) > context) return too_long("at least", least, context);
+  // No engine knows the limit of a tenant.
+  const std::uint64_t expected = estimate.prompt_tokens / info.prompts;
+  if (tenant.context_tokens > 0 && expected + info.max_tokens.value_or(0) > tenant.context_tokens)
+    return too_long("about", expected, tenant.context_tokens);
+  return std::nullopt;
 }
 
 ActiveRequest& Dispatcher::open(const RequestInfo& info, std::uint32_t model, GrantListener& listener,
@@ -127,8 +177,12 @@ ActiveRequest& Dispatcher::open(const RequestInfo& info, std::uint32_t model, Gr
   request.traffic_class = info.traffic_class;
   request.estimate = estimate;
   request.text_bytes = info.text_bytes;
+  request.text_kind = info.text_kind;
+  request.media_tokens = info.media_tokens;
   request.prompt_tokens_given = info.prompt_tokens_given;
+  request.answers = info.answers;
   request.max_tokens = info.max_tokens;
+  request.writes_max_tokens = info.writes_max_tokens;
   request.affinity = info.affinity;
   request.stream = info.stream;
   request.splits = info.splits;
@@ -140,12 +194,34 @@ ActiveRequest& Dispatcher::open(const RequestInfo& info, std::uint32_t model, Gr
   request.entry.tenant = options_.tenants[info.tenant].name;
   request.entry.model = info.model;
   request.entry.traffic_class = admission::to_string(info.traffic_class);
+  reserve(request, info);
   return request;
 }
 
-admission::TokenEstimator::Request Dispatcher::estimator_request(const ActiveRequest& request) const {
-  return {request.entry.model, request.entry.tenant,        request.entry.traffic_class,
-          request.text_bytes,  request.prompt_tokens_given, request.max_tokens};
+// Where the worst case is reserved, no answer may exceed what was reserved for it.
+void Dispatcher::reserve(ActiveRequest& request, const RequestInfo& info) const {
+  request.claim = {request.estimate.total(), request.estimate.total()};
+  const Tenant& tenant = options_.tenants[request.tenant];
+  admission::ReservationRequest wanted;
+  wanted.capacity = admission_.capacity(request.tenant, request.traffic_class);
+  if (std::isinf(wanted.capacity) || tenant.reserve == admission::Reserve::kExpected) return;
+  std::uint32_t context = replicas_.context_tokens(request.model);
+  if (tenant.context_tokens > 0) context = std::min(context, tenant.context_tokens);
+  // No tokenizer makes more than one token of a byte.
+  const std::uint64_t most = info.prompt_tokens_given > 0 ? info.prompt_tokens_given : info.text_bytes;
+  wanted.prompt_tokens = request.estimate.prompt_tokens;
+  wanted.prompt_tokens_most =
+      std::max<std::uint64_t>(most + info.media_tokens + info.template_tokens, wanted.prompt_tokens);
+  wanted.answers = info.answers;
+  wanted.max_tokens = info.max_tokens;
+  wanted.max_tokens_default = std::min(info.max_tokens_default.value_or(options_.max_tokens_default),
+                                       context_left(context, wanted.prompt_tokens / info.prompts));
+  const admission::Reservation made = admission::reserve_worst_case(wanted);
+  request.claim = made.claim;
+  request.lowered = info.max_tokens && made.max_tokens < *info.max_tokens;
+  request.writes_max_tokens = info.writes_max_tokens || request.lowered || !info.max_tokens;
+  request.max_tokens = made.max_tokens;
+  request.estimate.output_tokens = std::min(request.estimate.output_tokens, *request.output_tokens_most());
 }
 
 void Dispatcher::grant(ActiveRequest& request, core::Instant now) {
@@ -157,7 +233,8 @@ void Dispatcher::grant(ActiveRequest& request, core::Instant now) {
 
 Grant Dispatcher::dispatch(ActiveRequest& request, const RequestRouter::Choice& choice, core::Instant now) {
   const Grant made = router_.dispatch(request, choice, admission_.waiting_tokens(request.meters), now);
-  if (made.max_tokens && request.attempts == 1) ++counters_.clamped;
+  const bool lowered = request.lowered || (made.max_tokens && made.max_tokens != request.max_tokens);
+  if (lowered && request.attempts == 1) ++counters_.clamped;
   return made;
 }
 

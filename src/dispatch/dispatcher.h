@@ -27,7 +27,8 @@ namespace penstock::dispatch {
 // sink. Not thread-safe.
 class Dispatcher {
  public:
-  // `unix_now` is the Unix time at `now`. Without a sink the ledger is only summed.
+  // `unix_now` is the Unix time at `now`. Without a sink the ledger is only summed, and all budgets start full; a sink
+  // knows what earlier processes took from them.
   Dispatcher(DispatchOptions options, std::unique_ptr<LedgerSink> sink, core::Instant now, core::Duration unix_now);
   // Writes what is open: the next start settles it.
   ~Dispatcher();
@@ -106,11 +107,12 @@ class Dispatcher {
   void set_tenants(core::Instant now);
   // The keys of a prompt for the model, as replicas_ knows them.
   [[nodiscard]] std::vector<std::uint64_t> salted_keys(std::uint32_t model, std::span<const std::uint64_t> keys) const;
+  void restore_budgets(core::Instant now);
   [[nodiscard]] std::optional<Refusal> objection(const RequestInfo& info, std::optional<std::uint32_t> model,
                                                  const admission::TokenEstimate& estimate) const;
   ActiveRequest& open(const RequestInfo& info, std::uint32_t model, GrantListener& listener,
                       const admission::TokenEstimate& estimate);
-  [[nodiscard]] admission::TokenEstimator::Request estimator_request(const ActiveRequest& request) const;
+  void reserve(ActiveRequest& request, const RequestInfo& info) const;
   void grant(ActiveRequest& request, core::Instant now);
   [[nodiscard]] Grant dispatch(ActiveRequest& request, const RequestRouter::Choice& choice, core::Instant now);
   Refusal refuse(const RequestInfo& info, Refusal refusal);

@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 #include "dispatch/dispatcher.h"
 
@@ -92,7 +94,7 @@ std::string Dispatcher::invariant_violation(core::Instant now) const {
   requests_.for_each([&](const ActiveRequest& request) {
     Sums& sums = tenants[request.tenant];
     ++(request.granted ? sums.running : sums.waiting);
-    if (request.granted) sums.reserved += request.estimate.total();
+    if (request.granted) sums.reserved += request.claim.tokens;
     granted += request.granted ? 1 : 0;
     if (request.slot != kNoSlot) ++slots[request.slot];
   });
@@ -112,6 +114,13 @@ std::string Dispatcher::invariant_violation(core::Instant now) const {
       return fmt::format("tenant {}: of {} tokens reserved, {} were settled and {} are open", tenant.name,
                          figures.reserved_total, figures.settled_total, figures.reserved_tokens);
   }
+  std::map<std::string_view, std::pair<std::uint64_t, std::uint64_t>> used;  // By admission and by the ledger.
+  for (std::uint32_t number = 0; number < tenants.size(); ++number)
+    used[options_.tenants[number].name].first += admission_.tenant(number, now).used_total;
+  for (const auto& [key, sums] : balance().sums()) used[key.first].second += sums.prompt_tokens + sums.output_tokens;
+  for (const auto& [name, both] : used)
+    if (both.first != both.second)
+      return fmt::format("tenant {}: {} tokens were settled, the ledger has {}", name, both.first, both.second);
   for (std::uint32_t slot = 0; slot < slots.size(); ++slot)
     if (slots[slot] != replicas_.replica(slot).open_requests)
       return fmt::format("replica {}: {} requests are there, it counts {}", replicas_.replica(slot).spec.id,

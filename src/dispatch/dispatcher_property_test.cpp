@@ -63,6 +63,8 @@ DispatchOptions random_options(core::RandomStream random) {
   options.tenants[3].concurrent = kConcurrent;
   options.tenants[3].budget = {60'000.0, 0.0};
   options.tenants[3].over_budget = OverBudget::kQueue;
+  for (Tenant& tenant : options.tenants)
+    if (random.below(2) == 0) tenant.reserve = admission::Reserve::kExpected;
   options.models = {{"m", {1.0, 0.5, 2.0}, 16'384}, {"split", {1.0, 0.5, 2.0}, 16'384}};
   options.interactive.queue_time = random.below(2) == 0 ? 2s : 0s;
   options.batch.queue_time = 20s;
@@ -162,7 +164,7 @@ class RandomWorld final : GrantListener {
     if (random_.below(2) == 0) info.model_number = dispatcher_->model_number(info.model);
     info.tenant = static_cast<std::uint32_t>(random_.below(4));
     info.traffic_class = random_.below(3) == 0 ? admission::Class::kBatch : admission::Class::kInteractive;
-    info.text_bytes = 1 + random_.below(random_.below(20) == 0 ? 100'000 : 20'000);
+    info.text_bytes = 1 + random_.below(random_.below(20) == 0 ? 500'000 : 20'000);
     if (random_.below(2) == 0) info.max_tokens = static_cast<std::uint32_t>(1 + random_.below(1'000));
     info.stream = random_.below(3) > 0;
     info.splits = random_.below(8) > 0;

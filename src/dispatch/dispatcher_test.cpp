@@ -183,7 +183,7 @@ TEST_F(DispatcherTest, InvalidRequestsAreNotInTheTrafficLog) {
   RequestInfo info = info_of(400);
   info.model = "unheard-of";
   EXPECT_TRUE(arrive(info).refusal);
-  EXPECT_TRUE(arrive(info_of(400'000)).refusal);
+  EXPECT_TRUE(arrive(info_of(600'000)).refusal);
   EXPECT_TRUE(dispatcher->traffic(0, 100).events.empty());
 }
 
@@ -195,6 +195,7 @@ TEST_F(DispatcherTest, RequestsBlockedByABudgetAreNotInTheTrafficLog) {
   made.tenants[2].name = "patient";
   made.tenants[1].budget = made.tenants[2].budget = {60'000.0, 2'000.0};
   made.tenants[2].over_budget = OverBudget::kQueue;
+  made.tenants[1].reserve = made.tenants[2].reserve = admission::Reserve::kExpected;
   open(std::move(made));
   dispatcher->set_replicas({replica_named("r1")}, kNow);
   const RequestInfo strict = info_of(4000, 1), endpoint = info_of(4000, 2);  // some 1,250 tokens with their answers
@@ -403,7 +404,7 @@ TEST_F(DispatcherTest, AnAnswerThatIsNotStreamedDoesNotCountAsPrefillForever) {
 TEST_F(DispatcherTest, RefusesAPromptThatTheModelCannotHold) {
   open();
   dispatcher->set_replicas({replica_named("r1")}, kNow);
-  const ArrivalResult answer = arrive(info_of(400'000));
+  const ArrivalResult answer = arrive(info_of(600'000));
   ASSERT_TRUE(answer.refusal);
   EXPECT_EQ(answer.refusal->reason, RefusalReason::kContextLengthExceeded);
   EXPECT_NE(answer.refusal->message.find("32768"), std::string::npos);

@@ -30,6 +30,8 @@ void copy_reloadable(DispatchOptions& to, const DispatchOptions& from) {
   to.interactive = from.interactive;
   to.batch = from.batch;
   to.pressure = from.pressure;
+  to.max_tokens_default = from.max_tokens_default;
+  to.media = from.media;
   to.retries = from.retries;
   to.retry_share = from.retry_share;
   to.circuit_breaker = from.circuit_breaker;

@@ -10,6 +10,7 @@
 #include "admission/budget.h"
 #include "admission/pressure.h"
 #include "admission/queue.h"
+#include "admission/reservation.h"
 #include "core/time.h"
 #include "ledger/entry.h"
 #include "routing/endpoint_picker.h"
@@ -33,10 +34,12 @@ struct Tenant {
   std::int32_t tier = 0;
   admission::BudgetLimits budget;
   OverBudget over_budget = OverBudget::kReject;
+  admission::Reserve reserve = admission::Reserve::kWorst;
   std::uint32_t concurrent = 0;      // 0: no limit.
   std::uint32_t context_tokens = 0;  // 0: the model's limit applies.
   std::vector<std::string> models;   // Empty: all models.
   bool removed = false;              // No request of it arrives any more; those that are open end with these limits.
+  // The class of its requests. A request may name a lower one.
   admission::Class traffic_class = admission::Class::kInteractive;
   std::int32_t priority = 0;  // At engines that schedule by priority; lower numbers go first.
   std::optional<Isolation> isolation;
@@ -53,6 +56,12 @@ struct ClassOptions {
   core::Duration queue_time = std::chrono::seconds{10};  // 0: requests of the class never wait.
   core::Duration time_budget{};                          // For the complete answer; 0: none. The caller enforces it.
   admission::BudgetLimits budget;
+};
+
+// Tokens that each part of a prompt that is no text counts as.
+struct MediaTokens {
+  std::uint32_t image_tokens = 1024, audio_tokens = 1024;
+  std::uint32_t file_tokens = 4096;  // Documents and videos.
 };
 
 struct CircuitBreakerOptions {
@@ -76,6 +85,9 @@ struct DispatchOptions {
   ClassOptions batch{std::chrono::minutes{5}, {}, {}};
   admission::QueueLimits queue;
   admission::PressureLimits pressure;
+  // max_tokens of a request without one whose worst case is reserved.
+  std::uint32_t max_tokens_default = 4096;
+  MediaTokens media;
 
   routing::Strategy strategy = routing::Strategy::kLive;
   routing::EndpointPickerOptions picker;  // For Strategy::kLive.

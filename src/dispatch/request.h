@@ -5,8 +5,11 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
+#include "admission/estimator.h"
 #include "admission/queue.h"
 #include "core/time.h"
 #include "dispatch/refusal.h"
@@ -24,22 +27,37 @@ struct RequestInfo {
   std::string_view route;                     // Path, in memory that outlives the dispatcher; empty if there is none.
   std::uint32_t tenant = 0;                   // Index into DispatchOptions::tenants.
   admission::Class traffic_class = admission::Class::kInteractive;
-  std::size_t text_bytes = 0;             // Size of the prompt.
-  std::uint32_t prompt_tokens_given = 0;  // Number of tokens if the client sent token ids.
-  std::optional<std::uint32_t> max_tokens;
-  bool stream = false;  // The caller observes the first token and reports it.
-  bool splits = true;   // A prefill and a decode replica may share the request.
+  std::size_t text_bytes = 0;  // Size of the text of the prompt.
+  admission::TextKind text_kind = admission::TextKind::kAscii;
+  std::uint32_t media_tokens = 0;                   // Tokens of its images, audio and files.
+  std::uint32_t prompt_tokens_given = 0;            // Number of tokens if the client sent token ids.
+  std::uint32_t template_tokens = 0;                // The most tokens that the template of a chat adds.
+  std::uint64_t prompts = 1;                        // Number of prompts in the request; each has the context to itself.
+  std::uint64_t answers = 1;                        // Number of prompts times answers to each.
+  std::optional<std::uint32_t> max_tokens;          // Of each answer; 0 if the endpoint generates none.
+  std::optional<std::uint32_t> max_tokens_default;  // What the API defines for a request without one.
+  bool writes_max_tokens = false;  // The request must go to the replica with max_tokens written into it.
+  bool stream = false;             // The caller observes the first token and reports it.
+  bool splits = true;              // A prefill and a decode replica may share the request.
   std::span<const std::uint64_t> keys;
   std::uint64_t affinity = 0;  // Hash of its session; 0 if it has none.
   core::Instant received_at;
 };
+
+// The most tokens that `answers` of `max_tokens` have together, at most UINT32_MAX; empty without a limit.
+[[nodiscard]] inline std::optional<std::uint32_t> limit_of(std::uint64_t answers,
+                                                           std::optional<std::uint32_t> max_tokens) {
+  if (!max_tokens) return std::nullopt;
+  if (*max_tokens > 0 && answers > UINT32_MAX / *max_tokens) return UINT32_MAX;
+  return static_cast<std::uint32_t>(answers * *max_tokens);
+}
 
 // The replica that a request goes to.
 struct Grant {
   std::uint32_t slot = 0;
   std::uint64_t replica = 0;                // ReplicaSpec::number.
   bool prefill_only = false;                // First of two legs: the KV is transferred to a decode replica.
-  std::optional<std::uint32_t> max_tokens;  // Clamped value of the request's max_tokens.
+  std::optional<std::uint32_t> max_tokens;  // Must be written into the request; empty: the request stays as it is.
   std::uint32_t prompt_tokens = 0;          // Estimated.
   routing::PickReason why = routing::PickReason::kLoad;
 };
@@ -94,6 +112,9 @@ class LedgerSink {
   [[nodiscard]] virtual std::optional<std::uint64_t> first_entry() const { return std::nullopt; }
   virtual void opened(const ledger::Entry& entry) = 0;  // Not called for a request that ends at once.
   virtual void closed(const ledger::Entry& entry) = 0;
+  // Returns what the entries that were opened since then took from budgets. Called once, before all other functions,
+  // and may block.
+  [[nodiscard]] virtual std::vector<ledger::PastUse> uses_since(std::int64_t) { return {}; }
 };
 
 }  // namespace penstock::dispatch

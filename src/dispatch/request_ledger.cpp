@@ -20,11 +20,33 @@ std::int64_t RequestLedger::unix_ms(core::Instant now) const {
   return std::chrono::duration_cast<std::chrono::milliseconds>(unix_at_start_ + now.time_since_epoch()).count();
 }
 
+std::vector<admission::PastCharge> RequestLedger::past_charges(const DispatchOptions& options, core::Instant since,
+                                                               core::Instant now) const {
+  std::vector<admission::PastCharge> charges;
+  if (!sink_) return charges;
+  const auto number_of = [&](const std::string& name) {
+    return std::find_if(options.tenants.begin(), options.tenants.end(),
+                        [&](const Tenant& tenant) { return tenant.name == name; });
+  };
+  for (const ledger::PastUse& use : sink_->uses_since(unix_ms(since))) {
+    const auto tenant = number_of(use.tenant);
+    if (tenant == options.tenants.end()) continue;
+    const core::Instant at{std::chrono::milliseconds{use.at_unix_ms} - unix_at_start_};
+    // The wall clock may have been set back.
+    charges.push_back({static_cast<std::uint32_t>(tenant - options.tenants.begin()),
+                       use.traffic_class == to_string(admission::Class::kBatch) ? admission::Class::kBatch
+                                                                                : admission::Class::kInteractive,
+                       use.tokens, std::min(at, now)});
+  }
+  std::stable_sort(charges.begin(), charges.end(), [](const auto& a, const auto& b) { return a.at < b.at; });
+  return charges;
+}
+
 void RequestLedger::open(ActiveRequest& request, core::Instant now) {
   ledger::Entry& entry = request.entry;
   entry.id = ++next_entry_;
   entry.opened_unix_ms = unix_ms(now);
-  entry.reserved_tokens = request.estimate.total();
+  entry.reserved_tokens = request.claim.tokens;
   // What is charged should the process end before the request does.
   entry.prompt_tokens = request.estimate.prompt_tokens;
   entry.cost = ledger::cost_of(entry, replicas_.model(request.model).price);

@@ -5,9 +5,12 @@
 #include <deque>
 #include <memory>
 #include <utility>
+#include <vector>
 
+#include "admission/admission_controller.h"
 #include "core/time.h"
 #include "dispatch/active_requests.h"
+#include "dispatch/options.h"
 #include "dispatch/replica_set.h"
 #include "ledger/balance.h"
 
@@ -20,6 +23,10 @@ class RequestLedger {
   RequestLedger(const ReplicaSet& replicas, std::unique_ptr<LedgerSink> sink, core::Instant now,
                 core::Duration unix_now);
 
+  // Returns the uses of budgets that the sink knows of, from `since` to `now`, in the order of their times. Uses of
+  // tenants that are not in `options` are left out.
+  [[nodiscard]] std::vector<admission::PastCharge> past_charges(const DispatchOptions& options, core::Instant since,
+                                                                core::Instant now) const;
   // The request was admitted: from here on it is in the ledger.
   void open(ActiveRequest& request, core::Instant now);
   // Its tokens, times and cost, by what the engine reported or else by what was estimated and counted.

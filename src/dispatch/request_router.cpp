@@ -70,6 +70,7 @@ Grant RequestRouter::dispatch(ActiveRequest& request, const Choice& choice, std:
   grant.why = selection.why;
   grant.prompt_tokens = request.estimate.prompt_tokens;
   grant.max_tokens = admission::clamped_max_tokens(request.max_tokens, waiting_tokens, options_.pressure);
+  if (!grant.max_tokens && request.writes_max_tokens) grant.max_tokens = request.max_tokens;
   return grant;
 }
 

@@ -64,7 +64,6 @@ void RequestBody::parse_elsewhere(api::Endpoint endpoint, Parsed done) {
       api::RequestReader reader;
       large_->parsed = parse_body(reader, endpoint, body_, key_tokens, large_->request, large_->keys);
     }
-    large_->text_bytes = large_->request.text.size();
     free_memory(large_->request.text);
     large_->hold.release();
   };
@@ -72,7 +71,7 @@ void RequestBody::parse_elsewhere(api::Endpoint endpoint, Parsed done) {
     const std::unique_ptr<LargeBody> large = std::move(large_);
     std::swap(context_.scratch, large->request);
     std::swap(context_.keys, large->keys);
-    done(refusal_of(large->parsed), large->text_bytes);
+    done(refusal_of(large->parsed));
   });
 }
 

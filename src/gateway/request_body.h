@@ -31,14 +31,14 @@ class RequestBody {
   [[nodiscard]] std::optional<Refusal> charge_to(std::uint32_t tenant);
   [[nodiscard]] std::string_view view() const { return body_.view(); }
 
-  // Calls `done` with the refusal, if there is one, and the size of the prompt, now or later; `context.scratch` and
+  // Calls `done` with the refusal, if there is one, now or later; `context.scratch` and
   // `context.keys` then describe the request.
   template <class Done>
   void parse(api::Endpoint endpoint, Done&& done) {
     if (is_large()) return parse_elsewhere(endpoint, std::forward<Done>(done));
     const auto parsed = parse_body(context_.reader, endpoint, body_, context_.settings->options.dispatch.key_tokens,
                                    context_.scratch, context_.keys);
-    done(refusal_of(parsed), context_.scratch.text.size());
+    done(refusal_of(parsed));
   }
   // Keeps the settings that apply to a parsed request, because they may change while it waits. Returns whether its
   // client may see the replica and the reason for its choice.
@@ -62,12 +62,11 @@ class RequestBody {
   void release(bool keep_memory, std::function<void()> done);
 
  private:
-  using Parsed = std::function<void(std::optional<Refusal>, std::size_t text_bytes)>;
+  using Parsed = std::function<void(std::optional<Refusal>)>;
   // What another thread reads of a body.
   struct LargeBody {
     api::InferenceRequest request;  // Without the text of the prompt.
     std::vector<std::uint64_t> keys;
-    std::size_t text_bytes = 0;
     net::MemoryHold hold;
     core::Result<void> parsed;
   };

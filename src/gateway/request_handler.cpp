@@ -48,14 +48,12 @@ void RequestHandler::begin(net::Exchange& exchange, api::Endpoint endpoint) {
   ReadRequest read;
   auto refusal = read_head(context_, exchange, endpoint, request_id_, read);
   if (!refusal) refusal = body_.charge_to(read.info.tenant);
-  if (refusal) return finish_reading(std::move(refusal), 0, read);
-  body_.parse(endpoint, [this, read](std::optional<Refusal> fault, std::size_t text_bytes) mutable {
-    finish_reading(std::move(fault), text_bytes, read);
-  });
+  if (refusal) return finish_reading(std::move(refusal), read);
+  body_.parse(endpoint, [this, read](std::optional<Refusal> fault) mutable { finish_reading(std::move(fault), read); });
 }
 
-void RequestHandler::finish_reading(std::optional<Refusal> refusal, std::size_t text_bytes, ReadRequest& read) {
-  if (!refusal) refusal = describe_body(context_, *exchange_, endpoint_, text_bytes, read);
+void RequestHandler::finish_reading(std::optional<Refusal> refusal, ReadRequest& read) {
+  if (!refusal) refusal = describe_body(context_, *exchange_, endpoint_, read);
   report_.read(read);
   if (!refusal) refusal = admit(read);
   if (refusal) refuse_request(*refusal);

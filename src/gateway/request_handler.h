@@ -52,7 +52,7 @@ class RequestHandler final : private net::ExchangeListener, private net::Respons
     if (context_.logs.log.takes(logging::Event::kRequestPhase)) report_.phase(phase_, next);
     phase_ = next;
   }
-  void finish_reading(std::optional<Refusal> refusal, std::size_t text_bytes, ReadRequest& read);
+  void finish_reading(std::optional<Refusal> refusal, ReadRequest& read);
   [[nodiscard]] std::optional<Refusal> admit(const ReadRequest& read);
   [[nodiscard]] ClientRequest client_request() const;
   void go(RoutedGrant grant);

@@ -4,6 +4,7 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "api/engine_controls.h"
 #include "api/prompt_keys.h"
@@ -31,7 +32,8 @@ std::optional<Refusal> classify(const dispatch::DispatchOptions& options, const 
   if (name != "interactive" && name != "batch")
     return make_refusal(400, "invalid_request_error", "invalid_traffic_class",
                         "X-Traffic-Class must be interactive or batch");
-  read.info.traffic_class = name == "batch" ? admission::Class::kBatch : admission::Class::kInteractive;
+  // The class of the tenant is the highest that its requests may have.
+  if (name == "batch") read.info.traffic_class = admission::Class::kBatch;
   return std::nullopt;
 }
 
@@ -80,6 +82,35 @@ std::optional<Refusal> check_body_controls(WorkerContext& context) {
   return std::nullopt;
 }
 
+std::uint32_t bounded(std::uint64_t tokens) {
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(tokens, std::numeric_limits<std::uint32_t>::max()));
+}
+
+// What the request may take of engines and budgets.
+void size_up(const dispatch::DispatchOptions& options, const api::InferenceRequest& request,
+             dispatch::RequestInfo& info) {
+  // The most that chat templates add to the messages, and other endpoints to a prompt.
+  constexpr std::uint32_t kTemplateTokens = 64, kPromptTokens = 8;
+  const api::EndpointTraits& traits = api::traits_of(request.endpoint);
+  const api::PromptSize& size = request.size;
+  info.text_bytes = size.text_bytes;
+  // From a quarter of the bytes on.
+  const bool is_ascii = size.non_ascii_bytes == 0 || size.non_ascii_bytes < size.text_bytes / 4;
+  info.text_kind = is_ascii ? admission::TextKind::kAscii : admission::TextKind::kNonAscii;
+  info.media_tokens = bounded(std::uint64_t{size.images} * options.media.image_tokens +
+                              std::uint64_t{size.audios} * options.media.audio_tokens +
+                              std::uint64_t{size.files} * options.media.file_tokens);
+  info.prompt_tokens_given = request.prompt_tokens_given;
+  info.prompts = size.prompts;
+  info.template_tokens =
+      bounded(size.prompts * (traits.takes_tools ? kTemplateTokens : kPromptTokens) + size.rendered_bytes);
+  info.answers = size.prompts * size.choices;
+  info.max_tokens = traits.generates ? request.max_tokens : 0;
+  if (traits.max_tokens_default > 0 && request.edit.max_tokens.size == 0)
+    info.max_tokens_default = traits.max_tokens_default;
+  info.writes_max_tokens = request.limits_differ;
+}
+
 }  // namespace
 
 std::optional<Refusal> read_head(WorkerContext& context, const net::Exchange& exchange, api::Endpoint endpoint,
@@ -105,16 +136,14 @@ core::Result<void> parse_body(api::RequestReader& reader, api::Endpoint endpoint
 }
 
 std::optional<Refusal> describe_body(WorkerContext& context, const net::Exchange& exchange, api::Endpoint endpoint,
-                                     std::size_t text_bytes, ReadRequest& read) {
+                                     ReadRequest& read) {
   const api::InferenceRequest& request = context.scratch;
   const api::EndpointTraits& traits = api::traits_of(endpoint);
   read.stream = request.stream;
   // A time budget may cut an answer, and only a stream can be cut without losing everything.
   read.collect = read.time_budget > core::Duration{} && !read.stream && request.plain && traits.splits;
   read.info.model = request.model;
-  read.info.text_bytes = text_bytes;
-  read.info.prompt_tokens_given = request.prompt_tokens_given;
-  read.info.max_tokens = traits.generates ? request.max_tokens : 0;
+  size_up(context.settings->options.dispatch, request, read.info);
   read.info.splits = traits.splits;
   read.info.stream = read.stream || read.collect;
   std::uint64_t salt = 0;

@@ -31,8 +31,8 @@ struct ReadRequest {
                                             std::uint32_t key_tokens, api::InferenceRequest& request,
                                             std::vector<std::uint64_t>& keys);
 // Describes the request to the dispatcher. `context.scratch` and `context.keys` hold the parsed body and the keys of
-// its prefix blocks; the text of the prompt may be dropped, and `text_bytes` is its size.
+// its prefix blocks; the text of the prompt may be dropped.
 [[nodiscard]] std::optional<Refusal> describe_body(WorkerContext& context, const net::Exchange& exchange,
-                                                   api::Endpoint endpoint, std::size_t text_bytes, ReadRequest& read);
+                                                   api::Endpoint endpoint, ReadRequest& read);
 
 }  // namespace penstock::gateway

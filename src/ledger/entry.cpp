@@ -27,6 +27,12 @@ std::optional<Outcome> outcome_of(std::string_view name) {
   return std::nullopt;
 }
 
+PastUse use_of(const Entry& entry) {
+  const bool ended = entry.closed_unix_ms > 0 && entry.outcome != Outcome::kLost;
+  return {entry.tenant, entry.traffic_class, entry.opened_unix_ms,
+          ended ? entry.prompt_tokens + entry.output_tokens : entry.reserved_tokens};
+}
+
 double cost_of(const Entry& entry, const Price& price) {
   const auto cached = static_cast<double>(entry.cached_tokens), output = static_cast<double>(entry.output_tokens);
   const double computed = static_cast<double>(entry.prompt_tokens) - cached;

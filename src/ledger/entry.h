@@ -37,6 +37,15 @@ struct Entry {
   double cost = 0.0;
 };
 
+// What an entry, or several of one time, took from budgets: the tokens that were used, or reserved where the end is
+// unknown.
+struct PastUse {
+  std::string tenant, traffic_class;
+  std::int64_t at_unix_ms = 0;  // When it was opened.
+  std::uint64_t tokens = 0;
+};
+[[nodiscard]] PastUse use_of(const Entry& entry);
+
 struct Price {  // USD per million tokens.
   double input = 0.0, cached_input = 0.0, output = 0.0;
 };

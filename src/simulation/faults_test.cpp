@@ -225,16 +225,16 @@ TEST(Faults, ARestartOfTheGatewayCutsStreamsAndClientsWithoutATokenSendTheirsAga
   EXPECT_EQ(delivered(result), 800U);
 }
 
-TEST(Faults, ARestartForgetsWhatTheBudgetsHadSpent) {
+TEST(Faults, BudgetsKeepTheirLevelsOverARestart) {
   RunOptions run_options = live(2);
   run_options.dispatch->tenants.resize(1);
   run_options.dispatch->tenants[0].name = "default";
   run_options.dispatch->tenants[0].budget = {9000.0, 0.0};
-  // The first leaves too little for the second, and the restart fills the budget for the third.
+  // The first leaves too little for the second, and the restart gives nothing to the third.
   run_options.faults.events = {{FaultKind::kGatewayRestart, 3s}};
   const auto result = run_ok(requests_at({0.0, 2.0, 3.5}, 5000, 10), run_options);
-  EXPECT_EQ(failures(result, "token_budget_exceeded"), 1U);
-  EXPECT_EQ(result.completed, 2U);
+  EXPECT_EQ(failures(result, "token_budget_exceeded"), 2U);
+  EXPECT_EQ(result.completed, 1U);
 }
 
 // ---- KV events ------------------------------------------------------------------------------------------------------

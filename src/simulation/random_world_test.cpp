@@ -1,7 +1,7 @@
 // Fleets, routers, policies, faults, tenants, budgets and workloads drawn from a seed. Every run checks the invariants
-// after each event: each request ends once, delivered tokens equal the ledger and the exported metrics, budgets
-// balance, limits hold, and no replica with open work is stopped. PENSTOCK_SEEDS=N runs so many seeds, and
-// PENSTOCK_FIRST_SEED=N begins with another one: both repeat a failure.
+// after each event: each request ends once, delivered tokens equal the ledger and the exported metrics, budgets balance
+// and are exceeded by one request at most, limits hold, and no replica with open work is stopped. PENSTOCK_SEEDS=N runs
+// so many seeds, and PENSTOCK_FIRST_SEED=N begins with another one: both repeat a failure.
 #include <gtest/gtest.h>
 
 #include <charconv>
@@ -33,10 +33,12 @@ dispatch::DispatchOptions random_gateway(core::RandomStream& random) {
     tenant.weight = 0.5 + random.uniform() * 4.0;
     tenant.tier = static_cast<std::int32_t>(random.below(2));
     if (random.below(2) == 0) tenant.budget = {1000.0 + random.uniform() * 200'000.0, random.uniform() * 20'000.0};
+    if (random.below(4) == 0) tenant.reserve = admission::Reserve::kExpected;
     if (random.below(2) == 0) tenant.over_budget = dispatch::OverBudget::kQueue;
     if (random.below(3) == 0) tenant.concurrent = static_cast<std::uint32_t>(1 + random.below(20));
     if (random.below(3) == 0) tenant.traffic_class = admission::Class::kBatch;
   }
+  made.max_tokens_default = static_cast<std::uint32_t>(1 + random.below(4'000));
   made.models.push_back({"model", {random.uniform(), random.uniform(), random.uniform()}});
   made.interactive.queue_time = seconds(random, 20);
   made.batch.queue_time = seconds(random, 100);

@@ -29,7 +29,7 @@ World::World(const workload::Workload& workload, decision::Policy& policy, const
       options_(options),
       faults_(core::RandomStream{options.seed}.fork("faults")),
       gateway_(make_gateway(workload, options)),
-      dispatcher_(std::in_place, gateway_.options, nullptr, core::kStart, core::Duration{}),
+      dispatcher_(std::in_place, gateway_.options, ledger_sink(), core::kStart, core::Duration{}),
       fleet_(options, gateway_.model, *dispatcher_, core::RandomStream{options.seed}.fork("fleet")),
       recorder_(workload, {options.slo, options.slo_goal, options.slo_segments}, options.model,
                 series_width(workload, options)),
@@ -38,6 +38,15 @@ World::World(const workload::Workload& workload, decision::Policy& policy, const
       generated_history_(options.pools.size(), {{core::kStart, 0}}),
       point_width_(series_width(workload, options)),
       loop_(policy) {}
+
+// Only a restart reads the ledger.
+std::unique_ptr<dispatch::LedgerSink> World::ledger_sink() {
+  const auto& events = options_.faults.events;
+  const bool restarts = std::any_of(events.begin(), events.end(),
+                                    [](const FaultEvent& event) { return event.kind == FaultKind::kGatewayRestart; });
+  if (!restarts) return nullptr;
+  return std::make_unique<LedgerMemorySink>(ledger_);
+}
 
 decision::RunResult World::run() {
   const std::uint32_t replicas = fleet_.add_ready(timeline_.now);
@@ -158,6 +167,7 @@ void World::handle(const Event& event) {
 // A violation is a fault of this program.
 void World::check_invariants(bool at_end) const {
   std::string violation = dispatcher_->invariant_violation(timeline_.now);
+  if (violation.empty()) violation = budgets_.violation(*dispatcher_, timeline_.now);
   if (violation.empty() && at_end) violation = requests_.final_violation();
   if (violation.empty()) return;
   violation +=

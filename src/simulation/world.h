@@ -13,8 +13,10 @@
 #include "decision/figures.h"
 #include "decision/run_result.h"
 #include "dispatch/dispatcher.h"
+#include "simulation/budget_check.h"
 #include "simulation/fleet.h"
 #include "simulation/gateway_options.h"
+#include "simulation/ledger_memory.h"
 #include "simulation/recorder.h"
 #include "simulation/request_path.h"
 #include "simulation/run.h"
@@ -32,6 +34,7 @@ class World {
   [[nodiscard]] decision::RunResult run();
 
  private:
+  [[nodiscard]] std::unique_ptr<dispatch::LedgerSink> ledger_sink();
   void handle(const Event& event);
   void report_loads();
   void check_invariants(bool at_end) const;
@@ -67,6 +70,8 @@ class World {
   core::RandomStream faults_;
   Timeline timeline_;
   Gateway gateway_;
+  LedgerMemory ledger_;
+  BudgetCheck budgets_;
   std::optional<dispatch::Dispatcher> dispatcher_;  // Made anew, at the same address, when the gateway restarts.
   Fleet fleet_;
   Recorder recorder_;

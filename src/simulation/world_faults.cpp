@@ -85,7 +85,10 @@ void World::check_silence(std::uint32_t id) {
 
 void World::restart_gateway(const FaultEvent& event) {
   requests_.gateway_stopped(event.length == core::Duration{} ? timeline_.now : event.end());
-  dispatcher_.emplace(gateway_.options, nullptr, timeline_.now, timeline_.now.time_since_epoch());
+  budgets_.ended(*dispatcher_, timeline_.now);
+  // What was open is written before the new gateway reads.
+  dispatcher_.reset();
+  dispatcher_.emplace(gateway_.options, ledger_sink(), timeline_.now, timeline_.now.time_since_epoch());
   fleet_.publish(timeline_.now);
   for (const Pool& pool : fleet_.pools()) {
     for (const std::uint32_t id : pool.replicas) {

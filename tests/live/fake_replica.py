@@ -61,5 +61,8 @@ class FakeReplica:
         for line in head.split(b"\r\n"):
             if line.lower().startswith(b"content-length:"):
                 while len(body) < int(line.partition(b":")[2]):
-                    body += connection.recv(65536)
-        return request
+                    more = connection.recv(65536)
+                    if not more:
+                        break
+                    body += more
+        return head + b"\r\n\r\n" + body

@@ -325,6 +325,23 @@ core::Result<std::vector<Entry>> LedgerStore::entries(const LedgerFilter& filter
   return entries;
 }
 
+core::Result<std::vector<ledger::PastUse>> LedgerStore::uses_since(std::int64_t unix_ms, std::int64_t slice_ms) const {
+  Statement rows{database_.handle(), database_.name(),
+                 fmt::format("select tenant, traffic_class, (opened_unix_ms / {0} + 1) * {0} as slice_end, "
+                             "sum(iif(outcome is null or outcome = 'lost', reserved_tokens, "
+                             "prompt_tokens + output_tokens)) from entries where opened_unix_ms >= ? "
+                             "and outcome is not 'refused' group by slice_end, tenant, traffic_class",
+                             slice_ms)};
+  rows.bind(unix_ms);
+  std::vector<ledger::PastUse> uses;
+  auto read = each(rows, [&]() -> core::Result<void> {
+    uses.push_back({rows.text(0), rows.text(1), rows.integer(2), count_at(rows, 3)});
+    return {};
+  });
+  if (!read) return tl::make_unexpected(read.error());
+  return uses;
+}
+
 core::Result<std::uint64_t> LedgerStore::remove_before(std::int64_t unix_ms, std::uint64_t entries_max) {
   std::uint64_t removed = 0;
   auto done = database_.in_transaction([&]() -> core::Result<void> {

@@ -79,6 +79,11 @@ class LedgerStore {
   // Returns entries in the order of their ids.
   [[nodiscard]] core::Result<std::vector<ledger::Entry>> entries(const LedgerFilter& filter = {}) const;
 
+  // Returns what the entries that were opened since then took from budgets, by tenant and class, summed over slices of
+  // time: each slice counts with its end.
+  [[nodiscard]] core::Result<std::vector<ledger::PastUse>> uses_since(std::int64_t unix_ms,
+                                                                      std::int64_t slice_ms) const;
+
   // Removes closed entries that were opened before that time, oldest first, at most `most`. Returns the number removed.
   [[nodiscard]] core::Result<std::uint64_t> remove_before(std::int64_t unix_ms, std::uint64_t entries_max);
 

@@ -451,5 +451,29 @@ TEST_F(LedgerStoreTest, ALedgerWhoseWriterWasKilledBalancesWithAllThatItHadWritt
   }
 }
 
+TEST_F(LedgerStoreTest, SumsWhatEntriesTookFromBudgets) {
+  auto store = open();
+  ASSERT_TRUE(store);
+  const std::int64_t begin = opened(0).opened_unix_ms;
+  const auto at = [&](std::uint64_t id, std::int64_t ms, const char* tenant = "acme") {
+    Entry entry = opened(id, tenant);
+    entry.opened_unix_ms = begin + ms;
+    return entry;
+  };
+  Entry lost = closed(at(4, 2'500), Outcome::kLost), late = closed(at(5, 2'600, "other"));
+  late.traffic_class = "batch";
+  ASSERT_TRUE(store->write(Entries{at(1, 2'100)}, Entries{closed(at(2, 2'200)), closed(at(3, 100)), lost, late}));
+  const auto uses = store->uses_since(begin + 2'000, 1'000);
+  ASSERT_TRUE(uses);
+  ASSERT_EQ(uses->size(), 2U);
+  EXPECT_EQ((*uses)[0].tenant, "acme");
+  EXPECT_EQ((*uses)[0].traffic_class, "interactive");
+  EXPECT_EQ((*uses)[0].at_unix_ms, begin + 3'000);
+  EXPECT_EQ((*uses)[0].tokens, 1256U + 1210U + 1256U);
+  EXPECT_EQ((*uses)[1].tenant, "other");
+  EXPECT_EQ((*uses)[1].traffic_class, "batch");
+  EXPECT_EQ((*uses)[1].tokens, 1210U);
+}
+
 }  // namespace
 }  // namespace penstock::connect

@@ -1,0 +1,34 @@
+#include "admission/refusal_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace penstock::admission {
+
+std::uint32_t whole_seconds(core::Duration wait) {
+  return static_cast<std::uint32_t>(
+      std::clamp(std::ceil(core::to_seconds(wait)), 1.0, static_cast<double>(kRetryAfterMax)));
+}
+
+std::string class_option(Class traffic_class, const char* option) {
+  return fmt::format("classes.{}.{}", to_string(traffic_class), option);
+}
+
+std::string budget_sentence(const BudgetLimits& limits, const std::string& whose, double available,
+                            std::uint64_t tokens, std::uint32_t seconds) {
+  return fmt::format(
+      "the request reserves {} tokens of prompt and answer; {:.0f} of {:.0f} tokens per minute are left to {}; lower "
+      "max_tokens, or retry in {} s",
+      tokens, std::max(std::floor(available), 0.0), limits.tokens_per_minute, whose, seconds);
+}
+
+std::string too_large_sentence(const BudgetLimits& limits, const std::string& whose, std::uint64_t tokens) {
+  return fmt::format(
+      "the request reserves at least {} tokens of prompt and answer, more than the capacity of {}, {:.0f}; shorten the "
+      "prompt, or lower n or max_tokens",
+      tokens, whose, limits.capacity());
+}
+
+}  // namespace penstock::admission
