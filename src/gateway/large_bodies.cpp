@@ -9,7 +9,7 @@
 namespace penstock::gateway {
 namespace {
 
-constexpr int kNice = 10;
+constexpr int kNice = 3;  // Half the weight of other threads. More would starve the bodies on a loaded machine.
 
 }  // namespace
 

@@ -158,27 +158,36 @@ class MemoryTest(unittest.TestCase):
                                heavy={"tokens_per_minute": 1})
         gateway.ready()
         watches = [Watch(gateway.port) for _ in range(4)]
-        until("all streams", lambda: all(watch.bytes > 1000 for watch in watches))
-        for watch in watches:
-            watch.take()
-        time.sleep(2)
-        before = max(watch.take() for watch in watches)
+        control = Watch(engine.port)  # What the machine and the engine add.
+        for watch in [*watches, control]:
+            self.addCleanup(watch.close)
+        until("all streams", lambda: all(watch.bytes > 1000 for watch in [*watches, control]))
+
+        def gaps(act):
+            """The longest pause of the streams, and of that which does not pass the gateway."""
+            for watch in [*watches, control]:
+                watch.take()
+            act()
+            time.sleep(0.3)
+            return max(watch.take() for watch in watches), control.take()
+
+        before = gaps(lambda: time.sleep(2))[0]
         figures = {}
         for name, path, body in shapes(60 * MIB):
             request = request_of(body, "heavy", path)
             del body
-            for watch in watches:
-                watch.take()
-            status = send(gateway.port, request)
-            time.sleep(0.3)
-            figures[name] = max(watch.take() for watch in watches)
-            self.assertIn(status, (200, 400, 429, 503), name)
+            statuses = []
+            # Other processes delay a stream now and then; work on its thread does so each time.
+            for _ in range(3):
+                gap, machine = gaps(lambda: statuses.append(send(gateway.port, request, 5 * SECONDS)))
+                figures[name] = min(gap, figures.get(name, gap))
+                if gap < max(before, machine) + GAP_MAX:
+                    break
+            else:
+                self.fail(f"{name}: {gap:.3f} s, {before:.3f} s before, {machine:.3f} s without the gateway")
+            self.assertIn(statuses[-1], (200, 400, 429, 503), name)
         print(f"longest gap before: {before * 1000:.0f} ms; " +
               ", ".join(f"{name}: {gap * 1000:.0f} ms" for name, gap in figures.items()))
-        for name, gap in figures.items():
-            self.assertLess(gap, before + GAP_MAX, f"{name}: {figures}")
-        for watch in watches:
-            watch.close()
 
     def test_a_client_that_ends_its_output_is_answered(self):
         engine = Engine(self, "--speed", "50")
