@@ -108,7 +108,7 @@ std::string demo_config(bool disaggregated, std::uint32_t max_replicas) {
          "  manual_hold: 30s\n"
          "models:\n"
          "  - {name: penstock-sim, input_price: 0.5, cached_input_price: 0.1, output_price: 1.5}\n"
-         "gateway: {anonymous: true}\n"
+         "gateway: {anonymous: true, expose_routing: always}\n"
          "tenants:\n"
          "  - {name: shop, keys: [sk-shop], weight: 2}\n"
          "  - {name: search, keys: [sk-search]}\n"
