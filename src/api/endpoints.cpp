@@ -16,12 +16,12 @@ constexpr TextField kScoring[] = {{"text_1", kAny},  {"text_2", kAny},    {"data
 
 // Indexed by Endpoint.
 constexpr EndpointTraits kTraits[] = {
-    {"/v1/chat/completions", true, true, true, false, "max_tokens", 0, kChat},
-    {"/v1/completions", true, true, false, false, "max_tokens", 16, kCompletion},
-    {"/v1/responses", true, false, true, false, "max_output_tokens", 0, kResponse},
-    {"/v1/embeddings", false, false, false, false, "", 0, kEmbedding},
-    {"/v1/rerank", false, false, false, true, "", 0, kReranking},
-    {"/v1/score", false, false, false, true, "", 0, kScoring},
+    {"/v1/chat/completions", true, true, true, true, false, "max_tokens", 0, kChat},
+    {"/v1/completions", true, true, true, false, false, "max_tokens", 16, kCompletion},
+    {"/v1/responses", true, false, false, true, false, "max_output_tokens", 0, kResponse},
+    {"/v1/embeddings", false, false, false, false, false, "", 0, kEmbedding},
+    {"/v1/rerank", false, false, false, false, true, "", 0, kReranking},
+    {"/v1/score", false, false, false, false, true, "", 0, kScoring},
 };
 static_assert(std::size(kTraits) == kEndpoints.size());
 

@@ -26,11 +26,12 @@ struct TextField {
 
 struct EndpointTraits {
   std::string_view path;
-  bool generates;               // The endpoint generates tokens. Otherwise it has no output tokens and no stream.
-  bool splits;                  // Prefill and decode can run on different engines.
-  bool takes_tools;             // The JSON of `tools` is part of the prompt.
-  bool pairs_texts;             // Each text of a field is paired with a text of another field.
-  std::string_view max_tokens;  // Name of the max_tokens field; empty if there is none.
+  bool generates;                 // The endpoint generates tokens. Otherwise it has no output tokens and no stream.
+  bool splits;                    // Prefill and decode can run on different engines.
+  bool reports_usage_on_request;  // Streams report usage only with stream_options.include_usage.
+  bool takes_tools;               // The JSON of `tools` is part of the prompt.
+  bool pairs_texts;               // Each text of a field is paired with a text of another field.
+  std::string_view max_tokens;    // Name of the max_tokens field; empty if there is none.
   // What the API defines for a request without that field; 0: the rest of the context.
   std::uint32_t max_tokens_default;
   std::span<const TextField> text;  // At least one of these fields is required.

@@ -52,6 +52,9 @@ class Walk {
   Result<std::string_view> pass_span(const Value& value);
   Result<void> pass_rendered(const Value& value);
   std::string_view span_since(const Value& value);
+  [[nodiscard]] std::size_t position(const Value& value) const {
+    return static_cast<std::size_t>(value.token.data() - body_.data());
+  }
 
   Result<void> append_text(const Value& value, std::string_view where, std::string& text);
   Result<void> read_text(const Value& value, std::string_view where, std::string& text);
@@ -234,6 +237,7 @@ Result<void> Walk::read_field(Field field, const Value& value) {
     case Field::kMaxOutputTokens: return read_max_tokens(field, value);
     default: break;
   }
+  if (field == Field::kStreamOptions) request_.edit.stream_options = {position(value), value.is_null() ? 4U : 1U};
   // OpenAI treats a missing field and null alike.
   if (value.is_null()) return {};
   switch (field) {
@@ -249,6 +253,7 @@ Result<void> Walk::read_field(Field field, const Value& value) {
     case Field::kStreamOptions:
       has_stream_options_ = true;
       return each_field(value, name, [this](std::string_view key, const Value& option) {
+        if (key == "include_usage") request_.edit.include_usage = {position(option), option.token.size()};
         if (key != "include_usage" || option.is_null()) return pass(option);
         return read_flag(option, "stream_options.include_usage", request_.include_usage);
       });

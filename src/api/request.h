@@ -38,6 +38,8 @@ struct EditPoints {
   Location max_tokens;                 // Value of the field that limits the output.
   Location other_max_tokens;           // Value of another field that some engines read instead.
   std::vector<ControlField> controls;  // Fields that control engines, in their order.
+  Location stream_options;             // Value of the field; of an object only its opening brace.
+  Location include_usage;              // Value of the option.
   std::size_t object_end = 0;          // The closing brace, where a field can be added.
 };
 
@@ -95,6 +97,7 @@ struct BodyChanges {
   std::optional<std::uint32_t> max_tokens;  // For endpoints that generate.
   std::optional<std::int32_t> priority;
   std::string_view cache_salt{};  // Empty: none is set.
+  bool include_usage = false;     // The engine reports the usage of a stream that did not request it.
 };
 
 // Appends the body with the changes; all other bytes stay. Returns false and appends nothing if nothing changes.

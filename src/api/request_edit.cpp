@@ -6,6 +6,7 @@
 #include <iterator>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "api/engine_controls.h"
 #include "api/json_text.h"
@@ -111,6 +112,24 @@ Result<std::string> edited(std::string_view body, std::span<const Edit> edits) {
   return out;
 }
 
+constexpr std::string_view kUsageOption = R"("include_usage":true)";
+
+// Bytes of the body that other bytes replace.
+struct Replacement {
+  Location place;
+  std::string text;
+};
+
+// Empty: the field is absent and is added at the end.
+std::optional<Replacement> usage_replacement(std::string_view body, const EditPoints& points) {
+  if (points.include_usage.size > 0) return Replacement{points.include_usage, "true"};
+  if (points.stream_options.size == 0) return std::nullopt;
+  const std::size_t at = points.stream_options.at;
+  if (body[at] != '{') return Replacement{points.stream_options, fmt::format("{{{}}}", kUsageOption)};
+  const std::size_t next = body.find_first_not_of(" \t\r\n", at + 1);
+  return Replacement{{at + 1, 0}, fmt::format("{}{}", kUsageOption, body[next] == '}' ? "" : ",")};
+}
+
 }  // namespace
 
 bool append_changed_body(std::string& out, std::string_view body, Endpoint endpoint, const EditPoints& points,
@@ -120,23 +139,30 @@ bool append_changed_body(std::string& out, std::string_view body, Endpoint endpo
   if (!changes.cache_salt.empty()) kept &= ~(1ULL << engine_control_named("cache_salt"));
   const auto stays = [&](const ControlField& field) { return (kept >> field.control & 1U) != 0; };
   const bool drops = !std::all_of(points.controls.begin(), points.controls.end(), stays);
-  if (!drops && !changes.max_tokens && !changes.priority && changes.cache_salt.empty()) return false;
-  out.reserve(out.size() + body.size() + 64);
+  if (!drops && !changes.max_tokens && !changes.priority && changes.cache_salt.empty() && !changes.include_usage)
+    return false;
+  out.reserve(out.size() + body.size() + 128);
   std::size_t at = 0;  // End of what was appended or dropped.
   const auto append_until = [&](std::size_t end) { out.append(body.substr(at, end - at)); };
-  std::array<Location, 2> limits{points.max_tokens, points.other_max_tokens};
-  if (limits[1].at < limits[0].at) std::swap(limits[0], limits[1]);
-  const auto replace_max_before = [&](std::size_t end) {
-    for (const Location& limit : limits) {
-      if (!changes.max_tokens || limit.size == 0 || limit.at < at || limit.at >= end) continue;
-      append_until(limit.at);
-      fmt::format_to(std::back_inserter(out), "{}", *changes.max_tokens);
-      at = limit.end();
+  std::vector<Replacement> replacements;  // In their order.
+  for (const Location& limit : {points.max_tokens, points.other_max_tokens})
+    if (changes.max_tokens && limit.size > 0) replacements.push_back({limit, fmt::format("{}", *changes.max_tokens)});
+  auto usage = changes.include_usage ? usage_replacement(body, points) : std::nullopt;
+  const bool adds_usage = changes.include_usage && !usage;
+  if (usage) replacements.push_back(*std::move(usage));
+  std::sort(replacements.begin(), replacements.end(),
+            [](const Replacement& a, const Replacement& b) { return a.place.at < b.place.at; });
+  std::size_t next = 0;
+  const auto replace_before = [&](std::size_t end) {
+    for (; next < replacements.size() && replacements[next].place.at < end; ++next) {
+      append_until(replacements[next].place.at);
+      out.append(replacements[next].text);
+      at = replacements[next].place.end();
     }
   };
   for (const ControlField& field : points.controls) {
     if (stays(field)) continue;
-    replace_max_before(field.location.at);
+    replace_before(field.location.at);
     append_until(field.location.at);
     at = field.location.end();
     if (at != points.object_end) continue;
@@ -144,12 +170,13 @@ bool append_changed_body(std::string& out, std::string_view body, Endpoint endpo
     while (out.back() != ',') out.pop_back();
     out.pop_back();
   }
-  replace_max_before(points.object_end);
+  replace_before(points.object_end);
   append_until(points.object_end);
   at = points.object_end;
   // A request has at least the field `model`, so a comma is correct.
   if (changes.max_tokens && points.max_tokens.size == 0)
     fmt::format_to(std::back_inserter(out), R"(,"{}":{})", traits_of(endpoint).max_tokens, *changes.max_tokens);
+  if (adds_usage) out.append(R"(,"stream_options":{)").append(kUsageOption).append("}");
   if (changes.priority) fmt::format_to(std::back_inserter(out), R"(,"priority":{})", *changes.priority);
   if (!changes.cache_salt.empty()) {
     out.append(R"(,"cache_salt":)");

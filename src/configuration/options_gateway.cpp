@@ -216,6 +216,11 @@ void add_routing(Table& table, GatewaySetup& setup) {
       .reloadable();
   table.add({"gateway.retry_budget", "", "share of all requests that may be retried"}, share(dispatch.retry_share))
       .reloadable();
+  table
+      .add({"gateway.request_usage", "",
+            "request the usage of every stream from engines (stream_options.include_usage); clients get it on request"},
+           boolean(options.request_usage))
+      .reloadable();
   dispatch::CircuitBreakerOptions& breaker = dispatch.circuit_breaker;
   table
       .add({"gateway.breaker.failures", "", "consecutive failed attempts that eject a replica"},

@@ -57,6 +57,8 @@ struct ActiveRequest {
   // limits. Empty if planners do not know it.
   std::optional<core::Instant> wanted_at;
   bool granted = false, answered = false;
+  bool in_sink = false;   // Its open entry was written.
+  bool computes = false;  // A replica had the request when it ended.
   ledger::Entry entry;
 
   // The most tokens that all answers may have together; empty without a limit.

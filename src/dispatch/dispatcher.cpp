@@ -243,6 +243,7 @@ void Dispatcher::attempt_ended(Ticket ticket, Attempt attempt, core::Instant now
   if (request == nullptr || request->slot == kNoSlot) return;
   report_attempt(*request, attempt, now);
   if (attempt == Attempt::kAnswered || attempt == Attempt::kAbandoned) return;
+  if (attempt == Attempt::kFaulted) counters_.discarded_prompt_tokens += request->estimate.prompt_tokens;
   request->failed_slots.push_back(request->slot);
   router_.leave(*request);
   room_changed_ = true;
@@ -253,6 +254,7 @@ void Dispatcher::report_attempt(const ActiveRequest& request, Attempt attempt, c
     case Attempt::kAnswered: return replicas_.succeeded(request.slot, request.breaker_period, now);
     case Attempt::kAbandoned: return replicas_.undecided(request.slot, request.breaker_period, now);
     case Attempt::kBusy: return replicas_.busy(request.slot, request.breaker_period, now);
+    case Attempt::kUnreached:
     case Attempt::kFaulted: return replicas_.faulted(request.slot, request.breaker_period, now);
   }
 }
@@ -304,11 +306,18 @@ void Dispatcher::answered(Ticket ticket, core::Instant now) {
   room_changed_ = true;
 }
 
+void Dispatcher::report_progress(std::span<const Progress> streams) {
+  for (const Progress& stream : streams)
+    if (ActiveRequest* request = requests_.find(stream.ticket); request != nullptr && request->granted)
+      ledger_.grow(*request, stream);
+}
+
 void Dispatcher::ended(Ticket ticket, const RequestOutcome& outcome, core::Instant now) {
   ActiveRequest* request = requests_.find(ticket);
   if (request == nullptr) return;
   if (request->granted) {
     router_.correct_cache(*request, outcome);
+    request->computes = request->slot != kNoSlot || request->decodes_only;
     if (request->slot != kNoSlot) report_attempt(*request, outcome.attempt.value_or(Attempt::kAbandoned), now);
     router_.leave(*request);
     settle(*request, outcome, now);

@@ -47,6 +47,8 @@ class Dispatcher {
   // be chosen now; the call may be repeated.
   [[nodiscard]] std::optional<Grant> route_decode(Ticket ticket, core::Instant now);
   void answered(Ticket ticket, core::Instant now);
+  // Counts of open streams, for the ledger.
+  void report_progress(std::span<const Progress> streams);
   void ended(Ticket ticket, const RequestOutcome& outcome, core::Instant now);
 
   // Admits what may be admitted by now, refuses what has waited too long, tries broken replicas again.

@@ -39,6 +39,7 @@ Counters& Counters::operator+=(const Counters& other) {
   refused += other.refused;
   retried += other.retried;
   clamped += other.clamped;
+  discarded_prompt_tokens += other.discarded_prompt_tokens;
   for (std::size_t i = 0; i < refusals.size(); ++i) refusals[i] += other.refusals[i];
   return *this;
 }
@@ -73,6 +74,7 @@ Overview Dispatcher::overview(core::Instant now) const {
   seen.refused_total = counters_.refused;
   seen.retried_total = counters_.retried;
   seen.clamped_total = counters_.clamped;
+  seen.discarded_prompt_tokens = counters_.discarded_prompt_tokens;
   for (std::size_t reason = 0; reason < counters_.refusals.size(); ++reason)
     if (counters_.refusals[reason] > 0)
       seen.refusals.emplace_back(static_cast<RefusalReason>(reason), counters_.refusals[reason]);

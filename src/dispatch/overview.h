@@ -51,6 +51,7 @@ struct ModelStatus {
 // Totals since the start.
 struct Counters {
   std::uint64_t granted = 0, refused = 0, retried = 0, clamped = 0;
+  std::uint64_t discarded_prompt_tokens = 0;              // Of attempts that failed after they were sent, estimated.
   std::array<std::uint64_t, kRefusalReasons> refusals{};  // By reason. Requests that left while they waited have none.
 
   Counters& operator+=(const Counters& other);
@@ -66,6 +67,7 @@ struct Overview {
   std::uint64_t waiting_tokens = 0;
   core::Instant oldest_waiting = core::kNever;
   std::uint64_t granted_total = 0, refused_total = 0, retried_total = 0, clamped_total = 0;
+  std::uint64_t discarded_prompt_tokens = 0;
   std::vector<std::pair<RefusalReason, std::uint64_t>> refusals;  // Reasons that occurred, in the order of their names.
   std::optional<double> prompt_error, output_error;               // Errors of the estimates.
 };

@@ -86,7 +86,8 @@ class GrantListener {
 enum class Attempt : std::uint8_t {
   kAnswered,   // Any whole response that is not the replica's fault.
   kBusy,       // 429 or 503.
-  kFaulted,    // Unreachable, cut off, hung, garbage, another 5xx, an error within the answer or no end of it.
+  kUnreached,  // Unreachable: the replica computed nothing. Otherwise as kFaulted.
+  kFaulted,    // Cut off, hung, garbage, another 5xx, an error within the answer or no end of it.
   kAbandoned,  // The client left or the time budget ended before the outcome was known.
 };
 
@@ -100,8 +101,17 @@ struct RequestOutcome {
   ledger::Outcome outcome = ledger::Outcome::kCompleted;
   std::optional<Attempt> attempt;   // Outcome of the open attempt; empty if there is none or it is not known.
   std::optional<TokenUsage> usage;  // Empty if the engine did not report it.
-  std::uint32_t output_events = 0;  // Events seen, if the usage is missing.
+  std::uint32_t output_events = 0;  // Events seen, if the usage is missing …
+  std::uint64_t output_bytes = 0;   // … and the size of their text, or of that of an answer that is not streamed.
   core::Instant last_token_at;
+};
+
+// What an open stream has delivered.
+struct Progress {
+  Ticket ticket = 0;
+  std::uint32_t output_events = 0;
+  std::uint64_t output_bytes = 0;
+  std::optional<TokenUsage> usage;
 };
 
 // Stores ledger entries. Called within calls of the dispatcher, so it must not block.
@@ -111,6 +121,8 @@ class LedgerSink {
   // Entries are numbered from here on. Empty: from the Unix time in microseconds.
   [[nodiscard]] virtual std::optional<std::uint64_t> first_entry() const { return std::nullopt; }
   virtual void opened(const ledger::Entry& entry) = 0;  // Not called for a request that ends at once.
+  // The tokens of an open entry have grown. It was opened before.
+  virtual void grown(const ledger::Entry&) {}
   virtual void closed(const ledger::Entry& entry) = 0;
   // Returns what the entries that were opened since then took from budgets. Called once, before all other functions,
   // and may block.

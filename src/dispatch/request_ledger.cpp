@@ -56,25 +56,63 @@ void RequestLedger::open(ActiveRequest& request, core::Instant now) {
 
 void RequestLedger::write_open(ActiveRequests& requests, core::Instant now) {
   for (; next_write() <= now && !unwritten_.empty(); unwritten_.pop_front())
-    if (const ActiveRequest* request = requests.find(unwritten_.front().second)) sink_->opened(request->entry);
+    if (ActiveRequest* request = requests.find(unwritten_.front().second)) {
+      sink_->opened(request->entry);
+      request->in_sink = true;
+    }
+}
+
+OutputEstimator& RequestLedger::estimator(const ActiveRequest& request) {
+  if (request.model >= estimators_.size()) estimators_.resize(request.model + 1);
+  return estimators_[request.model];
+}
+
+void RequestLedger::grow(ActiveRequest& request, const Progress& progress) {
+  ledger::Entry& entry = request.entry;
+  entry.output_tokens = progress.usage ? progress.usage->output_tokens
+                                       : estimator(request).of_events(progress.output_events, progress.output_bytes);
+  if (progress.usage) entry.prompt_tokens = progress.usage->prompt_tokens;
+  entry.cost = ledger::cost_of(entry, replicas_.model(request.model).price);
+  if (request.in_sink) sink_->grown(entry);
+}
+
+// A request that a replica has is computed, whether its client waits for it or not.
+void RequestLedger::count_tokens(ActiveRequest& request, const RequestOutcome& outcome, core::Instant now) {
+  using ledger::Outcome;
+  ledger::Entry& entry = request.entry;
+  entry.prompt_tokens = entry.output_tokens = 0;
+  const bool left = outcome.outcome == Outcome::kCancelled || outcome.outcome == Outcome::kTimedOut;
+  const bool delivered =
+      request.answered || outcome.outcome == Outcome::kCompleted || outcome.outcome == Outcome::kTruncated;
+  const bool generates = request.max_tokens != 0U;
+  const bool has_output = outcome.output_events > 0 || outcome.output_bytes > 0;
+  OutputEstimator& output = estimator(request);
+  // An engine that reports no tokens for a text has not counted them.
+  if (outcome.usage && (outcome.usage->output_tokens > 0 || !has_output || !generates)) {
+    entry.measured = true;
+    entry.prompt_tokens = outcome.usage->prompt_tokens;
+    entry.cached_tokens = std::min(outcome.usage->cached_tokens, outcome.usage->prompt_tokens);
+    entry.output_tokens = outcome.usage->output_tokens;
+    if (outcome.outcome != Outcome::kCompleted || entry.output_tokens == 0) return;
+    output.learn(entry.output_tokens, outcome.output_events, request.stream, now - request.dispatched_at);
+  } else if (delivered || (left && request.computes)) {
+    entry.prompt_tokens = request.estimate.prompt_tokens;
+    entry.cached_tokens = std::min<std::uint64_t>(request.cached_tokens, entry.prompt_tokens);
+    if (!generates) return;
+    if (request.stream || has_output || !left)
+      entry.output_tokens = output.of_events(outcome.output_events, outcome.output_bytes);
+    else
+      entry.output_tokens = output.of_time(now - request.dispatched_at);
+    if (request.max_tokens && !has_output)
+      entry.output_tokens = std::min<std::uint64_t>(entry.output_tokens, *request.max_tokens);
+  }
 }
 
 void RequestLedger::close(ActiveRequest& request, const RequestOutcome& outcome, core::Instant now) {
   ledger::Entry& entry = request.entry;
   entry.outcome = outcome.outcome;
-  entry.prompt_tokens = 0;
   entry.closed_unix_ms = std::max(entry.opened_unix_ms, unix_ms(now));
-  const bool worked = request.answered || outcome.outcome == ledger::Outcome::kCompleted;
-  if (outcome.usage) {
-    entry.measured = true;
-    entry.prompt_tokens = outcome.usage->prompt_tokens;
-    entry.cached_tokens = std::min(outcome.usage->cached_tokens, outcome.usage->prompt_tokens);
-    entry.output_tokens = outcome.usage->output_tokens;
-  } else if (worked) {
-    entry.prompt_tokens = request.estimate.prompt_tokens;
-    entry.cached_tokens = std::min<std::uint64_t>(request.cached_tokens, entry.prompt_tokens);
-    entry.output_tokens = outcome.output_events;
-  }
+  count_tokens(request, outcome, now);
   if (request.answered) {
     entry.ttft_ms = core::to_milliseconds(request.answered_at - request.received_at);
     if (entry.output_tokens > 1 && outcome.last_token_at > request.answered_at)

@@ -11,6 +11,7 @@
 #include "core/time.h"
 #include "dispatch/active_requests.h"
 #include "dispatch/options.h"
+#include "dispatch/output_estimator.h"
 #include "dispatch/replica_set.h"
 #include "ledger/balance.h"
 
@@ -31,6 +32,8 @@ class RequestLedger {
   void open(ActiveRequest& request, core::Instant now);
   // Its tokens, times and cost, by what the engine reported or else by what was estimated and counted.
   void close(ActiveRequest& request, const RequestOutcome& outcome, core::Instant now);
+  // The tokens that an open stream has delivered, so that they are known if the process ends.
+  void grow(ActiveRequest& request, const Progress& progress);
   void refuse(ledger::Entry& entry);  // never admitted
   // The process ends: open entries keep the prompt and the cost that they were opened with.
   void lose_open(const ActiveRequests& requests);
@@ -48,6 +51,8 @@ class RequestLedger {
   static constexpr core::Duration kWrittenAfter = std::chrono::milliseconds{50};
 
   [[nodiscard]] std::int64_t unix_ms(core::Instant now) const;
+  void count_tokens(ActiveRequest& request, const RequestOutcome& outcome, core::Instant now);
+  [[nodiscard]] OutputEstimator& estimator(const ActiveRequest& request);
 
   const ReplicaSet& replicas_;
   std::unique_ptr<LedgerSink> sink_;
@@ -55,6 +60,7 @@ class RequestLedger {
   core::Duration unix_at_start_;  // the Unix time of core::kStart
   std::uint64_t next_entry_;
   std::deque<std::pair<core::Instant, Ticket>> unwritten_;
+  std::vector<OutputEstimator> estimators_;  // By model.
 };
 
 }  // namespace penstock::dispatch

@@ -1,9 +1,18 @@
 #include "gateway/answer_relay.h"
 
+#include <algorithm>
+#include <charconv>
+
+#include "api/answer_watch.h"
 #include "gateway/buffers.h"
 #include "gateway/fields.h"
 
 namespace penstock::gateway {
+namespace {
+
+constexpr std::size_t kHeldMax = 256 * 1024;
+
+}  // namespace
 
 void AnswerRelay::take_head(const net::ResponseHead& head, const Origin& origin) {
   content_length_ = origin.events ? std::nullopt : head.content_length;
@@ -33,6 +42,43 @@ bool AnswerRelay::write(net::Exchange& exchange, std::string_view bytes) {
   return kept_up || std::exchange(paused_, true);
 }
 
+bool AnswerRelay::write_without_usage(net::Exchange& exchange, std::string_view bytes, std::size_t settled,
+                                      bool has_usage) {
+  settled = std::min(settled, bytes.size());
+  if (held_.empty() && !has_usage && settled == bytes.size()) return write(exchange, bytes);
+  held_.append(bytes.substr(0, settled));
+  // Nothing that is longer is a usage event.
+  const bool gives_up = settled == 0 && held_.size() + bytes.size() > kHeldMax;
+  if (gives_up) held_.append(bytes);
+  std::string out;
+  if (settled > 0 || gives_up) out = has_usage ? without_usage(held_) : std::move(held_);
+  if (settled > 0 || gives_up) held_.clear();
+  if (!gives_up) held_.append(bytes.substr(settled));
+  return out.empty() || write(exchange, out);
+}
+
+void AnswerRelay::flush(net::Exchange& exchange) {
+  if (!held_.empty()) static_cast<void>(write(exchange, held_));
+  free_memory(held_);
+}
+
+// The framing was checked when the bytes were read.
+std::string AnswerRelay::without_usage(std::string_view bytes) const {
+  if (!raw_) return api::without_usage_events(bytes);
+  std::string payload, out;
+  while (!bytes.empty()) {
+    std::size_t size = 0;
+    std::from_chars(bytes.data(), bytes.data() + bytes.size(), size, 16);
+    if (size == 0) break;
+    bytes.remove_prefix(std::min(bytes.find('\n') + 1, bytes.size()));
+    payload.append(bytes.substr(0, size));
+    bytes.remove_prefix(std::min(size, bytes.size()));
+    bytes.remove_prefix(std::min(bytes.find('\n') + 1, bytes.size()));
+  }
+  if (const std::string rest = api::without_usage_events(payload); !rest.empty()) net::append_chunk(out, rest);
+  return out.append(bytes);
+}
+
 void AnswerRelay::write_event(net::Exchange& exchange, std::string_view event) {
   if (content_length_) return;
   std::string chunk;
@@ -42,6 +88,7 @@ void AnswerRelay::write_event(net::Exchange& exchange, std::string_view event) {
 
 void AnswerRelay::clear(bool keep_memory) {
   paused_ = false;
+  free_memory(held_);
   keep_memory ? clear_for_reuse(head_) : free_memory(head_);
 }
 

@@ -25,6 +25,7 @@ class AnswerRelay {
 
   void reset() {
     head_.clear();
+    held_.clear();
     paused_ = false;
   }
   void take_head(const net::ResponseHead& head, const Origin& origin);
@@ -33,6 +34,11 @@ class AnswerRelay {
   void start(net::Exchange& exchange, int status) const;
   // Returns false if the client reads too slowly and the caller must pause the replica. Returned once, until resumed().
   [[nodiscard]] bool write(net::Exchange& exchange, std::string_view bytes);
+  // As write(), without events that report usage, whose chunks are written anew. `settled` is AnswerWatch::settled()
+  // and `has_usage` whether such an event ended in the bytes. What follows the settled bytes is written later.
+  [[nodiscard]] bool write_without_usage(net::Exchange& exchange, std::string_view bytes, std::size_t settled,
+                                         bool has_usage);
+  void flush(net::Exchange& exchange);  // Writes what is held back, because the replica's answer has ended.
   // Writes a whole event of the gateway's own, if the framing of the answer allows it.
   void write_event(net::Exchange& exchange, std::string_view event);
   [[nodiscard]] bool resumed() { return std::exchange(paused_, false); }  // Returns true if the replica was paused.
@@ -44,7 +50,10 @@ class AnswerRelay {
   void clear(bool keep_memory);
 
  private:
+  [[nodiscard]] std::string without_usage(std::string_view bytes) const;
+
   std::string head_;
+  std::string held_;  // Bytes that may be part of an event with usage.
   bool raw_ = false, close_after_ = false, paused_ = false;
   std::optional<std::uint64_t> content_length_;
 };

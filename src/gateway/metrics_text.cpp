@@ -99,6 +99,9 @@ void add_queues(telemetry::ExpositionWriter& text, const Overview& overview) {
     text.add(static_cast<double>(count), {{"code", dispatch::to_string(reason)}});
   text.family("penstock_retries_total", "counter", "attempts after the first");
   text.add(static_cast<double>(overview.retried_total));
+  text.family("penstock_discarded_prompt_tokens_total", "counter",
+              "estimated prompt tokens of attempts that failed after they were sent; no tenant pays for them");
+  text.add(static_cast<double>(overview.discarded_prompt_tokens));
   text.family("penstock_clamped_requests_total", "counter", "requests with a lowered max_tokens");
   text.add(static_cast<double>(overview.clamped_total));
   text.family("penstock_dropped_controls_total", "counter",

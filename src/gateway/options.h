@@ -44,6 +44,7 @@ enum class ExposeRouting : std::uint8_t { kNever, kOperators, kAlways };
 }
 
 struct GatewayOptions {
+  bool request_usage = true;           // Engines are told to report the usage of every stream.
   dispatch::DispatchOptions dispatch;  // The anonymous tenant is added.
   std::vector<ApiKey> api_keys;
   bool anonymous = true;  // Requests without a key are admitted as the tenant "anonymous".

@@ -7,6 +7,7 @@
 
 #include "api/answer.h"
 #include "dispatch/refusal.h"
+#include "net/server.h"
 
 namespace penstock::gateway {
 
@@ -22,5 +23,8 @@ struct Refusal {
 [[nodiscard]] Refusal memory_refusal();
 // In OpenAI's format.
 [[nodiscard]] Refusal make_refusal(dispatch::Refusal refusal);
+
+// Sends {"error":…} as the complete answer, with Retry-After and x-request-id.
+void refuse(net::Exchange& exchange, const Refusal& refusal, std::string_view request_id);
 
 }  // namespace penstock::gateway

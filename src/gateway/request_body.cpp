@@ -42,6 +42,7 @@ bool RequestBody::take_settings(const ReadRequest& read) {
   changes_ = {};
   changes_.kept_controls = context_.settings->kept_controls;
   changes_.cache_salt = cache_salt_;
+  changes_.include_usage = read.adds_usage;
   if (options.engine_priority && tenant.priority != 0) changes_.priority = tenant.priority;
   return options.expose_routing == ExposeRouting::kAlways ||
          (options.expose_routing == ExposeRouting::kOperators && tenant.is_operator);

@@ -20,15 +20,6 @@ constexpr int kClientClosedRequest = 499;  // nginx's status, used only in the a
 
 }  // namespace
 
-void refuse(net::Exchange& exchange, const Refusal& refusal, std::string_view request_id) {
-  std::vector<net::Field> fields{{"Content-Type", "application/json"}};
-  if (!request_id.empty()) fields.push_back({"x-request-id", request_id});
-  const std::string seconds = std::to_string(refusal.retry_after_s);
-  if (refusal.retry_after_s > 0) fields.push_back({"Retry-After", seconds});
-  if (refusal.error.status == 401) fields.push_back({"WWW-Authenticate", "Bearer"});
-  exchange.respond(refusal.error.status, fields, api::error_body(refusal.error));
-}
-
 // ---- reading and admission ------------------------------------------------------------------------------------------
 
 void RequestHandler::begin(net::Exchange& exchange, api::Endpoint endpoint) {
@@ -63,6 +54,7 @@ void RequestHandler::finish_reading(std::optional<Refusal> refusal, ReadRequest&
 std::optional<Refusal> RequestHandler::admit(const ReadRequest& read) {
   enter(Phase::kAdmitting);
   shows_routing_ = body_.take_settings(read);
+  strips_usage_ = read.adds_usage;
   stream_ = read.stream;
   time_limited_ = read.time_budget > core::Duration{};
   if (read.collect) collector_ = std::make_unique<api::AnswerCollector>(endpoint_ == api::Endpoint::kChatCompletions);
@@ -126,7 +118,8 @@ void RequestHandler::attempt() {
 void RequestHandler::reset_answer() {
   relay_.reset();
   watch_.reset((stream_ || collector_) && !grant_.prefill_only);
-  is_events_ = is_json_ = at_event_end_ = false;
+  kind_ = AnswerKind::kOther;
+  at_event_end_ = false;
   if (collector_) collector_->reset();
 }
 
@@ -178,20 +171,25 @@ void RequestHandler::on_head(const net::ResponseHead& head) {
   take_head(head);
 }
 
+AnswerKind RequestHandler::kind_of(const net::ResponseHead& head) const {
+  const std::string_view type = head.field("content-type");
+  if (head.status < 200 || head.status >= 300) return AnswerKind::kOther;
+  if (type.find("json") != std::string_view::npos) return AnswerKind::kJson;
+  // Some engines do not name the type of their streams.
+  const bool events = collector_ ? type.starts_with("text/event-stream") : stream_;
+  return events ? AnswerKind::kEvents : AnswerKind::kOther;
+}
+
 void RequestHandler::take_head(const net::ResponseHead& head) {
   body_.upstream().drop_changed_body();
-  const std::string_view type = head.field("content-type");
-  const bool is_good = head.status >= 200 && head.status < 300;
-  is_json_ = is_good && type.find("json") != std::string_view::npos;
-  // Some engines do not name the type of their streams.
-  is_events_ = is_good && !is_json_ && (collector_ ? type.starts_with("text/event-stream") : stream_);
-  if (!is_events_) {
+  kind_ = kind_of(head);
+  if (!is_events()) {
     collector_.reset();
     watch_.reset(false);
   }
   const std::string_view replica = shows_routing_ ? std::string_view{grant_.target->id} : std::string_view{};
   relay_.take_head(head, {request_id_, replica, routing::to_string(grant_.why), call_.raw(),
-                          exchange_->head().keep_alive, is_events_});
+                          exchange_->head().keep_alive, is_events()});
   if (is_attempt(phase_)) enter(Phase::kAwaitingFirstByte);
 }
 
@@ -215,11 +213,11 @@ void RequestHandler::on_body(std::string_view bytes) {
   const std::uint32_t before = watch_.text_events();
   const std::uint32_t events = watch_.take(bytes);
   // A stream that ends before it began is no answer.
-  if (!has_begun(phase_) && is_events_ && watch_.over() && watch_.last_chunk_at() == 0) return;
+  if (!has_begun(phase_) && is_events() && watch_.over() && watch_.last_chunk_at() == 0) return;
   begin_answer();
-  if (events > 0 || (!is_events_ && !bytes.empty())) {
+  if (events > 0 || (!is_events() && !bytes.empty())) {
     last_token_at_ = context_.loop.now();
-    if (before == 0 && is_events_) {
+    if (before == 0 && is_events()) {
       report_.first_token();
       context_.dispatcher.answered(ticket_, last_token_at_);
     }
@@ -230,39 +228,27 @@ void RequestHandler::on_body(std::string_view bytes) {
 
 // The last chunk of a stream that has no end is kept back, so that the client does not take the stream for whole.
 void RequestHandler::relay(std::string_view bytes) {
-  const bool without_end = is_events_ && watch_.over() && !has_end();
+  const bool without_end = is_events() && watch_.over() && !has_end(watch_);
   if (without_end) bytes = bytes.substr(0, std::min(watch_.last_chunk_at(), bytes.size()));
-  at_event_end_ = is_events_ && watch_.settled() >= bytes.size() && !watch_.within_event() &&
+  at_event_end_ = is_events() && watch_.settled() >= bytes.size() && !watch_.within_event() &&
                   (!without_end || watch_.last_chunk_at() != std::string_view::npos);
-  if (!relay_.write(*exchange_, bytes)) call_.pause();
+  const bool kept_up = strips_usage_ && is_events()
+                           ? relay_.write_without_usage(*exchange_, bytes, watch_.settled(), watch_.usage_events() > 0)
+                           : relay_.write(*exchange_, bytes);
+  if (!kept_up) call_.pause();
 }
 
 void RequestHandler::on_end() {
   call_.finished();
   if (phase_ == Phase::kPrefilling) return end_prefill();
   if (collector_) return end_collected();
-  const AnswerEnd how = answer_end();
+  const AnswerEnd how = end_of_answer(status_, kind_, watch_);
   if (!has_begun(phase_) && how.outcome == ledger::Outcome::kTruncated) return fail(how.cause);
   begin_answer();
   if (how.attempt == dispatch::Attempt::kFaulted) report_.broke_off(*grant_.target, how.cause);
   end(how.outcome, how.attempt);
-  is_events_ && !has_end() ? truncate() : release().finish();
-}
-
-RequestHandler::AnswerEnd RequestHandler::answer_end() const {
-  using dispatch::Attempt;
-  using ledger::Outcome;
-  if (status_ == 429 || status_ == 503) return {Outcome::kFailed, Attempt::kBusy, "busy"};
-  if (status_ >= 500) return {Outcome::kFailed, Attempt::kFaulted, "server error"};
-  if (status_ >= 400) return {Outcome::kFailed};
-  if (!is_events_ && !is_json_) return {};
-  if (const int status = watch_.error_status(); status >= 500)
-    return {Outcome::kFailed, Attempt::kFaulted, "error within the answer"};
-  else if (status != 0)
-    return {Outcome::kFailed};
-  if (watch_.malformed()) return {Outcome::kFailed, Attempt::kFaulted, "invalid JSON in the answer"};
-  if (!watch_.whole()) return {Outcome::kTruncated, Attempt::kFaulted, "the answer ended before it was whole"};
-  return {};
+  relay_.flush(*exchange_);
+  is_events() && !has_end(watch_) ? truncate() : release().finish();
 }
 
 void RequestHandler::on_fault(net::ClientFault fault, bool) {
@@ -276,14 +262,15 @@ void RequestHandler::on_fault(net::ClientFault fault, bool) {
     reset_answer();
     if (call_.start_at_next_address(context_, *grant_.target, body_.upstream(), guard_)) return;
   }
-  if (fault != net::ClientFault::kTimeout) return fail(net::to_string(fault));
-  if (retry(dispatch::Attempt::kFaulted, net::to_string(fault))) return;
+  const auto attempt =
+      fault == net::ClientFault::kConnect ? dispatch::Attempt::kUnreached : dispatch::Attempt::kFaulted;
+  if (fault != net::ClientFault::kTimeout) return fail(net::to_string(fault), attempt);
+  if (retry(attempt, net::to_string(fault))) return;
   give_up(504, "replica_timeout", "the replica did not answer in time");
 }
 
-void RequestHandler::fail(std::string_view cause) {
-  if (!retry(dispatch::Attempt::kFaulted, cause))
-    give_up(502, "replica_failed", fmt::format("no replica answered: {}", cause));
+void RequestHandler::fail(std::string_view cause, dispatch::Attempt attempt) {
+  if (!retry(attempt, cause)) give_up(502, "replica_failed", fmt::format("no replica answered: {}", cause));
 }
 
 void RequestHandler::truncate() {
@@ -313,7 +300,7 @@ void RequestHandler::on_writable() {
 void RequestHandler::on_client_gone() {
   call_.cancel();
   context_.waiting.erase(ticket_);
-  const bool has_all = has_begun(phase_) && is_events_ && watch_.done();
+  const bool has_all = has_begun(phase_) && is_events() && watch_.done();
   enter(Phase::kFinishing);
   if (!has_all) report_.answered(kClientClosedRequest);
   has_all ? end(ledger::Outcome::kCompleted, dispatch::Attempt::kAnswered) : end(ledger::Outcome::kCancelled);
@@ -359,18 +346,18 @@ void RequestHandler::stop(ledger::Outcome outcome, const Refusal& refusal) {
 
 // If possible, turns the partial answer into a complete one that is marked as cut.
 void RequestHandler::answer_out_of_time(Phase last, bool within_event) {
-  const bool has_end = watch_.done(), is_events = is_events_;
+  const bool has_done = watch_.done(), with_events = is_events();
   end(ledger::Outcome::kTimedOut);
   if (!has_begun(last))
     return refuse_request(
         make_refusal(504, "api_error", "time_budget_exceeded", "its time budget ran out before there was an answer"));
   // A valid end of a /v1/responses stream cannot be made up.
-  const bool can_finish = is_events && !within_event && endpoint_ != api::Endpoint::kResponses;
+  const bool can_finish = with_events && !within_event && endpoint_ != api::Endpoint::kResponses;
   const std::string id = request_id_;
   const std::string model = grant_.target->model;
   net::Exchange& exchange = release();
   if (!can_finish) return exchange.abort();
-  if (!has_end) {
+  if (!has_done) {
     std::string rest;
     api::append_finish_event(rest, {id, model, 0, endpoint_ == api::Endpoint::kChatCompletions},
                              api::FinishReason::kLength);
@@ -388,16 +375,23 @@ void RequestHandler::end(ledger::Outcome outcome, dispatch::Attempt attempt) {
   dispatch::RequestOutcome ending;
   ending.outcome = outcome;
   if (std::exchange(attempt_open_, false)) ending.attempt = attempt;
-  if (const auto& usage = watch_.usage())
-    ending.usage = {usage->prompt_tokens, usage->completion_tokens, usage->cached_tokens, usage->cached_known};
+  ending.usage = usage_of(watch_);
   ending.output_events = watch_.text_events();
+  ending.output_bytes = watch_.text_bytes();
   ending.last_token_at = last_token_at_;
   context_.dispatcher.ended(std::exchange(ticket_, 0), ending, context_.loop.now());
+}
+
+std::optional<dispatch::Progress> RequestHandler::progress() {
+  if (ticket_ == 0 || !has_begun(phase_) || watch_.text_events() == reported_events_) return std::nullopt;
+  reported_events_ = watch_.text_events();
+  return dispatch::Progress{ticket_, reported_events_, watch_.text_bytes(), usage_of(watch_)};
 }
 
 net::Exchange& RequestHandler::release() {
   context_.loop.cancel(std::exchange(budget_, 0));
   report_.close(watch_.usage(), watch_.text_events());
+  reported_events_ = 0;
   relay_.clear(context_.free.size() < kHandlersWithMemory);
   grant_ = RoutedGrant{};
   watch_.reset(false);

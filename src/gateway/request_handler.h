@@ -9,6 +9,7 @@
 
 #include "api/answer_collector.h"
 #include "api/answer_watch.h"
+#include "gateway/answer_end.h"
 #include "gateway/answer_relay.h"
 #include "gateway/replica_call.h"
 #include "gateway/request_body.h"
@@ -39,6 +40,8 @@ class RequestHandler final : private net::ExchangeListener, private net::Respons
   void refused(const Refusal& refusal);
   // The gateway stops now: ends the request, if there is one, with what was delivered so far.
   void cut();
+  // What the open stream has delivered, if it grew since the last call.
+  [[nodiscard]] std::optional<dispatch::Progress> progress();
 
  private:
   void on_writable() override;
@@ -62,15 +65,8 @@ class RequestHandler final : private net::ExchangeListener, private net::Respons
   void reset_answer();
   // Reports the end of the open attempt to the dispatcher, if an attempt is open.
   void end_attempt(dispatch::Attempt attempt, Phase next);
-  // How the answer of the replica ended, if its framing is whole.
-  struct AnswerEnd {
-    ledger::Outcome outcome = ledger::Outcome::kCompleted;
-    dispatch::Attempt attempt = dispatch::Attempt::kAnswered;
-    std::string_view cause{};
-  };
-  [[nodiscard]] AnswerEnd answer_end() const;
-  // A client that reads the stream knows that nothing follows.
-  [[nodiscard]] bool has_end() const { return watch_.whole() || watch_.error_status() != 0; }
+  [[nodiscard]] AnswerKind kind_of(const net::ResponseHead& head) const;
+  [[nodiscard]] bool is_events() const { return kind_ == AnswerKind::kEvents; }
   bool retry(dispatch::Attempt attempt, std::string_view cause);  // Returns false if there is no other replica.
   void end_prefill();
   void take_head(const net::ResponseHead& head);
@@ -79,7 +75,8 @@ class RequestHandler final : private net::ExchangeListener, private net::Respons
   void collect(std::string_view bytes);
   void end_collected();
   void answer_collected(ledger::Outcome outcome);
-  void fail(std::string_view cause);  // Tries another replica, or ends with 502.
+  // Tries another replica, or ends with 502.
+  void fail(std::string_view cause, dispatch::Attempt attempt = dispatch::Attempt::kFaulted);
   void give_up(int status, std::string_view code, std::string message);
   void out_of_time();
   void answer_out_of_time(Phase last, bool within_event);
@@ -103,10 +100,11 @@ class RequestHandler final : private net::ExchangeListener, private net::Respons
   bool shows_routing_ = false;  // The client may see the replica and the reason for its choice.
   bool time_limited_ = false;   // The answer may be cut, so the gateway writes the framing.
   bool attempt_open_ = false;   // The dispatcher does not know how the latest attempt ended.
-  bool is_events_ = false;      // The replica answers with a stream of events …
-  bool is_json_ = false;        // … or with one document.
+  bool strips_usage_ = false;   // The client did not request the usage that the engine reports.
   bool at_event_end_ = false;   // The client received whole events, and another one can follow.
-  int status_ = 0;              // Status of the replica's answer.
+  AnswerKind kind_ = AnswerKind::kOther;
+  std::uint32_t reported_events_ = 0;  // Events in the latest progress().
+  int status_ = 0;                     // Status of the replica's answer.
   core::Instant last_token_at_;
   RoutedGrant grant_;
   std::string request_id_;
@@ -118,8 +116,5 @@ class RequestHandler final : private net::ExchangeListener, private net::Respons
   RequestGuard guard_;
   RequestBody body_;  // Freed with the first byte of the answer.
 };
-
-// Sends {"error":…} as the complete answer, with Retry-After and x-request-id.
-void refuse(net::Exchange& exchange, const Refusal& refusal, std::string_view request_id);
 
 }  // namespace penstock::gateway

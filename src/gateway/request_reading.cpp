@@ -142,6 +142,8 @@ std::optional<Refusal> describe_body(WorkerContext& context, const net::Exchange
   read.stream = request.stream;
   // A time budget may cut an answer, and only a stream can be cut without losing everything.
   read.collect = read.time_budget > core::Duration{} && !read.stream && request.plain && traits.splits;
+  read.adds_usage = read.stream && !request.include_usage && traits.reports_usage_on_request &&
+                    context.settings->options.request_usage;
   read.info.model = request.model;
   size_up(context.settings->options.dispatch, request, read.info);
   read.info.splits = traits.splits;

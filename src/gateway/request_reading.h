@@ -19,6 +19,7 @@ struct ReadRequest {
   core::Duration time_budget{};         // For the complete answer; 0 means no limit.
   bool stream = false;                  // The client reads a stream.
   std::string_view cache_salt;          // Of its tenant's cache; empty if that is shared.
+  bool adds_usage = false;              // The engine must be told to report usage, and the client must not see it.
   bool collect = false;                 // The answer is requested as a stream and sent as one document.
 };
 

@@ -63,6 +63,11 @@ void SharedDispatcher::answered(Ticket ticket, core::Instant now) {
   dispatcher_.answered(ticket, now);
 }
 
+void SharedDispatcher::report_progress(std::span<const dispatch::Progress> streams) {
+  const std::scoped_lock lock{mutex_};
+  dispatcher_.report_progress(streams);
+}
+
 void SharedDispatcher::ended(Ticket ticket, const dispatch::RequestOutcome& outcome, core::Instant now) {
   const std::scoped_lock lock{mutex_};
   dispatcher_.ended(ticket, outcome, now);

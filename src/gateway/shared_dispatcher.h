@@ -64,6 +64,7 @@ class SharedDispatcher {
   [[nodiscard]] std::optional<RoutedGrant> route_again(dispatch::Ticket ticket, core::Instant now);
   [[nodiscard]] std::optional<RoutedGrant> route_decode(dispatch::Ticket ticket, core::Instant now);
   void answered(dispatch::Ticket ticket, core::Instant now);
+  void report_progress(std::span<const dispatch::Progress> streams);
   void ended(dispatch::Ticket ticket, const dispatch::RequestOutcome& outcome, core::Instant now);
   // Only within GrantListener::deliver(), which holds the lock.
   [[nodiscard]] RoutedGrant routed(const dispatch::Grant& grant) const;

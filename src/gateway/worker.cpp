@@ -12,6 +12,9 @@
 namespace penstock::gateway {
 namespace {
 
+// With the time until the ledger writes, a process that is killed loses less than a second of tokens.
+constexpr core::Duration kProgressInterval = std::chrono::milliseconds{700};
+
 Refusal not_found(std::string_view path) {
   return make_refusal(404, "invalid_request_error", "unknown_url",
                       "there is nothing at " + std::string{path.substr(0, 200)} +
@@ -51,6 +54,7 @@ Worker::Worker(const std::shared_ptr<const Settings>& settings, SharedDispatcher
       server_(std::make_unique<net::Server>(loop_, listening, static_cast<net::ExchangeHandler&>(*this),
                                             settings->options.server, settings->options.tls)) {
   open_accounts();
+  loop_.every(kProgressInterval, [this] { report_progress(); });
   loop_.every(std::chrono::milliseconds{200}, [this] {
     net::ServerCounters now = server_->counters();
     now.out_of_memory += context_.memory_refusals;
@@ -107,6 +111,13 @@ void Worker::open_accounts() {
 net::ServerCounters Worker::counters() const {
   const std::scoped_lock lock{counters_mutex_};
   return counters_;
+}
+
+void Worker::report_progress() {
+  progress_.clear();
+  for (const auto& handler : handlers_)
+    if (const auto grown = handler->progress()) progress_.push_back(*grown);
+  if (!progress_.empty()) context_.dispatcher.report_progress(progress_);
 }
 
 RequestHandler& Worker::take_handler() {

@@ -39,12 +39,14 @@ class Worker final : private net::ExchangeHandler, private dispatch::GrantListen
   void deliver(dispatch::Ticket ticket, const dispatch::Refusal& refusal) override;
   RequestHandler& take_handler();
   void open_accounts();
+  void report_progress();
   void answer_models(net::Exchange& exchange, std::optional<std::string_view> name);  // Without a name, the list.
 
   net::Loop loop_;
   net::Client client_;
   WorkerContext context_;
   std::vector<std::unique_ptr<RequestHandler>> handlers_;
+  std::vector<dispatch::Progress> progress_;  // Of the open streams, reused.
   std::unique_ptr<net::Server> server_;
   mutable std::mutex counters_mutex_;
   net::ServerCounters counters_;

@@ -36,7 +36,9 @@ DatabaseKind ledger_kind() { return {"ledger", 0x504E534C, 1, kLedgerSchema, "na
 
 constexpr const char* kRow = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
 constexpr std::size_t kRowsAtOnce = 10;  // Rows of one INSERT statement; ten are a third cheaper than single rows.
-constexpr const char* kKeep = "nothing";
+constexpr const char* kGrow =
+    "update set prompt_tokens = excluded.prompt_tokens, output_tokens = excluded.output_tokens, cost = excluded.cost "
+    "where closed_unix_ms is null and excluded.output_tokens > output_tokens";
 // The measured values replace the estimate of the opening.
 constexpr const char* kUpdate =
     "update set closed_unix_ms = excluded.closed_unix_ms, replica = excluded.replica, "
@@ -81,7 +83,7 @@ void bind_row(Statement& insert, const Entry& entry, bool closed) {
 core::Result<void> put_all(sqlite3* database, const std::string& name, std::span<const Entry> entries, bool closed) {
   for (const std::size_t rows : {kRowsAtOnce, std::size_t{1}}) {
     if (entries.size() < rows) continue;
-    Statement insert{database, name, insert_sql(rows, closed ? kUpdate : kKeep)};
+    Statement insert{database, name, insert_sql(rows, closed ? kUpdate : kGrow)};
     for (; entries.size() >= rows; entries = entries.subspan(rows)) {
       for (const Entry& entry : entries.first(rows)) bind_row(insert, entry, closed);
       if (auto done = insert.run(); !done) return done;

@@ -43,6 +43,7 @@ class LedgerWriter {
   LedgerWriter& operator=(const LedgerWriter&) = delete;
 
   [[nodiscard]] std::uint64_t first_id() const { return first_id_; }  // See LedgerStore.
+  // May be repeated for an open entry whose tokens have grown.
   void opened(const ledger::Entry& entry) { hand_over(entry, false); }
   void closed(const ledger::Entry& entry) { hand_over(entry, true); }
   void refused(const ledger::Entry& entry) { hand_over(entry, true); }

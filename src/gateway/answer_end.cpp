@@ -1,0 +1,26 @@
+#include "gateway/answer_end.h"
+
+namespace penstock::gateway {
+
+AnswerEnd end_of_answer(int status, AnswerKind kind, const api::AnswerWatch& watch) {
+  using dispatch::Attempt;
+  using ledger::Outcome;
+  if (status == 429 || status == 503) return {Outcome::kFailed, Attempt::kBusy, "busy"};
+  if (status >= 500) return {Outcome::kFailed, Attempt::kFaulted, "server error"};
+  if (status >= 400) return {Outcome::kFailed};
+  if (kind == AnswerKind::kOther) return {};
+  if (watch.error_status() >= 500) return {Outcome::kFailed, Attempt::kFaulted, "error within the answer"};
+  if (watch.error_status() != 0) return {Outcome::kFailed};
+  if (watch.malformed()) return {Outcome::kFailed, Attempt::kFaulted, "invalid JSON in the answer"};
+  if (!watch.whole()) return {Outcome::kTruncated, Attempt::kFaulted, "the answer ended before it was whole"};
+  return {};
+}
+
+std::optional<dispatch::TokenUsage> usage_of(const api::AnswerWatch& watch) {
+  const std::optional<api::Usage>& usage = watch.usage();
+  if (!usage) return std::nullopt;
+  return dispatch::TokenUsage{usage->prompt_tokens, usage->completion_tokens, usage->cached_tokens,
+                              usage->cached_known};
+}
+
+}  // namespace penstock::gateway

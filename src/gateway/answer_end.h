@@ -1,0 +1,29 @@
+// Judges how the answer of a replica ended.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "api/answer_watch.h"
+#include "dispatch/request.h"
+
+namespace penstock::gateway {
+
+enum class AnswerKind : std::uint8_t { kOther, kEvents, kJson };
+
+struct AnswerEnd {
+  ledger::Outcome outcome = ledger::Outcome::kCompleted;
+  dispatch::Attempt attempt = dispatch::Attempt::kAnswered;
+  std::string_view cause{};
+};
+
+// Of an answer whose framing is whole.
+[[nodiscard]] AnswerEnd end_of_answer(int status, AnswerKind kind, const api::AnswerWatch& watch);
+
+[[nodiscard]] std::optional<dispatch::TokenUsage> usage_of(const api::AnswerWatch& watch);
+
+// The client of a stream knows that nothing follows.
+[[nodiscard]] inline bool has_end(const api::AnswerWatch& watch) { return watch.whole() || watch.error_status() != 0; }
+
+}  // namespace penstock::gateway
