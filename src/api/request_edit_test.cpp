@@ -31,6 +31,33 @@ std::string clamped(const std::string& body, std::uint32_t max_tokens) {
   return out;
 }
 
+TEST(UsageOption, IsAddedAndNothingElseChanges) {
+  BodyChanges usage;
+  usage.include_usage = true;
+  const struct {
+    const char *before, *after;
+  } cases[] = {
+      {R"({"model":"m","prompt":"p","stream":true} )",
+       R"({"model":"m","prompt":"p","stream":true,"stream_options":{"include_usage":true}} )"},
+      {R"({"model":"m","stream_options":null,"prompt":"p","stream":true})",
+       R"({"model":"m","stream_options":{"include_usage":true},"prompt":"p","stream":true})"},
+      {R"({"model":"m","stream_options": { } ,"prompt":"p","stream":true})",
+       R"({"model":"m","stream_options": {"include_usage":true } ,"prompt":"p","stream":true})"},
+      {R"({"model":"m","stream_options":{"x":1},"prompt":"p","stream":true})",
+       R"({"model":"m","stream_options":{"include_usage":true,"x":1},"prompt":"p","stream":true})"},
+      {R"({"model":"m","stream_options":{"include_usage":false,"x":1},"prompt":"p","stream":true})",
+       R"({"model":"m","stream_options":{"include_usage":true,"x":1},"prompt":"p","stream":true})"},
+      {R"({"model":"m","stream_options":{"include_usage":null},"prompt":"p","stream":true})",
+       R"({"model":"m","stream_options":{"include_usage":true},"prompt":"p","stream":true})"},
+      {R"({"model":"m","prompt":"p","stream":true,"priority":3})",
+       R"({"model":"m","prompt":"p","stream":true,"stream_options":{"include_usage":true}})"},
+  };
+  for (const auto& each : cases) EXPECT_EQ(changed(each.before, usage), each.after);
+  usage.max_tokens = 5;
+  EXPECT_EQ(changed(R"({"model":"m","stream_options":{},"max_tokens":9,"prompt":"p","stream":true})", usage),
+            R"({"model":"m","stream_options":{"include_usage":true},"max_tokens":5,"prompt":"p","stream":true})");
+}
+
 TEST(MaxTokens, ChangesTheNumberAndNothingElse) {
   EXPECT_EQ(clamped(R"( {"max_tokens" : 4096 , "model":"m", "x":[1 ,2], "prompt":"p"} )", 16),
             R"( {"max_tokens" : 16 , "model":"m", "x":[1 ,2], "prompt":"p"} )");

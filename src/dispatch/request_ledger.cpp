@@ -85,6 +85,7 @@ void RequestLedger::count_tokens(ActiveRequest& request, const RequestOutcome& o
   const bool delivered =
       request.answered || outcome.outcome == Outcome::kCompleted || outcome.outcome == Outcome::kTruncated;
   const bool generates = request.max_tokens != 0U;
+  const std::uint64_t limit = request.output_tokens_most().value_or(UINT32_MAX);
   const bool has_output = outcome.output_events > 0 || outcome.output_bytes > 0;
   OutputEstimator& output = estimator(request);
   // An engine that reports no tokens for a text has not counted them.
@@ -92,7 +93,7 @@ void RequestLedger::count_tokens(ActiveRequest& request, const RequestOutcome& o
     entry.measured = true;
     entry.prompt_tokens = outcome.usage->prompt_tokens;
     entry.cached_tokens = std::min(outcome.usage->cached_tokens, outcome.usage->prompt_tokens);
-    entry.output_tokens = outcome.usage->output_tokens;
+    entry.output_tokens = std::min<std::uint64_t>(outcome.usage->output_tokens, limit);
     if (outcome.outcome != Outcome::kCompleted || entry.output_tokens == 0) return;
     output.learn(entry.output_tokens, outcome.output_events, request.stream, now - request.dispatched_at);
   } else if (delivered || (left && request.computes)) {
@@ -103,8 +104,7 @@ void RequestLedger::count_tokens(ActiveRequest& request, const RequestOutcome& o
       entry.output_tokens = output.of_events(outcome.output_events, outcome.output_bytes);
     else
       entry.output_tokens = output.of_time(now - request.dispatched_at);
-    if (request.max_tokens && !has_output)
-      entry.output_tokens = std::min<std::uint64_t>(entry.output_tokens, *request.max_tokens);
+    if (!has_output) entry.output_tokens = std::min<std::uint64_t>(entry.output_tokens, limit);
   }
 }
 

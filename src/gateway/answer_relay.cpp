@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <utility>
 
 #include "api/answer_watch.h"
 #include "gateway/buffers.h"
@@ -46,20 +47,23 @@ bool AnswerRelay::write_without_usage(net::Exchange& exchange, std::string_view 
                                       bool has_usage) {
   settled = std::min(settled, bytes.size());
   if (held_.empty() && !has_usage && settled == bytes.size()) return write(exchange, bytes);
+  holds_usage_ = holds_usage_ || has_usage;
+  // No usage event is longer.
+  if (settled == 0 && held_.size() + bytes.size() > kHeldMax) settled = bytes.size();
   held_.append(bytes.substr(0, settled));
-  // Nothing that is longer is a usage event.
-  const bool gives_up = settled == 0 && held_.size() + bytes.size() > kHeldMax;
-  if (gives_up) held_.append(bytes);
   std::string out;
-  if (settled > 0 || gives_up) out = has_usage ? without_usage(held_) : std::move(held_);
-  if (settled > 0 || gives_up) held_.clear();
-  if (!gives_up) held_.append(bytes.substr(settled));
+  if (settled > 0) out = take_held();
+  held_.append(bytes.substr(settled));
   return out.empty() || write(exchange, out);
 }
 
+std::string AnswerRelay::take_held() {
+  std::string held = std::exchange(held_, {});
+  return std::exchange(holds_usage_, false) ? without_usage(held) : held;
+}
+
 void AnswerRelay::flush(net::Exchange& exchange) {
-  if (!held_.empty()) static_cast<void>(write(exchange, held_));
-  free_memory(held_);
+  if (const std::string rest = take_held(); !rest.empty()) static_cast<void>(write(exchange, rest));
 }
 
 // The framing was checked when the bytes were read.

@@ -26,6 +26,7 @@ class AnswerRelay {
   void reset() {
     head_.clear();
     held_.clear();
+    holds_usage_ = false;
     paused_ = false;
   }
   void take_head(const net::ResponseHead& head, const Origin& origin);
@@ -50,10 +51,12 @@ class AnswerRelay {
   void clear(bool keep_memory);
 
  private:
+  [[nodiscard]] std::string take_held();
   [[nodiscard]] std::string without_usage(std::string_view bytes) const;
 
   std::string head_;
-  std::string held_;  // Bytes that may be part of an event with usage.
+  std::string held_;          // Bytes that may be part of an event with usage.
+  bool holds_usage_ = false;  // Such an event ended in them.
   bool raw_ = false, close_after_ = false, paused_ = false;
   std::optional<std::uint64_t> content_length_;
 };

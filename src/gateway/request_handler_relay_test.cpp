@@ -75,6 +75,56 @@ TEST(Relay, AStreamComesByteForByteHoweverItIsCut) {
   }
 }
 
+TEST(Relay, TheUsageOfAStreamIsRequestedAndStrippedForClientsThatDidNotRequestIt) {
+  std::string usage, finish;
+  api::append_finish_event(finish, kFrame, api::FinishReason::kStop);
+  api::append_usage_event(usage, kFrame, {12, 9, 4});
+  const std::string done{api::kDoneEvent}, one = text_event("one"), last{net::kLastChunk};
+  const std::string plain = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n";
+  const std::string whole = one + finish + usage + done, stripped = one + finish + done;
+  const std::string answers[] = {
+      chunked_head() + chunk(one) + chunk(finish) + chunk(usage) + chunk(done) + last,
+      chunked_head() + chunk(whole) + last,
+      chunked_head() + chunk(one + finish + usage.substr(0, 30)) + chunk(usage.substr(30) + done) + last,
+      plain + "Content-Length: " + std::to_string(whole.size()) + "\r\n\r\n" + whole,
+      plain + "\r\n" + whole,
+  };
+  for (const std::string& bytes : answers)
+    for (const std::size_t piece : {1UL, 50UL, 10'000UL}) {
+      TestReplica replica{[&](Peer& peer, const std::string&, int) {
+        peer.send_in_pieces(bytes, piece);
+        peer.cut();
+      }};
+      TestGateway gateway{{spec_of(replica, "r1")}};
+      const auto without = ask(gateway, chat_body("hi", kStream));
+      EXPECT_EQ(without.body, stripped) << piece << bytes;
+      EXPECT_TRUE(without.whole);
+      const auto with = ask(gateway, chat_body("hi", kStream + R"(,"stream_options":{"include_usage":true})"));
+      EXPECT_EQ(with.body, whole) << piece << bytes;
+      for (const std::string& request : replica.requests())
+        EXPECT_NE(request.find(R"("stream_options":{"include_usage":true})"), std::string::npos);
+      for (const ledger::Entry& entry : gateway.closed(2)) {
+        EXPECT_TRUE(entry.measured);
+        EXPECT_EQ(entry.output_tokens, 9U);
+      }
+      gateway.end();
+    }
+}
+
+TEST(Relay, AClientThatLeavesAWholeAnswerPaysForIt) {
+  TestReplica replica{[](Peer& peer, const std::string&, int) { peer.wait_until_closed(); }};
+  TestGateway gateway{{spec_of(replica, "r1")}};
+  {
+    RawClient client{gateway.address()};
+    client.send(chat_request(chat_body(std::string(4000, 'x'))));
+    EXPECT_TRUE(gateway.wait_for(R"("open_requests":1)"));
+  }
+  const ledger::Entry entry = gateway.closed(1).front();
+  EXPECT_EQ(entry.outcome, ledger::Outcome::kCancelled);
+  EXPECT_GT(entry.prompt_tokens, 500U);
+  EXPECT_GT(entry.output_tokens, 0U);
+}
+
 TEST(Relay, TheHeadOfAStreamWaitsForItsFirstChunk) {
   TestReplica replica{[](Peer& peer, const std::string&, int) {
     peer.send(chunked_head());
