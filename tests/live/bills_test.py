@@ -36,7 +36,7 @@ class CountingReplica(FakeReplica):
                 for _ in range(self.events):
                     delta = {"content": " abc" * self.per_event}
                     event = {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
-                    connection.sendall(chunk(b"data: %b\n\n" % json.dumps(event).encode()))
+                    connection.sendall(chunk(b"data: %b\n\n" % json.dumps(event, separators=(",", ":")).encode()))
                     with self.lock:
                         self.computed += self.per_event
                     time.sleep(self.pause_s)
