@@ -1,4 +1,4 @@
-// What requests are charged: the tokens that replicas computed for them, also if nothing is reported or the client left.
+// What requests are charged: the tokens that replicas computed, also if none are reported or the client left.
 #include <gtest/gtest.h>
 
 #include <cmath>

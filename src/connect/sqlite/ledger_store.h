@@ -67,8 +67,8 @@ class LedgerStore {
   [[nodiscard]] core::Result<void> settle_lost(std::int64_t now_unix_ms);
 
   // Writes one transaction: everything or, after an error, nothing. Opened entries are written before closed and
-  // refused ones. An entry that exists is not opened again, but its tokens may grow, and a closed one is not closed again, so that a batch can
-  // be repeated. An entry that was never opened is written when it closes.
+  // refused ones. An entry that exists is not opened again, but its tokens may grow, and a closed one is not closed
+  // again, so that a batch can be repeated. An entry that was never opened is written when it closes.
   [[nodiscard]] core::Result<void> write(std::span<const ledger::Entry> opened, std::span<const ledger::Entry> closed);
 
   using Sums = std::map<std::pair<std::string, std::string>, ledger::Sums>;
