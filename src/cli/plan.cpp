@@ -1,4 +1,5 @@
 // `penstock plan`: runs the planner as a daemon with a live page.
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -212,6 +213,8 @@ class DecisionSink {
       if (!store) return tl::make_unexpected(store.error());
       sink.store_ = std::make_shared<connect::DecisionStore>(*std::move(store));
     } else if (!path.empty()) {
+      // A new file is readable by its owner only.
+      if (const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600); file >= 0) ::close(file);
       sink.file_ = std::make_shared<std::ofstream>(path, std::ios::app);
       if (!*sink.file_) return core::environment_error(path, "cannot be written");
     }

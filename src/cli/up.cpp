@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
-#include <fstream>
 #include <utility>
 
 #include "cli/arguments.h"
@@ -306,10 +305,8 @@ core::Result<std::filesystem::path> make_folder(const UpOptions& options) {
 core::Result<std::string> config_file(const UpOptions& options, const std::filesystem::path& folder) {
   if (!options.config.empty()) return options.config;
   const std::string path = folder / "penstock.yaml";
-  std::ofstream file{path};
-  file << demo_config(options.disaggregated, options.max_replicas) << std::flush;
-  if (!file) return core::environment_error(path, "cannot be written");
-  return path;
+  const std::string text = demo_config(options.disaggregated, options.max_replicas);
+  return connect::replace_file(path, text).map([&] { return path; });
 }
 
 // The token with which the planner reads texts of prompts from the gateway.

@@ -14,7 +14,7 @@ void add_addresses(Table& table, GatewaySetup& setup) {
   table.group("Addresses");
   table.add({"gateway.listen", "--listen", "address of the OpenAI API"}, address(setup.listen));
   table.add(
-      {"gateway.admin_listen", "--admin-listen", "address of the metrics and of the planner's feed; keep it private"},
+      {"gateway.admin_listen", "--admin-listen", "address of the metrics and of the planner's feed, for operators"},
       address(setup.admin_listen));
   AccessSetup& admin = setup.admin;
   table

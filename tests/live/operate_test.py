@@ -2,6 +2,7 @@
 """What an operator does to a gateway that serves: reload, rotate keys and certificates, drain, restart, take over."""
 
 import base64
+import glob
 import gzip
 import http.client
 import json
@@ -401,7 +402,10 @@ class OperateTest(unittest.TestCase):
         until_serving(home, 1)
         # The engine of the file has ended since; numbers are not used twice.
         self.assertGreaterEqual(max(each["id"] for each in home.fleet()["replicas"]), 2)
-        self.assertEqual(stat.S_IMODE(os.stat(home.path("fleet.json")).st_mode), 0o600)
+        logs = glob.glob(home.path("logs/*.log"))
+        self.assertTrue(logs)
+        for path in (home.path("fleet.json"), *logs):
+            self.assertEqual(stat.S_IMODE(os.stat(path).st_mode), 0o600, path)
 
     # ---- restart -----------------------------------------------------------------------------------------------------
 

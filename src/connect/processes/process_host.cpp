@@ -76,7 +76,7 @@ std::vector<std::string> environment_of(const Command& command) {
 
 core::Result<int> open_log(const std::string& path, std::uint64_t bytes_max) {
   const bool none = path.empty();
-  const int file = ::open(none ? "/dev/null" : path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  const int file = ::open(none ? "/dev/null" : path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
   if (file < 0)
     return core::environment_error(none ? "/dev/null" : path,
                                    fmt::format("cannot open the log: {}", std::strerror(errno)),
