@@ -2,6 +2,15 @@
 
 namespace penstock::gateway {
 
+AnswerKind kind_of(const net::ResponseHead& head, bool stream, bool collects) {
+  const std::string_view type = head.field("content-type");
+  if (head.status < 200 || head.status >= 300) return AnswerKind::kOther;
+  if (type.find("json") != std::string_view::npos) return AnswerKind::kJson;
+  // Some engines do not name the type of their streams.
+  const bool is_events = collects ? type.starts_with("text/event-stream") : stream;
+  return is_events ? AnswerKind::kEvents : AnswerKind::kOther;
+}
+
 AnswerEnd end_of_answer(int status, AnswerKind kind, const api::AnswerWatch& watch) {
   using dispatch::Attempt;
   using ledger::Outcome;

@@ -7,10 +7,14 @@
 
 #include "api/answer_watch.h"
 #include "dispatch/request.h"
+#include "net/http.h"
 
 namespace penstock::gateway {
 
 enum class AnswerKind : std::uint8_t { kOther, kEvents, kJson };
+
+// `stream` is whether the client requested a stream, `collects` whether the gateway did.
+[[nodiscard]] AnswerKind kind_of(const net::ResponseHead& head, bool stream, bool collects);
 
 struct AnswerEnd {
   ledger::Outcome outcome = ledger::Outcome::kCompleted;

@@ -171,18 +171,9 @@ void RequestHandler::on_head(const net::ResponseHead& head) {
   take_head(head);
 }
 
-AnswerKind RequestHandler::kind_of(const net::ResponseHead& head) const {
-  const std::string_view type = head.field("content-type");
-  if (head.status < 200 || head.status >= 300) return AnswerKind::kOther;
-  if (type.find("json") != std::string_view::npos) return AnswerKind::kJson;
-  // Some engines do not name the type of their streams.
-  const bool events = collector_ ? type.starts_with("text/event-stream") : stream_;
-  return events ? AnswerKind::kEvents : AnswerKind::kOther;
-}
-
 void RequestHandler::take_head(const net::ResponseHead& head) {
   body_.upstream().drop_changed_body();
-  kind_ = kind_of(head);
+  kind_ = kind_of(head, stream_, collector_ != nullptr);
   if (!is_events()) {
     collector_.reset();
     watch_.reset(false);

@@ -65,7 +65,6 @@ class RequestHandler final : private net::ExchangeListener, private net::Respons
   void reset_answer();
   // Reports the end of the open attempt to the dispatcher, if an attempt is open.
   void end_attempt(dispatch::Attempt attempt, Phase next);
-  [[nodiscard]] AnswerKind kind_of(const net::ResponseHead& head) const;
   [[nodiscard]] bool is_events() const { return kind_ == AnswerKind::kEvents; }
   bool retry(dispatch::Attempt attempt, std::string_view cause);  // Returns false if there is no other replica.
   void end_prefill();
