@@ -172,6 +172,7 @@ core::Result<void> Gateway::reconfigure(GatewayOptions options) {
   dispatch::copy_reloadable(made->options.dispatch, next.dispatch);
   dispatcher_->reconfigure(made->options.dispatch);
   made->options.forward = next.forward;
+  made->options.request_usage = next.request_usage;
   made->options.engine_priority = next.engine_priority;
   made->options.isolation = next.isolation;
   made->options.expose_routing = next.expose_routing;
