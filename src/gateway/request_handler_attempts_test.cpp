@@ -129,6 +129,7 @@ TEST(Attempts, ConsecutiveFailuresEjectAReplica) {
     GatewayOptions options = quiet_options();
     options.dispatch.circuit_breaker.failures = 2;
     options.dispatch.circuit_breaker.open = options.dispatch.circuit_breaker.open_max = 1h;
+    options.dispatch.strategy = routing::Strategy::kRoundRobin;  // Both replicas get requests.
     TestGateway gateway{{spec_of(bad, "r1"), spec_of(good, "r2")}, std::move(options)};
     for (int i = 0; i < 100 && bad.requests().size() < 2; ++i) ask(gateway, chat_body("hi", kStream));
     EXPECT_TRUE(gateway.wait_for(R"("ejection_cause":"consecutive_failures","ejections_total":1)")) << failure;
