@@ -20,6 +20,7 @@ std::string other_value(const Option& option) {
   static const std::map<std::string_view, std::string> kByKey = {{"format", "csv"},
                                                                  {"to", "2h"},
                                                                  {"gateway.retries", "7"},
+                                                                 {"gateway.large_body_threads", "7"},
                                                                  {"engine.max_batched_tokens", "7777"},
                                                                  {"planner.utilisation", "0.6"},
                                                                  {"planner.predictor", "constant"}};

@@ -60,8 +60,8 @@ void add_addresses(Table& table, GatewaySetup& setup) {
   table.add({"gateway.body_max", "", "longest body of a request; at most 64 MiB"},
             bytes(setup.options.server.body_bytes));
   table.add({"gateway.memory_max", "",
-             "most memory for the bodies of requests, their copies and unsent answers; 0 is half of what the control "
-             "group, the limit of the address space or the machine allows"},
+             "most memory for the bodies of requests, their copies and unsent answers; by default half of what the "
+             "control group, the limit of the address space or the machine allows"},
             bytes(setup.options.memory_max));
   table.add({"gateway.tenant_memory_share", "", "share of that memory that one tenant may hold"},
             share(setup.options.tenant_memory_share, 0.01));

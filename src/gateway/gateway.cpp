@@ -74,7 +74,7 @@ core::Result<std::shared_ptr<const Settings>> make_settings(GatewayOptions given
 }
 
 std::shared_ptr<net::MemoryBudget> make_memory_budget(const GatewayOptions& options) {
-  const std::uint64_t limit = options.memory_max > 0 ? options.memory_max : net::usable_memory() / 2;
+  const std::uint64_t limit = options.memory_max.value_or(net::usable_memory() / 2);
   const auto share = static_cast<std::uint64_t>(static_cast<double>(limit) * options.tenant_memory_share);
   return std::make_shared<net::MemoryBudget>(limit, share);
 }

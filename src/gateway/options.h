@@ -51,10 +51,9 @@ struct GatewayOptions {
 
   std::uint32_t threads = 1;
   net::ServerLimits server;
-  // Limit of the memory for requests and answers; 0 means half of net::usable_memory().
-  std::uint64_t memory_max = 0;
-  double tenant_memory_share = 0.5;      // Share of that limit that one tenant may hold.
-  std::uint32_t large_body_threads = 1;  // Threads that parse large bodies: as many are parsed at once.
+  std::optional<std::uint64_t> memory_max;  // For requests and answers; by default half of net::usable_memory().
+  double tenant_memory_share = 0.5;         // Share of that limit that one tenant may hold.
+  std::uint32_t large_body_threads = 1;     // Threads that parse large bodies: as many are parsed at once.
   net::ClientLimits client;
   std::shared_ptr<net::TlsContext> tls;  // Null: plain HTTP.
   net::AccessOptions admin_access;
