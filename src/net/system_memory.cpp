@@ -27,8 +27,9 @@ std::uint64_t group_limit(const std::string& mount, std::string path, const std:
   std::uint64_t limit = UINT64_MAX;
   for (;;) {
     if (const auto number = first_number_in(mount + path + "/" + file)) limit = std::min(limit, *number);
-    if (path.empty() || path == "/") return limit;
-    path.erase(path.rfind('/'));
+    const std::size_t slash = path.rfind('/');
+    if (slash == std::string::npos || path == "/") return limit;
+    path.erase(slash);
   }
 }
 

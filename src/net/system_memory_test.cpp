@@ -1,6 +1,7 @@
 #include "net/system_memory.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -11,7 +12,8 @@ namespace {
 
 class SystemMemory : public ::testing::Test {
  protected:
-  SystemMemory() : root_{std::filesystem::path{::testing::TempDir()} / "system_memory_test"} {
+  SystemMemory()
+      : root_{std::filesystem::path{::testing::TempDir()} / ("system_memory_" + std::to_string(::getpid()))} {
     std::filesystem::remove_all(root_);
   }
   ~SystemMemory() override { std::filesystem::remove_all(root_); }

@@ -5,6 +5,7 @@ HISTORY_SECONDS and HISTORY_SEED set the length and the order of faults, HISTORY
 takes ten minutes.
 """
 
+import http.client
 import json
 import os
 import random
@@ -78,8 +79,8 @@ class User(threading.Thread):
                     self.whole_answer(request, fields)
                 else:
                     self.stream(request, fields)
-            except (OSError, ValueError, KeyError) as fault:
-                request.end = f"fault: {fault!r}"
+            except (OSError, ValueError, KeyError, http.client.HTTPException) as fault:
+                request.end = f"fault: {type(fault).__name__}"
             request.ended = time.time()
             if request.end not in ("whole", "left"):
                 self.ending.wait(0.05)
@@ -162,8 +163,10 @@ class HistoryTest(unittest.TestCase):
 
     def replace_the_gateway(self):
         """The next gateway takes over while the last one drains."""
-        former, self.gateway = self.gateway, self.start_gateway()
+        former = self.gateway
         former.signal(signal.SIGTERM)
+        time.sleep(0.1)
+        self.gateway = self.start_gateway()
         self.assertEqual(former.wait(), 0)
 
     def fill_the_disk(self):
@@ -222,6 +225,9 @@ class HistoryTest(unittest.TestCase):
     def problems(self, request, rows):
         """Sentences about what the ledger has wrong for one request."""
         received, about = len(request.times), f"{request.name} ({request.end}, {len(request.times)} received)"
+        kills = [kill for kill in self.kills if request.began - 0.1 < kill < request.ended + 0.1]
+        if request.end.startswith(("fault", "refused")) and not kills:
+            yield f"{about}: no gateway was killed"
         if len(rows) > 1:
             yield f"{about}: {len(rows)} entries"
         # Kills at which entries of this request may not have been written yet.

@@ -119,6 +119,7 @@ class Stream:
         headers = {name.replace("_", "-"): value for name, value in fields.items()}
         self.connection.request("POST", "/v1/chat/completions", body=json.dumps(chat(tokens, prompt, stream=True)),
                                 headers=headers)
+        self.socket = self.connection.sock  # The library lets go of it if the answer ends the connection.
         self.text, self.status, self.fault, self.replica = "", None, None, None
         self.thread = threading.Thread(target=self._read)
         self.thread.start()
@@ -142,7 +143,7 @@ class Stream:
 
     def leave(self):
         """Closes the connection as a client does that has gone: at once, with bytes unread."""
-        self.connection.sock.shutdown(2)
+        self.socket.shutdown(2)
         self.join()
 
     def join(self):
