@@ -30,8 +30,8 @@ TEST(EngineControls, OfClientsAreDroppedAndCounted) {
   ASSERT_EQ(replica.requests().size(), 1U);
   const std::string request = replica.requests()[0];
   EXPECT_EQ(body_of(request), chat_body("hi", R"(,"seed":5)"));
-  net::RequestHead head;
-  static_cast<void>(net::parse_request_head(request.substr(0, request.find("\r\n\r\n") + 4), head));
+  net::RequestHead head;  // It refers to the text of the request.
+  static_cast<void>(net::parse_request_head(std::string_view{request}.substr(0, request.find("\r\n\r\n") + 4), head));
   for (const char* name : {"x-data-parallel-rank", "cookie", "x-api-key", "authorization"})
     EXPECT_TRUE(head.field(name).empty()) << name;
   EXPECT_TRUE(head.field("x-request-id").starts_with("abc-")) << head.field("x-request-id");
