@@ -8,7 +8,7 @@ import time
 import unittest
 
 from fake_replica import HEAD, FakeReplica, chunk
-from live_testing import KILL, Gateway, Stream, ask, chat, until
+from live_testing import KILL, Gateway, Stream, ask, chat, config_file, until
 from planner_testing import rows_of, until_routed
 
 MODEL = "penstock-sim"
@@ -23,30 +23,21 @@ class CountingReplica(FakeReplica):
         self.computed = 0
         super().__init__(test, None)
 
-    def _answer(self, connection):
-        with connection:
-            try:
-                request = self._read(connection)
-                if not request.startswith(b"POST "):
-                    return connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
-                body = json.loads(request.partition(b"\r\n\r\n")[2] or b"{}")
-                with self.lock:
-                    self.completions += 1
-                connection.sendall(HEAD)
-                for _ in range(self.events):
-                    delta = {"content": " abc" * self.per_event}
-                    event = {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
-                    connection.sendall(chunk(b"data: %b\n\n" % json.dumps(event, separators=(",", ":")).encode()))
-                    with self.lock:
-                        self.computed += self.per_event
-                    time.sleep(self.pause_s)
-                end = b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\n'
-                if body.get("stream_options", {}).get("include_usage"):
-                    usage = {"prompt_tokens": PROMPT, "completion_tokens": self.events * self.per_event}
-                    end += b"data: %b\n\n" % json.dumps({"choices": [], "usage": usage}).encode()
-                connection.sendall(chunk(end + b"data: [DONE]\n\n") + b"0\r\n\r\n")
-            except OSError:
-                pass
+    def complete(self, connection, request, number):
+        body = json.loads(request.partition(b"\r\n\r\n")[2] or b"{}")
+        connection.sendall(HEAD)
+        for _ in range(self.events):
+            delta = {"content": " abc" * self.per_event}
+            event = {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
+            connection.sendall(chunk(b"data: %b\n\n" % json.dumps(event, separators=(",", ":")).encode()))
+            with self.lock:
+                self.computed += self.per_event
+            time.sleep(self.pause_s)
+        end = b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\n'
+        if body.get("stream_options", {}).get("include_usage"):
+            usage = {"prompt_tokens": PROMPT, "completion_tokens": self.events * self.per_event}
+            end += b"data: %b\n\n" % json.dumps({"choices": [], "usage": usage}).encode()
+        connection.sendall(chunk(end + b"data: [DONE]\n\n") + b"0\r\n\r\n")
 
 
 class BillsTest(unittest.TestCase):
@@ -54,11 +45,9 @@ class BillsTest(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.ledger = ledger or os.path.join(folder.name, "usage.sqlite")
-        path = os.path.join(folder.name, "p.yaml")
-        with open(path, "w") as file:
-            file.write(json.dumps({"gateway": {
-                "routing": {"slow_start": "0s"}, "health_interval": "1h",
-                "replicas": [{"url": replica.url, "model": MODEL} for replica in replicas]}}))
+        path = config_file(self, gateway={
+            "routing": {"slow_start": "0s"}, "health_interval": "1h",
+            "replicas": [{"url": replica.url, "model": MODEL} for replica in replicas]})
         gateway = Gateway(self, "--config", path, "--ledger", self.ledger)
         until_routed(gateway, len(replicas))
         return gateway

@@ -10,7 +10,7 @@ import time
 import unittest
 
 from fake_replica import FakeReplica, plain
-from live_testing import KILL, STOP, Gateway, ask, until
+from live_testing import KILL, STOP, Gateway, ask, config_file, until
 
 BUDGET = 10_000
 BURST = 40  # requests at once
@@ -51,13 +51,9 @@ class GreedyReplica(FakeReplica):
 
 class BudgetsTest(unittest.TestCase):
     def gateway(self, replica, *words, tenants=None):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        path = os.path.join(folder.name, "p.yaml")
         tenants = tenants or [{"name": "t", "keys": ["sk-t"], "tokens_per_minute": BUDGET}]
-        with open(path, "w") as file:
-            file.write(f"tenants: {json.dumps(tenants)}\nmodels: [{{name: m, context: {CONTEXT}}}]\n"
-                       f"gateway: {{replicas: [{{url: '{replica.url}', model: m}}]}}\n")
+        path = config_file(self, tenants=tenants, models=[{"name": "m", "context": CONTEXT}],
+                           gateway={"replicas": [{"url": replica.url, "model": "m"}]})
         return Gateway(self, "--config", path, *words).ready()
 
     def burst(self, gateway, path, body, count=BURST):

@@ -45,9 +45,12 @@ class FakeReplica:
                 with self.lock:
                     number = self.completions
                     self.completions += 1
-                connection.sendall(self.answers(number))
+                self.complete(connection, request, number)
             except OSError:
                 pass
+
+    def complete(self, connection, request, number):
+        connection.sendall(self.answers(number))
 
     @staticmethod
     def _read(connection):

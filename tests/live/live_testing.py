@@ -90,6 +90,16 @@ class Gateway(Program):
         return sum(replica["open_requests"] for replica in self.overview()["replicas"])
 
 
+def config_file(test, **sections):
+    """Writes the sections to a configuration file of its own folder, which is removed after the test."""
+    folder = tempfile.TemporaryDirectory()
+    test.addCleanup(folder.cleanup)
+    path = os.path.join(folder.name, "p.yaml")
+    with open(path, "w") as file:
+        file.write(json.dumps(sections))
+    return path
+
+
 def ask(port, method, path, body=None, **fields):
     """Status, fields and body of one exchange."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=SECONDS)

@@ -2,16 +2,14 @@
 """Clients that send large bodies: the memory of the gateway stays within its limit, and the streams of others go on."""
 
 import json
-import os
 import resource
 import socket
-import tempfile
 import threading
 import time
 import unittest
 
 from fake_replica import FakeReplica, plain
-from live_testing import SECONDS, Engine, Gateway, ask, until
+from live_testing import SECONDS, Engine, Gateway, ask, config_file, until
 
 MIB = 1024 * 1024
 MODEL = "penstock-sim"
@@ -21,15 +19,11 @@ GAP_MAX = 0.25
 
 
 def gateway_with(test, replicas, *, address_space=None, **settings):
-    folder = tempfile.TemporaryDirectory()
-    test.addCleanup(folder.cleanup)
-    path = os.path.join(folder.name, "p.yaml")
     tenants = [{"name": name, "keys": [name]} for name in ("heavy", "light")]
     tenants[0].update(settings.pop("heavy", {}))
     settings = {"replicas": replicas, "body_max": "64MiB", "health_interval": "1h",
                 "scrape_interval": "1h", "threads": 1, **settings}
-    with open(path, "w") as file:
-        file.write(json.dumps({"tenants": tenants, "gateway": settings}))
+    path = config_file(test, tenants=tenants, gateway=settings)
     before = resource.getrlimit(resource.RLIMIT_AS)
     if address_space:
         resource.setrlimit(resource.RLIMIT_AS, (address_space, before[1]))

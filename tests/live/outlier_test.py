@@ -12,7 +12,7 @@ import time
 import unittest
 
 from fake_replica import EVENT, HEAD, FakeReplica, chunk
-from live_testing import SECONDS, Gateway, chat, until
+from live_testing import SECONDS, Gateway, chat, config_file, until
 from planner_testing import rows_of, until_routed
 
 MODEL = "penstock-sim"
@@ -27,23 +27,14 @@ class PacedReplica(FakeReplica):
         self.bad = bad
         super().__init__(test, None)
 
-    def _answer(self, connection):
-        with connection:
-            try:
-                request = self._read(connection)
-                if not request.startswith(b"POST "):
-                    return connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
-                with self.lock:
-                    self.completions += 1
-                connection.sendall(HEAD)
-                for number in range(20):
-                    if self.bad and number == 3:
-                        return self.bad(connection)
-                    connection.sendall(chunk(EVENT))
-                    time.sleep(0.05)
-                connection.sendall(END)
-            except OSError:
-                pass
+    def complete(self, connection, request, number):
+        connection.sendall(HEAD)
+        for event in range(20):
+            if self.bad and event == 3:
+                return self.bad(connection)
+            connection.sendall(chunk(EVENT))
+            time.sleep(0.05)
+        connection.sendall(END)
 
 
 def reset(connection):
@@ -67,11 +58,9 @@ class OutlierTest(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.ledger = os.path.join(folder.name, "usage.sqlite")
-        path = os.path.join(folder.name, "p.yaml")
-        with open(path, "w") as file:
-            file.write(json.dumps({"gateway": {
-                "routing": {"slow_start": "0s"}, "health_interval": "1h",
-                "replicas": [{"url": replica.url, "model": MODEL} for replica in replicas], **settings}}))
+        path = config_file(self, gateway={
+            "routing": {"slow_start": "0s"}, "health_interval": "1h",
+            "replicas": [{"url": replica.url, "model": MODEL} for replica in replicas], **settings})
         gateway = Gateway(self, "--config", path, "--ledger", self.ledger)
         until_routed(gateway, len(replicas))
         return gateway

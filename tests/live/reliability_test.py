@@ -13,7 +13,8 @@ import threading
 import unittest
 
 from fake_replica import EVENT, HEAD, FakeReplica, chunk, plain
-from live_testing import KILL, SECONDS, STOP, Engine, Gateway, Program, Stream, ask, chat, complete, until
+from live_testing import (KILL, SECONDS, STOP, Engine, Gateway, Program, Stream, ask, chat, complete, config_file,
+                          until)
 from many_streams import ManyStreams
 from planner_testing import Home, rows_of, until_routed, until_serving
 
@@ -32,10 +33,7 @@ class ReliabilityTest(unittest.TestCase):
         """A gateway that knows the model of its replicas without asking them."""
         replicas = [{"url": url, "model": MODEL} for url in urls]
         settings = {"routing": {"slow_start": "0s"}, "replicas": replicas, **settings}
-        path = os.path.join(self.folder(), "p.yaml")
-        with open(path, "w") as file:
-            file.write(json.dumps({"gateway": settings}))
-        return Gateway(self, "--config", path, *words)
+        return Gateway(self, "--config", config_file(self, gateway=settings), *words)
 
     # ---- replicas ----------------------------------------------------------------------------------------------------
 
