@@ -73,9 +73,9 @@ void Dispatcher::restore_budgets(core::Instant now) {
   admission_.restore(ledger_.past_charges(options_, since, now), since);
 }
 
-void Dispatcher::reconfigure(const DispatchOptions& options, core::Instant now) {
+void Dispatcher::reconfigure(const ReloadableOptions& options, core::Instant now) {
   PENSTOCK_ASSERT(options.tenants.size() >= options_.tenants.size(), "tenants are numbered once");
-  copy_reloadable(options_, options);
+  static_cast<ReloadableOptions&>(options_) = options;
   admission_.set_classes(admission_limits(options_).classes, now);
   set_tenants(now);
   replicas_.options_changed();

@@ -58,9 +58,9 @@ class Dispatcher {
   // it needs no polling. O(1) while no request waits, else O(tenants that wait).
   [[nodiscard]] core::Instant next_wake(core::Instant now) const;
 
-  // Applies the options that copy_reloadable() copies. Tenants keep their numbers: new ones come last, and one that was
+  // Applies the options. Tenants keep their numbers: new ones come last, and one that was
   // removed stays in the list. Requests that wait keep their tier and their deadline.
-  void reconfigure(const DispatchOptions& options, core::Instant now);
+  void reconfigure(const ReloadableOptions& options, core::Instant now);
 
   // All replicas there are: one that is not named is forgotten as soon as its requests have ended.
   void set_replicas(const std::vector<ReplicaSpec>& specs, core::Instant now);

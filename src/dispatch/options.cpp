@@ -24,22 +24,6 @@ DispatchOptions unlimited_options() {
   return options;
 }
 
-void copy_reloadable(DispatchOptions& to, const DispatchOptions& from) {
-  to.tenants = from.tenants;
-  to.models = from.models;
-  to.interactive = from.interactive;
-  to.batch = from.batch;
-  to.pressure = from.pressure;
-  to.max_tokens_default = from.max_tokens_default;
-  to.media = from.media;
-  to.retries = from.retries;
-  to.retry_share = from.retry_share;
-  to.circuit_breaker = from.circuit_breaker;
-  to.first_byte_timeout = from.first_byte_timeout;
-  to.stream_idle_timeout = from.stream_idle_timeout;
-  to.slo = from.slo;
-}
-
 const Model* model_of(const DispatchOptions& options, std::string_view name) {
   const auto found = std::find_if(options.models.begin(), options.models.end(),
                                   [&](const Model& model) { return model.name == name; });

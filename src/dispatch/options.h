@@ -77,40 +77,40 @@ struct CircuitBreakerOptions {
   double deviations = 1.9;                          // Standard deviations below the peers that eject.
 };
 
-struct DispatchOptions {
+// Options that Dispatcher::reconfigure() applies.
+struct ReloadableOptions {
   std::vector<Tenant> tenants;
   std::vector<Model> models;
-  std::uint32_t context_tokens = 131'072;  // Of models without a limit of the options or of their replicas.
   ClassOptions interactive;
   ClassOptions batch{std::chrono::minutes{5}, {}, {}};
-  admission::QueueLimits queue;
   admission::PressureLimits pressure;
   // max_tokens of a request without one whose worst case is reserved.
   std::uint32_t max_tokens_default = 4096;
   MediaTokens media;
-
-  routing::Strategy strategy = routing::Strategy::kLive;
-  routing::EndpointPickerOptions picker;  // For Strategy::kLive.
-  std::uint32_t key_tokens = 256;         // Prompt tokens per routing key.
-  std::uint64_t seed = 1;
-
   std::uint32_t retries = 2;
   double retry_share = 0.1;  // Maximum share of requests that are retries; ten are always allowed.
   CircuitBreakerOptions circuit_breaker;
   // How long the caller waits for a replica; 0: without limit.
   core::Duration first_byte_timeout = std::chrono::minutes{10};  // Until it begins its answer.
   core::Duration stream_idle_timeout = std::chrono::minutes{2};  // Between two pieces of an answer.
-
   signals::SloPolicy slo;
+};
+
+struct DispatchOptions : ReloadableOptions {
+  std::uint32_t context_tokens = 131'072;  // Of models without a limit of the options or of their replicas.
+  admission::QueueLimits queue;
+
+  routing::Strategy strategy = routing::Strategy::kLive;
+  routing::EndpointPickerOptions picker;  // For Strategy::kLive.
+  std::uint32_t key_tokens = 256;         // Prompt tokens per routing key.
+  std::uint64_t seed = 1;
+
   bool traffic_log = true;     // If false, planners get no request events.
   bool latency_meters = true;  // If false, ModelStatus has no latencies.
 };
 
 // No limits, deadlines, pressure or retry budget, and neither log nor meters: only the strategy's choice remains.
 [[nodiscard]] DispatchOptions unlimited_options();
-
-// Copies the options that Dispatcher::reconfigure() applies.
-void copy_reloadable(DispatchOptions& to, const DispatchOptions& from);
 
 // Null if the model is not configured.
 [[nodiscard]] const Model* model_of(const DispatchOptions& options, std::string_view name);

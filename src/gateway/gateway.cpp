@@ -5,7 +5,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <string>
+#include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "api/engine_controls.h"
 #include "api/prompt_keys.h"
@@ -25,30 +28,40 @@ std::string cache_salt_of(const std::string& tenant) {
   return fmt::format("{:016x}", api::key_salt_of("tenant " + tenant));
 }
 
-// A tenant keeps the number that it has in `before`; one that is not named any more stays there as removed.
-std::uint32_t number_tenant(std::vector<dispatch::Tenant>& numbered, const dispatch::Tenant& tenant) {
-  const auto known = std::find_if(numbered.begin(), numbered.end(),
-                                  [&](const dispatch::Tenant& each) { return each.name == tenant.name; });
-  const auto number = static_cast<std::uint32_t>(known - numbered.begin());
-  if (known == numbered.end())
-    numbered.push_back(tenant);
-  else
-    *known = tenant;
-  return number;
-}
+// Tenants by number. A tenant keeps the number that it has in `before`, and one that is not added stays as removed.
+class NumberedTenants {
+ public:
+  explicit NumberedTenants(std::vector<dispatch::Tenant> before) : tenants_(std::move(before)) {
+    for (dispatch::Tenant& tenant : tenants_) {
+      tenant.removed = true;
+      numbers_.emplace(tenant.name, static_cast<std::uint32_t>(numbers_.size()));
+    }
+  }
+  std::uint32_t add(const dispatch::Tenant& tenant) {
+    const auto [known, is_new] = numbers_.emplace(tenant.name, static_cast<std::uint32_t>(tenants_.size()));
+    if (is_new)
+      tenants_.push_back(tenant);
+    else
+      tenants_[known->second] = tenant;
+    return known->second;
+  }
+  [[nodiscard]] std::vector<dispatch::Tenant> take() { return std::move(tenants_); }
+
+ private:
+  std::vector<dispatch::Tenant> tenants_;
+  std::unordered_map<std::string, std::uint32_t> numbers_;
+};
 
 // `before`: null for the first settings.
 core::Result<std::shared_ptr<const Settings>> make_settings(GatewayOptions given, const Settings* before) {
   auto made = std::make_shared<Settings>(Settings{std::move(given), {}, 0, {}, 0});
   GatewayOptions& options = made->options;
-  std::vector<dispatch::Tenant> numbered;
-  if (before != nullptr) numbered = before->options.dispatch.tenants;
-  for (dispatch::Tenant& tenant : numbered) tenant.removed = true;
+  NumberedTenants numbered{before == nullptr ? std::vector<dispatch::Tenant>{} : before->options.dispatch.tenants};
   std::vector<std::uint32_t> numbers;
-  for (const dispatch::Tenant& tenant : options.dispatch.tenants) numbers.push_back(number_tenant(numbered, tenant));
+  for (const dispatch::Tenant& tenant : options.dispatch.tenants) numbers.push_back(numbered.add(tenant));
   dispatch::Tenant anonymous;
   anonymous.name = kAnonymous;
-  made->anonymous = number_tenant(numbered, anonymous);
+  made->anonymous = numbered.add(anonymous);
   for (ApiKey& key : options.api_keys) {
     if (auto added = made->key_ring.add(key.key, numbers[key.tenant]); !added) {
       core::Error error = added.error();
@@ -59,7 +72,7 @@ core::Result<std::shared_ptr<const Settings>> make_settings(GatewayOptions given
     key.key.assign(key.key.size(), '\0');
   }
   options.api_keys.clear();
-  options.dispatch.tenants = std::move(numbered);
+  options.dispatch.tenants = numbered.take();
   if (options.dispatch.tenants.size() > kTenantsMax)
     return core::invalid_input("tenants",
                                fmt::format("{} tenants were added and removed since the start, at most {} may be",
@@ -166,16 +179,10 @@ core::Result<void> Gateway::reconfigure(GatewayOptions options) {
   // Only what takes effect at once differs from the first settings.
   auto made = std::make_shared<Settings>(**settings);
   const GatewayOptions next = std::exchange(made->options, first_->options);
-  made->options.anonymous = next.anonymous;
-  made->options.tls = next.tls;
+  static_cast<ReloadableOptions&>(made->options) = next;
+  static_cast<dispatch::ReloadableOptions&>(made->options.dispatch) = next.dispatch;
   control_->set_access(next.admin_access, next.admin_tls);
-  dispatch::copy_reloadable(made->options.dispatch, next.dispatch);
   dispatcher_->reconfigure(made->options.dispatch);
-  made->options.forward = next.forward;
-  made->options.request_usage = next.request_usage;
-  made->options.engine_priority = next.engine_priority;
-  made->options.isolation = next.isolation;
-  made->options.expose_routing = next.expose_routing;
   for (const auto& worker : workers_) worker->reconfigure(made);
   settings_ = std::move(made);
   return {};

@@ -45,9 +45,9 @@ class Gateway {
   [[nodiscard]] net::Address address() const { return address_; }
   [[nodiscard]] net::Address admin_address() const { return admin_address_; }
 
-  // Applies what can change at run time: tenants and their API keys, whether anonymous requests are admitted, the TLS
-  // certificate of later connections, and what dispatch::copy_reloadable() copies. Everything else stays. A tenant that
-  // was removed keeps its open requests. An invalid API key is an error; nothing is applied then. One thread calls it.
+  // Applies what can change at run time: API keys, access to the admin address, and both structs ReloadableOptions; a
+  // TLS certificate is that of later connections. Everything else stays. A tenant that was removed keeps its open
+  // requests. An invalid API key is an error; nothing is applied then. One thread calls it.
   [[nodiscard]] core::Result<void> reconfigure(GatewayOptions options);
 
   // Replaces the list and resolves the addresses.

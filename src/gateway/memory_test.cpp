@@ -130,17 +130,25 @@ TEST(Memory, AClientThatLeavesWhileItsBodyIsParsedReleasesIt) {
   EXPECT_EQ(ask(gateway, padded_body(4 << 20)).status, 200);
 }
 
-TEST(Memory, ALargeBodyWithoutAValidKeyIsRefusedBeforeItIsRead) {
-  TestReplica replica{answer_well};
-  GatewayOptions options = with_memory(256 << 20);
+// One with the key "key".
+void add_tenant(GatewayOptions& options) {
   options.api_keys = {{"key", 0}};
   options.dispatch.tenants.resize(1);
   options.dispatch.tenants[0].name = "tenant";
+}
+
+std::string head_of_a_large_body(std::string_view key) {
+  return "POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer " + std::string{key} +
+         "\r\nContent-Length: 9000000\r\n\r\n";
+}
+
+TEST(Memory, ALargeBodyWithoutAValidKeyIsRefusedBeforeItIsRead) {
+  TestReplica replica{answer_well};
+  GatewayOptions options = with_memory(256 << 20);
+  add_tenant(options);
   TestGateway gateway{{spec_of(replica, "r1")}, std::move(options)};
   RawClient client{gateway.address()};
-  client.send(
-      "POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer no\r\nContent-Length: "
-      "9000000\r\n\r\n");
+  client.send(head_of_a_large_body("no"));
   const auto answer = client.read_answer();
   EXPECT_EQ(answer.status, 401);
   EXPECT_NE(answer.body.find("invalid_api_key"), std::string::npos) << answer.body;
@@ -154,17 +162,13 @@ TEST(Memory, ALargeBodyOfATenantAtItsLimitIsRefusedBeforeItIsRead) {
     answer_well(peer, request, number);
   }};
   GatewayOptions options = with_memory(256 << 20);
-  options.api_keys = {{"key", 0}};
-  options.dispatch.tenants.resize(1);
-  options.dispatch.tenants[0].name = "tenant";
+  add_tenant(options);
   options.dispatch.tenants[0].concurrent = 1;
   TestGateway gateway{{spec_of(replica, "r1")}, std::move(options)};
   RawClient first{gateway.address()}, second{gateway.address()};
   first.send(chat_request(chat_body(), "Authorization: Bearer key\r\n"));
   ASSERT_TRUE(gateway.wait_for(R"("open_requests":1)"));
-  second.send(
-      "POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer key\r\nContent-Length: "
-      "9000000\r\n\r\n");
+  second.send(head_of_a_large_body("key"));
   const auto answer = second.read_answer();
   EXPECT_EQ(answer.status, 429);
   EXPECT_NE(answer.body.find("too_many_requests"), std::string::npos) << answer.body;

@@ -43,11 +43,20 @@ enum class ExposeRouting : std::uint8_t { kNever, kOperators, kAlways };
   return "";
 }
 
-struct GatewayOptions {
-  bool request_usage = true;           // Engines are told to report the usage of every stream.
+// Options that Gateway::reconfigure() applies as they are.
+struct ReloadableOptions {
+  bool anonymous = true;                 // Requests without a key are admitted as the tenant "anonymous".
+  std::shared_ptr<net::TlsContext> tls;  // Null: plain HTTP.
+  bool request_usage = true;             // Engines are told to report the usage of every stream.
+  ForwardOptions forward;
+  bool engine_priority = false;  // Engines schedule by priority, so the priorities of tenants are sent to them.
+  dispatch::Isolation isolation = dispatch::Isolation::kNone;  // Of tenants without one of their own.
+  ExposeRouting expose_routing = ExposeRouting::kOperators;
+};
+
+struct GatewayOptions : ReloadableOptions {
   dispatch::DispatchOptions dispatch;  // The anonymous tenant is added.
   std::vector<ApiKey> api_keys;
-  bool anonymous = true;  // Requests without a key are admitted as the tenant "anonymous".
 
   std::uint32_t threads = 1;
   net::ServerLimits server;
@@ -55,7 +64,6 @@ struct GatewayOptions {
   double tenant_memory_share = 0.5;         // Share of that limit that one tenant may hold.
   std::uint32_t large_body_threads = 1;     // Threads that parse large bodies: as many are parsed at once.
   net::ClientLimits client;
-  std::shared_ptr<net::TlsContext> tls;  // Null: plain HTTP.
   net::AccessOptions admin_access;
   std::shared_ptr<net::TlsContext> admin_tls;  // Null: plain HTTP.
 
@@ -64,10 +72,6 @@ struct GatewayOptions {
   bool hot_prefixes = true;  // Texts of prefixes that many requests share are kept for new replicas.
   core::Duration health_interval = std::chrono::seconds{2};
   core::Duration scrape_interval = std::chrono::seconds{1};
-  ForwardOptions forward;
-  bool engine_priority = false;  // Engines schedule by priority, so the priorities of tenants are sent to them.
-  dispatch::Isolation isolation = dispatch::Isolation::kNone;  // Of tenants without one of their own.
-  ExposeRouting expose_routing = ExposeRouting::kOperators;
 };
 
 // A replica as discovery reports it.

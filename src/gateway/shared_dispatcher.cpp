@@ -84,7 +84,7 @@ std::uint32_t SharedDispatcher::open_requests() const {
   return dispatcher_.open_requests();
 }
 
-void SharedDispatcher::reconfigure(const dispatch::DispatchOptions& options) {
+void SharedDispatcher::reconfigure(const dispatch::ReloadableOptions& options) {
   const std::scoped_lock lock{mutex_};
   dispatcher_.reconfigure(options, net::Loop::read_clock());
 }

@@ -71,7 +71,7 @@ class SharedDispatcher {
 
   // Returns the changes of circuit breakers since the last call.
   [[nodiscard]] std::vector<dispatch::BreakerChange> tick(core::Instant now);
-  void reconfigure(const dispatch::DispatchOptions& options);
+  void reconfigure(const dispatch::ReloadableOptions& options);
   void set_replicas(const std::vector<ReplicaEndpoint>& replicas, core::Instant now);  // The models must be known.
   void set_health(std::string_view id, bool healthy, core::Instant now);
   void set_problems(std::vector<ReplicaProblem> problems);

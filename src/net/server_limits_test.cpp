@@ -105,27 +105,46 @@ TEST(ServerLimits, TheTotalSizeOfBodiesIsLimited) {
   EXPECT_EQ(later.read_answer().status, 200) << "what was refused or read counts no more";
 }
 
-TEST(ServerLimits, ReservedDescriptorsServeTheirServer) {
-  ServerLimits limits;
-  limits.reserved_descriptors = 2;
-  TestServer server{answer, limits};
+// An earlier request makes sure that threads and sanitizers have opened their files.
+void serve_one(TestServer& server) {
   {
     RawClient earlier{server.address()};
     earlier.send(get("/"));
     ASSERT_EQ(earlier.read_answer().status, 200);
   }
   ASSERT_TRUE(server.wait_until([](const ServerCounters& counters) { return counters.open == 0; }));
-  const int next = dup(0);
-  ::close(next);
-  rlimit before{};
-  getrlimit(RLIMIT_NOFILE, &before);
-  rlimit low = before;
-  low.rlim_cur = static_cast<rlim_t>(next) + 1;  // One descriptor for the client, none for the server.
-  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &low), 0);
+}
+
+// The process may open one more file until lift() or the end.
+class OneDescriptorLeft {
+ public:
+  OneDescriptorLeft() {
+    const int next = dup(0);
+    ::close(next);
+    getrlimit(RLIMIT_NOFILE, &before_);
+    rlimit low = before_;
+    low.rlim_cur = static_cast<rlim_t>(next) + 1;
+    EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &low), 0);
+  }
+  ~OneDescriptorLeft() { lift(); }
+  OneDescriptorLeft(const OneDescriptorLeft&) = delete;
+  OneDescriptorLeft& operator=(const OneDescriptorLeft&) = delete;
+  void lift() { EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &before_), 0); }
+
+ private:
+  rlimit before_{};
+};
+
+TEST(ServerLimits, ReservedDescriptorsServeTheirServer) {
+  ServerLimits limits;
+  limits.reserved_descriptors = 2;
+  TestServer server{answer, limits};
+  serve_one(server);
+  OneDescriptorLeft limit;  // For the client, none for the server.
   RawClient client{server.address()};
   client.send(get("/"));
   const int status = client.read_answer().status;
-  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  limit.lift();
   EXPECT_EQ(status, 200);
 }
 
@@ -147,24 +166,12 @@ TEST(ServerLimits, ExcessConnectionsAreClosedAtOnce) {
 
 TEST(ServerLimits, AcceptsAgainWhenDescriptorsAreAvailable) {
   TestServer server{answer};
-  // Earlier requests make sure that threads and sanitizers have opened their files.
-  {
-    RawClient earlier{server.address()};
-    earlier.send(get("/"));
-    ASSERT_EQ(earlier.read_answer().status, 200);
-  }
-  ASSERT_TRUE(server.wait_until([](const ServerCounters& counters) { return counters.open == 0; }));
-  const int next = dup(0);
-  ::close(next);
-  rlimit before{};
-  getrlimit(RLIMIT_NOFILE, &before);
-  rlimit low = before;
-  low.rlim_cur = static_cast<rlim_t>(next) + 1;  // One descriptor for the client, none for the server.
-  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &low), 0);
+  serve_one(server);
+  OneDescriptorLeft limit;  // For the client, none for the server.
   RawClient client{server.address()};
   client.send(get("/"));
   EXPECT_EQ(server.counters().accepted, 1u);
-  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  limit.lift();
   EXPECT_EQ(client.read_answer().status, 200);
 }
 
