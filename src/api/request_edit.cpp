@@ -48,7 +48,8 @@ Result<std::string_view> bytes_of(ondemand::value value) {
     error = value.get_raw_json_string().error();
   }
   bytes = without_space_behind(bytes);
-  if (error != simdjson::SUCCESS || kind_of(bytes) == Kind::kNone) return invalid_input("", "not valid JSON");
+  if (error != simdjson::SUCCESS || kind_of(bytes) == Kind::kNone)
+    return invalid_input("", "the value is not valid JSON");
   return bytes;
 }
 

@@ -144,7 +144,7 @@ std::optional<Refusal> Dispatcher::objection(const RequestInfo& info, std::optio
   if (!model || !may_use(tenant, info.model))
     return Refusal{RefusalReason::kModelNotFound,
                    fmt::format("the model {:?} does not exist here or may not be used with this key; /v1/models lists "
-                               "those there are",
+                               "the models of the key",
                                info.model.substr(0, 200)),
                    0, false};
   const auto too_long = [&](const char* about, std::uint64_t prompt, std::uint32_t limit) {

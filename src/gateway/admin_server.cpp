@@ -38,11 +38,11 @@ net::ServerLimits limits() {
 
 }  // namespace
 
-AdminServer::AdminServer(net::Loop& loop, int listening, SharedDispatcher& dispatcher, ServerCounts counts,
+AdminServer::AdminServer(net::Loop& loop, int listening, SharedDispatcher& dispatcher, Totals totals,
                          const Lifecycle& lifecycle, net::AccessOptions access, std::shared_ptr<net::TlsContext> tls)
     : loop_(loop),
       dispatcher_(dispatcher),
-      counts_(std::move(counts)),
+      totals_(std::move(totals)),
       lifecycle_(lifecycle),
       address_(net::local_address(listening)),
       access_(address_, std::move(access)),
@@ -54,7 +54,8 @@ AdminServer::AdminServer(net::Loop& loop, int listening, SharedDispatcher& dispa
 void AdminServer::on_request(net::Exchange& exchange) {
   const std::string_view path = exchange.head().path();
   if (exchange.head().method != "GET" && exchange.head().method != "HEAD")
-    return answer(exchange, 405, "application/json", error_body(405, "this address takes GET and HEAD only"));
+    return answer(exchange, 405, "application/json",
+                  error_body(405, "the method is not allowed at this address; use GET or HEAD"));
   if (path == "/health") return answer(exchange, 200, "text/plain", "ok\n");
   if (path == "/ready") {
     if (lifecycle_.draining) return answer(exchange, 503, "text/plain", "the gateway drains\n");
@@ -65,7 +66,7 @@ void AdminServer::on_request(net::Exchange& exchange) {
     return answer(exchange, refused, "application/json", error_body(refused, net::AccessPolicy::explain(refused)));
   if (path == "/metrics")
     return answer(exchange, 200, "text/plain; version=0.0.4; charset=utf-8",
-                  metrics_text(dispatcher_.overview(loop_.now()), counts_(), lifecycle_));
+                  metrics_text(dispatcher_.overview(loop_.now()), totals_(), lifecycle_));
   if (path == "/penstock/v1/overview")
     return answer(exchange, 200, "application/json", overview_document(dispatcher_.overview(loop_.now()), boot_id_));
   if (path == "/penstock/v1/traffic") return answer_traffic(exchange);

@@ -8,6 +8,7 @@
 
 #include "gateway/lifecycle.h"
 #include "gateway/shared_dispatcher.h"
+#include "gateway/worker_context.h"
 #include "net/access.h"
 #include "net/loop.h"
 #include "net/server.h"
@@ -24,11 +25,11 @@ namespace penstock::gateway {
 // /health and /ready answer every client. All other paths check the Host field, and credentials where there are any.
 class AdminServer final : private net::ExchangeHandler {
  public:
-  using ServerCounts = std::function<net::ServerCounters()>;  // Sums over all workers.
+  using Totals = std::function<WorkerTotals()>;  // Of all workers.
 
   // Owns the listening socket. Lives on one loop.
-  AdminServer(net::Loop& loop, int listening, SharedDispatcher& dispatcher, ServerCounts counts,
-              const Lifecycle& lifecycle, net::AccessOptions access, std::shared_ptr<net::TlsContext> tls);
+  AdminServer(net::Loop& loop, int listening, SharedDispatcher& dispatcher, Totals totals, const Lifecycle& lifecycle,
+              net::AccessOptions access, std::shared_ptr<net::TlsContext> tls);
 
   void set_access(net::AccessOptions access, std::shared_ptr<net::TlsContext> tls);
   void drain() { server_.drain(); }
@@ -41,7 +42,7 @@ class AdminServer final : private net::ExchangeHandler {
 
   net::Loop& loop_;
   SharedDispatcher& dispatcher_;
-  ServerCounts counts_;
+  Totals totals_;
   const Lifecycle& lifecycle_;
   net::Address address_;
   net::AccessPolicy access_;

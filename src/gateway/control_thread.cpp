@@ -20,13 +20,13 @@ logging::Event event_of(dispatch::CircuitBreaker::State state) {
 }  // namespace
 
 ControlThread::ControlThread(const GatewayOptions& options, SharedDispatcher& dispatcher, int listening,
-                             AdminServer::ServerCounts counts, const Lifecycle& lifecycle, logging::Log& log)
+                             AdminServer::Totals totals, const Lifecycle& lifecycle, logging::Log& log)
     : dispatcher_(dispatcher),
       log_(log),
       client_(loop_),
       health_(loop_, options, dispatcher, client_, log),
       pinger_(loop_, options, dispatcher, health_),
-      admin_(loop_, listening, dispatcher, std::move(counts), lifecycle, options.admin_access, options.admin_tls) {
+      admin_(loop_, listening, dispatcher, std::move(totals), lifecycle, options.admin_access, options.admin_tls) {
   loop_.every(kTick, [this] { tick(); });
 }
 

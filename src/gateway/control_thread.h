@@ -17,8 +17,8 @@ namespace penstock::gateway {
 // Runs the health checker, the prefix pinger, the admin server and the dispatcher's timers on one loop.
 class ControlThread {
  public:
-  ControlThread(const GatewayOptions& options, SharedDispatcher& dispatcher, int listening,
-                AdminServer::ServerCounts counts, const Lifecycle& lifecycle, logging::Log& log);
+  ControlThread(const GatewayOptions& options, SharedDispatcher& dispatcher, int listening, AdminServer::Totals totals,
+                const Lifecycle& lifecycle, logging::Log& log);
   ~ControlThread();
   ControlThread(const ControlThread&) = delete;
   ControlThread& operator=(const ControlThread&) = delete;

@@ -12,7 +12,7 @@
 #include "dispatch/traffic_log.h"
 #include "gateway/lifecycle.h"
 #include "gateway/shared_dispatcher.h"
-#include "net/server.h"
+#include "gateway/worker_context.h"
 
 namespace penstock::gateway {
 
@@ -24,7 +24,7 @@ namespace penstock::gateway {
 [[nodiscard]] std::string prefixes_document(std::span<const HotPrefix> prefixes, std::string_view boot_id,
                                             core::Instant now);
 
-[[nodiscard]] std::string metrics_text(const Overview& overview, const net::ServerCounters& connections,
+[[nodiscard]] std::string metrics_text(const Overview& overview, const WorkerTotals& totals,
                                        const Lifecycle& lifecycle);
 
 // An entry of an answer to /v1/models.

@@ -157,14 +157,22 @@ TEST_F(Documents, TheTrafficIsRowsInTheirOrder) {
 TEST_F(Documents, TheMetricsAreWhatPrometheusReads) {
   EXPECT_TRUE(faults_of(metrics_text(dispatcher.overview(kNow), {}, {})).empty());
   work();
-  net::ServerCounters connections;
-  connections.open = 3;
-  const std::string text = metrics_text(dispatcher.overview(kNow + 3s), connections, {});
+  WorkerTotals totals;
+  totals.connections.open = 3;
+  totals.refusals["invalid_api_key"] = 4;
+  LatencyHistograms latencies;
+  latencies.row("m", "interactive").add(Latency::kItl, 22ms, 9);
+  latencies.add_to(totals.latencies);
+  const std::string text = metrics_text(dispatcher.overview(kNow + 3s), totals, {});
   for (const std::string& fault : faults_of(text)) ADD_FAILURE() << fault;
   for (const char* line :
        {"penstock_connections 3\n", "penstock_granted_requests_total 2\n",
-        "penstock_refusals_total{code=\"model_not_found\"} 1\n", "penstock_ttft_seconds_count{model=\"m\"} 2\n",
-        "penstock_replica_eligible{replica=\"r2\",model=\"m\"} 0\n",
+        "penstock_refusals_total{code=\"model_not_found\"} 1\n",
+        "penstock_refusals_total{code=\"invalid_api_key\"} 4\n",
+        "penstock_request_itl_seconds_bucket{model=\"m\",class=\"interactive\",le=\"0.02\"} 0\n",
+        "penstock_request_itl_seconds_bucket{model=\"m\",class=\"interactive\",le=\"0.025\"} 9\n",
+        "penstock_request_itl_seconds_count{model=\"m\",class=\"interactive\"} 9\n",
+        "penstock_ttft_seconds_count{model=\"m\"} 2\n", "penstock_replica_eligible{replica=\"r2\",model=\"m\"} 0\n",
         "penstock_requests_total{tenant=\"anonymous\",model=\"m\",outcome=\"completed\"} 1\n",
         "penstock_tokens_total{tenant=\"anonymous\",model=\"m\",kind=\"cached\"} 400\n",
         "tenant=\"say \\\"hi\\\"\\\\\\n\""})

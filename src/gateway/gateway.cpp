@@ -92,18 +92,6 @@ std::shared_ptr<net::MemoryBudget> make_memory_budget(const GatewayOptions& opti
   return std::make_shared<net::MemoryBudget>(limit, share);
 }
 
-void add(net::ServerCounters& sum, const net::ServerCounters& counters) {
-  sum.accepted += counters.accepted;
-  sum.refused += counters.refused;
-  sum.requests += counters.requests;
-  sum.malformed += counters.malformed;
-  sum.timed_out += counters.timed_out;
-  sum.clients_gone += counters.clients_gone;
-  sum.out_of_memory += counters.out_of_memory;
-  sum.open += counters.open;
-  sum.busy += counters.busy;
-}
-
 }  // namespace
 
 Gateway::Gateway(std::shared_ptr<const Settings> settings) : first_(settings), settings_(std::move(settings)) {}
@@ -141,13 +129,13 @@ core::Result<std::unique_ptr<Gateway>> Gateway::open(GatewayOptions options, con
   auto socket = net::listen_on(admin, true);
   if (!socket) return tl::make_unexpected(socket.error());
   gateway->admin_address_ = net::local_address(*socket);
-  const auto counts = [workers = &gateway->workers_] {
-    net::ServerCounters sum;
-    for (const auto& worker : *workers) add(sum, worker->counters());
+  const auto totals = [workers = &gateway->workers_] {
+    WorkerTotals sum;
+    for (const auto& worker : *workers) worker->add_to(sum);
     return sum;
   };
   gateway->control_ =
-      std::make_unique<ControlThread>(own, *gateway->dispatcher_, *socket, counts, gateway->lifecycle_, logs.log);
+      std::make_unique<ControlThread>(own, *gateway->dispatcher_, *socket, totals, gateway->lifecycle_, logs.log);
   return gateway;
 }
 

@@ -44,6 +44,35 @@ void add_latencies(telemetry::ExpositionWriter& text, const Overview& overview, 
     }
 }
 
+void add_histograms(telemetry::ExpositionWriter& text, const LatencyTotals& totals) {
+  struct Family {
+    Latency latency;
+    std::string_view name, help;
+  };
+  constexpr Family kFamilies[] = {
+      {Latency::kQueue, "penstock_request_queue_seconds", "queue time: from the arrival of a request to its admission"},
+      {Latency::kTtft, "penstock_request_ttft_seconds", "TTFT: from the arrival of a stream to its first token"},
+      {Latency::kItl, "penstock_request_itl_seconds", "ITL: gaps between consecutive tokens of streams"},
+      {Latency::kTpot, "penstock_request_tpot_seconds",
+       "TPOT: mean time of each token of a complete stream after its first one"},
+      {Latency::kE2e, "penstock_request_e2e_seconds",
+       "from the arrival of a request to the end of its complete answer"},
+  };
+  for (const Family& family : kFamilies) {
+    text.family(family.name, "histogram", family.help);
+    for (const auto& [key, histograms] : totals)
+      text.samples(telemetry::format_labels({{"model", key.first}, {"class", key.second}}),
+                   histograms[static_cast<std::size_t>(family.latency)]);
+  }
+}
+
+void add_refusals(telemetry::ExpositionWriter& text, const Overview& overview, const WorkerTotals& totals) {
+  text.family("penstock_refusals_total", "counter", "refused requests by error code");
+  for (const auto& [reason, count] : overview.refusals)
+    text.add(static_cast<double>(count), {{"code", dispatch::to_string(reason)}});
+  for (const auto& [code, count] : totals.refusals) text.add(static_cast<double>(count), {{"code", code}});
+}
+
 // Empty if there is no replica or none reports its KV usage.
 std::optional<double> model_saturation(const dispatch::ModelStatus& model,
                                        const std::vector<dispatch::ReplicaStatus>& replicas) {
@@ -94,9 +123,6 @@ void add_queues(telemetry::ExpositionWriter& text, const Overview& overview) {
   text.add(overview.running);
   text.family("penstock_granted_requests_total", "counter", "admitted requests");
   text.add(static_cast<double>(overview.granted_total));
-  text.family("penstock_refusals_total", "counter", "refused requests by error code");
-  for (const auto& [reason, count] : overview.refusals)
-    text.add(static_cast<double>(count), {{"code", dispatch::to_string(reason)}});
   text.family("penstock_retries_total", "counter", "attempts after the first");
   text.add(static_cast<double>(overview.retried_total));
   text.family("penstock_discarded_prompt_tokens_total", "counter",
@@ -184,12 +210,14 @@ void add_memory(telemetry::ExpositionWriter& text, const net::MemoryBudget& memo
 
 }  // namespace
 
-std::string metrics_text(const Overview& overview, const net::ServerCounters& connections, const Lifecycle& lifecycle) {
+std::string metrics_text(const Overview& overview, const WorkerTotals& totals, const Lifecycle& lifecycle) {
   std::string written;
   telemetry::ExpositionWriter text(written);
   add_latencies(text, overview, true);
   add_latencies(text, overview, false);
+  add_histograms(text, totals.latencies);
   add_queues(text, overview);
+  add_refusals(text, overview, totals);
   add_usage(text, overview);
   add_models(text, overview);
   add_replicas(text, overview, "penstock_replica_eligible", "gauge", "1 if the replica is eligible",
@@ -214,8 +242,8 @@ std::string metrics_text(const Overview& overview, const net::ServerCounters& co
   add_replicas(text, overview, "penstock_replica_busy_total", "counter",
                "attempts that the replica answered with 429 or 503",
                [](const dispatch::ReplicaStatus& status) { return status.busy_total; });
-  add_connections(text, connections);
-  if (overview.memory) add_memory(text, *overview.memory, connections);
+  add_connections(text, totals.connections);
+  if (overview.memory) add_memory(text, *overview.memory, totals.connections);
   add_lifecycle(text, lifecycle);
   return written;
 }

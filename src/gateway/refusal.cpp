@@ -32,17 +32,17 @@ static_assert(std::size(kRows) == dispatch::kRefusalReasons);
 }  // namespace
 
 Refusal make_refusal(int status, std::string_view type, std::string_view code, std::string message, std::string param) {
-  return {{status, type, code, std::move(message), std::move(param)}, 0};
+  return {{status, type, code, std::move(message), std::move(param)}, 0, false};
 }
 
 Refusal unauthenticated() {
   return make_refusal(401, "authentication_error", "invalid_api_key",
-                      "no valid API key: send one that this gateway knows as \"Authorization: Bearer KEY\"");
+                      "the request has no valid API key; send a key of this gateway as \"Authorization: Bearer KEY\"");
 }
 
 Refusal memory_refusal() {
-  Refusal made = make_refusal(503, "overloaded_error", "memory",
-                              "the gateway holds as much of requests as its memory limit allows; retry later");
+  Refusal made =
+      make_refusal(503, "overloaded_error", "memory", "the memory of the gateway for requests is used up; retry later");
   made.retry_after_s = 1;
   return made;
 }
@@ -53,7 +53,22 @@ Refusal make_refusal(dispatch::Refusal refusal) {
   Refusal made =
       make_refusal(row.status, row.type, dispatch::to_string(refusal.reason), std::move(refusal.message), row.param);
   made.retry_after_s = refusal.retry_after_s;
+  made.counted = true;
   return made;
+}
+
+void RefusalCounts::count(const Refusal& refusal) {
+  if (refusal.counted) return;
+  const std::scoped_lock lock{mutex_};
+  if (const auto known = counts_.find(refusal.error.code); known != counts_.end())
+    ++known->second;
+  else
+    counts_.emplace(refusal.error.code, 1);
+}
+
+void RefusalCounts::add_to(std::map<std::string, std::uint64_t>& totals) const {
+  const std::scoped_lock lock{mutex_};
+  for (const auto& [code, count] : counts_) totals[code] += count;
 }
 
 void refuse(net::Exchange& exchange, const Refusal& refusal, std::string_view request_id) {

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <mutex>
 #include <string>
 #include <string_view>
 
@@ -14,6 +16,19 @@ namespace penstock::gateway {
 struct Refusal {
   api::ApiError error;
   std::uint32_t retry_after_s = 0;  // 0 means no Retry-After field.
+  bool counted = false;             // The dispatcher has counted it.
+};
+
+// Refusals by error code that the dispatcher does not count, such as those of clients without a valid key. Any thread
+// may call it.
+class RefusalCounts {
+ public:
+  void count(const Refusal& refusal);
+  void add_to(std::map<std::string, std::uint64_t>& totals) const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<std::string, std::uint64_t, std::less<>> counts_;  // By code; codes are constants.
 };
 
 [[nodiscard]] Refusal make_refusal(int status, std::string_view type, std::string_view code, std::string message,

@@ -28,8 +28,12 @@ std::optional<Refusal> RequestBody::charge_to(std::uint32_t tenant) {
 std::optional<Refusal> RequestBody::refusal_of(const core::Result<void>& parsed) {
   if (parsed) return std::nullopt;
   const core::Error& error = parsed.error();
-  if (error.code != core::ErrorCode::kEnvironment)
-    return make_refusal(400, "invalid_request_error", "invalid_request", error.what, error.where);
+  if (error.code != core::ErrorCode::kEnvironment) {
+    // The field is the subject of the sentence.
+    std::string message = error.where.empty() ? error.what : error.where + ' ' + error.what;
+    if (!error.hint.empty()) message += "; " + error.hint;
+    return make_refusal(400, "invalid_request_error", "invalid_request", std::move(message), error.where);
+  }
   ++context_.memory_refusals;
   return memory_refusal();
 }

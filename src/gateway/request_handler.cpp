@@ -61,6 +61,7 @@ std::optional<Refusal> RequestHandler::admit(const ReadRequest& read) {
   RoutedArrival arrival = context_.dispatcher.arrive(read.info, context_.listener, net::Loop::read_clock());
   if (arrival.refusal) return make_refusal(*std::move(arrival.refusal));
   ticket_ = arrival.ticket;
+  report_.admitted(read.info);
   body_.offer_prefixes(read);
   if (time_limited_) budget_ = context_.loop.after(read.time_budget, [this] { out_of_time(); });
   if (arrival.grant) {
@@ -208,8 +209,8 @@ void RequestHandler::on_body(std::string_view bytes) {
   begin_answer();
   if (events > 0 || (!is_events() && !bytes.empty())) {
     last_token_at_ = context_.loop.now();
+    if (is_events()) report_.stream_tokens(events);
     if (before == 0 && is_events()) {
-      report_.first_token();
       context_.dispatcher.answered(ticket_, last_token_at_);
     }
   }
@@ -340,8 +341,9 @@ void RequestHandler::answer_out_of_time(Phase last, bool within_event) {
   const bool has_done = watch_.done(), with_events = is_events();
   end(ledger::Outcome::kTimedOut);
   if (!has_begun(last))
-    return refuse_request(
-        make_refusal(504, "api_error", "time_budget_exceeded", "its time budget ran out before there was an answer"));
+    return refuse_request(make_refusal(
+        504, "api_error", "time_budget_exceeded",
+        "the time budget of the request ended before there was an answer; send X-Time-Budget with a longer time"));
   // A valid end of a /v1/responses stream cannot be made up.
   const bool can_finish = with_events && !within_event && endpoint_ != api::Endpoint::kResponses;
   const std::string id = request_id_;

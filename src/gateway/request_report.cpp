@@ -24,7 +24,8 @@ void RequestReport::begin(std::string_view request_id, core::Instant received_at
   route_ = outcome_ = {};
   tenant_.reset();
   received_at_ = received_at;
-  granted_at_ = first_token_at_ = core::kNever;
+  latencies_ = nullptr;
+  granted_at_ = first_token_at_ = last_token_at_ = core::kNever;
   attempts_ = prompt_tokens_ = 0;
   status_ = 0;
   if (context_.logs.access == nullptr) return;
@@ -39,10 +40,28 @@ void RequestReport::read(const ReadRequest& request) {
   if (context_.logs.access != nullptr) model_ = request.info.model;
 }
 
+void RequestReport::admitted(const dispatch::RequestInfo& info) {
+  latencies_ = &context_.latencies.row(info.model, admission::to_string(info.traffic_class));
+}
+
+void RequestReport::stream_tokens(std::uint32_t count) {
+  const core::Instant now = context_.loop.now();
+  first_token();
+  if (last_token_at_ == core::kNever)
+    latencies_->add(Latency::kTtft, now - received_at_);
+  else
+    latencies_->add(Latency::kItl, now - last_token_at_);
+  if (count > 1) latencies_->add(Latency::kItl, core::Duration{}, count - 1);
+  last_token_at_ = now;
+}
+
 void RequestReport::granted(const RoutedGrant& grant) {
   ++attempts_;
   prompt_tokens_ = grant.prompt_tokens;
-  if (granted_at_ == core::kNever) granted_at_ = context_.loop.now();
+  if (granted_at_ == core::kNever) {
+    granted_at_ = context_.loop.now();
+    latencies_->add(Latency::kQueue, granted_at_ - received_at_);
+  }
   if (context_.logs.access != nullptr) replica_ = grant.target->id;
 }
 
@@ -64,7 +83,10 @@ void RequestReport::retried(const Target& failed, std::string_view cause, const 
 }
 
 void RequestReport::refused(const Refusal& refusal) {
-  if (outcome_.empty()) outcome_ = "refused";
+  if (outcome_.empty()) {
+    outcome_ = "refused";
+    context_.refusal_counts.count(refusal);
+  }
   status_ = refusal.error.status;
   logging::Log& log = context_.logs.log;
   if (!log.takes(logging::Event::kRefusal)) return;
@@ -84,6 +106,12 @@ void RequestReport::broke_off(const Target& replica, std::string_view cause) con
 }
 
 void RequestReport::close(const std::optional<api::Usage>& usage, std::uint32_t output_events) const {
+  if (latencies_ != nullptr && outcome_ == ledger::to_string(ledger::Outcome::kCompleted)) {
+    latencies_->add(Latency::kE2e, context_.loop.now() - received_at_);
+    const std::uint32_t tokens = usage ? usage->completion_tokens : output_events;
+    if (last_token_at_ != core::kNever && tokens > 1)
+      latencies_->add(Latency::kTpot, (last_token_at_ - first_token_at_) / (tokens - 1));
+  }
   logging::Log* const log = context_.logs.access;
   if (log == nullptr) return;
   const double unknown = std::numeric_limits<double>::quiet_NaN();

@@ -45,10 +45,12 @@ class RequestReport {
 
   void begin(std::string_view request_id, core::Instant received_at);
   void read(const ReadRequest& request);
+  void admitted(const dispatch::RequestInfo& info);  // The dispatcher has accepted the request, which may wait.
   void granted(const RoutedGrant& grant);
   void first_token() {
     if (first_token_at_ == core::kNever) first_token_at_ = context_.loop.now();
   }
+  void stream_tokens(std::uint32_t count);  // Tokens of a stream that the client reads, at least one.
   void phase(Phase from, Phase to) const;
   void retried(const Target& failed, std::string_view cause, const Target& next) const;
   void refused(const Refusal& refusal);
@@ -56,7 +58,7 @@ class RequestReport {
   // The status sent to the client.
   void answered(int status) { status_ = status; }
   void ended(std::string_view outcome) { outcome_ = outcome; }
-  // Called last: writes the line of the access log.
+  // Called last: records the latencies of the request and writes the line of the access log.
   void close(const std::optional<api::Usage>& usage, std::uint32_t output_events) const;
 
  private:
@@ -68,7 +70,8 @@ class RequestReport {
   std::string_view outcome_;
   std::optional<std::uint32_t> tenant_;
   admission::Class traffic_class_ = admission::Class::kInteractive;
-  core::Instant received_at_, granted_at_ = core::kNever, first_token_at_ = core::kNever;
+  LatencyHistograms::Row* latencies_ = nullptr;  // Null: the request is not admitted.
+  core::Instant received_at_, granted_at_ = core::kNever, first_token_at_ = core::kNever, last_token_at_ = core::kNever;
   std::uint32_t attempts_ = 0, prompt_tokens_ = 0;
   int status_ = 0;
 };

@@ -16,16 +16,22 @@ namespace {
 constexpr core::Duration kProgressInterval = std::chrono::milliseconds{700};
 
 Refusal not_found(std::string_view path) {
-  return make_refusal(404, "invalid_request_error", "unknown_url",
-                      "there is nothing at " + std::string{path.substr(0, 200)} +
-                          "; try /v1/chat/completions, /v1/models or another of OpenAI's paths that take a model");
+  return make_refusal(
+      404, "invalid_request_error", "unknown_url",
+      "the path " + std::string{path.substr(0, 200)} +
+          " does not exist; use /v1/chat/completions, /v1/models or another of OpenAI's paths that take a model");
 }
 
-void refuse_method(net::Exchange& exchange, std::string_view allowed) {
-  const Refusal refusal = make_refusal(405, "invalid_request_error", "method_not_allowed",
-                                       "this path takes " + std::string{allowed} + " only");
-  const std::vector<net::Field> fields{{"Content-Type", "application/json"}, {"Allow", allowed}};
-  exchange.respond(refusal.error.status, fields, api::error_body(refusal.error));
+void add(net::ServerCounters& sum, const net::ServerCounters& counters) {
+  sum.accepted += counters.accepted;
+  sum.refused += counters.refused;
+  sum.requests += counters.requests;
+  sum.malformed += counters.malformed;
+  sum.timed_out += counters.timed_out;
+  sum.clients_gone += counters.clients_gone;
+  sum.out_of_memory += counters.out_of_memory;
+  sum.open += counters.open;
+  sum.busy += counters.busy;
 }
 
 // In a path, + is a plus sign.
@@ -108,9 +114,11 @@ void Worker::open_accounts() {
     context_.accounts.push_back(&options.server.memory->account(tenant.name));
 }
 
-net::ServerCounters Worker::counters() const {
+void Worker::add_to(WorkerTotals& totals) const {
+  context_.refusal_counts.add_to(totals.refusals);
+  context_.latencies.add_to(totals.latencies);
   const std::scoped_lock lock{counters_mutex_};
-  return counters_;
+  add(totals.connections, counters_);
 }
 
 void Worker::report_progress() {
@@ -143,10 +151,25 @@ net::BodyAdmission Worker::admit_body(const net::RequestHead& head, std::uint64_
   else if (auto early = context_.dispatcher.early_refusal(*tenant, net::Loop::read_clock()))
     refusal = make_refusal(*std::move(early));
   if (!refusal) return admission;
+  context_.refusal_counts.count(*refusal);
   admission.refusal_status = refusal->error.status;
   admission.refusal_body = api::error_body(refusal->error);
   admission.retry_after_s = refusal->retry_after_s;
   return admission;
+}
+
+void Worker::refuse_at_once(net::Exchange& exchange, const Refusal& refusal) {
+  context_.refusal_counts.count(refusal);
+  refuse(exchange, refusal, {});
+}
+
+void Worker::refuse_method(net::Exchange& exchange, std::string_view allowed) {
+  const Refusal refusal = make_refusal(
+      405, "invalid_request_error", "method_not_allowed",
+      fmt::format("the method {} is not allowed at this path; use {}", exchange.head().method.substr(0, 20), allowed));
+  context_.refusal_counts.count(refusal);
+  const std::vector<net::Field> fields{{"Content-Type", "application/json"}, {"Allow", allowed}};
+  exchange.respond(refusal.error.status, fields, api::error_body(refusal.error));
 }
 
 void Worker::on_request(net::Exchange& exchange) {
@@ -167,14 +190,13 @@ void Worker::on_request(net::Exchange& exchange) {
     const std::vector<net::Field> fields{{"Content-Type", "text/plain"}};
     return exchange.respond(200, fields, "ok\n");
   }
-  refuse(exchange, not_found(path), {});
+  refuse_at_once(exchange, not_found(path));
 }
 
 void Worker::answer_models(net::Exchange& exchange, std::optional<std::string_view> name) {
   const std::string_view key = bearer_key(exchange.head().field("authorization"));
   const auto number = context_.settings->key_ring.tenant_or(key, context_.settings->anonymous_tenant());
-  if (!number)
-    return refuse(exchange, make_refusal(401, "authentication_error", "invalid_api_key", "no valid API key"), {});
+  if (!number) return refuse_at_once(exchange, unauthenticated());
   const dispatch::Tenant& tenant = context_.settings->options.dispatch.tenants[*number];
   std::string entries;
   for (const dispatch::ModelListing& model : context_.dispatcher.models()) {
@@ -188,13 +210,12 @@ void Worker::answer_models(net::Exchange& exchange, std::optional<std::string_vi
                    R"(,"object":"model","created":0,"owned_by":"penstock","max_model_len":{}}})", limit);
   }
   if (name && entries.empty())
-    return refuse(exchange,
-                  make_refusal(404, "invalid_request_error", "model_not_found",
+    return refuse_at_once(
+        exchange, make_refusal(404, "invalid_request_error", "model_not_found",
                                fmt::format("the model {:?} does not exist here or may not be used with this key; "
-                                           "/v1/models lists those there are",
+                                           "/v1/models lists the models of the key",
                                            name->substr(0, 200)),
-                               "model"),
-                  {});
+                               "model"));
   const std::vector<net::Field> fields{{"Content-Type", "application/json"}};
   exchange.respond(200, fields, name ? entries : R"({"object":"list","data":[)" + entries + "]}");
 }

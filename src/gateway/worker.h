@@ -29,7 +29,8 @@ class Worker final : private net::ExchangeHandler, private dispatch::GrantListen
   void cut();
   // May be called on any thread. Requests that are read later use the new settings.
   void reconfigure(std::shared_ptr<const Settings> settings);
-  [[nodiscard]] net::ServerCounters counters() const;  // At most one second old; any thread may call it.
+  void add_to(
+      WorkerTotals& totals) const;  // Counters of connections are at most one second old. Any thread may call it.
 
  private:
   void on_request(net::Exchange& exchange) override;
@@ -40,6 +41,8 @@ class Worker final : private net::ExchangeHandler, private dispatch::GrantListen
   RequestHandler& take_handler();
   void open_accounts();
   void report_progress();
+  void refuse_method(net::Exchange& exchange, std::string_view allowed);
+  void refuse_at_once(net::Exchange& exchange, const Refusal& refusal);               // Without a request handler.
   void answer_models(net::Exchange& exchange, std::optional<std::string_view> name);  // Without a name, the list.
 
   net::Loop loop_;

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
@@ -12,6 +14,7 @@
 #include "core/random.h"
 #include "gateway/keys.h"
 #include "gateway/large_bodies.h"
+#include "gateway/latency_histograms.h"
 #include "gateway/options.h"
 #include "gateway/refusal.h"
 #include "gateway/shared_dispatcher.h"
@@ -19,6 +22,7 @@
 #include "logging/throttle.h"
 #include "net/client.h"
 #include "net/loop.h"
+#include "net/server.h"
 
 namespace penstock::gateway {
 
@@ -62,6 +66,15 @@ struct WorkerContext {
   std::vector<RequestHandler*> free{};
   std::vector<net::MemoryAccount*> accounts{};  // By tenant; those of the current settings.
   std::uint64_t memory_refusals = 0;
+  RefusalCounts refusal_counts{};
+  LatencyHistograms latencies{};
+};
+
+// Sums over workers.
+struct WorkerTotals {
+  net::ServerCounters connections;
+  std::map<std::string, std::uint64_t> refusals;  // By error code, without those that the dispatcher counts.
+  LatencyTotals latencies;
 };
 
 }  // namespace penstock::gateway

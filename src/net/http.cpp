@@ -127,17 +127,17 @@ HeadResult take_framing(const Field& field, MessageHead& head, Framing& framing)
     case 14:
       if (equal_fold(field.name, "content-length")) {
         std::uint64_t length = 0;
-        if (head.content_length) return malformed(400, "duplicate Content-Length header");
-        if (!parse_length(field.value, length)) return malformed(400, "invalid Content-Length header");
+        if (head.content_length) return malformed(400, "the Content-Length header is given twice");
+        if (!parse_length(field.value, length)) return malformed(400, "the Content-Length header is not a number");
         head.content_length = length;
       }
       break;
     case 17:
       if (equal_fold(field.name, "transfer-encoding")) {
-        if (framing.has_coding) return malformed(400, "duplicate Transfer-Encoding header");
+        if (framing.has_coding) return malformed(400, "the Transfer-Encoding header is given twice");
         framing.has_coding = true;
         head.chunked = equal_fold(field.value, "chunked");
-        if (!head.chunked) return malformed(501, "unsupported Transfer-Encoding; use chunked");
+        if (!head.chunked) return malformed(501, "the Transfer-Encoding is not supported; use chunked");
       }
       break;
     default: break;
@@ -147,8 +147,8 @@ HeadResult take_framing(const Field& field, MessageHead& head, Framing& framing)
 
 HeadResult take_request_field(const Field& field, RequestHead& head, Framing& framing) {
   if (field.name.size() == 4 && equal_fold(field.name, "host")) {
-    if (framing.has_host) return malformed(400, "duplicate Host header");
-    if (!all_are(kAuthority, field.value)) return malformed(400, "invalid Host header");
+    if (framing.has_host) return malformed(400, "the Host header is given twice");
+    if (!all_are(kAuthority, field.value)) return malformed(400, "the Host header is invalid");
     framing.has_host = true;
   } else if (field.name.size() == 6 && equal_fold(field.name, "expect")) {
     head.expect_continue = equal_fold(field.value, "100-continue");
@@ -161,11 +161,12 @@ HeadResult parse_fields(std::string_view rest, MessageHead& head, TakeField&& ta
   while (rest.size() > 2) {
     const std::string_view line = take_line(rest);
     const std::size_t colon = line.find(':');
-    if (colon == 0 || colon == std::string_view::npos) return malformed(400, "header field without a name");
-    if (!all_are(kToken, line.substr(0, colon))) return malformed(400, "invalid character in a header field name");
+    if (colon == 0 || colon == std::string_view::npos) return malformed(400, "a header field has no name");
+    if (!all_are(kToken, line.substr(0, colon)))
+      return malformed(400, "the name of a header field has an invalid character");
     const Field field{line.substr(0, colon), trimmed(line.substr(colon + 1))};
-    if (!all_are(kText, field.value)) return malformed(400, "control character in a header field");
-    if (head.fields.size() == MessageHead::kFieldsMax) return malformed(431, "too many header fields");
+    if (!all_are(kText, field.value)) return malformed(400, "a header field has a control character");
+    if (head.fields.size() == MessageHead::kFieldsMax) return malformed(431, "the message has too many header fields");
     head.fields.push_back(field);
     if (const HeadResult result = take_field(field); result.state != HeadState::kComplete) return result;
   }
@@ -173,8 +174,10 @@ HeadResult parse_fields(std::string_view rest, MessageHead& head, TakeField&& ta
 }
 
 HeadResult check_framing(MessageHead& head, const Framing& framing) {
-  if (head.chunked && head.content_length) return malformed(400, "both Content-Length and Transfer-Encoding headers");
-  if (head.chunked && head.http_1_0) return malformed(400, "Transfer-Encoding header in HTTP/1.0");
+  if (head.chunked && head.content_length)
+    return malformed(400, "the message has both Content-Length and Transfer-Encoding headers; send one of them");
+  if (head.chunked && head.http_1_0)
+    return malformed(400, "a message of HTTP/1.0 must not have a Transfer-Encoding header");
   head.keep_alive = !framing.says_close && (!head.http_1_0 || framing.says_keep);
   return kFine;
 }
@@ -195,28 +198,30 @@ bool is_target(std::string_view target) {
 
 HeadResult parse_request_line(std::string_view line, RequestHead& head) {
   const std::size_t first = line.find(' '), last = line.rfind(' ');
-  if (first == last) return malformed(400, "invalid request line; expected method, target and version");
+  if (first == last)
+    return malformed(400, "the request line is invalid; it must have a method, a target and a version");
   head.method = line.substr(0, first);
   head.target = line.substr(first + 1, last - first - 1);
   const Version version = parse_version(line.substr(last + 1));
-  if (head.method.empty() || !all_are(kToken, head.method)) return malformed(400, "invalid method");
-  if (!version.is_http) return malformed(400, "request line without an HTTP version");
-  if (!version.is_known) return malformed(505, "unsupported HTTP version; use HTTP/1.1");
-  if (!is_target(head.target)) return malformed(400, "invalid request target");
+  if (head.method.empty() || !all_are(kToken, head.method))
+    return malformed(400, "the method of the request is invalid");
+  if (!version.is_http) return malformed(400, "the request line has no HTTP version");
+  if (!version.is_known) return malformed(505, "the HTTP version is not supported; use HTTP/1.1");
+  if (!is_target(head.target)) return malformed(400, "the target of the request is invalid");
   head.http_1_0 = version.is_1_0;
   return kFine;
 }
 
 HeadResult parse_status_line(std::string_view line, ResponseHead& head) {
   const Version version = parse_version(line.substr(0, 8));
-  if (!version.is_known) return malformed(400, "status line without HTTP/1.1");
+  if (!version.is_known) return malformed(400, "the status line has no HTTP version that is supported");
   const std::string_view rest = line.substr(8);
   if (rest.size() < 4 || rest[0] != ' ' || !core::is_digit(rest[1]) || !core::is_digit(rest[2]) ||
       !core::is_digit(rest[3]) || (rest.size() > 4 && rest[4] != ' '))
-    return malformed(400, "invalid status code");
+    return malformed(400, "the status code is invalid");
   head.status = (rest[1] - '0') * 100 + (rest[2] - '0') * 10 + (rest[3] - '0');
-  if (head.status < 100 || head.status > 599) return malformed(400, "status code out of range");
-  if (!all_are(kText, rest)) return malformed(400, "control character in the first line");
+  if (head.status < 100 || head.status > 599) return malformed(400, "the status code is out of range");
+  if (!all_are(kText, rest)) return malformed(400, "the first line has a control character");
   head.http_1_0 = version.is_1_0;
   return kFine;
 }
@@ -295,7 +300,7 @@ HeadResult parse_request_head(std::string_view bytes, RequestHead& head, std::si
   if (extent.state == HeadState::kIncomplete) {
     // Another protocol, such as TLS on a plain port, is detected at its first byte instead of by a timeout.
     if (extent.begin < bytes.size() && bytes[extent.begin] != '\r' && !all_are(kToken, bytes.substr(extent.begin, 1)))
-      return malformed(400, "not HTTP");
+      return malformed(400, "the bytes are not HTTP");
     return {};
   }
   std::string_view rest = bytes.substr(extent.begin, extent.end - extent.begin);
@@ -305,7 +310,7 @@ HeadResult parse_request_head(std::string_view bytes, RequestHead& head, std::si
   result = parse_fields(rest, head, [&](const Field& field) { return take_request_field(field, head, framing); });
   if (result.state == HeadState::kComplete) result = check_framing(head, framing);
   if (result.state != HeadState::kComplete) return result;
-  if (!framing.has_host && !head.http_1_0) return malformed(400, "missing Host header");
+  if (!framing.has_host && !head.http_1_0) return malformed(400, "the Host header is missing");
   head.expect_continue = head.expect_continue && !head.http_1_0;
   return {HeadState::kComplete, extent.end, 200, ""};
 }

@@ -301,11 +301,11 @@ void ServerConnection::on_deadline() {
     case Phase::kHead:
       if (!head_begun_) return close();
       ++core_.counters.timed_out;
-      refuse(408, "timeout while reading the request head");
+      refuse(408, "the request head did not arrive in time");
       break;
     case Phase::kBody:
       ++core_.counters.timed_out;
-      refuse(408, "timeout while reading the request body");
+      refuse(408, "the request body did not arrive in time");
       break;
     case Phase::kLinger: return close();
     case Phase::kBusy: {

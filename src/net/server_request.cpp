@@ -62,7 +62,7 @@ Request::Taken Request::take_body(std::string_view& rest, std::size_t bytes_max)
   }
   const ChunkReader::Step step = chunks.take(rest);
   rest.remove_prefix(step.consumed);
-  if (step.state == ChunkReader::State::kMalformed) return {0, 400, "malformed chunk in the request body"};
+  if (step.state == ChunkReader::State::kMalformed) return {0, 400, "the request body has a malformed chunk"};
   if (body.size() + step.payload.size() > bytes_max) return {0, 413, "the request body is too large"};
   if (!body.append(step.payload)) return kNoMemory;
   last_chunk_read = step.state == ChunkReader::State::kDone;

@@ -112,6 +112,26 @@ class WhatIsShown(LiveTest):
         page.wait_for("document.querySelector('#replicas tbody').textContent.includes('ejected')")
         self.assertEqual(page.run("document.querySelector('#replicas tbody tr:nth-child(2) td:nth-of-type(3)').title"), "last update 1\u00a0min 15\u00a0s ago")
 
+    def test_the_problems_of_replicas_are_shown(self):
+        page = self.show()
+        state = later(self.server.state)
+        name = state["pools"][0]["replicas"][0]["name"]
+        state["gateway"]["problems"] = [
+            {"replica": name, "url": "http://a", "code": "metrics_unavailable", "text": "/metrics answered with status 404"},
+            {"replica": "http://b:8000", "url": "http://b:8000", "code": "unauthorized",
+             "text": "the replica requires an API key (status 401); set gateway.credentials <b>now</b>"}]
+        self.server.tell(state)
+        page.wait_for("document.querySelector('#replicas tbody').textContent.includes('unauthorized')")
+        cells = page.run("""Object.fromEntries([...document.querySelectorAll('#replicas tbody tr')].map(row =>
+            [row.cells[0].innerText.trim(), [row.cells[8].innerText.trim(), row.cells[8].dataset.tone ?? null, row.cells[8].title]]))""")
+        self.assertEqual(cells[name][:2], ["metrics unavailable: /metrics answered with status 404", "near"])
+        text, tone, title = cells["http://b:8000"]
+        self.assertTrue(text.startswith("unauthorized: the replica requires an API key (status 401)"), text)
+        self.assertTrue(title.endswith("<b>now</b>"), title)
+        self.assertEqual(tone, "over")
+        self.assertEqual({text for text, *_ in cells.values() if ":" not in text}, {DASH})
+        self.assert_clean(page)
+
     def test_new_states_and_points_are_shown_as_they_come(self):
         page = self.show()
         state = later(self.server.state, phase="observe", diagnosis={"cause": "none", "words": "all is well"})

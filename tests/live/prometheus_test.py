@@ -3,12 +3,14 @@
 
 import json
 import os
+import re
+import socket
 import subprocess
 import tempfile
 import unittest
 import urllib.parse
 
-from live_testing import SECONDS, ask, complete, until
+from live_testing import PROGRAM, SECONDS, Engine, Gateway, ask, complete, until
 from planner_testing import Home, until_routed, until_serving
 from real_clients import prometheus_folder
 
@@ -22,6 +24,19 @@ scrape_configs:
   - {{job_name: engines, metrics_path: /metrics/engines, static_configs: [{{targets: ['127.0.0.1:{planner}']}}]}}
   - {{job_name: engine, static_configs: [{{targets: ['{engine}']}}]}}
 """
+
+
+GATEWAYS = """
+global: {{scrape_interval: 1s}}
+scrape_configs:
+  - {{job_name: gateways, static_configs: [{{targets: ['127.0.0.1:{first}', '127.0.0.1:{second}']}}]}}
+"""
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 class Prometheus:
@@ -98,6 +113,42 @@ class PrometheusTest(unittest.TestCase):
                                   input=ask(port, "GET", path)[2], capture_output=True, text=True, timeout=SECONDS)
             # It exits with 3 where it only has advice on names, which are the field's and not ours.
             self.assertIn(done.returncode, (0, 3), f"{name}: {done.stdout}{done.stderr}")
+
+    def test_histograms_of_several_gateways_are_summed(self):
+        # The slow gateway has the upper half of all values, so that no mean over gateways gives the quantiles.
+        gateways = [Gateway(self, Engine(self, "--engine", f"linear:{step},0,0.05,0", name=f"e{step}").url).ready()
+                    for step in (28, 88)]
+        prometheus = Prometheus(self, free_port(), GATEWAYS.format(first=gateways[0].admin, second=gateways[1].admin))
+        with tempfile.TemporaryDirectory() as folder:
+            files = [os.path.join(folder, f"{gateway.port}.json") for gateway in gateways]
+            loads = [subprocess.Popen(
+                [PROGRAM, "load", f"http://127.0.0.1:{gateway.port}", "--concurrency", "3", "--requests", "12",
+                 "--input-tokens", "400", "--output-tokens", "20", "--json", file],
+                stdout=subprocess.DEVNULL) for gateway, file in zip(gateways, files)]
+            for load in loads:
+                self.assertEqual(load.wait(SECONDS), 0)
+            seen = []
+            for file in files:
+                with open(file) as opened:
+                    seen.append(json.load(opened))
+        until("all gaps", lambda: prometheus.value("sum(penstock_request_itl_seconds_count)") == 2 * 12 * 19)
+        bounds = sorted(float(bound) for bound in set(re.findall(
+            r'penstock_request_itl_seconds_bucket\{.*le="([0-9.e+-]+)"', ask(gateways[0].admin, "GET", "/metrics")[2])))
+        for name, figure in (("itl", "gap_ms"), ("tpot", "itl_ms")):
+            family = f"penstock_request_{name}_seconds"
+            for quantile, figures in ((0.25, seen[0]), (0.75, seen[1])):
+                value = prometheus.value(f"histogram_quantile({quantile}, sum by (le) ({family}_bucket))")
+                expected = figures[figure]["p50"] / 1000
+                above = next(bound for bound in bounds if bound >= expected)
+                below = max([bound for bound in bounds if bound < expected], default=0)
+                print(f"{name} {quantile}: {value:.4f} s of Prometheus, {expected:.4f} s of the load generator")
+                self.assertLessEqual(abs(value - expected), above - below)
+        for name in ("ttft", "e2e", "queue"):
+            self.assertEqual(prometheus.value(f"sum(penstock_request_{name}_seconds_count)"), 24, name)
+        # Each value of the gateway is below that of the client, which is behind it.
+        for name, figure in (("ttft", "ttft_ms"), ("e2e", "latency_ms")):
+            mean = prometheus.value(f"sum(penstock_request_{name}_seconds_sum) / sum(penstock_request_{name}_seconds_count)")
+            self.assertLessEqual(mean * 1000, sum(figures[figure]["mean"] for figures in seen) / 2)
 
     def test_the_rules_are_valid(self):
         done = subprocess.run([os.path.join(prometheus_folder(), "promtool"), "check", "rules", RULES],

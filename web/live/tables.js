@@ -67,6 +67,13 @@ const named = value => ({text: clip(value, 60), title: text(value).length > 60 ?
 // Joins the planner's and the gateway's data by replica. Replicas that only the gateway knows are last.
 function replicaRows(state) {
   const others = new Map(list(record(state.gateway).replicas).map(record).map(replica => [text(replica.id), replica]));
+  const problems = new Map();
+  for (const problem of list(record(state.gateway).problems).map(record)) {
+    const id = text(problem.replica);
+    problems.set(id, [...(problems.get(id) ?? []), problem]);
+    // A replica whose model is not known is not among those of the gateway.
+    if (!others.has(id)) others.set(id, {id, url: problem.url});
+  }
   const rows = [];
   for (const pool of list(state.pools).map(record))
     for (const replica of list(pool.replicas).map(record)) {
@@ -77,6 +84,7 @@ function replicaRows(state) {
     }
   for (const [id, replica] of others)
     rows.push({id, pool: replica.pool, stage: replica.phase, url: replica.url, age_s: null, sample: null, gateway: replica});
+  for (const row of rows) row.problems = problems.get(row.id) ?? [];
   return rows;
 }
 
@@ -95,6 +103,7 @@ const REPLICA_COLUMNS = [
   }],
   ['in flight', row => count(row.gateway?.open_requests), {title: 'requests that the gateway has sent to it and that have not ended'}],
   ['gateway', row => gatewayState(row.gateway), {left: true, title: 'whether the gateway routes requests to it'}],
+  ['problem', row => problemState(row.problems), {left: true, title: 'why the gateway does not use the replica, or reads no metrics of it'}],
   ['failed', row => count(row.gateway?.failures_total), {title: 'failed requests, counted by the gateway'}],
   ['in stage', row => age(row.age_s), {title: 'time since it entered this stage'}],
 ];
@@ -111,6 +120,13 @@ function gatewayState(gateway) {
     return {text: 'ejected', tone: 'over', title: text(gateway.ejection_cause).replaceAll('_', ' ')};
   if (gateway.healthy === false) return {text: 'unhealthy', tone: 'over'};
   return gateway.eligible ? {text: 'receives requests', tone: 'good'} : 'no requests';
+}
+
+function problemState(problems) {
+  if (problems.length === 0) return NOTHING;
+  const words = problems.map(problem => clippedName(problem.code) + (problem.text ? ': ' + clip(problem.text, 300) : '')).join(' · ');
+  const used = problems.every(problem => problem.code === 'metrics_unavailable');
+  return {text: clip(words, 90), title: words, tone: used ? 'near' : 'over'};
 }
 
 // ---- segments --------------------------------------------------------------------------------------------------------

@@ -1,0 +1,67 @@
+#include "gateway/latency_histograms.h"
+
+#include <algorithm>
+
+#include "core/result.h"
+
+namespace penstock::gateway {
+namespace {
+
+// One thread writes, so that no locked instruction is needed.
+template <class Number>
+void increase(std::atomic<Number>& number, Number by) {
+  number.store(number.load(std::memory_order_relaxed) + by, std::memory_order_relaxed);
+}
+
+}  // namespace
+
+LatencyHistogram::LatencyHistogram(std::span<const double> bounds_s) : bounds_s_(bounds_s) {
+  PENSTOCK_ASSERT(bounds_s.size() <= kBoundsMax, "the bounds are constants");
+}
+
+void LatencyHistogram::add(core::Duration value, std::uint64_t times) {
+  value = std::max(value, core::Duration{});
+  const auto at = std::lower_bound(bounds_s_.begin(), bounds_s_.end(), core::to_seconds(value)) - bounds_s_.begin();
+  increase(counts_[static_cast<std::size_t>(at)], times);
+  increase(sum_ns_, value.count() * static_cast<std::int64_t>(times));
+}
+
+telemetry::Histogram LatencyHistogram::read() const {
+  telemetry::Histogram histogram{bounds_s_};
+  for (std::size_t i = 0; i < histogram.counts.size(); ++i)
+    histogram.counts[i] = counts_[i].load(std::memory_order_relaxed);
+  histogram.sum = core::to_seconds(core::Duration{sum_ns_.load(std::memory_order_relaxed)});
+  return histogram;
+}
+
+LatencyHistograms::Row::Row()
+    : histograms_{LatencyHistogram{telemetry::ttft_bounds_s()}, LatencyHistogram{telemetry::ttft_bounds_s()},
+                  LatencyHistogram{telemetry::itl_bounds_s()}, LatencyHistogram{telemetry::itl_bounds_s()},
+                  LatencyHistogram{telemetry::request_bounds_s()}} {}
+
+LatencyHistograms::Row* LatencyHistograms::find(std::string_view model, std::string_view traffic_class) const {
+  const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const auto& entry) {
+    return entry->key.first == model && entry->key.second == traffic_class;
+  });
+  return found == entries_.end() ? nullptr : &(*found)->row;
+}
+
+LatencyHistograms::Row& LatencyHistograms::row(std::string_view model, std::string_view traffic_class) {
+  if (Row* const known = find(model, traffic_class)) return *known;
+  if (entries_.size() >= kRowsMax && model != kOther) return row(kOther, traffic_class);
+  auto entry = std::make_unique<Entry>();
+  entry->key = LatencyKey{model, traffic_class};
+  const std::scoped_lock lock{mutex_};
+  entries_.push_back(std::move(entry));
+  return entries_.back()->row;
+}
+
+void LatencyHistograms::add_to(LatencyTotals& totals) const {
+  const std::scoped_lock lock{mutex_};
+  for (const auto& entry : entries_) {
+    auto& sums = totals[entry->key];
+    for (std::size_t i = 0; i < kLatencies; ++i) telemetry::add_counts(sums[i], entry->row.histograms_[i].read());
+  }
+}
+
+}  // namespace penstock::gateway
