@@ -33,6 +33,12 @@ std::vector<double> prices(const DaemonOptions& options) {
   return made;
 }
 
+// Empty for a response that can be read.
+std::string failure_of(const core::Result<net::FetchAnswer>& answer) {
+  if (!answer) return answer.error().message();
+  return answer->status == 200 ? std::string{} : fmt::format("status {}", answer->status);
+}
+
 }  // namespace
 
 PlannerDaemon::PlannerDaemon(net::Loop& loop, net::Client& client, Fleet& fleet, decision::Policy& policy,
@@ -47,7 +53,9 @@ PlannerDaemon::PlannerDaemon(net::Loop& loop, net::Client& client, Fleet& fleet,
       record_(std::move(record)),
       traffic_(
           {std::max(policy.memory(), kMemoryLeast), 100'000, options_.slo, is_disaggregated(options_), options_.model}),
-      control_loop_(policy, prices(options_)) {
+      control_loop_(policy, prices(options_)),
+      data_since_(loop.now()),
+      events_(log) {
   restore_policy();
   timers_.push_back(loop_.every(options_.gateway_interval, [this] { request_overview(); }));
   if (fleet_.acts()) {
@@ -55,9 +63,8 @@ PlannerDaemon::PlannerDaemon(net::Loop& loop, net::Client& client, Fleet& fleet,
     timers_.push_back(loop_.every(options_.prefix_interval, [this] { request_prefixes(); }));
   }
   timers_.push_back(loop_.every(options_.point_interval, [this] { add_point(); }));
-  // A policy that decides only once does so after the first observations.
+  // The first tick comes with the first data: a policy may decide only once.
   const core::Duration interval = std::min<core::Duration>(policy_.interval(), std::chrono::hours{24});
-  timers_.push_back(loop_.after(std::chrono::seconds{1}, [this] { tick(); }));
   timers_.push_back(loop_.every(interval, [this] { tick(); }));
 }
 
@@ -86,26 +93,57 @@ void PlannerDaemon::request_overview() {
   net::fetch(client_, gateway_request("/penstock/v1/overview"),
              [this, requested_at](core::Result<net::FetchAnswer> answer) {
                overview_in_flight_ = false;
-               if (!answer) return report_gateway(answer.error().message());
-               if (answer->status != 200) return report_gateway(fmt::format("status {}", answer->status));
-               auto state = read_overview(answer->body);
-               if (!state) return report_gateway(state.error().message());
-               report_gateway({});
-               gateway_ = *std::move(state);
-               // The document describes a moment after the request.
-               fleet_.update_gateway(*gateway_, requested_at);
+               const std::string failure = failure_of(answer);
+               auto state = failure.empty() ? read_overview(answer->body) : core::invalid_input({}, failure);
+               report_gateway(overview_failure_, state ? std::string{} : state.error().message());
+               if (state) {
+                 gateway_ = *std::move(state);
+                 overview_at_ = loop_.now();
+                 // The document describes a moment after the request.
+                 fleet_.update_gateway(*gateway_, requested_at);
+               }
+               watch_data();
              });
 }
 
-void PlannerDaemon::report_gateway(const std::string& failure) {
-  const bool reachable = failure.empty();
+void PlannerDaemon::report_gateway(std::string& kept, const std::string& failure) {
+  kept = failure;
+  const std::string& cause = overview_failure_.empty() ? traffic_failure_ : overview_failure_;
+  const bool reachable = cause.empty();
   if (gateway_reachable_ == reachable) return;
   gateway_reachable_ = reachable;
   const std::string address = options_.gateway.text();
   if (reachable)
     log_.write(logging::Event::kGatewayReachable, {{"address", address}});
   else
-    log_.write(logging::Event::kGatewayUnreachable, {{"address", address}, {"cause", failure}});
+    log_.write(logging::Event::kGatewayUnreachable, {{"address", address}, {"cause", cause}});
+}
+
+bool PlannerDaemon::awaits_gateway() const {
+  return gateway_reachable_.value_or(true) && !(overview_at_ && traffic_at_);
+}
+
+// Whether the planner has data changes between ticks: a policy may decide only every few minutes.
+void PlannerDaemon::watch_data() {
+  std::optional<core::Instant> gateway_at;
+  if (overview_at_ && traffic_at_) gateway_at = std::min(*overview_at_, *traffic_at_);
+  signals::Observation seen = observe(loop_.now());
+  const signals::DataLimits limits{options_.gateway_timeout, report::kSampleAgeMax};
+  const signals::DataState state = signals::data_state(seen, gateway_at, fleet_.acts(), limits);
+  const bool decided = signals::can_decide(data_);
+  if (std::exchange(data_, state) != state) data_since_ = seen.now;
+  had_data_ = had_data_ || state == signals::DataState::kKnown;
+  if (awaits_gateway()) return;
+  const auto before = std::exchange(reported_data_, state);
+  if (before == state) return;
+  if (state == signals::DataState::kKnown) {
+    log_.write(logging::Event::kDataKnown, {{"state", to_string(state)}});
+    if (before) events_.add(seen.now, false, {}, "the planner has the data that it needs");
+  } else if (state != signals::DataState::kStarting) {
+    log_.write(logging::Event::kDataUnknown, {{"state", to_string(state)}, {"cause", unknown_because()}});
+    events_.add(seen.now, true, {}, unknown_because());
+  }
+  if (!signals::can_decide(state) || !decided) tick();
 }
 
 void PlannerDaemon::request_traffic() {
@@ -114,9 +152,12 @@ void PlannerDaemon::request_traffic() {
   request.answer_bytes_max = 256 * 1024 * 1024;
   net::fetch(client_, std::move(request), [this](core::Result<net::FetchAnswer> answer) {
     traffic_in_flight_ = false;
-    if (!answer || answer->status != 200) return;
-    const auto page = read_traffic(answer->body);
+    const std::string failure = failure_of(answer);
+    const auto page = failure.empty() ? read_traffic(answer->body) : core::invalid_input({}, failure);
+    report_gateway(traffic_failure_, page ? std::string{} : page.error().message());
     if (!page) return;
+    traffic_at_ = loop_.now();
+    if (!reported_data_) watch_data();
     // A gateway that restarted counts from 1 again.
     const bool anew = page->boot != boot_ && next_event_ > 0;
     boot_ = page->boot;
@@ -183,15 +224,17 @@ GatewayWaiting PlannerDaemon::waiting() const {
 }
 
 void PlannerDaemon::tick() {
-  const core::Instant begun = net::Loop::read_clock();
+  if (awaits_gateway()) return;
   signals::Observation seen = observe(loop_.now());
+  // Missing traffic looks like no traffic: the policy must not see it.
+  if (!signals::can_decide(data_)) {
+    decision::Tick held = control_loop_.hold(seen, unknown_because());
+    return take_tick(std::move(held), std::move(seen));
+  }
+  const core::Instant begun = net::Loop::read_clock();
   const core::Instant from =
       seen.now.time_since_epoch() > policy_.memory() ? seen.now - policy_.memory() : core::kStart;
   seen.recent = traffic_.recent(from);
-  // Missing traffic looks like no traffic. Telemetry counts as missing, too, so that nothing shrinks.
-  if (seen.now > traffic_.received_at() + options_.gateway_timeout)
-    for (signals::PoolObservation& pool : seen.pools)
-      for (signals::ReplicaObservation& replica : pool.replicas) replica.sample.reset();
   std::vector<std::uint32_t> prompts;
   for (const signals::RecentRequest& request : seen.recent) prompts.push_back(request.input_tokens);
   if (!prompts.empty()) fleet_.recent_prompts(std::move(prompts));
@@ -200,6 +243,28 @@ void PlannerDaemon::tick() {
     return true;
   });
   slowest_tick_ = std::max(slowest_tick_, net::Loop::read_clock() - begun);
+  ticked_unix_ms_ = unix_ms();
+  seen.recent = {};
+  // Without telemetry nothing is known to be fine.
+  const auto mark = [this](decision::Basis& basis) {
+    if (data_ == signals::DataState::kKnown || basis.cause.value_or(decision::Cause::kNone) != decision::Cause::kNone)
+      return;
+    basis.cause = decision::Cause::kUnknown;
+    basis.diagnosis = unknown_because();
+  };
+  mark(tick.decision);
+  for (decision::DecisionRecord& record : tick.records) mark(record);
+  take_tick(std::move(tick), std::move(seen));
+}
+
+std::string PlannerDaemon::unknown_because() const {
+  std::string text = fmt::format("the state is unknown: {}", explain(data_));
+  if (data_ != signals::DataState::kNoGateway) return text;
+  const std::string& failure = overview_failure_.empty() ? traffic_failure_ : overview_failure_;
+  return text + fmt::format(" ({}{}{})", options_.gateway.text(), failure.empty() ? "" : ": ", failure);
+}
+
+void PlannerDaemon::take_tick(decision::Tick tick, signals::Observation seen) {
   for (decision::DecisionRecord& record : tick.records) {
     log_.write(logging::Event::kDecision, {{"policy", record.policy},
                                            {"mode", options_.observe_only ? "observe" : "act"},
@@ -213,10 +278,8 @@ void PlannerDaemon::tick() {
     decisions_.push_back(std::move(record));
     if (decisions_.size() > options_.decisions_max) decisions_.pop_front();
   }
-  seen.recent = {};
   seen_ = std::move(seen);
   decided_ = std::move(tick.decision);
-  ticked_unix_ms_ = unix_ms();
   if (loop_.now() - policy_saved_at_ >= options_.policy_state_interval) save_policy();
 }
 
@@ -261,27 +324,32 @@ void PlannerDaemon::add_point() {
   std::uint64_t used = 0, capacity = 0, prompts = 0, hits = 0;
   for (const signals::PoolObservation& pool : seen.pools) {
     if (pool.role != signals::Role::kDecode) entry = &pool;
-    point.target.push_back(pool.target_replicas);
-    point.starting.push_back(pool.starting);
-    point.ready.push_back(pool.ready);
-    point.draining.push_back(pool.draining);
+    const auto put = [&](std::vector<std::optional<std::uint32_t>>& counts, std::uint32_t replicas) {
+      counts.push_back(counts_replicas() ? std::optional{replicas} : std::nullopt);
+    };
+    put(point.target, pool.target_replicas);
+    put(point.starting, pool.starting);
+    put(point.ready, pool.ready);
+    put(point.draining, pool.draining);
     for (const signals::ReplicaObservation& replica : pool.replicas) {
       if (!replica.sample) continue;
-      point.queued += replica.sample->queued_requests;
-      point.running += replica.sample->running_requests;
+      point.queued = point.queued.value_or(0) + replica.sample->queued_requests;
+      point.running = point.running.value_or(0) + replica.sample->running_requests;
       used += replica.sample->kv_used_tokens;
       capacity += replica.sample->kv_capacity_tokens;
       prompts += replica.sample->prompt_tokens_total;
       hits += replica.sample->prefix_hit_tokens_total;
     }
   }
-  const double seconds = std::max(1.0, core::to_seconds(entry->last_minute.length));
-  point.arrivals_per_s = static_cast<double>(entry->last_minute.arrivals) / seconds;
-  point.input_tokens_per_s = static_cast<double>(entry->last_minute.input_tokens) / seconds;
-  point.output_tokens_per_s = static_cast<double>(entry->last_minute.output_tokens) / seconds;
-  point.ttft = entry->last_minute.ttft;
-  point.itl = entry->last_minute.itl;
-  point.waiting = entry->unrouted_requests;
+  if (data_ != signals::DataState::kNoGateway) {
+    const double seconds = std::max(1.0, core::to_seconds(entry->last_minute.length));
+    point.arrivals_per_s = static_cast<double>(entry->last_minute.arrivals) / seconds;
+    point.input_tokens_per_s = static_cast<double>(entry->last_minute.input_tokens) / seconds;
+    point.output_tokens_per_s = static_cast<double>(entry->last_minute.output_tokens) / seconds;
+    point.ttft = entry->last_minute.ttft;
+    point.itl = entry->last_minute.itl;
+    point.waiting = entry->unrouted_requests;
+  }
   if (capacity > 0) point.kv_usage = static_cast<double>(used) / static_cast<double>(capacity);
   // Counters of engines that ended are gone from the sums: such an interval has no share.
   if (prompts > prompt_tokens_before_ && hits >= hit_tokens_before_)
@@ -303,6 +371,7 @@ std::string PlannerDaemon::metrics_text() const {
     metrics.slo_attainment = static_cast<double>(traffic_.met()) / static_cast<double>(traffic_.judged());
   for (const ScalingTotals& totals : scaling_.totals())
     metrics.scaling.push_back({totals.pool, totals.events, totals.ends});
+  metrics.data = {.state = data_, .gateway_up = gateway_up(), .has_target = has_target()};
   return report::to_prometheus_text(metrics);
 }
 

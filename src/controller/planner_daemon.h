@@ -22,6 +22,7 @@
 #include "net/fetch.h"
 #include "net/loop.h"
 #include "report/metrics.h"
+#include "signals/data_state.h"
 #include "signals/slo.h"
 
 namespace penstock::controller {
@@ -36,9 +37,8 @@ struct DaemonOptions {
   std::string gateway_authorization;             // Value of the Authorization field for it; empty: none.
   std::shared_ptr<net::TlsContext> gateway_tls;  // Null: plain HTTP.
   core::Duration gateway_interval = std::chrono::milliseconds{500};
-  core::Duration prefix_interval = std::chrono::seconds{5};  // Their texts may be long.
-  core::Duration gateway_timeout =
-      std::chrono::seconds{30};  // After this time without traffic, telemetry counts as missing.
+  core::Duration prefix_interval = std::chrono::seconds{5};   // Their texts may be long.
+  core::Duration gateway_timeout = std::chrono::seconds{10};  // After this time without data its state is unknown.
   core::Duration point_interval = std::chrono::seconds{2};
   std::size_t points_max = 1800;
   std::size_t decisions_max = 1000;
@@ -51,11 +51,12 @@ struct DaemonOptions {
 // One moment of the charts.
 struct LivePoint {
   core::Instant at;
-  double arrivals_per_s = 0.0, input_tokens_per_s = 0.0, output_tokens_per_s = 0.0;
-  std::vector<std::uint32_t> target, starting, ready, draining;  // By pool.
-  signals::LatencyWindow ttft, itl;                              // Of the last minute.
-  std::uint64_t queued = 0, running = 0;                         // At the engines.
-  std::uint32_t waiting = 0;                                     // At the gateway.
+  // Figures of the gateway are empty while it does not answer; so are the counts of replicas that only it knows.
+  std::optional<double> arrivals_per_s, input_tokens_per_s, output_tokens_per_s;
+  std::vector<std::optional<std::uint32_t>> target, starting, ready, draining;  // By pool.
+  signals::LatencyWindow ttft, itl;                                             // Of the last minute.
+  std::optional<std::uint64_t> queued, running;                                 // At the engines that report.
+  std::optional<std::uint32_t> waiting;                                         // At the gateway.
   // Shares from 0 to 1; hits as a share of the prompt tokens since the previous point. Empty if no engine reported.
   std::optional<double> kv_usage, hit_ratio;
 };
@@ -80,6 +81,17 @@ class PlannerDaemon {
   [[nodiscard]] const std::optional<GatewayState>& gateway() const { return gateway_; }
   [[nodiscard]] const TrafficRecorder& traffic() const { return traffic_; }
   [[nodiscard]] const ScalingRecorder& scaling() const { return scaling_; }
+  // Whether the data for a decision is there, and since when.
+  [[nodiscard]] signals::DataState data() const { return data_; }
+  [[nodiscard]] core::Instant data_since() const { return data_since_; }
+  [[nodiscard]] bool gateway_up() const { return gateway_reachable_.value_or(false); }
+  // Whether the counts of replicas are known: the planner runs them, or the gateway answers.
+  [[nodiscard]] bool counts_replicas() const { return fleet_.acts() || data_ != signals::DataState::kNoGateway; }
+  // Whether another system may follow the target: nothing follows a target that is made without data.
+  [[nodiscard]] bool has_target() const {
+    return data_ == signals::DataState::kKnown || (data_ == signals::DataState::kNoTelemetry && had_data_);
+  }
+  [[nodiscard]] const std::vector<FleetEvent>& events() const { return events_.all(); }  // Those of its data.
   [[nodiscard]] const decision::DecisionTotals& totals() const { return control_loop_.totals(); }
   [[nodiscard]] core::Duration slowest_tick() const { return slowest_tick_; }
   [[nodiscard]] std::string metrics_text() const;
@@ -90,9 +102,14 @@ class PlannerDaemon {
   void request_traffic();
   void request_prefixes();
   [[nodiscard]] net::FetchRequest gateway_request(std::string path) const;
-  void report_gateway(const std::string& failure);  // Empty after a success.
+  // `kept` is one of the two below; `failure` is empty after a success.
+  void report_gateway(std::string& kept, const std::string& failure);
+  void watch_data();
+  [[nodiscard]] bool awaits_gateway() const;  // It has neither answered all requests once nor failed.
   void observe_scaling();
   void tick();
+  void take_tick(decision::Tick tick, signals::Observation seen);
+  [[nodiscard]] std::string unknown_because() const;
   void restore_policy();
   void save_policy();
   void add_point();
@@ -113,6 +130,13 @@ class PlannerDaemon {
   std::string boot_;  // Start of the gateway whose events these are.
   bool overview_in_flight_ = false, traffic_in_flight_ = false, prefixes_in_flight_ = false;
   std::optional<bool> gateway_reachable_;  // Empty before the first response.
+  std::string overview_failure_, traffic_failure_;
+  std::optional<core::Instant> overview_at_, traffic_at_;  // The last good ones.
+  signals::DataState data_ = signals::DataState::kNoGateway;
+  core::Instant data_since_;
+  bool had_data_ = false;
+  std::optional<signals::DataState> reported_data_;
+  FleetEvents events_;
   std::optional<GatewayState> gateway_;
   std::optional<signals::Observation> seen_;
   std::optional<decision::Decision> decided_;

@@ -1,6 +1,9 @@
 #include "dashboard/dashboard_document.h"
 
+#include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "report/document.h"
 
@@ -17,7 +20,17 @@ constexpr std::size_t kEventsShown = 100;
 
 std::string text_of(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
-Json known(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
+template <class Value>
+Json known(const std::optional<Value>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+
+template <class Value>
+Json known(const std::vector<std::optional<Value>>& values) {
+  Json made = Json::array();
+  for (const std::optional<Value>& value : values) made.push_back(known(value));
+  return made;
+}
 
 Json latency(const signals::LatencyWindow& window) {
   if (window.count == 0) return nullptr;
@@ -28,11 +41,12 @@ Json latency(const signals::LatencyWindow& window) {
           {"p99_ms", window.p99_ms}};
 }
 
-Json replica(const ReplicaView& view, core::Instant now) {
+// `is_counted`: whether the replica is known to be there now.
+Json replica(const ReplicaView& view, core::Instant now, bool is_counted) {
   Json made{{"name", view.name},
-            {"stage", view.stage},
+            {"stage", is_counted ? view.stage : "unknown"},
             {"url", view.url},
-            {"state", signals::to_string(view.seen.state)},
+            {"state", is_counted ? signals::to_string(view.seen.state) : "unknown"},
             {"age_s", core::to_seconds(now - view.since)},
             {"sample", nullptr}};
   if (const auto& sample = view.seen.sample)
@@ -52,6 +66,9 @@ Json pool(const PlannerDaemon& daemon, std::size_t index, core::Instant now) {
   const signals::Pool& configured = daemon.options().pools[index];
   signals::PoolObservation seen;
   daemon.fleet().fill(index, seen);
+  const auto counted = [&](std::uint32_t replicas) {
+    return daemon.counts_replicas() ? Json(replicas) : Json(nullptr);
+  };
   Json made{{"name", configured.name},
             {"role", signals::to_string(configured.role)},
             {"min", configured.min_replicas},
@@ -59,14 +76,15 @@ Json pool(const PlannerDaemon& daemon, std::size_t index, core::Instant now) {
             {"gpus_per_replica", configured.gpus_per_replica},
             {"price_per_gpu_hour", configured.price_per_gpu_hour},
             {"start_up_s", core::to_seconds(configured.start_up)},
-            {"target", seen.target_replicas},
-            {"starting", seen.starting},
-            {"ready", seen.ready},
-            {"draining", seen.draining},
+            {"target", daemon.has_target() || daemon.fleet().acts() ? Json(seen.target_replicas) : Json(nullptr)},
+            {"starting", counted(seen.starting)},
+            {"ready", counted(seen.ready)},
+            {"draining", counted(seen.draining)},
             {"gpu_hours", core::to_hours(daemon.totals().gpu_time(index))}};
   made["cost"] = known(daemon.totals().cost(index));
   made["replicas"] = Json::array();
-  for (const ReplicaView& view : daemon.fleet().replicas(index)) made["replicas"].push_back(replica(view, now));
+  for (const ReplicaView& view : daemon.fleet().replicas(index))
+    made["replicas"].push_back(replica(view, now, daemon.counts_replicas()));
   return made;
 }
 
@@ -86,18 +104,18 @@ Json segments(const PlannerDaemon& daemon) {
 
 Json point(const LivePoint& point) {
   return {{"at_s", core::to_seconds(point.at)},
-          {"arrivals_per_s", point.arrivals_per_s},
-          {"input_tokens_per_s", point.input_tokens_per_s},
-          {"output_tokens_per_s", point.output_tokens_per_s},
-          {"target", point.target},
-          {"starting", point.starting},
-          {"ready", point.ready},
-          {"draining", point.draining},
+          {"arrivals_per_s", known(point.arrivals_per_s)},
+          {"input_tokens_per_s", known(point.input_tokens_per_s)},
+          {"output_tokens_per_s", known(point.output_tokens_per_s)},
+          {"target", known(point.target)},
+          {"starting", known(point.starting)},
+          {"ready", known(point.ready)},
+          {"draining", known(point.draining)},
           {"ttft", latency(point.ttft)},
           {"itl", latency(point.itl)},
-          {"queued", point.queued},
-          {"running", point.running},
-          {"waiting", point.waiting},
+          {"queued", known(point.queued)},
+          {"running", known(point.running)},
+          {"waiting", known(point.waiting)},
           {"kv_usage", known(point.kv_usage)},
           {"hit_ratio", known(point.hit_ratio)}};
 }
@@ -119,6 +137,16 @@ Json diagnosis(const PlannerDaemon& daemon) {
   return {{"cause", decision::to_string(*daemon.last_decision()->cause)}, {"text", daemon.last_decision()->diagnosis}};
 }
 
+// Of the fleet and of the planner's data, newest first.
+std::vector<controller::FleetEvent> newest_events(const PlannerDaemon& daemon) {
+  std::vector<controller::FleetEvent> all;
+  std::merge(daemon.fleet().events().rbegin(), daemon.fleet().events().rend(), daemon.events().rbegin(),
+             daemon.events().rend(), std::back_inserter(all),
+             [](const auto& left, const auto& right) { return left.at > right.at; });
+  if (all.size() > kEventsShown) all.resize(kEventsShown);
+  return all;
+}
+
 // Empty if the policy has no phases.
 std::string phase(const PlannerDaemon& daemon) {
   const auto& last = daemon.last_decision();
@@ -129,21 +157,27 @@ std::string phase(const PlannerDaemon& daemon) {
 
 std::string state_document(const PlannerDaemon& daemon, core::Instant now, const std::string& version) {
   const controller::DaemonOptions& options = daemon.options();
+  const bool is_known = daemon.data() != signals::DataState::kNoGateway;
   Json made{{"version", version},
             {"now_s", core::to_seconds(now)},
             {"mode", options.observe_only ? "observe" : "act"},
             {"policy", daemon.policy_name()},
             {"phase", phase(daemon)},
+            {"data",
+             {{"state", signals::to_string(daemon.data())},
+              {"text", signals::explain(daemon.data())},
+              {"since_s", core::to_seconds(daemon.data_since())},
+              {"gateway_up", daemon.gateway_up()}}},
             {"slo",
              {{"ttft_ms", core::to_milliseconds(options.slo.target.ttft)},
               {"itl_ms", core::to_milliseconds(options.slo.target.itl)},
               {"goal", options.slo.goal},
-              {"attainment", known(daemon.traffic().attainment())},
+              {"attainment", known(is_known ? daemon.traffic().attainment() : std::nullopt)},
               {"met", daemon.traffic().met()},
               {"judged", daemon.traffic().judged()}}}};
   made["pools"] = Json::array();
   for (std::size_t index = 0; index < options.pools.size(); ++index) made["pools"].push_back(pool(daemon, index, now));
-  made["segments"] = segments(daemon);
+  made["segments"] = is_known ? segments(daemon) : Json::array();
   made["diagnosis"] = diagnosis(daemon);
   made["scaling"] = scaling(daemon);
   made["decisions"] = Json::array();
@@ -152,13 +186,10 @@ std::string state_document(const PlannerDaemon& daemon, core::Instant now, const
        ++entry)
     made["decisions"].push_back(report::decision_json(*entry, decision::Rendering::kLivePage));
   made["events"] = Json::array();
-  const auto& events = daemon.fleet().events();
-  for (auto event = events.rbegin(); event != events.rend() && made["events"].size() < kEventsShown; ++event)
-    made["events"].push_back({{"at_s", core::to_seconds(event->at)},
-                              {"warning", event->warning},
-                              {"pool", event->pool},
-                              {"text", event->text}});
-  made["gateway"] = daemon.gateway() ? Json::parse(daemon.gateway()->json, nullptr, false) : Json(nullptr);
+  for (const controller::FleetEvent& event : newest_events(daemon))
+    made["events"].push_back(
+        {{"at_s", core::to_seconds(event.at)}, {"warning", event.warning}, {"pool", event.pool}, {"text", event.text}});
+  made["gateway"] = daemon.gateway() && is_known ? Json::parse(daemon.gateway()->json, nullptr, false) : Json(nullptr);
   return text_of(made);
 }
 

@@ -146,18 +146,83 @@ TEST_F(PlannerDaemonTest, ObserveOnlyChangesNothing) {
   EXPECT_EQ(logged[0].target, 3U) << "it says what it would do";
 }
 
-TEST_F(PlannerDaemonTest, WithoutAGatewayNoEngineIsKnown) {
+TEST_F(PlannerDaemonTest, WithoutAGatewayNothingIsDecidedAndTheStateIsUnknown) {
   fleet.views = {view(sample())};
-  open();
-  const auto has_telemetry = [&] {
-    const auto& pools = policy.seen.pools;
-    return !pools.empty() && pools[0].replicas.at(0).sample.has_value();
-  };
-  EXPECT_TRUE(run_until(loop, has_telemetry));
+  fleet.views[0].seen.sample->sampled_at = loop.now();
+  fleet.may_act = false;
+  policy.cause = decision::Cause::kNone;
+  open(true);
+  const auto is = [&](signals::DataState wanted) { return run_until(loop, [&] { return daemon->data() == wanted; }); };
+  EXPECT_TRUE(is(signals::DataState::kKnown));
+  run_until_decided();
+  EXPECT_NE(daemon->metrics_text().find("penstock_target_replicas{pool=\"chat\"} 1\n"), std::string::npos);
+  EXPECT_NE(daemon->metrics_text().find("penstock_gateway_up 1\n"), std::string::npos);
+  EXPECT_EQ(state()["diagnosis"]["cause"], "none");
+
   gateway.status = 500;
-  EXPECT_TRUE(run_until(loop, [&] { return !has_telemetry(); }));
+  EXPECT_TRUE(is(signals::DataState::kNoGateway));
+  const int decided = policy.decided;
+  EXPECT_TRUE(run_until(loop, [&, from = loop.now()] { return loop.now() > from + 300ms; }));
+  EXPECT_EQ(policy.decided, decided) << "the policy would see no traffic";
+  const std::string text = daemon->metrics_text();
+  for (const char* absent : {"penstock_target_replicas{", "dynamo_planner_predicted_num_decode_replicas ",
+                             "dynamo_planner_num_decode_replicas ", "penstock_replicas{",
+                             "dynamo_planner_observed_requests_per_second ", "penstock_slo_attainment_ratio "})
+    EXPECT_EQ(text.find(absent), std::string::npos) << absent;
+  for (const char* present : {"penstock_gateway_up 0\n", "penstock_data_state{state=\"no_gateway\"} 1\n",
+                              "penstock_diagnosis{pool=\"chat\",cause=\"unknown\"} 1\n",
+                              "penstock_diagnosis{pool=\"chat\",cause=\"none\"} 0\n"})
+    EXPECT_NE(text.find(present), std::string::npos) << present << text;
+  const Json blind = state();
+  EXPECT_EQ(blind["data"]["state"], "no_gateway");
+  EXPECT_EQ(blind["diagnosis"]["cause"], "unknown");
+  EXPECT_TRUE(blind["pools"][0]["target"].is_null());
+  EXPECT_TRUE(blind["pools"][0]["ready"].is_null());
+  EXPECT_EQ(blind["pools"][0]["replicas"][0]["stage"], "unknown");
+  EXPECT_EQ(blind["decisions"][0]["reason"], "no_data");
+  EXPECT_EQ(blind["decisions"][0]["cause"], "unknown");
+  EXPECT_NE(blind["events"][0]["text"].get<std::string>().find("the gateway does not answer"), std::string::npos);
+  EXPECT_TRUE(run_until(loop, [&, from = loop.now()] { return daemon->points().back().at > from; }));
+  EXPECT_TRUE(points().back()["arrivals_per_s"].is_null());
+  EXPECT_TRUE(points().back()["ready"][0].is_null());
+  EXPECT_EQ(log.count(logging::Event::kDataUnknown), 1U);
+
   gateway.status = 200;
-  EXPECT_TRUE(run_until(loop, has_telemetry));
+  EXPECT_TRUE(is(signals::DataState::kKnown));
+  EXPECT_GT(policy.decided, decided) << "it decides at once";
+  EXPECT_EQ(log.count(logging::Event::kDataKnown), 2U);
+  EXPECT_EQ(state()["events"][0]["text"], "the planner has the data that it needs");
+  EXPECT_NE(daemon->metrics_text().find("penstock_target_replicas{pool=\"chat\"} 1\n"), std::string::npos);
+}
+
+TEST_F(PlannerDaemonTest, APlannerThatNeverReachedItsGatewayExportsNoTarget) {
+  gateway.status = 404;
+  fleet.may_act = false;
+  open(true);
+  EXPECT_TRUE(run_until(loop, [&] { return daemon->last_decision().has_value(); }));
+  EXPECT_EQ(policy.decided, 0);
+  EXPECT_EQ(daemon->metrics_text().find("penstock_target_replicas{"), std::string::npos);
+  ASSERT_EQ(logged.size(), 1U);
+  EXPECT_EQ(logged[0].reason, decision::Reason::kNoData);
+  EXPECT_EQ(logged[0].current, logged[0].target);
+  EXPECT_NE(logged[0].diagnosis.find("status 404"), std::string::npos) << logged[0].diagnosis;
+}
+
+TEST_F(PlannerDaemonTest, WithoutReplicasOrTelemetryTheStateIsUnknown) {
+  fleet.may_act = false;
+  policy.cause = decision::Cause::kNone;
+  open(true);
+  EXPECT_TRUE(run_until(loop, [&] { return daemon->last_decision().has_value(); }));
+  EXPECT_EQ(daemon->data(), signals::DataState::kNoReplicas);
+  EXPECT_EQ(policy.decided, 0);
+  fleet.views = {view(std::nullopt)};
+  fleet.views[0].seen.state_since = loop.now() - 10s;
+  run_until_decided(2);
+  EXPECT_EQ(daemon->data(), signals::DataState::kNoTelemetry);
+  EXPECT_EQ(daemon->last_decision()->cause, decision::Cause::kUnknown);
+  const std::string text = daemon->metrics_text();
+  EXPECT_EQ(text.find("penstock_target_replicas{"), std::string::npos);
+  EXPECT_NE(text.find("penstock_engine_up{pool=\"chat\",worker_id=\"1\"} 0\n"), std::string::npos) << text;
 }
 
 TEST_F(PlannerDaemonTest, AHoldIsLoggedOnceForEachReason) {
@@ -183,7 +248,7 @@ TEST_F(PlannerDaemonTest, AHoldIsLoggedOnceForEachReason) {
 }
 
 TEST_F(PlannerDaemonTest, ReportsHowRequestsEndedDuringScaling) {
-  fleet.target = 2;  // and one is ready
+  fleet.target = policy.target = 2;  // and one is ready
   fleet.views = {view(sample())};
   gateway.traffic =
       R"({"boot":"b","now_s":5,"next":17,"lost":0,"events":[["arrival",1,4.5,"m","interactive","shop",900,[]]]})";
@@ -233,7 +298,7 @@ TEST_F(PlannerDaemonTest, TellsTheFleetOfHotPrefixes) {
 TEST_F(PlannerDaemonTest, ReadsNoHotPrefixesWithoutAFleetToStart) {
   fleet.may_act = false;
   open();
-  run_until_decided(3);
+  EXPECT_TRUE(run_until(loop, [&] { return gateway.asked.size() >= 8; }));
   EXPECT_EQ(std::count(gateway.asked.begin(), gateway.asked.end(), "/penstock/v1/prefixes"), 0);
 }
 
@@ -257,15 +322,16 @@ TEST_F(PlannerDaemonTest, InvalidDocumentsOfAGatewayAreIgnoredAndLoggedOnce) {
   gateway.overview = "{}";
   gateway.traffic = "nonsense";
   open();
-  run_until_decided();
+  EXPECT_TRUE(run_until(loop, [&] { return daemon->last_decision().has_value(); }));
   EXPECT_FALSE(daemon->gateway());
   EXPECT_TRUE(fleet.received.empty());
   EXPECT_EQ(log.count(logging::Event::kGatewayUnreachable), 1U) << "a failure is logged once";
   gateway.status = 503;
-  run_until_decided(2);
+  EXPECT_TRUE(run_until(loop, [&, seen = gateway.asked.size()] { return gateway.asked.size() > seen + 3; }));
   EXPECT_TRUE(state()["gateway"].is_null());
   gateway.status = 200;
   gateway.overview = ScriptedGateway{loop}.overview;
+  gateway.traffic = ScriptedGateway{loop}.traffic;
   EXPECT_TRUE(run_until(loop, [&] { return daemon->gateway().has_value(); }));
   EXPECT_EQ(state()["gateway"]["boot"], "b");
   EXPECT_EQ(log.count(logging::Event::kGatewayUnreachable), 1U);

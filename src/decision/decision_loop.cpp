@@ -44,12 +44,30 @@ Tick DecisionLoop::tick(const signals::Observation& observation, const SetTarget
       state.direction = direction;
       ++changes_;
     }
-    const LastDecision last{pool.reason, pool.limited_by, decision.cause, pool.next_phase_target};
-    const bool is_news = std::exchange(state.last, last) != last;
-    if (pool.target != pool.current || is_news)
-      tick.records.push_back(record_of(decision, pool, observation, index, policy_.name()));
+    record(tick, observation, index, pool);
   }
   return tick;
+}
+
+Tick DecisionLoop::hold(const signals::Observation& observation, std::string because) {
+  Tick tick;
+  tick.decision.cause = Cause::kUnknown;
+  tick.decision.diagnosis = std::move(because);
+  for (const signals::PoolObservation& pool : observation.pools)
+    tick.decision.pools.push_back({pool.target_replicas, pool.target_replicas, Reason::kNoData});
+  totals_.count(observation, tick.decision);
+  pools_.resize(tick.decision.pools.size());
+  for (std::size_t index = 0; index < pools_.size(); ++index)
+    record(tick, observation, index, tick.decision.pools[index]);
+  return tick;
+}
+
+void DecisionLoop::record(Tick& tick, const signals::Observation& observation, std::size_t index,
+                          const PoolDecision& pool) {
+  const LastDecision last{pool.reason, pool.limited_by, tick.decision.cause, pool.next_phase_target};
+  const bool is_news = std::exchange(pools_[index].last, last) != last;
+  if (pool.target != pool.current || is_news)
+    tick.records.push_back(record_of(tick.decision, pool, observation, index, policy_.name()));
 }
 
 Decision DecisionLoop::decide(const signals::Observation& observation) {

@@ -39,6 +39,9 @@ class DecisionLoop {
   // changes, in their order. A refused change is recorded as a hold with Limit::kRefused.
   [[nodiscard]] Tick tick(const signals::Observation& observation, const SetTarget& set_target);
 
+  // A tick without data: the policy is not asked, and every pool holds with Reason::kNoData and Cause::kUnknown.
+  [[nodiscard]] Tick hold(const signals::Observation& observation, std::string because);
+
   // The state of the policy and of this loop; empty before the first tick.
   [[nodiscard]] std::optional<PolicyState> save();
   // Continues from a state that another loop saved `passed` ago; to be called before the first tick. The policy then
@@ -73,6 +76,7 @@ class DecisionLoop {
     policy_.archive(state);
   }
   [[nodiscard]] Decision decide(const signals::Observation& observation);
+  void record(Tick& tick, const signals::Observation& observation, std::size_t index, const PoolDecision& pool);
 
   Policy& policy_;
   DecisionTotals totals_;

@@ -93,6 +93,10 @@ constexpr std::array kEvents = {
               "The gateway's overview or traffic cannot be read. Once, until it can be read again."},
     EventInfo{Event::kGatewayReachable, kInfo, "gateway_reachable", "plan", "address",
               "The gateway's overview and traffic are read."},
+    EventInfo{Event::kDataUnknown, kWarning, "data_unknown", "plan", "state cause",
+              "The planner lacks data: no_gateway, no_replicas or no_telemetry. It exports no target, and without a "
+              "gateway or replicas it decides nothing."},
+    EventInfo{Event::kDataKnown, kInfo, "data_known", "plan", "state", "The data that the planner needs is there."},
     EventInfo{Event::kDecision, kInfo, "decision", "plan", "policy mode pool current target reason limited_by cause",
               "The planner changed a target, or holds it for another reason than before."},
     EventInfo{Event::kReplicaState, kInfo, "replica_state", "plan", "pool replica from to",

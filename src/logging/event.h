@@ -53,6 +53,8 @@ enum class Event : std::uint8_t {
   // The planner.
   kGatewayUnreachable,
   kGatewayReachable,
+  kDataUnknown,
+  kDataKnown,
   kDecision,
   kReplicaState,
   kReplicaStep,

@@ -164,95 +164,143 @@ constexpr FamilyWriter kScalingRequests{
           s.add(static_cast<double>(requests), {{"pool", count.pool}, {"outcome", outcome}});
     }};
 
+constexpr FamilyWriter kGatewayUp{"", [](const F& f, Samples& s) {
+                                    if (f.from.data) s.add(f.from.data->gateway_up ? 1.0 : 0.0);
+                                  }};
+constexpr FamilyWriter kEngineUp{
+    "pool, worker_id", [](const F& f, Samples& s) {
+      if (!f.from.data) return;
+      for (const P& pool : f.pools)
+        for (const signals::ReplicaObservation& replica : pool.seen.replicas)
+          if (replica.state == signals::ReplicaState::kReady)
+            s.add(signals::is_reporting(replica, f.from.observation.now, kSampleAgeMax) ? 1.0 : 0.0,
+                  {{"pool", pool.seen.name}, {"worker_id", std::to_string(replica.replica)}});
+    }};
+constexpr FamilyWriter kDataStates{"state", [](const F& f, Samples& s) {
+                                     if (!f.from.data) return;
+                                     for (const signals::DataState state : signals::kDataStates)
+                                       s.add(state == f.from.data->state ? 1.0 : 0.0, {{"state", to_string(state)}});
+                                   }};
+
+// What a family shows without data would be a guess.
+enum class Needs : std::uint8_t {
+  kNothing,
+  kData,    // An answer of the gateway: traffic, and replicas that only the gateway knows.
+  kTarget,  // A target that another system may follow.
+};
+
 struct Family {
   std::string_view name, help;
   const FamilyWriter& writer;
+  Needs needs = Needs::kNothing;
+
+  [[nodiscard]] bool is_known(const PlannerMetrics& from) const {
+    if (!from.data || needs == Needs::kNothing) return true;
+    return needs == Needs::kTarget ? from.data->has_target : from.data->state != signals::DataState::kNoGateway;
+  }
 
   [[nodiscard]] std::string_view type() const { return name.ends_with("_total") ? "counter" : "gauge"; }
 };
 constexpr auto kFamilies = std::to_array<Family>({
     // Under Dynamo's names.
-    {"dynamo_planner_num_prefill_replicas", "Current number of ready prefill replicas", kOne<&F::prefill_replicas>},
+    {"dynamo_planner_num_prefill_replicas", "Current number of ready prefill replicas", kOne<&F::prefill_replicas>,
+     Needs::kData},
     {"dynamo_planner_num_decode_replicas", "Current number of ready decode replicas; aggregated ones count here",
-     kOne<&F::decode_replicas>},
-    {"dynamo_planner_observed_ttft_ms", "Mean time to first token of the last minute (ms)", kOne<&F::ttft_ms>},
-    {"dynamo_planner_observed_itl_ms", "Mean ITL of the last minute (ms)", kOne<&F::itl_ms>},
-    {"dynamo_planner_observed_requests_per_second", "Request rate of the last minute (1/s)", kOne<&F::requests_per_s>},
+     kOne<&F::decode_replicas>, Needs::kData},
+    {"dynamo_planner_observed_ttft_ms", "Mean time to first token of the last minute (ms)", kOne<&F::ttft_ms>,
+     Needs::kData},
+    {"dynamo_planner_observed_itl_ms", "Mean ITL of the last minute (ms)", kOne<&F::itl_ms>, Needs::kData},
+    {"dynamo_planner_observed_requests_per_second", "Request rate of the last minute (1/s)", kOne<&F::requests_per_s>,
+     Needs::kData},
     {"dynamo_planner_observed_request_duration_seconds", "Mean time from a request's arrival to its last token (s)",
-     kRun<&PlannerMetrics::request_duration_s>},
+     kRun<&PlannerMetrics::request_duration_s>, Needs::kData},
     {"dynamo_planner_observed_input_sequence_tokens", "Mean prompt length of the last minute (tokens)",
-     kOne<&F::input_tokens>},
+     kOne<&F::input_tokens>, Needs::kData},
     {"dynamo_planner_observed_output_sequence_tokens",
-     "Mean output length of the requests that completed in the last minute (tokens)", kOne<&F::output_tokens>},
+     "Mean output length of the requests that completed in the last minute (tokens)", kOne<&F::output_tokens>,
+     Needs::kData},
     {"dynamo_planner_predicted_requests_per_second", "Forecast request rate (1/s)",
-     kForecast<&Forecast::requests_per_s>},
+     kForecast<&Forecast::requests_per_s>, Needs::kData},
     {"dynamo_planner_predicted_input_sequence_tokens", "Forecast mean prompt length (tokens)",
-     kForecast<&Forecast::input_tokens>},
+     kForecast<&Forecast::input_tokens>, Needs::kData},
     {"dynamo_planner_predicted_output_sequence_tokens", "Forecast mean output length (tokens)",
-     kForecast<&Forecast::output_tokens>},
+     kForecast<&Forecast::output_tokens>, Needs::kData},
     {"dynamo_planner_predicted_num_prefill_replicas", "Decided number of prefill replicas",
-     kOne<&F::decided_prefill_replicas>},
+     kOne<&F::decided_prefill_replicas>, Needs::kTarget},
     {"dynamo_planner_predicted_num_decode_replicas",
-     "Decided number of decode replicas; aggregated replicas count here", kOne<&F::decided_decode_replicas>},
+     "Decided number of decode replicas; aggregated replicas count here", kOne<&F::decided_decode_replicas>,
+     Needs::kTarget},
     {"dynamo_planner_gpu_hours", "GPU-hours so far, including start-up and drain", kOne<&F::gpu_hours>},
     {"dynamo_planner_sla_target_ttft_ms", "SLO limit of TTFT (ms)", kLimit<&signals::SloTarget::ttft>},
     {"dynamo_planner_sla_target_itl_ms", "SLO limit of ITL (ms)", kLimit<&signals::SloTarget::itl>},
     {"dynamo_planner_estimated_ttft_ms", "Largest estimated TTFT among engines (ms)",
-     kOne<[](const F& f) { return f.estimate.ttft_ms; }>},
+     kOne<[](const F& f) { return f.estimate.ttft_ms; }>, Needs::kData},
     {"dynamo_planner_estimated_itl_ms", "Largest estimated ITL among engines (ms)",
-     kOne<[](const F& f) { return f.estimate.itl_ms; }>},
+     kOne<[](const F& f) { return f.estimate.itl_ms; }>, Needs::kData},
     {"dynamo_planner_engine_prefill_capacity_requests_per_second",
-     "Request rate that one prefill engine can serve within the SLO (1/s)", kOne<&F::prefill_capacity_requests_per_s>},
+     "Request rate that one prefill engine can serve within the SLO (1/s)", kOne<&F::prefill_capacity_requests_per_s>,
+     Needs::kData},
     {"dynamo_planner_engine_decode_capacity_requests_per_second",
-     "Request rate that one decode engine can serve within the SLO (1/s)", kOne<&F::decode_capacity_requests_per_s>},
+     "Request rate that one decode engine can serve within the SLO (1/s)", kOne<&F::decode_capacity_requests_per_s>,
+     Needs::kData},
     {"dynamo_planner_engine_prefill_requests_per_second",
      "The same as engine_prefill_capacity_requests_per_second, under the name of its documentation",
-     kOne<&F::prefill_capacity_requests_per_s>},
+     kOne<&F::prefill_capacity_requests_per_s>, Needs::kData},
     {"dynamo_planner_engine_decode_requests_per_second",
      "The same as engine_decode_capacity_requests_per_second, under the name of its documentation",
-     kOne<&F::decode_capacity_requests_per_s>},
-    {"dynamo_planner_load_scaling_decision", "State of the last decision of the loop that reacts to load", kLoadStates},
+     kOne<&F::decode_capacity_requests_per_s>, Needs::kData},
+    {"dynamo_planner_load_scaling_decision", "State of the last decision of the loop that reacts to load", kLoadStates,
+     Needs::kData},
     {"dynamo_planner_throughput_scaling_decision", "State of the last decision of the loop that plans ahead",
-     kThroughputStates},
+     kThroughputStates, Needs::kData},
     {"dynamo_planner_engine_queued_prefill_tokens", "Prompt tokens that wait at an engine",
-     kEngines<&E::queued_prefill_tokens>},
+     kEngines<&E::queued_prefill_tokens>, Needs::kData},
     {"dynamo_planner_engine_queued_decode_kv_tokens", "KV tokens of sequences that wait to decode at an engine",
-     kEngines<&E::queued_kv_tokens>},
+     kEngines<&E::queued_kv_tokens>, Needs::kData},
     {"dynamo_planner_engine_inflight_decode_kv_tokens", "KV tokens of sequences that decode at an engine",
-     kEngines<&E::scheduled_kv_tokens>},
+     kEngines<&E::scheduled_kv_tokens>, Needs::kData},
     // Penstock's own.
-    {"penstock_replicas", "Replicas by state: starting, ready, draining", kReplicas},
-    {"penstock_target_replicas", "Target replicas of the last decision", kDecided<&PoolDecision::target>},
+    {"penstock_gateway_up", "1 if the last answers of the gateway could be read, else 0", kGatewayUp},
+    {"penstock_engine_up",
+     "1 if the replica has sent telemetry in the last 30 s, else 0; one series for each ready replica", kEngineUp,
+     Needs::kData},
+    {"penstock_data_state",
+     "Whether the planner has the data that it needs: one series for each state; the current state is 1", kDataStates},
+    {"penstock_replicas", "Replicas by state: starting, ready, draining", kReplicas, Needs::kData},
+    {"penstock_target_replicas", "Target replicas of the last decision", kDecided<&PoolDecision::target>,
+     Needs::kTarget},
     {"penstock_min_replicas", "Minimum replicas of the pool", kSeen<&PoolObservation::min_replicas>},
     {"penstock_max_replicas", "Maximum replicas of the pool", kSeen<&PoolObservation::max_replicas>},
     {"penstock_decision", "Reason and limit of the last decision as labels; the value is always 1", kDecisions},
-    {"penstock_decision_evidence", "Evidence of the last decision: one series for each figure", kEvidence},
+    {"penstock_decision_evidence", "Evidence of the last decision: one series for each figure", kEvidence,
+     Needs::kData},
     {"penstock_decisions_total", "Decisions so far, including decisions that change nothing", kDecisionsTotal},
     {"penstock_diagnosis",
      "Cause of bad latency in the last decision: one series for each cause; the current cause is 1", kDiagnosis},
     {"penstock_rollout_phase", "Rollout phase of the planner: one series for each phase; the current phase is 1",
      kPhase},
     {"penstock_next_phase_target_replicas", "Target replicas that the next rollout phase would set",
-     kDecided<&PoolDecision::next_phase_target>},
+     kDecided<&PoolDecision::next_phase_target>, Needs::kTarget},
     {"penstock_forecast_error_requests_per_second",
      "Recent mean absolute error of the forecast request rate: the planner's, and of a forecast without change "
      "(1/s)",
-     kForecastErrors},
+     kForecastErrors, Needs::kData},
     {"penstock_replica_capacity_requests_per_second",
      "Request rate that one replica can serve within the SLO; a lower bound where it comes from a simulated "
      "fleet (1/s)",
-     kPools<&P::capacity_requests_per_s>},
+     kPools<&P::capacity_requests_per_s>, Needs::kData},
     {"penstock_candidate_slo_attainment_ratio", "SLO attainment of a simulated fleet",
-     kCandidates<&Candidate::slo_attainment>},
+     kCandidates<&Candidate::slo_attainment>, Needs::kData},
     {"penstock_candidate_ttft_attainment_ratio", "Share of requests within the TTFT limit in a simulated fleet",
-     kCandidates<&Candidate::ttft_attainment>},
+     kCandidates<&Candidate::ttft_attainment>, Needs::kData},
     {"penstock_candidate_itl_attainment_ratio", "Share of requests within the ITL limit in a simulated fleet",
-     kCandidates<&Candidate::itl_attainment>},
+     kCandidates<&Candidate::itl_attainment>, Needs::kData},
     {"penstock_slo_attainment_ratio", "SLO attainment: share of requests within all limits",
-     kRun<&PlannerMetrics::slo_attainment>},
+     kRun<&PlannerMetrics::slo_attainment>, Needs::kData},
     {"penstock_ttft_attainment_ratio", "Share of requests within the TTFT limit",
-     kRun<&PlannerMetrics::ttft_attainment>},
-    {"penstock_itl_attainment_ratio", "Share of requests within the ITL limit", kRun<&PlannerMetrics::itl_attainment>},
+     kRun<&PlannerMetrics::ttft_attainment>, Needs::kData},
+    {"penstock_itl_attainment_ratio", "Share of requests within the ITL limit", kRun<&PlannerMetrics::itl_attainment>,
+     Needs::kData},
     {"penstock_requests_total", "Requests that arrived at a pool", kSeen<&PoolObservation::arrivals_total>},
     {"penstock_requests_failed_total", "Requests that failed in a pool", kSeen<&PoolObservation::failed_total>},
     {"penstock_scaling_events_total", "Completed changes of a pool's replicas", kScalingEvents},
@@ -261,12 +309,15 @@ constexpr auto kFamilies = std::to_array<Family>({
      "timed_out, cancelled",
      kScalingRequests},
     {"penstock_unrouted_requests", "Requests that wait because no replica is ready",
-     kSeen<&PoolObservation::unrouted_requests>},
-    {"penstock_queue_oldest_seconds", "Age of the oldest request that waits at an engine", kPools<&P::oldest_queued_s>},
-    {"penstock_kv_usage_ratio", "KV cache in use, mean over the replicas with telemetry", kPools<&P::kv_usage>},
+     kSeen<&PoolObservation::unrouted_requests>, Needs::kData},
+    {"penstock_queue_oldest_seconds", "Age of the oldest request that waits at an engine", kPools<&P::oldest_queued_s>,
+     Needs::kData},
+    {"penstock_kv_usage_ratio", "KV cache in use, mean over the replicas with telemetry", kPools<&P::kv_usage>,
+     Needs::kData},
     {"penstock_telemetry_age_seconds", "Age of the oldest telemetry sample among the ready replicas",
-     kPools<&P::telemetry_age_s>},
-    {"penstock_silent_replicas", "Ready replicas without telemetry for 30 s or more", kPools<&P::silent_replicas>},
+     kPools<&P::telemetry_age_s>, Needs::kData},
+    {"penstock_silent_replicas", "Ready replicas without telemetry for 30 s or more", kPools<&P::silent_replicas>,
+     Needs::kData},
     {"penstock_gpu_seconds_total", "GPU time so far, including start-up and drain (s)", kPools<&P::gpu_time_s>},
     {"penstock_cost_total", "GPU cost so far: GPU time times the configured price (USD)", kPools<&P::cost>},
 });
@@ -282,6 +333,7 @@ std::string to_prometheus_text(std::span<const PlannerMetrics> metrics) {
   for (const Family& family : kFamilies) {
     Samples samples{family.name, family.type(), family.help, text};
     for (const MetricFigures& one : figures) {
+      if (!family.is_known(one.from)) continue;
       samples.of_policy(one.from.policy);
       family.writer.add(one, samples);
     }

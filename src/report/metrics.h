@@ -14,6 +14,7 @@
 #include "decision/policy.h"
 #include "decision/run_result.h"
 #include "decision/totals.h"
+#include "signals/data_state.h"
 #include "signals/observation.h"
 #include "signals/request_ends.h"
 #include "signals/slo.h"
@@ -25,6 +26,13 @@ struct ScalingCount {
   std::string pool;
   std::uint64_t events = 0;
   signals::RequestEnds ends;
+};
+
+// What a planner of live traffic sees of its gateway and its fleet.
+struct DataSources {
+  signals::DataState state = signals::DataState::kKnown;
+  bool gateway_up = true;  // Its last answers could be read.
+  bool has_target = true;  // Whether another system may follow the target.
 };
 
 // The values that the series are made of. An empty optional means that the figure is unknown and has no series.
@@ -39,6 +47,7 @@ struct PlannerMetrics {
   std::optional<double> request_duration_s{};
   std::optional<double> gpu_hours{};  // Of a policy that never decides; otherwise `totals` has them.
   std::vector<ScalingCount> scaling{};
+  std::optional<DataSources> data{};  // Empty in a replay.
 };
 
 // A sample older than this has no information about an engine.

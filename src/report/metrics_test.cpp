@@ -122,6 +122,25 @@ TEST(Metrics, EnginesCarryWorkerAndRankAndVanishWithTheirTelemetry) {
   EXPECT_TRUE(has_line(silent, "penstock_silent_replicas{pool=\"default\"} 2"));
 }
 
+TEST(Metrics, WithoutDataNoTargetAndNoFigureOfTheGatewayIsExported) {
+  Scene scene;
+  PlannerMetrics metrics{.observation = scene.observation, .decision = scene.decision, .slo_attainment = 1.0};
+  metrics.data = {.state = signals::DataState::kNoGateway, .gateway_up = false, .has_target = false};
+  const std::string blind = to_prometheus_text(metrics);
+  for (const char* absent : {"\npenstock_target_replicas{", "\ndynamo_planner_predicted_num_decode_replicas ",
+                             "\npenstock_replicas{", "\ndynamo_planner_observed_requests_per_second ",
+                             "\npenstock_slo_attainment_ratio ", "\npenstock_next_phase_target_replicas{"})
+    EXPECT_EQ(blind.find(absent), std::string::npos) << absent;
+  EXPECT_TRUE(has_line(blind, "penstock_gateway_up 0"));
+  EXPECT_TRUE(has_line(blind, "penstock_data_state{state=\"no_gateway\"} 1"));
+  EXPECT_TRUE(has_line(blind, "penstock_min_replicas{pool=\"default\"} 1"));
+  metrics.data = {.state = signals::DataState::kNoTelemetry, .gateway_up = true, .has_target = false};
+  const std::string silent = to_prometheus_text(metrics);
+  EXPECT_EQ(silent.find("\npenstock_target_replicas{"), std::string::npos);
+  EXPECT_NE(silent.find("\npenstock_engine_up{pool=\"default\",worker_id=\"3\"} 1\n"), std::string::npos);
+  EXPECT_NE(silent.find("\ndynamo_planner_observed_requests_per_second "), std::string::npos);
+}
+
 TEST(Metrics, DecisionsCandidatesAndTotalsAreThere) {
   Scene scene;
   scene.totals.count(scene.observation, scene.decision);

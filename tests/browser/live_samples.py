@@ -81,7 +81,8 @@ def gateway(pools, now_s):
 def state_of(pools, decisions, now_s=2400.0):
     segments = [("all", "all", 310, 14), ("traffic class", "chat", 190, 12), ("traffic class", "batch", 1210, 24),
                 ("prompt tokens", "< 512", 120, 11), ("prompt tokens", "≥ 8192", 980, 19), ("tenant", "shop", 305, 14)]
-    return {"version": "0.1.0", "now_s": now_s, "mode": "act", "policy": "penstock", "phase": "cost", "slo": dict(SLO), "pools": pools,
+    return {"version": "0.1.0", "now_s": now_s, "mode": "act", "policy": "penstock", "phase": "cost",
+            "data": {"state": "known", "text": "", "since_s": 1.5, "gateway_up": True}, "slo": dict(SLO), "pools": pools,
             "segments": [{"dimension": dimension, "label": label, "ttft": latency(ttft), "itl": latency(itl)}
                          for dimension, label, ttft, itl in segments],
             "diagnosis": {"cause": "queue", "text": "TTFT is bad in pool default for traffic class batch, in the engine queue: too many requests per replica "
@@ -135,6 +136,23 @@ def bare():
     quiet = {**point(2398), "arrivals_per_s": 0.0, "input_tokens_per_s": 0.0, "output_tokens_per_s": 0.0, "target": [1], "starting": [0],
              "ready": [0], "draining": [0], "ttft": None, "itl": None, "queued": 0, "running": 0, "waiting": 0, "kv_usage": 0.0, "hit_ratio": 0.0}
     return state, [quiet]
+
+
+def blind():
+    """The gateway went down: what only it knows is null."""
+    state, points = ordinary()
+    for pool in state["pools"]:
+        pool.update(target=None, starting=None, ready=None, draining=None)
+        for replica in pool["replicas"]:
+            replica.update(stage="unknown", state="unknown")
+    text = "the gateway does not answer; check --gateway, its token and the gateway's admin address"
+    state.update(gateway=None, segments=[], slo={**SLO, "attainment": None}, mode="observe", phase="",
+                 data={"state": "no_gateway", "text": text, "since_s": state["now_s"] - 20, "gateway_up": False},
+                 diagnosis={"cause": "unknown", "text": "the state is unknown: " + text})
+    quiet = {**point(2402), "arrivals_per_s": None, "input_tokens_per_s": None, "output_tokens_per_s": None, "target": [None],
+             "starting": [None], "ready": [None], "draining": [None], "ttft": None, "itl": None, "queued": None, "running": None,
+             "waiting": None, "kv_usage": None, "hit_ratio": None}
+    return state, [*points, quiet]
 
 
 HOSTILE = ("<script>document.title='taken'</script>", "<img src=x onerror=\"document.title='taken'\">", "\"' onclick=\"x\" `${1}`",

@@ -154,6 +154,20 @@ class WhatIsShown(LiveTest):
         self.assertIn("KV used not known", page.run("document.querySelector('#chart-kv .plot').ariaLabel"))
         self.assert_clean(page)
 
+    def test_a_planner_without_data_is_never_green(self):
+        page = self.show("blind")
+        self.assertEqual((page.run(CONNECTION), page.text("#connection-word")), ("unknown", "unknown"))
+        self.assertIn("The state is unknown since", page.text("#data-word"))
+        self.assertIn("check --gateway", page.text("#data-word"))
+        self.assertEqual(page.text("#diagnosis-cause"), "unknown")
+        for tile in ("attainment", "ttft", "itl", "requests", "replicas"):
+            self.assertEqual(page.text(f"#tile-{tile} b"), DASH, tile)
+        self.assertEqual(page.run("[...document.querySelectorAll('main [data-tone=good]')].map(e => e.innerText)"), [])
+        self.server.tell(later(live_samples.ordinary()[0], 5))
+        page.wait_for(CONNECTION + " === 'live'")
+        self.assertTrue(page.run("document.getElementById('data-word').hidden"))
+        self.assert_clean(page)
+
     def test_two_pools_have_a_chart_each_and_their_names_in_decisions(self):
         page = self.show("disaggregated")
         self.assertEqual(page.run("[...document.querySelectorAll('.chart h3')].slice(0, 2).map(h => h.firstChild.data.trim())"),

@@ -139,6 +139,34 @@ class PlanTest(unittest.TestCase):
         until("word of its silence", lambda: planner.has_event(f"localhost:{engine.port} cannot be read", warning=True))
         self.assertEqual(planner.log().count(" telemetry_unavailable "), 1)
 
+    def test_a_planner_without_its_gateway_is_never_green(self):
+        engine = Engine(self, "--speed", "50")
+        gateway = Gateway(self, engine.url).ready()
+        home = Home(self, TWO)
+        planner = Planner(self, "--config", home.config, "--gateway", f"127.0.0.1:{gateway.admin}")
+        until("data", lambda: planner.state()["data"]["state"] == "known")
+        until("a target", lambda: 'penstock_target_replicas{pool="chat"} 1' in planner.metrics())
+        gateway.signal(KILL)
+        gateway.wait()
+        until("word of it", lambda: "penstock_gateway_up 0" in planner.metrics())
+        until("an unknown state", lambda: planner.state()["data"]["state"] == "no_gateway")
+        state, metrics = planner.state(), planner.metrics()
+        self.assertEqual(state["diagnosis"]["cause"], "unknown")
+        self.assertEqual((state["pools"][0]["target"], state["pools"][0]["ready"], state["slo"]["attainment"]), (None,) * 3)
+        self.assertEqual(state["decisions"][0]["reason"], "no_data")
+        self.assertIn('penstock_diagnosis{pool="chat",cause="unknown"} 1', metrics)
+        for name in ("penstock_target_replicas", "dynamo_planner_predicted_num_decode_replicas", "penstock_replicas"):
+            self.assertNotRegex(metrics, f"(?m)^{name}[ {{]")
+        self.assertTrue(planner.has_event("the gateway does not answer", warning=True))
+        self.assertEqual(planner.log().count(" data_unknown "), 1)
+
+    def test_a_wrong_gateway_address_is_logged_and_exports_no_target(self):
+        planner = Planner(self, "--gateway", "127.0.0.1:1")
+        until("word of it", lambda: " gateway_unreachable " in planner.log() and " data_unknown " in planner.log())
+        until("a decision", lambda: planner.state()["decisions"])
+        self.assertEqual([(each["reason"], each["cause"]) for each in planner.state()["decisions"]], [("no_data", "unknown")])
+        self.assertNotRegex(planner.metrics(), r"(?m)^penstock_target_replicas\{")
+
     def test_after_a_kill_during_a_start_the_next_planner_continues(self):
         home = Home(self, TWO, start_up="4s")
         gateway = home.gateway(self)

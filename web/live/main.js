@@ -16,6 +16,7 @@ function show() {
   byId('waiting').hidden = true;
   byId('content').hidden = false;
   showHead(state);
+  showLack(state);
   showTiles(state, live.points.at(-1));
   showDiagnosis(state);
   showCharts(state);
@@ -25,12 +26,19 @@ function show() {
 
 // ---- the head --------------------------------------------------------------------------------------------------------
 
-const CONNECTION_TEXT = {connecting: 'connecting', live: 'live', stale: 'stale', reconnecting: 'reconnecting'};
+const CONNECTION_TEXT = {connecting: 'connecting', live: 'live', starting: 'starting', unknown: 'unknown', stale: 'stale', reconnecting: 'reconnecting'};
 let announced = null;
 
+// What the planner lacks; null when it has its data, or while replicas start.
+const lacks = state => {
+  const data = record(record(state).data), name = text(data.state);
+  return name && name !== 'known' && name !== 'starting' ? data : null;
+};
+
 function showConnection() {
-  const {name, old} = connection();
-  const aged = known(old) && name !== 'live' ? ` · ${age(old)} old` : '';
+  const stream = connection(), old = stream.old, data = record(record(live.state).data);
+  const name = stream.name !== 'live' ? stream.name : lacks(live.state) ? 'unknown' : data.state === 'starting' ? 'starting' : 'live';
+  const aged = known(old) && (name === 'stale' || name === 'reconnecting') ? ` · ${age(old)} old` : '';
   mark(byId('connection'), 'data-state', name);
   setText(byId('connection-word'), CONNECTION_TEXT[name] + aged);
   mark(document.documentElement, 'data-old', name === 'stale' || name === 'reconnecting');
@@ -38,7 +46,8 @@ function showConnection() {
   if (announced === name) return;
   announced = name;
   setText(byId('announcement'), {
-    connecting: 'Connecting to the planner.', live: 'Connected: the data is live.',
+    connecting: 'Connecting to the planner.', starting: 'Connected: the replicas are starting.',
+    unknown: 'Connected: the planner has no data, and the state is unknown.', live: 'Connected: the data is live.',
     stale: 'The planner sends no updates: the data is stale.', reconnecting: 'The connection is lost: reconnecting.',
   }[name]);
 }
@@ -60,11 +69,17 @@ function showHead(state) {
   setText(byId('version'), 'Penstock ' + clip(state.version, 40));
 }
 
+function showLack(state) {
+  const data = lacks(state), place = byId('data-word');
+  place.hidden = !data;
+  if (data) setText(place, `The state is unknown since ${timeOfDay(data.since_s)}: ${clip(data.text, 300)}.`);
+}
+
 const CAUSE_FINE = new Set(['none']);
 
 function showDiagnosis(state) {
   const diagnosis = state.diagnosis ? record(state.diagnosis) : null, cause = text(diagnosis?.cause);
-  mark(byId('diagnosis'), 'data-tone', !cause ? null : CAUSE_FINE.has(cause) ? 'good' : 'near');
+  mark(byId('diagnosis'), 'data-tone', !cause ? null : lacks(state) ? 'over' : CAUSE_FINE.has(cause) ? 'good' : 'near');
   setText(byId('diagnosis-cause'), !cause ? NOTHING : CAUSE_FINE.has(cause) ? 'no problem found' : clippedName(cause));
   setText(byId('diagnosis-words'), diagnosis ? unbroken(clip(diagnosis.text, 800)) : 'No diagnosis yet, or the policy gives none.');
 }
