@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <string_view>
 
+#include "core/name_filter.h"
+
 namespace penstock::api {
 
 inline constexpr std::array<std::string_view, 24> kEngineControls{
@@ -19,8 +21,10 @@ inline constexpr std::array<std::string_view, 24> kEngineControls{
     // TensorRT-LLM and Dynamo.
     "lora_request", "disaggregated_params", "nvext"};
 
+inline constexpr core::NameFilter kEngineControlFilter{kEngineControls};
 // Returns the index of the name in kEngineControls, and its size for any other name.
 [[nodiscard]] constexpr std::size_t engine_control_named(std::string_view name) {
+  if (!kEngineControlFilter.may_have(name)) return kEngineControls.size();
   return static_cast<std::size_t>(std::find(kEngineControls.begin(), kEngineControls.end(), name) -
                                   kEngineControls.begin());
 }

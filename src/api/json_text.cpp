@@ -1,22 +1,15 @@
 #include "api/json_text.h"
 
 #include <array>
-#include <bit>
 #include <cstring>
 
+#include "core/byte_words.h"
 #include "core/digits.h"
 
 namespace penstock::api {
 namespace {
 
-constexpr std::uint64_t kOnes = 0x0101'0101'0101'0101, kHighBits = kOnes << 7, kBackslashes = kOnes * '\\';
-static_assert(std::endian::native == std::endian::little, "the first byte of a word is its lowest");
-
-// Sets the high bit of the first backslash byte; later bytes may be marked incorrectly.
-std::uint64_t backslashes_in(std::uint64_t word) {
-  const std::uint64_t zeros = word ^ kBackslashes;
-  return (zeros - kOnes) & ~zeros & kHighBits;
-}
+std::uint64_t backslashes_in(std::uint64_t word) { return core::marks_of(word, '\\'); }
 
 // Returns the value of four hexadecimal digits, or a negative number.
 int code_unit(const char* at, const char* end) {
@@ -145,11 +138,10 @@ bool append_unescaped(std::string& out, std::string_view raw) {
     to += plain_bytes;
     if (at == end) break;
     if (end - at >= 8) {
-      std::uint64_t word = 0;
-      std::memcpy(&word, at, 8);
+      const std::uint64_t word = core::load_word(at);
       std::memcpy(to, &word, 8);
       const std::uint64_t found = backslashes_in(word);
-      const int plain = found == 0 ? 8 : std::countr_zero(found) / 8;
+      const int plain = found == 0 ? 8 : core::bytes_before(found);
       at += plain;
       to += plain;
       if (found == 0) continue;

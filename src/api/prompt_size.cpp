@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
-#include <cstring>
 #include <utility>
+
+#include "core/byte_words.h"
 
 namespace penstock::api {
 namespace {
@@ -24,13 +24,27 @@ constexpr std::array<std::pair<std::string_view, Medium>, 13> kMedia{{{"image_ur
                                                                       {"document", Medium::kFile}}};
 
 std::size_t count_non_ascii(std::string_view text) {
-  constexpr std::uint64_t kTopBitOfEachByte = 0x8080'8080'8080'8080;
-  std::size_t count = 0, at = 0;
-  for (std::uint64_t word = 0; at + sizeof word <= text.size(); at += sizeof word) {
-    std::memcpy(&word, text.data() + at, sizeof word);
-    count += static_cast<std::size_t>(std::popcount(word & kTopBitOfEachByte));
+  constexpr std::size_t kWord = sizeof(std::uint64_t);
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  std::size_t count = 0;
+  const auto count_word = [&] {
+    // The product has the sum of the bytes in its top byte.
+    count +=
+        static_cast<std::size_t>(((core::load_word(at) & core::kTopBitOfEachByte) >> 7) * core::kOneOfEachByte >> 56);
+    at += kWord;
+  };
+  while (end - at >= static_cast<std::ptrdiff_t>(4 * kWord)) {
+    const std::uint64_t any = core::load_word(at) | core::load_word(at + kWord) | core::load_word(at + 2 * kWord) |
+                              core::load_word(at + 3 * kWord);
+    if ((any & core::kTopBitOfEachByte) == 0) {
+      at += 4 * kWord;
+    } else {
+      for (int i = 0; i < 4; ++i) count_word();
+    }
   }
-  for (; at < text.size(); ++at) count += static_cast<unsigned char>(text[at]) >> 7;
+  while (end - at >= static_cast<std::ptrdiff_t>(kWord)) count_word();
+  for (; at < end; ++at) count += static_cast<unsigned char>(*at) >> 7;
   return count;
 }
 

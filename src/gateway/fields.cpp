@@ -7,22 +7,38 @@
 #include <charconv>
 
 #include "api/engine_controls.h"
+#include "core/name_filter.h"
 
 namespace penstock::gateway {
 namespace {
 
-constexpr std::array<std::string_view, 9> kHopByHop = {
-    "connection",        "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer",
-    "transfer-encoding", "upgrade"};
-constexpr std::array<std::string_view, 5> kRewritten = {"host", "content-length", "authorization", "expect",
-                                                        "x-request-id"};
-constexpr std::array<std::string_view, 7> kForwarded = {"content-type", "accept",  "user-agent", "traceparent",
-                                                        "tracestate",   "baggage", "b3"};
-
+// Names of fields; their case is ignored.
 template <std::size_t N>
-bool is_one_of(std::string_view name, const std::array<std::string_view, N>& names) {
-  return std::any_of(names.begin(), names.end(), [&](std::string_view known) { return net::equal_fold(name, known); });
-}
+class FieldNames {
+ public:
+  constexpr explicit FieldNames(const std::array<std::string_view, N>& names) : names_(names), filter_(names) {}
+  [[nodiscard]] std::size_t index_of(std::string_view name) const {  // Returns N for any other name.
+    if (!filter_.may_have(name)) return N;
+    const auto same = [&](std::string_view known) { return net::equal_fold(name, known); };
+    return static_cast<std::size_t>(std::find_if(names_.begin(), names_.end(), same) - names_.begin());
+  }
+  [[nodiscard]] bool has(std::string_view name) const { return index_of(name) < N; }
+
+ private:
+  std::array<std::string_view, N> names_;
+  core::NameFilter filter_;
+};
+
+constexpr FieldNames kHopByHop{std::array<std::string_view, 9>{"connection", "keep-alive", "proxy-authenticate",
+                                                               "proxy-authorization", "proxy-connection", "te",
+                                                               "trailer", "transfer-encoding", "upgrade"}};
+constexpr FieldNames kRewritten{
+    std::array<std::string_view, 5>{"host", "content-length", "authorization", "expect", "x-request-id"}};
+constexpr FieldNames kForwarded{std::array<std::string_view, 7>{"content-type", "accept", "user-agent", "traceparent",
+                                                                "tracestate", "baggage", "b3"}};
+// Fields of an answer that the gateway writes itself or keeps.
+constexpr FieldNames kKept{std::array<std::string_view, 3>{"content-length", "x-request-id", "set-cookie"}};
+constexpr FieldNames kControls{kHeaderControls};
 
 // Connection may name further hop-by-hop fields (RFC 9110, 7.6.1).
 bool named_in(std::string_view connection, std::string_view name) {
@@ -43,14 +59,7 @@ void append_field(std::string& out, const net::Field& field) {
 
 }  // namespace
 
-std::size_t header_control_named(std::string_view name) {
-  // Most fields of a request begin with another letter.
-  if (name.empty() || std::string_view{"acxACX"}.find(name.front()) == std::string_view::npos)
-    return kHeaderControls.size();
-  const auto same = [&](std::string_view known) { return net::equal_fold(name, known); };
-  return static_cast<std::size_t>(std::find_if(kHeaderControls.begin(), kHeaderControls.end(), same) -
-                                  kHeaderControls.begin());
-}
+std::size_t header_control_named(std::string_view name) { return kControls.index_of(name); }
 
 bool is_engine_control(std::string_view name) { return api::engine_control_named(name) < api::kEngineControls.size(); }
 
@@ -59,9 +68,8 @@ void append_forwarded_request_fields(std::string& out, const net::RequestHead& h
   const std::string_view connection = head.field("connection");
   for (const net::Field& field : head.fields) {
     const auto same = [&](const std::string& known) { return net::equal_fold(field.name, known); };
-    const bool passes =
-        is_one_of(field.name, kForwarded) || (std::any_of(more.begin(), more.end(), same) &&
-                                              !is_one_of(field.name, kHopByHop) && !is_one_of(field.name, kRewritten));
+    const bool passes = kForwarded.has(field.name) || (std::any_of(more.begin(), more.end(), same) &&
+                                                       !kHopByHop.has(field.name) && !kRewritten.has(field.name));
     if (passes && !named_in(connection, field.name)) append_field(out, field);
   }
 }
@@ -72,9 +80,7 @@ void append_answer_head(std::string& out, const net::ResponseHead& head, std::st
   out.append(net::reason_phrase(head.status)).append("\r\n");
   const std::string_view connection = head.field("connection");
   for (const net::Field& field : head.fields)
-    if (!is_one_of(field.name, kHopByHop) && !net::equal_fold(field.name, "content-length") &&
-        !net::equal_fold(field.name, "x-request-id") && !net::equal_fold(field.name, "set-cookie") &&
-        !named_in(connection, field.name))
+    if (!kHopByHop.has(field.name) && !kKept.has(field.name) && !named_in(connection, field.name))
       append_field(out, field);
   append_field(out, {"x-request-id", request_id});
   if (replica.empty()) return;

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 
+#include "core/byte_words.h"
 #include "core/digits.h"
 
 namespace penstock::net {
@@ -238,11 +239,15 @@ std::string_view local_target(std::string_view target) {
 
 }  // namespace
 
-bool equal_fold(std::string_view left, std::string_view right) {
-  if (left.size() != right.size()) return false;
-  for (std::size_t i = 0; i < left.size(); ++i)
-    if (lower(left[i]) != lower(right[i])) return false;
-  return true;
+bool equal_fold(const char* left, const char* right, std::size_t size) {
+  constexpr std::size_t kWord = sizeof(std::uint64_t);
+  if (size < kWord) return std::equal(left, left + size, right, [](char l, char r) { return lower(l) == lower(r); });
+  const auto same_at = [&](std::size_t at) {
+    return core::lower_case(core::load_word(left + at)) == core::lower_case(core::load_word(right + at));
+  };
+  for (std::size_t at = 0; at + kWord < size; at += kWord)
+    if (!same_at(at)) return false;
+  return same_at(size - kWord);
 }
 
 std::string_view MessageHead::field(std::string_view name) const {
