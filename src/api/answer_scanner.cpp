@@ -5,20 +5,32 @@
 #include <cstring>
 #include <utility>
 
+#include "core/byte_words.h"
+
 namespace penstock::api {
 namespace {
 
 constexpr int kUnknownError = 502;
 
 constexpr bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
-constexpr bool is_scalar(char c) {
-  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' || c == '+' || c == '.';
-}
+constexpr std::array<bool, 256> kIsScalar = [] {
+  std::array<bool, 256> is_scalar{};
+  for (const char c : std::string_view{"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-+."})
+    is_scalar[static_cast<unsigned char>(c)] = true;
+  return is_scalar;
+}();
+constexpr bool is_scalar(char c) { return kIsScalar[static_cast<unsigned char>(c)]; }
 constexpr bool begins_scalar(char c) {
   return (c >= '0' && c <= '9') || c == '-' || c == 't' || c == 'f' || c == 'n' || c == 'N' || c == 'I';
 }
 
 const char* end_of_run(const char* at, const char* end) {
+  constexpr std::ptrdiff_t kWord = sizeof(std::uint64_t);
+  for (; end - at >= kWord; at += kWord) {
+    const std::uint64_t word = core::load_word(at);
+    if (const std::uint64_t found = core::marks_of(word, '"') | core::marks_of(word, '\\'); found != 0)
+      return at + core::bytes_before(found);
+  }
   while (at < end && *at != '"' && *at != '\\') ++at;
   return at;
 }
@@ -43,6 +55,7 @@ const char* skip_plain(const char* at, const char* end) {
 
 void AnswerScanner::reset() {
   facts_ = AnswerFacts{};
+  innermost_ = Level{};
   depth_ = taken_ = 0;
   expect_ = Expect::kValue;
   token_ = Token::kNone;
@@ -55,39 +68,57 @@ void AnswerScanner::take(std::string_view bytes) {
   const char* const end = at + bytes.size();
   const std::size_t before = taken_;
   while (at < end && !malformed_) {
+    const std::size_t position = before + static_cast<std::size_t>(at - bytes.data());
     if (token_ == Token::kKey || token_ == Token::kString) {
-      if (escaped_) {
-        escaped_ = false;
-        ++at;
-        continue;
-      }
-      const char* const stop = end_of_run(at, end);
-      auto& word = token_ == Token::kKey ? key_ : word_;
-      std::size_t& size = token_ == Token::kKey ? key_size_ : word_size_;
-      const auto kept = std::min(static_cast<std::size_t>(stop - at), word.size() - size);
-      std::memcpy(word.data() + size, at, kept);
-      size += kept;
-      at = stop;
-      if (at == end) break;
-      taken_ = before + static_cast<std::size_t>(at - bytes.data());
-      *at == '\\' ? void(escaped_ = true) : end_string();
-      ++at;
+      at = take_string(at, end, position);
+    } else if (token_ == Token::kScalar) {
+      at = take_scalar(at, end);
+    } else if (const char* const next = depth_ > 0 && !in_object() && role() == Role::kOther ? skip_plain(at, end) : at;
+               next != at) {
+      at = next;
     } else {
-      if (depth_ > 0 && !in_object() && token_ == Token::kNone && role() == Role::kOther) at = skip_plain(at, end);
-      if (at == end) break;
-      taken_ = before + static_cast<std::size_t>(at - bytes.data());
+      taken_ = position;
       take_outside(*at++);
     }
   }
   taken_ = before + bytes.size();
 }
 
-void AnswerScanner::take_outside(char c) {
-  if (token_ == Token::kScalar) {
-    if (is_scalar(c)) return take_scalar(c);
-    end_scalar();
+const char* AnswerScanner::take_string(const char* at, const char* end, std::size_t position) {
+  auto& word = token_ == Token::kKey ? key_ : word_;
+  std::size_t& size = token_ == Token::kKey ? key_size_ : word_size_;
+  const char* const begin = at;
+  if (std::exchange(escaped_, false)) ++at;
+  for (;;) {
+    const char* const stop = end_of_run(at, end);
+    const auto kept = std::min(static_cast<std::size_t>(stop - at), word.size() - size);
+    // A copy of constant size is the cheaper one; the bytes behind the string do not count.
+    if (size == 0 && end - at >= static_cast<std::ptrdiff_t>(word.size()))
+      std::memcpy(word.data(), at, word.size());
+    else
+      std::memcpy(word.data() + size, at, kept);
+    size += kept;
+    if (stop == end) return end;
+    if (*stop == '"') {
+      taken_ = position + static_cast<std::size_t>(stop - begin);
+      end_string();
+      return stop + 1;
+    }
+    escaped_ = stop + 1 == end;
+    if (escaped_) return end;
+    at = stop + 2;
   }
-  if (is_space(c)) return;
+}
+
+const char* AnswerScanner::take_scalar(const char* at, const char* end) {
+  for (; at < end && is_scalar(*at); ++at)
+    if (word_size_ < word_.size()) word_[word_size_++] = *at;
+  if (at < end) end_scalar();
+  return at;
+}
+
+void AnswerScanner::take_outside(char c) {
+  if (static_cast<unsigned char>(c) <= ' ' && is_space(c)) return;
   switch (expect_) {
     case Expect::kColon:
       malformed_ = c != ':';
@@ -113,7 +144,10 @@ void AnswerScanner::take_outside(char c) {
   if (c == '"') return begin_string();
   if (!in_object() && c == ']') return close(false);
   if (!in_object() && c == ',') return;
-  begins_scalar(c) || (!in_object() && is_scalar(c)) ? begin_scalar(c) : void(malformed_ = true);
+  if (!begins_scalar(c) && (in_object() || !is_scalar(c))) return void(malformed_ = true);
+  token_ = Token::kScalar;
+  word_[0] = c;
+  word_size_ = 1;
 }
 
 AnswerScanner::Role AnswerScanner::role_of_container(bool is_object) const {
@@ -153,7 +187,7 @@ void AnswerScanner::open(bool is_object) {
     usage_valid_ = true;
     prompt_known_ = false;
   }
-  levels_[depth_++] = {made, is_object};
+  outer_[depth_++] = std::exchange(innermost_, {made, is_object});
   expect_ = is_object ? Expect::kKey : Expect::kValue;
   first_in_object_ = is_object;
 }
@@ -165,7 +199,7 @@ void AnswerScanner::close(bool is_object) {
     if (!prompt_known_) usage_.prompt_tokens = total_tokens_ - std::min(total_tokens_, usage_.completion_tokens);
     facts_.usage = usage_;
   }
-  --depth_;
+  innermost_ = outer_[--depth_];
   end_value();
 }
 
@@ -189,12 +223,10 @@ void AnswerScanner::begin_string() {
 }
 
 void AnswerScanner::end_string() {
-  if (token_ == Token::kKey) {
-    token_ = Token::kNone;
+  if (std::exchange(token_, Token::kNone) == Token::kKey) {
     expect_ = Expect::kColon;
     return;
   }
-  token_ = Token::kNone;
   const std::string_view name = key(), word{word_.data(), word_size_};
   const std::size_t size = taken_ - string_at_;
   if (text_ && size > 0) {
@@ -204,28 +236,26 @@ void AnswerScanner::end_string() {
     facts_.text_at = string_at_;
     facts_.text_end = taken_;
   }
-  if (role() == Role::kChoice && name == "finish_reason" && size > 0) facts_.has_finish = true;
-  if (role() == Role::kRoot && name == "error" && size > 0 && facts_.error_status == 0)
-    facts_.error_status = kUnknownError;
-  if (role() == Role::kRoot && name == "type") {
-    if (word == "response.completed" || word == "response.incomplete" || word == "message_stop")
-      facts_.has_finish = true;
-    if ((word == "error" || word == "response.failed") && facts_.error_status == 0) facts_.error_status = kUnknownError;
+  switch (role()) {
+    case Role::kChoice:
+      if (name == "finish_reason" && size > 0) facts_.has_finish = true;
+      break;
+    case Role::kRoot:
+      if (name == "error" && size > 0 && facts_.error_status == 0) facts_.error_status = kUnknownError;
+      if (name != "type") break;
+      if (word == "response.completed" || word == "response.incomplete" || word == "message_stop")
+        facts_.has_finish = true;
+      if ((word == "error" || word == "response.failed") && facts_.error_status == 0)
+        facts_.error_status = kUnknownError;
+      break;
+    case Role::kError:
+      if (name == "type" && facts_.error_status == kUnknownError &&
+          (word.starts_with("invalid_request") || word.starts_with("BadRequest")))
+        facts_.error_status = 400;
+      break;
+    default: break;
   }
-  if (role() == Role::kError && name == "type" && facts_.error_status == kUnknownError &&
-      (word.starts_with("invalid_request") || word.starts_with("BadRequest")))
-    facts_.error_status = 400;
   end_value();
-}
-
-void AnswerScanner::begin_scalar(char c) {
-  token_ = Token::kScalar;
-  word_size_ = 0;
-  take_scalar(c);
-}
-
-void AnswerScanner::take_scalar(char c) {
-  if (word_size_ < word_.size()) word_[word_size_++] = c;
 }
 
 void AnswerScanner::end_scalar() {

@@ -58,23 +58,25 @@ class AnswerScanner {
   };
 
   [[nodiscard]] std::string_view key() const { return {key_.data(), key_size_}; }
-  [[nodiscard]] Role role() const { return depth_ == 0 ? Role::kOther : levels_[depth_ - 1].role; }
-  [[nodiscard]] bool in_object() const { return depth_ > 0 && levels_[depth_ - 1].is_object; }
+  [[nodiscard]] Role role() const { return innermost_.role; }
+  [[nodiscard]] bool in_object() const { return innermost_.is_object; }
   [[nodiscard]] Role role_of_container(bool is_object) const;
   [[nodiscard]] bool is_text() const;
+  // Each returns the first byte that does not belong to the token, or the end.
+  [[nodiscard]] const char* take_string(const char* at, const char* end, std::size_t position);
+  [[nodiscard]] const char* take_scalar(const char* at, const char* end);
   void take_outside(char c);
   void open(bool is_object);
   void close(bool is_object);
   void begin_string();
   void end_string();
-  void begin_scalar(char c);
-  void take_scalar(char c);
   void end_scalar();
   void set_usage(std::uint64_t number);
   void end_value() { expect_ = depth_ == 0 ? Expect::kNothing : in_object() ? Expect::kComma : Expect::kValue; }
 
   AnswerFacts facts_;
-  std::array<Level, kDepthMax> levels_{};
+  Level innermost_;                       // Of the objects and arrays that are open …
+  std::array<Level, kDepthMax> outer_{};  // … and those around it, after one that stands for none.
   std::size_t depth_ = 0;
   std::size_t taken_ = 0;
   Expect expect_ = Expect::kValue;

@@ -43,11 +43,17 @@ void AnswerWatch::reset(bool stream) {
   settled_ = 0;
   last_chunk_at_ = std::string_view::npos;
   usage_.reset();
-  scanner_.reset();
-  for (std::string* text : {&line_, &before_, &after_}) text->clear();
+  if (stream) scanner_.reset();
+  if (scanner_ != nullptr) scanner_->reset();
+  for (std::string* text : {&line_, &frame_}) text->clear();
 }
 
-bool AnswerWatch::whole() const { return stream_ ? done_ || finished_ : scanner_.complete(); }
+bool AnswerWatch::whole() const { return stream_ ? done_ || finished_ : scanner_ != nullptr && scanner_->complete(); }
+
+void AnswerWatch::scan(std::string_view bytes) {
+  if (scanner_ == nullptr) scanner_ = std::make_unique<AnswerScanner>();
+  scanner_->take(bytes);
+}
 
 std::uint32_t AnswerWatch::take(std::string_view bytes) {
   const std::uint32_t before = text_events_;
@@ -74,7 +80,7 @@ std::uint32_t AnswerWatch::take(std::string_view bytes) {
       continue;
     }
     const std::string_view payload = bytes.substr(0, taken);
-    stream_ ? take_stream(payload) : scanner_.take(payload);
+    stream_ ? take_stream(payload) : scan(payload);
     bytes.remove_prefix(taken);
     if (framing_ == Framing::kPlain && !within_usage_event_) {
       const std::size_t kept = is_within_line() ? payload.size() - (payload.rfind('\n') + 1) : 0;
@@ -102,7 +108,7 @@ bool AnswerWatch::take_framing(char c) {
         const bool plain = framing_ == Framing::kUnknown;
         framing_ = plain ? Framing::kPlain : Framing::kOver;
         if (plain && !stream_) {
-          scanner_.take(line_);
+          scan(line_);
           line_.clear();
         }
         return !plain;
@@ -131,8 +137,8 @@ void AnswerWatch::take_stream(std::string_view payload) {
     payload.remove_prefix(end + 1);
     if (long_line_ != LongLine::kNone) {
       if (long_line_ == LongLine::kData) {
-        scanner_.take(rest);
-        end_document();
+        scan(rest);
+        end_document(*scanner_);
       }
       within_event_ = true;
       long_line_ = LongLine::kNone;
@@ -153,12 +159,12 @@ void AnswerWatch::keep_line(std::string_view bytes) {
     const bool is_data = std::string_view{line_}.starts_with(kData);
     long_line_ = is_data ? LongLine::kData : LongLine::kOther;
     if (is_data) {
-      scanner_.reset();
-      scanner_.take(value_of(line_));
+      if (scanner_ != nullptr) scanner_->reset();
+      scan(value_of(line_));
     }
     std::string{}.swap(line_);
   } else if (long_line_ == LongLine::kData) {
-    scanner_.take(bytes);
+    scan(bytes);
   }
 }
 
@@ -179,30 +185,33 @@ void AnswerWatch::end_line(std::string_view line) {
 }
 
 bool AnswerWatch::take_like_last(std::string_view event) {
-  if (before_.empty() || !event.starts_with(before_)) return false;
-  const std::string_view rest = event.substr(before_.size());
+  const std::string_view frame = frame_;
+  if (frame.empty() || !event.starts_with(frame.substr(0, text_at_))) return false;
+  const std::string_view rest = event.substr(text_at_);
   const std::size_t end = end_of_string(rest);
-  if (end == 0 || rest.substr(end) != after_) return false;
+  if (end == 0 || rest.substr(end) != frame.substr(text_at_)) return false;
   ++text_events_;
   text_bytes_ += end;
   return true;
 }
 
 void AnswerWatch::end_event(std::string_view event) {
-  scanner_.reset();
-  scanner_.take(event);
-  end_document();
-  const AnswerFacts& facts = scanner_.facts();
+  AnswerScanner scanner;
+  scanner.take(event);
+  end_document(scanner);
+  const AnswerFacts& facts = scanner.facts();
   const bool is_pattern = facts.text_strings == 1 && !facts.has_finish && !facts.usage && facts.error_status == 0 &&
-                          !scanner_.malformed() && event.size() <= kFrameBytesMax;
+                          !scanner.malformed() && event.size() <= kFrameBytesMax;
   if (!is_pattern) return;
-  before_.assign(event.substr(0, facts.text_at));
-  after_.assign(event.substr(facts.text_end));
+  text_at_ = facts.text_at;
+  frame_.clear();
+  frame_.reserve(event.size() - (facts.text_end - facts.text_at));
+  frame_.append(event.substr(0, facts.text_at)).append(event.substr(facts.text_end));
 }
 
-void AnswerWatch::end_document() {
-  const AnswerFacts& facts = scanner_.facts();
-  if (!scanner_.complete()) malformed_ = true;
+void AnswerWatch::end_document(const AnswerScanner& document) {
+  const AnswerFacts& facts = document.facts();
+  if (!document.complete()) malformed_ = true;
   text_events_ += facts.has_output ? 1 : 0;
   text_bytes_ += facts.text_bytes;
   finished_ = finished_ || facts.has_finish;

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -28,15 +29,17 @@ class AnswerWatch {
 
   [[nodiscard]] std::uint32_t text_events() const { return text_events_; }
   // Size of the output as JSON text, of events that have ended or of the response.
-  [[nodiscard]] std::uint64_t text_bytes() const { return stream_ ? text_bytes_ : scanner_.facts().text_bytes; }
-  [[nodiscard]] const std::optional<Usage>& usage() const { return stream_ ? usage_ : scanner_.facts().usage; }
+  [[nodiscard]] std::uint64_t text_bytes() const { return stream_ ? text_bytes_ : document().text_bytes; }
+  [[nodiscard]] const std::optional<Usage>& usage() const { return stream_ ? usage_ : document().usage; }
   [[nodiscard]] bool done() const { return done_; }  // [DONE] was observed.
   // The response has its end: a stream a finish reason, [DONE] or the last event of its protocol, another response a
   // whole document.
   [[nodiscard]] bool whole() const;
-  [[nodiscard]] bool malformed() const { return stream_ ? malformed_ : scanner_.malformed(); }  // An event is not JSON.
+  [[nodiscard]] bool malformed() const {  // An event or the response is not JSON.
+    return stream_ ? malformed_ : scanner_ != nullptr && scanner_->malformed();
+  }
   // Status of the first error in the stream or of the error document; 0: none.
-  [[nodiscard]] int error_status() const { return stream_ ? error_status_ : scanner_.facts().error_status; }
+  [[nodiscard]] int error_status() const { return stream_ ? error_status_ : document().error_status; }
   // An event has started and not ended, so that bytes written now would become part of it.
   [[nodiscard]] bool within_event() const { return stream_ && (within_event_ || is_within_line()); }
 
@@ -65,13 +68,17 @@ class AnswerWatch {
   [[nodiscard]] bool is_within_line() const { return !line_.empty() || long_line_ != LongLine::kNone; }
   bool take_framing(char c);
   void begin_payload();
+  // What the response says that is not streamed.
+  [[nodiscard]] const AnswerFacts& document() const { return scanner_ != nullptr ? scanner_->facts() : kNoFacts; }
+  void scan(std::string_view bytes);
   void take_stream(std::string_view payload);
   void keep_line(std::string_view bytes);
   void end_line(std::string_view line);
   [[nodiscard]] bool take_like_last(std::string_view event);
   void end_event(std::string_view event);
-  void end_document();
+  void end_document(const AnswerScanner& document);
 
+  static constexpr AnswerFacts kNoFacts{};
   bool stream_ = false;
   bool done_ = false, finished_ = false, malformed_ = false;
   bool within_event_ = false;
@@ -84,9 +91,11 @@ class AnswerWatch {
   std::uint64_t chunk_left_ = 0, text_bytes_ = 0;
   std::size_t settled_ = 0, last_chunk_at_ = 0;
   std::optional<Usage> usage_;
-  AnswerScanner scanner_;
-  std::string line_;            // The part of a line that was taken so far.
-  std::string before_, after_;  // The latest event with text, around its text; empty: there is none.
+  // Of a document that comes in pieces: a long line, or the response; null: there was none yet. Most streams have none.
+  std::unique_ptr<AnswerScanner> scanner_;
+  std::string line_;         // The part of a line that was taken so far.
+  std::string frame_;        // The latest event with text, without its text; empty: there is none.
+  std::size_t text_at_ = 0;  // Position of the text in it.
 };
 
 // Removes the events of a stream that have a usage and an empty list of choices. `payload` holds whole events.
