@@ -53,7 +53,7 @@ class Ledger final : public dispatch::LedgerSink {
         writer_(std::move(store), options, [this](const std::string& message) { report(message); }) {}
   std::optional<std::uint64_t> first_entry() const override { return writer_.first_id(); }
   void opened(const ledger::Entry& entry) override { writer_.opened(entry); }
-  void grown(const ledger::Entry& entry) override { writer_.opened(entry); }
+  void grown(const ledger::Entry& entry) override { writer_.grown(entry); }
   void closed(const ledger::Entry& entry) override { writer_.closed(entry); }
 
   std::vector<ledger::PastUse> uses_since(std::int64_t unix_ms) override {

@@ -36,9 +36,10 @@ DatabaseKind ledger_kind() { return {"ledger", 0x504E534C, 1, kLedgerSchema, "na
 
 constexpr const char* kRow = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
 constexpr std::size_t kRowsAtOnce = 10;  // Rows of one INSERT statement; ten are a third cheaper than single rows.
+constexpr const char* kKeep = "nothing";
 constexpr const char* kGrow =
-    "update set prompt_tokens = excluded.prompt_tokens, output_tokens = excluded.output_tokens, cost = excluded.cost "
-    "where closed_unix_ms is null and excluded.output_tokens > output_tokens";
+    "update entries set prompt_tokens = ?, output_tokens = ?, cost = ? "
+    "where id = ? and closed_unix_ms is null and output_tokens < ?";
 // The measured values replace the estimate of the opening.
 constexpr const char* kUpdate =
     "update set closed_unix_ms = excluded.closed_unix_ms, replica = excluded.replica, "
@@ -83,11 +84,21 @@ void bind_row(Statement& insert, const Entry& entry, bool closed) {
 core::Result<void> put_all(sqlite3* database, const std::string& name, std::span<const Entry> entries, bool closed) {
   for (const std::size_t rows : {kRowsAtOnce, std::size_t{1}}) {
     if (entries.size() < rows) continue;
-    Statement insert{database, name, insert_sql(rows, closed ? kUpdate : kGrow)};
+    Statement insert{database, name, insert_sql(rows, closed ? kUpdate : kKeep)};
     for (; entries.size() >= rows; entries = entries.subspan(rows)) {
       for (const Entry& entry : entries.first(rows)) bind_row(insert, entry, closed);
       if (auto done = insert.run(); !done) return done;
     }
+  }
+  return {};
+}
+
+core::Result<void> grow_all(sqlite3* database, const std::string& name, std::span<const LedgerGrowth> grown) {
+  if (grown.empty()) return {};
+  Statement update{database, name, kGrow};
+  for (const LedgerGrowth& growth : grown) {
+    update.bind(whole(growth.prompt_tokens)).bind(whole(growth.output_tokens)).bind(growth.cost);
+    if (auto done = update.bind(whole(growth.id)).bind(whole(growth.output_tokens)).run(); !done) return done;
   }
   return {};
 }
@@ -269,9 +280,11 @@ core::Result<void> LedgerStore::settle_lost(std::int64_t now_unix_ms) {
   return database_.in_transaction([&] { return close_lost(now_unix_ms); });
 }
 
-core::Result<void> LedgerStore::write(std::span<const Entry> opened, std::span<const Entry> closed) {
+core::Result<void> LedgerStore::write(std::span<const Entry> opened, std::span<const Entry> closed,
+                                      std::span<const LedgerGrowth> grown) {
   return database_.in_transaction([&]() -> core::Result<void> {
     auto done = put_all(database_.handle(), database_.name(), opened, false);
+    if (done) done = grow_all(database_.handle(), database_.name(), grown);
     return done ? put_all(database_.handle(), database_.name(), closed, true) : done;
   });
 }

@@ -42,6 +42,12 @@ struct LedgerDay {
   ledger::Sums sums;
 };
 
+// What an open entry has grown to.
+struct LedgerGrowth {
+  std::uint64_t id = 0, prompt_tokens = 0, output_tokens = 0;
+  double cost = 0.0;
+};
+
 // One connection, for one thread at a time; other connections may read while this one writes (WAL). What write() has
 // returned from survives the end of the process, also by SIGKILL; only a power loss can lose the latest batches. Errors
 // name the file; a file that is not a ledger is an input error, a disk or lock failure is an error of the environment.
@@ -66,10 +72,12 @@ class LedgerStore {
   // Closes entries of processes that have ended. open() does the same.
   [[nodiscard]] core::Result<void> settle_lost(std::int64_t now_unix_ms);
 
-  // Writes one transaction: everything or, after an error, nothing. Opened entries are written before closed and
-  // refused ones. An entry that exists is not opened again, but its tokens may grow, and a closed one is not closed
-  // again, so that a batch can be repeated. An entry that was never opened is written when it closes.
-  [[nodiscard]] core::Result<void> write(std::span<const ledger::Entry> opened, std::span<const ledger::Entry> closed);
+  // Writes one transaction: everything or, after an error, nothing. Opened entries are written first, closed and
+  // refused ones last. An entry that exists is not opened again, a closed one neither grows nor is closed again, and
+  // output tokens never become fewer, so that a batch can be repeated. An entry that was never opened does not grow and
+  // is written when it closes.
+  [[nodiscard]] core::Result<void> write(std::span<const ledger::Entry> opened, std::span<const ledger::Entry> closed,
+                                         std::span<const LedgerGrowth> grown = {});
 
   using Sums = std::map<std::pair<std::string, std::string>, ledger::Sums>;
   [[nodiscard]] core::Result<Sums> sums(const LedgerFilter& filter = {}) const;  // By tenant and model, as in Balance.

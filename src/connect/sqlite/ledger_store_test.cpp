@@ -103,6 +103,23 @@ TEST_F(LedgerStoreTest, NothingIsWrittenTwice) {
   EXPECT_DOUBLE_EQ(sums.cost, 0.002);
 }
 
+TEST_F(LedgerStoreTest, AnOpenEntryGrowsAndAClosedOneDoesNot) {
+  auto store = open();
+  const std::vector<LedgerGrowth> grown{{1, 1005, 40, 0.5}, {2, 1005, 40, 0.5}, {3, 1, 1, 0.5}};
+  // The entry 3 was never opened.
+  ASSERT_TRUE(store->write(Entries{opened(1), opened(2)}, Entries{closed(opened(2))}, grown));
+  const std::vector<LedgerGrowth> fewer{{1, 1, 39, 0.1}};
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(store->write({}, {}, i == 0 ? fewer : grown));
+  const auto read = store->entries();
+  ASSERT_EQ(read->size(), 2U);
+  Entry expected = opened(1);
+  expected.prompt_tokens = 1005;
+  expected.output_tokens = 40;
+  expected.cost = 0.5;
+  expect_same((*read)[0], expected);
+  expect_same((*read)[1], closed(opened(2)));
+}
+
 TEST_F(LedgerStoreTest, WhatAFormerProcessLeftOpenIsLostWithItsPrompt) {
   {
     auto store = open();

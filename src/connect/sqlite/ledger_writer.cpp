@@ -39,39 +39,40 @@ void LedgerWriter::Entries::remove_front(std::size_t count) {
   count_ -= count;
 }
 
-std::size_t LedgerWriter::Entries::remove_opened_of(std::span<const ledger::Entry> closed) {
-  std::vector<std::uint64_t> ids(closed.size());
-  std::transform(closed.begin(), closed.end(), ids.begin(), [](const ledger::Entry& entry) { return entry.id; });
-  std::sort(ids.begin(), ids.end());
+void LedgerWriter::Entries::remove(const std::vector<std::uint64_t>& ids) {
   std::size_t kept = 0;
   for (std::size_t at = 0; at < count_; ++at) {
     if (std::binary_search(ids.begin(), ids.end(), entries_[at].id)) continue;
     if (kept != at) std::swap(entries_[kept], entries_[at]);
     ++kept;
   }
-  return std::exchange(count_, kept) - kept;
+  count_ = kept;
 }
 
-void LedgerWriter::hand_over(const ledger::Entry& entry, bool closes) {
-  bool wakes = false;
-  {
-    const std::lock_guard lock{mutex_};
-    if (queued_ + in_hand_ >= options_.entries_max) {
-      ++dropped_;
-      wakes = !dropping_logged_;
-    } else {
-      if (queue_.empty() || queue_.back()->size() >= options_.batch) {
-        queue_.push_back(spare_.empty() ? std::make_unique<Batch>() : std::move(spare_.back()));
-        if (!spare_.empty()) spare_.pop_back();
-      }
-      Batch& batch = *queue_.back();
-      (closes ? batch.closed : batch.opened).add(entry);
-      ++queued_;
-      ++accepted_;
-      wakes = queued_ == 1 || queued_ == options_.batch;
-    }
+void LedgerWriter::Batch::leave_out_closed() {
+  std::vector<std::uint64_t> ids(closed.size());
+  const auto view = closed.view();
+  std::transform(view.begin(), view.end(), ids.begin(), [](const ledger::Entry& entry) { return entry.id; });
+  std::sort(ids.begin(), ids.end());
+  const std::size_t before = opened.size() + grown.size();
+  opened.remove(ids);
+  std::erase_if(grown,
+                [&](const LedgerGrowth& growth) { return std::binary_search(ids.begin(), ids.end(), growth.id); });
+  left_out += before - opened.size() - grown.size();
+}
+
+LedgerWriter::Batch* LedgerWriter::place() {
+  if (queued_ + in_hand_ >= options_.entries_max) {
+    ++dropped_;
+    return nullptr;
   }
-  if (wakes) wake_.notify_one();
+  if (queue_.empty() || queue_.back()->size() >= options_.batch) {
+    queue_.push_back(spare_.empty() ? std::make_unique<Batch>() : std::move(spare_.back()));
+    if (!spare_.empty()) spare_.pop_back();
+  }
+  ++queued_;
+  ++accepted_;
+  return queue_.back().get();
 }
 
 LedgerWriter::State LedgerWriter::state() const {
@@ -112,16 +113,16 @@ LedgerWriter::Written LedgerWriter::write_batch() {
   Batch& batch = *backlog_.front();
   for (const Entries* part : {&batch.opened, &batch.closed})
     for (const ledger::Entry& entry : part->view()) newest_unix_ms_ = std::max(newest_unix_ms_, entry.opened_unix_ms);
-  batch.left_out += batch.opened.remove_opened_of(batch.closed.view());
+  batch.leave_out_closed();
   Written written;
   bool is_done = true;
-  if (const auto whole = store_.write(batch.opened.view(), batch.closed.view()); whole) {
+  if (const auto whole = store_.write(batch.opened.view(), batch.closed.view(), batch.grown); whole) {
     written.entries = batch.size();
   } else if (whole.error().code == core::ErrorCode::kEnvironment) {
     written.error = whole.error();
     is_done = false;
   } else {
-    is_done = write_each(batch.opened, false, written) && write_each(batch.closed, true, written);
+    is_done = write_each(batch, written);
     if (is_done) written.entries += batch.left_out;
   }
   if (is_done) {
@@ -131,20 +132,30 @@ LedgerWriter::Written LedgerWriter::write_batch() {
   return written;
 }
 
-// Returns false if the disk failed; entries that were not written stay.
-bool LedgerWriter::write_each(Entries& entries, bool closes, Written& written) {
-  std::size_t done = 0;
-  bool works = true;
-  for (; done < entries.size() && works; ++done) {
-    const std::span<const ledger::Entry> one = entries.view().subspan(done, 1), none;
-    const auto put = closes ? store_.write(none, one) : store_.write(one, none);
-    if (!put) written.error = put.error();
-    works = put || put.error().code != core::ErrorCode::kEnvironment;
-    if (!works) break;
-    ++(put ? written.entries : written.refused);
-  }
-  entries.remove_front(done);
-  return works;
+bool LedgerWriter::write_each(Batch& batch, Written& written) {
+  // Returns how many of them were settled.
+  const auto settle = [&](std::size_t count, auto&& put) {
+    std::size_t done = 0;
+    for (; done < count; ++done) {
+      const auto put_one = put(done);
+      if (!put_one) written.error = put_one.error();
+      if (!put_one && put_one.error().code == core::ErrorCode::kEnvironment) break;
+      ++(put_one ? written.entries : written.refused);
+    }
+    return done;
+  };
+  const auto opened = batch.opened.view(), closed = batch.closed.view();
+  const std::span<const LedgerGrowth> grown = batch.grown;
+  batch.opened.remove_front(
+      settle(opened.size(), [&](std::size_t i) { return store_.write(opened.subspan(i, 1), {}); }));
+  if (batch.opened.size() > 0) return false;
+  const std::size_t grew =
+      settle(grown.size(), [&](std::size_t i) { return store_.write({}, {}, grown.subspan(i, 1)); });
+  batch.grown.erase(batch.grown.begin(), batch.grown.begin() + static_cast<std::ptrdiff_t>(grew));
+  if (!batch.grown.empty()) return false;
+  batch.closed.remove_front(
+      settle(closed.size(), [&](std::size_t i) { return store_.write({}, closed.subspan(i, 1)); }));
+  return batch.closed.size() == 0;
 }
 
 void LedgerWriter::note(const Written& written) {
@@ -156,6 +167,7 @@ void LedgerWriter::note(const Written& written) {
   if (done_ && spare_.size() < kSparesMax) {
     done_->opened.clear();
     done_->closed.clear();
+    done_->grown.clear();
     done_->left_out = 0;
     spare_.push_back(std::move(done_));
   }

@@ -43,14 +43,23 @@ class LedgerWriter {
   LedgerWriter& operator=(const LedgerWriter&) = delete;
 
   [[nodiscard]] std::uint64_t first_id() const { return first_id_; }  // See LedgerStore.
-  // May be repeated for an open entry whose tokens have grown.
-  void opened(const ledger::Entry& entry) { hand_over(entry, false); }
-  void closed(const ledger::Entry& entry) { hand_over(entry, true); }
-  void refused(const ledger::Entry& entry) { hand_over(entry, true); }
+  void opened(const ledger::Entry& entry) {
+    hand_over([&](Batch& batch) { batch.opened.add(entry); });
+  }
+  // The tokens of an entry that was opened before have grown.
+  void grown(const ledger::Entry& entry) {
+    hand_over([&](Batch& batch) {
+      batch.grown.push_back({entry.id, entry.prompt_tokens, entry.output_tokens, entry.cost});
+    });
+  }
+  void closed(const ledger::Entry& entry) {
+    hand_over([&](Batch& batch) { batch.closed.add(entry); });
+  }
+  void refused(const ledger::Entry& entry) { closed(entry); }
 
   struct State {
     std::uint64_t waiting = 0;
-    std::uint64_t written = 0, dropped = 0;  // Openings and closings.
+    std::uint64_t written = 0, dropped = 0;  // Openings, growths and closings.
     std::uint64_t failures = 0;              // Failed batches.
     std::optional<core::Error> error;        // Set while batches fail.
   };
@@ -66,8 +75,8 @@ class LedgerWriter {
    public:
     void add(const ledger::Entry& entry);
     void remove_front(std::size_t count);
-    // Removes the openings of entries that close in the same batch, because the closing row contains everything.
-    std::size_t remove_opened_of(std::span<const ledger::Entry> closed);
+    // Removes the entries with these ids, which are sorted.
+    void remove(const std::vector<std::uint64_t>& ids);
     void clear() { count_ = 0; }
     [[nodiscard]] std::size_t size() const { return count_; }
     [[nodiscard]] std::span<const ledger::Entry> view() const { return {entries_.data(), count_}; }
@@ -78,20 +87,27 @@ class LedgerWriter {
   };
   struct Batch {
     Entries opened, closed;
-    std::size_t left_out = 0;  // Openings that were removed because their closing is in the same batch.
-    [[nodiscard]] std::size_t size() const { return opened.size() + closed.size() + left_out; }
+    std::vector<LedgerGrowth> grown;
+    std::size_t left_out = 0;  // Openings and growths that were removed because the closing is in the same batch.
+    [[nodiscard]] std::size_t size() const { return opened.size() + closed.size() + grown.size() + left_out; }
+    // The closing row contains everything.
+    void leave_out_closed();
   };
   using Batches = std::deque<std::unique_ptr<Batch>>;
   struct Written {
     std::uint64_t entries = 0, refused = 0;  // Entries that the database rejected are counted in `refused`.
     std::optional<core::Error> error;        // Error of the batch, or of the last rejected entry.
   };
-  void hand_over(const ledger::Entry& entry, bool closes);
+  template <class Add>
+  void hand_over(Add&& add);
+  // The batch for one more entry, which is counted; null if too many wait.
+  [[nodiscard]] Batch* place();
   void run();
   [[nodiscard]] bool wait_for_work(std::unique_lock<std::mutex>& lock);
   void take();
   [[nodiscard]] Written write_batch();
-  [[nodiscard]] bool write_each(Entries& entries, bool closes, Written& written);
+  // Returns false if the disk failed; what was not written stays.
+  [[nodiscard]] bool write_each(Batch& batch, Written& written);
   void note(const Written& written);
   [[nodiscard]] std::string drop_rest();
   [[nodiscard]] std::vector<std::string> new_lines();
@@ -123,5 +139,17 @@ class LedgerWriter {
 
   std::thread thread_;  // Declared last, because the thread uses all other members.
 };
+
+template <class Add>
+void LedgerWriter::hand_over(Add&& add) {
+  bool wakes = false;
+  {
+    const std::lock_guard lock{mutex_};
+    Batch* const batch = place();
+    if (batch != nullptr) add(*batch);
+    wakes = batch != nullptr ? queued_ == 1 || queued_ == options_.batch : !dropping_logged_;
+  }
+  if (wakes) wake_.notify_one();
+}
 
 }  // namespace penstock::connect

@@ -116,6 +116,28 @@ TEST_F(LedgerWriterTest, WhatOpensAndClosesInOneBatchIsWrittenOnceAndCountsTwice
   }
 }
 
+TEST_F(LedgerWriterTest, GrowthIsWrittenUnlessItsEntryClosesInTheBatch) {
+  LedgerWriterOptions options;
+  options.interval = std::chrono::hours{1};
+  options.batch = 8;
+  start(options);
+  for (std::uint64_t id = 1; id <= 60; ++id) {
+    Entry entry = opened(id);
+    writer_->opened(entry);
+    for (std::uint64_t tokens = 10; tokens <= 30; tokens += 10) {
+      entry.output_tokens = tokens;
+      writer_->grown(entry);
+    }
+    if (id % 3 == 0) writer_->closed(closed(entry));
+    EXPECT_TRUE(id % 7 != 0 || writer_->flush());
+  }
+  EXPECT_TRUE(writer_->flush());
+  EXPECT_EQ(writer_->state().written, 4 * 60U + 20U);
+  const std::vector<Entry> written = entries();
+  ASSERT_EQ(written.size(), 60U);
+  for (const Entry& entry : written) EXPECT_EQ(entry.output_tokens, entry.id % 3 == 0 ? 200U : 30U) << entry.id;
+}
+
 TEST_F(LedgerWriterTest, WritesBatchesAtTheInterval) {
   LedgerWriterOptions options;
   options.interval = std::chrono::milliseconds{1};
