@@ -1,12 +1,12 @@
 # What one can do here. `make help` lists it.
 .DEFAULT_GOAL := help
-.PHONY: help setup build up test test-tsan soak bench fidelity evaluate golden fuzz format lint hooks clean
+.PHONY: help setup build up test test-tsan engines test-engines soak bench fidelity evaluate golden fuzz format lint hooks clean
 JOBS ?= $(shell nproc)
 CXX_FILES = $(wildcard $(shell git ls-files --cached --others --exclude-standard -- '*.h' '*.cpp'))
 BINARY = build/release/penstock
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup:  ## install what build and tests need (Debian 12; root or sudo), once
 	@tools/setup-debian.sh
@@ -22,6 +22,12 @@ test: setup  ## build and run all tests: release, AddressSanitizer, and ThreadSa
 
 test-tsan: setup  ## build everything with ThreadSanitizer and run all tests
 	@tools/test.sh tsan
+
+engines: setup  ## install engines of others for the tests: vLLM, Dynamo, llama.cpp, llm-d's simulator; ENGINES="vllm dynamo" only these
+	@python3 -B tests/engines/install.py $(ENGINES)
+
+test-engines: build  ## the same scenarios with each kind of engine that is installed; ENGINES="vllm dynamo" only these
+	PENSTOCK=$(BINARY) python3 -B tests/engines/engines_test.py $(ENGINES)
 
 soak: build  ## soak tests, which take minutes: idle and slow clients, kills under load, guidellm, ten minutes of random faults
 	PENSTOCK=$(BINARY) python3 -B tests/live/soak_test.py

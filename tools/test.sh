@@ -44,6 +44,7 @@ for item in "$@"; do
   status=${PIPESTATUS[0]}
   before=$failed
   count "$log"
+  sed -nE 's/^[[:space:]]*[0-9]+ - ([^ ]+) \(Skipped\)$/test: skipped: \1/p' "$log"
   [ "$status" = 0 ] || [ "$failed" -gt "$before" ] || failed=$((failed + 1))
   last=$preset
 done

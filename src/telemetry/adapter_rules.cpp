@@ -141,10 +141,23 @@ constexpr AdapterRule kDynamoRules[] = {
     {"dynamo_frontend_request_duration_seconds", kRequest},
 };
 
+// Its series have no labels. Computed and cached prompt tokens are counted apart; versions before 2026 have the KV cache.
+constexpr AdapterRule kLlamaCppRules[] = {
+    {"llamacpp:requests_deferred", kQueued},
+    {"llamacpp:requests_processing", kRunning},
+    {"llamacpp:kv_cache_usage_ratio", kKvUsage},
+    {"llamacpp:kv_cache_tokens", kKvUsedTokens},
+    {"llamacpp:prompt_tokens_total", kPromptTokens},
+    {"llamacpp:prompt_tokens_cached_total", kPromptTokens},
+    {"llamacpp:prompt_tokens_cached_total", kPrefixHits},
+    {"llamacpp:tokens_predicted_total", kGenerationTokens},
+    {"llamacpp:n_decode_total", kIterations},
+};
+
 constexpr AdapterInfo kVllmInfo = {"vllm:cache_config_info", "block_size", "num_gpu_blocks"};
 constexpr AdapterInfo kSglangInfo = {"sglang:cache_config_info", "page_size", "num_pages"};
 
-constexpr std::array<AdapterTable, 7> kTables = {{
+constexpr std::array<AdapterTable, 8> kTables = {{
     {EngineKind::kPenstock, "penstock_engine_", "model_name", kVllmRules, kVllmInfo},
     {EngineKind::kVllm, "vllm:", "model_name", kVllmRules, kVllmInfo},
     {EngineKind::kSglang, "sglang:", "model_name", kSglangRules, kSglangInfo},
@@ -152,6 +165,7 @@ constexpr std::array<AdapterTable, 7> kTables = {{
     {EngineKind::kTriton, "nv_", "model", kTritonRules, {}},
     {EngineKind::kTgi, "tgi_", "model_id", kTgiRules, {}},
     {EngineKind::kDynamo, "dynamo_frontend_", "model", kDynamoRules, {}},
+    {EngineKind::kLlamaCpp, "llamacpp:", "model_name", kLlamaCppRules, {}},
 }};
 
 }  // namespace

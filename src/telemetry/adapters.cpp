@@ -265,7 +265,7 @@ const AdapterTable* table_for(const Exposition& exposition) {
 
 const char* to_string(EngineKind kind) {
   return core::name_of<EngineKind::kPenstock>(
-      kind, {"unknown", "vllm", "sglang", "tensorrt_llm", "triton", "tgi", "dynamo", "penstock"});
+      kind, {"unknown", "vllm", "sglang", "tensorrt_llm", "triton", "tgi", "dynamo", "llama_cpp", "penstock"});
 }
 
 EngineKind detect_engine(const Exposition& exposition) {

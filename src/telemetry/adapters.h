@@ -1,5 +1,5 @@
 // Reads the /metrics of an engine of any kind: vLLM, SGLang, TensorRT-LLM's own server, Triton, Text Generation
-// Inference, Dynamo's front end, Penstock.
+// Inference, Dynamo's front end, llama.cpp, Penstock.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace penstock::telemetry {
 
-enum class EngineKind : std::uint8_t { kUnknown, kVllm, kSglang, kTensorRtLlm, kTriton, kTgi, kDynamo, kPenstock };
+enum class EngineKind : std::uint8_t { kUnknown, kVllm, kSglang, kTensorRtLlm, kTriton, kTgi, kDynamo, kLlamaCpp, kPenstock };
 [[nodiscard]] const char* to_string(EngineKind kind);  // Returns "unknown", "vllm", "sglang", "tensorrt_llm", ….
 
 // Missing is not zero: figures that a server does not expose are empty. If several engines or ranks share one /metrics,

@@ -188,6 +188,21 @@ TEST(Adapters, ReadTgiAndDynamo) {
   EXPECT_FALSE(dynamo.kv_usage);
 }
 
+TEST(Adapters, ReadsLlamaCpp) {
+  const EngineScrape scrape = scrape_of(
+      "llamacpp:prompt_tokens_total 28\nllamacpp:prompt_tokens_cached_total 27\nllamacpp:tokens_predicted_total 50\n"
+      "llamacpp:n_decode_total 51\nllamacpp:requests_processing 2\nllamacpp:requests_deferred 3\n");
+  EXPECT_EQ(scrape.kind, EngineKind::kLlamaCpp);
+  EXPECT_STREQ(to_string(scrape.kind), "llama_cpp");
+  EXPECT_EQ(scrape.queued_requests, 3U);
+  EXPECT_EQ(scrape.running_requests, 2U);
+  EXPECT_EQ(scrape.prompt_tokens_total, 55U);
+  EXPECT_EQ(scrape.prefix_hit_tokens_total, 27U);
+  EXPECT_EQ(scrape.generation_tokens_total, 50U);
+  EXPECT_EQ(scrape.iterations_total, 51U);
+  EXPECT_FALSE(scrape.kv_usage || scrape.kv_capacity_tokens || scrape.ttft_s);
+}
+
 TEST(Adapters, TreatMissingOrImpossibleValuesAsUnknown) {
   const EngineScrape scrape = scrape_of(
       "vllm:num_requests_running NaN\nvllm:num_requests_waiting -1\nvllm:kv_cache_usage_perc 1.5\n"

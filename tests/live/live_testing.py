@@ -124,10 +124,10 @@ def complete(port, tokens=4, prompt="hello", **fields):
 class Stream:
     """A streamed answer, read by a thread."""
 
-    def __init__(self, port, tokens, prompt="hello", **fields):
+    def __init__(self, port, tokens, prompt="hello", model="penstock-sim", **fields):
         self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=SECONDS)
         headers = {name.replace("_", "-"): value for name, value in fields.items()}
-        self.connection.request("POST", "/v1/chat/completions", body=json.dumps(chat(tokens, prompt, stream=True)),
+        self.connection.request("POST", "/v1/chat/completions", body=json.dumps(chat(tokens, prompt, stream=True, model=model)),
                                 headers=headers)
         self.socket = self.connection.sock  # The library lets go of it if the answer ends the connection.
         self.text, self.status, self.fault, self.replica = "", None, None, None

@@ -1,0 +1,209 @@
+#!/usr/bin/env python3
+"""The same scenarios behind `penstock gateway` and `penstock plan` for engines of each kind: engines_test.py [KIND...]
+
+Exit code 77: none of the kinds is installed."""
+
+import json
+import os
+import re
+import signal
+import sys
+import time
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "live"))
+
+import kinds  # noqa: E402
+from live_testing import Gateway, Stream, ask, config_file, until  # noqa: E402
+from planner_testing import Planner  # noqa: E402
+
+SKIPPED = 77
+LONG = 3000  # Tokens of an answer that does not end by itself during a test.
+RUNNING = re.compile(r"^(?:vllm:num_requests_running|dynamo_frontend_inflight_requests|llamacpp:requests_processing)(?:\{.*\})? (\S+)", re.M)
+GENERATED = re.compile(r"^(?:vllm:generation_tokens_total|dynamo_frontend_output_tokens_total|llamacpp:tokens_predicted_total)(?:\{.*\})? (\S+)", re.M)
+
+
+class Scenarios:
+    """Engines start once for all tests of a kind; each test has a gateway of its own."""
+
+    kind = None
+
+    @classmethod
+    def setUpClass(cls):
+        cls.replicas = []
+        try:
+            for _ in range(cls.kind.replicas):
+                cls.replicas.append(cls.kind.start())
+            for replica in cls.replicas:
+                replica.wait(cls.kind.is_ready)
+        except BaseException:
+            cls.tearDownClass()
+            raise
+
+    @classmethod
+    def tearDownClass(cls):
+        for replica in cls.replicas:
+            replica.close()
+
+    def config(self):
+        replicas = [{"url": replica.url} for replica in self.replicas]
+        if self.kind.kv_events:
+            for listed, replica in zip(replicas, self.replicas):
+                listed["kv_events"] = replica.kv_events
+        gateway = {"replicas": replicas, "health_interval": "200ms", "anonymous": True}
+        if self.kind.api_key:
+            os.environ["PENSTOCK_TEST_ENGINE_KEY"] = self.kind.api_key
+            gateway["credentials"] = {"api_key_env": "PENSTOCK_TEST_ENGINE_KEY"}
+        return config_file(self, gateway=gateway, model=self.kind.model, slo={"ttft": "10s", "itl": "500ms"})
+
+    def gateway(self):
+        self.file = self.config()
+        gateway = Gateway(self, "--config", self.file).ready()
+        until("all replicas", lambda: self.eligible(gateway) == len(self.replicas))
+        return gateway
+
+    @staticmethod
+    def eligible(gateway):
+        return sum(each["eligible"] for each in gateway.overview()["replicas"])
+
+    @staticmethod
+    def usage(gateway, key):
+        return sum(row[key] for row in gateway.overview()["usage"])
+
+    def complete(self, gateway, tokens=16, prompt="hello", model=None):
+        body = {"model": model or self.kind.model, "max_tokens": tokens, "ignore_eos": True,
+                "messages": [{"role": "user", "content": prompt}]}
+        status, fields, text = ask(gateway.port, "POST", "/v1/chat/completions", body)
+        self.assertEqual(status, 200, text)
+        return json.loads(text), fields
+
+    def stream(self, gateway, tokens):
+        stream = Stream(gateway.port, tokens, model=self.kind.model)
+        self.addCleanup(stream.connection.close)
+        return stream
+
+    def figure(self, pattern):
+        """Sum over all replicas of a figure that the engines themselves expose."""
+        total = 0.0
+        for replica in self.replicas:
+            status, text = replica.get("/metrics")
+            self.assertEqual(status, 200)
+            total += sum(float(value) for value in pattern.findall(text))
+        return total
+
+    # ---- scenarios -------------------------------------------------------------------------------------------------
+
+    def test_requests_and_streams_are_served_and_counted(self):
+        gateway = self.gateway()
+        answer, _ = self.complete(gateway)
+        self.assertEqual(answer["usage"]["completion_tokens"], 16)
+        stream = self.stream(gateway, 24).join()
+        self.assertEqual((stream.status, stream.fault), (200, None))
+        self.assertTrue(stream.text.endswith("data: [DONE]\n\n"), stream.text[-200:])
+        until("both in the ledger", lambda: self.usage(gateway, "completed") == 2)
+        self.assertEqual(self.usage(gateway, "output_tokens"), 16 + 24)
+        self.assertEqual(gateway.overview()["problems"], [])
+
+    def test_all_models_and_adapters_are_served(self):
+        gateway = self.gateway()
+        listed = {entry["id"] for entry in json.loads(ask(gateway.port, "GET", "/v1/models")[2])["data"]}
+        self.assertLessEqual(set(self.kind.models), listed)
+        for name in self.kind.models:
+            with self.subTest(name):
+                self.assertEqual(self.complete(gateway, 4, model=name)[0]["usage"]["completion_tokens"], 4)
+
+    def test_a_prompt_is_found_in_the_cache_of_its_replica(self):
+        if not self.kind.counts_cached_tokens:
+            self.skipTest(f"{self.kind.name} does not count cached tokens of single requests")
+        gateway = self.gateway()
+        prompt = f"a prompt of its own {time.time()} " * 40
+        cached = []
+        for _ in range(2):
+            details = self.complete(gateway, 4, prompt)[0]["usage"].get("prompt_tokens_details") or {}
+            cached.append(details.get("cached_tokens") or 0)
+        self.assertLess(cached[0], cached[1])
+
+    def test_a_client_that_leaves_frees_the_slot(self):
+        gateway = self.gateway()
+        before = self.figure(GENERATED)
+        stream = self.stream(gateway, LONG)
+        until("the first event", lambda: stream.text)
+        until("a running request", lambda: self.figure(RUNNING) == 1)
+        stream.leave()
+        until("a free slot", lambda: self.figure(RUNNING) == 0)
+        self.assertLess(self.figure(GENERATED) - before, LONG, "the engine finished the answer")
+        until("the outcome", lambda: self.usage(gateway, "cancelled") == 1)
+        self.assertEqual(gateway.open_requests(), 0)
+
+    def test_a_queue_is_seen_by_gateway_and_planner(self):
+        gateway = self.gateway()
+        planner = Planner(self, "--config", self.file, "--gateway", f"127.0.0.1:{gateway.admin}", "--mode", "observe")
+        slots = kinds.SLOTS * len(self.replicas) * getattr(self.kind, "workers", 1)
+        streams = [self.stream(gateway, LONG) for _ in range(slots + 4)]
+
+        def samples():
+            return [each["sample"] for each in planner.pool()["replicas"] if each["sample"]]
+
+        until("open requests at the gateway", lambda: gateway.open_requests() == slots + 4)
+        until("running requests at the planner", lambda: sum(each["running"] for each in samples()) > 0)
+        until("a queue at the planner", lambda: sum(each["queued"] or 0 for each in samples()) >= 1)
+        for stream in streams:
+            stream.leave()
+        until("no queue", lambda: sum((each["queued"] or 0) + each["running"] for each in samples()) == 0)
+        text = ask(planner.port, "GET", "/metrics/engines")[2]
+        label = f'model_id="{self.kind.model}"'
+        self.assertRegex(text, rf"(?m)^llm_queue_depth\{{.*{label}.*\}} 0")
+
+    def test_a_gateway_that_drains_ends_its_streams(self):
+        gateway = self.gateway()
+        stream = self.stream(gateway, 100)
+        until("the first event", lambda: stream.text)
+        gateway.signal(signal.SIGTERM)
+        stream.join()
+        self.assertTrue(stream.text.endswith("data: [DONE]\n\n"), stream.text[-200:])
+        self.assertNotIn("truncated", stream.text)
+        self.assertEqual(gateway.wait(), 0, gateway.log())
+
+    def test_a_killed_engine_truncates_its_streams_and_returns_after_a_restart(self):
+        gateway = self.gateway()
+        stream = self.stream(gateway, LONG)
+        until("the first event", lambda: stream.text)
+        busy = [each["url"] for each in gateway.overview()["replicas"] if each["open_requests"]]
+        (replica,) = [each for each in self.replicas if each.url in busy]
+        replica.server.kill()
+        stream.join()
+        self.assertIn('"truncated"', stream.text[-400:])
+        self.assertNotIn("[DONE]", stream.text)
+        until("the outcome", lambda: self.usage(gateway, "truncated") == 1)
+        until("that the replica is left out", lambda: self.eligible(gateway) == len(self.replicas) - 1)
+        for _ in range(3 if len(self.replicas) > 1 else 0):
+            self.assertNotIn(replica.url, self.complete(gateway, 2)[1]["x-penstock-replica"])
+        replica.server.start()
+        replica.wait(self.kind.is_ready)
+        until("the replica again", lambda: self.eligible(gateway) == len(self.replicas))
+        for _ in range(2 * len(self.replicas)):
+            self.complete(gateway, 2)
+
+
+def main(names):
+    chosen = [kinds.named(name) for name in names] or [kind() for kind in kinds.KINDS]
+    lines, failed, ran = [], False, False
+    for kind in chosen:
+        missing = kind.missing()
+        if missing:
+            lines.append(f"SKIPPED: engine {kind.name}: {missing}")
+            continue
+        ran = True
+        case = type(f"{kind.name}", (Scenarios, unittest.TestCase), {"kind": kind})
+        began = time.monotonic()
+        result = unittest.TextTestRunner(verbosity=2, stream=sys.stdout).run(unittest.defaultTestLoader.loadTestsFromTestCase(case))
+        bad = len(result.failures) + len(result.errors)
+        failed = failed or bad > 0
+        lines.append(f"engine {kind.name}: {max(0, result.testsRun - bad - len(result.skipped))} passed, {bad} failed, "
+                     f"{len(result.skipped)} skipped in {time.monotonic() - began:.0f} s")
+    print("\n".join(lines), flush=True)
+    return 1 if failed else 0 if ran else SKIPPED
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,232 @@
+"""Engines of each kind as processes on loopback: how they are started and what they can do."""
+
+import http.client
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = pathlib.Path(os.environ.get("PENSTOCK_ENGINES") or "~/.cache/penstock-engines").expanduser()
+PROGRAM = os.environ.get("PENSTOCK", "penstock")
+START_SECONDS = 240  # A vLLM starts in 30 s on an idle machine.
+STOP_SECONDS = 30
+SLOTS = 2  # Requests that one engine runs at once.
+MODEL = "tiny"
+
+
+def free_ports(count):
+    listening = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [each.getsockname()[1] for each in listening]
+    for each in listening:
+        each.close()
+    return ports
+
+
+class Process:
+    """A program in a process group of its own, because engines have child processes."""
+
+    def __init__(self, words, environment=()):
+        self.words, self.environment = [str(word) for word in words], {**os.environ, **dict(environment)}
+        self.log = tempfile.TemporaryFile("w+")
+        self.start()
+
+    def start(self):
+        self.process = subprocess.Popen(self.words, env=self.environment, stdin=subprocess.DEVNULL, stdout=self.log,
+                                        stderr=subprocess.STDOUT, start_new_session=True)
+
+    def send(self, number):
+        try:
+            os.killpg(self.process.pid, number)
+        except ProcessLookupError:
+            pass
+
+    def kill(self):
+        self.send(signal.SIGKILL)
+        self.process.wait(STOP_SECONDS)
+
+    def stop(self):
+        self.send(signal.SIGTERM)
+        try:
+            self.process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            pass
+        self.kill()
+
+    def ended(self):
+        return self.process.poll() is not None
+
+    def tail(self):
+        self.log.seek(0)
+        return self.log.read()[-2000:]
+
+
+class Replica:
+    """What the gateway sees as one replica: a server at `port`, and the processes behind it."""
+
+    def __init__(self, port, *processes):
+        self.port, self.url, self.processes = port, f"http://127.0.0.1:{port}", list(processes)
+
+    def get(self, path, **fields):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        try:
+            connection.request("GET", path, headers=fields)
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
+        finally:
+            connection.close()
+
+    def wait(self, is_ready):
+        for _ in range(START_SECONDS * 5):
+            for process in self.processes:
+                if process.ended():
+                    raise AssertionError(f"the engine ended: {process.tail()}")
+            try:
+                if is_ready(self):
+                    return
+            except (OSError, http.client.HTTPException):
+                pass
+            time.sleep(0.2)
+        raise AssertionError(f"the engine is not ready: {self.processes[0].tail()}")
+
+    @property
+    def server(self):
+        return self.processes[0]
+
+    def close(self):
+        for process in reversed(self.processes):
+            process.kill() if process.ended() else process.stop()
+
+
+class Kind:
+    """One kind of engine. `start` returns a replica; the attributes say what the kind can do."""
+
+    name = ""
+    model = MODEL
+    replicas = 2
+    api_key = None
+    queue_is_exact = True       # The queue that it exposes is that of its scheduler.
+    counts_cached_tokens = False
+    models = (MODEL,)
+    kv_events = False
+
+    def folder(self):
+        return ROOT / self.name
+
+    def missing(self):
+        """Why this kind cannot run here; empty if it can."""
+        if not (self.folder() / "installed").exists():
+            return f"{self.folder()} is missing; `make engines ENGINES={self.name}` installs it"
+        return ""
+
+    def is_ready(self, replica):
+        return replica.get("/health")[0] == 200
+
+
+class Vllm(Kind):
+    name = "vllm"
+    api_key = "sk-engine"
+    counts_cached_tokens = True
+    kv_events = True
+
+    def __init__(self):
+        self.models = (MODEL, "second") + (("adapter",) if (self.folder() / "adapter").exists() else ())
+
+    def folder(self):
+        return pathlib.Path(os.environ.get("PENSTOCK_VLLM") or ROOT / self.name)
+
+    def missing(self):
+        return "" if (self.folder() / "venv/bin/vllm").exists() else super().missing()
+
+    def start(self):
+        folder = self.folder()
+        port, events = free_ports(2)
+        words = [folder / "venv/bin/vllm", "serve", folder / "tiny", "--served-model-name", MODEL, "second",
+                 "--load-format", "dummy", "--host", "127.0.0.1", "--port", port, "--max-model-len", 4096,
+                 "--max-num-seqs", SLOTS, "--enforce-eager", "--api-key", self.api_key, "--enable-prompt-tokens-details",
+                 "--kv-events-config", '{"enable_kv_cache_events":true,"publisher":"zmq","endpoint":"tcp://127.0.0.1:%d"}' % events]
+        if "adapter" in self.models:
+            words += ["--enable-lora", "--max-loras", 1, "--max-lora-rank", 8, "--lora-modules", f"adapter={folder}/adapter"]
+        replica = Replica(port, Process(words, {
+            "VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", "HF_HUB_OFFLINE": "1",
+            "TRANSFORMERS_OFFLINE": "1", "OMP_NUM_THREADS": "1"}))
+        replica.kv_events = f"tcp://127.0.0.1:{events}"
+        return replica
+
+
+class Dynamo(Kind):
+    """A front end with two mocked workers. The gateway sees one replica."""
+
+    name = "dynamo"
+    replicas = 1
+    workers = 2
+    queue_is_exact = False  # It counts a request as queued until its first token.
+
+    def start(self):
+        python = self.folder() / "venv/bin/python"
+        port, *events = free_ports(1 + self.workers)
+        state = tempfile.TemporaryDirectory()
+        environment = {"DYN_FILE_KV": state.name, "DYN_DISCOVERY_BACKEND": "file", "DYN_REQUEST_PLANE": "tcp",
+                       "DYN_EVENT_PLANE": "zmq", "DYN_TCP_RPC_HOST": "127.0.0.1", "DYN_EVENT_PLANE_HOST": "127.0.0.1",
+                       "HF_HUB_OFFLINE": "1"}
+        front_end = Process([python, "-m", "dynamo.frontend", "--http-host", "127.0.0.1", "--http-port", port, "--router-mode",
+                             "kv"], environment)
+        workers = Process([python, "-m", "dynamo.mocker", "--model-path", self.folder() / "tiny", "--model-name", MODEL,
+                           "--num-workers", self.workers, "--block-size", 16, "--num-gpu-blocks-override", 4096,
+                           "--max-num-seqs", SLOTS, "--zmq-kv-events-ports", ",".join(map(str, events))],
+                          environment)
+        replica = Replica(port, front_end, workers)
+        replica.state = state
+        return replica
+
+    def is_ready(self, replica):
+        return MODEL in replica.get("/v1/models")[1]
+
+
+class LlamaCpp(Kind):
+    name = "llama_cpp"
+    counts_cached_tokens = True
+
+    def start(self):
+        (port,) = free_ports(1)
+        python = self.folder() / "venv/bin/python"
+        return Replica(port, Process([python, "-B", HERE / "llama_server.py", self.folder() / "tiny.gguf", port, SLOTS]))
+
+
+class LlmDSim(Kind):
+    name = "llm_d_sim"
+
+    def start(self):
+        (port,) = free_ports(1)
+        return Replica(port, Process([self.folder() / "llm-d-inference-sim", "--port", port, "--model", MODEL, "--max-num-seqs",
+                                      SLOTS, "--mode", "echo", "--time-to-first-token", "50ms", "--inter-token-latency", "5ms"]))
+
+
+class Penstock(Kind):
+    name = "penstock"
+    counts_cached_tokens = True
+    kv_events = True
+
+    def missing(self):
+        return ""
+
+    def start(self):
+        port, events = free_ports(2)
+        replica = Replica(port, Process([PROGRAM, "engine", "--port", port, "--model-name", MODEL,
+                                         "--max-sequences", SLOTS, "--kv-events-port", events]))
+        replica.kv_events = f"tcp://127.0.0.1:{events}"
+        return replica
+
+
+KINDS = (Penstock, Vllm, Dynamo, LlamaCpp, LlmDSim)
+
+
+def named(name):
+    found = [kind for kind in KINDS if kind.name == name]
+    if not found:
+        sys.exit(f"unknown engine {name}; known: {', '.join(kind.name for kind in KINDS)}")
+    return found[0]()
