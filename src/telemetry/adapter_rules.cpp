@@ -141,7 +141,7 @@ constexpr AdapterRule kDynamoRules[] = {
     {"dynamo_frontend_request_duration_seconds", kRequest},
 };
 
-// Its series have no labels. Computed and cached prompt tokens are counted apart; versions before 2026 have the KV cache.
+// Its series have no labels. Computed and cached prompt tokens are counted apart; older versions expose the KV cache.
 constexpr AdapterRule kLlamaCppRules[] = {
     {"llamacpp:requests_deferred", kQueued},
     {"llamacpp:requests_processing", kRunning},

@@ -13,7 +13,17 @@
 
 namespace penstock::telemetry {
 
-enum class EngineKind : std::uint8_t { kUnknown, kVllm, kSglang, kTensorRtLlm, kTriton, kTgi, kDynamo, kLlamaCpp, kPenstock };
+enum class EngineKind : std::uint8_t {
+  kUnknown,
+  kVllm,
+  kSglang,
+  kTensorRtLlm,
+  kTriton,
+  kTgi,
+  kDynamo,
+  kLlamaCpp,
+  kPenstock
+};
 [[nodiscard]] const char* to_string(EngineKind kind);  // Returns "unknown", "vllm", "sglang", "tensorrt_llm", ….
 
 // Missing is not zero: figures that a server does not expose are empty. If several engines or ranks share one /metrics,

@@ -109,8 +109,8 @@ class Kind:
     model = MODEL
     replicas = 2
     api_key = None
-    queue_is_exact = True       # The queue that it exposes is that of its scheduler.
     counts_cached_tokens = False
+    honours_cache_salt = False
     models = (MODEL,)
     kv_events = False
 
@@ -131,6 +131,7 @@ class Vllm(Kind):
     name = "vllm"
     api_key = "sk-engine"
     counts_cached_tokens = True
+    honours_cache_salt = True
     kv_events = True
 
     def __init__(self):
@@ -164,7 +165,6 @@ class Dynamo(Kind):
     name = "dynamo"
     replicas = 1
     workers = 2
-    queue_is_exact = False  # It counts a request as queued until its first token.
 
     def start(self):
         python = self.folder() / "venv/bin/python"
@@ -209,6 +209,7 @@ class LlmDSim(Kind):
 class Penstock(Kind):
     name = "penstock"
     counts_cached_tokens = True
+    honours_cache_salt = True
     kv_events = True
 
     def missing(self):
