@@ -37,7 +37,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (scrape.kind != telemetry::detect_engine(*read)) std::abort();
   if (scrape.kv_usage && !(*scrape.kv_usage >= 0.0 && *scrape.kv_usage <= 1.0)) std::abort();
   if (const auto sample = telemetry::to_sample(scrape, core::kStart))
-    if (sample->kv_used_tokens > sample->kv_capacity_tokens || sample->oldest_queued_age < core::Duration{})
+    if ((sample->kv_used_tokens && sample->kv_capacity_tokens &&
+         *sample->kv_used_tokens > *sample->kv_capacity_tokens) ||
+        sample->oldest_queued_age.value_or(core::Duration{}) < core::Duration{})
       std::abort();
   return 0;
 }

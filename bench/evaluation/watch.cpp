@@ -24,8 +24,9 @@ const char* reason_to_stay(core::Instant now, const signals::PoolObservation& po
     if (replica.state != signals::ReplicaState::kReady) continue;
     if (!replica.sample || now - replica.sample->sampled_at > limits.sample_age)
       return "shrinks while telemetry is missing or old";
-    if (replica.sample->oldest_queued_age > limits.queue_age) return "shrinks while a queue waits";
-    kv_usage += replica.sample->kv_usage();
+    if (replica.sample->oldest_queued_age.value_or(core::Duration{}) > limits.queue_age)
+      return "shrinks while a queue waits";
+    kv_usage += replica.sample->kv_usage().value_or(0.0);
     ++ready;
   }
   if (ready > 0 && kv_usage / ready > limits.kv_hot) return "shrinks while the KV cache is hot";
@@ -46,11 +47,12 @@ const char* reason_to_shrink_less(const signals::PoolObservation& pool, std::uin
     const auto scaled = [&](std::uint64_t tokens) {
       return static_cast<double>(tokens) * pool.ready / std::max(1U, target) * 100.0;
     };
-    const double of_kv = scaled(sample.kv_used_tokens + sample.queued_kv_tokens + sample.queued_prefill_tokens);
-    const double of_queue = pool.role == signals::Role::kPrefill ? scaled(sample.queued_prefill_tokens) : 0.0;
+    const std::uint64_t queued = sample.queued_prefill_tokens.value_or(0);
+    const double of_kv = scaled(sample.kv_used_tokens.value_or(0) + sample.queued_kv_tokens.value_or(0) + queued);
+    const double of_queue = pool.role == signals::Role::kPrefill ? scaled(queued) : 0.0;
     constexpr double kRounding = 1.0 + 1e-6;
     const double most = std::min(100U, limits.sensitivity) * kRounding;
-    if (of_kv > most * static_cast<double>(sample.kv_capacity_tokens) ||
+    if (of_kv > most * static_cast<double>(sample.kv_capacity_tokens.value_or(0)) ||
         of_queue > most * static_cast<double>(limits.prefill_queue_tokens))
       return "leaves too few replicas for the load";
   }

@@ -32,7 +32,7 @@ class BusyEngine {
  private:
   double step() {
     engine::StepShape shape;
-    shape.total_kv_tokens = sample.kv_capacity_tokens;
+    shape.total_kv_tokens = sample.kv_capacity_tokens.value();
     shape.decode_sequences = static_cast<std::uint32_t>(1 + random_.below(60));
     shape.decode_context_tokens = shape.decode_sequences * (200 + random_.below(3000));
     shape.active_kv_tokens = shape.decode_context_tokens;

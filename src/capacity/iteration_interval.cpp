@@ -11,6 +11,8 @@ namespace {
 using core::IterationSums;
 using core::IterationTotals;
 
+// Capacity of an engine that does not report its own.
+constexpr std::uint64_t kUsualKvTokens = 1'000'000;
 constexpr core::Duration kBusyMax = std::chrono::hours{24 * 365 * 100};
 // Tolerance for differences between the clocks of the engine and the observer.
 constexpr double kElapsedSlack = 1.1;
@@ -36,13 +38,13 @@ double mean_ms(const IterationSums& sums) {
   return sums.steps == 0 ? 0.0 : core::to_milliseconds(sums.busy) / static_cast<double>(sums.steps);
 }
 
-bool is_plausible(const IterationSums& sums, std::uint64_t kv_capacity_tokens) {
+bool is_plausible(const IterationSums& sums, const std::optional<std::uint64_t>& kv_capacity_tokens) {
   if (sums.steps == 0)
     return sums.busy == core::Duration{} && sums.decode_sequences == 0 && sums.decode_context_tokens == 0 &&
            sums.active_kv_tokens == 0;
   const double held = static_cast<double>(sums.active_kv_tokens) / static_cast<double>(sums.steps);
   return sums.busy > core::Duration{} && sums.decode_context_tokens >= sums.decode_sequences &&
-         held <= static_cast<double>(kv_capacity_tokens);
+         (!kv_capacity_tokens || held <= static_cast<double>(*kv_capacity_tokens));
 }
 
 bool prompts_are_plausible(const IterationTotals& done) {
@@ -68,13 +70,13 @@ TwoPoints two_points(double mean, double variance) {
   return {1.0, 1.0 + (mean - 1.0) * (1.0 + ratio), ratio / (1.0 + ratio)};
 }
 
-MeanShape mean_of(const IterationSums& sums, std::uint64_t kv_capacity_tokens) {
+MeanShape mean_of(const IterationSums& sums, const std::optional<std::uint64_t>& kv_capacity_tokens) {
   const auto steps = static_cast<double>(sums.steps);
   MeanShape shape;
   shape.decode_sequences = static_cast<double>(sums.decode_sequences) / steps;
   shape.decode_context_tokens = static_cast<double>(sums.decode_context_tokens) / steps;
   shape.active_kv_tokens = static_cast<double>(sums.active_kv_tokens) / steps;
-  shape.total_kv_tokens = static_cast<double>(std::max<std::uint64_t>(1, kv_capacity_tokens));
+  shape.total_kv_tokens = static_cast<double>(std::max<std::uint64_t>(1, kv_capacity_tokens.value_or(kUsualKvTokens)));
   return shape;
 }
 

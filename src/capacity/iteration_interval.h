@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "core/time.h"
 #include "engine/step_time.h"
@@ -12,7 +13,7 @@ namespace penstock::capacity {
 struct IterationInterval {
   core::IterationTotals done;  // Work within the interval.
   core::Duration elapsed{};
-  std::uint64_t kv_capacity_tokens = 0;
+  std::optional<std::uint64_t> kv_capacity_tokens;  // Empty if the engine does not report it.
 };
 
 // Returns true if the sums can be subtracted: times from 0 to a hundred years.

@@ -113,12 +113,16 @@ core::Result<EngineWatch::Scraped> EngineWatch::read(const Engine& engine, const
   if (!parsed) return tl::make_unexpected(parsed.error());
   telemetry::EngineScrape scrape = telemetry::read_scrape(*parsed);
   auto sample = telemetry::to_sample(scrape, loop_.now());
+  if (!sample && scrape.kind != telemetry::EngineKind::kUnknown)
+    return core::environment_error(where, fmt::format("lacks the numbers of queued and running requests of {}",
+                                                      telemetry::to_string(scrape.kind)));
   if (!sample) return core::environment_error(where, "contains no metrics of a known engine");
   return Scraped{std::move(scrape), *std::move(sample)};
 }
 
 void EngineWatch::store(Engine& engine, Scraped scraped) {
   const auto at = [](const Scraped& each) { return each.sample.sampled_at; };
+  scraped.sample.oldest_queued_age = engine.queue_age.observe(scraped.scrape, at(scraped));
   std::deque<Scraped>& earlier = engine.earlier;
   if (engine.last && (earlier.empty() || at(*engine.last) - at(earlier.back()) >= kSpacing))
     earlier.push_back(*std::move(engine.last));

@@ -23,6 +23,7 @@
 #include "signals/observation.h"
 #include "telemetry/adapters.h"
 #include "telemetry/forward_pass.h"
+#include "telemetry/queue_age.h"
 #include "telemetry/token_metrics.h"
 
 namespace penstock::controller {
@@ -73,6 +74,7 @@ class EngineWatch {
     std::optional<Scraped> last;
     std::deque<Scraped> earlier;  // In intervals of kSpacing; the oldest is one minute old.
     std::map<std::uint32_t, telemetry::ForwardPassTotals> ranks;
+    telemetry::QueueAge queue_age;
     bool in_flight = false, unavailable = false;
   };
   void scrape();

@@ -39,6 +39,30 @@ std::string failure_of(const core::Result<net::FetchAnswer>& answer) {
   return answer->status == 200 ? std::string{} : fmt::format("status {}", answer->status);
 }
 
+// KV usage of several engines, weighted by capacity where all report one.
+class MeanKvUsage {
+ public:
+  void add(const signals::EngineSample& sample) {
+    const auto usage = sample.kv_usage();
+    if (!usage) return;
+    sum_ += *usage;
+    ++engines_;
+    const auto capacity = static_cast<double>(sample.kv_capacity_tokens.value_or(0));
+    all_have_capacity_ = all_have_capacity_ && capacity > 0.0;
+    used_ += *usage * capacity;
+    capacity_ += capacity;
+  }
+  [[nodiscard]] std::optional<double> mean() const {
+    if (engines_ == 0) return std::nullopt;
+    return all_have_capacity_ ? used_ / capacity_ : sum_ / engines_;
+  }
+
+ private:
+  double sum_ = 0.0, used_ = 0.0, capacity_ = 0.0;
+  std::uint32_t engines_ = 0;
+  bool all_have_capacity_ = true;
+};
+
 }  // namespace
 
 PlannerDaemon::PlannerDaemon(net::Loop& loop, net::Client& client, Fleet& fleet, decision::Policy& policy,
@@ -321,7 +345,8 @@ void PlannerDaemon::add_point() {
   LivePoint point;
   point.at = seen.now;
   const signals::PoolObservation* entry = nullptr;
-  std::uint64_t used = 0, capacity = 0, prompts = 0, hits = 0;
+  MeanKvUsage kv;
+  std::uint64_t prompts = 0, hits = 0;
   for (const signals::PoolObservation& pool : seen.pools) {
     if (pool.role != signals::Role::kDecode) entry = &pool;
     const auto put = [&](std::vector<std::optional<std::uint32_t>>& counts, std::uint32_t replicas) {
@@ -335,10 +360,10 @@ void PlannerDaemon::add_point() {
       if (!replica.sample) continue;
       point.queued = point.queued.value_or(0) + replica.sample->queued_requests;
       point.running = point.running.value_or(0) + replica.sample->running_requests;
-      used += replica.sample->kv_used_tokens;
-      capacity += replica.sample->kv_capacity_tokens;
-      prompts += replica.sample->prompt_tokens_total;
-      hits += replica.sample->prefix_hit_tokens_total;
+      kv.add(*replica.sample);
+      if (!replica.sample->prompt_tokens_total || !replica.sample->prefix_hit_tokens_total) continue;
+      prompts += *replica.sample->prompt_tokens_total;
+      hits += *replica.sample->prefix_hit_tokens_total;
     }
   }
   if (data_ != signals::DataState::kNoGateway) {
@@ -350,7 +375,7 @@ void PlannerDaemon::add_point() {
     point.itl = entry->last_minute.itl;
     point.waiting = entry->unrouted_requests;
   }
-  if (capacity > 0) point.kv_usage = static_cast<double>(used) / static_cast<double>(capacity);
+  point.kv_usage = kv.mean();
   // Counters of engines that ended are gone from the sums: such an interval has no share.
   if (prompts > prompt_tokens_before_ && hits >= hit_tokens_before_)
     point.hit_ratio =

@@ -25,6 +25,10 @@ Json known(const std::optional<Value>& value) {
   return value ? Json(*value) : Json(nullptr);
 }
 
+Json seconds(const std::optional<core::Duration>& duration) {
+  return duration ? Json(core::to_seconds(*duration)) : Json(nullptr);
+}
+
 template <class Value>
 Json known(const std::vector<std::optional<Value>>& values) {
   Json made = Json::array();
@@ -53,12 +57,13 @@ Json replica(const ReplicaView& view, core::Instant now, bool is_counted) {
     made["sample"] = {{"age_s", core::to_seconds(now - sample->sampled_at)},
                       {"queued", sample->queued_requests},
                       {"running", sample->running_requests},
-                      {"queued_prefill_tokens", sample->queued_prefill_tokens},
-                      {"kv_usage", sample->kv_capacity_tokens > 0 ? Json(sample->kv_usage()) : Json(nullptr)},
-                      {"kv_capacity_tokens", sample->kv_capacity_tokens},
-                      {"evictions", sample->evictions_total},
-                      {"preemptions", sample->preemptions_total},
-                      {"batch_merge_efficiency", sample->batch_merge_efficiency}};
+                      {"queued_prefill_tokens", known(sample->queued_prefill_tokens)},
+                      {"oldest_queued_s", seconds(sample->oldest_queued_age)},
+                      {"kv_usage", known(sample->kv_usage())},
+                      {"kv_capacity_tokens", known(sample->kv_capacity_tokens)},
+                      {"evictions", known(sample->evictions_total)},
+                      {"preemptions", known(sample->preemptions_total)},
+                      {"batch_merge_efficiency", known(sample->batch_merge_efficiency)}};
   return made;
 }
 

@@ -430,10 +430,15 @@ TEST_F(PlannerDaemonTest, ReportedFiguresAreInTheStateAndInAPoint) {
 
 TEST_F(PlannerDaemonTest, AnEngineWithoutACacheSizeHasNoKvUsage) {
   signals::EngineSample unknown = sample();
-  unknown.kv_used_tokens = unknown.kv_capacity_tokens = 0;
+  unknown.kv_used_tokens.reset();
+  unknown.kv_capacity_tokens.reset();
   fleet.views = {view(unknown)};
   open();
-  EXPECT_TRUE(state()["pools"][0]["replicas"][0]["sample"]["kv_usage"].is_null());
+  const Json shown = state()["pools"][0]["replicas"][0]["sample"];
+  for (const char* figure : {"kv_usage", "kv_capacity_tokens", "queued_prefill_tokens", "oldest_queued_s", "evictions",
+                             "preemptions", "batch_merge_efficiency"})
+    EXPECT_TRUE(shown[figure].is_null()) << figure;
+  EXPECT_TRUE(points()[0]["kv_usage"].is_null());
 }
 
 TEST_F(PlannerDaemonTest, TextFromOutsideCannotBreakTheDocument) {

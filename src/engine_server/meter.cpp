@@ -57,6 +57,7 @@ telemetry::EngineFigures Meter::figures(const engine::EngineState& state, core::
   sample.generation_tokens_total = state.generated_tokens;
   sample.preemptions_total = state.preemptions;
   sample.evictions_total = state.evictions;
+  sample.oldest_queued_age = core::Duration{};
   if (state.oldest_waiting != core::kNever)
     sample.oldest_queued_age = core::from_seconds(seconds(std::max(now - state.oldest_waiting, core::Duration{})));
   sample.batch_merge_efficiency = state.batch_merge_efficiency;

@@ -205,9 +205,10 @@ Waiting waiting(const PoolView& view) {
   Waiting longest;
   if (view.pool.detail) longest.unrouted_ms = core::to_milliseconds(view.pool.detail->oldest_unrouted_age);
   for (const signals::ReplicaObservation& replica : view.pool.replicas) {
-    if (!replica.sample || replica.sample->queued_kv_tokens > 0) continue;
+    if (!replica.sample || replica.sample->queued_kv_tokens.value_or(0) > 0) continue;
     if (replica.sample->sampled_at <= view.now - view.options.sample_age) continue;
-    longest.queued_ms = std::max(longest.queued_ms, core::to_milliseconds(replica.sample->oldest_queued_age));
+    if (replica.sample->oldest_queued_age)
+      longest.queued_ms = std::max(longest.queued_ms, core::to_milliseconds(*replica.sample->oldest_queued_age));
   }
   return longest;
 }

@@ -77,11 +77,11 @@ PoolObservation queued(PoolObservation pool, std::uint32_t requests, std::uint64
 PoolObservation grown(PoolObservation pool, std::uint64_t prompts, std::uint64_t hits, std::uint64_t generated,
                       std::uint64_t preemptions = 0) {
   for (auto& replica : pool.replicas) {
-    replica.sample->prompt_tokens_total += prompts;
-    replica.sample->prefix_hit_tokens_total += hits;
-    replica.sample->generation_tokens_total += generated;
-    replica.sample->completed_total += 10;
-    replica.sample->preemptions_total += preemptions;
+    *replica.sample->prompt_tokens_total += prompts;
+    *replica.sample->prefix_hit_tokens_total += hits;
+    *replica.sample->generation_tokens_total += generated;
+    *replica.sample->completed_total += 10;
+    *replica.sample->preemptions_total += preemptions;
   }
   return pool;
 }

@@ -22,13 +22,26 @@ inline constexpr std::uint64_t kKvTokens = 1000;  // KV capacity of every engine
 
 [[nodiscard]] inline core::Instant at_s(double seconds) { return core::kStart + core::from_seconds(seconds); }
 
+// A sample of an engine that reports everything, all of it 0.
+[[nodiscard]] inline EngineSample idle_engine() {
+  EngineSample sample;
+  for (auto* figure :
+       {&sample.queued_prefill_tokens, &sample.inflight_prefill_tokens, &sample.scheduled_kv_tokens,
+        &sample.queued_kv_tokens, &sample.kv_used_tokens, &sample.prompt_tokens_total, &sample.prefix_hit_tokens_total,
+        &sample.generation_tokens_total, &sample.completed_total, &sample.preemptions_total, &sample.evictions_total})
+    *figure = 0;
+  sample.kv_capacity_tokens = kKvTokens;
+  sample.oldest_queued_age = core::Duration{};
+  sample.batch_merge_efficiency = 0.0;
+  return sample;
+}
+
 // An engine with this number of requests and of its kKvTokens in use.
 [[nodiscard]] inline EngineSample engine(std::uint32_t queued, std::uint32_t running = 0, std::uint64_t kv_used = 0) {
-  EngineSample sample;
+  EngineSample sample = idle_engine();
   sample.queued_requests = queued;
   sample.running_requests = running;
   sample.kv_used_tokens = kv_used;
-  sample.kv_capacity_tokens = kKvTokens;
   return sample;
 }
 [[nodiscard]] inline EngineSample with_kv(double usage) {

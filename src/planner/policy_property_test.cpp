@@ -27,14 +27,19 @@ EngineSample draw_sample(core::RandomStream& random, core::Instant now) {
   EngineSample sample;
   sample.sampled_at = now - core::from_seconds(random.below(4) == 0 ? random.uniform(0.0, 600.0) : 0.0);
   const bool idle = random.below(4) == 0;
-  sample.kv_capacity_tokens = random.below(20) == 0 ? 0 : 1 + random.below(200'000);
+  const std::uint64_t capacity = random.below(20) == 0 ? 0 : 1 + random.below(200'000);
+  if (random.below(20) != 0) sample.kv_capacity_tokens = capacity;
   if (idle) return sample;
   sample.queued_requests = static_cast<std::uint32_t>(random.below(random.below(2) == 0 ? 4 : 400));
   sample.running_requests = static_cast<std::uint32_t>(random.below(256));
-  sample.queued_prefill_tokens = random.below(400'000);
-  sample.scheduled_kv_tokens = random.below(250'000);
-  sample.queued_kv_tokens = random.below(50'000);
-  sample.kv_used_tokens = sample.kv_capacity_tokens == 0 ? 0 : random.below(sample.kv_capacity_tokens + 1);
+  // Every figure may be missing.
+  const auto draw = [&](std::optional<std::uint64_t>& figure, std::uint64_t most) {
+    if (random.below(20) != 0) figure = random.below(most + 1);
+  };
+  draw(sample.queued_prefill_tokens, 400'000);
+  draw(sample.scheduled_kv_tokens, 250'000);
+  draw(sample.queued_kv_tokens, 50'000);
+  draw(sample.kv_used_tokens, capacity);
   return sample;
 }
 

@@ -20,18 +20,24 @@ double ratio(std::uint64_t part, std::uint64_t whole) {
 // Returns true if free KV is less than the next queued request needs. A prompt whose KV is transferred is not a prefill
 // for the engine, but needs the blocks all the same.
 bool blocked_by_kv(const EngineSample& sample, double mean_prompt_tokens) {
-  if (sample.kv_usage() >= kKvFull) return true;
-  const double waiting = ratio(sample.queued_prefill_tokens + sample.queued_kv_tokens, sample.queued_requests);
-  const auto free = static_cast<double>(sample.kv_capacity_tokens - sample.kv_used_tokens);
-  return free < std::max(waiting, sample.queued_prefill_tokens == 0 ? mean_prompt_tokens : 0.0);
+  const auto usage = sample.kv_usage();
+  if (usage && *usage >= kKvFull) return true;
+  if (!sample.kv_capacity_tokens || !sample.kv_used_tokens) return false;
+  const std::uint64_t queued_prefill = sample.queued_prefill_tokens.value_or(0);
+  const double waiting = ratio(queued_prefill + sample.queued_kv_tokens.value_or(0), sample.queued_requests);
+  const auto free = static_cast<double>(*sample.kv_capacity_tokens - *sample.kv_used_tokens);
+  return free < std::max(waiting, queued_prefill == 0 ? mean_prompt_tokens : 0.0);
 }
 
 }  // namespace
 
 bool contradicts_itself(const EngineSample& sample) {
-  if (sample.kv_used_tokens > sample.kv_capacity_tokens) return true;
-  if (sample.running_requests > 0 && sample.kv_used_tokens == 0) return true;
-  return sample.prefix_hit_tokens_total > sample.prompt_tokens_total;
+  if (sample.kv_used_tokens && sample.kv_capacity_tokens && *sample.kv_used_tokens > *sample.kv_capacity_tokens)
+    return true;
+  // An engine that reports its tokens in detail reports those of running requests, too.
+  if (sample.running_requests > 0 && sample.scheduled_kv_tokens && sample.kv_used_tokens == 0U) return true;
+  return sample.prefix_hit_tokens_total && sample.prompt_tokens_total &&
+         *sample.prefix_hit_tokens_total > *sample.prompt_tokens_total;
 }
 
 double EngineMinute::hit_share() const { return ratio(prefix_hit_tokens, prompt_tokens); }
@@ -59,7 +65,9 @@ void PoolHistory::add_counters(Tick& tick, core::Instant now, const signals::Rep
   } else if (known == last_.end() && (!started_ || replica.state_since <= now - core::kMinute)) {
     before = sample;  // Activity before the first report does not belong to this minute.
   }
-  const auto gain = [](std::uint64_t from, std::uint64_t to) { return to > from ? to - from : 0; };
+  const auto gain = [](const std::optional<std::uint64_t>& from, const std::optional<std::uint64_t>& to) {
+    return to && *to > from.value_or(0) ? *to - from.value_or(0) : 0;
+  };
   EngineMinute& gained = tick.since_last;
   gained.prompt_tokens += gain(before.prompt_tokens_total, sample.prompt_tokens_total);
   gained.prefix_hit_tokens += gain(before.prefix_hit_tokens_total, sample.prefix_hit_tokens_total);
@@ -91,17 +99,18 @@ void PoolHistory::add(core::Instant now, const signals::PoolObservation& pool, c
 
   EngineMinute& means = tick.since_last;
   means.starting_share = ratio(pool.starting, std::uint64_t{pool.starting} + pool.ready);
-  double running = 0.0, queued = 0.0, kv = 0.0, blocked = 0.0, with_queue = 0.0;
+  double running = 0.0, queued = 0.0, kv = 0.0, known_kv = 0.0, blocked = 0.0, with_queue = 0.0;
   for (const EngineSample* sample : reporting) {
     running += sample->running_requests;
     queued += sample->queued_requests;
-    kv += sample->kv_usage();
+    kv += sample->kv_usage().value_or(0.0);
+    known_kv += sample->kv_usage() ? 1.0 : 0.0;
     if (sample->queued_requests == 0) continue;
     with_queue += 1.0;
     blocked += blocked_by_kv(*sample, mean_prompt) ? 1.0 : 0.0;
   }
   const auto engines = static_cast<double>(reporting.size());
-  means.kv_usage = ratio(kv, engines);
+  means.kv_usage = ratio(kv, known_kv);
   means.running_per_replica = ratio(running, engines);
   means.queued_per_replica = ratio(queued, engines);
   means.kv_blocked_share = ratio(blocked, with_queue);

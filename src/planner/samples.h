@@ -1,6 +1,7 @@
 // Engine samples that are recent enough to be used.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "core/time.h"
@@ -28,6 +29,29 @@ struct ReadySamples {
       ++samples.missing;
   }
   return samples;
+}
+
+// Mean prompt of the last minute in tokens; 0 without arrivals.
+[[nodiscard]] inline double mean_prompt_tokens(const signals::PoolObservation& pool) {
+  const signals::TrafficWindow& traffic = pool.last_minute;
+  return traffic.arrivals == 0 ? 0.0
+                               : static_cast<double>(traffic.input_tokens) / static_cast<double>(traffic.arrivals);
+}
+
+// Prompt tokens that wait at an engine. An engine that does not report them has prompts of the mean length.
+[[nodiscard]] inline double queued_prompt_tokens(const signals::EngineSample& sample, double mean_prompt) {
+  return sample.queued_prefill_tokens ? static_cast<double>(*sample.queued_prefill_tokens)
+                                      : mean_prompt * sample.queued_requests;
+}
+
+// Share of the KV cache that is in use, or requested by what waits; above 1 if more waits than fits. Empty if the
+// engine reports no KV usage.
+[[nodiscard]] inline std::optional<double> kv_demand(const signals::EngineSample& sample, double mean_prompt) {
+  const std::optional<double> usage = sample.kv_usage();
+  if (!usage || !sample.kv_capacity_tokens || *sample.kv_capacity_tokens == 0) return usage;
+  const double waiting =
+      queued_prompt_tokens(sample, mean_prompt) + static_cast<double>(sample.queued_kv_tokens.value_or(0));
+  return *usage + waiting / static_cast<double>(*sample.kv_capacity_tokens);
 }
 
 }  // namespace penstock::planner

@@ -36,10 +36,11 @@ void add_health(PoolFigures& figures, core::Instant now) {
       ++figures.silent_replicas;
       continue;
     }
-    raise(figures.oldest_queued_s, sample->oldest_queued_age);
-    if (sample->kv_capacity_tokens == 0) continue;
-    kv_usage += sample->kv_usage();
-    ++measured;
+    if (sample->oldest_queued_age) raise(figures.oldest_queued_s, *sample->oldest_queued_age);
+    if (const auto usage = sample->kv_usage()) {
+      kv_usage += *usage;
+      ++measured;
+    }
   }
   figures.kv_usage = ratio(kv_usage, measured);
 }
@@ -52,10 +53,10 @@ void MetricFigures::add_engines(const signals::PoolObservation& pool) {
     if (sample == nullptr) continue;
     EngineFigures& engine = engines.emplace_back();
     engine.worker_id = std::to_string(replica.replica);
-    if (pool.role != Role::kDecode) engine.queued_prefill_tokens = static_cast<double>(sample->queued_prefill_tokens);
+    if (pool.role != Role::kDecode) engine.queued_prefill_tokens = sample->queued_prefill_tokens;
     if (pool.role == Role::kPrefill) continue;
-    engine.queued_kv_tokens = static_cast<double>(sample->queued_kv_tokens);
-    engine.scheduled_kv_tokens = static_cast<double>(sample->scheduled_kv_tokens);
+    engine.queued_kv_tokens = sample->queued_kv_tokens;
+    engine.scheduled_kv_tokens = sample->scheduled_kv_tokens;
   }
 }
 

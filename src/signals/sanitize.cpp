@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 #include "core/enum_names.h"
@@ -14,21 +15,29 @@ namespace {
 bool is_share(double value) { return value >= 0.0 && value <= 1.0; }           // false for NaN
 bool is_figure(double value) { return std::isfinite(value) && value >= 0.0; }  // Likewise.
 
+// A missing figure contradicts nothing.
+bool is_positive(const std::optional<std::uint64_t>& tokens) { return tokens && *tokens > 0; }
+
 bool queue_disagrees(const EngineSample& sample) {
-  return sample.queued_requests == 0 && (sample.queued_prefill_tokens > 0 || sample.queued_kv_tokens > 0 ||
-                                         sample.oldest_queued_age > core::Duration{});
+  return sample.queued_requests == 0 &&
+         (is_positive(sample.queued_prefill_tokens) || is_positive(sample.queued_kv_tokens) ||
+          sample.oldest_queued_age.value_or(core::Duration{}) > core::Duration{});
 }
 
+// Requests that run have tokens. Only an engine that reports its tokens in detail can contradict that.
 bool running_disagrees(const EngineSample& sample) {
-  const bool tokens = sample.scheduled_kv_tokens > 0 || sample.inflight_prefill_tokens > 0;
-  return sample.running_requests == 0 ? tokens : !tokens && sample.kv_used_tokens == 0;
+  const bool tokens = is_positive(sample.scheduled_kv_tokens) || is_positive(sample.inflight_prefill_tokens);
+  if (sample.running_requests == 0) return tokens;
+  return sample.scheduled_kv_tokens && !tokens && sample.kv_used_tokens == 0U;
 }
 
 bool went_back(const EngineSample& before, const EngineSample& now) {
-  return now.prompt_tokens_total < before.prompt_tokens_total ||
-         now.prefix_hit_tokens_total < before.prefix_hit_tokens_total ||
-         now.generation_tokens_total < before.generation_tokens_total || now.completed_total < before.completed_total ||
-         now.preemptions_total < before.preemptions_total || now.evictions_total < before.evictions_total;
+  const auto lower = [&](std::optional<std::uint64_t> EngineSample::*counter) {
+    return before.*counter && now.*counter && *(now.*counter) < *(before.*counter);
+  };
+  return lower(&EngineSample::prompt_tokens_total) || lower(&EngineSample::prefix_hit_tokens_total) ||
+         lower(&EngineSample::generation_tokens_total) || lower(&EngineSample::completed_total) ||
+         lower(&EngineSample::preemptions_total) || lower(&EngineSample::evictions_total);
 }
 
 // Empties the window and returns false if a figure is invalid.
@@ -84,9 +93,11 @@ std::optional<Contradiction> Sanitizer::at_odds(const EngineSample& sample, core
                                                 const SampleMemory* before) const {
   if (sample.sampled_at > now) return Contradiction::kFutureSample;
   if (sample.sampled_at < core::kStart) return Contradiction::kSampleBeforeStart;
-  if (sample.oldest_queued_age < core::Duration{}) return Contradiction::kNegativeAge;
-  if (sample.kv_used_tokens > sample.kv_capacity_tokens) return Contradiction::kKvOverCapacity;
-  if (!is_share(sample.batch_merge_efficiency)) return Contradiction::kShareOutOfRange;
+  if (sample.oldest_queued_age && *sample.oldest_queued_age < core::Duration{}) return Contradiction::kNegativeAge;
+  if (sample.kv_used_tokens && sample.kv_capacity_tokens && *sample.kv_used_tokens > *sample.kv_capacity_tokens)
+    return Contradiction::kKvOverCapacity;
+  if (!is_share(sample.batch_merge_efficiency.value_or(0.0)) || !is_share(sample.kv_share.value_or(0.0)))
+    return Contradiction::kShareOutOfRange;
   if (queue_disagrees(sample)) return Contradiction::kQueueDisagrees;
   if (running_disagrees(sample)) return Contradiction::kRunningDisagrees;
   if (before == nullptr) return std::nullopt;

@@ -18,7 +18,7 @@ signals::EngineSample sample_of(const engine::EngineState& state, core::Instant 
   sample.completed_total = state.completed;
   sample.preemptions_total = state.preemptions;
   sample.evictions_total = state.evictions;
-  if (state.oldest_waiting != core::kNever) sample.oldest_queued_age = now - state.oldest_waiting;
+  sample.oldest_queued_age = state.oldest_waiting == core::kNever ? core::Duration{} : now - state.oldest_waiting;
   sample.batch_merge_efficiency = state.batch_merge_efficiency;
   sample.iterations = state.iterations;
   return sample;

@@ -204,8 +204,9 @@ void World::scrape() {
       signals::EngineSample sample = sample_of(replica.engine->state(timeline_.now), timeline_.now);
       if (options_.faults.telemetry_lie > 0.0 && faults_.uniform() < options_.faults.telemetry_lie) {
         sample.queued_requests = 0;
-        sample.queued_prefill_tokens = sample.inflight_prefill_tokens = 0;
-        sample.scheduled_kv_tokens = sample.queued_kv_tokens = sample.kv_used_tokens = 0;
+        for (auto* tokens : {&sample.queued_prefill_tokens, &sample.inflight_prefill_tokens,
+                             &sample.scheduled_kv_tokens, &sample.queued_kv_tokens, &sample.kv_used_tokens})
+          *tokens = 0;
         sample.oldest_queued_age = core::Duration{};
       }
       replica.on_its_way.push_back(sample);

@@ -275,7 +275,7 @@ TEST(World, LostTelemetryIsNeverZero) {
     missing += sample ? 0 : 1;
     old += sample && sample->sampled_at < seen.now ? 1 : 0;
     if (sample) {
-      EXPECT_GT(sample->kv_capacity_tokens, 0U);
+      EXPECT_GT(sample->kv_capacity_tokens.value_or(0), 0U);
     }
     return 1U;
   }};

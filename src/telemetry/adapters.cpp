@@ -21,6 +21,7 @@ constexpr double kCountMax = 9.0e15;  // Above this limit a double does not hold
 constexpr double kShareSlack =
     1.01;  // Allows for rounding and for pools that report slightly more than their capacity.
 constexpr std::size_t kBucketsMax = 1'000;  // Maximum per histogram.
+constexpr double kAgeMaxS = 1e9;            // A queue that is older counts as this old.
 
 // Sums the series of one figure. With several engines behind one address, each engine has its own series.
 struct Total {
@@ -252,6 +253,11 @@ class Reader {
   EngineScrape scrape_;
 };
 
+std::optional<HistogramTotals> totals_of(const std::optional<Histogram>& histogram) {
+  if (!histogram) return std::nullopt;
+  return HistogramTotals{histogram->count(), histogram->sum};
+}
+
 const AdapterTable* table_for(const Exposition& exposition) {
   const auto tables = adapter_tables();
   std::size_t best = tables.size();
@@ -284,20 +290,30 @@ std::optional<EngineSample> to_sample(const EngineScrape& scrape, core::Instant 
   sample.sampled_at = sampled_at;
   sample.queued_requests = saturated(*scrape.queued_requests);
   sample.running_requests = saturated(*scrape.running_requests);
-  sample.queued_prefill_tokens = scrape.queued_prefill_tokens.value_or(0);
-  sample.inflight_prefill_tokens = scrape.inflight_prefill_tokens.value_or(0);
-  sample.scheduled_kv_tokens = scrape.scheduled_kv_tokens.value_or(0);
-  sample.queued_kv_tokens = scrape.queued_kv_tokens.value_or(0);
-  sample.kv_capacity_tokens = scrape.kv_capacity_tokens.value_or(0);
-  sample.kv_used_tokens = std::min(scrape.kv_used_tokens.value_or(0), sample.kv_capacity_tokens);
-  sample.prompt_tokens_total = scrape.prompt_tokens_total.value_or(0);
-  sample.prefix_hit_tokens_total = scrape.prefix_hit_tokens_total.value_or(0);
-  sample.generation_tokens_total = scrape.generation_tokens_total.value_or(0);
-  sample.completed_total = scrape.completed_total.value_or(0);
-  sample.preemptions_total = scrape.preemptions_total.value_or(0);
-  sample.evictions_total = scrape.evictions_total.value_or(0);
-  sample.oldest_queued_age = core::from_seconds(std::min(scrape.oldest_queued_s.value_or(0.0), 1e9));
-  sample.batch_merge_efficiency = scrape.batch_merge_efficiency.value_or(0.0);
+  sample.queued_prefill_tokens = scrape.queued_prefill_tokens;
+  sample.inflight_prefill_tokens = scrape.inflight_prefill_tokens;
+  sample.scheduled_kv_tokens = scrape.scheduled_kv_tokens;
+  sample.queued_kv_tokens = scrape.queued_kv_tokens;
+  sample.kv_capacity_tokens = scrape.kv_capacity_tokens;
+  sample.kv_used_tokens = scrape.kv_used_tokens;
+  if (sample.kv_used_tokens && sample.kv_capacity_tokens)
+    sample.kv_used_tokens = std::min(*sample.kv_used_tokens, *sample.kv_capacity_tokens);
+  sample.kv_share = scrape.kv_usage;
+  sample.prompt_tokens_total = scrape.prompt_tokens_total;
+  sample.prefix_hit_tokens_total = scrape.prefix_hit_tokens_total;
+  sample.generation_tokens_total = scrape.generation_tokens_total;
+  sample.completed_total = scrape.completed_total;
+  sample.preemptions_total = scrape.preemptions_total;
+  sample.evictions_total = scrape.evictions_total;
+  if (scrape.oldest_queued_s)
+    sample.oldest_queued_age = core::from_seconds(std::min(*scrape.oldest_queued_s, kAgeMaxS));
+  // An empty queue has no age, whatever the engine reports.
+  if (sample.queued_requests == 0) sample.oldest_queued_age = core::Duration{};
+  sample.batch_merge_efficiency = scrape.batch_merge_efficiency;
+  sample.itl_s = totals_of(scrape.itl_s);
+  sample.prefill_s = totals_of(scrape.prefill_s);
+  sample.ttft_s = totals_of(scrape.ttft_s);
+  sample.iterations_total = scrape.iterations_total;
   return sample;
 }
 

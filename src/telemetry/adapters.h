@@ -61,8 +61,8 @@ struct EngineScrape {
 // Impossible values (NaN, negative counters, shares above 1) count as missing. O(samples).
 [[nodiscard]] EngineScrape read_scrape(const Exposition& exposition);
 
-// Returns nothing unless the scrape has the numbers of queued and running requests. Other missing figures are 0 in the
-// sample, so kv_capacity_tokens == 0 means that the KV cache is unknown.
+// Returns nothing unless the scrape has the numbers of queued and running requests. Other missing figures are empty in
+// the sample, too.
 [[nodiscard]] std::optional<EngineSample> to_sample(const EngineScrape& scrape, core::Instant sampled_at);
 
 }  // namespace penstock::telemetry

@@ -76,6 +76,28 @@ TEST(Adapters, ReadAllMetricsOfVllm) {
   EXPECT_FALSE(scrape.evictions_total);
 }
 
+TEST(Adapters, FiguresThatAnEngineLacksStayMissing) {
+  const auto sample = to_sample(scrape_of("vllm:num_requests_running 3\nvllm:num_requests_waiting 40\n"), at_s(3));
+  ASSERT_TRUE(sample);
+  EXPECT_EQ(sample->queued_requests, 40U);
+  for (const auto figure :
+       {&EngineSample::queued_prefill_tokens, &EngineSample::inflight_prefill_tokens,
+        &EngineSample::scheduled_kv_tokens, &EngineSample::queued_kv_tokens, &EngineSample::kv_used_tokens,
+        &EngineSample::kv_capacity_tokens, &EngineSample::prompt_tokens_total, &EngineSample::prefix_hit_tokens_total,
+        &EngineSample::generation_tokens_total, &EngineSample::completed_total, &EngineSample::preemptions_total,
+        &EngineSample::evictions_total, &EngineSample::iterations_total})
+    EXPECT_FALSE(((*sample).*figure).has_value());
+  EXPECT_FALSE(sample->kv_usage() || sample->oldest_queued_age || sample->batch_merge_efficiency || sample->itl_s);
+}
+
+TEST(Adapters, KvUsageNeedsNoCapacity) {
+  const auto sample = to_sample(
+      scrape_of("vllm:num_requests_running 3\nvllm:num_requests_waiting 40\nvllm:kv_cache_usage_perc 0.2\n"), at_s(3));
+  ASSERT_TRUE(sample);
+  EXPECT_EQ(sample->kv_usage(), 0.2);
+  EXPECT_FALSE(sample->kv_capacity_tokens);
+}
+
 TEST(Adapters, MakeASampleOfIt) {
   const auto sample = to_sample(scrape_of(std::string(kVllm)), at_s(3));
   ASSERT_TRUE(sample);
@@ -83,7 +105,7 @@ TEST(Adapters, MakeASampleOfIt) {
   EXPECT_EQ(sample->queued_requests, 2U);
   EXPECT_EQ(sample->running_requests, 7U);
   EXPECT_EQ(sample->kv_used_tokens, 12000U);
-  EXPECT_DOUBLE_EQ(sample->kv_usage(), 0.375);
+  EXPECT_EQ(sample->kv_usage(), 0.375);
   EXPECT_EQ(sample->completed_total, 9U);
   EXPECT_EQ(sample->iterations.steps(), 0U);
 }

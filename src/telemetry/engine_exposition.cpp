@@ -13,6 +13,12 @@ namespace penstock::telemetry {
 namespace {
 
 double real(std::uint64_t value) { return static_cast<double>(value); }
+std::optional<double> real(const std::optional<std::uint64_t>& value) {
+  return value ? std::optional(real(*value)) : std::nullopt;
+}
+std::optional<double> bytes(const std::optional<std::uint64_t>& tokens, std::uint64_t bytes_per_token) {
+  return tokens ? std::optional(real(*tokens) * real(bytes_per_token)) : std::nullopt;
+}
 
 void write_vllm(ExpositionWriter& writer, const EngineFigures& figures, const std::string& labels) {
   const EngineSample& sample = figures.sample;
@@ -21,7 +27,8 @@ void write_vllm(ExpositionWriter& writer, const EngineFigures& figures, const st
                sample.queued_requests);
   writer.gauge("vllm:kv_cache_usage_perc", "Share of the KV cache in use, from 0 to 1.", labels, sample.kv_usage());
   writer.family("vllm:cache_config_info", "gauge", "The KV cache's block size and number of blocks, as labels.");
-  const std::uint64_t blocks = figures.block_tokens == 0 ? 0 : sample.kv_capacity_tokens / figures.block_tokens;
+  const std::uint64_t blocks =
+      figures.block_tokens == 0 ? 0 : sample.kv_capacity_tokens.value_or(0) / figures.block_tokens;
   writer.sample(fmt::format("block_size=\"{}\",num_gpu_blocks=\"{}\",engine=\"0\"", figures.block_tokens, blocks), 1.0);
   writer.counter("vllm:prompt_tokens_total", "Prompt tokens, computed or found in the cache.", labels,
                  real(sample.prompt_tokens_total));
@@ -63,8 +70,8 @@ TokenFigures token_figures_of(const EngineFigures& figures) {
   tokens.active_sequences = sample.running_requests;
   tokens.prefill_queue = sample.queued_requests - preempted;
   tokens.decode_queue = preempted;
-  tokens.kv_bytes_used = real(sample.kv_used_tokens) * real(figures.kv_bytes_per_token);
-  tokens.kv_bytes_capacity = real(sample.kv_capacity_tokens) * real(figures.kv_bytes_per_token);
+  tokens.kv_bytes_used = bytes(sample.kv_used_tokens, figures.kv_bytes_per_token);
+  tokens.kv_bytes_capacity = bytes(sample.kv_capacity_tokens, figures.kv_bytes_per_token);
   tokens.evictions = sample.evictions_total;
   tokens.batch_merge_efficiency = sample.batch_merge_efficiency;
   tokens.decode_step_p95_ms = figures.decode_step_p95_ms;
@@ -88,8 +95,9 @@ void write_own(ExpositionWriter& writer, const EngineSample& sample, const std::
                real(sample.kv_used_tokens));
   writer.gauge("penstock_engine_kv_capacity_tokens", "Tokens that all KV blocks hold.", labels,
                real(sample.kv_capacity_tokens));
-  writer.gauge("penstock_engine_oldest_queued_seconds", "Age of the request that waits longest.", labels,
-               core::to_seconds(sample.oldest_queued_age));
+  if (sample.oldest_queued_age)
+    writer.gauge("penstock_engine_oldest_queued_seconds", "Age of the request that waits longest.", labels,
+                 core::to_seconds(*sample.oldest_queued_age));
   writer.counter("penstock_engine_iterations_total", "Iterations.", labels, real(sample.iterations.steps()));
 }
 

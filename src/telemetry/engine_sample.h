@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "core/iteration_totals.h"
 #include "core/state_archive.h"
@@ -9,36 +10,51 @@
 
 namespace penstock::telemetry {
 
-// Gauges are instantaneous. Counters count from the replica's start.
+// A histogram without its buckets. Both values count from the engine's start.
+struct HistogramTotals {
+  std::uint64_t count = 0;
+  double sum = 0.0;
+  void archive(core::StateArchive& state) { state.values_of(count, sum); }
+};
+
+// Gauges are instantaneous. Counters count from the replica's start. A figure that the engine does not report is empty;
+// it is not zero.
 struct EngineSample {
   core::Instant sampled_at;
   std::uint32_t queued_requests = 0;  // waiting requests, including preempted ones
   std::uint32_t running_requests = 0;
-  std::uint64_t queued_prefill_tokens = 0;    // prompt tokens of waiting requests
-  std::uint64_t inflight_prefill_tokens = 0;  // prompt tokens of running requests that are not computed yet
-  std::uint64_t scheduled_kv_tokens = 0;      // Σ lengths of decoding sequences
-  std::uint64_t queued_kv_tokens = 0;         // Σ lengths of preempted sequences that wait
-  std::uint64_t kv_used_tokens = 0;  // distinct tokens in blocks in use; cached blocks without a user do not count
-  std::uint64_t kv_capacity_tokens = 0;
-  std::uint64_t prompt_tokens_total = 0;  // prompt tokens, computed or found in the cache
-  std::uint64_t prefix_hit_tokens_total = 0;
-  std::uint64_t generation_tokens_total = 0;
-  std::uint64_t completed_total = 0;
-  std::uint64_t preemptions_total = 0;
-  std::uint64_t evictions_total = 0;    // cached blocks that were evicted
-  core::Duration oldest_queued_age{};   // 0 when no request waits
-  double batch_merge_efficiency = 0.0;  // mean share of sequence slots filled when stepping, since the start
+  std::optional<std::uint64_t> queued_prefill_tokens;    // prompt tokens of waiting requests
+  std::optional<std::uint64_t> inflight_prefill_tokens;  // prompt tokens of running requests that are not computed yet
+  std::optional<std::uint64_t> scheduled_kv_tokens;      // Σ lengths of decoding sequences
+  std::optional<std::uint64_t> queued_kv_tokens;         // Σ lengths of preempted sequences that wait
+  // Distinct tokens in blocks in use; cached blocks without a user do not count.
+  std::optional<std::uint64_t> kv_used_tokens;
+  std::optional<std::uint64_t> kv_capacity_tokens;
+  std::optional<double> kv_share;                    // share of the KV cache in use, of engines that report no tokens
+  std::optional<std::uint64_t> prompt_tokens_total;  // prompt tokens, computed or found in the cache
+  std::optional<std::uint64_t> prefix_hit_tokens_total;
+  std::optional<std::uint64_t> generation_tokens_total;
+  std::optional<std::uint64_t> completed_total;
+  std::optional<std::uint64_t> preemptions_total;
+  std::optional<std::uint64_t> evictions_total;     // cached blocks that were evicted
+  std::optional<core::Duration> oldest_queued_age;  // 0 when no request waits
+  std::optional<double> batch_merge_efficiency;  // mean share of sequence slots filled when stepping, since the start
   core::IterationTotals iterations;
+  // Histograms in seconds: gaps between tokens, times from scheduling to the first token, times to the first token.
+  std::optional<HistogramTotals> itl_s, prefill_s, ttft_s;
+  std::optional<std::uint64_t> iterations_total;  // engines that report `iterations` need not report it
 
-  [[nodiscard]] double kv_usage() const {  // 0..1
-    return kv_capacity_tokens == 0 ? 0.0
-                                   : static_cast<double>(kv_used_tokens) / static_cast<double>(kv_capacity_tokens);
+  // From 0 to 1; empty if the engine reports neither a share nor tokens.
+  [[nodiscard]] std::optional<double> kv_usage() const {
+    if (!kv_used_tokens || !kv_capacity_tokens || *kv_capacity_tokens == 0) return kv_share;
+    return static_cast<double>(*kv_used_tokens) / static_cast<double>(*kv_capacity_tokens);
   }
   void archive(core::StateArchive& state) {
     state.values_of(sampled_at, queued_requests, running_requests, queued_prefill_tokens, inflight_prefill_tokens,
-                    scheduled_kv_tokens, queued_kv_tokens, kv_used_tokens, kv_capacity_tokens, prompt_tokens_total,
-                    prefix_hit_tokens_total, generation_tokens_total, completed_total, preemptions_total,
-                    evictions_total, oldest_queued_age, batch_merge_efficiency, iterations);
+                    scheduled_kv_tokens, queued_kv_tokens, kv_used_tokens, kv_capacity_tokens, kv_share,
+                    prompt_tokens_total, prefix_hit_tokens_total, generation_tokens_total, completed_total,
+                    preemptions_total, evictions_total, oldest_queued_age, batch_merge_efficiency, iterations, itl_s,
+                    prefill_s, ttft_s, iterations_total);
   }
 };
 

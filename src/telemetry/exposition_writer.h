@@ -2,6 +2,7 @@
 #pragma once
 
 #include <initializer_list>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -36,14 +37,14 @@ class ExpositionWriter {
     sample(format_labels(labels), value, name_suffix);
   }
 
-  // Write a family with one sample.
-  void gauge(std::string_view name, std::string_view help, std::string_view labels, double value) {
+  // Write a family with one sample, or nothing if the value is unknown.
+  void gauge(std::string_view name, std::string_view help, std::string_view labels, std::optional<double> value) {
     family(name, "gauge", help);
-    sample(labels, value);
+    if (value) sample(labels, *value);
   }
-  void counter(std::string_view name, std::string_view help, std::string_view labels, double value) {
+  void counter(std::string_view name, std::string_view help, std::string_view labels, std::optional<double> value) {
     family(name, "counter", help);
-    sample(labels, value);
+    if (value) sample(labels, *value);
   }
   void histogram(std::string_view name, std::string_view help, std::string_view labels, const Histogram& values) {
     family(name, "histogram", help);

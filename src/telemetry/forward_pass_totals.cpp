@@ -113,7 +113,10 @@ bool apply_forward_pass(std::span<const ForwardPassTotals> ranks, EngineSample& 
   sample.queued_kv_tokens = gauges.queued_kv_tokens;
   sample.inflight_prefill_tokens = gauges.inflight_prefill_tokens;
   sample.scheduled_kv_tokens = gauges.scheduled_kv_tokens;
-  if (gauges.queued == 0) sample.oldest_queued_age = {};
+  if (gauges.queued == 0)
+    sample.oldest_queued_age = core::Duration{};
+  else if (sample.oldest_queued_age == core::Duration{})
+    sample.oldest_queued_age.reset();  // The scrape saw an empty queue.
   if (gauges.has_kv) {
     sample.kv_used_tokens = gauges.kv_used_tokens;
     sample.kv_capacity_tokens = gauges.kv_capacity_tokens;

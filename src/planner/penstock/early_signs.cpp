@@ -25,9 +25,9 @@ std::optional<Finding> sign_of(const signals::PoolObservation& pool, const signa
     return found(Symptom::kTtft, Phase::kReplicaWait,
                  {{"unrouted", static_cast<double>(pool.unrouted_requests), "requests"}});
   for (const signals::ReplicaObservation& replica : pool.replicas)
-    if (replica.sample && replica.sample->oldest_queued_age > longest_wait)
+    if (replica.sample && replica.sample->oldest_queued_age && *replica.sample->oldest_queued_age > longest_wait)
       return found(Symptom::kTtft, Phase::kQueue,
-                   {{"oldest_waiting", core::to_milliseconds(replica.sample->oldest_queued_age), "ms"}});
+                   {{"oldest_waiting", core::to_milliseconds(*replica.sample->oldest_queued_age), "ms"}});
   const signals::TrafficWindow& traffic = pool.last_minute;
   if (traffic.ttft.count > 0 && traffic.ttft.p95_ms > core::to_milliseconds(slo.target.ttft))
     return found(

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "planner/bounds.h"
+#include "planner/samples.h"
 
 namespace penstock::planner {
 
@@ -18,11 +19,15 @@ constexpr std::uint32_t kDoublingsMax = 8;
 
 // The used share of a replica's capacity; above 1 if more requests wait than fit.
 double load_share(const signals::EngineSample& sample, const PoolObservation& pool, const GuardrailOptions& options) {
-  const double queued = static_cast<double>(sample.queued_prefill_tokens);
-  const double kv = static_cast<double>(sample.kv_used_tokens) + static_cast<double>(sample.queued_kv_tokens) + queued;
-  const double of_kv = kv / static_cast<double>(std::max<std::uint64_t>(1, sample.kv_capacity_tokens));
+  const double mean_prompt = mean_prompt_tokens(pool), queued = queued_prompt_tokens(sample, mean_prompt);
+  const double of_kv = kv_demand(sample, mean_prompt).value_or(1.0);
   if (pool.role != signals::Role::kPrefill) return of_kv;
   return std::max(of_kv, queued / static_cast<double>(std::max<std::uint64_t>(1, options.prefill_queue_tokens)));
+}
+
+// An engine that does not report the age of its queue counts as having an old one.
+bool queue_waits(const signals::EngineSample& sample, core::Duration age_max) {
+  return sample.oldest_queued_age ? *sample.oldest_queued_age > age_max : sample.queued_requests > 0;
 }
 
 }  // namespace
@@ -47,20 +52,22 @@ class Guardrails::Clamp {
 Limit Guardrails::shrink_hold(core::Instant now, const PoolObservation& pool) const {
   double kv_usage = 0.0;
   std::uint32_t known = 0;
-  core::Duration oldest{};
+  bool waits = pool.unrouted_requests > 0, knows_kv = true;
   for (const ReplicaObservation& replica : pool.replicas) {
     if (replica.state != ReplicaState::kReady) continue;
-    if (!replica.sample || replica.sample->sampled_at < now - options_.sample_age ||
-        replica.sample->kv_capacity_tokens == 0 || replica.sample->sampled_at > now)
+    if (!replica.sample || replica.sample->sampled_at < now - options_.sample_age || replica.sample->sampled_at > now)
       return Limit::kStaleTelemetry;
-    kv_usage += replica.sample->kv_usage();
-    oldest = std::max(oldest, replica.sample->oldest_queued_age);
+    const auto usage = replica.sample->kv_usage();
+    knows_kv = knows_kv && usage;
+    kv_usage += usage.value_or(0.0);
+    waits = waits || queue_waits(*replica.sample, options_.queue_age);
     ++known;
   }
   if (known == 0 || known != pool.ready) return Limit::kStaleTelemetry;
+  if (!knows_kv) return waits ? Limit::kQueueWaits : Limit::kStaleTelemetry;
   if (pool.starting > 0 || pool.draining > 0) return Limit::kStartingOrDraining;
   if (kv_usage > options_.kv_hot * known) return Limit::kHotKvCache;
-  if (pool.unrouted_requests > 0 || oldest > options_.queue_age) return Limit::kQueueWaits;
+  if (waits) return Limit::kQueueWaits;
   if (failed_at_ && *failed_at_ > time_ - options_.stabilisation) return Limit::kFailures;
   return Limit::kNone;
 }

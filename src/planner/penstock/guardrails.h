@@ -20,7 +20,7 @@ struct GuardrailOptions {
   core::Duration shrink_step = std::chrono::minutes{1};  // Minimum time between two scale-downs.
   double shrink_share = 0.34;  // Share of the target that one scale-down may remove, at least one replica.
   double kv_hot = 0.75;        // Mean KV usage above which nothing shrinks.
-  // Age of the oldest queued request above which nothing shrinks.
+  // Age of the oldest queued request above which nothing shrinks. Any queue of unknown age is too old.
   core::Duration queue_age = std::chrono::milliseconds{500};
   core::Duration sample_age = std::chrono::seconds{30};  // Older samples are ignored.
   // Range 0 to 100: the maximum utilisation, in percent, of the remaining replicas after a scale-down. A higher value
@@ -42,7 +42,7 @@ struct GuardrailOptions {
 //  - The target stays within the pool's bounds; this takes precedence.
 //  - The target grows by at most the allowed factor per minute.
 //  - The target shrinks only after the stabilisation window, one step at a time, and not while replicas start or drain,
-// telemetry is missing or old, the KV cache is hot, a queue waits, or requests fail.
+// telemetry or the KV usage of a replica is missing or old, the KV cache is hot, a queue waits, or requests fail.
 //  - The target shrinks only as far as the remaining replicas can serve the load and enough of them are ready.
 //  - Nothing changes for a while after another actor set the target, after a failed action, or while the clock runs
 // backwards. Windows are measured in steadily passed time: a clock jump neither ends nor extends them.

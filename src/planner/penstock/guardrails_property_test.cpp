@@ -31,16 +31,19 @@ constexpr double kLongAgo = -1e9;
 
 // How likely each trouble is at a tick; drawn for each sequence, so that some are calm.
 struct Troubles {
-  double hot = 0, queue = 0, unrouted = 0, bad_sample = 0, counts = 0, failures = 0, dying = 0, refused = 0, manual = 0,
-         jump = 0, bounds = 0, bad_latency = 0;
+  double hot = 0, queue = 0, short_queue = 0, unrouted = 0, bad_sample = 0, counts = 0, failures = 0, dying = 0,
+         refused = 0, manual = 0, jump = 0, bounds = 0, bad_latency = 0;
+  bool partial = false;  // Each engine reports a subset of the figures, as engines of other makes do.
 
   explicit Troubles(RandomStream& random) {
-    for (double* share : {&hot, &queue, &unrouted, &bad_sample, &counts, &failures, &dying, &refused, &manual, &jump,
-                          &bounds, &bad_latency})
+    for (double* share : {&hot, &queue, &short_queue, &unrouted, &bad_sample, &counts, &failures, &dying, &refused,
+                          &manual, &jump, &bounds, &bad_latency})
       if (random.below(3) == 0) *share = random.uniform(0.0, 0.06);
     refused *= 8.0;  // they only act where something changes
     dying *= 8.0;
     manual *= 0.2;
+    partial = random.below(4) == 0;
+    if (partial) bad_sample = 0.0;  // Without the figure that contradicts it, a bad sample is not detected.
   }
   Troubles() = default;
 };
@@ -100,12 +103,31 @@ void spoil(std::optional<EngineSample>& sample, RandomStream& random) {
     case 0: sample.reset(); break;
     case 1: sample->sampled_at -= 31 * second; break;
     case 2: sample->sampled_at += second; break;
-    case 3: sample->kv_used_tokens = 2 * sample->kv_capacity_tokens; break;
+    case 3: sample->kv_used_tokens = 2 * *sample->kv_capacity_tokens; break;
     case 4: sample->generation_tokens_total = 0; break;
     case 5: sample->kv_used_tokens = sample->scheduled_kv_tokens = 0; break;  // and yet it runs something
     case 6: sample->queued_prefill_tokens = 100; break;                       // Tokens without a queued request.
     case 7: sample->oldest_queued_age = -second; break;
   }
+}
+
+// Leaves a subset of the figures that an engine reports, mostly the same one at each tick.
+void drop_figures(EngineSample& sample, std::uint32_t replica, RandomStream& random) {
+  sample.kv_share = sample.kv_usage();
+  RandomStream of_make{replica % 7};
+  const auto drops = [&] { return of_make.below(3) == 0 || random.below(200) == 0; };
+  for (auto* figure :
+       {&sample.queued_prefill_tokens, &sample.inflight_prefill_tokens, &sample.scheduled_kv_tokens,
+        &sample.queued_kv_tokens, &sample.prompt_tokens_total, &sample.prefix_hit_tokens_total,
+        &sample.generation_tokens_total, &sample.completed_total, &sample.preemptions_total, &sample.evictions_total})
+    if (drops()) figure->reset();
+  if (drops()) sample.oldest_queued_age.reset();
+  if (drops()) sample.batch_merge_efficiency.reset();
+  // A fleet in which an engine reports no KV usage never shrinks; it is rare, so that other rules are tested, too.
+  if (drops()) sample.kv_capacity_tokens.reset();
+  if (random.below(500) != 0) return;
+  sample.kv_share.reset();
+  sample.kv_used_tokens.reset();
 }
 
 PoolObservation observed(ModelPool& pool, core::Instant now, const Troubles& troubles, RandomStream& random) {
@@ -119,7 +141,8 @@ PoolObservation observed(ModelPool& pool, core::Instant now, const Troubles& tro
   seen.ready = pool.count(ReplicaState::kReady);
   seen.draining = pool.count(ReplicaState::kDraining);
   pool.hot = happens(troubles.hot);
-  pool.queue = happens(troubles.queue);
+  pool.queue = false;
+  const bool queue = happens(troubles.queue), short_queue = happens(troubles.short_queue);
   pool.failed = happens(troubles.failures);
   pool.untrusted = seen.ready == 0;
   pool.requests_failed += pool.failed ? 1 : 0;
@@ -134,9 +157,15 @@ PoolObservation observed(ModelPool& pool, core::Instant now, const Troubles& tro
     sample.sampled_at = now;
     sample.scheduled_kv_tokens = sample.kv_used_tokens;
     sample.generation_tokens_total = ++replica.generated;
-    if (pool.queue) {
+    if (queue || short_queue) {
       sample.queued_requests = 1;
-      sample.oldest_queued_age = std::chrono::milliseconds{600};
+      sample.oldest_queued_age = std::chrono::milliseconds{queue ? 600 : 100};
+    }
+    if (troubles.partial) drop_figures(sample, replica.id, random);
+    if (replica.state == ReplicaState::kReady) {
+      // A queue of unknown age waits, and unknown KV usage is not low.
+      pool.queue = pool.queue || queue || (short_queue && !sample.oldest_queued_age);
+      pool.untrusted = pool.untrusted || !sample.kv_usage();
     }
     entry.sample = sample;
     // The first sample of a replica cannot contradict what came before.

@@ -89,6 +89,13 @@ TEST(Guardrails, ShrinkByAThirdAMinute) {
   EXPECT_DECISION(guarded.proposal(362, pool_of(8, engine(0)), 1), 6, kCheapestThatKeepsSlo, kShrinkRate);
 }
 
+signals::EngineSample of_another_make(std::uint32_t queued, std::optional<double> kv_share) {
+  signals::EngineSample sample;
+  sample.queued_requests = queued;
+  sample.kv_share = kv_share;
+  return sample;
+}
+
 struct Danger {
   const char* name;
   signals::PoolObservation pool;
@@ -106,6 +113,9 @@ TEST(Guardrails, NeverShrinkInDanger) {
   auto failing = pool_of(4, engine(0));
   failing.failed_total = 1;
   const std::vector<Danger> dangers = {
+      {"40 requests that wait for an unknown time", pool_of(4, of_another_make(40, 0.2)), 0.0, Limit::kQueueWaits},
+      {"a queue and unknown KV usage", pool_of(4, of_another_make(40, {})), 0.0, Limit::kQueueWaits},
+      {"unknown KV usage", pool_of(4, of_another_make(0, {})), 0.0, Limit::kStaleTelemetry},
       {"old telemetry", pool_of(4, engine(0)), 31.0, Limit::kStaleTelemetry},
       {"telemetry of the future", pool_of(4, engine(0)), -1.0, Limit::kStaleTelemetry},
       {"missing telemetry", testing::without_samples_of_last(pool_of(4, engine(0)), 1), 0.0, Limit::kStaleTelemetry},
@@ -402,7 +412,7 @@ TEST(GuardrailsProperty, InvariantsHoldForAllProposals) {
       }
       if (decision.target < target && target <= pool.max_replicas) {
         ++shrunk;
-        ASSERT_FALSE(stale || starting || pool.replicas[0].sample->kv_usage() > 0.75);
+        ASSERT_FALSE(stale || starting || pool.replicas[0].sample->kv_usage().value() > 0.75);
         ASSERT_GE(now - last_shrunk, 60.0);
         for (const auto& entry : proposals) ASSERT_GE(decision.target, std::min(entry.second, target));
         last_shrunk = now;

@@ -1,4 +1,4 @@
-// Scaling without a latency objective, by KV cache usage, slot usage and queue length.
+// Scaling without a latency objective, by KV cache usage and queue length.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,7 @@ namespace penstock::planner {
 struct LoadRuleOptions {
   double kv_target = 0.72;              // Target share of the KV cache that is in use or requested.
   double queue_tokens_target = 8192.0;  // Target number of queued prompt tokens per replica.
+  double queue_requests_target = 5.0;   // Target number of queued requests per replica.
   double tolerance = 0.1;               // Relative tolerance within which nothing changes.
 };
 
@@ -18,8 +19,9 @@ struct LoadRuleOptions {
 [[nodiscard]] LoadRuleOptions throughput_rule();
 [[nodiscard]] LoadRuleOptions latency_rule();
 
-// replicas = ⌈ready · max(KV usage / its target, queued prompt tokens / their target)⌉ over ready replicas with
-// reports. A pool without any report keeps its replicas.
+// replicas = ⌈ready · max(KV usage / its target, queued prompt tokens / their target, queued requests / their target)⌉
+// over ready replicas with reports. A figure that an engine does not report is left out; while the KV usage of a
+// replica is unknown, the rule only raises. A pool without any report keeps its replicas.
 [[nodiscard]] PoolDecision by_load(const signals::PoolObservation& pool, const LoadRuleOptions& options);
 
 }  // namespace penstock::planner

@@ -40,6 +40,36 @@ TEST(LoadRule, GrowsWithTheQueue) {
   EXPECT_DECISION(by_throughput(pool_of(4, queueing(16384, 1'000'000))), 8, kLoadAboveTarget, kNone);
 }
 
+TEST(LoadRule, GrowsWithWaitingRequestsOfAnEngineOfAnyMake) {
+  signals::EngineSample vllm;  // Reports its queue and its KV usage only.
+  vllm.queued_requests = 40;
+  vllm.kv_share = 0.2;
+  // 40 requests a replica are eight times the target; growth is limited to three times.
+  EXPECT_DECISION(by_throughput(pool_of(2, vllm)), 6, kLoadAboveTarget, kNone);
+  vllm.kv_share.reset();
+  const PoolDecision blind = by_throughput(pool_of(2, vllm));
+  EXPECT_DECISION(blind, 6, kLoadAboveTarget, kNone);
+  EXPECT_NE(sentence(blind).find("without_kv_usage 2"), std::string::npos) << sentence(blind);
+  vllm.queued_requests = 7;
+  EXPECT_DECISION(by_throughput(pool_of(5, vllm)), 7, kLoadAboveTarget, kNone);  // 7 / 5 of 5
+}
+
+TEST(LoadRule, WaitingPromptsOfUnknownLengthHaveTheMeanLength) {
+  signals::EngineSample vllm;
+  vllm.queued_requests = 2;
+  vllm.kv_share = 0.2;
+  // 2 prompts of 8192 tokens are twice the target.
+  EXPECT_DECISION(by_throughput(testing::with_shape(pool_of(4, vllm), 8192, 100)), 8, kLoadAboveTarget, kNone);
+}
+
+TEST(LoadRule, UnknownKvUsageIsNotLow) {
+  signals::EngineSample unknown;
+  unknown.queued_requests = 1;
+  EXPECT_DECISION(by_throughput(pool_of({with_kv(0.1), unknown, with_kv(0.1)})), 3, kWithinTolerance, kNone);
+  unknown.queued_requests = 0;
+  EXPECT_DECISION(by_throughput(pool_of(3, unknown)), 3, kNoData, kNone);
+}
+
 TEST(LoadRule, IsTheMeanOverReplicas) {
   // (0.9 + 0.54) / 2 is the target itself.
   EXPECT_DECISION(by_throughput(pool_of({with_kv(0.9), with_kv(0.54)})), 2, kWithinTolerance, kNone);

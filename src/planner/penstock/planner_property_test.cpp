@@ -34,7 +34,7 @@ void spoil_latencies(RandomStream& random, signals::LatencyWindow& window) {
 // A sample that is at odds with itself, or with time.
 void spoil(RandomStream& random, core::Instant now, signals::EngineSample& sample) {
   switch (random.below(7)) {
-    case 0: sample.kv_used_tokens = sample.kv_capacity_tokens + 1 + random.below(1'000'000); break;
+    case 0: sample.kv_used_tokens = sample.kv_capacity_tokens.value_or(0) + 1 + random.below(1'000'000); break;
     case 1: sample.sampled_at = now + core::from_seconds(1.0 + static_cast<double>(random.below(100'000))); break;
     case 2: sample.oldest_queued_age = -std::chrono::hours{1}; break;
     case 3: sample.batch_merge_efficiency = std::numeric_limits<double>::quiet_NaN(); break;

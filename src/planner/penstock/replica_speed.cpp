@@ -14,9 +14,9 @@ constexpr double kWarmCache = 0.95;  // Maximum assumed hit share, because some 
 double cached_share(const signals::PoolObservation& pool) {
   double prompts = 0.0, hits = 0.0;
   for (const signals::ReplicaObservation& replica : pool.replicas) {
-    if (!replica.sample) continue;
-    prompts += static_cast<double>(replica.sample->prompt_tokens_total);
-    hits += static_cast<double>(replica.sample->prefix_hit_tokens_total);
+    if (!replica.sample || !replica.sample->prompt_tokens_total || !replica.sample->prefix_hit_tokens_total) continue;
+    prompts += static_cast<double>(*replica.sample->prompt_tokens_total);
+    hits += static_cast<double>(*replica.sample->prefix_hit_tokens_total);
   }
   return prompts > 0.0 ? std::clamp(hits / prompts, 0.0, kWarmCache) : 0.0;
 }

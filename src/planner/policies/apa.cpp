@@ -40,9 +40,15 @@ class Apa final : public PoolwisePolicy<ApaState> {
     // If all scrapes fail, AIBrix reports an error and does not scale.
     if (samples.known.empty()) return hold(pool, Reason::kNoData);
     double sum = 0.0;
-    for (const signals::ReplicaObservation* replica : samples.known)
-      sum += prefill ? static_cast<double>(replica->sample->queued_requests) : replica->sample->kv_usage();
-    state.metric.add(now, sum / static_cast<double>(samples.known.size()));
+    std::size_t measured = 0;
+    for (const signals::ReplicaObservation* replica : samples.known) {
+      const auto value =
+          prefill ? std::optional<double>(replica->sample->queued_requests) : replica->sample->kv_usage();
+      sum += value.value_or(0.0);
+      measured += value ? 1 : 0;
+    }
+    if (measured == 0) return hold(pool, Reason::kNoData);
+    state.metric.add(now, sum / static_cast<double>(measured));
 
     const double mean = *state.metric.mean(now, kWindow);
     const double target = prefill ? kPrefillQueueTarget : kKvUse;

@@ -19,20 +19,25 @@ struct Thresholds {
 constexpr Thresholds kThroughput{1.0, 0.1, 1.0, 0.6};
 constexpr Thresholds kLatency{0.1, 0.0, 0.4, 0.1};
 
-// The load of each reporting engine as a share; empty if an engine reports no capacity.
+// The load of each reporting engine as a share; empty if an engine does not report what Dynamo reads.
 [[nodiscard]] std::vector<double> loads_of(const signals::PoolObservation& pool, double context_length) {
   std::vector<double> loads;
   for (const signals::ReplicaObservation& replica : pool.replicas) {
     if (replica.state != signals::ReplicaState::kReady || !replica.sample) continue;
     const signals::EngineSample& sample = *replica.sample;
     if (pool.role == signals::Role::kPrefill) {
-      loads.push_back(static_cast<double>(sample.queued_prefill_tokens) / context_length);
+      if (!sample.queued_prefill_tokens) return {};
+      loads.push_back(static_cast<double>(*sample.queued_prefill_tokens) / context_length);
       continue;
     }
-    if (sample.kv_capacity_tokens == 0) return {};
-    std::uint64_t tokens = sample.scheduled_kv_tokens + sample.queued_kv_tokens;
-    if (pool.role == signals::Role::kAggregated) tokens += sample.queued_prefill_tokens;
-    loads.push_back(static_cast<double>(tokens) / static_cast<double>(sample.kv_capacity_tokens));
+    const std::uint64_t capacity = sample.kv_capacity_tokens.value_or(0);
+    if (capacity == 0 || !sample.scheduled_kv_tokens || !sample.queued_kv_tokens) return {};
+    std::uint64_t tokens = *sample.scheduled_kv_tokens + *sample.queued_kv_tokens;
+    if (pool.role == signals::Role::kAggregated) {
+      if (!sample.queued_prefill_tokens) return {};
+      tokens += *sample.queued_prefill_tokens;
+    }
+    loads.push_back(static_cast<double>(tokens) / static_cast<double>(capacity));
   }
   return loads;
 }

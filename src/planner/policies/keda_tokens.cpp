@@ -78,7 +78,7 @@ class KedaTokens final : public PoolwisePolicy<KedaState> {
       evidence.push_back({"output_target_per_replica", triggers.back().target, "tokens/s"});
       Trigger kv{0.0, kKvTarget};
       for (const signals::ReplicaObservation* replica : ready_samples(pool, now).known)
-        kv.value += replica->sample->kv_usage();
+        kv.value += replica->sample->kv_usage().value_or(0.0);  // A missing series adds nothing to PromQL's sum.
       triggers.push_back(kv);
       evidence.push_back({"kv_usage_sum", kv.value, "replicas"});
     }

@@ -31,10 +31,12 @@ class LlmdReplicaPeaks {
     for (const signals::ReplicaObservation* replica : ready_samples(pool, now, kRange).known) {
       const signals::EngineSample& sample = *replica->sample;
       Windows& windows = still_there[replica->replica] = windows_[replica->replica];
-      windows.kv_usage.add(sample.sampled_at, sample.kv_usage());
+      if (const auto usage = sample.kv_usage()) windows.kv_usage.add(sample.sampled_at, *usage);
       windows.queue.add(sample.sampled_at, sample.queued_requests);
-      peaks.push_back({*windows.kv_usage.max(now, kRange), *windows.queue.max(now, kRange),
-                       static_cast<double>(sample.kv_capacity_tokens)});
+      const auto usage = windows.kv_usage.max(now, kRange);
+      if (usage)
+        peaks.push_back(
+            {*usage, *windows.queue.max(now, kRange), static_cast<double>(sample.kv_capacity_tokens.value_or(0))});
     }
     windows_ = std::move(still_there);
     return peaks;
