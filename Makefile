@@ -32,6 +32,7 @@ test-engines: build  ## the same scenarios with each kind of engine that is inst
 soak: build  ## soak tests, which take minutes: idle and slow clients, kills under load, guidellm, ten minutes of random faults
 	PENSTOCK=$(BINARY) python3 -B tests/live/soak_test.py
 	PENSTOCK=$(BINARY) python3 -B tests/live/history_test.py
+	PENSTOCK=$(BINARY) python3 -B tests/live/power_loss_test.py
 
 bench: setup  ## replay speed compared with Dynamo, then hot paths; BENCH=name runs the benchmarks with this in their name
 	@tools/build.sh release penstock benchmarks
