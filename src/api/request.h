@@ -110,6 +110,8 @@ bool append_changed_body(std::string& out, std::string_view body, Endpoint endpo
 // kv_transfer_params that ask it to keep the KV. The decode engine receives the body with the kv_transfer_params of the
 // prefill engine's response (as JSON).
 [[nodiscard]] core::Result<std::string> prefill_body(std::string_view body);
+// Body of POST /tokenize, with the fields of the body that determine its prompt; empty if the body is not an object.
+[[nodiscard]] std::string tokenize_body(std::string_view body);
 [[nodiscard]] core::Result<std::string> decode_body(std::string_view body, std::string_view kv_transfer_params);
 // Returns the `kv_transfer_params` of a response as JSON; empty if there are none.
 [[nodiscard]] std::string kv_transfer_params_of(std::string_view answer);

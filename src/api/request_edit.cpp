@@ -202,6 +202,26 @@ core::Result<std::string> prefill_body(std::string_view body) {
   return edited(body, kEdits);
 }
 
+std::string tokenize_body(std::string_view body) {
+  constexpr std::array<std::string_view, 8> kFields{"model",
+                                                    "messages",
+                                                    "prompt",
+                                                    "tools",
+                                                    "chat_template_kwargs",
+                                                    "add_generation_prompt",
+                                                    "continue_final_message",
+                                                    "add_special_tokens"};
+  const auto fields = fields_of(body);
+  if (!fields) return {};
+  std::string made;
+  for (const FieldLocation& field : *fields) {
+    if (std::find(kFields.begin(), kFields.end(), field.name) == kFields.end()) continue;
+    made.append(made.empty() ? "{\"" : ",\"").append(field.name).append("\":");
+    made.append(body.substr(field.value, field.end - field.value));
+  }
+  return made.empty() ? made : made + "}";
+}
+
 core::Result<std::string> decode_body(std::string_view body, std::string_view kv_transfer_params) {
   if (kind_of(kv_transfer_params) != Kind::kObject)
     return core::environment_error("kv_transfer_params", "the prefill engine returned none");

@@ -193,7 +193,7 @@ int serve_engine(const Arguments& arguments) {
   };
   const net::SignalWatch signals{
       loop, {SIGTERM, SIGINT, SIGHUP}, [&](int number) {
-        if (number == SIGHUP) return;  // An engine has no configuration that could be read again.
+        if (number == SIGHUP) return (*log)->write(logging::Event::kReloadIgnored, {{"cause", signal_name(number)}});
         cause = signal_name(number);
         (*log)->write(logging::Event::kDrain, {{"cause", cause}, {"open", server->open_work()}});
         log_state(server->state(), engine_server::ServerState::kDraining);

@@ -63,7 +63,7 @@ class Ledger final : public dispatch::LedgerSink {
     const auto store = connect::LedgerStore::open_read_only(path_);
     auto uses = store ? store->uses_since(unix_ms, slice_ms) : tl::make_unexpected(store.error());
     if (uses) return *std::move(uses);
-    report("the budgets of tenants start full, because their use is unknown: " + uses.error().message());
+    log_.write(logging::Event::kBudgetsFull, {{"cause", uses.error().message()}});
     return {};
   }
 
@@ -74,6 +74,12 @@ class Ledger final : public dispatch::LedgerSink {
   logging::Log& log_;
   connect::LedgerWriter writer_;
 };
+
+bool has_budgets(const dispatch::DispatchOptions& options) {
+  return options.interactive.budget.limited() || options.batch.budget.limited() ||
+         std::any_of(options.tenants.begin(), options.tenants.end(),
+                     [](const dispatch::Tenant& tenant) { return tenant.budget.limited(); });
+}
 
 core::Result<void> add_tls(const configuration::GatewaySetup& setup, gateway::GatewayOptions& made) {
   if (!setup.tls_certificate.empty()) {
@@ -164,7 +170,11 @@ std::vector<std::string> watched_files(const std::string& config_file, const con
 
 core::Result<std::unique_ptr<dispatch::LedgerSink>> open_ledger(const configuration::GatewaySetup& setup,
                                                                 logging::Log& log) {
-  if (setup.ledger.empty()) return std::unique_ptr<dispatch::LedgerSink>{};
+  if (setup.ledger.empty()) {
+    if (has_budgets(setup.options.dispatch))
+      log.write(logging::Event::kBudgetsFull, {{"cause", "there is no ledger; set gateway.ledger"}});
+    return std::unique_ptr<dispatch::LedgerSink>{};
+  }
   connect::LedgerOptions options;
   options.now_unix_ms = unix_ms_now();
   auto store = connect::LedgerStore::open(setup.ledger, options);

@@ -311,8 +311,8 @@ int run_planner(const Arguments& arguments) {
   logging::Log& log = **opened_log;
   std::string cause;
   const net::SignalWatch signals{loop, {SIGTERM, SIGINT, SIGHUP}, [&](int number) {
-                                   // The configuration of a planner is not read again.
-                                   if (number == SIGHUP) return;
+                                   if (number == SIGHUP)
+                                     return log.write(logging::Event::kReloadIgnored, {{"cause", signal_name(number)}});
                                    cause = signal_name(number);
                                    if (std::exchange(ending, true) || own == nullptr || daemon_options.keep_engines)
                                      return loop.stop();

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/key_salt.h"
+#include "dispatch/request_check.h"
 
 namespace penstock::dispatch {
 namespace {
@@ -99,10 +100,12 @@ Dispatcher::~Dispatcher() { ledger_.write_open(requests_, core::kNever); }
 
 ArrivalResult Dispatcher::arrive(const RequestInfo& info, GrantListener& listener, core::Instant now) {
   const auto model = info.model_number ? info.model_number : replicas_.model_number(info.model);
-  const admission::TokenEstimate estimate =
-      admission_.estimator().estimate(estimator_request(info, options_.tenants[info.tenant].name));
+  const auto estimate = admission_.estimator().estimate(estimator_request(info, options_.tenants[info.tenant].name));
   ArrivalResult result;
-  if (auto objected = objection(info, model, estimate)) {
+  const RequestCheck check{options_.tenants[info.tenant], replicas_.context_tokens_of(model), models_complete_};
+  result.count_prompt = info.may_count_prompt && check.needs_count(info, estimate);
+  if (result.count_prompt) return result;
+  if (auto objected = check.objection(info, estimate)) {
     result.refusal = refuse(info, *std::move(objected));
     return result;
   }
@@ -135,36 +138,6 @@ ArrivalResult Dispatcher::arrive(const RequestInfo& info, GrantListener& listene
       requests_.remove(request);
       return result;
   }
-}
-
-// Checks that need no decision: whether the tenant may use the model, the model exists, and the request fits.
-std::optional<Refusal> Dispatcher::objection(const RequestInfo& info, std::optional<std::uint32_t> model,
-                                             const admission::TokenEstimate& estimate) const {
-  const Tenant& tenant = options_.tenants[info.tenant];
-  if (!model || !may_use(tenant, info.model))
-    return Refusal{RefusalReason::kModelNotFound,
-                   fmt::format("the model {:?} does not exist here or may not be used with this key; /v1/models lists "
-                               "the models of the key",
-                               info.model.substr(0, 200)),
-                   0, false};
-  const auto too_long = [&](const char* about, std::uint64_t prompt, std::uint32_t limit) {
-    return Refusal{RefusalReason::kContextLengthExceeded,
-                   fmt::format("the request needs {} {} tokens ({} of prompt, max_tokens {}), the limit is {}; shorten "
-                               "the prompt or lower max_tokens",
-                               about, prompt + info.max_tokens.value_or(0), prompt, info.max_tokens.value_or(0), limit),
-                   0, false};
-  };
-  // The engine knows its context and counts exactly. Only what no tokenizer could fit is refused before.
-  const std::uint64_t least =
-      (info.prompt_tokens_given > 0 ? info.prompt_tokens_given : admission::prompt_tokens_least(info.text_bytes)) /
-      info.prompts;
-  const std::uint32_t context = replicas_.context_tokens(*model);
-  if (least + info.max_tokens.value_or(0) > context) return too_long("at least", least, context);
-  // No engine knows the limit of a tenant.
-  const std::uint64_t expected = estimate.prompt_tokens / info.prompts;
-  if (tenant.context_tokens > 0 && expected + info.max_tokens.value_or(0) > tenant.context_tokens)
-    return too_long("about", expected, tenant.context_tokens);
-  return std::nullopt;
 }
 
 ActiveRequest& Dispatcher::open(const RequestInfo& info, std::uint32_t model, GrantListener& listener,

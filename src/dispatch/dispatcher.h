@@ -67,6 +67,9 @@ class Dispatcher {
   [[nodiscard]] std::optional<std::uint32_t> slot_of(std::string_view replica) const {
     return replicas_.slot_of(replica);
   }
+  // False while models of replicas may be missing in what set_replicas() has named: a request for an unknown model is
+  // then refused with kNoReplica. True at first.
+  void set_models_complete(bool complete) { models_complete_ = complete; }
   // By slot. What waits is looked at by the next tick().
   void set_health(std::uint32_t slot, bool healthy, core::Instant now);
   void report_load(std::uint32_t slot, const routing::ReportedLoad& load);
@@ -110,8 +113,6 @@ class Dispatcher {
   // The keys of a prompt for the model, as replicas_ knows them.
   [[nodiscard]] std::vector<std::uint64_t> salted_keys(std::uint32_t model, std::span<const std::uint64_t> keys) const;
   void restore_budgets(core::Instant now);
-  [[nodiscard]] std::optional<Refusal> objection(const RequestInfo& info, std::optional<std::uint32_t> model,
-                                                 const admission::TokenEstimate& estimate) const;
   ActiveRequest& open(const RequestInfo& info, std::uint32_t model, GrantListener& listener,
                       const admission::TokenEstimate& estimate);
   void reserve(ActiveRequest& request, const RequestInfo& info) const;
@@ -127,6 +128,7 @@ class Dispatcher {
   void pump(core::Instant now);
 
   DispatchOptions options_;
+  bool models_complete_ = true;
   admission::AdmissionController admission_;
   ReplicaSet replicas_;
   RequestRouter router_;

@@ -42,4 +42,12 @@ Refusal refusal_of(const admission::Answer& answer, std::string_view model, bool
   return refusal;
 }
 
+Refusal not_known_yet(std::string_view model) {
+  return {RefusalReason::kNoReplica,
+          fmt::format("the model {:?} is not known yet, because the gateway has not read the models of all replicas; "
+                      "retry in 1 s",
+                      model.substr(0, 200)),
+          1, false};
+}
+
 }  // namespace penstock::dispatch

@@ -33,4 +33,7 @@ struct Refusal {
 // The refusal of the admission controller. `served`: at least one replica serves the model, ready or not.
 [[nodiscard]] Refusal refusal_of(const admission::Answer& answer, std::string_view model, bool served);
 
+// Of a request for a model that a replica may serve whose models are not known yet.
+[[nodiscard]] Refusal not_known_yet(std::string_view model);
+
 }  // namespace penstock::dispatch

@@ -85,6 +85,9 @@ class ReplicaSet {
   [[nodiscard]] const Model& model(std::uint32_t number) const { return models_[number].settings; }
   // The smallest limit of the options and of the replicas that serve it.
   [[nodiscard]] std::uint32_t context_tokens(std::uint32_t model) const;
+  [[nodiscard]] std::optional<std::uint32_t> context_tokens_of(std::optional<std::uint32_t> model) const {
+    return model ? std::optional{context_tokens(*model)} : std::nullopt;
+  }
   [[nodiscard]] std::uint64_t key_salt(std::uint32_t model) const { return models_[model].key_salt; }
   [[nodiscard]] std::vector<ModelListing> models() const;  // Those that are known, sorted by name.
   [[nodiscard]] bool serves(std::uint32_t model) const;    // At least one replica serves it, ready or not.

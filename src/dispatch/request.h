@@ -30,7 +30,8 @@ struct RequestInfo {
   std::size_t text_bytes = 0;  // Size of the text of the prompt.
   admission::TextKind text_kind = admission::TextKind::kAscii;
   std::uint32_t media_tokens = 0;                   // Tokens of its images, audio and files.
-  std::uint32_t prompt_tokens_given = 0;            // Number of tokens if the client sent token ids.
+  std::uint32_t prompt_tokens_given = 0;            // Tokens of a prompt of token ids, or that an engine counted.
+  bool may_count_prompt = false;                    // The caller can let an engine count the prompt.
   std::uint32_t template_tokens = 0;                // The most tokens that the template of a chat adds.
   std::uint64_t prompts = 1;                        // Number of prompts in the request; each has the context to itself.
   std::uint64_t answers = 1;                        // Number of prompts times answers to each.
@@ -62,7 +63,7 @@ struct Grant {
   routing::PickReason why = routing::PickReason::kLoad;
 };
 
-// Contains a refusal, or a ticket with a grant, or the ticket of a queued request.
+// Contains a refusal, or a ticket with a grant, or the ticket of a queued request, or count_prompt.
 struct ArrivalResult {
   Ticket ticket = 0;
   std::optional<Grant> grant;
@@ -70,6 +71,9 @@ struct ArrivalResult {
   // The request counts as work for replicas. It does not if a limit of its tenant or class holds it up or refuses it,
   // or if it can never be served. A request that waits becomes work at the latest with its grant.
   bool is_work = false;
+  // Nothing was decided, because the prompt may fit into the context or not. The request shall arrive again, with the
+  // count of an engine in prompt_tokens_given, or without may_count_prompt.
+  bool count_prompt = false;
 };
 
 // Receives the decision about a queued request. Called within calls of the dispatcher, which it must not call.

@@ -60,7 +60,8 @@ void AdminServer::on_request(net::Exchange& exchange) {
   if (path == "/ready") {
     if (lifecycle_.draining) return answer(exchange, 503, "text/plain", "the gateway drains\n");
     const bool ready = dispatcher_.ready(loop_.now());
-    return answer(exchange, ready ? 200 : 503, "text/plain", ready ? "ready\n" : "no replica may be chosen\n");
+    return answer(exchange, ready ? 200 : 503, "text/plain",
+                  ready ? "ready\n" : "no replica may be chosen, or models are not known yet\n");
   }
   if (const int refused = access_.refusal(exchange, path == "/penstock/v1/prefixes"); refused != 0)
     return answer(exchange, refused, "application/json", error_body(refused, net::AccessPolicy::explain(refused)));

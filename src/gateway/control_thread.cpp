@@ -45,12 +45,20 @@ void ControlThread::set_access(net::AccessOptions access, std::shared_ptr<net::T
   });
 }
 
+void ControlThread::count_prompt(PromptToCount prompt) {
+  loop_.post([this, prompt = std::move(prompt)]() mutable {
+    health_.count_prompt(prompt.model, std::move(prompt.body), std::move(prompt.done));
+  });
+}
+
 void ControlThread::release_admin() {
   loop_.post([this] { admin_.drain(); });
 }
 
-void ControlThread::set_replicas(std::vector<ReplicaEndpoint> replicas) {
-  loop_.post([this, replicas = std::move(replicas)]() mutable { health_.set_replicas(std::move(replicas)); });
+void ControlThread::set_replicas(std::vector<ReplicaEndpoint> replicas, bool complete) {
+  loop_.post([this, complete, replicas = std::move(replicas)]() mutable {
+    health_.set_replicas(std::move(replicas), complete);
+  });
 }
 
 void ControlThread::tick() {

@@ -26,8 +26,10 @@ class ControlThread {
   void start();
   // May be called on any thread. For later requests to the admin address, and later connections.
   void set_access(net::AccessOptions access, std::shared_ptr<net::TlsContext> tls);
+  // May be called on any thread; `done` is called on this one. See HealthChecker.
+  void count_prompt(PromptToCount prompt);
   void release_admin();  // May be called on any thread. Stops listening on the admin address.
-  void set_replicas(std::vector<ReplicaEndpoint> replicas);  // May be called on any thread.
+  void set_replicas(std::vector<ReplicaEndpoint> replicas, bool complete);  // May be called on any thread.
 
  private:
   void tick();

@@ -204,6 +204,7 @@ class Finder final : public Discovery {
         if (all.size() != from_dns_.size())
           log_.write(logging::Event::kReplicasReloaded, {{"source", options_.dns}, {"replicas", all.size()}});
         from_dns_ = std::move(all);
+        dns_read_ = true;
         publish();
       });
       lock.lock();
@@ -240,7 +241,10 @@ class Finder final : public Discovery {
         if (!events.contains(endpoint)) subscriber_->remove(endpoint);
       by_endpoint_ = std::move(events);
     }
-    gateway_.set_replicas(std::move(specs));
+    const bool complete =
+        (options_.dns.empty() || dns_read_) &&
+        std::all_of(files_.begin(), files_.end(), [](const File& file) { return file.time != File{}.time; });
+    gateway_.set_replicas(std::move(specs), complete);
   }
 
   // On the subscriber's thread.
@@ -276,6 +280,7 @@ class Finder final : public Discovery {
   logging::Log& log_;
   net::CredentialStore credentials_;
   std::vector<Found> named_, from_dns_;
+  bool dns_read_ = false;  // The name was resolved once.
   std::string dns_error_;  // Error of the last look-up; empty if it succeeded.
   std::vector<File> files_;
   net::Loop::Timer timer_ = 0;

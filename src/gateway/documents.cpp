@@ -74,6 +74,7 @@ std::string overview_document(const Overview& overview, std::string_view boot_id
   for (const ReplicaProblem& problem : overview.problems)
     made["problems"].push_back(
         {{"replica", problem.replica}, {"url", problem.url}, {"code", problem.code}, {"text", problem.text}});
+  made["models_complete"] = overview.models_complete;
   made["tenants"] = Json::array();
   for (const dispatch::TenantStatus& tenant : overview.tenants)
     made["tenants"].push_back(
@@ -175,6 +176,15 @@ std::vector<ListedModel> models_in(std::string_view models_answer) {
     if (!model.id.empty() && model.id.size() <= kNameBytesMax) models.push_back(std::move(model));
   }
   return models;
+}
+
+std::optional<std::uint32_t> prompt_tokens_in(std::string_view tokenize_answer) {
+  const Json answer = Json::parse(tokenize_answer, nullptr, false);
+  if (!answer.is_object()) return std::nullopt;
+  const auto count = answer.find("count");
+  if (count == answer.end() || !count->is_number_unsigned()) return std::nullopt;
+  const auto tokens = count->get<std::uint64_t>();
+  return tokens == 0 || tokens > UINT32_MAX ? std::nullopt : std::optional{static_cast<std::uint32_t>(tokens)};
 }
 
 }  // namespace penstock::gateway

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -37,5 +38,8 @@ struct ListedModel {
 inline constexpr std::size_t kListedModelsMax = 1000;  // Further entries are ignored.
 // Empty if there are none, or if the answer is malformed.
 [[nodiscard]] std::vector<ListedModel> models_in(std::string_view models_answer);
+
+// Number of tokens in an answer to POST /tokenize; empty if the answer is malformed.
+[[nodiscard]] std::optional<std::uint32_t> prompt_tokens_in(std::string_view tokenize_answer);
 
 }  // namespace penstock::gateway

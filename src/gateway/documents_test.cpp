@@ -209,6 +209,14 @@ TEST(Metrics, ReportTheUsageOfModelsAndTenants) {
   EXPECT_NE(text.find("penstock_model_saturation_ratio{model=\"m\"} 1\n"), std::string::npos);
 }
 
+TEST(PromptTokensIn, ReadsTheCountAndNothingFromGarbage) {
+  EXPECT_EQ(prompt_tokens_in(R"({"count":3,"max_model_len":4096,"tokens":[1,2,3],"token_strs":null})"), 3U);
+  EXPECT_EQ(prompt_tokens_in(R"({"tokens":[1,2,3],"count":3,"max_model_len":4096})"), 3U) << "as SGLang orders them";
+  for (const char* text : {"", "[]", "{}", "3", R"({"count":-1})", R"({"count":0})", R"({"count":"3"})",
+                           R"({"count":4294967296})", R"({"count":1.5})", R"({"usage":{"count":3}})"})
+    EXPECT_FALSE(prompt_tokens_in(text)) << text;
+}
+
 TEST(ModelsIn, ReadsNamesAndLengthsAndNothingFromGarbage) {
   const auto models =
       models_in(R"({"data":[{"id":"base","root":"/weights","parent":null,"max_model_len":4096},{"id":7},)"

@@ -136,13 +136,16 @@ core::Result<std::unique_ptr<Gateway>> Gateway::open(GatewayOptions options, con
   };
   gateway->control_ =
       std::make_unique<ControlThread>(own, *gateway->dispatcher_, *socket, totals, gateway->lifecycle_, logs.log);
+  for (const auto& worker : gateway->workers_)
+    worker->set_prompt_counter(
+        [control = gateway->control_.get()](PromptToCount prompt) { control->count_prompt(std::move(prompt)); });
   return gateway;
 }
 
 Gateway::~Gateway() {
-  control_.reset();
   // The end of a request at one worker may admit one that waits at another. Therefore all stop before any is destroyed.
   for (const auto& worker : workers_) worker->stop();
+  control_.reset();
   // Its tasks use the handlers of the workers.
   large_bodies_.reset();
   workers_.clear();
@@ -155,10 +158,6 @@ void Gateway::start_control() {
 void Gateway::start() {
   start_control();
   for (const auto& worker : workers_) worker->start();
-}
-
-bool Gateway::ready() const {
-  return dispatcher_->known_replicas() >= listed_replicas_ && dispatcher_->ready(net::Loop::read_clock());
 }
 
 core::Result<void> Gateway::reconfigure(GatewayOptions options) {
@@ -176,9 +175,8 @@ core::Result<void> Gateway::reconfigure(GatewayOptions options) {
   return {};
 }
 
-void Gateway::set_replicas(std::vector<ReplicaEndpoint> specs) {
-  listed_replicas_ = specs.size();
-  control_->set_replicas(std::move(specs));
+void Gateway::set_replicas(std::vector<ReplicaEndpoint> specs, bool complete) {
+  control_->set_replicas(std::move(specs), complete);
 }
 
 void Gateway::kv_event(std::string_view replica, dispatch::KvChange change, std::span<const std::uint64_t> keys) {

@@ -1,7 +1,6 @@
 // The live data path: accepts OpenAI API requests and forwards each to one of many replicas.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -17,6 +16,7 @@
 #include "gateway/shared_dispatcher.h"
 #include "gateway/worker_context.h"
 #include "net/address.h"
+#include "net/loop.h"
 
 namespace penstock::gateway {
 
@@ -40,8 +40,8 @@ class Gateway {
 
   void start_control();  // Starts with the health of replicas and the admin address.
   void start();          // Serves requests; calls start_control() unless that was done.
-  // Returns true once a replica may be chosen and the models of all replicas are known.
-  [[nodiscard]] bool ready() const;
+  // Returns true if a replica may be chosen, once the models of all replicas that answer are known.
+  [[nodiscard]] bool ready() const { return dispatcher_->ready(net::Loop::read_clock()); }
   [[nodiscard]] net::Address address() const { return address_; }
   [[nodiscard]] net::Address admin_address() const { return admin_address_; }
 
@@ -50,8 +50,8 @@ class Gateway {
   // requests. An invalid API key is an error; nothing is applied then. One thread calls it.
   [[nodiscard]] core::Result<void> reconfigure(GatewayOptions options);
 
-  // Replaces the list and resolves the addresses.
-  void set_replicas(std::vector<ReplicaEndpoint> specs);
+  // Replaces the list. `complete`: every source of replicas has been read.
+  void set_replicas(std::vector<ReplicaEndpoint> specs, bool complete = true);
   void kv_event(std::string_view replica, dispatch::KvChange change, std::span<const std::uint64_t> keys);
 
   [[nodiscard]] std::uint32_t open_requests() const { return dispatcher_->open_requests(); }
@@ -71,7 +71,6 @@ class Gateway {
   std::shared_ptr<const Settings> first_;     // The control thread reads them for as long as it runs.
   std::shared_ptr<const Settings> settings_;  // The latest ones.
   Lifecycle lifecycle_;
-  std::atomic<std::size_t> listed_replicas_{0};
   bool control_runs_ = false;
   net::Address address_, admin_address_;
   std::unique_ptr<SharedDispatcher> dispatcher_;

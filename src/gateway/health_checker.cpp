@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <set>
 #include <utility>
 
 #include "api/prompt_keys.h"
@@ -14,7 +15,12 @@ namespace penstock::gateway {
 namespace {
 
 constexpr core::Duration kTimeout = std::chrono::seconds{2};
+// A replica that does not answer for this long after it was listed, or a source of replicas that cannot be read for
+// this long after the start, no longer holds up the gateway.
+constexpr core::Duration kModelsTime = std::chrono::seconds{10};
 constexpr core::Duration kScrapePauseMax = std::chrono::minutes{1};
+constexpr core::Duration kCountTime = std::chrono::seconds{1};
+constexpr std::uint32_t kCountsMax = 16;   // Counts in flight at one replica.
 constexpr std::uint32_t kFailuresMax = 2;  // Consecutive failures after which a replica counts as unhealthy.
 
 routing::ReportedLoad load_of(const telemetry::EngineScrape& scrape, core::Instant now) {
@@ -31,17 +37,26 @@ routing::ReportedLoad load_of(const telemetry::EngineScrape& scrape, core::Insta
 
 HealthChecker::HealthChecker(net::Loop& loop, const GatewayOptions& options, SharedDispatcher& dispatcher,
                              ReplicaClient& client, logging::Log& log)
-    : loop_(loop), options_(options), dispatcher_(dispatcher), client_(client), log_(log) {
+    : loop_(loop),
+      options_(options),
+      dispatcher_(dispatcher),
+      client_(client),
+      log_(log),
+      started_at_(net::Loop::read_clock()) {
+  dispatcher_.set_models_complete(false);
+  loop_.every(std::chrono::milliseconds{500}, [this] { update_models_complete(); });
   loop_.every(options_.health_interval, [this] { check_health(); });
   loop_.every(options_.scrape_interval, [this] { scrape(); });
 }
 
 // ---- the list -------------------------------------------------------------------------------------------------------
 
-void HealthChecker::set_replicas(std::vector<ReplicaEndpoint> replicas) {
+void HealthChecker::set_replicas(std::vector<ReplicaEndpoint> replicas, bool complete) {
+  list_complete_ = complete;
   std::map<std::string, Replica> before = std::exchange(replicas_, {});
   for (ReplicaEndpoint& endpoint : replicas) {
     Replica replica;
+    replica.listed_at = loop_.now();
     const std::string configured = endpoint.model;
     if (const auto known = before.find(endpoint.id);
         known != before.end() && known->second.endpoint.url == endpoint.url) {
@@ -62,6 +77,7 @@ void HealthChecker::set_replicas(std::vector<ReplicaEndpoint> replicas) {
   update_dispatcher();
   for (auto& [id, replica] : replicas_) request_models(replica);
   update_problems();
+  update_models_complete();
 }
 
 void HealthChecker::log_changes(const std::map<std::string, Replica>& before) const {
@@ -92,19 +108,21 @@ void HealthChecker::update_dispatcher() {
   dispatcher_.set_replicas(endpoints, loop_.now());
   for (const auto& [id, replica] : replicas_)
     if (!replica.healthy) dispatcher_.set_health(id, false, loop_.now());
+  update_counted_models();
 }
 
 void HealthChecker::send(const Replica& replica, const std::string& target, std::string body, core::Duration timeout,
                          Done done) {
   client_.send(replica.endpoint, replica.address, target, std::move(body), timeout,
-               [this, id = replica.endpoint.id, done = std::move(done)](core::Result<net::FetchAnswer> answer) {
+               [this, target, id = replica.endpoint.id, done = std::move(done)](core::Result<net::FetchAnswer> answer) {
                  const auto found = replicas_.find(id);
                  if (found == replicas_.end()) return;
                  Response response;
                  if (answer) {
                    response.status = answer->status;
                    response.body = std::move(answer->body);
-                   if (response.status != 200) response.failure = fmt::format("status {}", response.status);
+                   if (response.status != 200)
+                     response.failure = fmt::format("{} answered with status {}", target, response.status);
                  } else {
                    ++found->second.address;
                    response.failure = answer.error().message();
@@ -113,7 +131,7 @@ void HealthChecker::send(const Replica& replica, const std::string& target, std:
                });
 }
 
-// ---- models, health, metrics ----------------------------------------------------------------------------------------
+// ---- models and health ----------------------------------------------------------------------------------------------
 
 void HealthChecker::request_models(Replica& replica) {
   if (std::exchange(replica.models_in_flight, true)) return;
@@ -121,6 +139,7 @@ void HealthChecker::request_models(Replica& replica) {
     checked.models_in_flight = false;
     take_models(checked, response);
     update_problems();
+    update_models_complete();
   });
 }
 
@@ -131,6 +150,8 @@ void HealthChecker::check_credentials(const std::string& id) {
 void HealthChecker::take_models(Replica& replica, const Response& response) {
   const bool refused = response.status == 401 || response.status == 403;
   replica.models_status = response.status;
+  // An engine that starts may answer with 503.
+  if (response.status != 0 && response.status < 500) replica.models_read = true;
   if (response.status != 0) replica.refused_status = refused ? response.status : 0;
   update_health(replica);
   const std::vector<ListedModel> listed =
@@ -142,7 +163,7 @@ void HealthChecker::take_models(Replica& replica, const Response& response) {
     if (std::none_of(listed.begin(), listed.end(), [&](const ListedModel& each) { return each.id == model; }))
       failure = fmt::format("the replica does not list the model {}", model);
   } else if (replica.endpoint.model.empty()) {
-    failure = response.failure.empty() ? "the list of models is empty" : response.failure;
+    failure = response.failure.empty() ? "/v1/models lists no models" : response.failure;
   }
   const bool is_known = replica.model_failure == failure;
   replica.model_failure = failure;
@@ -176,6 +197,7 @@ void HealthChecker::set_models(Replica& replica, const std::vector<ListedModel>&
   endpoint.model = model;
   endpoint.also = std::move(also);
   endpoint.context_tokens = own->context_tokens;
+  replica.counts_prompts = true;
   log_.write(logging::Event::kReplicaModels,
              {{"replica", endpoint.id}, {"url", endpoint.url}, {"models", fmt::format("{}", fmt::join(names, ","))}});
   update_dispatcher();
@@ -206,6 +228,7 @@ void HealthChecker::update_health(Replica& replica) {
   const bool healthy = replica.failures < kFailuresMax && replica.refused_status == 0;
   if (healthy == std::exchange(replica.healthy, healthy)) return;
   dispatcher_.set_health(replica.endpoint.id, healthy, loop_.now());
+  update_counted_models();
   if (healthy)
     log_.write(logging::Event::kReplicaHealthy, {{"replica", replica.endpoint.id}, {"url", replica.endpoint.url}});
   else
@@ -235,11 +258,65 @@ void HealthChecker::update_problems() {
       add(replica.health_status == 0 ? "unreachable" : "unhealthy", replica.health_failure);
     else if (!replica.model_failure.empty())
       add(replica.models_status == 0 ? "unreachable" : "model_unknown", replica.model_failure);
+    else if (!replica.telemetry_failure.empty())
+      add("metrics_unavailable", replica.telemetry_failure);
   }
   if (problems == problems_) return;
   problems_ = problems;
   dispatcher_.set_problems(std::move(problems));
 }
+
+void HealthChecker::update_models_complete() {
+  const core::Instant now = loop_.now();
+  const bool complete = list_complete_ || now - started_at_ >= kModelsTime;
+  dispatcher_.set_models_complete(complete && std::all_of(replicas_.begin(), replicas_.end(), [&](const auto& entry) {
+                                    const Replica& replica = entry.second;
+                                    // A replica that warms up or drains gets no requests.
+                                    return replica.models_read ||
+                                           replica.endpoint.phase != dispatch::ReplicaPhase::kServing ||
+                                           now - replica.listed_at >= kModelsTime;
+                                  }));
+}
+
+// ---- counts of prompts ----------------------------------------------------------------------------------------------
+
+bool HealthChecker::may_count(const Replica& replica, std::string_view model) {
+  const ReplicaEndpoint& endpoint = replica.endpoint;
+  const bool serves = endpoint.model == model || std::any_of(endpoint.also.begin(), endpoint.also.end(),
+                                                             [&](const auto& also) { return also.name == model; });
+  return serves && replica.counts_prompts && replica.healthy && replica.counts_in_flight < kCountsMax;
+}
+
+void HealthChecker::update_counted_models() {
+  std::set<std::string, std::less<>> models;
+  for (const auto& [id, replica] : replicas_) {
+    if (!replica.counts_prompts || !replica.healthy || replica.endpoint.model.empty()) continue;
+    models.insert(replica.endpoint.model);
+    for (const dispatch::ServedModel& also : replica.endpoint.also) models.insert(also.name);
+  }
+  dispatcher_.set_counted_models(std::move(models));
+}
+
+void HealthChecker::count_prompt(std::string_view model, std::string body,
+                                 std::function<void(std::optional<std::uint32_t>)> done) {
+  Replica* least_busy = nullptr;
+  for (auto& [id, replica] : replicas_)
+    if (may_count(replica, model) && (least_busy == nullptr || replica.counts_in_flight < least_busy->counts_in_flight))
+      least_busy = &replica;
+  if (least_busy == nullptr || body.empty()) return done(std::nullopt);
+  ++least_busy->counts_in_flight;
+  send(*least_busy, "/tokenize", std::move(body), kCountTime,
+       [this, done = std::move(done)](Replica& replica, const Response& response) {
+         if (replica.counts_in_flight > 0) --replica.counts_in_flight;
+         if (response.status == 404 || response.status == 405) {
+           replica.counts_prompts = false;
+           update_counted_models();
+         }
+         done(response.status == 200 ? prompt_tokens_in(response.body) : std::nullopt);
+       });
+}
+
+// ---- metrics --------------------------------------------------------------------------------------------------------
 
 void HealthChecker::scrape() {
   for (auto& [id, replica] : replicas_) {
@@ -265,7 +342,7 @@ void HealthChecker::take_metrics(Replica& replica, const Response& response) {
   if (prompt_tokens < std::exchange(replica.prompt_tokens_total, prompt_tokens))
     dispatcher_.kv_event(replica.endpoint.id, dispatch::KvChange::kCleared, {});
   replica.queued_requests = scrape.queued_requests.value_or(0);
-  if (!scrape.running_requests) return report_telemetry(replica, "contains no metrics of a known engine");
+  if (!scrape.running_requests) return report_telemetry(replica, "/metrics contains no metrics of a known engine");
   report_telemetry(replica, {});
   dispatcher_.report_load(replica.endpoint.id, load_of(scrape, loop_.now()));
 }
@@ -273,6 +350,7 @@ void HealthChecker::take_metrics(Replica& replica, const Response& response) {
 void HealthChecker::report_telemetry(Replica& replica, const std::string& failure) {
   const bool was_reported = !std::exchange(replica.telemetry_failure, failure).empty();
   if (was_reported == !failure.empty()) return;
+  update_problems();
   if (failure.empty())
     log_.write(logging::Event::kTelemetryAvailable, {{"replica", replica.endpoint.id}, {"url", replica.endpoint.url}});
   else

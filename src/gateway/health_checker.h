@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,12 +25,16 @@ class HealthChecker {
   HealthChecker(net::Loop& loop, const GatewayOptions& options, SharedDispatcher& dispatcher, ReplicaClient& client,
                 logging::Log& log);
 
-  void set_replicas(std::vector<ReplicaEndpoint> replicas);  // Replaces the list.
+  // Replaces the list. `complete`: every source of replicas has been read.
+  void set_replicas(std::vector<ReplicaEndpoint> replicas, bool complete);
 
   // Returns true if the replica's metrics report no queued requests and no prompt of the gateway is in flight there.
   [[nodiscard]] bool is_idle(const std::string& id) const;
   // Requests the models of a replica that refused the credentials of a request.
   void check_credentials(const std::string& id);
+  // Lets a replica of the model count the tokens of a prompt with POST /tokenize, and calls `done` with the number, or
+  // without one if no replica can. `done` is not called if the replica is removed meanwhile.
+  void count_prompt(std::string_view model, std::string body, std::function<void(std::optional<std::uint32_t>)> done);
   // Sends a prompt of the gateway; is_idle() is false until it is answered. Returns false if the replica is unknown.
   bool send_prompt(const std::string& id, std::string_view path, std::string body);
 
@@ -45,6 +50,10 @@ class HealthChecker {
     int models_status = 0;          // Of the last list of models; 0 if the replica did not answer.
     std::string model_failure;      // Why its model is not known, or not served; empty if it is.
     std::string telemetry_failure;  // Of the last scrape; empty if it succeeded.
+    bool counts_prompts = true;     // It has not answered /tokenize with 404 or 405.
+    std::uint32_t counts_in_flight = 0;
+    core::Instant listed_at{};  // When it came into the list.
+    bool models_read = false;   // It has answered a request for its models.
     bool models_in_flight = false, health_in_flight = false, scrape_in_flight = false;
     std::size_t address = 0;                                     // Increases with each address that did not answer.
     std::uint64_t prompt_tokens_total = 0, queued_requests = 0;  // From the last scrape.
@@ -70,6 +79,9 @@ class HealthChecker {
   void update_health(Replica& replica);
   [[nodiscard]] static std::string refusal_of(const Replica& replica);
   void update_problems();
+  void update_models_complete();
+  void update_counted_models();
+  [[nodiscard]] static bool may_count(const Replica& replica, std::string_view model);
   void take_metrics(Replica& replica, const Response& response);
   void report_telemetry(Replica& replica, const std::string& failure);  // `failure` is empty after a success.
   void update_dispatcher();
@@ -83,6 +95,8 @@ class HealthChecker {
   logging::Log& log_;
   std::map<std::string, Replica> replicas_;  // Keyed by id.
   std::vector<ReplicaProblem> problems_;     // As last passed on.
+  const core::Instant started_at_;
+  bool list_complete_ = false;
 };
 
 }  // namespace penstock::gateway

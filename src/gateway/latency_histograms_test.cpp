@@ -4,6 +4,8 @@
 
 #include <thread>
 
+#include "gateway/gateway_testing.h"
+
 namespace penstock::gateway {
 namespace {
 
@@ -66,6 +68,36 @@ TEST(LatencyHistograms, AreReadWhileTheyGrow) {
     last = count;
   }
   writer.join();
+}
+
+TEST(Gateway, CountsTheGapsBetweenTheTokensOfAStream) {
+  TestReplica replica{[](Peer& peer, const std::string& request, int) {
+    if (request.find(R"("stream":true)") == std::string::npos) return peer.send(good_answer());
+    peer.send(chunked_head() + chunk(text_event("one")));
+    for (int i = 0; i < 2; ++i) {
+      std::this_thread::sleep_for(30ms);
+      peer.send(chunk(text_event("next")));
+    }
+    std::string end;
+    api::append_finish_event(end, kFrame, api::FinishReason::kStop);
+    peer.send(chunk(end + std::string{api::kDoneEvent}) + "0\r\n\r\n");
+  }};
+  TestGateway gateway{{spec_of(replica, "r1")}};
+  EXPECT_EQ(ask(gateway, chat_body("hi", kStream)).status, 200);
+  EXPECT_EQ(ask(gateway, chat_body()).status, 200);
+  static_cast<void>(gateway.closed(2));
+  const std::string metrics = gateway.admin("/metrics");
+  const auto has = [&](const std::string& line) {
+    EXPECT_NE(metrics.find("penstock_request_" + line), std::string::npos) << line << metrics;
+  };
+  const std::string row = R"({model="m",class="interactive")";
+  has("queue_seconds_count" + row + "} 2\n");
+  has("ttft_seconds_count" + row + "} 1\n");
+  has("itl_seconds_bucket" + row + R"(,le="0.025"} 0)" + "\n");
+  has("itl_seconds_count" + row + "} 2\n");
+  has("tpot_seconds_bucket" + row + R"(,le="0.025"} 0)" + "\n");
+  has("tpot_seconds_count" + row + "} 1\n");
+  has("e2e_seconds_count" + row + "} 2\n");
 }
 
 }  // namespace

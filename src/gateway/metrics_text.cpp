@@ -152,7 +152,8 @@ void add_queues(telemetry::ExpositionWriter& text, const Overview& overview) {
 }
 
 void add_models(telemetry::ExpositionWriter& text, const Overview& overview) {
-  text.family("penstock_replica_problem", "gauge", "1 while the replica has the problem and gets no requests for it");
+  text.family("penstock_replica_problem", "gauge",
+              "1 while the replica has the problem; with metrics_unavailable it still gets requests");
   for (const ReplicaProblem& problem : overview.problems)
     text.add(1, {{"replica", problem.replica}, {"code", problem.code}});
   text.family("penstock_model_waiting_requests", "gauge", "requests that wait for capacity of the replicas of a model");

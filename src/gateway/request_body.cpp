@@ -97,6 +97,17 @@ void RequestBody::prepare(const ClientRequest& client, const RoutedGrant& grant,
   done();
 }
 
+void RequestBody::prepare_count(std::function<void(std::string)> done) {
+  if (body_.size() > net::ExchangeHandler::kAdmittedBytes) {
+    changed_hold_ = net::MemoryHold{*context_.accounts[tenant_]};
+    if (!changed_hold_.resize(body_.size())) throw std::bad_alloc{};
+  }
+  if (!is_large()) return done(api::tokenize_body(body_.view()));
+  const auto made = std::make_shared<std::string>();
+  run_elsewhere([this, made] { *made = api::tokenize_body(body_.view()); },
+                [made, done = std::move(done)] { done(std::move(*made)); });
+}
+
 void RequestBody::run_elsewhere(std::function<void()> work, std::function<void()> done) {
   has_failed_ = false;
   ticket_ = context_.large_bodies.submit(tenant_, [this, work = std::move(work), done = std::move(done)] {

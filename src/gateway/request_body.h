@@ -54,6 +54,8 @@ class RequestBody {
   // Builds the body for the replica and calls `done`, now or later.
   void prepare(const ClientRequest& client, const RoutedGrant& grant, std::string kv_transfer_params,
                std::function<void()> done);
+  // Builds the body that lets an engine count the prompt, and calls `done` with it, now or later.
+  void prepare_count(std::function<void(std::string)> done);
   [[nodiscard]] UpstreamRequest& upstream() { return upstream_; }
 
   // The request is not sent again.

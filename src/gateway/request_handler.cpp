@@ -52,13 +52,24 @@ void RequestHandler::finish_reading(std::optional<Refusal> refusal, ReadRequest&
 
 // Returns nothing if the request was granted a replica or waits.
 std::optional<Refusal> RequestHandler::admit(const ReadRequest& read) {
-  enter(Phase::kAdmitting);
   shows_routing_ = body_.take_settings(read);
   strips_usage_ = read.adds_usage;
   stream_ = read.stream;
   time_limited_ = read.time_budget > core::Duration{};
   if (read.collect) collector_ = std::make_unique<api::AnswerCollector>(endpoint_ == api::Endpoint::kChatCompletions);
+  return arrive(read);
+}
+
+std::optional<Refusal> RequestHandler::arrive(const ReadRequest& read) {
+  enter(Phase::kAdmitting);
   RoutedArrival arrival = context_.dispatcher.arrive(read.info, context_.listener, net::Loop::read_clock());
+  if (arrival.count_prompt) {
+    enter(Phase::kCounting);
+    prompt_count_.start(read, body_, [this](const ReadRequest& counted) {
+      if (const auto refusal = arrive(counted)) refuse_request(*refusal);
+    });
+    return std::nullopt;
+  }
   if (arrival.refusal) return make_refusal(*std::move(arrival.refusal));
   ticket_ = arrival.ticket;
   report_.admitted(read.info);
@@ -341,9 +352,8 @@ void RequestHandler::answer_out_of_time(Phase last, bool within_event) {
   const bool has_done = watch_.done(), with_events = is_events();
   end(ledger::Outcome::kTimedOut);
   if (!has_begun(last))
-    return refuse_request(make_refusal(
-        504, "api_error", "time_budget_exceeded",
-        "the time budget of the request ended before there was an answer; send X-Time-Budget with a longer time"));
+    return refuse_request(make_refusal(504, "api_error", "time_budget_exceeded",
+                                       "the time budget of the request ended before its answer"));
   // A valid end of a /v1/responses stream cannot be made up.
   const bool can_finish = with_events && !within_event && endpoint_ != api::Endpoint::kResponses;
   const std::string id = request_id_;
@@ -384,6 +394,7 @@ std::optional<dispatch::Progress> RequestHandler::progress() {
 net::Exchange& RequestHandler::release() {
   context_.loop.cancel(std::exchange(budget_, 0));
   report_.close(watch_.usage(), watch_.text_events());
+  prompt_count_.cancel();
   reported_events_ = 0;
   relay_.clear(context_.free.size() < kHandlersWithMemory);
   grant_ = RoutedGrant{};

@@ -11,6 +11,7 @@
 #include "api/answer_watch.h"
 #include "gateway/answer_end.h"
 #include "gateway/answer_relay.h"
+#include "gateway/prompt_count.h"
 #include "gateway/replica_call.h"
 #include "gateway/request_body.h"
 #include "gateway/request_guard.h"
@@ -57,6 +58,7 @@ class RequestHandler final : private net::ExchangeListener, private net::Respons
   }
   void finish_reading(std::optional<Refusal> refusal, ReadRequest& read);
   [[nodiscard]] std::optional<Refusal> admit(const ReadRequest& read);
+  [[nodiscard]] std::optional<Refusal> arrive(const ReadRequest& read);  // Again once its prompt is counted.
   [[nodiscard]] ClientRequest client_request() const;
   void go(RoutedGrant grant);
   // Builds the request for the granted replica and sends it.
@@ -114,6 +116,7 @@ class RequestHandler final : private net::ExchangeListener, private net::Respons
   std::unique_ptr<api::AnswerCollector> collector_;  // Null if the answer is relayed.
   RequestGuard guard_;
   RequestBody body_;  // Freed with the first byte of the answer.
+  PromptCount prompt_count_{context_, guard_};
 };
 
 }  // namespace penstock::gateway

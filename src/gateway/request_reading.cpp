@@ -121,7 +121,6 @@ std::optional<Refusal> read_head(WorkerContext& context, const net::Exchange& ex
   read.info.route = api::path_of(endpoint);
   read.info.received_at = exchange.received_at();
   if (auto refusal = authenticate(context, head, read)) return refusal;
-  read.cache_salt = context.settings->cache_salts[read.info.tenant];
   if (auto refusal = check_header_controls(context, head)) return refusal;
   if (auto refusal = classify(options, head, read)) return refusal;
   return limit_time(options, head, read);
@@ -139,6 +138,7 @@ std::optional<Refusal> describe_body(WorkerContext& context, const net::Exchange
                                      ReadRequest& read) {
   const api::InferenceRequest& request = context.scratch;
   const api::EndpointTraits& traits = api::traits_of(endpoint);
+  read.cache_salt = context.settings->cache_salts[read.info.tenant];
   read.stream = request.stream;
   // A time budget may cut an answer, and only a stream can be cut without losing everything.
   read.collect = read.time_budget > core::Duration{} && !read.stream && request.plain && traits.splits;
@@ -147,6 +147,7 @@ std::optional<Refusal> describe_body(WorkerContext& context, const net::Exchange
   read.info.model = request.model;
   size_up(context.settings->options.dispatch, request, read.info);
   read.info.splits = traits.splits;
+  read.info.may_count_prompt = endpoint == api::Endpoint::kChatCompletions || endpoint == api::Endpoint::kCompletions;
   read.info.stream = read.stream || read.collect;
   std::uint64_t salt = 0;
   if (!read.cache_salt.empty()) {

@@ -15,8 +15,8 @@ double ms_between(core::Instant from, core::Instant to) {
 
 std::string_view to_string(Phase phase) {
   return core::name_of<Phase::kFinishing>(
-      phase, {"idle", "reading", "admitting", "queued", "routing", "prefilling", "connecting", "awaiting_first_byte",
-              "relaying", "collecting", "finishing_event", "finishing"});
+      phase, {"idle", "reading", "admitting", "counting", "queued", "routing", "prefilling", "connecting",
+              "awaiting_first_byte", "relaying", "collecting", "finishing_event", "finishing"});
 }
 
 void RequestReport::begin(std::string_view request_id, core::Instant received_at) {

@@ -18,6 +18,7 @@ enum class Phase : std::uint8_t {
   kIdle,               // The handler has no request.
   kReading,            // Authenticates, classifies, parses and hashes the request.
   kAdmitting,          // The dispatcher decides.
+  kCounting,           // An engine counts the tokens of the prompt, because they may exceed the context.
   kQueued,             // Waits for a grant.
   kRouting,            // An attempt has ended, and another replica is chosen.
   kPrefilling,         // The prefill leg of a disaggregated request.

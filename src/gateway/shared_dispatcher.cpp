@@ -35,7 +35,17 @@ RoutedArrival SharedDispatcher::arrive(const dispatch::RequestInfo& info, dispat
                                        core::Instant now) {
   const std::scoped_lock lock{mutex_};
   dispatch::ArrivalResult result = dispatcher_.arrive(info, listener, now);
-  return {result.ticket, routed(result.grant), std::move(result.refusal)};
+  if (result.count_prompt && !counted_models_.contains(info.model)) {
+    dispatch::RequestInfo uncounted = info;
+    uncounted.may_count_prompt = false;
+    result = dispatcher_.arrive(uncounted, listener, now);
+  }
+  return {result.ticket, routed(result.grant), std::move(result.refusal), result.count_prompt};
+}
+
+void SharedDispatcher::set_counted_models(std::set<std::string, std::less<>> models) {
+  const std::scoped_lock lock{mutex_};
+  counted_models_ = std::move(models);
 }
 
 std::optional<dispatch::Refusal> SharedDispatcher::early_refusal(std::uint32_t tenant, core::Instant now) {
@@ -116,6 +126,13 @@ void SharedDispatcher::set_replicas(const std::vector<ReplicaEndpoint>& replicas
     if (const auto last = before.find(status.spec.number); last != before.end()) known_.insert(*last);
 }
 
+void SharedDispatcher::set_models_complete(bool complete) {
+  const std::scoped_lock lock{mutex_};
+  dispatcher_.set_models_complete(complete);
+  models_complete_ = complete;
+  models_were_complete_ = models_were_complete_ || complete;
+}
+
 void SharedDispatcher::set_health(std::string_view id, bool healthy, core::Instant now) {
   const std::scoped_lock lock{mutex_};
   if (const auto slot = dispatcher_.slot_of(id)) dispatcher_.set_health(*slot, healthy, now);
@@ -150,7 +167,7 @@ void SharedDispatcher::kv_event(std::string_view id, dispatch::KvChange change, 
 
 Overview SharedDispatcher::overview(core::Instant now) const {
   const std::scoped_lock lock{mutex_};
-  Overview seen{dispatcher_.overview(now), memory_, {}, {}, problems_};
+  Overview seen{dispatcher_.overview(now), memory_, {}, {}, problems_, models_complete_};
   dropped_controls_.for_each([&](std::string_view kind, std::string_view name, std::uint64_t count) {
     seen.dropped_controls.push_back({kind, name, count});
   });
@@ -163,13 +180,14 @@ Overview SharedDispatcher::overview(core::Instant now) const {
 
 bool SharedDispatcher::ready(core::Instant now) const {
   const std::scoped_lock lock{mutex_};
+  if (!models_were_complete_) return false;
   const auto replicas = dispatcher_.replicas(now);
   return std::any_of(replicas.begin(), replicas.end(), [](const auto& status) { return status.load.eligible; });
 }
 
-std::size_t SharedDispatcher::known_replicas() const {
+bool SharedDispatcher::models_complete() const {
   const std::scoped_lock lock{mutex_};
-  return known_.size();
+  return models_complete_;
 }
 
 dispatch::TrafficLog::Page SharedDispatcher::traffic(std::uint64_t after, std::size_t events_max) const {

@@ -28,12 +28,13 @@ struct RoutedArrival {  // See dispatch::ArrivalResult.
   dispatch::Ticket ticket = 0;
   std::optional<RoutedGrant> grant;
   std::optional<dispatch::Refusal> refusal;
+  bool count_prompt = false;
 };
 
-// Why a replica gets no requests, or why they fail.
+// Why a replica gets no requests, why they fail, or why its load is not known.
 struct ReplicaProblem {
   std::string replica, url;
-  std::string_view code;  // "unauthorized", "unreachable", "unhealthy", "model_unknown"
+  std::string_view code;  // "unauthorized", "unreachable", "unhealthy", "model_unknown", "metrics_unavailable"
   std::string text;
   bool operator==(const ReplicaProblem&) const = default;
 };
@@ -48,6 +49,7 @@ struct Overview : dispatch::Overview {
   std::vector<std::string> urls;                    // URLs of its replicas, in the same order.
   std::vector<DroppedControl> dropped_controls;
   std::vector<ReplicaProblem> problems;  // Also of replicas that are not among those above.
+  bool models_complete = true;           // The models of all replicas are known.
 };
 
 // Locks a dispatcher once for each call; no call blocks on anything else. Any thread may call it. Listeners are called
@@ -59,6 +61,8 @@ class SharedDispatcher {
   // The life of a request, as in dispatch::Dispatcher.
   [[nodiscard]] RoutedArrival arrive(const dispatch::RequestInfo& info, dispatch::GrantListener& listener,
                                      core::Instant now);
+  // Replaces the set of models whose prompts some replica may count; see dispatch::ArrivalResult::count_prompt.
+  void set_counted_models(std::set<std::string, std::less<>> models);
   [[nodiscard]] std::optional<dispatch::Refusal> early_refusal(std::uint32_t tenant, core::Instant now);
   void attempt_ended(dispatch::Ticket ticket, dispatch::Attempt attempt, core::Instant now);
   [[nodiscard]] std::optional<RoutedGrant> route_again(dispatch::Ticket ticket, core::Instant now);
@@ -73,6 +77,8 @@ class SharedDispatcher {
   [[nodiscard]] std::vector<dispatch::BreakerChange> tick(core::Instant now);
   void reconfigure(const dispatch::ReloadableOptions& options);
   void set_replicas(const std::vector<ReplicaEndpoint>& replicas, core::Instant now);  // The models must be known.
+  // See dispatch::Dispatcher. The gateway is ready once this was true.
+  void set_models_complete(bool complete);
   void set_health(std::string_view id, bool healthy, core::Instant now);
   void set_problems(std::vector<ReplicaProblem> problems);
   // A replica answered a request with 401 or 403.
@@ -82,8 +88,9 @@ class SharedDispatcher {
   void kv_event(std::string_view id, dispatch::KvChange change, std::span<const std::uint64_t> keys);
 
   [[nodiscard]] Overview overview(core::Instant now) const;
-  [[nodiscard]] bool ready(core::Instant now) const;  // Returns true if at least one replica may be chosen.
-  [[nodiscard]] std::size_t known_replicas() const;   // Replicas whose model is known.
+  [[nodiscard]] bool models_complete() const;
+  // Returns true if at least one replica may be chosen and the models were complete once.
+  [[nodiscard]] bool ready(core::Instant now) const;
   [[nodiscard]] std::uint32_t open_requests() const;  // Running and queued requests.
   [[nodiscard]] dispatch::TrafficLog::Page traffic(std::uint64_t after, std::size_t events_max) const;
   // Returns the models that are configured or that any replica has served since the start; requests for other models
@@ -112,6 +119,8 @@ class SharedDispatcher {
   DroppedControls dropped_controls_;
   std::shared_ptr<const net::MemoryBudget> memory_;
   std::vector<ReplicaProblem> problems_;
+  std::set<std::string, std::less<>> counted_models_;
+  bool models_complete_ = true, models_were_complete_ = false;
   std::set<std::string, std::less<>> refused_credentials_;
 };
 

@@ -43,6 +43,7 @@ TEST_F(SharedDispatcherTest, AGrantHasTheAddressOfItsReplica) {
 }
 
 TEST_F(SharedDispatcherTest, IsReadyWhenSomeReplicaMayBeChosen) {
+  dispatcher.set_models_complete(true);
   EXPECT_FALSE(dispatcher.ready(kNow));
   ReplicaEndpoint warming = replica_at("http://127.0.0.1:9");
   warming.phase = dispatch::ReplicaPhase::kWarming;
@@ -51,6 +52,17 @@ TEST_F(SharedDispatcherTest, IsReadyWhenSomeReplicaMayBeChosen) {
   ReplicaEndpoint other = replica_at("http://127.0.0.1:10");
   other.id = "r2";
   dispatcher.set_replicas({warming, other}, kNow);
+  EXPECT_TRUE(dispatcher.ready(kNow));
+  dispatcher.set_models_complete(false);
+  EXPECT_TRUE(dispatcher.ready(kNow)) << "a replica that is added later does not make the gateway unready";
+}
+
+TEST_F(SharedDispatcherTest, IsNotReadyBeforeTheModelsWereComplete) {
+  dispatcher.set_models_complete(false);
+  dispatcher.set_replicas({replica_at("http://127.0.0.1:9")}, kNow);
+  EXPECT_FALSE(dispatcher.ready(kNow));
+  EXPECT_FALSE(dispatcher.models_complete());
+  dispatcher.set_models_complete(true);
   EXPECT_TRUE(dispatcher.ready(kNow));
 }
 

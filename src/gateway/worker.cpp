@@ -209,6 +209,8 @@ void Worker::answer_models(net::Exchange& exchange, std::optional<std::string_vi
     fmt::format_to(std::back_inserter(entries),
                    R"(,"object":"model","created":0,"owned_by":"penstock","max_model_len":{}}})", limit);
   }
+  if (name && entries.empty() && dispatch::may_use(tenant, *name) && !context_.dispatcher.models_complete())
+    return refuse_at_once(exchange, make_refusal(dispatch::not_known_yet(*name)));
   if (name && entries.empty())
     return refuse_at_once(
         exchange, make_refusal(404, "invalid_request_error", "model_not_found",

@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "gateway/request_handler.h"
@@ -19,6 +20,8 @@ class Worker final : private net::ExchangeHandler, private dispatch::GrantListen
          LargeBodies& large_bodies, std::uint64_t index);
   ~Worker();  // Closes open connections.
 
+  // Before start(). Lets an engine count a prompt.
+  void set_prompt_counter(std::function<void(PromptToCount)> count) { context_.count_prompt = std::move(count); }
   void start();
   void stop();  // The thread has ended when this returns.
   // May be called on any thread. Refuses new connections; `done` is called on the worker's thread once no request is in

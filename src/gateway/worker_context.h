@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -48,6 +49,12 @@ struct GatewayLogs {
   logging::Log* access = nullptr;  // gets a line for each request; null: no access log
 };
 
+// A prompt that an engine shall count.
+struct PromptToCount {
+  std::string model, body;                                 // Body of POST /tokenize.
+  std::function<void(std::optional<std::uint32_t>)> done;  // Called on another thread, or never.
+};
+
 // `scratch` and `keys` describe the request that is being read, and nothing in them outlives that call.
 struct WorkerContext {
   std::shared_ptr<const Settings> settings;  // replaced between two events of the loop
@@ -68,6 +75,7 @@ struct WorkerContext {
   std::uint64_t memory_refusals = 0;
   RefusalCounts refusal_counts{};
   LatencyHistograms latencies{};
+  std::function<void(PromptToCount)> count_prompt{};
 };
 
 // Sums over workers.

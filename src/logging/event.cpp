@@ -38,6 +38,9 @@ constexpr std::array kEvents = {
               "A reload put a new value in force. Values of secrets are not shown."},
     EventInfo{Event::kConfigReloadFailed, kWarning, "config_reload_failed", "gateway", "file error",
               "The configuration could not be read again; all values stay as they were. One line for each error."},
+    EventInfo{Event::kReloadIgnored, kInfo, "reload_ignored", "plan, engine", "cause",
+              "SIGHUP asked for a reload. Only a gateway reads its configuration again; restart the process for new "
+              "values."},
     EventInfo{Event::kRestartNeeded, kWarning, "restart_needed", "gateway", "file keys",
               "These keys changed in the configuration, and their new values take effect only after a restart."},
     EventInfo{Event::kReplicasReloaded, kInfo, "replicas_reloaded", "gateway", "source replicas",
@@ -89,6 +92,9 @@ constexpr std::array kEvents = {
               "A request ended. Only with --access-log."},
     EventInfo{Event::kLedger, kWarning, "ledger", "gateway", "message",
               "The ledger cannot be written, or can be written again."},
+    EventInfo{Event::kBudgetsFull, kWarning, "budgets_start_full", "gateway", "cause",
+              "The budgets of tenants and classes start full, because their use before the start is unknown: there is "
+              "no ledger, or it cannot be read."},
     EventInfo{Event::kGatewayUnreachable, kWarning, "gateway_unreachable", "plan", "address cause",
               "The gateway's overview or traffic cannot be read. Once, until it can be read again."},
     EventInfo{Event::kGatewayReachable, kInfo, "gateway_reachable", "plan", "address",

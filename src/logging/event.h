@@ -27,6 +27,7 @@ enum class Event : std::uint8_t {
   kConfigReloaded,
   kConfigChanged,
   kConfigReloadFailed,
+  kReloadIgnored,
   kRestartNeeded,
   kReplicasReloaded,
   kReplicasReloadFailed,
@@ -50,6 +51,7 @@ enum class Event : std::uint8_t {
   kRequestFailed,
   kAccess,
   kLedger,
+  kBudgetsFull,
   // The planner.
   kGatewayUnreachable,
   kGatewayReachable,

@@ -103,6 +103,16 @@ class BudgetsTest(unittest.TestCase):
         self.assertGreater(statuses.count(200), 10)
         self.assertNotIn("max_tokens", replica.bodies[0])
 
+    def test_full_budgets_without_a_ledger_are_logged(self):
+        replica = GreedyReplica(self, 0.01)
+        self.assertEqual(self.gateway(replica).log().count(" budgets_start_full cause="), 1)
+        unlimited = self.gateway(replica, tenants=[{"name": "t", "keys": ["sk-t"]}])
+        self.assertNotIn("budgets_start_full", unlimited.log())
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        kept = self.gateway(replica, "--ledger", os.path.join(folder.name, "ledger.sqlite"))
+        self.assertNotIn("budgets_start_full", kept.log())
+
     def test_levels_survive_a_restart_and_a_kill(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)

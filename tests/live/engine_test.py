@@ -102,6 +102,14 @@ class EngineTest(unittest.TestCase):
             self.assertEqual(body.count('"content":" '), 40)
         self.assertEqual(engine.process.wait(SECONDS), 0)
 
+    def test_sighup_is_logged_and_changes_nothing(self):
+        engine = Engine(self, "--speed", "20")
+        engine.wait_until_serving()
+        engine.process.send_signal(signal.SIGHUP)
+        line = next(line for line in engine.process.stderr if " reload_ignored " in line)
+        self.assertIn("cause=SIGHUP", line)
+        self.assertEqual(engine.request("POST", "/v1/chat/completions", chat(4))[0], 200)
+
     def test_a_second_sigterm_ends_it_and_reports_cut_streams(self):
         engine = Engine(self, "--speed", "0.001")
         engine.wait_until_serving()

@@ -1,15 +1,19 @@
 #!/usr/bin/env python3
 """`penstock gateway` from end to end: real engines behind it, real clients in front of it."""
 
+import collections
+import http.client
 import json
 import os
 import socket
 import sqlite3
 import subprocess
 import tempfile
+import threading
 import time
 import unittest
 
+from fake_replica import FakeReplica
 from live_testing import KILL, PROGRAM, SECONDS, STOP, Engine, Gateway, Stream, ask, chat, complete, until
 
 SLOW = ("--engine", "linear:20,0,0.001,0")  # 20 ms a token
@@ -102,6 +106,64 @@ class GatewayTest(unittest.TestCase):
         self.assertGreater(answer["usage"]["completion_tokens"], 0)
         until("an idle engine", lambda: engine.info()["requests_open"] == 0)
         self.assertEqual(gateway.overview()["usage"][0]["timed_out"], 1)
+
+    def test_no_start_answers_404_for_a_model_of_a_replica(self):
+        engines = [Engine(self, *FAST, name=f"e{i}") for i in range(3)]
+        first = Gateway(self, *(engine.url for engine in engines)).ready()
+        addresses = ("--listen", f"127.0.0.1:{first.port}", "--admin-listen", f"127.0.0.1:{first.admin}")
+        gateway, seen, ready = first, collections.Counter(), []
+        ended = threading.Event()
+
+        def request():
+            while not ended.is_set():
+                try:
+                    status, fields, body = complete(first.port)
+                except (http.client.HTTPException, OSError):
+                    continue  # There is no gateway at the moment.
+                seen[status] += 1
+                if status != 200:
+                    seen[json.loads(body)["error"]["code"], fields["Retry-After"]] += 1
+
+        threads = [threading.Thread(target=request) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for _ in range(5):
+            gateway.signal(KILL)
+            gateway.wait()
+            gateway = Gateway(self, *addresses, *(engine.url for engine in engines)).ready()
+            ready.append(ask(gateway.port, "GET", "/v1/models/penstock-sim")[0])
+            before = seen[200]
+            until("answers", lambda: seen[200] > before)
+        ended.set()
+        for thread in threads:
+            thread.join()
+        print(dict(seen))
+        self.assertEqual(set(seen) - {200, 503, ("no_replica", "1")}, set())
+        self.assertEqual(ready, [200] * 5)
+        self.assertEqual(ask(gateway.port, "POST", "/v1/chat/completions", {**chat(4), "model": "unknown"})[0], 404)
+
+    def test_a_replica_that_is_down_delays_the_start_for_a_limited_time(self):
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))  # No one listens here.
+            gateway = Gateway(self, Engine(self, *FAST).url, f"http://127.0.0.1:{probe.getsockname()[1]}")
+            until("an answer", lambda: complete(gateway.port)[0] == 200)
+            unknown = {**chat(4), "model": "unknown"}
+            self.assertFalse(gateway.overview()["models_complete"])
+            status, fields, _ = ask(gateway.port, "POST", "/v1/chat/completions", unknown)
+            self.assertEqual((status, fields["Retry-After"]), (503, "1"))
+            self.assertEqual(ask(gateway.admin, "GET", "/ready")[0], 503)
+            gateway.ready()
+            self.assertEqual(ask(gateway.port, "POST", "/v1/chat/completions", unknown)[0], 404)
+            (problem,) = gateway.overview()["problems"]
+            self.assertEqual(problem["code"], "unreachable")
+
+    def test_the_overview_names_a_replica_without_metrics(self):
+        replica = FakeReplica(self, lambda number: b"")  # Its /metrics is no text of Prometheus.
+        gateway = Gateway(self, "--config", self.write(self.folder(), "p.yaml", json.dumps(
+            {"gateway": {"replicas": [{"url": replica.url, "model": "m"}], "scrape_interval": "50ms"}})))
+        problems = until("a problem", lambda: gateway.overview()["problems"])
+        self.assertIn(("metrics_unavailable", replica.url), [(each["code"], each["url"]) for each in problems])
+        self.assertIn('code="metrics_unavailable"} 1', ask(gateway.admin, "GET", "/metrics")[2])
 
     def test_requests_wait_for_a_model_without_replicas(self):
         folder = self.folder()

@@ -5,6 +5,7 @@ import http.client
 import json
 import os
 import re
+import signal
 import socket
 import subprocess
 import unittest
@@ -233,6 +234,15 @@ class PlanTest(unittest.TestCase):
         until("an answer", lambda: complete(gateway.port)[0] == 200)
         self.assertTrue(planner.has_event("signal 9", warning=True), planner.state()["events"])
         self.assertNotIn(pid, home.engines())
+
+    def test_sighup_is_logged_and_changes_nothing(self):
+        home = Home(self)
+        planner = home.planner(self, home.gateway(self))
+        until_serving(home, 1)
+        planner.signal(signal.SIGHUP)
+        until("a line", lambda: " reload_ignored cause=SIGHUP" in planner.log())
+        version = planner.state()["now_s"]
+        until("a planner that goes on", lambda: planner.state()["now_s"] > version)
 
     def test_users_are_served_without_a_planner(self):
         home = Home(self, TWO)
