@@ -24,17 +24,6 @@ constexpr bool begins_scalar(char c) {
   return (c >= '0' && c <= '9') || c == '-' || c == 't' || c == 'f' || c == 'n' || c == 'N' || c == 'I';
 }
 
-const char* end_of_run(const char* at, const char* end) {
-  constexpr std::ptrdiff_t kWord = sizeof(std::uint64_t);
-  for (; end - at >= kWord; at += kWord) {
-    const std::uint64_t word = core::load_word(at);
-    if (const std::uint64_t found = core::marks_of(word, '"') | core::marks_of(word, '\\'); found != 0)
-      return at + core::bytes_before(found);
-  }
-  while (at < end && *at != '"' && *at != '\\') ++at;
-  return at;
-}
-
 // Skips blocks without strings and brackets, for example in the numbers of an embedding. Setting one bit of a bracket
 // makes it a brace.
 const char* skip_plain(const char* at, const char* end) {
@@ -67,30 +56,37 @@ void AnswerScanner::take(std::string_view bytes) {
   const char* at = bytes.data();
   const char* const end = at + bytes.size();
   const std::size_t before = taken_;
+  const auto position = [&] { return before + static_cast<std::size_t>(at - bytes.data()); };
   while (at < end && !malformed_) {
-    const std::size_t position = before + static_cast<std::size_t>(at - bytes.data());
-    if (token_ == Token::kKey || token_ == Token::kString) {
-      at = take_string(at, end, position);
-    } else if (token_ == Token::kScalar) {
-      at = take_scalar(at, end);
-    } else if (const char* const next = depth_ > 0 && !in_object() && role() == Role::kOther ? skip_plain(at, end) : at;
-               next != at) {
-      at = next;
-    } else {
-      taken_ = position;
-      take_outside(*at++);
+    if (token_ == Token::kNone) {
+      if (expect_ == Expect::kComma && end - at > 1 && at[0] == ',' && at[1] == '"') {
+        begin_key();
+        at += 2;
+      } else {
+        if (depth_ > 0 && !in_object() && role() == Role::kOther) at = skip_plain(at, end);
+        if (at == end) break;
+        taken_ = position();
+        take_outside(*at++);
+      }
+      if (token_ == Token::kNone || at == end) continue;
+    }
+    at = token_ == Token::kScalar ? take_scalar(at, end) : take_string(at, end, position());
+    if (expect_ == Expect::kColon && at < end && *at == ':') {
+      expect_ = Expect::kValue;
+      ++at;
     }
   }
   taken_ = before + bytes.size();
 }
 
 const char* AnswerScanner::take_string(const char* at, const char* end, std::size_t position) {
-  auto& word = token_ == Token::kKey ? key_ : word_;
-  std::size_t& size = token_ == Token::kKey ? key_size_ : word_size_;
+  const bool is_key = token_ == Token::kKey;
+  auto& word = is_key ? key_ : word_;
+  std::size_t& size = is_key ? key_size_ : word_size_;
   const char* const begin = at;
   if (std::exchange(escaped_, false)) ++at;
   for (;;) {
-    const char* const stop = end_of_run(at, end);
+    const char* const stop = core::find_either(at, end, '"', '\\');
     const auto kept = std::min(static_cast<std::size_t>(stop - at), word.size() - size);
     // A copy of constant size is the cheaper one; the bytes behind the string do not count.
     if (size == 0 && end - at >= static_cast<std::ptrdiff_t>(word.size()))
@@ -100,8 +96,13 @@ const char* AnswerScanner::take_string(const char* at, const char* end, std::siz
     size += kept;
     if (stop == end) return end;
     if (*stop == '"') {
-      taken_ = position + static_cast<std::size_t>(stop - begin);
-      end_string();
+      token_ = Token::kNone;
+      if (is_key) {
+        expect_ = Expect::kColon;
+      } else {
+        taken_ = position + static_cast<std::size_t>(stop - begin);
+        end_string();
+      }
       return stop + 1;
     }
     escaped_ = stop + 1 == end;
@@ -131,11 +132,8 @@ void AnswerScanner::take_outside(char c) {
       return;
     case Expect::kKey:
       if (c == '}' && std::exchange(first_in_object_, false)) return close(true);
-      first_in_object_ = false;
       if (c != '"') return void(malformed_ = true);
-      token_ = Token::kKey;
-      key_size_ = 0;
-      return;
+      return begin_key();
     case Expect::kNothing: malformed_ = true; return;
     case Expect::kValue: break;
   }
@@ -215,6 +213,13 @@ bool AnswerScanner::is_text() const {
   }
 }
 
+void AnswerScanner::begin_key() {
+  expect_ = Expect::kKey;
+  first_in_object_ = false;
+  token_ = Token::kKey;
+  key_size_ = 0;
+}
+
 void AnswerScanner::begin_string() {
   token_ = Token::kString;
   text_ = is_text();
@@ -223,10 +228,6 @@ void AnswerScanner::begin_string() {
 }
 
 void AnswerScanner::end_string() {
-  if (std::exchange(token_, Token::kNone) == Token::kKey) {
-    expect_ = Expect::kColon;
-    return;
-  }
   const std::string_view name = key(), word{word_.data(), word_size_};
   const std::size_t size = taken_ - string_at_;
   if (text_ && size > 0) {

@@ -68,6 +68,7 @@ class AnswerScanner {
   void take_outside(char c);
   void open(bool is_object);
   void close(bool is_object);
+  void begin_key();
   void begin_string();
   void end_string();
   void end_scalar();

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <string>
 
+#include "core/append.h"
 #include "core/name_filter.h"
 
 namespace penstock::core {
@@ -28,6 +29,21 @@ TEST(ByteWords, FindsTheFirstOfEachByte) {
   }
 }
 
+TEST(ByteWords, FindsEitherOfTwoBytesAtEachPlace) {
+  for (std::size_t size = 0; size < 70; ++size) {
+    const std::string plain(size, 'x');
+    EXPECT_EQ(find_either(plain.data(), plain.data() + size, '"', '\\'), plain.data() + size);
+    for (std::size_t at = 0; at < size; ++at)
+      for (const char c : {'"', '\\'}) {
+        std::string text = plain;
+        text[at] = c;
+        text[size - 1] = '"';
+        EXPECT_EQ(find_either(text.data(), text.data() + size, '"', '\\'), text.data() + at);
+        EXPECT_EQ(find_either(text.data(), text.data() + at, '"', '\\'), text.data() + at);
+      }
+  }
+}
+
 TEST(ByteWords, OnlyLettersOfAsciiChangeTheirCase) {
   for (int i = 0; i < 256; ++i) {
     const auto c = static_cast<char>(i);
@@ -35,6 +51,21 @@ TEST(ByteWords, OnlyLettersOfAsciiChangeTheirCase) {
     EXPECT_EQ(lower_case(word_of(c, c)), word_of(low, low)) << i;
     EXPECT_EQ(lower_case(word_of('\xff', c)), word_of('\xff', low)) << i;
   }
+}
+
+TEST(ByteWords, TellsVisibleTextFromOtherBytes) {
+  for (int i = 0; i < 256; ++i) {
+    const bool is_visible = i >= ' ' && i < 0x7f;
+    EXPECT_EQ(is_visible_ascii(word_of(static_cast<char>(i), ' ')), is_visible) << i;
+    EXPECT_EQ(is_visible_ascii(word_of('~', static_cast<char>(i))), is_visible) << i;
+  }
+}
+
+TEST(Append, AppendsAllPieces) {
+  std::string out = "a";
+  append_all(out, {});
+  append_all(out, {"bc", "", std::string_view{}, "d"});
+  EXPECT_EQ(out, "abcd");
 }
 
 TEST(NameFilter, HasItsNamesInAnyCase) {
