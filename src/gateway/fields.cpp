@@ -7,6 +7,7 @@
 #include <charconv>
 
 #include "api/engine_controls.h"
+#include "core/append.h"
 #include "core/name_filter.h"
 
 namespace penstock::gateway {
@@ -54,7 +55,7 @@ bool named_in(std::string_view connection, std::string_view name) {
 }
 
 void append_field(std::string& out, const net::Field& field) {
-  out.append(field.name).append(": ").append(field.value).append("\r\n");
+  core::append_all(out, {field.name, ": ", field.value, "\r\n"});
 }
 
 }  // namespace
@@ -76,8 +77,7 @@ void append_forwarded_request_fields(std::string& out, const net::RequestHead& h
 
 void append_answer_head(std::string& out, const net::ResponseHead& head, std::string_view request_id,
                         std::string_view replica, std::string_view why) {
-  out.append("HTTP/1.1 ").append(std::to_string(head.status)).append(" ");
-  out.append(net::reason_phrase(head.status)).append("\r\n");
+  core::append_all(out, {"HTTP/1.1 ", std::to_string(head.status), " ", net::reason_phrase(head.status), "\r\n"});
   const std::string_view connection = head.field("connection");
   for (const net::Field& field : head.fields)
     if (!kHopByHop.has(field.name) && !kKept.has(field.name) && !named_in(connection, field.name))

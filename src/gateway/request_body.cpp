@@ -41,13 +41,15 @@ std::optional<Refusal> RequestBody::refusal_of(const core::Result<void>& parsed)
 bool RequestBody::take_settings(const ReadRequest& read) {
   const GatewayOptions& options = context_.settings->options;
   const dispatch::Tenant& tenant = options.dispatch.tenants[read.info.tenant];
-  edit_ = std::move(context_.scratch.edit);
-  cache_salt_ = read.cache_salt;
-  changes_ = {};
-  changes_.kept_controls = context_.settings->kept_controls;
-  changes_.cache_salt = cache_salt_;
-  changes_.include_usage = read.adds_usage;
-  if (options.engine_priority && tenant.priority != 0) changes_.priority = tenant.priority;
+  if (out_ == nullptr) out_ = std::make_unique<Outgoing>();
+  out_->edit = std::move(context_.scratch.edit);
+  out_->cache_salt = read.cache_salt;
+  api::BodyChanges& changes = out_->changes;
+  changes = {};
+  changes.kept_controls = context_.settings->kept_controls;
+  changes.cache_salt = out_->cache_salt;
+  changes.include_usage = read.adds_usage;
+  if (options.engine_priority && tenant.priority != 0) changes.priority = tenant.priority;
   return options.expose_routing == ExposeRouting::kAlways ||
          (options.expose_routing == ExposeRouting::kOperators && tenant.is_operator);
 }
@@ -83,14 +85,14 @@ void RequestBody::parse_elsewhere(api::Endpoint endpoint, Parsed done) {
 void RequestBody::prepare(const ClientRequest& client, const RoutedGrant& grant, std::string kv_transfer_params,
                           std::function<void()> done) {
   if (body_.size() <= net::ExchangeHandler::kAdmittedBytes) {
-    upstream_.write_body(client, grant, kv_transfer_params);
+    upstream().write_body(client, grant, kv_transfer_params);
     return done();
   }
   changed_hold_ = net::MemoryHold{*context_.accounts[tenant_]};
   if (!changed_hold_.resize(body_.size())) throw std::bad_alloc{};
   const auto write = [this, client, grant, params = std::move(kv_transfer_params)] {
-    upstream_.write_body(client, grant, params);
-    static_cast<void>(changed_hold_.resize(upstream_.changed_bytes()));
+    upstream().write_body(client, grant, params);
+    static_cast<void>(changed_hold_.resize(upstream().changed_bytes()));
   };
   if (is_large()) return run_elsewhere(write, std::move(done));
   write();
@@ -134,7 +136,10 @@ void RequestBody::finish(const std::function<void()>& done) {
 
 void RequestBody::answered(bool keep_memory) {
   body_.clear(keep_memory ? kKeptBytesMax : 0);
-  upstream_.clear(keep_memory);
+  if (keep_memory && out_ != nullptr)
+    out_->upstream.clear();
+  else
+    out_.reset();
   changed_hold_.release();
 }
 

@@ -49,14 +49,14 @@ class RequestBody {
 
   [[nodiscard]] ClientRequest as_request(const net::RequestHead& head, std::string_view engine_request_id,
                                          api::Endpoint endpoint, bool collect) const {
-    return {head, body_.view(), edit_, changes_, engine_request_id, endpoint, collect};
+    return {head, body_.view(), out_->edit, out_->changes, engine_request_id, endpoint, collect};
   }
   // Builds the body for the replica and calls `done`, now or later.
   void prepare(const ClientRequest& client, const RoutedGrant& grant, std::string kv_transfer_params,
                std::function<void()> done);
   // Builds the body that lets an engine count the prompt, and calls `done` with it, now or later.
   void prepare_count(std::function<void(std::string)> done);
-  [[nodiscard]] UpstreamRequest& upstream() { return upstream_; }
+  [[nodiscard]] UpstreamRequest& upstream() { return out_->upstream; }
 
   // The request is not sent again.
   void answered(bool keep_memory);
@@ -73,6 +73,14 @@ class RequestBody {
     core::Result<void> parsed;
   };
 
+  // What is sent to replicas. A stream that has begun does without it.
+  struct Outgoing {
+    std::string cache_salt;  // Owns that of `changes`.
+    api::EditPoints edit;    // Of body_.
+    api::BodyChanges changes;
+    UpstreamRequest upstream;
+  };
+
   [[nodiscard]] bool is_large() const { return body_.size() > net::ExchangeHandler::kLargeBytes; }
   [[nodiscard]] std::optional<Refusal> refusal_of(const core::Result<void>& parsed);
   void parse_elsewhere(api::Endpoint endpoint, Parsed done);
@@ -84,11 +92,8 @@ class RequestBody {
   RequestGuard& guard_;
   std::uint32_t tenant_ = 0;
   net::Body body_;
-  std::string cache_salt_;  // Owns that of changes_.
-  api::EditPoints edit_;    // Of body_.
-  api::BodyChanges changes_;
-  UpstreamRequest upstream_;
-  net::MemoryHold changed_hold_;  // Counts the changed body in upstream_.
+  std::unique_ptr<Outgoing> out_;  // Set by take_settings().
+  net::MemoryHold changed_hold_;   // Counts the changed body in it.
   std::unique_ptr<LargeBody> large_;
   LargeBodies::Ticket ticket_ = 0;  // Not 0 while another thread works.
   bool has_failed_ = false;         // There was no memory for its work.

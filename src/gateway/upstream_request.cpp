@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "core/append.h"
 #include "gateway/buffers.h"
 #include "gateway/fields.h"
 
@@ -31,22 +32,21 @@ void UpstreamRequest::replace(core::Result<std::string> body) {
 
 void UpstreamRequest::write_head(const WorkerContext& context, const ClientRequest& client, const Target& target) {
   head_.clear();
-  head_.append("POST ").append(target.path_prefix).append(api::path_of(client.endpoint));
-  if (const std::string_view query = client.head.query(); !query.empty()) head_.append("?").append(query);
-  head_.append(" HTTP/1.1\r\nHost: ").append(target.host_field).append("\r\n");
+  const std::string_view query = client.head.query();
+  core::append_all(head_, {"POST ", target.path_prefix, api::path_of(client.endpoint), query.empty() ? "" : "?", query,
+                           " HTTP/1.1\r\nHost: ", target.host_field, "\r\n"});
   append_forwarded_request_fields(head_, client.head, context.settings->options.forward.headers);
   // The body was read as JSON, and vLLM refuses a request that does not say so.
   if (!client.head.has_field("content-type")) head_.append("Content-Type: application/json\r\n");
   if (target.credentials) head_.append(target.credentials->fields);
-  head_.append("x-request-id: ").append(client.engine_request_id);
-  head_.append("\r\nContent-Length: ");
+  core::append_all(head_, {"x-request-id: ", client.engine_request_id, "\r\nContent-Length: "});
   append_number(head_, body_.size());
   head_.append("\r\n\r\n");
 }
 
-void UpstreamRequest::clear(bool keep_memory) {
+void UpstreamRequest::clear() {
   body_ = {};
-  for (std::string* text : {&head_, &changed_}) keep_memory ? clear_for_reuse(*text) : free_memory(*text);
+  for (std::string* text : {&head_, &changed_}) clear_for_reuse(*text);
 }
 
 }  // namespace penstock::gateway

@@ -37,7 +37,7 @@ class UpstreamRequest {
   // Called when the request was answered: the changed body is not sent again.
   void drop_changed_body() { changed_.clear(); }
   [[nodiscard]] std::size_t changed_bytes() const { return changed_.capacity(); }
-  void clear(bool keep_memory);
+  void clear();
 
  private:
   void edit(const ClientRequest& client, const RoutedGrant& grant);

@@ -38,6 +38,14 @@ bool all_are(CharacterClass wanted, std::string_view text) {
   return common != 0;
 }
 
+// Whether a field may have this value.
+bool is_text(std::string_view text) {
+  constexpr std::size_t kWord = sizeof(std::uint64_t);
+  std::size_t at = 0;
+  while (at + kWord <= text.size() && core::is_visible_ascii(core::load_word(text.data() + at))) at += kWord;
+  return all_are(kText, text.substr(at));
+}
+
 HeadResult malformed(int status, const char* fault) { return {HeadState::kMalformed, 0, status, fault}; }
 
 constexpr const char* kBareLineFeed = "a line does not end with CR LF";
@@ -166,7 +174,7 @@ HeadResult parse_fields(std::string_view rest, MessageHead& head, TakeField&& ta
     if (!all_are(kToken, line.substr(0, colon)))
       return malformed(400, "the name of a header field has an invalid character");
     const Field field{line.substr(0, colon), trimmed(line.substr(colon + 1))};
-    if (!all_are(kText, field.value)) return malformed(400, "a header field has a control character");
+    if (!is_text(field.value)) return malformed(400, "a header field has a control character");
     if (head.fields.size() == MessageHead::kFieldsMax) return malformed(431, "the message has too many header fields");
     head.fields.push_back(field);
     if (const HeadResult result = take_field(field); result.state != HeadState::kComplete) return result;
@@ -222,7 +230,7 @@ HeadResult parse_status_line(std::string_view line, ResponseHead& head) {
     return malformed(400, "the status code is invalid");
   head.status = (rest[1] - '0') * 100 + (rest[2] - '0') * 10 + (rest[3] - '0');
   if (head.status < 100 || head.status > 599) return malformed(400, "the status code is out of range");
-  if (!all_are(kText, rest)) return malformed(400, "the first line has a control character");
+  if (!is_text(rest)) return malformed(400, "the first line has a control character");
   head.http_1_0 = version.is_1_0;
   return kFine;
 }
