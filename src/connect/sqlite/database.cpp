@@ -35,39 +35,39 @@ core::Result<Database> Database::open(const std::string& path, Access access, co
 }
 
 core::Result<bool> Database::is_new(const DatabaseKind& kind) const {
-  Statement version{handle(), name_,
+  Statement version{handle(), name(),
                     "select application_id, user_version, (select count(*) from sqlite_schema) "
                     "from pragma_application_id, pragma_user_version"};
   const auto row = version.step();
   if (!row) return tl::make_unexpected(row.error());
   if (*row && version.integer(0) == 0 && version.integer(2) == 0) return true;
   if (!*row || version.integer(0) != kind.application_id)
-    return core::invalid_input(name_, fmt::format("is an SQLite database, but not a {}", kind.name), kind.hint);
+    return core::invalid_input(name(), fmt::format("is an SQLite database, but not a {}", kind.name), kind.hint);
   if (version.integer(1) != kind.version)
-    return core::invalid_input(name_, fmt::format("has version {} of the schema, this program knows version {}",
-                                                  version.integer(1), kind.version));
+    return core::invalid_input(name(), fmt::format("has version {} of the schema, this program knows version {}",
+                                                   version.integer(1), kind.version));
   return false;
 }
 
 core::Result<void> Database::expect(const DatabaseKind& kind) const {
   const auto empty = is_new(kind);
   if (!empty) return tl::make_unexpected(empty.error());
-  if (*empty) return core::invalid_input(name_, fmt::format("is empty, and not a {}", kind.name), kind.hint);
+  if (*empty) return core::invalid_input(name(), fmt::format("is empty, and not a {}", kind.name), kind.hint);
   return {};
 }
 
 core::Result<void> Database::make(const DatabaseKind& kind) const {
   const std::string sql = fmt::format("{} pragma application_id = {}; pragma user_version = {};", kind.schema,
                                       kind.application_id, kind.version);
-  return execute(handle(), name_, sql.c_str());
+  return execute(handle(), name(), sql.c_str());
 }
 
 core::Result<void> Database::in_transaction(const std::function<core::Result<void>()>& work) const {
-  if (auto begun = execute(handle(), name_, "begin immediate"); !begun) return begun;
+  if (auto begun = execute(handle(), name(), "begin immediate"); !begun) return begun;
   core::Result<void> done = work();
-  if (done) done = execute(handle(), name_, "commit");
+  if (done) done = execute(handle(), name(), "commit");
   // A full disk may already have ended the transaction.
-  if (!done && sqlite3_get_autocommit(handle()) == 0) static_cast<void>(execute(handle(), name_, "rollback"));
+  if (!done && sqlite3_get_autocommit(handle()) == 0) static_cast<void>(execute(handle(), name(), "rollback"));
   return done;
 }
 

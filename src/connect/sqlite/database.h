@@ -30,7 +30,7 @@ class Database {
   [[nodiscard]] static core::Result<Database> open(const std::string& path, Access access, core::Duration lock_wait);
 
   [[nodiscard]] sqlite3* handle() const { return handle_.get(); }
-  [[nodiscard]] const std::string& name() const { return name_; }
+  [[nodiscard]] const std::string& name() const { return *name_; }  // Never moves.
 
   // Returns whether the file is empty; another kind of file is an error.
   [[nodiscard]] core::Result<bool> is_new(const DatabaseKind& kind) const;
@@ -45,9 +45,10 @@ class Database {
     void operator()(sqlite3* database) const;
   };
   using Handle = std::unique_ptr<sqlite3, Close>;
-  Database(Handle handle, std::string name) : name_(std::move(name)), handle_(std::move(handle)) {}
+  Database(Handle handle, std::string name)
+      : name_(std::make_unique<const std::string>(std::move(name))), handle_(std::move(handle)) {}
 
-  std::string name_;
+  std::unique_ptr<const std::string> name_;
   Handle handle_;
 };
 

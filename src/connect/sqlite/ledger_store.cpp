@@ -81,28 +81,6 @@ void bind_row(Statement& insert, const Entry& entry, bool closed) {
   insert.bind(entry.cost);
 }
 
-core::Result<void> put_all(sqlite3* database, const std::string& name, std::span<const Entry> entries, bool closed) {
-  for (const std::size_t rows : {kRowsAtOnce, std::size_t{1}}) {
-    if (entries.size() < rows) continue;
-    Statement insert{database, name, insert_sql(rows, closed ? kUpdate : kKeep)};
-    for (; entries.size() >= rows; entries = entries.subspan(rows)) {
-      for (const Entry& entry : entries.first(rows)) bind_row(insert, entry, closed);
-      if (auto done = insert.run(); !done) return done;
-    }
-  }
-  return {};
-}
-
-core::Result<void> grow_all(sqlite3* database, const std::string& name, std::span<const LedgerGrowth> grown) {
-  if (grown.empty()) return {};
-  Statement update{database, name, kGrow};
-  for (const LedgerGrowth& growth : grown) {
-    update.bind(whole(growth.prompt_tokens)).bind(whole(growth.output_tokens)).bind(growth.cost);
-    if (auto done = update.bind(whole(growth.id)).bind(whole(growth.output_tokens)).run(); !done) return done;
-  }
-  return {};
-}
-
 std::string where_of(const LedgerFilter& filter) {
   std::string sql = " where true";
   if (filter.tenant) sql += " and tenant = ?";
@@ -280,12 +258,45 @@ core::Result<void> LedgerStore::settle_lost(std::int64_t now_unix_ms) {
   return database_.in_transaction([&] { return close_lost(now_unix_ms); });
 }
 
+Statement& LedgerStore::prepared(std::string_view sql) {
+  const auto found = prepared_.find(sql);
+  if (found != prepared_.end()) return found->second;
+  return prepared_.try_emplace(std::string{sql}, database_.handle(), database_.name(), std::string{sql}).first->second;
+}
+
+core::Result<void> LedgerStore::put_all(std::span<const Entry> entries, bool closed) {
+  static const std::string kInserts[2][2] = {{insert_sql(kRowsAtOnce, kKeep), insert_sql(1, kKeep)},
+                                             {insert_sql(kRowsAtOnce, kUpdate), insert_sql(1, kUpdate)}};
+  for (const std::size_t rows : {kRowsAtOnce, std::size_t{1}}) {
+    if (entries.size() < rows) continue;
+    Statement& insert = prepared(kInserts[closed ? 1 : 0][rows == 1 ? 1 : 0]);
+    for (; entries.size() >= rows; entries = entries.subspan(rows)) {
+      for (const Entry& entry : entries.first(rows)) bind_row(insert, entry, closed);
+      if (auto done = insert.run(); !done) return done;
+    }
+  }
+  return {};
+}
+
+core::Result<void> LedgerStore::grow_all(std::span<const LedgerGrowth> grown) {
+  if (grown.empty()) return {};
+  Statement& update = prepared(kGrow);
+  for (const LedgerGrowth& growth : grown) {
+    update.bind(whole(growth.prompt_tokens)).bind(whole(growth.output_tokens)).bind(growth.cost);
+    if (auto done = update.bind(whole(growth.id)).bind(whole(growth.output_tokens)).run(); !done) return done;
+  }
+  return {};
+}
+
 core::Result<void> LedgerStore::write(std::span<const Entry> opened, std::span<const Entry> closed,
                                       std::span<const LedgerGrowth> grown) {
   return database_.in_transaction([&]() -> core::Result<void> {
-    auto done = put_all(database_.handle(), database_.name(), opened, false);
-    if (done) done = grow_all(database_.handle(), database_.name(), grown);
-    return done ? put_all(database_.handle(), database_.name(), closed, true) : done;
+    auto done = put_all(opened, false);
+    if (done) done = grow_all(grown);
+    if (done) done = put_all(closed, true);
+    // A statement keeps its first error.
+    if (!done) prepared_.clear();
+    return done;
   });
 }
 

@@ -12,11 +12,13 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "connect/file_lock.h"
 #include "connect/sqlite/database.h"
+#include "connect/sqlite/statement.h"
 #include "core/result.h"
 #include "core/time.h"
 #include "ledger/balance.h"
@@ -97,6 +99,9 @@ class LedgerStore {
 
  private:
   explicit LedgerStore(Database database) : database_(std::move(database)) {}
+  [[nodiscard]] Statement& prepared(std::string_view sql);
+  [[nodiscard]] core::Result<void> put_all(std::span<const ledger::Entry> entries, bool closed);
+  [[nodiscard]] core::Result<void> grow_all(std::span<const LedgerGrowth> grown);
   [[nodiscard]] static core::Result<SharedFileLock> lock(const std::string& path);
   [[nodiscard]] core::Result<void> prepare(const LedgerOptions& options);
   [[nodiscard]] core::Result<std::vector<std::uint64_t>> writers() const;  // Their first ids, ascending.
@@ -105,6 +110,9 @@ class LedgerStore {
 
   std::optional<SharedFileLock> lock_;  // Held while the process writes.
   Database database_;                   // Closed before the lock is released.
+  // Of write(), by their SQL; prepared once, because small batches would cost little else. Finalized before the
+  // database is closed.
+  std::map<std::string, Statement, std::less<>> prepared_;
   std::uint64_t lost_ = 0, first_id_ = 0;
 };
 
