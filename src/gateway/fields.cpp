@@ -110,6 +110,12 @@ std::string engine_request_id(std::string_view id, std::uint64_t number) {
   return fmt::format("{}-{:016x}", id, number);
 }
 
+void append_request_id(std::string& out, std::uint64_t number) {
+  std::array<char, 20> id{'r', 'e', 'q', '-'};
+  for (std::size_t at = id.size(); at > 4; number >>= 4) id[--at] = "0123456789abcdef"[number & 0xF];
+  out.append(id.data(), id.size());
+}
+
 std::string usable_request_id(std::string_view id) {
   constexpr std::size_t kIdMax = 128;
   if (id.size() > kIdMax) return {};

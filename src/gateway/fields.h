@@ -57,6 +57,9 @@ void append_answer_head(std::string& out, const net::ResponseHead& head, std::st
 // an engine could read as an address. It begins with the client's id if that is usable.
 [[nodiscard]] std::string engine_request_id(std::string_view id, std::uint64_t number);
 
+// Appends the id of a request whose client sent none: "req-" and 16 hexadecimal digits.
+void append_request_id(std::string& out, std::uint64_t number);
+
 // Returns the id, or nothing if it must not appear in logs and headers: at most 128 visible ASCII characters are
 // allowed.
 [[nodiscard]] std::string usable_request_id(std::string_view id);

@@ -118,5 +118,14 @@ TEST(TimeBudgetIn, ReadsATimeWithItsUnitAndNothingElse) {
     EXPECT_EQ(time_budget_in(text), std::nullopt) << text;
 }
 
+TEST(Fields, WritesTheIdOfARequest) {
+  std::string id;
+  append_request_id(id, 0x1234'5678'9abc'def0);
+  EXPECT_EQ(id, "req-123456789abcdef0");
+  id.clear();
+  append_request_id(id, 7);
+  EXPECT_EQ(id, "req-0000000000000007");
+}
+
 }  // namespace
 }  // namespace penstock::gateway

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "core/result.h"
@@ -29,7 +28,7 @@ void RequestHandler::begin(net::Exchange& exchange, api::Endpoint endpoint) {
   request_id_ = usable_request_id(exchange.head().field("x-request-id"));
   engine_request_id_.clear();
   if (request_id_.empty())
-    fmt::format_to(std::back_inserter(request_id_), "req-{:016x}", context_.random.next());
+    append_request_id(request_id_, context_.random.next());
   else
     engine_request_id_ = engine_request_id(request_id_, context_.random.next());
   report_.begin(request_id_, exchange.received_at());
