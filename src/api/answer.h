@@ -21,7 +21,8 @@ struct ApiError {
 
 struct Usage {
   std::uint32_t prompt_tokens = 0, completion_tokens = 0, cached_tokens = 0;
-  bool cached_known = true;  // False if the engine did not report cached tokens.
+  bool cached_known = true;            // False if the engine did not report cached tokens.
+  std::uint32_t reasoning_tokens = 0;  // Of the completion.
   bool operator==(const Usage&) const = default;
 };
 

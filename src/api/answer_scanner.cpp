@@ -165,7 +165,10 @@ AnswerScanner::Role AnswerScanner::role_of_container(bool is_object) const {
     case Role::kDelta: return Role::kDelta;
     case Role::kOutput: return Role::kOutput;
     case Role::kUsage:
-      return name == "prompt_tokens_details" || name == "input_tokens_details" ? Role::kUsageDetails : Role::kOther;
+      return name == "prompt_tokens_details" || name == "input_tokens_details" || name == "completion_tokens_details" ||
+                     name == "output_tokens_details"
+                 ? Role::kUsageDetails
+                 : Role::kOther;
     default: return Role::kOther;
   }
 }
@@ -282,6 +285,7 @@ void AnswerScanner::set_usage(std::uint64_t number) {
   const auto tokens = static_cast<std::uint32_t>(number);
   const std::string_view name = key();
   if (role() == Role::kUsageDetails) {
+    if (name == "reasoning_tokens") usage_.reasoning_tokens = tokens;
     if (name != "cached_tokens") return;
     usage_.cached_tokens = tokens;
     usage_.cached_known = true;

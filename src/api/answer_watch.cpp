@@ -37,7 +37,7 @@ void AnswerWatch::reset(bool stream) {
   long_line_ = LongLine::kNone;
   framing_ = Framing::kUnknown;
   size_digits_ = 0;
-  text_events_ = usage_events_ = 0;
+  text_events_ = choice_events_ = usage_events_ = 0;
   error_status_ = 0;
   chunk_left_ = text_bytes_ = 0;
   settled_ = 0;
@@ -191,6 +191,7 @@ bool AnswerWatch::take_like_last(std::string_view event) {
   const std::size_t end = end_of_string(rest);
   if (end == 0 || rest.substr(end) != frame.substr(text_at_)) return false;
   ++text_events_;
+  ++choice_events_;
   text_bytes_ += end;
   return true;
 }
@@ -213,6 +214,7 @@ void AnswerWatch::end_document(const AnswerScanner& document) {
   const AnswerFacts& facts = document.facts();
   if (!document.complete()) malformed_ = true;
   text_events_ += facts.has_output ? 1 : 0;
+  choice_events_ += facts.has_output || facts.choices > 0 ? 1 : 0;
   text_bytes_ += facts.text_bytes;
   finished_ = finished_ || facts.has_finish;
   if (facts.usage) usage_ = facts.usage;

@@ -28,6 +28,8 @@ class AnswerWatch {
   std::uint32_t take(std::string_view bytes);
 
   [[nodiscard]] std::uint32_t text_events() const { return text_events_; }
+  // Events of a stream with a choice, with text or without.
+  [[nodiscard]] std::uint32_t choice_events() const { return choice_events_; }
   // Size of the output as JSON text, of events that have ended or of the response.
   [[nodiscard]] std::uint64_t text_bytes() const { return stream_ ? text_bytes_ : document().text_bytes; }
   [[nodiscard]] const std::optional<Usage>& usage() const { return stream_ ? usage_ : document().usage; }
@@ -86,7 +88,7 @@ class AnswerWatch {
   LongLine long_line_ = LongLine::kNone;
   Framing framing_ = Framing::kUnknown;
   std::uint8_t size_digits_ = 0;
-  std::uint32_t text_events_ = 0, usage_events_ = 0;
+  std::uint32_t text_events_ = 0, choice_events_ = 0, usage_events_ = 0;
   int error_status_ = 0;
   std::uint64_t chunk_left_ = 0, text_bytes_ = 0;
   std::size_t settled_ = 0, last_chunk_at_ = 0;

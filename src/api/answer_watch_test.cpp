@@ -161,9 +161,20 @@ TEST(AnswerWatch, KnowsTheNamesOfOtherEndpoints) {
   const auto usage_in = [](const char* json) { return watched(json, false).usage(); };
   EXPECT_EQ(usage_in(R"({"output":[],"usage":{"input_tokens":9,"input_tokens_details":{"cached_tokens":4},)"
                      R"("output_tokens":3,"output_tokens_details":{"reasoning_tokens":1},"total_tokens":12}})"),
-            (Usage{9, 3, 4}));
+            (Usage{9, 3, 4, true, 1}));
   EXPECT_EQ(usage_in(R"({"data":[],"usage":{"prompt_tokens":7,"total_tokens":7}})"), (Usage{7, 0, 0, false}));
   EXPECT_EQ(usage_in(R"({"results":[],"usage":{"total_tokens":5}})"), (Usage{5, 0, 0, false}));
+}
+
+TEST(AnswerWatch, CountsEventsOfAChoiceWithoutText) {
+  const auto watch = watched(
+      "data: {\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\"}}]}\n\n"
+      "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"}}]}\n\n"
+      "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"b\"}}]}\n\n"
+      "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"\"}}]}\n\n"
+      "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":1,\"completion_tokens\":4}}\n\n");
+  EXPECT_EQ(watch.text_events(), 2U);
+  EXPECT_EQ(watch.choice_events(), 4U);
 }
 
 TEST(AnswerWatch, CountsTheDeltasOfAResponse) {

@@ -211,6 +211,7 @@ Result<void> Walk::read() {
     const Field field = field_named(key);
     if (text == traits_.text.end() && field == Field::kOther) {
       request_.plain = request_.plain && (value.is_null() || is_plain(key) || in_control_);
+      if (!value.is_null()) note_field(request_, key);
       return may_be_rendered(key) ? pass_rendered(value) : pass(value);
     }
     const auto index = text == traits_.text.end()
@@ -242,7 +243,7 @@ Result<void> Walk::read_field(Field field, const Value& value) {
   if (value.is_null()) return {};
   switch (field) {
     case Field::kTools: {
-      request_.plain = false;
+      note_field(request_, name);
       const auto tools = pass_span(value);
       if (!tools) return tl::make_unexpected(tools.error());
       // Tools come first, because templates render them before the messages, wherever they are in the body.

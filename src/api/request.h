@@ -63,6 +63,10 @@ struct InferenceRequest {
   // The request asks for one text without extras (tools, logprobs, a format, …), so that its stream can be assembled
   // again.
   bool plain = true;
+  // What the body says of the tokens that an engine counts for it.
+  bool cuts_prompt = false;     // Parts of the text may be left out: tools that a template ignores, or a cut prompt.
+  bool hides_output = false;    // The answer may have tokens that its text does not show.
+  bool repeats_prompt = false;  // The answer begins with the prompt.
   // The prompt as one text. For a chat: "role\n", the text and "\n" of each message (text parts of a message in order).
   // For a completion: the prompt. For other endpoints: their fields in order. A prompt of token ids is stored as four
   // bytes per id, little-endian. Requests that start with the same messages have texts that start with the same bytes.

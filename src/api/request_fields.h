@@ -60,6 +60,14 @@ inline constexpr std::array<std::string_view, 4> kRenderedFieldNames{"documents"
   return std::find(kRenderedFieldNames.begin(), kRenderedFieldNames.end(), name) != kRenderedFieldNames.end();
 }
 
+// Fields of engines that make an answer show less than they computed.
+inline constexpr std::array<std::string_view, 4> kHidingFieldNames{"include_reasoning", "reasoning", "logit_bias",
+                                                                   "detokenize"};
+
+[[nodiscard]] constexpr bool may_hide_output(std::string_view name) {
+  return std::find(kHidingFieldNames.begin(), kHidingFieldNames.end(), name) != kHidingFieldNames.end();
+}
+
 // Further fields that change the generated text but not the structure of a response.
 inline constexpr std::array<std::string_view, 14> kPlainFieldNames{"temperature",
                                                                    "top_p",

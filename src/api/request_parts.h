@@ -12,6 +12,7 @@
 #include "api/engine_controls.h"
 #include "api/json_text.h"
 #include "api/request.h"
+#include "api/request_fields.h"
 #include "core/result.h"
 
 namespace penstock::api {
@@ -85,6 +86,14 @@ inline void clear(InferenceRequest& request, Endpoint endpoint) {
   model.clear();
   request.text.swap(text);
   request.model.swap(model);
+}
+
+// Notes what a field says of the tokens that an engine counts.
+inline void note_field(InferenceRequest& request, std::string_view name) {
+  request.plain = request.plain && name != "tools";
+  request.cuts_prompt = request.cuts_prompt || name == "truncate_prompt_tokens" || name == "tools";
+  request.hides_output = request.hides_output || may_hide_output(name);
+  request.repeats_prompt = request.repeats_prompt || name == "echo";
 }
 
 }  // namespace penstock::api

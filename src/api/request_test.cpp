@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include "core/random.h"
 
 namespace penstock::api {
@@ -403,6 +404,21 @@ TEST(RequestReader, DetectsRequestsForASingleText) {
   EXPECT_TRUE(request.plain);
   ASSERT_TRUE(reader.read(Endpoint::kCompletions, R"({"model":"m","prompt":["a","b"]})", request));
   EXPECT_FALSE(request.plain) << "two prompts have two answers";
+}
+
+TEST(RequestReader, NotesWhatTheTokensOfAnEngineMayLeaveOut) {
+  RequestReader reader;
+  InferenceRequest request;
+  const auto read = [&](const std::string& more) {
+    EXPECT_TRUE(reader.read(Endpoint::kCompletions, R"({"model":"m","prompt":"p")" + more + "}", request)) << more;
+    return std::array{request.cuts_prompt, request.hides_output, request.repeats_prompt};
+  };
+  EXPECT_EQ(read(R"(,"temperature":1,"echo":null,"logit_bias":null)"), (std::array{false, false, false}));
+  EXPECT_EQ(read(R"(,"truncate_prompt_tokens":5)"), (std::array{true, false, false}));
+  EXPECT_EQ(read(R"(,"tools":[])"), (std::array{true, false, false}));
+  for (const char* name : {"include_reasoning", "reasoning", "logit_bias", "detokenize"})
+    EXPECT_EQ(read(",\"" + std::string{name} + "\":false"), (std::array{false, true, false})) << name;
+  EXPECT_EQ(read(R"(,"echo":true)"), (std::array{false, false, true}));
 }
 
 // Long texts are unescaped in pieces; escapes must be correct at every boundary.

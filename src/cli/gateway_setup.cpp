@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <ctime>
+#include <fstream>
+#include <optional>
 #include <sstream>
 #include <thread>
 #include <utility>
@@ -43,6 +46,15 @@ core::Result<std::vector<std::string>> keys_of(const configuration::TenantOption
 std::int64_t unix_ms_now() {
   return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch())
       .count();
+}
+
+std::optional<connect::BootTime> boot_time() {
+  connect::BootTime made;
+  std::ifstream file{"/proc/sys/kernel/random/boot_id"};
+  timespec time{};
+  if (!std::getline(file, made.boot) || clock_gettime(CLOCK_BOOTTIME, &time) != 0) return std::nullopt;
+  made.ms = std::int64_t{time.tv_sec} * 1000 + time.tv_nsec / 1'000'000;
+  return made;
 }
 
 class Ledger final : public dispatch::LedgerSink {
@@ -177,6 +189,7 @@ core::Result<std::unique_ptr<dispatch::LedgerSink>> open_ledger(const configurat
   }
   connect::LedgerOptions options;
   options.now_unix_ms = unix_ms_now();
+  options.boot_time = boot_time();
   auto store = connect::LedgerStore::open(setup.ledger, options);
   if (!store) return tl::make_unexpected(store.error());
   connect::LedgerWriterOptions writer;

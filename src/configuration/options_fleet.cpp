@@ -45,9 +45,10 @@ void add_fault_event(Table& table, simulation::FaultEvent& event) {
   table
       .add({"kind", "",
             "crash: engines end; hang: they accept requests and compute nothing; slow: their steps take longer; "
-            "gateway_restart: the gateway stops and forgets its state; truncate: engines end streams after one token"},
+            "gateway_restart: the gateway stops and forgets its state; truncate: engines end streams after one token; "
+            "miscount: engines report false token counts"},
            choice(event.kind, {FaultKind::kCrash, FaultKind::kHang, FaultKind::kSlow, FaultKind::kGatewayRestart,
-                               FaultKind::kTruncate}))
+                               FaultKind::kTruncate, FaultKind::kMiscount}))
       .required();
   table.add({"at", "", "time from the start of the run"}, duration(event.at));
   table.add({"for", "", "how long it lasts; 0s: to the end of the run, and a gateway is back at once"},

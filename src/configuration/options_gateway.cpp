@@ -304,6 +304,11 @@ void add_admission(Table& table, GatewaySetup& setup) {
            count(dispatch.media.file_tokens, 0, 10'000'000))
       .reloadable();
   table
+      .add({"gateway.admission.template_tokens", "",
+            "the most tokens that the template of a chat adds to its messages, with a system prompt of its own"},
+           count(dispatch.media.template_tokens, 0, 10'000'000))
+      .reloadable();
+  table
       .add({"gateway.admission.clamp_above", "", "waiting tokens above which max_tokens is lowered"},
            count(pressure.clamp_above_queue_tokens, 1, kTokensMax))
       .reloadable();

@@ -39,7 +39,9 @@ struct ActiveRequest {
   std::uint64_t affinity = 0;
   std::string_view route;  // In memory that outlives the dispatcher.
   bool stream = false, splits = true;
-  std::vector<std::uint64_t> keys;  // Kept until the request is answered.
+  std::uint64_t prompt_tokens_least = 1, prompt_tokens_most = UINT64_MAX;  // What the prompt can have.
+  bool hides_output = false, repeats_prompt = false;                       // As in RequestInfo.
+  std::vector<std::uint64_t> keys;                                         // Kept until the request is answered.
 
   std::uint32_t slot = kNoSlot;  // kNoSlot while it waits, or between two replicas.
   std::uint32_t breaker_period = 0;
@@ -59,6 +61,8 @@ struct ActiveRequest {
   bool granted = false, answered = false;
   bool in_sink = false;   // Its open entry was written.
   bool computes = false;  // A replica had the request when it ended.
+  // Of the step that its replica computed when the client left, as far as they are charged.
+  std::uint64_t step_tokens = 0;
   ledger::Entry entry;
 
   // The most tokens that all answers may have together; empty without a limit.

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 #include <map>
 #include <vector>
 
@@ -45,8 +46,8 @@ class BillsTest : public ::testing::Test {
     RequestOutcome made;
     made.outcome = how;
     made.attempt = how == ledger::Outcome::kCompleted ? Attempt::kAnswered : Attempt::kAbandoned;
-    made.output_events = events;
-    made.output_bytes = bytes;
+    made.output.events = events;
+    made.output.bytes = bytes;
     return made;
   }
 
@@ -118,7 +119,7 @@ TEST_F(BillsTest, WhatAnOpenStreamDeliveredIsInTheLedger) {
   dispatcher.answered(ticket, now);
   dispatcher.tick(now + 60ms);
   ASSERT_EQ(opened.size(), 1U);
-  const Progress first{ticket, 40, 160, {}}, second{ticket, 90, 360, {}};
+  const Progress first{ticket, {40, 40, 160}, {}}, second{ticket, {90, 90, 360}, {}};
   dispatcher.report_progress({&first, 1});
   dispatcher.report_progress({&second, 1});
   ASSERT_EQ(opened.size(), 3U);
@@ -126,7 +127,8 @@ TEST_F(BillsTest, WhatAnOpenStreamDeliveredIsInTheLedger) {
   EXPECT_EQ(opened[2].prompt_tokens, 1000U);
   EXPECT_EQ(opened[2].output_tokens, 90U);
   EXPECT_GT(opened[2].cost, opened[1].cost);
-  EXPECT_EQ(end(ticket, outcome(Outcome::kCancelled, 100, 400)).output_tokens, 100U);
+  EXPECT_EQ(end(ticket, outcome(Outcome::kCancelled, 100, 400)).output_tokens, 101U)
+      << "with the token that the replica computed when the client left";
 }
 
 TEST_F(BillsTest, AttemptsThatFailedAreCountedApart) {
@@ -142,6 +144,104 @@ TEST_F(BillsTest, AttemptsThatFailedAreCountedApart) {
   ASSERT_TRUE(dispatcher.route_again(again, now));
   EXPECT_EQ(dispatcher.counters().discarded_prompt_tokens, 1000U);
   EXPECT_EQ(end(again, whole).prompt_tokens, 1000U) << "the tenant pays once";
+}
+
+// What an engine reported of a request with `info` whose answer showed `seen`.
+struct Report {
+  std::uint32_t prompt = 1000, output = 100, cached = 0;
+  SeenOutput seen{100, 102, 400};
+};
+
+class UsageCheckTest : public BillsTest {
+ protected:
+  const ledger::Entry& bill(const Report& report, const std::function<void(RequestInfo&)>& change = {}) {
+    RequestInfo info = info_of(4000);
+    info.stream = true;
+    info.received_at = now;
+    if (change) change(info);
+    const Ticket ticket = dispatcher.arrive(info, listener, now).ticket;
+    dispatcher.answered(ticket, now + 10ms);
+    now += 1s;
+    RequestOutcome how = outcome(Outcome::kCompleted);
+    how.output = report.seen;
+    how.usage = TokenUsage{report.prompt, report.output, report.cached};
+    return end(ticket, how);
+  }
+};
+
+TEST_F(UsageCheckTest, APromptHasAtMostOneTokenPerByteAndWhatTheTemplateAndTheMediaAdd) {
+  const auto change = [](RequestInfo& info) {
+    info.template_tokens = 256;
+    info.media_tokens = 1024;
+  };
+  const std::uint32_t most = 4000 + 256 + 1024;
+  EXPECT_EQ(bill({.prompt = most}, change).prompt_tokens, most);
+  EXPECT_TRUE(closed.back().measured);
+  for (const std::uint32_t lie : {most + 1, 1U << 31, UINT32_MAX}) {
+    EXPECT_EQ(bill({.prompt = lie}, change).prompt_tokens, most);
+    EXPECT_FALSE(closed.back().measured);
+    EXPECT_EQ(closed.back().output_tokens, 100U) << "the other count may be true";
+  }
+}
+
+TEST_F(UsageCheckTest, APromptOfTokenIdsHasAsManyTokens) {
+  for (const std::uint32_t lie : {0U, 1U, 999U, 1009U, UINT32_MAX})
+    EXPECT_NEAR(static_cast<double>(bill({.prompt = lie},
+                                         [](RequestInfo& info) {
+                                           info.prompt_tokens_given = 1000;
+                                           info.template_tokens = 8;
+                                         })
+                                        .prompt_tokens),
+                1000.0, 8.0);
+}
+
+TEST_F(UsageCheckTest, APromptIsNeverFreeUnlessTheEngineMayLeaveOutItsText) {
+  EXPECT_GT(bill({.prompt = 1}).prompt_tokens, 500U);
+  EXPECT_EQ(bill({.prompt = 1}, [](RequestInfo& info) { info.cuts_prompt = true; }).prompt_tokens, 1U);
+  EXPECT_GT(bill({.prompt = 0}, [](RequestInfo& info) { info.cuts_prompt = true; }).prompt_tokens, 0U);
+}
+
+TEST_F(UsageCheckTest, TheOutputHasATokenPerEventAndAtMostOnePerByte) {
+  for (const std::uint32_t lie : {0U, 1U, 50U, 98U, 1'000U, 1U << 31, UINT32_MAX}) {
+    EXPECT_EQ(bill({.output = lie}).output_tokens, 100U) << lie;
+    EXPECT_FALSE(closed.back().measured);
+  }
+  for (const std::uint32_t truth : {99U, 100U, 101U, 250U, 500U}) {
+    EXPECT_EQ(bill({.output = truth}).output_tokens, truth);
+    EXPECT_TRUE(closed.back().measured);
+  }
+}
+
+TEST_F(UsageCheckTest, TokensThatNoTextShowsAreChargedUpToTheLimitOfTheRequest) {
+  const auto hides = [](RequestInfo& info) { info.hides_output = true, info.max_tokens = 5'000; };
+  EXPECT_EQ(bill({.output = 3'000}, hides).output_tokens, 3'000U);
+  EXPECT_EQ(bill({.output = UINT32_MAX}, hides).output_tokens, 5'000U);
+  const auto unlimited = [](RequestInfo& info) { info.hides_output = true; };
+  EXPECT_LE(bill({.output = UINT32_MAX}, unlimited).output_tokens, options_for_tests().context_tokens);
+  EXPECT_EQ(bill({.output = 3'000, .seen = {}}).output_tokens, 3'000U) << "an answer without text shows nothing";
+}
+
+TEST_F(UsageCheckTest, TheTextOfAWholeAnswerBoundsItsTokensFromBelow) {
+  const auto whole = [](RequestInfo& info) { info.stream = false, info.max_tokens = 5'000; };
+  for (const std::uint32_t truth : {10U, 100U, 5'000U})
+    EXPECT_EQ(bill({.output = truth, .seen = {0, 0, 400}}, whole).output_tokens, truth);
+  EXPECT_EQ(bill({.output = UINT32_MAX, .seen = {0, 0, 400}}, whole).output_tokens, 5'000U);
+  for (const std::uint32_t lie : {0U, 5U})
+    EXPECT_EQ(bill({.output = lie, .seen = {0, 0, 400}}, whole).output_tokens, 100U) << lie;
+  const auto repeats = [&](RequestInfo& info) { whole(info), info.repeats_prompt = true; };
+  EXPECT_EQ(bill({.output = 5, .seen = {0, 0, 4'400}}, repeats).output_tokens, 5U) << "the text has the prompt";
+}
+
+TEST_F(UsageCheckTest, MoreCachedThanPromptTokensAreNotCharged) {
+  const ledger::Entry& entry = bill({.cached = 1001});
+  EXPECT_EQ(entry.prompt_tokens, 1000U);
+  EXPECT_EQ(entry.cached_tokens, 0U);
+}
+
+TEST_F(UsageCheckTest, TheEstimateOfTokensLearnsNothingFromFalseCounts) {
+  for (int i = 0; i < 200; ++i) bill({.prompt = UINT32_MAX, .output = UINT32_MAX});
+  EXPECT_EQ(bill({.prompt = 0}).prompt_tokens, 1000U);
+  EXPECT_EQ(closed.back().output_tokens, 100U);
 }
 
 // Engines that report usage or not, with one or several tokens an event; clients that leave; engines that report zeros.
@@ -169,9 +269,9 @@ TEST(Bills, AreWhatWasComputedWithinAPercent) {
       const bool leaves = i > 0 && random.below(3) == 0, before_the_first = leaves && random.below(4) == 0;
       RequestOutcome how;
       how.outcome = leaves ? Outcome::kCancelled : Outcome::kCompleted;
-      how.output_events = before_the_first ? 0 : events;
-      const std::uint32_t tokens = how.output_events * per_event;
-      how.output_bytes = std::uint64_t{tokens} * 4;
+      how.output.events = before_the_first ? 0 : events;
+      const std::uint32_t tokens = how.output.events * per_event;
+      how.output.bytes = std::uint64_t{tokens} * 4;
       if (!before_the_first) dispatcher.answered(result.ticket, now + 10ms);
       if (!leaves && reports)
         how.usage = random.below(20) == 0 ? TokenUsage{0, 0, 0} : TokenUsage{info.prompt_tokens_given, tokens, 0};

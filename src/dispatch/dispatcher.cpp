@@ -8,6 +8,7 @@
 
 #include "core/key_salt.h"
 #include "dispatch/request_check.h"
+#include "dispatch/usage_check.h"
 
 namespace penstock::dispatch {
 namespace {
@@ -158,6 +159,7 @@ ActiveRequest& Dispatcher::open(const RequestInfo& info, std::uint32_t model, Gr
   request.writes_max_tokens = info.writes_max_tokens;
   request.affinity = info.affinity;
   request.stream = info.stream;
+  note_bounds(request, info);
   request.splits = info.splits;
   request.route = info.route;
   request.keys.assign(info.keys.begin(), info.keys.end());
@@ -180,11 +182,8 @@ void Dispatcher::reserve(ActiveRequest& request, const RequestInfo& info) const 
   if (std::isinf(wanted.capacity) || tenant.reserve == admission::Reserve::kExpected) return;
   std::uint32_t context = replicas_.context_tokens(request.model);
   if (tenant.context_tokens > 0) context = std::min(context, tenant.context_tokens);
-  // No tokenizer makes more than one token of a byte.
-  const std::uint64_t most = info.prompt_tokens_given > 0 ? info.prompt_tokens_given : info.text_bytes;
   wanted.prompt_tokens = request.estimate.prompt_tokens;
-  wanted.prompt_tokens_most =
-      std::max<std::uint64_t>(most + info.media_tokens + info.template_tokens, wanted.prompt_tokens);
+  wanted.prompt_tokens_most = request.prompt_tokens_most;
   wanted.answers = info.answers;
   wanted.max_tokens = info.max_tokens;
   wanted.max_tokens_default = std::min(info.max_tokens_default.value_or(options_.max_tokens_default),
@@ -303,10 +302,12 @@ void Dispatcher::ended(Ticket ticket, const RequestOutcome& outcome, core::Insta
 }
 
 void Dispatcher::settle(ActiveRequest& request, const RequestOutcome& outcome, core::Instant now) {
-  if (outcome.usage)
-    admission_.estimator().learn(estimator_request(request), outcome.usage->prompt_tokens,
-                                 outcome.usage->output_tokens);
   ledger_.close(request, outcome, now);
+  counters_.step_tokens += request.step_tokens;
+  const ledger::Entry& entry = request.entry;
+  if (entry.measured)
+    admission_.estimator().learn(estimator_request(request), static_cast<std::uint32_t>(entry.prompt_tokens),
+                                 static_cast<std::uint32_t>(entry.output_tokens));
   admission_.ended(request.ticket, request.entry.prompt_tokens + request.entry.output_tokens, now);
   feed_.ended(request, outcome.outcome, now);
 }

@@ -40,6 +40,7 @@ Counters& Counters::operator+=(const Counters& other) {
   retried += other.retried;
   clamped += other.clamped;
   discarded_prompt_tokens += other.discarded_prompt_tokens;
+  step_tokens += other.step_tokens;
   for (std::size_t i = 0; i < refusals.size(); ++i) refusals[i] += other.refusals[i];
   return *this;
 }

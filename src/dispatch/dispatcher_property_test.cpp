@@ -244,7 +244,7 @@ class RandomWorld final : GrantListener {
       } else {
         // A request that a replica had is charged, too.
         estimated_ = true;
-        ending.output_events = at->second.answered ? 7 : 0;
+        ending.output.events = at->second.answered ? 7 : 0;
       }
     } else {
       ++refused_;

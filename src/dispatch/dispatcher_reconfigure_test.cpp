@@ -32,7 +32,7 @@ class ReconfigureTest : public ::testing::Test {
   }
   void end(Ticket ticket, core::Instant now) {
     RequestOutcome ending;
-    ending.usage = TokenUsage{1'000'000, 0, 0};
+    ending.usage = TokenUsage{100, 0, 0};
     ending.last_token_at = now;
     dispatcher->answered(ticket, now);
     dispatcher->ended(ticket, ending, now);
@@ -87,7 +87,7 @@ TEST_F(ReconfigureTest, AHigherLimitAdmitsTheNextRequest) {
 
 TEST_F(ReconfigureTest, AnOpenRequestHasThePriceAtItsEnd) {
   const ArrivalResult open = arrive(0);
-  options.models[0].price.input = 5.0;
+  options.models[0].price.input = 50'000.0;
   dispatcher->reconfigure(options, kNow);
   end(open.ticket, kNow + 1s);
   ASSERT_EQ(closed.size(), 1U);

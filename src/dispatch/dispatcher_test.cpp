@@ -29,7 +29,7 @@ class DispatcherTest : public ::testing::Test {
                                   core::Instant last) {
     RequestOutcome ending;
     ending.usage = TokenUsage{prompt, output, cached};
-    ending.output_events = output;
+    ending.output.events = output;
     ending.last_token_at = last;
     return ending;
   }

@@ -58,10 +58,11 @@ struct ClassOptions {
   admission::BudgetLimits budget;
 };
 
-// Tokens that each part of a prompt that is no text counts as.
+// Tokens that each part of a prompt that is no text counts as, and the most that the template of a chat adds.
 struct MediaTokens {
   std::uint32_t image_tokens = 1024, audio_tokens = 1024;
   std::uint32_t file_tokens = 4096;  // Documents and videos.
+  std::uint32_t template_tokens = 256;
 };
 
 struct CircuitBreakerOptions {

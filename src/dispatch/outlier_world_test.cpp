@@ -93,7 +93,7 @@ class OutlierWorld {
       RequestOutcome outcome;
       outcome.outcome = fails ? ledger::Outcome::kTruncated : ledger::Outcome::kCompleted;
       outcome.attempt = fails ? Attempt::kFaulted : Attempt::kAnswered;
-      outcome.output_events = 3;
+      outcome.output.events = 3;
       outcome.last_token_at = now_;
       dispatcher_.ended(ticket, outcome, now_);
       lost_.lost += fails ? 1 : 0;

@@ -51,7 +51,8 @@ struct ModelStatus {
 // Totals since the start.
 struct Counters {
   std::uint64_t granted = 0, refused = 0, retried = 0, clamped = 0;
-  std::uint64_t discarded_prompt_tokens = 0;              // Of attempts that failed after they were sent, estimated.
+  std::uint64_t discarded_prompt_tokens = 0;  // Of attempts that failed after they were sent, estimated.
+  std::uint64_t step_tokens = 0;              // Charged for the steps that replicas computed when clients left.
   std::array<std::uint64_t, kRefusalReasons> refusals{};  // By reason. Requests that left while they waited have none.
 
   Counters& operator+=(const Counters& other);

@@ -40,6 +40,9 @@ struct RequestInfo {
   bool writes_max_tokens = false;  // The request must go to the replica with max_tokens written into it.
   bool stream = false;             // The caller observes the first token and reports it.
   bool splits = true;              // A prefill and a decode replica may share the request.
+  bool cuts_prompt = false;        // The engine may leave out a part of the text, for example tools.
+  bool hides_output = false;       // The answer may have tokens that its text does not show.
+  bool repeats_prompt = false;     // The answer begins with the prompt.
   std::span<const std::uint64_t> keys;
   std::uint64_t affinity = 0;  // Hash of its session; 0 if it has none.
   core::Instant received_at;
@@ -98,23 +101,30 @@ enum class Attempt : std::uint8_t {
 // Token counts reported by an engine.
 struct TokenUsage {
   std::uint32_t prompt_tokens = 0, output_tokens = 0, cached_tokens = 0;
-  bool cached_known = true;  // False: the engine reported no cached tokens.
+  bool cached_known = true;            // False: the engine reported no cached tokens.
+  std::uint32_t reasoning_tokens = 0;  // Of the output, which the answer may not show.
+};
+
+// What the gateway saw of the output of an answer.
+struct SeenOutput {
+  std::uint32_t events = 0;  // Events with text.
+  std::uint32_t steps = 0;   // Events of a choice, with text or without.
+  std::uint64_t bytes = 0;   // Size of the text, also of an answer that is not streamed.
+  [[nodiscard]] bool has_text() const { return events > 0 || bytes > 0; }
 };
 
 struct RequestOutcome {
   ledger::Outcome outcome = ledger::Outcome::kCompleted;
   std::optional<Attempt> attempt;   // Outcome of the open attempt; empty if there is none or it is not known.
   std::optional<TokenUsage> usage;  // Empty if the engine did not report it.
-  std::uint32_t output_events = 0;  // Events seen, if the usage is missing …
-  std::uint64_t output_bytes = 0;   // … and the size of their text, or of that of an answer that is not streamed.
+  SeenOutput output;
   core::Instant last_token_at;
 };
 
 // What an open stream has delivered.
 struct Progress {
   Ticket ticket = 0;
-  std::uint32_t output_events = 0;
-  std::uint64_t output_bytes = 0;
+  SeenOutput output;
   std::optional<TokenUsage> usage;
 };
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "dispatch/usage_check.h"
+
 namespace penstock::dispatch {
 
 // Without a number from the sink, entries are numbered above what any earlier run used, as long as no run began more
@@ -69,11 +71,36 @@ OutputEstimator& RequestLedger::estimator(const ActiveRequest& request) {
 
 void RequestLedger::grow(ActiveRequest& request, const Progress& progress) {
   ledger::Entry& entry = request.entry;
-  entry.output_tokens = progress.usage ? progress.usage->output_tokens
-                                       : estimator(request).of_events(progress.output_events, progress.output_bytes);
-  if (progress.usage) entry.prompt_tokens = progress.usage->prompt_tokens;
+  const Count prompt = prompt_of(request, progress.usage), output = output_of(request, progress.usage, progress.output);
+  if (prompt.reported) entry.prompt_tokens = prompt.tokens;
+  entry.output_tokens = output.tokens;
   entry.cost = ledger::cost_of(entry, replicas_.model(request.model).price);
   if (request.in_sink) sink_->grown(entry);
+}
+
+RequestLedger::Count RequestLedger::prompt_of(const ActiveRequest& request, const std::optional<TokenUsage>& usage) {
+  const TokenBounds bounds = prompt_bounds(request);
+  if (usage && bounds.contain(usage->prompt_tokens)) return {usage->prompt_tokens, true};
+  if (usage && usage->prompt_tokens > bounds.most) return {bounds.most, false};
+  return {request.estimate.prompt_tokens, false};
+}
+
+// The most that the request may have; an engine ends each answer at its context.
+std::uint64_t RequestLedger::output_limit(const ActiveRequest& request) const {
+  return std::min(request.output_tokens_most().value_or(UINT32_MAX),
+                  *limit_of(request.answers, replicas_.context_tokens(request.model)));
+}
+
+RequestLedger::Count RequestLedger::output_of(const ActiveRequest& request, const std::optional<TokenUsage>& usage,
+                                              const SeenOutput& seen) {
+  const std::uint64_t limit = output_limit(request);
+  const OutputEstimator& output = estimator(request);
+  if (usage) {
+    if (output_bounds(request, seen, usage->reasoning_tokens, limit).contain(usage->output_tokens))
+      return {usage->output_tokens, true};
+    if (usage->output_tokens > limit && !shows_tokens(request, seen)) return {limit, false};
+  }
+  return {std::min(limit, output.of_events(seen.events, seen.bytes)), false};
 }
 
 // A request that a replica has is computed, whether its client waits for it or not.
@@ -84,28 +111,28 @@ void RequestLedger::count_tokens(ActiveRequest& request, const RequestOutcome& o
   const bool left = outcome.outcome == Outcome::kCancelled || outcome.outcome == Outcome::kTimedOut;
   const bool delivered =
       request.answered || outcome.outcome == Outcome::kCompleted || outcome.outcome == Outcome::kTruncated;
-  const bool generates = request.max_tokens != 0U;
-  const std::uint64_t limit = request.output_tokens_most().value_or(UINT32_MAX);
-  const bool has_output = outcome.output_events > 0 || outcome.output_bytes > 0;
-  OutputEstimator& output = estimator(request);
-  // An engine that reports no tokens for a text has not counted them.
-  if (outcome.usage && (outcome.usage->output_tokens > 0 || !has_output || !generates)) {
-    entry.measured = true;
-    entry.prompt_tokens = outcome.usage->prompt_tokens;
-    entry.cached_tokens = std::min(outcome.usage->cached_tokens, outcome.usage->prompt_tokens);
-    entry.output_tokens = std::min<std::uint64_t>(outcome.usage->output_tokens, limit);
-    if (outcome.outcome != Outcome::kCompleted || entry.output_tokens == 0) return;
-    output.learn(entry.output_tokens, outcome.output_events, request.stream, now - request.dispatched_at);
-  } else if (delivered || (left && request.computes)) {
-    entry.prompt_tokens = request.estimate.prompt_tokens;
-    entry.cached_tokens = std::min<std::uint64_t>(request.cached_tokens, entry.prompt_tokens);
-    if (!generates) return;
-    if (request.stream || has_output || !left)
-      entry.output_tokens = output.of_events(outcome.output_events, outcome.output_bytes);
-    else
-      entry.output_tokens = output.of_time(now - request.dispatched_at);
-    if (!has_output) entry.output_tokens = std::min<std::uint64_t>(entry.output_tokens, limit);
+  if (!outcome.usage && !delivered && !(left && request.computes)) return;
+  const core::Duration time = now - request.dispatched_at;
+  const SeenOutput& seen = outcome.output;
+  const Count prompt = prompt_of(request, outcome.usage), output = output_of(request, outcome.usage, seen);
+  entry.measured = prompt.reported && output.reported;
+  entry.prompt_tokens = prompt.tokens;
+  const bool cached_reported = prompt.reported && outcome.usage->cached_tokens <= prompt.tokens;
+  entry.cached_tokens =
+      cached_reported ? outcome.usage->cached_tokens : std::min<std::uint64_t>(request.cached_tokens, prompt.tokens);
+  if (request.max_tokens == 0U) return;
+  entry.output_tokens = output.tokens;
+  const bool unseen = left && !request.stream && !seen.has_text() && !output.reported;
+  if (unseen) {
+    entry.output_tokens = std::min(output_limit(request), estimator(request).of_time(time));
+  } else if (left && request.computes && seen.events > 0) {
+    // A replica notices that the gateway left after the step that it computes.
+    const std::uint64_t step = estimator(request).of_events(1, seen.bytes / seen.events);
+    entry.output_tokens = std::max(output.tokens, std::min(output_limit(request), output.tokens + step));
+    request.step_tokens = entry.output_tokens - output.tokens;
   }
+  if (entry.measured && outcome.outcome == Outcome::kCompleted && output.tokens > 0 && !request.hides_output)
+    estimator(request).learn(output.tokens, seen.events, request.stream, time);
 }
 
 void RequestLedger::close(ActiveRequest& request, const RequestOutcome& outcome, core::Instant now) {

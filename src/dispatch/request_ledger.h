@@ -50,7 +50,17 @@ class RequestLedger {
  private:
   static constexpr core::Duration kWrittenAfter = std::chrono::milliseconds{50};
 
+  struct Count {
+    std::uint64_t tokens = 0;
+    bool reported = false;  // By the engine; false: estimated or counted by the gateway.
+  };
+
   [[nodiscard]] std::int64_t unix_ms(core::Instant now) const;
+  [[nodiscard]] std::uint64_t output_limit(const ActiveRequest& request) const;
+  // The count of the engine if it can be true; otherwise the most that the prompt can have, or the gateway's own.
+  [[nodiscard]] static Count prompt_of(const ActiveRequest& request, const std::optional<TokenUsage>& usage);
+  [[nodiscard]] Count output_of(const ActiveRequest& request, const std::optional<TokenUsage>& usage,
+                                const SeenOutput& seen);
   void count_tokens(ActiveRequest& request, const RequestOutcome& outcome, core::Instant now);
   [[nodiscard]] OutputEstimator& estimator(const ActiveRequest& request);
 

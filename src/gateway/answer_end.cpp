@@ -28,8 +28,12 @@ AnswerEnd end_of_answer(int status, AnswerKind kind, const api::AnswerWatch& wat
 std::optional<dispatch::TokenUsage> usage_of(const api::AnswerWatch& watch) {
   const std::optional<api::Usage>& usage = watch.usage();
   if (!usage) return std::nullopt;
-  return dispatch::TokenUsage{usage->prompt_tokens, usage->completion_tokens, usage->cached_tokens,
-                              usage->cached_known};
+  return dispatch::TokenUsage{usage->prompt_tokens, usage->completion_tokens, usage->cached_tokens, usage->cached_known,
+                              usage->reasoning_tokens};
+}
+
+dispatch::SeenOutput seen_output(const api::AnswerWatch& watch) {
+  return {watch.text_events(), watch.choice_events(), watch.text_bytes()};
 }
 
 }  // namespace penstock::gateway

@@ -26,6 +26,7 @@ struct AnswerEnd {
 [[nodiscard]] AnswerEnd end_of_answer(int status, AnswerKind kind, const api::AnswerWatch& watch);
 
 [[nodiscard]] std::optional<dispatch::TokenUsage> usage_of(const api::AnswerWatch& watch);
+[[nodiscard]] dispatch::SeenOutput seen_output(const api::AnswerWatch& watch);
 
 // The client of a stream knows that nothing follows.
 [[nodiscard]] inline bool has_end(const api::AnswerWatch& watch) { return watch.whole() || watch.error_status() != 0; }

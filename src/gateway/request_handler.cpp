@@ -378,8 +378,7 @@ void RequestHandler::end(ledger::Outcome outcome, dispatch::Attempt attempt) {
   ending.outcome = outcome;
   if (std::exchange(attempt_open_, false)) ending.attempt = attempt;
   ending.usage = usage_of(watch_);
-  ending.output_events = watch_.text_events();
-  ending.output_bytes = watch_.text_bytes();
+  ending.output = seen_output(watch_);
   ending.last_token_at = last_token_at_;
   context_.dispatcher.ended(std::exchange(ticket_, 0), ending, context_.loop.now());
 }
@@ -387,7 +386,7 @@ void RequestHandler::end(ledger::Outcome outcome, dispatch::Attempt attempt) {
 std::optional<dispatch::Progress> RequestHandler::progress() {
   if (ticket_ == 0 || !has_begun(phase_) || watch_.text_events() == reported_events_) return std::nullopt;
   reported_events_ = watch_.text_events();
-  return dispatch::Progress{ticket_, reported_events_, watch_.text_bytes(), usage_of(watch_)};
+  return dispatch::Progress{ticket_, seen_output(watch_), usage_of(watch_)};
 }
 
 net::Exchange& RequestHandler::release() {

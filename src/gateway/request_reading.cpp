@@ -89,8 +89,7 @@ std::uint32_t bounded(std::uint64_t tokens) {
 // What the request may take of engines and budgets.
 void size_up(const dispatch::DispatchOptions& options, const api::InferenceRequest& request,
              dispatch::RequestInfo& info) {
-  // The most that chat templates add to the messages, and other endpoints to a prompt.
-  constexpr std::uint32_t kTemplateTokens = 64, kPromptTokens = 8;
+  constexpr std::uint32_t kPromptTokens = 8;  // The most that paths without chats add to a prompt.
   const api::EndpointTraits& traits = api::traits_of(request.endpoint);
   const api::PromptSize& size = request.size;
   info.text_bytes = size.text_bytes;
@@ -102,13 +101,16 @@ void size_up(const dispatch::DispatchOptions& options, const api::InferenceReque
                               std::uint64_t{size.files} * options.media.file_tokens);
   info.prompt_tokens_given = request.prompt_tokens_given;
   info.prompts = size.prompts;
-  info.template_tokens =
-      bounded(size.prompts * (traits.takes_tools ? kTemplateTokens : kPromptTokens) + size.rendered_bytes);
+  info.template_tokens = bounded(size.prompts * (traits.takes_tools ? options.media.template_tokens : kPromptTokens) +
+                                 size.rendered_bytes);
   info.answers = size.prompts * size.choices;
   info.max_tokens = traits.generates ? request.max_tokens : 0;
   if (traits.max_tokens_default > 0 && request.edit.max_tokens.size == 0)
     info.max_tokens_default = traits.max_tokens_default;
   info.writes_max_tokens = request.limits_differ;
+  info.cuts_prompt = request.cuts_prompt;
+  info.hides_output = request.hides_output;
+  info.repeats_prompt = request.repeats_prompt;
 }
 
 }  // namespace

@@ -16,8 +16,9 @@ enum class FaultKind : std::uint8_t {
   kSlow,            // Every step takes `factor` times longer.
   kGatewayRestart,  // All streams are cut, and the gateway forgets its state.
   kTruncate,        // The engine ends each stream after its first token.
+  kMiscount,        // The engine reports false token counts. The seed of the run decides which, by replica.
 };
-// Returns "crash", "hang", "slow", "gateway_restart" or "truncate".
+// Returns "crash", "hang", "slow", "gateway_restart", "truncate" or "miscount".
 [[nodiscard]] const char* to_string(FaultKind kind);
 
 // A fault at a given time. It concerns the engine of one replica, those of one pool, or all. A replica that starts
@@ -51,8 +52,11 @@ struct Faults {
   std::vector<FaultEvent> events;
 };
 
+[[nodiscard]] bool is_active(const FaultEvent& event, FaultKind kind, std::uint32_t replica, std::string_view pool,
+                             core::Instant now);
 // Whether the replica ends its streams early at `now`.
 [[nodiscard]] bool truncates(const Faults& faults, std::uint32_t replica, std::string_view pool, core::Instant now);
+[[nodiscard]] bool has_miscounts(const Faults& faults);
 // How many times longer the steps of a replica take at `now`: the product of the events that concern it.
 [[nodiscard]] double slow_factor(const Faults& faults, std::uint32_t replica, std::string_view pool, core::Instant now);
 

@@ -48,7 +48,8 @@ void GatewayTotals::summarize(const Gateway& gateway, decision::RunResult& resul
   }
 }
 
-std::string GatewayTotals::contradiction(const ClientTotals& clients, const dispatch::DispatchOptions& exported) const {
+std::string GatewayTotals::contradiction(const ClientTotals& clients, const dispatch::DispatchOptions& exported,
+                                         const LedgerMemory* kept) const {
   ledger::Sums ledger;
   for (const auto& [key, each] : sums) ledger += each;
   const auto refusals = std::accumulate(counters.refusals.begin(), counters.refusals.end(), std::uint64_t{0});
@@ -57,11 +58,32 @@ std::string GatewayTotals::contradiction(const ClientTotals& clients, const disp
     std::uint64_t a, b;
     bool is_known = true;
   };
+  static const LedgerMemory none;
+  const LedgerMemory& memory = kept == nullptr ? none : *kept;
+  const bool has_entries = kept != nullptr && ledger.lost == 0;
+  // The counts of engines that may be true are charged, so false ones may be charged within a percent.
+  const auto billed = [&](std::uint64_t truth) {
+    const std::uint64_t most = std::max(truth, ledger.output_tokens), least = std::min(truth, ledger.output_tokens);
+    return clients.miscounts && most - least <= truth / 100 + 1 ? truth : ledger.output_tokens;
+  };
+  const std::uint64_t charged = clients.received_tokens + counters.step_tokens;
+  const std::uint64_t kept_or_dropped = clients.received_tokens + clients.lost_tokens + clients.discarded_tokens;
   const Equality equalities[] = {
       {"requests of clients", "requests that ended at the gateway", clients.sent,
        ledger.closed + ledger.refused + clients.forgotten},
       {"completed requests of clients", "those of the ledger", clients.completed, ledger.completed},
-      {"tokens that clients received", "those of the ledger", clients.received_tokens, ledger.output_tokens},
+      {"tokens that clients received, and the last steps of engines", "tokens of the ledger", charged, billed(charged)},
+      {"tokens that engines computed", "those delivered and discarded", clients.computed_tokens,
+       std::clamp(clients.computed_tokens, kept_or_dropped, kept_or_dropped + clients.withdrawn)},
+      {"prompt tokens of completed requests", "those of the ledger", clients.completed_prompt_tokens,
+       memory.completed_prompt_tokens, kept != nullptr},
+      {"completed requests without tokens in the ledger", "those expected", memory.unbilled, 0},
+      {"prompt tokens of entries", "those of the metrics", memory.closed.prompt_tokens, ledger.prompt_tokens,
+       has_entries},
+      {"cached tokens of entries", "those of the metrics", memory.closed.cached_tokens, ledger.cached_tokens,
+       has_entries},
+      {"output tokens of entries", "those of the metrics", memory.closed.output_tokens, ledger.output_tokens,
+       has_entries},
       {"granted requests", "opened entries of the ledger", counters.granted, ledger.opened},
       {"refused requests", "those of the ledger", counters.refused, ledger.refused},
       {"refused requests of clients", "refusals by reason", clients.refused, refusals},

@@ -58,7 +58,7 @@ dispatch::DispatchOptions random_gateway(core::RandomStream& random) {
 
 FaultEvent random_event(core::RandomStream& random, const std::vector<PoolSpec>& pools) {
   FaultEvent made;
-  made.kind = static_cast<FaultKind>(random.below(5));
+  made.kind = static_cast<FaultKind>(random.below(6));
   made.at = seconds(random, 20);
   if (random.below(4) != 0 || made.kind == FaultKind::kHang) made.length = seconds(random, 20);
   if (random.below(2) == 0) made.replica = static_cast<std::uint32_t>(1 + random.below(6));

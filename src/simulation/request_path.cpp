@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "core/result.h"
-#include "ledger/entry.h"
+#include "simulation/engine_answer.h"
 
 namespace penstock::simulation {
 
@@ -14,15 +14,6 @@ namespace {
 
 // As often as the gateway looks at what waits.
 constexpr core::Duration kTickInterval = std::chrono::milliseconds{100};
-
-ledger::Outcome ledger_outcome(Outcome outcome) {
-  switch (outcome) {
-    case Outcome::kCancelled: return ledger::Outcome::kCancelled;
-    case Outcome::kTimedOut: return ledger::Outcome::kTimedOut;
-    case Outcome::kTruncated: return ledger::Outcome::kTruncated;
-    default: return ledger::Outcome::kFailed;
-  }
-}
 
 }  // namespace
 
@@ -173,7 +164,7 @@ void RequestPath::on_first_token(const engine::EngineEvent& event, const Replica
   view_.prefilled(event.request, event);
   // From a prefill replica it reaches the user only with the KV that the decode replica waits for.
   const PoolSpec& pool = fleet_.pools()[replica.pool].spec;
-  if (pool.role == Role::kPrefill && flight.output_tokens > 1) return;
+  if (pool.role == Role::kPrefill && flight.output_tokens > 1) return void(flight.undelivered = 1);
   answer(event.request);
   if (flight.output_tokens > 1 && truncates(options_.faults, replica.id, pool.name, timeline_.now))
     truncated_.push_back(event.request);
@@ -181,7 +172,8 @@ void RequestPath::on_first_token(const engine::EngineEvent& event, const Replica
 
 // The first token reaches the user.
 void RequestPath::answer(std::uint32_t request) {
-  const Flight& flight = flights_[request];
+  Flight& flight = flights_[request];
+  flight.undelivered = 0;
   dispatcher_.answered(flight.ticket, timeline_.now);
   recorder_.first_token(request, timeline_.now, flight.cached_tokens);
   ++totals_.first_tokens;
@@ -304,9 +296,12 @@ std::uint32_t RequestPath::withdraw(std::uint32_t request) {
   if (flight.replica != kNone && fleet_.replica(flight.replica).alive()) {
     Replica& replica = fleet_.replica(flight.replica);
     generated = replica.engine->cancel(request, timeline_.now).value_or(0);
+    ++totals_.withdrawn;
     timeline_.engines.set(replica.id, replica.engine->next_event());
   }
-  return recorder_.has_first_token(request) ? std::max(1U, generated) : 0;
+  if (recorder_.has_first_token(request)) return std::max(1U, generated);
+  totals_.discarded_tokens += std::max(generated, std::exchange(flight.undelivered, 0));
+  return 0;
 }
 
 // ---- restarts of the gateway ----------------------------------------------------------------------------------------
@@ -315,7 +310,7 @@ void RequestPath::gateway_stopped(core::Instant until) {
   gateway_back_at_ = std::max(gateway_back_at_, until);
   for (std::uint32_t request = 0; request < flights_.size(); ++request) {
     if (flights_[request].ticket == 0 || !is_open(request)) continue;
-    withdraw(request);
+    totals_.lost_tokens += withdraw(request);
     flights_[request] = {0, kNone, kNone, 0, 0, flights_[request].attempts + 1};
     view_.forget(request);
     if (recorder_.has_first_token(request))
@@ -348,23 +343,18 @@ void RequestPath::complete(std::uint32_t request, std::uint32_t pool) {
   const std::uint32_t output = flight.output_tokens;
   recorder_.completed(request, timeline_.now, output);
   totals_.received_tokens += output;
+  totals_.completed_prompt_tokens += workload_.requests[request].input_tokens;
   view_.completed(request, pool, output);
-  dispatch::RequestOutcome outcome;
-  outcome.attempt = dispatch::Attempt::kAnswered;
-  outcome.usage = {workload_.requests[request].input_tokens, output, flight.cached_tokens, true};
-  outcome.last_token_at = timeline_.now;
+  const std::string& replicas = fleet_.pools()[fleet_.replica(flight.replica).pool].spec.name;
+  const dispatch::RequestOutcome outcome =
+      completed_answer({workload_.requests[request].input_tokens, output, flight.cached_tokens, true},
+                       {options_.faults, options_.seed, flight.replica, replicas, timeline_.now});
   dispatcher_.ended(flight.ticket, outcome, timeline_.now);
 }
 
 void RequestPath::fail(std::uint32_t request, std::uint32_t pool, Outcome outcome, std::uint32_t output_tokens) {
   recorder_.failed(request, timeline_.now, outcome);
-  dispatch::RequestOutcome ended;
-  ended.outcome = ledger_outcome(outcome);
-  const bool is_fault = outcome == Outcome::kReplicaCrashed || outcome == Outcome::kReplicaTimeout;
-  if (is_fault && output_tokens > 0) ended.outcome = ledger::Outcome::kTruncated;
-  if (is_fault || outcome == Outcome::kTruncated) ended.attempt = dispatch::Attempt::kFaulted;
-  ended.output_events = output_tokens;
-  ended.last_token_at = timeline_.now;
+  const dispatch::RequestOutcome ended = cut_answer(outcome, output_tokens, timeline_.now);
   // As in the gateway, clients that leave and time budgets are no failures of the fleet.
   const bool left = ended.outcome == ledger::Outcome::kCancelled || ended.outcome == ledger::Outcome::kTimedOut;
   if (!left) view_.failed(request, pool);
@@ -382,6 +372,7 @@ void RequestPath::lose(std::span<const engine::OpenRequest> open, std::uint32_t 
       fail(lost.request, pool, Outcome::kReplicaCrashed, std::max(1U, lost.generated_tokens));
       continue;
     }
+    totals_.discarded_tokens += std::max(lost.generated_tokens, std::exchange(flight.undelivered, 0));
     dispatcher_.attempt_ended(flight.ticket, dispatch::Attempt::kFaulted, timeline_.now);
     try_again(lost.request, Outcome::kReplicaCrashed);
   }
@@ -402,6 +393,7 @@ void RequestPath::give_up_open() {
   for (std::uint32_t request = 0; request < flights_.size(); ++request) {
     if (!is_open(request)) continue;
     waiting_.erase(flights_[request].ticket);
+    totals_.discarded_tokens += withdraw(request);
     fail(request, view_.entry_pool(), Outcome::kUnfinished, 0);
   }
 }
@@ -430,14 +422,16 @@ void RequestPath::summarize(decision::RunResult& result) const {
   before_.with(dispatcher_, timeline_.now).summarize(gateway_, result);
 }
 
-std::string RequestPath::final_violation() const {
+std::string RequestPath::final_violation(const LedgerMemory* ledger) const {
   if (dispatcher_.open_requests() > 0) return "requests are open at the dispatcher after every request has ended";
   if (!waiting_.empty()) return "requests wait after every request has ended";
   ClientTotals clients = totals_;
   clients.completed = recorder_.count(Outcome::kCompleted);
   clients.refused = recorder_.count(Outcome::kRefused);
   clients.visible = view_.arrivals() - recorder_.count(Outcome::kTooLarge);
-  return before_.with(dispatcher_, timeline_.now).contradiction(clients, dispatcher_.options());
+  clients.computed_tokens = fleet_.snapshot(timeline_.now, 0).generated_tokens;
+  clients.miscounts = has_miscounts(options_.faults);
+  return before_.with(dispatcher_, timeline_.now).contradiction(clients, dispatcher_.options(), ledger);
 }
 
 }  // namespace penstock::simulation

@@ -18,6 +18,7 @@
 #include "simulation/fleet.h"
 #include "simulation/gateway_options.h"
 #include "simulation/gateway_totals.h"
+#include "simulation/ledger_memory.h"
 #include "simulation/recorder.h"
 #include "simulation/timeline.h"
 #include "simulation/traffic_view.h"
@@ -70,7 +71,8 @@ class RequestPath final : public dispatch::GrantListener {
 
   void summarize(decision::RunResult& result) const;
   // A sentence with the first invariant of the run that does not hold; empty: all do. All requests have ended.
-  [[nodiscard]] std::string final_violation() const;
+  // `ledger` is null if it was not kept.
+  [[nodiscard]] std::string final_violation(const LedgerMemory* ledger) const;
 
  private:
   static constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
@@ -81,6 +83,7 @@ class RequestPath final : public dispatch::GrantListener {
     std::uint32_t cached_tokens = 0;
     std::uint32_t output_tokens = 0;  // As the gateway granted them.
     std::uint32_t attempts = 0;
+    std::uint32_t undelivered = 0;  // Tokens of a prefill replica that the client does not have yet.
   };
   struct AttemptTimer {
     core::Instant at;

@@ -39,13 +39,16 @@ World::World(const workload::Workload& workload, decision::Policy& policy, const
       point_width_(series_width(workload, options)),
       loop_(policy) {}
 
-// Only a restart reads the ledger.
-std::unique_ptr<dispatch::LedgerSink> World::ledger_sink() {
+// Only a restart and checks read the ledger.
+bool World::keeps_ledger() const {
   const auto& events = options_.faults.events;
-  const bool restarts = std::any_of(events.begin(), events.end(),
-                                    [](const FaultEvent& event) { return event.kind == FaultKind::kGatewayRestart; });
-  if (!restarts) return nullptr;
-  return std::make_unique<LedgerMemorySink>(ledger_);
+  return options_.check_each_event || std::any_of(events.begin(), events.end(), [](const FaultEvent& event) {
+           return event.kind == FaultKind::kGatewayRestart;
+         });
+}
+
+std::unique_ptr<dispatch::LedgerSink> World::ledger_sink() {
+  return keeps_ledger() ? std::make_unique<LedgerMemorySink>(ledger_) : nullptr;
 }
 
 decision::RunResult World::run() {
@@ -168,7 +171,7 @@ void World::handle(const Event& event) {
 void World::check_invariants(bool at_end) const {
   std::string violation = dispatcher_->invariant_violation(timeline_.now);
   if (violation.empty()) violation = budgets_.violation(*dispatcher_, timeline_.now);
-  if (violation.empty() && at_end) violation = requests_.final_violation();
+  if (violation.empty() && at_end) violation = requests_.final_violation(keeps_ledger() ? &ledger_ : nullptr);
   if (violation.empty()) return;
   violation +=
       "; seed " + std::to_string(options_.seed) + " at " + std::to_string(core::to_seconds(timeline_.now)) + " s";

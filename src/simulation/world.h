@@ -34,6 +34,7 @@ class World {
   [[nodiscard]] decision::RunResult run();
 
  private:
+  [[nodiscard]] bool keeps_ledger() const;
   [[nodiscard]] std::unique_ptr<dispatch::LedgerSink> ledger_sink();
   void handle(const Event& event);
   void report_loads();

@@ -28,7 +28,8 @@ void World::begin_fault(const FaultEvent& event) {
       break;
     case FaultKind::kSlow: set_speed(event); break;
     case FaultKind::kGatewayRestart: restart_gateway(event); break;
-    case FaultKind::kTruncate: break;  // Each first token looks for it.
+    case FaultKind::kTruncate:         // Each first token looks for it …
+    case FaultKind::kMiscount: break;  // … and each report of tokens for this one.
   }
 }
 

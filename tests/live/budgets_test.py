@@ -11,6 +11,7 @@ import unittest
 
 from fake_replica import FakeReplica, plain
 from live_testing import KILL, STOP, Gateway, ask, config_file, until
+from wall_clock import WallClock
 
 BUDGET = 10_000
 BURST = 40  # requests at once
@@ -50,11 +51,11 @@ class GreedyReplica(FakeReplica):
 
 
 class BudgetsTest(unittest.TestCase):
-    def gateway(self, replica, *words, tenants=None):
+    def gateway(self, replica, *words, tenants=None, environment=None):
         tenants = tenants or [{"name": "t", "keys": ["sk-t"], "tokens_per_minute": BUDGET}]
         path = config_file(self, tenants=tenants, models=[{"name": "m", "context": CONTEXT}],
                            gateway={"replicas": [{"url": replica.url, "model": "m"}]})
-        return Gateway(self, "--config", path, *words).ready()
+        return Gateway(self, "--config", path, *words, environment=environment).ready()
 
     def burst(self, gateway, path, body, count=BURST):
         statuses = []
@@ -145,6 +146,30 @@ class BudgetsTest(unittest.TestCase):
         after = gateway.overview()["tenants"][0]["budget_available"]
         print(f"before the kill {before:.0f} tokens, after {after:.0f}")
         self.assertLess(after, before + BUDGET / 60 * 10 + 1)
+
+    def test_no_jump_of_the_wall_clock_refills_a_budget(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        ledger, clock = os.path.join(folder.name, "ledger.sqlite"), WallClock(self)
+        body = {"messages": [{"role": "user", "content": "say something"}], "max_tokens": 7500}
+        replica = GreedyReplica(self, 0.05)
+
+        def start():
+            return self.gateway(replica, "--ledger", ledger, environment=clock.environment)
+
+        gateway = start()
+        self.assertEqual(self.burst(gateway, "/v1/chat/completions", body, 1)[0], [200])
+        for hours in (5, -5, 100, 0):
+            clock.set(hours * 3600)
+            self.assertEqual(self.burst(gateway, "/v1/chat/completions", body, 1)[0], [429], f"{hours} h")
+            gateway.signal(STOP)
+            self.assertEqual(gateway.wait(), 0)
+            gateway = start()
+            available = gateway.overview()["tenants"][0]["budget_available"]
+            print(f"clock set to {hours} h: {available:.0f} tokens of {BUDGET} after a restart")
+            self.assertEqual(self.burst(gateway, "/v1/chat/completions", body, 1)[0], [429], f"{hours} h and a restart")
+        tokens = "select sum(prompt_tokens + output_tokens) from entries where outcome = 'completed'"
+        self.assertEqual(sqlite3.connect(ledger).execute(tokens).fetchone()[0], sum(replica.used))
 
     def swallow(self, gateway, body):
         try:

@@ -19,11 +19,12 @@ import unittest
 
 from live_testing import KILL, SECONDS, Engine, Gateway, Stream, ask, chat, until
 from planner_testing import rows_of
+from wall_clock import WallClock
 
 RUN_SECONDS = float(os.environ.get("HISTORY_SECONDS", "600"))
 SEED = int(os.environ.get("HISTORY_SEED", "1"))
 FAULTS = os.environ.get("HISTORY_FAULTS", "kill_an_engine,stop_an_engine,kill_the_gateway,reload,replace_the_gateway,"
-                        "fill_the_disk").split(",")
+                        "fill_the_disk,set_the_clock").split(",")
 ENGINE = ("--engine", "linear:10,0,0.001,0")  # 10 ms per token
 ENGINES, USERS = 3, 24
 TENANTS = ("shop", "search", "batch")
@@ -115,6 +116,7 @@ class HistoryTest(unittest.TestCase):
         self.ledger = os.path.join(self.folder, "usage.sqlite")
         self.config = os.path.join(self.folder, "p.yaml")
         self.port, self.kills, self.faults = free_port(), [], {}
+        self.clock = WallClock(self)
         self.engines = [self.engine(free_port()) for _ in range(ENGINES)]
         self.write_config()
         self.gateway = self.start_gateway()
@@ -133,7 +135,8 @@ class HistoryTest(unittest.TestCase):
         os.replace(self.config + ".new", self.config)
 
     def start_gateway(self):
-        return Gateway(self, "--config", self.config, "--ledger", self.ledger, "--listen", f"127.0.0.1:{self.port}")
+        return Gateway(self, "--config", self.config, "--ledger", self.ledger, "--listen", f"127.0.0.1:{self.port}",
+                       environment=self.clock.environment)
 
     # ---- faults ------------------------------------------------------------------------------------------------------
 
@@ -176,6 +179,12 @@ class HistoryTest(unittest.TestCase):
         time.sleep(self.random.uniform(0.5, 3))
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (soft, hard))
         time.sleep(3)  # Entries that waited are written.
+
+    def set_the_clock(self):
+        """Hours forward or back; sometimes the next gateway starts with it."""
+        self.clock.set(self.random.choice((-1, 1)) * self.random.randint(600, 8 * 3600))
+        if self.random.random() < 0.3:
+            self.replace_the_gateway()
 
     # ---- the check ---------------------------------------------------------------------------------------------------
 

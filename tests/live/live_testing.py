@@ -33,9 +33,10 @@ def check_sanitizers(log):
 class Program:
     """A subcommand that prints a line once it is ready; ended with the test."""
 
-    def __init__(self, test, *words, ready):
+    def __init__(self, test, *words, ready, environment=None):
         self.errors = tempfile.TemporaryFile("w+")
-        self.process = subprocess.Popen([PROGRAM, *words], stdout=subprocess.PIPE, stderr=self.errors, text=True)
+        self.process = subprocess.Popen([PROGRAM, *words], stdout=subprocess.PIPE, stderr=self.errors, text=True,
+                                        env={**os.environ, **(environment or {})})
         test.addCleanup(self.end)
         line = self.process.stdout.readline()
         found = re.search(ready, line)
@@ -74,9 +75,10 @@ class Engine(Program):
 
 
 class Gateway(Program):
-    def __init__(self, test, *words, expose="always"):
+    def __init__(self, test, *words, expose="always", environment=None):
         super().__init__(test, "gateway", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0",
-                         "--expose-routing", expose, *words, ready=r"ready on https?://127\.0\.0\.1:(\d+), metrics on http://127\.0\.0\.1:(\d+)")
+                         "--expose-routing", expose, *words, environment=environment,
+                         ready=r"ready on https?://127\.0\.0\.1:(\d+), metrics on http://127\.0\.0\.1:(\d+)")
         self.port, self.admin = self.ports
 
     def ready(self):

@@ -32,6 +32,12 @@ create index entries_open on entries(id) where closed_unix_ms is null;
 constexpr const char* kWritersSchema =
     "create table if not exists writers(first_id integer primary key, opened_unix_ms integer not null) strict";
 
+// Another one. The entries from `first_id` on have times of a wall clock that was so much ahead of the time since the
+// boot. All rows are of one boot.
+constexpr const char* kClocksSchema =
+    "create table if not exists clocks(first_id integer primary key, boot text not null, "
+    "unix_minus_boot_ms integer not null) strict";
+
 DatabaseKind ledger_kind() { return {"ledger", 0x504E534C, 1, kLedgerSchema, "name another file"}; }
 
 constexpr const char* kRow = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
@@ -197,7 +203,8 @@ core::Result<void> LedgerStore::prepare(const LedgerOptions& options) {
     if (*fresh)
       if (auto made = database_.make(ledger_kind()); !made) return made;
     if (auto made = execute(database_.handle(), database_.name(), kWritersSchema); !made) return made;
-    if (auto joined = join(options.now_unix_ms); !joined) return joined;
+    if (auto made = execute(database_.handle(), database_.name(), kClocksSchema); !made) return made;
+    if (auto joined = join(options); !joined) return joined;
     return close_lost(options.now_unix_ms);
   });
 }
@@ -213,19 +220,37 @@ core::Result<std::vector<std::uint64_t>> LedgerStore::writers() const {
   return writers;
 }
 
-core::Result<void> LedgerStore::join(std::int64_t now_unix_ms) {
+core::Result<void> LedgerStore::join(const LedgerOptions& options) {
   constexpr std::int64_t kMicroseconds = 1000;
   const auto last = number(database_.handle(), database_.name(), "select coalesce(max(first_id), 0) from writers");
   if (!last) return tl::make_unexpected(last.error());
   const auto entry = number(database_.handle(), database_.name(), "select coalesce(max(id), 0) from entries");
   if (!entry) return tl::make_unexpected(entry.error());
-  first_id_ = std::max({static_cast<std::uint64_t>(std::max<std::int64_t>(now_unix_ms, 0) * kMicroseconds),
+  first_id_ = std::max({static_cast<std::uint64_t>(std::max<std::int64_t>(options.now_unix_ms, 0) * kMicroseconds),
                         *last == 0 ? 0 : *last + kIdsPerWriter, *entry + 1});
   if (!lock_->hold(first_id_))
     return core::environment_error(database_.name(), "another process holds the ids of this one",
                                    "remove its lock file while no gateway runs");
   Statement insert{database_.handle(), database_.name(), "insert into writers values(?, ?)"};
-  return insert.bind(whole(first_id_)).bind(now_unix_ms).run();
+  if (auto done = insert.bind(whole(first_id_)).bind(options.now_unix_ms).run(); !done) return done;
+  return note_clock(options);
+}
+
+core::Result<void> LedgerStore::note_clock(const LedgerOptions& options) {
+  Statement remove{database_.handle(), database_.name(), "delete from clocks where boot <> ?"};
+  const std::string boot = options.boot_time ? options.boot_time->boot : std::string{};
+  if (auto done = remove.bind_lasting(boot).run(); !done || !options.boot_time) return done;
+  // A row that says what the one before it says is left out.
+  constexpr std::int64_t kSameMs = 1000;
+  Statement insert{
+      database_.handle(), database_.name(),
+      "insert into clocks select ?1, ?2, ?3 where not exists(select 1 from (select unix_minus_boot_ms as ms "
+      "from clocks order by first_id desc limit 1) where abs(ms - ?3) < ?4)"};
+  return insert.bind(whole(first_id_))
+      .bind_lasting(boot)
+      .bind(options.now_unix_ms - options.boot_time->ms)
+      .bind(kSameMs)
+      .run();
 }
 
 // The ids of a writer end where those of the next one begin. The range before the first writer belongs to processes
@@ -352,12 +377,19 @@ core::Result<std::vector<Entry>> LedgerStore::entries(const LedgerFilter& filter
 }
 
 core::Result<std::vector<ledger::PastUse>> LedgerStore::uses_since(std::int64_t unix_ms, std::int64_t slice_ms) const {
+  // The last row of `clocks` is of this process.
+  constexpr const char* kShifts =
+      "with shifts as (select first_id, (select unix_minus_boot_ms from clocks order by first_id desc limit 1) "
+      "- unix_minus_boot_ms as ms from clocks), "
+      "times as (select *, opened_unix_ms + coalesce((select ms from shifts where first_id <= id "
+      "order by first_id desc limit 1), 0) as at from entries "
+      "where opened_unix_ms >= ?1 - (select max(coalesce(max(ms), 0), 0) from shifts))";
   Statement rows{database_.handle(), database_.name(),
-                 fmt::format("select tenant, traffic_class, (opened_unix_ms / {0} + 1) * {0} as slice_end, "
+                 fmt::format("{1} select tenant, traffic_class, (at / {0} + 1) * {0} as slice_end, "
                              "sum(iif(outcome is null or outcome = 'lost', reserved_tokens, "
-                             "prompt_tokens + output_tokens)) from entries where opened_unix_ms >= ? "
+                             "prompt_tokens + output_tokens)) from times where at >= ?1 "
                              "and outcome is not 'refused' group by slice_end, tenant, traffic_class",
-                             slice_ms)};
+                             slice_ms, kShifts)};
   rows.bind(unix_ms);
   std::vector<ledger::PastUse> uses;
   auto read = each(rows, [&]() -> core::Result<void> {

@@ -26,10 +26,17 @@
 
 namespace penstock::connect {
 
+// A clock that cannot be set. It begins with each boot of the machine.
+struct BootTime {
+  std::string boot;     // Differs between boots.
+  std::int64_t ms = 0;  // Since the boot.
+};
+
 struct LedgerOptions {
   std::int64_t now_unix_ms = 0;                        // Closing time of entries that a former process left open.
   std::uint64_t bytes_max = 0;                         // Size limit of the database; 0 means no limit.
   core::Duration lock_wait = std::chrono::seconds{5};  // Maximum wait for a reader that holds the file.
+  std::optional<BootTime> boot_time{};                 // At now_unix_ms; empty if it is unknown.
 };
 
 // Selects what to read; empty members select everything.
@@ -90,7 +97,8 @@ class LedgerStore {
   [[nodiscard]] core::Result<std::vector<ledger::Entry>> entries(const LedgerFilter& filter = {}) const;
 
   // Returns what the entries that were opened since then took from budgets, by tenant and class, summed over slices of
-  // time: each slice counts with its end.
+  // time: each slice counts with its end. Times of entries that were written since the boot are corrected by what the
+  // wall clock was set in between.
   [[nodiscard]] core::Result<std::vector<ledger::PastUse>> uses_since(std::int64_t unix_ms,
                                                                       std::int64_t slice_ms) const;
 
@@ -105,7 +113,8 @@ class LedgerStore {
   [[nodiscard]] static core::Result<SharedFileLock> lock(const std::string& path);
   [[nodiscard]] core::Result<void> prepare(const LedgerOptions& options);
   [[nodiscard]] core::Result<std::vector<std::uint64_t>> writers() const;  // Their first ids, ascending.
-  [[nodiscard]] core::Result<void> join(std::int64_t now_unix_ms);
+  [[nodiscard]] core::Result<void> join(const LedgerOptions& options);
+  [[nodiscard]] core::Result<void> note_clock(const LedgerOptions& options);
   [[nodiscard]] core::Result<void> close_lost(std::int64_t now_unix_ms);
 
   std::optional<SharedFileLock> lock_;  // Held while the process writes.
