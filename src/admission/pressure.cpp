@@ -15,14 +15,15 @@ bool fits(std::uint64_t tokens, std::uint64_t in_flight, std::uint64_t limit) {
 }  // namespace
 
 Verdict check_saturation(const ReplicaPressure& replica, std::uint64_t prompt_tokens, const PressureLimits& limits) {
-  if (replica.open_requests == 0 && replica.prefill_tokens_in_flight == 0) return Verdict::kAdmit;
+  if (replica.open_requests < replica.workers) return Verdict::kAdmit;
   const double kv_usage = replica.kv_usage.value_or(0.0);
   if (kv_usage >= limits.kv_reject) return Verdict::kReject;
   if (replica.prefill_tokens_in_flight == 0) return Verdict::kAdmit;
+  const std::uint64_t tokens_of_all = limits.prefill_tokens_per_replica * replica.workers;
   const std::uint64_t tokens_max =
       kv_usage > limits.kv_throttle
-          ? static_cast<std::uint64_t>(limits.throttled_share * static_cast<double>(limits.prefill_tokens_per_replica))
-          : limits.prefill_tokens_per_replica;
+          ? static_cast<std::uint64_t>(limits.throttled_share * static_cast<double>(tokens_of_all))
+          : tokens_of_all;
   return fits(prompt_tokens, replica.prefill_tokens_in_flight, tokens_max) ? Verdict::kAdmit : Verdict::kWait;
 }
 

@@ -11,7 +11,7 @@ namespace penstock::admission {
 struct PressureLimits {
   double kv_throttle = 0.85;  // KV usage above which only throttled_share of the prompt tokens is admitted.
   double kv_reject = 0.90;    // KV usage above which requests wait or are refused.
-  // Maximum uncached prompt tokens in flight on one replica; further requests wait.
+  // Maximum uncached prompt tokens in flight on one worker of a replica; further requests wait.
   std::uint64_t prefill_tokens_per_replica = 32'768;
   double throttled_share = 0.25;                     // Share of these tokens while KV usage is above kv_throttle.
   std::uint64_t clamp_above_queue_tokens = 131'072;  // Queued prompt tokens above which max_tokens is clamped.
@@ -24,6 +24,7 @@ struct ReplicaPressure {
   std::optional<double> kv_usage;
   std::uint64_t prefill_tokens_in_flight = 0;
   std::uint32_t open_requests = 0;
+  std::uint32_t workers = 1;  // Engines behind the replica's address, at least 1.
 };
 
 enum class Verdict : std::uint8_t {
@@ -32,8 +33,8 @@ enum class Verdict : std::uint8_t {
   kReject,  // KV usage is above the limit: the request waits if its class may, otherwise it is refused.
 };
 
-// Checks whether a prompt with `prompt_tokens` uncached tokens may go to the replica. An idle replica always admits one
-// request, so that prompts longer than the limit are served, too.
+// Checks whether a prompt with `prompt_tokens` uncached tokens may go to the replica. Limits hold for each of its
+// workers. An idle worker always admits one request, so that prompts longer than the limit are served, too.
 [[nodiscard]] Verdict check_saturation(const ReplicaPressure& replica, std::uint64_t prompt_tokens,
                                        const PressureLimits& limits);
 

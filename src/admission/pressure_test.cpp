@@ -42,6 +42,19 @@ TEST(Pressure, SaturationDependsOnKvUsageAndPromptTokensInFlight) {
         << one.name;
 }
 
+TEST(Pressure, LimitsHoldForEachWorkerOfAReplica) {
+  const auto verdict = [](std::optional<double> kv_usage, std::uint64_t in_flight, std::uint32_t open_requests,
+                          std::uint64_t prompt_tokens) {
+    return check_saturation({kv_usage, in_flight, open_requests, 4}, prompt_tokens, {});
+  };
+  EXPECT_EQ(verdict(0.2, 4 * 32'768 - 1, 20, 1), Verdict::kAdmit);
+  EXPECT_EQ(verdict(0.2, 4 * 32'768 - 1, 20, 2), Verdict::kWait);
+  EXPECT_EQ(verdict(0.87, 4 * 8'192, 20, 1), Verdict::kWait);
+  EXPECT_EQ(verdict(0.87, 4 * 8'192 - 1, 20, 1), Verdict::kAdmit);
+  EXPECT_EQ(verdict(0.2, 600'000, 3, 200'000), Verdict::kAdmit) << "one of the four workers is idle";
+  EXPECT_EQ(verdict(0.2, 600'000, 4, 200'000), Verdict::kWait);
+}
+
 TEST(Pressure, ClampLowersMaxTokensOnlyAboveTheLimit) {
   const PressureLimits limits;
   EXPECT_EQ(clamped_max_tokens(4096, 131'072, limits), std::nullopt);

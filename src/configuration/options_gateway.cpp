@@ -8,6 +8,7 @@ namespace {
 using namespace options;
 
 constexpr std::size_t kItemsMax = 10'000;
+constexpr std::uint32_t kWorkersMax = 100'000;
 constexpr std::uint64_t kTokensMax = 1'000'000'000'000;
 
 void add_addresses(Table& table, GatewaySetup& setup) {
@@ -109,7 +110,19 @@ void add_replica(Table& table, gateway::NamedReplica& replica) {
   table.add({"role", "", "aggregated, prefill or decode"},
             choice(replica.role, {signals::Role::kAggregated, signals::Role::kPrefill, signals::Role::kDecode}));
   table.add({"weight", "", "share of the traffic relative to the others"}, number(replica.weight, 0.01, 100.0));
+  table.add(
+      {"workers", "",
+       "workers behind the URL of a router or front end, by which the limits of a replica are multiplied; 0: what "
+       "it reports, as Dynamo's front end does, or 1"},
+      count(replica.workers, 0, kWorkersMax));
   table.add({"kv_events", "", "ZeroMQ endpoint of its KV events"}, text(replica.kv_events));
+  table.add({"kv_events_replay", "",
+             "ZeroMQ endpoint where missed KV events are requested again, vLLM's and SGLang's replay_endpoint"},
+            text(replica.kv_events_replay));
+  table.add(
+      {"fpm", "",
+       "ZeroMQ endpoints of its forward pass metrics, which planners subscribe to; engines of Penstock name theirs"},
+      names(replica.fpm));
   add_credentials(
       table, replica.credentials,
       {{"api_key_env", "", "environment variable with its API key, instead of that of gateway.credentials"},
@@ -278,7 +291,7 @@ void add_admission(Table& table, GatewaySetup& setup) {
            share(pressure.kv_reject))
       .reloadable();
   table
-      .add({"gateway.admission.prefill_tokens", "", "uncached prompt tokens in flight at one replica"},
+      .add({"gateway.admission.prefill_tokens", "", "uncached prompt tokens in flight at one worker of a replica"},
            count(pressure.prefill_tokens_per_replica, 1, kTokensMax))
       .reloadable();
   table

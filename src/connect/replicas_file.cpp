@@ -40,6 +40,20 @@ void check_url(JsonFields& fields, const std::string& url) {
     fields.fail("url", fmt::format("must be like http://127.0.0.1:9001, is \"{}\"", url));
 }
 
+std::vector<std::string> read_endpoints(JsonFields& fields, const char* name) {
+  std::vector<std::string> endpoints;
+  const Json* const list = fields.list(name, ReplicaEntry::kEndpointsMax);
+  if (list == nullptr) return endpoints;
+  for (const Json& each : *list) {
+    if (!each.is_string() || each.get_ref<const std::string&>().size() > kAddressBytes) {
+      fields.fail(name, fmt::format("must contain texts of at most {} bytes", kAddressBytes));
+      break;
+    }
+    endpoints.push_back(each.get<std::string>());
+  }
+  return endpoints;
+}
+
 ReplicaEntry read_entry(JsonFields& fields) {
   ReplicaEntry entry;
   entry.id = fields.text("id", kReplicaNameBytes);
@@ -55,6 +69,10 @@ ReplicaEntry read_entry(JsonFields& fields) {
         choice(fields, "state", {ReplicaTraffic::kWarming, ReplicaTraffic::kServing, ReplicaTraffic::kDraining});
   if (fields.has("weight")) entry.weight = fields.number("weight", kWeightMin, kWeightMax);
   if (fields.has("kv_events")) entry.kv_events = fields.text("kv_events", kAddressBytes);
+  if (fields.has("kv_events_replay")) entry.kv_events_replay = fields.text("kv_events_replay", kAddressBytes);
+  if (fields.has("fpm")) entry.fpm = read_endpoints(fields, "fpm");
+  if (fields.has("workers"))
+    entry.workers = static_cast<std::uint32_t>(fields.integer("workers", 1, ReplicaEntry::kWorkersMax));
   if (fields.has("block_tokens"))
     entry.block_tokens = static_cast<std::uint32_t>(fields.integer("block_tokens", 1, 1'000'000));
   if (fields.has("kv_blocks"))
@@ -129,6 +147,9 @@ std::string replicas_text(std::span<const ReplicaEntry> replicas) {
     line["state"] = to_string(entry.state);
     line["weight"] = entry.weight;
     if (!entry.kv_events.empty()) line["kv_events"] = entry.kv_events;
+    if (!entry.kv_events_replay.empty()) line["kv_events_replay"] = entry.kv_events_replay;
+    if (!entry.fpm.empty()) line["fpm"] = entry.fpm;
+    if (entry.workers) line["workers"] = *entry.workers;
     if (entry.block_tokens) line["block_tokens"] = *entry.block_tokens;
     if (entry.kv_blocks) line["kv_blocks"] = *entry.kv_blocks;
     text += separator + dump(line);

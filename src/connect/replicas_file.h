@@ -21,6 +21,9 @@ enum class ReplicaTraffic : std::uint8_t {
 [[nodiscard]] const char* to_string(ReplicaTraffic traffic);  // "warming", "serving", "draining"
 
 struct ReplicaEntry {
+  static constexpr std::size_t kEndpointsMax = 256;
+  static constexpr std::uint32_t kWorkersMax = 100'000;
+
   std::string id;   // Unique in the file; the same id means the same replica with the same caches.
   std::string url;  // "http://127.0.0.1:9001", unique
   std::string model{};
@@ -31,6 +34,9 @@ struct ReplicaEntry {
   std::string kv_events{};                      // ZeroMQ endpoint; empty if there is none.
   std::optional<std::uint32_t> block_tokens{};  // Block size of its KV cache; empty if it is not known.
   std::optional<std::uint64_t> kv_blocks{};
+  std::string kv_events_replay{};          // ZeroMQ endpoint that sends missed events again.
+  std::vector<std::string> fpm{};          // ZeroMQ endpoints of its forward pass metrics.
+  std::optional<std::uint32_t> workers{};  // Behind its URL; empty if it is not known.
 
   friend bool operator==(const ReplicaEntry&, const ReplicaEntry&) = default;
 };

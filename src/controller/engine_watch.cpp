@@ -2,7 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <nlohmann/json.hpp>
 #include <utility>
+
+#include "telemetry/event_envelope.h"
 
 namespace penstock::controller {
 namespace {
@@ -10,6 +14,33 @@ namespace {
 constexpr core::Duration kTimeout = std::chrono::seconds{2};
 // Percentiles of token metrics cover kTokenWindow; scrapes that are kept for them are kSpacing apart.
 constexpr core::Duration kTokenWindow = std::chrono::minutes{1}, kSpacing = std::chrono::seconds{5};
+// An idle engine sends a heartbeat each second. A worker that is silent for longer than this, while others of its
+// replica send, is gone.
+constexpr core::Duration kWorkerSilence = std::chrono::seconds{30};
+constexpr core::Duration kRejectionInterval = std::chrono::minutes{1};  // Between two reports of one engine.
+
+// Nothing: an event of another topic.
+std::optional<core::Result<telemetry::ForwardPassMetrics>> decode(const connect::SubscriberMessage& message) {
+  using Metrics = core::Result<telemetry::ForwardPassMetrics>;
+  if (message.malformed)
+    return Metrics{core::invalid_input("forward pass metrics", "the message has frames of an unknown form")};
+  if (!message.publisher) return telemetry::decode_forward_pass(message.payload);
+  if (message.topic != telemetry::kForwardPassTopic) return std::nullopt;
+  const auto envelope = telemetry::decode_event_frame(message.payload);
+  if (!envelope) return Metrics{tl::make_unexpected(envelope.error())};
+  return telemetry::decode_forward_pass(envelope->payload);
+}
+
+// The endpoint that the engine's description names. An engine that listens on all addresses has the host of its URL.
+std::string fpm_endpoint_in(const std::string& info, const std::string& url) {
+  const auto read = nlohmann::json::parse(info, nullptr, false);
+  if (!read.is_object() || !read.contains("fpm_endpoint") || !read["fpm_endpoint"].is_string()) return {};
+  const auto endpoint = read["fpm_endpoint"].get<std::string>();
+  const auto parsed = net::parse_url(url);
+  for (const std::string_view all : {"tcp://0.0.0.0:", "tcp://*:", "tcp://[::]:"})
+    if (parsed && endpoint.starts_with(all)) return "tcp://" + parsed->host + ":" + endpoint.substr(all.size());
+  return endpoint;
+}
 
 }  // namespace
 
@@ -18,7 +49,7 @@ EngineWatch::EngineWatch(net::Loop& loop, net::Client& client, FleetEvents& even
   timer_ = loop_.every(options_.interval, [this] { scrape(); });
   // Without a subscriber the scrapes remain as the source of telemetry.
   auto started = connect::Subscriber::start({}, [this](const connect::SubscriberMessage& message) {
-    auto metrics = telemetry::decode_forward_pass(message.payload);
+    auto metrics = decode(message);
     if (!metrics) return;
     loop_.post([this, endpoint = std::string{message.endpoint}, metrics = *std::move(metrics)] {
       this->message(endpoint, metrics);
@@ -41,14 +72,31 @@ void EngineWatch::watch(const std::vector<WatchedEngine>& engines) {
       engine = std::move(known->second);
       engines_.erase(known);
     }
-    if (subscriber_ && engine.watched.fpm_endpoint != watched.fpm_endpoint && !watched.fpm_endpoint.empty())
-      static_cast<void>(subscriber_->add(watched.fpm_endpoint));
     engine.watched = watched;
     kept.emplace(watched.replica, std::move(engine));
   }
-  for (const auto& [replica, gone] : engines_)
-    if (subscriber_ && !gone.watched.fpm_endpoint.empty()) subscriber_->remove(gone.watched.fpm_endpoint);
   engines_ = std::move(kept);
+  update_subscriptions();
+}
+
+std::vector<std::string> EngineWatch::endpoints_of(const Engine& engine) {
+  if (engine.watched.fpm.empty() && engine.named_fpm && !engine.named_fpm->empty()) return {*engine.named_fpm};
+  return engine.watched.fpm;
+}
+
+void EngineWatch::update_subscriptions() {
+  if (!subscriber_) return;
+  std::set<std::string> wanted;
+  for (auto& [replica, engine] : engines_)
+    for (const std::string& endpoint : endpoints_of(engine)) {
+      wanted.insert(endpoint);
+      if (subscribed_.contains(endpoint)) continue;
+      if (const auto added = subscriber_->add(endpoint); !added)
+        report_rejection(engine, endpoint, added.error().message());
+    }
+  for (const std::string& endpoint : subscribed_)
+    if (!wanted.contains(endpoint)) subscriber_->remove(endpoint);
+  subscribed_ = std::move(wanted);
 }
 
 void EngineWatch::scrape() {
@@ -96,8 +144,33 @@ void EngineWatch::fetch(Engine& engine, const net::Url& url) {
         if (!answer) engine_now->address.reset();
         auto scraped = answer ? read(*engine_now, *answer) : core::Result<Scraped>{tl::make_unexpected(answer.error())};
         if (!scraped) return report_failure(*engine_now, scraped.error().message());
+        const auto& before = engine_now->last;
+        // Counters that decrease are those of a restarted engine.
+        if (before && scraped->scrape.prompt_tokens_total < before->scrape.prompt_tokens_total)
+          engine_now->named_fpm.reset();
         store(*engine_now, *std::move(scraped));
+        request_fpm_endpoint(*engine_now);
       });
+}
+
+// After each start of an engine, because the endpoint may have another port then.
+void EngineWatch::request_fpm_endpoint(Engine& engine) {
+  if (engine.last->scrape.kind != telemetry::EngineKind::kPenstock) return;
+  if (!engine.watched.fpm.empty() || engine.named_fpm || !engine.address) return;
+  const auto url = net::parse_url(engine.watched.url);
+  const auto credentials = options_.credentials ? options_.credentials(engine.watched.url) : nullptr;
+  net::FetchRequest request =
+      net::request_to(*url, *engine.address, "/penstock/v1/info", kTimeout, credentials ? credentials->tls : nullptr);
+  if (credentials) request.field_lines = credentials->fields;
+  engine.named_fpm = std::string{};
+  net::fetch(client_, std::move(request),
+             [this, watched = engine.watched](const core::Result<net::FetchAnswer>& answer) {
+               Engine* engine_now = find(watched);
+               if (engine_now == nullptr) return;
+               if (!answer || answer->status != 200) return engine_now->named_fpm.reset();
+               engine_now->named_fpm = fpm_endpoint_in(answer->body, watched.url);
+               update_subscriptions();
+             });
 }
 
 EngineWatch::Engine* EngineWatch::find(const WatchedEngine& watched) {
@@ -134,16 +207,46 @@ void EngineWatch::store(Engine& engine, Scraped scraped) {
 }
 
 void EngineWatch::report_failure(Engine& engine, const std::string& cause) {
+  engine.named_fpm.reset();
   if (engine.watched.is_stopping || std::exchange(engine.unavailable, true)) return;
   events_.add(loop_.now(), true, {}, fmt::format("metrics of {} cannot be read: {}", engine.watched.url, cause));
   events_.log().write(logging::Event::kTelemetryUnavailable,
                       {{"replica", engine.watched.name}, {"url", engine.watched.url}, {"cause", cause}});
 }
 
-void EngineWatch::message(const std::string& endpoint, const telemetry::ForwardPassMetrics& metrics) {
-  ++messages_;
-  for (auto& [replica, engine] : engines_)
-    if (engine.watched.fpm_endpoint == endpoint) engine.ranks[metrics.dp_rank].add(metrics, loop_.now());
+void EngineWatch::message(const std::string& endpoint, const core::Result<telemetry::ForwardPassMetrics>& metrics) {
+  for (auto& [replica, engine] : engines_) {
+    const std::vector<std::string> endpoints = endpoints_of(engine);
+    if (std::find(endpoints.begin(), endpoints.end(), endpoint) == endpoints.end()) continue;
+    if (metrics) {
+      add(engine, *metrics);
+      continue;
+    }
+    ++engine.rejected_messages;
+    report_rejection(engine, endpoint, metrics.error().message());
+  }
+}
+
+void EngineWatch::add(Engine& engine, const telemetry::ForwardPassMetrics& metrics) {
+  ++engine.messages;
+  const core::Instant now = loop_.now();
+  engine.ranks[{metrics.worker_id, metrics.dp_rank}].add(metrics, now);
+  std::erase_if(engine.ranks, [&](const auto& rank) {
+    const bool is_gone = now - rank.second.received_at() > kWorkerSilence;
+    if (is_gone) engine.lost_of_ranks_gone += rank.second.lost();
+    return is_gone;
+  });
+}
+
+void EngineWatch::report_rejection(Engine& engine, const std::string& endpoint, const std::string& cause) {
+  const bool is_early = engine.rejection_at != core::kStart && loop_.now() - engine.rejection_at < kRejectionInterval;
+  if (is_early || engine.rejection == cause) return;
+  engine.rejection = cause;
+  engine.rejection_at = loop_.now();
+  events_.add(loop_.now(), true, {},
+              fmt::format("forward pass metrics of {} are rejected: {}", engine.watched.name, cause));
+  events_.log().write(logging::Event::kFpmRejected,
+                      {{"replica", engine.watched.name}, {"endpoint", endpoint}, {"cause", cause}});
 }
 
 std::optional<signals::EngineSample> EngineWatch::sample_of(std::uint32_t replica) const {
@@ -166,11 +269,13 @@ std::optional<telemetry::TokenFigures> EngineWatch::tokens_of(std::uint32_t repl
       engine.last->scrape, engine.earlier.empty() ? nullptr : &engine.earlier.front().scrape, kv_bytes_per_token);
 }
 
-std::uint64_t EngineWatch::lost_messages() const {
-  std::uint64_t lost = 0;
-  for (const auto& [replica, engine] : engines_)
-    for (const auto& [rank, totals] : engine.ranks) lost += totals.lost();
-  return lost;
+std::optional<telemetry::MessageCounts> EngineWatch::messages_of(std::uint32_t replica) const {
+  const auto found = engines_.find(replica);
+  if (found == engines_.end() || endpoints_of(found->second).empty()) return std::nullopt;
+  const Engine& engine = found->second;
+  telemetry::MessageCounts counts{engine.messages, engine.rejected_messages, engine.lost_of_ranks_gone};
+  for (const auto& [rank, totals] : engine.ranks) counts.lost += totals.lost();
+  return counts;
 }
 
 }  // namespace penstock::controller

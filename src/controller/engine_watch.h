@@ -7,7 +7,9 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "connect/zmq/subscriber.h"
@@ -23,6 +25,7 @@
 #include "signals/observation.h"
 #include "telemetry/adapters.h"
 #include "telemetry/forward_pass.h"
+#include "telemetry/message_metrics.h"
 #include "telemetry/queue_age.h"
 #include "telemetry/token_metrics.h"
 
@@ -30,8 +33,9 @@ namespace penstock::controller {
 
 struct WatchedEngine {
   std::uint32_t replica = 0;
-  std::string url;           // "http://127.0.0.1:9001", "https://engine.example/prefix"
-  std::string fpm_endpoint;  // "tcp://127.0.0.1:9002"; empty: none is known
+  std::string url;  // "http://127.0.0.1:9001", "https://engine.example/prefix"
+  // Of its forward pass metrics, "tcp://127.0.0.1:9002". Empty: none is known; an engine of Penstock names its own.
+  std::vector<std::string> fpm;
   std::string name{};        // For events.
   bool is_stopping = false;  // A failure to read its metrics is expected and not reported.
 
@@ -60,8 +64,8 @@ class EngineWatch {
   // be read now.
   [[nodiscard]] std::optional<telemetry::TokenFigures> tokens_of(std::uint32_t replica,
                                                                  double kv_bytes_per_token) const;
-  [[nodiscard]] std::uint64_t lost_messages() const;
-  [[nodiscard]] std::uint64_t messages() const { return messages_; }
+  // Counts of its forward pass metrics; none: it has no endpoint of them.
+  [[nodiscard]] std::optional<telemetry::MessageCounts> messages_of(std::uint32_t replica) const;
 
  private:
   struct Scraped {
@@ -73,8 +77,13 @@ class EngineWatch {
     std::optional<net::Address> address;
     std::optional<Scraped> last;
     std::deque<Scraped> earlier;  // In intervals of kSpacing; the oldest is one minute old.
-    std::map<std::uint32_t, telemetry::ForwardPassTotals> ranks;
     telemetry::QueueAge queue_age;
+    // By worker and rank. A replica with a router has many workers.
+    std::map<std::pair<std::string, std::uint32_t>, telemetry::ForwardPassTotals> ranks;
+    std::uint64_t messages = 0, rejected_messages = 0, lost_of_ranks_gone = 0;
+    std::string rejection;                      // The last cause that was reported.
+    core::Instant rejection_at = core::kStart;  // Time of that report.
+    std::optional<std::string> named_fpm;       // What an engine of Penstock names as its own; empty: none.
     bool in_flight = false, unavailable = false;
   };
   void scrape();
@@ -85,7 +94,12 @@ class EngineWatch {
   [[nodiscard]] core::Result<Scraped> read(const Engine& engine, const net::FetchAnswer& answer) const;
   void store(Engine& engine, Scraped scraped);
   void report_failure(Engine& engine, const std::string& cause);
-  void message(const std::string& endpoint, const telemetry::ForwardPassMetrics& metrics);
+  void request_fpm_endpoint(Engine& engine);
+  void update_subscriptions();
+  void message(const std::string& endpoint, const core::Result<telemetry::ForwardPassMetrics>& metrics);
+  void add(Engine& engine, const telemetry::ForwardPassMetrics& metrics);
+  void report_rejection(Engine& engine, const std::string& endpoint, const std::string& cause);
+  [[nodiscard]] static std::vector<std::string> endpoints_of(const Engine& engine);
 
   net::Loop& loop_;
   net::Client& client_;
@@ -93,7 +107,7 @@ class EngineWatch {
   EngineWatchOptions options_;
   net::Loop::Timer timer_ = 0;
   std::map<std::uint32_t, Engine> engines_;  // By replica.
-  std::uint64_t messages_ = 0;
+  std::set<std::string> subscribed_;
   net::Resolver resolver_;
   std::unique_ptr<connect::Subscriber> subscriber_;  // It is destroyed first, because it posts to the others.
 };

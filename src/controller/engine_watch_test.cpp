@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "connect/zmq/publisher.h"
+
 #include "controller/live_testing.h"
 #include "logging/log_testing.h"
 #include "net/tls_testing.h"
@@ -25,13 +27,19 @@ class ScriptedEngine final : private net::ExchangeHandler {
   void leave() { server_.reset(); }
 
   int asked = 0;
+  int asked_for_info = 0;
   std::string path = "/engine/metrics";
+  std::string metrics = "vllm:num_requests_running 3\nvllm:num_requests_waiting 5\n", info = "{}";
 
  private:
   void on_request(net::Exchange& exchange) override {
     ++asked;
+    if (exchange.head().target == "/penstock/v1/info") {
+      ++asked_for_info;
+      return exchange.respond(200, {}, info);
+    }
     const bool known = exchange.head().target == path;
-    exchange.respond(known ? 200 : 404, {}, known ? "vllm:num_requests_running 3\nvllm:num_requests_waiting 5\n" : "");
+    exchange.respond(known ? 200 : 404, {}, known ? metrics : "");
   }
   std::string error_body(int, std::string_view fault) override { return std::string{fault}; }
 
@@ -166,6 +174,100 @@ TEST_F(EngineWatchTest, AResponseWithoutMetricsIsReported) {
   EXPECT_TRUE(run_until(loop, [&] { return !events.all().empty(); }));
   EXPECT_NE(events.all().front().text.find("404"), std::string::npos) << events.all().front().text;
   EXPECT_EQ(asked_names, 0);
+}
+
+// A publisher of forward pass metrics, and an engine at `url` that names it.
+class EngineWatchMessagesTest : public EngineWatchTest {
+ protected:
+  EngineWatchMessagesTest() {
+    auto bound = connect::Publisher::bind({.address = "127.0.0.1", .port = 0});
+    publisher = *std::move(bound);
+    engine.path = "/metrics";
+    engine.metrics =
+        "vllm:num_requests_running 0\nvllm:num_requests_waiting 0\npenstock_engine_oldest_queued_seconds 0\n";
+    engine.info = R"({"fpm_endpoint":")" + publisher->endpoint() + R"("})";
+  }
+  static telemetry::ForwardPassMetrics message(std::uint64_t counter, const std::string& worker = "w") {
+    telemetry::ForwardPassMetrics made;
+    made.worker_id = worker;
+    made.counter_id = counter;
+    made.wall_time = 0.01;
+    made.scheduled_requests.num_decode_requests = 4;
+    return made;
+  }
+  // Sends until the condition holds, because a subscription takes effect some time after it was requested.
+  template <class Condition>
+  bool send_until(const std::function<std::string(std::uint64_t)>& payload, Condition condition) {
+    return run_until(loop, [&] {
+      (void)publisher->send({}, payload(++counter));
+      return condition();
+    });
+  }
+
+  ScriptedEngine engine{loop};
+  std::unique_ptr<connect::Publisher> publisher;
+  std::uint64_t counter = 0;
+  const std::string address = "http://127.0.0.1:" + std::to_string(engine.port());
+};
+
+TEST_F(EngineWatchMessagesTest, SubscribesToTheEndpointThatAnEngineOfPenstockNames) {
+  net::Client client{loop};
+  EngineWatch watch{loop, client, events, options};
+  watch.watch({{kReplica, address, {}, "e7"}});
+  EXPECT_FALSE(watch.messages_of(kReplica));
+  EXPECT_TRUE(send_until([](std::uint64_t counter) { return encode(message(counter)); },
+                         [&] { return watch.messages_of(kReplica) && watch.messages_of(kReplica)->received > 3; }));
+  EXPECT_EQ(watch.sample_of(kReplica)->running_requests, 4U);
+  EXPECT_GT(watch.sample_of(kReplica)->iterations.steps(), 3U);
+  EXPECT_EQ(engine.asked_for_info, 1);
+  EXPECT_TRUE(log.lines().empty());
+}
+
+TEST_F(EngineWatchMessagesTest, AConfiguredEndpointReplacesTheOneThatTheEngineNames) {
+  engine.info = R"({"fpm_endpoint":"tcp://127.0.0.1:1"})";
+  net::Client client{loop};
+  EngineWatch watch{loop, client, events, options};
+  watch.watch({{kReplica, address, {publisher->endpoint()}, "e7"}});
+  EXPECT_TRUE(send_until([](std::uint64_t counter) { return encode(message(counter)); },
+                         [&] { return watch.messages_of(kReplica)->received > 0 && engine.asked > 1; }));
+  EXPECT_EQ(engine.asked_for_info, 0);
+}
+
+TEST_F(EngineWatchMessagesTest, WorkersOfOneReplicaAreAddedUp) {
+  net::Client client{loop};
+  EngineWatch watch{loop, client, events, options};
+  watch.watch({{kReplica, address, {publisher->endpoint()}, "e7"}});
+  EXPECT_TRUE(
+      send_until([](std::uint64_t counter) { return encode(message(counter / 2, counter % 2 == 0 ? "w1" : "w2")); },
+                 [&] { return watch.sample_of(kReplica) && watch.sample_of(kReplica)->running_requests == 8; }));
+  EXPECT_EQ(watch.messages_of(kReplica)->lost, 0U);
+}
+
+TEST_F(EngineWatchMessagesTest, AnUnknownVersionIsCountedAndReportedOnce) {
+  net::Client client{loop};
+  EngineWatch watch{loop, client, events, options};
+  watch.watch({{kReplica, address, {publisher->endpoint()}, "e7"}});
+  EXPECT_TRUE(send_until(
+      [](std::uint64_t counter) {
+        telemetry::ForwardPassMetrics newer = message(counter);
+        newer.version = 2;
+        return encode(newer);
+      },
+      [&] { return watch.messages_of(kReplica)->rejected > 3; }));
+  EXPECT_EQ(watch.messages_of(kReplica)->received, 0U);
+  ASSERT_EQ(log.count(logging::Event::kFpmRejected), 1U);
+  EXPECT_TRUE(log.lines().front().starts_with("fpm_rejected replica=e7 endpoint=" + publisher->endpoint() +
+                                              " cause=\"forward pass metrics: version: is 2, but only 1 is known; use"))
+      << log.lines().front();
+  ASSERT_EQ(events.all().size(), 1U);
+  EXPECT_TRUE(events.all().front().warning);
+}
+
+TEST_F(EngineWatchMessagesTest, AnEndpointOfAnotherFormIsReported) {
+  net::Client client{loop};
+  EngineWatch watch{loop, client, events, options};
+  watch.watch({{kReplica, address, {"http://127.0.0.1:1"}, "e7"}});
+  EXPECT_EQ(log.count(logging::Event::kFpmRejected), 1U);
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "controller/gateway_feed.h"
 #include "core/time.h"
 #include "signals/observation.h"
+#include "telemetry/message_metrics.h"
 #include "telemetry/token_metrics.h"
 
 namespace penstock::controller {
@@ -21,6 +22,7 @@ struct ReplicaView {
   std::string name, stage, url;  // stage: "starting", "serving", …
   core::Instant since;
   signals::ReplicaObservation seen;
+  std::optional<telemetry::MessageCounts> fpm{};  // Of its forward pass metrics; none: it has no endpoint of them.
 };
 
 // On one loop. Pools are numbered as in the planner's configuration.

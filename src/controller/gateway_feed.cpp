@@ -11,7 +11,7 @@ namespace penstock::controller {
 namespace {
 
 using Document = nlohmann::json;
-constexpr std::size_t kKeysMax = 4096;
+constexpr std::size_t kKeysMax = 4096, kEndpointsMax = 256;
 
 core::Result<Document> parse(std::string_view json) {
   Document parsed = Document::parse(json, nullptr, false);
@@ -36,6 +36,13 @@ class Reader {
     if (value.is_boolean()) return value.get<bool>();
     fail("true or false");
     return false;
+  }
+  std::vector<std::string> texts(const Document& value) {
+    if (!value.is_array() || value.size() > kEndpointsMax) fail("a list");
+    std::vector<std::string> all;
+    if (value.is_array() && value.size() <= kEndpointsMax)
+      for (const Document& each : value) all.push_back(text(each));
+    return all;
   }
   template <class Count>
   Count count(const Document& value) {
@@ -150,6 +157,10 @@ core::Result<GatewayState> read_overview(std::string_view json) {
     read.open_requests = reader.count<std::uint32_t>(reader.member(replica, "open_requests"));
     read.eligible = reader.boolean(reader.member(replica, "eligible"));
     read.healthy = reader.boolean(reader.member(replica, "healthy"));
+    // A gateway of an earlier version has neither.
+    if (replica.contains("workers"))
+      read.workers = std::max(1U, reader.count<std::uint32_t>(reader.member(replica, "workers")));
+    if (replica.contains("fpm")) read.fpm = reader.texts(reader.member(replica, "fpm"));
     state.replicas[read.id] = std::move(read);
   }
   const Document& queue = reader.member(*parsed, "queue");

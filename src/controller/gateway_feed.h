@@ -43,6 +43,8 @@ struct GatewayReplica {
   std::string phase;                       // "warming", "serving", "draining"
   std::uint32_t open_requests = 0;
   bool eligible = false, healthy = true;
+  std::uint32_t workers = 1;     // Engines behind its URL.
+  std::vector<std::string> fpm;  // ZeroMQ endpoints of its forward pass metrics.
 };
 // Requests that wait for a replica with free capacity, without those that wait for a budget.
 struct GatewayWaiting {

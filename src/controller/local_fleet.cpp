@@ -207,7 +207,8 @@ void LocalFleet::store_info(std::uint32_t id, const std::string& info) {
   if (requests && transfers)
     reports.engine->open =
         actuation::OpenWork{static_cast<std::uint32_t>(*requests), static_cast<std::uint32_t>(*transfers)};
-  reports.fpm_endpoint = text_in(read, "fpm_endpoint").value_or("");
+  const auto fpm = text_in(read, "fpm_endpoint");
+  reports.fpm = fpm ? std::vector{*fpm} : std::vector<std::string>{};
   reports.kv_events_endpoint = text_in(read, "kv_events_endpoint").value_or("");
   reports.block_tokens = static_cast<std::uint32_t>(count_in(read, "block_tokens").value_or(0));
   reports.kv_blocks = count_in(read, "kv_blocks").value_or(0);
@@ -255,7 +256,7 @@ void LocalFleet::advance() {
   std::vector<WatchedEngine> engines;
   for (const actuation::Replica& replica : state_.replicas)
     if (!actuation::has_ended(replica.stage) && replica.stage >= actuation::Stage::kWarming)
-      engines.push_back({replica.id, url_of(replica), reports_[replica.id].fpm_endpoint, actuation::name_of(replica),
+      engines.push_back({replica.id, url_of(replica), reports_[replica.id].fpm, actuation::name_of(replica),
                          replica.stage == actuation::Stage::kStopping});
   watch_.watch(engines);
   const bool none_left = std::all_of(state_.replicas.begin(), state_.replicas.end(),
@@ -454,7 +455,8 @@ std::vector<ReplicaView> LocalFleet::replicas(std::size_t pool) const {
                      actuation::to_string(replica.stage),
                      url_of(replica),
                      replica.since,
-                     {replica.id, actuation::observed(replica.stage), replica.since, watch_.sample_of(replica.id)}});
+                     {replica.id, actuation::observed(replica.stage), replica.since, watch_.sample_of(replica.id)},
+                     watch_.messages_of(replica.id)});
   }
   return views;
 }

@@ -84,7 +84,8 @@ class LocalFleet final : public Fleet {
     std::optional<actuation::WarmUpSeen> warm_up;
     std::vector<actuation::HotPrefix> prefixes;  // Sent once the other prompts are answered.
     std::string end_cause;                       // exit code or signal, and the last line of the log
-    std::string fpm_endpoint, kv_events_endpoint;
+    std::vector<std::string> fpm;
+    std::string kv_events_endpoint;
     std::uint32_t block_tokens = 0;
     std::uint64_t kv_blocks = 0;
     bool gone = false, in_flight = false;

@@ -48,7 +48,7 @@ void ObservedFleet::update_gateway(const GatewayState& state, core::Instant at) 
     if (!known.phase.empty() && known.phase != replica.phase) log_state(id, known.phase, replica.phase);
     known.phase = replica.phase;
     if (std::exchange(known.state, state_of(replica)) != known.state) known.since = at;
-    engines.push_back({known.number, replica.url, {}, id});
+    engines.push_back({known.number, replica.url, replica.fpm, id});
     next.emplace(id, std::move(known));
   }
   for (const auto& [id, gone] : known_)
@@ -85,7 +85,8 @@ std::vector<ReplicaView> ObservedFleet::replicas(std::size_t pool) const {
                        known.phase,
                        known.url,
                        known.since,
-                       {known.number, known.state, known.since, watch_.sample_of(known.number)}});
+                       {known.number, known.state, known.since, watch_.sample_of(known.number)},
+                       watch_.messages_of(known.number)});
   return views;
 }
 

@@ -52,7 +52,10 @@ Json replica(const ReplicaView& view, core::Instant now, bool is_counted) {
             {"url", view.url},
             {"state", is_counted ? signals::to_string(view.seen.state) : "unknown"},
             {"age_s", core::to_seconds(now - view.since)},
-            {"sample", nullptr}};
+            {"sample", nullptr},
+            {"fpm", nullptr}};
+  if (view.fpm)
+    made["fpm"] = {{"received", view.fpm->received}, {"rejected", view.fpm->rejected}, {"lost", view.fpm->lost}};
   if (const auto& sample = view.seen.sample)
     made["sample"] = {{"age_s", core::to_seconds(now - sample->sampled_at)},
                       {"queued", sample->queued_requests},

@@ -107,8 +107,9 @@ void ReplicaSet::set(const std::vector<ReplicaSpec>& specs, core::Instant now) {
 }
 
 void ReplicaSet::describe(std::uint32_t slot, const ReplicaSpec& spec, core::Instant now) {
-  const std::uint64_t keys =
-      spec.kv_tokens == 0 ? options_.picker.keys_per_replica : spec.kv_tokens / options_.key_tokens;
+  const std::uint64_t keys = spec.kv_tokens == 0
+                                 ? std::uint64_t{options_.picker.keys_per_replica} * std::max(1U, spec.workers)
+                                 : spec.kv_tokens / options_.key_tokens;
   strategy(slot).set_weight(place(slot), spec.weight, now);
   strategy(slot).set_capacity(place(slot), static_cast<std::uint32_t>(std::clamp<std::uint64_t>(keys, 1, UINT32_MAX)));
 }

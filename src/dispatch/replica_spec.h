@@ -40,6 +40,7 @@ struct ReplicaSpec {
   std::uint64_t kv_tokens = 0;       // Size of its cache; 0 if it is not known.
   std::uint32_t context_tokens = 0;  // Of prompt and answer together, for `model`; 0 if it is not known.
   std::vector<ServedModel> also{};   // Other models that it serves.
+  std::uint32_t workers = 1;         // Engines behind its address; limits of one replica are multiplied by them.
   bool operator==(const ReplicaSpec&) const = default;
 };
 

@@ -41,7 +41,8 @@ std::optional<RequestRouter::Choice> RequestRouter::choose(const ActiveRequest& 
 admission::Verdict RequestRouter::verdict(const ActiveRequest& request, const Choice& choice, core::Instant now) const {
   if (request.decodes_only) return admission::Verdict::kAdmit;
   const routing::PickingStrategy::Load load = replicas_.load(choice.selection.slot, now);
-  return admission::check_saturation({load.kv_usage, load.prefill_tokens, load.open_requests},
+  const std::uint32_t workers = std::max(1U, replicas_.replica(choice.selection.slot).spec.workers);
+  return admission::check_saturation({load.kv_usage, load.prefill_tokens, load.open_requests, workers},
                                      choice.selection.uncached_tokens, options_.pressure);
 }
 

@@ -29,11 +29,6 @@ dispatch::ReplicaPhase phase_of(connect::ReplicaTraffic state) {
   return dispatch::ReplicaPhase::kServing;
 }
 
-struct Found {
-  ReplicaEndpoint spec;
-  std::string kv_events;
-};
-
 // A name blocks until the resolver has answered.
 core::Result<std::vector<net::Address>> addresses_of(const std::string& url) {
   const auto parsed = net::parse_url(url);
@@ -97,7 +92,7 @@ class Finder final : public Discovery {
   struct File {
     std::string path;
     std::filesystem::file_time_type time{};
-    std::vector<Found> found;
+    std::vector<ReplicaEndpoint> found;
   };
 
   // Files that are read already keep what was read last.
@@ -114,19 +109,22 @@ class Finder final : public Discovery {
     return all;
   }
 
-  static core::Result<std::vector<Found>> name_replicas(const std::vector<NamedReplica>& replicas) {
-    std::vector<Found> all;
+  static core::Result<std::vector<ReplicaEndpoint>> name_replicas(const std::vector<NamedReplica>& replicas) {
+    std::vector<ReplicaEndpoint> all;
     for (const NamedReplica& replica : replicas) {
       auto addresses = addresses_of(replica.url);
       if (!addresses) return tl::make_unexpected(addresses.error());
-      Found& found = all.emplace_back();
-      found.spec.id = found.spec.url = replica.url;
-      found.spec.model = replica.model;
-      found.spec.pool = "default";
-      found.spec.role = replica.role;
-      found.spec.weight = replica.weight;
-      found.spec.addresses = *std::move(addresses);
+      ReplicaEndpoint& found = all.emplace_back();
+      found.id = found.url = replica.url;
+      found.model = replica.model;
+      found.pool = "default";
+      found.role = replica.role;
+      found.weight = replica.weight;
+      found.addresses = *std::move(addresses);
+      found.configured_workers = replica.workers;
+      found.fpm = replica.fpm;
       found.kv_events = replica.kv_events;
+      found.kv_events_replay = replica.kv_events_replay;
     }
     return all;
   }
@@ -154,21 +152,24 @@ class Finder final : public Discovery {
     const auto written = std::filesystem::last_write_time(file.path, error);
     auto entries = connect::load_replicas(file.path);
     if (!entries) return tl::make_unexpected(entries.error());
-    std::vector<Found> all;
+    std::vector<ReplicaEndpoint> all;
     for (connect::ReplicaEntry& entry : *entries) {
       auto addresses = addresses_of(entry.url);
       if (!addresses) return tl::make_unexpected(addresses.error());
-      Found found;
-      found.spec.id = std::move(entry.id);
-      found.spec.url = std::move(entry.url);
-      found.spec.model = std::move(entry.model);
-      found.spec.pool = std::move(entry.pool);
-      found.spec.role = entry.role;
-      found.spec.phase = phase_of(entry.state);
-      found.spec.weight = entry.weight;
-      found.spec.kv_tokens = entry.kv_blocks.value_or(0) * entry.block_tokens.value_or(0);
-      found.spec.addresses = *std::move(addresses);
+      ReplicaEndpoint found;
+      found.id = std::move(entry.id);
+      found.url = std::move(entry.url);
+      found.model = std::move(entry.model);
+      found.pool = std::move(entry.pool);
+      found.role = entry.role;
+      found.phase = phase_of(entry.state);
+      found.weight = entry.weight;
+      found.kv_tokens = entry.kv_blocks.value_or(0) * entry.block_tokens.value_or(0);
+      found.addresses = *std::move(addresses);
+      found.configured_workers = entry.workers.value_or(0);
+      found.fpm = std::move(entry.fpm);
       found.kv_events = std::move(entry.kv_events);
+      found.kv_events_replay = std::move(entry.kv_events_replay);
       all.push_back(std::move(found));
     }
     file.time = written;
@@ -193,12 +194,12 @@ class Finder final : public Discovery {
       loop_.post([this, addresses = std::move(addresses)] {
         if (!addresses) return report_dns(addresses.error().message());
         report_dns({});
-        std::vector<Found> all;
+        std::vector<ReplicaEndpoint> all;
         for (const net::Address& address : *addresses) {
-          Found found;
-          found.spec.id = found.spec.url = "http://" + address.text();
-          found.spec.pool = "default";
-          found.spec.addresses = {address};
+          ReplicaEndpoint found;
+          found.id = found.url = "http://" + address.text();
+          found.pool = "default";
+          found.addresses = {address};
           all.push_back(std::move(found));
         }
         if (all.size() != from_dns_.size())
@@ -214,26 +215,28 @@ class Finder final : public Discovery {
 
   void publish() {
     std::vector<ReplicaEndpoint> specs;
-    std::map<std::string, std::string> events;
+    std::map<std::string, std::string> events, replays;
     std::set<std::string> ids, urls;
-    const auto add = [&](const std::vector<Found>& part) {
-      for (const Found& found : part) {
+    const auto add = [&](const std::vector<ReplicaEndpoint>& part) {
+      for (const ReplicaEndpoint& found : part) {
         // The load of a replica that is listed twice would be counted twice.
-        if (ids.contains(found.spec.id) || !urls.insert(found.spec.url).second) {
-          log_.write(logging::Event::kReplicaDuplicate, {{"replica", found.spec.id}, {"url", found.spec.url}});
+        if (ids.contains(found.id) || !urls.insert(found.url).second) {
+          log_.write(logging::Event::kReplicaDuplicate, {{"replica", found.id}, {"url", found.url}});
           continue;
         }
-        ids.insert(found.spec.id);
-        specs.push_back(found.spec);
-        specs.back().credentials = credentials_.of(found.spec.url);
-        if (!found.kv_events.empty()) events.emplace(found.kv_events, found.spec.id);
+        ids.insert(found.id);
+        specs.push_back(found);
+        specs.back().credentials = credentials_.of(found.url);
+        if (found.kv_events.empty()) continue;
+        events.emplace(found.kv_events, found.id);
+        replays.emplace(found.kv_events, found.kv_events_replay);
       }
     };
     add(named_);
     for (const File& file : files_) add(file.found);
     add(from_dns_);
     for (const auto& [endpoint, id] : events)
-      if (auto added = subscriber_->add(endpoint); !added)
+      if (auto added = subscriber_->add(endpoint, replays[endpoint]); !added)
         log_.write(logging::Event::kKvEventsUnavailable, {{"endpoint", endpoint}, {"error", added.error().message()}});
     {
       const std::scoped_lock lock{mutex_};
@@ -256,8 +259,12 @@ class Finder final : public Discovery {
       if (known == by_endpoint_.end()) return;
       id = known->second;
     }
-    const auto batch = telemetry::decode_batch(message.payload);
-    if (!batch) return;
+    using Batch = core::Result<telemetry::KvEventBatch>;
+    const Batch batch = message.malformed
+                            ? Batch{core::invalid_input("KV events", "the message has frames of an unknown form")}
+                            : telemetry::decode_batch(message.payload);
+    gateway_.count_kv_messages(id, {batch ? 1U : 0U, batch ? 0U : 1U, message.lost});
+    if (!batch) return report_rejection(id, std::string{message.endpoint}, batch.error().message());
     using Change = dispatch::KvChange;
     // Missed events may have removed anything: the index forgets the replica rather than hold stale entries.
     if (message.restarted)
@@ -274,12 +281,18 @@ class Finder final : public Discovery {
     }
   }
 
+  // Once for each replica until it has another cause. On the subscriber's thread.
+  void report_rejection(const std::string& id, const std::string& endpoint, const std::string& cause) {
+    if (std::exchange(rejections_[id], cause) == cause) return;
+    log_.write(logging::Event::kKvEventsRejected, {{"replica", id}, {"endpoint", endpoint}, {"cause", cause}});
+  }
+
   net::Loop& loop_;
   const DiscoveryOptions options_;
   Gateway& gateway_;
   logging::Log& log_;
   net::CredentialStore credentials_;
-  std::vector<Found> named_, from_dns_;
+  std::vector<ReplicaEndpoint> named_, from_dns_;
   bool dns_read_ = false;  // The name was resolved once.
   std::string dns_error_;  // Error of the last look-up; empty if it succeeded.
   std::vector<File> files_;
@@ -288,6 +301,7 @@ class Finder final : public Discovery {
   std::condition_variable wake_;
   bool stopping_ = false;
   std::map<std::string, std::string> by_endpoint_;
+  std::map<std::string, std::string> rejections_;  // By replica. Belongs to the subscriber's thread.
   std::thread resolver_;
   std::unique_ptr<connect::Subscriber> subscriber_;
 };

@@ -18,7 +18,9 @@ struct NamedReplica {
   std::string url, model;
   signals::Role role = signals::Role::kAggregated;
   double weight = 1.0;
-  std::string kv_events;  // ZeroMQ endpoint; empty: none
+  std::uint32_t workers = 0;                // Behind the URL of a router or front end; 0: what the replica reports.
+  std::string kv_events, kv_events_replay;  // ZeroMQ endpoints; empty: none
+  std::vector<std::string> fpm;             // ZeroMQ endpoints of its forward pass metrics, for planners.
   net::CredentialOptions credentials;
 };
 

@@ -17,7 +17,7 @@ Json latency(const signals::LatencyWindow& window) {
           {"p90_ms", window.p90_ms}, {"p95_ms", window.p95_ms},   {"p99_ms", window.p99_ms}};
 }
 
-Json replica(const dispatch::ReplicaStatus& status, const std::string& url) {
+Json replica(const dispatch::ReplicaStatus& status, const std::string& url, const std::vector<std::string>& fpm) {
   Json models = Json::array({status.spec.model});
   for (const dispatch::ServedModel& served : status.spec.also) models.push_back(served.name);
   Json made{{"id", status.spec.id},
@@ -27,6 +27,8 @@ Json replica(const dispatch::ReplicaStatus& status, const std::string& url) {
             {"pool", status.spec.pool},
             {"role", signals::to_string(status.spec.role)},
             {"phase", to_string(status.spec.phase)},
+            {"workers", status.spec.workers},
+            {"fpm", fpm},
             {"healthy", status.healthy},
             {"breaker_open", status.breaker_open},
             {"ejection_cause", to_string(status.ejection_cause)},
@@ -69,7 +71,7 @@ std::string overview_document(const Overview& overview, std::string_view boot_id
   Json made{{"boot", boot_id}, {"now_s", core::to_seconds(overview.now)}};
   made["replicas"] = Json::array();
   for (std::size_t i = 0; i < overview.replicas.size(); ++i)
-    made["replicas"].push_back(replica(overview.replicas[i], overview.urls[i]));
+    made["replicas"].push_back(replica(overview.replicas[i], overview.urls[i], overview.fpm[i]));
   made["problems"] = Json::array();
   for (const ReplicaProblem& problem : overview.problems)
     made["problems"].push_back(

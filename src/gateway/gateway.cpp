@@ -183,6 +183,10 @@ void Gateway::kv_event(std::string_view replica, dispatch::KvChange change, std:
   dispatcher_->kv_event(replica, change, keys);
 }
 
+void Gateway::count_kv_messages(std::string_view replica, const telemetry::MessageCounts& added) {
+  dispatcher_->count_kv_messages(replica, added);
+}
+
 void Gateway::announce_drain() {
   lifecycle_.draining = true;
   for (const auto& worker : workers_) worker->announce_drain();

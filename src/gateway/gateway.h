@@ -53,6 +53,7 @@ class Gateway {
   // Replaces the list. `complete`: every source of replicas has been read.
   void set_replicas(std::vector<ReplicaEndpoint> specs, bool complete = true);
   void kv_event(std::string_view replica, dispatch::KvChange change, std::span<const std::uint64_t> keys);
+  void count_kv_messages(std::string_view replica, const telemetry::MessageCounts& added);
 
   [[nodiscard]] std::uint32_t open_requests() const { return dispatcher_->open_requests(); }
   // Reports "not ready", and asks clients to close their connections after the next answer. New connections and

@@ -69,7 +69,9 @@ void HealthChecker::set_replicas(std::vector<ReplicaEndpoint> replicas, bool com
       if (endpoint.model.empty()) endpoint.model = replica.endpoint.model;
     }
     replica.configured_model = configured;
+    replica.configured_kv_tokens = endpoint.kv_tokens;
     replica.endpoint = std::move(endpoint);
+    describe_workers(replica);
     const std::string id = replica.endpoint.id;
     replicas_.insert_or_assign(id, std::move(replica));
   }
@@ -336,6 +338,7 @@ void HealthChecker::take_metrics(Replica& replica, const Response& response) {
   if (!response.failure.empty()) return report_telemetry(replica, response.failure);
   const auto parsed = telemetry::parse_exposition(response.body, replica.endpoint.id);
   if (!parsed) return report_telemetry(replica, parsed.error().message());
+  if (const auto behind = telemetry::read_frontend_workers(*parsed)) set_workers(replica, *behind);
   const telemetry::EngineScrape scrape = telemetry::read_scrape(*parsed);
   // A counter that decreases belongs to a restarted engine with an empty cache.
   const std::uint64_t prompt_tokens = scrape.prompt_tokens_total.value_or(replica.prompt_tokens_total);
@@ -345,6 +348,22 @@ void HealthChecker::take_metrics(Replica& replica, const Response& response) {
   if (!scrape.running_requests) return report_telemetry(replica, "/metrics contains no metrics of a known engine");
   report_telemetry(replica, {});
   dispatcher_.report_load(replica.endpoint.id, load_of(scrape, loop_.now()));
+}
+
+void HealthChecker::set_workers(Replica& replica, const telemetry::FrontendWorkers& behind) {
+  if (replica.behind == behind) return;
+  replica.behind = behind;
+  describe_workers(replica);
+  update_dispatcher();
+}
+
+// The configuration comes before what the replica reports.
+void HealthChecker::describe_workers(Replica& replica) {
+  ReplicaEndpoint& endpoint = replica.endpoint;
+  endpoint.workers = endpoint.configured_workers;
+  if (endpoint.workers == 0) endpoint.workers = replica.behind ? replica.behind->workers : 1;
+  endpoint.kv_tokens = replica.configured_kv_tokens;
+  if (endpoint.kv_tokens == 0 && replica.behind) endpoint.kv_tokens = replica.behind->kv_tokens.value_or(0);
 }
 
 void HealthChecker::report_telemetry(Replica& replica, const std::string& failure) {

@@ -15,6 +15,7 @@
 #include "gateway/shared_dispatcher.h"
 #include "logging/log.h"
 #include "net/loop.h"
+#include "telemetry/frontend_workers.h"
 
 namespace penstock::gateway {
 
@@ -41,8 +42,10 @@ class HealthChecker {
  private:
   struct Replica {
     ReplicaEndpoint endpoint;
-    std::string configured_model;   // Empty: the replica names it.
-    std::uint32_t failures = 0;     // Consecutive failures of health checks.
+    std::string configured_model;                      // Empty: the replica names it.
+    std::uint64_t configured_kv_tokens = 0;            // 0: not configured.
+    std::optional<telemetry::FrontendWorkers> behind;  // The workers that a front end reports.
+    std::uint32_t failures = 0;                        // Consecutive failures of health checks.
     int refused_status = 0;         // 401 or 403: the last list of models was refused; 0: it was not.
     bool healthy = true;            // Neither of both.
     std::string health_failure;     // Of the last check; empty if it succeeded.
@@ -76,6 +79,8 @@ class HealthChecker {
   void take_health(Replica& replica, const Response& response);
   void take_models(Replica& replica, const Response& response);
   void set_models(Replica& replica, const std::vector<ListedModel>& listed);
+  void set_workers(Replica& replica, const telemetry::FrontendWorkers& behind);
+  static void describe_workers(Replica& replica);
   void update_health(Replica& replica);
   [[nodiscard]] static std::string refusal_of(const Replica& replica);
   void update_problems();

@@ -243,6 +243,8 @@ std::string metrics_text(const Overview& overview, const WorkerTotals& totals, c
   add_replicas(text, overview, "penstock_replica_busy_total", "counter",
                "attempts that the replica answered with 429 or 503",
                [](const dispatch::ReplicaStatus& status) { return status.busy_total; });
+  telemetry::append_message_counts(written, "penstock_kv_event_messages", "Messages of KV cache events",
+                                   overview.kv_events);
   add_connections(text, totals.connections);
   if (overview.memory) add_memory(text, *overview.memory, totals.connections);
   add_lifecycle(text, lifecycle);

@@ -79,6 +79,9 @@ struct ReplicaEndpoint : dispatch::ReplicaSpec {
   std::string url;                                        // Also its id if no other is given: "http://10.0.0.7:8000".
   std::vector<net::Address> addresses;                    // Resolved addresses of its host.
   std::shared_ptr<const net::Credentials> credentials{};  // Null: none, and no https.
+  std::uint32_t configured_workers = 0;                   // 0: the replica reports them, or is one engine.
+  std::string kv_events{}, kv_events_replay{};            // ZeroMQ endpoints of its KV events; empty: none.
+  std::vector<std::string> fpm{};                         // ZeroMQ endpoints of its forward pass metrics.
   bool operator==(const ReplicaEndpoint&) const = default;
 };
 

@@ -6,6 +6,7 @@
 
 #include "core/result.h"
 #include "net/loop.h"
+#include "telemetry/exposition_writer.h"
 
 namespace penstock::gateway {
 
@@ -108,10 +109,11 @@ void SharedDispatcher::set_replicas(const std::vector<ReplicaEndpoint>& replicas
   std::vector<dispatch::ReplicaSpec> specs;
   for (const ReplicaEndpoint& replica : replicas) {
     const auto same = numbers.find({replica.id, replica.url});
-    Known next{replica, nullptr};
+    Known next{replica, nullptr, {}};
     next.endpoint.number = same == numbers.end() ? ++next_number_ : same->second;
     if (same != numbers.end()) {
       const Known& last = before.at(same->second);
+      next.kv_events = last.kv_events;
       if (last.target->model == replica.model && last.target->addresses == replica.addresses &&
           last.target->credentials == replica.credentials)
         next.target = last.target;
@@ -165,15 +167,24 @@ void SharedDispatcher::kv_event(std::string_view id, dispatch::KvChange change, 
   if (const auto slot = dispatcher_.slot_of(id)) dispatcher_.kv_event(*slot, change, keys);
 }
 
+void SharedDispatcher::count_kv_messages(std::string_view id, const telemetry::MessageCounts& added) {
+  const std::scoped_lock lock{mutex_};
+  for (auto& [number, known] : known_)
+    if (known.endpoint.id == id) known.kv_events += added;
+}
+
 Overview SharedDispatcher::overview(core::Instant now) const {
   const std::scoped_lock lock{mutex_};
-  Overview seen{dispatcher_.overview(now), memory_, {}, {}, problems_, models_complete_};
+  Overview seen{dispatcher_.overview(now), memory_, {}, {}, {}, {}, problems_, models_complete_};
   dropped_controls_.for_each([&](std::string_view kind, std::string_view name, std::uint64_t count) {
     seen.dropped_controls.push_back({kind, name, count});
   });
   for (const dispatch::ReplicaStatus& status : seen.replicas) {
     const auto found = known_.find(status.spec.number);
     seen.urls.push_back(found == known_.end() ? std::string{} : found->second.endpoint.url);
+    if (found != known_.end() && !found->second.endpoint.kv_events.empty())
+      seen.kv_events.push_back({telemetry::format_labels({{"replica", status.spec.id}}), found->second.kv_events});
+    seen.fpm.push_back(found == known_.end() ? std::vector<std::string>{} : found->second.endpoint.fpm);
   }
   return seen;
 }

@@ -17,6 +17,7 @@
 #include "gateway/hot_prefix_cache.h"
 #include "gateway/options.h"
 #include "gateway/target.h"
+#include "telemetry/message_metrics.h"
 
 namespace penstock::gateway {
 
@@ -45,8 +46,10 @@ struct DroppedControl {
 };
 
 struct Overview : dispatch::Overview {
-  std::shared_ptr<const net::MemoryBudget> memory;  // Null in tests without a server.
-  std::vector<std::string> urls;                    // URLs of its replicas, in the same order.
+  std::shared_ptr<const net::MemoryBudget> memory;    // Null in tests without a server.
+  std::vector<std::string> urls;                      // URLs of its replicas, in the same order.
+  std::vector<std::vector<std::string>> fpm;          // Their endpoints of forward pass metrics, in the same order.
+  std::vector<telemetry::ReplicaMessages> kv_events;  // Of replicas with KV events.
   std::vector<DroppedControl> dropped_controls;
   std::vector<ReplicaProblem> problems;  // Also of replicas that are not among those above.
   bool models_complete = true;           // The models of all replicas are known.
@@ -86,6 +89,7 @@ class SharedDispatcher {
   [[nodiscard]] std::vector<std::string> take_refused_credentials();  // Ids since the last call, each once.
   void report_load(std::string_view id, const routing::ReportedLoad& load);
   void kv_event(std::string_view id, dispatch::KvChange change, std::span<const std::uint64_t> keys);
+  void count_kv_messages(std::string_view id, const telemetry::MessageCounts& added);
 
   [[nodiscard]] Overview overview(core::Instant now) const;
   [[nodiscard]] bool models_complete() const;
@@ -109,6 +113,7 @@ class SharedDispatcher {
   struct Known {  // A replica in the latest list from discovery.
     ReplicaEndpoint endpoint;
     std::shared_ptr<const Target> target;
+    telemetry::MessageCounts kv_events;
   };
 
   mutable std::mutex mutex_;

@@ -74,8 +74,14 @@ constexpr std::array kEvents = {
               "Metrics of an engine cannot be read. Once, until they are read again."},
     EventInfo{Event::kTelemetryAvailable, kInfo, "telemetry_available", "gateway, plan", "replica url",
               "Metrics of an engine are read again."},
+    EventInfo{Event::kFpmRejected, kWarning, "fpm_rejected", "plan", "replica endpoint cause",
+              "A forward pass metric of an engine cannot be read, or its endpoint not be subscribed to. At most once a "
+              "minute for each engine; `penstock_fpm_messages_rejected_total` counts all."},
     EventInfo{Event::kKvEventsUnavailable, kWarning, "kv_events_unavailable", "gateway", "endpoint error",
               "An engine's KV events cannot be subscribed to; the prefix index learns from requests only."},
+    EventInfo{Event::kKvEventsRejected, kWarning, "kv_events_rejected", "gateway", "replica endpoint cause",
+              "A message of KV events cannot be read and was dropped. Once for each replica and cause; "
+              "`penstock_kv_event_messages_rejected_total` counts all."},
     EventInfo{Event::kRequestPhase, kDebug, "request_phase", "gateway", "request_id from to",
               "A request passed from one phase to the next."},
     EventInfo{Event::kRetry, kWarning, "retry", "gateway", "request_id replica cause attempt next_replica",

@@ -133,9 +133,7 @@ class Decoder {
 
   core::Result<void> read_key(std::string_view name) {
     for (std::size_t i = 0; i < kNeeded.size(); ++i) seen_[i] = seen_[i] || kNeeded[i] == name;
-    if (name == "version")
-      return read_integer(name, 1, UINT32_MAX,
-                          [&](auto value) { metrics_.version = static_cast<std::uint32_t>(value); });
+    if (name == "version") return read_version();
     if (name == "worker_id") return read_worker();
     if (name == "dp_rank")
       return read_integer(name, 0, UINT16_MAX,
@@ -160,6 +158,16 @@ class Decoder {
       return fault(name, fmt::format("must be an integer from {} to {}", first, last));
     set(*value);
     return {};
+  }
+
+  core::Result<void> read_version() {
+    const auto read = read_integer("version", 1, UINT32_MAX,
+                                   [&](auto value) { metrics_.version = static_cast<std::uint32_t>(value); });
+    if (!read || metrics_.version == ForwardPassMetrics::kVersion) return read;
+    return core::invalid_input(
+        std::string(kWhere),
+        fmt::format("version: is {}, but only {} is known", metrics_.version, ForwardPassMetrics::kVersion),
+        "use a version of penstock that reads it, or of the engine that writes the known one");
   }
 
   core::Result<void> read_worker() {

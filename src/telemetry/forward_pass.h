@@ -66,9 +66,8 @@ inline constexpr double kForwardPassSecondsMax = 86'400.0;
 
 // Writes a msgpack map with Dynamo's keys in Dynamo's order.
 [[nodiscard]] std::string encode(const ForwardPassMetrics& metrics);
-// Unknown keys are skipped, and a newer version is read by the keys that it shares with this one. A key that is
-// missing, of another type or above the limits is an error that names it; `var_…`, `worker_id` and `dp_rank` are
-// optional. Accepts any bytes.
+// Unknown keys are skipped. Another version is an error, and so is a key that is missing, of another type or above the
+// limits; the error names the key. `var_…`, `worker_id` and `dp_rank` are optional. Accepts any bytes.
 [[nodiscard]] core::Result<ForwardPassMetrics> decode_forward_pass(std::string_view bytes);
 
 // Adds up the messages of one worker and rank: its iterations since it started, and the latest state of its queue.

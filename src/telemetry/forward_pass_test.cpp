@@ -82,11 +82,15 @@ std::string with_pair(std::string_view key, std::string_view value_hex) {
   return bytes + from_hex(value_hex);
 }
 
-TEST(ForwardPass, SkipsUnknownKeysAndReadsNewerVersions) {
+TEST(ForwardPass, SkipsUnknownKeys) {
   EXPECT_TRUE(decode_forward_pass(with_pair("spec_decode", "8201c291a3616263c0")));
+}
+
+TEST(ForwardPass, AnUnknownVersionIsRejectedWithTheRemedy) {
   const auto newer = decode_forward_pass(with_pair("version", "09"));
-  ASSERT_TRUE(newer);
-  EXPECT_EQ(newer->version, 9U);
+  ASSERT_FALSE(newer);
+  EXPECT_NE(newer.error().what.find("version: is 9, but only 1 is known"), std::string::npos) << newer.error().what;
+  EXPECT_FALSE(newer.error().hint.empty());
 }
 
 TEST(ForwardPass, NamesTheKeyThatIsWrong) {

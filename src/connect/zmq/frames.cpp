@@ -20,8 +20,11 @@ std::optional<Framed> read_frames(std::span<const std::string> frames) {
   framed.payload = frames.back();
   if (frames.size() == 1) return framed;
   framed.sequence = read_sequence(frames[frames.size() - 2]);
-  if (frames.size() == 3 && !framed.sequence) return std::nullopt;
-  if (frames.size() == 3 || !framed.sequence) framed.topic = frames[0];
+  if (frames.size() >= 3 && !framed.sequence) return std::nullopt;
+  if (frames.size() >= 3 || !framed.sequence) framed.topic = frames[0];
+  if (frames.size() < 4) return framed;
+  framed.publisher = read_sequence(frames[1]);
+  if (!framed.publisher) return std::nullopt;
   return framed;
 }
 

@@ -10,15 +10,16 @@
 
 namespace penstock::connect {
 
-inline constexpr std::size_t kFramesMax = 3;
+inline constexpr std::size_t kFramesMax = 4;
 
 struct Framed {
   std::string_view topic, payload;
-  std::optional<std::uint64_t> sequence;
+  std::optional<std::uint64_t> publisher, sequence;
 };
 
-// Three frames are topic, sequence and payload; two are sequence and payload if the first has 8 bytes, else topic and
-// payload; one is the payload. Returns nothing if there are no frames, more than three, or a sequence without 8 bytes.
+// Four frames are topic, publisher, sequence and payload, as on Dynamo's event plane. Three are topic, sequence and
+// payload; two are sequence and payload if the first has 8 bytes, else topic and payload; one is the payload. Returns
+// nothing if there are no frames, more than four, or a publisher or sequence without 8 bytes.
 [[nodiscard]] std::optional<Framed> read_frames(std::span<const std::string> frames);
 
 struct SequenceStep {

@@ -22,10 +22,20 @@ TEST(Frames, ReadsOneTwoAndThree) {
   EXPECT_EQ(read_frames(one)->payload, "p");
 }
 
+TEST(Frames, FourFramesNameTheirPublisher) {
+  const std::vector<std::string> four = {"forward-pass-metrics", sequence(9), sequence(7), "p"};
+  EXPECT_EQ(read_frames(four)->topic, "forward-pass-metrics");
+  EXPECT_EQ(read_frames(four)->publisher, 9U);
+  EXPECT_EQ(read_frames(four)->sequence, 7U);
+  EXPECT_EQ(read_frames(four)->payload, "p");
+}
+
 TEST(Frames, RefusesOtherForms) {
   EXPECT_FALSE(read_frames({}));
   EXPECT_FALSE(read_frames(std::vector<std::string>{"kv", "7", "p"}));
   EXPECT_FALSE(read_frames(std::vector<std::string>{"a", sequence(1), "p", "q"}));
+  EXPECT_FALSE(read_frames(std::vector<std::string>{"a", "1", sequence(1), "p"}));
+  EXPECT_FALSE(read_frames(std::vector<std::string>{"a", sequence(1), sequence(2), "p", "q"}));
 }
 
 TEST(Frames, ReadsTheSequenceBigEndian) {

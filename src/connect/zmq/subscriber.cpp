@@ -9,7 +9,7 @@
 #include <atomic>
 #include <map>
 #include <mutex>
-#include <set>
+#include <span>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -23,13 +23,24 @@ namespace {
 
 constexpr int kReconnectMs = 100;
 constexpr int kReconnectMsMax = 5'000;
-constexpr int kBatch = 256;  // Messages read from one endpoint before the next one is read.
+constexpr std::size_t kPublishersMax = 4'096;  // Of one endpoint; sequence numbers are forgotten beyond it.
+constexpr std::size_t kReplayedMax = 100'000;  // Messages of one replay.
+constexpr std::chrono::milliseconds kReplaySlice{50};
+constexpr std::uint32_t kReplayPause = 10'000;  // Messages after a replay without answer until the next request.
+constexpr int kBatch = 256;                     // Messages read from one endpoint before the next one is read.
 
 // The socket of one endpoint, used only on the subscriber's thread.
 struct Source {
   std::string endpoint;
   zmq::socket_t socket;
-  std::optional<std::uint64_t> last;
+  std::map<std::optional<std::uint64_t>, std::uint64_t> last;  // Sequence numbers by publisher.
+  std::string replay;                                          // Endpoint of earlier messages; empty: none.
+  std::uint32_t replay_pause = 0;                              // Messages until it is requested again.
+};
+
+struct Replayed {
+  std::uint64_t sequence = 0;
+  std::string payload;
 };
 
 class ZmqSubscriber final : public Subscriber {
@@ -64,13 +75,18 @@ class ZmqSubscriber final : public Subscriber {
     return {};
   }
 
-  core::Result<void> add(const std::string& endpoint) override {
-    if (!is_tcp_endpoint(endpoint))
-      return core::invalid_input(endpoint, "is not a ZeroMQ endpoint", "use a form like tcp://127.0.0.1:5557");
+  core::Result<void> add(const std::string& endpoint, const std::string& replay) override {
+    const bool has_form = is_tcp_endpoint(endpoint);
+    if (!has_form || (!replay.empty() && !is_tcp_endpoint(replay)))
+      return core::invalid_input(has_form ? replay : endpoint, "is not a ZeroMQ endpoint",
+                                 "use a form like tcp://127.0.0.1:5557");
     const std::lock_guard lock(mutex_);
     if (wanted_.size() >= kEndpointsMax && wanted_.count(endpoint) == 0)
       return core::invalid_input(endpoint, fmt::format("is one endpoint too many, of at most {}", kEndpointsMax));
-    if (wanted_.insert(endpoint).second) changed();
+    const auto [at, is_new] = wanted_.try_emplace(endpoint, replay);
+    if (!is_new && at->second == replay) return {};
+    at->second = replay;
+    changed();
     return {};
   }
 
@@ -110,20 +126,20 @@ class ZmqSubscriber final : public Subscriber {
   // Opens and closes sockets to match the requested endpoints. An endpoint whose connection fails is tried again with
   // the next change; add() has checked its form.
   void update_sources() {
-    std::set<std::string> wanted;
+    std::map<std::string, std::string> wanted;
     {
       const std::lock_guard lock(mutex_);
       if (!std::exchange(has_changed_, false)) return;
       wanted = wanted_;
     }
     std::erase_if(sources_, [&](const auto& source) { return wanted.count(source.first) == 0; });
-    for (const std::string& endpoint : wanted) {
-      if (sources_.count(endpoint) > 0) continue;
+    for (const auto& [endpoint, replay] : wanted) {
       try {
-        sources_.emplace(endpoint, connected(endpoint));
+        if (sources_.count(endpoint) == 0) sources_.emplace(endpoint, connected(endpoint));
       } catch (const zmq::error_t&) {
         continue;
       }
+      sources_.at(endpoint).replay = replay;
     }
     items_.clear();
     order_.clear();
@@ -135,7 +151,7 @@ class ZmqSubscriber final : public Subscriber {
   }
 
   Source connected(const std::string& endpoint) {
-    Source source{endpoint, zmq::socket_t(context_, zmq::socket_type::sub), std::nullopt};
+    Source source{endpoint, zmq::socket_t(context_, zmq::socket_type::sub), {}, {}, 0};
     source.socket.set(zmq::sockopt::rcvhwm, options_.high_water_mark);
     source.socket.set(zmq::sockopt::maxmsgsize, options_.message_bytes_max);
     source.socket.set(zmq::sockopt::linger, 0);
@@ -173,26 +189,85 @@ class ZmqSubscriber final : public Subscriber {
   }
 
   void hand_on(Source& source, std::size_t frames) {
+    SubscriberMessage message;
+    message.endpoint = source.endpoint;
     const auto framed = read_frames({parts_.data(), std::min(frames, kFramesMax)});
     if (frames > kFramesMax || !framed) {
       ++malformed_;
-      return;
+      message.malformed = true;
+      return handler_(message);
     }
+    if (framed->sequence && !framed->publisher) replay_missing(source, framed->topic, *framed->sequence);
+    deliver(source, *framed);
+  }
+
+  void deliver(Source& source, const Framed& framed) {
     SubscriberMessage message;
     message.endpoint = source.endpoint;
-    message.topic = framed->topic;
-    message.sequence = framed->sequence;
-    message.payload = framed->payload;
-    if (framed->sequence) {
-      const SequenceStep step = step_between(source.last, *framed->sequence);
+    message.topic = framed.topic;
+    message.publisher = framed.publisher;
+    message.sequence = framed.sequence;
+    message.payload = framed.payload;
+    if (framed.sequence) {
+      if (source.last.size() > kPublishersMax) source.last.clear();
+      const auto before = source.last.find(framed.publisher);
+      const SequenceStep step =
+          step_between(before == source.last.end() ? std::nullopt : std::optional{before->second}, *framed.sequence);
       message.lost = step.lost;
       message.restarted = step.restarted;
-      source.last = framed->sequence;
+      source.last[framed.publisher] = *framed.sequence;
       lost_ += step.lost;
       restarts_ += step.restarted ? 1 : 0;
     }
     ++received_;
     handler_(message);
+  }
+
+  // Requests the messages before `next` that have not been received.
+  void replay_missing(Source& source, std::string_view topic, std::uint64_t next) {
+    if (source.replay_pause > 0) --source.replay_pause;
+    if (source.replay.empty() || source.replay_pause > 0) return;
+    const auto last = source.last.find(std::nullopt);
+    const bool goes_on = last != source.last.end() && last->second < next;
+    const std::uint64_t from = goes_on ? last->second + 1 : 0;
+    if (from >= next) return;
+    const std::vector<Replayed> replayed = request_replay(source.replay, from, next);
+    if (replayed.empty()) source.replay_pause = kReplayPause;
+    for (const Replayed& each : replayed) deliver(source, {topic, each.payload, std::nullopt, each.sequence});
+  }
+
+  // Messages of the range [from, until) that the publisher still has, in order.
+  std::vector<Replayed> request_replay(const std::string& endpoint, std::uint64_t from, std::uint64_t until) {
+    std::vector<Replayed> all;
+    zmq::socket_t socket(context_, zmq::socket_type::dealer);
+    socket.set(zmq::sockopt::maxmsgsize, options_.message_bytes_max);
+    socket.set(zmq::sockopt::linger, 0);
+    socket.connect(endpoint);
+    std::string start(8, '\0');
+    for (std::size_t i = 0; i < start.size(); ++i) start[i] = static_cast<char>(from >> (8 * (7 - i)));
+    socket.send(zmq::message_t{}, zmq::send_flags::sndmore);
+    socket.send(zmq::buffer(start), zmq::send_flags::none);
+    for (auto waited = std::chrono::milliseconds{0}; waited < kReplayWait && !stopping_ && all.size() < kReplayedMax;) {
+      zmq::pollitem_t item{socket.handle(), 0, ZMQ_POLLIN, 0};
+      if (zmq::poll(&item, 1, kReplaySlice) == 0) {
+        waited += kReplaySlice;
+        continue;
+      }
+      std::vector<std::string> frames;
+      zmq::message_t frame;
+      do {
+        if (!socket.recv(frame, zmq::recv_flags::dontwait)) return all;
+        frames.push_back(frame.to_string());
+      } while (frame.more());
+      // An empty frame, in vLLM also the topic, sequence and payload. The end has an empty payload.
+      const std::size_t first = frames.size() > 2 && frames[0].empty() ? 1 : 0;
+      const auto framed = read_frames(std::span{frames}.subspan(first));
+      if (!framed || !framed->sequence || framed->payload.empty() || *framed->sequence >= until) return all;
+      if (*framed->sequence < from) continue;
+      from = *framed->sequence + 1;
+      all.push_back({*framed->sequence, std::string{framed->payload}});
+    }
+    return all;
   }
 
   const SubscriberOptions options_;
@@ -202,7 +277,7 @@ class ZmqSubscriber final : public Subscriber {
   std::atomic<std::uint64_t> received_ = 0, malformed_ = 0, lost_ = 0, restarts_ = 0;
 
   mutable std::mutex mutex_;
-  std::set<std::string> wanted_;
+  std::map<std::string, std::string> wanted_;  // Replay endpoints by endpoint.
   bool has_changed_ = false;
 
   zmq::context_t context_;

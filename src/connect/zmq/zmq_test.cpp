@@ -28,6 +28,7 @@ class Inbox {
  public:
   Subscriber::Handler handler() {
     return [this](const SubscriberMessage& message) {
+      if (message.malformed) return;
       const std::lock_guard lock(mutex_);
       messages_.push_back({std::string(message.endpoint), std::string(message.topic), std::string(message.payload),
                            message.sequence, message.lost, message.restarted});

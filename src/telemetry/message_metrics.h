@@ -1,0 +1,33 @@
+// Counts of the messages that engines publish, by replica, and how they are exposed to Prometheus.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+namespace penstock::telemetry {
+
+struct MessageCounts {
+  std::uint64_t received = 0;  // Read messages.
+  std::uint64_t rejected = 0;  // Malformed messages, and those of an unknown version.
+  std::uint64_t lost = 0;      // Gaps in the sequence.
+
+  MessageCounts& operator+=(const MessageCounts& other) {
+    received += other.received;
+    rejected += other.rejected;
+    lost += other.lost;
+    return *this;
+  }
+  friend bool operator==(const MessageCounts&, const MessageCounts&) = default;
+};
+
+struct ReplicaMessages {
+  std::string labels;  // As format_labels() makes them, with a name of the replica.
+  MessageCounts counts;
+};
+
+// Appends `<name>_{received,rejected,lost}_total`, one series for each replica; nothing without replicas.
+void append_message_counts(std::string& text, const std::string& name, const std::string& what,
+                           std::span<const ReplicaMessages> replicas);
+
+}  // namespace penstock::telemetry
