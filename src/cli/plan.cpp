@@ -341,6 +341,14 @@ int run_planner(const Arguments& arguments) {
     options.model = run->model;
     options.credentials = [store = *std::move(credentials)](const std::string& url) { return store.of(url); };
     for (const simulation::PoolSpec& pool : run->pools) options.pools.push_back(pool.role);
+    if (!made.planner.dynamo_discovery.empty()) {
+      auto source = controller::DynamoDiscovery::parse(made.planner.dynamo_discovery);
+      if (!source) {
+        source.error().where = "planner.dynamo_discovery";
+        return report_input_error(source.error());
+      }
+      options.dynamo = *std::move(source);
+    }
     fleet = std::make_unique<controller::ObservedFleet>(loop, client, log, std::move(options));
   }
   controller::DaemonOptions options = controller_options(*run, *gateway);

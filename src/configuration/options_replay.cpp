@@ -56,6 +56,13 @@ void add_forecast(Table& table, PlannerSetup& setup) {
       .add({"planner.warm_trace", "--warm-trace", "trace file of earlier traffic that forecasts begin with"},
            text(setup.warm_trace))
       .placeholder("FILE");
+  table
+      .add(
+          {"planner.dynamo_discovery", "--dynamo-discovery",
+           "where a live planner finds the workers behind Dynamo's front end: file:FOLDER, which DYN_FILE_KV names, or "
+           "etcd:http://HOST:PORT"},
+          text(setup.dynamo_discovery))
+      .placeholder("SOURCE");
   table.add({"planner.warm_pool", "--warm-pool", "replicas beyond the plan that stay ready"},
             count(setup.options.schedule.warm_pool, 0, kReplicasMax));
   table.add({"planner.start_time", "", "time that the start of the trace stands for in schedules"},

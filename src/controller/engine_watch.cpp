@@ -261,6 +261,21 @@ std::optional<signals::EngineSample> EngineWatch::sample_of(std::uint32_t replic
   return sample;
 }
 
+std::map<std::string, signals::EngineSample> EngineWatch::workers_of(std::uint32_t replica) const {
+  std::map<std::string, std::vector<telemetry::ForwardPassTotals>> ranks;
+  if (const auto found = engines_.find(replica); found != engines_.end())
+    for (const auto& [rank, totals] : found->second.ranks) ranks[rank.first].push_back(totals);
+  std::map<std::string, signals::EngineSample> workers;
+  for (const auto& [worker, totals] : ranks) telemetry::apply_forward_pass(totals, workers[worker]);
+  return workers;
+}
+
+telemetry::EngineKind EngineWatch::kind_of(std::uint32_t replica) const {
+  const auto found = engines_.find(replica);
+  return found == engines_.end() || !found->second.last ? telemetry::EngineKind::kUnknown
+                                                        : found->second.last->scrape.kind;
+}
+
 std::optional<telemetry::TokenFigures> EngineWatch::tokens_of(std::uint32_t replica, double kv_bytes_per_token) const {
   const auto found = engines_.find(replica);
   if (found == engines_.end() || !found->second.last || found->second.unavailable) return std::nullopt;

@@ -60,6 +60,10 @@ class EngineWatch {
   void watch(const std::vector<WatchedEngine>& engines);  // Replaces the list.
   // None: no telemetry of the engine has ever been read.
   [[nodiscard]] std::optional<signals::EngineSample> sample_of(std::uint32_t replica) const;
+  // The forward pass metrics of each worker of a replica alone, by the worker's id.
+  [[nodiscard]] std::map<std::string, signals::EngineSample> workers_of(std::uint32_t replica) const;
+  // The kind of server that its metrics show; kUnknown if they have never been read.
+  [[nodiscard]] telemetry::EngineKind kind_of(std::uint32_t replica) const;
   // Token figures of the last scrape, under names that are the same for engines of any make. None: its metrics cannot
   // be read now.
   [[nodiscard]] std::optional<telemetry::TokenFigures> tokens_of(std::uint32_t replica,

@@ -187,10 +187,10 @@ class EngineWatchMessagesTest : public EngineWatchTest {
         "vllm:num_requests_running 0\nvllm:num_requests_waiting 0\npenstock_engine_oldest_queued_seconds 0\n";
     engine.info = R"({"fpm_endpoint":")" + publisher->endpoint() + R"("})";
   }
-  static telemetry::ForwardPassMetrics message(std::uint64_t counter, const std::string& worker = "w") {
+  static telemetry::ForwardPassMetrics message(std::uint64_t number, const std::string& worker = "w") {
     telemetry::ForwardPassMetrics made;
     made.worker_id = worker;
-    made.counter_id = counter;
+    made.counter_id = number;
     made.wall_time = 0.01;
     made.scheduled_requests.num_decode_requests = 4;
     return made;
@@ -215,7 +215,7 @@ TEST_F(EngineWatchMessagesTest, SubscribesToTheEndpointThatAnEngineOfPenstockNam
   EngineWatch watch{loop, client, events, options};
   watch.watch({{kReplica, address, {}, "e7"}});
   EXPECT_FALSE(watch.messages_of(kReplica));
-  EXPECT_TRUE(send_until([](std::uint64_t counter) { return encode(message(counter)); },
+  EXPECT_TRUE(send_until([](std::uint64_t number) { return encode(message(number)); },
                          [&] { return watch.messages_of(kReplica) && watch.messages_of(kReplica)->received > 3; }));
   EXPECT_EQ(watch.sample_of(kReplica)->running_requests, 4U);
   EXPECT_GT(watch.sample_of(kReplica)->iterations.steps(), 3U);
@@ -228,7 +228,7 @@ TEST_F(EngineWatchMessagesTest, AConfiguredEndpointReplacesTheOneThatTheEngineNa
   net::Client client{loop};
   EngineWatch watch{loop, client, events, options};
   watch.watch({{kReplica, address, {publisher->endpoint()}, "e7"}});
-  EXPECT_TRUE(send_until([](std::uint64_t counter) { return encode(message(counter)); },
+  EXPECT_TRUE(send_until([](std::uint64_t number) { return encode(message(number)); },
                          [&] { return watch.messages_of(kReplica)->received > 0 && engine.asked > 1; }));
   EXPECT_EQ(engine.asked_for_info, 0);
 }
@@ -238,7 +238,7 @@ TEST_F(EngineWatchMessagesTest, WorkersOfOneReplicaAreAddedUp) {
   EngineWatch watch{loop, client, events, options};
   watch.watch({{kReplica, address, {publisher->endpoint()}, "e7"}});
   EXPECT_TRUE(
-      send_until([](std::uint64_t counter) { return encode(message(counter / 2, counter % 2 == 0 ? "w1" : "w2")); },
+      send_until([](std::uint64_t number) { return encode(message(number / 2, number % 2 == 0 ? "w1" : "w2")); },
                  [&] { return watch.sample_of(kReplica) && watch.sample_of(kReplica)->running_requests == 8; }));
   EXPECT_EQ(watch.messages_of(kReplica)->lost, 0U);
 }
@@ -248,8 +248,8 @@ TEST_F(EngineWatchMessagesTest, AnUnknownVersionIsCountedAndReportedOnce) {
   EngineWatch watch{loop, client, events, options};
   watch.watch({{kReplica, address, {publisher->endpoint()}, "e7"}});
   EXPECT_TRUE(send_until(
-      [](std::uint64_t counter) {
-        telemetry::ForwardPassMetrics newer = message(counter);
+      [](std::uint64_t number) {
+        telemetry::ForwardPassMetrics newer = message(number);
         newer.version = 2;
         return encode(newer);
       },

@@ -13,6 +13,60 @@ signals::ReplicaState state_of(const GatewayReplica& replica) {
                                                        : signals::ReplicaState::kStarting;
 }
 
+// The part of one of several equal workers in what their common address reports.
+class WorkerPart {
+ public:
+  WorkerPart(std::uint32_t index, std::uint32_t workers) : index_(index), workers_(workers) {}
+
+  void take(signals::EngineSample& sample) const {
+    of(sample.queued_requests, sample.running_requests, sample.queued_prefill_tokens, sample.inflight_prefill_tokens,
+       sample.scheduled_kv_tokens, sample.queued_kv_tokens, sample.kv_used_tokens, sample.kv_capacity_tokens,
+       sample.prompt_tokens_total, sample.prefix_hit_tokens_total, sample.generation_tokens_total,
+       sample.completed_total, sample.preemptions_total, sample.evictions_total);
+    core::IterationTotals& iterations = sample.iterations;
+    for (core::IterationSums* sums : {&iterations.prefill, &iterations.decode}) {
+      of(sums->steps, sums->decode_sequences, sums->decode_context_tokens, sums->active_kv_tokens);
+      sums->busy /= workers_;
+    }
+    of(iterations.prefill_requests, iterations.prefill_new_tokens, iterations.prefill_context_tokens);
+    iterations.prefill_new_tokens_squared /= workers_;
+    iterations.prefill_attention_pairs /= workers_;
+  }
+
+ private:
+  template <class... Counts>
+  void of(Counts&... counts) const {
+    (divide(counts), ...);
+  }
+  // The parts of all workers add up to the whole, and none decreases while the whole grows.
+  template <class Count>
+  void divide(Count& count) const {
+    count = static_cast<Count>(count / workers_ + (index_ < count % workers_ ? 1 : 0));
+  }
+  template <class Count>
+  void divide(std::optional<Count>& count) const {
+    if (count) divide(*count);
+  }
+
+  std::uint32_t index_, workers_;
+};
+
+// What a worker reports of itself replaces its part.
+void take_messages(const signals::EngineSample& own, std::optional<signals::EngineSample>& sample) {
+  if (!sample) {
+    sample = own;
+    return;
+  }
+  sample->sampled_at = std::min(sample->sampled_at, own.sampled_at);
+  sample->queued_requests = own.queued_requests;
+  sample->running_requests = own.running_requests;
+  sample->queued_prefill_tokens = own.queued_prefill_tokens;
+  sample->queued_kv_tokens = own.queued_kv_tokens;
+  sample->inflight_prefill_tokens = own.inflight_prefill_tokens;
+  sample->scheduled_kv_tokens = own.scheduled_kv_tokens;
+  sample->iterations = own.iterations;
+}
+
 }  // namespace
 
 ObservedFleet::ObservedFleet(net::Loop& loop, net::Client& client, logging::Log& log, ObservedFleetOptions options)
@@ -20,11 +74,32 @@ ObservedFleet::ObservedFleet(net::Loop& loop, net::Client& client, logging::Log&
         EngineWatchOptions watch;
         watch.credentials = options_.credentials;
         return watch;
-      }()) {}
+      }()) {
+  if (options_.dynamo)
+    discovery_.emplace(
+        loop, client, *options_.dynamo, [this](const connect::DynamoRecords& records) { records_ = records; },
+        [this, &loop](const std::string& cause) {
+          events_.add(loop.now(), true, {}, "the discovery of Dynamo cannot be read: " + cause);
+          events_.log().write(logging::Event::kDynamoDiscoveryFailed, {{"cause", cause}});
+        });
+}
+
+std::optional<std::string> ObservedFleet::front_end() const {
+  for (const auto& [id, known] : known_)
+    if (watch_.kind_of(known.number) == telemetry::EngineKind::kDynamo) return id;
+  return std::nullopt;
+}
+
+void ObservedFleet::number_workers(Known& known) {
+  if (known.numbers.empty()) known.numbers.push_back(known.number);
+  while (known.numbers.size() < known.workers) known.numbers.push_back(next_++);
+}
 
 void ObservedFleet::update_gateway(const GatewayState& state, core::Instant at) {
   std::map<std::string, Known> next;
   std::vector<WatchedEngine> engines;
+  const std::optional<std::string> front = discovery_ ? front_end() : std::nullopt;
+  const auto found = static_cast<std::uint32_t>(records_.workers_of(options_.model).size());
   const auto log_state = [&](const std::string& id, const std::string& from, std::string_view to) {
     events_.log().write(logging::Event::kReplicaState, {{"replica", id}, {"from", from}, {"to", to}});
   };
@@ -48,7 +123,12 @@ void ObservedFleet::update_gateway(const GatewayState& state, core::Instant at) 
     if (!known.phase.empty() && known.phase != replica.phase) log_state(id, known.phase, replica.phase);
     known.phase = replica.phase;
     if (std::exchange(known.state, state_of(replica)) != known.state) known.since = at;
-    engines.push_back({known.number, replica.url, replica.fpm, id});
+    const bool is_dynamo = front && watch_.kind_of(known.number) == telemetry::EngineKind::kDynamo;
+    known.workers = !is_dynamo || found == 0 ? replica.workers : id == *front ? found : 0;
+    number_workers(known);
+    const bool has_channels = is_dynamo && id == *front && replica.fpm.empty();
+    engines.push_back(
+        {known.number, replica.url, has_channels ? records_.endpoints_of(options_.model) : replica.fpm, id});
     next.emplace(id, std::move(known));
   }
   for (const auto& [id, gone] : known_)
@@ -79,15 +159,46 @@ void ObservedFleet::fill(std::size_t pool, signals::PoolObservation& seen) const
 
 std::vector<ReplicaView> ObservedFleet::replicas(std::size_t pool) const {
   std::vector<ReplicaView> views;
-  for (const auto& [id, known] : known_)
-    if (known.pool == pool)
+  for (const auto& [id, known] : known_) {
+    if (known.pool != pool) continue;
+    if (known.workers == 1)
       views.push_back({id,
                        known.phase,
                        known.url,
                        known.since,
                        {known.number, known.state, known.since, watch_.sample_of(known.number)},
                        watch_.messages_of(known.number)});
+    else
+      add_workers(id, known, views);
+  }
   return views;
+}
+
+void ObservedFleet::add_workers(const std::string& id, const Known& known, std::vector<ReplicaView>& views) const {
+  const std::optional<signals::EngineSample> whole = watch_.sample_of(known.number);
+  const std::map<std::string, signals::EngineSample> measured = watch_.workers_of(known.number);
+  std::vector<connect::DynamoWorker> described = records_.workers_of(options_.model);
+  if (described.size() != known.workers) described.clear();
+  auto each = measured.begin();
+  for (std::uint32_t index = 0; index < known.workers; ++index) {
+    std::optional<signals::EngineSample> sample = whole;
+    if (sample) WorkerPart{index, known.workers}.take(*sample);
+    auto own = measured.end();
+    if (!described.empty())
+      own = measured.find(std::to_string(described[index].id));
+    else if (measured.size() == known.workers)
+      own = each++;
+    if (own != measured.end()) take_messages(own->second, sample);
+    if (sample && !described.empty() && described[index].kv_tokens)
+      sample->kv_capacity_tokens = *described[index].kv_tokens;
+    const std::string name = described.empty() ? std::to_string(index + 1) : std::to_string(described[index].id);
+    views.push_back({id + "/" + name,
+                     known.phase,
+                     known.url,
+                     known.since,
+                     {known.numbers[index], known.state, known.since, sample},
+                     index == 0 ? watch_.messages_of(known.number) : std::nullopt});
+  }
 }
 
 }  // namespace penstock::controller

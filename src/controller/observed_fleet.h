@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "controller/dynamo_discovery.h"
 #include "controller/engine_watch.h"
 #include "controller/fleet.h"
 
@@ -16,10 +17,15 @@ struct ObservedFleetOptions {
   std::vector<signals::Role> pools;
   std::string model;  // replicas of other models are left out; empty: all models
   decltype(EngineWatchOptions::credentials) credentials{};
+  std::optional<DynamoDiscovery::Source> dynamo{};  // Where Dynamo's workers behind a front end are found.
 };
 
 // A replica of the model belongs to the first pool with its role. A replica that the gateway does not list any more is
 // gone.
+//
+// A replica with many workers counts as so many replicas, because a pool scales by workers. Each has its part of what
+// the address reports, and its own forward pass metrics where they are known. Workers that Dynamo's discovery names
+// belong to the first of Dynamo's front ends, by id; further front ends of the same fleet have none.
 class ObservedFleet final : public Fleet {
  public:
   ObservedFleet(net::Loop& loop, net::Client& client, logging::Log& log, ObservedFleetOptions options);
@@ -40,17 +46,25 @@ class ObservedFleet final : public Fleet {
  private:
   struct Known {
     std::uint32_t number = 0;
+    std::vector<std::uint32_t> numbers;  // Of its workers; the first one is `number`.
+    std::uint32_t workers = 1;
     std::size_t pool = 0;
     std::string url, phase;
     signals::ReplicaState state = signals::ReplicaState::kStarting;
     core::Instant since;
   };
 
+  void number_workers(Known& known);
+  void add_workers(const std::string& id, const Known& known, std::vector<ReplicaView>& views) const;
+  [[nodiscard]] std::optional<std::string> front_end() const;
+
   ObservedFleetOptions options_;
   FleetEvents events_;
   EngineWatch watch_;
   std::uint32_t next_ = 1;
   std::map<std::string, Known> known_;  // By id.
+  connect::DynamoRecords records_;
+  std::optional<DynamoDiscovery> discovery_;
 };
 
 }  // namespace penstock::controller

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "logging/log_testing.h"
 
 namespace penstock::controller {
@@ -33,7 +35,7 @@ class ObservedFleetTest : public testing::Test {
   net::Loop loop;
   net::Client client{loop};
   logging::testing::CapturedLog log;
-  ObservedFleet fleet{loop, client, log, {{Role::kPrefill, Role::kDecode}, "m", {}}};
+  ObservedFleet fleet{loop, client, log, {{Role::kPrefill, Role::kDecode}, "m", {}, {}}};
   GatewayState state;
 };
 
@@ -83,6 +85,25 @@ TEST_F(ObservedFleetTest, ARemovedReplicaLosesItsNumber) {
   EXPECT_NE(seen(1).replicas.at(0).replica, number);
   ASSERT_EQ(fleet.events().size(), 3U);
   EXPECT_EQ(fleet.events()[1].text, "the gateway does not list d1 any more");
+}
+
+TEST_F(ObservedFleetTest, AReplicaWithManyWorkersCountsAsSoMany) {
+  state.replicas = {{"d1", replica("decode", "serving")}, {"d2", replica("decode", "serving")}};
+  state.replicas["d2"].workers = 4;
+  fleet.update_gateway(state, kNow);
+  EXPECT_EQ(seen(1).ready, 5U);
+  EXPECT_EQ(seen(1).target_replicas, 5U);
+  const std::vector<ReplicaView> views = fleet.replicas(1);
+  ASSERT_EQ(views.size(), 5U);
+  EXPECT_EQ(views[1].name, "d2/1");
+  std::set<std::uint32_t> numbers;
+  for (const ReplicaView& view : views) numbers.insert(view.seen.replica);
+  EXPECT_EQ(numbers.size(), 5U);
+  // Workers that stay keep their numbers.
+  state.replicas["d2"].workers = 2;
+  fleet.update_gateway(state, kNow + 1s);
+  EXPECT_EQ(fleet.replicas(1).back().seen.replica, views[2].seen.replica);
+  EXPECT_EQ(seen(1).ready, 3U);
 }
 
 TEST_F(ObservedFleetTest, AReplicaWithoutTelemetryHasNoSample) {

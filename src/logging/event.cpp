@@ -77,6 +77,8 @@ constexpr std::array kEvents = {
     EventInfo{Event::kFpmRejected, kWarning, "fpm_rejected", "plan", "replica endpoint cause",
               "A forward pass metric of an engine cannot be read, or its endpoint not be subscribed to. At most once a "
               "minute for each engine; `penstock_fpm_messages_rejected_total` counts all."},
+    EventInfo{Event::kDynamoDiscoveryFailed, kWarning, "dynamo_discovery_failed", "plan", "cause",
+              "The discovery of Dynamo cannot be read, or a record in it is malformed. Once for each cause."},
     EventInfo{Event::kKvEventsUnavailable, kWarning, "kv_events_unavailable", "gateway", "endpoint error",
               "An engine's KV events cannot be subscribed to; the prefix index learns from requests only."},
     EventInfo{Event::kKvEventsRejected, kWarning, "kv_events_rejected", "gateway", "replica endpoint cause",

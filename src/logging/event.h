@@ -45,6 +45,7 @@ enum class Event : std::uint8_t {
   kTelemetryUnavailable,
   kTelemetryAvailable,
   kFpmRejected,
+  kDynamoDiscoveryFailed,
   kKvEventsUnavailable,
   kKvEventsRejected,
   kRequestPhase,

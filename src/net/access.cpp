@@ -1,13 +1,13 @@
 #include "net/access.h"
 
 #include <openssl/crypto.h>
-#include <openssl/evp.h>
 #include <openssl/rand.h>
 
 #include <algorithm>
 #include <utility>
 
 #include "core/result.h"
+#include "net/base64.h"
 #include "net/http.h"
 
 namespace penstock::net {
@@ -43,15 +43,8 @@ std::string_view credentials(std::string_view field, std::string_view scheme) {
 // "user:password" in base64; empty if it is not.
 std::string decode(std::string_view base64) {
   constexpr std::size_t kBytesMax = 8192;
-  if (base64.empty() || base64.size() % 4 != 0 || base64.size() > kBytesMax) return {};
-  std::string text(base64.size() / 4 * 3, '\0');
-  const int size =
-      EVP_DecodeBlock(reinterpret_cast<unsigned char*>(text.data()),
-                      reinterpret_cast<const unsigned char*>(base64.data()), static_cast<int>(base64.size()));
-  if (size < 0) return {};
-  const auto padding = static_cast<std::size_t>(base64.ends_with("==") ? 2 : base64.ends_with('=') ? 1 : 0);
-  text.resize(static_cast<std::size_t>(size) - padding);
-  return text;
+  if (base64.size() > kBytesMax) return {};
+  return decode_base64(base64);
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 // Publisher and subscriber together, over the loopback.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
@@ -280,6 +282,140 @@ TEST(Zmq, ReportsInvalidEndpoints) {
   ASSERT_FALSE(added);
   EXPECT_NE(added.error().message().find("localhost:5557"), std::string::npos);
 }
+
+// A ROUTER socket that sends the messages [0, kept) again, as vLLM does, on a thread of its own.
+class ReplayServer {
+ public:
+  ReplayServer(std::uint64_t kept_before, bool with_topic) : kept(kept_before), with_topic_(with_topic) {
+    socket_.set(zmq::sockopt::linger, 0);
+    socket_.bind("tcp://127.0.0.1:*");
+    endpoint = socket_.get(zmq::sockopt::last_endpoint);
+    thread_ = std::thread{[this] { run(); }};
+  }
+  ~ReplayServer() {
+    stopping_ = true;
+    thread_.join();
+  }
+  static std::string sequence(std::uint64_t number) {
+    std::string bytes(8, '\0');
+    for (std::size_t i = 0; i < 8; ++i) bytes[i] = static_cast<char>(number >> (8 * (7 - i)));
+    return bytes;
+  }
+
+  std::string endpoint;
+  std::atomic<int> requests{0};
+  std::atomic<std::uint64_t> asked_from{0}, kept;
+
+ private:
+  void run() {
+    while (!stopping_) {
+      zmq::pollitem_t item{socket_.handle(), 0, ZMQ_POLLIN, 0};
+      if (zmq::poll(&item, 1, std::chrono::milliseconds{20}) == 0) continue;
+      std::vector<std::string> frames;
+      zmq::message_t frame;
+      do {
+        if (!socket_.recv(frame)) return;
+        frames.push_back(frame.to_string());
+      } while (frame.more());
+      std::uint64_t from = 0;
+      for (const char byte : frames.back()) from = from << 8 | static_cast<std::uint8_t>(byte);
+      asked_from = from;
+      ++requests;
+      for (std::uint64_t number = from; number < std::min<std::uint64_t>(kept, from + 1000); ++number)
+        answer(frames[0], sequence(number), "replayed " + std::to_string(number));
+      answer(frames[0], std::string(8, '\xff'), "");
+    }
+  }
+  void answer(const std::string& client, const std::string& number, const std::string& payload) {
+    std::vector<std::string> parts{client, ""};
+    if (with_topic_) parts.emplace_back("");
+    parts.push_back(number);
+    parts.push_back(payload);
+    for (std::size_t i = 0; i < parts.size(); ++i)
+      socket_.send(zmq::buffer(parts[i]), i + 1 < parts.size() ? zmq::send_flags::sndmore : zmq::send_flags::none);
+  }
+
+  bool with_topic_;
+  zmq::context_t context_;
+  zmq::socket_t socket_{context_, zmq::socket_type::router};
+  std::atomic<bool> stopping_{false};
+  std::thread thread_;
+};
+
+class ReplayTest : public testing::TestWithParam<bool> {
+ protected:
+  ReplayTest() {
+    socket.set(zmq::sockopt::linger, 0);
+    socket.bind("tcp://127.0.0.1:*");
+  }
+  void send(std::uint64_t number) {
+    socket.send(zmq::str_buffer("topic"), zmq::send_flags::sndmore);
+    socket.send(zmq::buffer(ReplayServer::sequence(number)), zmq::send_flags::sndmore);
+    socket.send(zmq::buffer("live " + std::to_string(number)), zmq::send_flags::none);
+  }
+  // A subscription takes effect some time after it was requested. Returns the last number.
+  std::uint64_t send_until_received() {
+    std::uint64_t number = 3;
+    send(number);
+    while (!inbox.wait([](const auto& messages) { return !messages.empty(); }, std::chrono::milliseconds{20}))
+      send(++number);
+    wait_for(number);
+    return number;
+  }
+  void wait_for(std::uint64_t number) {
+    ASSERT_TRUE(inbox.wait([payload = "live " + std::to_string(number)](const auto& messages) {
+      return messages.back().payload == payload;
+    }));
+  }
+
+  zmq::context_t context;
+  zmq::socket_t socket{context, zmq::socket_type::pub};
+  Inbox inbox;
+};
+
+TEST_P(ReplayTest, MessagesMissingInAGapAreRequestedAgain) {
+  ReplayServer server{1'000'000, GetParam()};
+  auto to = *Subscriber::start({}, inbox.handler());
+  ASSERT_TRUE(to->add(socket.get(zmq::sockopt::last_endpoint), server.endpoint));
+  const std::uint64_t last = send_until_received();
+  send(last + 6);
+  wait_for(last + 6);
+  EXPECT_EQ(server.asked_from, last + 1);
+  const std::vector<Received> messages = inbox.all();
+  ASSERT_EQ(messages.size(), last + 7);
+  for (std::size_t i = 0; i < messages.size(); ++i) EXPECT_EQ(messages[i].sequence, i);
+  EXPECT_EQ(messages[last + 1].payload, "replayed " + std::to_string(last + 1));
+  EXPECT_EQ(to->counts().lost, 0U);
+}
+
+TEST_P(ReplayTest, WhatIsNotReplayedIsLost) {
+  ReplayServer server{0, GetParam()};
+  auto to = *Subscriber::start({}, inbox.handler());
+  ASSERT_TRUE(to->add(socket.get(zmq::sockopt::last_endpoint)));
+  const std::uint64_t last = send_until_received();
+  ASSERT_TRUE(to->add(socket.get(zmq::sockopt::last_endpoint), server.endpoint));
+  server.kept = last + 4;
+  // The endpoint takes effect some time after it was given.
+  std::uint64_t number = last;
+  while (server.requests == 0) {
+    send(number += 2);
+    wait_for(number);
+  }
+  const std::uint64_t lost = to->counts().lost;
+  EXPECT_EQ(lost + inbox.all().size(), number - inbox.all().front().sequence.value() + 1);
+}
+
+TEST_P(ReplayTest, AServerThatDoesNotAnswerCostsOneWait) {
+  auto to = *Subscriber::start({}, inbox.handler());
+  ASSERT_TRUE(to->add(socket.get(zmq::sockopt::last_endpoint), "tcp://127.0.0.1:1"));
+  const std::uint64_t last = send_until_received();
+  for (const std::uint64_t step : {2, 4, 6}) send(last + step);
+  wait_for(last + 6);
+  EXPECT_EQ(to->counts().lost, 3U);
+}
+
+INSTANTIATE_TEST_SUITE_P(Zmq, ReplayTest, testing::Bool(),
+                         [](const auto& with) { return with.param ? "WithTopic" : "WithoutTopic"; });
 
 }  // namespace
 }  // namespace penstock::connect
