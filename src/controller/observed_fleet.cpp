@@ -1,6 +1,7 @@
 #include "controller/observed_fleet.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace penstock::controller {
@@ -51,6 +52,8 @@ class WorkerPart {
   std::uint32_t index_, workers_;
 };
 
+std::uint64_t figure(std::optional<std::uint64_t> value) { return value.value_or(0); }
+
 // What a worker reports of itself replaces its part.
 void take_messages(const signals::EngineSample& own, std::optional<signals::EngineSample>& sample) {
   if (!sample) {
@@ -85,21 +88,36 @@ ObservedFleet::ObservedFleet(net::Loop& loop, net::Client& client, logging::Log&
 }
 
 std::optional<std::string> ObservedFleet::front_end() const {
+  if (!discovery_) return std::nullopt;
   for (const auto& [id, known] : known_)
     if (watch_.kind_of(known.number) == telemetry::EngineKind::kDynamo) return id;
   return std::nullopt;
 }
 
-void ObservedFleet::number_workers(Known& known) {
-  if (known.numbers.empty()) known.numbers.push_back(known.number);
-  while (known.numbers.size() < known.workers) known.numbers.push_back(next_++);
+// A worker that stays keeps its number.
+void ObservedFleet::set_workers(Known& known, const std::vector<std::string>& names) {
+  const auto before = std::exchange(known.workers, {});
+  for (const std::string& name : names) {
+    const auto same = std::find_if(before.begin(), before.end(), [&](const auto& each) { return each.first == name; });
+    known.workers.emplace_back(name, same == before.end() ? next_++ : same->second);
+  }
+}
+
+// Dynamo's discovery names the workers, otherwise the gateway knows their number.
+std::vector<std::string> ObservedFleet::workers_of(const std::string& id, const GatewayReplica& replica) const {
+  std::vector<std::string> names;
+  if (front_end() == id)
+    for (const connect::DynamoWorker& worker : records_.workers_of(options_.model))
+      names.push_back(std::to_string(worker.id));
+  if (names.empty() && replica.workers > 1)
+    for (std::uint32_t index = 1; index <= replica.workers; ++index) names.push_back(std::to_string(index));
+  return names;
 }
 
 void ObservedFleet::update_gateway(const GatewayState& state, core::Instant at) {
   std::map<std::string, Known> next;
   std::vector<WatchedEngine> engines;
-  const std::optional<std::string> front = discovery_ ? front_end() : std::nullopt;
-  const auto found = static_cast<std::uint32_t>(records_.workers_of(options_.model).size());
+  const std::optional<std::string> front = front_end();
   const auto log_state = [&](const std::string& id, const std::string& from, std::string_view to) {
     events_.log().write(logging::Event::kReplicaState, {{"replica", id}, {"from", from}, {"to", to}});
   };
@@ -123,10 +141,9 @@ void ObservedFleet::update_gateway(const GatewayState& state, core::Instant at) 
     if (!known.phase.empty() && known.phase != replica.phase) log_state(id, known.phase, replica.phase);
     known.phase = replica.phase;
     if (std::exchange(known.state, state_of(replica)) != known.state) known.since = at;
-    const bool is_dynamo = front && watch_.kind_of(known.number) == telemetry::EngineKind::kDynamo;
-    known.workers = !is_dynamo || found == 0 ? replica.workers : id == *front ? found : 0;
-    number_workers(known);
-    const bool has_channels = is_dynamo && id == *front && replica.fpm.empty();
+    set_workers(known, workers_of(id, replica));
+    known.has_no_workers = front && front != id && watch_.kind_of(known.number) == telemetry::EngineKind::kDynamo;
+    const bool has_channels = front == id && replica.fpm.empty();
     engines.push_back(
         {known.number, replica.url, has_channels ? records_.endpoints_of(options_.model) : replica.fpm, id});
     next.emplace(id, std::move(known));
@@ -160,8 +177,8 @@ void ObservedFleet::fill(std::size_t pool, signals::PoolObservation& seen) const
 std::vector<ReplicaView> ObservedFleet::replicas(std::size_t pool) const {
   std::vector<ReplicaView> views;
   for (const auto& [id, known] : known_) {
-    if (known.pool != pool) continue;
-    if (known.workers == 1)
+    if (known.pool != pool || known.has_no_workers) continue;
+    if (known.workers.empty())
       views.push_back({id,
                        known.phase,
                        known.url,
@@ -177,26 +194,29 @@ std::vector<ReplicaView> ObservedFleet::replicas(std::size_t pool) const {
 void ObservedFleet::add_workers(const std::string& id, const Known& known, std::vector<ReplicaView>& views) const {
   const std::optional<signals::EngineSample> whole = watch_.sample_of(known.number);
   const std::map<std::string, signals::EngineSample> measured = watch_.workers_of(known.number);
-  std::vector<connect::DynamoWorker> described = records_.workers_of(options_.model);
-  if (described.size() != known.workers) described.clear();
-  auto each = measured.begin();
-  for (std::uint32_t index = 0; index < known.workers; ++index) {
+  std::map<std::string, std::uint64_t> capacities;
+  for (const connect::DynamoWorker& worker : records_.workers_of(options_.model))
+    if (worker.kv_tokens) capacities[std::to_string(worker.id)] = *worker.kv_tokens;
+  const auto workers = static_cast<std::uint32_t>(known.workers.size());
+  // Without a discovery the workers have no names; as many publishers stand for them in their order.
+  const bool in_order = measured.size() == workers && records_.workers.empty();
+  for (std::uint32_t index = 0; index < workers; ++index) {
+    const auto& [name, number] = known.workers[index];
     std::optional<signals::EngineSample> sample = whole;
-    if (sample) WorkerPart{index, known.workers}.take(*sample);
-    auto own = measured.end();
-    if (!described.empty())
-      own = measured.find(std::to_string(described[index].id));
-    else if (measured.size() == known.workers)
-      own = each++;
+    if (sample) WorkerPart{index, workers}.take(*sample);
+    const auto own = in_order ? std::next(measured.begin(), index) : measured.find(name);
     if (own != measured.end()) take_messages(own->second, sample);
-    if (sample && !described.empty() && described[index].kv_tokens)
-      sample->kv_capacity_tokens = *described[index].kv_tokens;
-    const std::string name = described.empty() ? std::to_string(index + 1) : std::to_string(described[index].id);
+    if (const auto capacity = capacities.find(name); sample && capacity != capacities.end()) {
+      sample->kv_capacity_tokens = capacity->second;
+      // Dynamo's messages do not contain the blocks in use; the tokens of running sequences stand for them.
+      sample->kv_used_tokens =
+          std::min(capacity->second, figure(sample->scheduled_kv_tokens) + figure(sample->inflight_prefill_tokens));
+    }
     views.push_back({id + "/" + name,
                      known.phase,
                      known.url,
                      known.since,
-                     {known.numbers[index], known.state, known.since, sample},
+                     {number, known.state, known.since, sample},
                      index == 0 ? watch_.messages_of(known.number) : std::nullopt});
   }
 }

@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "controller/dynamo_discovery.h"
@@ -46,15 +48,17 @@ class ObservedFleet final : public Fleet {
  private:
   struct Known {
     std::uint32_t number = 0;
-    std::vector<std::uint32_t> numbers;  // Of its workers; the first one is `number`.
-    std::uint32_t workers = 1;
+    // Names and numbers of its workers, in order; without any, the replica is one engine.
+    std::vector<std::pair<std::string, std::uint32_t>> workers;
+    bool has_no_workers = false;  // Another front end has the workers of its fleet.
     std::size_t pool = 0;
     std::string url, phase;
     signals::ReplicaState state = signals::ReplicaState::kStarting;
     core::Instant since;
   };
 
-  void number_workers(Known& known);
+  void set_workers(Known& known, const std::vector<std::string>& names);
+  [[nodiscard]] std::vector<std::string> workers_of(const std::string& id, const GatewayReplica& replica) const;
   void add_workers(const std::string& id, const Known& known, std::vector<ReplicaView>& views) const;
   [[nodiscard]] std::optional<std::string> front_end() const;
 

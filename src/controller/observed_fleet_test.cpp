@@ -102,6 +102,7 @@ TEST_F(ObservedFleetTest, AReplicaWithManyWorkersCountsAsSoMany) {
   // Workers that stay keep their numbers.
   state.replicas["d2"].workers = 2;
   fleet.update_gateway(state, kNow + 1s);
+  ASSERT_EQ(fleet.replicas(1).size(), 3U);
   EXPECT_EQ(fleet.replicas(1).back().seen.replica, views[2].seen.replica);
   EXPECT_EQ(seen(1).ready, 3U);
 }

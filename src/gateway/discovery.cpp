@@ -264,13 +264,13 @@ class Finder final : public Discovery {
                             ? Batch{core::invalid_input("KV events", "the message has frames of an unknown form")}
                             : telemetry::decode_batch(message.payload);
     gateway_.count_kv_messages(id, {batch ? 1U : 0U, batch ? 0U : 1U, message.lost});
-    if (!batch) return report_rejection(id, std::string{message.endpoint}, batch.error().message());
     using Change = dispatch::KvChange;
     // Missed events may have removed anything: the index forgets the replica rather than hold stale entries.
     if (message.restarted)
       gateway_.kv_event(id, Change::kCleared, {});
-    else if (message.lost > 0)
+    else if (message.lost > 0 || !batch)
       gateway_.kv_event(id, Change::kLost, {});
+    if (!batch) return report_rejection(id, message.endpoint, batch.error().message());
     for (const telemetry::KvEvent& event : batch->events) {
       if (const auto* stored = std::get_if<telemetry::BlockStored>(&event))
         gateway_.kv_event(id, Change::kStored, stored->block_hashes);
@@ -281,9 +281,9 @@ class Finder final : public Discovery {
     }
   }
 
-  // Once for each replica until it has another cause. On the subscriber's thread.
-  void report_rejection(const std::string& id, const std::string& endpoint, const std::string& cause) {
-    if (std::exchange(rejections_[id], cause) == cause) return;
+  // Once for each replica. On the subscriber's thread.
+  void report_rejection(const std::string& id, std::string_view endpoint, const std::string& cause) {
+    if (!rejected_.insert(id).second) return;
     log_.write(logging::Event::kKvEventsRejected, {{"replica", id}, {"endpoint", endpoint}, {"cause", cause}});
   }
 
@@ -301,7 +301,7 @@ class Finder final : public Discovery {
   std::condition_variable wake_;
   bool stopping_ = false;
   std::map<std::string, std::string> by_endpoint_;
-  std::map<std::string, std::string> rejections_;  // By replica. Belongs to the subscriber's thread.
+  std::set<std::string> rejected_;  // Replicas whose messages were rejected. Belongs to the subscriber's thread.
   std::thread resolver_;
   std::unique_ptr<connect::Subscriber> subscriber_;
 };
