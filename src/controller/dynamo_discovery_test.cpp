@@ -1,6 +1,9 @@
 #include "controller/dynamo_discovery.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
 
 #include "controller/live_testing.h"
 

@@ -96,9 +96,12 @@ class WorkersTest(unittest.TestCase):
         gateway = Gateway(self, front_end.url).ready()
         until("its workers", lambda: gateway.overview()["replicas"][0]["workers"] == 2)
         results, most = [], 0
-        body = {"model": "m", "prompt": "x" * 13000, "max_tokens": 1}
-        threads = [threading.Thread(target=lambda: results.append(ask(gateway.port, "POST", "/v1/completions", body)[0]))
-                   for _ in range(30)]
+
+        def complete_prompt(number):
+            body = {"model": "m", "prompt": f"{number} prompts ".ljust(13000, "x"), "max_tokens": 1}
+            results.append(ask(gateway.port, "POST", "/v1/completions", body)[0])
+
+        threads = [threading.Thread(target=complete_prompt, args=(number,)) for number in range(30)]
         for thread in threads:
             thread.start()
         while any(thread.is_alive() for thread in threads):
