@@ -23,7 +23,12 @@ class WorkerPart {
     of(sample.queued_requests, sample.running_requests, sample.queued_prefill_tokens, sample.inflight_prefill_tokens,
        sample.scheduled_kv_tokens, sample.queued_kv_tokens, sample.kv_used_tokens, sample.kv_capacity_tokens,
        sample.prompt_tokens_total, sample.prefix_hit_tokens_total, sample.generation_tokens_total,
-       sample.completed_total, sample.preemptions_total, sample.evictions_total);
+       sample.completed_total, sample.preemptions_total, sample.evictions_total, sample.iterations_total);
+    for (auto* histogram : {&sample.itl_s, &sample.prefill_s, &sample.ttft_s}) {
+      if (!*histogram) continue;
+      of((*histogram)->count);
+      (*histogram)->sum /= workers_;
+    }
     core::IterationTotals& iterations = sample.iterations;
     for (core::IterationSums* sums : {&iterations.prefill, &iterations.decode}) {
       of(sums->steps, sums->decode_sequences, sums->decode_context_tokens, sums->active_kv_tokens);
@@ -51,8 +56,6 @@ class WorkerPart {
 
   std::uint32_t index_, workers_;
 };
-
-std::uint64_t figure(std::optional<std::uint64_t> value) { return value.value_or(0); }
 
 // What a worker reports of itself replaces its part.
 void take_messages(const signals::EngineSample& own, std::optional<signals::EngineSample>& sample) {
@@ -209,8 +212,9 @@ void ObservedFleet::add_workers(const std::string& id, const Known& known, std::
     if (const auto capacity = capacities.find(name); sample && capacity != capacities.end()) {
       sample->kv_capacity_tokens = capacity->second;
       // Dynamo's messages do not contain the blocks in use; the tokens of running sequences stand for them.
-      sample->kv_used_tokens =
-          std::min(capacity->second, figure(sample->scheduled_kv_tokens) + figure(sample->inflight_prefill_tokens));
+      if (sample->scheduled_kv_tokens && sample->inflight_prefill_tokens)
+        sample->kv_used_tokens =
+            std::min(capacity->second, *sample->scheduled_kv_tokens + *sample->inflight_prefill_tokens);
     }
     views.push_back({id + "/" + name,
                      known.phase,

@@ -54,7 +54,7 @@ def series(text, name):
 
 class ForwardPassTest(unittest.TestCase):
     def test_the_planner_receives_the_iterations_of_an_observed_engine(self):
-        engine = Engine(self, "--fpm-port", "0", "--model", "linear:20,0,0.001,0")
+        engine = Engine(self, "--fpm-port", "0", "--engine", "linear:20,0,0.001,0")
         gateway = Gateway(self, engine.url).ready()
         home = Home(self)
         log = home.path("decisions.jsonl")
