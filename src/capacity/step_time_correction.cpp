@@ -5,6 +5,8 @@
 #include <span>
 #include <utility>
 
+#include "capacity/histogram_interval.h"
+
 namespace penstock::capacity {
 namespace {
 
@@ -92,7 +94,9 @@ void StepTimeCorrection::observe(const signals::PoolObservation& pool, core::Ins
 }
 
 void StepTimeCorrection::look_at(Replica& replica, const signals::EngineSample& sample) {
-  if (replica.from && went_back(replica.from->iterations, sample.iterations)) {
+  const bool in_detail = sample.iterations.steps() > 0;
+  if (replica.from &&
+      (went_back(replica.from->iterations, sample.iterations) || histograms_went_back(*replica.from, sample))) {
     const core::Instant newest = replica.newest;
     replica = Replica{};
     replica.newest = newest;
@@ -101,7 +105,9 @@ void StepTimeCorrection::look_at(Replica& replica, const signals::EngineSample& 
     replica.from = sample;
     return;
   }
-  const IterationInterval interval = interval_between(*replica.from, sample);
+  IterationInterval interval = interval_between(*replica.from, sample);
+  if (!in_detail)
+    if (auto made = histogram_interval(*replica.from, sample)) interval = *std::move(made);
   if (!is_plausible(interval)) {
     ++rejected_;
     if (++replica.contradictions == kContradictionsMax) {
@@ -113,13 +119,15 @@ void StepTimeCorrection::look_at(Replica& replica, const signals::EngineSample& 
   replica.contradictions = 0;
   if (interval.done.busy() < options_.busy_least && interval.elapsed < options_.interval_longest) return;
   replica.from = sample;
-  if (interval.done.steps() > 0) learn_from(replica, interval);
+  if (interval.done.steps() > 0) learn_from(replica, interval, in_detail);
 }
 
-void StepTimeCorrection::learn_from(Replica& replica, const IterationInterval& interval) {
+// Histograms do not show how the time divides between prompts and tokens, which the learned model needs.
+void StepTimeCorrection::learn_from(Replica& replica, const IterationInterval& interval, bool in_detail) {
   const double observed_ms = core::to_milliseconds(interval.done.busy());
   const double replicas = static_cast<double>(replicas_.size());
   if (!profile_) {
+    if (!in_detail) return;
     learned_.add(interval, kept_after(observed_ms, replicas));
     ++samples_;
     return;
@@ -136,7 +144,7 @@ void StepTimeCorrection::learn_from(Replica& replica, const IterationInterval& i
   }
   ++samples_;
   if (known) note_errors(*known, predicted_ms, observed_ms);
-  learned_.add(interval, kept_after(observed_ms, replicas));
+  if (in_detail) learned_.add(interval, kept_after(observed_ms, replicas));
 }
 
 double StepTimeCorrection::kept_after(double busy_ms, double replicas) const {

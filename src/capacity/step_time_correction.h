@@ -1,4 +1,5 @@
-// Online correction factor between the measured step times of a pool's engines and their profile.
+// Online correction factor between the measured step times of a pool's engines and their profile. Engines report their
+// iterations, or histograms of the gaps between tokens.
 #pragma once
 
 #include <array>
@@ -104,7 +105,7 @@ class StepTimeCorrection {
   };
 
   void look_at(Replica& replica, const signals::EngineSample& sample);
-  void learn_from(Replica& replica, const IterationInterval& interval);
+  void learn_from(Replica& replica, const IterationInterval& interval, bool in_detail);
   void note_errors(double factor, double predicted_ms, double observed_ms);
   void update_factor();
   [[nodiscard]] double kept_after(double busy_ms, double replicas) const;

@@ -246,10 +246,12 @@ class DecisionSink {
 
 core::Result<std::unique_ptr<decision::Policy>> make_live_policy(const std::string& name,
                                                                  const configuration::Configuration& made,
-                                                                 const simulation::RunOptions& run) {
+                                                                 const simulation::RunOptions& run,
+                                                                 bool local_engines) {
   if (name == configuration::kPenstock) {
     auto options = replay::make_planner_options(made);
     if (!options) return tl::make_unexpected(options.error());
+    options->guesses_engines = !local_engines;
     return replay::make_penstock(*std::move(options), trial_options(run), 1.0);
   }
   const auto capacity = replay::known_capacity(made.capacity, name);
@@ -319,7 +321,7 @@ int run_planner(const Arguments& arguments) {
                                    log.write(logging::Event::kDrain, {{"cause", cause}});
                                    own->stop_all([&] { loop.stop(); });
                                  }};
-  auto policy = make_live_policy(daemon_options.policy, made, *run);
+  auto policy = make_live_policy(daemon_options.policy, made, *run, daemon_options.local_engines);
   if (!policy) return report_input_error(policy.error());
   auto sink = DecisionSink::open(made.output.decision_log, log);
   if (!sink) return report_error(sink.error());

@@ -15,7 +15,10 @@ class Trials final : public planner::FleetTrials {
  public:
   Trials(const RunOptions& options, const TrialOptions& trials) : options_(without_limits(options)) {
     options_.slo_segments = signals::segments_by_name(options.slo_segments);
-    for (const PoolSpec& pool : options_.pools) profiles_.push_back(pool.step_time);
+    for (const PoolSpec& pool : options_.pools) {
+      profiles_.push_back(pool.step_time);
+      engines_.push_back(pool.engine);
+    }
     if (trials.step_time_factor != 1.0)
       for (auto& profile : profiles_) profile = engine::slowed(profile, trials.step_time_factor);
     correct({});
@@ -74,15 +77,23 @@ class Trials final : public planner::FleetTrials {
     return outcome;
   }
 
-  void correct(std::span<const double> step_time_factors) override {
-    for (std::size_t i = 0; i < profiles_.size(); ++i)
-      options_.pools[i].step_time =
-          i < step_time_factors.size() ? engine::slowed(profiles_[i], step_time_factors[i]) : profiles_[i];
+  void correct(std::span<const planner::EngineCorrection> engines) override {
+    for (std::size_t i = 0; i < profiles_.size(); ++i) {
+      const planner::EngineCorrection learned = i < engines.size() ? engines[i] : planner::EngineCorrection{};
+      PoolSpec& pool = options_.pools[i];
+      pool.step_time = engine::slowed(profiles_[i], learned.step_time);
+      pool.engine = engines_[i];
+      if (learned.max_sequences) pool.engine.max_sequences = *learned.max_sequences;
+      if (learned.kv_tokens)
+        pool.engine.kv_blocks = static_cast<std::uint32_t>(
+            std::clamp<std::uint64_t>(*learned.kv_tokens / pool.engine.block_tokens, 1, UINT32_MAX));
+    }
   }
 
  private:
   RunOptions options_;
   std::vector<std::shared_ptr<const engine::StepTimeModel>> profiles_;  // by pool, as the planner was given them
+  std::vector<engine::EngineConfig> engines_;                           // likewise
   workload::Workload workload_;
 };
 

@@ -174,27 +174,41 @@ TEST(Trials, CountTheTargetsOfSegmentsAsAReplayDoes) {
   EXPECT_DOUBLE_EQ(outcome.all.met, outcome.targets[0].met + outcome.targets[1].met);
 }
 
+TEST(Trials, UseTheLearnedLimitsOfTheEngines) {
+  const auto trials = make_trials(tight());
+  const auto requests = evenly(400, 30.0);
+  trials->load({requests, 1.0});
+  const double plain = attainment(*trials, 4);
+  trials->correct(std::array{planner::EngineCorrection{1.0, 1, {}}});
+  EXPECT_LT(attainment(*trials, 4), plain - 0.1);
+  trials->correct(std::array{planner::EngineCorrection{1.0, {}, 1024}});
+  EXPECT_LT(attainment(*trials, 4), plain - 0.1);
+  trials->correct({});
+  EXPECT_EQ(attainment(*trials, 4), plain);
+}
+
 TEST(Trials, ACorrectionSlowsEveryStepAsSlowReplicasDo) {
   const auto trials = make_trials(tight());
   const auto requests = unevenly(600, 30.0);
   trials->load({requests, 1.0});
   const double before = attainment(*trials, 3);
-  trials->correct(std::array{1.3});
+  trials->correct(std::array{planner::EngineCorrection{1.3, {}, {}}});
   RunOptions slow = tight();
   slow.faults.events = {{FaultKind::kSlow, {}, {}, 0, {}, 1.3}};
   const double corrected = attainment(*trials, 3);
   EXPECT_DOUBLE_EQ(corrected, replayed(requests, slow, 3).slo_attainment);
   EXPECT_LT(corrected, before);
-  trials->correct(std::array{1.3});  // The factor applies to the profile, not to the last factor.
+  trials->correct(std::array{
+      planner::EngineCorrection{1.3, {}, {}}});  // The factor applies to the profile, not to the last factor.
   EXPECT_EQ(attainment(*trials, 3), corrected);
-  trials->correct(std::array{1.0});
+  trials->correct(std::array{planner::EngineCorrection{1.0, {}, {}}});
   EXPECT_EQ(attainment(*trials, 3), before);
 }
 
 TEST(Trials, UseTheGivenProfileEvenIfItIsWrong) {
   const auto requests = unevenly(600, 30.0);
   const auto off = make_trials(tight(), {.step_time_factor = 1.3}), corrected = make_trials(tight());
-  corrected->correct(std::array{1.3});
+  corrected->correct(std::array{planner::EngineCorrection{1.3, {}, {}}});
   for (const auto& trials : {off.get(), corrected.get()}) trials->load({requests, 1.0});
   EXPECT_EQ(attainment(*off, 3), attainment(*corrected, 3));
 }

@@ -49,7 +49,10 @@ class FormulaTrials final : public FleetTrials {
     return outcome;
   }
 
-  void correct(std::span<const double> factors) override { corrected.assign(factors.begin(), factors.end()); }
+  void correct(std::span<const EngineCorrection> engines) override {
+    corrected.clear();
+    for (const EngineCorrection& engine : engines) corrected.push_back(engine.step_time);
+  }
 
   int loads = 0, attempts = 0;
   // By objective: factor of a replica's capacity; empty means that there is one objective.

@@ -33,6 +33,8 @@ constexpr double kRaiseForgotten = 0.01;
 constexpr core::Duration kNoticed = std::chrono::seconds{60};
 // Lag in seconds for which the standard headroom is meant; other lags scale it.
 constexpr double kUsualS = 180.0;
+// Additional headroom while the engines of a pool are simulated by a default profile that no measurement has corrected.
+constexpr double kGuessedHeadroom = 1.25;
 // Minimum attainment of the best fleet in trials below which the trials are not used, because the model or the SLO is
 // wrong.
 constexpr double kUsable = 0.2;
@@ -144,9 +146,9 @@ class PenstockPlanner final : public Policy {
   }
 
   void correct_trials() {
-    std::vector<double> factors;
-    for (const ReplicaSpeed& speed : speeds_) factors.push_back(speed.factor());
-    trials_->correct(factors);
+    std::vector<EngineCorrection> engines;
+    for (const ReplicaSpeed& speed : speeds_) engines.push_back(speed.engine());
+    trials_->correct(engines);
   }
 
   [[nodiscard]] static bool in_flight(const signals::Observation& observation) {
@@ -179,6 +181,9 @@ class PenstockPlanner final : public Policy {
   // Headroom above the standard is always used if the traffic requires it; headroom below it only in the phase kCost.
   [[nodiscard]] double headroom(RolloutPhase phase) const {
     const double learned = headroom_->learned(), standard = headroom_->standard();
+    const bool guesses =
+        std::any_of(speeds_.begin(), speeds_.end(), [](const ReplicaSpeed& speed) { return speed.is_uncalibrated(); });
+    if (guesses) return kGuessedHeadroom * std::max(learned, standard);
     return learned > standard || (phase == RolloutPhase::kCost && refines_cost()) ? learned : standard;
   }
 
@@ -351,6 +356,15 @@ class PenstockPlanner final : public Policy {
     if (const auto error = speed.correction().error())
       proposal.evidence.push_back({"step_time_error", *error, "share"});
     if (lacking > 0.0) proposal.evidence.push_back({"lost_to_slow_replicas", lacking, "replicas"});
+    if (speed.is_uncalibrated()) proposal.evidence.push_back({"uncalibrated_default_engine", 1.0, "model"});
+    if (const auto& sequences = speed.engine().max_sequences)
+      proposal.evidence.push_back({"learned_max_sequences", static_cast<double>(*sequences), "requests"});
+    if (const auto& tokens = speed.engine().kv_tokens)
+      proposal.evidence.push_back({"reported_kv_capacity", static_cast<double>(*tokens), "tokens"});
+    const auto unknown = std::count_if(pool.replicas.begin(), pool.replicas.end(), [](const auto& replica) {
+      return replica.state == signals::ReplicaState::kReady && replica.sample && !replica.sample->kv_usage();
+    });
+    if (unknown > 0) proposal.evidence.push_back({"without_kv_usage", static_cast<double>(unknown), "replicas"});
   }
 
   // Scales all pools by the factor of the pool with the highest need.

@@ -44,6 +44,8 @@ struct PlannerOptions {
   std::vector<forecast::TrafficSample> history;  // Traffic before the start, for the forecast.
   ScheduleOptions schedule;
   GuardrailOptions guardrails;
+  // The engines are not ours: a default profile is a guess until it is corrected, and calls for more headroom.
+  bool guesses_engines = false;
   std::vector<PoolProfile> profiles;  // Indexed by pool; empty means no correction and no formula.
 };
 

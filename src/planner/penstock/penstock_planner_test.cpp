@@ -221,6 +221,10 @@ PlannerOptions too_much_to_try() {
 TEST(PenstockPlanner, TheTokenFormulaServesWhileTrialsDoNotFinish) {
   const PlannerOptions options = too_much_to_try();
   Course run{options};
+  run.change = [](signals::Observation& seen) {
+    for (signals::ReplicaObservation& replica : seen.pools[0].replicas)
+      if (replica.sample) replica.sample->kv_capacity_tokens = 1'000'000;  // As in the profile.
+  };
   const signals::SloPolicy slo;
   (void)run.at_rate(48.0, 80);
   const PoolDecision decision = run.at_rate(48.0, 120).pools[0];

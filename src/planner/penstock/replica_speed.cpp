@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace penstock::planner {
 namespace {
@@ -21,16 +22,41 @@ double cached_share(const signals::PoolObservation& pool) {
   return prompts > 0.0 ? std::clamp(hits / prompts, 0.0, kWarmCache) : 0.0;
 }
 
+bool is_near(double value, double reference) { return std::abs(value / reference - 1.0) < kWorthCorrecting; }
+
+// Capacity of the smallest KV cache; empty if no ready replica reports one.
+std::optional<std::uint64_t> least_kv_tokens(const signals::PoolObservation& pool) {
+  std::optional<std::uint64_t> least;
+  for (const signals::ReplicaObservation& replica : pool.replicas) {
+    if (replica.state != signals::ReplicaState::kReady || !replica.sample) continue;
+    const auto& tokens = replica.sample->kv_capacity_tokens;
+    if (tokens && *tokens > 0) least = std::min(least.value_or(*tokens), *tokens);
+  }
+  return least;
+}
+
 }  // namespace
 
 bool ReplicaSpeed::observe(const signals::PoolObservation& pool, core::Instant now) {
   correction_.observe(pool, now);
+  concurrency_.observe(pool);
+  EngineCorrection learned = applied_;
+  learned.step_time = learned_step_time();
+  if (concurrency_.sequences()) learned.max_sequences = concurrency_.sequences();
+  if (const auto kv_tokens = least_kv_tokens(pool)) learned.kv_tokens = kv_tokens;
+  // A limit that the profile has already corrects nothing.
+  if (learned.max_sequences && is_near(*learned.max_sequences, profile_.limits.max_sequences))
+    learned.max_sequences.reset();
+  if (learned.kv_tokens && is_near(static_cast<double>(*learned.kv_tokens), profile_.limits.kv_tokens))
+    learned.kv_tokens.reset();
+  return std::exchange(applied_, learned) != learned;
+}
+
+double ReplicaSpeed::learned_step_time() const {
   const std::optional<double> factor = correction_.factor(), error = correction_.standard_error();
-  if (!factor || !error || *error > kKnownWell * *factor) return false;
+  if (!factor || !error || *error > kKnownWell * *factor) return applied_.step_time;
   const double bounded = std::clamp(*factor, kLeast, kMost);
-  if (std::abs(bounded / applied_ - 1.0) < kWorthCorrecting) return false;
-  applied_ = bounded;
-  return true;
+  return std::abs(bounded / applied_.step_time - 1.0) < kWorthCorrecting ? applied_.step_time : bounded;
 }
 
 double ReplicaSpeed::replicas_lacking(const signals::PoolObservation& pool) const {
@@ -58,8 +84,11 @@ std::optional<capacity::FormulaResult> ReplicaSpeed::by_formula(const signals::P
   shape.cached_share = cached_share(pool);
   capacity::CapacityOptions options;
   options.role = pool.role;
-  options.factor = applied_ * profile_.widening;
-  const auto estimate = capacity::token_capacity(*profile_.step_time, shape, profile_.limits, slo, options);
+  options.factor = applied_.step_time * profile_.widening;
+  capacity::EngineLimits limits = profile_.limits;
+  if (applied_.max_sequences) limits.max_sequences = *applied_.max_sequences;
+  if (applied_.kv_tokens) limits.kv_tokens = static_cast<double>(*applied_.kv_tokens);
+  const auto estimate = capacity::token_capacity(*profile_.step_time, shape, limits, slo, options);
   if (!estimate) return std::nullopt;
   const double rate = growth * arrivals / seconds;
   return capacity::replicas_by_formula(rate * shape.input_tokens, rate * shape.output_tokens, estimate->tokens,

@@ -4,9 +4,11 @@
 #include <memory>
 #include <optional>
 
+#include "capacity/concurrency_limit.h"
 #include "capacity/step_time_correction.h"
 #include "capacity/token_formula.h"
 #include "core/state_archive.h"
+#include "planner/penstock/trials.h"
 #include "signals/observation.h"
 #include "signals/slo.h"
 
@@ -17,19 +19,24 @@ struct PoolProfile {
   capacity::EngineLimits limits;
   // Factor of uncertainty, at least 1: 1 plus the share of traffic outside the profile's ranges.
   double widening = 1.0;
+  bool is_default = false;  // The engines were not described: the profile is a guess until it is corrected.
 };
 
 // Corrects the profile of one pool once the error is known precisely enough, and keeps a correction until it is clearly
-// wrong.
+// wrong. Limits of the engines are learned, too: the sequences that run at once, and the capacity of the KV cache.
 class ReplicaSpeed {
  public:
   explicit ReplicaSpeed(const PoolProfile& profile) : profile_(profile), correction_(profile.step_time) {}
 
-  // Returns true if factor() has changed.
+  // Returns true if engine() has changed.
   bool observe(const signals::PoolObservation& pool, core::Instant now);
 
+  // What was learned of the engines.
+  [[nodiscard]] const EngineCorrection& engine() const { return applied_; }
   // Multiplier of step times; 1 without sufficient data.
-  [[nodiscard]] double factor() const { return applied_; }
+  [[nodiscard]] double factor() const { return applied_.step_time; }
+  // Whether the profile is a guess, and no step time has been measured.
+  [[nodiscard]] bool is_uncalibrated() const { return profile_.is_default && !correction_.factor(); }
   [[nodiscard]] const capacity::StepTimeCorrection& correction() const { return correction_; }
   // Capacity that slow ready replicas lack, in replicas of normal speed.
   [[nodiscard]] double replicas_lacking(const signals::PoolObservation& pool) const;
@@ -40,12 +47,15 @@ class ReplicaSpeed {
                                                                   const signals::SloTarget& slo, double growth,
                                                                   double utilisation) const;
 
-  void archive(core::StateArchive& state) { state("replica_speed", correction_, applied_); }
+  void archive(core::StateArchive& state) { state("replica_speed", correction_, concurrency_, applied_); }
 
  private:
+  [[nodiscard]] double learned_step_time() const;
+
   PoolProfile profile_;
   capacity::StepTimeCorrection correction_;
-  double applied_ = 1.0;
+  capacity::ConcurrencyLimit concurrency_;
+  EngineCorrection applied_;
 };
 
 }  // namespace penstock::planner

@@ -69,6 +69,35 @@ TEST(ReplicaSpeed, IsOneUntilTheFactorIsKnown) {
   EXPECT_NEAR(speed.factor(), 1.4, 0.03);
 }
 
+TEST(ReplicaSpeed, ADefaultProfileIsUncalibratedUntilItIsMeasured) {
+  Pool pool{{1.4, 1.4}};
+  PoolProfile guess = profile();
+  ReplicaSpeed known{guess};
+  EXPECT_FALSE(known.is_uncalibrated());
+  guess.is_default = true;
+  ReplicaSpeed speed{guess};
+  EXPECT_TRUE(speed.is_uncalibrated());
+  (void)pool.go_on(speed, 30);
+  EXPECT_FALSE(speed.is_uncalibrated());
+}
+
+TEST(ReplicaSpeed, LearnsLimitsThatDifferFromTheProfile) {
+  ReplicaSpeed speed{profile()};
+  signals::EngineSample vllm;
+  vllm.queued_requests = 40;
+  vllm.running_requests = 2;
+  vllm.kv_share = 0.1;
+  vllm.kv_capacity_tokens = 100'000;
+  bool changed = false;
+  for (int tick = 1; tick <= 4; ++tick) {
+    vllm.sampled_at = testing::at_s(5.0 * tick);
+    changed = speed.observe(testing::pool_of(2, vllm), vllm.sampled_at) || changed;
+  }
+  EXPECT_TRUE(changed);
+  EXPECT_EQ(speed.engine().max_sequences, 2U);
+  EXPECT_EQ(speed.engine().kv_tokens, 100'000U);
+}
+
 TEST(ReplicaSpeed, AFactorOnceAppliedStaysUntilItIsClearlyWrong) {
   Pool near{{1.03, 1.03}};
   ReplicaSpeed speed{profile()};

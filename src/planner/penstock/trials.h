@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -34,6 +35,17 @@ struct TrialOutcome {
   void archive(core::StateArchive& state) { state.values_of(all, ttft, itl, targets); }
 };
 
+// What was learned of the engines of a pool, compared with their profile. An empty figure keeps that of the profile.
+struct EngineCorrection {
+  double step_time = 1.0;                      // Multiple of the profile's step times.
+  std::optional<std::uint32_t> max_sequences;  // Sequences that run at once.
+  std::optional<std::uint64_t> kv_tokens;      // Capacity of the KV cache.
+
+  void archive(core::StateArchive& state) { state.values_of(step_time, max_sequences, kv_tokens); }
+
+  friend bool operator==(const EngineCorrection&, const EngineCorrection&) = default;
+};
+
 // Equal traffic and fleets give equal outcomes. Not thread-safe.
 class FleetTrials {
  public:
@@ -42,8 +54,8 @@ class FleetTrials {
   virtual void load(const TrialTraffic& traffic) = 0;
   // Simulates a fleet with these replicas per pool, ready from the start and with empty caches.
   [[nodiscard]] virtual TrialOutcome attempt(std::span<const std::uint32_t> replicas) = 0;
-  // Multiplies the profile's step times of each pool from now on.
-  virtual void correct(std::span<const double> step_time_factors) = 0;
+  // Corrects the engines of each pool from now on.
+  virtual void correct(std::span<const EngineCorrection> engines) = 0;
 };
 
 }  // namespace penstock::planner

@@ -42,7 +42,7 @@ class RecordedTrials final : public FleetTrials {
     const TrialCounts counts{judged * traffic_.rate_factor, judged * traffic_.rate_factor * share};
     return {counts, counts, counts, {}};
   }
-  void correct(std::span<const double>) override {}
+  void correct(std::span<const EngineCorrection>) override {}
 
   std::vector<Attempt> attempts;
 
