@@ -110,6 +110,7 @@ struct SeenOutput {
   std::uint32_t events = 0;  // Events with text.
   std::uint32_t steps = 0;   // Events of a choice, with text or without.
   std::uint64_t bytes = 0;   // Size of the text, also of an answer that is not streamed.
+  bool whole = false;        // The answer has its end.
   [[nodiscard]] bool has_text() const { return events > 0 || bytes > 0; }
 };
 

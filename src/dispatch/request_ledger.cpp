@@ -125,7 +125,7 @@ void RequestLedger::count_tokens(ActiveRequest& request, const RequestOutcome& o
   const bool unseen = left && !request.stream && !seen.has_text() && !output.reported;
   if (unseen) {
     entry.output_tokens = std::min(output_limit(request), estimator(request).of_time(time));
-  } else if (left && request.computes && seen.events > 0) {
+  } else if (left && request.computes && seen.events > 0 && !seen.whole) {
     // A replica notices that the gateway left after the step that it computes.
     const std::uint64_t step = estimator(request).of_events(1, seen.bytes / seen.events);
     entry.output_tokens = std::max(output.tokens, std::min(output_limit(request), output.tokens + step));

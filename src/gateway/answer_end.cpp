@@ -33,7 +33,7 @@ std::optional<dispatch::TokenUsage> usage_of(const api::AnswerWatch& watch) {
 }
 
 dispatch::SeenOutput seen_output(const api::AnswerWatch& watch) {
-  return {watch.text_events(), watch.choice_events(), watch.text_bytes()};
+  return {watch.text_events(), watch.choice_events(), watch.text_bytes(), watch.whole()};
 }
 
 }  // namespace penstock::gateway

@@ -38,6 +38,12 @@ void ReplicaCall::call(WorkerContext& context, const Target& target, const Upstr
   call_ = &context.client.call(options, request.head(), request.body(), listener);
 }
 
+void ReplicaCall::abandon(const std::function<void(std::string_view)>& take) {
+  constexpr std::size_t kBytesMax = 4 << 20;  // More than a socket holds.
+  if (call_ != nullptr) call_->take_rest(take, kBytesMax);
+  cancel();
+}
+
 void ReplicaCall::cancel() {
   if (call_ == nullptr) return;
   call_->cancel();

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <string_view>
 
 #include "gateway/target.h"
 #include "gateway/upstream_request.h"
@@ -22,6 +24,8 @@ class ReplicaCall {
   [[nodiscard]] bool raw() const { return raw_; }
   void finished() { call_ = nullptr; }  // The listener has received on_end() or on_fault().
   void cancel();
+  // Cancels the call. `take` gets the bytes of the answer that have arrived and were not relayed.
+  void abandon(const std::function<void(std::string_view)>& take);
   void pause() { call_->pause(); }
   void resume() {
     if (call_ != nullptr) call_->resume();

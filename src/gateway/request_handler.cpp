@@ -300,9 +300,13 @@ void RequestHandler::on_writable() {
 }
 
 void RequestHandler::on_client_gone() {
-  call_.cancel();
-  context_.waiting.erase(ticket_);
   const bool has_all = has_begun(phase_) && is_events() && watch_.done();
+  const bool counts = has_begun(phase_) && is_events();
+  // What the replica sent until now was computed.
+  call_.abandon([&](std::string_view bytes) {
+    if (counts) watch_.take(bytes);
+  });
+  context_.waiting.erase(ticket_);
   enter(Phase::kFinishing);
   if (!has_all) report_.answered(kClientClosedRequest);
   has_all ? end(ledger::Outcome::kCompleted, dispatch::Attempt::kAnswered) : end(ledger::Outcome::kCancelled);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -60,7 +61,10 @@ struct CallOptions {
 class Call {
  public:
   virtual void cancel() = 0;  // Closes the connection, which informs the server.
-  virtual void pause() = 0;   // Stops reading until resume(). Bytes that were already read are still delivered.
+  // Passes on the bytes of the body that have arrived and were not delivered, as on_body() would have them, at most
+  // about `bytes_max`. Only cancel() may follow.
+  virtual void take_rest(const std::function<void(std::string_view)>& take, std::size_t bytes_max) = 0;
+  virtual void pause() = 0;  // Stops reading until resume(). Bytes that were already read are still delivered.
   virtual void resume() = 0;
 
  protected:

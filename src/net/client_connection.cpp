@@ -115,6 +115,23 @@ void ClientConnection::disconnect() {
 
 void ClientConnection::cancel() { pool_.drop(*this); }
 
+void ClientConnection::take_rest(const std::function<void(std::string_view)>& take, std::size_t bytes_max) {
+  auto& scratch = pool_.scratch();
+  std::size_t taken = 0;
+  while (phase_ == Phase::kBody && transport_ && taken < bytes_max) {
+    const Transport::Transfer transfer = transport_->read(scratch.data(), scratch.size());
+    std::string_view bytes{scratch.data(), transfer.bytes};
+    if (bytes.empty()) return;
+    taken += bytes.size();
+    while (!bytes.empty()) {
+      const ChunkReader::Step step = framing_.take(bytes);
+      if (!step.payload.empty()) take(step.payload);
+      bytes.remove_prefix(step.consumed);
+      if (step.state == ChunkReader::State::kDone || step.state == ChunkReader::State::kMalformed) return;
+    }
+  }
+}
+
 void ClientConnection::pause() {
   is_paused_ = true;
   if (phase_ == Phase::kBody) deadline_ = core::kNever;  // The silence was caused by the pause.
