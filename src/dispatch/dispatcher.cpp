@@ -153,7 +153,6 @@ ActiveRequest& Dispatcher::open(const RequestInfo& info, std::uint32_t model, Gr
   request.text_bytes = info.text_bytes;
   request.text_kind = info.text_kind;
   request.media_tokens = info.media_tokens;
-  request.prompt_tokens_given = info.prompt_tokens_given;
   request.answers = info.answers;
   request.max_tokens = info.max_tokens;
   request.writes_max_tokens = info.writes_max_tokens;

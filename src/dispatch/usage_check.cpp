@@ -8,6 +8,7 @@ namespace penstock::dispatch {
 // example earlier reasoning.
 void note_bounds(ActiveRequest& request, const RequestInfo& info) {
   constexpr std::uint64_t kBytesPerTokenOfChats = 64;
+  request.prompt_tokens_given = info.prompt_tokens_given;
   request.hides_output = info.hides_output;
   request.repeats_prompt = info.repeats_prompt;
   const bool has_ids = info.prompt_tokens_given > 0;
