@@ -27,6 +27,15 @@ TEST(FrontendWorkers, CapacityIsThatOfAllWorkers) {
   EXPECT_EQ(found->max_sequences, 512U);
 }
 
+TEST(FrontendWorkers, AWorkerThatIsNamedInDecimalAndInHexadecimalCountsOnce) {
+  const auto found = read(
+      "dynamo_component_ckf_mutation_total{worker_id=\"cc1bb6578bce6a5d\"} 0\n"
+      "dynamo_component_ckf_mutation_total{worker_id=\"b7bbdb60df82d950\"} 0\n"
+      "dynamo_frontend_worker_active_decode_blocks{worker_id=\"14707549495232457309\"} 0\n");
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->workers, 2U);
+}
+
 TEST(FrontendWorkers, WithoutNamedWorkersNothingIsKnown) {
   EXPECT_FALSE(read(kModel));
   EXPECT_FALSE(read("vllm:num_requests_running{worker_id=\"1\"} 3\n"));

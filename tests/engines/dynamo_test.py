@@ -27,15 +27,16 @@ class DynamoTest(unittest.TestCase):
         cls.replica.close()
 
     def gateway(self):
-        config = config_file(self, gateway={"anonymous": True, "replicas": [{"url": self.replica.url}]})
-        return Gateway(self, "--config", config).ready()
+        self.config = config_file(self, gateway={"anonymous": True, "replicas": [{"url": self.replica.url}]},
+                                  model=self.kind.model)
+        return Gateway(self, "--config", self.config).ready()
 
     def prompts(self, port, words):
         statuses = []
 
         def complete(number):
             body = {"model": kinds.MODEL, "prompt": f"{words} {number} ".ljust(13000, "x"), "max_tokens": 4}
-            statuses.append(ask(port, "POST", "/v1/completions", body)[0])
+            statuses.append(ask(port, "POST", "/v1/completions", body, Content_Type="application/json")[0])
 
         threads = [threading.Thread(target=complete, args=(number,)) for number in range(PROMPTS)]
         for thread in threads:
@@ -46,7 +47,7 @@ class DynamoTest(unittest.TestCase):
 
     def test_the_planner_receives_the_iterations_of_each_worker(self):
         gateway = self.gateway()
-        planner = Planner(self, "--gateway", f"127.0.0.1:{gateway.admin}", "--dynamo-discovery",
+        planner = Planner(self, "--config", self.config, "--gateway", f"127.0.0.1:{gateway.admin}", "--dynamo-discovery",
                           f"file:{self.replica.state.name}")
         until("both workers", lambda: planner.pool()["ready"] == self.kind.workers)
         until("their messages", lambda: ((planner.pool()["replicas"][0]["fpm"] or {}).get("received") or 0) > 5)
