@@ -131,6 +131,7 @@ Usage plan_usage(const options::Table& daemon, const options::Table& configurati
   for (Flag& flag : flags_of(daemon)) usage.flags.push_back(std::move(flag));
   for (Flag& flag : flags_of(configuration, {"Fleet", "Engine", "Planner", "SLO", "Capacity", "Log"}))
     usage.flags.push_back(std::move(flag));
+  for (Flag& flag : flags_of(configuration, configuration::planner_groups())) usage.flags.push_back(std::move(flag));
   for (Flag& flag : flags_of(configuration, {"Output"}))
     if (flag.name == "--decision-log") usage.flags.push_back(std::move(flag));
   usage.notes =
@@ -327,6 +328,9 @@ int run_planner(const Arguments& arguments) {
   if (!sink) return report_error(sink.error());
 
   std::unique_ptr<controller::Fleet> fleet;
+  if (local && !made.prometheus.url.empty())
+    return report_error({core::ErrorCode::kInvalidInput, "prometheus.url",
+                         "engines that this planner starts are scraped", "remove it, or use --engines none"});
   if (local) {
     const auto options = fleet_options(daemon_options, made, *run);
     if (!options) return report_error(options.error());
@@ -341,6 +345,11 @@ int run_planner(const Arguments& arguments) {
     if (!credentials) return report_error(credentials.error());
     controller::ObservedFleetOptions options;
     options.model = run->model;
+    if (!made.prometheus.url.empty()) {
+      auto source = connect::PrometheusSource::start(loop, client, made.prometheus);
+      if (!source) return report_input_error(source.error());
+      options.prometheus = *std::move(source);
+    }
     options.credentials = [store = *std::move(credentials)](const std::string& url) { return store.of(url); };
     for (const simulation::PoolSpec& pool : run->pools) options.pools.push_back(pool.role);
     if (!made.planner.dynamo_discovery.empty()) {

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "connect/prometheus/source.h"
 #include "dispatch/options.h"
 #include "gateway/discovery.h"
 #include "logging/logger.h"
@@ -100,6 +101,7 @@ struct Configuration {
   PlannerSetup planner;
   OutputOptions output;
   GatewaySetup gateway;
+  connect::PrometheusOptions prometheus;
   logging::LoggerOptions log;
 
   Configuration() {
@@ -120,6 +122,7 @@ inline constexpr std::string_view kPenstock = "penstock";
 // Groups of flags of the commands.
 [[nodiscard]] std::vector<std::string_view> replay_groups();
 [[nodiscard]] std::vector<std::string_view> gateway_groups();
+[[nodiscard]] std::vector<std::string_view> planner_groups();  // Of `penstock plan` only.
 
 // Reads the file and the flags, derives values that depend on others, and reports all errors.
 [[nodiscard]] tl::expected<options::Reading, options::Problems> load(Configuration& configuration,
@@ -152,5 +155,6 @@ void add_planner(options::Table& table, PlannerSetup& planner);
 void add_output(options::Table& table, OutputOptions& output, std::uint32_t& series_points);
 void add_gateway(options::Table& table, GatewaySetup& gateway);
 void add_log(options::Table& table, logging::LoggerOptions& log);
+void add_prometheus(options::Table& table, connect::PrometheusOptions& prometheus);
 
 }  // namespace penstock::configuration

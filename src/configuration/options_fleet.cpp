@@ -252,6 +252,7 @@ Table configuration_table(Configuration& made) {
   add_planner(table, made.planner);
   add_output(table, made.output, made.run.series_points);
   add_gateway(table, made.gateway);
+  add_prometheus(table, made.prometheus);
   add_log(table, made.log);
   return table;
 }
@@ -263,5 +264,7 @@ std::vector<std::string_view> replay_groups() {
 std::vector<std::string_view> gateway_groups() {
   return {"Addresses", "Operation", "Replicas", "Forwarding", "Routing", "Admission", "Accounting", "SLO", "Log"};
 }
+
+std::vector<std::string_view> planner_groups() { return {"Prometheus"}; }
 
 }  // namespace penstock::configuration

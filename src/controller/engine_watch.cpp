@@ -1,6 +1,7 @@
 #include "controller/engine_watch.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -13,6 +14,7 @@ namespace {
 
 constexpr core::Duration kTimeout = std::chrono::seconds{2};
 // Percentiles of token metrics cover kTokenWindow; scrapes that are kept for them are kSpacing apart.
+constexpr std::size_t kNamesShown = 20;
 constexpr core::Duration kTokenWindow = std::chrono::minutes{1}, kSpacing = std::chrono::seconds{5};
 // An idle engine sends a heartbeat each second. A worker that is silent for longer than this, while others of its
 // replica send, is gone.
@@ -42,11 +44,24 @@ std::string fpm_endpoint_in(const std::string& info, const std::string& url) {
   return endpoint;
 }
 
+// A replica is named by its host and port, its id or its host.
+const connect::QueriedReplica* find_replica(const connect::QueriedReplicas& replicas, const WatchedEngine& watched) {
+  const auto url = net::parse_url(watched.url);
+  for (const std::string& name :
+       {url ? url->host_field() : std::string{}, watched.name, url ? url->host : std::string{}})
+    if (const auto found = replicas.find(name); found != replicas.end()) return &found->second;
+  return nullptr;
+}
+
 }  // namespace
 
 EngineWatch::EngineWatch(net::Loop& loop, net::Client& client, FleetEvents& events, EngineWatchOptions options)
     : loop_(loop), client_(client), events_(events), options_(std::move(options)), resolver_(loop, options_.resolve) {
-  timer_ = loop_.every(options_.interval, [this] { scrape(); });
+  if (options_.prometheus)
+    options_.prometheus->listen({[this](const connect::QueriedReplicas& replicas) { take(replicas); },
+                                 [this](const connect::QueryReport& query) { report(query); }});
+  else
+    timer_ = loop_.every(options_.interval, [this] { scrape(); });
   // Without a subscriber the scrapes remain as the source of telemetry.
   auto started = connect::Subscriber::start({}, [this](const connect::SubscriberMessage& message) {
     auto metrics = decode(message);
@@ -60,7 +75,10 @@ EngineWatch::EngineWatch(net::Loop& loop, net::Client& client, FleetEvents& even
 
 EngineWatch::~EngineWatch() {
   subscriber_.reset();
-  loop_.cancel(timer_);
+  if (options_.prometheus)
+    options_.prometheus->listen({});
+  else
+    loop_.cancel(timer_);
 }
 
 void EngineWatch::watch(const std::vector<WatchedEngine>& engines) {
@@ -114,6 +132,37 @@ void EngineWatch::scrape(Engine& engine) {
     if (const auto numeric = net::Address::parse(url->host, url->port)) engine.address = *numeric;
   if (engine.address) return fetch(engine, *url);
   resolve(engine, *url);
+}
+
+// Values that did not change their time since the last round are not a new sample.
+void EngineWatch::take(const connect::QueriedReplicas& replicas) {
+  for (auto& [number, engine] : engines_) {
+    const connect::QueriedReplica* found = find_replica(replicas, engine.watched);
+    if (found == nullptr) {
+      report_failure(engine,
+                     "Prometheus has no fresh series of it; see prometheus.replica_label and prometheus.window");
+      continue;
+    }
+    if (found->at_s <= engine.queried_at_s) continue;
+    engine.queried_at_s = found->at_s;
+    if (auto sample = telemetry::to_sample(found->scrape, loop_.now()))
+      store(engine, {found->scrape, *std::move(sample)});
+    else
+      report_failure(engine, "Prometheus lacks the numbers of its queued and running requests");
+  }
+}
+
+void EngineWatch::report(const connect::QueryReport& query) {
+  if (!query.error.empty()) {
+    events_.add(loop_.now(), true, {}, query.query + ": " + query.error);
+    events_.log().write(logging::Event::kPrometheusFailed, {{"query", query.query}, {"error", query.error}});
+    return;
+  }
+  std::vector<std::string> names = query.replicas;
+  if (names.size() > kNamesShown) names.resize(kNamesShown);
+  events_.log().write(
+      logging::Event::kPrometheusMatched,
+      {{"query", query.query}, {"series", query.series}, {"replicas", fmt::format("{}", fmt::join(names, ","))}});
 }
 
 void EngineWatch::resolve(Engine& engine, const net::Url& url) {

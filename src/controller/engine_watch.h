@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "connect/prometheus/source.h"
 #include "connect/zmq/subscriber.h"
 #include "controller/fleet_events.h"
 #include "core/result.h"
@@ -46,6 +47,8 @@ struct EngineWatchOptions {
   core::Duration interval = std::chrono::seconds{1};
   // API keys and certificates by URL; empty: none, and no https.
   std::function<std::shared_ptr<const net::Credentials>(const std::string& url)> credentials;
+  // Engines are not scraped if a Prometheus server is the source. Null: there is none.
+  std::shared_ptr<connect::PrometheusSource> prometheus;
   net::Resolver::Lookup resolve = net::Address::resolve;  // For names in URLs.
 };
 
@@ -89,9 +92,12 @@ class EngineWatch {
     core::Instant rejection_at = core::kStart;  // Time of that report.
     std::optional<std::string> named_fpm;       // What an engine of Penstock names as its own; empty: none.
     bool in_flight = false, unavailable = false;
+    double queried_at_s = 0.0;  // Time of the last values from Prometheus.
   };
   void scrape();
   void scrape(Engine& engine);
+  void take(const connect::QueriedReplicas& replicas);
+  void report(const connect::QueryReport& query);
   void resolve(Engine& engine, const net::Url& url);
   void fetch(Engine& engine, const net::Url& url);
   [[nodiscard]] Engine* find(const WatchedEngine& watched);  // Null if it is not watched any more.

@@ -79,6 +79,7 @@ ObservedFleet::ObservedFleet(net::Loop& loop, net::Client& client, logging::Log&
     : options_(std::move(options)), events_(log), watch_(loop, client, events_, [&] {
         EngineWatchOptions watch;
         watch.credentials = options_.credentials;
+        watch.prometheus = options_.prometheus;
         return watch;
       }()) {
   if (options_.dynamo)
@@ -141,6 +142,7 @@ void ObservedFleet::update_gateway(const GatewayState& state, core::Instant at) 
     }
     known.pool = static_cast<std::size_t>(pool - options_.pools.begin());
     known.url = replica.url;
+    known.model = replica.model;
     if (!known.phase.empty() && known.phase != replica.phase) log_state(id, known.phase, replica.phase);
     known.phase = replica.phase;
     if (std::exchange(known.state, state_of(replica)) != known.state) known.since = at;
@@ -187,7 +189,8 @@ std::vector<ReplicaView> ObservedFleet::replicas(std::size_t pool) const {
                        known.url,
                        known.since,
                        {known.number, known.state, known.since, watch_.sample_of(known.number)},
-                       watch_.messages_of(known.number)});
+                       watch_.messages_of(known.number),
+                       known.model});
     else
       add_workers(id, known, views);
   }

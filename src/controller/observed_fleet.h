@@ -20,6 +20,7 @@ struct ObservedFleetOptions {
   std::string model;  // replicas of other models are left out; empty: all models
   decltype(EngineWatchOptions::credentials) credentials{};
   std::optional<DynamoDiscovery::Source> dynamo{};  // Where Dynamo's workers behind a front end are found.
+  std::shared_ptr<connect::PrometheusSource> prometheus{};  // Source of the engines' telemetry; null: their /metrics.
 };
 
 // A replica of the model belongs to the first pool with its role. A replica that the gateway does not list any more is
@@ -52,7 +53,7 @@ class ObservedFleet final : public Fleet {
     std::vector<std::pair<std::string, std::uint32_t>> workers;
     bool has_no_workers = false;  // Another front end has the workers of its fleet.
     std::size_t pool = 0;
-    std::string url, phase;
+    std::string url, phase, model;
     signals::ReplicaState state = signals::ReplicaState::kStarting;
     core::Instant since;
   };

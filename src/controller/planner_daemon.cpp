@@ -400,24 +400,29 @@ std::string PlannerDaemon::metrics_text() const {
   return report::to_prometheus_text(metrics);
 }
 
-std::string PlannerDaemon::token_metrics_text() const {
+std::vector<telemetry::TokenFigures> PlannerDaemon::token_figures() const {
   std::vector<telemetry::TokenFigures> engines;
-  std::vector<telemetry::ReplicaMessages> messages;
   for (std::size_t pool = 0; pool < options_.pools.size(); ++pool)
     for (const ReplicaView& view : fleet_.replicas(pool)) {
-      const std::string labels =
-          telemetry::format_labels({{"pool", options_.pools[pool].name}, {"replica", view.name}});
-      if (view.fpm) messages.push_back({labels, *view.fpm});
       auto figures = fleet_.tokens_of(view.seen.replica, options_.kv_bytes_per_token);
       if (!figures) continue;
+      // Clients and autoscalers know the model by its name in the gateway, which some engines do not expose.
+      if (!view.model.empty()) figures->model = view.model;
       if (figures->model.empty()) figures->model = options_.model;
-      figures->labels = labels;
+      figures->labels = telemetry::format_labels({{"pool", options_.pools[pool].name}, {"replica", view.name}});
       engines.push_back(*std::move(figures));
     }
-  std::string text;
-  telemetry::append_token_metrics(text, engines);
-  telemetry::append_message_counts(text, "penstock_fpm_messages", "Forward pass metrics", messages);
-  return text;
+  return engines;
+}
+
+std::vector<telemetry::ReplicaMessages> PlannerDaemon::message_counts() const {
+  std::vector<telemetry::ReplicaMessages> messages;
+  for (std::size_t pool = 0; pool < options_.pools.size(); ++pool)
+    for (const ReplicaView& view : fleet_.replicas(pool))
+      if (view.fpm)
+        messages.push_back(
+            {telemetry::format_labels({{"pool", options_.pools[pool].name}, {"replica", view.name}}), *view.fpm});
+  return messages;
 }
 
 }  // namespace penstock::controller

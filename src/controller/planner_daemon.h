@@ -24,6 +24,8 @@
 #include "report/metrics.h"
 #include "signals/data_state.h"
 #include "signals/slo.h"
+#include "telemetry/message_metrics.h"
+#include "telemetry/token_metrics.h"
 
 namespace penstock::controller {
 
@@ -95,7 +97,8 @@ class PlannerDaemon {
   [[nodiscard]] const decision::DecisionTotals& totals() const { return control_loop_.totals(); }
   [[nodiscard]] core::Duration slowest_tick() const { return slowest_tick_; }
   [[nodiscard]] std::string metrics_text() const;
-  [[nodiscard]] std::string token_metrics_text() const;  // Of the engines with telemetry.
+  [[nodiscard]] std::vector<telemetry::TokenFigures> token_figures() const;  // Of the engines with telemetry.
+  [[nodiscard]] std::vector<telemetry::ReplicaMessages> message_counts() const;  // Of forward pass metrics.
 
  private:
   void request_overview();

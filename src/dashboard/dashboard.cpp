@@ -79,6 +79,7 @@ void Dashboard::push() {
 
 void Dashboard::on_request(net::Exchange& exchange) {
   const std::string_view path = exchange.head().path();
+  if (path == "/ingest" && exchange.head().method == "POST") return ingest(exchange);
   if (exchange.head().method != "GET" && exchange.head().method != "HEAD")
     return answer(exchange, 405, "text/plain", "this address takes GET and HEAD only\n");
   if (path == "/health") return answer(exchange, 200, "text/plain", "ok\n");
@@ -89,8 +90,16 @@ void Dashboard::on_request(net::Exchange& exchange) {
     return answer(exchange, 200, "application/json", state_document(daemon_, loop_.now(), version_));
   if (path == "/api/points") return answer(exchange, 200, "application/json", points_document(daemon_));
   if (path == "/metrics") return answer(exchange, 200, report::kMetricsContentType, daemon_.metrics_text());
-  if (path == "/metrics/engines")
-    return answer(exchange, 200, report::kMetricsContentType, daemon_.token_metrics_text());
+  if (path == "/metrics/engines" || path == "/metrics/llm") {
+    std::string text;
+    if (path == "/metrics/llm") {
+      telemetry::append_token_gauges(text, token_figures());
+    } else {
+      telemetry::append_token_metrics(text, token_figures());
+      telemetry::append_message_counts(text, "penstock_fpm_messages", "Forward pass metrics", daemon_.message_counts());
+    }
+    return answer(exchange, 200, report::kMetricsContentType, text);
+  }
   if (path != "/events") return answer(exchange, 404, "text/plain", "there is nothing at this path\n");
   if (viewers_.size() >= kViewersMax) return answer(exchange, 503, "text/plain", "too many viewers\n");
   const std::vector<net::Field> fields{{"Content-Type", "text/event-stream"}, {"Cache-Control", "no-store"}};
@@ -101,6 +110,26 @@ void Dashboard::on_request(net::Exchange& exchange) {
                event_text("state", state_document(daemon_, loop_.now(), version_)));
   Viewer* raw = viewer.get();
   viewers_.emplace(raw, std::move(viewer));
+}
+
+// Browsers send JSON to other servers only with their consent, so that no foreign page can push figures.
+void Dashboard::ingest(net::Exchange& exchange) {
+  constexpr std::size_t kBodyBytesMax = 64 * 1024;
+  if (const int refused = access_.refusal(exchange); refused != 0)
+    return answer(exchange, refused, "text/plain", std::string{net::AccessPolicy::explain(refused)} + "\n");
+  if (!exchange.head().field("Content-Type").starts_with("application/json"))
+    return answer(exchange, 415, "text/plain", "the content type must be application/json\n");
+  if (exchange.body().size() > kBodyBytesMax)
+    return answer(exchange, 413, "text/plain", "the body must have at most 64 KiB\n");
+  if (const auto added = pushed_.add(exchange.body(), loop_.now()); !added)
+    return answer(exchange, 400, "text/plain", added.error().message() + "\n");
+  answer(exchange, 204, "text/plain", {});
+}
+
+std::vector<telemetry::TokenFigures> Dashboard::token_figures() const {
+  std::vector<telemetry::TokenFigures> all = daemon_.token_figures();
+  for (telemetry::TokenFigures& pushed : pushed_.figures(loop_.now())) all.push_back(std::move(pushed));
+  return all;
 }
 
 std::string Dashboard::error_body(int, std::string_view fault) { return std::string{fault} + "\n"; }

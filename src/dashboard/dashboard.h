@@ -5,9 +5,11 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "controller/planner_daemon.h"
 #include "dashboard/page.h"
+#include "dashboard/pushed_figures.h"
 #include "net/access.h"
 #include "net/loop.h"
 #include "net/server.h"
@@ -17,7 +19,8 @@ namespace penstock::dashboard {
 //   GET /                 the page
 //   GET /events           server-sent events: "state" and "point" every second or two
 //   GET /api/state        the state; /api/points: the points of the charts
-//   GET /metrics          Prometheus' text
+//   GET /metrics          Prometheus' text; /metrics/engines: token metrics; /metrics/llm: its gauges for autoscalers
+//   POST /ingest          figures that another program measures
 //   GET /health           200 while the planner runs
 // HEAD returns each of them without its body.
 class Dashboard final : private net::ExchangeHandler {
@@ -32,6 +35,8 @@ class Dashboard final : private net::ExchangeHandler {
   class Viewer;
   void on_request(net::Exchange& exchange) override;
   std::string error_body(int status, std::string_view fault) override;
+  void ingest(net::Exchange& exchange);
+  [[nodiscard]] std::vector<telemetry::TokenFigures> token_figures() const;
   void push();
 
   net::Loop& loop_;
@@ -39,6 +44,7 @@ class Dashboard final : private net::ExchangeHandler {
   std::string version_;
   net::AccessPolicy access_;
   Page page_;
+  PushedFigures pushed_;
   std::map<Viewer*, std::unique_ptr<Viewer>> viewers_;
   core::Instant last_point_;
   net::Loop::Timer timer_ = 0;

@@ -367,17 +367,21 @@ TEST_F(PlannerDaemonTest, TokenMetricsCoverReportingEngines) {
   fleet.views[1].seen.replica = 99;
   fleet.views[0].name = "chat-\"1\"";
   open();
-  EXPECT_EQ(daemon->token_metrics_text(), "");
+  EXPECT_TRUE(daemon->token_figures().empty());
   telemetry::TokenFigures figures;
   figures.model = "m";
   figures.tokens_in = 12;
   fleet.tokens[fleet.views[0].seen.replica] = figures;
-  const std::string text = daemon->token_metrics_text();
+  std::string text;
+  telemetry::append_token_metrics(text, daemon->token_figures());
   EXPECT_TRUE(telemetry::parse_exposition(text, "metrics"));
   EXPECT_NE(text.find(R"(tokens_in_total{model_name="m",pool="chat",replica="chat-\"1\""} 12)"), std::string::npos)
       << text;
   EXPECT_NE(text.find(R"(kv_cache_bytes_used{model_name="m",pool="chat",replica="chat-\"1\""} 131072)"),
             std::string::npos);
+  // The name in the gateway comes before what the engine exposes.
+  fleet.views[0].model = "served";
+  EXPECT_EQ(daemon->token_figures().at(0).model, "served");
 }
 
 // ---- the documents --------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@
 #include "api/answer.h"
 #include "core/random.h"
 #include "gateway/documents.h"
+#include "gateway/epp_metrics.h"
 
 namespace penstock::gateway {
 namespace {
@@ -68,6 +69,9 @@ void AdminServer::on_request(net::Exchange& exchange) {
   if (path == "/metrics")
     return answer(exchange, 200, "text/plain; version=0.0.4; charset=utf-8",
                   metrics_text(dispatcher_.overview(loop_.now()), totals_(), lifecycle_));
+  if (path == "/metrics/epp")
+    return answer(exchange, 200, "text/plain; version=0.0.4; charset=utf-8",
+                  epp_metrics_text(dispatcher_.overview(loop_.now()), totals_().latencies));
   if (path == "/penstock/v1/overview")
     return answer(exchange, 200, "application/json", overview_document(dispatcher_.overview(loop_.now()), boot_id_));
   if (path == "/penstock/v1/traffic") return answer_traffic(exchange);

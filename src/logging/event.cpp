@@ -111,6 +111,11 @@ constexpr std::array kEvents = {
               "The planner lacks data: no_gateway, no_replicas or no_telemetry. It exports no target, and without a "
               "gateway or replicas it decides nothing."},
     EventInfo{Event::kDataKnown, kInfo, "data_known", "plan", "state", "The data that the planner needs is there."},
+    EventInfo{Event::kPrometheusMatched, kInfo, "prometheus_matched", "plan", "query series replicas",
+              "A query of the Prometheus server matched these series and replicas: the first answer, and each change."},
+    EventInfo{
+        Event::kPrometheusFailed, kWarning, "prometheus_failed", "plan", "query error",
+        "A query of the Prometheus server failed or matched nothing; its figures are unknown. Once for each cause."},
     EventInfo{Event::kDecision, kInfo, "decision", "plan", "policy mode pool current target reason limited_by cause",
               "The planner changed a target, or holds it for another reason than before."},
     EventInfo{Event::kReplicaState, kInfo, "replica_state", "plan", "pool replica from to",

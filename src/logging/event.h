@@ -60,6 +60,8 @@ enum class Event : std::uint8_t {
   kGatewayReachable,
   kDataUnknown,
   kDataKnown,
+  kPrometheusMatched,
+  kPrometheusFailed,
   kDecision,
   kReplicaState,
   kReplicaStep,

@@ -154,10 +154,16 @@ constexpr AdapterRule kLlamaCppRules[] = {
     {"llamacpp:n_decode_total", kIterations},
 };
 
+// llm-d's endpoint picker: figures of each endpoint, read through Prometheus. Requests in flight wait or run there.
+constexpr AdapterRule kLlmdEppRules[] = {
+    {"llm_d_epp_per_endpoint_queue_size", kQueued},
+    {"llm_d_epp_inflight_requests", kActive},
+};
+
 constexpr AdapterInfo kVllmInfo = {"vllm:cache_config_info", "block_size", "num_gpu_blocks"};
 constexpr AdapterInfo kSglangInfo = {"sglang:cache_config_info", "page_size", "num_pages"};
 
-constexpr std::array<AdapterTable, 8> kTables = {{
+constexpr std::array<AdapterTable, 9> kTables = {{
     {EngineKind::kPenstock, "penstock_engine_", "model_name", kVllmRules, kVllmInfo},
     {EngineKind::kVllm, "vllm:", "model_name", kVllmRules, kVllmInfo},
     {EngineKind::kSglang, "sglang:", "model_name", kSglangRules, kSglangInfo},
@@ -166,6 +172,7 @@ constexpr std::array<AdapterTable, 8> kTables = {{
     {EngineKind::kTgi, "tgi_", "model_id", kTgiRules, {}},
     {EngineKind::kDynamo, "dynamo_frontend_", "model", kDynamoRules, {}},
     {EngineKind::kLlamaCpp, "llamacpp:", "model_name", kLlamaCppRules, {}},
+    {EngineKind::kLlmdEpp, "llm_d_epp_", "model_name", kLlmdEppRules, {}},
 }};
 
 }  // namespace

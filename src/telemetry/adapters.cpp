@@ -270,8 +270,8 @@ const AdapterTable* table_for(const Exposition& exposition) {
 }  // namespace
 
 const char* to_string(EngineKind kind) {
-  return core::name_of<EngineKind::kPenstock>(
-      kind, {"unknown", "vllm", "sglang", "tensorrt_llm", "triton", "tgi", "dynamo", "llama_cpp", "penstock"});
+  return core::name_of<EngineKind::kPenstock>(kind, {"unknown", "vllm", "sglang", "tensorrt_llm", "triton", "tgi",
+                                                     "dynamo", "llama_cpp", "llm_d_epp", "penstock"});
 }
 
 EngineKind detect_engine(const Exposition& exposition) {

@@ -22,6 +22,7 @@ enum class EngineKind : std::uint8_t {
   kTgi,
   kDynamo,
   kLlamaCpp,
+  kLlmdEpp,
   kPenstock
 };
 [[nodiscard]] const char* to_string(EngineKind kind);  // Returns "unknown", "vllm", "sglang", "tensorrt_llm", ….

@@ -23,6 +23,13 @@ std::optional<double> p95_ms_between(const std::optional<Histogram>& before, con
   return between->quantile(0.95) * 1e3;
 }
 
+std::optional<double> mean_between(const std::optional<Histogram>& before, const std::optional<Histogram>& after) {
+  if (!before || !after) return std::nullopt;
+  const auto between = difference(*before, *after);
+  if (!between || between->count() == 0) return std::nullopt;
+  return std::max(0.0, after->sum - before->sum) / static_cast<double>(between->count());
+}
+
 class TokenWriter {
  public:
   TokenWriter(std::string& text, std::span<const TokenFigures> engines, std::string_view model_label)
@@ -65,6 +72,15 @@ std::optional<std::uint64_t> queue_depth(const TokenFigures& engine) {
   return *engine.prefill_queue + engine.decode_queue.value_or(0);
 }
 
+void append_model_gauges(TokenWriter& models) {
+  models.family("llm_kv_cache_usage_ratio", "gauge", "Share of the KV cache in use, from 0 to 1.",
+                of(&TokenFigures::kv_usage));
+  models.family("llm_queue_depth", "gauge", "Requests that wait to be scheduled.", queue_depth);
+  models.family("llm_tokens_processed_total", "counter", "Tokens of prompts (input) and generated (output).");
+  models.series(",token_type=\"input\"", of(&TokenFigures::tokens_in));
+  models.series(",token_type=\"output\"", of(&TokenFigures::tokens_out));
+}
+
 }  // namespace
 
 TokenFigures token_figures(const EngineScrape& now, const EngineScrape* before, double kv_bytes_per_token) {
@@ -84,6 +100,9 @@ TokenFigures token_figures(const EngineScrape& now, const EngineScrape* before, 
   if (before != nullptr) {
     figures.decode_step_p95_ms = p95_ms_between(before->itl_s, now.itl_s);
     figures.prefill_p95_ms = p95_ms_between(before->prefill_s, now.prefill_s);
+    figures.ttft_mean_s = mean_between(before->ttft_s, now.ttft_s);
+    figures.tpot_mean_s =
+        now.tpot_s ? mean_between(before->tpot_s, now.tpot_s) : mean_between(before->itl_s, now.itl_s);
   }
   figures.ttft_s = now.ttft_s;
   figures.tpot_s = now.tpot_s ? now.tpot_s : now.itl_s;
@@ -115,12 +134,14 @@ void append_token_metrics(std::string& text, std::span<const TokenFigures> engin
   TokenWriter models{text, engines, "model_id"};
   models.family("llm_ttft_seconds", "histogram", "Time to a request's first token.", of(&TokenFigures::ttft_s));
   models.family("llm_tpot_seconds", "histogram", "A request's mean gap between tokens.", of(&TokenFigures::tpot_s));
-  models.family("llm_kv_cache_usage_ratio", "gauge", "Share of the KV cache in use, from 0 to 1.",
-                of(&TokenFigures::kv_usage));
-  models.family("llm_queue_depth", "gauge", "Requests that wait to be scheduled.", queue_depth);
-  models.family("llm_tokens_processed_total", "counter", "Tokens of prompts (input) and generated (output).");
-  models.series(",token_type=\"input\"", of(&TokenFigures::tokens_in));
-  models.series(",token_type=\"output\"", of(&TokenFigures::tokens_out));
+  append_model_gauges(models);
+}
+
+void append_token_gauges(std::string& text, std::span<const TokenFigures> engines) {
+  TokenWriter models{text, engines, "model_id"};
+  models.family("llm_ttft_seconds", "gauge", "Mean time to first token, lately.", of(&TokenFigures::ttft_mean_s));
+  models.family("llm_tpot_seconds", "gauge", "Mean time per output token, lately.", of(&TokenFigures::tpot_mean_s));
+  append_model_gauges(models);
 }
 
 }  // namespace penstock::telemetry

@@ -26,6 +26,7 @@ struct TokenFigures {
   std::optional<double> batch_merge_efficiency;              // Range 0 to 1.
   std::optional<double> decode_step_p95_ms, prefill_p95_ms;  // Over about the last minute.
   std::optional<Histogram> ttft_s, tpot_s;
+  std::optional<double> ttft_mean_s, tpot_mean_s;  // Over about the last minute.
 };
 
 // Converts a scrape. Percentiles cover the time since `before`, a scrape of the same engine about a minute earlier;
@@ -35,5 +36,9 @@ struct TokenFigures {
 
 // Writes each family once, with one series per engine that has the figure. Text format 0.0.4.
 void append_token_metrics(std::string& text, std::span<const TokenFigures> engines);
+
+// The series llm_… alone, with llm_ttft_seconds and llm_tpot_seconds as gauges instead of histograms. One exposition
+// cannot contain both.
+void append_token_gauges(std::string& text, std::span<const TokenFigures> engines);
 
 }  // namespace penstock::telemetry

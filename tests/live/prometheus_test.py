@@ -1,17 +1,19 @@
 #!/usr/bin/env python3
 """A real Prometheus reads all that Penstock shows it, and evaluates the rules that the documentation offers."""
 
+import http.server
 import json
 import os
 import re
 import socket
 import subprocess
 import tempfile
+import threading
 import unittest
 import urllib.parse
 
-from live_testing import PROGRAM, SECONDS, Engine, Gateway, ask, complete, until
-from planner_testing import Home, until_routed, until_serving
+from live_testing import PROGRAM, SECONDS, Engine, Gateway, ask, complete, config_file, until
+from planner_testing import Home, Planner, until_routed, until_serving
 from real_clients import prometheus_folder
 
 RULES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "reference", "token-rules.yaml")
@@ -74,7 +76,95 @@ class Prometheus:
         return float(result[0]["value"][1]) if len(result) == 1 else None
 
 
+class ExposingReplica:
+    """A replica that serves no request and exposes the figures of a vLLM."""
+
+    def __init__(self, test, queued, running):
+        self.queued, self.running, self.exposes = queued, running, True
+        outer = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                body = {"/health": "{}", "/v1/models": '{"data": [{"id": "m", "object": "model"}]}',
+                        "/metrics": outer.metrics() if outer.exposes else None}.get(self.path)
+                body = (body or "").encode()
+                self.send_response(200 if body else 404)
+                self.send_header("Content-Type", "text/plain; version=0.0.4")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        self.address = f"127.0.0.1:{self.server.server_address[1]}"
+        test.addCleanup(self.server.server_close)
+        test.addCleanup(self.server.shutdown)
+
+    def metrics(self):
+        names = {"num_requests_waiting": self.queued, "num_requests_running": self.running, "kv_cache_usage_perc": "NaN"}
+        lines = [f'vllm:{name}{{model_name="m",engine="0"}} {value}' for name, value in names.items()]
+        return "\n".join([*lines, 'vllm:cache_config_info{block_size="16",num_gpu_blocks="1000",engine="0"} 1', ""])
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        return listening.getsockname()[1]
+
+
 class PrometheusTest(unittest.TestCase):
+    def observe(self, replicas, prometheus, **options):
+        """A planner that reads telemetry of the replicas from the server."""
+        source = {"url": f"http://127.0.0.1:{prometheus.port}", "interval": "500ms", "window": "4s", **options}
+        config = config_file(self, gateway={"replicas": [{"url": f"http://{each.address}"} for each in replicas]},
+                             model="m", prometheus=source)
+        gateway = Gateway(self, "--config", config).ready()
+        return Planner(self, "--config", config, "--gateway", f"127.0.0.1:{gateway.admin}")
+
+    @staticmethod
+    def samples(planner):
+        return {each["url"].removeprefix("http://"): each["sample"] for each in planner.pool()["replicas"]}
+
+    def scraping(self, replicas):
+        targets = ", ".join(f"'{each.address}'" for each in replicas)
+        return Prometheus(self, free_port(), "global: {scrape_interval: 1s}\nscrape_configs:\n"
+                          f"  - {{job_name: vllm, static_configs: [{{targets: [{targets}]}}]}}\n")
+
+    def test_the_planner_reads_engines_from_a_prometheus_server(self):
+        replicas = [ExposingReplica(self, 40, 2), ExposingReplica(self, 0, 1)]
+        planner = self.observe(replicas, self.scraping(replicas), preset="vllm", matchers='job="vllm"')
+
+        def seen():
+            return {name: (sample["queued"], sample["running"]) for name, sample in self.samples(planner).items() if sample}
+
+        until("both replicas", lambda: seen() == {replicas[0].address: (40, 2), replicas[1].address: (0, 1)})
+        sample = self.samples(planner)[replicas[0].address]
+        self.assertEqual(sample["kv_capacity_tokens"], 16000)
+        self.assertIsNone(sample["kv_usage"])  # NaN is not 0.
+        until("the matched series", lambda: "prometheus_matched" in planner.log())
+        self.assertIn(replicas[0].address, planner.log())
+        replicas[0].queued = 7
+        until("the change", lambda: seen()[replicas[0].address] == (7, 2))
+        # A target that is not scraped any more has no fresh values, and its figures do not become 0.
+        replicas[0].exposes = False
+        until("the event", lambda: planner.has_event("Prometheus has no fresh series of it", True))
+        self.assertEqual(seen()[replicas[0].address], (7, 2))
+        age = self.samples(planner)[replicas[0].address]["age_s"]
+        until("an older sample", lambda: self.samples(planner)[replicas[0].address]["age_s"] > age)
+
+    def test_queries_of_single_signals_and_their_errors(self):
+        replicas = [ExposingReplica(self, 5, 3)]
+        queries = [{"signal": "queued_requests", "query": 'sum by (instance) (vllm:num_requests_waiting{job="vllm"})'},
+                   {"signal": "running_requests", "query": "sum by (instance) (vllm:num_requests_running)"},
+                   {"signal": "kv_usage", "query": "sum by (vllm:kv_cache_usage_perc)"}]
+        planner = self.observe(replicas, self.scraping(replicas), queries=queries)
+        until("the figures", lambda: (self.samples(planner).get(replicas[0].address) or {}).get("queued") == 5)
+        until("the error", lambda: "prometheus_failed" in planner.log())
+        self.assertRegex(planner.log(), r"kv_usage.*1:\d+: parse error")
+        self.assertIn("sum by (vllm:kv_cache_usage_perc)", planner.log())
+
     def test_all_metrics_can_be_scraped_and_the_rules_hold(self):
         home = Home(self, "  - {name: chat, replicas: 1, min_replicas: 1, max_replicas: 1}")
         gateway = home.gateway(self)

@@ -1,0 +1,14 @@
+// The gateway's figures under the names of llm-d's endpoint picker, so that autoscalers made for llm-d can read them.
+#pragma once
+
+#include <string>
+
+#include "gateway/latency_histograms.h"
+#include "gateway/shared_dispatcher.h"
+
+namespace penstock::gateway {
+
+// Text format 0.0.4. The labels namespace and service come from the scraping Prometheus.
+[[nodiscard]] std::string epp_metrics_text(const Overview& overview, const LatencyTotals& latencies);
+
+}  // namespace penstock::gateway
