@@ -109,11 +109,6 @@ class ExposingReplica:
         return "\n".join([*lines, 'vllm:cache_config_info{block_size="16",num_gpu_blocks="1000",engine="0"} 1', ""])
 
 
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        return listening.getsockname()[1]
-
-
 class PrometheusTest(unittest.TestCase):
     def observe(self, replicas, prometheus, **options):
         """A planner that reads telemetry of the replicas from the server."""
