@@ -23,7 +23,7 @@ struct ReplicaView {
   core::Instant since;
   signals::ReplicaObservation seen;
   std::optional<telemetry::MessageCounts> fpm{};  // Of its forward pass metrics; none: it has no endpoint of them.
-  std::string model{};  // As the gateway names it; empty if that is unknown.
+  std::string model{};                            // As the gateway names it; empty if that is unknown.
 };
 
 // On one loop. Pools are numbered as in the planner's configuration.

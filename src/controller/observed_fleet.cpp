@@ -224,7 +224,8 @@ void ObservedFleet::add_workers(const std::string& id, const Known& known, std::
                      known.url,
                      known.since,
                      {number, known.state, known.since, sample},
-                     index == 0 ? watch_.messages_of(known.number) : std::nullopt});
+                     index == 0 ? watch_.messages_of(known.number) : std::nullopt,
+                     known.model});
   }
 }
 

@@ -19,7 +19,7 @@ struct ObservedFleetOptions {
   std::vector<signals::Role> pools;
   std::string model;  // replicas of other models are left out; empty: all models
   decltype(EngineWatchOptions::credentials) credentials{};
-  std::optional<DynamoDiscovery::Source> dynamo{};  // Where Dynamo's workers behind a front end are found.
+  std::optional<DynamoDiscovery::Source> dynamo{};          // Where Dynamo's workers behind a front end are found.
   std::shared_ptr<connect::PrometheusSource> prometheus{};  // Source of the engines' telemetry; null: their /metrics.
 };
 

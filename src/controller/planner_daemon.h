@@ -97,7 +97,7 @@ class PlannerDaemon {
   [[nodiscard]] const decision::DecisionTotals& totals() const { return control_loop_.totals(); }
   [[nodiscard]] core::Duration slowest_tick() const { return slowest_tick_; }
   [[nodiscard]] std::string metrics_text() const;
-  [[nodiscard]] std::vector<telemetry::TokenFigures> token_figures() const;  // Of the engines with telemetry.
+  [[nodiscard]] std::vector<telemetry::TokenFigures> token_figures() const;      // Of the engines with telemetry.
   [[nodiscard]] std::vector<telemetry::ReplicaMessages> message_counts() const;  // Of forward pass metrics.
 
  private:
