@@ -38,9 +38,10 @@ void ReplicaCall::call(WorkerContext& context, const Target& target, const Upstr
   call_ = &context.client.call(options, request.head(), request.body(), listener);
 }
 
-void ReplicaCall::abandon(const std::function<void(std::string_view)>& take) {
+void ReplicaCall::abandon(api::AnswerWatch* watch) {
   constexpr std::size_t kBytesMax = 4 << 20;  // More than a socket holds.
-  if (call_ != nullptr) call_->take_rest(take, kBytesMax);
+  if (call_ != nullptr && watch != nullptr)
+    call_->take_rest([watch](std::string_view bytes) { watch->take(bytes); }, kBytesMax);
   cancel();
 }
 

@@ -2,9 +2,8 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <string_view>
 
+#include "api/answer_watch.h"
 #include "gateway/target.h"
 #include "gateway/upstream_request.h"
 #include "gateway/worker_context.h"
@@ -24,8 +23,8 @@ class ReplicaCall {
   [[nodiscard]] bool raw() const { return raw_; }
   void finished() { call_ = nullptr; }  // The listener has received on_end() or on_fault().
   void cancel();
-  // Cancels the call. `take` gets the bytes of the answer that have arrived and were not relayed.
-  void abandon(const std::function<void(std::string_view)>& take);
+  // Cancels the call. `watch`, which may be null, takes the bytes of the answer that have arrived and were not relayed.
+  void abandon(api::AnswerWatch* watch);
   void pause() { call_->pause(); }
   void resume() {
     if (call_ != nullptr) call_->resume();

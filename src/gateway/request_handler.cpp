@@ -301,11 +301,8 @@ void RequestHandler::on_writable() {
 
 void RequestHandler::on_client_gone() {
   const bool has_all = has_begun(phase_) && is_events() && watch_.done();
-  const bool counts = has_begun(phase_) && is_events();
   // What the replica sent until now was computed.
-  call_.abandon([&](std::string_view bytes) {
-    if (counts) watch_.take(bytes);
-  });
+  call_.abandon(has_begun(phase_) && is_events() ? &watch_ : nullptr);
   context_.waiting.erase(ticket_);
   enter(Phase::kFinishing);
   if (!has_all) report_.answered(kClientClosedRequest);
