@@ -6,12 +6,13 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <set>
 #include <utility>
 
 #include <tsl/robin_map.h>
 
 #include "admission/refusal_text.h"
-#include "admission/token_rate.h"
+#include "admission/waiting_state.h"
 #include "core/enum_names.h"
 #include "core/result.h"
 
@@ -19,33 +20,6 @@ namespace penstock::admission {
 namespace {
 
 std::size_t index_of(Decision decision) { return static_cast<std::size_t>(decision); }
-
-struct TenantState {
-  TenantLimits limits;
-  TokenBudget budget;
-  std::uint32_t running = 0, waiting = 0;
-  std::uint64_t reserved_total = 0, settled_total = 0, used_total = 0, largest_claim = 0;
-  std::array<std::uint64_t, kDecisions> decisions{};
-};
-
-struct ModelQueue {
-  FairQueue queue;
-  TokenRate admit_rate;
-};
-
-struct Record {  // A queued or admitted ticket.
-  std::uint32_t tenant = 0, model = 0;
-  Class traffic_class = Class::kInteractive;
-  std::uint64_t tokens = 0;   // Estimated.
-  std::uint64_t reserve = 0;  // Taken from the budgets.
-  bool admit = false;
-  bool limited = false;               // Result of the last visit.
-  std::uint32_t passed = 0;           // Number of requests that overtook it while saturation blocked it.
-  std::uint64_t blocked_in_call = 0;  // The call of next() that blocked it last.
-};
-
-// The tenant's or class's limit that blocks a request.
-enum class LimitKind : std::uint8_t { kNothing, kConcurrency, kBudget, kClassBudget };
 
 }  // namespace
 
@@ -63,6 +37,9 @@ struct AdmissionController::State {
   tsl::robin_map<std::uint64_t, Record> records;
   std::uint32_t first_model = 0;  // Model that the next call of next() visits first.
   std::uint64_t calls = 0;        // Number of calls of next().
+  // By class: its budget did not suffice for its first request when the queues were visited last. No later request of
+  // the class may overtake that one.
+  std::array<bool, 2> class_exhausted{};
 
   State(const AdmissionLimits& given, core::Instant now)
       : limits(given),
@@ -107,24 +84,33 @@ struct AdmissionController::State {
     record.admit = true;
   }
 
-  // Returns true if a queued request of the model has precedence: one that only saturation blocks, one that waits for
-  // the same class budget, or one of the same tenant.
-  bool has_earlier_waiter(const Arrival& arrival) {
+  // Returns the limit that blocks the queued request of the model that has precedence: one that only saturation blocks,
+  // one that waits for the same class budget, or one of the same tenant. Empty if none has.
+  std::optional<LimitKind> limit_of_earlier_waiter(const Arrival& arrival) {
     const auto found = models.find(arrival.model);
-    if (found == models.end()) return false;
-    bool waiter = false;
-    std::array<bool, 2> class_exhausted{};
+    if (found == models.end()) return std::nullopt;
+    std::optional<LimitKind> waiter;
+    std::array<bool, 2> exhausted_classes{};
     const auto none = found->second.queue.pop([&](const Waiting& head) {
       const bool same_class = head.traffic_class == arrival.traffic_class;
       const LimitKind limit = own_limit(head, arrival.now);
-      bool& exhausted = class_exhausted[index_of(head.traffic_class)];
+      bool& exhausted = exhausted_classes[index_of(head.traffic_class)];
       exhausted = exhausted || limit == LimitKind::kClassBudget;
-      waiter =
-          (same_class && (exhausted || head.tenant == arrival.tenant)) || (limit == LimitKind::kNothing && !exhausted);
+      if (same_class && (exhausted || head.tenant == arrival.tenant))
+        waiter = exhausted ? LimitKind::kClassBudget : limit;
+      else if (limit == LimitKind::kNothing && !exhausted)
+        waiter = LimitKind::kNothing;
+      // Whether a replica has room for it is not known yet.
+      if (waiter == LimitKind::kNothing && !records.at(head.ticket).saturated) waiter = LimitKind::kTurn;
       return waiter ? VisitResult::kStop : VisitResult::kPass;
     });
     PENSTOCK_ASSERT(!none, "a visit takes nothing");
     return waiter;
+  }
+
+  // Whether a limit of its tenant or class holds the queued request up, so that no replica could help it.
+  [[nodiscard]] bool waits_for_own_limit(const Record& record) const {
+    return record.limit != LimitKind::kNothing || class_exhausted[index_of(record.traffic_class)];
   }
 
   Answer refuse(std::uint32_t tenant, Decision decision, std::uint32_t seconds, std::string why) {
@@ -236,6 +222,7 @@ std::optional<Answer> AdmissionController::State::refuse_by_own_limit(const Arri
 Refused AdmissionController::State::expire(const Waiting& waiting, core::Instant now) {
   const auto found = records.find(waiting.ticket);
   ModelQueue& model = queue_of(found->second.model);
+  const bool waited_for_own_limit = waits_for_own_limit(found->second);
   records.erase(found);
   --tenants[waiting.tenant].waiting;
   const LimitKind limit = own_limit(waiting, now);
@@ -255,7 +242,7 @@ Refused AdmissionController::State::expire(const Waiting& waiting, core::Instant
              fmt::format("the request waited {:.1f} s {}, the maximum of {}; {} other requests wait; retry in {} s",
                          core::to_seconds(now - waiting.since), what, class_option(waiting.traffic_class, "queue_time"),
                          model.queue.size(), seconds));
-  answer.own_limit = limit != LimitKind::kNothing;
+  answer.own_limit = limit != LimitKind::kNothing || waited_for_own_limit;
   return {waiting.ticket, std::move(answer)};
 }
 
@@ -273,8 +260,8 @@ VisitResult AdmissionController::State::visit(const Waiting& head, std::uint32_t
     if (!call.model_of_exhausted_class) call.model_of_exhausted_class = number;
   }
   Record& record = records.find(head.ticket).value();
-  record.limited = limit != LimitKind::kNothing;
-  if (record.limited) return VisitResult::kPass;
+  record.limit = limit;
+  if (limit != LimitKind::kNothing) return VisitResult::kPass;
 
   Verdict verdict = Verdict::kWait;  // Admissions since the last verdict have not freed capacity.
   if (record.blocked_in_call != calls) {
@@ -284,6 +271,7 @@ VisitResult AdmissionController::State::visit(const Waiting& head, std::uint32_t
     }
     ++call.verdicts;
     verdict = call.verdict_of(head.ticket);
+    record.saturated = verdict != Verdict::kAdmit;
   }
   if (verdict == Verdict::kAdmit) return VisitResult::kTake;
   if (verdict == Verdict::kReject) {
@@ -371,26 +359,32 @@ Answer AdmissionController::arrive(const Arrival& arrival, const VerdictOf& verd
 
   TenantState& tenant = state.tenants[arrival.tenant];
   Record record{arrival.tenant, arrival.model, arrival.traffic_class, tokens, claim.tokens};
-  record.limited = limit != LimitKind::kNothing;
+  record.limit = limit;
+  if (waiting() == 0) state.class_exhausted = {};
+  std::optional<LimitKind> earlier;
   // A class that may not wait has no queue and does not yield to the other class.
-  if (limit == LimitKind::kNothing && !(may_wait && state.has_earlier_waiter(arrival)) &&
-      verdict_of(arrival.ticket) == Verdict::kAdmit) {
-    state.admit(record, arrival.now);
-    state.records.emplace(arrival.ticket, record);
-    return {};
+  if (limit == LimitKind::kNothing && may_wait) earlier = state.limit_of_earlier_waiter(arrival);
+  if (earlier) record.limit = *earlier;
+  if (limit == LimitKind::kNothing && !earlier) {
+    record.saturated = verdict_of(arrival.ticket) != Verdict::kAdmit;
+    if (!record.saturated) {
+      state.admit(record, arrival.now);
+      state.records.emplace(arrival.ticket, record);
+      return {};
+    }
   }
   if (!may_wait) return state.refuse_pressure(arrival);
   const Waiting waiting{arrival.ticket, arrival.tenant, arrival.traffic_class, tokens, tenant.limits.tier,
                         arrival.now,    deadline,       claim.needed};
   if (!state.queue_of(arrival.model).queue.push(waiting)) {
     Answer full = state.refuse_full(arrival);
-    full.own_limit = record.limited;
+    full.own_limit = record.limit != LimitKind::kNothing;
     return full;
   }
   state.records.emplace(arrival.ticket, record);
   ++tenant.waiting;
   ++tenant.decisions[index_of(Decision::kQueue)];
-  return {Decision::kQueue, 0, {}, record.limited};
+  return {Decision::kQueue, 0, {}, record.limit != LimitKind::kNothing};
 }
 
 Next AdmissionController::next(core::Instant now, const VerdictOf& verdict_of) {
@@ -400,6 +394,7 @@ Next AdmissionController::next(core::Instant now, const VerdictOf& verdict_of) {
   const auto first = state.models.lower_bound(state.first_model);
   for (auto at = first; at != state.models.end(); ++at) state.drain(at->first, at->second, call);
   for (auto at = state.models.begin(); at != first; ++at) state.drain(at->first, at->second, call);
+  state.class_exhausted = call.class_exhausted;
   // The models take turns at being visited first, but one that waits for a class budget keeps its turn.
   if (first != state.models.end()) state.first_model = call.model_of_exhausted_class.value_or(first->first + 1);
   if (state.models.lower_bound(state.first_model) == state.models.end()) state.first_model = 0;
@@ -481,8 +476,12 @@ std::uint64_t AdmissionController::waiting_tokens(std::uint32_t model) const {
 AdmissionController::QueueDepth AdmissionController::waiting_for_room(std::uint32_t model) const {
   QueueDepth depth;
   if (!state_->models.contains(model)) return depth;
+  std::set<std::pair<std::uint32_t, Class>> limited;  // Later requests of the same tenant and class wait with it.
   for (const Waiting& waiting : state_->models.at(model).queue.by_age()) {
-    if (state_->records.at(waiting.ticket).limited) continue;
+    const std::pair<std::uint32_t, Class> kind{waiting.tenant, waiting.traffic_class};
+    const bool waits = state_->waits_for_own_limit(state_->records.at(waiting.ticket));
+    if (waits) limited.insert(kind);
+    if (waits || limited.contains(kind)) continue;
     if (depth.requests++ == 0) depth.oldest = waiting.since;
   }
   return depth;

@@ -81,7 +81,8 @@ struct Answer {
   // 1 to 60 for a temporary refusal; 0 if the request is admitted, queued or can never be granted.
   std::uint32_t retry_after_s = 0;
   std::string why;  // For refusals: a sentence that names the limit, its value and the observed value.
-  // A limit of the request's tenant or class blocks it, so more replicas would not help.
+  // A limit of the request's tenant or class blocks it, or an earlier request that such a limit blocks and that it may
+  // not overtake. More replicas would not help.
   bool own_limit = false;
 };
 
@@ -172,7 +173,7 @@ class AdmissionController {
   // For one model.
   [[nodiscard]] std::uint64_t waiting_tokens(std::uint32_t model) const;
   // Counts the queued requests that wait for a replica, without those that a limit of their tenant or class blocked at
-  // the last visit. O(queued requests of the model).
+  // the last visit and those that wait behind one of these. O(queued requests of the model).
   struct QueueDepth {
     std::uint32_t requests = 0;
     core::Instant oldest = core::kNever;  // Arrival of the oldest request.

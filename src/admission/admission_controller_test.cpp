@@ -115,6 +115,48 @@ TEST_F(AdmissionControllerTest, QueueDepthExcludesRequestsBlockedByTenantLimits)
   EXPECT_EQ(controller_.waiting_for_room(0).requests, 2U);
 }
 
+TEST_F(AdmissionControllerTest, WhoWaitsBehindALimitOfItsOwnWaitsForItToo) {
+  // Small enough for the budget that is left, and behind one of its tenant that is not.
+  ASSERT_EQ(arrive(1, kZeta, 900).decision, Decision::kAdmit);
+  EXPECT_TRUE(arrive(2, kZeta, 600).own_limit);
+  const Answer behind = arrive(3, kZeta, 10);
+  EXPECT_EQ(behind.decision, Decision::kQueue);
+  EXPECT_TRUE(behind.own_limit);
+  EXPECT_EQ(controller_.waiting_for_room(0).requests, 0U);
+  EXPECT_TRUE(next().empty());
+  EXPECT_EQ(controller_.waiting_for_room(0).requests, 0U);
+}
+
+TEST_F(AdmissionControllerTest, WhoWaitsBehindTheBudgetOfItsClassWaitsForItToo) {
+  AdmissionLimits tight = limits();
+  tight.classes[0].budget = {6000.0, 1000.0};
+  AdmissionController controller{tight, kNow};
+  for (std::uint32_t tenant = 0; tenant < 4; ++tenant) {
+    TenantLimits none;
+    none.name = "tenant";
+    controller.set_tenant(tenant, none, kNow);
+  }
+  const auto come = [&](std::uint64_t ticket, std::uint32_t tenant, std::uint32_t tokens) {
+    Arrival arrival;
+    arrival.ticket = ticket;
+    arrival.tenant = tenant;
+    arrival.estimate = {tokens, 0};
+    arrival.now = kNow;
+    return controller.arrive(arrival, [](std::uint64_t) { return Verdict::kAdmit; });
+  };
+  ASSERT_EQ(come(1, 0, 900).decision, Decision::kAdmit);
+  EXPECT_TRUE(come(2, 1, 600).own_limit);
+  for (std::uint64_t ticket = 3; ticket < 6; ++ticket) {
+    const Answer behind = come(ticket, static_cast<std::uint32_t>(ticket % 4), 10);
+    EXPECT_EQ(behind.decision, Decision::kQueue);
+    EXPECT_TRUE(behind.own_limit) << ticket;
+  }
+  EXPECT_EQ(controller.waiting_for_room(0).requests, 0U);
+  EXPECT_TRUE(controller.next(kNow, [](std::uint64_t) { return Verdict::kAdmit; }).admitted.empty());
+  EXPECT_EQ(controller.waiting_for_room(0).requests, 0U);
+  for (const Refused& late : controller.expired(kNow + std::chrono::hours{1})) EXPECT_TRUE(late.answer.own_limit);
+}
+
 TEST_F(AdmissionControllerTest, ARefillAfterTheDeadlineRefusesAtOnce) {
   AdmissionLimits shorter = limits();
   shorter.classes[0].queue_time = seconds{2};

@@ -18,6 +18,7 @@ Verdict check_saturation(const ReplicaPressure& replica, std::uint64_t prompt_to
   if (replica.open_requests < replica.workers) return Verdict::kAdmit;
   const double kv_usage = replica.kv_usage.value_or(0.0);
   if (kv_usage >= limits.kv_reject) return Verdict::kReject;
+  if (kv_usage + replica.kv_share > 1.0) return Verdict::kWait;
   if (replica.prefill_tokens_in_flight == 0) return Verdict::kAdmit;
   const std::uint64_t tokens_of_all = limits.prefill_tokens_per_replica * replica.workers;
   const std::uint64_t tokens_max =

@@ -20,16 +20,18 @@ struct PressureLimits {
 
 // State of one replica that could take the request.
 struct ReplicaPressure {
-  // Range 0 to 1. Empty without a recent report; tokens in flight then decide alone.
+  // Expected usage with all that was sent there, from 0. Empty without a recent report; tokens in flight then decide
+  // alone.
   std::optional<double> kv_usage;
   std::uint64_t prefill_tokens_in_flight = 0;
   std::uint32_t open_requests = 0;
   std::uint32_t workers = 1;  // Engines behind the replica's address, at least 1.
+  double kv_share = 0.0;  // Share of the KV cache that the request would add; 0 if it is unknown.
 };
 
 enum class Verdict : std::uint8_t {
   kAdmit,
-  kWait,    // Too many prompt tokens are in flight, or KV usage is above the throttle.
+  kWait,    // Too many prompt tokens are in flight, KV usage is above the throttle, or the request does not fit.
   kReject,  // KV usage is above the limit: the request waits if its class may, otherwise it is refused.
 };
 

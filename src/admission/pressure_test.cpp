@@ -55,6 +55,13 @@ TEST(Pressure, LimitsHoldForEachWorkerOfAReplica) {
   EXPECT_EQ(verdict(0.2, 600'000, 4, 200'000), Verdict::kWait);
 }
 
+TEST(Pressure, ARequestThatDoesNotFitIntoTheKvCacheWaitsUnlessTheReplicaIsIdle) {
+  EXPECT_EQ(check_saturation({0.7, 0, 3, 1, 0.31}, 1000, {}), Verdict::kWait);
+  EXPECT_EQ(check_saturation({0.7, 0, 3, 1, 0.29}, 1000, {}), Verdict::kAdmit);
+  EXPECT_EQ(check_saturation({1.4, 0, 3, 1, 0.01}, 1000, {}), Verdict::kReject);
+  EXPECT_EQ(check_saturation({0.0, 0, 0, 1, 2.0}, 1000, {}), Verdict::kAdmit);
+}
+
 TEST(Pressure, ClampLowersMaxTokensOnlyAboveTheLimit) {
   const PressureLimits limits;
   EXPECT_EQ(clamped_max_tokens(4096, 131'072, limits), std::nullopt);

@@ -78,7 +78,7 @@ TEST(Configuration, ContradictionsNameTheirPlace) {
       {"", {{"--from", "2h"}, {"--to", "1h"}}, "--to: must be later than from (2h), is 1h\n"},
       {"", {{"--slo", "ttft=0s"}}, "--slo ttft: must be longer than 0, is '0s'\n"},
       {"slo: {itl: 0}\n", {}, "p.yaml:1:12: slo.itl: must be longer than 0, is '0'\n"},
-      {"", {{"--slo", "tttf=1s"}}, "--slo: unknown key 'tttf'; its keys are ttft, itl or goal\n"},
+      {"", {{"--slo", "tttf=1s"}}, "--slo: unknown key 'tttf'; its keys are ttft, itl, e2e or goal\n"},
       {"", {{"--slo", "1s"}}, "--slo: must be like key=value,key=value, is '1s'\n"},
       {"", {{"--block-size", "0"}}, "--block-size: must be from 1 to 65536, is '0'\n"},
       {"", {{"--max-batched-tokens", "100"}}, "--max-batched-tokens: must be at least max_sequences (256), is 100\n"},

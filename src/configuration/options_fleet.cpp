@@ -33,7 +33,11 @@ void add_segment(Table& table, signals::SegmentSlo& segment) {
       .by_default("slo.ttft");
   table.add({"itl", "", "longest mean gap between the tokens of a request"}, duration_above_zero(segment.target.itl))
       .by_default("slo.itl");
-  table.add({"goal", "", "share of its requests that are to keep both"}, share(segment.goal)).by_default("slo.goal");
+  table
+      .add({"e2e", "", "longest time from arrival to end; the only objective of answers that are not streamed"},
+           duration_above_zero(segment.target.e2e))
+      .by_default("slo.e2e");
+  table.add({"goal", "", "share of its requests that are to keep all"}, share(segment.goal)).by_default("slo.goal");
 }
 
 }  // namespace
@@ -141,7 +145,15 @@ void add_slo(Table& table, simulation::RunOptions& run) {
       .add({"slo.itl", "", "longest mean gap between the tokens of a request that keeps the SLO"},
            duration_above_zero(run.slo.itl))
       .reloadable();
-  table.add({"slo.goal", "", "share of the requests that are to keep both"}, share(run.slo_goal)).reloadable();
+  table
+      .add(
+          {"slo.e2e", "",
+           "longest time from arrival to end that keeps the SLO; answers that are not streamed are judged by it alone, "
+           "and by nothing without it"},
+          duration_above_zero(run.slo.e2e))
+      .by_default("none")
+      .reloadable();
+  table.add({"slo.goal", "", "share of the requests that are to keep all"}, share(run.slo_goal)).reloadable();
   table
       .list<signals::SegmentSlo>(
           {"slo.segments", "", "requests with an SLO of their own; the first segment that matches a request counts"},

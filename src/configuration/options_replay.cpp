@@ -1,4 +1,8 @@
 // Options of traces, the planner, and the files that a replay writes.
+#include <initializer_list>
+#include <string_view>
+#include <utility>
+
 #include "configuration/configuration.h"
 #include "options/values.h"
 
@@ -90,6 +94,20 @@ void add_limits(Table& table, planner::GuardrailOptions& guardrails) {
              "how long nothing changes after a scaling action failed; doubles with each in a row"},
             duration(guardrails.failure_cooldown));
   table.add({"planner.kv_hot", "", "mean use of the KV cache at which nothing shrinks"}, share(guardrails.kv_hot));
+  table.add({"planner.queue_age", "", "nothing shrinks while a request has waited longer than this in an engine"},
+            duration(guardrails.queue_age));
+  table.add({"planner.minimum_endpoints", "", "ready replicas that a step down must leave, whatever min_replicas is"},
+            count(guardrails.minimum_endpoints, 0, kReplicasMax));
+  // The names of NVIDIA Dynamo's planner.
+  for (const auto& [theirs, ours] : std::initializer_list<std::pair<std::string_view, std::string_view>>{
+           {"planner.optimization_target", "planner.target"},
+           {"planner.min_endpoint", "planner.minimum_endpoints"},
+           {"planner.throughput_adjustment_interval", "planner.throughput_interval"},
+           {"planner.load_adjustment_interval", "planner.load_interval"},
+           {"planner.loadbased_scaling_down_sensitivity", "planner.sensitivity"},
+           {"--optimization-target", "--target"},
+           {"--adjustment-interval", "--throughput-interval"}})
+    table.renamed(theirs, ours);
 }
 
 }  // namespace

@@ -84,6 +84,7 @@ void read_arrival(Reader& reader, const Document& event, TrafficItem& item) {
   if (!event[7].is_array() || event[7].size() > kKeysMax) return reader.fail("a list of keys");
   for (const Document& key : event[7]) item.keys.push_back(reader.count<std::uint64_t>(key));
   if (event.size() > 8) item.route = reader.text(event[8]);
+  if (event.size() > 9) item.streamed = reader.boolean(event[9]);
 }
 
 void read_first_token(Reader& reader, const Document& event, TrafficItem& item) {
@@ -91,6 +92,8 @@ void read_first_token(Reader& reader, const Document& event, TrafficItem& item) 
   item.admission_ms = reader.milliseconds(event[3]);
   item.ttft_ms = reader.milliseconds(event[4]);
   item.cached_tokens = reader.count<std::uint32_t>(event[5]);
+  if (event.size() > 6) item.own_limit_ms = reader.milliseconds(event[6]);
+  if (event.size() > 7) item.transfer_ms = reader.milliseconds(event[7]);
 }
 
 void read_end(Reader& reader, const Document& event, TrafficItem& item) {
@@ -100,6 +103,7 @@ void read_end(Reader& reader, const Document& event, TrafficItem& item) {
   item.prompt_tokens = reader.count<std::uint32_t>(event[5]);
   item.output_tokens = reader.count<std::uint32_t>(event[6]);
   item.itl_ms = reader.milliseconds(event[7]);
+  if (event.size() > 8) item.client_ms = reader.milliseconds(event[8]);
 }
 
 void read_event(Reader& reader, const Document& event, TrafficItem& item) {

@@ -22,11 +22,16 @@ struct TrafficItem {
   std::string route;                         // Its path; empty with an older gateway.
   std::uint32_t input_tokens = 0;
   std::vector<std::uint64_t> keys;
+  bool streamed = true;                      // Otherwise it has no first token.
   double admission_ms = 0.0, ttft_ms = 0.0;  // Of a first token.
+  // Time before `ttft_ms` for which limits of the tenant or class held it up; 0 with an older gateway, too.
+  double own_limit_ms = 0.0;
+  double transfer_ms = 0.0;  // Part of `ttft_ms` after its prefill on another replica.
   std::uint32_t cached_tokens = 0;
   std::string outcome, replica;  // Of an end.
   std::uint32_t prompt_tokens = 0, output_tokens = 0;
   double itl_ms = -1.0;
+  double client_ms = 0.0;  // Time for which it waited for its client to read.
 };
 
 struct TrafficPage {

@@ -76,6 +76,7 @@ void TrafficRecorder::arrived(const TrafficItem& item, core::Instant at) {
   Remembered request;
   request.shape.arrival = at;
   request.shape.input_tokens = std::max(1U, item.input_tokens);
+  request.shape.streamed = item.streamed;
   request.shape.target =
       signals::target_index(options_.slo.segments, {item.model, item.traffic_class, item.tenant, item.input_tokens});
   for (const std::uint64_t key : item.keys) request.blocks.push_back(block_number(key));
@@ -95,8 +96,13 @@ void TrafficRecorder::first_token(const TrafficItem& item, core::Instant at) {
   known->cached_tokens = item.cached_tokens;
   known->shape.ttft_ms = static_cast<float>(item.ttft_ms);
   signals::FirstTokenTimes times;
-  times.admission = core::from_milliseconds(item.admission_ms);
-  times.prefill = core::from_milliseconds(std::max(0.0, item.ttft_ms - item.admission_ms));
+  times.admission = core::from_milliseconds(item.own_limit_ms);
+  times.replica_wait = core::from_milliseconds(item.admission_ms);
+  const double at_replicas_ms = std::max(0.0, item.ttft_ms - item.admission_ms);
+  const double transfer_ms = std::clamp(item.transfer_ms, 0.0, at_replicas_ms);
+  times.transfer = core::from_milliseconds(transfer_ms);
+  // The gateway does not see when an engine schedules a request.
+  times.prefill = core::from_milliseconds(at_replicas_ms - transfer_ms);
   entry_.first_token(at, item.ttft_ms, known->traits(), times);
   if (options_.disaggregated) decode_.arrived(at, known->shape.input_tokens);
 }
@@ -120,20 +126,27 @@ void TrafficRecorder::ended(const TrafficItem& item, core::Instant at) {
   if (known == nullptr) return;
   if (item.outcome == "completed") {
     known->shape.output_tokens = std::max(1U, item.output_tokens);
-    known->shape.itl_ms = static_cast<float>(std::max(0.0, item.itl_ms));
+    known->shape.itl_ms = static_cast<float>(item.itl_ms);
+    known->shape.e2e_ms = static_cast<float>(core::to_milliseconds(at - known->shape.arrival));
     if (item.prompt_tokens > 0) known->shape.input_tokens = item.prompt_tokens;
-    const auto ttft_ms = known->answered ? std::optional{static_cast<double>(known->shape.ttft_ms)} : std::nullopt;
-    const auto itl_ms = static_cast<double>(known->shape.itl_ms);
-    entry_.completed(at, known->traits(), item.output_tokens, ttft_ms, itl_ms);
-    if (options_.disaggregated) decode_.completed(at, known->traits(), item.output_tokens, ttft_ms, itl_ms);
+    signals::CompletionTimes times{.e2e_ms = static_cast<double>(known->shape.e2e_ms)};
+    if (known->answered) times.ttft_ms = static_cast<double>(known->shape.ttft_ms);
+    if (item.itl_ms >= 0.0) times.itl_ms = item.itl_ms;
+    times.slow_client = item.itl_ms < 0.0 && item.client_ms > 0.0;
+    entry_.completed(at, known->traits(), item.output_tokens, times);
+    if (options_.disaggregated) decode_.completed(at, known->traits(), item.output_tokens, times);
   }
-  // A response that is not streamed has no TTFT. Requests of clients that left are not judged.
-  if (failed || (item.outcome == "completed" && known->answered)) {
+  // An answer that is not streamed has no TTFT and no ITL: only its end can be judged. Requests of clients that left
+  // are not judged.
+  const signals::SloTarget& target = options_.slo.target_at(known->shape.target);
+  if (failed || (item.outcome == "completed" && (known->answered || target.e2e))) {
     ++judged_;
-    const signals::SloTarget& target = options_.slo.target_at(known->shape.target);
-    const bool in_time = static_cast<double>(known->shape.ttft_ms) <= core::to_milliseconds(target.ttft) &&
-                         item.itl_ms <= core::to_milliseconds(target.itl);
-    if (!failed && in_time) ++met_;
+    const bool tokens_in_time =
+        !known->answered || (static_cast<double>(known->shape.ttft_ms) <= core::to_milliseconds(target.ttft) &&
+                             item.itl_ms <= core::to_milliseconds(target.itl));
+    const bool end_in_time =
+        !target.e2e || static_cast<double>(known->shape.e2e_ms) <= core::to_milliseconds(*target.e2e);
+    if (!failed && tokens_in_time && end_in_time) ++met_;
   }
 }
 
@@ -160,6 +173,7 @@ void TrafficRecorder::fill(signals::PoolObservation& entry, signals::PoolObserva
   };
   put(entry, entry_);
   entry.detail->shed = shed_.window(now).arrivals;
+  entry.detail->first_tokens.queue_in_prefill = true;
   if (decode != nullptr) put(*decode, decode_);
 }
 

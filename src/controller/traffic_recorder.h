@@ -46,7 +46,8 @@ class TrafficRecorder {
   [[nodiscard]] core::Instant received_at() const { return received_at_; }
   // Of all requests so far, without refused ones.
   [[nodiscard]] const signals::RequestEnds& ends() const { return ends_; }
-  // Streamed requests that ended since the start, and those of them that met their SLO.
+  // Requests that ended since the start, and those of them that met their SLO. Without an objective from arrival to
+  // end, answers that are not streamed are left out.
   [[nodiscard]] std::uint64_t judged() const { return judged_; }
   [[nodiscard]] std::uint64_t met() const { return met_; }
   [[nodiscard]] std::optional<double> attainment() const {

@@ -114,6 +114,52 @@ TEST(TrafficRecorder, JudgesWhatWasStreamedOrFailed) {
   }
 }
 
+TEST(TrafficRecorder, AnAnswerThatIsNotStreamedHasATimeForTheWholeAndNeitherTtftNorItl) {
+  for (const bool has_objective : {false, true}) {
+    TrafficOptions options;
+    if (has_objective) options.slo.target.e2e = 4s;
+    TrafficRecorder book{options};
+    std::vector<TrafficItem> items;
+    for (std::uint64_t request = 1; request <= 4; ++request) {
+      items.push_back(arrival(request, 10.0));
+      items.back().streamed = request == 1;
+      if (request == 1) items.push_back(first_token(1, 10.5, 500.0));
+      items.push_back(end_of(request, request == 4 ? 15.0 : 12.0, "completed", request == 1 ? 20.0 : -1.0));
+    }
+    book.take(page_of(items, 15.0), kNow);
+    const signals::TrafficWindow seen = entry_of(book).last_minute;
+    EXPECT_EQ(seen.completed, 4U);
+    EXPECT_EQ(seen.ttft.count, 1U);
+    EXPECT_EQ(seen.itl.count, 1U);
+    EXPECT_NEAR(seen.itl.p50_ms, 20.0, 1.0) << "an ITL that was not measured is not 0";
+    EXPECT_EQ(seen.e2e.count, 3U);
+    EXPECT_NEAR(seen.e2e.p50_ms, 2000.0, 40.0);
+    EXPECT_NEAR(seen.tpot.p50_ms, 2000.0 / 101.0, 0.5);
+    EXPECT_EQ(book.judged(), has_objective ? 4U : 1U);
+    EXPECT_EQ(book.met(), has_objective ? 3U : 1U);
+    const auto recent = book.recent(core::kStart);
+    EXPECT_FALSE(recent[1].streamed);
+    EXPECT_LT(recent[1].ttft_ms, 0.0F);
+    EXPECT_LT(recent[1].itl_ms, 0.0F);
+    EXPECT_FLOAT_EQ(recent[1].e2e_ms, 2000.0F);
+  }
+}
+
+TEST(TrafficRecorder, AWaitForLimitsOfItsOwnIsAPartOfItsOwn) {
+  TrafficRecorder book{{}};
+  TrafficItem first = first_token(7, 10.5, 500.0);
+  first.own_limit_ms = 3000.0;
+  first.admission_ms = 100.0;
+  book.take(page_of({arrival(7, 10.0), first}, 13.0), kNow);
+  const signals::PoolObservation entry = entry_of(book);
+  EXPECT_NEAR(entry.last_minute.ttft.p50_ms, 500.0, 10.0) << "it does not count against the SLO";
+  const signals::FirstTokenWindow& parts = entry.detail->first_tokens;
+  EXPECT_NEAR(parts.admission.mean_ms, 3000.0, 60.0);
+  EXPECT_NEAR(parts.replica_wait.mean_ms, 100.0, 2.0);
+  EXPECT_NEAR(parts.prefill.mean_ms, 400.0, 8.0);
+  EXPECT_EQ(parts.slow, 1U);
+}
+
 TEST(TrafficRecorder, ReportsHowRequestsEnded) {
   TrafficItem nothing = end_of(1, 3.0, "failed");
   nothing.output_tokens = 0;

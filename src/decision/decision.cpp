@@ -82,14 +82,14 @@ constexpr std::array<LimitText, 18> kLimits{{
     {"refused", "the platform, which refused the change", "retries, and changes once the platform accepts the change"},
 }};
 
-constexpr std::array<const char*, 12> kCauses{"none",          "unknown",     "queue",      "prefill",
-                                              "routing_cache", "admission",   "transfer",   "cold_start",
-                                              "decode_batch",  "kv_pressure", "preemption", "early_signs"};
+constexpr std::array<const char*, 13> kCauses{
+    "none",       "unknown",      "queue",       "prefill",    "routing_cache", "admission", "transfer",
+    "cold_start", "decode_batch", "kv_pressure", "preemption", "early_signs",   "client"};
 constexpr std::array<const char*, 6> kPhases{"observe", "guardrails", "throughput", "load", "phase-specific", "cost"};
 
 static_assert(kReasons.size() == static_cast<std::size_t>(Reason::kSloBurns) + 1);
 static_assert(kLimits.size() == static_cast<std::size_t>(Limit::kRefused) + 1);
-static_assert(kCauses.size() == static_cast<std::size_t>(Cause::kEarlySigns) + 1);
+static_assert(kCauses.size() == static_cast<std::size_t>(Cause::kClient) + 1);
 static_assert(kPhases.size() == static_cast<std::size_t>(RolloutPhase::kCost) + 1);
 
 const ReasonText& text_of(Reason reason) { return kReasons[static_cast<std::size_t>(reason)]; }

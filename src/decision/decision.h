@@ -77,6 +77,7 @@ enum class Cause : std::uint8_t {
   kKvPressure,    // There are no KV blocks for the next request.
   kPreemption,    // Sequences release their KV blocks and start again.
   kEarlySigns,    // Nothing is diagnosed yet, and simulations of the latest traffic predict missed SLOs.
+  kClient,        // Clients read their answers more slowly than these are generated.
 };
 
 // The rollout of the planner. Each phase does what the previous one does, and more.

@@ -252,6 +252,7 @@ void Dispatcher::prefilled(Ticket ticket, core::Instant now) {
   router_.first_token(*request, now);
   router_.leave(*request);
   request->decodes_only = true;
+  request->prefilled_at = now;
   room_changed_ = true;
 }
 
@@ -308,7 +309,7 @@ void Dispatcher::settle(ActiveRequest& request, const RequestOutcome& outcome, c
     admission_.estimator().learn(estimator_request(request), static_cast<std::uint32_t>(entry.prompt_tokens),
                                  static_cast<std::uint32_t>(entry.output_tokens));
   admission_.ended(request.ticket, request.entry.prompt_tokens + request.entry.output_tokens, now);
-  feed_.ended(request, outcome.outcome, now);
+  feed_.ended(request, outcome.outcome, now, outcome.client_wait);
 }
 
 Refusal Dispatcher::refuse(const RequestInfo& info, Refusal refusal) {

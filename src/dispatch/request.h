@@ -120,6 +120,7 @@ struct RequestOutcome {
   std::optional<TokenUsage> usage;  // Empty if the engine did not report it.
   SeenOutput output;
   core::Instant last_token_at;
+  core::Duration client_wait{};  // Time for which the answer waited for its client to read.
 };
 
 // What an open stream has delivered.

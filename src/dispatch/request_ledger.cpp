@@ -142,9 +142,10 @@ void RequestLedger::close(ActiveRequest& request, const RequestOutcome& outcome,
   count_tokens(request, outcome, now);
   if (request.answered) {
     entry.ttft_ms = core::to_milliseconds(request.answered_at - request.received_at);
-    if (entry.output_tokens > 1 && outcome.last_token_at > request.answered_at)
-      entry.itl_ms = core::to_milliseconds(outcome.last_token_at - request.answered_at) /
-                     static_cast<double>(entry.output_tokens - 1);
+    const core::Duration generated = outcome.last_token_at - request.answered_at;
+    // The gaps of an answer that waited for its client say nothing about the replica.
+    if (entry.output_tokens > 1 && generated > core::Duration{} && 10 * outcome.client_wait <= generated)
+      entry.itl_ms = core::to_milliseconds(generated) / static_cast<double>(entry.output_tokens - 1);
   }
   entry.cost = ledger::cost_of(entry, replicas_.model(request.model).price);
   balance_.close(entry);

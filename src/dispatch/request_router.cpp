@@ -42,8 +42,15 @@ admission::Verdict RequestRouter::verdict(const ActiveRequest& request, const Ch
   if (request.decodes_only) return admission::Verdict::kAdmit;
   const routing::PickingStrategy::Load load = replicas_.load(choice.selection.slot, now);
   const std::uint32_t workers = std::max(1U, replicas_.replica(choice.selection.slot).spec.workers);
-  return admission::check_saturation({load.kv_usage, load.prefill_tokens, load.open_requests, workers},
-                                     choice.selection.uncached_tokens, options_.pressure);
+  admission::ReplicaPressure pressure{load.kv_usage, load.prefill_tokens, load.open_requests, workers};
+  // Which of several workers would take the request is not known.
+  if (workers == 1 && load.kv_capacity_tokens.value_or(0) > 0) {
+    pressure.kv_usage = load.kv_usage_expected;
+    const std::uint64_t kv_tokens = routing::kv_tokens_of(choice.selection.uncached_tokens,
+                                                          choice.prefill_only ? 0 : request.estimate.output_tokens);
+    pressure.kv_share = static_cast<double>(kv_tokens) / static_cast<double>(*load.kv_capacity_tokens);
+  }
+  return admission::check_saturation(pressure, choice.selection.uncached_tokens, options_.pressure);
 }
 
 Grant RequestRouter::dispatch(ActiveRequest& request, const Choice& choice, std::uint64_t waiting_tokens,

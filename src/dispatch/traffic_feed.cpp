@@ -34,6 +34,7 @@ void TrafficFeed::arrived(ActiveRequest& request, core::Instant at) {
   event.tenant = request.entry.tenant;
   event.input_tokens = request.estimate.prompt_tokens;
   event.keys = request.keys;
+  event.streamed = request.stream;
   log_.add(std::move(event));
 }
 
@@ -42,8 +43,10 @@ void TrafficFeed::first_token(const ActiveRequest& request, core::Instant now) {
     ModelMeters& meters = *meters_[request.meters];
     meters.ttft_ms.add(core::to_milliseconds(now - request.received_at));
     signals::FirstTokenTimes times;
-    times.admission = std::max(core::Duration{}, request.granted_at - request.received_at);
-    times.prefill = now - request.received_at - times.admission;
+    const core::Instant wanted_at = request.wanted_at.value_or(request.received_at);
+    times.admission = std::max(core::Duration{}, wanted_at - request.received_at);
+    times.replica_wait = std::max(core::Duration{}, request.granted_at - wanted_at);
+    times.prefill = now - request.received_at - times.admission - times.replica_wait;
     meters.segments.first_token(now, request.traits(), times);
   }
   if (!options_.traffic_log) return;
@@ -54,18 +57,23 @@ void TrafficFeed::first_token(const ActiveRequest& request, core::Instant now) {
   const core::Instant wanted_at = request.wanted_at.value_or(request.received_at);
   event.admission_ms = core::to_milliseconds(std::max(core::Duration{}, request.granted_at - wanted_at));
   event.ttft_ms = core::to_milliseconds(now - wanted_at);
+  if (request.prefilled_at) event.transfer_ms = core::to_milliseconds(now - *request.prefilled_at);
+  event.own_limit_ms = core::to_milliseconds(std::max(core::Duration{}, wanted_at - request.received_at));
   event.cached_tokens = request.cached_tokens;
   log_.add(std::move(event));
 }
 
-void TrafficFeed::ended(const ActiveRequest& request, ledger::Outcome outcome, core::Instant now) {
+void TrafficFeed::ended(const ActiveRequest& request, ledger::Outcome outcome, core::Instant now,
+                        core::Duration client_wait) {
   const ledger::Entry& entry = request.entry;
   if (options_.latency_meters && request.granted) {
     ModelMeters& meters = *meters_[request.meters];
     if (entry.itl_ms >= 0.0) meters.itl_ms.add(entry.itl_ms);
-    if (outcome == ledger::Outcome::kCompleted && request.answered)
-      meters.segments.completed(now, request.traits(), static_cast<std::uint32_t>(entry.output_tokens), entry.ttft_ms,
-                                std::max(0.0, entry.itl_ms));
+    if (outcome == ledger::Outcome::kCompleted && request.answered) {
+      signals::CompletionTimes times{.ttft_ms = entry.ttft_ms};
+      if (entry.itl_ms >= 0.0) times.itl_ms = entry.itl_ms;
+      meters.segments.completed(now, request.traits(), static_cast<std::uint32_t>(entry.output_tokens), times);
+    }
   }
   if (!options_.traffic_log || !request.wanted_at) return;
   TrafficEvent event;
@@ -77,6 +85,7 @@ void TrafficFeed::ended(const ActiveRequest& request, ledger::Outcome outcome, c
   event.prompt_tokens = static_cast<std::uint32_t>(entry.prompt_tokens);
   event.output_tokens = static_cast<std::uint32_t>(entry.output_tokens);
   event.itl_ms = entry.itl_ms;
+  event.client_ms = core::to_milliseconds(client_wait);
   log_.add(std::move(event));
 }
 

@@ -37,7 +37,7 @@ class TrafficFeed {
   void arrived(ActiveRequest& request, core::Instant at);
   void first_token(const ActiveRequest& request, core::Instant now);
   // With its entry as closed.
-  void ended(const ActiveRequest& request, ledger::Outcome outcome, core::Instant now);
+  void ended(const ActiveRequest& request, ledger::Outcome outcome, core::Instant now, core::Duration client_wait = {});
 
  private:
   const DispatchOptions& options_;

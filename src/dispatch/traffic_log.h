@@ -24,14 +24,18 @@ struct TrafficEvent {
   std::string_view route;           // the path, in memory that outlives the log
   std::uint32_t input_tokens = 0;   // estimated, or given by the client
   std::vector<std::uint64_t> keys;  // Keys of its prefix blocks, at most kKeysMax.
-  // Of a first token: `admission_ms` is the part of `ttft_ms` until the request was admitted.
-  double admission_ms = 0.0, ttft_ms = 0.0;
+  bool streamed = true;             // False: it has no first token, only an end.
+  // Of a first token: `admission_ms` is the part of `ttft_ms` until the request was admitted. Before both, limits of
+  // its tenant or class held it up for `own_limit_ms`.
+  double admission_ms = 0.0, ttft_ms = 0.0, own_limit_ms = 0.0;
+  double transfer_ms = 0.0;         // Part of `ttft_ms` after the end of its prefill on another replica.
   std::uint32_t cached_tokens = 0;  // Expected number.
   // Of an end; the replica is the last that had the request:
   ledger::Outcome outcome = ledger::Outcome::kCompleted;
   std::string replica;
   std::uint32_t prompt_tokens = 0, output_tokens = 0;
   double itl_ms = -1.0;
+  double client_ms = 0.0;  // Time for which the answer waited for its client to read.
 
   static constexpr std::size_t kKeysMax = 256;
 };

@@ -127,14 +127,15 @@ std::string traffic_document(const dispatch::TrafficLog::Page& page, std::string
     switch (event.kind) {
       case dispatch::TrafficEvent::Kind::kArrival:
         events.push_back({"arrival", event.request, at_s, event.model, event.traffic_class, event.tenant,
-                          event.input_tokens, event.keys, event.route});
+                          event.input_tokens, event.keys, event.route, event.streamed});
         break;
       case dispatch::TrafficEvent::Kind::kFirstToken:
-        events.push_back({"first_token", event.request, at_s, event.admission_ms, event.ttft_ms, event.cached_tokens});
+        events.push_back({"first_token", event.request, at_s, event.admission_ms, event.ttft_ms, event.cached_tokens,
+                          event.own_limit_ms, event.transfer_ms});
         break;
       case dispatch::TrafficEvent::Kind::kEnd:
         events.push_back({"end", event.request, at_s, ledger::to_string(event.outcome), event.replica,
-                          event.prompt_tokens, event.output_tokens, event.itl_ms});
+                          event.prompt_tokens, event.output_tokens, event.itl_ms, event.client_ms});
         break;
     }
   }

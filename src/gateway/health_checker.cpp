@@ -30,6 +30,7 @@ routing::ReportedLoad load_of(const telemetry::EngineScrape& scrape, core::Insta
   load.running = static_cast<std::uint32_t>(scrape.running_requests.value_or(0));
   load.waiting_prefill_tokens = scrape.queued_prefill_tokens;
   load.kv_usage = scrape.kv_usage;
+  load.kv_capacity_tokens = scrape.kv_capacity_tokens;
   return load;
 }
 

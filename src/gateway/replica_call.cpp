@@ -8,6 +8,7 @@ void ReplicaCall::start(WorkerContext& context, const Target& target, const Upst
                         net::ResponseListener& listener) {
   raw_ = raw;
   tried_ = 0;
+  client_wait_ = {};
   call(context, target, request, listener);
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "api/answer_watch.h"
+#include "core/time.h"
 #include "gateway/target.h"
 #include "gateway/upstream_request.h"
 #include "gateway/worker_context.h"
@@ -25,10 +26,16 @@ class ReplicaCall {
   void cancel();
   // Cancels the call. `watch`, which may be null, takes the bytes of the answer that have arrived and were not relayed.
   void abandon(api::AnswerWatch* watch);
-  void pause() { call_->pause(); }
-  void resume() {
+  // The client reads too slowly.
+  void pause(core::Instant now) {
+    paused_at_ = now;
+    call_->pause();
+  }
+  void resume(core::Instant now) {
+    client_wait_ += now - paused_at_;
     if (call_ != nullptr) call_->resume();
   }
+  [[nodiscard]] core::Duration client_wait() const { return client_wait_; }  // How long the call was paused.
 
  private:
   void call(WorkerContext& context, const Target& target, const UpstreamRequest& request,
@@ -38,6 +45,8 @@ class ReplicaCall {
   std::uint32_t address_ = 0;  // Address in use, as counted by the target.
   std::uint32_t tried_ = 0;    // Number of addresses tried.
   bool raw_ = false;
+  core::Instant paused_at_;
+  core::Duration client_wait_{};
 };
 
 }  // namespace penstock::gateway

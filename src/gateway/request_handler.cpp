@@ -237,7 +237,7 @@ void RequestHandler::relay(std::string_view bytes) {
   const bool kept_up = strips_usage_ && is_events()
                            ? relay_.write_without_usage(*exchange_, bytes, watch_.settled(), watch_.usage_events() > 0)
                            : relay_.write(*exchange_, bytes);
-  if (!kept_up) call_.pause();
+  if (!kept_up) call_.pause(context_.loop.now());
 }
 
 void RequestHandler::on_end() {
@@ -296,7 +296,7 @@ void RequestHandler::give_up(int status, std::string_view code, std::string mess
 // ---- the client -----------------------------------------------------------------------------------------------------
 
 void RequestHandler::on_writable() {
-  if (relay_.resumed()) call_.resume();
+  if (relay_.resumed()) call_.resume(context_.loop.now());
 }
 
 void RequestHandler::on_client_gone() {
@@ -381,6 +381,7 @@ void RequestHandler::end(ledger::Outcome outcome, dispatch::Attempt attempt) {
   ending.usage = usage_of(watch_);
   ending.output = seen_output(watch_);
   ending.last_token_at = last_token_at_;
+  ending.client_wait = call_.client_wait();
   context_.dispatcher.ended(std::exchange(ticket_, 0), ending, context_.loop.now());
 }
 

@@ -38,8 +38,8 @@ constexpr std::array kCauses{
               "chunk or a separate pool for long prompts help too"},
     CauseText{Cause::kRoutingCache, "fewer prefix cache hits than before",
               "more replicas do not help: route by prefix, and check what changed in the router or in the prompts"},
-    CauseText{Cause::kAdmission, "requests are refused or wait for admission",
-              "more replicas do not help: raise the budget, or accept the wait"},
+    CauseText{Cause::kAdmission, "requests wait for a limit of their own tenant or class",
+              "more replicas do not help: raise the budget or the concurrency limit, or accept the wait"},
     CauseText{
         Cause::kTransfer, "slow KV transfers",
         "more bandwidth between prefill and decode helps; more prefill replicas help where each has its own link"},
@@ -56,6 +56,10 @@ constexpr std::array kCauses{
               "a watermark"},
     CauseText{Cause::kEarlySigns, "early signs",
               "the planner adds the replicas that simulations of the latest traffic need"},
+    CauseText{
+        Cause::kClient, "clients read their answers too slowly",
+        "more replicas do not help: the answers were ready, and their time is not held against the SLO; check the "
+        "clients and the network to them"},
 };
 
 const CauseText& text_of(Cause cause) {

@@ -41,10 +41,11 @@ struct DiagnosisOptions {
   double idle_share = 0.4;                       // Share of engines that are idle while others have a queue.
   double prefill_tokens_per_step = 512.0;  // Prompt tokens per decode step of an aggregated replica, on average …
   double computed_prompt = 512.0;          // … or uncached tokens of the mean prompt, if the gaps are uneven:
-  double uneven_gaps = 1.3;       // The ratio of p95 to median. A large batch slows all requests, a prompt only some.
-  double decode_batch_min = 8.0;  // Minimum number of running sequences that can make a step slow …
-  double decode_kv_min = 0.5;     // … unless their KV, which each step reads, fills this share of the cache.
-  double decode_queue_min = 1.0;  // Requests per decode replica that wait for their second token.
+  double uneven_gaps = 1.3;         // The ratio of p95 to median. A large batch slows all requests, a prompt only some.
+  double decode_batch_min = 8.0;    // Minimum number of running sequences that can make a step slow …
+  double decode_kv_min = 0.5;       // … unless their KV, which each step reads, fills this share of the cache.
+  double slow_client_share = 0.05;  // Share of completed answers that waited for their clients.
+  double decode_queue_min = 1.0;    // Requests per decode replica that wait for their second token.
 };
 
 struct Finding {

@@ -185,9 +185,12 @@ void explain_prefill(Finding& finding, const PoolView& view, const EngineMinute&
   }
 }
 
+// Requests wait in front of the replicas, or are refused there: replicas are starting, or the ready ones are full.
 void explain_replica_wait(Finding& finding, const PoolView& view) {
-  finding.phase = Phase::kReplicaWait;
-  blame(finding, Cause::kColdStart,
+  const EngineMinute minute = view.history.last_minute();
+  const bool cold =
+      view.pool.ready == 0 || view.pool.starting > 0 || minute.starting_share >= view.options.starting_share;
+  blame(finding, cold ? Cause::kColdStart : Cause::kQueue,
         {{"waiting", static_cast<double>(view.pool.unrouted_requests), "requests"},
          {"starting", static_cast<double>(view.pool.starting), "replicas"},
          {"ready", static_cast<double>(view.pool.ready), "replicas"},
@@ -219,6 +222,30 @@ double shed_share(const PoolObservation& pool) {
   return shed / std::max(shed, static_cast<double>(pool.last_minute.arrivals));
 }
 
+// Where engines do not report the time of each request in their queue, it follows from the mean queue length and the
+// arrival rate (Little's law). Empty if there is nothing to compute it from.
+std::optional<double> queue_share(const PoolView& view) {
+  const signals::TrafficWindow& traffic = view.pool.last_minute;
+  const double whole_ms = view.pool.detail->first_tokens.prefill.mean_ms;
+  if (traffic.arrivals == 0 || traffic.length <= core::Duration{} || !(whole_ms > 0.0)) return std::nullopt;
+  const double rate = static_cast<double>(traffic.arrivals) / core::to_seconds(traffic.length);
+  const double queued = view.history.last_minute().queued_per_replica * view.pool.ready;
+  return std::clamp(1e3 * queued / rate / whole_ms, 0.0, 1.0);
+}
+
+signals::FirstTokenWindow parts_of(const PoolView& view) {
+  signals::FirstTokenWindow parts = view.pool.detail->first_tokens;
+  if (!parts.queue_in_prefill || *distrust(view) != '\0') return parts;
+  const auto share = queue_share(view);
+  if (!share) return parts;
+  for (const auto figure :
+       {&signals::TimePart::mean_ms, &signals::TimePart::p95_ms, &signals::TimePart::slow_mean_ms}) {
+    parts.queue.*figure = *share * parts.prefill.*figure;
+    parts.prefill.*figure -= parts.queue.*figure;
+  }
+  return parts;
+}
+
 // The longest part of the mean time of the slow first tokens.
 struct Longest {
   Phase phase = Phase::kNone;
@@ -248,7 +275,7 @@ std::optional<Longest> longest_part(const signals::FirstTokenWindow& window) {
 
 void explain_ttft(Finding& finding, const PoolView& view) {
   switch (finding.phase) {
-    case Phase::kAdmission: blame(finding, Cause::kAdmission, {{"shed", shed_share(view.pool), "share"}}); return;
+    case Phase::kAdmission: blame(finding, Cause::kAdmission, {}); return;
     case Phase::kReplicaWait: explain_replica_wait(finding, view); return;
     case Phase::kTransfer: blame(finding, Cause::kTransfer, {}); return;
     default: break;
@@ -278,7 +305,8 @@ std::optional<Finding> judge_ttft(const PoolView& view) {
 
   Finding finding = begin(view, Symptom::kTtft, whom, limit_ms);
   if (shed >= view.options.shed_share) {
-    finding.phase = Phase::kAdmission;
+    finding.phase = Phase::kReplicaWait;
+    finding.evidence.push_back({"shed", shed, "share"});
   } else if (longest.unrouted_ms > limit_ms) {
     finding.phase = Phase::kReplicaWait;
     finding.severity = std::max(finding.severity, longest.unrouted_ms / limit_ms);
@@ -286,7 +314,7 @@ std::optional<Finding> judge_ttft(const PoolView& view) {
   } else if (!view.pool.detail && !stuck) {
     finding.unknown_because = "the parts of the TTFT are not measured";
     return finding;
-  } else if (const auto part = view.pool.detail ? longest_part(view.pool.detail->first_tokens) : std::nullopt) {
+  } else if (const auto part = view.pool.detail ? longest_part(parts_of(view)) : std::nullopt) {
     finding.phase = part->phase;
     finding.evidence.push_back({"share_of_slow_ttft", part->share, "share"});
     finding.evidence.push_back({"phase_p95", part->p95_ms, "ms"});
@@ -323,17 +351,29 @@ bool prompts_interfere(const PoolView& view, const EngineMinute& minute, const L
 }  // namespace
 
 std::optional<Finding> judge_itl(const PoolView& view) {
+  // The gaps of answers that waited for their clients are in no window: the finding is about the client alone.
+  const auto judge_clients = [](const PoolView& of) -> std::optional<Finding> {
+    const signals::TrafficWindow& traffic = of.pool.last_minute;
+    const auto slow = static_cast<double>(traffic.slow_clients), completed = static_cast<double>(traffic.completed);
+    if (traffic.slow_clients < of.options.samples_min || slow < of.options.slow_client_share * completed)
+      return std::nullopt;
+    Finding finding = unknown(of, Symptom::kItl, "");
+    finding.phase = Phase::kDecode;
+    blame(finding, Cause::kClient, {{"slow_clients", slow / completed, "share"}});
+    return finding;
+  };
   const LatencyWindow& window = view.pool.last_minute.itl;
   if (!believable(window)) return unknown(view, Symptom::kUnknown, "the ITL values are not numbers");
   const double limit_ms = core::to_milliseconds(view.slo.itl);
   const Affected whom = affected(view, window, &SegmentWindow::itl, limit_ms);
   const bool decode = view.pool.role == Role::kDecode;
   const bool stuck = decode && view.pool.unrouted_requests > 0;
-  if (!whom.bad && !stuck) return std::nullopt;
+  if (!whom.bad && !stuck) return judge_clients(view);
 
   Finding finding = begin(view, Symptom::kItl, whom, limit_ms);
   finding.phase = Phase::kDecode;
   if (stuck) {
+    finding.phase = Phase::kReplicaWait;
     explain_replica_wait(finding, view);
     return finding;
   }

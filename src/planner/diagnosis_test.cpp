@@ -182,12 +182,38 @@ TEST(Diagnosis, WaitingBeforeAdmissionIsAdmission) {
   EXPECT_FINDING(Patient{}.at(60, {late(&signals::FirstTokenWindow::admission)}), kTtft, kAdmission, kAdmission);
 }
 
-TEST(Diagnosis, RefusedRequestsAreAdmissionEvenIfOthersAreFast) {
+TEST(Diagnosis, RequestsThatFullReplicasRefuseAreAQueueEvenIfOthersAreFast) {
   PoolObservation pool = healthy();
   pool.detail->shed = 30;
   const Diagnosis diagnosis = Patient{}.at(60, {pool});
-  EXPECT_FINDING(diagnosis, kTtft, kAdmission, kAdmission);
+  EXPECT_FINDING(diagnosis, kTtft, kReplicaWait, kQueue);
   EXPECT_NEAR(evidence(diagnosis.findings[0], "shed"), 0.1, 1e-9);
+}
+
+TEST(Diagnosis, WaitingAtTheGatewayForAFullFleetIsAQueueAndForAStartingOneAColdStart) {
+  EXPECT_FINDING(Patient{}.at(60, {late(&signals::FirstTokenWindow::replica_wait)}), kTtft, kReplicaWait, kQueue);
+  const PoolObservation starting = testing::with_starting(late(&signals::FirstTokenWindow::replica_wait), 1);
+  EXPECT_FINDING(Patient{}.at(60, {starting}), kTtft, kReplicaWait, kColdStart);
+}
+
+// 300 arrivals a minute; engines report how many wait, and not how long.
+TEST(Diagnosis, TheQueueLengthTellsWaitingFromPrefill) {
+  for (const bool waits : {false, true}) {
+    PoolObservation pool = queued(late(&signals::FirstTokenWindow::prefill), waits ? 20 : 0);
+    pool.detail->first_tokens.queue_in_prefill = true;
+    const Diagnosis diagnosis = Patient{}.at(60, {pool});
+    ASSERT_FALSE(diagnosis.findings.empty());
+    EXPECT_EQ(diagnosis.cause(), waits ? Cause::kQueue : Cause::kPrefill) << sentence(diagnosis);
+  }
+}
+
+TEST(Diagnosis, AnswersThatWaitForTheirClientsAreTheClientsCause) {
+  PoolObservation pool = healthy();
+  pool.last_minute.completed = 100;
+  pool.last_minute.slow_clients = 20;
+  EXPECT_FINDING(Patient{}.at(60, {pool}), kItl, kDecode, kClient);
+  pool.last_minute.slow_clients = 4;
+  EXPECT_TRUE(Patient{}.at(60, {pool}).findings.empty());
 }
 
 TEST(Diagnosis, WaitingForKvIsTransfer) {

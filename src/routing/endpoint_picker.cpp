@@ -308,7 +308,7 @@ void EndpointPicker::assume_first_token(std::uint32_t slot, std::uint32_t uncach
 void EndpointPicker::finished(std::uint32_t slot, std::uint32_t uncached_tokens, std::uint32_t input_tokens,
                               std::uint32_t output_tokens, bool answered) {
   if (!state_->knows(slot)) return;
-  state_->replicas[slot]->finished(uncached_tokens, std::uint64_t{input_tokens} + output_tokens, answered);
+  state_->replicas[slot]->finished(uncached_tokens, input_tokens, output_tokens, answered);
   // The terms are recomputed at the next choice, because this call has no time argument.
   state_->terms[slot].due = core::Instant::min();
 }

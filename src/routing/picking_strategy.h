@@ -45,6 +45,12 @@ enum class PickReason : std::uint8_t {
 };
 [[nodiscard]] const char* to_string(PickReason why);  // Returns "prefix", "load", "affinity" or "only".
 
+// KV tokens that a request adds to a replica, on average over its life: what is not cached there, and half of its
+// answer, because requests that overlap are half done on average.
+[[nodiscard]] constexpr std::uint64_t kv_tokens_of(std::uint32_t uncached_tokens, std::uint32_t output_tokens) {
+  return std::uint64_t{uncached_tokens} + output_tokens / 2;
+}
+
 struct Selection {
   std::uint32_t slot = 0;
   std::uint32_t overlap_keys = 0;
@@ -66,6 +72,7 @@ struct ReportedLoad {
   std::uint32_t waiting = 0, running = 0;
   std::optional<std::uint64_t> waiting_prefill_tokens;
   std::optional<double> kv_usage;  // Range 0 to 1.
+  std::optional<std::uint64_t> kv_capacity_tokens{};
 };
 
 // Chooses among the replicas of one group, which are numbered by slot, and learns from what is reported of them. Not
@@ -110,7 +117,11 @@ class PickingStrategy {
     std::uint64_t context_tokens = 0;   // Prompt and expected output tokens of open requests.
     double prefill_tokens_per_s = 0.0;  // Measured prefill rate.
     std::optional<double> kv_usage;     // Last reported value, if it is recent enough.
-    std::uint64_t keys = 0;             // Number of prefixes that the replica is expected to hold.
+    // That value with what was sent since, or what the open requests need on average if that is more. Above 1 if they
+    // need more than there is. Empty without a recent report.
+    std::optional<double> kv_usage_expected;
+    std::optional<std::uint64_t> kv_capacity_tokens;  // As reported.
+    std::uint64_t keys = 0;                           // Number of prefixes that the replica is expected to hold.
     bool by_events = false;
   };
   [[nodiscard]] virtual Load load(std::uint32_t slot, core::Instant now) const = 0;

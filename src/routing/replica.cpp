@@ -33,6 +33,7 @@ void Replica::report_load(const ReportedLoad& report) {
           : (0.0 + report.waiting - unanswered_requests_) * usual_uncached_tokens_;
   others_prefill_tokens_ = std::max(0.0, waiting);
   context_at_report_ = context_tokens_;
+  kv_at_report_ = kv_tokens_;
 }
 
 void Replica::dispatched(const PickRequest& request, const Selection& selection, double tokens_ahead,
@@ -42,6 +43,7 @@ void Replica::dispatched(const PickRequest& request, const Selection& selection,
   ++unanswered_requests_;
   prefill_tokens_ += selection.uncached_tokens;
   context_tokens_ += std::uint64_t{request.input_tokens} + request.output_tokens;
+  kv_tokens_ += kv_tokens_of(selection.uncached_tokens, request.output_tokens);
   usual_uncached_tokens_ += 0.05 * (selection.uncached_tokens - usual_uncached_tokens_);
   if (unanswered_.size() < kUnansweredMax) unanswered_.push_back({now, selection.uncached_tokens, tokens_ahead});
 }
@@ -83,11 +85,15 @@ void Replica::assume_first_token(std::uint32_t uncached_tokens, core::Instant se
   take_unanswered(uncached_tokens, sent_at);
 }
 
-void Replica::finished(std::uint32_t uncached_tokens, std::uint64_t context_tokens, bool answered) {
+void Replica::finished(std::uint32_t uncached_tokens, std::uint32_t input_tokens, std::uint32_t output_tokens,
+                       bool answered) {
+  const std::uint64_t context_tokens = std::uint64_t{input_tokens} + output_tokens;
   PENSTOCK_ASSERT(open_requests_ > 0 && context_tokens_ >= context_tokens, "a request that ends was sent");
   --open_requests_;
   context_tokens_ -= context_tokens;
   context_at_report_ = std::min(context_at_report_, context_tokens_);
+  kv_tokens_ -= kv_tokens_of(uncached_tokens, output_tokens);
+  kv_at_report_ = std::min(kv_at_report_, kv_tokens_);
   if (answered) return;
   PENSTOCK_ASSERT(unanswered_requests_ > 0 && prefill_tokens_ >= uncached_tokens,
                   "a request without an answer was sent");
@@ -144,7 +150,13 @@ void Replica::describe(const EndpointPickerOptions& options, double fleet_tokens
   load.prefill_tokens = prefill_tokens_;
   load.context_tokens = context_tokens_;
   load.prefill_tokens_per_s = rate_.tokens_per_s(now, fleet_tokens_per_s);
-  if (has_recent_report(options, now)) load.kv_usage = report_->kv_usage;
+  if (!has_recent_report(options, now)) return;
+  load.kv_usage = load.kv_usage_expected = report_->kv_usage;
+  load.kv_capacity_tokens = report_->kv_capacity_tokens;
+  if (!load.kv_usage || load.kv_capacity_tokens.value_or(0) == 0) return;
+  const auto capacity = static_cast<double>(*load.kv_capacity_tokens);
+  const double with_new = *load.kv_usage + static_cast<double>(kv_tokens_ - kv_at_report_) / capacity;
+  load.kv_usage_expected = std::max(with_new, static_cast<double>(kv_tokens_) / capacity);
 }
 
 }  // namespace penstock::routing

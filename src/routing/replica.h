@@ -52,7 +52,7 @@ class Replica {
   std::optional<double> first_token(std::uint32_t uncached_tokens, core::Duration ttft, core::Instant now,
                                     double fleet_tokens_per_s);
   void assume_first_token(std::uint32_t uncached_tokens, core::Instant sent_at, core::Instant now);
-  void finished(std::uint32_t uncached_tokens, std::uint64_t context_tokens, bool answered);
+  void finished(std::uint32_t uncached_tokens, std::uint32_t input_tokens, std::uint32_t output_tokens, bool answered);
 
   // `capacity_tokens` is the size of the KV cache. `stagger` spreads the times at which many replicas are recomputed.
   [[nodiscard]] PriceTerms terms(const EndpointPickerOptions& options, double fleet_tokens_per_s,
@@ -81,6 +81,7 @@ class Replica {
   std::uint32_t unanswered_requests_ = 0;
   std::uint64_t prefill_tokens_ = 0;
   std::uint64_t context_tokens_ = 0;
+  std::uint64_t kv_tokens_ = 0;  // Sum of kv_tokens_of().
   double usual_uncached_tokens_ = 1024.0;
   std::vector<Unanswered> unanswered_;  // Oldest first.
   PrefillRate rate_;
@@ -88,7 +89,7 @@ class Replica {
   std::optional<ReportedLoad> report_;
   double others_requests_ = 0.0;  // Requests that other clients sent.
   double others_prefill_tokens_ = 0.0;
-  std::uint64_t context_at_report_ = 0;
+  std::uint64_t context_at_report_ = 0, kv_at_report_ = 0;
 };
 
 }  // namespace penstock::routing

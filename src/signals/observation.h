@@ -44,6 +44,11 @@ struct TrafficWindow {
   std::uint64_t failed = 0;
   LatencyWindow ttft;  // Of first tokens in the window.
   LatencyWindow itl;   // Mean ITL of each request that completed in the window.
+  // Of answers that completed in the window and were not streamed, so that TTFT and ITL are unknown: the time from
+  // arrival to end, and that time divided by the output tokens.
+  LatencyWindow e2e, tpot;
+  // Answers that completed in the window and waited for their client to read, so that their ITL is unknown.
+  std::uint64_t slow_clients = 0;
 };
 
 // Latencies of the last minute of requests with something in common. Dimensions: "prompt tokens", "output tokens",
@@ -70,6 +75,8 @@ struct FirstTokenWindow {
   TimePart queue;           // In an engine until it was first scheduled.
   TimePart prefill;         // Until its first token was computed.
   TimePart transfer;        // Of its KV to a decode replica, including the wait for the link.
+  // The engines do not report these times for each request: `prefill` contains `queue`, which is 0.
+  bool queue_in_prefill = false;
 };
 
 // Figures that only a diagnosis needs and that cost more to measure.
@@ -115,6 +122,8 @@ struct RecentRequest {
   float itl_ms = -1.0F;                      // Mean gap between its tokens; negative until it has ended.
   std::span<const std::uint32_t> block_ids;  // Blocks of its prompt, at the block size of the engines.
   std::uint8_t target = 0;                   // Index of its SLO as target_index() returns it.
+  bool streamed = true;                      // Otherwise only e2e_ms is ever known.
+  float e2e_ms = -1.0F;                      // From arrival to end; negative until it has completed.
 };
 
 struct Observation {

@@ -17,13 +17,18 @@ void RequestMeter::first_token(core::Instant at, double ttft_ms, const RequestTr
 }
 
 void RequestMeter::completed(core::Instant at, const RequestTraits& request, std::uint32_t output_tokens,
-                             std::optional<double> ttft_ms, double itl_ms) {
+                             const CompletionTimes& times) {
   Slice& slice = slices_.at(at);
   ++slice.completed;
   slice.completed_output_tokens += output_tokens;
-  if (output_tokens > 1) slice.itl_ms.add(itl_ms);
+  slice.slow_clients += times.slow_client ? 1 : 0;
+  if (output_tokens > 1 && times.itl_ms) slice.itl_ms.add(*times.itl_ms);
+  if (!times.ttft_ms && times.e2e_ms && output_tokens > 0) {
+    slice.e2e_ms.add(*times.e2e_ms);
+    slice.tpot_ms.add(*times.e2e_ms / output_tokens);
+  }
   ++completed_;
-  if (segments_ && ttft_ms) segments_->completed(at, request, output_tokens, *ttft_ms, itl_ms);
+  if (segments_) segments_->completed(at, request, output_tokens, times);
 }
 
 void RequestMeter::failed(core::Instant at) {
@@ -33,18 +38,23 @@ void RequestMeter::failed(core::Instant at) {
 
 TrafficWindow RequestMeter::window(core::Instant now) const {
   TrafficWindow window;
-  core::QuantileSketch ttft, itl;
+  core::QuantileSketch ttft, itl, e2e, tpot;
   window.length = slices_.each(now, [&](const Slice& slice) {
     window.arrivals += slice.arrivals;
     window.input_tokens += slice.input_tokens;
     window.completed += slice.completed;
     window.completed_output_tokens += slice.completed_output_tokens;
     window.failed += slice.failed;
+    window.slow_clients += slice.slow_clients;
     ttft.merge(slice.ttft_ms);
     itl.merge(slice.itl_ms);
+    e2e.merge(slice.e2e_ms);
+    tpot.merge(slice.tpot_ms);
   });
   window.ttft = latency_window(ttft);
   window.itl = latency_window(itl);
+  window.e2e = latency_window(e2e);
+  window.tpot = latency_window(tpot);
   return window;
 }
 

@@ -24,10 +24,8 @@ class RequestMeter {
   void arrived(core::Instant at, std::uint32_t input_tokens);
   // Without segments, only `ttft_ms` is read.
   void first_token(core::Instant at, double ttft_ms, const RequestTraits& request, const FirstTokenTimes& times);
-  // `itl_ms` is the request's mean ITL; it has no meaning with one output token. A request without `ttft_ms`, whose
-  // answer was not streamed, is in no segment.
   void completed(core::Instant at, const RequestTraits& request, std::uint32_t output_tokens,
-                 std::optional<double> ttft_ms, double itl_ms);
+                 const CompletionTimes& times);
   void failed(core::Instant at);
 
   // Writes the counts and the last minute, except output_tokens, and the detail if there are segments. The tenants of
@@ -38,7 +36,8 @@ class RequestMeter {
  private:
   struct Slice {
     std::uint64_t arrivals = 0, input_tokens = 0, completed = 0, completed_output_tokens = 0, failed = 0;
-    core::QuantileSketch ttft_ms, itl_ms;
+    std::uint64_t slow_clients = 0;
+    core::QuantileSketch ttft_ms, itl_ms, e2e_ms, tpot_ms;
   };
   std::uint64_t arrivals_ = 0, input_tokens_ = 0, completed_ = 0, failed_ = 0;
   MinuteSlices<Slice> slices_;

@@ -133,7 +133,7 @@ void Sanitizer::clean_replicas(Observation& observation, std::uint32_t index) {
 void Sanitizer::clean_windows(PoolObservation& pool, std::uint32_t index) {
   TrafficWindow& traffic = pool.last_minute;
   bool numbers = clean_latencies(traffic.ttft);
-  numbers &= clean_latencies(traffic.itl);
+  for (LatencyWindow* window : {&traffic.itl, &traffic.e2e, &traffic.tpot}) numbers &= clean_latencies(*window);
   if (traffic.length < core::Duration{}) {
     report(Contradiction::kTrafficOutOfRange, index);
     traffic = {};

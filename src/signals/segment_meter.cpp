@@ -45,11 +45,12 @@ void SegmentMeter::first_token(core::Instant at, const RequestTraits& request, c
 }
 
 void SegmentMeter::completed(core::Instant at, const RequestTraits& request, std::uint32_t output_tokens,
-                             double ttft_ms, double itl_ms) {
+                             const CompletionTimes& times) {
   Slice& slice = slices_.at(at);
   Latencies& output = slice.fixed[kOutputs + band_of(kOutputBands, output_tokens)];
-  output.ttft_ms.add(ttft_ms);
-  if (output_tokens <= 1) return;
+  if (times.ttft_ms) output.ttft_ms.add(*times.ttft_ms);
+  if (output_tokens <= 1 || !times.itl_ms) return;
+  const double itl_ms = *times.itl_ms;
   output.itl_ms.add(itl_ms);
   slice.fixed[band_of(kPromptBands, request.input_tokens)].itl_ms.add(itl_ms);
   slice.fixed[kClasses + (request.batch ? 1U : 0U)].itl_ms.add(itl_ms);

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -34,6 +35,15 @@ struct FirstTokenTimes {
   core::Duration transfer{};      // Of its KV to a decode replica, including the wait for the link.
 };
 
+// How long a completed request took; empty where it was not measured. Of an answer that is not streamed only the time
+// from arrival to end is known.
+struct CompletionTimes {
+  std::optional<double> ttft_ms{};
+  std::optional<double> itl_ms{};  // Mean gap between its tokens; it has no meaning with one output token.
+  std::optional<double> e2e_ms{};
+  bool slow_client = false;  // It waited for its client to read.
+};
+
 // Counts in slices of five seconds. An output length is known only at the end, so that the TTFT of an output band is
 // that of requests that ended in the window; all other TTFTs are those of first tokens in the window. A slice counts
 // the first kTenantsTracked tenants separately; the others are "all others". Not thread-safe.
@@ -49,9 +59,8 @@ class SegmentMeter {
   void set_ttft_limit(core::Duration limit) { ttft_limit_ = limit; }  // Applies to later first tokens.
 
   void first_token(core::Instant at, const RequestTraits& request, const FirstTokenTimes& times);
-  // `itl_ms` is the mean ITL of the request; it has no meaning with one output token.
-  void completed(core::Instant at, const RequestTraits& request, std::uint32_t output_tokens, double ttft_ms,
-                 double itl_ms);
+  void completed(core::Instant at, const RequestTraits& request, std::uint32_t output_tokens,
+                 const CompletionTimes& times);
   // Costs about 50 merges of sketches per slice: call it once per decision, not once per request.
   [[nodiscard]] PoolDetail read(core::Instant now, std::span<const std::string> tenants) const;
 

@@ -63,8 +63,8 @@ TEST(SegmentMeter, PartsOfTheSlowOnesSumToTheirMean) {
 
 TEST(SegmentMeter, AnOutputLengthIsKnownAtTheEnd) {
   SegmentMeter meter{std::chrono::seconds{2}};
-  meter.completed(at_s(10), {500, 0, false, false}, 100, 300.0, 20.0);
-  meter.completed(at_s(10), {500, 0, false, false}, 1, 300.0, 0.0);  // has no gap between tokens
+  meter.completed(at_s(10), {500, 0, false, false}, 100, {300.0, 20.0, {}});
+  meter.completed(at_s(10), {500, 0, false, false}, 1, {300.0, 0.0, {}});  // has no gap between tokens
   const PoolDetail detail = meter.read(at_s(12), kTenants);
   const SegmentWindow* output = find(detail, "output tokens", "64-256");
   ASSERT_NE(output, nullptr);
@@ -77,7 +77,7 @@ TEST(SegmentMeter, AnOutputLengthIsKnownAtTheEnd) {
 TEST(SegmentMeter, SeparatesRoutes) {
   SegmentMeter meter{std::chrono::seconds{2}};
   meter.first_token(at_s(10), {500, 0, false, false, "/v1/chat/completions"}, after(0.0, 1.0));
-  meter.completed(at_s(11), {500, 0, false, false, "/v1/chat/completions"}, 10, 1000.0, 20.0);
+  meter.completed(at_s(11), {500, 0, false, false, "/v1/chat/completions"}, 10, {1000.0, 20.0, {}});
   meter.first_token(at_s(10), {500, 0, false, false, "/v1/completions"}, after(0.0, 3.0));
   meter.first_token(at_s(10), {500, 0, false, false}, after(0.0, 9.0));
   const PoolDetail detail = meter.read(at_s(12), kTenants);

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -15,6 +16,8 @@ namespace penstock::signals {
 struct SloTarget {
   core::Duration ttft = std::chrono::seconds{2};       // per request
   core::Duration itl = std::chrono::milliseconds{50};  // Per request: mean gap between its tokens.
+  // Per request: from arrival to end. The only objective of answers that are not streamed.
+  std::optional<core::Duration> e2e{};
 };
 
 // An empty selector matches everything; all others must match.

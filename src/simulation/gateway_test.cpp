@@ -83,6 +83,22 @@ TEST(SimulatedGateway, BatchRequestsWaitWhereInteractiveOnesAreRefused) {
   }
 }
 
+// Loads are reported once a second; what was sent since counts as well.
+TEST(SimulatedGateway, NoBurstBetweenTwoReportsFillsTheKvCache) {
+  RunOptions run_options = live(2);
+  run_options.pools[0].engine.max_batched_tokens = 8192;
+  std::vector<double> seconds;
+  for (int i = 0; i < 20; ++i) seconds.push_back(20.0 * i);  // The gateway learns how long answers are.
+  for (int i = 0; i < 14; ++i) seconds.push_back(500.0 + 0.25 * i);
+  const workload::Workload workload = requests_at(seconds, 3400, 1500);  // A KV cache has room for 16,000 tokens.
+  run_options.dispatch.emplace();
+  run_options.dispatch->interactive.queue_time = std::chrono::minutes{10};
+  const auto result = run_ok(workload, run_options);
+  EXPECT_EQ(result.completed, 34U);
+  EXPECT_EQ(result.preemptions, 0U);
+  EXPECT_GT(result.waited, 6U);
+}
+
 TEST(SimulatedGateway, TheRoutersOfPeersHaveNoLimits) {
   for (const auto router : {routing::Strategy::kKv, routing::Strategy::kRoundRobin, routing::Strategy::kPowerOfTwo}) {
     RunOptions run_options = live(1);

@@ -50,7 +50,8 @@ Recorder::Recorder(const workload::Workload& workload, const signals::SloPolicy&
       point_width_(point_width),
       records_(workload.requests.size()) {
   for (std::size_t i = 0; i <= slo.segments.size(); ++i)
-    limits_.push_back({core::to_milliseconds(slo.target_at(i).ttft), core::to_milliseconds(slo.target_at(i).itl)});
+    limits_.push_back({core::to_milliseconds(slo.target_at(i).ttft), core::to_milliseconds(slo.target_at(i).itl),
+                       core::to_milliseconds(slo.target_at(i).e2e.value_or(core::Duration::max()))});
 }
 
 void Recorder::arrived(std::uint32_t request) {
@@ -94,12 +95,19 @@ void Recorder::failed(std::uint32_t request, core::Instant at, Outcome outcome) 
 
 bool Recorder::met_ttft(std::size_t request) const {
   const Record& record = records_[request];
-  return record.outcome == Outcome::kCompleted && static_cast<double>(record.ttft_ms) <= limits_of(request).ttft_ms;
+  if (record.outcome != Outcome::kCompleted) return false;
+  return !workload_.requests[request].streamed || static_cast<double>(record.ttft_ms) <= limits_of(request).ttft_ms;
 }
 
 bool Recorder::met_itl(std::size_t request) const {
   const Record& record = records_[request];
-  return record.outcome == Outcome::kCompleted && static_cast<double>(record.itl_ms) <= limits_of(request).itl_ms;
+  if (record.outcome != Outcome::kCompleted) return false;
+  return !workload_.requests[request].streamed || static_cast<double>(record.itl_ms) <= limits_of(request).itl_ms;
+}
+
+bool Recorder::met_all(std::size_t request) const {
+  return met_ttft(request) && met_itl(request) &&
+         static_cast<double>(records_[request].e2e_ms) <= limits_of(request).e2e_ms;
 }
 
 // ---- series ---------------------------------------------------------------------------------------------------------
@@ -162,7 +170,7 @@ void Recorder::summarize(decision::RunResult& result) const {
       e2e.push_back(record.e2e_ms);
       if (request.output_tokens > 1) tpot.push_back(record.itl_ms);
     }
-    const bool met = met_ttft(i) && met_itl(i);
+    const bool met = met_all(i);
     met_both += met ? 1 : 0;
     ttft_met += met_ttft(i) ? 1 : 0;
     itl_met += met_itl(i) ? 1 : 0;
@@ -201,7 +209,7 @@ void Recorder::judge(decision::RunResult& result, core::Instant from) const {
     ++result.requests;
     judged += is_judged(i) ? 1 : 0;
     result.completed += record.outcome == Outcome::kCompleted ? 1 : 0;
-    met += met_ttft(i) && met_itl(i) ? 1 : 0;
+    met += met_all(i) ? 1 : 0;
     ttft_met += met_ttft(i) ? 1 : 0;
     itl_met += met_itl(i) ? 1 : 0;
   }
@@ -219,7 +227,7 @@ std::vector<decision::TargetResult> Recorder::by_target(const decision::TargetRe
     if (workload_.requests[i].arrival < from || !is_judged(i)) continue;
     decision::TargetResult& result = results[targets_[i]];
     ++result.requests;
-    result.met += met_ttft(i) && met_itl(i) ? 1 : 0;
+    result.met += met_all(i) ? 1 : 0;
     result.ttft_met += met_ttft(i) ? 1 : 0;
     result.itl_met += met_itl(i) ? 1 : 0;
   }
@@ -276,7 +284,7 @@ void Recorder::add_segments(decision::RunResult& result) const {
       ++into.requests;
       into.judged += is_judged(i) ? 1 : 0;
       into.failed += record.outcome == Outcome::kCompleted ? 0 : 1;
-      into.met += met_ttft(i) && met_itl(i) ? 1 : 0;
+      into.met += met_all(i) ? 1 : 0;
       if (record.ttft_ms >= 0.0F) into.ttft_ms.add(static_cast<double>(record.ttft_ms));
       if (record.outcome == Outcome::kCompleted && request.output_tokens > 1)
         into.itl_ms.add(static_cast<double>(record.itl_ms));

@@ -79,12 +79,13 @@ class Recorder {
     bool cache_hit = false;
   };
   struct Limits {
-    double ttft_ms, itl_ms;
+    double ttft_ms, itl_ms, e2e_ms;
   };
   // As in the gateway, a request whose client left is not judged by the SLO.
   [[nodiscard]] bool is_judged(std::size_t request) const { return records_[request].outcome != Outcome::kCancelled; }
   [[nodiscard]] bool met_ttft(std::size_t request) const;
   [[nodiscard]] bool met_itl(std::size_t request) const;
+  [[nodiscard]] bool met_all(std::size_t request) const;  // All objectives.
   [[nodiscard]] const Limits& limits_of(std::size_t request) const {
     return limits_[targets_.empty() ? 0 : targets_[request]];
   }

@@ -30,8 +30,8 @@ void TrafficView::arrived(std::uint32_t request) {
   if (timeline_.now != shape.arrival) later_[request] = timeline_.now;
   fleet_.pools()[entry_pool_].meter.arrived(timeline_.now, shape.input_tokens);
   if (recent_numbers_.empty()) return;
-  recent_.push_back(
-      {timeline_.now, shape.input_tokens, 0, -1.0F, -1.0F, workload_.blocks_of(shape), recorder_.target(request)});
+  recent_.push_back({timeline_.now, shape.input_tokens, 0, -1.0F, -1.0F, workload_.blocks_of(shape),
+                     recorder_.target(request), shape.streamed});
   recent_numbers_[request] = static_cast<std::uint32_t>(recent_.size());
 }
 
@@ -46,6 +46,7 @@ void TrafficView::prefilled(std::uint32_t request, const engine::EngineEvent& ev
 }
 
 void TrafficView::first_token(std::uint32_t request) {
+  if (!workload_.requests[request].streamed) return;  // No client sees it.
   const double ttft = ttft_ms(request);
   if (signals::RecentRequest* recent = recent_of(request)) recent->ttft_ms = static_cast<float>(ttft);
   fleet_.pools()[entry_pool_].meter.first_token(timeline_.now, ttft, traits_of(request), times_of(request));
@@ -56,13 +57,20 @@ void TrafficView::transferred(std::uint32_t request) {
 }
 
 void TrafficView::completed(std::uint32_t request, std::uint32_t pool, std::uint32_t output_tokens) {
+  const bool streamed = workload_.requests[request].streamed;
+  const double e2e_ms = core::to_milliseconds(timeline_.now - arrival_of(request));
   if (signals::RecentRequest* recent = recent_of(request)) {
     recent->output_tokens = output_tokens;
-    recent->itl_ms = static_cast<float>(recorder_.itl_ms(request));
+    if (streamed) recent->itl_ms = static_cast<float>(recorder_.itl_ms(request));
+    recent->e2e_ms = static_cast<float>(e2e_ms);
   }
+  signals::CompletionTimes times;
+  if (streamed)
+    times = {.ttft_ms = ttft_ms(request), .itl_ms = recorder_.itl_ms(request)};
+  else
+    times = {.e2e_ms = e2e_ms};
   for (const std::uint32_t metered : {entry_pool_, pool}) {
-    fleet_.pools()[metered].meter.completed(timeline_.now, traits_of(request), output_tokens, ttft_ms(request),
-                                            recorder_.itl_ms(request));
+    fleet_.pools()[metered].meter.completed(timeline_.now, traits_of(request), output_tokens, times);
     if (pool == entry_pool_) break;
   }
   later_.erase(request);
@@ -109,6 +117,7 @@ signals::FirstTokenTimes TrafficView::times_of(std::uint32_t request) const {
   if (passages_.empty()) return {};
   const Passage& passage = passages_[request];
   signals::FirstTokenTimes times;
+  times.admission = arrival_of(request) - workload_.requests[request].arrival;
   times.replica_wait = passage.submitted - arrival_of(request);
   times.queue = passage.admitted - passage.submitted;
   times.prefill = passage.prefilled - passage.admitted;

@@ -44,6 +44,10 @@ class Trials final : public planner::FleetTrials {
       request.tenant = recent.target;
       request.input_tokens = recent.input_tokens;
       request.output_tokens = recent.output_tokens;
+      // Without an objective for its end, it is judged as if it were streamed: its replica needs the same capacity.
+      const signals::SloTarget& target =
+          recent.target == 0 ? options_.slo : options_.slo_segments[recent.target - 1U].target;
+      request.streamed = recent.streamed || !target.e2e;
       if (request.output_tokens == 0)
         request.output_tokens = lengths.empty() ? kUnknownOutput : lengths[random.below(lengths.size())];
       request.first_block = static_cast<std::uint32_t>(workload_.block_ids.size());

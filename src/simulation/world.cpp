@@ -190,7 +190,8 @@ void World::report_loads() {
       const engine::EngineState state = replica.engine->state(timeline_.now);
       dispatcher_->report_load(
           replica.slot, {timeline_.now, state.waiting, state.running, state.waiting_prefill_tokens,
-                         static_cast<double>(state.active_kv_tokens) / static_cast<double>(state.total_kv_tokens)});
+                         static_cast<double>(state.active_kv_tokens) / static_cast<double>(state.total_kv_tokens),
+                         state.total_kv_tokens});
     }
   }
   timeline_.schedule(timeline_.now + kLoadReportInterval, EventKind::kLoadReports);

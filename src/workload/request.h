@@ -25,6 +25,7 @@ struct Request {
   std::uint32_t block_count = 0;  // 0 means that the request shares no prefix.
   TrafficClass traffic_class = TrafficClass::kInteractive;
   std::int8_t priority = 0;  // Higher priorities are served first by schedulers that use priorities.
+  bool streamed = true;      // Otherwise its answer comes whole: there is no first token to be seen.
 };
 
 // Requests in order of arrival, with the identities of their KV blocks.

@@ -46,6 +46,7 @@ class BurnRate {
     double requests = 0.0, missed = 0.0, allowed = 0.0;
     void archive(core::StateArchive& state) { state.values_of(at, requests, missed, allowed); }
   };
+  [[nodiscard]] bool is_judged(const signals::RecentRequest& request) const;
   [[nodiscard]] bool missed(const signals::RecentRequest& request) const;
   [[nodiscard]] double over(core::Duration window) const;
 

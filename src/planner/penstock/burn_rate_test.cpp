@@ -54,6 +54,26 @@ class Course {
   int count_ = 0;
 };
 
+TEST(BurnRate, AnswersThatAreNotStreamedAreJudgedByTheirEndAlone) {
+  for (const bool has_objective : {false, true}) {
+    signals::SloPolicy policy = slo();
+    if (has_objective) policy.target.e2e = seconds{20};
+    BurnRate burn{policy};
+    std::vector<signals::RecentRequest> requests;
+    for (int i = 0; i < 20; ++i) {
+      signals::RecentRequest& request = requests.emplace_back();
+      request.arrival = at_s(i + 1);
+      request.streamed = false;
+      if (i != 0) request.e2e_ms = i < 3 ? 20'001.0F : 19'999.0F;  // The first one has no end.
+    }
+    signals::Observation observation;
+    observation.now = at_s(60);
+    observation.recent = requests;
+    burn.observe(observation, 1.0);
+    EXPECT_NEAR(burn.over_short_window(), has_objective ? 1.5 : 0.0, 1e-9);
+  }
+}
+
 TEST(BurnRate, IsMissesOverThoseThatAreAllowed) {
   Course run;
   for (int i = 0; i < 20; ++i) run.add(i + 1, i < 3 ? 2001.0F : 2000.0F);

@@ -11,6 +11,7 @@
 #include "planner/penstock/early_signs.h"
 #include "planner/penstock/fleet_guardrails.h"
 #include "planner/penstock/load_rule.h"
+#include "planner/penstock/traffic_step.h"
 #include "signals/sanitize.h"
 
 namespace penstock::planner {
@@ -198,7 +199,7 @@ class PenstockPlanner final : public Policy {
           [&](double) {
             return PlanGoal{goals_, 1.0, headroom(options_.phase), options_.headroom_goal};
           },
-          in_trouble(observation));
+          in_trouble(observation), traffic_step(observation.recent, observation.now));
     raise_plans(observation);
   }
 

@@ -97,8 +97,8 @@ TEST(PenstockPlanner, ABurningSloTriggersTheLoadLoopAtOnce) {
   Course calm{options}, troubled{options};
   for (Course* run : {&calm, &troubled}) EXPECT_EQ(run->at_rate(8.0, 300).pools[0].target, 4U);
   troubled.change = [](signals::Observation& seen) { seen.pools[0].unrouted_requests = 5; };
-  EXPECT_EQ(calm.at_rate(24.0, 400).pools[0].target, 4U);
-  EXPECT_EQ(troubled.at_rate(24.0, 400).pools[0].target, 12U);
+  EXPECT_EQ(calm.at_rate(14.0, 400).pools[0].target, 4U) << "this is no step";
+  EXPECT_EQ(troubled.at_rate(14.0, 400).pools[0].target, 7U);
 }
 
 TEST(PenstockPlanner, EitherLoopAloneFindsTheFleet) {

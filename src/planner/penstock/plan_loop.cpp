@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "planner/penstock/traffic_step.h"
+
 namespace penstock::planner {
 
 Fleet targets_of(const signals::Observation& observation) {
@@ -12,14 +14,19 @@ Fleet targets_of(const signals::Observation& observation) {
 }
 
 void PlanLoop::tick(const signals::Observation& observation, const std::function<PlanGoal(double rate)>& goal_at,
-                    bool urgent) {
+                    bool urgent, std::optional<core::Instant> step) {
   memory_.begin_tick(observation);
+  if (step) {
+    memory_.restart(*step);
+    search_.reset();
+    urgent = true;
+  }
   if (!search_) {
     next_ = std::min(next_, observation.now + options_.interval);  // Also correct after a clock jump backwards.
     if (observation.now < next_ && !urgent) return;
     memory_.advance();
     memory_.look_back(urgent ? options_.urgent_memory : core::Duration::max());
-    if (memory_.requests() < options_.requests_min) {
+    if (memory_.requests() < (step ? std::min(kStepRequests, options_.requests_min) : options_.requests_min)) {
       // None of the traffic of the last plan is left, so the little recent traffic is used.
       const bool outlived = plan_ && plan_->made <= observation.now - options_.memory.length;
       if (!outlived || observation.now < next_) return;

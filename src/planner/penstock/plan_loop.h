@@ -42,9 +42,10 @@ class PlanLoop {
       : options_(options), memory_(std::move(trials), options.memory) {}
 
   // `goal_at` is called at the start of a search with the rate of the requests in memory. `urgent` starts a search as
-  // soon as none is in progress, on the latest traffic only.
+  // soon as none is in progress, on the latest traffic only. With `step`, a search starts now, on the traffic since
+  // then.
   void tick(const signals::Observation& observation, const std::function<PlanGoal(double rate)>& goal_at,
-            bool urgent = false);
+            bool urgent = false, std::optional<core::Instant> step = std::nullopt);
   // Discards all results because the trials have changed.
   void forget_outcomes() { memory_.forget_outcomes(); }
 

@@ -40,6 +40,11 @@ void TrafficMemory::advance() {
   while (!closed_.empty() && forgotten(closed_.front())) closed_.pop_front();
 }
 
+void TrafficMemory::restart(core::Instant from) {
+  closed_.clear();
+  open_ = Slice{from, now_};
+}
+
 std::span<const signals::RecentRequest> TrafficMemory::between(core::Instant from, core::Instant to) const {
   const auto at = [&](core::Instant moment) {
     return std::partition_point(recent_.begin(), recent_.end(),

@@ -49,6 +49,9 @@ class TrafficMemory final : public FleetOutcomes {
   // Closes and drops slices so that the memory ends now; drops all slices if the clock went back.
   void advance();
 
+  // Forgets the traffic before this time: a step has begun.
+  void restart(core::Instant from);
+
   // Only slices that ended within this time count from now on; the others are kept.
   void look_back(core::Duration length) { look_back_ = length; }
   // Discards all outcomes because the trials have changed.

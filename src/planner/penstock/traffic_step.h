@@ -1,0 +1,22 @@
+// Recognises a step in traffic within seconds, so that the load loop plans for it at once.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+
+#include "core/time.h"
+#include "signals/observation.h"
+
+namespace penstock::planner {
+
+// Fewer arrivals than this show no step.
+inline constexpr std::size_t kStepRequests = 10;
+
+// Returns the time since which far more requests arrive than in any interval of the same length in `recent`: more than
+// twice as many, and more than chance explains. Looks at the last 5 s and 10 s; traffic that is bursty all the time has
+// no step. Empty without a minute of traffic before.
+[[nodiscard]] std::optional<core::Instant> traffic_step(std::span<const signals::RecentRequest> recent,
+                                                        core::Instant now);
+
+}  // namespace penstock::planner
