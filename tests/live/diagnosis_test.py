@@ -5,11 +5,9 @@ import threading
 import unittest
 
 from live_testing import Engine, Gateway, Stream, config_file, until
-from planner_testing import Home, Planner
+from planner_testing import Planner
 
 POOL = [{"name": "chat", "replicas": 1, "min_replicas": 1, "max_replicas": 4}]
-SPLIT = [{"name": "prefill", "role": "prefill", "replicas": 1, "min_replicas": 1, "max_replicas": 2},
-         {"name": "decode", "role": "decode", "replicas": 1, "min_replicas": 1, "max_replicas": 2}]
 
 
 class Clients:
@@ -60,16 +58,6 @@ class LiveDiagnosis(unittest.TestCase):
         except AssertionError as error:
             raise AssertionError(f"{error}; seen: {seen}; {self.planner.state()['diagnosis']}") from None
 
-    def test_more_requests_than_an_engine_takes_are_a_queue(self):
-        self.open((Engine(self, "--engine", "linear:40,0,0,0", "--max-sequences", "2"), None))
-        Clients(self, self.gateway.port, 12, 20)
-        self.assertIn("too many requests per replica", self.expect("queue"))
-
-    def test_long_prompts_are_prefill(self):
-        self.open((Engine(self, "--engine", "linear:5,1,0,0"), None))
-        Clients(self, self.gateway.port, 1, 2, words=1500)
-        self.assertIn("during prefill", self.expect("prefill"))
-
     def test_a_large_batch_is_decode(self):
         self.open((Engine(self, "--engine", "linear:5,0,20,0"), None), ttft="20s", itl="100ms")
         Clients(self, self.gateway.port, 12, 12)
@@ -82,25 +70,6 @@ class LiveDiagnosis(unittest.TestCase):
         self.assertIn("more replicas do not help", self.expect("admission"))
         state = self.planner.state()
         self.assertEqual([each for each in state["decisions"] if each["target"] > each["current"]], [])
-
-    def test_a_slow_link_is_transfer(self):
-        prefill = Engine(self, "--role", "prefill", "--engine", "linear:5,0,0,0", name="p")
-        decode = Engine(self, "--role", "decode", "--engine", "linear:5,0,0,0", "--kv-bandwidth", "40MB/s", name="d")
-        self.open((prefill, "prefill"), (decode, "decode"), pools=SPLIT)
-        Clients(self, self.gateway.port, 1, 3, words=500)
-        self.assertIn("slow KV transfers", self.expect("transfer"))
-
-    def test_a_small_cache_is_kv_pressure_or_preemption(self):
-        self.open((Engine(self, "--engine", "linear:20,0,0,0", "--kv-blocks", "40"), None))
-        Clients(self, self.gateway.port, 10, 60, words=150)
-        self.expect("kv_pressure", "preemption")
-
-    def test_a_fleet_that_starts_is_a_cold_start(self):
-        home = Home(self, start_up="40s")
-        self.gateway = home.gateway(self)
-        self.planner = home.planner(self, self.gateway)
-        Clients(self, self.gateway.port, 3, 2)
-        self.assertIn("replicas are still starting", self.expect("cold_start"))
 
 
 if __name__ == "__main__":
