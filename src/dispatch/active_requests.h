@@ -55,7 +55,7 @@ struct ActiveRequest {
   Grant grant;  // Grant of a queued request until it is delivered.
 
   core::Instant received_at, granted_at, answered_at;
-  std::optional<core::Instant> prefilled_at;  // Of a disaggregated request.
+  std::optional<core::Instant> prefilled_at;  // The first token of its prompt was computed, on this or another replica.
   // Start of its work for replicas, as reported to planners: the time it was received, or admitted by its tenant's own
   // limits. Empty if planners do not know it.
   std::optional<core::Instant> wanted_at;

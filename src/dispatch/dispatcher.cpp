@@ -252,7 +252,6 @@ void Dispatcher::prefilled(Ticket ticket, core::Instant now) {
   router_.first_token(*request, now);
   router_.leave(*request);
   request->decodes_only = true;
-  request->prefilled_at = now;
   room_changed_ = true;
 }
 

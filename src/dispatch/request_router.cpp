@@ -84,6 +84,7 @@ Grant RequestRouter::dispatch(ActiveRequest& request, const Choice& choice, std:
 
 void RequestRouter::first_token(ActiveRequest& request, core::Instant now) {
   if (request.slot == kNoSlot || request.slot_answered) return;
+  if (!request.decodes_only) request.prefilled_at = now;
   if (request.decodes_only)
     // How long it took depends on the transfer of the KV, and tells nothing of a prefill.
     replicas_.assume_first_token(request.slot, request.uncached_tokens, request.dispatched_at, now);
