@@ -203,7 +203,8 @@ class LlmDSim(Kind):
     def start(self):
         (port,) = free_ports(1)
         return Replica(port, Process([self.folder() / "llm-d-inference-sim", "--port", port, "--model", MODEL, "--max-num-seqs",
-                                      SLOTS, "--mode", "echo", "--time-to-first-token", "50ms", "--inter-token-latency", "5ms"]))
+                                      SLOTS, "--mode", "random", "--max-model-len", 4096, "--time-to-first-token", "50ms",
+                                      "--inter-token-latency", "5ms"]))
 
 
 class Penstock(Kind):
