@@ -124,6 +124,9 @@ void TrafficRecorder::ended(const TrafficItem& item, core::Instant at) {
     if (options_.disaggregated) decode_.failed(at);
   }
   if (known == nullptr) return;
+  const bool left = item.outcome == "cancelled" || item.outcome == "timed_out";
+  if (item.outcome != "completed")
+    known->shape.end = left ? signals::RequestEnd::kCancelled : signals::RequestEnd::kFailed;
   if (item.outcome == "completed") {
     known->shape.output_tokens = std::max(1U, item.output_tokens);
     known->shape.itl_ms = static_cast<float>(item.itl_ms);

@@ -113,17 +113,25 @@ struct PoolObservation : Pool {
   std::optional<PoolDetail> detail;  // Empty unless Policy::wants_segments(), or where it is not measured.
 };
 
+// How a request ended that did not complete.
+enum class RequestEnd : std::uint8_t {
+  kNone,       // It completed or is in flight.
+  kFailed,     // An error, also a refusal for lack of capacity.
+  kCancelled,  // Its client left or its time budget ended.
+};
+
 // A recent request. Trial runs of other fleets are made of these.
 struct RecentRequest {
   core::Instant arrival;
   std::uint32_t input_tokens = 0;
-  std::uint32_t output_tokens = 0;           // 0 until the request has ended.
+  std::uint32_t output_tokens = 0;           // 0 until the request has completed.
   float ttft_ms = -1.0F;                     // Negative before the first token.
-  float itl_ms = -1.0F;                      // Mean gap between its tokens; negative until it has ended.
+  float itl_ms = -1.0F;                      // Mean gap between its tokens; negative until it has completed.
   std::span<const std::uint32_t> block_ids;  // Blocks of its prompt, at the block size of the engines.
   std::uint8_t target = 0;                   // Index of its SLO as target_index() returns it.
   bool streamed = true;                      // Otherwise only e2e_ms is ever known.
   float e2e_ms = -1.0F;                      // From arrival to end; negative until it has completed.
+  RequestEnd end = RequestEnd::kNone;
 };
 
 struct Observation {

@@ -54,8 +54,14 @@ Recorder::Recorder(const workload::Workload& workload, const signals::SloPolicy&
                        core::to_milliseconds(slo.target_at(i).e2e.value_or(core::Duration::max()))});
 }
 
+void Recorder::judge_window(core::Instant from, core::Instant until) {
+  window_from_ = from;
+  window_until_ = until;
+}
+
 void Recorder::arrived(std::uint32_t request) {
   ++arrived_;
+  window_open_ += in_window(request) ? 1 : 0;
   ++point_arrivals_;
   point_input_tokens_ += workload_.requests[request].input_tokens;
 }
@@ -78,18 +84,20 @@ void Recorder::completed(std::uint32_t request, core::Instant at, std::uint32_t 
         static_cast<float>(std::max(0.0, e2e_ms - static_cast<double>(record.ttft_ms)) / (output_tokens - 1));
     point_itl_ms_.add(static_cast<double>(record.itl_ms));
   }
-  record.outcome = Outcome::kCompleted;
-  ++by_outcome_[static_cast<std::size_t>(Outcome::kCompleted)];
   ++point_completed_;
-  ++ended_;
-  last_end_ = std::max(last_end_, at);
+  ended(request, at, Outcome::kCompleted);
 }
 
 void Recorder::failed(std::uint32_t request, core::Instant at, Outcome outcome) {
   PENSTOCK_ASSERT(records_[request].outcome == Outcome::kOpen, "a request ends once");
+  ended(request, at, outcome);
+}
+
+void Recorder::ended(std::uint32_t request, core::Instant at, Outcome outcome) {
   records_[request].outcome = outcome;
   ++by_outcome_[static_cast<std::size_t>(outcome)];
   ++ended_;
+  window_open_ -= in_window(request) ? 1 : 0;
   last_end_ = std::max(last_end_, at);
 }
 
@@ -192,7 +200,7 @@ void Recorder::summarize(decision::RunResult& result) const {
   result.slo_attainment = share(met_both, judged);
   result.ttft_attainment = share(ttft_met, judged);
   result.itl_attainment = share(itl_met, judged);
-  result.targets = by_target({{}, {}, 0.0, judged, met_both, ttft_met, itl_met}, core::kStart);
+  result.targets = by_target({{}, {}, 0.0, judged, met_both, ttft_met, itl_met});
   result.duration_s = core::to_seconds(std::max(last_end_, core::Instant{workload_.span()}));
   if (result.duration_s > 0.0) result.goodput_rps = static_cast<double>(met_both) / result.duration_s;
   result.ttft_ms = core::summarize(ttft);
@@ -201,10 +209,10 @@ void Recorder::summarize(decision::RunResult& result) const {
   add_segments(result);
 }
 
-void Recorder::judge(decision::RunResult& result, core::Instant from) const {
+void Recorder::judge(decision::RunResult& result) const {
   std::uint64_t judged = 0, met = 0, ttft_met = 0, itl_met = 0;
   for (std::size_t i = 0; i < records_.size(); ++i) {
-    if (workload_.requests[i].arrival < from) continue;
+    if (!in_window(i)) continue;
     const Record& record = records_[i];
     ++result.requests;
     judged += is_judged(i) ? 1 : 0;
@@ -217,14 +225,14 @@ void Recorder::judge(decision::RunResult& result, core::Instant from) const {
   result.slo_attainment = share(met, judged);
   result.ttft_attainment = share(ttft_met, judged);
   result.itl_attainment = share(itl_met, judged);
-  result.targets = by_target({{}, {}, 0.0, judged, met, ttft_met, itl_met}, from);
+  result.targets = by_target({{}, {}, 0.0, judged, met, ttft_met, itl_met});
 }
 
-std::vector<decision::TargetResult> Recorder::by_target(const decision::TargetResult& all, core::Instant from) const {
+std::vector<decision::TargetResult> Recorder::by_target(const decision::TargetResult& all) const {
   std::vector<decision::TargetResult> results(limits_.size());
   if (targets_.empty()) results.front() = all;
   for (std::size_t i = 0; i < targets_.size(); ++i) {
-    if (workload_.requests[i].arrival < from || !is_judged(i)) continue;
+    if (!in_window(i) || !is_judged(i)) continue;
     decision::TargetResult& result = results[targets_[i]];
     ++result.requests;
     result.met += met_all(i) ? 1 : 0;

@@ -45,6 +45,8 @@ class Recorder {
   // Each request is judged by the target of its segment of `slo`.
   Recorder(const workload::Workload& workload, const signals::SloPolicy& slo, std::string_view model,
            core::Duration point_width);
+  // The window of arrivals that judge() counts; all times by default.
+  void judge_window(core::Instant from, core::Instant until);
 
   void arrived(std::uint32_t request);
   void first_token(std::uint32_t request, core::Instant at, std::uint32_t cached_tokens);
@@ -52,7 +54,9 @@ class Recorder {
   void completed(std::uint32_t request, core::Instant at, std::uint32_t output_tokens);
   void failed(std::uint32_t request, core::Instant at, Outcome outcome);
 
+  [[nodiscard]] std::uint64_t arrivals() const { return arrived_; }
   [[nodiscard]] std::uint64_t open() const { return arrived_ - ended_; }
+  [[nodiscard]] std::uint64_t open_in_window() const { return window_open_; }
   [[nodiscard]] std::uint64_t count(Outcome outcome) const { return by_outcome_[static_cast<std::size_t>(outcome)]; }
   [[nodiscard]] core::Instant last_end() const { return last_end_; }
   [[nodiscard]] bool has_first_token(std::uint32_t request) const { return records_[request].ttft_ms >= 0.0F; }
@@ -67,8 +71,8 @@ class Recorder {
 
   // Counts, percentiles, attainment, series and segments; what a fleet adds is left to the caller.
   void summarize(decision::RunResult& result) const;
-  // The counts and shares alone, of requests that arrived at `from` or later.
-  void judge(decision::RunResult& result, core::Instant from) const;
+  // The counts and shares alone, of requests that arrived in the window.
+  void judge(decision::RunResult& result) const;
 
  private:
   struct Record {  // 16 bytes a request
@@ -90,8 +94,12 @@ class Recorder {
     return limits_[targets_.empty() ? 0 : targets_[request]];
   }
   // The targets with their counts. `all` has those of all requests that are judged.
-  [[nodiscard]] std::vector<decision::TargetResult> by_target(const decision::TargetResult& all,
-                                                              core::Instant from) const;
+  [[nodiscard]] std::vector<decision::TargetResult> by_target(const decision::TargetResult& all) const;
+  [[nodiscard]] bool in_window(std::size_t request) const {
+    const core::Instant arrival = workload_.requests[request].arrival;
+    return window_from_ <= arrival && arrival < window_until_;
+  }
+  void ended(std::uint32_t request, core::Instant at, Outcome outcome);
   void add_segments(decision::RunResult& result) const;
 
   const workload::Workload& workload_;
@@ -100,7 +108,8 @@ class Recorder {
   std::vector<std::uint8_t> targets_;  // by request; empty: all have the general one
   core::Duration point_width_;
   std::vector<Record> records_;
-  std::uint64_t arrived_ = 0, ended_ = 0;
+  std::uint64_t arrived_ = 0, ended_ = 0, window_open_ = 0;
+  core::Instant window_from_ = core::kStart, window_until_ = core::kNever;
   std::array<std::uint64_t, kOutcomes> by_outcome_{};
   core::Instant last_end_;
 

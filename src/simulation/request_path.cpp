@@ -43,7 +43,7 @@ engine::EngineRequest RequestPath::engine_request(std::uint32_t request, Role ro
   made.output_tokens = role == Role::kPrefill ? 1 : output > 0 ? output : shape.output_tokens;
   made.priority = shape.priority;
   made.block_ids = workload_.blocks_of(shape);
-  made.prefilled = role == Role::kDecode;
+  made.prefilled = role == Role::kDecode || request < options_.running;
   return made;
 }
 
@@ -102,6 +102,9 @@ void RequestPath::submit(std::uint32_t request, const dispatch::Grant& grant) {
     view_.submitted(request);
     start_attempt_timer(request);
   }
+  const bool decodes_already = role != Role::kDecode && request < options_.running;
+  if (decodes_already) answer(request);
+  if (decodes_already && role == Role::kPrefill) return decode(request);
   replica.engine->submit(engine_request(request, role), timeline_.now);
   timeline_.engines.set(replica.id, replica.engine->next_event());
 }
@@ -222,11 +225,9 @@ void RequestPath::decode(std::uint32_t request) {
 }
 
 void RequestPath::replica_admitted() {
-  std::vector<std::uint32_t> waiting;
-  waiting.swap(undecoded_);
+  std::vector<std::uint32_t> waiting = std::exchange(undecoded_, {});
   for (const std::uint32_t request : waiting) decode(request);
-  waiting.clear();
-  waiting.swap(lost_);
+  waiting = std::exchange(lost_, {});
   for (const std::uint32_t request : waiting) try_again(request, Outcome::kReplicaCrashed);
 }
 
@@ -330,9 +331,7 @@ void RequestPath::gateway_stopped(core::Instant until) {
 
 void RequestPath::gateway_started() {
   if (timeline_.now < gateway_back_at_) return;  // It stopped once more.
-  std::vector<std::uint32_t> unsent;
-  unsent.swap(unsent_);
-  for (const std::uint32_t request : unsent)
+  for (const std::uint32_t request : std::exchange(unsent_, {}))
     if (is_open(request)) send(request);
 }
 
@@ -390,7 +389,7 @@ void RequestPath::try_again(std::uint32_t request, Outcome otherwise) {
 }
 
 void RequestPath::give_up_open() {
-  for (std::uint32_t request = 0; request < flights_.size(); ++request) {
+  for (std::uint32_t request = 0; request < recorder_.arrivals(); ++request) {
     if (!is_open(request)) continue;
     waiting_.erase(flights_[request].ticket);
     totals_.discarded_tokens += withdraw(request);

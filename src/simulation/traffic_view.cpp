@@ -78,11 +78,15 @@ void TrafficView::completed(std::uint32_t request, std::uint32_t pool, std::uint
 
 void TrafficView::failed(std::uint32_t request, std::uint32_t pool) {
   if (visible_[request]) fleet_.pools()[pool].meter.failed(timeline_.now);
+  if (signals::RecentRequest* recent = recent_of(request)) recent->end = signals::RequestEnd::kFailed;
   later_.erase(request);
 }
 
 void TrafficView::forget(std::uint32_t request) {
   visible_[request] = false;
+  if (signals::RecentRequest* recent = recent_of(request);
+      recent != nullptr && recent->end == signals::RequestEnd::kNone)
+    recent->end = signals::RequestEnd::kCancelled;
   later_.erase(request);
 }
 

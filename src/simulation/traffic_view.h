@@ -32,7 +32,7 @@ class TrafficView {
   void transferred(std::uint32_t request);  // Its KV, to the decode pool.
   void completed(std::uint32_t request, std::uint32_t pool, std::uint32_t output_tokens);
   void failed(std::uint32_t request, std::uint32_t pool);
-  // The request will arrive again.
+  // The request is gone: it failed, its client left, or it will arrive again.
   void forget(std::uint32_t request);
 
   [[nodiscard]] bool sees(std::uint32_t request) const { return visible_[request]; }

@@ -1,15 +1,14 @@
 #include "simulation/trials.h"
 
 #include <algorithm>
+#include <cmath>
 
-#include "core/random.h"
 #include "workload/transform.h"
 
 namespace penstock::simulation {
 namespace {
 
-constexpr std::uint32_t kUnknownOutput = 256;  // tokens, as long as no request has ended
-constexpr double kSameRate = 0.02;             // a factor nearer to 1 than this changes nothing
+constexpr double kSameRate = 0.02;  // a factor nearer to 1 than this changes nothing
 
 class Trials final : public planner::FleetTrials {
  public:
@@ -32,33 +31,25 @@ class Trials final : public planner::FleetTrials {
     workload_.tenants = {std::string{signals::kGeneralTarget}};
     for (const signals::SegmentSlo& segment : options_.slo_segments) workload_.tenants.push_back(segment.name);
     workload_.block_tokens = options_.pools.front().engine.block_tokens;
-    std::vector<std::uint32_t> lengths;
-    for (const auto& request : traffic.requests)
-      if (request.output_tokens > 0) lengths.push_back(request.output_tokens);
-    core::RandomStream random{traffic.requests.size()};
-    core::Instant start = core::kNever;
-    for (const auto& request : traffic.requests) start = std::min(start, request.arrival);
+    core::Instant start = traffic.from.value_or(core::kNever);
+    if (!traffic.from)
+      for (const auto& request : traffic.requests) start = std::min(start, request.arrival);
     for (const auto& recent : traffic.requests) {
-      workload::Request request;
-      request.arrival = core::kStart + (recent.arrival - start);
-      request.tenant = recent.target;
-      request.input_tokens = recent.input_tokens;
-      request.output_tokens = recent.output_tokens;
+      add(std::max(start, recent.arrival) - start, recent.input_tokens, recent.output_tokens, recent.block_ids,
+          recent.target);
       // Without an objective for its end, it is judged as if it were streamed: its replica needs the same capacity.
       const signals::SloTarget& target =
           recent.target == 0 ? options_.slo : options_.slo_segments[recent.target - 1U].target;
-      request.streamed = recent.streamed || !target.e2e;
-      if (request.output_tokens == 0)
-        request.output_tokens = lengths.empty() ? kUnknownOutput : lengths[random.below(lengths.size())];
-      request.first_block = static_cast<std::uint32_t>(workload_.block_ids.size());
-      request.block_count = static_cast<std::uint32_t>(recent.block_ids.size());
-      workload_.block_ids.insert(workload_.block_ids.end(), recent.block_ids.begin(), recent.block_ids.end());
-      workload_.requests.push_back(request);
+      workload_.requests.back().streamed = recent.streamed || !target.e2e;
     }
     options_.judged_from = core::kStart + std::max(core::Duration{}, traffic.judged_from - start);
-    if (std::abs(traffic.rate_factor - 1.0) < kSameRate || workload_.requests.empty()) return;
-    auto scaled = workload::scale_rate(workload_, traffic.rate_factor, 1);
-    if (scaled && !scaled->requests.empty()) workload_ = *std::move(scaled);
+    options_.judged_until =
+        traffic.judged_until == core::kNever ? core::kNever : core::kStart + (traffic.judged_until - start);
+    if (std::abs(traffic.rate_factor - 1.0) >= kSameRate && !workload_.requests.empty()) {
+      auto scaled = workload::scale_rate(workload_, traffic.rate_factor, 1);
+      if (scaled && !scaled->requests.empty()) workload_ = *std::move(scaled);
+    }
+    add_running(traffic);
   }
 
   [[nodiscard]] planner::TrialOutcome attempt(std::span<const std::uint32_t> replicas) override {
@@ -95,6 +86,50 @@ class Trials final : public planner::FleetTrials {
   }
 
  private:
+  void add(core::Duration at, std::uint32_t input_tokens, std::uint32_t output_tokens,
+           std::span<const std::uint32_t> block_ids, std::uint8_t target) {
+    workload::Request request;
+    request.arrival = core::kStart + at;
+    request.tenant = target;
+    request.input_tokens = input_tokens;
+    request.output_tokens = std::clamp(room_for(input_tokens), 1U, std::max(1U, output_tokens));
+    request.first_block = static_cast<std::uint32_t>(workload_.block_ids.size());
+    request.block_count = static_cast<std::uint32_t>(block_ids.size());
+    workload_.block_ids.insert(workload_.block_ids.end(), block_ids.begin(), block_ids.end());
+    workload_.requests.push_back(request);
+  }
+
+  // Every request, or its share at the rate of the traffic, in front of those that arrive.
+  void add_running(const planner::TrialTraffic& traffic) {
+    options_.running = 0;
+    if (workload_.requests.empty()) return;
+    std::vector<workload::Request> arriving;
+    arriving.swap(workload_.requests);
+    double share = 0.0;
+    for (const planner::RunningRequest& running : traffic.running) {
+      if (room_for(running.context_tokens) < 2 || running.output_tokens == 0) continue;
+      std::span<const std::uint32_t> block_ids = running.block_ids;
+      for (share += traffic.running_factor; share >= 1.0; share -= 1.0) {
+        add({}, running.context_tokens, running.output_tokens + 1, block_ids, running.target);
+        block_ids = {};  // Another copy has a prompt of its own.
+      }
+    }
+    options_.running = static_cast<std::uint32_t>(workload_.requests.size());
+    workload_.requests.insert(workload_.requests.end(), arriving.begin(), arriving.end());
+  }
+
+  // Longest output after this prompt that every pool can hold.
+  [[nodiscard]] std::uint32_t room_for(std::uint32_t input_tokens) const {
+    std::uint64_t room = UINT32_MAX;
+    for (const PoolSpec& pool : options_.pools) {
+      const std::uint64_t blocks =
+          pool.engine.kv_blocks - std::min(pool.engine.kv_blocks, pool.engine.watermark_blocks());
+      const std::uint64_t tokens = blocks * pool.engine.block_tokens;
+      room = std::min(room, tokens > input_tokens ? tokens - input_tokens : 0);
+    }
+    return static_cast<std::uint32_t>(room);
+  }
+
   RunOptions options_;
   std::vector<std::shared_ptr<const engine::StepTimeModel>> profiles_;  // by pool, as the planner was given them
   std::vector<engine::EngineConfig> engines_;                           // likewise

@@ -12,8 +12,7 @@ struct TrialOptions {
   double step_time_factor = 1.0;  // steps take so many times as long as in the world: a profile that is off
 };
 
-// `options` say how the fleet is built; faults are left out, because they cannot be predicted. An output length that is
-// not known yet is drawn from those that are.
+// `options` say how the fleet is built; faults are left out, because they cannot be predicted.
 [[nodiscard]] std::unique_ptr<planner::FleetTrials> make_trials(const RunOptions& options,
                                                                 const TrialOptions& trials = {});
 

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <span>
 #include <vector>
 
 #include "decision/decision_text.h"
@@ -86,15 +88,56 @@ TEST(Trials, ALowerRateIsAShareOfTheTraffic) {
   EXPECT_GT(fewer.all.attainment(), crowded + 0.1);
 }
 
-TEST(Trials, DrawUnknownLengths) {
+TEST(Trials, RunningRequestsTakeTimeAndKvFromTheStart) {
   const auto trials = make_trials(tight());
-  auto requests = evenly(300, 10.0);
-  for (std::size_t i = 100; i < requests.size(); ++i) requests[i].output_tokens = 0;
+  const auto requests = evenly(300, 10.0);
   trials->load({requests, 1.0});
-  EXPECT_GT(attainment(*trials, 4), 0.9);
-  for (RecentRequest& request : requests) request.output_tokens = 0;
-  trials->load({requests, 1.0});
-  EXPECT_EQ(trials->attempt(std::array{4U}).all.requests, 300.0);
+  const double empty = attainment(*trials, 2);
+  const std::vector<planner::RunningRequest> running(150, {500, 2000, {}, 0});
+  planner::TrialTraffic traffic{requests, 1.0, at_s(100.0), core::kNever, running};
+  traffic.from = at_s(99.9);
+  trials->load(traffic);
+  const auto busy = trials->attempt(std::array{2U});
+  EXPECT_EQ(busy.all.requests, 300.0);  // Running ones do not count.
+  EXPECT_LT(busy.all.attainment(), empty - 0.2);
+  EXPECT_GT(attainment(*trials, 16), busy.all.attainment());
+  traffic.running_factor = 0.0;
+  trials->load(traffic);
+  EXPECT_EQ(attainment(*trials, 2), empty);
+}
+
+// In a trial of a whole course, the middle is what a trial of the middle alone shows if it begins with what ran.
+TEST(Trials, AMiddlePartMatchesTheWholeIfItBeginsWithWhatRan) {
+  RunOptions run_options = tight();
+  auto requests = unevenly(1200, 20.0);
+  for (std::size_t i = 0; i < requests.size(); i += 5) requests[i].output_tokens = 1500;
+  const auto trials = make_trials(run_options);
+  trials->load({requests, 1.0, at_s(131.0), at_s(145.0)});
+  const double whole = attainment(*trials, 2);
+  const auto middle = std::partition_point(requests.begin(), requests.end(),
+                                           [](const auto& request) { return request.arrival < at_s(130.0); });
+  const std::span<const RecentRequest> later{middle, requests.end()};
+  trials->load({later, 1.0, at_s(131.0), at_s(145.0)});
+  const double from_nothing = attainment(*trials, 2);
+  // At about 12 ms a token, those of the last 18 s still run.
+  std::vector<planner::RunningRequest> running;
+  for (auto request = requests.begin(); request != middle; ++request) {
+    const auto generated = static_cast<std::uint32_t>(core::to_seconds(at_s(130.0) - request->arrival) / 0.012);
+    if (generated > 0 && generated < request->output_tokens)
+      running.push_back({request->input_tokens + generated, request->output_tokens - generated, {}, 0});
+  }
+  planner::TrialTraffic traffic{later, 1.0, at_s(131.0), at_s(145.0), running};
+  traffic.from = at_s(130.0);
+  trials->load(traffic);
+  EXPECT_NEAR(attainment(*trials, 2), whole, 0.05);
+  EXPECT_GT(std::abs(from_nothing - whole), std::abs(attainment(*trials, 2) - whole));
+}
+
+TEST(Trials, RequestsAfterTheJudgedOnesAreServedAndNotCounted) {
+  const auto trials = make_trials(tight());
+  const auto requests = evenly(400, 40.0);
+  trials->load({requests, 1.0, at_s(102.0), at_s(107.0)});
+  EXPECT_EQ(trials->attempt(std::array{2U}).all.requests, 200.0);
 }
 
 TEST(Trials, RepeatThemselves) {

@@ -68,8 +68,10 @@ decision::RunResult World::run() {
   const core::Instant give_up = core::Instant{workload_.span()} + kLimitAfterLastArrival;
   const std::size_t progress_every = std::max<std::size_t>(1, requests.size() / 200);
   std::size_t next = 0;
+  if (!options_.details) recorder_.judge_window(options_.judged_from, options_.judged_until);
   while (next < requests.size() || recorder_.open() > 0) {
     const core::Instant arrival = next < requests.size() ? requests[next].arrival : core::kNever;
+    if (!options_.details && arrival >= options_.judged_until && recorder_.open_in_window() == 0) break;
     const core::Instant control = timeline_.next_event();
     const core::Instant engine = timeline_.engines.next_time();
     timeline_.now = std::min({arrival, control, engine});
@@ -92,7 +94,7 @@ decision::RunResult World::run() {
   check_invariants(true);
   if (!options_.details) {
     decision::RunResult counts;
-    recorder_.judge(counts, options_.judged_from);
+    recorder_.judge(counts);
     return counts;
   }
   const core::Instant end = std::max(recorder_.last_end(), core::Instant{workload_.span()});

@@ -9,18 +9,17 @@ constexpr core::Duration kSpan = std::chrono::minutes{1};
 
 }  // namespace
 
-// Of an answer that is not streamed nothing is promised but its end.
-bool BurnRate::is_judged(const signals::RecentRequest& request) const {
-  return request.streamed || slo_.target_at(request.target).e2e.has_value();
+bool is_judged(const signals::RecentRequest& request, const signals::SloPolicy& slo) {
+  return request.streamed || slo.target_at(request.target).e2e.has_value();
 }
 
-bool BurnRate::missed(const signals::RecentRequest& request) const {
-  const signals::SloTarget& target = slo_.target_at(request.target);
+bool missed(const signals::RecentRequest& request, const signals::SloPolicy& slo, core::Instant now) {
+  const signals::SloTarget& target = slo.target_at(request.target);
   const bool ended = request.e2e_ms >= 0.0F;
   if (target.e2e && ended && static_cast<double>(request.e2e_ms) > core::to_milliseconds(*target.e2e)) return true;
-  if (target.e2e && !ended && now_ - request.arrival > *target.e2e) return true;
+  if (target.e2e && !ended && now - request.arrival > *target.e2e) return true;
   if (!request.streamed) return false;
-  if (request.ttft_ms < 0.0F) return now_ - request.arrival > target.ttft;
+  if (request.ttft_ms < 0.0F) return now - request.arrival > target.ttft;
   return static_cast<double>(request.ttft_ms) > core::to_milliseconds(target.ttft) ||
          static_cast<double>(request.itl_ms) > core::to_milliseconds(target.itl);
 }
@@ -36,11 +35,11 @@ void BurnRate::observe(const signals::Observation& observation, double best) {
   const auto first = std::partition_point(observation.recent.begin(), observation.recent.end(),
                                           [&](const auto& request) { return request.arrival <= judged_to_; });
   for (auto request = first; request != observation.recent.end() && request->arrival <= until; ++request) {
-    if (!is_judged(*request)) continue;
+    if (!is_judged(*request, slo_)) continue;
     if (spans_.empty() || spans_.back().at <= now_ - kSpan) spans_.push_back(Span{now_});
     Span& span = spans_.back();
     span.requests += 1.0;
-    span.missed += missed(*request) ? 1.0 : 0.0;
+    span.missed += missed(*request, slo_, now_) ? 1.0 : 0.0;
     span.allowed += 1.0 - best * slo_.goal_at(request->target);
   }
   judged_to_ = std::max(judged_to_, until);

@@ -23,6 +23,11 @@ struct BurnRateOptions {
   double long_burns = 1.0;
 };
 
+// Of a response that is not streamed, an objective applies only to its end.
+[[nodiscard]] bool is_judged(const signals::RecentRequest& request, const signals::SloPolicy& slo);
+// Whether the request has missed its SLO as far as is known at `now`.
+[[nodiscard]] bool missed(const signals::RecentRequest& request, const signals::SloPolicy& slo, core::Instant now);
+
 // Misses in a window relative to the misses that the goals allow: 1 uses up the budget exactly.
 class BurnRate {
  public:
@@ -46,8 +51,6 @@ class BurnRate {
     double requests = 0.0, missed = 0.0, allowed = 0.0;
     void archive(core::StateArchive& state) { state.values_of(at, requests, missed, allowed); }
   };
-  [[nodiscard]] bool is_judged(const signals::RecentRequest& request) const;
-  [[nodiscard]] bool missed(const signals::RecentRequest& request) const;
   [[nodiscard]] double over(core::Duration window) const;
 
   signals::SloPolicy slo_;

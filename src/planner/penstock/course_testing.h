@@ -24,7 +24,7 @@ class FormulaTrials final : public FleetTrials {
     ++loads;
     judged_.clear();
     for (const signals::RecentRequest& request : traffic.requests) {
-      if (request.arrival <= traffic.judged_from) continue;
+      if (request.arrival <= traffic.judged_from || request.arrival >= traffic.judged_until) continue;
       if (judged_.size() <= request.target) judged_.resize(request.target + 1U, 0.0);
       judged_[request.target] += 1.0;
     }

@@ -102,7 +102,7 @@ class PenstockPlanner final : public Policy {
       outlook_->archive(state);
       headroom_->archive(state);
     }
-    state("parts", sanitizer_, diagnoser_, burn_, floor_, load_, schedule_, guardrails_);
+    state("parts", sanitizer_, diagnoser_, burn_, floor_, load_, trial_error_, schedule_, guardrails_);
     state.elements(speeds_);
     state("raise", raised_by_, waiting_, raised_at_, raise_from_, busy_at_);
     if (state.reading() && !state.failed() && trials_ && !speeds_.empty()) correct_trials();
@@ -200,7 +200,14 @@ class PenstockPlanner final : public Policy {
             return PlanGoal{goals_, 1.0, headroom(options_.phase), options_.headroom_goal};
           },
           in_trouble(observation), traffic_step(observation.recent, observation.now));
+    check_trials();
     raise_plans(observation);
+  }
+
+  // One loop is enough, since both loops use the same trials.
+  void check_trials() {
+    const auto check = (has_load() ? load_ : floor_).check(slo_);
+    if (check) trial_error_.observe(*check);
   }
 
   // The SLO burns although the plans consider the fleet sufficient. The plans are raised step by step until the burning
@@ -309,6 +316,7 @@ class PenstockPlanner final : public Policy {
       proposal.evidence.push_back({"raised_by", raised_by_, "share"});
     }
     proposal.evidence.push_back({"burn_rate", burn_.over_short_window(), "times"});
+    add_trial_error(proposal);
     if (index < speeds_.size()) add_speed(speeds_[index], pool, proposal);
     return proposal;
   }
@@ -347,6 +355,14 @@ class PenstockPlanner final : public Policy {
     const signals::TrafficWindow& traffic = observation.pools.front().last_minute;
     const double seconds = core::to_seconds(traffic.length);
     return seconds > 0.0 ? static_cast<double>(traffic.arrivals) / seconds : 0.0;
+  }
+
+  void add_trial_error(PoolDecision& proposal) const {
+    const auto& latest = trial_error_.latest();
+    if (!latest) return;
+    proposal.evidence.push_back({"observed_attainment", latest->observed, "share"});
+    proposal.evidence.push_back({"trial_attainment", latest->trial, "share"});
+    proposal.evidence.push_back({"trial_error", *trial_error_.points(), "points"});
   }
 
   static void add_speed(const ReplicaSpeed& speed, const signals::PoolObservation& pool, PoolDecision& proposal) {
@@ -399,6 +415,7 @@ class PenstockPlanner final : public Policy {
   Diagnoser diagnoser_;
   BurnRate burn_;
   PlanLoop floor_, load_;
+  TrialError trial_error_;
   ScheduleFloor schedule_;
   FleetGuardrails guardrails_;
   std::vector<ReplicaSpeed> speeds_;  // Indexed by pool.

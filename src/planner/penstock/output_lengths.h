@@ -1,0 +1,50 @@
+// Distribution of output lengths in which requests that still run count with the tokens that they have generated.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "core/time.h"
+#include "signals/observation.h"
+
+namespace penstock::planner {
+
+// A request that neither completed nor ended in another way.
+[[nodiscard]] inline bool is_open(const signals::RecentRequest& request) {
+  return request.output_tokens == 0 && request.end == signals::RequestEnd::kNone;
+}
+
+// The Kaplan-Meier estimate: a running request proves that its output is longer than what it has generated so far. An
+// average over completed requests alone would be too short, because long outputs complete last.
+class OutputLengths {
+ public:
+  // Reads the requests at `now`; of more than 32,768 an even share. Linear in their number.
+  void observe(std::span<const signals::RecentRequest> requests, core::Instant now);
+
+  // Time of the first token; empty before it. Of a response that was not streamed it is estimated by the mean TTFT.
+  [[nodiscard]] std::optional<core::Instant> first_token(const signals::RecentRequest& request) const;
+  // Tokens that the request had generated at `at`, which is not in the future. Of an open request it is estimated from
+  // the time since its first token.
+  [[nodiscard]] std::uint32_t generated(const signals::RecentRequest& request, core::Instant at) const;
+  // The output length of a completed request. Of any other one it is drawn from the lengths above what the request has
+  // generated at `now`; equal requests at equal times draw alike.
+  [[nodiscard]] std::uint32_t length(const signals::RecentRequest& request, core::Instant now) const;
+
+  // Smallest length that this share of outputs does not exceed.
+  [[nodiscard]] std::uint32_t quantile(double share) const;
+  // Time of a request with an output of that length, with the mean TTFT and ITL of recent requests.
+  [[nodiscard]] core::Duration request_time(double share) const;
+
+ private:
+  [[nodiscard]] double itl_of(const signals::RecentRequest& request) const;
+  [[nodiscard]] std::uint32_t draw(std::uint32_t above, double share) const;
+
+  std::vector<double> longer_;  // By bin: share of outputs that are longer than the bin. Empty without completed ones.
+  double itl_ms_ = 0.0;         // Mean gap between recent tokens.
+  double ttft_ms_ = 0.0;
+};
+
+}  // namespace penstock::planner
