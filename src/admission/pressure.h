@@ -26,7 +26,7 @@ struct ReplicaPressure {
   std::uint64_t prefill_tokens_in_flight = 0;
   std::uint32_t open_requests = 0;
   std::uint32_t workers = 1;  // Engines behind the replica's address, at least 1.
-  double kv_share = 0.0;  // Share of the KV cache that the request would add; 0 if it is unknown.
+  double kv_share = 0.0;      // Share of the KV cache that the request would add; 0 if it is unknown.
 };
 
 enum class Verdict : std::uint8_t {

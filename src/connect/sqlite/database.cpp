@@ -21,7 +21,7 @@ void Database::Close::operator()(sqlite3* database) const { sqlite3_close_v2(dat
 core::Result<Database> Database::open(const std::string& path, Access access, core::Duration lock_wait) {
   const int flags = access == Access::kRead ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
   // A new file is readable by its owner only, and SQLite gives its other files the same mode.
-  if (access == Access::kWrite)
+  if (access == Access::kWrite && path != kInMemory)
     if (const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600); file >= 0) ::close(file);
   sqlite3* opened = nullptr;
   const int code = sqlite3_open_v2(path.c_str(), &opened, flags | SQLITE_OPEN_NOMUTEX, nullptr);

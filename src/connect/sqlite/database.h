@@ -24,7 +24,8 @@ struct DatabaseKind {
 // failure is an error of the environment.
 class Database {
  public:
-  enum class Access { kRead, kWrite };  // kWrite creates the file if it is missing.
+  static constexpr const char* kInMemory = ":memory:";  // Path of a database without a file.
+  enum class Access { kRead, kWrite };                  // kWrite creates the file if it is missing.
   // `lock_wait` limits the wait for a lock of another process. Code in the file's schema is not run, and values above 1
   // MiB are rejected, because a file from elsewhere may be malicious.
   [[nodiscard]] static core::Result<Database> open(const std::string& path, Access access, core::Duration lock_wait);

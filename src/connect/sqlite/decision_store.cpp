@@ -230,7 +230,7 @@ core::Result<DecisionStore> DecisionStore::open_read_only(const std::string& pat
   return DecisionStore{*std::move(database)};
 }
 
-core::Result<DecisionStore> DecisionStore::in_memory() { return open(":memory:"); }
+core::Result<DecisionStore> DecisionStore::in_memory() { return open(Database::kInMemory); }
 
 core::Result<void> DecisionStore::append(std::span<const DecisionRecord> records) {
   return database_.in_transaction([&] {

@@ -109,6 +109,11 @@ TEST_F(DecisionStoreTest, WhatIsAppendedReadsBackTheSame) {
   for (std::size_t i = 0; i < entries.size(); ++i) expect_same((*read)[i], entries[i]);
 }
 
+TEST_F(DecisionStoreTest, AStoreInMemoryMakesNoFile) {
+  ASSERT_TRUE(DecisionStore::in_memory());
+  EXPECT_FALSE(std::filesystem::exists(":memory:"));
+}
+
 TEST_F(DecisionStoreTest, FilterKeepsPolicyPoolAndTime) {
   auto store = DecisionStore::in_memory();
   ASSERT_TRUE(store);
