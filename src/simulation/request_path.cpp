@@ -103,6 +103,7 @@ void RequestPath::submit(std::uint32_t request, const dispatch::Grant& grant) {
     start_attempt_timer(request);
   }
   const bool decodes_already = role != Role::kDecode && request < options_.running;
+  totals_.computed_tokens += decodes_already ? 1 : 0;  // Its first token, before the run.
   if (decodes_already) answer(request);
   if (decodes_already && role == Role::kPrefill) return decode(request);
   replica.engine->submit(engine_request(request, role), timeline_.now);
@@ -428,7 +429,7 @@ std::string RequestPath::final_violation(const LedgerMemory* ledger) const {
   clients.completed = recorder_.count(Outcome::kCompleted);
   clients.refused = recorder_.count(Outcome::kRefused);
   clients.visible = view_.arrivals() - recorder_.count(Outcome::kTooLarge);
-  clients.computed_tokens = fleet_.snapshot(timeline_.now, 0).generated_tokens;
+  clients.computed_tokens += fleet_.snapshot(timeline_.now, 0).generated_tokens;
   clients.miscounts = has_miscounts(options_.faults);
   return before_.with(dispatcher_, timeline_.now).contradiction(clients, dispatcher_.options(), ledger);
 }
