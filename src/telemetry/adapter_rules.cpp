@@ -43,7 +43,6 @@ constexpr AdapterRule kVllmRules[] = {
     {"penstock_engine_kv_used_tokens", kKvUsedTokens},
     {"penstock_engine_kv_capacity_tokens", kKvCapacityTokens},
     {"penstock_engine_oldest_queued_seconds", kOldestQueuedSeconds},
-    {"penstock_engine_iterations_total", kIterations},
 };
 
 constexpr AdapterRule kSglangRules[] = {
