@@ -163,7 +163,7 @@ TEST(PlannerOptions, SegmentsThatContradictAreRefusedAtTheirPlace) {
       {"slo: {goal: 0}\n", {}, "p.yaml:1:13: slo.goal: must be above 0 and below 1, is 0"},
       {"slo: {goal: 100%}\n", {}, "p.yaml:1:13: slo.goal: must be above 0 and below 1, is 1"},
       {"", {{"--slo", "goal=1"}}, "--slo goal: must be above 0 and below 1, is 1"},
-      {"", {{"--slo", "segments=x"}}, "--slo: unknown key 'segments'; its keys are ttft, itl or goal"},
+      {"", {{"--slo", "segments=x"}}, "--slo: unknown key 'segments'; its keys are ttft, itl, e2e or goal"},
       {"slo: {segments: 3}\n",
        {},
        "p.yaml:1:17: slo.segments: must be a list of sections, is '3'; begin each with a dash"},
@@ -173,7 +173,7 @@ TEST(PlannerOptions, SegmentsThatContradictAreRefusedAtTheirPlace) {
       {"slo: {segments: [x]}\n",
        {},
        "p.yaml:1:18: slo.segments[0]: must be a section, is 'x'; its keys are name, model, class, tenant, prompt_min, "
-       "prompt_max, ttft, itl or goal"},
+       "prompt_max, ttft, itl, e2e or goal"},
       {segment("tenant: x"), {}, "p.yaml:2:14: slo.segments[0]: needs the key name"},
       {segment("name: a, tenat: x"), {}, "p.yaml:2:24: slo.segments[0].tenat: unknown key; did you mean tenant?"},
       {segment("name: a, tenant: [x]"), {}, "p.yaml:2:32: slo.segments[0].tenant: must be a text, is a list"},

@@ -110,6 +110,7 @@ TEST_F(DecisionStoreTest, WhatIsAppendedReadsBackTheSame) {
 }
 
 TEST_F(DecisionStoreTest, AStoreInMemoryMakesNoFile) {
+  std::filesystem::remove(":memory:");
   ASSERT_TRUE(DecisionStore::in_memory());
   EXPECT_FALSE(std::filesystem::exists(":memory:"));
 }
