@@ -17,7 +17,10 @@ signals::Observation observation_of(std::uint32_t replicas) {
   pool.max_replicas = 2 * replicas;
   pool.target_replicas = pool.ready = replicas;
   pool.start_up = std::chrono::seconds{120};
-  pool.last_minute = {std::chrono::seconds{60}, 6000, 6'000'000, 1'500'000, 6000, 1'500'000, 0, {}, {}};
+  pool.last_minute.length = std::chrono::seconds{60};
+  pool.last_minute.arrivals = pool.last_minute.completed = 6000;
+  pool.last_minute.input_tokens = 6'000'000;
+  pool.last_minute.output_tokens = pool.last_minute.completed_output_tokens = 1'500'000;
   pool.last_minute.ttft = {6000, 400.0, 300.0, 900.0, 1200.0, 2500.0};
   pool.last_minute.itl = {6000, 20.0, 18.0, 30.0, 35.0, 60.0};
   for (std::uint32_t i = 0; i < replicas; ++i) {

@@ -26,7 +26,7 @@ class Trials final : public planner::FleetTrials {
     const planner::TrialCounts counts{requests_, requests_};
     return {counts, counts, counts, {}};
   }
-  void correct(std::span<const double>) override {}
+  void correct(std::span<const planner::EngineCorrection>) override {}
 
  private:
   double requests_ = 0.0;
