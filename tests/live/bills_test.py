@@ -103,7 +103,8 @@ class BillsTest(unittest.TestCase):
         until("a bill", lambda: self.billed("cancelled")[0] == 1)
         billed = self.billed("cancelled")[1]
         print(f"unread: {billed} billed of {replica.computed}")
-        self.assertGreaterEqual(billed, 0.99 * replica.computed)
+        # While the gateway reads what is on the way, the replica can write until the connection closes.
+        self.assertGreaterEqual(billed, 0.95 * replica.computed)
         self.assertLessEqual(billed, 1.01 * replica.computed)
 
     def test_false_counts_of_an_engine_are_not_billed(self):

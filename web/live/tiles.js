@@ -89,6 +89,7 @@ function buildTiles(place) {
 }
 
 function showTiles(state, point) {
+  const blind = lacks(state);  // No tile is good while the state is unknown.
   const samples = samplesOf(state);
   const tile = {
     point: record(point), slo: record(state.slo), gateway: record(state.gateway), samples,
@@ -99,7 +100,7 @@ function showTiles(state, point) {
     setText(at.value, shown.value);
     setText(at.unit, shown.unit ?? '');
     setText(at.note, shown.note ?? '');
-    mark(at.box, 'data-tone', shown.tone ?? null);
+    mark(at.box, 'data-tone', blind && shown.tone === 'good' ? null : shown.tone ?? null);
     at.meter.hidden = !known(shown.meter);
     if (known(shown.meter)) at.bar.style.setProperty('width', Math.min(100, Math.max(0, shown.meter * 100)) + '%');
   }
