@@ -26,7 +26,7 @@ class Help(CliTest):
 
     def test_replay_shows_groups_defaults_policies_and_examples(self):
         page = self.run_program("replay", "--help").stdout
-        for part in ("Workload:", "Fleet:", "Engine:", "--kv-blocks COUNT", "[2000]", "[ttft=2s,itl=50ms,goal=0.99]",
+        for part in ("Workload:", "Fleet:", "Engine:", "--kv-blocks COUNT", "[2000]", "[ttft=2s,itl=50ms,e2e=none,goal=0.99]",
                      "clairvoyant",
                      "Examples:"):
             self.assertIn(part, page)
