@@ -175,7 +175,7 @@ core::Result<LedgerStore> LedgerStore::open(const std::string& path, const Ledge
   auto database = Database::open(path, Database::Access::kWrite, options.lock_wait);
   if (!database) return tl::make_unexpected(database.error());
   LedgerStore store{*std::move(database)};
-  store.lock_ = std::move(*held);
+  store.lock_.emplace(*std::move(held));
   if (auto ready = store.prepare(options); !ready) return tl::make_unexpected(ready.error());
   return store;
 }
