@@ -63,8 +63,6 @@ void DynamoDiscovery::read() {
   if (!source_.etcd) return take(connect::read_dynamo_folder(source_.folder));
   if (std::exchange(in_flight_, true)) return;
   collected_ = {};
-  if (!address_)
-    if (const auto numeric = net::Address::parse(source_.etcd->host, source_.etcd->port)) address_ = *numeric;
   if (address_) return request(0);
   resolve();
 }

@@ -97,8 +97,8 @@ void EngineWatch::watch(const std::vector<WatchedEngine>& engines) {
   update_subscriptions();
 }
 
-std::vector<std::string> EngineWatch::endpoints_of(const Engine& engine) {
-  if (engine.watched.fpm.empty() && engine.named_fpm && !engine.named_fpm->empty()) return {*engine.named_fpm};
+std::span<const std::string> EngineWatch::endpoints_of(const Engine& engine) {
+  if (engine.watched.fpm.empty() && engine.named_fpm && !engine.named_fpm->empty()) return {&*engine.named_fpm, 1};
   return engine.watched.fpm;
 }
 
@@ -265,7 +265,7 @@ void EngineWatch::report_failure(Engine& engine, const std::string& cause) {
 
 void EngineWatch::message(const std::string& endpoint, const core::Result<telemetry::ForwardPassMetrics>& metrics) {
   for (auto& [replica, engine] : engines_) {
-    const std::vector<std::string> endpoints = endpoints_of(engine);
+    const auto endpoints = endpoints_of(engine);
     if (std::find(endpoints.begin(), endpoints.end(), endpoint) == endpoints.end()) continue;
     if (metrics) {
       add(engine, *metrics);

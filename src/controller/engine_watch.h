@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -109,7 +110,8 @@ class EngineWatch {
   void message(const std::string& endpoint, const core::Result<telemetry::ForwardPassMetrics>& metrics);
   void add(Engine& engine, const telemetry::ForwardPassMetrics& metrics);
   void report_rejection(Engine& engine, const std::string& endpoint, const std::string& cause);
-  [[nodiscard]] static std::vector<std::string> endpoints_of(const Engine& engine);
+  // They belong to the engine.
+  [[nodiscard]] static std::span<const std::string> endpoints_of(const Engine& engine);
 
   net::Loop& loop_;
   net::Client& client_;

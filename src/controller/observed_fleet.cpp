@@ -108,9 +108,9 @@ void ObservedFleet::set_workers(Known& known, const std::vector<std::string>& na
 }
 
 // Dynamo's discovery names the workers, otherwise the gateway knows their number.
-std::vector<std::string> ObservedFleet::workers_of(const std::string& id, const GatewayReplica& replica) const {
+std::vector<std::string> ObservedFleet::workers_of(const GatewayReplica& replica, bool is_front_end) const {
   std::vector<std::string> names;
-  if (front_end() == id)
+  if (is_front_end)
     for (const connect::DynamoWorker& worker : records_.workers_of(options_.model))
       names.push_back(std::to_string(worker.id));
   if (names.empty() && replica.workers > 1)
@@ -146,7 +146,7 @@ void ObservedFleet::update_gateway(const GatewayState& state, core::Instant at) 
     if (!known.phase.empty() && known.phase != replica.phase) log_state(id, known.phase, replica.phase);
     known.phase = replica.phase;
     if (std::exchange(known.state, state_of(replica)) != known.state) known.since = at;
-    set_workers(known, workers_of(id, replica));
+    set_workers(known, workers_of(replica, front == id));
     known.has_no_workers = front && front != id && watch_.kind_of(known.number) == telemetry::EngineKind::kDynamo;
     const bool has_channels = front == id && replica.fpm.empty();
     engines.push_back(

@@ -59,7 +59,7 @@ class ObservedFleet final : public Fleet {
   };
 
   void set_workers(Known& known, const std::vector<std::string>& names);
-  [[nodiscard]] std::vector<std::string> workers_of(const std::string& id, const GatewayReplica& replica) const;
+  [[nodiscard]] std::vector<std::string> workers_of(const GatewayReplica& replica, bool is_front_end) const;
   void add_workers(const std::string& id, const Known& known, std::vector<ReplicaView>& views) const;
   [[nodiscard]] std::optional<std::string> front_end() const;
 

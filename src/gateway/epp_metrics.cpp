@@ -49,25 +49,17 @@ void add_epp_models(telemetry::ExpositionWriter& text, const Overview& overview)
 }
 
 void add_epp_latencies(telemetry::ExpositionWriter& text, const LatencyTotals& latencies) {
-  struct Family {
-    Latency latency;
-    std::string_view name, help;
-  };
-  constexpr Family kEppFamilies[] = {
+  constexpr LatencyFamily kEppFamilies[] = {
       {Latency::kTtft, "llm_d_epp_request_ttft_seconds", "TTFT: from the arrival of a stream to its first token"},
       {Latency::kTpot, "llm_d_epp_request_streaming_tpot_seconds", "TPOT: mean time of each further token of a stream"},
       {Latency::kItl, "llm_d_epp_request_streaming_itl_seconds", "ITL: gaps between tokens of streams"},
       {Latency::kE2e, "llm_d_epp_request_duration_seconds", "from the arrival of a request to the end of its answer"}};
-  for (const Family& family : kEppFamilies) {
-    text.family(family.name, "histogram", family.help);
-    for (const auto& [key, histograms] : latencies) {
-      // llm-d's priorities are numbers; a higher one goes first.
-      const std::string_view priority = key.second == "batch" ? "-1" : "0";
-      text.samples(telemetry::format_labels(
-                       {{"model_name", key.first}, {"target_model_name", key.first}, {"priority", priority}}),
-                   histograms[static_cast<std::size_t>(family.latency)]);
-    }
-  }
+  add_latencies(text, latencies, kEppFamilies, [](const LatencyKey& key) {
+    // llm-d's priorities are numbers; a higher one goes first.
+    const std::string_view priority = key.second == "batch" ? "-1" : "0";
+    return telemetry::format_labels(
+        {{"model_name", key.first}, {"target_model_name", key.first}, {"priority", priority}});
+  });
 }
 
 }  // namespace

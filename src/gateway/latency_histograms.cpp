@@ -64,4 +64,14 @@ void LatencyHistograms::add_to(LatencyTotals& totals) const {
   }
 }
 
+void add_latencies(telemetry::ExpositionWriter& text, const LatencyTotals& totals,
+                   std::span<const LatencyFamily> families,
+                   const std::function<std::string(const LatencyKey&)>& labels_of) {
+  for (const LatencyFamily& family : families) {
+    text.family(family.name, "histogram", family.help);
+    for (const auto& [key, histograms] : totals)
+      text.samples(labels_of(key), histograms[static_cast<std::size_t>(family.latency)]);
+  }
+}
+
 }  // namespace penstock::gateway

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "core/time.h"
+#include "telemetry/exposition_writer.h"
 #include "telemetry/histogram.h"
 
 namespace penstock::gateway {
@@ -45,6 +47,17 @@ class LatencyHistogram {
 
 using LatencyKey = std::pair<std::string, std::string>;  // Model, and name of the traffic class.
 using LatencyTotals = std::map<LatencyKey, std::array<telemetry::Histogram, kLatencies>>;
+
+// How an exposition names one latency.
+struct LatencyFamily {
+  Latency latency;
+  std::string_view name, help;
+};
+
+// Appends the histograms of each family, one for each key. `labels_of` returns the labels of a key as text.
+void add_latencies(telemetry::ExpositionWriter& text, const LatencyTotals& totals,
+                   std::span<const LatencyFamily> families,
+                   const std::function<std::string(const LatencyKey&)>& labels_of);
 
 // The histograms of one worker.
 class LatencyHistograms {

@@ -45,11 +45,7 @@ void add_latencies(telemetry::ExpositionWriter& text, const Overview& overview, 
 }
 
 void add_histograms(telemetry::ExpositionWriter& text, const LatencyTotals& totals) {
-  struct Family {
-    Latency latency;
-    std::string_view name, help;
-  };
-  constexpr Family kFamilies[] = {
+  constexpr LatencyFamily kFamilies[] = {
       {Latency::kQueue, "penstock_request_queue_seconds", "queue time: from the arrival of a request to its admission"},
       {Latency::kTtft, "penstock_request_ttft_seconds", "TTFT: from the arrival of a stream to its first token"},
       {Latency::kItl, "penstock_request_itl_seconds", "ITL: gaps between consecutive tokens of streams"},
@@ -58,12 +54,9 @@ void add_histograms(telemetry::ExpositionWriter& text, const LatencyTotals& tota
       {Latency::kE2e, "penstock_request_e2e_seconds",
        "from the arrival of a request to the end of its complete answer"},
   };
-  for (const Family& family : kFamilies) {
-    text.family(family.name, "histogram", family.help);
-    for (const auto& [key, histograms] : totals)
-      text.samples(telemetry::format_labels({{"model", key.first}, {"class", key.second}}),
-                   histograms[static_cast<std::size_t>(family.latency)]);
-  }
+  add_latencies(text, totals, kFamilies, [](const LatencyKey& key) {
+    return telemetry::format_labels({{"model", key.first}, {"class", key.second}});
+  });
 }
 
 void add_refusals(telemetry::ExpositionWriter& text, const Overview& overview, const WorkerTotals& totals) {

@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "planner/samples.h"
+
 namespace penstock::planner {
 namespace {
 
@@ -178,10 +180,8 @@ void explain_prefill(Finding& finding, const PoolView& view, const EngineMinute&
   } else if (cache_went_cold(view, minute)) {
     blame_cache(finding, view, minute);
   } else {
-    const signals::TrafficWindow& traffic = view.pool.last_minute;
-    const double prompt =
-        traffic.arrivals == 0 ? 0.0 : static_cast<double>(traffic.input_tokens) / static_cast<double>(traffic.arrivals);
-    blame(finding, Cause::kPrefill, {{"prompt_mean", prompt, "tokens"}, {"hit_share", minute.hit_share(), "share"}});
+    blame(finding, Cause::kPrefill,
+          {{"prompt_mean", mean_prompt_tokens(view.pool), "tokens"}, {"hit_share", minute.hit_share(), "share"}});
   }
 }
 

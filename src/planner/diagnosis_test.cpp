@@ -86,7 +86,7 @@ PoolObservation grown(PoolObservation pool, std::uint64_t prompts, std::uint64_t
   return pool;
 }
 
-class Patient {
+class Watched {
  public:
   Diagnosis at(double seconds, std::vector<PoolObservation> pools, double age_s = 0.0) {
     Observation observation;
@@ -120,7 +120,7 @@ double evidence(const Finding& finding, std::string_view name) {
   } while (false)
 
 TEST(Diagnosis, NothingIsWrongWhileTheSloIsKept) {
-  const Diagnosis diagnosis = Patient{}.at(60, {healthy()});
+  const Diagnosis diagnosis = Watched{}.at(60, {healthy()});
   EXPECT_EQ(diagnosis.symptom, Symptom::kNone);
   EXPECT_EQ(diagnosis.cause(), Cause::kNone);
   EXPECT_EQ(sentence(diagnosis), "latency meets the SLO");
@@ -128,12 +128,12 @@ TEST(Diagnosis, NothingIsWrongWhileTheSloIsKept) {
 
 TEST(Diagnosis, NothingIsWrongWithoutTraffic) {
   PoolObservation pool = testing::pool_of(1, EngineSample{});
-  EXPECT_EQ(Patient{}.at(60, {pool}).symptom, Symptom::kNone);
+  EXPECT_EQ(Watched{}.at(60, {pool}).symptom, Symptom::kNone);
 }
 
 TEST(Diagnosis, WaitingBehindOtherRequestsIsAQueue) {
-  Patient patient;
-  const Diagnosis diagnosis = patient.at(60, {queued(late(&signals::FirstTokenWindow::queue), 6)});
+  Watched watched;
+  const Diagnosis diagnosis = watched.at(60, {queued(late(&signals::FirstTokenWindow::queue), 6)});
   EXPECT_FINDING(diagnosis, kTtft, kQueue, kQueue);
   const Finding& finding = diagnosis.findings[0];
   EXPECT_EQ(finding.segment, "all");
@@ -149,22 +149,22 @@ TEST(Diagnosis, WaitingBehindOtherRequestsIsAQueue) {
 }
 
 TEST(Diagnosis, LongPromptsArePrefill) {
-  const Diagnosis diagnosis = Patient{}.at(60, {late(&signals::FirstTokenWindow::prefill)});
+  const Diagnosis diagnosis = Watched{}.at(60, {late(&signals::FirstTokenWindow::prefill)});
   EXPECT_FINDING(diagnosis, kTtft, kPrefill, kPrefill);
   EXPECT_EQ(evidence(diagnosis.findings[0], "prompt_mean"), 400.0);
 }
 
 TEST(Diagnosis, ACacheThatUsedToHitIsRoutingOrCache) {
-  Patient patient;
+  Watched watched;
   PoolObservation pool = healthy();
   for (int i = 0; i < 30; ++i) {
     pool = grown(pool, 10'000, 6'000, 2000);
-    EXPECT_EQ(patient.at(10 * i, {pool}).symptom, Symptom::kNone);
+    EXPECT_EQ(watched.at(10 * i, {pool}).symptom, Symptom::kNone);
   }
   Diagnosis diagnosis;
   for (int i = 30; i < 36; ++i) {
     pool = grown(late(&signals::FirstTokenWindow::prefill, pool), 10'000, 1'000, 2000);
-    diagnosis = patient.at(10 * i, {pool});
+    diagnosis = watched.at(10 * i, {pool});
   }
   EXPECT_FINDING(diagnosis, kTtft, kPrefill, kRoutingCache);
   EXPECT_NEAR(evidence(diagnosis.findings[0], "hit_share"), 0.1, 0.01);
@@ -175,25 +175,25 @@ TEST(Diagnosis, AQueueBesideIdleEnginesIsRouting) {
   PoolObservation pool = late(&signals::FirstTokenWindow::queue);
   pool.replicas[0].sample->queued_requests = 20;
   pool.replicas[1].sample->running_requests = 1;
-  EXPECT_FINDING(Patient{}.at(60, {pool}), kTtft, kQueue, kRoutingCache);
+  EXPECT_FINDING(Watched{}.at(60, {pool}), kTtft, kQueue, kRoutingCache);
 }
 
 TEST(Diagnosis, WaitingBeforeAdmissionIsAdmission) {
-  EXPECT_FINDING(Patient{}.at(60, {late(&signals::FirstTokenWindow::admission)}), kTtft, kAdmission, kAdmission);
+  EXPECT_FINDING(Watched{}.at(60, {late(&signals::FirstTokenWindow::admission)}), kTtft, kAdmission, kAdmission);
 }
 
 TEST(Diagnosis, RequestsThatFullReplicasRefuseAreAQueueEvenIfOthersAreFast) {
   PoolObservation pool = healthy();
   pool.detail->shed = 30;
-  const Diagnosis diagnosis = Patient{}.at(60, {pool});
+  const Diagnosis diagnosis = Watched{}.at(60, {pool});
   EXPECT_FINDING(diagnosis, kTtft, kReplicaWait, kQueue);
   EXPECT_NEAR(evidence(diagnosis.findings[0], "shed"), 0.1, 1e-9);
 }
 
 TEST(Diagnosis, WaitingAtTheGatewayForAFullFleetIsAQueueAndForAStartingOneAColdStart) {
-  EXPECT_FINDING(Patient{}.at(60, {late(&signals::FirstTokenWindow::replica_wait)}), kTtft, kReplicaWait, kQueue);
+  EXPECT_FINDING(Watched{}.at(60, {late(&signals::FirstTokenWindow::replica_wait)}), kTtft, kReplicaWait, kQueue);
   const PoolObservation starting = testing::with_starting(late(&signals::FirstTokenWindow::replica_wait), 1);
-  EXPECT_FINDING(Patient{}.at(60, {starting}), kTtft, kReplicaWait, kColdStart);
+  EXPECT_FINDING(Watched{}.at(60, {starting}), kTtft, kReplicaWait, kColdStart);
 }
 
 // 300 arrivals a minute; engines report how many wait, and not how long.
@@ -201,7 +201,7 @@ TEST(Diagnosis, TheQueueLengthTellsWaitingFromPrefill) {
   for (const bool waits : {false, true}) {
     PoolObservation pool = queued(late(&signals::FirstTokenWindow::prefill), waits ? 20 : 0);
     pool.detail->first_tokens.queue_in_prefill = true;
-    const Diagnosis diagnosis = Patient{}.at(60, {pool});
+    const Diagnosis diagnosis = Watched{}.at(60, {pool});
     ASSERT_FALSE(diagnosis.findings.empty());
     EXPECT_EQ(diagnosis.cause(), waits ? Cause::kQueue : Cause::kPrefill) << sentence(diagnosis);
   }
@@ -211,21 +211,21 @@ TEST(Diagnosis, AnswersThatWaitForTheirClientsAreTheClientsCause) {
   PoolObservation pool = healthy();
   pool.last_minute.completed = 100;
   pool.last_minute.slow_clients = 20;
-  EXPECT_FINDING(Patient{}.at(60, {pool}), kItl, kDecode, kClient);
+  EXPECT_FINDING(Watched{}.at(60, {pool}), kItl, kDecode, kClient);
   pool.last_minute.slow_clients = 4;
-  EXPECT_TRUE(Patient{}.at(60, {pool}).findings.empty());
+  EXPECT_TRUE(Watched{}.at(60, {pool}).findings.empty());
 }
 
 TEST(Diagnosis, WaitingForKvIsTransfer) {
   const Diagnosis diagnosis =
-      Patient{}.at(60, {late(&signals::FirstTokenWindow::transfer, healthy(Role::kPrefill)), healthy(Role::kDecode)});
+      Watched{}.at(60, {late(&signals::FirstTokenWindow::transfer, healthy(Role::kPrefill)), healthy(Role::kDecode)});
   EXPECT_FINDING(diagnosis, kTtft, kTransfer, kTransfer);
   EXPECT_EQ(diagnosis.findings[0].pool, 0U);
 }
 
 TEST(Diagnosis, AQueueWhileReplicasStartIsAColdStart) {
   const Diagnosis diagnosis =
-      Patient{}.at(60, {testing::with_starting(queued(late(&signals::FirstTokenWindow::queue), 6), 2)});
+      Watched{}.at(60, {testing::with_starting(queued(late(&signals::FirstTokenWindow::queue), 6), 2)});
   EXPECT_FINDING(diagnosis, kTtft, kQueue, kColdStart);
   EXPECT_EQ(evidence(diagnosis.findings[0], "starting_share"), 0.5);
 }
@@ -236,56 +236,56 @@ TEST(Diagnosis, WaitingWhereNoReplicaIsReadyIsAColdStartBeforeAnyFirstToken) {
   pool.last_minute.arrivals = 7;
   pool.detail = PoolDetail{};
   pool.detail->oldest_unrouted_age = std::chrono::seconds{9};
-  const Diagnosis diagnosis = Patient{}.at(60, {pool});
+  const Diagnosis diagnosis = Watched{}.at(60, {pool});
   EXPECT_FINDING(diagnosis, kTtft, kReplicaWait, kColdStart);
   EXPECT_EQ(diagnosis.findings[0].severity, 4.5);
 }
 
 TEST(Diagnosis, ManyDecodesInAStepAreADecodeBatch) {
-  const Diagnosis diagnosis = Patient{}.at(60, {slow_tokens()});
+  const Diagnosis diagnosis = Watched{}.at(60, {slow_tokens()});
   EXPECT_FINDING(diagnosis, kItl, kDecode, kDecodeBatch);
   EXPECT_EQ(evidence(diagnosis.findings[0], "running_per_replica"), 8.0);
 }
 
 TEST(Diagnosis, PromptsBesideDecodesSlowTheTokensOfAll) {
-  Patient patient;
+  Watched watched;
   PoolObservation pool = slow_tokens();
-  (void)patient.at(50, {pool});
-  const Diagnosis diagnosis = patient.at(60, {grown(pool, 100'000, 0, 1000)});
+  (void)watched.at(50, {pool});
+  const Diagnosis diagnosis = watched.at(60, {grown(pool, 100'000, 0, 1000)});
   EXPECT_FINDING(diagnosis, kItl, kDecode, kPrefill);
   EXPECT_EQ(evidence(diagnosis.findings[0], "prefill_tokens_per_step"), 800.0);  // 100 prompt tokens a token, in eights
 }
 
 TEST(Diagnosis, AFewLongPromptsSlowTheTokensOfAFew) {
-  Patient patient;
+  Watched watched;
   PoolObservation pool = slow_tokens();
   pool.last_minute.itl.p50_ms = 15.0;
   pool.last_minute.arrivals = 6;
-  (void)patient.at(0, {pool});
-  const Diagnosis diagnosis = patient.at(60, {grown(pool, 6000, 0, 2000)});
+  (void)watched.at(0, {pool});
+  const Diagnosis diagnosis = watched.at(60, {grown(pool, 6000, 0, 2000)});
   EXPECT_FINDING(diagnosis, kItl, kDecode, kPrefill);
   EXPECT_LT(evidence(diagnosis.findings[0], "prefill_tokens_per_step"), 100.0);
   EXPECT_EQ(evidence(diagnosis.findings[0], "computed_prompt_mean"), 2000.0);
   pool.last_minute.itl.p50_ms = 70.0;  // slow for everybody
-  EXPECT_FINDING(Patient{}.at(60, {grown(pool, 6000, 0, 2000)}), kItl, kDecode, kDecodeBatch);
+  EXPECT_FINDING(Watched{}.at(60, {grown(pool, 6000, 0, 2000)}), kItl, kDecode, kDecodeBatch);
 }
 
 TEST(Diagnosis, AFewSequencesWithLongContextsAreADecodeBatch) {
   PoolObservation pool = slow_tokens();
   for (auto& replica : pool.replicas) replica.sample->running_requests = 3;
-  EXPECT_FINDING(Patient{}.at(60, {pool}), kItl, kDecode, kDecodeBatch);
+  EXPECT_FINDING(Watched{}.at(60, {pool}), kItl, kDecode, kDecodeBatch);
 }
 
 TEST(Diagnosis, AQueueThatHasNoKvIsKvPressure) {
-  EXPECT_FINDING(Patient{}.at(60, {queued(late(&signals::FirstTokenWindow::queue), 6, 930)}), kTtft, kQueue,
+  EXPECT_FINDING(Watched{}.at(60, {queued(late(&signals::FirstTokenWindow::queue), 6, 930)}), kTtft, kQueue,
                  kKvPressure);
 }
 
 TEST(Diagnosis, SequencesThatStartAgainArePreemption) {
-  Patient patient;
+  Watched watched;
   PoolObservation pool = queued(slow_tokens(late(&signals::FirstTokenWindow::queue)), 6, 990);
-  (void)patient.at(50, {pool});
-  const Diagnosis diagnosis = patient.at(60, {grown(pool, 4000, 0, 1000, 5)});
+  (void)watched.at(50, {pool});
+  const Diagnosis diagnosis = watched.at(60, {grown(pool, 4000, 0, 1000, 5)});
   EXPECT_FINDING(diagnosis, kBoth, kQueue, kPreemption);
   EXPECT_EQ(evidence(diagnosis.findings[0], "preemptions"), 60.0);  // 2 · 5 in ten seconds
   EXPECT_EQ(evidence(diagnosis.findings[0], "itl_p95"), 80.0);
@@ -294,7 +294,7 @@ TEST(Diagnosis, SequencesThatStartAgainArePreemption) {
 
 TEST(Diagnosis, BothPhasesAreNamedEachWithItsPool) {
   const Diagnosis diagnosis =
-      Patient{}.at(60, {queued(late(&signals::FirstTokenWindow::queue, healthy(Role::kPrefill)), 9),
+      Watched{}.at(60, {queued(late(&signals::FirstTokenWindow::queue, healthy(Role::kPrefill)), 9),
                         slow_tokens(healthy(Role::kDecode))});
   ASSERT_EQ(diagnosis.findings.size(), 2U) << sentence(diagnosis);
   EXPECT_EQ(diagnosis.symptom, Symptom::kBoth);
@@ -306,7 +306,7 @@ TEST(Diagnosis, BothPhasesAreNamedEachWithItsPool) {
 
 TEST(Diagnosis, ADecodePoolWithoutKvDelaysTheSecondToken) {
   const Diagnosis diagnosis =
-      Patient{}.at(60, {healthy(Role::kPrefill), queued(slow_tokens(healthy(Role::kDecode)), 3, 960)});
+      Watched{}.at(60, {healthy(Role::kPrefill), queued(slow_tokens(healthy(Role::kDecode)), 3, 960)});
   EXPECT_FINDING(diagnosis, kItl, kQueue, kKvPressure);
   EXPECT_EQ(diagnosis.findings[0].pool, 1U);
 }
@@ -319,7 +319,7 @@ TEST(Diagnosis, NamesTheSegmentThatDiffersMostFromItsPeers) {
                            {"traffic class", "batch", latency(2500.0), {}},
                            {"tenant", "acme", latency(9000.0, 5), {}},  // five requests prove nothing
                            {"tenant", "rest", latency(2100.0), {}}};
-  const Diagnosis diagnosis = Patient{}.at(60, {pool});
+  const Diagnosis diagnosis = Watched{}.at(60, {pool});
   EXPECT_FINDING(diagnosis, kTtft, kPrefill, kPrefill);
   EXPECT_EQ(diagnosis.findings[0].segment, "prompt tokens 16k-64k");
   EXPECT_EQ(diagnosis.findings[0].severity, 3.0);
@@ -330,7 +330,7 @@ TEST(Diagnosis, OneSegmentMayBeBadWhileAllTogetherAreFine) {
   pool.last_minute.ttft = latency(900.0, 2000);
   pool.detail->segments = {{"prompt tokens", "below 1k", latency(200.0, 1960), {}},
                            {"prompt tokens", "64k and more", latency(6000.0, 40), {}}};
-  const Diagnosis diagnosis = Patient{}.at(60, {pool});
+  const Diagnosis diagnosis = Watched{}.at(60, {pool});
   EXPECT_FINDING(diagnosis, kTtft, kPrefill, kPrefill);
   EXPECT_EQ(diagnosis.findings[0].segment, "prompt tokens 64k and more");
 }
@@ -340,7 +340,7 @@ TEST(Diagnosis, AQueueOlderThanTheLimitIsBadBeforeItsFirstToken) {
   pool.last_minute.ttft = {};
   pool.detail.reset();
   for (auto& replica : pool.replicas) replica.sample->oldest_queued_age = std::chrono::seconds{4};
-  const Diagnosis diagnosis = Patient{}.at(60, {pool});
+  const Diagnosis diagnosis = Watched{}.at(60, {pool});
   EXPECT_FINDING(diagnosis, kTtft, kQueue, kQueue);
   EXPECT_EQ(evidence(diagnosis.findings[0], "oldest_waiting"), 4000.0);
 }
@@ -351,7 +351,7 @@ TEST(Diagnosis, TheAgeOfAPreemptedSequenceDoesNotDelayTheFirstToken) {
     replica.sample->oldest_queued_age = std::chrono::seconds{40};
     replica.sample->queued_kv_tokens = 300;
   }
-  EXPECT_EQ(Patient{}.at(60, {pool}).symptom, Symptom::kNone);
+  EXPECT_EQ(Watched{}.at(60, {pool}).symptom, Symptom::kNone);
 }
 
 // ---- what cannot be told --------------------------------------------------------------------------------------------
@@ -360,7 +360,7 @@ TEST(Diagnosis, LatenciesThatAreNotFiniteAreUnknown) {
   for (const double odd : {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity(), -1.0}) {
     PoolObservation pool = healthy();
     pool.last_minute.ttft.p95_ms = odd;
-    const Diagnosis diagnosis = Patient{}.at(60, {pool});
+    const Diagnosis diagnosis = Watched{}.at(60, {pool});
     EXPECT_FINDING(diagnosis, kUnknown, kNone, kUnknown);
     EXPECT_STREQ(diagnosis.findings[0].unknown_because, "the TTFT values are not numbers");
   }
@@ -373,24 +373,24 @@ TEST(Diagnosis, StaleMissingOrContradictoryEnginesAreUnknown) {
     EXPECT_EQ(diagnosis.cause(), Cause::kUnknown) << sentence(diagnosis);
     return std::string{diagnosis.findings.at(0).unknown_because};
   };
-  EXPECT_EQ(because(Patient{}.at(60, {sick}, 31.0)), "a ready replica has no recent telemetry");
-  EXPECT_EQ(because(Patient{}.at(60, {testing::without_samples_of_last(sick, 1)})),
+  EXPECT_EQ(because(Watched{}.at(60, {sick}, 31.0)), "a ready replica has no recent telemetry");
+  EXPECT_EQ(because(Watched{}.at(60, {testing::without_samples_of_last(sick, 1)})),
             "a ready replica has never reported telemetry");
   PoolObservation liar = sick;
   liar.replicas[1].sample->kv_used_tokens = 0;  // while requests run
-  EXPECT_EQ(because(Patient{}.at(60, {liar})), "the telemetry of an engine contradicts itself");
+  EXPECT_EQ(because(Watched{}.at(60, {liar})), "the telemetry of an engine contradicts itself");
 }
 
 TEST(Diagnosis, ANewlyReadyReplicaNeedsNoTelemetryYet) {
   PoolObservation pool = testing::without_samples_of_last(slow_tokens(), 1);
   pool.replicas[1].state_since = at_s(58);
-  EXPECT_FINDING(Patient{}.at(60, {pool}), kItl, kDecode, kDecodeBatch);
+  EXPECT_FINDING(Watched{}.at(60, {pool}), kItl, kDecode, kDecodeBatch);
 }
 
 TEST(Diagnosis, ALateFirstTokenWithoutItsPartsIsUnknown) {
   PoolObservation pool = late(&signals::FirstTokenWindow::queue);
   pool.detail.reset();
-  const Diagnosis diagnosis = Patient{}.at(60, {pool});
+  const Diagnosis diagnosis = Watched{}.at(60, {pool});
   EXPECT_FINDING(diagnosis, kTtft, kNone, kUnknown);
   EXPECT_STREQ(diagnosis.findings[0].unknown_because, "the parts of the TTFT are not measured");
 }
@@ -398,20 +398,20 @@ TEST(Diagnosis, ALateFirstTokenWithoutItsPartsIsUnknown) {
 TEST(Diagnosis, SlowTokensOfOneRequestAtATimeAreUnknown) {
   PoolObservation pool = slow_tokens();
   for (auto& replica : pool.replicas) replica.sample = testing::engine(0, 1, 20);
-  EXPECT_FINDING(Patient{}.at(60, {pool}), kItl, kDecode, kUnknown);
+  EXPECT_FINDING(Watched{}.at(60, {pool}), kItl, kDecode, kUnknown);
 }
 
 TEST(Diagnosis, MissingTelemetryUnderTrafficIsNotHealth) {
   PoolObservation pool = healthy();
   pool.last_minute.ttft = {};
-  EXPECT_FINDING(Patient{}.at(60, {pool}, 60.0), kUnknown, kNone, kUnknown);
-  EXPECT_EQ(Patient{}.at(60, {pool}).symptom, Symptom::kNone);
+  EXPECT_FINDING(Watched{}.at(60, {pool}, 60.0), kUnknown, kNone, kUnknown);
+  EXPECT_EQ(Watched{}.at(60, {pool}).symptom, Symptom::kNone);
 }
 
 TEST(Diagnosis, AFewLateRequestsMakeNoPercentile) {
   PoolObservation pool = late(&signals::FirstTokenWindow::queue);
   pool.last_minute.ttft = latency(5000.0, 9);
-  EXPECT_EQ(Patient{}.at(60, {pool}).symptom, Symptom::kNone);
+  EXPECT_EQ(Watched{}.at(60, {pool}).symptom, Symptom::kNone);
 }
 
 TEST(Diagnosis, EveryFindingHasACauseWithEvidenceOrAReasonForUnknown) {
@@ -424,7 +424,7 @@ TEST(Diagnosis, EveryFindingHasACauseWithEvidenceOrAReasonForUnknown) {
   const auto part = [&] { return TimePart{odd(2000), odd(5000), odd(5000)}; };
   std::size_t named = 0, unknown = 0;
   for (int run = 0; run < 50; ++run) {
-    Patient patient;
+    Watched watched;
     for (int i = 0; i < 40; ++i) {
       PoolObservation pool = healthy(static_cast<Role>(random.below(3)));
       pool.last_minute.arrivals = random.below(3) * 100;
@@ -439,7 +439,7 @@ TEST(Diagnosis, EveryFindingHasACauseWithEvidenceOrAReasonForUnknown) {
         replica.sample->prefix_hit_tokens_total = random.below(50'000);
         if (random.below(20) == 0) replica.sample.reset();
       }
-      for (const Finding& finding : patient.at(5 * i, {pool}, odd(20) > 19.0 ? 40.0 : 0.0).findings) {
+      for (const Finding& finding : watched.at(5 * i, {pool}, odd(20) > 19.0 ? 40.0 : 0.0).findings) {
         const bool known = finding.cause != Cause::kUnknown;
         EXPECT_EQ(known, std::string_view{finding.unknown_because}.empty()) << sentence(finding);
         EXPECT_NE(finding.cause, Cause::kNone);

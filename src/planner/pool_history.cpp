@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "planner/samples.h"
+
 namespace penstock::planner {
 namespace {
 
@@ -82,7 +84,7 @@ void PoolHistory::add(core::Instant now, const signals::PoolObservation& pool, c
   Tick tick;
   tick.at = now;
   if (!ticks_.empty()) tick.since_last.length = now - ticks_.back().at;
-  const double mean_prompt = ratio(pool.last_minute.input_tokens, pool.last_minute.arrivals);
+  const double mean_prompt = mean_prompt_tokens(pool);
 
   std::vector<const EngineSample*> reporting;
   for (const signals::ReplicaObservation& replica : pool.replicas) {

@@ -83,8 +83,6 @@ void PrometheusSource::listen(Listener listener) {
 void PrometheusSource::begin_round() {
   if (open_ > 0 || !listener_.readings) return;
   open_ = queries_.size();
-  if (!address_)
-    if (const auto numeric = net::Address::parse(url_.host, url_.port)) address_ = *numeric;
   if (address_) return send_queries();
   resolver_.resolve(url_.host, url_.port, [this](const net::Resolver::Addresses& addresses) {
     if (addresses) {

@@ -25,6 +25,14 @@ using ledger::testing::refused;
 
 constexpr std::int64_t kNowMs = 1'790'000'100'000;
 
+// Nothing is written before a batch is full or flushed.
+LedgerWriterOptions batches_of(std::size_t entries) {
+  LedgerWriterOptions options;
+  options.interval = std::chrono::hours{1};
+  options.batch = entries;
+  return options;
+}
+
 class LedgerWriterTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -90,10 +98,7 @@ TEST_F(LedgerWriterTest, WritesWhatItIsHanded) {
 }
 
 TEST_F(LedgerWriterTest, WhatOpensAndClosesInOneBatchIsWrittenOnceAndCountsTwice) {
-  LedgerWriterOptions options;
-  options.interval = std::chrono::hours{1};
-  options.batch = 8;
-  start(options);
+  start(batches_of(8));
   // Batches are used again: nothing of an earlier entry may stay in a later one's place.
   for (std::uint64_t id = 1; id <= 60; ++id) {
     Entry entry = opened(id, id % 2 == 0 ? "acme" : "a tenant whose name fits in no short string");
@@ -117,10 +122,7 @@ TEST_F(LedgerWriterTest, WhatOpensAndClosesInOneBatchIsWrittenOnceAndCountsTwice
 }
 
 TEST_F(LedgerWriterTest, GrowthIsWrittenUnlessItsEntryClosesInTheBatch) {
-  LedgerWriterOptions options;
-  options.interval = std::chrono::hours{1};
-  options.batch = 8;
-  start(options);
+  start(batches_of(8));
   for (std::uint64_t id = 1; id <= 60; ++id) {
     Entry entry = opened(id);
     writer_->opened(entry);
@@ -148,20 +150,14 @@ TEST_F(LedgerWriterTest, WritesBatchesAtTheInterval) {
 }
 
 TEST_F(LedgerWriterTest, AFullBatchDoesNotWaitForTheInterval) {
-  LedgerWriterOptions options;
-  options.interval = std::chrono::hours{1};
-  options.batch = 10;
-  start(options);
+  start(batches_of(10));
   for (std::uint64_t id = 1; id <= 10; ++id) writer_->opened(opened(id));
   while (writer_->state().written < 10) std::this_thread::yield();
   EXPECT_EQ(entries().size(), 10U);
 }
 
 TEST_F(LedgerWriterTest, TheDestructorWritesWaitingEntries) {
-  LedgerWriterOptions options;
-  options.interval = std::chrono::hours{1};
-  options.batch = 7;
-  start(options);
+  start(batches_of(7));
   for (std::uint64_t id = 1; id <= 3; ++id) writer_->opened(opened(id));
   for (std::uint64_t id = 10; id <= 100; ++id) writer_->closed(closed(opened(id)));
   writer_.reset();
