@@ -1,12 +1,15 @@
 #!/usr/bin/env bash
 # Builds and tests presets in turn, then sums them up: tools/test.sh PRESET[:LABEL]...
 # With a label, only the tests that carry it run; the target tests_LABEL is what they need, and a preset without any such
-# test is not even built. Exits 1 if any failed.
+# test is not even built. Tests that failed run once more, one at a time: those that pass then failed beside other tests
+# only, and are named as such. The last lines name every test that failed, with the end of its output. Exits 1 if any did.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 jobs=${JOBS:-$(nproc)}
 passed=0
 failed=0
+names=     # Tests that failed twice, as "preset name".
+unsteady=  # Tests that passed only alone.
 
 # Counts "97% tests passed, 3 tests failed out of 120", ctest's closing line. Without one, the run itself failed.
 count() {
@@ -15,6 +18,9 @@ count() {
   failed=$((failed + ${bad:-1}))
   passed=$((passed + ${all:-1} - ${bad:-1}))
 }
+
+# Prints the names of the tests that failed, or did not run, from ctest's closing list.
+failed_names() { sed -nE 's/^[[:space:]]*[0-9]+ - ([^ ]+) \((Failed|Timeout|Not Run|SEGFAULT|ILLEGAL|Subprocess aborted|[A-Za-z]+ fault|Bus error).*$/\1/p' "$1"; }
 
 # Whether the last tested preset knows a test with this label; cheaper than building a preset to find out.
 has_label() { ctest --test-dir "$1" -L "^$2\$" -N 2>/dev/null | grep -qE '^Total Tests: [1-9]'; }
@@ -44,9 +50,27 @@ for item in "$@"; do
   status=${PIPESTATUS[0]}
   before=$failed
   count "$log"
+  if [ "$failed" -gt "$before" ] && [ -n "$(failed_names "$log")" ]; then
+    again=build/$preset/ctest-again.log
+    echo "test: once more, one at a time: $(failed_names "$log" | tr '\n' ' ')"
+    ctest --preset "$preset" -j 1 --rerun-failed 2>&1 | tee "$again"
+    stable=$(comm -23 <(failed_names "$log" | sort) <(failed_names "$again" | sort))
+    for name in $stable; do
+      unsteady+="$preset $name"$'\n'
+      failed=$((failed - 1))
+      passed=$((passed + 1))
+    done
+    for name in $(failed_names "$again"); do names+="$preset $name"$'\n'; done
+    [ "$failed" -gt "$before" ] || status=0
+  fi
   sed -nE 's/^[[:space:]]*[0-9]+ - ([^ ]+) \(Skipped\)$/test: skipped: \1/p' "$log"
   [ "$status" = 0 ] || [ "$failed" -gt "$before" ] || failed=$((failed + 1))
   last=$preset
 done
+printf '%s' "$names" | while read -r preset name; do
+  echo "test: failed twice: $name (preset $preset); the end of its output:"
+  sed -nE "/ Test +#[0-9]+: ${name//./\\.} \\./,/^[[:space:]]+Start|^[0-9]+% tests passed/p" "build/$preset/ctest-again.log" | tail -n 25
+done
+printf '%s' "$unsteady" | sed 's/^\([^ ]*\) \(.*\)$/test: failed beside other tests, passed alone: \2 (preset \1)/'
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]
