@@ -100,7 +100,7 @@ TEST_F(EngineWatchTest, TokenFiguresNeedMetricsThatCanBeRead) {
 }
 
 TEST_F(EngineWatchTest, ReadsMetricsBehindHttps) {
-  const net::testing::TestCertificate certificate{"DNS:engine.example"};
+  const net::testing::TestCertificate certificate{{.names = "DNS:engine.example"}};
   ScriptedEngine engine{loop, certificate.server()};
   options.credentials = [credentials = std::make_shared<net::Credentials>(net::Credentials{
                              "X-Key: sk-engine\r\n", false, certificate.client()})](const std::string&) {

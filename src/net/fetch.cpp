@@ -14,20 +14,17 @@ class Fetching final : public ResponseListener {
       : request_(std::move(request)), done_(std::move(done)) {}
 
   void begin(Client& client) {
-    head_ = fmt::format("{} {} HTTP/1.1\r\nHost: {}\r\n", request_.method, request_.target, request_.host_field);
-    for (const Field& field : request_.fields)
-      fmt::format_to(std::back_inserter(head_), "{}: {}\r\n", field.name, field.value);
-    head_ += request_.field_lines;
-    if (!request_.body.empty() || request_.method != "GET")
-      fmt::format_to(std::back_inserter(head_), "Content-Length: {}\r\n", request_.body.size());
-    head_ += "\r\n";
+    head_ = head_of(request_);
     request_.call.raw = false;
     client_ = &client;
     call_ = &client.call(request_.call, head_, request_.body, *this);
   }
 
  private:
-  void on_head(const ResponseHead& head) override { answer_.status = head.status; }
+  void on_head(const ResponseHead& head) override {
+    answer_.status = head.status;
+    for (const Field& field : head.fields) answer_.fields.emplace_back(field.name, field.value);
+  }
   void on_body(std::string_view bytes) override {
     if (answer_.body.size() + bytes.size() > request_.answer_bytes_max) {
       call_->cancel();
@@ -57,6 +54,22 @@ class Fetching final : public ResponseListener {
 };
 
 }  // namespace
+
+std::string head_of(const FetchRequest& request) {
+  std::string head = fmt::format("{} {} HTTP/1.1\r\nHost: {}\r\n", request.method, request.target, request.host_field);
+  for (const Field& field : request.fields)
+    fmt::format_to(std::back_inserter(head), "{}: {}\r\n", field.name, field.value);
+  head += request.field_lines;
+  if (!request.body.empty() || request.method != "GET")
+    fmt::format_to(std::back_inserter(head), "Content-Length: {}\r\n", request.body.size());
+  return head += "\r\n";
+}
+
+std::string_view FetchAnswer::field(std::string_view name) const {
+  for (const auto& [known, value] : fields)
+    if (equal_fold(known, name)) return value;
+  return {};
+}
 
 FetchRequest request_to(const Url& url, const Address& address, std::string_view path, core::Duration timeout,
                         const std::shared_ptr<TlsContext>& tls) {

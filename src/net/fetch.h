@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/result.h"
@@ -33,9 +34,16 @@ struct FetchRequest {
 // The same for a bare address.
 [[nodiscard]] FetchRequest request_to(const Address& address, std::string path, core::Duration timeout);
 
+// The line of the request and its header fields, up to the empty line.
+[[nodiscard]] std::string head_of(const FetchRequest& request);
+
 struct FetchAnswer {
   int status = 0;
   std::string body;
+  std::vector<std::pair<std::string, std::string>> fields{};  // Of the header, in order.
+
+  // Returns the first field with the name, ignoring case; empty if there is none.
+  [[nodiscard]] std::string_view field(std::string_view name) const;
 };
 
 // Calls `done` once, later, on the loop's thread, with a response of any status or with an environment error. The call

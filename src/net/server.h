@@ -55,6 +55,8 @@ class Exchange {
   [[nodiscard]] virtual std::string_view peer() const = 0;  // For example "127.0.0.1:4711".
   // Returns true if the client has shown a certificate that TLS verified.
   [[nodiscard]] virtual bool client_verified() const = 0;
+  // Returns the common name of that certificate; empty if there is none.
+  [[nodiscard]] virtual std::string client_name() const = 0;
   [[nodiscard]] virtual core::Instant received_at() const = 0;  // Time at which the first byte was read.
   virtual void listen(ExchangeListener* listener) = 0;
 

@@ -18,6 +18,7 @@ std::unique_ptr<Request> ServerExchange::reset() {
 }
 
 bool ServerExchange::client_verified() const { return connection_.client_verified(); }
+std::string ServerExchange::client_name() const { return connection_.client_name(); }
 
 void ServerExchange::on_all_sent() {
   if (std::exchange(owes_writable_, false) && listener_ != nullptr) listener_->on_writable();

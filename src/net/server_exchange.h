@@ -33,6 +33,7 @@ class ServerExchange final : public Exchange {
     return peer_text_;
   }
   [[nodiscard]] bool client_verified() const override;
+  [[nodiscard]] std::string client_name() const override;
   [[nodiscard]] core::Instant received_at() const override { return request_->received_at; }
   void listen(ExchangeListener* listener) override { listener_ = listener; }
   void respond(int status, std::span<const Field> fields, std::string_view body) override;

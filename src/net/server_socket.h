@@ -21,6 +21,7 @@ class ServerSocket : public Watcher {
   [[nodiscard]] std::uint32_t slot() const { return slot_; }
   void set_slot(std::uint32_t slot) { slot_ = slot; }
   [[nodiscard]] bool client_verified() const { return transport_ && transport_->peer_verified(); }
+  [[nodiscard]] std::string client_name() const { return transport_ ? transport_->peer_name() : std::string{}; }
   [[nodiscard]] bool all_sent() const { return out_.empty(); }
   // Sends what the socket takes and stores the rest. Returns false if bytes are stored.
   bool send(std::string_view first, std::string_view second = {});

@@ -162,6 +162,20 @@ bool Transport::peer_verified() const {
   return SSL_get0_peer_certificate(ssl) != nullptr && SSL_get_verify_result(ssl) == X509_V_OK;
 }
 
+std::string Transport::peer_name() const {
+  if (!peer_verified()) return {};
+  const X509_NAME* subject = X509_get_subject_name(SSL_get0_peer_certificate(ssl_of(ssl_)));
+  const int at = X509_NAME_get_index_by_NID(subject, NID_commonName, -1);
+  if (at < 0 || X509_NAME_get_index_by_NID(subject, NID_commonName, at) >= 0) return {};
+  unsigned char* utf8 = nullptr;
+  const int size = ASN1_STRING_to_UTF8(&utf8, X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, at)));
+  if (size < 0) return {};
+  std::string name(reinterpret_cast<const char*>(utf8), static_cast<std::size_t>(size));
+  OPENSSL_free(utf8);
+  // Other programs would read such a name only up to its zero byte.
+  return name.find('\0') == std::string::npos ? name : std::string{};
+}
+
 Transport::~Transport() {
   if (ssl_ != nullptr) {
     // Sends close_notify if that is possible at once.

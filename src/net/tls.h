@@ -2,27 +2,47 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "core/result.h"
 
 namespace penstock::net {
 
+// A PEM document: a file, or text in memory.
+struct Pem {
+  Pem() = default;
+  Pem(std::string file) : name(std::move(file)) {}  // A file stands for its content.
+  Pem(const char* file) : name(file) {}
+  Pem(std::string called, std::string content) : name(std::move(called)), text(std::move(content)) {}
+
+  [[nodiscard]] bool empty() const { return name.empty() && !text; }
+
+  std::string name;                 // The file; with a text, what errors call it.
+  std::optional<std::string> text;  // None: the file is read.
+};
+
+enum class ClientCertificates : std::uint8_t {
+  kOptional,  // One that a client sends is verified; see Transport::peer_verified().
+  kRequired,  // The handshake fails without one.
+};
+
 // Certificates and settings that connections and threads share.
 class TlsContext {
  public:
-  // Reads PEM files with the certificate chain and its key. With `client_ca_file`, a certificate that a client sends is
-  // verified against it; see Transport::peer_verified(). Errors name the file.
-  [[nodiscard]] static core::Result<std::shared_ptr<TlsContext>> server(const std::string& certificate_file,
-                                                                        const std::string& key_file,
-                                                                        const std::string& client_ca_file = {});
-  // Verifies the peer's name and chain against `ca_file`, or against the system's certificates if it is empty.
-  // The files of a certificate and its key identify the client; both are empty if there is none.
-  [[nodiscard]] static core::Result<std::shared_ptr<TlsContext>> client(const std::string& ca_file = {},
-                                                                        const std::string& certificate_file = {},
-                                                                        const std::string& key_file = {});
+  // Reads the certificate chain and its key. With `client_ca`, certificates of clients are verified against it. Errors
+  // name the document.
+  [[nodiscard]] static core::Result<std::shared_ptr<TlsContext>> server(
+      const Pem& certificate, const Pem& key, const Pem& client_ca = {},
+      ClientCertificates clients = ClientCertificates::kOptional);
+  // Verifies the peer's name and chain against `ca`, or against the system's certificates if it is empty. A certificate
+  // and its key identify the client; both are empty if there is none.
+  [[nodiscard]] static core::Result<std::shared_ptr<TlsContext>> client(const Pem& ca = {}, const Pem& certificate = {},
+                                                                        const Pem& key = {});
   ~TlsContext();
 
  private:
@@ -58,6 +78,8 @@ class Transport {
   [[nodiscard]] bool is_tls() const { return ssl_ != nullptr; }
   // Returns true if the peer has sent a certificate and it was verified.
   [[nodiscard]] bool peer_verified() const;
+  // Returns the common name of the verified certificate; empty if there is none, or more than one.
+  [[nodiscard]] std::string peer_name() const;
   // Returns why TLS failed; empty if it did not.
   [[nodiscard]] const std::string& tls_failure() const { return tls_failure_; }
 

@@ -16,34 +16,44 @@
 
 namespace penstock::net::testing {
 
-// A temporary folder with a key and a self-signed certificate for the given names ("DNS:localhost,IP:127.0.0.1").
+class TestCertificate;
+struct TestCertificateOptions {
+  std::string names = "DNS:localhost,IP:127.0.0.1";
+  std::string common_name = "Penstock test";
+  const TestCertificate* issuer = nullptr;                // Null: it is signed by itself and may sign others.
+  long valid_from_s = -3600, valid_until_s = 24L * 3600;  // Relative to now.
+};
+
+// A temporary folder with a key and a certificate.
 class TestCertificate {
  public:
-  explicit TestCertificate(const std::string& names = "DNS:localhost,IP:127.0.0.1") {
+  explicit TestCertificate(const TestCertificateOptions& options = {}) {
     std::string folder = (std::filesystem::temp_directory_path() / "penstock-tls-XXXXXX").string();
     EXPECT_NE(::mkdtemp(folder.data()), nullptr);
     folder_ = folder;
-    EVP_PKEY* key = EVP_EC_gen("P-256");
-    X509* made = X509_new();
-    X509_set_version(made, 2);
-    ASN1_INTEGER_set(X509_get_serialNumber(made), 1);
-    X509_gmtime_adj(X509_getm_notBefore(made), -3600);
-    X509_gmtime_adj(X509_getm_notAfter(made), 24L * 3600);
-    X509_set_pubkey(made, key);
-    const auto* name = reinterpret_cast<const unsigned char*>("Penstock test");
-    X509_NAME_add_entry_by_txt(X509_get_subject_name(made), "CN", MBSTRING_ASC, name, -1, -1, 0);
-    X509_set_issuer_name(made, X509_get_subject_name(made));
-    X509_EXTENSION* extension = X509V3_EXT_conf_nid(nullptr, nullptr, NID_subject_alt_name, names.c_str());
-    X509_add_ext(made, extension, -1);
-    X509_sign(made, key, EVP_sha256());
-    write(certificate(), [&](FILE* file) { return PEM_write_X509(file, made); });
-    write(this->key(),
-          [&](FILE* file) { return PEM_write_PrivateKey(file, key, nullptr, nullptr, 0, nullptr, nullptr); });
-    X509_EXTENSION_free(extension);
-    X509_free(made);
-    EVP_PKEY_free(key);
+    key_ = EVP_EC_gen("P-256");
+    certificate_ = X509_new();
+    X509_set_version(certificate_, 2);
+    ASN1_INTEGER_set(X509_get_serialNumber(certificate_), options.issuer == nullptr ? 1 : 2);
+    X509_gmtime_adj(X509_getm_notBefore(certificate_), options.valid_from_s);
+    X509_gmtime_adj(X509_getm_notAfter(certificate_), options.valid_until_s);
+    X509_set_pubkey(certificate_, key_);
+    const auto* name = reinterpret_cast<const unsigned char*>(options.common_name.data());
+    X509_NAME_add_entry_by_txt(X509_get_subject_name(certificate_), "CN", MBSTRING_UTF8, name,
+                               static_cast<int>(options.common_name.size()), -1, 0);
+    const TestCertificate& issuer = options.issuer == nullptr ? *this : *options.issuer;
+    X509_set_issuer_name(certificate_, X509_get_subject_name(issuer.certificate_));
+    add_extension(NID_subject_alt_name, options.names);
+    if (options.issuer == nullptr) add_extension(NID_basic_constraints, "critical,CA:TRUE");
+    X509_sign(certificate_, issuer.key_, EVP_sha256());
+    write(certificate(), [&](FILE* file) { return PEM_write_X509(file, certificate_); });
+    write(key(), [&](FILE* file) { return PEM_write_PrivateKey(file, key_, nullptr, nullptr, 0, nullptr, nullptr); });
   }
-  ~TestCertificate() { std::filesystem::remove_all(folder_); }
+  ~TestCertificate() {
+    X509_free(certificate_);
+    EVP_PKEY_free(key_);
+    std::filesystem::remove_all(folder_);
+  }
   TestCertificate(const TestCertificate&) = delete;
   TestCertificate& operator=(const TestCertificate&) = delete;
 
@@ -62,6 +72,11 @@ class TestCertificate {
   }
 
  private:
+  void add_extension(int kind, const std::string& value) {
+    X509_EXTENSION* extension = X509V3_EXT_conf_nid(nullptr, nullptr, kind, value.c_str());
+    X509_add_ext(certificate_, extension, -1);
+    X509_EXTENSION_free(extension);
+  }
   template <class Write>
   static void write(const std::string& path, Write&& write_to) {
     FILE* file = std::fopen(path.c_str(), "w");
@@ -71,6 +86,8 @@ class TestCertificate {
   }
 
   std::filesystem::path folder_;
+  EVP_PKEY* key_ = nullptr;
+  X509* certificate_ = nullptr;
 };
 
 }  // namespace penstock::net::testing
