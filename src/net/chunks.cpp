@@ -121,4 +121,19 @@ std::optional<std::string> decode_query(std::string_view text) {
   return decoded;
 }
 
+std::string encode_query(std::string_view text) {
+  constexpr std::string_view kDigits = "0123456789ABCDEF";
+  std::string out;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+                       c == '_' || c == '.' || c == '~';
+    if (plain)
+      out += c;
+    else
+      out.append({'%', kDigits[byte >> 4], kDigits[byte & 15]});
+  }
+  return out;
+}
+
 }  // namespace penstock::net

@@ -95,6 +95,7 @@ TEST(DecodeQuery, DecodesPercentAndPlus) {
   EXPECT_EQ(decode_query("%"), std::nullopt);
   EXPECT_EQ(decode_query("%2"), std::nullopt);
   EXPECT_EQ(decode_query("%2x"), std::nullopt);
+  EXPECT_EQ(encode_query("a/b c\xff-_.~"), "a%2Fb%20c%FF-_.~");
 }
 
 }  // namespace

@@ -99,7 +99,7 @@ TEST(ClientCertificates, ThatAreExpiredEarlyOrForeignAreRefused) {
   }
 }
 
-TEST(ClientCertificates, WithATruncatedNameNameNobody) {
+TEST(ClientCertificates, WithATruncatedNameIdentifyNoClient) {
   const Authority authority;
   const TestCertificate own{{.common_name = std::string{"admin\0.example", 14}, .issuer = &authority.ca}};
   NamingServer server{authority.server, authority.ca, ClientCertificates::kRequired};

@@ -92,5 +92,7 @@ void append_chunk(std::string& out, std::string_view payload);
 inline constexpr std::string_view kLastChunk = "0\r\n\r\n";
 // Decodes "%2F" and "+". Returns nothing if a '%' is not followed by two hexadecimal digits.
 [[nodiscard]] std::optional<std::string> decode_query(std::string_view text);
+// The reverse: everything but letters, digits and "-_.~" becomes "%2F".
+[[nodiscard]] std::string encode_query(std::string_view text);
 
 }  // namespace penstock::net

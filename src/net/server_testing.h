@@ -92,7 +92,7 @@ class RawClient {
     const timeval timeout{20, 0};
     setsockopt(descriptor_, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
     setsockopt(descriptor_, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
-    EXPECT_EQ(connect(descriptor_, static_cast<const sockaddr*>(address.data()), address.length()), 0);
+    EXPECT_EQ(::connect(descriptor_, static_cast<const sockaddr*>(address.data()), address.length()), 0);
   }
   ~RawClient() { close(); }
   RawClient(const RawClient&) = delete;

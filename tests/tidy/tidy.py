@@ -39,7 +39,7 @@ MAY_USE = {
     "net": ["core"],
     "api": ["core"],
     "gateway": ["core", "logging", "net", "api", "telemetry", "routing", "dispatch", "connect"],
-    "connect": ["core", "net", "telemetry", "signals", "decision", "actuation", "ledger"],
+    "connect": ["core", "options", "net", "telemetry", "signals", "decision", "actuation", "ledger"],
     "engine_server": ["core", "net", "api", "engine", "telemetry", "signals", "connect"],
     "configuration": ["core", "options", "workload", "dispatch", "forecast", "planner", "routing", "simulation",
                       "logging", "connect", "gateway"],

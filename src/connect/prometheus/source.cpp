@@ -7,25 +7,13 @@
 #include <string_view>
 #include <utility>
 
+#include "net/http.h"
+
 namespace penstock::connect {
 namespace {
 
 constexpr core::Duration kTimeout = std::chrono::seconds{10};
 constexpr std::size_t kAnswerBytesMax = 64 * 1024 * 1024;
-
-// application/x-www-form-urlencoded
-std::string encoded(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
-                       c == '_' || c == '.' || c == '~';
-    if (plain)
-      out += c;
-    else
-      out += fmt::format("%{:02X}", static_cast<unsigned char>(c));
-  }
-  return out;
-}
 
 std::vector<std::string> replicas_in(const std::vector<QueriedSeries>& series, const std::string& label) {
   std::set<std::string> names;
@@ -66,7 +54,8 @@ PrometheusSource::PrometheusSource(net::Loop& loop, net::Client& client, Prometh
   for (const SignalQuery& query : options_.queries) queries_.push_back({query.signal, query.query, std::nullopt, {}});
   for (const std::string& parameter : options_.parameters) {
     const std::size_t equals = parameter.find('=');
-    parameters_ += "&" + encoded(parameter.substr(0, equals)) + "=" + encoded(parameter.substr(equals + 1));
+    parameters_ +=
+        "&" + net::encode_query(parameter.substr(0, equals)) + "=" + net::encode_query(parameter.substr(equals + 1));
   }
   // Newer servers also limit the age of values in other queries by this parameter; others ignore it.
   parameters_ += fmt::format("&lookback_delta={}s", std::max(1.0, core::to_seconds(options_.window)));
@@ -102,7 +91,7 @@ void PrometheusSource::send_queries() {
     const net::Field type{"Content-Type", "application/x-www-form-urlencoded"};
     request.fields = {type};
     if (credentials) request.field_lines = credentials->fields;
-    request.body = "query=" + encoded(queries_[index].text) + parameters_;
+    request.body = "query=" + net::encode_query(queries_[index].text) + parameters_;
     request.answer_bytes_max = kAnswerBytesMax;
     net::fetch(client_, std::move(request),
                [this, index](const core::Result<net::FetchAnswer>& answer) { take(index, answer); });

@@ -1,0 +1,47 @@
+// A watch of the API server, damaged in whatever way: refused in one line, or the same events in pieces of any size.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+#include "connect/kubernetes/api_call.h"
+#include "connect/kubernetes/watch_stream.h"
+
+namespace {
+
+using namespace penstock::connect;
+
+struct Read {
+  std::string events;
+  bool is_good = true;
+  bool operator==(const Read&) const = default;
+};
+
+Read read(std::string_view bytes, std::size_t piece) {
+  Read read;
+  WatchStream stream;
+  for (; !bytes.empty() && read.is_good; bytes.remove_prefix(std::min(piece, bytes.size())))
+    read.is_good = stream.take(bytes.substr(0, piece), [&](WatchEventType type, const nlohmann::json& object) {
+      if (!object.is_object()) std::abort();
+      read.events += std::to_string(static_cast<int>(type));
+      const ApiCall call{"watch", kPods};
+      if (api_error_of(call, object).message().find('\n') != std::string::npos) std::abort();
+      if (const auto scale = parse_scale(call, object); scale && scale->resource_version.empty()) std::abort();
+      return true;
+    });
+  if (read.is_good != stream.problem().empty()) std::abort();
+  return read;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view bytes{reinterpret_cast<const char*>(data), size};
+  const Read whole = read(bytes, size);
+  if (read(bytes, 1) != whole || read(bytes, 7) != whole) std::abort();
+  const ApiCall call{"get", kPods};
+  if (api_error_of(call, 500, bytes, bytes).message().find('\n') != std::string::npos) std::abort();
+  return 0;
+}
