@@ -14,6 +14,7 @@
 #include "cli/console.h"
 #include "cli/gateway_setup.h"
 #include "cli/log_setup.h"
+#include "connect/keda/external_scaler.h"
 #include "connect/sqlite/decision_store.h"
 #include "controller/local_fleet.h"
 #include "controller/observed_fleet.h"
@@ -34,10 +35,15 @@ namespace {
 // Block size in which the gateway distinguishes prefixes; simulated trials use the same.
 constexpr std::uint32_t kTrialBlockTokens = 256;
 
+// Time in which answers that end the planner's streams are sent.
+constexpr core::Duration kAnswersEnd = std::chrono::milliseconds{20};
+
 struct DaemonOptions {
   std::string gateway = "127.0.0.1:8081", dashboard = "127.0.0.1:8080";
   std::string gateway_token_file, gateway_token_env, gateway_ca;
   configuration::AccessSetup access;  // Of the live page.
+  std::string external_scaler;        // Address for KEDA; empty: none.
+  std::string scaler_certificate, scaler_key, scaler_client_ca;
   bool local_engines = false;
   std::optional<bool> acts;  // Empty: it acts if it starts the engines itself.
   std::string state_folder;  // Empty: penstock-state, if it starts engines.
@@ -80,6 +86,20 @@ void add_credentials(options::Table& table, DaemonOptions& made) {
             text(access.client_ca));
 }
 
+void add_external_scaler(options::Table& table, DaemonOptions& made) {
+  using namespace options;
+  table.group("KEDA");
+  table
+      .add({"", "--external-scaler", "address of the gRPC service that KEDA's triggers of type external-push call"},
+           text(made.external_scaler))
+      .placeholder("ADDRESS");
+  table.add({"", "--external-scaler-certificate", "PEM file with its certificate chain; without it, plain text"},
+            text(made.scaler_certificate));
+  table.add({"", "--external-scaler-key", "PEM file with the key of that certificate"}, text(made.scaler_key));
+  table.add({"", "--external-scaler-client-ca", "PEM file that verifies the certificate that each client must show"},
+            text(made.scaler_client_ca));
+}
+
 options::Table daemon_table(DaemonOptions& made) {
   using namespace options;
   Table table;
@@ -117,6 +137,7 @@ options::Table daemon_table(DaemonOptions& made) {
            boolean(made.bind_engines))
       .implies("true");
   table.add({"", "--policy", "autoscaling policy"}, text(made.policy)).placeholder("NAME");
+  add_external_scaler(table, made);
   return table;
 }
 
@@ -289,6 +310,31 @@ core::Result<void> add_gateway_credentials(const DaemonOptions& daemon, controll
   return {};
 }
 
+core::Result<std::unique_ptr<connect::ExternalScaler>> open_external_scaler(const DaemonOptions& options,
+                                                                            net::Loop& loop,
+                                                                            const controller::PlannerDaemon& daemon,
+                                                                            logging::Log& log) {
+  const auto listen = parse_listen(options.external_scaler, "--external-scaler");
+  if (!listen) return tl::make_unexpected(listen.error());
+  std::shared_ptr<net::TlsContext> tls;
+  if (!options.scaler_certificate.empty()) {
+    auto made = net::TlsContext::server(
+        options.scaler_certificate, options.scaler_key, options.scaler_client_ca,
+        options.scaler_client_ca.empty() ? net::ClientCertificates::kOptional : net::ClientCertificates::kRequired);
+    if (!made) return tl::make_unexpected(made.error());
+    tls = *std::move(made);
+    tls->use_http2();
+  } else if (!options.scaler_key.empty() || !options.scaler_client_ca.empty()) {
+    return core::invalid_input("--external-scaler-certificate", "is missing", "name the PEM file of the certificate");
+  }
+  const auto socket = net::listen_on(*listen, false);
+  if (!socket) return tl::make_unexpected(socket.error());
+  log.write(logging::Event::kListening,
+            {{"purpose", "external scaler"}, {"url", "grpc://" + net::local_address(*socket).text()}});
+  return std::make_unique<connect::ExternalScaler>(
+      loop, *socket, [&daemon] { return daemon.recommended(); }, std::move(tls));
+}
+
 }  // namespace
 
 int run_planner(const Arguments& arguments) {
@@ -309,6 +355,7 @@ int run_planner(const Arguments& arguments) {
   net::Client client{loop};
   controller::LocalFleet* own = nullptr;
   bool ending = false;
+  std::function<void()> on_end = [] {};
   auto opened_log = open_log(made.log);
   if (!opened_log) return opened_log.error();
   logging::Log& log = **opened_log;
@@ -317,8 +364,9 @@ int run_planner(const Arguments& arguments) {
                                    if (number == SIGHUP)
                                      return log.write(logging::Event::kReloadIgnored, {{"cause", signal_name(number)}});
                                    cause = signal_name(number);
+                                   on_end();
                                    if (std::exchange(ending, true) || own == nullptr || daemon_options.keep_engines)
-                                     return loop.stop();
+                                     return (void)loop.after(kAnswersEnd, [&] { loop.stop(); });
                                    log.write(logging::Event::kDrain, {{"cause", cause}});
                                    own->stop_all([&] { loop.stop(); });
                                  }};
@@ -390,6 +438,13 @@ int run_planner(const Arguments& arguments) {
     warn_if_exposed(log, "dashboard", net::local_address(*socket), access->options);
     board = std::make_unique<dashboard::Dashboard>(loop, *socket, daemon, PENSTOCK_VERSION, std::move(access->options),
                                                    std::move(access->tls));
+  }
+  std::unique_ptr<connect::ExternalScaler> scaler;
+  if (!daemon_options.external_scaler.empty()) {
+    auto opened = open_external_scaler(daemon_options, loop, daemon, log);
+    if (!opened) return report_input_error(opened.error());
+    scaler = *std::move(opened);
+    on_end = [&] { scaler->drain(); };
   }
   if (const int code = print(fmt::format("planner ready, {} {}, {}\n", acts ? "acting on" : "observing",
                                          local ? "local engines" : "the gateway's replicas", where));

@@ -400,6 +400,20 @@ std::string PlannerDaemon::metrics_text() const {
   return report::to_prometheus_text(metrics);
 }
 
+std::vector<connect::RecommendedReplicas> PlannerDaemon::recommended() const {
+  std::vector<connect::RecommendedReplicas> pools;
+  for (std::size_t pool = 0; pool < options_.pools.size(); ++pool) {
+    connect::RecommendedReplicas& made = pools.emplace_back();
+    made.pool = options_.pools[pool].name;
+    made.model = options_.model;
+    if (decided_ && has_target())
+      made.replicas = decided_->pools[pool].target;
+    else
+      made.unknown_because = decided_ ? "the target is unknown: " + unknown_because() : "nothing is decided yet";
+  }
+  return pools;
+}
+
 std::vector<telemetry::TokenFigures> PlannerDaemon::token_figures() const {
   std::vector<telemetry::TokenFigures> engines;
   for (std::size_t pool = 0; pool < options_.pools.size(); ++pool)

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "connect/recommended_replicas.h"
 #include "controller/fleet.h"
 #include "controller/gateway_feed.h"
 #include "controller/scaling_recorder.h"
@@ -93,6 +94,7 @@ class PlannerDaemon {
   [[nodiscard]] bool has_target() const {
     return data_ == signals::DataState::kKnown || (data_ == signals::DataState::kNoTelemetry && had_data_);
   }
+  [[nodiscard]] std::vector<connect::RecommendedReplicas> recommended() const;           // By pool.
   [[nodiscard]] const std::vector<FleetEvent>& events() const { return events_.all(); }  // Those of its data.
   [[nodiscard]] const decision::DecisionTotals& totals() const { return control_loop_.totals(); }
   [[nodiscard]] core::Duration slowest_tick() const { return slowest_tick_; }

@@ -44,6 +44,7 @@ class TlsContext {
   [[nodiscard]] static core::Result<std::shared_ptr<TlsContext>> client(const Pem& ca = {}, const Pem& certificate = {},
                                                                         const Pem& key = {});
   ~TlsContext();
+  void use_http2();  // Servers of gRPC: clients must speak HTTP/2.
 
  private:
   friend class Transport;

@@ -11,7 +11,9 @@
 namespace penstock::net {
 namespace {
 
-constexpr unsigned char kProtocols[] = {8, 'h', 't', 't', 'p', '/', '1', '.', '1'};
+constexpr std::string_view kHttp1 = "\x08http/1.1", kHttp2 = "\x02h2";
+
+const unsigned char* bytes(std::string_view text) { return reinterpret_cast<const unsigned char*>(text.data()); }
 
 // The oldest error is the cause; later ones belong to its callers.
 std::string take_reason() {
@@ -24,10 +26,11 @@ std::string take_reason() {
 }
 
 int choose_protocol(SSL*, const unsigned char** chosen, unsigned char* chosen_length, const unsigned char* offered,
-                    unsigned int offered_length, void*) {
+                    unsigned int offered_length, void* protocols) {
   unsigned char* found = nullptr;
-  if (SSL_select_next_proto(&found, chosen_length, kProtocols, sizeof kProtocols, offered, offered_length) !=
-      OPENSSL_NPN_NEGOTIATED)
+  const auto own = *static_cast<const std::string_view*>(protocols);
+  if (SSL_select_next_proto(&found, chosen_length, bytes(own), static_cast<unsigned>(own.size()), offered,
+                            offered_length) != OPENSSL_NPN_NEGOTIATED)
     return SSL_TLSEXT_ERR_ALERT_FATAL;
   *chosen = found;
   return SSL_TLSEXT_ERR_OK;
@@ -133,7 +136,7 @@ core::Result<std::shared_ptr<TlsContext>> TlsContext::server(const Pem& certific
   SSL_CTX* context = make_context(TLS_server_method());
   made->context_ = context;
   made->is_server_ = true;
-  SSL_CTX_set_alpn_select_cb(context, choose_protocol, nullptr);
+  SSL_CTX_set_alpn_select_cb(context, choose_protocol, const_cast<std::string_view*>(&kHttp1));
   if (auto used = use_certificate(context, certificate, key); !used) return tl::make_unexpected(used.error());
   PENSTOCK_ASSERT(clients == ClientCertificates::kOptional || !client_ca.empty(), "required certificates are verified");
   if (client_ca.empty()) return made;
@@ -151,7 +154,7 @@ core::Result<std::shared_ptr<TlsContext>> TlsContext::client(const Pem& ca, cons
   SSL_CTX* context = make_context(TLS_client_method());
   made->context_ = context;
   SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
-  SSL_CTX_set_alpn_protos(context, kProtocols, sizeof kProtocols);
+  SSL_CTX_set_alpn_protos(context, bytes(kHttp1), static_cast<unsigned>(kHttp1.size()));
   if (ca.empty() && SSL_CTX_set_default_verify_paths(context) != 1)
     return core::environment_error({}, "the system's certificate store cannot be used: " + take_reason(),
                                    "use a file of trusted certificates");
@@ -161,6 +164,10 @@ core::Result<std::shared_ptr<TlsContext>> TlsContext::client(const Pem& ca, cons
     if (auto used = use_certificate(context, certificate, key); !used) return tl::make_unexpected(used.error());
   ERR_clear_error();
   return made;
+}
+
+void TlsContext::use_http2() {
+  SSL_CTX_set_alpn_select_cb(static_cast<SSL_CTX*>(context_), choose_protocol, const_cast<std::string_view*>(&kHttp2));
 }
 
 TlsContext::~TlsContext() { SSL_CTX_free(static_cast<SSL_CTX*>(context_)); }

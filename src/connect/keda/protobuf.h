@@ -1,0 +1,49 @@
+// The wire format of Protocol Buffers, for messages of a few fields.
+// Source: https://protobuf.dev/programming-guides/encoding/
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace penstock::connect::protobuf {
+
+struct Field {
+  std::uint32_t number = 0;
+  std::uint64_t value = 0;  // Of varints and of numbers of fixed size.
+  std::string_view bytes;   // Of strings and messages.
+};
+
+// Reads the fields of a message one after the other.
+class Reader {
+ public:
+  explicit Reader(std::string_view message) : rest_{message} {}
+
+  // Returns nothing at the end and after a malformed field; is_valid() tells them apart.
+  [[nodiscard]] std::optional<Field> next();
+  [[nodiscard]] bool is_valid() const { return valid_; }
+
+ private:
+  std::optional<std::uint64_t> varint();
+  std::optional<std::uint64_t> fixed(std::size_t size);
+
+  std::string_view rest_;
+  bool valid_ = true;
+};
+
+// Writes fields at the end of a message.
+class Writer {
+ public:
+  void varint(std::uint32_t number, std::uint64_t value);
+  void real(std::uint32_t number, double value);
+  void bytes(std::uint32_t number, std::string_view value);
+  [[nodiscard]] const std::string& message() const { return message_; }
+
+ private:
+  void raw(std::uint64_t value);
+  std::string message_;
+};
+
+}  // namespace penstock::connect::protobuf
