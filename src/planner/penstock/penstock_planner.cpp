@@ -370,6 +370,8 @@ class PenstockPlanner final : public Policy {
     if (proposal.reason != Reason::kInsufficientData)
       proposal.target += static_cast<std::uint32_t>(std::lround(lacking));
     proposal.evidence.push_back({"step_time_factor", speed.factor(), "times"});
+    if (const auto itl_ms = speed.itl_ms(pool); itl_ms && !speed.is_uncalibrated())
+      proposal.evidence.push_back({"estimated_itl", *itl_ms, "ms"});
     if (const auto error = speed.correction().error())
       proposal.evidence.push_back({"step_time_error", *error, "share"});
     if (lacking > 0.0) proposal.evidence.push_back({"lost_to_slow_replicas", lacking, "replicas"});

@@ -9,6 +9,7 @@ namespace {
 
 constexpr double kWorthCorrecting = 0.05;  // Minimum relative change of the applied factor.
 constexpr double kKnownWell = 0.05;        // Maximum standard error relative to the factor.
+constexpr double kRoughest = 0.3;          // Relative change that is applied whatever the error.
 constexpr double kLeast = 0.2, kMost = 10.0;
 constexpr double kWarmCache = 0.95;  // Maximum assumed hit share, because some prompts are always computed.
 
@@ -54,9 +55,45 @@ bool ReplicaSpeed::observe(const signals::PoolObservation& pool, core::Instant n
 
 double ReplicaSpeed::learned_step_time() const {
   const std::optional<double> factor = correction_.factor(), error = correction_.standard_error();
-  if (!factor || !error || *error > kKnownWell * *factor) return applied_.step_time;
+  if (!factor || !error) return applied_.step_time;
+  const double relative_error = *error / *factor;
+  // A rough measurement is better than a guess, and does not replace another one within its error.
+  if (relative_error > kKnownWell && !profile_.is_default) return applied_.step_time;
   const double bounded = std::clamp(*factor, kLeast, kMost);
-  return std::abs(bounded / applied_.step_time - 1.0) < kWorthCorrecting ? applied_.step_time : bounded;
+  const double worth = std::max(kWorthCorrecting, std::min(relative_error, kRoughest));
+  return std::abs(bounded / applied_.step_time - 1.0) < worth ? applied_.step_time : bounded;
+}
+
+std::optional<double> ReplicaSpeed::itl_ms(const signals::PoolObservation& pool) const {
+  std::uint64_t running = 0, replicas = 0;
+  for (const signals::ReplicaObservation& replica : pool.replicas) {
+    if (replica.state != signals::ReplicaState::kReady || !replica.sample) continue;
+    running += replica.sample->running_requests;
+    replicas += replica.sample->running_requests > 0 ? 1 : 0;
+  }
+  const signals::TrafficWindow& traffic = pool.last_minute;
+  if (!profile_.step_time || replicas == 0 || traffic.arrivals == 0 || traffic.completed == 0) return std::nullopt;
+  const double prompt = static_cast<double>(traffic.input_tokens) / static_cast<double>(traffic.arrivals);
+  const double answer = static_cast<double>(traffic.completed_output_tokens) / static_cast<double>(traffic.completed);
+  engine::StepShape decode;
+  decode.decode_sequences = static_cast<std::uint32_t>((running + replicas / 2) / replicas);
+  decode.decode_context_tokens = static_cast<std::uint64_t>(decode.decode_sequences * (prompt + answer / 2.0));
+  decode.active_kv_tokens = decode.decode_context_tokens;
+  decode.total_kv_tokens = std::max<std::uint64_t>(
+      1, applied_.kv_tokens.value_or(static_cast<std::uint64_t>(std::max(0.0, profile_.limits.kv_tokens))));
+  const double decode_ms = core::to_milliseconds(profile_.step_time->step(decode));
+  double mean_ms = decode_ms;
+  if (pool.role == signals::Role::kAggregated) {
+    engine::StepShape mixed = decode;
+    const double computed = prompt * (1.0 - cached_share(pool));
+    mixed.prefill_requests = 1;
+    mixed.prefill_new_tokens = static_cast<std::uint64_t>(computed);
+    mixed.prefill_context_tokens = static_cast<std::uint64_t>(prompt - computed);
+    mixed.prefill_attention_pairs = computed * (prompt - computed + (computed + 1.0) / 2.0);
+    const double steps = std::max(1.0, answer / decode.decode_sequences);
+    mean_ms += (core::to_milliseconds(profile_.step_time->step(mixed)) - decode_ms) / steps;
+  }
+  return mean_ms * applied_.step_time;
 }
 
 double ReplicaSpeed::replicas_lacking(const signals::PoolObservation& pool) const {

@@ -23,7 +23,8 @@ struct PoolProfile {
 };
 
 // Corrects the profile of one pool once the error is known precisely enough, and keeps a correction until it is clearly
-// wrong. Limits of the engines are learned, too: the sequences that run at once, and the capacity of the KV cache.
+// wrong. A profile that is a guess is corrected by the first measurement. Limits of the engines are learned, too: the
+// sequences that run at once, and the capacity of the KV cache.
 class ReplicaSpeed {
  public:
   explicit ReplicaSpeed(const PoolProfile& profile) : profile_(profile), correction_(profile.step_time) {}
@@ -35,6 +36,9 @@ class ReplicaSpeed {
   [[nodiscard]] const EngineCorrection& engine() const { return applied_; }
   // Multiplier of step times; 1 without sufficient data.
   [[nodiscard]] double factor() const { return applied_.step_time; }
+  // Mean gap between tokens in the mean batch of the replicas at work, where each prompt takes one step between those
+  // that only decode. Empty without a profile or traffic.
+  [[nodiscard]] std::optional<double> itl_ms(const signals::PoolObservation& pool) const;
   // Whether the profile is a guess, and no step time has been measured.
   [[nodiscard]] bool is_uncalibrated() const { return profile_.is_default && !correction_.factor(); }
   [[nodiscard]] const capacity::StepTimeCorrection& correction() const { return correction_; }

@@ -81,6 +81,33 @@ TEST(ReplicaSpeed, ADefaultProfileIsUncalibratedUntilItIsMeasured) {
   EXPECT_FALSE(speed.is_uncalibrated());
 }
 
+TEST(ReplicaSpeed, ARoughMeasurementReplacesAGuessOnly) {
+  PoolProfile guess = profile();
+  guess.is_default = true;
+  ReplicaSpeed guessed{guess}, described{profile()};
+  // The mean of so different engines is known with an error of 60 %.
+  Pool pool{{1.0, 4.0}}, same{{1.0, 4.0}};
+  (void)pool.go_on(guessed, 30);
+  (void)same.go_on(described, 30);
+  EXPECT_GT(*guessed.correction().standard_error(), 0.05 * *guessed.correction().factor());
+  EXPECT_NEAR(guessed.factor(), 2.5, 0.3);
+  EXPECT_EQ(described.factor(), 1.0);
+}
+
+TEST(ReplicaSpeed, EstimatesTheGapBetweenTokens) {
+  Pool pool{{1.4, 1.4}};
+  ReplicaSpeed speed{profile()};
+  (void)pool.go_on(speed, 30);
+  signals::PoolObservation seen = pool.seen();
+  EXPECT_FALSE(speed.itl_ms(seen));  // No traffic.
+  seen.last_minute.arrivals = seen.last_minute.completed = 10;
+  seen.last_minute.input_tokens = 1000;
+  seen.last_minute.completed_output_tokens = 2000;
+  for (signals::ReplicaObservation& replica : seen.replicas) replica.sample->running_requests = 4;
+  // One of 50 steps computes a prompt of 100 tokens, too.
+  EXPECT_NEAR(*speed.itl_ms(seen), 1.4 * (8.0 + 0.05 * 4 + 0.00004 * 4 * 200 + 0.015 * 100 / 50), 0.3);
+}
+
 TEST(ReplicaSpeed, LearnsLimitsThatDifferFromTheProfile) {
   ReplicaSpeed speed{profile()};
   signals::EngineSample vllm;
