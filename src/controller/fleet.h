@@ -45,6 +45,8 @@ class Fleet {
   [[nodiscard]] virtual std::optional<telemetry::TokenFigures> tokens_of(std::uint32_t replica,
                                                                          double kv_bytes_per_token) const = 0;
   [[nodiscard]] virtual const std::vector<FleetEvent>& events() const = 0;
+  // Replicas that the gateway lists and that belong to no pool.
+  [[nodiscard]] virtual std::size_t left_out() const { return 0; }
 };
 
 }  // namespace penstock::controller

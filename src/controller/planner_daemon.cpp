@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "connect/policy_state_file.h"
+#include "decision/figures.h"
 #include "net/fetch.h"
 #include "telemetry/exposition_writer.h"
 
@@ -373,6 +374,8 @@ void PlannerDaemon::add_point() {
     point.output_tokens_per_s = static_cast<double>(entry->last_minute.output_tokens) / seconds;
     point.ttft = entry->last_minute.ttft;
     point.itl = entry->last_minute.itl;
+    point.e2e = entry->last_minute.e2e;
+    point.tpot = entry->last_minute.tpot;
     point.waiting = entry->unrouted_requests;
   }
   point.kv_usage = kv.mean();
@@ -388,6 +391,10 @@ void PlannerDaemon::add_point() {
   if (points_.size() > options_.points_max) points_.pop_front();
 }
 
+bool PlannerDaemon::is_uncalibrated(std::size_t pool) const {
+  return decided_ && pool < decided_->pools.size() && decision::is_uncalibrated(decided_->pools[pool]);
+}
+
 std::string PlannerDaemon::metrics_text() const {
   if (!seen_ || !decided_) return {};
   report::PlannerMetrics metrics{
@@ -396,7 +403,8 @@ std::string PlannerDaemon::metrics_text() const {
     metrics.slo_attainment = static_cast<double>(traffic_.met()) / static_cast<double>(traffic_.judged());
   for (const ScalingTotals& totals : scaling_.totals())
     metrics.scaling.push_back({totals.pool, totals.events, totals.ends});
-  metrics.data = {.state = data_, .gateway_up = gateway_up(), .has_target = has_target()};
+  metrics.data = {
+      .state = data_, .gateway_up = gateway_up(), .has_target = has_target(), .replicas_left_out = fleet_.left_out()};
   return report::to_prometheus_text(metrics);
 }
 

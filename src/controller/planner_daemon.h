@@ -57,9 +57,10 @@ struct LivePoint {
   // Figures of the gateway are empty while it does not answer; so are the counts of replicas that only it knows.
   std::optional<double> arrivals_per_s, input_tokens_per_s, output_tokens_per_s;
   std::vector<std::optional<std::uint32_t>> target, starting, ready, draining;  // By pool.
-  signals::LatencyWindow ttft, itl;                                             // Of the last minute.
-  std::optional<std::uint64_t> queued, running;                                 // At the engines that report.
-  std::optional<std::uint32_t> waiting;                                         // At the gateway.
+  // Of the last minute. Answers without a stream have only e2e and tpot.
+  signals::LatencyWindow ttft, itl, e2e, tpot;
+  std::optional<std::uint64_t> queued, running;  // At the engines that report.
+  std::optional<std::uint32_t> waiting;          // At the gateway.
   // Shares from 0 to 1; hits as a share of the prompt tokens since the previous point. Empty if no engine reported.
   std::optional<double> kv_usage, hit_ratio;
 };
@@ -98,6 +99,8 @@ class PlannerDaemon {
   [[nodiscard]] const std::vector<FleetEvent>& events() const { return events_.all(); }  // Those of its data.
   [[nodiscard]] const decision::DecisionTotals& totals() const { return control_loop_.totals(); }
   [[nodiscard]] core::Duration slowest_tick() const { return slowest_tick_; }
+  // Whether the last decision on the pool used the default engine model, which nothing has measured yet.
+  [[nodiscard]] bool is_uncalibrated(std::size_t pool) const;
   [[nodiscard]] std::string metrics_text() const;
   [[nodiscard]] std::vector<telemetry::TokenFigures> token_figures() const;      // Of the engines with telemetry.
   [[nodiscard]] std::vector<telemetry::ReplicaMessages> message_counts() const;  // Of forward pass metrics.

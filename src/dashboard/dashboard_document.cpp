@@ -29,6 +29,10 @@ Json seconds(const std::optional<core::Duration>& duration) {
   return duration ? Json(core::to_seconds(*duration)) : Json(nullptr);
 }
 
+Json milliseconds(const std::optional<core::Duration>& duration) {
+  return duration ? Json(core::to_milliseconds(*duration)) : Json(nullptr);
+}
+
 template <class Value>
 Json known(const std::vector<std::optional<Value>>& values) {
   Json made = Json::array();
@@ -90,6 +94,7 @@ Json pool(const PlannerDaemon& daemon, std::size_t index, core::Instant now) {
             {"draining", counted(seen.draining)},
             {"gpu_hours", core::to_hours(daemon.totals().gpu_time(index))}};
   made["cost"] = known(daemon.totals().cost(index));
+  made["uncalibrated"] = daemon.is_uncalibrated(index);
   made["replicas"] = Json::array();
   for (const ReplicaView& view : daemon.fleet().replicas(index))
     made["replicas"].push_back(replica(view, now, daemon.counts_replicas()));
@@ -121,6 +126,8 @@ Json point(const LivePoint& point) {
           {"draining", known(point.draining)},
           {"ttft", latency(point.ttft)},
           {"itl", latency(point.itl)},
+          {"e2e", latency(point.e2e)},
+          {"tpot", latency(point.tpot)},
           {"queued", known(point.queued)},
           {"running", known(point.running)},
           {"waiting", known(point.waiting)},
@@ -179,6 +186,7 @@ std::string state_document(const PlannerDaemon& daemon, core::Instant now, const
             {"slo",
              {{"ttft_ms", core::to_milliseconds(options.slo.target.ttft)},
               {"itl_ms", core::to_milliseconds(options.slo.target.itl)},
+              {"e2e_ms", milliseconds(options.slo.target.e2e)},
               {"goal", options.slo.goal},
               {"attainment", known(is_known ? daemon.traffic().attainment() : std::nullopt)},
               {"met", daemon.traffic().met()},

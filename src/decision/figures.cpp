@@ -24,6 +24,10 @@ Estimate estimate_of(const Decision& decision) {
   return estimate;
 }
 
+bool is_uncalibrated(const PoolDecision& decision) {
+  return evidence_value(decision, "uncalibrated_default_engine", "model").has_value();
+}
+
 std::optional<double> capacity_per_replica(const Decision& decision, std::size_t pool) {
   if (const auto known = evidence_value(decision.pools[pool], "target_per_replica", "1/s")) return known;
   const auto chosen = std::find_if(decision.candidates.begin(), decision.candidates.end(),

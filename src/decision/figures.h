@@ -21,6 +21,9 @@ struct Estimate {
 };
 [[nodiscard]] Estimate estimate_of(const Decision& decision);
 
+// Whether the policy plans with the default engine model, which nothing has measured yet.
+[[nodiscard]] bool is_uncalibrated(const PoolDecision& decision);
+
 // Requests per second that one replica of the pool can serve within the SLO: the configured or measured
 // "target_per_replica" in 1/s, or the rate per replica of the chosen fleet in its simulation, which is a lower bound.
 // Empty if the policy uses other figures.

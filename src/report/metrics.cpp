@@ -176,6 +176,14 @@ constexpr FamilyWriter kEngineUp{
             s.add(signals::is_reporting(replica, f.from.observation.now, kSampleAgeMax) ? 1.0 : 0.0,
                   {{"pool", pool.seen.name}, {"worker_id", std::to_string(replica.replica)}});
     }};
+constexpr FamilyWriter kLeftOut{"", [](const F& f, Samples& s) {
+                                  if (f.from.data) s.add(static_cast<double>(f.from.data->replicas_left_out));
+                                }};
+constexpr FamilyWriter kUncalibrated =
+    kPools<[](const P& pool) { return decision::is_uncalibrated(pool.decided) ? 1.0 : 0.0; }>;
+constexpr FamilyWriter kEndToEndLimit{"", [](const F& f, Samples& s) {
+                                        if (f.from.slo && f.from.slo->e2e) s.add(core::to_seconds(*f.from.slo->e2e));
+                                      }};
 constexpr FamilyWriter kDataStates{"state", [](const F& f, Samples& s) {
                                      if (!f.from.data) return;
                                      for (const signals::DataState state : signals::kDataStates)
@@ -264,8 +272,14 @@ constexpr auto kFamilies = std::to_array<Family>({
     {"penstock_engine_up",
      "1 if the replica has sent telemetry in the last 30 s, else 0; one series for each ready replica", kEngineUp,
      Needs::kData},
+    {"penstock_replicas_left_out",
+     "Replicas that the gateway lists and the planner does not scale: of another model, or of a role without a pool",
+     kLeftOut, Needs::kData},
     {"penstock_data_state",
      "Whether the planner has the data that it needs: one series for each state; the current state is 1", kDataStates},
+    {"penstock_engine_model_uncalibrated",
+     "1 while the trials of a pool use the default engine model and no step time has been measured, else 0",
+     kUncalibrated, Needs::kData},
     {"penstock_replicas", "Replicas by state: starting, ready, draining", kReplicas, Needs::kData},
     {"penstock_target_replicas", "Target replicas of the last decision", kDecided<&PoolDecision::target>,
      Needs::kTarget},
@@ -301,6 +315,13 @@ constexpr auto kFamilies = std::to_array<Family>({
      kRun<&PlannerMetrics::ttft_attainment>, Needs::kData},
     {"penstock_itl_attainment_ratio", "Share of requests within the ITL limit", kRun<&PlannerMetrics::itl_attainment>,
      Needs::kData},
+    {"penstock_slo_e2e_seconds", "SLO limit of the time from arrival to end (s)", kEndToEndLimit},
+    {"penstock_unstreamed_e2e_seconds",
+     "Mean time from arrival to end of the answers without a stream that completed in the last minute (s)",
+     kOne<&F::unstreamed_e2e_s>, Needs::kData},
+    {"penstock_unstreamed_tpot_seconds",
+     "Mean time per output token of the answers without a stream that completed in the last minute (s)",
+     kOne<&F::unstreamed_tpot_s>, Needs::kData},
     {"penstock_requests_total", "Requests that arrived at a pool", kSeen<&PoolObservation::arrivals_total>},
     {"penstock_requests_failed_total", "Requests that failed in a pool", kSeen<&PoolObservation::failed_total>},
     {"penstock_scaling_events_total", "Completed changes of a pool's replicas", kScalingEvents},

@@ -31,8 +31,9 @@ struct ScalingCount {
 // What a planner of live traffic sees of its gateway and its fleet.
 struct DataSources {
   signals::DataState state = signals::DataState::kKnown;
-  bool gateway_up = true;  // Its last answers could be read.
-  bool has_target = true;  // Whether another system may follow the target.
+  bool gateway_up = true;             // Its last answers could be read.
+  bool has_target = true;             // Whether another system may follow the target.
+  std::size_t replicas_left_out = 0;  // Listed by the gateway, and of no pool.
 };
 
 // The values that the series are made of. An empty optional means that the figure is unknown and has no series.

@@ -94,7 +94,8 @@ void MetricFigures::add_traffic() {
     sum.input_tokens += window.input_tokens;
     sum.completed += window.completed;
     sum.completed_output_tokens += window.completed_output_tokens;
-    for (const auto latency : {&signals::TrafficWindow::ttft, &signals::TrafficWindow::itl}) {
+    for (const auto latency : {&signals::TrafficWindow::ttft, &signals::TrafficWindow::itl,
+                               &signals::TrafficWindow::e2e, &signals::TrafficWindow::tpot}) {
       (sum.*latency).count += (window.*latency).count;
       (sum.*latency).mean_ms += (window.*latency).mean_ms * static_cast<double>((window.*latency).count);
     }
@@ -103,6 +104,8 @@ void MetricFigures::add_traffic() {
   output_tokens = ratio(static_cast<double>(sum.completed_output_tokens), sum.completed);
   ttft_ms = ratio(sum.ttft.mean_ms, sum.ttft.count);
   itl_ms = ratio(sum.itl.mean_ms, sum.itl.count);
+  unstreamed_e2e_s = ratio(sum.e2e.mean_ms / 1000.0, sum.e2e.count);
+  unstreamed_tpot_s = ratio(sum.tpot.mean_ms / 1000.0, sum.tpot.count);
 }
 
 // The throughput plan and the load loop may try the same fleet. The last outcome counts, so that the fleet is one

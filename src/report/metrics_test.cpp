@@ -81,6 +81,28 @@ TEST(Metrics, AnAggregatedPoolCountsAsDecodeUnderDynamosNames) {
   EXPECT_EQ(text.find("num_prefill_replicas"), std::string::npos);
 }
 
+TEST(Metrics, AnswersWithoutAStreamHaveTheirOwnSeries) {
+  Scene scene;
+  EXPECT_EQ(scene.text().find("penstock_unstreamed"), std::string::npos);
+  EXPECT_EQ(scene.text().find("penstock_slo_e2e_seconds"), std::string::npos);
+  signals::TrafficWindow& window = scene.observation.pools[0].last_minute;
+  window.e2e = {.count = 4, .mean_ms = 1500.0};
+  window.tpot = {.count = 4, .mean_ms = 25.0};
+  PlannerMetrics metrics = scene.metrics();
+  metrics.slo->e2e = std::chrono::seconds{20};
+  const std::string text = to_prometheus_text(metrics);
+  for (const char* line :
+       {"penstock_unstreamed_e2e_seconds 1.5", "penstock_unstreamed_tpot_seconds 0.025", "penstock_slo_e2e_seconds 20"})
+    EXPECT_TRUE(has_line(text, line)) << line << "\n" << text;
+}
+
+TEST(Metrics, AnUncalibratedEngineModelIsMarked) {
+  Scene scene;
+  EXPECT_TRUE(has_line(scene.text(), "penstock_engine_model_uncalibrated{pool=\"default\"} 0"));
+  scene.decision.pools[0].evidence.push_back({"uncalibrated_default_engine", 1.0, "model"});
+  EXPECT_TRUE(has_line(scene.text(), "penstock_engine_model_uncalibrated{pool=\"default\"} 1"));
+}
+
 TEST(Metrics, UnknownFiguresHaveNoSeries) {
   const std::string text = Scene{}.text();
   for (const char* name : {"dynamo_planner_observed_itl_ms", "dynamo_planner_observed_output_sequence_tokens",

@@ -75,6 +75,21 @@ class WhatIsShown(LiveTest):
             self.assertIn(text, output[tile], tile)
             self.assertNotIn(DASH, output[tile], tile)
 
+    def test_what_only_some_fleets_have_is_shown_to_them(self):
+        page = self.show()
+        self.assertTrue(page.run("document.getElementById('engine-model').hidden && document.getElementById('tile-e2e').hidden"))
+        state = later(self.server.state)
+        state["pools"][0]["uncalibrated"] = True
+        state["slo"]["e2e_ms"] = 20000
+        self.server.tell(state)
+        self.server.push("point", {**live_samples.point(2402), "e2e": live_samples.latency(9000), "tpot": live_samples.latency(20)})
+        page.wait_for("!document.getElementById('engine-model').hidden && !document.getElementById('tile-e2e').hidden")
+        self.assertEqual(page.text("#uncalibrated"), "default, uncalibrated")
+        self.assertIn("e2e 20\u00a0s", page.text("#slo"))
+        page.wait_for("document.querySelector('#tile-e2e b').textContent.startsWith('21.6')")
+        self.assertIn("SLO 20\u00a0s · over · TPOT 48.0\u00a0ms", page.text("#tile-e2e .note"))
+        self.assert_clean(page)
+
     def test_every_chart_is_drawn_and_described(self):
         page = self.show()
         charts = page.run("[...document.querySelectorAll('.chart')].map(f => [f.id, f.querySelector('.plot').getAttribute('aria-label')])")

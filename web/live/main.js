@@ -61,10 +61,13 @@ function showHead(state) {
   mark(byId('mode'), 'title', state.mode === 'observe' ? 'decides, records the decision, changes nothing' : 'changes the fleet');
   setText(byId('policy'), clip(state.policy, 60) || NOTHING);
   setText(byId('phase'), clippedName(state.phase) || NOTHING);
-  setText(byId('slo'), `TTFT ${limitOf(slo.ttft_ms)} · ITL ${limitOf(slo.itl_ms)}`);
+  setText(byId('slo'), `TTFT ${limitOf(slo.ttft_ms)} · ITL ${limitOf(slo.itl_ms)}` + (known(slo.e2e_ms) ? ` · e2e ${limitOf(slo.e2e_ms)}` : ''));
   setText(byId('goal'), known(slo.goal) ? ` · goal ${share(slo.goal)}` : '');
   setText(byId('attainment'), share(slo.attainment));
   mark(byId('attainment'), 'data-tone', !known(slo.attainment) || !known(slo.goal) ? null : slo.attainment >= slo.goal ? 'good' : 'over');
+  const guesses = list(state.pools).map(record).filter(pool => pool.uncalibrated === true).map(pool => clip(pool.name, 40));
+  byId('engine-model').hidden = guesses.length === 0;
+  setText(byId('uncalibrated'), 'default, uncalibrated' + (list(state.pools).length > 1 ? ': ' + guesses.join(', ') : ''));
   setText(byId('up'), age(state.now_s));
   setText(byId('version'), 'Penstock ' + clip(state.version, 40));
 }

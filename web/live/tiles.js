@@ -11,6 +11,12 @@ const TILES = [
   }],
   ['ttft', 'TTFT p95', tile => latencyTile(tile.point.ttft, tile.slo.ttft_ms)],
   ['itl', 'ITL p95', tile => latencyTile(tile.point.itl, tile.slo.itl_ms)],
+  ['e2e', 'Unstreamed p95', tile => {
+    const shown = latencyTile(tile.point.e2e, tile.slo.e2e_ms);
+    const goal = known(tile.slo.e2e_ms) ? shown.note : 'no SLO (slo.e2e)';
+    return {...shown, note: `${goal} · TPOT ${milliseconds(record(tile.point.tpot).p95_ms)}`,
+            hidden: !known(shown.value_ms) && !known(tile.slo.e2e_ms)};
+  }],
   ['requests', 'Requests/s', tile => ({
     value: figure(tile.point.arrivals_per_s), note: `${count(tile.gateway.running)} in flight`,
   })],
@@ -57,7 +63,7 @@ const TILES = [
 function latencyTile(window, limit) {
   const value = record(window).p95_ms, tone = toneOf(value, limit);
   return {
-    value: milliseconds(value),
+    value: milliseconds(value), value_ms: value,
     note: `SLO ${limitOf(limit)}` + (tone ? ` · ${TONES[tone]}` : ''),
     tone,
     meter: known(value) && known(limit) && limit > 0 ? value / limit : null,
@@ -97,6 +103,7 @@ function showTiles(state, point) {
   };
   for (const [id, , figures] of TILES) {
     const shown = figures(tile), at = tiles.get(id);
+    at.box.hidden = shown.hidden === true;
     setText(at.value, shown.value);
     setText(at.unit, shown.unit ?? '');
     setText(at.note, shown.note ?? '');
