@@ -13,6 +13,7 @@ namespace penstock::controller {
 namespace {
 
 constexpr core::Duration kTimeout = std::chrono::seconds{2};
+constexpr std::uint32_t kFailuresMax = 2;  // Consecutive failures after which metrics count as unavailable.
 // Percentiles of token metrics cover kTokenWindow; scrapes that are kept for them are kSpacing apart.
 constexpr std::size_t kNamesShown = 20;
 constexpr core::Duration kTokenWindow = std::chrono::minutes{1}, kSpacing = std::chrono::seconds{5};
@@ -20,6 +21,9 @@ constexpr core::Duration kTokenWindow = std::chrono::minutes{1}, kSpacing = std:
 // replica send, is gone.
 constexpr core::Duration kWorkerSilence = std::chrono::seconds{30};
 constexpr core::Duration kRejectionInterval = std::chrono::minutes{1};  // Between two reports of one engine.
+
+constexpr std::string_view kEnableMetrics =
+    "; enable the metrics of the engine, or name the Prometheus server that has them (prometheus.url)";
 
 // Nothing: an event of another topic.
 std::optional<core::Result<telemetry::ForwardPassMetrics>> decode(const connect::SubscriberMessage& message) {
@@ -230,7 +234,8 @@ EngineWatch::Engine* EngineWatch::find(const WatchedEngine& watched) {
 core::Result<EngineWatch::Scraped> EngineWatch::read(const Engine& engine, const net::FetchAnswer& answer) const {
   const std::string where = engine.watched.url + "/metrics";
   if (answer.status != 200)
-    return core::environment_error(where, fmt::format("responds with status {}", answer.status));
+    return core::environment_error(where, fmt::format("responds with status {}{}", answer.status,
+                                                      answer.status == 404 ? kEnableMetrics : std::string_view{}));
   const auto parsed = telemetry::parse_exposition(answer.body, engine.watched.url);
   if (!parsed) return tl::make_unexpected(parsed.error());
   telemetry::EngineScrape scrape = telemetry::read_scrape(*parsed);
@@ -238,7 +243,8 @@ core::Result<EngineWatch::Scraped> EngineWatch::read(const Engine& engine, const
   if (!sample && scrape.kind != telemetry::EngineKind::kUnknown)
     return core::environment_error(where, fmt::format("lacks the numbers of queued and running requests of {}",
                                                       telemetry::to_string(scrape.kind)));
-  if (!sample) return core::environment_error(where, "contains no metrics of a known engine");
+  if (!sample)
+    return core::environment_error(where, fmt::format("contains no metrics of a known engine{}", kEnableMetrics));
   return Scraped{std::move(scrape), *std::move(sample)};
 }
 
@@ -250,6 +256,7 @@ void EngineWatch::store(Engine& engine, Scraped scraped) {
     earlier.push_back(*std::move(engine.last));
   while (!earlier.empty() && at(scraped) - at(earlier.front()) > kTokenWindow) earlier.pop_front();
   engine.last = std::move(scraped);
+  engine.failures = 0;
   if (std::exchange(engine.unavailable, false))
     events_.log().write(logging::Event::kTelemetryAvailable,
                         {{"replica", engine.watched.name}, {"url", engine.watched.url}});
@@ -257,6 +264,8 @@ void EngineWatch::store(Engine& engine, Scraped scraped) {
 
 void EngineWatch::report_failure(Engine& engine, const std::string& cause) {
   engine.named_fpm.reset();
+  // One failure after an answer is no state: the next scrape may succeed.
+  if (++engine.failures < kFailuresMax && engine.last) return;
   if (engine.watched.is_stopping || std::exchange(engine.unavailable, true)) return;
   events_.add(loop_.now(), true, {}, fmt::format("metrics of {} cannot be read: {}", engine.watched.url, cause));
   events_.log().write(logging::Event::kTelemetryUnavailable,

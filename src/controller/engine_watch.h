@@ -55,7 +55,7 @@ struct EngineWatchOptions {
 
 // Lives on one loop. Messages and addresses of names come from threads of their own and are posted to the loop. A name
 // is resolved again once its address does not answer. An event tells why an engine's metrics cannot be read, once until
-// they can be read again.
+// they can be read again. A single failure between two answers is not reported.
 class EngineWatch {
  public:
   EngineWatch(net::Loop& loop, net::Client& client, FleetEvents& events, EngineWatchOptions options = {});
@@ -93,7 +93,8 @@ class EngineWatch {
     core::Instant rejection_at = core::kStart;  // Time of that report.
     std::optional<std::string> named_fpm;       // What an engine of Penstock names as its own; empty: none.
     bool in_flight = false, unavailable = false;
-    double queried_at_s = 0.0;  // Time of the last values from Prometheus.
+    std::uint32_t failures = 0;  // Consecutive ones.
+    double queried_at_s = 0.0;   // Time of the last values from Prometheus.
   };
   void scrape();
   void scrape(Engine& engine);

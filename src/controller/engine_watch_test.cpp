@@ -157,6 +157,27 @@ TEST_F(EngineWatchTest, MetricsThatCanBeReadAgainAreLogged) {
   EXPECT_EQ(log.lines().size(), 2U);
 }
 
+TEST_F(EngineWatchTest, OneFailureBetweenTwoAnswersIsNotReported) {
+  ScriptedEngine engine{loop};
+  const std::string address = "http://127.0.0.1:" + std::to_string(engine.port());
+  engine.path = "/metrics";
+  net::Client client{loop};
+  EngineWatch watch{loop, client, events, options};
+  watch.watch({{kReplica, address, {}, "e7"}});
+  const auto after = [&](int answers) {
+    return run_until(loop, [&, from = engine.asked] { return engine.asked >= from + answers; });
+  };
+  ASSERT_TRUE(has_sample(watch));
+  engine.path = "/elsewhere";
+  EXPECT_TRUE(after(1));
+  engine.path = "/metrics";
+  EXPECT_TRUE(after(4));
+  EXPECT_TRUE(log.lines().empty());
+  engine.path = "/elsewhere";
+  EXPECT_TRUE(run_until(loop, [&] { return log.count(logging::Event::kTelemetryUnavailable) == 1; }));
+  EXPECT_TRUE(watch.sample_of(kReplica));
+}
+
 TEST_F(EngineWatchTest, AFailureToReadAStoppingEngineIsNotLogged) {
   net::Client client{loop};
   EngineWatch watch{loop, client, events, options};

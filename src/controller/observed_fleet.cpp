@@ -1,5 +1,7 @@
 #include "controller/observed_fleet.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <iterator>
 #include <utility>
@@ -121,6 +123,7 @@ std::vector<std::string> ObservedFleet::workers_of(const GatewayReplica& replica
 void ObservedFleet::update_gateway(const GatewayState& state, core::Instant at) {
   std::map<std::string, Known> next;
   std::vector<WatchedEngine> engines;
+  std::map<std::string, std::string> left_out;
   const std::optional<std::string> front = front_end();
   const auto log_state = [&](const std::string& id, const std::string& from, std::string_view to) {
     events_.log().write(logging::Event::kReplicaState, {{"replica", id}, {"from", from}, {"to", to}});
@@ -130,7 +133,18 @@ void ObservedFleet::update_gateway(const GatewayState& state, core::Instant at) 
         std::find_if(options_.pools.begin(), options_.pools.end(),
                      [&listed = replica](signals::Role role) { return listed.role == signals::to_string(role); });
     const bool ours = options_.model.empty() || replica.model == options_.model;
-    if (!ours || pool == options_.pools.end()) continue;
+    if (!ours) {
+      left_out.emplace(id,
+                       fmt::format("it serves the model {}, and this planner scales {}; correct its URL, or start a "
+                                   "planner with --model {}",
+                                   replica.model, options_.model, replica.model));
+      continue;
+    }
+    if (pool == options_.pools.end()) {
+      left_out.emplace(id, fmt::format("no pool has the role {}; add such a pool, or correct the role of the replica",
+                                       replica.role));
+      continue;
+    }
     Known known;
     if (const auto before = known_.find(id); before != known_.end()) {
       known = before->second;
@@ -159,7 +173,19 @@ void ObservedFleet::update_gateway(const GatewayState& state, core::Instant at) 
       log_state(id, gone.phase, "gone");
     }
   known_ = std::move(next);
+  report_left_out(std::move(left_out), at);
   watch_.watch(engines);
+}
+
+// Each once. With several models at one gateway that is usual; a planner that has no replica at all needs attention.
+void ObservedFleet::report_left_out(std::map<std::string, std::string> left_out, core::Instant at) {
+  for (const auto& [id, cause] : left_out) {
+    const auto before = left_out_.find(id);
+    if (before != left_out_.end() && before->second == cause) continue;
+    events_.add(at, known_.empty(), {}, fmt::format("{} is left out: {}", id, cause));
+    events_.log().write(logging::Event::kReplicaLeftOut, {{"replica", id}, {"cause", cause}});
+  }
+  left_out_ = std::move(left_out);
 }
 
 void ObservedFleet::fill(std::size_t pool, signals::PoolObservation& seen) const {

@@ -45,6 +45,7 @@ class ObservedFleet final : public Fleet {
     return watch_.tokens_of(replica, kv_bytes_per_token);
   }
   [[nodiscard]] const std::vector<FleetEvent>& events() const override { return events_.all(); }
+  [[nodiscard]] std::size_t left_out() const override { return left_out_.size(); }
 
  private:
   struct Known {
@@ -58,6 +59,7 @@ class ObservedFleet final : public Fleet {
     core::Instant since;
   };
 
+  void report_left_out(std::map<std::string, std::string> left_out, core::Instant at);
   void set_workers(Known& known, const std::vector<std::string>& names);
   [[nodiscard]] std::vector<std::string> workers_of(const GatewayReplica& replica, bool is_front_end) const;
   void add_workers(const std::string& id, const Known& known, std::vector<ReplicaView>& views) const;
@@ -67,7 +69,8 @@ class ObservedFleet final : public Fleet {
   FleetEvents events_;
   EngineWatch watch_;
   std::uint32_t next_ = 1;
-  std::map<std::string, Known> known_;  // By id.
+  std::map<std::string, Known> known_;           // By id.
+  std::map<std::string, std::string> left_out_;  // Listed replicas that this planner does not scale: id to cause.
   connect::DynamoRecords records_;
   std::optional<DynamoDiscovery> discovery_;
 };

@@ -55,6 +55,28 @@ TEST_F(ObservedFleetTest, ReplicasBelongToThePoolOfTheirRole) {
   EXPECT_FALSE(fleet.acts());
 }
 
+TEST_F(ObservedFleetTest, AReplicaOfAnotherModelIsReportedOnceWithTheRemedy) {
+  state.replicas = {{"d1", replica("decode", "serving")}, {"d2", replica("decode", "serving")}};
+  state.replicas["d2"].model = "another";
+  for (int tick = 0; tick < 3; ++tick) fleet.update_gateway(state, kNow);
+  EXPECT_EQ(fleet.left_out(), 1U);
+  ASSERT_EQ(log.count(logging::Event::kReplicaLeftOut), 1U);
+  ASSERT_EQ(fleet.events().size(), 2U);
+  EXPECT_EQ(fleet.events()[1].text,
+            "d2 is left out: it serves the model another, and this planner scales m; correct its URL, or start a "
+            "planner with --model another");
+  EXPECT_FALSE(fleet.events()[1].warning);
+  // Another cause is another line. A planner without a replica needs attention.
+  state.replicas = {{"d2", replica("aggregated", "serving")}};
+  fleet.update_gateway(state, kNow);
+  EXPECT_EQ(log.count(logging::Event::kReplicaLeftOut), 2U);
+  EXPECT_TRUE(fleet.events().back().warning);
+  EXPECT_NE(fleet.events().back().text.find("no pool has the role aggregated"), std::string::npos);
+  state.replicas["d2"].role = "decode";
+  fleet.update_gateway(state, kNow);
+  EXPECT_EQ(fleet.left_out(), 0U);
+}
+
 TEST_F(ObservedFleetTest, WhatIsNotHealthyIsNotReady) {
   state.replicas = {{"d1", replica("decode", "serving", false)}, {"d2", replica("decode", "draining")}};
   fleet.update_gateway(state, kNow);

@@ -20,8 +20,21 @@ constexpr core::Duration kTimeout = std::chrono::seconds{2};
 constexpr core::Duration kModelsTime = std::chrono::seconds{10};
 constexpr core::Duration kScrapePauseMax = std::chrono::minutes{1};
 constexpr core::Duration kCountTime = std::chrono::seconds{1};
-constexpr std::uint32_t kCountsMax = 16;   // Counts in flight at one replica.
+constexpr std::uint32_t kCountsMax = 16;  // Counts in flight at one replica.
+constexpr std::string_view kNoEngine =
+    "; if the server is no engine, correct the URL, otherwise name its model (gateway.replicas[].model)";
+constexpr std::string_view kNoMetrics =
+    "/metrics contains no metrics of a known engine; the load is estimated from the requests sent to it";
+constexpr std::size_t kNamesShown = 5;
 constexpr std::uint32_t kFailuresMax = 2;  // Consecutive failures after which a replica counts as unhealthy.
+
+// The first ones: a list may be long.
+std::vector<std::string> names_of(const std::vector<ListedModel>& listed) {
+  std::vector<std::string> names;
+  for (const ListedModel& each : listed)
+    if (names.size() < kNamesShown) names.push_back(each.id);
+  return names;
+}
 
 routing::ReportedLoad load_of(const telemetry::EngineScrape& scrape, core::Instant now) {
   routing::ReportedLoad load;
@@ -164,9 +177,12 @@ void HealthChecker::take_models(Replica& replica, const Response& response) {
     set_models(replica, listed);
     const std::string& model = replica.endpoint.model;
     if (std::none_of(listed.begin(), listed.end(), [&](const ListedModel& each) { return each.id == model; }))
-      failure = fmt::format("the replica does not list the model {}", model);
+      failure = fmt::format("the replica serves {}, and not its configured model {}; correct its model or its URL",
+                            fmt::join(names_of(listed), ", "), model);
   } else if (replica.endpoint.model.empty()) {
     failure = response.failure.empty() ? "/v1/models lists no models" : response.failure;
+    // An engine that starts may not answer, or answer with 503.
+    if (replica.models_read) failure += kNoEngine;
   }
   const bool is_known = replica.model_failure == failure;
   replica.model_failure = failure;
@@ -346,7 +362,7 @@ void HealthChecker::take_metrics(Replica& replica, const Response& response) {
   if (prompt_tokens < std::exchange(replica.prompt_tokens_total, prompt_tokens))
     dispatcher_.kv_event(replica.endpoint.id, dispatch::KvChange::kCleared, {});
   replica.queued_requests = scrape.queued_requests.value_or(0);
-  if (!scrape.running_requests) return report_telemetry(replica, "/metrics contains no metrics of a known engine");
+  if (!scrape.running_requests) return report_telemetry(replica, std::string{kNoMetrics});
   report_telemetry(replica, {});
   dispatcher_.report_load(replica.endpoint.id, load_of(scrape, loop_.now()));
 }
@@ -368,6 +384,10 @@ void HealthChecker::describe_workers(Replica& replica) {
 }
 
 void HealthChecker::report_telemetry(Replica& replica, const std::string& failure) {
+  // One failure after an answer is no state: the next scrape may succeed.
+  replica.telemetry_failures = failure.empty() ? 0 : replica.telemetry_failures + 1;
+  if (replica.telemetry_failures == 1 && replica.has_telemetry) return;
+  replica.has_telemetry = failure.empty();
   const bool was_reported = !std::exchange(replica.telemetry_failure, failure).empty();
   if (was_reported == !failure.empty()) return;
   update_problems();

@@ -61,6 +61,8 @@ class HealthChecker {
     std::size_t address = 0;                                     // Increases with each address that did not answer.
     std::uint64_t prompt_tokens_total = 0, queued_requests = 0;  // From the last scrape.
     std::uint32_t prompts_in_flight = 0;
+    std::uint32_t telemetry_failures = 0;  // Consecutive ones.
+    bool has_telemetry = false;            // Until the failures were reported.
     // A replica without metrics is scraped less and less often.
     core::Duration scrape_pause{};
     core::Instant scrape_at{};

@@ -70,6 +70,9 @@ constexpr std::array kEvents = {
               "One request may try an ejected replica."},
     EventInfo{Event::kBreakerClosed, kInfo, "breaker_closed", "gateway", "replica",
               "An ejected replica answered its trial and gets requests again."},
+    EventInfo{Event::kReplicaLeftOut, kInfo, "replica_left_out", "plan", "replica cause",
+              "The gateway lists a replica that the planner does not scale: it serves another model, or has a role "
+              "without a pool. Once for each cause; `penstock_replicas_left_out` counts them."},
     EventInfo{Event::kTelemetryUnavailable, kWarning, "telemetry_unavailable", "gateway, plan", "replica url cause",
               "Metrics of an engine cannot be read. Once, until they are read again."},
     EventInfo{Event::kTelemetryAvailable, kInfo, "telemetry_available", "gateway, plan", "replica url",

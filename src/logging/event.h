@@ -42,6 +42,7 @@ enum class Event : std::uint8_t {
   kBreakerOpen,
   kBreakerTrying,
   kBreakerClosed,
+  kReplicaLeftOut,
   kTelemetryUnavailable,
   kTelemetryAvailable,
   kFpmRejected,

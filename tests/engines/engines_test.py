@@ -6,21 +6,44 @@ Exit code 77: none of the kinds is installed."""
 import json
 import os
 import re
+import shutil
 import signal
 import sys
 import time
 import unittest
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "live"))
+for folder in ("live", "browser"):
+    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", folder))
 
 import kinds  # noqa: E402
+from chromium import Chromium  # noqa: E402
 from live_testing import Gateway, Stream, ask, config_file, until  # noqa: E402
+from overload import RATE, Overload, evidence, replicas_needed  # noqa: E402
 from planner_testing import Planner  # noqa: E402
 
 SKIPPED = 77
 LONG = 3000  # Tokens of an answer that does not end by itself during a test.
 RUNNING = re.compile(r"^(?:vllm:num_requests_running|dynamo_frontend_inflight_requests|llamacpp:requests_processing)(?:\{.*\})? (\S+)", re.M)
+USUAL_RATE, USUAL_TOKENS, OVERLOAD_TOKENS, LARGEST = 2, 64, 192, 32
+CHECK_S = 400  # Until the planner has compared a trial with what it observed.
 GENERATED = re.compile(r"^(?:vllm:generation_tokens_total|dynamo_frontend_output_tokens_total|llamacpp:tokens_predicted_total)(?:\{.*\})? (\S+)", re.M)
+
+
+def take_picture(port):
+    """Of the live page, for the documentation, if PENSTOCK_PICTURE names a file."""
+    path, program = os.environ.get("PENSTOCK_PICTURE"), shutil.which("chromium")
+    if not path or not program:
+        return
+    browser = Chromium(program)
+    try:
+        page = browser.page()
+        page.open(f"http://127.0.0.1:{port}/")
+        page.wait_for("document.getElementById('content')?.hidden === false")
+        time.sleep(3)  # The charts get their first points.
+        with open(path, "wb") as file:
+            file.write(page.picture())
+    finally:
+        browser.close()
 
 
 class Scenarios:
@@ -45,15 +68,21 @@ class Scenarios:
         for replica in cls.replicas:
             replica.close()
 
-    def config(self, tenants=()):
+    def listed(self):
         replicas = [{"url": replica.url} for replica in self.replicas]
         if self.kind.kv_events:
             for listed, replica in zip(replicas, self.replicas):
                 listed["kv_events"] = replica.kv_events
-        gateway = {"replicas": replicas, "health_interval": "200ms", "anonymous": True}
-        if self.kind.api_key:
-            os.environ["PENSTOCK_TEST_ENGINE_KEY"] = self.kind.api_key
-            gateway["credentials"] = {"api_key_env": "PENSTOCK_TEST_ENGINE_KEY"}
+        return replicas
+
+    def credentials(self):
+        if not self.kind.api_key:
+            return {}
+        os.environ["PENSTOCK_TEST_ENGINE_KEY"] = self.kind.api_key
+        return {"credentials": {"api_key_env": "PENSTOCK_TEST_ENGINE_KEY"}}
+
+    def config(self, tenants=()):
+        gateway = {"replicas": self.listed(), "health_interval": "200ms", "anonymous": True, **self.credentials()}
         if tenants:
             gateway.update(anonymous=False, isolation="tenant")
             return config_file(self, gateway=gateway, tenants=[{"name": name, "keys": [f"sk-{name}"]} for name in tenants])
@@ -91,12 +120,20 @@ class Scenarios:
 
     def figure(self, pattern):
         """Sum over all replicas of a figure that the engines themselves expose."""
-        total = 0.0
-        for replica in self.replicas:
-            status, text = replica.get("/metrics")
-            self.assertEqual(status, 200)
-            total += sum(float(value) for value in pattern.findall(text))
-        return total
+        # llm-d's simulator answers one of a hundred scrapes with 500.
+        texts = [until("metrics", lambda: self.scrape(replica)) for replica in self.replicas]
+        return sum(float(value) for text in texts for value in pattern.findall(text))
+
+    def times(self):
+        """As vLLM counts them: seconds and number of the gaps between tokens, seconds and tokens of prompts."""
+        return [self.figure(re.compile(rf"^vllm:{name}(?:\{{.*\}})? (\S+)", re.M)) for name in (
+            "inter_token_latency_seconds_sum", "inter_token_latency_seconds_count", "request_prefill_time_seconds_sum",
+            "prompt_tokens_total")]
+
+    @staticmethod
+    def scrape(replica):
+        status, text = replica.get("/metrics")
+        return text if status == 200 else None
 
     # ---- scenarios -------------------------------------------------------------------------------------------------
 
@@ -195,6 +232,33 @@ class Scenarios:
         until("the replica again", lambda: self.eligible(gateway) == len(self.replicas))
         for _ in range(2 * len(self.replicas)):
             self.complete(gateway, 2)
+
+
+    def test_an_overload_asks_for_the_replicas_that_are_needed(self):
+        if not self.kind.overloads:
+            self.skipTest(f"the overload of {self.kind.name} is not among the scenes")
+        scene = Overload(self, self.listed(), self.kind.model, **self.credentials())
+        scene.start_load(USUAL_RATE, USUAL_TOKENS)
+        checked, _ = scene.first("a check of the trials", lambda decision: evidence(decision, "trial_error") is not None, CHECK_S)
+        print(f"attainment of two replicas: {evidence(checked, 'observed_attainment'):.3f} observed, "
+              f"{evidence(checked, 'trial_attainment'):.3f} in the trial", flush=True)
+        before = self.times()
+        scene.start_load(RATE, OVERLOAD_TOKENS)
+        grown, after_s = scene.first("a larger target", lambda decision: decision["target"] > len(self.replicas))
+        print(f"target {grown['target']} after {after_s:.0f} s of overload, cause {grown['cause']}", flush=True)
+        self.assertEqual(grown["cause"], "queue")
+        last, _ = scene.first("charts of some length", lambda decision: decision["at_s"] > scene.began_s + 100)
+        take_picture(scene.planner.port)
+        gap_s, gaps, prompt_s, prompts = (after - first for after, first in zip(self.times(), before))
+        itl_ms, prompt_ms = 1000 * gap_s / gaps, 1000 * prompt_s / prompts
+        needed, _ = replicas_needed(f"linear:{itl_ms},0,{prompt_ms},0", round(scene.prompt_tokens()), OVERLOAD_TOKENS,
+                                    kinds.SLOTS, LARGEST)
+        planned, learned_ms = evidence(last, "load_based_target"), evidence(last, "estimated_itl")
+        print(f"{needed} replicas are needed at the measured ITL of {itl_ms:.1f} ms; {planned:.0f} are planned, target "
+              f"{last['target']}; ITL {learned_ms:.1f} ms learned; trial error {evidence(last, 'trial_error'):.1f} points", flush=True)
+        self.assertEqual([each["target"] for each in scene.decisions() if each["target"] < each["current"]], [])
+        self.assertGreaterEqual(last["target"], min(needed, grown["target"]))
+        self.assertLessEqual(evidence(checked, "trial_error"), 3)
 
 
 def main(names):

@@ -113,6 +113,7 @@ class Kind:
     honours_cache_salt = False
     models = (MODEL,)
     kv_events = False
+    overloads = False  # Whether the scene of an overload runs; it takes minutes.
 
     def folder(self):
         return ROOT / self.name
@@ -133,6 +134,7 @@ class Vllm(Kind):
     counts_cached_tokens = True
     honours_cache_salt = True
     kv_events = True
+    overloads = True
 
     def __init__(self):
         self.models = (MODEL, "second") + (("adapter",) if (self.folder() / "adapter").exists() else ())
@@ -154,7 +156,8 @@ class Vllm(Kind):
             words += ["--enable-lora", "--max-loras", 1, "--max-lora-rank", 8, "--lora-modules", f"adapter={folder}/adapter"]
         replica = Replica(port, Process(words, {
             "VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", "HF_HUB_OFFLINE": "1",
-            "TRANSFORMERS_OFFLINE": "1", "OMP_NUM_THREADS": "1"}))
+            # Otherwise all replicas would share the first core.
+            "TRANSFORMERS_OFFLINE": "1", "OMP_NUM_THREADS": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}))
         replica.kv_events = f"tcp://127.0.0.1:{events}"
         return replica
 
