@@ -193,7 +193,8 @@ core::Result<void> LedgerStore::prepare(const LedgerOptions& options) {
   if (!fresh) return tl::make_unexpected(fresh.error());
   if (sqlite3_db_readonly(database_.handle(), "main") == 1)
     return core::environment_error(database_.name(), "is read-only", "make it writable, or name another file");
-  // A batch need not reach the disk before the next one: a killed process loses nothing.
+  // A batch need not reach the disk before the next one: a killed process loses nothing, and flush_to_disk() bounds
+  // what a power loss takes.
   std::string pragmas =
       "pragma journal_mode = wal; pragma synchronous = normal; pragma journal_size_limit = 16777216; "
       "pragma wal_autocheckpoint = 4000;";
@@ -323,6 +324,15 @@ core::Result<void> LedgerStore::write(std::span<const Entry> opened, std::span<c
     if (!done) prepared_.clear();
     return done;
   });
+}
+
+core::Result<void> LedgerStore::flush_to_disk() {
+  sqlite3_file* log = nullptr;
+  sqlite3_file_control(database_.handle(), "main", SQLITE_FCNTL_JOURNAL_POINTER, &log);
+  if (log == nullptr || log->pMethods == nullptr) return {};  // Nothing was written yet.
+  if (const int code = log->pMethods->xSync(log, SQLITE_SYNC_NORMAL); code != SQLITE_OK)
+    return core::environment_error(database_.name(), fmt::format("cannot be flushed: {}", sqlite3_errstr(code)));
+  return {};
 }
 
 core::Result<LedgerStore::Sums> LedgerStore::sums(const LedgerFilter& filter) const {

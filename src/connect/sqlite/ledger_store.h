@@ -88,6 +88,9 @@ class LedgerStore {
   [[nodiscard]] core::Result<void> write(std::span<const ledger::Entry> opened, std::span<const ledger::Entry> closed,
                                          std::span<const LedgerGrowth> grown = {});
 
+  // Flushes what was written to the disk. SQLite itself does so only when it moves its log into the database.
+  [[nodiscard]] core::Result<void> flush_to_disk();
+
   using Sums = std::map<std::pair<std::string, std::string>, ledger::Sums>;
   [[nodiscard]] core::Result<Sums> sums(const LedgerFilter& filter = {}) const;  // By tenant and model, as in Balance.
   [[nodiscard]] core::Result<std::vector<LedgerDay>> days(

@@ -6,6 +6,8 @@
 #include <span>
 #include <utility>
 
+#include "net/loop.h"
+
 namespace penstock::connect {
 namespace {
 
@@ -89,7 +91,7 @@ bool LedgerWriter::flush() {
   return settled_ >= until;
 }
 
-// Returns false when the writer stops and nothing waits.
+// Returns false if nothing waits: the writer stops, or what it wrote is to be flushed.
 bool LedgerWriter::wait_for_work(std::unique_lock<std::mutex>& lock) {
   const auto flush_requested = [&] { return stopping_ || flush_until_ > settled_; };
   if (in_hand_ > 0) {
@@ -97,7 +99,11 @@ bool LedgerWriter::wait_for_work(std::unique_lock<std::mutex>& lock) {
     if (error_) wake_.wait_for(lock, options_.retry, [&] { return flush_requested() || unlogged(); });
     return true;
   }
-  wake_.wait(lock, [&] { return flush_requested() || queued_ > 0; });
+  const auto has_work = [&] { return flush_requested() || queued_ > 0; };
+  if (!unflushed_since_)
+    wake_.wait(lock, has_work);
+  else if (!wake_.wait_for(lock, until_flush(), has_work))
+    return false;
   wake_.wait_for(lock, options_.interval, [&] { return flush_requested() || queued_ >= options_.batch; });
   return queued_ > 0;
 }
@@ -226,17 +232,32 @@ void LedgerWriter::clean() {
   if (removed && *removed < kRemovedMax) cleaned_unix_ms_ = newest_unix_ms_;
 }
 
+core::Duration LedgerWriter::until_flush() const {
+  return std::max(core::Duration{}, *unflushed_since_ + options_.flush_interval - net::Loop::read_clock());
+}
+
+void LedgerWriter::flush_to_disk(Written& written) {
+  if (written.entries > 0 && !unflushed_since_) unflushed_since_ = net::Loop::read_clock();
+  if (!unflushed_since_ || until_flush() > core::Duration{}) return;
+  unflushed_since_.reset();
+  auto flushed = store_.flush_to_disk();
+  if (flushed) return;
+  unflushed_since_ = net::Loop::read_clock();
+  written.error = std::move(flushed.error());
+}
+
 void LedgerWriter::run() {
   std::unique_lock lock{mutex_};
   while (wait_for_work(lock) || !stopping_) {
     take();
-    if (in_hand_ == 0) continue;
-    const bool last = stopping_;
+    const bool has_batch = in_hand_ > 0, last = stopping_;
     lock.unlock();
-    const Written written = write_batch();
-    if (!written.error) clean();
+    Written written;
+    if (has_batch) written = write_batch();
+    if (has_batch && !written.error) clean();
+    flush_to_disk(written);
     lock.lock();
-    note(written);
+    if (has_batch || written.error) note(written);
     std::vector<std::string> lines = new_lines();
     if (last && error_ && in_hand_ > 0) lines.push_back(drop_rest());
     progress_.notify_all();

@@ -26,6 +26,8 @@ struct LedgerWriterOptions {
   std::size_t batch = 1'000;          // A transaction is written once this number of entries waits …
   core::Duration interval = std::chrono::milliseconds{100};  // … or after this time.
   core::Duration retry = std::chrono::seconds{1};            // Time to the next attempt after a failed batch.
+  // Longest time from a write to its flush to the disk: what a power loss takes.
+  core::Duration flush_interval = std::chrono::milliseconds{800};
   core::Duration keep{};  // Entries opened longer than this before the newest one are removed; 0 keeps all.
 };
 
@@ -108,6 +110,9 @@ class LedgerWriter {
   [[nodiscard]] Written write_batch();
   // Returns false if the disk failed; what was not written stays.
   [[nodiscard]] bool write_each(Batch& batch, Written& written);
+  // Flushes what was written to the disk if the time for it has come. Returns an error in `written`.
+  void flush_to_disk(Written& written);
+  [[nodiscard]] core::Duration until_flush() const;
   void note(const Written& written);
   [[nodiscard]] std::string drop_rest();
   [[nodiscard]] std::vector<std::string> new_lines();
@@ -122,6 +127,7 @@ class LedgerWriter {
   Batches backlog_;
   std::unique_ptr<Batch> done_;  // A written batch whose memory is reused.
   std::int64_t newest_unix_ms_ = 0, cleaned_unix_ms_ = 0;
+  std::optional<core::Instant> unflushed_since_;  // Time of the oldest write that is not on the disk.
 
   mutable std::mutex mutex_;  // Guards everything below.
   std::condition_variable wake_, progress_;
