@@ -1,13 +1,10 @@
 #include "cli/gateway_reload.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
 #include "cli/gateway_setup.h"
-#include "options/yaml.h"
 
 namespace penstock::cli {
 namespace {
@@ -48,14 +45,14 @@ void GatewayReloader::reload(gateway::Gateway& served, gateway::Discovery& disco
   } else {
     ++lifecycle.reloads_rejected;
     lifecycle.rejected_unix_s = unix_seconds();
-    for (const core::Error& problem : problems)
-      log_.write(logging::Event::kConfigReloadFailed, {{"file", file_}, {"error", problem.message()}});
+    log_problems(log_, file_, problems);
   }
 }
 
 options::Problems GatewayReloader::apply(gateway::Gateway& served, gateway::Discovery& discovery) {
   auto next = std::make_unique<LoadedConfiguration>();
-  if (options::Problems problems = read_again(*next); !problems.empty()) return problems;
+  if (options::Problems problems = read_again(parsed_, *next); !problems.empty()) return problems;
+  if (const auto used = use_operands(next->made.gateway, parsed_.operands); !used) return {used.error()};
   const configuration::GatewaySetup& setup = next->made.gateway;
   auto options = make_gateway_options(setup);
   if (!options) return {options.error()};
@@ -64,39 +61,22 @@ options::Problems GatewayReloader::apply(gateway::Gateway& served, gateway::Disc
   if (const auto done = served.reconfigure(*std::move(options)); !done) return {done.error()};
   (*replace_replicas)();
   log_.set_level(next->made.log.level);
-  log_changes(*next);
+  log_reload(log_, file_, changes_to(*next));
   last_ = std::move(next);
   return {};
 }
 
-options::Problems GatewayReloader::read_again(LoadedConfiguration& next) const {
-  if (file_ == "-")
-    return {
-        core::Error{core::ErrorCode::kInvalidInput, "--config", "standard input cannot be read again", "name a file"}};
-  options::Source source{file_, {}, parsed_.flags};
-  if (!file_.empty()) {
-    auto text = options::read_text_file(file_, options::YamlLimits{}.bytes_max);
-    if (!text) return {text.error()};
-    source.yaml = *std::move(text);
-  }
-  if (const auto read = configuration::load(next.made, next.table, source); !read) return read.error();
-  if (const auto used = use_operands(next.made.gateway, parsed_.operands); !used) return {used.error()};
-  return {};
-}
-
-void GatewayReloader::log_changes(const LoadedConfiguration& next) {
-  std::vector<std::string> applied, pending;
-  for (const options::Change& change : options::changes(latest().table, next.table)) {
-    if (!change.is_reloadable) continue;
-    applied.push_back(change.key);
-    log_.write(logging::Event::kConfigChanged, {{"key", change.key}, {"from", change.before}, {"to", change.after}});
-  }
-  for (const options::Change& change : options::changes(started_.table, next.table))
-    if (!change.is_reloadable) pending.push_back(change.key);
-  log_.write(logging::Event::kConfigReloaded,
-             {{"file", file_}, {"applied", fmt::format("{}", fmt::join(applied, ","))}});
-  if (!pending.empty())
-    log_.write(logging::Event::kRestartNeeded, {{"file", file_}, {"keys", fmt::format("{}", fmt::join(pending, ","))}});
+ReloadChanges GatewayReloader::changes_to(const LoadedConfiguration& next) const {
+  const std::vector<std::string_view> groups = configuration::gateway_groups();
+  const auto is_ours = [&](const options::Change& change) {
+    return std::find(groups.begin(), groups.end(), change.group) != groups.end();
+  };
+  ReloadChanges found;
+  for (options::Change& change : options::changes(latest().table, next.table))
+    if (change.is_reloadable && is_ours(change)) found.applied.push_back(std::move(change));
+  for (options::Change& change : options::changes(started_.table, next.table))
+    if (!change.is_reloadable && is_ours(change)) found.pending.push_back(std::move(change));
+  return found;
 }
 
 }  // namespace penstock::cli

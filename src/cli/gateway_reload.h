@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cli/arguments.h"
+#include "cli/reload.h"
 #include "configuration/configuration.h"
 #include "connect/file_stamps.h"
 #include "gateway/discovery.h"
@@ -14,12 +15,6 @@
 #include "net/loop.h"
 
 namespace penstock::cli {
-
-// A configuration and the table that is bound to it.
-struct LoadedConfiguration {
-  configuration::Configuration made;
-  options::Table table = configuration::configuration_table(made);
-};
 
 // URLs on the command line replace the replicas of the file. Returns an error if there is no replica.
 [[nodiscard]] core::Result<void> use_operands(configuration::GatewaySetup& setup, const std::vector<std::string>& urls);
@@ -41,8 +36,7 @@ class GatewayReloader {
   [[nodiscard]] const LoadedConfiguration& latest() const { return last_ ? *last_ : started_; }
   // Returns everything that is wrong; empty if the values are in force.
   [[nodiscard]] options::Problems apply(gateway::Gateway& served, gateway::Discovery& discovery);
-  [[nodiscard]] options::Problems read_again(LoadedConfiguration& next) const;
-  void log_changes(const LoadedConfiguration& next);
+  [[nodiscard]] ReloadChanges changes_to(const LoadedConfiguration& next) const;
 
   const LoadedConfiguration& started_;
   const Parsed& parsed_;

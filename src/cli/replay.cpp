@@ -64,10 +64,13 @@ std::string reference(const options::Table& table) {
   return "# Options of `penstock replay`\n\n"
          "Made from the table of options; `penstock replay --options-markdown` prints it.\n"
          "Keys are for YAML (`--config FILE`); a dotted key is a section with a key in it. Flags override the file.\n"
+         "Keys with `yes` in the column *reload* take effect when `penstock plan` receives SIGHUP; all others need a "
+         "restart.\n"
          "A replay reads `tenants`, `models`, `classes` and `gateway` of the same file, too: "
          "[gateway-options.md](gateway-options.md).\nHow to use them: [replay.md](../replay.md).\n" +
-         options::to_markdown(table, configuration::replay_groups()) + "\nOnly `penstock plan` uses these keys.\n\n" +
-         options::to_markdown(table, configuration::planner_groups()) +
+         options::to_markdown(table, configuration::replay_groups(), true) +
+         "\nOnly `penstock plan` uses these keys.\n\n" +
+         options::to_markdown(table, configuration::planner_groups(), true) +
          "\n¹ Also a key of each item of `pools`, for that pool alone.\n\n"
          "A duration is written `120s`, `50ms` or `1h30m`, a share `0.3` or `30%`, a size `128KiB` or `2.5GB`, a "
          "range\n"

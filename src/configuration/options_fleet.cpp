@@ -72,10 +72,14 @@ void add_start_up(Table& table, core::Duration& start_up) {
 void add_pool(Table& table, simulation::PoolSpec& pool) {
   table.group("Fleet");
   table.add({"replicas", "--replicas", "replicas that are ready at the start"}, count(pool.replicas, 1, kReplicasMax));
-  table.add({"min_replicas", "--min-replicas", "fewest replicas that a policy may request"},
-            count(pool.min_replicas, 1, kReplicasMax));
-  table.add({"max_replicas", "--max-replicas", "most replicas that a policy may request"},
-            count(pool.max_replicas, 1, kReplicasMax));
+  table
+      .add({"min_replicas", "--min-replicas", "fewest replicas that a policy may request"},
+           count(pool.min_replicas, 1, kReplicasMax))
+      .reloadable();
+  table
+      .add({"max_replicas", "--max-replicas", "most replicas that a policy may request"},
+           count(pool.max_replicas, 1, kReplicasMax))
+      .reloadable();
   table.add({"gpus", "--gpus", "GPUs of one replica"}, count(pool.gpus_per_replica, 1, 1024));
   table.add({"price", "--price", "price of one GPU for one hour (USD)"}, number(pool.price_per_gpu_hour, 0.0, 1e6));
   add_start_up(table, pool.start_up);

@@ -67,37 +67,60 @@ void add_forecast(Table& table, PlannerSetup& setup) {
            "etcd:http://HOST:PORT"},
           text(setup.dynamo_discovery))
       .placeholder("SOURCE");
-  table.add({"planner.warm_pool", "--warm-pool", "replicas beyond the plan that stay ready"},
-            count(setup.options.schedule.warm_pool, 0, kReplicasMax));
+  table
+      .add({"planner.warm_pool", "--warm-pool", "replicas beyond the plan that stay ready"},
+           count(setup.options.schedule.warm_pool, 0, kReplicasMax))
+      .reloadable();
   table.add({"planner.start_time", "", "time that the start of the trace stands for in schedules"},
             timestamp(setup.start_time));
   table.add({"planner.utc_offset", "", "offset of the local time of schedules, as +02:00"},
             utc_offset(setup.utc_offset));
-  table.list<Schedule>({"planner.schedules", "", "fewest replicas at times of the calendar"}, setup.schedules,
-                       kSchedulesMax, add_schedule);
+  table
+      .list<Schedule>({"planner.schedules", "", "fewest replicas at times of the calendar"}, setup.schedules,
+                      kSchedulesMax, add_schedule)
+      .reloadable();
 }
 
 void add_limits(Table& table, planner::GuardrailOptions& guardrails) {
-  table.add({"planner.gpu_budget", "--gpu-budget", "GPUs of all pools together; 0 is no limit"},
-            limit(guardrails.gpu_budget, 10'000'000));
-  table.add({"planner.growth", "", "a pool grows to at most so many times its size in a minute"},
-            number(guardrails.growth_per_minute, 1.0, 1000.0));
-  table.add({"planner.stabilisation", "", "a pool shrinks to the largest size that was planned in this time"},
-            duration(guardrails.stabilisation));
-  table.add({"planner.shrink_share", "", "share of a pool that one step may remove, at least one replica"},
-            share(guardrails.shrink_share));
-  table.add({"planner.sensitivity", "", "from 0 to 100; higher shrinks sooner"},
-            number(guardrails.sensitivity, 0.0, 100.0));
-  table.add({"planner.manual_hold", "", "how long a number of replicas that was set manually is left alone"},
-            duration(guardrails.manual_hold));
-  table.add({"planner.failure_cooldown", "",
-             "how long nothing changes after a scaling action failed; doubles with each in a row"},
-            duration(guardrails.failure_cooldown));
-  table.add({"planner.kv_hot", "", "mean use of the KV cache at which nothing shrinks"}, share(guardrails.kv_hot));
-  table.add({"planner.queue_age", "", "nothing shrinks while a request has waited longer than this in an engine"},
-            duration(guardrails.queue_age));
-  table.add({"planner.minimum_endpoints", "", "ready replicas that a step down must leave, whatever min_replicas is"},
-            count(guardrails.minimum_endpoints, 0, kReplicasMax));
+  table
+      .add({"planner.gpu_budget", "--gpu-budget", "GPUs of all pools together; 0 is no limit"},
+           limit(guardrails.gpu_budget, 10'000'000))
+      .reloadable();
+  table
+      .add({"planner.growth", "", "a pool grows to at most so many times its size in a minute"},
+           number(guardrails.growth_per_minute, 1.0, 1000.0))
+      .reloadable();
+  table
+      .add({"planner.stabilisation", "", "a pool shrinks to the largest size that was planned in this time"},
+           duration(guardrails.stabilisation))
+      .reloadable();
+  table
+      .add({"planner.shrink_share", "", "share of a pool that one step may remove, at least one replica"},
+           share(guardrails.shrink_share))
+      .reloadable();
+  table
+      .add({"planner.sensitivity", "", "from 0 to 100; higher shrinks sooner"},
+           number(guardrails.sensitivity, 0.0, 100.0))
+      .reloadable();
+  table
+      .add({"planner.manual_hold", "", "how long a number of replicas that was set manually is left alone"},
+           duration(guardrails.manual_hold))
+      .reloadable();
+  table
+      .add({"planner.failure_cooldown", "",
+            "how long nothing changes after a scaling action failed; doubles with each in a row"},
+           duration(guardrails.failure_cooldown))
+      .reloadable();
+  table.add({"planner.kv_hot", "", "mean use of the KV cache at which nothing shrinks"}, share(guardrails.kv_hot))
+      .reloadable();
+  table
+      .add({"planner.queue_age", "", "nothing shrinks while a request has waited longer than this in an engine"},
+           duration(guardrails.queue_age))
+      .reloadable();
+  table
+      .add({"planner.minimum_endpoints", "", "ready replicas that a step down must leave, whatever min_replicas is"},
+           count(guardrails.minimum_endpoints, 0, kReplicasMax))
+      .reloadable();
   // The names of NVIDIA Dynamo's planner.
   for (const auto& [theirs, ours] : std::initializer_list<std::pair<std::string_view, std::string_view>>{
            {"planner.optimization_target", "planner.target"},

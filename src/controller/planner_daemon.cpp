@@ -72,12 +72,11 @@ PlannerDaemon::PlannerDaemon(net::Loop& loop, net::Client& client, Fleet& fleet,
     : loop_(loop),
       client_(client),
       fleet_(fleet),
-      policy_(policy),
+      policy_(&policy),
       options_(std::move(options)),
       log_(log),
       record_(std::move(record)),
-      traffic_(
-          {std::max(policy.memory(), kMemoryLeast), 100'000, options_.slo, is_disaggregated(options_), options_.model}),
+      traffic_(traffic_options()),
       control_loop_(policy, prices(options_)),
       data_since_(loop.now()),
       events_(log) {
@@ -89,13 +88,34 @@ PlannerDaemon::PlannerDaemon(net::Loop& loop, net::Client& client, Fleet& fleet,
   }
   timers_.push_back(loop_.every(options_.point_interval, [this] { add_point(); }));
   // The first tick comes with the first data: a policy may decide only once.
-  const core::Duration interval = std::min<core::Duration>(policy_.interval(), std::chrono::hours{24});
+  const core::Duration interval = std::min<core::Duration>(policy_->interval(), std::chrono::hours{24});
   timers_.push_back(loop_.every(interval, [this] { tick(); }));
 }
 
 PlannerDaemon::~PlannerDaemon() {
   save_policy();
   for (const net::Loop::Timer timer : timers_) loop_.cancel(timer);
+}
+
+TrafficOptions PlannerDaemon::traffic_options() const {
+  return {std::max(policy_->memory(), kMemoryLeast), 100'000, options_.slo, is_disaggregated(options_), options_.model};
+}
+
+void PlannerDaemon::reconfigure(DaemonOptions options, std::unique_ptr<decision::Policy> policy, bool slo_changed) {
+  PENSTOCK_ASSERT(options.pools.size() == options_.pools.size(), "pools change with a restart");
+  for (std::size_t pool = 0; pool < options_.pools.size(); ++pool) {
+    options_.pools[pool].min_replicas = options.pools[pool].min_replicas;
+    options_.pools[pool].max_replicas = options.pools[pool].max_replicas;
+  }
+  options_.slo = std::move(options.slo);
+  options_.gateway_authorization = std::move(options.gateway_authorization);
+  options_.gateway_tls = std::move(options.gateway_tls);
+  policy_ = policy.get();
+  if (const auto restored = control_loop_.replace(*policy_); !restored) log_policy_state(restored);
+  reloaded_policy_ = std::move(policy);
+  if (!slo_changed) return;
+  traffic_ = TrafficRecorder{traffic_options()};
+  next_event_ = 0;
 }
 
 // ---- the gateway ----------------------------------------------------------------------------------------------------
@@ -175,8 +195,9 @@ void PlannerDaemon::request_traffic() {
   if (std::exchange(traffic_in_flight_, true)) return;
   net::FetchRequest request = gateway_request(fmt::format("/penstock/v1/traffic?after={}", next_event_));
   request.answer_bytes_max = 256 * 1024 * 1024;
-  net::fetch(client_, std::move(request), [this](core::Result<net::FetchAnswer> answer) {
+  net::fetch(client_, std::move(request), [this, after = next_event_](core::Result<net::FetchAnswer> answer) {
     traffic_in_flight_ = false;
+    if (after != next_event_) return;  // The traffic is requested again, from its start.
     const std::string failure = failure_of(answer);
     const auto page = failure.empty() ? read_traffic(answer->body) : core::invalid_input({}, failure);
     report_gateway(traffic_failure_, page ? std::string{} : page.error().message());
@@ -258,7 +279,7 @@ void PlannerDaemon::tick() {
   }
   const core::Instant begun = net::Loop::read_clock();
   const core::Instant from =
-      seen.now.time_since_epoch() > policy_.memory() ? seen.now - policy_.memory() : core::kStart;
+      seen.now.time_since_epoch() > policy_->memory() ? seen.now - policy_->memory() : core::kStart;
   seen.recent = traffic_.recent(from);
   std::vector<std::uint32_t> prompts;
   for (const signals::RecentRequest& request : seen.recent) prompts.push_back(request.input_tokens);
@@ -321,6 +342,10 @@ void PlannerDaemon::restore_policy() {
     const std::chrono::milliseconds passed{unix_ms() - found->saved_unix_ms};
     return control_loop_.restore(found->state, pools, loop_.now(), passed);
   });
+  log_policy_state(restored);
+}
+
+void PlannerDaemon::log_policy_state(const core::Result<void>& restored) {
   log_.write(
       logging::Event::kPolicyState,
       {{"message", restored ? std::string{"restored"} : fmt::format("ignored: {}", restored.error().message())}});

@@ -75,9 +75,14 @@ class PlannerDaemon {
   PlannerDaemon(const PlannerDaemon&) = delete;
   PlannerDaemon& operator=(const PlannerDaemon&) = delete;
 
+  // Puts bounds of pools, the SLO and credentials in force; all other options stay. The policy, whose interval and
+  // memory are those of the former one, continues in its state. After a change of the SLO, traffic is judged anew as
+  // far as the gateway remembers it.
+  void reconfigure(DaemonOptions options, std::unique_ptr<decision::Policy> policy, bool slo_changed);
+
   [[nodiscard]] const DaemonOptions& options() const { return options_; }
   [[nodiscard]] const Fleet& fleet() const { return fleet_; }
-  [[nodiscard]] std::string_view policy_name() const { return policy_.name(); }
+  [[nodiscard]] std::string_view policy_name() const { return policy_->name(); }
   [[nodiscard]] const std::deque<LivePoint>& points() const { return points_; }
   [[nodiscard]] const std::deque<decision::DecisionRecord>& decisions() const { return decisions_; }
   [[nodiscard]] const std::optional<signals::Observation>& last_seen() const { return seen_; }
@@ -118,7 +123,9 @@ class PlannerDaemon {
   void tick();
   void take_tick(decision::Tick tick, signals::Observation seen);
   [[nodiscard]] std::string unknown_because() const;
+  [[nodiscard]] TrafficOptions traffic_options() const;
   void restore_policy();
+  void log_policy_state(const core::Result<void>& restored);
   void save_policy();
   void add_point();
   [[nodiscard]] signals::Observation observe(core::Instant now);  // Without single requests.
@@ -127,7 +134,8 @@ class PlannerDaemon {
   net::Loop& loop_;
   net::Client& client_;
   Fleet& fleet_;
-  decision::Policy& policy_;
+  decision::Policy* policy_;
+  std::unique_ptr<decision::Policy> reloaded_policy_;  // Null before the first reload.
   DaemonOptions options_;
   logging::Log& log_;
   std::function<void(const decision::DecisionRecord&)> record_;

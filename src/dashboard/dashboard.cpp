@@ -59,13 +59,19 @@ Dashboard::Dashboard(net::Loop& loop, int listening, const controller::PlannerDa
     : loop_(loop),
       daemon_(daemon),
       version_(std::move(version)),
-      access_(net::local_address(listening), std::move(access)),
+      listening_(net::local_address(listening)),
+      access_(listening_, std::move(access)),
       page_(make_page()),
       server_(loop, listening, *this, {}, std::move(tls)) {
   timer_ = loop_.every(std::chrono::seconds{1}, [this] { push(); });
 }
 
 Dashboard::~Dashboard() { loop_.cancel(timer_); }
+
+void Dashboard::set_access(net::AccessOptions access, std::shared_ptr<net::TlsContext> tls) {
+  access_ = net::AccessPolicy{listening_, std::move(access)};
+  server_.set_tls(std::move(tls));
+}
 
 void Dashboard::push() {
   if (viewers_.empty()) return;

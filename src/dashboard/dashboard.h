@@ -31,6 +31,9 @@ class Dashboard final : private net::ExchangeHandler {
             net::AccessOptions access = {}, std::shared_ptr<net::TlsContext> tls = nullptr);
   ~Dashboard();
 
+  // New requests need these credentials, and new connections use this certificate.
+  void set_access(net::AccessOptions access, std::shared_ptr<net::TlsContext> tls);
+
  private:
   class Viewer;
   void on_request(net::Exchange& exchange) override;
@@ -42,6 +45,7 @@ class Dashboard final : private net::ExchangeHandler {
   net::Loop& loop_;
   const controller::PlannerDaemon& daemon_;
   std::string version_;
+  net::Address listening_;
   net::AccessPolicy access_;
   Page page_;
   PushedFigures pushed_;

@@ -103,6 +103,27 @@ TEST_F(PlannerDaemonTest, ARestartedPlannerContinuesWhereItStopped) {
   EXPECT_EQ(log.lines(logging::Event::kPolicyState), (std::vector<std::string>(2, "policy_state message=restored")));
 }
 
+TEST_F(PlannerDaemonTest, AReloadPutsBoundsSloAndAnotherPolicyInForce) {
+  open();
+  run_until_decided(2);
+  DaemonOptions options = daemon->options();
+  options.pools[0].min_replicas = 2;
+  options.pools[0].max_replicas = 3;
+  options.slo.target.ttft = 123ms;
+  options.gateway_authorization = "Bearer next";
+  auto made = std::make_unique<ScriptedPolicy>();
+  ScriptedPolicy& next = *made;
+  next.target = 9;
+  const int before = policy.decided;
+  daemon->reconfigure(std::move(options), std::move(made), true);
+  EXPECT_EQ(next.decided, before);
+  EXPECT_TRUE(run_until(loop, [&] { return next.decided > before; }));
+  EXPECT_EQ(policy.decided, before);
+  EXPECT_EQ(fleet.target, 3U) << "the new bound";
+  EXPECT_EQ(daemon->options().slo.target.ttft, 123ms);
+  EXPECT_EQ(daemon->options().gateway_authorization, "Bearer next");
+}
+
 TEST_F(PlannerDaemonTest, AStateThatDoesNotFitIsLeftAloneWithAMessage) {
   state_file = testing::TempDir() + "penstock-policy-odd.json";
   std::ofstream{state_file} << "{\"version\": 2, \"policy\": \"other\", \"pools\": [\"chat\"], \"saved_unix_ms\": 0, "

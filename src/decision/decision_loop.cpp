@@ -67,14 +67,14 @@ void DecisionLoop::record(Tick& tick, const signals::Observation& observation, s
   const LastDecision last{pool.reason, pool.limited_by, tick.decision.cause, pool.next_phase_target};
   const bool is_news = std::exchange(pools_[index].last, last) != last;
   if (pool.target != pool.current || is_news)
-    tick.records.push_back(record_of(tick.decision, pool, observation, index, policy_.name()));
+    tick.records.push_back(record_of(tick.decision, pool, observation, index, policy_->name()));
 }
 
 Decision DecisionLoop::decide(const signals::Observation& observation) {
   last_tick_ = observation.now + ahead_;
   pool_names_.clear();
   for (const signals::PoolObservation& pool : observation.pools) pool_names_.push_back(pool.name);
-  if (ahead_ == core::Duration{}) return policy_.decide(observation);
+  if (ahead_ == core::Duration{}) return policy_->decide(observation);
   signals::Observation moved = observation;
   moved.now += ahead_;
   for (signals::PoolObservation& pool : moved.pools)
@@ -85,14 +85,14 @@ Decision DecisionLoop::decide(const signals::Observation& observation) {
   std::vector<signals::RecentRequest> recent{observation.recent.begin(), observation.recent.end()};
   for (signals::RecentRequest& request : recent) request.arrival += ahead_;
   moved.recent = recent;
-  return policy_.decide(moved);
+  return policy_->decide(moved);
 }
 
 std::optional<PolicyState> DecisionLoop::save() {
   if (!last_tick_) return std::nullopt;
   core::StateArchive state;
   archive(state);
-  return PolicyState{PolicyState::kVersion, std::string{policy_.name()}, pool_names_, *last_tick_, state.text()};
+  return PolicyState{PolicyState::kVersion, std::string{policy_->name()}, pool_names_, *last_tick_, state.text()};
 }
 
 core::Result<void> DecisionLoop::restore(const PolicyState& state, const std::vector<std::string>& pools,
@@ -101,22 +101,33 @@ core::Result<void> DecisionLoop::restore(const PolicyState& state, const std::ve
   const auto refuse = [](std::string what) { return core::invalid_input("policy state", std::move(what)); };
   if (state.version != PolicyState::kVersion)
     return refuse(fmt::format("has version {}, this program knows version {}", state.version, PolicyState::kVersion));
-  if (state.policy != policy_.name())
-    return refuse(fmt::format("is of policy {}, not of {}", state.policy, policy_.name()));
+  if (state.policy != policy_->name())
+    return refuse(fmt::format("is of policy {}, not of {}", state.policy, policy_->name()));
   if (state.pools != pools)
     return refuse(fmt::format("is of pools {}, not of {}", fmt::join(state.pools, ", "), fmt::join(pools, ", ")));
   if (passed < core::Duration{} || passed > PolicyState::kAgeMax)
     return refuse(passed < core::Duration{}
                       ? "was saved in the future"
                       : fmt::format("is older than {} h", PolicyState::kAgeMax / std::chrono::hours{1}));
+  const core::Result<void> done = read_state(state.values);
+  if (done) ahead_ = state.at + passed - now;
+  return done;
+}
+
+core::Result<void> DecisionLoop::replace(Policy& policy) {
+  core::StateArchive state;
+  archive(state);
+  policy_ = &policy;
+  return last_tick_ ? read_state(state.text()) : core::Result<void>{};
+}
+
+core::Result<void> DecisionLoop::read_state(const std::string& text) {
   core::StateArchive fresh;
   archive(fresh);
-  core::StateArchive read{state.values};
+  core::StateArchive read{text};
   archive(read);
-  const core::Result<void> done = read.finish();
-  if (done) {
-    ahead_ = state.at + passed - now;
-  } else {
+  core::Result<void> done = read.finish();
+  if (!done) {
     core::StateArchive again{fresh.text()};
     archive(again);
     PENSTOCK_ASSERT(again.finish().has_value(), "what was saved can be restored");

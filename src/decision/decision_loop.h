@@ -33,7 +33,7 @@ class DecisionLoop {
 
   // `policy` must outlive the loop; prices as DecisionTotals takes them.
   explicit DecisionLoop(Policy& policy, std::vector<double> prices_per_gpu_hour = {})
-      : policy_(policy), totals_(std::move(prices_per_gpu_hour)) {}
+      : policy_(&policy), totals_(std::move(prices_per_gpu_hour)) {}
 
   // Keeps targets within the bounds of the observation's pools. `set_target` is called for each pool whose target
   // changes, in their order. A refused change is recorded as a hold with Limit::kRefused.
@@ -49,6 +49,10 @@ class DecisionLoop {
   // version, policy or pools, a state that is too old, or invalid values; the policy is then unchanged.
   [[nodiscard]] core::Result<void> restore(const PolicyState& state, const std::vector<std::string>& pools,
                                            core::Instant now, core::Duration passed);
+
+  // Continues with another policy of the same pools, in the state of this one. An error: the state does not fit the
+  // other policy, which then begins anew.
+  [[nodiscard]] core::Result<void> replace(Policy& policy);
 
   // Over all ticks so far.
   [[nodiscard]] std::uint64_t changes() const { return changes_; }
@@ -73,12 +77,14 @@ class DecisionLoop {
   };
   void archive(core::StateArchive& state) {
     state("loop", pools_);
-    policy_.archive(state);
+    policy_->archive(state);
   }
+  // Reads the state, or leaves everything as it was.
+  [[nodiscard]] core::Result<void> read_state(const std::string& text);
   [[nodiscard]] Decision decide(const signals::Observation& observation);
   void record(Tick& tick, const signals::Observation& observation, std::size_t index, const PoolDecision& pool);
 
-  Policy& policy_;
+  Policy* policy_;
   DecisionTotals totals_;
   std::vector<PoolState> pools_;
   std::uint64_t changes_ = 0, direction_changes_ = 0;

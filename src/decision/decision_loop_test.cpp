@@ -16,6 +16,8 @@ class Loop : private Policy {
   std::vector<std::size_t> refused;  // pools
   core::Instant now;                 // as the policy saw it last
   int decided = 0;
+  bool wants_more = false;  // Its state has a value that others lack.
+  Policy& policy() { return *this; }
 
   Tick tick(double seconds) {
     signals::Observation seen;
@@ -48,7 +50,10 @@ class Loop : private Policy {
     ++decided;
     return made;
   }
-  void archive(core::StateArchive& state) override { state("scripted", decided); }
+  void archive(core::StateArchive& state) override {
+    state("scripted", decided);
+    if (wants_more) state("more", decided);
+  }
 };
 
 void grow_first(Decision& made) { made.pools[0].target = made.pools[0].current + 1; }
@@ -182,6 +187,32 @@ TEST(DecisionLoop, ARestoredLoopContinuesWithThePolicysClock) {
   ASSERT_EQ(tick.records.size(), 1U) << "the hold of the second pool is known";
   EXPECT_EQ(tick.records[0].at, core::kStart + std::chrono::seconds{2});
   EXPECT_EQ(after.loop.save()->at, core::kStart + std::chrono::seconds{105});
+}
+
+TEST(DecisionLoop, AReplacedPolicyLeavesItsStateToTheNextOne) {
+  Loop loop, next;
+  loop.say = next.say = grow_first;
+  static_cast<void>(loop.tick(100));
+  static_cast<void>(loop.tick(105));
+  ASSERT_TRUE(loop.loop.replace(next.policy()));
+  EXPECT_EQ(next.decided, 2);
+  const Tick tick = loop.tick(110);
+  EXPECT_EQ(next.decided, 3);
+  EXPECT_EQ(loop.decided, 2);
+  ASSERT_EQ(tick.records.size(), 1U) << "the hold of the second pool is known";
+  EXPECT_EQ(loop.targets[0], 6U);
+  EXPECT_EQ(loop.loop.changes(), 3U);
+}
+
+TEST(DecisionLoop, APolicyThatCannotReadTheStateBeginsAnew) {
+  Loop loop, next;
+  static_cast<void>(loop.tick(100));
+  next.wants_more = true;
+  const auto replaced = loop.loop.replace(next.policy());
+  ASSERT_FALSE(replaced);
+  EXPECT_EQ(next.decided, 0);
+  static_cast<void>(loop.tick(105));
+  EXPECT_EQ(next.decided, 1);
 }
 
 TEST(DecisionLoop, AStateOfAnotherVersionPolicyOrPoolsOrTimeIsRefused) {

@@ -31,17 +31,16 @@ constexpr std::array kEvents = {
         "Another process takes the addresses over. The role is successor in the process that starts, and predecessor "
         "in the one that ends."},
     EventInfo{
-        Event::kConfigReloaded, kInfo, "config_reloaded", "gateway", "file applied",
+        Event::kConfigReloaded, kInfo, "config_reloaded", "gateway, plan", "file applied",
         "The configuration was read again, after SIGHUP or because one of its files changed. `applied` lists the keys "
         "whose new values are in force."},
-    EventInfo{Event::kConfigChanged, kInfo, "config_changed", "gateway", "key from to",
+    EventInfo{Event::kConfigChanged, kInfo, "config_changed", "gateway, plan", "key from to",
               "A reload put a new value in force. Values of secrets are not shown."},
-    EventInfo{Event::kConfigReloadFailed, kWarning, "config_reload_failed", "gateway", "file error",
+    EventInfo{Event::kConfigReloadFailed, kWarning, "config_reload_failed", "gateway, plan", "file error",
               "The configuration could not be read again; all values stay as they were. One line for each error."},
-    EventInfo{Event::kReloadIgnored, kInfo, "reload_ignored", "plan, engine", "cause",
-              "SIGHUP asked for a reload. Only a gateway reads its configuration again; restart the process for new "
-              "values."},
-    EventInfo{Event::kRestartNeeded, kWarning, "restart_needed", "gateway", "file keys",
+    EventInfo{Event::kReloadIgnored, kInfo, "reload_ignored", "engine", "cause",
+              "SIGHUP asked for a reload. An engine reads its configuration only at its start."},
+    EventInfo{Event::kRestartNeeded, kWarning, "restart_needed", "gateway, plan", "file keys",
               "These keys changed in the configuration, and their new values take effect only after a restart."},
     EventInfo{Event::kReplicasReloaded, kInfo, "replicas_reloaded", "gateway", "source replicas",
               "A list of replicas was read: a file, or the addresses of a DNS name."},

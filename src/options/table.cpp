@@ -52,19 +52,20 @@ std::vector<Change> changes(const Table& before, const Table& after) {
   for (std::size_t i = 0; i < before.options().size(); ++i) {
     const Option& option = before.options()[i];
     if (option.value.format() == after.options()[i].value.format()) continue;
-    found.push_back({std::string{option.names.key.empty() ? option.names.flag : option.names.key}, option.is_reloadable,
-                     shown(option), shown(after.options()[i])});
+    found.push_back({std::string{option.names.key.empty() ? option.names.flag : option.names.key}, option.group,
+                     option.is_reloadable, shown(option), shown(after.options()[i])});
   }
   for (std::size_t i = 0; i < before.lists().size(); ++i) {
     const List &list = before.lists()[i], &other = after.lists()[i];
     const std::string key{list.names.key};
     if (list.size() != other.size()) {
-      found.push_back({key, list.is_reloadable, first_values(list), first_values(other)});
+      found.push_back({key, list.group, list.is_reloadable, first_values(list), first_values(other)});
       continue;
     }
     for (std::size_t item = 0; item < list.size(); ++item)
       for (Change& change : changes(list.rows_of(item), other.rows_of(item))) {
         change.key = fmt::format("{}[{}].{}", key, item, change.key);
+        if (change.group.empty()) change.group = list.group;
         change.is_reloadable = change.is_reloadable || list.is_reloadable;
         found.push_back(std::move(change));
       }

@@ -147,6 +147,7 @@ class Table {
 // A value that differs between two tables that are bound to two structs of the same type.
 struct Change {
   std::string key;  // "tenants[1].weight"; "tenants" if the number of items differs.
+  std::string_view group;
   bool is_reloadable = false;
   // Both values as text. Values of secrets are "***". Of a list, the first value of each item.
   std::string before, after;

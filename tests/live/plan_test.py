@@ -235,14 +235,70 @@ class PlanTest(unittest.TestCase):
         self.assertTrue(planner.has_event("signal 9", warning=True), planner.state()["events"])
         self.assertNotIn(pid, home.engines())
 
-    def test_sighup_is_logged_and_changes_nothing(self):
+    def test_sighup_puts_bounds_and_the_slo_in_force_and_names_what_needs_a_restart(self):
+        home = Home(self)
+        gateway = home.gateway(self, "--log-level", "debug")
+        planner = home.planner(self, gateway)
+        until_serving(home, 1)
+        with open(home.config) as file:
+            before = file.read()
+        with open(home.config, "w") as file:
+            file.write(before.replace("replicas: 1, min_replicas: 1, max_replicas: 3",
+                                      "replicas: 2, min_replicas: 2, max_replicas: 2")
+                       .replace("ttft: 2s", "ttft: 1s").replace("block_size: 16", "block_size: 32"))
+        planner.signal(signal.SIGHUP)
+        until("a line", lambda: " config_reloaded " in planner.log())
+        (applied,) = [line for line in planner.log().splitlines() if " config_reloaded " in line]
+        for key in ("slo.ttft", "pools[0].min_replicas", "pools[0].max_replicas"):
+            self.assertIn(key, applied)
+        (pending,) = [line for line in planner.log().splitlines() if " restart_needed " in line]
+        self.assertIn("engine.block_size", pending)
+        self.assertNotIn("gateway", pending)
+        until_serving(home, 2)
+        self.assertEqual(planner.state()["slo"]["ttft_ms"], 1000)
+        # The gateway has read the same file, and names only its own keys.
+        until("a reload", lambda: " config_reloaded " in gateway.log())
+        self.assertNotIn("pools", "".join(line for line in gateway.log().splitlines() if "reload" in line))
+        self.assertNotIn("restart_needed", gateway.log())
+
+    def test_an_invalid_file_changes_nothing_at_sighup(self):
         home = Home(self)
         planner = home.planner(self, home.gateway(self))
         until_serving(home, 1)
+        with open(home.config) as file:
+            before = file.read()
+        for text, error in ((before.replace("replicas: 1, min_replicas: 1", "replicas: 2, min_replicas: 2").replace("ttft: 2s", "ttft: -2s"),
+                             "slo.ttft"), ("pools: [", "penstock.yaml:")):
+            with open(home.config, "w") as file:
+                file.write(text)
+            lines = planner.log().count(" config_reload_failed ")
+            planner.signal(signal.SIGHUP)
+            until("a line", lambda: planner.log().count(" config_reload_failed ") > lines)
+            self.assertIn(error, planner.log())
+        with open(home.config, "w") as file:
+            file.write(before.replace("replicas: 1, min_replicas: 1", "replicas: 2, min_replicas: 2"))
+        self.assertEqual(planner.pool()["target"], 1)
+        self.assertNotIn(" config_changed ", planner.log())
         planner.signal(signal.SIGHUP)
-        until("a line", lambda: " reload_ignored cause=SIGHUP" in planner.log())
-        version = planner.state()["now_s"]
-        until("a planner that goes on", lambda: planner.state()["now_s"] > version)
+        until_serving(home, 2)
+
+    def test_sighup_reads_tokens_again(self):
+        home = Home(self)
+        token = home.path("page-token")
+        with open(token, "w") as file:
+            file.write("first")
+        planner = home.planner(self, home.gateway(self), "--dashboard-token-file", token)
+        until_serving(home, 1)
+
+        def status(key):
+            return ask(planner.port, "GET", "/api/state", authorization=f"Bearer {key}")[0]
+
+        self.assertEqual((status("first"), status("second")), (200, 401))
+        with open(token, "w") as file:
+            file.write("second")
+        planner.signal(signal.SIGHUP)
+        until("the new token", lambda: status("second") == 200)
+        self.assertEqual(status("first"), 401)
 
     def test_users_are_served_without_a_planner(self):
         home = Home(self, TWO)

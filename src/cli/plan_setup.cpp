@@ -1,0 +1,160 @@
+#include "cli/plan_setup.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "cli/gateway_setup.h"
+#include "net/tls.h"
+#include "options/values.h"
+#include "replay/capacities.h"
+#include "replay/planner_setup.h"
+#include "replay/setup.h"
+
+namespace penstock::cli {
+namespace {
+
+// Block size in which the gateway distinguishes prefixes; simulated trials use the same.
+constexpr std::uint32_t kTrialBlockTokens = 256;
+
+core::Result<actuation::PortRange> parse_ports(std::string_view text) {
+  const std::size_t dash = text.find('-');
+  const auto first = options::parse_count(text.substr(0, dash), 1, UINT16_MAX);
+  const auto last = dash == std::string_view::npos ? first : options::parse_count(text.substr(dash + 1), 1, UINT16_MAX);
+  if (!first || !last || *last < *first)
+    return core::invalid_input({}, "must be like 9000-9899, is " + options::quote(text));
+  return actuation::PortRange{static_cast<std::uint16_t>(*first), static_cast<std::uint16_t>(*last)};
+}
+
+void add_credentials(options::Table& table, PlanOptions& made) {
+  using namespace options;
+  table.add({"", "--gateway-token-file", "file with the token of the gateway's admin address"},
+            text(made.gateway_token_file));
+  table.add({"", "--gateway-token-env", "environment variable with that token"}, text(made.gateway_token_env));
+  table.add({"", "--gateway-ca", "PEM file that verifies the certificate of the admin address; without it, plain HTTP"},
+            text(made.gateway_ca));
+  configuration::AccessSetup& access = made.access;
+  table.add(
+      {"", "--dashboard-hosts", "host names of the live page; its own address, loopback and localhost always work"},
+      names(access.hosts));
+  table.add({"", "--dashboard-token-file", "file with the token of the live page; browsers send it as the password"},
+            text(access.token_file));
+  table.add({"", "--dashboard-token-env", "environment variable with that token"}, text(access.token_env));
+  table.add({"", "--dashboard-tls-certificate", "PEM file with the certificate chain of the live page"},
+            text(access.tls_certificate));
+  table.add({"", "--dashboard-tls-key", "PEM file with the key of that certificate"}, text(access.tls_key));
+  table.add({"", "--dashboard-client-ca", "PEM file that verifies certificates of clients of the live page"},
+            text(access.client_ca));
+}
+
+void add_external_scaler(options::Table& table, PlanOptions& made) {
+  using namespace options;
+  table.group("KEDA");
+  table
+      .add({"", "--external-scaler", "address of the gRPC service that KEDA's triggers of type external-push call"},
+           text(made.external_scaler))
+      .placeholder("ADDRESS");
+  table.add({"", "--external-scaler-certificate", "PEM file with its certificate chain; without it, plain text"},
+            text(made.scaler_certificate));
+  table.add({"", "--external-scaler-key", "PEM file with the key of that certificate"}, text(made.scaler_key));
+  table.add({"", "--external-scaler-client-ca", "PEM file that verifies the certificate that each client must show"},
+            text(made.scaler_client_ca));
+}
+
+// Sets the block size of trials to that of the gateway's prefix keys.
+simulation::RunOptions trial_options(simulation::RunOptions options) {
+  for (simulation::PoolSpec& pool : options.pools) {
+    const std::uint64_t tokens = std::uint64_t{pool.engine.block_tokens} * pool.engine.kv_blocks;
+    pool.engine.block_tokens = kTrialBlockTokens;
+    pool.engine.kv_blocks = static_cast<std::uint32_t>(std::max<std::uint64_t>(1, tokens / kTrialBlockTokens));
+  }
+  return options;
+}
+
+}  // namespace
+
+options::Table plan_table(PlanOptions& made) {
+  using namespace options;
+  Table table;
+  table.group("Planner daemon");
+  table.add({"", "--gateway", "admin address of the gateway"}, address(made.gateway));
+  table
+      .add({"", "--engines",
+            "none: the replicas that the gateway knows are observed; local: processes of this machine are started and "
+            "stopped"},
+           named_choice(made.local_engines, {{"none", false}, {"local", true}}))
+      .placeholder("KIND");
+  table
+      .add({"", "--mode", "observe: only report what the planner would do; act: do it"},
+           named_choice(made.acts, {{"observe", false}, {"act", true}}))
+      .placeholder("MODE")
+      .by_default("act with --engines local, else observe");
+  table
+      .add({"", "--state-dir", "folder for the state of fleet and policy, logs and the list of replicas"},
+           text(made.state_folder))
+      .placeholder("FOLDER")
+      .by_default("penstock-state");
+  table.add({"", "--dashboard", "address of the live page; 0 disables it"}, address(made.dashboard));
+  add_credentials(table, made);
+  table
+      .add({"", "--ports", "ports for local engines, three each"},
+           value("range", made.ports, parse_ports,
+                 [](const auto& ports) { return fmt::format("{}-{}", ports.first, ports.last); }))
+      .placeholder("FIRST-LAST");
+  table
+      .add({"", "--keep-engines", "leave local engines running at the end, for the next planner to take over"},
+           boolean(made.keep_engines))
+      .implies("true");
+  table
+      .add({"", "--bind-engines", "local engines are killed if the planner dies without ending them"},
+           boolean(made.bind_engines))
+      .implies("true");
+  table.add({"", "--policy", "autoscaling policy"}, text(made.policy)).placeholder("NAME");
+  add_external_scaler(table, made);
+  return table;
+}
+
+configuration::Configuration live_defaults() {
+  configuration::Configuration made;
+  made.pool.engine.block_tokens = 16;
+  made.pool.engine.kv_blocks = 12'288;
+  return made;
+}
+
+core::Result<std::unique_ptr<decision::Policy>> make_live_policy(const PlanOptions& plan,
+                                                                 const configuration::Configuration& made,
+                                                                 const simulation::RunOptions& run) {
+  if (plan.policy == configuration::kPenstock) {
+    auto options = replay::make_planner_options(made);
+    if (!options) return tl::make_unexpected(options.error());
+    options->guesses_engines = !plan.local_engines;
+    return replay::make_penstock(*std::move(options), trial_options(run), 1.0);
+  }
+  const auto capacity = replay::known_capacity(made.capacity, plan.policy);
+  if (!capacity) return tl::make_unexpected(capacity.error());
+  return replay::make_policy_with(std::vector(run.pools.size(), *capacity), plan.policy, run);
+}
+
+core::Result<controller::DaemonOptions> make_daemon_options(const PlanOptions& plan,
+                                                            const simulation::RunOptions& run) {
+  const auto gateway = parse_listen(plan.gateway, "--gateway");
+  if (!gateway) return tl::make_unexpected(gateway.error());
+  controller::DaemonOptions made;
+  made.pools.assign(run.pools.begin(), run.pools.end());
+  made.kv_bytes_per_token = run.kv_bytes_per_token;
+  made.model = run.model;
+  made.slo = {run.slo, run.slo_goal, run.slo_segments};
+  made.gateway = *gateway;
+  made.observe_only = !plan.acts.value_or(plan.local_engines);
+  const auto tokens = read_tokens(plan.gateway_token_file, plan.gateway_token_env);
+  if (!tokens) return tl::make_unexpected(tokens.error());
+  if (!tokens->empty()) made.gateway_authorization = "Bearer " + tokens->front();
+  if (plan.gateway_ca.empty()) return made;
+  auto tls = net::TlsContext::client(plan.gateway_ca);
+  if (!tls) return tl::make_unexpected(tls.error());
+  made.gateway_tls = *std::move(tls);
+  return made;
+}
+
+}  // namespace penstock::cli

@@ -1,0 +1,47 @@
+// From a configuration to what `penstock plan` runs, at its start and at each reload.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "actuation/fleet_state.h"
+#include "configuration/configuration.h"
+#include "controller/planner_daemon.h"
+#include "core/result.h"
+#include "decision/policy.h"
+#include "net/address.h"
+#include "options/table.h"
+
+namespace penstock::cli {
+
+// The flags of `penstock plan` that no file contains.
+struct PlanOptions {
+  std::string gateway = "127.0.0.1:8081", dashboard = "127.0.0.1:8080";
+  std::string gateway_token_file, gateway_token_env, gateway_ca;
+  configuration::AccessSetup access;  // Of the live page.
+  std::string external_scaler;        // Address for KEDA; empty: none.
+  std::string scaler_certificate, scaler_key, scaler_client_ca;
+  bool local_engines = false;
+  std::optional<bool> acts;  // Empty: it acts if it starts the engines itself.
+  std::string state_folder;  // Empty: penstock-state, if it starts engines.
+  actuation::PortRange ports{9000, 9899};
+  bool keep_engines = false, bind_engines = false;
+  std::string policy{configuration::kPenstock};
+};
+
+[[nodiscard]] options::Table plan_table(PlanOptions& made);
+
+// Returns a configuration with the defaults of a live planner: its engines use the block size of vLLM, where a replay
+// uses that of traces.
+[[nodiscard]] configuration::Configuration live_defaults();
+
+[[nodiscard]] core::Result<std::unique_ptr<decision::Policy>> make_live_policy(const PlanOptions& plan,
+                                                                               const configuration::Configuration& made,
+                                                                               const simulation::RunOptions& run);
+
+// Also reads the credentials for the gateway's admin address.
+[[nodiscard]] core::Result<controller::DaemonOptions> make_daemon_options(const PlanOptions& plan,
+                                                                          const simulation::RunOptions& run);
+
+}  // namespace penstock::cli
