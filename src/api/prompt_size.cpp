@@ -9,7 +9,7 @@
 namespace penstock::api {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, Medium>, 13> kMedia{{{"image_url", Medium::kImage},
+constexpr std::array<std::pair<std::string_view, Medium>, 16> kMedia{{{"image_url", Medium::kImage},
                                                                       {"input_image", Medium::kImage},
                                                                       {"image", Medium::kImage},
                                                                       {"image_pil", Medium::kImage},
@@ -17,11 +17,14 @@ constexpr std::array<std::pair<std::string_view, Medium>, 13> kMedia{{{"image_ur
                                                                       {"input_audio", Medium::kAudio},
                                                                       {"audio_url", Medium::kAudio},
                                                                       {"audio", Medium::kAudio},
+                                                                      {"audio_embeds", Medium::kAudio},
+                                                                      {"video_embeds", Medium::kFile},
                                                                       {"video_url", Medium::kFile},
                                                                       {"video", Medium::kFile},
                                                                       {"input_file", Medium::kFile},
                                                                       {"file", Medium::kFile},
-                                                                      {"document", Medium::kFile}}};
+                                                                      {"document", Medium::kFile},
+                                                                      {"prompt_embeds", Medium::kEmbeds}}};
 
 std::size_t count_non_ascii(std::string_view text) {
   constexpr std::size_t kWord = sizeof(std::uint64_t);
@@ -56,18 +59,21 @@ Medium medium_of(std::string_view part_type) {
   return found == kMedia.end() ? Medium::kText : found->second;
 }
 
-void PromptSize::add(Medium medium, std::size_t bytes) {
-  switch (medium) {
-    case Medium::kText: return;
-    case Medium::kImage: ++images; break;
-    case Medium::kAudio: ++audios; break;
-    case Medium::kFile: ++files; break;
-  }
-  media_bytes += bytes;
+void PromptSize::add(const MediaOfPart& media, std::size_t bytes) {
+  images += media.has(Medium::kImage) ? 1 : 0;
+  audios += media.has(Medium::kAudio) ? 1 : 0;
+  files += media.has(Medium::kFile) ? 1 : 0;
+  has_embeds = has_embeds || media.has(Medium::kEmbeds);
+  // The bytes of tensors bound their tokens, and count as text.
+  if (media.any() && !media.has(Medium::kEmbeds)) media_bytes += bytes;
 }
 
 void PromptSize::note_field(std::string_view key, std::string_view quoted) {
-  if (key == "type") return add(medium_of(quoted), 0);
+  if (key == "type") {
+    MediaOfPart media;
+    media.note_type(quoted);
+    return add(media, 0);
+  }
   if (key == "data" || key == "file_data" || quoted.starts_with("data:")) media_bytes += quoted.size();
 }
 

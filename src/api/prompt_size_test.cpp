@@ -78,6 +78,52 @@ TEST(RequestSize, MediaAreNoText) {
   EXPECT_EQ(read(Endpoint::kCompletions, R"({"model":"m","prompt":"ä"})").size.non_ascii_bytes, 2U);
 }
 
+TEST(RequestSize, FieldsOfAPartWithAUuidAreMediaWhateverItsTypeIs) {
+  const auto part = [](const std::string& fields) {
+    return read(Endpoint::kChatCompletions,
+                R"({"model":"m","messages":[{"role":"user","content":[{)" + fields + "}]}]}");
+  };
+  const InferenceRequest image = part(R"("type":"text","text":"four","uuid":"u","image_url":{"url":"http://h/i"})");
+  EXPECT_EQ(image.size.images, 1U);
+  EXPECT_GE(image.size.text_bytes, 4U);
+  EXPECT_EQ(part(R"("type":"image_url","uuid":"u","image_url":null,"video_url":null)").size.files, 1U);
+  EXPECT_EQ(part(R"("type":"text","text":"t","uuid":"u","image_pil":null)").size.images, 1U);
+  EXPECT_EQ(part(R"("type":"audio_embeds","audio_embeds":null,"uuid":"u")").size.audios, 1U);
+  EXPECT_EQ(part(R"("type":"video_embeds","video_embeds":null,"uuid":"u")").size.files, 1U);
+  // Without a uuid the type decides.
+  const InferenceRequest text = part(R"("type":"text","text":")" + std::string(5000, 'x') + R"(","image_url":null)");
+  EXPECT_EQ(text.size.images, 0U);
+  EXPECT_GE(text.size.text_bytes, 5000U);
+  EXPECT_FALSE(image.size.has_embeds || text.size.has_embeds);
+  EXPECT_TRUE(part(R"("type":"prompt_embeds","data":"AAAA")").size.has_embeds);
+  EXPECT_TRUE(part(R"("type":"text","text":"a","uuid":"u","prompt_embeds":1,"data":"AAAA")").size.has_embeds);
+}
+
+TEST(RequestSize, AResponseMayContinueWhatAnEngineKeeps) {
+  const auto response = [](const std::string& fields) {
+    return read(Endpoint::kResponses, R"({"model":"m","input":"i")" + fields + "}");
+  };
+  EXPECT_FALSE(response(R"(,"previous_response_id":null,"background":false)").extends_prompt);
+  EXPECT_TRUE(response(R"(,"previous_response_id":"resp_1")").extends_prompt);
+  EXPECT_TRUE(response(R"(,"conversation":{"id":"c"})").extends_prompt);
+  EXPECT_TRUE(response(R"(,"prompt":{"id":"p"})").extends_prompt);
+  RequestReader reader;
+  InferenceRequest request;
+  const auto refused = reader.read(Endpoint::kResponses, R"({"model":"m","input":"i","background":true})", request);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().where, "background");
+}
+
+TEST(RequestSize, ReasoningIsHiddenOnlyIfTheRequestLeavesItOut) {
+  const auto chat = [](const std::string& fields) {
+    return read(Endpoint::kChatCompletions,
+                R"({"model":"m","messages":[{"role":"user","content":"c"}])" + fields + "}");
+  };
+  EXPECT_TRUE(chat(R"(,"include_reasoning":false)").hides_reasoning);
+  EXPECT_FALSE(chat(R"(,"include_reasoning":true)").hides_reasoning);
+  EXPECT_FALSE(chat("").hides_reasoning);
+}
+
 TEST(RequestSize, CountsWhatATemplateMayRender) {
   const auto rendered = [](const std::string& message, const std::string& fields) {
     return read(Endpoint::kChatCompletions,

@@ -211,7 +211,7 @@ Result<void> Walk::read() {
     const Field field = field_named(key);
     if (text == traits_.text.end() && field == Field::kOther) {
       request_.plain = request_.plain && (value.is_null() || is_plain(key) || in_control_);
-      if (!value.is_null()) note_field(request_, key);
+      if (auto noted = note_field(request_, key, value.token); !noted) return noted;
       return may_be_rendered(key) ? pass_rendered(value) : pass(value);
     }
     const auto index = text == traits_.text.end()
@@ -243,7 +243,7 @@ Result<void> Walk::read_field(Field field, const Value& value) {
   if (value.is_null()) return {};
   switch (field) {
     case Field::kTools: {
-      note_field(request_, name);
+      if (auto noted = note_field(request_, name, value.token); !noted) return noted;
       const auto tools = pass_span(value);
       if (!tools) return tl::make_unexpected(tools.error());
       // Tools come first, because templates render them before the messages, wherever they are in the body.
@@ -269,12 +269,8 @@ Result<void> Walk::read_field(Field field, const Value& value) {
         if (key != "session_id" || param.is_null()) return pass(param);
         return read_text(param, "session_params.session_id", session_of_params_);
       });
-    case Field::kKvTransferParams: {
-      const auto params = pass_span(value);
-      if (!params) return tl::make_unexpected(params.error());
-      request_.kv_transfer_params = *params;
-      return {};
-    }
+    case Field::kKvTransferParams:
+      return pass_span(value).map([this](std::string_view params) { request_.kv_transfer_params = params; });
     case Field::kCacheSalt: return read_text(value, name, request_.cache_salt);
     case Field::kPriority: return read_number(value, name, INT32_MIN, INT32_MAX, request_.priority.emplace(0));
     default: return pass(value);
@@ -386,11 +382,13 @@ Result<void> Walk::read_content(const Value& value) {
 Result<void> Walk::read_part(const Value& value) {
   std::string type;
   std::optional<Value> text;
+  MediaOfPart media;
   auto read = each_field(value, "", [&](std::string_view key, const Value& field) -> Result<void> {
     if (key == "type") {
       if (!type.empty()) return invalid_input("type", "must not be repeated");
       return read_text(field, key, type);
     }
+    media.note_field(key, field.is_null());
     if (key != "text") return pass(field);
     if (text.has_value()) return invalid_input("text", "must not be repeated");
     text.emplace(field);
@@ -398,12 +396,14 @@ Result<void> Walk::read_part(const Value& value) {
   });
   if (!read) return read;
   if (type.empty()) return invalid_input("type", "is missing");
+  media.note_type(type);
   if (type != "text") {
     const std::string_view span = span_since(value);
     request_.text += span;  // An image; equal bytes are equal prompts.
-    request_.size.add(medium_of(type), span.size());
+    request_.size.add(media, span.size());
     return {};
   }
+  request_.size.add(media, 0);
   if (!text.has_value()) return invalid_input("text", "is missing");
   return append_text(*text, "text", request_.text);
 }

@@ -64,9 +64,11 @@ struct InferenceRequest {
   // again.
   bool plain = true;
   // What the body says of the tokens that an engine counts for it.
-  bool cuts_prompt = false;     // Parts of the text may be left out: tools that a template ignores, or a cut prompt.
-  bool hides_output = false;    // The answer may have tokens that its text does not show.
-  bool repeats_prompt = false;  // The answer begins with the prompt.
+  bool cuts_prompt = false;      // Parts of the text may be left out: tools that a template ignores, or a cut prompt.
+  bool hides_output = false;     // The answer may have tokens that its text does not show.
+  bool hides_reasoning = false;  // The answer leaves reasoning out.
+  bool repeats_prompt = false;   // The answer begins with the prompt.
+  bool extends_prompt = false;   // The prompt has parts that an engine keeps, for example an earlier response.
   // The prompt as one text. For a chat: "role\n", the text and "\n" of each message (text parts of a message in order).
   // For a completion: the prompt. For other endpoints: their fields in order. A prompt of token ids is stored as four
   // bytes per id, little-endian. Requests that start with the same messages have texts that start with the same bytes.

@@ -61,11 +61,17 @@ inline constexpr std::array<std::string_view, 4> kRenderedFieldNames{"documents"
 }
 
 // Fields of engines that make an answer show less than they computed.
-inline constexpr std::array<std::string_view, 4> kHidingFieldNames{"include_reasoning", "reasoning", "logit_bias",
-                                                                   "detokenize"};
+inline constexpr std::array<std::string_view, 5> kHidingFieldNames{"include_reasoning", "reasoning", "logit_bias",
+                                                                   "allowed_token_ids", "detokenize"};
 
 [[nodiscard]] constexpr bool may_hide_output(std::string_view name) {
   return std::find(kHidingFieldNames.begin(), kHidingFieldNames.end(), name) != kHidingFieldNames.end();
+}
+
+// Fields of /v1/responses that name something that an engine keeps and that becomes part of the prompt.
+inline constexpr std::array<std::string_view, 3> kKeptPromptNames{"previous_response_id", "conversation", "prompt"};
+[[nodiscard]] constexpr bool names_kept_prompt(std::string_view name) {
+  return std::find(kKeptPromptNames.begin(), kKeptPromptNames.end(), name) != kKeptPromptNames.end();
 }
 
 // Further fields that change the generated text but not the structure of a response.

@@ -88,12 +88,20 @@ inline void clear(InferenceRequest& request, Endpoint endpoint) {
   request.model.swap(model);
 }
 
-// Notes what a field says of the tokens that an engine counts.
-inline void note_field(InferenceRequest& request, std::string_view name) {
+// Notes what a field, whose value begins with `token`, says of the tokens that an engine counts.
+[[nodiscard]] inline core::Result<void> note_field(InferenceRequest& request, std::string_view name,
+                                                   std::string_view token) {
+  if (token == "null") return {};
+  const bool is_response = request.endpoint == Endpoint::kResponses;
+  if (is_response && name == "background" && token == "true")
+    return core::invalid_input("background", "must be false", "the gateway keeps no responses; use stream");
+  request.hides_reasoning = request.hides_reasoning || (name == "include_reasoning" && token == "false");
+  request.extends_prompt = request.extends_prompt || (is_response && names_kept_prompt(name));
   request.plain = request.plain && name != "tools";
   request.cuts_prompt = request.cuts_prompt || name == "truncate_prompt_tokens" || name == "tools";
   request.hides_output = request.hides_output || may_hide_output(name);
   request.repeats_prompt = request.repeats_prompt || name == "echo";
+  return {};
 }
 
 }  // namespace penstock::api

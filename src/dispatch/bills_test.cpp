@@ -87,6 +87,31 @@ TEST_F(BillsTest, AClientThatLeavesAWholeAnswerPaysForTheTimeAtTheLearnedRate) {
   EXPECT_EQ(end(limited, outcome(Outcome::kTimedOut)).output_tokens, 50U) << "no more than was requested";
 }
 
+TEST_F(BillsTest, AClientThatLeavesAStreamPaysForTokensWithoutText) {
+  const Ticket ticket = send(true);
+  dispatcher.answered(ticket, now);
+  RequestOutcome left = outcome(Outcome::kCancelled, 10, 40);
+  left.output.steps = 502;  // The first has the role, 490 are tokens without text.
+  EXPECT_NEAR(static_cast<double>(end(ticket, left).output_tokens), 501.0, 5.0);
+}
+
+TEST_F(BillsTest, AClientThatLeavesAStreamPaysForReasoningThatItDoesNotWantToSee) {
+  for (const bool begun : {false, true}) {
+    RequestInfo info = info_of(4000);
+    info.prompt_tokens_given = 1000;
+    info.max_tokens = 4000;
+    info.stream = info.hides_output = info.hides_reasoning = true;
+    info.received_at = now;
+    const Ticket ticket = dispatcher.arrive(info, listener, now).ticket;
+    now += 20s;
+    if (begun) dispatcher.answered(ticket, now);
+    // 30 tokens per second are assumed as long as none are known.
+    EXPECT_NEAR(
+        static_cast<double>(end(ticket, outcome(Outcome::kCancelled, begun ? 5 : 0, begun ? 20 : 0)).output_tokens),
+        begun ? 606.0 : 600.0, 2.0);
+  }
+}
+
 TEST_F(BillsTest, AClientThatLeavesTheQueuePaysNothing) {
   dispatcher.set_replicas({}, now);
   RequestInfo info = info_of(4000);
@@ -182,6 +207,13 @@ TEST_F(UsageCheckTest, APromptHasAtMostOneTokenPerByteAndWhatTheTemplateAndTheMe
     EXPECT_FALSE(closed.back().measured);
     EXPECT_EQ(closed.back().output_tokens, 100U) << "the other count may be true";
   }
+}
+
+TEST_F(UsageCheckTest, APromptThatContinuesWhatAnEngineKeepsHasAtMostTheContext) {
+  const auto change = [](RequestInfo& info) { info.extends_prompt = true; };
+  EXPECT_EQ(bill({.prompt = 30'000}, change).prompt_tokens, 30'000U);
+  EXPECT_TRUE(closed.back().measured);
+  EXPECT_EQ(bill({.prompt = 40'000}, change).prompt_tokens, 32'768U);
 }
 
 TEST_F(UsageCheckTest, APromptOfTokenIdsHasAsManyTokens) {

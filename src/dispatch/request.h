@@ -42,7 +42,9 @@ struct RequestInfo {
   bool splits = true;              // A prefill and a decode replica may share the request.
   bool cuts_prompt = false;        // The engine may leave out a part of the text, for example tools.
   bool hides_output = false;       // The answer may have tokens that its text does not show.
+  bool hides_reasoning = false;    // The answer leaves reasoning out.
   bool repeats_prompt = false;     // The answer begins with the prompt.
+  bool extends_prompt = false;     // The prompt may have as many further tokens as its context.
   std::span<const std::uint64_t> keys;
   std::uint64_t affinity = 0;  // Hash of its session; 0 if it has none.
   core::Instant received_at;

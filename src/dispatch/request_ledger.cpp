@@ -100,7 +100,10 @@ RequestLedger::Count RequestLedger::output_of(const ActiveRequest& request, cons
       return {usage->output_tokens, true};
     if (usage->output_tokens > limit && !shows_tokens(request, seen)) return {limit, false};
   }
-  return {std::min(limit, output.of_events(seen.events, seen.bytes)), false};
+  // Besides the first and the last event of an answer, one without text has a token, too.
+  const std::uint64_t ends = 2 * request.answers;
+  const std::uint64_t events = std::max<std::uint64_t>(seen.events, seen.steps > ends ? seen.steps - ends : 0);
+  return {std::min(limit, output.of_events(events, seen.bytes)), false};
 }
 
 // A request that a replica has is computed, whether its client waits for it or not.
@@ -130,6 +133,10 @@ void RequestLedger::count_tokens(ActiveRequest& request, const RequestOutcome& o
     const std::uint64_t step = estimator(request).of_events(1, seen.bytes / seen.events);
     entry.output_tokens = std::max(output.tokens, std::min(output_limit(request), output.tokens + step));
     request.step_tokens = entry.output_tokens - output.tokens;
+  }
+  if (left && request.stream && request.hides_reasoning && !output.reported) {
+    const core::Duration hidden = (request.answered ? request.answered_at : now) - request.dispatched_at;
+    entry.output_tokens = std::min(output_limit(request), entry.output_tokens + estimator(request).of_time(hidden));
   }
   if (entry.measured && outcome.outcome == Outcome::kCompleted && output.tokens > 0 && !request.hides_output)
     estimator(request).learn(output.tokens, seen.events, request.stream, time);

@@ -6,15 +6,18 @@ namespace penstock::dispatch {
 
 // No tokenizer makes more than one token of a byte. The template of a chat may leave out parts of the messages, for
 // example earlier reasoning.
-void note_bounds(ActiveRequest& request, const RequestInfo& info) {
+void note_bounds(ActiveRequest& request, const RequestInfo& info, std::uint32_t context_tokens) {
   constexpr std::uint64_t kBytesPerTokenOfChats = 64;
   request.prompt_tokens_given = info.prompt_tokens_given;
   request.hides_output = info.hides_output;
+  request.hides_reasoning = info.hides_reasoning;
   request.repeats_prompt = info.repeats_prompt;
   const bool has_ids = info.prompt_tokens_given > 0;
   const std::uint64_t most = has_ids ? info.prompt_tokens_given : info.text_bytes;
   request.prompt_tokens_most =
       std::max<std::uint64_t>(most + info.media_tokens + info.template_tokens, request.estimate.prompt_tokens);
+  if (info.extends_prompt)
+    request.prompt_tokens_most = std::max(request.prompt_tokens_most, info.prompts * context_tokens);
   if (info.cuts_prompt || info.max_tokens == 0U) return;
   request.prompt_tokens_least = std::max<std::uint64_t>(1, has_ids ? most : most / kBytesPerTokenOfChats);
 }

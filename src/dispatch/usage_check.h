@@ -13,8 +13,8 @@ struct TokenBounds {
   [[nodiscard]] bool contain(std::uint64_t tokens) const { return least <= tokens && tokens <= most; }
 };
 
-// Notes what a request says of its counts. Its estimate is known.
-void note_bounds(ActiveRequest& request, const RequestInfo& info);
+// Notes what a request says of its counts. Its estimate is known. `context_tokens`: of its model.
+void note_bounds(ActiveRequest& request, const RequestInfo& info, std::uint32_t context_tokens);
 
 // The prompt is limited by its bytes or its token ids, its media and the template.
 [[nodiscard]] inline TokenBounds prompt_bounds(const ActiveRequest& request) {

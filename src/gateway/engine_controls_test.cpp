@@ -44,6 +44,30 @@ TEST(EngineControls, OfClientsAreDroppedAndCounted) {
   gateway.end();
 }
 
+TEST(EngineControls, FieldsThatOverruleLimitsOrJoinEventsAreDropped) {
+  TestReplica replica{answer_well};
+  TestGateway gateway{{spec_of(replica, "r1")}};
+  const std::string more =
+      R"(,"max_tokens":2,"n_predict":4000,"n_cmpl":8,"stream_interval":100000,"id_slot":0,"lora":[{"id":0,"scale":1}])";
+  EXPECT_EQ(ask(gateway, chat_body("hi", more)).status, 200);
+  EXPECT_EQ(body_of(replica.requests().at(0)), chat_body("hi", R"(,"max_tokens":2)"));
+  gateway.end();
+}
+
+TEST(EngineControls, TensorsInAMessageAreRejected) {
+  TestReplica replica{answer_well};
+  const std::string body =
+      R"({"model":"m","messages":[{"role":"user","content":[{"type":"prompt_embeds","data":"AAAA"}]}]})";
+  for (const bool forwarded : {false, true}) {
+    GatewayOptions options = quiet_options();
+    if (forwarded) options.forward.fields = {"prompt_embeds"};
+    TestGateway gateway{{spec_of(replica, "r1")}, options};
+    EXPECT_EQ(ask(gateway, body).status, forwarded ? 200 : 400);
+    gateway.end();
+  }
+  EXPECT_EQ(replica.requests().size(), 1U);
+}
+
 TEST(EngineControls, ABodyWithoutThemIsSentUnchanged) {
   TestReplica replica{answer_well};
   TestGateway gateway{{spec_of(replica, "r1")}};

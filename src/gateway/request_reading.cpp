@@ -79,6 +79,10 @@ std::optional<Refusal> check_body_controls(WorkerContext& context) {
     context.dispatcher.dropped_controls().field(field.control);
     if (context.settings->options.forward.strict) return refuse_control(api::kEngineControls[field.control], kField);
   }
+  // A part of a message cannot be dropped: another prompt would be left.
+  constexpr std::size_t kEmbeds = api::engine_control_named("prompt_embeds");
+  if (context.scratch.size.has_embeds && (context.settings->kept_controls >> kEmbeds & 1U) == 0)
+    return refuse_control(api::kEngineControls[kEmbeds], kField);
   return std::nullopt;
 }
 
@@ -110,6 +114,8 @@ void size_up(const dispatch::DispatchOptions& options, const api::InferenceReque
   info.writes_max_tokens = request.limits_differ;
   info.cuts_prompt = request.cuts_prompt;
   info.hides_output = request.hides_output;
+  info.hides_reasoning = request.hides_reasoning;
+  info.extends_prompt = request.extends_prompt;
   info.repeats_prompt = request.repeats_prompt;
 }
 
