@@ -8,6 +8,7 @@
 
 #include "core/key_salt.h"
 #include "dispatch/request_check.h"
+#include "dispatch/retries.h"
 #include "dispatch/usage_check.h"
 
 namespace penstock::dispatch {
@@ -51,6 +52,16 @@ admission::TokenEstimator::Request estimator_request(const RequestInfo& info, st
 admission::TokenEstimator::Request estimator_request(const ActiveRequest& request) {
   return {request.entry.model,         request.entry.tenant,         request.entry.traffic_class, request.text_bytes,
           request.prompt_tokens_given, request.output_tokens_most(), request.text_kind,           request.media_tokens};
+}
+
+void report_attempt(ReplicaSet& replicas, const ActiveRequest& request, Attempt attempt, core::Instant now) {
+  switch (attempt) {
+    case Attempt::kAnswered: return replicas.succeeded(request.slot, request.breaker_period, now);
+    case Attempt::kAbandoned: return replicas.undecided(request.slot, request.breaker_period, now);
+    case Attempt::kBusy: return replicas.busy(request.slot, request.breaker_period, now);
+    case Attempt::kUnreached:
+    case Attempt::kFaulted: return replicas.faulted(request.slot, request.breaker_period, now);
+  }
 }
 
 }  // namespace
@@ -158,7 +169,7 @@ ActiveRequest& Dispatcher::open(const RequestInfo& info, std::uint32_t model, Gr
   request.writes_max_tokens = info.writes_max_tokens;
   request.affinity = info.affinity;
   request.stream = info.stream;
-  note_bounds(request, info);
+  note_bounds(request, info, replicas_.context_tokens(model));
   request.splits = info.splits;
   request.route = info.route;
   request.keys.assign(info.keys.begin(), info.keys.end());
@@ -212,7 +223,7 @@ Grant Dispatcher::dispatch(ActiveRequest& request, const RequestRouter::Choice& 
 void Dispatcher::attempt_ended(Ticket ticket, Attempt attempt, core::Instant now) {
   ActiveRequest* request = requests_.find(ticket);
   if (request == nullptr || request->slot == kNoSlot) return;
-  report_attempt(*request, attempt, now);
+  report_attempt(replicas_, *request, attempt, now);
   if (attempt == Attempt::kAnswered || attempt == Attempt::kAbandoned) return;
   if (attempt == Attempt::kFaulted) counters_.discarded_prompt_tokens += request->estimate.prompt_tokens;
   request->failed_slots.push_back(request->slot);
@@ -220,23 +231,14 @@ void Dispatcher::attempt_ended(Ticket ticket, Attempt attempt, core::Instant now
   room_changed_ = true;
 }
 
-void Dispatcher::report_attempt(const ActiveRequest& request, Attempt attempt, core::Instant now) {
-  switch (attempt) {
-    case Attempt::kAnswered: return replicas_.succeeded(request.slot, request.breaker_period, now);
-    case Attempt::kAbandoned: return replicas_.undecided(request.slot, request.breaker_period, now);
-    case Attempt::kBusy: return replicas_.busy(request.slot, request.breaker_period, now);
-    case Attempt::kUnreached:
-    case Attempt::kFaulted: return replicas_.faulted(request.slot, request.breaker_period, now);
-  }
+bool Dispatcher::may_retry(Ticket ticket) {
+  const ActiveRequest* request = requests_.find(ticket);
+  return request != nullptr && has_retry_left(*request, options_, counters_) && has_other_replica(*request, replicas_);
 }
 
 std::optional<Grant> Dispatcher::route_again(Ticket ticket, core::Instant now) {
   ActiveRequest* request = requests_.find(ticket);
-  if (request == nullptr || !request->granted || request->attempts > options_.retries) return std::nullopt;
-  // A few retries are always allowed, also at a quiet gateway.
-  constexpr double kAlways = 10.0;
-  if (static_cast<double>(counters_.retried) >= kAlways + options_.retry_share * static_cast<double>(counters_.granted))
-    return std::nullopt;
+  if (request == nullptr || !has_retry_left(*request, options_, counters_)) return std::nullopt;
   router_.leave(*request);
   // A second leg is not repeated alone, because its KV may be lost with the failed replica.
   request->decodes_only = false;
@@ -289,7 +291,8 @@ void Dispatcher::ended(Ticket ticket, const RequestOutcome& outcome, core::Insta
   if (request->granted) {
     router_.correct_cache(*request, outcome);
     request->computes = request->slot != kNoSlot || request->decodes_only;
-    if (request->slot != kNoSlot) report_attempt(*request, outcome.attempt.value_or(Attempt::kAbandoned), now);
+    if (request->slot != kNoSlot)
+      report_attempt(replicas_, *request, outcome.attempt.value_or(Attempt::kAbandoned), now);
     router_.leave(*request);
     settle(*request, outcome, now);
     requests_.remove(*request);
@@ -400,18 +403,9 @@ void Dispatcher::kv_event(std::uint32_t slot, KvChange change, std::span<const s
 
 std::vector<PrefixHolder> Dispatcher::idle_holders(std::string_view model, std::span<const std::uint64_t> keys,
                                                    core::Instant now) {
-  std::vector<PrefixHolder> found;
   const auto number = replicas_.model_number(model);
-  if (!number) return found;
-  const std::vector<std::uint64_t> salted = salted_keys(*number, keys);
-  for (const signals::Role role : {signals::Role::kAggregated, signals::Role::kPrefill})
-    for (const std::uint32_t group : replicas_.groups_of(*number, role))
-      for (const routing::PickingStrategy::Holder& holder : replicas_.holders(group, salted, now)) {
-        const routing::PickingStrategy::Load load = replicas_.load(holder.slot, now);
-        if (load.eligible && load.prefill_tokens == 0)
-          found.push_back({replicas_.replica(holder.slot).spec.id, holder.slot, holder.sent_at});
-      }
-  return found;
+  if (!number) return {};
+  return replicas_.idle_holders(*number, salted_keys(*number, keys), now);
 }
 
 void Dispatcher::pinged(std::uint32_t slot, std::string_view model, std::span<const std::uint64_t> keys,

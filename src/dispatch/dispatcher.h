@@ -41,6 +41,8 @@ class Dispatcher {
   void attempt_ended(Ticket ticket, Attempt attempt, core::Instant now);
   // A replica other than those that failed the request. None: there is none, or retries are used up.
   [[nodiscard]] std::optional<Grant> route_again(Ticket ticket, core::Instant now);
+  // Whether route_again() could find a replica if the present attempt failed. What it needs may return later.
+  [[nodiscard]] bool may_retry(Ticket ticket);
   // The prompt of a disaggregated request is computed; it leaves its prefill replica, and waits for route_decode().
   void prefilled(Ticket ticket, core::Instant now);
   // The second leg of a disaggregated request; calls prefilled() where the caller did not. None: no decode replica may
@@ -123,7 +125,6 @@ class Dispatcher {
   // The request waited and is never admitted.
   void drop(ActiveRequest& request, ledger::Outcome outcome, core::Instant now);
   void settle(ActiveRequest& request, const RequestOutcome& outcome, core::Instant now);
-  void report_attempt(const ActiveRequest& request, Attempt attempt, core::Instant now);
   // Refuses what has waited too long and admits what may be admitted.
   void pump(core::Instant now);
 

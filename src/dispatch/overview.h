@@ -73,11 +73,4 @@ struct Overview {
   std::optional<double> prompt_error, output_error;               // Errors of the estimates.
 };
 
-// A replica that presumably holds a prefix and computes no prompt now.
-struct PrefixHolder {
-  std::string replica;
-  std::uint32_t slot = 0;
-  core::Instant sent_at;  // Last time the prefix was sent to this replica.
-};
-
 }  // namespace penstock::dispatch

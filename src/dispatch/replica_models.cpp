@@ -111,6 +111,28 @@ bool ReplicaSet::any_eligible(std::uint32_t model, signals::Role role) const {
   });
 }
 
+bool ReplicaSet::any_available(std::uint32_t model, signals::Role role, std::span<const std::uint32_t> without) const {
+  for (std::uint32_t slot = 0; slot < replicas_.size(); ++slot) {
+    const Replica& replica = replicas_[slot];
+    if (!is_available(replica) || replica.spec.role != role || !serves(replica, model)) continue;
+    if (std::find(without.begin(), without.end(), slot) == without.end()) return true;
+  }
+  return false;
+}
+
+std::vector<PrefixHolder> ReplicaSet::idle_holders(std::uint32_t model, std::span<const std::uint64_t> keys,
+                                                   core::Instant now) {
+  std::vector<PrefixHolder> found;
+  for (const signals::Role role : {signals::Role::kAggregated, signals::Role::kPrefill})
+    for (const std::uint32_t group : groups_of(model, role))
+      for (const routing::PickingStrategy::Holder& holder : holders(group, keys, now)) {
+        const routing::PickingStrategy::Load load = this->load(holder.slot, now);
+        if (load.eligible && load.prefill_tokens == 0)
+          found.push_back({replica(holder.slot).spec.id, holder.slot, holder.sent_at});
+      }
+  return found;
+}
+
 std::optional<routing::Selection> ReplicaSet::choose(std::uint32_t model, signals::Role role,
                                                      const routing::PickRequest& request, core::Instant now) {
   std::optional<routing::Selection> best;

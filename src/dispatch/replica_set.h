@@ -31,6 +31,13 @@ struct BreakerChange {
   core::Duration time{};  // Length of the ejection.
 };
 
+// A replica that presumably holds a prefix and computes no prompt now.
+struct PrefixHolder {
+  std::string replica;
+  std::uint32_t slot = 0;
+  core::Instant sent_at;  // Last time the prefix was sent to this replica.
+};
+
 struct ModelListing {
   std::string name;
   std::uint32_t context_tokens = 0;  // Of prompt and answer together.
@@ -94,6 +101,10 @@ class ReplicaSet {
   [[nodiscard]] std::optional<std::uint32_t> group_of(std::uint32_t model, signals::Role role) const;
   // At least one replica of the role may serve the model now.
   [[nodiscard]] bool any_eligible(std::uint32_t model, signals::Role role) const;
+  // Whether discovery names another healthy replica of the role for the model, ejected or not. `without`: slots that do
+  // not count.
+  [[nodiscard]] bool any_available(std::uint32_t model, signals::Role role,
+                                   std::span<const std::uint32_t> without) const;
   // The groups with replicas of the role that serve the model.
   [[nodiscard]] std::vector<std::uint32_t> groups_of(std::uint32_t model, signals::Role role) const;
 
@@ -124,6 +135,9 @@ class ReplicaSet {
   [[nodiscard]] std::vector<routing::PickingStrategy::Holder> holders(std::uint32_t group,
                                                                       std::span<const std::uint64_t> keys,
                                                                       core::Instant now);
+  // Of replicas that compute no prompt now.
+  [[nodiscard]] std::vector<PrefixHolder> idle_holders(std::uint32_t model, std::span<const std::uint64_t> keys,
+                                                       core::Instant now);
   void pinged(std::uint32_t slot, std::span<const std::uint64_t> keys, core::Instant now);
 
  private:

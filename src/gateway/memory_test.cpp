@@ -118,6 +118,68 @@ TEST(Memory, ABodyIsReleasedWithTheFirstByteOfTheAnswer) {
   end.set_value();
 }
 
+TEST(Memory, ABodyIsReleasedOnceItIsSentAndNoOtherReplicaCanTakeIt) {
+  for (const bool fails : {false, true}) {
+    std::promise<void> end;
+    const std::shared_future<void> ended = end.get_future().share();
+    TestReplica replica{[&](Peer& peer, const std::string&, int) {
+      ended.wait();
+      fails ? peer.cut() : peer.send(good_answer());
+    }};
+    TestGateway gateway{{spec_of(replica, "r1")}, with_memory(256 << 20)};
+    std::vector<std::unique_ptr<RawClient>> clients;
+    for (int i = 0; i < 3; ++i) {
+      clients.push_back(std::make_unique<RawClient>(gateway.address()));
+      clients.back()->send(chat_request(padded_body(4 << 20)));
+    }
+    while (replica.requests().size() < clients.size()) std::this_thread::sleep_for(1ms);
+    EXPECT_TRUE(wait_for_memory(gateway, 0.0));
+    EXPECT_NE(gateway.admin("/penstock/v1/overview").find(R"("open_requests":3)"), std::string::npos);
+    end.set_value();
+    for (const auto& client : clients) EXPECT_EQ(client->read_answer().status, fails ? 502 : 200);
+  }
+}
+
+TEST(Memory, ABodyIsReleasedWhenNoRetryIsLeft) {
+  std::promise<void> end;
+  const std::shared_future<void> ended = end.get_future().share();
+  TestReplica replica{[&](Peer& peer, const std::string&, int number) {
+    if (number == 0) return peer.cut();
+    ended.wait();
+    peer.send(good_answer());
+  }};
+  GatewayOptions options = with_memory(256 << 20);
+  options.dispatch.retries = 1;
+  TestGateway gateway{{spec_of(replica, "r1"), spec_of(replica, "r2"), spec_of(replica, "r3")}, std::move(options)};
+  RawClient client{gateway.address()};
+  client.send(chat_request(padded_body(4 << 20)));
+  while (replica.requests().size() < 2) std::this_thread::sleep_for(1ms);
+  EXPECT_TRUE(wait_for_memory(gateway, 0.0));
+  end.set_value();
+  EXPECT_EQ(client.read_answer().status, 200);
+}
+
+TEST(Memory, ABodyThatAnotherReplicaCanTakeIsKept) {
+  std::promise<void> end;
+  const std::shared_future<void> ended = end.get_future().share();
+  TestReplica replica{[&](Peer& peer, const std::string& request, int number) {
+    if (number == 0) {
+      ended.wait();
+      return peer.cut();
+    }
+    answer_well(peer, request, number);
+  }};
+  TestGateway gateway{{spec_of(replica, "r1"), spec_of(replica, "r2")}, with_memory(256 << 20)};
+  RawClient client{gateway.address()};
+  client.send(chat_request(padded_body(4 << 20)));
+  while (replica.requests().empty()) std::this_thread::sleep_for(1ms);
+  std::this_thread::sleep_for(1600ms);  // Bodies are looked at twice in this time.
+  EXPECT_GE(metric(gateway, "penstock_memory_held_bytes"), 4 << 20);
+  end.set_value();
+  EXPECT_EQ(client.read_answer().status, 200);
+  EXPECT_NE(replica.requests().back().find(std::string(4 << 20, 'x')), std::string::npos);
+}
+
 TEST(Memory, AClientThatLeavesWhileItsBodyIsParsedReleasesIt) {
   TestReplica replica{answer_well};
   TestGateway gateway{{spec_of(replica, "r1")}, with_memory(512 << 20)};

@@ -24,6 +24,8 @@ class ReplicaCall {
   [[nodiscard]] bool raw() const { return raw_; }
   void finished() { call_ = nullptr; }  // The listener has received on_end() or on_fault().
   void cancel();
+  // See net::Call. False without a call.
+  bool release_request() { return call_ != nullptr && call_->release_request(); }
   // Cancels the call. `watch`, which may be null, takes the bytes of the answer that have arrived and were not relayed.
   void abandon(api::AnswerWatch* watch);
   // The client reads too slowly.

@@ -84,6 +84,7 @@ void RequestBody::parse_elsewhere(api::Endpoint endpoint, Parsed done) {
 
 void RequestBody::prepare(const ClientRequest& client, const RoutedGrant& grant, std::string kv_transfer_params,
                           std::function<void()> done) {
+  is_released_ = was_waiting_ = false;
   if (body_.size() <= net::ExchangeHandler::kAdmittedBytes) {
     upstream().write_body(client, grant, kv_transfer_params);
     return done();
@@ -134,7 +135,14 @@ void RequestBody::finish(const std::function<void()>& done) {
   });
 }
 
-void RequestBody::answered(bool keep_memory) {
+void RequestBody::release_if_last(Phase phase, dispatch::Ticket ticket, ReplicaCall& call) {
+  if (!awaits_answer(phase) || is_released_ || body_.size() <= net::kUncountedBytesMax) return;
+  if (!std::exchange(was_waiting_, true) || context_.dispatcher.may_retry(ticket)) return;
+  is_released_ = call.release_request();
+  if (is_released_) sent_for_the_last_time(true);
+}
+
+void RequestBody::sent_for_the_last_time(bool keep_memory) {
   body_.clear(keep_memory ? kKeptBytesMax : 0);
   if (keep_memory && out_ != nullptr)
     out_->upstream.clear();
@@ -145,7 +153,7 @@ void RequestBody::answered(bool keep_memory) {
 
 void RequestBody::clear(bool keep_memory) {
   large_.reset();
-  answered(keep_memory);
+  sent_for_the_last_time(keep_memory);
 }
 
 void RequestBody::release(bool keep_memory, std::function<void()> done) {

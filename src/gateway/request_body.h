@@ -10,8 +10,10 @@
 #include <utility>
 #include <vector>
 
+#include "gateway/replica_call.h"
 #include "gateway/request_guard.h"
 #include "gateway/request_reading.h"
+#include "gateway/request_report.h"
 #include "gateway/upstream_request.h"
 #include "gateway/worker_context.h"
 #include "net/body.h"
@@ -58,8 +60,13 @@ class RequestBody {
   void prepare_count(std::function<void(std::string)> done);
   [[nodiscard]] UpstreamRequest& upstream() { return out_->upstream; }
 
+  // Frees bodies that were sent if no other replica can take the request. To be called in regular intervals while the
+  // request waits for its answer: a pooled connection that its replica has just closed fails within one interval, and
+  // the request is then sent again.
+  void release_if_last(Phase phase, dispatch::Ticket ticket, ReplicaCall& call);
+  [[nodiscard]] bool is_released() const { return is_released_; }
   // The request is not sent again.
-  void answered(bool keep_memory);
+  void sent_for_the_last_time(bool keep_memory);
   // Frees the bodies and calls `done`, later if another thread still works for the request.
   void release(bool keep_memory, std::function<void()> done);
 
@@ -95,9 +102,10 @@ class RequestBody {
   std::unique_ptr<Outgoing> out_;  // Set by take_settings().
   net::MemoryHold changed_hold_;   // Counts the changed body in it.
   std::unique_ptr<LargeBody> large_;
-  LargeBodies::Ticket ticket_ = 0;  // Not 0 while another thread works.
-  bool has_failed_ = false;         // There was no memory for its work.
-  std::function<void()> released_;  // Set while a released request waits for the end of the work.
+  LargeBodies::Ticket ticket_ = 0;                  // Not 0 while another thread works.
+  bool is_released_ = false, was_waiting_ = false;  // See release_if_last().
+  bool has_failed_ = false;                         // There was no memory for its work.
+  std::function<void()> released_;                  // Set while a released request waits for the end of the work.
 };
 
 }  // namespace penstock::gateway

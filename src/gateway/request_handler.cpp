@@ -143,7 +143,7 @@ bool RequestHandler::retry(dispatch::Attempt attempt, std::string_view cause) {
   if (has_begun(phase_)) return false;
   end_attempt(attempt, Phase::kRouting);
   // The decode replica may have failed to fetch the KV, so the whole request starts again.
-  auto grant = context_.dispatcher.route_again(ticket_, context_.loop.now());
+  auto grant = body_.is_released() ? std::nullopt : context_.dispatcher.route_again(ticket_, context_.loop.now());
   if (!grant) return false;
   report_.retried(*grant_.target, cause, *grant->target);
   call_.cancel();
@@ -156,8 +156,7 @@ void RequestHandler::end_prefill() {
   relay_.reset();
   if (transfer.empty() && retry(dispatch::Attempt::kFaulted, "no KV transfer parameters")) return;
   end_attempt(dispatch::Attempt::kAnswered, Phase::kRouting);
-  std::optional<RoutedGrant> grant;
-  if (!transfer.empty()) grant = context_.dispatcher.route_decode(ticket_, context_.loop.now());
+  auto grant = transfer.empty() ? std::nullopt : context_.dispatcher.route_decode(ticket_, context_.loop.now());
   if (!grant)
     return give_up(502, "prefill_failed", "no decode replica could take the request over from its prefill replica");
   grant_ = *std::move(grant);
@@ -201,7 +200,7 @@ void RequestHandler::begin_answer() {
   report_.answered(status_);
   relay_.start(*exchange_, status_);
   // A stream may last long; another answer ends soon, and the memory serves the next request.
-  body_.answered(!stream_);
+  body_.sent_for_the_last_time(!stream_);
   relay_.clear(!stream_);
 }
 

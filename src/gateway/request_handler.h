@@ -43,6 +43,8 @@ class RequestHandler final : private net::ExchangeListener, private net::Respons
   void cut();
   // What the open stream has delivered, if it grew since the last call.
   [[nodiscard]] std::optional<dispatch::Progress> progress();
+  // Frees a body that was sent if the request cannot go to another replica. Called in regular intervals.
+  void release_body() { body_.release_if_last(phase_, ticket_, call_); }
 
  private:
   void on_writable() override;
@@ -115,7 +117,7 @@ class RequestHandler final : private net::ExchangeListener, private net::Respons
   api::AnswerWatch watch_;
   std::unique_ptr<api::AnswerCollector> collector_;  // Null if the answer is relayed.
   RequestGuard guard_;
-  RequestBody body_;  // Freed with the first byte of the answer.
+  RequestBody body_;  // Freed with the first byte of the answer, or before it if no other replica can take the request.
   PromptCount prompt_count_{context_, guard_};
 };
 

@@ -35,6 +35,10 @@ enum class Phase : std::uint8_t {
 [[nodiscard]] constexpr bool is_attempt(Phase phase) {
   return phase == Phase::kPrefilling || phase == Phase::kConnecting || phase == Phase::kAwaitingFirstByte;
 }
+// Returns true while the request is at a replica that may answer the client, who has received nothing.
+[[nodiscard]] constexpr bool awaits_answer(Phase phase) {
+  return phase == Phase::kConnecting || phase == Phase::kAwaitingFirstByte || phase == Phase::kCollecting;
+}
 // Returns true once the client has received a part of the answer.
 [[nodiscard]] constexpr bool has_begun(Phase phase) {
   return phase == Phase::kRelaying || phase == Phase::kFinishingEvent;

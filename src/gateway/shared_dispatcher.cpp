@@ -64,6 +64,11 @@ std::optional<RoutedGrant> SharedDispatcher::route_again(Ticket ticket, core::In
   return routed(dispatcher_.route_again(ticket, now));
 }
 
+bool SharedDispatcher::may_retry(Ticket ticket) {
+  const std::scoped_lock lock{mutex_};
+  return dispatcher_.may_retry(ticket);
+}
+
 std::optional<RoutedGrant> SharedDispatcher::route_decode(Ticket ticket, core::Instant now) {
   const std::scoped_lock lock{mutex_};
   return routed(dispatcher_.route_decode(ticket, now));

@@ -60,7 +60,7 @@ Worker::Worker(const std::shared_ptr<const Settings>& settings, SharedDispatcher
       server_(std::make_unique<net::Server>(loop_, listening, static_cast<net::ExchangeHandler&>(*this),
                                             settings->options.server, settings->options.tls)) {
   open_accounts();
-  loop_.every(kProgressInterval, [this] { report_progress(); });
+  loop_.every(kProgressInterval, [this] { visit_requests(); });
   loop_.every(std::chrono::milliseconds{200}, [this] {
     net::ServerCounters now = server_->counters();
     now.out_of_memory += context_.memory_refusals;
@@ -121,10 +121,12 @@ void Worker::add_to(WorkerTotals& totals) const {
   add(totals.connections, counters_);
 }
 
-void Worker::report_progress() {
+void Worker::visit_requests() {
   progress_.clear();
-  for (const auto& handler : handlers_)
+  for (const auto& handler : handlers_) {
+    handler->release_body();
     if (const auto grown = handler->progress()) progress_.push_back(*grown);
+  }
   if (!progress_.empty()) context_.dispatcher.report_progress(progress_);
 }
 

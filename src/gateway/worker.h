@@ -43,7 +43,7 @@ class Worker final : private net::ExchangeHandler, private dispatch::GrantListen
   void deliver(dispatch::Ticket ticket, const dispatch::Refusal& refusal) override;
   RequestHandler& take_handler();
   void open_accounts();
-  void report_progress();
+  void visit_requests();  // Reports the progress of open streams and frees bodies that are not needed.
   void refuse_method(net::Exchange& exchange, std::string_view allowed);
   void refuse_at_once(net::Exchange& exchange, const Refusal& refusal);               // Without a request handler.
   void answer_models(net::Exchange& exchange, std::optional<std::string_view> name);  // Without a name, the list.

@@ -61,6 +61,9 @@ struct CallOptions {
 class Call {
  public:
   virtual void cancel() = 0;  // Closes the connection, which informs the server.
+  // Returns true if all of the request was written. Head and body may then be freed; if a pooled connection turns out
+  // to be closed after that, the call fails.
+  virtual bool release_request() = 0;
   // Passes on the bytes of the body that have arrived and were not delivered, as on_body() would have them, at most
   // about `bytes_max`. Only cancel() may follow.
   virtual void take_rest(const std::function<void(std::string_view)>& take, std::size_t bytes_max) = 0;

@@ -115,6 +115,14 @@ void ClientConnection::disconnect() {
 
 void ClientConnection::cancel() { pool_.drop(*this); }
 
+bool ClientConnection::release_request() {
+  if (phase_ == Phase::kConnecting || has_unsent()) return false;
+  head_ = body_ = {};
+  sent_ = 0;
+  is_reused_ = false;
+  return true;
+}
+
 void ClientConnection::take_rest(const std::function<void(std::string_view)>& take, std::size_t bytes_max) {
   auto& scratch = pool_.scratch();
   std::size_t taken = 0;

@@ -42,6 +42,7 @@ class ClientConnection final : public Watcher, public Call, public ListHook<InPo
   [[nodiscard]] bool is_idle() const { return phase_ == Phase::kIdle; }
 
   void cancel() override;
+  bool release_request() override;
   void take_rest(const std::function<void(std::string_view)>& take, std::size_t bytes_max) override;
   void pause() override;
   void resume() override;
