@@ -87,6 +87,20 @@ TEST_F(BillsTest, AClientThatLeavesAWholeAnswerPaysForTheTimeAtTheLearnedRate) {
   EXPECT_EQ(end(limited, outcome(Outcome::kTimedOut)).output_tokens, 50U) << "no more than was requested";
 }
 
+TEST_F(BillsTest, AClientThatLeavesManyAnswersPaysForEachOfThem) {
+  RequestInfo info = info_of(4000);
+  info.prompt_tokens_given = 1000;
+  info.max_tokens = 100;
+  info.answers = 16;
+  info.received_at = now;
+  const Ticket ticket = dispatcher.arrive(info, listener, now).ticket;
+  now += 2s;
+  EXPECT_EQ(end(ticket, outcome(Outcome::kCancelled)).output_tokens, 16U * 2U * 30U);
+  const Ticket longer = dispatcher.arrive(info, listener, now).ticket;
+  now += 20s;
+  EXPECT_EQ(end(longer, outcome(Outcome::kCancelled)).output_tokens, 16U * 100U);
+}
+
 TEST_F(BillsTest, AClientThatLeavesAStreamPaysForTokensWithoutText) {
   const Ticket ticket = send(true);
   dispatcher.answered(ticket, now);

@@ -27,20 +27,20 @@ class OutputEstimator {
     }
     return bytes > kOneTokenBytesMax * events ? std::max(events, by_bytes) : events;
   }
-  // Of an answer that is not streamed and whose client left after that time at the replica.
-  [[nodiscard]] std::uint64_t of_time(core::Duration time) const {
+  // Of a request for that many answers, which are not streamed and whose client left after that time at the replica.
+  [[nodiscard]] std::uint64_t of_time(core::Duration time, std::uint64_t answers) const {
     const double rate = seconds_ > 0.0 ? timed_tokens_ / seconds_ : kTokensPerSecond;
-    return std::max<std::uint64_t>(
-        1, static_cast<std::uint64_t>(std::llround(rate * std::max(0.0, core::to_seconds(time)))));
+    const double tokens = rate * static_cast<double>(answers) * std::max(0.0, core::to_seconds(time));
+    return std::max<std::uint64_t>(1, static_cast<std::uint64_t>(std::min(tokens + 0.5, 1e15)));
   }
 
-  void learn(std::uint64_t tokens, std::uint64_t events, bool stream, core::Duration time) {
+  void learn(std::uint64_t tokens, std::uint64_t events, bool stream, core::Duration time, std::uint64_t answers) {
     constexpr double kMemory = 100'000.0;  // Tokens after which older answers count half.
     if (stream && events > 0) {
       tokens_ += static_cast<double>(tokens);
       events_ += static_cast<double>(events);
     }
-    timed_tokens_ += static_cast<double>(tokens);
+    timed_tokens_ += static_cast<double>(tokens) / static_cast<double>(answers);
     seconds_ += std::max(0.0, core::to_seconds(time));
     if (timed_tokens_ < kMemory) return;
     for (double* sum : {&tokens_, &events_, &timed_tokens_, &seconds_}) *sum /= 2.0;

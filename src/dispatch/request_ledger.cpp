@@ -127,7 +127,7 @@ void RequestLedger::count_tokens(ActiveRequest& request, const RequestOutcome& o
   entry.output_tokens = output.tokens;
   const bool unseen = left && !request.stream && !seen.has_text() && !output.reported;
   if (unseen) {
-    entry.output_tokens = std::min(output_limit(request), estimator(request).of_time(time));
+    entry.output_tokens = std::min(output_limit(request), estimator(request).of_time(time, request.answers));
   } else if (left && request.computes && seen.events > 0 && !seen.whole) {
     // A replica notices that the gateway left after the step that it computes.
     const std::uint64_t step = estimator(request).of_events(1, seen.bytes / seen.events);
@@ -136,10 +136,11 @@ void RequestLedger::count_tokens(ActiveRequest& request, const RequestOutcome& o
   }
   if (left && request.stream && request.hides_reasoning && !output.reported) {
     const core::Duration hidden = (request.answered ? request.answered_at : now) - request.dispatched_at;
-    entry.output_tokens = std::min(output_limit(request), entry.output_tokens + estimator(request).of_time(hidden));
+    entry.output_tokens =
+        std::min(output_limit(request), entry.output_tokens + estimator(request).of_time(hidden, request.answers));
   }
   if (entry.measured && outcome.outcome == Outcome::kCompleted && output.tokens > 0 && !request.hides_output)
-    estimator(request).learn(output.tokens, seen.events, request.stream, time);
+    estimator(request).learn(output.tokens, seen.events, request.stream, time, request.answers);
 }
 
 void RequestLedger::close(ActiveRequest& request, const RequestOutcome& outcome, core::Instant now) {

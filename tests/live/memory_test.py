@@ -111,9 +111,9 @@ class MemoryTest(unittest.TestCase):
             stop.wait(SECONDS)
             return plain(200)
 
-        hung = FakeReplica(self, hang)
-        gateway = gateway_with(self, [{"url": engine.url, "model": MODEL}, {"url": hung.url, "model": "hung"}],
-                               address_space=1024 * MIB)
+        # There are two, so that a retry is possible and the gateway keeps the bodies.
+        hung = [{"url": FakeReplica(self, hang).url, "model": "hung"} for _ in range(2)]
+        gateway = gateway_with(self, [{"url": engine.url, "model": MODEL}, *hung], address_space=1024 * MIB)
         gateway.ready()
         body = (b'{"model":"hung","messages":[{"role":"user","content":"hi"}],"metadata":{"a":"' + b"x" * (40 * MIB) +
                 b'"}}')
