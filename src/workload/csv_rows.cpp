@@ -22,6 +22,7 @@ enum Role : std::uint8_t {
   kClass,
   kPrefixGroup,
   kPrefixTokens,
+  kStreamed,
   kRoleCount
 };
 
@@ -65,6 +66,8 @@ constexpr KnownColumn kKnownColumns[] = {
     {"prefix_group_id", kPrefixGroup},
     {"prefix_id", kPrefixGroup},
     {"prefix_tokens", kPrefixTokens},
+    {"streamed", kStreamed},
+    {"stream", kStreamed},
 };
 
 std::string names_of(Role role) {
@@ -235,6 +238,11 @@ Parsed<void> CsvRowParser::read_service(Fields fields, TraceRow& row) const {
     const auto traffic_class = parse_traffic_class(columns_.names[kClass], field(fields, kClass));
     if (!traffic_class) return wrong(traffic_class.error());
     row.traffic_class = *traffic_class;
+  }
+  if (columns_.has(kStreamed)) {
+    const auto streamed = parse_streamed(columns_.names[kStreamed], field(fields, kStreamed));
+    if (!streamed) return wrong(streamed.error());
+    row.streamed = *streamed;
   }
   return {};
 }

@@ -27,6 +27,7 @@ enum FieldIndex : std::uint8_t {
   kSessionKey,
   kClassKey,
   kPriorityKey,
+  kStreamedKey,
   kFieldCount
 };
 struct Key {
@@ -37,7 +38,7 @@ struct Key {
 constexpr Key kKeys[] = {{"timestamp", kTimestamp},   {"input_length", kInputLength}, {"output_length", kOutputLength},
                          {"hash_ids", kHashIds},      {"tenant", kTenantKey},         {"session", kSessionKey},
                          {"session_id", kSessionKey}, {"class", kClassKey},           {"traffic_class", kClassKey},
-                         {"priority", kPriorityKey}};
+                         {"priority", kPriorityKey},  {"streamed", kStreamedKey},     {"stream", kStreamedKey}};
 
 tl::unexpected<std::string> not_json() { return wrong("is not one JSON object"); }
 
@@ -139,10 +140,15 @@ class MooncakeRowParser final : public RowParser {
 
   [[nodiscard]] static Parsed<void> read_service(FieldIndex field, std::string_view key, ondemand::value& value,
                                                  TraceRow& row) {
+    if (bool streamed = true; field == kStreamedKey && value.get_bool().get(streamed) == simdjson::SUCCESS) {
+      row.streamed = streamed;
+      return {};
+    }
     const auto text = name_of(key, value);
     if (!text) return wrong(text.error());
     if (field == kPriorityKey)
       return parse_priority(key, *text).map([&](std::int8_t priority) { row.priority = priority; });
+    if (field == kStreamedKey) return parse_streamed(key, *text).map([&](bool streamed) { row.streamed = streamed; });
     if (field == kClassKey)
       return parse_traffic_class(key, *text).map([&](TrafficClass parsed) { row.traffic_class = parsed; });
     return parse_name(key, *text).map([&](std::string_view name) {

@@ -99,6 +99,26 @@ TEST(TraceFormats, MooncakeRowsMayNameTenantSessionClassAndPriority) {
   EXPECT_EQ(row("\"session\":1,\"session_id\":1"), "t.csv:1: names session_id twice");
 }
 
+TEST(TraceFormats, ARowMayHaveAnAnswerThatWasNotStreamed) {
+  const auto streamed = [](const std::string& text) {
+    std::vector<bool> all;
+    for (const Request& request : read_text(text).value().requests) all.push_back(request.streamed);
+    return all;
+  };
+  const auto row = [](const std::string& fields) {
+    return "{\"timestamp\":0,\"input_length\":5,\"output_length\":1" + fields + "}\n";
+  };
+  EXPECT_EQ(streamed(row("") + row(",\"streamed\":false") + row(",\"stream\":true") + row(",\"streamed\":null") +
+                     row(",\"streamed\":\"false\"") + row(",\"streamed\":0")),
+            (std::vector<bool>{true, false, true, true, false, false}));
+  EXPECT_EQ(streamed("arrival_s,input_tokens,output_tokens,Streamed\n0,5,1,false\n0,5,1,\n0,5,1,TRUE\n0,5,1,0\n"),
+            (std::vector<bool>{false, true, true, false}));
+  EXPECT_EQ(fault_of(row(",\"streamed\":\"no\"")), "t.csv:1: streamed \"no\" is neither true nor false");
+  EXPECT_EQ(fault_of(row(",\"streamed\":2")), "t.csv:1: streamed \"2\" is neither true nor false");
+  EXPECT_EQ(fault_of("arrival_s,input_tokens,output_tokens,stream\n0,5,1,maybe"),
+            "t.csv:2: stream \"maybe\" is neither true nor false");
+}
+
 TEST(TraceFormats, MooncakeWithoutBlockIdsSharesNothing) {
   const auto workload = read_text("{\"timestamp\":0,\"input_length\":9,\"output_length\":1}").value();
   EXPECT_EQ(workload.requests[0].block_count, 0U);

@@ -56,6 +56,7 @@ tl::expected<bool, RowFault> TraceBuilder::add(const TraceRow& row) {
   request.session = session_number(row.session);
   request.traffic_class = row.traffic_class;
   request.priority = row.priority;
+  request.streamed = row.streamed;
   append_blocks(row, request);
   workload_.requests.push_back(request);
   return true;

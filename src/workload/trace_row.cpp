@@ -31,6 +31,13 @@ Parsed<TrafficClass> parse_traffic_class(std::string_view column, std::string_vi
   return wrong(fmt::format("{} {} is neither interactive nor batch", column, quoted_text(text)));
 }
 
+Parsed<bool> parse_streamed(std::string_view column, std::string_view text) {
+  const std::string word = normalized(text.substr(0, kNameBytesMax));
+  if (word.empty() || word == "true" || word == "1") return true;
+  if (word == "false" || word == "0") return false;
+  return wrong(fmt::format("{} {} is neither true nor false", column, quoted_text(text)));
+}
+
 Parsed<std::string_view> parse_name(std::string_view column, std::string_view text) {
   if (text.size() > kNameBytesMax) return wrong(fmt::format("{} is longer than {} bytes", column, kNameBytesMax));
   return text;

@@ -24,13 +24,16 @@ struct TraceRow {
   std::vector<std::uint64_t> hash_ids;             // One per block, from the first.
   TrafficClass traffic_class = TrafficClass::kInteractive;
   std::int8_t priority = 0;
+  bool streamed = true;
 };
 
 inline constexpr std::size_t kNameBytesMax = 256;  // Limit for a tenant, a session or a prefix group.
 
-// Fields that every format reads alike. Blank text gives the default: priority 0, the interactive class, no name.
+// Fields that every format reads alike. Blank text gives the default: priority 0, the interactive class, no name, a
+// streamed answer.
 [[nodiscard]] Parsed<std::int8_t> parse_priority(std::string_view column, std::string_view text);
 [[nodiscard]] Parsed<TrafficClass> parse_traffic_class(std::string_view column, std::string_view text);
+[[nodiscard]] Parsed<bool> parse_streamed(std::string_view column, std::string_view text);
 [[nodiscard]] Parsed<std::string_view> parse_name(std::string_view column, std::string_view text);
 // Returns `name` in lower case, with `_` for spaces and dashes.
 [[nodiscard]] std::string normalized(std::string_view name);
