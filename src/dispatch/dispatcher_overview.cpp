@@ -29,7 +29,7 @@ std::vector<ReplicaStatus> Dispatcher::replicas(core::Instant now) const {
     const auto success_rate = counts.attempts() > 0 ? std::optional{counts.success_rate()} : std::nullopt;
     all.push_back({replica.spec, slot, replica.healthy, replica.breaker.state() == CircuitBreaker::State::kOpen,
                    replica.breaker.cause(), replica.breaker.ejections(), success_rate, replica.requests_total,
-                   replica.failures_total, replica.busy_total, replicas_.load(slot, now)});
+                   replica.failures_total, replica.busy_total, replica.picks, replicas_.load(slot, now)});
   }
   return all;
 }

@@ -28,6 +28,7 @@ struct ReplicaStatus {
   std::uint64_t ejections_total = 0;
   std::optional<double> success_rate;  // Of the attempts within the window of the outlier detection.
   std::uint64_t requests_total = 0, failures_total = 0, busy_total = 0;
+  std::array<std::uint64_t, routing::kPickReasons> picks{};  // Attempts by the reason of the choice (PickReason).
   routing::PickingStrategy::Load load;
 };
 

@@ -265,6 +265,7 @@ std::uint32_t ReplicaSet::dispatched(const routing::PickRequest& request, const 
   Replica& replica = replicas_[slot];
   ++replica.open_requests;
   ++replica.requests_total;
+  ++replica.picks[static_cast<std::size_t>(selection.why)];
   routing::Selection local = selection;
   local.slot = replica.place;
   strategy(slot).dispatched(request, local, now);

@@ -66,6 +66,7 @@ class ReplicaSet {
     std::uint32_t open_requests = 0;
     bool reports_cached_tokens = false;  // Its usage has contained cached tokens.
     std::uint64_t requests_total = 0, failures_total = 0, busy_total = 0;
+    std::array<std::uint64_t, routing::kPickReasons> picks{};  // Attempts by the reason of the choice.
   };
 
   // The options have new models or new limits of circuit breakers. A model that is not configured any more loses its

@@ -88,6 +88,17 @@ void add_replicas(telemetry::ExpositionWriter& text, const Overview& overview, s
     text.add(static_cast<double>(value_of(status)), {{"replica", status.spec.id}, {"model", status.spec.model}});
 }
 
+void add_routing(telemetry::ExpositionWriter& text, const Overview& overview) {
+  text.family("penstock_routing_decisions_total", "counter",
+              "attempts at the replica by the reason for which it was chosen");
+  for (const dispatch::ReplicaStatus& status : overview.replicas)
+    for (std::size_t why = 0; why < status.picks.size(); ++why)
+      text.add(static_cast<double>(status.picks[why]),
+               {{"replica", status.spec.id},
+                {"model", status.spec.model},
+                {"reason", routing::to_string(static_cast<routing::PickReason>(why))}});
+}
+
 void add_usage(telemetry::ExpositionWriter& text, const Overview& overview) {
   text.family("penstock_requests_total", "counter", "ended requests by outcome");
   for (const auto& [key, sums] : overview.sums)
@@ -236,6 +247,7 @@ std::string metrics_text(const Overview& overview, const WorkerTotals& totals, c
   add_replicas(text, overview, "penstock_replica_busy_total", "counter",
                "attempts that the replica answered with 429 or 503",
                [](const dispatch::ReplicaStatus& status) { return status.busy_total; });
+  add_routing(text, overview);
   telemetry::append_message_counts(written, "penstock_kv_event_messages", "Messages of KV cache events",
                                    overview.kv_events);
   add_connections(text, totals.connections);

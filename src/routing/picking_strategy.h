@@ -43,6 +43,7 @@ enum class PickReason : std::uint8_t {
   kAffinity,  // The session was served there before.
   kOnly,      // No other replica was eligible.
 };
+inline constexpr std::size_t kPickReasons = 4;
 [[nodiscard]] const char* to_string(PickReason why);  // Returns "prefix", "load", "affinity" or "only".
 
 // KV tokens that a request adds to a replica, on average over its life: what is not cached there, and half of its
