@@ -13,6 +13,8 @@ packages=(
   # tests, benchmarks, tools
   libgtest-dev libgmock-dev libbenchmark-dev librapidcheck-dev xz-utils zstd chromium python3-venv curl openssl
   clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev
+  # servers of others that tests run at ports of their own
+  nats-server etcd-server
 )
 # A Node.js from elsewhere brings its own npm, and Debian's would clash with it.
 command -v npm >/dev/null || packages+=(nodejs npm)
@@ -43,6 +45,11 @@ install_packages() {
   local apt=(env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=300)
   as_root "${apt[@]}" update
   as_root "${apt[@]}" install -y --no-install-recommends "${missing[@]}"
+  # The packages start these servers, and tests start their own.
+  command -v systemctl >/dev/null || return 0
+  for server in nats-server etcd; do
+    case " ${missing[*]} " in *" $server"[-\ ]*) as_root systemctl disable --now --quiet "$server" 2>/dev/null || true ;; esac
+  done
 }
 
 install_web() {

@@ -16,6 +16,7 @@
 #include "cli/plan_reload.h"
 #include "cli/plan_setup.h"
 #include "connect/keda/external_scaler.h"
+#include "connect/nats/protocol.h"
 #include "connect/sqlite/decision_store.h"
 #include "controller/local_fleet.h"
 #include "controller/observed_fleet.h"
@@ -245,6 +246,7 @@ int run_planner(const Arguments& arguments) {
     }
     const auto store = std::make_shared<net::CredentialStore>(*std::move(credentials));
     observed.credentials = [store](const std::string& url) { return store->of(url); };
+    observed.gpu_exporters = made.planner.gpu_exporters;
     reloader.reloads_credentials(store);
     for (const simulation::PoolSpec& pool : run->pools) observed.pools.push_back(pool.role);
     if (!made.planner.dynamo_discovery.empty()) {
@@ -254,6 +256,14 @@ int run_planner(const Arguments& arguments) {
         return report_input_error(source.error());
       }
       observed.dynamo = *std::move(source);
+      auto server = connect::parse_nats_endpoint(made.planner.nats_server);
+      if (server && !server->subject.empty())
+        server = core::invalid_input(made.planner.nats_server, "names a subject, not only a server");
+      if (!server) {
+        server.error().where = "planner.nats_server";
+        return report_input_error(server.error());
+      }
+      observed.nats_server = server->server();
     }
     fleet = std::make_unique<controller::ObservedFleet>(loop, client, log, std::move(observed));
   }

@@ -68,6 +68,17 @@ void add_forecast(Table& table, PlannerSetup& setup) {
           text(setup.dynamo_discovery))
       .placeholder("SOURCE");
   table
+      .add({"planner.gpu_exporters", "--gpu-exporters",
+            "URLs of DCGM exporters that a live planner reads, like http://node-1:9400; their pods have the names of "
+            "replicas, or each runs on the host of one replica"},
+           names(setup.gpu_exporters))
+      .placeholder("URL,…");
+  table
+      .add({"planner.nats_server", "--nats-server",
+            "server of the subjects that Dynamo's discovery names, if its event plane is NATS"},
+           text(setup.nats_server))
+      .placeholder("SERVER");
+  table
       .add({"planner.warm_pool", "--warm-pool", "replicas beyond the plan that stay ready"},
            count(setup.options.schedule.warm_pool, 0, kReplicasMax))
       .reloadable();

@@ -7,8 +7,6 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "telemetry/event_envelope.h"
-
 namespace penstock::controller {
 namespace {
 
@@ -24,18 +22,6 @@ constexpr core::Duration kRejectionInterval = std::chrono::minutes{1};  // Betwe
 
 constexpr std::string_view kEnableMetrics =
     "; enable the metrics of the engine, or name the Prometheus server that has them (prometheus.url)";
-
-// Nothing: an event of another topic.
-std::optional<core::Result<telemetry::ForwardPassMetrics>> decode(const connect::SubscriberMessage& message) {
-  using Metrics = core::Result<telemetry::ForwardPassMetrics>;
-  if (message.malformed)
-    return Metrics{core::invalid_input("forward pass metrics", "the message has frames of an unknown form")};
-  if (!message.publisher) return telemetry::decode_forward_pass(message.payload);
-  if (message.topic != telemetry::kForwardPassTopic) return std::nullopt;
-  const auto envelope = telemetry::decode_event_frame(message.payload);
-  if (!envelope) return Metrics{tl::make_unexpected(envelope.error())};
-  return telemetry::decode_forward_pass(envelope->payload);
-}
 
 // The endpoint that the engine's description names. An engine that listens on all addresses has the host of its URL.
 std::string fpm_endpoint_in(const std::string& info, const std::string& url) {
@@ -60,25 +46,24 @@ const connect::QueriedReplica* find_replica(const connect::QueriedReplicas& repl
 }  // namespace
 
 EngineWatch::EngineWatch(net::Loop& loop, net::Client& client, FleetEvents& events, EngineWatchOptions options)
-    : loop_(loop), client_(client), events_(events), options_(std::move(options)), resolver_(loop, options_.resolve) {
+    : loop_(loop),
+      client_(client),
+      events_(events),
+      options_(std::move(options)),
+      resolver_(loop, options_.resolve),
+      channels_(loop, {[this](const std::string& endpoint, const core::Result<telemetry::ForwardPassMetrics>& metrics) {
+                         message(endpoint, metrics);
+                       },
+                       [this](const std::string& server, const std::string& cause) { report_server(server, cause); }}) {
+  if (!options_.gpu_exporters.empty()) gpus_.emplace(loop_, client_, events_, options_.gpu_exporters, options_.resolve);
   if (options_.prometheus)
     options_.prometheus->listen({[this](const connect::QueriedReplicas& replicas) { take(replicas); },
                                  [this](const connect::QueryReport& query) { report(query); }});
   else
     timer_ = loop_.every(options_.interval, [this] { scrape(); });
-  // Without a subscriber the scrapes remain as the source of telemetry.
-  auto started = connect::Subscriber::start({}, [this](const connect::SubscriberMessage& message) {
-    auto metrics = decode(message);
-    if (!metrics) return;
-    loop_.post([this, endpoint = std::string{message.endpoint}, metrics = *std::move(metrics)] {
-      this->message(endpoint, metrics);
-    });
-  });
-  if (started) subscriber_ = *std::move(started);
 }
 
 EngineWatch::~EngineWatch() {
-  subscriber_.reset();
   if (options_.prometheus)
     options_.prometheus->listen({});
   else
@@ -107,18 +92,20 @@ std::span<const std::string> EngineWatch::endpoints_of(const Engine& engine) {
 }
 
 void EngineWatch::update_subscriptions() {
-  if (!subscriber_) return;
   std::set<std::string> wanted;
   for (auto& [replica, engine] : engines_)
     for (const std::string& endpoint : endpoints_of(engine)) {
       wanted.insert(endpoint);
-      if (subscribed_.contains(endpoint)) continue;
-      if (const auto added = subscriber_->add(endpoint); !added)
+      if (const auto added = channels_.add(endpoint); !added)
         report_rejection(engine, endpoint, added.error().message());
     }
-  for (const std::string& endpoint : subscribed_)
-    if (!wanted.contains(endpoint)) subscriber_->remove(endpoint);
-  subscribed_ = std::move(wanted);
+  channels_.keep_only(wanted);
+}
+
+void EngineWatch::report_server(const std::string& server, const std::string& cause) {
+  if (cause.empty()) return;
+  events_.add(loop_.now(), true, {}, fmt::format("forward pass metrics of {} are not received: {}", server, cause));
+  events_.log().write(logging::Event::kFpmUnavailable, {{"server", server}, {"cause", cause}});
 }
 
 void EngineWatch::scrape() {
@@ -251,6 +238,10 @@ core::Result<EngineWatch::Scraped> EngineWatch::read(const Engine& engine, const
 void EngineWatch::store(Engine& engine, Scraped scraped) {
   const auto at = [](const Scraped& each) { return each.sample.sampled_at; };
   scraped.sample.oldest_queued_age = engine.queue_age.observe(scraped.scrape, at(scraped));
+  engine.kv_trend.observe(at(scraped), scraped.sample.kv_usage());
+  engine.gpu_memory_trend.observe(at(scraped), scraped.sample.gpu_memory_usage);
+  scraped.sample.kv_full_in = engine.kv_trend.full_in();
+  scraped.sample.gpu_memory_full_in = engine.gpu_memory_trend.full_in();
   std::deque<Scraped>& earlier = engine.earlier;
   if (engine.last && (earlier.empty() || at(*engine.last) - at(earlier.back()) >= kSpacing))
     earlier.push_back(*std::move(engine.last));
@@ -316,7 +307,19 @@ std::optional<signals::EngineSample> EngineWatch::sample_of(std::uint32_t replic
   for (const auto& [rank, totals] : engine.ranks) ranks.push_back(totals);
   const bool has_iterations = telemetry::apply_forward_pass(ranks, sample);
   if (!has_iterations && !engine.last) return std::nullopt;
+  if (gpus_) {
+    const auto url = net::parse_url(engine.watched.url);
+    const std::string host = url ? url->host : std::string{};
+    gpus_->fill(sample, engine.watched.name, host, is_alone_on_host(host));
+  }
   return sample;
+}
+
+bool EngineWatch::is_alone_on_host(const std::string& host) const {
+  return std::count_if(engines_.begin(), engines_.end(), [&](const auto& each) {
+           const auto url = net::parse_url(each.second.watched.url);
+           return url && url->host == host;
+         }) == 1;
 }
 
 std::map<std::string, signals::EngineSample> EngineWatch::workers_of(std::uint32_t replica) const {

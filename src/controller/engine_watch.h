@@ -14,8 +14,9 @@
 #include <vector>
 
 #include "connect/prometheus/source.h"
-#include "connect/zmq/subscriber.h"
 #include "controller/fleet_events.h"
+#include "controller/fpm_channels.h"
+#include "controller/gpu_watch.h"
 #include "core/result.h"
 #include "core/time.h"
 #include "net/address.h"
@@ -30,6 +31,7 @@
 #include "telemetry/message_metrics.h"
 #include "telemetry/queue_age.h"
 #include "telemetry/token_metrics.h"
+#include "telemetry/usage_trend.h"
 
 namespace penstock::controller {
 
@@ -50,6 +52,7 @@ struct EngineWatchOptions {
   std::function<std::shared_ptr<const net::Credentials>(const std::string& url)> credentials;
   // Engines are not scraped if a Prometheus server is the source. Null: there is none.
   std::shared_ptr<connect::PrometheusSource> prometheus;
+  std::vector<std::string> gpu_exporters;                 // URLs of DCGM exporters.
   net::Resolver::Lookup resolve = net::Address::resolve;  // For names in URLs.
 };
 
@@ -86,6 +89,7 @@ class EngineWatch {
     std::optional<Scraped> last;
     std::deque<Scraped> earlier;  // In intervals of kSpacing; the oldest is one minute old.
     telemetry::QueueAge queue_age;
+    telemetry::UsageTrend kv_trend, gpu_memory_trend;
     // By worker and rank. A replica with a router has many workers.
     std::map<std::pair<std::string, std::uint32_t>, telemetry::ForwardPassTotals> ranks;
     std::uint64_t messages = 0, rejected_messages = 0, lost_of_ranks_gone = 0;
@@ -108,9 +112,11 @@ class EngineWatch {
   void report_failure(Engine& engine, const std::string& cause);
   void request_fpm_endpoint(Engine& engine);
   void update_subscriptions();
+  void report_server(const std::string& server, const std::string& cause);
   void message(const std::string& endpoint, const core::Result<telemetry::ForwardPassMetrics>& metrics);
   void add(Engine& engine, const telemetry::ForwardPassMetrics& metrics);
   void report_rejection(Engine& engine, const std::string& endpoint, const std::string& cause);
+  [[nodiscard]] bool is_alone_on_host(const std::string& host) const;
   // They belong to the engine.
   [[nodiscard]] static std::span<const std::string> endpoints_of(const Engine& engine);
 
@@ -120,9 +126,9 @@ class EngineWatch {
   EngineWatchOptions options_;
   net::Loop::Timer timer_ = 0;
   std::map<std::uint32_t, Engine> engines_;  // By replica.
-  std::set<std::string> subscribed_;
   net::Resolver resolver_;
-  std::unique_ptr<connect::Subscriber> subscriber_;  // It is destroyed first, because it posts to the others.
+  FpmChannels channels_;
+  std::optional<GpuWatch> gpus_;
 };
 
 }  // namespace penstock::controller

@@ -22,10 +22,11 @@ class WorkerPart {
   WorkerPart(std::uint32_t index, std::uint32_t workers) : index_(index), workers_(workers) {}
 
   void take(signals::EngineSample& sample) const {
-    of(sample.queued_requests, sample.running_requests, sample.queued_prefill_tokens, sample.inflight_prefill_tokens,
-       sample.scheduled_kv_tokens, sample.queued_kv_tokens, sample.kv_used_tokens, sample.kv_capacity_tokens,
-       sample.prompt_tokens_total, sample.prefix_hit_tokens_total, sample.generation_tokens_total,
-       sample.completed_total, sample.preemptions_total, sample.evictions_total, sample.iterations_total);
+    of(sample.queued_requests, sample.running_requests, sample.deferred_requests, sample.queued_prefill_tokens,
+       sample.inflight_prefill_tokens, sample.scheduled_kv_tokens, sample.queued_kv_tokens, sample.kv_used_tokens,
+       sample.kv_capacity_tokens, sample.prompt_tokens_total, sample.prefix_hit_tokens_total,
+       sample.generation_tokens_total, sample.completed_total, sample.preemptions_total, sample.evictions_total,
+       sample.iterations_total);
     for (auto* histogram : {&sample.itl_s, &sample.prefill_s, &sample.ttft_s}) {
       if (!*histogram) continue;
       of((*histogram)->count);
@@ -82,6 +83,7 @@ ObservedFleet::ObservedFleet(net::Loop& loop, net::Client& client, logging::Log&
         EngineWatchOptions watch;
         watch.credentials = options_.credentials;
         watch.prometheus = options_.prometheus;
+        watch.gpu_exporters = options_.gpu_exporters;
         return watch;
       }()) {
   if (options_.dynamo)
@@ -163,8 +165,8 @@ void ObservedFleet::update_gateway(const GatewayState& state, core::Instant at) 
     set_workers(known, workers_of(replica, front == id));
     known.has_no_workers = front && front != id && watch_.kind_of(known.number) == telemetry::EngineKind::kDynamo;
     const bool has_channels = front == id && replica.fpm.empty();
-    engines.push_back(
-        {known.number, replica.url, has_channels ? records_.endpoints_of(options_.model) : replica.fpm, id});
+    engines.push_back({known.number, replica.url,
+                       has_channels ? records_.endpoints_of(options_.model, options_.nats_server) : replica.fpm, id});
     next.emplace(id, std::move(known));
   }
   for (const auto& [id, gone] : known_)

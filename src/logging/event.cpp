@@ -79,6 +79,10 @@ constexpr std::array kEvents = {
     EventInfo{Event::kFpmRejected, kWarning, "fpm_rejected", "plan", "replica endpoint cause",
               "A forward pass metric of an engine cannot be read, or its endpoint not be subscribed to. At most once a "
               "minute for each engine; `penstock_fpm_messages_rejected_total` counts all."},
+    EventInfo{Event::kFpmUnavailable, kWarning, "fpm_unavailable", "plan", "server cause",
+              "A NATS server with forward pass metrics has no connection; it is tried again."},
+    EventInfo{Event::kGpuMetricsUnavailable, kWarning, "gpu_metrics_unavailable", "plan", "url cause",
+              "A DCGM exporter cannot be read; once until it can be read again."},
     EventInfo{Event::kDynamoDiscoveryFailed, kWarning, "dynamo_discovery_failed", "plan", "cause",
               "The discovery of Dynamo cannot be read, or a record in it is malformed. Once for each cause."},
     EventInfo{Event::kKvEventsUnavailable, kWarning, "kv_events_unavailable", "gateway", "endpoint error",

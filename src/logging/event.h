@@ -46,6 +46,8 @@ enum class Event : std::uint8_t {
   kTelemetryUnavailable,
   kTelemetryAvailable,
   kFpmRejected,
+  kFpmUnavailable,
+  kGpuMetricsUnavailable,
   kDynamoDiscoveryFailed,
   kKvEventsUnavailable,
   kKvEventsRejected,

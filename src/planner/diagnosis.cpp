@@ -144,10 +144,16 @@ Symptom over_all(const std::vector<Finding>& findings) {
 Diagnosis Diagnoser::observe(const signals::Observation& observation) {
   histories_.resize(observation.pools.size());
   Diagnosis diagnosis;
+  std::vector<PoolView> views;
   for (std::uint32_t i = 0; i < observation.pools.size(); ++i) {
-    const signals::PoolObservation& pool = observation.pools[i];
-    histories_[i].add(observation.now, pool, options_.sample_age);
-    const PoolView view{observation.now, i, pool, histories_[i], slo_, options_};
+    histories_[i].add(observation.now, observation.pools[i], options_.sample_age);
+    views.push_back({observation.now, i, observation.pools[i], histories_[i], slo_, options_});
+  }
+  const auto decode =
+      std::find_if(views.begin(), views.end(), [](const auto& of) { return of.pool.role == signals::Role::kDecode; });
+  for (PoolView& view : views) {
+    const signals::PoolObservation& pool = view.pool;
+    if (pool.role == signals::Role::kPrefill && decode != views.end()) view.decode = &*decode;
     if (pool.role != signals::Role::kDecode) add(diagnosis, judge_ttft(view));
     if (pool.role != signals::Role::kPrefill) add(diagnosis, judge_itl(view));
   }

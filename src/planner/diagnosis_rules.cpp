@@ -171,6 +171,8 @@ void explain_queue(Finding& finding, const PoolView& view, const EngineMinute& m
           {{"queued_per_replica", minute.queued_per_replica, "requests"},
            {"running_per_replica", minute.running_per_replica, "requests"},
            {"ready", static_cast<double>(view.pool.ready), "replicas"}});
+    if (minute.deferred_per_replica > 0.0)
+      finding.evidence.push_back({"deferred_per_replica", minute.deferred_per_replica, "requests"});
   }
 }
 
@@ -190,6 +192,12 @@ void explain_replica_wait(Finding& finding, const PoolView& view) {
   const EngineMinute minute = view.history.last_minute();
   const bool cold =
       view.pool.ready == 0 || view.pool.starting > 0 || minute.starting_share >= view.options.starting_share;
+  if (!cold && preempts(view, minute)) return blame_preemption(finding, minute);
+  if (!cold && minute.kv_full_share >= view.options.kv_blocked_share) {
+    blame_kv(finding, minute);
+    finding.evidence.push_back({"kv_full_engines", minute.kv_full_share, "share"});
+    return;
+  }
   blame(finding, cold ? Cause::kColdStart : Cause::kQueue,
         {{"waiting", static_cast<double>(view.pool.unrouted_requests), "requests"},
          {"starting", static_cast<double>(view.pool.starting), "replicas"},
@@ -273,11 +281,36 @@ std::optional<Longest> longest_part(const signals::FirstTokenWindow& window) {
   return longest;
 }
 
+// The time between the end of the prefill and the first token contains the wait in the queue of the decode engines,
+// which follows from its length and the arrival rate (Little's law).
+bool waits_for_decode(const PoolView& view) {
+  if (view.decode == nullptr || *distrust(*view.decode) != '\0') return false;
+  const signals::TrafficWindow& traffic = view.pool.last_minute;
+  if (traffic.arrivals == 0 || traffic.length <= core::Duration{}) return false;
+  const EngineMinute minute = view.decode->history.last_minute();
+  const double queued = (minute.queued_per_replica - minute.deferred_per_replica) * view.decode->pool.ready;
+  const double rate = static_cast<double>(traffic.arrivals) / core::to_seconds(traffic.length);
+  return 1e3 * queued / rate >= view.pool.detail->first_tokens.transfer.mean_ms / 2.0;
+}
+
+void explain_transfer(Finding& finding, const PoolView& view) {
+  if (waits_for_decode(view)) {
+    finding.phase = Phase::kQueue;
+    finding.pool = view.decode->index;
+    finding.pool_name = view.decode->pool.name;
+    return explain_queue(finding, *view.decode, view.decode->history.last_minute());
+  }
+  blame(finding, Cause::kTransfer, {});
+  if (view.decode == nullptr) return;
+  const double deferred = view.decode->history.last_minute().deferred_per_replica;
+  if (deferred > 0.0) finding.evidence.push_back({"deferred_per_replica", deferred, "requests"});
+}
+
 void explain_ttft(Finding& finding, const PoolView& view) {
   switch (finding.phase) {
     case Phase::kAdmission: blame(finding, Cause::kAdmission, {}); return;
     case Phase::kReplicaWait: explain_replica_wait(finding, view); return;
-    case Phase::kTransfer: blame(finding, Cause::kTransfer, {}); return;
+    case Phase::kTransfer: explain_transfer(finding, view); return;
     default: break;
   }
   finding.unknown_because = distrust(view);
@@ -382,12 +415,16 @@ std::optional<Finding> judge_itl(const PoolView& view) {
 
   // A request waits on a decode replica between its first and its second token.
   const EngineMinute minute = view.history.last_minute();
-  const bool queued = decode && minute.queued_per_replica >= view.options.decode_queue_min;
+  const double for_room = minute.queued_per_replica - minute.deferred_per_replica;
+  const bool queued = decode && for_room >= view.options.decode_queue_min;
   if (preempts(view, minute)) {
     blame_preemption(finding, minute);
   } else if (queued) {
     finding.phase = Phase::kQueue;
     explain_queue(finding, view, minute);
+  } else if (decode && minute.deferred_per_replica >= view.options.decode_queue_min) {
+    finding.phase = Phase::kTransfer;
+    blame(finding, Cause::kTransfer, {{"deferred_per_replica", minute.deferred_per_replica, "requests"}});
   } else if (!decode && prompts_interfere(view, minute, *whom.window)) {
     blame(finding, Cause::kPrefill,
           {{"itl_p50_of_all", window.p50_ms, "ms"},

@@ -17,6 +17,7 @@ struct PoolView {
   const PoolHistory& history;
   const signals::SloTarget& slo;
   const DiagnosisOptions& options;
+  const PoolView* decode = nullptr;  // Of a prefill pool: the pool that continues its requests, if there is one.
 };
 
 // Returns nothing if the latency is within its limit for all segments, or if there is no data.

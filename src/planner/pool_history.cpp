@@ -13,6 +13,7 @@ using signals::ReplicaState;
 
 constexpr double kLongTermHalfLifeS = 600.0;
 constexpr double kKvFull = 0.95;  // The cache is full for prompts of any length.
+constexpr double kKvHeld = 0.85;  // Gateways hold prompts back above this usage.
 
 double ratio(double part, double whole) { return whole > 0.0 ? part / whole : 0.0; }
 double ratio(std::uint64_t part, std::uint64_t whole) {
@@ -29,6 +30,20 @@ bool blocked_by_kv(const EngineSample& sample, double mean_prompt_tokens) {
   const double waiting = ratio(queued_prefill + sample.queued_kv_tokens.value_or(0), sample.queued_requests);
   const auto free = static_cast<double>(*sample.kv_capacity_tokens - *sample.kv_used_tokens);
   return free < std::max(waiting, queued_prefill == 0 ? mean_prompt_tokens : 0.0);
+}
+
+// Mean KV tokens that a request holds: its prompt and half of its answer.
+double mean_request_tokens(const signals::PoolObservation& pool) {
+  const signals::TrafficWindow& traffic = pool.last_minute;
+  return mean_prompt_tokens(pool) + ratio(traffic.completed_output_tokens, traffic.completed) / 2.0;
+}
+
+// Returns true if a gateway does not send another mean request to the engine for want of KV.
+bool holds_requests_back(const EngineSample& sample, double mean_request_tokens) {
+  const auto usage = sample.kv_usage();
+  if (!usage) return false;
+  const double share = ratio(mean_request_tokens, static_cast<double>(sample.kv_capacity_tokens.value_or(0)));
+  return *usage >= kKvHeld || *usage + share > 1.0;
 }
 
 }  // namespace
@@ -101,10 +116,14 @@ void PoolHistory::add(core::Instant now, const signals::PoolObservation& pool, c
 
   EngineMinute& means = tick.since_last;
   means.starting_share = ratio(pool.starting, std::uint64_t{pool.starting} + pool.ready);
-  double running = 0.0, queued = 0.0, kv = 0.0, known_kv = 0.0, blocked = 0.0, with_queue = 0.0;
+  double running = 0.0, queued = 0.0, deferred = 0.0, kv = 0.0, known_kv = 0.0, blocked = 0.0, with_queue = 0.0;
+  double full = 0.0;
+  const double mean_request = mean_request_tokens(pool);
   for (const EngineSample* sample : reporting) {
     running += sample->running_requests;
     queued += sample->queued_requests;
+    deferred += std::min(sample->deferred_requests.value_or(0), sample->queued_requests);
+    full += holds_requests_back(*sample, mean_request) ? 1.0 : 0.0;
     kv += sample->kv_usage().value_or(0.0);
     known_kv += sample->kv_usage() ? 1.0 : 0.0;
     if (sample->queued_requests == 0) continue;
@@ -115,6 +134,8 @@ void PoolHistory::add(core::Instant now, const signals::PoolObservation& pool, c
   means.kv_usage = ratio(kv, known_kv);
   means.running_per_replica = ratio(running, engines);
   means.queued_per_replica = ratio(queued, engines);
+  means.deferred_per_replica = ratio(deferred, engines);
+  means.kv_full_share = ratio(full, engines);
   means.kv_blocked_share = ratio(blocked, with_queue);
   const auto idle = std::count_if(reporting.begin(), reporting.end(), [&](const EngineSample* sample) {
     return sample->queued_requests == 0 && sample->running_requests <= means.running_per_replica / 2.0;
@@ -122,6 +143,7 @@ void PoolHistory::add(core::Instant now, const signals::PoolObservation& pool, c
   means.idle_share = ratio(static_cast<double>(idle), engines);
   tick.reported = !reporting.empty();
   tick.queued = with_queue > 0.0;
+  tick.unrouted = pool.unrouted_requests > 0 && tick.reported;
   ticks_.push_back(tick);
   forget(now);
 }
@@ -138,7 +160,7 @@ void PoolHistory::forget(core::Instant now) {
 
 EngineMinute PoolHistory::last_minute() const {
   EngineMinute sum;
-  double reporting = 0.0, queued = 0.0;
+  double reporting = 0.0, queued = 0.0, unrouted = 0.0;
   for (const Tick& tick : ticks_) {
     const EngineMinute& part = tick.since_last;
     sum.length += part.length;
@@ -154,6 +176,11 @@ EngineMinute PoolHistory::last_minute() const {
       sum.kv_usage += part.kv_usage;
       sum.running_per_replica += part.running_per_replica;
       sum.queued_per_replica += part.queued_per_replica;
+      sum.deferred_per_replica += part.deferred_per_replica;
+    }
+    if (tick.unrouted) {
+      unrouted += 1.0;
+      sum.kv_full_share += part.kv_full_share;
     }
     if (tick.queued) {
       queued += 1.0;
@@ -162,8 +189,9 @@ EngineMinute PoolHistory::last_minute() const {
     }
   }
   sum.starting_share = ratio(sum.starting_share, static_cast<double>(ticks_.size()));
-  for (double* mean : {&sum.kv_usage, &sum.running_per_replica, &sum.queued_per_replica})
+  for (double* mean : {&sum.kv_usage, &sum.running_per_replica, &sum.queued_per_replica, &sum.deferred_per_replica})
     *mean = ratio(*mean, reporting);
+  sum.kv_full_share = ratio(sum.kv_full_share, unrouted);
   for (double* mean : {&sum.kv_blocked_share, &sum.idle_share}) *mean = ratio(*mean, queued);
   return sum;
 }

@@ -25,9 +25,13 @@ struct EngineMinute {
   double kv_usage = 0.0;  // Range 0 to 1.
   double running_per_replica = 0.0;
   double queued_per_replica = 0.0;
-  double starting_share = 0.0;  // starting / (starting + ready).
+  double deferred_per_replica = 0.0;  // The part of the queue that does not wait for room; 0 if engines do not tell.
+  double starting_share = 0.0;        // starting / (starting + ready).
   // Means over the observations in which an engine had a queue; 0 if none had.
   double kv_blocked_share = 0.0;  // Share of engines with a queue whose free KV is less than the next prompt needs.
+  // Share of engines without room for a mean request in their KV cache, in observations in which requests waited in
+  // front of the pool; 0 if none waited.
+  double kv_full_share = 0.0;
   double idle_share =
       0.0;  // Share of engines with an empty queue and at most half the mean number of running requests.
 
@@ -38,7 +42,8 @@ struct EngineMinute {
   [[nodiscard]] double prefill_tokens_per_step() const;
   void archive(core::StateArchive& state) {
     state.values_of(length, prompt_tokens, prefix_hit_tokens, generation_tokens, completed, preemptions, evictions,
-                    kv_usage, running_per_replica, queued_per_replica, starting_share, kv_blocked_share, idle_share);
+                    kv_usage, running_per_replica, queued_per_replica, deferred_per_replica, starting_share,
+                    kv_blocked_share, kv_full_share, idle_share);
   }
 };
 
@@ -62,7 +67,8 @@ class PoolHistory {
     EngineMinute since_last;
     bool reported = false;  // The tick has means over replicas.
     bool queued = false;    // The tick has means over queues.
-    void archive(core::StateArchive& state) { state.values_of(at, since_last, reported, queued); }
+    bool unrouted = false;  // Requests waited in front of the pool.
+    void archive(core::StateArchive& state) { state.values_of(at, since_last, reported, queued, unrouted); }
   };
   void add_counters(Tick& tick, core::Instant now, const signals::ReplicaObservation& replica);
   void forget(core::Instant now);

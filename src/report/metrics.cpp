@@ -184,6 +184,25 @@ constexpr FamilyWriter kUncalibrated =
 constexpr FamilyWriter kEndToEndLimit{"", [](const F& f, Samples& s) {
                                         if (f.from.slo && f.from.slo->e2e) s.add(core::to_seconds(*f.from.slo->e2e));
                                       }};
+// A figure that a ready replica has sent in the last 30 s.
+template <auto kFigure>
+constexpr FamilyWriter kReady{
+    "pool, worker_id", [](const F& f, Samples& s) {
+      for (const P& pool : f.pools)
+        for (const signals::ReplicaObservation& replica : pool.seen.replicas) {
+          if (replica.state != signals::ReplicaState::kReady) continue;
+          if (!signals::is_reporting(replica, f.from.observation.now, kSampleAgeMax)) continue;
+          if (const std::optional<double> figure = kFigure(*replica.sample))
+            s.add(*figure, {{"pool", pool.seen.name}, {"worker_id", std::to_string(replica.replica)}});
+        }
+    }};
+template <auto kTime>
+constexpr auto kSeconds = [](const signals::EngineSample& sample) {
+  return sample.*kTime ? std::optional{core::to_seconds(*(sample.*kTime))} : std::nullopt;
+};
+template <auto kShare>
+constexpr auto kShareOf = [](const signals::EngineSample& sample) { return sample.*kShare; };
+
 constexpr FamilyWriter kDataStates{"state", [](const F& f, Samples& s) {
                                      if (!f.from.data) return;
                                      for (const signals::DataState state : signals::kDataStates)
@@ -335,6 +354,20 @@ constexpr auto kFamilies = std::to_array<Family>({
      Needs::kData},
     {"penstock_kv_usage_ratio", "KV cache in use, mean over the replicas with telemetry", kPools<&P::kv_usage>,
      Needs::kData},
+    {"penstock_kv_full_seconds",
+     "Time until the KV cache of a ready replica is full by the trend of the last minute; no series without growth",
+     kReady<kSeconds<&signals::EngineSample::kv_full_in>>, Needs::kData},
+    {"penstock_gpu_utilisation_ratio", "Utilisation of the GPUs of a ready replica, if an exporter reports it",
+     kReady<kShareOf<&signals::EngineSample::gpu_utilisation>>, Needs::kData},
+    {"penstock_gpu_memory_usage_ratio",
+     "Memory in use of the fullest GPU of a ready replica, if an exporter reports it",
+     kReady<kShareOf<&signals::EngineSample::gpu_memory_usage>>, Needs::kData},
+    {"penstock_gpu_memory_bandwidth_ratio",
+     "Use of the memory bandwidth of the GPUs of a ready replica, if an exporter reports it",
+     kReady<kShareOf<&signals::EngineSample::gpu_memory_bandwidth>>, Needs::kData},
+    {"penstock_gpu_memory_full_seconds",
+     "Time until a GPU memory of a ready replica is full by the trend of the last minute; no series without growth",
+     kReady<kSeconds<&signals::EngineSample::gpu_memory_full_in>>, Needs::kData},
     {"penstock_telemetry_age_seconds", "Age of the oldest telemetry sample among the ready replicas",
      kPools<&P::telemetry_age_s>, Needs::kData},
     {"penstock_silent_replicas", "Ready replicas without telemetry for 30 s or more", kPools<&P::silent_replicas>,

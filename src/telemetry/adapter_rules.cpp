@@ -7,9 +7,11 @@ namespace {
 
 using enum Figure;
 
-// vLLM 0.6 to 0.29. Penstock's engines use the same names.
+// vLLM 0.6 to 0.32. Penstock's engines use the same names.
 constexpr AdapterRule kVllmRules[] = {
     {"vllm:num_requests_waiting", kQueued},
+    {"vllm:num_requests_waiting_by_reason", kQueuedOther},
+    {"vllm:num_requests_waiting_by_reason", kDeferred, "reason", "deferred"},
     {"vllm:num_requests_running", kRunning},
     {"vllm:kv_cache_usage_perc", kKvUsage},
     {"vllm:gpu_cache_usage_perc", kKvUsageOther},

@@ -12,7 +12,8 @@ namespace penstock::telemetry {
 // The meaning of a series. If a server has two names for one figure, the second is read only if the first is missing.
 enum class Figure : std::uint8_t {
   kQueued,
-  kQueuedOther,  // Triton: queued requests under another name.
+  kQueuedOther,  // Queued requests under another name.
+  kDeferred,     // Queued requests that wait for something else than room.
   kPreempted,    // Queued requests that were preempted.
   kActive,       // Sum of queued and running requests.
   kRunning,

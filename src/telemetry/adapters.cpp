@@ -176,6 +176,7 @@ class Reader {
       scrape_.queued_requests = rest(*scrape_.running_requests);
     if (!scrape_.queued_requests) scrape_.queued_requests = count(Figure::kQueuedOther);
     scrape_.preempted_requests = count(Figure::kPreempted);
+    scrape_.deferred_requests = count(Figure::kDeferred);
     scrape_.queued_prefill_tokens = count(Figure::kQueuedPrefillTokens);
     scrape_.inflight_prefill_tokens = count(Figure::kInflightPrefillTokens);
     scrape_.scheduled_kv_tokens = count(Figure::kScheduledKvTokens);
@@ -290,6 +291,8 @@ std::optional<EngineSample> to_sample(const EngineScrape& scrape, core::Instant 
   sample.sampled_at = sampled_at;
   sample.queued_requests = saturated(*scrape.queued_requests);
   sample.running_requests = saturated(*scrape.running_requests);
+  if (scrape.deferred_requests)
+    sample.deferred_requests = std::min(saturated(*scrape.deferred_requests), sample.queued_requests);
   sample.queued_prefill_tokens = scrape.queued_prefill_tokens;
   sample.inflight_prefill_tokens = scrape.inflight_prefill_tokens;
   sample.scheduled_kv_tokens = scrape.scheduled_kv_tokens;
@@ -314,6 +317,9 @@ std::optional<EngineSample> to_sample(const EngineScrape& scrape, core::Instant 
   sample.prefill_s = totals_of(scrape.prefill_s);
   sample.ttft_s = totals_of(scrape.ttft_s);
   sample.iterations_total = scrape.iterations_total;
+  sample.gpu_utilisation = scrape.gpu_utilisation;
+  sample.gpu_memory_usage = scrape.gpu_memory_usage;
+  sample.gpu_memory_bandwidth = scrape.gpu_memory_bandwidth;
   return sample;
 }
 

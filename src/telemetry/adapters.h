@@ -35,7 +35,9 @@ struct EngineScrape {
 
   std::optional<std::uint64_t> queued_requests, running_requests;
   std::optional<std::uint64_t> preempted_requests;  // Queued requests that were preempted while they decoded.
-  std::optional<double> kv_usage;                   // Range 0 to 1, over all ranks.
+  // Queued requests that wait for something else than room: a KV transfer, an adapter.
+  std::optional<std::uint64_t> deferred_requests;
+  std::optional<double> kv_usage;  // Range 0 to 1, over all ranks.
   std::optional<std::uint64_t> kv_used_tokens, kv_capacity_tokens;
   std::optional<std::uint32_t> block_tokens;
 
@@ -54,6 +56,9 @@ struct EngineScrape {
   // Only Penstock's engines expose these.
   std::optional<std::uint64_t> queued_prefill_tokens, inflight_prefill_tokens, scheduled_kv_tokens, queued_kv_tokens;
   std::optional<double> oldest_queued_s, batch_merge_efficiency;
+
+  // Engines do not expose these; queries of Prometheus may. Range 0 to 1.
+  std::optional<double> gpu_utilisation, gpu_memory_usage, gpu_memory_bandwidth;
 };
 
 // Detects the server by the names of its series; kUnknown if none is known.

@@ -21,7 +21,9 @@ vllm:num_requests_running{engine="0",model_name="meta/l\"3"} 3.0
 vllm:num_requests_running{engine="1",model_name="meta/l\"3"} 4.0
 vllm:num_requests_waiting{engine="0",model_name="meta/l\"3"} 2.0
 vllm:num_requests_waiting{engine="1",model_name="meta/l\"3"} 0.0
-vllm:num_requests_waiting_by_reason{engine="0",model_name="meta/l\"3",reason="capacity"} 2.0
+vllm:num_requests_waiting_by_reason{engine="0",model_name="meta/l\"3",reason="capacity"} 1.0
+vllm:num_requests_waiting_by_reason{engine="0",model_name="meta/l\"3",reason="deferred"} 1.0
+vllm:num_requests_waiting_by_reason{engine="1",model_name="meta/l\"3",reason="deferred"} 0.0
 vllm:kv_cache_usage_perc{engine="0",model_name="meta/l\"3"} 0.5
 vllm:kv_cache_usage_perc{engine="1",model_name="meta/l\"3"} 0.25
 vllm:cache_config_info{block_size="16",engine="0",num_gpu_blocks="1000",cache_dtype="auto"} 1.0
@@ -57,6 +59,7 @@ TEST(Adapters, ReadAllMetricsOfVllm) {
   EXPECT_EQ(scrape.running_requests, 7U);
   EXPECT_EQ(scrape.queued_requests, 2U);
   EXPECT_DOUBLE_EQ(scrape.kv_usage.value(), 0.375);
+  EXPECT_EQ(scrape.deferred_requests, 1U);
   EXPECT_EQ(scrape.kv_capacity_tokens, 32000U);
   EXPECT_EQ(scrape.kv_used_tokens, 12000U);
   EXPECT_EQ(scrape.block_tokens, 16U);
@@ -88,6 +91,23 @@ TEST(Adapters, FiguresThatAnEngineLacksStayMissing) {
         &EngineSample::evictions_total, &EngineSample::iterations_total})
     EXPECT_FALSE(((*sample).*figure).has_value());
   EXPECT_FALSE(sample->kv_usage() || sample->oldest_queued_age || sample->batch_merge_efficiency || sample->itl_s);
+}
+
+TEST(Adapters, WaitingRequestsByReasonAddUpToTheQueue) {
+  const std::string reasons =
+      "vllm:num_requests_running 3\nvllm:num_requests_waiting_by_reason{reason=\"capacity\"} 5\n"
+      "vllm:num_requests_waiting_by_reason{reason=\"deferred\"} 2\n";
+  const auto sample = to_sample(scrape_of(reasons), at_s(3));
+  ASSERT_TRUE(sample);
+  EXPECT_EQ(sample->queued_requests, 7U);
+  EXPECT_EQ(sample->deferred_requests, 2U);
+  const auto later = to_sample(scrape_of(reasons + "vllm:num_requests_waiting 1\n"), at_s(4));
+  ASSERT_TRUE(later);
+  EXPECT_EQ(later->queued_requests, 1U);
+  EXPECT_EQ(later->deferred_requests, 1U) << "a part is not more than the whole";
+  const auto older = to_sample(scrape_of("vllm:num_requests_running 3\nvllm:num_requests_waiting 4\n"), at_s(5));
+  ASSERT_TRUE(older);
+  EXPECT_FALSE(older->deferred_requests);
 }
 
 TEST(Adapters, KvUsageNeedsNoCapacity) {

@@ -23,6 +23,8 @@ struct EngineSample {
   core::Instant sampled_at;
   std::uint32_t queued_requests = 0;  // waiting requests, including preempted ones
   std::uint32_t running_requests = 0;
+  std::optional<std::uint32_t>
+      deferred_requests;  // queued requests that wait for a KV transfer or an adapter, not for room
   std::optional<std::uint64_t> queued_prefill_tokens;    // prompt tokens of waiting requests
   std::optional<std::uint64_t> inflight_prefill_tokens;  // prompt tokens of running requests that are not computed yet
   std::optional<std::uint64_t> scheduled_kv_tokens;      // Σ lengths of decoding sequences
@@ -43,6 +45,10 @@ struct EngineSample {
   // Histograms in seconds: gaps between tokens, times from scheduling to the first token, times to the first token.
   std::optional<HistogramTotals> itl_s, prefill_s, ttft_s;
   std::optional<std::uint64_t> iterations_total;  // engines that report `iterations` need not report it
+  // From 0 to 1: mean utilisation of its GPUs, memory in use of the GPU with the fullest one, use of their bandwidth.
+  std::optional<double> gpu_utilisation, gpu_memory_usage, gpu_memory_bandwidth;
+  // Time until the KV cache and the fullest GPU memory are full by the trend of the last minute; empty without growth.
+  std::optional<core::Duration> kv_full_in, gpu_memory_full_in;
 
   // From 0 to 1; empty if the engine reports neither a share nor tokens.
   [[nodiscard]] std::optional<double> kv_usage() const {
@@ -50,11 +56,12 @@ struct EngineSample {
     return static_cast<double>(*kv_used_tokens) / static_cast<double>(*kv_capacity_tokens);
   }
   void archive(core::StateArchive& state) {
-    state.values_of(sampled_at, queued_requests, running_requests, queued_prefill_tokens, inflight_prefill_tokens,
-                    scheduled_kv_tokens, queued_kv_tokens, kv_used_tokens, kv_capacity_tokens, kv_share,
-                    prompt_tokens_total, prefix_hit_tokens_total, generation_tokens_total, completed_total,
+    state.values_of(sampled_at, queued_requests, running_requests, deferred_requests, queued_prefill_tokens,
+                    inflight_prefill_tokens, scheduled_kv_tokens, queued_kv_tokens, kv_used_tokens, kv_capacity_tokens,
+                    kv_share, prompt_tokens_total, prefix_hit_tokens_total, generation_tokens_total, completed_total,
                     preemptions_total, evictions_total, oldest_queued_age, batch_merge_efficiency, iterations, itl_s,
-                    prefill_s, ttft_s, iterations_total);
+                    prefill_s, ttft_s, iterations_total, gpu_utilisation, gpu_memory_usage, gpu_memory_bandwidth,
+                    kv_full_in, gpu_memory_full_in);
   }
 };
 

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "connect/json_fields.h"
+#include "connect/nats/protocol.h"
 #include "connect/whole_file.h"
 
 namespace penstock::connect {
@@ -72,7 +73,15 @@ bool add_channel(const Json& record, DynamoRecords& records) {
   const Json& transport = member(record, "transport");
   const std::string kind = text_of(member(transport, "kind"));
   if (topic.empty() || kind.empty()) return false;
-  if (topic != kForwardPassTopic || kind != "Zmq") return true;
+  if (topic != kForwardPassTopic) return true;
+  if (kind == "Nats") {
+    const std::string prefix = text_of(member(member(transport, "config"), "subject_prefix"));
+    const std::string subject = prefix + "." + topic;
+    if (!is_nats_subject(subject)) return false;
+    records.channels.push_back({component_of(record), {}, subject});
+    return true;
+  }
+  if (kind != "Zmq") return true;
   const std::string endpoint = text_of(member(member(transport, "config"), "endpoint"));
   if (endpoint.empty()) return false;
   records.channels.push_back({component_of(record), endpoint});
@@ -89,11 +98,12 @@ std::vector<DynamoWorker> DynamoRecords::workers_of(std::string_view model) cons
   return found;
 }
 
-std::vector<std::string> DynamoRecords::endpoints_of(std::string_view model) const {
+std::vector<std::string> DynamoRecords::endpoints_of(std::string_view model, std::string_view nats_server) const {
   std::set<std::string> components, endpoints;
   for (const DynamoWorker& worker : workers_of(model)) components.insert(worker.component);
   for (const DynamoChannel& channel : channels)
-    if (channel.component.empty() || components.contains(channel.component)) endpoints.insert(channel.endpoint);
+    if (channel.component.empty() || components.contains(channel.component))
+      endpoints.insert(channel.subject.empty() ? channel.endpoint : fmt::format("{}/{}", nats_server, channel.subject));
   return {endpoints.begin(), endpoints.end()};
 }
 

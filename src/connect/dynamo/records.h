@@ -25,10 +25,12 @@ struct DynamoWorker {
   friend bool operator==(const DynamoWorker&, const DynamoWorker&) = default;
 };
 
-// A publisher of forward pass metrics over ZeroMQ.
+// A publisher of forward pass metrics, over ZeroMQ or NATS.
 struct DynamoChannel {
   std::string component;  // As in DynamoWorker; empty if the record names none.
-  std::string endpoint;   // "tcp://127.0.0.1:41475"
+  std::string endpoint;   // "tcp://127.0.0.1:41475"; empty over NATS.
+  // "namespace.dynamo.component.backend.forward-pass-metrics", which all workers of a component have in common.
+  std::string subject{};
 
   friend bool operator==(const DynamoChannel&, const DynamoChannel&) = default;
 };
@@ -38,8 +40,9 @@ struct DynamoRecords {
   std::vector<DynamoChannel> channels;
   std::string rejection;  // Why the first malformed record was left out; empty if none was.
 
-  // Endpoints of the components whose workers serve the model, sorted; an empty model stands for all.
-  [[nodiscard]] std::vector<std::string> endpoints_of(std::string_view model) const;
+  // Endpoints of the components whose workers serve the model, sorted; an empty model stands for all. Those over NATS
+  // are subjects on the server, "nats://127.0.0.1:4222".
+  [[nodiscard]] std::vector<std::string> endpoints_of(std::string_view model, std::string_view nats_server) const;
   [[nodiscard]] std::vector<DynamoWorker> workers_of(std::string_view model) const;
 };
 

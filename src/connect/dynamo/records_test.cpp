@@ -23,6 +23,8 @@ constexpr std::string_view kChannel =
     R"("name":"generate"}},"topic":"forward-pass-metrics","instance_id":2395676951078088,)"
     R"("transport":{"kind":"Zmq","config":{"endpoint":"tcp://127.0.0.1:41475"}}})";
 
+constexpr std::string_view kNats = "nats://127.0.0.1:4222";
+
 DynamoRecords read(std::string_view key, std::string_view json) {
   DynamoRecords records;
   add_dynamo_record(key, json, records);
@@ -49,8 +51,8 @@ TEST(DynamoRecords, EndpointsAreThoseOfTheModelsComponents) {
                     R"({"scope":{"kind":"endpoint","endpoint":{"namespace":"dynamo","component":"other","name":"g"}},)"
                     R"("topic":"forward-pass-metrics","transport":{"kind":"Zmq","config":{"endpoint":"tcp://a:1"}}})",
                     records);
-  EXPECT_EQ(records.endpoints_of("m"), std::vector<std::string>{"tcp://127.0.0.1:41475"});
-  EXPECT_TRUE(records.endpoints_of("another").empty());
+  EXPECT_EQ(records.endpoints_of("m", kNats), std::vector<std::string>{"tcp://127.0.0.1:41475"});
+  EXPECT_TRUE(records.endpoints_of("another", kNats).empty());
   EXPECT_EQ(records.rejection, "");
 }
 
@@ -61,14 +63,32 @@ TEST(DynamoRecords, ReadsAChannelOfVersion13) {
                     R"("topic":"forward-pass-metrics","instance_id":7,)"
                     R"("transport":{"kind":"Zmq","config":{"endpoint":"tcp://10.99.0.1:37567"}}})",
                     records);
-  EXPECT_EQ(records.endpoints_of("m"), std::vector<std::string>{"tcp://10.99.0.1:37567"});
+  EXPECT_EQ(records.endpoints_of("m", kNats), std::vector<std::string>{"tcp://10.99.0.1:37567"});
+}
+
+TEST(DynamoRecords, AChannelOverNatsIsASubjectOfTheServer) {
+  DynamoRecords records = read(kWorkerKey, kWorker);
+  for (const char* publisher : {"15044e15d9cbaf", "15044e15d9cbb0"})
+    add_dynamo_record(std::string{"v1/event_channels/"} + publisher,
+                      R"({"type":"EventChannel","scope":{"kind":"endpoint","endpoint":{"namespace":"dynamo",)"
+                      R"("component":"backend","name":"generate"}},"topic":"forward-pass-metrics",)"
+                      R"("instance_id":5915707931478959,"transport":{"kind":"Nats","config":)"
+                      R"({"subject_prefix":"namespace.dynamo.component.backend.endpoint.generate"}}})",
+                      records);
+  EXPECT_EQ(records.endpoints_of("m", kNats),
+            std::vector<std::string>{"nats://127.0.0.1:4222/namespace.dynamo.component.backend.endpoint.generate."
+                                     "forward-pass-metrics"});
+  EXPECT_EQ(records.rejection, "");
+  add_dynamo_record("v1/event_channels/y",
+                    R"({"topic":"forward-pass-metrics","transport":{"kind":"Nats","config":{}}})", records);
+  EXPECT_NE(records.rejection, "") << "a prefix is missing";
 }
 
 TEST(DynamoRecords, OtherTopicsTransportsAndKeysAreIgnored) {
   DynamoRecords records = read("v1/event_channels/x",
                                R"({"topic":"kv-events","transport":{"kind":"Zmq","config":{"endpoint":"tcp://a:1"}}})");
   add_dynamo_record("v1/event_channels/y",
-                    R"({"topic":"forward-pass-metrics","transport":{"kind":"Nats","config":{}}})", records);
+                    R"({"topic":"forward-pass-metrics","transport":{"kind":"Kafka","config":{}}})", records);
   add_dynamo_record("v1/instances/z", "no JSON", records);
   EXPECT_TRUE(records.channels.empty());
   EXPECT_EQ(records.rejection, "");
@@ -95,7 +115,7 @@ TEST(DynamoRecords, ReadsAFolderWhoseFilesAreKeys) {
   const auto records = read_dynamo_folder(folder.string());
   ASSERT_TRUE(records);
   EXPECT_EQ(records->workers.size(), 1U);
-  EXPECT_EQ(records->endpoints_of("m").size(), 1U);
+  EXPECT_EQ(records->endpoints_of("m", kNats).size(), 1U);
   std::filesystem::remove_all(folder);
 }
 

@@ -94,6 +94,7 @@ struct Signal {
 constexpr std::array kSignals = {
     Signal{"queued_requests", &telemetry::EngineScrape::queued_requests, nullptr, kCountMax},
     Signal{"running_requests", &telemetry::EngineScrape::running_requests, nullptr, kCountMax},
+    Signal{"deferred_requests", &telemetry::EngineScrape::deferred_requests, nullptr, kCountMax},
     Signal{"kv_usage", nullptr, &telemetry::EngineScrape::kv_usage, 1.0},
     Signal{"kv_used_tokens", &telemetry::EngineScrape::kv_used_tokens, nullptr, kCountMax},
     Signal{"kv_capacity_tokens", &telemetry::EngineScrape::kv_capacity_tokens, nullptr, kCountMax},
@@ -101,6 +102,9 @@ constexpr std::array kSignals = {
     Signal{"generation_tokens_total", &telemetry::EngineScrape::generation_tokens_total, nullptr, kCountMax},
     Signal{"prefix_hit_tokens_total", &telemetry::EngineScrape::prefix_hit_tokens_total, nullptr, kCountMax},
     Signal{"preemptions_total", &telemetry::EngineScrape::preemptions_total, nullptr, kCountMax},
+    Signal{"gpu_utilisation", nullptr, &telemetry::EngineScrape::gpu_utilisation, 1.0},
+    Signal{"gpu_memory_usage", nullptr, &telemetry::EngineScrape::gpu_memory_usage, 1.0},
+    Signal{"gpu_memory_bandwidth", nullptr, &telemetry::EngineScrape::gpu_memory_bandwidth, 1.0},
     Signal{"oldest_queued_seconds", nullptr, &telemetry::EngineScrape::oldest_queued_s, 1e9},
 };
 

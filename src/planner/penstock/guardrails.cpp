@@ -17,10 +17,12 @@ namespace {
 
 constexpr std::uint32_t kDoublingsMax = 8;
 
-// The used share of a replica's capacity; above 1 if more requests wait than fit.
-double load_share(const signals::EngineSample& sample, const PoolObservation& pool, const GuardrailOptions& options) {
+// The used share of a replica's capacity; above 1 if more requests wait than fit. `without_kv` is that of an engine
+// that reports no KV usage.
+double load_share(const signals::EngineSample& sample, const PoolObservation& pool, const GuardrailOptions& options,
+                  double without_kv) {
   const double mean_prompt = mean_prompt_tokens(pool), queued = queued_prompt_tokens(sample, mean_prompt);
-  const double of_kv = kv_demand(sample, mean_prompt).value_or(1.0);
+  const double of_kv = kv_demand(sample, mean_prompt).value_or(without_kv);
   if (pool.role != signals::Role::kPrefill) return of_kv;
   return std::max(of_kv, queued / static_cast<double>(std::max<std::uint64_t>(1, options.prefill_queue_tokens)));
 }
@@ -51,22 +53,25 @@ class Guardrails::Clamp {
 
 Limit Guardrails::shrink_hold(core::Instant now, const PoolObservation& pool) const {
   double kv_usage = 0.0;
-  std::uint32_t known = 0;
-  bool waits = pool.unrouted_requests > 0, knows_kv = true;
+  std::uint32_t known = 0, with_kv = 0;
+  bool waits = pool.unrouted_requests > 0;
   for (const ReplicaObservation& replica : pool.replicas) {
     if (replica.state != ReplicaState::kReady) continue;
     if (!replica.sample || replica.sample->sampled_at < now - options_.sample_age || replica.sample->sampled_at > now)
       return Limit::kStaleTelemetry;
     const auto usage = replica.sample->kv_usage();
-    knows_kv = knows_kv && usage;
+    with_kv += usage ? 1 : 0;
     kv_usage += usage.value_or(0.0);
     waits = waits || queue_waits(*replica.sample, options_.queue_age);
     ++known;
   }
   if (known == 0 || known != pool.ready) return Limit::kStaleTelemetry;
-  if (!knows_kv) return waits ? Limit::kQueueWaits : Limit::kStaleTelemetry;
+  if (with_kv < known) {
+    if (waits || running_.has_waited()) return Limit::kQueueWaits;
+    if (pool.role != signals::Role::kAggregated || !running_.share()) return Limit::kStaleTelemetry;
+  }
   if (pool.starting > 0 || pool.draining > 0) return Limit::kStartingOrDraining;
-  if (kv_usage > options_.kv_hot * known) return Limit::kHotKvCache;
+  if (kv_usage > options_.kv_hot * with_kv) return Limit::kHotKvCache;
   if (waits) return Limit::kQueueWaits;
   if (failed_at_ && *failed_at_ > time_ - options_.stabilisation) return Limit::kFailures;
   return Limit::kNone;
@@ -74,9 +79,10 @@ Limit Guardrails::shrink_hold(core::Instant now, const PoolObservation& pool) co
 
 std::uint32_t Guardrails::fewest_that_carry(const PoolObservation& pool, std::uint32_t most) const {
   double fullest = 0.0;
+  const double without_kv = running_.share().value_or(1.0);
   for (const ReplicaObservation& replica : pool.replicas)
     if (replica.state == ReplicaState::kReady && replica.sample)
-      fullest = std::max(fullest, load_share(*replica.sample, pool, options_));
+      fullest = std::max(fullest, load_share(*replica.sample, pool, options_, without_kv));
   if (fullest == 0.0) return 0;
   // If M of N replicas remain, the load of each grows by N/M and must stay within the threshold.
   const double threshold = std::min(100U, options_.sensitivity) / 100.0;
@@ -183,6 +189,7 @@ PoolDecision Guardrails::apply(core::Instant now, const PoolObservation& pool, P
   note_failures(pool);
   note_manual_change(current);
   record_proposal(current, proposal.target);
+  running_.observe(time_, pool, options_.stabilisation);
 
   Clamp clamp{proposal.target};
   if (time_ < manual_until_) {

@@ -8,6 +8,7 @@
 
 #include "core/state_archive.h"
 #include "core/time.h"
+#include "planner/penstock/running_load.h"
 #include "planner/policy.h"
 
 namespace penstock::planner {
@@ -42,8 +43,10 @@ struct GuardrailOptions {
 //  - The target stays within the pool's bounds; this takes precedence.
 //  - The target grows by at most the allowed factor per minute.
 //  - The target shrinks only after the stabilisation window, one step at a time, and not while replicas start or drain,
-// telemetry or the KV usage of a replica is missing or old, the KV cache is hot, a queue waits, or requests fail.
+// telemetry of a replica is missing or old, the KV cache is hot, a queue waits, or requests fail.
 //  - The target shrinks only as far as the remaining replicas can serve the load and enough of them are ready.
+//  - An aggregated pool with engines that report no KV usage shrinks by the number of their running requests instead,
+// and only if no request waited for the whole stabilisation window (RunningLoad).
 //  - Nothing changes for a while after another actor set the target, after a failed action, or while the clock runs
 // backwards. Windows are measured in steadily passed time: a clock jump neither ends nor extends them.
 //
@@ -70,6 +73,7 @@ class Guardrails {
     state("guardrails", last_now_, time_, proposals_, targets_, shrunk_at_, failed_at_, failed_total_, actions_failed_);
     state.values_of(ready_, was_ready_, failures_in_a_row_, cooldown_until_, manual_until_, last_target_,
                     last_current_);
+    running_.archive(state);
     restored_ = state.reading();
   }
 
@@ -105,6 +109,7 @@ class Guardrails {
   std::vector<std::uint32_t> ready_, was_ready_;  // Sorted ids of this tick and the previous one.
   std::uint32_t failures_in_a_row_ = 0;
   core::Instant cooldown_until_{}, manual_until_{};
+  RunningLoad running_;
   std::optional<std::uint32_t> last_target_;  // The last decision.
   std::uint32_t last_current_ = 0;            // The target at the time of that decision.
   bool restored_ = false;                     // No decision was made since the state was restored.

@@ -115,7 +115,8 @@ TEST(Guardrails, NeverShrinkInDanger) {
   const std::vector<Danger> dangers = {
       {"40 requests that wait for an unknown time", pool_of(4, of_another_make(40, 0.2)), 0.0, Limit::kQueueWaits},
       {"a queue and unknown KV usage", pool_of(4, of_another_make(40, {})), 0.0, Limit::kQueueWaits},
-      {"unknown KV usage", pool_of(4, of_another_make(0, {})), 0.0, Limit::kStaleTelemetry},
+      {"unknown KV usage of decode replicas", pool_of(4, of_another_make(0, {}), signals::Role::kDecode), 0.0,
+       Limit::kStaleTelemetry},
       {"old telemetry", pool_of(4, engine(0)), 31.0, Limit::kStaleTelemetry},
       {"telemetry of the future", pool_of(4, engine(0)), -1.0, Limit::kStaleTelemetry},
       {"missing telemetry", testing::without_samples_of_last(pool_of(4, engine(0)), 1), 0.0, Limit::kStaleTelemetry},
@@ -142,6 +143,75 @@ TEST(Guardrails, StayWithinTheBoundsOfThePool) {
                   kMaxReplicas);
   EXPECT_DECISION(guarded.proposal(1, testing::bounded(pool_of(4, engine(0)), 5, 9), 4), 5, kCheapestThatKeepsSlo,
                   kMinReplicas);
+}
+
+// ---- engines that report no KV usage --------------------------------------------------------------------------------
+
+PoolObservation llama_cpp(std::uint32_t replicas, std::uint32_t running, std::uint32_t queued = 0) {
+  signals::EngineSample sample = of_another_make(queued, {});
+  sample.running_requests = running;
+  return pool_of(replicas, sample);
+}
+
+TEST(Guardrails, WithoutKvUsageAPoolShrinksOnceNothingWaitedForTheWholeWindow) {
+  Guarded guarded;
+  // Each replica runs all that it can.
+  for (double seconds = 0.0; seconds < 300.0; seconds += 30.0) (void)guarded.proposal(seconds, llama_cpp(3, 4, 2), 1);
+  EXPECT_DECISION(guarded.proposal(300, llama_cpp(3, 4, 2), 1), 3, kCheapestThatKeepsSlo, kQueueWaits);
+  for (double seconds = 330.0; seconds < 600.0; seconds += 30.0)  // The load has ended.
+    EXPECT_DECISION(guarded.proposal(seconds, llama_cpp(3, 0), 1), 3, kCheapestThatKeepsSlo, kQueueWaits);
+  EXPECT_DECISION(guarded.proposal(601, llama_cpp(3, 0), 1), 2, kCheapestThatKeepsSlo, kShrinkRate);
+  EXPECT_DECISION(guarded.proposal(630, llama_cpp(2, 0, 1), 1), 2, kCheapestThatKeepsSlo, kQueueWaits);
+}
+
+TEST(Guardrails, WithoutKvUsageTheRestMustRunWhatRuns) {
+  const std::tuple<std::uint32_t, std::uint32_t> table[] = {{0, 1}, {1, 1}, {2, 2}, {3, 3}, {4, 3}};
+  for (const auto& [running, target] : table) {
+    SCOPED_TRACE(running);
+    GuardrailOptions options;
+    options.shrink_share = 1.0;
+    Guarded guarded{options};
+    (void)guarded.proposal(0, llama_cpp(3, 4), 1);  // A replica is known to run four requests at once.
+    for (double seconds = 30.0; seconds < 300.0; seconds += 30.0)
+      (void)guarded.proposal(seconds, llama_cpp(3, running), 1);
+    EXPECT_EQ(guarded.proposal(301, llama_cpp(3, running), 1).target, target);
+  }
+}
+
+TEST(Guardrails, WithoutKvUsageArrivalsCountBetweenTwoSamples) {
+  GuardrailOptions options;
+  options.shrink_share = 1.0;
+  const auto target_with = [&](signals::LatencyWindow ttft) {
+    Guarded guarded{options};
+    (void)guarded.proposal(0, llama_cpp(3, 4), 1);
+    PoolObservation pool = testing::with_arrivals(llama_cpp(3, 0), 60);  // One request a second …
+    pool.last_minute.ttft = ttft;
+    for (double seconds = 30.0; seconds < 300.0; seconds += 30.0) (void)guarded.proposal(seconds, pool, 1);
+    return guarded.proposal(301, pool, 1);
+  };
+  // … of 3 s each are three in flight of the twelve that three replicas run.
+  EXPECT_EQ(target_with({.count = 60, .mean_ms = 3'000.0}).target, 1U);
+  EXPECT_EQ(target_with({.count = 60, .mean_ms = 6'000.0}).target, 2U);
+  EXPECT_DECISION(target_with({}), 3, kCheapestThatKeepsSlo, kStaleTelemetry);
+}
+
+TEST(Guardrails, WithoutKvUsageNothingShrinksWithAQueue) {
+  core::RandomStream random{std::uint64_t{7}};
+  for (int round = 0; round < 200; ++round) {
+    Guarded guarded;
+    std::uint32_t target = 1 + static_cast<std::uint32_t>(random.below(8));
+    double waited_at = -1e9;
+    for (double seconds = 0.0; seconds < 3'600.0; seconds += 20.0) {
+      const bool waits = random.below(40) == 0;
+      if (waits) waited_at = seconds;
+      const auto running = static_cast<std::uint32_t>(random.below(5));
+      const std::uint32_t before = target;
+      target = guarded.proposal(seconds, llama_cpp(target, running, waits ? 1 : 0), 1).target;
+      if (target < before) {
+        ASSERT_GE(seconds - waited_at, 300.0) << "round " << round;
+      }
+    }
+  }
 }
 
 // ---- what the replicas that are left must carry ---------------------------------------------------------------------

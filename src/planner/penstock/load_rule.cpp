@@ -17,7 +17,7 @@ struct PoolLoad {
   double kv = 0.0, queued_tokens = 0.0, queued_requests = 0.0;
   std::uint32_t reporting = 0, with_kv = 0;
 
-  explicit PoolLoad(const signals::PoolObservation& pool) {
+  PoolLoad(const signals::PoolObservation& pool, std::optional<std::uint32_t> max_sequences) {
     const double mean_prompt = mean_prompt_tokens(pool);
     double capacity = 0.0, demand = 0.0;
     for (const signals::ReplicaObservation& replica : pool.replicas) {
@@ -26,7 +26,9 @@ struct PoolLoad {
       queued_tokens += queued_prompt_tokens(sample, mean_prompt);
       queued_requests += sample.queued_requests;
       ++reporting;
-      const auto share = kv_demand(sample, mean_prompt);
+      auto share = kv_demand(sample, mean_prompt);
+      if (!share && sample.running_requests == 0 && sample.queued_requests == 0) share = 0.0;
+      if (!share && max_sequences) share = static_cast<double>(sample.running_requests) / *max_sequences;
       if (!share) continue;
       kv += *share;
       ++with_kv;
@@ -42,11 +44,12 @@ struct PoolLoad {
 
 }  // namespace
 
-PoolDecision by_load(const signals::PoolObservation& pool, const LoadRuleOptions& options) {
+PoolDecision by_load(const signals::PoolObservation& pool, const LoadRuleOptions& options,
+                     std::optional<std::uint32_t> max_sequences) {
   PoolDecision decision;
   decision.current = decision.target = pool.target_replicas;
   decision.reason = Reason::kNoData;
-  const PoolLoad seen(pool);
+  const PoolLoad seen(pool, max_sequences);
   if (seen.reporting == 0) return decision;
   const double queued_tokens = seen.queued_tokens / seen.reporting, queued = seen.queued_requests / seen.reporting;
   const double by_queue = std::max(queued_tokens / options.queue_tokens_target, queued / options.queue_requests_target);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "planner/policy.h"
 #include "signals/observation.h"
@@ -20,8 +21,11 @@ struct LoadRuleOptions {
 [[nodiscard]] LoadRuleOptions latency_rule();
 
 // replicas = ⌈ready · max(KV usage / its target, queued prompt tokens / their target, queued requests / their target)⌉
-// over ready replicas with reports. A figure that an engine does not report is left out; while the KV usage of a
-// replica is unknown, the rule only raises. A pool without any report keeps its replicas.
-[[nodiscard]] PoolDecision by_load(const signals::PoolObservation& pool, const LoadRuleOptions& options);
+// over ready replicas with reports. A figure that an engine does not report is left out. Its running requests as a
+// share of `max_sequences` stand for its KV usage; without that limit only an engine that runs nothing is known to use
+// nothing. While the KV usage of a replica is unknown, the rule only raises. A pool without any report keeps its
+// replicas.
+[[nodiscard]] PoolDecision by_load(const signals::PoolObservation& pool, const LoadRuleOptions& options,
+                                   std::optional<std::uint32_t> max_sequences = std::nullopt);
 
 }  // namespace penstock::planner

@@ -67,7 +67,18 @@ TEST(LoadRule, UnknownKvUsageIsNotLow) {
   unknown.queued_requests = 1;
   EXPECT_DECISION(by_throughput(pool_of({with_kv(0.1), unknown, with_kv(0.1)})), 3, kWithinTolerance, kNone);
   unknown.queued_requests = 0;
+  unknown.running_requests = 1;
   EXPECT_DECISION(by_throughput(pool_of(3, unknown)), 3, kNoData, kNone);
+}
+
+TEST(LoadRule, RunningRequestsStandForUnknownKvUsage) {
+  signals::EngineSample llama;
+  EXPECT_DECISION(by_throughput(pool_of(3, llama)), 1, kLoadBelowTarget, kNone);  // Nothing runs.
+  llama.running_requests = 4;
+  // ⌈10 · (4 / 16) / 0.72⌉
+  EXPECT_DECISION(by_load(pool_of(10, llama), throughput_rule(), 16), 4, kLoadBelowTarget, kNone);
+  llama.queued_requests = 10;
+  EXPECT_DECISION(by_load(pool_of(10, llama), throughput_rule(), 16), 20, kLoadAboveTarget, kNone);
 }
 
 TEST(LoadRule, IsTheMeanOverReplicas) {
@@ -93,7 +104,6 @@ TEST(LoadRule, GrowsThreeTimesAtOnceAtMost) {
 
 TEST(LoadRule, HoldsWithoutData) {
   EXPECT_DECISION(by_throughput(testing::without_samples_of_last(pool_of(3, with_kv(0.9)), 3)), 3, kNoData, kNone);
-  EXPECT_DECISION(by_throughput(pool_of(3, signals::EngineSample{})), 3, kNoData, kNone);
   EXPECT_DECISION(by_throughput(pool_of(0, with_kv(0.9))), 0, kNoData, kNone);
 }
 

@@ -11,6 +11,7 @@
 #include "planner/penstock/early_signs.h"
 #include "planner/penstock/fleet_guardrails.h"
 #include "planner/penstock/load_rule.h"
+#include "planner/penstock/memory_evidence.h"
 #include "planner/penstock/traffic_step.h"
 #include "signals/sanitize.h"
 
@@ -259,6 +260,8 @@ class PenstockPlanner final : public Policy {
                                                       RolloutPhase phase) const {
     std::vector<PoolDecision> proposals;
     for (std::size_t i = 0; i < observation.pools.size(); ++i) proposals.push_back(propose(observation, i, phase));
+    for (std::size_t i = 0; i < proposals.size(); ++i)
+      add_memory_evidence(observation.pools[i], observation.now, proposals[i]);
     if (phase == RolloutPhase::kLoad && proposals.size() > 1) keep_ratio(proposals);
     return proposals;
   }
@@ -280,7 +283,8 @@ class PenstockPlanner final : public Policy {
     if (!plans()) {
       LoadRuleOptions rule = throughput_rule();
       rule.kv_target = options_.utilisation;
-      return by_load(pool, options_.target == OptimizationTarget::kLatency ? latency_rule() : rule);
+      if (options_.target == OptimizationTarget::kLatency) rule = latency_rule();
+      return by_load(pool, rule, index < speeds_.size() ? speeds_[index].engine().max_sequences : std::nullopt);
     }
     return by_plans(observation, index, phase);
   }

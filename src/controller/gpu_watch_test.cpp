@@ -1,0 +1,100 @@
+#include "controller/gpu_watch.h"
+
+#include <gtest/gtest.h>
+
+#include "controller/live_testing.h"
+#include "logging/log_testing.h"
+#include "net/server.h"
+
+namespace penstock::controller {
+namespace {
+
+using namespace std::chrono_literals;
+
+// The /metrics of an exporter, on the test's own loop.
+class ScriptedExporter final : private net::ExchangeHandler {
+ public:
+  explicit ScriptedExporter(net::Loop& loop)
+      : listening_(*net::listen_on(net::Address{}, false)),
+        address_(net::local_address(listening_)),
+        server_(loop, listening_, static_cast<net::ExchangeHandler&>(*this), net::ServerLimits{}) {}
+  [[nodiscard]] std::string url() const { return "http://" + address_.text(); }
+
+  int asked = 0;
+  int status = 200;
+  std::string metrics;
+
+ private:
+  void on_request(net::Exchange& exchange) override {
+    ++asked;
+    exchange.respond(exchange.head().target == "/metrics" ? status : 404, {}, metrics);
+  }
+  std::string error_body(int, std::string_view fault) override { return std::string{fault}; }
+
+  int listening_;
+  net::Address address_;
+  net::Server server_;
+};
+
+class GpuWatchTest : public testing::Test {
+ protected:
+  void run_until(const std::function<bool()>& condition) {
+    const auto timeout = loop.after(30s, [&] { loop.stop(); });
+    const auto poll = loop.every(2ms, [&] {
+      if (condition()) loop.stop();
+    });
+    loop.run();
+    loop.cancel(timeout);
+    loop.cancel(poll);
+    EXPECT_TRUE(condition());
+  }
+  [[nodiscard]] signals::EngineSample sample(const std::string& name, bool is_alone = true) const {
+    signals::EngineSample filled;
+    watch->fill(filled, name, "127.0.0.1", is_alone);
+    return filled;
+  }
+  void open(std::vector<std::string> urls) {
+    watch = std::make_unique<GpuWatch>(loop, client, events, std::move(urls), net::Address::resolve, 10ms);
+  }
+
+  net::Loop loop;
+  net::Client client{loop};
+  logging::testing::CapturedLog log;
+  FleetEvents events{log};
+  ScriptedExporter exporter{loop};
+  std::unique_ptr<GpuWatch> watch;
+};
+
+TEST_F(GpuWatchTest, FiguresOfAPodBelongToTheReplicaWithItsName) {
+  exporter.metrics =
+      "DCGM_FI_DEV_GPU_UTIL{gpu=\"0\",pod=\"chat-0\"} 80\nDCGM_FI_DEV_FB_USED{gpu=\"0\",pod=\"chat-0\"} 30\n"
+      "DCGM_FI_DEV_FB_FREE{gpu=\"0\",pod=\"chat-0\"} 10\n";
+  open({exporter.url()});
+  run_until([&] { return sample("chat-0").gpu_utilisation.has_value(); });
+  EXPECT_EQ(sample("chat-0").gpu_utilisation, 0.8);
+  EXPECT_EQ(sample("chat-0").gpu_memory_usage, 0.75);
+  EXPECT_FALSE(sample("chat-0").gpu_memory_bandwidth || sample("chat-0").gpu_memory_full_in);
+  EXPECT_FALSE(sample("chat-1").gpu_utilisation) << "missing is not zero";
+}
+
+TEST_F(GpuWatchTest, FiguresWithoutPodBelongToTheOnlyReplicaOnTheHost) {
+  exporter.metrics = "DCGM_FI_DEV_GPU_UTIL{gpu=\"0\"} 40\nDCGM_FI_DEV_GPU_UTIL{gpu=\"1\"} 60\n";
+  open({exporter.url() + "/metrics"});
+  run_until([&] { return sample("any").gpu_utilisation.has_value(); });
+  EXPECT_EQ(sample("any").gpu_utilisation, 0.5);
+  EXPECT_FALSE(sample("any", false).gpu_utilisation) << "two replicas share the GPUs";
+}
+
+TEST_F(GpuWatchTest, WhyAnExporterCannotBeReadIsReportedOnce) {
+  exporter.metrics = "vllm:num_requests_running 3\n";
+  open({exporter.url(), "no URL"});
+  run_until([&] { return exporter.asked >= 3; });
+  EXPECT_EQ(log.count(logging::Event::kGpuMetricsUnavailable), 2U);
+  exporter.metrics = "DCGM_FI_DEV_GPU_UTIL{gpu=\"0\"} 40\n";
+  run_until([&] { return sample("any").gpu_utilisation.has_value(); });
+  exporter.status = 500;
+  run_until([&] { return log.count(logging::Event::kGpuMetricsUnavailable) == 3; });
+}
+
+}  // namespace
+}  // namespace penstock::controller

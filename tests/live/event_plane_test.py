@@ -1,0 +1,201 @@
+#!/usr/bin/env python3
+"""Dynamo's event plane over a real NATS server, and its discovery in a real etcd; scripts publish the bytes of Dynamo."""
+
+import base64
+import json
+import re
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+import unittest
+import urllib.request
+from pathlib import Path
+
+from fake_replica import FakeReplica, plain
+from live_testing import Engine, Gateway, config_file, until
+from planner_testing import Planner
+
+GOLDEN = Path(__file__).resolve().parents[2] / "src/telemetry/golden_messages_testing.h"
+SUBJECT = "namespace.dynamo.component.backend.endpoint.generate.forward-pass-metrics"
+WORKERS = (1197945235247577030, 14707549495232457309)
+FRONT_END = b"""dynamo_frontend_queued_requests{model="m"} 0
+dynamo_frontend_inflight_requests{model="m"} 0
+dynamo_frontend_model_total_kv_blocks{model="m"} 8192
+dynamo_frontend_model_kv_cache_block_size{model="m"} 16
+"""
+
+
+def golden(name):
+    found = re.search(rf'{name} =\s*((?:"[0-9a-f]*"\s*)+);', GOLDEN.read_text())
+    return bytes.fromhex("".join(re.findall(r'"([0-9a-f]*)"', found.group(1))))
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        return listening.getsockname()[1]
+
+
+class Server:
+    """A neighbour's server at a port of its own; ended with the test."""
+
+    def __init__(self, test, port, *words):
+        self.process = subprocess.Popen(list(map(str, words)), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        test.addCleanup(self.end)
+
+        def listens():
+            try:
+                socket.create_connection(("127.0.0.1", port), 1).close()
+                return True
+            except OSError:
+                return False
+
+        until(f"{words[0]} listens", listens)
+
+    def end(self):
+        self.process.kill()
+        self.process.wait()
+
+
+class Nats(Server):
+    def __init__(self, test, port):
+        super().__init__(test, port, "nats-server", "-a", "127.0.0.1", "-p", port)
+        self.port = port
+
+    def publish(self, subject, payload, count=1):
+        with socket.create_connection(("127.0.0.1", self.port), 5) as connection:
+            message = b"PUB %b %d\r\n%b\r\n" % (subject.encode(), len(payload), payload)
+            connection.sendall(b'CONNECT {"verbose":false}\r\n' + count * message + b"PING\r\n")
+            received = b""
+            while b"PONG" not in received:
+                received += connection.recv(4096)
+
+
+class Etcd(Server):
+    def __init__(self, test):
+        folder = tempfile.TemporaryDirectory()
+        test.addCleanup(folder.cleanup)
+        self.port, peers = free_port(), free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        super().__init__(test, self.port, "etcd", "--data-dir", folder.name, "--listen-client-urls", self.url,
+                         "--advertise-client-urls", self.url, "--listen-peer-urls", f"http://127.0.0.1:{peers}")
+
+    def call(self, path, **fields):
+        body = json.dumps({name: base64.b64encode(value.encode()).decode() for name, value in fields.items()}).encode()
+        with urllib.request.urlopen(urllib.request.Request(f"{self.url}/v3/kv/{path}", body), timeout=10) as answer:
+            return answer.read()
+
+
+class FrontEnd(FakeReplica):
+    """Dynamo's front end, which the planner recognises by its metrics."""
+
+    def __init__(self, test):
+        super().__init__(test, None)
+
+    def _answer(self, connection):
+        with connection:
+            try:
+                request = self._read(connection)
+                if request.startswith(b"GET /metrics"):
+                    return connection.sendall(plain(200, FRONT_END))
+                connection.sendall(plain(200, b'{"data":[{"id":"m"}]}' if request.startswith(b"GET /v1/models") else b"{}"))
+            except OSError:
+                pass
+
+
+def worker_record(number):
+    """The model card of a worker, as Dynamo 1.6.1 writes it, without fields that are not read."""
+    return json.dumps({"type": "Model", "namespace": "dynamo", "component": "backend", "endpoint": "generate",
+                       "instance_id": number,
+                       "card_json": {"display_name": "m", "kv_cache_block_size": 16,
+                                     "runtime_config": {"total_kv_blocks": 4096, "max_num_seqs": 8}}})
+
+
+CHANNEL = json.dumps({"type": "EventChannel", "topic": "forward-pass-metrics", "instance_id": 5915707931478959,
+                      "scope": {"kind": "endpoint",
+                                "endpoint": {"namespace": "dynamo", "component": "backend", "name": "generate"}},
+                      "transport": {"kind": "Nats", "config": {"subject_prefix": SUBJECT.rsplit(".", 1)[0]}}})
+
+
+def received(planner):
+    replicas = planner.pool()["replicas"]
+    return ((replicas[0]["fpm"] if replicas else None) or {}).get("received", 0)
+
+
+@unittest.skipUnless(shutil.which("nats-server"), "nats-server is not installed")
+class NatsTest(unittest.TestCase):
+    def test_iterations_arrive_through_a_server_that_restarts(self):
+        port = free_port()
+        server = Nats(self, port)
+        engine = Engine(self)
+        config = config_file(self, gateway={"anonymous": True, "replicas": [
+            {"url": engine.url, "fpm": f"nats://127.0.0.1:{port}/{SUBJECT}"}]})
+        gateway = Gateway(self, "--config", config).ready()
+        planner = Planner(self, "--config", config, "--gateway", f"127.0.0.1:{gateway.admin}")
+
+        def publish_until(count):
+            def has_arrived():
+                server.publish(SUBJECT, golden("kForwardPassEnvelope"))
+                return received(planner) >= count
+            until(f"{count} messages", has_arrived)
+
+        publish_until(3)
+        server.publish(SUBJECT, b"\x81\xa5topic\xa1x")
+        until("a rejected message", lambda: planner.pool()["replicas"][0]["fpm"]["rejected"] == 1)
+        server.end()
+        until("an event that tells it", lambda: planner.has_event("the server closed the connection", warning=True))
+        before = received(planner)
+        server = Nats(self, port)
+        publish_until(before + 3)
+        self.assertEqual(planner.pool()["replicas"][0]["fpm"]["rejected"], 1)
+
+    def test_a_server_that_is_not_there_is_reported(self):
+        engine = Engine(self)
+        config = config_file(self, gateway={"anonymous": True, "replicas": [
+            {"url": engine.url, "fpm": f"nats://127.0.0.1:{free_port()}/{SUBJECT}"}]})
+        gateway = Gateway(self, "--config", config).ready()
+        planner = Planner(self, "--config", config, "--gateway", f"127.0.0.1:{gateway.admin}")
+        until("an event that tells it", lambda: planner.has_event("Connection refused", warning=True))
+        until("the engine is watched all the same", lambda: planner.pool()["replicas"][0]["sample"])
+
+
+@unittest.skipUnless(shutil.which("etcd"), "etcd is not installed")
+class EtcdTest(unittest.TestCase):
+    def test_workers_come_and_go_with_their_records(self):
+        etcd = Etcd(self)
+        front_end = FrontEnd(self)
+        config = config_file(self, gateway={"anonymous": True, "replicas": [{"url": front_end.url}]}, model="m")
+        gateway = Gateway(self, "--config", config).ready()
+        more = []
+        if shutil.which("nats-server"):
+            nats = Nats(self, free_port())
+            more = ["--nats-server", f"nats://127.0.0.1:{nats.port}"]
+            etcd.call("put", key="v1/event_channels/namespace/dynamo/x", value=CHANNEL)
+        for number in WORKERS:
+            etcd.call("put", key=f"v1/mdc/dynamo/backend/generate/{number:x}", value=worker_record(number))
+        planner = Planner(self, "--config", config, "--gateway", f"127.0.0.1:{gateway.admin}", "--dynamo-discovery",
+                          f"etcd:{etcd.url}", *more)
+
+        def workers():
+            return sorted(int(each["name"].rsplit("/", 1)[1]) for each in planner.pool()["replicas"]
+                          if "/" in each["name"].split("//")[-1])
+
+        until("both workers", lambda: workers() == sorted(WORKERS))
+        until("their capacity", lambda: [each["sample"]["kv_capacity_tokens"] for each in planner.pool()["replicas"]
+                                         if each["sample"]] == 2 * [4096 * 16])
+        if more:
+            def has_arrived():
+                nats.publish(SUBJECT, golden("kForwardPassEnvelope"))
+                return received(planner) >= 3
+            until("messages on the subject that a record names", has_arrived)
+        etcd.call("deleterange", key=f"v1/mdc/dynamo/backend/generate/{WORKERS[0]:x}")
+        until("the worker that is left", lambda: workers() == [WORKERS[1]])
+        etcd.end()
+        until("an event that tells it", lambda: planner.has_event("discovery of Dynamo cannot be read", warning=True))
+        time.sleep(2.5)  # More than one reading.
+        self.assertEqual(workers(), [WORKERS[1]])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
