@@ -136,6 +136,7 @@ void EngineWatch::take(const connect::QueriedReplicas& replicas) {
     }
     if (found->at_s <= engine.queried_at_s) continue;
     engine.queried_at_s = found->at_s;
+    engine.kind = found->scrape.kind;
     if (auto sample = telemetry::to_sample(found->scrape, loop_.now()))
       store(engine, {found->scrape, *std::move(sample)});
     else
@@ -218,7 +219,7 @@ EngineWatch::Engine* EngineWatch::find(const WatchedEngine& watched) {
   return found != engines_.end() && found->second.watched.url == watched.url ? &found->second : nullptr;
 }
 
-core::Result<EngineWatch::Scraped> EngineWatch::read(const Engine& engine, const net::FetchAnswer& answer) const {
+core::Result<EngineWatch::Scraped> EngineWatch::read(Engine& engine, const net::FetchAnswer& answer) const {
   const std::string where = engine.watched.url + "/metrics";
   if (answer.status != 200)
     return core::environment_error(where, fmt::format("responds with status {}{}", answer.status,
@@ -226,6 +227,7 @@ core::Result<EngineWatch::Scraped> EngineWatch::read(const Engine& engine, const
   const auto parsed = telemetry::parse_exposition(answer.body, engine.watched.url);
   if (!parsed) return tl::make_unexpected(parsed.error());
   telemetry::EngineScrape scrape = telemetry::read_scrape(*parsed);
+  engine.kind = scrape.kind;
   auto sample = telemetry::to_sample(scrape, loop_.now());
   if (!sample && scrape.kind != telemetry::EngineKind::kUnknown)
     return core::environment_error(where, fmt::format("lacks the numbers of queued and running requests of {}",
@@ -333,8 +335,7 @@ std::map<std::string, signals::EngineSample> EngineWatch::workers_of(std::uint32
 
 telemetry::EngineKind EngineWatch::kind_of(std::uint32_t replica) const {
   const auto found = engines_.find(replica);
-  return found == engines_.end() || !found->second.last ? telemetry::EngineKind::kUnknown
-                                                        : found->second.last->scrape.kind;
+  return found == engines_.end() ? telemetry::EngineKind::kUnknown : found->second.kind;
 }
 
 std::optional<telemetry::TokenFigures> EngineWatch::tokens_of(std::uint32_t replica, double kv_bytes_per_token) const {

@@ -86,6 +86,7 @@ class EngineWatch {
   struct Engine {
     WatchedEngine watched;
     std::optional<net::Address> address;
+    telemetry::EngineKind kind = telemetry::EngineKind::kUnknown;  // Also of metrics without a sample.
     std::optional<Scraped> last;
     std::deque<Scraped> earlier;  // In intervals of kSpacing; the oldest is one minute old.
     telemetry::QueueAge queue_age;
@@ -107,7 +108,7 @@ class EngineWatch {
   void resolve(Engine& engine, const net::Url& url);
   void fetch(Engine& engine, const net::Url& url);
   [[nodiscard]] Engine* find(const WatchedEngine& watched);  // Null if it is not watched any more.
-  [[nodiscard]] core::Result<Scraped> read(const Engine& engine, const net::FetchAnswer& answer) const;
+  [[nodiscard]] core::Result<Scraped> read(Engine& engine, const net::FetchAnswer& answer) const;
   void store(Engine& engine, Scraped scraped);
   void report_failure(Engine& engine, const std::string& cause);
   void request_fpm_endpoint(Engine& engine);

@@ -20,6 +20,8 @@ from planner_testing import Planner
 GOLDEN = Path(__file__).resolve().parents[2] / "src/telemetry/golden_messages_testing.h"
 SUBJECT = "namespace.dynamo.component.backend.endpoint.generate.forward-pass-metrics"
 WORKERS = (1197945235247577030, 14707549495232457309)
+# Before its first request a front end exposes no series of its queue.
+IDLE_FRONT_END = b"dynamo_frontend_disconnected_clients 0\n"
 FRONT_END = b"""dynamo_frontend_queued_requests{model="m"} 0
 dynamo_frontend_inflight_requests{model="m"} 0
 dynamo_frontend_model_total_kv_blocks{model="m"} 8192
@@ -92,13 +94,14 @@ class FrontEnd(FakeReplica):
 
     def __init__(self, test):
         super().__init__(test, None)
+        self.metrics = IDLE_FRONT_END
 
     def _answer(self, connection):
         with connection:
             try:
                 request = self._read(connection)
                 if request.startswith(b"GET /metrics"):
-                    return connection.sendall(plain(200, FRONT_END))
+                    return connection.sendall(plain(200, self.metrics))
                 connection.sendall(plain(200, b'{"data":[{"id":"m"}]}' if request.startswith(b"GET /v1/models") else b"{}"))
             except OSError:
                 pass
@@ -182,6 +185,7 @@ class EtcdTest(unittest.TestCase):
                           if "/" in each["name"].split("//")[-1])
 
         until("both workers", lambda: workers() == sorted(WORKERS))
+        front_end.metrics = FRONT_END
         until("their capacity", lambda: [each["sample"]["kv_capacity_tokens"] for each in planner.pool()["replicas"]
                                          if each["sample"]] == 2 * [4096 * 16])
         if more:
