@@ -15,7 +15,6 @@
 #include "cli/log_setup.h"
 #include "cli/plan_reload.h"
 #include "cli/plan_setup.h"
-#include "connect/keda/external_scaler.h"
 #include "connect/nats/protocol.h"
 #include "connect/sqlite/decision_store.h"
 #include "controller/local_fleet.h"
@@ -159,30 +158,6 @@ tl::expected<Parsed, int> read_options(const Arguments& arguments, PlanOptions& 
   return parsed;
 }
 
-core::Result<std::unique_ptr<connect::ExternalScaler>> open_external_scaler(const PlanOptions& options, net::Loop& loop,
-                                                                            const controller::PlannerDaemon& daemon,
-                                                                            logging::Log& log) {
-  const auto listen = parse_listen(options.external_scaler, "--external-scaler");
-  if (!listen) return tl::make_unexpected(listen.error());
-  std::shared_ptr<net::TlsContext> tls;
-  if (!options.scaler_certificate.empty()) {
-    auto made = net::TlsContext::server(
-        options.scaler_certificate, options.scaler_key, options.scaler_client_ca,
-        options.scaler_client_ca.empty() ? net::ClientCertificates::kOptional : net::ClientCertificates::kRequired);
-    if (!made) return tl::make_unexpected(made.error());
-    tls = *std::move(made);
-    tls->use_http2();
-  } else if (!options.scaler_key.empty() || !options.scaler_client_ca.empty()) {
-    return core::invalid_input("--external-scaler-certificate", "is missing", "name the PEM file of the certificate");
-  }
-  const auto socket = net::listen_on(*listen, false);
-  if (!socket) return tl::make_unexpected(socket.error());
-  log.write(logging::Event::kListening,
-            {{"purpose", "external scaler"}, {"url", "grpc://" + net::local_address(*socket).text()}});
-  return std::make_unique<connect::ExternalScaler>(
-      loop, *socket, [&daemon] { return daemon.recommended(); }, std::move(tls));
-}
-
 }  // namespace
 
 int run_planner(const Arguments& arguments) {
@@ -293,13 +268,9 @@ int run_planner(const Arguments& arguments) {
     board = std::make_unique<dashboard::Dashboard>(loop, *socket, daemon, PENSTOCK_VERSION, std::move(access->options),
                                                    std::move(access->tls));
   }
-  std::unique_ptr<connect::ExternalScaler> scaler;
-  if (!plan.external_scaler.empty()) {
-    auto opened = open_external_scaler(plan, loop, daemon, log);
-    if (!opened) return report_input_error(opened.error());
-    scaler = *std::move(opened);
-    on_end = [&] { scaler->drain(); };
-  }
+  auto autoscalers = Autoscalers::open(plan.autoscalers, loop, client, daemon, log);
+  if (!autoscalers) return report_input_error(autoscalers.error());
+  on_end = [&] { autoscalers->drain(); };
   reloader.reloads(daemon, board.get());
   if (const int code = print(fmt::format("planner ready, {} {}, {}\n", acts ? "acting on" : "observing",
                                          local ? "local engines" : "the gateway's replicas", where));

@@ -48,20 +48,6 @@ void add_credentials(options::Table& table, PlanOptions& made) {
             text(access.client_ca));
 }
 
-void add_external_scaler(options::Table& table, PlanOptions& made) {
-  using namespace options;
-  table.group("KEDA");
-  table
-      .add({"", "--external-scaler", "address of the gRPC service that KEDA's triggers of type external-push call"},
-           text(made.external_scaler))
-      .placeholder("ADDRESS");
-  table.add({"", "--external-scaler-certificate", "PEM file with its certificate chain; without it, plain text"},
-            text(made.scaler_certificate));
-  table.add({"", "--external-scaler-key", "PEM file with the key of that certificate"}, text(made.scaler_key));
-  table.add({"", "--external-scaler-client-ca", "PEM file that verifies the certificate that each client must show"},
-            text(made.scaler_client_ca));
-}
-
 // Sets the block size of trials to that of the gateway's prefix keys.
 simulation::RunOptions trial_options(simulation::RunOptions options) {
   for (simulation::PoolSpec& pool : options.pools) {
@@ -111,7 +97,7 @@ options::Table plan_table(PlanOptions& made) {
            boolean(made.bind_engines))
       .implies("true");
   table.add({"", "--policy", "autoscaling policy"}, text(made.policy)).placeholder("NAME");
-  add_external_scaler(table, made);
+  add_autoscalers(table, made.autoscalers);
   return table;
 }
 

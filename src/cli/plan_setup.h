@@ -6,6 +6,7 @@
 #include <string>
 
 #include "actuation/fleet_state.h"
+#include "cli/autoscalers.h"
 #include "configuration/configuration.h"
 #include "controller/planner_daemon.h"
 #include "core/result.h"
@@ -20,8 +21,7 @@ struct PlanOptions {
   std::string gateway = "127.0.0.1:8081", dashboard = "127.0.0.1:8080";
   std::string gateway_token_file, gateway_token_env, gateway_ca;
   configuration::AccessSetup access;  // Of the live page.
-  std::string external_scaler;        // Address for KEDA; empty: none.
-  std::string scaler_certificate, scaler_key, scaler_client_ca;
+  AutoscalerOptions autoscalers;
   bool local_engines = false;
   std::optional<bool> acts;  // Empty: it acts if it starts the engines itself.
   std::string state_folder;  // Empty: penstock-state, if it starts engines.

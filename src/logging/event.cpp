@@ -14,7 +14,7 @@ using enum Level;
 constexpr std::array kEvents = {
     EventInfo{Event::kStart, kInfo, "start", "all", "command version pid", "A process is ready."},
     EventInfo{Event::kListening, kInfo, "listening", "all", "purpose url",
-              "A socket accepts connections. Purposes are api, admin, dashboard."},
+              "A socket accepts connections. Purposes are api, admin, dashboard, external scaler, external metrics."},
     EventInfo{Event::kDrain, kInfo, "drain", "all", "cause open",
               "The process was asked to end, refuses new work and waits for what is open."},
     EventInfo{Event::kDrainTimeout, kWarning, "drain_timeout", "gateway", "open",
@@ -143,6 +143,8 @@ constexpr std::array kEvents = {
               "A state file can be written again; `error` is the one that is over."},
     EventInfo{Event::kDecisionLogFailed, kError, "decision_log_failed", "plan", "error",
               "The decision log cannot be written; no decision is written to it from now on."},
+    EventInfo{Event::kExternalMetricsFailed, kWarning, "external_metrics_failed", "plan", "error",
+              "The API server or a certificate cannot be read for the external metrics; what was read before is used."},
     EventInfo{Event::kPolicyState, kInfo, "policy_state", "plan", "message",
               "The saved state of the policy was restored or ignored."},
     EventInfo{Event::kEngineState, kInfo, "engine_state", "engine", "engine from to",

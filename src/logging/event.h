@@ -76,6 +76,7 @@ enum class Event : std::uint8_t {
   kFileUnwritable,
   kFileWritable,
   kDecisionLogFailed,
+  kExternalMetricsFailed,
   kPolicyState,
   // The engine model behind a socket.
   kEngineState,
