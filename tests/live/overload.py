@@ -21,13 +21,13 @@ def evidence(decision, name):
     return found[0] if found else None
 
 
-def replicas_needed(engine, input_tokens, output_tokens, slots, largest):
+def replicas_needed(engine, input_tokens, output_tokens, slots, sizes):
     """The smallest of several static fleets of engines with these step times that keeps the SLO."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "runs.json")
         subprocess.run([PROGRAM, "replay",
                         f"synthetic:rate={RATE},duration={PERIOD},input={input_tokens},output={output_tokens}",
-                        "--policy", "static", "--frontier", f"1..{largest}", "--engine", engine, "--max-sequences", str(slots),
+                        "--policy", "static", "--frontier", "{}..{}".format(*sizes), "--engine", engine, "--max-sequences", str(slots),
                         "--slo", "ttft={ttft},itl={itl}".format(**SLO), "--json", path],
                        check=True, stdout=subprocess.DEVNULL, timeout=10 * SECONDS)
         with open(path) as file:

@@ -14,7 +14,7 @@ ITL_MS = 20.3  # with two sequences
 
 class OverloadTest(unittest.TestCase):
     def test_the_target_is_the_fleet_that_runs_at_several_sizes_show_to_be_needed(self):
-        needed, runs = replicas_needed(STEP_TIMES, 100, OUTPUT, SLOTS, LARGEST)
+        needed, runs = replicas_needed(STEP_TIMES, 100, OUTPUT, SLOTS, (2, LARGEST))
         self.assertLess(runs[2], 0.1)  # Two engines are far too few.
         engines = [Engine(self, "--engine", STEP_TIMES, "--max-sequences", str(SLOTS), name=name) for name in "ab"]
         scene = Overload(self, [{"url": engine.url} for engine in engines], "penstock-sim")
