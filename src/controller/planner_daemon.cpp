@@ -243,6 +243,7 @@ signals::Observation PlannerDaemon::observe(core::Instant now) {
     signals::PoolObservation& made = seen.pools.emplace_back();
     static_cast<signals::Pool&>(made) = options_.pools[index];
     fleet_.fill(index, made);
+    add_gaps(fleet_.replicas(index), made);
   }
   const auto role_of = [&](bool decode) {
     return std::find_if(seen.pools.begin(), seen.pools.end(), [&](const signals::PoolObservation& pool) {
@@ -256,6 +257,17 @@ signals::Observation PlannerDaemon::observe(core::Instant now) {
   entry->unrouted_requests = waits.requests;
   entry->detail->oldest_unrouted_age = core::from_seconds(waits.oldest_s);
   return seen;
+}
+
+// What the gateway measures stands for the gaps between tokens that an engine does not report.
+void PlannerDaemon::add_gaps(const std::vector<ReplicaView>& views, signals::PoolObservation& pool) const {
+  if (pool.role == signals::Role::kPrefill) return;
+  for (signals::ReplicaObservation& replica : pool.replicas) {
+    if (!replica.sample || replica.sample->itl_s || replica.sample->iterations.steps() > 0) continue;
+    const auto view = std::find_if(views.begin(), views.end(),
+                                   [&](const ReplicaView& each) { return each.seen.replica == replica.replica; });
+    if (view != views.end()) replica.sample->itl_s = traffic_.gaps_of(view->name);
+  }
 }
 
 GatewayWaiting PlannerDaemon::waiting() const {

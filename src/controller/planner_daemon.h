@@ -129,7 +129,8 @@ class PlannerDaemon {
   void save_policy();
   void add_point();
   [[nodiscard]] signals::Observation observe(core::Instant now);  // Without single requests.
-  [[nodiscard]] GatewayWaiting waiting() const;                   // For the model of this planner.
+  void add_gaps(const std::vector<ReplicaView>& views, signals::PoolObservation& pool) const;
+  [[nodiscard]] GatewayWaiting waiting() const;  // For the model of this planner.
 
   net::Loop& loop_;
   net::Client& client_;

@@ -9,6 +9,7 @@ namespace {
 constexpr std::size_t kBlocksMax = 4'000'000;
 constexpr std::size_t kTenantsMax = 4096;
 constexpr std::size_t kRoutesMax = 64;
+constexpr std::size_t kReplicasMax = 10'000;
 constexpr core::Duration kMeterMemory = std::chrono::seconds{50};
 
 }  // namespace
@@ -134,7 +135,10 @@ void TrafficRecorder::ended(const TrafficItem& item, core::Instant at) {
     if (item.prompt_tokens > 0) known->shape.input_tokens = item.prompt_tokens;
     signals::CompletionTimes times{.e2e_ms = static_cast<double>(known->shape.e2e_ms)};
     if (known->answered) times.ttft_ms = static_cast<double>(known->shape.ttft_ms);
-    if (item.itl_ms >= 0.0) times.itl_ms = item.itl_ms;
+    if (item.itl_ms >= 0.0) {
+      times.itl_ms = item.itl_ms;
+      add_gaps(item);
+    }
     times.slow_client = item.itl_ms < 0.0 && item.client_ms > 0.0;
     entry_.completed(at, known->traits(), item.output_tokens, times);
     if (options_.disaggregated) decode_.completed(at, known->traits(), item.output_tokens, times);
@@ -151,6 +155,19 @@ void TrafficRecorder::ended(const TrafficItem& item, core::Instant at) {
         !target.e2e || static_cast<double>(known->shape.e2e_ms) <= core::to_milliseconds(*target.e2e);
     if (!failed && tokens_in_time && end_in_time) ++met_;
   }
+}
+
+void TrafficRecorder::add_gaps(const TrafficItem& item) {
+  if (item.output_tokens < 2 || item.replica.empty()) return;
+  if (gaps_.size() >= kReplicasMax && !gaps_.contains(item.replica)) gaps_.clear();  // Their counters begin again.
+  telemetry::HistogramTotals& gaps = gaps_[item.replica];
+  gaps.count += item.output_tokens - 1;
+  gaps.sum += item.itl_ms / 1000.0 * (item.output_tokens - 1);
+}
+
+telemetry::HistogramTotals TrafficRecorder::gaps_of(const std::string& replica) const {
+  const auto found = gaps_.find(replica);
+  return found == gaps_.end() ? telemetry::HistogramTotals{} : found->second;
 }
 
 void TrafficRecorder::forget(core::Instant now) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -17,6 +18,7 @@
 #include "signals/request_ends.h"
 #include "signals/request_meter.h"
 #include "signals/slo.h"
+#include "telemetry/engine_sample.h"
 
 namespace penstock::controller {
 
@@ -42,6 +44,8 @@ class TrafficRecorder {
   // Requests that arrived at `from` or later, oldest first; valid until the next call or take().
   [[nodiscard]] std::span<const signals::RecentRequest> recent(core::Instant from);
 
+  // Gaps between the tokens of the answers that the replica, by its id, has completed. 0 before the first one.
+  [[nodiscard]] telemetry::HistogramTotals gaps_of(const std::string& replica) const;
   [[nodiscard]] std::uint64_t lost_events() const { return lost_; }
   [[nodiscard]] core::Instant received_at() const { return received_at_; }
   // Of all requests so far, without refused ones.
@@ -69,6 +73,7 @@ class TrafficRecorder {
   void arrived(const TrafficItem& item, core::Instant at);
   void first_token(const TrafficItem& item, core::Instant at);
   void ended(const TrafficItem& item, core::Instant at);
+  void add_gaps(const TrafficItem& item);
   [[nodiscard]] Remembered* find(std::uint64_t request);
   [[nodiscard]] core::Instant metered(core::Instant at);
   [[nodiscard]] std::string_view route_named(const std::string& route);
@@ -92,6 +97,7 @@ class TrafficRecorder {
       output_;  // Tokens of ended requests, for the sum of the last minute.
   std::uint64_t output_total_ = 0;
   std::vector<signals::RecentRequest> recent_;
+  std::map<std::string, telemetry::HistogramTotals> gaps_;  // By replica.
   std::uint64_t lost_ = 0, met_ = 0, judged_ = 0;
   signals::RequestEnds ends_;
   core::Instant received_at_, newest_;

@@ -145,6 +145,22 @@ TEST(TrafficRecorder, AnAnswerThatIsNotStreamedHasATimeForTheWholeAndNeitherTtft
   }
 }
 
+TEST(TrafficRecorder, AddsUpTheGapsOfEachReplica) {
+  TrafficRecorder book{{}};
+  std::vector<TrafficItem> items;
+  for (std::uint64_t request = 1; request <= 3; ++request) {
+    items.push_back(arrival(request, 1.0));
+    items.push_back(first_token(request, 1.1, 100.0));
+    items.push_back(end_of(request, 3.0, "completed", request == 3 ? -1.0 : 20.0));
+    items.back().replica = "a";
+  }
+  book.take(page_of(items, 10.0), kNow);
+  // Each answer has 101 tokens, and the ITL of the third one is unknown.
+  EXPECT_EQ(book.gaps_of("a").count, 200U);
+  EXPECT_NEAR(book.gaps_of("a").sum, 4.0, 1e-9);
+  EXPECT_EQ(book.gaps_of("b").count, 0U);
+}
+
 TEST(TrafficRecorder, AWaitForLimitsOfItsOwnIsAPartOfItsOwn) {
   TrafficRecorder book{{}};
   TrafficItem first = first_token(7, 10.5, 500.0);
