@@ -16,13 +16,19 @@ class ConcurrencyLimitTest : public testing::Test {
     sample.sampled_at = now;
     sample.running_requests = running;
     sample.queued_requests = queued;
+    sample.oldest_queued_age = oldest;
     sample.kv_share = kv_share;
     pool.replicas.push_back({0, signals::ReplicaState::kReady, {}, sample});
+    sample.running_requests = other_runs;
+    sample.queued_requests = 0;
+    pool.replicas.push_back({1, signals::ReplicaState::kReady, {}, sample});
     limit.observe(pool);
     limit.observe(pool);  // The same sample counts once.
   }
 
   signals::Role role = signals::Role::kAggregated;
+  std::optional<core::Duration> oldest;
+  std::uint32_t other_runs = 0;
   core::Instant now;
   ConcurrencyLimit limit;
 };
@@ -56,10 +62,30 @@ TEST_F(ConcurrencyLimitTest, NeedsNoKvUsage) {
   EXPECT_EQ(limit.sequences(), 4U);
 }
 
-TEST_F(ConcurrencyLimitTest, IsRaisedByAReplicaThatRunsMore) {
+TEST_F(ConcurrencyLimitTest, IsDisprovedByAReplicaThatRunsMore) {
   for (int i = 0; i < 3; ++i) report(4, 9);
+  EXPECT_EQ(limit.sequences(), 4U);
   report(16, 0);
+  EXPECT_EQ(limit.sequences(), std::nullopt);
+  for (int i = 0; i < 10; ++i) report(4, 9);
+  EXPECT_EQ(limit.sequences(), std::nullopt);
+  for (int i = 0; i < 8; ++i) report(16, 9);
   EXPECT_EQ(limit.sequences(), 16U);
+}
+
+TEST_F(ConcurrencyLimitTest, AnotherReplicaThatRunsMoreDisprovesIt) {
+  other_runs = 12;
+  for (int i = 0; i < 20; ++i) report(3, 9);
+  EXPECT_EQ(limit.sequences(), std::nullopt);
+}
+
+TEST_F(ConcurrencyLimitTest, AShortWaitMayBeForTheEndOfAnIteration) {
+  oldest = std::chrono::milliseconds{800};
+  for (int i = 0; i < 20; ++i) report(3, 2);
+  EXPECT_EQ(limit.sequences(), std::nullopt);
+  oldest = std::chrono::seconds{4};
+  for (int i = 0; i < 3; ++i) report(3, 2);
+  EXPECT_EQ(limit.sequences(), 3U);
 }
 
 TEST_F(ConcurrencyLimitTest, PrefillReplicasHaveNone) {

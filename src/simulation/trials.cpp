@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "dispatch/options.h"
 #include "workload/transform.h"
 
 namespace penstock::simulation {
@@ -10,9 +11,23 @@ namespace {
 
 constexpr double kSameRate = 0.02;  // a factor nearer to 1 than this changes nothing
 
+// The gateway waits for engines that are full, with any tenant, so that this belongs to what a fleet can carry. What
+// waits for limits of a tenant or a class is no demand for replicas.
+RunOptions trial_options(RunOptions options) {
+  options.faults = {};
+  if (options.router != routing::Strategy::kLive && !options.dispatch) return options;
+  const dispatch::DispatchOptions given = options.dispatch.value_or(dispatch::DispatchOptions{});
+  dispatch::DispatchOptions made = dispatch::unlimited_options();
+  made.pressure = given.pressure;
+  made.picker = given.picker;
+  made.interactive.queue_time = given.interactive.queue_time;
+  options.dispatch = std::move(made);
+  return options;
+}
+
 class Trials final : public planner::FleetTrials {
  public:
-  Trials(const RunOptions& options, const TrialOptions& trials) : options_(without_limits(options)) {
+  Trials(const RunOptions& options, const TrialOptions& trials) : options_(trial_options(options)) {
     options_.slo_segments = signals::segments_by_name(options.slo_segments);
     for (const PoolSpec& pool : options_.pools) {
       profiles_.push_back(pool.step_time);

@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "decision/decision_text.h"
+#include "decision/figures.h"
 #include "planner/penstock/penstock_planner.h"
 #include "simulation/world_testing.h"
 
@@ -217,6 +219,26 @@ TEST(Trials, CountTheTargetsOfSegmentsAsAReplayDoes) {
   EXPECT_DOUBLE_EQ(outcome.all.met, outcome.targets[0].met + outcome.targets[1].met);
 }
 
+// The gateway of the live router waits for engines whose KV cache is nearly full. So does a trial, and limits of a
+// tenant do not count.
+TEST(Trials, WaitForFullEnginesAsTheGatewayDoes) {
+  RunOptions run_options = tight();
+  run_options.slo.ttft = std::chrono::seconds{1};
+  run_options.slo.itl = std::chrono::milliseconds{60};
+  run_options.pools[0].engine.kv_blocks = 500;
+  auto requests = unevenly(900, 22.0);
+  for (std::size_t i = 0; i < requests.size(); i += 4) requests[i].output_tokens = 400;
+  const auto unlimited = make_trials(run_options);
+  unlimited->load({requests, 1.0});
+  run_options.router = routing::Strategy::kLive;
+  const double real = replayed(requests, run_options, 3).slo_attainment;
+  EXPECT_GT(std::abs(attainment(*unlimited, 3) - real), 0.03);
+  run_options.dispatch.emplace().tenants.emplace_back().concurrent = 1;
+  const auto trials = make_trials(run_options);
+  trials->load({requests, 1.0});
+  EXPECT_NEAR(attainment(*trials, 3), real, 0.01);
+}
+
 TEST(Trials, UseTheLearnedLimitsOfTheEngines) {
   const auto trials = make_trials(tight());
   const auto requests = evenly(400, 30.0);
@@ -289,7 +311,7 @@ TEST(PlannerInTheWorld, FollowsABurstAndLosesNoRequest) {
   EXPECT_GE(result.peak_replicas, 3U);
   EXPECT_GT(result.slo_attainment, 0.85);
   EXPECT_LE(result.direction_changes, 4U);
-  EXPECT_LT(result.mean_replicas, result.peak_replicas - 0.5);
+  EXPECT_LT(result.mean_replicas, result.peak_replicas - 0.3);
 }
 
 TEST(PlannerInTheWorld, LosesNoRequestWhenTelemetryFails) {
@@ -307,6 +329,55 @@ TEST(PlannerInTheWorld, DecidesTheSameTwice) {
   ASSERT_EQ(first.decisions.size(), second.decisions.size());
   for (std::size_t i = 0; i < first.decisions.size(); ++i)
     EXPECT_EQ(decision::sentence(first.decisions[i]), decision::sentence(second.decisions[i]));
+}
+
+// Remembers what a policy shows at its ticks.
+class Watched final : public decision::Policy {
+ public:
+  explicit Watched(std::unique_ptr<decision::Policy> policy) : policy_(std::move(policy)) {}
+  [[nodiscard]] std::string_view name() const override { return policy_->name(); }
+  [[nodiscard]] core::Duration interval() const override { return policy_->interval(); }
+  [[nodiscard]] core::Duration memory() const override { return policy_->memory(); }
+  [[nodiscard]] bool wants_segments() const override { return policy_->wants_segments(); }
+  [[nodiscard]] decision::Decision decide(const signals::Observation& observation) override {
+    decision::Decision decision = policy_->decide(observation);
+    if (const auto value = decision::evidence_value(decision.pools[0], "load_factor", "times")) factor = *value;
+    if (const auto value = decision::evidence_value(decision.pools[0], "trial_error", "points")) error = *value;
+    return decision;
+  }
+  double factor = 0.0, error = 100.0;
+
+ private:
+  std::unique_ptr<decision::Policy> policy_;
+};
+
+// Nothing measures the steps of the engines here, so that only checks of trials show that their model is off.
+TEST(PlannerInTheWorld, ChecksOfTrialsCorrectAModelThatIsOff) {
+  RunOptions run_options = tight();
+  run_options.slo.itl = std::chrono::milliseconds{40};
+  run_options.pools[0].engine.max_sequences = 4;
+  run_options.pools[0].replicas = 6;
+  planner::PlannerOptions planner_options;
+  planner_options.headroom.standard = 1.0;
+  const auto workload = testing::random_workload(20'000, 12.0);
+  for (const double off : {0.7, 1.0, 1.3}) {
+    const signals::SloPolicy slo{run_options.slo, run_options.slo_goal, {}};
+    Watched policy{
+        planner::make_penstock_planner(make_trials(run_options, {.step_time_factor = off}), slo, planner_options)};
+    const auto result = *run(workload, policy, run_options);
+    double arrived = 0.0, met = 0.0, replicas = 0.0, points = 0.0;
+    for (const decision::SeriesPoint& point : result.series) {
+      if (point.at < at_s(core::to_seconds(workload.span()) / 2)) continue;
+      arrived += static_cast<double>(point.arrived);
+      met += static_cast<double>(point.met_slo);
+      replicas += point.ready;
+      points += 1.0;
+    }
+    SCOPED_TRACE(::testing::Message() << "attainment " << met / arrived << ", error " << policy.error << ", factor "
+                                      << policy.factor << ", replicas " << replicas / points);
+    EXPECT_GE(met / arrived, 0.988) << off;
+    EXPECT_LE(policy.error, 1.0) << off;
+  }
 }
 
 TEST(PlannerInTheWorld, ObservesWithoutAnyEffect) {

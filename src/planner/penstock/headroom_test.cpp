@@ -32,16 +32,24 @@ class Course {
     pool.last_minute.completed_output_tokens = 100 * arrivals;
     for (int i = 0; i < 12; ++i) tick(std::chrono::seconds{5});
   }
+  void minute_of_tokens(std::uint64_t arrivals, std::uint64_t mean_completed, std::uint64_t generated_tokens) {
+    pool.arrivals_total += arrivals;
+    pool.last_minute.completed = arrivals;
+    pool.last_minute.completed_output_tokens = mean_completed * arrivals;
+    generated += generated_tokens;
+    for (int i = 0; i < 12; ++i) tick(std::chrono::seconds{5});
+  }
   void go_on(int count, std::uint64_t arrivals) {
     for (int i = 0; i < count; ++i) minute(arrivals);
   }
   void tick(core::Duration passed) {
     now += passed;
-    headroom.observe(now, pool);
+    headroom.observe(now, pool, generated);
   }
 
   core::Instant now = core::kStart + hours{1};
   signals::PoolObservation pool;
+  std::uint64_t generated = 0;
   Headroom headroom;
 };
 
@@ -54,6 +62,55 @@ TEST(Headroom, IsTheStandardUntilAnHourIsKnown) {
   EXPECT_TRUE(run.headroom.known());
   EXPECT_EQ(run.headroom.learned(), 1.1);
   EXPECT_EQ(run.headroom.standard(), 1.5);
+}
+
+// The answers that complete in a minute are not those that are generated in it.
+TEST(Headroom, MeasuresAnswersAsTheyAreGenerated) {
+  core::RandomStream random{1};
+  Course noisy{options_of(minutes{3})}, steady{options_of(minutes{3})};
+  for (int minute = 0; minute < 300; ++minute) {
+    const auto mean = static_cast<std::uint64_t>(1000 + random.below(2000));
+    noisy.minute_of_tokens(1000, mean, 0);
+    steady.minute_of_tokens(1000, mean, 2'000'000);
+  }
+  EXPECT_GT(noisy.headroom.learned(), 1.3);
+  EXPECT_EQ(steady.headroom.learned(), 1.1);
+}
+
+TEST(Headroom, IsRefinedWhileTheBudgetIsHardlyUsed) {
+  Course run{options_of(minutes{3})};
+  for (int i = 0; i < 12; ++i) {
+    run.go_on(30, 1000);
+    run.go_on(30, 1600);
+  }
+  const double learned = run.headroom.learned();
+  EXPECT_GT(learned, 1.55);
+  for (int i = 0; i < 100; ++i) run.headroom.refine(0.0, false);
+  EXPECT_EQ(run.headroom.refined(), learned);  // The SLO has not been met for long enough.
+  for (int i = 0; i < 50; ++i) run.headroom.refine(0.2, true);
+  EXPECT_NEAR(run.headroom.refined(), 1.0 + 0.5 * (learned - 1.0), 1e-9);
+  for (int i = 0; i < 50; ++i) run.headroom.refine(0.8, true);
+  EXPECT_NEAR(run.headroom.refined(), 1.0 + 0.5 * (learned - 1.0), 1e-9);
+  for (int i = 0; i < 500; ++i) run.headroom.refine(0.0, true);
+  EXPECT_NEAR(run.headroom.refined(), 1.0 + 0.2 * (learned - 1.0), 1e-9);
+  for (int i = 0; i < 10; ++i) run.headroom.refine(1.5, false);
+  EXPECT_NEAR(run.headroom.refined(), 1.0 + 0.7 * (learned - 1.0), 1e-9);
+  for (int i = 0; i < 100; ++i) run.headroom.refine(1.5, false);
+  EXPECT_NEAR(run.headroom.refined(), 1.0 + 1.5 * (learned - 1.0), 1e-9);
+}
+
+// Short peaks, ten minutes apart: a fleet that stays large needs no headroom for them.
+TEST(Headroom, ALongerHoldReplacesHeadroomWhereItCostsLess) {
+  Course run{options_of(minutes{1}, minutes{5})};
+  for (int i = 0; i < 100; ++i) {
+    run.go_on(9, 1000);
+    run.go_on(1, 1800);
+  }
+  EXPECT_EQ(run.headroom.hold(), minutes{5});
+  run.headroom.refine(0.0, true);
+  EXPECT_GT(run.headroom.learned(), 1.7);  // For five minutes.
+  EXPECT_NEAR(run.headroom.refined(), 1.0 + 0.99 * 0.1, 1e-9);
+  EXPECT_EQ(run.headroom.hold(), minutes{15});
 }
 
 TEST(Headroom, CoversStepsOfAKnownSizeButNoMore) {

@@ -42,6 +42,8 @@ std::uint64_t start_of(std::size_t bin) {
 }  // namespace
 
 void OutputLengths::observe(std::span<const signals::RecentRequest> requests, core::Instant now) {
+  if (observed_at_ == now) return;
+  observed_at_ = now;
   const std::size_t stride = requests.size() / kReadAtMost + 1;
   struct Gaps {
     double ms = 0.0, tokens = 0.0;

@@ -21,7 +21,7 @@ namespace penstock::planner {
 // average over completed requests alone would be too short, because long outputs complete last.
 class OutputLengths {
  public:
-  // Reads the requests at `now`; of more than 32,768 an even share. Linear in their number.
+  // Reads the requests at `now`; of more than 32,768 an even share. Linear in their number, once for each time.
   void observe(std::span<const signals::RecentRequest> requests, core::Instant now);
 
   // Time of the first token; empty before it. Of a response that was not streamed it is estimated by the mean TTFT.
@@ -45,6 +45,7 @@ class OutputLengths {
   std::vector<double> longer_;  // By bin: share of outputs that are longer than the bin. Empty without completed ones.
   double itl_ms_ = 0.0;         // Mean gap between recent tokens.
   double ttft_ms_ = 0.0;
+  std::optional<core::Instant> observed_at_;
 };
 
 }  // namespace penstock::planner

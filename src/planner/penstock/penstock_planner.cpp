@@ -13,6 +13,7 @@
 #include "planner/penstock/load_rule.h"
 #include "planner/penstock/memory_evidence.h"
 #include "planner/penstock/traffic_step.h"
+#include "planner/windows.h"
 #include "signals/sanitize.h"
 
 namespace penstock::planner {
@@ -25,12 +26,6 @@ constexpr core::Duration kStartUpMost = std::chrono::hours{24};
 constexpr core::Duration kIdleAfter = std::chrono::minutes{5};
 // Interval between checks of a burning SLO, long enough for the effect of the last raise to show.
 constexpr core::Duration kRaiseStep = std::chrono::minutes{1};
-// Share of the plan that each step adds: large enough to end an overload within minutes, small enough to avoid waste.
-constexpr double kRaiseShare = 0.1;
-// Upper limit of the raise, relative to the plan: at most twice the planned replicas.
-constexpr double kRaisedMost = 1.0;
-// Share of the raise that is dropped per minute once the error budget stops burning.
-constexpr double kRaiseForgotten = 0.01;
 // Assumed time until a load increase is noticed. Together with a start-up time of 120 s it gives kUsualS.
 constexpr core::Duration kNoticed = std::chrono::seconds{60};
 // Lag in seconds for which the standard headroom is meant; other lags scale it.
@@ -40,6 +35,10 @@ constexpr double kGuessedHeadroom = 1.25;
 // Minimum attainment of the best fleet in trials below which the trials are not used, because the model or the SLO is
 // wrong.
 constexpr double kUsable = 0.2;
+// A plan of this age is more precise than the token formula.
+constexpr core::Duration kPlanLasts = std::chrono::minutes{5};
+constexpr core::Duration kRecentPlans = std::chrono::hours{1};
+constexpr std::uint64_t kPoolsMost = 64;  // Limit for a restored state.
 
 core::Duration start_up_of(const signals::Observation& observation) {
   core::Duration longest{};
@@ -56,8 +55,9 @@ class PenstockPlanner final : public Policy {
         sanitizer_({.interval = options.interval}),
         diagnoser_(slo.target),
         burn_(slo, options.burn_rate),
-        floor_(trials_, options.throughput_loop),
-        load_(trials_, options.load_loop),
+        lengths_(std::make_shared<OutputLengths>()),
+        floor_(trials_, options.throughput_loop, lengths_),
+        load_(trials_, options.load_loop, lengths_),
         schedule_(options.schedule),
         guardrails_(options.guardrails) {
     for (const PoolProfile& profile : options.profiles) speeds_.emplace_back(profile);
@@ -103,9 +103,13 @@ class PenstockPlanner final : public Policy {
       outlook_->archive(state);
       headroom_->archive(state);
     }
-    state("parts", sanitizer_, diagnoser_, burn_, floor_, load_, trial_error_, schedule_, guardrails_);
+    state("parts", sanitizer_, diagnoser_, burn_, floor_, load_, trial_error_, correction_, schedule_, guardrails_);
     state.elements(speeds_);
-    state("raise", raised_by_, waiting_, raised_at_, raise_from_, busy_at_);
+    std::uint64_t pools = recent_plans_.size();
+    state("recent_plans", pools);
+    if (state.reading()) recent_plans_.assign(std::min<std::uint64_t>(pools, kPoolsMost), TimedValues{kRecentPlans});
+    for (TimedValues& plans : recent_plans_) state.values_of(plans);
+    state("raise", waiting_, raised_at_, raise_from_, busy_at_);
     if (state.reading() && !state.failed() && trials_ && !speeds_.empty()) correct_trials();
   }
 
@@ -135,7 +139,7 @@ class PenstockPlanner final : public Policy {
 
   void learn(const signals::Observation& observation) {
     outlook_->observe(observation);
-    headroom_->observe(observation.now, observation.pools.front());
+    headroom_->observe(observation.now, observation.pools.front(), observation.pools.back().output_tokens_total);
     burn_.observe(observation, floor_.plan() ? floor_.plan()->best : 1.0);
     if (observation.pools.front().last_minute.arrivals > 0 || in_flight(observation)) busy_at_ = observation.now;
     bool changed = false;
@@ -186,7 +190,7 @@ class PenstockPlanner final : public Policy {
     const bool guesses =
         std::any_of(speeds_.begin(), speeds_.end(), [](const ReplicaSpeed& speed) { return speed.is_uncalibrated(); });
     if (guesses) return kGuessedHeadroom * std::max(learned, standard);
-    return learned > standard || (phase == RolloutPhase::kCost && refines_cost()) ? learned : standard;
+    return phase == RolloutPhase::kCost ? headroom_->refined() : std::max(learned, standard);
   }
 
   void make_plans(const signals::Observation& observation) {
@@ -201,34 +205,56 @@ class PenstockPlanner final : public Policy {
             return PlanGoal{goals_, 1.0, headroom(options_.phase), options_.headroom_goal};
           },
           in_trouble(observation), traffic_step(observation.recent, observation.now));
-    check_trials();
+    note_plan(observation);
+    check_trials(observation);
     raise_plans(observation);
   }
 
-  // One loop is enough, since both loops use the same trials.
-  void check_trials() {
-    const auto check = (has_load() ? load_ : floor_).check(slo_);
-    if (check) trial_error_.observe(*check);
+  void note_plan(const signals::Observation& observation) {
+    const auto& plan = load_.plan();
+    if (!plan || plan->made != observation.now) return;
+    recent_plans_.resize(plan->fleet.size(), TimedValues{kRecentPlans});
+    for (std::size_t i = 0; i < plan->fleet.size(); ++i) recent_plans_[i].add(observation.now, plan->fleet[i]);
   }
 
-  // The SLO burns although the plans consider the fleet sufficient. The plans are raised step by step until the burning
-  // stops; the raise is then reduced slowly, so that the fleet does not return to the same state.
+  // The largest plan of the time for which the learned headroom wants a fleet to stay large; guardrails hold the rest.
+  [[nodiscard]] std::uint32_t held_plan(core::Instant now, std::size_t index) const {
+    const core::Duration longer = headroom_->hold() - options_.guardrails.stabilisation;
+    if (index >= recent_plans_.size() || longer <= core::Duration{}) return 0;
+    return static_cast<std::uint32_t>(recent_plans_[index].max(now, longer).value_or(0.0));
+  }
+
+  // One loop is enough, since both loops use the same trials.
+  void check_trials(const signals::Observation& observation) {
+    const auto check = (has_load() ? load_ : floor_).check(slo_, correction_.factor());
+    if (!check) return;
+    trial_error_.observe(*check);
+    // What starts has not had an effect yet.
+    const bool may_grow = observation.now >= raise_from_ && !starts(observation);
+    if (correction_.observe(*check, observation.now, may_grow)) wait_for_start(observation);
+  }
+
+  [[nodiscard]] static bool starts(const signals::Observation& observation) {
+    return std::any_of(observation.pools.begin(), observation.pools.end(),
+                       [](const signals::PoolObservation& pool) { return pool.starting > 0; });
+  }
+  void wait_for_start(const signals::Observation& observation) {
+    raise_from_ = observation.now + std::max(kRaiseStep, start_up_of(observation));
+  }
+
+  // The SLO burns although the plans consider the fleet sufficient, and no check of a trial explains it: the correction
+  // grows step by step until the burning stops.
   void raise_plans(const signals::Observation& observation) {
     const core::Duration passed = observation.now - raised_at_;
     if (passed < kRaiseStep) return;
     const std::uint64_t waiting = waiting_requests(observation), waited = std::exchange(waiting_, waiting);
     raised_at_ = observation.now;
-    if (!burn_.burning()) {
-      raised_by_ = std::max(0.0, raised_by_ - kRaiseForgotten);
-      return;
-    }
+    headroom_->refine(burn_.over_long_window(), refines_cost());
+    if (!burn_.burning()) return correction_.decay();
     // A shrinking queue resolves soon, and starting replicas have not had an effect yet.
-    const bool starting = std::any_of(observation.pools.begin(), observation.pools.end(),
-                                      [](const signals::PoolObservation& pool) { return pool.starting > 0; });
-    if (!in_trouble(observation) || starting || waiting < waited) return;
+    if (!in_trouble(observation) || starts(observation) || waiting < waited) return;
     if (observation.now < raise_from_) return;
-    raised_by_ = std::min(kRaisedMost, raised_by_ + kRaiseShare);
-    raise_from_ = observation.now + start_up_of(observation);
+    if (correction_.raise(observation.now)) wait_for_start(observation);
   }
 
   [[nodiscard]] static std::uint64_t waiting_requests(const signals::Observation& observation) {
@@ -312,12 +338,17 @@ class PenstockPlanner final : public Policy {
       if (load_.plan())
         proposal.evidence.push_back({"load_based_target", static_cast<double>(load_.plan()->fleet[index]), "replicas"});
     }
+    const std::uint32_t held = phase == RolloutPhase::kCost ? held_plan(observation.now, index) : 0;
+    if (chosen != nullptr && held > proposal.target) {
+      proposal.target = held;
+      proposal.evidence.push_back({"largest_recent_plan", static_cast<double>(held), "replicas"});
+    }
     serve_by_formula(observation, index, proposal);
-    if (raised_by_ > 0.0 && phase >= RolloutPhase::kLoad) {
-      const double raised = std::ceil(proposal.target * (1.0 + raised_by_) - 1e-9);
-      if (raised > proposal.target && burn_.burning()) proposal.reason = Reason::kSloBurns;
-      proposal.target = static_cast<std::uint32_t>(raised);
-      proposal.evidence.push_back({"raised_by", raised_by_, "share"});
+    if (phase >= RolloutPhase::kLoad && proposal.reason != Reason::kInsufficientData) {
+      const std::uint32_t corrected = correction_.corrected(proposal.target);
+      if (corrected > proposal.target && burn_.burning()) proposal.reason = Reason::kSloBurns;
+      proposal.target = corrected;
+      proposal.evidence.push_back({"load_factor", correction_.factor(), "times"});
     }
     proposal.evidence.push_back({"burn_rate", burn_.over_short_window(), "times"});
     add_trial_error(proposal);
@@ -336,14 +367,17 @@ class PenstockPlanner final : public Policy {
                          {"tried_on", plan.requests, "requests"}};
   }
 
-  // A search that takes longer than its loop's interval is too late.
+  // A search that takes longer than its loop's interval is too late, unless the last plan is recent: that is more
+  // precise than the formula.
   void serve_by_formula(const signals::Observation& observation, std::size_t index, PoolDecision& proposal) const {
     const auto overdue = [&](const PlanLoop& loop, core::Duration interval) {
       return loop.waiting_since() && observation.now > *loop.waiting_since() + interval;
     };
     const bool late =
         overdue(floor_, options_.throughput_loop.interval) || overdue(load_, 4 * options_.load_loop.interval);
-    if (!late || index >= speeds_.size()) return;
+    const auto& plan = has_load() ? load_.plan() : floor_.plan();
+    if (!late || (plan && observation.now <= plan->made + kPlanLasts)) return;
+    if (index >= speeds_.size()) return;
     const auto formula = speeds_[index].by_formula(observation.pools[index], slo_.target,
                                                    outlook_->growth(rate_of(observation)), options_.utilisation);
     const bool planned = proposal.reason != Reason::kInsufficientData;
@@ -420,16 +454,18 @@ class PenstockPlanner final : public Policy {
   signals::Sanitizer sanitizer_;
   Diagnoser diagnoser_;
   BurnRate burn_;
+  std::shared_ptr<OutputLengths> lengths_;
   PlanLoop floor_, load_;
   TrialError trial_error_;
+  LoadCorrection correction_;
   ScheduleFloor schedule_;
   FleetGuardrails guardrails_;
-  std::vector<ReplicaSpeed> speeds_;  // Indexed by pool.
+  std::vector<ReplicaSpeed> speeds_;       // Indexed by pool.
+  std::vector<TimedValues> recent_plans_;  // Of the load loop, indexed by pool.
   // Created at the first observation, which contains the start-up time.
   std::optional<TrafficOutlook> outlook_;
   std::optional<Headroom> headroom_;
   core::Duration start_up_{};  // The start-up time for which both were created.
-  double raised_by_ = 0.0;     // Share of replicas beyond the plan.
   std::uint64_t waiting_ = 0;  // Queued requests at the last check.
   core::Instant raised_at_{}, raise_from_{}, busy_at_{};
 };

@@ -12,6 +12,7 @@
 #include "planner/penstock/burn_rate.h"
 #include "planner/penstock/guardrails.h"
 #include "planner/penstock/headroom.h"
+#include "planner/penstock/load_correction.h"
 #include "planner/penstock/plan_loop.h"
 #include "planner/penstock/replica_speed.h"
 #include "planner/penstock/schedule_floor.h"

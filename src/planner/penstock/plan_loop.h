@@ -38,8 +38,10 @@ struct LoopPlan : FleetPlan {
 // A search that does not finish within a tick continues in the next one with the data known by then.
 class PlanLoop {
  public:
-  PlanLoop(std::shared_ptr<FleetTrials> trials, const PlanLoopOptions& options)
-      : options_(options), memory_(std::move(trials), options.memory) {}
+  // Loops that see the same requests may share the estimate of their lengths.
+  PlanLoop(std::shared_ptr<FleetTrials> trials, const PlanLoopOptions& options,
+           std::shared_ptr<OutputLengths> lengths = std::make_shared<OutputLengths>())
+      : options_(options), memory_(std::move(trials), options.memory, std::move(lengths)) {}
 
   // `goal_at` is called at the start of a search with the rate of the requests in memory. `urgent` starts a search as
   // soon as none is in progress, on the latest traffic only. With `step`, a search starts now, on the traffic since
@@ -47,7 +49,9 @@ class PlanLoop {
   void tick(const signals::Observation& observation, const std::function<PlanGoal(double rate)>& goal_at,
             bool urgent = false, std::optional<core::Instant> step = std::nullopt);
   // Compares trials with what was observed; see TrafficMemory. Called after tick().
-  [[nodiscard]] std::optional<TrialCheck> check(const signals::SloPolicy& slo) { return memory_.check(slo); }
+  [[nodiscard]] std::optional<TrialCheck> check(const signals::SloPolicy& slo, double factor) {
+    return memory_.check(slo, factor);
+  }
   // Discards all results because the trials have changed.
   void forget_outcomes() { memory_.forget_outcomes(); }
 

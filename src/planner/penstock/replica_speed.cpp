@@ -43,7 +43,7 @@ bool ReplicaSpeed::observe(const signals::PoolObservation& pool, core::Instant n
   concurrency_.observe(pool);
   EngineCorrection learned = applied_;
   learned.step_time = learned_step_time();
-  if (concurrency_.sequences()) learned.max_sequences = concurrency_.sequences();
+  learned.max_sequences = concurrency_.sequences();
   if (const auto kv_tokens = least_kv_tokens(pool)) learned.kv_tokens = kv_tokens;
   // A limit that the profile has already corrects nothing.
   if (learned.max_sequences && is_near(*learned.max_sequences, profile_.limits.max_sequences))

@@ -13,6 +13,8 @@ constexpr double kTwentieths = 20.0;
 constexpr double kUsualShare = 0.9;         // Share of requests whose time a trial warms up for.
 constexpr double kLongShare = 0.999;        // Share of requests that are no longer than those that may still run.
 constexpr double kOpenShare = 0.05;         // Share of open requests that does not matter.
+constexpr double kSameFactor = 0.02;        // A factor nearer to 1 changes nothing.
+constexpr std::size_t kFewerOpen = 4;       // Divisor of the open requests at which outcomes are discarded.
 constexpr std::size_t kCheckRequests = 50;  // Fewer say little about a share.
 constexpr core::Duration kCheckWithin =
     std::chrono::minutes{10};  // After it, requests that are open are not waited for.
@@ -33,14 +35,16 @@ void TrafficMemory::advance() {
     unchecked_.clear();
     open_.from = now_;
   }
-  lengths_.observe(recent_, now_);
+  lengths_->observe(recent_, now_);
   open_.from = std::max(open_.from, now_ - options_.length);
   open_.to = now_;
   open_.outcomes.clear();
   open_.requests = between(open_.from, open_.to).size();
   open_.unknown = open_in({open_.from, open_.to});
   const core::Duration length = open_.to - open_.from;
-  const bool full = open_.requests >= options_.slice_requests || length >= options_.slice_most;
+  // Most of a trial would be its warm-up if slices were shorter than requests.
+  const core::Duration slice_most = std::max(options_.slice_most, std::min(2 * request_time(), options_.length / 4));
+  const bool full = open_.requests >= options_.slice_requests || length >= slice_most;
   if (length >= options_.slice_least && full) {
     unchecked_.push_back({open_.from, open_.to});
     closed_.push_back(std::move(open_));
@@ -54,7 +58,7 @@ void TrafficMemory::advance() {
   for (Slice& slice : closed_) {
     if (static_cast<double>(slice.unknown) <= kOpenShare * static_cast<double>(slice.requests)) continue;
     const std::size_t unknown = open_in({slice.from, slice.to});
-    if (unknown > slice.unknown / 2) continue;
+    if (unknown > slice.unknown / kFewerOpen) continue;
     slice.unknown = unknown;
     slice.outcomes.clear();
   }
@@ -107,7 +111,7 @@ std::optional<TrialOutcome> TrafficMemory::outcome_at(const Fleet& fleet, double
 
 // Time that 90 % of requests take.
 core::Duration TrafficMemory::request_time() const {
-  return std::clamp(lengths_.request_time(kUsualShare), core::Duration{}, options_.request_time_most);
+  return std::clamp(lengths_->request_time(kUsualShare), core::Duration{}, options_.request_time_most);
 }
 
 TrialOutcome TrafficMemory::attempt(const Span& slice, const Fleet& fleet, double load, core::Duration waiting_most) {
@@ -166,12 +170,12 @@ void TrafficMemory::collect(core::Instant from, core::Instant to, core::Duration
   const auto add = [&](const signals::RecentRequest& request, core::Instant arrival) {
     signals::RecentRequest& added = arriving_.emplace_back(request);
     added.arrival = arrival;
-    added.output_tokens = lengths_.length(request, now_);
+    added.output_tokens = lengths_->length(request, now_);
   };
-  const core::Duration longest = std::min(3 * lengths_.request_time(kLongShare) / 2, options_.length);
+  const core::Duration longest = std::min(3 * lengths_->request_time(kLongShare) / 2, options_.length);
   for (const signals::RecentRequest& request : between(from - longest - waiting_most, from)) {
     if (request.end != signals::RequestEnd::kNone) continue;
-    const std::uint32_t generated = lengths_.generated(request, from), output = lengths_.length(request, now_);
+    const std::uint32_t generated = lengths_->generated(request, from), output = lengths_->length(request, now_);
     if (generated == 0 && request.arrival >= from - waiting_most) add(request, request.arrival);
     if (generated > 0 && generated < output)
       running_.push_back({request.input_tokens + generated, output - generated, request.block_ids, request.target});
@@ -182,7 +186,7 @@ void TrafficMemory::collect(core::Instant from, core::Instant to, core::Duration
   for (const signals::RecentRequest& request : between(now_ - missing, now_)) add(request, request.arrival + missing);
 }
 
-std::optional<TrialCheck> TrafficMemory::check(const signals::SloPolicy& slo) {
+std::optional<TrialCheck> TrafficMemory::check(const signals::SloPolicy& slo, double factor) {
   for (; !unchecked_.empty(); unchecked_.pop_front()) {
     const Span slice = unchecked_.front();
     const core::Duration time = request_time();
@@ -202,12 +206,28 @@ std::optional<TrialCheck> TrafficMemory::check(const signals::SloPolicy& slo) {
     }
     if (check.requests < static_cast<double>(kCheckRequests)) continue;
     check.observed = met / check.requests;
-    const TrialOutcome outcome = attempt(slice, *fleet, 1.0, options_.length);
+    check.trial = attainment_of_part(slice, *fleet, factor);
     unchecked_.pop_front();
-    check.trial = outcome.all.attainment();
     return check;
   }
   return std::nullopt;
+}
+
+// In a trial of the fleet divided by the factor; between two fleets it is interpolated.
+double TrafficMemory::attainment_of_part(const Span& slice, const Fleet& fleet, double factor) {
+  if (*std::min_element(fleet.begin(), fleet.end()) < factor)
+    return attempt(slice, fleet, factor, options_.length).all.attainment();
+  Fleet fewer, more;
+  double part = 0.0;
+  for (const std::uint32_t replicas : fleet) {
+    const double divided = std::abs(factor - 1.0) < kSameFactor ? replicas : replicas / factor;
+    fewer.push_back(static_cast<std::uint32_t>(divided));
+    more.push_back(static_cast<std::uint32_t>(std::ceil(divided)));
+    part += (divided - fewer.back()) / static_cast<double>(fleet.size());
+  }
+  const double with_fewer = attempt(slice, fewer, 1.0, options_.length).all.attainment();
+  if (fewer == more) return with_fewer;
+  return (1.0 - part) * with_fewer + part * attempt(slice, more, 1.0, options_.length).all.attainment();
 }
 
 // The ready fleet, if it was the same all the time.

@@ -46,15 +46,18 @@ struct MemoryOptions {
 // serve, a small fleet with its share of the traffic represents a large one.
 //
 // A trial begins with the requests that ran and waited at its start. Requests that still run get an output length that
-// is drawn from those of longer outputs; a closed slice is simulated again once half of them have ended. A trial runs
-// with later traffic until the requests of the slice have ended; where there is none yet, the latest is repeated.
+// is drawn from those of longer outputs; a closed slice is simulated again once three quarters of them have ended. A
+// trial runs with later traffic until the requests of the slice have ended; where there is none yet, the latest is
+// repeated.
 //
 // Two shortcuts follow from the fact that a larger fleet has no lower attainment: a fleet with full attainment needs no
 // larger trials, and one with hardly half needs no smaller ones.
 class TrafficMemory final : public FleetOutcomes {
  public:
-  TrafficMemory(std::shared_ptr<FleetTrials> trials, const MemoryOptions& options)
-      : trials_(std::move(trials)), options_(options) {}
+  // Memories of the same requests may share the estimate of their lengths.
+  TrafficMemory(std::shared_ptr<FleetTrials> trials, const MemoryOptions& options,
+                std::shared_ptr<OutputLengths> lengths = std::make_shared<OutputLengths>())
+      : trials_(std::move(trials)), options_(options), lengths_(std::move(lengths)) {}
 
   // Starts a tick with a new work budget on the current requests. Slices are unchanged.
   void begin_tick(const signals::Observation& observation);
@@ -72,9 +75,10 @@ class TrafficMemory final : public FleetOutcomes {
   [[nodiscard]] std::optional<TrialOutcome> outcome(const Fleet& fleet) override { return outcome_at(fleet, 1.0); }
   [[nodiscard]] std::optional<TrialOutcome> outcome_at(const Fleet& fleet, double load) override;
 
-  // Compares a closed slice with a trial of the fleet that served it, once nearly all of its requests have ended. Each
-  // slice is compared once; slices in which the fleet changed are left out. At most one trial per call.
-  [[nodiscard]] std::optional<TrialCheck> check(const signals::SloPolicy& slo);
+  // Compares a closed slice with a trial of the fleet that served it, divided by `factor`, once nearly all of its
+  // requests have ended. Each slice is compared once; slices in which the fleet changed are left out. At most one
+  // comparison per call.
+  [[nodiscard]] std::optional<TrialCheck> check(const signals::SloPolicy& slo, double factor = 1.0);
 
   [[nodiscard]] std::size_t requests() const;  // Requests in the slices that count.
   [[nodiscard]] double rate() const;           // Their mean rate per second.
@@ -107,6 +111,7 @@ class TrafficMemory final : public FleetOutcomes {
   void observe_fleet(const signals::Observation& observation);
   [[nodiscard]] std::optional<Fleet> steady_fleet(core::Instant from, core::Instant to) const;
   [[nodiscard]] TrialOutcome attempt(const Span& slice, const Fleet& fleet, double load, core::Duration waiting_most);
+  [[nodiscard]] double attainment_of_part(const Span& slice, const Fleet& fleet, double factor);
   [[nodiscard]] std::size_t following(core::Instant from, core::Duration time) const;
   // Fills arriving_ and running_ for a trial from `from` until `tail` after `to`.
   void collect(core::Instant from, core::Instant to, core::Duration tail, core::Duration waiting_most);
@@ -119,7 +124,7 @@ class TrafficMemory final : public FleetOutcomes {
   Slice open_{};  // From the end of the last closed slice until now; drops its outcomes when it changes.
   core::Duration look_back_ = core::Duration::max();
   std::size_t served_ = 0;  // Requests served in this tick.
-  OutputLengths lengths_;
+  std::shared_ptr<OutputLengths> lengths_;
   std::deque<Span> unchecked_;                    // Closed slices without a comparison, oldest first.
   std::deque<ReadyFleet> fleets_;                 // One entry per change, oldest first.
   std::vector<signals::RecentRequest> arriving_;  // Of the current trial.

@@ -332,7 +332,7 @@ TEST(TrafficMemory, ATrialBeginsWithTheRequestsThatRan) {
   TrafficMemory memory{
       trials,
       {.slice_least = std::chrono::seconds{30}, .slice_most = std::chrono::seconds{60}, .tick_requests = 1'000'000}};
-  for (const double now : {200.0, 260.0, 300.0}) {
+  for (const double now : {175.0, 260.0, 300.0}) {
     observation.now = at_s(now);
     const auto end = std::partition_point(requests.begin(), requests.end(),
                                           [&](const auto& request) { return request.arrival <= at_s(now); });
@@ -348,11 +348,13 @@ TEST(TrafficMemory, ATrialBeginsWithTheRequestsThatRan) {
   EXPECT_LE(attempt.first_s, 260.0 - 39.0);  // 90 % of requests take up to 40 s.
 }
 
-TEST(TrafficMemory, AClosedSliceIsTriedAgainOnceHalfOfItsOpenRequestsHaveEnded) {
+TEST(TrafficMemory, AClosedSliceIsTriedAgainOnceMostOfItsOpenRequestsHaveEnded) {
   auto trials = std::make_shared<RecordedTrials>([](double, core::Instant) { return 0.7; });
-  TrafficMemory memory{
-      trials,
-      {.slice_least = std::chrono::seconds{30}, .slice_most = std::chrono::seconds{30}, .tick_requests = 1'000'000}};
+  TrafficMemory memory{trials,
+                       {.length = std::chrono::minutes{2},
+                        .slice_least = std::chrono::seconds{30},
+                        .slice_most = std::chrono::seconds{30},
+                        .tick_requests = 1'000'000}};
   std::vector<signals::RecentRequest> requests;
   const auto tries = [&](double now) {
     requests = long_tailed(now, 10, now);
@@ -369,11 +371,12 @@ TEST(TrafficMemory, AClosedSliceIsTriedAgainOnceHalfOfItsOpenRequestsHaveEnded) 
   };
   EXPECT_EQ(tries(30), Begins{0});
   EXPECT_EQ(tries(35), Begins{30});
-  EXPECT_EQ(tries(60), (Begins{30, 0}));
+  EXPECT_EQ(tries(60), Begins{30});       // A third of its long outputs has not ended.
   EXPECT_EQ(tries(75), (Begins{60, 0}));  // The last third of its long outputs has ended.
 }
 
-TEST(TrafficMemory, ChecksAClosedSliceWithTheFleetThatServedIt) {
+// Three replicas served it, of which a trial finds a quarter of the attainment each.
+std::optional<TrialCheck> check_of_three(double factor, std::vector<Fleet>& tried) {
   auto trials = std::make_shared<RecordedTrials>([](double replicas, core::Instant) { return replicas / 4.0; });
   TrafficMemory memory{trials, {.slice_least = std::chrono::seconds{30}, .slice_most = std::chrono::seconds{60}}};
   std::vector<signals::RecentRequest> requests;
@@ -390,12 +393,29 @@ TEST(TrafficMemory, ChecksAClosedSliceWithTheFleetThatServedIt) {
     observation.recent = {requests.begin(), end};
     memory.begin_tick(observation);
     memory.advance();
-    found = memory.check({});
+    found = memory.check({}, factor);
   }
+  for (const RecordedTrials::Attempt& attempt : trials->attempts) tried.push_back(attempt.replicas);
+  return found;
+}
+
+TEST(TrafficMemory, ChecksAClosedSliceWithTheFleetThatServedIt) {
+  std::vector<Fleet> tried;
+  const auto found = check_of_three(1.0, tried);
   ASSERT_TRUE(found.has_value());
   EXPECT_NEAR(found->observed, 0.9, 0.005);
   EXPECT_DOUBLE_EQ(found->trial, 0.75);
-  EXPECT_EQ(trials->attempts.back().replicas, Fleet{3});
+  EXPECT_EQ(tried, std::vector<Fleet>{Fleet{3}});
+}
+
+TEST(TrafficMemory, ACheckDividesTheFleetByTheCorrection) {
+  for (const auto& [factor, trial] :
+       {std::pair{1.5, 0.5}, std::pair{1.2, 0.625}, std::pair{0.8, 0.9375}, std::pair{4.0, 0.1875}}) {
+    std::vector<Fleet> tried;
+    const auto found = check_of_three(factor, tried);
+    ASSERT_TRUE(found.has_value());
+    EXPECT_NEAR(found->trial, trial, 1e-9) << factor;
+  }
 }
 
 }  // namespace

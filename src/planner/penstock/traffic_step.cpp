@@ -20,7 +20,7 @@ bool is_step(std::span<const signals::RecentRequest> recent, core::Instant now, 
   if (arrived < static_cast<double>(kStepRequests)) return false;
   // Intervals overlap by half, so that a burst that straddles two of them counts as well.
   double most = 0.0;
-  for (core::Instant end = now - length; from != recent.begin(); end -= length / 2) {
+  for (core::Instant end = now - length; from != recent.begin() && arrived > 2.0 * most; end -= length / 2) {
     to = begin_of(end);
     from = begin_of(end - length);
     most = std::max(most, static_cast<double>(to - from));
