@@ -10,14 +10,24 @@ namespace penstock::planner {
 namespace {
 
 constexpr double kTwentieths = 20.0;
-constexpr double kUsualShare = 0.9;         // Share of requests whose time a trial warms up for.
-constexpr double kLongShare = 0.999;        // Share of requests that are no longer than those that may still run.
-constexpr double kOpenShare = 0.05;         // Share of open requests that does not matter.
+constexpr double kUsualShare = 0.9;   // Share of requests whose time a trial warms up for.
+constexpr double kLongShare = 0.999;  // Share of requests that are no longer than those that may still run.
+constexpr double kOpenShare = 0.05;   // Share of open requests that does not matter.
+constexpr double kMillisecondsOfErrors = 1e8;
 constexpr double kSameFactor = 0.02;        // A factor nearer to 1 changes nothing.
 constexpr std::size_t kFewerOpen = 4;       // Divisor of the open requests at which outcomes are discarded.
 constexpr std::size_t kCheckRequests = 50;  // Fewer say little about a share.
 constexpr core::Duration kCheckWithin =
     std::chrono::minutes{10};  // After it, requests that are open are not waited for.
+
+// Latencies that are no times, and a completed stream without a first token, say nothing about the fleet.
+bool is_measured(const signals::RecentRequest& request) {
+  const auto is_no_time = [](float milliseconds) {
+    return !std::isfinite(milliseconds) || static_cast<double>(milliseconds) >= kMillisecondsOfErrors;
+  };
+  if (is_no_time(request.ttft_ms) || is_no_time(request.itl_ms)) return false;
+  return request.output_tokens == 0 || !request.streamed || request.ttft_ms >= 0.0F;
+}
 
 }  // namespace
 
@@ -200,7 +210,7 @@ std::optional<TrialCheck> TrafficMemory::check(const signals::SloPolicy& slo, do
     double met = 0.0;
     for (const signals::RecentRequest& request : requests) {
       // A request whose client left says nothing about the fleet.
-      if (request.end == signals::RequestEnd::kCancelled || !is_judged(request, slo)) continue;
+      if (request.end == signals::RequestEnd::kCancelled || !is_judged(request, slo) || !is_measured(request)) continue;
       check.requests += 1.0;
       met += request.end == signals::RequestEnd::kNone && !missed(request, slo, now_) ? 1.0 : 0.0;
     }
