@@ -1,0 +1,265 @@
+#!/usr/bin/env python3
+"""The client of Kubernetes' API against a real API server.
+
+PENSTOCK_TESTBED names the folder of k8s-testbed.sh, which starts etcd, kube-apiserver, the controllers and KWOK as processes on loopback.
+PENSTOCK_KUBERNETES_CLIENT names the program kubernetes_client. Exit code 77: there is no testbed, or its programs are not built."""
+
+import json
+import os
+import pathlib
+import queue
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+SKIPPED = 77
+TESTBED = os.environ.get("PENSTOCK_TESTBED", "")
+CLIENT = os.environ.get("PENSTOCK_KUBERNETES_CLIENT", "build/quick/tests/kubernetes_client")
+PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok", "kubectl")
+
+DEPLOYMENT = {
+    "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "decode"},
+    "spec": {"replicas": 2, "selector": {"matchLabels": {"app": "decode"}},
+             "template": {"metadata": {"labels": {"app": "decode"}},
+                          "spec": {"containers": [{"name": "engine", "image": "local"}]}}}}
+
+
+def folder_of_programs():
+    cache = os.environ.get("LLM_TESTBED_CACHE") or os.path.join(
+        os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "llm-testbed")
+    return pathlib.Path(cache) / f"bin-{os.environ.get('LLM_TESTBED_PROFILE', '1.36')}"
+
+
+def why_skipped():
+    if not TESTBED or not (pathlib.Path(TESTBED) / "k8s-testbed.sh").is_file():
+        return "PENSTOCK_TESTBED names no folder with k8s-testbed.sh"
+    missing = [name for name in PROGRAMS if not (folder_of_programs() / name).is_file()]
+    return f"the testbed's programs are not built: {', '.join(missing)} (k8s-testbed.sh build core)" if missing else ""
+
+
+class Cluster:
+    """One control plane in a folder of its own, away from the default ports."""
+
+    def __init__(self):
+        self.run = tempfile.mkdtemp(prefix="penstock-cluster-")
+        self.environment = {**os.environ, "LLM_TESTBED_RUN": self.run, "LLM_TESTBED_PORT_BASE": "17400"}
+        try:
+            self.kubeconfig = self.testbed("start").strip()
+        except BaseException:
+            self.close()
+            raise
+
+    def testbed(self, *words):
+        done = subprocess.run([os.path.join(TESTBED, "k8s-testbed.sh"), *words], env=self.environment, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=300, check=False)
+        if done.returncode != 0:
+            raise RuntimeError(f"k8s-testbed.sh {' '.join(words)}: {done.stderr[-2000:]}")
+        return done.stdout
+
+    def kubectl(self, *words, given=None):
+        return subprocess.run([folder_of_programs() / "kubectl", "--kubeconfig", self.kubeconfig, "--cache-dir", self.run + "/cache", *words],
+                              input=json.dumps(given) if given is not None else None, text=True, stdout=subprocess.PIPE, timeout=120,
+                              check=True).stdout
+
+    def get(self, *words):
+        return json.loads(self.kubectl("get", *words, "-o", "json"))
+
+    def wait_until_ready(self):
+        deadline = time.monotonic() + 120
+        while subprocess.run([os.path.join(TESTBED, "k8s-testbed.sh"), "status"], env=self.environment, stdout=subprocess.DEVNULL,
+                             check=False).returncode != 0:
+            assert time.monotonic() < deadline, "the API server did not come back"
+            time.sleep(0.1)
+
+    def close(self):
+        subprocess.run([os.path.join(TESTBED, "k8s-testbed.sh"), "stop"], env=self.environment, stderr=subprocess.DEVNULL, timeout=120,
+                       check=False)
+        shutil.rmtree(self.run, ignore_errors=True)
+
+
+class Client:
+    """kubernetes_client with what it writes."""
+
+    def __init__(self, test, kubeconfig, namespace, bookmark_s=60, watch_s=300):
+        self.process = subprocess.Popen([CLIENT, kubeconfig, namespace, str(bookmark_s), str(watch_s)], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, text=True, bufsize=1)
+        self.lines = queue.Queue()
+        self.documents = []
+        threading.Thread(target=self.read, daemon=True).start()
+        test.addCleanup(self.close)
+
+    def read(self):
+        for line in self.process.stdout:
+            self.lines.put(json.loads(line))
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait(timeout=30)
+        self.process.stdout.close()
+
+    def until(self, holds, limit_s=60):
+        """Returns the first new document for which it holds."""
+        deadline = time.monotonic() + limit_s
+        while True:
+            try:
+                document = self.lines.get(timeout=max(0.01, deadline - time.monotonic()))
+            except queue.Empty:
+                raise AssertionError(f"nothing like that within {limit_s} s; last: {self.documents[-3:]}") from None
+            self.documents.append(document)
+            if holds(document):
+                return document
+
+    def state(self, holds, limit_s=60):
+        return self.until(lambda document: document["event"] == "state" and holds(document), limit_s)
+
+    def command(self, text):
+        self.process.stdin.write(text + "\n")
+        return self.until(lambda document: document["event"] in ("scale", "refused"))
+
+
+def ready(count):
+    return lambda state: len(state["pods"]) == count and set(state["pods"].values()) <= {"Ready"}
+
+
+class RealApiServer(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.cluster = Cluster()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.cluster.close()
+
+    def namespace(self, name, *deployments):
+        self.cluster.kubectl("create", "namespace", name)
+        for deployment in deployments:
+            self.cluster.kubectl("apply", "-n", name, "-f", "-", given=deployment)
+        return name
+
+    def test_follows_pods_and_scales_with_the_version_that_was_read(self):
+        name = self.namespace("scaling", DEPLOYMENT)
+        client = Client(self, self.cluster.kubeconfig, name)
+        self.assertEqual(client.state(ready(2))["lists"], 1)
+        before = client.command("get decode")
+        self.assertEqual((before["replicas"], before["selector"]), (2, "app=decode"))
+        after = client.command(f"scale decode 5 {before['version']}")
+        self.assertEqual(after["replicas"], 5)
+        self.assertNotEqual(after["version"], before["version"])
+        client.state(ready(5))
+
+        refused = client.command(f"scale decode 9 {before['version']}")
+        self.assertEqual(refused["reason"], "conflict")
+        self.assertIn('patch deployments/scale "decode" in namespace "scaling": Conflict (409)', refused["message"])
+        self.assertEqual(client.command("get decode")["replicas"], 5)
+        managed = self.cluster.get("deployment", "decode", "-n", name, "--show-managed-fields")["metadata"]["managedFields"]
+        self.assertIn(("penstock", "scale"), [(entry["manager"], entry.get("subresource")) for entry in managed])
+
+        client.command("scale decode 0")
+        state = client.state(ready(0))
+        self.assertEqual((state["lists"], state["failures"]), (1, 0))
+        self.assertIn("not found", client.command("get missing")["reason"])
+
+    def test_bookmarks_come_before_a_watch_ends_and_the_next_one_continues(self):
+        name = self.namespace("quiet", DEPLOYMENT)
+        client = Client(self, self.cluster.kubeconfig, name, bookmark_s=60, watch_s=6)
+        client.state(ready(2))
+        state = client.state(lambda state: True, 1) if not client.lines.empty() else None
+        deadline = time.monotonic() + 60
+        while state is None or state["watches"] < 4:
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.5)
+            client.process.stdin.write("state\n")
+            state = client.state(lambda state: True)
+        self.assertGreaterEqual(state["bookmarks"], 1)
+        self.assertEqual((state["lists"], state["failures"], state["is_stale"]), (1, 0, False))
+
+    def test_without_rights_it_names_them_and_with_them_it_works(self):
+        name = self.namespace("rights", DEPLOYMENT)
+        client = Client(self, os.path.join(self.cluster.run, "kubeconfig-autoscaler"), name)
+        failure = client.until(lambda document: document["event"] == "failure")
+        self.assertEqual(failure["reason"], "forbidden")
+        self.assertIn('list pods in namespace "rights": Forbidden (403)', failure["message"])
+        self.assertIn('add to the Role: {apiGroups: [""], resources: ["pods"], verbs: ["list"]}', failure["message"])
+        refused = client.command("get decode")
+        self.assertIn('add to the Role: {apiGroups: ["apps"], resources: ["deployments/scale"], verbs: ["get"]}', refused["message"])
+        role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "penstock"}, "rules": [
+            {"apiGroups": ["apps"], "resources": ["deployments/scale"], "verbs": ["get", "patch"]},
+            {"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch"]}]}
+        self.cluster.kubectl("apply", "-n", name, "-f", "-", given=role)
+        self.cluster.kubectl("create", "rolebinding", "penstock", "-n", name, "--role=penstock", "--user=autoscaler")
+        client.state(ready(2))
+        self.assertEqual(client.command("scale decode 3")["replicas"], 3)
+        client.state(ready(3))
+        # A right that is withdrawn shows with the next request.
+        self.cluster.kubectl("delete", "rolebinding", "penstock", "-n", name)
+        deadline = time.monotonic() + 60
+        while client.command("scale decode 4")["event"] != "refused":
+            self.assertLess(time.monotonic(), deadline)
+
+    def test_signs_in_by_client_certificate(self):
+        name = self.namespace("certificate", DEPLOYMENT)
+        client = Client(self, os.path.join(self.cluster.run, "kubeconfig-cert"), name)
+        client.state(ready(2))
+
+    def test_a_token_is_read_again_when_its_file_changes(self):
+        name = self.namespace("rotation", DEPLOYMENT)
+        with tempfile.TemporaryDirectory() as folder:
+            token = pathlib.Path(self.cluster.run, "token").read_text(encoding="ascii")
+            rotated = pathlib.Path(folder, "token")
+            rotated.write_text("expired\n", encoding="ascii")
+            text = pathlib.Path(self.cluster.kubeconfig).read_text(encoding="utf-8")
+            config = pathlib.Path(folder, "config")
+            config.write_text(text.replace(f"token: {token.strip()}", "tokenFile: token"), encoding="utf-8")
+            client = Client(self, str(config), name)
+            failure = client.until(lambda document: document["event"] == "failure")
+            self.assertEqual(failure["reason"], "unauthorized")
+            rotated.write_text(token, encoding="ascii")
+            client.state(ready(2))
+            self.assertEqual(client.command("get decode")["replicas"], 2)
+
+    def test_an_api_server_that_was_killed_is_followed_again_and_nothing_was_forgotten(self):
+        name = self.namespace("killed", DEPLOYMENT)
+        client = Client(self, self.cluster.kubeconfig, name)
+        client.state(ready(2))
+        self.cluster.testbed("signal", "kube-apiserver", "KILL")
+        failure = client.until(lambda document: document["event"] == "failure")
+        self.assertEqual(failure["reason"], "unreachable")
+        self.assertEqual(client.command("scale decode 4")["reason"], "unreachable")
+        time.sleep(5)
+        self.cluster.testbed("again", "kube-apiserver")
+        self.cluster.wait_until_ready()
+        began = time.monotonic()
+        # Every version from before the restart is too old, so that this takes a list.
+        client.state(lambda state: state["lists"] == 2)
+        took = time.monotonic() - began
+        print(f"followed again {took:.1f} s after the API server was ready", file=sys.stderr)
+        self.assertLess(took, 15)
+        for document in client.documents:
+            if document["event"] == "state" and document["lists"] == 2:
+                self.assertEqual(len(document["pods"]), 2)
+        self.assertEqual(client.command("scale decode 3")["replicas"], 3)
+        client.state(ready(3))
+
+    def test_lists_500_pods_in_pages(self):
+        large = {**DEPLOYMENT, "spec": {**DEPLOYMENT["spec"], "replicas": 500}}
+        name = self.namespace("large", large)
+        watching = Client(self, self.cluster.kubeconfig, name)
+        watching.state(ready(500), 300)
+        began = time.monotonic()
+        client = Client(self, self.cluster.kubeconfig, name)
+        client.state(ready(500))
+        took = time.monotonic() - began
+        print(f"500 pods listed {took:.2f} s after the start of the client", file=sys.stderr)
+        self.assertLess(took, 20)
+
+
+if __name__ == "__main__":
+    cause = why_skipped()
+    if cause:
+        print(f"SKIPPED: no test with a real API server ran: {cause}")
+        sys.exit(SKIPPED)
+    unittest.main()
