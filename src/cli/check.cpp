@@ -105,6 +105,8 @@ void check_gateway(const configuration::GatewaySetup& setup, const std::string& 
       reading.report(fmt::format("gateway.replicas[{}].url", i), url.error().message());
   if (const auto credentials = gateway::load_credentials(setup.discovery); !credentials)
     reading.report(credentials.error().where, credentials.error().what, credentials.error().hint);
+  if (const auto pods = gateway::check_pod_options(setup.discovery.pods); !pods)
+    reading.report(pods.error().where, pods.error().what, pods.error().hint);
   const auto options = make_gateway_options(setup);
   if (!options) return reading.report(file, options.error().message());
   gateway::KeyRing ring;

@@ -21,8 +21,11 @@ core::Result<void> use_operands(configuration::GatewaySetup& setup, const std::v
   if (!urls.empty()) setup.discovery.replicas.clear();
   for (const std::string& url : urls) setup.discovery.replicas.emplace_back().url = url;
   const gateway::DiscoveryOptions& discovery = setup.discovery;
-  if (!discovery.replicas.empty() || !discovery.files.empty() || !discovery.dns.empty()) return {};
-  return core::invalid_input({}, "there is no replica to send requests to", "name their URLs, or a --replicas-file");
+  if (!discovery.replicas.empty() || !discovery.files.empty() || !discovery.dns.empty() ||
+      !discovery.pods.selector.empty())
+    return {};
+  return core::invalid_input({}, "there is no replica to send requests to",
+                             "name their URLs, a --replicas-file, or gateway.kubernetes.selector");
 }
 
 GatewayReloader::GatewayReloader(const LoadedConfiguration& started, const Parsed& parsed, logging::Logger& log)

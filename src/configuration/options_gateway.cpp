@@ -157,6 +157,18 @@ void add_replicas(Table& table, GatewaySetup& setup) {
             address(setup.discovery.dns));
   table.add({"gateway.dns_interval", "", "from one lookup of that name to the next"},
             duration_above_zero(setup.discovery.dns_interval));
+  gateway::PodOptions& pods = setup.discovery.pods;
+  table.add({"gateway.kubernetes.selector", "", "label selector of the pods that are the replicas, such as app=vllm"},
+            text(pods.selector));
+  table.add({"gateway.kubernetes.namespace", "",
+             "namespace of these pods; by default that of the kubeconfig or of the gateway's own pod"},
+            text(pods.in_namespace));
+  table.add({"gateway.kubernetes.port", "", "port of the engine in each of these pods"},
+            count(pods.port, 1, UINT16_MAX));
+  table.add({"gateway.kubernetes.kubeconfig", "",
+             "file that says how to reach the API server; by default that of KUBECONFIG, the service account of the "
+             "gateway's own pod, or ~/.kube/config"},
+            text(pods.kubeconfig));
   gateway::GatewayOptions& options = setup.options;
   table.add({"gateway.health_interval", "", "from one health check to the next"},
             duration_above_zero(options.health_interval));

@@ -69,6 +69,7 @@ class Finder final : public Discovery {
     files_ = *std::move(files);
     timer_ = loop_.every(kFileInterval, [this] { check_files(); });
     if (!options_.dns.empty()) resolver_ = std::thread{[this] { resolve(); }};
+    if (auto begun = follow_pods(); !begun) return begun;
     publish();
     return {};
   }
@@ -177,6 +178,26 @@ class Finder final : public Discovery {
     return {};
   }
 
+  core::Result<void> follow_pods() {
+    if (options_.pods.selector.empty()) return {};
+    const std::string source = "pods " + options_.pods.selector;
+    auto started = PodSource::start(
+        loop_, options_.pods,
+        {[this, source](std::vector<ReplicaEndpoint> found) {
+           if (!pods_read_ || found.size() != from_pods_.size())
+             log_.write(logging::Event::kReplicasReloaded, {{"source", source}, {"replicas", found.size()}});
+           from_pods_ = std::move(found);
+           pods_read_ = true;
+           publish();
+         },
+         [this, source](const std::string& error) {
+           log_.write(logging::Event::kReplicasReloadFailed, {{"source", source}, {"error", error}});
+         }});
+    if (!started) return tl::make_unexpected(started.error());
+    pods_ = *std::move(started);
+    return {};
+  }
+
   // A failure is logged once, until the name is resolved again.
   void report_dns(const std::string& error) {
     if (error == dns_error_) return;
@@ -235,6 +256,7 @@ class Finder final : public Discovery {
     add(named_);
     for (const File& file : files_) add(file.found);
     add(from_dns_);
+    add(from_pods_);
     for (const auto& [endpoint, id] : events)
       if (auto added = subscriber_->add(endpoint, replays[endpoint]); !added)
         log_.write(logging::Event::kKvEventsUnavailable, {{"endpoint", endpoint}, {"error", added.error().message()}});
@@ -245,7 +267,7 @@ class Finder final : public Discovery {
       by_endpoint_ = std::move(events);
     }
     const bool complete =
-        (options_.dns.empty() || dns_read_) &&
+        (options_.dns.empty() || dns_read_) && (options_.pods.selector.empty() || pods_read_) &&
         std::all_of(files_.begin(), files_.end(), [](const File& file) { return file.time != File{}.time; });
     gateway_.set_replicas(std::move(specs), complete);
   }
@@ -292,9 +314,10 @@ class Finder final : public Discovery {
   Gateway& gateway_;
   logging::Log& log_;
   net::CredentialStore credentials_;
-  std::vector<ReplicaEndpoint> named_, from_dns_;
-  bool dns_read_ = false;  // The name was resolved once.
-  std::string dns_error_;  // Error of the last look-up; empty if it succeeded.
+  std::vector<ReplicaEndpoint> named_, from_dns_, from_pods_;
+  bool dns_read_ = false;   // The name was resolved once.
+  bool pods_read_ = false;  // The pods were listed once.
+  std::string dns_error_;   // Error of the last look-up; empty if it succeeded.
   std::vector<File> files_;
   net::Loop::Timer timer_ = 0;
   std::mutex mutex_;
@@ -304,6 +327,7 @@ class Finder final : public Discovery {
   std::set<std::string> rejected_;  // Replicas whose messages were rejected. Belongs to the subscriber's thread.
   std::thread resolver_;
   std::unique_ptr<connect::Subscriber> subscriber_;
+  std::unique_ptr<PodSource> pods_;
 };
 
 }  // namespace

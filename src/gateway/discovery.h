@@ -8,6 +8,7 @@
 
 #include "core/result.h"
 #include "gateway/gateway.h"
+#include "gateway/pod_source.h"
 #include "logging/log.h"
 #include "net/credentials.h"
 #include "net/loop.h"
@@ -29,6 +30,7 @@ struct DiscoveryOptions {
   std::vector<std::string> files;  // read again when they change
   std::string dns;                 // "name:port", resolved every `dns_interval`; empty: none
   core::Duration dns_interval = std::chrono::seconds{10};
+  PodOptions pods;
   net::CredentialOptions credentials;  // Of replicas without their own.
 };
 
@@ -36,7 +38,8 @@ struct DiscoveryOptions {
 [[nodiscard]] core::Result<net::CredentialStore> load_credentials(const DiscoveryOptions& options);
 
 // Finds replicas for as long as it lives: those of the options, those in files, which are read again when they change,
-// and the addresses of a DNS name. It also subscribes to the KV events of the replicas and passes them on.
+// the addresses of a DNS name, and pods of Kubernetes. It also subscribes to the KV events of the replicas and passes
+// them on.
 class Discovery {
  public:
   // A file that becomes invalid later is logged, and its replicas stay as they were.

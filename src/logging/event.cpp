@@ -43,7 +43,7 @@ constexpr std::array kEvents = {
     EventInfo{Event::kRestartNeeded, kWarning, "restart_needed", "gateway, plan", "file keys",
               "These keys changed in the configuration, and their new values take effect only after a restart."},
     EventInfo{Event::kReplicasReloaded, kInfo, "replicas_reloaded", "gateway", "source replicas",
-              "A list of replicas was read: a file, or the addresses of a DNS name."},
+              "A list of replicas was read: a file, the addresses of a DNS name, or pods."},
     EventInfo{Event::kReplicasReloadFailed, kWarning, "replicas_reload_failed", "gateway", "source error",
               "A list of replicas could not be read; the last good one stays in use."},
     EventInfo{Event::kReplicaDuplicate, kWarning, "replica_duplicate", "gateway", "replica url",
