@@ -40,7 +40,7 @@ void ReplicaCall::call(WorkerContext& context, const Target& target, const Upstr
 }
 
 void ReplicaCall::abandon(api::AnswerWatch* watch) {
-  constexpr std::size_t kBytesMax = 8 << 20;  // More than the two sockets hold with the limits of Linux.
+  constexpr std::size_t kBytesMax = 16 << 20;  // More than the two sockets hold with the limits of Linux.
   if (call_ != nullptr && watch != nullptr)
     call_->take_rest([watch](std::string_view bytes) { watch->take(bytes); }, kBytesMax);
   cancel();

@@ -65,7 +65,7 @@ class Call {
   // to be closed after that, the call fails.
   virtual bool release_request() = 0;
   // Passes on the bytes of the body that have arrived and were not delivered, as on_body() would have them, at most
-  // about `bytes_max`. Only cancel() may follow.
+  // about `bytes_max`; of many bytes it waits up to 10 ms for the last ones. Only cancel() may follow.
   virtual void take_rest(const std::function<void(std::string_view)>& take, std::size_t bytes_max) = 0;
   virtual void pause() = 0;  // Stops reading until resume(). Bytes that were already read are still delivered.
   virtual void resume() = 0;

@@ -2,6 +2,7 @@
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
@@ -21,6 +22,13 @@ constexpr std::string_view kHttp = "HTTP/1.";
 
 core::Instant later(core::Instant now, core::Duration delay) {
   return delay >= core::kNever - now ? core::kNever : now + delay;
+}
+
+// Where bytes had piled up, the server's system sends more of them as soon as there is room, but not at once.
+bool is_readable_soon(int descriptor) {
+  constexpr int kMilliseconds = 2;
+  pollfd waiting{descriptor, POLLIN, 0};
+  return ::poll(&waiting, 1, kMilliseconds) > 0;
 }
 
 }  // namespace
@@ -124,12 +132,18 @@ bool ClientConnection::release_request() {
 }
 
 void ClientConnection::take_rest(const std::function<void(std::string_view)>& take, std::size_t bytes_max) {
+  constexpr std::size_t kBacklogBytes = 256 * 1024;
+  int waits = 5;
   auto& scratch = pool_.scratch();
   std::size_t taken = 0;
   while (phase_ == Phase::kBody && transport_ && taken < bytes_max) {
     const Transport::Transfer transfer = transport_->read(scratch.data(), scratch.size());
     std::string_view bytes{scratch.data(), transfer.bytes};
-    if (bytes.empty()) return;
+    if (bytes.empty()) {
+      const bool has_more = !transfer.closed && !transfer.failed && taken >= kBacklogBytes && waits-- > 0;
+      if (!has_more || !is_readable_soon(transport_->descriptor())) return;
+      continue;
+    }
     taken += bytes.size();
     while (!bytes.empty()) {
       const ChunkReader::Step step = framing_.take(bytes);
