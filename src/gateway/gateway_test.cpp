@@ -296,8 +296,7 @@ TEST(Gateway, KvEventsShowTheHoldersOfAPrefix) {
   }
   const std::string metrics = gateway.admin("/metrics");
   for (const char* id : {"r1", "r2", "r3"}) {
-    const std::string series =
-        fmt::format("penstock_routing_decisions_total{{replica=\"{}\",model=\"sim\",reason=", id);
+    const std::string series = fmt::format("penstock_routing_decisions_total{{replica=\"{}\",model=\"m\",reason=", id);
     EXPECT_NE(metrics.find(series + "\"prefix\"} 2\n"), std::string::npos) << metrics;
     EXPECT_NE(metrics.find(series + "\"only\"} 0\n"), std::string::npos) << metrics;
   }
