@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+"""A HorizontalPodAutoscaler of a real control plane follows the targets of `penstock plan`, by its external metrics."""
+
+import base64
+import pathlib
+import re
+import signal
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "live"))
+
+from cluster_testing import Cluster, main  # noqa: E402
+from live_testing import Engine, Gateway, Program, ask, config_file, until  # noqa: E402
+
+METRIC = "penstock_target_replicas"
+PATH = f"/apis/external.metrics.k8s.io/v1beta1/namespaces/default/{METRIC}"
+
+
+def deployment():
+    pod = {"metadata": {"labels": {"app": "chat"}},
+           "spec": {"containers": [{"name": "engine", "image": "engine"}],
+                    "tolerations": [{"operator": "Exists"}], "nodeSelector": {"type": "kwok"}}}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "chat"},
+            "spec": {"replicas": 1, "selector": {"matchLabels": {"app": "chat"}}, "template": pod}}
+
+
+def autoscaler():
+    no_delay = {"stabilizationWindowSeconds": 0, "tolerance": "0",
+                "policies": [{"type": "Percent", "value": 900, "periodSeconds": 1}]}
+    metric = {"name": METRIC, "selector": {"matchLabels": {"pool": "chat"}}}
+    return {"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {"name": "chat"},
+            "spec": {"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "chat"},
+                     "minReplicas": 1, "maxReplicas": 40,
+                     "behavior": {"scaleUp": no_delay, "scaleDown": no_delay},
+                     "metrics": [{"type": "External", "external": {
+                         "metric": metric, "target": {"type": "AverageValue", "averageValue": "1"}}}]}}
+
+
+def registration(port, ca):
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "penstock-planner", "namespace": "default"},
+               "spec": {"type": "ExternalName", "externalName": "localhost", "ports": [{"port": port}]}}
+    api = {"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
+           "metadata": {"name": "v1beta1.external.metrics.k8s.io"},
+           "spec": {"service": {"name": "penstock-planner", "namespace": "default", "port": port},
+                    "group": "external.metrics.k8s.io", "version": "v1beta1", "groupPriorityMinimum": 100,
+                    "versionPriority": 100, "caBundle": base64.b64encode(ca).decode()}}
+    return {"apiVersion": "v1", "kind": "List", "items": [service, api]}
+
+
+class Hpa(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.cluster = Cluster()
+        cls.addClassCleanup(cls.cluster.close)
+        printed = cls.cluster.testbed("env")
+        cls.places = dict(re.findall(r"(LLM_TESTBED_\w+)=(\S+)", printed))
+
+    def planner(self, replicas, port=0):
+        """A planner whose one pool has this many replicas, and the port of its external metrics."""
+        config = config_file(self, pools=[{"name": "chat", "replicas": 1, "min_replicas": replicas, "max_replicas": 40}],
+                             planner={"tick_interval": "1s"}, gateway={"anonymous": True})
+        planner = Program(self, "plan", "--config", config, "--gateway", f"127.0.0.1:{self.gateway.admin}",
+                          "--dashboard", "127.0.0.1:0", "--external-metrics", f"127.0.0.1:{port}",
+                          "--external-metrics-certificate", self.places["LLM_TESTBED_LOOPBACK_CERT"],
+                          "--external-metrics-key", self.places["LLM_TESTBED_LOOPBACK_KEY"],
+                          "--kubeconfig", self.cluster.kubeconfig, ready="planner ready, .*:(\\d+)")
+        text = until("the address", lambda: re.search(r"https://127\.0\.0\.1:(\d+)", planner.log().split("external metrics")[-1]))
+        return planner, int(text[1])
+
+    def raw(self):
+        try:
+            return self.cluster.kubectl("get", "--raw", PATH + "?labelSelector=pool%3Dchat")
+        except Exception:  # kubectl's own error; the API is not there yet, or it does not know the target.
+            return ""
+
+    def replicas(self):
+        return self.cluster.get("deployment", "chat")["spec"]["replicas"]
+
+    def test_the_hpa_follows_the_target_and_holds_while_it_is_unknown(self):
+        engine = Engine(self)
+        self.gateway = Gateway(self, "--config", config_file(
+            self, gateway={"anonymous": True, "replicas": [{"url": engine.url}]})).ready()
+        planner, port = self.planner(10)
+        with open(self.places["LLM_TESTBED_CA"], "rb") as file:
+            self.cluster.kubectl("apply", "--server-side", "-f", "-", given=registration(port, file.read()))
+        until("the metric", lambda: '"value":"10"' in self.raw())
+        self.cluster.kubectl("apply", "--server-side", "-f", "-", given=deployment())
+        self.cluster.kubectl("apply", "--server-side", "-f", "-", given=autoscaler())
+        until("10 replicas", lambda: self.replicas() == 10)
+
+        # One more is within the HPA's default tolerance of 10 %.
+        planner.signal(signal.SIGTERM)
+        planner.wait()
+        planner, _ = self.planner(11, port)
+        until("11 replicas", lambda: self.replicas() == 11)
+
+        # Without the gateway the target is unknown: the HPA says so and changes nothing.
+        self.gateway.signal(signal.SIGKILL)
+        until("no metric", lambda: self.raw() == "")
+
+        def is_inactive():
+            conditions = self.cluster.get("hpa", "chat")["status"].get("conditions", [])
+            return any(each["type"] == "ScalingActive" and each["status"] == "False" for each in conditions)
+
+        until("an inactive HPA", is_inactive)
+        self.assertEqual(self.replicas(), 11)
+
+
+if __name__ == "__main__":
+    main()
