@@ -161,9 +161,9 @@ TEST(Reference, SchemaIsUpToDate) {
 TEST(Reference, PagesAreUpToDate) {
   Configuration made;
   const Table table = configuration_table(made);
-  EXPECT_NE(committed("replay-options.md").find(options::to_markdown(table, replay_groups())), std::string::npos)
+  EXPECT_NE(committed("replay-options.md").find(options::to_markdown(table, replay_groups(), true)), std::string::npos)
       << "write it with: penstock replay --options-markdown";
-  EXPECT_NE(committed("replay-options.md").find(options::to_markdown(table, planner_groups())), std::string::npos)
+  EXPECT_NE(committed("replay-options.md").find(options::to_markdown(table, planner_groups(), true)), std::string::npos)
       << "write it with: penstock replay --options-markdown";
   EXPECT_NE(committed("gateway-options.md").find(options::to_markdown(table, gateway_groups(), true)),
             std::string::npos)

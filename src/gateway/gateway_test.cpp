@@ -352,6 +352,7 @@ TEST(Admin, ReadyReportsWhetherAReplicaMayBeChosen) {
   client.send(net::testing::get("/ready"));
   EXPECT_EQ(client.read_answer().status, 503);
   gateway.set_replicas({spec_of(replica, "r1")});
+  ASSERT_TRUE(gateway.wait_until_ready());
   client.send(net::testing::get("/ready"));
   EXPECT_EQ(client.read_answer().status, 200);
   client.send(net::testing::post("/ready", "{}"));
@@ -372,6 +373,7 @@ TEST(Admin, ChecksTheHostAndTheTokenOfAllPathsButThoseOfProbes) {
     EXPECT_EQ(refused.status, 401) << path;
     EXPECT_EQ(field_in(refused.head, "www-authenticate"), "Bearer");
   }
+  ASSERT_TRUE(gateway.wait_until_ready());
   for (const char* path : {"/health", "/ready"})
     EXPECT_EQ(gateway.admin_answer(path, "Host: evil.example\r\n").status, 200) << path;
   // A reload replaces the credentials.

@@ -201,6 +201,10 @@ class TestGateway {
   bool wait_for(std::string_view mark) {
     return wait_until([&](const std::string& overview) { return overview.find(mark) != std::string::npos; });
   }
+  // Waits until a replica may be chosen and the models of all replicas were read once.
+  bool wait_until_ready() {
+    return wait_until([&](const std::string&) { return gateway_->ready(); });
+  }
   // Waits until the ledger has that number of entries and returns them.
   std::vector<ledger::Entry> closed(std::size_t count) {
     for (int i = 0; i < 2000; ++i) {

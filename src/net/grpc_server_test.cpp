@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <functional>
 #include <future>
@@ -189,7 +190,7 @@ class Client {
     std::uint8_t bytes[4096];
     while (!condition()) {
       const ssize_t size = recv(descriptor_, bytes, sizeof bytes, 0);
-      if (size <= 0) return closed = size == 0, false;
+      if (size <= 0) return closed = size == 0 || errno == ECONNRESET, false;
       if (nghttp2_session_mem_recv(session_, bytes, static_cast<std::size_t>(size)) < 0) return false;
       flush();
     }

@@ -61,8 +61,8 @@ class Process:
         return self.process.poll() is not None
 
     def tail(self):
-        self.log.seek(0)
-        return self.log.read()[-2000:]
+        # The process writes at the offset that both share, so reading must not move it.
+        return os.pread(self.log.fileno(), os.fstat(self.log.fileno()).st_size, 0).decode(errors="replace")[-2000:]
 
 
 class Replica:

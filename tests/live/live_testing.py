@@ -44,8 +44,8 @@ class Program:
         self.ports = [int(port) for port in found.groups()]
 
     def log(self):
-        self.errors.seek(0)
-        return self.errors.read()
+        # The program writes at the offset that both share, so reading must not move it.
+        return os.pread(self.errors.fileno(), os.fstat(self.errors.fileno()).st_size, 0).decode(errors="replace")
 
     def signal(self, number):
         self.process.send_signal(number)

@@ -138,6 +138,7 @@ class PlanTest(unittest.TestCase):
         until("the engine's figures", lambda: [each for each in planner.pool()["replicas"] if each["sample"]])
         engine.signal(KILL)
         until("word of its silence", lambda: planner.has_event(f"localhost:{engine.port} cannot be read", warning=True))
+        until("its log line", lambda: " telemetry_unavailable " in planner.log())
         self.assertEqual(planner.log().count(" telemetry_unavailable "), 1)
 
     def test_a_planner_without_its_gateway_is_never_green(self):
@@ -159,6 +160,7 @@ class PlanTest(unittest.TestCase):
         for name in ("penstock_target_replicas", "dynamo_planner_predicted_num_decode_replicas", "penstock_replicas"):
             self.assertNotRegex(metrics, f"(?m)^{name}[ {{]")
         self.assertTrue(planner.has_event("the gateway does not answer", warning=True))
+        until("its log line", lambda: " data_unknown " in planner.log())
         self.assertEqual(planner.log().count(" data_unknown "), 1)
 
     def test_a_wrong_gateway_address_is_logged_and_exports_no_target(self):
