@@ -103,8 +103,8 @@ class OutlierTest(unittest.TestCase):
         gateway = self.gateway(*good, broken, **settings)
         lost, count = self.lost_of(gateway.port, 30, seconds=20)
         self.assertGreater(count, 300)
-        self.assertLessEqual(lost, max(12, count * 2 // 100), (lost, count))
         seen = {replica["url"]: replica for replica in gateway.overview()["replicas"]}
+        self.assertLessEqual(lost, max(12, count * 2 // 100), (count, seen))
         self.assertGreater(seen[broken.url]["ejections_total"], 0, seen)
         self.assertGreater(seen[broken.url]["failures_total"], 0, seen)
         until("the entries", lambda: rows_of(self.ledger, f"select count(*) from entries where outcome = '{outcome}'") ==
@@ -119,7 +119,7 @@ class OutlierTest(unittest.TestCase):
         self.check(end_in_order, "truncated")
 
     def test_a_silent_replica_is_ejected(self):
-        self.check(be_silent, "truncated", stream_idle_timeout="500ms")
+        self.check(be_silent, "truncated", stream_idle_timeout="1s")
 
     def test_a_replica_with_malformed_events_is_ejected(self):
         good = [PacedReplica(self) for _ in range(3)]
