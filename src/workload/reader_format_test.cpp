@@ -101,8 +101,9 @@ TEST(TraceFormats, MooncakeRowsMayNameTenantSessionClassAndPriority) {
 
 TEST(TraceFormats, ARowMayHaveAnAnswerThatWasNotStreamed) {
   const auto streamed = [](const std::string& text) {
+    const auto read = read_text(text);
     std::vector<bool> all;
-    for (const Request& request : read_text(text).value().requests) all.push_back(request.streamed);
+    for (const Request& request : read.value().requests) all.push_back(request.streamed);
     return all;
   };
   const auto row = [](const std::string& fields) {
