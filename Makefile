@@ -1,6 +1,6 @@
 # What one can do here. `make help` lists it.
 .DEFAULT_GOAL := help
-.PHONY: help setup build up test test-tsan engines test-engines soak bench fidelity evaluate golden fuzz format lint hooks clean
+.PHONY: help setup build install deb image wheel up test test-tsan engines test-engines soak bench fidelity evaluate golden fuzz format lint hooks clean
 JOBS ?= $(shell nproc)
 CXX_FILES = $(wildcard $(shell git ls-files --cached --others --exclude-standard -- '*.h' '*.cpp'))
 BINARY = build/release/penstock
@@ -13,6 +13,18 @@ setup:  ## install what build and tests need (Debian 12; root or sudo), once
 
 build: setup  ## build the release program: build/release/penstock
 	@tools/build.sh release penstock
+
+install: build  ## install program and systemd units below PREFIX (/usr/local); DESTDIR is put before it
+	cmake --install build/release --prefix $(or $(PREFIX),/usr/local) --strip --component penstock
+
+deb: build  ## make a Debian package: out/penstock_VERSION_ARCH.deb
+	@packaging/deb.sh build/release out
+
+image: build  ## make a container image as an OCI archive, without a container engine: out/penstock-VERSION.oci.tar
+	@packaging/image.sh build/release out
+
+wheel: build  ## make a Python wheel that contains the program: out/penstock-VERSION-….whl
+	@packaging/wheel.py build/release out
 
 up: build  ## build, then run engines, gateway, planner, load and the live page on this machine; Ctrl-C stops them
 	$(BINARY) up

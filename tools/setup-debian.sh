@@ -15,6 +15,8 @@ packages=(
   clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev
   # servers of others that tests run at ports of their own
   nats-server etcd-server
+  # packages: .deb and OCI archive
+  dpkg-dev umoci
 )
 # A Node.js from elsewhere brings its own npm, and Debian's would clash with it.
 command -v npm >/dev/null || packages+=(nodejs npm)

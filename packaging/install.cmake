@@ -1,0 +1,12 @@
+# Rules of `make install`. Paths in the units follow the prefix, which is known at the installation only.
+include(GNUInstallDirs)
+install(TARGETS penstock RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT penstock)
+install(FILES LICENSE DESTINATION "${CMAKE_INSTALL_DATADIR}/licenses/penstock" COMPONENT penstock)
+install(FILES packaging/penstock.1 DESTINATION "${CMAKE_INSTALL_MANDIR}/man1" COMPONENT penstock)
+install(CODE "
+  set(bindir \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}\")
+  foreach(unit penstock-gateway penstock-planner)
+    configure_file(\"${CMAKE_SOURCE_DIR}/packaging/systemd/\${unit}.service.in\" \"${CMAKE_BINARY_DIR}/packaging/\${unit}.service\" @ONLY)
+    file(INSTALL \"${CMAKE_BINARY_DIR}/packaging/\${unit}.service\" DESTINATION \"\${CMAKE_INSTALL_PREFIX}/lib/systemd/system\")
+  endforeach()
+" COMPONENT penstock)
