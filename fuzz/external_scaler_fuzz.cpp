@@ -12,7 +12,7 @@
 #include <string_view>
 
 #include "connect/keda/external_scaler.h"
-#include "connect/keda/protobuf.h"
+#include "core/protobuf.h"
 #include "net/loop.h"
 
 namespace {
@@ -85,14 +85,14 @@ class World {
 };
 
 void read_message(std::string_view message) {
-  connect::protobuf::Reader reader{message};
+  core::protobuf::Reader reader{message};
   while (const auto field = reader.next()) {
     check(field->number > 0);
     check(field->bytes.empty() ||
           (field->bytes.data() >= message.data() && field->bytes.end() <= message.data() + message.size()));
-    connect::protobuf::Writer writer;
+    core::protobuf::Writer writer;
     writer.varint(field->number, field->value);
-    connect::protobuf::Reader again{writer.message()};
+    core::protobuf::Reader again{writer.message()};
     const auto same = again.next();
     check(same && same->number == field->number && same->value == field->value);
   }

@@ -29,8 +29,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (const telemetry::TokenFigures& each : figures)
     if (each.kv_usage && !(*each.kv_usage >= 0.0 && *each.kv_usage <= 1.0)) std::abort();
   std::string gauges, metrics;
-  telemetry::append_token_gauges(gauges, figures);
-  telemetry::append_token_metrics(metrics, figures);
+  telemetry::ExpositionWriter gauge_writer{gauges}, metric_writer{metrics};
+  telemetry::append_token_gauges(gauge_writer, figures);
+  telemetry::append_token_metrics(metric_writer, figures);
   for (const std::string* text : {&gauges, &metrics}) {
     const auto read = telemetry::parse_exposition(*text, "written");
     if (!read || !telemetry::check_exposition(*read).empty()) std::abort();

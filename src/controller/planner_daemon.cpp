@@ -432,7 +432,7 @@ bool PlannerDaemon::is_uncalibrated(std::size_t pool) const {
   return decided_ && pool < decided_->pools.size() && decision::is_uncalibrated(decided_->pools[pool]);
 }
 
-std::string PlannerDaemon::metrics_text() const {
+std::string PlannerDaemon::metrics_text(telemetry::ExpositionFormat format) const {
   if (!seen_ || !decided_) return {};
   report::PlannerMetrics metrics{
       .observation = *seen_, .decision = *decided_, .totals = totals(), .slo = options_.slo.target};
@@ -442,7 +442,7 @@ std::string PlannerDaemon::metrics_text() const {
     metrics.scaling.push_back({totals.pool, totals.events, totals.ends});
   metrics.data = {
       .state = data_, .gateway_up = gateway_up(), .has_target = has_target(), .replicas_left_out = fleet_.left_out()};
-  return report::to_prometheus_text(metrics);
+  return report::to_prometheus_text(metrics, format);
 }
 
 std::vector<connect::RecommendedReplicas> PlannerDaemon::recommended() const {

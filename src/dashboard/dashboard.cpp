@@ -95,16 +95,10 @@ void Dashboard::on_request(net::Exchange& exchange) {
   if (path == "/api/state")
     return answer(exchange, 200, "application/json", state_document(daemon_, loop_.now(), version_));
   if (path == "/api/points") return answer(exchange, 200, "application/json", points_document(daemon_));
-  if (path == "/metrics") return answer(exchange, 200, report::kMetricsContentType, daemon_.metrics_text());
-  if (path == "/metrics/engines" || path == "/metrics/llm") {
-    std::string text;
-    if (path == "/metrics/llm") {
-      telemetry::append_token_gauges(text, token_figures());
-    } else {
-      telemetry::append_token_metrics(text, token_figures());
-      telemetry::append_message_counts(text, "penstock_fpm_messages", "Forward pass metrics", daemon_.message_counts());
-    }
-    return answer(exchange, 200, report::kMetricsContentType, text);
+  if (path == "/metrics" || path == "/metrics/engines" || path == "/metrics/llm") {
+    const auto format = telemetry::negotiate_format(exchange.head().joined_field("accept"));
+    return answer(exchange, 200, telemetry::content_type(format),
+                  path == "/metrics" ? daemon_.metrics_text(format) : engine_metrics(path, format));
   }
   if (path != "/events") return answer(exchange, 404, "text/plain", "there is nothing at this path\n");
   if (viewers_.size() >= kViewersMax) return answer(exchange, 503, "text/plain", "too many viewers\n");
@@ -116,6 +110,19 @@ void Dashboard::on_request(net::Exchange& exchange) {
                event_text("state", state_document(daemon_, loop_.now(), version_)));
   Viewer* raw = viewer.get();
   viewers_.emplace(raw, std::move(viewer));
+}
+
+std::string Dashboard::engine_metrics(std::string_view path, telemetry::ExpositionFormat format) const {
+  std::string text;
+  telemetry::ExpositionWriter writer{text, format};
+  if (path == "/metrics/llm") {
+    telemetry::append_token_gauges(writer, token_figures());
+  } else {
+    telemetry::append_token_metrics(writer, token_figures());
+    telemetry::append_message_counts(writer, "penstock_fpm_messages", "Forward pass metrics", daemon_.message_counts());
+  }
+  writer.finish();
+  return text;
 }
 
 // Browsers send JSON to other servers only with their consent, so that no foreign page can push figures.

@@ -5,6 +5,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "controller/planner_daemon.h"
@@ -40,6 +41,7 @@ class Dashboard final : private net::ExchangeHandler {
   std::string error_body(int status, std::string_view fault) override;
   void ingest(net::Exchange& exchange);
   [[nodiscard]] std::vector<telemetry::TokenFigures> token_figures() const;
+  [[nodiscard]] std::string engine_metrics(std::string_view path, telemetry::ExpositionFormat format) const;
   void push();
 
   net::Loop& loop_;

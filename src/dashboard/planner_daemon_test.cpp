@@ -394,7 +394,8 @@ TEST_F(PlannerDaemonTest, TokenMetricsCoverReportingEngines) {
   figures.tokens_in = 12;
   fleet.tokens[fleet.views[0].seen.replica] = figures;
   std::string text;
-  telemetry::append_token_metrics(text, daemon->token_figures());
+  telemetry::ExpositionWriter writer{text};
+  telemetry::append_token_metrics(writer, daemon->token_figures());
   EXPECT_TRUE(telemetry::parse_exposition(text, "metrics"));
   EXPECT_NE(text.find(R"(tokens_in_total{model_name="m",pool="chat",replica="chat-\"1\""} 12)"), std::string::npos)
       << text;

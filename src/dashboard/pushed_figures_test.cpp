@@ -25,7 +25,8 @@ TEST(PushedFigures, AddUpTokensAndKeepTheLastGauges) {
   ASSERT_TRUE(figures[0].ttft_s);
   EXPECT_EQ(figures[0].ttft_s->count(), 2U);
   std::string text;
-  telemetry::append_token_gauges(text, figures);
+  telemetry::ExpositionWriter writer{text};
+  telemetry::append_token_gauges(writer, figures);
   EXPECT_NE(text.find("llm_ttft_seconds{model_id=\"m\",source=\"push\"} 0.4\n"), std::string::npos) << text;
   EXPECT_NE(text.find("llm_queue_depth{model_id=\"m\",source=\"push\"} 3\n"), std::string::npos) << text;
 }

@@ -13,6 +13,7 @@
 #include "core/random.h"
 #include "gateway/documents.h"
 #include "gateway/epp_metrics.h"
+#include "telemetry/exposition_format.h"
 
 namespace penstock::gateway {
 namespace {
@@ -66,12 +67,13 @@ void AdminServer::on_request(net::Exchange& exchange) {
   }
   if (const int refused = access_.refusal(exchange, path == "/penstock/v1/prefixes"); refused != 0)
     return answer(exchange, refused, "application/json", error_body(refused, net::AccessPolicy::explain(refused)));
-  if (path == "/metrics")
-    return answer(exchange, 200, "text/plain; version=0.0.4; charset=utf-8",
-                  metrics_text(dispatcher_.overview(loop_.now()), totals_(), lifecycle_));
-  if (path == "/metrics/epp")
-    return answer(exchange, 200, "text/plain; version=0.0.4; charset=utf-8",
-                  epp_metrics_text(dispatcher_.overview(loop_.now()), totals_().latencies));
+  if (path == "/metrics" || path == "/metrics/epp") {
+    const auto format = telemetry::negotiate_format(exchange.head().joined_field("accept"));
+    const Overview overview = dispatcher_.overview(loop_.now());
+    return answer(exchange, 200, telemetry::content_type(format),
+                  path == "/metrics" ? metrics_text(overview, totals_(), lifecycle_, format)
+                                     : epp_metrics_text(overview, totals_().latencies, format));
+  }
   if (path == "/penstock/v1/overview")
     return answer(exchange, 200, "application/json", overview_document(dispatcher_.overview(loop_.now()), boot_id_));
   if (path == "/penstock/v1/traffic") return answer_traffic(exchange);

@@ -14,6 +14,7 @@
 #include "gateway/lifecycle.h"
 #include "gateway/shared_dispatcher.h"
 #include "gateway/worker_context.h"
+#include "telemetry/exposition_format.h"
 
 namespace penstock::gateway {
 
@@ -25,8 +26,8 @@ namespace penstock::gateway {
 [[nodiscard]] std::string prefixes_document(std::span<const HotPrefix> prefixes, std::string_view boot_id,
                                             core::Instant now);
 
-[[nodiscard]] std::string metrics_text(const Overview& overview, const WorkerTotals& totals,
-                                       const Lifecycle& lifecycle);
+[[nodiscard]] std::string metrics_text(const Overview& overview, const WorkerTotals& totals, const Lifecycle& lifecycle,
+                                       telemetry::ExpositionFormat format = telemetry::ExpositionFormat::kText);
 
 // An entry of an answer to /v1/models.
 struct ListedModel {

@@ -54,7 +54,8 @@ void add_epp_latencies(telemetry::ExpositionWriter& text, const LatencyTotals& l
       {Latency::kTpot, "llm_d_epp_request_streaming_tpot_seconds", "TPOT: mean time of each further token of a stream"},
       {Latency::kItl, "llm_d_epp_request_streaming_itl_seconds", "ITL: gaps between tokens of streams"},
       {Latency::kE2e, "llm_d_epp_request_duration_seconds", "from the arrival of a request to the end of its answer"}};
-  add_latencies(text, latencies, kEppFamilies, [](const LatencyKey& key) {
+  // Queries made for llm-d name the classic buckets.
+  add_latencies(text, latencies, kEppFamilies, Buckets::kClassic, [](const LatencyKey& key) {
     // llm-d's priorities are numbers; a higher one goes first.
     const std::string_view priority = key.second == "batch" ? "-1" : "0";
     return telemetry::format_labels(
@@ -64,12 +65,14 @@ void add_epp_latencies(telemetry::ExpositionWriter& text, const LatencyTotals& l
 
 }  // namespace
 
-std::string epp_metrics_text(const Overview& overview, const LatencyTotals& latencies) {
+std::string epp_metrics_text(const Overview& overview, const LatencyTotals& latencies,
+                             telemetry::ExpositionFormat format) {
   std::string out;
-  telemetry::ExpositionWriter text{out};
+  telemetry::ExpositionWriter text{out, format};
   add_epp_models(text, overview);
   add_epp_endpoints(text, overview);
   add_epp_latencies(text, latencies);
+  text.finish();
   return out;
 }
 

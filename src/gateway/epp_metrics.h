@@ -5,10 +5,12 @@
 
 #include "gateway/latency_histograms.h"
 #include "gateway/shared_dispatcher.h"
+#include "telemetry/exposition_format.h"
 
 namespace penstock::gateway {
 
-// Text format 0.0.4. The labels namespace and service come from the scraping Prometheus.
-[[nodiscard]] std::string epp_metrics_text(const Overview& overview, const LatencyTotals& latencies);
+// The labels namespace and service come from the scraping Prometheus.
+[[nodiscard]] std::string epp_metrics_text(const Overview& overview, const LatencyTotals& latencies,
+                                           telemetry::ExpositionFormat format);
 
 }  // namespace penstock::gateway

@@ -19,6 +19,7 @@
 #include "core/time.h"
 #include "telemetry/exposition_writer.h"
 #include "telemetry/histogram.h"
+#include "telemetry/native_histogram.h"
 
 namespace penstock::gateway {
 
@@ -31,22 +32,30 @@ enum class Latency : std::uint8_t {
 };
 inline constexpr std::size_t kLatencies = 5;
 
-// The same values as telemetry::Histogram. One thread adds, and any thread reads meanwhile.
+// The same values in classic and in native buckets.
+struct LatencyCounts {
+  telemetry::Histogram classic;
+  telemetry::NativeHistogram native;
+};
+
+// Counts what LatencyCounts has. One thread adds, and any thread reads meanwhile.
 class LatencyHistogram {
  public:
   explicit LatencyHistogram(std::span<const double> bounds_s);
   void add(core::Duration value, std::uint64_t times = 1);  // O(log bounds). A negative value counts as 0.
-  [[nodiscard]] telemetry::Histogram read() const;
+  // The native buckets contain each value that the classic ones contain.
+  [[nodiscard]] LatencyCounts read() const;
 
  private:
   static constexpr std::size_t kBoundsMax = 31;
   std::span<const double> bounds_s_;
   std::array<std::atomic<std::uint64_t>, kBoundsMax + 1> counts_{};
+  std::array<std::atomic<std::uint64_t>, telemetry::NativeBuckets::kSize> native_{};
   std::atomic<std::int64_t> sum_ns_{0};
 };
 
 using LatencyKey = std::pair<std::string, std::string>;  // Model, and name of the traffic class.
-using LatencyTotals = std::map<LatencyKey, std::array<telemetry::Histogram, kLatencies>>;
+using LatencyTotals = std::map<LatencyKey, std::array<LatencyCounts, kLatencies>>;
 
 // How an exposition names one latency.
 struct LatencyFamily {
@@ -54,9 +63,11 @@ struct LatencyFamily {
   std::string_view name, help;
 };
 
-// Appends the histograms of each family, one for each key. `labels_of` returns the labels of a key as text.
+// Appends the histograms of each family, one for each key. `labels_of` returns the labels of a key as text. A
+// Prometheus that reads native buckets ignores the classic ones.
+enum class Buckets : std::uint8_t { kClassic, kClassicAndNative };
 void add_latencies(telemetry::ExpositionWriter& text, const LatencyTotals& totals,
-                   std::span<const LatencyFamily> families,
+                   std::span<const LatencyFamily> families, Buckets buckets,
                    const std::function<std::string(const LatencyKey&)>& labels_of);
 
 // The histograms of one worker.

@@ -12,7 +12,7 @@ namespace {
 using namespace std::chrono_literals;
 
 const telemetry::Histogram& of(const LatencyTotals& totals, const LatencyKey& key, Latency latency) {
-  return totals.at(key)[static_cast<std::size_t>(latency)];
+  return totals.at(key)[static_cast<std::size_t>(latency)].classic;
 }
 
 TEST(LatencyHistograms, AreTheSameAsThoseOfTelemetry) {
@@ -22,10 +22,13 @@ TEST(LatencyHistograms, AreTheSameAsThoseOfTelemetry) {
     histogram.add(value, 2);
     expected.add(core::to_seconds(value), 2);
   }
-  EXPECT_EQ(histogram.read().counts, expected.counts);
-  EXPECT_NEAR(histogram.read().sum, expected.sum, 1e-6);
+  EXPECT_EQ(histogram.read().classic.counts, expected.counts);
+  EXPECT_NEAR(histogram.read().classic.sum, expected.sum, 1e-6);
+  EXPECT_EQ(histogram.read().native.count(), expected.count());
+  EXPECT_EQ(histogram.read().native.zero_count, 2U);
   histogram.add(-5ms);
-  EXPECT_EQ(histogram.read().counts.front(), expected.counts.front() + 1) << "a negative value counts as 0";
+  EXPECT_EQ(histogram.read().classic.counts.front(), expected.counts.front() + 1) << "a negative value counts as 0";
+  EXPECT_EQ(histogram.read().native.zero_count, 3U);
 }
 
 TEST(LatencyHistograms, AddTheWorkersByModelAndClass) {
@@ -63,7 +66,11 @@ TEST(LatencyHistograms, AreReadWhileTheyGrow) {
     LatencyTotals totals;
     histograms.add_to(totals);
     std::uint64_t count = 0;
-    for (const auto& [key, row] : totals) count += row[static_cast<std::size_t>(Latency::kItl)].count();
+    for (const auto& [key, row] : totals) {
+      const LatencyCounts& counts = row[static_cast<std::size_t>(Latency::kItl)];
+      EXPECT_GE(counts.native.count(), counts.classic.count());
+      count += counts.classic.count();
+    }
     EXPECT_GE(count, last);
     last = count;
   }

@@ -54,7 +54,7 @@ void add_histograms(telemetry::ExpositionWriter& text, const LatencyTotals& tota
       {Latency::kE2e, "penstock_request_e2e_seconds",
        "from the arrival of a request to the end of its complete answer"},
   };
-  add_latencies(text, totals, kFamilies, [](const LatencyKey& key) {
+  add_latencies(text, totals, kFamilies, Buckets::kClassicAndNative, [](const LatencyKey& key) {
     return telemetry::format_labels({{"model", key.first}, {"class", key.second}});
   });
 }
@@ -213,18 +213,7 @@ void add_memory(telemetry::ExpositionWriter& text, const net::MemoryBudget& memo
   text.add(static_cast<double>(connections.out_of_memory));
 }
 
-}  // namespace
-
-std::string metrics_text(const Overview& overview, const WorkerTotals& totals, const Lifecycle& lifecycle) {
-  std::string written;
-  telemetry::ExpositionWriter text(written);
-  add_latencies(text, overview, true);
-  add_latencies(text, overview, false);
-  add_histograms(text, totals.latencies);
-  add_queues(text, overview);
-  add_refusals(text, overview, totals);
-  add_usage(text, overview);
-  add_models(text, overview);
+void add_replica_figures(telemetry::ExpositionWriter& text, const Overview& overview) {
   add_replicas(text, overview, "penstock_replica_eligible", "gauge", "1 if the replica is eligible",
                [](const dispatch::ReplicaStatus& status) { return status.load.eligible ? 1 : 0; });
   add_replicas(text, overview, "penstock_replica_open_requests", "gauge", "requests in flight at the replica",
@@ -247,12 +236,29 @@ std::string metrics_text(const Overview& overview, const WorkerTotals& totals, c
   add_replicas(text, overview, "penstock_replica_busy_total", "counter",
                "attempts that the replica answered with 429 or 503",
                [](const dispatch::ReplicaStatus& status) { return status.busy_total; });
+}
+
+}  // namespace
+
+std::string metrics_text(const Overview& overview, const WorkerTotals& totals, const Lifecycle& lifecycle,
+                         telemetry::ExpositionFormat format) {
+  std::string written;
+  telemetry::ExpositionWriter text(written, format);
+  add_latencies(text, overview, true);
+  add_latencies(text, overview, false);
+  add_histograms(text, totals.latencies);
+  add_queues(text, overview);
+  add_refusals(text, overview, totals);
+  add_usage(text, overview);
+  add_models(text, overview);
+  add_replica_figures(text, overview);
   add_routing(text, overview);
-  telemetry::append_message_counts(written, "penstock_kv_event_messages", "Messages of KV cache events",
+  telemetry::append_message_counts(text, "penstock_kv_event_messages", "Messages of KV cache events",
                                    overview.kv_events);
   add_connections(text, totals.connections);
   if (overview.memory) add_memory(text, *overview.memory, totals.connections);
   add_lifecycle(text, lifecycle);
+  text.finish();
   return written;
 }
 

@@ -264,6 +264,13 @@ std::string_view MessageHead::field(std::string_view name) const {
   return {};
 }
 
+std::string MessageHead::joined_field(std::string_view name) const {
+  std::string joined;
+  for (const Field& each : fields)
+    if (equal_fold(each.name, name)) joined.append(joined.empty() ? "" : ",").append(each.value);
+  return joined;
+}
+
 bool MessageHead::has_field(std::string_view name) const {
   return std::any_of(fields.begin(), fields.end(), [&](const Field& field) { return equal_fold(field.name, name); });
 }

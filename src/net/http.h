@@ -27,6 +27,8 @@ struct MessageHead {
   // Returns the first field with the name, ignoring case; empty if there is none.
   [[nodiscard]] std::string_view field(std::string_view name) const;
   [[nodiscard]] bool has_field(std::string_view name) const;
+  // Returns all fields with the name as one list, joined by commas (RFC 9110, 5.3).
+  [[nodiscard]] std::string joined_field(std::string_view name) const;
 };
 struct RequestHead : MessageHead {
   std::string_view method, target;  // For example "POST" and "/v1/chat/completions?x=1".

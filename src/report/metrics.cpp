@@ -29,8 +29,8 @@ constexpr std::size_t kCandidatesMax = 64;  // The first ones are exported: each
 // Adds the samples of one family. A value that is unknown or not finite is left out.
 class Samples {
  public:
-  Samples(std::string_view name, std::string_view type, std::string_view help, std::string& text)
-      : name_(name), writer_(text) {
+  Samples(std::string_view name, std::string_view type, std::string_view help, telemetry::ExpositionWriter& writer)
+      : name_(name), writer_(writer) {
     writer_.family(name, type, help);
   }
 
@@ -54,7 +54,7 @@ class Samples {
 
  private:
   std::string_view name_, policy_;
-  telemetry::ExpositionWriter writer_;
+  telemetry::ExpositionWriter& writer_;
 };
 
 // Adds the samples of a family, whose labels are named.
@@ -378,20 +378,24 @@ constexpr auto kFamilies = std::to_array<Family>({
 
 }  // namespace
 
-std::string to_prometheus_text(const PlannerMetrics& metrics) { return to_prometheus_text(std::span{&metrics, 1}); }
+std::string to_prometheus_text(const PlannerMetrics& metrics, telemetry::ExpositionFormat format) {
+  return to_prometheus_text(std::span{&metrics, 1}, format);
+}
 
-std::string to_prometheus_text(std::span<const PlannerMetrics> metrics) {
+std::string to_prometheus_text(std::span<const PlannerMetrics> metrics, telemetry::ExpositionFormat format) {
   std::vector<MetricFigures> figures;
   for (const PlannerMetrics& one : metrics) figures.emplace_back(one);
   std::string text;
+  telemetry::ExpositionWriter writer{text, format};
   for (const Family& family : kFamilies) {
-    Samples samples{family.name, family.type(), family.help, text};
+    Samples samples{family.name, family.type(), family.help, writer};
     for (const MetricFigures& one : figures) {
       if (!family.is_known(one.from)) continue;
       samples.of_policy(one.from.policy);
       family.writer.add(one, samples);
     }
   }
+  writer.finish();
   return text;
 }
 

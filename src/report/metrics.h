@@ -18,6 +18,7 @@
 #include "signals/observation.h"
 #include "signals/request_ends.h"
 #include "signals/slo.h"
+#include "telemetry/exposition_format.h"
 
 namespace penstock::report {
 
@@ -53,13 +54,14 @@ struct PlannerMetrics {
 
 // A sample older than this has no information about an engine.
 inline constexpr core::Duration kSampleAgeMax = std::chrono::seconds{30};
-inline constexpr std::string_view kMetricsContentType = "text/plain; version=0.0.4; charset=utf-8";
 
-// The text exposition format 0.0.4: families in a fixed order, samples in the order of the values, labels escaped. A
+// An exposition: families in a fixed order, samples in the order of the values, labels escaped. A
 // figure that is not finite is left out.
-[[nodiscard]] std::string to_prometheus_text(const PlannerMetrics& metrics);
+[[nodiscard]] std::string to_prometheus_text(const PlannerMetrics& metrics,
+                                             telemetry::ExpositionFormat format = telemetry::ExpositionFormat::kText);
 // Of several planners, whose policies differ.
-[[nodiscard]] std::string to_prometheus_text(std::span<const PlannerMetrics> metrics);
+[[nodiscard]] std::string to_prometheus_text(std::span<const PlannerMetrics> metrics,
+                                             telemetry::ExpositionFormat format = telemetry::ExpositionFormat::kText);
 
 // The reference page of all series, docs/reference/metrics.md.
 [[nodiscard]] std::string metrics_markdown();

@@ -119,7 +119,7 @@ std::string engine_exposition(const EngineFigures& figures) {
   const std::string labels = format_labels({{"model_name", figures.model}});
   write_vllm(writer, figures, labels + ",engine=\"0\"");
   const TokenFigures tokens = token_figures_of(figures);
-  append_token_metrics(text, {&tokens, 1});
+  append_token_metrics(writer, {&tokens, 1});
   write_own(writer, figures.sample, labels);
   if (figures.transfers) write_transfers(writer, *figures.transfers);
   return text;

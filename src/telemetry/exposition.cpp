@@ -105,27 +105,6 @@ bool parse_value(std::string_view text, double& value) {
   return true;
 }
 
-bool parse_type(std::string_view word, MetricType& type) {
-  static constexpr std::array<std::pair<std::string_view, MetricType>, 9> kTypes = {{
-      {"counter", MetricType::kCounter},
-      {"gauge", MetricType::kGauge},
-      {"histogram", MetricType::kHistogram},
-      {"summary", MetricType::kSummary},
-      {"untyped", MetricType::kUntyped},
-      // Lines of OpenMetrics, which some servers mix into this format.
-      {"unknown", MetricType::kUntyped},
-      {"info", MetricType::kUntyped},
-      {"stateset", MetricType::kUntyped},
-      {"gaugehistogram", MetricType::kUntyped},
-  }};
-  for (const auto& [name, one] : kTypes) {
-    if (name != word) continue;
-    type = one;
-    return true;
-  }
-  return false;
-}
-
 class Parser {
  public:
   // Returns null or the fault of the line.
@@ -152,7 +131,9 @@ class Parser {
     if (note.name.empty() || (!line.done() && !is_blank(line.here()))) return "a comment that names no metric";
     line.blanks();
     if (note.is_type) {
-      if (!parse_type(line.word(), note.type)) return "a type that there is not";
+      const std::optional<MetricType> type = metric_type_of(line.word());
+      if (!type) return "a type that there is not";
+      note.type = *type;
       line.blanks();
       if (!line.done()) return "something after the type";
     } else {
@@ -200,6 +181,23 @@ const char* to_string(MetricType type) {
   return core::name_of<MetricType::kSummary>(type, {"untyped", "counter", "gauge", "histogram", "summary"});
 }
 
+std::optional<MetricType> metric_type_of(std::string_view word) {
+  static constexpr std::array<std::pair<std::string_view, MetricType>, 9> kTypes = {{
+      {"counter", MetricType::kCounter},
+      {"gauge", MetricType::kGauge},
+      {"histogram", MetricType::kHistogram},
+      {"summary", MetricType::kSummary},
+      {"untyped", MetricType::kUntyped},
+      {"unknown", MetricType::kUntyped},
+      {"info", MetricType::kUntyped},
+      {"stateset", MetricType::kUntyped},
+      {"gaugehistogram", MetricType::kUntyped},
+  }};
+  for (const auto& [name, type] : kTypes)
+    if (name == word) return type;
+  return std::nullopt;
+}
+
 core::Result<Exposition> parse_exposition(std::string_view text, std::string_view where) {
   if (text.size() > kExpositionBytesMax)
     return core::invalid_input(std::string(where),
@@ -221,24 +219,28 @@ core::Result<Exposition> parse_exposition(std::string_view text, std::string_vie
   return std::move(parser.exposition);
 }
 
-std::optional<std::string_view> find_label(std::string_view labels, std::string_view name) {
+std::optional<std::pair<std::string_view, std::string_view>> take_label(std::string_view& labels) {
   Line line{labels};
   line.blanks();
-  while (!line.done()) {
-    const std::string_view key = line.name(false);
-    line.blanks();
-    if (key.empty() || !line.take('=')) return std::nullopt;
-    line.blanks();
-    if (!line.take('"')) return std::nullopt;
-    const std::size_t from = line.at;
-    while (!line.done() && line.here() != '"') line.at += line.here() == '\\' ? 2 : 1;
-    if (line.done()) return std::nullopt;
-    if (key == name) return labels.substr(from, line.at - from);
-    ++line.at;
-    line.blanks();
-    line.take(',');
-    line.blanks();
-  }
+  const std::string_view name = line.name(false);
+  line.blanks();
+  if (name.empty() || !line.take('=')) return std::nullopt;
+  line.blanks();
+  if (!line.take('"')) return std::nullopt;
+  const std::size_t from = line.at;
+  while (!line.done() && line.here() != '"') line.at += line.here() == '\\' ? 2 : 1;
+  if (line.done()) return std::nullopt;
+  const std::string_view value = labels.substr(from, line.at - from);
+  ++line.at;
+  line.blanks();
+  line.take(',');
+  labels.remove_prefix(line.at);
+  return std::pair{name, value};
+}
+
+std::optional<std::string_view> find_label(std::string_view labels, std::string_view name) {
+  while (const auto label = take_label(labels))
+    if (label->first == name) return label->second;
   return std::nullopt;
 }
 

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/result.h"
@@ -14,6 +15,8 @@ namespace penstock::telemetry {
 
 enum class MetricType : std::uint8_t { kUntyped, kCounter, kGauge, kHistogram, kSummary };
 [[nodiscard]] const char* to_string(MetricType type);  // Returns "untyped", ….
+// Of a # TYPE line. Types of OpenMetrics, which some servers mix into this format, are kUntyped; empty if unknown.
+[[nodiscard]] std::optional<MetricType> metric_type_of(std::string_view word);
 
 // All views point into the parsed text.
 struct MetricSample {
@@ -51,6 +54,13 @@ inline constexpr std::size_t kExpositionSamplesMax = 1'000'000;
 [[nodiscard]] std::optional<std::string_view> find_label(std::string_view labels, std::string_view name);
 // Returns whether the label has this value, which must not contain escapes: names and enumerations.
 [[nodiscard]] bool label_is(std::string_view labels, std::string_view name, std::string_view value);
+// Removes the first label from the text; its value is unparsed. Empty if there is none, or a malformed one.
+[[nodiscard]] std::optional<std::pair<std::string_view, std::string_view>> take_label(std::string_view& labels);
+// Calls visit(name, unparsed value) for each label.
+template <class Visit>
+void for_each_label(std::string_view labels, Visit visit) {
+  while (const auto label = take_label(labels)) visit(label->first, label->second);
+}
 [[nodiscard]] std::string unescape_label(std::string_view written);
 
 }  // namespace penstock::telemetry

@@ -29,11 +29,17 @@ std::string format_labels(std::span<const Label> labels) {
 }
 
 void ExpositionWriter::family(std::string_view name, std::string_view type, std::string_view help) {
+  if (format_ == ExpositionFormat::kProtobuf) {
+    message_.append_to(text_);
+    message_ = MetricFamily{name, metric_type_of(type).value_or(MetricType::kUntyped), help};
+    return;
+  }
   name_ = name;
   head_ = fmt::format("# HELP {} {}\n# TYPE {} {}\n", name, help, name, type);
 }
 
 void ExpositionWriter::sample(std::string_view labels, double value, std::string_view name_suffix) {
+  if (format_ == ExpositionFormat::kProtobuf) return message_.sample(labels, value, name_suffix);
   text_ += std::exchange(head_, {});
   text_.append(name_).append(name_suffix);
   if (!labels.empty()) text_.append("{").append(labels).append("}");
@@ -43,7 +49,8 @@ void ExpositionWriter::sample(std::string_view labels, double value, std::string
     text_ += std::isnan(value) ? " NaN\n" : value > 0.0 ? " +Inf\n" : " -Inf\n";
 }
 
-void ExpositionWriter::samples(std::string_view labels, const Histogram& values) {
+void ExpositionWriter::samples(std::string_view labels, const Histogram& values, const NativeHistogram* native) {
+  if (format_ == ExpositionFormat::kProtobuf) return message_.histogram(labels, values, native);
   const std::string_view comma = labels.empty() ? "" : ",";
   std::uint64_t at_most = 0;
   for (std::size_t i = 0; i < values.bounds.size(); ++i) {

@@ -1,4 +1,4 @@
-// Writes Prometheus' text format 0.0.4, family by family.
+// Writes an exposition for Prometheus in either of its formats, family by family.
 #pragma once
 
 #include <initializer_list>
@@ -8,7 +8,10 @@
 #include <string_view>
 #include <utility>
 
+#include "telemetry/exposition_format.h"
 #include "telemetry/histogram.h"
+#include "telemetry/metric_family.h"
+#include "telemetry/native_histogram.h"
 
 namespace penstock::telemetry {
 
@@ -22,17 +25,23 @@ using Label = std::pair<std::string_view, std::string_view>;  // Name, and value
   return format_labels(std::span(labels.begin(), labels.size()));
 }
 
-// Appends to a text that must outlive the writer. The head of a family is written with its first sample, so a family
-// without samples is omitted.
+// Appends to a text that must outlive the writer. The text is complete after finish() or when the writer is gone. A
+// family without samples is omitted.
 class ExpositionWriter {
  public:
-  explicit ExpositionWriter(std::string& text) : text_(text) {}
+  explicit ExpositionWriter(std::string& text, ExpositionFormat format = ExpositionFormat::kText)
+      : text_(text), format_(format) {}
+  ~ExpositionWriter() { finish(); }
+  ExpositionWriter(const ExpositionWriter&) = delete;
+  ExpositionWriter& operator=(const ExpositionWriter&) = delete;
 
+  void finish() { message_.append_to(text_); }
   // Starts a family; the samples that follow belong to it.
   void family(std::string_view name, std::string_view type, std::string_view help);
   // `labels` is a result of format_labels(), or empty.
   void sample(std::string_view labels, double value, std::string_view name_suffix = {});
-  void samples(std::string_view labels, const Histogram& values);
+  // The text format has no native histograms.
+  void samples(std::string_view labels, const Histogram& values, const NativeHistogram* native = nullptr);
   void add(double value, std::initializer_list<Label> labels = {}, std::string_view name_suffix = {}) {
     sample(format_labels(labels), value, name_suffix);
   }
@@ -53,7 +62,9 @@ class ExpositionWriter {
 
  private:
   std::string& text_;
-  std::string name_, head_;
+  ExpositionFormat format_;
+  std::string name_, head_;  // Of the text format: the head is written with the first sample.
+  MetricFamily message_;     // Of the protobuf format: the present family.
 };
 
 }  // namespace penstock::telemetry

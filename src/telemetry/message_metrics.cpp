@@ -1,12 +1,9 @@
 #include "telemetry/message_metrics.h"
 
-#include "telemetry/exposition_writer.h"
-
 namespace penstock::telemetry {
 
-void append_message_counts(std::string& text, const std::string& name, const std::string& what,
+void append_message_counts(ExpositionWriter& writer, const std::string& name, const std::string& what,
                            std::span<const ReplicaMessages> replicas) {
-  ExpositionWriter writer{text};
   const auto family = [&](const char* suffix, const std::string& help, std::uint64_t MessageCounts::*member) {
     writer.family(name + suffix, "counter", what + help);
     for (const ReplicaMessages& replica : replicas)

@@ -5,6 +5,8 @@
 #include <span>
 #include <string>
 
+#include "telemetry/exposition_writer.h"
+
 namespace penstock::telemetry {
 
 struct MessageCounts {
@@ -27,7 +29,7 @@ struct ReplicaMessages {
 };
 
 // Appends `<name>_{received,rejected,lost}_total`, one series for each replica; nothing without replicas.
-void append_message_counts(std::string& text, const std::string& name, const std::string& what,
+void append_message_counts(ExpositionWriter& writer, const std::string& name, const std::string& what,
                            std::span<const ReplicaMessages> replicas);
 
 }  // namespace penstock::telemetry

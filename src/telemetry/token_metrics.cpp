@@ -6,8 +6,6 @@
 #include <string_view>
 #include <vector>
 
-#include "telemetry/exposition_writer.h"
-
 namespace penstock::telemetry {
 namespace {
 
@@ -32,8 +30,8 @@ std::optional<double> mean_between(const std::optional<Histogram>& before, const
 
 class TokenWriter {
  public:
-  TokenWriter(std::string& text, std::span<const TokenFigures> engines, std::string_view model_label)
-      : writer_(text), engines_(engines) {
+  TokenWriter(ExpositionWriter& writer, std::span<const TokenFigures> engines, std::string_view model_label)
+      : writer_(writer), engines_(engines) {
     for (const TokenFigures& engine : engines)
       labels_.push_back(format_labels({{model_label, engine.model}}) + (engine.labels.empty() ? "" : ",") +
                         engine.labels);
@@ -57,7 +55,7 @@ class TokenWriter {
   void put(std::string_view labels, std::uint64_t value) { writer_.sample(labels, static_cast<double>(value)); }
   void put(std::string_view labels, const Histogram& value) { writer_.samples(labels, value); }
 
-  ExpositionWriter writer_;
+  ExpositionWriter& writer_;
   std::span<const TokenFigures> engines_;
   std::vector<std::string> labels_;
 };
@@ -109,8 +107,8 @@ TokenFigures token_figures(const EngineScrape& now, const EngineScrape* before, 
   return figures;
 }
 
-void append_token_metrics(std::string& text, std::span<const TokenFigures> engines) {
-  TokenWriter tokens{text, engines, "model_name"};
+void append_token_metrics(ExpositionWriter& writer, std::span<const TokenFigures> engines) {
+  TokenWriter tokens{writer, engines, "model_name"};
   tokens.family("tokens_in_total", "counter", "Prompt tokens, computed or found in the cache.",
                 of(&TokenFigures::tokens_in));
   tokens.family("tokens_out_total", "counter", "Tokens generated.", of(&TokenFigures::tokens_out));
@@ -131,14 +129,14 @@ void append_token_metrics(std::string& text, std::span<const TokenFigures> engin
   tokens.family("latency_p95_prefill_ms", "gauge", "95th percentile of requests' prefill times, lately.",
                 of(&TokenFigures::prefill_p95_ms));
 
-  TokenWriter models{text, engines, "model_id"};
+  TokenWriter models{writer, engines, "model_id"};
   models.family("llm_ttft_seconds", "histogram", "Time to a request's first token.", of(&TokenFigures::ttft_s));
   models.family("llm_tpot_seconds", "histogram", "A request's mean gap between tokens.", of(&TokenFigures::tpot_s));
   append_model_gauges(models);
 }
 
-void append_token_gauges(std::string& text, std::span<const TokenFigures> engines) {
-  TokenWriter models{text, engines, "model_id"};
+void append_token_gauges(ExpositionWriter& writer, std::span<const TokenFigures> engines) {
+  TokenWriter models{writer, engines, "model_id"};
   models.family("llm_ttft_seconds", "gauge", "Mean time to first token, lately.", of(&TokenFigures::ttft_mean_s));
   models.family("llm_tpot_seconds", "gauge", "Mean time per output token, lately.", of(&TokenFigures::tpot_mean_s));
   append_model_gauges(models);

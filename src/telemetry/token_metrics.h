@@ -8,6 +8,7 @@
 #include <string>
 
 #include "telemetry/adapters.h"
+#include "telemetry/exposition_writer.h"
 #include "telemetry/histogram.h"
 
 namespace penstock::telemetry {
@@ -34,11 +35,11 @@ struct TokenFigures {
 [[nodiscard]] TokenFigures token_figures(const EngineScrape& now, const EngineScrape* before,
                                          double kv_bytes_per_token);
 
-// Writes each family once, with one series per engine that has the figure. Text format 0.0.4.
-void append_token_metrics(std::string& text, std::span<const TokenFigures> engines);
+// Writes each family once, with one series per engine that has the figure.
+void append_token_metrics(ExpositionWriter& writer, std::span<const TokenFigures> engines);
 
 // The series llm_… alone, with llm_ttft_seconds and llm_tpot_seconds as gauges instead of histograms. One exposition
 // cannot contain both.
-void append_token_gauges(std::string& text, std::span<const TokenFigures> engines);
+void append_token_gauges(ExpositionWriter& writer, std::span<const TokenFigures> engines);
 
 }  // namespace penstock::telemetry

@@ -19,7 +19,8 @@ EngineScrape scrape_of(const std::string& text) {
 
 std::string shown(std::span<const TokenFigures> engines) {
   std::string text;
-  append_token_metrics(text, engines);
+  ExpositionWriter writer{text};
+  append_token_metrics(writer, engines);
   const auto parsed = parse_exposition(text, "metrics");
   EXPECT_TRUE(parsed) << parsed.error().message();
   EXPECT_EQ(check_exposition(*parsed), std::vector<std::string>{}) << text;

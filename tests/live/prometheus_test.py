@@ -34,6 +34,14 @@ scrape_configs:
   - {{job_name: gateways, static_configs: [{{targets: ['127.0.0.1:{first}', '127.0.0.1:{second}']}}]}}
 """
 
+PLANNER = """
+global: {{scrape_interval: 1s}}
+scrape_configs:
+  - {{job_name: planner, static_configs: [{{targets: ['127.0.0.1:{planner}']}}]}}
+  - {{job_name: engines, metrics_path: /metrics/engines, static_configs: [{{targets: ['127.0.0.1:{planner}']}}]}}
+  - {{job_name: epp, metrics_path: /metrics/epp, static_configs: [{{targets: ['127.0.0.1:{gateway}']}}]}}
+"""
+
 
 def free_port():
     with socket.socket() as probe:
@@ -44,7 +52,7 @@ def free_port():
 class Prometheus:
     """A server of its own, ended with the test."""
 
-    def __init__(self, test, port, config):
+    def __init__(self, test, port, config, *flags):
         folder = tempfile.TemporaryDirectory()
         test.addCleanup(folder.cleanup)
         path = os.path.join(folder.name, "prometheus.yml")
@@ -54,7 +62,7 @@ class Prometheus:
         log = tempfile.TemporaryFile("w+")
         self.process = subprocess.Popen(
             [os.path.join(prometheus_folder(), "prometheus"), f"--config.file={path}",
-             f"--storage.tsdb.path={folder.name}/data", f"--web.listen-address=127.0.0.1:{self.port}"],
+             f"--storage.tsdb.path={folder.name}/data", f"--web.listen-address=127.0.0.1:{self.port}", *flags],
             stdout=log, stderr=subprocess.STDOUT)
         test.addCleanup(log.close)
         test.addCleanup(self.process.wait, SECONDS)
@@ -199,11 +207,15 @@ class PrometheusTest(unittest.TestCase):
             # It exits with 3 where it only has advice on names, which are the field's and not ours.
             self.assertIn(done.returncode, (0, 3), f"{name}: {done.stdout}{done.stderr}")
 
-    def test_histograms_of_several_gateways_are_summed(self):
-        # The slow gateway has the upper half of all values, so that no mean over gateways gives the quantiles.
+    def two_gateways(self, *flags):
+        """The slow gateway has the upper half of all values, so that no mean over gateways gives the quantiles."""
         gateways = [Gateway(self, Engine(self, "--engine", f"linear:{step},0,0.05,0", name=f"e{step}").url).ready()
                     for step in (28, 88)]
-        prometheus = Prometheus(self, free_port(), GATEWAYS.format(first=gateways[0].admin, second=gateways[1].admin))
+        config = GATEWAYS.format(first=gateways[0].admin, second=gateways[1].admin)
+        return gateways, Prometheus(self, free_port(), config, *flags)
+
+    def load(self, gateways):
+        """The reports of load generators that each send 12 requests."""
         with tempfile.TemporaryDirectory() as folder:
             files = [os.path.join(folder, f"{gateway.port}.json") for gateway in gateways]
             loads = [subprocess.Popen(
@@ -212,10 +224,15 @@ class PrometheusTest(unittest.TestCase):
                 stdout=subprocess.DEVNULL) for gateway, file in zip(gateways, files)]
             for load in loads:
                 self.assertEqual(load.wait(SECONDS), 0)
-            seen = []
+            reports = []
             for file in files:
                 with open(file) as opened:
-                    seen.append(json.load(opened))
+                    reports.append(json.load(opened))
+        return reports
+
+    def test_histograms_of_several_gateways_are_summed(self):
+        gateways, prometheus = self.two_gateways()
+        seen = self.load(gateways)
         until("all gaps", lambda: prometheus.value("sum(penstock_request_itl_seconds_count)") == 2 * 12 * 19)
         bounds = sorted(float(bound) for bound in set(re.findall(
             r'penstock_request_itl_seconds_bucket\{.*le="([0-9.e+-]+)"', ask(gateways[0].admin, "GET", "/metrics")[2])))
@@ -234,6 +251,54 @@ class PrometheusTest(unittest.TestCase):
         for name, figure in (("ttft", "ttft_ms"), ("e2e", "latency_ms")):
             mean = prometheus.value(f"sum(penstock_request_{name}_seconds_sum) / sum(penstock_request_{name}_seconds_count)")
             self.assertLessEqual(mean * 1000, sum(figures[figure]["mean"] for figures in seen) / 2)
+
+    def test_native_histograms_of_several_gateways_are_summed(self):
+        gateways, prometheus = self.two_gateways("--enable-feature=native-histograms")
+        for gateway in gateways:
+            complete(gateway.port, 2)
+
+        def count(name):
+            return prometheus.value(f"histogram_count(sum(penstock_request_{name}_seconds))")
+
+        # A rate counts what comes after the first scrape of a series.
+        until("a scrape of both", lambda: count("e2e") == 2)
+        seen = self.load(gateways)
+        until("all requests", lambda: count("e2e") == 2 + 24)
+        self.assertIsNone(prometheus.value("sum(penstock_request_ttft_seconds_bucket)"), "native buckets replace the others")
+        self.assertEqual(count("queue"), 2 + 24)
+        for name, figure in (("ttft", "ttft_ms"), ("itl", "gap_ms"), ("tpot", "itl_ms"), ("e2e", "latency_ms")):
+            for quantile, figures in ((0.25, seen[0]), (0.75, seen[1])):
+                value = prometheus.value(
+                    f"histogram_quantile({quantile}, sum(rate(penstock_request_{name}_seconds[1m])))")
+                expected = figures[figure]["p50"] / 1000
+                print(f"{name} {quantile}: {value:.4f} s of Prometheus, {expected:.4f} s of the load generator")
+                # A bucket is 9 % wide, and the client measures behind the gateway.
+                self.assertLessEqual(abs(value - expected), 0.1 * expected + 0.005, name)
+        # Counters, gauges and summaries come in the same format.
+        self.assertEqual(prometheus.value('sum(penstock_requests_total{outcome="completed"})'), 2 + 24)
+        self.assertEqual(prometheus.value("sum(penstock_ttft_seconds_count)"), count("ttft"))
+        self.assertGreater(prometheus.value('max(penstock_ttft_seconds{quantile="0.5"})'), 0)
+
+    def test_a_planner_exposes_the_same_in_both_formats(self):
+        home = Home(self, "  - {name: chat, replicas: 1, min_replicas: 1, max_replicas: 1}")
+        gateway = home.gateway(self)
+        planner = home.planner(self, gateway)
+        until_serving(home, 1)
+        until_routed(gateway, 1)
+        native, text = (Prometheus(self, port, PLANNER.format(planner=planner.port, gateway=gateway.admin), *flags)
+                        for port, flags in ((home.own_ports[0], ["--enable-feature=native-histograms"]), (free_port(), [])))
+        for server in (native, text):
+            until("three targets that are read", lambda server=server: server.value("sum(up)") == 3)
+
+        def names(server):
+            complete(gateway.port, 20)
+            listed = json.loads(ask(server.port, "GET", "/api/v1/label/__name__/values")[2])["data"]
+            return {name for name in listed if not re.match("penstock_request_.*_seconds", name)}
+
+        # Prometheus cannot compute quantiles from the classic buckets of engines if it lacks them.
+        until("the histograms of engines", lambda: "llm_ttft_seconds_bucket" in names(native))
+        until("the histograms for llm-d", lambda: "llm_d_epp_request_ttft_seconds_bucket" in names(native))
+        until("the same series", lambda: names(native) == names(text))
 
     def test_the_rules_are_valid(self):
         done = subprocess.run([os.path.join(prometheus_folder(), "promtool"), "check", "rules", RULES],

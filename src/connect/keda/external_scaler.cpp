@@ -4,7 +4,7 @@
 #include <array>
 #include <utility>
 
-#include "connect/keda/protobuf.h"
+#include "core/protobuf.h"
 
 namespace penstock::connect {
 namespace {
@@ -23,7 +23,7 @@ struct Trigger {
 };
 
 bool read_metadata(std::string_view entry, Trigger& trigger) {
-  protobuf::Reader reader{entry};
+  core::protobuf::Reader reader{entry};
   std::string_view key, value;
   while (const auto field = reader.next()) {
     if (field->number == 1) key = field->bytes;
@@ -35,14 +35,14 @@ bool read_metadata(std::string_view entry, Trigger& trigger) {
 }
 
 bool read_object(std::string_view message, Trigger& trigger) {
-  protobuf::Reader reader{message};
+  core::protobuf::Reader reader{message};
   while (const auto field = reader.next())
     if (field->number == 3 && !read_metadata(field->bytes, trigger)) return false;
   return reader.is_valid();
 }
 
 bool read_metrics_request(std::string_view message, Trigger& trigger) {
-  protobuf::Reader reader{message};
+  core::protobuf::Reader reader{message};
   while (const auto field = reader.next()) {
     if (field->number == 1 && !read_object(field->bytes, trigger)) return false;
     if (field->number == 2) trigger.metric = field->bytes;
@@ -52,7 +52,7 @@ bool read_metrics_request(std::string_view message, Trigger& trigger) {
 
 // The doubles are preferred by KEDA unless they are 0, and then the integers count.
 std::string metric_list(std::uint32_t value) {
-  protobuf::Writer metric, list;
+  core::protobuf::Writer metric, list;
   metric.bytes(1, ExternalScaler::kMetric);
   metric.varint(2, value);
   metric.real(3, value);
@@ -61,7 +61,7 @@ std::string metric_list(std::uint32_t value) {
 }
 
 std::string is_active(bool active) {
-  protobuf::Writer answer;
+  core::protobuf::Writer answer;
   if (active) answer.varint(1, 1);
   return answer.message();
 }

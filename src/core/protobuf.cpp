@@ -1,9 +1,19 @@
-#include "connect/keda/protobuf.h"
+#include "core/protobuf.h"
 
-namespace penstock::connect::protobuf {
+namespace penstock::core::protobuf {
 namespace {
 
 enum WireType : std::uint8_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
+
+void append_varint(std::string& to, std::uint64_t value) {
+  for (; value >= 0x80; value >>= 7) to.push_back(static_cast<char>(value | 0x80));
+  to.push_back(static_cast<char>(value));
+}
+
+// Small numbers of either sign become small numbers.
+std::uint64_t zigzag(std::int64_t value) {
+  return static_cast<std::uint64_t>(value) << 1 ^ static_cast<std::uint64_t>(value >> 63);
+}
 
 }  // namespace
 
@@ -54,26 +64,35 @@ std::optional<Field> Reader::next() {
   return field;
 }
 
-void Writer::raw(std::uint64_t value) {
-  for (; value >= 0x80; value >>= 7) message_.push_back(static_cast<char>(value | 0x80));
-  message_.push_back(static_cast<char>(value));
-}
-
 void Writer::varint(std::uint32_t number, std::uint64_t value) {
-  raw(std::uint64_t{number} << 3 | kVarint);
-  raw(value);
+  append_varint(message_, std::uint64_t{number} << 3 | kVarint);
+  append_varint(message_, value);
 }
 
 void Writer::real(std::uint32_t number, double value) {
-  raw(std::uint64_t{number} << 3 | kFixed64);
+  append_varint(message_, std::uint64_t{number} << 3 | kFixed64);
   const auto bits = std::bit_cast<std::uint64_t>(value);
   for (int shift = 0; shift < 64; shift += 8) message_.push_back(static_cast<char>(bits >> shift & 0xff));
 }
 
 void Writer::bytes(std::uint32_t number, std::string_view value) {
-  raw(std::uint64_t{number} << 3 | kBytes);
-  raw(value.size());
+  append_varint(message_, std::uint64_t{number} << 3 | kBytes);
+  append_varint(message_, value.size());
   message_ += value;
 }
 
-}  // namespace penstock::connect::protobuf
+void Writer::signed_varint(std::uint32_t number, std::int64_t value) { varint(number, zigzag(value)); }
+
+void Writer::signed_varints(std::uint32_t number, std::span<const std::int64_t> values) {
+  if (values.empty()) return;
+  std::string packed;
+  for (const std::int64_t value : values) append_varint(packed, zigzag(value));
+  bytes(number, packed);
+}
+
+void append_delimited(std::string& stream, std::string_view message) {
+  append_varint(stream, message.size());
+  stream += message;
+}
+
+}  // namespace penstock::core::protobuf

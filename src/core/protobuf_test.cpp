@@ -1,10 +1,12 @@
-#include "connect/keda/protobuf.h"
+#include "core/protobuf.h"
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
-namespace penstock::connect::protobuf {
+namespace penstock::core::protobuf {
 namespace {
 
 using namespace std::string_literals;
@@ -15,6 +17,18 @@ TEST(Protobuf, WritesTheBytesOfTheSpecification) {
   writer.bytes(2, "testing");
   writer.real(3, 1.0);
   EXPECT_EQ(writer.message(), "\x08\x96\x01\x12\x07testing\x19\0\0\0\0\0\0\xf0\x3f"s);
+}
+
+TEST(Protobuf, WritesSignedNumbersAndMessagesOfAStream) {
+  Writer writer;
+  writer.signed_varint(1, -1);
+  writer.signed_varints(2, std::vector<std::int64_t>{0, 1, -2, 150, INT64_MIN});
+  writer.signed_varints(3, {});
+  EXPECT_EQ(writer.message(), "\x08\x01\x12\x0f\x00\x02\x03\xac\x02\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"s);
+  std::string stream;
+  append_delimited(stream, std::string(200, 'x'));
+  append_delimited(stream, "");
+  EXPECT_EQ(stream, "\xc8\x01" + std::string(200, 'x') + "\0"s);
 }
 
 TEST(Protobuf, ReadsWhatItWrites) {
@@ -62,4 +76,4 @@ TEST(Protobuf, EveryCutAndEveryMalformedFieldIsNoticed) {
 }
 
 }  // namespace
-}  // namespace penstock::connect::protobuf
+}  // namespace penstock::core::protobuf

@@ -5,10 +5,11 @@
 #include <bit>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
-namespace penstock::connect::protobuf {
+namespace penstock::core::protobuf {
 
 struct Field {
   std::uint32_t number = 0;
@@ -39,11 +40,15 @@ class Writer {
   void varint(std::uint32_t number, std::uint64_t value);
   void real(std::uint32_t number, double value);
   void bytes(std::uint32_t number, std::string_view value);
+  void signed_varint(std::uint32_t number, std::int64_t value);                     // sint32 and sint64.
+  void signed_varints(std::uint32_t number, std::span<const std::int64_t> values);  // Packed; nothing if empty.
   [[nodiscard]] const std::string& message() const { return message_; }
 
  private:
-  void raw(std::uint64_t value);
   std::string message_;
 };
 
-}  // namespace penstock::connect::protobuf
+// Appends the message after its length, as streams of messages have it.
+void append_delimited(std::string& stream, std::string_view message);
+
+}  // namespace penstock::core::protobuf
