@@ -13,6 +13,7 @@
 #include "cli/console.h"
 #include "cli/gateway_setup.h"
 #include "cli/log_setup.h"
+#include "cli/plan_kubernetes.h"
 #include "cli/plan_reload.h"
 #include "cli/plan_setup.h"
 #include "connect/nats/protocol.h"
@@ -20,6 +21,7 @@
 #include "controller/local_fleet.h"
 #include "controller/observed_fleet.h"
 #include "controller/planner_daemon.h"
+#include "core/enum_names.h"
 #include "dashboard/dashboard.h"
 #include "net/signals.h"
 #include "options/values.h"
@@ -33,6 +35,10 @@ namespace {
 // Time in which answers that end the planner's streams are sent.
 constexpr core::Duration kAnswersEnd = std::chrono::milliseconds{20};
 
+const char* host_name(EngineHost host) {
+  return core::name_of<EngineHost::kKubernetes>(host, {"the gateway's replicas", "local engines", "Kubernetes"});
+}
+
 std::filesystem::path folder_of(const PlanOptions& options) {
   return options.state_folder.empty() ? "penstock-state" : options.state_folder;
 }
@@ -42,7 +48,8 @@ Usage plan_usage(const options::Table& daemon, const options::Table& configurati
   usage.command = "plan";
   usage.summary =
       "Watches a gateway and its engines, decides how many replicas each pool needs, and says why, on a live page.\n"
-      "With --engines local it also runs the engines as processes of this machine.";
+      "With --engines local it also runs the engines as processes of this machine; with --engines kubernetes it scales "
+      "Deployments and other objects of a cluster.";
   usage.flags.push_back(
       {"Planner daemon", "--config", "FILE", "YAML with pools, SLO and planner, as `penstock replay` takes it", {}});
   for (Flag& flag : flags_of(daemon)) usage.flags.push_back(std::move(flag));
@@ -54,7 +61,8 @@ Usage plan_usage(const options::Table& daemon, const options::Table& configurati
   usage.notes =
       "Examples:\n"
       "  penstock plan --gateway 127.0.0.1:8081                      observe the replicas of a gateway\n"
-      "  penstock plan --engines local --max-replicas 8 --start-up 20s\n";
+      "  penstock plan --engines local --max-replicas 8 --start-up 20s\n"
+      "  penstock plan --engines kubernetes --pool kubernetes=deployment/chat,max_replicas=8\n";
   return usage;
 }
 
@@ -152,10 +160,57 @@ tl::expected<Parsed, int> read_options(const Arguments& arguments, PlanOptions& 
   if (const auto read = read_flags(own, *parsed); !read) return tl::make_unexpected(read.error());
   if (const auto read = configuration::load(loaded.made, loaded.table, *source); !read)
     return tl::make_unexpected(report_error(read.error()));
-  if (plan.acts.value_or(false) && !plan.local_engines)
-    return tl::make_unexpected(
-        report_error({core::ErrorCode::kInvalidInput, "--mode", "can act on --engines local only", {}}));
+  if (plan.acts.value_or(false) && plan.engines == EngineHost::kOthers)
+    return tl::make_unexpected(report_error(
+        {core::ErrorCode::kInvalidInput, "--mode", "can act on --engines local and --engines kubernetes only", {}}));
   return parsed;
+}
+
+// Telemetry of engines that others run.
+core::Result<controller::EngineWatchOptions> engine_watch_options(const configuration::Configuration& made,
+                                                                  net::Loop& loop, net::Client& client,
+                                                                  PlannerReloader& reloader) {
+  auto credentials = gateway::load_credentials(made.gateway.discovery);
+  if (!credentials) return tl::make_unexpected(credentials.error());
+  controller::EngineWatchOptions watch;
+  if (!made.prometheus.url.empty()) {
+    auto source = connect::PrometheusSource::start(loop, client, made.prometheus);
+    if (!source) return tl::make_unexpected(source.error());
+    watch.prometheus = *std::move(source);
+  }
+  const auto store = std::make_shared<net::CredentialStore>(*std::move(credentials));
+  watch.credentials = [store](const std::string& url) { return store->of(url); };
+  watch.gpu_exporters = made.planner.gpu_exporters;
+  reloader.reloads_credentials(store);
+  return watch;
+}
+
+core::Result<std::unique_ptr<controller::Fleet>> open_observed_fleet(const configuration::Configuration& made,
+                                                                     const simulation::RunOptions& run,
+                                                                     controller::EngineWatchOptions watch,
+                                                                     net::Loop& loop, net::Client& client,
+                                                                     logging::Log& log) {
+  controller::ObservedFleetOptions observed;
+  observed.model = run.model;
+  observed.engines = std::move(watch);
+  for (const simulation::PoolSpec& pool : run.pools) observed.pools.push_back(pool.role);
+  if (!made.planner.dynamo_discovery.empty()) {
+    auto source = controller::DynamoDiscovery::parse(made.planner.dynamo_discovery);
+    if (!source) {
+      source.error().where = "planner.dynamo_discovery";
+      return tl::make_unexpected(source.error());
+    }
+    observed.dynamo = *std::move(source);
+    auto server = connect::parse_nats_endpoint(made.planner.nats_server);
+    if (server && !server->subject.empty())
+      server = core::invalid_input(made.planner.nats_server, "names a subject, not only a server");
+    if (!server) {
+      server.error().where = "planner.nats_server";
+      return tl::make_unexpected(server.error());
+    }
+    observed.nats_server = server->server();
+  }
+  return std::make_unique<controller::ObservedFleet>(loop, client, log, std::move(observed));
 }
 
 }  // namespace
@@ -170,7 +225,7 @@ int run_planner(const Arguments& arguments) {
   if (!run) return report_input_error(run.error());
   auto options = make_daemon_options(plan, *run);
   if (!options) return report_input_error(options.error());
-  const bool local = plan.local_engines;
+  const bool local = plan.engines == EngineHost::kLocal;
 
   net::Loop loop;
   net::Client client{loop};
@@ -210,37 +265,13 @@ int run_planner(const Arguments& arguments) {
       if (own->target(pool) == 0) own->set_target(pool, run->pools[pool].replicas);
     fleet = *std::move(opened);
   } else {
-    auto credentials = gateway::load_credentials(made.gateway.discovery);
-    if (!credentials) return report_error(credentials.error());
-    controller::ObservedFleetOptions observed;
-    observed.model = run->model;
-    if (!made.prometheus.url.empty()) {
-      auto source = connect::PrometheusSource::start(loop, client, made.prometheus);
-      if (!source) return report_input_error(source.error());
-      observed.prometheus = *std::move(source);
-    }
-    const auto store = std::make_shared<net::CredentialStore>(*std::move(credentials));
-    observed.credentials = [store](const std::string& url) { return store->of(url); };
-    observed.gpu_exporters = made.planner.gpu_exporters;
-    reloader.reloads_credentials(store);
-    for (const simulation::PoolSpec& pool : run->pools) observed.pools.push_back(pool.role);
-    if (!made.planner.dynamo_discovery.empty()) {
-      auto source = controller::DynamoDiscovery::parse(made.planner.dynamo_discovery);
-      if (!source) {
-        source.error().where = "planner.dynamo_discovery";
-        return report_input_error(source.error());
-      }
-      observed.dynamo = *std::move(source);
-      auto server = connect::parse_nats_endpoint(made.planner.nats_server);
-      if (server && !server->subject.empty())
-        server = core::invalid_input(made.planner.nats_server, "names a subject, not only a server");
-      if (!server) {
-        server.error().where = "planner.nats_server";
-        return report_input_error(server.error());
-      }
-      observed.nats_server = server->server();
-    }
-    fleet = std::make_unique<controller::ObservedFleet>(loop, client, log, std::move(observed));
+    auto watch = engine_watch_options(made, loop, client, reloader);
+    if (!watch) return report_input_error(watch.error());
+    auto opened = plan.engines == EngineHost::kKubernetes
+                      ? open_kubernetes_fleet(plan, made, *run, *std::move(watch), loop, client, log)
+                      : open_observed_fleet(made, *run, *std::move(watch), loop, client, log);
+    if (!opened) return report_input_error(opened.error());
+    fleet = *std::move(opened);
   }
   if (local || !plan.state_folder.empty()) {
     const std::filesystem::path folder = folder_of(plan);
@@ -272,8 +303,8 @@ int run_planner(const Arguments& arguments) {
   if (!autoscalers) return report_input_error(autoscalers.error());
   on_end = [&] { autoscalers->drain(); };
   reloader.reloads(daemon, board.get());
-  if (const int code = print(fmt::format("planner ready, {} {}, {}\n", acts ? "acting on" : "observing",
-                                         local ? "local engines" : "the gateway's replicas", where));
+  if (const int code = print(
+          fmt::format("planner ready, {} {}, {}\n", acts ? "acting on" : "observing", host_name(plan.engines), where));
       code != kGood)
     return code;
   log_start(log, "plan");

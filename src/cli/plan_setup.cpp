@@ -68,14 +68,16 @@ options::Table plan_table(PlanOptions& made) {
   table
       .add({"", "--engines",
             "none: the replicas that the gateway knows are observed; local: processes of this machine are started and "
-            "stopped"},
-           named_choice(made.local_engines, {{"none", false}, {"local", true}}))
+            "stopped; kubernetes: the objects that pools[].kubernetes names are scaled"},
+           named_choice(
+               made.engines,
+               {{"none", EngineHost::kOthers}, {"local", EngineHost::kLocal}, {"kubernetes", EngineHost::kKubernetes}}))
       .placeholder("KIND");
   table
       .add({"", "--mode", "observe: only report what the planner would do; act: do it"},
            named_choice(made.acts, {{"observe", false}, {"act", true}}))
       .placeholder("MODE")
-      .by_default("act with --engines local, else observe");
+      .by_default("observe with --engines none, else act");
   table
       .add({"", "--state-dir", "folder for the state of fleet and policy, logs and the list of replicas"},
            text(made.state_folder))
@@ -114,7 +116,7 @@ core::Result<std::unique_ptr<decision::Policy>> make_live_policy(const PlanOptio
   if (plan.policy == configuration::kPenstock) {
     auto options = replay::make_planner_options(made);
     if (!options) return tl::make_unexpected(options.error());
-    options->guesses_engines = !plan.local_engines;
+    options->guesses_engines = plan.engines != EngineHost::kLocal;
     return replay::make_penstock(*std::move(options), trial_options(run), 1.0);
   }
   const auto capacity = replay::known_capacity(made.capacity, plan.policy);
@@ -132,7 +134,7 @@ core::Result<controller::DaemonOptions> make_daemon_options(const PlanOptions& p
   made.model = run.model;
   made.slo = {run.slo, run.slo_goal, run.slo_segments};
   made.gateway = *gateway;
-  made.observe_only = !plan.acts.value_or(plan.local_engines);
+  made.observe_only = !plan.acts.value_or(plan.engines != EngineHost::kOthers);
   const auto tokens = read_tokens(plan.gateway_token_file, plan.gateway_token_env);
   if (!tokens) return tl::make_unexpected(tokens.error());
   if (!tokens->empty()) made.gateway_authorization = "Bearer " + tokens->front();

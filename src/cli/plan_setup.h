@@ -1,6 +1,7 @@
 // From a configuration to what `penstock plan` runs, at its start and at each reload.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,14 +17,21 @@
 
 namespace penstock::cli {
 
+// Who runs the engines.
+enum class EngineHost : std::uint8_t {
+  kOthers,      // They are observed.
+  kLocal,       // They are processes of this machine, which the planner starts and stops.
+  kKubernetes,  // They are pods of objects that the planner scales.
+};
+
 // The flags of `penstock plan` that no file contains.
 struct PlanOptions {
   std::string gateway = "127.0.0.1:8081", dashboard = "127.0.0.1:8080";
   std::string gateway_token_file, gateway_token_env, gateway_ca;
   configuration::AccessSetup access;  // Of the live page.
   AutoscalerOptions autoscalers;
-  bool local_engines = false;
-  std::optional<bool> acts;  // Empty: it acts if it starts the engines itself.
+  EngineHost engines = EngineHost::kOthers;
+  std::optional<bool> acts;  // Empty: it acts unless others run the engines.
   std::string state_folder;  // Empty: penstock-state, if it starts engines.
   actuation::PortRange ports{9000, 9899};
   bool keep_engines = false, bind_engines = false;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "connect/kubernetes/scale_target.h"
 #include "planner/policy.h"
 
 namespace penstock::configuration {
@@ -104,6 +105,23 @@ void settle_roles(Configuration& made, Reading& reading) {
   }
 }
 
+void check_targets(const std::vector<simulation::PoolSpec>& pools, Reading& reading) {
+  std::vector<connect::ScaleTarget> targets;
+  for (std::size_t i = 0; i < pools.size(); ++i) {
+    if (pools[i].kubernetes.empty()) continue;
+    const std::string path = prefix_of_pool(i) + "kubernetes";
+    auto target = connect::parse_scale_target(pools[i].kubernetes);
+    if (!target) {
+      reading.report(path, target.error().what, target.error().hint);
+      continue;
+    }
+    if (std::any_of(targets.begin(), targets.end(), [&](const auto& each) { return is_same(each, *target); }))
+      reading.report(path, fmt::format("two pools have the target {}", to_string(*target)),
+                     "give each pool an object of its own");
+    targets.push_back(*std::move(target));
+  }
+}
+
 // A bound that was not given is adapted to one that was.
 void settle_bounds(simulation::PoolSpec& pool, const std::string& prefix, Reading& reading) {
   const std::string replicas = path_in_pool(reading, prefix, "replicas");
@@ -189,6 +207,7 @@ void settle(Configuration& made, Reading& reading) {
     check_engine(made.run.pools[i].engine, prefix_of_pool(i), reading);
   }
   check_blocks(made, reading);
+  check_targets(made.run.pools, reading);
   check_outputs(made.output, reading);
 }
 

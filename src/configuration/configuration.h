@@ -43,15 +43,21 @@ struct Schedule {
   std::string location{};  // Location of `cron`, for messages.
 };
 
+// Of a planner that scales objects of Kubernetes.
+struct KubernetesSetup {
+  core::Duration manual_hold = std::chrono::minutes{10}, pending_timeout = std::chrono::minutes{5};
+};
+
 struct PlannerSetup {
   planner::PlannerOptions options;
   core::Duration memory = std::chrono::minutes{20};   // See planner::set_memory().
   std::string warm_trace;                             // File; empty means none.
   std::string nats_server = "nats://127.0.0.1:4222";  // Of Dynamo's event plane.
   std::vector<std::string> gpu_exporters;             // URLs of DCGM exporters.
-  std::string dynamo_discovery;                       // "file:/path" or "etcd:http://host:port"; empty means none.
-  core::Duration utc_offset{};                        // Of the local time of schedules.
-  core::Duration start_time{};                        // Time since 1970 of the start of the trace.
+  KubernetesSetup kubernetes;
+  std::string dynamo_discovery;  // "file:/path" or "etcd:http://host:port"; empty means none.
+  core::Duration utc_offset{};   // Of the local time of schedules.
+  core::Duration start_time{};   // Time since 1970 of the start of the trace.
   std::vector<Schedule> schedules;
 };
 

@@ -15,6 +15,10 @@ void add_pool_names(Table& table, simulation::PoolSpec& pool) {
   table.add({"name", "", "name of the pool in reports; by default its role"}, text(pool.name));
   table.add({"role", "", "aggregated, or one pool with prefill and one with decode"},
             choice(pool.role, {signals::Role::kAggregated, signals::Role::kPrefill, signals::Role::kDecode}));
+  table.add({"kubernetes", "",
+             "object that `penstock plan --engines kubernetes` scales: deployment/NAME, statefulset/NAME, "
+             "leaderworkerset/NAME, dynamographdeploymentscalingadapter/NAME, or GROUP/VERSION/PLURAL/NAME"},
+            text(pool.kubernetes));
 }
 
 void add_segment(Table& table, signals::SegmentSlo& segment) {

@@ -73,6 +73,12 @@ void add_forecast(Table& table, PlannerSetup& setup) {
             "replicas, or each runs on the host of one replica"},
            names(setup.gpu_exporters))
       .placeholder("URL,…");
+  table.add({"planner.kubernetes.manual_hold", "",
+             "time for which a pool stays as another client scaled it, before the planner goes on from there"},
+            duration(setup.kubernetes.manual_hold));
+  table.add({"planner.kubernetes.pending_timeout", "",
+             "time for which pods may be unable to start before the planner asks for no more"},
+            duration(setup.kubernetes.pending_timeout));
   table
       .add({"planner.nats_server", "--nats-server",
             "server of the subjects that Dynamo's discovery names, if its event plane is NATS"},

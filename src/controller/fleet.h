@@ -11,6 +11,7 @@
 #include "controller/fleet_events.h"
 #include "controller/gateway_feed.h"
 #include "core/time.h"
+#include "report/metrics.h"
 #include "signals/observation.h"
 #include "telemetry/message_metrics.h"
 #include "telemetry/token_metrics.h"
@@ -45,6 +46,10 @@ class Fleet {
   [[nodiscard]] virtual std::optional<telemetry::TokenFigures> tokens_of(std::uint32_t replica,
                                                                          double kv_bytes_per_token) const = 0;
   [[nodiscard]] virtual const std::vector<FleetEvent>& events() const = 0;
+  // What is unknown of the replicas, as a clause; empty: nothing. Nothing is decided without it.
+  [[nodiscard]] virtual std::string unknown_because() const { return {}; }
+  // None: the fleet's own state machine brings a pool to its target.
+  [[nodiscard]] virtual std::optional<report::PodScaling> scaling(std::size_t) const { return std::nullopt; }
   // Replicas that the gateway lists and that belong to no pool.
   [[nodiscard]] virtual std::size_t left_out() const { return 0; }
 };

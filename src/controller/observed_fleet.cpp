@@ -79,13 +79,7 @@ void take_messages(const signals::EngineSample& own, std::optional<signals::Engi
 }  // namespace
 
 ObservedFleet::ObservedFleet(net::Loop& loop, net::Client& client, logging::Log& log, ObservedFleetOptions options)
-    : options_(std::move(options)), events_(log), watch_(loop, client, events_, [&] {
-        EngineWatchOptions watch;
-        watch.credentials = options_.credentials;
-        watch.prometheus = options_.prometheus;
-        watch.gpu_exporters = options_.gpu_exporters;
-        return watch;
-      }()) {
+    : options_(std::move(options)), events_(log), watch_(loop, client, events_, options_.engines) {
   if (options_.dynamo)
     discovery_.emplace(
         loop, client, *options_.dynamo, [this](const connect::DynamoRecords& records) { records_ = records; },

@@ -18,11 +18,9 @@ namespace penstock::controller {
 struct ObservedFleetOptions {
   std::vector<signals::Role> pools;
   std::string model;  // replicas of other models are left out; empty: all models
-  decltype(EngineWatchOptions::credentials) credentials{};
-  std::optional<DynamoDiscovery::Source> dynamo{};          // Where Dynamo's workers behind a front end are found.
-  std::vector<std::string> gpu_exporters{};                 // URLs of DCGM exporters.
-  std::string nats_server = "nats://127.0.0.1:4222";        // Of the subjects that Dynamo's discovery names.
-  std::shared_ptr<connect::PrometheusSource> prometheus{};  // Source of the engines' telemetry; null: their /metrics.
+  EngineWatchOptions engines{};
+  std::optional<DynamoDiscovery::Source> dynamo{};    // Where Dynamo's workers behind a front end are found.
+  std::string nats_server = "nats://127.0.0.1:4222";  // Of the subjects that Dynamo's discovery names.
 };
 
 // A replica of the model belongs to the first pool with its role. A replica that the gateway does not list any more is

@@ -35,7 +35,7 @@ class ObservedFleetTest : public testing::Test {
   net::Loop loop;
   net::Client client{loop};
   logging::testing::CapturedLog log;
-  ObservedFleet fleet{loop, client, log, {{Role::kPrefill, Role::kDecode}, "m", {}, {}}};
+  ObservedFleet fleet{loop, client, log, {{Role::kPrefill, Role::kDecode}, "m"}};
   GatewayState state;
 };
 

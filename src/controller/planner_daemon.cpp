@@ -174,7 +174,9 @@ void PlannerDaemon::watch_data() {
   if (overview_at_ && traffic_at_) gateway_at = std::min(*overview_at_, *traffic_at_);
   signals::Observation seen = observe(loop_.now());
   const signals::DataLimits limits{options_.gateway_timeout, report::kSampleAgeMax};
-  const signals::DataState state = signals::data_state(seen, gateway_at, fleet_.acts(), limits);
+  signals::DataState state = signals::data_state(seen, gateway_at, fleet_.acts(), limits);
+  if (state != signals::DataState::kNoGateway && !fleet_.unknown_because().empty())
+    state = signals::DataState::kNoFleet;
   const bool decided = signals::can_decide(data_);
   if (std::exchange(data_, state) != state) data_since_ = seen.now;
   had_data_ = had_data_ || state == signals::DataState::kKnown;
@@ -317,6 +319,7 @@ void PlannerDaemon::tick() {
 
 std::string PlannerDaemon::unknown_because() const {
   std::string text = fmt::format("the state is unknown: {}", explain(data_));
+  if (data_ == signals::DataState::kNoFleet) return text + fmt::format(" ({})", fleet_.unknown_because());
   if (data_ != signals::DataState::kNoGateway) return text;
   const std::string& failure = overview_failure_.empty() ? traffic_failure_ : overview_failure_;
   return text + fmt::format(" ({}{}{})", options_.gateway.text(), failure.empty() ? "" : ": ", failure);
@@ -440,6 +443,8 @@ std::string PlannerDaemon::metrics_text(telemetry::ExpositionFormat format) cons
     metrics.slo_attainment = static_cast<double>(traffic_.met()) / static_cast<double>(traffic_.judged());
   for (const ScalingTotals& totals : scaling_.totals())
     metrics.scaling.push_back({totals.pool, totals.events, totals.ends});
+  for (std::size_t pool = 0; pool < options_.pools.size(); ++pool)
+    if (auto scaling = fleet_.scaling(pool)) metrics.pods.push_back(*std::move(scaling));
   metrics.data = {
       .state = data_, .gateway_up = gateway_up(), .has_target = has_target(), .replicas_left_out = fleet_.left_out()};
   return report::to_prometheus_text(metrics, format);

@@ -95,7 +95,9 @@ class PlannerDaemon {
   [[nodiscard]] core::Instant data_since() const { return data_since_; }
   [[nodiscard]] bool gateway_up() const { return gateway_reachable_.value_or(false); }
   // Whether the counts of replicas are known: the planner runs them, or the gateway answers.
-  [[nodiscard]] bool counts_replicas() const { return fleet_.acts() || data_ != signals::DataState::kNoGateway; }
+  [[nodiscard]] bool counts_replicas() const {
+    return data_ != signals::DataState::kNoFleet && (fleet_.acts() || data_ != signals::DataState::kNoGateway);
+  }
   // Whether another system may follow the target: nothing follows a target that is made without data.
   [[nodiscard]] bool has_target() const {
     return data_ == signals::DataState::kKnown || (data_ == signals::DataState::kNoTelemetry && had_data_);

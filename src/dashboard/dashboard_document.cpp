@@ -77,6 +77,7 @@ Json replica(const ReplicaView& view, core::Instant now, bool is_counted) {
 Json pool(const PlannerDaemon& daemon, std::size_t index, core::Instant now) {
   const signals::Pool& configured = daemon.options().pools[index];
   signals::PoolObservation seen;
+  static_cast<signals::Pool&>(seen) = configured;
   daemon.fleet().fill(index, seen);
   const auto counted = [&](std::uint32_t replicas) {
     return daemon.counts_replicas() ? Json(replicas) : Json(nullptr);
@@ -87,7 +88,7 @@ Json pool(const PlannerDaemon& daemon, std::size_t index, core::Instant now) {
             {"max", configured.max_replicas},
             {"gpus_per_replica", configured.gpus_per_replica},
             {"price_per_gpu_hour", configured.price_per_gpu_hour},
-            {"start_up_s", core::to_seconds(configured.start_up)},
+            {"start_up_s", core::to_seconds(seen.start_up)},
             {"target", daemon.has_target() || daemon.fleet().acts() ? Json(seen.target_replicas) : Json(nullptr)},
             {"starting", counted(seen.starting)},
             {"ready", counted(seen.ready)},
@@ -95,6 +96,15 @@ Json pool(const PlannerDaemon& daemon, std::size_t index, core::Instant now) {
             {"gpu_hours", core::to_hours(daemon.totals().gpu_time(index))}};
   made["cost"] = known(daemon.totals().cost(index));
   made["uncalibrated"] = daemon.is_uncalibrated(index);
+  if (const auto scaling = daemon.fleet().scaling(index)) {
+    Json start_up = Json::object();
+    for (const auto& [statistic, seconds] : scaling->start_up_s) start_up[statistic] = seconds;
+    made["kubernetes"] = {{"held", scaling->held_by_cause},
+                          {"by", scaling->held_by},
+                          {"asked", counted(scaling->asked)},
+                          {"pending", counted(scaling->pending)},
+                          {"start_up_s", std::move(start_up)}};
+  }
   made["replicas"] = Json::array();
   for (const ReplicaView& view : daemon.fleet().replicas(index))
     made["replicas"].push_back(replica(view, now, daemon.counts_replicas()));

@@ -1,14 +1,12 @@
 #include "gateway/pod_source.h"
 
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
 #include "connect/kubernetes/access.h"
 #include "connect/kubernetes/client.h"
 #include "connect/kubernetes/credentials.h"
-#include "connect/kubernetes/json_values.h"
 #include "connect/kubernetes/watched.h"
 #include "net/access.h"
 #include "net/address.h"
@@ -25,9 +23,11 @@ tl::unexpected<core::Error> of_options(core::Error error) {
   return tl::make_unexpected(std::move(error));
 }
 
-signals::Role role_named(const std::string& name) {
-  if (name == "prefill") return signals::Role::kPrefill;
-  return name == "decode" ? signals::Role::kDecode : signals::Role::kAggregated;
+signals::Role role_of(const connect::PodState& pod) {
+  const auto label = pod.labels.find(kRoleLabel);
+  if (label == pod.labels.end()) return signals::Role::kAggregated;
+  if (label->second == "prefill") return signals::Role::kPrefill;
+  return label->second == "decode" ? signals::Role::kDecode : signals::Role::kAggregated;
 }
 
 class Follower final : public PodSource {
@@ -50,9 +50,9 @@ class Follower final : public PodSource {
     if (!client) return of_options(client.error());
     client_ = *std::move(client);
     pods_.emplace(
-        loop_, *client_, std::move(pods), parse_pod,
-        connect::Watched<Pod>::Listener{[this] { report(); },
-                                        [this](const connect::ApiError& error) { listener_.failed(error.message()); }});
+        loop_, *client_, std::move(pods), connect::parse_pod,
+        connect::Watched<connect::PodState>::Listener{
+            [this] { report(); }, [this](const connect::ApiError& error) { listener_.failed(error.message()); }});
     return {};
   }
 
@@ -70,7 +70,7 @@ class Follower final : public PodSource {
   net::Client http_;
   std::unique_ptr<connect::KubernetesClient> client_;
   std::optional<std::vector<ReplicaEndpoint>> reported_;
-  std::optional<connect::Watched<Pod>> pods_;
+  std::optional<connect::Watched<connect::PodState>> pods_;
 };
 
 }  // namespace
@@ -84,23 +84,7 @@ core::Result<void> check_pod_options(const PodOptions& options) {
   return {};
 }
 
-Pod parse_pod(const nlohmann::json& object) {
-  using connect::json_part, connect::json_text;
-  const nlohmann::json &metadata = json_part(object, "metadata"), &status = json_part(object, "status");
-  const nlohmann::json& labels = json_part(metadata, "labels");
-  Pod pod;
-  pod.name = json_text(metadata, "name");
-  pod.address = json_text(status, "podIP");
-  pod.role = json_text(labels, kRoleLabel);
-  pod.is_terminating = !json_text(metadata, "deletionTimestamp").empty();
-  const std::string phase = json_text(status, "phase");
-  pod.has_ended = phase == "Succeeded" || phase == "Failed";
-  for (const nlohmann::json& condition : json_part(status, "conditions"))
-    if (json_text(condition, "type") == "Ready") pod.is_ready = json_text(condition, "status") == "True";
-  return pod;
-}
-
-std::vector<ReplicaEndpoint> replicas_of(const std::map<std::string, Pod>& pods, std::uint16_t port) {
+std::vector<ReplicaEndpoint> replicas_of(const std::map<std::string, connect::PodState>& pods, std::uint16_t port) {
   std::vector<ReplicaEndpoint> all;
   for (const auto& [key, pod] : pods) {
     const auto address = net::Address::parse(pod.address, port);
@@ -109,10 +93,10 @@ std::vector<ReplicaEndpoint> replicas_of(const std::map<std::string, Pod>& pods,
     found.id = pod.name;
     found.url = "http://" + address->text();
     found.pool = "default";
-    found.role = role_named(pod.role);
-    found.phase = pod.is_terminating ? dispatch::ReplicaPhase::kDraining
-                  : pod.is_ready     ? dispatch::ReplicaPhase::kServing
-                                     : dispatch::ReplicaPhase::kWarming;
+    found.role = role_of(pod);
+    found.phase = pod.is_terminating || pod.is_marked ? dispatch::ReplicaPhase::kDraining
+                  : pod.is_ready                      ? dispatch::ReplicaPhase::kServing
+                                                      : dispatch::ReplicaPhase::kWarming;
     found.addresses = {*address};
   }
   return all;

@@ -5,10 +5,10 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
+#include "connect/kubernetes/pods.h"
 #include "core/result.h"
 #include "gateway/options.h"
 #include "net/loop.h"
@@ -26,15 +26,10 @@ struct PodOptions {
 // Reads the files that the options lead to. Errors have `where` = the section of the options and the place in a file.
 [[nodiscard]] core::Result<void> check_pod_options(const PodOptions& options);
 
-struct Pod {
-  std::string name, address, role;
-  bool is_ready = false, is_terminating = false, has_ended = false;
-};
-[[nodiscard]] Pod parse_pod(const nlohmann::json& object);
-
-// A pod that is ready serves, one that is not is warming, and one that terminates is draining. Pods without an address,
-// and those that have ended, are no replicas.
-[[nodiscard]] std::vector<ReplicaEndpoint> replicas_of(const std::map<std::string, Pod>& pods, std::uint16_t port);
+// A pod that is ready serves, one that is not is warming, and one that terminates, or that a planner has marked, is
+// draining. Pods without an address, and those that have ended, are no replicas.
+[[nodiscard]] std::vector<ReplicaEndpoint> replicas_of(const std::map<std::string, connect::PodState>& pods,
+                                                       std::uint16_t port);
 
 // Follows the pods for as long as it lives. What was found stays while the API server cannot be reached.
 class PodSource {

@@ -25,8 +25,9 @@ Json pod(const char* name, const char* address, const char* ready) {
 }
 
 std::vector<ReplicaEndpoint> replicas(const std::vector<Json>& objects) {
-  std::map<std::string, Pod> pods;
-  for (const Json& object : objects) pods.emplace("prod/" + parse_pod(object).name, parse_pod(object));
+  std::map<std::string, connect::PodState> pods;
+  for (const Json& object : objects)
+    pods.emplace("prod/" + connect::parse_pod(object).name, connect::parse_pod(object));
   return replicas_of(pods, 8000);
 }
 
@@ -42,6 +43,14 @@ TEST(PodSource, ReadyPodsServeOthersWarmUpAndTerminatingOnesDrain) {
   EXPECT_EQ(found[1].phase, Phase::kWarming);
   EXPECT_EQ(found[2].phase, Phase::kDraining);
   EXPECT_EQ(found[3].url, "http://[fd00::4]:8000");
+}
+
+TEST(PodSource, APodThatAPlannerMarkedDrains) {
+  Json marked = pod("a", "10.0.0.1", "True");
+  marked["metadata"]["annotations"][connect::kDrainAnnotation] = "true";
+  const auto found = replicas({marked});
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].phase, Phase::kDraining);
 }
 
 TEST(PodSource, PodsWithoutAnAddressAndEndedOnesAreNoReplicas) {

@@ -114,7 +114,8 @@ constexpr std::array kEvents = {
     EventInfo{Event::kGatewayReachable, kInfo, "gateway_reachable", "plan", "address",
               "The gateway's overview and traffic are read."},
     EventInfo{Event::kDataUnknown, kWarning, "data_unknown", "plan", "state cause",
-              "The planner lacks data: no_gateway, no_replicas or no_telemetry. It exports no target, and without a "
+              "The planner lacks data: no_gateway, no_fleet, no_replicas or no_telemetry. It exports no target, and "
+              "without a "
               "gateway or replicas it decides nothing."},
     EventInfo{Event::kDataKnown, kInfo, "data_known", "plan", "state", "The data that the planner needs is there."},
     EventInfo{Event::kPrometheusMatched, kInfo, "prometheus_matched", "plan", "query series replicas",
@@ -127,9 +128,17 @@ constexpr std::array kEvents = {
     EventInfo{Event::kReplicaState, kInfo, "replica_state", "plan", "pool replica from to",
               "A replica passed from one stage of its life to the next."},
     EventInfo{Event::kReplicaStep, kInfo, "replica_step", "plan", "pool replica step cause",
-              "The planner takes a step: start, warm-up, admit, drain, stop, kill."},
+              "The planner takes a step: start, warm-up, admit, drain, stop, kill; with pods: mark, drained, unmark."},
     EventInfo{Event::kReplicaAdopted, kInfo, "replica_adopted", "plan", "pool replica pid",
               "An engine that an earlier planner started continues under this one."},
+    EventInfo{
+        Event::kPoolHeld, kWarning, "pool_held", "plan", "pool cause by message",
+        "The planner does not scale a pool of Kubernetes: no_data, autoscaler, manual (another client scaled it), "
+        "blocked (pods cannot start), rollout or budget (PodDisruptionBudget). `by` names who or what."},
+    EventInfo{Event::kPoolReleased, kInfo, "pool_released", "plan", "pool cause by",
+              "What held a pool is over; the planner scales it again."},
+    EventInfo{Event::kScaled, kInfo, "scaled", "plan", "pool target from to",
+              "The planner set the number of replicas of an object of Kubernetes."},
     EventInfo{Event::kActuation, kInfo, "actuation", "plan", "pool message", "A remark on a pool or a replica."},
     EventInfo{Event::kActuationWarning, kWarning, "actuation_warning", "plan", "pool message",
               "A start, stop or drain did not go as planned."},

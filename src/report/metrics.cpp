@@ -164,6 +164,22 @@ constexpr FamilyWriter kScalingRequests{
           s.add(static_cast<double>(requests), {{"pool", count.pool}, {"outcome", outcome}});
     }};
 
+constexpr FamilyWriter kHeld{"pool, cause, by", [](const F& f, Samples& s) {
+                               for (const PodScaling& pool : f.from.pods)
+                                 s.add(pool.held_by_cause == "none" ? 0.0 : 1.0,
+                                       {{"pool", pool.pool}, {"cause", pool.held_by_cause}, {"by", pool.held_by}});
+                             }};
+template <auto kCount>
+constexpr FamilyWriter kPods{"pool", [](const F& f, Samples& s) {
+                               for (const PodScaling& pool : f.from.pods)
+                                 s.add(static_cast<double>(pool.*kCount), {{"pool", pool.pool}});
+                             }};
+constexpr FamilyWriter kStartUp{"pool, statistic", [](const F& f, Samples& s) {
+                                  for (const PodScaling& pool : f.from.pods)
+                                    for (const auto& [statistic, seconds] : pool.start_up_s)
+                                      s.add(seconds, {{"pool", pool.pool}, {"statistic", statistic}});
+                                }};
+
 constexpr FamilyWriter kGatewayUp{"", [](const F& f, Samples& s) {
                                     if (f.from.data) s.add(f.from.data->gateway_up ? 1.0 : 0.0);
                                   }};
@@ -348,6 +364,16 @@ constexpr auto kFamilies = std::to_array<Family>({
      "Requests that ended while a pool changed, on any replica, by outcome: completed, failed, truncated, "
      "timed_out, cancelled",
      kScalingRequests},
+    {"penstock_pool_held",
+     "1 while the planner does not scale a pool of Kubernetes; cause: none, no_data, autoscaler, manual, blocked, "
+     "rollout, budget, draining; `by` names who or what holds it",
+     kHeld},
+    {"penstock_replicas_asked", "Replicas that an object of Kubernetes is asked for", kPods<&PodScaling::asked>},
+    {"penstock_replicas_pending", "Pods that have no node or cannot start", kPods<&PodScaling::pending>},
+    {"penstock_scale_conflicts_total", "Writes of a number of replicas that came after a change by another client",
+     kPods<&PodScaling::conflicts>},
+    {"penstock_start_up_seconds",
+     "Time from the creation of a pod until it is ready, of the last 32 pods: median, shortest, longest (s)", kStartUp},
     {"penstock_unrouted_requests", "Requests that wait because no replica is ready",
      kSeen<&PoolObservation::unrouted_requests>, Needs::kData},
     {"penstock_queue_oldest_seconds", "Age of the oldest request that waits at an engine", kPools<&P::oldest_queued_s>,

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/time.h"
@@ -29,6 +30,15 @@ struct ScalingCount {
   signals::RequestEnds ends;
 };
 
+// A pool whose replicas are pods of Kubernetes.
+struct PodScaling {
+  std::string pool;
+  std::string held_by_cause, held_by;    // Why nothing is scaled; "none": nothing holds the pool.
+  std::uint32_t asked = 0, pending = 0;  // Replicas asked for, and pods that have no node or cannot start.
+  std::uint64_t conflicts = 0;           // Writes that came after a change by another client.
+  std::vector<std::pair<std::string, double>> start_up_s{};  // Statistic and value; empty: nothing is learned yet.
+};
+
 // What a planner of live traffic sees of its gateway and its fleet.
 struct DataSources {
   signals::DataState state = signals::DataState::kKnown;
@@ -49,6 +59,7 @@ struct PlannerMetrics {
   std::optional<double> request_duration_s{};
   std::optional<double> gpu_hours{};  // Of a policy that never decides; otherwise `totals` has them.
   std::vector<ScalingCount> scaling{};
+  std::vector<PodScaling> pods{};
   std::optional<DataSources> data{};  // Empty in a replay.
 };
 

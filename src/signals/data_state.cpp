@@ -5,14 +5,15 @@
 namespace penstock::signals {
 
 const char* to_string(DataState state) {
-  return core::name_of<DataState::kNoTelemetry>(state,
-                                                {"known", "no_gateway", "no_replicas", "starting", "no_telemetry"});
+  return core::name_of<DataState::kNoTelemetry>(
+      state, {"known", "no_gateway", "no_fleet", "no_replicas", "starting", "no_telemetry"});
 }
 
 const char* explain(DataState state) {
   return core::name_of<DataState::kNoTelemetry>(
       state,
       {"", "the gateway does not answer; check --gateway, its token and the gateway's admin address",
+       "the replicas are unknown; check that the planner reaches the API server and may read what it scales",
        "the gateway lists no ready replica of a pool; check the replicas of the gateway and their model",
        "the replicas of a pool are starting and have not reported yet",
        "no ready replica of a pool sends telemetry; check that the planner can read the metrics of the engines"});

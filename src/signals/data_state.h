@@ -13,20 +13,21 @@ namespace penstock::signals {
 enum class DataState : std::uint8_t {
   kKnown,
   kNoGateway,    // The gateway has not answered yet, or not for a while: traffic and observed replicas are unknown.
+  kNoFleet,      // What runs the replicas does not say how many there are.
   kNoReplicas,   // The gateway answers, and a pool has no replica that is ready.
   kStarting,     // A pool has only replicas that are starting, or have not had the time to report.
   kNoTelemetry,  // No ready replica of a pool has sent telemetry lately.
 };
 
-inline constexpr std::array kDataStates = {DataState::kKnown, DataState::kNoGateway, DataState::kNoReplicas,
-                                           DataState::kStarting, DataState::kNoTelemetry};
+inline constexpr std::array kDataStates = {DataState::kKnown,      DataState::kNoGateway, DataState::kNoFleet,
+                                           DataState::kNoReplicas, DataState::kStarting,  DataState::kNoTelemetry};
 [[nodiscard]] const char* to_string(DataState state);  // "known", "no_gateway", …
 // What is missing and what to do, as a clause without a full stop. Empty for kKnown.
 [[nodiscard]] const char* explain(DataState state);
 
 // Whether a policy may decide. Without telemetry it can: it sees the traffic, and nothing shrinks.
 [[nodiscard]] constexpr bool can_decide(DataState state) {
-  return state != DataState::kNoGateway && state != DataState::kNoReplicas;
+  return state != DataState::kNoGateway && state != DataState::kNoFleet && state != DataState::kNoReplicas;
 }
 
 struct DataLimits {

@@ -68,7 +68,8 @@ TEST(DataStateTest, ObservedReplicasMustBeReadyAndOwnOnesMayStart) {
 
 TEST(DataStateTest, OnlyMissingTrafficAndMissingReplicasPreventDecisions) {
   for (const DataState state : kDataStates) {
-    const bool is_blind = state == DataState::kNoGateway || state == DataState::kNoReplicas;
+    const bool is_blind =
+        state == DataState::kNoGateway || state == DataState::kNoFleet || state == DataState::kNoReplicas;
     EXPECT_EQ(can_decide(state), !is_blind) << to_string(state);
     EXPECT_EQ(std::string_view{explain(state)}.empty(), state == DataState::kKnown) << to_string(state);
   }

@@ -34,6 +34,7 @@ struct PoolSpec : signals::Pool {
   std::uint32_t replicas = 1;                  // Ready at the start of the run.
   core::Duration warm_up{};                    // The part of the start-up in which warm-up prompts are answered.
   std::string step_time_model = "polynomial";  // Description of step_time; see engine/step_time_models.h.
+  std::string kubernetes;  // Of a live fleet: the object whose replicas are the pool, "deployment/NAME"; empty: none.
 };
 
 // A simulated replica is given all the time that it needs. As in Kubernetes, one that drains is not taken back.

@@ -58,7 +58,7 @@ class Hpa(unittest.TestCase):
 
     def planner(self, replicas, port=0):
         """A planner whose one pool has this many replicas, and the port of its external metrics."""
-        config = config_file(self, pools=[{"name": "chat", "replicas": 1, "min_replicas": replicas, "max_replicas": 40}],
+        config = config_file(self, pools=[{"name": "chat", "min_replicas": replicas, "max_replicas": 40}],
                              planner={"tick_interval": "1s"}, gateway={"anonymous": True})
         planner = Program(self, "plan", "--config", config, "--gateway", f"127.0.0.1:{self.gateway.admin}",
                           "--dashboard", "127.0.0.1:0", "--external-metrics", f"127.0.0.1:{port}",

@@ -1,0 +1,268 @@
+#include "actuation/pod_scaling.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "core/enum_names.h"
+
+namespace penstock::actuation {
+namespace {
+
+// The number at the end of "NAME-3"; -1 if there is none.
+std::int64_t ordinal_of(const std::string& pod) {
+  const std::size_t dash = pod.rfind('-');
+  std::int64_t number = -1;
+  if (dash == std::string::npos) return -1;
+  const auto [end, error] = std::from_chars(pod.data() + dash + 1, pod.data() + pod.size(), number);
+  return error == std::errc{} && end == pod.data() + pod.size() ? number : -1;
+}
+
+// Kubernetes deletes pods of a lower class first.
+int class_of(const PodSeen& pod) { return pod.is_scheduled ? (pod.is_ready ? 2 : 1) : 0; }
+
+bool has_own_cost(const PodSeen& pod) {
+  return pod.deletion_cost == kDrainingCost || pod.deletion_cost == kDrainedCost;
+}
+
+class Scaler {
+ public:
+  Scaler(PodScaling& state, std::uint32_t wanted, const TargetSeen& seen, const PodLimits& limits, core::Instant now)
+      : state_(state), wanted_(wanted), seen_(seen), limits_(limits), now_(now) {}
+
+  PodAdvance run() {
+    if (is_held_by_others()) {
+      mark({});
+      return std::move(result_);
+    }
+    if (wanted_ >= seen_.replicas) {
+      mark({});
+      if (wanted_ > seen_.replicas) grow();
+      return std::move(result_);
+    }
+    if (has_rollout()) {
+      hold(HoldCause::kRollout, {}, "pods of two revisions run; nothing shrinks until the rollout is over");
+      mark({});
+      return std::move(result_);
+    }
+    shrink();
+    return std::move(result_);
+  }
+
+ private:
+  void hold(HoldCause cause, std::string by, std::string text) {
+    result_.hold = {cause, std::move(by), std::move(text)};
+  }
+
+  bool is_held_by_others() {
+    if (!seen_.autoscaler.empty()) {
+      state_.known = seen_.replicas;
+      state_.held_until.reset();
+      hold(HoldCause::kAutoscaler, seen_.autoscaler,
+           fmt::format("{} has the same target; remove it, or run the planner with --mode observe", seen_.autoscaler));
+      return true;
+    }
+    if (std::exchange(state_.known, seen_.replicas).value_or(seen_.replicas) != seen_.replicas && !seen_.is_own_write) {
+      state_.held_until = now_ + limits_.manual_hold;
+      state_.held_by = seen_.writer.empty() ? "an unknown client" : seen_.writer;
+    }
+    if (!state_.held_until) return false;
+    if (now_ >= *state_.held_until) {
+      state_.held_until.reset();
+      return false;
+    }
+    hold(HoldCause::kManual, state_.held_by,
+         fmt::format("{} set {} replicas; the planner goes on from there after {:.0f} s without another change",
+                     state_.held_by, seen_.replicas, core::to_seconds(limits_.manual_hold)));
+    return true;
+  }
+
+  void grow() {
+    for (const PodSeen& pod : seen_.pods) {
+      if (pod.blocked_by.empty() || now_ - pod.blocked_since < limits_.pending_timeout) continue;
+      return hold(HoldCause::kBlocked, pod.name,
+                  fmt::format("{} cannot start, and no more replicas are asked for: {}", pod.name, pod.blocked_by));
+    }
+    result_.steps.push_back({PodStepKind::kScale, {}, wanted_});
+  }
+
+  bool has_rollout() const {
+    return std::any_of(seen_.pods.begin(), seen_.pods.end(),
+                       [this](const PodSeen& pod) { return pod.revision != seen_.pods.front().revision; });
+  }
+
+  static bool goes_before(const PodSeen& left, const PodSeen& right) {
+    const auto key = [](const PodSeen& pod) {
+      const std::uint32_t open = pod.gateway ? pod.gateway->open_requests : UINT32_MAX;
+      return std::tuple{class_of(pod), !pod.is_marked, has_own_cost(pod) ? pod.deletion_cost : 0, open, -pod.created_s};
+    };
+    const auto a = key(left), b = key(right);
+    return a != b ? a < b : left.name < right.name;
+  }
+
+  void shrink() {
+    const auto active = static_cast<std::uint32_t>(seen_.pods.size());
+    const std::uint32_t surplus = seen_.replicas - wanted_;
+    // Replicas that have no pod yet go without a victim.
+    const std::uint32_t absent = seen_.replicas > active ? seen_.replicas - active : 0;
+    const std::uint32_t victims = std::min(active, surplus - std::min(surplus, absent));
+    std::vector<const PodSeen*> order;
+    for (const PodSeen& pod : seen_.pods) order.push_back(&pod);
+    std::sort(order.begin(), order.end(), [this](const PodSeen* left, const PodSeen* right) {
+      if (seen_.is_ordered) return ordinal_of(left->name) > ordinal_of(right->name);
+      return goes_before(*left, *right);
+    });
+    order.resize(victims);
+    mark({order.begin(), order.end()});
+    if (absent > 0) return scale(std::min(surplus, absent), false);
+    // Pods beyond the number of replicas are about to be deleted.
+    if (active > seen_.replicas) return;
+    take_drained(order);
+  }
+
+  void take_drained(const std::vector<const PodSeen*>& victims) {
+    const PodSeen* waits = nullptr;
+    for (const PodSeen* pod : victims) {
+      if (!is_idle(*pod)) {
+        if (waits == nullptr) waits = pod;
+      } else if (!seen_.is_ordered && pod->is_scheduled && pod->deletion_cost != kDrainedCost) {
+        result_.steps.push_back({PodStepKind::kDrained, pod->name});
+      }
+    }
+    std::uint32_t allowed = UINT32_MAX;
+    const BudgetSeen* budget = nullptr;
+    for (const BudgetSeen& each : seen_.budgets) {
+      const auto spent = state_.budget_versions.find(each.name);
+      const std::uint32_t left =
+          spent != state_.budget_versions.end() && spent->second == each.version ? 0 : each.allowed;
+      if (left >= allowed) continue;
+      allowed = left;
+      budget = &each;
+    }
+    std::uint32_t count = 0, disrupted = 0;
+    bool is_limited = false;
+    for (const PodSeen* pod : deletion_order()) {
+      const bool is_victim = std::find(victims.begin(), victims.end(), pod) != victims.end();
+      const bool goes_next = seen_.is_ordered || !pod->is_scheduled || pod->deletion_cost == kDrainedCost;
+      if (count == victims.size() || !is_victim || !goes_next || !is_idle(*pod)) break;
+      if (pod->is_ready && disrupted == allowed) {
+        is_limited = true;
+        break;
+      }
+      disrupted += pod->is_ready ? 1 : 0;
+      ++count;
+    }
+    if (count > 0) return scale(count, disrupted > 0);
+    if (is_limited)
+      return hold(HoldCause::kBudget, budget->name,
+                  fmt::format("PodDisruptionBudget {} allows no disruption; nothing shrinks", budget->name));
+    if (waits != nullptr) hold(HoldCause::kDraining, waits->name, wait_text(*waits));
+  }
+
+  // The order in which Kubernetes deletes pods. Of equals, those with open requests come first.
+  std::vector<const PodSeen*> deletion_order() const {
+    std::vector<const PodSeen*> order;
+    for (const PodSeen& pod : seen_.pods) order.push_back(&pod);
+    std::sort(order.begin(), order.end(), [this](const PodSeen* left, const PodSeen* right) {
+      if (seen_.is_ordered) return ordinal_of(left->name) > ordinal_of(right->name);
+      const auto key = [this](const PodSeen* pod) {
+        return std::tuple{class_of(*pod), pod->is_scheduled ? pod->deletion_cost : 0, idle_.contains(pod->name)};
+      };
+      const auto a = key(left), b = key(right);
+      return a != b ? a < b : left->name < right->name;
+    });
+    return order;
+  }
+
+  // Remembers the answer for this tick.
+  bool is_idle(const PodSeen& pod) {
+    const bool is_so = has_nothing_open(pod);
+    if (is_so) idle_.insert(pod.name);
+    return is_so;
+  }
+
+  bool has_nothing_open(const PodSeen& pod) {
+    if (!pod.is_scheduled) return true;
+    if (!pod.is_marked || !has_gateway()) return false;
+    if (pod.gateway) {
+      const bool is_quiet = !pod.gateway->routes && pod.gateway->open_requests == 0;
+      if (!is_quiet || pod.gateway->at < pod.marked_since + limits_.mark_delay) {
+        state_.quiet_since.erase(pod.name);
+        return false;
+      }
+    } else if (pod.is_ready) {
+      return false;  // It is unknown what is open there.
+    }
+    const core::Instant since = state_.quiet_since.try_emplace(pod.name, *seen_.gateway_at).first->second;
+    const bool has_report = pod.engine && pod.engine->open && pod.engine->at > since;
+    if (!has_report) return !pod.is_ready;
+    return pod.engine->open->requests == 0 && pod.engine->open->transfers == 0;
+  }
+
+  bool has_gateway() const { return seen_.gateway_at && now_ - *seen_.gateway_at <= limits_.gateway_age; }
+
+  std::string wait_text(const PodSeen& pod) const {
+    if (!has_gateway()) return "the gateway does not answer, so it is unknown what is open; nothing shrinks";
+    if (!pod.gateway) return fmt::format("the gateway does not list {}, so it is unknown what is open there", pod.name);
+    return fmt::format("{} is drained once gateway and engine report that nothing is open there", pod.name);
+  }
+
+  // These pods are marked, and no others.
+  void mark(const std::set<const PodSeen*>& victims) {
+    for (const PodSeen& pod : seen_.pods) {
+      const bool is_victim = victims.contains(&pod);
+      if (is_victim && pod.is_scheduled && !pod.is_marked) result_.steps.push_back({PodStepKind::kMark, pod.name});
+      if (!is_victim && (pod.is_marked || has_own_cost(pod))) result_.steps.push_back({PodStepKind::kUnmark, pod.name});
+    }
+    std::erase_if(state_.quiet_since, [&](const auto& each) {
+      return std::none_of(victims.begin(), victims.end(), [&](const PodSeen* pod) { return pod->name == each.first; });
+    });
+  }
+
+  void scale(std::uint32_t fewer, bool disrupts) {
+    result_.steps.push_back({PodStepKind::kScale, {}, seen_.replicas - fewer, disrupts});
+  }
+
+  PodScaling& state_;
+  const std::uint32_t wanted_;
+  const TargetSeen& seen_;
+  const PodLimits& limits_;
+  const core::Instant now_;
+  std::set<std::string> idle_;
+  PodAdvance result_;
+};
+
+}  // namespace
+
+const char* to_string(HoldCause cause) {
+  return core::name_of<HoldCause::kDraining>(
+      cause, {"none", "no_data", "autoscaler", "manual", "blocked", "rollout", "budget", "draining"});
+}
+
+const char* to_string(PodStepKind kind) {
+  return core::name_of<PodStepKind::kScale>(kind, {"mark", "unmark", "drained", "scale"});
+}
+
+PodAdvance advance(PodScaling& state, std::optional<std::uint32_t> wanted, const TargetSeen& seen,
+                   const PodLimits& limits, core::Instant now) {
+  if (!seen.missing.empty()) return {{}, {HoldCause::kNoData, {}, seen.missing}};
+  if (!wanted) {
+    state.known = seen.replicas;
+    state.held_until.reset();
+    return {};
+  }
+  return Scaler{state, *wanted, seen, limits, now}.run();
+}
+
+void scaled(PodScaling& state, const TargetSeen& seen, const PodStep& step) {
+  state.known = step.replicas;
+  if (!step.disrupts) return;
+  // Until Kubernetes has counted the pods that go now, these budgets allow no more.
+  for (const BudgetSeen& budget : seen.budgets) state.budget_versions[budget.name] = budget.version;
+}
+
+}  // namespace penstock::actuation

@@ -1,0 +1,135 @@
+// Computes the next safe steps that bring a scalable object of Kubernetes to its wanted number of pods.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "actuation/advance.h"
+#include "core/time.h"
+
+namespace penstock::actuation {
+
+// Values of controller.kubernetes.io/pod-deletion-cost. A ReplicaSet deletes ready pods with the least cost first.
+inline constexpr std::int64_t kDrainingCost = -1'000'000'000;
+inline constexpr std::int64_t kDrainedCost = -2'000'000'000;
+
+// A pod that is neither terminating nor ended.
+struct PodSeen {
+  std::string name;
+  bool is_scheduled = false, is_ready = false;
+  bool is_marked = false;      // Gateways that follow pods send it no new requests.
+  core::Instant marked_since;  // When the mark was seen.
+  std::int64_t deletion_cost = 0;
+  std::int64_t created_s = 0;  // Unix time.
+  std::string revision;        // Of its template.
+  std::string blocked_by;      // Why it cannot start, as the scheduler or the kubelet says; empty: nothing.
+  core::Instant blocked_since;
+  std::optional<GatewaySeen> gateway;  // Empty: the gateway does not list it.
+  std::optional<EngineSeen> engine;
+};
+
+// A PodDisruptionBudget that selects pods of the target.
+struct BudgetSeen {
+  std::string name;
+  std::uint32_t allowed = 0;  // Disruptions.
+  std::string version;        // Changes when `allowed` is computed anew.
+};
+
+struct TargetSeen {
+  // What is not known, or stale, of all that follows; empty: nothing.
+  std::string missing;
+  std::uint32_t replicas = 0;  // Asked for.
+  bool is_own_write = false;   // Penstock set `replicas`.
+  std::string writer;          // The client that set it otherwise; empty: unknown.
+  std::string autoscaler;      // Another autoscaler with the same target; empty: none.
+  bool is_ordered = false;     // The pods with the highest ordinals go first.
+  std::vector<PodSeen> pods;
+  std::vector<BudgetSeen> budgets;
+  std::optional<core::Instant> gateway_at;  // When the gateway was last asked and answered.
+};
+
+struct PodLimits {
+  // Time for which a target stays as another client set it, before the planner goes on from there.
+  core::Duration manual_hold = std::chrono::minutes{10};
+  // Time for which pods may be unable to start before no more are asked for.
+  core::Duration pending_timeout = std::chrono::minutes{5};
+  // Time from a mark until every gateway has seen it.
+  core::Duration mark_delay = std::chrono::seconds{1};
+  // A report of the gateway that is older says nothing about the present.
+  core::Duration gateway_age = std::chrono::seconds{5};
+};
+
+enum class HoldCause : std::uint8_t {
+  kNone,
+  kNoData,      // Something is unknown or stale.
+  kAutoscaler,  // Another autoscaler has the same target.
+  kManual,      // Another client set the number of replicas.
+  kBlocked,     // Pods cannot start, so no more are asked for.
+  kRollout,     // Pods of two revisions run; nothing shrinks.
+  kBudget,      // A PodDisruptionBudget allows no disruption.
+  kDraining,    // Requests are open, or unknown, on the pods that are to go.
+};
+[[nodiscard]] const char* to_string(HoldCause cause);  // "none", "no_data", …
+
+// Why the target is not at its wanted number, and nothing is done about it now.
+struct PodHold {
+  HoldCause cause = HoldCause::kNone;
+  std::string by;    // Name of the autoscaler, writer, budget or pod.
+  std::string text;  // For people; it changes with the cause only.
+
+  friend bool operator==(const PodHold&, const PodHold&) = default;
+};
+
+enum class PodStepKind : std::uint8_t {
+  kMark,     // Gateways stop sending requests; deletion cost kDrainingCost.
+  kUnmark,   // The pod is needed again.
+  kDrained,  // Deletion cost kDrainedCost.
+  kScale,    // Set the number of replicas, if the target is as it was read; then call scaled().
+};
+[[nodiscard]] const char* to_string(PodStepKind kind);  // "mark", "unmark", …
+
+struct PodStep {
+  PodStepKind kind = PodStepKind::kMark;
+  std::string pod;             // Of all but kScale.
+  std::uint32_t replicas = 0;  // Of kScale.
+  bool disrupts = false;       // Ready pods go.
+
+  friend bool operator==(const PodStep&, const PodStep&) = default;
+};
+
+// What has to be remembered of a target. All else is on the pods, so that another planner can continue.
+struct PodScaling {
+  std::optional<std::uint32_t> known;  // Replicas that the planner set, found at its start, or adopted.
+  std::optional<core::Instant> held_until;
+  std::string held_by;
+  std::map<std::string, core::Instant> quiet_since;    // Marked pods without open requests at the gateway.
+  std::map<std::string, std::string> budget_versions;  // Of budgets when pods were last taken from them.
+};
+
+struct PodAdvance {
+  std::vector<PodStep> steps;
+  PodHold hold;
+};
+
+// `wanted`: empty while nothing is decided, or another planner leads: nothing is done then. Rules:
+// - Without data, and while another autoscaler has the same target, nothing is done. After a change by another client
+//   nothing is done for `manual_hold`; then the planner goes on from that number.
+// - Up: marked pods are needed again first. Then replicas are asked for, unless pods have been unable to start for
+//   `pending_timeout`.
+// - Down: pods without a node go first, then those that are not ready, then those with the fewest open requests; of
+//   ordered targets always the highest ordinals. Pods with a node are marked first. The number of replicas shrinks only
+//   by pods that Kubernetes deletes next and on which nothing is open: the gateway does not route to them and awaits
+//   nothing there, and the engine, read after that, has nothing open.
+// - Disruption budgets limit how many ready pods go at once.
+// O(pods · log pods).
+[[nodiscard]] PodAdvance advance(PodScaling& state, std::optional<std::uint32_t> wanted, const TargetSeen& seen,
+                                 const PodLimits& limits, core::Instant now);
+
+// Result of a kScale.
+void scaled(PodScaling& state, const TargetSeen& seen, const PodStep& step);
+
+}  // namespace penstock::actuation

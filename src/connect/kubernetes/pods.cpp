@@ -1,0 +1,93 @@
+#include "connect/kubernetes/pods.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "connect/kubernetes/json_values.h"
+#include "options/timestamps.h"
+
+namespace penstock::connect {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr const char* kDeletionCost = "controller.kubernetes.io/pod-deletion-cost";
+constexpr std::size_t kCauseBytes = 300;
+
+// Reasons for which a container waits that are no part of a normal start.
+constexpr std::array<std::string_view, 7> kStuck = {
+    "CrashLoopBackOff",           "ImagePullBackOff",     "ErrImagePull",     "InvalidImageName",
+    "CreateContainerConfigError", "CreateContainerError", "RunContainerError"};
+
+std::optional<std::int64_t> unix_s(const std::string& text) {
+  const auto time = options::parse_timestamp(text);
+  if (!time) return std::nullopt;
+  return std::chrono::duration_cast<std::chrono::seconds>(*time).count();
+}
+
+std::string cause_of(const Json& object) {
+  const std::string reason = json_text(object, "reason"), message = json_text(object, "message");
+  return (message.empty() ? reason : reason + ": " + message).substr(0, kCauseBytes);
+}
+
+void read_conditions(const Json& status, PodState& pod) {
+  for (const Json& condition : json_part(status, "conditions")) {
+    const std::string type = json_text(condition, "type");
+    const bool is_true = json_text(condition, "status") == "True";
+    if (type == "Ready") {
+      pod.is_ready = is_true;
+      if (is_true) pod.ready_s = unix_s(json_text(condition, "lastTransitionTime"));
+    }
+    if (type == "PodScheduled" && !is_true) pod.blocked_by = cause_of(condition);
+  }
+}
+
+void read_containers(const Json& status, PodState& pod) {
+  for (const Json& container : json_part(status, "containerStatuses")) {
+    pod.restarts += json_number(container, "restartCount").value_or(0);
+    const Json& waiting = json_part(json_part(container, "state"), "waiting");
+    const std::string reason = json_text(waiting, "reason");
+    if (pod.blocked_by.empty() && std::find(kStuck.begin(), kStuck.end(), reason) != kStuck.end())
+      pod.blocked_by = cause_of(waiting);
+  }
+}
+
+}  // namespace
+
+PodState parse_pod(const Json& object) {
+  const Json &metadata = json_part(object, "metadata"), &status = json_part(object, "status");
+  const Json& annotations = json_part(metadata, "annotations");
+  PodState pod;
+  pod.name = json_text(metadata, "name");
+  pod.uid = json_text(metadata, "uid");
+  pod.address = json_text(status, "podIP");
+  pod.node = json_text(json_part(object, "spec"), "nodeName");
+  for (const auto& [name, value] : json_part(metadata, "labels").items())
+    if (value.is_string()) pod.labels.emplace(name, value.get<std::string>());
+  pod.is_terminating = !json_text(metadata, "deletionTimestamp").empty();
+  const std::string phase = json_text(status, "phase");
+  pod.has_ended = phase == "Succeeded" || phase == "Failed";
+  pod.is_marked = annotations.is_object() && annotations.contains(kDrainAnnotation);
+  const std::string cost = json_text(annotations, kDeletionCost);
+  std::from_chars(cost.data(), cost.data() + cost.size(), pod.deletion_cost);
+  for (const char* label : {"pod-template-hash", "controller-revision-hash"})
+    if (const auto found = pod.labels.find(label); found != pod.labels.end()) pod.revision = found->second;
+  pod.created_s = unix_s(json_text(metadata, "creationTimestamp"));
+  read_conditions(status, pod);
+  read_containers(status, pod);
+  return pod;
+}
+
+ApiCall mark_pod_call(const std::string& in_namespace, const PodState& pod, std::optional<std::int64_t> deletion_cost) {
+  Json annotations{{kDrainAnnotation, nullptr}, {kDeletionCost, nullptr}};
+  if (deletion_cost) annotations = {{kDrainAnnotation, "true"}, {kDeletionCost, std::to_string(*deletion_cost)}};
+  return merge_patch_call(kPods, in_namespace, pod.name,
+                          {{"metadata", {{"uid", pod.uid}, {"annotations", std::move(annotations)}}}});
+}
+
+}  // namespace penstock::connect

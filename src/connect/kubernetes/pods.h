@@ -1,0 +1,34 @@
+// Pods of Kubernetes, as values.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+
+#include "connect/kubernetes/api_call.h"
+#include "connect/kubernetes/label_selector.h"
+
+namespace penstock::connect {
+
+// Annotation of a pod that is to go: gateways send it no new requests.
+inline constexpr const char* kDrainAnnotation = "penstock/draining";
+
+struct PodState {
+  std::string name, uid, address, node;  // The last two are empty until they are assigned.
+  Labels labels;
+  bool is_ready = false, is_terminating = false, has_ended = false;
+  bool is_marked = false;  // It has kDrainAnnotation.
+  std::int64_t deletion_cost = 0;
+  std::string revision;    // Of the template that it was made from.
+  std::string blocked_by;  // Why it cannot start, as the scheduler or the kubelet says; empty: nothing.
+  std::int64_t restarts = 0;
+  std::optional<std::int64_t> created_s, ready_s;  // Unix time. The latter since when it has been ready.
+};
+[[nodiscard]] PodState parse_pod(const nlohmann::json& object);
+
+// Sets or removes the annotation and the deletion cost of a pod. It fails with kConflict if another pod has its name.
+[[nodiscard]] ApiCall mark_pod_call(const std::string& in_namespace, const PodState& pod,
+                                    std::optional<std::int64_t> deletion_cost);
+
+}  // namespace penstock::connect

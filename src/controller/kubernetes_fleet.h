@@ -1,0 +1,141 @@
+// Replicas that are pods of Kubernetes, scaled through the subresource /scale of the objects that own them.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "actuation/pod_scaling.h"
+#include "connect/kubernetes/client.h"
+#include "connect/kubernetes/pods.h"
+#include "connect/kubernetes/scale_target.h"
+#include "connect/kubernetes/watched.h"
+#include "controller/engine_watch.h"
+#include "controller/fleet.h"
+#include "controller/start_up_times.h"
+#include "core/result.h"
+#include "net/client.h"
+#include "net/loop.h"
+
+namespace penstock::controller {
+
+struct KubernetesPool {
+  std::string name;
+  connect::ScaleTarget target;
+};
+
+struct KubernetesFleetOptions {
+  connect::KubernetesOptions api;
+  std::string in_namespace;   // Of all targets.
+  std::uint16_t port = 8000;  // Of the engine in each pod.
+  std::vector<KubernetesPool> pools;
+  EngineWatchOptions engines;
+  actuation::PodLimits limits;
+};
+
+// The pods that the selector of a target's scale selects are its replicas, and the gateway knows them by their names.
+// Targets, pods, autoscalers and disruption budgets are watched. What to do is computed by actuation/pod_scaling.h from
+// what the API server has confirmed lately; without that nothing is done. All that must survive a restart is in the
+// API server: the number of replicas and the marks on pods. Lives on one loop; advances a few times a second.
+class KubernetesFleet final : public Fleet {
+ public:
+  [[nodiscard]] static core::Result<std::unique_ptr<KubernetesFleet>> start(net::Loop& loop, net::Client& client,
+                                                                            logging::Log& log,
+                                                                            KubernetesFleetOptions options);
+  ~KubernetesFleet() override;
+  KubernetesFleet(const KubernetesFleet&) = delete;
+  KubernetesFleet& operator=(const KubernetesFleet&) = delete;
+
+  // Nothing is written while `may_act` returns false, for example because another planner leads. It is asked before
+  // each write.
+  void act_while(std::function<bool()> may_act) { may_act_ = std::move(may_act); }
+
+  [[nodiscard]] bool acts() const override { return true; }
+  [[nodiscard]] std::string unknown_because() const override;
+  void set_target(std::size_t pool, std::uint32_t replicas) override { pools_[pool]->wanted = replicas; }
+  void update_gateway(const GatewayState& state, core::Instant at) override;
+  void recent_prompts(std::vector<std::uint32_t>) override {}
+  void hot_prefixes(std::vector<GatewayPrefix>) override {}
+  void fill(std::size_t pool, signals::PoolObservation& seen) const override;
+  [[nodiscard]] std::vector<ReplicaView> replicas(std::size_t pool) const override;
+  [[nodiscard]] std::optional<telemetry::TokenFigures> tokens_of(std::uint32_t replica,
+                                                                 double kv_bytes_per_token) const override {
+    return watch_.tokens_of(replica, kv_bytes_per_token);
+  }
+  [[nodiscard]] const std::vector<FleetEvent>& events() const override { return events_.all(); }
+  [[nodiscard]] std::optional<report::PodScaling> scaling(std::size_t pool) const override;
+
+ private:
+  struct Replica {  // A pod.
+    std::uint32_t number = 0;
+    std::string uid, stage;
+    core::Instant since, marked_since, blocked_since;
+    bool is_ready = false;  // It was, at some time.
+    bool is_marked = false;
+    std::string blocked_by;  // Why it cannot start.
+    bool blocked_with_node = false;
+  };
+  struct Pool {
+    KubernetesPool configured;
+    std::optional<std::uint32_t> wanted;
+    actuation::PodScaling state;
+    actuation::PodHold hold;
+    std::optional<connect::ApiScale> scale;  // As last read.
+    std::string selector;                    // Of `pods`.
+    std::unique_ptr<connect::Watched<connect::ScaledObject>> target;
+    std::unique_ptr<connect::Watched<connect::PodState>> pods;
+    std::map<std::string, Replica> replicas;  // By name.
+    StartUpTimes start_up;
+    bool is_reading = false;
+    std::size_t writes = 0;  // In flight.
+    core::Instant retry_at;  // After a failure.
+    std::string failure;     // Reported once.
+    std::uint64_t conflicts = 0, failed = 0;
+  };
+
+  KubernetesFleet(net::Loop& loop, net::Client& client, logging::Log& log, KubernetesFleetOptions options,
+                  std::unique_ptr<connect::KubernetesClient> api);
+  template <class T>
+  [[nodiscard]] std::unique_ptr<connect::Watched<T>> watch(Pool* pool, connect::ReflectorOptions options,
+                                                           T (*parse)(const nlohmann::json&));
+  void advance();
+  void advance(Pool& pool);
+  void read_scale(Pool& pool);
+  void take_scale(Pool& pool, const connect::ApiScale& scale);
+  void follow_pods(Pool& pool);
+  void follow_start(const connect::PodState& pod, Replica& replica) const;
+  void watch_engines();
+  [[nodiscard]] const connect::ScaledObject* object_of(const Pool& pool) const;
+  [[nodiscard]] std::string missing_of(const Pool& pool) const;  // For a write; empty: all is known.
+  [[nodiscard]] std::string unknown_of(const Pool& pool) const;  // Of the number of replicas and their states.
+  [[nodiscard]] actuation::TargetSeen observe(const Pool& pool) const;
+  [[nodiscard]] actuation::PodSeen observe(const connect::PodState& pod, const Replica& replica) const;
+  [[nodiscard]] std::string url_of(const connect::PodState& pod) const;
+  [[nodiscard]] signals::ReplicaState state_of(const connect::PodState& pod) const;
+  void run(Pool& pool, const actuation::PodStep& step, const actuation::TargetSeen& seen);
+  void set_scale(Pool& pool, const actuation::PodStep& step, const actuation::TargetSeen& seen);
+  void patch(Pool& pool, const connect::PodState& pod, std::optional<std::int64_t> deletion_cost);
+  void take_failure(Pool& pool, const connect::ApiError& error);
+  void take_hold(Pool& pool, actuation::PodHold hold);
+  void report(bool warning, const std::string& pool, const std::string& text);
+
+  net::Loop& loop_;
+  KubernetesFleetOptions options_;
+  FleetEvents events_;
+  EngineWatch watch_;
+  std::function<bool()> may_act_;
+  std::map<std::string, GatewayReplica> gateway_;  // By id, as last reported.
+  std::optional<core::Instant> gateway_at_;
+  std::uint32_t next_number_ = 1;
+  std::unique_ptr<connect::KubernetesClient> api_;
+  std::unique_ptr<connect::Watched<connect::HorizontalAutoscaler>> autoscalers_;
+  std::unique_ptr<connect::Watched<connect::DisruptionBudget>> budgets_;
+  std::vector<std::unique_ptr<Pool>> pools_;
+  net::Loop::Timer timer_ = 0;
+};
+
+}  // namespace penstock::controller

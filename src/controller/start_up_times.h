@@ -1,0 +1,39 @@
+// How long replicas of a pool take from their creation until they are ready, learned from those that did.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <deque>
+#include <optional>
+#include <vector>
+
+#include "core/time.h"
+
+namespace penstock::controller {
+
+struct StartUpSpread {
+  core::Duration median{}, shortest{}, longest{};
+  std::size_t count = 0;
+};
+
+// Of the newest replicas.
+class StartUpTimes {
+ public:
+  static constexpr std::size_t kReplicas = 32;
+
+  void add(core::Duration time) {
+    times_.push_back(time);
+    if (times_.size() > kReplicas) times_.pop_front();
+  }
+  [[nodiscard]] std::optional<StartUpSpread> spread() const {
+    if (times_.empty()) return std::nullopt;
+    std::vector<core::Duration> sorted{times_.begin(), times_.end()};
+    std::sort(sorted.begin(), sorted.end());
+    return StartUpSpread{sorted[sorted.size() / 2], sorted.front(), sorted.back(), sorted.size()};
+  }
+
+ private:
+  std::deque<core::Duration> times_;
+};
+
+}  // namespace penstock::controller

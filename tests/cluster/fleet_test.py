@@ -1,0 +1,176 @@
+#!/usr/bin/env python3
+"""`penstock plan --engines kubernetes` scales pods that serve, on a real control plane, with the rights of a minimum Role.
+
+Exit code 77: there is no testbed."""
+
+import json
+import os
+import re
+import signal
+import sys
+import time
+
+from pods_testing import Clients, PodsThatServe, main_inside, until
+from live_testing import Program
+
+ROLE = [
+    {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["list", "watch"]},
+    {"apiGroups": ["apps"], "resources": ["deployments/scale"], "verbs": ["get", "patch"]},
+    {"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch", "patch"]},
+    {"apiGroups": ["autoscaling"], "resources": ["horizontalpodautoscalers"], "verbs": ["list", "watch"]},
+    {"apiGroups": ["policy"], "resources": ["poddisruptionbudgets"], "verbs": ["list", "watch"]},
+]
+
+
+def role(rules):
+    return {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "penstock-planner"}, "rules": rules}
+
+
+class Planner(Program):
+    """Its target is the number between its bounds, which are equal."""
+
+    def __init__(self, test, name, gateway, replicas):
+        self.path = os.path.join(test.cluster.run, name + ".yaml")
+        self.kubernetes = test.kubernetes(name, os.path.join(test.cluster.run, "kubeconfig-autoscaler"))
+        self.write(replicas)
+        super().__init__(test, "plan", "--engines", "kubernetes", "--config", self.path, "--gateway",
+                         f"127.0.0.1:{gateway.admin}", "--dashboard", "127.0.0.1:0",
+                         ready="planner ready, acting on Kubernetes, live page on http://127.0.0.1:(\\d+)")
+
+    def write(self, replicas):
+        with open(self.path, "w", encoding="utf-8") as file:
+            json.dump({"pools": [{"name": "chat", "kubernetes": "deployment/engines", "min_replicas": replicas,
+                                  "max_replicas": replicas}],
+                       "planner": {"tick_interval": "1s", "kubernetes": {"manual_hold": "5s", "pending_timeout": "5s"}},
+                       "gateway": {"anonymous": True, "kubernetes": self.kubernetes}, "log": {"format": "json"}}, file)
+
+    def target(self, replicas):
+        self.write(replicas)
+        self.signal(signal.SIGHUP)
+
+    def events(self, name):
+        return [line for line in map(parsed, self.log().splitlines()) if line and line.get("event") == name]
+
+    def held(self, cause):
+        return [event for event in self.events("pool_held") if event["cause"] == cause]
+
+
+def parsed(line):
+    try:
+        return json.loads(line)
+    except ValueError:
+        return None
+
+
+class FleetOfPods(PodsThatServe):
+    def begin(self, name, pods, grace_s=1):
+        """Pods that end 1 s after their deletion, whatever is open: only a drain before it keeps their streams."""
+        gateway = self.start(name, pods, grace_s, 0)
+        self.cluster.kubectl("apply", "-n", name, "-f", "-", given=role(ROLE))
+        self.cluster.kubectl("create", "rolebinding", "penstock-planner", "-n", name, "--role=penstock-planner", "--user=autoscaler")
+        return gateway, Planner(self, name, gateway, pods)
+
+    def replicas(self, name):
+        return self.cluster.get("deployment", "engines", "-n", name)["spec"]["replicas"]
+
+    def reaches(self, planner, gateway, replicas):
+        planner.target(replicas)
+        until(f"{replicas} pods", lambda: self.phases(gateway) == ["serving"] * replicas)
+
+    def test_no_stream_is_cut_while_the_planner_scales(self):
+        gateway, planner = self.begin("drained", 2)
+        clients = Clients(gateway.port, 8)
+        until("first streams", lambda: len(clients.streams) > 8)
+        for replicas in (4, 1, 3, 2, 4, 1):
+            self.reaches(planner, gateway, replicas)
+        broken = clients.end()
+        scaled = [(event["from"], event["to"]) for event in planner.events("scaled")]
+        print(f"{len(clients.streams)} streams, {len(broken)} broken, scaled {scaled}", file=sys.stderr)
+        self.assertEqual(broken, [])
+        self.assertIn((2, 4), scaled)
+        writers = [fields["manager"] for fields in self.cluster.get("deployment", "engines", "-n", "drained", "--show-managed-fields")
+                   ["metadata"]["managedFields"] if "f:replicas" in fields["fieldsV1"].get("f:spec", {})]
+        self.assertEqual(writers, ["penstock"])
+
+    def test_the_same_without_drain_breaks_streams(self):
+        gateway = self.start("undrained", 4, 1, 0)
+        clients = Clients(gateway.port, 8)
+        until("first streams", lambda: len(clients.streams) > 8)
+        self.scale("undrained", 1, gateway)
+        broken = clients.end()
+        print(f"{len(clients.streams)} streams without drain, {len(broken)} broken", file=sys.stderr)
+        self.assertNotEqual(broken, [])
+
+    def test_others_on_the_target_are_named_and_not_fought(self):
+        gateway, planner = self.begin("others", 2)
+        until("the scale", lambda: planner.events("data_known"))
+        self.cluster.kubectl("scale", "deployment", "engines", "-n", "others", "--replicas=3")
+        held = until("a hold", lambda: planner.held("manual"))
+        self.assertEqual(held[0]["by"], "kubectl")
+        self.assertEqual(self.replicas("others"), 3)
+        until("2 pods after the hold", lambda: self.replicas("others") == 2)
+
+        self.cluster.kubectl("autoscale", "deployment", "engines", "-n", "others", "--min=3", "--max=3", "--cpu=50%")
+        held = until("a hold", lambda: planner.held("autoscaler"))
+        self.assertIn("engines", held[0]["by"])
+        until("3 pods of the autoscaler", lambda: self.replicas("others") == 3)
+        time.sleep(3)
+        self.assertEqual(self.replicas("others"), 3)
+        self.cluster.kubectl("delete", "hpa", "engines", "-n", "others")
+        until("2 pods again", lambda: self.replicas("others") == 2)
+        self.assertEqual(len(planner.held("autoscaler")), 1)
+
+    def test_budgets_and_rights_hold_the_pool_with_the_cause(self):
+        gateway, planner = self.begin("limits", 2)
+        self.cluster.kubectl("create", "poddisruptionbudget", "all", "-n", "limits", "--selector=app=engines", "--min-available=100%")
+        until("the budget", lambda: self.cluster.get("pdb", "all", "-n", "limits")["status"].get("observedGeneration"))
+        planner.target(1)
+        held = until("a hold", lambda: planner.held("budget"))
+        self.assertEqual(held[0]["by"], "all")
+        self.assertEqual(self.replicas("limits"), 2)
+        self.cluster.kubectl("delete", "pdb", "all", "-n", "limits")
+        until("1 pod", lambda: self.replicas("limits") == 1)
+
+        self.cluster.kubectl("apply", "-n", "limits", "-f", "-", given=role([rule for rule in ROLE if "deployments/scale" not in rule["resources"]]))
+        planner.target(2)
+        until("the missing right", lambda: re.search(r'resources: \[\\"deployments/scale\\"\], verbs: \[\\"\w+\\"\]', planner.log()))
+        self.cluster.kubectl("apply", "-n", "limits", "-f", "-", given=role(ROLE))
+        self.reaches(planner, gateway, 2)
+
+    def test_pods_that_cannot_start_are_not_added_to_and_go_first(self):
+        gateway, planner = self.begin("pending", 1)
+        until("the scale", lambda: planner.events("data_known"))
+        self.cluster.kubectl("patch", "node", "proc-0", "-p", '{"spec":{"unschedulable":true}}')
+        self.addCleanup(self.cluster.kubectl, "patch", "node", "proc-0", "-p", '{"spec":{"unschedulable":false}}')
+        planner.target(3)
+        until("3 asked for", lambda: self.replicas("pending") == 3)
+        time.sleep(6)
+        planner.target(5)
+        held = until("a hold", lambda: planner.held("blocked"))
+        self.assertIn("nodes are available", held[0]["message"])
+        self.assertEqual(self.replicas("pending"), 3)
+        planner.target(1)
+        until("1 asked for", lambda: self.replicas("pending") == 1)
+        self.assertEqual(self.phases(gateway), ["serving"])
+
+    def test_an_api_server_that_is_away_harms_no_stream(self):
+        gateway, planner = self.begin("away", 2)
+        clients = Clients(gateway.port, 4)
+        until("first streams", lambda: len(clients.streams) > 4)
+        self.cluster.testbed("signal", "kube-apiserver", "KILL")
+        planner.target(3)
+        time.sleep(10)
+        self.assertEqual(self.phases(gateway), ["serving"] * 2)
+        self.cluster.testbed("again", "kube-apiserver")
+        self.cluster.wait_until_ready()
+        began = time.monotonic()
+        until("3 asked for", lambda: self.replicas("away") == 3)
+        took = time.monotonic() - began
+        until("3 pods", lambda: self.phases(gateway) == ["serving"] * 3)
+        broken = clients.end()
+        print(f"scaled {took:.1f} s after the API server was back; {len(clients.streams)} streams, {len(broken)} broken", file=sys.stderr)
+        self.assertEqual(broken, [])
+
+
+if __name__ == "__main__":
+    main_inside()
