@@ -14,7 +14,7 @@ setup:  ## install what build and tests need (Debian 12; root or sudo), once
 build: setup  ## build the release program: build/release/penstock
 	@tools/build.sh release penstock
 
-install: build  ## install program and systemd units below PREFIX (/usr/local); DESTDIR is put before it
+install: build  ## install program, systemd units and shell completions below PREFIX (/usr/local); DESTDIR is put before it
 	cmake --install build/release --prefix $(or $(PREFIX),/usr/local) --strip --component penstock
 
 deb: build  ## make a Debian package: out/penstock_VERSION_ARCH.deb

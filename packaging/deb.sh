@@ -5,6 +5,7 @@ cd "$(dirname "$0")/.."
 build=$(realpath "$1")
 out=$2
 version=$(sed -nE 's/^project\(penstock VERSION ([0-9.]+).*/\1/p' CMakeLists.txt)
+maintainer=${MAINTAINER:-Penstock <penstock@example.com>}
 architecture=$(dpkg --print-architecture)
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || stat -c %Y CHANGELOG.md)}
 export SOURCE_DATE_EPOCH
@@ -23,12 +24,12 @@ rmdir "$root/usr/lib"
 rm -r "$root/usr/share/licenses"
 {
   printf 'Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\nUpstream-Name: penstock\n\n'
-  printf 'Files: *\nCopyright: the authors of Penstock\nLicense: Apache-2.0\n'
+  printf 'Files: *\nCopyright: 2026 the authors of Penstock\nLicense: Apache-2.0\n'
   printf ' The full text is in /usr/share/common-licenses/Apache-2.0.\n'
 } >"$doc/copyright"
 {
   printf 'penstock (%s) unstable; urgency=medium\n\n  * See CHANGELOG.md.\n\n' "$version"
-  printf ' -- Penstock <penstock@localhost.localdomain>  %s\n' "$(date -u -R -d "@$SOURCE_DATE_EPOCH")"
+  printf ' -- %s  %s\n' "$maintainer" "$(date -u -R -d "@$SOURCE_DATE_EPOCH")"
 } | gzip -9n >"$doc/changelog.gz"
 gzip -9nc CHANGELOG.md >"$doc/CHANGELOG.md.gz"
 gzip -9n "$root/usr/share/man/man1/penstock.1"
@@ -40,7 +41,7 @@ cat >"$root/DEBIAN/control" <<CONTROL
 Package: penstock
 Version: $version
 Architecture: $architecture
-Maintainer: Penstock <penstock@localhost.localdomain>
+Maintainer: $maintainer
 Section: net
 Priority: optional
 Installed-Size: $(du -k -s --exclude=DEBIAN "$root" | cut -f 1)

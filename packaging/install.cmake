@@ -9,4 +9,10 @@ install(CODE "
     configure_file(\"${CMAKE_SOURCE_DIR}/packaging/systemd/\${unit}.service.in\" \"${CMAKE_BINARY_DIR}/packaging/\${unit}.service\" @ONLY)
     file(INSTALL \"${CMAKE_BINARY_DIR}/packaging/\${unit}.service\" DESTINATION \"\${CMAKE_INSTALL_PREFIX}/lib/systemd/system\")
   endforeach()
+  foreach(shell bash zsh)
+    execute_process(COMMAND \"$<TARGET_FILE:penstock>\" completion \${shell}
+                    OUTPUT_FILE \"${CMAKE_BINARY_DIR}/packaging/\${shell}\" COMMAND_ERROR_IS_FATAL ANY)
+  endforeach()
+  file(INSTALL \"${CMAKE_BINARY_DIR}/packaging/bash\" DESTINATION \"\${CMAKE_INSTALL_PREFIX}/share/bash-completion/completions\" RENAME penstock)
+  file(INSTALL \"${CMAKE_BINARY_DIR}/packaging/zsh\" DESTINATION \"\${CMAKE_INSTALL_PREFIX}/share/zsh/vendor-completions\" RENAME _penstock)
 " COMPONENT penstock)

@@ -13,6 +13,9 @@ using options::flags_of;
 using options::Usage;
 using Parsed = options::Arguments;
 
+// The only argument of a command, or of the program, of which a shell completes the words.
+inline constexpr std::string_view kComplete = "--complete";
+
 // If help was requested, it is printed; if the arguments are invalid, the error is reported. In both cases the
 // unexpected value is the exit code.
 [[nodiscard]] tl::expected<Parsed, int> parse_arguments(const Usage& usage, const Arguments& arguments);

@@ -6,6 +6,7 @@
 #include <array>
 #include <exception>
 
+#include "cli/arguments.h"
 #include "cli/console.h"
 #include "options/scalars.h"
 
@@ -24,7 +25,10 @@ constexpr std::array kCommands{
     Command{"engine", "serve the OpenAI API from the engine model, in real time", serve_engine},
     Command{"gateway", "serve the OpenAI API in front of many replicas", serve_gateway},
     Command{"load", "send requests to an OpenAI-compatible server and measure latency and errors", generate_load},
+    Command{"doctor", "check what a configuration needs from Kubernetes and other servers", run_doctor},
+    Command{"manifests", "write the objects of Kubernetes that run a gateway or a planner", write_manifests},
     Command{"plan", "run the planner: observe a gateway and its engines, set replicas, serve a live page", run_planner},
+    Command{"completion", "print the completion of commands and flags for bash or zsh", print_completion},
 };
 
 std::string help() {
@@ -32,7 +36,7 @@ std::string help() {
       "Penstock, a control plane for LLM inference.\n\n"
       "Usage: penstock COMMAND [FLAG…]\n\n"
       "Commands:\n";
-  for (const Command& command : kCommands) text += fmt::format("  {:<10} {}\n", command.name, command.summary);
+  for (const Command& command : kCommands) text += fmt::format("  {:<11} {}\n", command.name, command.summary);
   return text +
          "\n"
          "  --help     show this help, or the help of a command\n"
@@ -41,6 +45,13 @@ std::string help() {
          "     penstock replay TRACE --policy all --frontier 1..8 --html report.html\n\n"
          "Exit codes: 0 success, 1 system error (for example a full disk), 2 invalid input, 3 an expectation was not "
          "met, 130 Ctrl-C.\n";
+}
+
+// A line for each command, for the completion of shells.
+std::string completion_lines() {
+  std::string lines;
+  for (const Command& command : kCommands) lines += fmt::format("{}\t{}\n", command.name, command.summary);
+  return lines;
 }
 
 core::Error unknown(const std::string& word) {
@@ -67,6 +78,7 @@ int dispatch(const Arguments& arguments) {
   const std::string& word = arguments.front();
   if (word == "--version") return print("penstock " PENSTOCK_VERSION "\n");
   if (word == "--help" || word == "-h" || (word == "help" && arguments.size() == 1)) return print(help());
+  if (word == kComplete) return print(completion_lines());
   const bool wants_help = word == "help";
   const std::string& name = wants_help ? arguments[1] : word;
   const auto command =

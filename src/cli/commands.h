@@ -36,6 +36,9 @@ struct Command {
 [[nodiscard]] int serve_engine(const Arguments& arguments);
 [[nodiscard]] int serve_gateway(const Arguments& arguments);
 [[nodiscard]] int generate_load(const Arguments& arguments);
+[[nodiscard]] int print_completion(const Arguments& arguments);
+[[nodiscard]] int run_doctor(const Arguments& arguments);
+[[nodiscard]] int write_manifests(const Arguments& arguments);
 [[nodiscard]] int run_planner(const Arguments& arguments);
 
 }  // namespace penstock::cli

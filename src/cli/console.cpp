@@ -35,9 +35,20 @@ sigset_t interrupts() {
   return set;
 }
 
+// A line for each flag, for the completion of shells: flag, placeholder of its value or "-", and help, with tabs
+// between them.
+std::string completion_lines(const Usage& usage) {
+  std::string lines;
+  for (const Flag& flag : usage.flags)
+    lines += fmt::format("{}\t{}\t{}\n", flag.name, flag.value.empty() ? "-" : flag.value, flag.help);
+  return lines;
+}
+
 }  // namespace
 
 tl::expected<Parsed, int> parse_arguments(const Usage& usage, const Arguments& arguments) {
+  if (arguments.size() == 1 && arguments.front() == kComplete)
+    return tl::make_unexpected(print(completion_lines(usage)));
   auto parsed = options::parse_words(usage, arguments);
   if (!parsed) return tl::make_unexpected(report_error(parsed.error()));
   if (parsed->wants_help) return tl::make_unexpected(print(options::help_page(usage)));

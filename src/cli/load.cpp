@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/console.h"
 #include "load/live_view.h"

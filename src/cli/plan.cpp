@@ -163,6 +163,8 @@ tl::expected<Parsed, int> read_options(const Arguments& arguments, PlanOptions& 
   if (plan.acts.value_or(false) && plan.engines == EngineHost::kOthers)
     return tl::make_unexpected(report_error(
         {core::ErrorCode::kInvalidInput, "--mode", "can act on --engines local and --engines kubernetes only", {}}));
+  if (const auto resolved = resolve_gateway(plan); !resolved)
+    return tl::make_unexpected(report_error(resolved.error()));
   return parsed;
 }
 

@@ -64,7 +64,8 @@ options::Table plan_table(PlanOptions& made) {
   using namespace options;
   Table table;
   table.group("Planner daemon");
-  table.add({"", "--gateway", "admin address of the gateway"}, address(made.gateway));
+  table.add({"", "--gateway", "admin address of the gateway; a host name is looked up at the start"},
+            address(made.gateway));
   table
       .add({"", "--engines",
             "none: the replicas that the gateway knows are observed; local: processes of this machine are started and "
@@ -122,6 +123,21 @@ core::Result<std::unique_ptr<decision::Policy>> make_live_policy(const PlanOptio
   const auto capacity = replay::known_capacity(made.capacity, plan.policy);
   if (!capacity) return tl::make_unexpected(capacity.error());
   return replay::make_policy_with(std::vector(run.pools.size(), *capacity), plan.policy, run);
+}
+
+core::Result<void> resolve_gateway(PlanOptions& plan) {
+  if (parse_listen(plan.gateway, "--gateway")) return {};
+  const auto url = net::parse_url(plan.gateway);
+  if (!url || url->tls || !url->path.empty())
+    return core::invalid_input("--gateway", "must be HOST:PORT, is " + options::quote(plan.gateway));
+  if (!plan.gateway_ca.empty())
+    return core::invalid_input("--gateway",
+                               "must be a numeric address with --gateway-ca, is " + options::quote(plan.gateway),
+                               "certificates are verified for that address");
+  const auto addresses = net::Address::resolve(url->host, url->port);
+  if (!addresses) return core::invalid_input("--gateway", addresses.error().message());
+  plan.gateway = addresses->front().text();
+  return {};
 }
 
 core::Result<controller::DaemonOptions> make_daemon_options(const PlanOptions& plan,

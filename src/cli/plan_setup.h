@@ -48,6 +48,9 @@ struct PlanOptions {
                                                                                const configuration::Configuration& made,
                                                                                const simulation::RunOptions& run);
 
+// Replaces a host name in `gateway` by its address, which the resolver of the system knows. It blocks.
+[[nodiscard]] core::Result<void> resolve_gateway(PlanOptions& plan);
+
 // Also reads the credentials for the gateway's admin address.
 [[nodiscard]] core::Result<controller::DaemonOptions> make_daemon_options(const PlanOptions& plan,
                                                                           const simulation::RunOptions& run);

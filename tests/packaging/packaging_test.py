@@ -41,13 +41,15 @@ class Packaging(unittest.TestCase):
         self.assertEqual(run(*words, "--version", environment=environment), f"penstock {VERSION}\n")
 
     def assert_installed(self, top, units):
-        """Program and units below a prefix, which the units name."""
+        """Program, units and completions below a prefix, whose paths the units name."""
         self.assert_runs(top / "bin/penstock")
         for name in ("gateway", "planner"):
             unit = (units / f"penstock-{name}.service").read_text()
             self.assertNotIn("@", re.sub("@system-service", "", unit))
             self.assertRegex(unit, r"(?m)^ExecStart=/\S+/bin/penstock (gateway|plan) --config /etc/penstock/penstock\.yaml ")
             self.assertIn("ExecReload=/bin/kill -HUP $MAINPID", unit)
+        self.assertIn("complete -F _penstock penstock", (top / "share/bash-completion/completions/penstock").read_text())
+        self.assertIn("#compdef penstock", (top / "share/zsh/vendor-completions/_penstock").read_text())
 
     def test_install_has_a_prefix_and_a_destination(self):
         run("cmake", "--install", BUILD, "--prefix", "/opt/penstock", "--strip", "--component", "penstock",
@@ -65,6 +67,21 @@ class Packaging(unittest.TestCase):
             done = subprocess.run(["systemd-analyze", "verify", "--man=no", self.folder / f"lib/systemd/system/penstock-{name}.service"],
                                   capture_output=True, text=True, check=False)
             self.assertNotIn(f"penstock-{name}.service:", done.stderr)
+
+    def test_bash_completes_commands_and_flags(self):
+        run("cmake", "--install", BUILD, "--prefix", self.folder, "--strip", "--component", "penstock")
+        script = self.folder / "share/bash-completion/completions/penstock"
+
+        def completed(*words):
+            line = f'source {script}; COMP_WORDS=({" ".join(words)}); COMP_CWORD={len(words) - 1}; _penstock {self.folder}/bin/penstock; echo "${{COMPREPLY[@]}}"'
+            environment = {"PATH": f"{self.folder}/bin:{os.environ['PATH']}"}
+            return run("bash", "-c", line, environment=environment).split()
+
+        first = f"{self.folder}/bin/penstock"
+        self.assertEqual(completed(first, "gate"), ["gateway"])
+        self.assertIn("manifests", completed(first, "''"))
+        self.assertEqual(completed(first, "manifests", "--auto"), ["--autoscaler"])
+        self.assertEqual(completed(first, "replay", "--tim"), [])
 
     def test_the_debian_package(self):
         file = Path(run("packaging/deb.sh", BUILD, self.folder).split()[-1])

@@ -50,6 +50,7 @@ MAY_USE = {
     "controller": ["core", "logging", "net", "telemetry", "signals", "decision", "actuation", "report",
                    "connect"],
     "dashboard": ["core", "logging", "net", "telemetry", "report", "controller"],
+    "deployment": ["core", "options"],
 }
 MAY_USE["cli"] = list(MAY_USE)
 

@@ -1,0 +1,216 @@
+#include "cli/doctor_checks.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <openssl/pem.h>
+#include <openssl/x509.h>
+
+#include <algorithm>
+#include <ctime>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "net/base64.h"
+#include "net/http.h"
+#include "options/yaml.h"
+#include "report/format.h"
+
+namespace penstock::cli {
+namespace {
+
+using connect::ApiCall, connect::ApiReason;
+
+constexpr core::Duration kTimeout = std::chrono::seconds{5};
+constexpr std::int64_t kDayS = 86'400;
+constexpr std::size_t kFileBytesMax = 1024 * 1024;
+
+ApiCall review_of(const deployment::AccessRule& rule, const std::string& verb, const std::string& name,
+                  const std::string& account) {
+  const std::size_t slash = rule.resource.find('/');
+  nlohmann::json attributes{{"verb", verb}, {"group", rule.group}, {"resource", rule.resource.substr(0, slash)}};
+  if (slash != std::string::npos) attributes["subresource"] = rule.resource.substr(slash + 1);
+  if (!rule.in_namespace.empty()) attributes["namespace"] = rule.in_namespace;
+  if (!name.empty()) attributes["name"] = name;
+  nlohmann::json spec{{"resourceAttributes", std::move(attributes)}};
+  if (!account.empty()) {
+    spec["user"] = "system:serviceaccount:" + account;
+    spec["groups"] = {"system:serviceaccounts", "system:serviceaccounts:" + account.substr(0, account.find(':')),
+                      "system:authenticated"};
+  }
+  ApiCall call;
+  call.verb = "create";
+  call.resource = {"authorization.k8s.io", "v1", account.empty() ? "selfsubjectaccessreviews" : "subjectaccessreviews"};
+  call.content_type = "application/json";
+  call.body = nlohmann::json{{"apiVersion", "authorization.k8s.io/v1"},
+                             {"kind", account.empty() ? "SelfSubjectAccessReview" : "SubjectAccessReview"},
+                             {"spec", std::move(spec)}}
+                  .dump();
+  return call;
+}
+
+std::optional<std::string> content_of(const net::Pem& pem) {
+  if (pem.text) return pem.text;
+  auto text = options::read_text_file(pem.name, kFileBytesMax);
+  return text ? std::optional{*std::move(text)} : std::nullopt;
+}
+
+// The end of the first certificate of a PEM text, in seconds since 1970.
+std::optional<std::int64_t> certificate_end(const std::string& text) {
+  const std::unique_ptr<BIO, decltype(&BIO_free)> bytes{BIO_new_mem_buf(text.data(), static_cast<int>(text.size())),
+                                                        BIO_free};
+  const std::unique_ptr<X509, decltype(&X509_free)> certificate{
+      bytes ? PEM_read_bio_X509(bytes.get(), nullptr, nullptr, nullptr) : nullptr, X509_free};
+  std::tm end{};
+  if (!certificate || ASN1_TIME_to_tm(X509_get0_notAfter(certificate.get()), &end) != 1) return std::nullopt;
+  return timegm(&end);
+}
+
+// The claim `exp` of a token of a service account (RFC 7519).
+std::optional<std::int64_t> token_end(const std::string& token) {
+  const std::size_t first = token.find('.'), second = token.find('.', first + 1);
+  if (second == std::string::npos) return std::nullopt;
+  std::string claims = token.substr(first + 1, second - first - 1);
+  std::replace(claims.begin(), claims.end(), '-', '+');
+  std::replace(claims.begin(), claims.end(), '_', '/');
+  claims.append((4 - claims.size() % 4) % 4, '=');
+  const nlohmann::json read = nlohmann::json::parse(net::decode_base64(claims), nullptr, false);
+  const auto end = read.is_object() ? read.find("exp") : read.end();
+  if (!read.is_object() || end == read.end() || !end->is_number_integer()) return std::nullopt;
+  return end->get<std::int64_t>();
+}
+
+Finding finding_of_end(std::string what, std::int64_t end, std::int64_t now) {
+  const auto date = static_cast<std::time_t>(end);
+  const std::string day = fmt::format("{:%Y-%m-%d %H:%M} UTC", fmt::gmtime(date));
+  if (end <= now) return {std::move(what), Finding::State::kMissing, "has expired on " + day + "; renew it"};
+  const std::int64_t days = (end - now) / kDayS;
+  return {std::move(what), Finding::State::kPresent,
+          days < 7 ? fmt::format("until {}, in {} days", day, days) : "until " + day};
+}
+
+}  // namespace
+
+core::Result<void> BlockingClient::connect(connect::KubernetesAccess access) {
+  connect::KubernetesOptions options;
+  options.access = std::move(access);
+  options.timeout = kTimeout;
+  options.attempts = 2;
+  auto started = connect::KubernetesClient::start(loop_, client_, std::move(options), [](const std::string&) {});
+  if (!started) return tl::make_unexpected(started.error());
+  api_ = *std::move(started);
+  return {};
+}
+
+connect::ApiAnswer BlockingClient::request(ApiCall call) {
+  std::optional<connect::ApiAnswer> answer;
+  api_->request(std::move(call), [&](connect::ApiAnswer received) {
+    answer = std::move(received);
+    loop_.stop();
+  });
+  while (!answer) loop_.run();
+  return *std::move(answer);
+}
+
+core::Result<net::FetchAnswer> BlockingClient::get(const net::Url& url, const std::string& path,
+                                                   const std::string& field_lines) {
+  const auto addresses = net::Address::resolve(url.host, url.port);
+  if (!addresses) return tl::make_unexpected(addresses.error());
+  std::shared_ptr<net::TlsContext> tls;
+  if (url.tls) {
+    auto made = net::TlsContext::client();
+    if (!made) return tl::make_unexpected(made.error());
+    tls = *std::move(made);
+  }
+  net::FetchRequest request = net::request_to(url, addresses->front(), path, kTimeout, tls);
+  request.field_lines = field_lines;
+  std::optional<core::Result<net::FetchAnswer>> answer;
+  net::fetch(client_, std::move(request), [&](core::Result<net::FetchAnswer> received) {
+    answer = std::move(received);
+    loop_.stop();
+  });
+  while (!answer) loop_.run();
+  return *std::move(answer);
+}
+
+std::vector<Finding> check_access(BlockingClient& client, const deployment::AccessRule& rule,
+                                  const std::string& account) {
+  std::vector<Finding> findings;
+  const std::vector<std::string> names = rule.names.empty() ? std::vector<std::string>{""} : rule.names;
+  for (const std::string& verb : rule.verbs)
+    for (const std::string& name : names) {
+      Finding& finding = findings.emplace_back();
+      finding.what = fmt::format("{} {}{}", verb, rule.resource, name.empty() ? "" : " \"" + name + "\"");
+      finding.what +=
+          rule.in_namespace.empty() ? " of the cluster" : fmt::format(" in namespace \"{}\"", rule.in_namespace);
+      const auto answer = client.request(review_of(rule, verb, name, account));
+      if (!answer) {
+        finding.state = Finding::State::kUnknown;
+        finding.detail = answer.error().message();
+        continue;
+      }
+      const auto status = answer->find("status");
+      if (status != answer->end() && status->is_object() && status->value("allowed", false)) continue;
+      finding.state = Finding::State::kMissing;
+      finding.detail = fmt::format("add to the {}: {} ({})", rule.in_namespace.empty() ? "ClusterRole" : "Role",
+                                   role_line(rule), rule.purpose);
+    }
+  return findings;
+}
+
+Finding check_selector(BlockingClient& client, const std::string& in_namespace, const std::string& selector) {
+  Finding finding{fmt::format("pods of the selector {} in namespace \"{}\"", selector, in_namespace), {}, {}};
+  ApiCall call;
+  call.verb = "list";
+  call.resource = connect::kPods;
+  call.in_namespace = in_namespace;
+  call.query = "labelSelector=" + net::encode_query(selector) + "&limit=500";
+  const auto answer = client.request(std::move(call));
+  if (!answer) {
+    const bool is_refused = answer.error().reason == ApiReason::kRejected;
+    finding.state = is_refused ? Finding::State::kMissing : Finding::State::kUnknown;
+    finding.detail = answer.error().message();
+    return finding;
+  }
+  const auto items = answer->find("items");
+  const std::size_t count = items != answer->end() && items->is_array() ? items->size() : 0;
+  if (count == 0) {
+    finding.state = Finding::State::kMissing;
+    finding.detail = "no pod has these labels; compare with `kubectl get pods --show-labels`";
+  } else {
+    finding.detail = fmt::format("{}{} pods", count, count == 500 ? " or more" : "");
+  }
+  return finding;
+}
+
+std::vector<Finding> check_expiry(const connect::KubernetesAccess& access, std::int64_t unix_s) {
+  std::vector<Finding> findings;
+  const auto add = [&](const char* what, const std::optional<std::int64_t>& end) {
+    if (end) findings.push_back(finding_of_end(what, *end, unix_s));
+  };
+  for (const auto& [what, pem] : {std::pair{"certificate authority of the API server", &access.ca},
+                                  std::pair{"client certificate", &access.certificate}})
+    if (const auto text = pem->empty() ? std::nullopt : content_of(*pem)) add(what, certificate_end(*text));
+  std::string token = access.token;
+  if (token.empty() && !access.token_file.empty())
+    token = options::read_text_file(access.token_file, kFileBytesMax).value_or("");
+  add("token", token_end(token));
+  return findings;
+}
+
+std::string table_of(const std::vector<Finding>& findings) {
+  std::size_t width = 0;
+  for (const Finding& finding : findings) width = std::max(width, report::printable(finding.what).size());
+  std::string text;
+  for (const Finding& finding : findings) {
+    const char* state = finding.state == Finding::State::kPresent   ? "ok"
+                        : finding.state == Finding::State::kMissing ? "missing"
+                                                                    : "unknown";
+    std::string line = fmt::format("{:<{}}  {:<7}  {}", report::printable(finding.what), width, state,
+                                   report::printable(finding.detail));
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + "\n";
+  }
+  return text;
+}
+
+}  // namespace penstock::cli

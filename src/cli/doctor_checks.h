@@ -1,0 +1,59 @@
+// What `penstock doctor` finds out about a cluster: it only reads, and asks which requests would be allowed.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "connect/kubernetes/client.h"
+#include "core/result.h"
+#include "deployment/access_rules.h"
+#include "net/address.h"
+#include "net/client.h"
+#include "net/fetch.h"
+#include "net/loop.h"
+
+namespace penstock::cli {
+
+// A line of the table.
+struct Finding {
+  enum class State { kPresent, kMissing, kUnknown };  // Unknown: it could not be found out.
+  std::string what;
+  State state = State::kPresent;
+  std::string detail{};  // What to do, or what was found.
+};
+
+// Calls that wait for their answer.
+class BlockingClient {
+ public:
+  BlockingClient() : client_{loop_} {}
+
+  // Reads the files of the credentials.
+  [[nodiscard]] core::Result<void> connect(connect::KubernetesAccess access);
+  [[nodiscard]] connect::ApiAnswer request(connect::ApiCall call);
+  // Resolves a host name and sends a GET request.
+  [[nodiscard]] core::Result<net::FetchAnswer> get(const net::Url& url, const std::string& path,
+                                                   const std::string& field_lines = {});
+
+ private:
+  net::Loop loop_;
+  net::Client client_;
+  std::unique_ptr<connect::KubernetesClient> api_;
+};
+
+// Whether the identity may do what a rule contains. `account` is "NAMESPACE:NAME" of another service account; empty:
+// the identity of the client.
+[[nodiscard]] std::vector<Finding> check_access(BlockingClient& client, const deployment::AccessRule& rule,
+                                                const std::string& account);
+// Whether a label selector matches pods.
+[[nodiscard]] Finding check_selector(BlockingClient& client, const std::string& in_namespace,
+                                     const std::string& selector);
+// Until when the credentials are valid, where they contain that.
+[[nodiscard]] std::vector<Finding> check_expiry(const connect::KubernetesAccess& access, std::int64_t unix_s);
+
+[[nodiscard]] std::string table_of(const std::vector<Finding>& findings);
+
+}  // namespace penstock::cli

@@ -1,0 +1,343 @@
+// `penstock manifests`: the objects of Kubernetes that run a gateway or a planner, as YAML.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "cli/arguments.h"
+#include "cli/commands.h"
+#include "cli/console.h"
+#include "cli/gateway_setup.h"
+#include "deployment/manifests.h"
+#include "deployment/names.h"
+#include "deployment/yaml_text.h"
+#include "options/values.h"
+#include "report/format.h"
+
+namespace penstock::cli {
+namespace {
+
+using deployment::Autoscaler;
+
+constexpr std::uint32_t kGatewaysMax = 100;
+constexpr std::size_t kCaBytesMax = 256 * 1024;
+
+struct ManifestOptions {
+  std::string image = "penstock:" PENSTOCK_VERSION, in_namespace = "default", name;
+  std::uint32_t replicas = 1;
+  std::string gateway;
+  Autoscaler autoscaler = Autoscaler::kNone;
+  std::string ca_file;
+  bool pod_monitor = false;
+};
+
+options::Table manifests_table(ManifestOptions& made) {
+  using namespace options;
+  Table table;
+  table.group("Manifests");
+  table.add({"", "--image", "image of the container"}, text(made.image));
+  table.add({"", "--namespace", "namespace of the program"}, text(made.in_namespace)).placeholder("NAME");
+  table.add({"", "--name", "name of the objects"}, text(made.name))
+      .placeholder("NAME")
+      .by_default("penstock-gateway or penstock-planner");
+  table.add({"", "--pod-monitor", "add a PodMonitor for the operator of Prometheus"}, boolean(made.pod_monitor))
+      .implies("true");
+  table.group("Gateway");
+  table.add({"", "--replicas", "gateways; a planner observes one of them"}, count(made.replicas, 1, kGatewaysMax));
+  table.group("Planner");
+  table.add({"", "--gateway", "admin address of the gateway, HOST:PORT"}, address(made.gateway))
+      .by_default("penstock-gateway-admin.NAMESPACE.svc:8081");
+  table
+      .add({"", "--autoscaler", "add a ScaledObject of KEDA, or a HorizontalPodAutoscaler, for each pool"},
+           named_choice(made.autoscaler,
+                        {{"none", Autoscaler::kNone}, {"keda", Autoscaler::kKeda}, {"hpa", Autoscaler::kHpa}}))
+      .placeholder("KIND");
+  table.add({"", "--ca", "PEM file that verifies the planner's certificate for --autoscaler hpa"}, text(made.ca_file))
+      .placeholder("FILE");
+  return table;
+}
+
+Usage manifests_usage(const options::Table& table) {
+  Usage usage;
+  usage.command = "manifests";
+  usage.summary =
+      "Writes the objects of Kubernetes that run a gateway or a planner with a configuration FILE, as YAML for\n"
+      "`kubectl apply -f -`.";
+  usage.operand = "gateway|planner FILE";
+  usage.many_operands = true;
+  usage.flags = flags_of(table);
+  usage.notes =
+      "The container has the file as /etc/penstock/penstock.yaml. Files that it names lie in /etc/penstock-secrets,\n"
+      "which is the Secret NAME-secrets, and so do its environment variables. It writes below /var/lib/penstock "
+      "only.\n\n"
+      "Examples:\n"
+      "  penstock manifests gateway penstock.yaml --namespace llm | kubectl apply -f -\n"
+      "  penstock manifests planner penstock.yaml --namespace llm --autoscaler keda\n";
+  return usage;
+}
+
+// Collects what a container must have for a configuration, and reports what it cannot have.
+class Needs {
+ public:
+  Needs(options::Reading& reading, deployment::ProgramManifest& program) : reading_{reading}, program_{program} {}
+
+  void read_file(const std::string& path, const std::string& file) {
+    if (file.empty()) return;
+    if (!file.starts_with(deployment::kSecretsFolder + std::string{"/"}) || file.find("/../") != std::string::npos)
+      return reading_.report(
+          path, "the container has no file " + options::quote(file),
+          fmt::format("put it into the Secret {}-secrets and name it {}/…", program_.name, deployment::kSecretsFolder));
+    program_.mounts_secrets = true;
+  }
+  void write_file(const std::string& path, const std::string& file) {
+    if (file.empty()) return;
+    if (!file.starts_with(deployment::kStateFolder + std::string{"/"}) || file.find("/../") != std::string::npos)
+      reading_.report(path, "the container cannot write " + options::quote(file),
+                      fmt::format("name a file below {}", deployment::kStateFolder));
+  }
+  void variable(const std::string& path, const std::string& name) {
+    if (name.empty()) return;
+    if (const auto good = deployment::check_variable(name); !good)
+      return reading_.report(path, options::quote(name) + " " + good.error().what, good.error().hint);
+    std::vector<std::string>& known = program_.variables;
+    if (std::find(known.begin(), known.end(), name) == known.end()) known.push_back(name);
+  }
+  void secret(bool is_given) { program_.configuration_is_secret |= is_given; }
+
+  void credentials(const std::string& path, const net::CredentialOptions& credentials) {
+    variable(path + "api_key_env", credentials.api_key_env);
+    read_file(path + "api_key_file", credentials.api_key_file);
+    read_file(path + "ca_file", credentials.ca_file);
+    read_file(path + "certificate", credentials.certificate);
+    read_file(path + "key", credentials.key_file);
+    secret(!credentials.headers.empty());
+  }
+
+  // What a gateway and a planner read of the section `gateway`, and keys, which are in the file in both cases.
+  void replicas(const configuration::GatewaySetup& setup) {
+    credentials("gateway.credentials.", setup.discovery.credentials);
+    for (std::size_t i = 0; i < setup.discovery.replicas.size(); ++i)
+      credentials(fmt::format("gateway.replicas[{}].", i), setup.discovery.replicas[i].credentials);
+    for (const configuration::TenantOptions& tenant : setup.tenants) secret(!tenant.keys.empty());
+  }
+
+  void gateway(const configuration::GatewaySetup& setup) {
+    replicas(setup);
+    read_file("gateway.tls.certificate", setup.tls_certificate);
+    read_file("gateway.tls.key", setup.tls_key);
+    read_file("gateway.admin_token_file", setup.admin.token_file);
+    variable("gateway.admin_token_env", setup.admin.token_env);
+    read_file("gateway.admin_tls.certificate", setup.admin.tls_certificate);
+    read_file("gateway.admin_tls.key", setup.admin.tls_key);
+    read_file("gateway.admin_tls.client_ca", setup.admin.client_ca);
+    read_file("gateway.kubernetes.kubeconfig", setup.discovery.pods.kubeconfig);
+    for (const std::string& file : setup.discovery.files) read_file("gateway.replicas_file", file);
+    for (std::size_t i = 0; i < setup.tenants.size(); ++i) {
+      for (const std::string& file : setup.tenants[i].key_files)
+        read_file(fmt::format("tenants[{}].key_files", i), file);
+      for (const std::string& name : setup.tenants[i].key_envs) variable(fmt::format("tenants[{}].key_envs", i), name);
+    }
+    write_file("gateway.ledger", setup.ledger);
+    if (setup.access_log != "on" && setup.access_log != "off") write_file("log.access", setup.access_log);
+  }
+
+  void planner(const configuration::Configuration& made) {
+    replicas(made.gateway);
+    credentials("prometheus.", made.prometheus.credentials);
+    read_file("planner.warm_trace", made.planner.warm_trace);
+    write_file("decision_log", made.output.decision_log);
+  }
+
+ private:
+  options::Reading& reading_;
+  deployment::ProgramManifest& program_;
+};
+
+// Reports a flag that Kubernetes would refuse, or that is of the other program.
+options::Problems check_flags(const ManifestOptions& flags, const Parsed& parsed, bool is_gateway) {
+  options::Problems problems;
+  const auto check = [&](const char* flag, const std::string& text, core::Result<void> good) {
+    if (good) return;
+    good.error().where = flag;
+    good.error().what = options::quote(text) + " " + good.error().what;
+    problems.push_back(std::move(good.error()));
+  };
+  check("--name", flags.name,
+        deployment::check_dns_label(flags.name, deployment::kLabelBytesMax - deployment::kSuffixBytesMax));
+  check("--namespace", flags.in_namespace, deployment::check_dns_label(flags.in_namespace));
+  check("--image", flags.image, deployment::check_image(flags.image));
+  for (const char* flag : {"--gateway", "--autoscaler", "--ca"})
+    if (is_gateway && parsed.has(flag))
+      problems.push_back({core::ErrorCode::kInvalidInput, flag, "is of `penstock manifests planner`", {}});
+  if (!is_gateway && parsed.has("--replicas"))
+    problems.push_back({core::ErrorCode::kInvalidInput, "--replicas", "is of `penstock manifests gateway`", {}});
+  if (flags.autoscaler == Autoscaler::kHpa && flags.ca_file.empty())
+    problems.push_back({core::ErrorCode::kInvalidInput, "--ca", "is missing",
+                        "name the PEM file of the CA that signed tls.crt of the Secret " + flags.name + "-secrets"});
+  if (!is_gateway && !flags.gateway.empty())
+    if (const auto url = net::parse_url(flags.gateway); !url || url->tls || !url->path.empty())
+      problems.push_back(
+          {core::ErrorCode::kInvalidInput, "--gateway", "must be HOST:PORT, is " + options::quote(flags.gateway), {}});
+  return problems;
+}
+
+std::uint16_t port_of(const std::string& listen, const char* key, options::Reading& reading) {
+  const auto address = parse_listen(listen, key);
+  if (!address)
+    reading.report(key, address.error());
+  else if (address->port() == 0)
+    reading.report(key, "needs a port, because a Service names it");
+  return address ? address->port() : std::uint16_t{};
+}
+
+void set_token(const configuration::AccessSetup& access, deployment::ProgramManifest& program) {
+  constexpr std::string_view kFolder = deployment::kSecretsFolder;
+  if (access.token_file.size() > kFolder.size())
+    program.metrics_token_key = access.token_file.substr(kFolder.size() + 1);
+  if (program.metrics_token_key.empty()) program.metrics_token_key = access.token_env;
+}
+
+deployment::GatewayManifest gateway_manifest(const ManifestOptions& flags, const configuration::Configuration& made,
+                                             deployment::ProgramManifest program, options::Reading& reading) {
+  const configuration::GatewaySetup& setup = made.gateway;
+  deployment::GatewayManifest gateway;
+  static_cast<deployment::ProgramManifest&>(gateway) = std::move(program);
+  Needs{reading, gateway}.gateway(setup);
+  gateway.port = port_of(setup.listen, "gateway.listen", reading);
+  gateway.admin_port = port_of(setup.admin_listen, "gateway.admin_listen", reading);
+  if (gateway.port == gateway.admin_port)
+    reading.report("gateway.admin_listen", "needs a port of its own, because both addresses are of one pod");
+  gateway.admin_has_tls = !setup.admin.tls_certificate.empty();
+  gateway.hosts = setup.admin.hosts;
+  gateway.replicas = flags.replicas;
+  gateway.drain_time_s = std::chrono::ceil<std::chrono::seconds>(setup.drain_time).count();
+  gateway.keeps_ledger = !setup.ledger.empty();
+  if (gateway.keeps_ledger && gateway.replicas > 1)
+    reading.report("gateway.ledger", "a ledger belongs to one gateway", "remove it, or --replicas");
+  if (!reading.given("gateway.drain_delay"))  // Nodes need time to learn that a pod is not ready.
+    for (const char* argument : {"--drain-delay", "5s"}) gateway.arguments.emplace_back(argument);
+  if (!setup.discovery.pods.selector.empty() && setup.discovery.pods.kubeconfig.empty()) {
+    const std::string& pods = setup.discovery.pods.in_namespace;
+    gateway.access = deployment::gateway_access(pods.empty() ? flags.in_namespace : pods);
+  }
+  set_token(setup.admin, gateway);
+  return gateway;
+}
+
+std::vector<deployment::ScaleTarget> targets_of(const ManifestOptions& flags, const configuration::Configuration& made,
+                                                options::Reading& reading) {
+  std::vector<deployment::ScaleTarget> targets;
+  for (std::size_t i = 0; i < made.run.pools.size(); ++i) {
+    const simulation::PoolSpec& pool = made.run.pools[i];
+    const std::string path = fmt::format("pools[{}].name", i);
+    for (const auto& good : {deployment::check_label_value(pool.name), deployment::check_dns_name(pool.name)})
+      if (!good) {
+        reading.report(path, options::quote(pool.name) + " " + good.error().what, good.error().hint);
+        break;
+      }
+    targets.push_back(
+        {pool.name, "apps/v1", "Deployment", pool.name, flags.in_namespace, pool.min_replicas, pool.max_replicas});
+  }
+  return targets;
+}
+
+deployment::PlannerManifest planner_manifest(const ManifestOptions& flags, const configuration::Configuration& made,
+                                             deployment::ProgramManifest program, options::Reading& reading) {
+  deployment::PlannerManifest planner;
+  static_cast<deployment::ProgramManifest&>(planner) = std::move(program);
+  Needs needs{reading, planner};
+  needs.planner(made);
+  planner.gateway = flags.gateway;
+  if (planner.gateway.empty()) planner.gateway = fmt::format("penstock-gateway-admin.{}.svc:8081", flags.in_namespace);
+  planner.autoscaler = flags.autoscaler;
+  if (flags.autoscaler != Autoscaler::kNone) planner.targets = targets_of(flags, made, reading);
+  if (flags.autoscaler == Autoscaler::kHpa) {
+    planner.mounts_secrets = true;
+    if (const auto text = options::read_text_file(flags.ca_file, kCaBytesMax); !text)
+      reading.report("--ca", text.error().message());
+    else if (text->find("-----BEGIN CERTIFICATE-----") == std::string::npos)
+      reading.report("--ca", flags.ca_file + " contains no certificate", "name a PEM file");
+    else
+      planner.ca_bundle = *text;
+  }
+  if (!made.gateway.admin.tls_certificate.empty())
+    reading.report("gateway.admin_tls.certificate", "a planner verifies it for an address, which a Service changes",
+                   "use gateway.admin_token_file instead");
+  // The token of the gateway's admin address is that of the gateway's Secret; see docs/kubernetes.md.
+  if (!made.gateway.admin.token_file.empty()) {
+    needs.read_file("gateway.admin_token_file", made.gateway.admin.token_file);
+    for (const std::string& argument : {std::string{"--gateway-token-file"}, made.gateway.admin.token_file})
+      planner.arguments.push_back(argument);
+  } else if (!made.gateway.admin.token_env.empty()) {
+    needs.variable("gateway.admin_token_env", made.gateway.admin.token_env);
+    for (const std::string& argument : {std::string{"--gateway-token-env"}, made.gateway.admin.token_env})
+      planner.arguments.push_back(argument);
+  }
+  return planner;
+}
+
+// Prints what the manifests cannot contain: the Secret.
+std::string header_of(const deployment::ProgramManifest& program, const std::string& file, bool is_gateway) {
+  std::string text = fmt::format("# Written by `penstock manifests {}` from {}.\n", is_gateway ? "gateway" : "planner",
+                                 report::printable(file));
+  if (program.mounts_secrets || !program.variables.empty())
+    text +=
+        fmt::format("# The Secret {}-secrets must exist in the namespace {}.\n", program.name, program.in_namespace);
+  return text;
+}
+
+}  // namespace
+
+int write_manifests(const Arguments& arguments) {
+  ManifestOptions flags;
+  const options::Table own = manifests_table(flags);
+  const auto parsed = parse_arguments(manifests_usage(own), arguments);
+  if (!parsed) return parsed.error();
+  if (const auto read = read_flags(own, *parsed); !read) return read.error();
+  const std::vector<std::string>& words = parsed->operands;
+  if (words.size() != 2 || (words[0] != "gateway" && words[0] != "planner"))
+    return report_error({core::ErrorCode::kInvalidInput,
+                         {},
+                         "`penstock manifests` takes gateway or planner, and one FILE",
+                         "as `penstock manifests gateway penstock.yaml`"});
+  const bool is_gateway = words[0] == "gateway";
+  if (flags.name.empty()) flags.name = "penstock-" + words[0];
+  if (const options::Problems problems = check_flags(flags, *parsed, is_gateway); !problems.empty())
+    return report_error(problems);
+
+  configuration::Configuration made;
+  const options::Table table = configuration::configuration_table(made);
+  options::Source source{words[1], {}, {}};
+  auto text = options::read_text_file(source.file, options::YamlLimits{}.bytes_max);
+  if (!text) return report_input_error(text.error());
+  source.yaml = *std::move(text);
+  auto reading = configuration::load(made, table, source);
+  if (!reading) return report_error(reading.error());
+  if (auto good = deployment::check_utf8(source.yaml); !good) {
+    good.error().where = source.file;
+    return report_error(good.error());
+  }
+  deployment::ProgramManifest program;
+  program.name = flags.name;
+  program.in_namespace = flags.in_namespace;
+  program.image = flags.image;
+  program.pod_monitor = flags.pod_monitor;
+  program.configuration = source.yaml;
+
+  std::string header;
+  std::vector<nlohmann::ordered_json> objects;
+  const auto finish = [&](const auto& manifest) {
+    header = header_of(manifest, source.file, is_gateway);
+    objects = manifests_of(manifest);
+  };
+  if (is_gateway)
+    finish(gateway_manifest(flags, made, std::move(program), *reading));
+  else
+    finish(planner_manifest(flags, made, std::move(program), *reading));
+  if (!reading->good()) return report_error(reading->problems());
+  return print(header + deployment::to_yaml(objects));
+}
+
+}  // namespace penstock::cli

@@ -1,0 +1,25 @@
+// The permissions of Penstock's service accounts, which are no wider than the code's requests.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace penstock::deployment {
+
+// A rule of a Role: what may be done with which resource of a namespace.
+struct AccessRule {
+  std::string in_namespace;  // Empty: of the cluster.
+  std::string group;         // "apps"; the core group is "".
+  std::string resource;      // "pods", "deployments/scale".
+  std::vector<std::string> verbs;
+  std::vector<std::string> names{};  // Empty: all objects.
+  std::string purpose;               // What fails without it.
+};
+
+// The rule as a line of a Role: {apiGroups: [""], resources: ["pods"], verbs: ["list", "watch"]}.
+[[nodiscard]] std::string role_line(const AccessRule& rule);
+
+// Of a gateway that follows the pods of a namespace.
+[[nodiscard]] std::vector<AccessRule> gateway_access(const std::string& pods_namespace);
+
+}  // namespace penstock::deployment

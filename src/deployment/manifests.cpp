@@ -1,0 +1,342 @@
+#include "deployment/manifests.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+namespace penstock::deployment {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::uint16_t kScalerPort = 9090, kMetricsPort = 6443;
+constexpr std::uint32_t kSecretMode = 0440;
+constexpr std::int64_t kSettleTime = 5;  // Seconds after the drain in which requests that were cut are settled.
+constexpr const char* kMetric = "penstock_target_replicas";
+constexpr const char* kExternalMetrics = "external.metrics.k8s.io";
+constexpr const char* kRbac = "rbac.authorization.k8s.io";
+
+// RFC 4648, section 4, as caBundle has it.
+std::string base64(std::string_view bytes) {
+  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string made;
+  for (std::size_t i = 0; i < bytes.size(); i += 3) {
+    std::uint32_t group = 0;
+    for (std::size_t k = i; k < i + 3; ++k)
+      group = group << 8U | (k < bytes.size() ? static_cast<unsigned char>(bytes[k]) : 0U);
+    for (std::size_t k = 0; k < 4; ++k) made += i + k <= bytes.size() ? kDigits[group >> (18U - 6U * k) & 63U] : '=';
+  }
+  return made;
+}
+
+Json labels_of(const std::string& name, const char* component) {
+  return {{"app.kubernetes.io/name", "penstock"},
+          {"app.kubernetes.io/instance", name},
+          {"app.kubernetes.io/component", component}};
+}
+
+// The objects of one program, in the order in which they are created.
+class Objects {
+ public:
+  Objects(const ProgramManifest& program, const char* component)
+      : program_{program}, labels_(labels_of(program.name, component)), selector_(labels_) {
+    selector_.erase("app.kubernetes.io/component");
+  }
+
+  Json& add(const char* api_version, const char* kind, const std::string& name, const std::string& in_namespace) {
+    Json object{{"apiVersion", api_version}, {"kind", kind}, {"metadata", {{"name", name}}}};
+    if (!in_namespace.empty()) object["metadata"]["namespace"] = in_namespace;
+    object["metadata"]["labels"] = labels_;
+    return all_.emplace_back(std::move(object));
+  }
+  Json& add(const char* api_version, const char* kind, const std::string& suffix = {}) {
+    return add(api_version, kind, program_.name + suffix, program_.in_namespace);
+  }
+
+  void add_account() {
+    add("v1", "ServiceAccount")["automountServiceAccountToken"] = false;
+    std::map<std::string, Json> rules;
+    for (const AccessRule& rule : program_.access) {
+      Json made{{"apiGroups", {rule.group}}, {"resources", {rule.resource}}};
+      if (!rule.names.empty()) made["resourceNames"] = rule.names;
+      made["verbs"] = rule.verbs;
+      rules[rule.in_namespace].push_back(std::move(made));
+    }
+    for (auto& [in_namespace, list] : rules) {
+      const bool of_cluster = in_namespace.empty();
+      // A name of the cluster contains the namespace, because others may have the same program.
+      const std::string name = of_cluster ? program_.in_namespace + "-" + program_.name : program_.name;
+      const std::string role = kRbac + std::string{"/v1"};
+      add(role.c_str(), of_cluster ? "ClusterRole" : "Role", name, in_namespace)["rules"] = std::move(list);
+      bind(of_cluster ? "ClusterRole" : "Role", name, name, in_namespace);
+    }
+  }
+  // Gives the account a role in a namespace, or in the whole cluster if that is empty.
+  void bind(const char* kind, const std::string& role, const std::string& name, const std::string& in_namespace) {
+    const std::string version = kRbac + std::string{"/v1"};
+    Json& binding =
+        add(version.c_str(), in_namespace.empty() ? "ClusterRoleBinding" : "RoleBinding", name, in_namespace);
+    binding["roleRef"] = {{"apiGroup", kRbac}, {"kind", kind}, {"name", role}};
+    binding["subjects"] =
+        Json::array({{{"kind", "ServiceAccount"}, {"name", program_.name}, {"namespace", program_.in_namespace}}});
+  }
+
+  void add_configuration() {
+    Json& object = add("v1", program_.configuration_is_secret ? "Secret" : "ConfigMap");
+    object[program_.configuration_is_secret ? "stringData" : "data"] = {{"penstock.yaml", program_.configuration}};
+  }
+
+  Json& add_service(const std::string& suffix, const Json& ports) {
+    Json& service = add("v1", "Service", suffix);
+    service["spec"] = {{"selector", selector_}, {"ports", ports}};
+    return service;
+  }
+
+  void add_disruption_budget() {
+    // With one replica this allows its eviction, which a minimum of 1 would prevent for ever.
+    add("policy/v1", "PodDisruptionBudget")["spec"] = {{"maxUnavailable", 1},
+                                                       {"selector", {{"matchLabels", selector_}}}};
+  }
+
+  void add_pod_monitor(const char* port, bool has_tls) {
+    if (!program_.pod_monitor) return;
+    Json endpoint{{"port", port}, {"path", "/metrics"}, {"interval", "15s"}};
+    if (has_tls) {
+      endpoint["scheme"] = "https";
+      // Prometheus scrapes by address, which certificates of Services do not contain.
+      endpoint["tlsConfig"] = {{"serverName", program_.name + "-admin." + program_.in_namespace + ".svc"}};
+    }
+    if (!program_.metrics_token_key.empty())
+      endpoint["authorization"] = {
+          {"credentials", {{"name", program_.name + "-secrets"}, {"key", program_.metrics_token_key}}}};
+    add("monitoring.coreos.com/v1", "PodMonitor")["spec"] = {{"selector", {{"matchLabels", selector_}}},
+                                                             {"podMetricsEndpoints", Json::array({endpoint})}};
+  }
+
+  struct Shape {
+    std::uint32_t replicas = 1;
+    bool replaces = false;  // The old pod ends before the new one starts.
+    std::int64_t grace_s = 0;
+    bool calls_api_server = false;
+  };
+  // `state` is the volume of kStateFolder.
+  void add_deployment(const Shape& shape, Json container, Json state) {
+    Json environment = Json::array();
+    for (const std::string& variable : program_.variables)
+      environment.push_back(
+          {{"name", variable},
+           {"valueFrom", {{"secretKeyRef", {{"name", program_.name + "-secrets"}, {"key", variable}}}}}});
+    if (!environment.empty()) container["env"] = std::move(environment);
+    container["securityContext"] = {
+        {"allowPrivilegeEscalation", false}, {"readOnlyRootFilesystem", true}, {"capabilities", {{"drop", {"ALL"}}}}};
+    Json mounts = Json::array({{{"name", "configuration"}, {"mountPath", "/etc/penstock"}, {"readOnly", true}},
+                               {{"name", "state"}, {"mountPath", kStateFolder}},
+                               {{"name", "tmp"}, {"mountPath", "/tmp"}}});
+    Json configuration{{"name", "configuration"}};
+    if (program_.configuration_is_secret)
+      configuration["secret"] = {{"secretName", program_.name}, {"defaultMode", kSecretMode}};
+    else
+      configuration["configMap"] = {{"name", program_.name}};
+    state["name"] = "state";
+    Json volumes = Json::array({configuration, state, {{"name", "tmp"}, {"emptyDir", {{"sizeLimit", "64Mi"}}}}});
+    if (program_.mounts_secrets) {
+      mounts.push_back({{"name", "secrets"}, {"mountPath", kSecretsFolder}, {"readOnly", true}});
+      volumes.push_back({{"name", "secrets"},
+                         {"secret", {{"secretName", program_.name + "-secrets"}, {"defaultMode", kSecretMode}}}});
+    }
+    container["volumeMounts"] = std::move(mounts);
+
+    Json pod{{"serviceAccountName", program_.name},
+             {"automountServiceAccountToken", shape.calls_api_server},
+             {"terminationGracePeriodSeconds", shape.grace_s},
+             {"securityContext",
+              {{"runAsNonRoot", true},
+               {"runAsUser", kUser},
+               {"runAsGroup", kUser},
+               {"fsGroup", kUser},
+               {"seccompProfile", {{"type", "RuntimeDefault"}}}}},
+             {"containers", Json::array({std::move(container)})},
+             {"volumes", std::move(volumes)}};
+    Json strategy{{"type", shape.replaces ? "Recreate" : "RollingUpdate"}};
+    if (!shape.replaces) strategy["rollingUpdate"] = {{"maxUnavailable", 0}, {"maxSurge", 1}};
+    add("apps/v1", "Deployment")["spec"] = {
+        {"replicas", shape.replicas},
+        {"selector", {{"matchLabels", selector_}}},
+        {"strategy", std::move(strategy)},
+        {"template", {{"metadata", {{"labels", labels_}}}, {"spec", std::move(pod)}}}};
+  }
+
+  [[nodiscard]] std::vector<Json> take() { return std::move(all_); }
+
+ private:
+  const ProgramManifest& program_;
+  const Json labels_;
+  Json selector_;
+  std::vector<Json> all_;
+};
+
+Json probe(const char* path, const char* port, bool has_tls, int period_s) {
+  Json get{{"path", path}, {"port", port}};
+  if (has_tls) get["scheme"] = "HTTPS";
+  return {{"httpGet", std::move(get)}, {"periodSeconds", period_s}};
+}
+
+Json port_of(const char* name, std::uint16_t port) { return {{"name", name}, {"containerPort", port}}; }
+Json service_port(const char* name, std::uint16_t port) {
+  return {{"name", name}, {"port", port}, {"targetPort", name}};
+}
+
+Json container_of(const ProgramManifest& program, const char* component, Json arguments, Json ports, Json resources) {
+  for (const std::string& argument : program.arguments) arguments.push_back(argument);
+  return {{"name", component},
+          {"image", program.image},
+          {"args", std::move(arguments)},
+          {"ports", std::move(ports)},
+          {"resources", std::move(resources)}};
+}
+
+// The names of a Service, which the program then accepts as its own.
+std::string hosts_of(const ProgramManifest& program, const char* suffix) {
+  const std::string service = program.name + suffix;
+  std::string made = fmt::format("{0},{0}.{1},{0}.{1}.svc,{0}.{1}.svc.cluster.local", service, program.in_namespace);
+  for (const std::string& host : program.hosts) made += "," + host;
+  return made;
+}
+
+Json reference_of(const ScaleTarget& target) {
+  return {{"apiVersion", target.api_version}, {"kind", target.kind}, {"name", target.name}};
+}
+
+// Each change of the target is followed at once and exactly: by default an HPA ignores those of less than 10 %.
+Json behaviour() {
+  const Json rules{{"stabilizationWindowSeconds", 0}, {"tolerance", "0"}};
+  return {{"scaleUp", rules}, {"scaleDown", rules}};
+}
+
+void add_scaled_object(Objects& objects, const PlannerManifest& planner, const ScaleTarget& target) {
+  const std::string scaler = fmt::format("{}.{}.svc:{}", planner.name, planner.in_namespace, kScalerPort);
+  Json trigger{{"type", "external-push"},
+               {"metricType", "AverageValue"},
+               {"metadata", {{"scalerAddress", scaler}, {"pool", target.pool}}}};
+  objects.add("keda.sh/v1alpha1", "ScaledObject", target.name, target.in_namespace)["spec"] = {
+      {"scaleTargetRef", reference_of(target)},
+      {"minReplicaCount", target.replicas_min},
+      {"maxReplicaCount", target.replicas_max},
+      {"pollingInterval", 5},
+      {"advanced", {{"horizontalPodAutoscalerConfig", {{"behavior", behaviour()}}}}},
+      {"triggers", Json::array({std::move(trigger)})}};
+}
+
+void add_autoscaler(Objects& objects, const ScaleTarget& target) {
+  Json metric{{"name", kMetric}, {"selector", {{"matchLabels", {{"pool", target.pool}}}}}};
+  Json source{
+      {"type", "External"},
+      {"external", {{"metric", std::move(metric)}, {"target", {{"type", "AverageValue"}, {"averageValue", "1"}}}}}};
+  objects.add("autoscaling/v2", "HorizontalPodAutoscaler", target.name, target.in_namespace)["spec"] = {
+      {"scaleTargetRef", reference_of(target)},
+      {"minReplicas", target.replicas_min},
+      {"maxReplicas", target.replicas_max},
+      {"metrics", Json::array({std::move(source)})},
+      {"behavior", behaviour()}};
+}
+
+// Registers the planner as the provider of external metrics, which the API server calls.
+void add_external_metrics(Objects& objects, const PlannerManifest& planner) {
+  objects.bind("ClusterRole", "system:auth-delegator", planner.in_namespace + "-" + planner.name + "-auth-delegator",
+               {});
+  objects.bind("Role", "extension-apiserver-authentication-reader", planner.in_namespace + "-" + planner.name,
+               "kube-system");
+  objects.add("apiregistration.k8s.io/v1", "APIService", std::string{"v1beta1."} + kExternalMetrics, {})["spec"] = {
+      {"group", kExternalMetrics},
+      {"version", "v1beta1"},
+      {"service", {{"name", planner.name}, {"namespace", planner.in_namespace}, {"port", kMetricsPort}}},
+      {"caBundle", base64(planner.ca_bundle)},
+      {"groupPriorityMinimum", 100},
+      {"versionPriority", 100}};
+}
+
+}  // namespace
+
+std::vector<Json> manifests_of(const GatewayManifest& gateway) {
+  Objects objects{gateway, "gateway"};
+  objects.add_account();
+  objects.add_configuration();
+  if (gateway.keeps_ledger)
+    objects.add("v1", "PersistentVolumeClaim")["spec"] = {{"accessModes", {"ReadWriteOnce"}},
+                                                          {"resources", {{"requests", {{"storage", "10Gi"}}}}}};
+  objects.add_service({}, Json::array({service_port("http", gateway.port)}));
+  // Planners observe a gateway that is not ready, too: it may be so because it has no replicas.
+  objects.add_service(
+      "-admin", Json::array({service_port("admin", gateway.admin_port)}))["spec"]["publishNotReadyAddresses"] = true;
+  objects.add_disruption_budget();
+
+  Json container = container_of(
+      gateway, "gateway",
+      {"gateway", "--config", kConfigurationFile, "--listen", fmt::format(":{}", gateway.port), "--admin-listen",
+       fmt::format(":{}", gateway.admin_port), "--admin-hosts", hosts_of(gateway, "-admin")},
+      Json::array({port_of("http", gateway.port), port_of("admin", gateway.admin_port)}),
+      {{"requests", {{"cpu", "1"}, {"memory", "512Mi"}}}, {"limits", {{"memory", "1Gi"}}}});
+  container["livenessProbe"] = probe("/health", "admin", gateway.admin_has_tls, 10);
+  container["readinessProbe"] = probe("/ready", "admin", gateway.admin_has_tls, 2);
+  const Json state = gateway.keeps_ledger ? Json{{"persistentVolumeClaim", {{"claimName", gateway.name}}}}
+                                          : Json{{"emptyDir", Json::object()}};
+  objects.add_deployment(
+      {gateway.replicas, gateway.keeps_ledger, gateway.drain_time_s + kSettleTime, !gateway.access.empty()},
+      std::move(container), state);
+  objects.add_pod_monitor("admin", gateway.admin_has_tls);
+  return objects.take();
+}
+
+std::vector<Json> manifests_of(const PlannerManifest& planner) {
+  Objects objects{planner, "planner"};
+  objects.add_account();
+  objects.add_configuration();
+  Json ports = Json::array({port_of("http", planner.port)});
+  Json service_ports = Json::array({service_port("http", planner.port)});
+  Json arguments{"plan",
+                 "--config",
+                 kConfigurationFile,
+                 "--gateway",
+                 planner.gateway,
+                 "--dashboard",
+                 fmt::format(":{}", planner.port),
+                 "--dashboard-hosts",
+                 hosts_of(planner, ""),
+                 "--state-dir",
+                 kStateFolder};
+  const auto serve = [&](const char* name, std::uint16_t port, std::initializer_list<std::string> flags) {
+    ports.push_back(port_of(name, port));
+    service_ports.push_back(service_port(name, port));
+    for (const std::string& flag : flags) arguments.push_back(flag);
+  };
+  const std::string certificates = kSecretsFolder + std::string{"/tls."};
+  if (planner.autoscaler == Autoscaler::kKeda)
+    serve("scaler", kScalerPort, {"--external-scaler", fmt::format(":{}", kScalerPort)});
+  if (planner.autoscaler == Autoscaler::kHpa)
+    serve("metrics", kMetricsPort,
+          {"--external-metrics", fmt::format(":{}", kMetricsPort), "--external-metrics-certificate",
+           certificates + "crt", "--external-metrics-key", certificates + "key"});
+  objects.add_service({}, service_ports);
+  objects.add_disruption_budget();
+  if (planner.autoscaler == Autoscaler::kHpa) add_external_metrics(objects, planner);
+
+  Json container =
+      container_of(planner, "planner", std::move(arguments), std::move(ports),
+                   {{"requests", {{"cpu", "500m"}, {"memory", "256Mi"}}}, {"limits", {{"memory", "1Gi"}}}});
+  container["livenessProbe"] = probe("/health", "http", false, 10);
+  container["readinessProbe"] = probe("/health", "http", false, 2);
+  // Two planners must not act on one fleet, so that the old one ends first.
+  objects.add_deployment({1, true, kSettleTime, !planner.access.empty() || planner.autoscaler == Autoscaler::kHpa},
+                         std::move(container), {{"emptyDir", Json::object()}});
+  for (const ScaleTarget& target : planner.targets)
+    if (planner.autoscaler == Autoscaler::kKeda)
+      add_scaled_object(objects, planner, target);
+    else if (planner.autoscaler == Autoscaler::kHpa)
+      add_autoscaler(objects, target);
+  objects.add_pod_monitor("http", false);
+  return objects.take();
+}
+
+}  // namespace penstock::deployment

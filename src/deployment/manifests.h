@@ -1,0 +1,62 @@
+// The objects of Kubernetes that run a gateway or a planner.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "deployment/access_rules.h"
+
+namespace penstock::deployment {
+
+// Folders of a container. Its root is read-only.
+inline constexpr const char* kConfigurationFile = "/etc/penstock/penstock.yaml";
+inline constexpr const char* kSecretsFolder = "/etc/penstock-secrets";  // Of the Secret NAME-secrets.
+inline constexpr const char* kStateFolder = "/var/lib/penstock";        // The only one that can be written.
+inline constexpr std::uint32_t kUser = 65532;
+inline constexpr std::size_t kSuffixBytesMax = 8;  // Of names that are made from the name of a program.
+
+// What gateway and planner have in common. Names, image and variables are valid, and all texts are UTF-8.
+struct ProgramManifest {
+  std::string name, in_namespace, image;
+  std::string configuration;             // Text of the file.
+  bool configuration_is_secret = false;  // It contains keys.
+  bool mounts_secrets = false;           // It names files below kSecretsFolder.
+  std::vector<std::string> variables;    // Environment variables, which come from the same Secret.
+  std::vector<std::string> hosts;        // Further host names of its address for operators.
+  std::vector<AccessRule> access;
+  std::vector<std::string> arguments;  // After those that the manifest itself needs.
+  bool pod_monitor = false;            // For the operator of Prometheus.
+  std::string metrics_token_key;       // Key of the Secret with the token for /metrics; empty: none.
+};
+
+struct GatewayManifest : ProgramManifest {
+  std::uint16_t port = 8000, admin_port = 8081;
+  bool admin_has_tls = false;
+  std::uint32_t replicas = 1;
+  std::int64_t drain_time_s = 0;  // From SIGTERM until requests that are open are cut.
+  bool keeps_ledger = false;      // In kStateFolder, which then outlives the pod.
+};
+[[nodiscard]] std::vector<nlohmann::ordered_json> manifests_of(const GatewayManifest& gateway);
+
+enum class Autoscaler : std::uint8_t { kNone, kKeda, kHpa };
+
+// What an autoscaler acts on.
+struct ScaleTarget {
+  std::string pool;               // A valid value of a label.
+  std::string api_version, kind;  // "apps/v1", "Deployment".
+  std::string name, in_namespace;
+  std::uint32_t replicas_min = 1, replicas_max = 1;
+};
+
+struct PlannerManifest : ProgramManifest {
+  std::uint16_t port = 8080;  // Of the live page and the metrics.
+  std::string gateway;        // Admin address of the gateway: "penstock-gateway-admin.prod:8081".
+  Autoscaler autoscaler = Autoscaler::kNone;
+  std::vector<ScaleTarget> targets;  // Of the autoscaler.
+  std::string ca_bundle;             // Text of the PEM file that verifies the external metrics; for kHpa.
+};
+[[nodiscard]] std::vector<nlohmann::ordered_json> manifests_of(const PlannerManifest& planner);
+
+}  // namespace penstock::deployment

@@ -1,0 +1,115 @@
+#include "deployment/manifests.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace penstock::deployment {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+template <class Manifest>
+Manifest with_names() {
+  Manifest made;
+  made.name = "gw";
+  made.in_namespace = "llm";
+  made.image = "penstock:1";
+  made.configuration = "slo: {ttft: 1s}\n";
+  return made;
+}
+
+const Json& find(const std::vector<Json>& objects, const std::string& kind) {
+  static const Json none;
+  const auto at = std::find_if(objects.begin(), objects.end(), [&](const Json& each) { return each["kind"] == kind; });
+  return at == objects.end() ? none : *at;
+}
+Json pod_of(const std::vector<Json>& objects) { return find(objects, "Deployment")["spec"]["template"]["spec"]; }
+
+TEST(Manifests, ContainersMayDoNothingThatTheyNeedNotDo) {
+  const Json pod = pod_of(manifests_of(with_names<GatewayManifest>()));
+  EXPECT_EQ(pod["securityContext"]["runAsUser"], 65532);
+  EXPECT_EQ(pod["securityContext"]["runAsNonRoot"], true);
+  EXPECT_EQ(pod["securityContext"]["seccompProfile"]["type"], "RuntimeDefault");
+  const Json security = pod["containers"][0]["securityContext"];
+  EXPECT_EQ(security["readOnlyRootFilesystem"], true);
+  EXPECT_EQ(security["allowPrivilegeEscalation"], false);
+  EXPECT_EQ(security["capabilities"], (Json{{"drop", {"ALL"}}}));
+}
+
+TEST(Manifests, TheGraceEndsAfterTheDrain) {
+  auto gateway = with_names<GatewayManifest>();
+  gateway.drain_time_s = 600;
+  EXPECT_EQ(pod_of(manifests_of(gateway))["terminationGracePeriodSeconds"], 605);
+}
+
+TEST(Manifests, AProgramWithoutPermissionsHasNoTokenAndNoRole) {
+  const auto objects = manifests_of(with_names<GatewayManifest>());
+  EXPECT_TRUE(find(objects, "Role").is_null());
+  EXPECT_EQ(pod_of(objects)["automountServiceAccountToken"], false);
+}
+
+TEST(Manifests, ARoleIsInTheNamespaceOfItsResources) {
+  auto gateway = with_names<GatewayManifest>();
+  gateway.access = gateway_access("engines");
+  const auto objects = manifests_of(gateway);
+  EXPECT_EQ(find(objects, "Role")["metadata"]["namespace"], "engines");
+  EXPECT_EQ(find(objects, "Role")["rules"].dump(),
+            R"([{"apiGroups":[""],"resources":["pods"],"verbs":["list","watch"]}])");
+  const Json& binding = find(objects, "RoleBinding");
+  EXPECT_EQ(binding["metadata"]["namespace"], "engines");
+  EXPECT_EQ(binding["subjects"].dump(), R"([{"kind":"ServiceAccount","name":"gw","namespace":"llm"}])");
+  EXPECT_EQ(pod_of(objects)["automountServiceAccountToken"], true);
+}
+
+TEST(Manifests, AConfigurationWithKeysIsASecret) {
+  auto gateway = with_names<GatewayManifest>();
+  EXPECT_EQ(find(manifests_of(gateway), "ConfigMap")["data"]["penstock.yaml"], gateway.configuration);
+  gateway.configuration_is_secret = true;
+  const auto objects = manifests_of(gateway);
+  EXPECT_TRUE(find(objects, "ConfigMap").is_null());
+  EXPECT_EQ(find(objects, "Secret")["stringData"]["penstock.yaml"], gateway.configuration);
+  EXPECT_EQ(pod_of(objects)["volumes"][0]["secret"]["secretName"], "gw");
+}
+
+TEST(Manifests, ALedgerOutlivesThePodAndHasOneWriter) {
+  auto gateway = with_names<GatewayManifest>();
+  gateway.keeps_ledger = true;
+  const auto objects = manifests_of(gateway);
+  EXPECT_FALSE(find(objects, "PersistentVolumeClaim").is_null());
+  EXPECT_EQ(find(objects, "Deployment")["spec"]["strategy"]["type"], "Recreate");
+}
+
+TEST(Manifests, AutoscalersFollowEachChange) {
+  auto planner = with_names<PlannerManifest>();
+  planner.targets = {{"chat", "apps/v1", "Deployment", "chat", "llm", 1, 16}};
+  planner.autoscaler = Autoscaler::kHpa;
+  const Json hpa = find(manifests_of(planner), "HorizontalPodAutoscaler")["spec"];
+  planner.autoscaler = Autoscaler::kKeda;
+  const Json keda = find(manifests_of(planner), "ScaledObject")["spec"];
+  for (const Json& behaviour : {hpa["behavior"], keda["advanced"]["horizontalPodAutoscalerConfig"]["behavior"]})
+    for (const char* direction : {"scaleUp", "scaleDown"}) {
+      EXPECT_EQ(behaviour[direction]["tolerance"], "0");
+      EXPECT_EQ(behaviour[direction]["stabilizationWindowSeconds"], 0);
+    }
+  EXPECT_EQ(keda["triggers"][0]["metadata"]["scalerAddress"], "gw.llm.svc:9090");
+  EXPECT_EQ(hpa["maxReplicas"], 16);
+}
+
+TEST(Manifests, TheApiServiceTrustsTheCa) {
+  auto planner = with_names<PlannerManifest>();
+  planner.autoscaler = Autoscaler::kHpa;
+  for (const auto& [text, base64] :
+       {std::pair{"f", "Zg=="}, {"fo", "Zm8="}, {"foo", "Zm9v"}, {"\xff\xfe\xfd\xfc", "//79/A=="}}) {
+    planner.ca_bundle = text;
+    EXPECT_EQ(find(manifests_of(planner), "APIService")["spec"]["caBundle"], base64);
+  }
+}
+
+TEST(Manifests, ARuleIsShownAsALineOfARole) {
+  EXPECT_EQ(role_line(gateway_access("a")[0]), R"({apiGroups: [""], resources: ["pods"], verbs: ["list", "watch"]})");
+}
+
+}  // namespace
+}  // namespace penstock::deployment

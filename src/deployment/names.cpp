@@ -1,0 +1,79 @@
+#include "deployment/names.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace penstock::deployment {
+namespace {
+
+constexpr std::size_t kNameBytesMax = 253, kImageBytesMax = 512;
+
+constexpr bool is_lower(char c) { return c >= 'a' && c <= 'z'; }
+constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
+constexpr bool is_letter(char c) { return is_lower(c) || (c >= 'A' && c <= 'Z'); }
+
+template <class Allowed>
+bool consists_of(std::string_view text, Allowed allowed) {
+  return std::all_of(text.begin(), text.end(), allowed);
+}
+
+// A label of a name, where only the first one of a Service must begin with a letter.
+bool is_dns_label(std::string_view text, bool begins_with_letter) {
+  const auto at_ends = [](char c) { return is_lower(c) || is_digit(c); };
+  return !text.empty() && text.size() <= kLabelBytesMax &&
+         (begins_with_letter ? is_lower(text.front()) : at_ends(text.front())) && at_ends(text.back()) &&
+         consists_of(text, [&](char c) { return at_ends(c) || c == '-'; });
+}
+
+}  // namespace
+
+core::Result<void> check_dns_label(std::string_view text, std::size_t bytes_max) {
+  if (is_dns_label(text, true) && text.size() <= bytes_max) return {};
+  return core::invalid_input({}, "is not a name that Kubernetes accepts",
+                             fmt::format("use at most {} characters: lower-case letters, digits and '-', with a letter "
+                                         "first and no '-' last",
+                                         bytes_max));
+}
+
+core::Result<void> check_dns_name(std::string_view text) {
+  bool good = text.size() <= kNameBytesMax;
+  for (std::string_view rest = text; good;) {
+    const std::size_t dot = rest.find('.');
+    good = is_dns_label(rest.substr(0, dot), false);
+    if (dot == std::string_view::npos) break;
+    rest.remove_prefix(dot + 1);
+  }
+  if (good) return {};
+  return core::invalid_input({}, "is not a name that Kubernetes accepts",
+                             "use lower-case letters, digits, '-' and '.', with a letter or a digit at both ends");
+}
+
+core::Result<void> check_label_value(std::string_view text) {
+  const auto at_ends = [](char c) { return is_letter(c) || is_digit(c); };
+  if (!text.empty() && text.size() <= kLabelBytesMax && at_ends(text.front()) && at_ends(text.back()) &&
+      consists_of(text, [&](char c) { return at_ends(c) || c == '-' || c == '_' || c == '.'; }))
+    return {};
+  return core::invalid_input({}, "is not a label value that Kubernetes accepts",
+                             "use at most 63 letters, digits, '-', '_' and '.', with a letter or a digit at both ends");
+}
+
+core::Result<void> check_image(std::string_view text) {
+  const auto allowed = [](char c) {
+    return is_letter(c) || is_digit(c) || std::string_view{"-_./:@+"}.find(c) != std::string_view::npos;
+  };
+  if (!text.empty() && text.size() <= kImageBytesMax && (is_letter(text.front()) || is_digit(text.front())) &&
+      consists_of(text, allowed))
+    return {};
+  return core::invalid_input({}, "is not the reference of a container image", "as registry.example/penstock:1.0");
+}
+
+core::Result<void> check_variable(std::string_view text) {
+  if (!text.empty() && text.size() <= kNameBytesMax && !is_digit(text.front()) &&
+      consists_of(text, [](char c) { return is_letter(c) || is_digit(c) || c == '_'; }))
+    return {};
+  return core::invalid_input({}, "is not the name of a variable that a container can have",
+                             "use letters, digits and '_', with no digit first");
+}
+
+}  // namespace penstock::deployment

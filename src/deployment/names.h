@@ -1,0 +1,25 @@
+// Which texts Kubernetes accepts. Errors have no `where`.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+#include "core/result.h"
+
+namespace penstock::deployment {
+
+// Longest name of a Service, and so of all objects that share its name.
+inline constexpr std::size_t kLabelBytesMax = 63;
+
+// A label of DNS that begins with a letter (RFC 1035), as names of Services are: "penstock-gateway".
+[[nodiscard]] core::Result<void> check_dns_label(std::string_view text, std::size_t bytes_max = kLabelBytesMax);
+// Labels of DNS with dots between them (RFC 1123), as names of Deployments are: "qwen3-32b.decode".
+[[nodiscard]] core::Result<void> check_dns_name(std::string_view text);
+// The value of a label, such as "decode"; selectors compare it.
+[[nodiscard]] core::Result<void> check_label_value(std::string_view text);
+// The reference of a container image, such as "registry.example/penstock:1.0".
+[[nodiscard]] core::Result<void> check_image(std::string_view text);
+// The name of an environment variable that is also the key of a Secret.
+[[nodiscard]] core::Result<void> check_variable(std::string_view text);
+
+}  // namespace penstock::deployment

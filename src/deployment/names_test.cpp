@@ -1,0 +1,39 @@
+#include "deployment/names.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace penstock::deployment {
+namespace {
+
+TEST(Names, ServicesHaveLabelsOfDnsThatBeginWithALetter) {
+  for (const char* good : {"a", "penstock-gateway", "p1", "a--b"}) EXPECT_TRUE(check_dns_label(good)) << good;
+  for (const char* bad : {"", "1a", "-a", "a-", "A", "a.b", "a_b", "a\nb", "a b", "\xc3\xa4"})
+    EXPECT_FALSE(check_dns_label(bad)) << bad;
+  EXPECT_TRUE(check_dns_label(std::string(63, 'a')));
+  EXPECT_FALSE(check_dns_label(std::string(64, 'a')));
+  EXPECT_FALSE(check_dns_label(std::string(56, 'a'), 55));
+}
+
+TEST(Names, DeploymentsMayHaveDots) {
+  for (const char* good : {"a", "1", "qwen3-32b.decode", "0.0"}) EXPECT_TRUE(check_dns_name(good)) << good;
+  for (const char* bad : {"", ".", "a.", ".a", "a..b", "a.-b", "Qwen/Qwen3", "a_b"})
+    EXPECT_FALSE(check_dns_name(bad)) << bad;
+}
+
+TEST(Names, LabelValuesHaveNoSlash) {
+  for (const char* good : {"a", "A_b.c-1", "0"}) EXPECT_TRUE(check_label_value(good)) << good;
+  for (const char* bad : {"", "Qwen/Qwen3-32B", "-a", "a.", "a b", "a:b"}) EXPECT_FALSE(check_label_value(bad)) << bad;
+  EXPECT_FALSE(check_label_value(std::string(64, 'a')));
+}
+
+TEST(Names, ImagesAndVariables) {
+  for (const char* good : {"penstock:0.1.0", "registry.example:5000/a/b@sha256:00"}) EXPECT_TRUE(check_image(good));
+  for (const char* bad : {"", " a", "a\n", "a;b", "-a"}) EXPECT_FALSE(check_image(bad)) << bad;
+  for (const char* good : {"A", "_a1"}) EXPECT_TRUE(check_variable(good)) << good;
+  for (const char* bad : {"", "1a", "a-b", "a=b", "a b"}) EXPECT_FALSE(check_variable(bad)) << bad;
+}
+
+}  // namespace
+}  // namespace penstock::deployment

@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+"""`penstock manifests`: golden files, what a container cannot have, and values that try to leave their quotes. PENSTOCK_UPDATE_GOLDEN=1 rewrites the files."""
+
+import os
+import re
+from pathlib import Path
+
+import cli_testing
+from cli_testing import CliTest
+
+GOLDEN = Path(__file__).resolve().parent / "golden"
+
+GATEWAY = """\
+gateway:
+  drain_time: 10m   # longest answer
+  admin_token_file: /etc/penstock-secrets/admin-token
+  kubernetes: {selector: app=vllm, namespace: engines}
+tenants: [{name: shop, key_envs: SHOP_KEY}]
+"""
+PLANNER = """\
+slo: {ttft: 2s, itl: 50ms}
+pools:
+  - {name: prefill, role: prefill, min_replicas: 1, max_replicas: 8}
+  - {name: decode, role: decode, min_replicas: 2, max_replicas: 16}
+"""
+
+
+class Manifests(CliTest):
+    def manifests(self, program, text, *flags):
+        self.write("penstock.yaml", text)
+        return self.run_program("manifests", program, "penstock.yaml", *flags).stdout
+
+    def assert_golden(self, name, text):
+        path = GOLDEN / f"manifests-{name}.yaml"
+        text = re.sub(r"penstock:\d+\.\d+\.\d+", "penstock:VERSION", text)
+        if os.environ.get("PENSTOCK_UPDATE_GOLDEN"):
+            path.write_text(text)
+        self.assertEqual(text, path.read_text())
+
+    def test_a_gateway_that_follows_pods(self):
+        self.assert_golden("gateway", self.manifests("gateway", GATEWAY, "--namespace", "llm", "--replicas", "2", "--pod-monitor"))
+
+    def test_a_planner_for_keda(self):
+        self.assert_golden("planner-keda", self.manifests("planner", PLANNER, "--namespace", "llm", "--autoscaler", "keda"))
+
+    def test_a_planner_for_the_hpa(self):
+        self.write("ca.crt", "-----BEGIN CERTIFICATE-----\nMA==\n-----END CERTIFICATE-----\n")
+        self.assert_golden("planner-hpa", self.manifests("planner", PLANNER, "--autoscaler", "hpa", "--ca", "ca.crt"))
+
+    def test_keys_in_the_file_make_it_a_secret(self):
+        text = self.manifests("gateway", "tenants: [{name: shop, keys: [sk-shop]}]\n")
+        self.assertIn("kind: Secret\n", text)
+        self.assertNotIn("kind: ConfigMap\n", text)
+        self.assertNotIn("kind: ConfigMap\n", self.manifests("planner", "gateway: {credentials: {headers: 'X-Key: s'}}\n"))
+
+    def test_the_delay_of_the_drain_covers_the_nodes_of_a_cluster(self):
+        self.assertIn('"5s"', self.manifests("gateway", ""))
+        self.assertNotIn("--drain-delay", self.manifests("gateway", "gateway: {drain_delay: 20s}\n"))
+
+    def test_no_value_leaves_its_place(self):
+        """A file whose comment looks like the end of its place in the YAML, in several ways."""
+        for comment in ("---", "\\\"", "'", "  - x: |", "}}", "\u2028kind: Secret", "\U0001f600"):
+            text = self.manifests("gateway", f"# {comment}\nslo: {{ttft: 1s}}\n")
+            kinds = re.findall(r"(?m)^kind: (\w+)$", text)
+            self.assertEqual(kinds, ["ServiceAccount", "ConfigMap", "Service", "Service", "PodDisruptionBudget", "Deployment"])
+
+    def test_what_kubernetes_refuses_is_one_line(self):
+        self.write("g.yaml", "")
+        for flags, says in ((("--name", "Gateway"), "--name: 'Gateway' is not a name that Kubernetes accepts"),
+                            (("--name", "a" * 56), "at most 55 characters"),
+                            (("--namespace", "a_b"), "--namespace: 'a_b' is not a name"),
+                            (("--image", "a b"), "--image: 'a b' is not the reference of a container image"),
+                            (("--autoscaler", "keda"), "--autoscaler: is of `penstock manifests planner`"),
+                            (("--replicas", "0"), "--replicas: ")):
+            self.assert_refused("manifests", "gateway", "g.yaml", *flags, says=says)
+        for flags, says in ((("--replicas", "2"), "--replicas: is of `penstock manifests gateway`"),
+                            (("--autoscaler", "hpa"), "--ca: is missing; name the PEM file"),
+                            (("--autoscaler", "hpa", "--ca", "none.pem"), "--ca: none.pem: cannot be opened"),
+                            (("--autoscaler", "hpa", "--ca", "g.yaml"), "--ca: g.yaml contains no certificate"),
+                            (("--gateway", "http://a/b"), "--gateway: must be HOST:PORT"),
+                            (("--autoscaler", "helm"), "must be none, keda or hpa")):
+            self.assert_refused("manifests", "planner", "g.yaml", *flags, says=says)
+        for words in ((), ("gateway",), ("engine", "g.yaml"), ("gateway", "g.yaml", "h.yaml")):
+            self.assert_refused("manifests", *words, says="takes gateway or planner, and one FILE")
+        self.assert_refused("manifests", "gateway", "none.yaml", says="none.yaml: cannot be opened")
+
+    def test_what_the_container_lacks_is_one_line(self):
+        for text, says in (("gateway: {admin_token_file: token}\n", "gateway.admin_token_file: the container has no file 'token'; "
+                            "put it into the Secret penstock-gateway-secrets and name it /etc/penstock-secrets/…"),
+                           ("gateway: {admin_token_file: /etc/penstock-secrets/../passwd}\n", "the container has no file"),
+                           ("gateway: {ledger: usage.sqlite}\n", "gateway.ledger: the container cannot write 'usage.sqlite'; "
+                            "name a file below /var/lib/penstock"),
+                           ("log: {access: /var/log/a}\n", "log.access: the container cannot write"),
+                           ("tenants: [{name: a, key_envs: [a=b]}]\n", "tenants[0].key_envs: 'a=b' is not the name of a variable"),
+                           ("gateway: {listen: ':0'}\n", "gateway.listen: needs a port"),
+                           ("gateway: {listen: ':80', admin_listen: ':80'}\n", "needs a port of its own"),
+                           ("gateway: {ledgr: x}\n", "unknown key; did you mean")):
+            self.write("g.yaml", text)
+            self.assertRegex(self.assert_refused("manifests", "gateway", "g.yaml", says=says), r"\Apenstock: g\.yaml:\d+:\d+: ")
+        self.write("p.yaml", "gateway: {admin_tls: {certificate: /etc/penstock-secrets/c, key: /etc/penstock-secrets/k}}\n")
+        self.assert_refused("manifests", "planner", "p.yaml", says="gateway.admin_tls.certificate: a planner verifies it for an address")
+        for name in ("Qwen/Qwen3", "a b", "x" * 64, "Chat"):
+            self.write("p.yaml", f"pools: [{{name: '{name}'}}]\n")
+            self.assert_refused("manifests", "planner", "p.yaml", "--autoscaler", "keda", says="that Kubernetes accepts; use ")
+
+
+if __name__ == "__main__":
+    cli_testing.main()

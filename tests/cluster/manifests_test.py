@@ -1,0 +1,134 @@
+#!/usr/bin/env python3
+"""What `penstock manifests` writes, applied to a real API server with strict validation; and the Role is all that the gateway needs.
+
+The definitions of others (PodMonitor) are those of k8s-testbed.sh crds. That of KEDA is taken from the cache of Go's modules."""
+
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "live"))
+
+from cluster_testing import Cluster, folder_of_programs, main  # noqa: E402
+from live_testing import PROGRAM, Gateway, config_file, until  # noqa: E402
+
+KEDA = "scaledobjects.keda.sh"
+EXAMPLES = {
+    "aggregated": {"slo": {"ttft": "2s"}, "pools": [{"name": "chat", "max_replicas": 8}],
+                   "gateway": {"kubernetes": {"selector": "app=chat"}}},
+    "disaggregated": {"pools": [{"name": "prefill", "role": "prefill"}, {"name": "decode", "role": "decode"}],
+                      "gateway": {"drain_time": "10m", "ledger": "/var/lib/penstock/usage.sqlite",
+                                  "kubernetes": {"selector": "app in (prefill, decode)", "namespace": "default"}}},
+    "tenants": {"tenants": [{"name": "shop", "keys": ["sk-\u00e4\"'\\: #"]}], "pools": [{"name": "chat"}],
+                "gateway": {"admin_token_file": "/etc/penstock-secrets/token", "admin_listen": "127.0.0.1:9000"}},
+}
+
+
+class Manifests(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.cluster = Cluster()
+        cls.addClassCleanup(cls.cluster.close)
+        try:
+            cls.cluster.testbed("crds")
+            cls.without = []
+        except RuntimeError as error:
+            print(f"NOT CHECKED: PodMonitor, because its definition cannot be obtained: {error}", file=sys.stderr)
+            cls.without = ["PodMonitor"]
+        # The definition of KEDA is there where the testbed has built KEDA: in the cache of Go's modules.
+        for path in sorted(pathlib.Path.home().glob("go/pkg/mod/github.com/kedacore/keda/v2@*/config/crd/bases/keda.sh_scaledobjects.yaml"))[-1:]:
+            cls.cluster.kubectl("apply", "--server-side", "-f", str(path))
+            cls.cluster.kubectl("wait", "--for=condition=Established", "crd/scaledobjects.keda.sh", "--timeout=30s")
+        cls.cluster.kubectl("create", "namespace", "llm")
+        cls.ca = cls.file("-----BEGIN CERTIFICATE-----\nMA==\n-----END CERTIFICATE-----\n")
+
+    @classmethod
+    def file(cls, text):
+        with tempfile.NamedTemporaryFile("w", suffix=".yaml", dir=cls.cluster.run, delete=False, encoding="utf-8") as file:
+            file.write(text)
+        return file.name
+
+    def manifests(self, program, configuration, *flags):
+        path = self.file(json.dumps(configuration))
+        done = subprocess.run([PROGRAM, "manifests", program, path, "--namespace", "llm", *flags], capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def apply(self, text, *flags):
+        """Applies YAML as kubectl reads it, and returns the kinds."""
+        done = subprocess.run([folder_of_programs() / "kubectl", "--kubeconfig", self.cluster.kubeconfig, "apply", "--server-side",
+                               "--validate=strict", *flags, "-o", "name", "-f", "-"], input=text, capture_output=True, text=True,
+                              timeout=120, check=False)
+        self.assertEqual(done.returncode, 0, f"{done.stderr}\n{text}")
+        return [line.split("/")[0].split(".")[0] for line in done.stdout.splitlines()]
+
+    def test_a_strict_dry_run_accepts_all(self):
+        for name, configuration in EXAMPLES.items():
+            monitor = [] if "PodMonitor" in self.without else ["--pod-monitor"]
+            for program, flags in (("gateway", ["--replicas", "1"]), ("planner", []),
+                                   ("planner", ["--autoscaler", "hpa", "--ca", self.ca])):
+                with self.subTest(name=name, program=program, flags=flags):
+                    kinds = self.apply(self.manifests(program, configuration, *flags, *monitor), "--dry-run=server")
+                    for kind in ("deployment", "service", "serviceaccount", "poddisruptionbudget", *(["podmonitor"] if monitor else [])):
+                        self.assertIn(kind, kinds)
+
+    def test_a_mistake_would_be_found(self):
+        text = self.manifests("gateway", {}).replace("replicas: 1", "replicaz: 1")
+        with self.assertRaisesRegex(AssertionError, "replicaz"):
+            self.apply(text, "--dry-run=server")
+
+    def test_scaled_objects_have_what_keda_defines(self):
+        if KEDA not in self.cluster.kubectl("get", "crds", "-o", "name"):
+            print("NOT CHECKED: ScaledObject, because KEDA's definitions are not in the testbed", file=sys.stderr)
+            return
+        self.apply(self.manifests("planner", EXAMPLES["aggregated"], "--autoscaler", "keda"), "--dry-run=server")
+
+    def test_the_configuration_arrives_as_it_is(self):
+        path = self.file("# \u00e4 \"quoted\" 'text' #\n\ngateway:\n  # ---\n  drain_time: 30s   \nmodel: \"a: b\"\n")
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        done = subprocess.run([PROGRAM, "manifests", "gateway", path, "--namespace", "llm", "--name", "as-it-is"], capture_output=True,
+                              text=True, check=True)
+        self.apply(done.stdout)
+        self.assertEqual(self.cluster.get("configmap", "as-it-is", "-n", "llm")["data"]["penstock.yaml"], text)
+
+    def test_the_role_is_enough_for_the_gateway_and_no_wider(self):
+        configuration = {"gateway": {"kubernetes": {"selector": "app=engines"}}}
+        text = self.manifests("gateway", configuration)
+        self.apply(text)
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "engine", "labels": {"app": "engines"}},
+               "spec": {"containers": [{"name": "engine", "image": "engine"}], "nodeSelector": {"type": "kwok"},
+                        "tolerations": [{"operator": "Exists"}]}}
+        self.cluster.kubectl("apply", "-n", "llm", "-f", "-", given=pod)
+        token = self.cluster.kubectl("create", "token", "penstock-gateway", "-n", "llm").strip()
+        admin = json.loads(self.cluster.kubectl("config", "view", "--raw", "-o", "json"))
+        kubeconfig = self.file(json.dumps({
+            "apiVersion": "v1", "kind": "Config", "current-context": "a", "clusters": [{"name": "c", "cluster": admin["clusters"][0]["cluster"]}],
+            "contexts": [{"name": "a", "context": {"cluster": "c", "user": "u", "namespace": "llm"}}],
+            "users": [{"name": "u", "user": {"token": token}}]}))
+        configuration["gateway"]["kubernetes"]["kubeconfig"] = kubeconfig
+        gateway = Gateway(self, "--config", config_file(self, **configuration))
+        until("a ready pod", lambda: any(each["type"] == "Ready" and each["status"] == "True"
+                                         for each in self.cluster.get("pod", "engine", "-n", "llm")["status"].get("conditions", [])))
+        # Nothing listens at its address, so that its model stays unknown and the gateway shows no replica.
+        until("the pod", lambda: "replica_added replica=engine" in gateway.log())
+        user = "system:serviceaccount:llm:penstock-gateway"
+        allowed = self.cluster.kubectl("auth", "can-i", "--list", "--as", user, "-n", "llm", "--no-headers")
+        rules = [line.split() for line in allowed.splitlines() if line.startswith("pods")]
+        self.assertEqual([rule[-1] for rule in rules], ["watch]"])
+        for verb, resource in (("delete", "pods"), ("patch", "pods"), ("get", "secrets"), ("list", "configmaps")):
+            done = subprocess.run([folder_of_programs() / "kubectl", "--kubeconfig", self.cluster.kubeconfig, "auth", "can-i", verb, resource,
+                                   "--as", user, "-n", "llm"], capture_output=True, text=True, check=False)
+            self.assertEqual(done.stdout.strip(), "no", f"{verb} {resource}")
+        # Without the Role it is not: the test would notice a gateway that another permission serves.
+        self.cluster.kubectl("delete", "role", "penstock-gateway", "-n", "llm")
+        self.cluster.kubectl("delete", "pod", "engine", "-n", "llm")
+        other = Gateway(self, "--config", config_file(self, **configuration))
+        until("the refusal", lambda: 'add to the Role' in other.log())
+
+
+if __name__ == "__main__":
+    main()
