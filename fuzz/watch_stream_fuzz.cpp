@@ -7,6 +7,8 @@
 #include <string_view>
 
 #include "connect/kubernetes/api_call.h"
+#include "connect/kubernetes/pods.h"
+#include "connect/kubernetes/scale_target.h"
 #include "connect/kubernetes/watch_stream.h"
 
 namespace {
@@ -29,6 +31,8 @@ Read read(std::string_view bytes, std::size_t piece) {
       const ApiCall call{"watch", kPods};
       if (api_error_of(call, object).message().find('\n') != std::string::npos) std::abort();
       if (const auto scale = parse_scale(call, object); scale && scale->resource_version.empty()) std::abort();
+      read.events += parse_pod(object).name + parse_scaled_object(object).version;
+      read.events += parse_horizontal_autoscaler(object).title + parse_disruption_budget(object).name;
       return true;
     });
   if (read.is_good != stream.problem().empty()) std::abort();

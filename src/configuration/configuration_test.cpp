@@ -124,6 +124,17 @@ TEST(Configuration, ContradictionsNameTheirPlace) {
     EXPECT_EQ(problems(contradiction.yaml, contradiction.flags), contradiction.message);
 }
 
+TEST(Configuration, TargetsOfPoolsInKubernetesAreCheckedAndDiffer) {
+  EXPECT_EQ(problems("pools: [{role: prefill, kubernetes: deployment/p}, {role: decode, kubernetes: statefulset/d}]"),
+            "");
+  EXPECT_NE(problems("pools: [{kubernetes: pod/p}]").find("pools[0].kubernetes: \"pod/p\" is no object with replicas"),
+            std::string::npos);
+  EXPECT_NE(problems("pools: [{role: prefill, kubernetes: deployment/p}, {role: decode, kubernetes: "
+                     "apps/v1/deployments/p}]")
+                .find("pools[1].kubernetes: two pools have the target deployments.apps \"p\""),
+            std::string::npos);
+}
+
 TEST(Configuration, AnUnknownPolicyGetsASuggestion) {
   EXPECT_TRUE(problems("policy: [static, hpa-rat]\n")
                   .starts_with("p.yaml:1:18: policy[1]: unknown policy 'hpa-rat'; did you mean hpa-rate? there are "));

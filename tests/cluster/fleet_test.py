@@ -14,8 +14,8 @@ from pods_testing import Clients, PodsThatServe, main_inside, until
 from live_testing import Program
 
 ROLE = [
-    {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["list", "watch"]},
-    {"apiGroups": ["apps"], "resources": ["deployments/scale"], "verbs": ["get", "patch"]},
+    {"apiGroups": ["apps"], "resources": ["deployments", "statefulsets"], "verbs": ["list", "watch"]},
+    {"apiGroups": ["apps"], "resources": ["deployments/scale", "statefulsets/scale"], "verbs": ["get", "patch"]},
     {"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch", "patch"]},
     {"apiGroups": ["autoscaling"], "resources": ["horizontalpodautoscalers"], "verbs": ["list", "watch"]},
     {"apiGroups": ["policy"], "resources": ["poddisruptionbudgets"], "verbs": ["list", "watch"]},
@@ -29,7 +29,8 @@ def role(rules):
 class Planner(Program):
     """Its target is the number between its bounds, which are equal."""
 
-    def __init__(self, test, name, gateway, replicas):
+    def __init__(self, test, name, gateway, replicas, kind):
+        self.object = f"{kind.lower()}/engines"
         self.path = os.path.join(test.cluster.run, name + ".yaml")
         self.kubernetes = test.kubernetes(name, os.path.join(test.cluster.run, "kubeconfig-autoscaler"))
         self.write(replicas)
@@ -39,7 +40,7 @@ class Planner(Program):
 
     def write(self, replicas):
         with open(self.path, "w", encoding="utf-8") as file:
-            json.dump({"pools": [{"name": "chat", "kubernetes": "deployment/engines", "min_replicas": replicas,
+            json.dump({"pools": [{"name": "chat", "kubernetes": self.object, "min_replicas": replicas,
                                   "max_replicas": replicas}],
                        "planner": {"tick_interval": "1s", "kubernetes": {"manual_hold": "5s", "pending_timeout": "5s"}},
                        "gateway": {"anonymous": True, "kubernetes": self.kubernetes}, "log": {"format": "json"}}, file)
@@ -63,12 +64,12 @@ def parsed(line):
 
 
 class FleetOfPods(PodsThatServe):
-    def begin(self, name, pods, grace_s=1):
+    def begin(self, name, pods, kind="Deployment"):
         """Pods that end 1 s after their deletion, whatever is open: only a drain before it keeps their streams."""
-        gateway = self.start(name, pods, grace_s, 0)
+        gateway = self.start(name, pods, 1, 0, kind=kind)
         self.cluster.kubectl("apply", "-n", name, "-f", "-", given=role(ROLE))
         self.cluster.kubectl("create", "rolebinding", "penstock-planner", "-n", name, "--role=penstock-planner", "--user=autoscaler")
-        return gateway, Planner(self, name, gateway, pods)
+        return gateway, Planner(self, name, gateway, pods, kind)
 
     def replicas(self, name):
         return self.cluster.get("deployment", "engines", "-n", name)["spec"]["replicas"]
@@ -100,6 +101,15 @@ class FleetOfPods(PodsThatServe):
         broken = clients.end()
         print(f"{len(clients.streams)} streams without drain, {len(broken)} broken", file=sys.stderr)
         self.assertNotEqual(broken, [])
+
+    def test_the_highest_ordinals_of_a_stateful_set_go_and_no_stream_is_cut(self):
+        gateway, planner = self.begin("ordered", 3, "StatefulSet")
+        clients = Clients(gateway.port, 6)
+        until("first streams", lambda: len(clients.streams) > 6)
+        self.reaches(planner, gateway, 1)
+        broken = clients.end()
+        self.assertEqual([replica["id"] for replica in gateway.overview()["replicas"]], ["engines-0"])
+        self.assertEqual(broken, [])
 
     def test_others_on_the_target_are_named_and_not_fought(self):
         gateway, planner = self.begin("others", 2)

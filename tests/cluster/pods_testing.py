@@ -72,9 +72,14 @@ class PodsThatServe(unittest.TestCase):
         cls.kubelet.wait(timeout=60)
         cls.cluster.close()
 
-    def start(self, name, *shape):
+    def start(self, name, *shape, kind="Deployment"):
         self.cluster.kubectl("create", "namespace", name)
-        self.cluster.kubectl("apply", "-n", name, "-f", "-", given=deployment(*shape))
+        owner = deployment(*shape)
+        if kind == "StatefulSet":
+            owner["kind"] = kind
+            del owner["spec"]["strategy"]
+            owner["spec"].update(serviceName="engines", podManagementPolicy="Parallel")
+        self.cluster.kubectl("apply", "-n", name, "-f", "-", given=owner)
         gateway = Gateway(self, "--config", config_file(self, gateway={"anonymous": True, "health_interval": "500ms",
                                                                        "kubernetes": self.kubernetes(name, self.cluster.kubeconfig)}))
         until(f"{shape[0]} pods", lambda: self.phases(gateway) == ["serving"] * shape[0])
