@@ -127,6 +127,10 @@ core::Result<Autoscalers> Autoscalers::open(const AutoscalerOptions& options, ne
   return made;
 }
 
+void Autoscalers::disconnect() {
+  if (scaler_) scaler_->disconnect();
+}
+
 void Autoscalers::drain() {
   if (scaler_) scaler_->drain();
 }

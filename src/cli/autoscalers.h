@@ -32,6 +32,8 @@ class Autoscalers {
   [[nodiscard]] static core::Result<Autoscalers> open(const AutoscalerOptions& options, net::Loop& loop,
                                                       net::Client& client, const controller::PlannerDaemon& daemon,
                                                       logging::Log& log);
+  // Ends streams and connections, so that their clients find the planner that leads.
+  void disconnect();
   // Ends streams so that their clients connect again at once.
   void drain();
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -18,6 +19,7 @@
 #include "cli/plan_setup.h"
 #include "connect/nats/protocol.h"
 #include "connect/sqlite/decision_store.h"
+#include "controller/decision_events.h"
 #include "controller/local_fleet.h"
 #include "controller/observed_fleet.h"
 #include "controller/planner_daemon.h"
@@ -34,6 +36,8 @@ namespace {
 
 // Time in which answers that end the planner's streams are sent.
 constexpr core::Duration kAnswersEnd = std::chrono::milliseconds{20};
+// Longest time to save the policy's state and to give a Lease up at the end.
+constexpr core::Duration kHandOver = std::chrono::seconds{3};
 
 const char* host_name(EngineHost host) {
   return core::name_of<EngineHost::kKubernetes>(host, {"the gateway's replicas", "local engines", "Kubernetes"});
@@ -215,6 +219,17 @@ core::Result<std::unique_ptr<controller::Fleet>> open_observed_fleet(const confi
   return std::make_unique<controller::ObservedFleet>(loop, client, log, std::move(observed));
 }
 
+// An event of Kubernetes on the target of the pool, if there is one.
+void write_event(connect::EventWriter* events, bool acts, const controller::Fleet& fleet,
+                 const simulation::RunOptions& run, const decision::DecisionRecord& record) {
+  const auto pool = std::find_if(run.pools.begin(), run.pools.end(),
+                                 [&](const simulation::PoolSpec& each) { return each.name == record.pool; });
+  if (events == nullptr || !acts || pool == run.pools.end()) return;
+  const auto object = fleet.target_object(static_cast<std::size_t>(pool - run.pools.begin()));
+  if (!object) return;
+  if (const auto event = controller::decision_event(record, *object)) events->write(*event);
+}
+
 }  // namespace
 
 int run_planner(const Arguments& arguments) {
@@ -234,6 +249,7 @@ int run_planner(const Arguments& arguments) {
   controller::LocalFleet* own = nullptr;
   bool ending = false;
   std::function<void()> on_end = [] {};
+  std::function<void(std::function<void()>)> hand_over = [](const std::function<void()>& done) { done(); };
   auto opened_log = open_log(made.log);
   if (!opened_log) return opened_log.error();
   logging::Logger& log = **opened_log;
@@ -243,17 +259,41 @@ int run_planner(const Arguments& arguments) {
                                    if (number == SIGHUP) return reloader.reload();
                                    cause = signal_name(number);
                                    on_end();
-                                   if (std::exchange(ending, true) || own == nullptr || plan.keep_engines)
+                                   if (std::exchange(ending, true))
                                      return (void)loop.after(kAnswersEnd, [&] { loop.stop(); });
-                                   log.write(logging::Event::kDrain, {{"cause", cause}});
-                                   own->stop_all([&] { loop.stop(); });
+                                   hand_over([&] {
+                                     if (own == nullptr || plan.keep_engines)
+                                       return (void)loop.after(kAnswersEnd, [&] { loop.stop(); });
+                                     log.write(logging::Event::kDrain, {{"cause", cause}});
+                                     own->stop_all([&] { loop.stop(); });
+                                   });
                                  }};
   auto policy = make_live_policy(plan, made, *run);
   if (!policy) return report_input_error(policy.error());
   auto sink = DecisionSink::open(made.output.decision_log, log);
   if (!sink) return report_error(sink.error());
 
+  const std::string& kubeconfig =
+      plan.autoscalers.kubeconfig.empty() ? made.gateway.discovery.pods.kubeconfig : plan.autoscalers.kubeconfig;
+  const bool kubernetes = plan.engines == EngineHost::kKubernetes;
+  const std::string identity = connect::new_lease_identity();
+  std::unique_ptr<connect::EventWriter> events;
+  std::unique_ptr<controller::LeaderElection> leadership;
+  if (kubernetes || !plan.cluster.lease.empty()) {
+    auto writer = open_events(identity, kubeconfig, loop, client, log);
+    if (!writer) return report_input_error(writer.error());
+    events = *std::move(writer);
+  }
+  if (!plan.cluster.lease.empty()) {
+    auto election = open_leader_election(plan.cluster, identity, kubeconfig, loop, client, *events, log);
+    if (!election) return report_input_error(election.error());
+    leadership = *std::move(election);
+    options->leadership = leadership.get();
+  }
+  const auto leads = [&] { return leadership == nullptr || leadership->may_act(); };
+
   std::unique_ptr<controller::Fleet> fleet;
+  std::function<void()> on_lead = [] {};
   if (local && !made.prometheus.url.empty())
     return report_error({core::ErrorCode::kInvalidInput, "prometheus.url",
                          "engines that this planner starts are scraped", "remove it, or use --engines none"});
@@ -263,14 +303,17 @@ int run_planner(const Arguments& arguments) {
     auto opened = controller::LocalFleet::open(loop, client, log, *local_options);
     if (!opened) return report_error(opened.error());
     own = opened->get();
-    for (std::size_t pool = 0; pool < run->pools.size(); ++pool)
-      if (own->target(pool) == 0) own->set_target(pool, run->pools[pool].replicas);
+    on_lead = [&] {
+      for (std::size_t pool = 0; pool < run->pools.size(); ++pool)
+        if (own->target(pool) == 0) own->set_target(pool, run->pools[pool].replicas);
+    };
+    if (leads()) on_lead();
     fleet = *std::move(opened);
   } else {
     auto watch = engine_watch_options(made, loop, client, reloader);
     if (!watch) return report_input_error(watch.error());
-    auto opened = plan.engines == EngineHost::kKubernetes
-                      ? open_kubernetes_fleet(plan, made, *run, *std::move(watch), loop, client, log)
+    auto opened = kubernetes
+                      ? open_kubernetes_fleet(plan, made, *run, *std::move(watch), loop, client, log, *events, leads)
                       : open_observed_fleet(made, *run, *std::move(watch), loop, client, log);
     if (!opened) return report_input_error(opened.error());
     fleet = *std::move(opened);
@@ -280,10 +323,17 @@ int run_planner(const Arguments& arguments) {
     std::error_code error;
     std::filesystem::create_directories(folder, error);
     if (error) return report_error(core::Error{core::ErrorCode::kEnvironment, folder.string(), error.message(), {}});
-    options->policy_state_file = folder / "policy.json";
+    options->policy_store = std::make_shared<controller::PolicyStateFile>(folder / "policy.json");
   }
+  auto shared_state = open_state_config_map(plan.cluster, kubeconfig, leadership.get(), loop, client, log);
+  if (!shared_state) return report_input_error(shared_state.error());
+  if (*shared_state) options->policy_store = *std::move(shared_state);
   const bool acts = !options->observe_only;
-  controller::PlannerDaemon daemon{loop, client, *fleet, **policy, *std::move(options), log, *std::move(sink)};
+  const auto record = [&, sink = *std::move(sink)](const decision::DecisionRecord& decided) mutable {
+    sink(decided);
+    write_event(events.get(), acts && leads(), *fleet, *run, decided);
+  };
+  controller::PlannerDaemon daemon{loop, client, *fleet, **policy, *std::move(options), log, record};
 
   std::unique_ptr<dashboard::Dashboard> board;
   std::string where = "no live page";
@@ -304,6 +354,19 @@ int run_planner(const Arguments& arguments) {
   auto autoscalers = Autoscalers::open(plan.autoscalers, loop, client, daemon, log);
   if (!autoscalers) return report_input_error(autoscalers.error());
   on_end = [&] { autoscalers->drain(); };
+  if (leadership != nullptr)
+    leadership->on_change([&] {
+      leads() ? on_lead() : autoscalers->disconnect();
+      daemon.follow_leadership();
+    });
+  net::Loop::Timer hand_over_ends = 0;
+  hand_over = [&](const std::function<void()>& done) {
+    const auto once = [&, done] {
+      if (std::exchange(hand_over_ends, 0) != 0) done();
+    };
+    hand_over_ends = loop.after(kHandOver, once);
+    daemon.end([&, once] { leadership == nullptr ? once() : leadership->end(once); });
+  };
   reloader.reloads(daemon, board.get());
   if (const int code = print(
           fmt::format("planner ready, {} {}, {}\n", acts ? "acting on" : "observing", host_name(plan.engines), where));

@@ -14,7 +14,8 @@ namespace penstock::cli {
 
 core::Result<std::unique_ptr<controller::Fleet>> open_kubernetes_fleet(
     const PlanOptions& plan, const configuration::Configuration& made, const simulation::RunOptions& run,
-    controller::EngineWatchOptions watch, net::Loop& loop, net::Client& client, logging::Log& log) {
+    controller::EngineWatchOptions watch, net::Loop& loop, net::Client& client, logging::Log& log,
+    connect::EventWriter& events, std::function<bool()> may_act) {
   const gateway::PodOptions& pods = made.gateway.discovery.pods;
   const std::string& kubeconfig = plan.autoscalers.kubeconfig.empty() ? pods.kubeconfig : plan.autoscalers.kubeconfig;
   auto access = connect::find_kubernetes_access(kubeconfig);
@@ -23,6 +24,7 @@ core::Result<std::unique_ptr<controller::Fleet>> open_kubernetes_fleet(
   options.in_namespace = pods.in_namespace.empty() ? access->default_namespace : pods.in_namespace;
   options.port = pods.port;
   options.api.access = *std::move(access);
+  options.api.may_write = may_act;
   // Planners that lost the API server together return at different times.
   options.api.seed = std::hash<std::string>{}(net::make_token());
   options.engines = std::move(watch);
@@ -37,7 +39,11 @@ core::Result<std::unique_ptr<controller::Fleet>> open_kubernetes_fleet(
     if (!target) return tl::make_unexpected(target.error());
     options.pools.push_back({pool.name, *std::move(target)});
   }
-  return controller::KubernetesFleet::start(loop, client, log, std::move(options));
+  auto fleet = controller::KubernetesFleet::start(loop, client, log, std::move(options));
+  if (!fleet) return tl::make_unexpected(fleet.error());
+  (*fleet)->act_while(std::move(may_act));
+  (*fleet)->write_events(events);
+  return *std::move(fleet);
 }
 
 }  // namespace penstock::cli

@@ -1,10 +1,12 @@
 // From a configuration to a fleet in Kubernetes.
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "cli/plan_setup.h"
 #include "configuration/configuration.h"
+#include "connect/kubernetes/event_writer.h"
 #include "controller/engine_watch.h"
 #include "controller/fleet.h"
 #include "core/result.h"
@@ -15,9 +17,10 @@
 namespace penstock::cli {
 
 // Each pool needs a target. The namespace, the port of the engines and the kubeconfig are those by which the gateway
-// finds its pods (gateway.kubernetes); --kubeconfig goes first.
+// finds its pods (gateway.kubernetes); --kubeconfig goes first. Nothing is changed while `may_act` returns false.
 [[nodiscard]] core::Result<std::unique_ptr<controller::Fleet>> open_kubernetes_fleet(
     const PlanOptions& plan, const configuration::Configuration& made, const simulation::RunOptions& run,
-    controller::EngineWatchOptions watch, net::Loop& loop, net::Client& client, logging::Log& log);
+    controller::EngineWatchOptions watch, net::Loop& loop, net::Client& client, logging::Log& log,
+    connect::EventWriter& events, std::function<bool()> may_act);
 
 }  // namespace penstock::cli

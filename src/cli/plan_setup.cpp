@@ -101,6 +101,7 @@ options::Table plan_table(PlanOptions& made) {
       .implies("true");
   table.add({"", "--policy", "autoscaling policy"}, text(made.policy)).placeholder("NAME");
   add_autoscalers(table, made.autoscalers);
+  add_cluster(table, made.cluster);
   return table;
 }
 

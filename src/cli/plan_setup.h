@@ -8,6 +8,7 @@
 
 #include "actuation/fleet_state.h"
 #include "cli/autoscalers.h"
+#include "cli/plan_cluster.h"
 #include "configuration/configuration.h"
 #include "controller/planner_daemon.h"
 #include "core/result.h"
@@ -30,6 +31,7 @@ struct PlanOptions {
   std::string gateway_token_file, gateway_token_env, gateway_ca;
   configuration::AccessSetup access;  // Of the live page.
   AutoscalerOptions autoscalers;
+  ClusterOptions cluster;
   EngineHost engines = EngineHost::kOthers;
   std::optional<bool> acts;  // Empty: it acts unless others run the engines.
   std::string state_folder;  // Empty: penstock-state, if it starts engines.

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "connect/kubernetes/event_writer.h"
 #include "controller/fleet_events.h"
 #include "controller/gateway_feed.h"
 #include "core/time.h"
@@ -50,6 +51,12 @@ class Fleet {
   [[nodiscard]] virtual std::string unknown_because() const { return {}; }
   // None: the fleet's own state machine brings a pool to its target.
   [[nodiscard]] virtual std::optional<report::PodScaling> scaling(std::size_t) const { return std::nullopt; }
+  // Another planner leads: the targets that were set are over.
+  virtual void forget_targets() {}
+  // The object of Kubernetes that has the replicas of a pool; none: there is none, or it is not known yet.
+  [[nodiscard]] virtual std::optional<connect::ObjectReference> target_object(std::size_t) const {
+    return std::nullopt;
+  }
   // Replicas that the gateway lists and that belong to no pool.
   [[nodiscard]] virtual std::size_t left_out() const { return 0; }
 };

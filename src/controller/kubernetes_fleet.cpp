@@ -301,12 +301,14 @@ void KubernetesFleet::take_hold(Pool& pool, actuation::PodHold hold) {
   const std::string& name = pool.configured.name;
   if (is_shown(pool.hold.cause)) {
     events_.add(loop_.now(), true, name, pool.hold.text);
+    write_event(pool, true, "ScalingHeld", "Hold", pool.hold.text);
     events_.log().write(logging::Event::kPoolHeld, {{"pool", name},
                                                     {"cause", actuation::to_string(pool.hold.cause)},
                                                     {"by", pool.hold.by},
                                                     {"message", pool.hold.text}});
   } else if (is_shown(before.cause)) {
     events_.add(loop_.now(), false, name, "the planner scales again");
+    write_event(pool, false, "ScalingResumed", "Resume", "the planner scales again");
     events_.log().write(logging::Event::kPoolReleased,
                         {{"pool", name}, {"cause", actuation::to_string(before.cause)}, {"by", before.by}});
   }
@@ -348,6 +350,7 @@ void KubernetesFleet::set_scale(Pool& pool, const actuation::PodStep& step, cons
     const std::string text =
         fmt::format("{} from {} to {} replicas", to_string(pool.configured.target), seen.replicas, step.replicas);
     events_.add(loop_.now(), false, pool.configured.name, text);
+    write_event(pool, false, step.replicas > seen.replicas ? "ScaledUp" : "ScaledDown", "Scale", text);
     events_.log().write(logging::Event::kScaled, {{"pool", pool.configured.name},
                                                   {"target", to_string(pool.configured.target)},
                                                   {"from", seen.replicas},
@@ -373,8 +376,31 @@ void KubernetesFleet::patch(Pool& pool, const connect::PodState& pod, std::optio
 void KubernetesFleet::take_failure(Pool& pool, const connect::ApiError& error) {
   ++pool.failed;
   pool.retry_at = loop_.now() + kRetry;
-  if (std::exchange(pool.failure, error.message()) != error.message())
-    report(true, pool.configured.name, error.message());
+  if (std::exchange(pool.failure, error.message()) == error.message()) return;
+  report(true, pool.configured.name, error.message());
+  write_event(pool, true, "ScalingFailed", "Scale", error.message());
+}
+
+void KubernetesFleet::forget_targets() {
+  for (const auto& pool : pools_) pool->wanted.reset();
+}
+
+// ---- events ---------------------------------------------------------------------------------------------------------
+
+std::optional<connect::ObjectReference> KubernetesFleet::reference_of(const Pool& pool) const {
+  const connect::ScaledObject* object = object_of(pool);
+  if (object == nullptr) return std::nullopt;
+  const connect::ScaleTarget& target = pool.configured.target;
+  const std::string& group = target.resource.group;
+  return connect::ObjectReference{(group.empty() ? "" : group + "/") + target.resource.version,
+                                  connect::kind_of(target), options_.in_namespace, target.name, object->uid};
+}
+
+void KubernetesFleet::write_event(const Pool& pool, bool warning, const char* reason, const char* action,
+                                  const std::string& note) {
+  const auto object = reference_of(pool);
+  if (writer_ == nullptr || !object || (may_act_ && !may_act_())) return;
+  writer_->write({*object, warning, reason, action, note});
 }
 
 // ---- for the planner ------------------------------------------------------------------------------------------------

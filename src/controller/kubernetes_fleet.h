@@ -54,7 +54,14 @@ class KubernetesFleet final : public Fleet {
   // each write.
   void act_while(std::function<bool()> may_act) { may_act_ = std::move(may_act); }
 
+  // What is done to a target, and why nothing is done, becomes an event on it. The writer outlives the fleet.
+  void write_events(connect::EventWriter& writer) { writer_ = &writer; }
+
   [[nodiscard]] bool acts() const override { return true; }
+  void forget_targets() override;
+  [[nodiscard]] std::optional<connect::ObjectReference> target_object(std::size_t pool) const override {
+    return reference_of(*pools_[pool]);
+  }
   [[nodiscard]] std::string unknown_because() const override;
   void set_target(std::size_t pool, std::uint32_t replicas) override { pools_[pool]->wanted = replicas; }
   void update_gateway(const GatewayState& state, core::Instant at) override;
@@ -121,6 +128,8 @@ class KubernetesFleet final : public Fleet {
   void patch(Pool& pool, const connect::PodState& pod, std::optional<std::int64_t> deletion_cost);
   void take_failure(Pool& pool, const connect::ApiError& error);
   void take_hold(Pool& pool, actuation::PodHold hold);
+  [[nodiscard]] std::optional<connect::ObjectReference> reference_of(const Pool& pool) const;
+  void write_event(const Pool& pool, bool warning, const char* reason, const char* action, const std::string& note);
   void report(bool warning, const std::string& pool, const std::string& text);
 
   net::Loop& loop_;
@@ -128,6 +137,7 @@ class KubernetesFleet final : public Fleet {
   FleetEvents events_;
   EngineWatch watch_;
   std::function<bool()> may_act_;
+  connect::EventWriter* writer_ = nullptr;
   std::map<std::string, GatewayReplica> gateway_;  // By id, as last reported.
   std::optional<core::Instant> gateway_at_;
   std::uint32_t next_number_ = 1;

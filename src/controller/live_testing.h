@@ -94,6 +94,7 @@ class ScriptedFleet final : public Fleet {
  public:
   [[nodiscard]] bool acts() const override { return may_act; }
   void set_target(std::size_t, std::uint32_t replicas) override { wants.push_back(target = replicas); }
+  void forget_targets() override { ++forgotten; }
   void update_gateway(const GatewayState& state, core::Instant) override { received.push_back(state.boot); }
   void recent_prompts(std::vector<std::uint32_t> input_tokens) override { prompts = std::move(input_tokens); }
   void hot_prefixes(std::vector<GatewayPrefix> all) override { prefixes = std::move(all); }
@@ -116,6 +117,7 @@ class ScriptedFleet final : public Fleet {
   [[nodiscard]] const std::vector<FleetEvent>& events() const override { return told; }
 
   bool may_act = true;
+  int forgotten = 0;
   std::uint32_t target = 1;
   std::vector<std::uint32_t> wants, prompts;
   std::vector<std::string> received;

@@ -6,7 +6,6 @@
 #include <chrono>
 #include <utility>
 
-#include "connect/policy_state_file.h"
 #include "decision/figures.h"
 #include "net/fetch.h"
 #include "telemetry/exposition_writer.h"
@@ -23,9 +22,10 @@ bool is_disaggregated(const DaemonOptions& options) {
                      [](const signals::Pool& pool) { return pool.role == signals::Role::kDecode; });
 }
 
-std::int64_t unix_ms() {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
+std::vector<std::string> pool_names(const DaemonOptions& options) {
+  std::vector<std::string> made;
+  for (const signals::Pool& pool : options.pools) made.push_back(pool.name);
+  return made;
 }
 
 std::vector<double> prices(const DaemonOptions& options) {
@@ -34,35 +34,23 @@ std::vector<double> prices(const DaemonOptions& options) {
   return made;
 }
 
+// Requests that wait at the gateway for a model; empty: for all models.
+GatewayWaiting waiting_at(const std::optional<GatewayState>& gateway, const std::string& wanted_model) {
+  GatewayWaiting sum;
+  if (!gateway) return sum;
+  for (const auto& [model, waiting] : gateway->waiting_by_model) {
+    if (!wanted_model.empty() && model != wanted_model) continue;
+    sum.requests += waiting.requests;
+    sum.oldest_s = std::max(sum.oldest_s, waiting.oldest_s);
+  }
+  return sum;
+}
+
 // Empty for a response that can be read.
 std::string failure_of(const core::Result<net::FetchAnswer>& answer) {
   if (!answer) return answer.error().message();
   return answer->status == 200 ? std::string{} : fmt::format("status {}", answer->status);
 }
-
-// KV usage of several engines, weighted by capacity where all report one.
-class MeanKvUsage {
- public:
-  void add(const signals::EngineSample& sample) {
-    const auto usage = sample.kv_usage();
-    if (!usage) return;
-    sum_ += *usage;
-    ++engines_;
-    const auto capacity = static_cast<double>(sample.kv_capacity_tokens.value_or(0));
-    all_have_capacity_ = all_have_capacity_ && capacity > 0.0;
-    used_ += *usage * capacity;
-    capacity_ += capacity;
-  }
-  [[nodiscard]] std::optional<double> mean() const {
-    if (engines_ == 0) return std::nullopt;
-    return all_have_capacity_ ? used_ / capacity_ : sum_ / engines_;
-  }
-
- private:
-  double sum_ = 0.0, used_ = 0.0, capacity_ = 0.0;
-  std::uint32_t engines_ = 0;
-  bool all_have_capacity_ = true;
-};
 
 }  // namespace
 
@@ -79,8 +67,13 @@ PlannerDaemon::PlannerDaemon(net::Loop& loop, net::Client& client, Fleet& fleet,
       traffic_(traffic_options()),
       control_loop_(policy, prices(options_)),
       data_since_(loop.now()),
-      events_(log) {
-  restore_policy();
+      events_(log),
+      keeper_(options_.policy_store, log, pool_names(options_)),
+      policy_saved_at_(loop.now()) {
+  if (options_.leadership == nullptr)
+    restore_policy();
+  else
+    fresh_policy_ = control_loop_.snapshot();
   timers_.push_back(loop_.every(options_.gateway_interval, [this] { request_overview(); }));
   if (fleet_.acts()) {
     timers_.push_back(loop_.after(core::Duration{}, [this] { request_prefixes(); }));
@@ -93,7 +86,7 @@ PlannerDaemon::PlannerDaemon(net::Loop& loop, net::Client& client, Fleet& fleet,
 }
 
 PlannerDaemon::~PlannerDaemon() {
-  save_policy();
+  if (!is_ending_ && leads()) save_policy();
   for (const net::Loop::Timer timer : timers_) loop_.cancel(timer);
 }
 
@@ -111,7 +104,7 @@ void PlannerDaemon::reconfigure(DaemonOptions options, std::unique_ptr<decision:
   options_.gateway_authorization = std::move(options.gateway_authorization);
   options_.gateway_tls = std::move(options.gateway_tls);
   policy_ = policy.get();
-  if (const auto restored = control_loop_.replace(*policy_); !restored) log_policy_state(restored);
+  if (const auto restored = control_loop_.replace(*policy_); !restored) keeper_.log_restored(restored);
   reloaded_policy_ = std::move(policy);
   if (!slo_changed) return;
   traffic_ = TrafficRecorder{traffic_options()};
@@ -255,7 +248,7 @@ signals::Observation PlannerDaemon::observe(core::Instant now) {
   const auto entry = role_of(false);
   const auto decode = role_of(true);
   traffic_.fill(*entry, decode == seen.pools.end() ? nullptr : &*decode, now);
-  const GatewayWaiting waits = waiting();
+  const GatewayWaiting waits = waiting_at(gateway_, options_.model);
   entry->unrouted_requests = waits.requests;
   entry->detail->oldest_unrouted_age = core::from_seconds(waits.oldest_s);
   return seen;
@@ -272,20 +265,14 @@ void PlannerDaemon::add_gaps(const std::vector<ReplicaView>& views, signals::Poo
   }
 }
 
-GatewayWaiting PlannerDaemon::waiting() const {
-  GatewayWaiting sum;
-  if (!gateway_) return sum;
-  for (const auto& [model, waiting] : gateway_->waiting_by_model) {
-    if (!options_.model.empty() && model != options_.model) continue;
-    sum.requests += waiting.requests;
-    sum.oldest_s = std::max(sum.oldest_s, waiting.oldest_s);
-  }
-  return sum;
-}
-
 void PlannerDaemon::tick() {
-  if (awaits_gateway()) return;
+  look_at_leadership();
+  if (awaits_gateway() || restores_policy_ || is_ending_) return;
   signals::Observation seen = observe(loop_.now());
+  if (!has_led_) {
+    decision::Tick held = control_loop_.follow(seen, followed_because());
+    return take_tick(std::move(held), std::move(seen));
+  }
   // Missing traffic looks like no traffic: the policy must not see it.
   if (!signals::can_decide(data_)) {
     decision::Tick held = control_loop_.hold(seen, unknown_because());
@@ -299,11 +286,14 @@ void PlannerDaemon::tick() {
   for (const signals::RecentRequest& request : seen.recent) prompts.push_back(request.input_tokens);
   if (!prompts.empty()) fleet_.recent_prompts(std::move(prompts));
   decision::Tick tick = control_loop_.tick(seen, [this](std::size_t pool, std::uint32_t target) {
-    if (!options_.observe_only && fleet_.acts()) fleet_.set_target(pool, target);
+    if (options_.observe_only || !fleet_.acts()) return true;
+    if (!leads()) return false;  // The decision may have taken long.
+    fleet_.set_target(pool, target);
     return true;
   });
+  has_decided_ = true;
   slowest_tick_ = std::max(slowest_tick_, net::Loop::read_clock() - begun);
-  ticked_unix_ms_ = unix_ms();
+  keeper_.ticked();
   seen.recent = {};
   // Without telemetry nothing is known to be fine.
   const auto mark = [this](decision::Basis& basis) {
@@ -328,7 +318,7 @@ std::string PlannerDaemon::unknown_because() const {
 void PlannerDaemon::take_tick(decision::Tick tick, signals::Observation seen) {
   for (decision::DecisionRecord& record : tick.records) {
     log_.write(logging::Event::kDecision, {{"policy", record.policy},
-                                           {"mode", options_.observe_only ? "observe" : "act"},
+                                           {"mode", mode()},
                                            {"pool", record.pool},
                                            {"current", record.current},
                                            {"target", record.target},
@@ -341,95 +331,52 @@ void PlannerDaemon::take_tick(decision::Tick tick, signals::Observation seen) {
   }
   seen_ = std::move(seen);
   decided_ = std::move(tick.decision);
-  if (loop_.now() - policy_saved_at_ >= options_.policy_state_interval) save_policy();
+  if (leads() && loop_.now() - policy_saved_at_ >= options_.policy_state_interval) save_policy();
 }
 
 // ---- the policy's state ---------------------------------------------------------------------------------------------
 
 void PlannerDaemon::restore_policy() {
-  policy_saved_at_ = loop_.now();
-  if (options_.policy_state_file.empty()) return;
-  auto saved = connect::load_policy_state(options_.policy_state_file);
-  if (saved && !*saved) return;  // The first start.
-  std::vector<std::string> pools;
-  for (const signals::Pool& pool : options_.pools) pools.push_back(pool.name);
-  const auto restored = std::move(saved).and_then([&](const std::optional<connect::SavedPolicyState>& found) {
-    const std::chrono::milliseconds passed{unix_ms() - found->saved_unix_ms};
-    return control_loop_.restore(found->state, pools, loop_.now(), passed);
+  restores_policy_ = is_in_restore_ = true;
+  const auto now = [this] { return loop_.now(); };
+  keeper_.restore(control_loop_, now, [this] {
+    restores_policy_ = false;
+    if (!is_in_restore_) tick();
   });
-  log_policy_state(restored);
-}
-
-void PlannerDaemon::log_policy_state(const core::Result<void>& restored) {
-  log_.write(
-      logging::Event::kPolicyState,
-      {{"message", restored ? std::string{"restored"} : fmt::format("ignored: {}", restored.error().message())}});
+  is_in_restore_ = false;
 }
 
 void PlannerDaemon::save_policy() {
   policy_saved_at_ = loop_.now();
-  if (options_.policy_state_file.empty()) return;
-  auto state = control_loop_.save();
-  if (!state) return;
-  const auto saved = connect::save_policy_state(options_.policy_state_file, {*std::move(state), ticked_unix_ms_});
-  const std::string error = saved ? "" : saved.error().message();
-  if (error.empty() != policy_save_error_.empty())
-    log_.write(saved ? logging::Event::kFileWritable : logging::Event::kFileUnwritable,
-               {{"error", saved ? policy_save_error_ : error}});
-  policy_save_error_ = error;
+  keeper_.save(control_loop_);
 }
 
-// ---- charts and metrics ---------------------------------------------------------------------------------------------
-
-void PlannerDaemon::add_point() {
-  const signals::Observation seen = observe(loop_.now());
-  LivePoint point;
-  point.at = seen.now;
-  const signals::PoolObservation* entry = nullptr;
-  MeanKvUsage kv;
-  std::uint64_t prompts = 0, hits = 0;
-  for (const signals::PoolObservation& pool : seen.pools) {
-    if (pool.role != signals::Role::kDecode) entry = &pool;
-    const auto put = [&](std::vector<std::optional<std::uint32_t>>& counts, std::uint32_t replicas) {
-      counts.push_back(counts_replicas() ? std::optional{replicas} : std::nullopt);
-    };
-    put(point.target, pool.target_replicas);
-    put(point.starting, pool.starting);
-    put(point.ready, pool.ready);
-    put(point.draining, pool.draining);
-    for (const signals::ReplicaObservation& replica : pool.replicas) {
-      if (!replica.sample) continue;
-      point.queued = point.queued.value_or(0) + replica.sample->queued_requests;
-      point.running = point.running.value_or(0) + replica.sample->running_requests;
-      kv.add(*replica.sample);
-      if (!replica.sample->prompt_tokens_total || !replica.sample->prefix_hit_tokens_total) continue;
-      prompts += *replica.sample->prompt_tokens_total;
-      hits += *replica.sample->prefix_hit_tokens_total;
-    }
-  }
-  if (data_ != signals::DataState::kNoGateway) {
-    const double seconds = std::max(1.0, core::to_seconds(entry->last_minute.length));
-    point.arrivals_per_s = static_cast<double>(entry->last_minute.arrivals) / seconds;
-    point.input_tokens_per_s = static_cast<double>(entry->last_minute.input_tokens) / seconds;
-    point.output_tokens_per_s = static_cast<double>(entry->last_minute.output_tokens) / seconds;
-    point.ttft = entry->last_minute.ttft;
-    point.itl = entry->last_minute.itl;
-    point.e2e = entry->last_minute.e2e;
-    point.tpot = entry->last_minute.tpot;
-    point.waiting = entry->unrouted_requests;
-  }
-  point.kv_usage = kv.mean();
-  // Counters of engines that ended are gone from the sums: such an interval has no share.
-  if (prompts > prompt_tokens_before_ && hits >= hit_tokens_before_)
-    point.hit_ratio =
-        static_cast<double>(hits - hit_tokens_before_) / static_cast<double>(prompts - prompt_tokens_before_);
-  else if (!points_.empty())
-    point.hit_ratio = points_.back().hit_ratio;
-  prompt_tokens_before_ = prompts;
-  hit_tokens_before_ = hits;
-  points_.push_back(std::move(point));
-  if (points_.size() > options_.points_max) points_.pop_front();
+void PlannerDaemon::end(std::function<void()> done) {
+  if (std::exchange(is_ending_, true) || !leads()) return done();
+  keeper_.save(control_loop_, std::move(done));
 }
+
+// ---- several planners -----------------------------------------------------------------------------------------------
+
+std::string PlannerDaemon::followed_because() const {
+  const std::string leader = options_.leadership->leader();
+  return leader.empty() ? "no planner leads yet" : fmt::format("another planner leads: {}", leader);
+}
+
+void PlannerDaemon::look_at_leadership() {
+  const bool leads_now = leads();
+  if (std::exchange(has_led_, leads_now) == leads_now || options_.leadership == nullptr) return;
+  has_decided_ = false;
+  if (!leads_now) return fleet_.forget_targets();
+  control_loop_.take_over();
+  const std::uint64_t term = options_.leadership->term();
+  if (std::exchange(term_, term) == term) return;
+  // Another planner has led: what it learned is newer.
+  control_loop_.reset(fresh_policy_);
+  restore_policy();
+}
+
+// ---- metrics --------------------------------------------------------------------------------------------------------
 
 bool PlannerDaemon::is_uncalibrated(std::size_t pool) const {
   return decided_ && pool < decided_->pools.size() && decision::is_uncalibrated(decided_->pools[pool]);
@@ -447,6 +394,7 @@ std::string PlannerDaemon::metrics_text(telemetry::ExpositionFormat format) cons
     if (auto scaling = fleet_.scaling(pool)) metrics.pods.push_back(*std::move(scaling));
   metrics.data = {
       .state = data_, .gateway_up = gateway_up(), .has_target = has_target(), .replicas_left_out = fleet_.left_out()};
+  if (options_.leadership != nullptr) metrics.data->leads = leads();
   return report::to_prometheus_text(metrics, format);
 }
 
@@ -458,6 +406,10 @@ std::vector<connect::RecommendedReplicas> PlannerDaemon::recommended() const {
     made.model = options_.model;
     if (decided_ && has_target())
       made.replicas = decided_->pools[pool].target;
+    else if (!leads())
+      made.unknown_because = followed_because();
+    else if (options_.leadership != nullptr && !has_decided_)
+      made.unknown_because = "nothing is decided since this planner leads";
     else
       made.unknown_because = decided_ ? "the target is unknown: " + unknown_because() : "nothing is decided yet";
   }

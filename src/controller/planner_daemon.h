@@ -12,6 +12,8 @@
 #include "connect/recommended_replicas.h"
 #include "controller/fleet.h"
 #include "controller/gateway_feed.h"
+#include "controller/leadership.h"
+#include "controller/policy_store.h"
 #include "controller/scaling_recorder.h"
 #include "controller/traffic_recorder.h"
 #include "core/time.h"
@@ -45,10 +47,9 @@ struct DaemonOptions {
   core::Duration point_interval = std::chrono::seconds{2};
   std::size_t points_max = 1800;
   std::size_t decisions_max = 1000;
-  // The file in which the policy's state is kept, so that a restarted planner continues where this one stopped. Empty:
-  // the state is not kept.
-  std::string policy_state_file;
+  std::shared_ptr<PolicyStore> policy_store;                        // Null: the policy's state is not kept.
   core::Duration policy_state_interval = std::chrono::seconds{30};  // Between writes; the end writes once more.
+  const Leadership* leadership = nullptr;  // Null: there is no other planner. It outlives the daemon.
 };
 
 // One moment of the charts.
@@ -80,6 +81,11 @@ class PlannerDaemon {
   // far as the gateway remembers it.
   void reconfigure(DaemonOptions options, std::unique_ptr<decision::Policy> policy, bool slo_changed);
 
+  // To be called when the leadership has changed.
+  void follow_leadership() { tick(); }
+  // Saves the policy's state for the next planner. Nothing is decided from then on.
+  void end(std::function<void()> done);
+
   [[nodiscard]] const DaemonOptions& options() const { return options_; }
   [[nodiscard]] const Fleet& fleet() const { return fleet_; }
   [[nodiscard]] std::string_view policy_name() const { return policy_->name(); }
@@ -98,8 +104,14 @@ class PlannerDaemon {
   [[nodiscard]] bool counts_replicas() const {
     return data_ != signals::DataState::kNoFleet && (fleet_.acts() || data_ != signals::DataState::kNoGateway);
   }
-  // Whether another system may follow the target: nothing follows a target that is made without data.
+  // Whether this planner may act on its fleet, and other systems may follow it: no other planner leads.
+  [[nodiscard]] bool leads() const { return options_.leadership == nullptr || options_.leadership->may_act(); }
+  // "act", "observe" or, while another planner leads, "follow".
+  [[nodiscard]] const char* mode() const { return !leads() ? "follow" : options_.observe_only ? "observe" : "act"; }
+  // Whether another system may follow the target: nothing follows a target that is made without data, or by a planner
+  // that does not lead.
   [[nodiscard]] bool has_target() const {
+    if (options_.leadership != nullptr && !(leads() && has_decided_)) return false;
     return data_ == signals::DataState::kKnown || (data_ == signals::DataState::kNoTelemetry && had_data_);
   }
   [[nodiscard]] std::vector<connect::RecommendedReplicas> recommended() const;           // By pool.
@@ -126,13 +138,13 @@ class PlannerDaemon {
   void take_tick(decision::Tick tick, signals::Observation seen);
   [[nodiscard]] std::string unknown_because() const;
   [[nodiscard]] TrafficOptions traffic_options() const;
+  [[nodiscard]] std::string followed_because() const;
+  void look_at_leadership();
   void restore_policy();
-  void log_policy_state(const core::Result<void>& restored);
   void save_policy();
   void add_point();
   [[nodiscard]] signals::Observation observe(core::Instant now);  // Without single requests.
   void add_gaps(const std::vector<ReplicaView>& views, signals::PoolObservation& pool) const;
-  [[nodiscard]] GatewayWaiting waiting() const;  // For the model of this planner.
 
   net::Loop& loop_;
   net::Client& client_;
@@ -163,9 +175,15 @@ class PlannerDaemon {
   std::deque<LivePoint> points_;
   std::uint64_t prompt_tokens_before_ = 0, hit_tokens_before_ = 0;
   core::Duration slowest_tick_{};
+  PolicyKeeper keeper_;
+  std::string fresh_policy_;  // A snapshot from before the first tick.
   core::Instant policy_saved_at_{};
-  std::int64_t ticked_unix_ms_ = 0;
-  std::string policy_save_error_;
+  bool restores_policy_ = false;  // The saved state is being read; nothing is decided without it.
+  bool is_in_restore_ = false;
+  bool has_led_ = false;      // At the last look.
+  bool has_decided_ = false;  // Since this planner leads.
+  bool is_ending_ = false;
+  std::uint64_t term_ = 0;
   std::vector<net::Loop::Timer> timers_;
 };
 

@@ -185,7 +185,8 @@ std::string state_document(const PlannerDaemon& daemon, core::Instant now, const
   const bool is_known = daemon.data() != signals::DataState::kNoGateway;
   Json made{{"version", version},
             {"now_s", core::to_seconds(now)},
-            {"mode", options.observe_only ? "observe" : "act"},
+            {"mode", daemon.mode()},
+            {"leader", options.leadership == nullptr ? Json(nullptr) : Json(options.leadership->leader())},
             {"policy", daemon.policy_name()},
             {"phase", phase(daemon)},
             {"data",

@@ -37,7 +37,8 @@ class PlannerDaemonTest : public testing::Test {
     options.point_interval = 50ms;
     options.points_max = 5;
     options.decisions_max = 3;
-    options.policy_state_file = state_file;
+    if (!state_file.empty()) options.policy_store = std::make_shared<PolicyStateFile>(state_file);
+    options.leadership = leadership;
     options.policy_state_interval = 0ms;
     daemon.emplace(loop, client, fleet, policy, std::move(options), log,
                    [this](const decision::DecisionRecord& record) { logged.push_back(record); });
@@ -77,6 +78,7 @@ class PlannerDaemonTest : public testing::Test {
   std::vector<decision::DecisionRecord> logged;
   logging::testing::CapturedLog log;
   std::string state_file;
+  const Leadership* leadership = nullptr;
   std::optional<PlannerDaemon> daemon;
 };
 

@@ -13,7 +13,7 @@ struct ReasonText {
   const char* because;  // The reason as a clause.
   const char* until;    // What would change it; empty if the evidence shows it.
 };
-constexpr std::array<ReasonText, 22> kReasons{{
+constexpr std::array<ReasonText, 23> kReasons{{
     {"fixed", "the policy never changes its fleet", "nothing changes it: the policy keeps its fleet"},
     {"within_tolerance", "the load is near the target load of the fleet", ""},
     {"no_data", "there is no telemetry", "decides again once there is telemetry"},
@@ -45,6 +45,7 @@ constexpr std::array<ReasonText, 22> kReasons{{
      "follows the trials once they are done in time"},
     {"slo_burns", "the SLO is missed although simulations predict that the fleet is enough, so it grows step by step",
      "grows further while the SLO is missed, and shrinks once it is met"},
+    {"follower", "another planner leads", "decides once this planner leads"},
 }};
 
 struct LimitText {
@@ -52,7 +53,7 @@ struct LimitText {
   const char* limited_by;  // The limit as a clause.
   const char* until;       // What would remove the limit.
 };
-constexpr std::array<LimitText, 18> kLimits{{
+constexpr std::array<LimitText, 19> kLimits{{
     {"", "", ""},
     {"min_replicas", "the minimum replicas of the pool", "would shrink further with a lower min_replicas"},
     {"max_replicas", "the maximum replicas of the pool", "would grow further with a higher max_replicas"},
@@ -80,6 +81,7 @@ constexpr std::array<LimitText, 18> kLimits{{
      "decides again once the hold after the manual change has passed"},
     {"clock_jump", "a clock that jumped", "decides again at the next tick if the clock is steady"},
     {"refused", "the platform, which refused the change", "retries, and changes once the platform accepts the change"},
+    {"take_over", "the lead that was just taken over from another planner", "shrinks from the next tick on"},
 }};
 
 constexpr std::array<const char*, 13> kCauses{
@@ -87,8 +89,8 @@ constexpr std::array<const char*, 13> kCauses{
     "cold_start", "decode_batch", "kv_pressure", "preemption", "early_signs",   "client"};
 constexpr std::array<const char*, 6> kPhases{"observe", "guardrails", "throughput", "load", "phase-specific", "cost"};
 
-static_assert(kReasons.size() == static_cast<std::size_t>(Reason::kSloBurns) + 1);
-static_assert(kLimits.size() == static_cast<std::size_t>(Limit::kRefused) + 1);
+static_assert(kReasons.size() == static_cast<std::size_t>(Reason::kFollower) + 1);
+static_assert(kLimits.size() == static_cast<std::size_t>(Limit::kTakeOver) + 1);
 static_assert(kCauses.size() == static_cast<std::size_t>(Cause::kClient) + 1);
 static_assert(kPhases.size() == static_cast<std::size_t>(RolloutPhase::kCost) + 1);
 

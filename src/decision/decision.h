@@ -36,6 +36,7 @@ enum class Reason : std::uint8_t {
   kIdle,                  // There was no traffic for a while: the minimum.
   kFormula,               // The simulations were not finished in time: token rate divided by the capacity of a replica.
   kSloBurns,              // The SLO is missed although simulations predict that the fleet is enough.
+  kFollower,              // Another planner leads: hold.
 };
 
 // The limit that kept a target from the proposal of the policy.
@@ -61,6 +62,7 @@ enum class Limit : std::uint8_t {
   kManualChange,  // Another actor set the target recently.
   kClockJump,     // The clock went back or jumped.
   kRefused,       // The platform refused the change.
+  kTakeOver,      // Nothing shrinks at the first tick after another planner has led.
 };
 
 // The cause of bad latency.

@@ -24,8 +24,9 @@ DecisionRecord record_of(const Decision& decision, const PoolDecision& pool, con
 
 Tick DecisionLoop::tick(const signals::Observation& observation, const SetTarget& set_target) {
   Tick tick{decide(observation), {}};
-  const Decision& decision = tick.decision;
+  Decision& decision = tick.decision;
   PENSTOCK_ASSERT(decision.pools.size() == observation.pools.size(), "a policy decides on every pool");
+  const bool takes_over = std::exchange(takes_over_, false);
   totals_.count(observation, decision);
   pools_.resize(decision.pools.size());
   for (std::size_t index = 0; index < decision.pools.size(); ++index) {
@@ -33,7 +34,13 @@ Tick DecisionLoop::tick(const signals::Observation& observation, const SetTarget
     PoolDecision pool = decision.pools[index];
     pool.current = bounds.target_replicas;
     pool.target = std::clamp(pool.target, bounds.min_replicas, bounds.max_replicas);
-    if (pool.target != pool.current && !set_target(index, pool.target)) {
+    if (takes_over && pool.target < pool.current) {
+      pool.target = pool.current;
+      pool.limited_by = Limit::kTakeOver;
+      decision.pools[index] = pool;
+    }
+    // A fleet does not know the targets of the planner that has led until now.
+    if ((takes_over || pool.target != pool.current) && !set_target(index, pool.target)) {
       pool.target = pool.current;
       pool.limited_by = Limit::kRefused;
     }
@@ -50,11 +57,20 @@ Tick DecisionLoop::tick(const signals::Observation& observation, const SetTarget
 }
 
 Tick DecisionLoop::hold(const signals::Observation& observation, std::string because) {
+  return hold_all(observation, Reason::kNoData, Cause::kUnknown, std::move(because));
+}
+
+Tick DecisionLoop::follow(const signals::Observation& observation, std::string because) {
+  return hold_all(observation, Reason::kFollower, std::nullopt, std::move(because));
+}
+
+Tick DecisionLoop::hold_all(const signals::Observation& observation, Reason reason, std::optional<Cause> cause,
+                            std::string because) {
   Tick tick;
-  tick.decision.cause = Cause::kUnknown;
+  tick.decision.cause = cause;
   tick.decision.diagnosis = std::move(because);
   for (const signals::PoolObservation& pool : observation.pools)
-    tick.decision.pools.push_back({pool.target_replicas, pool.target_replicas, Reason::kNoData});
+    tick.decision.pools.push_back({pool.target_replicas, pool.target_replicas, reason});
   totals_.count(observation, tick.decision);
   pools_.resize(tick.decision.pools.size());
   for (std::size_t index = 0; index < pools_.size(); ++index)
@@ -112,6 +128,19 @@ core::Result<void> DecisionLoop::restore(const PolicyState& state, const std::ve
   const core::Result<void> done = read_state(state.values);
   if (done) ahead_ = state.at + passed - now;
   return done;
+}
+
+std::string DecisionLoop::snapshot() {
+  core::StateArchive state;
+  archive(state);
+  return state.text();
+}
+
+void DecisionLoop::reset(const std::string& snapshot) {
+  // A snapshot from before a reload may not fit: then what is known now stays.
+  static_cast<void>(read_state(snapshot));
+  last_tick_.reset();
+  ahead_ = {};
 }
 
 core::Result<void> DecisionLoop::replace(Policy& policy) {

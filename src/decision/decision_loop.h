@@ -42,6 +42,12 @@ class DecisionLoop {
   // A tick without data: the policy is not asked, and every pool holds with Reason::kNoData and Cause::kUnknown.
   [[nodiscard]] Tick hold(const signals::Observation& observation, std::string because);
 
+  // A tick while another planner leads: the policy is not asked, and every pool holds with Reason::kFollower.
+  [[nodiscard]] Tick follow(const signals::Observation& observation, std::string because);
+
+  // The next tick sets the targets of all pools, because another planner has led until now, and shrinks none.
+  void take_over() { takes_over_ = true; }
+
   // The state of the policy and of this loop; empty before the first tick.
   [[nodiscard]] std::optional<PolicyState> save();
   // Continues from a state that another loop saved `passed` ago; to be called before the first tick. The policy then
@@ -49,6 +55,10 @@ class DecisionLoop {
   // version, policy or pools, a state that is too old, or invalid values; the policy is then unchanged.
   [[nodiscard]] core::Result<void> restore(const PolicyState& state, const std::vector<std::string>& pools,
                                            core::Instant now, core::Duration passed);
+
+  // What policy and loop know now. reset() returns to it; then a state can be restored as before the first tick.
+  [[nodiscard]] std::string snapshot();
+  void reset(const std::string& snapshot);
 
   // Continues with another policy of the same pools, in the state of this one. An error: the state does not fit the
   // other policy, which then begins anew.
@@ -82,12 +92,15 @@ class DecisionLoop {
   // Reads the state, or leaves everything as it was.
   [[nodiscard]] core::Result<void> read_state(const std::string& text);
   [[nodiscard]] Decision decide(const signals::Observation& observation);
+  [[nodiscard]] Tick hold_all(const signals::Observation& observation, Reason reason, std::optional<Cause> cause,
+                              std::string because);
   void record(Tick& tick, const signals::Observation& observation, std::size_t index, const PoolDecision& pool);
 
   Policy* policy_;
   DecisionTotals totals_;
   std::vector<PoolState> pools_;
   std::uint64_t changes_ = 0, direction_changes_ = 0;
+  bool takes_over_ = false;
   core::Duration ahead_{};                  // Lead of the policy's clock over that of the observations.
   std::optional<core::Instant> last_tick_;  // On the policy's clock.
   std::vector<std::string> pool_names_;     // Pools of the last tick.

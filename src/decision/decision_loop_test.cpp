@@ -238,5 +238,54 @@ TEST(DecisionLoop, AStateOfAnotherVersionPolicyOrPoolsOrTimeIsRefused) {
   EXPECT_EQ(refusal([](PolicyState&) {}, std::chrono::seconds{-1}), "was saved in the future");
 }
 
+TEST(DecisionLoop, TheFirstTickAfterATakeOverSetsAllTargetsAndShrinksNothing) {
+  Loop loop;
+  loop.targets = {9, 3};  // Above the maximum of the pool, which is 8.
+  loop.say = [](Decision& made) {
+    made.pools[0].target = 2;
+    made.pools[1].target = 4;
+  };
+  loop.loop.take_over();
+  const Tick first = loop.tick(5);
+  EXPECT_EQ(loop.targets, (std::vector<std::uint32_t>{9, 4})) << "it grows, and shrinks nothing";
+  ASSERT_FALSE(first.records.empty());
+  EXPECT_EQ(first.records[0].limited_by, Limit::kTakeOver);
+  EXPECT_EQ(first.decision.pools[0].target, 9U) << "other autoscalers follow it";
+  static_cast<void>(loop.tick(10));
+  EXPECT_EQ(loop.targets, (std::vector<std::uint32_t>{2, 4}));
+}
+
+TEST(DecisionLoop, AFollowerHoldsWithoutItsPolicy) {
+  Loop loop;
+  signals::Observation seen;
+  seen.pools.emplace_back().name = "first";
+  seen.pools[0].target_replicas = 5;
+  const Tick tick = loop.loop.follow(seen, "planner b leads");
+  EXPECT_EQ(loop.decided, 0);
+  ASSERT_EQ(tick.records.size(), 1U);
+  EXPECT_EQ(tick.records[0].reason, Reason::kFollower);
+  EXPECT_EQ(tick.records[0].target, 5U);
+  EXPECT_EQ(tick.decision.diagnosis, "planner b leads");
+  EXPECT_FALSE(loop.loop.save()) << "there is nothing to save";
+}
+
+TEST(DecisionLoop, AResetForgetsAndARestoredStateFollows) {
+  Loop loop;
+  const std::string fresh = loop.loop.snapshot();
+  static_cast<void>(loop.tick(5));
+  static_cast<void>(loop.tick(10));
+  const auto saved = loop.loop.save();
+  ASSERT_TRUE(saved);
+  loop.loop.reset(fresh);
+  EXPECT_EQ(loop.decided, 0);
+  EXPECT_FALSE(loop.loop.save());
+  ASSERT_TRUE(loop.loop.restore(*saved, {"first", "second"}, core::kStart + std::chrono::seconds{60},
+                                std::chrono::seconds{20}));
+  EXPECT_EQ(loop.decided, 2);
+  static_cast<void>(loop.tick(65));
+  EXPECT_EQ(loop.now, core::kStart + std::chrono::seconds{35})
+      << "5 s after the state, which is 20 s older than second 60";
+}
+
 }  // namespace
 }  // namespace penstock::decision

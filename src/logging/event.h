@@ -81,6 +81,11 @@ enum class Event : std::uint8_t {
   kDecisionLogFailed,
   kExternalMetricsFailed,
   kPolicyState,
+  kLeadershipAcquired,
+  kLeadershipLost,
+  kLeaderChanged,
+  kLeaseFailed,
+  kClusterEventsFailed,
   // The engine model behind a socket.
   kEngineState,
   kEngineFault,

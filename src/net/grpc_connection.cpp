@@ -360,12 +360,13 @@ void GrpcConnection::flush() {
   for (const auto& [stream, call] : calls_) stored += call->unsent();
   if (stored > shared_.limits.unsent_bytes) return close();
   const bool is_over = nghttp2_session_want_read(session_) == 0 && nghttp2_session_want_write(session_) == 0;
-  if (out_.empty() && (is_over || (shared_.draining && calls_.empty()))) return close();
+  if (out_.empty() && (is_over || (ends_ && calls_.empty()))) return close();
   const std::uint32_t wanted = EPOLLIN | (out_.empty() && !read_wants_write_ ? 0U : EPOLLOUT);
   if (std::exchange(interest_, wanted) != wanted) shared_.loop.change(transport_.descriptor(), wanted, *this);
 }
 
 void GrpcConnection::drain() {
+  ends_ = true;
   nghttp2_submit_goaway(session_, NGHTTP2_FLAG_NONE, nghttp2_session_get_last_proc_stream_id(session_),
                         NGHTTP2_NO_ERROR, nullptr, 0);
   flush_soon();

@@ -65,6 +65,7 @@ class GrpcConnection final : public Watcher {
   core::Instant deadline_;  // Of the start, then of unsent output.
   Loop::Timer flush_timer_ = 0;
   bool started_ = false, in_read_ = false, read_wants_write_ = false, closed_ = false;
+  bool ends_ = false;  // Once its calls have ended.
 };
 
 }  // namespace penstock::net

@@ -74,6 +74,13 @@ GrpcServer::~GrpcServer() = default;
 
 void GrpcServer::set_tls(std::shared_ptr<TlsContext> tls) { state_->shared.tls = std::move(tls); }
 
+void GrpcServer::disconnect() {
+  // A connection that closes leaves the container.
+  std::vector<GrpcConnection*> open;
+  for (const auto& connection : state_->connections) open.push_back(connection.get());
+  for (GrpcConnection* connection : open) connection->drain();
+}
+
 void GrpcServer::drain() {
   if (std::exchange(state_->shared.draining, true)) return;
   state_->acceptor.drain([this] {

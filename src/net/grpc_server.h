@@ -73,6 +73,8 @@ class GrpcServer {
   GrpcServer& operator=(const GrpcServer&) = delete;
 
   void set_tls(std::shared_ptr<TlsContext> tls);  // For connections that are accepted later.
+  // Announces the end of all connections; each closes once its calls have ended. New ones are accepted.
+  void disconnect();
   // Stops listening and announces the end; a connection closes once its calls have ended.
   void drain();
   [[nodiscard]] const GrpcCounters& counters() const;

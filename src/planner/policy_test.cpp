@@ -83,9 +83,9 @@ TEST(PolicyRegistry, AnSloOfZeroIsAnError) {
 
 TEST(PolicyNames, ReasonsAndLimitsHaveNamesOfTheirOwn) {
   std::set<std::string_view> names;
-  for (int reason = 0; reason <= static_cast<int>(Reason::kSloBurns); ++reason)
+  for (int reason = 0; reason <= static_cast<int>(Reason::kFollower); ++reason)
     EXPECT_TRUE(names.insert(to_string(static_cast<Reason>(reason))).second) << reason;
-  for (int limit = 0; limit <= static_cast<int>(Limit::kRefused); ++limit)
+  for (int limit = 0; limit <= static_cast<int>(Limit::kTakeOver); ++limit)
     EXPECT_TRUE(names.insert(to_string(static_cast<Limit>(limit))).second) << limit;
   EXPECT_FALSE(names.contains("unknown"));
   EXPECT_STREQ(to_string(Limit::kNone), "");

@@ -183,6 +183,9 @@ constexpr FamilyWriter kStartUp{"pool, statistic", [](const F& f, Samples& s) {
 constexpr FamilyWriter kGatewayUp{"", [](const F& f, Samples& s) {
                                     if (f.from.data) s.add(f.from.data->gateway_up ? 1.0 : 0.0);
                                   }};
+constexpr FamilyWriter kLeader{"", [](const F& f, Samples& s) {
+                                 if (f.from.data && f.from.data->leads) s.add(*f.from.data->leads ? 1.0 : 0.0);
+                               }};
 constexpr FamilyWriter kEngineUp{
     "pool, worker_id", [](const F& f, Samples& s) {
       if (!f.from.data) return;
@@ -304,6 +307,9 @@ constexpr auto kFamilies = std::to_array<Family>({
      kEngines<&E::scheduled_kv_tokens>, Needs::kData},
     // Penstock's own.
     {"penstock_gateway_up", "1 if the last answers of the gateway could be read, else 0", kGatewayUp},
+    {"penstock_leader",
+     "1 if this planner leads, 0 if it follows another one; only with leader election. Targets come from the leader",
+     kLeader},
     {"penstock_engine_up",
      "1 if the replica has sent telemetry in the last 30 s, else 0; one series for each ready replica", kEngineUp,
      Needs::kData},

@@ -45,6 +45,7 @@ struct DataSources {
   bool gateway_up = true;             // Its last answers could be read.
   bool has_target = true;             // Whether another system may follow the target.
   std::size_t replicas_left_out = 0;  // Listed by the gateway, and of no pool.
+  std::optional<bool> leads{};        // Empty: there is no other planner.
 };
 
 // The values that the series are made of. An empty optional means that the figure is unknown and has no series.

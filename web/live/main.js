@@ -52,13 +52,18 @@ function showConnection() {
   }[name]);
 }
 
-const PHASE_MODES = {act: 'active', observe: 'observe-only'};
+const PHASE_MODES = {act: 'active', observe: 'observe-only', follow: 'follower'};
+
+function modeTitle(state) {
+  if (state.mode === 'follow') return state.leader ? `another planner leads: ${clip(state.leader, 100)}` : 'no planner leads yet';
+  return state.mode === 'observe' ? 'decides, records the decision, changes nothing' : 'changes the fleet';
+}
 
 function showHead(state) {
   const slo = record(state.slo);
   setText(byId('mode'), PHASE_MODES[state.mode] ?? (clippedName(state.mode) || NOTHING));
   mark(byId('mode'), 'data-mode', text(state.mode));
-  mark(byId('mode'), 'title', state.mode === 'observe' ? 'decides, records the decision, changes nothing' : 'changes the fleet');
+  mark(byId('mode'), 'title', modeTitle(state));
   setText(byId('policy'), clip(state.policy, 60) || NOTHING);
   setText(byId('phase'), clippedName(state.phase) || NOTHING);
   setText(byId('slo'), `TTFT ${limitOf(slo.ttft_ms)} · ITL ${limitOf(slo.itl_ms)}` + (known(slo.e2e_ms) ? ` · e2e ${limitOf(slo.e2e_ms)}` : ''));

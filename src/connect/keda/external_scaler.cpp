@@ -175,10 +175,19 @@ void ExternalScaler::push(net::GrpcCall& call, Stream& stream, const Recommended
   call.send(is_active(*stream.sent_active));
 }
 
-void ExternalScaler::drain() {
-  draining_ = true;
+void ExternalScaler::end_streams() {
   for (auto& [call, stream] : std::exchange(streams_, {}))
     end(*call, stream.is_spec ? "StreamMetricSpec" : "StreamIsActive", GrpcStatus::kOk);
+}
+
+void ExternalScaler::disconnect() {
+  end_streams();
+  server_.disconnect();
+}
+
+void ExternalScaler::drain() {
+  draining_ = true;
+  end_streams();
   server_.drain();
 }
 

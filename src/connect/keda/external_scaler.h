@@ -30,7 +30,10 @@ class ExternalScaler final : private net::GrpcHandler {
                  std::shared_ptr<net::TlsContext> tls = nullptr);
   ~ExternalScaler();
 
-  // Ends streams with OK, after which KEDA connects again without a pause, and stops listening.
+  // Ends streams with OK and announces the end of all connections, after which KEDA connects again without a pause. New
+  // connections are accepted.
+  void disconnect();
+  // The same, and stops listening.
   void drain();
   // Calls by method and status, for metrics.
   struct CallCount {
@@ -50,6 +53,7 @@ class ExternalScaler final : private net::GrpcHandler {
 
   void on_message(net::GrpcCall& call, std::string_view message, bool is_first) override;
   void on_gone(net::GrpcCall& call) override;
+  void end_streams();
   void push();
   void push(net::GrpcCall& call, Stream& stream, const RecommendedReplicas& pool);
   void end(net::GrpcCall& call, std::string_view method, net::GrpcStatus status, std::string_view text = {});

@@ -19,7 +19,8 @@ inline constexpr std::string_view kFieldManager = "penstock";
 struct ApiResource {
   std::string group, version, plural;  // "apps", "v1", "deployments"; the core group is "".
 };
-inline const ApiResource kPods{"", "v1", "pods"}, kDeployments{"apps", "v1", "deployments"};
+inline const ApiResource kPods{"", "v1", "pods"}, kConfigMaps{"", "v1", "configmaps"},
+    kDeployments{"apps", "v1", "deployments"};
 
 struct ApiCall {
   std::string verb;  // As in a Role: get, list, watch, create, update, patch, delete.

@@ -174,6 +174,9 @@ void KubernetesClient::attempt(const std::shared_ptr<Pending>& pending) {
   ++pending->attempts;
   prepare(pending->call, [this, pending](auto request) {
     if (!request) return fail(pending, std::move(request.error()));
+    if (method_of(pending->call) != "GET" && options_.may_write && !options_.may_write())
+      return pending->done(tl::make_unexpected(
+          api_error(pending->call, ApiReason::kRejected, "this planner does not lead; nothing was sent")));
     net::fetch(client_, *std::move(request),
                [this, pending, alive = std::weak_ptr<int>{alive_}](core::Result<net::FetchAnswer> answer) {
                  if (!alive.expired()) take(pending, std::move(answer));

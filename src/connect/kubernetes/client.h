@@ -31,6 +31,9 @@ struct KubernetesOptions {
   std::uint32_t attempts = 4;  // Of one request.
   std::uint64_t seed = 1;      // Of the random part of delays.
   core::Duration files_interval = std::chrono::seconds{1};
+  // Asked right before a request that changes something is sent, however long it has waited or been repeated. Where it
+  // returns false, the request fails with kRejected. Empty: all requests may be sent.
+  std::function<bool()> may_write{};
 };
 
 // A body that comes in pieces. One of the two last calls ends it.

@@ -16,7 +16,6 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::size_t kReviewsMax = 1'000;
-const ApiResource kConfigMaps{"", "v1", "configmaps"};
 const ApiResource kReviews{"authorization.k8s.io", "v1", "subjectaccessreviews"};
 
 net::ServerLimits limits() {

@@ -32,6 +32,7 @@ core::Result<Lease> parse_lease(const Json& object) {
   Lease made;
   made.resource_version = json_text(json_part(object, "metadata"), "resourceVersion");
   if (made.resource_version.empty()) return malformed("has no resourceVersion");
+  made.uid = json_text(json_part(object, "metadata"), "uid");
   made.holder = json_text(spec, "holderIdentity");
   made.acquired_time = json_text(spec, "acquireTime");
   made.renewed_time = json_text(spec, "renewTime");

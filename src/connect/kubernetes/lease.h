@@ -20,7 +20,7 @@ struct Lease {
   std::optional<core::Duration> duration{};     // That the holder has promised to respect.
   std::string acquired_time{}, renewed_time{};  // RFC 3339 with microseconds. For people; nothing is judged by them.
   std::int64_t transitions = 0;
-  std::string resource_version{};  // Of the object that was read.
+  std::string resource_version{}, uid{};  // Of the object that was read.
 };
 
 [[nodiscard]] core::Result<Lease> parse_lease(const nlohmann::json& object);

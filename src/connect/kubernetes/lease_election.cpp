@@ -1,7 +1,6 @@
 #include "connect/kubernetes/lease_election.h"
 
 #include <fmt/format.h>
-#include <openssl/rand.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,7 +10,7 @@
 #include <utility>
 
 #include "connect/kubernetes/api_time.h"
-#include "core/result.h"
+#include "net/access.h"
 
 namespace penstock::connect {
 namespace {
@@ -34,11 +33,9 @@ LeaseFailure failure_of(ApiReason reason, bool is_create) {
 std::string new_lease_identity() {
   std::array<char, 256> host{};
   if (::gethostname(host.data(), host.size() - 1) != 0) host[0] = '\0';
-  std::array<unsigned char, 8> bytes{};
-  PENSTOCK_ASSERT(RAND_bytes(bytes.data(), static_cast<int>(bytes.size())) == 1, "the system has random bytes");
-  std::string made = host[0] == '\0' ? "penstock_" : std::string{host.data()} + "_";
-  for (const unsigned char byte : bytes) made += fmt::format("{:02x}", byte);
-  return made;
+  std::string made{host.data()};
+  if (made.empty()) made = "penstock";
+  return made + "_" + net::make_token().substr(0, 16);
 }
 
 LeaseElection::LeaseElection(net::Loop& loop, KubernetesClient& client, ObjectName lease, LeaseOptions options,
@@ -134,6 +131,7 @@ void LeaseElection::notify() {
 }
 
 void LeaseElection::wake_up_for_next() {
+  if (!in_flight_ && elector_.is_ended()) return;
   const core::Instant now = read_clock();
   core::Instant next = in_flight_ ? sent_ + timeout_ : elector_.due();
   if (led_) next = std::min(next, elector_.deadline());

@@ -35,13 +35,14 @@ class LeaseElection {
   [[nodiscard]] std::uint64_t term() const { return elector_.term(); }
   [[nodiscard]] std::string holder() const { return elector_.holder(); }
   [[nodiscard]] const std::string& identity() const { return identity_; }
-  [[nodiscard]] const ObjectName& lease() const { return name_; }
+  [[nodiscard]] std::string uid() const { return elector_.uid(); }  // Of the Lease; empty: unknown.
 
   // Stops acting at once, gives the Lease up, and calls `done`, which may come within the call.
   void end(std::function<void()> done);
 
  private:
-  // Time since the start of the machine. It goes on while the machine is suspended, and no setting of the time changes it.
+  // Time since the start of the machine. It goes on while the machine is suspended, and no setting of the time of day
+  // changes it.
   [[nodiscard]] static core::Instant read_clock();
   void step();
   void send(const LeaseElector::Request& request, core::Instant now);

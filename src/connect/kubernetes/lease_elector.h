@@ -69,6 +69,8 @@ class LeaseElector {
   // As the Lease says; empty: no planner, or unknown.
   [[nodiscard]] std::string holder() const { return lease_ ? lease_->holder : std::string{}; }
 
+  [[nodiscard]] std::string uid() const { return lease_ ? lease_->uid : std::string{}; }  // Of the Lease.
+
   // Stops acting and gives the Lease up, so that another planner need not wait. next() has the request for it.
   void end(core::Instant now);
   // True after end(), once the Lease is given up, was not held, or must run out.

@@ -89,8 +89,8 @@ class ObjectServer final : public net::ExchangeHandler {
     const auto found = objects.find(path);
     if (found == objects.end()) return {404, status_of(404, "NotFound")};
     if (method == "GET") return {200, found->second};
-    const auto version = given["metadata"].find("resourceVersion");
-    if (version != given["metadata"].end() && *version != found->second["metadata"]["resourceVersion"])
+    const std::string version = given.value("/metadata/resourceVersion"_json_pointer, std::string{});
+    if (!version.empty() && version != found->second["metadata"]["resourceVersion"])
       return {409, status_of(409, "Conflict")};
     Json object = given;
     if (method == "PATCH") {

@@ -16,14 +16,15 @@ namespace {
 using Json = nlohmann::json;
 
 struct TargetKind {
-  std::string_view word, group, version, plural;
+  std::string_view word, kind, group, version, plural;
   bool is_ordered;
 };
 constexpr std::array<TargetKind, 4> kKinds{{
-    {"deployment", "apps", "v1", "deployments", false},
-    {"statefulset", "apps", "v1", "statefulsets", true},
-    {"leaderworkerset", "leaderworkerset.x-k8s.io", "v1", "leaderworkersets", true},
-    {"dynamographdeploymentscalingadapter", "nvidia.com", "v1beta1", "dynamographdeploymentscalingadapters", false},
+    {"deployment", "Deployment", "apps", "v1", "deployments", false},
+    {"statefulset", "StatefulSet", "apps", "v1", "statefulsets", true},
+    {"leaderworkerset", "LeaderWorkerSet", "leaderworkerset.x-k8s.io", "v1", "leaderworkersets", true},
+    {"dynamographdeploymentscalingadapter", "DynamoGraphDeploymentScalingAdapter", "nvidia.com", "v1beta1",
+     "dynamographdeploymentscalingadapters", false},
 }};
 
 std::vector<std::string> parts_of(std::string_view text) {
@@ -89,6 +90,16 @@ core::Result<ScaleTarget> parse_scale_target(std::string_view text) {
   return made;
 }
 
+std::string kind_of(const ScaleTarget& target) {
+  for (const TargetKind& kind : kKinds)
+    if (kind.group == target.resource.group && kind.plural == target.resource.plural) return std::string{kind.kind};
+  // The usual plural of a kind that is not known here.
+  std::string made = target.resource.plural;
+  if (made.ends_with('s')) made.pop_back();
+  if (!made.empty()) made[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(made[0])));
+  return made;
+}
+
 std::string to_string(const ScaleTarget& target) {
   return fmt::format("{}.{} \"{}\"", target.resource.plural, target.resource.group, target.name);
 }
@@ -102,6 +113,7 @@ ScaledObject parse_scaled_object(const Json& object) {
   const Json& metadata = json_part(object, "metadata");
   ScaledObject made;
   made.version = json_text(metadata, "resourceVersion");
+  made.uid = json_text(metadata, "uid");
   std::vector<std::pair<std::string, std::string>> writers;  // Time and name.
   for (const Json& fields : json_part(metadata, "managedFields")) {
     const Json& spec = json_part(json_part(fields, "fieldsV1"), "f:spec");

@@ -25,12 +25,14 @@ struct ScaleTarget {
 // Reads "deployment/NAME", "statefulset/NAME", "leaderworkerset/NAME", "dynamographdeploymentscalingadapter/NAME", or
 // "GROUP/VERSION/PLURAL/NAME" of any resource.
 [[nodiscard]] core::Result<ScaleTarget> parse_scale_target(std::string_view text);
+[[nodiscard]] std::string kind_of(const ScaleTarget& target);    // "Deployment"
 [[nodiscard]] std::string to_string(const ScaleTarget& target);  // deployments.apps "chat"
 [[nodiscard]] bool is_same(const ScaleTarget& left, const ScaleTarget& right);
 
 // The state of such an object.
 struct ScaledObject {
-  std::string version;                 // resourceVersion.
+  std::string version;  // resourceVersion.
+  std::string uid{};
   std::vector<std::string> writers{};  // Managers of spec.replicas, the latest last.
 };
 [[nodiscard]] ScaledObject parse_scaled_object(const nlohmann::json& object);

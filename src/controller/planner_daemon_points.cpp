@@ -1,0 +1,88 @@
+// The points of the charts.
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "controller/planner_daemon.h"
+
+namespace penstock::controller {
+namespace {
+
+// KV usage of several engines, weighted by capacity where all report one.
+class MeanKvUsage {
+ public:
+  void add(const signals::EngineSample& sample) {
+    const auto usage = sample.kv_usage();
+    if (!usage) return;
+    sum_ += *usage;
+    ++engines_;
+    const auto capacity = static_cast<double>(sample.kv_capacity_tokens.value_or(0));
+    all_have_capacity_ = all_have_capacity_ && capacity > 0.0;
+    used_ += *usage * capacity;
+    capacity_ += capacity;
+  }
+  [[nodiscard]] std::optional<double> mean() const {
+    if (engines_ == 0) return std::nullopt;
+    return all_have_capacity_ ? used_ / capacity_ : sum_ / engines_;
+  }
+
+ private:
+  double sum_ = 0.0, used_ = 0.0, capacity_ = 0.0;
+  std::uint32_t engines_ = 0;
+  bool all_have_capacity_ = true;
+};
+
+}  // namespace
+
+void PlannerDaemon::add_point() {
+  const signals::Observation seen = observe(loop_.now());
+  LivePoint point;
+  point.at = seen.now;
+  const signals::PoolObservation* entry = nullptr;
+  MeanKvUsage kv;
+  std::uint64_t prompts = 0, hits = 0;
+  for (const signals::PoolObservation& pool : seen.pools) {
+    if (pool.role != signals::Role::kDecode) entry = &pool;
+    const auto put = [&](std::vector<std::optional<std::uint32_t>>& counts, std::uint32_t replicas) {
+      counts.push_back(counts_replicas() ? std::optional{replicas} : std::nullopt);
+    };
+    put(point.target, pool.target_replicas);
+    put(point.starting, pool.starting);
+    put(point.ready, pool.ready);
+    put(point.draining, pool.draining);
+    for (const signals::ReplicaObservation& replica : pool.replicas) {
+      if (!replica.sample) continue;
+      point.queued = point.queued.value_or(0) + replica.sample->queued_requests;
+      point.running = point.running.value_or(0) + replica.sample->running_requests;
+      kv.add(*replica.sample);
+      if (!replica.sample->prompt_tokens_total || !replica.sample->prefix_hit_tokens_total) continue;
+      prompts += *replica.sample->prompt_tokens_total;
+      hits += *replica.sample->prefix_hit_tokens_total;
+    }
+  }
+  if (data_ != signals::DataState::kNoGateway) {
+    const double seconds = std::max(1.0, core::to_seconds(entry->last_minute.length));
+    point.arrivals_per_s = static_cast<double>(entry->last_minute.arrivals) / seconds;
+    point.input_tokens_per_s = static_cast<double>(entry->last_minute.input_tokens) / seconds;
+    point.output_tokens_per_s = static_cast<double>(entry->last_minute.output_tokens) / seconds;
+    point.ttft = entry->last_minute.ttft;
+    point.itl = entry->last_minute.itl;
+    point.e2e = entry->last_minute.e2e;
+    point.tpot = entry->last_minute.tpot;
+    point.waiting = entry->unrouted_requests;
+  }
+  point.kv_usage = kv.mean();
+  // Counters of engines that ended are gone from the sums: such an interval has no share.
+  if (prompts > prompt_tokens_before_ && hits >= hit_tokens_before_)
+    point.hit_ratio =
+        static_cast<double>(hits - hit_tokens_before_) / static_cast<double>(prompts - prompt_tokens_before_);
+  else if (!points_.empty())
+    point.hit_ratio = points_.back().hit_ratio;
+  prompt_tokens_before_ = prompts;
+  hit_tokens_before_ = hits;
+  points_.push_back(std::move(point));
+  if (points_.size() > options_.points_max) points_.pop_front();
+}
+
+}  // namespace penstock::controller
