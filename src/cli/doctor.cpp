@@ -19,6 +19,7 @@ using State = Finding::State;
 
 struct DoctorOptions {
   std::string kubeconfig, context, in_namespace, account, gateway;
+  std::string program = "all";  // Whose permissions are checked.
 };
 
 options::Table doctor_table(DoctorOptions& made) {
@@ -41,6 +42,10 @@ options::Table doctor_table(DoctorOptions& made) {
       .add({"", "--account", "service account of this namespace whose permissions are checked; by default one's own"},
            text(made.account))
       .placeholder("NAME");
+  table
+      .add({"", "--program", "whose permissions are checked: all, gateway or planner"},
+           text_choice(made.program, {"all", "gateway", "planner"}))
+      .placeholder("NAME");
   table.add({"", "--gateway", "admin address of a gateway that must answer, HOST:PORT"}, address(made.gateway));
   return table;
 }
@@ -57,7 +62,7 @@ Usage doctor_usage(const options::Table& table) {
   usage.notes =
       "Examples:\n"
       "  penstock doctor penstock.yaml\n"
-      "  penstock doctor penstock.yaml --namespace llm --account penstock-gateway\n";
+      "  penstock doctor penstock.yaml --namespace llm --program gateway --account penstock-gateway\n";
   return usage;
 }
 
@@ -89,7 +94,19 @@ core::Result<void> check_cluster(BlockingClient& client, const DoctorOptions& fl
 
   const std::string account = flags.account.empty() ? "" : own + ":" + flags.account;
   std::vector<Finding> cluster;
-  for (const deployment::AccessRule& rule : deployment::gateway_access(of_pods))
+  std::vector<connect::ScaleTarget> targets;
+  std::vector<deployment::ScaledResource> resources;
+  for (const simulation::PoolSpec& pool : made.run.pools) {
+    auto target = connect::parse_scale_target(pool.kubernetes);
+    if (pool.kubernetes.empty() || !target) continue;
+    resources.push_back({target->resource.group, target->resource.plural, target->name});
+    targets.push_back(*std::move(target));
+  }
+  std::vector<deployment::AccessRule> rules;
+  if (flags.program != "gateway") rules = deployment::scaling_access(of_pods, resources);
+  if (flags.program != "planner" || rules.empty())
+    for (deployment::AccessRule& rule : deployment::gateway_access(of_pods)) rules.push_back(std::move(rule));
+  for (const deployment::AccessRule& rule : rules)
     for (Finding& finding : check_access(client, rule, account)) cluster.push_back(std::move(finding));
   Finding reachable{"API server " + server, State::kPresent, "namespace " + own};
   if (!cluster.empty() && cluster.front().state == State::kUnknown) {
@@ -100,6 +117,8 @@ core::Result<void> check_cluster(BlockingClient& client, const DoctorOptions& fl
   findings.push_back(std::move(reachable));
   findings.insert(findings.end(), cluster.begin(), cluster.end());
   if (!pods.selector.empty()) findings.push_back(check_selector(client, of_pods, pods.selector));
+  for (const connect::ScaleTarget& target : targets)
+    for (Finding& finding : check_target(client, of_pods, target)) findings.push_back(std::move(finding));
   return {};
 }
 
@@ -131,7 +150,9 @@ int run_doctor(const Arguments& arguments) {
 
   std::vector<Finding> findings{{"configuration " + source.file, State::kPresent, {}}};
   BlockingClient client;
-  if (made.gateway.discovery.pods.selector.empty() && flags.kubeconfig.empty() && flags.account.empty())
+  const bool has_targets = std::any_of(made.run.pools.begin(), made.run.pools.end(),
+                                       [](const simulation::PoolSpec& pool) { return !pool.kubernetes.empty(); });
+  if (!has_targets && made.gateway.discovery.pods.selector.empty() && flags.kubeconfig.empty() && flags.account.empty())
     findings.push_back({"API server", State::kPresent, "not needed: the configuration names nothing in Kubernetes"});
   else if (const auto checked = check_cluster(client, flags, made, findings); !checked)
     return report_input_error(checked.error());

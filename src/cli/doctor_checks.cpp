@@ -10,6 +10,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "connect/kubernetes/json_values.h"
+#include "core/format.h"
 #include "net/base64.h"
 #include "net/http.h"
 #include "options/yaml.h"
@@ -180,6 +182,40 @@ Finding check_selector(BlockingClient& client, const std::string& in_namespace, 
     finding.detail = fmt::format("{}{} pods", count, count == 500 ? " or more" : "");
   }
   return finding;
+}
+
+std::vector<Finding> check_target(BlockingClient& client, const std::string& in_namespace,
+                                  const connect::ScaleTarget& target) {
+  std::vector<Finding> findings;
+  Finding finding{fmt::format("target {} in namespace \"{}\"", connect::to_string(target), in_namespace), {}, {}};
+  const ApiCall call = connect::get_scale_call(target.resource, in_namespace, target.name);
+  const auto answer = client.request(call);
+  const auto scale = answer ? connect::parse_scale(call, *answer)
+                            : tl::expected<connect::ApiScale, connect::ApiError>{tl::unexpect, answer.error()};
+  if (!scale) {
+    const bool is_missing = scale.error().reason == ApiReason::kNotFound;
+    finding.state = is_missing ? Finding::State::kMissing : Finding::State::kUnknown;
+    finding.detail = scale.error().message();
+    if (is_missing) finding.detail += "; create it, install its definition, or name an object that has /scale";
+    return {finding};
+  }
+  finding.detail = core::format_replicas(scale->replicas);
+  findings.push_back(std::move(finding));
+  if (!scale->selector.empty()) findings.push_back(check_selector(client, in_namespace, scale->selector));
+
+  ApiCall list;
+  list.verb = "list";
+  list.resource = connect::kHorizontalAutoscalers;
+  list.in_namespace = in_namespace;
+  const auto autoscalers = client.request(std::move(list));
+  const nlohmann::json none = nlohmann::json::array();
+  const nlohmann::json& items = autoscalers ? connect::json_part(*autoscalers, "items") : none;
+  for (const nlohmann::json& item : items)
+    if (const auto other = connect::parse_horizontal_autoscaler(item); connect::scales(other, target))
+      findings.push_back({fmt::format("no other autoscaler of {}", connect::to_string(target)),
+                          Finding::State::kMissing,
+                          other.title + " has the same target; remove it, or run the planner with --mode observe"});
+  return findings;
 }
 
 std::vector<Finding> check_expiry(const connect::KubernetesAccess& access, std::int64_t unix_s) {

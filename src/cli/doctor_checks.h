@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "connect/kubernetes/client.h"
+#include "connect/kubernetes/scale_target.h"
 #include "core/result.h"
 #include "deployment/access_rules.h"
 #include "net/address.h"
@@ -51,6 +52,9 @@ class BlockingClient {
 // Whether a label selector matches pods.
 [[nodiscard]] Finding check_selector(BlockingClient& client, const std::string& in_namespace,
                                      const std::string& selector);
+// Whether an object exists that has /scale, selects pods, and is scaled by no autoscaler.
+[[nodiscard]] std::vector<Finding> check_target(BlockingClient& client, const std::string& in_namespace,
+                                                const connect::ScaleTarget& target);
 // Until when the credentials are valid, where they contain that.
 [[nodiscard]] std::vector<Finding> check_expiry(const connect::KubernetesAccess& access, std::int64_t unix_s);
 

@@ -10,6 +10,7 @@
 #include "cli/commands.h"
 #include "cli/console.h"
 #include "cli/gateway_setup.h"
+#include "connect/kubernetes/scale_target.h"
 #include "deployment/manifests.h"
 #include "deployment/names.h"
 #include "deployment/yaml_text.h"
@@ -237,10 +238,30 @@ std::vector<deployment::ScaleTarget> targets_of(const ManifestOptions& flags, co
         reading.report(path, options::quote(pool.name) + " " + good.error().what, good.error().hint);
         break;
       }
-    targets.push_back(
-        {pool.name, "apps/v1", "Deployment", pool.name, flags.in_namespace, pool.min_replicas, pool.max_replicas});
+    deployment::ScaleTarget& target = targets.emplace_back();
+    target = {pool.name, "apps/v1", "Deployment", pool.name, flags.in_namespace, pool.min_replicas, pool.max_replicas};
+    if (pool.kubernetes.empty()) continue;
+    if (!made.gateway.discovery.pods.in_namespace.empty())
+      target.in_namespace = made.gateway.discovery.pods.in_namespace;
+    const auto named = connect::parse_scale_target(pool.kubernetes);
+    if (named) target.name = named->name;
+    if (named && named->resource.group == "apps" && named->resource.plural == "statefulsets")
+      target.kind = "StatefulSet";
+    else if (!named || named->resource.group != "apps" || named->resource.plural != "deployments")
+      reading.report(fmt::format("pools[{}].kubernetes", i),
+                     "--autoscaler can name a Deployment or a StatefulSet, is " + options::quote(pool.kubernetes),
+                     "remove --autoscaler, so that the planner scales it");
   }
   return targets;
+}
+
+// What the pools name in Kubernetes. The configuration is valid, and so are the names.
+std::vector<deployment::ScaledResource> scaled_resources(const configuration::Configuration& made) {
+  std::vector<deployment::ScaledResource> resources;
+  for (const simulation::PoolSpec& pool : made.run.pools)
+    if (const auto target = connect::parse_scale_target(pool.kubernetes); !pool.kubernetes.empty() && target)
+      resources.push_back({target->resource.group, target->resource.plural, target->name});
+  return resources;
 }
 
 deployment::PlannerManifest planner_manifest(const ManifestOptions& flags, const configuration::Configuration& made,
@@ -261,6 +282,13 @@ deployment::PlannerManifest planner_manifest(const ManifestOptions& flags, const
       reading.report("--ca", flags.ca_file + " contains no certificate", "name a PEM file");
     else
       planner.ca_bundle = *text;
+  }
+  // Where another autoscaler acts, the planner only decides.
+  const std::vector<deployment::ScaledResource> resources = scaled_resources(made);
+  if (!resources.empty() && flags.autoscaler == Autoscaler::kNone) {
+    const std::string& pods = made.gateway.discovery.pods.in_namespace;
+    planner.access = deployment::scaling_access(pods.empty() ? flags.in_namespace : pods, resources);
+    for (const char* argument : {"--engines", "kubernetes"}) planner.arguments.emplace_back(argument);
   }
   if (!made.gateway.admin.tls_certificate.empty())
     reading.report("gateway.admin_tls.certificate", "a planner verifies it for an address, which a Service changes",

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <map>
+#include <utility>
+
 namespace penstock::deployment {
 namespace {
 
@@ -21,6 +24,34 @@ std::string role_line(const AccessRule& rule) {
 
 std::vector<AccessRule> gateway_access(const std::string& pods_namespace) {
   return {{pods_namespace, "", "pods", {"list", "watch"}, {}, "the gateway follows the pods that serve"}};
+}
+
+std::vector<AccessRule> scaling_access(const std::string& in_namespace, const std::vector<ScaledResource>& targets) {
+  if (targets.empty()) return {};
+  std::map<std::pair<std::string, std::string>, std::vector<std::string>> names;
+  for (const ScaledResource& target : targets) names[{target.group, target.plural}].push_back(target.name);
+  std::vector<AccessRule> rules;
+  for (const auto& [resource, of_resource] : names) {
+    const auto& [group, plural] = resource;
+    rules.push_back({in_namespace, group, plural, {"list", "watch"}, {}, "the planner follows its targets"});
+    rules.push_back(
+        {in_namespace, group, plural + "/scale", {"get", "patch"}, of_resource, "the planner scales its targets"});
+  }
+  rules.push_back(
+      {in_namespace, "", "pods", {"list", "watch", "patch"}, {}, "the planner follows pods and marks those that go"});
+  rules.push_back({in_namespace,
+                   "autoscaling",
+                   "horizontalpodautoscalers",
+                   {"list", "watch"},
+                   {},
+                   "the planner does nothing where an autoscaler acts"});
+  rules.push_back({in_namespace,
+                   "policy",
+                   "poddisruptionbudgets",
+                   {"list", "watch"},
+                   {},
+                   "the planner respects disruption budgets"});
+  return rules;
 }
 
 }  // namespace penstock::deployment

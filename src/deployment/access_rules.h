@@ -22,4 +22,11 @@ struct AccessRule {
 // Of a gateway that follows the pods of a namespace.
 [[nodiscard]] std::vector<AccessRule> gateway_access(const std::string& pods_namespace);
 
+// An object with /scale, as a Role names it.
+struct ScaledResource {
+  std::string group, plural, name;  // "apps", "deployments", "chat".
+};
+// Of a planner that scales these objects of a namespace.
+[[nodiscard]] std::vector<AccessRule> scaling_access(const std::string& in_namespace,
+                                                     const std::vector<ScaledResource>& targets);
 }  // namespace penstock::deployment

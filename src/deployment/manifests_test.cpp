@@ -107,6 +107,15 @@ TEST(Manifests, TheApiServiceTrustsTheCa) {
   }
 }
 
+TEST(Manifests, APlannerMayScaleItsTargetsOnly) {
+  const auto rules = scaling_access("llm", {{"apps", "deployments", "a"}, {"apps", "deployments", "b"}});
+  ASSERT_EQ(rules.size(), 5U);
+  EXPECT_EQ(
+      role_line(rules[1]),
+      R"({apiGroups: ["apps"], resources: ["deployments/scale"], resourceNames: ["a", "b"], verbs: ["get", "patch"]})");
+  EXPECT_TRUE(scaling_access("llm", {}).empty());
+}
+
 TEST(Manifests, ARuleIsShownAsALineOfARole) {
   EXPECT_EQ(role_line(gateway_access("a")[0]), R"({apiGroups: [""], resources: ["pods"], verbs: ["list", "watch"]})");
 }

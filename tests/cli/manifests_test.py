@@ -47,6 +47,14 @@ class Manifests(CliTest):
         self.write("ca.crt", "-----BEGIN CERTIFICATE-----\nMA==\n-----END CERTIFICATE-----\n")
         self.assert_golden("planner-hpa", self.manifests("planner", PLANNER, "--autoscaler", "hpa", "--ca", "ca.crt"))
 
+    def test_a_planner_that_scales(self):
+        text = self.manifests("planner", "pools: [{name: chat, kubernetes: deployment/vllm, max_replicas: 4}]\n"
+                              "gateway: {kubernetes: {namespace: engines, selector: app=vllm}}\n", "--namespace", "llm")
+        self.assert_golden("planner", text)
+        text = self.manifests("planner", "pools: [{name: chat, kubernetes: statefulset/vllm}]\n", "--autoscaler", "keda")
+        self.assertIn("    kind: StatefulSet\n    name: vllm\n", text)
+        self.assertNotIn('"--engines"', text)
+
     def test_keys_in_the_file_make_it_a_secret(self):
         text = self.manifests("gateway", "tenants: [{name: shop, keys: [sk-shop]}]\n")
         self.assertIn("kind: Secret\n", text)
@@ -99,6 +107,8 @@ class Manifests(CliTest):
             self.assertRegex(self.assert_refused("manifests", "gateway", "g.yaml", says=says), r"\Apenstock: g\.yaml:\d+:\d+: ")
         self.write("p.yaml", "gateway: {admin_tls: {certificate: /etc/penstock-secrets/c, key: /etc/penstock-secrets/k}}\n")
         self.assert_refused("manifests", "planner", "p.yaml", says="gateway.admin_tls.certificate: a planner verifies it for an address")
+        self.write("p.yaml", "pools: [{name: chat, kubernetes: leaderworkerset/a}]\n")
+        self.assert_refused("manifests", "planner", "p.yaml", "--autoscaler", "keda", says="can name a Deployment or a StatefulSet")
         for name in ("Qwen/Qwen3", "a b", "x" * 64, "Chat"):
             self.write("p.yaml", f"pools: [{{name: '{name}'}}]\n")
             self.assert_refused("manifests", "planner", "p.yaml", "--autoscaler", "keda", says="that Kubernetes accepts; use ")

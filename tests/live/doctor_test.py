@@ -17,7 +17,7 @@ from live_testing import PROGRAM
 class ApiServer:
     """Answers access reviews and lists of pods over plain HTTP, which needs no credentials."""
 
-    def __init__(self, test, allowed=(), pods=(), status=200):
+    def __init__(self, test, allowed=(), pods=(), status=200, documents=()):
         self.requests = []
         outer = self
 
@@ -26,6 +26,10 @@ class ApiServer:
 
             def do_GET(self):
                 outer.requests.append(("GET", self.path))
+                if self.path in documents:
+                    return self.answer(200, documents[self.path])
+                if self.path.endswith("/scale"):
+                    return self.answer(404, {"kind": "Status", "reason": "NotFound", "code": 404, "message": "not found"})
                 self.answer(status, {"kind": "PodList", "metadata": {}, "items": [{"metadata": {"name": name}} for name in pods]})
 
             def do_POST(self):
@@ -107,6 +111,20 @@ class Doctor(unittest.TestCase):
         api = ApiServer(self, [("list", "pods"), ("watch", "pods")])
         self.assertRegex(self.doctor("--kubeconfig", self.kubeconfig(api.url), code=1).stdout,
                          r"(?m)^pods of the selector app=vllm .* missing  no pod has these labels")
+
+    def test_targets_and_who_else_scales_them(self):
+        apps, scaling = "/apis/apps/v1/namespaces/llm/deployments", "/apis/autoscaling/v2/namespaces/llm/horizontalpodautoscalers"
+        scale = {"kind": "Scale", "metadata": {"name": "a", "resourceVersion": "1"}, "spec": {"replicas": 2},
+                 "status": {"replicas": 2, "selector": "app=a"}}
+        other = {"metadata": {"name": "hand"}, "spec": {"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "a"}}}
+        pools = {"pools": [{"name": "a", "kubernetes": "deployment/a"}, {"name": "b", "kubernetes": "deployment/b"}]}
+        api = ApiServer(self, pods=["a-1"], documents={f"{apps}/a/scale": scale, scaling: {"kind": "List", "items": [other]}})
+        table = self.doctor("--kubeconfig", self.kubeconfig(api.url), code=1, configuration=pools).stdout
+        self.assertRegex(table, r'(?m)^target deployments\.apps "a" in namespace "llm" +ok +2 replicas$')
+        self.assertRegex(table, r'(?m)^target deployments\.apps "b" in namespace "llm" +missing .*; create it, install its definition')
+        self.assertRegex(table, r'(?m)^no other autoscaler of deployments\.apps "a" +missing +HorizontalPodAutoscaler "hand" has the same target')
+        self.assertRegex(table, r'(?m)^patch deployments/scale "a" in namespace "llm" +missing +add to the Role: .*resourceNames: \["a", "b"\]')
+        self.assertFalse([request for request in api.requests if request[0] not in ("GET", "POST")])
 
     def test_an_api_server_that_is_away_is_one_line(self):
         table = self.doctor("--kubeconfig", self.kubeconfig("http://127.0.0.1:1"), code=1).stdout
