@@ -87,6 +87,10 @@ class PlannerLeadershipTest : public testing::Test {
     leadership.leads = false;
     daemon->follow_leadership();
   }
+  // Until the planner has data, and has recorded that it follows.
+  void until_data() {
+    until([&] { return daemon->last_decision().has_value() && daemon->data() == signals::DataState::kKnown; });
+  }
   void until(const std::function<bool()>& condition) { EXPECT_TRUE(run_until(loop, condition)); }
 
   net::Loop loop;
@@ -126,8 +130,7 @@ TEST_F(PlannerLeadershipTest, ANewLeaderShrinksNothingAtItsFirstTick) {
   fleet.target = 6;
   policy.target = 2;
   open();
-  until([&] { return daemon->last_decision().has_value(); });
-  std::vector<std::uint32_t> at_first_tick;
+  until_data();
   lead(1);
   EXPECT_EQ(policy.decided, 1) << "it decides at once";
   EXPECT_EQ(fleet.wants, std::vector<std::uint32_t>{6}) << "a fleet does not know the targets of the former leader";
@@ -148,7 +151,7 @@ TEST_F(PlannerLeadershipTest, ANewLeaderShrinksNothingAtItsFirstTick) {
 
 TEST_F(PlannerLeadershipTest, ANewLeaderReadsWhatTheFormerOneLearned) {
   open();
-  until([&] { return daemon->last_decision().has_value(); });
+  until_data();
   lead(1);
   until([&] { return policy.decided == 3; });
   ASSERT_TRUE(store->state);
