@@ -117,7 +117,8 @@ class Doctor(unittest.TestCase):
         scale = {"kind": "Scale", "metadata": {"name": "a", "resourceVersion": "1"}, "spec": {"replicas": 2},
                  "status": {"replicas": 2, "selector": "app=a"}}
         other = {"metadata": {"name": "hand"}, "spec": {"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "a"}}}
-        pools = {"pools": [{"name": "a", "kubernetes": "deployment/a"}, {"name": "b", "kubernetes": "deployment/b"}]}
+        pools = {"pools": [{"name": "a", "role": "prefill", "kubernetes": "deployment/a"},
+                           {"name": "b", "role": "decode", "kubernetes": "deployment/b"}]}
         api = ApiServer(self, pods=["a-1"], documents={f"{apps}/a/scale": scale, scaling: {"kind": "List", "items": [other]}})
         table = self.doctor("--kubeconfig", self.kubeconfig(api.url), code=1, configuration=pools).stdout
         self.assertRegex(table, r'(?m)^target deployments\.apps "a" in namespace "llm" +ok +2 replicas$')

@@ -74,8 +74,12 @@ def answer(method, message):
     return {"name": metric[1].decode(), "integer": metric[2], "real": metric[3]}
 
 
+LINES = threading.Lock()
+
+
 def say(line):
-    print(json.dumps(line), flush=True)
+    with LINES:
+        print(json.dumps(line), flush=True)
 
 
 def call_one(channel, call):
