@@ -1,6 +1,6 @@
 # What one can do here. `make help` lists it.
 .DEFAULT_GOAL := help
-.PHONY: help setup build install deb image wheel up test test-tsan engines test-engines soak bench fidelity evaluate golden fuzz format lint hooks clean
+.PHONY: help setup build install deb image wheel up test test-tsan test-cluster engines test-engines soak bench fidelity evaluate golden fuzz format lint hooks clean
 JOBS ?= $(shell nproc)
 CXX_FILES = $(wildcard $(shell git ls-files --cached --others --exclude-standard -- '*.h' '*.cpp'))
 BINARY = build/release/penstock
@@ -34,6 +34,11 @@ test: setup  ## build and run all tests: release, AddressSanitizer, and ThreadSa
 
 test-tsan: setup  ## build everything with ThreadSanitizer and run all tests
 	@tools/test.sh tsan
+
+test-cluster: setup  ## all tests with a real Kubernetes control plane, built if needed; TESTS="fleet_test.py lease_test.py:Leases" only these
+	@tools/build.sh release penstock kubernetes_client
+	PENSTOCK_CLUSTER=$(or $(PENSTOCK_CLUSTER),yes) PENSTOCK=$(BINARY) PENSTOCK_KUBERNETES_CLIENT=build/release/tests/kubernetes_client \
+	  python3 -B tests/cluster/run.py $(TESTS)
 
 engines: setup  ## install engines of others for the tests: vLLM, Dynamo, llama.cpp, llm-d's simulator; ENGINES="vllm dynamo" only these
 	@python3 -B tests/engines/install.py $(ENGINES)

@@ -50,6 +50,11 @@ for item in "$@"; do
   status=${PIPESTATUS[0]}
   before=$failed
   count "$log"
+  # ctest prints no output of a test that was skipped; its own log has the cause.
+  for name in $(sed -nE 's/^[[:space:]]*[0-9]+ - ([^ ]+) \(Skipped\)$/\1/p' "$log"); do
+    cause=$(sed -nE "/ Test: ${name//./\\.}\$/,/^Test time/s/^(SKIPPED|NOT CHECKED): //p" "build/$preset/Testing/Temporary/LastTest.log" 2>/dev/null | head -n 1)
+    echo "test: skipped: $name${cause:+: $cause}"
+  done
   if [ "$failed" -gt "$before" ] && [ -n "$(failed_names "$log")" ]; then
     again=build/$preset/ctest-again.log
     echo "test: once more, one at a time: $(failed_names "$log" | tr '\n' ' ')"
@@ -63,7 +68,6 @@ for item in "$@"; do
     for name in $(failed_names "$again"); do names+="$preset $name"$'\n'; done
     [ "$failed" -gt "$before" ] || status=0
   fi
-  sed -nE 's/^[[:space:]]*[0-9]+ - ([^ ]+) \(Skipped\)$/test: skipped: \1/p' "$log"
   [ "$status" = 0 ] || [ "$failed" -gt "$before" ] || failed=$((failed + 1))
   last=$preset
 done

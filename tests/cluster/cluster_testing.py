@@ -1,20 +1,32 @@
 """A real control plane for tests: k8s-testbed.sh starts etcd, kube-apiserver, the controllers and KWOK as processes on loopback.
 
-PENSTOCK_TESTBED names its folder."""
+run.py makes one for all files. A file that is called by itself calls run.py, so that it has one of its own."""
 
+import base64
+import calendar
+import fcntl
+import http.client
 import json
 import os
 import pathlib
-import shutil
+import ssl
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.append(str(HERE.parent / "live"))
+
+RUN = "PENSTOCK_CLUSTER_RUN"
 SKIPPED = 77
-TESTBED = os.environ.get("PENSTOCK_TESTBED", "")
+PORT_BASE = 17400
+TESTBED = os.environ.get("PENSTOCK_TESTBED") or str(HERE.parents[2] / "shared" / "testbed")
 PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok", "kubectl")
+
+
+def script():
+    return pathlib.Path(TESTBED, "k8s-testbed.sh")
 
 
 def folder_of_programs():
@@ -24,56 +36,153 @@ def folder_of_programs():
 
 
 def why_skipped():
-    if not TESTBED or not (pathlib.Path(TESTBED) / "k8s-testbed.sh").is_file():
-        return "PENSTOCK_TESTBED names no folder with k8s-testbed.sh"
+    if not script().is_file():
+        return f"there is no {script()}; PENSTOCK_TESTBED names the folder of the testbed"
     missing = [name for name in PROGRAMS if not (folder_of_programs() / name).is_file()]
     return f"the testbed's programs are not built: {', '.join(missing)} (k8s-testbed.sh build core)" if missing else ""
 
 
+def keda_is_built():
+    return all((folder_of_programs() / name).is_file() for name in ("keda-operator", "keda-adapter"))
+
+
+def alone(thing):
+    """Marks a test method or class that harms the control plane: no other test runs beside it."""
+    thing.alone = True
+    return thing
+
+
+class Api:
+    def __init__(self, config):
+        cluster, self.token = config["clusters"][0]["cluster"], config["users"][0]["user"]["token"]
+        trusted = ssl.create_default_context(cadata=base64.b64decode(cluster["certificate-authority-data"]).decode())
+        self.connection = http.client.HTTPSConnection(cluster["server"].removeprefix("https://"), context=trusted, timeout=60)
+
+    def patch(self, path, body):
+        self.connection.request("PATCH", path, json.dumps(body), {"Authorization": f"Bearer {self.token}",
+                                                                  "Content-Type": "application/merge-patch+json"})
+        answer = self.connection.getresponse()
+        return answer.status, json.loads(answer.read())
+
+
 class Cluster:
-    """One control plane in a folder of its own, away from the default ports."""
+    """The control plane that run.py has started. Other tests use it at the same time, each in namespaces of its own."""
 
     def __init__(self):
-        self.run = tempfile.mkdtemp(prefix="penstock-cluster-")
-        self.environment = {**os.environ, "LLM_TESTBED_RUN": self.run, "LLM_TESTBED_PORT_BASE": "17400"}
-        try:
-            self.kubeconfig = self.testbed("start").strip()
-        except BaseException:
-            self.close()
-            raise
+        self.run = os.environ[RUN]
+        self.environment = os.environ
+        self.kubeconfig = self.run + "/kubeconfig"
+
+    def close(self):
+        """The control plane ends with run.py."""
 
     def testbed(self, *words):
-        done = subprocess.run([os.path.join(TESTBED, "k8s-testbed.sh"), *words], env=self.environment, text=True,
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=300, check=False)
+        done = subprocess.run([script(), *words], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=300, check=False)
         if done.returncode != 0:
             raise RuntimeError(f"k8s-testbed.sh {' '.join(words)}: {done.stderr[-2000:]}")
         return done.stdout
 
-    def kubectl(self, *words, given=None):
-        return subprocess.run([folder_of_programs() / "kubectl", "--kubeconfig", self.kubeconfig, "--cache-dir", self.run + "/cache", *words],
-                              input=json.dumps(given) if given is not None else None, text=True, stdout=subprocess.PIPE, timeout=120,
-                              check=True).stdout
+    def kubectl(self, *words, given=None, check=True):
+        """What kubectl prints. `given` is written to its input as JSON."""
+        done = subprocess.run([folder_of_programs() / "kubectl", "--kubeconfig", self.kubeconfig, "--cache-dir", self.run + "/cache", *words],
+                              input=json.dumps(given) if given is not None else None, text=True, stdout=subprocess.PIPE,
+                              stderr=None if check else subprocess.DEVNULL, timeout=120, check=check)
+        return done.stdout
+
+    def api(self):
+        """A connection to the API server, for what is too fast for kubectl."""
+        return Api(json.loads(self.kubectl("config", "view", "--raw", "-o", "json")))
 
     def get(self, *words):
         return json.loads(self.kubectl("get", *words, "-o", "json"))
 
+    def namespace(self, test, name):
+        """A namespace that goes with the test."""
+        self.kubectl("create", "namespace", name)
+        test.addCleanup(self.kubectl, "delete", "namespace", name, "--wait=false", check=False)
+        return name
+
+    def crds(self):
+        """The definitions of k8s-testbed.sh crds, once for all tests. Raises RuntimeError if they cannot be obtained."""
+        done = pathlib.Path(self.run, "crds")
+        with open(self.run + "/crds.lock", "w", encoding="utf-8") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not done.exists():
+                self.testbed("crds")
+                done.touch()
+
+    def take_away(self, test, component, with_signal="KILL"):
+        """Harms a component of the control plane; only in tests that are @alone. The test gives it back, or its end does."""
+        test.addCleanup(self.give_back, component)
+        self.testbed("signal", component, with_signal)
+
+    def give_back(self, component):
+        """Continues or starts a component, and waits until the API server is ready. The controllers start anew, because they would wait
+        up to a minute after a second outage."""
+        if not self.has_signalled(component, "CONT"):
+            self.testbed("again", component)
+        self.wait_until_ready()
+        for controller in ("kube-controller-manager", "kube-scheduler", "kwok"):
+            while self.has_signalled(controller, "KILL"):
+                time.sleep(0.02)
+            self.testbed("again", controller)
+
+    def has_signalled(self, component, name):
+        """Whether the component runs."""
+        return subprocess.run([script(), "signal", component, name], stderr=subprocess.DEVNULL, timeout=60, check=False).returncode == 0
+
     def wait_until_ready(self):
         deadline = time.monotonic() + 120
-        while subprocess.run([os.path.join(TESTBED, "k8s-testbed.sh"), "status"], env=self.environment, stdout=subprocess.DEVNULL,
-                             check=False).returncode != 0:
+        while subprocess.run([script(), "status"], stdout=subprocess.DEVNULL, check=False).returncode != 0:
             assert time.monotonic() < deadline, "the API server did not come back"
             time.sleep(0.1)
 
-    def close(self):
-        subprocess.run([os.path.join(TESTBED, "k8s-testbed.sh"), "stop"], env=self.environment, stderr=subprocess.DEVNULL, timeout=120,
-                       check=False)
-        shutil.rmtree(self.run, ignore_errors=True)
+    def writes(self, namespace):
+        """Each write of a Lease, or of a number of replicas by /scale, from the API server's audit log."""
+        found = []
+        with open(self.run + "/audit.log", encoding="utf-8") as log:
+            for line in log:
+                # The API server may still be writing the last line.
+                if not line.endswith("\n"):
+                    break
+                entry = json.loads(line)
+                if entry["objectRef"].get("namespace") != namespace or entry["stage"] != "ResponseComplete":
+                    continue
+                found.append({"at": seconds_of(entry["stageTimestamp"]), "user": entry["user"]["username"].split(":")[-1],
+                              "status": entry["responseStatus"]["code"], "is_lease": entry["objectRef"]["resource"] == "leases",
+                              "replicas": entry.get("responseObject", {}).get("spec", {}).get("replicas")})
+        return sorted(found, key=lambda write: write["at"])
+
+    def scale_writes(self, namespace):
+        return [write for write in self.writes(namespace) if not write["is_lease"]]
+
+    def account(self, namespace, name, role="penstock-planner"):
+        """A kubeconfig with the token of a new ServiceAccount that has the Role."""
+        self.kubectl("create", "serviceaccount", name, "-n", namespace)
+        self.kubectl("create", "rolebinding", name, "-n", namespace, f"--role={role}", f"--serviceaccount={namespace}:{name}")
+        token = self.kubectl("create", "token", name, "-n", namespace).strip()
+        config = json.loads(self.kubectl("config", "view", "--raw", "-o", "json"))
+        config["users"][0]["user"] = {"token": token}
+        path = f"{self.run}/kubeconfig-{namespace}-{name}"
+        pathlib.Path(path).write_text(json.dumps(config), encoding="utf-8")
+        return path
+
+
+def seconds_of(text):
+    """Seconds since 1970 of a time of RFC 3339."""
+    whole, _, rest = text.rstrip("Z").partition(".")
+    return calendar.timegm(time.strptime(whole, "%Y-%m-%dT%H:%M:%S")) + float("0." + (rest or "0"))
 
 
 def main():
-    """Exit code 77: there is no testbed, or its programs are not built."""
-    cause = why_skipped()
-    if cause:
-        print(f"SKIPPED: no test with a real API server ran: {cause}")
-        sys.exit(SKIPPED)
-    unittest.main()
+    """Runs the tests of the calling file. Exit code 77: there is no testbed, or its programs are not built."""
+    if RUN not in os.environ:
+        path = pathlib.Path(sys.argv[0]).name
+        words = [f"{path}:{word}" for word in sys.argv[1:]] or [path]
+        os.execv(sys.executable, [sys.executable, "-B", str(HERE / "run.py"), *words])
+    result = unittest.main(exit=False).result
+    for test, cause in result.skipped:
+        print(f"SKIPPED: {test.id().split('.')[-1]}: {cause}", flush=True)
+    if not result.wasSuccessful():
+        sys.exit(1)
+    sys.exit(SKIPPED if result.skipped else 0)

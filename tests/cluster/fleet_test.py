@@ -3,81 +3,16 @@
 
 Exit code 77: there is no testbed."""
 
-import json
-import os
 import re
-import signal
 import sys
 import time
 
-from pods_testing import Clients, PodsThatServe, main_inside, until
-from live_testing import Program
-
-ROLE = [
-    {"apiGroups": ["apps"], "resources": ["deployments", "statefulsets"], "verbs": ["list", "watch"]},
-    {"apiGroups": ["apps"], "resources": ["deployments/scale", "statefulsets/scale"], "verbs": ["get", "patch"]},
-    {"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch", "patch"]},
-    {"apiGroups": ["autoscaling"], "resources": ["horizontalpodautoscalers"], "verbs": ["list", "watch"]},
-    {"apiGroups": ["policy"], "resources": ["poddisruptionbudgets"], "verbs": ["list", "watch"]},
-]
-
-
-def role(rules):
-    return {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "penstock-planner"}, "rules": rules}
-
-
-class Planner(Program):
-    """Its target is the number between its bounds, which are equal."""
-
-    def __init__(self, test, name, gateway, replicas, kind):
-        self.object = f"{kind.lower()}/engines"
-        self.path = os.path.join(test.cluster.run, name + ".yaml")
-        self.kubernetes = test.kubernetes(name, os.path.join(test.cluster.run, "kubeconfig-autoscaler"))
-        self.write(replicas)
-        super().__init__(test, "plan", "--engines", "kubernetes", "--config", self.path, "--gateway",
-                         f"127.0.0.1:{gateway.admin}", "--dashboard", "127.0.0.1:0",
-                         ready="planner ready, acting on Kubernetes, live page on http://127.0.0.1:(\\d+)")
-
-    def write(self, replicas):
-        with open(self.path, "w", encoding="utf-8") as file:
-            json.dump({"pools": [{"name": "chat", "kubernetes": self.object, "min_replicas": replicas,
-                                  "max_replicas": replicas}],
-                       "planner": {"tick_interval": "1s", "kubernetes": {"manual_hold": "5s", "pending_timeout": "5s"}},
-                       "gateway": {"anonymous": True, "kubernetes": self.kubernetes}, "log": {"format": "json"}}, file)
-
-    def target(self, replicas):
-        self.write(replicas)
-        self.signal(signal.SIGHUP)
-
-    def events(self, name):
-        return [line for line in map(parsed, self.log().splitlines()) if line and line.get("event") == name]
-
-    def held(self, cause):
-        return [event for event in self.events("pool_held") if event["cause"] == cause]
-
-
-def parsed(line):
-    try:
-        return json.loads(line)
-    except ValueError:
-        return None
+from cluster_testing import alone, main
+from live_testing import until
+from pods_testing import ROLE, Clients, PodsThatServe, role
 
 
 class FleetOfPods(PodsThatServe):
-    def begin(self, name, pods, kind="Deployment"):
-        """Pods that end 1 s after their deletion, whatever is open: only a drain before it keeps their streams."""
-        gateway = self.start(name, pods, 1, 0, kind=kind)
-        self.cluster.kubectl("apply", "-n", name, "-f", "-", given=role(ROLE))
-        self.cluster.kubectl("create", "rolebinding", "penstock-planner", "-n", name, "--role=penstock-planner", "--user=autoscaler")
-        return gateway, Planner(self, name, gateway, pods, kind)
-
-    def replicas(self, name):
-        return self.cluster.get("deployment", "engines", "-n", name)["spec"]["replicas"]
-
-    def reaches(self, planner, gateway, replicas):
-        planner.target(replicas)
-        until(f"{replicas} pods", lambda: self.phases(gateway) == ["serving"] * replicas)
-
     def test_no_stream_is_cut_while_the_planner_scales(self):
         gateway, planner = self.begin("drained", 2)
         clients = Clients(gateway.port, 8)
@@ -94,7 +29,7 @@ class FleetOfPods(PodsThatServe):
         self.assertEqual(writers, ["penstock"])
 
     def test_the_same_without_drain_breaks_streams(self):
-        gateway = self.start("undrained", 4, 1, 0)
+        gateway = self.start("undrained", 4)
         clients = Clients(gateway.port, 8)
         until("first streams", lambda: len(clients.streams) > 8)
         self.scale("undrained", 1, gateway)
@@ -150,10 +85,9 @@ class FleetOfPods(PodsThatServe):
         self.reaches(planner, gateway, 2)
 
     def test_pods_that_cannot_start_are_not_added_to_and_go_first(self):
-        gateway, planner = self.begin("pending", 1)
+        # The node has memory for one of them.
+        gateway, planner = self.begin("pending", 1, memory="300Gi")
         until("the scale", lambda: planner.events("data_known"))
-        self.cluster.kubectl("patch", "node", "proc-0", "-p", '{"spec":{"unschedulable":true}}')
-        self.addCleanup(self.cluster.kubectl, "patch", "node", "proc-0", "-p", '{"spec":{"unschedulable":false}}')
         planner.target(3)
         until("3 asked for", lambda: self.replicas("pending") == 3)
         time.sleep(6)
@@ -165,16 +99,16 @@ class FleetOfPods(PodsThatServe):
         until("1 asked for", lambda: self.replicas("pending") == 1)
         self.assertEqual(self.phases(gateway), ["serving"])
 
+    @alone
     def test_an_api_server_that_is_away_harms_no_stream(self):
         gateway, planner = self.begin("away", 2)
         clients = Clients(gateway.port, 4)
         until("first streams", lambda: len(clients.streams) > 4)
-        self.cluster.testbed("signal", "kube-apiserver", "KILL")
+        self.cluster.take_away(self, "kube-apiserver")
         planner.target(3)
         time.sleep(10)
         self.assertEqual(self.phases(gateway), ["serving"] * 2)
-        self.cluster.testbed("again", "kube-apiserver")
-        self.cluster.wait_until_ready()
+        self.cluster.give_back("kube-apiserver")
         began = time.monotonic()
         until("3 asked for", lambda: self.replicas("away") == 3)
         took = time.monotonic() - began
@@ -185,4 +119,4 @@ class FleetOfPods(PodsThatServe):
 
 
 if __name__ == "__main__":
-    main_inside()
+    main()

@@ -4,7 +4,9 @@
 import sys
 import time
 
-from pods_testing import Clients, PodsThatServe, main_inside, until
+from cluster_testing import main
+from live_testing import until
+from pods_testing import Clients, PodsThatServe
 
 
 class GatewayOfPods(PodsThatServe):
@@ -19,7 +21,7 @@ class GatewayOfPods(PodsThatServe):
         return time.monotonic() - began
 
     def test_no_stream_is_cut_while_pods_come_go_and_restart(self):
-        gateway = self.start("graceful", 2, 60, 1)
+        gateway = self.start("graceful", 2, grace_s=60, pre_stop_s=1)
         clients = Clients(gateway.port, 8)
         until("first streams", lambda: len(clients.streams) > 8)
         took = self.change_all("graceful", gateway)
@@ -28,7 +30,7 @@ class GatewayOfPods(PodsThatServe):
         self.assertEqual(broken, [])
 
     def test_the_same_without_time_to_end_breaks_streams(self):
-        gateway = self.start("abrupt", 2, 1, 0)
+        gateway = self.start("abrupt", 2)
         clients = Clients(gateway.port, 8)
         until("first streams", lambda: len(clients.streams) > 8)
         self.change_all("abrupt", gateway)
@@ -38,4 +40,4 @@ class GatewayOfPods(PodsThatServe):
 
 
 if __name__ == "__main__":
-    main_inside()
+    main()

@@ -2,19 +2,17 @@
 """A HorizontalPodAutoscaler of a real control plane follows the targets of `penstock plan`, by its external metrics."""
 
 import base64
-import pathlib
+import os
 import re
 import signal
-import sys
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "live"))
+from cluster_testing import Cluster, alone, main
+from live_testing import Engine, Gateway, Program, config_file, until
 
-from cluster_testing import Cluster, main  # noqa: E402
-from live_testing import Engine, Gateway, Program, ask, config_file, until  # noqa: E402
-
+NAMESPACE = "testbed"  # For which the certificate of the testbed is valid.
 METRIC = "penstock_target_replicas"
-PATH = f"/apis/external.metrics.k8s.io/v1beta1/namespaces/default/{METRIC}"
+PATH = f"/apis/external.metrics.k8s.io/v1beta1/namespaces/{NAMESPACE}/{METRIC}"
 
 
 def deployment():
@@ -38,21 +36,21 @@ def autoscaler():
 
 
 def registration(port, ca):
-    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "penstock-planner", "namespace": "default"},
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "penstock-planner", "namespace": NAMESPACE},
                "spec": {"type": "ExternalName", "externalName": "localhost", "ports": [{"port": port}]}}
     api = {"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
            "metadata": {"name": "v1beta1.external.metrics.k8s.io"},
-           "spec": {"service": {"name": "penstock-planner", "namespace": "default", "port": port},
+           "spec": {"service": {"name": "penstock-planner", "namespace": NAMESPACE, "port": port},
                     "group": "external.metrics.k8s.io", "version": "v1beta1", "groupPriorityMinimum": 100,
                     "versionPriority": 100, "caBundle": base64.b64encode(ca).decode()}}
     return {"apiVersion": "v1", "kind": "List", "items": [service, api]}
 
 
+@alone
 class Hpa(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.cluster = Cluster()
-        cls.addClassCleanup(cls.cluster.close)
         printed = cls.cluster.testbed("env")
         cls.places = dict(re.findall(r"(LLM_TESTBED_\w+)=(\S+)", printed))
 
@@ -74,19 +72,27 @@ class Hpa(unittest.TestCase):
         except Exception:  # kubectl's own error; the API is not there yet, or it does not know the target.
             return ""
 
+    def give_metrics_back(self):
+        """One program serves external metrics in a cluster: KEDA's adapter does again, if it runs."""
+        self.cluster.kubectl("delete", "apiservice", "v1beta1.external.metrics.k8s.io")
+        if os.path.exists(self.cluster.run + "/keda-apiservice.yaml"):
+            self.cluster.kubectl("apply", "--server-side", "-f", self.cluster.run + "/keda-apiservice.yaml")
+
     def replicas(self):
-        return self.cluster.get("deployment", "chat")["spec"]["replicas"]
+        return self.cluster.get("deployment", "chat", "-n", NAMESPACE)["spec"]["replicas"]
 
     def test_the_hpa_follows_the_target_and_holds_while_it_is_unknown(self):
+        self.cluster.namespace(self, NAMESPACE)
+        self.addCleanup(self.give_metrics_back)
         engine = Engine(self)
         self.gateway = Gateway(self, "--config", config_file(
             self, gateway={"anonymous": True, "replicas": [{"url": engine.url}]})).ready()
         planner, port = self.planner(10)
         with open(self.places["LLM_TESTBED_CA"], "rb") as file:
-            self.cluster.kubectl("apply", "--server-side", "-f", "-", given=registration(port, file.read()))
+            self.cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", given=registration(port, file.read()))
         until("the metric", lambda: '"value":"10"' in self.raw())
-        self.cluster.kubectl("apply", "--server-side", "-f", "-", given=deployment())
-        self.cluster.kubectl("apply", "--server-side", "-f", "-", given=autoscaler())
+        self.cluster.kubectl("apply", "-n", NAMESPACE, "--server-side", "-f", "-", given=deployment())
+        self.cluster.kubectl("apply", "-n", NAMESPACE, "--server-side", "-f", "-", given=autoscaler())
         until("10 replicas", lambda: self.replicas() == 10)
 
         # One more is within the HPA's default tolerance of 10 %.
@@ -100,7 +106,7 @@ class Hpa(unittest.TestCase):
         until("no metric", lambda: self.raw() == "")
 
         def is_inactive():
-            conditions = self.cluster.get("hpa", "chat")["status"].get("conditions", [])
+            conditions = self.cluster.get("hpa", "chat", "-n", NAMESPACE)["status"].get("conditions", [])
             return any(each["type"] == "ScalingActive" and each["status"] == "False" for each in conditions)
 
         until("an inactive HPA", is_inactive)

@@ -1,17 +1,13 @@
 #!/usr/bin/env python3
 """Planners with leader election on a real API server: one leads; another takes over when it ends, is killed, or stops."""
 
-import pathlib
 import re
 import signal
-import sys
 import time
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "live"))
-
-from cluster_testing import Cluster, main  # noqa: E402
-from live_testing import Engine, Gateway, Program, ask, config_file, until  # noqa: E402
+from cluster_testing import Cluster, main
+from live_testing import Engine, Gateway, Program, ask, config_file, until
 
 LEASE, STATE = "penstock-planner", "penstock-state"
 DURATION_S, FENCE_S, TAKE_OVER_S = 10.0, 10.0 * 2 / 3, 15.0
@@ -33,29 +29,28 @@ class Leases(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.cluster = Cluster()
-        cls.addClassCleanup(cls.cluster.close)
 
     def planner(self):
         config = config_file(self, pools=[{"name": "chat", "replicas": 1, "min_replicas": 1, "max_replicas": 4}],
                              planner={"tick_interval": "1s"}, gateway={"anonymous": True})
         return Planner(self, "--config", config, "--gateway", f"127.0.0.1:{self.gateway.admin}",
-                       "--kubeconfig", self.cluster.kubeconfig, "--leader-election", f"default/{LEASE}",
-                       "--state-config-map", f"default/{STATE}")
+                       "--kubeconfig", self.cluster.kubeconfig, "--leader-election", f"{self.namespace}/{LEASE}",
+                       "--state-config-map", f"{self.namespace}/{STATE}")
 
     def scaler(self, replicas):
         """A planner that scales a Deployment to this number."""
-        kubernetes = {"selector": "app=chat", "namespace": "default", "port": 8000, "kubeconfig": self.cluster.kubeconfig}
+        kubernetes = {"selector": "app=chat", "namespace": self.namespace, "port": 8000, "kubeconfig": self.cluster.kubeconfig}
         config = config_file(self, pools=[{"name": "chat", "kubernetes": "deployment/chat", "min_replicas": replicas,
                                            "max_replicas": replicas}],
                              planner={"tick_interval": "1s"}, gateway={"anonymous": True, "kubernetes": kubernetes})
         return Planner(self, "--engines", "kubernetes", "--config", config, "--gateway", f"127.0.0.1:{self.gateway.admin}",
-                       "--leader-election", "default/scaler")
+                       "--leader-election", f"{self.namespace}/scaler")
 
     def lease(self):
-        return self.cluster.get("lease", LEASE)["spec"]
+        return self.cluster.get("lease", LEASE, "-n", self.namespace)["spec"]
 
     def replicas(self):
-        return self.cluster.get("deployment", "chat")["spec"]["replicas"]
+        return self.cluster.get("deployment", "chat", "-n", self.namespace)["spec"]["replicas"]
 
     def leader_of(self, *planners):
         """The only planner that leads."""
@@ -73,6 +68,7 @@ class Leases(unittest.TestCase):
         self.assertLess(seconds, most_s)
 
     def test_one_planner_leads_and_another_takes_over(self):
+        self.namespace = self.cluster.namespace(self, "leading")
         engine = Engine(self)
         self.gateway = Gateway(self, "--config", config_file(
             self, gateway={"anonymous": True, "replicas": [{"url": engine.url}]})).ready()
@@ -85,7 +81,7 @@ class Leases(unittest.TestCase):
         self.assertIn("\npenstock_leader 0\n", follower.metrics())
         until("a target", lambda: "penstock_target_replicas{" in leader.metrics())
         self.assertNotIn("penstock_target_replicas{", follower.metrics())
-        until("the saved state", lambda: self.cluster.kubectl("get", "configmap", STATE, "--ignore-not-found"))
+        until("the saved state", lambda: self.cluster.kubectl("get", "configmap", STATE, "-n", self.namespace, "--ignore-not-found"))
 
         # A clean end gives the Lease up.
         begun = time.monotonic()
@@ -123,13 +119,14 @@ class Leases(unittest.TestCase):
         self.assertNotIn("lease_failed", follower.log())
 
     def test_a_planner_that_wakes_up_writes_nothing(self):
+        self.namespace = self.cluster.namespace(self, "waking")
         engine = Engine(self)
         self.gateway = Gateway(self, "--config", config_file(
             self, gateway={"anonymous": True, "replicas": [{"url": engine.url}]})).ready()
         pod = {"metadata": {"labels": {"app": "chat"}},
                "spec": {"containers": [{"name": "engine", "image": "engine"}],
                         "tolerations": [{"operator": "Exists"}], "nodeSelector": {"type": "kwok"}}}
-        self.cluster.kubectl("apply", "--server-side", "-f", "-", given={
+        self.cluster.kubectl("apply", "-n", self.namespace, "--server-side", "-f", "-", given={
             "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "chat"},
             "spec": {"replicas": 1, "selector": {"matchLabels": {"app": "chat"}}, "template": pod}})
         first = self.scaler(2)
@@ -156,10 +153,10 @@ class Leases(unittest.TestCase):
         second.signal(signal.SIGTERM)
         until("a new leader", first.leads)
         until("its first decision", lambda: "take_over" in first.log()[before:])
-        events = self.cluster.get("events.events.k8s.io")["items"]
+        events = self.cluster.get("events.events.k8s.io", "-n", self.namespace)["items"]
         reasons = {event["reason"] for event in events if event["regarding"]["kind"] == "Deployment"}
         self.assertLessEqual({"ScaleUpDecided", "ScaledUp"}, reasons)
-        self.assertIn("ScaledUp", self.cluster.kubectl("describe", "deployment", "chat"))
+        self.assertIn("ScaledUp", self.cluster.kubectl("describe", "deployment", "chat", "-n", self.namespace))
         self.assertIn("LeaderElection", {event["reason"] for event in events if event["regarding"]["kind"] == "Lease"})
 
 

@@ -4,16 +4,15 @@
 The definitions of others (PodMonitor) are those of k8s-testbed.sh crds. That of KEDA is taken from the cache of Go's modules."""
 
 import json
+import os
 import pathlib
 import subprocess
 import sys
 import tempfile
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "live"))
-
-from cluster_testing import Cluster, folder_of_programs, main  # noqa: E402
-from live_testing import PROGRAM, Gateway, config_file, until  # noqa: E402
+from cluster_testing import Cluster, folder_of_programs, main
+from live_testing import PROGRAM, Gateway, config_file, until
 
 KEDA = "scaledobjects.keda.sh"
 EXAMPLES = {
@@ -31,9 +30,8 @@ class Manifests(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.cluster = Cluster()
-        cls.addClassCleanup(cls.cluster.close)
         try:
-            cls.cluster.testbed("crds")
+            cls.cluster.crds()
             cls.without = []
         except RuntimeError as error:
             print(f"NOT CHECKED: PodMonitor, because its definition cannot be obtained: {error}", file=sys.stderr)
@@ -42,8 +40,10 @@ class Manifests(unittest.TestCase):
         for path in sorted(pathlib.Path.home().glob("go/pkg/mod/github.com/kedacore/keda/v2@*/config/crd/bases/keda.sh_scaledobjects.yaml"))[-1:]:
             cls.cluster.kubectl("apply", "--server-side", "-f", str(path))
             cls.cluster.kubectl("wait", "--for=condition=Established", "crd/scaledobjects.keda.sh", "--timeout=30s")
-        cls.cluster.kubectl("create", "namespace", "llm")
         cls.ca = cls.file("-----BEGIN CERTIFICATE-----\nMA==\n-----END CERTIFICATE-----\n")
+
+    def setUp(self):
+        self.namespace = self.cluster.namespace(self, "llm-" + os.urandom(3).hex())
 
     @classmethod
     def file(cls, text):
@@ -53,7 +53,7 @@ class Manifests(unittest.TestCase):
 
     def manifests(self, program, configuration, *flags):
         path = self.file(json.dumps(configuration))
-        done = subprocess.run([PROGRAM, "manifests", program, path, "--namespace", "llm", *flags], capture_output=True, text=True, check=False)
+        done = subprocess.run([PROGRAM, "manifests", program, path, "--namespace", self.namespace, *flags], capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         return done.stdout
 
@@ -90,10 +90,10 @@ class Manifests(unittest.TestCase):
         path = self.file("# \u00e4 \"quoted\" 'text' #\n\ngateway:\n  # ---\n  drain_time: 30s   \nmodel: \"a: b\"\n")
         with open(path, encoding="utf-8") as file:
             text = file.read()
-        done = subprocess.run([PROGRAM, "manifests", "gateway", path, "--namespace", "llm", "--name", "as-it-is"], capture_output=True,
+        done = subprocess.run([PROGRAM, "manifests", "gateway", path, "--namespace", self.namespace, "--name", "as-it-is"], capture_output=True,
                               text=True, check=True)
         self.apply(done.stdout)
-        self.assertEqual(self.cluster.get("configmap", "as-it-is", "-n", "llm")["data"]["penstock.yaml"], text)
+        self.assertEqual(self.cluster.get("configmap", "as-it-is", "-n", self.namespace)["data"]["penstock.yaml"], text)
 
     def test_the_role_is_enough_for_the_gateway_and_no_wider(self):
         configuration = {"gateway": {"kubernetes": {"selector": "app=engines"}}}
@@ -102,30 +102,30 @@ class Manifests(unittest.TestCase):
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "engine", "labels": {"app": "engines"}},
                "spec": {"containers": [{"name": "engine", "image": "engine"}], "nodeSelector": {"type": "kwok"},
                         "tolerations": [{"operator": "Exists"}]}}
-        self.cluster.kubectl("apply", "-n", "llm", "-f", "-", given=pod)
-        token = self.cluster.kubectl("create", "token", "penstock-gateway", "-n", "llm").strip()
+        self.cluster.kubectl("apply", "-n", self.namespace, "-f", "-", given=pod)
+        token = self.cluster.kubectl("create", "token", "penstock-gateway", "-n", self.namespace).strip()
         admin = json.loads(self.cluster.kubectl("config", "view", "--raw", "-o", "json"))
         kubeconfig = self.file(json.dumps({
             "apiVersion": "v1", "kind": "Config", "current-context": "a", "clusters": [{"name": "c", "cluster": admin["clusters"][0]["cluster"]}],
-            "contexts": [{"name": "a", "context": {"cluster": "c", "user": "u", "namespace": "llm"}}],
+            "contexts": [{"name": "a", "context": {"cluster": "c", "user": "u", "namespace": self.namespace}}],
             "users": [{"name": "u", "user": {"token": token}}]}))
         configuration["gateway"]["kubernetes"]["kubeconfig"] = kubeconfig
         gateway = Gateway(self, "--config", config_file(self, **configuration))
         until("a ready pod", lambda: any(each["type"] == "Ready" and each["status"] == "True"
-                                         for each in self.cluster.get("pod", "engine", "-n", "llm")["status"].get("conditions", [])))
+                                         for each in self.cluster.get("pod", "engine", "-n", self.namespace)["status"].get("conditions", [])))
         # Nothing listens at its address, so that its model stays unknown and the gateway shows no replica.
         until("the pod", lambda: "replica_added replica=engine" in gateway.log())
-        user = "system:serviceaccount:llm:penstock-gateway"
-        allowed = self.cluster.kubectl("auth", "can-i", "--list", "--as", user, "-n", "llm", "--no-headers")
+        user = f"system:serviceaccount:{self.namespace}:penstock-gateway"
+        allowed = self.cluster.kubectl("auth", "can-i", "--list", "--as", user, "-n", self.namespace, "--no-headers")
         rules = [line.split() for line in allowed.splitlines() if line.startswith("pods")]
         self.assertEqual([rule[-1] for rule in rules], ["watch]"])
         for verb, resource in (("delete", "pods"), ("patch", "pods"), ("get", "secrets"), ("list", "configmaps")):
             done = subprocess.run([folder_of_programs() / "kubectl", "--kubeconfig", self.cluster.kubeconfig, "auth", "can-i", verb, resource,
-                                   "--as", user, "-n", "llm"], capture_output=True, text=True, check=False)
+                                   "--as", user, "-n", self.namespace], capture_output=True, text=True, check=False)
             self.assertEqual(done.stdout.strip(), "no", f"{verb} {resource}")
         # Without the Role it is not: the test would notice a gateway that another permission serves.
-        self.cluster.kubectl("delete", "role", "penstock-gateway", "-n", "llm")
-        self.cluster.kubectl("delete", "pod", "engine", "-n", "llm")
+        self.cluster.kubectl("delete", "role", "penstock-gateway", "-n", self.namespace)
+        self.cluster.kubectl("delete", "pod", "engine", "-n", self.namespace)
         other = Gateway(self, "--config", config_file(self, **configuration))
         until("the refusal", lambda: 'add to the Role' in other.log())
 

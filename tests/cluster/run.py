@@ -1,0 +1,215 @@
+#!/usr/bin/env python3
+"""Runs the tests of this folder with one real Kubernetes control plane, which is made for the run and thrown away: `make test-cluster`.
+
+    run.py [FILE_test.py[:Class[.test]] ...]      all files *_test.py by default
+
+The run has a network namespace of its own, so that ports and addresses of pods never clash. Needs no root. Each test method is a process;
+several run at a time, those marked with @alone (they harm the control plane) one after another at the end.
+
+PENSTOCK_CLUSTER    auto (default): run if the programs of the testbed are there; yes: build them if not; no: skip
+PENSTOCK_TESTBED    the folder with k8s-testbed.sh; by default ../shared/testbed beside the checkout
+PENSTOCK_CLUSTER_JOBS, PENSTOCK_CLUSTER_SECONDS   tests at a time (3), and the limit of the run (1500)
+
+Exit code 77: there is no testbed."""
+
+import importlib
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+from cluster_testing import PORT_BASE, RUN, SKIPPED, TESTBED, keda_is_built, script, why_skipped
+
+HERE = pathlib.Path(__file__).resolve().parent
+INSIDE = "PENSTOCK_INSIDE_NAMESPACE"
+# All of these addresses are local in the namespace, so that each pod has an address of its own: first those of KWOK.
+PODS = ("10.244.0.0/16", "10.245.0.0/16")
+TEST_SECONDS = 400
+FRAME = re.compile(r"\.?|-{70}|Ran 1 test in .*|OK.*")  # What unittest prints for each test.
+# Every write of a number of replicas and of a Lease is recorded with its sender.
+AUDIT = """apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- level: None
+  namespaces: [kube-node-lease, kube-system]
+- level: RequestResponse
+  verbs: [create, patch, update]
+  resources:
+  - {group: apps, resources: [deployments/scale, statefulsets/scale]}
+  - {group: coordination.k8s.io, resources: [leases]}
+- level: None
+"""
+
+
+class ControlPlane:
+    """etcd, API server, controllers, scheduler, KWOK and a kubelet whose containers are processes."""
+
+    def __init__(self, with_keda):
+        self.run = tempfile.mkdtemp(prefix="penstock-cluster-")
+        self.environment = {**os.environ, RUN: self.run, "LLM_TESTBED_RUN": self.run, "LLM_TESTBED_PORT_BASE": str(PORT_BASE)}
+        self.environment["LLM_TESTBED_APISERVER_ARGS"] = " ".join(
+            (os.environ.get("LLM_TESTBED_APISERVER_ARGS", ""), f"--audit-policy-file={self.run}/audit.yaml",
+             f"--audit-log-path={self.run}/audit.log"))
+        pathlib.Path(self.run, "audit.yaml").write_text(AUDIT, encoding="utf-8")
+        self.kubelet = None
+        try:
+            self.start(with_keda)
+        except BaseException:
+            self.stop()
+            raise
+
+    def start(self, with_keda):
+        done = subprocess.run([script(), "start", *(["--keda"] if with_keda else [])], env=self.environment, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=300, check=False)
+        if done.returncode != 0:
+            raise RuntimeError(f"k8s-testbed.sh start: {done.stderr[-3000:]}")
+        exported = subprocess.run([script(), "env"], env=self.environment, text=True, stdout=subprocess.PIPE, check=True).stdout
+        with open(self.run + "/kubelet.jsonl", "w", encoding="utf-8") as log:
+            self.kubelet = subprocess.Popen(
+                ["bash", "-c", f'{exported}\nexec "$@"', "bash", sys.executable, "-B", os.path.join(TESTBED, "process-kubelet.py"),
+                 "--cidr", "10.245.0.0/17", "--logs", self.run + "/pods"], env=self.environment, stdout=log, stderr=subprocess.STDOUT)
+
+    def stop(self):
+        if self.kubelet:
+            self.kubelet.terminate()
+            self.kubelet.wait(timeout=60)
+        subprocess.run([script(), "stop"], env=self.environment, stderr=subprocess.DEVNULL, timeout=120, check=False)
+        shutil.rmtree(self.run, ignore_errors=True)
+
+
+class Scenario:
+    def __init__(self, path, test):
+        self.path, self.name, self.alone = path, ".".join(test.id().split(".")[-2:]), is_alone(test)
+        self.seconds_max = getattr(sys.modules[path.stem], "TEST_SECONDS", TEST_SECONDS)
+        self.outcome, self.cause, self.seconds, self.output = "not run", "", 0.0, ""
+
+    def go(self, environment, deadline):
+        began = time.monotonic()
+        log = tempfile.TemporaryFile("w+", errors="replace")
+        process = subprocess.Popen([sys.executable, "-B", str(self.path), self.name], env=environment, stdout=log, stderr=subprocess.STDOUT)
+        try:
+            code = process.wait(max(1.0, min(self.seconds_max, deadline - began)))
+            self.outcome = {0: "passed", SKIPPED: "skipped"}.get(code, "FAILED")
+        except subprocess.TimeoutExpired:
+            # SIGINT lets the test end its programs.
+            process.send_signal(signal.SIGINT)
+            try:
+                process.wait(30)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+            self.outcome, self.cause = "FAILED", "it did not end in time"
+        self.seconds = time.monotonic() - began
+        log.seek(0)
+        self.output = log.read()
+        log.close()
+        if self.outcome == "skipped":
+            self.cause = "; ".join(line.removeprefix("SKIPPED: ") for line in self.output.splitlines() if line.startswith("SKIPPED: "))
+
+
+def is_alone(test):
+    return getattr(type(test), "alone", False) or getattr(getattr(test, test._testMethodName), "alone", False)
+
+
+def scenarios_of(words):
+    """Each test method of the files, in the order of their names."""
+    found, with_keda = [], False
+    for word in words or sorted(path.name for path in HERE.glob("*_test.py")):
+        name, _, selected = word.partition(":")
+        path = HERE / pathlib.Path(name).name
+        module = importlib.import_module(path.stem)
+        with_keda = with_keda or getattr(module, "WITH_KEDA", False)
+        loader = unittest.defaultTestLoader
+        suites = [loader.loadTestsFromName(selected, module)] if selected else [loader.loadTestsFromModule(module)]
+        while suites:
+            item = suites.pop(0)
+            if isinstance(item, unittest.TestSuite):
+                suites[:0] = item
+            elif isinstance(item, unittest.loader._FailedTest):
+                sys.exit(f"{word}: {item._exception}")
+            else:
+                found.append(Scenario(path, item))
+    return found, with_keda
+
+
+def run_all(scenarios, environment, jobs, deadline):
+    lock = threading.Lock()
+
+    def work(waiting):
+        while True:
+            with lock:
+                if not waiting or time.monotonic() > deadline:
+                    return
+                scenario = waiting.pop(0)
+            scenario.go(environment, deadline)
+            with lock:
+                for line in scenario.output.splitlines():
+                    if scenario.outcome == "FAILED" or not FRAME.fullmatch(line):
+                        print(f"    {line}")
+                print(f"{scenario.outcome:<8}{scenario.seconds:6.1f} s  {scenario.path.name}:{scenario.name}  {scenario.cause}", flush=True)
+
+    for group, threads in (([each for each in scenarios if not each.alone], jobs), ([each for each in scenarios if each.alone], 1)):
+        waiting = list(group)
+        workers = [threading.Thread(target=work, args=(waiting,)) for _ in range(threads)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+
+
+def summarise(scenarios, seconds):
+    def of(outcome):
+        return [each for each in scenarios if each.outcome == outcome]
+
+    print(f"\ncluster: {len(scenarios)} tests in {seconds:.0f} s, of which the start of the control plane is a part")
+    for each in sorted(scenarios, key=lambda each: -each.seconds):
+        print(f"  {each.seconds:6.1f} s  {each.outcome:<8}{each.path.name}:{each.name}")
+    for each in of("FAILED") + of("not run") + of("skipped"):
+        print(f"cluster: {each.outcome}: {each.path.name}:{each.name}: {each.cause or 'see above'}")
+    print(f"cluster: {len(of('passed'))} passed, {len(of('FAILED')) + len(of('not run'))} failed, {len(of('skipped'))} skipped", flush=True)
+    return 1 if of("FAILED") or of("not run") else 0
+
+
+def ended(*_):
+    raise KeyboardInterrupt
+
+
+def main(words):
+    mode = os.environ.get("PENSTOCK_CLUSTER", "auto")
+    if mode not in ("auto", "yes", "no"):
+        sys.exit(f"PENSTOCK_CLUSTER: must be auto, yes or no, is {mode}")
+    cause = "PENSTOCK_CLUSTER is no" if mode == "no" else why_skipped()
+    if mode == "yes" and cause and script().is_file():
+        subprocess.run([script(), "build", "core"], check=True, stdout=sys.stderr)
+        cause = why_skipped()
+    if cause:
+        print(f"SKIPPED: no test with a real API server ran: {cause}")
+        return 1 if mode == "yes" else SKIPPED
+    if INSIDE not in os.environ:
+        os.environ[INSIDE] = "yes"
+        inside = "ip link set lo up && " + "".join(f"ip route add local {each} dev lo && " for each in PODS) + 'exec "$@"'
+        os.execvp("unshare", ["unshare", "--user", "--map-root-user", "--net", "bash", "-c", inside, "bash", sys.executable, "-B",
+                              os.path.abspath(__file__), *words])
+    scenarios, with_keda = scenarios_of(words)
+    signal.signal(signal.SIGTERM, ended)
+    began = time.monotonic()
+    plane = ControlPlane(with_keda and keda_is_built())
+    try:
+        print(f"cluster: {len(scenarios)} tests; the control plane is ready after {time.monotonic() - began:.1f} s", flush=True)
+        run_all(scenarios, plane.environment, int(os.environ.get("PENSTOCK_CLUSTER_JOBS", "3")),
+                began + float(os.environ.get("PENSTOCK_CLUSTER_SECONDS", "1500")))
+    finally:
+        plane.stop()
+    return summarise(scenarios, time.monotonic() - began)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
