@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "api/prompt_keys.h"
+#include "core/utf8.h"
 
 namespace penstock::api {
 namespace {
@@ -28,12 +29,7 @@ constexpr std::array kKept{"model",
 
 std::string dumped(const Json& body) { return body.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
-// Truncates without splitting a character.
-void truncate_to(std::string& text, std::size_t bytes) {
-  if (text.size() <= bytes) return;
-  while (bytes > 0 && (static_cast<unsigned char>(text[bytes]) & 0xC0U) == 0x80U) --bytes;
-  text.resize(bytes);
-}
+void truncate(std::string& text, std::size_t bytes) { text.resize(core::utf8_prefix(text, bytes).size()); }
 
 class Cutter {
  public:
@@ -52,7 +48,7 @@ class Cutter {
  private:
   bool cut_completion(Json& prompt) const {
     if (prompt.is_string()) {
-      truncate_to(prompt.get_ref<std::string&>(), text_bytes_);
+      truncate(prompt.get_ref<std::string&>(), text_bytes_);
       return true;
     }
     if (!prompt.is_array() || prompt.empty() || !prompt[0].is_number()) return false;
@@ -91,7 +87,7 @@ class Cutter {
     auto& text = content->get_ref<std::string&>();
     // The line break after a message is not part of the shared prefix.
     if (text.size() + 1 <= excess) return nullptr;
-    truncate_to(text, text.size() + 1 - excess);
+    truncate(text, text.size() + 1 - excess);
     return message;
   }
 

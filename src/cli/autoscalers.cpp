@@ -8,6 +8,7 @@
 
 #include "cli/arguments.h"
 #include "cli/gateway_setup.h"
+#include "cli/kubernetes_api.h"
 #include "net/address.h"
 #include "net/tls.h"
 #include "options/values.h"
@@ -44,17 +45,6 @@ core::Result<std::unique_ptr<connect::ExternalScaler>> open_scaler(const Autosca
   if (!socket) return tl::make_unexpected(socket.error());
   return std::make_unique<connect::ExternalScaler>(
       loop, *socket, [&daemon] { return daemon.recommended(); }, std::move(tls));
-}
-
-core::Result<std::unique_ptr<connect::KubernetesClient>> open_api(const AutoscalerOptions& options, net::Loop& loop,
-                                                                  net::Client& client, logging::Log& log) {
-  auto access = connect::find_kubernetes_access(options.kubeconfig);
-  if (!access) return tl::make_unexpected(access.error());
-  connect::KubernetesOptions api;
-  api.access = *std::move(access);
-  return connect::KubernetesClient::start(loop, client, std::move(api), [&log](const std::string& cause) {
-    log.write(logging::Event::kExternalMetricsFailed, {{"error", cause}});
-  });
 }
 
 core::Result<std::unique_ptr<connect::ExternalMetrics>> open_metrics(const AutoscalerOptions& options, net::Loop& loop,
@@ -117,7 +107,7 @@ core::Result<Autoscalers> Autoscalers::open(const AutoscalerOptions& options, ne
     made.scaler_ = *std::move(opened);
   }
   if (!options.external_metrics.empty()) {
-    auto api = open_api(options, loop, client, log);
+    auto api = open_kubernetes_api(options.kubeconfig, loop, client, log, logging::Event::kExternalMetricsFailed);
     if (!api) return tl::make_unexpected(api.error());
     made.api_ = *std::move(api);
     auto opened = open_metrics(options, loop, *made.api_, daemon, log);

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "cli/kubernetes_api.h"
 #include "connect/kubernetes/access.h"
 #include "options/values.h"
 
@@ -43,18 +44,14 @@ void add_cluster(options::Table& table, ClusterOptions& made) {
 core::Result<std::unique_ptr<connect::EventWriter>> open_events(const std::string& identity,
                                                                 const std::string& kubeconfig, net::Loop& loop,
                                                                 net::Client& client, logging::Log& log) {
-  auto access = connect::find_kubernetes_access(kubeconfig);
-  if (!access) return tl::make_unexpected(access.error());
-  connect::KubernetesOptions api;
-  api.access = *std::move(access);
-  const auto failed = [&log](const std::string& cause) {
-    log.write(logging::Event::kClusterEventsFailed, {{"error", cause}});
-  };
-  auto started = connect::KubernetesClient::start(loop, client, std::move(api), failed);
+  auto started = open_kubernetes_api(kubeconfig, loop, client, log, logging::Event::kClusterEventsFailed);
   if (!started) return tl::make_unexpected(started.error());
   connect::EventWriter::Options options;
   options.instance = identity;
-  return std::make_unique<connect::EventWriter>(loop, *std::move(started), std::move(options), failed);
+  return std::make_unique<connect::EventWriter>(loop, *std::move(started), std::move(options),
+                                                [&log](const std::string& cause) {
+                                                  log.write(logging::Event::kClusterEventsFailed, {{"error", cause}});
+                                                });
 }
 
 core::Result<std::unique_ptr<controller::LeaderElection>> open_leader_election(
@@ -76,14 +73,8 @@ core::Result<std::shared_ptr<controller::PolicyStore>> open_state_config_map(con
   if (options.state_config_map.empty()) return std::shared_ptr<controller::PolicyStore>{};
   auto name = named(options.state_config_map, "--state-config-map");
   if (!name) return tl::make_unexpected(name.error());
-  auto access = connect::find_kubernetes_access(kubeconfig);
-  if (!access) return tl::make_unexpected(access.error());
-  connect::KubernetesOptions api;
-  api.access = *std::move(access);
-  if (leadership != nullptr) api.may_write = [leadership] { return leadership->may_act(); };
-  auto started = connect::KubernetesClient::start(loop, client, std::move(api), [&log](const std::string& cause) {
-    log.write(logging::Event::kFileUnwritable, {{"error", cause}});
-  });
+  auto started = open_kubernetes_api(kubeconfig, loop, client, log, logging::Event::kFileUnwritable,
+                                     [leadership] { return leadership == nullptr || leadership->may_act(); });
   if (!started) return tl::make_unexpected(started.error());
   return std::make_shared<controller::PolicyStateConfigMap>(*std::move(started), *name);
 }

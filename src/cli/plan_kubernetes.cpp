@@ -24,7 +24,7 @@ core::Result<std::unique_ptr<controller::Fleet>> open_kubernetes_fleet(
   options.in_namespace = pods.in_namespace.empty() ? access->default_namespace : pods.in_namespace;
   options.port = pods.port;
   options.api.access = *std::move(access);
-  options.api.may_write = may_act;
+  options.api.may_write = std::move(may_act);
   // Planners that lost the API server together return at different times.
   options.api.seed = std::hash<std::string>{}(net::make_token());
   options.engines = std::move(watch);
@@ -41,7 +41,6 @@ core::Result<std::unique_ptr<controller::Fleet>> open_kubernetes_fleet(
   }
   auto fleet = controller::KubernetesFleet::start(loop, client, log, std::move(options));
   if (!fleet) return tl::make_unexpected(fleet.error());
-  (*fleet)->act_while(std::move(may_act));
   (*fleet)->write_events(events);
   return *std::move(fleet);
 }

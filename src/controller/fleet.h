@@ -61,4 +61,7 @@ class Fleet {
   [[nodiscard]] virtual std::size_t left_out() const { return 0; }
 };
 
+// Adds the replicas of these views and their counts by state, in the order of their numbers.
+void add_replicas(const std::vector<ReplicaView>& views, signals::PoolObservation& seen);
+
 }  // namespace penstock::controller

@@ -281,9 +281,8 @@ void KubernetesFleet::advance(Pool& pool) {
   const actuation::TargetSeen seen = observe(pool);
   // What was read is not the newest state any more.
   if (seen.missing.empty() && pool.scale->resource_version != object_of(pool)->version) return;
-  const bool leads = !may_act_ || may_act_();
   actuation::PodAdvance next =
-      actuation::advance(pool.state, leads ? pool.wanted : std::nullopt, seen, options_.limits, loop_.now());
+      actuation::advance(pool.state, may_act() ? pool.wanted : std::nullopt, seen, options_.limits, loop_.now());
   take_hold(pool, std::move(next.hold));
   for (const actuation::PodStep& step : next.steps) run(pool, step, seen);
 }
@@ -399,7 +398,7 @@ std::optional<connect::ObjectReference> KubernetesFleet::reference_of(const Pool
 void KubernetesFleet::write_event(const Pool& pool, bool warning, const char* reason, const char* action,
                                   const std::string& note) {
   const auto object = reference_of(pool);
-  if (writer_ == nullptr || !object || (may_act_ && !may_act_())) return;
+  if (writer_ == nullptr || !object || !may_act()) return;
   writer_->write({*object, warning, reason, action, note});
 }
 
@@ -418,22 +417,11 @@ void KubernetesFleet::fill(std::size_t index, signals::PoolObservation& seen) co
   if (const auto spread = pool.start_up.spread()) seen.start_up = spread->median;
   seen.actions_failed_total = pool.failed;
   if (pool.scale) {
-    const bool is_own = pool.wanted && (!may_act_ || may_act_()) && pool.hold.cause != actuation::HoldCause::kManual &&
+    const bool is_own = pool.wanted && may_act() && pool.hold.cause != actuation::HoldCause::kManual &&
                         pool.hold.cause != actuation::HoldCause::kAutoscaler;
     seen.target_replicas = is_own ? *pool.wanted : pool.scale->replicas;
   }
-  for (const ReplicaView& view : replicas(index)) {
-    seen.replicas.push_back(view.seen);
-    switch (view.seen.state) {
-      case signals::ReplicaState::kStarting: ++seen.starting; break;
-      case signals::ReplicaState::kReady: ++seen.ready; break;
-      case signals::ReplicaState::kDraining: ++seen.draining; break;
-      case signals::ReplicaState::kStopped:
-      case signals::ReplicaState::kCrashed: break;
-    }
-  }
-  std::sort(seen.replicas.begin(), seen.replicas.end(),
-            [](const auto& left, const auto& right) { return left.replica < right.replica; });
+  add_replicas(replicas(index), seen);
 }
 
 std::vector<ReplicaView> KubernetesFleet::replicas(std::size_t index) const {

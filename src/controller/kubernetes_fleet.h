@@ -29,9 +29,9 @@ struct KubernetesPool {
 };
 
 struct KubernetesFleetOptions {
-  connect::KubernetesOptions api;
-  std::string in_namespace;   // Of all targets.
-  std::uint16_t port = 8000;  // Of the engine in each pod.
+  connect::KubernetesOptions api;  // Its may_write: while it returns false, nothing is done.
+  std::string in_namespace;        // Of all targets.
+  std::uint16_t port = 8000;       // Of the engine in each pod.
   std::vector<KubernetesPool> pools;
   EngineWatchOptions engines;
   actuation::PodLimits limits;
@@ -49,10 +49,6 @@ class KubernetesFleet final : public Fleet {
   ~KubernetesFleet() override;
   KubernetesFleet(const KubernetesFleet&) = delete;
   KubernetesFleet& operator=(const KubernetesFleet&) = delete;
-
-  // Nothing is written while `may_act` returns false, for example because another planner leads. It is asked before
-  // each write.
-  void act_while(std::function<bool()> may_act) { may_act_ = std::move(may_act); }
 
   // What is done to a target, and why nothing is done, becomes an event on it. The writer outlives the fleet.
   void write_events(connect::EventWriter& writer) { writer_ = &writer; }
@@ -109,6 +105,7 @@ class KubernetesFleet final : public Fleet {
   template <class T>
   [[nodiscard]] std::unique_ptr<connect::Watched<T>> watch(Pool* pool, connect::ReflectorOptions options,
                                                            T (*parse)(const nlohmann::json&));
+  [[nodiscard]] bool may_act() const { return !options_.api.may_write || options_.api.may_write(); }
   void advance();
   void advance(Pool& pool);
   void read_scale(Pool& pool);
@@ -136,7 +133,6 @@ class KubernetesFleet final : public Fleet {
   KubernetesFleetOptions options_;
   FleetEvents events_;
   EngineWatch watch_;
-  std::function<bool()> may_act_;
   connect::EventWriter* writer_ = nullptr;
   std::map<std::string, GatewayReplica> gateway_;  // By id, as last reported.
   std::optional<core::Instant> gateway_at_;

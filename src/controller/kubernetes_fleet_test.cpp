@@ -178,6 +178,7 @@ class KubernetesFleetTest : public testing::Test {
     options.limits.manual_hold = 1s;
     options.limits.mark_delay = 100ms;
     options.port = engines.port;
+    options.api.may_write = [this] { return leads; };
     fleet = *KubernetesFleet::start(loop, client, log, options);
   }
 
@@ -232,6 +233,7 @@ class KubernetesFleetTest : public testing::Test {
   TestCluster cluster{loop};
   Engines engines{loop};
   std::optional<std::uint32_t> open = 0;
+  bool leads = true;
   KubernetesFleetOptions options;
   std::unique_ptr<KubernetesFleet> fleet;
 };
@@ -325,8 +327,7 @@ TEST_F(KubernetesFleetTest, AnotherClientIsNamedAndNotFought) {
 }
 
 TEST_F(KubernetesFleetTest, NothingIsWrittenWhileAnotherPlannerLeads) {
-  bool leads = false;
-  fleet->act_while([&] { return leads; });
+  leads = false;
   fleet->set_target(0, 6);
   run(1s);
   EXPECT_TRUE(cluster.scales.empty());

@@ -433,18 +433,7 @@ void LocalFleet::write_replicas() {
 void LocalFleet::fill(std::size_t pool, signals::PoolObservation& seen) const {
   seen.target_replicas = wants_[pool].replicas;
   seen.actions_failed_total = actions_failed_[pool];
-  for (const actuation::Replica& replica : state_.replicas) {
-    if (replica.pool != options_.pools[pool].name || actuation::has_ended(replica.stage)) continue;
-    const signals::ReplicaState state = actuation::observed(replica.stage);
-    seen.replicas.push_back({replica.id, state, replica.since, watch_.sample_of(replica.id)});
-    switch (state) {
-      case signals::ReplicaState::kStarting: ++seen.starting; break;
-      case signals::ReplicaState::kReady: ++seen.ready; break;
-      case signals::ReplicaState::kDraining: ++seen.draining; break;
-      case signals::ReplicaState::kStopped:
-      case signals::ReplicaState::kCrashed: break;
-    }
-  }
+  add_replicas(replicas(pool), seen);
 }
 
 std::vector<ReplicaView> LocalFleet::replicas(std::size_t pool) const {

@@ -185,18 +185,7 @@ void ObservedFleet::report_left_out(std::map<std::string, std::string> left_out,
 }
 
 void ObservedFleet::fill(std::size_t pool, signals::PoolObservation& seen) const {
-  for (const ReplicaView& view : replicas(pool)) {
-    seen.replicas.push_back(view.seen);
-    switch (view.seen.state) {
-      case signals::ReplicaState::kStarting: ++seen.starting; break;
-      case signals::ReplicaState::kReady: ++seen.ready; break;
-      case signals::ReplicaState::kDraining: ++seen.draining; break;
-      case signals::ReplicaState::kStopped:
-      case signals::ReplicaState::kCrashed: break;
-    }
-  }
-  std::sort(seen.replicas.begin(), seen.replicas.end(),
-            [](const auto& left, const auto& right) { return left.replica < right.replica; });
+  add_replicas(replicas(pool), seen);
   // Another system scales this pool: its target is the number of its replicas.
   seen.target_replicas = seen.starting + seen.ready;
 }

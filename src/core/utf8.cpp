@@ -20,6 +20,12 @@ std::size_t utf8_length(std::string_view text) {
   return 0;
 }
 
+std::string_view utf8_prefix(std::string_view text, std::size_t bytes) {
+  if (text.size() <= bytes) return text;
+  while (bytes > 0 && (static_cast<unsigned char>(text[bytes]) & 0xC0U) == 0x80U) --bytes;
+  return text.substr(0, bytes);
+}
+
 bool is_control(std::string_view sequence) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(sequence[i]); };
   if (sequence.size() == 1) return byte(0) < 0x20U || byte(0) == 0x7FU;

@@ -87,12 +87,10 @@ ApiError error_of(const ApiCall& call, std::int64_t status, const Json& body) {
   return error;
 }
 
-ApiCall patch_call(const ApiResource& resource, std::string in_namespace, std::string name, std::string content_type,
-                   const Json& body) {
-  ApiCall call{"patch", resource, std::move(in_namespace), std::move(name)};
+ApiCall write_call(ApiCall call, std::string content_type, const Json& body) {
   call.query = fmt::format("fieldManager={}", kFieldManager);
   call.content_type = std::move(content_type);
-  call.body = body.dump();
+  call.body = body.dump(-1, ' ', false, Json::error_handler_t::replace);
   return call;
 }
 
@@ -134,14 +132,24 @@ ApiCall get_call(const ApiResource& resource, std::string in_namespace, std::str
   return {"get", resource, std::move(in_namespace), std::move(name)};
 }
 
+ApiCall create_call(const ApiResource& resource, std::string in_namespace, const Json& object) {
+  return write_call({"create", resource, std::move(in_namespace)}, "application/json", object);
+}
+
+ApiCall update_call(const ApiResource& resource, std::string in_namespace, std::string name, const Json& object) {
+  return write_call({"update", resource, std::move(in_namespace), std::move(name)}, "application/json", object);
+}
+
 ApiCall merge_patch_call(const ApiResource& resource, std::string in_namespace, std::string name, const Json& patch) {
-  return patch_call(resource, std::move(in_namespace), std::move(name), "application/merge-patch+json", patch);
+  return write_call({"patch", resource, std::move(in_namespace), std::move(name)}, "application/merge-patch+json",
+                    patch);
 }
 
 ApiCall apply_call(const ApiResource& resource, std::string in_namespace, std::string name, const Json& object,
                    bool force) {
   // JSON is YAML.
-  ApiCall call = patch_call(resource, std::move(in_namespace), std::move(name), "application/apply-patch+yaml", object);
+  ApiCall call =
+      write_call({"patch", resource, std::move(in_namespace), std::move(name)}, "application/apply-patch+yaml", object);
   if (force) call.query += "&force=true";
   return call;
 }

@@ -36,6 +36,10 @@ struct ApiCall {
 [[nodiscard]] std::string description_of(const ApiCall& call);  // patch deployments/scale "d" in namespace "prod"
 
 [[nodiscard]] ApiCall get_call(const ApiResource& resource, std::string in_namespace, std::string name);
+[[nodiscard]] ApiCall create_call(const ApiResource& resource, std::string in_namespace, const nlohmann::json& object);
+// Replaces the whole object; fails with kConflict unless it is at the resourceVersion of `object`.
+[[nodiscard]] ApiCall update_call(const ApiResource& resource, std::string in_namespace, std::string name,
+                                  const nlohmann::json& object);
 // JSON merge patch (RFC 7386).
 [[nodiscard]] ApiCall merge_patch_call(const ApiResource& resource, std::string in_namespace, std::string name,
                                        const nlohmann::json& patch);

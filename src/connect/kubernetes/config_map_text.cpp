@@ -37,9 +37,12 @@ void ConfigMapText::save(std::string text, Saved saved) {
   (is_writing_ ? waiting_for_next_ : waiting_).push_back(std::move(saved));
   if (is_writing_) {
     next_ = std::move(text);
-    has_next_ = true;
     return;
   }
+  begin(std::move(text));
+}
+
+void ConfigMapText::begin(std::string text) {
   text_ = std::move(text);
   is_writing_ = true;
   attempts_ = 0;
@@ -49,21 +52,13 @@ void ConfigMapText::save(std::string text, Saved saved) {
 void ConfigMapText::write() {
   if (version_.empty() && !is_missing_) return read_version();
   const Json data{{key_, text_}};
-  ApiCall call;
-  if (is_missing_) {
-    call = {"create", kConfigMaps, name_.in_namespace};
-    call.query = fmt::format("fieldManager={}", kFieldManager);
-    call.content_type = "application/json";
-    call.body = Json{
-        {"apiVersion", "v1"},
-        {"kind", "ConfigMap"},
-        {"metadata", {{"name", name_.name}, {"namespace", name_.in_namespace}}},
-        {"data",
-         data}}.dump(-1, ' ', false, Json::error_handler_t::replace);
-  } else {
-    call = merge_patch_call(kConfigMaps, name_.in_namespace, name_.name,
-                            {{"metadata", {{"resourceVersion", version_}}}, {"data", data}});
-  }
+  ApiCall call = is_missing_ ? create_call(kConfigMaps, name_.in_namespace,
+                                           {{"apiVersion", "v1"},
+                                            {"kind", "ConfigMap"},
+                                            {"metadata", {{"name", name_.name}, {"namespace", name_.in_namespace}}},
+                                            {"data", data}})
+                             : merge_patch_call(kConfigMaps, name_.in_namespace, name_.name,
+                                                {{"metadata", {{"resourceVersion", version_}}}, {"data", data}});
   client_.request(std::move(call),
                   [this, is_create = is_missing_, alive = std::weak_ptr<int>{alive_}](const ApiAnswer& answer) {
                     if (!alive.expired()) take(answer, is_create);
@@ -99,12 +94,9 @@ void ConfigMapText::finish(const core::Result<void>& result) {
     saved(result);
     if (alive.expired()) return;
   }
-  if (!std::exchange(has_next_, false)) return;
+  if (!next_) return;
   waiting_ = std::exchange(waiting_for_next_, {});
-  text_ = std::exchange(next_, {});
-  is_writing_ = true;
-  attempts_ = 0;
-  write();
+  begin(*std::exchange(next_, std::nullopt));
 }
 
 }  // namespace penstock::connect

@@ -31,6 +31,7 @@ class ConfigMapText {
   void save(std::string text, Saved saved);
 
  private:
+  void begin(std::string text);
   void write();
   void read_version();
   void take(const ApiAnswer& answer, bool is_create);
@@ -41,9 +42,10 @@ class ConfigMapText {
   const std::string key_;
   std::string version_;  // Empty: unknown, or there is no such object.
   bool is_missing_ = false;
-  bool is_writing_ = false, has_next_ = false;
+  bool is_writing_ = false;
   int attempts_ = 0;
-  std::string text_, next_;
+  std::string text_;
+  std::optional<std::string> next_;  // Waits for the write of `text_`.
   std::vector<Saved> waiting_, waiting_for_next_;
   std::shared_ptr<int> alive_ = std::make_shared<int>();
 };

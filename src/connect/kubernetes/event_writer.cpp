@@ -7,6 +7,7 @@
 
 #include "connect/kubernetes/api_time.h"
 #include "core/random.h"
+#include "core/utf8.h"
 
 namespace penstock::connect {
 namespace {
@@ -15,13 +16,6 @@ using Json = nlohmann::json;
 
 constexpr std::string_view kEventController = "penstock-planner";
 constexpr std::size_t kNoteBytes = 1000, kEventNameBytes = 200, kInstanceBytes = 128;
-
-// The beginning of a text, without a part of a character at its end.
-std::string cut(std::string_view text, std::size_t bytes) {
-  if (text.size() <= bytes) return std::string{text};
-  while (bytes > 0 && (static_cast<unsigned char>(text[bytes]) & 0xC0U) == 0x80U) --bytes;
-  return std::string{text.substr(0, bytes)};
-}
 
 }  // namespace
 
@@ -58,7 +52,7 @@ void EventWriter::write(const ClusterEvent& event) {
   Series series;
   series.last = series.updated = now;
   series.last_time = api_time_now();
-  series.name = fmt::format("{}.{:016x}", cut(event.regarding.name, kEventNameBytes),
+  series.name = fmt::format("{}.{:016x}", core::utf8_prefix(event.regarding.name, kEventNameBytes),
                             core::mix64(std::hash<std::string>{}(options_.instance + series.last_time) ^ ++names_));
   const auto made = series_.emplace(event, std::move(series)).first;
   create(made->first, made->second);
@@ -77,17 +71,13 @@ void EventWriter::create(const ClusterEvent& event, Series& series) {
                   {"metadata", {{"name", series.name}, {"namespace", object.in_namespace}}},
                   {"eventTime", series.last_time},
                   {"reportingController", kEventController},
-                  {"reportingInstance", cut(options_.instance, kInstanceBytes)},
+                  {"reportingInstance", core::utf8_prefix(options_.instance, kInstanceBytes)},
                   {"action", event.action},
                   {"reason", event.reason},
                   {"type", event.is_warning ? "Warning" : "Normal"},
-                  {"note", cut(event.note, kNoteBytes)},
+                  {"note", core::utf8_prefix(event.note, kNoteBytes)},
                   {"regarding", regarding}};
-  ApiCall call{"create", kEvents, object.in_namespace};
-  call.query = fmt::format("fieldManager={}", kFieldManager);
-  call.content_type = "application/json";
-  call.body = body.dump(-1, ' ', false, Json::error_handler_t::replace);
-  client_->request(std::move(call), [this, event](const ApiAnswer& answer) {
+  client_->request(create_call(kEvents, object.in_namespace, body), [this, event](const ApiAnswer& answer) {
     report(answer);
     const auto found = series_.find(event);
     if (found == series_.end()) return;

@@ -54,10 +54,7 @@ ApiCall write_lease_call(const std::string& in_namespace, const std::string& nam
   if (lease.duration) spec["leaseDurationSeconds"] = std::chrono::ceil<std::chrono::seconds>(*lease.duration).count();
   if (!lease.acquired_time.empty()) spec["acquireTime"] = lease.acquired_time;
   if (!lease.renewed_time.empty()) spec["renewTime"] = lease.renewed_time;
-  ApiCall call{is_new ? "create" : "update", kLeases, in_namespace, is_new ? std::string{} : name};
-  call.query = fmt::format("fieldManager={}", kFieldManager);
-  call.content_type = "application/json";
-  call.body = object.dump();
+  ApiCall call = is_new ? create_call(kLeases, in_namespace, object) : update_call(kLeases, in_namespace, name, object);
   call.is_retried = false;
   return call;
 }
