@@ -9,7 +9,7 @@ packages=(
   g++ make cmake ninja-build ccache git python3 ca-certificates
   # libraries
   libfmt-dev libspdlog-dev nlohmann-json3-dev libyaml-cpp-dev libsimdjson-dev libexpected-dev libeigen3-dev robin-map-dev
-  liblzma-dev libzstd-dev zlib1g-dev libsqlite3-dev libssl-dev libnghttp2-dev libzmq3-dev cppzmq-dev libxxhash-dev
+  liblzma-dev libzstd-dev zlib1g-dev libsqlite3-dev libssl-dev libnghttp2-dev libzmq3-dev cppzmq-dev libnats-dev libxxhash-dev
   # tests, benchmarks, tools
   libgtest-dev libgmock-dev libbenchmark-dev librapidcheck-dev xz-utils zstd chromium python3-venv curl openssl
   clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev

@@ -144,10 +144,23 @@ class Needs {
     if (setup.access_log != "on" && setup.access_log != "off") write_file("log.access", setup.access_log);
   }
 
+  void nats(const connect::NatsAccess& access) {
+    read_file("planner.nats.ca_file", access.ca_file);
+    read_file("planner.nats.certificate", access.certificate);
+    read_file("planner.nats.key", access.key_file);
+    read_file("planner.nats.password_file", access.password_file);
+    read_file("planner.nats.token_file", access.token_file);
+    read_file("planner.nats.creds_file", access.creds_file);
+    read_file("planner.nats.seed_file", access.seed_file);
+    variable("planner.nats.password_env", access.password_env);
+    variable("planner.nats.token_env", access.token_env);
+  }
+
   void planner(const configuration::Configuration& made) {
     replicas(made.gateway);
     credentials("prometheus.", made.prometheus.credentials);
     read_file("planner.warm_trace", made.planner.warm_trace);
+    nats(made.planner.nats);
     write_file("decision_log", made.output.decision_log);
   }
 

@@ -17,7 +17,7 @@
 #include "cli/plan_kubernetes.h"
 #include "cli/plan_reload.h"
 #include "cli/plan_setup.h"
-#include "connect/nats/protocol.h"
+#include "connect/nats/endpoint.h"
 #include "connect/sqlite/decision_store.h"
 #include "controller/decision_events.h"
 #include "controller/local_fleet.h"
@@ -187,6 +187,8 @@ core::Result<controller::EngineWatchOptions> engine_watch_options(const configur
   const auto store = std::make_shared<net::CredentialStore>(*std::move(credentials));
   watch.credentials = [store](const std::string& url) { return store->of(url); };
   watch.gpu_exporters = made.planner.gpu_exporters;
+  // The configuration was checked.
+  watch.nats = {connect::parse_nats_endpoint(made.planner.nats_server).value().server(), made.planner.nats};
   reloader.reloads_credentials(store);
   return watch;
 }
@@ -207,15 +209,8 @@ core::Result<std::unique_ptr<controller::Fleet>> open_observed_fleet(const confi
       return tl::make_unexpected(source.error());
     }
     observed.dynamo = *std::move(source);
-    auto server = connect::parse_nats_endpoint(made.planner.nats_server);
-    if (server && !server->subject.empty())
-      server = core::invalid_input(made.planner.nats_server, "names a subject, not only a server");
-    if (!server) {
-      server.error().where = "planner.nats_server";
-      return tl::make_unexpected(server.error());
-    }
-    observed.nats_server = server->server();
   }
+  observed.nats_server = observed.engines.nats.server;
   return std::make_unique<controller::ObservedFleet>(loop, client, log, std::move(observed));
 }
 

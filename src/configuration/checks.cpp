@@ -5,6 +5,7 @@
 #include <set>
 
 #include "configuration/configuration.h"
+#include "connect/nats/endpoint.h"
 #include "forecast/predictor.h"
 #include "gateway/fields.h"
 
@@ -30,6 +31,7 @@ class PlannerChecker {
     check_predictor();
     for (std::size_t i = 0; i < planner_.schedules.size(); ++i) settle_schedule(i);
     check_budget();
+    check_nats();
   }
 
  private:
@@ -147,6 +149,16 @@ class PlannerChecker {
     const std::string close = options::suggestion(name, names);
     report("planner.predictor", "unknown predictor " + quote(name),
            (close.empty() ? "" : close + " ") + "there are " + options::choices(names));
+  }
+
+  void check_nats() {
+    const auto server = connect::parse_nats_endpoint(planner_.nats_server);
+    if (!server)
+      report("planner.nats_server", server.error().what, server.error().hint);
+    else if (!server->subject.empty())
+      report("planner.nats_server", fmt::format("names the subject {}, not only a server", quote(server->subject)));
+    if (const auto checked = connect::check_nats_access(planner_.nats); !checked)
+      report(checked.error().where, checked.error().what, checked.error().hint);
   }
 
   void settle_schedule(std::size_t index) {

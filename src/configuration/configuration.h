@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "connect/nats/access.h"
 #include "connect/prometheus/source.h"
 #include "dispatch/options.h"
 #include "gateway/discovery.h"
@@ -53,6 +54,7 @@ struct PlannerSetup {
   core::Duration memory = std::chrono::minutes{20};   // See planner::set_memory().
   std::string warm_trace;                             // File; empty means none.
   std::string nats_server = "nats://127.0.0.1:4222";  // Of Dynamo's event plane.
+  connect::NatsAccess nats;                           // For that server.
   std::vector<std::string> gpu_exporters;             // URLs of DCGM exporters.
   KubernetesSetup kubernetes;
   std::string dynamo_discovery;  // "file:/path" or "etcd:http://host:port"; empty means none.

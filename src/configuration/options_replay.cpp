@@ -51,6 +51,23 @@ void add_loops(Table& table, planner::PlannerOptions& options, core::Duration& m
             duration(options.cost_after));
 }
 
+void add_nats(Table& table, connect::NatsAccess& access) {
+  table.add({"planner.nats.ca_file", "",
+             "PEM file that verifies the certificate of planner.nats_server, beside those of the system"},
+            text(access.ca_file));
+  table.add({"planner.nats.certificate", "", "PEM file with a client certificate for it"}, text(access.certificate));
+  table.add({"planner.nats.key", "", "PEM file with the key of that certificate"}, text(access.key_file));
+  table.add({"planner.nats.user", "", "user of it"}, text(access.user));
+  table.add({"planner.nats.password_file", "", "file with the password of that user"}, text(access.password_file));
+  table.add({"planner.nats.password_env", "", "environment variable with that password"}, text(access.password_env));
+  table.add({"planner.nats.token_file", "", "file with a token for it"}, text(access.token_file));
+  table.add({"planner.nats.token_env", "", "environment variable with that token"}, text(access.token_env));
+  table.add({"planner.nats.creds_file", "", "credentials file for it: a JWT and its seed, as nsc writes them"},
+            text(access.creds_file));
+  table.add({"planner.nats.nkey", "", "public nkey for it"}, text(access.nkey));
+  table.add({"planner.nats.seed_file", "", "file with the seed of that nkey"}, text(access.seed_file));
+}
+
 void add_forecast(Table& table, PlannerSetup& setup) {
   table
       .add({"planner.predictor", "--predictor", "forecast of the traffic, by its name"},
@@ -84,6 +101,7 @@ void add_forecast(Table& table, PlannerSetup& setup) {
             "server of the subjects that Dynamo's discovery names, if its event plane is NATS"},
            text(setup.nats_server))
       .placeholder("SERVER");
+  add_nats(table, setup.nats);
   table
       .add({"planner.warm_pool", "--warm-pool", "replicas beyond the plan that stay ready"},
            count(setup.options.schedule.warm_pool, 0, kReplicasMax))

@@ -51,10 +51,12 @@ EngineWatch::EngineWatch(net::Loop& loop, net::Client& client, FleetEvents& even
       events_(events),
       options_(std::move(options)),
       resolver_(loop, options_.resolve),
-      channels_(loop, {[this](const std::string& endpoint, const core::Result<telemetry::ForwardPassMetrics>& metrics) {
-                         message(endpoint, metrics);
-                       },
-                       [this](const std::string& server, const std::string& cause) { report_server(server, cause); }}) {
+      channels_(loop,
+                {[this](const std::string& endpoint, const core::Result<telemetry::ForwardPassMetrics>& metrics) {
+                   message(endpoint, metrics);
+                 },
+                 [this](const std::string& server, const std::string& cause) { report_server(server, cause); }},
+                options_.nats) {
   if (!options_.gpu_exporters.empty()) gpus_.emplace(loop_, client_, events_, options_.gpu_exporters, options_.resolve);
   if (options_.prometheus)
     options_.prometheus->listen({[this](const connect::QueriedReplicas& replicas) { take(replicas); },
@@ -296,8 +298,10 @@ void EngineWatch::report_rejection(Engine& engine, const std::string& endpoint, 
   engine.rejection_at = loop_.now();
   events_.add(loop_.now(), true, {},
               fmt::format("forward pass metrics of {} are rejected: {}", engine.watched.name, cause));
+  // A user and a password in a URL are not logged.
+  const std::string public_endpoint = endpoint.substr(endpoint.rfind('@') + 1);
   events_.log().write(logging::Event::kFpmRejected,
-                      {{"replica", engine.watched.name}, {"endpoint", endpoint}, {"cause", cause}});
+                      {{"replica", engine.watched.name}, {"endpoint", public_endpoint}, {"cause", cause}});
 }
 
 std::optional<signals::EngineSample> EngineWatch::sample_of(std::uint32_t replica) const {

@@ -52,7 +52,8 @@ struct EngineWatchOptions {
   std::function<std::shared_ptr<const net::Credentials>(const std::string& url)> credentials;
   // Engines are not scraped if a Prometheus server is the source. Null: there is none.
   std::shared_ptr<connect::PrometheusSource> prometheus;
-  std::vector<std::string> gpu_exporters;                 // URLs of DCGM exporters.
+  std::vector<std::string> gpu_exporters;  // URLs of DCGM exporters.
+  NatsServerOptions nats;
   net::Resolver::Lookup resolve = net::Address::resolve;  // For names in URLs.
 };
 

@@ -31,11 +31,10 @@ std::optional<Metrics> decode(std::string_view payload) {
   return decode_event(envelope);
 }
 
-bool is_nats(std::string_view endpoint) { return endpoint.starts_with(connect::kNatsScheme); }
-
 }  // namespace
 
-FpmChannels::FpmChannels(net::Loop& loop, Listener listener) : loop_(loop), listener_(std::move(listener)) {
+FpmChannels::FpmChannels(net::Loop& loop, Listener listener, NatsServerOptions nats)
+    : loop_(loop), listener_(std::move(listener)), nats_(std::move(nats)) {
   // Without a subscriber the scrapes remain as the source of telemetry.
   auto started = connect::Subscriber::start(
       {}, [this, alive = std::weak_ptr<int>{alive_}](const connect::SubscriberMessage& message) {
@@ -52,7 +51,9 @@ FpmChannels::~FpmChannels() { subscriber_.reset(); }
 
 core::Result<void> FpmChannels::add(const std::string& endpoint) {
   if (subscribed_.contains(endpoint)) return {};
-  auto added = is_nats(endpoint) ? add_nats(endpoint) : subscriber_ ? subscriber_->add(endpoint) : core::Result<void>{};
+  auto added = connect::is_nats_endpoint(endpoint) ? add_nats(endpoint)
+               : subscriber_                       ? subscriber_->add(endpoint)
+                                                   : core::Result<void>{};
   subscribed_.insert(endpoint);  // A refused one is reported once.
   return added;
 }
@@ -60,7 +61,7 @@ core::Result<void> FpmChannels::add(const std::string& endpoint) {
 void FpmChannels::keep_only(const std::set<std::string>& endpoints) {
   for (const std::string& endpoint : subscribed_) {
     if (endpoints.contains(endpoint)) continue;
-    if (is_nats(endpoint))
+    if (connect::is_nats_endpoint(endpoint))
       remove_nats(endpoint);
     else if (subscriber_)
       subscriber_->remove(endpoint);
@@ -75,14 +76,18 @@ core::Result<void> FpmChannels::add_nats(const std::string& endpoint) {
     return core::invalid_input(endpoint, "names no subject", "use a form like nats://127.0.0.1:4222/subject");
   const std::string name = parsed->server();
   NatsServer& server = servers_[name];
-  if (!server.client)
+  if (!server.client) {
+    connect::NatsOptions options;
+    if (name == nats_.server) options.access = nats_.access;
     server.client = std::make_unique<connect::NatsClient>(
         loop_, *parsed,
         connect::NatsClient::Listener{[this, name](const std::string& subject, std::string_view payload) {
                                         if (const auto metrics = decode(payload))
                                           listener_.message(servers_.at(name).endpoints.at(subject), *metrics);
                                       },
-                                      [this, name](const std::string& cause) { listener_.report(name, cause); }});
+                                      [this, name](const std::string& cause) { listener_.report(name, cause); }},
+        std::move(options));
+  }
   server.endpoints.emplace(parsed->subject, endpoint);
   return server.client->subscribe(parsed->subject);
 }

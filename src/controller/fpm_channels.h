@@ -15,8 +15,14 @@
 
 namespace penstock::controller {
 
-// An endpoint is "tcp://host:port" (ZeroMQ) or "nats://host:port/subject". Lives on one loop, on which all callbacks
-// run.
+// The server of NATS that has TLS files and credentials. Any other server gets none of them.
+struct NatsServerOptions {
+  std::string server;  // "nats://host:port" or "tls://host:port"; empty: there is none.
+  connect::NatsAccess access;
+};
+
+// An endpoint is "tcp://host:port" (ZeroMQ), "nats://host:port/subject" or "tls://host:port/subject" (NATS). Lives on
+// one loop, on which all callbacks run.
 class FpmChannels {
  public:
   struct Listener {
@@ -26,7 +32,7 @@ class FpmChannels {
     std::function<void(const std::string& server, const std::string& cause)> report;
   };
 
-  FpmChannels(net::Loop& loop, Listener listener);
+  FpmChannels(net::Loop& loop, Listener listener, NatsServerOptions nats = {});
   ~FpmChannels();
   FpmChannels(const FpmChannels&) = delete;
   FpmChannels& operator=(const FpmChannels&) = delete;
@@ -45,6 +51,7 @@ class FpmChannels {
 
   net::Loop& loop_;
   const Listener listener_;
+  const NatsServerOptions nats_;
   std::set<std::string> subscribed_;
   std::map<std::string, NatsServer> servers_;  // By "nats://host:port".
   // Posted messages may run after the destructor.

@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import socket
+import ssl
 import subprocess
 import tempfile
 import time
@@ -14,7 +15,7 @@ import urllib.request
 from pathlib import Path
 
 from fake_replica import FakeReplica, plain
-from live_testing import Engine, Gateway, config_file, until
+from live_testing import PROGRAM, Engine, Gateway, config_file, until
 from planner_testing import Planner
 
 GOLDEN = Path(__file__).resolve().parents[2] / "src/telemetry/golden_messages_testing.h"
@@ -61,14 +62,19 @@ class Server:
 
 
 class Nats(Server):
-    def __init__(self, test, port):
-        super().__init__(test, port, "nats-server", "-a", "127.0.0.1", "-p", port)
-        self.port = port
+    def __init__(self, test, port, *words, tls=None, **credentials):
+        super().__init__(test, port, "nats-server", "-a", "127.0.0.1", "-p", port, *words)
+        self.port, self.tls, self.credentials = port, tls, credentials
 
     def publish(self, subject, payload, count=1):
-        with socket.create_connection(("127.0.0.1", self.port), 5) as connection:
+        connection = socket.create_connection(("127.0.0.1", self.port), 5)
+        if self.tls:
+            connection.recv(4096)  # The greeting, after which TLS begins.
+            connection = self.tls.wrap_socket(connection, server_hostname="127.0.0.1")
+        with connection:
             message = b"PUB %b %d\r\n%b\r\n" % (subject.encode(), len(payload), payload)
-            connection.sendall(b'CONNECT {"verbose":false}\r\n' + count * message + b"PING\r\n")
+            connect = json.dumps({"verbose": False, **self.credentials}).encode()
+            connection.sendall(b"CONNECT %b\r\n" % connect + count * message + b"PING\r\n")
             received = b""
             while b"PONG" not in received:
                 received += connection.recv(4096)
@@ -159,8 +165,49 @@ class NatsTest(unittest.TestCase):
             {"url": engine.url, "fpm": f"nats://127.0.0.1:{free_port()}/{SUBJECT}"}]})
         gateway = Gateway(self, "--config", config).ready()
         planner = Planner(self, "--config", config, "--gateway", f"127.0.0.1:{gateway.admin}")
-        until("an event that tells it", lambda: planner.has_event("Connection refused", warning=True))
+        until("an event that tells it", lambda: planner.has_event("no server answers; check the address", warning=True))
         until("the engine is watched all the same", lambda: planner.pool()["replicas"][0]["sample"])
+
+
+    def test_a_server_with_tls_client_certificates_and_a_password(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        path = Path(folder.name)
+        certificate, key, password = (str(path / name) for name in ("certificate.pem", "key.pem", "password"))
+        # It verifies itself, the server and the client.
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+                        "-days", "1", "-subj", "/CN=nats", "-addext", "subjectAltName=IP:127.0.0.1", "-out", certificate,
+                        "-keyout", key], check=True, capture_output=True)
+        tls = ssl.create_default_context(cafile=certificate)
+        tls.load_cert_chain(certificate, key)
+        (path / "password").write_text("wrong\n")
+        port = free_port()
+        server = Nats(self, port, "--tlsverify", "--tlscert", certificate, "--tlskey", key, "--tlscacert", certificate,
+                      "--user", "u", "--pass", "geheim", tls=tls, user="u", **{"pass": "geheim"})
+        engine = Engine(self)
+        config = config_file(self, gateway={"anonymous": True, "replicas": [
+            {"url": engine.url, "fpm": f"tls://127.0.0.1:{port}/{SUBJECT}"}]}, planner={
+                "nats_server": f"tls://127.0.0.1:{port}", "nats": {"ca_file": certificate, "certificate": certificate,
+                                                                   "key": key, "user": "u", "password_file": password}})
+        gateway = Gateway(self, "--config", config).ready()
+        planner = Planner(self, "--config", config, "--gateway", f"127.0.0.1:{gateway.admin}")
+        until("an event about the password", lambda: planner.has_event("the server refused the credentials", warning=True))
+        (path / "password").write_text("geheim\n")
+
+        def has_arrived():
+            server.publish(SUBJECT, golden("kForwardPassEnvelope"))
+            return received(planner) >= 3
+
+        until("three messages", has_arrived)
+        self.assertFalse(planner.has_event("geheim"))
+
+    def test_a_contradiction_in_the_credentials_is_an_error_of_the_configuration(self):
+        config = config_file(self, planner={"nats_server": "nats://u:geheim@127.0.0.1", "nats": {"user": "u"}})
+        checked = subprocess.run([PROGRAM, "check", config], capture_output=True, text=True)
+        self.assertEqual(checked.returncode, 2, checked)
+        self.assertIn("planner.nats.password_file: a user needs a password", checked.stderr)
+        self.assertIn("planner.nats_server: an endpoint of NATS has no user in its URL", checked.stderr)
+        self.assertNotIn("geheim", checked.stderr)
 
 
 @unittest.skipUnless(shutil.which("etcd"), "etcd is not installed")

@@ -8,7 +8,7 @@
 #include <set>
 
 #include "connect/json_fields.h"
-#include "connect/nats/protocol.h"
+#include "connect/nats/endpoint.h"
 #include "connect/whole_file.h"
 
 namespace penstock::connect {
