@@ -1,6 +1,6 @@
 # What one can do here. `make help` lists it.
 .DEFAULT_GOAL := help
-.PHONY: help setup build install deb image wheel up test test-tsan test-cluster engines test-engines soak bench fidelity evaluate golden fuzz format lint hooks clean
+.PHONY: help setup build install deb image wheel up test test-tsan test-cluster soak-cluster engines test-engines soak bench fidelity evaluate golden fuzz format lint hooks clean
 JOBS ?= $(shell nproc)
 CXX_FILES = $(wildcard $(shell git ls-files --cached --others --exclude-standard -- '*.h' '*.cpp'))
 BINARY = build/release/penstock
@@ -51,6 +51,11 @@ soak: build  ## soak tests, which take minutes: idle and slow clients, kills und
 	PENSTOCK=$(BINARY) python3 -B tests/live/soak_test.py
 	PENSTOCK=$(BINARY) python3 -B tests/live/history_test.py
 	PENSTOCK=$(BINARY) python3 -B tests/live/power_loss_test.py
+
+soak-cluster:  ## faults from a seed on a real Kubernetes control plane with an AddressSanitizer build: SECONDS=300 SEED=1
+	@tools/build.sh asan penstock
+	PENSTOCK_CLUSTER=yes PENSTOCK=build/asan/penstock PENSTOCK_SOAK_SECONDS=$(or $(SECONDS),300) PENSTOCK_SOAK_SEED=$(or $(SEED),1) \
+	  PENSTOCK_CLUSTER_SECONDS=100000 python3 -B tests/cluster/run.py soak.py
 
 bench: setup  ## replay speed compared with Dynamo, then hot paths; BENCH=name runs the benchmarks with this in their name
 	@tools/build.sh release penstock benchmarks

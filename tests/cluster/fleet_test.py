@@ -7,7 +7,7 @@ import re
 import sys
 import time
 
-from cluster_testing import alone, main
+from cluster_testing import main
 from live_testing import until
 from pods_testing import ROLE, Clients, PodsThatServe, role
 
@@ -98,24 +98,6 @@ class FleetOfPods(PodsThatServe):
         planner.target(1)
         until("1 asked for", lambda: self.replicas("pending") == 1)
         self.assertEqual(self.phases(gateway), ["serving"])
-
-    @alone
-    def test_an_api_server_that_is_away_harms_no_stream(self):
-        gateway, planner = self.begin("away", 2)
-        clients = Clients(gateway.port, 4)
-        until("first streams", lambda: len(clients.streams) > 4)
-        self.cluster.take_away(self, "kube-apiserver")
-        planner.target(3)
-        time.sleep(10)
-        self.assertEqual(self.phases(gateway), ["serving"] * 2)
-        self.cluster.give_back("kube-apiserver")
-        began = time.monotonic()
-        until("3 asked for", lambda: self.replicas("away") == 3)
-        took = time.monotonic() - began
-        until("3 pods", lambda: self.phases(gateway) == ["serving"] * 3)
-        broken = clients.end()
-        print(f"scaled {took:.1f} s after the API server was back; {len(clients.streams)} streams, {len(broken)} broken", file=sys.stderr)
-        self.assertEqual(broken, [])
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import unittest
 
 from cluster_testing import Cluster, main
 from live_testing import Engine, Gateway, Program, ask, config_file, until
+from pods_testing import LEASE_ROLE, ROLE, role
 
 LEASE, STATE = "penstock-planner", "penstock-state"
 DURATION_S, FENCE_S, TAKE_OVER_S = 10.0, 10.0 * 2 / 3, 15.0
@@ -37,9 +38,9 @@ class Leases(unittest.TestCase):
                        "--kubeconfig", self.cluster.kubeconfig, "--leader-election", f"{self.namespace}/{LEASE}",
                        "--state-config-map", f"{self.namespace}/{STATE}")
 
-    def scaler(self, replicas):
-        """A planner that scales a Deployment to this number."""
-        kubernetes = {"selector": "app=chat", "namespace": self.namespace, "port": 8000, "kubeconfig": self.cluster.kubeconfig}
+    def scaler(self, name, replicas):
+        """A planner with an account of its own that scales a Deployment to this number."""
+        kubernetes = {"selector": "app=chat", "namespace": self.namespace, "port": 8000, "kubeconfig": self.accounts[name]}
         config = config_file(self, pools=[{"name": "chat", "kubernetes": "deployment/chat", "min_replicas": replicas,
                                            "max_replicas": replicas}],
                              planner={"tick_interval": "1s"}, gateway={"anonymous": True, "kubernetes": kubernetes})
@@ -66,6 +67,21 @@ class Leases(unittest.TestCase):
         print(f"take-over after {what}: {seconds:.1f} s", flush=True)
         self.assertGreaterEqual(seconds, least_s)
         self.assertLess(seconds, most_s)
+
+    def check_writers(self):
+        """By the API server's audit log only the holder of the Lease has written, and the number of replicas is from planners only."""
+        holder, writers = None, []
+        for write in self.cluster.writes(self.namespace):
+            if write["status"] >= 300 or write["user"] not in self.accounts:
+                continue
+            if write["is_lease"]:
+                holder = write["user"]
+            else:
+                self.assertEqual(write["user"], holder)
+                writers.append((write["user"], write["replicas"]))
+        self.assertEqual(writers, [("first", 2), ("second", 4)])
+        fields = self.cluster.get("deployment", "chat", "-n", self.namespace, "--show-managed-fields")["metadata"]["managedFields"]
+        self.assertEqual([each["manager"] for each in fields if "f:replicas" in each["fieldsV1"].get("f:spec", {})], ["penstock"])
 
     def test_one_planner_leads_and_another_takes_over(self):
         self.namespace = self.cluster.namespace(self, "leading")
@@ -129,9 +145,11 @@ class Leases(unittest.TestCase):
         self.cluster.kubectl("apply", "-n", self.namespace, "--server-side", "-f", "-", given={
             "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "chat"},
             "spec": {"replicas": 1, "selector": {"matchLabels": {"app": "chat"}}, "template": pod}})
-        first = self.scaler(2)
+        self.cluster.kubectl("apply", "-n", self.namespace, "-f", "-", given=role(ROLE + LEASE_ROLE))
+        self.accounts = {name: self.cluster.account(self.namespace, name) for name in ("first", "second")}
+        first = self.scaler("first", 2)
         until("2 replicas", lambda: self.replicas() == 2)
-        second = self.scaler(4)
+        second = self.scaler("second", 4)
         until("the follower", lambda: "leader_changed" in second.log())
         time.sleep(3)
         self.assertEqual(self.replicas(), 2, "a follower scales nothing")
@@ -150,9 +168,12 @@ class Leases(unittest.TestCase):
         self.assertNotRegex(first.log()[before:], r"event=scaled|\"scaled\"| scaled ")
 
         # The next leader wants fewer. Its first decision shrinks nothing.
-        second.signal(signal.SIGTERM)
-        until("a new leader", first.leads)
+        begun = time.monotonic()
+        second.signal(signal.SIGKILL)
+        self.take_over("SIGKILL", first, begun, FENCE_S, TAKE_OVER_S)
         until("its first decision", lambda: "take_over" in first.log()[before:])
+        self.assertEqual(self.replicas(), 4)
+        self.check_writers()
         events = self.cluster.get("events.events.k8s.io", "-n", self.namespace)["items"]
         reasons = {event["reason"] for event in events if event["regarding"]["kind"] == "Deployment"}
         self.assertLessEqual({"ScaleUpDecided", "ScaledUp"}, reasons)

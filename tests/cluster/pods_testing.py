@@ -65,7 +65,7 @@ def kwok_pod(name, requests=None):
 class Clients:
     """Streams one after another on several threads, until the end."""
 
-    def __init__(self, port, count, tokens=TOKENS, prompt="client {}"):
+    def __init__(self, port, count, tokens=TOKENS, prompt="client {} turn {}"):
         self.tokens, self.prompt = tokens, prompt
         self.ended, self.streams, self.lock = threading.Event(), [], threading.Lock()
         self.threads = [threading.Thread(target=self.run, args=(port, number)) for number in range(count)]
@@ -73,8 +73,11 @@ class Clients:
             thread.start()
 
     def run(self, port, number):
+        turn = 0
         while not self.ended.is_set():
-            stream = Stream(port, self.tokens, prompt=self.prompt.format(number)).join()
+            # No two prompts share a prefix that would bind them to one replica.
+            turn += 1
+            stream = Stream(port, self.tokens, prompt=self.prompt.format(number, turn)).join()
             stream.ended_at = time.time()
             with self.lock:
                 self.streams.append(stream)

@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+"""Streams of 10 s through the gateway while the planner scales prefill and decode Deployments up and down, with a rolling restart in
+between; and a step of the load."""
+
+import json
+import subprocess
+import sys
+import time
+
+from cluster_testing import main, seconds_of
+from live_testing import PROGRAM, until
+from pods_testing import Clients, Planner, PodsThatServe, engine_pod, owner_of
+
+ROLES = ("prefill", "decode")
+TOKENS = 500
+STEP = "linear:20,0,0.001,0"  # 20 ms a token.
+SLO = {"ttft": "2s", "itl": "50ms", "goal": 0.99}
+
+
+def pools(bounds):
+    return [{"name": role, "role": role, "kubernetes": f"deployment/{role}", **bounds} for role in ROLES]
+
+
+class Serving(PodsThatServe):
+    def start_roles(self, name, replicas, **shape):
+        self.cluster.namespace(self, name)
+        for role in ROLES:
+            self.apply(name, owner_of(engine_pod(role, flags=("--role", role, "--engine", STEP), labels={"llm-d.ai/role": role}, **shape), replicas))
+        gateway = self.gateway(name)
+        self.until_serving(gateway, replicas)
+        return gateway
+
+    def until_serving(self, gateway, replicas):
+        until(f"{replicas} pods of each role", lambda: self.phases(gateway) == ["serving"] * (2 * replicas))
+
+    def until_streaming(self, gateway, clients):
+        until("open streams", lambda: gateway.open_requests() >= len(clients.threads))
+
+    def restart(self, name, gateway):
+        """Replaces all pods by others that end 1 s after their deletion."""
+        before = {replica["id"] for replica in gateway.overview()["replicas"]}
+        for role in ROLES:
+            self.cluster.kubectl("patch", "deployment", role, "-n", name, "-p", json.dumps(
+                {"spec": {"template": {"spec": {"terminationGracePeriodSeconds": 1, "containers": [{"name": "engine", "lifecycle": None}]}}}}))
+        until("new pods", lambda: not before & {replica["id"] for replica in gateway.overview()["replicas"]})
+
+    def drains(self, planner, clients, since):
+        """Seconds from the last stream of a pod, or from its mark, to its deletion, of each pod that the planner took away."""
+        marked = {event["replica"]: event["time"] for event in planner.events("replica_step") if event["step"] == "mark"}
+        ends = {}
+        for stream in clients.streams:
+            ends[stream.replica] = max(ends.get(stream.replica, 0), stream.ended_at)
+        found = []
+        with open(self.cluster.run + "/kubelet.jsonl", encoding="utf-8") as log:
+            for event in map(json.loads, log):
+                pod = event.get("pod")
+                if event["event"] == "terminating" and event["t"] > since and pod in marked and pod in ends:
+                    found.append(event["t"] - max(seconds_of(marked[pod]), ends[pod]))
+        return found
+
+    def test_no_stream_of_prefill_and_decode_is_cut(self):
+        gateway = self.start_roles("roles", 1, grace_s=60, pre_stop_s=1)
+        self.allow("roles")
+        planner = Planner(self, "roles", gateway, 1, pools=pools, slo=SLO)
+        clients = Clients(gateway.port, 8, TOKENS, "{} client, turn {}" + " word" * 200)
+        self.until_streaming(gateway, clients)
+        began = time.monotonic()
+        for turn in range(5):
+            planner.target(3)
+            self.until_serving(gateway, 3)
+            until("streams from all decode pods", lambda: all(replica["open_requests"] for replica in gateway.overview()["replicas"]
+                                                              if replica["id"].startswith("decode")))
+            planner.target(1)
+            self.until_serving(gateway, 1)
+            if turn == 1:
+                self.restart("roles", gateway)
+                self.until_serving(gateway, 1)
+                restarted = time.time()
+        took = time.monotonic() - began
+        broken = clients.end()
+        drains = self.drains(planner, clients, restarted)
+        print(f"{len(clients.streams)} streams of {TOKENS} tokens in {took:.0f} s, {len(broken)} broken; {len(drains)} drains, which ended "
+              f"{max(drains, default=0):.1f} s after the last stream at most", file=sys.stderr)
+        self.assertEqual(broken, [])
+        self.assertGreater(len(clients.streams), 20)
+        self.assertGreater(len(drains), 2)
+        self.assertLess(max(drains), 10)
+        self.assertEqual({write["status"] for write in self.cluster.scale_writes("roles")} - {409}, {200})
+
+    def test_the_same_without_drain_cuts_streams(self):
+        gateway = self.start_roles("cut", 3)
+        clients = Clients(gateway.port, 8, TOKENS, "{} client, turn {}" + " word" * 200)
+        self.until_streaming(gateway, clients)
+        for role in ROLES:
+            self.cluster.kubectl("scale", "deployment", role, "-n", "cut", "--replicas=1")
+        self.until_serving(gateway, 1)
+        broken = clients.end()
+        print(f"{len(clients.streams)} streams without drain, {len(broken)} broken", file=sys.stderr)
+        self.assertNotEqual(broken, [])
+
+    def test_a_step_of_the_load_is_followed_and_the_slo_is_met(self):
+        # 8 sequences of 2 s a replica: 4 requests a second.
+        engine = ("--max-sequences", "8", "--engine", STEP)
+        gateway = self.start("step", 3, flags=engine, start_up="5s")
+        self.allow("step")
+        planner = Planner(self, "step", gateway, 3, slo=SLO, model="penstock-sim", start_up="5s", price=2.5,
+                          engine={"max_sequences": 8, "block_size": 16, "kv_blocks": 12288, "model": STEP},
+                          planner={"tick_interval": "1s", "throughput_interval": "4s", "stabilisation": "30s"})
+        planner.target(3, 8)
+        load = [PROGRAM, "load", f"http://127.0.0.1:{gateway.port}", "--input-tokens", "200", "--output-tokens", "100", "--expect",
+                "ttft_p95=2s,itl_p95=50ms,errors=0,refused=0"]
+        subprocess.run([*load, "--rate", "4", "--duration", "20s"], check=True, stdout=subprocess.DEVNULL)
+        before = len(self.cluster.scale_writes("step"))
+        began = time.time()
+        loaded = subprocess.run([*load, "--rate", "15", "--duration", "60s"], capture_output=True, text=True, check=False)
+        first = min((write["at"] for write in self.cluster.scale_writes("step")[before:]), default=0)
+        print(f"/scale was written {first - began:.1f} s after the step; {self.replicas('step')} replicas at its end\n{loaded.stdout}", file=sys.stderr)
+        self.assertGreater(first, 0, "the planner did not scale")
+        self.assertLess(first - began, 15)
+        self.assertEqual(loaded.returncode, 0, loaded.stdout + loaded.stderr)
+
+
+if __name__ == "__main__":
+    main()
